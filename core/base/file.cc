@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mpsd::base {
+namespace fs = std::filesystem;
+namespace {
+
+// An open descriptor, closed at the end of its scope.
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+absl::Status Sync(const fs::path& path, int flags) {
+  Fd fd(open(path.c_str(), flags | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoStatus(errno, path.string());
+#ifdef __APPLE__
+  // fsync on macOS leaves the bytes in the drive's cache.
+  if (fcntl(fd.get(), F_FULLFSYNC) == 0) return absl::OkStatus();
+#endif
+  if (fsync(fd.get()) != 0) return ErrnoStatus(errno, path.string());
+  return absl::OkStatus();
+}
+
+absl::Status WriteAll(int fd, std::string_view bytes, const fs::path& path) {
+  while (!bytes.empty()) {
+    ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, path.string());
+    bytes.remove_prefix(n);
+  }
+  return absl::OkStatus();
+}
+
+fs::path TemporaryBeside(const fs::path& path) {
+  static std::atomic<int> counter{0};
+  return path.parent_path() / absl::StrCat(".", path.filename().string(), ".",
+                                           getpid(), ".", ++counter, ".tmp");
+}
+
+fs::path ParentOf(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+}  // namespace
+
+absl::Status ErrnoStatus(int error, std::string_view what) {
+  const std::string text =
+      absl::StrCat(what, ": ", std::generic_category().message(error));
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(text);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(text);
+    case EEXIST:
+      return absl::AlreadyExistsError(text);
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return absl::ResourceExhaustedError(text);
+    case EPIPE:
+    case ECONNRESET:
+    case ECONNREFUSED:
+      return absl::UnavailableError(text);
+    default:
+      return absl::InternalError(text);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(
+    const fs::path& path) {
+  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoStatus(errno, path.string());
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path.string());
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), ": not a regular file"));
+  }
+  const size_t size = info.st_size;
+  if (size == 0) return std::unique_ptr<MappedFile>(new MappedFile(nullptr, 0));
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (data == MAP_FAILED) return ErrnoStatus(errno, path.string());
+  return std::unique_ptr<MappedFile>(
+      new MappedFile(static_cast<const char*>(data), size));
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(const_cast<char*>(data_), size_);
+}
+
+void MappedFile::DropPages(size_t offset, size_t length) const {
+  const size_t page = sysconf(_SC_PAGESIZE);
+  const size_t begin = (offset + page - 1) / page * page;
+  const size_t end = (offset + length) / page * page;
+  if (data_ == nullptr || begin >= end) return;
+  madvise(const_cast<char*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
+absl::StatusOr<std::string> ReadFile(const fs::path& path) {
+  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoStatus(errno, path.string());
+  std::string bytes;
+  char piece[1 << 16];
+  while (true) {
+    ssize_t n = read(fd.get(), piece, sizeof piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, path.string());
+    if (n == 0) return bytes;
+    bytes.append(piece, n);
+  }
+}
+
+absl::Status WriteFileAtomic(const fs::path& path, std::string_view bytes) {
+  const fs::path temporary = TemporaryBeside(path);
+  absl::Status status = [&] {
+    Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+               0644));
+    if (fd.get() < 0) return ErrnoStatus(errno, temporary.string());
+    return WriteAll(fd.get(), bytes, temporary);
+  }();
+  if (status.ok()) status = Sync(temporary, O_RDONLY);
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
+    status = ErrnoStatus(errno, path.string());
+  }
+  if (!status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
+  return Sync(ParentOf(path), O_RDONLY | O_DIRECTORY);
+}
+
+absl::Status SyncTree(const fs::path& dir) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(dir, error), end;
+       !error && it != end; it.increment(error)) {
+    if (it->is_symlink()) continue;
+    const int flags = it->is_directory() ? O_RDONLY | O_DIRECTORY : O_RDONLY;
+    if (absl::Status s = Sync(it->path(), flags); !s.ok()) return s;
+  }
+  if (error) return ErrnoStatus(error.value(), dir.string());
+  return Sync(dir, O_RDONLY | O_DIRECTORY);
+}
+
+absl::StatusOr<StagedFolder> StagedFolder::Create(fs::path final_path) {
+  fs::path staging = TemporaryBeside(final_path);
+  std::error_code error;
+  fs::create_directories(staging, error);
+  if (error) return ErrnoStatus(error.value(), staging.string());
+  return StagedFolder(std::move(final_path), std::move(staging));
+}
+
+StagedFolder::StagedFolder(StagedFolder&& other) noexcept
+    : final_(std::move(other.final_)),
+      staging_(std::exchange(other.staging_, fs::path())) {}
+
+StagedFolder::~StagedFolder() {
+  std::error_code ignored;
+  if (!staging_.empty()) fs::remove_all(staging_, ignored);
+}
+
+absl::Status StagedFolder::Commit() {
+  if (absl::Status s = SyncTree(staging_); !s.ok()) return s;
+  // A folder cannot be renamed over another one: the old one steps aside first
+  // and is removed last.
+  fs::path old;
+  std::error_code error;
+  if (fs::exists(final_, error)) {
+    old = TemporaryBeside(final_);
+    fs::rename(final_, old, error);
+    if (error) return ErrnoStatus(error.value(), final_.string());
+  }
+  fs::rename(staging_, final_, error);
+  if (error) {
+    std::error_code ignored;
+    if (!old.empty()) fs::rename(old, final_, ignored);
+    return ErrnoStatus(error.value(), final_.string());
+  }
+  staging_.clear();
+  if (!old.empty()) fs::remove_all(old, error);
+  return Sync(ParentOf(final_), O_RDONLY | O_DIRECTORY);
+}
+
+}  // namespace mpsd::base

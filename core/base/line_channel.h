@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_BASE_LINE_CHANNEL_H_
+#define MPSD_CORE_BASE_LINE_CHANNEL_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace mpsd::base {
+
+// Lines over a connected stream file descriptor, which it owns and closes.
+// Send may be called from any thread; Receive from one thread at a time.
+class LineChannel {
+ public:
+  static constexpr size_t kMaxLine = 16 << 20;  // bytes
+
+  explicit LineChannel(int fd) : fd_(fd) {}
+  ~LineChannel();
+  LineChannel(const LineChannel&) = delete;
+  LineChannel& operator=(const LineChannel&) = delete;
+
+  // Writes `line` and a newline, whole or not at all as seen by other senders.
+  // `line` must hold no newline (InvalidArgument). Unavailable once the peer is
+  // gone; never raises SIGPIPE.
+  absl::Status Send(std::string_view line);
+
+  // The next line without its newline. nullopt at end of stream (a last line
+  // without newline is dropped: it was cut). DeadlineExceeded when none came
+  // within `timeout`; InvalidArgument for a line over kMaxLine.
+  absl::StatusOr<std::optional<std::string>> Receive(
+      absl::Duration timeout = absl::InfiniteDuration());
+
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+  absl::Mutex send_mutex_;
+  std::string buffer_;   // received, not yet returned
+  size_t scanned_ = 0;   // of buffer_, known to hold no newline
+};
+
+}  // namespace mpsd::base
+
+#endif  // MPSD_CORE_BASE_LINE_CHANNEL_H_

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_BASE_SHA256_H_
+#define MPSD_CORE_BASE_SHA256_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace mpsd::base {
+
+// SHA-256 (FIPS 180-4) of a stream of bytes. One thread at a time.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void Update(std::string_view bytes);
+  // 64 lower-case hexadecimal digits. The object is spent afterwards.
+  std::string FinishHex();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+std::string Sha256Hex(std::string_view bytes);
+
+// Of a file's bytes, read in pieces. NotFound … naming the path.
+absl::StatusOr<std::string> Sha256File(const std::filesystem::path& path);
+
+}  // namespace mpsd::base
+
+#endif  // MPSD_CORE_BASE_SHA256_H_

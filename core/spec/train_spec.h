@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SPEC_TRAIN_SPEC_H_
+#define MPSD_CORE_SPEC_TRAIN_SPEC_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace mpsd::spec {
+
+enum class Task { kCausalLm };
+enum class DeviceChoice { kAuto, kMps, kCuda, kCpu };
+
+// PEFT's LoraConfig, same names and defaults (peft 0.21, lora/config.py).
+struct LoraSpec {
+  int64_t r = 8;
+  double lora_alpha = 8;
+  double lora_dropout = 0;
+  // One of: a list of name suffixes, a regex over full names (Python's
+  // re.fullmatch), or the word "all-linear". Absent: PEFT's default for the
+  // model type.
+  struct AllLinear { bool operator==(const AllLinear&) const = default; };
+  using Targets =
+      std::variant<std::monostate, std::vector<std::string>, std::string,
+                   AllLinear>;
+  Targets target_modules;
+  bool use_rslora = false;
+  std::optional<std::vector<int64_t>> layers_to_transform;
+  std::map<std::string, int64_t> rank_pattern;    // regex → r
+  std::map<std::string, double> alpha_pattern;    // regex → lora_alpha
+  std::vector<std::string> modules_to_save;
+};
+
+// Transformers' TrainingArguments (and TRL's SFTConfig for the text fields),
+// same names and defaults unless said.
+struct TrainingSpec {
+  double num_train_epochs = 3;
+  int64_t max_steps = -1;  // > 0 overrides num_train_epochs
+  int64_t per_device_train_batch_size = 8;
+  int64_t per_device_eval_batch_size = 8;
+  int64_t gradient_accumulation_steps = 1;
+  double learning_rate = 5e-5;
+  std::string lr_scheduler_type = "linear";
+  int64_t warmup_steps = 0;
+  double warmup_ratio = 0;  // used when warmup_steps is 0
+  double weight_decay = 0;
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-8;
+  double max_grad_norm = 1;  // 0: no clipping
+  int64_t max_length = 1024;  // tokens; longer samples are cut at the right
+  bool packing = false;
+  // Absent: assistant_only_loss where the template has {% generation %}, else
+  // completion_only_loss for prompt/completion rows (TRL's default).
+  std::optional<bool> assistant_only_loss;
+  std::optional<bool> completion_only_loss;
+  bool gradient_checkpointing = false;
+  bool bf16 = false;  // the frozen base in bfloat16; adapters stay fp32
+  int64_t seed = 42;
+  int64_t eval_steps = 0;  // 0: at the end of every epoch
+  int64_t save_steps = 500;  // 0: at the end only
+  std::optional<int64_t> save_total_limit;
+  int64_t logging_steps = 1;  // metrics.jsonl has every step; this paces logs
+  bool load_best_model_at_end = false;
+  std::optional<int64_t> early_stopping_patience;  // evaluations
+};
+
+struct DatasetSpec {
+  std::vector<std::string> train;  // files, one at least
+  std::vector<std::string> eval;
+};
+
+// job.json, every default filled in.
+struct TrainSpec {
+  std::string name;   // optional, for people
+  std::string model;  // folder, or id in the local Hugging Face cache
+  Task task = Task::kCausalLm;
+  DatasetSpec dataset;
+  std::string adapter;  // a PEFT folder to start from, or empty
+  LoraSpec lora;
+  TrainingSpec training;
+  DeviceChoice device = DeviceChoice::kAuto;
+};
+
+// Parses and validates job.json. `origin` names the text in errors. Each error
+// is InvalidArgument and names line, field path ("training.learning_rat"),
+// what was expected and, for an unknown field, the nearest valid name. Paths
+// are kept as written.
+absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
+                                         std::string_view origin);
+
+// The spec with every default written out; parses back to an equal spec.
+std::string ToJson(const TrainSpec& spec);
+
+// `spec` with every relative path made absolute against `base_dir`. A `model`
+// that is no existing folder is left as an id.
+TrainSpec ResolvePaths(TrainSpec spec, const std::string& base_dir);
+
+// The folder of `model`: itself when it is a folder with config.json, else the
+// newest snapshot of that id in the Hugging Face cache (HF_HUB_CACHE, HF_HOME,
+// ~/.cache/huggingface/hub). NotFound says where it looked and what to do.
+absl::StatusOr<std::string> FindModelFolder(const std::string& model);
+
+}  // namespace mpsd::spec
+
+#endif  // MPSD_CORE_SPEC_TRAIN_SPEC_H_

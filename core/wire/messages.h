@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_WIRE_MESSAGES_H_
+#define MPSD_CORE_WIRE_MESSAGES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/status/statusor.h"
+
+// What mpsd and mpsd-worker say to each other: one JSON object a line over the
+// stream socket that the worker finds as fd 3. Both link this codec.
+//
+//   worker → daemon: Hello, then Progress / Evaluated / Checkpointed /
+//                    Heartbeat in any number, then one of Done / Failed /
+//                    Stopped, then exit.
+//   daemon → worker: Start, once, after Hello; Stop, at most once.
+//
+// Either side may find the stream closed. A worker that reads end of stream
+// behaves as if told Stop{kPreempt}. Field names are never reused.
+namespace mpsd::wire {
+
+// Raised on every change that an older peer would misread.
+inline constexpr int kProtocolVersion = 1;
+inline constexpr int kWorkerFd = 3;
+
+struct Hello {
+  int version = kProtocolVersion;
+  int64_t pid = 0;
+  std::string worker_version;  // of mpsd-worker
+  std::string torch_version;
+};
+
+struct Start {
+  std::string job_id;
+  std::string spec_path;   // job.json, local paths
+  std::string output_dir;  // the worker's --out
+  bool operator==(const Start&) const = default;
+};
+
+enum class StopReason {
+  kPreempt,  // checkpoint, send Stopped, exit 0
+  kCancel,   // send Stopped and exit 0, a checkpoint is not needed
+};
+struct Stop {
+  StopReason reason = StopReason::kPreempt;
+};
+
+// Device memory, bytes; absent where the device has no such counter.
+struct MemoryCounters {
+  std::optional<int64_t> current_allocated_bytes;
+  std::optional<int64_t> driver_allocated_bytes;
+  std::optional<int64_t> recommended_max_bytes;
+  std::optional<int64_t> footprint_bytes;  // of the worker process
+};
+
+// After every optimizer step.
+struct Progress {
+  int64_t step = 0;         // finished optimizer steps, from 1
+  int64_t total_steps = 0;
+  double epoch = 0;         // fraction of passes over the data
+  double loss = 0;          // mean over the step's label tokens, nats
+  double learning_rate = 0;
+  double grad_norm = 0;     // before clipping
+  int64_t tokens = 0;       // non-padding, of this step
+  int64_t label_tokens = 0; // that count in the loss, of this step
+  double seconds = 0;       // wall time of this step
+  std::string device;       // "cpu", "cuda", "mps"
+  MemoryCounters memory;
+};
+
+struct Evaluated {
+  int64_t step = 0;         // 0: before training
+  double eval_loss = 0;     // mean over all label tokens of the eval set, nats
+  int64_t label_tokens = 0;
+  double seconds = 0;
+};
+
+struct Checkpointed {
+  int64_t step = 0;
+  std::string path;         // the checkpoint folder, absolute
+  int64_t bytes = 0;
+  double seconds = 0;
+  std::string removed_path; // of the one save_total_limit dropped, or empty
+};
+
+// Proof of life while no step ends: loading, tokenizing, evaluating.
+struct Heartbeat {
+  std::string stage;        // "loading model", "evaluating" …
+  double fraction = 0;      // of the stage, 0..1; 0 where unknown
+};
+
+enum class FailureKind {
+  kRejected,     // the user's input; never retried
+  kOutOfMemory,
+  kNonFinite,    // loss or gradients
+  kInternal,
+};
+struct Failed {
+  FailureKind kind = FailureKind::kInternal;
+  std::string message;
+};
+
+struct Done {
+  int64_t steps = 0;
+  std::string adapter_path;  // the final PEFT folder, absolute
+  std::optional<double> train_loss;        // mean over the run's steps
+  std::optional<double> eval_loss_before;  // absent without an eval set
+  std::optional<double> eval_loss_after;
+  double seconds = 0;
+};
+
+// The answer to Stop or end of stream.
+struct Stopped {
+  StopReason reason = StopReason::kPreempt;
+  int64_t step = 0;          // of the last checkpoint, 0 for none
+};
+
+using FromWorker = std::variant<Hello, Progress, Evaluated, Checkpointed,
+                                Heartbeat, Failed, Done, Stopped>;
+using ToWorker = std::variant<Start, Stop>;
+
+// One line of JSON without the newline.
+std::string Encode(const FromWorker& message);
+std::string Encode(const ToWorker& message);
+
+// InvalidArgument for what is no such message: not JSON, unknown type, a
+// missing or ill-typed field. Unknown fields are ignored (a newer peer).
+absl::StatusOr<FromWorker> DecodeFromWorker(std::string_view line);
+absl::StatusOr<ToWorker> DecodeToWorker(std::string_view line);
+
+}  // namespace mpsd::wire
+
+#endif  // MPSD_CORE_WIRE_MESSAGES_H_

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_JOB_H_
+#define MPSD_SERVER_JOBS_JOB_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace mpsd::jobs {
+
+// QUEUED -> RUNNING -> SUCCEEDED | FAILED | CANCELLED
+// QUEUED -> CANCELLED
+// RUNNING -> QUEUED      (restart, retry, preemption)
+// The numbers are stored in the database and never reused.
+enum class State {
+  kQueued = 1,
+  kRunning = 2,
+  kSucceeded = 3,
+  kFailed = 4,
+  kCancelled = 5,
+};
+inline constexpr State kAllStates[] = {State::kQueued, State::kRunning,
+                                       State::kSucceeded, State::kFailed,
+                                       State::kCancelled};
+
+bool CanTransition(State from, State to);
+bool IsFinal(State state);
+std::string_view Name(State state);  // "QUEUED" …
+
+// How a worker ended, decided in one function (worker_exit.h).
+enum class ExitReason {
+  kDone,
+  kRejected,       // the user's input; never retried
+  kOutOfMemory,    // never retried: it would end the same way
+  kNonFinite,      // likewise
+  kCrashed,        // signal or unexplained exit; retried
+  kHung,           // stopped reporting and was killed; retried
+  kCancelled,
+  kPreempted,      // stopped at a checkpoint for the daemon's sake
+  kProtocolError,  // spoke nonsense on fd 3; retried
+};
+std::string_view Name(ExitReason reason);  // "Done", "Rejected" …
+
+struct MemoryCounters {
+  std::optional<int64_t> current_allocated_bytes;
+  std::optional<int64_t> driver_allocated_bytes;
+  std::optional<int64_t> recommended_max_bytes;
+  std::optional<int64_t> footprint_bytes;
+};
+
+// One finished optimizer step. Units as in proto/mpsd/v1/jobs.proto.
+struct Progress {
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  double epoch = 0;
+  double loss = 0;
+  double learning_rate = 0;
+  double grad_norm = 0;
+  int64_t tokens = 0;
+  double step_seconds = 0;
+  double tokens_per_second = 0;
+  double eta_seconds = 0;
+  std::string device;
+  MemoryCounters memory;
+};
+
+struct Checkpoint {
+  int64_t step = 0;
+  std::string path;
+  int64_t size_bytes = 0;
+  double seconds = 0;  // writing it
+  absl::Time create_time;
+};
+
+struct Job {
+  std::string id;  // 26 characters, sorts by creation time
+  std::string name;
+  State state = State::kQueued;
+  bool cancel_requested = false;
+  std::string owner;
+  std::map<std::string, std::string> labels;
+  int32_t priority = 0;
+  absl::Time create_time;
+  std::optional<absl::Time> start_time;
+  std::optional<absl::Time> end_time;
+  std::optional<absl::Time> not_before;
+  int32_t attempt = 0;   // workers started
+  int32_t failures = 0;  // attempts that ended by crash, hang or nonsense in a
+                         // row without a new checkpoint between
+  std::string message;
+  std::optional<ExitReason> exit_reason;
+  std::optional<Progress> progress;
+  std::optional<double> eval_loss_before;
+  std::optional<double> eval_loss_after;
+  std::optional<double> train_loss;
+  std::string adapter_path;
+  std::string spec_json;  // fully defaulted, paths as the worker gets them
+  std::string idempotency_key;
+  std::string request_hash;  // SHA-256 of the canonical request
+};
+
+struct StateChanged {
+  State state;
+  std::string message;
+};
+struct Evaluated {
+  int64_t step = 0;
+  double eval_loss = 0;
+};
+struct Note {
+  std::string text;
+};
+struct Event {
+  std::string job_id;
+  int64_t sequence = 0;  // within the job, from 1, without gaps
+  absl::Time time;
+  std::variant<StateChanged, Progress, Evaluated, Checkpoint, Note> body;
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_JOB_H_

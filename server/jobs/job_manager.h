@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_JOB_MANAGER_H_
+#define MPSD_SERVER_JOBS_JOB_MANAGER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/jobs/job.h"
+#include "server/jobs/job_store.h"
+
+namespace mpsd::jobs {
+
+struct InputFile {
+  std::string path;    // as job.json spells it
+  std::string sha256;
+};
+struct SubmitRequest {
+  std::string spec_json;
+  std::vector<InputFile> inputs;
+  int32_t priority = 0;
+  std::string owner;
+  std::map<std::string, std::string> labels;
+  std::string idempotency_key;
+};
+struct SubmitResult {
+  Job job;
+  bool existed = false;
+};
+
+// A snapshot for DaemonService.Info and the metrics.
+struct ManagerInfo {
+  std::string worker_version, torch_version, device;
+  MemoryCounters memory;
+  std::map<State, int64_t> jobs;
+  std::string running_job_id;
+};
+
+// What the API may ask of the queue; the only door from server/rpc. Thread-safe.
+// Errors as in proto/mpsd/v1/jobs.proto. Implemented by jobs::Scheduler.
+class JobManager {
+ public:
+  virtual ~JobManager() = default;
+  virtual absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) = 0;
+  virtual absl::StatusOr<Job> Get(const std::string& id) = 0;
+  virtual absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) = 0;
+  virtual absl::StatusOr<Job> Cancel(const std::string& id) = 0;
+  virtual absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
+      const std::string& id) = 0;
+  // Jobs that would run before it; nullopt unless QUEUED.
+  virtual std::optional<int32_t> QueuePosition(const std::string& id) = 0;
+
+  // Events of the job after `after`, at most 1,000, in order; empty when there
+  // are none yet.
+  virtual absl::StatusOr<std::vector<Event>> Events(const std::string& id,
+                                                    int64_t after) = 0;
+  // Calls `wake` (any thread, possibly at once, must not block) whenever the
+  // job may have new events or log lines; until Unsubscribe(token) returns.
+  virtual int64_t Subscribe(const std::string& id,
+                            std::function<void()> wake) = 0;
+  virtual void Unsubscribe(int64_t token) = 0;
+
+  virtual ManagerInfo Info() = 0;
+
+  // The job's log file and folder on this machine.
+  virtual std::string LogPath(const std::string& id) const = 0;
+  virtual std::string JobFolder(const std::string& id) const = 0;
+};
+
+// Content-addressed files, implemented by server/store/blob_store.
+class BlobStore {
+ public:
+  virtual ~BlobStore() = default;
+  virtual bool Has(const std::string& sha256) = 0;
+  virtual std::string PathOf(const std::string& sha256) const = 0;
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_JOB_MANAGER_H_
