@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The families and options that the golden data covers.
+
+A case is a dictionary: `config` (the class and arguments of a Transformers
+config), `lora` (PEFT's names), `training` (TrainingArguments' names, as in
+job.json) and how its model folder is stored. Between them the cases use every
+option that mpsd reads, each at least once.
+"""
+
+ALL_LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
+              "down_proj"]
+
+
+def config(model_type, **overrides):
+    tiny = dict(vocab_size=128, hidden_size=32, intermediate_size=56,
+                num_hidden_layers=2, num_attention_heads=4,
+                num_key_value_heads=2, max_position_embeddings=64,
+                rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
+                pad_token_id=0, tie_word_embeddings=False, use_cache=False)
+    return model_type, {**tiny, **overrides}
+
+
+def training(**overrides):
+    """`max_grad_norm` is each case's own: some steps clip, some do not."""
+    common = dict(max_steps=20, per_device_train_batch_size=2,
+                  gradient_accumulation_steps=2, learning_rate=5e-3,
+                  lr_scheduler_type="linear", warmup_steps=3,
+                  weight_decay=0.01, adam_beta1=0.9, adam_beta2=0.999,
+                  adam_epsilon=1e-8, max_length=24, seed=42)
+    return {**common, **overrides}
+
+
+CASES = {
+    "llama2": dict(
+        config=config("llama", num_key_value_heads=4),
+        lora=dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"],
+                  modules_to_save=["lm_head"]),
+        training=training(max_grad_norm=1.75),
+        legacy_config=True,
+    ),
+    "llama3": dict(
+        config=config(
+            "llama", tie_word_embeddings=True,
+            rope_parameters=dict(
+                rope_type="llama3", rope_theta=500000.0, factor=8.0,
+                low_freq_factor=1.0, high_freq_factor=4.0,
+                original_max_position_embeddings=32)),
+        lora=dict(r=4, lora_alpha=6, target_modules="all-linear",
+                  use_rslora=True),
+        training=training(max_grad_norm=3.5, lr_scheduler_type="cosine"),
+        legacy_config=True,
+    ),
+    # Both biases and linear rope scaling: rare, but Llama's config has them.
+    "llama_options": dict(
+        config=config("llama", attention_bias=True, mlp_bias=True,
+                      vocab_size=96,
+                      rope_parameters=dict(rope_type="linear", factor=2.0,
+                                           rope_theta=10000.0)),
+        lora=dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
+        training=training(max_grad_norm=1.7, warmup_steps=5,
+                          lr_scheduler_type="constant_with_warmup"),
+    ),
+    "mistral": dict(
+        config=config("mistral", sliding_window=None),
+        lora=dict(r=4, lora_alpha=8,
+                  target_modules=r"model\.layers\.\d+\.(self_attn\.[qo]_proj|"
+                                 r"mlp\.down_proj)",
+                  rank_pattern={"q_proj": 2, r"layers\.1\.mlp\.down_proj": 6},
+                  alpha_pattern={"down_proj": 3, "^model.layers.0.+o_proj": 5}),
+        training=training(max_grad_norm=1.5, lr_scheduler_type="polynomial"),
+    ),
+    "mistral_window": dict(
+        config=config("mistral", sliding_window=8, vocab_size=96),
+        lora=dict(r=4, lora_alpha=8, target_modules=ALL_LINEAR,
+                  layers_to_transform=[0]),
+        training=training(max_grad_norm=2.0,
+                          lr_scheduler_type="cosine_with_restarts"),
+        legacy_config=True,
+    ),
+    "qwen2": dict(
+        config=config("qwen2", tie_word_embeddings=True),
+        lora=dict(r=4, lora_alpha=8, target_modules="all-linear"),
+        # 13 samples: an epoch ends in one batch of one sample.
+        training=training(max_grad_norm=2.0, warmup_steps=0),
+        samples=13,
+        legacy_config=True,
+    ),
+    # The upper layers see a window, the lower ones everything.
+    "qwen2_window": dict(
+        config=config("qwen2", tie_word_embeddings=True, vocab_size=96,
+                      use_sliding_window=True, sliding_window=6,
+                      max_window_layers=1),
+        lora=dict(r=2, lora_alpha=4, target_modules=["k_proj", "up_proj"]),
+        training=training(max_grad_norm=0.95, warmup_steps=4,
+                          lr_scheduler_type="inverse_sqrt"),
+    ),
+    "qwen3": dict(
+        config=config("qwen3", head_dim=16, vocab_size=112),
+        lora=dict(r=4, lora_alpha=16, target_modules=ALL_LINEAR),
+        training=training(max_grad_norm=3.2, warmup_steps=0,
+                          lr_scheduler_type="cosine"),
+        dtype="bfloat16",
+    ),
+    "smollm": dict(
+        config=config("llama", tie_word_embeddings=True, hidden_size=48,
+                      intermediate_size=64, num_attention_heads=6,
+                      rope_parameters=dict(rope_type="default",
+                                           rope_theta=100000.0)),
+        lora=dict(r=4, lora_alpha=8, target_modules=ALL_LINEAR),
+        training=training(max_grad_norm=2.5, warmup_steps=0,
+                          lr_scheduler_type="constant"),
+        legacy_config=True,
+        tokenizer=True,
+        dropout=0.1,
+    ),
+}
+
+# The same weights in a different layout; golden values are those of `of`.
+SHARDED = dict(name="llama2_sharded", of="llama2", max_shard_size="40KB")
+
+# One row of several sequences, against the same sequences one by one.
+PACKED = {"smollm": [7, 11, 6], "mistral_window": [13, 4, 12]}

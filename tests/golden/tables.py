@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables beside the cases: schedules, decay groups, initialisation."""
+
+import math
+
+import torch
+from peft import get_peft_model
+from transformers import Trainer, TrainingArguments, get_scheduler
+
+import oracle
+
+SCHEDULES = ["linear", "cosine", "cosine_with_restarts", "polynomial",
+             "constant", "constant_with_warmup", "inverse_sqrt"]
+PEAK = 1e-3
+
+
+def learning_rates(kind, warmup_steps, warmup_ratio, steps):
+    """The rate that each optimizer step uses.
+
+    TrainingArguments of Transformers 5 has no warmup_ratio: a warmup_steps
+    below one is the ratio. Version 4's rule, warmup_steps where positive and
+    else ceil(steps * warmup_ratio), gives the same for both kinds.
+    """
+    arguments = TrainingArguments(
+        output_dir="unused", learning_rate=PEAK, lr_scheduler_type=kind,
+        warmup_steps=warmup_steps or warmup_ratio, use_cpu=True)
+    warmup = arguments.get_warmup_steps(steps)
+    assert warmup == (warmup_steps or math.ceil(steps * warmup_ratio))
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
+    scheduler = get_scheduler(kind, optimizer, warmup, steps)
+    rates = []
+    for _ in range(steps):
+        rates.append(scheduler.get_last_lr()[0])
+        optimizer.step()
+        scheduler.step()
+    return dict(lr_scheduler_type=kind, learning_rate=PEAK, steps=steps,
+                warmup_steps=warmup_steps, warmup_ratio=warmup_ratio,
+                learning_rates=rates)
+
+
+def schedules():
+    shapes = [(0, 0, 50), (10, 0, 50), (0, 0.15, 50), (0, 0.1, 33)]
+    return [learning_rates(kind, *shape) for kind in SCHEDULES
+            for shape in shapes]
+
+
+DECAY = {
+    "llama2": dict(target_modules=["q_proj", "down_proj"],
+                   modules_to_save=["lm_head", "embed_tokens", "norm",
+                                    "input_layernorm"]),
+    "qwen2": dict(target_modules=["o_proj"], modules_to_save=["v_proj"]),
+    "qwen3": dict(target_modules="all-linear",
+                  modules_to_save=["q_norm", "k_norm"]),
+}
+
+
+def decay_groups(root):
+    """Per case: the trainable parameters, and which of them decay."""
+    result = {}
+    for case, lora in DECAY.items():
+        model = get_peft_model(oracle.load_model(root / case / "model"),
+                               oracle.lora_config(dict(lora, r=2)))
+        decaying = set(Trainer.get_decay_parameter_names(None, model))
+        names = [n for n, p in model.named_parameters() if p.requires_grad]
+        result[case] = dict(
+            lora=dict(lora, r=2),
+            decay=[oracle.file_name(n) for n in names if n in decaying],
+            no_decay=[oracle.file_name(n) for n in names
+                      if n not in decaying])
+    return result
+
+
+def initialisation(root):
+    """What PEFT draws: A from U(-bound, bound) with bound = 1/sqrt(in), which
+    is kaiming_uniform with a = sqrt(5), and B of zeros. use_rslora changes the
+    scale, not the draw."""
+    torch.manual_seed(7)
+    result = {}
+    for case in ("smollm", "llama3"):
+        lora = dict(r=16, lora_alpha=16, target_modules="all-linear")
+        model = get_peft_model(oracle.load_model(root / case / "model"),
+                               oracle.lora_config(lora))
+        result[case] = {}
+        for name, parameter in oracle.trainable(model).items():
+            value = parameter.detach()
+            bound = 0.0
+            if "lora_A" in name:
+                bound = 1 / math.sqrt(value.shape[1])
+            assert value.abs().max() <= bound * (1 + 1e-6)
+            result[case][name] = dict(
+                shape=list(value.shape), bound=bound,
+                min=value.min().item(), max=value.max().item(),
+                mean=value.mean().item(),
+                std=value.std(unbiased=False).item())
+    return result
