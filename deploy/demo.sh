@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Fine-tunes a real language model with mpsd, from a bare machine to an adapter:
+# sets up and builds, makes a model (SmolLM2-135M-Instruct) and a data set (the
+# sentiment of short texts), starts a daemon of its own, submits a job, shows it
+# running, and checks that the loss on held-out texts fell.
+#
+#   deploy/demo.sh [--quick] [--no-build]
+#     --quick     a few seconds of training instead of a few minutes
+#     --no-build  takes build/release/bin as it is
+#
+# Everything lies in build/demo: the model, data/, job.json, adapter/,
+# daemon.log and the daemon's state/, made anew by each run.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+bin="$root/build/release/bin"
+demo="$root/build/demo"
+model="$demo/SmolLM2-135M-Instruct"
+python="$root/build/venv/bin/python"
+daemon_log="$demo/daemon.log"
+daemon=""
+job=""
+
+# The eval loss has to fall to this share of what it was before.
+CLEAR_FALL=0.9
+
+say() { printf 'demo: %s\n' "$*"; }
+
+die() {
+  printf 'demo: error: %s\n' "$*" >&2
+  exit 1
+}
+
+usage() { sed -n '3,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
+# --- the daemon --------------------------------------------------------------
+
+# Unix socket paths end at some 100 bytes; a deep checkout needs a short folder.
+make_state_dir() {
+  state="$demo/state"
+  if [ "${#state}" -gt 70 ]; then
+    state="$(mktemp -d /tmp/mpsd-demo.XXXXXX)"
+  elif [ -d "$state" ] && "$bin/mpsctl" --state-dir "$state" info \
+    >/dev/null 2>&1; then
+    die "another daemon runs on $state: stop it first"
+  else
+    rm -rf "$state"
+    mkdir -p "$state"
+  fi
+}
+
+free_port() {
+  "$python" -c 'import socket
+with socket.socket() as listener:
+    listener.bind(("127.0.0.1", 0))
+    print(listener.getsockname()[1])'
+}
+
+ctl() { "$bin/mpsctl" --state-dir "$state" "$@"; }
+
+start_daemon() {
+  metrics="127.0.0.1:$(free_port)"
+  "$bin/mpsd" --state-dir "$state" --metrics-address "$metrics" \
+    --worker "$bin/mpsd-worker" >"$daemon_log" 2>&1 &
+  daemon=$!
+  local tries=0
+  until ctl info >/dev/null 2>&1; do
+    kill -0 "$daemon" 2>/dev/null || die "mpsd ended while starting"
+    tries=$((tries + 1))
+    [ "$tries" -lt 100 ] || die "mpsd did not answer within 20 s"
+    sleep 0.2
+  done
+  say "mpsd runs (pid $daemon, state $state, metrics $metrics)"
+}
+
+# Stops the daemon and leaves its exit status in $status.
+stop_daemon() {
+  local tries=0
+  status=0
+  kill -TERM "$daemon" 2>/dev/null || true
+  while kill -0 "$daemon" 2>/dev/null && [ "$tries" -lt 300 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+  done
+  kill -KILL "$daemon" 2>/dev/null || true
+  wait "$daemon" || status=$?
+  daemon=""
+}
+
+# However the script ends: no daemon stays, and a failure shows its logs.
+finish() {
+  local failed=$?
+  trap - EXIT INT TERM
+  if [ "$failed" -ne 0 ] && [ -n "$job" ] && [ -n "$daemon" ]; then
+    printf '\n--- the end of the log of job %s\n' "$job" >&2
+    ctl logs "$job" 2>&1 | tail -n 20 >&2 || true
+  fi
+  [ -z "$daemon" ] || stop_daemon
+  if [ "$failed" -ne 0 ] && [ -s "$daemon_log" ]; then
+    printf '\n--- the end of %s\n' "$daemon_log" >&2
+    tail -n 20 "$daemon_log" >&2
+  fi
+  case "${state:-}" in
+    /tmp/mpsd-demo.*) rm -rf "$state" ;;
+  esac
+  exit "$failed"
+}
+
+# --- the job -----------------------------------------------------------------
+
+# A value of the job, as mpsctl prints it; empty if there is none.
+job_value() {
+  ctl show "$job" --json | "$python" -c 'import json, sys
+value = json.load(sys.stdin).get(sys.argv[1])
+print("" if value is None else value)' "$1"
+}
+
+make_model() {
+  if [ -e "$model/config.json" ]; then
+    say "model: $model is there"
+  else
+    say "model: making $model"
+    "$python" "$root/deploy/demo/make_model.py" --out "$model" >/dev/null
+  fi
+}
+
+make_data() {
+  # Made again when the rules have changed.
+  if [ "$demo/data/train.jsonl" -nt "$root/deploy/demo/make_data.py" ]; then
+    say "data: $demo/data is there"
+  else
+    say "data: making $demo/data"
+    "$python" "$root/deploy/demo/make_data.py" --out "$demo/data" >/dev/null
+  fi
+}
+
+run_job() {
+  say "submitting $demo/job.json"
+  job="$(ctl submit "$demo/job.json" --detach --json |
+    "$python" -c 'import json, sys; print(json.load(sys.stdin)["id"])')"
+  ctl watch "$job" || say "mpsctl watch ended with status $?"
+  job_state="$(job_value state)"
+  [ "$job_state" = SUCCEEDED ] ||
+    die "job $job ended $job_state: $(job_value message)"
+}
+
+# Prints how far the eval loss fell; fails if it did not fall clearly.
+check_loss() {
+  "$python" - "$1" "$2" "$CLEAR_FALL" <<'PYTHON'
+import sys
+
+before, after, share = map(float, sys.argv[1:])
+print(f"{before:.4f} before, {after:.4f} after "
+      f"({100 * (after / before - 1):+.0f} %)")
+sys.exit(not after < share * before)
+PYTHON
+}
+
+report() {
+  local before after loss fell=yes
+  before="$(job_value eval_loss_before)"
+  after="$(job_value eval_loss_after)"
+  [ -n "$before" ] && [ -n "$after" ] || die "the job has no eval loss"
+  loss="$(check_loss "$before" "$after")" || fell=no
+  rm -rf "$demo/adapter"
+  ctl download "$job" --output "$demo/adapter" >/dev/null
+  [ -s "$demo/adapter/adapter_model.safetensors" ] ||
+    die "no adapter_model.safetensors in $demo/adapter"
+  printf '\nThe daemon'\''s metrics of this run (%s):\n' \
+    "http://$metrics/metrics"
+  curl -sS --max-time 10 "http://$metrics/metrics" >"$demo/metrics.txt"
+  grep '^mpsd_' "$demo/metrics.txt" | grep -v '_bucket{' | sed 's/^/  /'
+  printf '\n'
+  say "job $job: $job_state"
+  say "eval loss: $loss"
+  say "adapter: $demo/adapter"
+  [ "$fell" = yes ] ||
+    die "the eval loss did not fall clearly (to $CLEAR_FALL of what it was)"
+}
+
+# --- all of it ---------------------------------------------------------------
+
+quick=no
+build=yes
+for argument in "$@"; do
+  case "$argument" in
+    --quick) quick=yes ;;
+    --no-build) build=no ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *)
+      usage >&2
+      die "unknown argument '$argument'"
+      ;;
+  esac
+done
+
+"$root/deploy/setup.sh" --demo
+[ "$build" = no ] || "$root/deploy/build.sh" mpsd mpsctl mpsd-worker
+started="$(date +%s)"
+mkdir -p "$demo"
+rm -f "$daemon_log"
+make_model
+make_data
+if [ "$quick" = yes ]; then
+  cp "$root/deploy/demo/quick.json" "$demo/job.json"
+else
+  cp "$root/deploy/demo/job.json" "$demo/job.json"
+fi
+
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+make_state_dir
+start_daemon
+run_job
+report
+say "stopping mpsd"
+stop_daemon
+[ "$status" -eq 0 ] || die "mpsd exited with status $status"
+say "mpsd exited with status 0"
+say "done, $(($(date +%s) - started)) s after the build"

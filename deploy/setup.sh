@@ -1,0 +1,324 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Sets up what a build of mpsd needs, on Debian 12, Ubuntu 24.04 or a Mac with
+# Homebrew: system packages, a recent Rust, and the Python environment
+# build/venv with the pinned torch wheel. Unattended; needs root or sudo for
+# packages alone. A step already done is skipped, without network.
+#
+#   deploy/setup.sh [--demo] [--tests] [--no-packages]
+#     --demo         also the Python packages that deploy/demo.sh uses
+#     --tests        also what the tests need (includes --demo)
+#     --no-packages  leave system packages and Rust to you
+#
+# The whole output of every step is in build/setup.log.
+set -euo pipefail
+
+TORCH_VERSION=2.15.0
+# What core/text's crate needs at least, as 1.<this>.
+RUST_MINOR=85
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+venv="$root/build/venv"
+log="$root/build/setup.log"
+
+APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
+  ca-certificates curl python3 python3-venv libgrpc++-dev libprotobuf-dev
+  protobuf-compiler protobuf-compiler-grpc libabsl-dev libsqlite3-dev
+  libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev nlohmann-json3-dev
+  libcli11-dev libssl-dev"
+APT_TEST_PACKAGES="libgtest-dev libgmock-dev"
+BREW_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil sqlite
+  sqlitecpp spdlog prometheus-cpp nlohmann-json cli11 openssl@3"
+BREW_TEST_PACKAGES="googletest"
+BREW_PYTHON="python@3.13"
+
+say() { printf 'setup: %s\n' "$*"; }
+
+die() {
+  printf 'setup: error: %s\n' "$*" >&2
+  exit 1
+}
+
+# Runs a command with its output in the log; shows the log's end if it fails.
+logged() {
+  printf '\n--- %s\n' "$*" >>"$log"
+  if ! "$@" >>"$log" 2>&1; then
+    printf 'setup: failed: %s\n' "$*" >&2
+    tail -n 25 "$log" >&2
+    die "the whole log is $log"
+  fi
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null 2>&1; then
+    sudo "$@"
+  else
+    die "packages need root: run this as root or install sudo"
+  fi
+}
+
+usage() { sed -n '3,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
+# --- system packages ---------------------------------------------------------
+
+apt_installed() {
+  dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null |
+    grep -q '^installed'
+}
+
+apt_install() {
+  logged as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -q --no-install-recommends "$@"
+}
+
+apt_packages() {
+  local package missing=""
+  for package in "$@"; do
+    apt_installed "$package" || missing="$missing $package"
+  done
+  if [ -z "$missing" ]; then
+    say "packages: all there"
+    return
+  fi
+  say "packages: installing$missing"
+  logged as_root apt-get update -q
+  # shellcheck disable=SC2086  # a list of words
+  apt_install $missing
+}
+
+brew_packages() {
+  local package missing="" prefix
+  command -v brew >/dev/null 2>&1 ||
+    die "Homebrew is not there: install it first, see its home page"
+  xcode-select -p >/dev/null 2>&1 ||
+    die "no compiler: run 'xcode-select --install' first"
+  prefix="$(brew --prefix)"
+  for package in "$@"; do
+    [ -d "$prefix/opt/$package" ] || missing="$missing $package"
+  done
+  if [ -z "$missing" ]; then
+    say "packages: all there"
+    return
+  fi
+  say "packages: installing$missing"
+  # shellcheck disable=SC2086  # a list of words
+  logged brew install --quiet $missing
+}
+
+# --- Rust --------------------------------------------------------------------
+
+# Whether the cargo and rustc in folder $1 are recent enough.
+rust_in() {
+  local tool minor
+  for tool in cargo rustc; do
+    [ -x "$1/$tool" ] || return 1
+    minor="$(PATH="$1:$PATH" "$1/$tool" --version 2>/dev/null |
+      sed -n "s/^$tool 1\.\([0-9]*\)\..*/\1/p")"
+    [ -n "$minor" ] && [ "$minor" -ge "$RUST_MINOR" ] || return 1
+  done
+}
+
+# Prints the folder of a recent enough Rust, if there is one.
+find_rust() {
+  local folder on_path
+  on_path="$(dirname "$(command -v cargo 2>/dev/null || echo /none)")"
+  for folder in "$on_path" "${CARGO_HOME:-${HOME:-/root}/.cargo}/bin" \
+    /opt/homebrew/opt/rustup/bin /opt/homebrew/bin /usr/local/bin /usr/bin \
+    /usr/lib/rust-1.*/bin; do
+    if rust_in "$folder"; then
+      printf '%s\n' "$folder"
+      return
+    fi
+  done
+}
+
+# The distribution's packages that hold a recent enough Rust: the plain ones,
+# else versioned ones (Ubuntu), else those kept recent for browsers (Debian).
+apt_rust_packages() {
+  local minor
+  minor="$(apt-cache policy cargo |
+    sed -n 's/.*Candidate: 1\.\([0-9]*\)\..*/\1/p')"
+  if [ -n "$minor" ] && [ "$minor" -ge "$RUST_MINOR" ]; then
+    echo cargo rustc
+    return
+  fi
+  minor="$(apt-cache search --names-only '^cargo-1\.[0-9]+$' |
+    sed -n 's/^cargo-1\.\([0-9]*\) .*/\1/p' | sort -n | tail -n 1)"
+  if [ -n "$minor" ] && [ "$minor" -ge "$RUST_MINOR" ]; then
+    echo "cargo-1.$minor rustc-1.$minor"
+    return
+  fi
+  minor="$(apt-cache policy cargo-web |
+    sed -n 's/.*Candidate: 1\.\([0-9]*\)\..*/\1/p')"
+  if [ -n "$minor" ] && [ "$minor" -ge "$RUST_MINOR" ]; then
+    echo cargo-web rustc-web
+  fi
+}
+
+rust() {
+  local found packages
+  found="$(find_rust)"
+  if [ -z "$found" ] && [ "$manage_packages" = yes ]; then
+    if [ "$system" = Darwin ]; then
+      packages=rust
+      say "rust: installing with brew"
+      logged brew install --quiet rust
+    else
+      logged as_root apt-get update -q
+      packages="$(apt_rust_packages)"
+      if [ -n "$packages" ]; then
+        say "rust: installing $packages"
+        # shellcheck disable=SC2086  # a list of words
+        apt_install $packages
+      fi
+    fi
+    found="$(find_rust)"
+  fi
+  [ -n "$found" ] ||
+    die "Rust 1.$RUST_MINOR or newer is needed and no package has it:" \
+      "install it with rustup, then run this again"
+  # deploy/build.sh puts this folder first in its PATH.
+  printf '%s\n' "$found" >"$root/build/rust-path"
+  say "rust: $("$found/cargo" --version)"
+}
+
+# --- Python ------------------------------------------------------------------
+
+# The interpreter of the environment: the system's, which has python3-venv.
+base_python() {
+  if [ "$system" = Darwin ]; then
+    echo "$(brew --prefix)/opt/$BREW_PYTHON/bin/python${BREW_PYTHON#python@}"
+  elif [ -x /usr/bin/python3 ]; then
+    echo /usr/bin/python3
+  else
+    command -v python3
+  fi
+}
+
+# The version of an installed distribution, empty if there is none.
+venv_version() {
+  local folder
+  for folder in "$venv"/lib/python3*/site-packages/"$1"-*.dist-info; do
+    if [ -d "$folder" ]; then
+      folder="${folder%.dist-info}"
+      echo "${folder##*/"$1"-}"
+      return
+    fi
+  done
+}
+
+pip_install() {
+  logged "$venv/bin/python" -m pip install -q --no-input \
+    --disable-pip-version-check "$@"
+}
+
+# The NVIDIA packages that the installed torch names in its metadata. Without a
+# GPU only the two whose libraries libtorch_cpu is linked to.
+nvidia_packages() {
+  "$venv/bin/python" - "$1" <<'PYTHON'
+import sys
+from importlib.metadata import requires
+from pip._vendor.packaging.requirements import Requirement
+
+for line in requires("torch") or []:
+    need = Requirement(line)
+    if need.marker and not need.marker.evaluate({"extra": ""}):
+        continue
+    if need.name == "cuda-toolkit" and sys.argv[1] == "cpu":
+        print(f"cuda-toolkit[cudart,cupti]{need.specifier}")
+    elif sys.argv[1] == "gpu" and (
+            need.name == "cuda-toolkit" or need.name.startswith("nvidia-")):
+        extras = f"[{','.join(sorted(need.extras))}]" if need.extras else ""
+        print(f"{need.name}{extras}{need.specifier}")
+PYTHON
+}
+
+has_gpu() {
+  command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi >/dev/null 2>&1
+}
+
+torch() {
+  local kind=cpu packages
+  if [ "$(venv_version torch)" != "$TORCH_VERSION" ]; then
+    say "torch: installing $TORCH_VERSION into build/venv (about 1.2 GB)"
+    pip_install --no-deps "torch==$TORCH_VERSION"
+  fi
+  if [ "$system" = Linux ]; then
+    has_gpu && kind=gpu
+    if [ ! -e "$venv/nvidia-$kind-$TORCH_VERSION" ]; then
+      say "torch: adding NVIDIA's libraries for a $kind build"
+      packages="$(nvidia_packages "$kind")"
+      # pip reports torch's other needs as conflicts and still succeeds.
+      # shellcheck disable=SC2086  # a list of words
+      [ -z "$packages" ] || pip_install $packages
+      : >"$venv/nvidia-$kind-$TORCH_VERSION"
+    fi
+  fi
+  say "torch: $(venv_version torch) in build/venv"
+}
+
+venv() {
+  if ! "$venv/bin/python" -m pip --version >>"$log" 2>&1; then
+    say "python: making build/venv with $("$(base_python)" --version)"
+    logged "$(base_python)" -m venv --clear "$venv"
+  fi
+}
+
+# Installs a requirements file once for each content it has.
+requirements() {
+  local file="$root/deploy/$1" stamp="$venv/${1%.txt}.installed"
+  if ! cmp -s "$file" "$stamp"; then
+    say "python: installing deploy/$1"
+    pip_install --no-deps -r "$file"
+    cp "$file" "$stamp"
+  fi
+}
+
+# --- all of it ---------------------------------------------------------------
+
+demo=no
+tests=no
+manage_packages=yes
+for argument in "$@"; do
+  case "$argument" in
+    --demo) demo=yes ;;
+    --tests) demo=yes tests=yes ;;
+    --no-packages) manage_packages=no ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *)
+      usage >&2
+      die "unknown argument '$argument'"
+      ;;
+  esac
+done
+
+system="$(uname -s)"
+mkdir -p "$root/build"
+printf '=== deploy/setup.sh %s, %s\n' "$*" "$(date)" >>"$log"
+
+if [ "$manage_packages" = yes ]; then
+  if [ "$system" = Darwin ]; then
+    packages="$BREW_PACKAGES $BREW_PYTHON"
+    [ "$tests" = no ] || packages="$packages $BREW_TEST_PACKAGES"
+    # shellcheck disable=SC2086  # a list of words
+    brew_packages $packages
+  elif command -v apt-get >/dev/null 2>&1; then
+    packages="$APT_PACKAGES"
+    [ "$tests" = no ] || packages="$packages $APT_TEST_PACKAGES"
+    # shellcheck disable=SC2086  # a list of words
+    apt_packages $packages
+  else
+    die "neither apt-get nor brew here: install the likes of" \
+      "$APT_PACKAGES $APT_TEST_PACKAGES cargo, then run with --no-packages"
+  fi
+fi
+rust
+venv
+torch
+[ "$demo" = no ] || requirements requirements-demo.txt
+say "done"
