@@ -67,7 +67,7 @@ fs::path ParentOf(const fs::path& path) {
 
 absl::Status ErrnoStatus(int error, std::string_view what) {
   const std::string text =
-      absl::StrCat(what, ": ", std::generic_category().message(error));
+      absl::StrCat(std::string(what), ": ", std::generic_category().message(error));
   switch (error) {
     case ENOENT:
     case ENOTDIR:

@@ -55,7 +55,7 @@ absl::Status LineChannel::Send(std::string_view line) {
   if (line.find('\n') != std::string_view::npos) {
     return absl::InvalidArgumentError("a line cannot hold a newline");
   }
-  const std::string text = absl::StrCat(line, "\n");
+  const std::string text = std::string(line) + "\n";
   std::string_view rest = text;
   absl::MutexLock lock(&send_mutex_);
   SuppressSigpipe(fd_);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DEVICE_DEVICE_H_
+#define MPSD_CORE_DEVICE_DEVICE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mpsd::device {
+
+enum class Kind { kCpu, kCuda, kMps };
+
+// Bytes; absent where the backend keeps no such counter.
+struct Memory {
+  std::optional<int64_t> current_allocated;  // in live tensors
+  std::optional<int64_t> peak_allocated;     // since the last ResetPeak
+  std::optional<int64_t> driver_allocated;   // by this process, caches included
+  std::optional<int64_t> recommended_max;    // what it should stay below
+};
+
+// The one accelerator of a worker. Every call from the training thread only.
+// torch's own exceptions pass through: core/worker turns them into a Status.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual Kind kind() const = 0;
+  virtual at::Device torch_device() const = 0;
+  virtual std::string name() const = 0;  // "cpu", "cuda", "mps"
+  // For the manifest: chip or card, and its size.
+  virtual std::string description() const = 0;
+
+  // Waits for all queued work.
+  virtual void Synchronize() = 0;
+  // Hands queued work to the device without waiting (MPS encodes lazily).
+  virtual void Commit() = 0;
+
+  virtual Memory GetMemory() const = 0;
+  virtual void ResetPeak() = 0;
+  // Gives cached blocks back to the system; synchronises.
+  virtual void EmptyCache() = 0;
+
+  // Seeds this device's generator and the CPU's.
+  virtual void Seed(uint64_t seed) = 0;
+  // The device generator's state, a CPU byte tensor; the CPU's own is kept
+  // apart by CpuRngState.
+  virtual at::Tensor RngState() const = 0;
+  virtual void SetRngState(const at::Tensor& state) = 0;
+
+  // Whether fused attention has a backward here; otherwise the tiled one runs.
+  virtual bool has_fused_attention_backward() const = 0;
+};
+
+at::Tensor CpuRngState();
+void SetCpuRngState(const at::Tensor& state);
+
+// The device of that kind; FailedPrecondition says what is missing.
+absl::StatusOr<std::unique_ptr<Device>> OpenCpu();
+absl::StatusOr<std::unique_ptr<Device>> OpenCuda();
+absl::StatusOr<std::unique_ptr<Device>> OpenMps();
+
+// MPS where there is one, else CUDA, else the CPU.
+absl::StatusOr<std::unique_ptr<Device>> OpenBest();
+
+}  // namespace mpsd::device
+
+#endif  // MPSD_CORE_DEVICE_DEVICE_H_

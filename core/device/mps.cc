@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Through torch's hooks interface: it exists in every build of libtorch, so
+// this file compiles and is tested on Linux, where the hooks answer "no MPS".
+#include <ATen/Context.h>
+#include <ATen/detail/MPSHooksInterface.h>
+
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "core/device/device.h"
+#include "core/device/platform.h"
+
+namespace mpsd::device {
+namespace {
+
+class MpsDevice : public Device {
+ public:
+  Kind kind() const override { return Kind::kMps; }
+  at::Device torch_device() const override { return at::Device(at::kMPS, 0); }
+  std::string name() const override { return "mps"; }
+  std::string description() const override {
+    return absl::StrCat(ProcessorName(), ", ",
+                        hooks().getRecommendedMaxMemory() >> 20,
+                        " MiB recommended for the GPU");
+  }
+  void Synchronize() override { hooks().deviceSynchronize(); }
+  void Commit() override { hooks().commitStream(); }
+  Memory GetMemory() const override {
+    Memory memory;
+    memory.current_allocated = hooks().getCurrentAllocatedMemory();
+    memory.driver_allocated = hooks().getDriverAllocatedMemory();
+    memory.recommended_max = hooks().getRecommendedMaxMemory();
+    peak_ = std::max(peak_, *memory.current_allocated);
+    memory.peak_allocated = peak_;
+    return memory;
+  }
+  void ResetPeak() override { peak_ = 0; }
+  void EmptyCache() override { hooks().emptyCache(); }
+  // at::manual_seed did not reach MPS before torch 2.13 (pytorch#164571), so
+  // its generator is seeded by name.
+  void Seed(uint64_t seed) override {
+    at::manual_seed(seed);
+    at::Generator generator = hooks().getDefaultGenerator();
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_current_seed(seed);
+  }
+  at::Tensor RngState() const override {
+    at::Generator generator = hooks().getDefaultGenerator();
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    return generator.get_state();
+  }
+  void SetRngState(const at::Tensor& state) override {
+    at::Generator generator = hooks().getDefaultGenerator();
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_state(state);
+  }
+  // No release has one (pytorch#179294): its math path holds S×S in memory.
+  bool has_fused_attention_backward() const override { return false; }
+
+ private:
+  static const at::MPSHooksInterface& hooks() {
+    return at::detail::getMPSHooks();
+  }
+  mutable int64_t peak_ = 0;  // highest sample; the allocator has no C++ API
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> OpenMps() {
+  if (!at::globalContext().hasMPS()) {
+    return absl::FailedPreconditionError(
+        "no MPS device: it needs an Apple-silicon Mac with macOS 15 or later "
+        "and an arm64 build of mpsd-worker; use \"device\": \"cpu\" to train "
+        "without it");
+  }
+  return std::make_unique<MpsDevice>();
+}
+
+}  // namespace mpsd::device

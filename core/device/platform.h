@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DEVICE_PLATFORM_H_
+#define MPSD_CORE_DEVICE_PLATFORM_H_
+
+#include <cstdint>
+#include <string>
+
+// What the operating system knows, one .cc per system.
+namespace mpsd::device {
+
+// Memory this process holds, bytes: on macOS the physical footprint (what
+// Activity Monitor shows), on Linux its anonymous and shared pages, so that
+// mapped model files do not count. 0 where it cannot be read.
+int64_t ProcessFootprintBytes();
+
+int64_t PhysicalMemoryBytes();
+
+std::string ProcessorName();
+
+// "Linux 6.1.0 x86_64", "Darwin 25.1.0 arm64".
+std::string OperatingSystem();
+
+// Scope of one optimizer step: on macOS an autorelease pool, since a command
+// line program has no run loop that would drain Metal's objects.
+class StepScope {
+ public:
+  StepScope();
+  ~StepScope();
+  StepScope(const StepScope&) = delete;
+  StepScope& operator=(const StepScope&) = delete;
+
+ private:
+  void* pool_;
+};
+
+}  // namespace mpsd::device
+
+#endif  // MPSD_CORE_DEVICE_PLATFORM_H_
