@@ -122,7 +122,8 @@ using FromWorker = std::variant<Hello, Progress, Evaluated, Checkpointed,
                                 Heartbeat, Failed, Done, Stopped>;
 using ToWorker = std::variant<Start, Stop>;
 
-// One line of JSON without the newline.
+// One line of JSON without the newline. A double that is not finite becomes
+// null and arrives as NaN; a byte that is no UTF-8 becomes U+FFFD.
 std::string Encode(const FromWorker& message);
 std::string Encode(const ToWorker& message);
 

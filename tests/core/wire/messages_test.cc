@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/wire/messages.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <variant>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::wire {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Progress SomeProgress() {
+  MemoryCounters memory;
+  memory.current_allocated_bytes = 1LL << 40;
+  memory.footprint_bytes = 5;
+  return Progress{.step = 7,
+                  .total_steps = 100,
+                  .epoch = 0.25,
+                  .loss = 1.0 / 3.0,
+                  .learning_rate = 2e-4,
+                  .grad_norm = 0.1,
+                  .tokens = 4096,
+                  .label_tokens = 1024,
+                  .seconds = 0.5,
+                  .device = "cpu",
+                  .memory = memory};
+}
+
+// Every message in both directions: what is encoded, decoded and encoded again
+// is the same line, and the line is as documented.
+struct Case {
+  const char* name;
+  std::variant<FromWorker, ToWorker> message;
+  const char* line;
+};
+
+class RoundTrip : public testing::TestWithParam<Case> {};
+
+TEST_P(RoundTrip, KeepsEveryField) {
+  const Case& c = GetParam();
+  std::string line, again;
+  if (const auto* from = std::get_if<FromWorker>(&c.message)) {
+    line = Encode(*from);
+    auto decoded = DecodeFromWorker(line);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->index(), from->index());
+    again = Encode(*decoded);
+  } else {
+    line = Encode(std::get<ToWorker>(c.message));
+    auto decoded = DecodeToWorker(line);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    again = Encode(*decoded);
+  }
+  EXPECT_EQ(line, again);
+  EXPECT_EQ(nlohmann::json::parse(line), nlohmann::json::parse(c.line));
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Messages, RoundTrip,
+    testing::Values(
+        Case{"Hello", FromWorker(Hello{1, 42, "0.1.0", "2.15.0"}),
+             R"({"type":"hello","version":1,"pid":42,"worker_version":"0.1.0",
+                 "torch_version":"2.15.0"})"},
+        Case{"Progress", FromWorker(SomeProgress()),
+             R"({"type":"progress","step":7,"total_steps":100,"epoch":0.25,
+                 "loss":0.3333333333333333,"learning_rate":0.0002,
+                 "grad_norm":0.1,"tokens":4096,"label_tokens":1024,
+                 "seconds":0.5,"device":"cpu","memory":{
+                 "current_allocated_bytes":1099511627776,
+                 "footprint_bytes":5}})"},
+        Case{"Evaluated", FromWorker(Evaluated{0, 2.5, 900, 1.5}),
+             R"({"type":"evaluated","step":0,"eval_loss":2.5,
+                 "label_tokens":900,"seconds":1.5})"},
+        Case{"Checkpointed", FromWorker(Checkpointed{5, "/o/5", 9, 0.5, ""}),
+             R"({"type":"checkpointed","step":5,"path":"/o/5","bytes":9,
+                 "seconds":0.5,"removed_path":""})"},
+        Case{"Heartbeat", FromWorker(Heartbeat{"loading \"m\"\n\u00e9", 0.5}),
+             "{\"type\":\"heartbeat\",\"stage\":"
+             "\"loading \\\"m\\\"\\n\u00e9\",\"fraction\":0.5}"},
+        Case{"Rejected", FromWorker(Failed{FailureKind::kRejected, "row 3"}),
+             R"({"type":"failed","kind":"rejected","message":"row 3"})"},
+        Case{"OutOfMemory", FromWorker(Failed{FailureKind::kOutOfMemory, ""}),
+             R"({"type":"failed","kind":"out_of_memory","message":""})"},
+        Case{"NonFinite", FromWorker(Failed{FailureKind::kNonFinite, ""}),
+             R"({"type":"failed","kind":"non_finite","message":""})"},
+        Case{"Internal", FromWorker(Failed{FailureKind::kInternal, ""}),
+             R"({"type":"failed","kind":"internal","message":""})"},
+        Case{"Done", FromWorker(Done{20, "/o/adapter", 1.5, 2.5, 1.25, 30}),
+             R"({"type":"done","steps":20,"adapter_path":"/o/adapter",
+                 "train_loss":1.5,"eval_loss_before":2.5,
+                 "eval_loss_after":1.25,"seconds":30.0})"},
+        Case{"DoneWithoutLosses",
+             FromWorker(Done{20, "/o/adapter", {}, {}, {}, 0}),
+             R"({"type":"done","steps":20,"adapter_path":"/o/adapter",
+                 "seconds":0.0})"},
+        Case{"Stopped", FromWorker(Stopped{StopReason::kCancel, 3}),
+             R"({"type":"stopped","reason":"cancel","step":3})"},
+        Case{"Start", ToWorker(Start{"01J", "/s/job.json", "/s/out"}),
+             R"({"type":"start","job_id":"01J","spec_path":"/s/job.json",
+                 "output_dir":"/s/out"})"},
+        Case{"Stop", ToWorker(Stop{StopReason::kPreempt}),
+             R"({"type":"stop","reason":"preempt"})"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Decode, StartIsTheStartThatWasSent) {
+  const Start start{"01J", "/s/job.json", "/s/out"};
+  auto decoded = DecodeToWorker(Encode(ToWorker(start)));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(std::get<Start>(*decoded), start);
+}
+
+TEST(Decode, DoublesSurviveToTheBit) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    const double value = std::bit_cast<double>(random());
+    if (!std::isfinite(value)) continue;
+    auto decoded =
+        DecodeFromWorker(Encode(FromWorker(Evaluated{1, value, 1, 1})));
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(std::get<Evaluated>(*decoded).eval_loss, value);
+  }
+}
+
+TEST(Decode, NonFiniteNumbersArriveAsNan) {
+  for (double value : {kNan, kInf, -kInf}) {
+    Progress progress = SomeProgress();
+    progress.loss = value;
+    const std::string line = Encode(FromWorker(progress));
+    EXPECT_THAT(line, HasSubstr("\"loss\":null"));
+    auto decoded = DecodeFromWorker(line);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(std::isnan(std::get<Progress>(*decoded).loss));
+    EXPECT_EQ(std::get<Progress>(*decoded).step, 7);
+  }
+  Done unstable;
+  unstable.train_loss = kNan;
+  auto done = DecodeFromWorker(Encode(FromWorker(unstable)));
+  ASSERT_TRUE(done.ok()) << done.status();
+  ASSERT_TRUE(std::get<Done>(*done).train_loss.has_value());
+  EXPECT_TRUE(std::isnan(*std::get<Done>(*done).train_loss));
+  EXPECT_FALSE(std::get<Done>(*done).eval_loss_after.has_value());
+}
+
+TEST(Decode, InvalidUtf8IsReplacedNotRefused) {
+  auto decoded = DecodeFromWorker(
+      Encode(FromWorker(Failed{FailureKind::kInternal, "a\xff\xfe z"})));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(std::get<Failed>(*decoded).message, "a\uFFFD\uFFFD z");
+}
+
+TEST(Decode, UnknownFieldsAreIgnored) {
+  auto decoded = DecodeFromWorker(
+      R"({"type":"stopped","reason":"preempt","step":4,"new":{"a":[1]}})");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(std::get<Stopped>(*decoded).step, 4);
+}
+
+TEST(Decode, DirectionsDoNotMix) {
+  EXPECT_FALSE(DecodeFromWorker(Encode(ToWorker(Stop{}))).ok());
+  EXPECT_FALSE(DecodeToWorker(Encode(FromWorker(Stopped{}))).ok());
+}
+
+struct Bad {
+  const char* line;
+  const char* message;
+};
+class Refused : public testing::TestWithParam<Bad> {};
+
+TEST_P(Refused, NamesTheField) {
+  auto decoded = DecodeFromWorker(GetParam().line);
+  ASSERT_EQ(decoded.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(decoded.status().message()),
+              HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Lines, Refused,
+    testing::Values(
+        Bad{"", "not JSON"}, Bad{"{", "not JSON"}, Bad{"hello", "not JSON"},
+        Bad{"{} {}", "not JSON"}, Bad{"[]", "not a JSON object"},
+        Bad{"17", "not a JSON object"}, Bad{"{}", "'type'"},
+        Bad{R"({"type":3})", "'type'"}, Bad{R"({"type":null})", "'type'"},
+        Bad{R"({"type":"nonsense"})", "unknown message type 'nonsense'"},
+        Bad{R"({"type":"stopped","reason":"preempt"})",
+            "stopped: field 'step' is missing"},
+        Bad{R"({"type":"stopped","reason":"later","step":1})",
+            "stopped: field 'reason' must be a known name"},
+        Bad{R"({"type":"stopped","reason":1,"step":1})",
+            "stopped: field 'reason' must be a string"},
+        Bad{R"({"type":"stopped","reason":"preempt","step":"1"})",
+            "stopped: field 'step' must be a 64-bit integer"},
+        Bad{R"({"type":"stopped","reason":"preempt","step":1.5})",
+            "stopped: field 'step' must be a 64-bit integer"},
+        Bad{R"({"type":"stopped","reason":"preempt","step":null})",
+            "stopped: field 'step' must be a 64-bit integer"},
+        Bad{R"({"type":"stopped","reason":"preempt",
+                "step":18446744073709551615})",
+            "stopped: field 'step' must be a 64-bit integer"},
+        Bad{R"({"type":"stopped","reason":"preempt","step":1e400})",
+            "not JSON"},
+        Bad{R"({"type":"heartbeat","stage":"x","fraction":NaN})", "not JSON"},
+        Bad{R"({"type":"heartbeat","stage":"x","fraction":"0"})",
+            "heartbeat: field 'fraction' must be a number or null"},
+        Bad{R"({"type":"heartbeat","stage":["x"],"fraction":0})",
+            "heartbeat: field 'stage' must be a string"},
+        Bad{R"({"type":"hello","version":4294967297,"pid":1,
+                "worker_version":"","torch_version":""})",
+            "hello: field 'version' must be a 32-bit integer"},
+        Bad{R"({"type":"progress","step":1,"total_steps":1,"epoch":0,"loss":0,
+                "learning_rate":0,"grad_norm":0,"tokens":0,"label_tokens":0,
+                "seconds":0,"device":"cpu","memory":[]})",
+            "progress: field 'memory' must be an object"},
+        Bad{R"({"type":"progress","step":1,"total_steps":1,"epoch":0,"loss":0,
+                "learning_rate":0,"grad_norm":0,"tokens":0,"label_tokens":0,
+                "seconds":0,"device":"cpu",
+                "memory":{"footprint_bytes":"much"}})",
+            "progress.memory: field 'footprint_bytes' must be"},
+        Bad{R"({"type":"done","steps":1,"adapter_path":"","seconds":0,
+                "train_loss":"low"})",
+            "done: field 'train_loss' must be a number or null"}));
+
+TEST(Garbage, EveryPrefixOfALineIsRefused) {
+  const std::string line = Encode(FromWorker(SomeProgress()));
+  for (size_t n = 0; n < line.size(); ++n) {
+    EXPECT_FALSE(DecodeFromWorker(line.substr(0, n)).ok()) << n;
+  }
+}
+
+TEST(Garbage, RandomBytesAreRefused) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 2000; ++i) {
+    std::string line(random() % 200, '\0');
+    for (char& c : line) c = static_cast<char>(random());
+    EXPECT_FALSE(DecodeFromWorker(line).ok());
+    EXPECT_FALSE(DecodeToWorker(line).ok());
+  }
+}
+
+TEST(Garbage, AFlippedByteIsRefusedOrStillAMessage) {
+  const std::string line = Encode(FromWorker(SomeProgress()));
+  std::mt19937 random(3);
+  int refused = 0;
+  for (int i = 0; i < 5000; ++i) {
+    std::string bad = line;
+    bad[random() % bad.size()] = static_cast<char>(random());
+    auto decoded = DecodeFromWorker(bad);
+    if (!decoded.ok()) {
+      EXPECT_EQ(decoded.status().code(), absl::StatusCode::kInvalidArgument);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(Garbage, DeepNestingDoesNotOverflowTheStack) {
+  EXPECT_FALSE(DecodeFromWorker(std::string(1 << 20, '[')).ok());
+  const int depth = 100000;
+  EXPECT_FALSE(
+      DecodeFromWorker(std::string(depth, '[') + std::string(depth, ']')).ok());
+}
+
+}  // namespace
+}  // namespace mpsd::wire
