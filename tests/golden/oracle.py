@@ -2,7 +2,8 @@
 """Golden values by Transformers and PEFT, in fp32 on the CPU.
 
 Parameters carry the names of adapter_model.safetensors: PEFT's own,
-the adapter's name ("...q_proj.lora_A.weight", "base_model.model.lm_head.weight").
+"...q_proj.lora_A.weight" (the adapter's own name left out) for a LoRA pair,
+"base_model.model.lm_head.weight" for a module trained whole.
 """
 
 import json

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every family with fresh random shapes and weights: ours against PEFT.
+
+usage: families.py BIN_DIR [--seed N] [--rounds N]
+
+The golden data of tests/golden holds one draw of each family; this draws more
+shapes, LoRA options, dropout masks and packed rows. The seed is printed.
+"""
+
+import argparse
+import copy
+import pathlib
+import random
+import tempfile
+import time
+
+import parity
+import cases
+import oracle
+import torch
+
+HEADS = [(4, 4), (4, 2), (4, 1), (6, 2), (2, 2)]
+DTYPES = [None, None, "bfloat16"]
+
+
+def vary(case, chance):
+    """A case of the same family and options, in other sizes."""
+    case = copy.deepcopy(case)
+    _, shape = case["config"]
+    heads, key_heads = chance.choice(HEADS)
+    shape.update(num_attention_heads=heads, num_key_value_heads=key_heads,
+                 hidden_size=heads * chance.choice([8, 16]),
+                 intermediate_size=chance.randrange(40, 120, 8),
+                 num_hidden_layers=chance.choice([2, 3]),
+                 vocab_size=chance.randrange(90, 200))
+    rank, root = chance.randint(1, 9), chance.random() < 0.5
+    # A scale above two makes these tiny models chaotic within twenty steps.
+    case["lora"].update(r=rank, use_rslora=root, lora_alpha=chance.randint(
+        1, max(1, int(2 * (rank**0.5 if root else rank)))))
+    case["training"].update(weight_decay=chance.choice([0.0, 0.01, 0.1]),
+                            warmup_steps=chance.choice([0, 3, 7]))
+    case["dtype"] = chance.choice(DTYPES)
+    case["max_shard_size"] = chance.choice(["5GB", "30KB"])
+    return case
+
+
+def check(report, program, name, case, chance, folder):
+    generator = torch.Generator().manual_seed(chance.randrange(2**31))
+    model_type, shape = case["config"]
+    model, adapter = folder / "model", folder / "adapter"
+    oracle.save_model(oracle.make_model(model_type, shape, generator), model,
+                      case)
+    oracle.make_adapter(model, case["lora"], adapter, generator)
+    tuned = oracle.load_adapter(model, adapter).eval()
+    check_batch(report, program, name, tuned, model, adapter, chance, generator)
+    check_packed(report, program, name, tuned, model, adapter, chance,
+                 generator)
+    check_steps(report, program, name, case, tuned, model, adapter, chance,
+                generator)
+
+
+def lengths_of(chance, count, longest):
+    return [chance.randint(4, longest) for _ in range(count)]
+
+
+def check_batch(report, program, name, tuned, model, adapter, chance,
+                generator):
+    batch = oracle.random_batch(tuned.config.vocab_size,
+                                lengths_of(chance, 4, 40), generator)
+    theirs = oracle.forward_backward(tuned, batch)
+    ours = parity.probe(program, model, adapter, batch)
+    mask = batch["attention_mask"].bool()
+    for values in (ours, theirs):  # nobody reads the logits of padding
+        values["logits"] = values["logits"][mask]
+    report.tensors(name, ours, theirs)
+
+
+def check_packed(report, program, name, tuned, model, adapter, chance,
+                 generator):
+    lengths = lengths_of(chance, 4, 16)
+    batch = oracle.random_batch(tuned.config.vocab_size, lengths, generator)
+    golden = oracle.packed(tuned, batch, lengths)
+    ours = parity.probe(program, model, adapter, parity.inputs(golden))
+    report.tensors(f"{name} packed", ours, parity.answers(golden))
+
+
+def check_steps(report, program, name, case, tuned, model, adapter, chance,
+                generator):
+    lengths = lengths_of(chance, 13, case["training"]["max_length"])
+    rows = oracle.random_batch(tuned.config.vocab_size, lengths, generator)
+    golden = oracle.train(tuned, rows, lengths, case["training"])
+    inputs = parity.inputs(golden)
+    ours = parity.probe(program, model, adapter, inputs,
+                        training=case["training"])
+    parity.check_training(report, name, ours, golden)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
+    print("seed", options.seed)
+    program = parity.binary(options.bin, "parity_probe")
+    chance = random.Random(options.seed)
+    reports = []
+    for name, case in cases.CASES.items():
+        report = parity.Report(name)
+        for _ in range(options.rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                check(report, program, name, vary(case, chance), chance,
+                      pathlib.Path(folder))
+        reports.append(report)
+    parity.finish(reports)
+
+
+if __name__ == "__main__":
+    main()

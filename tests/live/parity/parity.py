@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs parity_probe and holds what it says against the oracle."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "golden"))
+
+import torch
+from safetensors.torch import load_file
+
+import oracle
+
+# The issue's: logits, loss and every gradient, as L2 of the difference over L2
+# of the expected tensor; and the losses of twenty steps.
+TENSOR = 1e-5
+LOSSES = 1e-4
+
+
+def binary(folder, name):
+    path = pathlib.Path(folder, name)
+    if not path.is_file():
+        sys.exit(f"parity: no {path}: build the target {name} first")
+    return path
+
+
+def relative(ours, theirs):
+    if ours.shape != theirs.shape:
+        return float("inf")
+    scale = theirs.double().norm().item()
+    distance = (ours.double() - theirs.double()).norm().item()
+    return distance / scale if scale else distance
+
+
+class Report:
+    """Counts comparisons; `close` says how every failed one failed."""
+
+    def __init__(self, title):
+        self.title, self.count, self.failures, self.worst = title, 0, [], {}
+
+    def less(self, what, kind, value, tolerance):
+        self.count += 1
+        if value > self.worst.get(kind, (-1.0, ""))[0]:
+            self.worst[kind] = (value, what)
+        if not value <= tolerance:  # catches NaN
+            self.failures.append(f"{what}: {value:.3e} > {tolerance:.0e}")
+
+    def same(self, what, ours, theirs):
+        self.count += 1
+        if ours != theirs:
+            self.failures.append(f"{what}: {ours!r} is not {theirs!r}")
+
+    def tensors(self, where, ours, theirs, tolerance=TENSOR):
+        """Every tensor of `theirs`, and no gradient beyond them."""
+        for name, value in theirs.items():
+            kind = name.split(".")[0]
+            if name not in ours:
+                self.less(f"{where} {name} (missing)", kind, float("inf"), 0)
+                continue
+            self.less(f"{where} {name}", kind, relative(ours[name], value),
+                      tolerance)
+        extra = {n for n in ours if n.startswith("grad.")} - set(theirs)
+        self.same(f"{where} extra gradients", sorted(extra), [])
+
+    def losses(self, where, ours, theirs):
+        self.same(f"{where} steps", len(ours), len(theirs))
+        for step, (a, b) in enumerate(zip(ours, theirs), start=1):
+            self.less(f"{where} loss of step {step}", "losses",
+                      abs(a - b) / max(abs(b), 1e-9), LOSSES)
+
+    def close(self):
+        worst = ", ".join(f"{kind} {value:.1e}"
+                          for kind, (value, _) in self.worst.items())
+        print(f"{self.title}: {self.count} comparisons, worst: {worst}")
+        for failure in self.failures[:40]:
+            print("  FAILED", failure)
+        return not self.failures
+
+
+def finish(reports):
+    results = [report.close() for report in reports]
+    if not any(report.count for report in reports):
+        sys.exit("parity: nothing was compared")
+    sys.exit(0 if all(results) else 1)
+
+
+def probe(program, model, adapter, tensors, training=None, seed=None):
+    """What our C++ computes: logits, loss, grad.*, train.*, final.*."""
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        oracle.save_tensors(tensors, scratch / "in.safetensors")
+        command = [str(program), "--model", str(model), "--adapter",
+                   str(adapter), "--inputs", str(scratch / "in.safetensors"),
+                   "--output", str(scratch / "out.safetensors"),
+                   "--device", "cpu"]
+        if training:
+            (scratch / "training.json").write_text(json.dumps(training))
+            command += ["--training", str(scratch / "training.json")]
+        if seed is not None:
+            command += ["--dropout-seed", str(seed)]
+        subprocess.run(command, check=True)
+        return load_file(scratch / "out.safetensors")
+
+
+def inputs(golden):
+    """The tensors of a golden set that are input, not answer."""
+    return {name: value for name, value in golden.items()
+            if name.split(".")[-1] in INPUTS and not name.startswith("grad.")}
+
+
+INPUTS = {"input_ids", "labels", "attention_mask", "position_ids",
+          "sequence_ids", "lengths"}
+
+
+def answers(golden):
+    return {name: value for name, value in golden.items()
+            if name.split(".")[0] in ("logits", "loss", "grad")}
+
+
+def check_training(report, where, ours, golden):
+    """Twenty steps: losses, norms, rates, and where the weights ended."""
+    report.losses(where, ours["train.losses"].tolist(),
+                  golden["train.losses"].tolist())
+    rates = ours["train.learning_rates"], golden["train.learning_rates"]
+    report.less(f"{where} learning rates", "rates", relative(*rates), 1e-6)
+    norms = ours["train.grad_norms"], golden["train.grad_norms"]
+    report.less(f"{where} gradient norms", "norms", relative(*norms), 1e-3)
+    for name, value in golden.items():
+        if name.startswith("final."):
+            report.less(f"{where} {name}", "final",
+                        relative(ours[name], value), 1e-3)
+
+
+os.environ.setdefault("OMP_NUM_THREADS", "2")
