@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/jobs/blob_store.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_store.h"
 
@@ -71,14 +72,6 @@ class JobManager {
   // The job's log file and folder on this machine.
   virtual std::string LogPath(const std::string& id) const = 0;
   virtual std::string JobFolder(const std::string& id) const = 0;
-};
-
-// Content-addressed files, implemented by server/store/blob_store.
-class BlobStore {
- public:
-  virtual ~BlobStore() = default;
-  virtual bool Has(const std::string& sha256) = 0;
-  virtual std::string PathOf(const std::string& sha256) const = 0;
 };
 
 }  // namespace mpsd::jobs

@@ -36,6 +36,9 @@ class JobStore {
 
   // Replaces the row of job.id and appends `events` (their sequence already
   // set). FailedPrecondition when the stored state cannot become job.state.
+  // A call that changes neither state nor cancel_requested and brings Progress
+  // alone survives the death of mpsd at once, but a power cut only once a later
+  // call of another kind has returned.
   virtual absl::Status Update(const Job& job,
                               absl::Span<const Event> events) = 0;
 
@@ -51,7 +54,8 @@ class JobStore {
   virtual absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) = 0;
   virtual absl::StatusOr<std::map<State, int64_t>> CountByState() = 0;
 
-  // Of one job, sequence > after, at most `limit`, in order.
+  // Of one job, sequence > after, at most `limit`, in order. Of the Progress
+  // more than 1,000 sequences old every tenth is left, every other event stays.
   virtual absl::StatusOr<std::vector<Event>> Events(const std::string& job_id,
                                                     int64_t after,
                                                     int limit) = 0;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_BLOB_STORE_H_
+#define MPSD_SERVER_JOBS_BLOB_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mpsd::jobs {
+
+// Content-addressed files, implemented by server/store/blob_store. A name is
+// the SHA-256 of the bytes as 64 lower-case hexadecimal digits. Thread-safe.
+class BlobStore {
+ public:
+  virtual ~BlobStore() = default;
+  virtual bool Has(const std::string& sha256) = 0;
+  virtual std::string PathOf(const std::string& sha256) const = 0;
+};
+
+// One blob on its way in. Destroyed before Commit, it leaves nothing behind.
+// One thread at a time.
+class BlobWriter {
+ public:
+  virtual ~BlobWriter() = default;
+  // InvalidArgument once more bytes came than were announced;
+  // ResourceExhausted when the disk is full.
+  virtual absl::Status Append(std::string_view bytes) = 0;
+  // The blob is there, durably, from OK on. InvalidArgument when size or hash
+  // are not what was announced. At most once.
+  virtual absl::Status Commit() = 0;
+};
+
+// A BlobStore that takes uploads.
+class BlobUploads : public BlobStore {
+ public:
+  // InvalidArgument for a name that is no SHA-256 or a negative size;
+  // ResourceExhausted when the disk has no room for `size_bytes`. Writers of
+  // the same blob do not disturb each other.
+  virtual absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(
+      const std::string& sha256, int64_t size_bytes) = 0;
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_BLOB_STORE_H_

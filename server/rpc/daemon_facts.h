@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_DAEMON_FACTS_H_
+#define MPSD_SERVER_RPC_DAEMON_FACTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace mpsd::rpc {
+
+// What DaemonService.Info says of the daemon that does not change while it
+// runs. The composition root fills it in.
+struct DaemonFacts {
+  std::string version;  // of mpsd
+  std::string state_dir;
+  std::string metrics_address;  // empty: off
+  absl::Time start_time;
+  int64_t schema_version = 0;    // JobStore::schema_version()
+  int32_t protocol_version = 0;  // wire::kProtocolVersion
+};
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_DAEMON_FACTS_H_

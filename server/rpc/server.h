@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_SERVER_H_
+#define MPSD_SERVER_RPC_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/jobs/blob_store.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/daemon_facts.h"
+
+namespace mpsd::rpc {
+
+struct Options {
+  // "unix:/path/mpsd.sock" or "127.0.0.1:7433"; port 0 takes a free one. A
+  // unix socket is for its owner alone (0600), and a stale one is replaced.
+  std::vector<std::string> addresses;
+  int max_receive_bytes = 8 << 20;  // of one message
+  int max_send_bytes = 64 << 20;
+  absl::Duration keepalive = absl::Minutes(1);
+  // How often a followed log is looked at where nothing woke the stream.
+  absl::Duration log_poll_interval = absl::Milliseconds(500);
+};
+
+// The API over gRPC: JobService, ArtifactService, DaemonService, the standard
+// health service (SERVING between Start and Shutdown) and reflection. No thread
+// per call. Thread-safe.
+class RpcServer {
+ public:
+  // The borrowed objects must outlive the server.
+  RpcServer(Options options, jobs::JobManager& manager,
+            jobs::BlobUploads& blobs, DaemonFacts facts);
+  ~RpcServer();  // Shutdown(zero)
+  RpcServer(const RpcServer&) = delete;
+  RpcServer& operator=(const RpcServer&) = delete;
+
+  // Listens and serves; once. InvalidArgument for an address that cannot be
+  // (a socket path too long for the system), Unavailable for one that is taken,
+  // naming it.
+  absl::Status Start();
+
+  // What clients connect to, ports filled in. After Start.
+  const std::vector<std::string>& addresses() const { return bound_; }
+
+  // Takes no new call, ends watchers and followers with UNAVAILABLE, lets other
+  // calls finish for up to `grace` and then cancels them. Returns once no call
+  // is left. Harmless to repeat.
+  void Shutdown(absl::Duration grace);
+
+ private:
+  struct Parts;
+
+  const Options options_;
+  std::vector<std::string> bound_;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_SERVER_H_

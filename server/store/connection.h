@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STORE_CONNECTION_H_
+#define MPSD_SERVER_STORE_CONNECTION_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "SQLiteCpp/Database.h"
+#include "SQLiteCpp/Statement.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace mpsd::store {
+
+// One SQLite connection with its prepared statements. Locked (mutex()) around
+// every use. What it calls throws SQLite::Exception: use inside Caught().
+class Connection {
+ public:
+  enum class Durability {
+    kPowerCut,  // each commit is fsynced
+    kProcess,   // a commit survives the process; fsynced with a later one
+  };
+
+  explicit Connection(SQLite::Database database)
+      : database_(std::move(database)) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  absl::Mutex& mutex() ABSL_LOCK_RETURNED(mutex_) { return mutex_; }
+  SQLite::Database& database() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return database_;
+  }
+
+  // For the transactions to come; not inside one.
+  void SetDurability(Durability durability)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // `sql` prepared, from the cache where it was prepared before.
+  SQLite::Statement& Prepared(const std::string& sql)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+ private:
+  absl::Mutex mutex_;
+  SQLite::Database database_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Durability> durability_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, SQLite::Statement> statements_
+      ABSL_GUARDED_BY(mutex_);  // after database_: finalized before it closes
+};
+
+// One run of a prepared statement with its parameters, in order. Ends with it:
+// an unfinished SELECT would keep the WAL from being checkpointed. At most one
+// Query of the same SQL at a time.
+class Query {
+ public:
+  template <typename... Values>
+  Query(Connection& connection, const std::string& sql,
+        const Values&... values)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex())
+      : statement_(connection.Prepared(sql)) {
+    (Bind(values), ...);
+  }
+  ~Query();
+  Query(const Query&) = delete;
+  Query& operator=(const Query&) = delete;
+
+  // Appends one more parameter.
+  void Bind(const std::string& value) { statement_.bind(++bound_, value); }
+  void Bind(int value) { statement_.bind(++bound_, value); }
+  void Bind(int64_t value) { statement_.bind(++bound_, value); }
+  void Bind(double value) { statement_.bind(++bound_, value); }
+  template <typename T>
+  void Bind(const std::optional<T>& value) {
+    if (value.has_value()) {
+      Bind(*value);
+    } else {
+      statement_.bind(++bound_);
+    }
+  }
+
+  // The next row, or false.
+  bool Next() {
+    column_ = 0;
+    return statement_.executeStep();
+  }
+  // Runs it to its end; returns the number of rows changed.
+  int Run() { return statement_.exec(); }
+
+  // The row's columns, left to right, one a call.
+  std::string Text() { return statement_.getColumn(column_++).getString(); }
+  int64_t Int() { return statement_.getColumn(column_++).getInt64(); }
+  double Real() { return statement_.getColumn(column_++).getDouble(); }
+  std::optional<std::string> OptionalText();
+  std::optional<int64_t> OptionalInt();
+  std::optional<double> OptionalReal();
+
+ private:
+  SQLite::Statement& statement_;
+  int bound_ = 0;
+  int column_ = 0;
+};
+
+}  // namespace mpsd::store
+
+#endif  // MPSD_SERVER_STORE_CONNECTION_H_

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STORE_DATABASE_H_
+#define MPSD_SERVER_STORE_DATABASE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "server/store/connection.h"
+
+namespace mpsd::store {
+
+// The state folder's SQLite file: one connection that writes and one that only
+// reads, so that a reader never waits for a writer's fsync (WAL). Thread-safe.
+// Outlives the stores made of it.
+class Database {
+ public:
+  // Opens or creates `path` and migrates it. A new file is readable by its
+  // owner alone. Errors as Migrate and StatusOf.
+  static absl::StatusOr<std::unique_ptr<Database>> Open(
+      const std::filesystem::path& path);
+
+  Connection& writer() { return *writer_; }
+  Connection& reader() { return *reader_; }
+  int64_t schema_version() const { return schema_version_; }
+
+ private:
+  Database(std::unique_ptr<Connection> writer,
+           std::unique_ptr<Connection> reader, int64_t schema_version)
+      : writer_(std::move(writer)),
+        reader_(std::move(reader)),
+        schema_version_(schema_version) {}
+
+  const std::unique_ptr<Connection> writer_;
+  const std::unique_ptr<Connection> reader_;
+  const int64_t schema_version_;
+};
+
+}  // namespace mpsd::store
+
+#endif  // MPSD_SERVER_STORE_DATABASE_H_

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STORE_SQLITE_JOB_STORE_H_
+#define MPSD_SERVER_STORE_SQLITE_JOB_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/jobs/job.h"
+#include "server/jobs/job_store.h"
+#include "server/store/database.h"
+
+namespace mpsd::store {
+
+// jobs::JobStore over SQLite in WAL mode. A change is fsynced before its call
+// returns (synchronous=FULL), but for progress, which is written once per
+// optimizer step: its commits skip the fsync (synchronous=NORMAL), so they cost
+// a write to the page cache, survive kill -9, and reach the disk with the next
+// change of another kind. WAL frames are ordered: a power cut can lose the last
+// of them, never one in the middle.
+//
+// A double that is NaN in Job::eval_loss_* or train_loss reads back as absent.
+class SqliteJobStore : public jobs::JobStore {
+ public:
+  // `database` must outlive the store.
+  explicit SqliteJobStore(Database& database) : database_(database) {}
+
+  absl::Status Insert(const jobs::Job& job, const jobs::Event& first) override;
+  absl::Status Update(const jobs::Job& job,
+                      absl::Span<const jobs::Event> events) override;
+  absl::Status AddCheckpoint(const std::string& job_id,
+                             const jobs::Checkpoint& checkpoint,
+                             const std::string& removed_path) override;
+
+  absl::StatusOr<jobs::Job> Get(const std::string& id) override;
+  absl::StatusOr<std::optional<jobs::Job>> FindByIdempotencyKey(
+      const std::string& key) override;
+  absl::StatusOr<std::vector<jobs::Job>> List(
+      const jobs::ListFilter& filter) override;
+  absl::StatusOr<std::map<jobs::State, int64_t>> CountByState() override;
+
+  absl::StatusOr<std::vector<jobs::Event>> Events(const std::string& job_id,
+                                                  int64_t after,
+                                                  int limit) override;
+  absl::StatusOr<int64_t> LastSequence(const std::string& job_id) override;
+  absl::StatusOr<std::vector<jobs::Checkpoint>> Checkpoints(
+      const std::string& job_id) override;
+
+  int64_t schema_version() const override {
+    return database_.schema_version();
+  }
+
+ private:
+  Database& database_;
+};
+
+}  // namespace mpsd::store
+
+#endif  // MPSD_SERVER_STORE_SQLITE_JOB_STORE_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STORE_SQLITE_STATUS_H_
+#define MPSD_SERVER_STORE_SQLITE_STATUS_H_
+
+#include <string>
+#include <utility>
+
+#include "SQLiteCpp/Exception.h"
+#include "absl/status/status.h"
+
+namespace mpsd::store {
+
+// What a failed call of SQLite means to its caller:
+//   FULL → ResourceExhausted, BUSY and LOCKED → Unavailable, CORRUPT and NOTADB
+//   → DataLoss, UNIQUE and PRIMARY KEY → AlreadyExists, RAISE in a trigger →
+//   FailedPrecondition, READONLY, PERM and CANTOPEN → PermissionDenied, IOERR
+//   and all others → Internal.
+// The text is "<what>: <SQLite's words>", with what to do where that helps.
+absl::Status StatusOf(const SQLite::Exception& error, const std::string& what);
+
+// body(), which returns absl::Status or absl::StatusOr<T>; what it throws
+// becomes a status. The room's only catch.
+template <typename Body>
+auto Caught(const std::string& what, Body&& body) -> decltype(body()) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const SQLite::Exception& error) {
+    return StatusOf(error, what);
+  }
+}
+
+}  // namespace mpsd::store
+
+#endif  // MPSD_SERVER_STORE_SQLITE_STATUS_H_
