@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/jobs/job.h"
@@ -63,6 +64,9 @@ struct LaunchRequest {
 class WorkerLauncher {
  public:
   virtual ~WorkerLauncher() = default;
+  // Whether Launch may be called: Unavailable, saying why, while a worker of
+  // an earlier daemon still holds the device.
+  virtual absl::Status Ready() { return absl::OkStatus(); }
   // `listener` must outlive the worker. An error means no process runs and no
   // callback comes.
   virtual absl::StatusOr<std::unique_ptr<Worker>> Launch(

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/job_id.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+namespace mpsd::jobs {
+namespace {
+
+constexpr std::string_view kAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+constexpr uint64_t kFortyBits = (uint64_t{1} << 40) - 1;
+
+// The low `digits` * 5 bits of `value`.
+void AppendBase32(uint64_t value, int digits, std::string& text) {
+  for (int i = digits - 1; i >= 0; --i) {
+    text += kAlphabet[(value >> (5 * i)) & 31];
+  }
+}
+
+}  // namespace
+
+JobIdGenerator::JobIdGenerator(const base::Clock& clock, Random random)
+    : clock_(clock), random_(std::move(random)) {}
+
+JobIdGenerator::Random JobIdGenerator::SystemRandom() {
+  return [] {
+    std::random_device device;
+    return (uint64_t{device()} << 32) | device();
+  };
+}
+
+std::string JobIdGenerator::Next() {
+  absl::MutexLock lock(&mutex_);
+  const uint64_t now = std::max<int64_t>(absl::ToUnixMillis(clock_.Now()), 0);
+  if (now > millis_) {
+    millis_ = now;
+    high_ = random_() & kFortyBits;
+    low_ = random_() & kFortyBits;
+  } else if (low_ < kFortyBits) {
+    ++low_;
+  } else {
+    low_ = 0;
+    high_ = (high_ + 1) & kFortyBits;
+    if (high_ == 0) ++millis_;
+  }
+  std::string id;
+  id.reserve(26);
+  AppendBase32(millis_, 10, id);
+  AppendBase32(high_, 8, id);
+  AppendBase32(low_, 8, id);
+  return id;
+}
+
+bool IsJobId(std::string_view text) {
+  return text.size() == 26 &&
+         text.find_first_not_of(kAlphabet) == std::string_view::npos;
+}
+
+}  // namespace mpsd::jobs

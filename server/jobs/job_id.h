@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_JOB_ID_H_
+#define MPSD_SERVER_JOBS_JOB_ID_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/clock.h"
+
+namespace mpsd::jobs {
+
+// Makes ULIDs (github.com/ulid/spec): 48 bits of milliseconds and 80 random
+// bits as 26 characters of Crockford's base 32. Each is greater than the one
+// before, also within one millisecond and when the clock steps back.
+// Thread-safe.
+class JobIdGenerator {
+ public:
+  using Random = std::function<uint64_t()>;  // 64 uniform bits
+
+  JobIdGenerator(const base::Clock& clock, Random random);
+  std::string Next();
+
+  // From std::random_device.
+  static Random SystemRandom();
+
+ private:
+  const base::Clock& clock_;
+  absl::Mutex mutex_;
+  const Random random_;
+  uint64_t millis_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t high_ ABSL_GUARDED_BY(mutex_) = 0;  // 40 random bits
+  uint64_t low_ ABSL_GUARDED_BY(mutex_) = 0;   // 40 random bits
+};
+
+// 26 characters of the alphabet: safe as a file name.
+bool IsJobId(std::string_view text);
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_JOB_ID_H_

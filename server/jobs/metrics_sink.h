@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_METRICS_SINK_H_
+#define MPSD_SERVER_JOBS_METRICS_SINK_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/jobs/job.h"
+
+namespace mpsd::jobs {
+
+// What the scheduler tells the metrics, as it happens. Thread-safe, must not
+// block nor call the scheduler. Implemented by server/metrics.
+class MetricsSink {
+ public:
+  virtual ~MetricsSink() = default;
+  virtual void JobCounts(const std::map<State, int64_t>& jobs) = 0;
+  virtual void JobStarted(absl::Duration queue_wait) = 0;
+  virtual void StepFinished(const std::string& job_id,
+                            const Progress& progress) = 0;
+  // `device`: of the job's last step, empty before the first.
+  virtual void Evaluated(const std::string& job_id, const std::string& device,
+                         double eval_loss) = 0;
+  virtual void CheckpointWritten(const std::string& device, double seconds) = 0;
+  virtual void WorkerExited(ExitReason reason) = 0;
+  // No more news of the job: its series may go.
+  virtual void JobEnded(const std::string& job_id) = 0;
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_METRICS_SINK_H_

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/running_job.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mpsd::jobs {
+
+RunningJob::RunningJob(Job job, int64_t last_sequence, int64_t last_checkpoint)
+    : job_(std::move(job)),
+      last_sequence_(last_sequence),
+      last_checkpoint_(last_checkpoint) {}
+
+template <typename Body>
+void RunningJob::Add(Body body, absl::Time now) {
+  unsaved_.push_back({job_.id, 0, now, std::move(body)});
+  dirty_ = true;
+}
+
+void RunningJob::Start(absl::Time now) {
+  ++job_.attempt;
+  job_.start_time = now;
+  job_.not_before.reset();
+  job_.message.clear();
+  Moved(State::kRunning, "", now);
+}
+
+void RunningJob::CancelRequested(absl::Time now) {
+  if (job_.cancel_requested) return;
+  job_.cancel_requested = true;
+  Add(Note{"cancel requested"}, now);
+}
+
+void RunningJob::Progressed(Progress progress, absl::Time now) {
+  rate_.Apply(progress);
+  job_.progress = progress;
+  const bool replaces = !unsaved_.empty() &&
+                        std::holds_alternative<Progress>(unsaved_.back().body);
+  if (replaces) unsaved_.pop_back();
+  Add(std::move(progress), now);
+}
+
+void RunningJob::Evaluated(const jobs::Evaluated& evaluated, absl::Time now) {
+  (evaluated.step == 0 ? job_.eval_loss_before : job_.eval_loss_after) =
+      evaluated.eval_loss;
+  Add(evaluated, now);
+}
+
+void RunningJob::CheckpointWritten(const Checkpoint& checkpoint,
+                                   absl::Time now) {
+  if (checkpoint.step > last_checkpoint_) {
+    last_checkpoint_ = checkpoint.step;
+    job_.failures = 0;
+  }
+  Add(checkpoint, now);
+}
+
+void RunningJob::Staged(const std::string& stage, absl::Time now) {
+  if (stage.empty() || stage == stage_) return;
+  stage_ = stage;
+  Add(Note{stage}, now);
+}
+
+void RunningJob::Ended(const WorkerListener::Result& result,
+                       const NextState& next, absl::Time now) {
+  job_.exit_reason = result.reason;
+  job_.failures = next.failures;
+  job_.not_before = next.not_before;
+  if (result.reason == ExitReason::kDone) {
+    job_.adapter_path = result.adapter_path;
+    job_.train_loss = result.train_loss;
+    if (result.eval_loss_before)
+      job_.eval_loss_before = result.eval_loss_before;
+    if (result.eval_loss_after) job_.eval_loss_after = result.eval_loss_after;
+  }
+  Moved(next.state, next.message, now);
+}
+
+void RunningJob::Moved(State state, const std::string& message,
+                       absl::Time now) {
+  job_.state = state;
+  job_.message = message;
+  if (state != State::kRunning) job_.cancel_requested = false;
+  if (IsFinal(state)) job_.end_time = now;
+  Add(StateChanged{state, message}, now);
+}
+
+absl::Status RunningJob::Flush(JobStore& store) {
+  if (!dirty_) return absl::OkStatus();
+  int64_t sequence = last_sequence_;
+  for (Event& event : unsaved_) event.sequence = ++sequence;
+  absl::Status status = store.Update(job_, unsaved_);
+  if (!status.ok()) return status;
+  last_sequence_ = sequence;
+  unsaved_.clear();
+  dirty_ = false;
+  return absl::OkStatus();
+}
+
+}  // namespace mpsd::jobs

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_RUNNING_JOB_H_
+#define MPSD_SERVER_JOBS_RUNNING_JOB_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/jobs/job.h"
+#include "server/jobs/job_store.h"
+#include "server/jobs/retry.h"
+#include "server/jobs/step_rate.h"
+#include "server/jobs/worker_launcher.h"
+
+namespace mpsd::jobs {
+
+// The row of a job that changes, and the events the store does not have yet.
+// Each method changes the row in memory; Flush() writes it with its events in
+// one transaction. Not thread-safe.
+class RunningJob {
+ public:
+  // `last_sequence`: of the job's stored events; `last_checkpoint`: the highest
+  // step among its checkpoints, 0 for none.
+  RunningJob(Job job, int64_t last_sequence, int64_t last_checkpoint);
+
+  const Job& job() const { return job_; }
+
+  void Start(absl::Time now);
+  void CancelRequested(absl::Time now);
+  // Fills in tokens per second and ETA. Between two flushes only the latest
+  // progress becomes an event.
+  void Progressed(Progress progress, absl::Time now);
+  void Evaluated(const Evaluated& evaluated, absl::Time now);
+  // A step beyond every earlier checkpoint ends a row of failures.
+  void CheckpointWritten(const Checkpoint& checkpoint, absl::Time now);
+  // An event for people when `stage` differs from the one before.
+  void Staged(const std::string& stage, absl::Time now);
+  // How the attempt ended, and into which state it brings the job.
+  void Ended(const WorkerListener::Result& result, const NextState& next,
+             absl::Time now);
+  // To `state` without a worker's doing: cancelled, the daemon restarted.
+  void Moved(State state, const std::string& message, absl::Time now);
+
+  bool dirty() const { return dirty_; }
+  // On error everything is kept for the next try.
+  absl::Status Flush(JobStore& store);
+
+ private:
+  template <typename Body>
+  void Add(Body body, absl::Time now);
+
+  Job job_;
+  int64_t last_sequence_;
+  int64_t last_checkpoint_;
+  std::string stage_;
+  StepRate rate_;
+  std::vector<Event> unsaved_;
+  bool dirty_ = false;
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_RUNNING_JOB_H_

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_SCHEDULER_H_
+#define MPSD_SERVER_JOBS_SCHEDULER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "server/jobs/event_hub.h"
+#include "server/jobs/job_files.h"
+#include "server/jobs/job_id.h"
+#include "server/jobs/job_manager.h"
+#include "server/jobs/job_queue.h"
+#include "server/jobs/metrics_sink.h"
+#include "server/jobs/retry.h"
+#include "server/jobs/running_job.h"
+#include "server/jobs/worker_launcher.h"
+
+namespace mpsd::jobs {
+
+// The queue of one device: one job at a time, FIFO within priority. It has no
+// thread and does no I/O of its own: whoever owns it calls Tick() when the
+// time that Tick() returned has come or `on_change` was called, from one
+// thread. Everything else is thread-safe. The parts must outlive it.
+//
+//   Recover(); while (!stop) wait(until = Tick()); Drain(); wait(Idle());
+class Scheduler final : public JobManager, private WorkerListener {
+ public:
+  struct Options {
+    absl::Duration hang_timeout = absl::Minutes(10);
+    absl::Duration stop_grace = absl::Minutes(2);  // of Preempt and Cancel
+    // Steps finished within it share one event and one transaction.
+    absl::Duration progress_interval = absl::Milliseconds(200);
+    // Between tries while the device or the database is not to be had.
+    absl::Duration poll_interval = absl::Seconds(1);
+    RetryPolicy retry;
+    JobIdGenerator::Random random = JobIdGenerator::SystemRandom();
+    // Tick() has something to do. Any thread, must not block.
+    std::function<void()> on_change = [] {};
+    // The daemon's own log, one line each.
+    std::function<void(const std::string&)> log = [](const std::string&) {};
+  };
+  struct Parts {
+    JobStore& store;
+    BlobStore& blobs;
+    JobFiles& files;
+    WorkerLauncher& launcher;
+    MetricsSink& metrics;
+    const base::Clock& clock;
+  };
+
+  Scheduler(Options options, Parts parts);
+  // Kills a running worker without waiting for a checkpoint.
+  ~Scheduler() override;
+
+  // Takes over what an earlier daemon left, before the first Tick: RUNNING rows
+  // go back to QUEUED (CANCELLED where that was asked); the worker resumes from
+  // its last checkpoint by itself.
+  absl::Status Recover();
+
+  // Starts the next job if the device is free. Nothing need happen before the
+  // time it returns.
+  absl::Time Tick();
+
+  // Takes no more jobs, starts none and preempts the running one, which goes
+  // back to QUEUED.
+  void Drain();
+  // No worker runs and everything is stored. Only Tick() makes it so.
+  bool Idle() const;
+
+  absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) override;
+  absl::StatusOr<Job> Get(const std::string& id) override;
+  absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) override;
+  absl::StatusOr<Job> Cancel(const std::string& id) override;
+  absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
+      const std::string& id) override;
+  std::optional<int32_t> QueuePosition(const std::string& id) override;
+  absl::StatusOr<std::vector<Event>> Events(const std::string& id,
+                                            int64_t after) override;
+  int64_t Subscribe(const std::string& id, std::function<void()> wake) override;
+  void Unsubscribe(int64_t token) override;
+  ManagerInfo Info() override;
+  std::string LogPath(const std::string& id) const override;
+  std::string JobFolder(const std::string& id) const override;
+
+ private:
+  // The attempt that holds the device.
+  struct Attempt {
+    RunningJob run;
+    std::unique_ptr<Worker> worker;  // null when it could not be started
+    absl::Duration flushed_at;       // monotonic
+    bool ended = false;
+  };
+
+  // WorkerListener, on the launcher's thread.
+  void OnHello(const Identity& identity) override;
+  void OnProgress(const Progress& progress) override;
+  void OnEvaluated(const jobs::Evaluated& evaluated) override;
+  void OnCheckpoint(const Checkpoint& checkpoint,
+                    const std::string& removed_path) override;
+  void OnHeartbeat(const std::string& stage, double fraction) override;
+  void OnExit(const Result& result) override;
+
+  // The job that the key of `request` made before, if any.
+  absl::StatusOr<std::optional<SubmitResult>> FindEarlier(
+      const SubmitRequest& request, const std::string& hash);
+  absl::Status Insert(const Job& job, const std::string& note);
+
+  absl::StatusOr<RunningJob> LoadRun(Job job);
+  absl::Status RecoverJob(Job job);
+  // False while the last attempt is not over or not stored.
+  bool Reap();
+  absl::Time StartNext();
+  absl::Status Start(const JobQueue::Entry& entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Launch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndAttempt(const Result& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Job> CancelStored(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CancelAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enqueue(const Job& job, absl::Time since)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FlushAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PublishCounts();
+  std::string Device() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Into the daemon's log and the job's.
+  void Log(const std::string& id, const std::string& line);
+
+  const Options options_;
+  const Parts parts_;
+  JobIdGenerator ids_;
+  EventHub hub_;
+
+  // Taken before the worker's own lock and the store's, never while the hub or
+  // on_change is called.
+  mutable absl::Mutex mutex_;
+  JobQueue queue_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  ManagerInfo info_ ABSL_GUARDED_BY(mutex_);  // without jobs
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_SCHEDULER_H_

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Scheduler's half that holds the device: Tick() and the worker's reports.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/jobs/scheduler.h"
+
+namespace mpsd::jobs {
+
+absl::Time Scheduler::Tick() {
+  if (!Reap()) {
+    absl::MutexLock lock(&mutex_);
+    return attempt_->ended ? parts_.clock.Now() + options_.poll_interval
+                           : absl::InfiniteFuture();
+  }
+  return StartNext();
+}
+
+bool Scheduler::Reap() {
+  std::unique_ptr<Attempt> over;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!attempt_) return true;
+    if (!attempt_->ended || !FlushAttempt()) return false;
+    over = std::move(attempt_);
+  }
+  // Joins the worker's thread, which may be on its way out of OnExit: not under
+  // the lock.
+  over.reset();
+  return true;
+}
+
+absl::Time Scheduler::StartNext() {
+  const absl::Time now = parts_.clock.Now();
+  std::string id;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (draining_) return absl::InfiniteFuture();
+    const std::optional<JobQueue::Entry> next = queue_.Next(now);
+    if (!next) return queue_.NextTime();
+    if (absl::Status s = parts_.launcher.Ready(); !s.ok()) {
+      options_.log(absl::StrCat("the device is not free: ", s.message()));
+      return now + options_.poll_interval;
+    }
+    if (absl::Status s = Start(*next); !s.ok()) {
+      options_.log(
+          absl::StrCat("cannot start job ", next->id, ": ", s.message()));
+      return now + options_.poll_interval;
+    }
+    id = next->id;
+  }
+  hub_.Wake(id);
+  absl::MutexLock lock(&mutex_);
+  return attempt_->ended ? now : absl::InfiniteFuture();
+}
+
+absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
+  absl::StatusOr<Job> job = parts_.store.Get(entry.id);
+  if (!job.ok()) return job.status();
+  absl::StatusOr<RunningJob> run = LoadRun(*std::move(job));
+  if (!run.ok()) return run.status();
+  const absl::Time now = parts_.clock.Now();
+  run->Start(now);
+  if (absl::Status s = run->Flush(parts_.store); !s.ok()) return s;
+
+  queue_.Remove(entry.id);
+  attempt_.reset(
+      new Attempt{*std::move(run), nullptr, parts_.clock.Monotonic(), false});
+  parts_.metrics.JobStarted(now - entry.since);
+  PublishCounts();
+  Log(entry.id,
+      absl::StrCat("attempt ", attempt_->run.job().attempt, " starts"));
+  Launch();
+  return absl::OkStatus();
+}
+
+void Scheduler::Launch() {
+  const std::string& id = attempt_->run.job().id;
+  LaunchRequest request;
+  request.job_id = id;
+  request.spec_path = parts_.files.SpecPath(id);
+  request.output_dir = parts_.files.OutputDir(id);
+  request.log_path = parts_.files.LogPath(id);
+  request.hang_timeout = options_.hang_timeout;
+  absl::StatusOr<std::unique_ptr<Worker>> worker =
+      parts_.launcher.Launch(request, *this);
+  if (worker.ok()) {
+    attempt_->worker = *std::move(worker);
+    return;
+  }
+  Result result;
+  result.reason = ExitReason::kCrashed;
+  result.message = absl::StrCat("the worker could not be started: ",
+                                worker.status().message());
+  EndAttempt(result);
+}
+
+void Scheduler::Drain() {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+  if (attempt_ && attempt_->worker && !attempt_->ended &&
+      !attempt_->run.job().cancel_requested) {
+    Log(attempt_->run.job().id, "mpsd stops: asked for a checkpoint");
+    attempt_->worker->Preempt(options_.stop_grace);
+  }
+}
+
+bool Scheduler::Idle() const {
+  absl::MutexLock lock(&mutex_);
+  return attempt_ == nullptr;
+}
+
+void Scheduler::OnHello(const Identity& identity) {
+  absl::MutexLock lock(&mutex_);
+  info_.worker_version = identity.worker_version;
+  info_.torch_version = identity.torch_version;
+  Log(attempt_->run.job().id,
+      absl::StrCat("worker ", identity.worker_version, ", torch ",
+                   identity.torch_version, ", pid ", identity.pid));
+}
+
+void Scheduler::OnProgress(const Progress& progress) {
+  std::string id;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = attempt_->run.job().id;
+    info_.device = progress.device;
+    info_.memory = progress.memory;
+    attempt_->run.Progressed(progress, parts_.clock.Now());
+    parts_.metrics.StepFinished(id, *attempt_->run.job().progress);
+    const absl::Duration age = parts_.clock.Monotonic() - attempt_->flushed_at;
+    const bool last = progress.step == progress.total_steps;
+    if (age >= options_.progress_interval || last) FlushAttempt();
+  }
+  hub_.Wake(id);
+}
+
+void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
+  std::string id;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = attempt_->run.job().id;
+    attempt_->run.Evaluated(evaluated, parts_.clock.Now());
+    parts_.metrics.Evaluated(id, Device(), evaluated.eval_loss);
+    FlushAttempt();
+  }
+  hub_.Wake(id);
+}
+
+void Scheduler::OnCheckpoint(const Checkpoint& checkpoint,
+                             const std::string& removed_path) {
+  std::string id;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = attempt_->run.job().id;
+    Checkpoint stamped = checkpoint;
+    stamped.create_time = parts_.clock.Now();
+    absl::Status added = parts_.store.AddCheckpoint(id, stamped, removed_path);
+    if (!added.ok()) Log(id, absl::StrCat("checkpoint: ", added.message()));
+    attempt_->run.CheckpointWritten(stamped, stamped.create_time);
+    parts_.metrics.CheckpointWritten(Device(), checkpoint.seconds);
+    FlushAttempt();
+  }
+  hub_.Wake(id);
+}
+
+void Scheduler::OnHeartbeat(const std::string& stage, double fraction) {
+  static_cast<void>(fraction);
+  std::string id;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = attempt_->run.job().id;
+    attempt_->run.Staged(stage, parts_.clock.Now());
+    FlushAttempt();
+  }
+  hub_.Wake(id);
+}
+
+void Scheduler::OnExit(const Result& result) {
+  std::string id;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = attempt_->run.job().id;
+    EndAttempt(result);
+  }
+  hub_.Wake(id);
+  options_.on_change();
+}
+
+void Scheduler::EndAttempt(const Result& result) {
+  RunningJob& run = attempt_->run;
+  const absl::Time now = parts_.clock.Now();
+  const NextState next = DecideNext(options_.retry, run.job(), result, now);
+  run.Ended(result, next, now);
+  attempt_->ended = true;
+  Log(run.job().id,
+      absl::StrCat("attempt ", run.job().attempt,
+                   " ended: ", std::string(Name(result.reason)),
+                   ", the job is ", std::string(Name(next.state)),
+                   next.message.empty() ? "" : ": ", next.message));
+  parts_.metrics.WorkerExited(result.reason);
+  if (next.state == State::kQueued) {
+    Enqueue(run.job(), now);
+  } else {
+    parts_.metrics.JobEnded(run.job().id);
+  }
+  FlushAttempt();
+  PublishCounts();
+}
+
+bool Scheduler::FlushAttempt() {
+  absl::Status status = attempt_->run.Flush(parts_.store);
+  attempt_->flushed_at = parts_.clock.Monotonic();
+  if (status.ok()) return true;
+  options_.log(absl::StrCat("job ", attempt_->run.job().id,
+                            " is not stored: ", status.message()));
+  return false;
+}
+
+std::string Scheduler::Device() const {
+  const std::optional<Progress>& progress = attempt_->run.job().progress;
+  return progress ? progress->device : "";
+}
+
+}  // namespace mpsd::jobs

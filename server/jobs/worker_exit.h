@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_WORKER_EXIT_H_
+#define MPSD_SERVER_JOBS_WORKER_EXIT_H_
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "server/jobs/job.h"
+#include "server/jobs/worker_launcher.h"
+
+namespace mpsd::jobs {
+
+// The last word of a worker, in the daemon's terms.
+struct DoneReport {
+  std::string adapter_path;
+  std::optional<double> train_loss, eval_loss_before, eval_loss_after;
+};
+struct FailedReport {
+  enum class Kind { kRejected, kOutOfMemory, kNonFinite, kInternal };
+  Kind kind = Kind::kInternal;
+  std::string message;
+};
+struct StoppedReport {};
+using LastWord =
+    std::variant<std::monostate, DoneReport, FailedReport, StoppedReport>;
+
+enum class Asked { kNothing, kPreempt, kCancel };
+
+// All that is known once the process has been reaped.
+struct WorkerEnding {
+  LastWord last_word;
+  int wait_status = 0;  // as waitpid gives it
+  Asked asked = Asked::kNothing;
+  bool hung = false;  // killed: no message for too long
+  bool killed_after_grace = false;
+  std::string protocol_error;  // killed: what it said that makes no sense
+  std::string log_tail;        // the end of its stderr
+};
+
+// How it ended and what to tell people. In order, the first that holds:
+//   nonsense on fd 3, not asked to cancel  ProtocolError
+//   said Done                              Done, however the process ended:
+//                                          the adapter was durable by then
+//   asked to cancel                        Cancelled
+//   silent for too long                    Hung
+//   said Failed                            Rejected, OutOfMemory, NonFinite,
+//                                          or Crashed for an internal error
+//   asked to preempt                       Preempted, whether it said so, was
+//                                          killed after the grace or crashed
+//   said Stopped, unasked                  ProtocolError
+//   signal, exit status, exit 0            Crashed
+// Messages of Crashed, Hung and ProtocolError end with the log's last lines.
+WorkerListener::Result DecideExit(const WorkerEnding& ending);
+
+// "killed by SIGSEGV (segmentation fault)", "exited with status 1".
+std::string DescribeWaitStatus(int wait_status);
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_WORKER_EXIT_H_
