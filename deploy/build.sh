@@ -20,7 +20,7 @@ jobs_by_memory() {
     bytes="$(sysctl -n hw.memsize)"
   else
     cores="$(nproc)"
-    bytes="$(awk '/^MemTotal:/ {printf "%d", $2 * 1024}' /proc/meminfo)"
+    bytes="$(awk '/^MemTotal:/ {printf "%.0f", $2 * 1024}' /proc/meminfo)"
     limit="$(cat /sys/fs/cgroup/memory.max 2>/dev/null || echo max)"
     if [ "$limit" != max ] && [ "$limit" -lt "$bytes" ]; then
       bytes="$limit"
@@ -58,4 +58,4 @@ cmake -S "$root" -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   ${arguments[@]+"${arguments[@]}"} | tail -n 3
 printf 'build: ninja with %s jobs in build/release\n' "$jobs"
 ninja -C "$tree" -j "$jobs" --quiet "$@"
-printf 'build: %s\n' "build/release/bin is up to date"
+printf "build: build/release/bin is up to date\n"
