@@ -3,7 +3,7 @@
 #define MPSD_CORE_SPEC_TRAIN_SPEC_H_
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/spec/pattern_map.h"
 
 namespace mpsd::spec {
 
@@ -25,16 +26,18 @@ struct LoraSpec {
   // One of: a list of name suffixes, a regex over full names (Python's
   // re.fullmatch), or the word "all-linear". Absent: PEFT's default for the
   // model type.
-  struct AllLinear { bool operator==(const AllLinear&) const = default; };
-  using Targets =
-      std::variant<std::monostate, std::vector<std::string>, std::string,
-                   AllLinear>;
+  struct AllLinear {
+    bool operator==(const AllLinear&) const = default;
+  };
+  using Targets = std::variant<std::monostate, std::vector<std::string>,
+                               std::string, AllLinear>;
   Targets target_modules;
   bool use_rslora = false;
   std::optional<std::vector<int64_t>> layers_to_transform;
-  std::map<std::string, int64_t> rank_pattern;    // regex → r
-  std::map<std::string, double> alpha_pattern;    // regex → lora_alpha
+  PatternMap<int64_t> rank_pattern;  // regex → r
+  PatternMap<double> alpha_pattern;  // regex → lora_alpha
   std::vector<std::string> modules_to_save;
+  bool operator==(const LoraSpec&) const = default;
 };
 
 // Transformers' TrainingArguments (and TRL's SFTConfig for the text fields),
@@ -53,27 +56,30 @@ struct TrainingSpec {
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
-  double max_grad_norm = 1;  // 0: no clipping
+  double max_grad_norm = 1;   // 0: no clipping
   int64_t max_length = 1024;  // tokens; longer samples are cut at the right
   bool packing = false;
-  // Absent: assistant_only_loss where the template has {% generation %}, else
-  // completion_only_loss for prompt/completion rows (TRL's default).
+  // Absent: TRL's defaults. The loss of a prompt/completion row is on its
+  // completion, that of a messages or text row on every token. At most one of
+  // the two may be true.
   std::optional<bool> assistant_only_loss;
   std::optional<bool> completion_only_loss;
   bool gradient_checkpointing = false;
   bool bf16 = false;  // the frozen base in bfloat16; adapters stay fp32
   int64_t seed = 42;
-  int64_t eval_steps = 0;  // 0: at the end of every epoch
+  int64_t eval_steps = 0;    // 0: at the end of every epoch
   int64_t save_steps = 500;  // 0: at the end only
   std::optional<int64_t> save_total_limit;
   int64_t logging_steps = 1;  // metrics.jsonl has every step; this paces logs
   bool load_best_model_at_end = false;
   std::optional<int64_t> early_stopping_patience;  // evaluations
+  bool operator==(const TrainingSpec&) const = default;
 };
 
 struct DatasetSpec {
   std::vector<std::string> train;  // files, one at least
   std::vector<std::string> eval;
+  bool operator==(const DatasetSpec&) const = default;
 };
 
 // job.json, every default filled in.
@@ -86,26 +92,36 @@ struct TrainSpec {
   LoraSpec lora;
   TrainingSpec training;
   DeviceChoice device = DeviceChoice::kAuto;
+  bool operator==(const TrainSpec&) const = default;
 };
 
-// Parses and validates job.json. `origin` names the text in errors. Each error
-// is InvalidArgument and names line, field path ("training.learning_rat"),
-// what was expected and, for an unknown field, the nearest valid name. Paths
-// are kept as written.
+// Parses and validates job.json. `origin` names the text in errors. The error
+// is InvalidArgument with one line for each fault, at most 20:
+// "<origin>:<line>: <path>: <what was expected and found>"; for an unknown
+// field it gives the valid name that was meant. A name given twice is an error
+// too. Paths are kept as written.
 absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
                                          std::string_view origin);
 
-// The spec with every default written out; parses back to an equal spec.
+// The spec as one line of JSON with every default written out and absent
+// optionals as null, always in the same order; parses back to an equal spec.
 std::string ToJson(const TrainSpec& spec);
 
 // `spec` with every relative path made absolute against `base_dir`. A `model`
 // that is no existing folder is left as an id.
 TrainSpec ResolvePaths(TrainSpec spec, const std::string& base_dir);
 
-// The folder of `model`: itself when it is a folder with config.json, else the
-// newest snapshot of that id in the Hugging Face cache (HF_HUB_CACHE, HF_HOME,
-// ~/.cache/huggingface/hub). NotFound says where it looked and what to do.
+// The folder of `model`: itself when it is a folder with config.json, else in
+// the Hugging Face cache the snapshot that refs/main names, or the newest. The
+// cache is HF_HUB_CACHE, else HF_HOME/hub, else
+// XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. NotFound says
+// where it looked and what to do.
 absl::StatusOr<std::string> FindModelFolder(const std::string& model);
+
+// The same with the environment given: the value of a variable, or null.
+using Environment = std::function<const char*(const char* name)>;
+absl::StatusOr<std::string> FindModelFolder(const std::string& model,
+                                            const Environment& environment);
 
 }  // namespace mpsd::spec
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SPEC_FIELD_NAMES_H_
+#define MPSD_CORE_SPEC_FIELD_NAMES_H_
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpsd::spec {
+
+// Insertions, deletions, substitutions and swaps of neighbours that turn `a`
+// into `b` (optimal string alignment).
+int EditDistance(std::string_view a, std::string_view b);
+
+// The candidate that `name` was most likely meant to be: at most a third of its
+// letters away, upper case and "-" for "_" not counted. Absent when none is
+// near.
+std::optional<std::string_view> NearestName(
+    std::string_view name, const std::vector<std::string_view>& candidates);
+
+// What to say of a field that `section` ("", "lora", "training", "dataset")
+// does not have: why mpsd has no such field where it is one of Transformers,
+// TRL or PEFT; else the valid name, be it one that another tool spells
+// differently, one of another section or one that is near; else the list of
+// names.
+std::string UnknownField(std::string_view section, std::string_view name,
+                         const std::set<std::string, std::less<>>& known);
+
+}  // namespace mpsd::spec
+
+#endif  // MPSD_CORE_SPEC_FIELD_NAMES_H_

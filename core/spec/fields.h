@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SPEC_FIELDS_H_
+#define MPSD_CORE_SPEC_FIELDS_H_
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/spec/findings.h"
+#include "core/spec/json_node.h"
+#include "core/spec/pattern_map.h"
+#include "core/spec/train_spec.h"
+
+// The two ways over the fields of an object: FieldReader takes them out of
+// JSON, FieldWriter puts them in. Both have the same methods, so that
+// train_spec_fields.h lists each field once.
+namespace mpsd::spec {
+
+// The values that a number may have.
+struct Range {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool above_low = false;   // low itself is out
+  bool below_high = false;  // high itself is out
+
+  static Range AtLeast(double low) { return {.low = low}; }
+  static Range Above(double low) { return {.low = low, .above_low = true}; }
+  static Range Between(double low, double high) {
+    return {.low = low, .high = high};
+  }
+  static Range From0Below1() {
+    return {.low = 0, .high = 1, .below_high = true};
+  }
+
+  bool Holds(double value) const;
+  std::string Text() const;  // " >= 0 and < 1", after "a number"
+};
+
+// The words of an enumeration and their values.
+template <typename E>
+using Words = std::vector<std::pair<std::string_view, E>>;
+
+// Every fault goes to `findings`; the value then stays as it was. A field that
+// is absent leaves its value alone; null is as good as absent for an optional.
+class FieldReader {
+ public:
+  // `object` may be null: a section that is absent. `path` is "" at the root.
+  FieldReader(const JsonNode* object, std::string path, Findings& findings);
+
+  // The section's reader. Finish() it too.
+  FieldReader Section(std::string_view name);
+
+  void Text(std::string_view name, std::string& value,
+            std::string_view expected, bool required = false);
+  // `hint` follows the error.
+  void Integer(std::string_view name, int64_t& value, Range range,
+               std::string_view hint = "");
+  void Integer(std::string_view name, std::optional<int64_t>& value,
+               Range range);
+  void StepLimit(std::string_view name, int64_t& value);  // > 0, or -1
+  void Number(std::string_view name, double& value, Range range);
+  void Number(std::string_view name, std::optional<double>& value, Range range);
+  void Bool(std::string_view name, bool& value);
+  void Bool(std::string_view name, std::optional<bool>& value);
+  template <typename E>
+  void Word(std::string_view name, E& value, const Words<E>& words);
+  void Word(std::string_view name, std::string& value,
+            const std::vector<std::string_view>& words);
+  // A string stands for a list of one.
+  void Texts(std::string_view name, std::vector<std::string>& value,
+             std::string_view expected, bool required = false);
+  // An integer stands for a list of one, as in PEFT.
+  void Integers(std::string_view name,
+                std::optional<std::vector<int64_t>>& value, Range range);
+  void Patterns(std::string_view name, PatternMap<int64_t>& value, Range range);
+  void Patterns(std::string_view name, PatternMap<double>& value, Range range);
+  void Targets(std::string_view name, LoraSpec::Targets& value);
+
+  // Reports the fields that no method asked for.
+  void Finish();
+
+  // Of the field when present, else of the object.
+  int LineOf(std::string_view name) const;
+  bool Has(std::string_view name) const;
+  void Fault(std::string_view name, std::string_view message);
+
+ private:
+  const JsonNode* Take(std::string_view name);
+  std::string PathOf(std::string_view name) const;
+  void Expected(std::string_view path, const JsonNode& node,
+                std::string_view expected, std::string_view hint = "");
+  bool IntegerValue(std::string_view path, const JsonNode& node, Range range,
+                    int64_t& value, std::string_view hint = "");
+  bool NumberValue(std::string_view path, const JsonNode& node, Range range,
+                   double& value);
+  bool CheckWord(std::string_view name, const JsonNode& node,
+                 const std::vector<std::string_view>& words);
+  template <typename V, typename Read>
+  void PatternObject(std::string_view name, PatternMap<V>& value, Read read);
+
+  const JsonNode* object_;
+  const std::string path_;
+  Findings& findings_;
+  std::set<std::string, std::less<>> known_;
+};
+
+// Writes every field, absent optionals as null.
+class FieldWriter {
+ public:
+  using Json = nlohmann::ordered_json;
+  explicit FieldWriter(Json& object) : object_(object) {
+    object_ = Json::object();
+  }
+
+  FieldWriter Section(std::string_view name);
+  void Text(std::string_view name, const std::string& value, std::string_view,
+            bool required = false);
+  template <typename T>
+  void Integer(std::string_view name, const T& value, Range,
+               std::string_view = "") {
+    Put(name, value);
+  }
+  void StepLimit(std::string_view name, int64_t value) { Put(name, value); }
+  void Number(std::string_view name, double value, Range) { Put(name, value); }
+  template <typename T>
+  void Bool(std::string_view name, const T& value) {
+    Put(name, value);
+  }
+  template <typename E>
+  void Word(std::string_view name, E value, const Words<E>& words);
+  void Word(std::string_view name, const std::string& value,
+            const std::vector<std::string_view>&) {
+    Put(name, value);
+  }
+  void Texts(std::string_view name, const std::vector<std::string>& value,
+             std::string_view, bool = false) {
+    Put(name, value);
+  }
+  void Integers(std::string_view name,
+                const std::optional<std::vector<int64_t>>& value, Range) {
+    Put(name, value);
+  }
+  template <typename V>
+  void Patterns(std::string_view name, const PatternMap<V>& value, Range);
+  void Targets(std::string_view name, const LoraSpec::Targets& value);
+  void Finish() {}
+
+ private:
+  template <typename T>
+  void Put(std::string_view name, const T& value) {
+    object_[std::string(name)] = value;
+  }
+  template <typename T>
+  void Put(std::string_view name, const std::optional<T>& value) {
+    object_[std::string(name)] = value ? Json(*value) : Json(nullptr);
+  }
+
+  Json& object_;
+};
+
+template <typename E>
+void FieldReader::Word(std::string_view name, E& value, const Words<E>& words) {
+  const JsonNode* node = Take(name);
+  if (node == nullptr) return;
+  std::vector<std::string_view> texts;
+  for (const auto& [word, _] : words) texts.push_back(word);
+  if (!CheckWord(name, *node, texts)) return;
+  for (const auto& [word, meaning] : words) {
+    if (word == node->text) value = meaning;
+  }
+}
+
+template <typename E>
+void FieldWriter::Word(std::string_view name, E value, const Words<E>& words) {
+  for (const auto& [word, meaning] : words) {
+    if (meaning == value) Put(name, std::string(word));
+  }
+}
+
+template <typename V>
+void FieldWriter::Patterns(std::string_view name, const PatternMap<V>& value,
+                           Range) {
+  object_[std::string(name)] = value;
+}
+
+}  // namespace mpsd::spec
+
+#endif  // MPSD_CORE_SPEC_FIELDS_H_

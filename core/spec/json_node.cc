@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/spec/json_node.h"
+
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/spec/cat.h"
+
+namespace mpsd::spec {
+namespace {
+
+using Kind = JsonNode::Kind;
+constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxMembers = 4096;  // keeps the search for twins short
+constexpr size_t kShownBytes = 80;
+
+// What the lexer has taken so far; it never holds more than one byte back.
+struct Consumed {
+  int line = 1;
+  char last = 0;
+};
+
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, Consumed* consumed)
+      : at_(at), consumed_(consumed) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    consumed_->last = *at_;
+    if (*at_ == '\n') ++consumed_->line;
+    ++at_;
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    CountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const CountingIterator& other) const {
+    return at_ == other.at_;
+  }
+  bool operator!=(const CountingIterator& other) const {
+    return at_ != other.at_;
+  }
+
+ private:
+  const char* at_;
+  Consumed* consumed_;
+};
+
+// Builds the tree. `open_` holds the containers around the next value; their
+// addresses are stable because only the innermost grows.
+class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit TreeBuilder(const Consumed& consumed) : consumed_(consumed) {}
+
+  bool null() override { return Add(Kind::kNull); }
+  bool boolean(bool value) override {
+    return Add(Kind::kBool, [&](JsonNode& node) { node.boolean = value; });
+  }
+  bool number_integer(number_integer_t value) override {
+    return AddInteger(value);
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    constexpr auto kMax = std::numeric_limits<int64_t>::max();
+    if (value <= static_cast<number_unsigned_t>(kMax)) {
+      return AddInteger(static_cast<int64_t>(value));
+    }
+    return number_float(static_cast<double>(value), "");
+  }
+  bool number_float(number_float_t value, const string_t&) override {
+    return Add(
+        Kind::kNumber, [&](JsonNode& node) { node.number = value; },
+        /*lookahead=*/true);
+  }
+  bool string(string_t& value) override {
+    return Add(Kind::kString,
+               [&](JsonNode& node) { node.text = std::move(value); });
+  }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return Open(Kind::kObject); }
+  bool start_array(std::size_t) override { return Open(Kind::kArray); }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+
+  bool key(string_t& name) override {
+    JsonNode& object = *open_.back();
+    if (object.members.size() == kMaxMembers) {
+      return Fail(Cat("an object of more than ", kMaxMembers, " names"));
+    }
+    if (object.Find(name) != nullptr) {
+      return Fail(
+          Cat("the name \"", name, "\" appears twice in the same object"));
+    }
+    object.members.emplace_back(std::move(name), JsonNode());
+    object.members.back().second.line = consumed_.line;
+    return true;
+  }
+
+  bool parse_error(std::size_t, const std::string&,
+                   const nlohmann::detail::exception& error) override {
+    std::string_view what = error.what();
+    const size_t from = what.find("syntax error");
+    if (from != std::string_view::npos) what.remove_prefix(from);
+    return Fail(std::string(what));
+  }
+
+  JsonNode& root() { return root_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  bool AddInteger(int64_t value) {
+    return Add(
+        Kind::kInteger,
+        [&](JsonNode& node) {
+          node.integer = value;
+          node.number = static_cast<double>(value);
+        },
+        /*lookahead=*/true);
+  }
+  bool Add(Kind kind) {
+    return Add(kind, [](JsonNode&) {});
+  }
+  // The lexer ends a number by reading one byte past it.
+  template <typename Set>
+  bool Add(Kind kind, Set set, bool lookahead = false) {
+    JsonNode& node =
+        Next(consumed_.line - (lookahead && consumed_.last == '\n' ? 1 : 0));
+    node.kind = kind;
+    set(node);
+    return true;
+  }
+  JsonNode& Next(int line) {
+    if (open_.empty()) {
+      root_.line = line;
+      return root_;
+    }
+    JsonNode& parent = *open_.back();
+    if (parent.kind == Kind::kObject) return parent.members.back().second;
+    parent.items.emplace_back().line = line;
+    return parent.items.back();
+  }
+  bool Open(Kind kind) {
+    if (open_.size() == kMaxDepth) {
+      return Fail(Cat("nested deeper than ", kMaxDepth, " levels"));
+    }
+    JsonNode& node = Next(consumed_.line);
+    node.kind = kind;
+    open_.push_back(&node);
+    return true;
+  }
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+  bool Fail(std::string message) {
+    if (error_.empty()) error_ = std::move(message);
+    return false;
+  }
+
+  const Consumed& consumed_;
+  JsonNode root_;
+  std::vector<JsonNode*> open_;
+  std::string error_;
+};
+
+// The beginning of `text`, cut between characters.
+std::string Shown(std::string_view text) {
+  if (text.size() <= kShownBytes) return std::string(text);
+  size_t end = kShownBytes;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;
+  return Cat(text.substr(0, end), "…");
+}
+
+}  // namespace
+
+const JsonNode* JsonNode::Find(std::string_view name) const {
+  for (const auto& [member, node] : members) {
+    if (member == name) return &node;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<JsonNode> ParseJson(std::string_view json,
+                                   std::string_view origin) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (json.starts_with(kByteOrderMark)) {
+    json.remove_prefix(kByteOrderMark.size());
+  }
+  if (json.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    return absl::InvalidArgumentError(
+        Cat(origin, ":1: not valid JSON: it is empty"));
+  }
+  Consumed consumed;
+  TreeBuilder builder(consumed);
+  const char* const end = json.data() + json.size();
+  if (!nlohmann::json::sax_parse(CountingIterator(json.data(), &consumed),
+                                 CountingIterator(end, &consumed), &builder)) {
+    const int line = consumed.line - (consumed.last == '\n' ? 1 : 0);
+    return absl::InvalidArgumentError(
+        Cat(origin, ":", line, ": not valid JSON: ", builder.error()));
+  }
+  return std::move(builder.root());
+}
+
+std::string Describe(const JsonNode& node) {
+  switch (node.kind) {
+    case Kind::kNull:
+      return "null";
+    case Kind::kBool:
+      return node.boolean ? "true" : "false";
+    case Kind::kInteger:
+      return Cat(node.integer);
+    case Kind::kNumber:
+      return nlohmann::json(node.number).dump();
+    case Kind::kString:
+      return Cat("the string \"", Shown(node.text), "\"");
+    case Kind::kArray:
+      return "a list";
+    case Kind::kObject:
+      return "an object";
+  }
+  return "nothing";
+}
+
+}  // namespace mpsd::spec

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/spec/model_config.h"
+
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "core/spec/cat.h"
+#include "core/spec/fields.h"
+#include "core/spec/findings.h"
+#include "core/spec/json_node.h"
+#include "core/spec/modules.h"
+
+namespace mpsd::spec {
+namespace {
+
+using Kind = JsonNode::Kind;
+constexpr std::string_view kModelTypes =
+    "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3";
+
+// Defaults of the config classes (transformers 5.23, models/*/configuration_*).
+struct Family {
+  std::string_view model_type;
+  int64_t num_key_value_heads;  // 0: as many as attention heads
+  int64_t head_dim;             // 0: hidden_size / heads
+  int64_t max_position_embeddings;
+};
+constexpr Family kFamilies[] = {
+    {"llama", 0, 0, 2048},
+    {"mistral", 8, 0, 131072},
+    {"qwen2", 32, 0, 32768},
+    {"qwen3", 32, 128, 32768},
+};
+
+class ConfigReader {
+ public:
+  ConfigReader(const JsonNode& root, std::string_view origin)
+      : root_(root), origin_(origin), fields_(&root, "", findings_) {}
+
+  absl::StatusOr<ModelConfig> Read() {
+    if (root_.kind != Kind::kObject) return findings_.ToStatus(origin_);
+    if (absl::Status status = FindFamily(); !status.ok()) return status;
+    if (absl::Status status = CheckOptions(); !status.ok()) return status;
+    ReadSizes();
+    ReadSwitches();
+    if (absl::Status status = ReadRope(); !status.ok()) return status;
+    if (absl::Status status = ReadWindows(); !status.ok()) return status;
+    if (findings_.empty()) CheckSizes();
+    if (!findings_.empty()) return findings_.ToStatus(origin_);
+    return config_;
+  }
+
+ private:
+  absl::Status Unimplemented(std::string_view field, std::string_view message) {
+    return absl::UnimplementedError(
+        Cat(origin_, ":", fields_.LineOf(field), ": ", field, ": ", message));
+  }
+
+  bool HasValue(std::string_view name) const {
+    const JsonNode* node = root_.Find(name);
+    return node != nullptr && node->kind != Kind::kNull;
+  }
+
+  absl::Status FindFamily() {
+    fields_.Text("model_type", config_.model_type, "the name of a model type",
+                 /*required=*/true);
+    if (!findings_.empty()) return findings_.ToStatus(origin_);
+    for (const Family& family : kFamilies) {
+      if (family.model_type == config_.model_type) family_ = &family;
+    }
+    if (family_ != nullptr) return absl::OkStatus();
+    return Unimplemented("model_type",
+                         Cat("\"", config_.model_type,
+                             "\" is not supported; there are ", kModelTypes));
+  }
+
+  // Refuses what would silently make another network.
+  absl::Status CheckOptions() {
+    if (HasValue("quantization_config")) {
+      return Unimplemented("quantization_config",
+                           "quantized base models are not supported; use the "
+                           "model in bfloat16 or float32");
+    }
+    const JsonNode* act = root_.Find("hidden_act");
+    if (act != nullptr && act->text != "silu" && act->text != "swish") {
+      return Unimplemented(
+          "hidden_act", Cat("supported is \"silu\", found ", Describe(*act)));
+    }
+    for (const char* name : {"attention_dropout", "partial_rotary_factor"}) {
+      const JsonNode* node = root_.Find(name);
+      const double neutral = name[0] == 'a' ? 0 : 1;
+      if (node == nullptr || node->kind == Kind::kNull ||
+          node->number == neutral) {
+        continue;
+      }
+      return Unimplemented(
+          name, Cat("supported is ", neutral, ", found ", Describe(*node)));
+    }
+    return CheckArchitectures();
+  }
+
+  absl::Status CheckArchitectures() {
+    const JsonNode* list = root_.Find("architectures");
+    if (list == nullptr || list->items.empty()) return absl::OkStatus();
+    for (const JsonNode& item : list->items) {
+      if (item.text.ends_with("ForCausalLM")) return absl::OkStatus();
+    }
+    return Unimplemented(
+        "architectures",
+        Cat("supported are causal language models (…ForCausalLM), "
+            "found ",
+            Describe(list->items[0])));
+  }
+
+  void Size(std::string_view name, int64_t& value) {
+    if (!HasValue(name)) {
+      return fields_.Fault(name, "missing; expected an integer >= 1");
+    }
+    fields_.Integer(name, value, Range::AtLeast(1));
+  }
+
+  void ReadSizes() {
+    Size("vocab_size", config_.vocab_size);
+    Size("hidden_size", config_.hidden_size);
+    Size("intermediate_size", config_.intermediate_size);
+    Size("num_hidden_layers", config_.num_hidden_layers);
+    Size("num_attention_heads", config_.num_attention_heads);
+    config_.num_key_value_heads =
+        Default("num_key_value_heads", family_->num_key_value_heads,
+                config_.num_attention_heads);
+    config_.head_dim =
+        Default("head_dim", family_->head_dim,
+                config_.num_attention_heads == 0
+                    ? 0
+                    : config_.hidden_size / config_.num_attention_heads);
+    config_.max_position_embeddings =
+        Default("max_position_embeddings", family_->max_position_embeddings,
+                family_->max_position_embeddings);
+    fields_.Number("rms_norm_eps", config_.rms_norm_eps, Range::Above(0));
+  }
+
+  // `absent` without the field (0: as for null), `derived` for null.
+  int64_t Default(std::string_view name, int64_t absent, int64_t derived) {
+    std::optional<int64_t> value;
+    fields_.Integer(name, value, Range::AtLeast(1));
+    if (value) return *value;
+    return fields_.Has(name) || absent == 0 ? derived : absent;
+  }
+
+  bool Switch(std::string_view name) {
+    std::optional<bool> value;
+    fields_.Bool(name, value);
+    return value.value_or(false);
+  }
+
+  void ReadSwitches() {
+    config_.tie_word_embeddings = Switch("tie_word_embeddings");
+    const std::string& type = config_.model_type;
+    const bool attention_bias =
+        (type == "llama" || type == "qwen3") && Switch("attention_bias");
+    config_.qkv_bias = type == "qwen2" || attention_bias;
+    config_.o_bias = attention_bias;
+    config_.mlp_bias = type == "llama" && Switch("mlp_bias");
+    config_.qk_norm = type == "qwen3";
+    constexpr std::string_view kDtype = "the name of a dtype";
+    fields_.Text("torch_dtype", config_.torch_dtype, kDtype);
+    fields_.Text("dtype", config_.torch_dtype, kDtype);
+  }
+
+  // RotaryEmbeddingConfigMixin.convert_rope_params_to_dict: a rope_scaling
+  // takes the place of rope_parameters; rope_theta stands inside, else beside.
+  absl::Status ReadRope() {
+    fields_.Number("rope_theta", config_.rope_theta, Range::Above(0));
+    const std::string_view name =
+        HasValue("rope_scaling") ? "rope_scaling" : "rope_parameters";
+    if (!HasValue(name)) return absl::OkStatus();
+    FieldReader rope = fields_.Section(name);
+    rope.Number("rope_theta", config_.rope_theta, Range::Above(0));
+    std::string type = "default";
+    rope.Text("type", type, "the name of a rope type");
+    rope.Text("rope_type", type, "the name of a rope type");
+    if (type == "llama3") {
+      ReadLlama3(rope);
+    } else if (type == "linear") {
+      config_.linear_rope_factor = RequiredFactor(rope, "factor");
+    } else if (type != "default") {
+      return Unimplemented(
+          name, Cat("the rope type \"", type,
+                    "\" is not supported; there are default, linear, "
+                    "llama3"));
+    }
+    return absl::OkStatus();
+  }
+
+  double RequiredFactor(FieldReader& rope, std::string_view name) {
+    double value = 1;
+    if (!rope.Has(name)) rope.Fault(name, "missing; expected a number > 0");
+    rope.Number(name, value, Range::Above(0));
+    return value;
+  }
+
+  void ReadLlama3(FieldReader& rope) {
+    Llama3RopeScaling scaling;
+    scaling.factor = RequiredFactor(rope, "factor");
+    scaling.low_freq_factor = RequiredFactor(rope, "low_freq_factor");
+    scaling.high_freq_factor = RequiredFactor(rope, "high_freq_factor");
+    constexpr std::string_view kOriginal = "original_max_position_embeddings";
+    scaling.original_max_position_embeddings = config_.max_position_embeddings;
+    rope.Integer(kOriginal, scaling.original_max_position_embeddings,
+                 Range::AtLeast(1));
+    fields_.Integer(kOriginal, scaling.original_max_position_embeddings,
+                    Range::AtLeast(1));
+    config_.rope_scaling = scaling;
+  }
+
+  absl::Status ReadWindows() {
+    config_.sliding_window.assign(config_.num_hidden_layers, 0);
+    const std::string& type = config_.model_type;
+    if (type == "llama") return absl::OkStatus();
+    std::optional<int64_t> window;
+    fields_.Integer("sliding_window", window, Range::AtLeast(1));
+    if (!window && !fields_.Has("sliding_window")) window = 4096;
+    if (type == "mistral") {
+      config_.sliding_window.assign(config_.num_hidden_layers,
+                                    window.value_or(0));
+      return absl::OkStatus();
+    }
+    if (!Switch("use_sliding_window")) window.reset();
+    return ReadQwenWindows(window.value_or(0));
+  }
+
+  absl::Status ReadQwenWindows(int64_t window) {
+    int64_t full_layers = 28;  // the first ones
+    fields_.Integer("max_window_layers", full_layers, Range::AtLeast(0));
+    if (HasValue("layer_types")) return ReadLayerTypes(window);
+    for (int64_t i = full_layers; i < config_.num_hidden_layers; ++i) {
+      config_.sliding_window[i] = window;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLayerTypes(int64_t window) {
+    std::vector<std::string> types;
+    fields_.Texts("layer_types", types, "a list of layer types");
+    if (static_cast<int64_t>(types.size()) != config_.num_hidden_layers) {
+      fields_.Fault("layer_types",
+                    "expected one for each of the "
+                    "num_hidden_layers layers");
+      return absl::OkStatus();
+    }
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (types[i] == "full_attention") continue;
+      if (types[i] != "sliding_attention") {
+        return Unimplemented("layer_types",
+                             Cat("\"", types[i],
+                                 "\" is not supported; there are "
+                                 "full_attention, "
+                                 "sliding_attention"));
+      }
+      if (window == 0) {
+        fields_.Fault("layer_types",
+                      "sliding_attention needs "
+                      "use_sliding_window and sliding_window");
+        return absl::OkStatus();
+      }
+      config_.sliding_window[i] = window;
+    }
+    return absl::OkStatus();
+  }
+
+  void CheckSizes() {
+    if (config_.num_attention_heads % config_.num_key_value_heads != 0) {
+      fields_.Fault("num_key_value_heads",
+                    Cat("expected a divisor of num_attention_heads (",
+                        config_.num_attention_heads, "), found ",
+                        config_.num_key_value_heads));
+    }
+    if (config_.head_dim % 2 != 0 || config_.head_dim == 0) {
+      fields_.Fault("head_dim",
+                    Cat("expected an even number, found ", config_.head_dim));
+    }
+  }
+
+  const JsonNode& root_;
+  const std::string_view origin_;
+  Findings findings_;
+  FieldReader fields_;
+  const Family* family_ = nullptr;
+  ModelConfig config_;
+};
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
+                                             std::string_view origin) {
+  absl::StatusOr<JsonNode> root = ParseJson(json, origin);
+  if (!root.ok()) return root.status();
+  return ConfigReader(*root, origin).Read();
+}
+
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_dir) {
+  const std::string path =
+      (std::filesystem::path(model_dir) / "config.json").string();
+  absl::StatusOr<std::string> text = base::ReadFile(path);
+  if (!text.ok()) return text.status();
+  return ParseModelConfig(*text, path);
+}
+
+int64_t ParameterCount(const ModelConfig& config) {
+  int64_t count = 0;
+  for (const Module& module : Modules(config)) {
+    const bool tied = module.name == "lm_head" && config.tie_word_embeddings;
+    if (!tied) count += module.parameters();
+  }
+  return count;
+}
+
+}  // namespace mpsd::spec

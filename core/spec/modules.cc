@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/spec/modules.h"
+
+#include "core/spec/cat.h"
+
+namespace mpsd::spec {
+namespace {
+
+using Kind = Module::Kind;
+
+void AddLayer(const ModelConfig& c, int64_t layer, std::vector<Module>& out) {
+  const std::string prefix = Cat("model.layers.", layer, ".");
+  const auto add = [&](const char* name, Kind kind, int64_t in, int64_t width,
+                       bool bias = false) {
+    out.push_back({Cat(prefix, name), kind, in, width, bias, layer});
+  };
+  add("self_attn.q_proj", Kind::kLinear, c.hidden_size, c.q_size(), c.qkv_bias);
+  add("self_attn.k_proj", Kind::kLinear, c.hidden_size, c.kv_size(),
+      c.qkv_bias);
+  add("self_attn.v_proj", Kind::kLinear, c.hidden_size, c.kv_size(),
+      c.qkv_bias);
+  add("self_attn.o_proj", Kind::kLinear, c.q_size(), c.hidden_size, c.o_bias);
+  if (c.qk_norm) {
+    add("self_attn.q_norm", Kind::kNorm, 1, c.head_dim);
+    add("self_attn.k_norm", Kind::kNorm, 1, c.head_dim);
+  }
+  add("mlp.gate_proj", Kind::kLinear, c.hidden_size, c.intermediate_size,
+      c.mlp_bias);
+  add("mlp.up_proj", Kind::kLinear, c.hidden_size, c.intermediate_size,
+      c.mlp_bias);
+  add("mlp.down_proj", Kind::kLinear, c.intermediate_size, c.hidden_size,
+      c.mlp_bias);
+  add("input_layernorm", Kind::kNorm, 1, c.hidden_size);
+  add("post_attention_layernorm", Kind::kNorm, 1, c.hidden_size);
+}
+
+}  // namespace
+
+std::vector<Module> Modules(const ModelConfig& config) {
+  std::vector<Module> modules;
+  modules.push_back({"model.embed_tokens", Kind::kEmbedding, config.vocab_size,
+                     config.hidden_size, false, -1});
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    AddLayer(config, i, modules);
+  }
+  modules.push_back(
+      {"model.norm", Kind::kNorm, 1, config.hidden_size, false, -1});
+  modules.push_back({"lm_head", Kind::kLinear, config.hidden_size,
+                     config.vocab_size, false, -1});
+  return modules;
+}
+
+}  // namespace mpsd::spec

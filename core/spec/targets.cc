@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/spec/targets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "core/spec/cat.h"
+#include "core/spec/field_names.h"
+#include "core/spec/python_regex.h"
+
+namespace mpsd::spec {
+namespace {
+
+using Names = std::vector<std::string>;
+
+bool IsNameOrTail(std::string_view name, std::string_view entry) {
+  return name == entry || name.ends_with(Cat(".", entry));
+}
+
+// PEFT: re.match(rf"(^|.*\.){m}($|\..*)", name), `m` taken literally here.
+bool IsSaved(std::string_view name, const LoraSpec& lora) {
+  const std::string dotted = Cat(".", name, ".");
+  return std::any_of(lora.modules_to_save.begin(), lora.modules_to_save.end(),
+                     [&](const std::string& module) {
+                       return dotted.find(Cat(".", module, ".")) !=
+                              std::string::npos;
+                     });
+}
+
+std::string_view LastPart(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+std::vector<Module> LinearModules(const ModelConfig& config) {
+  std::vector<Module> linear;
+  for (Module& module : Modules(config)) {
+    if (module.kind == Module::Kind::kLinear) {
+      linear.push_back(std::move(module));
+    }
+  }
+  return linear;
+}
+
+// "q_proj, k_proj … of each layer (model.layers.0 to model.layers.29), lm_head"
+std::string LinearList(const ModelConfig& config) {
+  Names parts;
+  for (const Module& module : LinearModules(config)) {
+    if (module.layer == 0) {
+      parts.push_back(
+          module.name.substr(std::string("model.layers.0.").size()));
+    }
+  }
+  return Cat("the linear layers of this model are ", absl::StrJoin(parts, ", "),
+             " in model.layers.0 to model.layers.",
+             config.num_hidden_layers - 1, ", and lm_head");
+}
+
+absl::Status Unmatched(std::string_view entry, const ModelConfig& config) {
+  std::string message = Cat("lora.target_modules: \"", entry,
+                            "\" matches no linear layer; ", LinearList(config));
+  const auto modules = Modules(config);
+  const bool other =
+      std::any_of(modules.begin(), modules.end(),
+                  [&](const Module& m) { return IsNameOrTail(m.name, entry); });
+  std::set<std::string_view> parts;
+  for (const Module& m : modules) {
+    if (m.kind == Module::Kind::kLinear) parts.insert(LastPart(m.name));
+  }
+  if (other) {
+    message +=
+        Cat("; \"", entry, "\" can be trained whole through modules_to_save");
+  } else if (auto nearest =
+                 NearestName(LastPart(entry), {parts.begin(), parts.end()})) {
+    message += Cat("; did you mean \"", *nearest, "\"?");
+  }
+  return absl::InvalidArgumentError(message);
+}
+
+// Compiled rank_pattern or alpha_pattern.
+template <typename V>
+class Patterns {
+ public:
+  static absl::StatusOr<Patterns> Compile(const PatternMap<V>& patterns,
+                                          std::string_view field) {
+    Patterns compiled;
+    for (const auto& [key, value] : patterns) {
+      auto alone = PythonRegex::Compile(key);
+      auto regex = alone.ok() ? PythonRegex::Compile(PatternKeyRegex(key))
+                              : std::move(alone);
+      if (!regex.ok()) {
+        return absl::InvalidArgumentError(
+            Cat("lora.", field, ": ", std::string(regex.status().message())));
+      }
+      compiled.entries_.emplace_back(*std::move(regex), value);
+    }
+    return compiled;
+  }
+
+  V Find(const std::string& name, V otherwise) const {
+    for (const auto& [regex, value] : entries_) {
+      if (regex.FullMatch(name)) return value;
+    }
+    return otherwise;
+  }
+
+ private:
+  std::vector<std::pair<PythonRegex, V>> entries_;
+};
+
+absl::Status CheckLayers(const LoraSpec& lora, const ModelConfig& config) {
+  if (!lora.layers_to_transform) return absl::OkStatus();
+  for (int64_t layer : *lora.layers_to_transform) {
+    if (layer >= 0 && layer < config.num_hidden_layers) continue;
+    return absl::InvalidArgumentError(
+        Cat("lora.layers_to_transform: there is no layer ", layer,
+            "; expected numbers from 0 to ", config.num_hidden_layers - 1));
+  }
+  return absl::OkStatus();
+}
+
+// An empty list is as good as none (PEFT).
+bool KeepsLayer(const LoraSpec& lora, int64_t layer) {
+  if (!lora.layers_to_transform || lora.layers_to_transform->empty()) {
+    return true;
+  }
+  const auto& kept = *lora.layers_to_transform;
+  return std::find(kept.begin(), kept.end(), layer) != kept.end();
+}
+
+using Matched = absl::StatusOr<std::vector<Module>>;
+
+Matched MatchList(const Names& entries, const ModelConfig& config) {
+  const std::vector<Module> linear = LinearModules(config);
+  for (const std::string& entry : entries) {
+    const bool found = std::any_of(
+        linear.begin(), linear.end(),
+        [&](const Module& m) { return IsNameOrTail(m.name, entry); });
+    if (!found) return Unmatched(entry, config);
+  }
+  std::vector<Module> matched;
+  for (const Module& m : linear) {
+    if (std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+          return IsNameOrTail(m.name, entry);
+        })) {
+      matched.push_back(m);
+    }
+  }
+  return matched;
+}
+
+Matched MatchRegex(const std::string& pattern, const ModelConfig& config) {
+  const auto regex = PythonRegex::Compile(pattern);
+  if (!regex.ok()) {
+    return absl::InvalidArgumentError(
+        Cat("lora.target_modules: ", std::string(regex.status().message())));
+  }
+  std::vector<Module> matched;
+  for (Module& m : LinearModules(config)) {
+    if (regex->FullMatch(m.name)) matched.push_back(std::move(m));
+  }
+  if (matched.empty()) return Unmatched(pattern, config);
+  return matched;
+}
+
+Matched MatchByName(const LoraSpec& lora, const ModelConfig& config) {
+  if (const auto* regex = std::get_if<std::string>(&lora.target_modules)) {
+    return MatchRegex(*regex, config);
+  }
+  if (const auto* list = std::get_if<Names>(&lora.target_modules)) {
+    return MatchList(*list, config);
+  }
+  if (std::holds_alternative<std::monostate>(lora.target_modules)) {
+    return MatchList(DefaultTargetModules(config.model_type), config);
+  }
+  std::vector<Module> matched = LinearModules(config);
+  matched.pop_back();  // lm_head
+  return matched;
+}
+
+}  // namespace
+
+std::vector<std::string> LinearModuleNames(const ModelConfig& config) {
+  Names names;
+  for (const Module& module : LinearModules(config)) {
+    names.push_back(module.name);
+  }
+  return names;
+}
+
+std::vector<std::string> DefaultTargetModules(const std::string&) {
+  return {"q_proj", "v_proj"};  // the same for every family here
+}
+
+absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
+    const LoraSpec& lora, const ModelConfig& config) {
+  if (absl::Status status = CheckLayers(lora, config); !status.ok()) {
+    return status;
+  }
+  const auto ranks =
+      Patterns<int64_t>::Compile(lora.rank_pattern, "rank_pattern");
+  if (!ranks.ok()) return ranks.status();
+  const auto alphas =
+      Patterns<double>::Compile(lora.alpha_pattern, "alpha_pattern");
+  if (!alphas.ok()) return alphas.status();
+  const Matched modules = MatchByName(lora, config);
+  if (!modules.ok()) return modules.status();
+  std::vector<TargetMatch> matches;
+  for (const Module& m : *modules) {
+    if (!KeepsLayer(lora, m.layer) || IsSaved(m.name, lora)) continue;
+    const int64_t r = ranks->Find(m.name, lora.r);
+    const double alpha = alphas->Find(m.name, lora.lora_alpha);
+    const double divisor =
+        lora.use_rslora ? std::sqrt(static_cast<double>(r)) : r;
+    matches.push_back(
+        {m.name, r, alpha, alpha / divisor, m.in_features, m.out_features});
+  }
+  if (matches.empty()) {
+    return absl::InvalidArgumentError(
+        "lora.target_modules: layers_to_transform and modules_to_save leave no "
+        "linear layer to adapt");
+  }
+  return matches;
+}
+
+absl::StatusOr<std::vector<Module>> MatchModulesToSave(
+    const LoraSpec& lora, const ModelConfig& config) {
+  const std::vector<Module> modules = Modules(config);
+  std::vector<bool> saved(modules.size());
+  for (const std::string& entry : lora.modules_to_save) {
+    bool found = false;
+    for (size_t i = 0; i < modules.size(); ++i) {
+      if (!modules[i].name.ends_with(entry)) continue;
+      saved[i] = found = true;
+    }
+    if (found) continue;
+    return absl::InvalidArgumentError(Cat(
+        "lora.modules_to_save: no module with weights ends in \"", entry,
+        "\"; there are model.embed_tokens, model.norm, lm_head, and in each "
+        "layer self_attn.q_proj and so on"));
+  }
+  std::vector<Module> matched;
+  for (size_t i = 0; i < modules.size(); ++i) {
+    if (saved[i]) matched.push_back(modules[i]);
+  }
+  return matched;
+}
+
+}  // namespace mpsd::spec

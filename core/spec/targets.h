@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SPEC_TARGETS_H_
+#define MPSD_CORE_SPEC_TARGETS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/spec/model_config.h"
+#include "core/spec/modules.h"
+#include "core/spec/train_spec.h"
+
+// Which modules an adapter touches, by PEFT's rules (peft 0.21,
+// tuners/tuners_utils.py check_target_module_exists, utils/other.py).
+namespace mpsd::spec {
+
+// A linear layer that gets LoRA matrices A [r, in] and B [out, r].
+struct TargetMatch {
+  std::string name;  // "model.layers.0.self_attn.q_proj"
+  int64_t r = 0;
+  double alpha = 0;
+  double scaling = 0;  // of B·A: alpha / r, or alpha / sqrt(r) with rsLoRA
+  int64_t in_features = 0;
+  int64_t out_features = 0;
+  bool operator==(const TargetMatch&) const = default;
+};
+
+// Full names of the linear layers in the order of the network, "lm_head" last.
+std::vector<std::string> LinearModuleNames(const ModelConfig& config);
+
+// What PEFT targets for a model type when target_modules is absent
+// (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING).
+std::vector<std::string> DefaultTargetModules(const std::string& model_type);
+
+// The matches in the order of the network, one at least.
+//  - A list: each entry is a full name or the end of one behind a dot.
+//  - A string: a regular expression that matches full names as a whole (for its
+//    language see python_regex.h).
+//  - "all-linear": every linear layer but lm_head.
+//  - layers_to_transform keeps only those decoder layers.
+//  - Modules of modules_to_save never match: they are trained whole.
+//  - r and alpha are those of the first key of rank_pattern and alpha_pattern
+//    that matches the end of the name as (.*\.)?(key)$.
+// InvalidArgument for an entry or regex that matches no linear layer, listing
+// those there are, and for a layer number the model does not have.
+absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
+    const LoraSpec& lora, const ModelConfig& config);
+
+// The modules of modules_to_save: those with weights whose name ends in an
+// entry (plain suffix, as PEFT does). InvalidArgument for an entry that no
+// module ends in.
+absl::StatusOr<std::vector<Module>> MatchModulesToSave(
+    const LoraSpec& lora, const ModelConfig& config);
+
+}  // namespace mpsd::spec
+
+#endif  // MPSD_CORE_SPEC_TARGETS_H_

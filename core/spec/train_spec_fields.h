@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SPEC_TRAIN_SPEC_FIELDS_H_
+#define MPSD_CORE_SPEC_TRAIN_SPEC_FIELDS_H_
+
+#include "core/spec/fields.h"
+#include "core/spec/train_spec.h"
+
+// Every field of job.json, once: its name, the values it may have, and its
+// order in ToJson. `Fields` is FieldReader or FieldWriter.
+namespace mpsd::spec {
+
+inline const Words<Task>& TaskWords() {
+  static const Words<Task>& words =
+      *new Words<Task>{{"CAUSAL_LM", Task::kCausalLm}};
+  return words;
+}
+
+inline const Words<DeviceChoice>& DeviceWords() {
+  static const Words<DeviceChoice>& words =
+      *new Words<DeviceChoice>{{"auto", DeviceChoice::kAuto},
+                               {"mps", DeviceChoice::kMps},
+                               {"cuda", DeviceChoice::kCuda},
+                               {"cpu", DeviceChoice::kCpu}};
+  return words;
+}
+
+// Transformers' SchedulerType, those that need no argument.
+inline const std::vector<std::string_view>& SchedulerWords() {
+  static const std::vector<std::string_view>& words =
+      *new std::vector<std::string_view>{
+          "linear",      "cosine",   "cosine_with_restarts",
+          "polynomial",  "constant", "constant_with_warmup",
+          "inverse_sqrt"};
+  return words;
+}
+
+template <typename Fields>
+void VisitDataset(Fields&& f, DatasetSpec& dataset) {
+  constexpr std::string_view kFiles = "a JSONL file or a list of them";
+  f.Texts("train", dataset.train, kFiles, /*required=*/true);
+  f.Texts("eval", dataset.eval, kFiles);
+  f.Finish();
+}
+
+template <typename Fields>
+void VisitLora(Fields&& f, LoraSpec& lora) {
+  f.Integer("r", lora.r, Range::AtLeast(1));
+  f.Number("lora_alpha", lora.lora_alpha, Range::Above(0));
+  f.Number("lora_dropout", lora.lora_dropout, Range::From0Below1());
+  f.Targets("target_modules", lora.target_modules);
+  f.Bool("use_rslora", lora.use_rslora);
+  f.Integers("layers_to_transform", lora.layers_to_transform,
+             Range::AtLeast(0));
+  f.Patterns("rank_pattern", lora.rank_pattern, Range::AtLeast(1));
+  f.Patterns("alpha_pattern", lora.alpha_pattern, Range::Above(0));
+  f.Texts("modules_to_save", lora.modules_to_save, "a list of module names");
+  f.Finish();
+}
+
+template <typename Fields>
+void VisitOptimization(Fields& f, TrainingSpec& t) {
+  f.Number("num_train_epochs", t.num_train_epochs, Range::Above(0));
+  f.StepLimit("max_steps", t.max_steps);
+  f.Integer("per_device_train_batch_size", t.per_device_train_batch_size,
+            Range::AtLeast(1));
+  f.Integer("per_device_eval_batch_size", t.per_device_eval_batch_size,
+            Range::AtLeast(1));
+  f.Integer("gradient_accumulation_steps", t.gradient_accumulation_steps,
+            Range::AtLeast(1));
+  f.Number("learning_rate", t.learning_rate, Range::Above(0));
+  f.Word("lr_scheduler_type", t.lr_scheduler_type, SchedulerWords());
+  f.Integer("warmup_steps", t.warmup_steps, Range::AtLeast(0),
+            "a share of all steps goes into \"warmup_ratio\"");
+  f.Number("warmup_ratio", t.warmup_ratio, Range::Between(0, 1));
+  f.Number("weight_decay", t.weight_decay, Range::AtLeast(0));
+  f.Number("adam_beta1", t.adam_beta1, Range::From0Below1());
+  f.Number("adam_beta2", t.adam_beta2, Range::From0Below1());
+  f.Number("adam_epsilon", t.adam_epsilon, Range::Above(0));
+  f.Number("max_grad_norm", t.max_grad_norm, Range::AtLeast(0));
+}
+
+template <typename Fields>
+void VisitTraining(Fields&& f, TrainingSpec& t) {
+  VisitOptimization(f, t);
+  f.Integer("max_length", t.max_length, Range::AtLeast(2));
+  f.Bool("packing", t.packing);
+  f.Bool("assistant_only_loss", t.assistant_only_loss);
+  f.Bool("completion_only_loss", t.completion_only_loss);
+  f.Bool("gradient_checkpointing", t.gradient_checkpointing);
+  f.Bool("bf16", t.bf16);
+  f.Integer("seed", t.seed, Range::AtLeast(0));
+  f.Integer("eval_steps", t.eval_steps, Range::AtLeast(0));
+  f.Integer("save_steps", t.save_steps, Range::AtLeast(0));
+  f.Integer("save_total_limit", t.save_total_limit, Range::AtLeast(1));
+  f.Integer("logging_steps", t.logging_steps, Range::AtLeast(1));
+  f.Bool("load_best_model_at_end", t.load_best_model_at_end);
+  f.Integer("early_stopping_patience", t.early_stopping_patience,
+            Range::AtLeast(1));
+  f.Finish();
+}
+
+template <typename Fields>
+void VisitSpec(Fields&& f, TrainSpec& spec) {
+  f.Text("name", spec.name, "a non-empty string");
+  f.Text("model", spec.model,
+         "a model folder or the id of a model in the local Hugging Face cache",
+         /*required=*/true);
+  f.Word("task", spec.task, TaskWords());
+  VisitDataset(f.Section("dataset"), spec.dataset);
+  f.Text("adapter", spec.adapter, "the path of a PEFT adapter folder");
+  VisitLora(f.Section("lora"), spec.lora);
+  VisitTraining(f.Section("training"), spec.training);
+  f.Word("device", spec.device, DeviceWords());
+  f.Finish();
+}
+
+}  // namespace mpsd::spec
+
+#endif  // MPSD_CORE_SPEC_TRAIN_SPEC_FIELDS_H_
