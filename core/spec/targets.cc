@@ -62,22 +62,30 @@ std::string LinearList(const ModelConfig& config) {
 absl::Status Unmatched(std::string_view entry, const ModelConfig& config) {
   std::string message = Cat("lora.target_modules: \"", entry,
                             "\" matches no linear layer; ", LinearList(config));
-  const auto modules = Modules(config);
-  const bool other =
-      std::any_of(modules.begin(), modules.end(),
-                  [&](const Module& m) { return IsNameOrTail(m.name, entry); });
   std::set<std::string_view> parts;
+  bool has_weights = false;
+  const std::vector<Module> modules = Modules(config);
   for (const Module& m : modules) {
     if (m.kind == Module::Kind::kLinear) parts.insert(LastPart(m.name));
+    has_weights = has_weights || IsNameOrTail(m.name, entry);
   }
-  if (other) {
+  const std::string_view last = LastPart(entry);
+  if (has_weights) {
     message +=
         Cat("; \"", entry, "\" can be trained whole through modules_to_save");
-  } else if (auto nearest =
-                 NearestName(LastPart(entry), {parts.begin(), parts.end()})) {
+  } else if (auto nearest = NearestName(last, {parts.begin(), parts.end()})) {
     message += Cat("; did you mean \"", *nearest, "\"?");
   }
   return absl::InvalidArgumentError(message);
+}
+
+absl::Status UnmatchedRegex(std::string_view pattern,
+                            const ModelConfig& config) {
+  return absl::InvalidArgumentError(
+      Cat("lora.target_modules: the regular expression \"", pattern,
+          "\" matches no linear layer as a whole; write [\"q_proj\"] or "
+          "\".*q_proj\" for every q_proj; ",
+          LinearList(config)));
 }
 
 // Compiled rank_pattern or alpha_pattern.
@@ -162,7 +170,7 @@ Matched MatchRegex(const std::string& pattern, const ModelConfig& config) {
   for (Module& m : LinearModules(config)) {
     if (regex->FullMatch(m.name)) matched.push_back(std::move(m));
   }
-  if (matched.empty()) return Unmatched(pattern, config);
+  if (matched.empty()) return UnmatchedRegex(pattern, config);
   return matched;
 }
 

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/spec/memory_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace mpsd::spec {
+namespace {
+
+ModelConfig Tiny() {
+  ModelConfig c;
+  c.model_type = "llama";
+  c.vocab_size = 100;
+  c.hidden_size = 8;
+  c.intermediate_size = 12;
+  c.num_hidden_layers = 2;
+  c.num_attention_heads = 4;
+  c.num_key_value_heads = 2;
+  c.head_dim = 2;
+  c.tie_word_embeddings = true;
+  return c;
+}
+
+TrainSpec Spec() {
+  TrainSpec spec;
+  spec.training.per_device_train_batch_size = 2;
+  spec.training.max_length = 16;
+  return spec;
+}
+
+// q [8, 8] and v [8, 4] of two layers with r = 8.
+constexpr int64_t kTrainable = 2 * 8 * (8 + 8 + 8 + 4);
+
+TEST(TrainableParameterCount, CountsAdaptersAndSavedModules) {
+  TrainSpec spec = Spec();
+  EXPECT_EQ(TrainableParameterCount(spec, Tiny()), kTrainable);
+  spec.lora.rank_pattern = {{"q_proj", 1}};
+  EXPECT_EQ(TrainableParameterCount(spec, Tiny()),
+            2 * (1 * (8 + 8) + 8 * (8 + 4)));
+  spec = Spec();
+  spec.lora.layers_to_transform = {0};
+  spec.lora.modules_to_save = {"lm_head"};
+  EXPECT_EQ(TrainableParameterCount(spec, Tiny()), kTrainable / 2 + 800);
+  spec.lora.target_modules = std::vector<std::string>{"nothing"};
+  EXPECT_EQ(TrainableParameterCount(spec, Tiny()), 0);
+}
+
+TEST(EstimateMemory, FollowsItsFormulas) {
+  const MemoryEstimate e = EstimateMemory(Spec(), Tiny());
+  const int64_t attention = 8 * 8 + 2 * 8 * 4 + 8 * 8;
+  const int64_t parameters = 800 + 8 + 2 * (attention + 3 * 8 * 12 + 2 * 8);
+  EXPECT_EQ(e.base_weights_bytes, 4 * parameters);
+  EXPECT_EQ(e.adapter_bytes, 16 * kTrainable);
+  const int64_t layer = (4 * 8 + 2 * 8 + 2 * 4 + 4 * 12) * 4 + 4 * 4;
+  const int64_t lora = 4 * 4 * 8;
+  EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 4 + 2 * layer + lora));
+  EXPECT_EQ(e.logits_bytes, 32 * 100 * 12);
+  EXPECT_EQ(e.total_bytes, e.base_weights_bytes + e.adapter_bytes +
+                               e.activations_bytes + e.logits_bytes);
+}
+
+TEST(EstimateMemory, HalvesTheBaseWithBf16) {
+  TrainSpec spec = Spec();
+  const MemoryEstimate full = EstimateMemory(spec, Tiny());
+  spec.training.bf16 = true;
+  const MemoryEstimate half = EstimateMemory(spec, Tiny());
+  EXPECT_EQ(half.base_weights_bytes * 2, full.base_weights_bytes);
+  EXPECT_EQ(half.adapter_bytes, full.adapter_bytes);
+  EXPECT_EQ(half.logits_bytes, full.logits_bytes);
+  EXPECT_LT(half.activations_bytes, full.activations_bytes);
+}
+
+TEST(EstimateMemory, CheckpointingKeepsOneLayer) {
+  TrainSpec spec = Spec();
+  spec.training.gradient_checkpointing = true;
+  const int64_t layer = (4 * 8 + 2 * 8 + 2 * 4 + 4 * 12) * 4 + 4 * 4;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes,
+            32 * (2 * 8 * 4 + 2 * 8 * 4 + layer + 2 * 4 * 8));
+}
+
+TEST(EstimateMemory, DropoutKeepsTheInputs) {
+  TrainSpec spec = Spec();
+  const int64_t without = EstimateMemory(spec, Tiny()).activations_bytes;
+  spec.lora.lora_dropout = 0.1;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes - without,
+            32 * 4 * (4 * 8));
+}
+
+TEST(EstimateMemory, ChunksTheLogitsAndSaturates) {
+  TrainSpec spec = Spec();
+  spec.training.max_length = 100000;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes, 1024 * 100 * 12);
+  spec.training.max_length = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).total_bytes,
+            std::numeric_limits<int64_t>::max());
+}
+
+}  // namespace
+}  // namespace mpsd::spec

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/spec/model_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace mpsd::spec {
+namespace {
+
+using ::testing::Each;
+
+// config.json of released models, the fields without bearing left out.
+constexpr char kLlama2_7b[] = R"({
+  "architectures": ["LlamaForCausalLM"], "bos_token_id": 1,
+  "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 11008,
+  "max_position_embeddings": 4096, "model_type": "llama",
+  "num_attention_heads": 32, "num_hidden_layers": 32,
+  "num_key_value_heads": 32, "pretraining_tp": 1, "rms_norm_eps": 1e-05,
+  "rope_scaling": null, "tie_word_embeddings": false,
+  "torch_dtype": "float16", "vocab_size": 32000})";
+constexpr char kLlama32_1b[] = R"({
+  "architectures": ["LlamaForCausalLM"], "attention_bias": false,
+  "attention_dropout": 0.0, "eos_token_id": [128001, 128008, 128009],
+  "head_dim": 64, "hidden_act": "silu", "hidden_size": 2048,
+  "intermediate_size": 8192, "max_position_embeddings": 131072,
+  "mlp_bias": false, "model_type": "llama", "num_attention_heads": 32,
+  "num_hidden_layers": 16, "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
+  "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0,
+    "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
+    "rope_type": "llama3"},
+  "rope_theta": 500000.0, "tie_word_embeddings": true,
+  "torch_dtype": "bfloat16", "vocab_size": 128256})";
+constexpr char kMistral7bV01[] = R"({
+  "architectures": ["MistralForCausalLM"], "hidden_act": "silu",
+  "hidden_size": 4096, "intermediate_size": 14336,
+  "max_position_embeddings": 32768, "model_type": "mistral",
+  "num_attention_heads": 32, "num_hidden_layers": 32,
+  "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
+  "sliding_window": 4096, "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16", "vocab_size": 32000})";
+constexpr char kQwen25_05b[] = R"({
+  "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0,
+  "hidden_act": "silu", "hidden_size": 896, "intermediate_size": 4864,
+  "max_position_embeddings": 32768, "max_window_layers": 21,
+  "model_type": "qwen2", "num_attention_heads": 14, "num_hidden_layers": 24,
+  "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
+  "sliding_window": 32768, "tie_word_embeddings": true,
+  "torch_dtype": "bfloat16", "use_sliding_window": false,
+  "vocab_size": 151936})";
+constexpr char kQwen3_06b[] = R"({
+  "architectures": ["Qwen3ForCausalLM"], "attention_bias": false,
+  "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu",
+  "hidden_size": 1024, "intermediate_size": 3072,
+  "max_position_embeddings": 40960, "max_window_layers": 28,
+  "model_type": "qwen3", "num_attention_heads": 16, "num_hidden_layers": 28,
+  "num_key_value_heads": 8, "rms_norm_eps": 1e-06, "rope_scaling": null,
+  "rope_theta": 1000000, "sliding_window": null, "tie_word_embeddings": true,
+  "torch_dtype": "bfloat16", "use_sliding_window": false,
+  "vocab_size": 151936})";
+constexpr char kSmolLm2_135m[] = R"({
+  "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
+  "hidden_size": 576, "intermediate_size": 1536, "is_llama_config": true,
+  "max_position_embeddings": 8192, "model_type": "llama",
+  "num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3,
+  "rms_norm_eps": 1e-05, "rope_interleaved": false, "rope_scaling": null,
+  "rope_theta": 100000, "tie_word_embeddings": true,
+  "torch_dtype": "bfloat16", "vocab_size": 49152})";
+
+ModelConfig Parse(std::string_view json) {
+  auto config = ParseModelConfig(json, "config.json");
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.value_or(ModelConfig());
+}
+
+// `base` with the fields of `patch`; null removes one.
+std::string Patched(std::string_view base, std::string_view patch) {
+  auto json = nlohmann::ordered_json::parse(base);
+  json.merge_patch(nlohmann::ordered_json::parse(patch));
+  return json.dump();
+}
+
+struct Released {
+  const char* json;
+  int64_t parameters;  // as the model cards and Transformers count them
+  int64_t head_dim;
+  double rope_theta;
+};
+
+TEST(ParseModelConfig, CountsTheParametersOfReleasedModels) {
+  for (const Released& model :
+       std::vector<Released>{{kLlama2_7b, 6738415616, 128, 10000},
+                             {kLlama32_1b, 1235814400, 64, 500000},
+                             {kMistral7bV01, 7241732096, 128, 10000},
+                             {kQwen25_05b, 494032768, 64, 1000000},
+                             {kQwen3_06b, 596049920, 128, 1000000},
+                             {kSmolLm2_135m, 134515008, 64, 100000}}) {
+    const ModelConfig config = Parse(model.json);
+    EXPECT_EQ(ParameterCount(config), model.parameters);
+    EXPECT_EQ(config.head_dim, model.head_dim);
+    EXPECT_EQ(config.rope_theta, model.rope_theta);
+  }
+}
+
+TEST(ParseModelConfig, ReadsEachFamily) {
+  const ModelConfig llama = Parse(kLlama32_1b);
+  EXPECT_TRUE(llama.tie_word_embeddings);
+  EXPECT_FALSE(llama.qkv_bias || llama.o_bias || llama.mlp_bias ||
+               llama.qk_norm);
+  EXPECT_EQ(llama.torch_dtype, "bfloat16");
+  EXPECT_EQ(llama.num_key_value_heads, 8);
+  EXPECT_EQ(llama.rms_norm_eps, 1e-5);
+  ASSERT_TRUE(llama.rope_scaling);
+  EXPECT_EQ(llama.rope_scaling->factor, 32);
+  EXPECT_EQ(llama.rope_scaling->original_max_position_embeddings, 8192);
+  EXPECT_THAT(llama.sliding_window, Each(0));
+
+  const ModelConfig mistral = Parse(kMistral7bV01);
+  EXPECT_EQ(mistral.sliding_window.size(), 32u);
+  EXPECT_THAT(mistral.sliding_window, Each(4096));
+  EXPECT_FALSE(mistral.rope_scaling);
+
+  const ModelConfig qwen2 = Parse(kQwen25_05b);
+  EXPECT_TRUE(qwen2.qkv_bias);
+  EXPECT_FALSE(qwen2.o_bias);
+  EXPECT_THAT(qwen2.sliding_window, Each(0));
+
+  const ModelConfig qwen3 = Parse(kQwen3_06b);
+  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_FALSE(qwen3.qkv_bias);
+  EXPECT_EQ(qwen3.q_size(), 2048);
+}
+
+TEST(ParseModelConfig, ReadsTransformers5Spelling) {
+  const ModelConfig config = Parse(Patched(kLlama32_1b, R"({
+      "rope_scaling": null, "rope_theta": null, "torch_dtype": null,
+      "dtype": "float32",
+      "rope_parameters": {"rope_type": "llama3", "rope_theta": 500000.0,
+        "factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+        "original_max_position_embeddings": 8192}})"));
+  const ModelConfig old = Parse(kLlama32_1b);
+  EXPECT_EQ(config.rope_theta, old.rope_theta);
+  ASSERT_TRUE(config.rope_scaling);
+  EXPECT_EQ(config.rope_scaling->factor, old.rope_scaling->factor);
+  EXPECT_EQ(config.torch_dtype, "float32");
+  EXPECT_EQ(Parse(Patched(kQwen3_06b, R"({"rope_theta": null,
+      "rope_parameters": {"rope_type": "default", "rope_theta": 5e6}})"))
+                .rope_theta,
+            5e6);
+}
+
+TEST(ParseModelConfig, ReadsLinearRopeScaling) {
+  for (const char* key : {"type", "rope_type"}) {
+    const ModelConfig config =
+        Parse(Patched(kLlama2_7b, std::string("{\"rope_scaling\": {\"") + key +
+                                      "\": \"linear\", \"factor\": 4}}"));
+    EXPECT_EQ(config.linear_rope_factor, 4);
+    EXPECT_FALSE(config.rope_scaling);
+  }
+}
+
+TEST(ParseModelConfig, Llama3RopeFallsBackToMaxPositions) {
+  const ModelConfig config = Parse(Patched(
+      kLlama32_1b,
+      R"({"rope_scaling": {"original_max_position_embeddings": null}})"));
+  EXPECT_EQ(config.rope_scaling->original_max_position_embeddings, 131072);
+}
+
+TEST(ParseModelConfig, ReadsWindows) {
+  std::string null_window(kMistral7bV01);
+  null_window.replace(null_window.find("4096, \"tie"), 4, "null");
+  EXPECT_THAT(Parse(null_window).sliding_window, Each(0));
+  EXPECT_THAT(Parse(Patched(kMistral7bV01, R"({"sliding_window": null})"))
+                  .sliding_window,
+              Each(4096));
+
+  const ModelConfig qwen = Parse(Patched(
+      kQwen25_05b, R"({"use_sliding_window": true, "sliding_window": 128})"));
+  EXPECT_EQ(
+      std::count(qwen.sliding_window.begin(), qwen.sliding_window.end(), 0),
+      21);
+  EXPECT_EQ(qwen.sliding_window[21], 128);
+
+  const ModelConfig typed = Parse(Patched(kQwen25_05b, R"({
+      "use_sliding_window": true, "sliding_window": 64,
+      "num_hidden_layers": 2,
+      "layer_types": ["sliding_attention", "full_attention"]})"));
+  EXPECT_THAT(typed.sliding_window, ::testing::ElementsAre(64, 0));
+}
+
+TEST(ParseModelConfig, ReadsBiases) {
+  const ModelConfig llama = Parse(
+      Patched(kLlama2_7b, R"({"attention_bias": true, "mlp_bias": true})"));
+  EXPECT_TRUE(llama.qkv_bias && llama.o_bias && llama.mlp_bias);
+  const ModelConfig qwen3 =
+      Parse(Patched(kQwen3_06b, R"({"attention_bias": true})"));
+  EXPECT_TRUE(qwen3.qkv_bias && qwen3.o_bias);
+  EXPECT_FALSE(qwen3.mlp_bias);
+}
+
+TEST(ParseModelConfig, HasTheDefaultsOfTheConfigClasses) {
+  const ModelConfig llama = Parse(R"({"model_type": "llama",
+      "vocab_size": 16, "hidden_size": 32, "intermediate_size": 64,
+      "num_hidden_layers": 2, "num_attention_heads": 4})");
+  EXPECT_EQ(llama.num_key_value_heads, 4);
+  EXPECT_EQ(llama.head_dim, 8);
+  EXPECT_EQ(llama.max_position_embeddings, 2048);
+  EXPECT_EQ(llama.rms_norm_eps, 1e-6);
+  EXPECT_EQ(llama.rope_theta, 10000);
+  EXPECT_FALSE(llama.tie_word_embeddings);
+  EXPECT_EQ(llama.torch_dtype, "");
+  const ModelConfig mistral =
+      Parse(Patched(kMistral7bV01, R"({"num_key_value_heads": null})"));
+  EXPECT_EQ(mistral.num_key_value_heads, 8);
+  EXPECT_EQ(Parse(Patched(kQwen3_06b, R"({"head_dim": null})")).head_dim, 128);
+}
+
+struct ErrorCase {
+  const char* base;
+  std::string patch;
+  absl::StatusCode code;
+  std::string expected;  // after "config.json:1: "
+};
+
+constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+TEST(ParseModelConfig, SaysWhatIsNotSupported) {
+  const std::vector<ErrorCase> cases = {
+      {kLlama2_7b, R"({"model_type": "gemma3"})", kUnimplemented,
+       "model_type: \"gemma3\" is not supported; there are llama (Llama 2 and "
+       "3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3"},
+      {kLlama2_7b, R"({"model_type": null})", kInvalid,
+       "model_type: missing; expected the name of a model type"},
+      {kLlama2_7b, R"({"hidden_act": "gelu"})", kUnimplemented,
+       "hidden_act: supported is \"silu\", found the string \"gelu\""},
+      {kLlama2_7b, R"({"quantization_config": {"bits": 4}})", kUnimplemented,
+       "quantization_config: quantized base models are not supported; use the "
+       "model in bfloat16 or float32"},
+      {kLlama2_7b, R"({"rope_scaling": {"type": "dynamic", "factor": 2}})",
+       kUnimplemented,
+       "rope_scaling: the rope type \"dynamic\" is not supported; there are "
+       "default, linear, llama3"},
+      {kLlama2_7b, R"({"rope_parameters": {"rope_type": "yarn"}})",
+       kUnimplemented,
+       "rope_parameters: the rope type \"yarn\" is not supported; there are "
+       "default, linear, llama3"},
+      {kLlama2_7b, R"({"rope_scaling": {"type": "linear"}})", kInvalid,
+       "rope_scaling.factor: missing; expected a number > 0"},
+      {kLlama2_7b, R"({"attention_dropout": 0.1})", kUnimplemented,
+       "attention_dropout: supported is 0, found 0.1"},
+      {kLlama2_7b, R"({"partial_rotary_factor": 0.5})", kUnimplemented,
+       "partial_rotary_factor: supported is 1, found 0.5"},
+      {kLlama2_7b, R"({"architectures": ["LlamaModel"]})", kUnimplemented,
+       "architectures: supported are causal language models (…ForCausalLM), "
+       "found the string \"LlamaModel\""},
+      {kLlama2_7b, R"({"hidden_size": null})", kInvalid,
+       "hidden_size: missing; expected an integer >= 1"},
+      {kLlama2_7b, R"({"hidden_size": "big"})", kInvalid,
+       "hidden_size: expected an integer >= 1, found the string \"big\""},
+      {kLlama2_7b, R"({"num_key_value_heads": 5})", kInvalid,
+       "num_key_value_heads: expected a divisor of num_attention_heads (32), "
+       "found 5"},
+      {kLlama2_7b, R"({"head_dim": 7})", kInvalid,
+       "head_dim: expected an even number, found 7"},
+      {kQwen25_05b, R"({"layer_types": ["full_attention"]})", kInvalid,
+       "layer_types: expected one for each of the num_hidden_layers layers"},
+      {kQwen25_05b,
+       R"({"num_hidden_layers": 1, "layer_types": ["sliding_attention"]})",
+       kInvalid,
+       "layer_types: sliding_attention needs use_sliding_window and "
+       "sliding_window"},
+      {kQwen25_05b,
+       R"({"num_hidden_layers": 1, "layer_types": ["linear_attention"]})",
+       kUnimplemented,
+       "layer_types: \"linear_attention\" is not supported; there are "
+       "full_attention, sliding_attention"},
+  };
+  for (const ErrorCase& c : cases) {
+    const auto config =
+        ParseModelConfig(Patched(c.base, c.patch), "config.json");
+    EXPECT_EQ(config.status().code(), c.code) << c.patch;
+    EXPECT_EQ(std::string(config.status().message()),
+              "config.json:1: " + c.expected);
+  }
+  EXPECT_EQ(ParseModelConfig("[]", "c").status().code(), kInvalid);
+  EXPECT_EQ(ParseModelConfig("{", "c").status().code(), kInvalid);
+}
+
+TEST(ReadModelConfig, NamesTheMissingFile) {
+  const auto config = ReadModelConfig("/no/such/model");
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(config.status().message()),
+              ::testing::HasSubstr("/no/such/model/config.json"));
+}
+
+}  // namespace
+}  // namespace mpsd::spec

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "core/spec/train_spec.h"
+
+namespace mpsd::spec {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class FindModelFolderTest : public ::testing::Test {
+ protected:
+  FindModelFolderTest()
+      : root_(fs::path(::testing::TempDir()) /
+              ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+
+  void Write(const fs::path& path, const std::string& text) {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  absl::StatusOr<std::string> Find(const std::string& model) {
+    return FindModelFolder(model, [this](const char* name) -> const char* {
+      const auto it = variables_.find(name);
+      return it == variables_.end() ? nullptr : it->second.c_str();
+    });
+  }
+
+  const fs::path root_;
+  std::map<std::string, std::string> variables_;
+};
+
+TEST_F(FindModelFolderTest, TakesAFolderWithConfig) {
+  Write("m/config.json", "{}");
+  EXPECT_EQ(*Find((root_ / "m").string()), (root_ / "m").string());
+}
+
+TEST_F(FindModelFolderTest, SaysThatAFolderHasNoConfig) {
+  const auto found = Find(root_.string());
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(std::string(found.status().message()),
+            "model: the folder " + root_.string() +
+                " has no config.json; name a folder in Hugging Face layout");
+}
+
+TEST_F(FindModelFolderTest, ReadsTheCacheByItsVariables) {
+  const std::string id = "models--owner--name";
+  Write("hub/" + id + "/refs/main", "abc\n");
+  Write("hub/" + id + "/snapshots/abc/config.json", "{}");
+  const std::string expected =
+      (root_ / "hub" / id / "snapshots" / "abc").string();
+  variables_ = {{"HF_HUB_CACHE", (root_ / "hub").string()}};
+  EXPECT_EQ(*Find("owner/name"), expected);
+  variables_ = {{"HF_HOME", root_.string()}};
+  EXPECT_EQ(*Find("owner/name"), expected);
+  fs::create_directories(root_ / ".cache" / "huggingface");
+  fs::rename(root_ / "hub", root_ / ".cache" / "huggingface" / "hub");
+  variables_ = {{"HOME", root_.string()}};
+  EXPECT_THAT(*Find("owner/name"), HasSubstr("/.cache/huggingface/hub/"));
+  variables_ = {{"XDG_CACHE_HOME", (root_ / ".cache").string()}};
+  EXPECT_THAT(*Find("owner/name"), HasSubstr("/.cache/huggingface/hub/"));
+}
+
+TEST_F(FindModelFolderTest, TakesTheNewestSnapshotWithoutRefs) {
+  const fs::path snapshots = "hub/models--gpt/snapshots";
+  Write(snapshots / "old/config.json", "{}");
+  Write(snapshots / "new/config.json", "{}");
+  Write(snapshots / "partial/weights", "");
+  const auto now = fs::file_time_type::clock::now();
+  fs::last_write_time(root_ / snapshots / "old", now - std::chrono::hours(2));
+  fs::last_write_time(root_ / snapshots / "new", now - std::chrono::hours(1));
+  variables_ = {{"HF_HOME", root_.string()}};
+  EXPECT_EQ(*Find("gpt"), (root_ / snapshots / "new").string());
+}
+
+TEST_F(FindModelFolderTest, SaysWhereItLooked) {
+  variables_ = {{"HF_HOME", root_.string()}};
+  const auto found = Find("owner/name");
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(std::string(found.status().message()),
+            "model: neither a folder owner/name nor a snapshot with "
+            "config.json in " +
+                (root_ / "hub" / "models--owner--name").string() +
+                "; fetch it with `hf download owner/name`, or name a model "
+                "folder");
+  for (const char* path : {"/no/such/folder", "../up", "a b"}) {
+    EXPECT_EQ(std::string(Find(path).status().message()),
+              std::string("model: there is no folder ") + path);
+  }
+  EXPECT_EQ(Find("").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace mpsd::spec

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/spec/train_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace mpsd::spec {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kMinimal[] =
+    R"({"model": "m", "dataset": {"train": "train.jsonl"}})";
+
+constexpr char kFull[] = R"({
+  "name": "moods",
+  "model": "models/smol",
+  "task": "CAUSAL_LM",
+  "dataset": {"train": ["a.jsonl", "/data/b.jsonl"], "eval": "e.jsonl"},
+  "adapter": "old/adapter",
+  "lora": {"r": 16, "lora_alpha": 32, "lora_dropout": 0.05,
+           "target_modules": ["q_proj", "lm_head"], "use_rslora": true,
+           "layers_to_transform": [0, 3],
+           "rank_pattern": {"v_proj": 4, "q_proj": 2},
+           "alpha_pattern": {"k_proj": 0.5}, "modules_to_save": ["norm"]},
+  "training": {"num_train_epochs": 1.5, "max_steps": 100,
+    "per_device_train_batch_size": 2, "per_device_eval_batch_size": 3,
+    "gradient_accumulation_steps": 4, "learning_rate": 2e-4,
+    "lr_scheduler_type": "cosine", "warmup_steps": 5, "warmup_ratio": 0.1,
+    "weight_decay": 0.01, "adam_beta1": 0.8, "adam_beta2": 0.95,
+    "adam_epsilon": 1e-6, "max_grad_norm": 0, "max_length": 512,
+    "packing": true, "assistant_only_loss": true,
+    "completion_only_loss": false, "gradient_checkpointing": true,
+    "bf16": true, "seed": 7, "eval_steps": 10, "save_steps": 20,
+    "save_total_limit": 2, "logging_steps": 5, "load_best_model_at_end": true,
+    "early_stopping_patience": 3},
+  "device": "cpu"
+})";
+
+TrainSpec Parse(std::string_view json) {
+  auto spec = ParseTrainSpec(json, "job.json");
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return spec.value_or(TrainSpec());
+}
+
+std::string Error(std::string_view json) {
+  const auto spec = ParseTrainSpec(json, "job.json");
+  EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument) << json;
+  return std::string(spec.status().message());
+}
+
+TEST(ParseTrainSpec, FillsInEveryDefault) {
+  TrainSpec expected;
+  expected.model = "m";
+  expected.dataset.train = {"train.jsonl"};
+  EXPECT_EQ(Parse(kMinimal), expected);
+}
+
+// The values that TrainingArguments, SFTConfig and LoraConfig have; the
+// exceptions (eval_steps 0, save_steps at 500, logging_steps 1, max_length
+// 1024) are those of train_spec.h.
+TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
+  EXPECT_EQ(
+      ToJson(Parse(kMinimal)),
+      R"({"name":null,"model":"m","task":"CAUSAL_LM",)"
+      R"("dataset":{"train":["train.jsonl"],"eval":[]},"adapter":null,)"
+      R"("lora":{"r":8,"lora_alpha":8.0,"lora_dropout":0.0,)"
+      R"("target_modules":null,"use_rslora":false,)"
+      R"("layers_to_transform":null,"rank_pattern":{},"alpha_pattern":{},)"
+      R"("modules_to_save":[]},)"
+      R"("training":{"num_train_epochs":3.0,"max_steps":-1,)"
+      R"("per_device_train_batch_size":8,"per_device_eval_batch_size":8,)"
+      R"("gradient_accumulation_steps":1,"learning_rate":5e-05,)"
+      R"("lr_scheduler_type":"linear","warmup_steps":0,"warmup_ratio":0.0,)"
+      R"("weight_decay":0.0,"adam_beta1":0.9,"adam_beta2":0.999,)"
+      R"("adam_epsilon":1e-08,"max_grad_norm":1.0,"max_length":1024,)"
+      R"("packing":false,"assistant_only_loss":null,)"
+      R"("completion_only_loss":null,"gradient_checkpointing":false,)"
+      R"("bf16":false,"seed":42,"eval_steps":0,"save_steps":500,)"
+      R"("save_total_limit":null,"logging_steps":1,)"
+      R"("load_best_model_at_end":false,"early_stopping_patience":null},)"
+      R"("device":"auto"})");
+}
+
+TEST(ParseTrainSpec, ReadsEveryField) {
+  const TrainSpec spec = Parse(kFull);
+  EXPECT_EQ(spec.name, "moods");
+  EXPECT_EQ(spec.model, "models/smol");
+  EXPECT_THAT(spec.dataset.train, ElementsAre("a.jsonl", "/data/b.jsonl"));
+  EXPECT_THAT(spec.dataset.eval, ElementsAre("e.jsonl"));
+  EXPECT_EQ(spec.adapter, "old/adapter");
+  EXPECT_EQ(spec.device, DeviceChoice::kCpu);
+  EXPECT_EQ(spec.lora.r, 16);
+  EXPECT_EQ(spec.lora.lora_alpha, 32);
+  EXPECT_EQ(spec.lora.rank_pattern,
+            (PatternMap<int64_t>{{"v_proj", 4}, {"q_proj", 2}}));
+  EXPECT_EQ(spec.training.learning_rate, 2e-4);
+  EXPECT_EQ(spec.training.max_steps, 100);
+  EXPECT_EQ(spec.training.lr_scheduler_type, "cosine");
+  EXPECT_EQ(spec.training.assistant_only_loss, true);
+  EXPECT_EQ(spec.training.completion_only_loss, false);
+  EXPECT_EQ(spec.training.early_stopping_patience, 3);
+}
+
+TEST(ToJson, ParsesBackToAnEqualSpec) {
+  for (const char* json : {kMinimal, kFull}) {
+    const TrainSpec spec = Parse(json);
+    EXPECT_EQ(Parse(ToJson(spec)), spec);
+    EXPECT_EQ(ToJson(Parse(ToJson(spec))), ToJson(spec));
+  }
+  TrainSpec spec = Parse(kMinimal);
+  spec.lora.target_modules = LoraSpec::AllLinear();
+  EXPECT_EQ(Parse(ToJson(spec)), spec);
+  spec.lora.target_modules = std::string(".*\\.(q|v)_proj");
+  EXPECT_EQ(Parse(ToJson(spec)), spec);
+}
+
+struct ErrorCase {
+  std::string fields;  // beside model and dataset
+  std::string expected;
+};
+
+class ParseTrainSpecErrors : public ::testing::TestWithParam<ErrorCase> {};
+
+TEST_P(ParseTrainSpecErrors, NameLinePathAndWhatToDo) {
+  const std::string json =
+      "{\"model\": \"m\", \"dataset\": {\"train\": \"t\"},\n" +
+      GetParam().fields + "}";
+  EXPECT_EQ(Error(json), "job.json:2: " + GetParam().expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, ParseTrainSpecErrors,
+    ::testing::Values(
+        ErrorCase{R"("training": {"learning_rat": 1})",
+                  "training.learning_rat: unknown field; did you mean "
+                  "\"learning_rate\"?"},
+        ErrorCase{R"("trainig": {})",
+                  "trainig: unknown field; did you mean \"training\"?"},
+        ErrorCase{R"("learning_rate": 1)",
+                  "learning_rate: unknown field; did you mean "
+                  "\"training.learning_rate\"?"},
+        ErrorCase{R"("training": {"lr": 1})",
+                  "training.lr: unknown field; did you mean "
+                  "\"learning_rate\"?"},
+        ErrorCase{R"("lora": {"rank": 8})",
+                  "lora.rank: unknown field; did you mean \"r\"?"},
+        ErrorCase{R"("training": {"optim": "adafactor"})",
+                  "training.optim: not supported: the optimizer is AdamW "
+                  "(adamw_torch)"},
+        ErrorCase{R"("training": {"eval_strategy": "epoch"})",
+                  "training.eval_strategy: not supported: eval_steps says "
+                  "when; 0 is the end of every epoch"},
+        ErrorCase{R"("lora": {"r": 0})",
+                  "lora.r: expected an integer >= 1, found 0"},
+        ErrorCase{R"("lora": {"r": 8.5})",
+                  "lora.r: expected an integer >= 1, found 8.5"},
+        ErrorCase{R"("lora": {"lora_dropout": 1})",
+                  "lora.lora_dropout: expected a number >= 0 and < 1, found "
+                  "1"},
+        ErrorCase{R"("lora": {"lora_alpha": 0})",
+                  "lora.lora_alpha: expected a number > 0, found 0"},
+        ErrorCase{R"("lora": [8])", "lora: expected an object, found a list"},
+        ErrorCase{R"("training": {"learning_rate": "2e-4"})",
+                  "training.learning_rate: expected a number > 0, found the "
+                  "string \"2e-4\""},
+        ErrorCase{R"("training": {"learning_rate": 0})",
+                  "training.learning_rate: expected a number > 0, found 0"},
+        ErrorCase{R"("training": {"adam_beta2": 1.0})",
+                  "training.adam_beta2: expected a number >= 0 and < 1, found "
+                  "1.0"},
+        ErrorCase{R"("training": {"max_steps": 0})",
+                  "training.max_steps: expected an integer > 0, or -1 for no "
+                  "limit, found 0"},
+        ErrorCase{R"("training": {"warmup_steps": 0.1})",
+                  "training.warmup_steps: expected an integer >= 0, found 0.1; "
+                  "a share of all steps goes into \"warmup_ratio\""},
+        ErrorCase{R"("training": {"warmup_ratio": 2})",
+                  "training.warmup_ratio: expected a number >= 0 and <= 1, "
+                  "found 2"},
+        ErrorCase{R"("training": {"bf16": "yes"})",
+                  "training.bf16: expected true or false, found the string "
+                  "\"yes\""},
+        ErrorCase{R"("training": {"max_length": 1})",
+                  "training.max_length: expected an integer >= 2, found 1"},
+        ErrorCase{R"("training": {"lr_scheduler_type": "cosin"})",
+                  "training.lr_scheduler_type: expected one of \"linear\", "
+                  "\"cosine\", \"cosine_with_restarts\", \"polynomial\", "
+                  "\"constant\", \"constant_with_warmup\", \"inverse_sqrt\", "
+                  "found the string \"cosin\"; did you mean \"cosine\"?"},
+        ErrorCase{R"("device": "gpu")",
+                  "device: expected one of \"auto\", \"mps\", \"cuda\", "
+                  "\"cpu\", found the string \"gpu\"; did you mean \"cpu\"?"},
+        ErrorCase{R"("task": "SEQ_CLS")",
+                  "task: expected \"CAUSAL_LM\", found the string "
+                  "\"SEQ_CLS\""},
+        ErrorCase{R"("adapter": "")",
+                  "adapter: expected the path of a PEFT adapter folder, found "
+                  "the string \"\""}));
+
+TEST(ParseTrainSpec, ReportsEveryFaultAtOnce) {
+  EXPECT_EQ(Error("{\n\"dataset\": {\"eval\": 3},\n\"lora\": {\"r\": \"8\"},\n"
+                  "\"training\": {\"seed\": -1,\n\"sead\": 1}\n}"),
+            "job.json:1: model: missing; expected a model folder or the id of "
+            "a model in the local Hugging Face cache\n"
+            "job.json:2: dataset.train: missing; expected a JSONL file or a "
+            "list of them\n"
+            "job.json:2: dataset.eval: expected a JSONL file or a list of "
+            "them, found 3\n"
+            "job.json:3: lora.r: expected an integer >= 1, found the string "
+            "\"8\"\n"
+            "job.json:4: training.seed: expected an integer >= 0, found -1\n"
+            "job.json:5: training.sead: unknown field; did you mean "
+            "\"seed\"?");
+}
+
+TEST(ParseTrainSpec, WantsAnObject) {
+  EXPECT_EQ(Error("[]"),
+            "job.json:1: expected an object with \"model\" and \"dataset\", "
+            "found a list");
+  EXPECT_THAT(Error("{"), HasSubstr("job.json:1: not valid JSON"));
+  EXPECT_EQ(Error("{}").substr(0, 18), "job.json:1: model:");
+  EXPECT_THAT(Error("{\"model\": \"m\"}"), HasSubstr("dataset.train: missing"));
+}
+
+TEST(ParseTrainSpec, RefusesAFieldGivenTwice) {
+  EXPECT_EQ(Error("{\"training\": {\"seed\": 1,\n\"seed\": 2}}"),
+            "job.json:2: not valid JSON: the name \"seed\" appears twice in "
+            "the same object");
+}
+
+TEST(ResolvePaths, MakesPathsAbsoluteButNotIds) {
+  const std::string base = ::testing::TempDir() + "/resolve_paths";
+  std::filesystem::create_directories(base + "/models/smol");
+  const TrainSpec spec = ResolvePaths(Parse(kFull), base + "/./");
+  EXPECT_EQ(
+      spec.model,
+      std::filesystem::path(base + "/models/smol").lexically_normal().string());
+  EXPECT_EQ(
+      spec.dataset.train[0],
+      std::filesystem::path(base + "/a.jsonl").lexically_normal().string());
+  EXPECT_EQ(spec.dataset.train[1], "/data/b.jsonl");
+  EXPECT_TRUE(std::filesystem::path(spec.dataset.eval[0]).is_absolute());
+  EXPECT_TRUE(std::filesystem::path(spec.adapter).is_absolute());
+  TrainSpec id = Parse(kMinimal);
+  id.model = "owner/name";
+  EXPECT_EQ(ResolvePaths(id, base).model, "owner/name");
+  EXPECT_EQ(ResolvePaths(id, base).adapter, "");
+}
+
+}  // namespace
+}  // namespace mpsd::spec
