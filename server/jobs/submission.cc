@@ -13,6 +13,7 @@
 #include "core/base/sha256.h"
 #include "core/spec/memory_estimate.h"
 #include "core/spec/train_spec.h"
+#include "server/jobs/blob_store.h"
 
 namespace mpsd::jobs {
 namespace fs = std::filesystem;
@@ -20,11 +21,6 @@ namespace {
 
 constexpr char kAdapterFolder[] = "adapter";
 constexpr size_t kMaxKeyBytes = 128;
-
-bool IsSha256(const std::string& text) {
-  return text.size() == 64 &&
-         text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
 
 // Gives uploaded files their place below inputs/ and remembers which were used.
 class Inputs {

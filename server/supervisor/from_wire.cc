@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/from_wire.h"
+
+namespace mpsd::supervisor {
+namespace {
+
+jobs::FailedReport::Kind FromWire(wire::FailureKind kind) {
+  switch (kind) {
+    case wire::FailureKind::kRejected:
+      return jobs::FailedReport::Kind::kRejected;
+    case wire::FailureKind::kOutOfMemory:
+      return jobs::FailedReport::Kind::kOutOfMemory;
+    case wire::FailureKind::kNonFinite:
+      return jobs::FailedReport::Kind::kNonFinite;
+    case wire::FailureKind::kInternal:
+      break;
+  }
+  return jobs::FailedReport::Kind::kInternal;
+}
+
+}  // namespace
+
+jobs::Progress FromWire(const wire::Progress& message) {
+  jobs::Progress progress;
+  progress.step = message.step;
+  progress.total_steps = message.total_steps;
+  progress.epoch = message.epoch;
+  progress.loss = message.loss;
+  progress.learning_rate = message.learning_rate;
+  progress.grad_norm = message.grad_norm;
+  progress.tokens = message.tokens;
+  progress.step_seconds = message.seconds;
+  progress.device = message.device;
+  progress.memory = {message.memory.current_allocated_bytes,
+                     message.memory.driver_allocated_bytes,
+                     message.memory.recommended_max_bytes,
+                     message.memory.footprint_bytes};
+  return progress;
+}
+
+jobs::Evaluated FromWire(const wire::Evaluated& message) {
+  return {message.step, message.eval_loss};
+}
+
+jobs::Checkpoint FromWire(const wire::Checkpointed& message) {
+  jobs::Checkpoint checkpoint;
+  checkpoint.step = message.step;
+  checkpoint.path = message.path;
+  checkpoint.size_bytes = message.bytes;
+  checkpoint.seconds = message.seconds;
+  return checkpoint;
+}
+
+jobs::DoneReport FromWire(const wire::Done& message) {
+  return {message.adapter_path, message.train_loss, message.eval_loss_before,
+          message.eval_loss_after};
+}
+
+jobs::FailedReport FromWire(const wire::Failed& message) {
+  return {FromWire(message.kind), message.message};
+}
+
+}  // namespace mpsd::supervisor

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/process_launcher.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "core/base/file.h"
+#include "core/wire/messages.h"
+#include "server/supervisor/spawned_process.h"
+#include "server/supervisor/worker_session.h"
+
+namespace mpsd::supervisor {
+namespace {
+
+constexpr int kLeaseFd = 4;
+
+struct Stream {
+  UniqueFd ours, theirs;
+};
+
+absl::StatusOr<Stream> MakeStream() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+    return base::ErrnoStatus(errno, "socketpair");
+  }
+  for (int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
+  return Stream{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
+  UniqueFd log(
+      open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  if (!log.valid()) return base::ErrnoStatus(errno, path);
+  return log;
+}
+
+// For fd 1 beside fd 2.
+absl::StatusOr<UniqueFd> Duplicate(const UniqueFd& fd) {
+  UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return base::ErrnoStatus(errno, "fcntl");
+  return copy;
+}
+
+}  // namespace
+
+ProcessLauncher::ProcessLauncher(Options options, const base::Clock& clock)
+    : options_(std::move(options)),
+      lease_(options_.lease_path, options_.orphan_patience, clock) {}
+
+absl::Status ProcessLauncher::Ready() { return lease_.Acquire().status(); }
+
+absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
+    const jobs::LaunchRequest& request, jobs::WorkerListener& listener) {
+  absl::StatusOr<UniqueFd> lease = lease_.Acquire();
+  if (!lease.ok()) return lease.status();
+  absl::StatusOr<UniqueFd> lease_of_worker = Duplicate(*lease);
+  if (!lease_of_worker.ok()) return lease_of_worker.status();
+  absl::StatusOr<Stream> stream = MakeStream();
+  if (!stream.ok()) return stream.status();
+  absl::StatusOr<UniqueFd> out = OpenLog(request.log_path);
+  if (!out.ok()) return out.status();
+  absl::StatusOr<UniqueFd> error = Duplicate(*out);
+  if (!error.ok()) return error.status();
+
+  WorkerSession::Options session;
+  session.start = {request.job_id, request.spec_path, request.output_dir};
+  session.hang_timeout = request.hang_timeout;
+  session.exit_grace = options_.exit_grace;
+  session.log_path = request.log_path;
+  session.log_start = lseek(out->get(), 0, SEEK_END);
+
+  SpawnedProcess::Options spawn;
+  spawn.program = options_.worker_path;
+  spawn.environment = options_.environment;
+  spawn.fds[STDOUT_FILENO] = *std::move(out);
+  spawn.fds[STDERR_FILENO] = *std::move(error);
+  spawn.fds[wire::kWorkerFd] = std::move(stream->theirs);
+  spawn.fds[kLeaseFd] = *std::move(lease_of_worker);
+  absl::StatusOr<std::unique_ptr<SpawnedProcess>> process =
+      SpawnedProcess::Spawn(std::move(spawn));
+  if (!process.ok()) return process.status();
+  if (absl::Status s = WorkerLease::Record(*lease, (*process)->pid());
+      !s.ok()) {
+    return s;
+  }
+  return WorkerSession::Create(std::move(session), *std::move(process),
+                               std::move(stream->ours), listener);
+}
+
+}  // namespace mpsd::supervisor

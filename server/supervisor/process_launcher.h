@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_SUPERVISOR_PROCESS_LAUNCHER_H_
+#define MPSD_SERVER_SUPERVISOR_PROCESS_LAUNCHER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "server/jobs/worker_launcher.h"
+#include "server/supervisor/worker_environment.h"
+#include "server/supervisor/worker_lease.h"
+
+namespace mpsd::supervisor {
+
+// Starts mpsd-worker as a child: fd 0 /dev/null, 1 and 2 the job's log, 3 the
+// stream to the daemon, 4 the lease, nothing else. One thread at a time.
+class ProcessLauncher final : public jobs::WorkerLauncher {
+ public:
+  struct Options {
+    std::string worker_path;
+    Environment environment;  // the whole of it
+    std::string lease_path;
+    // How long a worker of an earlier daemon may write its last checkpoint.
+    absl::Duration orphan_patience = absl::Minutes(2);
+    absl::Duration exit_grace = absl::Seconds(10);
+  };
+
+  ProcessLauncher(Options options, const base::Clock& clock);
+
+  absl::Status Ready() override;
+  absl::StatusOr<std::unique_ptr<jobs::Worker>> Launch(
+      const jobs::LaunchRequest& request,
+      jobs::WorkerListener& listener) override;
+
+ private:
+  const Options options_;
+  WorkerLease lease_;
+};
+
+}  // namespace mpsd::supervisor
+
+#endif  // MPSD_SERVER_SUPERVISOR_PROCESS_LAUNCHER_H_

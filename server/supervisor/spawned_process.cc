@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/spawned_process.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+#define MPSD_HAS_SPAWN_CLOSEFROM 1
+#endif
+
+namespace mpsd::supervisor {
+namespace {
+
+class FileActions {
+ public:
+  FileActions() { posix_spawn_file_actions_init(&actions_); }
+  ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+  posix_spawn_file_actions_t* get() { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+class Attributes {
+ public:
+  Attributes() { posix_spawnattr_init(&attributes_); }
+  ~Attributes() { posix_spawnattr_destroy(&attributes_); }
+  Attributes(const Attributes&) = delete;
+  Attributes& operator=(const Attributes&) = delete;
+  posix_spawnattr_t* get() { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+};
+
+// Above every number that the child uses, so that no dup2 of the list lands on
+// the source of a later one, nor on itself.
+absl::Status LiftAbove(int highest, UniqueFd& fd) {
+  const int lifted = fcntl(fd.get(), F_DUPFD_CLOEXEC, highest + 1);
+  if (lifted < 0) return base::ErrnoStatus(errno, "fcntl(F_DUPFD_CLOEXEC)");
+  fd.reset(lifted);
+  return absl::OkStatus();
+}
+
+absl::Status PlanFds(SpawnedProcess::Options& options, FileActions& actions) {
+  const int highest =
+      std::max(2, options.fds.empty() ? 2 : options.fds.rbegin()->first);
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (options.fds.contains(fd)) continue;
+    posix_spawn_file_actions_addopen(actions.get(), fd, "/dev/null",
+                                     fd == 0 ? O_RDONLY : O_WRONLY, 0);
+  }
+  for (auto& [child, ours] : options.fds) {
+    if (absl::Status s = LiftAbove(highest, ours); !s.ok()) return s;
+    posix_spawn_file_actions_adddup2(actions.get(), ours.get(), child);
+  }
+#ifdef MPSD_HAS_SPAWN_CLOSEFROM
+  posix_spawn_file_actions_addclosefrom_np(actions.get(), highest + 1);
+#endif
+  return absl::OkStatus();
+}
+
+// A group of its own, every signal unblocked and at its default: the daemon
+// blocks some and ignores others.
+void PlanAttributes(Attributes& attributes) {
+  short flags =
+      POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+#ifdef POSIX_SPAWN_CLOEXEC_DEFAULT
+  flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
+#endif
+  posix_spawnattr_setflags(attributes.get(), flags);
+  posix_spawnattr_setpgroup(attributes.get(), 0);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(attributes.get(), &none);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  for (int number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGCHLD}) {
+    sigaddset(&defaults, number);
+  }
+  posix_spawnattr_setsigdefault(attributes.get(), &defaults);
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& s : strings) pointers.push_back(s.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SpawnedProcess>> SpawnedProcess::Spawn(
+    Options options) {
+  FileActions actions;
+  if (absl::Status s = PlanFds(options, actions); !s.ok()) return s;
+  Attributes attributes;
+  PlanAttributes(attributes);
+
+  std::vector<std::string> args = {options.program};
+  args.insert(args.end(), options.args.begin(), options.args.end());
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : options.environment) {
+    environment.push_back(absl::StrCat(name, "=", value));
+  }
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, options.program.c_str(), actions.get(),
+                                attributes.get(), Pointers(args).data(),
+                                Pointers(environment).data());
+  if (error != 0) return base::ErrnoStatus(error, options.program);
+  return std::unique_ptr<SpawnedProcess>(new SpawnedProcess(pid));
+}
+
+SpawnedProcess::~SpawnedProcess() { Kill(); }
+
+void SpawnedProcess::Signal(int number) {
+  absl::MutexLock lock(&mutex_);
+  if (!status_) kill(-pid_, number);
+}
+
+std::optional<int> SpawnedProcess::Poll() {
+  absl::MutexLock lock(&mutex_);
+  if (status_) return status_;
+  int status = 0;
+  pid_t reaped;
+  do {
+    reaped = waitpid(pid_, &status, WNOHANG);
+  } while (reaped < 0 && errno == EINTR);
+  if (reaped == pid_) status_ = status;
+  // Somebody else reaped it: how it ended is lost, that it ended is not.
+  if (reaped < 0) status_ = 255 << 8;
+  return status_;
+}
+
+int SpawnedProcess::Wait() { return *WaitFor(absl::InfiniteDuration()); }
+
+// There is no portable wait with a deadline: a nap that grows from 1 to 20 ms.
+std::optional<int> SpawnedProcess::WaitFor(absl::Duration timeout) {
+  const base::Clock& clock = base::Clock::Real();
+  const absl::Duration deadline = clock.Monotonic() + timeout;
+  absl::Duration nap = absl::Milliseconds(1);
+  while (true) {
+    if (std::optional<int> status = Poll()) return status;
+    const absl::Duration left = deadline - clock.Monotonic();
+    if (left <= absl::ZeroDuration()) return std::nullopt;
+    absl::SleepFor(std::min(nap, left));
+    nap = std::min(nap * 2, absl::Milliseconds(20));
+  }
+}
+
+int SpawnedProcess::TerminateOrKill(absl::Duration grace) {
+  Signal(SIGTERM);
+  if (std::optional<int> status = WaitFor(grace)) return *status;
+  return Kill();
+}
+
+int SpawnedProcess::Kill() {
+  Signal(SIGKILL);
+  return Wait();
+}
+
+}  // namespace mpsd::supervisor

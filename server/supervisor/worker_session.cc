@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/worker_session.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "server/supervisor/from_wire.h"
+#include "server/supervisor/log_tail.h"
+#include "server/supervisor/utf8.h"
+
+namespace mpsd::supervisor {
+namespace {
+
+constexpr absl::Duration kTerminateGrace = absl::Seconds(1);
+
+absl::Duration Monotonic() { return base::Clock::Real().Monotonic(); }
+
+absl::Status Nonsense(std::string message) {
+  return absl::InvalidArgumentError(message);
+}
+
+wire::Stop StopFor(jobs::Asked asked) {
+  return {asked == jobs::Asked::kCancel ? wire::StopReason::kCancel
+                                        : wire::StopReason::kPreempt};
+}
+
+absl::Status MakeWakePipe(UniqueFd& read_end, UniqueFd& write_end) {
+  int ends[2];
+  if (pipe(ends) != 0) return base::ErrnoStatus(errno, "pipe");
+  read_end.reset(ends[0]);
+  write_end.reset(ends[1]);
+  for (int end : ends) {
+    fcntl(end, F_SETFD, FD_CLOEXEC);
+    fcntl(end, F_SETFL, O_NONBLOCK);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
+    Options options, std::unique_ptr<SpawnedProcess> process,
+    UniqueFd channel_fd, jobs::WorkerListener& listener) {
+  UniqueFd wake_read, wake_write;
+  if (absl::Status s = MakeWakePipe(wake_read, wake_write); !s.ok()) return s;
+  std::unique_ptr<WorkerSession> session(new WorkerSession(
+      std::move(options), std::move(process), std::move(channel_fd),
+      std::move(wake_read), std::move(wake_write), listener));
+  session->thread_ = std::thread([raw = session.get()] { raw->Run(); });
+  return session;
+}
+
+WorkerSession::WorkerSession(Options options,
+                             std::unique_ptr<SpawnedProcess> process,
+                             UniqueFd channel_fd, UniqueFd wake_read,
+                             UniqueFd wake_write,
+                             jobs::WorkerListener& listener)
+    : options_(std::move(options)),
+      process_(std::move(process)),
+      channel_(channel_fd.release()),
+      wake_read_(std::move(wake_read)),
+      wake_write_(std::move(wake_write)),
+      listener_(listener),
+      last_message_(Monotonic()) {}
+
+WorkerSession::~WorkerSession() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (asked_ == jobs::Asked::kNothing) asked_ = jobs::Asked::kPreempt;
+    kill_at_ = Monotonic();
+  }
+  Wake();
+  process_->Signal(SIGKILL);
+  if (thread_.joinable()) thread_.join();
+}
+
+void WorkerSession::Preempt(absl::Duration grace) {
+  Ask(jobs::Asked::kPreempt, grace);
+}
+
+void WorkerSession::Cancel(absl::Duration grace) {
+  Ask(jobs::Asked::kCancel, grace);
+}
+
+void WorkerSession::Ask(jobs::Asked asked, absl::Duration grace) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const bool first = asked_ == jobs::Asked::kNothing;
+    if (asked_ != jobs::Asked::kCancel) asked_ = asked;
+    // The protocol has one Stop. Before Start there is nothing to save.
+    if (!first) return;
+    kill_at_ = Monotonic() + (started_ ? grace : absl::ZeroDuration());
+    if (started_) {
+      // A closed stream is the reader's to find.
+      channel_.Send(wire::Encode(wire::ToWorker(StopFor(asked)))).IgnoreError();
+    }
+  }
+  Wake();
+}
+
+void WorkerSession::Wake() {
+  // A full pipe wakes just as well.
+  [[maybe_unused]] ssize_t n = write(wake_write_.get(), "", 1);
+}
+
+void WorkerSession::Run() {
+  Converse();
+  ending_.wait_status = Reap();
+  ending_.log_tail = ReadLogTail(options_.log_path, options_.log_start);
+  {
+    absl::MutexLock lock(&mutex_);
+    ending_.asked = asked_;
+  }
+  listener_.OnExit(jobs::DecideExit(ending_));
+}
+
+void WorkerSession::Converse() {
+  while (true) {
+    absl::StatusOr<std::optional<std::string>> line = NextLine();
+    if (absl::IsDeadlineExceeded(line.status())) return Overdue();
+    absl::Status status = line.status();
+    if (status.ok()) {
+      at_end_of_stream_ = !line->has_value();
+      if (at_end_of_stream_) return;
+      last_message_ = Monotonic();
+      status = Handle(**line);
+    }
+    if (!status.ok()) {
+      ending_.protocol_error = AsUtf8(std::string(status.message()));
+      return;
+    }
+  }
+}
+
+absl::StatusOr<std::optional<std::string>> WorkerSession::NextLine() {
+  while (true) {
+    {
+      // A talkative worker must not outrun its grace.
+      absl::MutexLock lock(&mutex_);
+      if (Monotonic() >= kill_at_) return absl::DeadlineExceededError("grace");
+    }
+    absl::StatusOr<std::optional<std::string>> line =
+        channel_.Receive(absl::ZeroDuration());
+    if (!absl::IsDeadlineExceeded(line.status())) return line;
+    const absl::Duration deadline = Deadline();
+    if (Monotonic() >= deadline) return absl::DeadlineExceededError("silence");
+    if (absl::Status s = WaitForNews(deadline); !s.ok()) return s;
+  }
+}
+
+absl::Status WorkerSession::WaitForNews(absl::Duration deadline) {
+  const absl::Duration left =
+      std::clamp(deadline - Monotonic(), absl::ZeroDuration(), absl::Hours(1));
+  pollfd entries[] = {{channel_.fd(), POLLIN, 0},
+                      {wake_read_.get(), POLLIN, 0}};
+  const int n = poll(entries, 2,
+                     static_cast<int>(absl::ToInt64Milliseconds(
+                         absl::Ceil(left, absl::Milliseconds(1)))));
+  if (n < 0 && errno != EINTR) return base::ErrnoStatus(errno, "poll");
+  char bytes[16];
+  while (read(wake_read_.get(), bytes, sizeof bytes) > 0) {
+  }
+  return absl::OkStatus();
+}
+
+absl::Duration WorkerSession::Deadline() {
+  const bool finished =
+      !std::holds_alternative<std::monostate>(ending_.last_word);
+  const absl::Duration limit =
+      last_message_ + (finished ? options_.exit_grace : options_.hang_timeout);
+  absl::MutexLock lock(&mutex_);
+  return std::min(limit, kill_at_);
+}
+
+void WorkerSession::Overdue() {
+  absl::MutexLock lock(&mutex_);
+  if (Monotonic() >= kill_at_) {
+    ending_.killed_after_grace = true;
+  } else {
+    ending_.hung = true;
+  }
+}
+
+absl::Status WorkerSession::Handle(const std::string& line) {
+  absl::StatusOr<wire::FromWorker> message = wire::DecodeFromWorker(line);
+  if (!message.ok()) return message.status();
+  const auto* hello = std::get_if<wire::Hello>(&*message);
+  if (!greeted_ && hello == nullptr) {
+    return Nonsense("its first message was no Hello");
+  }
+  if (greeted_ && hello != nullptr) return Nonsense("it said Hello twice");
+  if (!std::holds_alternative<std::monostate>(ending_.last_word)) {
+    return Nonsense("it went on talking after its last word");
+  }
+  return hello != nullptr ? Handle(*hello) : Report(*message);
+}
+
+absl::Status WorkerSession::Handle(const wire::Hello& hello) {
+  if (hello.version != wire::kProtocolVersion) {
+    return Nonsense(absl::StrCat(
+        "it speaks version ", hello.version, ", mpsd speaks ",
+        wire::kProtocolVersion, ": install mpsd and mpsd-worker of one build"));
+  }
+  greeted_ = true;
+  listener_.OnHello({hello.pid, hello.worker_version, hello.torch_version});
+  absl::MutexLock lock(&mutex_);
+  if (asked_ != jobs::Asked::kNothing) return absl::OkStatus();
+  started_ = true;
+  // A closed stream is the reader's to find.
+  channel_.Send(wire::Encode(wire::ToWorker(options_.start))).IgnoreError();
+  return absl::OkStatus();
+}
+
+absl::Status WorkerSession::Report(const wire::FromWorker& message) {
+  std::visit(
+      [this](const auto& m) {
+        using Message = std::decay_t<decltype(m)>;
+        if constexpr (std::is_same_v<Message, wire::Progress>) {
+          listener_.OnProgress(FromWire(m));
+        } else if constexpr (std::is_same_v<Message, wire::Evaluated>) {
+          listener_.OnEvaluated(FromWire(m));
+        } else if constexpr (std::is_same_v<Message, wire::Checkpointed>) {
+          listener_.OnCheckpoint(FromWire(m), m.removed_path);
+        } else if constexpr (std::is_same_v<Message, wire::Heartbeat>) {
+          listener_.OnHeartbeat(m.stage, m.fraction);
+        } else if constexpr (std::is_same_v<Message, wire::Stopped>) {
+          ending_.last_word = jobs::StoppedReport{};
+        } else if constexpr (!std::is_same_v<Message, wire::Hello>) {
+          ending_.last_word = FromWire(m);
+        }
+      },
+      message);
+  return absl::OkStatus();
+}
+
+int WorkerSession::Reap() {
+  if (!at_end_of_stream_) return process_->Kill();
+  if (std::optional<int> status = process_->WaitFor(options_.exit_grace)) {
+    return *status;
+  }
+  if (std::holds_alternative<std::monostate>(ending_.last_word)) {
+    ending_.protocol_error = "it closed fd 3 and stayed alive";
+  }
+  return process_->TerminateOrKill(kTerminateGrace);
+}
+
+}  // namespace mpsd::supervisor

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_SUPERVISOR_WORKER_SESSION_H_
+#define MPSD_SERVER_SUPERVISOR_WORKER_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/line_channel.h"
+#include "core/wire/messages.h"
+#include "server/jobs/worker_exit.h"
+#include "server/jobs/worker_launcher.h"
+#include "server/supervisor/spawned_process.h"
+#include "server/supervisor/unique_fd.h"
+
+namespace mpsd::supervisor {
+
+// The daemon's end of one worker: a thread that reads what the worker says,
+// holds it to the protocol and its time limits, and reports to the listener.
+//
+//   spawned -> Hello -> running -> last word -> end of stream -> reaped
+//
+// At any point: nonsense, silence for hang_timeout or a grace that is over kill
+// the process group and lead to reaped. Destroying it kills what still runs
+// and joins the thread.
+class WorkerSession final : public jobs::Worker {
+ public:
+  struct Options {
+    wire::Start start;
+    absl::Duration hang_timeout;
+    // From the last word, or the end of the stream, to the end of the process.
+    absl::Duration exit_grace = absl::Seconds(10);
+    std::string log_path;
+    int64_t log_start = 0;  // size of the log before this worker
+  };
+
+  // `channel_fd`: our end of the worker's fd 3. `listener` must outlive it.
+  static absl::StatusOr<std::unique_ptr<WorkerSession>> Create(
+      Options options, std::unique_ptr<SpawnedProcess> process,
+      UniqueFd channel_fd, jobs::WorkerListener& listener);
+  ~WorkerSession() override;
+
+  void Preempt(absl::Duration grace) override;
+  void Cancel(absl::Duration grace) override;
+
+ private:
+  WorkerSession(Options options, std::unique_ptr<SpawnedProcess> process,
+                UniqueFd channel_fd, UniqueFd wake_read, UniqueFd wake_write,
+                jobs::WorkerListener& listener);
+
+  void Ask(jobs::Asked asked, absl::Duration grace);
+  void Wake();
+
+  // On the thread.
+  void Run();
+  void Converse();
+  // As LineChannel::Receive; DeadlineExceeded when a time limit has passed.
+  absl::StatusOr<std::optional<std::string>> NextLine();
+  absl::Status WaitForNews(absl::Duration deadline);
+  absl::Duration Deadline();
+  void Overdue();
+  absl::Status Handle(const std::string& line);
+  absl::Status Handle(const wire::Hello& hello);
+  absl::Status Report(const wire::FromWorker& message);
+  int Reap();
+
+  const Options options_;
+  const std::unique_ptr<SpawnedProcess> process_;
+  base::LineChannel channel_;
+  const UniqueFd wake_read_, wake_write_;  // a byte: look at stop_ again
+  jobs::WorkerListener& listener_;
+
+  // Of the thread.
+  bool greeted_ = false;
+  bool at_end_of_stream_ = false;
+  absl::Duration last_message_;  // monotonic
+  jobs::WorkerEnding ending_;    // but for `asked`
+
+  absl::Mutex mutex_;
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;  // Start was sent
+  jobs::Asked asked_ ABSL_GUARDED_BY(mutex_) = jobs::Asked::kNothing;
+  absl::Duration kill_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+
+  std::thread thread_;
+};
+
+}  // namespace mpsd::supervisor
+
+#endif  // MPSD_SERVER_SUPERVISOR_WORKER_SESSION_H_

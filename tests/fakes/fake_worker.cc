@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stand-in for mpsd-worker: it speaks the protocol of core/wire on fd 3 and
+// misbehaves on demand. The mode is the spec's name behind "fake:", or else the
+// environment variable FAKE_WORKER_MODE, or else "ok"; Modes() lists them.
+// "training.max_steps" of the spec sets the steps (default 5). Nothing it does
+// lasts longer than a minute.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include "core/base/line_channel.h"
+#include "core/wire/messages.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace wire = mpsd::wire;
+using mpsd::base::LineChannel;
+
+constexpr absl::Duration kForever = absl::Seconds(60);
+
+void Sleep(absl::Duration duration) {
+  std::this_thread::sleep_for(absl::ToChronoMilliseconds(duration));
+}
+
+struct Worker {
+  LineChannel channel{wire::kWorkerFd};
+  wire::Start start;
+  nlohmann::json spec;
+  int64_t step = 0;
+  int64_t total_steps = 5;
+  double eval_before = 2;
+
+  void Say(const wire::FromWorker& message) {
+    channel.Send(wire::Encode(message)).IgnoreError();
+  }
+  void Write(const std::string& bytes) {
+    [[maybe_unused]] ssize_t n =
+        send(channel.fd(), bytes.data(), bytes.size(), 0);
+  }
+  fs::path Folder() const { return start.output_dir; }
+};
+
+[[noreturn]] void Exit(int status) { _exit(status); }
+
+std::optional<wire::ToWorker> Hear(Worker& w, absl::Duration timeout) {
+  auto line = w.channel.Receive(timeout);
+  if (absl::IsDeadlineExceeded(line.status())) return std::nullopt;
+  // End of stream: the daemon is gone.
+  if (!line.ok() || !line->has_value()) return wire::Stop{};
+  auto message = wire::DecodeToWorker(**line);
+  if (!message.ok()) Exit(3);
+  return *message;
+}
+
+void Hello(Worker& w, int version = wire::kProtocolVersion) {
+  w.Say(wire::Hello{version, getpid(), "0.1.0-fake", "2.11.0-fake"});
+}
+
+std::optional<int64_t> LastCheckpoint(const Worker& w) {
+  std::optional<int64_t> last;
+  std::error_code none;
+  for (const auto& entry :
+       fs::directory_iterator(w.Folder() / "checkpoints", none)) {
+    const std::string name = entry.path().filename();
+    if (name.rfind("step-", 0) == 0) {
+      last = std::max<int64_t>(last.value_or(0), std::stoll(name.substr(5)));
+    }
+  }
+  return last;
+}
+
+void ReceiveStart(Worker& w) {
+  auto message = Hear(w, kForever);
+  if (!message || !std::holds_alternative<wire::Start>(*message)) Exit(0);
+  w.start = std::get<wire::Start>(*message);
+  std::ifstream file(w.start.spec_path);
+  w.spec = nlohmann::json::parse(file, nullptr, false);
+  if (w.spec.contains("training")) {
+    const int64_t steps = w.spec["training"].value("max_steps", -1);
+    if (steps > 0) w.total_steps = steps;
+  }
+  w.step = LastCheckpoint(w).value_or(0);
+  std::fprintf(stderr, "fake worker starts at step %lld\n",
+               static_cast<long long>(w.step));
+}
+
+void WriteFile(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+void Checkpoint(Worker& w) {
+  const fs::path folder =
+      w.Folder() / "checkpoints" / ("step-" + std::to_string(w.step));
+  WriteFile(folder / "adapter_config.json", "{\"peft_type\": \"LORA\"}\n");
+  w.Say(wire::Checkpointed{w.step, folder.string(), 22, 0.01, ""});
+}
+
+void Step(Worker& w) {
+  ++w.step;
+  wire::Progress progress;
+  progress.step = w.step;
+  progress.total_steps = w.total_steps;
+  progress.epoch = static_cast<double>(w.step) / w.total_steps;
+  progress.loss = 2.0 / static_cast<double>(w.step);
+  progress.learning_rate = 1e-3;
+  progress.grad_norm = 0.5;
+  progress.tokens = 100;
+  progress.label_tokens = 50;
+  progress.seconds = 0.1;
+  progress.device = "cpu";
+  progress.memory.current_allocated_bytes = 1 << 20;
+  progress.memory.footprint_bytes = 2 << 20;
+  w.Say(progress);
+}
+
+void Stop(Worker& w, wire::StopReason reason) {
+  if (reason == wire::StopReason::kPreempt) Checkpoint(w);
+  w.Say(wire::Stopped{reason, w.step});
+  Exit(0);
+}
+
+// Until `until`, `pause` after each step, a checkpoint every `save_steps`.
+void Train(Worker& w, int64_t until, absl::Duration pause, int64_t save_steps) {
+  while (w.step < until) {
+    Step(w);
+    if (save_steps > 0 && w.step % save_steps == 0) Checkpoint(w);
+    auto message = Hear(w, pause);
+    if (message && std::holds_alternative<wire::Stop>(*message)) {
+      Stop(w, std::get<wire::Stop>(*message).reason);
+    }
+  }
+}
+
+void SayDone(Worker& w) {
+  const fs::path adapter = w.Folder() / "adapter";
+  WriteFile(adapter / "adapter_config.json", "{\"peft_type\": \"LORA\"}\n");
+  WriteFile(adapter / "adapter_model.safetensors",
+            std::string("\x02\0\0\0\0\0\0\0{}", 10));
+  w.Say(wire::Evaluated{w.step, 0.5, 50, 0.1});
+  w.Say(wire::Done{w.step, adapter.string(), 0.75, w.eval_before, 0.5, 1});
+}
+
+void TrainWhole(Worker& w, absl::Duration pause, int64_t save_steps) {
+  w.Say(wire::Heartbeat{"loading model", 0});
+  w.Say(wire::Evaluated{0, w.eval_before, 50, 0.1});
+  Train(w, w.total_steps, pause, save_steps);
+  Checkpoint(w);
+  SayDone(w);
+}
+
+void Fail(Worker& w, wire::FailureKind kind, const std::string& message) {
+  w.Say(wire::Failed{kind, message});
+  Exit(1);
+}
+
+void Flood() {
+  const std::string line(200, 'x');
+  for (int i = 0; i < 20000; ++i) std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+// Deaf to Stop, SIGTERM and the end of the stream.
+[[noreturn]] void TalkForever(Worker& w) {
+  std::signal(SIGTERM, SIG_IGN);
+  for (absl::Duration t; t < kForever; t += absl::Milliseconds(10)) {
+    w.Say(wire::Heartbeat{"ignoring everybody", 0.5});
+    Sleep(absl::Milliseconds(10));
+  }
+  Exit(0);
+}
+
+using Mode = std::function<void(Worker&)>;
+
+// What happens after Start; returning means exit 0.
+const std::map<std::string, Mode>& Modes() {
+  using Kind = wire::FailureKind;
+  static const auto* modes = new std::map<std::string, Mode>{
+      {"ok", [](Worker& w) { TrainWhole(w, absl::ZeroDuration(), 0); }},
+      {"ok-slow", [](Worker& w) { TrainWhole(w, absl::Milliseconds(20), 5); }},
+      {"crash-segv",
+       [](Worker& w) {
+         Step(w);
+         std::fputs("about to crash\n", stderr);
+         std::raise(SIGSEGV);
+       }},
+      {"crash-abort",
+       [](Worker& w) {
+         Step(w);
+         std::fputs("MPSGraph assertion failed\n", stderr);
+         std::raise(SIGABRT);
+       }},
+      {"exit-1", [](Worker&) { Exit(1); }},
+      {"exit-0", [](Worker&) {}},
+      {"hang",
+       [](Worker& w) {
+         Step(w);
+         Sleep(kForever);
+       }},
+      {"garbage",
+       [](Worker& w) {
+         w.Write("\xff\xfe this is no JSON\n");
+         Sleep(kForever);
+       }},
+      {"half-line",
+       [](Worker& w) {
+         Step(w);
+         w.Write("{\"type\": \"progr");
+         Exit(1);
+       }},
+      {"oom",
+       [](Worker& w) { Fail(w, Kind::kOutOfMemory, "MPS out of memory"); }},
+      {"rejected",
+       [](Worker& w) {
+         Fail(w, Kind::kRejected, "train.jsonl:3: no field messages");
+       }},
+      {"nonfinite",
+       [](Worker& w) { Fail(w, Kind::kNonFinite, "the loss is NaN"); }},
+      {"internal",
+       [](Worker& w) { Fail(w, Kind::kInternal, "INTERNAL ASSERT FAILED"); }},
+      {"slow-exit", TalkForever},
+      {"stderr-flood",
+       [](Worker& w) {
+         Flood();
+         TrainWhole(w, absl::ZeroDuration(), 0);
+       }},
+      {"flood-then-crash",
+       [](Worker&) {
+         Flood();
+         std::fputs("last words\n", stderr);
+         std::raise(SIGABRT);
+       }},
+      {"checkpoint-then-crash",
+       [](Worker& w) {
+         Train(w, w.step + 1, absl::ZeroDuration(), 1);
+         if (w.step < w.total_steps) std::raise(SIGABRT);
+         SayDone(w);
+       }},
+      {"linger",
+       [](Worker& w) {
+         SayDone(w);
+         Sleep(kForever);
+       }},
+      {"talk-after-done",
+       [](Worker& w) {
+         SayDone(w);
+         Step(w);
+         Sleep(kForever);
+       }},
+      {"unasked-stop", [](Worker& w) { Stop(w, wire::StopReason::kCancel); }},
+      {"hello-twice",
+       [](Worker& w) {
+         Hello(w);
+         Sleep(kForever);
+       }},
+      {"close-fd",
+       [](Worker&) {
+         close(wire::kWorkerFd);
+         Sleep(kForever);
+       }},
+  };
+  return *modes;
+}
+
+// Modes that go wrong before Start.
+void MisbehaveEarly(Worker& w, const std::string& mode) {
+  if (mode == "bad-version") {
+    Hello(w, 99);
+    Sleep(kForever);
+  } else if (mode == "no-hello") {
+    Step(w);
+    Sleep(kForever);
+  } else if (mode == "mute") {
+    Sleep(kForever);
+  } else if (mode == "leak-check") {
+    // Descriptors that a worker should not have inherited.
+    for (int fd = 5; fd < 256; ++fd) {
+      if (fcntl(fd, F_GETFD) >= 0) Exit(100);
+    }
+  }
+}
+
+}  // namespace
+
+int main() {
+  const char* variable = std::getenv("FAKE_WORKER_MODE");
+  std::string mode = variable != nullptr ? variable : "ok";
+  Worker w;
+  MisbehaveEarly(w, mode);
+  Hello(w);
+  ReceiveStart(w);
+  const std::string name = w.spec.is_object() ? w.spec.value("name", "") : "";
+  if (name.rfind("fake:", 0) == 0) mode = name.substr(5);
+  auto found = Modes().find(mode);
+  (found != Modes().end() ? found : Modes().find("ok"))->second(w);
+  Exit(0);
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_SERVER_SUPERVISOR_FAKE_LISTENER_H_
+#define MPSD_TESTS_SERVER_SUPERVISOR_FAKE_LISTENER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/jobs/worker_launcher.h"
+
+namespace mpsd::supervisor {
+
+// Keeps what it hears. Thread-safe.
+class FakeListener final : public jobs::WorkerListener {
+ public:
+  void OnHello(const Identity& identity) override {
+    absl::MutexLock lock(&mutex_);
+    identity_ = identity;
+  }
+  void OnProgress(const jobs::Progress& progress) override {
+    absl::MutexLock lock(&mutex_);
+    progress_.push_back(progress);
+  }
+  void OnEvaluated(const jobs::Evaluated& evaluated) override {
+    absl::MutexLock lock(&mutex_);
+    evaluated_.push_back(evaluated);
+  }
+  void OnCheckpoint(const jobs::Checkpoint& checkpoint,
+                    const std::string&) override {
+    absl::MutexLock lock(&mutex_);
+    checkpoints_.push_back(checkpoint);
+  }
+  void OnHeartbeat(const std::string& stage, double) override {
+    absl::MutexLock lock(&mutex_);
+    stages_.push_back(stage);
+  }
+  void OnExit(const Result& result) override {
+    absl::MutexLock lock(&mutex_);
+    exits_.push_back(result);
+  }
+
+  // The only Result, once there is one.
+  Result WaitForExit() {
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(
+        absl::Condition(
+            +[](std::vector<Result>* exits) { return !exits->empty(); },
+            &exits_),
+        absl::Seconds(30));
+    return exits_.empty() ? Result{} : exits_.front();
+  }
+  // True once a step was reported.
+  bool WaitForProgress() { return Wait(&progress_); }
+  bool WaitForStage() { return Wait(&stages_); }
+
+  std::vector<jobs::Progress> progress() const { return Copy(progress_); }
+  std::vector<jobs::Evaluated> evaluated() const { return Copy(evaluated_); }
+  std::vector<jobs::Checkpoint> checkpoints() const {
+    return Copy(checkpoints_);
+  }
+  std::vector<Result> exits() const { return Copy(exits_); }
+  Identity identity() const {
+    absl::MutexLock lock(&mutex_);
+    return identity_;
+  }
+
+ private:
+  template <typename T>
+  std::vector<T> Copy(const std::vector<T>& list) const {
+    absl::MutexLock lock(&mutex_);
+    return list;
+  }
+  template <typename T>
+  bool Wait(std::vector<T>* list) {
+    absl::MutexLock lock(&mutex_);
+    return mutex_.AwaitWithTimeout(
+        absl::Condition(
+            +[](std::vector<T>* items) { return !items->empty(); }, list),
+        absl::Seconds(30));
+  }
+
+  mutable absl::Mutex mutex_;
+  Identity identity_;
+  std::vector<jobs::Progress> progress_;
+  std::vector<jobs::Evaluated> evaluated_;
+  std::vector<jobs::Checkpoint> checkpoints_;
+  std::vector<std::string> stages_;
+  std::vector<Result> exits_;
+};
+
+}  // namespace mpsd::supervisor
+
+#endif  // MPSD_TESTS_SERVER_SUPERVISOR_FAKE_LISTENER_H_

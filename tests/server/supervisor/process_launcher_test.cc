@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/process_launcher.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "tests/server/supervisor/fake_listener.h"
+
+namespace mpsd::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class ProcessLauncherTest : public testing::Test {
+ protected:
+  ProcessLauncherTest()
+      : folder_(fs::path(testing::TempDir()) /
+                ("launcher-" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+    options_.worker_path = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
+    options_.lease_path = folder_ / "lease";
+    request_ = {"J", folder_ / "job.json", folder_ / "out", folder_ / "log",
+                absl::Seconds(60)};
+  }
+  ~ProcessLauncherTest() override { fs::remove_all(folder_); }
+
+  const fs::path folder_;
+  ProcessLauncher::Options options_;
+  jobs::LaunchRequest request_;
+  FakeListener listener_;
+};
+
+TEST_F(ProcessLauncherTest, TheWorkerHoldsTheDeviceUntilItIsGone) {
+  options_.environment["FAKE_WORKER_MODE"] = "slow-exit";
+  ProcessLauncher launcher(options_, base::Clock::Real());
+  EXPECT_TRUE(launcher.Ready().ok());
+  auto worker = launcher.Launch(request_, listener_);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_TRUE(absl::IsUnavailable(launcher.Ready()));
+  FakeListener other;
+  EXPECT_TRUE(absl::IsUnavailable(launcher.Launch(request_, other).status()));
+  worker->reset();
+  EXPECT_TRUE(launcher.Ready().ok());
+}
+
+TEST_F(ProcessLauncherTest, AMissingWorkerIsNamed) {
+  options_.worker_path = "/no/such/mpsd-worker";
+  ProcessLauncher launcher(options_, base::Clock::Real());
+  auto worker = launcher.Launch(request_, listener_);
+  EXPECT_TRUE(absl::IsNotFound(worker.status()));
+  EXPECT_THAT(std::string(worker.status().message()),
+              HasSubstr("/no/such/mpsd-worker"));
+  EXPECT_TRUE(launcher.Ready().ok());
+}
+
+TEST_F(ProcessLauncherTest, GivesTheWorkerNoOtherDescriptors) {
+  UniqueFd leaky(fcntl(0, F_DUPFD, 40));
+  ASSERT_TRUE(leaky.valid());
+  options_.environment["FAKE_WORKER_MODE"] = "leak-check";
+  ProcessLauncher launcher(options_, base::Clock::Real());
+  auto worker = launcher.Launch(request_, listener_);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const auto result = listener_.WaitForExit();
+  EXPECT_EQ(result.reason, jobs::ExitReason::kDone) << result.message;
+}
+
+TEST_F(ProcessLauncherTest, AppendsToTheJobsLog) {
+  std::ofstream(request_.log_path) << "before\n";
+  ProcessLauncher launcher(options_, base::Clock::Real());
+  auto worker = launcher.Launch(request_, listener_);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  listener_.WaitForExit();
+  std::ifstream log(request_.log_path);
+  std::string first, second;
+  std::getline(log, first);
+  std::getline(log, second);
+  EXPECT_EQ(first, "before");
+  EXPECT_EQ(second, "fake worker starts at step 0");
+}
+
+}  // namespace
+}  // namespace mpsd::supervisor

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/spawned_process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <string>
+
+namespace mpsd::supervisor {
+namespace {
+
+using testing::HasSubstr;
+
+SpawnedProcess::Options Shell(const std::string& script) {
+  SpawnedProcess::Options options;
+  options.program = "/bin/sh";
+  options.args = {"-c", script};
+  return options;
+}
+
+std::unique_ptr<SpawnedProcess> Start(SpawnedProcess::Options options) {
+  auto process = SpawnedProcess::Spawn(std::move(options));
+  EXPECT_TRUE(process.ok()) << process.status();
+  return *std::move(process);
+}
+
+// What `script` writes to fd 1.
+std::string OutputOf(SpawnedProcess::Options options) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  UniqueFd read_end(ends[0]);
+  fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+  options.fds[1] = UniqueFd(ends[1]);
+  auto process = Start(std::move(options));
+  std::string output;
+  char piece[256];
+  for (ssize_t n; (n = read(read_end.get(), piece, sizeof piece)) > 0;) {
+    output.append(piece, n);
+  }
+  process->Wait();
+  return output;
+}
+
+TEST(SpawnedProcess, GivesTheExitStatus) {
+  const int status = Start(Shell("exit 7"))->Wait();
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST(SpawnedProcess, KeepsTheStatusForLaterCalls) {
+  auto process = Start(Shell("exit 7"));
+  EXPECT_EQ(process->Wait(), process->Wait());
+  EXPECT_EQ(process->Kill(), process->Wait());
+}
+
+TEST(SpawnedProcess, NamesAProgramThatIsNotThere) {
+  SpawnedProcess::Options options;
+  options.program = "/no/such/worker";
+  auto process = SpawnedProcess::Spawn(std::move(options));
+  EXPECT_TRUE(absl::IsNotFound(process.status())) << process.status();
+  EXPECT_THAT(std::string(process.status().message()),
+              HasSubstr("/no/such/worker"));
+}
+
+TEST(SpawnedProcess, HasExactlyTheGivenEnvironment) {
+  SpawnedProcess::Options options;
+  options.program = "/usr/bin/env";
+  options.environment = {{"B", "two words"}, {"A", ""}};
+  EXPECT_EQ(OutputOf(std::move(options)), "A=\nB=two words\n");
+}
+
+TEST(SpawnedProcess, InheritsOnlyTheGivenDescriptors) {
+  // Without close-on-exec, as libraries open them; above what the shell uses.
+  UniqueFd leaky(fcntl(0, F_DUPFD, 40));
+  ASSERT_TRUE(leaky.valid());
+  auto options = Shell("if (: >&" + std::to_string(leaky.get()) +
+                       ") 2>/dev/null; then echo leaked; else echo clean; fi");
+  EXPECT_EQ(OutputOf(std::move(options)), "clean\n");
+}
+
+TEST(SpawnedProcess, TakesDescriptorsWhoseNumbersCross) {
+  int first[2], second[2];
+  ASSERT_EQ(pipe(first), 0);
+  ASSERT_EQ(pipe(second), 0);
+  UniqueFd read_first(first[0]), read_second(second[0]);
+  auto options = Shell("printf one >&" + std::to_string(second[1]) +
+                       "; printf two >&" + std::to_string(first[1]));
+  const int low = first[1], high = second[1];
+  ASSERT_LT(high, 10) << "the shell reads one digit";
+  options.fds[high] = UniqueFd(low);
+  options.fds[low] = UniqueFd(high);
+  Start(std::move(options))->Wait();
+  char text[8] = {};
+  EXPECT_EQ(read(read_first.get(), text, sizeof text), 3);
+  EXPECT_EQ(std::string(text), "one");
+  EXPECT_EQ(read(read_second.get(), text, sizeof text), 3);
+  EXPECT_EQ(std::string(text), "two");
+}
+
+TEST(SpawnedProcess, DoesNotInheritBlockedSignals) {
+  sigset_t term, before;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &term, &before);
+  auto process = Start(Shell("kill -TERM $$; exit 0"));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const int status = process->Wait();
+  EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+TEST(SpawnedProcess, PollAndWaitForDoNotWaitForTheLiving) {
+  auto process = Start(Shell("exec sleep 60"));
+  EXPECT_EQ(process->Poll(), std::nullopt);
+  EXPECT_EQ(process->WaitFor(absl::Milliseconds(5)), std::nullopt);
+}
+
+TEST(SpawnedProcess, TerminateIsEnoughForThePolite) {
+  auto process = Start(Shell("exec sleep 60"));
+  const int status = process->TerminateOrKill(absl::Seconds(60));
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+TEST(SpawnedProcess, KillFollowsForTheDeaf) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  UniqueFd read_end(ends[0]);
+  auto options = Shell("trap '' TERM; echo; while :; do sleep 1; done");
+  options.fds[1] = UniqueFd(ends[1]);
+  auto process = Start(std::move(options));
+  char ready;
+  ASSERT_EQ(read(read_end.get(), &ready, 1), 1);
+  const int status = process->TerminateOrKill(absl::Milliseconds(50));
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+}
+
+TEST(SpawnedProcess, KillReachesTheWholeGroup) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  UniqueFd read_end(ends[0]);
+  auto options = Shell("sleep 60 & echo; wait");
+  options.fds[1] = UniqueFd(ends[1]);
+  auto process = Start(std::move(options));
+  char byte;
+  ASSERT_EQ(read(read_end.get(), &byte, 1), 1);
+  process->Kill();
+  // The grandchild held the other end.
+  EXPECT_EQ(read(read_end.get(), &byte, 1), 0);
+}
+
+TEST(SpawnedProcess, LeavesNoZombie) {
+  Start(Shell("exec sleep 60")).reset();
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+}  // namespace
+}  // namespace mpsd::supervisor
