@@ -12,8 +12,15 @@
 
 namespace mpsd::jobs {
 
-// Content-addressed files, implemented by server/store/blob_store. A name is
-// the SHA-256 of the bytes as 64 lower-case hexadecimal digits. Thread-safe.
+// 64 lower-case hexadecimal digits.
+inline bool IsSha256(std::string_view text) {
+  return text.size() == 64 &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Content-addressed files, implemented by server/store/blob_store; named by the
+// SHA-256 of their bytes. What is no SHA-256 is not there and has the empty
+// path. Thread-safe.
 class BlobStore {
  public:
   virtual ~BlobStore() = default;

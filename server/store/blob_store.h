@@ -16,8 +16,8 @@ namespace mpsd::store {
 
 // Blobs as files FOLDER/ab/<sha256> ("ab" its first two digits), read-only once
 // there, and one row each in table blobs. The files are the truth: a blob is
-// written to FOLDER/incoming/, verified, fsynced and only then renamed, and Open
-// makes the rows follow the files.
+// written to FOLDER/incoming/, verified, fsynced and only then renamed, and
+// Open makes the rows follow the files.
 class BlobStore : public jobs::BlobUploads {
  public:
   // Creates `folder` if need be and removes what broken-off uploads left. Only
@@ -33,7 +33,8 @@ class BlobStore : public jobs::BlobUploads {
  private:
   BlobStore(Database& database, std::filesystem::path folder)
       : database_(database), folder_(std::move(folder)) {}
-  absl::Status Sweep();
+  // Makes table blobs say what lies in the folder.
+  absl::Status MatchRows();
 
   Database& database_;
   const std::filesystem::path folder_;

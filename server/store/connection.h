@@ -56,8 +56,7 @@ class Connection {
 class Query {
  public:
   template <typename... Values>
-  Query(Connection& connection, const std::string& sql,
-        const Values&... values)
+  Query(Connection& connection, const std::string& sql, const Values&... values)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex())
       : statement_(connection.Prepared(sql)) {
     (Bind(values), ...);

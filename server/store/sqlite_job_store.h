@@ -51,9 +51,7 @@ class SqliteJobStore : public jobs::JobStore {
   absl::StatusOr<std::vector<jobs::Checkpoint>> Checkpoints(
       const std::string& job_id) override;
 
-  int64_t schema_version() const override {
-    return database_.schema_version();
-  }
+  int64_t schema_version() const override { return database_.schema_version(); }
 
  private:
   Database& database_;

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/event_body.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::store {
+namespace {
+
+using nlohmann::json;
+
+// Each body's members, once, for both directions.
+template <typename V>
+void Fields(V& v, auto& b, const jobs::StateChanged*) {
+  v("state", b.state);
+  v("message", b.message);
+}
+template <typename V>
+void Fields(V& v, auto& b, const jobs::Progress*) {
+  v("step", b.step);
+  v("total_steps", b.total_steps);
+  v("epoch", b.epoch);
+  v("loss", b.loss);
+  v("learning_rate", b.learning_rate);
+  v("grad_norm", b.grad_norm);
+  v("tokens", b.tokens);
+  v("step_seconds", b.step_seconds);
+  v("tokens_per_second", b.tokens_per_second);
+  v("eta_seconds", b.eta_seconds);
+  v("device", b.device);
+  v("current_allocated_bytes", b.memory.current_allocated_bytes);
+  v("driver_allocated_bytes", b.memory.driver_allocated_bytes);
+  v("recommended_max_bytes", b.memory.recommended_max_bytes);
+  v("footprint_bytes", b.memory.footprint_bytes);
+}
+template <typename V>
+void Fields(V& v, auto& b, const jobs::Evaluated*) {
+  v("step", b.step);
+  v("eval_loss", b.eval_loss);
+}
+template <typename V>
+void Fields(V& v, auto& b, const jobs::Checkpoint*) {
+  v("step", b.step);
+  v("path", b.path);
+  v("size_bytes", b.size_bytes);
+  v("seconds", b.seconds);
+  v("create_time_us", b.create_time);
+}
+template <typename V>
+void Fields(V& v, auto& b, const jobs::Note*) {
+  v("text", b.text);
+}
+
+class Writer {
+ public:
+  void operator()(const char* name, int64_t value) { out_[name] = value; }
+  void operator()(const char* name, const std::string& value) {
+    out_[name] = value;
+  }
+  void operator()(const char* name, double value) {
+    out_[name] = std::isfinite(value) ? json(value) : json(nullptr);
+  }
+  void operator()(const char* name, jobs::State value) {
+    out_[name] = static_cast<int>(value);
+  }
+  void operator()(const char* name, absl::Time value) {
+    out_[name] = absl::ToUnixMicros(value);
+  }
+  void operator()(const char* name, const std::optional<int64_t>& value) {
+    if (value.has_value()) out_[name] = *value;
+  }
+  std::string Text() const {
+    return out_.dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+
+ private:
+  json out_ = json::object();
+};
+
+class Reader {
+ public:
+  explicit Reader(const json& in) : in_(in) {}
+  bool ok() const { return ok_; }
+
+  void operator()(const char* name, int64_t& value) {
+    const json* field = Find(name);
+    if (field == nullptr) return;
+    ok_ = ok_ && field->is_number_integer();
+    if (ok_) value = field->get<int64_t>();
+  }
+  void operator()(const char* name, std::string& value) {
+    const json* field = Find(name);
+    if (field == nullptr) return;
+    ok_ = ok_ && field->is_string();
+    if (ok_) value = field->get<std::string>();
+  }
+  void operator()(const char* name, double& value) {
+    const json* field = Find(name);
+    if (field == nullptr) return;
+    ok_ = ok_ && (field->is_number() || field->is_null());
+    if (!ok_) return;
+    value = field->is_null() ? std::numeric_limits<double>::quiet_NaN()
+                             : field->get<double>();
+  }
+  void operator()(const char* name, jobs::State& value) {
+    int64_t number = 0;
+    (*this)(name, number);
+    bool known = false;
+    for (jobs::State state : jobs::kAllStates) {
+      if (number != static_cast<int>(state)) continue;
+      value = state;
+      known = true;
+    }
+    ok_ = ok_ && known;
+  }
+  void operator()(const char* name, absl::Time& value) {
+    int64_t micros = 0;
+    (*this)(name, micros);
+    value = absl::FromUnixMicros(micros);
+  }
+  void operator()(const char* name, std::optional<int64_t>& value) {
+    if (Find(name) != nullptr) (*this)(name, value.emplace());
+  }
+
+ private:
+  const json* Find(const char* name) const {
+    auto field = in_.find(name);
+    return field == in_.end() ? nullptr : &*field;
+  }
+
+  const json& in_;
+  bool ok_ = true;
+};
+
+template <typename Body>
+std::string Encode(const Body& body) {
+  Writer writer;
+  Fields(writer, body, &body);
+  return writer.Text();
+}
+
+template <typename Body>
+absl::StatusOr<Body> Decode(const std::string& text) {
+  Body body{};
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (object.is_object()) {
+    Reader reader(object);
+    Fields(reader, body, &body);
+    if (reader.ok()) return body;
+  }
+  return absl::DataLossError(
+      absl::StrCat("the database holds an unreadable event: ", text));
+}
+
+template <typename Body>
+absl::StatusOr<EventBody> DecodeAs(const std::string& text) {
+  absl::StatusOr<Body> body = Decode<Body>(text);
+  if (!body.ok()) return body.status();
+  return EventBody(*std::move(body));
+}
+
+}  // namespace
+
+int KindOf(const EventBody& body) { return static_cast<int>(body.index()) + 1; }
+
+std::string EncodeBody(const EventBody& body) {
+  return std::visit([](const auto& b) { return Encode(b); }, body);
+}
+
+absl::StatusOr<EventBody> DecodeBody(int kind, const std::string& text) {
+  switch (kind) {
+    case 1:
+      return DecodeAs<jobs::StateChanged>(text);
+    case kProgressKind:
+      return DecodeAs<jobs::Progress>(text);
+    case 3:
+      return DecodeAs<jobs::Evaluated>(text);
+    case 4:
+      return DecodeAs<jobs::Checkpoint>(text);
+    case 5:
+      return DecodeAs<jobs::Note>(text);
+    default:
+      return absl::DataLossError(
+          absl::StrCat("the database holds an event of unknown kind ", kind));
+  }
+}
+
+std::string EncodeProgress(const jobs::Progress& progress) {
+  return Encode(progress);
+}
+
+absl::StatusOr<jobs::Progress> DecodeProgress(const std::string& text) {
+  return Decode<jobs::Progress>(text);
+}
+
+}  // namespace mpsd::store

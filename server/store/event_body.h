@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STORE_EVENT_BODY_H_
+#define MPSD_SERVER_STORE_EVENT_BODY_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/jobs/job.h"
+
+namespace mpsd::store {
+
+// How events lie in table events: a kind and a JSON object with the members'
+// names; a member that is absent reads as its default, so that old rows stay
+// readable. A double that is not finite is null and reads as NaN.
+using EventBody = decltype(jobs::Event::body);
+
+// 1 StateChanged, 2 Progress, 3 Evaluated, 4 Checkpoint, 5 Note.
+int KindOf(const EventBody& body);
+inline constexpr int kProgressKind = 2;
+
+std::string EncodeBody(const EventBody& body);
+// DataLoss for what EncodeBody did not write.
+absl::StatusOr<EventBody> DecodeBody(int kind, const std::string& text);
+
+std::string EncodeProgress(const jobs::Progress& progress);
+absl::StatusOr<jobs::Progress> DecodeProgress(const std::string& text);
+
+}  // namespace mpsd::store
+
+#endif  // MPSD_SERVER_STORE_EVENT_BODY_H_

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STORE_JOB_ROW_H_
+#define MPSD_SERVER_STORE_JOB_ROW_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/jobs/job.h"
+#include "server/store/connection.h"
+
+namespace mpsd::store {
+
+// A row of table jobs. The key and what Submit fixed (id, create_time,
+// idempotency_key, request_hash) is apart from what may change.
+inline constexpr char kFixedColumns[] =
+    "id, create_time_us, idempotency_key, request_hash";
+inline constexpr char kChangingColumns[] =
+    "name, state, cancel_requested, owner, priority, start_time_us, "
+    "end_time_us, not_before_us, attempt, failures, message, exit_reason, "
+    "progress, eval_loss_before, eval_loss_after, train_loss, adapter_path, "
+    "spec_json";
+inline constexpr int kFixedCount = 4;
+inline constexpr int kChangingCount = 18;
+
+// Binds the columns in the order above.
+void BindFixed(Query& query, const jobs::Job& job);
+void BindChanging(Query& query, const jobs::Job& job);
+
+struct JobRow {
+  int64_t number = 0;
+  jobs::Job job;  // without its labels
+};
+// Of a row "number, <kFixedColumns>, <kChangingColumns>". DataLoss for a value
+// that this mpsd does not know.
+absl::StatusOr<JobRow> ReadJobRow(Query& query);
+
+}  // namespace mpsd::store
+
+#endif  // MPSD_SERVER_STORE_JOB_ROW_H_

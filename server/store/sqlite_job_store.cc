@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/sqlite_job_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "SQLiteCpp/Transaction.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+#include "server/store/connection.h"
+#include "server/store/event_body.h"
+#include "server/store/job_row.h"
+#include "server/store/sqlite_status.h"
+
+namespace mpsd::store {
+namespace {
+
+// Of the progress events older than this many sequences one in kStride stays.
+constexpr int64_t kProgressKept = 1000;
+constexpr int64_t kStride = 10;
+
+using SQLite::TransactionBehavior;
+
+std::string Placeholders(int count) {
+  return absl::StrJoin(std::vector<std::string>(count, "?"), ", ");
+}
+
+const std::string& SelectJobs() {
+  static const auto* sql = new std::string(absl::StrCat(
+      "SELECT number, ", kFixedColumns, ", ", kChangingColumns, " FROM jobs "));
+  return *sql;
+}
+
+const std::string& InsertJob() {
+  static const auto* sql = new std::string(absl::StrCat(
+      "INSERT INTO jobs (", kFixedColumns, ", ", kChangingColumns, ") VALUES (",
+      Placeholders(kFixedCount + kChangingCount), ")"));
+  return *sql;
+}
+
+const std::string& UpdateJob() {
+  static const auto* sql = new std::string(
+      absl::StrCat("UPDATE jobs SET (", kChangingColumns, ") = (",
+                   Placeholders(kChangingCount), ") WHERE number = ? "));
+  return *sql;
+}
+
+absl::Status NoSuchJob(const std::string& id) {
+  return absl::NotFoundError(absl::StrCat("no job ", id));
+}
+
+// What Update must know of the row as it is.
+struct Stored {
+  int64_t number = 0;
+  jobs::State state = jobs::State::kQueued;
+  bool cancel_requested = false;
+};
+
+std::optional<Stored> Find(Connection& c, const std::string& id)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  Query query(
+      c, "SELECT number, state, cancel_requested FROM jobs WHERE id = ?", id);
+  if (!query.Next()) return std::nullopt;
+  Stored stored;
+  stored.number = query.Int();
+  stored.state = static_cast<jobs::State>(query.Int());
+  stored.cancel_requested = query.Int() != 0;
+  return stored;
+}
+
+void InsertLabels(Connection& c, int64_t number, const jobs::Job& job)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  for (const auto& [key, value] : job.labels) {
+    Query(c, "INSERT INTO labels (job, key, value) VALUES (?, ?, ?)", number,
+          key, value)
+        .Run();
+  }
+}
+
+void ReadLabels(Connection& c, JobRow& row)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  Query query(c, "SELECT key, value FROM labels WHERE job = ?", row.number);
+  while (query.Next()) {
+    std::string key = query.Text();
+    row.job.labels[std::move(key)] = query.Text();
+  }
+}
+
+void AppendEvent(Connection& c, int64_t number, const jobs::Event& event)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  Query(c,
+        "INSERT INTO events (job, sequence, time_us, kind, body) "
+        "VALUES (?, ?, ?, ?, ?)",
+        number, event.sequence, absl::ToUnixMicros(event.time),
+        KindOf(event.body), EncodeBody(event.body))
+      .Run();
+  const int64_t aged = event.sequence - kProgressKept;
+  if (aged <= 0 || aged % kStride == 0) return;
+  Query(c, "DELETE FROM events WHERE job = ? AND sequence = ? AND kind = ?",
+        number, aged, kProgressKind)
+      .Run();
+}
+
+bool IsProgressOnly(const jobs::Job& job, const Stored& stored,
+                    absl::Span<const jobs::Event> events) {
+  return !events.empty() && job.state == stored.state &&
+         job.cancel_requested == stored.cancel_requested &&
+         std::all_of(events.begin(), events.end(), [](const auto& event) {
+           return KindOf(event.body) == kProgressKind;
+         });
+}
+
+absl::StatusOr<std::optional<jobs::Job>> SelectOne(Connection& c,
+                                                   const std::string& column,
+                                                   const std::string& value)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  Query query(c, absl::StrCat(SelectJobs(), "WHERE ", column, " = ?"), value);
+  if (!query.Next()) return std::optional<jobs::Job>();
+  absl::StatusOr<JobRow> row = ReadJobRow(query);
+  if (!row.ok()) return row.status();
+  ReadLabels(c, *row);
+  return std::optional<jobs::Job>(std::move(row->job));
+}
+
+std::string ListSql(const jobs::ListFilter& filter) {
+  std::vector<std::string> where;
+  if (!filter.states.empty()) {
+    where.push_back(
+        absl::StrCat("state IN (", Placeholders(filter.states.size()), ")"));
+  }
+  if (!filter.owner.empty()) where.push_back("owner = ?");
+  if (!filter.before_id.empty()) where.push_back("id < ?");
+  for (size_t i = 0; i < filter.labels.size(); ++i) {
+    where.push_back(
+        "number IN (SELECT job FROM labels WHERE key = ? AND value = ?)");
+  }
+  return absl::StrCat(SelectJobs(), where.empty() ? "" : "WHERE ",
+                      absl::StrJoin(where, " AND "),
+                      " ORDER BY id DESC LIMIT ?");
+}
+
+void BindList(Query& query, const jobs::ListFilter& filter) {
+  for (jobs::State state : filter.states) query.Bind(static_cast<int>(state));
+  if (!filter.owner.empty()) query.Bind(filter.owner);
+  if (!filter.before_id.empty()) query.Bind(filter.before_id);
+  for (const auto& [key, value] : filter.labels) {
+    query.Bind(key);
+    query.Bind(value);
+  }
+  query.Bind(filter.limit);
+}
+
+}  // namespace
+
+absl::Status SqliteJobStore::Insert(const jobs::Job& job,
+                                    const jobs::Event& first) {
+  Connection& c = database_.writer();
+  return Caught(absl::StrCat("storing job ", job.id), [&] {
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Connection::Durability::kPowerCut);
+    SQLite::Transaction transaction(c.database(),
+                                    TransactionBehavior::IMMEDIATE);
+    {
+      Query insert(c, InsertJob());
+      BindFixed(insert, job);
+      BindChanging(insert, job);
+      insert.Run();
+    }
+    const int64_t number = c.database().getLastInsertRowid();
+    InsertLabels(c, number, job);
+    AppendEvent(c, number, first);
+    transaction.commit();
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SqliteJobStore::Update(const jobs::Job& job,
+                                    absl::Span<const jobs::Event> events) {
+  Connection& c = database_.writer();
+  return Caught(absl::StrCat("updating job ", job.id), [&]() -> absl::Status {
+    absl::MutexLock lock(&c.mutex());
+    const std::optional<Stored> stored = Find(c, job.id);
+    if (!stored) return NoSuchJob(job.id);
+    if (job.state != stored->state &&
+        !jobs::CanTransition(stored->state, job.state)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "job ", job.id, " is ", std::string(jobs::Name(stored->state)),
+          " and cannot become ", std::string(jobs::Name(job.state))));
+    }
+    c.SetDurability(IsProgressOnly(job, *stored, events)
+                        ? Connection::Durability::kProcess
+                        : Connection::Durability::kPowerCut);
+    SQLite::Transaction transaction(c.database(),
+                                    TransactionBehavior::IMMEDIATE);
+    {
+      Query update(c, UpdateJob());
+      BindChanging(update, job);
+      update.Bind(stored->number);
+      update.Run();
+    }
+    for (const jobs::Event& event : events) {
+      AppendEvent(c, stored->number, event);
+    }
+    transaction.commit();
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
+                                           const jobs::Checkpoint& checkpoint,
+                                           const std::string& removed_path) {
+  Connection& c = database_.writer();
+  const std::string what = absl::StrCat("storing a checkpoint of job ", job_id);
+  return Caught(what, [&]() -> absl::Status {
+    absl::MutexLock lock(&c.mutex());
+    const std::optional<Stored> stored = Find(c, job_id);
+    if (!stored) return NoSuchJob(job_id);
+    c.SetDurability(Connection::Durability::kPowerCut);
+    SQLite::Transaction transaction(c.database(),
+                                    TransactionBehavior::IMMEDIATE);
+    Query(c, "DELETE FROM checkpoints WHERE job = ? AND path = ?",
+          stored->number, removed_path)
+        .Run();
+    Query(c,
+          "INSERT OR REPLACE INTO checkpoints "
+          "(job, step, path, size_bytes, seconds, create_time_us) "
+          "VALUES (?, ?, ?, ?, ?, ?)",
+          stored->number, checkpoint.step, checkpoint.path,
+          checkpoint.size_bytes, checkpoint.seconds,
+          absl::ToUnixMicros(checkpoint.create_time))
+        .Run();
+    transaction.commit();
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<jobs::Job> SqliteJobStore::Get(const std::string& id) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<jobs::Job>;
+  return Caught(absl::StrCat("reading job ", id), [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    absl::StatusOr<std::optional<jobs::Job>> job = SelectOne(c, "id", id);
+    if (!job.ok()) return job.status();
+    if (!job->has_value()) return NoSuchJob(id);
+    return **std::move(job);
+  });
+}
+
+absl::StatusOr<std::optional<jobs::Job>> SqliteJobStore::FindByIdempotencyKey(
+    const std::string& key) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::optional<jobs::Job>>;
+  return Caught("reading a job by its key", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    return SelectOne(c, "idempotency_key", key);
+  });
+}
+
+absl::StatusOr<std::vector<jobs::Job>> SqliteJobStore::List(
+    const jobs::ListFilter& filter) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::vector<jobs::Job>>;
+  return Caught("listing jobs", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    std::vector<jobs::Job> listed;
+    Query query(c, ListSql(filter));
+    BindList(query, filter);
+    while (query.Next()) {
+      absl::StatusOr<JobRow> row = ReadJobRow(query);
+      if (!row.ok()) return row.status();
+      ReadLabels(c, *row);
+      listed.push_back(std::move(row->job));
+    }
+    return listed;
+  });
+}
+
+absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::map<jobs::State, int64_t>>;
+  return Caught("counting jobs", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    std::map<jobs::State, int64_t> counts;
+    Query query(c, "SELECT state, count(*) FROM jobs GROUP BY state");
+    while (query.Next()) {
+      const auto state = static_cast<jobs::State>(query.Int());
+      counts[state] = query.Int();
+    }
+    return counts;
+  });
+}
+
+absl::StatusOr<std::vector<jobs::Event>> SqliteJobStore::Events(
+    const std::string& job_id, int64_t after, int limit) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::vector<jobs::Event>>;
+  const std::string what = absl::StrCat("reading events of job ", job_id);
+  return Caught(what, [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    const std::optional<Stored> stored = Find(c, job_id);
+    if (!stored) return NoSuchJob(job_id);
+    std::vector<jobs::Event> events;
+    Query query(c,
+                "SELECT sequence, time_us, kind, body FROM events "
+                "WHERE job = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+                stored->number, after, limit);
+    while (query.Next()) {
+      jobs::Event event{job_id, query.Int(), {}, {}};
+      event.time = absl::FromUnixMicros(query.Int());
+      const int kind = static_cast<int>(query.Int());
+      absl::StatusOr<EventBody> body = DecodeBody(kind, query.Text());
+      if (!body.ok()) return body.status();
+      event.body = *std::move(body);
+      events.push_back(std::move(event));
+    }
+    return events;
+  });
+}
+
+absl::StatusOr<int64_t> SqliteJobStore::LastSequence(
+    const std::string& job_id) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<int64_t>;
+  const std::string what = absl::StrCat("reading events of job ", job_id);
+  return Caught(what, [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    const std::optional<Stored> stored = Find(c, job_id);
+    if (!stored) return NoSuchJob(job_id);
+    Query query(c, "SELECT max(sequence) FROM events WHERE job = ?",
+                stored->number);
+    query.Next();
+    return query.OptionalInt().value_or(0);
+  });
+}
+
+absl::StatusOr<std::vector<jobs::Checkpoint>> SqliteJobStore::Checkpoints(
+    const std::string& job_id) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::vector<jobs::Checkpoint>>;
+  const std::string what = absl::StrCat("reading checkpoints of job ", job_id);
+  return Caught(what, [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    const std::optional<Stored> stored = Find(c, job_id);
+    if (!stored) return NoSuchJob(job_id);
+    std::vector<jobs::Checkpoint> checkpoints;
+    Query query(c,
+                "SELECT step, path, size_bytes, seconds, create_time_us "
+                "FROM checkpoints WHERE job = ? ORDER BY step",
+                stored->number);
+    while (query.Next()) {
+      jobs::Checkpoint& checkpoint = checkpoints.emplace_back();
+      checkpoint.step = query.Int();
+      checkpoint.path = query.Text();
+      checkpoint.size_bytes = query.Int();
+      checkpoint.seconds = query.Real();
+      checkpoint.create_time = absl::FromUnixMicros(query.Int());
+    }
+    return checkpoints;
+  });
+}
+
+}  // namespace mpsd::store
