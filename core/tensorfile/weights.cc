@@ -26,7 +26,8 @@ absl::StatusOr<std::set<std::string>> ReadIndex(const fs::path& path) {
   std::set<std::string> shards;
   for (const auto& [name, file] : index["weight_map"].items()) {
     if (!file.is_string() ||
-        fs::path(file.get<std::string>()).filename() != file) {
+        fs::path(file.get<std::string>()).filename().string() !=
+            file.get<std::string>()) {
       return absl::InvalidArgumentError(absl::StrCat(
           path.string(), ": weight_map[\"", name, "\"] is no file name"));
     }

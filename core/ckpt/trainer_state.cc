@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ckpt/trainer_state.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::ckpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kFile[] = "trainer_state.json";
+
+void Put(json& object, const char* name, const std::optional<double>& value) {
+  object[name] = value ? json(*value) : json();
+}
+
+std::optional<double> Take(const json& object, const char* name) {
+  const json& value = object.at(name);
+  if (value.is_null()) return std::nullopt;
+  return value.get<double>();
+}
+
+TrainerState FromJson(const json& j) {
+  TrainerState s;
+  j.at("step").get_to(s.step);
+  j.at("total_steps").get_to(s.total_steps);
+  j.at("epoch").get_to(s.epoch);
+  j.at("step_in_epoch").get_to(s.step_in_epoch);
+  j.at("loss_sum").get_to(s.loss_sum);
+  j.at("tokens_seen").get_to(s.tokens_seen);
+  j.at("seconds").get_to(s.seconds);
+  s.eval_loss_before = Take(j, "eval_loss_before");
+  s.eval_loss = Take(j, "eval_loss");
+  j.at("eval_step").get_to(s.eval_step);
+  s.best_eval_loss = Take(j, "best_eval_loss");
+  j.at("best_step").get_to(s.best_step);
+  j.at("evaluations_without_gain").get_to(s.evaluations_without_gain);
+  j.at("fingerprint").get_to(s.fingerprint);
+  return s;
+}
+
+}  // namespace
+
+absl::Status WriteTrainerState(const std::filesystem::path& folder,
+                               const TrainerState& s) {
+  json j = {{"step", s.step},
+            {"total_steps", s.total_steps},
+            {"epoch", s.epoch},
+            {"step_in_epoch", s.step_in_epoch},
+            {"loss_sum", s.loss_sum},
+            {"tokens_seen", s.tokens_seen},
+            {"seconds", s.seconds},
+            {"eval_step", s.eval_step},
+            {"best_step", s.best_step},
+            {"evaluations_without_gain", s.evaluations_without_gain},
+            {"fingerprint", s.fingerprint}};
+  Put(j, "eval_loss_before", s.eval_loss_before);
+  Put(j, "eval_loss", s.eval_loss);
+  Put(j, "best_eval_loss", s.best_eval_loss);
+  return base::WriteFileAtomic(folder / kFile, j.dump(2) + "\n");
+}
+
+absl::StatusOr<TrainerState> ReadTrainerState(
+    const std::filesystem::path& folder) {
+  auto text = base::ReadFile(folder / kFile);
+  if (!text.ok()) return text.status();
+  try {
+    return FromJson(json::parse(*text));
+  } catch (const json::exception& e) {
+    return absl::InvalidArgumentError(
+        absl::StrCat((folder / kFile).string(), ": ", e.what()));
+  }
+}
+
+}  // namespace mpsd::ckpt

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_CKPT_TRAINER_STATE_H_
+#define MPSD_CORE_CKPT_TRAINER_STATE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mpsd::ckpt {
+
+// What a run knows beyond its tensors: trainer_state.json of a checkpoint.
+struct TrainerState {
+  int64_t step = 0;            // finished optimizer steps
+  int64_t total_steps = 0;
+  int64_t epoch = 0;           // the data cursor
+  int64_t step_in_epoch = 0;
+  double loss_sum = 0;         // of the steps' losses
+  int64_t tokens_seen = 0;     // non-padding
+  double seconds = 0;          // of training, attempts before included
+  std::optional<double> eval_loss_before;
+  std::optional<double> eval_loss;  // the latest
+  int64_t eval_step = 0;            // where it was taken
+  std::optional<double> best_eval_loss;
+  int64_t best_step = 0;
+  int64_t evaluations_without_gain = 0;  // for early stopping
+  // SHA-256 of what must not change under a resumed run: spec and data.
+  std::string fingerprint;
+  bool operator==(const TrainerState&) const = default;
+};
+
+absl::Status WriteTrainerState(const std::filesystem::path& folder,
+                               const TrainerState& state);
+
+// NotFound without the file; InvalidArgument for a broken one. Doubles come
+// back bit for bit.
+absl::StatusOr<TrainerState> ReadTrainerState(
+    const std::filesystem::path& folder);
+
+}  // namespace mpsd::ckpt
+
+#endif  // MPSD_CORE_CKPT_TRAINER_STATE_H_

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/lora/lora.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mpsd::lora {
+namespace {
+
+using Initial = std::vector<std::pair<std::string, at::Tensor>>;
+
+const char kPrefix[] = "base_model.model.";
+
+std::string NameA(const std::string& module) {
+  return absl::StrCat(kPrefix, module, ".lora_A.weight");
+}
+std::string NameB(const std::string& module) {
+  return absl::StrCat(kPrefix, module, ".lora_B.weight");
+}
+
+// nn.Linear's default, which PEFT's reset_lora_parameters asks for again.
+at::Tensor InitialA(int64_t r, int64_t in) {
+  const double bound = 1.0 / std::sqrt(static_cast<double>(in));
+  return at::empty({r, in}, at::kFloat).uniform_(-bound, bound);
+}
+
+// "model.layers.0.mlp.up_proj.weight" → "model.layers.0.mlp.up_proj".
+std::string ModuleOf(const std::string& weight) {
+  return weight.substr(0, weight.rfind('.'));
+}
+
+// The weights of the modules that modules_to_save names.
+absl::StatusOr<std::vector<model::Decoder::NamedWeight>> SavedWeights(
+    model::Decoder& model, const spec::LoraSpec& spec) {
+  auto modules = spec::MatchModulesToSave(spec, model.config());
+  if (!modules.ok()) return modules.status();
+  std::set<std::string> names;
+  for (const spec::Module& m : *modules) names.insert(m.name);
+  std::vector<model::Decoder::NamedWeight> chosen;
+  for (const auto& weight : model.NamedWeights()) {
+    if (names.contains(ModuleOf(weight.name))) chosen.push_back(weight);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+at::Tensor LoraLinear::Apply(const at::Tensor& base, const at::Tensor& x) {
+  at::Tensor in = x.to(at::kFloat);
+  if (dropout_ > 0 && *training_) in = at::dropout(in, dropout_, true);
+  const at::Tensor delta = at::linear(at::linear(in, a_), b_) * scaling_;
+  if (base.scalar_type() == at::kFloat) return base + delta;
+  return (base.to(at::kFloat) + delta).to(base.scalar_type());
+}
+
+absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
+    model::Decoder& model, const spec::LoraSpec& spec, at::Device device) {
+  auto targets = spec::MatchTargets(spec, model.config());
+  if (!targets.ok()) return targets.status();
+  auto saved = SavedWeights(model, spec);
+  if (!saved.ok()) return saved.status();
+  Initial initial;
+  for (const spec::TargetMatch& t : *targets) {
+    initial.emplace_back(NameA(t.name), InitialA(t.r, t.in_features));
+    initial.emplace_back(NameB(t.name), at::zeros({t.out_features, t.r}));
+  }
+  for (const auto& weight : *saved) {
+    initial.emplace_back(kPrefix + weight.name, *weight.tensor);
+  }
+  std::unique_ptr<Adapter> adapter(new Adapter(model, *std::move(targets)));
+  adapter->parameters_ =
+      std::make_unique<optim::ParameterSet>(initial, device);
+  for (const auto& weight : *saved) {
+    *weight.tensor = adapter->parameters_->Find(kPrefix + weight.name)->value;
+  }
+  adapter->Hang(spec);
+  return adapter;
+}
+
+void Adapter::Hang(const spec::LoraSpec& spec) {
+  std::map<std::string, model::Linear*> linears;
+  for (model::Linear* l : model_.Linears()) linears[l->name] = l;
+  for (const spec::TargetMatch& t : targets_) {
+    linears.at(t.name)->adapter = std::make_unique<LoraLinear>(
+        parameters_->Find(NameA(t.name))->value,
+        parameters_->Find(NameB(t.name))->value, t.scaling,
+        spec.lora_dropout, &training_);
+  }
+}
+
+Adapter::~Adapter() {
+  for (model::Linear* l : model_.Linears()) l->adapter.reset();
+}
+
+}  // namespace mpsd::lora

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_LORA_LORA_H_
+#define MPSD_CORE_LORA_LORA_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/model/decoder.h"
+#include "core/optim/parameters.h"
+#include "core/spec/targets.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::lora {
+
+// One low-rank adapter (Hu et al. 2021) as PEFT's lora.Linear computes it:
+//   y = base + scaling · B A dropout(x)
+// in fp32, added to `base` in base's dtype. A [r, in], B [out, r]: contiguous
+// views of the run's flat parameter buffer.
+class LoraLinear : public model::LinearAdapter {
+ public:
+  LoraLinear(at::Tensor a, at::Tensor b, double scaling, double dropout,
+             const bool* training)
+      : a_(std::move(a)),
+        b_(std::move(b)),
+        scaling_(scaling),
+        dropout_(dropout),
+        training_(training) {}
+  at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) override;
+
+ private:
+  at::Tensor a_, b_;
+  const double scaling_, dropout_;
+  const bool* const training_;
+};
+
+// Everything trainable of a run: the adapters hung onto a model's linears and
+// the modules trained in full. The model must outlive it; destroying it takes
+// the adapters off.
+class Adapter {
+ public:
+  // Initialises as PEFT: A uniform in ±1/√in (kaiming_uniform_ with a = √5), B
+  // zero, drawn from the CPU generator in module order; modules_to_save start
+  // as fp32 copies. InvalidArgument for a target or module that matches none,
+  // listing those there are.
+  static absl::StatusOr<std::unique_ptr<Adapter>> Attach(
+      model::Decoder& model, const spec::LoraSpec& spec, at::Device device);
+  ~Adapter();
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+
+  // Names as in adapter_model.safetensors:
+  // "base_model.model.<module>.lora_A.weight", "….lora_B.weight", and
+  // "base_model.model.<module>.weight" for modules_to_save.
+  optim::ParameterSet& parameters() { return *parameters_; }
+
+  // Dropout is active while training.
+  void set_training(bool training) { training_ = training; }
+
+  const std::vector<spec::TargetMatch>& targets() const { return targets_; }
+
+ private:
+  Adapter(model::Decoder& model, std::vector<spec::TargetMatch> targets)
+      : model_(model), targets_(std::move(targets)) {}
+  void Hang(const spec::LoraSpec& spec);
+
+  model::Decoder& model_;
+  const std::vector<spec::TargetMatch> targets_;
+  std::unique_ptr<optim::ParameterSet> parameters_;
+  bool training_ = false;
+};
+
+}  // namespace mpsd::lora
+
+#endif  // MPSD_CORE_LORA_LORA_H_

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/lora/peft_folder.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/file.h"
+#include "core/tensorfile/safetensors.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::lora {
+namespace fs = std::filesystem;
+namespace {
+
+// Ordered: of several patterns that match a module PEFT takes the first.
+using json = nlohmann::ordered_json;
+
+constexpr char kConfigName[] = "adapter_config.json";
+constexpr char kWeightsName[] = "adapter_model.safetensors";
+
+// LoraConfig fields that change the arithmetic in ways mpsd does not compute;
+// null, false, empty and "none" mean that they are off.
+constexpr const char* kUnsupported[] = {
+    "alora_invocation_tokens", "arrow_config",  "bias",
+    "exclude_modules",         "fan_in_fan_out", "kasa_config",
+    "layer_replication",       "layers_pattern", "lora_bias",
+    "target_parameters",       "trainable_token_indices",
+    "use_bdlora",              "use_dora",       "use_qalora",
+    "velora_config",
+};
+
+bool IsOff(const json& value) {
+  return value.is_null() || value == false || value == "none" ||
+         ((value.is_object() || value.is_array()) && value.empty());
+}
+
+// A whole number where it is one: PEFT's lora_alpha is an int.
+json Number(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15) {
+    return static_cast<int64_t>(value);
+  }
+  return value;
+}
+
+// The fields both files share, read strictly; the first bad one is kept.
+class ConfigReader {
+ public:
+  ConfigReader(const json& config, std::string origin)
+      : config_(config), origin_(std::move(origin)) {}
+
+  template <typename T>
+  void Read(const char* name, T& field) {
+    const json value = config_.value(name, json());
+    if (value.is_null()) return;
+    try {
+      value.get_to(field);
+    } catch (const json::exception&) {
+      if (status_.ok()) {
+        status_ = absl::InvalidArgumentError(absl::StrCat(
+            origin_, ": ", name, " has the wrong type: ", value.dump()));
+      }
+    }
+  }
+  template <typename V>
+  void ReadPattern(const char* name, spec::PatternMap<V>& pattern) {
+    json object = json::object();
+    Read(name, object);
+    for (const auto& [key, value] : object.items()) {
+      if (value.is_number()) pattern[key] = value.get<V>();
+    }
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const json& config_;
+  const std::string origin_;
+  absl::Status status_;
+};
+
+absl::Status CheckSupported(const json& config, const std::string& origin) {
+  if (config.value("peft_type", json()) != "LORA") {
+    return absl::UnimplementedError(absl::StrCat(
+        origin, ": peft_type is ", config.value("peft_type", json()).dump(),
+        "; mpsd trains LORA adapters"));
+  }
+  for (const char* name : kUnsupported) {
+    if (config.contains(name) && !IsOff(config[name])) {
+      return absl::UnimplementedError(
+          absl::StrCat(origin, ": ", name, " is ", config[name].dump(),
+                       "; mpsd has no such setting, remove it or retrain"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<spec::LoraSpec> ReadPeftConfig(const fs::path& folder) {
+  const std::string origin = (folder / kConfigName).string();
+  auto text = base::ReadFile(origin);
+  if (!text.ok()) return text.status();
+  const json config = json::parse(*text, nullptr, false);
+  if (!config.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(origin, ": expected a JSON object"));
+  }
+  if (absl::Status s = CheckSupported(config, origin); !s.ok()) return s;
+  spec::LoraSpec spec;
+  ConfigReader reader(config, origin);
+  reader.Read("r", spec.r);
+  reader.Read("lora_alpha", spec.lora_alpha);
+  reader.Read("lora_dropout", spec.lora_dropout);
+  reader.Read("use_rslora", spec.use_rslora);
+  reader.ReadPattern("rank_pattern", spec.rank_pattern);
+  reader.ReadPattern("alpha_pattern", spec.alpha_pattern);
+  reader.Read("modules_to_save", spec.modules_to_save);
+  std::vector<int64_t> layers;
+  if (config.value("layers_to_transform", json()).is_number_integer()) {
+    layers = {config["layers_to_transform"].get<int64_t>()};
+  } else {
+    reader.Read("layers_to_transform", layers);
+  }
+  if (!layers.empty()) spec.layers_to_transform = layers;
+  if (config.value("target_modules", json()).is_string()) {
+    const std::string target = config["target_modules"];
+    if (target == "all-linear") {
+      spec.target_modules = spec::LoraSpec::AllLinear{};
+    } else {
+      spec.target_modules = target;
+    }
+  } else {
+    std::vector<std::string> names;
+    reader.Read("target_modules", names);
+    if (!names.empty()) spec.target_modules = names;
+  }
+  if (!reader.status().ok()) return reader.status();
+  return spec;
+}
+
+absl::Status LoadPeftWeights(const fs::path& folder,
+                             optim::ParameterSet& parameters) {
+  auto file = tensorfile::SafetensorsFile::Open(folder / kWeightsName);
+  if (!file.ok()) return file.status();
+  const std::string origin = (folder / kWeightsName).string();
+  std::set<std::string> unknown;
+  for (const auto& [name, entry] : (*file)->entries()) unknown.insert(name);
+  for (const optim::Parameter& p : parameters.parameters()) {
+    auto tensor = (*file)->Load(p.name, at::kCPU, at::kFloat);
+    if (!tensor.ok()) return tensor.status();
+    if (tensor->sizes() != p.value.sizes()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          origin, ": ", p.name, " has shape [",
+          absl::StrJoin(tensor->sizes().vec(), ", "), "], this model needs [",
+          absl::StrJoin(p.value.sizes().vec(), ", "), "]"));
+    }
+    p.value.detach().copy_(*tensor);
+    unknown.erase(p.name);
+  }
+  if (!unknown.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        origin, ": ", *unknown.begin(),
+        " belongs to no adapted module of this model; is it another model's ",
+        "adapter?"));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+json ConfigOf(const spec::LoraSpec& spec, const std::string& base_model) {
+  json targets;
+  if (auto* list =
+          std::get_if<std::vector<std::string>>(&spec.target_modules)) {
+    targets = *list;
+  } else if (auto* regex = std::get_if<std::string>(&spec.target_modules)) {
+    targets = *regex;
+  } else if (std::holds_alternative<spec::LoraSpec::AllLinear>(
+                 spec.target_modules)) {
+    targets = "all-linear";
+  }
+  json alpha_pattern = json::object(), rank_pattern = json::object();
+  for (const auto& [key, value] : spec.alpha_pattern) {
+    alpha_pattern[key] = Number(value);
+  }
+  for (const auto& [key, value] : spec.rank_pattern) rank_pattern[key] = value;
+  json config = {
+      {"auto_mapping", nullptr},
+      {"base_model_name_or_path", base_model},
+      {"bias", "none"},
+      {"fan_in_fan_out", false},
+      {"inference_mode", true},
+      {"init_lora_weights", true},
+      {"layers_pattern", nullptr},
+      {"layers_to_transform", nullptr},
+      {"lora_alpha", Number(spec.lora_alpha)},
+      {"lora_dropout", spec.lora_dropout},
+      {"modules_to_save", nullptr},
+      {"peft_type", "LORA"},
+      {"r", spec.r},
+      {"rank_pattern", rank_pattern},
+      {"alpha_pattern", alpha_pattern},
+      {"revision", nullptr},
+      {"target_modules", targets},
+      {"task_type", "CAUSAL_LM"},
+      {"use_dora", false},
+      {"use_rslora", spec.use_rslora},
+  };
+  if (spec.layers_to_transform) {
+    config["layers_to_transform"] = *spec.layers_to_transform;
+  }
+  if (!spec.modules_to_save.empty()) {
+    config["modules_to_save"] = spec.modules_to_save;
+  }
+  return config;
+}
+
+}  // namespace
+
+absl::Status SavePeftFolder(const fs::path& folder, const spec::LoraSpec& spec,
+                            const std::string& base_model,
+                            const optim::ParameterSet& parameters) {
+  tensorfile::NamedTensors tensors;
+  for (const optim::Parameter& p : parameters.parameters()) {
+    tensors.emplace_back(p.name, p.value);
+  }
+  std::sort(tensors.begin(), tensors.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  absl::Status s =
+      tensorfile::WriteSafetensors(folder / kWeightsName, tensors);
+  if (!s.ok()) return s;
+  return base::WriteFileAtomic(folder / kConfigName,
+                               ConfigOf(spec, base_model).dump(2) + "\n");
+}
+
+}  // namespace mpsd::lora

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_LORA_PEFT_FOLDER_H_
+#define MPSD_CORE_LORA_PEFT_FOLDER_H_
+
+#include <filesystem>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/lora/lora.h"
+#include "core/optim/parameters.h"
+#include "core/spec/train_spec.h"
+
+// A PEFT folder: adapter_config.json beside adapter_model.safetensors, as
+// PeftModel.save_pretrained writes and from_pretrained reads it (peft 0.21).
+namespace mpsd::lora {
+
+// The LoRA part of adapter_config.json. Unimplemented for a setting mpsd cannot
+// honour (another peft_type, DoRA, bias), naming it; InvalidArgument for a
+// broken file.
+absl::StatusOr<spec::LoraSpec> ReadPeftConfig(
+    const std::filesystem::path& folder);
+
+// Copies the folder's tensors into `parameters`. InvalidArgument where one is
+// missing, unknown or of another shape, naming it.
+absl::Status LoadPeftWeights(const std::filesystem::path& folder,
+                             optim::ParameterSet& parameters);
+
+// Writes both files into `folder`, which must exist. `base_model` is written as
+// base_model_name_or_path.
+absl::Status SavePeftFolder(const std::filesystem::path& folder,
+                            const spec::LoraSpec& spec,
+                            const std::string& base_model,
+                            const optim::ParameterSet& parameters);
+
+}  // namespace mpsd::lora
+
+#endif  // MPSD_CORE_LORA_PEFT_FOLDER_H_

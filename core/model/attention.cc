@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/model/attention.h"
+
+#include <ATen/ATen.h>
+
+namespace mpsd::model {
+namespace {
+
+// bool [rows or 1, 1, length, length], true where a query sees a key.
+at::Tensor FullMask(const AttentionMask& mask, int64_t length,
+                    at::Device device) {
+  const at::Tensor index = at::arange(length, at::device(device));
+  const at::Tensor distance = index.unsqueeze(1) - index.unsqueeze(0);
+  at::Tensor seen = distance >= 0;
+  if (mask.window > 0) seen = seen.logical_and(distance < mask.window);
+  seen = seen.unsqueeze(0);
+  if (mask.segments.defined()) {
+    seen = seen.logical_and(mask.segments.unsqueeze(2) ==
+                            mask.segments.unsqueeze(1));
+  }
+  return seen.unsqueeze(1);
+}
+
+// Every kv head once for each query head of its group.
+at::Tensor RepeatHeads(const at::Tensor& x, int64_t heads) {
+  const int64_t repeat = heads / x.size(1);
+  if (repeat == 1) return x;
+  return x.unsqueeze(2)
+      .expand({x.size(0), x.size(1), repeat, x.size(2), x.size(3)})
+      .reshape({x.size(0), heads, x.size(2), x.size(3)});
+}
+
+}  // namespace
+
+at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
+                           const at::Tensor& v, const AttentionMask& mask,
+                           AttentionKernel kernel) {
+  if (kernel == AttentionKernel::kTiled) return TiledAttention(q, k, v, mask);
+  const int64_t length = q.size(2);
+  const bool plain = !mask.segments.defined() &&
+                     (mask.window == 0 || mask.window >= length);
+  std::optional<at::Tensor> seen;
+  if (!plain) seen = FullMask(mask, length, q.device());
+  return at::scaled_dot_product_attention(
+      q, RepeatHeads(k, q.size(1)), RepeatHeads(v, q.size(1)), seen,
+      /*dropout_p=*/0.0, /*is_causal=*/plain);
+}
+
+}  // namespace mpsd::model

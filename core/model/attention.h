@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MODEL_ATTENTION_H_
+#define MPSD_CORE_MODEL_ATTENTION_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace mpsd::model {
+
+// Which tokens a token sees: those of its own segment, at or before it, at most
+// `window` of them counting itself (0: no limit). Right padding needs no mask
+// under causality: no real token stands after it.
+struct AttentionMask {
+  at::Tensor segments;  // int64 [rows, length]; undefined: one segment a row
+  int64_t window = 0;
+};
+
+enum class AttentionKernel {
+  kFused,  // ATen's scaled_dot_product_attention and its backward
+  kTiled,  // TiledAttention below: plain ATen calls, nothing S×S in memory
+};
+
+// softmax(q kᵀ / sqrt(head_dim) + mask) v, causal.
+//   q [rows, heads, length, head_dim]
+//   k, v [rows, kv_heads, length, head_dim], heads a multiple of kv_heads
+// Returns [rows, heads, length, head_dim] in q's dtype.
+at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
+                           const at::Tensor& v, const AttentionMask& mask,
+                           AttentionKernel kernel);
+
+// The same with an explicit forward and backward over tiles of `tile` queries
+// by `tile` keys in fp32; saves q, k, v, the output and the log-sum-exp. This
+// is what MPS trains with: no release of torch has a fused backward there, and
+// the composite one holds several rows × heads × S × S tensors.
+at::Tensor TiledAttention(const at::Tensor& q, const at::Tensor& k,
+                          const at::Tensor& v, const AttentionMask& mask,
+                          int64_t tile = 256);
+
+}  // namespace mpsd::model
+
+#endif  // MPSD_CORE_MODEL_ATTENTION_H_

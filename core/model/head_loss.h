@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MODEL_HEAD_LOSS_H_
+#define MPSD_CORE_MODEL_HEAD_LOSS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "core/model/layers.h"
+
+namespace mpsd::model {
+
+// Tokens whose next token is a label, picked on the host so that the device
+// never synchronises. Padded to a multiple of 64 with rows whose target is
+// kNoTarget, so that few shapes occur.
+struct LabelSelection {
+  static constexpr int64_t kNoTarget = -100;
+  at::Tensor rows;     // int64 [n], into the flattened [rows · length] tokens
+  at::Tensor targets;  // int64 [n], the next token, or kNoTarget
+  int64_t count = 0;   // of real targets
+};
+
+// Sum over the selected tokens of −log softmax(W h)[target], fp32 scalar.
+//   hidden [rows, length, hidden_size], after the final norm.
+// The logits of at most `chunk` tokens exist at a time. Where the head is
+// frozen and carries no adapter, the gradient by `hidden` is computed beside
+// the loss and nothing of the logits is saved; else autograd keeps them.
+at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
+                           const LabelSelection& labels, int64_t chunk = 1024);
+
+}  // namespace mpsd::model
+
+#endif  // MPSD_CORE_MODEL_HEAD_LOSS_H_

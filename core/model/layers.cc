@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/model/layers.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+namespace mpsd::model {
+
+at::Tensor Linear::Forward(const at::Tensor& x) const {
+  // A layer trained in full (modules_to_save) is fp32 within a bf16 model.
+  if (x.scalar_type() != weight.scalar_type()) {
+    return Forward(x.to(weight.scalar_type())).to(x.scalar_type());
+  }
+  const at::Tensor y = bias.defined() ? at::linear(x, weight, bias)
+                                      : at::linear(x, weight);
+  return adapter == nullptr ? y : adapter->Apply(y, x);
+}
+
+at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
+  const at::Tensor wide = x.to(at::kFloat);
+  const at::Tensor scale =
+      at::rsqrt(at::add(wide.square().mean({-1}, /*keepdim=*/true), eps));
+  const at::Tensor normed = (wide * scale).to(x.scalar_type());
+  if (weight.scalar_type() == x.scalar_type()) return weight * normed;
+  return (weight * normed.to(weight.scalar_type())).to(x.scalar_type());
+}
+
+namespace {
+
+// _compute_llama3_parameters: long wavelengths are divided by `factor`, short
+// ones kept, those between blended.
+double ScaleLlama3(double frequency, const spec::Llama3RopeScaling& s) {
+  const double wavelength = 2 * std::numbers::pi / frequency;
+  const double original = s.original_max_position_embeddings;
+  if (wavelength < original / s.high_freq_factor) return frequency;
+  if (wavelength > original / s.low_freq_factor) return frequency / s.factor;
+  const double smooth = (original / wavelength - s.low_freq_factor) /
+                        (s.high_freq_factor - s.low_freq_factor);
+  return (1 - smooth) * frequency / s.factor + smooth * frequency;
+}
+
+}  // namespace
+
+Rotary::Rotary(const spec::ModelConfig& config, at::Device device) {
+  std::vector<float> frequencies;
+  for (int64_t i = 0; i < config.head_dim; i += 2) {
+    double f = std::pow(config.rope_theta,
+                        -static_cast<double>(i) / config.head_dim);
+    if (config.rope_scaling) f = ScaleLlama3(f, *config.rope_scaling);
+    if (config.linear_rope_factor) f /= *config.linear_rope_factor;
+    frequencies.push_back(static_cast<float>(f));
+  }
+  inverse_frequencies_ = at::tensor(frequencies, at::kFloat).to(device);
+}
+
+RotaryTable Rotary::Table(const at::Tensor& positions,
+                          at::ScalarType dtype) const {
+  const at::Tensor angles =
+      positions.to(at::kFloat).unsqueeze(-1) * inverse_frequencies_;
+  const at::Tensor both = at::cat({angles, angles}, -1).unsqueeze(1);
+  return {both.cos().to(dtype), both.sin().to(dtype)};
+}
+
+at::Tensor Rotary::Apply(const at::Tensor& x, const RotaryTable& table) {
+  const int64_t half = x.size(-1) / 2;
+  const at::Tensor low = x.narrow(-1, 0, half);
+  const at::Tensor high = x.narrow(-1, half, half);
+  return x * table.cos + at::cat({at::neg(high), low}, -1) * table.sin;
+}
+
+}  // namespace mpsd::model

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MODEL_LAYERS_H_
+#define MPSD_CORE_MODEL_LAYERS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/spec/model_config.h"
+
+namespace mpsd::model {
+
+// What core/lora hangs onto a linear layer; the model knows nothing else of
+// adapters.
+class LinearAdapter {
+ public:
+  virtual ~LinearAdapter() = default;
+  // The layer's output for input `x` [.., in], given the frozen layer's own
+  // output `base` [.., out]; same shape and dtype as `base`.
+  virtual at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) = 0;
+};
+
+// y = x Wᵀ + b.
+struct Linear {
+  std::string name;   // as in the checkpoint, without ".weight"
+  at::Tensor weight;  // [out, in]
+  at::Tensor bias;    // [out], or undefined
+  std::unique_ptr<LinearAdapter> adapter;  // or null
+
+  at::Tensor Forward(const at::Tensor& x) const;
+  int64_t in_features() const { return weight.size(1); }
+  int64_t out_features() const { return weight.size(0); }
+};
+
+// x · rsqrt(mean(x²) + eps) · w, the mean in fp32, as LlamaRMSNorm
+// (transformers, models/llama/modeling_llama.py).
+struct RmsNorm {
+  std::string name;
+  at::Tensor weight;  // [size]
+  double eps = 1e-6;
+
+  at::Tensor Forward(const at::Tensor& x) const;
+};
+
+// cos and sin of every position, [rows, 1, length, head_dim], in `dtype`.
+struct RotaryTable {
+  at::Tensor cos;
+  at::Tensor sin;
+};
+
+// Rotary position embedding: the inverse frequencies of a config, with its
+// scaling (transformers, modeling_rope_utils.py).
+class Rotary {
+ public:
+  Rotary(const spec::ModelConfig& config, at::Device device);
+  // positions: int64 [rows, length].
+  RotaryTable Table(const at::Tensor& positions, at::ScalarType dtype) const;
+  // x: [rows, heads, length, head_dim], rotated by halves as Hugging Face
+  // stores them.
+  static at::Tensor Apply(const at::Tensor& x, const RotaryTable& table);
+
+ private:
+  at::Tensor inverse_frequencies_;  // fp32 [head_dim / 2]
+};
+
+}  // namespace mpsd::model
+
+#endif  // MPSD_CORE_MODEL_LAYERS_H_

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/model/recompute.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
+
+#include <mutex>
+#include <utility>
+
+namespace mpsd::model {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor StateOf(at::Generator generator) {
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+void SetState(at::Generator generator, const at::Tensor& state) {
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
+// The states of the generators that work on `device` may draw from.
+struct RandomState {
+  static RandomState Of(at::Device device) {
+    RandomState s{device, StateOf(at::detail::getDefaultCPUGenerator()), {}};
+    if (!device.is_cpu()) {
+      s.on_device = StateOf(at::globalContext().defaultGenerator(device));
+    }
+    return s;
+  }
+  void Restore() const {
+    SetState(at::detail::getDefaultCPUGenerator(), cpu);
+    if (on_device.defined()) {
+      SetState(at::globalContext().defaultGenerator(device), on_device);
+    }
+  }
+  at::Device device;
+  at::Tensor cpu, on_device;
+};
+
+struct Frame : torch::CustomClassHolder {
+  Frame(std::function<at::Tensor(const at::Tensor&)> f, at::Device device)
+      : run(std::move(f)), random(RandomState::Of(device)) {}
+  std::function<at::Tensor(const at::Tensor&)> run;
+  RandomState random;
+};
+
+class RecomputeFunction
+    : public torch::autograd::Function<RecomputeFunction> {
+ public:
+  // `anchor` requires a gradient, so that the node exists also where x needs
+  // none (the first block above frozen embeddings).
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
+                            const at::Tensor& /*anchor*/,
+                            const c10::intrusive_ptr<Frame>& frame) {
+    ctx->save_for_backward({x});
+    ctx->saved_data["frame"] = c10::IValue::make_capsule(frame);
+    return frame->run(x);
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const at::Tensor saved = ctx->get_saved_variables()[0];
+    const auto capsule = ctx->saved_data["frame"].toCapsule();
+    const Frame& frame = static_cast<const Frame&>(*capsule);
+    const RandomState after = RandomState::Of(saved.device());
+    frame.random.Restore();
+    const at::Tensor x = saved.detach().requires_grad_(saved.requires_grad());
+    at::Tensor y;
+    {
+      at::AutoGradMode grad_on(true);
+      y = frame.run(x);
+    }
+    after.Restore();
+    if (y.requires_grad()) torch::autograd::backward({y}, {grads[0]});
+    return {x.grad(), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor Recompute(std::function<at::Tensor(const at::Tensor&)> run,
+                     const at::Tensor& x) {
+  const at::Tensor anchor =
+      at::empty({0}, x.options().dtype(at::kFloat)).requires_grad_(true);
+  return RecomputeFunction::apply(
+      x, anchor, c10::make_intrusive<Frame>(std::move(run), x.device()));
+}
+
+}  // namespace mpsd::model

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optim/adamw.h"
+
+#include <ATen/ATen.h>
+
+namespace mpsd::optim {
+
+AdamW::AdamW(ParameterSet& parameters, const spec::TrainingSpec& spec)
+    : parameters_(parameters),
+      beta1_(spec.adam_beta1),
+      beta2_(spec.adam_beta2),
+      epsilon_(spec.adam_epsilon),
+      weight_decay_(spec.weight_decay) {
+  for (const ParameterSet::Group& group : parameters.groups()) {
+    states_.push_back({at::zeros_like(group.values),
+                       at::zeros_like(group.values),
+                       at::zeros({}, group.values.options())});
+  }
+}
+
+at::Tensor AdamW::GradientNorm() const {
+  std::vector<at::Tensor> norms;
+  for (const ParameterSet::Group& group : parameters_.groups()) {
+    norms.push_back(at::linalg_vector_norm(group.gradients, 2));
+  }
+  return norms.size() == 1 ? norms[0]
+                           : at::linalg_vector_norm(at::stack(norms), 2);
+}
+
+void AdamW::Clip(const at::Tensor& norm, double max_norm) {
+  const at::Tensor factor =
+      (at::add(norm, 1e-6).reciprocal() * max_norm).clamp_max(1.0);
+  for (const ParameterSet::Group& group : parameters_.groups()) {
+    at::Tensor gradients = group.gradients;
+    gradients.mul_(factor);
+  }
+}
+
+void AdamW::Step(double learning_rate) {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const ParameterSet::Group& group = parameters_.groups()[i];
+    State& state = states_[i];
+    state.step.add_(1);
+    at::_fused_adamw_({group.values}, {group.gradients}, {state.first_moment},
+                      {state.second_moment}, /*max_exp_avg_sqs=*/{},
+                      {state.step}, learning_rate, beta1_, beta2_,
+                      group.decay ? weight_decay_ : 0.0, epsilon_,
+                      /*amsgrad=*/false, /*maximize=*/false);
+  }
+}
+
+}  // namespace mpsd::optim

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optim/parameters.h"
+
+#include <ATen/ATen.h>
+
+#include <cctype>
+
+namespace mpsd::optim {
+
+ParameterSet::ParameterSet(
+    const std::vector<std::pair<std::string, at::Tensor>>& initial,
+    at::Device device) {
+  const at::TensorOptions options =
+      at::TensorOptions().dtype(at::kFloat).device(device);
+  parameters_.resize(initial.size());
+  for (const bool decay : {true, false}) {
+    int64_t size = 0;
+    for (const auto& [name, value] : initial) {
+      if (Decays(name) == decay) size += value.numel();
+    }
+    if (size == 0) continue;
+    Group group{decay, at::zeros({size}, options), at::zeros({size}, options)};
+    int64_t offset = 0;
+    for (size_t i = 0; i < initial.size(); ++i) {
+      const auto& [name, value] = initial[i];
+      if (Decays(name) != decay) continue;
+      const int64_t n = value.numel();
+      // detach() shares the storage and makes a leaf of the view.
+      at::Tensor leaf =
+          group.values.narrow(0, offset, n).view(value.sizes()).detach();
+      leaf.copy_(value);
+      leaf.requires_grad_(true);
+      leaf.mutable_grad() =
+          group.gradients.narrow(0, offset, n).view(value.sizes()).detach();
+      parameters_[i] = {name, leaf};
+      offset += n;
+    }
+    groups_.push_back(std::move(group));
+  }
+}
+
+const Parameter* ParameterSet::Find(std::string_view name) const {
+  for (const Parameter& p : parameters_) {
+    if (p.name == name) return &p;
+  }
+  return nullptr;
+}
+
+int64_t ParameterSet::element_count() const {
+  int64_t count = 0;
+  for (const Group& group : groups_) count += group.values.numel();
+  return count;
+}
+
+void ParameterSet::ZeroGradients() {
+  for (Group& group : groups_) group.gradients.zero_();
+}
+
+bool ParameterSet::Decays(std::string_view name) {
+  std::string lower;
+  for (char c : name) lower.push_back(static_cast<char>(std::tolower(c)));
+  auto has = [&](const char* text) {
+    return lower.find(text) != std::string::npos;
+  };
+  return !has("bias") && !has("layernorm") && !has("rmsnorm") &&
+         !has(".norm.") && !has("_norm.") && lower.rfind("norm.", 0) != 0;
+}
+
+}  // namespace mpsd::optim

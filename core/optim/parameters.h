@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_OPTIM_PARAMETERS_H_
+#define MPSD_CORE_OPTIM_PARAMETERS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpsd::optim {
+
+// A trainable parameter: a leaf whose value and gradient are contiguous views
+// of the flat buffers of its group.
+struct Parameter {
+  std::string name;   // as PEFT saves it
+  at::Tensor value;   // fp32, requires_grad
+};
+
+// The trainable parameters of a run in flat fp32 buffers, one per weight-decay
+// group: one fill, one norm, one optimizer call a group, whatever their number.
+class ParameterSet {
+ public:
+  // All fp32 and on one device. `initial` values are copied.
+  ParameterSet(const std::vector<std::pair<std::string, at::Tensor>>& initial,
+               at::Device device);
+  ParameterSet(const ParameterSet&) = delete;
+  ParameterSet& operator=(const ParameterSet&) = delete;
+
+  // In the order given to the constructor.
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  // Null for an unknown name.
+  const Parameter* Find(std::string_view name) const;
+
+  struct Group {
+    bool decay = false;
+    at::Tensor values;     // fp32 [n]
+    at::Tensor gradients;  // fp32 [n]
+  };
+  // The groups that are not empty, decayed first.
+  const std::vector<Group>& groups() const { return groups_; }
+  int64_t element_count() const;
+
+  // Gradients to zero, in place.
+  void ZeroGradients();
+
+  // Which parameters HF's Trainer decays (transformers, trainer.py,
+  // get_decay_parameter_names): none that is a bias or belongs to a norm.
+  static bool Decays(std::string_view name);
+
+ private:
+  std::vector<Parameter> parameters_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace mpsd::optim
+
+#endif  // MPSD_CORE_OPTIM_PARAMETERS_H_

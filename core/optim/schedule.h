@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_OPTIM_SCHEDULE_H_
+#define MPSD_CORE_OPTIM_SCHEDULE_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::optim {
+
+enum class ScheduleType {
+  kLinear,
+  kCosine,
+  kCosineWithRestarts,
+  kPolynomial,
+  kConstant,
+  kConstantWithWarmup,
+  kInverseSqrt,
+};
+
+// The learning rate of a step, as transformers.get_scheduler(name, …) gives it
+// with that function's default arguments (transformers, optimization.py).
+class Schedule {
+ public:
+  // InvalidArgument for an unknown lr_scheduler_type, listing the known ones.
+  static absl::StatusOr<Schedule> Create(const spec::TrainingSpec& spec,
+                                         int64_t total_steps);
+
+  // For the optimizer step that follows `step` finished ones, step ≥ 0.
+  double LearningRate(int64_t step) const;
+
+  int64_t warmup_steps() const { return warmup_; }
+
+ private:
+  Schedule(ScheduleType type, double peak, int64_t warmup, int64_t total)
+      : type_(type), peak_(peak), warmup_(warmup), total_(total) {}
+  double Factor(int64_t step) const;
+
+  ScheduleType type_;
+  double peak_;
+  int64_t warmup_, total_;
+};
+
+}  // namespace mpsd::optim
+
+#endif  // MPSD_CORE_OPTIM_SCHEDULE_H_

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/manifest.h"
+
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/sha256.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::train {
+namespace fs = std::filesystem;
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr char kFile[] = "run.json";
+
+json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
+  return {{"sha256", sha256},
+          {"rows", stats.rows},
+          {"tokens", stats.tokens},
+          {"label_tokens", stats.label_tokens},
+          {"truncated_rows", stats.truncated_rows},
+          {"dropped_rows", stats.dropped_rows}};
+}
+
+json Optional(const std::optional<double>& value) {
+  return value ? json(*value) : json();
+}
+
+// Size and time of a file: its digest is taken to be that of the same key.
+std::string CacheKey(const fs::path& path) {
+  std::error_code error;
+  const fs::path full = fs::canonical(path, error);
+  return absl::StrCat(full.string(), "|", fs::file_size(path, error), "|",
+                      fs::last_write_time(path, error)
+                          .time_since_epoch()
+                          .count());
+}
+
+json ReadCache(const fs::path& cache) {
+  auto text = base::ReadFile(cache);
+  if (!text.ok()) return json::object();
+  json object = json::parse(*text, nullptr, false);
+  return object.is_object() ? object : json::object();
+}
+
+bool IsModelFile(const std::string& name) {
+  return name == "config.json" || name == "tokenizer.json" ||
+         name == "tokenizer_config.json" ||
+         fs::path(name).extension() == ".safetensors";
+}
+
+}  // namespace
+
+absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
+  json j;
+  j["state"] = m.state;
+  j["mpsd_version"] = m.mpsd_version;
+  j["torch_version"] = m.torch_version;
+  j["operating_system"] = m.operating_system;
+  j["processor"] = m.processor;
+  j["device"] = m.device;
+  j["device_description"] = m.device_description;
+  j["attention"] = m.attention;
+  j["dtype"] = m.dtype;
+  j["seed"] = m.spec.training.seed;
+  j["spec"] = json::parse(spec::ToJson(m.spec));
+  j["model"] = {{"folder", m.model_folder}, {"sha256", m.model_sha256}};
+  j["train"] = StatsJson(m.train_stats, m.train_sha256);
+  if (!m.spec.dataset.eval.empty()) {
+    j["eval"] = StatsJson(m.eval_stats, m.eval_sha256);
+  }
+  j["trainable_parameters"] = m.trainable_parameters;
+  j["total_steps"] = m.total_steps;
+  j["resumed_at_steps"] = m.resumed_at_steps;
+  j["result"] = {{"steps", m.steps},
+                 {"train_loss", Optional(m.train_loss)},
+                 {"eval_loss_before", Optional(m.eval_loss_before)},
+                 {"eval_loss_after", Optional(m.eval_loss_after)},
+                 {"tokens", m.tokens},
+                 {"seconds", m.seconds}};
+  return base::WriteFileAtomic(folder / kFile, j.dump(2) + "\n");
+}
+
+std::vector<int64_t> ReadResumedSteps(const fs::path& folder) {
+  auto text = base::ReadFile(folder / kFile);
+  if (!text.ok()) return {};
+  const json j = json::parse(*text, nullptr, false);
+  if (!j.is_object() || !j.contains("resumed_at_steps")) return {};
+  std::vector<int64_t> steps;
+  for (const json& step : j["resumed_at_steps"]) {
+    if (step.is_number_integer()) steps.push_back(step.get<int64_t>());
+  }
+  return steps;
+}
+
+absl::StatusOr<std::map<std::string, std::string>> HashModel(
+    const fs::path& model_folder, const fs::path& cache) {
+  json known = ReadCache(cache);
+  std::map<std::string, std::string> digests;
+  std::error_code error;
+  bool changed = false;
+  for (const auto& entry : fs::directory_iterator(model_folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!IsModelFile(name)) continue;
+    const std::string key = CacheKey(entry.path());
+    if (known.contains(key) && known[key].is_string()) {
+      digests[name] = known[key].get<std::string>();
+      continue;
+    }
+    auto digest = base::Sha256File(entry.path());
+    if (!digest.ok()) return digest.status();
+    digests[name] = *digest;
+    known[key] = *digest;
+    changed = true;
+  }
+  if (error) return base::ErrnoStatus(error.value(), model_folder.string());
+  // A cache that cannot be written costs time, nothing else.
+  if (changed) base::WriteFileAtomic(cache, known.dump()).IgnoreError();
+  return digests;
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TRAIN_MANIFEST_H_
+#define MPSD_CORE_TRAIN_MANIFEST_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/data/dataset.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::train {
+
+// What it takes to repeat a run, and what came of it: run.json.
+struct Manifest {
+  std::string mpsd_version, torch_version, operating_system, processor;
+  std::string device, device_description;
+  std::string attention;  // "fused" or "tiled"
+  std::string dtype;      // of the frozen base
+  spec::TrainSpec spec;   // every default filled in
+  std::string model_folder;
+  std::map<std::string, std::string> model_sha256;  // file name → digest
+  std::string train_sha256, eval_sha256;            // over the files' bytes
+  data::DatasetStats train_stats, eval_stats;
+  int64_t trainable_parameters = 0;
+  int64_t total_steps = 0;
+  std::vector<int64_t> resumed_at_steps;  // one a restart
+  // Filled in as the run goes.
+  std::string state;  // "RUNNING", "STOPPED", "SUCCEEDED"
+  int64_t steps = 0;
+  std::optional<double> train_loss, eval_loss_before, eval_loss_after;
+  int64_t tokens = 0;
+  double seconds = 0;
+};
+
+// Writes folder/run.json, replacing it as a whole.
+absl::Status WriteManifest(const std::filesystem::path& folder,
+                           const Manifest& manifest);
+
+// "resumed_at_steps" of the manifest already there; empty without one.
+std::vector<int64_t> ReadResumedSteps(const std::filesystem::path& folder);
+
+// SHA-256 of config.json and of each weight file in a model folder. Weight
+// files are large: digests are cached in `cache` (a file, may be missing) by
+// path, size and modification time.
+absl::StatusOr<std::map<std::string, std::string>> HashModel(
+    const std::filesystem::path& model_folder,
+    const std::filesystem::path& cache);
+
+}  // namespace mpsd::train
+
+#endif  // MPSD_CORE_TRAIN_MANIFEST_H_

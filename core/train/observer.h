@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TRAIN_OBSERVER_H_
+#define MPSD_CORE_TRAIN_OBSERVER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/device/device.h"
+
+namespace mpsd::train {
+
+// One finished optimizer step; also a line of metrics.jsonl.
+struct StepReport {
+  int64_t step = 0;  // from 1
+  int64_t total_steps = 0;
+  double epoch = 0;          // passes over the data so far
+  double loss = 0;           // mean over the step's label tokens, nats
+  double learning_rate = 0;  // that the step used
+  double grad_norm = 0;      // before clipping
+  int64_t tokens = 0;        // non-padding
+  int64_t padded_tokens = 0;  // padding included
+  int64_t label_tokens = 0;
+  double seconds = 0;  // wall time
+  std::string device;  // "cpu", "cuda", "mps"
+  device::Memory memory;
+  int64_t footprint_bytes = 0;
+};
+
+struct EvalReport {
+  int64_t step = 0;      // 0: before training
+  double eval_loss = 0;  // mean over all label tokens, nats
+  int64_t label_tokens = 0;
+  double seconds = 0;
+};
+
+struct CheckpointReport {
+  int64_t step = 0;
+  std::filesystem::path path;
+  int64_t bytes = 0;
+  double seconds = 0;
+  std::filesystem::path removed;  // dropped for save_total_limit, or empty
+};
+
+enum class StopRequest { kNone, kPreempt, kCancel };
+
+// Who watches a run: the daemon's session, or the terminal. Called on the
+// training thread.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void OnStage(const std::string& stage, double fraction) = 0;
+  virtual void OnStep(const StepReport& report) = 0;
+  virtual void OnEval(const EvalReport& report) = 0;
+  virtual void OnCheckpoint(const CheckpointReport& report) = 0;
+  // Asked between steps and between batches of an evaluation.
+  virtual StopRequest stop_request() = 0;
+};
+
+}  // namespace mpsd::train
+
+#endif  // MPSD_CORE_TRAIN_OBSERVER_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TRAIN_RUN_FOLDER_H_
+#define MPSD_CORE_TRAIN_RUN_FOLDER_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/train/observer.h"
+
+namespace mpsd::train {
+
+// A run's output folder:
+//   metrics.jsonl     one object per optimizer step
+//   eval.jsonl        one object per evaluation
+//   checkpoints/step-N/
+//   adapter/          the final PEFT folder
+//   run.json          the manifest
+class RunFolder {
+ public:
+  // Creates `path` where missing and cuts both logs back to what a checkpoint
+  // at `step` had seen, so that a resumed run writes every step once.
+  static absl::StatusOr<std::unique_ptr<RunFolder>> Open(
+      const std::filesystem::path& path, int64_t step);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path adapter_path() const { return path_ / "adapter"; }
+
+  absl::Status Append(const StepReport& report);
+  absl::Status Append(const EvalReport& report);
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  using File = std::unique_ptr<std::FILE, CloseFile>;
+  RunFolder() = default;
+  absl::Status OpenLog(const std::string& name, int64_t step, File& file);
+
+  std::filesystem::path path_;
+  File metrics_, evals_;
+};
+
+// The JSON line of a report, without newline.
+std::string ToJsonLine(const StepReport& report);
+std::string ToJsonLine(const EvalReport& report);
+
+}  // namespace mpsd::train
+
+#endif  // MPSD_CORE_TRAIN_RUN_FOLDER_H_

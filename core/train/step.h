@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TRAIN_STEP_H_
+#define MPSD_CORE_TRAIN_STEP_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/data/batch.h"
+#include "core/device/device.h"
+#include "core/lora/lora.h"
+#include "core/model/decoder.h"
+#include "core/optim/adamw.h"
+
+namespace mpsd::train {
+
+struct StepResult {
+  double loss = 0;       // mean over all label tokens of the micro-batches
+  double grad_norm = 0;  // before clipping
+};
+
+// One optimizer step over its micro-batches: the gradient of the mean loss over
+// all their label tokens, so that how they are split changes nothing
+// (transformers ≥ 4.46, Trainer.get_batch_samples); clipped; AdamW. Reads back
+// from the device once.
+class Stepper {
+ public:
+  // All must outlive it. `max_grad_norm` 0: no clipping.
+  Stepper(model::Decoder& model, lora::Adapter& adapter,
+          optim::AdamW& optimizer, device::Device& device,
+          double max_grad_norm);
+
+  // DataLoss for a loss or gradient that is not finite, or when the device lost
+  // work (its canary was not written): nothing of the run can be trusted then
+  // and the last checkpoint is the place to go back to.
+  absl::StatusOr<StepResult> Run(const std::vector<data::Batch>& batches,
+                                 double learning_rate);
+
+  // The gradient of the mean loss, in the parameters' .grad; no update.
+  // Returns the loss, a scalar on the device.
+  at::Tensor AccumulateGradients(const std::vector<data::Batch>& batches);
+
+ private:
+  model::Decoder& model_;
+  lora::Adapter& adapter_;
+  optim::AdamW& optimizer_;
+  device::Device& device_;
+  const double max_grad_norm_;
+  at::Tensor canary_;
+  int64_t runs_ = 0;
+};
+
+struct EvalResult {
+  double loss = 0;
+  int64_t label_tokens = 0;
+};
+
+// Mean loss over the batches' label tokens, without dropout or gradients.
+// `go_on` is asked before each batch with the share done; false ends early with
+// Cancelled.
+absl::StatusOr<EvalResult> Evaluate(
+    const model::Decoder& model, lora::Adapter& adapter,
+    device::Device& device, const std::vector<data::Batch>& batches,
+    const std::function<bool(double)>& go_on);
+
+}  // namespace mpsd::train
+
+#endif  // MPSD_CORE_TRAIN_STEP_H_

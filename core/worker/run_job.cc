@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/run_job.h"
+
+#include <c10/util/Exception.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/match.h"
+#include "core/base/file.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path CacheFolder() {
+  fs::path folder;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr) {
+    folder = fs::path(xdg) / "mpsd";
+  } else if (const char* home = std::getenv("HOME"); home != nullptr) {
+    folder = fs::path(home) / ".cache" / "mpsd";
+  } else {
+    folder = fs::temp_directory_path() / "mpsd-cache";
+  }
+  std::error_code ignored;  // without it digests are computed again
+  fs::create_directories(folder, ignored);
+  return folder;
+}
+
+absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
+                                     const fs::path& out_dir,
+                                     train::Observer& observer) {
+  auto text = base::ReadFile(spec_path);
+  if (!text.ok()) return text.status();
+  auto spec = spec::ParseTrainSpec(*text, spec_path.filename().string());
+  if (!spec.ok()) return spec.status();
+  train::TrainerOptions options;
+  options.out_dir = fs::absolute(out_dir);
+  options.cache_dir = CacheFolder();
+  options.mpsd_version = WorkerVersion();
+  options.torch_version = TorchVersion();
+  train::Trainer trainer(
+      spec::ResolvePaths(*std::move(spec),
+                         fs::absolute(spec_path).parent_path().string()),
+      std::move(options), observer);
+  return trainer.Run();
+}
+
+}  // namespace
+
+Outcome RunJob(const fs::path& spec_path, const fs::path& out_dir,
+               train::Observer& observer) {
+  try {
+    auto result = Run(spec_path, out_dir, observer);
+    if (!result.ok()) return FailureOf(result.status());
+    return *std::move(result);
+  } catch (const c10::Error& e) {
+    return FailureOf(std::string(e.what_without_backtrace()));
+  } catch (const std::bad_alloc&) {
+    return wire::Failed{wire::FailureKind::kOutOfMemory,
+                        "the host is out of memory"};
+  } catch (const std::exception& e) {
+    return wire::Failed{wire::FailureKind::kInternal, e.what()};
+  }
+}
+
+wire::Failed FailureOf(const absl::Status& status) {
+  const std::string message(status.message());
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kPermissionDenied:
+      return {wire::FailureKind::kRejected, message};
+    case absl::StatusCode::kDataLoss:
+      return {wire::FailureKind::kNonFinite, message};
+    default:
+      return {wire::FailureKind::kInternal, message};
+  }
+}
+
+wire::Failed FailureOf(const std::string& text) {
+  for (const char* sign :
+       {"out of memory", "Invalid buffer size", "can't allocate memory",
+        "CUDA error: out of memory"}) {
+    if (absl::StrContains(text, sign)) {
+      return {wire::FailureKind::kOutOfMemory,
+              absl::StrCat(text,
+                           "\nlower training.per_device_train_batch_size or "
+                           "max_length, or set gradient_checkpointing")};
+    }
+  }
+  return {wire::FailureKind::kInternal, text};
+}
+
+std::string WorkerVersion() { return MPSD_VERSION; }
+
+std::string TorchVersion() { return TORCH_VERSION; }
+
+}  // namespace mpsd::worker

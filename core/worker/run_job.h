@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_WORKER_RUN_JOB_H_
+#define MPSD_CORE_WORKER_RUN_JOB_H_
+
+#include <filesystem>
+#include <string>
+#include <variant>
+
+#include "core/train/observer.h"
+#include "core/train/trainer.h"
+#include "core/wire/messages.h"
+
+namespace mpsd::worker {
+
+// Either what the run gave or why it failed.
+using Outcome = std::variant<train::RunResult, wire::Failed>;
+
+// Runs job.json at `spec_path` into `out_dir`. Every error ends here: this is
+// the one place where torch's exceptions are caught.
+Outcome RunJob(const std::filesystem::path& spec_path,
+               const std::filesystem::path& out_dir, train::Observer& observer);
+
+// The failure that an error of the trainer is: the user's, the numbers', or the
+// machine's.
+wire::Failed FailureOf(const absl::Status& status);
+
+// Of an exception's text out of libtorch: out of memory, as MPS, CUDA and the
+// CPU allocator word it, or internal.
+wire::Failed FailureOf(const std::string& exception_text);
+
+std::string WorkerVersion();
+std::string TorchVersion();
+
+}  // namespace mpsd::worker
+
+#endif  // MPSD_CORE_WORKER_RUN_JOB_H_

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/terminal.h"
+
+#include <csignal>
+
+#include "absl/strings/str_format.h"
+#include "core/base/file.h"
+#include "core/spec/train_spec.h"
+#include "core/worker/run_job.h"
+
+namespace mpsd::worker {
+namespace {
+
+std::atomic<bool> g_stop{false};
+
+void OnSignal(int) { g_stop = true; }
+
+std::string Loss(const std::optional<double>& loss) {
+  return loss ? absl::StrFormat("%.4f", *loss) : "-";
+}
+
+int Report(const Outcome& outcome, std::ostream& out, std::ostream& err) {
+  if (const auto* failed = std::get_if<wire::Failed>(&outcome)) {
+    err << "mpsd-worker: " << failed->message << "\n";
+    return failed->kind == wire::FailureKind::kRejected ? 2 : 1;
+  }
+  const auto& result = std::get<train::RunResult>(outcome);
+  if (result.stopped != train::StopRequest::kNone) {
+    out << absl::StrFormat(
+        "stopped after step %d; the same command goes on from there\n",
+        result.steps);
+    return 0;
+  }
+  out << absl::StrFormat(
+      "done: %d steps in %.1f s, train loss %s, eval loss %s -> %s\n"
+      "adapter: %s\n",
+      result.steps, result.seconds, Loss(result.train_loss),
+      Loss(result.eval_loss_before), Loss(result.eval_loss_after),
+      result.adapter_path.string());
+  return 0;
+}
+
+}  // namespace
+
+void TerminalObserver::OnStage(const std::string& stage, double) {
+  if (stage == stage_) return;
+  stage_ = stage;
+  out_ << stage << "\n" << std::flush;
+}
+
+void TerminalObserver::OnStep(const train::StepReport& r) {
+  stage_.clear();
+  const bool last = r.step == r.total_steps;
+  if (logging_steps_ <= 0 || (r.step % logging_steps_ != 0 && !last)) return;
+  out_ << absl::StrFormat(
+              "step %d/%d  epoch %.2f  loss %.4f  lr %.3g  grad norm %.3g  "
+              "%.0f tok/s\n",
+              r.step, r.total_steps, r.epoch, r.loss, r.learning_rate,
+              r.grad_norm, r.tokens / r.seconds)
+       << std::flush;
+}
+
+void TerminalObserver::OnEval(const train::EvalReport& r) {
+  stage_.clear();
+  out_ << absl::StrFormat("eval at step %d: loss %.4f (%.1f s)\n", r.step,
+                          r.eval_loss, r.seconds)
+       << std::flush;
+}
+
+void TerminalObserver::OnCheckpoint(const train::CheckpointReport& r) {
+  out_ << "checkpoint " << r.path.string() << "\n" << std::flush;
+}
+
+train::StopRequest TerminalObserver::stop_request() {
+  return stop_ ? train::StopRequest::kPreempt : train::StopRequest::kNone;
+}
+
+int RunAlone(const std::string& job, const std::string& out_dir,
+             std::ostream& out, std::ostream& err) {
+  std::signal(SIGINT, OnSignal);
+  std::signal(SIGTERM, OnSignal);
+  int64_t logging_steps = 1;
+  // Only to learn the pace of the log; RunJob reports what is wrong with it.
+  if (auto text = base::ReadFile(job); text.ok()) {
+    if (auto spec = spec::ParseTrainSpec(*text, job); spec.ok()) {
+      logging_steps = spec->training.logging_steps;
+    }
+  }
+  TerminalObserver observer(out, g_stop, logging_steps);
+  return Report(RunJob(job, out_dir, observer), out, err);
+}
+
+}  // namespace mpsd::worker

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_WORKER_TERMINAL_H_
+#define MPSD_CORE_WORKER_TERMINAL_H_
+
+#include <atomic>
+#include <ostream>
+#include <string>
+
+#include "core/train/observer.h"
+
+namespace mpsd::worker {
+
+// Lines for people: what a run does, and a step every `logging_steps`.
+class TerminalObserver : public train::Observer {
+ public:
+  // `out` and `stop` must outlive it. `stop` may be set from a signal handler.
+  TerminalObserver(std::ostream& out, const std::atomic<bool>& stop,
+                   int64_t logging_steps)
+      : out_(out), stop_(stop), logging_steps_(logging_steps) {}
+
+  void OnStage(const std::string& stage, double fraction) override;
+  void OnStep(const train::StepReport& report) override;
+  void OnEval(const train::EvalReport& report) override;
+  void OnCheckpoint(const train::CheckpointReport& report) override;
+  train::StopRequest stop_request() override;
+
+ private:
+  std::ostream& out_;
+  const std::atomic<bool>& stop_;
+  const int64_t logging_steps_;
+  std::string stage_;
+};
+
+// mpsd-worker --job JOB --out DIR: runs one job without a daemon. Returns the
+// exit code: 0 done or stopped by a signal after a checkpoint, 1 failed, 2 the
+// user's input.
+int RunAlone(const std::string& job, const std::string& out_dir,
+             std::ostream& out, std::ostream& err);
+
+}  // namespace mpsd::worker
+
+#endif  // MPSD_CORE_WORKER_TERMINAL_H_
