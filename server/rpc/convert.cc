@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/convert.h"
+
+#include <string>
+#include <variant>
+
+#include "absl/time/time.h"
+#include "server/rpc/status.h"
+
+namespace mpsd::rpc {
+namespace {
+
+void FillBody(const jobs::StateChanged& body, v1::JobEvent& out) {
+  out.mutable_state()->set_state(ToProto(body.state));
+  out.mutable_state()->set_message(ValidUtf8(body.message));
+}
+void FillBody(const jobs::Progress& body, v1::JobEvent& out) {
+  ToProto(body, *out.mutable_progress());
+}
+void FillBody(const jobs::Evaluated& body, v1::JobEvent& out) {
+  out.mutable_evaluated()->set_step(body.step);
+  out.mutable_evaluated()->set_eval_loss(body.eval_loss);
+}
+void FillBody(const jobs::Checkpoint& body, v1::JobEvent& out) {
+  ToProto(body, *out.mutable_checkpoint());
+}
+void FillBody(const jobs::Note& body, v1::JobEvent& out) {
+  out.set_note(ValidUtf8(body.text));
+}
+
+}  // namespace
+
+void ToProto(absl::Time time, google::protobuf::Timestamp& out) {
+  const int64_t seconds = absl::ToUnixSeconds(time);
+  out.set_seconds(seconds);
+  out.set_nanos(static_cast<int32_t>(
+      absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
+}
+
+v1::JobState ToProto(jobs::State state) {
+  switch (state) {
+    case jobs::State::kQueued:
+      return v1::JOB_STATE_QUEUED;
+    case jobs::State::kRunning:
+      return v1::JOB_STATE_RUNNING;
+    case jobs::State::kSucceeded:
+      return v1::JOB_STATE_SUCCEEDED;
+    case jobs::State::kFailed:
+      return v1::JOB_STATE_FAILED;
+    case jobs::State::kCancelled:
+      return v1::JOB_STATE_CANCELLED;
+  }
+  return v1::JOB_STATE_UNSPECIFIED;
+}
+
+std::optional<jobs::State> FromProto(v1::JobState state) {
+  for (jobs::State known : jobs::kAllStates) {
+    if (ToProto(known) == state) return known;
+  }
+  return std::nullopt;
+}
+
+void ToProto(const jobs::MemoryCounters& memory, v1::DeviceMemory& out) {
+  if (memory.current_allocated_bytes) {
+    out.set_current_allocated_bytes(*memory.current_allocated_bytes);
+  }
+  if (memory.driver_allocated_bytes) {
+    out.set_driver_allocated_bytes(*memory.driver_allocated_bytes);
+  }
+  if (memory.recommended_max_bytes) {
+    out.set_recommended_max_bytes(*memory.recommended_max_bytes);
+  }
+  if (memory.footprint_bytes) {
+    out.set_footprint_bytes(*memory.footprint_bytes);
+  }
+}
+
+void ToProto(const jobs::Progress& progress, v1::Progress& out) {
+  out.set_step(progress.step);
+  out.set_total_steps(progress.total_steps);
+  out.set_epoch(progress.epoch);
+  out.set_loss(progress.loss);
+  out.set_learning_rate(progress.learning_rate);
+  out.set_grad_norm(progress.grad_norm);
+  out.set_tokens(progress.tokens);
+  out.set_step_seconds(progress.step_seconds);
+  out.set_tokens_per_second(progress.tokens_per_second);
+  out.set_eta_seconds(progress.eta_seconds);
+  ToProto(progress.memory, *out.mutable_memory());
+}
+
+void ToProto(const jobs::Checkpoint& checkpoint, v1::Checkpoint& out) {
+  out.set_step(checkpoint.step);
+  out.set_path(ValidUtf8(checkpoint.path));
+  out.set_size_bytes(checkpoint.size_bytes);
+  ToProto(checkpoint.create_time, *out.mutable_create_time());
+}
+
+void ToProto(const jobs::Event& event, v1::JobEvent& out) {
+  out.set_sequence(event.sequence);
+  ToProto(event.time, *out.mutable_time());
+  std::visit([&](const auto& body) { FillBody(body, out); }, event.body);
+}
+
+void ToProto(const jobs::Job& job, v1::Job& out) {
+  out.set_id(job.id);
+  out.set_name(ValidUtf8(job.name));
+  out.set_state(ToProto(job.state));
+  out.set_cancel_requested(job.cancel_requested);
+  out.set_owner(ValidUtf8(job.owner));
+  for (const auto& [key, value] : job.labels) {
+    (*out.mutable_labels())[ValidUtf8(key)] = ValidUtf8(value);
+  }
+  out.set_priority(job.priority);
+  ToProto(job.create_time, *out.mutable_create_time());
+  if (job.start_time) ToProto(*job.start_time, *out.mutable_start_time());
+  if (job.end_time) ToProto(*job.end_time, *out.mutable_end_time());
+  if (job.not_before) ToProto(*job.not_before, *out.mutable_not_before());
+  out.set_attempt(job.attempt);
+  out.set_message(ValidUtf8(job.message));
+  if (job.exit_reason) {
+    out.set_exit_reason(std::string(jobs::Name(*job.exit_reason)));
+  }
+  if (job.progress) ToProto(*job.progress, *out.mutable_progress());
+  if (job.eval_loss_before) out.set_eval_loss_before(*job.eval_loss_before);
+  if (job.eval_loss_after) out.set_eval_loss_after(*job.eval_loss_after);
+  if (job.train_loss) out.set_train_loss(*job.train_loss);
+  out.set_adapter_path(ValidUtf8(job.adapter_path));
+  out.set_spec_json(ValidUtf8(job.spec_json));
+}
+
+jobs::SubmitRequest FromProto(const v1::SubmitRequest& request) {
+  jobs::SubmitRequest out;
+  out.spec_json = request.spec_json();
+  for (const v1::InputFile& input : request.inputs()) {
+    out.inputs.push_back({input.path(), input.sha256()});
+  }
+  out.priority = request.priority();
+  out.owner = request.owner();
+  out.labels.insert(request.labels().begin(), request.labels().end());
+  out.idempotency_key = request.idempotency_key();
+  return out;
+}
+
+}  // namespace mpsd::rpc

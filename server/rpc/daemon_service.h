@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_DAEMON_SERVICE_H_
+#define MPSD_SERVER_RPC_DAEMON_SERVICE_H_
+
+#include <utility>
+
+#include "mpsd/v1/daemon.grpc.pb.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/daemon_facts.h"
+
+namespace mpsd::rpc {
+
+// mpsd.v1.DaemonService. The manager must outlive it.
+class DaemonService final : public v1::DaemonService::CallbackService {
+ public:
+  DaemonService(jobs::JobManager& manager, DaemonFacts facts)
+      : manager_(manager), facts_(std::move(facts)) {}
+
+  grpc::ServerUnaryReactor* Info(grpc::CallbackServerContext* context,
+                                 const v1::InfoRequest* request,
+                                 v1::InfoResponse* response) override;
+
+ private:
+  jobs::JobManager& manager_;
+  const DaemonFacts facts_;
+};
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_DAEMON_SERVICE_H_

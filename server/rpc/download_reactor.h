@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_DOWNLOAD_REACTOR_H_
+#define MPSD_SERVER_RPC_DOWNLOAD_REACTOR_H_
+
+#include <memory>
+
+#include "mpsd/v1/artifacts.pb.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/source_stream.h"
+
+namespace mpsd::rpc {
+
+// ArtifactService.Download: every regular file below the folder asked for, by
+// name, each as a header with its SHA-256 and then its bytes in chunks of 1
+// MiB. Only a folder inside the job's own is read, and no symbolic link is
+// followed. A file that disappears or changes meanwhile ends the stream with
+// ABORTED.
+std::unique_ptr<Source<v1::DownloadResponse>> MakeDownloadSource(
+    jobs::JobManager& manager, const v1::DownloadRequest& request);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_DOWNLOAD_REACTOR_H_

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_EXECUTOR_H_
+#define MPSD_SERVER_RPC_EXECUTOR_H_
+
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace mpsd::rpc {
+
+// A fixed number of threads that run tasks in the order posted. It is where
+// streams read files and the queue, so that gRPC's own threads, and the thread
+// that reports progress, never wait for a disk. Thread-safe.
+class Executor {
+ public:
+  explicit Executor(int threads);
+  // Runs what was posted, then joins. A task may post until then.
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  void Post(std::function<void()> task);
+
+ private:
+  void Loop();
+  bool Ready() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !tasks_.empty();
+  }
+
+  absl::Mutex mutex_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_EXECUTOR_H_

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/find_blobs.h"
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/check.h"
+
+namespace mpsd::rpc {
+
+absl::Status FindBlobs(jobs::BlobStore& blobs,
+                       const v1::FindBlobsRequest& request,
+                       v1::FindBlobsResponse& response) {
+  if (request.sha256().size() > kMaxBlobNames) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sha256: has ", request.sha256().size(),
+                     " entries, at most ", kMaxBlobNames, " are allowed"));
+  }
+  for (int i = 0; i < request.sha256().size(); ++i) {
+    absl::Status checked =
+        CheckSha256(absl::StrCat("sha256[", i, "]"), request.sha256(i));
+    if (!checked.ok()) return checked;
+  }
+  for (const std::string& sha256 : request.sha256()) {
+    if (blobs.Has(sha256)) response.add_present(sha256);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mpsd::rpc

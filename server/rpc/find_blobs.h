@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_FIND_BLOBS_H_
+#define MPSD_SERVER_RPC_FIND_BLOBS_H_
+
+#include "absl/status/status.h"
+#include "mpsd/v1/artifacts.pb.h"
+#include "server/jobs/blob_store.h"
+
+namespace mpsd::rpc {
+
+// ArtifactService.FindBlobs: those asked for that are there, in that order.
+absl::Status FindBlobs(jobs::BlobStore& blobs,
+                       const v1::FindBlobsRequest& request,
+                       v1::FindBlobsResponse& response);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_FIND_BLOBS_H_

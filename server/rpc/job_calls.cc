@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/job_calls.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/rpc/check.h"
+#include "server/rpc/convert.h"
+
+namespace mpsd::rpc {
+
+void FillJob(jobs::JobManager& manager, const jobs::Job& job, v1::Job& out) {
+  ToProto(job, out);
+  if (job.state != jobs::State::kQueued) return;
+  const std::optional<int32_t> position = manager.QueuePosition(job.id);
+  if (position.has_value()) out.set_queue_position(*position);
+}
+
+absl::Status Submit(jobs::JobManager& manager, const v1::SubmitRequest& request,
+                    v1::SubmitResponse& response) {
+  absl::Status checked = CheckSubmit(request);
+  if (!checked.ok()) return checked;
+  absl::StatusOr<jobs::SubmitResult> result =
+      manager.Submit(FromProto(request));
+  if (!result.ok()) return result.status();
+  FillJob(manager, result->job, *response.mutable_job());
+  response.set_existed(result->existed);
+  return absl::OkStatus();
+}
+
+absl::Status GetJob(jobs::JobManager& manager, const v1::GetJobRequest& request,
+                    v1::Job& response) {
+  absl::Status checked = CheckId("id", request.id());
+  if (!checked.ok()) return checked;
+  absl::StatusOr<jobs::Job> job = manager.Get(request.id());
+  if (!job.ok()) return job.status();
+  FillJob(manager, *job, response);
+  return absl::OkStatus();
+}
+
+absl::Status CancelJob(jobs::JobManager& manager,
+                       const v1::CancelRequest& request, v1::Job& response) {
+  absl::Status checked = CheckId("id", request.id());
+  if (!checked.ok()) return checked;
+  absl::StatusOr<jobs::Job> job = manager.Cancel(request.id());
+  if (!job.ok()) return job.status();
+  FillJob(manager, *job, response);
+  return absl::OkStatus();
+}
+
+absl::Status ListCheckpoints(jobs::JobManager& manager,
+                             const v1::CheckpointsRequest& request,
+                             v1::CheckpointsResponse& response) {
+  absl::Status checked = CheckId("id", request.id());
+  if (!checked.ok()) return checked;
+  absl::StatusOr<std::vector<jobs::Checkpoint>> checkpoints =
+      manager.Checkpoints(request.id());
+  if (!checkpoints.ok()) return checkpoints.status();
+  for (const jobs::Checkpoint& checkpoint : *checkpoints) {
+    ToProto(checkpoint, *response.add_checkpoints());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mpsd::rpc

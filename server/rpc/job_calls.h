@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_JOB_CALLS_H_
+#define MPSD_SERVER_RPC_JOB_CALLS_H_
+
+#include "absl/status/status.h"
+#include "mpsd/v1/jobs.pb.h"
+#include "server/jobs/job_manager.h"
+
+namespace mpsd::rpc {
+
+// The calls of JobService that concern one job; errors as its proto states.
+absl::Status Submit(jobs::JobManager& manager, const v1::SubmitRequest& request,
+                    v1::SubmitResponse& response);
+absl::Status GetJob(jobs::JobManager& manager, const v1::GetJobRequest& request,
+                    v1::Job& response);
+absl::Status CancelJob(jobs::JobManager& manager,
+                       const v1::CancelRequest& request, v1::Job& response);
+absl::Status ListCheckpoints(jobs::JobManager& manager,
+                             const v1::CheckpointsRequest& request,
+                             v1::CheckpointsResponse& response);
+
+// `job` as an answer: with its place in the queue.
+void FillJob(jobs::JobManager& manager, const jobs::Job& job, v1::Job& out);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_JOB_CALLS_H_

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_LIST_JOBS_H_
+#define MPSD_SERVER_RPC_LIST_JOBS_H_
+
+#include "absl/status/status.h"
+#include "mpsd/v1/jobs.pb.h"
+#include "server/jobs/job_manager.h"
+
+namespace mpsd::rpc {
+
+// JobService.List. A page token is the last id of its page and a digest of the
+// filter: it holds across restarts, and is refused with another filter.
+absl::Status ListJobs(jobs::JobManager& manager,
+                      const v1::ListJobsRequest& request,
+                      v1::ListJobsResponse& response);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_LIST_JOBS_H_

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/log_stream.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "core/base/file.h"
+#include "grpcpp/alarm.h"
+#include "server/rpc/check.h"
+
+namespace mpsd::rpc {
+namespace {
+
+constexpr size_t kChunkBytes = 64 << 10;
+
+// Bytes of the file from `offset` on, at most `max`; none where it ends.
+absl::StatusOr<std::string> ReadFrom(const std::string& path, int64_t offset,
+                                     size_t max) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return std::string();
+  if (fd < 0) return base::ErrnoStatus(errno, path);
+  std::string bytes(max, '\0');
+  ssize_t n;
+  do {
+    n = pread(fd, bytes.data(), max, offset);
+  } while (n < 0 && errno == EINTR);
+  const int error = errno;
+  close(fd);
+  if (n < 0) return base::ErrnoStatus(error, path);
+  bytes.resize(n);
+  return bytes;
+}
+
+class LogSource : public Source<v1::LogChunk> {
+ public:
+  LogSource(jobs::JobManager& manager, const v1::LogsRequest& request,
+            absl::Duration poll_interval, Wake wake)
+      : manager_(manager),
+        id_(request.id()),
+        follow_(request.follow()),
+        offset_(request.offset_bytes()),
+        poll_interval_(poll_interval),
+        wake_(std::move(wake)),
+        subscription_(manager.Subscribe(id_, wake_)) {}
+  ~LogSource() override { manager_.Unsubscribe(subscription_); }
+
+  absl::StatusOr<Pull> Next(v1::LogChunk& message) override {
+    absl::Status checked = CheckId("id", id_);
+    if (checked.ok()) checked = CheckNotNegative("offset_bytes", offset_);
+    if (!checked.ok()) return checked;
+    // The state first: what a final job logged is in the file by now.
+    absl::StatusOr<jobs::Job> job = manager_.Get(id_);
+    if (!job.ok()) return job.status();
+    absl::StatusOr<std::string> bytes =
+        ReadFrom(manager_.LogPath(id_), offset_, kChunkBytes);
+    if (!bytes.ok()) return bytes.status();
+    if (bytes->empty()) {
+      if (!follow_ || jobs::IsFinal(job->state)) return Pull::kEnd;
+      SetAlarm();
+      return Pull::kWait;
+    }
+    message.set_offset_bytes(offset_);
+    offset_ += static_cast<int64_t>(bytes->size());
+    message.set_data(*std::move(bytes));
+    return Pull::kMessage;
+  }
+
+ private:
+  void SetAlarm() {
+    alarm_ = std::make_unique<grpc::Alarm>();
+    alarm_->Set(std::chrono::system_clock::now() +
+                    absl::ToChronoMilliseconds(poll_interval_),
+                [wake = wake_](bool expired) {
+                  if (expired) wake();
+                });
+  }
+
+  jobs::JobManager& manager_;
+  const std::string id_;
+  const bool follow_;
+  int64_t offset_;
+  const absl::Duration poll_interval_;
+  const Wake wake_;
+  const int64_t subscription_;
+  std::unique_ptr<grpc::Alarm> alarm_;  // cancelled with the source
+};
+
+}  // namespace
+
+std::unique_ptr<Source<v1::LogChunk>> MakeLogSource(
+    jobs::JobManager& manager, const v1::LogsRequest& request,
+    absl::Duration poll_interval, Wake wake) {
+  return std::make_unique<LogSource>(manager, request, poll_interval,
+                                     std::move(wake));
+}
+
+}  // namespace mpsd::rpc

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_LOG_STREAM_H_
+#define MPSD_SERVER_RPC_LOG_STREAM_H_
+
+#include <memory>
+
+#include "absl/time/time.h"
+#include "mpsd/v1/jobs.pb.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/source_stream.h"
+
+namespace mpsd::rpc {
+
+// JobService.Logs: the job's log file from request.offset_bytes on, in chunks
+// of at most 64 KiB. The worker writes the file itself, without a word to the
+// daemon, so a follower also looks every `poll_interval`. A file that is not
+// there yet is an empty one.
+std::unique_ptr<Source<v1::LogChunk>> MakeLogSource(
+    jobs::JobManager& manager, const v1::LogsRequest& request,
+    absl::Duration poll_interval, Wake wake);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_LOG_STREAM_H_

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_SOURCE_STREAM_H_
+#define MPSD_SERVER_RPC_SOURCE_STREAM_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "grpcpp/grpcpp.h"
+#include "server/rpc/status.h"
+#include "server/rpc/stream_host.h"
+
+namespace mpsd::rpc {
+
+enum class Pull {
+  kMessage,  // the message is filled in: send it
+  kWait,     // nothing yet: ask again after a wake-up
+  kEnd,      // nothing more: end the stream with OK
+};
+
+// What a server stream sends, one message a call. Called by one thread at a
+// time, never by gRPC's; may read files. An error ends the stream with it.
+template <typename Message>
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual absl::StatusOr<Pull> Next(Message& message) = 0;
+};
+
+// Whom to tell that a source which said kWait may have more. Any thread, at any
+// time, also after the stream is gone; does not block.
+using Wake = std::function<void()>;
+
+// The mechanics of every server stream: pulls a Source on the host's threads,
+// one write outstanding at most, so that a slow client holds back its own
+// source and nothing else. A client that vanishes ends it.
+//
+//   starting → pulling ⇄ writing
+//              pulling ⇄ idle
+//              pulling, writing → ended
+template <typename Message>
+class SourceStream final
+    : public grpc::ServerWriteReactor<Message>,
+      public ClosableStream,
+      public std::enable_shared_from_this<SourceStream<Message>> {
+ public:
+  using MakeSource = std::function<std::unique_ptr<Source<Message>>(Wake)>;
+
+  // The reactor to return to gRPC; it lives until its call is done. The source
+  // is destroyed with the call.
+  static grpc::ServerWriteReactor<Message>* Start(StreamHost& host,
+                                                  const MakeSource& make) {
+    std::shared_ptr<SourceStream> stream(new SourceStream(host));
+    stream->self_ = stream;
+    std::weak_ptr<SourceStream> weak = stream;
+    stream->source_ = make([weak] {
+      if (auto alive = weak.lock()) alive->OnWake();
+    });
+    host.Add(*stream);
+    {
+      absl::MutexLock lock(&stream->mutex_);
+      stream->state_ = State::kPulling;
+    }
+    stream->PostPull();
+    return stream.get();
+  }
+
+  void Close() override {
+    {
+      absl::MutexLock lock(&mutex_);
+      closing_ = true;
+    }
+    OnWake();
+  }
+
+ private:
+  enum class State { kStarting, kPulling, kWriting, kIdle, kEnded };
+
+  explicit SourceStream(StreamHost& host) : host_(host) {}
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) return End(absl::CancelledError("the client is gone"));
+    {
+      absl::MutexLock lock(&mutex_);
+      state_ = State::kPulling;
+    }
+    PostPull();
+  }
+
+  void OnCancel() override {
+    {
+      absl::MutexLock lock(&mutex_);
+      cancelled_ = true;
+    }
+    OnWake();
+  }
+
+  // Nothing touches source_ any more: Finish was called by the last to do so.
+  void OnDone() override {
+    host_.Remove(*this);
+    source_.reset();
+    std::shared_ptr<SourceStream> last = std::move(self_);
+  }
+
+  void OnWake() {
+    {
+      absl::MutexLock lock(&mutex_);
+      woken_ = true;
+      if (state_ != State::kIdle) return;
+      state_ = State::kPulling;
+    }
+    PostPull();
+  }
+
+  void PostPull() {
+    host_.executor().Post(
+        [alive = this->shared_from_this()] { alive->PullUntilWaiting(); });
+  }
+
+  void PullUntilWaiting() {
+    while (true) {
+      absl::Status stop = BeginPull();
+      if (!stop.ok()) return End(stop);
+      message_.Clear();
+      absl::StatusOr<Pull> pulled = source_->Next(message_);
+      if (!pulled.ok()) return End(pulled.status());
+      if (*pulled == Pull::kEnd) return End(absl::OkStatus());
+      if (*pulled == Pull::kMessage) return Write();
+      if (BecameIdle()) return;
+    }
+  }
+
+  absl::Status BeginPull() {
+    absl::MutexLock lock(&mutex_);
+    woken_ = false;
+    if (cancelled_) return absl::CancelledError("the client cancelled");
+    if (closing_) return absl::UnavailableError("mpsd is stopping");
+    return absl::OkStatus();
+  }
+
+  bool BecameIdle() {
+    absl::MutexLock lock(&mutex_);
+    if (woken_) return false;
+    state_ = State::kIdle;
+    return true;
+  }
+
+  void Write() {
+    {
+      absl::MutexLock lock(&mutex_);
+      state_ = State::kWriting;
+    }
+    this->StartWrite(&message_);
+  }
+
+  void End(const absl::Status& status) {
+    {
+      absl::MutexLock lock(&mutex_);
+      state_ = State::kEnded;
+    }
+    this->Finish(ToGrpc(status));
+  }
+
+  StreamHost& host_;
+  std::shared_ptr<SourceStream> self_;  // until OnDone
+  std::unique_ptr<Source<Message>> source_;
+  Message message_;
+
+  absl::Mutex mutex_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kStarting;
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;  // since the last BeginPull
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_SOURCE_STREAM_H_

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/watch_stream.h"
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "server/rpc/check.h"
+#include "server/rpc/convert.h"
+
+namespace mpsd::rpc {
+namespace {
+
+class WatchSource : public Source<v1::JobEvent> {
+ public:
+  WatchSource(jobs::JobManager& manager, const v1::WatchRequest& request,
+              Wake wake)
+      : manager_(manager),
+        id_(request.id()),
+        after_(request.after_sequence()),
+        subscription_(manager.Subscribe(id_, std::move(wake))) {}
+  ~WatchSource() override { manager_.Unsubscribe(subscription_); }
+
+  absl::StatusOr<Pull> Next(v1::JobEvent& message) override {
+    if (ended_) return Pull::kEnd;
+    if (page_.empty()) {
+      absl::StatusOr<Pull> filled = Fill();
+      if (!filled.ok() || *filled != Pull::kMessage) return filled;
+    }
+    const jobs::Event event = std::move(page_.front());
+    page_.pop_front();
+    after_ = event.sequence;
+    const auto* changed = std::get_if<jobs::StateChanged>(&event.body);
+    ended_ = changed != nullptr && jobs::IsFinal(changed->state);
+    ToProto(event, message);
+    return Pull::kMessage;
+  }
+
+ private:
+  // kMessage: page_ has events.
+  absl::StatusOr<Pull> Fill() {
+    absl::StatusOr<bool> found = ReadPage();
+    if (!found.ok()) return found.status();
+    if (*found) return Pull::kMessage;
+    absl::StatusOr<jobs::Job> job = manager_.Get(id_);
+    if (!job.ok()) return job.status();
+    if (!jobs::IsFinal(job->state)) return Pull::kWait;
+    // Its last events may have come after the first look.
+    found = ReadPage();
+    if (!found.ok()) return found.status();
+    return *found ? Pull::kMessage : Pull::kEnd;
+  }
+
+  absl::StatusOr<bool> ReadPage() {
+    absl::Status checked = CheckId("id", id_);
+    if (checked.ok()) checked = CheckNotNegative("after_sequence", after_);
+    if (!checked.ok()) return checked;
+    absl::StatusOr<std::vector<jobs::Event>> events =
+        manager_.Events(id_, after_);
+    if (!events.ok()) return events.status();
+    page_.assign(std::make_move_iterator(events->begin()),
+                 std::make_move_iterator(events->end()));
+    return !page_.empty();
+  }
+
+  jobs::JobManager& manager_;
+  const std::string id_;
+  int64_t after_;
+  const int64_t subscription_;
+  std::deque<jobs::Event> page_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Source<v1::JobEvent>> MakeWatchSource(
+    jobs::JobManager& manager, const v1::WatchRequest& request, Wake wake) {
+  return std::make_unique<WatchSource>(manager, request, std::move(wake));
+}
+
+}  // namespace mpsd::rpc
