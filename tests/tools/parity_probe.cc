@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// parity_probe: logits, loss, gradients and training steps as mpsd computes
+// them, for tests/live/parity to hold against Transformers and PEFT.
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "core/base/file.h"
+#include "core/tensorfile/safetensors.h"
+#include "tests/tools/parity.h"
+
+namespace mpsd::parity {
+namespace {
+
+struct Options {
+  std::string model, adapter, inputs, output, device = "cpu", training;
+  std::optional<uint64_t> dropout_seed;
+};
+
+void Declare(CLI::App& app, Options& options) {
+  app.add_option("--model", options.model, "Hugging Face folder")->required();
+  app.add_option("--adapter", options.adapter, "PEFT folder")->required();
+  app.add_option("--inputs", options.inputs,
+                 "safetensors: input_ids, labels [position_ids, sequence_ids], "
+                 "and/or train.*")
+      ->required();
+  app.add_option("--output", options.output, "safetensors to write")
+      ->required();
+  app.add_option("--device", options.device, "cpu, cuda or mps");
+  app.add_option("--training", options.training,
+                 "JSON of job.json's training object: train on train.*");
+  app.add_option("--dropout-seed", options.dropout_seed,
+                 "forward in train mode, masks drawn after this seed");
+}
+
+absl::StatusOr<Tensors> Compute(const Options& options) {
+  auto inputs = ReadTensors(options.inputs);
+  if (!inputs.ok()) return inputs.status();
+  auto tuned =
+      Load(options.model, options.adapter, at::Device(options.device));
+  if (!tuned.ok()) return tuned.status();
+  Tensors out;
+  if (inputs->contains("input_ids")) {
+    out = ForwardBackward(*tuned, *inputs, options.dropout_seed);
+  }
+  if (options.training.empty()) return out;
+  auto text = base::ReadFile(options.training);
+  if (!text.ok()) return text.status();
+  auto training = ParseTraining(*text);
+  if (!training.ok()) return training.status();
+  auto trained = Train(*tuned, *inputs, *training);
+  if (!trained.ok()) return trained.status();
+  out.merge(*trained);
+  return out;
+}
+
+absl::Status Run(const Options& options) {
+  auto tensors = Compute(options);
+  if (!tensors.ok()) return tensors.status();
+  return tensorfile::WriteSafetensors(
+      options.output,
+      tensorfile::NamedTensors(tensors->begin(), tensors->end()));
+}
+
+}  // namespace
+}  // namespace mpsd::parity
+
+int main(int argc, char** argv) {
+  CLI::App app("What mpsd computes for given tensors.", "parity_probe");
+  mpsd::parity::Options options;
+  mpsd::parity::Declare(app, options);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const absl::Status status = mpsd::parity::Run(options);
+    if (status.ok()) return 0;
+    std::cerr << "parity_probe: " << status << "\n";
+  } catch (const std::exception& e) {  // c10::Error
+    std::cerr << "parity_probe: " << e.what() << "\n";
+  }
+  return 1;
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers questions about core/text for tests/live/text: one JSON object a line
+// on stdin, one answer a line on stdout, in order. An answer holds "error" when
+// the call failed. Questions, by "op":
+//   load    {dir}                        a tokenizer, for the ops below
+//   encode  {text, special}              {ids, offsets}
+//   decode  {ids, skip}                  {text}
+//   facts   {}                           {size, bos, eos, pad, chat_template}
+//   chat    {dir} or {source, tokens}    a template, for the ops below
+//   render  {messages, tools, prompt, kwargs}, JSON inside strings
+//                                        {text, spans}
+//   mask    the same                     {ids, mask}
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/text/assistant_mask.h"
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::text {
+namespace {
+
+using Json = nlohmann::json;
+using Answer = absl::StatusOr<Json>;
+
+class Probe {
+ public:
+  Answer Ask(const Json& question) {
+    const std::string op = question.at("op");
+    if (op == "load") return Load(question);
+    if (op == "chat") return Chat(question);
+    if (op == "facts" && tokenizer_) return Facts();
+    if (op == "encode" && tokenizer_) return Encode(question);
+    if (op == "decode" && tokenizer_) return Decode(question);
+    if (op == "render" && template_) return Render(question);
+    if (op == "mask" && tokenizer_ && template_) return Mask(question);
+    return absl::InvalidArgumentError("unknown op, or nothing loaded for it");
+  }
+
+ private:
+  Answer Load(const Json& question) {
+    auto loaded = Tokenizer::FromFolder(question.at("dir"));
+    if (!loaded.ok()) return loaded.status();
+    tokenizer_ = *std::move(loaded);
+    return Json::object();
+  }
+
+  Answer Chat(const Json& question) {
+    auto loaded = question.contains("dir")
+                      ? ChatTemplate::FromFolder(question.at("dir"))
+                      : ChatTemplate::FromSource(question.at("source"),
+                                                 question.value("tokens", ""));
+    if (!loaded.ok()) return loaded.status();
+    template_ = *std::move(loaded);
+    return Json{{"generation", template_->has_generation_blocks()}};
+  }
+
+  Answer Facts() {
+    const auto id = [](std::optional<int32_t> id) {
+      return id.has_value() ? Json(*id) : Json();
+    };
+    return Json{{"size", tokenizer_->vocab_size()},
+                {"bos", id(tokenizer_->bos_id())},
+                {"eos", id(tokenizer_->eos_id())},
+                {"pad", id(tokenizer_->pad_id())},
+                {"chat_template", tokenizer_->has_chat_template()}};
+  }
+
+  Answer Encode(const Json& question) {
+    const std::string text = question.at("text");
+    auto encoding = tokenizer_->Encode(text, question.at("special"));
+    if (!encoding.ok()) return encoding.status();
+    return Json{{"ids", encoding->ids}, {"offsets", encoding->offsets}};
+  }
+
+  Answer Decode(const Json& question) {
+    const std::vector<int32_t> ids = question.at("ids");
+    auto text = tokenizer_->Decode(ids, question.at("skip"));
+    if (!text.ok()) return text.status();
+    return Json{{"text", *text}};
+  }
+
+  absl::StatusOr<Rendered> RenderIt(const Json& question) {
+    return template_->Render(
+        question.at("messages").get<std::string>(), question.value("tools", ""),
+        question.value("prompt", false), question.value("kwargs", ""));
+  }
+
+  Answer Render(const Json& question) {
+    auto rendered = RenderIt(question);
+    if (!rendered.ok()) return rendered.status();
+    return Json{{"text", rendered->text},
+                {"spans", rendered->generation_spans}};
+  }
+
+  Answer Mask(const Json& question) {
+    auto rendered = RenderIt(question);
+    if (!rendered.ok()) return rendered.status();
+    auto encoding = tokenizer_->Encode(rendered->text, false);
+    if (!encoding.ok()) return encoding.status();
+    return Json{{"ids", encoding->ids},
+                {"mask", AssistantMask(*encoding, rendered->generation_spans)}};
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<ChatTemplate> template_;
+};
+
+int Main() {
+  Probe probe;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    Json reply;
+    try {
+      const Answer answer = probe.Ask(Json::parse(line));
+      reply = answer.ok()
+                  ? *answer
+                  : Json{{"error", std::string(answer.status().message())}};
+    } catch (const Json::exception& e) {
+      reply = {{"error", std::string("bad question: ") + e.what()}};
+    }
+    std::cout << reply.dump(-1, ' ', false, Json::error_handler_t::replace)
+              << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace mpsd::text
+
+int main() { return mpsd::text::Main(); }
