@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/batch.h"
+
+#include <algorithm>
+
+namespace mpsd::data {
+namespace {
+
+int64_t UsedLength(const Sample& sample, int64_t max_length) {
+  return std::min<int64_t>(sample.input_ids.size(), max_length);
+}
+
+int64_t LongestRow(const Dataset& dataset,
+                   const std::vector<std::vector<int64_t>>& rows,
+                   int64_t max_length) {
+  int64_t longest = 0;
+  for (const std::vector<int64_t>& row : rows) {
+    int64_t length = 0;
+    for (int64_t index : row) {
+      length += UsedLength(dataset.sample(index), max_length);
+    }
+    longest = std::max(longest, length);
+  }
+  return std::min(longest, max_length);
+}
+
+// Writes `length` tokens of `sample` from `at` on.
+void Place(const Sample& sample, int64_t length, int64_t segment, int64_t at,
+           Batch& batch) {
+  for (int64_t i = 0; i < length; ++i) {
+    const bool label = i > 0 && sample.in_loss[i] != 0;
+    batch.input_ids[at + i] = sample.input_ids[i];
+    if (label) batch.labels[at + i] = sample.input_ids[i];
+    batch.position_ids[at + i] = i;
+    batch.segment_ids[at + i] = segment;
+    batch.label_tokens += label ? 1 : 0;
+  }
+  batch.tokens += length;
+}
+
+}  // namespace
+
+std::vector<int64_t> LengthBuckets(int64_t max_length) {
+  std::vector<int64_t> buckets;
+  for (int64_t power = 32; power < max_length; power *= 2) {
+    buckets.push_back(power);
+    if (power + power / 2 < max_length) buckets.push_back(power + power / 2);
+  }
+  buckets.push_back(max_length);
+  return buckets;
+}
+
+Batch MakeBatch(const Dataset& dataset,
+                const std::vector<std::vector<int64_t>>& rows,
+                int64_t max_length, int32_t pad_id, bool packed) {
+  const std::vector<int64_t> buckets = LengthBuckets(max_length);
+  Batch batch;
+  batch.packed = packed;
+  batch.rows = static_cast<int64_t>(rows.size());
+  batch.length = *std::lower_bound(buckets.begin(), buckets.end(),
+                                   LongestRow(dataset, rows, max_length));
+  const size_t cells = static_cast<size_t>(batch.rows * batch.length);
+  batch.input_ids.assign(cells, pad_id);
+  batch.labels.assign(cells, kIgnoreIndex);
+  batch.position_ids.assign(cells, 0);
+  batch.segment_ids.assign(cells, -1);
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    int64_t at = row * batch.length;
+    int64_t left = batch.length;
+    for (size_t segment = 0; segment < rows[row].size(); ++segment) {
+      const Sample& sample = dataset.sample(rows[row][segment]);
+      const int64_t length = UsedLength(sample, std::min(left, max_length));
+      Place(sample, length, static_cast<int64_t>(segment), at, batch);
+      at += length;
+      left -= length;
+    }
+  }
+  return batch;
+}
+
+}  // namespace mpsd::data

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/encode.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/spec/cat.h"
+#include "core/text/assistant_mask.h"
+
+namespace mpsd::data {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+absl::Status Bad(const std::string& message) {
+  return absl::InvalidArgumentError(message);
+}
+
+Sample AllInLoss(Ids ids) {
+  Sample sample;
+  sample.in_loss.assign(ids.size(), 1);
+  sample.input_ids = std::move(ids);
+  return sample;
+}
+
+// Takes what the prompt and the whole have in common out of the loss. The
+// return value says whether that is the whole prompt.
+bool MaskPrompt(const Ids& prompt, bool mask, Sample& whole) {
+  const Ids& ids = whole.input_ids;
+  const auto parting =
+      std::mismatch(prompt.begin(), prompt.end(), ids.begin(), ids.end());
+  const auto shared = parting.second - ids.begin();
+  if (mask) {
+    std::fill(whole.in_loss.begin(), whole.in_loss.begin() + shared, 0);
+  }
+  return parting.first == prompt.end();
+}
+
+absl::Status NotExact() {
+  return Bad(
+      "assistant_only_loss needs a chat template with {% generation %} blocks: "
+      "this one has none, and it renders a conversation differently as it "
+      "grows, so that the assistant's part cannot be told apart; add the "
+      "blocks to the template or leave assistant_only_loss out");
+}
+
+}  // namespace
+
+RowEncoder::RowEncoder(const text::Tokenizer& tokenizer,
+                       const text::ChatTemplate* chat_template,
+                       LossOptions options)
+    : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {
+  const std::optional<int32_t> end = tokenizer.eos_id();
+  if (!end) return;
+  const int32_t ids[] = {*end};
+  end_ = tokenizer.Decode(ids, /*skip_special_tokens=*/false).value_or("");
+}
+
+absl::StatusOr<Encoded> RowEncoder::Encode(const Row& row) const {
+  if (const auto* chat = std::get_if<ChatCompletionRow>(&row.content)) {
+    return EncodeChatCompletion(row, *chat);
+  }
+  if (const auto* completion = std::get_if<CompletionRow>(&row.content)) {
+    return EncodeCompletion(*completion);
+  }
+  if (options_.completion_only_loss.value_or(false)) {
+    return Bad(
+        "completion_only_loss needs rows with \"prompt\" and \"completion\"; "
+        "for messages there is assistant_only_loss");
+  }
+  if (const auto* chat = std::get_if<ChatRow>(&row.content)) {
+    return EncodeChat(row, *chat);
+  }
+  return EncodeText(std::get<TextRow>(row.content));
+}
+
+absl::StatusOr<Encoded> RowEncoder::EncodeChat(const Row& row,
+                                               const ChatRow& chat) const {
+  absl::StatusOr<Sample> sample = EncodeMessages(row, chat.messages);
+  if (!sample.ok()) return sample.status();
+  return Encoded{*std::move(sample)};
+}
+
+absl::StatusOr<Encoded> RowEncoder::EncodeChatCompletion(
+    const Row& row, const ChatCompletionRow& chat) const {
+  absl::StatusOr<text::Rendered> prompt = Render(row, chat.prompt, true);
+  if (!prompt.ok()) return prompt.status();
+  absl::StatusOr<text::Encoding> prompt_tokens =
+      tokenizer_.Encode(prompt->text, /*add_special_tokens=*/false);
+  if (!prompt_tokens.ok()) return prompt_tokens.status();
+  RowJson messages = chat.prompt;
+  messages.insert(messages.end(), chat.completion.begin(),
+                  chat.completion.end());
+  absl::StatusOr<Sample> whole = EncodeMessages(row, messages);
+  if (!whole.ok()) return whole.status();
+  const bool is_prefix = MaskPrompt(
+      prompt_tokens->ids, options_.completion_only_loss.value_or(true), *whole);
+  return Encoded{*std::move(whole), is_prefix};
+}
+
+absl::StatusOr<Encoded> RowEncoder::EncodeCompletion(
+    const CompletionRow& row) const {
+  if (assistant_only()) {
+    return Bad(
+        "assistant_only_loss needs conversations: rows with \"messages\", or "
+        "with \"prompt\" and \"completion\" as lists of messages");
+  }
+  absl::StatusOr<text::Encoding> prompt = tokenizer_.Encode(row.prompt, true);
+  if (!prompt.ok()) return prompt.status();
+  absl::StatusOr<text::Encoding> whole =
+      tokenizer_.Encode(row.prompt + WithEnd(row.completion), true);
+  if (!whole.ok()) return whole.status();
+  Sample sample = AllInLoss(std::move(whole->ids));
+  const bool is_prefix = MaskPrompt(
+      prompt->ids, options_.completion_only_loss.value_or(true), sample);
+  return Encoded{std::move(sample), is_prefix};
+}
+
+absl::StatusOr<Encoded> RowEncoder::EncodeText(const TextRow& row) const {
+  if (assistant_only()) {
+    return Bad(
+        "assistant_only_loss needs conversations: rows with "
+        "\"messages\"");
+  }
+  absl::StatusOr<text::Encoding> tokens =
+      tokenizer_.Encode(WithEnd(row.text), true);
+  if (!tokens.ok()) return tokens.status();
+  return Encoded{AllInLoss(std::move(tokens->ids))};
+}
+
+absl::StatusOr<Sample> RowEncoder::EncodeMessages(
+    const Row& row, const RowJson& messages) const {
+  absl::StatusOr<text::Rendered> rendered = Render(row, messages, false);
+  if (!rendered.ok()) return rendered.status();
+  absl::StatusOr<text::Encoding> tokens =
+      tokenizer_.Encode(rendered->text, /*add_special_tokens=*/false);
+  if (!tokens.ok()) return tokens.status();
+  if (!assistant_only()) return AllInLoss(std::move(tokens->ids));
+  if (!chat_template_->has_generation_blocks()) {
+    const absl::Status status = FindAssistantSpans(row, messages, *rendered);
+    if (!status.ok()) return status;
+  }
+  Sample sample;
+  sample.in_loss = text::AssistantMask(*tokens, rendered->generation_spans);
+  sample.input_ids = std::move(tokens->ids);
+  return sample;
+}
+
+absl::StatusOr<text::Rendered> RowEncoder::Render(
+    const Row& row, const RowJson& messages, bool add_generation_prompt) const {
+  if (chat_template_ == nullptr) {
+    return Bad(
+        "the model has no chat template for messages; use \"text\" or "
+        "\"prompt\" and \"completion\" as strings, or a model with a chat "
+        "template");
+  }
+  absl::StatusOr<text::Rendered> rendered = chat_template_->Render(
+      messages.dump(), row.tools_json, add_generation_prompt, row.kwargs_json);
+  if (rendered.ok()) return rendered;
+  return Bad(spec::Cat("the chat template refused it: ",
+                       std::string(rendered.status().message())));
+}
+
+absl::Status RowEncoder::FindAssistantSpans(const Row& row,
+                                            const RowJson& messages,
+                                            text::Rendered& whole) const {
+  RowJson so_far = RowJson::array();
+  for (const RowJson& message : messages) {
+    const bool assistant = message.value("role", "") == "assistant";
+    if (!assistant) {
+      so_far.push_back(message);
+      continue;
+    }
+    if (so_far.empty()) return NotExact();
+    const auto before = Render(row, so_far, true);
+    if (!before.ok()) return before.status();
+    so_far.push_back(message);
+    const auto after = Render(row, so_far, false);
+    if (!after.ok()) return after.status();
+    if (!after->text.starts_with(before->text) ||
+        !whole.text.starts_with(after->text)) {
+      return NotExact();
+    }
+    whole.generation_spans.emplace_back(before->text.size(),
+                                        after->text.size());
+  }
+  return absl::OkStatus();
+}
+
+std::string RowEncoder::WithEnd(std::string text) const {
+  if (!text.ends_with(end_)) text += end_;
+  return text;
+}
+
+}  // namespace mpsd::data

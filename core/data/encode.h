@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DATA_ENCODE_H_
+#define MPSD_CORE_DATA_ENCODE_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/data/row.h"
+#include "core/data/sample.h"
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+
+namespace mpsd::data {
+
+// Which tokens are labels. Absent is TRL's default (1.16, SFTConfig):
+// assistant_only_loss false; completion_only_loss true for rows of prompt and
+// completion, and without meaning for others.
+struct LossOptions {
+  std::optional<bool> assistant_only_loss;
+  std::optional<bool> completion_only_loss;
+};
+
+struct Encoded {
+  Sample sample;  // whole, not cut
+  // False where the tokens of the prompt alone are not how those of prompt and
+  // completion begin: the completion then starts where the two part.
+  bool prompt_is_prefix = true;
+};
+
+// Rows to tokens as TRL's SFTTrainer does it (trl 1.16, sft_trainer.py
+// tokenize_fn and build_labels):
+//  - messages: rendered by the chat template, tokenized without special tokens;
+//  - prompt and completion as messages: the same of both together; the
+//    completion begins behind the tokens shared with the prompt rendered alone
+//    with the generation prompt;
+//  - text, or prompt and completion as strings: the end token is appended where
+//    the text does not end in it; tokenized with special tokens.
+// With assistant_only_loss the labels are what {% generation %} blocks
+// rendered; with a template that has none they are found by rendering the
+// conversation up to each assistant message, an error where that is not exact.
+class RowEncoder {
+ public:
+  // `chat_template` may be null: rows of messages are then errors. Both must
+  // outlive the encoder.
+  RowEncoder(const text::Tokenizer& tokenizer,
+             const text::ChatTemplate* chat_template, LossOptions options);
+
+  // InvalidArgument: the row does not go with the options or the template, or
+  // the template refuses it.
+  absl::StatusOr<Encoded> Encode(const Row& row) const;
+
+ private:
+  absl::StatusOr<Encoded> EncodeChat(const Row& row, const ChatRow& chat) const;
+  absl::StatusOr<Encoded> EncodeChatCompletion(
+      const Row& row, const ChatCompletionRow& chat) const;
+  absl::StatusOr<Encoded> EncodeCompletion(const CompletionRow& row) const;
+  absl::StatusOr<Encoded> EncodeText(const TextRow& row) const;
+
+  // The tokens of a conversation; in_loss holds the assistant's with
+  // assistant_only_loss, else all.
+  absl::StatusOr<Sample> EncodeMessages(const Row& row,
+                                        const RowJson& messages) const;
+  absl::StatusOr<text::Rendered> Render(const Row& row, const RowJson& messages,
+                                        bool add_generation_prompt) const;
+  // Fills generation_spans of `whole`, the rendering of all messages.
+  absl::Status FindAssistantSpans(const Row& row, const RowJson& messages,
+                                  text::Rendered& whole) const;
+  std::string WithEnd(std::string text) const;
+  bool assistant_only() const {
+    return options_.assistant_only_loss.value_or(false);
+  }
+
+  const text::Tokenizer& tokenizer_;
+  const text::ChatTemplate* const chat_template_;
+  const LossOptions options_;
+  std::string end_;  // the end token's text, or empty
+};
+
+}  // namespace mpsd::data
+
+#endif  // MPSD_CORE_DATA_ENCODE_H_

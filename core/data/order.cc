@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/order.h"
+
+#include <numeric>
+#include <utility>
+
+namespace mpsd::data {
+uint64_t Random::Next() {
+  state_ += 0x9E3779B97F4A7C15u;
+  uint64_t z = state_;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+uint64_t Random::Below(uint64_t bound) {
+  // Numbers below 2^64 mod bound would make small results too frequent.
+  const uint64_t rejected = (0 - bound) % bound;
+  uint64_t number = Next();
+  while (number < rejected) number = Next();
+  return number % bound;
+}
+
+std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed,
+                                   int64_t epoch) {
+  Random random(Random(seed).Next() + static_cast<uint64_t>(epoch));
+  std::vector<int64_t> order = PlainOrder(count);
+  for (size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[random.Below(i)]);
+  }
+  return order;
+}
+
+std::vector<int64_t> PlainOrder(int64_t count) {
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+}  // namespace mpsd::data

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DATA_ORDER_H_
+#define MPSD_CORE_DATA_ORDER_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace mpsd::data {
+
+// SplitMix64 (Steele, Lea, Flood 2014): the same numbers on every platform.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t Next();
+  // Uniform in [0, bound), without bias; bound > 0.
+  uint64_t Below(uint64_t bound);
+
+ private:
+  uint64_t state_;
+};
+
+// 0 … count-1 in the order of an epoch: Fisher–Yates from the back, with
+// Random(seed's first number + epoch). A function of its arguments alone,
+// the same on every platform and in every version.
+std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, int64_t epoch);
+
+// 0 … count-1.
+std::vector<int64_t> PlainOrder(int64_t count);
+
+}  // namespace mpsd::data
+
+#endif  // MPSD_CORE_DATA_ORDER_H_

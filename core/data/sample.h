@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DATA_SAMPLE_H_
+#define MPSD_CORE_DATA_SAMPLE_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace mpsd::data {
+
+// One row of a data set as tokens.
+struct Sample {
+  std::vector<int32_t> input_ids;
+  // As long as input_ids; 1 where the token is a label. The first token counts
+  // for nothing even then: no token predicts it.
+  std::vector<uint8_t> in_loss;
+
+  // Tokens that something predicts and that are labels.
+  int64_t label_tokens() const {
+    int64_t count = 0;
+    for (size_t i = 1; i < in_loss.size(); ++i) count += in_loss[i];
+    return count;
+  }
+  bool operator==(const Sample&) const = default;
+};
+
+}  // namespace mpsd::data
+
+#endif  // MPSD_CORE_DATA_SAMPLE_H_
