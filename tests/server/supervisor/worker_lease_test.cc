@@ -11,18 +11,13 @@
 #include <string>
 
 #include "server/supervisor/spawned_process.h"
+#include "tests/fakes/fake_clock.h"
 
 namespace mpsd::supervisor {
 namespace {
 
+using fakes::FakeClock;
 using testing::HasSubstr;
-
-class FakeClock final : public base::Clock {
- public:
-  absl::Time Now() const override { return absl::UnixEpoch() + elapsed; }
-  absl::Duration Monotonic() const override { return elapsed; }
-  absl::Duration elapsed;
-};
 
 class WorkerLeaseTest : public testing::Test {
  protected:
@@ -66,10 +61,10 @@ TEST_F(WorkerLeaseTest, BelongsToTheWorkerThatInheritedIt) {
 TEST_F(WorkerLeaseTest, PatienceEnds) {
   auto holder = Holder();
   EXPECT_FALSE(lease_.Acquire().ok());
-  clock_.elapsed += absl::Seconds(9);
+  clock_.Advance(absl::Seconds(9));
   EXPECT_FALSE(lease_.Acquire().ok());
   EXPECT_EQ(holder->Poll(), std::nullopt);
-  clock_.elapsed += absl::Seconds(1);
+  clock_.Advance(absl::Seconds(1));
   EXPECT_THAT(std::string(lease_.Acquire().status().message()),
               HasSubstr("killed"));
   EXPECT_EQ(WTERMSIG(holder->Wait()), SIGKILL);

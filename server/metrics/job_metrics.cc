@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/metrics/job_metrics.h"
+
+#include <utility>
+
+namespace mpsd::metrics {
+namespace {
+
+using prometheus::Histogram;
+
+const Histogram::BucketBoundaries kStepBuckets = {
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250};
+const Histogram::BucketBoundaries kCheckpointBuckets = {
+    0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300};
+const Histogram::BucketBoundaries kWaitBuckets = {
+    0.1, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 604800};
+
+constexpr jobs::ExitReason kAllReasons[] = {
+    jobs::ExitReason::kDone,         jobs::ExitReason::kRejected,
+    jobs::ExitReason::kOutOfMemory,  jobs::ExitReason::kNonFinite,
+    jobs::ExitReason::kCrashed,      jobs::ExitReason::kHung,
+    jobs::ExitReason::kCancelled,    jobs::ExitReason::kPreempted,
+    jobs::ExitReason::kProtocolError};
+
+auto& Gauges(prometheus::Registry& registry, const Metric& metric) {
+  return prometheus::BuildGauge()
+      .Name(metric.name)
+      .Help(metric.help)
+      .Register(registry);
+}
+
+auto& Counters(prometheus::Registry& registry, const Metric& metric) {
+  return prometheus::BuildCounter()
+      .Name(metric.name)
+      .Help(metric.help)
+      .Register(registry);
+}
+
+auto& Histograms(prometheus::Registry& registry, const Metric& metric) {
+  return prometheus::BuildHistogram()
+      .Name(metric.name)
+      .Help(metric.help)
+      .Register(registry);
+}
+
+std::string Lower(std::string_view name) {
+  std::string text;
+  for (char c : name) text += c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+  return text;
+}
+
+}  // namespace
+
+JobMetrics::JobMetrics(Options options, const base::Clock& clock)
+    : linger_(options.linger),
+      clock_(clock),
+      jobs_(Gauges(registry_, kJobs)),
+      loss_(Gauges(registry_, kLoss)),
+      eval_loss_(Gauges(registry_, kEvalLoss)),
+      learning_rate_(Gauges(registry_, kLearningRate)),
+      grad_norm_(Gauges(registry_, kGradNorm)),
+      current_(Gauges(registry_, kCurrentAllocated)),
+      driver_(Gauges(registry_, kDriverAllocated)),
+      recommended_(Gauges(registry_, kRecommendedMax)),
+      footprint_(Gauges(registry_, kFootprint)),
+      tokens_(Counters(registry_, kTokens)),
+      exits_(Counters(registry_, kWorkerExits)),
+      queue_wait_(Histograms(registry_, kQueueWait)),
+      step_(Histograms(registry_, kStep)),
+      checkpoint_(Histograms(registry_, kCheckpoint)) {
+  Gauges(registry_, kBuildInfo).Add(options.build_info).Set(1);
+  // Known series start at 0, so that a rate sees their first increment.
+  queue_wait_.Add({}, kWaitBuckets);
+  for (jobs::ExitReason reason : kAllReasons) {
+    exits_.Add({{"reason", std::string(Name(reason))}});
+  }
+  JobCounts({});
+}
+
+void JobMetrics::JobCounts(const std::map<jobs::State, int64_t>& jobs) {
+  for (jobs::State state : jobs::kAllStates) {
+    auto count = jobs.find(state);
+    jobs_.Add({{"state", Lower(Name(state))}})
+        .Set(count == jobs.end() ? 0 : static_cast<double>(count->second));
+  }
+}
+
+void JobMetrics::JobStarted(absl::Duration queue_wait) {
+  queue_wait_.Add({}, kWaitBuckets).Observe(absl::ToDoubleSeconds(queue_wait));
+}
+
+void JobMetrics::StepFinished(const std::string& job_id,
+                              const jobs::Progress& progress) {
+  const std::string& device = progress.device;
+  step_.Add({{"device", device}}, kStepBuckets).Observe(progress.step_seconds);
+  tokens_.Add({{"device", device}})
+      .Increment(static_cast<double>(progress.tokens));
+  absl::MutexLock lock(&mutex_);
+  Set(job_id, device, loss_, progress.loss);
+  Set(job_id, device, learning_rate_, progress.learning_rate);
+  Set(job_id, device, grad_norm_, progress.grad_norm);
+  std::optional<double>& early = series_[job_id].early_eval_loss;
+  if (early) Set(job_id, device, eval_loss_, *early);
+  early.reset();
+  SetMemory(device, progress.memory);
+}
+
+void JobMetrics::Evaluated(const std::string& job_id, const std::string& device,
+                           double eval_loss) {
+  absl::MutexLock lock(&mutex_);
+  if (device.empty()) {
+    series_[job_id].early_eval_loss = eval_loss;
+  } else {
+    Set(job_id, device, eval_loss_, eval_loss);
+  }
+}
+
+void JobMetrics::CheckpointWritten(const std::string& device, double seconds) {
+  checkpoint_.Add({{"device", device}}, kCheckpointBuckets).Observe(seconds);
+}
+
+void JobMetrics::WorkerExited(jobs::ExitReason reason) {
+  exits_.Add({{"reason", std::string(Name(reason))}}).Increment();
+  absl::MutexLock lock(&mutex_);
+  for (auto& [family, gauge] : worker_gauges_) family->Remove(gauge);
+  worker_gauges_.clear();
+}
+
+void JobMetrics::JobEnded(const std::string& job_id) {
+  absl::MutexLock lock(&mutex_);
+  auto series = series_.find(job_id);
+  if (series != series_.end()) series->second.ended_at = clock_.Monotonic();
+}
+
+std::vector<prometheus::MetricFamily> JobMetrics::Collect() const {
+  absl::MutexLock lock(&mutex_);
+  DropEnded();
+  return registry_.Collect();
+}
+
+void JobMetrics::Set(const std::string& job_id, const std::string& device,
+                     GaugeFamily& family, double value) {
+  prometheus::Gauge*& gauge = series_[job_id].gauges[&family];
+  if (gauge == nullptr) {
+    gauge = &family.Add({{"job", job_id}, {"device", device}});
+  }
+  gauge->Set(value);
+}
+
+void JobMetrics::SetMemory(const std::string& device,
+                           const jobs::MemoryCounters& memory) {
+  SetWorker(device, current_, memory.current_allocated_bytes);
+  SetWorker(device, driver_, memory.driver_allocated_bytes);
+  SetWorker(device, recommended_, memory.recommended_max_bytes);
+  SetWorker(device, footprint_, memory.footprint_bytes);
+}
+
+void JobMetrics::SetWorker(const std::string& device, GaugeFamily& family,
+                           std::optional<int64_t> bytes) {
+  if (!bytes) return;
+  prometheus::Gauge*& gauge = worker_gauges_[&family];
+  if (gauge == nullptr) gauge = &family.Add({{"device", device}});
+  gauge->Set(static_cast<double>(*bytes));
+}
+
+void JobMetrics::DropEnded() const {
+  const absl::Duration now = clock_.Monotonic();
+  for (auto it = series_.begin(); it != series_.end();) {
+    const JobSeries& series = it->second;
+    if (!series.ended_at || now - *series.ended_at < linger_) {
+      ++it;
+      continue;
+    }
+    for (auto& [family, gauge] : series.gauges) family->Remove(gauge);
+    it = series_.erase(it);
+  }
+}
+
+}  // namespace mpsd::metrics

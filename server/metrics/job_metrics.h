@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_METRICS_JOB_METRICS_H_
+#define MPSD_SERVER_METRICS_JOB_METRICS_H_
+
+#include <prometheus/collectable.h>
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "server/jobs/metrics_sink.h"
+#include "server/metrics/names.h"
+
+namespace mpsd::metrics {
+
+// The scheduler's news as Prometheus series. Thread-safe.
+class JobMetrics final : public jobs::MetricsSink,
+                         public prometheus::Collectable {
+ public:
+  struct Options {
+    std::map<std::string, std::string> build_info;  // label → value
+    // How long the series of a job that has ended are still collected.
+    absl::Duration linger = absl::Minutes(10);
+  };
+
+  JobMetrics(Options options, const base::Clock& clock);
+
+  void JobCounts(const std::map<jobs::State, int64_t>& jobs) override;
+  void JobStarted(absl::Duration queue_wait) override;
+  void StepFinished(const std::string& job_id,
+                    const jobs::Progress& progress) override;
+  void Evaluated(const std::string& job_id, const std::string& device,
+                 double eval_loss) override;
+  void CheckpointWritten(const std::string& device, double seconds) override;
+  void WorkerExited(jobs::ExitReason reason) override;
+  void JobEnded(const std::string& job_id) override;
+
+  // Drops the series of jobs that ended `linger` ago.
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  using GaugeFamily = prometheus::Family<prometheus::Gauge>;
+  using CounterFamily = prometheus::Family<prometheus::Counter>;
+  using HistogramFamily = prometheus::Family<prometheus::Histogram>;
+
+  // The gauges of one job, and of which family each is.
+  struct JobSeries {
+    std::map<GaugeFamily*, prometheus::Gauge*> gauges;
+    // Evaluated before any step told the device.
+    std::optional<double> early_eval_loss;
+    std::optional<absl::Duration> ended_at;  // monotonic
+  };
+
+  void Set(const std::string& job_id, const std::string& device,
+           GaugeFamily& family, double value)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetMemory(const std::string& device, const jobs::MemoryCounters& memory)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetWorker(const std::string& device, GaugeFamily& family,
+                 std::optional<int64_t> bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropEnded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const absl::Duration linger_;
+  const base::Clock& clock_;
+  prometheus::Registry registry_;
+  GaugeFamily &jobs_, &loss_, &eval_loss_, &learning_rate_, &grad_norm_;
+  GaugeFamily &current_, &driver_, &recommended_, &footprint_;
+  CounterFamily &tokens_, &exits_;
+  HistogramFamily &queue_wait_, &step_, &checkpoint_;
+
+  mutable absl::Mutex mutex_;
+  mutable std::map<std::string, JobSeries> series_ ABSL_GUARDED_BY(mutex_);
+  // Of the worker that runs; gone with it.
+  std::map<GaugeFamily*, prometheus::Gauge*> worker_gauges_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace mpsd::metrics
+
+#endif  // MPSD_SERVER_METRICS_JOB_METRICS_H_

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_FAKES_FAKE_CLOCK_H_
+#define MPSD_TESTS_FAKES_FAKE_CLOCK_H_
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+
+namespace mpsd::fakes {
+
+// Stands still until it is told otherwise; starts at 2026-01-01. Thread-safe.
+class FakeClock final : public base::Clock {
+ public:
+  absl::Time Now() const override {
+    absl::MutexLock lock(&mutex_);
+    return absl::FromUnixSeconds(1767225600) + elapsed_;
+  }
+  absl::Duration Monotonic() const override {
+    absl::MutexLock lock(&mutex_);
+    return elapsed_;
+  }
+  void Advance(absl::Duration duration) {
+    absl::MutexLock lock(&mutex_);
+    elapsed_ += duration;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  absl::Duration elapsed_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace mpsd::fakes
+
+#endif  // MPSD_TESTS_FAKES_FAKE_CLOCK_H_

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/metrics/job_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include <set>
+#include <string>
+
+#include "tests/fakes/fake_clock.h"
+
+namespace mpsd::metrics {
+namespace {
+
+using fakes::FakeClock;
+using testing::HasSubstr;
+using testing::Not;
+
+class JobMetricsTest : public testing::Test {
+ protected:
+  std::string Text() const {
+    return prometheus::TextSerializer().Serialize(metrics_.Collect());
+  }
+  static jobs::Progress Step() {
+    jobs::Progress progress;
+    progress.step = 1;
+    progress.loss = 2.5;
+    progress.learning_rate = 0.001;
+    progress.grad_norm = 0.75;
+    progress.tokens = 100;
+    progress.step_seconds = 0.2;
+    progress.device = "mps";
+    progress.memory = {1000, 2000, 3000, 4000};
+    return progress;
+  }
+
+  FakeClock clock_;
+  JobMetrics metrics_{{{{"version", "0.1.0"}}, absl::Minutes(10)}, clock_};
+};
+
+TEST_F(JobMetricsTest, KnownSeriesStartAtZero) {
+  EXPECT_THAT(Text(), HasSubstr("mpsd_build_info{version=\"0.1.0\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"queued\"} 0\n"));
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_worker_exits_total{reason=\"Hung\"} 0\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_job_queue_wait_seconds_count 0\n"));
+}
+
+TEST_F(JobMetricsTest, CountsJobsByState) {
+  metrics_.JobCounts({{jobs::State::kQueued, 2}, {jobs::State::kRunning, 1}});
+  EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"queued\"} 2\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"running\"} 1\n"));
+  metrics_.JobCounts({{jobs::State::kSucceeded, 3}});
+  EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"queued\"} 0\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"succeeded\"} 3\n"));
+}
+
+TEST_F(JobMetricsTest, AStepSetsItsSeries) {
+  metrics_.StepFinished("J1", Step());
+  metrics_.StepFinished("J1", Step());
+  for (const char* line :
+       {"mpsd_job_loss{device=\"mps\",job=\"J1\"} 2.5\n",
+        "mpsd_job_learning_rate{device=\"mps\",job=\"J1\"} 0.001\n",
+        "mpsd_job_grad_norm{device=\"mps\",job=\"J1\"} 0.75\n",
+        "mpsd_tokens_total{device=\"mps\"} 200\n",
+        "mpsd_step_seconds_count{device=\"mps\"} 2\n",
+        "mpsd_step_seconds_bucket{device=\"mps\",le=\"0.25\"} 2\n",
+        "mpsd_step_seconds_bucket{device=\"mps\",le=\"0.1\"} 0\n",
+        "mpsd_device_memory_current_allocated_bytes{device=\"mps\"} 1000\n",
+        "mpsd_device_memory_driver_allocated_bytes{device=\"mps\"} 2000\n",
+        "mpsd_device_memory_recommended_max_bytes{device=\"mps\"} 3000\n",
+        "mpsd_worker_footprint_bytes{device=\"mps\"} 4000\n"}) {
+    EXPECT_THAT(Text(), HasSubstr(line));
+  }
+}
+
+TEST_F(JobMetricsTest, ACounterTheDeviceLacksHasNoSeries) {
+  jobs::Progress progress = Step();
+  progress.memory = {};
+  metrics_.StepFinished("J1", progress);
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_device_memory")));
+}
+
+TEST_F(JobMetricsTest, MemoryGoesWithItsWorker) {
+  metrics_.StepFinished("J1", Step());
+  metrics_.WorkerExited(jobs::ExitReason::kCrashed);
+  EXPECT_THAT(Text(), Not(HasSubstr("current_allocated_bytes{")));
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_worker_exits_total{reason=\"Crashed\"} 1\n"));
+  metrics_.StepFinished("J1", Step());
+  EXPECT_THAT(Text(), HasSubstr("current_allocated_bytes{"));
+}
+
+TEST_F(JobMetricsTest, AnEvaluationBeforeTheFirstStepWaitsForItsDevice) {
+  metrics_.Evaluated("J1", "", 3);
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_loss{")));
+  metrics_.StepFinished("J1", Step());
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_job_eval_loss{device=\"mps\",job=\"J1\"} 3\n"));
+  metrics_.Evaluated("J1", "mps", 2);
+  metrics_.StepFinished("J1", Step());
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_job_eval_loss{device=\"mps\",job=\"J1\"} 2\n"));
+}
+
+TEST_F(JobMetricsTest, AnEndedJobsSeriesLingerAndGo) {
+  metrics_.StepFinished("J1", Step());
+  metrics_.StepFinished("J2", Step());
+  metrics_.JobEnded("J1");
+  clock_.Advance(absl::Minutes(10) - absl::Seconds(1));
+  EXPECT_THAT(Text(), HasSubstr("job=\"J1\""));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_THAT(Text(), Not(HasSubstr("job=\"J1\"")));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_job_loss{device=\"mps\",job=\"J2\"}"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_tokens_total{device=\"mps\"} 200\n"));
+}
+
+TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
+  metrics_.JobStarted(absl::Seconds(3));
+  metrics_.CheckpointWritten("cpu", 0.3);
+  EXPECT_THAT(Text(), HasSubstr("mpsd_job_queue_wait_seconds_sum 3\n"));
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_job_queue_wait_seconds_bucket{le=\"5\"} 1\n"));
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_checkpoint_seconds_sum{device=\"cpu\"} 0.3\n"));
+}
+
+// What `promtool check metrics` asks for.
+TEST_F(JobMetricsTest, NamesFollowTheConventions) {
+  metrics_.StepFinished("J1", Step());
+  metrics_.Evaluated("J1", "mps", 1);
+  metrics_.CheckpointWritten("mps", 1);
+  std::set<std::string> names;
+  for (const prometheus::MetricFamily& family : metrics_.Collect()) {
+    const std::string& name = family.name;
+    EXPECT_TRUE(names.insert(name).second) << name;
+    EXPECT_TRUE(name.starts_with("mpsd_")) << name;
+    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"),
+              std::string::npos);
+    EXPECT_TRUE(family.help.ends_with('.')) << name << " lacks its help";
+    EXPECT_FALSE(family.metric.empty()) << name;
+    EXPECT_EQ(name.ends_with("_total"),
+              family.type == prometheus::MetricType::Counter)
+        << name;
+    EXPECT_TRUE(family.type != prometheus::MetricType::Histogram ||
+                name.ends_with("_seconds"))
+        << name;
+  }
+  EXPECT_EQ(names.size(), 15);
+}
+
+}  // namespace
+}  // namespace mpsd::metrics
