@@ -12,8 +12,8 @@ Writes FOLDER/train.jsonl (--train rows, 3000 by default), FOLDER/eval.jsonl
 (--eval rows, 90 by default) and FOLDER/quick.jsonl (the first 12 rows of
 eval.jsonl). A row asks for the sentiment of one text and answers with one word:
 
-    {"prompt": [{"role": "user", "content": "..."}],
-     "completion": [{"role": "assistant", "content": "negative"}]}
+    {"messages": [{"role": "user", "content": "Is the sentiment ..."},
+                  {"role": "assistant", "content": "negative"}]}
 
 Taken are plain ASCII texts of 20 to 120 characters without links that the
 graders were at least 90 % sure of, each once. Every file holds as many rows of
@@ -76,8 +76,8 @@ def read(lines):
 
 
 def conversation(label, text):
-    return {"prompt": [{"role": "user", "content": QUESTION + text}],
-            "completion": [{"role": "assistant", "content": label}]}
+    return {"messages": [{"role": "user", "content": QUESTION + text},
+                         {"role": "assistant", "content": label}]}
 
 
 def pools(samples, seed):

@@ -66,18 +66,18 @@ class Make(unittest.TestCase):
         out = self.make()
         train, held_out = load(out / "train.jsonl"), load(out / "eval.jsonl")
         for rows, each in ((train, 20), (held_out, 5)):
-            answers = [row["completion"][0]["content"] for row in rows]
+            answers = [row["messages"][1]["content"] for row in rows]
             self.assertEqual({label: answers.count(label)
                               for label in make_data.LABELS},
                              dict.fromkeys(make_data.LABELS, each))
-        texts = [row["prompt"][0]["content"] for row in train + held_out]
+        texts = [row["messages"][0]["content"] for row in train + held_out]
         self.assertEqual(len(set(texts)), 75)
         self.assertEqual(load(out / "quick.jsonl"),
                          held_out[:make_data.QUICK_ROWS])
 
     def test_the_answer_is_the_label_of_the_text_asked_about(self):
         for row in load(self.make() / "train.jsonl"):
-            [question], [answer] = row["prompt"], row["completion"]
+            question, answer = row["messages"]
             self.assertTrue(question["content"].endswith(answer["content"]))
             self.assertEqual((question["role"], answer["role"]),
                              ("user", "assistant"))
