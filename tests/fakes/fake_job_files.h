@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_FAKES_FAKE_JOB_FILES_H_
+#define MPSD_TESTS_FAKES_FAKE_JOB_FILES_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/jobs/blob_store.h"
+#include "server/jobs/job_files.h"
+
+namespace mpsd::fakes {
+
+// jobs::JobFiles without a disk, below "/state". One thread at a time.
+class FakeJobFiles final : public jobs::JobFiles {
+ public:
+  FakeJobFiles() : JobFiles("/state") {}
+
+  absl::Status Create(const std::string& job_id, const std::string& spec_json,
+                      const std::vector<Link>& links) override {
+    if (!failure.ok()) return failure;
+    specs[job_id] = spec_json;
+    this->links[job_id] = links;
+    return absl::OkStatus();
+  }
+  void Remove(const std::string& job_id) override { specs.erase(job_id); }
+  void AppendLog(const std::string& job_id, const std::string& line) override {
+    logs[job_id].push_back(line);
+  }
+  bool Exists(const std::string& path) override { return paths.contains(path); }
+  absl::StatusOr<Model> FindModel(const std::string& model) override {
+    auto found = models.find(model);
+    if (found == models.end()) {
+      return absl::NotFoundError("no model " + model);
+    }
+    return found->second;
+  }
+
+  absl::Status failure;  // of Create
+  std::map<std::string, std::string> specs;
+  std::map<std::string, std::vector<Link>> links;
+  std::map<std::string, std::vector<std::string>> logs;
+  std::set<std::string> paths;
+  std::map<std::string, absl::StatusOr<Model>> models;
+};
+
+class FakeBlobs final : public jobs::BlobStore {
+ public:
+  bool Has(const std::string& sha256) override {
+    return present.contains(sha256);
+  }
+  std::string PathOf(const std::string& sha256) const override {
+    return "/state/blobs/" + sha256;
+  }
+  std::set<std::string> present;
+};
+
+}  // namespace mpsd::fakes
+
+#endif  // MPSD_TESTS_FAKES_FAKE_JOB_FILES_H_

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_FAKES_FAKE_JOB_STORE_H_
+#define MPSD_TESTS_FAKES_FAKE_JOB_STORE_H_
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "server/jobs/job_store.h"
+
+namespace mpsd::fakes {
+
+// jobs::JobStore in memory, strict about what callers owe it: states that may
+// follow each other, sequences without gaps. Thread-safe.
+class FakeJobStore final : public jobs::JobStore {
+ public:
+  absl::Status Insert(const jobs::Job& job, const jobs::Event& first) override {
+    absl::MutexLock lock(&mutex_);
+    if (!failure_.ok()) return failure_;
+    for (const auto& [id, row] : rows_) {
+      if (!job.idempotency_key.empty() &&
+          row.job.idempotency_key == job.idempotency_key) {
+        return absl::AlreadyExistsError("the key is taken");
+      }
+    }
+    if (first.sequence != 1) return absl::InternalError("first event is not 1");
+    rows_[job.id] = {job, {first}, {}};
+    return absl::OkStatus();
+  }
+
+  absl::Status Update(const jobs::Job& job,
+                      absl::Span<const jobs::Event> events) override {
+    absl::MutexLock lock(&mutex_);
+    ++updates_;
+    if (!failure_.ok()) return failure_;
+    auto row = rows_.find(job.id);
+    if (row == rows_.end()) return absl::NotFoundError(job.id);
+    const jobs::State from = row->second.job.state;
+    if (from != job.state && !jobs::CanTransition(from, job.state)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(std::string(Name(from)), " cannot become ",
+                       std::string(Name(job.state))));
+    }
+    for (const jobs::Event& event : events) {
+      if (event.sequence !=
+          static_cast<int64_t>(row->second.events.size()) + 1) {
+        return absl::InternalError("a gap in the events");
+      }
+      row->second.events.push_back(event);
+    }
+    row->second.job = job;
+    return absl::OkStatus();
+  }
+
+  absl::Status AddCheckpoint(const std::string& job_id,
+                             const jobs::Checkpoint& checkpoint,
+                             const std::string& removed_path) override {
+    absl::MutexLock lock(&mutex_);
+    if (!failure_.ok()) return failure_;
+    auto& list = rows_[job_id].checkpoints;
+    std::erase_if(list, [&](const jobs::Checkpoint& c) {
+      return c.path == removed_path || c.path == checkpoint.path;
+    });
+    list.push_back(checkpoint);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<jobs::Job> Get(const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    auto row = rows_.find(id);
+    if (row == rows_.end()) return absl::NotFoundError("no job " + id);
+    return row->second.job;
+  }
+
+  absl::StatusOr<std::optional<jobs::Job>> FindByIdempotencyKey(
+      const std::string& key) override {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [id, row] : rows_) {
+      if (row.job.idempotency_key == key) return std::optional(row.job);
+    }
+    return std::optional<jobs::Job>();
+  }
+
+  absl::StatusOr<std::vector<jobs::Job>> List(
+      const jobs::ListFilter& filter) override {
+    absl::MutexLock lock(&mutex_);
+    std::vector<jobs::Job> jobs;
+    for (auto row = rows_.rbegin(); row != rows_.rend(); ++row) {
+      const jobs::Job& job = row->second.job;
+      const bool state_fits =
+          filter.states.empty() ||
+          std::count(filter.states.begin(), filter.states.end(), job.state);
+      const bool before = filter.before_id.empty() || job.id < filter.before_id;
+      const bool owner = filter.owner.empty() || filter.owner == job.owner;
+      if (state_fits && before && owner &&
+          jobs.size() < static_cast<size_t>(filter.limit)) {
+        jobs.push_back(job);
+      }
+    }
+    return jobs;
+  }
+
+  absl::StatusOr<std::map<jobs::State, int64_t>> CountByState() override {
+    absl::MutexLock lock(&mutex_);
+    std::map<jobs::State, int64_t> counts;
+    for (const auto& [id, row] : rows_) ++counts[row.job.state];
+    return counts;
+  }
+
+  absl::StatusOr<std::vector<jobs::Event>> Events(const std::string& job_id,
+                                                  int64_t after,
+                                                  int limit) override {
+    absl::MutexLock lock(&mutex_);
+    std::vector<jobs::Event> events;
+    for (const jobs::Event& event : rows_[job_id].events) {
+      if (event.sequence > after &&
+          events.size() < static_cast<size_t>(limit)) {
+        events.push_back(event);
+      }
+    }
+    return events;
+  }
+
+  absl::StatusOr<int64_t> LastSequence(const std::string& job_id) override {
+    absl::MutexLock lock(&mutex_);
+    return static_cast<int64_t>(rows_[job_id].events.size());
+  }
+
+  absl::StatusOr<std::vector<jobs::Checkpoint>> Checkpoints(
+      const std::string& job_id) override {
+    absl::MutexLock lock(&mutex_);
+    return rows_[job_id].checkpoints;
+  }
+
+  int64_t schema_version() const override { return 1; }
+
+  // Every change fails with `status` until it is OK again.
+  void FailWith(absl::Status status) {
+    absl::MutexLock lock(&mutex_);
+    failure_ = std::move(status);
+  }
+  int updates() const {
+    absl::MutexLock lock(&mutex_);
+    return updates_;
+  }
+
+ private:
+  struct Row {
+    jobs::Job job;
+    std::vector<jobs::Event> events;
+    std::vector<jobs::Checkpoint> checkpoints;
+  };
+  mutable absl::Mutex mutex_;
+  std::map<std::string, Row> rows_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  int updates_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace mpsd::fakes
+
+#endif  // MPSD_TESTS_FAKES_FAKE_JOB_STORE_H_

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_FAKES_FAKE_LAUNCHER_H_
+#define MPSD_TESTS_FAKES_FAKE_LAUNCHER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/jobs/worker_launcher.h"
+
+namespace mpsd::fakes {
+
+// Launches nothing: the test speaks for the worker through `listener`, and
+// reads here what the scheduler asked of it. One thread at a time.
+class FakeLauncher final : public jobs::WorkerLauncher {
+ public:
+  absl::Status Ready() override { return ready; }
+  absl::StatusOr<std::unique_ptr<jobs::Worker>> Launch(
+      const jobs::LaunchRequest& request,
+      jobs::WorkerListener& listener) override {
+    if (!failure.ok()) return failure;
+    requests.push_back(request);
+    this->listener = &listener;
+    ++alive;
+    return std::make_unique<FakeWorker>(*this);
+  }
+
+  // The worker's end.
+  void Exit(jobs::ExitReason reason, const std::string& message = "") {
+    jobs::WorkerListener::Result result;
+    result.reason = reason;
+    result.message = message;
+    if (reason == jobs::ExitReason::kDone) {
+      result.adapter_path = "/adapter";
+      result.train_loss = 1.5;
+      result.eval_loss_after = 0.5;
+    }
+    Exit(result);
+  }
+  void Exit(const jobs::WorkerListener::Result& result) {
+    jobs::WorkerListener* last = std::exchange(listener, nullptr);
+    last->OnExit(result);
+  }
+
+  absl::Status ready;
+  absl::Status failure;  // of Launch
+  std::vector<jobs::LaunchRequest> requests;
+  jobs::WorkerListener* listener = nullptr;
+  int alive = 0;
+  int preempted = 0;
+  int cancelled = 0;
+
+ private:
+  class FakeWorker final : public jobs::Worker {
+   public:
+    explicit FakeWorker(FakeLauncher& owner) : owner_(owner) {}
+    ~FakeWorker() override {
+      --owner_.alive;
+      if (owner_.listener != nullptr) {
+        owner_.Exit(jobs::ExitReason::kPreempted, "killed");
+      }
+    }
+    void Preempt(absl::Duration) override { ++owner_.preempted; }
+    void Cancel(absl::Duration) override { ++owner_.cancelled; }
+
+   private:
+    FakeLauncher& owner_;
+  };
+};
+
+}  // namespace mpsd::fakes
+
+#endif  // MPSD_TESTS_FAKES_FAKE_LAUNCHER_H_

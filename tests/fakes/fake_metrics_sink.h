@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_FAKES_FAKE_METRICS_SINK_H_
+#define MPSD_TESTS_FAKES_FAKE_METRICS_SINK_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "server/jobs/metrics_sink.h"
+
+namespace mpsd::fakes {
+
+// Keeps what it is told. One thread at a time.
+class FakeMetricsSink final : public jobs::MetricsSink {
+ public:
+  void JobCounts(const std::map<jobs::State, int64_t>& jobs) override {
+    counts = jobs;
+  }
+  void JobStarted(absl::Duration queue_wait) override {
+    waits.push_back(queue_wait);
+  }
+  void StepFinished(const std::string&, const jobs::Progress&) override {
+    ++steps;
+  }
+  void Evaluated(const std::string&, const std::string& device,
+                 double) override {
+    eval_devices.push_back(device);
+  }
+  void CheckpointWritten(const std::string&, double seconds) override {
+    checkpoint_seconds.push_back(seconds);
+  }
+  void WorkerExited(jobs::ExitReason reason) override {
+    exits.push_back(reason);
+  }
+  void JobEnded(const std::string& job_id) override { ended.push_back(job_id); }
+
+  std::map<jobs::State, int64_t> counts;
+  std::vector<absl::Duration> waits;
+  int steps = 0;
+  std::vector<std::string> eval_devices;
+  std::vector<double> checkpoint_seconds;
+  std::vector<jobs::ExitReason> exits;
+  std::vector<std::string> ended;
+};
+
+}  // namespace mpsd::fakes
+
+#endif  // MPSD_TESTS_FAKES_FAKE_METRICS_SINK_H_

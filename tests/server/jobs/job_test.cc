@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/job.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace mpsd::jobs {
+namespace {
+
+// The arrows of job.h, once more and by hand.
+bool Expected(State from, State to) {
+  switch (from) {
+    case State::kQueued:
+      return to == State::kRunning || to == State::kCancelled;
+    case State::kRunning:
+      return to != State::kRunning;
+    default:
+      return false;
+  }
+}
+
+class TransitionTest : public testing::TestWithParam<std::tuple<State, State>> {
+};
+
+TEST_P(TransitionTest, FollowsTheArrows) {
+  const auto [from, to] = GetParam();
+  EXPECT_EQ(CanTransition(from, to), Expected(from, to))
+      << Name(from) << " -> " << Name(to);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllPairs, TransitionTest,
+                         testing::Combine(testing::ValuesIn(kAllStates),
+                                          testing::ValuesIn(kAllStates)));
+
+TEST(State, FinalMeansNoWayOut) {
+  EXPECT_FALSE(IsFinal(State::kQueued));
+  EXPECT_FALSE(IsFinal(State::kRunning));
+  EXPECT_TRUE(IsFinal(State::kSucceeded));
+  EXPECT_TRUE(IsFinal(State::kFailed));
+  EXPECT_TRUE(IsFinal(State::kCancelled));
+}
+
+TEST(State, NumbersAndNamesAreStored) {
+  const std::pair<int, const char*> stored[] = {{1, "QUEUED"},
+                                                {2, "RUNNING"},
+                                                {3, "SUCCEEDED"},
+                                                {4, "FAILED"},
+                                                {5, "CANCELLED"}};
+  for (const auto& [number, name] : stored) {
+    EXPECT_EQ(Name(static_cast<State>(number)), name);
+  }
+}
+
+TEST(ExitReason, NamesDiffer) {
+  std::set<std::string_view> names;
+  for (int i = 0; i <= static_cast<int>(ExitReason::kProtocolError); ++i) {
+    names.insert(Name(static_cast<ExitReason>(i)));
+  }
+  EXPECT_EQ(names.size(), 9);
+  EXPECT_TRUE(names.contains("OutOfMemory"));
+  EXPECT_TRUE(names.contains("ProtocolError"));
+  EXPECT_FALSE(names.contains("Unknown"));
+}
+
+}  // namespace
+}  // namespace mpsd::jobs

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/running_job.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/fakes/fake_job_store.h"
+
+namespace mpsd::jobs {
+namespace {
+
+const absl::Time kNow = absl::FromUnixSeconds(1000);
+
+class RunningJobTest : public testing::Test {
+ protected:
+  RunningJobTest() : run_(QueuedJob(), 1, 0) {
+    const Event first{"J", 1, kNow, StateChanged{State::kQueued, ""}};
+    EXPECT_TRUE(store_.Insert(QueuedJob(), first).ok());
+    run_.Start(kNow);
+    EXPECT_TRUE(run_.Flush(store_).ok());
+  }
+  static Job QueuedJob() {
+    Job job;
+    job.id = "J";
+    job.failures = 2;
+    job.not_before = kNow;
+    job.message = "failure 2";
+    return job;
+  }
+  Job Stored() { return *store_.Get("J"); }
+  std::vector<Event> Events() { return *store_.Events("J", 0, 100); }
+  static Progress Step(int64_t step) {
+    Progress progress;
+    progress.step = step;
+    progress.total_steps = 10;
+    progress.tokens = 50;
+    progress.step_seconds = 0.5;
+    return progress;
+  }
+
+  fakes::FakeJobStore store_;
+  RunningJob run_;
+};
+
+TEST_F(RunningJobTest, StartingIsTheNextAttempt) {
+  EXPECT_EQ(Stored().state, State::kRunning);
+  EXPECT_EQ(Stored().attempt, 1);
+  EXPECT_EQ(Stored().start_time, kNow);
+  EXPECT_EQ(Stored().not_before, std::nullopt);
+  EXPECT_EQ(Stored().message, "");
+  ASSERT_EQ(Events().size(), 2);
+  EXPECT_EQ(std::get<StateChanged>(Events()[1].body).state, State::kRunning);
+}
+
+TEST_F(RunningJobTest, OnlyTheLatestProgressBetweenFlushesIsAnEvent) {
+  run_.Progressed(Step(1), kNow);
+  run_.Progressed(Step(2), kNow);
+  EXPECT_TRUE(run_.dirty());
+  EXPECT_TRUE(run_.Flush(store_).ok());
+  EXPECT_FALSE(run_.dirty());
+  run_.Progressed(Step(3), kNow);
+  run_.Evaluated({3, 0.5}, kNow);
+  run_.Progressed(Step(4), kNow);
+  EXPECT_TRUE(run_.Flush(store_).ok());
+  ASSERT_EQ(Events().size(), 6);
+  EXPECT_EQ(std::get<Progress>(Events()[2].body).step, 2);
+  EXPECT_EQ(std::get<Progress>(Events()[3].body).step, 3);
+  EXPECT_EQ(std::get<Evaluated>(Events()[4].body).step, 3);
+  EXPECT_EQ(std::get<Progress>(Events()[5].body).step, 4);
+  EXPECT_EQ(Stored().progress->step, 4);
+  EXPECT_EQ(Stored().progress->tokens_per_second, 100);
+}
+
+TEST_F(RunningJobTest, AFailedFlushKeepsEverything) {
+  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  run_.Evaluated({0, 2}, kNow);
+  EXPECT_FALSE(run_.Flush(store_).ok());
+  run_.Evaluated({5, 1}, kNow);
+  EXPECT_FALSE(run_.Flush(store_).ok());
+  store_.FailWith(absl::OkStatus());
+  EXPECT_TRUE(run_.Flush(store_).ok());
+  ASSERT_EQ(Events().size(), 4);
+  EXPECT_EQ(Events()[3].sequence, 4);
+  EXPECT_EQ(Stored().eval_loss_before, 2);
+  EXPECT_EQ(Stored().eval_loss_after, 1);
+}
+
+TEST_F(RunningJobTest, OnlyANewCheckpointForgivesFailures) {
+  RunningJob run(Stored(), 2, /*last_checkpoint=*/10);
+  Checkpoint checkpoint;
+  checkpoint.step = 10;
+  run.CheckpointWritten(checkpoint, kNow);
+  EXPECT_EQ(run.job().failures, 2);
+  checkpoint.step = 11;
+  run.CheckpointWritten(checkpoint, kNow);
+  EXPECT_EQ(run.job().failures, 0);
+}
+
+TEST_F(RunningJobTest, AStageIsNotedOnce) {
+  run_.Staged("loading model", kNow);
+  run_.Staged("loading model", kNow);
+  run_.Staged("", kNow);
+  run_.Staged("tokenizing", kNow);
+  EXPECT_TRUE(run_.Flush(store_).ok());
+  ASSERT_EQ(Events().size(), 4);
+  EXPECT_EQ(std::get<Note>(Events()[3].body).text, "tokenizing");
+}
+
+TEST_F(RunningJobTest, DoneFillsTheRow) {
+  WorkerListener::Result result;
+  result.reason = ExitReason::kDone;
+  result.adapter_path = "/adapter";
+  result.train_loss = 1;
+  result.eval_loss_after = 3;
+  run_.Evaluated({0, 4}, kNow);
+  run_.Ended(result, {State::kSucceeded, 0, std::nullopt, ""},
+             kNow + absl::Seconds(9));
+  EXPECT_TRUE(run_.Flush(store_).ok());
+  EXPECT_EQ(Stored().state, State::kSucceeded);
+  EXPECT_EQ(Stored().exit_reason, ExitReason::kDone);
+  EXPECT_EQ(Stored().adapter_path, "/adapter");
+  EXPECT_EQ(Stored().train_loss, 1);
+  EXPECT_EQ(Stored().eval_loss_before, 4);
+  EXPECT_EQ(Stored().eval_loss_after, 3);
+  EXPECT_EQ(Stored().end_time, kNow + absl::Seconds(9));
+}
+
+TEST_F(RunningJobTest, ARetryKeepsNoEndTime) {
+  run_.CancelRequested(kNow);
+  EXPECT_TRUE(run_.job().cancel_requested);
+  run_.Ended({}, {State::kQueued, 3, kNow + absl::Seconds(5), "again"}, kNow);
+  EXPECT_EQ(run_.job().end_time, std::nullopt);
+  EXPECT_EQ(run_.job().not_before, kNow + absl::Seconds(5));
+  EXPECT_EQ(run_.job().failures, 3);
+  EXPECT_EQ(run_.job().message, "again");
+  EXPECT_FALSE(run_.job().cancel_requested);
+}
+
+}  // namespace
+}  // namespace mpsd::jobs

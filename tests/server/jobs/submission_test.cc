@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/submission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/spec/train_spec.h"
+#include "tests/fakes/fake_job_files.h"
+
+namespace mpsd::jobs {
+namespace {
+
+using testing::HasSubstr;
+
+class SubmissionTest : public testing::Test {
+ protected:
+  SubmissionTest() {
+    files_.models["org/tiny"] = JobFiles::Model{"/models/tiny", {}};
+    files_.paths = {"/data/there.jsonl", "/adapters/there"};
+    blobs_.present = {kSha, kOther};
+    request_.spec_json = Spec(R"("train.jsonl")");
+    request_.inputs = {{"train.jsonl", kSha}};
+  }
+  static std::string Spec(const std::string& train,
+                          const std::string& more = "") {
+    return R"({"model": "org/tiny", "dataset": {"train": )" + train + "}" +
+           more + "}";
+  }
+  absl::StatusOr<Submission> Check() {
+    return CheckSubmission(request_, "J", files_, blobs_);
+  }
+  spec::TrainSpec Checked() {
+    auto submission = Check();
+    EXPECT_TRUE(submission.ok()) << submission.status();
+    return *spec::ParseTrainSpec(submission->spec_json, "job.json");
+  }
+  void ExpectError(absl::StatusCode code, const std::string& text) {
+    auto submission = Check();
+    EXPECT_EQ(submission.status().code(), code) << submission.status();
+    EXPECT_THAT(std::string(submission.status().message()), HasSubstr(text));
+  }
+
+  const std::string kSha = std::string(64, 'a');
+  const std::string kOther = std::string(64, 'b');
+  fakes::FakeJobFiles files_;
+  fakes::FakeBlobs blobs_;
+  SubmitRequest request_;
+};
+
+TEST_F(SubmissionTest, ReplacesWhatWasUploaded) {
+  auto submission = Check();
+  ASSERT_TRUE(submission.ok()) << submission.status();
+  ASSERT_EQ(submission->links.size(), 1);
+  EXPECT_EQ(submission->links[0].relative, "train.jsonl");
+  EXPECT_EQ(submission->links[0].target, "/state/blobs/" + kSha);
+  EXPECT_EQ(Checked().dataset.train[0], "/state/jobs/J/inputs/train.jsonl");
+  EXPECT_EQ(Checked().model, "/models/tiny");
+  EXPECT_THAT(submission->note, HasSubstr("estimated device memory"));
+}
+
+TEST_F(SubmissionTest, SameNamesGetDifferentPlaces) {
+  request_.spec_json = Spec(R"("a/d.jsonl", "eval": "b/d.jsonl")");
+  request_.inputs = {{"a/d.jsonl", kSha}, {"b/d.jsonl", kOther}};
+  EXPECT_EQ(Checked().dataset.train[0], "/state/jobs/J/inputs/d.jsonl");
+  EXPECT_EQ(Checked().dataset.eval[0], "/state/jobs/J/inputs/2-d.jsonl");
+}
+
+TEST_F(SubmissionTest, OneFileMayServeTwice) {
+  request_.spec_json = Spec(R"("train.jsonl", "eval": "train.jsonl")");
+  EXPECT_EQ(Checked().dataset.eval, Checked().dataset.train);
+}
+
+TEST_F(SubmissionTest, AnAdapterIsAFolderOfInputs) {
+  request_.spec_json =
+      Spec(R"("train.jsonl")", R"(, "adapter": "../out/adapter/")");
+  request_.inputs.push_back({"../out/adapter/adapter_config.json", kOther});
+  request_.inputs.push_back({"../out/adapter/sub/weights", kOther});
+  EXPECT_EQ(Checked().adapter, "/state/jobs/J/inputs/adapter");
+  auto submission = Check();
+  ASSERT_EQ(submission->links.size(), 3);
+  EXPECT_EQ(submission->links[1].relative, "adapter/adapter_config.json");
+  EXPECT_EQ(submission->links[2].relative, "adapter/sub/weights");
+}
+
+TEST_F(SubmissionTest, FilesOfThisMachineStay) {
+  request_.spec_json =
+      Spec(R"("/data/there.jsonl")", R"(, "adapter": "/adapters/there")");
+  request_.inputs.clear();
+  EXPECT_EQ(Checked().dataset.train[0], "/data/there.jsonl");
+  EXPECT_EQ(Checked().adapter, "/adapters/there");
+}
+
+TEST_F(SubmissionTest, RefusesAPathThatNobodyUploaded) {
+  request_.inputs.clear();
+  ExpectError(absl::StatusCode::kInvalidArgument, "dataset.train");
+  ExpectError(absl::StatusCode::kInvalidArgument, "absolute");
+  request_.spec_json = Spec(R"("/data/missing.jsonl")");
+  ExpectError(absl::StatusCode::kFailedPrecondition, "/data/missing.jsonl");
+}
+
+TEST_F(SubmissionTest, RefusesInputsThatMakeNoSense) {
+  request_.inputs[0].sha256 = "beef";
+  ExpectError(absl::StatusCode::kInvalidArgument, "64");
+  request_.inputs[0].sha256 = std::string(64, 'c');
+  ExpectError(absl::StatusCode::kFailedPrecondition, "not been uploaded");
+  request_.inputs = {{"train.jsonl", kSha}, {"train.jsonl", kSha}};
+  ExpectError(absl::StatusCode::kInvalidArgument, "twice");
+  request_.inputs = {{"train.jsonl", kSha}, {"../../etc/passwd", kSha}};
+  ExpectError(absl::StatusCode::kInvalidArgument, "not named by the spec");
+}
+
+TEST_F(SubmissionTest, NothingEscapesTheInputsFolder) {
+  request_.spec_json = Spec(R"("train.jsonl")", R"(, "adapter": "up/adapter")");
+  request_.inputs.push_back({"up/adapter/../../../escape", kOther});
+  ExpectError(absl::StatusCode::kInvalidArgument, "adapter");
+  request_.spec_json = Spec(R"("..")");
+  request_.inputs = {{"..", kSha}};
+  EXPECT_EQ(Checked().dataset.train[0], "/state/jobs/J/inputs/data");
+}
+
+TEST_F(SubmissionTest, TheSpecsOwnErrorsComeThrough) {
+  request_.spec_json = R"({"model": "org/tiny", "datset": {}})";
+  ExpectError(absl::StatusCode::kInvalidArgument, "dataset");
+}
+
+TEST_F(SubmissionTest, TheModelMustBeHereAndKnown) {
+  files_.models.clear();
+  ExpectError(absl::StatusCode::kFailedPrecondition, "model: no model");
+  files_.models["org/tiny"] = absl::UnimplementedError("T5");
+  ExpectError(absl::StatusCode::kInvalidArgument, "model: T5");
+  files_.models["org/tiny"] = absl::InvalidArgumentError("bad config.json");
+  ExpectError(absl::StatusCode::kFailedPrecondition, "bad config.json");
+  request_.spec_json =
+      R"({"model": "./tiny", "dataset": {"train": "train.jsonl"}})";
+  ExpectError(absl::StatusCode::kInvalidArgument, "absolute");
+}
+
+TEST_F(SubmissionTest, AKeyHasItsLimit) {
+  request_.idempotency_key = std::string(128, 'k');
+  EXPECT_TRUE(Check().ok());
+  request_.idempotency_key += 'k';
+  ExpectError(absl::StatusCode::kInvalidArgument, "128");
+}
+
+TEST_F(SubmissionTest, TheHashIsOfTheMeaning) {
+  SubmitRequest a = request_;
+  a.spec_json = R"({"model": "m", "dataset": {"train": "t"}})";
+  a.inputs = {{"t", kSha}, {"u", kOther}};
+  SubmitRequest b = a;
+  b.spec_json = "{ \"dataset\": {\"train\":\"t\"},\n\"model\": \"m\" }";
+  b.inputs = {{"u", kOther}, {"t", kSha}};
+  b.idempotency_key = "another";
+  EXPECT_EQ(RequestHash(a), RequestHash(b));
+  EXPECT_EQ(RequestHash(a).size(), 64);
+  const auto differs = [&](auto change) {
+    SubmitRequest c = a;
+    change(c);
+    return RequestHash(c) != RequestHash(a);
+  };
+  EXPECT_TRUE(differs([](SubmitRequest& r) { r.priority = 1; }));
+  EXPECT_TRUE(differs([](SubmitRequest& r) { r.owner = "o"; }));
+  EXPECT_TRUE(differs([](SubmitRequest& r) { r.labels["k"] = "v"; }));
+  EXPECT_TRUE(differs([&](SubmitRequest& r) { r.inputs[0].sha256 = kOther; }));
+  EXPECT_TRUE(differs([](SubmitRequest& r) { r.spec_json = "{}"; }));
+  EXPECT_TRUE(differs([](SubmitRequest& r) { r.spec_json = "\xff no JSON"; }));
+}
+
+}  // namespace
+}  // namespace mpsd::jobs

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/worker_exit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace mpsd::jobs {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kExit1 = 1 << 8;
+
+WorkerEnding Ending(LastWord last_word, int wait_status) {
+  WorkerEnding ending;
+  ending.last_word = std::move(last_word);
+  ending.wait_status = wait_status;
+  ending.log_tail = "THE TAIL\n";
+  return ending;
+}
+
+FailedReport Failed(FailedReport::Kind kind) { return {kind, "why"}; }
+
+TEST(DecideExit, DoneCarriesItsResult) {
+  const auto result =
+      DecideExit(Ending(DoneReport{"/adapter", 1.0, 2.0, 3.0}, 0));
+  EXPECT_EQ(result.reason, ExitReason::kDone);
+  EXPECT_EQ(result.message, "");
+  EXPECT_EQ(result.adapter_path, "/adapter");
+  EXPECT_EQ(result.train_loss, 1);
+  EXPECT_EQ(result.eval_loss_before, 2);
+  EXPECT_EQ(result.eval_loss_after, 3);
+}
+
+TEST(DecideExit, DoneOutlivesACrashAtTheEnd) {
+  const auto result =
+      DecideExit(Ending(DoneReport{"/adapter", {}, {}, {}}, SIGABRT));
+  EXPECT_EQ(result.reason, ExitReason::kDone);
+  EXPECT_THAT(result.message, HasSubstr("SIGABRT"));
+}
+
+TEST(DecideExit, DoneWinsOverACancelThatCameTooLate) {
+  WorkerEnding ending = Ending(DoneReport{"/adapter", {}, {}, {}}, 0);
+  ending.asked = Asked::kCancel;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kDone);
+}
+
+TEST(DecideExit, ReportedFailuresAreNotDressedUp) {
+  using Kind = FailedReport::Kind;
+  const std::pair<Kind, ExitReason> cases[] = {
+      {Kind::kRejected, ExitReason::kRejected},
+      {Kind::kOutOfMemory, ExitReason::kOutOfMemory},
+      {Kind::kNonFinite, ExitReason::kNonFinite}};
+  for (const auto& [kind, reason] : cases) {
+    const auto result = DecideExit(Ending(Failed(kind), kExit1));
+    EXPECT_EQ(result.reason, reason);
+    EXPECT_EQ(result.message, "why");
+  }
+}
+
+TEST(DecideExit, AnInternalErrorIsACrashWithItsLog) {
+  const auto result =
+      DecideExit(Ending(Failed(FailedReport::Kind::kInternal), kExit1));
+  EXPECT_EQ(result.reason, ExitReason::kCrashed);
+  EXPECT_THAT(result.message, HasSubstr("why"));
+  EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
+}
+
+TEST(DecideExit, SignalsHaveNames) {
+  const std::pair<int, const char*> cases[] = {
+      {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGKILL, "SIGKILL"},
+      {SIGBUS, "SIGBUS"},   {SIGTERM, "SIGTERM"}, {SIGUSR2, "signal "}};
+  for (const auto& [number, name] : cases) {
+    const auto result = DecideExit(Ending({}, number));
+    EXPECT_EQ(result.reason, ExitReason::kCrashed);
+    EXPECT_THAT(result.message, HasSubstr(name));
+    EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
+  }
+}
+
+TEST(DecideExit, ExitZeroWithoutAResultIsACrash) {
+  const auto result = DecideExit(Ending({}, 0));
+  EXPECT_EQ(result.reason, ExitReason::kCrashed);
+  EXPECT_THAT(result.message, HasSubstr("exited with status 0"));
+}
+
+TEST(DecideExit, HungIsNotTheSigkillThatEndedIt) {
+  WorkerEnding ending = Ending({}, SIGKILL);
+  ending.hung = true;
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, ExitReason::kHung);
+  EXPECT_THAT(result.message, Not(HasSubstr("SIGKILL")));
+  EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
+}
+
+TEST(DecideExit, NonsenseBeatsEverythingButACancel) {
+  WorkerEnding ending = Ending(DoneReport{"/adapter", {}, {}, {}}, SIGKILL);
+  ending.protocol_error = "no JSON";
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, ExitReason::kProtocolError);
+  EXPECT_THAT(result.message, HasSubstr("no JSON"));
+  ending.last_word = {};
+  ending.asked = Asked::kCancel;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCancelled);
+}
+
+TEST(DecideExit, ACancelledWorkerIsCancelledHoweverItEnds) {
+  for (int status : {0, kExit1, SIGKILL, SIGSEGV}) {
+    for (const LastWord& word :
+         {LastWord(), LastWord(StoppedReport{}),
+          LastWord(Failed(FailedReport::Kind::kInternal))}) {
+      WorkerEnding ending = Ending(word, status);
+      ending.asked = Asked::kCancel;
+      EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCancelled);
+    }
+  }
+}
+
+TEST(DecideExit, PreemptedHoweverItStopped) {
+  WorkerEnding ending = Ending(StoppedReport{}, 0);
+  ending.asked = Asked::kPreempt;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kPreempted);
+  ending = Ending({}, SIGKILL);
+  ending.asked = Asked::kPreempt;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kPreempted);
+  EXPECT_THAT(DecideExit(ending).message, HasSubstr("SIGKILL"));
+  ending.killed_after_grace = true;
+  EXPECT_THAT(DecideExit(ending).message, HasSubstr("grace"));
+}
+
+TEST(DecideExit, AUserErrorFoundWhilePreemptingIsAUserError) {
+  WorkerEnding ending = Ending(Failed(FailedReport::Kind::kRejected), kExit1);
+  ending.asked = Asked::kPreempt;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kRejected);
+}
+
+TEST(DecideExit, StoppingUnaskedIsNonsense) {
+  EXPECT_EQ(DecideExit(Ending(StoppedReport{}, 0)).reason,
+            ExitReason::kProtocolError);
+}
+
+}  // namespace
+}  // namespace mpsd::jobs
