@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TEXT_ABI_H_
+#define MPSD_CORE_TEXT_ABI_H_
+
+// The C face of the Rust crate in core/text/crate (its src/abi.rs is the other
+// half; change both together). Only this room's sources include it.
+//
+// Every function that can fail returns a code and, unless that is
+// MPSD_TEXT_OK, puts a message into `*error`. No panic leaves the crate: one
+// that happens inside becomes MPSD_TEXT_PANIC. Strings are UTF-8, given as
+// pointer and length, read during the call only. Handles may be used by many
+// threads at once.
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum mpsd_text_code {
+  MPSD_TEXT_OK = 0,
+  MPSD_TEXT_INVALID = 1,
+  MPSD_TEXT_PANIC = 2,
+};
+
+struct mpsd_text_tokenizer;
+struct mpsd_text_template;
+
+struct mpsd_text_view {
+  const char* data;
+  size_t size;
+};
+
+// Bytes that the crate allocated; give them back with mpsd_text_bytes_free,
+// which takes zeroed ones too.
+struct mpsd_text_bytes {
+  char* data;
+  size_t size;
+  size_t capacity;
+};
+
+// Half-open byte range.
+struct mpsd_text_range {
+  size_t begin;
+  size_t end;
+};
+
+struct mpsd_text_ranges {
+  struct mpsd_text_range* data;
+  size_t size;
+  size_t capacity;
+};
+
+struct mpsd_text_token {
+  uint32_t id;
+  struct mpsd_text_range range;
+};
+
+struct mpsd_text_tokens {
+  struct mpsd_text_token* data;
+  size_t size;
+  size_t capacity;
+};
+
+void mpsd_text_bytes_free(struct mpsd_text_bytes bytes);
+void mpsd_text_ranges_free(struct mpsd_text_ranges ranges);
+void mpsd_text_tokens_free(struct mpsd_text_tokens tokens);
+
+// `json`: a tokenizer.json. `added`: a JSON array of two arrays of tokens, in
+// the form of tokenizer.json's "added_tokens" without id: those of the first
+// take the place of what `json` says about them, those of the second are added
+// where neither has them.
+// `split_special`: special tokens in a text are cut like any other text.
+int mpsd_text_tokenizer_new(struct mpsd_text_view json,
+                            struct mpsd_text_view added, int split_special,
+                            struct mpsd_text_tokenizer** out,
+                            struct mpsd_text_bytes* error);
+void mpsd_text_tokenizer_free(struct mpsd_text_tokenizer* tokenizer);
+size_t mpsd_text_vocab_size(const struct mpsd_text_tokenizer* tokenizer);
+// -1 when there is none.
+int64_t mpsd_text_token_to_id(const struct mpsd_text_tokenizer* tokenizer,
+                              struct mpsd_text_view token);
+int mpsd_text_encode(const struct mpsd_text_tokenizer* tokenizer,
+                     struct mpsd_text_view text, int add_special_tokens,
+                     struct mpsd_text_tokens* out,
+                     struct mpsd_text_bytes* error);
+int mpsd_text_decode(const struct mpsd_text_tokenizer* tokenizer,
+                     const uint32_t* ids, size_t count, int skip_special_tokens,
+                     struct mpsd_text_bytes* out,
+                     struct mpsd_text_bytes* error);
+
+// `sources`: a JSON object of the templates by name ("default", "tool_use").
+// `globals`: a JSON object of variables, or empty.
+int mpsd_text_template_new(struct mpsd_text_view sources,
+                           struct mpsd_text_view globals,
+                           struct mpsd_text_template** out,
+                           struct mpsd_text_bytes* error);
+void mpsd_text_template_free(struct mpsd_text_template* chat_template);
+// Of the template taken when there are no tools.
+int mpsd_text_template_has_generation(
+    const struct mpsd_text_template* chat_template);
+int mpsd_text_template_render(const struct mpsd_text_template* chat_template,
+                              struct mpsd_text_view messages,
+                              struct mpsd_text_view tools,
+                              struct mpsd_text_view kwargs,
+                              int add_generation_prompt,
+                              struct mpsd_text_bytes* out,
+                              struct mpsd_text_ranges* generation,
+                              struct mpsd_text_bytes* error);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // MPSD_CORE_TEXT_ABI_H_

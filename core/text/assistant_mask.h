@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TEXT_ASSISTANT_MASK_H_
+#define MPSD_CORE_TEXT_ASSISTANT_MASK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/text/tokenizer.h"
+
+namespace mpsd::text {
+
+// Per token 1 where a span covers it, else 0: the `assistant_masks` that
+// Transformers returns for return_assistant_tokens_mask. A span reaches from
+// the first token that holds its first byte to the first token that holds its
+// last byte, and to the end where no token holds that; where no token holds its
+// first byte it and the spans behind it count for nothing. `spans` are byte
+// ranges of the text that was encoded.
+std::vector<uint8_t> AssistantMask(
+    const Encoding& encoding,
+    absl::Span<const std::pair<size_t, size_t>> spans);
+
+}  // namespace mpsd::text
+
+#endif  // MPSD_CORE_TEXT_ASSISTANT_MASK_H_

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/text/chat_template.h"
+
+#include <map>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/text/folder.h"
+#include "core/text/handover.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::text {
+namespace {
+
+struct Compiled {
+  mpsd_text_template* rust = nullptr;
+  bool has_generation_blocks = false;
+};
+
+absl::StatusOr<Compiled> Compile(
+    const std::map<std::string, std::string>& sources,
+    std::string_view tokens_json, absl::string_view where) {
+  std::string sources_json;
+  try {
+    sources_json = nlohmann::json(sources).dump();
+  } catch (const nlohmann::json::exception&) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": the chat template is not UTF-8"));
+  }
+  Compiled compiled;
+  ReceivedBytes error;
+  const int code = mpsd_text_template_new(View(sources_json), View(tokens_json),
+                                          &compiled.rust, error.out());
+  absl::Status s =
+      ToStatus(code, error, absl::StrCat(where, ": chat template"));
+  if (!s.ok()) return s;
+  compiled.has_generation_blocks =
+      mpsd_text_template_has_generation(compiled.rust) != 0;
+  return compiled;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromFolder(
+    const std::string& dir) {
+  absl::StatusOr<FolderText> folder = ReadFolderText(dir);
+  if (!folder.ok()) return folder.status();
+  if (folder->chat_templates.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(dir,
+                     ": no chat template; expected chat_template.jinja or "
+                     "\"chat_template\" in tokenizer_config.json"));
+  }
+  absl::StatusOr<Compiled> compiled =
+      Compile(folder->chat_templates,
+              nlohmann::json(folder->special_tokens).dump(), dir);
+  if (!compiled.ok()) return compiled.status();
+  return absl::WrapUnique(
+      new ChatTemplate(compiled->rust, compiled->has_generation_blocks));
+}
+
+absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromSource(
+    std::string source, std::string tokens_json) {
+  absl::StatusOr<Compiled> compiled =
+      Compile({{"default", std::move(source)}}, tokens_json, "given source");
+  if (!compiled.ok()) return compiled.status();
+  return absl::WrapUnique(
+      new ChatTemplate(compiled->rust, compiled->has_generation_blocks));
+}
+
+ChatTemplate::~ChatTemplate() { mpsd_text_template_free(rust_); }
+
+absl::StatusOr<Rendered> ChatTemplate::Render(
+    std::string_view messages_json, std::string_view tools_json,
+    bool add_generation_prompt, std::string_view kwargs_json) const {
+  ReceivedBytes text;
+  ReceivedRanges generation;
+  ReceivedBytes error;
+  const int code = mpsd_text_template_render(
+      rust_, View(messages_json), View(tools_json), View(kwargs_json),
+      add_generation_prompt, text.out(), generation.out(), error.out());
+  if (absl::Status s = ToStatus(code, error, "chat template"); !s.ok()) {
+    return s;
+  }
+  Rendered rendered;
+  rendered.text.assign(text->data, text->size);
+  rendered.generation_spans.reserve(generation->size);
+  for (size_t i = 0; i < generation->size; ++i) {
+    rendered.generation_spans.emplace_back(generation->data[i].begin,
+                                           generation->data[i].end);
+  }
+  return rendered;
+}
+
+}  // namespace mpsd::text

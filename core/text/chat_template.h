@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TEXT_CHAT_TEMPLATE_H_
+#define MPSD_CORE_TEXT_CHAT_TEMPLATE_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+struct mpsd_text_template;  // The Rust half, see core/text/abi.h.
+
+namespace mpsd::text {
+
+// One rendered conversation.
+struct Rendered {
+  std::string text;
+  // The half-open byte ranges of `text` that {% generation %} blocks produced,
+  // in the order they were rendered; empty when the template has none.
+  // AssistantMask (core/text/assistant_mask.h) turns them into labels.
+  std::vector<std::pair<size_t, size_t>> generation_spans;
+};
+
+// A Jinja chat template, rendered to the byte as Transformers'
+// tokenizer.apply_chat_template(tokenize=False) does: same environment
+// (trim_blocks, lstrip_blocks, loop controls, {% generation %}), same tojson,
+// raise_exception and strftime_now, same Python spelling of True, None, lists
+// and dicts, same preparation of the messages (keys that are null are dropped,
+// reasoning_content, thinking and reasoning fill in for one another).
+// Immutable; any number of threads may render with one at the same time.
+class ChatTemplate {
+ public:
+  // The template of a model folder, found as Transformers 5 finds it: from
+  // chat_template.jinja and additional_chat_templates/*.jinja when there are
+  // any, else from "chat_template" of tokenizer_config.json (one template, or a
+  // list of named ones). The special tokens (bos_token, …) are variables.
+  // NotFound: the folder has no chat template. InvalidArgument names the file,
+  // and for a syntax error the line.
+  static absl::StatusOr<std::unique_ptr<ChatTemplate>> FromFolder(
+      const std::string& dir);
+
+  // `tokens_json` is an object of the variables that every rendering sees
+  // ({"bos_token": "<s>"}), or empty for none.
+  static absl::StatusOr<std::unique_ptr<ChatTemplate>> FromSource(
+      std::string source, std::string tokens_json);
+
+  ~ChatTemplate();
+  ChatTemplate(const ChatTemplate&) = delete;
+  ChatTemplate& operator=(const ChatTemplate&) = delete;
+
+  // `messages_json`: a non-empty JSON array of objects, whose key order is
+  // kept. `tools_json`: a JSON array of tool schemas; empty means no tools (a
+  // folder's "tool_use" template is taken only with tools). `kwargs_json`: an
+  // object of further variables, which win over special tokens; may be empty.
+  // InvalidArgument: malformed JSON, an error in the template (with its line),
+  // or the message the template itself raised with raise_exception.
+  absl::StatusOr<Rendered> Render(std::string_view messages_json,
+                                  std::string_view tools_json,
+                                  bool add_generation_prompt,
+                                  std::string_view kwargs_json = "") const;
+
+  // Whether the template used without tools has {% generation %} blocks, that
+  // is whether it can tell the assistant's text from the rest.
+  bool has_generation_blocks() const { return has_generation_blocks_; }
+
+ private:
+  ChatTemplate(mpsd_text_template* rust, bool has_generation_blocks)
+      : rust_(rust), has_generation_blocks_(has_generation_blocks) {}
+
+  mpsd_text_template* const rust_;  // Owned, never null.
+  const bool has_generation_blocks_;
+};
+
+}  // namespace mpsd::text
+
+#endif  // MPSD_CORE_TEXT_CHAT_TEMPLATE_H_

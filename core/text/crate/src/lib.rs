@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tokenizers and chat templates behind a small C ABI (core/text/abi.h).
+
+mod abi;
+mod chat;
+mod environment;
+mod generation;
+mod json;
+mod methods;
+mod python;
+mod tojson;
+mod tokenizer;

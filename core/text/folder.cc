@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/text/folder.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/file.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::text {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// PreTrainedTokenizerBase.SPECIAL_TOKENS_ATTRIBUTES.
+constexpr std::array<absl::string_view, 7> kStandardTokens = {
+    "bos_token", "eos_token", "unk_token", "sep_token",
+    "pad_token", "cls_token", "mask_token"};
+
+bool IsStandard(absl::string_view name) {
+  return std::find(kStandardTokens.begin(), kStandardTokens.end(), name) !=
+         kStandardTokens.end();
+}
+
+absl::Status Invalid(const fs::path& file, absl::string_view fault) {
+  return absl::InvalidArgumentError(absl::StrCat(file.string(), ": ", fault));
+}
+
+// The object in the file; an empty one when there is no such file.
+absl::StatusOr<Json> ReadObject(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(file, error)) return Json::object();
+  absl::StatusOr<std::string> bytes = base::ReadFile(file);
+  if (!bytes.ok()) return bytes.status();
+  try {
+    Json json = Json::parse(*bytes);
+    if (!json.is_object()) return Invalid(file, "a JSON object expected");
+    return json;
+  } catch (const Json::exception& e) {
+    return Invalid(file, e.what());
+  }
+}
+
+// A token is written as a string or as an object with "content".
+std::optional<std::string> Content(const Json& token) {
+  if (token.is_string()) return token.get<std::string>();
+  if (token.is_object() && token.contains("content") &&
+      token["content"].is_string()) {
+    return token["content"].get<std::string>();
+  }
+  return std::nullopt;
+}
+
+// The token as tokenizer.json writes one, without its id. `special` is the
+// default, and special tokens are not normalized by default.
+Json AddedToken(const Json& token, bool special) {
+  const bool is_object = token.is_object();
+  const auto flag = [&](const char* name, bool fallback) {
+    if (!is_object || !token.contains(name)) return fallback;
+    return token[name].get<bool>();
+  };
+  special = flag("special", special);
+  return {{"content", Content(token).value_or("")},
+          {"single_word", flag("single_word", false)},
+          {"lstrip", flag("lstrip", false)},
+          {"rstrip", flag("rstrip", false)},
+          {"normalized", flag("normalized", !special)},
+          {"special", special}};
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& dir) : dir_(dir) {}
+
+  absl::StatusOr<FolderText> Read();
+
+ private:
+  absl::Status ReadConfig();
+  absl::Status MergeLegacyFiles();
+  absl::Status CollectDeclared();
+  absl::Status CollectSpecial();
+  absl::Status CollectNamed(const std::string& name, const Json& token);
+  absl::Status CollectExtra(const Json& tokens);
+  absl::Status CollectTemplates();
+  absl::StatusOr<bool> CollectTemplateFiles();
+  absl::Status CollectConfigTemplates();
+  void AddIfMissing(const Json& token);
+
+  const fs::path dir_;
+  fs::path config_file_;
+  Json config_;
+  std::vector<Json> declared_;
+  std::vector<Json> named_;
+  std::set<std::string> known_;
+  FolderText result_;
+};
+
+absl::Status Reader::ReadConfig() {
+  config_file_ = dir_ / "tokenizer_config.json";
+  absl::StatusOr<Json> config = ReadObject(config_file_);
+  if (!config.ok()) return config.status();
+  config_ = *std::move(config);
+  if (config_.contains("added_tokens_decoder")) return absl::OkStatus();
+  return MergeLegacyFiles();
+}
+
+absl::Status Reader::MergeLegacyFiles() {
+  absl::StatusOr<Json> special = ReadObject(dir_ / "special_tokens_map.json");
+  if (!special.ok()) return special.status();
+  config_.update(*special);
+  const fs::path added_file = dir_ / "added_tokens.json";
+  absl::StatusOr<Json> added = ReadObject(added_file);
+  if (!added.ok()) return added.status();
+  Json decoder = Json::object();
+  for (const auto& [content, id] : added->items()) {
+    if (!id.is_number_unsigned()) {
+      return Invalid(added_file,
+                     absl::StrCat("\"", content, "\": an id expected"));
+    }
+    const bool is_special = std::any_of(
+        special->begin(), special->end(),
+        [&](const Json& token) { return Content(token) == content; });
+    decoder[absl::StrCat(id.get<uint64_t>())] = {{"content", content},
+                                                 {"special", is_special},
+                                                 {"normalized", !is_special}};
+  }
+  config_["added_tokens_decoder"] = std::move(decoder);
+  return absl::OkStatus();
+}
+
+absl::Status Reader::CollectDeclared() {
+  const Json& decoder = config_["added_tokens_decoder"];
+  if (!decoder.is_object()) {
+    return Invalid(config_file_, "added_tokens_decoder: an object expected");
+  }
+  std::map<uint64_t, Json> by_id;
+  for (const auto& [id, token] : decoder.items()) {
+    uint64_t number = 0;
+    if (!absl::SimpleAtoi(id, &number) || !Content(token).has_value()) {
+      return Invalid(config_file_,
+                     absl::StrCat("added_tokens_decoder.", id,
+                                  ": an id and a token expected"));
+    }
+    by_id[number] = AddedToken(token, false);
+  }
+  for (auto& [id, token] : by_id) {
+    known_.insert(token["content"].get<std::string>());
+    declared_.push_back(std::move(token));
+  }
+  return absl::OkStatus();
+}
+
+void Reader::AddIfMissing(const Json& token) {
+  Json added = AddedToken(token, true);
+  if (known_.insert(added["content"].get<std::string>()).second) {
+    named_.push_back(std::move(added));
+  }
+}
+
+absl::Status Reader::CollectNamed(const std::string& name, const Json& token) {
+  if (token.is_null()) return absl::OkStatus();
+  const std::optional<std::string> content = Content(token);
+  if (!content.has_value()) {
+    return Invalid(config_file_, absl::StrCat(name, ": a token expected"));
+  }
+  result_.special_tokens[name] = *content;
+  AddIfMissing(token);
+  return absl::OkStatus();
+}
+
+absl::Status Reader::CollectExtra(const Json& tokens) {
+  if (tokens.is_object()) {
+    for (const auto& [name, token] : tokens.items()) {
+      if (absl::Status s = CollectNamed(name, token); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+  if (!tokens.is_array()) return absl::OkStatus();
+  for (const Json& token : tokens) {
+    if (!Content(token).has_value()) {
+      return Invalid(config_file_, "extra_special_tokens: a token expected");
+    }
+    AddIfMissing(token);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Reader::CollectSpecial() {
+  for (absl::string_view name : kStandardTokens) {
+    const auto it = config_.find(std::string(name));
+    if (it == config_.end()) continue;
+    absl::Status s = CollectNamed(std::string(name), *it);
+    if (!s.ok()) return s;
+  }
+  for (const auto& [name, token] : config_.items()) {
+    if (IsStandard(name) || !absl::EndsWith(name, "_token")) continue;
+    // add_bos_token and its like end the same and are no tokens.
+    if (!Content(token).has_value()) continue;
+    if (absl::Status s = CollectNamed(name, token); !s.ok()) return s;
+  }
+  const Json& extra = config_.contains("extra_special_tokens")
+                          ? config_["extra_special_tokens"]
+                          : Json();
+  const bool old_name = extra.empty();
+  return CollectExtra(
+      old_name ? config_.value("additional_special_tokens", Json()) : extra);
+}
+
+absl::StatusOr<bool> Reader::CollectTemplateFiles() {
+  std::vector<std::pair<std::string, fs::path>> files;
+  std::error_code error;
+  const fs::path single = dir_ / "chat_template.jinja";
+  if (fs::exists(single, error)) files.emplace_back("default", single);
+  const fs::path more = dir_ / "additional_chat_templates";
+  for (fs::directory_iterator it(more, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().extension() != ".jinja") continue;
+    files.emplace_back(it->path().stem().string(), it->path());
+  }
+  for (const auto& [name, file] : files) {
+    absl::StatusOr<std::string> source = base::ReadFile(file);
+    if (!source.ok()) return source.status();
+    result_.chat_templates[name] = *std::move(source);
+  }
+  return !files.empty();
+}
+
+absl::Status Reader::CollectConfigTemplates() {
+  const auto it = config_.find("chat_template");
+  if (it == config_.end() || it->is_null()) return absl::OkStatus();
+  if (it->is_string()) {
+    result_.chat_templates["default"] = it->get<std::string>();
+    return absl::OkStatus();
+  }
+  if (!it->is_array()) {
+    return Invalid(config_file_,
+                   "chat_template: a string or a list of {name, template} "
+                   "expected");
+  }
+  for (size_t i = 0; i < it->size(); ++i) {
+    const Json& entry = (*it)[i];
+    if (!entry.is_object() || !entry.value("name", Json()).is_string() ||
+        !entry.value("template", Json()).is_string()) {
+      return Invalid(
+          config_file_,
+          absl::StrCat("chat_template[", i, "]: {name, template} expected"));
+    }
+    result_.chat_templates[entry["name"]] = entry["template"];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Reader::CollectTemplates() {
+  absl::StatusOr<bool> found = CollectTemplateFiles();
+  if (!found.ok()) return found.status();
+  return *found ? absl::OkStatus() : CollectConfigTemplates();
+}
+
+absl::StatusOr<FolderText> Reader::Read() {
+  using Step = absl::Status (Reader::*)();
+  try {
+    for (Step step : {&Reader::ReadConfig, &Reader::CollectDeclared,
+                      &Reader::CollectSpecial, &Reader::CollectTemplates}) {
+      if (absl::Status s = (this->*step)(); !s.ok()) return s;
+    }
+    result_.split_special_tokens = config_.value("split_special_tokens", false);
+    result_.added_tokens_json = Json::array({declared_, named_}).dump();
+  } catch (const Json::exception& e) {
+    return Invalid(config_file_, e.what());
+  }
+  return std::move(result_);
+}
+
+}  // namespace
+
+absl::StatusOr<FolderText> ReadFolderText(const std::string& dir) {
+  return Reader(dir).Read();
+}
+
+}  // namespace mpsd::text

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/text/tokenizer.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/text/folder.h"
+#include "core/text/handover.h"
+
+namespace mpsd::text {
+namespace {
+
+std::optional<int32_t> Find(const mpsd_text_tokenizer* rust,
+                            std::string_view token) {
+  const int64_t id = mpsd_text_token_to_id(rust, View(token));
+  if (id < 0) return std::nullopt;
+  return static_cast<int32_t>(id);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
+    const std::string& dir) {
+  const std::string file =
+      (std::filesystem::path(dir) / "tokenizer.json").string();
+  absl::StatusOr<std::string> json = base::ReadFile(file);
+  if (!json.ok()) return json.status();
+  absl::StatusOr<FolderText> folder = ReadFolderText(dir);
+  if (!folder.ok()) return folder.status();
+  mpsd_text_tokenizer* rust = nullptr;
+  ReceivedBytes error;
+  const int code =
+      mpsd_text_tokenizer_new(View(*json), View(folder->added_tokens_json),
+                              folder->split_special_tokens, &rust, error.out());
+  if (absl::Status s = ToStatus(code, error, file); !s.ok()) return s;
+  std::map<std::string, int32_t> special;
+  for (const auto& [name, token] : folder->special_tokens) {
+    if (const auto id = Find(rust, token)) special[name] = *id;
+  }
+  return absl::WrapUnique(
+      new Tokenizer(rust, std::move(special), !folder->chat_templates.empty()));
+}
+
+Tokenizer::Tokenizer(mpsd_text_tokenizer* rust,
+                     std::map<std::string, int32_t> special,
+                     bool has_chat_template)
+    : rust_(rust),
+      special_(std::move(special)),
+      vocab_size_(static_cast<int32_t>(mpsd_text_vocab_size(rust))),
+      has_chat_template_(has_chat_template) {}
+
+Tokenizer::~Tokenizer() { mpsd_text_tokenizer_free(rust_); }
+
+absl::StatusOr<Encoding> Tokenizer::Encode(std::string_view text,
+                                           bool add_special_tokens) const {
+  ReceivedTokens tokens;
+  ReceivedBytes error;
+  const int code = mpsd_text_encode(rust_, View(text), add_special_tokens,
+                                    tokens.out(), error.out());
+  if (absl::Status s = ToStatus(code, error, "tokenizer"); !s.ok()) return s;
+  Encoding encoding;
+  encoding.ids.reserve(tokens->size);
+  encoding.offsets.reserve(tokens->size);
+  for (size_t i = 0; i < tokens->size; ++i) {
+    const mpsd_text_token& token = tokens->data[i];
+    encoding.ids.push_back(static_cast<int32_t>(token.id));
+    encoding.offsets.emplace_back(token.range.begin, token.range.end);
+  }
+  return encoding;
+}
+
+absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const int32_t> ids,
+                                              bool skip_special_tokens) const {
+  const auto negative =
+      std::find_if(ids.begin(), ids.end(), [](int32_t id) { return id < 0; });
+  if (negative != ids.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tokenizer: no token has the id ", *negative, " (at ",
+                     negative - ids.begin(), ")"));
+  }
+  const std::vector<uint32_t> unsigned_ids(ids.begin(), ids.end());
+  ReceivedBytes text;
+  ReceivedBytes error;
+  const int code =
+      mpsd_text_decode(rust_, unsigned_ids.data(), unsigned_ids.size(),
+                       skip_special_tokens, text.out(), error.out());
+  if (absl::Status s = ToStatus(code, error, "tokenizer"); !s.ok()) return s;
+  return std::string(text->data, text->size);
+}
+
+std::optional<int32_t> Tokenizer::TokenToId(std::string_view token) const {
+  return Find(rust_, token);
+}
+
+std::optional<int32_t> Tokenizer::SpecialId(const std::string& name) const {
+  const auto it = special_.find(name);
+  if (it == special_.end()) return std::nullopt;
+  return it->second;
+}
+
+}  // namespace mpsd::text

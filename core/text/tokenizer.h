@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TEXT_TOKENIZER_H_
+#define MPSD_CORE_TEXT_TOKENIZER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+struct mpsd_text_tokenizer;  // The Rust half, see core/text/abi.h.
+
+namespace mpsd::text {
+
+// The tokens of one text. Both vectors have the same length.
+struct Encoding {
+  std::vector<int32_t> ids;
+  // Per token the half-open byte range of the text it came from, always whole
+  // characters: tokens that share the bytes of one character share its range.
+  // Tokens that the post-processor added (bos, eos) have (0, 0).
+  std::vector<std::pair<size_t, size_t>> offsets;
+};
+
+// The tokenizer of a Hugging Face model folder: its tokenizer.json, run by the
+// library that Transformers runs. Truncation and padding stored in that file
+// are ignored; cutting is the caller's business. Immutable; any number of
+// threads may use one at the same time.
+class Tokenizer {
+ public:
+  // Reads tokenizer.json (required) and, when present, tokenizer_config.json,
+  // special_tokens_map.json and added_tokens.json, from which it takes what
+  // Transformers takes: the special tokens, added to the vocabulary where
+  // tokenizer.json lacks them. Whether bos and eos are added is
+  // tokenizer.json's own affair (add_bos_token is ignored, as Transformers 5
+  // does).
+  // NotFound: no tokenizer.json. InvalidArgument names the file and the fault.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> FromFolder(
+      const std::string& dir);
+
+  ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // `add_special_tokens` applies the post-processor (bos, [CLS] … [SEP]). A
+  // rendered chat template already has its special tokens: pass false there.
+  // InvalidArgument: `text` is not UTF-8.
+  absl::StatusOr<Encoding> Encode(std::string_view text,
+                                  bool add_special_tokens) const;
+
+  // The text of the tokens, without the clean-up of spaces that Transformers
+  // offers for WordPiece. Ids without a token yield nothing.
+  // InvalidArgument: a negative id.
+  absl::StatusOr<std::string> Decode(absl::Span<const int32_t> ids,
+                                     bool skip_special_tokens) const;
+
+  // The number of distinct tokens, added ones included (len(tokenizer)). The
+  // embedding matrix of a model may have more rows.
+  int32_t vocab_size() const { return vocab_size_; }
+
+  std::optional<int32_t> bos_id() const { return SpecialId("bos_token"); }
+  std::optional<int32_t> eos_id() const { return SpecialId("eos_token"); }
+  std::optional<int32_t> pad_id() const { return SpecialId("pad_token"); }
+
+  // Absent when the vocabulary has no such token.
+  std::optional<int32_t> TokenToId(std::string_view token) const;
+
+  // Whether ChatTemplate::FromFolder finds a template in the same folder.
+  bool has_chat_template() const { return has_chat_template_; }
+
+ private:
+  Tokenizer(mpsd_text_tokenizer* rust, std::map<std::string, int32_t> special,
+            bool has_chat_template);
+  std::optional<int32_t> SpecialId(const std::string& name) const;
+
+  mpsd_text_tokenizer* const rust_;  // Owned, never null.
+  const std::map<std::string, int32_t> special_;
+  const int32_t vocab_size_;
+  const bool has_chat_template_;
+};
+
+}  // namespace mpsd::text
+
+#endif  // MPSD_CORE_TEXT_TOKENIZER_H_
