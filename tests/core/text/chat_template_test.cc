@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/text/chat_template.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <string>
+
+#include "nlohmann/json.hpp"
+#include "tests/core/text/folders.h"
+
+namespace mpsd::text {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+constexpr char kHi[] = "[{\"role\": \"user\", \"content\": \"Hi\"}]";
+
+std::unique_ptr<ChatTemplate> Make(const std::string& source) {
+  auto made = ChatTemplate::FromSource(source, "");
+  EXPECT_TRUE(made.ok()) << made.status();
+  return *std::move(made);
+}
+
+absl::StatusOr<std::string> RenderHi(const std::string& source) {
+  auto rendered = Make(source)->Render(kHi, "", false);
+  if (!rendered.ok()) return rendered.status();
+  return rendered->text;
+}
+
+std::string Fault(const absl::Status& status) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  return std::string(status.message());
+}
+
+std::string CompileFault(const std::string& source) {
+  return Fault(ChatTemplate::FromSource(source, "").status());
+}
+
+std::string RenderFault(const std::string& source) {
+  return Fault(RenderHi(source).status());
+}
+
+// templates.json holds what Transformers rendered.
+class Golden : public testing::TestWithParam<int> {};
+
+TEST_P(Golden, EqualsTransformers) {
+  const auto all = ReadJson(TestData("templates.json"));
+  const auto& c = all[GetParam()];
+  SCOPED_TRACE(c["name"].get<std::string>());
+  const auto made = ChatTemplate::FromSource(
+      c["source"], "{\"bos_token\": \"<s>\", \"eos_token\": \"<|end|>\"}");
+  ASSERT_TRUE(made.ok()) << made.status();
+  const std::string tools = c["tools"].is_null() ? "" : c["tools"].dump();
+  std::string kwargs = c["kwargs"].dump();
+  // nlohmann has no integers of this size; Python and the crate do.
+  const size_t big = kwargs.find("1.2345678901234568e+29");
+  if (big != std::string::npos) {
+    kwargs.replace(big, 22, "123456789012345678901234567890");
+  }
+  const auto rendered =
+      (*made)->Render(c["messages"].dump(), tools, c["prompt"], kwargs);
+  ASSERT_TRUE(rendered.ok()) << rendered.status();
+  EXPECT_EQ(rendered->text, c["text"].get<std::string>());
+  EXPECT_EQ(nlohmann::json(rendered->generation_spans), c["spans"]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Templates, Golden, testing::Range(0, 26));
+
+TEST(ChatTemplateTest, EveryGoldenCaseIsRun) {
+  EXPECT_EQ(ReadJson(TestData("templates.json")).size(), 26u);
+}
+
+TEST(ChatTemplateTest, TakesTheTemplateAndTokensOfAFolder) {
+  const auto made = ChatTemplate::FromFolder(TestData("bpe"));
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_TRUE((*made)->has_generation_blocks());
+  const auto rendered = (*made)->Render(
+      "[{\"role\": \"user\", \"content\": \"é\"},"
+      " {\"role\": \"assistant\", \"content\": \"ja\"}]",
+      "", true);
+  ASSERT_TRUE(rendered.ok()) << rendered.status();
+  EXPECT_EQ(rendered->text,
+            "<|user|>é<|end|><|assistant|>ja<|end|><|assistant|>");
+  EXPECT_THAT(rendered->generation_spans, ElementsAre(Pair(30, 39)));
+}
+
+TEST(ChatTemplateTest, ToolUseIsTakenOnlyWithTools) {
+  const TemporaryFolder folder;
+  folder.Write("tokenizer_config.json",
+               R"({"chat_template": [
+                    {"name": "default", "template": "plain"},
+                    {"name": "tool_use", "template":
+                     "{% generation %}tools{% endgeneration %}"}]})");
+  const auto made = ChatTemplate::FromFolder(folder.path());
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_FALSE((*made)->has_generation_blocks());
+  EXPECT_EQ((*made)->Render(kHi, "", false)->text, "plain");
+  EXPECT_EQ((*made)->Render(kHi, "[]", false)->text, "tools");
+}
+
+TEST(ChatTemplateTest, NamedTemplatesNeedADefault) {
+  const TemporaryFolder folder;
+  folder.Write(
+      "tokenizer_config.json",
+      "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"\"}]}");
+  const auto made = ChatTemplate::FromFolder(folder.path());
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(Fault((*made)->Render(kHi, "", false).status()),
+              HasSubstr("\"default\""));
+}
+
+TEST(ChatTemplateTest, AFolderWithoutATemplateIsNotFound) {
+  const auto made = ChatTemplate::FromFolder(TestData("unigram"));
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(made.status().message()),
+              HasSubstr("chat_template.jinja"));
+}
+
+TEST(ChatTemplateTest, StrftimeNowIsLocalTime) {
+  const auto now = [](const char* format) {
+    const time_t seconds = time(nullptr);
+    tm parts;
+    localtime_r(&seconds, &parts);
+    char text[64];
+    strftime(text, sizeof text, format, &parts);
+    return std::string(text);
+  };
+  const std::string before = now("%d %b %Y %H %%f");
+  const auto rendered = RenderHi("{{ strftime_now('%d %b %Y %H %%f') }}");
+  ASSERT_TRUE(rendered.ok());
+  EXPECT_THAT(*rendered, AnyOf(Eq(before), Eq(now("%d %b %Y %H %%f"))));
+  EXPECT_EQ(RenderHi("{{ strftime_now('%f') }}")->size(), 6u);
+}
+
+TEST(ChatTemplateTest, ASyntaxErrorNamesItsLine) {
+  EXPECT_THAT(CompileFault("a\nb\n{% if x %}\n"),
+              AllOf(HasSubstr("chat template"), HasSubstr("line ")));
+  EXPECT_THAT(CompileFault("a\n{{ x + }}\n"), HasSubstr("line 2: "));
+  EXPECT_THAT(CompileFault("a\n\n{% generation x %}"), HasSubstr("line 3: "));
+  EXPECT_THAT(CompileFault("{% generation %}a"), HasSubstr("line 1: "));
+}
+
+TEST(ChatTemplateTest, RaiseExceptionSpeaksForItself) {
+  EXPECT_EQ(
+      RenderFault("x\n{{ raise_exception('Roles must ' ~ 'alternate') }}"),
+      "chat template: line 2: Roles must alternate");
+}
+
+TEST(ChatTemplateTest, AnErrorWhileRenderingNamesItsLine) {
+  EXPECT_THAT(RenderFault("\n\n{{ nothing.at.all }}"), HasSubstr("line 3: "));
+  EXPECT_THAT(RenderFault("{{ 'a' + 1 }}"), HasSubstr("line 1: "));
+  EXPECT_THAT(RenderFault("{{ 'a'.nope() }}"), HasSubstr("nope"));
+  EXPECT_THAT(RenderFault("{{ nothing | tojson }}"), HasSubstr("tojson"));
+}
+
+TEST(ChatTemplateTest, EndlessRecursionIsAnError) {
+  EXPECT_THAT(RenderFault("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
+              HasSubstr("recursion"));
+}
+
+TEST(ChatTemplateTest, BadArgumentsAreNamed) {
+  const auto made = Make("x");
+  const auto fault = [&](const char* messages, const char* tools,
+                         const char* kwargs) {
+    return Fault(made->Render(messages, tools, false, kwargs).status());
+  };
+  EXPECT_THAT(fault("[", "", ""), AllOf(HasSubstr("messages: malformed JSON"),
+                                        HasSubstr("byte 1")));
+  EXPECT_THAT(fault("{}", "", ""), HasSubstr("messages: a JSON array"));
+  EXPECT_THAT(fault("[]", "", ""), HasSubstr("at least one"));
+  EXPECT_THAT(fault("[{}, 3]", "", ""), HasSubstr("messages[1]: an object"));
+  EXPECT_THAT(fault(kHi, "{}", ""), HasSubstr("tools: a JSON array"));
+  EXPECT_THAT(fault(kHi, "[\"f\"]", ""), HasSubstr("tools[0]: an object"));
+  EXPECT_THAT(fault(kHi, "", "[]"), HasSubstr("kwargs: a JSON object"));
+  EXPECT_THAT(fault(kHi, "", "{\"messages\": 1}"), HasSubstr("'messages'"));
+  EXPECT_THAT(fault("[{\"a\": \"\xff\"}]", "", ""), HasSubstr("not UTF-8"));
+  EXPECT_THAT(fault("[{\"a\": \"\\ud800\"}]", "", ""), HasSubstr("surrogate"));
+}
+
+TEST(ChatTemplateTest, ReadsJsonAsPythonDoes) {
+  const auto made = Make("{{ messages[0].v }}");
+  const auto value = [&](const std::string& json) {
+    const auto rendered = made->Render("[{\"v\": " + json + "}]", "", false);
+    return rendered.ok() ? rendered->text : Fault(rendered.status());
+  };
+  EXPECT_EQ(value("-0"), "0");
+  EXPECT_EQ(value("1.50"), "1.5");
+  EXPECT_EQ(value("1E3"), "1000.0");
+  EXPECT_EQ(value("-12e-7"), "-1.2e-06");
+  EXPECT_EQ(value("18446744073709551616"), "18446744073709551616");
+  EXPECT_EQ(value("\"\\ud83d\\ude00\\u00e9\\n\\/\""), "😀é\n/");
+  EXPECT_EQ(value("{\"b\": 1, \"a\": 2, \"b\": 3}"), "{'b': 3, 'a': 2}");
+  EXPECT_EQ(value("[NaN, Infinity]"), "[nan, inf]");
+  for (const char* bad : {"01", "1.", ".5", "1.e3", "+1", "tru", "'a'", "1 2",
+                          "[1,]", "{\"a\":}", "\"\t\"", "\"\\x\"", "\"", ""}) {
+    EXPECT_THAT(value(bad), HasSubstr("malformed JSON")) << bad;
+  }
+  EXPECT_THAT(value(std::string(5000, '[')), HasSubstr("nested deeper"));
+}
+
+}  // namespace
+}  // namespace mpsd::text

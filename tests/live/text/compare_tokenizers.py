@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""core/text's tokenizers against Python's on real vocabularies.
+
+usage: compare_tokenizers.py TEXT_PROBE FETCHED_FOLDER DEMO_MODEL
+
+For each folder and each text: ids and offsets equal the `tokenizers` library's
+on tokenizer.json, ids equal Transformers' AutoTokenizer, both decodings equal,
+special ids equal. Exits 1 on the first folder with a mismatch.
+"""
+
+import itertools
+import pathlib
+import sys
+
+import tokenizers
+import transformers
+
+import corpus
+from probe import Probe
+
+
+def byte_offsets(text, offsets):
+    starts = [0, *itertools.accumulate(len(c.encode()) for c in text)]
+    return [[starts[begin], starts[end]] for begin, end in offsets]
+
+
+def load(folder):
+    """tokenizer.json as it is, without the cutting and padding stored in it."""
+    raw = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    raw.no_truncation()
+    raw.no_padding()
+    return raw
+
+
+def expect(failures, what, ours, theirs):
+    if ours != theirs:
+        failures.append(what)
+        if len(failures) <= 10:
+            print(f"  {what}\n    ours   {str(ours)[:300]}"
+                  f"\n    python {str(theirs)[:300]}")
+
+
+def compare_facts(probe, auto, failures):
+    facts = probe.ask("facts")
+    expect(failures, "vocabulary size", facts["size"], len(auto))
+    for name in ("bos", "eos", "pad"):
+        expect(failures, name, facts[name], getattr(auto, f"{name}_token_id"))
+    expect(failures, "has a template", facts["chat_template"],
+           auto.chat_template is not None)
+
+
+def compare_text(probe, raw, auto, text, failures):
+    for special in (False, True):
+        ours = probe.ask("encode", text=text, special=special)
+        theirs = raw.encode(text, add_special_tokens=special)
+        expect(failures, f"ids of {text!r}", ours.get("ids"), theirs.ids)
+        expect(failures, f"offsets of {text!r}", ours.get("offsets"),
+               byte_offsets(text, theirs.offsets))
+        expect(failures, f"AutoTokenizer ids of {text!r}", ours.get("ids"),
+               auto(text, add_special_tokens=special)["input_ids"])
+    for skip in (False, True):
+        decoded = probe.ask("decode", ids=theirs.ids, skip=skip)
+        expect(failures, f"decoded {text!r}", decoded.get("text"),
+               raw.decode(theirs.ids, skip_special_tokens=skip))
+
+
+def compare(probe, folder):
+    loaded = probe.ask("load", dir=str(folder))
+    if "error" in loaded:
+        return 0, [loaded["error"]]
+    raw, failures = load(folder), []
+    auto = transformers.AutoTokenizer.from_pretrained(str(folder))
+    compare_facts(probe, auto, failures)
+    special = [t.content for t in raw.get_added_tokens_decoder().values()][:40]
+    texts = corpus.texts(special)
+    for text in texts:
+        compare_text(probe, raw, auto, text, failures)
+    return len(texts), failures
+
+
+def main():
+    program, fetched, demo = sys.argv[1:]
+    folders = sorted((pathlib.Path(fetched) / "tokenizers").iterdir())
+    if pathlib.Path(demo).is_dir():
+        folders.append(pathlib.Path(demo))
+    transformers.logging.set_verbosity_error()
+    probe, bad = Probe(program), 0
+    for folder in folders:
+        count, failures = compare(probe, folder)
+        print(f"{folder.name}: {count} texts, {len(failures)} mismatches",
+              flush=True)
+        bad += len(failures) + (count < 4000)
+    probe.close()
+    sys.exit(1 if bad or len(folders) < 4 else 0)
+
+
+if __name__ == "__main__":
+    main()
