@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "client/format.h"
+#include "client/job_id.h"
+#include "client/progress_line.h"
+#include "client/verbs.h"
+#include "core/base/file.h"
+#include "core/base/sha256.h"
+
+namespace mpsd::client {
+namespace {
+
+namespace fs = std::filesystem;
+using File = v1::DownloadResponse::File;
+
+struct DownloadOptions {
+  std::string id;
+  std::optional<int64_t> checkpoint;
+  std::string output;
+  bool force = false;
+};
+
+// Writes what a Download stream carries below a folder, and checks each file
+// against the size and hash announced for it.
+class Receiver {
+ public:
+  Receiver(const Console& console, fs::path folder)
+      : folder_(std::move(folder)), line_(console) {}
+
+  absl::Status Accept(const v1::DownloadResponse& part) {
+    if (part.has_file()) {
+      absl::Status status = CloseFile();
+      return status.ok() ? OpenFile(part.file()) : status;
+    }
+    if (files_.empty()) return Broken("data came before any file");
+    const std::string& data = part.data();
+    out_.write(data.data(), static_cast<std::streamsize>(data.size()));
+    hash_->Update(data);
+    received_ += static_cast<int64_t>(data.size());
+    line_.Draw(received_, files_.back().size_bytes(),
+               absl::StrCat("receiving ", Printable(files_.back().path())));
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() {
+    line_.Clear();
+    if (files_.empty()) return Broken("there are no files in it");
+    return CloseFile();
+  }
+
+  const std::vector<File>& files() const { return files_; }
+
+ private:
+  static absl::Status Broken(const std::string& what) {
+    return absl::DataLossError(
+        absl::StrCat("the daemon's answer is broken: ", what));
+  }
+
+  absl::Status OpenFile(const File& file) {
+    const fs::path relative = fs::path(file.path()).lexically_normal();
+    if (relative.empty() || relative.is_absolute() ||
+        *relative.begin() == ".." || relative == ".") {
+      return Broken(absl::StrCat("'", file.path(), "' is no relative path"));
+    }
+    const fs::path path = folder_ / relative;
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    out_.open(path, std::ios::binary | std::ios::trunc);
+    if (error || !out_) {
+      return absl::InternalError(absl::StrCat("cannot write ", path.string()));
+    }
+    files_.push_back(file);
+    hash_ = std::make_unique<base::Sha256>();
+    received_ = 0;
+    return absl::OkStatus();
+  }
+
+  absl::Status CloseFile() {
+    if (files_.empty()) return absl::OkStatus();
+    const File& file = files_.back();
+    out_.close();
+    if (!out_) {
+      return absl::InternalError(
+          absl::StrCat("cannot write all of ", file.path(), ": disk full?"));
+    }
+    if (received_ != file.size_bytes() || hash_->FinishHex() != file.sha256()) {
+      return Broken(absl::StrCat(file.path(),
+                                 " arrived with another hash or size than "
+                                 "announced"));
+    }
+    return absl::OkStatus();
+  }
+
+  const fs::path folder_;
+  ProgressLine line_;
+  std::ofstream out_;
+  std::unique_ptr<base::Sha256> hash_;
+  int64_t received_ = 0;  // of the last of files_
+  std::vector<File> files_;
+};
+
+// A failed call to Download; the two kinds of nothing there are kNotFound.
+ExitCode FailedCall(const Console& console, const std::string& id,
+                    const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::FAILED_PRECONDITION) {
+    return console.Fail(status);
+  }
+  return console.Fail(
+      ExitCode::kNotFound, status.error_message(),
+      absl::StrCat("Wait for it with `mpsctl watch ", id,
+                   "`, or take a checkpoint: `mpsctl checkpoints ", id, "`."));
+}
+
+void PrintReceived(const Console& console, const std::string& id,
+                   const fs::path& output, const std::vector<File>& files) {
+  if (console.json) {
+    nlohmann::ordered_json object = {{"job_id", id},
+                                     {"output", output.string()},
+                                     {"files", nlohmann::json::array()}};
+    for (const File& file : files) {
+      object["files"].push_back({{"path", file.path()},
+                                 {"size_bytes", file.size_bytes()},
+                                 {"sha256", file.sha256()}});
+    }
+    console.out << object.dump() << '\n';
+    return;
+  }
+  int64_t bytes = 0;
+  for (const File& file : files) bytes += file.size_bytes();
+  console.out << files.size() << (files.size() == 1 ? " file, " : " files, ")
+              << Bytes(bytes) << " in " << output.string() << '\n';
+}
+
+ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
+                 const fs::path& output) {
+  const std::string next = "Nothing was written.";
+  auto folder = base::StagedFolder::Create(output);
+  if (!folder.ok()) {
+    return console.Fail(ExitCode::kOther, folder.status(), next);
+  }
+  Receiver receiver(console, folder->staging());
+  grpc::ClientContext context;
+  Interrupt::Listener listener(console.terminal.interrupt,
+                               [&context] { context.TryCancel(); });
+  auto reader = console.daemon.artifacts().Download(&context, request);
+  v1::DownloadResponse part;
+  absl::Status written;
+  while (written.ok() && reader->Read(&part)) written = receiver.Accept(part);
+  if (!written.ok()) context.TryCancel();
+  grpc::Status status = reader->Finish();
+  if (listener.raised()) {
+    return console.Fail(ExitCode::kDetached, "interrupted", next);
+  }
+  if (written.ok() && !status.ok()) {
+    return FailedCall(console, request.job_id(), status);
+  }
+  if (written.ok()) written = receiver.Finish();
+  if (written.ok()) written = folder->Commit();
+  if (!written.ok()) return console.Fail(ExitCode::kOther, written, next);
+  PrintReceived(console, request.job_id(), output, receiver.files());
+  return ExitCode::kOk;
+}
+
+ExitCode Download(const DownloadOptions& options, const Console& console) {
+  std::error_code error;
+  fs::path output = fs::absolute(options.output, error).lexically_normal();
+  if (!output.has_filename()) output = output.parent_path();
+  if (fs::exists(output, error) && !options.force &&
+      !(fs::is_directory(output, error) && fs::is_empty(output, error))) {
+    return console.Fail(ExitCode::kBadInput,
+                        absl::StrCat(output.string(), " exists"),
+                        "Name another --output, or replace it with --force.");
+  }
+  ExitCode code;
+  auto id = ResolveJobId(console, options.id, &code);
+  if (!id) return code;
+  v1::DownloadRequest request;
+  request.set_job_id(*id);
+  if (options.checkpoint) {
+    request.set_checkpoint_step(*options.checkpoint);
+  } else {
+    request.set_adapter(true);
+  }
+  return Receive(console, request, output);
+}
+
+}  // namespace
+
+void AddDownload(CLI::App& app, Action* action) {
+  auto options = std::make_shared<DownloadOptions>();
+  CLI::App* verb = app.add_subcommand(
+      "download", "Fetch the final adapter, or a checkpoint");
+  verb->add_option(kJobIdName, options->id, "The job")
+      ->required()
+      ->type_name("");
+  verb->add_option("--checkpoint", options->checkpoint,
+                   "A checkpoint instead of the final adapter")
+      ->type_name("STEP");
+  verb->add_option("-o,--output", options->output, "The folder to make")
+      ->type_name("DIR")
+      ->required();
+  verb->add_flag("--force", options->force,
+                 "Replace the folder where it exists");
+  verb->callback([=] {
+    *action = [=](const Console& console) {
+      return Download(*options, console);
+    };
+  });
+}
+
+}  // namespace mpsd::client

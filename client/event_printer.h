@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_EVENT_PRINTER_H_
+#define MPSD_CLIENT_EVENT_PRINTER_H_
+
+#include <string>
+
+#include "client/console.h"
+#include "client/progress_line.h"
+
+namespace mpsd::client {
+
+// Prints a job's events as they come: on a terminal lines above a progress bar,
+// in a pipe lines (of the progress one a percent, every one of a run of at most
+// 100 steps), with --json each event as an object.
+class EventPrinter {
+ public:
+  explicit EventPrinter(const Console& console)
+      : console_(console), line_(console) {}
+
+  void Print(const v1::JobEvent& event);
+  // Removes the bar, before others print.
+  void Clear() { line_.Clear(); }
+
+ private:
+  void PrintProgress(const v1::JobEvent& event);
+  void Line(const v1::JobEvent& event, const std::string& text);
+
+  const Console& console_;
+  ProgressLine line_;
+  int64_t last_percent_ = -1;
+};
+
+// What became of a job that has ended, in a few lines: state and time taken,
+// eval losses, the adapter or the reason, and what to do next.
+void PrintOutcome(const Console& console, const v1::Job& job);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_EVENT_PRINTER_H_

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_EXIT_CODE_H_
+#define MPSD_CLIENT_EXIT_CODE_H_
+
+#include <grpcpp/support/status.h>
+
+#include <string>
+
+#include "mpsd/v1/jobs.pb.h"
+
+namespace mpsd::client {
+
+// How mpsctl ends. Scripts rely on the numbers: they never change meaning.
+enum class ExitCode {
+  kOk = 0,
+  kJobFailed = 1,     // the job that was watched FAILED
+  kBadInput = 2,      // command line, job.json, data files, output folder
+  kUnreachable = 3,   // no daemon answers, or it went away for too long
+  kNotFound = 4,      // no such job, checkpoint or adapter
+  kJobCancelled = 5,  // the job that was watched was CANCELLED
+  kOther = 6,         // anything else, the daemon's or this machine's
+  kDetached = 130,    // Ctrl-C while watching; the job goes on
+};
+
+// The table above as `mpsctl --help` prints it.
+std::string ExitCodeHelp();
+
+// The code of a failed call: UNAVAILABLE and DEADLINE_EXCEEDED are
+// kUnreachable, NOT_FOUND is kNotFound, what the caller can mend is kBadInput.
+ExitCode ForStatus(const grpc::Status& status);
+
+// The code of a job that ended so; kOk for a state that is not final.
+ExitCode ForJobState(v1::JobState state);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_EXIT_CODE_H_

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <iomanip>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/format.h"
+#include "client/verbs.h"
+
+namespace mpsd::client {
+namespace {
+
+void Field(std::ostream& out, const char* name, const std::string& value) {
+  out << std::left << std::setw(15) << name << (value.empty() ? "-" : value)
+      << '\n';
+}
+
+std::string DeviceText(const v1::InfoResponse& info) {
+  if (info.device().empty()) return "not known before a worker ran";
+  std::string text = info.device();
+  const v1::DeviceMemory& memory = info.memory();
+  if (memory.has_current_allocated_bytes()) {
+    absl::StrAppend(&text, ", ", Bytes(memory.current_allocated_bytes()),
+                    " allocated");
+  }
+  if (memory.has_recommended_max_bytes()) {
+    absl::StrAppend(&text, " of ", Bytes(memory.recommended_max_bytes()),
+                    " recommended");
+  }
+  return text;
+}
+
+std::string JobsText(const v1::InfoResponse& info) {
+  std::string text = absl::StrCat(info.running_jobs(), " running, ",
+                                  info.queued_jobs(), " queued");
+  if (!info.running_job_id().empty()) {
+    absl::StrAppend(&text, "; now ", info.running_job_id());
+  }
+  return text;
+}
+
+void PrintInfo(const v1::InfoResponse& info, const Console& console) {
+  std::ostream& out = console.out;
+  const absl::Duration up =
+      console.terminal.clock->Now() - ToTime(info.start_time());
+  Field(out, "mpsd",
+        absl::StrCat(info.version(), " at ", console.daemon.address().target,
+                     ", up ", Seconds(absl::ToDoubleSeconds(up))));
+  Field(out, "worker", info.worker_version());
+  Field(out, "torch", info.torch_version());
+  Field(out, "device", DeviceText(info));
+  Field(out, "platform", info.platform());
+  Field(out, "jobs", JobsText(info));
+  Field(out, "state folder",
+        absl::StrCat(info.state_dir(), ", ", Bytes(info.disk_free_bytes()),
+                     " free"));
+  Field(out, "metrics",
+        info.metrics_address().empty()
+            ? "off"
+            : absl::StrCat("http://", info.metrics_address(), "/metrics"));
+  Field(out, "schema", absl::StrCat(info.schema_version()));
+  Field(out, "protocol", absl::StrCat(info.protocol_version()));
+}
+
+ExitCode Info(const Console& console) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::InfoResponse info;
+  grpc::Status status =
+      console.daemon.daemon().Info(&context, v1::InfoRequest(), &info);
+  if (!status.ok()) return console.Fail(status);
+  if (console.json) {
+    console.PrintJson(info);
+  } else {
+    PrintInfo(info, console);
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddInfo(CLI::App& app, Action* action) {
+  CLI::App* verb = app.add_subcommand("info", "Show the daemon and its device");
+  verb->callback([=] { *action = Info; });
+}
+
+}  // namespace mpsd::client

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_INTERRUPT_H_
+#define MPSD_CLIENT_INTERRUPT_H_
+
+#include <functional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace mpsd::client {
+
+// Ctrl-C, for those who can end well on it. Thread-safe.
+class Interrupt {
+ public:
+  // While it lives, an interrupt calls `wake` (on the raising thread) instead
+  // of ending the process. One at a time.
+  class Listener {
+   public:
+    // `interrupt` may be null: then nothing is ever raised.
+    Listener(Interrupt* interrupt, std::function<void()> wake);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+    bool raised() const;
+
+   private:
+    Interrupt* const interrupt_;
+  };
+
+  // Wakes the listener. False when there is none, or it was woken before: then
+  // the caller ends the process as the signal would have.
+  bool Raise();
+  bool raised() const;
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);
+  bool raised_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_INTERRUPT_H_

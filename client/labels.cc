@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/labels.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace mpsd::client {
+
+absl::Status AddLabels(
+    const std::vector<std::string>& texts,
+    google::protobuf::Map<std::string, std::string>* labels) {
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--label '", text, "': expected NAME=VALUE"));
+    }
+    const std::string name = text.substr(0, equals);
+    const std::string value = text.substr(equals + 1);
+    auto known = labels->find(name);
+    if (known != labels->end() && known->second != value) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--label ", name, " is given twice, as '", known->second,
+                       "' and '", value, "'"));
+    }
+    (*labels)[name] = value;
+  }
+  return absl::OkStatus();
+}
+
+std::string LabelsText(
+    const google::protobuf::Map<std::string, std::string>& labels) {
+  std::string text;
+  for (const auto& [name, value] :
+       std::map<std::string, std::string>(labels.begin(), labels.end())) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", name, "=", value);
+  }
+  return text;
+}
+
+}  // namespace mpsd::client

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/progress_line.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/format.h"
+
+namespace mpsd::client {
+namespace {
+
+constexpr int kLongestBar = 30;
+constexpr int kShortestBar = 6;
+
+std::string Repeat(const char* mark, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += mark;
+  return text;
+}
+
+}  // namespace
+
+std::string Bar(int64_t done, int64_t total, const std::string& text,
+                int columns) {
+  const double share =
+      total > 0 ? std::clamp(static_cast<double>(done) / total, 0.0, 1.0) : 0;
+  const std::string percent =
+      absl::StrFormat("%3d%% ", static_cast<int>(share * 100));
+  const int room = columns - Width(percent) - 1 - Width(text);
+  const int length = std::min(room, kLongestBar);
+  if (length < kShortestBar) return Cut(percent + text, columns);
+  const int full = static_cast<int>(share * length);
+  return absl::StrCat(percent, Repeat("━", full), Repeat("─", length - full),
+                      " ", text);
+}
+
+std::string StepText(const v1::Progress& progress) {
+  std::string text =
+      absl::StrCat("step ", progress.step(), "/", progress.total_steps(),
+                   "  loss ", Loss(progress.loss()));
+  if (progress.tokens_per_second() > 0) {
+    absl::StrAppend(&text, "  ", Count(progress.tokens_per_second()), " tok/s");
+  }
+  if (progress.step() < progress.total_steps()) {
+    absl::StrAppend(&text, "  ETA ", Seconds(progress.eta_seconds()));
+  }
+  return text;
+}
+
+void ProgressLine::Draw(int64_t done, int64_t total, const std::string& text) {
+  if (!console_.terminal.is_tty || console_.json) return;
+  // One column stays free: a full line would wrap on some terminals.
+  console_.out << "\r"
+               << Bar(done, total, text, console_.terminal.columns() - 1)
+               << "\x1b[K" << std::flush;
+  drawn_ = true;
+}
+
+void ProgressLine::Clear() {
+  if (drawn_) console_.out << "\r\x1b[K" << std::flush;
+  drawn_ = false;
+}
+
+}  // namespace mpsd::client

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_PROGRESS_LINE_H_
+#define MPSD_CLIENT_PROGRESS_LINE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "client/console.h"
+#include "mpsd/v1/jobs.pb.h"
+
+namespace mpsd::client {
+
+// " 42% ━━━━━━━━──────────── <text>" in at most `columns` columns: the bar
+// gives way first, then the text is cut. `done` above `total` counts as full.
+std::string Bar(int64_t done, int64_t total, const std::string& text,
+                int columns);
+
+// "step 12/100  loss 1.2345  812 tok/s  ETA 1m20s".
+std::string StepText(const v1::Progress& progress);
+
+// The last line of the screen, redrawn in place; nothing where the output is
+// no terminal, or JSON. Cleared when destroyed.
+class ProgressLine {
+ public:
+  explicit ProgressLine(const Console& console) : console_(console) {}
+  ~ProgressLine() { Clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void Draw(int64_t done, int64_t total, const std::string& text);
+  // Makes room for a whole line of other output; Draw comes back after it.
+  void Clear();
+
+ private:
+  const Console& console_;
+  bool drawn_ = false;
+};
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_PROGRESS_LINE_H_

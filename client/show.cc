@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <iomanip>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/format.h"
+#include "client/job_id.h"
+#include "client/labels.h"
+#include "client/verbs.h"
+
+namespace mpsd::client {
+namespace {
+
+// "  name          value", left out where there is none.
+void Field(std::ostream& out, const char* name, const std::string& value) {
+  if (value.empty()) return;
+  out << "  " << std::left << std::setw(14) << name << value << '\n';
+}
+
+std::string StateText(const v1::Job& job, const Console& console) {
+  std::string text = StateName(job.state());
+  if (job.cancel_requested() && !IsFinal(job.state())) text += ", cancelling";
+  if (job.has_queue_position()) {
+    absl::StrAppend(&text, ", ", job.queue_position(), " ahead of it");
+  }
+  if (job.state() == v1::JOB_STATE_QUEUED && job.has_not_before()) {
+    absl::StrAppend(&text, ", not before ",
+                    DateTime(ToTime(job.not_before()), console.terminal.zone));
+  }
+  return text;
+}
+
+void Times(const v1::Job& job, const Console& console) {
+  const absl::TimeZone zone = console.terminal.zone;
+  Field(console.out, "created", DateTime(ToTime(job.create_time()), zone));
+  if (job.has_start_time()) {
+    Field(console.out, "started",
+          absl::StrCat(DateTime(ToTime(job.start_time()), zone), ", attempt ",
+                       job.attempt()));
+  }
+  if (job.has_end_time()) {
+    std::string text = DateTime(ToTime(job.end_time()), zone);
+    if (job.has_start_time()) {
+      const absl::Duration took =
+          ToTime(job.end_time()) - ToTime(job.start_time());
+      absl::StrAppend(&text, ", after ", Seconds(absl::ToDoubleSeconds(took)));
+    }
+    Field(console.out, "ended", text);
+  }
+}
+
+std::string MemoryText(const v1::DeviceMemory& memory) {
+  std::string text;
+  const auto add = [&text](const char* name, bool has, int64_t bytes) {
+    if (!has) return;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", Bytes(bytes), " ", name);
+  };
+  add("allocated", memory.has_current_allocated_bytes(),
+      memory.current_allocated_bytes());
+  add("by the driver", memory.has_driver_allocated_bytes(),
+      memory.driver_allocated_bytes());
+  add("recommended at most", memory.has_recommended_max_bytes(),
+      memory.recommended_max_bytes());
+  add("worker footprint", memory.has_footprint_bytes(),
+      memory.footprint_bytes());
+  return text;
+}
+
+void ProgressFields(const v1::Job& job, std::ostream& out) {
+  if (!job.has_progress()) return;
+  const v1::Progress& p = job.progress();
+  const int64_t percent =
+      p.total_steps() > 0 ? 100 * p.step() / p.total_steps() : 0;
+  Field(out, "step",
+        absl::StrFormat("%d/%d (%d%%), epoch %.2f", p.step(), p.total_steps(),
+                        percent, p.epoch()));
+  Field(out, "loss", Loss(p.loss()));
+  Field(out, "learning rate", absl::StrFormat("%.4g", p.learning_rate()));
+  Field(out, "grad norm", absl::StrFormat("%.4g", p.grad_norm()));
+  std::string speed = absl::StrCat(Seconds(p.step_seconds()), " a step");
+  if (p.tokens_per_second() > 0) {
+    absl::StrAppend(&speed, ", ", Count(p.tokens_per_second()), " tokens/s");
+  }
+  if (job.state() == v1::JOB_STATE_RUNNING) {
+    absl::StrAppend(&speed, ", ETA ", Seconds(p.eta_seconds()));
+  }
+  Field(out, "speed", speed);
+  Field(out, "memory", MemoryText(p.memory()));
+}
+
+void LossFields(const v1::Job& job, std::ostream& out) {
+  if (job.has_train_loss()) {
+    Field(out, "train loss", absl::StrCat(Loss(job.train_loss()), " mean"));
+  }
+  std::string eval;
+  if (job.has_eval_loss_before()) {
+    eval = absl::StrCat(Loss(job.eval_loss_before()), " before");
+  }
+  if (job.has_eval_loss_after()) {
+    absl::StrAppend(&eval, eval.empty() ? "" : ", ",
+                    Loss(job.eval_loss_after()),
+                    IsFinal(job.state()) ? " after" : " latest");
+  }
+  Field(out, "eval loss", eval);
+}
+
+std::string NextStep(const v1::Job& job) {
+  switch (job.state()) {
+    case v1::JOB_STATE_SUCCEEDED:
+      return absl::StrCat("Fetch the adapter with `mpsctl download ", job.id(),
+                          " --output DIR`.");
+    case v1::JOB_STATE_FAILED:
+      return absl::StrCat("Read its log with `mpsctl logs ", job.id(), "`.");
+    case v1::JOB_STATE_CANCELLED:
+      return absl::StrCat("See what it saved with `mpsctl checkpoints ",
+                          job.id(), "`.");
+    default:
+      return absl::StrCat("Follow it with `mpsctl watch ", job.id(), "`.");
+  }
+}
+
+void PrintJob(const v1::Job& job, const Console& console) {
+  std::ostream& out = console.out;
+  out << "Job " << job.id() << '\n';
+  Field(out, "name", Printable(job.name()));
+  Field(out, "state", StateText(job, console));
+  Field(out, "owner", Printable(job.owner()));
+  Field(out, "labels", Printable(LabelsText(job.labels())));
+  Field(out, "priority", absl::StrCat(job.priority()));
+  Times(job, console);
+  ProgressFields(job, out);
+  LossFields(job, out);
+  Field(out, "last exit", job.exit_reason());
+  Field(out, "message", job.message());
+  Field(out, "adapter", job.adapter_path());
+  out << NextStep(job) << '\n';
+}
+
+ExitCode Show(const std::string& text, bool spec, const Console& console) {
+  ExitCode code;
+  auto id = ResolveJobId(console, text, &code);
+  if (!id) return code;
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::GetJobRequest request;
+  request.set_id(*id);
+  v1::Job job;
+  grpc::Status status = console.daemon.jobs().Get(&context, request, &job);
+  if (!status.ok()) return console.Fail(status);
+  if (spec) {
+    console.out << job.spec_json() << '\n';
+  } else if (console.json) {
+    console.PrintJson(job);
+  } else {
+    PrintJob(job, console);
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddShow(CLI::App& app, Action* action) {
+  struct Options {
+    std::string id;
+    bool spec = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("show", "Show one job in full");
+  verb->add_option(kJobIdName, options->id, "The job")
+      ->required()
+      ->type_name("");
+  verb->add_flag("--spec", options->spec,
+                 "Only its job.json, with every default filled in");
+  verb->callback([=] {
+    *action = [=](const Console& console) {
+      return Show(options->id, options->spec, console);
+    };
+  });
+}
+
+}  // namespace mpsd::client

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_TERMINAL_H_
+#define MPSD_CLIENT_TERMINAL_H_
+
+#include <functional>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/interrupt.h"
+#include "core/base/clock.h"
+
+namespace mpsd::client {
+
+// What surrounds a run of mpsctl, so that tests can stand in for it.
+struct Terminal {
+  bool is_tty = false;  // output goes to a screen that can redraw its last line
+  std::function<int()> columns = [] { return 80; };
+  absl::TimeZone zone = absl::UTCTimeZone();
+  const base::Clock* clock = &base::Clock::Real();
+  std::function<void(absl::Duration)> sleep = absl::SleepFor;
+  Interrupt* interrupt = nullptr;  // may be null: Ctrl-C ends the process
+};
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_TERMINAL_H_

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_UPLOAD_H_
+#define MPSD_CLIENT_UPLOAD_H_
+
+#include <vector>
+
+#include "client/console.h"
+#include "client/inputs.h"
+
+namespace mpsd::client {
+
+// Sends the files whose bytes the daemon does not hold yet, each content once,
+// with a progress bar over all bytes on a terminal.
+grpc::Status Upload(const Console& console,
+                    const std::vector<LocalFile>& files);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_UPLOAD_H_

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_VERBS_H_
+#define MPSD_CLIENT_VERBS_H_
+
+#include <functional>
+
+#include "client/console.h"
+
+namespace CLI {
+class App;
+}
+
+namespace mpsd::client {
+
+using Action = std::function<ExitCode(const Console&)>;
+
+// Each adds its verb to `app`. Parsing a command line that names the verb sets
+// *action to what it asks for. Defined in <verb>.cc.
+void AddSubmit(CLI::App& app, Action* action);
+void AddList(CLI::App& app, Action* action);
+void AddShow(CLI::App& app, Action* action);
+void AddWatch(CLI::App& app, Action* action);
+void AddLogs(CLI::App& app, Action* action);
+void AddCancel(CLI::App& app, Action* action);
+void AddCheckpoints(CLI::App& app, Action* action);
+void AddDownload(CLI::App& app, Action* action);
+void AddInfo(CLI::App& app, Action* action);
+void AddCompletion(CLI::App& app, Action* action);
+
+// The name of a positional that is a job's id.
+inline constexpr char kJobIdName[] = "ID";
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_VERBS_H_
