@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/blob_store.h"
+
+#include <sys/stat.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "core/base/file.h"
+#include "core/base/sha256.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/store/scratch.h"
+
+namespace mpsd::store {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class BlobStoreTest : public testing::Test {
+ protected:
+  BlobStoreTest() { Open(); }
+  void Open() {
+    blobs_.reset();
+    auto blobs = BlobStore::Open(*database_, folder_);
+    ASSERT_TRUE(blobs.ok()) << blobs.status();
+    blobs_ = *std::move(blobs);
+  }
+  absl::Status Put(const std::string& bytes) {
+    auto writer = blobs_->Begin(base::Sha256Hex(bytes), bytes.size());
+    if (!writer.ok()) return writer.status();
+    absl::Status appended = (*writer)->Append(bytes);
+    return appended.ok() ? (*writer)->Commit() : appended;
+  }
+  std::vector<std::string> Rows() {
+    Connection& c = database_->reader();
+    absl::MutexLock lock(&c.mutex());
+    std::vector<std::string> rows;
+    Query query(c, "SELECT sha256, size_bytes FROM blobs ORDER BY sha256");
+    while (query.Next()) {
+      std::string row = query.Text();
+      rows.push_back(row + " " + std::to_string(query.Int()));
+    }
+    return rows;
+  }
+  int Incoming() {
+    int count = 0;
+    for (const auto& entry : fs::directory_iterator(folder_ / "incoming")) {
+      count += entry.exists();
+    }
+    return count;
+  }
+
+  Scratch scratch_;
+  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
+  const fs::path folder_ = scratch_.path() / "blobs";
+  std::unique_ptr<BlobStore> blobs_;
+};
+
+TEST_F(BlobStoreTest, ABlobIsAFileUnderItsHash) {
+  const std::string bytes = "{\"text\": \"hello\"}\n";
+  const std::string sha256 = base::Sha256Hex(bytes);
+  EXPECT_FALSE(blobs_->Has(sha256));
+  ASSERT_TRUE(Put(bytes).ok());
+  EXPECT_TRUE(blobs_->Has(sha256));
+  EXPECT_EQ(blobs_->PathOf(sha256),
+            (folder_ / sha256.substr(0, 2) / sha256).string());
+  EXPECT_EQ(*base::ReadFile(blobs_->PathOf(sha256)), bytes);
+  struct stat info;
+  ASSERT_EQ(stat(blobs_->PathOf(sha256).c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0400u);
+  EXPECT_THAT(Rows(), testing::ElementsAre(sha256 + " 18"));
+  EXPECT_EQ(Incoming(), 0);
+}
+
+TEST_F(BlobStoreTest, AnEmptyBlobIsABlob) {
+  ASSERT_TRUE(Put("").ok());
+  EXPECT_TRUE(blobs_->Has(base::Sha256Hex("")));
+}
+
+TEST_F(BlobStoreTest, PiecesMakeOneBlob) {
+  const std::string bytes(100'000, 'z');
+  auto writer = blobs_->Begin(base::Sha256Hex(bytes), bytes.size());
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  for (size_t at = 0; at < bytes.size(); at += 33'333) {
+    ASSERT_TRUE((*writer)->Append(bytes.substr(at, 33'333)).ok());
+  }
+  ASSERT_TRUE((*writer)->Commit().ok());
+  EXPECT_EQ(fs::file_size(blobs_->PathOf(base::Sha256Hex(bytes))), 100'000u);
+}
+
+TEST_F(BlobStoreTest, TwiceIsOnce) {
+  ASSERT_TRUE(Put("a").ok());
+  ASSERT_TRUE(Put("a").ok());
+  EXPECT_EQ(Rows().size(), 1u);
+}
+
+TEST_F(BlobStoreTest, AnotherHashIsRefusedAndLeavesNothing) {
+  const std::string announced = base::Sha256Hex("a");
+  {
+    auto writer = blobs_->Begin(announced, 1);
+    ASSERT_TRUE(writer.ok());
+    ASSERT_TRUE((*writer)->Append("b").ok());
+    const absl::Status status = (*writer)->Commit();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(announced));
+  }
+  EXPECT_FALSE(blobs_->Has(announced));
+  EXPECT_EQ(Incoming(), 0);
+  EXPECT_TRUE(Rows().empty());
+}
+
+TEST_F(BlobStoreTest, AnotherSizeIsRefused) {
+  auto shorter = blobs_->Begin(base::Sha256Hex("ab"), 3);
+  ASSERT_TRUE((*shorter)->Append("ab").ok());
+  EXPECT_EQ((*shorter)->Commit().code(), absl::StatusCode::kInvalidArgument);
+  auto longer = blobs_->Begin(base::Sha256Hex("ab"), 1);
+  EXPECT_EQ((*longer)->Append("ab").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(BlobStoreTest, ImpossibleRequestsAreRefused) {
+  EXPECT_EQ(blobs_->Begin("../../etc/passwd", 1).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(blobs_->Begin(base::Sha256Hex("a"), -1).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(blobs_->Begin(base::Sha256Hex("a"), INT64_MAX).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(blobs_->Has("../mpsd.db"));
+  EXPECT_EQ(blobs_->PathOf("../mpsd.db"), "");
+  EXPECT_FALSE(blobs_->Has(std::string(64, 'A')));
+  EXPECT_EQ(Incoming(), 0);
+}
+
+TEST_F(BlobStoreTest, AnAbandonedUploadLeavesNothing) {
+  {
+    auto writer = blobs_->Begin(base::Sha256Hex("abc"), 3);
+    ASSERT_TRUE((*writer)->Append("ab").ok());
+    EXPECT_EQ(Incoming(), 1);
+  }
+  EXPECT_EQ(Incoming(), 0);
+}
+
+TEST_F(BlobStoreTest, OpenSweepsWhatADeadDaemonLeft) {
+  const fs::path left = folder_ / "incoming" / "half";
+  ASSERT_TRUE(base::WriteFileAtomic(left, "half").ok());
+  Open();
+  EXPECT_FALSE(fs::exists(left));
+}
+
+TEST_F(BlobStoreTest, OpenMakesTheRowsFollowTheFiles) {
+  ASSERT_TRUE(Put("kept").ok());
+  ASSERT_TRUE(Put("deleted").ok());
+  fs::remove(blobs_->PathOf(base::Sha256Hex("deleted")));
+  const std::string found = base::Sha256Hex("found");
+  fs::create_directories(fs::path(blobs_->PathOf(found)).parent_path());
+  ASSERT_TRUE(base::WriteFileAtomic(blobs_->PathOf(found), "found").ok());
+  ASSERT_TRUE(
+      base::WriteFileAtomic(folder_ / found.substr(0, 2) / "README", "x").ok());
+  Open();
+  EXPECT_THAT(Rows(), testing::UnorderedElementsAre(
+                          base::Sha256Hex("kept") + " 4", found + " 5"));
+  EXPECT_FALSE(blobs_->Has(base::Sha256Hex("deleted")));
+  EXPECT_TRUE(blobs_->Has(found));
+}
+
+TEST_F(BlobStoreTest, WritersOfOneBlobDoNotDisturbEachOther) {
+  const std::string bytes(300'000, 'q');
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] { EXPECT_TRUE(Put(bytes).ok()); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(*base::ReadFile(blobs_->PathOf(base::Sha256Hex(bytes))), bytes);
+  EXPECT_EQ(Rows().size(), 1u);
+}
+
+}  // namespace
+}  // namespace mpsd::store

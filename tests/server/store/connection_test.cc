@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/connection.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "SQLiteCpp/Exception.h"
+#include "absl/synchronization/mutex.h"
+#include "gtest/gtest.h"
+
+namespace mpsd::store {
+namespace {
+
+class ConnectionTest : public testing::Test {
+ protected:
+  ConnectionTest()
+      : connection_(SQLite::Database(":memory:", SQLite::OPEN_READWRITE)) {
+    absl::MutexLock lock(&connection_.mutex());
+    connection_.database().exec("CREATE TABLE t (a, b)");
+  }
+  Connection connection_;
+};
+
+TEST_F(ConnectionTest, AStatementIsPreparedOnce) {
+  absl::MutexLock lock(&connection_.mutex());
+  SQLite::Statement* first = &connection_.Prepared("SELECT 1");
+  EXPECT_NE(&connection_.Prepared("SELECT 2"), first);
+  EXPECT_EQ(&connection_.Prepared("SELECT 1"), first);
+}
+
+TEST_F(ConnectionTest, ValuesOfEveryTypeComeBack) {
+  absl::MutexLock lock(&connection_.mutex());
+  const int64_t big = std::numeric_limits<int64_t>::min();
+  const std::string text("a\0b\xff", 4);
+  Query query(connection_, "SELECT ?, ?, ?, ?, ?, ?, ?", text, big, 0.1,
+              std::optional<std::string>(), std::optional<int64_t>(7),
+              std::optional<double>(), 12);
+  ASSERT_TRUE(query.Next());
+  EXPECT_EQ(query.Text(), text);
+  EXPECT_EQ(query.Int(), big);
+  EXPECT_EQ(query.Real(), 0.1);
+  EXPECT_EQ(query.OptionalText(), std::nullopt);
+  EXPECT_EQ(query.OptionalInt(), 7);
+  EXPECT_EQ(query.OptionalReal(), std::nullopt);
+  EXPECT_EQ(query.Int(), 12);
+  EXPECT_FALSE(query.Next());
+}
+
+TEST_F(ConnectionTest, AQueryStartsAfreshWithoutOldParameters) {
+  absl::MutexLock lock(&connection_.mutex());
+  {
+    Query query(connection_, "SELECT ?1, ?2", 1, 2);
+    ASSERT_TRUE(query.Next());
+  }
+  Query query(connection_, "SELECT ?1, ?2", 3);
+  ASSERT_TRUE(query.Next());
+  EXPECT_EQ(query.Int(), 3);
+  EXPECT_EQ(query.OptionalInt(), std::nullopt);
+}
+
+TEST_F(ConnectionTest, AnUnfinishedSelectEndsWithItsQuery) {
+  absl::MutexLock lock(&connection_.mutex());
+  EXPECT_EQ(Query(connection_, "INSERT INTO t VALUES (1, 2), (3, 4)").Run(), 2);
+  {
+    Query query(connection_, "SELECT a FROM t");
+    ASSERT_TRUE(query.Next());
+  }
+  // A statement still running would hold the table.
+  EXPECT_NO_THROW(connection_.database().exec("DROP TABLE t"));
+}
+
+TEST_F(ConnectionTest, AFailedRunLeavesTheStatementUsable) {
+  absl::MutexLock lock(&connection_.mutex());
+  connection_.database().exec("CREATE TABLE u (a INTEGER PRIMARY KEY)");
+  const std::string insert = "INSERT INTO u VALUES (?)";
+  Query(connection_, insert, 1).Run();
+  EXPECT_THROW(Query(connection_, insert, 1).Run(), SQLite::Exception);
+  EXPECT_EQ(Query(connection_, insert, 2).Run(), 1);
+}
+
+TEST_F(ConnectionTest, DurabilityIsThePragma) {
+  absl::MutexLock lock(&connection_.mutex());
+  const auto synchronous = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return connection_.database().execAndGet("PRAGMA synchronous").getInt();
+  };
+  connection_.SetDurability(Connection::Durability::kProcess);
+  EXPECT_EQ(synchronous(), 1);
+  connection_.SetDurability(Connection::Durability::kPowerCut);
+  EXPECT_EQ(synchronous(), 2);
+}
+
+}  // namespace
+}  // namespace mpsd::store

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/event_body.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <variant>
+
+#include "gtest/gtest.h"
+
+namespace mpsd::store {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+jobs::Progress SomeProgress() {
+  jobs::Progress progress;
+  progress.step = 3;
+  progress.total_steps = 9;
+  progress.epoch = 0.5;
+  progress.loss = 1.0 / 3.0;
+  progress.learning_rate = 1e-4;
+  progress.grad_norm = 2;
+  progress.tokens = 100;
+  progress.step_seconds = 0.25;
+  progress.tokens_per_second = 400;
+  progress.eta_seconds = 1.5;
+  progress.device = "mps";
+  progress.memory.current_allocated_bytes = 1;
+  progress.memory.driver_allocated_bytes = 2;
+  progress.memory.recommended_max_bytes = 3;
+  progress.memory.footprint_bytes = 1LL << 40;
+  return progress;
+}
+
+TEST(EventBody, EveryKindComesBackAsWritten) {
+  const EventBody bodies[] = {
+      jobs::StateChanged{jobs::State::kFailed, "line 1\nline \"2\""},
+      SomeProgress(), jobs::Evaluated{5, 2.25},
+      jobs::Checkpoint{5, "/c/5", 77, 0.5, absl::FromUnixMicros(123456789)},
+      jobs::Note{"loading"}};
+  int kind = 0;
+  for (const EventBody& body : bodies) {
+    EXPECT_EQ(KindOf(body), ++kind);
+    const std::string text = EncodeBody(body);
+    auto decoded = DecodeBody(kind, text);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->index(), body.index());
+    EXPECT_EQ(EncodeBody(*decoded), text);
+  }
+  EXPECT_EQ(KindOf(bodies[1]), kProgressKind);
+}
+
+TEST(EventBody, ProgressKeepsItsMembers) {
+  auto progress = DecodeProgress(EncodeProgress(SomeProgress()));
+  ASSERT_TRUE(progress.ok()) << progress.status();
+  EXPECT_EQ(progress->step, 3);
+  EXPECT_EQ(progress->loss, 1.0 / 3.0);
+  EXPECT_EQ(progress->device, "mps");
+  EXPECT_EQ(progress->memory.footprint_bytes, 1LL << 40);
+}
+
+TEST(EventBody, ANonFiniteLossIsNan) {
+  jobs::Progress progress = SomeProgress();
+  for (double loss : {kNan, HUGE_VAL, -HUGE_VAL}) {
+    progress.loss = loss;
+    auto decoded = DecodeProgress(EncodeProgress(progress));
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(std::isnan(decoded->loss));
+  }
+}
+
+TEST(EventBody, OldRowsReadWithDefaults) {
+  auto progress = DecodeProgress(R"({"step": 4, "gone_member": 1})");
+  ASSERT_TRUE(progress.ok()) << progress.status();
+  EXPECT_EQ(progress->step, 4);
+  EXPECT_EQ(progress->tokens, 0);
+  EXPECT_FALSE(progress->memory.footprint_bytes.has_value());
+}
+
+TEST(EventBody, WhatItDidNotWriteIsDataLoss) {
+  for (const char* text : {"", "[]", "{\"step\": \"4\"}", "{\"loss\": true}"}) {
+    EXPECT_EQ(DecodeBody(2, text).status().code(), absl::StatusCode::kDataLoss)
+        << text;
+  }
+  EXPECT_EQ(DecodeBody(1, R"({"state": 9})").status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(DecodeBody(6, "{}").status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace mpsd::store

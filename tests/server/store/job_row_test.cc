@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/job_row.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/store/sqlite_job_store.h"
+#include "tests/server/store/scratch.h"
+
+namespace mpsd::store {
+namespace {
+
+int CountColumns(const char* columns) {
+  return static_cast<int>(
+      std::vector<std::string>(absl::StrSplit(columns, ", ")).size());
+}
+
+TEST(JobRow, CountsAreThoseOfTheColumns) {
+  EXPECT_EQ(CountColumns(kFixedColumns), kFixedCount);
+  EXPECT_EQ(CountColumns(kChangingColumns), kChangingCount);
+}
+
+// Every member with a value of its own, so that two swapped columns show.
+jobs::Job FullJob() {
+  jobs::Job job = QueuedJob(1);
+  job.name = "name";
+  job.state = jobs::State::kQueued;
+  job.cancel_requested = true;
+  job.owner = "owner";
+  job.labels = {{"a", "1"}, {"b", ""}};
+  job.priority = -5;
+  job.create_time = absl::FromUnixMicros(11);
+  job.start_time = absl::FromUnixMicros(12);
+  job.end_time = absl::FromUnixMicros(13);
+  job.not_before = absl::FromUnixMicros(14);
+  job.attempt = 3;
+  job.failures = 2;
+  job.message = "message";
+  job.exit_reason = jobs::ExitReason::kHung;
+  job.progress.emplace().step = 21;
+  job.eval_loss_before = 0.1;
+  job.eval_loss_after = 0.2;
+  job.train_loss = 0.3;
+  job.adapter_path = "/adapter";
+  job.spec_json = "{}";
+  job.idempotency_key = "key";
+  job.request_hash = "hash";
+  return job;
+}
+
+void ExpectSame(const jobs::Job& a, const jobs::Job& b) {
+  EXPECT_EQ(a.id, b.id);
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.state, b.state);
+  EXPECT_EQ(a.cancel_requested, b.cancel_requested);
+  EXPECT_EQ(a.owner, b.owner);
+  EXPECT_EQ(a.labels, b.labels);
+  EXPECT_EQ(a.priority, b.priority);
+  EXPECT_EQ(a.create_time, b.create_time);
+  EXPECT_EQ(a.start_time, b.start_time);
+  EXPECT_EQ(a.end_time, b.end_time);
+  EXPECT_EQ(a.not_before, b.not_before);
+  EXPECT_EQ(a.attempt, b.attempt);
+  EXPECT_EQ(a.failures, b.failures);
+  EXPECT_EQ(a.message, b.message);
+  EXPECT_EQ(a.exit_reason, b.exit_reason);
+  EXPECT_EQ(a.progress.has_value(), b.progress.has_value());
+  if (a.progress && b.progress) {
+    EXPECT_EQ(a.progress->step, b.progress->step);
+  }
+  EXPECT_EQ(a.eval_loss_before, b.eval_loss_before);
+  EXPECT_EQ(a.eval_loss_after, b.eval_loss_after);
+  EXPECT_EQ(a.train_loss, b.train_loss);
+  EXPECT_EQ(a.adapter_path, b.adapter_path);
+  EXPECT_EQ(a.spec_json, b.spec_json);
+  EXPECT_EQ(a.idempotency_key, b.idempotency_key);
+  EXPECT_EQ(a.request_hash, b.request_hash);
+}
+
+class JobRowTest : public testing::Test {
+ protected:
+  jobs::Job StoredAs(const jobs::Job& job) {
+    absl::Status inserted = store_.Insert(job, StateEvent(job, 1));
+    EXPECT_TRUE(inserted.ok()) << inserted;
+    auto read = store_.Get(job.id);
+    EXPECT_TRUE(read.ok()) << read.status();
+    return read.ok() ? *read : jobs::Job();
+  }
+  void Corrupt(const std::string& sql) {
+    Connection& c = database_->writer();
+    absl::MutexLock lock(&c.mutex());
+    c.database().exec("PRAGMA ignore_check_constraints = ON; " + sql);
+  }
+
+  Scratch scratch_;
+  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
+  SqliteJobStore store_{*database_};
+};
+
+TEST_F(JobRowTest, EveryMemberComesBack) {
+  ExpectSame(StoredAs(FullJob()), FullJob());
+}
+
+TEST_F(JobRowTest, AbsentMembersStayAbsent) {
+  ExpectSame(StoredAs(QueuedJob(7)), QueuedJob(7));
+}
+
+TEST_F(JobRowTest, EveryExitReasonComesBack) {
+  int number = 0;
+  for (int i = 0; i <= static_cast<int>(jobs::ExitReason::kProtocolError);
+       ++i) {
+    jobs::Job job = QueuedJob(++number);
+    job.exit_reason = static_cast<jobs::ExitReason>(i);
+    EXPECT_EQ(StoredAs(job).exit_reason, job.exit_reason) << i;
+  }
+}
+
+TEST_F(JobRowTest, UnknownValuesAreDataLossNamingTheJob) {
+  const jobs::Job job = FullJob();
+  StoredAs(job);
+  for (const char* sql :
+       {"UPDATE jobs SET exit_reason = 'Bored'",
+        "UPDATE jobs SET exit_reason = NULL, progress = 'x'"}) {
+    Corrupt(sql);
+    EXPECT_EQ(store_.Get(job.id).status().code(), absl::StatusCode::kDataLoss)
+        << sql;
+  }
+  Corrupt(
+      "DROP TRIGGER jobs_transition; "
+      "UPDATE jobs SET progress = NULL, state = 9");
+  const absl::Status status = store_.Get(job.id).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(job.id));
+}
+
+}  // namespace
+}  // namespace mpsd::store

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/migrate.h"
+
+#include <string>
+#include <vector>
+
+#include "SQLiteCpp/Database.h"
+#include "absl/strings/str_format.h"
+#include "core/base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/store/sqlite_job_store.h"
+#include "tests/server/store/scratch.h"
+
+namespace mpsd::store {
+namespace {
+
+using ::testing::HasSubstr;
+
+SQLite::Database OpenRaw(const std::string& path) {
+  return SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+}
+
+int64_t IntOf(SQLite::Database& database, const char* sql) {
+  return database.execAndGet(sql).getInt64();
+}
+
+std::string SchemaOf(SQLite::Database& database) {
+  return database
+      .execAndGet(
+          "SELECT group_concat(sql, ';') FROM "
+          "(SELECT sql FROM sqlite_master ORDER BY name)")
+      .getString();
+}
+
+// A database as mpsd of schema version 1 left it.
+std::string SnapshotV1() {
+  auto sql = base::ReadFile(MPSD_TEST_SOURCE_DIR
+                            "/tests/server/store/testdata/v1.sql");
+  EXPECT_TRUE(sql.ok()) << sql.status();
+  return *sql;
+}
+
+TEST(Migrate, BringsAnEmptyDatabaseToTheNewestVersion) {
+  SQLite::Database database = OpenRaw(":memory:");
+  auto version = Migrate(database, AllMigrations());
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(*version, static_cast<int64_t>(AllMigrations().size()));
+  EXPECT_EQ(IntOf(database, "PRAGMA user_version"), *version);
+  EXPECT_EQ(IntOf(database, "PRAGMA application_id"), kApplicationId);
+  for (const char* table :
+       {"jobs", "events", "checkpoints", "blobs", "labels"}) {
+    EXPECT_TRUE(database.tableExists(table)) << table;
+  }
+  EXPECT_EQ(IntOf(database,
+                  "SELECT count(*) FROM pragma_table_list WHERE schema = "
+                  "'main' AND name NOT LIKE 'sqlite_%' AND NOT strict"),
+            0);
+}
+
+TEST(Migrate, AgainChangesNothing) {
+  SQLite::Database database = OpenRaw(":memory:");
+  ASSERT_TRUE(Migrate(database, AllMigrations()).ok());
+  const std::string before = SchemaOf(database);
+  ASSERT_TRUE(Migrate(database, AllMigrations()).ok());
+  EXPECT_EQ(SchemaOf(database), before);
+}
+
+TEST(Migrate, NamesAreNumberedWithoutGaps) {
+  int number = 0;
+  for (const Migration& migration : AllMigrations()) {
+    EXPECT_EQ(std::string(migration.name).substr(0, 5),
+              absl::StrFormat("%04d_", ++number));
+  }
+}
+
+// The schema that a fresh database gets is the one an old one grows into.
+TEST(Migrate, SnapshotOfVersion1GrowsIntoTheNewest) {
+  SQLite::Database old = OpenRaw(":memory:");
+  old.exec(SnapshotV1());
+  ASSERT_EQ(IntOf(old, "PRAGMA user_version"), 1);
+  auto version = Migrate(old, AllMigrations());
+  ASSERT_TRUE(version.ok()) << version.status();
+  SQLite::Database fresh = OpenRaw(":memory:");
+  ASSERT_TRUE(Migrate(fresh, AllMigrations()).ok());
+  EXPECT_EQ(SchemaOf(old), SchemaOf(fresh));
+}
+
+TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
+  Scratch scratch;
+  OpenRaw(scratch.file()).exec(SnapshotV1());
+  std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  auto jobs = store.List({});
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  ASSERT_EQ(jobs->size(), 2u);
+  const jobs::Job& queued = (*jobs)[0];
+  EXPECT_EQ(queued.id, "01J00000000000000000000002");
+  EXPECT_EQ(queued.state, jobs::State::kQueued);
+  EXPECT_EQ(queued.idempotency_key, "k2");
+  const jobs::Job& done = (*jobs)[1];
+  EXPECT_EQ(done.state, jobs::State::kSucceeded);
+  EXPECT_EQ(done.owner, "ana");
+  EXPECT_EQ(done.labels.at("team"), "nlp");
+  EXPECT_EQ(done.exit_reason, jobs::ExitReason::kDone);
+  EXPECT_EQ(done.eval_loss_after, 1.25);
+  ASSERT_TRUE(done.progress.has_value());
+  EXPECT_EQ(done.progress->step, 2);
+  EXPECT_EQ(done.progress->memory.footprint_bytes, 4096);
+  auto events = store.Events(done.id, 0, 100);
+  ASSERT_TRUE(events.ok()) << events.status();
+  EXPECT_EQ(events->size(), 5u);
+  auto checkpoints = store.Checkpoints(done.id);
+  ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
+  ASSERT_EQ(checkpoints->size(), 1u);
+  EXPECT_EQ((*checkpoints)[0].size_bytes, 1000);
+}
+
+TEST(Migrate, NextMigrationRunsOnTheOldSnapshotAlone) {
+  SQLite::Database database = OpenRaw(":memory:");
+  database.exec(SnapshotV1());
+  const Migration list[] = {
+      {"0001_initial", "this is not run again"},
+      {"0002_next", "ALTER TABLE jobs ADD COLUMN colour TEXT"}};
+  auto version = Migrate(database, list);
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(IntOf(database, "PRAGMA user_version"), 2);
+  EXPECT_EQ(IntOf(database, "SELECT count(colour IS NULL) FROM jobs"), 2);
+}
+
+TEST(Migrate, AFailedMigrationLeavesTheVersionBeforeIt) {
+  SQLite::Database database = OpenRaw(":memory:");
+  database.exec(SnapshotV1());
+  const std::string before = SchemaOf(database);
+  const Migration list[] = {
+      {"0001_initial", ""},
+      {"0002_bad", "CREATE TABLE half (a); DELETE FROM jobs; SELECT nonsense"}};
+  auto version = Migrate(database, list);
+  ASSERT_FALSE(version.ok());
+  EXPECT_THAT(std::string(version.status().message()), HasSubstr("0002_bad"));
+  EXPECT_EQ(SchemaOf(database), before);
+  EXPECT_EQ(IntOf(database, "PRAGMA user_version"), 1);
+  EXPECT_EQ(IntOf(database, "SELECT count(*) FROM jobs"), 2);
+}
+
+TEST(Migrate, OneThatOrphansRowsFails) {
+  SQLite::Database database = OpenRaw(":memory:");
+  database.exec(SnapshotV1());
+  const Migration list[] = {{"0001_initial", ""},
+                            {"0002_orphans", "DELETE FROM jobs"}};
+  auto version = Migrate(database, list);
+  ASSERT_FALSE(version.ok());
+  EXPECT_EQ(IntOf(database, "SELECT count(*) FROM jobs"), 2);
+}
+
+TEST(Migrate, ANewerSchemaIsRefusedUntouched) {
+  Scratch scratch;
+  {
+    SQLite::Database database = OpenRaw(scratch.file());
+    database.exec(SnapshotV1());
+    database.exec("PRAGMA user_version = 41");
+  }
+  const auto before = base::ReadFile(scratch.file());
+  auto opened = Database::Open(scratch.file());
+  ASSERT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition);
+  const std::string message(opened.status().message());
+  EXPECT_THAT(message, HasSubstr("schema version 41"));
+  EXPECT_THAT(message,
+              HasSubstr("up to " + std::to_string(AllMigrations().size())));
+  EXPECT_THAT(message, HasSubstr("newer mpsd"));
+  EXPECT_EQ(*base::ReadFile(scratch.file()), *before);
+}
+
+TEST(Migrate, AnotherProgramsDatabaseIsRefusedUntouched) {
+  for (const char* sql : {"CREATE TABLE theirs (a)",
+                          "PRAGMA application_id = 7; CREATE TABLE t(a)",
+                          "PRAGMA user_version = 1; CREATE TABLE t (a)"}) {
+    Scratch scratch;
+    OpenRaw(scratch.file()).exec(sql);
+    const auto before = base::ReadFile(scratch.file());
+    auto opened = Database::Open(scratch.file());
+    ASSERT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(opened.status().message()),
+                HasSubstr("not a database of mpsd"));
+    EXPECT_EQ(*base::ReadFile(scratch.file()), *before);
+  }
+}
+
+TEST(Migrate, AFileThatIsNoDatabaseIsDataLoss) {
+  Scratch scratch;
+  ASSERT_TRUE(
+      base::WriteFileAtomic(scratch.file(), std::string(8192, 'x')).ok());
+  EXPECT_EQ(Database::Open(scratch.file()).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace mpsd::store

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/sqlite_job_store.h"
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/store/event_body.h"
+#include "tests/server/store/scratch.h"
+
+namespace mpsd::store {
+namespace {
+
+using jobs::State;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class SqliteJobStoreTest : public testing::Test {
+ protected:
+  void Insert(const jobs::Job& job) {
+    absl::Status status = store_->Insert(job, StateEvent(job, 1));
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  void Update(const jobs::Job& job, std::vector<jobs::Event> events) {
+    absl::Status status = store_->Update(job, events);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  void Reopen() {
+    store_.reset();
+    database_.reset();
+    database_ = OpenOrDie(scratch_.file());
+    store_ = std::make_unique<SqliteJobStore>(*database_);
+  }
+  std::vector<std::string> Ids(const jobs::ListFilter& filter) {
+    auto jobs = store_->List(filter);
+    EXPECT_TRUE(jobs.ok()) << jobs.status();
+    std::vector<std::string> ids;
+    for (const jobs::Job& job : *jobs) {
+      ids.push_back(job.id.substr(job.id.size() - 2));
+    }
+    return ids;
+  }
+  std::vector<int64_t> Sequences(const std::string& id, int64_t after,
+                                 int limit) {
+    auto events = store_->Events(id, after, limit);
+    EXPECT_TRUE(events.ok()) << events.status();
+    std::vector<int64_t> sequences;
+    for (const jobs::Event& event : *events) {
+      EXPECT_EQ(event.job_id, id);
+      sequences.push_back(event.sequence);
+    }
+    return sequences;
+  }
+  int Synchronous() {
+    Connection& c = database_->writer();
+    absl::MutexLock lock(&c.mutex());
+    return c.database().execAndGet("PRAGMA synchronous").getInt();
+  }
+
+  Scratch scratch_;
+  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
+  std::unique_ptr<SqliteJobStore> store_ =
+      std::make_unique<SqliteJobStore>(*database_);
+};
+
+TEST_F(SqliteJobStoreTest, WhatWasStoredIsThereAfterReopening) {
+  jobs::Job job = QueuedJob(1);
+  job.labels = {{"team", "nlp"}};
+  Insert(job);
+  job.state = State::kRunning;
+  job.attempt = 1;
+  Update(job, {StateEvent(job, 2), ProgressEvent(job, 3)});
+  ASSERT_TRUE(
+      store_
+          ->AddCheckpoint(job.id,
+                          {5, "/c/5", 10, 0.5, absl::FromUnixMicros(99)}, "")
+          .ok());
+  Reopen();
+  auto read = store_->Get(job.id);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->state, State::kRunning);
+  EXPECT_EQ(read->labels, job.labels);
+  EXPECT_THAT(Sequences(job.id, 0, 10), ElementsAre(1, 2, 3));
+  auto checkpoints = store_->Checkpoints(job.id);
+  ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
+  ASSERT_EQ(checkpoints->size(), 1u);
+  EXPECT_EQ((*checkpoints)[0].path, "/c/5");
+  EXPECT_EQ((*checkpoints)[0].create_time, absl::FromUnixMicros(99));
+}
+
+TEST_F(SqliteJobStoreTest, UnknownJobsAreNotFound) {
+  const auto kNotFound = absl::StatusCode::kNotFound;
+  EXPECT_EQ(store_->Get("x").status().code(), kNotFound);
+  EXPECT_EQ(store_->Events("x", 0, 1).status().code(), kNotFound);
+  EXPECT_EQ(store_->LastSequence("x").status().code(), kNotFound);
+  EXPECT_EQ(store_->Checkpoints("x").status().code(), kNotFound);
+  EXPECT_EQ(store_->AddCheckpoint("x", {}, "").code(), kNotFound);
+  EXPECT_EQ(store_->Update(QueuedJob(1), {}).code(), kNotFound);
+}
+
+TEST_F(SqliteJobStoreTest, AnIdempotencyKeyBelongsToOneJob) {
+  jobs::Job first = QueuedJob(1), second = QueuedJob(2);
+  first.idempotency_key = second.idempotency_key = "key";
+  Insert(first);
+  EXPECT_EQ(store_->Insert(second, StateEvent(second, 1)).code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(store_->Get(second.id).status().code(),
+            absl::StatusCode::kNotFound);
+  auto found = store_->FindByIdempotencyKey("key");
+  ASSERT_TRUE(found.ok() && found->has_value());
+  EXPECT_EQ((*found)->id, first.id);
+  auto absent = store_->FindByIdempotencyKey("other");
+  ASSERT_TRUE(absent.ok());
+  EXPECT_FALSE(absent->has_value());
+}
+
+TEST_F(SqliteJobStoreTest, JobsWithoutAKeyDoNotCollide) {
+  Insert(QueuedJob(1));
+  Insert(QueuedJob(2));
+  auto none = store_->FindByIdempotencyKey("");
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->has_value());
+}
+
+TEST_F(SqliteJobStoreTest, AnIdBelongsToOneJob) {
+  Insert(QueuedJob(1));
+  EXPECT_EQ(store_->Insert(QueuedJob(1), StateEvent(QueuedJob(1), 1)).code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+// Walks every pair of states, through the store and past it.
+TEST_F(SqliteJobStoreTest, OnlyTransitionsOfTheTableHappen) {
+  int number = 0;
+  for (State from : jobs::kAllStates) {
+    for (State to : jobs::kAllStates) {
+      jobs::Job job = QueuedJob(++number);
+      job.state = from;
+      Insert(job);
+      const bool allowed = from == to || jobs::CanTransition(from, to);
+      job.state = to;
+      job.message = "moved";
+      const absl::Status updated = store_->Update(job, {});
+      EXPECT_EQ(updated.ok(), allowed)
+          << jobs::Name(from) << " to " << jobs::Name(to);
+      auto read = store_->Get(job.id);
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_EQ(read->state, allowed ? to : from);
+      EXPECT_EQ(read->message, allowed ? "moved" : "");
+      if (!allowed) {
+        EXPECT_EQ(updated.code(), absl::StatusCode::kFailedPrecondition);
+        EXPECT_THAT(std::string(updated.message()),
+                    HasSubstr(std::string(jobs::Name(from))));
+      }
+    }
+  }
+}
+
+TEST_F(SqliteJobStoreTest, TheDatabaseItselfRefusesOtherTransitions) {
+  Connection& c = database_->writer();
+  for (State from : jobs::kAllStates) {
+    for (State to : jobs::kAllStates) {
+      jobs::Job job =
+          QueuedJob(static_cast<int>(from) * 10 + static_cast<int>(to));
+      job.state = from;
+      Insert(job);
+      absl::MutexLock lock(&c.mutex());
+      const bool allowed = from == to || jobs::CanTransition(from, to);
+      const std::string sql = "UPDATE jobs SET state = ? WHERE id = ?";
+      const int number = static_cast<int>(to);
+      if (allowed) {
+        EXPECT_EQ(Query(c, sql, number, job.id).Run(), 1);
+      } else {
+        EXPECT_THROW(Query(c, sql, number, job.id).Run(), SQLite::Exception);
+      }
+    }
+  }
+}
+
+TEST_F(SqliteJobStoreTest, AnUpdateIsAllOrNothing) {
+  jobs::Job job = QueuedJob(1);
+  Insert(job);
+  job.state = State::kRunning;
+  // Sequence 1 is taken: the row must not change either.
+  const absl::Status status =
+      store_->Update(job, {StateEvent(job, 2), StateEvent(job, 1)});
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(store_->Get(job.id)->state, State::kQueued);
+  EXPECT_THAT(Sequences(job.id, 0, 10), ElementsAre(1));
+}
+
+TEST_F(SqliteJobStoreTest, ListIsNewestFirstAndPaged) {
+  for (int i = 10; i < 15; ++i) Insert(QueuedJob(i));
+  EXPECT_THAT(Ids({}), ElementsAre("14", "13", "12", "11", "10"));
+  jobs::ListFilter page;
+  page.limit = 2;
+  EXPECT_THAT(Ids(page), ElementsAre("14", "13"));
+  page.before_id = QueuedJob(13).id;
+  EXPECT_THAT(Ids(page), ElementsAre("12", "11"));
+  page.before_id = QueuedJob(11).id;
+  EXPECT_THAT(Ids(page), ElementsAre("10"));
+  page.before_id = QueuedJob(10).id;
+  EXPECT_THAT(Ids(page), ElementsAre());
+}
+
+TEST_F(SqliteJobStoreTest, ListFilters) {
+  for (int i = 10; i < 16; ++i) {
+    jobs::Job job = QueuedJob(i);
+    job.state = i % 2 == 0 ? State::kQueued : State::kFailed;
+    job.owner = i < 13 ? "ana" : "bo'; DROP TABLE jobs; --";
+    job.labels["team"] = i % 3 == 0 ? "nlp" : "cv";
+    if (i > 12) job.labels["new"] = "";
+    Insert(job);
+  }
+  jobs::ListFilter filter;
+  filter.states = {State::kFailed};
+  EXPECT_THAT(Ids(filter), ElementsAre("15", "13", "11"));
+  filter.states = {State::kFailed, State::kQueued, State::kRunning};
+  EXPECT_EQ(Ids(filter).size(), 6u);
+  filter.owner = "bo'; DROP TABLE jobs; --";
+  EXPECT_THAT(Ids(filter), ElementsAre("15", "14", "13"));
+  filter.labels = {{"team", "cv"}};
+  EXPECT_THAT(Ids(filter), ElementsAre("14", "13"));
+  filter.owner = "";
+  filter.labels = {{"team", "nlp"}, {"new", ""}};
+  EXPECT_THAT(Ids(filter), ElementsAre("15"));
+  filter.labels = {{"team", "none"}};
+  EXPECT_THAT(Ids(filter), ElementsAre());
+}
+
+TEST_F(SqliteJobStoreTest, CountsByState) {
+  for (int i = 0; i < 5; ++i) {
+    jobs::Job job = QueuedJob(i);
+    if (i > 2) job.state = State::kSucceeded;
+    Insert(job);
+  }
+  auto counts = store_->CountByState();
+  ASSERT_TRUE(counts.ok()) << counts.status();
+  EXPECT_EQ((*counts)[State::kQueued], 3);
+  EXPECT_EQ((*counts)[State::kSucceeded], 2);
+  EXPECT_EQ((*counts)[State::kRunning], 0);
+}
+
+TEST_F(SqliteJobStoreTest, EventsArePagedInOrder) {
+  jobs::Job job = QueuedJob(1);
+  Insert(job);
+  for (int64_t i = 2; i <= 6; ++i) Update(job, {ProgressEvent(job, i)});
+  EXPECT_THAT(Sequences(job.id, 0, 2), ElementsAre(1, 2));
+  EXPECT_THAT(Sequences(job.id, 2, 3), ElementsAre(3, 4, 5));
+  EXPECT_THAT(Sequences(job.id, 6, 3), ElementsAre());
+  EXPECT_EQ(*store_->LastSequence(job.id), 6);
+}
+
+TEST_F(SqliteJobStoreTest, OldProgressIsThinnedAndNothingElse) {
+  jobs::Job job = QueuedJob(1);
+  Insert(job);
+  constexpr int64_t kLast = 2500;
+  std::vector<jobs::Event> events;
+  std::set<int64_t> notes;
+  for (int64_t i = 2; i <= kLast; ++i) {
+    if (i % 7 == 0) {
+      events.push_back({job.id, i, absl::UnixEpoch(), jobs::Note{"n"}});
+      notes.insert(i);
+    } else {
+      events.push_back(ProgressEvent(job, i));
+    }
+    if (events.size() == 50) {
+      Update(job, events);
+      events.clear();
+    }
+  }
+  Update(job, events);
+  std::vector<int64_t> expected;
+  for (int64_t i = 1; i <= kLast; ++i) {
+    const bool kept = i == 1 || i > kLast - 1000 || i % 10 == 0;
+    if (kept || notes.count(i) > 0) expected.push_back(i);
+  }
+  EXPECT_EQ(Sequences(job.id, 0, 10000), expected);
+  EXPECT_EQ(*store_->LastSequence(job.id), kLast);
+}
+
+TEST_F(SqliteJobStoreTest, ProgressAloneIsNotFsyncedEverythingElseIs) {
+  jobs::Job job = QueuedJob(1);
+  constexpr int kNormal = 1, kFull = 2;
+  Insert(job);
+  EXPECT_EQ(Synchronous(), kFull);
+  job.state = State::kRunning;
+  Update(job, {ProgressEvent(job, 2)});  // a new state
+  EXPECT_EQ(Synchronous(), kFull);
+  Update(job, {ProgressEvent(job, 3), ProgressEvent(job, 4)});
+  EXPECT_EQ(Synchronous(), kNormal);
+  Update(job, {});
+  EXPECT_EQ(Synchronous(), kFull);
+  Update(job, {ProgressEvent(job, 5)});
+  ASSERT_TRUE(store_->AddCheckpoint(job.id, {}, "").ok());
+  EXPECT_EQ(Synchronous(), kFull);
+  Update(job, {ProgressEvent(job, 6)});
+  job.cancel_requested = true;
+  Update(job, {ProgressEvent(job, 7)});
+  EXPECT_EQ(Synchronous(), kFull);
+  Update(job, {ProgressEvent(job, 8)});
+  Insert(QueuedJob(2));
+  EXPECT_EQ(Synchronous(), kFull);
+}
+
+TEST_F(SqliteJobStoreTest, CheckpointsReplaceTheirStepAndTheRemovedOne) {
+  jobs::Job job = QueuedJob(1);
+  Insert(job);
+  const auto add = [&](int64_t step, int64_t size, const char* removed) {
+    const jobs::Checkpoint checkpoint{step, "/c/" + std::to_string(step), size,
+                                      0.5, absl::UnixEpoch()};
+    ASSERT_TRUE(store_->AddCheckpoint(job.id, checkpoint, removed).ok());
+  };
+  add(10, 1, "");
+  add(5, 2, "");
+  add(15, 3, "/c/5");
+  add(15, 4, "");
+  auto checkpoints = store_->Checkpoints(job.id);
+  ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
+  ASSERT_EQ(checkpoints->size(), 2u);
+  EXPECT_EQ((*checkpoints)[0].step, 10);
+  EXPECT_EQ((*checkpoints)[1].step, 15);
+  EXPECT_EQ((*checkpoints)[1].size_bytes, 4);
+}
+
+TEST_F(SqliteJobStoreTest, ReadersAndWritersRunTogether) {
+  constexpr int kWriters = 3, kReaders = 3, kUpdates = 60;
+  for (int i = 0; i < kWriters; ++i) {
+    jobs::Job job = QueuedJob(i);
+    job.state = State::kRunning;
+    Insert(job);
+  }
+  std::atomic<int> writing{kWriters};
+  std::vector<std::thread> threads;
+  for (int w = 0; w < kWriters; ++w) {
+    threads.emplace_back([this, w, &writing] {
+      jobs::Job job = QueuedJob(w);
+      job.state = State::kRunning;
+      for (int i = 0; i < kUpdates; ++i) {
+        job.attempt = i;
+        EXPECT_TRUE(store_->Update(job, {ProgressEvent(job, i + 2)}).ok());
+      }
+      --writing;
+    });
+  }
+  for (int r = 0; r < kReaders; ++r) {
+    threads.emplace_back([this, r, &writing] {
+      const std::string id = QueuedJob(r).id;
+      int64_t seen = 0;
+      while (writing > 0 || seen < kUpdates + 1) {
+        auto events = store_->Events(id, seen, 7);
+        ASSERT_TRUE(events.ok()) << events.status();
+        for (const jobs::Event& event : *events) {
+          ASSERT_EQ(event.sequence, ++seen);  // in order, none missed
+        }
+        ASSERT_TRUE(store_->List({}).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int w = 0; w < kWriters; ++w) {
+    EXPECT_EQ(store_->Get(QueuedJob(w).id)->attempt, kUpdates - 1);
+  }
+}
+
+// The transaction is undone and the store goes on.
+TEST_F(SqliteJobStoreTest, AFullDiskIsResourceExhausted) {
+  Connection& c = database_->writer();
+  {
+    absl::MutexLock lock(&c.mutex());
+    const int pages = c.database().execAndGet("PRAGMA page_count").getInt();
+    c.database().execAndGet("PRAGMA max_page_count=" + std::to_string(pages));
+  }
+  jobs::Job job = QueuedJob(1);
+  job.spec_json = std::string(1 << 20, 'x');
+  const absl::Status status = store_->Insert(job, StateEvent(job, 1));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_->Get(job.id).status().code(), absl::StatusCode::kNotFound);
+  job.spec_json = "{}";
+  EXPECT_TRUE(store_->Insert(job, StateEvent(job, 1)).ok());
+}
+
+}  // namespace
+}  // namespace mpsd::store
