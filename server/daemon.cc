@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/daemon.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/wire/messages.h"
+#include "server/log.h"
+
+namespace mpsd {
+namespace {
+
+// Of calls that are under way when the daemon stops.
+constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
+  std::unique_ptr<Daemon> daemon(new Daemon(config));
+  absl::Status status = daemon->OpenState();
+  if (status.ok()) status = daemon->CheckWorker();
+  if (status.ok()) status = daemon->OpenStores();
+  if (status.ok()) status = daemon->StartMetrics();
+  if (!status.ok()) return status;
+  daemon->MakeScheduler();
+  status = daemon->scheduler_->Recover();
+  if (status.ok()) status = daemon->StartServer();
+  if (!status.ok()) return status;
+  // Only now, so that a daemon that cannot serve starts no worker.
+  daemon->ticker_.Start(
+      [raw = daemon.get()] { return raw->scheduler_->Tick(); });
+  daemon->log_->info("mpsd {} serves {}", MPSD_VERSION,
+                     daemon->addresses().front());
+  return daemon;
+}
+
+Daemon::Daemon(const Config& config)
+    : config_(config), start_time_(absl::Now()) {}
+
+Daemon::~Daemon() {
+  if (server_) server_->Shutdown(kShutdownGrace);
+  ticker_.Stop();
+  // Its worker's thread pokes the ticker.
+  server_.reset();
+  scheduler_.reset();
+  if (log_) log_->info("mpsd ends");
+}
+
+absl::Status Daemon::OpenState() {
+  absl::StatusOr<std::unique_ptr<StateDir>> dir =
+      StateDir::Open(config_.state_dir);
+  if (!dir.ok()) return dir.status();
+  state_dir_ = *std::move(dir);
+  absl::StatusOr<std::shared_ptr<spdlog::logger>> log = OpenLog(config_);
+  if (!log.ok()) return log.status();
+  log_ = *std::move(log);
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::CheckWorker() const {
+  if (access(config_.worker.c_str(), X_OK) == 0) return absl::OkStatus();
+  absl::Status status = base::ErrnoStatus(errno, config_.worker.string());
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(), "; name the worker with --worker"));
+}
+
+absl::Status Daemon::OpenStores() {
+  absl::StatusOr<std::unique_ptr<store::Database>> database =
+      store::Database::Open(config_.state_dir / "mpsd.db");
+  if (!database.ok()) return database.status();
+  database_ = *std::move(database);
+  job_store_ = std::make_unique<store::SqliteJobStore>(*database_);
+  absl::StatusOr<std::unique_ptr<store::BlobStore>> blobs =
+      store::BlobStore::Open(*database_, config_.state_dir / "blobs");
+  if (!blobs.ok()) return blobs.status();
+  blob_store_ = *std::move(blobs);
+  job_files_ = std::make_unique<jobs::DiskJobFiles>(config_.state_dir);
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::StartMetrics() {
+  metrics::JobMetrics::Options options;
+  options.build_info = {{"version", MPSD_VERSION}, {"compiler", __VERSION__}};
+  options.linger = config_.metrics_linger;
+  metrics_ = std::make_shared<metrics::JobMetrics>(std::move(options),
+                                                   base::Clock::Real());
+  if (config_.metrics_address.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<metrics::Exposition>> exposition =
+      metrics::Exposition::Start(config_.metrics_address, metrics_);
+  if (!exposition.ok()) return exposition.status();
+  exposition_ = *std::move(exposition);
+  return absl::OkStatus();
+}
+
+void Daemon::MakeScheduler() {
+  supervisor::ProcessLauncher::Options launch;
+  launch.worker_path = config_.worker;
+  launch.environment =
+      supervisor::WorkerEnvironment(supervisor::CurrentEnvironment());
+  launch.lease_path = config_.state_dir / "worker.lock";
+  launch.orphan_patience = config_.stop_grace;
+  launcher_ = std::make_unique<supervisor::ProcessLauncher>(
+      std::move(launch), base::Clock::Real());
+
+  jobs::Scheduler::Options options;
+  options.hang_timeout = config_.hang_timeout;
+  options.stop_grace = config_.stop_grace;
+  options.retry = {config_.max_failures, config_.retry_backoff,
+                   config_.retry_backoff_max};
+  options.on_change = [this] { ticker_.Poke(); };
+  options.log = [log = log_](const std::string& line) { log->info(line); };
+  scheduler_ = std::make_unique<jobs::Scheduler>(
+      std::move(options),
+      jobs::Scheduler::Parts{*job_store_, *blob_store_, *job_files_, *launcher_,
+                             *metrics_, base::Clock::Real()});
+}
+
+absl::Status Daemon::StartServer() {
+  rpc::Options options;
+  options.addresses = {absl::StrCat("unix:", config_.SocketPath().string())};
+  options.addresses.insert(options.addresses.end(), config_.listen.begin(),
+                           config_.listen.end());
+  rpc::DaemonFacts facts;
+  facts.version = MPSD_VERSION;
+  facts.state_dir = config_.state_dir;
+  facts.metrics_address = metrics_address();
+  facts.start_time = start_time_;
+  facts.schema_version = job_store_->schema_version();
+  facts.protocol_version = wire::kProtocolVersion;
+  server_ = std::make_unique<rpc::RpcServer>(std::move(options), *scheduler_,
+                                             *blob_store_, std::move(facts));
+  return server_->Start();
+}
+
+void Daemon::Drain() {
+  log_->info(
+      "stopping: no new jobs, the running one is asked for a checkpoint");
+  scheduler_->Drain();
+  ticker_.Poke();
+  ticker_.Await([this] { return scheduler_->Idle(); });
+}
+
+std::string Daemon::metrics_address() const {
+  return exposition_ ? exposition_->address() : "";
+}
+
+}  // namespace mpsd

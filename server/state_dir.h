@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STATE_DIR_H_
+#define MPSD_SERVER_STATE_DIR_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace mpsd {
+
+// The state folder, locked: no second mpsd uses it while this lives. The lock
+// is on STATE/lock, which names the pid of its holder, and ends with the
+// process however that ends.
+class StateDir {
+ public:
+  // Makes the folder (0700) where it is missing. Unavailable, naming the other
+  // mpsd, when it is locked.
+  static absl::StatusOr<std::unique_ptr<StateDir>> Open(
+      const std::filesystem::path& path);
+  ~StateDir();
+  StateDir(const StateDir&) = delete;
+  StateDir& operator=(const StateDir&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  StateDir(std::filesystem::path path, int fd)
+      : path_(std::move(path)), fd_(fd) {}
+  const std::filesystem::path path_;
+  const int fd_;
+};
+
+}  // namespace mpsd
+
+#endif  // MPSD_SERVER_STATE_DIR_H_
