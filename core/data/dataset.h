@@ -19,7 +19,8 @@ namespace mpsd::data {
 struct LoadOptions {
   int64_t max_length;  // tokens; longer rows are cut at the right
   // As in training.*; absent means TRL's default, see LossOptions.
-  std::optional<bool> assistant_only_loss, completion_only_loss;
+  std::optional<bool> assistant_only_loss = std::nullopt;
+  std::optional<bool> completion_only_loss = std::nullopt;
 };
 
 struct DatasetStats {

@@ -17,8 +17,8 @@ namespace mpsd::data {
 // assistant_only_loss false; completion_only_loss true for rows of prompt and
 // completion, and without meaning for others.
 struct LossOptions {
-  std::optional<bool> assistant_only_loss;
-  std::optional<bool> completion_only_loss;
+  std::optional<bool> assistant_only_loss = std::nullopt;
+  std::optional<bool> completion_only_loss = std::nullopt;
 };
 
 struct Encoded {

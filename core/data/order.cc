@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/order.h"
 
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
@@ -25,7 +26,7 @@ std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed,
                                    int64_t epoch) {
   Random random(Random(seed).Next() + static_cast<uint64_t>(epoch));
   std::vector<int64_t> order = PlainOrder(count);
-  for (size_t i = order.size(); i > 1; --i) {
+  for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[random.Below(i)]);
   }
   return order;

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/sha256.h"
+#include "tests/core/data/model_folder.h"
+
+namespace mpsd::data {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class LoadDatasetTest : public ::testing::Test {
+ protected:
+  LoadDatasetTest()
+      : dir_(::testing::TempDir() + "/load_dataset_" +
+             ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::create_directories(dir_);
+  }
+  ~LoadDatasetTest() override { std::filesystem::remove_all(dir_); }
+
+  std::string Write(const std::string& name, const std::string& bytes) {
+    const std::string path = dir_ + "/" + name;
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+  }
+  absl::StatusOr<Dataset> Load(const std::vector<std::string>& files,
+                               LoadOptions options = {.max_length = 64}) {
+    return LoadDataset(files, options, *tokenizer_, template_.get(), nullptr);
+  }
+  std::string Error(const std::vector<std::string>& files,
+                    LoadOptions options = {.max_length = 64}) {
+    const auto dataset = Load(files, options);
+    EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(dataset.status().message());
+  }
+
+  const std::string dir_;
+  const std::unique_ptr<text::Tokenizer> tokenizer_ = LoadTokenizer();
+  const std::unique_ptr<text::ChatTemplate> template_ = LoadTemplate();
+};
+
+TEST_F(LoadDatasetTest, ReadsFilesInOrder) {
+  const std::string a =
+      Write("a.jsonl", "{\"text\": \"hello\"}\n{\"text\": \"the\"}");
+  const std::string b =
+      Write("b.jsonl",
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"world\"}]}\n");
+  const auto dataset = Load({a, b});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ(dataset->size(), 3u);
+  EXPECT_EQ(*tokenizer_->Decode(dataset->sample(0).input_ids, false),
+            "hello<|end|>");
+  EXPECT_EQ(*tokenizer_->Decode(dataset->sample(2).input_ids, false),
+            "<|user|>world<|end|>");
+  EXPECT_EQ(dataset->stats().rows, 3);
+  int64_t tokens = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    tokens += dataset->sample(i).input_ids.size();
+  }
+  EXPECT_EQ(dataset->stats().tokens, tokens);
+  EXPECT_EQ(dataset->stats().label_tokens, tokens - 3);
+  EXPECT_EQ(dataset->stats().dropped_rows, 0);
+  EXPECT_EQ(dataset->hash(),
+            base::Sha256Hex("{\"text\": \"hello\"}\n{\"text\": \"the\"}"
+                            "{\"messages\": [{\"role\": \"user\", "
+                            "\"content\": \"world\"}]}\n"));
+}
+
+TEST_F(LoadDatasetTest, TakesByteOrderMarkCrLfAndBlankLines) {
+  const auto dataset = Load({Write(
+      "x.jsonl",
+      "\xEF\xBB\xBF\r\n{\"text\": \"hello\"}\r\n  \n\n{\"text\": \"the\"}"
+      "\r\n")});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->size(), 2u);
+}
+
+TEST_F(LoadDatasetTest, NamesFileLineAndReasonOfBadRows) {
+  const std::string path = Write("x.jsonl",
+                                 "{\"text\": \"hello\"}\n\n{\"text\": 3}\r\n"
+                                 "{\"messages\": []}\n");
+  EXPECT_EQ(Error({path}),
+            path + ":3: text: expected a non-empty string, found 3\n" + path +
+                ":4: messages: expected a non-empty list of messages, found an "
+                "empty list");
+}
+
+TEST_F(LoadDatasetTest, StopsAtFiveBadRows) {
+  std::string rows;
+  for (int i = 0; i < 9; ++i) rows += "{}\n";
+  const std::string error = Error({Write("x.jsonl", rows)});
+  EXPECT_THAT(error, HasSubstr("x.jsonl:5: expected"));
+  EXPECT_THAT(error, ::testing::Not(HasSubstr("x.jsonl:6:")));
+  EXPECT_THAT(error, HasSubstr("\n(reading stopped at 5 bad rows)"));
+}
+
+TEST_F(LoadDatasetTest, NamesTheRowThatTheTemplateRefuses) {
+  const std::string path =
+      Write("x.jsonl",
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}]}\n"
+            "{\"messages\": [{\"role\": \"king\", \"content\": \"hello\"}]}\n");
+  const auto strict = MakeTemplate(
+      "{% if messages[0].role == 'king' %}{{ raise_exception('no kings') }}"
+      "{% endif %}hello hello");
+  const auto dataset = LoadDataset({path}, {.max_length = 8}, *tokenizer_,
+                                   strict.get(), nullptr);
+  EXPECT_THAT(
+      std::string(dataset.status().message()),
+      ::testing::AllOf(StartsWith(path + ":2: the chat template refused it: "),
+                       HasSubstr("no kings")));
+}
+
+TEST_F(LoadDatasetTest, RefusesEmptyFiles) {
+  const std::string full = Write("full.jsonl", "{\"text\": \"hello\"}\n");
+  for (const char* bytes : {"", "\n \r\n", "\xEF\xBB\xBF"}) {
+    const std::string path = Write("empty.jsonl", bytes);
+    EXPECT_EQ(Error({full, path}),
+              path +
+                  ": the file has no rows; expected JSON lines with "
+                  "\"messages\", \"prompt\" and \"completion\", or "
+                  "\"text\"");
+  }
+  EXPECT_EQ(Error({}), "dataset: expected one file at least");
+  EXPECT_EQ(Load({dir_ + "/absent.jsonl"}).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(LoadDatasetTest, CutsAtTheRightAndDropsRowsWithoutLabels) {
+  const std::string path = Write(
+      "x.jsonl",
+      "{\"prompt\": \"hello\", \"completion\": \" world world\"}\n"
+      "{\"prompt\": \"hello hello hello hello hello\", \"completion\": \"x\"}\n"
+      "{\"prompt\": \"hello\", \"completion\": \"\"}\n");
+  const auto whole = Load({path});
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->size(), 3u);
+  const int64_t cut = whole->sample(2).input_ids.size();
+  const auto dataset = Load({path}, {.max_length = cut});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->size(), 2u);
+  EXPECT_EQ(dataset->stats().rows, 2);
+  EXPECT_EQ(dataset->stats().truncated_rows, 2);
+  EXPECT_EQ(dataset->stats().dropped_rows, 1);
+  Sample expected = whole->sample(0);
+  expected.input_ids.resize(cut);
+  expected.in_loss.resize(cut);
+  EXPECT_EQ(dataset->sample(0), expected);
+}
+
+TEST_F(LoadDatasetTest, RefusesADataSetWithoutLabels) {
+  const std::string cut =
+      Write("cut.jsonl",
+            "{\"prompt\": \"hello hello hello\", \"completion\": \"x\"}"
+            "\n{\"prompt\": \"hello hello\", \"completion\": \"x\"}\n");
+  EXPECT_EQ(Error({cut}, {.max_length = 2}),
+            cut +
+                ": there is nothing to learn: every label of all 2 rows is "
+                "masked; 2 of them had labels behind the 2 tokens of "
+                "max_length: raise it or shorten the prompts");
+  const std::string users =
+      Write("users.jsonl",
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}]}\n");
+  EXPECT_EQ(Error({users}, {.max_length = 64, .assistant_only_loss = true}),
+            users +
+                ": there is nothing to learn: every label of all 1 rows is "
+                "masked; assistant_only_loss found no assistant tokens: "
+                "look at the roles and at the {% generation %} blocks of "
+                "the chat template");
+  const std::string single = Write("single.jsonl", "{\"text\": \"<|end|>\"}\n");
+  EXPECT_THAT(Error({single}), HasSubstr("or a single token"));
+}
+
+TEST_F(LoadDatasetTest, CountsPromptsThatMergeWithTheirCompletion) {
+  const auto dataset =
+      Load({Write("x.jsonl",
+                  "{\"prompt\": \"th\", \"completion\": \"e dog\"}\n"
+                  "{\"prompt\": \"the\", \"completion\": \" dog\"}\n")});
+  ASSERT_TRUE(dataset.ok());
+  EXPECT_EQ(dataset->stats().prompt_mismatch_rows, 1);
+}
+
+TEST_F(LoadDatasetTest, ReportsProgressUpToOne) {
+  std::string rows;
+  for (int i = 0; i < 50; ++i) rows += "{\"text\": \"hello\"}\n";
+  std::vector<double> seen;
+  const auto dataset =
+      LoadDataset({Write("x.jsonl", rows)}, {.max_length = 8}, *tokenizer_,
+                  nullptr, [&](double share) { seen.push_back(share); });
+  ASSERT_TRUE(dataset.ok());
+  EXPECT_GT(seen.size(), 10u);
+  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+  EXPECT_GT(seen.front(), 0);
+  EXPECT_EQ(seen.back(), 1);
+}
+
+}  // namespace
+}  // namespace mpsd::data

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/core/data/model_folder.h"
+
+namespace mpsd::data {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+bool Equal(const std::vector<Batch>& a, const std::vector<Batch>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Batch& x, const Batch& y) {
+                      return x.input_ids == y.input_ids &&
+                             x.labels == y.labels &&
+                             x.position_ids == y.position_ids &&
+                             x.segment_ids == y.segment_ids &&
+                             x.length == y.length && x.packed == y.packed;
+                    });
+}
+
+std::multiset<int64_t> TokensOf(const std::vector<Batch>& batches) {
+  std::multiset<int64_t> tokens;
+  for (const Batch& batch : batches) {
+    for (size_t i = 0; i < batch.input_ids.size(); ++i) {
+      if (batch.segment_ids[i] >= 0) tokens.insert(batch.input_ids[i]);
+    }
+  }
+  return tokens;
+}
+
+std::multiset<int64_t> TokensOfEpoch(Loader& loader) {
+  std::multiset<int64_t> tokens;
+  for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {
+    tokens.merge(TokensOf(loader.NextStep()));
+  }
+  return tokens;
+}
+
+std::vector<int64_t> Lengths() {
+  std::vector<int64_t> lengths;
+  for (int i = 0; i < 53; ++i) lengths.push_back(2 + (i * 7) % 30);
+  return lengths;
+}
+
+LoaderOptions Options(bool packing) {
+  return {.batch_size = 3,
+          .gradient_accumulation_steps = 4,
+          .max_length = 48,
+          .packing = packing,
+          .seed = 42,
+          .shuffle = true,
+          .pad_id = 0};
+}
+
+TEST(Loader, CountsStepsAsTransformersDoes) {
+  struct Case {
+    int64_t rows, batch, accumulation, steps;
+  };
+  for (const Case& c : std::vector<Case>{{10, 2, 1, 5},
+                                         {10, 3, 1, 4},
+                                         {10, 3, 2, 2},
+                                         {10, 3, 3, 2},
+                                         {1, 8, 4, 1},
+                                         {16, 2, 4, 2}}) {
+    const Dataset dataset = CountingDataset(std::vector<int64_t>(c.rows, 4));
+    const Loader loader(dataset, {.batch_size = c.batch,
+                                  .gradient_accumulation_steps = c.accumulation,
+                                  .max_length = 8});
+    EXPECT_EQ(loader.steps_per_epoch(), c.steps);
+  }
+}
+
+TEST(Loader, TheLastStepTakesWhatIsLeft) {
+  const Dataset dataset = CountingDataset(std::vector<int64_t>(10, 4));
+  Loader loader(
+      dataset,
+      {.batch_size = 3, .gradient_accumulation_steps = 3, .max_length = 8});
+  const auto first = loader.NextStep();
+  ASSERT_THAT(first, SizeIs(3));
+  EXPECT_EQ(first[2].rows, 3);
+  EXPECT_DOUBLE_EQ(loader.epoch_fraction(), 0.5);
+  const auto last = loader.NextStep();
+  ASSERT_THAT(last, SizeIs(1));
+  EXPECT_EQ(last[0].rows, 1);
+  EXPECT_EQ(loader.cursor(), (Cursor{1, 0}));
+  EXPECT_DOUBLE_EQ(loader.epoch_fraction(), 1);
+}
+
+TEST(Loader, EveryEpochHasEveryTokenOnceInAnotherOrder) {
+  const Dataset dataset = CountingDataset(Lengths());
+  std::multiset<int64_t> expected;
+  for (size_t i = 0; i < dataset.size(); ++i) {
+    for (int32_t id : dataset.sample(i).input_ids) expected.insert(id);
+  }
+  for (bool packing : {false, true}) {
+    Loader loader(dataset, Options(packing));
+    const auto first = loader.NextStep();
+    loader.Seek({1, 0});
+    EXPECT_FALSE(Equal(loader.NextStep(), first));
+    loader.Seek({});
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      EXPECT_EQ(loader.cursor(), (Cursor{epoch, 0}));
+      EXPECT_EQ(TokensOfEpoch(loader), expected);
+    }
+  }
+}
+
+TEST(Loader, ResumesAtTheStepWhereItWasLeft) {
+  const Dataset dataset = CountingDataset(Lengths());
+  for (bool packing : {false, true}) {
+    Loader whole(dataset, Options(packing));
+    const int64_t steps = 2 * whole.steps_per_epoch() + 1;
+    for (int64_t step = 0; step < steps; ++step) {
+      Loader resumed(dataset, Options(packing));
+      resumed.Seek(CursorFromJson(ToJson(whole.cursor())).value());
+      EXPECT_EQ(resumed.epoch_fraction(), whole.epoch_fraction());
+      EXPECT_TRUE(Equal(resumed.NextStep(), whole.NextStep())) << step;
+      EXPECT_EQ(resumed.cursor(), whole.cursor());
+    }
+  }
+}
+
+TEST(Loader, SeekBeyondTheEpochIsTheNextOne) {
+  const Dataset dataset = CountingDataset({4, 4, 4});
+  Loader loader(dataset, {.batch_size = 1, .max_length = 8});
+  loader.Seek({2, 3});
+  EXPECT_EQ(loader.cursor(), (Cursor{3, 0}));
+}
+
+TEST(Loader, WithoutShuffleKeepsTheOrder) {
+  const Dataset dataset = CountingDataset({2, 2, 2});
+  Loader loader(dataset, {.batch_size = 3, .max_length = 2, .shuffle = false});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    EXPECT_THAT(loader.NextStep()[0].input_ids,
+                ElementsAre(1000, 1001, 1002, 1003, 1004, 1005));
+  }
+}
+
+TEST(Loader, SeedsGiveOrdersOfTheirOwn) {
+  const Dataset dataset = CountingDataset(Lengths());
+  LoaderOptions other = Options(false);
+  other.seed = 43;
+  EXPECT_FALSE(Equal(Loader(dataset, Options(false)).NextStep(),
+                     Loader(dataset, other).NextStep()));
+}
+
+TEST(Loader, PackedSegmentsAreContiguousAndWhole) {
+  const Dataset dataset = CountingDataset(Lengths());
+  Loader loader(dataset, Options(true));
+  EXPECT_LT(loader.steps_per_epoch(),
+            Loader(dataset, Options(false)).steps_per_epoch());
+  for (int64_t step = 0; step < loader.steps_per_epoch(); ++step) {
+    for (const Batch& batch : loader.NextStep()) {
+      EXPECT_TRUE(batch.packed);
+      EXPECT_LE(batch.length, 48);
+      for (int64_t at = 1; at < batch.rows * batch.length; ++at) {
+        if (at % batch.length == 0 || batch.segment_ids[at] < 0) continue;
+        const bool begins = batch.position_ids[at] == 0;
+        EXPECT_EQ(batch.segment_ids[at],
+                  batch.segment_ids[at - 1] + (begins ? 1 : 0));
+        EXPECT_EQ(batch.labels[at] == kIgnoreIndex, begins);
+        if (begins) continue;
+        EXPECT_EQ(batch.position_ids[at], batch.position_ids[at - 1] + 1);
+        EXPECT_EQ(batch.input_ids[at], batch.input_ids[at - 1] + 1);
+      }
+    }
+  }
+}
+
+TEST(Cursor, RefusesWhatItDidNotWrite) {
+  EXPECT_EQ(ToJson(Cursor{2, 7}), R"({"epoch":2,"step_in_epoch":7})");
+  for (const char* json :
+       {"", "[]", "{\"epoch\": 1}", "{\"epoch\": 1, \"step_in_epoch\": -1}",
+        "{\"epoch\": 0.5, \"step_in_epoch\": 1}"}) {
+    EXPECT_EQ(CursorFromJson(json).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << json;
+  }
+}
+
+TEST(EvalBatches, HasEverySampleOnceInOrder) {
+  const Dataset dataset = CountingDataset({2, 3, 1, 2, 2});
+  const std::vector<Batch> batches = EvalBatches(dataset, 2, 4, 0);
+  ASSERT_THAT(batches, SizeIs(3));
+  EXPECT_THAT(batches[0].input_ids,
+              ElementsAre(1000, 1001, 0, 0, 1002, 1003, 1004, 0));
+  EXPECT_EQ(batches[2].rows, 1);
+  int64_t tokens = 0;
+  int64_t labels = 0;
+  for (const Batch& batch : batches) {
+    EXPECT_FALSE(batch.packed);
+    tokens += batch.tokens;
+    labels += batch.label_tokens;
+  }
+  EXPECT_EQ(tokens, 10);
+  EXPECT_EQ(labels, 5);
+}
+
+}  // namespace
+}  // namespace mpsd::data

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_CORE_DATA_MODEL_FOLDER_H_
+#define MPSD_TESTS_CORE_DATA_MODEL_FOLDER_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/data/dataset.h"
+#include "core/text/chat_template.h"
+#include "core/text/tokenizer.h"
+
+namespace mpsd::data {
+
+// The tiny models of tests/core/text/testdata.
+inline std::string ModelFolder(const std::string& name) {
+  return std::string(MPSD_TEST_SOURCE_DIR) + "/tests/core/text/testdata/" +
+         name;
+}
+
+inline std::unique_ptr<text::Tokenizer> LoadTokenizer(
+    const std::string& name = "bpe") {
+  auto tokenizer = text::Tokenizer::FromFolder(ModelFolder(name));
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+  return *std::move(tokenizer);
+}
+
+// The template of "bpe": "<|user|>…<|end|>", with {% generation %} around the
+// assistant's content and "<|end|>".
+inline std::unique_ptr<text::ChatTemplate> LoadTemplate() {
+  auto chat_template = text::ChatTemplate::FromFolder(ModelFolder("bpe"));
+  EXPECT_TRUE(chat_template.ok()) << chat_template.status();
+  return *std::move(chat_template);
+}
+
+inline std::unique_ptr<text::ChatTemplate> MakeTemplate(
+    const std::string& source) {
+  auto chat_template = text::ChatTemplate::FromSource(source, "");
+  EXPECT_TRUE(chat_template.ok()) << chat_template.status();
+  return *std::move(chat_template);
+}
+
+// A data set of samples with these lengths; ids count up, so that each token is
+// found again, and every token but each sample's first is a label.
+inline Dataset CountingDataset(const std::vector<int64_t>& lengths) {
+  std::vector<Sample> samples;
+  int32_t next = 1000;
+  for (int64_t length : lengths) {
+    Sample sample;
+    for (int64_t i = 0; i < length; ++i) {
+      sample.input_ids.push_back(next++);
+      sample.in_loss.push_back(1);
+    }
+    samples.push_back(std::move(sample));
+  }
+  return Dataset(std::move(samples), DatasetStats(), "");
+}
+
+}  // namespace mpsd::data
+
+#endif  // MPSD_TESTS_CORE_DATA_MODEL_FOLDER_H_
