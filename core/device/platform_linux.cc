@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -18,7 +19,8 @@ int64_t KilobytesOf(const char* path, const std::string& key) {
   for (std::string line; std::getline(file, line);) {
     if (line.rfind(key, 0) != 0) continue;
     const std::vector<std::string> parts =
-        absl::StrSplit(line.substr(key.size()), ' ', absl::SkipEmpty());
+        absl::StrSplit(
+        line.substr(key.size()), absl::ByAnyChar(" \t"), absl::SkipEmpty());
     int64_t value = 0;
     if (!parts.empty() && absl::SimpleAtoi(parts[0], &value)) return value;
   }

@@ -72,7 +72,7 @@ class ConfigReader {
     json object = json::object();
     Read(name, object);
     for (const auto& [key, value] : object.items()) {
-      if (value.is_number()) pattern[key] = value.get<V>();
+      if (value.is_number()) pattern[key] = value.template get<V>();
     }
   }
   const absl::Status& status() const { return status_; }

@@ -71,16 +71,17 @@ std::vector<Linear*> Decoder::Linears() {
 
 std::vector<Decoder::NamedWeight> Decoder::NamedWeights() {
   std::vector<NamedWeight> all;
+  auto add = [&](std::string name, at::Tensor& tensor) {
+    all.push_back({std::move(name), &tensor});
+  };
   auto add_linear = [&](Linear& l) {
-    all.push_back({absl::StrCat(l.name, ".weight"), &l.weight});
-    if (l.bias.defined()) {
-      all.push_back({absl::StrCat(l.name, ".bias"), &l.bias});
-    }
+    add(absl::StrCat(l.name, ".weight"), l.weight);
+    if (l.bias.defined()) add(absl::StrCat(l.name, ".bias"), l.bias);
   };
   auto add_norm = [&](RmsNorm& n) {
-    all.push_back({absl::StrCat(n.name, ".weight"), &n.weight});
+    add(absl::StrCat(n.name, ".weight"), n.weight);
   };
-  all.push_back({"model.embed_tokens.weight", &embedding_});
+  add(absl::StrCat("model.embed_tokens", ".weight"), embedding_);
   for (DecoderLayer& l : layers_) {
     for (Linear* linear : {&l.q, &l.k, &l.v, &l.o}) add_linear(*linear);
     if (l.q_norm) add_norm(*l.q_norm);

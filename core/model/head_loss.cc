@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace mpsd::model {
 namespace {
@@ -21,7 +22,8 @@ at::Tensor SumOf(const at::Tensor& logits, const at::Tensor& targets) {
 class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& hidden,
-                            const at::Tensor& weight, const at::Tensor& bias,
+                            const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias,
                             const at::Tensor& targets, int64_t chunk,
                             bool needs_grad) {
     const int64_t tokens = hidden.size(0);
@@ -33,9 +35,7 @@ class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
       const at::Tensor real = target != LabelSelection::kNoTarget;
       const at::Tensor index = target.clamp_min(0);
       const at::Tensor logits =
-          at::linear(hidden.narrow(0, at, size), weight,
-                     bias.defined() ? std::optional<at::Tensor>(bias)
-                                    : std::nullopt)
+          at::linear(hidden.narrow(0, at, size), weight, bias)
               .to(at::kFloat);
       const at::Tensor lse = logits.logsumexp({-1}, /*keepdim=*/true);
       const at::Tensor losses = lse - logits.gather(1, index);
@@ -72,8 +72,10 @@ at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
   if (IsFrozen(head)) {
     const bool needs_grad =
         at::GradMode::is_enabled() && picked.requires_grad();
-    return FrozenHeadLoss::apply(picked, head.weight, head.bias,
-                                 labels.targets, chunk, needs_grad);
+    std::optional<at::Tensor> bias;
+    if (head.bias.defined()) bias = head.bias;
+    return FrozenHeadLoss::apply(picked, head.weight, bias, labels.targets,
+                                 chunk, needs_grad);
   }
   at::Tensor sum = at::zeros({}, hidden.options().dtype(at::kFloat));
   for (int64_t at = 0; at < picked.size(0); at += chunk) {

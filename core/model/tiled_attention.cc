@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "core/model/attention.h"
@@ -187,8 +188,9 @@ class TiledAttentionFunction
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q,
                             const at::Tensor& k, const at::Tensor& v,
-                            const at::Tensor& segments, int64_t window,
-                            int64_t tile) {
+                            const std::optional<at::Tensor>& maybe_segments,
+                            int64_t window, int64_t tile) {
+    const at::Tensor segments = maybe_segments.value_or(at::Tensor());
     const Geometry g{q.size(0), q.size(1), k.size(1), q.size(2),
                      q.size(3), tile,      window};
     const Forwarded result =
@@ -220,8 +222,9 @@ class TiledAttentionFunction
 at::Tensor TiledAttention(const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const AttentionMask& mask,
                           int64_t tile) {
-  return TiledAttentionFunction::apply(q, k, v, mask.segments, mask.window,
-                                       tile);
+  std::optional<at::Tensor> segments;
+  if (mask.segments.defined()) segments = mask.segments;
+  return TiledAttentionFunction::apply(q, k, v, segments, mask.window, tile);
 }
 
 }  // namespace mpsd::model

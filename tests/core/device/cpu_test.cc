@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/device/device.h"
+
+namespace mpsd::device {
+namespace {
+
+TEST(CpuDeviceTest, SaysWhatItIs) {
+  auto device = *OpenCpu();
+  EXPECT_EQ(device->kind(), Kind::kCpu);
+  EXPECT_EQ(device->name(), "cpu");
+  EXPECT_TRUE(device->torch_device().is_cpu());
+  EXPECT_TRUE(device->has_fused_attention_backward());
+  EXPECT_THAT(device->description(), testing::HasSubstr("threads"));
+}
+
+TEST(CpuDeviceTest, HasNoAllocatorCountersButASize) {
+  const Memory memory = (*OpenCpu())->GetMemory();
+  EXPECT_FALSE(memory.current_allocated.has_value());
+  EXPECT_GT(memory.recommended_max.value_or(0), int64_t{1} << 28);
+}
+
+TEST(CpuDeviceTest, TheSameSeedDrawsTheSame) {
+  auto device = *OpenCpu();
+  device->Seed(7);
+  const at::Tensor first = at::randn({8});
+  device->Seed(7);
+  EXPECT_TRUE(at::equal(first, at::randn({8})));
+  device->Seed(8);
+  EXPECT_FALSE(at::equal(first, at::randn({8})));
+}
+
+}  // namespace
+}  // namespace mpsd::device
