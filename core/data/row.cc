@@ -171,9 +171,7 @@ absl::Status ReadContent(const RowJson& json, Row& row) {
   }
   if (Has(json, "text")) {
     const RowJson& text = json["text"];
-    if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
-      return Expected("text", "a non-empty string", text);
-    }
+    if (!text.is_string()) return Expected("text", "a string", text);
     row.content = TextRow{text};
     return absl::OkStatus();
   }

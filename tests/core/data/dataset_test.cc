@@ -87,7 +87,7 @@ TEST_F(LoadDatasetTest, NamesFileLineAndReasonOfBadRows) {
                                  "{\"text\": \"hello\"}\n\n{\"text\": 3}\r\n"
                                  "{\"messages\": []}\n");
   EXPECT_EQ(Error({path}),
-            path + ":3: text: expected a non-empty string, found 3\n" + path +
+            path + ":3: text: expected a string, found 3\n" + path +
                 ":4: messages: expected a non-empty list of messages, found an "
                 "empty list");
 }
@@ -142,12 +142,13 @@ TEST_F(LoadDatasetTest, CutsAtTheRightAndDropsRowsWithoutLabels) {
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_EQ(whole->size(), 3u);
   const int64_t cut = whole->sample(2).input_ids.size();
-  const auto dataset = Load({path}, {.max_length = cut});
+  const auto dataset = Load({path, Write("empty.jsonl", "{\"text\": \"\"}\n")},
+                            {.max_length = cut});
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   EXPECT_EQ(dataset->size(), 2u);
   EXPECT_EQ(dataset->stats().rows, 2);
   EXPECT_EQ(dataset->stats().truncated_rows, 2);
-  EXPECT_EQ(dataset->stats().dropped_rows, 1);
+  EXPECT_EQ(dataset->stats().dropped_rows, 2);
   Sample expected = whole->sample(0);
   expected.input_ids.resize(cut);
   expected.in_loss.resize(cut);
