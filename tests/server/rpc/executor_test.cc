@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/executor.h"
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/barrier.h"
+#include "absl/synchronization/notification.h"
+#include "gtest/gtest.h"
+
+namespace mpsd::rpc {
+namespace {
+
+TEST(Executor, OneThreadRunsTasksInOrder) {
+  std::vector<int> order;
+  {
+    Executor executor(1);
+    for (int i = 0; i < 100; ++i) {
+      executor.Post([&order, i] { order.push_back(i); });
+    }
+  }
+  ASSERT_EQ(order.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(Executor, ThreadsRunAtTheSameTime) {
+  auto* barrier = new absl::Barrier(3);
+  Executor executor(2);
+  const auto meet = [barrier] {
+    if (barrier->Block()) delete barrier;
+  };
+  executor.Post(meet);
+  executor.Post(meet);
+  meet();  // returns only once both tasks run
+}
+
+TEST(Executor, ItsEndRunsWhatWasPostedAlsoByTasks) {
+  std::atomic<int> ran{0};
+  {
+    Executor executor(2);
+    for (int i = 0; i < 10; ++i) {
+      executor.Post([&] {
+        ++ran;
+        executor.Post([&] { ++ran; });
+      });
+    }
+  }
+  EXPECT_EQ(ran, 20);
+}
+
+TEST(Executor, ATaskRunsOffTheThreadThatPosted) {
+  Executor executor(1);
+  absl::Notification done;
+  std::thread::id id;
+  executor.Post([&] {
+    id = std::this_thread::get_id();
+    done.Notify();
+  });
+  done.WaitForNotification();
+  EXPECT_NE(id, std::this_thread::get_id());
+}
+
+}  // namespace
+}  // namespace mpsd::rpc

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_SERVER_RPC_FAKE_MANAGER_H_
+#define MPSD_TESTS_SERVER_RPC_FAKE_MANAGER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/jobs/job_manager.h"
+
+namespace mpsd::rpc {
+
+// A queue in memory that the tests move by hand. Thread-safe.
+class FakeManager : public jobs::JobManager {
+ public:
+  explicit FakeManager(std::filesystem::path folder = "")
+      : folder_(std::move(folder)) {}
+
+  // --- what a test does -----------------------------------------------------
+  static jobs::Job MakeJob(const std::string& id, jobs::State state) {
+    jobs::Job job;
+    job.id = id;
+    job.state = state;
+    job.create_time = absl::FromUnixSeconds(1'700'000'000);
+    job.spec_json = "{}";
+    return job;
+  }
+  void Put(const jobs::Job& job) {
+    absl::MutexLock lock(&mutex_);
+    jobs_[job.id] = job;
+  }
+  void Put(const std::string& id, jobs::State state) {
+    Put(MakeJob(id, state));
+  }
+  void AddCheckpoint(const std::string& id, jobs::Checkpoint checkpoint) {
+    absl::MutexLock lock(&mutex_);
+    checkpoints_[id].push_back(std::move(checkpoint));
+  }
+  // Appends an event with the next sequence and wakes the subscribers.
+  void Append(const std::string& id, decltype(jobs::Event::body) body) {
+    {
+      absl::MutexLock lock(&mutex_);
+      std::vector<jobs::Event>& events = events_[id];
+      if (const auto* changed = std::get_if<jobs::StateChanged>(&body)) {
+        jobs_[id].state = changed->state;
+      }
+      const auto sequence = static_cast<int64_t>(events.size()) + 1;
+      events.push_back(
+          {id, sequence, absl::FromUnixSeconds(sequence), std::move(body)});
+    }
+    WakeAll(id);
+  }
+  void AppendProgress(const std::string& id, int64_t step) {
+    jobs::Progress progress;
+    progress.step = step;
+    Append(id, progress);
+  }
+  void WakeAll(const std::string& id) {
+    absl::MutexLock lock(&mutex_);
+    for (auto& [token, subscriber] : subscribers_) {
+      if (subscriber.first == id) subscriber.second();
+    }
+  }
+  int subscribers() const {
+    absl::MutexLock lock(&mutex_);
+    return static_cast<int>(subscribers_.size());
+  }
+  // False when there are not `count` subscribers within a minute.
+  bool AwaitSubscribers(int count) const {
+    absl::MutexLock lock(&mutex_);
+    const auto reached = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return static_cast<int>(subscribers_.size()) == count;
+    };
+    return mutex_.AwaitWithTimeout(absl::Condition(&reached), absl::Minutes(1));
+  }
+  // What Submit answers.
+  void OnSubmit(std::function<
+                absl::StatusOr<jobs::SubmitResult>(const jobs::SubmitRequest&)>
+                    submit) {
+    absl::MutexLock lock(&mutex_);
+    submit_ = std::move(submit);
+  }
+  void SetInfo(jobs::ManagerInfo info) {
+    absl::MutexLock lock(&mutex_);
+    info_ = std::move(info);
+  }
+  jobs::ListFilter last_filter() const {
+    absl::MutexLock lock(&mutex_);
+    return last_filter_;
+  }
+
+  // --- jobs::JobManager -----------------------------------------------------
+  absl::StatusOr<jobs::SubmitResult> Submit(
+      const jobs::SubmitRequest& request) override {
+    absl::MutexLock lock(&mutex_);
+    return submit_(request);
+  }
+  absl::StatusOr<jobs::Job> Get(const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    return Find(id);
+  }
+  absl::StatusOr<std::vector<jobs::Job>> List(
+      const jobs::ListFilter& filter) override {
+    absl::MutexLock lock(&mutex_);
+    last_filter_ = filter;
+    std::vector<jobs::Job> listed;
+    for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
+      if (!filter.before_id.empty() && it->first >= filter.before_id) continue;
+      if (static_cast<int>(listed.size()) == filter.limit) break;
+      listed.push_back(it->second);
+    }
+    return listed;
+  }
+  absl::StatusOr<jobs::Job> Cancel(const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    if (jobs_.count(id) == 0) return Find(id);
+    jobs_[id].cancel_requested = true;
+    return jobs_[id];
+  }
+  absl::StatusOr<std::vector<jobs::Checkpoint>> Checkpoints(
+      const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    absl::StatusOr<jobs::Job> job = Find(id);
+    if (!job.ok()) return job.status();
+    return checkpoints_[id];
+  }
+  std::optional<int32_t> QueuePosition(const std::string&) override {
+    return 4;
+  }
+  absl::StatusOr<std::vector<jobs::Event>> Events(const std::string& id,
+                                                  int64_t after) override {
+    absl::MutexLock lock(&mutex_);
+    absl::StatusOr<jobs::Job> job = Find(id);
+    if (!job.ok()) return job.status();
+    const std::vector<jobs::Event>& events = events_[id];
+    const auto first = std::min<size_t>(after, events.size());
+    const auto last = std::min<size_t>(first + 1000, events.size());
+    return std::vector<jobs::Event>(events.begin() + first,
+                                    events.begin() + last);
+  }
+  int64_t Subscribe(const std::string& id,
+                    std::function<void()> wake) override {
+    absl::MutexLock lock(&mutex_);
+    wake();  // "possibly at once"
+    subscribers_[++last_token_] = {id, std::move(wake)};
+    return last_token_;
+  }
+  void Unsubscribe(int64_t token) override {
+    absl::MutexLock lock(&mutex_);
+    subscribers_.erase(token);
+  }
+  jobs::ManagerInfo Info() override {
+    absl::MutexLock lock(&mutex_);
+    return info_;
+  }
+  std::string LogPath(const std::string& id) const override {
+    return (folder_ / id / "job.log").string();
+  }
+  std::string JobFolder(const std::string& id) const override {
+    return (folder_ / id).string();
+  }
+
+ private:
+  absl::StatusOr<jobs::Job> Find(const std::string& id) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    auto found = jobs_.find(id);
+    if (found == jobs_.end()) return absl::NotFoundError("no job " + id);
+    return found->second;
+  }
+
+  const std::filesystem::path folder_;
+  mutable absl::Mutex mutex_;
+  std::map<std::string, jobs::Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::vector<jobs::Event>> events_
+      ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::vector<jobs::Checkpoint>> checkpoints_
+      ABSL_GUARDED_BY(mutex_);
+  std::map<int64_t, std::pair<std::string, std::function<void()>>> subscribers_
+      ABSL_GUARDED_BY(mutex_);
+  int64_t last_token_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::function<absl::StatusOr<jobs::SubmitResult>(const jobs::SubmitRequest&)>
+      submit_ ABSL_GUARDED_BY(mutex_);
+  jobs::ManagerInfo info_ ABSL_GUARDED_BY(mutex_);
+  jobs::ListFilter last_filter_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_TESTS_SERVER_RPC_FAKE_MANAGER_H_

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/job_calls.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/server/rpc/fake_manager.h"
+
+namespace mpsd::rpc {
+namespace {
+
+const auto kInvalid = absl::StatusCode::kInvalidArgument;
+const auto kNotFound = absl::StatusCode::kNotFound;
+
+TEST(Submit, AnswersWithTheQueuesJob) {
+  FakeManager manager;
+  manager.OnSubmit([](const jobs::SubmitRequest& request) {
+    EXPECT_EQ(request.spec_json, "{\"model\": \"m\"}");
+    return jobs::SubmitResult{FakeManager::MakeJob("a", jobs::State::kQueued),
+                              true};
+  });
+  v1::SubmitRequest request;
+  request.set_spec_json("{\"model\": \"m\"}");
+  v1::SubmitResponse response;
+  ASSERT_TRUE(Submit(manager, request, response).ok());
+  EXPECT_EQ(response.job().id(), "a");
+  EXPECT_EQ(response.job().queue_position(), 4);
+  EXPECT_TRUE(response.existed());
+}
+
+TEST(Submit, PassesTheQueuesErrorOn) {
+  FakeManager manager;
+  manager.OnSubmit([](const jobs::SubmitRequest&) {
+    return absl::AlreadyExistsError("another spec");
+  });
+  v1::SubmitRequest request;
+  request.set_spec_json("{}");
+  v1::SubmitResponse response;
+  EXPECT_EQ(Submit(manager, request, response),
+            absl::AlreadyExistsError("another spec"));
+}
+
+TEST(Submit, ChecksBeforeTheQueueSeesIt) {
+  FakeManager manager;
+  manager.OnSubmit([](const jobs::SubmitRequest&) {
+    ADD_FAILURE() << "must not come here";
+    return absl::InternalError("");
+  });
+  v1::SubmitResponse response;
+  EXPECT_EQ(Submit(manager, {}, response).code(), kInvalid);
+}
+
+TEST(GetJob, HasAPlaceInTheQueueWhileQueued) {
+  FakeManager manager;
+  manager.Put("a", jobs::State::kQueued);
+  manager.Put("b", jobs::State::kRunning);
+  v1::GetJobRequest request;
+  v1::Job queued, running;
+  request.set_id("a");
+  ASSERT_TRUE(GetJob(manager, request, queued).ok());
+  EXPECT_EQ(queued.queue_position(), 4);
+  request.set_id("b");
+  ASSERT_TRUE(GetJob(manager, request, running).ok());
+  EXPECT_FALSE(running.has_queue_position());
+}
+
+TEST(JobCalls, UnknownAndEmptyIds) {
+  FakeManager manager;
+  v1::GetJobRequest get;
+  v1::CancelRequest cancel;
+  v1::CheckpointsRequest checkpoints;
+  v1::Job job;
+  v1::CheckpointsResponse listed;
+  EXPECT_EQ(GetJob(manager, get, job).code(), kInvalid);
+  EXPECT_EQ(CancelJob(manager, cancel, job).code(), kInvalid);
+  EXPECT_EQ(ListCheckpoints(manager, checkpoints, listed).code(), kInvalid);
+  get.set_id("x");
+  cancel.set_id("x");
+  checkpoints.set_id("x");
+  EXPECT_EQ(GetJob(manager, get, job).code(), kNotFound);
+  EXPECT_EQ(CancelJob(manager, cancel, job).code(), kNotFound);
+  EXPECT_EQ(ListCheckpoints(manager, checkpoints, listed).code(), kNotFound);
+}
+
+TEST(CancelJob, AnswersWithTheJob) {
+  FakeManager manager;
+  manager.Put("a", jobs::State::kRunning);
+  v1::CancelRequest request;
+  request.set_id("a");
+  v1::Job job;
+  ASSERT_TRUE(CancelJob(manager, request, job).ok());
+  EXPECT_TRUE(job.cancel_requested());
+}
+
+TEST(ListCheckpoints, KeepsTheOrder) {
+  FakeManager manager;
+  manager.Put("a", jobs::State::kRunning);
+  manager.AddCheckpoint("a", {5, "/c/5", 1, 1, absl::UnixEpoch()});
+  manager.AddCheckpoint("a", {10, "/c/10", 1, 1, absl::UnixEpoch()});
+  v1::CheckpointsRequest request;
+  request.set_id("a");
+  v1::CheckpointsResponse response;
+  ASSERT_TRUE(ListCheckpoints(manager, request, response).ok());
+  ASSERT_EQ(response.checkpoints().size(), 2);
+  EXPECT_EQ(response.checkpoints(0).step(), 5);
+  EXPECT_EQ(response.checkpoints(1).path(), "/c/10");
+}
+
+}  // namespace
+}  // namespace mpsd::rpc

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_SERVER_RPC_SERVED_H_
+#define MPSD_TESTS_SERVER_RPC_SERVED_H_
+
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "mpsd/v1/artifacts.grpc.pb.h"
+#include "mpsd/v1/daemon.grpc.pb.h"
+#include "mpsd/v1/jobs.grpc.pb.h"
+#include "server/rpc/server.h"
+#include "tests/server/rpc/fake_blobs.h"
+#include "tests/server/rpc/fake_manager.h"
+
+namespace mpsd::rpc {
+
+// A new empty folder, removed with the object.
+class Scratch {
+ public:
+  Scratch() {
+    static std::atomic<int> counter{0};
+    path_ = std::filesystem::path(testing::TempDir()) /
+            ("mpsd-rpc-" + std::to_string(getpid()) + "-" +
+             std::to_string(++counter));
+    std::filesystem::create_directories(path_);
+  }
+  ~Scratch() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline DaemonFacts SomeFacts(const std::filesystem::path& state_dir) {
+  DaemonFacts facts;
+  facts.version = "0.1.0";
+  facts.state_dir = state_dir.string();
+  facts.metrics_address = "127.0.0.1:9464";
+  facts.start_time = absl::FromUnixSeconds(1'700'000'000);
+  facts.schema_version = 1;
+  facts.protocol_version = 1;
+  return facts;
+}
+
+// The real server over a unix socket, in front of a fake queue.
+class Served : public testing::Test {
+ protected:
+  Served() {
+    Options options;
+    options.addresses = {address()};
+    options.log_poll_interval = absl::Milliseconds(5);
+    server_ = std::make_unique<RpcServer>(options, manager_, blobs_,
+                                          SomeFacts(scratch_.path()));
+    absl::Status started = server_->Start();
+    EXPECT_TRUE(started.ok()) << started;
+    channel_ =
+        grpc::CreateChannel(address(), grpc::InsecureChannelCredentials());
+    jobs_ = v1::JobService::NewStub(channel_);
+    artifacts_ = v1::ArtifactService::NewStub(channel_);
+    daemon_ = v1::DaemonService::NewStub(channel_);
+  }
+
+  std::string socket_path() const {
+    return (scratch_.path() / "mpsd.sock").string();
+  }
+  std::string address() const { return "unix:" + socket_path(); }
+
+  Scratch scratch_;
+  FakeManager manager_{scratch_.path() / "jobs"};
+  FakeBlobs blobs_;
+  std::unique_ptr<RpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::JobService::Stub> jobs_;
+  std::unique_ptr<v1::ArtifactService::Stub> artifacts_;
+  std::unique_ptr<v1::DaemonService::Stub> daemon_;
+};
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_TESTS_SERVER_RPC_SERVED_H_
