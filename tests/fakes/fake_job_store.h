@@ -117,7 +117,8 @@ class FakeJobStore final : public jobs::JobStore {
                                                   int limit) override {
     absl::MutexLock lock(&mutex_);
     std::vector<jobs::Event> events;
-    for (const jobs::Event& event : rows_[job_id].events) {
+    const Row row = Find(job_id);
+    for (const jobs::Event& event : row.events) {
       if (event.sequence > after &&
           events.size() < static_cast<size_t>(limit)) {
         events.push_back(event);
@@ -128,13 +129,13 @@ class FakeJobStore final : public jobs::JobStore {
 
   absl::StatusOr<int64_t> LastSequence(const std::string& job_id) override {
     absl::MutexLock lock(&mutex_);
-    return static_cast<int64_t>(rows_[job_id].events.size());
+    return static_cast<int64_t>(Find(job_id).events.size());
   }
 
   absl::StatusOr<std::vector<jobs::Checkpoint>> Checkpoints(
       const std::string& job_id) override {
     absl::MutexLock lock(&mutex_);
-    return rows_[job_id].checkpoints;
+    return Find(job_id).checkpoints;
   }
 
   int64_t schema_version() const override { return 1; }
@@ -155,6 +156,11 @@ class FakeJobStore final : public jobs::JobStore {
     std::vector<jobs::Event> events;
     std::vector<jobs::Checkpoint> checkpoints;
   };
+  Row Find(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    auto row = rows_.find(id);
+    return row == rows_.end() ? Row() : row->second;
+  }
+
   mutable absl::Mutex mutex_;
   std::map<std::string, Row> rows_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);

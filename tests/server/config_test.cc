@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace mpsd {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ConfigTest : public testing::Test {
+ protected:
+  ConfigTest() { unsetenv("MPSD_STATE_DIR"); }
+  ~ConfigTest() override {
+    unsetenv("MPSD_STATE_DIR");
+    fs::remove(file_);
+  }
+  static Config Parse(const std::vector<std::string>& args) {
+    auto parsed = ParseConfig(args);
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_TRUE(std::holds_alternative<Config>(*parsed));
+    return std::get<Config>(*parsed);
+  }
+  static void ExpectError(const std::vector<std::string>& args,
+                          const std::string& text) {
+    auto parsed = ParseConfig(args);
+    EXPECT_TRUE(absl::IsInvalidArgument(parsed.status()));
+    EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(text));
+  }
+  void WriteFile(const std::string& text) { std::ofstream(file_) << text; }
+
+  const std::string file_ =
+      testing::TempDir() + "/mpsd-" + std::to_string(getpid()) + ".toml";
+};
+
+TEST_F(ConfigTest, DefaultsAreThoseOfTheHeader) {
+  const Config config = Parse({}), expected;
+  EXPECT_EQ(config.state_dir, DefaultStateDir());
+  EXPECT_EQ(config.worker, DefaultWorker());
+  EXPECT_EQ(config.metrics_address, "127.0.0.1:9464");
+  EXPECT_TRUE(config.listen.empty());
+  EXPECT_EQ(config.hang_timeout, expected.hang_timeout);
+  EXPECT_EQ(config.stop_grace, expected.stop_grace);
+  EXPECT_EQ(config.retry_backoff, expected.retry_backoff);
+  EXPECT_EQ(config.retry_backoff_max, expected.retry_backoff_max);
+  EXPECT_EQ(config.metrics_linger, expected.metrics_linger);
+}
+
+TEST_F(ConfigTest, ReadsEveryFlag) {
+  const Config config = Parse({"--state-dir",
+                               "/s",
+                               "--worker",
+                               "/w",
+                               "--listen",
+                               "127.0.0.1:1",
+                               "--listen",
+                               "unix:/x",
+                               "--metrics-address",
+                               "off",
+                               "--log-level",
+                               "debug",
+                               "--log-max-bytes",
+                               "2048",
+                               "--log-files",
+                               "2",
+                               "--hang-timeout-seconds",
+                               "1.5",
+                               "--stop-grace-seconds",
+                               "2",
+                               "--max-failures",
+                               "4",
+                               "--retry-backoff-seconds",
+                               "5",
+                               "--retry-backoff-max-seconds",
+                               "6",
+                               "--metrics-linger-seconds",
+                               "7"});
+  EXPECT_EQ(config.state_dir, "/s");
+  EXPECT_EQ(config.SocketPath(), "/s/mpsd.sock");
+  EXPECT_EQ(config.worker, "/w");
+  EXPECT_THAT(config.listen, ElementsAre("127.0.0.1:1", "unix:/x"));
+  EXPECT_EQ(config.metrics_address, "");
+  EXPECT_EQ(config.log_level, "debug");
+  EXPECT_EQ(config.log_max_bytes, 2048);
+  EXPECT_EQ(config.log_files, 2);
+  EXPECT_EQ(config.hang_timeout, absl::Seconds(1.5));
+  EXPECT_EQ(config.stop_grace, absl::Seconds(2));
+  EXPECT_EQ(config.max_failures, 4);
+  EXPECT_EQ(config.retry_backoff, absl::Seconds(5));
+  EXPECT_EQ(config.retry_backoff_max, absl::Seconds(6));
+  EXPECT_EQ(config.metrics_linger, absl::Seconds(7));
+}
+
+TEST_F(ConfigTest, ReadsATomlFile) {
+  WriteFile(
+      "# a comment\n"
+      "state-dir = \"/from/file\"\n"
+      "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n"
+      "metrics-address = \"off\"\n"
+      "hang-timeout-seconds = 90\n");
+  const Config config = Parse({"--config", file_});
+  EXPECT_EQ(config.state_dir, "/from/file");
+  EXPECT_THAT(config.listen, ElementsAre("127.0.0.1:1", "127.0.0.1:2"));
+  EXPECT_EQ(config.metrics_address, "");
+  EXPECT_EQ(config.hang_timeout, absl::Seconds(90));
+}
+
+TEST_F(ConfigTest, FlagsWinOverTheFileOverTheEnvironment) {
+  setenv("MPSD_STATE_DIR", "/from/environment", 1);
+  EXPECT_EQ(Parse({}).state_dir, "/from/environment");
+  WriteFile("state-dir = \"/from/file\"\n");
+  EXPECT_EQ(Parse({"--config", file_}).state_dir, "/from/file");
+  EXPECT_EQ(Parse({"--config", file_, "--state-dir", "/flag"}).state_dir,
+            "/flag");
+}
+
+TEST_F(ConfigTest, UnknownKeysAndFlagsAreErrors) {
+  ExpectError({"--colour", "red"}, "--colour");
+  ExpectError({"extra"}, "extra");
+  WriteFile("state-dri = \"/s\"\n");
+  ExpectError({"--config", file_}, "state-dri");
+  WriteFile("[scheduler]\nmax-failures = 1\n");
+  ExpectError({"--config", file_}, "max-failures");
+}
+
+TEST_F(ConfigTest, ValuesAreChecked) {
+  ExpectError({"--max-failures", "0"}, "--max-failures");
+  ExpectError({"--hang-timeout-seconds", "soon"}, "--hang-timeout-seconds");
+  ExpectError({"--stop-grace-seconds", "-1"}, "--stop-grace-seconds");
+  ExpectError({"--log-level", "loud"}, "--log-level");
+  ExpectError({"--config", "/no/such/file.toml"}, "/no/such/file.toml");
+}
+
+TEST_F(ConfigTest, RelativePathsBecomeAbsolute) {
+  const Config config = Parse({"--state-dir", "a/../s", "--worker", "w"});
+  EXPECT_EQ(config.state_dir, fs::current_path() / "s");
+  EXPECT_EQ(config.worker, fs::current_path() / "w");
+}
+
+TEST_F(ConfigTest, HelpAndVersionArePrinted) {
+  auto help = ParseConfig({"--help"});
+  ASSERT_TRUE(help.ok());
+  EXPECT_THAT(std::get<PrintAndExit>(*help).text,
+              HasSubstr("--metrics-address"));
+  auto version = ParseConfig({"--version"});
+  ASSERT_TRUE(version.ok());
+  EXPECT_EQ(std::get<PrintAndExit>(*version).text, "mpsd " MPSD_VERSION "\n");
+}
+
+TEST_F(ConfigTest, TheWorkerLiesBesideTheProgram) {
+  EXPECT_EQ(DefaultWorker(),
+            fs::canonical(MPSD_TEST_BINARY_DIR) / "mpsd-worker");
+}
+
+}  // namespace
+}  // namespace mpsd

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_SERVER_JOBS_SCHEDULER_FIXTURE_H_
+#define MPSD_TESTS_SERVER_JOBS_SCHEDULER_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/jobs/scheduler.h"
+#include "tests/fakes/fake_clock.h"
+#include "tests/fakes/fake_job_files.h"
+#include "tests/fakes/fake_job_store.h"
+#include "tests/fakes/fake_launcher.h"
+#include "tests/fakes/fake_metrics_sink.h"
+
+namespace mpsd::jobs {
+
+// A scheduler among fakes: no time passes, no process runs, nothing is written.
+class SchedulerFixture : public testing::Test {
+ protected:
+  SchedulerFixture() {
+    files_.models["org/tiny"] = JobFiles::Model{"/models/tiny", {}};
+    files_.paths = {"/data/train.jsonl"};
+    Restart();
+  }
+
+  // As a daemon that died and came back.
+  void Restart() {
+    scheduler_.reset();
+    Scheduler::Options options;
+    options.retry = {3, absl::Seconds(10), absl::Seconds(60)};
+    options.random = [] { return uint64_t{7}; };
+    options.on_change = [this] { ++changes_; };
+    scheduler_ = std::make_unique<Scheduler>(
+        options,
+        Scheduler::Parts{store_, blobs_, files_, launcher_, metrics_, clock_});
+  }
+
+  static SubmitRequest Request() {
+    SubmitRequest request;
+    request.spec_json =
+        R"({"model": "org/tiny", "dataset": {"train": "/data/train.jsonl"}})";
+    return request;
+  }
+  std::string Submit(int32_t priority = 0) {
+    SubmitRequest request = Request();
+    request.priority = priority;
+    auto result = scheduler_->Submit(request);
+    EXPECT_TRUE(result.ok()) << result.status();
+    clock_.Advance(absl::Milliseconds(1));
+    return result.ok() ? result->job.id : "";
+  }
+
+  Job Stored(const std::string& id) { return *store_.Get(id); }
+  State StateOf(const std::string& id) { return Stored(id).state; }
+  std::string Running() { return scheduler_->Info().running_job_id; }
+  WorkerListener& Worker() { return *launcher_.listener; }
+
+  static Progress Step(int64_t step, int64_t total = 100) {
+    Progress progress;
+    progress.step = step;
+    progress.total_steps = total;
+    progress.tokens = 50;
+    progress.step_seconds = 0.5;
+    progress.device = "mps";
+    progress.memory.footprint_bytes = 123;
+    return progress;
+  }
+  static Checkpoint At(int64_t step, const std::string& path) {
+    Checkpoint checkpoint;
+    checkpoint.step = step;
+    checkpoint.path = path;
+    checkpoint.seconds = 0.25;
+    return checkpoint;
+  }
+  // The states of the job's events, in order.
+  std::vector<State> History(const std::string& id) {
+    std::vector<State> states;
+    const std::vector<Event> events = *scheduler_->Events(id, 0);
+    for (const Event& event : events) {
+      const auto* change = std::get_if<StateChanged>(&event.body);
+      if (change != nullptr) states.push_back(change->state);
+    }
+    return states;
+  }
+
+  fakes::FakeClock clock_;
+  fakes::FakeJobStore store_;
+  fakes::FakeJobFiles files_;
+  fakes::FakeBlobs blobs_;
+  fakes::FakeLauncher launcher_;
+  fakes::FakeMetricsSink metrics_;
+  int changes_ = 0;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_TESTS_SERVER_JOBS_SCHEDULER_FIXTURE_H_

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "core/base/file.h"
+
+namespace mpsd {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class LogTest : public testing::Test {
+ protected:
+  LogTest() {
+    config_.state_dir =
+        fs::path(testing::TempDir()) / ("log-" + std::to_string(getpid()));
+    fs::create_directories(config_.state_dir);
+  }
+  ~LogTest() override { fs::remove_all(config_.state_dir); }
+  fs::path Folder() const { return config_.state_dir / "log"; }
+
+  Config config_;
+};
+
+TEST_F(LogTest, WritesAtOnceAndFromTheLevelOn) {
+  config_.log_level = "warn";
+  auto log = OpenLog(config_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  (*log)->info("quiet");
+  (*log)->warn("loud {}", 42);
+  const std::string text = *base::ReadFile(Folder() / "mpsd.log");
+  EXPECT_THAT(text, HasSubstr("loud 42\n"));
+  EXPECT_THAT(text, Not(HasSubstr("quiet")));
+}
+
+TEST_F(LogTest, RotatesAndKeepsSoMany) {
+  config_.log_max_bytes = 1024;
+  config_.log_files = 2;
+  auto log = OpenLog(config_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  for (int i = 0; i < 100; ++i) (*log)->info(std::string(100, 'x'));
+  EXPECT_LE(fs::file_size(Folder() / "mpsd.log"), 1024);
+  EXPECT_TRUE(fs::exists(Folder() / "mpsd.2.log"));
+  EXPECT_FALSE(fs::exists(Folder() / "mpsd.3.log"));
+}
+
+TEST_F(LogTest, BracesInALineAreNoFormat) {
+  auto log = OpenLog(config_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  (*log)->info(std::string("a spec: {\"model\": {}}"));
+  EXPECT_THAT(*base::ReadFile(Folder() / "mpsd.log"),
+              HasSubstr("a spec: {\"model\": {}}"));
+}
+
+TEST_F(LogTest, AFolderThatCannotBeIsAnError) {
+  std::ofstream(Folder()) << "in the way";
+  auto log = OpenLog(config_);
+  EXPECT_TRUE(absl::IsUnavailable(log.status())) << log.status();
+}
+
+}  // namespace
+}  // namespace mpsd

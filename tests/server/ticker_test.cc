@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/ticker.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "absl/time/clock.h"
+
+namespace mpsd {
+namespace {
+
+TEST(Ticker, TicksAtTheStartAndWhenPoked) {
+  std::atomic<int> ticks = 0;
+  Ticker ticker;
+  ticker.Start([&] {
+    ++ticks;
+    return absl::InfiniteFuture();
+  });
+  ticker.Await([&] { return ticks == 1; });
+  ticker.Poke();
+  ticker.Await([&] { return ticks == 2; });
+  EXPECT_EQ(ticks, 2);
+}
+
+TEST(Ticker, TicksAgainWhenTheTimeHasCome) {
+  std::atomic<int> ticks = 0;
+  Ticker ticker;
+  ticker.Start([&] {
+    ++ticks;
+    return absl::Now() + absl::Milliseconds(1);
+  });
+  ticker.Await([&] { return ticks >= 3; });
+  EXPECT_GE(ticks, 3);
+}
+
+TEST(Ticker, APokeDuringATickIsNotLost) {
+  std::atomic<int> ticks = 0;
+  Ticker ticker;
+  ticker.Start([&] {
+    if (++ticks == 1) ticker.Poke();
+    return absl::InfiniteFuture();
+  });
+  ticker.Await([&] { return ticks == 2; });
+  EXPECT_EQ(ticks, 2);
+}
+
+TEST(Ticker, StopEndsTicksAndWaiters) {
+  std::atomic<int> ticks = 0;
+  Ticker ticker;
+  ticker.Start([&] {
+    ++ticks;
+    return absl::InfinitePast();
+  });
+  ticker.Stop();
+  const int last = ticks;
+  ticker.Poke();
+  ticker.Await([] { return false; });
+  EXPECT_EQ(ticks, last);
+}
+
+TEST(Ticker, NeedNotBeStarted) {
+  Ticker ticker;
+  ticker.Poke();
+}
+
+}  // namespace
+}  // namespace mpsd
