@@ -48,8 +48,11 @@ def run_worker(program, folder, model, adapter, lora, training):
         job["adapter"] = str(adapter)
     (folder / "job.json").write_text(json.dumps(job))
     out = folder / "out"
-    subprocess.run([str(program), "--job", str(folder / "job.json"), "--out",
-                    str(out)], check=True)
+    run = subprocess.run([str(program), "--job", str(folder / "job.json"),
+                          "--out", str(out)], capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(f"mpsd-worker: exit code {run.returncode}\n{run.stdout}"
+                 f"{run.stderr}")
     lines = (out / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line) for line in lines]
     return out, [step for step in steps if "loss" in step]
