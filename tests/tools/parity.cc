@@ -96,8 +96,7 @@ Batch MakeBatch(const at::Tensor& ids, const at::Tensor& labels,
   batch.labels.targets = batch.labels.targets.to(device);
   batch.inputs.input_ids = ids.to(device);
   batch.inputs.position_ids =
-      (positions.defined() ? positions
-                           : at::arange(ids.size(1)).expand_as(ids))
+      (positions.defined() ? positions : at::arange(ids.size(1)).expand_as(ids))
           .contiguous()
           .to(device);
   if (segments.defined()) batch.inputs.segment_ids = segments.to(device);
@@ -124,9 +123,9 @@ void Seed(uint64_t seed) {
 
 Tensors ForwardBackward(Tuned& tuned, const Tensors& inputs,
                         std::optional<uint64_t> seed) {
-  const Batch batch = MakeBatch(
-      inputs.at("input_ids"), inputs.at("labels"), Get(inputs, "position_ids"),
-      Get(inputs, "sequence_ids"), tuned.device);
+  const Batch batch = MakeBatch(inputs.at("input_ids"), inputs.at("labels"),
+                                Get(inputs, "position_ids"),
+                                Get(inputs, "sequence_ids"), tuned.device);
   Tensors out;
   tuned.adapter->set_training(seed.has_value());
   if (seed) Seed(*seed);

@@ -42,8 +42,7 @@ void Declare(CLI::App& app, Options& options) {
 absl::StatusOr<Tensors> Compute(const Options& options) {
   auto inputs = ReadTensors(options.inputs);
   if (!inputs.ok()) return inputs.status();
-  auto tuned =
-      Load(options.model, options.adapter, at::Device(options.device));
+  auto tuned = Load(options.model, options.adapter, at::Device(options.device));
   if (!tuned.ok()) return tuned.status();
   Tensors out;
   if (inputs->contains("input_ids")) {

@@ -100,8 +100,8 @@ TEST_P(GoldenCase, TwentyStepsAreThoseOfTrainer) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   auto ours = Train(golden_.tuned, golden_.tensors, *spec);
   ASSERT_TRUE(ours.ok()) << ours.status();
-  for (const char* series : {"train.losses", "train.grad_norms",
-                             "train.learning_rates"}) {
+  for (const char* series :
+       {"train.losses", "train.grad_norms", "train.learning_rates"}) {
     const at::Tensor expected = golden_.tensors.at(series);
     const at::Tensor actual = ours->at(series);
     ASSERT_EQ(actual.numel(), 20);
@@ -127,18 +127,19 @@ TEST_P(GoldenCase, PeftConfigGivesTheSameTargets) {
                         {"lora", golden_.about["lora"]}};
   auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
   ASSERT_TRUE(spec.ok()) << spec.status();
-  auto targets =
-      spec::MatchTargets(spec->lora, golden_.tuned.model->config());
+  auto targets = spec::MatchTargets(spec->lora, golden_.tuned.model->config());
   ASSERT_TRUE(targets.ok()) << targets.status();
   EXPECT_EQ(*targets, golden_.tuned.adapter->targets());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Families, GoldenCase,
-    testing::Values("llama2", "llama2_sharded", "llama3", "llama_options",
-                    "mistral", "mistral_window", "qwen2", "qwen2_window",
-                    "qwen3", "smollm"),
-    [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Families, GoldenCase,
+                         testing::Values("llama2", "llama2_sharded", "llama3",
+                                         "llama_options", "mistral",
+                                         "mistral_window", "qwen2",
+                                         "qwen2_window", "qwen3", "smollm"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
 
 // Every folder of golden data is a case above.
 TEST(GoldenData, IsAllCompared) {

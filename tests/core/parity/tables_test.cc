@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/optim/parameters.h"
 #include "core/optim/schedule.h"
@@ -64,9 +65,8 @@ struct Fresh {
 };
 
 absl::StatusOr<Fresh> Attach(const std::string& name, const json& lora) {
-  const json job = {{"model", "m"},
-                    {"dataset", {{"train", {"t.jsonl"}}}},
-                    {"lora", lora}};
+  const json job = {
+      {"model", "m"}, {"dataset", {{"train", {"t.jsonl"}}}}, {"lora", lora}};
   auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
   if (!spec.ok()) return spec.status();
   const fs::path folder = GoldenDir() / name / "model";
@@ -107,7 +107,8 @@ TEST(GoldenInitialisation, IsPeftsInShapeBoundsAndSpread) {
     for (const auto& [parameter, entry] : entries.items()) {
       const auto* p = fresh->adapter->parameters().Find(parameter);
       ASSERT_NE(p, nullptr) << parameter;
-      EXPECT_EQ(p->value.sizes().vec(), entry["shape"].get<std::vector<int64_t>>());
+      EXPECT_EQ(p->value.sizes().vec(),
+                entry["shape"].get<std::vector<int64_t>>());
       const double bound = entry["bound"];
       const at::Tensor value = p->value.detach();
       EXPECT_LE(value.abs().max().item<double>(), bound * (1 + 1e-6));
