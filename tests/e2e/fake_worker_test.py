@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything a worker can do wrong, through the whole daemon: each mode of
+tests/fakes/fake_worker.cc, and what becomes of its job."""
+
+import unittest
+
+import harness
+
+# mode: state, exit reason, times a worker was started, part of the message.
+RETRIED = 2  # --max-failures below
+BY_NAME = {
+    "ok": ("SUCCEEDED", "Done", 1, ""),
+    "crash-segv": ("FAILED", "Crashed", RETRIED, "SIGSEGV"),
+    "crash-abort": ("FAILED", "Crashed", RETRIED, "MPSGraph assertion failed"),
+    "exit-1": ("FAILED", "Crashed", RETRIED, "exited with status 1"),
+    "exit-0": ("FAILED", "Crashed", RETRIED, "exited with status 0"),
+    "hang": ("FAILED", "Hung", RETRIED, "stopped reporting"),
+    "garbage": ("FAILED", "ProtocolError", RETRIED, "broke the protocol"),
+    "half-line": ("FAILED", "Crashed", RETRIED, "exited with status 1"),
+    "oom": ("FAILED", "OutOfMemory", 1, "MPS out of memory"),
+    "rejected": ("FAILED", "Rejected", 1, "train.jsonl:3"),
+    "nonfinite": ("FAILED", "NonFinite", 1, "the loss is NaN"),
+    "internal": ("FAILED", "Crashed", RETRIED, "INTERNAL ASSERT FAILED"),
+    "stderr-flood": ("SUCCEEDED", "Done", 1, ""),
+    "flood-then-crash": ("FAILED", "Crashed", RETRIED, "last words"),
+    "checkpoint-then-crash": ("SUCCEEDED", "Done", 5, ""),
+    "linger": ("SUCCEEDED", "Done", 1, ""),
+    "talk-after-done": ("FAILED", "ProtocolError", RETRIED, "protocol"),
+    "unasked-stop": ("FAILED", "ProtocolError", RETRIED, "without being asked"),
+    "hello-twice": ("FAILED", "ProtocolError", RETRIED, "protocol"),
+    "close-fd": ("FAILED", "ProtocolError", RETRIED, "closed fd 3"),
+}
+# These go wrong before they know the job's name.
+BY_ENVIRONMENT = {
+    "bad-version": ("FAILED", "ProtocolError", RETRIED, "99"),
+    "no-hello": ("FAILED", "ProtocolError", RETRIED, "Hello"),
+    "mute": ("FAILED", "Hung", RETRIED, "stopped reporting"),
+    "leak-check": ("SUCCEEDED", "Done", 1, ""),
+}
+LIMITS = ("--hang-timeout-seconds", "0.7", "--stop-grace-seconds", "0.3",
+          "--max-failures", str(RETRIED))
+
+
+class FakeWorkerTest(harness.EndToEndTest):
+    def submit(self, daemon, mode):
+        job = harness.write_job(self.folder, training={"max_steps": 5})
+        job.write_text(job.read_text().replace('"tiny"', f'"fake:{mode}"'))
+        return daemon.submit(job)["id"]
+
+    def check(self, daemon, mode, job_id, expected):
+        state, reason, attempts, message = expected
+        job = daemon.finish(job_id)
+        with self.subTest(mode):
+            self.assertEqual((state, reason, attempts),
+                             (job["state"], job["exit_reason"],
+                              job["attempt"]), job["message"])
+            self.assertIn(message, job["message"])
+            self.assertEqual(0 if state == "SUCCEEDED" else 1,
+                             daemon.ctl("watch", job_id).returncode)
+
+    def test_the_whole_repertoire(self):
+        daemon = self.daemon(*LIMITS, worker="fake_worker")
+        jobs = {mode: self.submit(daemon, mode) for mode in BY_NAME}
+        for mode, expected in BY_NAME.items():
+            self.check(daemon, mode, jobs[mode], expected)
+        self.assertEqual([], daemon.workers())
+        self.assertEqual(0, daemon.terminate(), daemon.said())
+
+    def test_before_the_first_word(self):
+        for mode, expected in BY_ENVIRONMENT.items():
+            daemon = harness.Daemon(
+                self.folder / mode / "state", *LIMITS, worker="fake_worker",
+                env={"FAKE_WORKER_MODE": mode})
+            (self.folder / mode).mkdir()
+            self.addCleanup(daemon.close)
+            daemon.start()
+            job = daemon.submit(harness.write_job(
+                self.folder, training={"max_steps": 5}))
+            self.check(daemon, mode, job["id"], expected)
+            self.assertEqual(0, daemon.terminate(), daemon.said())
+
+    def test_deaf_worker_is_killed_when_cancelled(self):
+        daemon = self.daemon(*LIMITS, worker="fake_worker")
+        job_id = self.submit(daemon, "slow-exit")
+        with daemon.watch(job_id) as watch:
+            watch.until(lambda e: "ignoring" in e.get("note", ""))
+            daemon.ctl("cancel", job_id)
+            self.assertEqual("CANCELLED", watch.finish()["state"])
+        self.assertEqual([], daemon.workers())
+
+    def test_deaf_worker_does_not_keep_the_daemon(self):
+        daemon = self.daemon(*LIMITS, worker="fake_worker")
+        job_id = self.submit(daemon, "slow-exit")
+        with daemon.watch(job_id) as watch:
+            watch.until(lambda e: "ignoring" in e.get("note", ""))
+        self.assertEqual(0, daemon.terminate(), daemon.said())
+        daemon.start()
+        self.assertIn(daemon.show(job_id)["state"], ("QUEUED", "RUNNING"))
+
+    def test_a_log_holds_what_the_worker_said(self):
+        daemon = self.daemon(*LIMITS, worker="fake_worker")
+        job_id = self.submit(daemon, "crash-abort")
+        daemon.finish(job_id)
+        log = daemon.ctl("logs", job_id).stdout
+        said = [line for line in log.splitlines()
+                if line == "MPSGraph assertion failed"]
+        self.assertGreaterEqual(len(said), RETRIED, log)
+        followed = daemon.ctl("logs", "--follow", job_id)
+        self.assertEqual((0, log), (followed.returncode, followed.stdout))
+
+    def test_priority_before_age(self):
+        daemon = self.daemon(*LIMITS, worker="fake_worker")
+        running = self.submit(daemon, "slow-exit")
+        with daemon.watch(running) as watch:
+            watch.until(lambda e: "ignoring" in e.get("note", ""))
+            job = harness.write_job(self.folder)
+            late, low, high = (
+                daemon.submit(job, "--priority", p)["id"]
+                for p in ("0", "-1", "5"))
+            positions = [daemon.show(i)["queue_position"]
+                         for i in (high, late, low)]
+            self.assertEqual([0, 1, 2], positions)
+            daemon.ctl("cancel", running)
+            watch.finish()
+        ended = [daemon.finish(i) for i in (high, late, low)]
+        starts = [job["start_time"] for job in ended]
+        self.assertEqual(sorted(starts), starts)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job's life with the real worker, from submit to a folder that PEFT could
+load."""
+
+import json
+import math
+import unittest
+import urllib.request
+
+import harness
+
+
+class TrainingTest(harness.EndToEndTest):
+    def test_submit_watch_download(self):
+        daemon = self.daemon()
+        job = harness.write_job(self.folder)
+        result = daemon.ctl("submit", str(job), "--label", "team=nlp")
+        self.assertEqual(0, result.returncode, result.stdout + result.stderr)
+        self.assertIn("SUCCEEDED", result.stdout)
+        self.assertIn("step 8/8", result.stdout)
+        self.assertIn("eval loss", result.stdout)
+        listed, = daemon.ctl_json("list", "--label", "team=nlp")
+        shown = daemon.show(listed["id"])
+        self.check_job(shown)
+        self.check_adapter(self.download(daemon, shown["id"]))
+        self.check_metrics(daemon)
+
+    def check_job(self, job):
+        self.assertEqual("SUCCEEDED", job["state"])
+        self.assertEqual("Done", job["exit_reason"])
+        self.assertEqual("ann", job["owner"])
+        self.assertEqual(1, job["attempt"])
+        self.assertEqual(8, job["progress"]["step"])
+        self.assertLess(job["eval_loss_after"], job["eval_loss_before"])
+        self.assertTrue(math.isfinite(job["train_loss"]))
+        self.assertEqual(42, job["spec"]["training"]["seed"])
+
+    def check_adapter(self, folder):
+        config = json.loads((folder / "adapter_config.json").read_text())
+        self.assertEqual("LORA", config["peft_type"])
+        self.assertEqual(4, config["r"])
+        tensors = harness.safetensors(folder / "adapter_model.safetensors")
+        # Two layers of seven linear modules, an A and a B each.
+        self.assertEqual(28, len(tensors))
+        for name, values in tensors.items():
+            self.assertTrue(all(map(math.isfinite, values)), name)
+            self.assertTrue(any(values), f"{name} has learnt nothing")
+
+    def check_metrics(self, daemon):
+        info, = daemon.ctl_json("info")
+        self.assertEqual("cpu", info["device"])
+        url = f"http://{info['metrics_address']}/metrics"
+        with urllib.request.urlopen(url, timeout=harness.TIMEOUT) as answer:
+            text = answer.read().decode()
+        samples = {}
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                name, _, value = line.rpartition(" ")
+                samples[name] = float(value)
+        self.assertEqual(1, samples['mpsd_jobs{state="succeeded"}'], text)
+        self.assertEqual(8, samples['mpsd_step_seconds_count{device="cpu"}'])
+        self.assertGreater(samples['mpsd_tokens_total{device="cpu"}'], 0)
+        for name in ("mpsd_job_loss", "mpsd_job_eval_loss",
+                     "mpsd_job_learning_rate", "mpsd_job_grad_norm",
+                     "mpsd_job_queue_wait_seconds", "mpsd_build_info",
+                     "mpsd_worker_exits_total"):
+            self.assertIn(f"# HELP {name} ", text)
+
+    def test_checkpoints_and_logs(self):
+        daemon = self.daemon()
+        job = daemon.submit(harness.write_job(self.folder))
+        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+        steps = [c["step"] for c in daemon.ctl_json("checkpoints", job["id"])]
+        self.assertEqual([4, 8], steps)
+        folder = self.download(daemon, job["id"], "--checkpoint", "4")
+        self.assertTrue((folder / "adapter_model.safetensors").exists()
+                        or any(folder.rglob("*.safetensors")),
+                        sorted(folder.rglob("*")))
+        self.assertNotEqual("", daemon.ctl("logs", job["id"]).stdout)
+        missing = daemon.ctl("download", job["id"], "--checkpoint", "5",
+                             "--output", str(self.folder / "none"))
+        self.assertEqual(4, missing.returncode, missing.stderr)
+
+    def test_idempotency_key(self):
+        daemon = self.daemon()
+        job = harness.write_job(self.folder)
+        first = daemon.submit(job, "--idempotency-key", "k")
+        again = daemon.submit(job, "--idempotency-key", "k")
+        self.assertEqual(first["id"], again["id"])
+        other = harness.write_job(self.folder, training={"seed": 7})
+        refused = daemon.ctl("submit", str(other), "--detach",
+                             "--idempotency-key", "k")
+        self.assertEqual(2, refused.returncode, refused.stderr)
+        self.assertIn("key", refused.stderr)
+        self.assertEqual(1, len(daemon.ctl_json("list")))
+
+    def test_bad_spec_queues_nothing(self):
+        daemon = self.daemon()
+        job = harness.write_job(self.folder)
+        job.write_text(job.read_text().replace("learning_rate",
+                                               "learning_rat"))
+        line = next(n for n, text in enumerate(job.read_text().splitlines(), 1)
+                    if "learning_rat" in text)
+        refused = daemon.ctl("submit", str(job))
+        self.assertEqual(2, refused.returncode)
+        for part in (f"job.json:{line}", "training.learning_rat",
+                     "learning_rate"):
+            self.assertIn(part, refused.stderr)
+        self.assertEqual([], daemon.ctl_json("list"))
+
+    def test_bad_row_is_rejected(self):
+        daemon = self.daemon()
+        rows = [harness.row("a", "b"), harness.row("c", "d"),
+                '{"mesages": []}']
+        job = harness.write_job(self.folder, rows=rows)
+        result = daemon.ctl("submit", str(job))
+        self.assertEqual(1, result.returncode, result.stderr)
+        job, = daemon.ctl_json("list")
+        job = daemon.show(job["id"])
+        self.assertEqual("FAILED", job["state"])
+        self.assertEqual("Rejected", job["exit_reason"])
+        self.assertEqual(1, job["attempt"], "a user's error is not retried")
+        self.assertIn("train.jsonl:3", job["message"])
+
+    def test_unknown_model(self):
+        daemon = self.daemon()
+        job = harness.write_job(self.folder, model="nobody/nothing")
+        refused = daemon.ctl("submit", str(job), "--detach")
+        self.assertEqual(2, refused.returncode)
+        self.assertIn("nobody/nothing", refused.stderr)
+
+    def test_continues_an_adapter(self):
+        daemon = self.daemon()
+        first = daemon.submit(harness.write_job(self.folder))
+        self.assertEqual("SUCCEEDED", daemon.finish(first["id"])["state"])
+        start = self.download(daemon, first["id"])
+        second = daemon.submit(harness.write_job(
+            self.folder, adapter=start.name))
+        ended = daemon.finish(second["id"])
+        self.assertEqual("SUCCEEDED", ended["state"], ended["message"])
+        before = daemon.show(first["id"])["eval_loss_after"]
+        self.assertAlmostEqual(before, ended["eval_loss_before"], places=4)
+
+
+if __name__ == "__main__":
+    unittest.main()
