@@ -43,16 +43,19 @@ impl View {
     }
 
     unsafe fn text<'a>(self, what: &str) -> Result<&'a str, String> {
-        std::str::from_utf8(self.bytes()).map_err(|e| {
-            format!("{what}: not UTF-8 after byte {}", e.valid_up_to())
-        })
+        std::str::from_utf8(self.bytes())
+            .map_err(|e| format!("{what}: not UTF-8 after byte {}", e.valid_up_to()))
     }
 }
 
 impl<T> Parts<T> {
     fn from_vec(vec: Vec<T>) -> Self {
         let mut vec = ManuallyDrop::new(vec);
-        Parts { data: vec.as_mut_ptr(), size: vec.len(), capacity: vec.capacity() }
+        Parts {
+            data: vec.as_mut_ptr(),
+            size: vec.len(),
+            capacity: vec.capacity(),
+        }
     }
 
     unsafe fn free(self) {
@@ -63,10 +66,7 @@ impl<T> Parts<T> {
 }
 
 /// Runs `body`, turning its error and any panic into a code and a message.
-unsafe fn guarded(
-    error: *mut Parts<u8>,
-    body: impl FnOnce() -> Result<(), String>,
-) -> i32 {
+unsafe fn guarded(error: *mut Parts<u8>, body: impl FnOnce() -> Result<(), String>) -> i32 {
     let (code, message) = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return OK,
         Ok(Err(message)) => (INVALID, message),
@@ -108,8 +108,7 @@ pub unsafe extern "C" fn mpsd_text_tokenizer_new(
     error: *mut Parts<u8>,
 ) -> i32 {
     guarded(error, || {
-        let tokenizer =
-            TextTokenizer::new(json.bytes(), added.bytes(), split_special != 0)?;
+        let tokenizer = TextTokenizer::new(json.bytes(), added.bytes(), split_special != 0)?;
         out.write(Box::into_raw(Box::new(tokenizer)));
         Ok(())
     })
@@ -123,9 +122,7 @@ pub unsafe extern "C" fn mpsd_text_tokenizer_free(tokenizer: *mut TextTokenizer)
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn mpsd_text_vocab_size(
-    tokenizer: *const TextTokenizer,
-) -> usize {
+pub unsafe extern "C" fn mpsd_text_vocab_size(tokenizer: *const TextTokenizer) -> usize {
     catch_unwind(AssertUnwindSafe(|| (*tokenizer).vocab_size())).unwrap_or(0)
 }
 
@@ -187,8 +184,7 @@ pub unsafe extern "C" fn mpsd_text_template_new(
     error: *mut Parts<u8>,
 ) -> i32 {
     guarded(error, || {
-        let template =
-            ChatTemplate::new(sources.text("templates")?, globals.text("tokens")?)?;
+        let template = ChatTemplate::new(sources.text("templates")?, globals.text("tokens")?)?;
         out.write(Box::into_raw(Box::new(template)));
         Ok(())
     })
@@ -202,9 +198,7 @@ pub unsafe extern "C" fn mpsd_text_template_free(template: *mut ChatTemplate) {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn mpsd_text_template_has_generation(
-    template: *const ChatTemplate,
-) -> i32 {
+pub unsafe extern "C" fn mpsd_text_template_has_generation(template: *const ChatTemplate) -> i32 {
     i32::from((*template).has_generation())
 }
 

@@ -41,7 +41,9 @@ impl ChatTemplate {
             let source = source.replace("\r\n", "\n").replace('\r', "\n");
             let (source, generation) = generation::rewrite(&source);
             has_generation |= generation && name == "default";
-            environment.add_template_owned(name, source).map_err(|e| describe(&e))?;
+            environment
+                .add_template_owned(name, source)
+                .map_err(|e| describe(&e))?;
         }
         Ok(ChatTemplate {
             environment,
@@ -70,7 +72,10 @@ impl ChatTemplate {
             (Value::from("messages"), conversation(messages)?),
             (Value::from("tools"), tools),
             (Value::from("documents"), Value::from(())),
-            (Value::from("add_generation_prompt"), Value::from(add_generation_prompt)),
+            (
+                Value::from("add_generation_prompt"),
+                Value::from(add_generation_prompt),
+            ),
             (
                 Value::from(generation::TRACKER),
                 Value::from_dyn_object(tracker.clone()),
@@ -89,7 +94,10 @@ impl ChatTemplate {
             .environment
             .get_template(name)
             .map_err(|_| format!("none of the named templates is \"{name}\""))?;
-        let mut sink = Sink { bytes: Vec::new(), written: tracker.written.clone() };
+        let mut sink = Sink {
+            bytes: Vec::new(),
+            written: tracker.written.clone(),
+        };
         template
             .render_captured_to(context, &mut sink)
             .map_err(|e| describe(&e))?;
@@ -123,7 +131,13 @@ fn byte_ranges(text: &str, tracker: &Tracker) -> Vec<Range> {
     }
     let starts: Vec<usize> = text.char_indices().map(|(i, _)| i).collect();
     let byte = |i: usize| starts.get(i).copied().unwrap_or(text.len());
-    ranges.iter().map(|&(b, e)| Range { begin: byte(b), end: byte(e) }).collect()
+    ranges
+        .iter()
+        .map(|&(b, e)| Range {
+            begin: byte(b),
+            end: byte(e),
+        })
+        .collect()
 }
 
 /// An object's members; none for an empty text.
@@ -146,7 +160,10 @@ fn members(value: &Value) -> Option<Pairs> {
         return None;
     }
     let keys = value.try_iter().ok()?;
-    Some(keys.map(|k| (k.clone(), value.get_item(&k).unwrap_or_default())).collect())
+    Some(
+        keys.map(|k| (k.clone(), value.get_item(&k).unwrap_or_default()))
+            .collect(),
+    )
 }
 
 fn array(value: &Value, what: &str) -> Result<Vec<Value>, String> {
@@ -179,8 +196,8 @@ fn conversation(text: &str) -> Result<Value, String> {
     }
     let mut prepared = Vec::with_capacity(messages.len());
     for (i, message) in messages.iter().enumerate() {
-        let members = members(message)
-            .ok_or_else(|| format!("messages[{i}]: an object expected"))?;
+        let members =
+            members(message).ok_or_else(|| format!("messages[{i}]: an object expected"))?;
         prepared.push(message_of(members));
     }
     Ok(Value::from(prepared))
@@ -188,8 +205,10 @@ fn conversation(text: &str) -> Result<Value, String> {
 
 /// Drops null members; fills in the other names of the reasoning.
 fn message_of(members: Pairs) -> Value {
-    let mut members: Pairs =
-        members.into_iter().filter(|(_, value)| !value.is_none()).collect();
+    let mut members: Pairs = members
+        .into_iter()
+        .filter(|(_, value)| !value.is_none())
+        .collect();
     let find = |name: &str| members.iter().position(|(k, _)| k.as_str() == Some(name));
     let Some(at) = REASONING.iter().find_map(|name| find(name)) else {
         return Value::from_pairs(members);
@@ -200,7 +219,10 @@ fn message_of(members: Pairs) -> Value {
     if standard.is_none() {
         members.push((Value::from(REASONING[0]), reasoning.clone()));
     }
-    members.insert(0, (Value::from(REASONING[1]), thinking.unwrap_or(reasoning)));
+    members.insert(
+        0,
+        (Value::from(REASONING[1]), thinking.unwrap_or(reasoning)),
+    );
     Value::from_pairs(members)
 }
 

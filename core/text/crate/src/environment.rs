@@ -32,7 +32,9 @@ pub fn new() -> Environment<'static> {
     env.set_unknown_method_callback(methods::unknown_method);
     add_filters(&mut env);
     add_tests(&mut env);
-    env.add_function("cycler", |items: Rest<Value>| globals::cycler(items.to_vec()));
+    env.add_function("cycler", |items: Rest<Value>| {
+        globals::cycler(items.to_vec())
+    });
     env.add_function("joiner", globals::joiner);
     env.add_function("dict", dict);
     env.add_function("raise_exception", raise_exception);
@@ -104,7 +106,9 @@ extern "C" {
 
 /// `datetime.now().strftime(format)`: local time, C's conversions and %f.
 fn strftime_now(format: &str) -> Result<String, Error> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let micros = format!("{:06}", now.subsec_micros());
     let escaped = format.replace("%%", "\u{1}");
     let format = escaped.replace("%f", &micros).replace('\u{1}', "%%");

@@ -107,7 +107,11 @@ fn inner(tag: &str) -> Option<(&str, &str, &str)> {
     let body = tag.strip_prefix("{%")?.strip_suffix("%}")?;
     let left = if body.starts_with(['-', '+']) { 1 } else { 0 };
     let body_after = &body[left..];
-    let right = if body_after.ends_with(['-', '+']) { 1 } else { 0 };
+    let right = if body_after.ends_with(['-', '+']) {
+        1
+    } else {
+        0
+    };
     let words = &body_after[..body_after.len() - right];
     Some((&body[..left], words.trim(), &body_after[words.len()..]))
 }
@@ -116,9 +120,9 @@ fn replacement(tag: &str) -> Option<String> {
     let (left, word, right) = inner(tag)?;
     let lines = "\n".repeat(tag.matches('\n').count());
     match word {
-        "generation" => {
-            Some(format!("{{%{left} with{lines} %}}{{% set {BODY} {right}%}}"))
-        }
+        "generation" => Some(format!(
+            "{{%{left} with{lines} %}}{{% set {BODY} {right}%}}"
+        )),
         "endgeneration" => Some(format!(
             "{{%{left} endset{lines} %}}{{{{ {TRACKER}({BODY}) }}}}{{% endwith {right}%}}"
         )),
@@ -137,11 +141,7 @@ pub struct Tracker {
 impl Object for Tracker {
     // What Transformers' _generation_support does, its view of "so far"
     // included: inside a macro or a set block nothing has been written yet.
-    fn call(
-        self: &Arc<Self>,
-        _: &mut State<'_, '_>,
-        args: &[Value],
-    ) -> Result<Value, Error> {
+    fn call(self: &Arc<Self>, _: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         let (body,): (Value,) = from_args(args)?;
         let begin = self.written.load(Ordering::Relaxed);
         let end = begin + body.as_str().unwrap_or("").chars().count();

@@ -12,7 +12,10 @@ const MAX_DEPTH: usize = 200;
 
 /// Parses the whole of `text`. The message of an error begins with `what`.
 pub fn parse(text: &str, what: &str) -> Result<Value, String> {
-    let mut parser = Parser { text, chars: text.char_indices().peekable() };
+    let mut parser = Parser {
+        text,
+        chars: text.char_indices().peekable(),
+    };
     let value = parser.value(0).and_then(|value| {
         parser.space();
         match parser.chars.peek() {
@@ -112,9 +115,7 @@ impl<'a> Parser<'a> {
             match self.chars.next() {
                 Some((_, '"')) => return Ok(out),
                 Some((_, '\\')) => out.push(self.escape()?),
-                Some((i, c)) if c < ' ' => {
-                    return Err(format!("control character at byte {i}"))
-                }
+                Some((i, c)) if c < ' ' => return Err(format!("control character at byte {i}")),
                 Some((_, c)) => out.push(c),
                 None => return Err(self.expected("'\"'")),
             }
@@ -142,8 +143,7 @@ impl<'a> Parser<'a> {
                 code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
             }
         }
-        char::from_u32(code)
-            .ok_or_else(|| self.expected("the rest of a surrogate pair"))
+        char::from_u32(code).ok_or_else(|| self.expected("the rest of a surrogate pair"))
     }
 
     fn hex4(&mut self) -> Result<u32, String> {
@@ -163,8 +163,7 @@ impl<'a> Parser<'a> {
         let inside = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
         while self.chars.next_if(|&(_, c)| inside(c)).is_some() {}
         let end = self.chars.peek().map_or(self.text.len(), |&(i, _)| i);
-        word(&self.text[begin..end])
-            .ok_or_else(|| format!("a value expected at byte {begin}"))
+        word(&self.text[begin..end]).ok_or_else(|| format!("a value expected at byte {begin}"))
     }
 }
 
@@ -183,15 +182,19 @@ fn word(word: &str) -> Option<Value> {
 fn number(word: &str) -> Option<Value> {
     let digits = word.strip_prefix('-').unwrap_or(word);
     let whole = digits.split(['.', 'e', 'E']).next()?;
-    let well_formed = whole.bytes().all(|b| b.is_ascii_digit())
-        && (whole == "0" || !whole.starts_with('0'));
+    let well_formed =
+        whole.bytes().all(|b| b.is_ascii_digit()) && (whole == "0" || !whole.starts_with('0'));
     if whole.is_empty() || !well_formed || word.ends_with('.') {
         return None;
     }
     if whole.len() < digits.len() {
-        let fraction = digits[whole.len()..].as_bytes();
+        let fraction = &digits.as_bytes()[whole.len()..];
         let bare = fraction[0] == b'.' && !fraction[1].is_ascii_digit();
-        return if bare { None } else { word.parse::<f64>().ok().map(Value::from) };
+        return if bare {
+            None
+        } else {
+            word.parse::<f64>().ok().map(Value::from)
+        };
     }
     if let Ok(small) = word.parse::<i64>() {
         return Some(Value::from(small));

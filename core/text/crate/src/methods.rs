@@ -25,18 +25,12 @@ pub fn unknown_method(
 
 type Method = fn(&str, &[Value]) -> Result<Value, Error>;
 
-fn string_method(
-    text: &str,
-    method: &str,
-    args: &[Value],
-) -> Option<Result<Value, Error>> {
+fn string_method(text: &str, method: &str, args: &[Value]) -> Option<Result<Value, Error>> {
     let function: Method = match method {
         "strip" => |text, args| strip(text, args, true, true),
         "lstrip" => |text, args| strip(text, args, true, false),
         "rstrip" => |text, args| strip(text, args, false, true),
-        "isspace" => |text, _| {
-            Ok(Value::from(!text.is_empty() && text.chars().all(is_space)))
-        },
+        "isspace" => |text, _| Ok(Value::from(!text.is_empty() && text.chars().all(is_space))),
         "split" => |text, args| split(text, args, false),
         "rsplit" => |text, args| split(text, args, true),
         "splitlines" => split_lines,
@@ -50,7 +44,9 @@ fn string_method(
         "rjust" => |text, args| pad(text, args, |missing, _| missing),
         // CPython puts the odd space left when the width is odd.
         "center" => |text, args| {
-            pad(text, args, |missing, width| missing / 2 + (missing & width & 1))
+            pad(text, args, |missing, width| {
+                missing / 2 + (missing & width & 1)
+            })
         },
         "zfill" => zfill,
         _ => return None,
@@ -70,14 +66,13 @@ fn strip(text: &str, args: &[Value], left: bool, right: bool) -> Result<Value, E
 }
 
 /// `str.strip(chars)`, white space when there are none.
-pub fn strip_str<'a>(
-    text: &'a str,
-    chars: Option<&str>,
-    left: bool,
-    right: bool,
-) -> &'a str {
+pub fn strip_str<'a>(text: &'a str, chars: Option<&str>, left: bool, right: bool) -> &'a str {
     let matches = |c: char| chars.map_or_else(|| is_space(c), |set| set.contains(c));
-    let text = if left { text.trim_start_matches(matches) } else { text };
+    let text = if left {
+        text.trim_start_matches(matches)
+    } else {
+        text
+    };
     if right {
         text.trim_end_matches(matches)
     } else {
@@ -104,7 +99,9 @@ fn split(text: &str, args: &[Value], from_right: bool) -> Result<Value, Error> {
     let mut parts = match &separator {
         None => split_space(text, limit, from_right),
         Some(separator) => {
-            let separator = separator.as_str().ok_or(invalid("split: a string expected"))?;
+            let separator = separator
+                .as_str()
+                .ok_or(invalid("split: a string expected"))?;
             if separator.is_empty() {
                 return Err(invalid("split: empty separator"));
             }
@@ -154,7 +151,11 @@ fn partition(text: &str, args: &[Value], from_right: bool) -> Result<Value, Erro
     if part.is_empty() {
         return Err(invalid("partition: empty separator"));
     }
-    let at = if from_right { text.rfind(part) } else { text.find(part) };
+    let at = if from_right {
+        text.rfind(part)
+    } else {
+        text.find(part)
+    };
     let pieces = match (at, from_right) {
         (Some(at), _) => [&text[..at], part, &text[at + part.len()..]],
         (None, false) => [text, "", ""],
@@ -173,22 +174,14 @@ fn remove_suffix(text: &str, args: &[Value]) -> Result<Value, Error> {
     Ok(Value::from(text.strip_suffix(part).unwrap_or(text)))
 }
 
-fn index(
-    args: &[Value],
-    find: impl Fn(&str) -> Option<usize>,
-    text: &str,
-) -> Result<Value, Error> {
+fn index(args: &[Value], find: impl Fn(&str) -> Option<usize>, text: &str) -> Result<Value, Error> {
     let (part,): (&str,) = from_args(args)?;
     let at = find(part).ok_or(invalid("substring not found"))?;
     Ok(Value::from(text[..at].chars().count()))
 }
 
 /// Fills up to a width; `left(missing, width)` fills go to the left.
-fn pad(
-    text: &str,
-    args: &[Value],
-    left: impl Fn(usize, usize) -> usize,
-) -> Result<Value, Error> {
+fn pad(text: &str, args: &[Value], left: impl Fn(usize, usize) -> usize) -> Result<Value, Error> {
     let (width, fill): (usize, Option<&str>) = from_args(args)?;
     let missing = width.saturating_sub(text.chars().count()).min(1 << 20);
     let left = left(missing, width);
@@ -205,7 +198,10 @@ fn zfill(text: &str, args: &[Value]) -> Result<Value, Error> {
     let missing = width.saturating_sub(text.chars().count()).min(1 << 20);
     let sign = usize::from(text.starts_with(['+', '-']));
     let (sign, digits) = text.split_at(sign);
-    Ok(Value::from(format!("{sign}{}{digits}", "0".repeat(missing))))
+    Ok(Value::from(format!(
+        "{sign}{}{digits}",
+        "0".repeat(missing)
+    )))
 }
 
 /// `str.splitlines(keepends=False)`: every line boundary that Python knows.
@@ -219,7 +215,11 @@ fn split_lines(text: &str, args: &[Value]) -> Result<Value, Error> {
             tail if tail.starts_with("\r\n") => 2,
             tail => tail.chars().next().map_or(0, char::len_utf8),
         };
-        let kept = if keep.unwrap_or(false) { end + mark } else { end };
+        let kept = if keep.unwrap_or(false) {
+            end + mark
+        } else {
+            end
+        };
         lines.push(Value::from(&rest[..kept]));
         rest = &rest[end + mark..];
     }

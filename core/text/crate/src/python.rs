@@ -30,7 +30,11 @@ pub fn repr(value: &Value) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let quote = if text.contains('\'') && !text.contains('"') {
+        '"'
+    } else {
+        '\''
+    };
     let mut out = String::from(quote);
     for c in text.chars() {
         let code = u32::from(c);
@@ -61,8 +65,10 @@ fn is_printable(c: char) -> bool {
 }
 
 fn list(value: &Value) -> String {
-    let items: Vec<String> =
-        value.try_iter().map(|i| i.map(|v| repr(&v)).collect()).unwrap_or_default();
+    let items: Vec<String> = value
+        .try_iter()
+        .map(|i| i.map(|v| repr(&v)).collect())
+        .unwrap_or_default();
     let inside = items.join(", ");
     match (value.is_tuple(), items.len()) {
         (true, 1) => format!("({inside},)"),
@@ -96,7 +102,11 @@ pub fn float(x: f64) -> String {
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..16).contains(&exponent) {
         let plain = format!("{x}");
-        return if plain.contains('.') { plain } else { format!("{plain}.0") };
+        return if plain.contains('.') {
+            plain
+        } else {
+            format!("{plain}.0")
+        };
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.abs())

@@ -32,13 +32,22 @@ pub fn filter(value: &Value, args: Rest<Value>, kwargs: Kwargs) -> Result<Value,
     let sort_keys = argument(3, "sort_keys")?.is_true();
     kwargs.assert_all_used()?;
     let (item_separator, key_separator) = if present(&separators) {
-        (text(&separators.get_item_by_index(0)?)?, text(&separators.get_item_by_index(1)?)?)
+        (
+            text(&separators.get_item_by_index(0)?)?,
+            text(&separators.get_item_by_index(1)?)?,
+        )
     } else if indent.is_some() {
         (",".to_string(), ": ".to_string())
     } else {
         (", ".to_string(), ": ".to_string())
     };
-    let style = Style { ensure_ascii, indent, item_separator, key_separator, sort_keys };
+    let style = Style {
+        ensure_ascii,
+        indent,
+        item_separator,
+        key_separator,
+        sort_keys,
+    };
     let mut out = String::new();
     style.write(&mut out, value, 0)?;
     Ok(Value::from(out))
@@ -49,9 +58,10 @@ fn present(value: &Value) -> bool {
 }
 
 fn text(value: &Value) -> Result<String, Error> {
-    value.as_str().map(str::to_string).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidOperation, "separators must be strings")
-    })
+    value
+        .as_str()
+        .map(str::to_string)
+        .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "separators must be strings"))
 }
 
 fn indentation(value: &Value) -> Result<Option<String>, Error> {
@@ -161,9 +171,7 @@ fn scalar(value: &Value) -> Result<String, Error> {
         ValueKind::Number if value.is_integer() => value.to_string(),
         ValueKind::Number => match f64::try_from(value.clone())? {
             x if x.is_nan() => "NaN".to_string(),
-            x if x.is_infinite() => {
-                if x > 0.0 { "Infinity" } else { "-Infinity" }.to_string()
-            }
+            x if x.is_infinite() => if x > 0.0 { "Infinity" } else { "-Infinity" }.to_string(),
             x => python::float(x),
         },
         kind => {
