@@ -106,6 +106,18 @@ void DeclareLimits(CLI::App& app, Options& o) {
       ->capture_default_str();
 }
 
+// CLI11 says "INI was not able to parse KEY", "KEY.++" for a section.
+absl::Status UnknownKey(const CLI::ConfigError& error) {
+  std::string key = error.what();
+  key = key.substr(key.rfind(' ') + 1);
+  if (const size_t section = key.find(".++"); section != key.npos) {
+    key = absl::StrCat("[", key.substr(0, section), "]");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the --config file: '", key,
+                   "' is no option of mpsd; mpsd --help lists them"));
+}
+
 absl::StatusOr<Config> Finish(Options o) {
   if (o.state_dir.empty()) o.state_dir = Environment("MPSD_STATE_DIR");
   Config config = std::move(o.config);
@@ -161,6 +173,8 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
     return PrintAndExit{app.help()};
   } catch (const CLI::CallForVersion&) {
     return PrintAndExit{app.version() + "\n"};
+  } catch (const CLI::ConfigError& e) {
+    return UnknownKey(e);
   } catch (const CLI::ParseError& e) {
     return absl::InvalidArgumentError(
         absl::StrCat(e.what(), "; mpsd --help lists the options"));

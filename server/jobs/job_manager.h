@@ -43,8 +43,9 @@ struct ManagerInfo {
   std::string running_job_id;
 };
 
-// What the API may ask of the queue; the only door from server/rpc. Thread-safe.
-// Errors as in proto/mpsd/v1/jobs.proto. Implemented by jobs::Scheduler.
+// What the API may ask of the queue; the only door from server/rpc.
+// Thread-safe. Errors as in proto/mpsd/v1/jobs.proto. Implemented by
+// jobs::Scheduler.
 class JobManager {
  public:
   virtual ~JobManager() = default;
