@@ -82,8 +82,8 @@ def lora_config(lora):
     return LoraConfig(task_type="CAUSAL_LM", **lora)
 
 
-def make_adapter(folder, lora, adapter_folder, generator):
-    """A PEFT folder as save_pretrained writes it, every B nonzero."""
+def make_adapter(folder, lora, adapter_folder, generator, spread=0.1):
+    """A PEFT folder as save_pretrained writes it, B of deviation `spread`."""
     model = get_peft_model(load_model(folder), lora_config(lora))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -93,7 +93,7 @@ def make_adapter(folder, lora, adapter_folder, generator):
             if "lora_A" in name:
                 parameter.copy_(noise / parameter.shape[1] ** 0.5)
             elif "lora_B" in name:
-                parameter.copy_(0.1 * noise)
+                parameter.copy_(spread * noise)
             else:  # modules_to_save: near the original, not it
                 parameter.add_(0.02 * noise)
     model.peft_config["default"].base_model_name_or_path = "../model"
