@@ -30,6 +30,10 @@ std::vector<std::string> Spellings(const CLI::Option& option) {
   return names;
 }
 
+std::string Description(const CLI::Option& option) {
+  return absl::StrReplaceAll(option.get_description(), {{"\n", " "}});
+}
+
 bool TakesValue(const CLI::Option& option) {
   return option.get_expected_max() > 0;
 }
@@ -181,7 +185,7 @@ std::string ZshOptions(const CLI::App& app, const char* indent) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : Spellings(*option)) {
       absl::StrAppend(&lines, indent, "'", name, "[",
-                      ZshQuoted(option->get_description()), "]",
+                      ZshQuoted(Description(*option)), "]",
                       TakesValue(*option) ? ":value:_files" : "", "'\n");
     }
   }
@@ -247,7 +251,7 @@ std::string FishOptions(const CLI::App& app, const std::string& condition) {
       absl::StrAppend(&lines, " -l ", name);
     }
     absl::StrAppend(&lines, TakesValue(*option) ? " -r -F" : "", " -d '",
-                    FishQuoted(option->get_description()), "'\n");
+                    FishQuoted(Description(*option)), "'\n");
   }
   return lines;
 }

@@ -31,11 +31,10 @@ std::string CheckpointText(const v1::Checkpoint& checkpoint) {
 }  // namespace
 
 void EventPrinter::Line(const v1::JobEvent& event, const std::string& text) {
-  line_.Clear();
-  console_.out << absl::FormatTime("%H:%M:%S", ToTime(event.time()),
-                                   console_.terminal.zone)
-               << "  " << text << '\n'
-               << std::flush;
+  line_.PrintAbove(
+      absl::StrCat(absl::FormatTime("%H:%M:%S", ToTime(event.time()),
+                                    console_.terminal.zone),
+                   "  ", text));
 }
 
 void EventPrinter::PrintProgress(const v1::JobEvent& event) {

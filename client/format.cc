@@ -51,7 +51,7 @@ std::string Count(double value) {
   if (!std::isfinite(value)) return "-";
   std::string digits = absl::StrFormat("%d", std::llround(std::abs(value)));
   for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) {
-    digits.insert(i, ",");
+    digits.insert(i, 1, ',');
   }
   return value < 0 ? "-" + digits : digits;
 }

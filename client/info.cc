@@ -24,8 +24,8 @@ std::string DeviceText(const v1::InfoResponse& info) {
                     " allocated");
   }
   if (memory.has_recommended_max_bytes()) {
-    absl::StrAppend(&text, " of ", Bytes(memory.recommended_max_bytes()),
-                    " recommended");
+    absl::StrAppend(&text, ", ", Bytes(memory.recommended_max_bytes()),
+                    " recommended at most");
   }
   return text;
 }

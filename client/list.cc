@@ -78,8 +78,7 @@ void PrintTable(const Console& console, const std::vector<v1::Job>& jobs) {
     console.out << "No jobs. Queue one with `mpsctl submit job.json`.\n";
     return;
   }
-  Table table(
-      {"ID", "STATE", "STEP", "LOSS", "EVAL LOSS", "OWNER", "AGE", "NAME"});
+  Table table({"ID", "STATE", "STEP", "LOSS", "EVAL", "OWNER", "AGE", "NAME"});
   for (const v1::Job& job : jobs) {
     table.Add(Row(job, console.terminal.clock->Now()));
   }

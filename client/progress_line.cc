@@ -51,15 +51,18 @@ std::string StepText(const v1::Progress& progress) {
 void ProgressLine::Draw(int64_t done, int64_t total, const std::string& text) {
   if (!console_.terminal.is_tty || console_.json) return;
   // One column stays free: a full line would wrap on some terminals.
-  console_.out << "\r"
-               << Bar(done, total, text, console_.terminal.columns() - 1)
-               << "\x1b[K" << std::flush;
-  drawn_ = true;
+  drawn_ = Bar(done, total, text, console_.terminal.columns() - 1);
+  console_.out << "\r" << drawn_ << "\x1b[K" << std::flush;
+}
+
+void ProgressLine::PrintAbove(const std::string& line) {
+  if (!drawn_.empty()) console_.out << "\r\x1b[K";
+  console_.out << line << '\n' << drawn_ << std::flush;
 }
 
 void ProgressLine::Clear() {
-  if (drawn_) console_.out << "\r\x1b[K" << std::flush;
-  drawn_ = false;
+  if (!drawn_.empty()) console_.out << "\r\x1b[K" << std::flush;
+  drawn_.clear();
 }
 
 }  // namespace mpsd::client

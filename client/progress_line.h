@@ -28,12 +28,13 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void Draw(int64_t done, int64_t total, const std::string& text);
-  // Makes room for a whole line of other output; Draw comes back after it.
+  // Prints a whole line, above the bar where there is one.
+  void PrintAbove(const std::string& line);
   void Clear();
 
  private:
   const Console& console_;
-  bool drawn_ = false;
+  std::string drawn_;  // what stands there, empty for nothing
 };
 
 }  // namespace mpsd::client

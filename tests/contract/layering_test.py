@@ -13,6 +13,7 @@ TREE = {
         mpsd_torch_room(device DEPS mpsd_core_base mpsd_torch)
         mpsd_torch_room(model DEPS mpsd_core_device mpsd_core_spec mpsd_torch)
         mpsd_torch_room(worker DEPS mpsd_core_model)
+        target_link_libraries(mpsd-worker PRIVATE mpsd_core_worker CLI11::CLI11)
     """,
     "server/CMakeLists.txt": """
         mpsd_room(server jobs DEPS mpsd_core_spec)
@@ -29,6 +30,7 @@ TREE = {
     "core/model/net.cc": '#include <ATen/ATen.h>\n'
                          '#include "core/base/file.h"\n',
     "core/device/mps.cc": "at::detail::getMPSHooks();\n",
+    "core/worker/main.cc": "#include <CLI/CLI.hpp>\n",
     "core/worker/session.cc": "catch (const c10::Error& e) {}\n",
     "server/store/db.cc": "#include <SQLiteCpp/SQLiteCpp.h>\n",
     "server/rpc/status.cc": "return grpc::Status(code, message);\n",
@@ -80,6 +82,15 @@ class LayeringTest(source_tree.TreeTest):
                                 ("grpcpp/grpcpp.h", "gRPC::grpc++")):
             self.assert_finds(target, self.with_file(
                 "core/base/a.cc", f"#include <{library}>\n"))
+
+    def test_a_program_and_its_room(self):
+        self.assert_finds(
+            "mpsd_core_worker does not depend on CLI11::CLI11",
+            self.with_file("core/worker/a.cc", "#include <CLI/CLI.hpp>\n"))
+        self.assert_finds(
+            "mpsd-worker must not reach spdlog::spdlog",
+            self.with_cmake("core/CMakeLists.txt", "target_link_libraries("
+                            "mpsd-worker PRIVATE spdlog::spdlog)"))
 
     def test_server_in_client(self):
         self.assert_finds(

@@ -29,6 +29,12 @@ class MirrorTest(source_tree.TreeTest):
         self.assert_finds("core/base/apply.cc: no",
                           {**TREE, "core/base/apply.cc": ""})
 
+    def test_platforms_share_a_test(self):
+        tree = {"core/a/b_linux.cc": "", "core/a/b_apple.cc": ""}
+        self.assert_finds("core/a/b_apple.cc: no", tree)
+        tree["tests/core/a/b_linux_test.cc"] = "TEST(A, B) {}\n"
+        self.assert_clean(tree)
+
     def test_empty(self):
         self.assert_finds("tests nothing",
                           {**TREE, "tests/core/lora/apply_test.cc": "int x;"})

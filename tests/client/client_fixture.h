@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_CLIENT_CLIENT_FIXTURE_H_
+#define MPSD_TESTS_CLIENT_CLIENT_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/app.h"
+#include "client/interrupt.h"
+#include "client/terminal.h"
+#include "core/base/clock.h"
+#include "tests/client/fake_daemon.h"
+
+namespace mpsd::client {
+
+inline constexpr char kId[] = "01KAH0000000000000000000AA";
+inline constexpr char kOtherId[] = "01KAH0000000000000000000BB";
+
+// 2026-01-02 03:04:05 UTC.
+inline const absl::Time kNow = absl::FromUnixSeconds(1767323045);
+
+inline void SetTime(google::protobuf::Timestamp* stamp, absl::Duration ago) {
+  stamp->set_seconds(absl::ToUnixSeconds(kNow - ago));
+}
+
+class StoppedClock final : public base::Clock {
+ public:
+  absl::Time Now() const override { return kNow; }
+  absl::Duration Monotonic() const override { return absl::ZeroDuration(); }
+};
+
+// Runs mpsctl in this process against a fake daemon.
+class ClientTest : public testing::Test {
+ protected:
+  struct Result {
+    int code;
+    std::string out;
+    std::string err;
+  };
+
+  ClientTest() {
+    std::string name = testing::TempDir() + "mpsctlXXXXXX";
+    folder_ = mkdtemp(name.data());
+    socket_ = folder_ / "mpsd.sock";
+    daemon_ = std::make_unique<FakeDaemon>(socket_.string());
+    for (const char* name : {"MPSD_SERVER", "MPSD_STATE_DIR"}) unsetenv(name);
+    setenv("USER", "ann", 1);
+    terminal_.clock = &clock_;
+    terminal_.sleep = [this](absl::Duration) { ++sleeps_; };
+    terminal_.interrupt = &interrupt_;
+  }
+  ~ClientTest() override {
+    daemon_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  // The verb alone, without any address.
+  Result RunBare(const std::vector<std::string>& args) {
+    std::ostringstream out, err;
+    const int code = client::Run(args, out, err, terminal_);
+    return {code, out.str(), err.str()};
+  }
+  Result RunVerb(std::vector<std::string> args) {
+    args.insert(args.begin(), {"--state-dir", folder_.string()});
+    return RunBare(args);
+  }
+
+  FakeDaemon::Data& data() { return daemon_->data(); }
+
+  // A job that is the newest.
+  v1::Job& AddJob(const std::string& id, v1::JobState state) {
+    v1::Job job;
+    job.set_id(id);
+    job.set_name("moods");
+    job.set_owner("ann");
+    job.set_state(state);
+    SetTime(job.mutable_create_time(), absl::Minutes(3));
+    return *data().jobs.insert(data().jobs.begin(), job);
+  }
+
+  v1::JobEvent& AddEvent(const std::string& id) {
+    auto& events = data().events[id];
+    v1::JobEvent event;
+    event.set_sequence(static_cast<int64_t>(events.size()) + 1);
+    SetTime(event.mutable_time(), absl::ZeroDuration());
+    return events.emplace_back(event);
+  }
+  void AddState(const std::string& id, v1::JobState state) {
+    AddEvent(id).mutable_state()->set_state(state);
+  }
+  void AddProgress(const std::string& id, int64_t step, int64_t total) {
+    v1::Progress& progress = *AddEvent(id).mutable_progress();
+    progress.set_step(step);
+    progress.set_total_steps(total);
+    progress.set_loss(2.5);
+    progress.set_learning_rate(5e-5);
+    progress.set_grad_norm(1.25);
+    progress.set_tokens_per_second(1234);
+    progress.set_eta_seconds(80);
+  }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::filesystem::path path = folder_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+    return path.string();
+  }
+  static std::string Read(const std::filesystem::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+  }
+
+  std::filesystem::path folder_;
+  std::filesystem::path socket_;
+  std::unique_ptr<FakeDaemon> daemon_;
+  StoppedClock clock_;
+  Interrupt interrupt_;
+  Terminal terminal_;
+  int sleeps_ = 0;
+};
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_TESTS_CLIENT_CLIENT_FIXTURE_H_

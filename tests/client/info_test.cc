@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/client/client_fixture.h"
+
+namespace mpsd::client {
+namespace {
+
+class InfoTest : public ClientTest {
+ protected:
+  InfoTest() {
+    v1::InfoResponse& info = data().info;
+    info.set_version("0.1.0");
+    SetTime(info.mutable_start_time(), absl::Minutes(5));
+    info.set_state_dir("/state");
+    info.set_disk_free_bytes(2'000'000'000);
+    info.set_schema_version(1);
+    info.set_protocol_version(1);
+  }
+};
+
+TEST_F(InfoTest, BeforeAWorkerRan) {
+  const Result result = RunVerb({"info"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "mpsd           0.1.0 at unix:" + socket_.string() +
+                            ", up 5m00s\n"
+                            "worker         -\n"
+                            "torch          -\n"
+                            "device         not known before a worker ran\n"
+                            "platform       -\n"
+                            "jobs           0 running, 0 queued\n"
+                            "state folder   /state, 2.0 GB free\n"
+                            "metrics        off\n"
+                            "schema         1\n"
+                            "protocol       1\n");
+}
+
+TEST_F(InfoTest, WhileAJobRuns) {
+  v1::InfoResponse& info = data().info;
+  info.set_device("mps");
+  info.mutable_memory()->set_current_allocated_bytes(3'000'000'000);
+  info.mutable_memory()->set_recommended_max_bytes(48'000'000'000);
+  info.set_running_jobs(1);
+  info.set_queued_jobs(2);
+  info.set_running_job_id(kId);
+  info.set_metrics_address("127.0.0.1:9464");
+  const std::string out = RunVerb({"info"}).out;
+  for (const char* line :
+       {"device         mps, 3.0 GB allocated, 48.0 GB recommended at most\n",
+        "jobs           1 running, 2 queued; now 01KAH0000000000000000000AA\n",
+        "metrics        http://127.0.0.1:9464/metrics\n"}) {
+    EXPECT_NE(out.find(line), std::string::npos) << out;
+  }
+}
+
+TEST_F(InfoTest, Json) {
+  const auto json = nlohmann::json::parse(RunVerb({"info", "--json"}).out);
+  EXPECT_EQ(json["version"], "0.1.0");
+  EXPECT_EQ(json["disk_free_bytes"], 2'000'000'000);
+  EXPECT_TRUE(json["memory"].is_null());
+}
+
+}  // namespace
+}  // namespace mpsd::client

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/inputs.h"
+
+#include "core/base/sha256.h"
+#include "tests/client/client_fixture.h"
+
+namespace mpsd::client {
+namespace {
+
+class InputsTest : public ClientTest {
+ protected:
+  std::string Job(const std::string& body) {
+    return Write("job.json", "{" + body + "}");
+  }
+};
+
+TEST_F(InputsTest, DataAndAdapterRelativeToTheJob) {
+  Write("data/train.jsonl", "row");
+  Write("eval.jsonl", "other");
+  Write("start/adapter_config.json", "{}");
+  Write("start/adapter_model.safetensors", "weights");
+  Write("start/.DS_Store", "not this");
+  const auto job = PrepareJob(Job(R"("model": "org/id", "adapter": "start",
+      "dataset": {"train": ["data/train.jsonl"], "eval": ["eval.jsonl"]})"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  std::vector<std::string> paths;
+  for (const LocalFile& file : job->files) {
+    paths.push_back(file.path);
+    EXPECT_EQ(file.sha256, *base::Sha256File(file.local));
+  }
+  EXPECT_THAT(paths, testing::ElementsAre("data/train.jsonl", "eval.jsonl",
+                                          "start/adapter_config.json",
+                                          "start/adapter_model.safetensors"));
+  EXPECT_EQ(job->files[0].size_bytes, 3);
+}
+
+TEST_F(InputsTest, TheTextIsSentAsItIs) {
+  Write("t.jsonl", "row");
+  const std::string path =
+      Job(R"( "model" : "org/id", "dataset": {"train": ["t.jsonl"]})");
+  EXPECT_EQ(PrepareJob(path)->spec_json, Read(path));
+}
+
+TEST_F(InputsTest, AModelFolderHereBecomesAbsolute) {
+  Write("t.jsonl", "row");
+  Write("models/tiny/config.json", "{}");
+  const auto job = PrepareJob(
+      Job(R"("model": "models/tiny", "dataset": {"train": ["t.jsonl"]})"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto spec = nlohmann::json::parse(job->spec_json);
+  EXPECT_EQ(spec["model"], (folder_ / "models/tiny").string());
+  EXPECT_EQ(spec["dataset"]["train"][0], "t.jsonl");
+}
+
+TEST_F(InputsTest, AFileNamedTwiceIsSentOnce) {
+  Write("t.jsonl", "row");
+  const auto job = PrepareJob(Job(R"("model": "org/id",
+      "dataset": {"train": ["t.jsonl"], "eval": ["t.jsonl"]})"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->files.size(), 1u);
+}
+
+TEST_F(InputsTest, AbsolutePathsMayBeTheDaemons) {
+  const auto job = PrepareJob(Job(R"("model": "/absent/model",
+      "adapter": "/absent/adapter",
+      "dataset": {"train": ["/absent/train.jsonl"]})"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_TRUE(job->files.empty());
+}
+
+TEST_F(InputsTest, MissingFilesAreNamed) {
+  const auto data = PrepareJob(
+      Job(R"("model": "org/id", "dataset": {"train": ["absent.jsonl"]})"));
+  EXPECT_EQ(data.status().message(),
+            "dataset.train names 'absent.jsonl', and there is no file " +
+                (folder_ / "absent.jsonl").string() +
+                ". Relative paths count from the folder of job.json.");
+  Write("t.jsonl", "row");
+  for (const char* field : {"adapter", "model"}) {
+    std::string body = R"("dataset": {"train": ["t.jsonl"]})";
+    body += field == std::string("model")
+                ? R"(, "model": "./absent")"
+                : R"(, "model": "org/id", "adapter": "./absent")";
+    const auto job = PrepareJob(Job(body));
+    EXPECT_EQ(std::string(job.status().message()).find(field), 0u)
+        << job.status();
+  }
+}
+
+TEST_F(InputsTest, AFolderIsNoData) {
+  Write("data/t.jsonl", "row");
+  const auto job =
+      PrepareJob(Job(R"("model": "org/id", "dataset": {"train": ["data"]})"));
+  EXPECT_FALSE(job.ok());
+}
+
+TEST_F(InputsTest, NoJobFile) {
+  const auto job = PrepareJob(folder_ / "absent.json");
+  EXPECT_NE(std::string(job.status().message()).find("absent.json"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace mpsd::client

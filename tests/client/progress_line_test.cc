@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/progress_line.h"
+
+#include <sstream>
+
+#include "client/format.h"
+#include "tests/client/client_fixture.h"
+
+namespace mpsd::client {
+namespace {
+
+TEST(BarTest, FillsWithProgress) {
+  EXPECT_EQ(Bar(0, 4, "x", 17), "  0% ────────── x");
+  EXPECT_EQ(Bar(1, 4, "x", 17), " 25% ━━──────── x");
+  EXPECT_EQ(Bar(4, 4, "x", 17), "100% ━━━━━━━━━━ x");
+  EXPECT_EQ(Bar(9, 4, "x", 17), "100% ━━━━━━━━━━ x");
+}
+
+TEST(BarTest, NothingToDoIsNoProgress) {
+  EXPECT_EQ(Bar(0, 0, "x", 17), "  0% ────────── x");
+}
+
+TEST(BarTest, GivesWayToTheText) {
+  EXPECT_EQ(Bar(1, 4, "0123456789", 20), " 25% 0123456789");
+  EXPECT_EQ(Bar(1, 4, "0123456789", 10), " 25% 0123…");
+}
+
+TEST(BarTest, NeverWiderThanTheScreen) {
+  for (int columns = 1; columns < 120; ++columns) {
+    EXPECT_LE(Width(Bar(3, 7, "step 3/7  loss 1.0", columns)), columns);
+  }
+}
+
+TEST(StepTextTest, WhatIsKnown) {
+  v1::Progress progress;
+  progress.set_step(1);
+  progress.set_total_steps(20);
+  progress.set_loss(1.23456);
+  progress.set_eta_seconds(80);
+  EXPECT_EQ(StepText(progress), "step 1/20  loss 1.2346  ETA 1m20s");
+  progress.set_tokens_per_second(1234.4);
+  EXPECT_EQ(StepText(progress),
+            "step 1/20  loss 1.2346  1,234 tok/s  ETA 1m20s");
+  progress.set_step(20);
+  EXPECT_EQ(StepText(progress), "step 20/20  loss 1.2346  1,234 tok/s");
+}
+
+class ProgressLineTest : public testing::Test {
+ protected:
+  std::string Draw(bool is_tty, bool json) {
+    std::ostringstream out;
+    Terminal terminal;
+    terminal.is_tty = is_tty;
+    terminal.columns = [] { return 18; };
+    Connection nowhere({"unix:/nowhere", "/nowhere"});
+    const Console console{out, out, terminal, nowhere, json};
+    {
+      ProgressLine line(console);
+      line.Draw(1, 4, "x");
+    }
+    return out.str();
+  }
+};
+
+TEST_F(ProgressLineTest, RedrawsInPlaceAndLeavesNothing) {
+  EXPECT_EQ(Draw(true, false),
+            "\r 25% ━━──────── x\x1b[K"
+            "\r\x1b[K");
+}
+
+TEST_F(ProgressLineTest, ALineAboveIsALineWithoutABar) {
+  std::ostringstream out;
+  Terminal terminal;
+  Connection nowhere({"unix:/nowhere", "/nowhere"});
+  const Console console{out, out, terminal, nowhere, false};
+  ProgressLine line(console);
+  line.Draw(1, 4, "x");
+  line.PrintAbove("text");
+  EXPECT_EQ(out.str(), "text\n");
+}
+
+TEST_F(ProgressLineTest, SilentInAPipeAndInJson) {
+  EXPECT_EQ(Draw(false, false), "");
+  EXPECT_EQ(Draw(true, true), "");
+}
+
+}  // namespace
+}  // namespace mpsd::client

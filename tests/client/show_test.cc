@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/client/client_fixture.h"
+
+namespace mpsd::client {
+namespace {
+
+class ShowTest : public ClientTest {};
+
+TEST_F(ShowTest, Running) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_RUNNING);
+  (*job.mutable_labels())["team"] = "nlp";
+  job.set_attempt(2);
+  job.set_message("worker crashed with signal 9");
+  job.set_exit_reason("Crashed");
+  SetTime(job.mutable_start_time(), absl::Minutes(2));
+  v1::Progress& progress = *job.mutable_progress();
+  progress.set_step(5);
+  progress.set_total_steps(20);
+  progress.set_epoch(0.25);
+  progress.set_loss(2.5);
+  progress.set_learning_rate(5e-5);
+  progress.set_grad_norm(1.25);
+  progress.set_step_seconds(0.5);
+  progress.set_tokens_per_second(1234);
+  progress.set_eta_seconds(80);
+  progress.mutable_memory()->set_current_allocated_bytes(3'000'000'000);
+  progress.mutable_memory()->set_footprint_bytes(4'000'000'000);
+  job.set_eval_loss_before(2.75);
+  job.set_eval_loss_after(2.25);
+  const Result result = RunVerb({"show", kId});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out,
+            "Job 01KAH0000000000000000000AA\n"
+            "  name          moods\n"
+            "  state         RUNNING\n"
+            "  owner         ann\n"
+            "  labels        team=nlp\n"
+            "  priority      0\n"
+            "  created       2026-01-02 03:01:05\n"
+            "  started       2026-01-02 03:02:05, attempt 2\n"
+            "  step          5/20 (25%), epoch 0.25\n"
+            "  loss          2.5000\n"
+            "  learning rate 5e-05\n"
+            "  grad norm     1.25\n"
+            "  speed         0.5s a step, 1,234 tokens/s, ETA 1m20s\n"
+            "  memory        3.0 GB allocated, 4.0 GB worker footprint\n"
+            "  eval loss     2.7500 before, 2.2500 latest\n"
+            "  last exit     Crashed\n"
+            "  message       worker crashed with signal 9\n"
+            "Follow it with `mpsctl watch 01KAH0000000000000000000AA`.\n");
+}
+
+TEST_F(ShowTest, Queued) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
+  job.set_queue_position(2);
+  SetTime(job.mutable_not_before(), -absl::Seconds(10));
+  EXPECT_NE(RunVerb({"show", kId})
+                .out.find("  state         QUEUED, 2 ahead of it, not before "
+                          "2026-01-02 03:04:15\n"),
+            std::string::npos);
+}
+
+TEST_F(ShowTest, Succeeded) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  SetTime(job.mutable_start_time(), absl::Seconds(90));
+  SetTime(job.mutable_end_time(), absl::Seconds(10));
+  job.set_train_loss(1.75);
+  job.set_adapter_path("/state/adapter");
+  const std::string out = RunVerb({"show", kId}).out;
+  for (const char* line :
+       {"  ended         2026-01-02 03:03:55, after 1m20s\n",
+        "  train loss    1.7500 mean\n", "  adapter       /state/adapter\n",
+        "Fetch the adapter with `mpsctl download "}) {
+    EXPECT_NE(out.find(line), std::string::npos) << out;
+  }
+}
+
+TEST_F(ShowTest, WhatToDoNextDependsOnTheState) {
+  AddJob(kId, v1::JOB_STATE_FAILED);
+  EXPECT_NE(RunVerb({"show", kId}).out.find("mpsctl logs"), std::string::npos);
+  data().jobs[0].set_state(v1::JOB_STATE_CANCELLED);
+  EXPECT_NE(RunVerb({"show", kId}).out.find("mpsctl checkpoints"),
+            std::string::npos);
+}
+
+TEST_F(ShowTest, JsonIsOneObject) {
+  AddJob(kId, v1::JOB_STATE_FAILED).set_spec_json(R"({"model": "m"})");
+  const std::string out = RunVerb({"show", kId, "--json"}).out;
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1);
+  const auto json = nlohmann::json::parse(out);
+  EXPECT_EQ(json["id"], kId);
+  EXPECT_EQ(json["state"], "FAILED");
+  EXPECT_EQ(json["spec"]["model"], "m");
+}
+
+TEST_F(ShowTest, SpecCanBeSubmittedAgain) {
+  AddJob(kId, v1::JOB_STATE_FAILED).set_spec_json("{\n  \"model\": \"m\"\n}");
+  EXPECT_EQ(RunVerb({"show", kId, "--spec"}).out, "{\n  \"model\": \"m\"\n}\n");
+}
+
+}  // namespace
+}  // namespace mpsd::client

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/client/client_fixture.h"
+
+namespace mpsd::client {
+namespace {
+
+class SubmitTest : public ClientTest {
+ protected:
+  SubmitTest() {
+    Write("train.jsonl", "{\"text\": \"x\"}\n");
+    job_ = Write("job.json", R"({"model": "org/id",
+      "dataset": {"train": ["train.jsonl"]}})");
+    AddJob(kId, v1::JOB_STATE_QUEUED);
+  }
+  std::string job_;
+};
+
+TEST_F(SubmitTest, Detached) {
+  data().jobs[0].set_queue_position(2);
+  const Result result =
+      RunVerb({"submit", job_, "--detach", "--idempotency-key", "k",
+               "--priority", "-5", "--label", "a=1", "--label", "b=2"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out,
+            "Job 01KAH0000000000000000000AA submitted: QUEUED, 2 ahead of it\n"
+            "Follow it with `mpsctl watch 01KAH0000000000000000000AA`.\n");
+  ASSERT_EQ(data().submitted.size(), 1u);
+  const v1::SubmitRequest& request = data().submitted[0];
+  EXPECT_EQ(request.spec_json(), Read(job_));
+  EXPECT_EQ(request.idempotency_key(), "k");
+  EXPECT_EQ(request.priority(), -5);
+  EXPECT_EQ(request.owner(), "ann");
+  EXPECT_EQ(request.labels().at("b"), "2");
+  ASSERT_EQ(request.inputs_size(), 1);
+  EXPECT_EQ(request.inputs(0).path(), "train.jsonl");
+  EXPECT_EQ(data().blobs.count(request.inputs(0).sha256()), 1u);
+}
+
+TEST_F(SubmitTest, JsonIsOneObject) {
+  const std::string out = RunVerb({"submit", job_, "--detach", "--json"}).out;
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1);
+  const auto json = nlohmann::json::parse(out);
+  EXPECT_EQ(json["id"], kId);
+  EXPECT_EQ(json["state"], "QUEUED");
+}
+
+TEST_F(SubmitTest, WatchesUntilTheEnd) {
+  data().jobs[0].set_state(v1::JOB_STATE_FAILED);
+  AddState(kId, v1::JOB_STATE_FAILED);
+  const Result result = RunVerb({"submit", job_, "--owner", "bo"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(data().submitted[0].owner(), "bo");
+  EXPECT_NE(result.out.find("03:04:05  FAILED\n"), std::string::npos);
+}
+
+TEST_F(SubmitTest, TheSameKeyAgain) {
+  RunVerb({"submit", job_, "--detach"});
+  const Result result = RunVerb({"submit", job_, "--detach"});
+  EXPECT_EQ(result.out.substr(0, 61),
+            "Job 01KAH0000000000000000000AA was submitted before: QUEUED\nF");
+  EXPECT_EQ(data().uploads, 1);
+}
+
+TEST_F(SubmitTest, ABadSpecIsFoundHere) {
+  const std::string bad = Write("bad.json", R"({
+  "model": "org/id",
+  "dataset": {"train": ["train.jsonl"]},
+  "training": {"learning_rat": 1}
+})");
+  daemon_->Stop();
+  const Result result = RunVerb({"submit", bad});
+  EXPECT_EQ(result.code, 2);
+  for (const char* part : {"bad.json:4", "training.learning_rat",
+                           "learning_rate", "Nothing was submitted."}) {
+    EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(SubmitTest, MissingDataIsBadInput) {
+  std::filesystem::remove(folder_ / "train.jsonl");
+  const Result result = RunVerb({"submit", job_});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.err.find("dataset.train names 'train.jsonl'"),
+            std::string::npos);
+  EXPECT_TRUE(data().submitted.empty());
+}
+
+TEST_F(SubmitTest, BadLabel) {
+  EXPECT_EQ(RunVerb({"submit", job_, "--label", "x"}).code, 2);
+  EXPECT_EQ(data().uploads, 0);
+}
+
+TEST_F(SubmitTest, WhatTheDaemonRefuses) {
+  for (const auto& [status, code] :
+       {std::pair{grpc::StatusCode::INVALID_ARGUMENT, 2},
+        std::pair{grpc::StatusCode::ALREADY_EXISTS, 2},
+        std::pair{grpc::StatusCode::FAILED_PRECONDITION, 2},
+        std::pair{grpc::StatusCode::RESOURCE_EXHAUSTED, 6},
+        std::pair{grpc::StatusCode::UNAVAILABLE, 3}}) {
+    data().fail["Submit"] = grpc::Status(status, "because");
+    const Result result = RunVerb({"submit", job_, "--detach"});
+    EXPECT_EQ(result.code, code);
+    EXPECT_NE(result.err.find("because"), std::string::npos) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace mpsd::client
