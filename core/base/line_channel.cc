@@ -72,6 +72,10 @@ absl::StatusOr<std::optional<std::string>> LineChannel::Receive(
     absl::Duration timeout) {
   while (true) {
     const size_t end = buffer_.find('\n', scanned_);
+    if (std::min(end, buffer_.size()) > kMaxLine) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a line of more than ", kMaxLine, " bytes"));
+    }
     if (end != std::string::npos) {
       std::string line = buffer_.substr(0, end);
       buffer_.erase(0, end + 1);
@@ -79,10 +83,6 @@ absl::StatusOr<std::optional<std::string>> LineChannel::Receive(
       return line;
     }
     scanned_ = buffer_.size();
-    if (scanned_ > kMaxLine) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a line of more than ", kMaxLine, " bytes"));
-    }
     if (absl::Status s = WaitReadable(fd_, timeout); !s.ok()) return s;
     char piece[1 << 14];
     const ssize_t n = recv(fd_, piece, sizeof piece, 0);

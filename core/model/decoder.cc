@@ -55,8 +55,9 @@ at::Tensor Decoder::RunLayer(const DecoderLayer& layer, const at::Tensor& x,
   const at::Tensor h =
       x + Attend(layer, layer.input_norm.Forward(x), table, segments);
   const at::Tensor n = layer.post_attention_norm.Forward(h);
-  return h + layer.down.Forward(at::silu(layer.gate.Forward(n)) *
-                                layer.up.Forward(n));
+  // In this order: dropout draws its masks as PEFT's forward does.
+  const at::Tensor gate = at::silu(layer.gate.Forward(n));
+  return h + layer.down.Forward(gate * layer.up.Forward(n));
 }
 
 std::vector<Linear*> Decoder::Linears() {

@@ -8,20 +8,13 @@
 
 #include <set>
 
+#include "tests/core/golden_model.h"
+
 namespace mpsd::model {
 namespace {
 
-std::unique_ptr<Decoder> LoadGolden(const std::string& name) {
-  const std::string folder =
-      std::string(MPSD_TEST_SOURCE_DIR) + "/tests/golden/" + name + "/model";
-  auto config = spec::ReadModelConfig(folder);
-  EXPECT_TRUE(config.ok()) << config.status();
-  auto weights = tensorfile::Weights::Open(folder);
-  EXPECT_TRUE(weights.ok()) << weights.status();
-  auto model = Decoder::Load(**weights, *config, at::kCPU, at::kFloat);
-  EXPECT_TRUE(model.ok()) << model.status();
-  return *std::move(model);
-}
+using testing_support::Golden;
+using testing_support::LoadGolden;
 
 DecoderInputs Inputs(int64_t rows, int64_t length, int64_t vocab) {
   at::manual_seed(8);
@@ -60,9 +53,7 @@ TEST(DecoderTest, PackedSegmentsDoNotSeeEachOther) {
 
 TEST(DecoderTest, NamesAreThoseOfTheCheckpoint) {
   auto model = LoadGolden("llama2");
-  const std::string folder = std::string(MPSD_TEST_SOURCE_DIR) +
-                             "/tests/golden/llama2/model";
-  auto weights = *tensorfile::Weights::Open(folder);
+  auto weights = *tensorfile::Weights::Open(Golden("llama2", "model"));
   std::set<std::string> names;
   for (const auto& weight : model->NamedWeights()) names.insert(weight.name);
   for (const std::string& name : weights->names()) {

@@ -44,8 +44,9 @@ TEST_P(TiledAttentionTest, ValuesAndGradientsEqualTheFusedOnes) {
   };
   const auto tiled = run(true), fused = run(false);
   for (size_t i = 0; i < tiled.size(); ++i) {
+    // A window of one token has a gradient of zero: hence the 1e-5.
     EXPECT_LE((tiled[i] - fused[i]).norm().item<double>(),
-              1e-5 * fused[i].norm().item<double>())
+              1e-5 * fused[i].norm().item<double>() + 1e-5)
         << "tensor " << i << " of out, dq, dk, dv";
   }
 }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_CORE_GOLDEN_MODEL_H_
+#define MPSD_TESTS_CORE_GOLDEN_MODEL_H_
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/model/decoder.h"
+#include "core/spec/model_config.h"
+#include "core/tensorfile/weights.h"
+
+namespace mpsd::testing_support {
+
+// tests/golden/<name>/<part>.
+inline std::filesystem::path Golden(const std::string& name,
+                                    const std::string& part) {
+  return std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "tests/golden" / name /
+         part;
+}
+
+inline std::unique_ptr<model::Decoder> LoadGolden(const std::string& name) {
+  const std::string folder = Golden(name, "model").string();
+  auto config = spec::ReadModelConfig(folder);
+  EXPECT_TRUE(config.ok()) << config.status();
+  auto weights = tensorfile::Weights::Open(folder);
+  EXPECT_TRUE(weights.ok()) << weights.status();
+  auto model =
+      model::Decoder::Load(**weights, *config, at::kCPU, at::kFloat);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+// A fresh folder below the tests' temporary one.
+inline std::filesystem::path FreshFolder(const std::string& name) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / name;
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+}  // namespace mpsd::testing_support
+
+#endif  // MPSD_TESTS_CORE_GOLDEN_MODEL_H_

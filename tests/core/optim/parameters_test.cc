@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optim/parameters.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace mpsd::optim {
+namespace {
+
+using Initial = std::vector<std::pair<std::string, at::Tensor>>;
+
+TEST(ParameterSetTest, ParametersAreContiguousViewsOfTheirGroup) {
+  const Initial initial = {{"a.lora_A.weight", at::randn({2, 3})},
+                           {"model.norm.weight", at::randn({4})},
+                           {"a.lora_B.weight", at::randn({3, 2})}};
+  ParameterSet set(initial, at::kCPU);
+  ASSERT_EQ(set.groups().size(), 2u);
+  EXPECT_TRUE(set.groups()[0].decay);
+  EXPECT_EQ(set.groups()[0].values.numel(), 12);
+  EXPECT_FALSE(set.groups()[1].decay);
+  EXPECT_EQ(set.element_count(), 16);
+  for (size_t i = 0; i < initial.size(); ++i) {
+    const Parameter& p = set.parameters()[i];
+    EXPECT_EQ(p.name, initial[i].first);
+    EXPECT_TRUE(at::equal(p.value, initial[i].second));
+    EXPECT_TRUE(p.value.is_leaf() && p.value.requires_grad());
+    EXPECT_TRUE(p.value.is_contiguous() && p.value.grad().is_contiguous());
+  }
+  set.groups()[0].values.narrow(0, 0, 6).fill_(9);
+  EXPECT_TRUE(at::equal(set.Find("a.lora_A.weight")->value.detach(),
+                        at::full({2, 3}, 9.0)));
+  EXPECT_EQ(set.Find("none"), nullptr);
+}
+
+TEST(ParameterSetTest, TheBackwardAddsIntoTheFlatGradients) {
+  ParameterSet set(Initial{{"x.lora_A.weight", at::ones({2})},
+                           {"x.lora_B.weight", at::ones({3})}},
+                   at::kCPU);
+  for (int i = 0; i < 2; ++i) {
+    (set.parameters()[0].value.sum() + 2 * set.parameters()[1].value.sum())
+        .backward();
+  }
+  EXPECT_TRUE(at::equal(set.groups()[0].gradients,
+                        at::tensor({2.f, 2.f, 4.f, 4.f, 4.f})));
+  set.ZeroGradients();
+  EXPECT_EQ(set.groups()[0].gradients.abs().sum().item<float>(), 0);
+  set.parameters()[0].value.sum().backward();
+  EXPECT_EQ(set.groups()[0].gradients.sum().item<float>(), 2);
+}
+
+TEST(ParameterSetTest, NormsAndBiasesAreNotDecayed) {
+  EXPECT_TRUE(ParameterSet::Decays("model.layers.0.q_proj.lora_A.weight"));
+  EXPECT_TRUE(ParameterSet::Decays("lm_head.weight"));
+  EXPECT_FALSE(ParameterSet::Decays("model.layers.0.q_proj.bias"));
+  EXPECT_FALSE(ParameterSet::Decays("model.layers.0.input_layernorm.weight"));
+  EXPECT_FALSE(ParameterSet::Decays("model.norm.weight"));
+  EXPECT_FALSE(ParameterSet::Decays("layers.0.self_attn.q_norm.weight"));
+}
+
+}  // namespace
+}  // namespace mpsd::optim

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/base/file.h"
+#include "core/base/sha256.h"
+#include "nlohmann/json.hpp"
+#include "tests/core/golden_model.h"
+
+namespace mpsd::train {
+namespace {
+
+using testing_support::FreshFolder;
+
+TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
+  const auto folder = FreshFolder("manifest");
+  Manifest manifest;
+  manifest.state = "SUCCEEDED";
+  manifest.spec.model = "/models/x";
+  manifest.spec.training.seed = 11;
+  manifest.resumed_at_steps = {4, 9};
+  manifest.eval_loss_before = 2.5;
+  ASSERT_TRUE(WriteManifest(folder, manifest).ok());
+  const auto json =
+      nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
+  EXPECT_EQ(json["state"], "SUCCEEDED");
+  EXPECT_EQ(json["seed"], 11);
+  EXPECT_EQ(json["spec"]["lora"]["r"], 8);
+  EXPECT_EQ(json["spec"]["training"]["adam_beta2"], 0.999);
+  EXPECT_EQ(json["result"]["eval_loss_before"], 2.5);
+  EXPECT_TRUE(json["result"]["eval_loss_after"].is_null());
+  EXPECT_THAT(ReadResumedSteps(folder), testing::ElementsAre(4, 9));
+}
+
+TEST(ManifestTest, NoManifestMeansNoRestarts) {
+  EXPECT_TRUE(ReadResumedSteps(FreshFolder("manifest_none")).empty());
+}
+
+TEST(HashModelTest, DigestsModelFilesAndRemembersThem) {
+  const auto model = FreshFolder("hash_model");
+  const auto cache = FreshFolder("hash_cache") / "digests.json";
+  std::ofstream(model / "config.json") << "{}";
+  std::ofstream(model / "model.safetensors") << "weights";
+  std::ofstream(model / "README.md") << "not part of it";
+  auto digests = *HashModel(model, cache);
+  EXPECT_EQ(digests.size(), 2u);
+  EXPECT_EQ(digests["model.safetensors"], base::Sha256Hex("weights"));
+  // A remembered digest is used for as long as the file is untouched…
+  std::string text = *base::ReadFile(cache);
+  const size_t at = text.find(digests["config.json"]);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 64, std::string(64, 'e'));
+  std::ofstream(cache) << text;
+  EXPECT_EQ((*HashModel(model, cache))["config.json"], std::string(64, 'e'));
+  // … and no longer.
+  std::ofstream(model / "config.json") << "{\"changed\": 1}";
+  EXPECT_EQ((*HashModel(model, cache))["config.json"],
+            base::Sha256Hex("{\"changed\": 1}"));
+}
+
+TEST(HashModelTest, ABrokenCacheIsNoMoreThanAnEmptyOne) {
+  const auto model = FreshFolder("hash_model_2");
+  std::ofstream(model / "config.json") << "{}";
+  const auto cache = FreshFolder("hash_cache_2") / "digests.json";
+  std::ofstream(cache) << "[1,";
+  EXPECT_EQ((*HashModel(model, cache))["config.json"], base::Sha256Hex("{}"));
+  EXPECT_FALSE(HashModel(model / "none", cache).ok());
+}
+
+}  // namespace
+}  // namespace mpsd::train

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is wrong with a job is said before it trains, and by name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+
+#include "core/base/file.h"
+#include "core/train/trainer.h"
+#include "tests/core/job_folder.h"
+
+namespace mpsd::train {
+namespace {
+
+using testing_support::JobFolder;
+using testing_support::RecordingObserver;
+
+struct Case {
+  const char* name;
+  std::function<void(JobFolder&)> spoil;
+  absl::StatusCode code;
+  const char* message;
+};
+
+class BadJobTest : public testing::TestWithParam<Case> {};
+
+TEST_P(BadJobTest, IsRefusedBeforeTheFirstStep) {
+  JobFolder folder("setup_test");
+  GetParam().spoil(folder);
+  auto spec = spec::ParseTrainSpec(*base::ReadFile(folder.Write()), "job.json");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  RecordingObserver observer;
+  TrainerOptions options;
+  options.out_dir = folder.path() / "out";
+  options.cache_dir = folder.path();
+  Trainer trainer(spec::ResolvePaths(*spec, folder.path().string()), options,
+                  observer);
+  const absl::Status status = trainer.Run().status();
+  EXPECT_EQ(status.code(), GetParam().code) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr(GetParam().message));
+  EXPECT_TRUE(observer.steps.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadJobTest,
+    testing::Values(
+        Case{"model",
+             [](JobFolder& f) { f.job()["model"] = "/no/such/model"; },
+             absl::StatusCode::kNotFound, "/no/such/model"},
+        Case{"target",
+             [](JobFolder& f) {
+               f.job()["lora"]["target_modules"] = {"q_porj"};
+             },
+             absl::StatusCode::kInvalidArgument, "q_porj"},
+        Case{"row",
+             [](JobFolder& f) {
+               std::ofstream(f.path() / "train.jsonl", std::ios::app)
+                   << "{\"txet\": 1}\n";
+             },
+             absl::StatusCode::kInvalidArgument, "train.jsonl:11"},
+        Case{"eval_row",
+             [](JobFolder& f) {
+               std::ofstream(f.path() / "eval.jsonl") << "nonsense\n";
+             },
+             absl::StatusCode::kInvalidArgument, "eval.jsonl:1"},
+        Case{"no_data",
+             [](JobFolder& f) {
+               std::filesystem::remove(f.path() / "train.jsonl");
+             },
+             absl::StatusCode::kNotFound, "train.jsonl"},
+        Case{"adapter",
+             [](JobFolder& f) {
+               f.job()["adapter"] =
+                   testing_support::Golden("llama2", "adapter").string();
+               f.job().erase("lora");
+             },
+             absl::StatusCode::kInvalidArgument, "has shape"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(SetupTest, AMissingDeviceSaysWhatItNeeds) {
+  if (device::OpenMps().ok()) return;  // a Mac: nothing is missing
+  JobFolder folder("setup_device");
+  folder.job()["device"] = "mps";
+  auto spec = spec::ParseTrainSpec(*base::ReadFile(folder.Write()), "job.json");
+  RecordingObserver observer;
+  Trainer trainer(*spec, {folder.path() / "out", folder.path(), "", ""},
+                  observer);
+  const absl::Status status = trainer.Run().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("Apple-silicon"));
+}
+
+}  // namespace
+}  // namespace mpsd::train

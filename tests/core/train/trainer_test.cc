@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/file.h"
+#include "core/ckpt/checkpoint.h"
+#include "core/spec/train_spec.h"
+#include "core/tensorfile/safetensors.h"
+#include "tests/core/job_folder.h"
+
+namespace mpsd::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing_support::JobFolder;
+using testing_support::RecordingObserver;
+
+absl::StatusOr<RunResult> Train(const JobFolder& folder, const std::string& out,
+                              Observer& observer) {
+  auto spec = spec::ParseTrainSpec(*base::ReadFile(folder.Write()), "job.json");
+  if (!spec.ok()) return spec.status();
+  TrainerOptions options;
+  options.out_dir = folder.path() / out;
+  options.cache_dir = folder.path();
+  Trainer trainer(spec::ResolvePaths(*spec, folder.path().string()), options,
+                  observer);
+  return trainer.Run();
+}
+
+std::string AdapterBytes(const JobFolder& folder, const std::string& out) {
+  return *base::ReadFile(folder.path() / out / "adapter" /
+                         "adapter_model.safetensors");
+}
+
+TEST(TrainerTest, ARunGivesEverythingItPromises) {
+  const JobFolder folder("trainer_run");
+  RecordingObserver observer;
+  auto result = Train(folder, "out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->steps, 8);
+  EXPECT_EQ(observer.steps.size(), 8u);
+  ASSERT_EQ(observer.evals.size(), 3u);  // before, in the middle, at the end
+  EXPECT_EQ(observer.evals[0].step, 0);
+  EXPECT_LT(*result->eval_loss_after, *result->eval_loss_before);
+  EXPECT_EQ(observer.checkpoints.size(), 2u);
+  const fs::path out = folder.path() / "out";
+  for (const char* file :
+       {"metrics.jsonl", "eval.jsonl", "run.json", "checkpoints/step-8",
+        "adapter/adapter_config.json", "adapter/adapter_model.safetensors"}) {
+    EXPECT_TRUE(fs::exists(out / file)) << file;
+  }
+  for (const StepReport& step : observer.steps) {
+    EXPECT_GT(step.tokens, 0);
+    EXPECT_GE(step.padded_tokens, step.tokens);
+    EXPECT_GT(step.grad_norm, 0);
+  }
+}
+
+// With dropout, so that generator states count too.
+class ResumeTest : public testing::TestWithParam<std::tuple<int, bool>> {};
+
+TEST_P(ResumeTest, AStoppedRunEndsInTheSameBytes) {
+  const auto& [stop_after, packing] = GetParam();
+  JobFolder folder("trainer_resume");
+  folder.training()["packing"] = packing;
+  folder.training()["gradient_accumulation_steps"] = 2;
+  RecordingObserver whole;
+  ASSERT_TRUE(Train(folder, "whole", whole).ok());
+  RecordingObserver first, second;
+  first.stop_after = stop_after;
+  auto stopped = Train(folder, "parts", first);
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  EXPECT_EQ(stopped->stopped, StopRequest::kPreempt);
+  EXPECT_EQ(stopped->checkpoint_step, stop_after);
+  auto finished = Train(folder, "parts", second);
+  ASSERT_TRUE(finished.ok()) << finished.status();
+  EXPECT_EQ(first.steps.size() + second.steps.size(), whole.steps.size());
+  EXPECT_EQ(AdapterBytes(folder, "whole"), AdapterBytes(folder, "parts"));
+  for (size_t i = 0; i < second.steps.size(); ++i) {
+    EXPECT_EQ(second.steps[i].loss, whole.steps[stop_after + i].loss);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
+                         testing::Combine(testing::Values(1, 3, 4, 7),
+                                          testing::Bool()));
+
+TEST(TrainerTest, AKilledRunGoesBackToItsLastCheckpoint) {
+  const JobFolder folder("trainer_killed");
+  RecordingObserver whole;
+  ASSERT_TRUE(Train(folder, "whole", whole).ok());
+  RecordingObserver first, second;
+  first.stop_after = 6;
+  first.stop_kind = StopRequest::kCancel;  // no checkpoint at the stop
+  auto stopped = Train(folder, "parts", first);
+  EXPECT_EQ(stopped->checkpoint_step, 4);
+  ASSERT_TRUE(Train(folder, "parts", second).ok());
+  EXPECT_EQ(second.steps.front().step, 5);
+  EXPECT_EQ(AdapterBytes(folder, "whole"), AdapterBytes(folder, "parts"));
+}
+
+TEST(TrainerTest, AStopWithinAnEvaluationRepeatsTheEvaluation) {
+  const JobFolder folder("trainer_eval_stop");
+  RecordingObserver first, second;
+  first.stop_at_stage = "evaluating";
+  auto stopped = Train(folder, "out", first);
+  ASSERT_TRUE(stopped.ok());
+  EXPECT_EQ(stopped->stopped, StopRequest::kPreempt);
+  EXPECT_TRUE(first.evals.empty());
+  ASSERT_TRUE(Train(folder, "out", second).ok());
+  EXPECT_EQ(second.evals.front().step, 0);
+}
+
+TEST(TrainerTest, AFinishedRunRunsNoStepAgain) {
+  const JobFolder folder("trainer_again");
+  RecordingObserver first, second;
+  ASSERT_TRUE(Train(folder, "out", first).ok());
+  const std::string bytes = AdapterBytes(folder, "out");
+  auto again = Train(folder, "out", second);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(second.steps.empty());
+  EXPECT_EQ(AdapterBytes(folder, "out"), bytes);
+}
+
+TEST(TrainerTest, CheckpointsOfAnotherJobAreRefused) {
+  JobFolder folder("trainer_other");
+  RecordingObserver observer;
+  ASSERT_TRUE(Train(folder, "out", observer).ok());
+  folder.training()["learning_rate"] = 5e-3;
+  auto other = Train(folder, "out", observer);
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(other.status().message()),
+              HasSubstr("checkpoints of another job"));
+}
+
+TEST(TrainerTest, EarlyStoppingEndsARunThatDoesNotImprove) {
+  JobFolder folder("trainer_early");
+  folder.training()["eval_steps"] = 1;
+  folder.training()["save_steps"] = 1;
+  folder.training()["max_steps"] = 30;
+  folder.training()["learning_rate"] = 1.0;  // makes it worse
+  folder.training()["max_grad_norm"] = 0;
+  folder.training()["load_best_model_at_end"] = true;
+  folder.training()["early_stopping_patience"] = 2;
+  folder.training()["save_total_limit"] = 2;
+  RecordingObserver observer;
+  auto result = Train(folder, "out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_LT(result->steps, 30);
+  // The adapter is the best evaluation's, not the last step's.
+  auto best = std::min_element(
+      observer.evals.begin() + 1, observer.evals.end(),
+      [](const auto& a, const auto& b) { return a.eval_loss < b.eval_loss; });
+  EXPECT_EQ(*result->eval_loss_after, best->eval_loss);
+  EXPECT_EQ(AdapterBytes(folder, "out"),
+            *base::ReadFile(ckpt::CheckpointPath(folder.path() / "out",
+                                                 best->step) /
+                            "adapter_model.safetensors"));
+  EXPECT_LE(ckpt::ListCheckpoints(folder.path() / "out").size(), 2u);
+}
+
+TEST(TrainerTest, EpochsSetTheLengthWhenMaxStepsDoesNot) {
+  JobFolder folder("trainer_epochs");
+  folder.training().erase("max_steps");
+  folder.training()["num_train_epochs"] = 1.5;
+  folder.training()["eval_steps"] = 0;
+  RecordingObserver observer;
+  auto result = Train(folder, "out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->steps, 8);  // ceil(1.5 · ceil(10 rows / 2))
+  std::vector<int64_t> eval_steps;
+  for (const auto& eval : observer.evals) eval_steps.push_back(eval.step);
+  EXPECT_THAT(eval_steps, testing::ElementsAre(0, 5, 8));
+  EXPECT_DOUBLE_EQ(observer.steps.back().epoch, 1.6);
+}
+
+TEST(TrainerTest, AnAdapterCanBeTheStart) {
+  JobFolder folder("trainer_start");
+  RecordingObserver first, second;
+  ASSERT_TRUE(Train(folder, "one", first).ok());
+  folder.job()["adapter"] = (folder.path() / "one" / "adapter").string();
+  folder.job().erase("lora");
+  ASSERT_TRUE(Train(folder, "two", second).ok());
+  EXPECT_NEAR(second.evals.front().eval_loss, first.evals.back().eval_loss,
+              1e-6);
+}
+
+TEST(TrainerTest, Bf16TrainsWithFp32Adapters) {
+  JobFolder folder("trainer_bf16");
+  folder.training()["bf16"] = true;
+  RecordingObserver observer;
+  auto result = Train(folder, "out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_LT(*result->eval_loss_after, *result->eval_loss_before);
+  auto file = *tensorfile::SafetensorsFile::Open(
+      folder.path() / "out/adapter/adapter_model.safetensors");
+  for (const auto& [name, entry] : file->entries()) {
+    EXPECT_EQ(entry.dtype, at::kFloat) << name;
+  }
+}
+
+}  // namespace
+}  // namespace mpsd::train

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's side of the wire, with this test as the daemon.
+#include "core/worker/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "core/base/line_channel.h"
+#include "core/wire/messages.h"
+#include "tests/core/job_folder.h"
+
+namespace mpsd::worker {
+namespace {
+
+using testing_support::JobFolder;
+
+class SessionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    daemon_ = std::make_unique<base::LineChannel>(ends[0]);
+    worker_ = std::thread([this, fd = ends[1]] { code_ = RunSession(fd, log_); });
+  }
+  void TearDown() override {
+    daemon_.reset();
+    if (worker_.joinable()) worker_.join();
+  }
+  void Send(const wire::ToWorker& message) {
+    ASSERT_TRUE(daemon_->Send(wire::Encode(message)).ok());
+  }
+  void Start(const JobFolder& folder) {
+    Send(wire::Start{"job", folder.Write().string(),
+                     (folder.path() / "out").string()});
+  }
+  // Messages until the stream ends, `on_message` seeing each.
+  std::vector<wire::FromWorker> Follow(
+      const std::function<void(const wire::FromWorker&)>& on_message = nullptr) {
+    std::vector<wire::FromWorker> messages;
+    while (true) {
+      auto line = daemon_->Receive(absl::Seconds(60));
+      EXPECT_TRUE(line.ok()) << line.status();
+      if (!line.ok() || !line->has_value()) break;
+      auto message = wire::DecodeFromWorker(**line);
+      EXPECT_TRUE(message.ok()) << **line;
+      if (!message.ok()) break;
+      messages.push_back(*message);
+      if (on_message) on_message(*message);
+    }
+    worker_.join();
+    return messages;
+  }
+  std::unique_ptr<base::LineChannel> daemon_;
+  std::thread worker_;
+  std::ostringstream log_;
+  int code_ = -1;
+};
+
+TEST_F(SessionTest, HelloThenTheRunThenDone) {
+  const JobFolder folder("session_done");
+  Start(folder);
+  const auto messages = Follow();
+  EXPECT_EQ(code_, 0);
+  ASSERT_TRUE(std::holds_alternative<wire::Hello>(messages.front()));
+  EXPECT_EQ(std::get<wire::Hello>(messages.front()).version,
+            wire::kProtocolVersion);
+  const auto& done = std::get<wire::Done>(messages.back());
+  EXPECT_EQ(done.steps, 8);
+  EXPECT_TRUE(std::filesystem::exists(done.adapter_path));
+  int64_t steps = 0;
+  for (const auto& message : messages) {
+    if (const auto* p = std::get_if<wire::Progress>(&message)) {
+      EXPECT_EQ(p->step, ++steps);
+      EXPECT_EQ(p->device, "cpu");
+      EXPECT_GT(*p->memory.footprint_bytes, 0);
+    }
+  }
+  EXPECT_EQ(steps, 8);
+  EXPECT_THAT(log_.str(), testing::HasSubstr("step 8/8"));
+}
+
+TEST_F(SessionTest, StopCheckpointsAndSaysWhere) {
+  JobFolder folder("session_stop");
+  folder.training()["max_steps"] = 100'000;
+  Start(folder);
+  bool asked = false;
+  const auto messages = Follow([&](const wire::FromWorker& message) {
+    const auto* p = std::get_if<wire::Progress>(&message);
+    if (p == nullptr || p->step < 2 || asked) return;
+    asked = true;
+    Send(wire::Stop{wire::StopReason::kPreempt});
+  });
+  EXPECT_EQ(code_, 0);
+  const auto& stopped = std::get<wire::Stopped>(messages.back());
+  EXPECT_EQ(stopped.reason, wire::StopReason::kPreempt);
+  EXPECT_TRUE(std::filesystem::exists(
+      folder.path() / "out/checkpoints" /
+      ("step-" + std::to_string(stopped.step))));
+}
+
+TEST_F(SessionTest, ADaemonThatDiesIsAsGoodAsAStop) {
+  JobFolder folder("session_eof");
+  folder.training()["max_steps"] = 100'000;
+  Start(folder);
+  while (true) {
+    auto line = daemon_->Receive(absl::Seconds(60));
+    ASSERT_TRUE(line.ok() && line->has_value());
+    auto message = wire::DecodeFromWorker(**line);
+    const auto* p = std::get_if<wire::Progress>(&*message);
+    if (p != nullptr && p->step >= 2) break;
+  }
+  daemon_.reset();
+  worker_.join();
+  EXPECT_EQ(code_, 0);
+  EXPECT_THAT(log_.str(), testing::HasSubstr("checkpoint "));
+}
+
+TEST_F(SessionTest, CancelWritesNoCheckpoint) {
+  JobFolder folder("session_cancel");
+  folder.training()["max_steps"] = 100'000;
+  folder.training()["save_steps"] = 0;
+  Start(folder);
+  bool asked = false;
+  const auto messages = Follow([&](const wire::FromWorker& message) {
+    if (!std::holds_alternative<wire::Progress>(message) || asked) return;
+    asked = true;
+    Send(wire::Stop{wire::StopReason::kCancel});
+  });
+  EXPECT_EQ(std::get<wire::Stopped>(messages.back()).reason,
+            wire::StopReason::kCancel);
+  EXPECT_TRUE(
+      std::filesystem::is_empty(folder.path() / "out" / "checkpoints"));
+}
+
+TEST_F(SessionTest, TheUsersErrorComesBackAsFailed) {
+  const JobFolder folder("session_bad");
+  std::ofstream(folder.path() / "train.jsonl") << "{}\n";
+  Start(folder);
+  const auto messages = Follow();
+  EXPECT_EQ(code_, 1);
+  const auto& failed = std::get<wire::Failed>(messages.back());
+  EXPECT_EQ(failed.kind, wire::FailureKind::kRejected);
+  EXPECT_THAT(failed.message, testing::HasSubstr("train.jsonl:1"));
+}
+
+TEST_F(SessionTest, NonsenseInsteadOfStartEndsTheWorker) {
+  ASSERT_TRUE(daemon_->Send("hello?").ok());
+  Follow();
+  EXPECT_EQ(code_, 2);
+}
+
+}  // namespace
+}  // namespace mpsd::worker
