@@ -66,8 +66,8 @@ fs::path ParentOf(const fs::path& path) {
 }  // namespace
 
 absl::Status ErrnoStatus(int error, std::string_view what) {
-  const std::string text =
-      absl::StrCat(std::string(what), ": ", std::generic_category().message(error));
+  const std::string text = absl::StrCat(std::string(what), ": ",
+                                        std::generic_category().message(error));
   switch (error) {
     case ENOENT:
     case ENOTDIR:
@@ -140,8 +140,8 @@ absl::StatusOr<std::string> ReadFile(const fs::path& path) {
 absl::Status WriteFileAtomic(const fs::path& path, std::string_view bytes) {
   const fs::path temporary = TemporaryBeside(path);
   absl::Status status = [&] {
-    Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-               0644));
+    Fd fd(
+        open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (fd.get() < 0) return ErrnoStatus(errno, temporary.string());
     return WriteAll(fd.get(), bytes, temporary);
   }();

@@ -42,8 +42,8 @@ class LineChannel {
  private:
   const int fd_;
   absl::Mutex send_mutex_;
-  std::string buffer_;   // received, not yet returned
-  size_t scanned_ = 0;   // of buffer_, known to hold no newline
+  std::string buffer_;  // received, not yet returned
+  size_t scanned_ = 0;  // of buffer_, known to hold no newline
 };
 
 }  // namespace mpsd::base

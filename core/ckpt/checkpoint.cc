@@ -95,8 +95,7 @@ absl::StatusOr<Saved> SaveCheckpoint(const fs::path& out_dir,
   auto folder = base::StagedFolder::Create(path);
   if (!folder.ok()) return folder.status();
   const fs::path& at = folder->staging();
-  absl::Status s =
-      lora::SavePeftFolder(at, lora, base_model, live.parameters);
+  absl::Status s = lora::SavePeftFolder(at, lora, base_model, live.parameters);
   if (s.ok()) {
     s = tensorfile::WriteSafetensors(at / kOptimizer,
                                      OptimizerTensors(live.optimizer));

@@ -14,13 +14,13 @@ namespace mpsd::ckpt {
 
 // What a run knows beyond its tensors: trainer_state.json of a checkpoint.
 struct TrainerState {
-  int64_t step = 0;            // finished optimizer steps
+  int64_t step = 0;  // finished optimizer steps
   int64_t total_steps = 0;
-  int64_t epoch = 0;           // the data cursor
+  int64_t epoch = 0;  // the data cursor
   int64_t step_in_epoch = 0;
-  double loss_sum = 0;         // of the steps' losses
-  int64_t tokens_seen = 0;     // non-padding
-  double seconds = 0;          // of training, attempts before included
+  double loss_sum = 0;      // of the steps' losses
+  int64_t tokens_seen = 0;  // non-padding
+  double seconds = 0;       // of training, attempts before included
   std::optional<double> eval_loss_before;
   std::optional<double> eval_loss;  // the latest
   int64_t eval_step = 0;            // where it was taken

@@ -18,8 +18,7 @@ int64_t KilobytesOf(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     if (line.rfind(key, 0) != 0) continue;
-    const std::vector<std::string> parts =
-        absl::StrSplit(
+    const std::vector<std::string> parts = absl::StrSplit(
         line.substr(key.size()), absl::ByAnyChar(" \t"), absl::SkipEmpty());
     int64_t value = 0;
     if (!parts.empty() && absl::SimpleAtoi(parts[0], &value)) return value;
@@ -31,13 +30,12 @@ int64_t KilobytesOf(const char* path, const std::string& key) {
 
 int64_t ProcessFootprintBytes() {
   constexpr const char* kStatus = "/proc/self/status";
-  return 1024 * (KilobytesOf(kStatus, "RssAnon:") +
-                 KilobytesOf(kStatus, "RssShmem:"));
+  return 1024 *
+         (KilobytesOf(kStatus, "RssAnon:") + KilobytesOf(kStatus, "RssShmem:"));
 }
 
 int64_t PhysicalMemoryBytes() {
-  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
-         sysconf(_SC_PAGESIZE);
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
 
 std::string ProcessorName() {

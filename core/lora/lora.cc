@@ -74,8 +74,7 @@ absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
     initial.emplace_back(kPrefix + weight.name, *weight.tensor);
   }
   std::unique_ptr<Adapter> adapter(new Adapter(model, *std::move(targets)));
-  adapter->parameters_ =
-      std::make_unique<optim::ParameterSet>(initial, device);
+  adapter->parameters_ = std::make_unique<optim::ParameterSet>(initial, device);
   for (const auto& weight : *saved) {
     *weight.tensor = adapter->parameters_->Find(kPrefix + weight.name)->value;
   }
@@ -87,10 +86,10 @@ void Adapter::Hang(const spec::LoraSpec& spec) {
   std::map<std::string, model::Linear*> linears;
   for (model::Linear* l : model_.Linears()) linears[l->name] = l;
   for (const spec::TargetMatch& t : targets_) {
-    linears.at(t.name)->adapter = std::make_unique<LoraLinear>(
-        parameters_->Find(NameA(t.name))->value,
-        parameters_->Find(NameB(t.name))->value, t.scaling,
-        spec.lora_dropout, &training_);
+    linears.at(t.name)->adapter =
+        std::make_unique<LoraLinear>(parameters_->Find(NameA(t.name))->value,
+                                     parameters_->Find(NameB(t.name))->value,
+                                     t.scaling, spec.lora_dropout, &training_);
   }
 }
 

@@ -27,11 +27,20 @@ constexpr char kWeightsName[] = "adapter_model.safetensors";
 // LoraConfig fields that change the arithmetic in ways mpsd does not compute;
 // null, false, empty and "none" mean that they are off.
 constexpr const char* kUnsupported[] = {
-    "alora_invocation_tokens", "arrow_config",  "bias",
-    "exclude_modules",         "fan_in_fan_out", "kasa_config",
-    "layer_replication",       "layers_pattern", "lora_bias",
-    "target_parameters",       "trainable_token_indices",
-    "use_bdlora",              "use_dora",       "use_qalora",
+    "alora_invocation_tokens",
+    "arrow_config",
+    "bias",
+    "exclude_modules",
+    "fan_in_fan_out",
+    "kasa_config",
+    "layer_replication",
+    "layers_pattern",
+    "lora_bias",
+    "target_parameters",
+    "trainable_token_indices",
+    "use_bdlora",
+    "use_dora",
+    "use_qalora",
     "velora_config",
 };
 
@@ -231,8 +240,7 @@ absl::Status SavePeftFolder(const fs::path& folder, const spec::LoraSpec& spec,
   }
   std::sort(tensors.begin(), tensors.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  absl::Status s =
-      tensorfile::WriteSafetensors(folder / kWeightsName, tensors);
+  absl::Status s = tensorfile::WriteSafetensors(folder / kWeightsName, tensors);
   if (!s.ok()) return s;
   return base::WriteFileAtomic(folder / kConfigName,
                                ConfigOf(spec, base_model).dump(2) + "\n");

@@ -37,8 +37,8 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
                            AttentionKernel kernel) {
   if (kernel == AttentionKernel::kTiled) return TiledAttention(q, k, v, mask);
   const int64_t length = q.size(2);
-  const bool plain = !mask.segments.defined() &&
-                     (mask.window == 0 || mask.window >= length);
+  const bool plain =
+      !mask.segments.defined() && (mask.window == 0 || mask.window >= length);
   std::optional<at::Tensor> seen;
   if (!plain) seen = FullMask(mask, length, q.device());
   return at::scaled_dot_product_attention(

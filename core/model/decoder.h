@@ -32,7 +32,7 @@ struct DecoderLayer {
 struct DecoderInputs {
   at::Tensor input_ids;     // int64 [rows, length]
   at::Tensor position_ids;  // int64 [rows, length]
-  at::Tensor segment_ids;   // int64 [rows, length] for packed rows, or undefined
+  at::Tensor segment_ids;  // int64 [rows, length] for packed rows, or undefined
 };
 
 struct DecoderOptions {

@@ -35,8 +35,7 @@ class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
       const at::Tensor real = target != LabelSelection::kNoTarget;
       const at::Tensor index = target.clamp_min(0);
       const at::Tensor logits =
-          at::linear(hidden.narrow(0, at, size), weight, bias)
-              .to(at::kFloat);
+          at::linear(hidden.narrow(0, at, size), weight, bias).to(at::kFloat);
       const at::Tensor lse = logits.logsumexp({-1}, /*keepdim=*/true);
       const at::Tensor losses = lse - logits.gather(1, index);
       sum.add_((losses * real).sum());
@@ -44,8 +43,8 @@ class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
       at::Tensor d = at::exp(logits - lse);
       d.scatter_add_(1, index, at::full_like(losses, -1));
       d.mul_(real);
-      grad.narrow(0, at, size).copy_(
-          at::matmul(d.to(weight.scalar_type()), weight));
+      grad.narrow(0, at, size)
+          .copy_(at::matmul(d.to(weight.scalar_type()), weight));
     }
     ctx->save_for_backward({grad});
     return sum;
@@ -53,8 +52,12 @@ class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const at::Tensor grad = ctx->get_saved_variables()[0];
-    return {grad * grads[0].to(grad.scalar_type()), at::Tensor(), at::Tensor(),
-            at::Tensor(), at::Tensor(), at::Tensor()};
+    return {grad * grads[0].to(grad.scalar_type()),
+            at::Tensor(),
+            at::Tensor(),
+            at::Tensor(),
+            at::Tensor(),
+            at::Tensor()};
   }
 };
 
@@ -81,8 +84,8 @@ at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
   for (int64_t at = 0; at < picked.size(0); at += chunk) {
     const int64_t size = std::min(chunk, picked.size(0) - at);
     const at::Tensor logits = head.Forward(picked.narrow(0, at, size));
-    sum = sum + SumOf(logits.to(at::kFloat),
-                      labels.targets.narrow(0, at, size));
+    sum =
+        sum + SumOf(logits.to(at::kFloat), labels.targets.narrow(0, at, size));
   }
   return sum;
 }

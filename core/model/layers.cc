@@ -14,8 +14,8 @@ at::Tensor Linear::Forward(const at::Tensor& x) const {
   if (x.scalar_type() != weight.scalar_type()) {
     return Forward(x.to(weight.scalar_type())).to(x.scalar_type());
   }
-  const at::Tensor y = bias.defined() ? at::linear(x, weight, bias)
-                                      : at::linear(x, weight);
+  const at::Tensor y =
+      bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
   return adapter == nullptr ? y : adapter->Apply(y, x);
 }
 
@@ -47,8 +47,8 @@ double ScaleLlama3(double frequency, const spec::Llama3RopeScaling& s) {
 Rotary::Rotary(const spec::ModelConfig& config, at::Device device) {
   std::vector<float> frequencies;
   for (int64_t i = 0; i < config.head_dim; i += 2) {
-    double f = std::pow(config.rope_theta,
-                        -static_cast<double>(i) / config.head_dim);
+    double f =
+        std::pow(config.rope_theta, -static_cast<double>(i) / config.head_dim);
     if (config.rope_scaling) f = ScaleLlama3(f, *config.rope_scaling);
     if (config.linear_rope_factor) f /= *config.linear_rope_factor;
     frequencies.push_back(static_cast<float>(f));

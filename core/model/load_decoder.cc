@@ -54,11 +54,11 @@ class DecoderLoader {
       layer.k_norm = Norm(a + "k_norm", c_.head_dim);
     }
     const int64_t inner = c_.intermediate_size;
-    layer.gate = MakeLinear(m + "gate_proj", inner, c_.hidden_size,
-                            c_.mlp_bias);
+    layer.gate =
+        MakeLinear(m + "gate_proj", inner, c_.hidden_size, c_.mlp_bias);
     layer.up = MakeLinear(m + "up_proj", inner, c_.hidden_size, c_.mlp_bias);
-    layer.down = MakeLinear(m + "down_proj", c_.hidden_size, inner,
-                            c_.mlp_bias);
+    layer.down =
+        MakeLinear(m + "down_proj", c_.hidden_size, inner, c_.mlp_bias);
     if (!c_.sliding_window.empty()) layer.window = c_.sliding_window[i];
   }
 

@@ -53,8 +53,7 @@ struct Frame : torch::CustomClassHolder {
   RandomState random;
 };
 
-class RecomputeFunction
-    : public torch::autograd::Function<RecomputeFunction> {
+class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
  public:
   // `anchor` requires a gradient, so that the node exists also where x needs
   // none (the first block above frozen embeddings).

@@ -58,16 +58,14 @@ at::Tensor Hidden(const Geometry& g, const at::Tensor& segments, int64_t tq,
                   int64_t tk, at::Device device) {
   const bool causal_edge = tk == tq;
   const bool window_edge =
-      g.window > 0 &&
-      g.begin(tq) + g.size(tq) - 1 - g.begin(tk) >= g.window;
+      g.window > 0 && g.begin(tq) + g.size(tq) - 1 - g.begin(tk) >= g.window;
   at::Tensor hidden;
   if (causal_edge || window_edge) {
     const at::TensorOptions options = at::device(device).dtype(at::kLong);
     const at::Tensor distance =
         at::arange(g.begin(tq), g.begin(tq) + g.size(tq), options)
             .unsqueeze(1) -
-        at::arange(g.begin(tk), g.begin(tk) + g.size(tk), options)
-            .unsqueeze(0);
+        at::arange(g.begin(tk), g.begin(tk) + g.size(tk), options).unsqueeze(0);
     hidden = distance < 0;
     if (window_edge) hidden = hidden.logical_or(distance >= g.window);
     hidden = hidden.reshape({1, 1, g.size(tq), g.size(tk)});
@@ -108,8 +106,8 @@ struct Forwarded {
 // walked from the diagonal back for that reason.
 Forwarded Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const at::Tensor& segments, const Geometry& g) {
-  Forwarded result{at::empty_like(q), at::empty({q.size(0), q.size(1),
-                                                 q.size(2)}, q.options())};
+  Forwarded result{at::empty_like(q),
+                   at::empty({q.size(0), q.size(1), q.size(2)}, q.options())};
   for (int64_t tq = 0; tq < g.tiles(); ++tq) {
     const at::Tensor query = QueryTile(q, g, tq);
     at::Tensor out, sum, top;
@@ -204,8 +202,12 @@ class TiledAttentionFunction
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2];
-    const Geometry g{q.size(0), q.size(1), k.size(1),
-                     q.size(2), q.size(3), ctx->saved_data["tile"].toInt(),
+    const Geometry g{q.size(0),
+                     q.size(1),
+                     k.size(1),
+                     q.size(2),
+                     q.size(3),
+                     ctx->saved_data["tile"].toInt(),
                      ctx->saved_data["window"].toInt()};
     const Gradients grad =
         Backward(Group(q, g), Group(k, g), Group(v, g), {saved[4], saved[5]},
@@ -213,7 +215,9 @@ class TiledAttentionFunction
     return {grad.dq.reshape(q.sizes()).to(q.scalar_type()),
             grad.dk.reshape(k.sizes()).to(k.scalar_type()),
             grad.dv.reshape(v.sizes()).to(v.scalar_type()),
-            at::Tensor(), at::Tensor(), at::Tensor()};
+            at::Tensor(),
+            at::Tensor(),
+            at::Tensor()};
   }
 };
 

@@ -13,8 +13,8 @@ namespace mpsd::optim {
 // A trainable parameter: a leaf whose value and gradient are contiguous views
 // of the flat buffers of its group.
 struct Parameter {
-  std::string name;   // as PEFT saves it
-  at::Tensor value;   // fp32, requires_grad
+  std::string name;  // as PEFT saves it
+  at::Tensor value;  // fp32, requires_grad
 };
 
 // The trainable parameters of a run in flat fp32 buffers, one per weight-decay

@@ -35,11 +35,10 @@ absl::StatusOr<Schedule> Schedule::Create(const spec::TrainingSpec& spec,
   for (const TypeName& t : kTypes) {
     if (spec.lr_scheduler_type == t.name) {
       // TrainingArguments.get_warmup_steps
-      const int64_t warmup =
-          spec.warmup_steps > 0
-              ? spec.warmup_steps
-              : static_cast<int64_t>(
-                    std::ceil(total_steps * spec.warmup_ratio));
+      const int64_t warmup = spec.warmup_steps > 0
+                                 ? spec.warmup_steps
+                                 : static_cast<int64_t>(std::ceil(
+                                       total_steps * spec.warmup_ratio));
       return Schedule(t.type, spec.learning_rate, warmup, total_steps);
     }
     absl::StrAppend(&known, known.empty() ? "" : ", ", t.name);
@@ -68,9 +67,8 @@ double Schedule::Factor(int64_t step) const {
       return std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * progress)));
     case ScheduleType::kCosineWithRestarts:
       if (progress >= 1) return 0;
-      return std::max(
-          0.0, 0.5 * (1 + std::cos(std::numbers::pi *
-                                   std::fmod(progress, 1.0))));
+      return std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi *
+                                               std::fmod(progress, 1.0))));
     case ScheduleType::kPolynomial:
       if (step > total_) return kPolynomialEnd / peak_;
       return ((peak_ - kPolynomialEnd) * (1 - progress) + kPolynomialEnd) /

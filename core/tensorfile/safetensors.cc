@@ -27,9 +27,9 @@ struct DtypeName {
   at::ScalarType dtype;
 };
 constexpr DtypeName kDtypes[] = {
-    {"F64", at::kDouble}, {"F32", at::kFloat},     {"F16", at::kHalf},
-    {"BF16", at::kBFloat16}, {"I64", at::kLong},   {"I32", at::kInt},
-    {"I16", at::kShort},  {"I8", at::kChar},       {"U8", at::kByte},
+    {"F64", at::kDouble},    {"F32", at::kFloat}, {"F16", at::kHalf},
+    {"BF16", at::kBFloat16}, {"I64", at::kLong},  {"I32", at::kInt},
+    {"I16", at::kShort},     {"I8", at::kChar},   {"U8", at::kByte},
     {"BOOL", at::kBool},
 };
 
@@ -132,8 +132,8 @@ absl::Status SafetensorsFile::ParseHeader() {
     }
     auto entry = ParseEntry(value, 8 + length, bytes.size());
     if (!entry.ok()) {
-      return Bad(path_, absl::StrCat("tensor \"", name, "\": ",
-                                     entry.status().message()));
+      return Bad(path_, absl::StrCat("tensor \"", name,
+                                     "\": ", entry.status().message()));
     }
     entries_[name] = *std::move(entry);
   }
@@ -210,7 +210,8 @@ bool WriteAll(int fd, const char* data, size_t size) {
   return true;
 }
 
-bool WriteTensors(int fd, const NamedTensors& tensors, const std::string& head) {
+bool WriteTensors(int fd, const NamedTensors& tensors,
+                  const std::string& head) {
   if (!WriteAll(fd, head.data(), head.size())) return false;
   for (const auto& [name, tensor] : tensors) {
     const at::Tensor host = tensor.detach().to(at::kCPU).contiguous();

@@ -35,9 +35,7 @@ class SafetensorsFile {
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(
       const std::filesystem::path& path);
 
-  const std::map<std::string, TensorEntry>& entries() const {
-    return entries_;
-  }
+  const std::map<std::string, TensorEntry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const {
     return metadata_;
   }

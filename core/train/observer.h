@@ -15,11 +15,11 @@ namespace mpsd::train {
 struct StepReport {
   int64_t step = 0;  // from 1
   int64_t total_steps = 0;
-  double epoch = 0;          // passes over the data so far
-  double loss = 0;           // mean over the step's label tokens, nats
-  double learning_rate = 0;  // that the step used
-  double grad_norm = 0;      // before clipping
-  int64_t tokens = 0;        // non-padding
+  double epoch = 0;           // passes over the data so far
+  double loss = 0;            // mean over the step's label tokens, nats
+  double learning_rate = 0;   // that the step used
+  double grad_norm = 0;       // before clipping
+  int64_t tokens = 0;         // non-padding
   int64_t padded_tokens = 0;  // padding included
   int64_t label_tokens = 0;
   double seconds = 0;  // wall time

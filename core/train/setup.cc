@@ -56,10 +56,9 @@ absl::Status Trainer::OpenDevice() {
   if (!opened.ok()) return opened.status();
   device_ = *std::move(opened);
   device_->Seed(static_cast<uint64_t>(spec_.training.seed));
-  const int64_t tokens = spec_.training.max_length *
-                         (spec_.training.packing
-                              ? 1
-                              : spec_.training.per_device_train_batch_size);
+  const int64_t tokens =
+      spec_.training.max_length *
+      (spec_.training.packing ? 1 : spec_.training.per_device_train_batch_size);
   if (device_->kind() == device::Kind::kMps && tokens > kMpsMaxTokens) {
     return absl::InvalidArgumentError(absl::StrCat(
         "training.per_device_train_batch_size times max_length is ", tokens,
@@ -108,15 +107,15 @@ absl::Status Trainer::LoadData() {
                          observer_, "reading training data");
   if (!train.ok()) return train.status();
   train_data_ = *std::move(train);
-  const int32_t pad = tokenizer_->pad_id().value_or(
-      tokenizer_->eos_id().value_or(0));
+  const int32_t pad =
+      tokenizer_->pad_id().value_or(tokenizer_->eos_id().value_or(0));
   if (!spec_.dataset.eval.empty()) {
     auto eval = LoadFiles(spec_.dataset.eval, t, *tokenizer_, template_.get(),
                           observer_, "reading evaluation data");
     if (!eval.ok()) return eval.status();
     eval_data_ = *std::move(eval);
-    eval_batches_ = data::EvalBatches(
-        *eval_data_, t.per_device_eval_batch_size, t.max_length, pad);
+    eval_batches_ = data::EvalBatches(*eval_data_, t.per_device_eval_batch_size,
+                                      t.max_length, pad);
   }
   data::LoaderOptions options;
   options.batch_size = t.per_device_train_batch_size;
@@ -128,10 +127,9 @@ absl::Status Trainer::LoadData() {
   options.pad_id = pad;
   loader_ = std::make_unique<data::Loader>(*train_data_, options);
   state_.total_steps =
-      t.max_steps > 0
-          ? t.max_steps
-          : static_cast<int64_t>(
-                std::ceil(t.num_train_epochs * loader_->steps_per_epoch()));
+      t.max_steps > 0 ? t.max_steps
+                      : static_cast<int64_t>(std::ceil(
+                            t.num_train_epochs * loader_->steps_per_epoch()));
   auto schedule = optim::Schedule::Create(t, state_.total_steps);
   if (!schedule.ok()) return schedule.status();
   schedule_ = *std::move(schedule);
@@ -141,11 +139,12 @@ absl::Status Trainer::LoadData() {
 absl::Status Trainer::LoadModel() {
   auto weights = tensorfile::Weights::Open(model_folder_);
   if (!weights.ok()) return weights.status();
-  const at::ScalarType dtype =
-      spec_.training.bf16 ? at::kBFloat16 : at::kFloat;
-  auto loaded = model::Decoder::Load(
-      **weights, config_, device_->torch_device(), dtype,
-      [this](double fraction) { observer_.OnStage("loading model", fraction); });
+  const at::ScalarType dtype = spec_.training.bf16 ? at::kBFloat16 : at::kFloat;
+  auto loaded =
+      model::Decoder::Load(**weights, config_, device_->torch_device(), dtype,
+                           [this](double fraction) {
+                             observer_.OnStage("loading model", fraction);
+                           });
   if (!loaded.ok()) return loaded.status();
   model_ = *std::move(loaded);
   model::DecoderOptions options;
@@ -158,8 +157,8 @@ absl::Status Trainer::LoadModel() {
 }
 
 absl::Status Trainer::AttachAdapter() {
-  auto adapter = lora::Adapter::Attach(*model_, spec_.lora,
-                                       device_->torch_device());
+  auto adapter =
+      lora::Adapter::Attach(*model_, spec_.lora, device_->torch_device());
   if (!adapter.ok()) return adapter.status();
   adapter_ = *std::move(adapter);
   if (!spec_.adapter.empty()) {
@@ -184,8 +183,7 @@ std::string Trainer::Fingerprint() const {
   essence.dataset = {};  // by content, below
   return base::Sha256Hex(absl::StrCat(
       spec::ToJson(essence), "\n", train_data_->hash(), "\n",
-      eval_data_ == nullptr ? "" : eval_data_->hash(), "\n",
-      device_->name()));
+      eval_data_ == nullptr ? "" : eval_data_->hash(), "\n", device_->name()));
 }
 
 absl::Status Trainer::Resume() {
@@ -199,7 +197,8 @@ absl::Status Trainer::Resume() {
   if (!saved.ok()) return saved.status();
   if (saved->fingerprint != fingerprint) {
     return absl::FailedPreconditionError(absl::StrCat(
-        options_.out_dir.string(), " holds checkpoints of another job (spec, "
+        options_.out_dir.string(),
+        " holds checkpoints of another job (spec, "
         "data or device differ); choose another folder or remove it"));
   }
   auto restored = ckpt::LoadCheckpoint(path, Live());

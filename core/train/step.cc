@@ -34,8 +34,8 @@ Stepper::Stepper(model::Decoder& model, lora::Adapter& adapter,
       optimizer_(optimizer),
       device_(device),
       max_grad_norm_(max_grad_norm),
-      canary_(at::zeros({}, at::device(device.torch_device())
-                                .dtype(at::kFloat))) {}
+      canary_(
+          at::zeros({}, at::device(device.torch_device()).dtype(at::kFloat))) {}
 
 at::Tensor Stepper::AccumulateGradients(
     const std::vector<data::Batch>& batches) {

@@ -59,10 +59,11 @@ struct EvalResult {
 // Mean loss over the batches' label tokens, without dropout or gradients.
 // `go_on` is asked before each batch with the share done; false ends early with
 // Cancelled.
-absl::StatusOr<EvalResult> Evaluate(
-    const model::Decoder& model, lora::Adapter& adapter,
-    device::Device& device, const std::vector<data::Batch>& batches,
-    const std::function<bool(double)>& go_on);
+absl::StatusOr<EvalResult> Evaluate(const model::Decoder& model,
+                                    lora::Adapter& adapter,
+                                    device::Device& device,
+                                    const std::vector<data::Batch>& batches,
+                                    const std::function<bool(double)>& go_on);
 
 }  // namespace mpsd::train
 

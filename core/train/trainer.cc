@@ -161,11 +161,11 @@ absl::Status Trainer::SaveNow() {
   if (spec_.training.save_total_limit) {
     const int64_t keep =
         spec_.training.load_best_model_at_end ? state_.best_step : -1;
-    removed = ckpt::Prune(options_.out_dir, *spec_.training.save_total_limit,
-                          keep);
+    removed =
+        ckpt::Prune(options_.out_dir, *spec_.training.save_total_limit, keep);
   }
-  CheckpointReport report{state_.step, saved->path, saved->bytes,
-                          SecondsSince(start), {}};
+  CheckpointReport report{
+      state_.step, saved->path, saved->bytes, SecondsSince(start), {}};
   if (!removed.empty()) report.removed = removed.front();
   observer_.OnCheckpoint(report);
   return absl::OkStatus();

@@ -40,8 +40,8 @@ struct TrainerOptions {
 struct RunResult {
   StopRequest stopped = StopRequest::kNone;  // kNone: it ran to its end
   int64_t steps = 0;
-  int64_t checkpoint_step = 0;               // of the last checkpoint, 0: none
-  std::filesystem::path adapter_path;        // empty when stopped
+  int64_t checkpoint_step = 0;         // of the last checkpoint, 0: none
+  std::filesystem::path adapter_path;  // empty when stopped
   std::optional<double> train_loss, eval_loss_before, eval_loss_after;
   double seconds = 0;
 };

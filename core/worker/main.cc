@@ -12,8 +12,9 @@
 #include "core/worker/terminal.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Runs one fine-tuning job: alone with --job and --out, or for "
-               "mpsd, which starts it with a socket as fd 3.");
+  CLI::App app(
+      "Runs one fine-tuning job: alone with --job and --out, or for "
+      "mpsd, which starts it with a socket as fd 3.");
   std::string job, out_dir;
   CLI::Option* job_option =
       app.add_option("--job", job, "job.json, its paths relative to itself");
@@ -21,10 +22,9 @@ int main(int argc, char** argv) {
       app.add_option("--out", out_dir, "output folder; goes on where it ended");
   job_option->needs(out_option);
   out_option->needs(job_option);
-  app.set_version_flag("--version", "mpsd-worker " +
-                                        mpsd::worker::WorkerVersion() +
-                                        ", torch " +
-                                        mpsd::worker::TorchVersion());
+  app.set_version_flag(
+      "--version", "mpsd-worker " + mpsd::worker::WorkerVersion() + ", torch " +
+                       mpsd::worker::TorchVersion());
   CLI11_PARSE(app, argc, argv);
   if (!job.empty()) {
     return mpsd::worker::RunAlone(job, out_dir, std::cout, std::cerr);

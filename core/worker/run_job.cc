@@ -9,8 +9,8 @@
 #include <new>
 #include <system_error>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/spec/train_spec.h"
 

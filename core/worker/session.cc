@@ -136,8 +136,7 @@ int RunSession(int fd, std::ostream& log) {
     return 2;
   }
   std::thread listener([&] { Listen(channel, observer); });
-  const Outcome outcome =
-      RunJob(start->spec_path, start->output_dir, observer);
+  const Outcome outcome = RunJob(start->spec_path, start->output_dir, observer);
   const int code = SendOutcome(outcome, observer, log);
   shutdown(fd, SHUT_RDWR);  // ends Listen
   listener.join();

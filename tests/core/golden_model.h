@@ -29,8 +29,7 @@ inline std::unique_ptr<model::Decoder> LoadGolden(const std::string& name) {
   EXPECT_TRUE(config.ok()) << config.status();
   auto weights = tensorfile::Weights::Open(folder);
   EXPECT_TRUE(weights.ok()) << weights.status();
-  auto model =
-      model::Decoder::Load(**weights, *config, at::kCPU, at::kFloat);
+  auto model = model::Decoder::Load(**weights, *config, at::kCPU, at::kFloat);
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
 }

@@ -20,18 +20,19 @@ class JobFolder {
   explicit JobFolder(const std::string& name) : path_(FreshFolder(name)) {
     WriteRows("train.jsonl", 10);
     WriteRows("eval.jsonl", 3);
-    job_ = {{"model", Golden("smollm", "model").string()},
-            {"dataset", {{"train", "train.jsonl"}, {"eval", "eval.jsonl"}}},
-            {"lora",
-             {{"r", 4}, {"lora_dropout", 0.1}, {"target_modules", "all-linear"}}},
-            {"training",
-             {{"max_steps", 8},
-              {"per_device_train_batch_size", 2},
-              {"learning_rate", 1e-2},
-              {"max_length", 48},
-              {"eval_steps", 4},
-              {"save_steps", 4}}},
-            {"device", "cpu"}};
+    job_ = {
+        {"model", Golden("smollm", "model").string()},
+        {"dataset", {{"train", "train.jsonl"}, {"eval", "eval.jsonl"}}},
+        {"lora",
+         {{"r", 4}, {"lora_dropout", 0.1}, {"target_modules", "all-linear"}}},
+        {"training",
+         {{"max_steps", 8},
+          {"per_device_train_batch_size", 2},
+          {"learning_rate", 1e-2},
+          {"max_length", 48},
+          {"eval_steps", 4},
+          {"save_steps", 4}}},
+        {"device", "cpu"}};
   }
 
   nlohmann::json& job() { return job_; }

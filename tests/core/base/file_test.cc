@@ -24,8 +24,7 @@ class FileTest : public testing::Test {
     std::ofstream(path) << text;
   }
   size_t EntriesIn(const fs::path& dir) {
-    return std::distance(fs::directory_iterator(dir),
-                         fs::directory_iterator());
+    return std::distance(fs::directory_iterator(dir), fs::directory_iterator());
   }
   fs::path dir_;
 };

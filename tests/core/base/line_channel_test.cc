@@ -45,8 +45,7 @@ TEST_F(LineChannelTest, ALineOverTheLimitIsRefused) {
   std::thread sender([&] {
     a_->Send(std::string(LineChannel::kMaxLine + 2, 'x')).IgnoreError();
   });
-  EXPECT_EQ(b_->Receive().status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(b_->Receive().status().code(), absl::StatusCode::kInvalidArgument);
   b_.reset();  // frees the sender
   sender.join();
 }
@@ -76,8 +75,8 @@ TEST_F(LineChannelTest, SendingToNobodyIsUnavailableAndNoSignal) {
 TEST_F(LineChannelTest, LinesOfSeveralSendersDoNotMix) {
   constexpr int kEach = 200;
   std::vector<std::thread> senders;
-  for (const std::string& text : {std::string(3'000, 'a'),
-                                  std::string(5'000, 'b')}) {
+  for (const std::string& text :
+       {std::string(3'000, 'a'), std::string(5'000, 'b')}) {
     senders.emplace_back([this, text] {
       for (int i = 0; i < kEach; ++i) ASSERT_TRUE(a_->Send(text).ok());
     });

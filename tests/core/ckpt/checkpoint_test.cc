@@ -34,9 +34,7 @@ class TinyRun {
     }
     optimizer_->Step(1e-2);
   }
-  LiveState Live() {
-    return {adapter_->parameters(), *optimizer_, *device_};
-  }
+  LiveState Live() { return {adapter_->parameters(), *optimizer_, *device_}; }
   at::Tensor Values() {
     return adapter_->parameters().groups()[0].values.clone();
   }
@@ -75,9 +73,9 @@ TEST(CheckpointTest, ACheckpointOfAnotherShapeIsRefused) {
   const fs::path out = FreshFolder("checkpoint_shape");
   ASSERT_TRUE(TinyRun(4).Save(out, 1).ok());
   TinyRun other(2);
-  EXPECT_EQ(LoadCheckpoint(CheckpointPath(out, 1), other.Live())
-                .status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      LoadCheckpoint(CheckpointPath(out, 1), other.Live()).status().code(),
+      absl::StatusCode::kInvalidArgument);
 }
 
 TEST(CheckpointTest, AMissingPartIsNamed) {
@@ -109,8 +107,8 @@ TEST(CheckpointTest, PruneKeepsTheNewestAndTheOneAskedFor) {
   TinyRun run;
   for (int64_t step : {1, 2, 3, 4}) ASSERT_TRUE(run.Save(out, step).ok());
   EXPECT_THAT(Prune(out, 4, -1), ElementsAre());
-  EXPECT_THAT(Prune(out, 2, 1), ElementsAre(CheckpointPath(out, 2),
-                                            CheckpointPath(out, 3)));
+  EXPECT_THAT(Prune(out, 2, 1),
+              ElementsAre(CheckpointPath(out, 2), CheckpointPath(out, 3)));
   EXPECT_THAT(ListCheckpoints(out), ElementsAre(1, 4));
   // The newest stays whatever the limit: it is where a restart goes on.
   EXPECT_THAT(Prune(out, 0, -1), ElementsAre(CheckpointPath(out, 1)));

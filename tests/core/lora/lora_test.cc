@@ -68,8 +68,8 @@ TEST(LoraTest, OnlyTheAdapterGetsGradients) {
   for (const auto& weight : model->NamedWeights()) {
     EXPECT_FALSE(weight.tensor->grad().defined()) << weight.name;
   }
-  EXPECT_GT(adapter->parameters().groups()[0].gradients.abs().sum()
-                .item<float>(), 0);
+  EXPECT_GT(
+      adapter->parameters().groups()[0].gradients.abs().sum().item<float>(), 0);
 }
 
 TEST(LoraTest, DropoutActsWhileTrainingOnly) {
@@ -109,8 +109,7 @@ TEST(LoraTest, AnUnmatchedTargetListsTheModules) {
   spec::LoraSpec spec = Spec({"q_proj"});
   spec.modules_to_save = {"score"};
   EXPECT_THAT(
-      std::string(
-          Adapter::Attach(*model, spec, at::kCPU).status().message()),
+      std::string(Adapter::Attach(*model, spec, at::kCPU).status().message()),
       testing::HasSubstr("score"));
 }
 

@@ -28,15 +28,14 @@ TEST_P(GoldenAdapterTest, PeftsFolderComesBackTensorForTensor) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   auto model = LoadGolden(GetParam());
   auto adapter = *Adapter::Attach(*model, *spec, at::kCPU);
-  const absl::Status loaded =
-      LoadPeftWeights(theirs, adapter->parameters());
+  const absl::Status loaded = LoadPeftWeights(theirs, adapter->parameters());
   ASSERT_TRUE(loaded.ok()) << loaded;
   const auto ours = FreshFolder(std::string("peft_") + GetParam());
   ASSERT_TRUE(SavePeftFolder(ours, *spec, "base", adapter->parameters()).ok());
-  auto a = *tensorfile::SafetensorsFile::Open(theirs /
-                                              "adapter_model.safetensors");
-  auto b = *tensorfile::SafetensorsFile::Open(ours /
-                                              "adapter_model.safetensors");
+  auto a =
+      *tensorfile::SafetensorsFile::Open(theirs / "adapter_model.safetensors");
+  auto b =
+      *tensorfile::SafetensorsFile::Open(ours / "adapter_model.safetensors");
   ASSERT_EQ(a->entries().size(), b->entries().size());
   for (const auto& [name, entry] : a->entries()) {
     EXPECT_TRUE(at::equal(*a->Load(name), *b->Load(name))) << name;
@@ -55,8 +54,8 @@ TEST(PeftFolderTest, WritesEveryFieldPeftNeeds) {
   spec.target_modules = std::vector<std::string>{"q_proj"};
   auto adapter = *Adapter::Attach(*model, spec, at::kCPU);
   const auto folder = FreshFolder("peft_fields");
-  ASSERT_TRUE(SavePeftFolder(folder, spec, "org/model",
-                             adapter->parameters()).ok());
+  ASSERT_TRUE(
+      SavePeftFolder(folder, spec, "org/model", adapter->parameters()).ok());
   const auto config =
       nlohmann::json::parse(*base::ReadFile(folder / "adapter_config.json"));
   EXPECT_EQ(config["peft_type"], "LORA");
@@ -86,17 +85,18 @@ TEST_P(BadConfigTest, IsRefusedWithItsReason) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, BadConfigTest,
-    testing::Values(
-        BadConfig{"json", "{", absl::StatusCode::kInvalidArgument,
-                  "expected a JSON object"},
-        BadConfig{"type", R"({"peft_type": "IA3"})",
-                  absl::StatusCode::kUnimplemented, "IA3"},
-        BadConfig{"dora", R"({"peft_type": "LORA", "use_dora": true})",
-                  absl::StatusCode::kUnimplemented, "use_dora"},
-        BadConfig{"bias", R"({"peft_type": "LORA", "bias": "all"})",
-                  absl::StatusCode::kUnimplemented, "bias"},
-        BadConfig{"rank", R"({"peft_type": "LORA", "r": "eight"})",
-                  absl::StatusCode::kInvalidArgument, "r has the wrong type"}),
+    testing::Values(BadConfig{"json", "{", absl::StatusCode::kInvalidArgument,
+                              "expected a JSON object"},
+                    BadConfig{"type", R"({"peft_type": "IA3"})",
+                              absl::StatusCode::kUnimplemented, "IA3"},
+                    BadConfig{"dora",
+                              R"({"peft_type": "LORA", "use_dora": true})",
+                              absl::StatusCode::kUnimplemented, "use_dora"},
+                    BadConfig{"bias", R"({"peft_type": "LORA", "bias": "all"})",
+                              absl::StatusCode::kUnimplemented, "bias"},
+                    BadConfig{"rank", R"({"peft_type": "LORA", "r": "eight"})",
+                              absl::StatusCode::kInvalidArgument,
+                              "r has the wrong type"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(PeftFolderTest, AnotherModelsAdapterIsRefused) {
@@ -110,10 +110,10 @@ TEST(PeftFolderTest, AnotherModelsAdapterIsRefused) {
   spec.target_modules = std::vector<std::string>{"q_proj"};
   auto narrow = LoadGolden("llama3");
   auto fewer = *Adapter::Attach(*narrow, spec, at::kCPU);
-  EXPECT_THAT(
-      std::string(LoadPeftWeights(Golden("llama3", "adapter"),
-                                  fewer->parameters()).message()),
-      HasSubstr("belongs to no adapted module"));
+  EXPECT_THAT(std::string(LoadPeftWeights(Golden("llama3", "adapter"),
+                                          fewer->parameters())
+                              .message()),
+              HasSubstr("belongs to no adapted module"));
 }
 
 }  // namespace

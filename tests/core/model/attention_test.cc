@@ -18,8 +18,8 @@ at::Tensor ByDefinition(const at::Tensor& q, const at::Tensor& k,
   for (int64_t r = 0; r < q.size(0); ++r) {
     for (int64_t h = 0; h < q.size(1); ++h) {
       for (int64_t i = 0; i < q.size(2); ++i) {
-        at::Tensor scores = at::full(
-            {q.size(2)}, -std::numeric_limits<float>::infinity());
+        at::Tensor scores =
+            at::full({q.size(2)}, -std::numeric_limits<float>::infinity());
         for (int64_t j = 0; j <= i; ++j) {
           if (mask.window > 0 && i - j >= mask.window) continue;
           if (mask.segments.defined() &&
@@ -27,8 +27,8 @@ at::Tensor ByDefinition(const at::Tensor& q, const at::Tensor& k,
                   mask.segments[r][j].item<int64_t>()) {
             continue;
           }
-          scores[j] = at::dot(q[r][h][i], k[r][h / group][j]) /
-                      std::sqrt(q.size(3));
+          scores[j] =
+              at::dot(q[r][h][i], k[r][h / group][j]) / std::sqrt(q.size(3));
         }
         out[r][h][i] = at::matmul(scores.softmax(0), v[r][h / group]);
       }
@@ -55,8 +55,11 @@ TEST_P(AttentionTest, EqualsTheDefinition) {
   AttentionMask mask;
   mask.window = c.window;
   if (c.segments) {
-    mask.segments = at::arange(c.length).div(3, "floor").to(at::kLong)
-                        .unsqueeze(0).repeat({2, 1});
+    mask.segments = at::arange(c.length)
+                        .div(3, "floor")
+                        .to(at::kLong)
+                        .unsqueeze(0)
+                        .repeat({2, 1});
     mask.segments.narrow(1, c.length - 2, 2).fill_(-1);  // padding
   }
   const at::Tensor expected = ByDefinition(q, k, v, mask);

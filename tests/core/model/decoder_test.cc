@@ -27,8 +27,8 @@ TEST(DecoderTest, AFutureTokenChangesNothingBeforeIt) {
   at::NoGradGuard no_grad;
   DecoderInputs inputs = Inputs(1, 12, model->config().vocab_size);
   const at::Tensor before = model->Logits(inputs);
-  inputs.input_ids[0][8] = (inputs.input_ids[0][8].item<int64_t>() + 1) %
-                           model->config().vocab_size;
+  inputs.input_ids[0][8] =
+      (inputs.input_ids[0][8].item<int64_t>() + 1) % model->config().vocab_size;
   const at::Tensor after = model->Logits(inputs);
   EXPECT_TRUE(at::allclose(before.narrow(1, 0, 8), after.narrow(1, 0, 8)));
   EXPECT_FALSE(at::allclose(before.select(1, 8), after.select(1, 8)));
@@ -42,8 +42,8 @@ TEST(DecoderTest, PackedSegmentsDoNotSeeEachOther) {
   DecoderInputs packed;
   packed.input_ids = at::cat({other.input_ids, alone.input_ids}, 1);
   packed.position_ids = at::cat({other.position_ids, alone.position_ids}, 1);
-  packed.segment_ids = at::cat({at::zeros({1, 7}, at::kLong),
-                                at::ones({1, 5}, at::kLong)}, 1);
+  packed.segment_ids =
+      at::cat({at::zeros({1, 7}, at::kLong), at::ones({1, 5}, at::kLong)}, 1);
   for (const auto kernel : {AttentionKernel::kFused, AttentionKernel::kTiled}) {
     model->set_options({kernel, false});
     EXPECT_TRUE(at::allclose(model->Logits(packed).narrow(1, 7, 5),

@@ -16,18 +16,18 @@ class HeadLossTest : public testing::Test {
     head_.name = "lm_head";
     head_.weight = at::randn({kVocab, kHidden});
     hidden_ = at::randn({2, kTokens / 2, kHidden}).requires_grad_();
-    labels_.rows = at::tensor({int64_t{1}, int64_t{2}, int64_t{6}, int64_t{9},
-                               int64_t{0}});
+    labels_.rows = at::tensor(
+        {int64_t{1}, int64_t{2}, int64_t{6}, int64_t{9}, int64_t{0}});
     labels_.targets = at::tensor({int64_t{3}, int64_t{0}, int64_t{16},
                                   int64_t{3}, LabelSelection::kNoTarget});
     labels_.count = 4;
   }
   // By torch's own cross entropy over the real targets.
   at::Tensor Expected() {
-    const at::Tensor logits = at::linear(
-        hidden_.reshape({-1, kHidden})
-            .index_select(0, labels_.rows.narrow(0, 0, 4)),
-        head_.weight);
+    const at::Tensor logits =
+        at::linear(hidden_.reshape({-1, kHidden})
+                       .index_select(0, labels_.rows.narrow(0, 0, 4)),
+                   head_.weight);
     return at::cross_entropy_loss(logits, labels_.targets.narrow(0, 0, 4), {},
                                   at::Reduction::Sum);
   }

@@ -68,10 +68,10 @@ TEST(RmsNormTest, IsTheFormula) {
 
 TEST(RotaryTest, RotatesPairsByPositionTimesFrequency) {
   const Rotary rotary(RotaryConfig(), at::kCPU);
-  const at::Tensor positions = at::tensor({int64_t{0}, int64_t{3}}).view({1, 2});
+  const at::Tensor positions =
+      at::tensor({int64_t{0}, int64_t{3}}).view({1, 2});
   const at::Tensor x = at::randn({1, 1, 2, 8});
-  const at::Tensor y =
-      Rotary::Apply(x, rotary.Table(positions, at::kFloat));
+  const at::Tensor y = Rotary::Apply(x, rotary.Table(positions, at::kFloat));
   EXPECT_TRUE(at::allclose(y.select(2, 0), x.select(2, 0)));
   for (int i = 0; i < 4; ++i) {
     const double angle = 3 * std::pow(100.0, -2.0 * i / 8);

@@ -57,16 +57,15 @@ class SyntheticModel {
 
 TEST(LoadDecoderTest, PeakMemoryIsTheWeightsPlusLittle) {
   const SyntheticModel synthetic(20);
-  const int64_t weight_bytes = fs::file_size(
-      synthetic.dir_ / "model.safetensors");
+  const int64_t weight_bytes =
+      fs::file_size(synthetic.dir_ / "model.safetensors");
   ASSERT_GT(weight_bytes, 150 << 20);
   auto weights = *tensorfile::Weights::Open(synthetic.dir_);
   const int64_t before = device::ProcessFootprintBytes();
   int64_t peak = 0;
   auto model = Decoder::Load(
-      *weights, synthetic.config_, at::kCPU, at::kBFloat16, [&](double) {
-        peak = std::max(peak, device::ProcessFootprintBytes());
-      });
+      *weights, synthetic.config_, at::kCPU, at::kBFloat16,
+      [&](double) { peak = std::max(peak, device::ProcessFootprintBytes()); });
   ASSERT_TRUE(model.ok()) << model.status();
   // The largest tensor is 2 MiB; 8 MiB allow for the allocator.
   EXPECT_LE(peak - before, weight_bytes + (8 << 20));
@@ -77,8 +76,7 @@ TEST(LoadDecoderTest, ReportsProgressToTheEnd) {
   auto weights = *tensorfile::Weights::Open(synthetic.dir_);
   std::vector<double> seen;
   ASSERT_TRUE(Decoder::Load(*weights, synthetic.config_, at::kCPU,
-                            at::kBFloat16,
-                            [&](double f) { seen.push_back(f); })
+                            at::kBFloat16, [&](double f) { seen.push_back(f); })
                   .ok());
   EXPECT_THAT(seen, testing::ElementsAre(0.5, 1.0));
 }

@@ -10,13 +10,15 @@ namespace {
 TEST(RecomputeTest, GradientsOfInputAndCapturedParametersAreThePlainOnes) {
   at::manual_seed(6);
   const at::Tensor weight = at::randn({4, 4}).requires_grad_();
-  auto run = [&](const at::Tensor& x) { return at::tanh(at::linear(x, weight)); };
+  auto run = [&](const at::Tensor& x) {
+    return at::tanh(at::linear(x, weight));
+  };
   auto gradients = [&](bool recompute) {
     at::manual_seed(7);
     const at::Tensor x = at::randn({3, 4}).requires_grad_();
     weight.mutable_grad() = at::Tensor();
-    const at::Tensor y = recompute ? Recompute(run, Recompute(run, x))
-                                   : run(run(x));
+    const at::Tensor y =
+        recompute ? Recompute(run, Recompute(run, x)) : run(run(x));
     y.square().sum().backward();
     return std::pair(x.grad(), weight.grad().clone());
   };

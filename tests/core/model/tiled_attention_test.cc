@@ -24,8 +24,11 @@ TEST_P(TiledAttentionTest, ValuesAndGradientsEqualTheFusedOnes) {
   AttentionMask mask;
   mask.window = c.window;
   if (c.segments) {
-    mask.segments = at::arange(c.length).div(5, "floor").to(at::kLong)
-                        .unsqueeze(0).repeat({2, 1});
+    mask.segments = at::arange(c.length)
+                        .div(5, "floor")
+                        .to(at::kLong)
+                        .unsqueeze(0)
+                        .repeat({2, 1});
   }
   const at::Tensor weight = at::randn({2, c.heads, c.length, 8});
   auto run = [&](bool tiled) {
@@ -59,14 +62,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{2, 1, 19, 4, false}, Case{2, 1, 19, 5, true},
                     Case{2, 2, 9, 1, false}, Case{2, 2, 9, 100, false}));
 
-
 TEST(TiledAttentionDtypeTest, Bf16StaysNearFp32) {
   at::manual_seed(4);
   const at::Tensor x = at::randn({1, 2, 33, 8});
   const at::Tensor wide = TiledAttention(x, x, x, {}, 8);
-  const at::Tensor narrow =
-      TiledAttention(x.to(at::kBFloat16), x.to(at::kBFloat16),
-                     x.to(at::kBFloat16), {}, 8);
+  const at::Tensor narrow = TiledAttention(
+      x.to(at::kBFloat16), x.to(at::kBFloat16), x.to(at::kBFloat16), {}, 8);
   EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
   EXPECT_LE((narrow.to(at::kFloat) - wide).norm().item<double>(),
             2e-2 * wide.norm().item<double>());

@@ -33,9 +33,9 @@ TEST(ScheduleTest, WarmupStepsOverrideTheRatioWhichRoundsUp) {
 }
 
 TEST(ScheduleTest, EveryTypeStartsAtItsPeakWithoutWarmupAndStaysPositive) {
-  for (const char* type : {"linear", "cosine", "cosine_with_restarts",
-                           "polynomial", "constant", "constant_with_warmup",
-                           "inverse_sqrt"}) {
+  for (const char* type :
+       {"linear", "cosine", "cosine_with_restarts", "polynomial", "constant",
+        "constant_with_warmup", "inverse_sqrt"}) {
     const Schedule schedule = *Schedule::Create(Spec(type), 8);
     EXPECT_DOUBLE_EQ(schedule.LearningRate(0), 2) << type;
     for (int i = 0; i < 12; ++i) {

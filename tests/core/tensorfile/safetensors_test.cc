@@ -53,8 +53,8 @@ TEST(SafetensorsTest, LoadsInAnotherDtype) {
   const at::Tensor tensor = at::randn({16}).to(at::kBFloat16);
   ASSERT_TRUE(WriteSafetensors(PathOf("dtype"), {{"x", tensor}}).ok());
   auto file = *SafetensorsFile::Open(PathOf("dtype"));
-  EXPECT_TRUE(at::equal(*file->Load("x", at::kCPU, at::kFloat),
-                        tensor.to(at::kFloat)));
+  EXPECT_TRUE(
+      at::equal(*file->Load("x", at::kCPU, at::kFloat), tensor.to(at::kFloat)));
   EXPECT_EQ(file->Load("y").status().code(), absl::StatusCode::kNotFound);
 }
 

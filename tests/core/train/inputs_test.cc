@@ -42,8 +42,9 @@ TEST(InputsTest, TheSelectionIsPaddedToFewSizes) {
     batch.segment_ids.assign(batch.length, 0);
     const ModelInputs inputs = MakeInputs(batch, at::kCPU);
     EXPECT_EQ(inputs.labels.count, labels);
-    EXPECT_EQ((inputs.labels.targets ==
-               model::LabelSelection::kNoTarget).sum().item<int64_t>(),
+    EXPECT_EQ((inputs.labels.targets == model::LabelSelection::kNoTarget)
+                  .sum()
+                  .item<int64_t>(),
               inputs.labels.rows.size(0) - labels);
     return inputs.labels.rows.size(0);
   };

@@ -25,8 +25,7 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   manifest.resumed_at_steps = {4, 9};
   manifest.eval_loss_before = 2.5;
   ASSERT_TRUE(WriteManifest(folder, manifest).ok());
-  const auto json =
-      nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
+  const auto json = nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
   EXPECT_EQ(json["state"], "SUCCEEDED");
   EXPECT_EQ(json["seed"], 11);
   EXPECT_EQ(json["spec"]["lora"]["r"], 8);

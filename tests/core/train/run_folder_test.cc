@@ -54,8 +54,8 @@ TEST(RunFolderTest, ALineHoldsWhatTheReportHolds) {
   EXPECT_EQ(line["loss"].get<double>(), 0.1 + 0.2);
   EXPECT_EQ(line["memory"]["driver_allocated_bytes"], 123);
   EXPECT_FALSE(line["memory"].contains("current_allocated_bytes"));
-  for (const char* field : {"epoch", "learning_rate", "grad_norm", "tokens",
-                            "seconds"}) {
+  for (const char* field :
+       {"epoch", "learning_rate", "grad_norm", "tokens", "seconds"}) {
     EXPECT_TRUE(line.contains(field)) << field;
   }
 }

@@ -46,8 +46,7 @@ TEST_P(BadJobTest, IsRefusedBeforeTheFirstStep) {
 INSTANTIATE_TEST_SUITE_P(
     All, BadJobTest,
     testing::Values(
-        Case{"model",
-             [](JobFolder& f) { f.job()["model"] = "/no/such/model"; },
+        Case{"model", [](JobFolder& f) { f.job()["model"] = "/no/such/model"; },
              absl::StatusCode::kNotFound, "/no/such/model"},
         Case{"target",
              [](JobFolder& f) {

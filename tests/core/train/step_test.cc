@@ -144,15 +144,15 @@ TEST_F(StepTest, EvaluationIsTheMeanOverAllTokens) {
 
 TEST_F(StepTest, AnEvaluationCanBeStopped) {
   EXPECT_TRUE(absl::IsCancelled(
-      Evaluate(*model_, *adapter_, *device_, {MakeBatch({4}, 4)},
-               [](double) { return false; }).status()));
+      Evaluate(*model_, *adapter_, *device_, {MakeBatch({4}, 4)}, [](double) {
+        return false;
+      }).status()));
 }
 
 TEST_F(StepTest, NumbersThatAreNotFiniteEndTheRun) {
   adapter_->parameters().groups()[0].values.fill_(
       std::numeric_limits<float>::quiet_NaN());
-  const absl::Status status =
-      stepper_->Run({MakeBatch({4}, 4)}, 1e-3).status();
+  const absl::Status status = stepper_->Run({MakeBatch({4}, 4)}, 1e-3).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not finite"));
 }

@@ -20,7 +20,7 @@ using testing_support::JobFolder;
 using testing_support::RecordingObserver;
 
 absl::StatusOr<RunResult> Train(const JobFolder& folder, const std::string& out,
-                              Observer& observer) {
+                                Observer& observer) {
   auto spec = spec::ParseTrainSpec(*base::ReadFile(folder.Write()), "job.json");
   if (!spec.ok()) return spec.status();
   TrainerOptions options;
@@ -156,10 +156,10 @@ TEST(TrainerTest, EarlyStoppingEndsARunThatDoesNotImprove) {
       observer.evals.begin() + 1, observer.evals.end(),
       [](const auto& a, const auto& b) { return a.eval_loss < b.eval_loss; });
   EXPECT_EQ(*result->eval_loss_after, best->eval_loss);
-  EXPECT_EQ(AdapterBytes(folder, "out"),
-            *base::ReadFile(ckpt::CheckpointPath(folder.path() / "out",
-                                                 best->step) /
-                            "adapter_model.safetensors"));
+  EXPECT_EQ(
+      AdapterBytes(folder, "out"),
+      *base::ReadFile(ckpt::CheckpointPath(folder.path() / "out", best->step) /
+                      "adapter_model.safetensors"));
   EXPECT_LE(ckpt::ListCheckpoints(folder.path() / "out").size(), 2u);
 }
 

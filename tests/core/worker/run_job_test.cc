@@ -37,13 +37,13 @@ TEST(RunJobTest, TheUsersErrorsAreRejected) {
 }
 
 TEST(RunJobTest, AnExceptionOfTorchIsAFailureAndNoAbort) {
-  // A vocabulary smaller than the tokenizer's makes the embedding's index_select
-  // throw inside libtorch.
+  // A vocabulary smaller than the tokenizer's makes the embedding's
+  // index_select throw inside libtorch.
   JobFolder folder("run_job_throw");
   const auto model = folder.path() / "model";
   std::filesystem::copy(testing_support::Golden("smollm", "model"), model);
-  const auto file = *tensorfile::SafetensorsFile::Open(
-      model / "model.safetensors");
+  const auto file =
+      *tensorfile::SafetensorsFile::Open(model / "model.safetensors");
   tensorfile::NamedTensors tensors;
   for (const auto& [name, entry] : file->entries()) {
     at::Tensor tensor = *file->Load(name);
@@ -54,8 +54,7 @@ TEST(RunJobTest, AnExceptionOfTorchIsAFailureAndNoAbort) {
   }
   ASSERT_TRUE(
       tensorfile::WriteSafetensors(model / "model.safetensors", tensors).ok());
-  auto config = nlohmann::json::parse(
-      *base::ReadFile(model / "config.json"));
+  auto config = nlohmann::json::parse(*base::ReadFile(model / "config.json"));
   config["vocab_size"] = 8;
   std::ofstream(model / "config.json") << config.dump();
   folder.job()["model"] = model.string();

@@ -25,7 +25,8 @@ class SessionTest : public testing::Test {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     daemon_ = std::make_unique<base::LineChannel>(ends[0]);
-    worker_ = std::thread([this, fd = ends[1]] { code_ = RunSession(fd, log_); });
+    worker_ =
+        std::thread([this, fd = ends[1]] { code_ = RunSession(fd, log_); });
   }
   void TearDown() override {
     daemon_.reset();
@@ -40,7 +41,8 @@ class SessionTest : public testing::Test {
   }
   // Messages until the stream ends, `on_message` seeing each.
   std::vector<wire::FromWorker> Follow(
-      const std::function<void(const wire::FromWorker&)>& on_message = nullptr) {
+      const std::function<void(const wire::FromWorker&)>& on_message =
+          nullptr) {
     std::vector<wire::FromWorker> messages;
     while (true) {
       auto line = daemon_->Receive(absl::Seconds(60));
@@ -98,9 +100,9 @@ TEST_F(SessionTest, StopCheckpointsAndSaysWhere) {
   EXPECT_EQ(code_, 0);
   const auto& stopped = std::get<wire::Stopped>(messages.back());
   EXPECT_EQ(stopped.reason, wire::StopReason::kPreempt);
-  EXPECT_TRUE(std::filesystem::exists(
-      folder.path() / "out/checkpoints" /
-      ("step-" + std::to_string(stopped.step))));
+  EXPECT_TRUE(
+      std::filesystem::exists(folder.path() / "out/checkpoints" /
+                              ("step-" + std::to_string(stopped.step))));
 }
 
 TEST_F(SessionTest, ADaemonThatDiesIsAsGoodAsAStop) {
@@ -133,8 +135,7 @@ TEST_F(SessionTest, CancelWritesNoCheckpoint) {
   });
   EXPECT_EQ(std::get<wire::Stopped>(messages.back()).reason,
             wire::StopReason::kCancel);
-  EXPECT_TRUE(
-      std::filesystem::is_empty(folder.path() / "out" / "checkpoints"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "out" / "checkpoints"));
 }
 
 TEST_F(SessionTest, TheUsersErrorComesBackAsFailed) {

@@ -60,13 +60,15 @@ TEST(RunAloneTest, ExitCodesTellWhoseFaultItWas) {
   const JobFolder folder("run_alone");
   std::ostringstream out, err;
   EXPECT_EQ(RunAlone(folder.Write().string(), (folder.path() / "out").string(),
-                     out, err), 0);
+                     out, err),
+            0);
   EXPECT_THAT(out.str(), HasSubstr("done: 8 steps"));
   EXPECT_THAT(out.str(), HasSubstr("adapter: "));
   EXPECT_EQ(err.str(), "");
   std::ofstream(folder.path() / "train.jsonl") << "{}\n";
   EXPECT_EQ(RunAlone((folder.path() / "job.json").string(),
-                     (folder.path() / "out2").string(), out, err), 2);
+                     (folder.path() / "out2").string(), out, err),
+            2);
   EXPECT_THAT(err.str(), HasSubstr("train.jsonl:1"));
 }
 
