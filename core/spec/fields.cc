@@ -279,10 +279,11 @@ void FieldReader::PatternObject(std::string_view name, PatternMap<V>& value,
     return Expected(PathOf(name), *node,
                     "an object of module patterns and numbers");
   }
-  for (const auto& [pattern, number] : node->members) {
+  for (const JsonNode& number : node->members) {
     V read_value = V();
-    if (read(Cat(PathOf(name), "[\"", pattern, "\"]"), number, read_value)) {
-      value[pattern] = read_value;
+    if (read(Cat(PathOf(name), "[\"", number.name, "\"]"), number,
+             read_value)) {
+      value[number.name] = read_value;
     }
   }
 }
@@ -328,9 +329,10 @@ void FieldReader::Targets(std::string_view name, LoraSpec::Targets& value) {
 
 void FieldReader::Finish() {
   if (object_ == nullptr) return;
-  for (const auto& [name, node] : object_->members) {
-    if (known_.count(name) > 0) continue;
-    findings_.Add(node.line, PathOf(name), UnknownField(path_, name, known_));
+  for (const JsonNode& member : object_->members) {
+    if (known_.count(member.name) > 0) continue;
+    findings_.Add(member.line, PathOf(member.name),
+                  UnknownField(path_, member.name, known_));
   }
 }
 

@@ -100,8 +100,9 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       return Fail(
           Cat("the name \"", name, "\" appears twice in the same object"));
     }
-    object.members.emplace_back(std::move(name), JsonNode());
-    object.members.back().second.line = consumed_.line;
+    JsonNode& member = object.members.emplace_back();
+    member.name = std::move(name);
+    member.line = consumed_.line;
     return true;
   }
 
@@ -144,7 +145,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       return root_;
     }
     JsonNode& parent = *open_.back();
-    if (parent.kind == Kind::kObject) return parent.members.back().second;
+    if (parent.kind == Kind::kObject) return parent.members.back();
     parent.items.emplace_back().line = line;
     return parent.items.back();
   }
@@ -183,8 +184,8 @@ std::string Shown(std::string_view text) {
 }  // namespace
 
 const JsonNode* JsonNode::Find(std::string_view name) const {
-  for (const auto& [member, node] : members) {
-    if (member == name) return &node;
+  for (const JsonNode& member : members) {
+    if (member.name == name) return &member;
   }
   return nullptr;
 }

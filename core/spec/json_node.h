@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,8 +23,9 @@ struct JsonNode {
   double number = 0;  // also set for kInteger
   std::string text;   // of a string
   std::vector<JsonNode> items;
-  // In the order written. `line` of a member's value is that of its name.
-  std::vector<std::pair<std::string, JsonNode>> members;
+  // In the order written, each with its name; its line is that of the name.
+  std::vector<JsonNode> members;
+  std::string name;  // of a member, else empty
 
   // Null when there is none.
   const JsonNode* Find(std::string_view name) const;

@@ -1,151 +1,135 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/python_regex.h"
 
-#include <optional>
+#include <bitset>
+#include <map>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "core/spec/cat.h"
+#include "core/spec/regex_tree.h"
 
 namespace mpsd::spec {
 namespace {
 
-constexpr size_t kMaxLength = 1000;
-constexpr std::string_view kEscapedLetters = "bBdDsSwWnrtfv";
-constexpr std::string_view kClassLetters = "dDsSwWnrtfv";
+using Kind = RegexNode::Kind;
+using Positions = std::bitset<PythonRegex::kMaxName + 1>;
 
-// Walks a pattern and finds what Python and ECMAScript read differently.
-class Checker {
+// Where a node may end when it begins at a position, as a set: which way leads
+// there does not matter for a yes or no. Each pair is computed once.
+class Matcher {
  public:
-  explicit Checker(std::string_view pattern) : pattern_(pattern) {}
+  explicit Matcher(std::string_view text) : text_(text) {}
 
-  std::optional<std::string> Fault() {
-    while (at_ < pattern_.size() && !fault_) Step();
-    return fault_;
+  Positions Ends(const RegexNode& node, size_t begin) {
+    const auto key = std::make_pair(node.id, begin);
+    const auto known = known_.find(key);
+    if (known != known_.end()) return known->second;
+    const Positions ends = Compute(node, begin);
+    known_.emplace(key, ends);
+    return ends;
   }
 
  private:
-  void Step() {
-    switch (pattern_[at_]) {
-      case '\\':
-        return Escape(kEscapedLetters);
-      case '[':
-        return Class();
-      case '(':
-        return Group();
-      case '*':
-      case '+':
-      case '?':
-        ++at_;
-        return AfterQuantifier();
-      case '{':
-        return Braces();
-      default:
-        ++at_;
+  Positions Compute(const RegexNode& node, size_t begin) {
+    switch (node.kind) {
+      case Kind::kSet:
+        return begin < text_.size() && node.set[Byte(begin)] ? At(begin + 1)
+                                                             : Positions();
+      case Kind::kSequence:
+        return Sequence(node, begin);
+      case Kind::kChoice:
+        return Choice(node, begin);
+      case Kind::kRepeat:
+        return Repeat(node, begin);
+      case Kind::kBegin:
+        return If(begin == 0, begin);
+      case Kind::kEnd:
+        return If(begin == text_.size(), begin);
+      case Kind::kWordBoundary:
+        return If(IsBoundary(begin), begin);
+      case Kind::kNoWordBoundary:
+        return If(!IsBoundary(begin), begin);
+      case Kind::kAhead:
+        return If(Ends(node.children[0], begin).any(), begin);
+      case Kind::kNotAhead:
+        return If(Ends(node.children[0], begin).none(), begin);
     }
+    return Positions();
   }
 
-  void Refuse(std::string_view what) {
-    fault_ = Cat("has ", what, ", which is not supported");
+  Positions Sequence(const RegexNode& node, size_t begin) {
+    Positions ends = At(begin);
+    for (const RegexNode& child : node.children) ends = FromAll(child, ends);
+    return ends;
   }
 
-  void Escape(std::string_view letters) {
-    if (at_ + 1 == pattern_.size()) {
-      fault_ = "ends in a backslash";
-      return;
-    }
-    const char c = pattern_[at_ + 1];
-    const bool octal = c == '0';
-    if (octal ||
-        (absl::ascii_isalpha(c) && letters.find(c) == std::string_view::npos)) {
-      return Refuse(Cat("\"\\", std::string(1, c), "\""));
-    }
-    at_ += 2;
+  Positions Choice(const RegexNode& node, size_t begin) {
+    Positions ends;
+    for (const RegexNode& child : node.children) ends |= Ends(child, begin);
+    return ends;
   }
 
-  void Class() {
-    ++at_;
-    if (At("^")) ++at_;
-    if (At("]")) return Refuse("\"]\" at the beginning of a class");
-    while (at_ < pattern_.size() && pattern_[at_] != ']' && !fault_) {
-      if (At("[:") || At("[.") || At("[=")) {
-        return Refuse("\"[\" before \":\", \".\" or \"=\" in a class");
-      }
-      if (At("\\")) {
-        Escape(kClassLetters);
-      } else {
-        ++at_;
-      }
+  // No position is left for an earlier one, so that both loops come to rest
+  // within as many rounds as there are positions.
+  Positions Repeat(const RegexNode& node, size_t begin) {
+    const RegexNode& child = node.children[0];
+    Positions ends = At(begin);
+    for (int i = 0; i < node.min; ++i) {
+      const Positions next = FromAll(child, ends);
+      if (next == ends) break;
+      ends = next;
     }
-    ++at_;
+    Positions fresh = ends;
+    for (int i = node.min; i < node.max && fresh.any(); ++i) {
+      fresh = FromAll(child, fresh) & ~ends;
+      ends |= fresh;
+    }
+    return ends;
   }
 
-  void Group() {
-    ++at_;
-    if (!At("?")) return;
-    if (At("?:") || At("?=") || At("?!")) {
-      at_ += 2;
-    } else {
-      Refuse(Cat("the group \"(", pattern_.substr(at_, 2), "\""));
+  Positions FromAll(const RegexNode& node, const Positions& begins) {
+    Positions ends;
+    for (size_t i = 0; i <= text_.size(); ++i) {
+      if (begins[i]) ends |= Ends(node, i);
     }
+    return ends;
   }
 
-  void Braces() {
-    size_t end = at_ + 1;
-    while (end < pattern_.size() &&
-           (absl::ascii_isdigit(pattern_[end]) || pattern_[end] == ',')) {
-      ++end;
-    }
-    const bool closed = end < pattern_.size() && pattern_[end] == '}';
-    if (!closed || end == at_ + 1 || pattern_[at_ + 1] == ',') {
-      return Refuse("\"{\" that begins no {m}, {m,} or {m,n}");
-    }
-    at_ = end + 1;
-    AfterQuantifier();
+  bool IsWord(size_t at) const {
+    return at < text_.size() &&
+           (absl::ascii_isalnum(Byte(at)) || text_[at] == '_');
+  }
+  bool IsBoundary(size_t at) const {
+    return (at > 0 && IsWord(at - 1)) != IsWord(at);
+  }
+  unsigned char Byte(size_t at) const {
+    return static_cast<unsigned char>(text_[at]);
+  }
+  static Positions At(size_t position) { return Positions().set(position); }
+  static Positions If(bool holds, size_t position) {
+    return holds ? At(position) : Positions();
   }
 
-  void AfterQuantifier() {
-    if (At("?")) ++at_;
-    if (At("*") || At("+") || At("?") || At("{")) {
-      Refuse("two quantifiers in a row");
-    }
-  }
-
-  bool At(std::string_view text) const {
-    return pattern_.substr(at_, text.size()) == text;
-  }
-
-  const std::string_view pattern_;
-  size_t at_ = 0;
-  std::optional<std::string> fault_;
+  const std::string_view text_;
+  std::map<std::pair<int, size_t>, Positions> known_;
 };
-
-absl::Status Invalid(std::string_view pattern, std::string_view why) {
-  return absl::InvalidArgumentError(
-      Cat("the regular expression \"", pattern, "\" ", why));
-}
 
 }  // namespace
 
 absl::StatusOr<PythonRegex> PythonRegex::Compile(std::string_view pattern) {
-  if (pattern.size() > kMaxLength) {
-    return absl::InvalidArgumentError(
-        Cat("the regular expression is longer than ", kMaxLength, " bytes"));
-  }
-  if (auto fault = Checker(pattern).Fault()) return Invalid(pattern, *fault);
-  try {
-    return PythonRegex(
-        std::regex(pattern.begin(), pattern.end(), std::regex::ECMAScript));
-  } catch (const std::regex_error& error) {
-    return Invalid(pattern, Cat("is malformed: ", error.what()));
-  }
+  auto root = ParseRegex(pattern);
+  if (root.ok()) return PythonRegex(*std::move(root));
+  constexpr size_t kShown = 200;
+  const std::string shown =
+      pattern.size() > kShown ? "" : Cat("\"", pattern, "\" ");
+  return absl::InvalidArgumentError(Cat("the regular expression ", shown,
+                                        std::string(root.status().message())));
 }
 
-bool PythonRegex::FullMatch(const std::string& name) const {
-  try {
-    return std::regex_match(name, regex_);
-  } catch (const std::regex_error&) {
-    return false;  // Too complex for the matcher (libc++).
-  }
+bool PythonRegex::FullMatch(std::string_view name) const {
+  if (name.size() > kMaxName) return false;
+  return Matcher(name).Ends(*root_, 0)[name.size()];
 }
 
 std::string PatternKeyRegex(std::string_view key) {

@@ -2,7 +2,7 @@
 #ifndef MPSD_CORE_SPEC_PYTHON_REGEX_H_
 #define MPSD_CORE_SPEC_PYTHON_REGEX_H_
 
-#include <regex>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -10,23 +10,31 @@
 
 namespace mpsd::spec {
 
-// A regular expression of Python's `re` over module names (ASCII, one line),
-// for the part of the language in which std::regex (ECMAScript) means the same:
-// literals, ".", classes, "|", groups "(…)" and "(?:…)", look-ahead "(?=…)" and
-// "(?!…)", "^", "$", \b \B \d \D \s \S \w \W, back references, and the
-// quantifiers * + ? {m} {m,} {m,n}, greedy or lazy. The rest (look-behind,
-// named groups, flags, possessive quantifiers, \A, \Z …) is refused.
+struct RegexNode;
+
+// A regular expression in the language of Python's `re`, over names of modules
+// (bytes, one line). Has: literals, ".", classes, "|", groups "(…)", "(?:…)"
+// and "(?P<name>…)", look-ahead "(?=…)" and "(?!…)", "^" "$" \A \Z \b \B,
+// \d \D \s \S \w \W, \n \r \t \f \v \a \xhh, and the quantifiers * + ? {m}
+// {m,} {,n} {m,n}, greedy or lazy. Refuses: look-behind, back references,
+// flags, conditions, possessive quantifiers and atomic groups.
+//
+// The time of a match is polynomial in the lengths of pattern and name: no
+// pattern hangs. Immutable; copies share the tree.
 class PythonRegex {
  public:
+  static constexpr size_t kMaxName = 255;  // bytes; longer names never match
+
   // InvalidArgument: `the regular expression "…" …`, with the reason.
   static absl::StatusOr<PythonRegex> Compile(std::string_view pattern);
 
   // re.fullmatch(pattern, name) is not None.
-  bool FullMatch(const std::string& name) const;
+  bool FullMatch(std::string_view name) const;
 
  private:
-  explicit PythonRegex(std::regex regex) : regex_(std::move(regex)) {}
-  std::regex regex_;
+  explicit PythonRegex(std::shared_ptr<const RegexNode> root)
+      : root_(std::move(root)) {}
+  std::shared_ptr<const RegexNode> root_;
 };
 
 // The regular expression that PEFT matches a key of rank_pattern and

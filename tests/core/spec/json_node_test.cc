@@ -24,10 +24,10 @@ TEST(ParseJson, KeepsKindsLinesAndOrder) {
   ASSERT_TRUE(root.ok()) << root.status();
   EXPECT_EQ(root->kind, JsonNode::Kind::kObject);
   ASSERT_EQ(root->members.size(), 4u);
-  EXPECT_EQ(root->members[0].first, "z");
-  EXPECT_EQ(root->members[0].second.integer, 1);
-  EXPECT_EQ(root->members[0].second.line, 1);
-  const JsonNode& list = root->members[1].second;
+  EXPECT_EQ(root->members[0].name, "z");
+  EXPECT_EQ(root->members[0].integer, 1);
+  EXPECT_EQ(root->members[0].line, 1);
+  const JsonNode& list = root->members[1];
   EXPECT_EQ(list.line, 2);
   ASSERT_EQ(list.items.size(), 2u);
   EXPECT_TRUE(list.items[0].boolean);

@@ -80,9 +80,9 @@ TEST(CheckRules, RegularExpressionsMustCompile) {
   EXPECT_EQ(Error("[]", "\"lora\": {\"target_modules\": \"(?<=a)q_proj\"}"),
             "j:2: lora.target_modules: the regular expression "
             "\"(?<=a)q_proj\" has the group \"(?<\", which is not supported");
-  EXPECT_EQ(Error("[]", "\"lora\": {\"rank_pattern\": {\"q\\\\A\": 2}}"),
-            "j:2: lora.rank_pattern: the regular expression \"q\\A\" has "
-            "\"\\A\", which is not supported");
+  EXPECT_EQ(Error("[]", "\"lora\": {\"rank_pattern\": {\"q\\\\p\": 2}}"),
+            "j:2: lora.rank_pattern: the regular expression \"q\\p\" has "
+            "\"\\p\", which is not supported");
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SPEC_REGEX_TREE_H_
+#define MPSD_CORE_SPEC_REGEX_TREE_H_
+
+#include <bitset>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace mpsd::spec {
+
+// A parsed regular expression.
+struct RegexNode {
+  enum class Kind {
+    kSet,       // one byte of `set`
+    kSequence,  // the children one after the other; none: empty
+    kChoice,    // one of the children
+    kRepeat,    // children[0], `min` to `max` times
+    kBegin,     // of the text
+    kEnd,
+    kWordBoundary,
+    kNoWordBoundary,
+    kAhead,  // children[0] matches here; takes nothing
+    kNotAhead,
+  };
+  static constexpr int kUnlimited = std::numeric_limits<int>::max();
+
+  Kind kind = Kind::kSequence;
+  std::bitset<256> set;
+  int min = 0;
+  int max = kUnlimited;
+  std::vector<RegexNode> children;
+  int id = 0;  // of its own within the tree
+};
+
+// Parses the language that PythonRegex describes. The error is only the reason,
+// to stand behind `the regular expression "…" `.
+absl::StatusOr<std::shared_ptr<const RegexNode>> ParseRegex(
+    std::string_view pattern);
+
+}  // namespace mpsd::spec
+
+#endif  // MPSD_CORE_SPEC_REGEX_TREE_H_
