@@ -35,7 +35,7 @@ class JobServiceTest : public Served {
 };
 
 TEST_F(JobServiceTest, SubmitGetCancelCheckpoints) {
-  manager_.OnSubmit([this](const jobs::SubmitRequest& request) {
+  manager_.OnSubmit([](const jobs::SubmitRequest& request) {
     jobs::Job job = FakeManager::MakeJob("a", jobs::State::kQueued);
     job.owner = request.owner;
     return jobs::SubmitResult{job, false};
