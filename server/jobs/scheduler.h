@@ -120,6 +120,8 @@ class Scheduler final : public JobManager, private WorkerListener {
   absl::Status RecoverJob(Job job);
   // False while the last attempt is not over or not stored.
   bool Reap();
+  // Writes what OnProgress held back.
+  absl::Time TendAttempt();
   absl::Time StartNext();
   absl::Status Start(const JobQueue::Entry& entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -8,13 +8,24 @@
 
 namespace mpsd::jobs {
 
-absl::Time Scheduler::Tick() {
-  if (!Reap()) {
+absl::Time Scheduler::Tick() { return Reap() ? StartNext() : TendAttempt(); }
+
+absl::Time Scheduler::TendAttempt() {
+  std::string id;
+  {
     absl::MutexLock lock(&mutex_);
-    return attempt_->ended ? parts_.clock.Now() + options_.poll_interval
-                           : absl::InfiniteFuture();
+    const absl::Time now = parts_.clock.Now();
+    if (attempt_->ended) return now + options_.poll_interval;
+    if (!attempt_->run.dirty()) return absl::InfiniteFuture();
+    const absl::Duration age = parts_.clock.Monotonic() - attempt_->flushed_at;
+    if (age < options_.progress_interval) {
+      return now + (options_.progress_interval - age);
+    }
+    if (!FlushAttempt()) return now + options_.poll_interval;
+    id = attempt_->run.job().id;
   }
-  return StartNext();
+  hub_.Wake(id);
+  return absl::InfiniteFuture();
 }
 
 bool Scheduler::Reap() {
@@ -122,6 +133,7 @@ void Scheduler::OnHello(const Identity& identity) {
 
 void Scheduler::OnProgress(const Progress& progress) {
   std::string id;
+  bool held_back = false;
   {
     absl::MutexLock lock(&mutex_);
     id = attempt_->run.job().id;
@@ -131,9 +143,14 @@ void Scheduler::OnProgress(const Progress& progress) {
     parts_.metrics.StepFinished(id, *attempt_->run.job().progress);
     const absl::Duration age = parts_.clock.Monotonic() - attempt_->flushed_at;
     const bool last = progress.step == progress.total_steps;
-    if (age >= options_.progress_interval || last) FlushAttempt();
+    held_back = age < options_.progress_interval && !last;
+    if (!held_back) FlushAttempt();
   }
-  hub_.Wake(id);
+  if (held_back) {
+    options_.on_change();  // Tick() writes it where no later step does
+  } else {
+    hub_.Wake(id);
+  }
 }
 
 void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {

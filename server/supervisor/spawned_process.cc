@@ -15,8 +15,10 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 34)
 #define MPSD_HAS_SPAWN_CLOSEFROM 1
+#endif
 #endif
 
 namespace mpsd::supervisor {

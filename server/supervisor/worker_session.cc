@@ -23,6 +23,8 @@ namespace mpsd::supervisor {
 namespace {
 
 constexpr absl::Duration kTerminateGrace = absl::Seconds(1);
+// A poll that takes so much longer than asked was interrupted by sleep.
+constexpr absl::Duration kSuspended = absl::Seconds(5);
 
 absl::Duration Monotonic() { return base::Clock::Real().Monotonic(); }
 
@@ -160,14 +162,17 @@ absl::StatusOr<std::optional<std::string>> WorkerSession::NextLine() {
 }
 
 absl::Status WorkerSession::WaitForNews(absl::Duration deadline) {
+  const absl::Duration start = Monotonic();
   const absl::Duration left =
-      std::clamp(deadline - Monotonic(), absl::ZeroDuration(), absl::Hours(1));
+      std::clamp(deadline - start, absl::ZeroDuration(), absl::Hours(1));
   pollfd entries[] = {{channel_.fd(), POLLIN, 0},
                       {wake_read_.get(), POLLIN, 0}};
   const int n = poll(entries, 2,
                      static_cast<int>(absl::ToInt64Milliseconds(
                          absl::Ceil(left, absl::Milliseconds(1)))));
   if (n < 0 && errno != EINTR) return base::ErrnoStatus(errno, "poll");
+  // The machine slept, and the worker with it: that was no silence.
+  if (Monotonic() - start > left + kSuspended) last_message_ = Monotonic();
   char bytes[16];
   while (read(wake_read_.get(), bytes, sizeof bytes) > 0) {
   }

@@ -241,6 +241,7 @@ TEST_F(DaemonTest, AKilledDaemonsJobResumes) {
   const std::string text((std::istreambuf_iterator<char>(log)), {});
   EXPECT_THAT(text, HasSubstr("fake worker starts at step 0\n"));
   EXPECT_THAT(text, testing::ContainsRegex("starts at step [1-9]"));
+  daemon->TerminateOrKill(kPatience);
 }
 
 TEST_F(DaemonTest, SigtermLeavesACheckpointAndExitsZero) {
@@ -253,6 +254,7 @@ TEST_F(DaemonTest, SigtermLeavesACheckpointAndExitsZero) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
   daemon = StartChild();
   EXPECT_TRUE(Eventually([&] { return Get(id).attempt() == 2; }));
+  daemon->TerminateOrKill(kPatience);
 }
 
 TEST_F(DaemonTest, ASecondProcessIsRefusedWithThePidOfTheFirst) {

@@ -251,6 +251,23 @@ TEST_F(SchedulerAttemptTest, QuickStepsShareATransaction) {
   EXPECT_EQ(Stored(id).progress->tokens_per_second, 100);
 }
 
+TEST_F(SchedulerAttemptTest, AStepHeldBackIsWrittenByTick) {
+  const std::string id = Submit();
+  scheduler_->Tick();
+  int woken = 0;
+  scheduler_->Subscribe(id, [&] { ++woken; });
+  const int changes = changes_;
+  Worker().OnProgress(Step(1));
+  EXPECT_EQ(changes_, changes + 1);
+  EXPECT_EQ(woken, 0);
+  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Milliseconds(200));
+  EXPECT_FALSE(Stored(id).progress.has_value());
+  clock_.Advance(absl::Milliseconds(200));
+  EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
+  EXPECT_EQ(Stored(id).progress->step, 1);
+  EXPECT_EQ(woken, 1);
+}
+
 TEST_F(SchedulerAttemptTest, CheckpointsAreListedAndTheRemovedOnesGo) {
   const std::string id = Submit();
   scheduler_->Tick();
@@ -271,6 +288,7 @@ TEST_F(SchedulerAttemptTest, WatchersAreWoken) {
   const int64_t token = scheduler_->Subscribe(id, [&] { ++woken; });
   scheduler_->Tick();
   EXPECT_EQ(woken, 1);
+  clock_.Advance(absl::Seconds(1));
   Worker().OnProgress(Step(1));
   Worker().OnHeartbeat("evaluating", 0);
   EXPECT_EQ(woken, 3);
