@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -54,6 +55,11 @@ std::optional<Set> Category(char letter) {
   return absl::ascii_isupper(letter) ? ~set : set;
 }
 
+bool IsPlace(Kind kind) {
+  return kind == Kind::kBegin || kind == Kind::kEnd ||
+         kind == Kind::kWordBoundary || kind == Kind::kNoWordBoundary;
+}
+
 std::optional<char> ControlCharacter(char letter) {
   constexpr std::string_view kLetters = "nrtfva";
   constexpr std::string_view kCharacters = "\n\r\t\f\v\a";
@@ -93,6 +99,9 @@ class Parser {
     rest_ = {};
     return RegexNode();
   }
+  RegexNode NothingToRepeat() {
+    return Fail("has a quantifier with nothing to repeat");
+  }
   RegexNode Unsupported(std::string_view what) {
     return Fail(Cat("has ", what, ", which is not supported"));
   }
@@ -127,6 +136,8 @@ class Parser {
   }
 
   RegexNode Atom(int depth) {
+    int min, max;
+    if (rest_.front() == '{' && Braces(min, max)) return NothingToRepeat();
     const char c = Next();
     switch (c) {
       case '.':
@@ -144,8 +155,7 @@ class Parser {
       case '*':
       case '+':
       case '?':
-        return Fail(
-            Cat("has \"", std::string(1, c), "\" with nothing to repeat"));
+        return NothingToRepeat();
       default:
         return MakeSet(Single(c));
     }
@@ -161,6 +171,9 @@ class Parser {
       const size_t end = rest_.find('>');
       if (end == std::string_view::npos)
         return Fail("has a name without \">\"");
+      if (!names_.emplace(rest_.substr(0, end)).second) {
+        return Fail("has two groups of one name");
+      }
       rest_.remove_prefix(end + 1);
     } else if (!Take("?:") && rest_.starts_with("?")) {
       return Unsupported(Cat("the group \"(", rest_.substr(0, 2), "\""));
@@ -257,9 +270,9 @@ class Parser {
   }
 
   RegexNode Quantified(RegexNode atom) {
-    int min = 0;
-    int max = RegexNode::kUnlimited;
+    int min, max;
     if (!fault_.empty() || !Quantifier(min, max)) return atom;
+    if (IsPlace(atom.kind)) return NothingToRepeat();
     Take("?");  // lazy: the same names match
     if (rest_.starts_with("+")) return Unsupported("a possessive quantifier");
     int again_min, again_max;
@@ -289,6 +302,8 @@ class Parser {
 
   // "{m}", "{m,}", "{,n}", "{m,n}"; any other brace is a literal.
   bool Braces(int& min, int& max) {
+    min = 0;
+    max = RegexNode::kUnlimited;
     const size_t end = rest_.find('}');
     if (!rest_.starts_with("{") || end == std::string_view::npos) return false;
     std::string_view inside = rest_.substr(1, end - 1);
@@ -315,6 +330,7 @@ class Parser {
 
   std::string_view rest_;
   std::string fault_;
+  std::set<std::string_view> names_;  // of groups
   int next_id_ = 0;
 };
 
