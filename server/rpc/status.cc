@@ -7,7 +7,19 @@
 namespace mpsd::rpc {
 namespace {
 
-constexpr size_t kMaxMessage = 4096;
+// A message is a header, percent-encoded: a byte that is not printable ASCII
+// counts three times. gRPC's peers refuse headers of 8 KiB together.
+constexpr size_t kMaxEncoded = 6144;
+
+std::string CutToFit(const std::string& message) {
+  size_t encoded = 0;
+  for (size_t i = 0; i < message.size(); ++i) {
+    const char c = message[i];
+    encoded += c >= ' ' && c <= '~' && c != '%' ? 1 : 3;
+    if (encoded > kMaxEncoded) return message.substr(0, i) + " …";
+  }
+  return message;
+}
 
 // The length of the UTF-8 sequence that `text` begins with; 0 for none. Table
 // 3-7 of the Unicode standard.
@@ -51,11 +63,7 @@ std::string ValidUtf8(std::string_view text) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  std::string message(status.message());
-  if (message.size() > kMaxMessage) {
-    message.resize(kMaxMessage);
-    message += " …";
-  }
+  const std::string message = CutToFit(std::string(status.message()));
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
                       ValidUtf8(message));
 }

@@ -11,7 +11,8 @@
 namespace mpsd::rpc {
 
 // The only place where a Status becomes a grpc::Status: the same code, the
-// message cut to 4 KiB (it travels in a header) and made valid UTF-8.
+// message made valid UTF-8 and cut where a header would get too long (6,000
+// characters of ASCII).
 grpc::Status ToGrpc(const absl::Status& status);
 
 // Ends a unary call.

@@ -106,6 +106,23 @@ TEST_F(JobServiceTest, TheQueuesErrorsArrive) {
             grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(JobServiceTest, AVeryLongErrorArrivesCut) {
+  std::string text = "row 7: ";
+  for (int i = 0; i < 10'000; ++i) text += "\u00e9\n%";
+  for (const std::string& message : {text, std::string(20'000, 'x')}) {
+    manager_.OnSubmit([&](const jobs::SubmitRequest&) {
+      return absl::InvalidArgumentError(message);
+    });
+    v1::SubmitRequest request;
+    request.set_spec_json("{}");
+    v1::SubmitResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status = jobs_->Submit(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(status.error_message().substr(0, 5), message.substr(0, 5));
+  }
+}
+
 TEST_F(JobServiceTest, WatchOfAnUnknownJobIsNotFound) {
   grpc::ClientContext context;
   v1::JobEvent event;
