@@ -187,19 +187,34 @@ std::string Trainer::Fingerprint() const {
 }
 
 absl::Status Trainer::Resume() {
-  const std::string fingerprint = Fingerprint();
-  const std::vector<int64_t> steps = ckpt::ListCheckpoints(options_.out_dir);
   state_.eval_step = -1;
-  state_.fingerprint = fingerprint;
-  if (steps.empty()) return absl::OkStatus();
-  const auto path = ckpt::CheckpointPath(options_.out_dir, steps.back());
+  state_.fingerprint = Fingerprint();
+  std::vector<int64_t> steps = ckpt::ListCheckpoints(options_.out_dir);
+  absl::Status unreadable;
+  // From the newest back: one that a failing disk has spoilt costs the steps
+  // since the one before it, not the run.
+  for (; !steps.empty(); steps.pop_back()) {
+    absl::Status s = ResumeFrom(steps.back());
+    if (s.ok() || absl::IsFailedPrecondition(s)) return s;
+    observer_.OnStage(absl::StrCat("cannot resume: ", s.message()), 0);
+    if (unreadable.ok()) unreadable = s;
+  }
+  if (unreadable.ok()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("no checkpoint can be read: ", unreadable.message()));
+}
+
+// FailedPrecondition for a checkpoint of another job; other errors mean that it
+// cannot be read, parameters and optimizer are then undefined.
+absl::Status Trainer::ResumeFrom(int64_t step) {
+  const auto path = ckpt::CheckpointPath(options_.out_dir, step);
   auto saved = ckpt::ReadTrainerState(path);
   if (!saved.ok()) return saved.status();
-  if (saved->fingerprint != fingerprint) {
+  if (saved->fingerprint != state_.fingerprint) {
     return absl::FailedPreconditionError(absl::StrCat(
         options_.out_dir.string(),
-        " holds checkpoints of another job (spec, "
-        "data or device differ); choose another folder or remove it"));
+        " holds checkpoints of another job (spec, data or device differ); "
+        "choose another folder or remove it"));
   }
   auto restored = ckpt::LoadCheckpoint(path, Live());
   if (!restored.ok()) return restored.status();

@@ -68,6 +68,7 @@ class Trainer {
   absl::Status LoadModel();
   absl::Status AttachAdapter();
   absl::Status Resume();
+  absl::Status ResumeFrom(int64_t step);
   absl::Status OpenRunFolder();
   absl::StatusOr<RunResult> Loop();
   absl::StatusOr<RunResult> Finish();

@@ -103,6 +103,28 @@ TEST(TrainerTest, AKilledRunGoesBackToItsLastCheckpoint) {
   EXPECT_EQ(AdapterBytes(folder, "whole"), AdapterBytes(folder, "parts"));
 }
 
+TEST(TrainerTest, ASpoiltCheckpointCostsStepsButNotTheRun) {
+  JobFolder folder("trainer_spoilt");
+  folder.training()["save_steps"] = 2;
+  RecordingObserver whole, first, second;
+  ASSERT_TRUE(Train(folder, "whole", whole).ok());
+  first.stop_after = 6;
+  ASSERT_TRUE(Train(folder, "parts", first).ok());
+  const fs::path newest = ckpt::CheckpointPath(folder.path() / "parts", 6);
+  fs::resize_file(newest / "optimizer.safetensors", 100);
+  ASSERT_TRUE(Train(folder, "parts", second).ok());
+  EXPECT_EQ(second.steps.front().step, 5);
+  EXPECT_EQ(AdapterBytes(folder, "whole"), AdapterBytes(folder, "parts"));
+  for (const int64_t step : ckpt::ListCheckpoints(folder.path() / "parts")) {
+    fs::resize_file(ckpt::CheckpointPath(folder.path() / "parts", step) /
+                        "adapter_model.safetensors",
+                    3);
+  }
+  const absl::Status none = Train(folder, "parts", second).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("no checkpoint can be"));
+}
+
 TEST(TrainerTest, AStopWithinAnEvaluationRepeatsTheEvaluation) {
   const JobFolder folder("trainer_eval_stop");
   RecordingObserver first, second;
