@@ -36,11 +36,13 @@ class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
       const at::Tensor index = target.clamp_min(0);
       const at::Tensor logits =
           at::linear(hidden.narrow(0, at, size), weight, bias).to(at::kFloat);
-      const at::Tensor lse = logits.logsumexp({-1}, /*keepdim=*/true);
-      const at::Tensor losses = lse - logits.gather(1, index);
+      // Not exp(logits − logsumexp): rounding the log-sum-exp leaves rows that
+      // do not sum to one, and a large common part of W amplifies that.
+      at::Tensor d = at::log_softmax(logits, -1);
+      const at::Tensor losses = d.gather(1, index).neg_();
       sum.add_((losses * real).sum());
       if (!needs_grad) continue;
-      at::Tensor d = at::exp(logits - lse);
+      d.exp_();
       d.scatter_add_(1, index, at::full_like(losses, -1));
       d.mul_(real);
       grad.narrow(0, at, size)
