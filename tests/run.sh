@@ -24,6 +24,8 @@ esac
 [ "$live" = no ] || "$root/tests/live/setup_oracle.sh"
 "$root/deploy/build.sh" --tests
 cd "$root/build/release"
+# Tests run beside each other: OpenMP's threads must not spin while they wait.
+export OMP_WAIT_POLICY=PASSIVE
 if [ "$live" = yes ]; then
   exec ctest --output-on-failure -L live "$@"
 fi

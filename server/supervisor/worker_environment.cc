@@ -39,6 +39,9 @@ Environment WorkerEnvironment(Environment base) {
   base.emplace("PYTORCH_MPS_LOW_WATERMARK_RATIO", "0.75");
   base.emplace("PYTORCH_ENABLE_MPS_FALLBACK", "0");
   base.emplace("PYTORCH_MPS_FAST_MATH", "0");
+  // OpenMP's threads wait asleep: on a machine that is shared, spinning ones
+  // slow each other down by orders of magnitude.
+  base.emplace("OMP_WAIT_POLICY", "PASSIVE");
   return base;
 }
 

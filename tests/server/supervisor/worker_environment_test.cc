@@ -8,10 +8,11 @@
 namespace mpsd::supervisor {
 namespace {
 
-TEST(WorkerEnvironment, SetsWhatTheMetalBackendNeeds) {
+TEST(WorkerEnvironment, SetsWhatASharedMacNeeds) {
   const Environment environment = WorkerEnvironment({{"HOME", "/home/u"}});
   EXPECT_EQ(environment, (Environment{
                              {"HOME", "/home/u"},
+                             {"OMP_WAIT_POLICY", "PASSIVE"},
                              {"PYTORCH_ENABLE_MPS_FALLBACK", "0"},
                              {"PYTORCH_MPS_FAST_MATH", "0"},
                              {"PYTORCH_MPS_HIGH_WATERMARK_RATIO", "0.95"},
