@@ -83,7 +83,12 @@ ExitCode Console::Fail(const grpc::Status& status) const {
     return Fail(code, WhyUnreachable(daemon, status),
                 HowToReach(daemon.address()));
   }
-  return Fail(code, status.error_message(), NextStep(status.error_code()));
+  const std::string what =
+      status.error_message().empty()
+          ? absl::StrCat("the call failed with gRPC status ",
+                         static_cast<int>(status.error_code()))
+          : status.error_message();
+  return Fail(code, what, NextStep(status.error_code()));
 }
 
 ExitCode Console::Fail(ExitCode code, const absl::Status& status,

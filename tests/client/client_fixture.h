@@ -67,7 +67,9 @@ class ClientTest : public testing::Test {
   // The verb alone, without any address.
   Result RunBare(const std::vector<std::string>& args) {
     std::ostringstream out, err;
+    daemon_->Sync();
     const int code = client::Run(args, out, err, terminal_);
+    daemon_->Sync();
     return {code, out.str(), err.str()};
   }
   Result RunVerb(std::vector<std::string> args) {

@@ -64,6 +64,14 @@ TEST_F(ConsoleTest, EachFailureHasANextStep) {
   }
 }
 
+TEST_F(ConsoleTest, AFailureWithoutWords) {
+  std::ostringstream err;
+  Connection connection({"unix:/none", "/none"});
+  const Console console{err, err, terminal_, connection, false};
+  console.Fail(grpc::Status(grpc::StatusCode::ABORTED, ""));
+  EXPECT_EQ(err.str(), "mpsctl: the call failed with gRPC status 10\n");
+}
+
 TEST_F(ConsoleTest, OneObjectALine) {
   std::ostringstream out;
   Connection connection({"unix:/none", "/none"});

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/sha256.h"
 #include "mpsd/v1/artifacts.grpc.pb.h"
@@ -24,7 +25,8 @@
 namespace mpsd::client {
 
 // A daemon out of plain data, on a unix socket. Tests fill the data before a
-// call and read it after; nothing here schedules or trains.
+// call and read it after; nothing here schedules or trains. Calls are answered
+// one at a time.
 class FakeDaemon {
  public:
   struct Data {
@@ -71,6 +73,10 @@ class FakeDaemon {
 
   Data& data() { return data_; }
 
+  // What the test wrote is seen by the calls that follow, and what calls wrote
+  // by the test.
+  void Sync() { absl::MutexLock lock(&mutex_); }
+
  private:
   using Context = grpc::ServerContext;
   using Status = grpc::Status;
@@ -100,9 +106,13 @@ class FakeDaemon {
     return Status::OK;
   }
 
-  Status Idle(Context* context) {
-    data_.on_idle();
+  // Without the lock: the test may go on meanwhile.
+  Status Idle(Context* context) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const auto on_idle = data_.on_idle;
+    mutex_.Unlock();
+    on_idle();
     while (!context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
+    mutex_.Lock();
     return Status::CANCELLED;
   }
 
@@ -112,6 +122,7 @@ class FakeDaemon {
 
     Status Submit(Context*, const v1::SubmitRequest* request,
                   v1::SubmitResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
       if (Status s = d_.Failure("Submit"); !s.ok()) return s;
       d_.data_.submitted.push_back(*request);
       *response->mutable_job() = d_.data_.jobs.front();
@@ -120,14 +131,17 @@ class FakeDaemon {
     }
     Status Get(Context*, const v1::GetJobRequest* request,
                v1::Job* job) override {
+      absl::MutexLock lock(&d_.mutex_);
       return d_.Answer("Get", request->id(), job);
     }
     Status Cancel(Context*, const v1::CancelRequest* request,
                   v1::Job* job) override {
+      absl::MutexLock lock(&d_.mutex_);
       return d_.Answer("Cancel", request->id(), job);
     }
     Status List(Context*, const v1::ListJobsRequest* request,
                 v1::ListJobsResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
       if (Status s = d_.Failure("List"); !s.ok()) return s;
       d_.data_.listed.push_back(*request);
       const std::vector<v1::Job>& jobs = d_.data_.jobs;
@@ -143,6 +157,7 @@ class FakeDaemon {
     }
     Status Watch(Context* context, const v1::WatchRequest* request,
                  grpc::ServerWriter<v1::JobEvent>* writer) override {
+      absl::MutexLock lock(&d_.mutex_);
       d_.data_.watched.push_back(*request);
       if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
       for (const v1::JobEvent& event : d_.data_.events[request->id()]) {
@@ -158,6 +173,7 @@ class FakeDaemon {
     }
     Status Logs(Context* context, const v1::LogsRequest* request,
                 grpc::ServerWriter<v1::LogChunk>* writer) override {
+      absl::MutexLock lock(&d_.mutex_);
       if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
       const std::string& log = d_.data_.logs[request->id()];
       constexpr size_t kPiece = 10;
@@ -172,6 +188,7 @@ class FakeDaemon {
     }
     Status Checkpoints(Context*, const v1::CheckpointsRequest* request,
                        v1::CheckpointsResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
       if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
       for (const auto& c : d_.data_.checkpoints[request->id()]) {
         *response->add_checkpoints() = c;
@@ -189,6 +206,7 @@ class FakeDaemon {
 
     Status FindBlobs(Context*, const v1::FindBlobsRequest* request,
                      v1::FindBlobsResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
       if (Status s = d_.Failure("FindBlobs"); !s.ok()) return s;
       for (const std::string& hash : request->sha256()) {
         if (d_.data_.blobs.count(hash) > 0) response->add_present(hash);
@@ -197,6 +215,7 @@ class FakeDaemon {
     }
     Status Upload(Context*, grpc::ServerReader<v1::UploadRequest>* reader,
                   v1::UploadResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
       if (Status s = d_.Failure("Upload"); !s.ok()) return s;
       v1::UploadRequest part;
       if (!reader->Read(&part) || !part.has_header()) {
@@ -216,6 +235,7 @@ class FakeDaemon {
     }
     Status Download(Context*, const v1::DownloadRequest* request,
                     grpc::ServerWriter<v1::DownloadResponse>* writer) override {
+      absl::MutexLock lock(&d_.mutex_);
       d_.data_.downloaded.push_back(*request);
       if (d_.Find(request->job_id()) == nullptr) {
         return NoJob(request->job_id());
@@ -235,6 +255,7 @@ class FakeDaemon {
     explicit Daemon(FakeDaemon* daemon) : d_(*daemon) {}
     Status Info(Context*, const v1::InfoRequest*,
                 v1::InfoResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
       *response = d_.data_.info;
       return d_.Failure("Info");
     }
@@ -244,6 +265,7 @@ class FakeDaemon {
   };
 
   const std::string socket_;
+  absl::Mutex mutex_;
   Data data_;
   Jobs jobs_{this};
   Artifacts artifacts_{this};

@@ -39,6 +39,7 @@ TEST_F(LogsTest, FollowGoesOnWhereTheConnectionBroke) {
     data().fail.clear();
     data().logs[kId] += "ing\n";
     data().jobs[0].set_state(v1::JOB_STATE_SUCCEEDED);
+    daemon_->Sync();
   };
   data().fail["Logs"] = grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
   const Result result = RunVerb({"logs", "-f", kId});

@@ -113,6 +113,7 @@ TEST_F(WatchTest, AStreamThatEndsEarlyIsWatchedAgain) {
   terminal_.sleep = [&](absl::Duration) {
     data().jobs[0].set_state(v1::JOB_STATE_SUCCEEDED);
     data().events[kId].push_back(last);
+    daemon_->Sync();
   };
   const Result result = RunVerb({"watch", kId});
   EXPECT_EQ(result.code, 0);

@@ -2,6 +2,7 @@
 """Everything a worker can do wrong, through the whole daemon: each mode of
 tests/fakes/fake_worker.cc, and what becomes of its job."""
 
+import signal
 import unittest
 
 import harness
@@ -96,6 +97,16 @@ class FakeWorkerTest(harness.EndToEndTest):
         self.assertEqual(0, daemon.terminate(), daemon.said())
         daemon.start()
         self.assertIn(daemon.show(job_id)["state"], ("QUEUED", "RUNNING"))
+
+    def test_interrupt_leaves_the_job_running(self):
+        daemon = self.daemon(*LIMITS, worker="fake_worker")
+        job_id = self.submit(daemon, "slow-exit")
+        with daemon.watch(job_id) as watch:
+            watch.until(lambda e: "ignoring" in e.get("note", ""))
+            watch.process.send_signal(signal.SIGINT)
+            self.assertEqual(130, watch.process.wait(harness.TIMEOUT))
+            self.assertIn(f"job {job_id} goes on", watch.said())
+        self.assertEqual("RUNNING", daemon.show(job_id)["state"])
 
     def test_a_log_holds_what_the_worker_said(self):
         daemon = self.daemon(*LIMITS, worker="fake_worker")

@@ -33,6 +33,7 @@ class TrainingTest(harness.EndToEndTest):
         self.assertEqual(8, job["progress"]["step"])
         self.assertLess(job["eval_loss_after"], job["eval_loss_before"])
         self.assertTrue(math.isfinite(job["train_loss"]))
+        self.assertGreater(job["progress"]["memory"]["footprint_bytes"], 0)
         self.assertEqual(42, job["spec"]["training"]["seed"])
 
     def check_adapter(self, folder):
