@@ -129,9 +129,10 @@ absl::Status Reader::MergeLegacyFiles() {
       return Invalid(added_file,
                      absl::StrCat("\"", content, "\": an id expected"));
     }
-    const bool is_special = std::any_of(
-        special->begin(), special->end(),
-        [&](const Json& token) { return Content(token) == content; });
+    const bool is_special = std::any_of(special->begin(), special->end(),
+                                        [&word = content](const Json& token) {
+                                          return Content(token) == word;
+                                        });
     decoder[absl::StrCat(id.get<uint64_t>())] = {{"content", content},
                                                  {"special", is_special},
                                                  {"normalized", !is_special}};
