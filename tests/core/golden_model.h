@@ -13,6 +13,7 @@
 #include "core/model/decoder.h"
 #include "core/spec/model_config.h"
 #include "core/tensorfile/weights.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::testing_support {
 
@@ -32,15 +33,6 @@ inline std::unique_ptr<model::Decoder> LoadGolden(const std::string& name) {
   auto model = model::Decoder::Load(**weights, *config, at::kCPU, at::kFloat);
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
-}
-
-// A fresh folder below the tests' temporary one.
-inline std::filesystem::path FreshFolder(const std::string& name) {
-  const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / name;
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
 }
 
 }  // namespace mpsd::testing_support

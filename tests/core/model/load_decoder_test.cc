@@ -8,6 +8,7 @@
 #include "core/device/platform.h"
 #include "core/model/decoder.h"
 #include "core/tensorfile/safetensors.h"
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::model {
 namespace {
@@ -26,9 +27,7 @@ class SyntheticModel {
     config_.num_hidden_layers = layers;
     config_.num_attention_heads = config_.num_key_value_heads = 8;
     config_.head_dim = 64;
-    dir_ = fs::path(testing::TempDir()) / "load_decoder_test";
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
+    dir_ = testing_support::FreshFolder("load_decoder_test");
     tensorfile::NamedTensors tensors;
     auto add = [&](const std::string& name, std::vector<int64_t> shape) {
       tensors.emplace_back(name, at::ones(shape, at::kBFloat16));
@@ -50,7 +49,6 @@ class SyntheticModel {
     EXPECT_TRUE(
         tensorfile::WriteSafetensors(dir_ / "model.safetensors", tensors).ok());
   }
-  ~SyntheticModel() { fs::remove_all(dir_); }
   spec::ModelConfig config_;
   fs::path dir_;
 };

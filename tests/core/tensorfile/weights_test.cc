@@ -7,6 +7,8 @@
 
 #include <fstream>
 
+#include "tests/core/scratch_folder.h"
+
 namespace mpsd::tensorfile {
 namespace {
 
@@ -46,11 +48,7 @@ TEST(WeightsTest, NamesWhatIsMissingOrMisshapen) {
 
 class BadFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = fs::path(testing::TempDir()) / "weights_test";
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-  }
+  void SetUp() override { dir_ = testing_support::FreshFolder("weights"); }
   void WriteIndex(const std::string& text) {
     std::ofstream(dir_ / "model.safetensors.index.json") << text;
   }
