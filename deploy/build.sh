@@ -45,6 +45,8 @@ if [ "${1:-}" = --tests ]; then
 fi
 if command -v ccache >/dev/null 2>&1; then
   arguments+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  # A second clone finds what the first one compiled.
+  export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
   # Precompiled headers are looked up in the cache only with these.
   export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:-\
 pch_defines,time_macros,include_file_mtime,include_file_ctime}"
