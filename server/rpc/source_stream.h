@@ -101,6 +101,10 @@ class SourceStream final
 
   // Nothing touches source_ any more: Finish was called by the last to do so.
   void OnDone() override {
+    {
+      // After End: gRPC says so, this says it to who cannot see into gRPC.
+      absl::MutexLock lock(&mutex_);
+    }
     host_.Remove(*this);
     source_.reset();
     std::shared_ptr<SourceStream> last = std::move(self_);

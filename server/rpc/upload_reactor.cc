@@ -27,18 +27,29 @@ void UploadReactor::OnReadDone(bool ok) {
 
 void UploadReactor::Take() {
   absl::Status taken;
-  if (request_.part_case() == v1::UploadRequest::kHeader) {
-    taken = TakeHeader(request_.header());
-  } else if (request_.part_case() == v1::UploadRequest::kData) {
-    taken = TakeData(request_.data());
+  bool more = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    taken = TakePart();
+    more = taken.ok() && !existed_;
+    if (!more) writer_.reset();
+  }
+  if (more) {
+    StartRead(&request_);
   } else {
-    taken = absl::InvalidArgumentError("part: neither header nor data");
+    Finish(ToGrpc(taken));
   }
-  if (!taken.ok() || response_.existed()) {
-    writer_.reset();
-    return Finish(ToGrpc(taken));
+}
+
+absl::Status UploadReactor::TakePart() {
+  switch (request_.part_case()) {
+    case v1::UploadRequest::kHeader:
+      return TakeHeader(request_.header());
+    case v1::UploadRequest::kData:
+      return TakeData(request_.data());
+    default:
+      return absl::InvalidArgumentError("part: neither header nor data");
   }
-  StartRead(&request_);
 }
 
 absl::Status UploadReactor::TakeHeader(
@@ -53,6 +64,7 @@ absl::Status UploadReactor::TakeHeader(
   if (!checked.ok()) return checked;
   response_.set_sha256(header.sha256());
   if (blobs_.Has(header.sha256())) {
+    existed_ = true;
     response_.set_existed(true);
     return absl::OkStatus();
   }
@@ -77,15 +89,19 @@ absl::Status UploadReactor::TakeData(const std::string& data) {
 
 void UploadReactor::TakeEnd() {
   absl::Status ended;
-  if (context_.IsCancelled()) {
-    ended = absl::CancelledError("the upload broke off");
-  } else if (writer_ == nullptr) {
-    ended = absl::InvalidArgumentError("header: is missing");
-  } else {
-    ended = writer_->Commit();
+  {
+    absl::MutexLock lock(&mutex_);
+    ended = context_.IsCancelled()
+                ? absl::CancelledError("the upload broke off")
+                : Commit();
+    writer_.reset();
   }
-  writer_.reset();
   Finish(ToGrpc(ended));
+}
+
+absl::Status UploadReactor::Commit() {
+  if (writer_ != nullptr) return writer_->Commit();
+  return absl::InvalidArgumentError("header: is missing");
 }
 
 }  // namespace mpsd::rpc

