@@ -22,7 +22,8 @@ json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
           {"tokens", stats.tokens},
           {"label_tokens", stats.label_tokens},
           {"truncated_rows", stats.truncated_rows},
-          {"dropped_rows", stats.dropped_rows}};
+          {"dropped_rows", stats.dropped_rows},
+          {"prompt_mismatch_rows", stats.prompt_mismatch_rows}};
 }
 
 json Optional(const std::optional<double>& value) {

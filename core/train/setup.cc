@@ -35,6 +35,30 @@ absl::StatusOr<std::unique_ptr<device::Device>> Open(
   return absl::InternalError("an unknown device");
 }
 
+// What is trained is what the adapter holds; only dropout is this run's. A
+// `lora` that asks for something else is a misunderstanding.
+absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
+                                             const spec::ModelConfig& config) {
+  auto lora = lora::ReadPeftConfig(spec.adapter);
+  if (!lora.ok()) return lora.status();
+  lora->lora_dropout = spec.lora.lora_dropout;
+  spec::LoraSpec unset;
+  unset.lora_dropout = spec.lora.lora_dropout;
+  if (spec.lora == unset) return lora;
+  auto asked = spec::MatchTargets(spec.lora, config);
+  if (!asked.ok()) return asked.status();
+  auto there = spec::MatchTargets(*lora, config);
+  if (!there.ok()) return there.status();
+  if (*asked != *there || spec.lora.modules_to_save != lora->modules_to_save) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "lora: asks for other modules, ranks or scaling than the adapter in ",
+        spec.adapter,
+        " has; leave lora out (lora_dropout may stay) to train the adapter as "
+        "it is, or leave adapter out"));
+  }
+  return lora;
+}
+
 absl::StatusOr<std::unique_ptr<data::Dataset>> LoadFiles(
     const std::vector<std::string>& files, const spec::TrainingSpec& training,
     const text::Tokenizer& tokenizer, const text::ChatTemplate* chat,
@@ -46,6 +70,21 @@ absl::StatusOr<std::unique_ptr<data::Dataset>> LoadFiles(
       files, options, tokenizer, chat,
       [&](double fraction) { observer.OnStage(stage, fraction); });
   if (!loaded.ok()) return loaded.status();
+  const data::DatasetStats& stats = loaded->stats();
+  observer.OnStage(
+      absl::StrCat(stats.rows, " rows, ", stats.tokens, " tokens, ",
+                   stats.label_tokens, " of them labels; ",
+                   stats.truncated_rows, " rows cut to max_length, ",
+                   stats.dropped_rows, " dropped for having no label"),
+      1);
+  if (stats.prompt_mismatch_rows > 0) {
+    observer.OnStage(
+        absl::StrCat("warning: in ", stats.prompt_mismatch_rows,
+                     " rows the prompt alone is tokenized otherwise than "
+                     "before its completion; the model will meet tokens it was "
+                     "not trained on"),
+        1);
+  }
   return std::make_unique<data::Dataset>(*std::move(loaded));
 }
 
@@ -76,12 +115,9 @@ absl::Status Trainer::ReadModelFolder() {
   if (!config.ok()) return config.status();
   config_ = *std::move(config);
   if (!spec_.adapter.empty()) {
-    // What is trained is what the adapter holds; only dropout is this run's.
-    auto lora = lora::ReadPeftConfig(spec_.adapter);
+    auto lora = LoraOfAdapter(spec_, config_);
     if (!lora.ok()) return lora.status();
-    const double dropout = spec_.lora.lora_dropout;
     spec_.lora = *std::move(lora);
-    spec_.lora.lora_dropout = dropout;
   }
   if (std::holds_alternative<std::monostate>(spec_.lora.target_modules)) {
     spec_.lora.target_modules = spec::DefaultTargetModules(config_.model_type);

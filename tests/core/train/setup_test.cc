@@ -69,6 +69,13 @@ INSTANTIATE_TEST_SUITE_P(
                std::filesystem::remove(f.path() / "train.jsonl");
              },
              absl::StatusCode::kNotFound, "train.jsonl"},
+        Case{"lora_beside_adapter",
+             [](JobFolder& f) {
+               f.job()["adapter"] =
+                   testing_support::Golden("smollm", "adapter").string();
+               f.job()["lora"]["r"] = 2;
+             },
+             absl::StatusCode::kInvalidArgument, "leave lora out"},
         Case{"adapter",
              [](JobFolder& f) {
                f.job()["adapter"] =
