@@ -137,8 +137,10 @@ make_data() {
 
 run_job() {
   say "submitting $demo/job.json"
-  job="$(ctl submit "$demo/job.json" --detach --json |
-    "$python" -c 'import json, sys; print(json.load(sys.stdin)["id"])')"
+  submitted="$(ctl submit "$demo/job.json" --detach --json)" ||
+    die "the job was not taken"
+  job="$("$python" -c 'import json, sys; print(json.loads(sys.argv[1])["id"])' \
+    "$submitted")"
   ctl watch "$job" || say "mpsctl watch ended with status $?"
   job_state="$(job_value state)"
   [ "$job_state" = SUCCEEDED ] ||
