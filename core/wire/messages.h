@@ -58,44 +58,44 @@ struct MemoryCounters {
 
 // After every optimizer step.
 struct Progress {
-  int64_t step = 0;         // finished optimizer steps, from 1
+  int64_t step = 0;  // finished optimizer steps, from 1
   int64_t total_steps = 0;
-  double epoch = 0;         // fraction of passes over the data
-  double loss = 0;          // mean over the step's label tokens, nats
+  double epoch = 0;  // fraction of passes over the data
+  double loss = 0;   // mean over the step's label tokens, nats
   double learning_rate = 0;
-  double grad_norm = 0;     // before clipping
-  int64_t tokens = 0;       // non-padding, of this step
-  int64_t label_tokens = 0; // that count in the loss, of this step
-  double seconds = 0;       // wall time of this step
-  std::string device;       // "cpu", "cuda", "mps"
+  double grad_norm = 0;      // before clipping
+  int64_t tokens = 0;        // non-padding, of this step
+  int64_t label_tokens = 0;  // that count in the loss, of this step
+  double seconds = 0;        // wall time of this step
+  std::string device;        // "cpu", "cuda", "mps"
   MemoryCounters memory;
 };
 
 struct Evaluated {
-  int64_t step = 0;         // 0: before training
-  double eval_loss = 0;     // mean over all label tokens of the eval set, nats
+  int64_t step = 0;      // 0: before training
+  double eval_loss = 0;  // mean over all label tokens of the eval set, nats
   int64_t label_tokens = 0;
   double seconds = 0;
 };
 
 struct Checkpointed {
   int64_t step = 0;
-  std::string path;         // the checkpoint folder, absolute
+  std::string path;  // the checkpoint folder, absolute
   int64_t bytes = 0;
   double seconds = 0;
-  std::string removed_path; // of the one save_total_limit dropped, or empty
+  std::string removed_path;  // of the one save_total_limit dropped, or empty
 };
 
 // Proof of life while no step ends: loading, tokenizing, evaluating.
 struct Heartbeat {
-  std::string stage;        // "loading model", "evaluating" …
-  double fraction = 0;      // of the stage, 0..1; 0 where unknown
+  std::string stage;    // "loading model", "evaluating" …
+  double fraction = 0;  // of the stage, 0..1; 0 where unknown
 };
 
 enum class FailureKind {
-  kRejected,     // the user's input; never retried
+  kRejected,  // the user's input; never retried
   kOutOfMemory,
-  kNonFinite,    // loss or gradients
+  kNonFinite,  // loss or gradients
   kInternal,
 };
 struct Failed {
@@ -105,7 +105,7 @@ struct Failed {
 
 struct Done {
   int64_t steps = 0;
-  std::string adapter_path;  // the final PEFT folder, absolute
+  std::string adapter_path;                // the final PEFT folder, absolute
   std::optional<double> train_loss;        // mean over the run's steps
   std::optional<double> eval_loss_before;  // absent without an eval set
   std::optional<double> eval_loss_after;
@@ -115,7 +115,7 @@ struct Done {
 // The answer to Stop or end of stream.
 struct Stopped {
   StopReason reason = StopReason::kPreempt;
-  int64_t step = 0;          // of the last checkpoint, 0 for none
+  int64_t step = 0;  // of the last checkpoint, 0 for none
 };
 
 using FromWorker = std::variant<Hello, Progress, Evaluated, Checkpointed,
