@@ -2,6 +2,7 @@
 #include "core/model/decoder.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
 #include "core/model/recompute.h"

@@ -2,6 +2,7 @@
 #include "core/model/recompute.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/autograd.h>
