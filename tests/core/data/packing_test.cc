@@ -55,7 +55,9 @@ TEST(PackBestFit, LosesNothingAndNeverOverflows) {
     }
     std::sort(all.begin(), all.end());
     EXPECT_EQ(all, PlainOrder(500));
-    if (epoch > 0) EXPECT_EQ(rows.size(), rows_before);
+    if (epoch > 0) {
+      EXPECT_EQ(rows.size(), rows_before);
+    }
     rows_before = rows.size();
   }
 }
