@@ -255,7 +255,7 @@ TEST_F(SchedulerAttemptTest, AStepHeldBackIsWrittenByTick) {
   const std::string id = Submit();
   scheduler_->Tick();
   int woken = 0;
-  scheduler_->Subscribe(id, [&] { ++woken; });
+  const int64_t token = scheduler_->Subscribe(id, [&] { ++woken; });
   const int changes = changes_;
   Worker().OnProgress(Step(1));
   EXPECT_EQ(changes_, changes + 1);
@@ -266,6 +266,7 @@ TEST_F(SchedulerAttemptTest, AStepHeldBackIsWrittenByTick) {
   EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
   EXPECT_EQ(Stored(id).progress->step, 1);
   EXPECT_EQ(woken, 1);
+  scheduler_->Unsubscribe(token);  // the scheduler outlives `woken`
 }
 
 TEST_F(SchedulerAttemptTest, CheckpointsAreListedAndTheRemovedOnesGo) {
