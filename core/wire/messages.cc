@@ -13,7 +13,8 @@
 namespace mpsd::wire {
 namespace {
 
-using nlohmann::json;
+// Keeps the members' order, which says how to show metrics.
+using json = nlohmann::ordered_json;
 
 // Each message's fields, once, for both directions: `v` is a Writer over a
 // const message or a Reader over a mutable one.
@@ -61,6 +62,7 @@ void Fields(V& v, auto& m, const Evaluated*) {
   v("eval_loss", m.eval_loss);
   v("label_tokens", m.label_tokens);
   v("seconds", m.seconds);
+  v("metrics", m.metrics);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Checkpointed*) {
@@ -83,11 +85,14 @@ void Fields(V& v, auto& m, const Failed*) {
 template <typename V>
 void Fields(V& v, auto& m, const Done*) {
   v("steps", m.steps);
-  v("adapter_path", m.adapter_path);
+  v("output_path", m.output_path);
+  v("output_kind", m.output_kind);
   v("train_loss", m.train_loss);
   v("eval_loss_before", m.eval_loss_before);
   v("eval_loss_after", m.eval_loss_after);
   v("seconds", m.seconds);
+  v("metrics", m.metrics);
+  v("confusion_matrix", m.confusion_matrix);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Stopped*) {
@@ -118,8 +123,11 @@ constexpr EnumName<FailureKind> kFailureKinds[] = {
     {FailureKind::kOutOfMemory, "out_of_memory"},
     {FailureKind::kNonFinite, "non_finite"},
     {FailureKind::kInternal, "internal"}};
+constexpr EnumName<OutputKind> kOutputKinds[] = {
+    {OutputKind::kAdapter, "adapter"}, {OutputKind::kModel, "model"}};
 constexpr auto& NamesOf(StopReason) { return kStopReasons; }
 constexpr auto& NamesOf(FailureKind) { return kFailureKinds; }
+constexpr auto& NamesOf(OutputKind) { return kOutputKinds; }
 
 class Writer {
  public:
@@ -137,6 +145,12 @@ class Writer {
     json object = json::object();
     Writer nested(object);
     Fields(nested, value, &value);
+    out_[name] = std::move(object);
+  }
+  void operator()(const char* name, const Metrics& value) {
+    json object = json::object();
+    Writer nested(object);
+    for (const auto& [metric, number] : value) nested(metric.c_str(), number);
     out_[name] = std::move(object);
   }
   template <typename T>
@@ -201,6 +215,15 @@ class Reader {
     Reader nested(*field, absl::StrCat(where_, ".", name));
     Fields(nested, value, &value);
     status_ = nested.status();
+  }
+  void operator()(const char* name, Metrics& value) {
+    const json* field = Required(name);
+    if (field == nullptr) return;
+    if (!field->is_object()) return IllTyped(name, "an object");
+    value.clear();
+    for (const auto& [metric, number] : field->items()) {
+      Number(metric.c_str(), number, value.emplace_back(metric, 0).second);
+    }
   }
   template <typename E>
   requires std::is_enum_v<E>

@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -23,7 +25,7 @@
 namespace mpsd::wire {
 
 // Raised on every change that an older peer would misread.
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 inline constexpr int kWorkerFd = 3;
 
 struct Hello {
@@ -71,11 +73,17 @@ struct Progress {
   MemoryCounters memory;
 };
 
+// Name and value, in the order to show them: core/metrics/metrics.h. On the
+// wire a JSON object whose members keep that order.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
 struct Evaluated {
   int64_t step = 0;      // 0: before training
-  double eval_loss = 0;  // mean over all label tokens of the eval set, nats
-  int64_t label_tokens = 0;
+  double eval_loss = 0;  // mean over the eval set: nats a label token, or what
+                         // the task's loss is for a row
+  int64_t label_tokens = 0;  // rows, where the labels are of rows
   double seconds = 0;
+  Metrics metrics;  // of the task; may be empty
 };
 
 struct Checkpointed {
@@ -103,13 +111,24 @@ struct Failed {
   std::string message;
 };
 
+enum class OutputKind {
+  kAdapter,  // a PEFT folder
+  kModel,    // a folder that Transformers loads
+};
+
 struct Done {
   int64_t steps = 0;
-  std::string adapter_path;                // the final PEFT folder, absolute
+  std::string output_path;  // the final folder, absolute
+  OutputKind output_kind = OutputKind::kAdapter;
   std::optional<double> train_loss;        // mean over the run's steps
   std::optional<double> eval_loss_before;  // absent without an eval set
   std::optional<double> eval_loss_after;
   double seconds = 0;
+  Metrics metrics;  // of what output_path holds, on the eval set; may be empty
+  // JSON of the eval set's confusion matrix, {"labels": [name…], "matrix":
+  // [[count…]…]} with a row a true label and a column a predicted one; empty
+  // where there is none.
+  std::string confusion_matrix;
 };
 
 // The answer to Stop or end of stream.

@@ -54,7 +54,7 @@ class SessionObserver : public train::Observer {
 
   void OnEval(const train::EvalReport& r) override {
     terminal_.OnEval(r);
-    Send(wire::Evaluated{r.step, r.eval_loss, r.label_tokens, r.seconds});
+    Send(wire::Evaluated{r.step, r.eval_loss, r.label_tokens, r.seconds, {}});
   }
 
   void OnCheckpoint(const train::CheckpointReport& r) override {
@@ -113,9 +113,14 @@ int SendOutcome(const Outcome& outcome, SessionObserver& observer,
                                 result.checkpoint_step});
     return 0;
   }
-  observer.Send(wire::Done{result.steps, result.adapter_path.string(),
-                           result.train_loss, result.eval_loss_before,
-                           result.eval_loss_after, result.seconds});
+  wire::Done done;
+  done.steps = result.steps;
+  done.output_path = result.adapter_path.string();
+  done.train_loss = result.train_loss;
+  done.eval_loss_before = result.eval_loss_before;
+  done.eval_loss_after = result.eval_loss_after;
+  done.seconds = result.seconds;
+  observer.Send(done);
   return 0;
 }
 

@@ -52,7 +52,7 @@ jobs::Checkpoint FromWire(const wire::Checkpointed& message) {
 }
 
 jobs::DoneReport FromWire(const wire::Done& message) {
-  return {message.adapter_path, message.train_loss, message.eval_loss_before,
+  return {message.output_path, message.train_loss, message.eval_loss_before,
           message.eval_loss_after};
 }
 

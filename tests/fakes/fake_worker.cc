@@ -153,13 +153,20 @@ void SayDone(Worker& w) {
   WriteFile(adapter / "adapter_config.json", "{\"peft_type\": \"LORA\"}\n");
   WriteFile(adapter / "adapter_model.safetensors",
             std::string("\x02\0\0\0\0\0\0\0{}", 10));
-  w.Say(wire::Evaluated{w.step, 0.5, 50, 0.1});
-  w.Say(wire::Done{w.step, adapter.string(), 0.75, w.eval_before, 0.5, 1});
+  w.Say(wire::Evaluated{w.step, 0.5, 50, 0.1, {}});
+  wire::Done done;
+  done.steps = w.step;
+  done.output_path = adapter.string();
+  done.train_loss = 0.75;
+  done.eval_loss_before = w.eval_before;
+  done.eval_loss_after = 0.5;
+  done.seconds = 1;
+  w.Say(done);
 }
 
 void TrainWhole(Worker& w, absl::Duration pause, int64_t save_steps) {
   w.Say(wire::Heartbeat{"loading model", 0});
-  w.Say(wire::Evaluated{0, w.eval_before, 50, 0.1});
+  w.Say(wire::Evaluated{0, w.eval_before, 50, 0.1, {}});
   Train(w, w.total_steps, pause, save_steps);
   Checkpoint(w);
   SayDone(w);

@@ -70,8 +70,8 @@ TEST_P(RoundTrip, KeepsEveryField) {
 INSTANTIATE_TEST_SUITE_P(
     Messages, RoundTrip,
     testing::Values(
-        Case{"Hello", FromWorker(Hello{1, 42, "0.1.0", "2.15.0"}),
-             R"({"type":"hello","version":1,"pid":42,"worker_version":"0.1.0",
+        Case{"Hello", FromWorker(Hello{2, 42, "0.1.0", "2.15.0"}),
+             R"({"type":"hello","version":2,"pid":42,"worker_version":"0.1.0",
                  "torch_version":"2.15.0"})"},
         Case{"Progress", FromWorker(SomeProgress()),
              R"({"type":"progress","step":7,"total_steps":100,"epoch":0.25,
@@ -80,9 +80,15 @@ INSTANTIATE_TEST_SUITE_P(
                  "seconds":0.5,"device":"cpu","memory":{
                  "current_allocated_bytes":1099511627776,
                  "footprint_bytes":5}})"},
-        Case{"Evaluated", FromWorker(Evaluated{0, 2.5, 900, 1.5}),
+        Case{"Evaluated", FromWorker(Evaluated{0, 2.5, 900, 1.5, {}}),
              R"({"type":"evaluated","step":0,"eval_loss":2.5,
-                 "label_tokens":900,"seconds":1.5})"},
+                 "label_tokens":900,"seconds":1.5,"metrics":{}})"},
+        Case{"EvaluatedWithMetrics",
+             FromWorker(Evaluated{
+                 5, 2.5, 9, 1.5, {{"f1", 0.5}, {"accuracy", 1}}}),
+             R"({"type":"evaluated","step":5,"eval_loss":2.5,
+                 "label_tokens":9,"seconds":1.5,
+                 "metrics":{"f1":0.5,"accuracy":1.0}})"},
         Case{"Checkpointed", FromWorker(Checkpointed{5, "/o/5", 9, 0.5, ""}),
              R"({"type":"checkpointed","step":5,"path":"/o/5","bytes":9,
                  "seconds":0.5,"removed_path":""})"},
@@ -97,14 +103,28 @@ INSTANTIATE_TEST_SUITE_P(
              R"({"type":"failed","kind":"non_finite","message":""})"},
         Case{"Internal", FromWorker(Failed{FailureKind::kInternal, ""}),
              R"({"type":"failed","kind":"internal","message":""})"},
-        Case{"Done", FromWorker(Done{20, "/o/adapter", 1.5, 2.5, 1.25, 30}),
-             R"({"type":"done","steps":20,"adapter_path":"/o/adapter",
-                 "train_loss":1.5,"eval_loss_before":2.5,
-                 "eval_loss_after":1.25,"seconds":30.0})"},
-        Case{"DoneWithoutLosses",
-             FromWorker(Done{20, "/o/adapter", {}, {}, {}, 0}),
-             R"({"type":"done","steps":20,"adapter_path":"/o/adapter",
-                 "seconds":0.0})"},
+        Case{"Done",
+             FromWorker(Done{20,
+                             "/o/model",
+                             OutputKind::kModel,
+                             1.5,
+                             2.5,
+                             1.25,
+                             30,
+                             {{"accuracy", 0.75}},
+                             "{}"}),
+             R"({"type":"done","steps":20,"output_path":"/o/model",
+                 "output_kind":"model","train_loss":1.5,
+                 "eval_loss_before":2.5,"eval_loss_after":1.25,
+                 "seconds":30.0,"metrics":{"accuracy":0.75},
+                 "confusion_matrix":"{}"})"},
+        Case{
+            "DoneWithoutLosses",
+            FromWorker(Done{
+                20, "/o/adapter", OutputKind::kAdapter, {}, {}, {}, 0, {}, ""}),
+            R"({"type":"done","steps":20,"output_path":"/o/adapter",
+                 "output_kind":"adapter","seconds":0.0,"metrics":{},
+                 "confusion_matrix":""})"},
         Case{"Stopped", FromWorker(Stopped{StopReason::kCancel, 3}),
              R"({"type":"stopped","reason":"cancel","step":3})"},
         Case{"Start", ToWorker(Start{"01J", "/s/job.json", "/s/out"}),
@@ -127,7 +147,7 @@ TEST(Decode, DoublesSurviveToTheBit) {
     const double value = std::bit_cast<double>(random());
     if (!std::isfinite(value)) continue;
     auto decoded =
-        DecodeFromWorker(Encode(FromWorker(Evaluated{1, value, 1, 1})));
+        DecodeFromWorker(Encode(FromWorker(Evaluated{1, value, 1, 1, {}})));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(std::get<Evaluated>(*decoded).eval_loss, value);
   }
@@ -151,6 +171,19 @@ TEST(Decode, NonFiniteNumbersArriveAsNan) {
   ASSERT_TRUE(std::get<Done>(*done).train_loss.has_value());
   EXPECT_TRUE(std::isnan(*std::get<Done>(*done).train_loss));
   EXPECT_FALSE(std::get<Done>(*done).eval_loss_after.has_value());
+}
+
+TEST(Decode, MetricsKeepTheirOrder) {
+  const Metrics metrics = {{"spearmanr", 0.25}, {"a", kNan}, {"pearson", -1}};
+  auto decoded =
+      DecodeFromWorker(Encode(FromWorker(Evaluated{1, 2, 3, 4, metrics})));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  const Metrics& got = std::get<Evaluated>(*decoded).metrics;
+  ASSERT_EQ(got.size(), 3u);
+  EXPECT_EQ(got[0], metrics[0]);
+  EXPECT_EQ(got[1].first, "a");
+  EXPECT_TRUE(std::isnan(got[1].second));
+  EXPECT_EQ(got[2], metrics[2]);
 }
 
 TEST(Decode, InvalidUtf8IsReplacedNotRefused) {
@@ -227,8 +260,17 @@ INSTANTIATE_TEST_SUITE_P(
                 "seconds":0,"device":"cpu",
                 "memory":{"footprint_bytes":"much"}})",
             "progress.memory: field 'footprint_bytes' must be"},
-        Bad{R"({"type":"done","steps":1,"adapter_path":"","seconds":0,
-                "train_loss":"low"})",
+        Bad{R"({"type":"evaluated","step":1,"eval_loss":1,"label_tokens":1,
+                "seconds":1,"metrics":[["f1",1]]})",
+            "evaluated: field 'metrics' must be an object"},
+        Bad{R"({"type":"evaluated","step":1,"eval_loss":1,"label_tokens":1,
+                "seconds":1,"metrics":{"f1":"good"}})",
+            "evaluated: field 'f1' must be a number or null"},
+        Bad{R"({"type":"done","steps":1,"output_path":"",
+                "output_kind":"folder"})",
+            "done: field 'output_kind' must be a known name"},
+        Bad{R"({"type":"done","steps":1,"output_path":"",
+                "output_kind":"model","seconds":0,"train_loss":"low"})",
             "done: field 'train_loss' must be a number or null"}));
 
 TEST(Garbage, EveryPrefixOfALineIsRefused) {

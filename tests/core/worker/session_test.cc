@@ -73,7 +73,7 @@ TEST_F(SessionTest, HelloThenTheRunThenDone) {
             wire::kProtocolVersion);
   const auto& done = std::get<wire::Done>(messages.back());
   EXPECT_EQ(done.steps, 8);
-  EXPECT_TRUE(std::filesystem::exists(done.adapter_path));
+  EXPECT_TRUE(std::filesystem::exists(done.output_path));
   int64_t steps = 0;
   for (const auto& message : messages) {
     if (const auto* p = std::get_if<wire::Progress>(&message)) {

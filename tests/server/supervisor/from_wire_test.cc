@@ -36,7 +36,8 @@ TEST(FromWire, Progress) {
 }
 
 TEST(FromWire, EvaluatedAndCheckpointed) {
-  const jobs::Evaluated evaluated = FromWire(wire::Evaluated{3, 0.5, 10, 1});
+  const jobs::Evaluated evaluated =
+      FromWire(wire::Evaluated{3, 0.5, 10, 1, {}});
   EXPECT_EQ(evaluated.step, 3);
   EXPECT_EQ(evaluated.eval_loss, 0.5);
   const jobs::Checkpoint checkpoint =
@@ -48,8 +49,8 @@ TEST(FromWire, EvaluatedAndCheckpointed) {
 }
 
 TEST(FromWire, Done) {
-  const jobs::DoneReport done =
-      FromWire(wire::Done{9, "/out/adapter", 1.0, 2.0, 3.0, 4});
+  const jobs::DoneReport done = FromWire(wire::Done{
+      9, "/out/adapter", wire::OutputKind::kAdapter, 1.0, 2.0, 3.0, 4, {}, ""});
   EXPECT_EQ(done.adapter_path, "/out/adapter");
   EXPECT_EQ(done.train_loss, 1);
   EXPECT_EQ(done.eval_loss_before, 2);
