@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/sha256.h"
 #include "core/spec/memory_estimate.h"
+#include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/blob_store.h"
 
@@ -171,6 +172,16 @@ absl::Status PlaceInputs(Inputs& inputs, spec::TrainSpec& spec) {
   return absl::OkStatus();
 }
 
+// That lora finds its modules in this model. What an adapter's folder asks for
+// is the worker's to check: it may lie among blobs that have no folder yet.
+absl::Status CheckTargets(const spec::TrainSpec& spec,
+                          const spec::ModelConfig& model) {
+  if (!spec.adapter.empty()) return absl::OkStatus();
+  auto targets = spec::MatchTargets(spec.lora, model);
+  if (!targets.ok()) return targets.status();
+  return spec::MatchModulesToSave(spec.lora, model).status();
+}
+
 std::string DescribeEstimate(const spec::TrainSpec& spec,
                              const spec::ModelConfig& model) {
   const spec::MemoryEstimate estimate = spec::EstimateMemory(spec, model);
@@ -202,6 +213,7 @@ absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
 
   absl::StatusOr<JobFiles::Model> model = FindModel(files, spec->model);
   if (!model.ok()) return model.status();
+  if (absl::Status s = CheckTargets(*spec, model->config); !s.ok()) return s;
   spec->model = model->folder;
   return Submission{spec->name, spec::ToJson(*spec), *std::move(links),
                     DescribeEstimate(*spec, model->config)};

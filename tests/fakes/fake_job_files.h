@@ -7,10 +7,25 @@
 #include <string>
 #include <vector>
 
+#include "core/spec/model_config.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_files.h"
 
 namespace mpsd::fakes {
+
+// A Llama of two layers.
+inline spec::ModelConfig TinyModel() {
+  spec::ModelConfig config;
+  config.model_type = "llama";
+  config.vocab_size = 100;
+  config.hidden_size = 16;
+  config.intermediate_size = 32;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = config.num_key_value_heads = 2;
+  config.head_dim = 8;
+  config.max_position_embeddings = 128;
+  return config;
+}
 
 // jobs::JobFiles without a disk, below "/state". One thread at a time.
 class FakeJobFiles final : public jobs::JobFiles {

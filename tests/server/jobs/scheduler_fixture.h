@@ -21,7 +21,8 @@ namespace mpsd::jobs {
 class SchedulerFixture : public testing::Test {
  protected:
   SchedulerFixture() {
-    files_.models["org/tiny"] = JobFiles::Model{"/models/tiny", {}};
+    files_.models["org/tiny"] =
+        JobFiles::Model{"/models/tiny", fakes::TinyModel()};
     files_.paths = {"/data/train.jsonl"};
     Restart();
   }

@@ -17,7 +17,8 @@ using testing::HasSubstr;
 class SubmissionTest : public testing::Test {
  protected:
   SubmissionTest() {
-    files_.models["org/tiny"] = JobFiles::Model{"/models/tiny", {}};
+    files_.models["org/tiny"] =
+        JobFiles::Model{"/models/tiny", fakes::TinyModel()};
     files_.paths = {"/data/there.jsonl", "/adapters/there"};
     blobs_.present = {kSha, kOther};
     request_.spec_json = Spec(R"("train.jsonl")");
@@ -48,6 +49,15 @@ class SubmissionTest : public testing::Test {
   fakes::FakeBlobs blobs_;
   SubmitRequest request_;
 };
+
+TEST_F(SubmissionTest, RefusesModulesThatTheModelDoesNotHave) {
+  request_.spec_json =
+      Spec(R"("train.jsonl")", R"(, "lora": {"target_modules": ["qproj"]})");
+  ExpectError(absl::StatusCode::kInvalidArgument, "did you mean \"q_proj\"?");
+  request_.spec_json =
+      Spec(R"("train.jsonl")", R"(, "lora": {"modules_to_save": ["score"]})");
+  ExpectError(absl::StatusCode::kInvalidArgument, "lora.modules_to_save");
+}
 
 TEST_F(SubmissionTest, ReplacesWhatWasUploaded) {
   auto submission = Check();
