@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_METRICS_PREDICTIONS_H_
+#define MPSD_CORE_METRICS_PREDICTIONS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/spec/classification.h"
+
+namespace mpsd::metrics {
+
+// What a classifier said of a data set, and what is true. Rows in the order of
+// the data set.
+struct Predictions {
+  spec::ProblemType problem = spec::ProblemType::kSingleLabel;
+  int64_t outputs = 0;         // per row
+  std::vector<float> logits;   // [rows, outputs]
+  std::vector<int64_t> truth;  // [rows], of single-label problems
+  std::vector<float> targets;  // [rows, outputs], of the others
+
+  int64_t rows() const {
+    return outputs == 0 ? 0 : static_cast<int64_t>(logits.size()) / outputs;
+  }
+  // The class with the highest logit, the first of equals; [rows].
+  std::vector<int64_t> Classes() const;
+};
+
+}  // namespace mpsd::metrics
+
+#endif  // MPSD_CORE_METRICS_PREDICTIONS_H_
