@@ -218,6 +218,30 @@ void FieldReader::Word(std::string_view name, std::string& value,
   if (node != nullptr && CheckWord(name, *node, words)) value = node->text;
 }
 
+void FieldReader::OptionalWord(std::string_view name, std::string& value,
+                               const std::vector<std::string_view>& words) {
+  const JsonNode* node = Take(name);
+  if (node != nullptr && node->kind != Kind::kNull) Word(name, value, words);
+}
+
+void FieldReader::Numbers(std::string_view name, std::vector<double>& value,
+                          Range range) {
+  const JsonNode* node = Take(name);
+  if (node == nullptr || node->kind == Kind::kNull) return;
+  if (node->kind != Kind::kArray) {
+    return Expected(PathOf(name), *node,
+                    Cat("a list of numbers", range.Text()));
+  }
+  std::vector<double> read(node->items.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (!NumberValue(Cat(PathOf(name), "[", i, "]"), node->items[i], range,
+                     read[i])) {
+      return;
+    }
+  }
+  value = std::move(read);
+}
+
 void FieldReader::Texts(std::string_view name, std::vector<std::string>& value,
                         std::string_view expected, bool required) {
   const JsonNode* node = Take(name);

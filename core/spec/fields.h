@@ -72,6 +72,13 @@ class FieldReader {
   void Word(std::string_view name, E& value, const Words<E>& words);
   void Word(std::string_view name, std::string& value,
             const std::vector<std::string_view>& words);
+  // The same for what may be absent: null, or "" in the program.
+  template <typename E>
+  void OptionalWord(std::string_view name, std::optional<E>& value,
+                    const Words<E>& words);
+  void OptionalWord(std::string_view name, std::string& value,
+                    const std::vector<std::string_view>& words);
+  void Numbers(std::string_view name, std::vector<double>& value, Range range);
   // A string stands for a list of one.
   void Texts(std::string_view name, std::vector<std::string>& value,
              std::string_view expected, bool required = false);
@@ -138,6 +145,16 @@ class FieldWriter {
             const std::vector<std::string_view>&) {
     Put(name, value);
   }
+  template <typename E>
+  void OptionalWord(std::string_view name, const std::optional<E>& value,
+                    const Words<E>& words);
+  void OptionalWord(std::string_view name, const std::string& value,
+                    const std::vector<std::string_view>&) {
+    Text(name, value, "");
+  }
+  void Numbers(std::string_view name, const std::vector<double>& value, Range) {
+    Put(name, value);
+  }
   void Texts(std::string_view name, const std::vector<std::string>& value,
              std::string_view, bool = false) {
     Put(name, value);
@@ -174,6 +191,27 @@ void FieldReader::Word(std::string_view name, E& value, const Words<E>& words) {
   for (const auto& [word, meaning] : words) {
     if (word == node->text) value = meaning;
   }
+}
+
+template <typename E>
+void FieldReader::OptionalWord(std::string_view name, std::optional<E>& value,
+                               const Words<E>& words) {
+  const JsonNode* node = object_ == nullptr ? nullptr : object_->Find(name);
+  if (node == nullptr || node->kind == JsonNode::Kind::kNull) {
+    Take(name);
+    return;
+  }
+  E read = value.value_or(words.front().second);
+  Word(name, read, words);
+  value = read;
+}
+
+template <typename E>
+void FieldWriter::OptionalWord(std::string_view name,
+                               const std::optional<E>& value,
+                               const Words<E>& words) {
+  if (value) return Word(name, *value, words);
+  object_[std::string(name)] = nullptr;
 }
 
 template <typename E>

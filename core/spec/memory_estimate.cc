@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/spec/modules.h"
 #include "core/spec/targets.h"
 
 namespace mpsd::spec {
@@ -24,7 +25,29 @@ double BaseBytes(const TrainSpec& spec) {
   return spec.training.bf16 ? 2 : kFloat;
 }
 
+// Of one row's tokens.
+double TokensPerRow(const TrainSpec& spec, const ModelConfig& m) {
+  if (m.family == Family::kVision) return m.max_position_embeddings;
+  const double length = spec.training.max_length;
+  if (m.family == Family::kDecoder) return length;
+  return std::min<double>(length,
+                          m.max_position_embeddings - m.encoder.first_position);
+}
+
+double EncoderLayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
+  const EncoderConfig& e = m.encoder;
+  const double values = 8.0 * m.hidden_size + 2.0 * m.intermediate_size;
+  double bytes = values * BaseBytes(spec) + kFloat * m.num_attention_heads;
+  if (e.hidden_dropout_prob > 0) bytes += 2.0 * m.hidden_size;
+  if (e.attention_probs_dropout_prob > 0) {
+    bytes += m.num_attention_heads * TokensPerRow(spec, m) *
+             (2 * BaseBytes(spec) + 1);
+  }
+  return bytes;
+}
+
 double LayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
+  if (m.family != Family::kDecoder) return EncoderLayerBytesPerToken(spec, m);
   const double hidden = 4.0 * m.hidden_size;
   const double attention = 2.0 * m.q_size() + 2.0 * m.kv_size();
   const double mlp = 4.0 * m.intermediate_size;
@@ -33,7 +56,8 @@ double LayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
 }
 
 double AdapterBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
-  const auto matches = MatchTargets(spec.lora, m);
+  if (spec.fine_tune_type != FineTuneType::kLora) return 0;
+  const auto matches = MatchTargets(EffectiveLora(spec.lora, m), m);
   if (!matches.ok()) return 0;
   double bytes = 0;
   for (const TargetMatch& match : *matches) {
@@ -48,6 +72,7 @@ double ActivationBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   const double ends = 2.0 * m.hidden_size * BaseBytes(spec);
   const double adapters = AdapterBytesPerToken(spec, m);
   const double layer = LayerBytesPerToken(spec, m);
+  if (spec.fine_tune_type == FineTuneType::kHead) return ends + layer;
   if (!spec.training.gradient_checkpointing) {
     return ends + layers * layer + adapters;
   }
@@ -55,33 +80,34 @@ double ActivationBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   return ends + inputs + layer + adapters / layers;
 }
 
-}  // namespace
-
-MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model) {
-  const TrainingSpec& t = spec.training;
-  const double tokens = static_cast<double>(t.per_device_train_batch_size) *
-                        static_cast<double>(t.max_length);
-  const double chunk = std::min<double>(tokens, kLossChunk);
-  MemoryEstimate estimate;
-  estimate.base_weights_bytes = Bytes(ParameterCount(model) * BaseBytes(spec));
-  estimate.adapter_bytes =
-      Bytes(TrainableParameterCount(spec, model) * kAdamCopies * kFloat);
-  estimate.activations_bytes =
-      Bytes(tokens * ActivationBytesPerToken(spec, model));
-  estimate.logits_bytes =
-      Bytes(chunk * model.vocab_size * kLogitsCopies * kFloat);
-  estimate.total_bytes =
-      Bytes(static_cast<double>(estimate.base_weights_bytes) +
-            static_cast<double>(estimate.adapter_bytes) +
-            static_cast<double>(estimate.activations_bytes) +
-            static_cast<double>(estimate.logits_bytes));
-  return estimate;
+// The weights in training precision: frozen, or casts of the masters that are
+// being trained.
+double WeightBytes(const TrainSpec& spec, const ModelConfig& model) {
+  const bool masters_are_used =
+      spec.fine_tune_type == FineTuneType::kFull && !spec.training.bf16;
+  return masters_are_used ? 0 : ParameterCount(model) * BaseBytes(spec);
 }
 
-int64_t TrainableParameterCount(const TrainSpec& spec,
-                                const ModelConfig& model) {
-  const auto matches = MatchTargets(spec.lora, model);
-  const auto saved = MatchModulesToSave(spec.lora, model);
+double LogitsBytes(const ModelConfig& model, double tokens, double rows) {
+  const double values =
+      model.num_labels > 0
+          ? rows * model.num_labels
+          : std::min<double>(tokens, kLossChunk) * model.vocab_size;
+  return values * kLogitsCopies * kFloat;
+}
+
+double HeadParameters(const ModelConfig& model) {
+  double count = 0;
+  for (const Module& module : Modules(model)) {
+    if (module.head) count += static_cast<double>(module.parameters());
+  }
+  return count;
+}
+
+double AdapterParameters(const TrainSpec& spec, const ModelConfig& model) {
+  const LoraSpec lora = EffectiveLora(spec.lora, model);
+  const auto matches = MatchTargets(lora, model);
+  const auto saved = MatchModulesToSave(lora, model);
   if (!matches.ok() || !saved.ok()) return 0;
   double count = 0;
   for (const TargetMatch& match : *matches) {
@@ -91,7 +117,41 @@ int64_t TrainableParameterCount(const TrainSpec& spec,
   for (const Module& module : *saved) {
     count += static_cast<double>(module.parameters());
   }
-  return Bytes(count);
+  return count;
+}
+
+}  // namespace
+
+MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model) {
+  const auto rows =
+      static_cast<double>(spec.training.per_device_train_batch_size);
+  const double tokens = rows * TokensPerRow(spec, model);
+  MemoryEstimate estimate;
+  estimate.base_weights_bytes = Bytes(WeightBytes(spec, model));
+  estimate.trainable_bytes =
+      Bytes(TrainableParameterCount(spec, model) * kAdamCopies * kFloat);
+  estimate.activations_bytes =
+      Bytes(tokens * ActivationBytesPerToken(spec, model));
+  estimate.logits_bytes = Bytes(LogitsBytes(model, tokens, rows));
+  estimate.total_bytes =
+      Bytes(static_cast<double>(estimate.base_weights_bytes) +
+            static_cast<double>(estimate.trainable_bytes) +
+            static_cast<double>(estimate.activations_bytes) +
+            static_cast<double>(estimate.logits_bytes));
+  return estimate;
+}
+
+int64_t TrainableParameterCount(const TrainSpec& spec,
+                                const ModelConfig& model) {
+  switch (spec.fine_tune_type) {
+    case FineTuneType::kFull:
+      return ParameterCount(model);
+    case FineTuneType::kHead:
+      return Bytes(HeadParameters(model));
+    case FineTuneType::kLora:
+      break;
+  }
+  return Bytes(AdapterParameters(spec, model));
 }
 
 }  // namespace mpsd::spec

@@ -14,23 +14,30 @@ namespace mpsd::spec {
 // a micro-batch (per_device_train_batch_size · max_length), L the layers, H
 // hidden_size, I intermediate_size, Q and KV the widths of queries and keys.
 //
-//  base      parameters · b
-//  adapter   trainable parameters · 16: value, gradient, two Adam moments, fp32
-//  layer     per token what autograd keeps of a layer:
+//  base      parameters · b; trained in full: with bf16 the casts that a
+//            backward keeps, else nothing beside the trainable ones
+//  trainable trainable parameters · 16: value, gradient, two Adam moments, fp32
+//  layer     per token what autograd keeps of a decoder's layer:
 //            (4H [input and output of both norms] + 2Q + 2KV [q, k, v and the
 //            attention's output] + 4I [gate, up, silu(gate), their product]) ·
 //            b
 //            + 4 · heads [log-sum-exp]
+//            and of an encoder's: (8H [input, q, k, v, the attention's output,
+//            both sums before the norms, the norm between] + 2I) · b
+//            + 4 · heads, with dropout 2H more, with dropout of the attention
+//            heads · length · (2b + 1) more: that attention is not tiled
 //  LoRA      per token and match 4r [x·Aᵀ], with dropout 4 · in_features more
 //  activations  T · (2H·b + L · layer + LoRA), or with gradient_checkpointing
 //            T · (2H·b + L · H·b + one layer with its LoRA)
 //  logits    min(T, 1024) · vocab_size · 3 · 4: a chunk of the LM head in fp32,
-//            its log-softmax and its gradient
+//            its log-softmax and its gradient; rows · labels of a classifier
 //
-// The attention is tiled: nothing grows with the square of the length.
+// An image is (image_size / patch_size)² + 1 tokens. A head trained alone keeps
+// one layer. The attention is tiled but where said: nothing grows with the
+// square of the length.
 struct MemoryEstimate {
   int64_t base_weights_bytes = 0;
-  int64_t adapter_bytes = 0;      // parameters, gradients, two Adam moments
+  int64_t trainable_bytes = 0;    // parameters, gradients, two Adam moments
   int64_t activations_bytes = 0;  // of one micro-batch at max_length
   int64_t logits_bytes = 0;       // one LM-head chunk with its gradient
   int64_t total_bytes = 0;
@@ -38,8 +45,8 @@ struct MemoryEstimate {
 
 MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model);
 
-// Trainable parameters of LoRA over `model`, modules_to_save included; 0 where
-// no target matches.
+// What spec.fine_tune_type trains of `model`: of LoRA with modules_to_save, 0
+// where no target matches. For classification model.num_labels must be set.
 int64_t TrainableParameterCount(const TrainSpec& spec,
                                 const ModelConfig& model);
 

@@ -5,6 +5,7 @@
 
 #include "core/base/file.h"
 #include "core/spec/cat.h"
+#include "core/spec/encoder_config.h"
 #include "core/spec/fields.h"
 #include "core/spec/findings.h"
 #include "core/spec/json_node.h"
@@ -15,25 +16,27 @@ namespace {
 
 using Kind = JsonNode::Kind;
 constexpr std::string_view kModelTypes =
-    "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3";
+    "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3; "
+    "bert (MiniLM too), roberta, distilbert; vit";
 
 // Defaults of the config classes (transformers 5.23, models/*/configuration_*).
-struct Family {
+struct DecoderFamily {
   std::string_view model_type;
   int64_t num_key_value_heads;  // 0: as many as attention heads
   int64_t head_dim;             // 0: hidden_size / heads
   int64_t max_position_embeddings;
 };
-constexpr Family kFamilies[] = {
+constexpr DecoderFamily kFamilies[] = {
     {"llama", 0, 0, 2048},
     {"mistral", 8, 0, 131072},
     {"qwen2", 32, 0, 32768},
     {"qwen3", 32, 128, 32768},
 };
 
-class ConfigReader {
+// Of the Llama family.
+class DecoderReader {
  public:
-  ConfigReader(const JsonNode& root, std::string_view origin)
+  DecoderReader(const JsonNode& root, std::string_view origin)
       : root_(root), origin_(origin), fields_(&root, "", findings_) {}
 
   absl::StatusOr<ModelConfig> Read() {
@@ -42,6 +45,7 @@ class ConfigReader {
     if (absl::Status status = CheckOptions(); !status.ok()) return status;
     ReadSizes();
     ReadSwitches();
+    ReadCommon(fields_, root_, config_);
     if (absl::Status status = ReadRope(); !status.ok()) return status;
     if (absl::Status status = ReadWindows(); !status.ok()) return status;
     if (findings_.empty()) CheckSizes();
@@ -64,7 +68,7 @@ class ConfigReader {
     fields_.Text("model_type", config_.model_type, "the name of a model type",
                  /*required=*/true);
     if (!findings_.empty()) return findings_.ToStatus(origin_);
-    for (const Family& family : kFamilies) {
+    for (const DecoderFamily& family : kFamilies) {
       if (family.model_type == config_.model_type) family_ = &family;
     }
     if (family_ != nullptr) return absl::OkStatus();
@@ -95,20 +99,7 @@ class ConfigReader {
       return Unimplemented(
           name, Cat("supported is ", neutral, ", found ", Describe(*node)));
     }
-    return CheckArchitectures();
-  }
-
-  absl::Status CheckArchitectures() {
-    const JsonNode* list = root_.Find("architectures");
-    if (list == nullptr || list->items.empty()) return absl::OkStatus();
-    for (const JsonNode& item : list->items) {
-      if (item.text.ends_with("ForCausalLM")) return absl::OkStatus();
-    }
-    return Unimplemented(
-        "architectures",
-        Cat("supported are causal language models (…ForCausalLM), "
-            "found ",
-            Describe(list->items[0])));
+    return absl::OkStatus();
   }
 
   void Size(std::string_view name, int64_t& value) {
@@ -161,9 +152,6 @@ class ConfigReader {
     config_.o_bias = attention_bias;
     config_.mlp_bias = type == "llama" && Switch("mlp_bias");
     config_.qk_norm = type == "qwen3";
-    constexpr std::string_view kDtype = "the name of a dtype";
-    fields_.Text("torch_dtype", config_.torch_dtype, kDtype);
-    fields_.Text("dtype", config_.torch_dtype, kDtype);
   }
 
   // RotaryEmbeddingConfigMixin.convert_rope_params_to_dict: a rope_scaling
@@ -284,7 +272,7 @@ class ConfigReader {
   const std::string_view origin_;
   Findings findings_;
   FieldReader fields_;
-  const Family* family_ = nullptr;
+  const DecoderFamily* family_ = nullptr;
   ModelConfig config_;
 };
 
@@ -294,7 +282,11 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                                              std::string_view origin) {
   absl::StatusOr<JsonNode> root = ParseJson(json, origin);
   if (!root.ok()) return root.status();
-  return ConfigReader(*root, origin).Read();
+  const JsonNode* type = root->Find("model_type");
+  if (type != nullptr && IsEncoderType(type->text)) {
+    return ReadEncoderConfig(*root, origin);
+  }
+  return DecoderReader(*root, origin).Read();
 }
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_dir) {

@@ -21,9 +21,61 @@ struct Llama3RopeScaling {
   int64_t original_max_position_embeddings = 8192;
 };
 
-// A decoder of the Llama family, as its config.json describes it.
+enum class Family {
+  kDecoder,  // causal: llama, mistral, qwen2, qwen3
+  kEncoder,  // of text: bert, roberta, distilbert
+  kVision,   // vit
+};
+
+// What only encoders and vision transformers have.
+struct EncoderConfig {
+  double layer_norm_eps = 1e-12;
+  std::string hidden_act = "gelu";  // "gelu", "gelu_new", "relu", "silu"
+  double hidden_dropout_prob = 0;
+  double attention_probs_dropout_prob = 0;
+  // Before the classifier: the config's own, else as the family falls back.
+  double classifier_dropout = 0;
+  int64_t type_vocab_size = 0;  // 0: no token types (DistilBERT)
+  // The first token's position: pad_token_id + 1 in RoBERTa, where padding
+  // does not count; 0 elsewhere.
+  int64_t first_position = 0;
+  bool pooler = false;  // BERT: tanh(dense(first token)) before the classifier
+};
+
+// What only vision transformers have.
+struct VisionConfig {
+  int64_t image_size = 224;  // height and width
+  int64_t patch_size = 16;
+  int64_t num_channels = 3;
+  bool qkv_bias = true;
+  int64_t patches() const {
+    return (image_size / patch_size) * (image_size / patch_size);
+  }
+};
+
+// What config.json says of a classification head.
+struct HeadConfig {
+  // The names of id2label by id; empty where it says nothing but Transformers'
+  // own "LABEL_0", "LABEL_1" ….
+  std::vector<std::string> label_names;
+  std::optional<int64_t> num_labels;  // length of id2label, or num_labels
+  std::string problem_type;           // as in Transformers, or ""
+};
+
+// A network as its config.json describes it.
 struct ModelConfig {
-  std::string model_type;  // "llama", "mistral", "qwen2", "qwen3"
+  Family family = Family::kDecoder;
+  std::string model_type;  // "llama", "bert" …
+  std::vector<std::string> architectures;
+  EncoderConfig encoder;  // of kEncoder and kVision
+  VisionConfig vision;    // of kVision
+  HeadConfig head;
+  std::optional<int64_t> pad_token_id;
+  double initializer_range = 0.02;  // deviation of weights that no file has
+  // The outputs of the classification head that the network gets instead of a
+  // language-model head; 0: none. No field of the file: the task decides.
+  int64_t num_labels = 0;
+
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
@@ -32,6 +84,8 @@ struct ModelConfig {
   int64_t num_key_value_heads = 0;  // divides num_attention_heads
   int64_t head_dim = 0;             // default: hidden_size / heads
   int64_t max_position_embeddings = 0;
+
+  // Of decoders.
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
   std::optional<Llama3RopeScaling> rope_scaling;
@@ -55,7 +109,7 @@ struct ModelConfig {
 // the network excepted, which must be there. Unimplemented for an architecture
 // or option mpsd does not have (naming it and those it has); InvalidArgument
 // for a missing or ill-typed field, naming it and its line. `origin` names the
-// file in errors.
+// file in errors. Which tasks a family is for: see CheckTask in train_spec.h.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                                              std::string_view origin);
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_dir);

@@ -2,13 +2,15 @@
 #include "core/spec/modules.h"
 
 #include "core/spec/cat.h"
+#include "core/spec/family_modules.h"
 
 namespace mpsd::spec {
 namespace {
 
 using Kind = Module::Kind;
 
-void AddLayer(const ModelConfig& c, int64_t layer, std::vector<Module>& out) {
+void AddDecoderLayer(const ModelConfig& c, int64_t layer,
+                     std::vector<Module>& out) {
   const std::string prefix = Cat("model.layers.", layer, ".");
   const auto add = [&](const char* name, Kind kind, int64_t in, int64_t width,
                        bool bias = false) {
@@ -34,20 +36,38 @@ void AddLayer(const ModelConfig& c, int64_t layer, std::vector<Module>& out) {
   add("post_attention_layernorm", Kind::kNorm, 1, c.hidden_size);
 }
 
+std::vector<Module> DecoderModules(const ModelConfig& config) {
+  std::vector<Module> modules;
+  modules.push_back({"model.embed_tokens", Kind::kEmbedding, config.vocab_size,
+                     config.hidden_size});
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    AddDecoderLayer(config, i, modules);
+  }
+  modules.push_back({"model.norm", Kind::kNorm, 1, config.hidden_size});
+  const bool classifies = config.num_labels > 0;
+  modules.push_back({classifies ? "score" : "lm_head", Kind::kLinear,
+                     config.hidden_size,
+                     classifies ? config.num_labels : config.vocab_size,
+                     /*bias=*/false, /*layer=*/-1, /*head=*/true});
+  return modules;
+}
+
 }  // namespace
 
 std::vector<Module> Modules(const ModelConfig& config) {
-  std::vector<Module> modules;
-  modules.push_back({"model.embed_tokens", Kind::kEmbedding, config.vocab_size,
-                     config.hidden_size, false, -1});
-  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    AddLayer(config, i, modules);
+  switch (config.family) {
+    case Family::kEncoder:
+      return EncoderModules(config);
+    case Family::kVision:
+      return VisionModules(config);
+    case Family::kDecoder:
+      break;
   }
-  modules.push_back(
-      {"model.norm", Kind::kNorm, 1, config.hidden_size, false, -1});
-  modules.push_back({"lm_head", Kind::kLinear, config.hidden_size,
-                     config.vocab_size, false, -1});
-  return modules;
+  return DecoderModules(config);
+}
+
+std::string StoredName(const ModelConfig& config, const std::string& name) {
+  return config.family == Family::kVision ? StoredVisionName(name) : name;
 }
 
 }  // namespace mpsd::spec

@@ -10,25 +10,42 @@
 
 namespace mpsd::spec {
 
-// A module with weights, by its Hugging Face name.
+// A module with weights, by the name it has in Transformers 5 (which PEFT's
+// target_modules and an adapter's keys speak of). A vision transformer's file
+// has older names: see StoredName.
 struct Module {
-  enum class Kind { kEmbedding, kLinear, kNorm };
+  enum class Kind {
+    kEmbedding,
+    kLinear,
+    kNorm,
+    kConvolution,  // of patches: in_features = channels · patch_size²
+    kParameter,    // a tensor by itself, without ".weight"
+  };
 
   std::string name;  // "model.layers.0.self_attn.q_proj", "lm_head"
   Kind kind = Kind::kLinear;
   int64_t in_features = 0;   // embedding: its rows; norm: 1
   int64_t out_features = 0;  // embedding, norm: its width
   bool bias = false;
-  int64_t layer = -1;  // of the decoder; -1 outside
+  int64_t layer = -1;  // of the network's blocks; -1 outside
+  bool head = false;   // of the task, behind the network proper
 
   int64_t parameters() const {
     return in_features * out_features + (bias ? out_features : 0);
   }
 };
 
-// All of them in the order of the network. "lm_head" is there with tied
-// embeddings too, as in Transformers.
+// All of them in the order of the network. A decoder ends in "lm_head" (there
+// with tied embeddings too, as in Transformers); with config.num_labels > 0 a
+// network ends in the head of classification instead: "score" of a decoder,
+// "classifier" and what leads to it of the others.
 std::vector<Module> Modules(const ModelConfig& config);
+
+// The name of a module or weight in the model's file: what save_pretrained
+// writes. "vit.layers.0.attention.q_proj.weight" is stored as
+// "vit.encoder.layer.0.attention.attention.query.weight" (transformers 5.23,
+// conversion_mapping.py); all others as they are called.
+std::string StoredName(const ModelConfig& config, const std::string& name);
 
 }  // namespace mpsd::spec
 

@@ -20,15 +20,26 @@ bool IsNameOrTail(std::string_view name, std::string_view entry) {
   return name == entry || name.ends_with(Cat(".", entry));
 }
 
-// PEFT: re.match(rf"(^|.*\.){m}($|\..*)", name), `m` taken literally here.
-bool IsSaved(std::string_view name, const LoraSpec& lora) {
-  const std::string dotted = Cat(".", name, ".");
-  return std::any_of(lora.modules_to_save.begin(), lora.modules_to_save.end(),
-                     [&](const std::string& module) {
-                       return dotted.find(Cat(".", module, ".")) !=
-                              std::string::npos;
-                     });
+// A module is trained whole when its name, or that of a module around it, ends
+// in the entry (plain suffix, as PEFT does: "classifier" means DistilBERT's
+// "pre_classifier" too).
+bool IsSavedBy(std::string_view name, std::string_view entry) {
+  for (size_t end = name.find('.'); end != std::string_view::npos;
+       end = name.find('.', end + 1)) {
+    if (name.substr(0, end).ends_with(entry)) return true;
+  }
+  return name.ends_with(entry);
 }
+
+bool IsSaved(std::string_view name, const LoraSpec& lora) {
+  return std::any_of(
+      lora.modules_to_save.begin(), lora.modules_to_save.end(),
+      [&](const std::string& entry) { return IsSavedBy(name, entry); });
+}
+
+// peft 0.21, utils/constants.py SEQ_CLS_HEAD_NAMES: modules_to_save of every
+// adapter for classification, whichever of them the model has.
+constexpr std::string_view kHeadNames[] = {"classifier", "score"};
 
 std::string_view LastPart(std::string_view name) {
   const size_t dot = name.rfind('.');
@@ -45,18 +56,22 @@ std::vector<Module> LinearModules(const ModelConfig& config) {
   return linear;
 }
 
-// "q_proj, k_proj … of each layer (model.layers.0 to model.layers.29), lm_head"
+// "self_attn.q_proj, … in model.layers.0 to model.layers.29, and lm_head"
 std::string LinearList(const ModelConfig& config) {
-  Names parts;
+  Names parts, others;
+  std::string prefix;
   for (const Module& module : LinearModules(config)) {
     if (module.layer == 0) {
-      parts.push_back(
-          module.name.substr(std::string("model.layers.0.").size()));
+      const size_t end = module.name.find(".0.");
+      prefix = module.name.substr(0, end + 1);
+      parts.push_back(module.name.substr(end + 3));
+    } else if (module.layer < 0) {
+      others.push_back(module.name);
     }
   }
   return Cat("the linear layers of this model are ", absl::StrJoin(parts, ", "),
-             " in model.layers.0 to model.layers.",
-             config.num_hidden_layers - 1, ", and lm_head");
+             " in ", prefix, "0 to ", prefix, config.num_hidden_layers - 1,
+             others.empty() ? "" : ", and ", absl::StrJoin(others, ", "));
 }
 
 absl::Status Unmatched(std::string_view entry, const ModelConfig& config) {
@@ -185,22 +200,32 @@ Matched MatchByName(const LoraSpec& lora, const ModelConfig& config) {
     return MatchList(DefaultTargetModules(config.model_type), config);
   }
   std::vector<Module> matched = LinearModules(config);
-  matched.pop_back();  // lm_head
+  std::erase_if(matched, [](const Module& m) { return m.head; });
   return matched;
 }
 
 }  // namespace
 
-std::vector<std::string> LinearModuleNames(const ModelConfig& config) {
-  Names names;
-  for (const Module& module : LinearModules(config)) {
-    names.push_back(module.name);
+std::vector<std::string> DefaultTargetModules(const std::string& model_type) {
+  if (model_type == "bert" || model_type == "roberta") {
+    return {"query", "value"};
   }
-  return names;
+  if (model_type == "distilbert") return {"q_lin", "v_lin"};
+  return {"q_proj", "v_proj"};
 }
 
-std::vector<std::string> DefaultTargetModules(const std::string&) {
-  return {"q_proj", "v_proj"};  // the same for every family here
+LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config) {
+  if (std::holds_alternative<std::monostate>(lora.target_modules)) {
+    lora.target_modules = DefaultTargetModules(config.model_type);
+  }
+  if (config.num_labels == 0) return lora;
+  Names& saved = lora.modules_to_save;
+  for (std::string_view name : kHeadNames) {
+    if (std::find(saved.begin(), saved.end(), name) == saved.end()) {
+      saved.emplace_back(name);
+    }
+  }
+  return lora;
 }
 
 absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
@@ -234,6 +259,32 @@ absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
   return matches;
 }
 
+namespace {
+
+bool IsHeadName(std::string_view entry) {
+  return std::find(std::begin(kHeadNames), std::end(kHeadNames), entry) !=
+         std::end(kHeadNames);
+}
+
+absl::Status UnmatchedSaved(std::string_view entry,
+                            const std::vector<Module>& modules) {
+  Names outside;
+  std::string inside;
+  for (const Module& m : modules) {
+    if (m.kind == Module::Kind::kParameter) continue;
+    if (m.layer < 0) outside.push_back(m.name);
+    if (m.layer == 0 && inside.empty()) {
+      inside = m.name.substr(m.name.find(".0.") + 3);
+    }
+  }
+  return absl::InvalidArgumentError(
+      Cat("lora.modules_to_save: no module with weights ends in \"", entry,
+          "\"; there are ", absl::StrJoin(outside, ", "),
+          ", and in each layer ", inside, " and so on"));
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<Module>> MatchModulesToSave(
     const LoraSpec& lora, const ModelConfig& config) {
   const std::vector<Module> modules = Modules(config);
@@ -241,14 +292,12 @@ absl::StatusOr<std::vector<Module>> MatchModulesToSave(
   for (const std::string& entry : lora.modules_to_save) {
     bool found = false;
     for (size_t i = 0; i < modules.size(); ++i) {
-      if (!modules[i].name.ends_with(entry)) continue;
+      if (modules[i].kind == Module::Kind::kParameter) continue;
+      if (!IsSavedBy(modules[i].name, entry)) continue;
       saved[i] = found = true;
     }
-    if (found) continue;
-    return absl::InvalidArgumentError(Cat(
-        "lora.modules_to_save: no module with weights ends in \"", entry,
-        "\"; there are model.embed_tokens, model.norm, lm_head, and in each "
-        "layer self_attn.q_proj and so on"));
+    if (found || (config.num_labels > 0 && IsHeadName(entry))) continue;
+    return UnmatchedSaved(entry, modules);
   }
   std::vector<Module> matched;
   for (size_t i = 0; i < modules.size(); ++i) {

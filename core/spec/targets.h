@@ -26,18 +26,21 @@ struct TargetMatch {
   bool operator==(const TargetMatch&) const = default;
 };
 
-// Full names of the linear layers in the order of the network, "lm_head" last.
-std::vector<std::string> LinearModuleNames(const ModelConfig& config);
-
 // What PEFT targets for a model type when target_modules is absent
-// (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING).
+// (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING); for those that PEFT
+// wants it said of (DistilBERT, ViT), queries and values too.
 std::vector<std::string> DefaultTargetModules(const std::string& model_type);
+
+// `lora` with the default targets where it names none and, for a model with a
+// head of classification, modules_to_save with that head, as PEFT's
+// PeftModelForSequenceClassification adds it.
+LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config);
 
 // The matches in the order of the network, one at least.
 //  - A list: each entry is a full name or the end of one behind a dot.
 //  - A string: a regular expression that matches full names as a whole (for its
 //    language see python_regex.h).
-//  - "all-linear": every linear layer but lm_head.
+//  - "all-linear": every linear layer but those of the head.
 //  - layers_to_transform keeps only those decoder layers.
 //  - Modules of modules_to_save never match: they are trained whole.
 //  - r and alpha are those of the first key of rank_pattern and alpha_pattern
@@ -47,9 +50,10 @@ std::vector<std::string> DefaultTargetModules(const std::string& model_type);
 absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
     const LoraSpec& lora, const ModelConfig& config);
 
-// The modules of modules_to_save: those with weights whose name ends in an
-// entry (plain suffix, as PEFT does). InvalidArgument for an entry that no
-// module ends in.
+// The modules of modules_to_save: those with weights whose name, or that of a
+// module around them, ends in an entry (plain suffix, as PEFT does).
+// InvalidArgument for an entry that no module ends in, "classifier" and "score"
+// excepted where the model classifies.
 absl::StatusOr<std::vector<Module>> MatchModulesToSave(
     const LoraSpec& lora, const ModelConfig& config);
 

@@ -47,6 +47,7 @@ TrainSpec ResolvePaths(TrainSpec spec, const std::string& base_dir) {
   };
   for (std::string& file : spec.dataset.train) resolve(file);
   for (std::string& file : spec.dataset.eval) resolve(file);
+  for (std::string& file : spec.dataset.predict) resolve(file);
   resolve(spec.adapter);
   if (fs::is_directory(base / spec.model, error)) resolve(spec.model);
   return spec;

@@ -11,11 +11,17 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/spec/classification.h"
+#include "core/spec/model_config.h"
 #include "core/spec/pattern_map.h"
 
 namespace mpsd::spec {
 
-enum class Task { kCausalLm };
+// PEFT's TaskType, where it has one.
+enum class Task { kCausalLm, kSeqCls, kImageCls };
+// What is trained: a LoRA adapter (with modules_to_save), every weight, or the
+// classification head alone.
+enum class FineTuneType { kLora, kFull, kHead };
 enum class DeviceChoice { kAuto, kMps, kCuda, kCpu };
 
 // PEFT's LoraConfig, same names and defaults (peft 0.21, lora/config.py).
@@ -72,14 +78,47 @@ struct TrainingSpec {
   std::optional<int64_t> save_total_limit;
   int64_t logging_steps = 1;  // metrics.jsonl has every step; this paces logs
   bool load_best_model_at_end = false;
+  // What the best checkpoint has best: "loss", or a metric of the task
+  // ("accuracy", "eval_accuracy"); "": the loss.
+  std::string metric_for_best_model;
+  std::optional<bool> greater_is_better;  // absent: true unless it is the loss
   std::optional<int64_t> early_stopping_patience;  // evaluations
+  double early_stopping_threshold = 0;  // a gain must be more than this
   bool operator==(const TrainingSpec&) const = default;
 };
 
+// Files, and where the task's parts are in them. Text classification reads
+// JSON Lines, CSV (.csv) and TSV (.tsv, .txt) with a header; images come as a
+// folder with a folder per class, as JSON Lines with paths, or as a
+// .safetensors file of arrays.
 struct DatasetSpec {
-  std::vector<std::string> train;  // files, one at least
+  std::vector<std::string> train;  // files or image folders, one at least
   std::vector<std::string> eval;
+  std::vector<std::string> predict;  // labels may be absent
+  // The share of `train` taken off for evaluation where `eval` is empty, drawn
+  // by `seed`; 0: none.
+  double validation_split = 0;
+  // A GLUE task: its layout of columns, labels and metrics; see GlueTaskNames.
+  std::string task_name;
+  // One or two columns that hold the text; empty: those of task_name, else
+  // "sentence1" and "sentence2", "sentence", or "text", whichever there are.
+  std::vector<std::string> text_columns;
+  std::string label_column;  // "": "label"
+  std::string image_column;  // of JSON Lines with paths; "": "image"
+  std::optional<int64_t> max_train_samples;  // the first ones
+  std::optional<int64_t> max_eval_samples;
+  std::optional<int64_t> max_predict_samples;
   bool operator==(const DatasetSpec&) const = default;
+};
+
+// Training images are cut and mirrored at random, as
+// torchvision.transforms.RandomResizedCrop and RandomHorizontalFlip do.
+struct AugmentationSpec {
+  bool random_resized_crop = true;
+  double crop_scale_min = 0.08, crop_scale_max = 1;           // of the area
+  double crop_ratio_min = 3.0 / 4, crop_ratio_max = 4.0 / 3;  // width by height
+  double horizontal_flip = 0.5;                               // probability
+  bool operator==(const AugmentationSpec&) const = default;
 };
 
 // job.json, every default filled in.
@@ -87,8 +126,14 @@ struct TrainSpec {
   std::string name;   // optional, for people
   std::string model;  // folder, or id in the local Hugging Face cache
   Task task = Task::kCausalLm;
+  FineTuneType fine_tune_type = FineTuneType::kLora;
+  // Only config.json is read; weights are drawn as Transformers initialises
+  // them. With fine_tune_type "full".
+  bool from_scratch = false;
   DatasetSpec dataset;
-  std::string adapter;  // a PEFT folder to start from, or empty
+  ClassificationSpec classification;  // of SEQ_CLS and IMAGE_CLS
+  AugmentationSpec augmentation;      // of IMAGE_CLS
+  std::string adapter;                // a PEFT folder to start from, or empty
   LoraSpec lora;
   TrainingSpec training;
   DeviceChoice device = DeviceChoice::kAuto;
@@ -110,6 +155,10 @@ std::string ToJson(const TrainSpec& spec);
 // `spec` with every relative path made absolute against `base_dir`. A `model`
 // that is no existing folder is left as an id.
 TrainSpec ResolvePaths(TrainSpec spec, const std::string& base_dir);
+
+// Whether a model of this config can do the job's task with this fine-tuning;
+// Unimplemented or InvalidArgument says what there is instead.
+absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config);
 
 // The folder of `model`: itself when it is a folder with config.json, else in
 // the Hugging Face cache the snapshot that refs/main names, or the newest. The

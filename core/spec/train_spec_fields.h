@@ -11,7 +11,25 @@ namespace mpsd::spec {
 
 inline const Words<Task>& TaskWords() {
   static const Words<Task>& words =
-      *new Words<Task>{{"CAUSAL_LM", Task::kCausalLm}};
+      *new Words<Task>{{"CAUSAL_LM", Task::kCausalLm},
+                       {"SEQ_CLS", Task::kSeqCls},
+                       {"IMAGE_CLS", Task::kImageCls}};
+  return words;
+}
+
+inline const Words<FineTuneType>& FineTuneWords() {
+  static const Words<FineTuneType>& words =
+      *new Words<FineTuneType>{{"lora", FineTuneType::kLora},
+                               {"full", FineTuneType::kFull},
+                               {"head", FineTuneType::kHead}};
+  return words;
+}
+
+inline const Words<ProblemType>& ProblemWords() {
+  static const auto& words = *new Words<ProblemType>{
+      {ToString(ProblemType::kSingleLabel), ProblemType::kSingleLabel},
+      {ToString(ProblemType::kRegression), ProblemType::kRegression},
+      {ToString(ProblemType::kMultiLabel), ProblemType::kMultiLabel}};
   return words;
 }
 
@@ -36,9 +54,39 @@ inline const std::vector<std::string_view>& SchedulerWords() {
 
 template <typename Fields>
 void VisitDataset(Fields&& f, DatasetSpec& dataset) {
-  constexpr std::string_view kFiles = "a JSONL file or a list of them";
+  constexpr std::string_view kFiles = "a file or a list of them";
   f.Texts("train", dataset.train, kFiles, /*required=*/true);
   f.Texts("eval", dataset.eval, kFiles);
+  f.Texts("predict", dataset.predict, kFiles);
+  f.Number("validation_split", dataset.validation_split, Range::From0Below1());
+  f.OptionalWord("task_name", dataset.task_name, GlueTaskNames());
+  f.Texts("text_columns", dataset.text_columns, "one or two column names");
+  f.Text("label_column", dataset.label_column, "the name of a column");
+  f.Text("image_column", dataset.image_column, "the name of a column");
+  f.Integer("max_train_samples", dataset.max_train_samples, Range::AtLeast(1));
+  f.Integer("max_eval_samples", dataset.max_eval_samples, Range::AtLeast(1));
+  f.Integer("max_predict_samples", dataset.max_predict_samples,
+            Range::AtLeast(1));
+  f.Finish();
+}
+
+template <typename Fields>
+void VisitClassification(Fields&& f, ClassificationSpec& c) {
+  f.OptionalWord("problem_type", c.problem_type, ProblemWords());
+  f.Texts("label_names", c.label_names, "a list of label names");
+  f.Numbers("class_weights", c.class_weights, Range::Above(0));
+  f.Bool("ignore_mismatched_sizes", c.ignore_mismatched_sizes);
+  f.Finish();
+}
+
+template <typename Fields>
+void VisitAugmentation(Fields&& f, AugmentationSpec& a) {
+  f.Bool("random_resized_crop", a.random_resized_crop);
+  f.Number("crop_scale_min", a.crop_scale_min, Range::Between(0, 1));
+  f.Number("crop_scale_max", a.crop_scale_max, Range::Between(0, 1));
+  f.Number("crop_ratio_min", a.crop_ratio_min, Range::Above(0));
+  f.Number("crop_ratio_max", a.crop_ratio_max, Range::Above(0));
+  f.Number("horizontal_flip", a.horizontal_flip, Range::Between(0, 1));
   f.Finish();
 }
 
@@ -94,8 +142,13 @@ void VisitTraining(Fields&& f, TrainingSpec& t) {
   f.Integer("save_total_limit", t.save_total_limit, Range::AtLeast(1));
   f.Integer("logging_steps", t.logging_steps, Range::AtLeast(1));
   f.Bool("load_best_model_at_end", t.load_best_model_at_end);
+  f.Text("metric_for_best_model", t.metric_for_best_model,
+         "the name of a metric");
+  f.Bool("greater_is_better", t.greater_is_better);
   f.Integer("early_stopping_patience", t.early_stopping_patience,
             Range::AtLeast(1));
+  f.Number("early_stopping_threshold", t.early_stopping_threshold,
+           Range::AtLeast(0));
   f.Finish();
 }
 
@@ -106,7 +159,11 @@ void VisitSpec(Fields&& f, TrainSpec& spec) {
          "a model folder or the id of a model in the local Hugging Face cache",
          /*required=*/true);
   f.Word("task", spec.task, TaskWords());
+  f.Word("fine_tune_type", spec.fine_tune_type, FineTuneWords());
+  f.Bool("from_scratch", spec.from_scratch);
   VisitDataset(f.Section("dataset"), spec.dataset);
+  VisitClassification(f.Section("classification"), spec.classification);
+  VisitAugmentation(f.Section("augmentation"), spec.augmentation);
   f.Text("adapter", spec.adapter, "the path of a PEFT adapter folder");
   VisitLora(f.Section("lora"), spec.lora);
   VisitTraining(f.Section("training"), spec.training);

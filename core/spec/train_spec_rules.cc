@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/train_spec_rules.h"
 
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -17,8 +18,11 @@ class Rules {
 
   void Run() {
     CheckEvaluation();
-    CheckBestModel();
     CheckLossMasks();
+    CheckFineTuning();
+    CheckTaskFields();
+    CheckClassification();
+    CheckAugmentation();
     CheckTargets();
     CheckPatterns(spec_.lora.rank_pattern, "rank_pattern");
     CheckPatterns(spec_.lora.alpha_pattern, "alpha_pattern");
@@ -36,10 +40,15 @@ class Rules {
   }
 
   void CheckEvaluation() {
-    if (!spec_.dataset.eval.empty()) return;
+    const DatasetSpec& d = spec_.dataset;
+    if (!d.eval.empty() && d.validation_split > 0) {
+      Fault("dataset", "validation_split",
+            "cannot stand beside dataset.eval; leave one of them out");
+    }
+    if (!d.eval.empty() || d.validation_split > 0) return;
     constexpr std::string_view kNeedsEval =
-        "needs evaluations, and there is no dataset.eval; name its files or "
-        "leave this out";
+        "needs evaluations, and there is no dataset.eval; name its files, set "
+        "dataset.validation_split, or leave this out";
     const TrainingSpec& t = spec_.training;
     if (t.eval_steps > 0) Fault("training", "eval_steps", kNeedsEval);
     if (t.load_best_model_at_end) {
@@ -50,18 +59,107 @@ class Rules {
     }
   }
 
-  // TrainingArguments.__post_init__ demands the same.
-  void CheckBestModel() {
-    const TrainingSpec& t = spec_.training;
-    if (!t.load_best_model_at_end || spec_.dataset.eval.empty()) return;
-    if (t.eval_steps > 0 && t.save_steps > 0 &&
-        t.save_steps % t.eval_steps == 0) {
-      return;
+  // Sections are compared with their defaults: ToJson writes all of them.
+  void CheckFineTuning() {
+    const bool lora = spec_.fine_tune_type == FineTuneType::kLora;
+    if (!lora && spec_.lora != LoraSpec()) {
+      FaultAt("lora", "is for fine_tune_type \"lora\"; leave it out");
     }
-    Fault("training", "load_best_model_at_end",
-          Cat("needs a checkpoint at evaluations: eval_steps > 0 and "
-              "save_steps a multiple of it, found eval_steps ",
-              t.eval_steps, " and save_steps ", t.save_steps));
+    if (!lora && !spec_.adapter.empty()) {
+      FaultAt("adapter", "is for fine_tune_type \"lora\"; leave it out");
+    }
+    if (spec_.fine_tune_type == FineTuneType::kHead &&
+        spec_.task == Task::kCausalLm) {
+      FaultAt("fine_tune_type",
+              "\"head\" is for SEQ_CLS and IMAGE_CLS; expected \"lora\" or "
+              "\"full\"");
+    }
+    if (spec_.from_scratch && spec_.fine_tune_type != FineTuneType::kFull) {
+      FaultAt("from_scratch",
+              "needs fine_tune_type \"full\": an adapter or a head on random "
+              "weights learns nothing");
+    }
+  }
+
+  // Fields that another task's job must not set.
+  void CheckTaskFields() {
+    const DatasetSpec& d = spec_.dataset;
+    const TrainingSpec& t = spec_.training;
+    const bool lm = spec_.task == Task::kCausalLm;
+    const bool text = spec_.task == Task::kSeqCls;
+    Only(text, !d.task_name.empty(), "dataset", "task_name", "SEQ_CLS");
+    Only(text, !d.text_columns.empty(), "dataset", "text_columns", "SEQ_CLS");
+    Only(!lm, !d.label_column.empty(), "dataset", "label_column",
+         "SEQ_CLS and IMAGE_CLS");
+    Only(!lm, !d.predict.empty(), "dataset", "predict",
+         "SEQ_CLS and IMAGE_CLS");
+    Only(!lm && !text, !d.image_column.empty(), "dataset", "image_column",
+         "IMAGE_CLS");
+    Only(lm, t.packing, "training", "packing", "CAUSAL_LM");
+    Only(lm, t.assistant_only_loss.has_value(), "training",
+         "assistant_only_loss", "CAUSAL_LM");
+    Only(lm, t.completion_only_loss.has_value(), "training",
+         "completion_only_loss", "CAUSAL_LM");
+    if (lm && spec_.classification != ClassificationSpec()) {
+      FaultAt("classification", "is for SEQ_CLS and IMAGE_CLS; leave it out");
+    }
+    if (spec_.task != Task::kImageCls &&
+        spec_.augmentation != AugmentationSpec()) {
+      FaultAt("augmentation", "is for IMAGE_CLS; leave it out");
+    }
+    if (d.text_columns.size() > 2) {
+      Fault("dataset", "text_columns",
+            Cat("expected one or two columns, found ", d.text_columns.size()));
+    }
+  }
+
+  void CheckClassification() {
+    const ClassificationSpec& c = spec_.classification;
+    const std::set<std::string> different(c.label_names.begin(),
+                                          c.label_names.end());
+    if (different.size() != c.label_names.size()) {
+      Fault("classification", "label_names", "the same name is there twice");
+    }
+    if (c.label_names.size() == 1 &&
+        c.problem_type != ProblemType::kRegression &&
+        c.problem_type != ProblemType::kMultiLabel) {
+      Fault("classification", "label_names",
+            "a single label leaves nothing to tell apart; expected two or "
+            "more");
+    }
+    if (c.class_weights.empty()) return;
+    if (c.problem_type == ProblemType::kRegression) {
+      Fault("classification", "class_weights",
+            "a regression has no classes; leave it out");
+    } else if (!c.label_names.empty() &&
+               c.label_names.size() != c.class_weights.size()) {
+      Fault("classification", "class_weights",
+            Cat("expected one for each of the ", c.label_names.size(),
+                " label_names, found ", c.class_weights.size()));
+    }
+  }
+
+  void CheckAugmentation() {
+    const AugmentationSpec& a = spec_.augmentation;
+    if (a.crop_scale_min > a.crop_scale_max || a.crop_scale_max == 0) {
+      Fault("augmentation", "crop_scale_min",
+            "expected 0 <= crop_scale_min <= crop_scale_max, above 0");
+    }
+    if (a.crop_ratio_min > a.crop_ratio_max) {
+      Fault("augmentation", "crop_ratio_min",
+            "expected crop_ratio_min <= crop_ratio_max");
+    }
+  }
+
+  void Only(bool right_task, bool set, std::string_view section,
+            std::string_view name, std::string_view tasks) {
+    if (right_task || !set) return;
+    Fault(section, name, Cat("is for task ", tasks, "; leave it out"));
+  }
+
+  void FaultAt(std::string_view name, std::string_view message) {
+    const JsonNode* node = root_.Find(name);
+    findings_.Add(node == nullptr ? root_.line : node->line, name, message);
   }
 
   void CheckLossMasks() {

@@ -51,12 +51,12 @@ TEST(EstimateMemory, FollowsItsFormulas) {
   const int64_t attention = 8 * 8 + 2 * 8 * 4 + 8 * 8;
   const int64_t parameters = 800 + 8 + 2 * (attention + 3 * 8 * 12 + 2 * 8);
   EXPECT_EQ(e.base_weights_bytes, 4 * parameters);
-  EXPECT_EQ(e.adapter_bytes, 16 * kTrainable);
+  EXPECT_EQ(e.trainable_bytes, 16 * kTrainable);
   const int64_t layer = (4 * 8 + 2 * 8 + 2 * 4 + 4 * 12) * 4 + 4 * 4;
   const int64_t lora = 4 * 4 * 8;
   EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 4 + 2 * layer + lora));
   EXPECT_EQ(e.logits_bytes, 32 * 100 * 12);
-  EXPECT_EQ(e.total_bytes, e.base_weights_bytes + e.adapter_bytes +
+  EXPECT_EQ(e.total_bytes, e.base_weights_bytes + e.trainable_bytes +
                                e.activations_bytes + e.logits_bytes);
 }
 
@@ -66,7 +66,7 @@ TEST(EstimateMemory, HalvesTheBaseWithBf16) {
   spec.training.bf16 = true;
   const MemoryEstimate half = EstimateMemory(spec, Tiny());
   EXPECT_EQ(half.base_weights_bytes * 2, full.base_weights_bytes);
-  EXPECT_EQ(half.adapter_bytes, full.adapter_bytes);
+  EXPECT_EQ(half.trainable_bytes, full.trainable_bytes);
   EXPECT_EQ(half.logits_bytes, full.logits_bytes);
   EXPECT_LT(half.activations_bytes, full.activations_bytes);
 }
@@ -94,6 +94,67 @@ TEST(EstimateMemory, ChunksTheLogitsAndSaturates) {
   spec.training.max_length = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(EstimateMemory(spec, Tiny()).total_bytes,
             std::numeric_limits<int64_t>::max());
+}
+
+ModelConfig BertBase() {
+  ModelConfig c;
+  c.family = Family::kEncoder;
+  c.model_type = "bert";
+  c.vocab_size = 28996;
+  c.hidden_size = 768;
+  c.intermediate_size = 3072;
+  c.num_hidden_layers = c.num_attention_heads = 12;
+  c.head_dim = 64;
+  c.max_position_embeddings = 512;
+  c.encoder.type_vocab_size = 2;
+  c.encoder.pooler = true;
+  c.num_labels = 2;
+  return c;
+}
+
+TEST(EstimateMemory, FullFineTuningHoldsItsWeightsOnce) {
+  TrainSpec spec;
+  spec.task = Task::kSeqCls;
+  spec.fine_tune_type = FineTuneType::kFull;
+  const ModelConfig bert = BertBase();
+  const MemoryEstimate full = EstimateMemory(spec, bert);
+  EXPECT_EQ(full.base_weights_bytes, 0);
+  EXPECT_EQ(full.trainable_bytes, 16 * ParameterCount(bert));
+  spec.training.bf16 = true;  // masters, and casts of them
+  EXPECT_EQ(EstimateMemory(spec, bert).base_weights_bytes,
+            2 * ParameterCount(bert));
+}
+
+TEST(EstimateMemory, AHeadAloneIsSmall) {
+  TrainSpec spec;
+  spec.task = Task::kSeqCls;
+  spec.fine_tune_type = FineTuneType::kHead;
+  const ModelConfig bert = BertBase();
+  EXPECT_EQ(TrainableParameterCount(spec, bert), 768 * 2 + 2);
+  const int64_t head = EstimateMemory(spec, bert).activations_bytes;
+  spec.fine_tune_type = FineTuneType::kFull;
+  EXPECT_LT(5 * head, EstimateMemory(spec, bert).activations_bytes);
+}
+
+TEST(EstimateMemory, LengthEndsAtTheModelsPositions) {
+  TrainSpec spec;
+  spec.task = Task::kSeqCls;
+  const ModelConfig bert = BertBase();
+  spec.training.max_length = 512;
+  const int64_t at_limit = EstimateMemory(spec, bert).total_bytes;
+  spec.training.max_length = 4096;
+  EXPECT_EQ(EstimateMemory(spec, bert).total_bytes, at_limit);
+}
+
+TEST(EstimateMemory, DropoutOfAttentionCostsTheSquareOfTheLength) {
+  TrainSpec spec;
+  spec.task = Task::kSeqCls;
+  ModelConfig bert = BertBase();
+  spec.training.max_length = 256;
+  const int64_t without = EstimateMemory(spec, bert).activations_bytes;
+  bert.encoder.attention_probs_dropout_prob = 0.1;
+  const int64_t square = 8LL * 12 * 12 * 256 * 256 * (2 * 4 + 1);
+  EXPECT_EQ(EstimateMemory(spec, bert).activations_bytes - without, square);
 }
 
 }  // namespace

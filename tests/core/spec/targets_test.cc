@@ -49,14 +49,6 @@ constexpr char kThereAre[] =
     "self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, mlp.up_proj, "
     "mlp.down_proj in model.layers.0 to model.layers.1, and lm_head";
 
-TEST(LinearModuleNames, AreThoseOfTheNetwork) {
-  const Names names = LinearModuleNames(Tiny());
-  ASSERT_EQ(names.size(), 15u);
-  EXPECT_EQ(names[0], "model.layers.0.self_attn.q_proj");
-  EXPECT_EQ(names[13], "model.layers.1.mlp.down_proj");
-  EXPECT_EQ(names[14], "lm_head");
-}
-
 TEST(MatchTargets, DefaultsToQueriesAndValues) {
   EXPECT_THAT(MatchedNames(LoraSpec()),
               ElementsAre("model.layers.0.self_attn.q_proj",

@@ -27,27 +27,90 @@ TEST(CheckRules, EvaluationNeedsAnEvalSet) {
     EXPECT_EQ(Error("[]", Training(field)),
               "j:2: training." + name +
                   ": needs evaluations, and there is no dataset.eval; name its "
-                  "files or leave this out");
+                  "files, set dataset.validation_split, or leave this out");
   }
   EXPECT_EQ(Error("\"e\"", Training("\"eval_steps\": 5, "
                                     "\"early_stopping_patience\": 2")),
             "");
 }
 
-TEST(CheckRules, TheBestModelNeedsCheckpointsAtEvaluations) {
-  const std::string best = "\"load_best_model_at_end\": true";
-  EXPECT_EQ(Error("\"e\"", Training(best + ", \"eval_steps\": 10, "
-                                           "\"save_steps\": 30")),
-            "");
-  EXPECT_EQ(Error("\"e\"", Training(best + ", \"eval_steps\": 10, "
-                                           "\"save_steps\": 25")),
-            "j:2: training.load_best_model_at_end: needs a checkpoint at "
-            "evaluations: eval_steps > 0 and save_steps a multiple of it, "
-            "found eval_steps 10 and save_steps 25");
-  EXPECT_EQ(Error("\"e\"", Training(best)),
-            "j:2: training.load_best_model_at_end: needs a checkpoint at "
-            "evaluations: eval_steps > 0 and save_steps a multiple of it, "
-            "found eval_steps 0 and save_steps 500");
+std::string JobError(const std::string& fields,
+                     const std::string& dataset = "") {
+  const std::string json = "{\"model\": \"m\", \"dataset\": {\"train\": \"t\"" +
+                           dataset + "}" + (fields.empty() ? "" : ", ") +
+                           fields + "}";
+  return std::string(ParseTrainSpec(json, "j").status().message());
+}
+
+TEST(CheckRules, ASplitIsAnEvalSet) {
+  EXPECT_EQ(
+      JobError(Training("\"eval_steps\": 5"), ", \"validation_split\": 0.1"),
+      "");
+  EXPECT_EQ(JobError("", ", \"validation_split\": 0.1, \"eval\": \"e\""),
+            "j:1: dataset.validation_split: cannot stand beside dataset.eval; "
+            "leave one of them out");
+}
+
+TEST(CheckRules, WhatIsTrainedAgreesWithItself) {
+  const std::string full = R"("fine_tune_type": "full")";
+  EXPECT_EQ(JobError(full), "");
+  EXPECT_EQ(JobError(full + R"(, "lora": {"r": 4})"),
+            "j:1: lora: is for fine_tune_type \"lora\"; leave it out");
+  EXPECT_EQ(JobError(full + R"(, "adapter": "a")"),
+            "j:1: adapter: is for fine_tune_type \"lora\"; leave it out");
+  EXPECT_EQ(JobError(R"("fine_tune_type": "head")"),
+            "j:1: fine_tune_type: \"head\" is for SEQ_CLS and IMAGE_CLS; "
+            "expected \"lora\" or \"full\"");
+  EXPECT_EQ(JobError(R"("fine_tune_type": "head", "task": "SEQ_CLS")"), "");
+  EXPECT_EQ(JobError(R"("from_scratch": true)"),
+            "j:1: from_scratch: needs fine_tune_type \"full\": an adapter or a "
+            "head on random weights learns nothing");
+}
+
+TEST(CheckRules, FieldsBelongToTheirTask) {
+  EXPECT_EQ(JobError("", R"(, "task_name": "mrpc")"),
+            "j:1: dataset.task_name: is for task SEQ_CLS; leave it out");
+  EXPECT_EQ(JobError("", R"(, "label_column": "y")"),
+            "j:1: dataset.label_column: is for task SEQ_CLS and IMAGE_CLS; "
+            "leave it out");
+  EXPECT_EQ(JobError(R"("task": "SEQ_CLS", "training": {"packing": true})"),
+            "j:1: training.packing: is for task CAUSAL_LM; leave it out");
+  EXPECT_EQ(JobError(R"("classification": {"label_names": ["a", "b"]})"),
+            "j:1: classification: is for SEQ_CLS and IMAGE_CLS; leave it out");
+  EXPECT_EQ(JobError(R"("augmentation": {"horizontal_flip": 0})"),
+            "j:1: augmentation: is for IMAGE_CLS; leave it out");
+  EXPECT_EQ(
+      JobError(R"("task": "SEQ_CLS")", R"(, "text_columns": ["a", "b", "c"])"),
+      "j:1: dataset.text_columns: expected one or two columns, found 3");
+}
+
+TEST(CheckRules, LabelsAgreeWithTheirWeights) {
+  auto error = [](const std::string& section) {
+    return JobError(R"("task": "SEQ_CLS", "classification": )" + section);
+  };
+  EXPECT_EQ(error(R"({"label_names": ["a", "a"]})"),
+            "j:1: classification.label_names: the same name is there twice");
+  EXPECT_EQ(error(R"({"label_names": ["a"]})"),
+            "j:1: classification.label_names: a single label leaves nothing "
+            "to tell apart; expected two or more");
+  EXPECT_EQ(error(R"({"label_names": ["a", "b"], "class_weights": [1]})"),
+            "j:1: classification.class_weights: expected one for each of the 2 "
+            "label_names, found 1");
+  EXPECT_EQ(error(R"({"problem_type": "regression", "class_weights": [1]})"),
+            "j:1: classification.class_weights: a regression has no classes; "
+            "leave it out");
+}
+
+TEST(CheckRules, CropsHaveASize) {
+  auto error = [](const std::string& section) {
+    return JobError(R"("task": "IMAGE_CLS", "augmentation": )" + section);
+  };
+  EXPECT_EQ(error(R"({"crop_scale_min": 0.5, "crop_scale_max": 0.2})"),
+            "j:1: augmentation.crop_scale_min: expected 0 <= crop_scale_min <= "
+            "crop_scale_max, above 0");
+  EXPECT_EQ(error(R"({"crop_ratio_min": 2})"),
+            "j:1: augmentation.crop_ratio_min: expected crop_ratio_min <= "
+            "crop_ratio_max");
 }
 
 TEST(CheckRules, OneLossMaskAtMost) {

@@ -66,7 +66,17 @@ TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
   EXPECT_EQ(
       ToJson(Parse(kMinimal)),
       R"({"name":null,"model":"m","task":"CAUSAL_LM",)"
-      R"("dataset":{"train":["train.jsonl"],"eval":[]},"adapter":null,)"
+      R"("fine_tune_type":"lora","from_scratch":false,)"
+      R"("dataset":{"train":["train.jsonl"],"eval":[],"predict":[],)"
+      R"("validation_split":0.0,"task_name":null,"text_columns":[],)"
+      R"("label_column":null,"image_column":null,"max_train_samples":null,)"
+      R"("max_eval_samples":null,"max_predict_samples":null},)"
+      R"("classification":{"problem_type":null,"label_names":[],)"
+      R"("class_weights":[],"ignore_mismatched_sizes":false},)"
+      R"("augmentation":{"random_resized_crop":true,"crop_scale_min":0.08,)"
+      R"("crop_scale_max":1.0,"crop_ratio_min":0.75,)"
+      R"("crop_ratio_max":1.3333333333333333,"horizontal_flip":0.5},)"
+      R"("adapter":null,)"
       R"("lora":{"r":8,"lora_alpha":8.0,"lora_dropout":0.0,)"
       R"("target_modules":null,"use_rslora":false,)"
       R"("layers_to_transform":null,"rank_pattern":{},"alpha_pattern":{},)"
@@ -81,7 +91,9 @@ TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
       R"("completion_only_loss":null,"gradient_checkpointing":false,)"
       R"("bf16":false,"seed":42,"eval_steps":0,"save_steps":500,)"
       R"("save_total_limit":null,"logging_steps":1,)"
-      R"("load_best_model_at_end":false,"early_stopping_patience":null},)"
+      R"("load_best_model_at_end":false,"metric_for_best_model":null,)"
+      R"("greater_is_better":null,"early_stopping_patience":null,)"
+      R"("early_stopping_threshold":0.0},)"
       R"("device":"auto"})");
 }
 
@@ -194,9 +206,22 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{R"("device": "gpu")",
                   "device: expected one of \"auto\", \"mps\", \"cuda\", "
                   "\"cpu\", found the string \"gpu\"; did you mean \"cpu\"?"},
-        ErrorCase{R"("task": "SEQ_CLS")",
-                  "task: expected \"CAUSAL_LM\", found the string "
-                  "\"SEQ_CLS\""},
+        ErrorCase{R"("task": "SEQ_CLF")",
+                  "task: expected one of \"CAUSAL_LM\", \"SEQ_CLS\", "
+                  "\"IMAGE_CLS\", found the string \"SEQ_CLF\"; did you mean "
+                  "\"SEQ_CLS\"?"},
+        ErrorCase{R"("fine_tune_type": "dora")",
+                  "fine_tune_type: expected one of \"lora\", \"full\", "
+                  "\"head\", found the string \"dora\"; did you mean "
+                  "\"lora\"?"},
+        ErrorCase{R"("classification": {"class_weights": [1, 0]})",
+                  "classification.class_weights[1]: expected a number > 0, "
+                  "found 0"},
+        ErrorCase{R"("classification": {"problem_type": "regresion"})",
+                  "classification.problem_type: expected one of "
+                  "\"single_label_classification\", \"regression\", "
+                  "\"multi_label_classification\", found the string "
+                  "\"regresion\"; did you mean \"regression\"?"},
         ErrorCase{R"("adapter": "")",
                   "adapter: expected the path of a PEFT adapter folder, found "
                   "the string \"\""}));
@@ -206,9 +231,9 @@ TEST(ParseTrainSpec, ReportsEveryFaultAtOnce) {
                   "\"training\": {\"seed\": -1,\n\"sead\": 1}\n}"),
             "job.json:1: model: missing; expected a model folder or the id of "
             "a model in the local Hugging Face cache\n"
-            "job.json:2: dataset.train: missing; expected a JSONL file or a "
+            "job.json:2: dataset.train: missing; expected a file or a "
             "list of them\n"
-            "job.json:2: dataset.eval: expected a JSONL file or a list of "
+            "job.json:2: dataset.eval: expected a file or a list of "
             "them, found 3\n"
             "job.json:3: lora.r: expected an integer >= 1, found the string "
             "\"8\"\n"

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/spec/cat.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::spec {
+namespace {
+
+std::string_view TasksOf(Family family) {
+  switch (family) {
+    case Family::kEncoder:
+      return "SEQ_CLS";
+    case Family::kVision:
+      return "IMAGE_CLS";
+    case Family::kDecoder:
+      break;
+  }
+  return "CAUSAL_LM and SEQ_CLS";
+}
+
+bool Serves(Family family, Task task) {
+  switch (task) {
+    case Task::kCausalLm:
+      return family == Family::kDecoder;
+    case Task::kSeqCls:
+      return family != Family::kVision;
+    case Task::kImageCls:
+      return family == Family::kVision;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config) {
+  if (!Serves(config.family, spec.task)) {
+    return absl::InvalidArgumentError(
+        Cat("task: a model of type \"", config.model_type, "\" is for ",
+            TasksOf(config.family), "; set task, or choose another model"));
+  }
+  if (spec.task != Task::kCausalLm || spec.from_scratch) {
+    return absl::OkStatus();
+  }
+  for (const std::string& name : config.architectures) {
+    if (name.ends_with("ForCausalLM")) return absl::OkStatus();
+  }
+  if (config.architectures.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      Cat("model: CAUSAL_LM takes causal language models (…ForCausalLM); the "
+          "architecture of this one is \"",
+          config.architectures[0], "\""));
+}
+
+}  // namespace mpsd::spec

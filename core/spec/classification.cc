@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/spec/classification.h"
+
+namespace mpsd::spec {
+namespace {
+
+constexpr auto kSingle = ProblemType::kSingleLabel;
+
+// The column names of the files that the GLUE benchmark hands out, and of
+// run_glue.py's task_to_keys where they differ (its data sets are renamed).
+const std::vector<GlueTask>& Tasks() {
+  static const std::vector<GlueTask>& tasks = *new std::vector<GlueTask>{
+      {"cola",
+       "sentence",
+       "",
+       "label",
+       3,
+       1,
+       kSingle,
+       {"unacceptable", "acceptable"},
+       "matthews_correlation"},
+      {"sst2",
+       "sentence",
+       "",
+       "label",
+       -1,
+       -1,
+       kSingle,
+       {"negative", "positive"},
+       "accuracy"},
+      {"mrpc",
+       "#1 String",
+       "#2 String",
+       "Quality",
+       -1,
+       -1,
+       kSingle,
+       {"not_equivalent", "equivalent"},
+       "f1"},
+      {"stsb",
+       "sentence1",
+       "sentence2",
+       "score",
+       -1,
+       -1,
+       ProblemType::kRegression,
+       {},
+       "pearson"},
+      {"qqp",
+       "question1",
+       "question2",
+       "is_duplicate",
+       -1,
+       -1,
+       kSingle,
+       {"not_duplicate", "duplicate"},
+       "f1"},
+      {"mnli",
+       "sentence1",
+       "sentence2",
+       "gold_label",
+       -1,
+       -1,
+       kSingle,
+       {"entailment", "neutral", "contradiction"},
+       "accuracy"},
+      {"qnli",
+       "question",
+       "sentence",
+       "label",
+       -1,
+       -1,
+       kSingle,
+       {"entailment", "not_entailment"},
+       "accuracy"},
+      {"rte",
+       "sentence1",
+       "sentence2",
+       "label",
+       -1,
+       -1,
+       kSingle,
+       {"entailment", "not_entailment"},
+       "accuracy"},
+      {"wnli",
+       "sentence1",
+       "sentence2",
+       "label",
+       -1,
+       -1,
+       kSingle,
+       {"not_entailment", "entailment"},
+       "accuracy"},
+  };
+  return tasks;
+}
+
+}  // namespace
+
+const GlueTask* FindGlueTask(std::string_view name) {
+  for (const GlueTask& task : Tasks()) {
+    if (task.name == name) return &task;
+  }
+  return nullptr;
+}
+
+std::vector<std::string_view> GlueTaskNames() {
+  std::vector<std::string_view> names;
+  for (const GlueTask& task : Tasks()) names.push_back(task.name);
+  return names;
+}
+
+std::string_view ToString(ProblemType type) {
+  switch (type) {
+    case ProblemType::kSingleLabel:
+      return "single_label_classification";
+    case ProblemType::kRegression:
+      return "regression";
+    case ProblemType::kMultiLabel:
+      return "multi_label_classification";
+  }
+  return "";
+}
+
+}  // namespace mpsd::spec
