@@ -36,13 +36,13 @@ std::string ModuleOf(const std::string& weight) {
 }
 
 // The weights of the modules that modules_to_save names.
-absl::StatusOr<std::vector<model::Decoder::NamedWeight>> SavedWeights(
-    model::Decoder& model, const spec::LoraSpec& spec) {
+absl::StatusOr<std::vector<model::NamedWeight>> SavedWeights(
+    model::Network& model, const spec::LoraSpec& spec) {
   auto modules = spec::MatchModulesToSave(spec, model.config());
   if (!modules.ok()) return modules.status();
   std::set<std::string> names;
   for (const spec::Module& m : *modules) names.insert(m.name);
-  std::vector<model::Decoder::NamedWeight> chosen;
+  std::vector<model::NamedWeight> chosen;
   for (const auto& weight : model.NamedWeights()) {
     if (names.contains(ModuleOf(weight.name))) chosen.push_back(weight);
   }
@@ -60,7 +60,7 @@ at::Tensor LoraLinear::Apply(const at::Tensor& base, const at::Tensor& x) {
 }
 
 absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
-    model::Decoder& model, const spec::LoraSpec& spec, at::Device device) {
+    model::Network& model, const spec::LoraSpec& spec, at::Device device) {
   auto targets = spec::MatchTargets(spec, model.config());
   if (!targets.ok()) return targets.status();
   auto saved = SavedWeights(model, spec);

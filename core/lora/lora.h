@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/model/decoder.h"
+#include "core/model/network.h"
 #include "core/optim/parameters.h"
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
@@ -48,7 +48,7 @@ class Adapter {
   // as fp32 copies. InvalidArgument for a target or module that matches none,
   // listing those there are.
   static absl::StatusOr<std::unique_ptr<Adapter>> Attach(
-      model::Decoder& model, const spec::LoraSpec& spec, at::Device device);
+      model::Network& model, const spec::LoraSpec& spec, at::Device device);
   ~Adapter();
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
@@ -64,11 +64,11 @@ class Adapter {
   const std::vector<spec::TargetMatch>& targets() const { return targets_; }
 
  private:
-  Adapter(model::Decoder& model, std::vector<spec::TargetMatch> targets)
+  Adapter(model::Network& model, std::vector<spec::TargetMatch> targets)
       : model_(model), targets_(std::move(targets)) {}
   void Hang(const spec::LoraSpec& spec);
 
-  model::Decoder& model_;
+  model::Network& model_;
   const std::vector<spec::TargetMatch> targets_;
   std::unique_ptr<optim::ParameterSet> parameters_;
   bool training_ = false;

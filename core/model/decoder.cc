@@ -10,10 +10,8 @@
 namespace mpsd::model {
 
 at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
-  at::Tensor x = at::embedding(embedding_, inputs.input_ids);
-  const at::ScalarType dtype = layers_[0].q.weight.scalar_type();
-  x = x.to(dtype);
-  const RotaryTable table = rotary_.Table(inputs.position_ids, dtype);
+  at::Tensor x = embedding_.Forward(inputs.input_ids, dtype());
+  const RotaryTable table = rotary_.Table(inputs.position_ids, dtype());
   for (const DecoderLayer& layer : layers_) {
     // By value: a checkpointed block runs again after this call has returned.
     auto run = [this, &layer, table,
@@ -71,7 +69,7 @@ std::vector<Linear*> Decoder::Linears() {
   return linears;
 }
 
-std::vector<Decoder::NamedWeight> Decoder::NamedWeights() {
+std::vector<NamedWeight> Decoder::NamedWeights() {
   std::vector<NamedWeight> all;
   auto add = [&](std::string name, at::Tensor& tensor) {
     all.push_back({std::move(name), &tensor});
@@ -83,7 +81,7 @@ std::vector<Decoder::NamedWeight> Decoder::NamedWeights() {
   auto add_norm = [&](RmsNorm& n) {
     add(absl::StrCat(n.name, ".weight"), n.weight);
   };
-  add(absl::StrCat("model.embed_tokens", ".weight"), embedding_);
+  add(absl::StrCat(embedding_.name, ".weight"), embedding_.weight);
   for (DecoderLayer& l : layers_) {
     for (Linear* linear : {&l.q, &l.k, &l.v, &l.o}) add_linear(*linear);
     if (l.q_norm) add_norm(*l.q_norm);

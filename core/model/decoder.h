@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "core/model/attention.h"
 #include "core/model/layers.h"
+#include "core/model/network.h"
+#include "core/model/weight_reader.h"
 #include "core/spec/model_config.h"
 #include "core/tensorfile/weights.h"
 
@@ -35,15 +37,8 @@ struct DecoderInputs {
   at::Tensor segment_ids;  // int64 [rows, length] for packed rows, or undefined
 };
 
-struct DecoderOptions {
-  AttentionKernel attention = AttentionKernel::kFused;
-  // Keep only each block's input; run the block again in the backward.
-  bool activation_checkpointing = false;
-};
-
-// A causal language model by its Hugging Face weights. Parameters are frozen as
-// loaded; core/lora hangs adapters on the linears. Not thread-safe.
-class Decoder {
+// A causal language model by its Hugging Face weights.
+class Decoder : public Network {
  public:
   // Reads each weight straight into its place on `device`; the peak is the
   // weights plus one tensor. `progress` (may be null) gets 0..1.
@@ -51,29 +46,25 @@ class Decoder {
       const tensorfile::Weights& weights, const spec::ModelConfig& config,
       at::Device device, at::ScalarType dtype,
       const std::function<void(double)>& progress = nullptr);
+  // The same; without weights the network is drawn. With config.num_labels the
+  // head is the linear "score" of a classifier (see decoder_classifier.h).
+  static absl::StatusOr<std::unique_ptr<Decoder>> Load(
+      const WeightSource& source, const spec::ModelConfig& config,
+      const std::function<void(double)>& progress = nullptr);
 
   // The output of the final norm, [rows, length, hidden_size].
   at::Tensor Hidden(const DecoderInputs& inputs) const;
   // [rows, length, vocab_size]; for tests and tools, training uses head_loss.
   at::Tensor Logits(const DecoderInputs& inputs) const;
 
-  const spec::ModelConfig& config() const { return config_; }
   const Linear& head() const { return head_; }
-  void set_options(const DecoderOptions& options) { options_ = options; }
 
-  // Every linear, in the order of the checkpoint's module tree, lm_head last.
-  std::vector<Linear*> Linears();
-  // Every weight by its full name, for modules_to_save. A tied lm_head is
-  // listed apart from the embedding.
-  struct NamedWeight {
-    std::string name;
-    at::Tensor* tensor;
-  };
-  std::vector<NamedWeight> NamedWeights();
+  std::vector<Linear*> Linears() override;
+  std::vector<NamedWeight> NamedWeights() override;
 
  private:
-  explicit Decoder(const spec::ModelConfig& config, at::Device device)
-      : config_(config), rotary_(config, device) {}
+  Decoder(const spec::ModelConfig& config, const WeightSource& source)
+      : Network(config, source.dtype), rotary_(config, source.device) {}
   at::Tensor RunLayer(const DecoderLayer& layer, const at::Tensor& x,
                       const RotaryTable& table,
                       const at::Tensor& segments) const;
@@ -81,9 +72,7 @@ class Decoder {
                     const RotaryTable& table, const at::Tensor& segments) const;
   friend class DecoderLoader;
 
-  spec::ModelConfig config_;
-  DecoderOptions options_;
-  at::Tensor embedding_;  // [vocab_size, hidden_size]
+  Embedding embedding_;
   std::vector<DecoderLayer> layers_;
   RmsNorm norm_;
   Linear head_;

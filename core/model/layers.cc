@@ -10,13 +10,25 @@
 namespace mpsd::model {
 
 at::Tensor Linear::Forward(const at::Tensor& x) const {
-  // A layer trained in full (modules_to_save) is fp32 within a bf16 model.
-  if (x.scalar_type() != weight.scalar_type()) {
-    return Forward(x.to(weight.scalar_type())).to(x.scalar_type());
+  const at::ScalarType dtype = x.scalar_type();
+  if (dtype != weight.scalar_type() && !compute_in_input_dtype) {
+    return Forward(x.to(weight.scalar_type())).to(dtype);
   }
+  const at::Tensor w = weight.to(dtype);
   const at::Tensor y =
-      bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
+      bias.defined() ? at::linear(x, w, bias.to(dtype)) : at::linear(x, w);
   return adapter == nullptr ? y : adapter->Apply(y, x);
+}
+
+at::Tensor Embedding::Forward(const at::Tensor& ids,
+                              at::ScalarType dtype) const {
+  return at::embedding(weight, ids, padding_row).to(dtype);
+}
+
+at::Tensor LayerNorm::Forward(const at::Tensor& x) const {
+  const at::ScalarType dtype = x.scalar_type();
+  return at::layer_norm(x, weight.sizes(), weight.to(dtype), bias.to(dtype),
+                        eps);
 }
 
 at::Tensor RmsNorm::Forward(const at::Tensor& x) const {

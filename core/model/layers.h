@@ -22,16 +22,40 @@ class LinearAdapter {
   virtual at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) = 0;
 };
 
-// y = x Wᵀ + b.
+// y = x Wᵀ + b, in x's dtype.
 struct Linear {
   std::string name;   // as in the checkpoint, without ".weight"
   at::Tensor weight;  // [out, in]
   at::Tensor bias;    // [out], or undefined
   std::unique_ptr<LinearAdapter> adapter;  // or null
+  // Where the weight is not in x's dtype: cast the weight, as a master weight
+  // of mixed precision is, instead of computing in the weight's dtype as PEFT
+  // does with modules_to_save.
+  bool compute_in_input_dtype = false;
 
   at::Tensor Forward(const at::Tensor& x) const;
   int64_t in_features() const { return weight.size(1); }
   int64_t out_features() const { return weight.size(0); }
+};
+
+// Rows of a table. The row `padding_row` gets no gradient (nn.Embedding's
+// padding_idx).
+struct Embedding {
+  std::string name;
+  at::Tensor weight;  // [rows, width]
+  int64_t padding_row = -1;
+
+  // ids: int64 of any shape; returns [.., width] in `dtype`.
+  at::Tensor Forward(const at::Tensor& ids, at::ScalarType dtype) const;
+};
+
+// (x − mean) / sqrt(variance + eps) · w + b, statistics in fp32, in x's dtype.
+struct LayerNorm {
+  std::string name;
+  at::Tensor weight, bias;  // [size]
+  double eps = 1e-12;
+
+  at::Tensor Forward(const at::Tensor& x) const;
 };
 
 // x · rsqrt(mean(x²) + eps) · w, the mean in fp32, as LlamaRMSNorm

@@ -75,6 +75,11 @@ bool Weights::Contains(const std::string& name) const {
   return by_name_.contains(name);
 }
 
+const TensorEntry* Weights::Find(const std::string& name) const {
+  const auto it = by_name_.find(name);
+  return it == by_name_.end() ? nullptr : &it->second->entries().at(name);
+}
+
 absl::StatusOr<at::Tensor> Weights::Load(const std::string& name,
                                          at::IntArrayRef shape,
                                          at::Device device,

@@ -23,6 +23,8 @@ class Weights {
       const std::filesystem::path& folder);
 
   bool Contains(const std::string& name) const;
+  // Null when there is no such weight.
+  const TensorEntry* Find(const std::string& name) const;
   // As SafetensorsFile::Load. InvalidArgument when the shape is not `shape`.
   absl::StatusOr<at::Tensor> Load(const std::string& name,
                                   at::IntArrayRef shape, at::Device device,

@@ -183,7 +183,7 @@ absl::Status Trainer::LoadModel() {
                            });
   if (!loaded.ok()) return loaded.status();
   model_ = *std::move(loaded);
-  model::DecoderOptions options;
+  model::RunOptions options;
   options.attention = device_->has_fused_attention_backward()
                           ? model::AttentionKernel::kFused
                           : model::AttentionKernel::kTiled;

@@ -39,6 +39,52 @@ TEST(LinearTest, AnFp32LayerInABf16ModelComputesInFp32) {
       y, at::linear(x.to(at::kFloat), linear.weight).to(at::kBFloat16)));
 }
 
+TEST(LinearTest, AMasterWeightIsCastAndGetsItsGradientInFp32) {
+  Linear linear;
+  linear.weight = at::randn({3, 4}).requires_grad_(true);
+  linear.bias = at::randn({3}).requires_grad_(true);
+  linear.compute_in_input_dtype = true;
+  const at::Tensor x = at::randn({2, 4}).to(at::kBFloat16);
+  const at::Tensor y = linear.Forward(x);
+  EXPECT_TRUE(at::equal(y, at::linear(x, linear.weight.to(at::kBFloat16),
+                                      linear.bias.to(at::kBFloat16))));
+  y.sum().backward();
+  EXPECT_EQ(linear.weight.grad().scalar_type(), at::kFloat);
+  EXPECT_EQ(linear.bias.grad().scalar_type(), at::kFloat);
+  EXPECT_GT(linear.weight.grad().abs().sum().item<float>(), 0);
+}
+
+TEST(EmbeddingTest, GivesRowsInTheAskedDtypeAndNoGradientToThePaddingRow) {
+  const Embedding embedding{"e", at::randn({4, 2}).requires_grad_(true), 0};
+  const at::Tensor ids = at::tensor({0, 3, 3}, at::kLong);
+  const at::Tensor x = embedding.Forward(ids, at::kBFloat16);
+  EXPECT_TRUE(
+      at::equal(x, embedding.weight.index_select(0, ids).to(at::kBFloat16)));
+  x.sum().backward();
+  const at::Tensor per_row = embedding.weight.grad().sum(-1);
+  EXPECT_TRUE(at::equal(per_row, at::tensor({0.f, 0.f, 0.f, 4.f})));
+}
+
+TEST(LayerNormTest, IsTheFormula) {
+  const at::Tensor x = at::randn({2, 3, 6});
+  const LayerNorm norm{"n", at::randn({6}), at::randn({6}), 1e-3};
+  const at::Tensor centred = x - x.mean({-1}, true);
+  const at::Tensor expected =
+      centred / at::sqrt(centred.square().mean({-1}, true) + 1e-3) *
+          norm.weight +
+      norm.bias;
+  EXPECT_TRUE(at::allclose(norm.Forward(x), expected, 1e-5, 1e-6));
+}
+
+TEST(LayerNormTest, Fp32WeightsWorkInABf16Model) {
+  const LayerNorm norm{"n", at::randn({6}).requires_grad_(true),
+                       at::randn({6}).requires_grad_(true), 1e-5};
+  const at::Tensor y = norm.Forward(at::randn({2, 6}).to(at::kBFloat16));
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  y.sum().backward();
+  EXPECT_EQ(norm.weight.grad().scalar_type(), at::kFloat);
+}
+
 class CountingAdapter : public LinearAdapter {
  public:
   at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) override {

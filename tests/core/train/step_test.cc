@@ -107,10 +107,10 @@ TEST_F(StepTest, PaddingChangesNothing) {
 TEST_F(StepTest, CheckpointingAndTilesChangeNothing) {
   const std::vector<data::Batch> batches = {MakeBatch({12, 7}, 12)};
   const at::Tensor plain = Gradient(batches);
-  for (const model::DecoderOptions& options :
-       {model::DecoderOptions{model::AttentionKernel::kFused, true},
-        model::DecoderOptions{model::AttentionKernel::kTiled, false},
-        model::DecoderOptions{model::AttentionKernel::kTiled, true}}) {
+  for (const model::RunOptions& options :
+       {model::RunOptions{model::AttentionKernel::kFused, true},
+        model::RunOptions{model::AttentionKernel::kTiled, false},
+        model::RunOptions{model::AttentionKernel::kTiled, true}}) {
     model_->set_options(options);
     EXPECT_LE((Gradient(batches) - plain).norm().item<double>(),
               1e-5 * plain.norm().item<double>());

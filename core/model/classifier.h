@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MODEL_CLASSIFIER_H_
+#define MPSD_CORE_MODEL_CLASSIFIER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "core/model/network.h"
+#include "core/model/weight_reader.h"
+
+namespace mpsd::model {
+
+// A micro-batch of texts or of images, on the model's device.
+struct ClassifierInputs {
+  // Of texts, padded at the right.
+  at::Tensor input_ids;       // int64 [rows, length]
+  at::Tensor lengths;         // int64 [rows], tokens without padding
+  at::Tensor token_type_ids;  // int64 [rows, length], or undefined: all 0
+  bool padded = true;         // false: every row is `length` long
+  // Of images.
+  at::Tensor pixels;  // fp32 [rows, channels, height, width]
+};
+
+// A network with a classification head: a text encoder, a decoder with a head
+// on its last token, or a vision transformer.
+class Classifier : public Network {
+ public:
+  // [rows, config().num_labels].
+  virtual at::Tensor Logits(const ClassifierInputs& inputs) const = 0;
+
+  // By config.family; config.num_labels must be set. Weights the head needs and
+  // the file lacks are drawn from the CPU generator and listed in
+  // fresh_modules(); any other that is missing is an error. `progress` (may be
+  // null) gets 0..1.
+  static absl::StatusOr<std::unique_ptr<Classifier>> Load(
+      const WeightSource& source, const spec::ModelConfig& config,
+      const std::function<void(double)>& progress = nullptr);
+
+ protected:
+  using Network::Network;
+};
+
+}  // namespace mpsd::model
+
+#endif  // MPSD_CORE_MODEL_CLASSIFIER_H_

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MODEL_NETWORK_H_
+#define MPSD_CORE_MODEL_NETWORK_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/model/attention.h"
+#include "core/model/layers.h"
+#include "core/spec/model_config.h"
+
+namespace mpsd::model {
+
+struct RunOptions {
+  AttentionKernel attention = AttentionKernel::kFused;
+  // Keep only each block's input; run the block again in the backward.
+  bool activation_checkpointing = false;
+};
+
+// A weight by its full Hugging Face name.
+struct NamedWeight {
+  std::string name;
+  at::Tensor* tensor;
+};
+
+// What every model of core/model is to those that train it: linears to hang
+// adapters on, weights to train in full. Weights are frozen as loaded. Not
+// thread-safe.
+class Network {
+ public:
+  virtual ~Network() = default;
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  // Every linear, in the order of spec::Modules.
+  virtual std::vector<Linear*> Linears() = 0;
+  // Every weight, in the order of spec::Modules. A tied lm_head is listed apart
+  // from the embedding.
+  virtual std::vector<NamedWeight> NamedWeights() = 0;
+
+  const spec::ModelConfig& config() const { return config_; }
+  void set_options(const RunOptions& options) { options_ = options; }
+  const RunOptions& options() const { return options_; }
+
+  // The model's own dropout is active while training.
+  void set_training(bool training) { training_ = training; }
+
+  // What activations are computed in; the dtype that the weights were loaded
+  // in. Weights of another dtype (masters in training) are cast as they are
+  // used.
+  at::ScalarType dtype() const { return dtype_; }
+
+  // Weights that the file did not have, drawn at random: the names of modules
+  // ("classifier", "bert.pooler.dense").
+  const std::vector<std::string>& fresh_modules() const { return fresh_; }
+
+ protected:
+  Network(spec::ModelConfig config, at::ScalarType dtype)
+      : config_(std::move(config)), dtype_(dtype) {}
+
+  spec::ModelConfig config_;
+  at::ScalarType dtype_;
+  RunOptions options_;
+  bool training_ = false;
+  std::vector<std::string> fresh_;
+};
+
+}  // namespace mpsd::model
+
+#endif  // MPSD_CORE_MODEL_NETWORK_H_

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/model/weight_reader.h"
+
+#include <ATen/ATen.h>
+
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace mpsd::model {
+namespace {
+
+// "a.LayerNorm.weight" → "a.LayerNorm.gamma", as BERT's first files have it.
+std::string OldName(const std::string& name) {
+  for (const auto& [now, old] :
+       {std::pair{".weight", ".gamma"}, std::pair{".bias", ".beta"}}) {
+    if (name.ends_with(now)) {
+      return name.substr(0, name.size() - std::string_view(now).size()) + old;
+    }
+  }
+  return name;
+}
+
+// nn.init.trunc_normal_(t, 0, deviation, -2, 2) of torch 2.15, number for
+// number, for deviations that leave most of the curve within the bounds.
+at::Tensor TruncatedNormal(at::IntArrayRef shape, double deviation) {
+  at::Tensor t = at::empty(shape, at::kFloat).normal_(0, deviation);
+  for (;;) {
+    const at::Tensor outside = t.abs() > 2;
+    if (!outside.any().item<bool>()) return t;
+    t = at::where(outside, at::empty_like(t).normal_(0, deviation), t);
+  }
+}
+
+}  // namespace
+
+WeightReader::WeightReader(const WeightSource& source, std::string base_prefix,
+                           double initializer_range, Initial linears)
+    : source_(source),
+      base_prefix_(std::move(base_prefix)),
+      initializer_range_(initializer_range),
+      linears_(linears) {}
+
+std::string WeightReader::StoredName(const std::string& name) const {
+  std::vector<std::string> names = {name, OldName(name)};
+  if (!base_prefix_.empty() && name.starts_with(base_prefix_)) {
+    const std::string bare = name.substr(base_prefix_.size());
+    names.insert(names.end(), {bare, OldName(bare)});
+  }
+  for (const std::string& candidate : names) {
+    if (source_.weights->Contains(candidate)) return candidate;
+  }
+  return name;
+}
+
+bool WeightReader::Contains(const std::string& name) const {
+  return source_.weights && source_.weights->Contains(StoredName(name));
+}
+
+at::Tensor WeightReader::Draw(at::IntArrayRef shape, Initial initial) const {
+  at::Tensor t;
+  switch (initial) {
+    case Initial::kNormal:
+      t = at::empty(shape, at::kFloat).normal_(0, initializer_range_);
+      break;
+    case Initial::kTruncatedNormal:
+      t = TruncatedNormal(shape, initializer_range_);
+      break;
+    case Initial::kZero:
+      t = at::zeros(shape, at::kFloat);
+      break;
+    case Initial::kOne:
+      t = at::ones(shape, at::kFloat);
+      break;
+  }
+  return t.to(source_.device, source_.dtype);
+}
+
+at::Tensor WeightReader::Tensor(const std::string& name, at::IntArrayRef shape,
+                                Initial initial) {
+  if (!status_.ok()) return {};
+  if (source_.weights == nullptr) return Draw(shape, initial);
+  auto tensor = source_.weights->Load(StoredName(name), shape, source_.device,
+                                      source_.dtype);
+  if (!tensor.ok()) {
+    status_ = tensor.status();
+    return {};
+  }
+  return *std::move(tensor);
+}
+
+Linear WeightReader::MakeLinear(const std::string& name, int64_t out,
+                                int64_t in, bool bias) {
+  Linear linear;
+  linear.name = name;
+  linear.weight = Tensor(name + ".weight", {out, in}, linears_);
+  if (bias) linear.bias = Tensor(name + ".bias", {out}, Initial::kZero);
+  return linear;
+}
+
+Embedding WeightReader::MakeEmbedding(const std::string& name, int64_t rows,
+                                      int64_t width,
+                                      std::optional<int64_t> padding) {
+  Embedding embedding{name, Tensor(name + ".weight", {rows, width})};
+  if (padding && *padding >= -rows && *padding < rows) {
+    embedding.padding_row = *padding < 0 ? *padding + rows : *padding;
+    if (source_.weights == nullptr) {
+      embedding.weight.select(0, embedding.padding_row).zero_();
+    }
+  }
+  return embedding;
+}
+
+LayerNorm WeightReader::MakeLayerNorm(const std::string& name, int64_t size,
+                                      double eps) {
+  return {name, Tensor(name + ".weight", {size}, Initial::kOne),
+          Tensor(name + ".bias", {size}, Initial::kZero), eps};
+}
+
+RmsNorm WeightReader::MakeRmsNorm(const std::string& name, int64_t size,
+                                  double eps) {
+  return {name, Tensor(name + ".weight", {size}, Initial::kOne), eps};
+}
+
+at::Tensor WeightReader::HeadTensor(const std::string& module,
+                                    const std::string& name,
+                                    at::IntArrayRef shape, Initial initial) {
+  if (!status_.ok()) return {};
+  if (source_.weights == nullptr) return Draw(shape, initial);
+  const auto* stored = source_.weights->Find(StoredName(name));
+  const bool fits = stored && at::IntArrayRef(stored->shape) == shape;
+  if (fits) return Tensor(name, shape, initial);
+  if (stored && !source_.ignore_mismatched_heads) {
+    status_ = absl::InvalidArgumentError(absl::StrCat(
+        "weight \"", name, "\" has shape [", absl::StrJoin(stored->shape, ", "),
+        "], the labels of this job ask for [", absl::StrJoin(shape, ", "),
+        "]: name the model's own labels in classification.label_names, or set "
+        "classification.ignore_mismatched_sizes to train a new head"));
+    return {};
+  }
+  if (fresh_.empty() || fresh_.back() != module) fresh_.push_back(module);
+  return Draw(shape, initial);
+}
+
+Linear WeightReader::MakeHead(const std::string& name, int64_t out, int64_t in,
+                              bool bias) {
+  Linear linear;
+  linear.name = name;
+  linear.weight = HeadTensor(name, name + ".weight", {out, in}, linears_);
+  if (bias) {
+    linear.bias = HeadTensor(name, name + ".bias", {out}, Initial::kZero);
+  }
+  return linear;
+}
+
+}  // namespace mpsd::model

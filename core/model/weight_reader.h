@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MODEL_WEIGHT_READER_H_
+#define MPSD_CORE_MODEL_WEIGHT_READER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/model/layers.h"
+#include "core/tensorfile/weights.h"
+
+namespace mpsd::model {
+
+// Where a network's weights come from and where they go.
+struct WeightSource {
+  const tensorfile::Weights* weights = nullptr;  // null: from scratch
+  at::Device device = at::kCPU;
+  at::ScalarType dtype = at::kFloat;
+  // A head of another shape in the file counts as absent.
+  bool ignore_mismatched_heads = false;
+};
+
+// What a weight that no file has is drawn like, with the config's
+// initializer_range as deviation.
+enum class Initial {
+  kNormal,
+  kTruncatedNormal,  // nn.init.trunc_normal_ with its default bounds, ±2
+  kZero,
+  kOne,
+};
+
+// Reads a network weight by weight; keeps the first error, after which it gives
+// undefined tensors. From scratch, and for head modules that the file lacks, it
+// draws them as Transformers' _init_weights (5.23, modeling_utils.py): linears
+// and embeddings normal, biases 0, norms 1 and 0. Drawn in fp32 from the CPU
+// generator in the order of the calls: read in the order of the module tree,
+// the same seed gives Transformers' numbers.
+class WeightReader {
+ public:
+  // `base_prefix` ("bert.", "model.", "vit."): names that begin with it are
+  // also found without it, as a file of the headless model has them.
+  // `linears` is what weights of linears are drawn like.
+  WeightReader(const WeightSource& source, std::string base_prefix,
+               double initializer_range, Initial linears = Initial::kNormal);
+
+  // A weight that must be there. Norms are also found under their old names:
+  // "….gamma" for weight, "….beta" for bias.
+  at::Tensor Tensor(const std::string& name, at::IntArrayRef shape,
+                    Initial initial = Initial::kNormal);
+  Linear MakeLinear(const std::string& name, int64_t out, int64_t in,
+                    bool bias);
+  // `padding` is the config's pad_token_id; negative counts from the end, one
+  // outside of the table is none.
+  Embedding MakeEmbedding(const std::string& name, int64_t rows, int64_t width,
+                          std::optional<int64_t> padding = std::nullopt);
+  LayerNorm MakeLayerNorm(const std::string& name, int64_t size, double eps);
+  RmsNorm MakeRmsNorm(const std::string& name, int64_t size, double eps);
+
+  // A head's linear: what the file lacks or, with ignore_mismatched_heads, has
+  // in another shape is drawn; then `name` is in fresh_modules().
+  Linear MakeHead(const std::string& name, int64_t out, int64_t in, bool bias);
+
+  bool Contains(const std::string& name) const;
+  const absl::Status& status() const { return status_; }
+  // In the order of the calls; empty from scratch.
+  const std::vector<std::string>& fresh_modules() const { return fresh_; }
+
+ private:
+  std::string StoredName(const std::string& name) const;
+  at::Tensor Draw(at::IntArrayRef shape, Initial initial) const;
+  at::Tensor HeadTensor(const std::string& module, const std::string& name,
+                        at::IntArrayRef shape, Initial initial);
+
+  const WeightSource source_;
+  const std::string base_prefix_;
+  const double initializer_range_;
+  const Initial linears_;
+  absl::Status status_;
+  std::vector<std::string> fresh_;
+};
+
+}  // namespace mpsd::model
+
+#endif  // MPSD_CORE_MODEL_WEIGHT_READER_H_
