@@ -10,14 +10,14 @@ int64_t UsedLength(const Sample& sample, int64_t max_length) {
   return std::min<int64_t>(sample.input_ids.size(), max_length);
 }
 
-int64_t LongestRow(const Dataset& dataset,
+int64_t LongestRow(const std::vector<Sample>& samples,
                    const std::vector<std::vector<int64_t>>& rows,
                    int64_t max_length) {
   int64_t longest = 0;
   for (const std::vector<int64_t>& row : rows) {
     int64_t length = 0;
     for (int64_t index : row) {
-      length += UsedLength(dataset.sample(index), max_length);
+      length += UsedLength(samples[index], max_length);
     }
     longest = std::max(longest, length);
   }
@@ -50,15 +50,18 @@ std::vector<int64_t> LengthBuckets(int64_t max_length) {
   return buckets;
 }
 
-Batch MakeBatch(const Dataset& dataset,
+int64_t BucketFor(int64_t length, int64_t max_length) {
+  const std::vector<int64_t> buckets = LengthBuckets(max_length);
+  return *std::lower_bound(buckets.begin(), buckets.end(), length);
+}
+
+Batch MakeBatch(const std::vector<Sample>& samples,
                 const std::vector<std::vector<int64_t>>& rows,
                 int64_t max_length, int32_t pad_id, bool packed) {
-  const std::vector<int64_t> buckets = LengthBuckets(max_length);
   Batch batch;
   batch.packed = packed;
   batch.rows = static_cast<int64_t>(rows.size());
-  batch.length = *std::lower_bound(buckets.begin(), buckets.end(),
-                                   LongestRow(dataset, rows, max_length));
+  batch.length = BucketFor(LongestRow(samples, rows, max_length), max_length);
   const size_t cells = static_cast<size_t>(batch.rows * batch.length);
   batch.input_ids.assign(cells, pad_id);
   batch.labels.assign(cells, kIgnoreIndex);
@@ -68,13 +71,15 @@ Batch MakeBatch(const Dataset& dataset,
     int64_t at = row * batch.length;
     int64_t left = batch.length;
     for (size_t segment = 0; segment < rows[row].size(); ++segment) {
-      const Sample& sample = dataset.sample(rows[row][segment]);
+      const Sample& sample = samples[rows[row][segment]];
       const int64_t length = UsedLength(sample, std::min(left, max_length));
       Place(sample, length, static_cast<int64_t>(segment), at, batch);
       at += length;
       left -= length;
     }
+    if (!packed) batch.samples.push_back(rows[row][0]);
   }
+  batch.loss_weight = static_cast<double>(batch.label_tokens);
   return batch;
 }
 

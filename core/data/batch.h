@@ -5,26 +5,42 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/data/dataset.h"
+#include "core/data/sample.h"
 
 namespace mpsd::data {
 
 inline constexpr int32_t kIgnoreIndex = -100;
 
-// A micro-batch. The vectors are row-major [rows, length].
+// A micro-batch on the host. Vectors without a shape are row-major [rows,
+// length]; those that a task does not use are empty.
 struct Batch {
   int64_t rows = 0;
-  int64_t length = 0;  // one of LengthBuckets
+  int64_t length = 0;  // one of LengthBuckets; 1 for images
   std::vector<int64_t> input_ids;
+  int64_t tokens = 0;  // without padding; rows for images
+  // What the sum of the losses of these rows is a mean over: label tokens,
+  // rows, rows × labels, or the sum of the rows' class weights.
+  double loss_weight = 0;
+  // [rows], indices in the source; empty where packed.
+  std::vector<int64_t> samples;
+
+  // --- language modelling
   // Not shifted: labels[i] is input_ids[i] or kIgnoreIndex. The first token of
   // a segment has kIgnoreIndex, so that after the causal shift no segment
   // predicts the next one.
   std::vector<int64_t> labels;
   std::vector<int64_t> position_ids;  // from 0 in each segment; padding: 0
   std::vector<int64_t> segment_ids;   // 0-based per row; padding: -1
-  int64_t tokens = 0;                 // without padding
   int64_t label_tokens = 0;           // labels other than kIgnoreIndex
   bool packed = false;                // rows may hold several segments
+
+  // --- classification
+  std::vector<int64_t> lengths;         // [rows], tokens of texts
+  std::vector<int64_t> token_type_ids;  // of pairs, where the model has them
+  std::vector<int64_t> classes;         // [rows], of single-label problems
+  std::vector<float> targets;  // [rows, outputs]: regression, multi-label
+  std::vector<float> pixels;   // [rows, channels, height, width]
+  int64_t channels = 0, height = 0, width = 0;
 };
 
 // The padded lengths that batches have: 32, 48, 64, 96, 128, 192 … (powers of
@@ -33,10 +49,13 @@ struct Batch {
 // below a third.
 std::vector<int64_t> LengthBuckets(int64_t max_length);
 
-// The batch whose row i holds the samples rows[i] one after the other, padded
-// to the smallest bucket that fits the longest row. Samples are cut at
-// max_length; a row's samples must fit it together.
-Batch MakeBatch(const Dataset& dataset,
+// The smallest of them that fits `length`, which is at most max_length.
+int64_t BucketFor(int64_t length, int64_t max_length);
+
+// A language-modelling batch, whose row i holds the samples rows[i] one after
+// the other, padded to the smallest bucket that fits the longest row. Samples
+// are cut at max_length; a row's samples must fit it together.
+Batch MakeBatch(const std::vector<Sample>& samples,
                 const std::vector<std::vector<int64_t>>& rows,
                 int64_t max_length, int32_t pad_id, bool packed);
 

@@ -46,7 +46,7 @@ class DatasetReader {
     if (!errors_.empty()) return Errors();
     if (samples_.empty()) return NothingToLearn(names);
     if (progress_) progress_(1);
-    return Dataset(std::move(samples_), stats_, hash_.FinishHex());
+    return Dataset(std::move(samples_), options_, stats_, hash_.FinishHex());
   }
 
  private:

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/data/batch.h"
 #include "core/data/sample.h"
+#include "core/data/source.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 
@@ -21,33 +23,42 @@ struct LoadOptions {
   // As in training.*; absent means TRL's default, see LossOptions.
   std::optional<bool> assistant_only_loss = std::nullopt;
   std::optional<bool> completion_only_loss = std::nullopt;
+  int32_t pad_id = 0;
 };
 
-struct DatasetStats {
-  int64_t rows = 0;            // kept
-  int64_t tokens = 0;          // of the kept rows, as cut
-  int64_t label_tokens = 0;    // of those
-  int64_t truncated_rows = 0;  // cut to max_length, dropped ones too
-  int64_t dropped_rows = 0;    // without any label (left)
-  // Rows whose prompt alone is tokenized otherwise than within the row: the
-  // model sees in use what it was not trained on.
-  int64_t prompt_mismatch_rows = 0;
-};
-
-// The rows of one or more files, tokenized, in memory, in their order.
-class Dataset {
+// Rows of language modelling, tokenized, in memory, in the files' order.
+class Dataset : public Source {
  public:
-  Dataset(std::vector<Sample> samples, DatasetStats stats, std::string hash)
-      : samples_(std::move(samples)), stats_(stats), hash_(std::move(hash)) {}
+  // No sample is longer than options.max_length.
+  Dataset(std::vector<Sample> samples, const LoadOptions& options,
+          DatasetStats stats, std::string hash)
+      : samples_(std::move(samples)),
+        max_length_(options.max_length),
+        pad_id_(options.pad_id),
+        stats_(stats),
+        hash_(std::move(hash)) {}
 
-  size_t size() const { return samples_.size(); }
-  const Sample& sample(size_t index) const { return samples_[index]; }
-  const DatasetStats& stats() const { return stats_; }
-  // SHA-256 over the files' bytes, one after the other, in hexadecimal.
-  std::string hash() const { return hash_; }
+  int64_t size() const override {
+    return static_cast<int64_t>(samples_.size());
+  }
+  int64_t length(int64_t index) const override {
+    return static_cast<int64_t>(samples_[index].input_ids.size());
+  }
+  // See MakeBatch.
+  absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
+                                const Collation& collation) const override {
+    return MakeBatch(samples_, rows, max_length_, pad_id_, collation.packed);
+  }
+  const DatasetStats& stats() const override { return stats_; }
+  // Over the files' bytes, one after the other.
+  std::string hash() const override { return hash_; }
+
+  const Sample& sample(int64_t index) const { return samples_[index]; }
 
  private:
   std::vector<Sample> samples_;
+  int64_t max_length_;
+  int32_t pad_id_;
   DatasetStats stats_;
   std::string hash_;
 };

@@ -2,16 +2,13 @@
 #include "core/data/loader.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "absl/status/status.h"
 #include "core/data/order.h"
 #include "core/data/packing.h"
 
 namespace mpsd::data {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<int64_t>>;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -31,30 +28,8 @@ Rows Slice(const Rows& rows, int64_t begin, int64_t count) {
 
 }  // namespace
 
-std::string ToJson(const Cursor& cursor) {
-  return Json{{"epoch", cursor.epoch}, {"step_in_epoch", cursor.step_in_epoch}}
-      .dump();
-}
-
-absl::StatusOr<Cursor> CursorFromJson(std::string_view json) {
-  const Json object = Json::parse(json.begin(), json.end(), nullptr,
-                                  /*allow_exceptions=*/false);
-  const auto number = [&object](const char* name) -> int64_t {
-    const auto it = object.find(name);
-    const bool integer = it != object.end() && it->is_number_integer();
-    return integer ? it->get<int64_t>() : -1;
-  };
-  const Cursor cursor = {number("epoch"), number("step_in_epoch")};
-  if (cursor.epoch < 0 || cursor.step_in_epoch < 0) {
-    return absl::InvalidArgumentError(
-        "data cursor: expected an object with \"epoch\" and \"step_in_epoch\", "
-        "integers >= 0");
-  }
-  return cursor;
-}
-
-Loader::Loader(const Dataset& dataset, LoaderOptions options)
-    : dataset_(dataset), options_(options), rows_(RowsOfEpoch(0)) {}
+Loader::Loader(const Source& source, LoaderOptions options)
+    : source_(source), options_(options), rows_(RowsOfEpoch(0)) {}
 
 int64_t Loader::steps_per_epoch() const {
   const int64_t batches =
@@ -63,16 +38,14 @@ int64_t Loader::steps_per_epoch() const {
 }
 
 Loader::Rows Loader::RowsOfEpoch(int64_t epoch) const {
-  const int64_t count = static_cast<int64_t>(dataset_.size());
+  const int64_t count = source_.size();
   const std::vector<int64_t> order =
       options_.shuffle ? ShuffledOrder(count, options_.seed, epoch)
                        : PlainOrder(count);
   if (!options_.packing) return OneEach(order);
   std::vector<int64_t> lengths;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t length =
-        static_cast<int64_t>(dataset_.sample(i).input_ids.size());
-    lengths.push_back(std::min(length, options_.max_length));
+    lengths.push_back(std::min(source_.length(i), options_.max_length));
   }
   Rows packed = PackBestFit(lengths, order, options_.max_length);
   if (!options_.shuffle) return packed;
@@ -83,7 +56,7 @@ Loader::Rows Loader::RowsOfEpoch(int64_t epoch) const {
   return shuffled;
 }
 
-std::vector<Batch> Loader::NextStep() {
+absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
   if (rows_epoch_ != cursor_.epoch) {
     rows_ = RowsOfEpoch(cursor_.epoch);
     rows_epoch_ = cursor_.epoch;
@@ -92,12 +65,15 @@ std::vector<Batch> Loader::NextStep() {
       options_.batch_size * options_.gradient_accumulation_steps;
   const Rows step =
       Slice(rows_, cursor_.step_in_epoch * rows_per_step, rows_per_step);
+  const Collation collation{options_.packing, /*training=*/true, options_.seed,
+                            cursor_.epoch};
   std::vector<Batch> batches;
   for (int64_t at = 0; at < static_cast<int64_t>(step.size());
        at += options_.batch_size) {
-    batches.push_back(MakeBatch(dataset_, Slice(step, at, options_.batch_size),
-                                options_.max_length, options_.pad_id,
-                                options_.packing));
+    auto batch =
+        source_.Collate(Slice(step, at, options_.batch_size), collation);
+    if (!batch.ok()) return batch.status();
+    batches.push_back(*std::move(batch));
   }
   Seek({cursor_.epoch, cursor_.step_in_epoch + 1});
   return batches;
@@ -116,16 +92,18 @@ double Loader::epoch_fraction() const {
              static_cast<double>(steps_per_epoch());
 }
 
-std::vector<Batch> EvalBatches(const Dataset& dataset, int64_t batch_size,
-                               int64_t max_length, int32_t pad_id) {
-  const Rows rows = OneEach(PlainOrder(static_cast<int64_t>(dataset.size())));
-  std::vector<Batch> batches;
-  for (int64_t at = 0; at < static_cast<int64_t>(rows.size());
-       at += batch_size) {
-    batches.push_back(MakeBatch(dataset, Slice(rows, at, batch_size),
-                                max_length, pad_id, /*packed=*/false));
+int64_t EvalLoader::count() const {
+  return CeilDivide(source_.size(), batch_size_);
+}
+
+absl::StatusOr<Batch> EvalLoader::Load(int64_t index) const {
+  const int64_t begin = index * batch_size_;
+  Rows rows;
+  for (int64_t i = begin; i < std::min(begin + batch_size_, source_.size());
+       ++i) {
+    rows.push_back({i});
   }
-  return batches;
+  return source_.Collate(rows, Collation{});
 }
 
 }  // namespace mpsd::data

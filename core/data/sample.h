@@ -2,6 +2,7 @@
 #ifndef MPSD_CORE_DATA_SAMPLE_H_
 #define MPSD_CORE_DATA_SAMPLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

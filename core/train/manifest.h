@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/data/dataset.h"
+#include "core/data/source.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::train {

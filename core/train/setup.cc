@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/sha256.h"
+#include "core/data/dataset.h"
 #include "core/device/platform.h"
 #include "core/lora/peft_folder.h"
 #include "core/spec/targets.h"
@@ -65,7 +66,9 @@ absl::StatusOr<std::unique_ptr<data::Dataset>> LoadFiles(
     Observer& observer, const char* stage) {
   const data::LoadOptions options{training.max_length,
                                   training.assistant_only_loss,
-                                  training.completion_only_loss};
+                                  training.completion_only_loss,
+                                  tokenizer.pad_id().value_or(
+                                      tokenizer.eos_id().value_or(0))};
   auto loaded = data::LoadDataset(
       files, options, tokenizer, chat,
       [&](double fraction) { observer.OnStage(stage, fraction); });
@@ -143,15 +146,13 @@ absl::Status Trainer::LoadData() {
                          observer_, "reading training data");
   if (!train.ok()) return train.status();
   train_data_ = *std::move(train);
-  const int32_t pad =
-      tokenizer_->pad_id().value_or(tokenizer_->eos_id().value_or(0));
   if (!spec_.dataset.eval.empty()) {
     auto eval = LoadFiles(spec_.dataset.eval, t, *tokenizer_, template_.get(),
                           observer_, "reading evaluation data");
     if (!eval.ok()) return eval.status();
     eval_data_ = *std::move(eval);
-    eval_batches_ = data::EvalBatches(*eval_data_, t.per_device_eval_batch_size,
-                                      t.max_length, pad);
+    eval_loader_ = std::make_unique<data::EvalLoader>(
+        *eval_data_, t.per_device_eval_batch_size);
   }
   data::LoaderOptions options;
   options.batch_size = t.per_device_train_batch_size;
@@ -160,7 +161,6 @@ absl::Status Trainer::LoadData() {
   options.packing = t.packing;
   options.seed = static_cast<uint64_t>(t.seed);
   options.shuffle = true;
-  options.pad_id = pad;
   loader_ = std::make_unique<data::Loader>(*train_data_, options);
   state_.total_steps =
       t.max_steps > 0 ? t.max_steps

@@ -84,23 +84,26 @@ absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
 absl::StatusOr<EvalResult> Evaluate(const model::Decoder& model,
                                     lora::Adapter& adapter,
                                     device::Device& device,
-                                    const std::vector<data::Batch>& batches,
+                                    const data::EvalLoader& batches,
                                     const std::function<bool(double)>& go_on) {
   at::NoGradGuard no_grad;
   adapter.set_training(false);
   // Sums are added in double on the host: MPS has no double, and a float
   // loses digits over a long evaluation.
   double sum = 0;
-  for (size_t i = 0; i < batches.size(); ++i) {
-    if (!go_on(static_cast<double>(i) / batches.size())) {
+  int64_t labels = 0;
+  for (int64_t i = 0; i < batches.count(); ++i) {
+    if (!go_on(static_cast<double>(i) / batches.count())) {
       return absl::CancelledError("evaluation stopped");
     }
+    const auto batch = batches.Load(i);
+    if (!batch.ok()) return batch.status();
+    labels += batch->label_tokens;
     const device::StepScope scope;
-    const ModelInputs inputs = MakeInputs(batches[i], device.torch_device());
+    const ModelInputs inputs = MakeInputs(*batch, device.torch_device());
     if (inputs.labels.count == 0) continue;
     sum += SumLoss(model, inputs).to(at::kCPU).item<float>();
   }
-  const int64_t labels = LabelTokens(batches);
   const double loss = sum / std::max<int64_t>(1, labels);
   if (!std::isfinite(loss)) {
     return absl::DataLossError("the evaluation loss is not finite");

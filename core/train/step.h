@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/data/batch.h"
+#include "core/data/loader.h"
 #include "core/device/device.h"
 #include "core/lora/lora.h"
 #include "core/model/decoder.h"
@@ -62,7 +63,7 @@ struct EvalResult {
 absl::StatusOr<EvalResult> Evaluate(const model::Decoder& model,
                                     lora::Adapter& adapter,
                                     device::Device& device,
-                                    const std::vector<data::Batch>& batches,
+                                    const data::EvalLoader& batches,
                                     const std::function<bool(double)>& go_on);
 
 }  // namespace mpsd::train

@@ -77,7 +77,7 @@ bool Trainer::finished() const {
 }
 
 bool Trainer::eval_due() const {
-  if (eval_batches_.empty() || state_.eval_step == state_.step) return false;
+  if (eval_loader_ == nullptr || state_.eval_step == state_.step) return false;
   const int64_t every = spec_.training.eval_steps > 0
                             ? spec_.training.eval_steps
                             : loader_->steps_per_epoch();
@@ -95,12 +95,13 @@ bool Trainer::save_due() const {
 
 absl::Status Trainer::TrainStep() {
   const absl::Duration start = base::Clock::Real().Monotonic();
-  const std::vector<data::Batch> batches = loader_->NextStep();
+  auto batches = loader_->NextStep();
+  if (!batches.ok()) return batches.status();
   const double learning_rate = schedule_->LearningRate(state_.step);
-  auto result = stepper_->Run(batches, learning_rate);
+  auto result = stepper_->Run(*batches, learning_rate);
   if (!result.ok()) return result.status();
   StepReport report;
-  for (const data::Batch& batch : batches) {
+  for (const data::Batch& batch : *batches) {
     report.tokens += batch.tokens;
     report.padded_tokens += batch.rows * batch.length;
     report.label_tokens += batch.label_tokens;
@@ -131,7 +132,7 @@ absl::Status Trainer::EvaluateNow() {
     observer_.OnStage("evaluating", fraction);
     return observer_.stop_request() == StopRequest::kNone;
   };
-  auto result = Evaluate(*model_, *adapter_, *device_, eval_batches_, go_on);
+  auto result = Evaluate(*model_, *adapter_, *device_, *eval_loader_, go_on);
   if (!result.ok()) return result.status();
   state_.eval_step = state_.step;
   state_.eval_loss = result->loss;

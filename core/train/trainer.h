@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ckpt/checkpoint.h"
-#include "core/data/dataset.h"
 #include "core/data/loader.h"
+#include "core/data/source.h"
 #include "core/device/device.h"
 #include "core/lora/lora.h"
 #include "core/model/decoder.h"
@@ -95,9 +95,9 @@ class Trainer {
   spec::ModelConfig config_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::unique_ptr<text::ChatTemplate> template_;
-  std::unique_ptr<data::Dataset> train_data_, eval_data_;
+  std::unique_ptr<data::Source> train_data_, eval_data_;
   std::unique_ptr<data::Loader> loader_;
-  std::vector<data::Batch> eval_batches_;
+  std::unique_ptr<data::EvalLoader> eval_loader_;
   std::unique_ptr<model::Decoder> model_;
   std::unique_ptr<lora::Adapter> adapter_;  // after model_: taken off first
   std::unique_ptr<optim::AdamW> optimizer_;

@@ -22,8 +22,8 @@ TEST(LengthBuckets, AreFewAndEndAtMaxLength) {
 }
 
 TEST(MakeBatch, PadsToTheSmallestBucketThatFits) {
-  const Dataset dataset = CountingDataset({3, 33, 2});
-  Batch batch = MakeBatch(dataset, {{0}, {2}}, 64, 9, false);
+  const std::vector<Sample> samples = CountingSamples({3, 33, 2});
+  Batch batch = MakeBatch(samples, {{0}, {2}}, 64, 9, false);
   EXPECT_EQ(batch.rows, 2);
   EXPECT_EQ(batch.length, 32);
   EXPECT_FALSE(batch.packed);
@@ -32,16 +32,15 @@ TEST(MakeBatch, PadsToTheSmallestBucketThatFits) {
   EXPECT_EQ(batch.segment_ids[3], -1);
   EXPECT_EQ(batch.position_ids[3], 0);
   EXPECT_EQ(batch.labels[3], kIgnoreIndex);
-  EXPECT_EQ(MakeBatch(dataset, {{0}, {1}}, 64, 9, false).length, 48);
-  EXPECT_EQ(MakeBatch(dataset, {{0}, {1}}, 40, 9, false).length, 40);
+  EXPECT_EQ(MakeBatch(samples, {{0}, {1}}, 64, 9, false).length, 48);
+  EXPECT_EQ(MakeBatch(samples, {{0}, {1}}, 40, 9, false).length, 40);
 }
 
 TEST(MakeBatch, LabelsAreNotShiftedAndLeaveOutTheFirstToken) {
   Sample sample;
   sample.input_ids = {5, 6, 7, 8};
   sample.in_loss = {1, 0, 1, 1};
-  const Dataset dataset({sample}, DatasetStats(), "");
-  const Batch batch = MakeBatch(dataset, {{0}}, 4, 0, false);
+  const Batch batch = MakeBatch({sample}, {{0}}, 4, 0, false);
   EXPECT_THAT(batch.input_ids, ElementsAre(5, 6, 7, 8));
   EXPECT_THAT(batch.labels, ElementsAre(-100, -100, 7, 8));
   EXPECT_THAT(batch.position_ids, ElementsAre(0, 1, 2, 3));
@@ -49,11 +48,13 @@ TEST(MakeBatch, LabelsAreNotShiftedAndLeaveOutTheFirstToken) {
   EXPECT_EQ(batch.tokens, 4);
   EXPECT_EQ(batch.label_tokens, 2);
   EXPECT_EQ(batch.label_tokens, sample.label_tokens());
+  EXPECT_EQ(batch.loss_weight, 2);
+  EXPECT_THAT(batch.samples, ElementsAre(0));
 }
 
 TEST(MakeBatch, PacksSegmentsWithPositionsOfTheirOwn) {
-  const Dataset dataset = CountingDataset({3, 2, 4});
-  const Batch batch = MakeBatch(dataset, {{2, 0}, {1}}, 8, 1, true);
+  const std::vector<Sample> samples = CountingSamples({3, 2, 4});
+  const Batch batch = MakeBatch(samples, {{2, 0}, {1}}, 8, 1, true);
   EXPECT_TRUE(batch.packed);
   EXPECT_THAT(batch.input_ids,
               ElementsAre(1005, 1006, 1007, 1008, 1000, 1001, 1002, 1, 1003,
@@ -67,11 +68,13 @@ TEST(MakeBatch, PacksSegmentsWithPositionsOfTheirOwn) {
                           1004, -100, -100, -100, -100, -100, -100));
   EXPECT_EQ(batch.tokens, 9);
   EXPECT_EQ(batch.label_tokens, 6);
+  EXPECT_EQ(batch.loss_weight, 6);
+  EXPECT_TRUE(batch.samples.empty());
 }
 
 TEST(MakeBatch, CutsSamplesAtMaxLength) {
   const Batch batch =
-      MakeBatch(CountingDataset({9, 2}), {{0}, {1}}, 4, 0, false);
+      MakeBatch(CountingSamples({9, 2}), {{0}, {1}}, 4, 0, false);
   EXPECT_EQ(batch.length, 4);
   EXPECT_THAT(batch.input_ids,
               ElementsAre(1000, 1001, 1002, 1003, 1009, 1010, 0, 0));

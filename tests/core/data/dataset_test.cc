@@ -54,7 +54,7 @@ TEST_F(LoadDatasetTest, ReadsFilesInOrder) {
             "{\"messages\": [{\"role\": \"user\", \"content\": \"world\"}]}\n");
   const auto dataset = Load({a, b});
   ASSERT_TRUE(dataset.ok()) << dataset.status();
-  ASSERT_EQ(dataset->size(), 3u);
+  ASSERT_EQ(dataset->size(), 3);
   EXPECT_EQ(*tokenizer_->Decode(dataset->sample(0).input_ids, false),
             "hello<|end|>");
   EXPECT_EQ(*tokenizer_->Decode(dataset->sample(2).input_ids, false),
@@ -79,7 +79,7 @@ TEST_F(LoadDatasetTest, TakesByteOrderMarkCrLfAndBlankLines) {
       "\xEF\xBB\xBF\r\n{\"text\": \"hello\"}\r\n  \n\n{\"text\": \"the\"}"
       "\r\n")});
   ASSERT_TRUE(dataset.ok()) << dataset.status();
-  EXPECT_EQ(dataset->size(), 2u);
+  EXPECT_EQ(dataset->size(), 2);
 }
 
 TEST_F(LoadDatasetTest, NamesFileLineAndReasonOfBadRows) {
@@ -140,12 +140,12 @@ TEST_F(LoadDatasetTest, CutsAtTheRightAndDropsRowsWithoutLabels) {
       "{\"prompt\": \"hello\", \"completion\": \"\"}\n");
   const auto whole = Load({path});
   ASSERT_TRUE(whole.ok()) << whole.status();
-  EXPECT_EQ(whole->size(), 3u);
+  EXPECT_EQ(whole->size(), 3);
   const int64_t cut = whole->sample(2).input_ids.size();
   const auto dataset = Load({path, Write("empty.jsonl", "{\"text\": \"\"}\n")},
                             {.max_length = cut});
   ASSERT_TRUE(dataset.ok()) << dataset.status();
-  EXPECT_EQ(dataset->size(), 2u);
+  EXPECT_EQ(dataset->size(), 2);
   EXPECT_EQ(dataset->stats().rows, 2);
   EXPECT_EQ(dataset->stats().truncated_rows, 2);
   EXPECT_EQ(dataset->stats().dropped_rows, 2);

@@ -42,9 +42,10 @@ inline std::unique_ptr<text::ChatTemplate> MakeTemplate(
   return *std::move(chat_template);
 }
 
-// A data set of samples with these lengths; ids count up, so that each token is
-// found again, and every token but each sample's first is a label.
-inline Dataset CountingDataset(const std::vector<int64_t>& lengths) {
+// Samples with these lengths; ids count up, so that each token is found again,
+// and every token but each sample's first is a label.
+inline std::vector<Sample> CountingSamples(
+    const std::vector<int64_t>& lengths) {
   std::vector<Sample> samples;
   int32_t next = 1000;
   for (int64_t length : lengths) {
@@ -55,7 +56,14 @@ inline Dataset CountingDataset(const std::vector<int64_t>& lengths) {
     }
     samples.push_back(std::move(sample));
   }
-  return Dataset(std::move(samples), DatasetStats(), "");
+  return samples;
+}
+
+// A data set of them.
+inline Dataset CountingDataset(const std::vector<int64_t>& lengths,
+                               int64_t max_length) {
+  return Dataset(CountingSamples(lengths), {.max_length = max_length},
+                 DatasetStats(), "");
 }
 
 }  // namespace mpsd::data

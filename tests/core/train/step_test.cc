@@ -34,6 +34,28 @@ data::Batch MakeBatch(const std::vector<int64_t>& lengths, int64_t length,
   return batch;
 }
 
+// Batches made beforehand: sample i is batch i.
+class Batches : public data::Source {
+ public:
+  explicit Batches(std::vector<data::Batch> batches)
+      : batches_(std::move(batches)) {}
+  int64_t size() const override { return batches_.size(); }
+  int64_t length(int64_t index) const override {
+    return batches_[index].length;
+  }
+  absl::StatusOr<data::Batch> Collate(
+      const std::vector<std::vector<int64_t>>& rows,
+      const data::Collation&) const override {
+    return batches_[rows[0][0]];
+  }
+  std::string hash() const override { return ""; }
+  const data::DatasetStats& stats() const override { return stats_; }
+
+ private:
+  const std::vector<data::Batch> batches_;
+  data::DatasetStats stats_;
+};
+
 class StepTest : public testing::Test {
  protected:
   StepTest() {
@@ -53,6 +75,13 @@ class StepTest : public testing::Test {
   at::Tensor Gradient(const std::vector<data::Batch>& batches) {
     loss_ = stepper_->AccumulateGradients(batches).item<double>();
     return adapter_->parameters().groups()[0].gradients.clone();
+  }
+  absl::StatusOr<EvalResult> Evaluation(
+      std::vector<data::Batch> batches,
+      const std::function<bool(double)>& go_on) {
+    const Batches source(std::move(batches));
+    return Evaluate(*model_, *adapter_, *device_, data::EvalLoader(source, 1),
+                    go_on);
   }
   std::unique_ptr<model::Decoder> model_ =
       testing_support::LoadGolden("llama3");
@@ -128,14 +157,12 @@ TEST_F(StepTest, StepsBringTheLossDown) {
 TEST_F(StepTest, EvaluationIsTheMeanOverAllTokens) {
   const data::Batch a = MakeBatch({9, 3}, 9), b = MakeBatch({4}, 9, 50);
   std::vector<double> asked;
-  const auto both =
-      Evaluate(*model_, *adapter_, *device_, {a, b}, [&](double fraction) {
-        asked.push_back(fraction);
-        return true;
-      });
+  const auto both = Evaluation({a, b}, [&](double fraction) {
+    asked.push_back(fraction);
+    return true;
+  });
   auto alone = [&](const data::Batch& batch) {
-    return *Evaluate(*model_, *adapter_, *device_, {batch},
-                     [](double) { return true; });
+    return *Evaluation({batch}, [](double) { return true; });
   };
   EXPECT_EQ(both->label_tokens, 13);
   EXPECT_NEAR(both->loss, (alone(a).loss * 10 + alone(b).loss * 3) / 13, 1e-6);
@@ -144,9 +171,7 @@ TEST_F(StepTest, EvaluationIsTheMeanOverAllTokens) {
 
 TEST_F(StepTest, AnEvaluationCanBeStopped) {
   EXPECT_TRUE(absl::IsCancelled(
-      Evaluate(*model_, *adapter_, *device_, {MakeBatch({4}, 4)}, [](double) {
-        return false;
-      }).status()));
+      Evaluation({MakeBatch({4}, 4)}, [](double) { return false; }).status()));
 }
 
 TEST_F(StepTest, NumbersThatAreNotFiniteEndTheRun) {
