@@ -10,6 +10,7 @@
 #include "core/base/sha256.h"
 #include "core/data/encode.h"
 #include "core/data/row.h"
+#include "core/data/row_errors.h"
 #include "core/spec/cat.h"
 
 namespace mpsd::data {
@@ -18,7 +19,6 @@ namespace {
 using spec::Cat;
 using File = std::unique_ptr<base::MappedFile>;
 
-constexpr size_t kMaxErrors = 5;
 constexpr int kProgressSteps = 200;
 
 class DatasetReader {
@@ -43,7 +43,7 @@ class DatasetReader {
       const absl::Status status = ReadFile(names[i], files[i]->bytes());
       if (!status.ok()) return status;
     }
-    if (!errors_.empty()) return Errors();
+    if (!errors_.empty()) return errors_.status();
     if (samples_.empty()) return NothingToLearn(names);
     if (progress_) progress_(1);
     return Dataset(std::move(samples_), options_, stats_, hash_.FinishHex());
@@ -61,7 +61,7 @@ class DatasetReader {
     for (int64_t line = 1; !bytes.empty(); ++line) {
       const size_t end = std::min(bytes.find('\n'), bytes.size() - 1);
       ReadLine(name, line, bytes.substr(0, end + 1));
-      if (errors_.size() == kMaxErrors) return Errors();
+      if (errors_.full()) return errors_.status();
       bytes.remove_prefix(end + 1);
       done_bytes_ += end + 1;
       ReportProgress();
@@ -82,8 +82,8 @@ class DatasetReader {
     absl::StatusOr<Encoded> encoded =
         row.ok() ? encoder_.Encode(*row) : row.status();
     if (!encoded.ok()) {
-      errors_.push_back(
-          Cat(name, ":", line, ": ", std::string(encoded.status().message())));
+      errors_.Add(Cat(name, ":", line),
+                  std::string(encoded.status().message()));
       return;
     }
     if (!encoded->prompt_is_prefix) ++stats_.prompt_mismatch_rows;
@@ -122,14 +122,6 @@ class DatasetReader {
     progress_(share);
   }
 
-  absl::Status Errors() const {
-    std::string message = absl::StrJoin(errors_, "\n");
-    if (errors_.size() == kMaxErrors) {
-      message += Cat("\n(reading stopped at ", kMaxErrors, " bad rows)");
-    }
-    return absl::InvalidArgumentError(message);
-  }
-
   absl::Status NothingToLearn(const std::vector<std::string>& names) const {
     std::string message =
         Cat(absl::StrJoin(names, ", "),
@@ -155,7 +147,7 @@ class DatasetReader {
   base::Sha256 hash_;
   std::vector<Sample> samples_;
   DatasetStats stats_;
-  std::vector<std::string> errors_;
+  RowErrors errors_;
   int64_t rows_ = 0;          // read, kept or not
   int64_t cut_out_rows_ = 0;  // lost their last label to max_length
   size_t total_bytes_ = 0;

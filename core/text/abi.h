@@ -63,9 +63,58 @@ struct mpsd_text_tokens {
   size_t capacity;
 };
 
+// A token of a classifier's input.
+struct mpsd_text_classifier_token {
+  uint32_t id;
+  uint32_t type_id;
+};
+
+struct mpsd_text_classifier_tokens {
+  struct mpsd_text_classifier_token* data;
+  size_t size;
+  size_t capacity;
+};
+
+struct mpsd_text_sizes {
+  size_t* data;
+  size_t size;
+  size_t capacity;
+};
+
+enum mpsd_text_row_fault {
+  MPSD_TEXT_ROW_SOUND = 0,
+  MPSD_TEXT_ROW_UNCLOSED = 1,      // a quoted field does not end
+  MPSD_TEXT_ROW_BEHIND_QUOTE = 2,  // or goes on behind its closing quote
+};
+
+struct mpsd_text_row {
+  uint64_t line;      // of its first byte, from 1
+  size_t fields_end;  // one past its last field
+  uint32_t fault;     // mpsd_text_row_fault
+};
+
+struct mpsd_text_rows {
+  struct mpsd_text_row* data;
+  size_t size;
+  size_t capacity;
+};
+
 void mpsd_text_bytes_free(struct mpsd_text_bytes bytes);
 void mpsd_text_ranges_free(struct mpsd_text_ranges ranges);
 void mpsd_text_tokens_free(struct mpsd_text_tokens tokens);
+void mpsd_text_classifier_tokens_free(
+    struct mpsd_text_classifier_tokens tokens);
+void mpsd_text_sizes_free(struct mpsd_text_sizes sizes);
+void mpsd_text_rows_free(struct mpsd_text_rows rows);
+
+// Separated values: `text` gets the fields one after the other, `ends` where
+// each ends in it. `input` need not be UTF-8. Without `quoting` a quote is a
+// character like any other.
+int mpsd_text_parse_rows(struct mpsd_text_view input, char delimiter,
+                         int quoting, struct mpsd_text_bytes* text,
+                         struct mpsd_text_sizes* ends,
+                         struct mpsd_text_rows* rows,
+                         struct mpsd_text_bytes* error);
 
 // `json`: a tokenizer.json. `added`: a JSON array of two arrays of tokens, in
 // the form of tokenizer.json's "added_tokens" without id: those of the first
@@ -85,6 +134,13 @@ int mpsd_text_encode(const struct mpsd_text_tokenizer* tokenizer,
                      struct mpsd_text_view text, int add_special_tokens,
                      struct mpsd_text_tokens* out,
                      struct mpsd_text_bytes* error);
+// `pair` may be null.
+int mpsd_text_encode_classifier(const struct mpsd_text_tokenizer* tokenizer,
+                                struct mpsd_text_view text,
+                                const struct mpsd_text_view* pair,
+                                size_t max_length, int truncate_left,
+                                struct mpsd_text_classifier_tokens* out,
+                                int* truncated, struct mpsd_text_bytes* error);
 int mpsd_text_decode(const struct mpsd_text_tokenizer* tokenizer,
                      const uint32_t* ids, size_t count, int skip_special_tokens,
                      struct mpsd_text_bytes* out,

@@ -277,6 +277,8 @@ absl::StatusOr<FolderText> Reader::Read() {
       if (absl::Status s = (this->*step)(); !s.ok()) return s;
     }
     result_.split_special_tokens = config_.value("split_special_tokens", false);
+    result_.truncate_left =
+        config_.value("truncation_side", std::string("right")) == "left";
     result_.added_tokens_json = Json::array({declared_, named_}).dump();
   } catch (const Json::exception& e) {
     return Invalid(config_file_, e.what());

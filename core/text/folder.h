@@ -23,6 +23,8 @@ struct FolderText {
   std::string added_tokens_json;
   // Special tokens in a text are encoded like any other text.
   bool split_special_tokens = false;
+  // Texts are cut at their beginning: truncation_side "left".
+  bool truncate_left = false;
   // Sources by name: "default", "tool_use", ….
   std::map<std::string, std::string> chat_templates;
 };

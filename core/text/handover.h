@@ -35,6 +35,10 @@ class Received {
 
 using ReceivedBytes = Received<mpsd_text_bytes, mpsd_text_bytes_free>;
 using ReceivedRanges = Received<mpsd_text_ranges, mpsd_text_ranges_free>;
+using ReceivedClassifierTokens =
+    Received<mpsd_text_classifier_tokens, mpsd_text_classifier_tokens_free>;
+using ReceivedSizes = Received<mpsd_text_sizes, mpsd_text_sizes_free>;
+using ReceivedRows = Received<mpsd_text_rows, mpsd_text_rows_free>;
 using ReceivedTokens = Received<mpsd_text_tokens, mpsd_text_tokens_free>;
 
 // The status of a call that returned `code`; `where` begins its message.

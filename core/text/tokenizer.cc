@@ -42,15 +42,17 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
     if (const auto id = Find(rust, token)) special[name] = *id;
   }
   return absl::WrapUnique(
-      new Tokenizer(rust, std::move(special), !folder->chat_templates.empty()));
+      new Tokenizer(rust, std::move(special), folder->truncate_left,
+                    !folder->chat_templates.empty()));
 }
 
 Tokenizer::Tokenizer(mpsd_text_tokenizer* rust,
                      std::map<std::string, int32_t> special,
-                     bool has_chat_template)
+                     bool truncate_left, bool has_chat_template)
     : rust_(rust),
       special_(std::move(special)),
       vocab_size_(static_cast<int32_t>(mpsd_text_vocab_size(rust))),
+      truncate_left_(truncate_left),
       has_chat_template_(has_chat_template) {}
 
 Tokenizer::~Tokenizer() { mpsd_text_tokenizer_free(rust_); }
@@ -69,6 +71,29 @@ absl::StatusOr<Encoding> Tokenizer::Encode(std::string_view text,
     const mpsd_text_token& token = tokens->data[i];
     encoding.ids.push_back(static_cast<int32_t>(token.id));
     encoding.offsets.emplace_back(token.range.begin, token.range.end);
+  }
+  return encoding;
+}
+
+absl::StatusOr<ClassifierEncoding> Tokenizer::EncodeForClassifier(
+    std::string_view text, std::optional<std::string_view> pair,
+    int64_t max_length) const {
+  const mpsd_text_view second = View(pair.value_or(std::string_view()));
+  ReceivedClassifierTokens tokens;
+  ReceivedBytes error;
+  int truncated = 0;
+  const int code = mpsd_text_encode_classifier(
+      rust_, View(text), pair ? &second : nullptr,
+      static_cast<size_t>(std::max<int64_t>(0, max_length)), truncate_left_,
+      tokens.out(), &truncated, error.out());
+  if (absl::Status s = ToStatus(code, error, "tokenizer"); !s.ok()) return s;
+  ClassifierEncoding encoding;
+  encoding.truncated = truncated != 0;
+  encoding.ids.reserve(tokens->size);
+  encoding.type_ids.reserve(tokens->size);
+  for (size_t i = 0; i < tokens->size; ++i) {
+    encoding.ids.push_back(static_cast<int32_t>(tokens->data[i].id));
+    encoding.type_ids.push_back(static_cast<int32_t>(tokens->data[i].type_id));
   }
   return encoding;
 }

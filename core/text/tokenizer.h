@@ -28,6 +28,14 @@ struct Encoding {
   std::vector<std::pair<size_t, size_t>> offsets;
 };
 
+// A text, or a pair of texts, as a classifier takes it. Both vectors have the
+// same length.
+struct ClassifierEncoding {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> type_ids;  // as the post-processor gives them: 0 or 1
+  bool truncated = false;
+};
+
 // The tokenizer of a Hugging Face model folder: its tokenizer.json, run by the
 // library that Transformers runs. Truncation and padding stored in that file
 // are ignored; cutting is the caller's business. Immutable; any number of
@@ -54,6 +62,16 @@ class Tokenizer {
   absl::StatusOr<Encoding> Encode(std::string_view text,
                                   bool add_special_tokens) const;
 
+  // With special tokens, and cut so that there are max_length tokens with them:
+  // token by token from the longer of the two texts (longest_first), at the end
+  // or where tokenizer_config.json says truncation_side "left" at the
+  // beginning. The same as Transformers' fast
+  // tokenizer(text, pair, truncation=True, max_length=max_length).
+  // InvalidArgument: not UTF-8, or no room beside the special tokens.
+  absl::StatusOr<ClassifierEncoding> EncodeForClassifier(
+      std::string_view text, std::optional<std::string_view> pair,
+      int64_t max_length) const;
+
   // The text of the tokens, without the clean-up of spaces that Transformers
   // offers for WordPiece. Ids without a token yield nothing.
   // InvalidArgument: a negative id.
@@ -76,12 +94,13 @@ class Tokenizer {
 
  private:
   Tokenizer(mpsd_text_tokenizer* rust, std::map<std::string, int32_t> special,
-            bool has_chat_template);
+            bool truncate_left, bool has_chat_template);
   std::optional<int32_t> SpecialId(const std::string& name) const;
 
   mpsd_text_tokenizer* const rust_;  // Owned, never null.
   const std::map<std::string, int32_t> special_;
   const int32_t vocab_size_;
+  const bool truncate_left_;
   const bool has_chat_template_;
 };
 

@@ -6,7 +6,8 @@ use std::mem::ManuallyDrop;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use crate::chat::ChatTemplate;
-use crate::tokenizer::{TextTokenizer, Token};
+use crate::delimited::{self, Row};
+use crate::tokenizer::{ClassifierToken, TextTokenizer, Token};
 
 const OK: i32 = 0;
 const INVALID: i32 = 1;
@@ -100,6 +101,40 @@ pub unsafe extern "C" fn mpsd_text_tokens_free(tokens: Parts<Token>) {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn mpsd_text_classifier_tokens_free(tokens: Parts<ClassifierToken>) {
+    tokens.free()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn mpsd_text_sizes_free(sizes: Parts<usize>) {
+    sizes.free()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn mpsd_text_rows_free(rows: Parts<Row>) {
+    rows.free()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn mpsd_text_parse_rows(
+    input: View,
+    delimiter: u8,
+    quoting: i32,
+    text: *mut Parts<u8>,
+    ends: *mut Parts<usize>,
+    rows: *mut Parts<Row>,
+    error: *mut Parts<u8>,
+) -> i32 {
+    guarded(error, || {
+        let parsed = delimited::parse(input.bytes(), delimiter, quoting != 0);
+        text.write(Parts::from_vec(parsed.text));
+        ends.write(Parts::from_vec(parsed.ends));
+        rows.write(Parts::from_vec(parsed.rows));
+        Ok(())
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn mpsd_text_tokenizer_new(
     json: View,
     added: View,
@@ -151,6 +186,28 @@ pub unsafe extern "C" fn mpsd_text_encode(
         let text = text.text("text")?;
         let tokens = (*tokenizer).encode(text, add_special_tokens != 0)?;
         out.write(Parts::from_vec(tokens));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn mpsd_text_encode_classifier(
+    tokenizer: *const TextTokenizer,
+    text: View,
+    pair: *const View,
+    max_length: usize,
+    truncate_left: i32,
+    out: *mut Parts<ClassifierToken>,
+    truncated: *mut i32,
+    error: *mut Parts<u8>,
+) -> i32 {
+    guarded(error, || {
+        let text = text.text("text")?;
+        let pair = pair.as_ref().map(|p| p.text("second text")).transpose()?;
+        let (tokens, cut) =
+            (*tokenizer).encode_classifier(text, pair, max_length, truncate_left != 0)?;
+        out.write(Parts::from_vec(tokens));
+        truncated.write(i32::from(cut));
         Ok(())
     })
 }

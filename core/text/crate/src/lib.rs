@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tokenizers and chat templates behind a small C ABI (core/text/abi.h).
+//! Tokenizers, chat templates and tables behind a small C ABI (core/text/abi.h).
 
 mod abi;
 mod chat;
+mod delimited;
 mod environment;
 mod generation;
 mod json;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A tokenizer.json and the tokens that its folder adds to it.
 
-use tokenizers::{AddedToken, Tokenizer};
+use tokenizers::utils::truncation::{
+    truncate_encodings, TruncationDirection, TruncationParams, TruncationStrategy,
+};
+use tokenizers::{AddedToken, Encoding, PostProcessor, Tokenizer};
 
 use crate::abi::Range;
 
@@ -9,6 +12,13 @@ use crate::abi::Range;
 pub struct Token {
     id: u32,
     range: Range,
+}
+
+/// A token of a text, or of a pair, as a classifier takes it.
+#[repr(C)]
+pub struct ClassifierToken {
+    id: u32,
+    type_id: u32,
 }
 
 pub struct TextTokenizer {
@@ -57,6 +67,61 @@ impl TextTokenizer {
                 range: Range { begin, end },
             })
             .collect())
+    }
+
+    /// With special tokens, cut to `max_length` tokens in all by taking from the
+    /// longer text, and whether anything was cut: `Tokenizer::encode` with
+    /// truncation "longest_first", which would have to be set in the tokenizer.
+    pub fn encode_classifier(
+        &self,
+        text: &str,
+        pair: Option<&str>,
+        max_length: usize,
+        truncate_left: bool,
+    ) -> Result<(Vec<ClassifierToken>, bool), String> {
+        let processor = self.tokenizer.get_post_processor();
+        let added = processor.map_or(0, |p| p.added_tokens(pair.is_some()));
+        if max_length < added + 1 {
+            return Err(format!(
+                "max_length {max_length} leaves no room beside {added} special tokens"
+            ));
+        }
+        let first = self.plain(text, 0)?;
+        let second = pair.map(|p| self.plain(p, 1)).transpose()?;
+        let length = first.len() + second.as_ref().map_or(0, Encoding::len);
+        let params = TruncationParams {
+            direction: match truncate_left {
+                true => TruncationDirection::Left,
+                false => TruncationDirection::Right,
+            },
+            max_length: max_length - added,
+            strategy: TruncationStrategy::LongestFirst,
+            stride: 0,
+        };
+        let (first, second) =
+            truncate_encodings(first, second, &params).map_err(|e| e.to_string())?;
+        let encoding = self
+            .tokenizer
+            .post_process(first, second, true)
+            .map_err(|e| e.to_string())?;
+        let types = encoding.get_type_ids();
+        let tokens = encoding.get_ids().iter().zip(types);
+        Ok((
+            tokens
+                .map(|(&id, &type_id)| ClassifierToken { id, type_id })
+                .collect(),
+            length + added > max_length,
+        ))
+    }
+
+    /// One text's tokens before the post-processor.
+    fn plain(&self, text: &str, type_id: u32) -> Result<Encoding, String> {
+        let mut encoding = self
+            .tokenizer
+            .encode(text, false)
+            .map_err(|e| e.to_string())?;
+        encoding.set_type_ids(vec![type_id; encoding.len()]);
+        Ok(encoding)
     }
 
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, String> {

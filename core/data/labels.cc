@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/labels.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
+#include "core/data/row_errors.h"
+#include "core/spec/cat.h"
+
+namespace mpsd::data {
+namespace {
+
+using spec::Cat;
+using spec::ProblemType;
+using Json = nlohmann::ordered_json;
+using Kind = LabelValue::Kind;
+
+constexpr size_t kMaxShown = 20;
+
+std::optional<int64_t> Integer(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return number;
+}
+
+std::optional<double> Number(const std::string& text) {
+  // strtod takes more than a table's number: hexadecimal and leading blanks.
+  if (text.empty() ||
+      text.find_first_not_of("0123456789+-.eEnaifNAIF") != std::string::npos) {
+    return std::nullopt;
+  }
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (end != text.c_str() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::string Quoted(const std::vector<std::string>& names) {
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(names.size(), kMaxShown); ++i) {
+    shown.push_back("\"" + names[i] + "\"");
+  }
+  std::string text = absl::StrJoin(shown, ", ");
+  if (names.size() > kMaxShown) {
+    text += Cat(" and ", names.size() - kMaxShown, " more");
+  }
+  return text;
+}
+
+std::string Found(const LabelValue& value) {
+  switch (value.kind) {
+    case Kind::kAbsent:
+      return "nothing";
+    case Kind::kWord:
+      return "\"" + value.text + "\"";
+    case Kind::kList:
+      return "a list";
+    default:
+      return value.text;
+  }
+}
+
+bool IsNumber(const LabelValue& value) {
+  return value.kind == Kind::kInteger || value.kind == Kind::kFraction;
+}
+
+// Integers by value before words by bytes (Python's order of characters).
+struct NameOrder {
+  bool operator()(const std::string& a, const std::string& b) const {
+    const auto x = Integer(a), y = Integer(b);
+    if (x && y && *x != *y) return *x < *y;
+    if (x.has_value() != y.has_value()) return x.has_value();
+    return a < b;
+  }
+};
+using NameSet = std::set<std::string, NameOrder>;
+
+// Decides once; see DecideLabels.
+class Decision {
+ public:
+  Decision(const std::vector<LabelValue>& values, const LabelPlace& place,
+           const spec::ClassificationSpec& spec, const spec::GlueTask* task,
+           const spec::HeadConfig& head, std::vector<std::string>* warnings)
+      : values_(values),
+        place_(place),
+        spec_(spec),
+        task_(task),
+        head_(head),
+        warnings_(warnings) {}
+
+  absl::StatusOr<Labels> Make() {
+    labels_.problem = Problem();
+    absl::Status status = CheckKinds();
+    if (!status.ok()) return status;
+    if (labels_.problem == ProblemType::kRegression) {
+      labels_.names = {"LABEL_0"};
+    } else {
+      NameClasses();
+    }
+    for (size_t id = 0; id < labels_.names.size(); ++id) {
+      if (!labels_.ids.emplace(labels_.names[id], id).second) {
+        return absl::InvalidArgumentError(
+            Cat("classification.label_names: \"", labels_.names[id],
+                "\" is there twice; expected every name once"));
+      }
+    }
+    if (labels_.problem != ProblemType::kRegression) AddIntegers();
+    if (status = Weigh(); !status.ok()) return status;
+    Warn();
+    return std::move(labels_);
+  }
+
+ private:
+  ProblemType Problem() const {
+    if (spec_.problem_type) return *spec_.problem_type;
+    if (task_ != nullptr) return task_->problem_type;
+    bool lists = false, numbers = true, fractions = false;
+    for (const LabelValue& value : values_) {
+      lists |= value.kind == Kind::kList;
+      fractions |= value.kind == Kind::kFraction;
+      if (value.kind != Kind::kAbsent) numbers &= IsNumber(value);
+    }
+    if (lists) return ProblemType::kMultiLabel;
+    return numbers && fractions ? ProblemType::kRegression
+                                : ProblemType::kSingleLabel;
+  }
+
+  // The kind of label that the problem takes, for each row.
+  absl::Status CheckKinds() const {
+    RowErrors errors;
+    for (size_t i = 0; i < values_.size() && !errors.full(); ++i) {
+      const std::string fault = KindFault(values_[i], labels_.problem);
+      if (!fault.empty()) errors.Add(place_(i), fault);
+    }
+    return errors.status();
+  }
+
+ public:
+  static std::string KindFault(const LabelValue& value, ProblemType problem) {
+    const char* expected = nullptr;
+    const char* advice = "";
+    switch (problem) {
+      case ProblemType::kRegression: {
+        const auto number = Number(value.text);
+        if (IsNumber(value) && number && std::isfinite(*number)) return "";
+        expected = "a finite number";
+        if (value.kind == Kind::kWord) {
+          advice =
+              "; for classes set classification.problem_type to "
+              "\"single_label_classification\"";
+        }
+        break;
+      }
+      case ProblemType::kSingleLabel:
+        if (value.kind == Kind::kWord || value.kind == Kind::kInteger) {
+          return "";
+        }
+        expected = "a class name or an integer";
+        if (value.kind == Kind::kFraction) {
+          advice =
+              "; for numbers set classification.problem_type to \"regression\"";
+        } else if (value.kind == Kind::kList) {
+          advice =
+              "; for several labels a row set classification.problem_type to "
+              "\"multi_label_classification\"";
+        }
+        break;
+      case ProblemType::kMultiLabel:
+        if (value.kind == Kind::kList) return "";
+        expected = "a list of label names, empty where none applies";
+        break;
+    }
+    return Cat("label: expected ", expected, ", found ", Found(value), advice);
+  }
+
+ private:
+  NameSet NamesOfData() const {
+    NameSet names;
+    for (const LabelValue& value : values_) {
+      if (value.kind == Kind::kList) {
+        names.insert(value.list.begin(), value.list.end());
+      } else {
+        names.insert(value.text);
+      }
+    }
+    return names;
+  }
+
+  void NameClasses() {
+    const NameSet found = NamesOfData();
+    if (!spec_.label_names.empty()) {
+      labels_.names = spec_.label_names;
+    } else if (task_ != nullptr && !task_->label_names.empty()) {
+      NameByTask();
+    } else if (FitsConfig(found)) {
+      labels_.names = head_.label_names;
+    } else {
+      labels_.names.assign(found.begin(), found.end());
+    }
+  }
+
+  // Files of a task call its labels by their names or by their place in the
+  // task's own order, in whatever order the model has them.
+  void NameByTask() {
+    const std::vector<std::string> own(task_->label_names.begin(),
+                                       task_->label_names.end());
+    std::vector<std::string> lower;
+    for (const std::string& name : head_.label_names) {
+      lower.push_back(absl::AsciiStrToLower(name));
+    }
+    const bool same = std::is_permutation(lower.begin(), lower.end(),
+                                          own.begin(), own.end());
+    labels_.names = same ? head_.label_names : own;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const auto at = std::find(lower.begin(), lower.end(), own[i]);
+      const int64_t id = same ? at - lower.begin() : static_cast<int64_t>(i);
+      labels_.ids[Cat(i)] = id;
+      if (labels_.names[id] != own[i]) labels_.ids[own[i]] = id;
+    }
+  }
+
+  bool FitsConfig(const NameSet& found) const {
+    const std::vector<std::string>& names = head_.label_names;
+    if (names.empty()) return false;
+    const NameSet known(names.begin(), names.end());
+    if (std::includes(known.begin(), known.end(), found.begin(), found.end(),
+                      NameOrder())) {
+      return true;
+    }
+    return found.size() == names.size() && Integer(*found.begin()) == 0 &&
+           Integer(*found.rbegin()) == static_cast<int64_t>(names.size()) - 1;
+  }
+
+  void AddIntegers() {
+    const bool named_so =
+        std::any_of(labels_.names.begin(), labels_.names.end(),
+                    [](const std::string& n) { return Integer(n).has_value(); });
+    if (named_so) return;
+    for (size_t id = 0; id < labels_.names.size(); ++id) {
+      labels_.ids.emplace(Cat(id), id);
+    }
+  }
+
+  absl::Status Weigh() {
+    labels_.weights = spec_.class_weights;
+    const size_t count = labels_.weights.size();
+    if (count == 0) return absl::OkStatus();
+    if (labels_.problem == ProblemType::kRegression) {
+      return absl::InvalidArgumentError(
+          "classification.class_weights: a regression has no classes; leave "
+          "it out");
+    }
+    if (count == labels_.names.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        Cat("classification.class_weights: expected ", labels_.names.size(),
+            " numbers, for the labels ", Quoted(labels_.names),
+            " in this order, found ", count));
+  }
+
+  void Warn() {
+    if (warnings_ == nullptr || values_.empty() ||
+        labels_.problem == ProblemType::kRegression) {
+      return;
+    }
+    const NameSet found = NamesOfData();
+    if (labels_.problem == ProblemType::kSingleLabel && found.size() == 1) {
+      warnings_->push_back(Cat("every row has the label \"", *found.begin(),
+                               "\": there is nothing to tell apart"));
+    }
+  }
+
+  const std::vector<LabelValue>& values_;
+  const LabelPlace& place_;
+  const spec::ClassificationSpec& spec_;
+  const spec::GlueTask* const task_;
+  const spec::HeadConfig& head_;
+  std::vector<std::string>* const warnings_;
+  Labels labels_;
+};
+
+// The id, or -1 with the fault.
+int64_t IdOf(const std::string& text, const Labels& labels,
+             std::string* fault) {
+  const auto it = labels.ids.find(text);
+  if (it != labels.ids.end()) return it->second;
+  *fault = Cat("label: \"", text, "\" is none of the labels ",
+               Quoted(labels.names));
+  return -1;
+}
+
+void Append(const LabelValue& value, const Labels& labels, LabelTargets& all,
+            std::string* fault) {
+  switch (labels.problem) {
+    case ProblemType::kSingleLabel:
+      all.classes.push_back(IdOf(value.text, labels, fault));
+      return;
+    case ProblemType::kRegression:
+      all.targets.push_back(static_cast<float>(*Number(value.text)));
+      return;
+    case ProblemType::kMultiLabel: {
+      const size_t begin = all.targets.size();
+      all.targets.resize(begin + labels.names.size(), 0);
+      for (const std::string& name : value.list) {
+        const int64_t id = IdOf(name, labels, fault);
+        if (id >= 0) all.targets[begin + id] = 1;
+      }
+      return;
+    }
+  }
+}
+
+LabelValue Listed(const Json& value) {
+  LabelValue label{Kind::kList, value.dump(), {}};
+  for (const Json& item : value) {
+    const LabelValue one = LabelFromJson(item);
+    if (one.kind != Kind::kWord && one.kind != Kind::kInteger) {
+      label.kind = Kind::kOther;
+    }
+    label.list.push_back(one.text);
+  }
+  return label;
+}
+
+}  // namespace
+
+LabelValue LabelFromText(std::string_view text) {
+  if (text.empty()) return {};
+  const std::string word(text);
+  if (const auto number = Integer(text)) {
+    return {Kind::kInteger, Cat(*number), {}};
+  }
+  if (Number(word)) return {Kind::kFraction, word, {}};
+  if (text.front() == '[') {
+    const Json list = Json::parse(word, nullptr, /*allow_exceptions=*/false);
+    if (list.is_array()) return Listed(list);
+  }
+  return {Kind::kWord, word, {}};
+}
+
+LabelValue LabelFromJson(const Json& value) {
+  if (value.is_null()) return {};
+  if (value.is_array()) return Listed(value);
+  if (value.is_number_float()) return {Kind::kFraction, value.dump(), {}};
+  if (value.is_number()) return {Kind::kInteger, value.dump(), {}};
+  if (value.is_boolean()) return {Kind::kWord, value.dump(), {}};
+  if (!value.is_string()) return {Kind::kOther, "an object", {}};
+  const std::string text = value.get<std::string>();
+  if (text.empty()) return {};
+  if (const auto number = Integer(text)) {
+    return {Kind::kInteger, Cat(*number), {}};
+  }
+  return {Kind::kWord, text, {}};
+}
+
+absl::StatusOr<Labels> DecideLabels(const std::vector<LabelValue>& values,
+                                    const LabelPlace& place,
+                                    const spec::ClassificationSpec& spec,
+                                    const spec::GlueTask* task,
+                                    const spec::HeadConfig& head,
+                                    std::vector<std::string>* warnings) {
+  return Decision(values, place, spec, task, head, warnings).Make();
+}
+
+absl::StatusOr<LabelTargets> EncodeLabels(const std::vector<LabelValue>& values,
+                                          const LabelPlace& place,
+                                          const Labels& labels) {
+  LabelTargets all;
+  RowErrors errors;
+  for (size_t i = 0; i < values.size() && !errors.full(); ++i) {
+    std::string fault = Decision::KindFault(values[i], labels.problem);
+    if (fault.empty()) Append(values[i], labels, all, &fault);
+    if (!fault.empty()) errors.Add(place(i), fault);
+  }
+  if (absl::Status status = errors.status(); !status.ok()) return status;
+  return all;
+}
+
+double LossWeight(const Labels& labels, const LabelTargets& all,
+                  const std::vector<int64_t>& rows) {
+  const double count = static_cast<double>(rows.size());
+  if (labels.problem == ProblemType::kMultiLabel) {
+    return count * static_cast<double>(labels.outputs());
+  }
+  if (labels.weights.empty() || labels.problem == ProblemType::kRegression) {
+    return count;
+  }
+  double sum = 0;
+  for (const int64_t row : rows) sum += labels.weights[all.classes[row]];
+  return sum;
+}
+
+}  // namespace mpsd::data

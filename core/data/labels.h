@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DATA_LABELS_H_
+#define MPSD_CORE_DATA_LABELS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/spec/classification.h"
+#include "core/spec/model_config.h"
+
+namespace mpsd::data {
+
+// A label as a file has it.
+struct LabelValue {
+  enum class Kind {
+    kAbsent,    // an empty cell, null, no such column
+    kWord,      // a class name
+    kInteger,   // a class name or an id
+    kFraction,  // "2.5", "1e3", "3.0", "nan"
+    kList,      // several names
+    kOther,     // an object, a list in a list …
+  };
+  Kind kind = Kind::kAbsent;
+  std::string text;               // as written; kInteger without "+" and zeros
+  std::vector<std::string> list;  // of kList
+};
+
+// The label of a folder of images or of a cell in a table: a number where the
+// whole cell is one; a list where it is a JSON list.
+LabelValue LabelFromText(std::string_view text);
+// The label of a row of JSON Lines. A string is a word, whatever is in it,
+// unless it is an integer.
+LabelValue LabelFromJson(const nlohmann::ordered_json& value);
+
+// What the labels of a classification job are: decided once from the spec, the
+// model's config and the training data, then used for every file.
+struct Labels {
+  spec::ProblemType problem = spec::ProblemType::kSingleLabel;
+  std::vector<std::string> names;  // by id; regression: one, "LABEL_0"
+  std::vector<double> weights;     // by id, or empty: all 1
+  // What files call them: the names, and integers where those are ids.
+  std::map<std::string, int64_t, std::less<>> ids;
+
+  int64_t outputs() const { return static_cast<int64_t>(names.size()); }
+};
+
+// Where value i of a list of labels stands, for errors: "train.csv:7".
+using LabelPlace = std::function<std::string(int64_t index)>;
+
+// The labels of the training data `values`, by these rules:
+//  - the problem: the spec's; else that of `task`; else lists are several
+//    labels, and numbers of which one at least has a fraction a regression;
+//  - the names: the spec's; else those of `task`, in the order of the model's
+//    config where that has the same (letter case aside: run_glue.py); else
+//    those of the config where every label is among them, or where the labels
+//    are the integers 0 … n-1 for its n names; else those of the data, sorted,
+//    integers as numbers;
+//  - integers are ids where no name is an integer and every one is below the
+//    names' count.
+// `task` may be null. Whatever else is worth saying is appended to `warnings`,
+// which may be null. InvalidArgument names the place (up to five of them, one a
+// line) or the field of the job.
+absl::StatusOr<Labels> DecideLabels(const std::vector<LabelValue>& values,
+                                    const LabelPlace& place,
+                                    const spec::ClassificationSpec& spec,
+                                    const spec::GlueTask* task,
+                                    const spec::HeadConfig& head,
+                                    std::vector<std::string>* warnings);
+
+// The labels of a file's rows as the loss takes them; one of the two is empty.
+struct LabelTargets {
+  std::vector<int64_t> classes;  // [rows]
+  std::vector<float> targets;    // [rows, outputs]: regression, multi-label
+};
+
+// InvalidArgument "<place>: label: …" for labels that are absent, that are none
+// of `labels`, or that are no finite number in a regression; up to five of
+// them, one a line.
+absl::StatusOr<LabelTargets> EncodeLabels(const std::vector<LabelValue>& values,
+                                          const LabelPlace& place,
+                                          const Labels& labels);
+
+// What the sum of the losses of these rows is a mean over (Batch::loss_weight):
+// rows; rows × outputs of several labels; or the sum of the rows' class weights.
+double LossWeight(const Labels& labels, const LabelTargets& all,
+                  const std::vector<int64_t>& rows);
+
+}  // namespace mpsd::data
+
+#endif  // MPSD_CORE_DATA_LABELS_H_

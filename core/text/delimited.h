@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TEXT_DELIMITED_H_
+#define MPSD_CORE_TEXT_DELIMITED_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace mpsd::text {
+
+enum class QuoteFault {
+  kNone,
+  kUnclosed,     // a quoted field does not end
+  kBehindQuote,  // something stands behind a field's closing quote
+};
+
+struct DelimitedRow {
+  int64_t line = 0;  // where it begins, from 1
+  std::vector<std::string> fields;
+  QuoteFault fault = QuoteFault::kNone;
+};
+
+// The rows of a table of separated values (RFC 4180): fields that begin with a
+// quote may hold delimiters, line breaks and doubled quotes. Without `quoting`
+// a quote is a character like any other (Python's csv.QUOTE_NONE). Lines end in
+// LF, CRLF or CR; empty ones are left out. Bytes are taken as they are.
+absl::StatusOr<std::vector<DelimitedRow>> ParseDelimited(std::string_view bytes,
+                                                         char delimiter,
+                                                         bool quoting);
+
+}  // namespace mpsd::text
+
+#endif  // MPSD_CORE_TEXT_DELIMITED_H_
