@@ -216,8 +216,8 @@ class Decision {
     for (const std::string& name : head_.label_names) {
       lower.push_back(absl::AsciiStrToLower(name));
     }
-    const bool same = std::is_permutation(lower.begin(), lower.end(),
-                                          own.begin(), own.end());
+    const bool same =
+        std::is_permutation(lower.begin(), lower.end(), own.begin(), own.end());
     labels_.names = same ? head_.label_names : own;
     for (size_t i = 0; i < own.size(); ++i) {
       const auto at = std::find(lower.begin(), lower.end(), own[i]);
@@ -240,9 +240,9 @@ class Decision {
   }
 
   void AddIntegers() {
-    const bool named_so =
-        std::any_of(labels_.names.begin(), labels_.names.end(),
-                    [](const std::string& n) { return Integer(n).has_value(); });
+    const bool named_so = std::any_of(
+        labels_.names.begin(), labels_.names.end(),
+        [](const std::string& n) { return Integer(n).has_value(); });
     if (named_so) return;
     for (size_t id = 0; id < labels_.names.size(); ++id) {
       labels_.ids.emplace(Cat(id), id);
@@ -291,8 +291,8 @@ int64_t IdOf(const std::string& text, const Labels& labels,
              std::string* fault) {
   const auto it = labels.ids.find(text);
   if (it != labels.ids.end()) return it->second;
-  *fault = Cat("label: \"", text, "\" is none of the labels ",
-               Quoted(labels.names));
+  *fault =
+      Cat("label: \"", text, "\" is none of the labels ", Quoted(labels.names));
   return -1;
 }
 

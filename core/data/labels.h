@@ -88,7 +88,8 @@ absl::StatusOr<LabelTargets> EncodeLabels(const std::vector<LabelValue>& values,
                                           const Labels& labels);
 
 // What the sum of the losses of these rows is a mean over (Batch::loss_weight):
-// rows; rows × outputs of several labels; or the sum of the rows' class weights.
+// rows; rows × outputs of several labels; or the sum of the rows' class
+// weights.
 double LossWeight(const Labels& labels, const LabelTargets& all,
                   const std::vector<int64_t>& rows);
 

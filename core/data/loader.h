@@ -29,8 +29,8 @@ struct Cursor {
 
 // Micro-batches in the order of training, without end: epoch after epoch, each
 // in an order of its own that only the options, the samples' count (packed: and
-// lengths) and the number of the epoch decide. With packing the samples are packed anew for each epoch,
-// into always as many rows. One thread at a time.
+// lengths) and the number of the epoch decide. With packing the samples are
+// packed anew for each epoch, into always as many rows. One thread at a time.
 class Loader {
  public:
   // `source` must outlive the loader and hold one sample at least; the numbers

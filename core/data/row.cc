@@ -55,27 +55,10 @@ absl::StatusOr<RowJson> ParseJson(std::string_view text) {
   }
 }
 
-std::string Found(const RowJson& value) {
-  switch (value.type()) {
-    case RowJson::value_t::null:
-      return "null";
-    case RowJson::value_t::object:
-      return "an object";
-    case RowJson::value_t::array:
-      return value.empty() ? "an empty list" : "a list";
-    case RowJson::value_t::string:
-      return value.get_ref<const std::string&>().empty() ? "an empty string"
-                                                         : "a string";
-    case RowJson::value_t::boolean:
-      return value.get<bool>() ? "true" : "false";
-    default:
-      return value.dump();
-  }
-}
-
 absl::Status Expected(std::string_view path, std::string_view expected,
                       const RowJson& found) {
-  return Bad(Cat(path, ": expected ", expected, ", found ", Found(found)));
+  return Bad(
+      Cat(path, ": expected ", expected, ", found ", DescribeJson(found)));
 }
 
 bool Has(const RowJson& row, const char* name) {
@@ -153,7 +136,7 @@ absl::Status ReadCompletion(const RowJson& json, Row& row) {
     return Bad(
         Cat("expected \"prompt\" and \"completion\" to be two strings "
             "or two lists of messages, found ",
-            Found(prompt), " and ", Found(completion)));
+            DescribeJson(prompt), " and ", DescribeJson(completion)));
   }
   absl::Status status = CheckMessages(prompt, "prompt");
   if (status.ok()) status = CheckMessages(completion, "completion");
@@ -191,12 +174,35 @@ absl::Status ReadContent(const RowJson& json, Row& row) {
 
 }  // namespace
 
-absl::StatusOr<Row> ParseRow(std::string_view line) {
-  absl::StatusOr<RowJson> json = ParseJson(line);
-  if (!json.ok()) return json.status();
-  if (!json->is_object()) {
-    return Bad(Cat("expected an object, found ", Found(*json)));
+std::string DescribeJson(const RowJson& value) {
+  switch (value.type()) {
+    case RowJson::value_t::null:
+      return "null";
+    case RowJson::value_t::object:
+      return "an object";
+    case RowJson::value_t::array:
+      return value.empty() ? "an empty list" : "a list";
+    case RowJson::value_t::string:
+      return value.get_ref<const std::string&>().empty() ? "an empty string"
+                                                         : "a string";
+    case RowJson::value_t::boolean:
+      return value.get<bool>() ? "true" : "false";
+    default:
+      return value.dump();
   }
+}
+
+absl::StatusOr<RowJson> ParseRowObject(std::string_view line) {
+  absl::StatusOr<RowJson> json = ParseJson(line);
+  if (json.ok() && !json->is_object()) {
+    return Bad(Cat("expected an object, found ", DescribeJson(*json)));
+  }
+  return json;
+}
+
+absl::StatusOr<Row> ParseRow(std::string_view line) {
+  absl::StatusOr<RowJson> json = ParseRowObject(line);
+  if (!json.ok()) return json.status();
   Row row;
   if (absl::Status status = ReadContent(*json, row); !status.ok()) {
     return status;

@@ -39,6 +39,12 @@ struct Row {
   std::string kwargs_json;  // chat_template_kwargs, or empty
 };
 
+// A line of JSON Lines, which holds an object. InvalidArgument as below.
+absl::StatusOr<RowJson> ParseRowObject(std::string_view line);
+
+// What a value is, for errors: "a list", "null", "3".
+std::string DescribeJson(const RowJson& value);
+
 // Reads one line of JSON Lines. A row with "prompt" and "completion" is taken
 // as such, else one with "messages", else one with "text" (TRL's order); other
 // names are left alone, and null is as good as absent. "tools" may be a list or

@@ -41,14 +41,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
   for (const auto& [name, token] : folder->special_tokens) {
     if (const auto id = Find(rust, token)) special[name] = *id;
   }
-  return absl::WrapUnique(
-      new Tokenizer(rust, std::move(special), folder->truncate_left,
-                    !folder->chat_templates.empty()));
+  return absl::WrapUnique(new Tokenizer(rust, std::move(special),
+                                        folder->truncate_left,
+                                        !folder->chat_templates.empty()));
 }
 
 Tokenizer::Tokenizer(mpsd_text_tokenizer* rust,
-                     std::map<std::string, int32_t> special,
-                     bool truncate_left, bool has_chat_template)
+                     std::map<std::string, int32_t> special, bool truncate_left,
+                     bool has_chat_template)
     : rust_(rust),
       special_(std::move(special)),
       vocab_size_(static_cast<int32_t>(mpsd_text_vocab_size(rust))),

@@ -63,7 +63,8 @@ pub fn parse(input: &[u8], delimiter: u8, quoting: bool) -> Rows {
         };
         let offset = rows.text.len();
         rows.text.extend_from_slice(&field[..written]);
-        rows.ends.extend(ends[..count].iter().map(|end| offset + end));
+        rows.ends
+            .extend(ends[..count].iter().map(|end| offset + end));
         rows.rows.push(Row {
             line,
             fields_end: rows.ends.len(),
@@ -79,7 +80,8 @@ fn is_line_end(c: u8) -> bool {
 
 /// Line breaks: "\n", "\r" and, as one, "\r\n".
 fn line_ends(bytes: &[u8]) -> u64 {
-    let ends = |(i, &c): (usize, &u8)| c == b'\n' || (c == b'\r' && bytes.get(i + 1) != Some(&b'\n'));
+    let ends =
+        |(i, &c): (usize, &u8)| c == b'\n' || (c == b'\r' && bytes.get(i + 1) != Some(&b'\n'));
     bytes.iter().enumerate().filter(|&x| ends(x)).count() as u64
 }
 

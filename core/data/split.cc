@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/split.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "core/base/sha256.h"
+#include "core/data/order.h"
+#include "core/spec/cat.h"
+
+namespace mpsd::data {
+
+Subset::Subset(std::shared_ptr<const Source> base, std::vector<int64_t> indices)
+    : base_(std::move(base)),
+      indices_(std::move(indices)),
+      stats_(base_->stats()) {
+  stats_.rows = size();
+  if (stats_.tokens > 0) {
+    stats_.tokens = 0;
+    for (int64_t i = 0; i < size(); ++i) stats_.tokens += length(i);
+  }
+}
+
+absl::StatusOr<Batch> Subset::Collate(
+    const std::vector<std::vector<int64_t>>& rows,
+    const Collation& collation) const {
+  std::vector<std::vector<int64_t>> base_rows = rows;
+  for (std::vector<int64_t>& row : base_rows) {
+    for (int64_t& index : row) index = indices_[index];
+  }
+  absl::StatusOr<Batch> batch = base_->Collate(base_rows, collation);
+  if (!batch.ok()) return batch;
+  for (size_t i = 0; i < batch->samples.size(); ++i) {
+    batch->samples[i] = rows[i][0];
+  }
+  return batch;
+}
+
+std::string Subset::hash() const {
+  base::Sha256 hash;
+  hash.Update(base_->hash());
+  for (const int64_t index : indices_) hash.Update(spec::Cat(" ", index));
+  return hash.FinishHex();
+}
+
+absl::StatusOr<SplitIndices> SplitForValidation(int64_t count, double share,
+                                                uint64_t seed) {
+  if (count < 2) {
+    return absl::InvalidArgumentError(
+        spec::Cat("dataset.validation_split: the training data has ", count,
+                  count == 1 ? " row" : " rows",
+                  "; a split needs two at least: name files in dataset.eval "
+                  "instead"));
+  }
+  const int64_t taken = std::clamp<int64_t>(
+      std::llround(share * static_cast<double>(count)), 1, count - 1);
+  const std::vector<int64_t> order = ShuffledOrder(count, seed, 0);
+  SplitIndices split;
+  split.validation.assign(order.begin(), order.begin() + taken);
+  split.train.assign(order.begin() + taken, order.end());
+  std::sort(split.validation.begin(), split.validation.end());
+  std::sort(split.train.begin(), split.train.end());
+  return split;
+}
+
+std::vector<int64_t> FirstIndices(const std::vector<int64_t>& indices,
+                                  int64_t count) {
+  const int64_t end =
+      std::min<int64_t>(count, static_cast<int64_t>(indices.size()));
+  return {indices.begin(), indices.begin() + end};
+}
+
+}  // namespace mpsd::data

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/table.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "core/data/row_errors.h"
+#include "core/spec/cat.h"
+#include "core/text/delimited.h"
+
+namespace mpsd::data {
+namespace {
+
+using spec::Cat;
+using text::DelimitedRow;
+
+absl::Status Bad(const std::string& message) {
+  return absl::InvalidArgumentError(message);
+}
+
+// Bytes of the well-formed UTF-8 character that `text` begins with, or 0
+// (Unicode 15, table 3-7).
+size_t CharacterLength(std::string_view text) {
+  const auto byte = [&](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  const unsigned low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const unsigned high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < low || byte(1) > high) return 0;
+  for (size_t i = 2; i < length; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
+  }
+  return length;
+}
+
+absl::Status CheckText(const std::string& name, std::string_view bytes) {
+  constexpr char kAdvice[] = "; save the file as UTF-8";
+  int64_t line = 1;
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t length = CharacterLength(bytes.substr(at));
+    if (length == 0) return Bad(Cat(name, ":", line, ": not UTF-8", kAdvice));
+    if (bytes[at] == '\0') {
+      return Bad(Cat(name, ":", line, ": a NUL byte is no text", kAdvice));
+    }
+    if (bytes[at] == '\n') ++line;
+    at += length;
+  }
+  return absl::OkStatus();
+}
+
+std::string Columns(size_t count) {
+  return Cat(count, count == 1 ? " column" : " columns");
+}
+
+class DelimitedReader {
+ public:
+  DelimitedReader(const std::string& name, char delimiter,
+                  const spec::GlueTask* task)
+      : name_(name), delimiter_(delimiter), task_(task) {}
+
+  absl::StatusOr<Table> Read(std::string_view bytes) {
+    if (absl::Status s = CheckText(name_, bytes); !s.ok()) return s;
+    auto rows = text::ParseDelimited(bytes, delimiter_, task_ == nullptr);
+    if (!rows.ok()) return rows.status();
+    if (rows->empty()) {
+      return Bad(Cat(name_,
+                     ": the file is empty; expected a line with the names of "
+                     "the columns, and rows"));
+    }
+    size_t next = 0;
+    if (HasHeader(rows->front())) {
+      if (absl::Status s = TakeHeader(rows->front()); !s.ok()) return s;
+      next = 1;
+    } else {
+      table_.columns.resize(task_->sentence1_index + 1);
+      table_.columns[task_->label_index] = task_->label;
+      table_.columns[task_->sentence1_index] = task_->sentence1;
+    }
+    for (; next < rows->size() && !errors_.full(); ++next) {
+      TakeRow(std::move((*rows)[next]));
+    }
+    if (!errors_.empty()) return errors_.status();
+    if (table_.rows.empty()) {
+      return Bad(Cat(name_, ": the file has a header line and no rows"));
+    }
+    return std::move(table_);
+  }
+
+ private:
+  bool HasHeader(const DelimitedRow& first) const {
+    if (task_ == nullptr || task_->sentence1_index < 0) return true;
+    return std::find(first.fields.begin(), first.fields.end(),
+                     task_->sentence1) != first.fields.end();
+  }
+
+  absl::Status TakeHeader(const DelimitedRow& header) {
+    std::set<std::string> seen;
+    for (const std::string& column : header.fields) {
+      if (column.empty() || seen.insert(column).second) continue;
+      return Bad(Cat(name_, ":", header.line, ": the column \"", column,
+                     "\" is there twice; give every column a name of its own"));
+    }
+    if (const std::string fault = QuoteFault(header); !fault.empty()) {
+      return Bad(Cat(name_, ":", header.line, ": ", fault));
+    }
+    table_.columns = header.fields;
+    return absl::OkStatus();
+  }
+
+  static std::string QuoteFault(const DelimitedRow& row) {
+    switch (row.fault) {
+      case text::QuoteFault::kNone:
+        return "";
+      case text::QuoteFault::kUnclosed:
+        return "a quoted field does not end; close it with a quote, and write "
+               "a quote within it twice";
+      case text::QuoteFault::kBehindQuote:
+        return "text behind the closing quote of a field; write a quote within "
+               "a quoted field twice, and quote the whole field";
+    }
+    return "";
+  }
+
+  void TakeRow(DelimitedRow row) {
+    const size_t expected = table_.columns.size();
+    const size_t found = row.fields.size();
+    std::string fault = QuoteFault(row);
+    if (fault.empty() && task_ == nullptr && found != expected) {
+      fault = Cat("expected ", Columns(expected), " as in the header, found ",
+                  found, "; quote fields that hold ",
+                  delimiter_ == ',' ? "commas" : "tabs", " or line breaks");
+    }
+    if (!fault.empty()) {
+      errors_.Add(Cat(name_, ":", row.line), fault);
+      return;
+    }
+    if (found < expected) {
+      ++table_.dropped_rows;
+      return;
+    }
+    TableRow taken{row.line, {}};
+    taken.cells.reserve(expected);
+    for (size_t i = 0; i < expected; ++i) {
+      taken.cells.emplace_back(std::move(row.fields[i]));
+    }
+    table_.rows.push_back(std::move(taken));
+  }
+
+  const std::string& name_;
+  const char delimiter_;
+  const spec::GlueTask* const task_;
+  Table table_;
+  RowErrors errors_;
+};
+
+absl::StatusOr<Table> ReadJsonLines(const std::string& name,
+                                    std::string_view bytes) {
+  Table table;
+  table.json = true;
+  RowErrors errors;
+  std::map<std::string, size_t> column_of;
+  for (int64_t line = 1; !bytes.empty() && !errors.full(); ++line) {
+    const size_t end = std::min(bytes.find('\n'), bytes.size() - 1);
+    const std::string_view text = bytes.substr(0, end + 1);
+    bytes.remove_prefix(end + 1);
+    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) continue;
+    absl::StatusOr<RowJson> json = ParseRowObject(text);
+    if (!json.ok()) {
+      errors.Add(Cat(name, ":", line), std::string(json.status().message()));
+      continue;
+    }
+    TableRow row{line, std::vector<RowJson>(table.columns.size())};
+    for (auto& [key, value] : json->items()) {
+      const auto [at, is_new] = column_of.emplace(key, table.columns.size());
+      if (is_new) {
+        table.columns.push_back(key);
+        row.cells.emplace_back();
+      }
+      row.cells[at->second] = std::move(value);
+    }
+    table.rows.push_back(std::move(row));
+  }
+  if (!errors.empty()) return errors.status();
+  if (table.rows.empty()) {
+    return Bad(Cat(name, ": the file is empty; expected a JSON object a line"));
+  }
+  for (TableRow& row : table.rows) row.cells.resize(table.columns.size());
+  return table;
+}
+
+}  // namespace
+
+absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
+                                const spec::GlueTask* task) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (bytes.starts_with(kByteOrderMark)) {
+    bytes.remove_prefix(kByteOrderMark.size());
+  }
+  const std::string extension =
+      absl::AsciiStrToLower(std::filesystem::path(name).extension().string());
+  if (extension == ".jsonl" || extension == ".json") {
+    return ReadJsonLines(name, bytes);
+  }
+  if (extension == ".csv") {
+    return DelimitedReader(name, ',', nullptr).Read(bytes);
+  }
+  if (extension == ".tsv" || extension == ".txt") {
+    return DelimitedReader(name, '\t', task).Read(bytes);
+  }
+  return Bad(
+      Cat(name, ": expected a file named .csv, .tsv, .txt (tabs) or .jsonl"));
+}
+
+}  // namespace mpsd::data

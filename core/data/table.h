@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DATA_TABLE_H_
+#define MPSD_CORE_DATA_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/data/row.h"
+#include "core/spec/classification.h"
+
+namespace mpsd::data {
+
+struct TableRow {
+  int64_t line = 0;            // where it begins in its file, from 1
+  std::vector<RowJson> cells;  // one a column; null: not there
+};
+
+// A file of rows and named columns, in memory.
+struct Table {
+  bool json = false;  // cells have types; else all are strings
+  std::vector<std::string> columns;
+  std::vector<TableRow> rows;
+  int64_t dropped_rows = 0;  // of a GLUE task's file, see below
+};
+
+// Reads `bytes` by the extension of `name`:
+//  - .jsonl, .json: an object a line; the columns are all its rows' names;
+//  - .csv: a header line and rows, quoted where need be (RFC 4180);
+//  - .tsv, .txt: the same with tabs between the columns.
+// With a GLUE task, .tsv and .txt are as GLUE's files: without quoting, of CoLA
+// without a header line; rows that end too early are dropped and what is beyond
+// the last column is not looked at, as the `glue` data set of Hugging Face
+// does. Blank lines, a byte order mark and CRLF are taken. `task` may be null.
+//
+// InvalidArgument "<name>:<line>: <fault>" for rows that are not as wide as the
+// header, quotes that do not close, bytes that are no text, a column named
+// twice, and what is no JSON object; up to five rows, one a line; for a file
+// without rows; and for other extensions.
+absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
+                                const spec::GlueTask* task);
+
+}  // namespace mpsd::data
+
+#endif  // MPSD_CORE_DATA_TABLE_H_

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DATA_TEXT_CLASSES_H_
+#define MPSD_CORE_DATA_TEXT_CLASSES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/data/labels.h"
+#include "core/data/source.h"
+#include "core/data/text_rows.h"
+#include "core/text/tokenizer.h"
+
+namespace mpsd::data {
+
+struct TextClassesOptions {
+  // Tokens with special ones, at most what the model has positions for; longer
+  // texts are cut, see Tokenizer::EncodeForClassifier.
+  int64_t max_length = 128;
+  int32_t pad_id = 0;
+  // The model tells token types apart: type_vocab_size > 1.
+  bool token_types = false;
+};
+
+// Texts or pairs as tokens, with their labels, in memory, in the files' order.
+// Row i of the file's rows is sample i.
+class TextClasses : public Source {
+ public:
+  int64_t size() const override {
+    return static_cast<int64_t>(samples_.size());
+  }
+  int64_t length(int64_t index) const override {
+    return static_cast<int64_t>(samples_[index].ids.size());
+  }
+  // A row holds one sample; padded as DataCollatorWithPadding does, at the
+  // right, to the longest row's bucket. token_type_ids only of pairs, where the
+  // model has types; classes or targets only where there are labels,
+  // loss_weight 0 otherwise.
+  absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
+                                const Collation& collation) const override;
+  std::string hash() const override { return hash_; }
+  const DatasetStats& stats() const override { return stats_; }
+
+  bool has_labels() const { return has_labels_; }
+  // The labels of all samples; both empty without labels.
+  const LabelTargets& targets() const { return targets_; }
+
+ private:
+  friend absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
+      const TextRows& rows, const Labels& labels,
+      const text::Tokenizer& tokenizer, const TextClassesOptions& options,
+      const std::function<void(double)>& progress);
+  struct Tokens {
+    std::vector<int32_t> ids;
+    std::vector<uint8_t> types;  // where the batch has them
+  };
+  TextClasses(const Labels& labels, const TextClassesOptions& options)
+      : labels_(labels), options_(options) {}
+  bool has_types() const { return options_.token_types && pairs_; }
+  void CopyLabels(Batch& batch) const;
+
+  const Labels labels_;
+  const TextClassesOptions options_;
+  std::vector<Tokens> samples_;
+  LabelTargets targets_;
+  bool has_labels_ = false;
+  bool pairs_ = false;
+  std::string hash_;
+  DatasetStats stats_;
+};
+
+// Tokenizes the rows. `progress` may be null; it is called now and then with
+// the share done, 0 to 1. InvalidArgument as EncodeLabels, or "<place>: …" for
+// what the tokenizer refuses.
+absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
+    const TextRows& rows, const Labels& labels,
+    const text::Tokenizer& tokenizer, const TextClassesOptions& options,
+    const std::function<void(double)>& progress);
+
+}  // namespace mpsd::data
+
+#endif  // MPSD_CORE_DATA_TEXT_CLASSES_H_

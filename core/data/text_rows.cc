@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/text_rows.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_join.h"
+#include "core/base/file.h"
+#include "core/base/sha256.h"
+#include "core/data/row_errors.h"
+#include "core/data/table.h"
+#include "core/spec/cat.h"
+
+namespace mpsd::data {
+namespace {
+
+using spec::Cat;
+using Names = std::vector<std::string>;
+
+absl::Status Bad(const std::string& message) {
+  return absl::InvalidArgumentError(message);
+}
+
+std::string Quoted(const Names& names) {
+  Names quoted;
+  for (const std::string& name : names) {
+    if (!name.empty()) quoted.push_back("\"" + name + "\"");
+  }
+  return quoted.empty() ? "none" : absl::StrJoin(quoted, ", ");
+}
+
+// One after the other: the columns to look for where the job names none.
+std::vector<Names> TextCandidates(const spec::DatasetSpec& dataset,
+                                  const spec::GlueTask* task) {
+  if (!dataset.text_columns.empty()) return {dataset.text_columns};
+  if (task == nullptr) {
+    return {{"sentence1", "sentence2"}, {"sentence"}, {"text"}};
+  }
+  Names own = {std::string(task->sentence1)};
+  if (!task->sentence2.empty()) own.push_back(std::string(task->sentence2));
+  if (own.size() == 1) return {own};
+  return {own, {"sentence1", "sentence2"}, {"premise", "hypothesis"}};
+}
+
+Names LabelCandidates(const spec::DatasetSpec& dataset,
+                      const spec::GlueTask* task) {
+  if (!dataset.label_column.empty()) return {dataset.label_column};
+  if (task == nullptr) return {"label"};
+  return {std::string(task->label), "label"};
+}
+
+std::optional<size_t> Find(const Names& columns, const std::string& name) {
+  const auto it = std::find(columns.begin(), columns.end(), name);
+  if (it == columns.end()) return std::nullopt;
+  return it - columns.begin();
+}
+
+class TextRowReader {
+ public:
+  TextRowReader(const spec::DatasetSpec& dataset, LabelUse use)
+      : dataset_(dataset),
+        task_(spec::FindGlueTask(dataset.task_name)),
+        use_(use) {}
+
+  absl::StatusOr<TextRows> Read(const std::vector<std::string>& files) {
+    result_.files = files;
+    base::Sha256 hash;
+    for (size_t i = 0; i < files.size(); ++i) {
+      auto file = base::MappedFile::Open(files[i]);
+      if (!file.ok()) return file.status();
+      hash.Update((*file)->bytes());
+      auto table = ReadTable(files[i], (*file)->bytes(), task_);
+      if (!table.ok()) return table.status();
+      if (absl::Status s = Take(*std::move(table), i); !s.ok()) return s;
+    }
+    if (!errors_.empty()) return errors_.status();
+    if (result_.rows.empty()) {
+      return Bad(Cat(absl::StrJoin(files, ", "),
+                     ": no row has every column of the task"));
+    }
+    if (use_ == LabelUse::kOptional) DropUnknown();
+    result_.hash = hash.FinishHex();
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status Take(Table table, size_t file) {
+    const std::string& name = result_.files[file];
+    const auto texts = TextColumns(name, table.columns);
+    if (!texts.ok()) return texts.status();
+    const bool pairs = texts->size() == 2;
+    if (file > 0 && pairs != result_.pairs) {
+      return Bad(Cat(name, ": has ", texts->size(), " text columns and ",
+                     result_.files[0], " ", result_.pairs ? 2 : 1,
+                     "; set dataset.text_columns to columns that every file "
+                     "has"));
+    }
+    result_.pairs = pairs;
+    const auto label = LabelColumn(name, table.columns);
+    if (!label.ok()) return label.status();
+    result_.dropped_rows += table.dropped_rows;
+    for (size_t i = 0; i < table.rows.size() && !errors_.full(); ++i) {
+      TakeRow(table, table.rows[i], *texts, *label, static_cast<int32_t>(file));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<size_t>> TextColumns(const std::string& name,
+                                                  const Names& columns) const {
+    const std::vector<Names> candidates = TextCandidates(dataset_, task_);
+    for (const Names& names : candidates) {
+      std::vector<size_t> found;
+      for (const std::string& column : names) {
+        if (const auto at = Find(columns, column)) found.push_back(*at);
+      }
+      if (found.size() == names.size()) return found;
+    }
+    std::vector<std::string> expected;
+    for (const Names& names : candidates) {
+      expected.push_back(absl::StrJoin(
+          names, " and ", [](std::string* out, const std::string& n) {
+            *out += "\"" + n + "\"";
+          }));
+    }
+    return Bad(Cat(name, ": expected the text in ",
+                   absl::StrJoin(expected, ", or "), "; the columns are ",
+                   Quoted(columns), ": set dataset.text_columns"));
+  }
+
+  absl::StatusOr<std::optional<size_t>> LabelColumn(
+      const std::string& name, const Names& columns) const {
+    const Names candidates = LabelCandidates(dataset_, task_);
+    for (const std::string& candidate : candidates) {
+      if (const auto at = Find(columns, candidate)) return at;
+    }
+    if (use_ == LabelUse::kOptional) return std::optional<size_t>();
+    std::string expected = "\"" + candidates[0] + "\"";
+    if (candidates.size() > 1 && candidates[1] != candidates[0]) {
+      expected += " or \"" + candidates[1] + "\"";
+    }
+    return Bad(Cat(name, ": expected the label in ", expected,
+                   "; the columns are ", Quoted(columns),
+                   ": set dataset.label_column"));
+  }
+
+  void TakeRow(const Table& table, TableRow& row,
+               const std::vector<size_t>& texts, std::optional<size_t> label,
+               int32_t file) {
+    LabelledText taken;
+    taken.file = file;
+    taken.line = row.line;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      RowJson& cell = row.cells[texts[i]];
+      if (!IsText(cell)) {
+        errors_.Add(Cat(result_.files[file], ":", row.line),
+                    Cat(table.columns[texts[i]], ": expected a text, found ",
+                        cell.is_null() ? "nothing" : DescribeJson(cell)));
+        return;
+      }
+      (i == 0 ? taken.text : taken.pair) =
+          std::move(cell.get_ref<std::string&>());
+    }
+    result_.rows.push_back(std::move(taken));
+    LabelValue value;
+    if (label) {
+      const RowJson& cell = row.cells[*label];
+      value = table.json ? LabelFromJson(cell)
+                         : LabelFromText(cell.get_ref<const std::string&>());
+    }
+    result_.labels.push_back(std::move(value));
+  }
+
+  // GLUE's own files have a few empty texts, and are trained on as they are.
+  bool IsText(const RowJson& cell) const {
+    if (!cell.is_string()) return false;
+    return task_ != nullptr || !cell.get_ref<const std::string&>().empty();
+  }
+
+  void DropUnknown() {
+    const bool unknown = std::any_of(
+        result_.labels.begin(), result_.labels.end(), [](const LabelValue& l) {
+          return l.kind == LabelValue::Kind::kAbsent ||
+                 (l.kind == LabelValue::Kind::kInteger && l.text == "-1");
+        });
+    if (unknown) result_.labels.clear();
+  }
+
+  const spec::DatasetSpec& dataset_;
+  const spec::GlueTask* const task_;
+  const LabelUse use_;
+  TextRows result_;
+  RowErrors errors_;
+};
+
+}  // namespace
+
+std::string TextRows::Place(int64_t index) const {
+  return Cat(files[rows[index].file], ":", rows[index].line);
+}
+
+LabelPlace TextRows::places() const {
+  return [this](int64_t index) { return Place(index); };
+}
+
+absl::StatusOr<TextRows> ReadTextRows(const std::vector<std::string>& files,
+                                      const spec::DatasetSpec& dataset,
+                                      LabelUse use) {
+  if (files.empty()) return Bad("dataset: expected one file at least");
+  return TextRowReader(dataset, use).Read(files);
+}
+
+}  // namespace mpsd::data

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DATA_TEXT_ROWS_H_
+#define MPSD_CORE_DATA_TEXT_ROWS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/data/labels.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::data {
+
+struct LabelledText {
+  std::string text;
+  std::string pair;  // the second text, where there are pairs
+  int32_t file = 0;  // in TextRows::files
+  int64_t line = 0;  // where it begins there, from 1
+};
+
+// The rows of a text classification, read and not yet tokenized.
+struct TextRows {
+  std::vector<std::string> files;
+  std::vector<LabelledText> rows;
+  std::vector<LabelValue> labels;  // of every row, or empty: there are none
+  bool pairs = false;
+  int64_t dropped_rows = 0;  // see ReadTable
+  std::string hash;          // SHA-256 over the files' bytes, in hexadecimal
+
+  std::string Place(int64_t index) const;  // "train.csv:7"
+  // Place, for the functions of labels.h; the rows must outlive it.
+  LabelPlace places() const;
+};
+
+enum class LabelUse {
+  kRequired,  // a file without a label column is an error
+  kOptional,  // of files to predict: labels that a row lacks make all absent
+};
+
+// Reads the files (see ReadTable) with the columns that `dataset` names: its
+// text_columns, else those of its task_name, as GLUE's own files or Hugging
+// Face's `glue` data set name them, else "sentence1" and "sentence2",
+// "sentence", or "text". The label is in label_column, else where the task has
+// it, else in "label". A label of -1 in a file to predict stands for none.
+//
+// InvalidArgument names file and line, or the file and the columns that it has;
+// texts must not be empty but in GLUE's tasks. NotFound and the like for files.
+absl::StatusOr<TextRows> ReadTextRows(const std::vector<std::string>& files,
+                                      const spec::DatasetSpec& dataset,
+                                      LabelUse use);
+
+}  // namespace mpsd::data
+
+#endif  // MPSD_CORE_DATA_TEXT_ROWS_H_
