@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/ckpt/trainer_state.h"
-#include "core/lora/peft_folder.h"
 #include "core/tensorfile/safetensors.h"
 
 namespace mpsd::ckpt {
@@ -88,14 +87,12 @@ fs::path CheckpointPath(const fs::path& out_dir, int64_t step) {
 
 absl::StatusOr<Saved> SaveCheckpoint(const fs::path& out_dir,
                                      const TrainerState& state,
-                                     const LiveState& live,
-                                     const spec::LoraSpec& lora,
-                                     const std::string& base_model) {
+                                     const LiveState& live) {
   const fs::path path = CheckpointPath(out_dir, state.step);
   auto folder = base::StagedFolder::Create(path);
   if (!folder.ok()) return folder.status();
   const fs::path& at = folder->staging();
-  absl::Status s = lora::SavePeftFolder(at, lora, base_model, live.parameters);
+  absl::Status s = live.trainable.SaveCheckpoint(at);
   if (s.ok()) {
     s = tensorfile::WriteSafetensors(at / kOptimizer,
                                      OptimizerTensors(live.optimizer));
@@ -111,7 +108,7 @@ absl::StatusOr<TrainerState> LoadCheckpoint(const fs::path& folder,
                                             const LiveState& live) {
   auto state = ReadTrainerState(folder);
   if (!state.ok()) return state.status();
-  absl::Status s = lora::LoadPeftWeights(folder, live.parameters);
+  absl::Status s = live.trainable.LoadCheckpoint(folder);
   if (s.ok()) s = LoadOptimizer(folder / kOptimizer, live.optimizer);
   if (s.ok()) s = LoadRandom(folder / kRandom, live.device);
   if (!s.ok()) return s;

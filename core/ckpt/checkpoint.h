@@ -12,11 +12,12 @@
 #include "core/ckpt/trainer_state.h"
 #include "core/device/device.h"
 #include "core/optim/adamw.h"
-#include "core/optim/parameters.h"
-#include "core/spec/train_spec.h"
+#include "core/optim/trainable.h"
 
 // A checkpoint is a folder checkpoints/step-N that appears whole:
-//   adapter_config.json, adapter_model.safetensors   a PEFT folder
+//   what optim::Trainable::SaveCheckpoint writes: a PEFT folder's files
+//   (adapter_config.json, adapter_model.safetensors), or model.safetensors and
+//   config.json
 //   optimizer.safetensors     Adam moments and step counts, by decay group
 //   rng.safetensors           generator states, CPU and device
 //   trainer_state.json        TrainerState
@@ -24,7 +25,7 @@ namespace mpsd::ckpt {
 
 // Everything a step reads and writes.
 struct LiveState {
-  optim::ParameterSet& parameters;
+  optim::Trainable& trainable;
   optim::AdamW& optimizer;
   device::Device& device;
 };
@@ -37,9 +38,7 @@ struct Saved {
 // Writes out_dir/checkpoints/step-N for state.step, fsynced, renamed in place.
 absl::StatusOr<Saved> SaveCheckpoint(const std::filesystem::path& out_dir,
                                      const TrainerState& state,
-                                     const LiveState& live,
-                                     const spec::LoraSpec& lora,
-                                     const std::string& base_model);
+                                     const LiveState& live);
 
 // Restores `live` from a checkpoint folder, bit for bit on the CPU.
 // InvalidArgument or NotFound when a part is missing or does not fit.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ckpt/trainer_state.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "nlohmann/json.hpp"
@@ -22,6 +24,12 @@ std::optional<double> Take(const json& object, const char* name) {
   return value.get<double>();
 }
 
+// JSON has no NaN, which a correlation may be: it is null there.
+double Number(const json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                         : value.get<double>();
+}
+
 TrainerState FromJson(const json& j) {
   TrainerState s;
   j.at("step").get_to(s.step);
@@ -34,7 +42,10 @@ TrainerState FromJson(const json& j) {
   s.eval_loss_before = Take(j, "eval_loss_before");
   s.eval_loss = Take(j, "eval_loss");
   j.at("eval_step").get_to(s.eval_step);
-  s.best_eval_loss = Take(j, "best_eval_loss");
+  for (const json& metric : j.at("eval_metrics")) {
+    s.eval_metrics.emplace_back(metric.at(0), Number(metric.at(1)));
+  }
+  s.best_metric = Take(j, "best_metric");
   j.at("best_step").get_to(s.best_step);
   j.at("evaluations_without_gain").get_to(s.evaluations_without_gain);
   j.at("fingerprint").get_to(s.fingerprint);
@@ -58,7 +69,11 @@ absl::Status WriteTrainerState(const std::filesystem::path& folder,
             {"fingerprint", s.fingerprint}};
   Put(j, "eval_loss_before", s.eval_loss_before);
   Put(j, "eval_loss", s.eval_loss);
-  Put(j, "best_eval_loss", s.best_eval_loss);
+  Put(j, "best_metric", s.best_metric);
+  j["eval_metrics"] = json::array();  // a list: the order is the task's
+  for (const auto& [name, value] : s.eval_metrics) {
+    j["eval_metrics"].push_back({name, value});
+  }
   return base::WriteFileAtomic(folder / kFile, j.dump(2) + "\n");
 }
 

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,7 +26,9 @@ struct TrainerState {
   std::optional<double> eval_loss_before;
   std::optional<double> eval_loss;  // the latest
   int64_t eval_step = 0;            // where it was taken
-  std::optional<double> best_eval_loss;
+  // Of that evaluation, beyond the loss; in the task's order.
+  std::vector<std::pair<std::string, double>> eval_metrics;
+  std::optional<double> best_metric;  // of metric_for_best_model
   int64_t best_step = 0;
   int64_t evaluations_without_gain = 0;  // for early stopping
   // SHA-256 of what must not change under a resumed run: spec and data.

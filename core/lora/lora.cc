@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/lora/peft_folder.h"
 
 namespace mpsd::lora {
 namespace {
@@ -60,7 +61,8 @@ at::Tensor LoraLinear::Apply(const at::Tensor& base, const at::Tensor& x) {
 }
 
 absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
-    model::Network& model, const spec::LoraSpec& spec, at::Device device) {
+    model::Network& model, const spec::LoraSpec& spec, at::Device device,
+    PeftIdentity identity) {
   auto targets = spec::MatchTargets(spec, model.config());
   if (!targets.ok()) return targets.status();
   auto saved = SavedWeights(model, spec);
@@ -73,24 +75,38 @@ absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
   for (const auto& weight : *saved) {
     initial.emplace_back(kPrefix + weight.name, *weight.tensor);
   }
-  std::unique_ptr<Adapter> adapter(new Adapter(model, *std::move(targets)));
+  std::unique_ptr<Adapter> adapter(
+      new Adapter(model, spec, std::move(identity), *std::move(targets)));
   adapter->parameters_ = std::make_unique<optim::ParameterSet>(initial, device);
   for (const auto& weight : *saved) {
     *weight.tensor = adapter->parameters_->Find(kPrefix + weight.name)->value;
   }
-  adapter->Hang(spec);
+  adapter->Hang();
   return adapter;
 }
 
-void Adapter::Hang(const spec::LoraSpec& spec) {
+void Adapter::Hang() {
   std::map<std::string, model::Linear*> linears;
   for (model::Linear* l : model_.Linears()) linears[l->name] = l;
   for (const spec::TargetMatch& t : targets_) {
     linears.at(t.name)->adapter =
         std::make_unique<LoraLinear>(parameters_->Find(NameA(t.name))->value,
                                      parameters_->Find(NameB(t.name))->value,
-                                     t.scaling, spec.lora_dropout, &training_);
+                                     t.scaling, spec_.lora_dropout, &training_);
   }
+}
+
+absl::Status Adapter::SaveCheckpoint(
+    const std::filesystem::path& folder) const {
+  return SavePeftFolder(folder, spec_, identity_, *parameters_);
+}
+
+absl::Status Adapter::LoadCheckpoint(const std::filesystem::path& folder) {
+  return LoadPeftWeights(folder, *parameters_);
+}
+
+absl::Status Adapter::SaveResult(const std::filesystem::path& folder) const {
+  return SavePeftFolder(folder, spec_, identity_, *parameters_);
 }
 
 Adapter::~Adapter() {

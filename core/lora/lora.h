@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "core/model/network.h"
 #include "core/optim/parameters.h"
+#include "core/optim/trainable.h"
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
 
@@ -31,6 +33,7 @@ class LoraLinear : public model::LinearAdapter {
         dropout_(dropout),
         training_(training) {}
   at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) override;
+  bool draws() const override { return dropout_ > 0 && *training_; }
 
  private:
   at::Tensor a_, b_;
@@ -38,37 +41,56 @@ class LoraLinear : public model::LinearAdapter {
   const bool* const training_;
 };
 
+// What adapter_config.json says beside the LoRA settings.
+struct PeftIdentity {
+  std::string base_model;               // base_model_name_or_path
+  std::string task_type = "CAUSAL_LM";  // PEFT's TaskType; "": null
+};
+
 // Everything trainable of a run: the adapters hung onto a model's linears and
 // the modules trained in full. The model must outlive it; destroying it takes
 // the adapters off.
-class Adapter {
+class Adapter : public optim::Trainable {
  public:
   // Initialises as PEFT: A uniform in ±1/√in (kaiming_uniform_ with a = √5), B
   // zero, drawn from the CPU generator in module order; modules_to_save start
   // as fp32 copies. InvalidArgument for a target or module that matches none,
   // listing those there are.
   static absl::StatusOr<std::unique_ptr<Adapter>> Attach(
-      model::Network& model, const spec::LoraSpec& spec, at::Device device);
-  ~Adapter();
+      model::Network& model, const spec::LoraSpec& spec, at::Device device,
+      PeftIdentity identity = {});
+  ~Adapter() override;
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
 
   // Names as in adapter_model.safetensors:
   // "base_model.model.<module>.lora_A.weight", "….lora_B.weight", and
   // "base_model.model.<module>.weight" for modules_to_save.
-  optim::ParameterSet& parameters() { return *parameters_; }
+  optim::ParameterSet& parameters() override { return *parameters_; }
 
-  // Dropout is active while training.
-  void set_training(bool training) { training_ = training; }
+  // Of LoRA's dropout.
+  void set_training(bool training) override { training_ = training; }
+
+  // All three speak of a PEFT folder (peft_folder.h).
+  absl::Status SaveCheckpoint(
+      const std::filesystem::path& folder) const override;
+  absl::Status LoadCheckpoint(const std::filesystem::path& folder) override;
+  absl::Status SaveResult(const std::filesystem::path& folder) const override;
 
   const std::vector<spec::TargetMatch>& targets() const { return targets_; }
 
  private:
-  Adapter(model::Network& model, std::vector<spec::TargetMatch> targets)
-      : model_(model), targets_(std::move(targets)) {}
-  void Hang(const spec::LoraSpec& spec);
+  Adapter(model::Network& model, spec::LoraSpec spec, PeftIdentity identity,
+          std::vector<spec::TargetMatch> targets)
+      : model_(model),
+        spec_(std::move(spec)),
+        identity_(std::move(identity)),
+        targets_(std::move(targets)) {}
+  void Hang();
 
   model::Network& model_;
+  const spec::LoraSpec spec_;
+  const PeftIdentity identity_;
   const std::vector<spec::TargetMatch> targets_;
   std::unique_ptr<optim::ParameterSet> parameters_;
   bool training_ = false;

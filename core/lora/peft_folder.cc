@@ -182,7 +182,7 @@ absl::Status LoadPeftWeights(const fs::path& folder,
 
 namespace {
 
-json ConfigOf(const spec::LoraSpec& spec, const std::string& base_model) {
+json ConfigOf(const spec::LoraSpec& spec, const PeftIdentity& identity) {
   json targets;
   if (auto* list =
           std::get_if<std::vector<std::string>>(&spec.target_modules)) {
@@ -200,7 +200,7 @@ json ConfigOf(const spec::LoraSpec& spec, const std::string& base_model) {
   for (const auto& [key, value] : spec.rank_pattern) rank_pattern[key] = value;
   json config = {
       {"auto_mapping", nullptr},
-      {"base_model_name_or_path", base_model},
+      {"base_model_name_or_path", identity.base_model},
       {"bias", "none"},
       {"fan_in_fan_out", false},
       {"inference_mode", true},
@@ -216,10 +216,11 @@ json ConfigOf(const spec::LoraSpec& spec, const std::string& base_model) {
       {"alpha_pattern", alpha_pattern},
       {"revision", nullptr},
       {"target_modules", targets},
-      {"task_type", "CAUSAL_LM"},
+      {"task_type", nullptr},
       {"use_dora", false},
       {"use_rslora", spec.use_rslora},
   };
+  if (!identity.task_type.empty()) config["task_type"] = identity.task_type;
   if (spec.layers_to_transform) {
     config["layers_to_transform"] = *spec.layers_to_transform;
   }
@@ -232,7 +233,7 @@ json ConfigOf(const spec::LoraSpec& spec, const std::string& base_model) {
 }  // namespace
 
 absl::Status SavePeftFolder(const fs::path& folder, const spec::LoraSpec& spec,
-                            const std::string& base_model,
+                            const PeftIdentity& identity,
                             const optim::ParameterSet& parameters) {
   tensorfile::NamedTensors tensors;
   for (const optim::Parameter& p : parameters.parameters()) {
@@ -243,7 +244,7 @@ absl::Status SavePeftFolder(const fs::path& folder, const spec::LoraSpec& spec,
   absl::Status s = tensorfile::WriteSafetensors(folder / kWeightsName, tensors);
   if (!s.ok()) return s;
   return base::WriteFileAtomic(folder / kConfigName,
-                               ConfigOf(spec, base_model).dump(2) + "\n");
+                               ConfigOf(spec, identity).dump(2) + "\n");
 }
 
 }  // namespace mpsd::lora

@@ -26,11 +26,10 @@ absl::StatusOr<spec::LoraSpec> ReadPeftConfig(
 absl::Status LoadPeftWeights(const std::filesystem::path& folder,
                              optim::ParameterSet& parameters);
 
-// Writes both files into `folder`, which must exist. `base_model` is written as
-// base_model_name_or_path.
+// Writes both files into `folder`, which must exist.
 absl::Status SavePeftFolder(const std::filesystem::path& folder,
                             const spec::LoraSpec& spec,
-                            const std::string& base_model,
+                            const PeftIdentity& identity,
                             const optim::ParameterSet& parameters);
 
 }  // namespace mpsd::lora

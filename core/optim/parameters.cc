@@ -7,36 +7,50 @@
 
 namespace mpsd::optim {
 
-ParameterSet::ParameterSet(
-    const std::vector<std::pair<std::string, at::Tensor>>& initial,
-    at::Device device) {
-  const at::TensorOptions options =
-      at::TensorOptions().dtype(at::kFloat).device(device);
+ParameterSet::ParameterSet(const Initial& initial, at::Device device,
+                           int64_t max_group_elements) {
   parameters_.resize(initial.size());
   for (const bool decay : {true, false}) {
+    std::vector<size_t> members;
     int64_t size = 0;
-    for (const auto& [name, value] : initial) {
-      if (Decays(name) == decay) size += value.numel();
-    }
-    if (size == 0) continue;
-    Group group{decay, at::zeros({size}, options), at::zeros({size}, options)};
-    int64_t offset = 0;
     for (size_t i = 0; i < initial.size(); ++i) {
       const auto& [name, value] = initial[i];
       if (Decays(name) != decay) continue;
-      const int64_t n = value.numel();
-      // detach() shares the storage and makes a leaf of the view.
-      at::Tensor leaf =
-          group.values.narrow(0, offset, n).view(value.sizes()).detach();
-      leaf.copy_(value);
-      leaf.requires_grad_(true);
-      leaf.mutable_grad() =
-          group.gradients.narrow(0, offset, n).view(value.sizes()).detach();
-      parameters_[i] = {name, leaf};
-      offset += n;
+      if (!members.empty() && size + value.numel() > max_group_elements) {
+        AddGroup(initial, decay, members, device);
+        members.clear();
+        size = 0;
+      }
+      members.push_back(i);
+      size += value.numel();
     }
-    groups_.push_back(std::move(group));
+    if (!members.empty()) AddGroup(initial, decay, members, device);
   }
+}
+
+void ParameterSet::AddGroup(const Initial& initial, bool decay,
+                            const std::vector<size_t>& members,
+                            at::Device device) {
+  const at::TensorOptions options =
+      at::TensorOptions().dtype(at::kFloat).device(device);
+  int64_t size = 0;
+  for (size_t i : members) size += initial[i].second.numel();
+  Group group{decay, at::zeros({size}, options), at::zeros({size}, options)};
+  int64_t offset = 0;
+  for (size_t i : members) {
+    const auto& [name, value] = initial[i];
+    const int64_t n = value.numel();
+    // detach() shares the storage and makes a leaf of the view.
+    at::Tensor leaf =
+        group.values.narrow(0, offset, n).view(value.sizes()).detach();
+    leaf.copy_(value);
+    leaf.requires_grad_(true);
+    leaf.mutable_grad() =
+        group.gradients.narrow(0, offset, n).view(value.sizes()).detach();
+    parameters_[i] = {name, leaf};
+    offset += n;
+  }
+  groups_.push_back(std::move(group));
 }
 
 const Parameter* ParameterSet::Find(std::string_view name) const {

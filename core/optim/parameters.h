@@ -19,11 +19,16 @@ struct Parameter {
 
 // The trainable parameters of a run in flat fp32 buffers, one per weight-decay
 // group: one fill, one norm, one optimizer call a group, whatever their number.
+// A group that would outgrow what MPS allows of a tensor (4 GiB) is several.
 class ParameterSet {
  public:
-  // All fp32 and on one device. `initial` values are copied.
+  static constexpr int64_t kMaxGroupElements = int64_t{1} << 28;  // 1 GiB
+
+  // All fp32 and on one device. `initial` values are copied. A parameter above
+  // `max_group_elements` has a group to itself.
   ParameterSet(const std::vector<std::pair<std::string, at::Tensor>>& initial,
-               at::Device device);
+               at::Device device,
+               int64_t max_group_elements = kMaxGroupElements);
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 
@@ -49,6 +54,11 @@ class ParameterSet {
   static bool Decays(std::string_view name);
 
  private:
+  using Initial = std::vector<std::pair<std::string, at::Tensor>>;
+  // Makes the group of the parameters `members`, indices into `initial`.
+  void AddGroup(const Initial& initial, bool decay,
+                const std::vector<size_t>& members, at::Device device);
+
   std::vector<Parameter> parameters_;
   std::vector<Group> groups_;
 };

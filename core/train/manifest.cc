@@ -69,9 +69,13 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   j["spec"] = json::parse(spec::ToJson(m.spec));
   j["model"] = {{"folder", m.model_folder}, {"sha256", m.model_sha256}};
   j["train"] = StatsJson(m.train_stats, m.train_sha256);
-  if (!m.spec.dataset.eval.empty()) {
+  if (!m.eval_sha256.empty()) {
     j["eval"] = StatsJson(m.eval_stats, m.eval_sha256);
   }
+  if (!m.label_names.empty()) {
+    j["labels"] = {{"problem_type", m.problem_type}, {"names", m.label_names}};
+  }
+  j["fresh_modules"] = m.fresh_modules;
   j["trainable_parameters"] = m.trainable_parameters;
   j["total_steps"] = m.total_steps;
   j["resumed_at_steps"] = m.resumed_at_steps;
@@ -81,6 +85,11 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
                  {"eval_loss_after", Optional(m.eval_loss_after)},
                  {"tokens", m.tokens},
                  {"seconds", m.seconds}};
+  json& metrics = j["result"]["eval_metrics"] = json::object();
+  for (const auto& [name, value] : m.eval_metrics) metrics[name] = value;
+  if (m.best_metric) {
+    j["result"]["best"] = {{"metric", *m.best_metric}, {"step", m.best_step}};
+  }
   return base::WriteFileAtomic(folder / kFile, j.dump(2) + "\n");
 }
 

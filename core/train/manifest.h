@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/data/source.h"
+#include "core/metrics/metrics.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::train {
@@ -27,6 +28,9 @@ struct Manifest {
   std::map<std::string, std::string> model_sha256;  // file name → digest
   std::string train_sha256, eval_sha256;            // over the files' bytes
   data::DatasetStats train_stats, eval_stats;
+  std::vector<std::string> label_names;    // by id; empty for language models
+  std::string problem_type;                // likewise
+  std::vector<std::string> fresh_modules;  // drawn: the file had them not
   int64_t trainable_parameters = 0;
   int64_t total_steps = 0;
   std::vector<int64_t> resumed_at_steps;  // one a restart
@@ -34,6 +38,9 @@ struct Manifest {
   std::string state;  // "RUNNING", "STOPPED", "SUCCEEDED"
   int64_t steps = 0;
   std::optional<double> train_loss, eval_loss_before, eval_loss_after;
+  metrics::Values eval_metrics;       // of the latest evaluation
+  std::optional<double> best_metric;  // of metric_for_best_model
+  int64_t best_step = 0;              // where that was
   int64_t tokens = 0;
   double seconds = 0;
 };

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/device/device.h"
+#include "core/metrics/metrics.h"
 
 namespace mpsd::train {
 
@@ -30,9 +31,10 @@ struct StepReport {
 
 struct EvalReport {
   int64_t step = 0;      // 0: before training
-  double eval_loss = 0;  // mean over all label tokens, nats
+  double eval_loss = 0;  // mean over all targets
   int64_t label_tokens = 0;
   double seconds = 0;
+  metrics::Values metrics;  // of the task
 };
 
 struct CheckpointReport {

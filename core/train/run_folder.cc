@@ -71,11 +71,12 @@ std::string ToJsonLine(const StepReport& r) {
 }
 
 std::string ToJsonLine(const EvalReport& r) {
-  return json{{"step", r.step},
-              {"eval_loss", r.eval_loss},
-              {"label_tokens", r.label_tokens},
-              {"seconds", r.seconds}}
-      .dump();
+  json line = {{"step", r.step},
+               {"eval_loss", r.eval_loss},
+               {"label_tokens", r.label_tokens},
+               {"seconds", r.seconds}};
+  for (const auto& [name, value] : r.metrics) line["eval_" + name] = value;
+  return line.dump();
 }
 
 absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(

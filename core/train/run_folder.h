@@ -18,7 +18,8 @@ namespace mpsd::train {
 //   metrics.jsonl     one object per optimizer step
 //   eval.jsonl        one object per evaluation
 //   checkpoints/step-N/
-//   adapter/          the final PEFT folder
+//   adapter/ or model/    the result: a PEFT folder, or a whole model
+//   predictions.jsonl, predictions.tsv, confusion_matrix.json    of classifiers
 //   run.json          the manifest
 class RunFolder {
  public:
@@ -28,7 +29,6 @@ class RunFolder {
       const std::filesystem::path& path, int64_t step);
 
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path adapter_path() const { return path_ / "adapter"; }
 
   absl::Status Append(const StepReport& report);
   absl::Status Append(const EvalReport& report);

@@ -2,13 +2,15 @@
 // The parts of Trainer::Run that come before the first step.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/sha256.h"
-#include "core/data/dataset.h"
 #include "core/device/platform.h"
+#include "core/full/full_model.h"
+#include "core/lora/lora.h"
 #include "core/lora/peft_folder.h"
 #include "core/spec/targets.h"
 #include "core/tensorfile/weights.h"
@@ -50,7 +52,10 @@ absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
   if (!asked.ok()) return asked.status();
   auto there = spec::MatchTargets(*lora, config);
   if (!there.ok()) return there.status();
-  if (*asked != *there || spec.lora.modules_to_save != lora->modules_to_save) {
+  const auto saved = [&config](const spec::LoraSpec& l) {
+    return spec::EffectiveLora(l, config).modules_to_save;
+  };
+  if (*asked != *there || saved(spec.lora) != saved(*lora)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "lora: asks for other modules, ranks or scaling than the adapter in ",
         spec.adapter,
@@ -60,35 +65,9 @@ absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
   return lora;
 }
 
-absl::StatusOr<std::unique_ptr<data::Dataset>> LoadFiles(
-    const std::vector<std::string>& files, const spec::TrainingSpec& training,
-    const text::Tokenizer& tokenizer, const text::ChatTemplate* chat,
-    Observer& observer, const char* stage) {
-  const data::LoadOptions options{training.max_length,
-                                  training.assistant_only_loss,
-                                  training.completion_only_loss,
-                                  tokenizer.pad_id().value_or(
-                                      tokenizer.eos_id().value_or(0))};
-  auto loaded = data::LoadDataset(
-      files, options, tokenizer, chat,
-      [&](double fraction) { observer.OnStage(stage, fraction); });
-  if (!loaded.ok()) return loaded.status();
-  const data::DatasetStats& stats = loaded->stats();
-  observer.OnStage(
-      absl::StrCat(stats.rows, " rows, ", stats.tokens, " tokens, ",
-                   stats.label_tokens, " of them labels; ",
-                   stats.truncated_rows, " rows cut to max_length, ",
-                   stats.dropped_rows, " dropped for having no label"),
-      1);
-  if (stats.prompt_mismatch_rows > 0) {
-    observer.OnStage(
-        absl::StrCat("warning: in ", stats.prompt_mismatch_rows,
-                     " rows the prompt alone is tokenized otherwise than "
-                     "before its completion; the model will meet tokens it was "
-                     "not trained on"),
-        1);
-  }
-  return std::make_unique<data::Dataset>(*std::move(loaded));
+// Where the job computes: bf16 or fp32.
+at::ScalarType DtypeOf(const spec::TrainSpec& spec) {
+  return spec.training.bf16 ? at::kBFloat16 : at::kFloat;
 }
 
 }  // namespace
@@ -117,42 +96,35 @@ absl::Status Trainer::ReadModelFolder() {
   auto config = spec::ReadModelConfig(model_folder_);
   if (!config.ok()) return config.status();
   config_ = *std::move(config);
+  if (absl::Status s = spec::CheckTask(spec_, config_); !s.ok()) return s;
+  task_ = Task::Make(spec_, observer_);
+  if (spec_.fine_tune_type != spec::FineTuneType::kLora) {
+    return absl::OkStatus();
+  }
+  // A wrong target is said before data and weights are read. Any number of
+  // labels stands for the data's.
+  spec::ModelConfig with_head = config_;
+  if (spec_.task != spec::Task::kCausalLm) with_head.num_labels = 2;
   if (!spec_.adapter.empty()) {
-    auto lora = LoraOfAdapter(spec_, config_);
+    auto lora = LoraOfAdapter(spec_, with_head);
     if (!lora.ok()) return lora.status();
     spec_.lora = *std::move(lora);
   }
-  if (std::holds_alternative<std::monostate>(spec_.lora.target_modules)) {
-    spec_.lora.target_modules = spec::DefaultTargetModules(config_.model_type);
-  }
-  // A wrong target is said before data and weights are read.
-  if (auto targets = spec::MatchTargets(spec_.lora, config_); !targets.ok()) {
-    return targets.status();
-  }
-  auto tokenizer = text::Tokenizer::FromFolder(model_folder_);
-  if (!tokenizer.ok()) return tokenizer.status();
-  tokenizer_ = *std::move(tokenizer);
-  if (tokenizer_->has_chat_template()) {
-    auto chat = text::ChatTemplate::FromFolder(model_folder_);
-    if (!chat.ok()) return chat.status();
-    template_ = *std::move(chat);
-  }
-  return absl::OkStatus();
+  spec_.lora = spec::EffectiveLora(std::move(spec_.lora), with_head);
+  return spec::MatchTargets(spec_.lora, with_head).status();
 }
 
 absl::Status Trainer::LoadData() {
   const spec::TrainingSpec& t = spec_.training;
-  auto train = LoadFiles(spec_.dataset.train, t, *tokenizer_, template_.get(),
-                         observer_, "reading training data");
-  if (!train.ok()) return train.status();
-  train_data_ = *std::move(train);
-  if (!spec_.dataset.eval.empty()) {
-    auto eval = LoadFiles(spec_.dataset.eval, t, *tokenizer_, template_.get(),
-                          observer_, "reading evaluation data");
-    if (!eval.ok()) return eval.status();
-    eval_data_ = *std::move(eval);
+  auto data = task_->LoadData(model_folder_, config_);
+  if (!data.ok()) return data.status();
+  data_ = *std::move(data);
+  auto best = BestModel::Create(t, task_->MetricNames());
+  if (!best.ok()) return best.status();
+  best_ = *std::move(best);
+  if (data_.eval != nullptr) {
     eval_loader_ = std::make_unique<data::EvalLoader>(
-        *eval_data_, t.per_device_eval_batch_size);
+        *data_.eval, t.per_device_eval_batch_size);
   }
   data::LoaderOptions options;
   options.batch_size = t.per_device_train_batch_size;
@@ -161,7 +133,7 @@ absl::Status Trainer::LoadData() {
   options.packing = t.packing;
   options.seed = static_cast<uint64_t>(t.seed);
   options.shuffle = true;
-  loader_ = std::make_unique<data::Loader>(*train_data_, options);
+  loader_ = std::make_unique<data::Loader>(*data_.train, options);
   state_.total_steps =
       t.max_steps > 0 ? t.max_steps
                       : static_cast<int64_t>(std::ceil(
@@ -173,53 +145,89 @@ absl::Status Trainer::LoadData() {
 }
 
 absl::Status Trainer::LoadModel() {
-  auto weights = tensorfile::Weights::Open(model_folder_);
-  if (!weights.ok()) return weights.status();
-  const at::ScalarType dtype = spec_.training.bf16 ? at::kBFloat16 : at::kFloat;
-  auto loaded =
-      model::Decoder::Load(**weights, config_, device_->torch_device(), dtype,
-                           [this](double fraction) {
-                             observer_.OnStage("loading model", fraction);
-                           });
+  std::unique_ptr<tensorfile::Weights> weights;
+  if (!spec_.from_scratch) {
+    auto opened = tensorfile::Weights::Open(model_folder_);
+    if (!opened.ok()) return opened.status();
+    weights = *std::move(opened);
+  }
+  const model::WeightSource source{
+      weights.get(), device_->torch_device(), DtypeOf(spec_),
+      spec_.classification.ignore_mismatched_sizes};
+  auto loaded = task_->LoadModel(source, config_, [this](double fraction) {
+    observer_.OnStage("loading model", fraction);
+  });
   if (!loaded.ok()) return loaded.status();
-  model_ = *std::move(loaded);
+  network_ = *std::move(loaded);
   model::RunOptions options;
   options.attention = device_->has_fused_attention_backward()
                           ? model::AttentionKernel::kFused
                           : model::AttentionKernel::kTiled;
   options.activation_checkpointing = spec_.training.gradient_checkpointing;
-  model_->set_options(options);
+  network_->set_options(options);
   return absl::OkStatus();
 }
 
-absl::Status Trainer::AttachAdapter() {
-  auto adapter =
-      lora::Adapter::Attach(*model_, spec_.lora, device_->torch_device());
+absl::Status Trainer::AttachTrainable() {
+  auto attached = spec_.fine_tune_type == spec::FineTuneType::kLora
+                      ? AttachAdapter()
+                      : AttachWeights();
+  if (!attached.ok()) return attached.status();
+  trainable_ = *std::move(attached);
+  optimizer_ =
+      std::make_unique<optim::AdamW>(trainable_->parameters(), spec_.training);
+  stepper_ = std::make_unique<Stepper>(trained(), *optimizer_,
+                                       spec_.training.max_grad_norm);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<optim::Trainable>> Trainer::AttachAdapter() {
+  // Weights that no file has must be kept: no base model has them.
+  for (const std::string& module : network_->fresh_modules()) {
+    auto saved = spec::MatchModulesToSave(spec_.lora, config_);
+    if (!saved.ok()) return saved.status();
+    const bool kept =
+        std::any_of(saved->begin(), saved->end(),
+                    [&](const spec::Module& m) { return m.name == module; });
+    if (!kept) spec_.lora.modules_to_save.push_back(module);
+  }
+  const char* task_type = spec_.task == spec::Task::kCausalLm ? "CAUSAL_LM"
+                          : spec_.task == spec::Task::kSeqCls ? "SEQ_CLS"
+                                                              : "";
+  auto adapter = lora::Adapter::Attach(
+      *network_, spec_.lora, device_->torch_device(), {spec_.model, task_type});
   if (!adapter.ok()) return adapter.status();
-  adapter_ = *std::move(adapter);
   if (!spec_.adapter.empty()) {
-    absl::Status s =
-        lora::LoadPeftWeights(spec_.adapter, adapter_->parameters());
+    absl::Status s = (*adapter)->LoadCheckpoint(spec_.adapter);
     if (!s.ok()) return s;
   }
-  optimizer_ =
-      std::make_unique<optim::AdamW>(adapter_->parameters(), spec_.training);
-  stepper_ = std::make_unique<Stepper>(*model_, *adapter_, *optimizer_,
-                                       *device_, spec_.training.max_grad_norm);
-  return absl::OkStatus();
+  return std::unique_ptr<optim::Trainable>(*std::move(adapter));
 }
 
-ckpt::LiveState Trainer::Live() {
-  return {adapter_->parameters(), *optimizer_, *device_};
+absl::StatusOr<std::unique_ptr<optim::Trainable>> Trainer::AttachWeights() {
+  full::FullModel::Options options;
+  options.head_only = spec_.fine_tune_type == spec::FineTuneType::kHead;
+  options.task = spec_.task;
+  options.model_folder = model_folder_;
+  if (const data::Labels* labels = task_->labels(); labels != nullptr) {
+    options.label_names = labels->names;
+    options.problem_type = std::string(spec::ToString(labels->problem));
+  }
+  auto full = full::FullModel::Attach(*network_, std::move(options),
+                                      device_->torch_device());
+  if (!full.ok()) return full.status();
+  return std::unique_ptr<optim::Trainable>(*std::move(full));
 }
+
+ckpt::LiveState Trainer::Live() { return {*trainable_, *optimizer_, *device_}; }
 
 std::string Trainer::Fingerprint() const {
   spec::TrainSpec essence = spec_;
   essence.name.clear();
   essence.dataset = {};  // by content, below
   return base::Sha256Hex(absl::StrCat(
-      spec::ToJson(essence), "\n", train_data_->hash(), "\n",
-      eval_data_ == nullptr ? "" : eval_data_->hash(), "\n", device_->name()));
+      spec::ToJson(essence), "\n", data_.train->hash(), "\n",
+      data_.eval == nullptr ? "" : data_.eval->hash(), "\n", device_->name()));
 }
 
 absl::Status Trainer::Resume() {
@@ -281,13 +289,18 @@ absl::Status Trainer::OpenRunFolder() {
   m.dtype = spec_.training.bf16 ? "bfloat16" : "float32";
   m.spec = spec_;
   m.model_folder = model_folder_;
-  m.train_sha256 = train_data_->hash();
-  m.train_stats = train_data_->stats();
-  if (eval_data_ != nullptr) {
-    m.eval_sha256 = eval_data_->hash();
-    m.eval_stats = eval_data_->stats();
+  m.train_sha256 = data_.train->hash();
+  m.train_stats = data_.train->stats();
+  if (data_.eval != nullptr) {
+    m.eval_sha256 = data_.eval->hash();
+    m.eval_stats = data_.eval->stats();
   }
-  m.trainable_parameters = adapter_->parameters().element_count();
+  if (const data::Labels* labels = task_->labels(); labels != nullptr) {
+    m.label_names = labels->names;
+    m.problem_type = std::string(spec::ToString(labels->problem));
+  }
+  m.fresh_modules = network_->fresh_modules();
+  m.trainable_parameters = trainable_->parameters().element_count();
   m.total_steps = state_.total_steps;
   m.resumed_at_steps = ReadResumedSteps(options_.out_dir);
   if (state_.step > 0) m.resumed_at_steps.push_back(state_.step);
@@ -300,7 +313,12 @@ absl::Status Trainer::UpdateManifest(const std::string& state) {
   m.steps = state_.step;
   if (state_.step > 0) m.train_loss = state_.loss_sum / state_.step;
   m.eval_loss_before = state_.eval_loss_before;
-  if (state_.eval_step > 0) m.eval_loss_after = state_.eval_loss;
+  if (state_.eval_step > 0) {
+    m.eval_loss_after = state_.eval_loss;
+    m.eval_metrics = state_.eval_metrics;
+    m.best_metric = state_.best_metric;
+    m.best_step = state_.best_step;
+  }
   m.tokens = state_.tokens_seen;
   m.seconds = state_.seconds;
   return WriteManifest(options_.out_dir, m);

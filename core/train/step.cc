@@ -8,49 +8,41 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/device/platform.h"
-#include "core/model/head_loss.h"
-#include "core/train/inputs.h"
 
 namespace mpsd::train {
 namespace {
 
-int64_t LabelTokens(const std::vector<data::Batch>& batches) {
-  int64_t count = 0;
-  for (const data::Batch& batch : batches) count += batch.label_tokens;
-  return count;
-}
-
-at::Tensor SumLoss(const model::Decoder& model, const ModelInputs& inputs) {
-  return model::SumCrossEntropy(model.Hidden(inputs.decoder), model.head(),
-                                inputs.labels);
+double LossWeight(const std::vector<data::Batch>& batches) {
+  double weight = 0;
+  for (const data::Batch& batch : batches) weight += batch.loss_weight;
+  return weight > 0 ? weight : 1;
 }
 
 }  // namespace
 
-Stepper::Stepper(model::Decoder& model, lora::Adapter& adapter,
-                 optim::AdamW& optimizer, device::Device& device,
+Stepper::Stepper(const Trained& trained, optim::AdamW& optimizer,
                  double max_grad_norm)
-    : model_(model),
-      adapter_(adapter),
+    : trained_(trained),
       optimizer_(optimizer),
-      device_(device),
       max_grad_norm_(max_grad_norm),
-      canary_(
-          at::zeros({}, at::device(device.torch_device()).dtype(at::kFloat))) {}
+      canary_(at::zeros(
+          {}, at::device(trained.device.torch_device()).dtype(at::kFloat))) {}
 
 at::Tensor Stepper::AccumulateGradients(
     const std::vector<data::Batch>& batches) {
-  const double total = std::max<int64_t>(1, LabelTokens(batches));
-  adapter_.set_training(true);
-  adapter_.parameters().ZeroGradients();
+  const double total = LossWeight(batches);
+  trained_.trainable.set_training(true);
+  trained_.network.set_training(true);
+  trained_.trainable.parameters().ZeroGradients();
   at::Tensor loss = at::zeros_like(canary_);
   for (const data::Batch& batch : batches) {
-    const ModelInputs inputs = MakeInputs(batch, device_.torch_device());
-    if (inputs.labels.count == 0) continue;
-    const at::Tensor part = SumLoss(model_, inputs) * (1.0 / total);
+    const BatchLoss sum =
+        trained_.task.Loss(batch, trained_.device.torch_device());
+    if (!sum.sum.defined()) continue;
+    const at::Tensor part = sum.sum * (1.0 / total);
     part.backward();
     loss.add_(part.detach());
-    device_.Commit();
+    trained_.device.Commit();
   }
   return loss;
 }
@@ -79,36 +71,6 @@ absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
         "; lower training.learning_rate or check the data"));
   }
   return StepResult{values[0], values[1]};
-}
-
-absl::StatusOr<EvalResult> Evaluate(const model::Decoder& model,
-                                    lora::Adapter& adapter,
-                                    device::Device& device,
-                                    const data::EvalLoader& batches,
-                                    const std::function<bool(double)>& go_on) {
-  at::NoGradGuard no_grad;
-  adapter.set_training(false);
-  // Sums are added in double on the host: MPS has no double, and a float
-  // loses digits over a long evaluation.
-  double sum = 0;
-  int64_t labels = 0;
-  for (int64_t i = 0; i < batches.count(); ++i) {
-    if (!go_on(static_cast<double>(i) / batches.count())) {
-      return absl::CancelledError("evaluation stopped");
-    }
-    const auto batch = batches.Load(i);
-    if (!batch.ok()) return batch.status();
-    labels += batch->label_tokens;
-    const device::StepScope scope;
-    const ModelInputs inputs = MakeInputs(*batch, device.torch_device());
-    if (inputs.labels.count == 0) continue;
-    sum += SumLoss(model, inputs).to(at::kCPU).item<float>();
-  }
-  const double loss = sum / std::max<int64_t>(1, labels);
-  if (!std::isfinite(loss)) {
-    return absl::DataLossError("the evaluation loss is not finite");
-  }
-  return EvalResult{loss, labels};
 }
 
 }  // namespace mpsd::train

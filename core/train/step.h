@@ -3,33 +3,28 @@
 #define MPSD_CORE_TRAIN_STEP_H_
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/data/batch.h"
-#include "core/data/loader.h"
-#include "core/device/device.h"
-#include "core/lora/lora.h"
-#include "core/model/decoder.h"
 #include "core/optim/adamw.h"
+#include "core/train/evaluate.h"
 
 namespace mpsd::train {
 
 struct StepResult {
-  double loss = 0;       // mean over all label tokens of the micro-batches
+  double loss = 0;       // mean over the targets of all micro-batches
   double grad_norm = 0;  // before clipping
 };
 
 // One optimizer step over its micro-batches: the gradient of the mean loss over
-// all their label tokens, so that how they are split changes nothing
-// (transformers ≥ 4.46, Trainer.get_batch_samples); clipped; AdamW. Reads back
-// from the device once.
+// all their targets (label tokens, rows, class weights), so that how they are
+// split changes nothing (transformers ≥ 4.46, Trainer.get_batch_samples);
+// clipped; AdamW. Reads back from the device once.
 class Stepper {
  public:
   // All must outlive it. `max_grad_norm` 0: no clipping.
-  Stepper(model::Decoder& model, lora::Adapter& adapter,
-          optim::AdamW& optimizer, device::Device& device,
+  Stepper(const Trained& trained, optim::AdamW& optimizer,
           double max_grad_norm);
 
   // DataLoss for a loss or gradient that is not finite, or when the device lost
@@ -43,28 +38,12 @@ class Stepper {
   at::Tensor AccumulateGradients(const std::vector<data::Batch>& batches);
 
  private:
-  model::Decoder& model_;
-  lora::Adapter& adapter_;
+  const Trained trained_;
   optim::AdamW& optimizer_;
-  device::Device& device_;
   const double max_grad_norm_;
   at::Tensor canary_;
   int64_t runs_ = 0;
 };
-
-struct EvalResult {
-  double loss = 0;
-  int64_t label_tokens = 0;
-};
-
-// Mean loss over the batches' label tokens, without dropout or gradients.
-// `go_on` is asked before each batch with the share done; false ends early with
-// Cancelled.
-absl::StatusOr<EvalResult> Evaluate(const model::Decoder& model,
-                                    lora::Adapter& adapter,
-                                    device::Device& device,
-                                    const data::EvalLoader& batches,
-                                    const std::function<bool(double)>& go_on);
 
 }  // namespace mpsd::train
 

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/trainer.h"
 
-#include <ATen/ATen.h>
-
-#include <cmath>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
 #include "core/device/platform.h"
-#include "core/lora/peft_folder.h"
 
 namespace mpsd::train {
 namespace {
@@ -37,9 +32,8 @@ absl::StatusOr<RunResult> Trainer::Run() {
       // Before the weights: what is wrong with the data is said at once.
       &Trainer::LoadData,
       &Trainer::LoadModel,
-      // After this line the base is frozen; only the adapter's parameters
-      // change.
-      &Trainer::AttachAdapter,
+      // After this line only the trainable's parameters change.
+      &Trainer::AttachTrainable,
       &Trainer::Resume,
       &Trainer::OpenRunFolder,
   };
@@ -88,7 +82,7 @@ bool Trainer::save_due() const {
   if (state_.step == 0 || saved_step_ == state_.step) return false;
   const bool is_best = spec_.training.load_best_model_at_end &&
                        state_.best_step == state_.step &&
-                       state_.best_eval_loss.has_value();
+                       state_.best_metric.has_value();
   const int64_t every = spec_.training.save_steps;
   return (every > 0 && state_.step % every == 0) || is_best || finished();
 }
@@ -126,36 +120,42 @@ absl::Status Trainer::TrainStep() {
   return folder_->Append(report);
 }
 
-absl::Status Trainer::EvaluateNow() {
-  const absl::Duration start = base::Clock::Real().Monotonic();
-  auto go_on = [this](double fraction) {
+absl::StatusOr<EvalResult> Trainer::RunEvaluation() {
+  return Evaluate(trained(), *eval_loader_, [this](double fraction) {
     observer_.OnStage("evaluating", fraction);
     return observer_.stop_request() == StopRequest::kNone;
-  };
-  auto result = Evaluate(*model_, *adapter_, *device_, *eval_loader_, go_on);
+  });
+}
+
+absl::Status Trainer::EvaluateNow() {
+  const absl::Duration start = base::Clock::Real().Monotonic();
+  auto result = RunEvaluation();
   if (!result.ok()) return result.status();
   state_.eval_step = state_.step;
   state_.eval_loss = result->loss;
-  if (state_.step == 0) state_.eval_loss_before = result->loss;
-  if (state_.step > 0) {
-    if (!state_.best_eval_loss || result->loss < *state_.best_eval_loss) {
-      state_.best_eval_loss = result->loss;
+  state_.eval_metrics = result->metrics;
+  if (state_.step == 0) {
+    state_.eval_loss_before = result->loss;
+  } else {
+    const double value = best_->ValueOf(*result);
+    state_.evaluations_without_gain = best_->Gains(value, state_.best_metric)
+                                          ? 0
+                                          : state_.evaluations_without_gain + 1;
+    if (best_->IsBetter(value, state_.best_metric)) {
+      state_.best_metric = value;
       state_.best_step = state_.step;
-      state_.evaluations_without_gain = 0;
-    } else {
-      ++state_.evaluations_without_gain;
     }
   }
   const EvalReport report{state_.step, result->loss, result->label_tokens,
-                          SecondsSince(start)};
+                          SecondsSince(start), result->metrics};
+  last_eval_ = *std::move(result);
   observer_.OnEval(report);
   return folder_->Append(report);
 }
 
 absl::Status Trainer::SaveNow() {
   const absl::Duration start = base::Clock::Real().Monotonic();
-  auto saved = ckpt::SaveCheckpoint(options_.out_dir, state_, Live(),
-                                    spec_.lora, spec_.model);
+  auto saved = ckpt::SaveCheckpoint(options_.out_dir, state_, Live());
   if (!saved.ok()) return saved.status();
   saved_step_ = state_.step;
   std::vector<std::filesystem::path> removed;
@@ -184,42 +184,6 @@ absl::StatusOr<RunResult> Trainer::Stop(StopRequest request) {
   result.seconds = state_.seconds;
   if (absl::Status s = UpdateManifest("STOPPED"); !s.ok()) return s;
   return result;
-}
-
-absl::StatusOr<RunResult> Trainer::Finish() {
-  if (spec_.training.load_best_model_at_end && state_.best_step > 0 &&
-      state_.best_step != state_.step) {
-    absl::Status s = lora::LoadPeftWeights(
-        ckpt::CheckpointPath(options_.out_dir, state_.best_step),
-        adapter_->parameters());
-    if (!s.ok()) return s;
-    state_.eval_loss = state_.best_eval_loss;
-  }
-  if (absl::Status s = ExportAdapter(); !s.ok()) return s;
-  RunResult result;
-  result.steps = state_.step;
-  result.checkpoint_step = saved_step_;
-  result.adapter_path = folder_->adapter_path();
-  if (state_.step > 0) result.train_loss = state_.loss_sum / state_.step;
-  result.eval_loss_before = state_.eval_loss_before;
-  if (state_.eval_step > 0) result.eval_loss_after = state_.eval_loss;
-  result.seconds = state_.seconds;
-  if (absl::Status s = UpdateManifest("SUCCEEDED"); !s.ok()) return s;
-  return result;
-}
-
-absl::Status Trainer::ExportAdapter() {
-  for (const optim::Parameter& p : adapter_->parameters().parameters()) {
-    if (!at::isfinite(p.value.detach()).all().item<bool>()) {
-      return absl::DataLossError(
-          absl::StrCat("the trained ", p.name, " is not finite"));
-    }
-  }
-  auto staged = base::StagedFolder::Create(folder_->adapter_path());
-  if (!staged.ok()) return staged.status();
-  absl::Status s = lora::SavePeftFolder(staged->staging(), spec_.lora,
-                                        spec_.model, adapter_->parameters());
-  return s.ok() ? staged->Commit() : s;
 }
 
 }  // namespace mpsd::train

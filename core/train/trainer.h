@@ -15,18 +15,20 @@
 #include "core/data/loader.h"
 #include "core/data/source.h"
 #include "core/device/device.h"
-#include "core/lora/lora.h"
-#include "core/model/decoder.h"
+#include "core/metrics/metrics.h"
+#include "core/model/network.h"
 #include "core/optim/adamw.h"
 #include "core/optim/schedule.h"
+#include "core/optim/trainable.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
-#include "core/text/chat_template.h"
-#include "core/text/tokenizer.h"
+#include "core/train/best_model.h"
+#include "core/train/evaluate.h"
 #include "core/train/manifest.h"
 #include "core/train/observer.h"
 #include "core/train/run_folder.h"
 #include "core/train/step.h"
+#include "core/train/task.h"
 
 namespace mpsd::train {
 
@@ -40,15 +42,18 @@ struct TrainerOptions {
 struct RunResult {
   StopRequest stopped = StopRequest::kNone;  // kNone: it ran to its end
   int64_t steps = 0;
-  int64_t checkpoint_step = 0;         // of the last checkpoint, 0: none
-  std::filesystem::path adapter_path;  // empty when stopped
+  int64_t checkpoint_step = 0;        // of the last checkpoint, 0: none
+  std::filesystem::path output_path;  // empty when stopped
+  bool is_adapter = true;             // else a whole model
   std::optional<double> train_loss, eval_loss_before, eval_loss_after;
   double seconds = 0;
+  metrics::Values metrics;       // of the result on the eval set
+  std::string confusion_matrix;  // of the same, see ConfusionMatrixJson
 };
 
-// One fine-tuning run, from job.json to a PEFT folder. A run whose folder holds
-// checkpoints of the same job goes on after the last one, bit for bit on the
-// CPU. One call of Run per object.
+// One fine-tuning run, from job.json to an adapter or a model. A run whose
+// folder holds checkpoints of the same job goes on after the last one, bit for
+// bit on the CPU. One call of Run per object.
 //
 // Errors: InvalidArgument, NotFound, FailedPrecondition and Unimplemented are
 // the user's (spec, data, model); DataLoss is a run whose numbers cannot be
@@ -66,7 +71,9 @@ class Trainer {
   absl::Status ReadModelFolder();
   absl::Status LoadData();
   absl::Status LoadModel();
-  absl::Status AttachAdapter();
+  absl::Status AttachTrainable();
+  absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachAdapter();
+  absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachWeights();
   absl::Status Resume();
   absl::Status ResumeFrom(int64_t step);
   absl::Status OpenRunFolder();
@@ -75,14 +82,21 @@ class Trainer {
 
   absl::Status TrainStep();
   absl::Status EvaluateNow();
+  absl::StatusOr<EvalResult> RunEvaluation();
   absl::Status SaveNow();
   absl::StatusOr<RunResult> Stop(StopRequest request);
-  absl::Status ExportAdapter();
+
+  // Of Finish.
+  absl::Status TakeBest();
+  absl::Status WritePredictionFiles();
+  absl::Status Export();
+  std::filesystem::path output_path() const;
 
   bool finished() const;
   bool eval_due() const;
   bool save_due() const;
   std::string Fingerprint() const;
+  Trained trained() const { return {*task_, *network_, *trainable_, *device_}; }
   ckpt::LiveState Live();
   absl::Status UpdateManifest(const std::string& state);
 
@@ -93,19 +107,20 @@ class Trainer {
   std::unique_ptr<device::Device> device_;
   std::string model_folder_;
   spec::ModelConfig config_;
-  std::unique_ptr<text::Tokenizer> tokenizer_;
-  std::unique_ptr<text::ChatTemplate> template_;
-  std::unique_ptr<data::Source> train_data_, eval_data_;
+  std::unique_ptr<Task> task_;
+  TaskData data_;
   std::unique_ptr<data::Loader> loader_;
   std::unique_ptr<data::EvalLoader> eval_loader_;
-  std::unique_ptr<model::Decoder> model_;
-  std::unique_ptr<lora::Adapter> adapter_;  // after model_: taken off first
+  std::optional<BestModel> best_;
+  std::unique_ptr<model::Network> network_;
+  std::unique_ptr<optim::Trainable> trainable_;  // hangs on network_
   std::unique_ptr<optim::AdamW> optimizer_;
   std::unique_ptr<Stepper> stepper_;
   std::optional<optim::Schedule> schedule_;
   std::unique_ptr<RunFolder> folder_;
   ckpt::TrainerState state_;
-  int64_t saved_step_ = 0;  // of the last checkpoint, 0: none
+  std::optional<EvalResult> last_eval_;  // of this process
+  int64_t saved_step_ = 0;               // of the last checkpoint, 0: none
   Manifest manifest_;
 };
 

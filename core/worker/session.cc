@@ -54,7 +54,8 @@ class SessionObserver : public train::Observer {
 
   void OnEval(const train::EvalReport& r) override {
     terminal_.OnEval(r);
-    Send(wire::Evaluated{r.step, r.eval_loss, r.label_tokens, r.seconds, {}});
+    Send(wire::Evaluated{r.step, r.eval_loss, r.label_tokens, r.seconds,
+                         r.metrics});
   }
 
   void OnCheckpoint(const train::CheckpointReport& r) override {
@@ -115,11 +116,15 @@ int SendOutcome(const Outcome& outcome, SessionObserver& observer,
   }
   wire::Done done;
   done.steps = result.steps;
-  done.output_path = result.adapter_path.string();
+  done.output_path = result.output_path.string();
+  done.output_kind =
+      result.is_adapter ? wire::OutputKind::kAdapter : wire::OutputKind::kModel;
   done.train_loss = result.train_loss;
   done.eval_loss_before = result.eval_loss_before;
   done.eval_loss_after = result.eval_loss_after;
   done.seconds = result.seconds;
+  done.metrics = result.metrics;
+  done.confusion_matrix = result.confusion_matrix;
   observer.Send(done);
   return 0;
 }

@@ -19,6 +19,16 @@ std::string Loss(const std::optional<double>& loss) {
   return loss ? absl::StrFormat("%.4f", *loss) : "-";
 }
 
+// "accuracy 0.8431  f1 0.8912"
+std::string Metrics(const metrics::Values& values) {
+  std::string text;
+  for (const auto& [name, value] : values) {
+    absl::StrAppendFormat(&text, "%s%s %.4f", text.empty() ? "" : "  ", name,
+                          value);
+  }
+  return text;
+}
+
 int Report(const Outcome& outcome, std::ostream& out, std::ostream& err) {
   if (const auto* failed = std::get_if<wire::Failed>(&outcome)) {
     err << "mpsd-worker: " << failed->message << "\n";
@@ -33,10 +43,11 @@ int Report(const Outcome& outcome, std::ostream& out, std::ostream& err) {
   }
   out << absl::StrFormat(
       "done: %d steps in %.1f s, train loss %s, eval loss %s -> %s\n"
-      "adapter: %s\n",
+      "%s: %s\n",
       result.steps, result.seconds, Loss(result.train_loss),
       Loss(result.eval_loss_before), Loss(result.eval_loss_after),
-      result.adapter_path.string());
+      result.is_adapter ? "adapter" : "model", result.output_path.string());
+  if (!result.metrics.empty()) out << Metrics(result.metrics) << "\n";
   return 0;
 }
 
@@ -62,8 +73,9 @@ void TerminalObserver::OnStep(const train::StepReport& r) {
 
 void TerminalObserver::OnEval(const train::EvalReport& r) {
   stage_.clear();
-  out_ << absl::StrFormat("eval at step %d: loss %.4f (%.1f s)\n", r.step,
-                          r.eval_loss, r.seconds)
+  out_ << absl::StrFormat("eval at step %d: loss %.4f%s%s (%.1f s)\n", r.step,
+                          r.eval_loss, r.metrics.empty() ? "" : "  ",
+                          Metrics(r.metrics), r.seconds)
        << std::flush;
 }
 

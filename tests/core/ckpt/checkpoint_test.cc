@@ -23,7 +23,7 @@ class TinyRun {
     at::manual_seed(9);
     lora_.r = r;
     lora_.target_modules = std::vector<std::string>{"q_proj", "up_proj"};
-    adapter_ = *lora::Adapter::Attach(*model_, lora_, at::kCPU);
+    adapter_ = *lora::Adapter::Attach(*model_, lora_, at::kCPU, {"base"});
     optimizer_ = std::make_unique<optim::AdamW>(adapter_->parameters(),
                                                 spec::TrainingSpec{});
   }
@@ -34,14 +34,14 @@ class TinyRun {
     }
     optimizer_->Step(1e-2);
   }
-  LiveState Live() { return {adapter_->parameters(), *optimizer_, *device_}; }
+  LiveState Live() { return {*adapter_, *optimizer_, *device_}; }
   at::Tensor Values() {
     return adapter_->parameters().groups()[0].values.clone();
   }
   absl::StatusOr<Saved> Save(const fs::path& out, int64_t step) {
     TrainerState state;
     state.step = step;
-    return SaveCheckpoint(out, state, Live(), lora_, "base");
+    return SaveCheckpoint(out, state, Live());
   }
   std::unique_ptr<model::Decoder> model_ = LoadGolden("llama2");
   std::unique_ptr<device::Device> device_ = *device::OpenCpu();

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "tests/core/golden_model.h"
 
@@ -21,7 +23,8 @@ TEST(TrainerStateTest, DoublesComeBackBitForBit) {
   state.tokens_seen = int64_t{1} << 40;
   state.seconds = 1e-17;
   state.eval_loss_before = 1.0 / 3;
-  state.best_eval_loss = 2.5e-300;
+  state.best_metric = 2.5e-300;
+  state.eval_metrics = {{"f1", 1.0 / 7}, {"accuracy", 0.5}};
   state.best_step = 16;
   state.evaluations_without_gain = 2;
   state.fingerprint = "abc";
@@ -30,6 +33,16 @@ TEST(TrainerStateTest, DoublesComeBackBitForBit) {
   auto read = ReadTrainerState(folder);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, state);
+}
+
+TEST(TrainerStateTest, AMetricMayBeNoNumber) {
+  TrainerState state;
+  state.eval_metrics = {{"pearson", std::numeric_limits<double>::quiet_NaN()}};
+  const auto folder = testing_support::FreshFolder("trainer_state_nan");
+  ASSERT_TRUE(WriteTrainerState(folder, state).ok());
+  auto read = ReadTrainerState(folder);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(std::isnan(read->eval_metrics.at(0).second));
 }
 
 TEST(TrainerStateTest, AMissingFileAndABrokenOneDiffer) {

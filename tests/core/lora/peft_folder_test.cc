@@ -31,7 +31,7 @@ TEST_P(GoldenAdapterTest, PeftsFolderComesBackTensorForTensor) {
   const absl::Status loaded = LoadPeftWeights(theirs, adapter->parameters());
   ASSERT_TRUE(loaded.ok()) << loaded;
   const auto ours = FreshFolder(std::string("peft_") + GetParam());
-  ASSERT_TRUE(SavePeftFolder(ours, *spec, "base", adapter->parameters()).ok());
+  ASSERT_TRUE(SavePeftFolder(ours, *spec, {"base"}, adapter->parameters()).ok());
   auto a =
       *tensorfile::SafetensorsFile::Open(theirs / "adapter_model.safetensors");
   auto b =
@@ -55,7 +55,7 @@ TEST(PeftFolderTest, WritesEveryFieldPeftNeeds) {
   auto adapter = *Adapter::Attach(*model, spec, at::kCPU);
   const auto folder = FreshFolder("peft_fields");
   ASSERT_TRUE(
-      SavePeftFolder(folder, spec, "org/model", adapter->parameters()).ok());
+      SavePeftFolder(folder, spec, {"org/model"}, adapter->parameters()).ok());
   const auto config =
       nlohmann::json::parse(*base::ReadFile(folder / "adapter_config.json"));
   EXPECT_EQ(config["peft_type"], "LORA");

@@ -57,5 +57,24 @@ TEST(ParameterSetTest, NormsAndBiasesAreNotDecayed) {
   EXPECT_FALSE(ParameterSet::Decays("layers.0.self_attn.q_norm.weight"));
 }
 
+TEST(ParameterSetTest, ALargeGroupIsSeveral) {
+  const std::vector<std::pair<std::string, at::Tensor>> initial = {
+      {"a.weight", at::arange(6, at::kFloat).view({2, 3})},
+      {"b.bias", at::ones({4})},
+      {"c.weight", at::arange(5, at::kFloat)},
+      {"d.weight", at::arange(20, at::kFloat)},
+      {"e.weight", at::arange(2, at::kFloat)}};
+  const ParameterSet set(initial, at::kCPU, /*max_group_elements=*/10);
+  std::vector<int64_t> sizes;
+  for (const auto& group : set.groups()) sizes.push_back(group.values.numel());
+  EXPECT_EQ(sizes, (std::vector<int64_t>{6, 5, 20, 2, 4}));
+  EXPECT_FALSE(set.groups().back().decay);
+  for (size_t i = 0; i < initial.size(); ++i) {
+    EXPECT_EQ(set.parameters()[i].name, initial[i].first);
+    EXPECT_TRUE(
+        at::equal(set.parameters()[i].value.detach(), initial[i].second));
+  }
+}
+
 }  // namespace
 }  // namespace mpsd::optim

@@ -27,8 +27,8 @@ TEST(RunFolderTest, AResumedRunWritesEveryStepOnce) {
   {
     auto folder = *RunFolder::Open(path, 0);
     for (int64_t i = 1; i <= 5; ++i) ASSERT_TRUE(folder->Append(Step(i)).ok());
-    ASSERT_TRUE(folder->Append(EvalReport{0, 3.5, 1, 1}).ok());
-    ASSERT_TRUE(folder->Append(EvalReport{4, 2.5, 1, 1}).ok());
+    ASSERT_TRUE(folder->Append(EvalReport{0, 3.5, 1, 1, {}}).ok());
+    ASSERT_TRUE(folder->Append(EvalReport{4, 2.5, 1, 1, {{"f1", 0.5}}}).ok());
   }
   std::ofstream(path / "metrics.jsonl", std::ios::app) << R"({"step": 6, "lo)";
   {
@@ -44,6 +44,11 @@ TEST(RunFolderTest, AResumedRunWritesEveryStepOnce) {
   const std::string evals = *base::ReadFile(path / "eval.jsonl");
   EXPECT_THAT(evals, testing::HasSubstr("3.5"));
   EXPECT_THAT(evals, testing::Not(testing::HasSubstr("2.5")));
+}
+
+TEST(RunFolderTest, MetricsOfAnEvaluationAreNamedAsTransformersNamesThem) {
+  const EvalReport report{4, 2.5, 0, 1, {{"f1", 0.5}}};
+  EXPECT_EQ(nlohmann::json::parse(ToJsonLine(report))["eval_f1"], 0.5);
 }
 
 TEST(RunFolderTest, ALineHoldsWhatTheReportHolds) {

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/full/full_model.h"
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/full/model_folder.h"
+#include "core/spec/modules.h"
+#include "core/tensorfile/safetensors.h"
+
+namespace mpsd::full {
+namespace {
+
+namespace fs = std::filesystem;
+using model::NamedWeight;
+
+constexpr char kWeights[] = "model.safetensors";
+
+std::set<std::string> HeadModules(const spec::ModelConfig& config) {
+  std::set<std::string> names;
+  for (const spec::Module& m : spec::Modules(config)) {
+    if (m.head) names.insert(m.name);
+  }
+  return names;
+}
+
+// The weights to train: all, or the head's and those that the model's file did
+// not have (BERT's pooler in a file without one).
+std::vector<NamedWeight> Chosen(model::Network& network, bool head_only) {
+  std::vector<NamedWeight> all = network.NamedWeights();
+  if (!head_only) return all;
+  std::set<std::string> modules = HeadModules(network.config());
+  modules.insert(network.fresh_modules().begin(),
+                 network.fresh_modules().end());
+  std::erase_if(all, [&](const NamedWeight& w) {
+    return !modules.contains(w.name.substr(0, w.name.rfind('.')));
+  });
+  return all;
+}
+
+// Names that share a tensor (a tied head) stand together under the first.
+using Shared = std::vector<std::vector<NamedWeight>>;
+
+Shared BySharedTensor(const std::vector<NamedWeight>& weights) {
+  Shared groups;
+  std::map<const void*, size_t> index;
+  for (const NamedWeight& weight : weights) {
+    const auto [it, fresh] =
+        index.emplace(weight.tensor->const_data_ptr(), groups.size());
+    if (fresh) groups.emplace_back();
+    groups[it->second].push_back(weight);
+  }
+  return groups;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FullModel>> FullModel::Attach(
+    model::Network& network, Options options, at::Device device) {
+  const spec::ModelConfig& config = network.config();
+  const Shared groups = BySharedTensor(Chosen(network, options.head_only));
+  std::vector<std::pair<std::string, at::Tensor>> initial;
+  for (const auto& group : groups) {
+    initial.emplace_back(spec::StoredName(config, group[0].name),
+                         *group[0].tensor);
+  }
+  std::unique_ptr<FullModel> full(new FullModel(network, std::move(options)));
+  full->parameters_ = std::make_unique<optim::ParameterSet>(initial, device);
+  const auto& parameters = full->parameters_->parameters();
+  for (size_t i = 0; i < groups.size(); ++i) {
+    for (const NamedWeight& weight : groups[i]) {
+      *weight.tensor = parameters[i].value;
+    }
+  }
+  for (model::Linear* linear : network.Linears()) {
+    linear->compute_in_input_dtype = true;
+  }
+  return full;
+}
+
+absl::Status FullModel::SaveCheckpoint(const fs::path& folder) const {
+  tensorfile::NamedTensors tensors;
+  for (const optim::Parameter& p : parameters_->parameters()) {
+    tensors.emplace_back(p.name, p.value);
+  }
+  absl::Status s = tensorfile::WriteSafetensors(folder / kWeights, tensors);
+  if (!s.ok()) return s;
+  return WriteConfig(options_.model_folder, folder,
+                     {network_.config(), options_.task, options_.label_names,
+                      options_.problem_type, at::kFloat});
+}
+
+absl::Status FullModel::LoadCheckpoint(const fs::path& folder) {
+  auto file = tensorfile::SafetensorsFile::Open(folder / kWeights);
+  if (!file.ok()) return file.status();
+  for (const optim::Parameter& p : parameters_->parameters()) {
+    auto tensor = (*file)->Load(p.name, at::kCPU, at::kFloat);
+    if (!tensor.ok()) return tensor.status();
+    if (tensor->sizes() != p.value.sizes()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          (folder / kWeights).string(), ": ", p.name, " has shape [",
+          absl::StrJoin(tensor->sizes().vec(), ", "), "], this model needs [",
+          absl::StrJoin(p.value.sizes().vec(), ", "), "]"));
+    }
+    p.value.detach().copy_(*tensor);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FullModel::SaveResult(const fs::path& folder) const {
+  const spec::ModelConfig& config = network_.config();
+  tensorfile::NamedTensors tensors;
+  for (const auto& group : BySharedTensor(network_.NamedWeights())) {
+    tensors.emplace_back(spec::StoredName(config, group[0].name),
+                         group[0].tensor->detach().to(network_.dtype()));
+  }
+  absl::Status s = tensorfile::WriteSafetensors(folder / kWeights, tensors);
+  if (!s.ok()) return s;
+  s = WriteConfig(options_.model_folder, folder,
+                  {config, options_.task, options_.label_names,
+                   options_.problem_type, network_.dtype()});
+  return s.ok() ? CopyTokenizer(options_.model_folder, folder) : s;
+}
+
+}  // namespace mpsd::full

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_FULL_FULL_MODEL_H_
+#define MPSD_CORE_FULL_FULL_MODEL_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/model/network.h"
+#include "core/optim/trainable.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::full {
+
+// A model trained by its own weights: all of them, or its head. They become
+// fp32 parameters; a network that computes in bf16 casts them as it goes.
+// Destroying it leaves the network with the trained weights.
+class FullModel : public optim::Trainable {
+ public:
+  struct Options {
+    bool head_only = false;
+    spec::Task task = spec::Task::kCausalLm;
+    // Whose config.json and tokenizer files the result gets.
+    std::filesystem::path model_folder;
+    // Of the result's config.json, by id; empty for language models.
+    std::vector<std::string> label_names;
+    std::string problem_type;
+  };
+
+  // `network` must outlive it.
+  static absl::StatusOr<std::unique_ptr<FullModel>> Attach(
+      model::Network& network, Options options, at::Device device);
+
+  // Named as the model's file names them.
+  optim::ParameterSet& parameters() override { return *parameters_; }
+  void set_training(bool) override {}
+
+  // model.safetensors with the trained weights, config.json.
+  absl::Status SaveCheckpoint(
+      const std::filesystem::path& folder) const override;
+  absl::Status LoadCheckpoint(const std::filesystem::path& folder) override;
+
+  // A folder that Transformers' from_pretrained takes: every weight in the
+  // network's dtype, config.json with the head and its labels, tokenizer or
+  // image processor.
+  absl::Status SaveResult(const std::filesystem::path& folder) const override;
+
+ private:
+  FullModel(model::Network& network, Options options)
+      : network_(network), options_(std::move(options)) {}
+
+  model::Network& network_;
+  const Options options_;
+  std::unique_ptr<optim::ParameterSet> parameters_;
+};
+
+}  // namespace mpsd::full
+
+#endif  // MPSD_CORE_FULL_FULL_MODEL_H_

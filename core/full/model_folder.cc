@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/full/model_folder.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+
+namespace mpsd::full {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::string ClassPrefix(const std::string& model_type) {
+  if (model_type == "bert") return "Bert";
+  if (model_type == "roberta") return "Roberta";
+  if (model_type == "distilbert") return "DistilBert";
+  if (model_type == "vit") return "ViT";
+  if (model_type == "mistral") return "Mistral";
+  if (model_type == "qwen2") return "Qwen2";
+  if (model_type == "qwen3") return "Qwen3";
+  return "Llama";
+}
+
+void PutLabels(const ResultConfig& result, Json& json) {
+  json.erase("num_labels");
+  if (result.task == spec::Task::kCausalLm) return;
+  Json names = Json::object(), ids = Json::object();
+  for (size_t i = 0; i < result.label_names.size(); ++i) {
+    names[std::to_string(i)] = result.label_names[i];
+    ids[result.label_names[i]] = i;
+  }
+  json["id2label"] = names;
+  json["label2id"] = ids;
+  json["problem_type"] = result.problem_type;
+  // A head on the last token finds it by the padding behind it.
+  if (result.config.pad_token_id) {
+    json["pad_token_id"] = *result.config.pad_token_id;
+  }
+}
+
+}  // namespace
+
+std::string Architecture(const spec::ModelConfig& config, spec::Task task) {
+  const char* suffix = "ForCausalLM";
+  if (task == spec::Task::kSeqCls) suffix = "ForSequenceClassification";
+  if (task == spec::Task::kImageCls) suffix = "ForImageClassification";
+  return ClassPrefix(config.model_type) + suffix;
+}
+
+absl::Status WriteConfig(const fs::path& from, const fs::path& to,
+                         const ResultConfig& result) {
+  auto text = base::ReadFile(from / "config.json");
+  if (!text.ok()) return text.status();
+  Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        (from / "config.json").string(), ": expected a JSON object"));
+  }
+  json["architectures"] = {Architecture(result.config, result.task)};
+  const char* dtype = result.dtype == at::kBFloat16 ? "bfloat16" : "float32";
+  json.erase("dtype");
+  json["torch_dtype"] = dtype;  // Transformers 4 and 5 read it
+  PutLabels(result, json);
+  return base::WriteFileAtomic(to / "config.json", json.dump(2) + "\n");
+}
+
+absl::Status CopyTokenizer(const fs::path& from, const fs::path& to) {
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+        "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
+        "tokenizer.model", "chat_template.jinja", "generation_config.json",
+        "preprocessor_config.json"}) {
+    std::error_code error;
+    if (!fs::exists(from / name, error)) continue;
+    auto bytes = base::ReadFile(from / name);
+    if (!bytes.ok()) return bytes.status();
+    absl::Status s = base::WriteFileAtomic(to / name, *bytes);
+    if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mpsd::full

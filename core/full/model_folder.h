@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_FULL_MODEL_FOLDER_H_
+#define MPSD_CORE_FULL_MODEL_FOLDER_H_
+
+#include <c10/core/ScalarType.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/spec/model_config.h"
+#include "core/spec/train_spec.h"
+
+// The files beside the weights in a model folder of Transformers.
+namespace mpsd::full {
+
+struct ResultConfig {
+  const spec::ModelConfig& config;
+  spec::Task task;
+  std::vector<std::string> label_names;  // by id
+  std::string problem_type;
+  at::ScalarType dtype;
+};
+
+// The class that Transformers loads: "BertForSequenceClassification".
+std::string Architecture(const spec::ModelConfig& config, spec::Task task);
+
+// `to`/config.json: that of `from` with the architecture, dtype, labels
+// (id2label, label2id) and problem type of the result.
+absl::Status WriteConfig(const std::filesystem::path& from,
+                         const std::filesystem::path& to,
+                         const ResultConfig& result);
+
+// Copies what `from` has of tokenizer, chat template, generation config and
+// image processor.
+absl::Status CopyTokenizer(const std::filesystem::path& from,
+                           const std::filesystem::path& to);
+
+}  // namespace mpsd::full
+
+#endif  // MPSD_CORE_FULL_MODEL_FOLDER_H_

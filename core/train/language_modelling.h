@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TRAIN_LANGUAGE_MODELLING_H_
+#define MPSD_CORE_TRAIN_LANGUAGE_MODELLING_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/model/decoder.h"
+#include "core/train/task.h"
+
+namespace mpsd::train {
+
+// CAUSAL_LM: next-token prediction by a decoder. Metric: perplexity.
+class LanguageModelling : public Task {
+ public:
+  LanguageModelling(const spec::TrainSpec& spec, Observer& observer)
+      : spec_(spec), observer_(observer) {}
+
+  absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
+                                    spec::ModelConfig& config) override;
+  absl::StatusOr<std::unique_ptr<model::Network>> LoadModel(
+      const model::WeightSource& source, const spec::ModelConfig& config,
+      const std::function<void(double)>& progress) override;
+  BatchLoss Loss(const data::Batch& batch, at::Device device) const override;
+  metrics::Values Metrics(
+      double loss, const metrics::Predictions& predictions) const override;
+  std::vector<std::string> MetricNames() const override;
+
+ private:
+  const spec::TrainSpec& spec_;
+  Observer& observer_;
+  model::Decoder* decoder_ = nullptr;  // after LoadModel
+};
+
+}  // namespace mpsd::train
+
+#endif  // MPSD_CORE_TRAIN_LANGUAGE_MODELLING_H_

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/metrics/metrics.h"
+
+namespace mpsd::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::vector<double> Softmax(const float* logits, int64_t count) {
+  const double highest = *std::max_element(logits, logits + count);
+  std::vector<double> scores(logits, logits + count);
+  double sum = 0;
+  for (double& s : scores) sum += s = std::exp(s - highest);
+  for (double& s : scores) s /= sum;
+  return scores;
+}
+
+std::vector<double> Sigmoids(const float* logits, int64_t count) {
+  std::vector<double> scores(logits, logits + count);
+  for (double& s : scores) s = 1 / (1 + std::exp(-s));
+  return scores;
+}
+
+Json Named(const std::vector<double>& scores, const data::Labels& labels) {
+  Json named = Json::object();
+  for (size_t i = 0; i < scores.size(); ++i) named[labels.names[i]] = scores[i];
+  return named;
+}
+
+// One row's prediction and scores.
+Json RowOf(const float* logits, const data::Labels& labels) {
+  const int64_t count = labels.outputs();
+  if (labels.problem == spec::ProblemType::kRegression) {
+    if (count == 1) return {{"prediction", logits[0]}};
+    return {{"prediction", std::vector<float>(logits, logits + count)}};
+  }
+  if (labels.problem == spec::ProblemType::kMultiLabel) {
+    const std::vector<double> scores = Sigmoids(logits, count);
+    Json chosen = Json::array();
+    for (int64_t i = 0; i < count; ++i) {
+      if (logits[i] > 0) chosen.push_back(labels.names[i]);
+    }
+    return {{"prediction", chosen}, {"scores", Named(scores, labels)}};
+  }
+  const int64_t best = std::max_element(logits, logits + count) - logits;
+  return {{"prediction", labels.names[best]},
+          {"scores", Named(Softmax(logits, count), labels)}};
+}
+
+std::string Cell(const Json& prediction) {
+  if (prediction.is_string()) return prediction.get<std::string>();
+  if (!prediction.is_array()) return prediction.dump();
+  std::string cell;
+  for (const Json& item : prediction) {
+    if (!cell.empty()) cell += ",";
+    cell += Cell(item);
+  }
+  return cell;
+}
+
+}  // namespace
+
+std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
+                                const data::Labels& labels) {
+  if (labels.problem != spec::ProblemType::kSingleLabel ||
+      predictions.rows() == 0) {
+    return "";
+  }
+  const std::vector<int64_t> counts = metrics::ConfusionMatrix(predictions);
+  const size_t n = labels.names.size();
+  Json matrix = Json::array();
+  for (size_t i = 0; i < n; ++i) {
+    matrix.push_back(std::vector<int64_t>(counts.begin() + i * n,
+                                          counts.begin() + (i + 1) * n));
+  }
+  return Json{{"labels", labels.names}, {"matrix", matrix}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
+}
+
+absl::Status WritePredictions(const std::filesystem::path& folder,
+                              const metrics::Predictions& predictions,
+                              const data::Labels& labels) {
+  std::string jsonl, tsv = "index\tprediction\n";
+  for (int64_t i = 0; i < predictions.rows(); ++i) {
+    Json row = {{"index", i}};
+    row.update(RowOf(&predictions.logits[i * predictions.outputs], labels));
+    jsonl += row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    absl::StrAppend(&tsv, i, "\t", Cell(row["prediction"]), "\n");
+  }
+  absl::Status s = base::WriteFileAtomic(folder / "predictions.jsonl", jsonl);
+  if (!s.ok()) return s;
+  return base::WriteFileAtomic(folder / "predictions.tsv", tsv);
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/task.h"
+
+#include "core/train/language_modelling.h"
+
+namespace mpsd::train {
+
+std::unique_ptr<Task> Task::Make(const spec::TrainSpec& spec,
+                                 Observer& observer) {
+  return std::make_unique<LanguageModelling>(spec, observer);
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/full/model_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "core/base/file.h"
+#include "nlohmann/json.hpp"
+#include "tests/core/scratch_folder.h"
+
+namespace mpsd::full {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+spec::ModelConfig OfType(const std::string& type) {
+  spec::ModelConfig config;
+  config.model_type = type;
+  return config;
+}
+
+TEST(ArchitectureTest, IsTheClassThatTransformersLoads) {
+  EXPECT_EQ(Architecture(OfType("bert"), spec::Task::kSeqCls),
+            "BertForSequenceClassification");
+  EXPECT_EQ(Architecture(OfType("distilbert"), spec::Task::kSeqCls),
+            "DistilBertForSequenceClassification");
+  EXPECT_EQ(Architecture(OfType("vit"), spec::Task::kImageCls),
+            "ViTForImageClassification");
+  EXPECT_EQ(Architecture(OfType("qwen2"), spec::Task::kSeqCls),
+            "Qwen2ForSequenceClassification");
+  EXPECT_EQ(Architecture(OfType("llama"), spec::Task::kCausalLm),
+            "LlamaForCausalLM");
+}
+
+class ModelFolderTest : public testing::Test {
+ protected:
+  ModelFolderTest() {
+    fs::create_directories(from_);
+    fs::create_directories(to_);
+    std::ofstream(from_ / "config.json")
+        << R"({"model_type": "bert", "hidden_size": 8, "num_labels": 5,
+               "architectures": ["BertForMaskedLM"], "dtype": "float16"})";
+  }
+  json Written(const ResultConfig& result) {
+    const absl::Status s = WriteConfig(from_, to_, result);
+    EXPECT_TRUE(s.ok()) << s;
+    return json::parse(*base::ReadFile(to_ / "config.json"));
+  }
+
+  const fs::path root_ = testing_support::FreshFolder("model_folder");
+  const fs::path from_ = root_ / "from", to_ = root_ / "to";
+  spec::ModelConfig config_ = OfType("bert");
+};
+
+TEST_F(ModelFolderTest, TheConfigSaysWhatTheResultIs) {
+  config_.pad_token_id = 3;
+  const json config = Written({config_,
+                               spec::Task::kSeqCls,
+                               {"no", "yes"},
+                               "single_label_classification",
+                               at::kBFloat16});
+  EXPECT_EQ(config["architectures"], json({"BertForSequenceClassification"}));
+  EXPECT_EQ(config["id2label"], json({{"0", "no"}, {"1", "yes"}}));
+  EXPECT_EQ(config["label2id"], json({{"no", 0}, {"yes", 1}}));
+  EXPECT_EQ(config["problem_type"], "single_label_classification");
+  EXPECT_EQ(config["torch_dtype"], "bfloat16");
+  EXPECT_EQ(config["pad_token_id"], 3);
+  EXPECT_EQ(config["hidden_size"], 8);
+  EXPECT_FALSE(config.contains("num_labels"));
+  EXPECT_FALSE(config.contains("dtype"));
+}
+
+TEST_F(ModelFolderTest, ALanguageModelHasNoLabels) {
+  const json config =
+      Written({config_, spec::Task::kCausalLm, {}, "", at::kFloat});
+  EXPECT_FALSE(config.contains("id2label"));
+  EXPECT_FALSE(config.contains("problem_type"));
+}
+
+TEST_F(ModelFolderTest, ABrokenConfigIsNamed) {
+  std::ofstream(from_ / "config.json") << "[";
+  const absl::Status s = WriteConfig(
+      from_, to_, {config_, spec::Task::kCausalLm, {}, "", at::kFloat});
+  EXPECT_THAT(std::string(s.message()), testing::HasSubstr("config.json"));
+}
+
+TEST_F(ModelFolderTest, WhatThereIsOfATokenizerIsCopied) {
+  std::ofstream(from_ / "tokenizer.json") << "{}";
+  std::ofstream(from_ / "vocab.txt") << "a\nb\n";
+  std::ofstream(from_ / "pytorch_model.bin") << "x";
+  ASSERT_TRUE(CopyTokenizer(from_, to_).ok());
+  EXPECT_EQ(*base::ReadFile(to_ / "vocab.txt"), "a\nb\n");
+  EXPECT_TRUE(fs::exists(to_ / "tokenizer.json"));
+  EXPECT_FALSE(fs::exists(to_ / "pytorch_model.bin"));
+}
+
+}  // namespace
+}  // namespace mpsd::full
