@@ -22,6 +22,8 @@ LIBRARIES = [
     (r"nlohmann/", {"nlohmann_json::nlohmann_json"}),
     (r"CLI/", {"CLI11::CLI11"}),
     (r"openssl/", {"OpenSSL::Crypto"}),
+    (r"png\.h", {"PNG::PNG"}),
+    (r"jpeglib\.h|jerror\.h", {"JPEG::JPEG"}),
 ]
 
 # Code that one place alone may hold: what, where to look, who may, the reason.

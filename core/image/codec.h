@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_IMAGE_CODEC_H_
+#define MPSD_CORE_IMAGE_CODEC_H_
+
+#include <string>
+#include <string_view>
+
+#include "core/image/decode.h"
+#include "core/image/image.h"
+
+// libpng and libjpeg, which report errors by longjmp: nothing with a
+// destructor may live in a frame that is jumped over.
+namespace mpsd::image {
+
+// What a codec makes of some bytes: `pixels` are as DecodeImage says, or empty
+// after the header alone. `error` is empty on success, else a phrase such as
+// "is cut short".
+struct Decoded {
+  Image image;
+  std::string error;
+};
+
+bool IsPng(std::string_view bytes);
+Decoded DecodePng(std::string_view bytes, bool header_only);
+
+bool IsJpeg(std::string_view bytes);
+Decoded DecodeJpeg(std::string_view bytes, bool header_only);
+
+// "" for a size that may be unpacked.
+std::string SizeError(int64_t height, int64_t width);
+
+}  // namespace mpsd::image
+
+#endif  // MPSD_CORE_IMAGE_CODEC_H_

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/image/decode.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/image/codec.h"
+
+namespace mpsd::image {
+namespace {
+
+absl::StatusOr<Image> Decode(std::string_view bytes, const std::string& name,
+                             bool header_only) {
+  Decoded decoded;
+  if (IsPng(bytes)) {
+    decoded = DecodePng(bytes, header_only);
+  } else if (IsJpeg(bytes)) {
+    decoded = DecodeJpeg(bytes, header_only);
+  } else {
+    decoded.error = bytes.empty() ? "the file is empty, expected PNG or JPEG"
+                                  : "neither PNG nor JPEG";
+  }
+  if (!decoded.error.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", decoded.error));
+  }
+  return std::move(decoded.image);
+}
+
+}  // namespace
+
+std::string SizeError(int64_t height, int64_t width) {
+  if (height < 1 || width < 1) return "an image without pixels";
+  if (height <= kMaxPixels / width) return "";
+  return absl::StrCat("an image of ", width, "x", height, " pixels, at most ",
+                      kMaxPixels, " are unpacked");
+}
+
+absl::StatusOr<Image> DecodeImage(std::string_view bytes,
+                                  const std::string& name) {
+  return Decode(bytes, name, /*header_only=*/false);
+}
+
+absl::StatusOr<ImageSize> ReadImageSize(std::string_view bytes,
+                                        const std::string& name) {
+  auto image = Decode(bytes, name, /*header_only=*/true);
+  if (!image.ok()) return image.status();
+  return ImageSize{image->height, image->width};
+}
+
+}  // namespace mpsd::image

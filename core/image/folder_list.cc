@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "core/base/file.h"
+#include "core/image/codec.h"
+#include "core/image/list_builder.h"
+#include "core/spec/cat.h"
+
+namespace mpsd::image {
+namespace {
+
+namespace fs = std::filesystem;
+using spec::Cat;
+
+bool Hidden(const fs::path& path) {
+  return path.filename().string().starts_with(".");
+}
+
+absl::Status FolderError(const fs::path& folder, const std::error_code& error) {
+  return absl::InvalidArgumentError(
+      Cat(folder.string(), ": cannot be listed: ", error.message()));
+}
+
+// What lies in `folder`, by name, hidden things left out.
+absl::StatusOr<std::vector<fs::path>> Contents(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> paths;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (!Hidden(it->path())) paths.push_back(it->path());
+  }
+  if (error) return FolderError(folder, error);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+// Every file in `folder` and below it.
+absl::Status AppendFiles(const fs::path& folder, int depth,
+                         std::vector<fs::path>& files) {
+  constexpr int kMaxDepth = 32;  // a link may lead to a folder above it
+  if (depth > kMaxDepth) {
+    return absl::InvalidArgumentError(
+        Cat(folder.string(), ": more than ", kMaxDepth, " folders deep"));
+  }
+  auto paths = Contents(folder);
+  if (!paths.ok()) return paths.status();
+  for (const fs::path& path : *paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
+    } else if (auto status = AppendFiles(path, depth + 1, files);
+               !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A folder's name is a class, whatever number or list it looks like; an integer
+// may be an id.
+data::LabelValue ClassName(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  data::LabelValue label = data::LabelFromText(name);
+  if (label.kind == data::LabelValue::Kind::kInteger) return label;
+  return {data::LabelValue::Kind::kWord, name, {}};
+}
+
+bool IsImage(const fs::path& file) {
+  auto mapped = base::MappedFile::Open(file);
+  return mapped.ok() &&
+         (IsPng((*mapped)->bytes()) || IsJpeg((*mapped)->bytes()));
+}
+
+struct FolderImages {
+  std::vector<fs::path> loose;                  // without a class
+  std::vector<std::vector<fs::path>> by_class;  // in the order of the names
+  std::vector<data::LabelValue> names;
+};
+
+absl::StatusOr<FolderImages> Find(const fs::path& folder,
+                                  ListBuilder& builder) {
+  auto paths = Contents(folder);
+  if (!paths.ok()) return paths.status();
+  FolderImages found;
+  for (const fs::path& path : *paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      if (IsImage(path)) found.loose.push_back(path);
+      continue;
+    }
+    std::vector<fs::path> files;
+    auto status = AppendFiles(path, 0, files);
+    if (!status.ok()) return status;
+    if (files.empty()) builder.Fault(path, "a class folder without images");
+    found.by_class.push_back(std::move(files));
+    found.names.push_back(ClassName(path));
+  }
+  return found;
+}
+
+// The longest beginnings of the classes that have `count` files together, no
+// two of them differing by more than one where there are enough.
+void KeepFirst(int64_t count, std::vector<std::vector<fs::path>>& by_class) {
+  std::vector<size_t> kept(by_class.size());
+  bool more = true;
+  while (count > 0 && more) {
+    more = false;
+    for (size_t i = 0; i < kept.size() && count > 0; ++i) {
+      if (kept[i] == by_class[i].size()) continue;
+      ++kept[i];
+      --count;
+      more = true;
+    }
+  }
+  for (size_t i = 0; i < kept.size(); ++i) by_class[i].resize(kept[i]);
+}
+
+}  // namespace
+
+absl::Status ListFolder(const fs::path& folder, ListBuilder& builder) {
+  auto found = Find(folder, builder);
+  if (!found.ok()) return found.status();
+  const ListOptions& options = builder.options();
+  if (options.labels_needed && !found->loose.empty()) {
+    builder.Fault(
+        found->loose[0].string(),
+        Cat("an image outside the class folders of ", folder.string()));
+  }
+  if (options.max_samples) KeepFirst(*options.max_samples, found->by_class);
+  const auto add = [&](const fs::path& file, data::LabelValue label) {
+    if (builder.full()) return;
+    builder.AddFile(file.string(), file,
+                    file.lexically_relative(folder).generic_string(),
+                    std::move(label));
+  };
+  for (const fs::path& file : found->loose) add(file, {});
+  for (size_t i = 0; i < found->by_class.size(); ++i) {
+    for (const fs::path& file : found->by_class[i]) add(file, found->names[i]);
+  }
+  if (!found->loose.empty() || !found->names.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat(folder.string(),
+          ": no images; expected a folder with a folder for each class"));
+}
+
+}  // namespace mpsd::image

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/image/image_cache.h"
+
+#include <utility>
+
+namespace mpsd::image {
+
+std::shared_ptr<const Image> ImageCache::Find(int64_t index, Form form) const {
+  absl::MutexLock lock(&mutex_);
+  const Kept& kept = kept_[index];
+  return kept.form == form ? kept.image : nullptr;
+}
+
+void ImageCache::Offer(int64_t index, Form form,
+                       std::shared_ptr<const Image> image) {
+  absl::MutexLock lock(&mutex_);
+  Kept& kept = kept_[index];
+  if (kept.image != nullptr || bytes_ + image->bytes() > max_bytes_) return;
+  bytes_ += image->bytes();
+  kept = {form, std::move(image)};
+}
+
+size_t ImageCache::bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return bytes_;
+}
+
+}  // namespace mpsd::image

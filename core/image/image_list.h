@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_IMAGE_IMAGE_LIST_H_
+#define MPSD_CORE_IMAGE_IMAGE_LIST_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/data/labels.h"
+#include "core/image/image.h"
+
+namespace mpsd::image {
+
+// An image that can be read, and its label as written.
+struct Entry {
+  std::string place;           // in errors: "cats/1.png", "rows.jsonl:3"
+  std::filesystem::path file;  // PNG or JPEG; or else
+  at::Tensor array;            // uint8 [height, width, channels] on the CPU
+  int64_t height = 0, width = 0;
+  data::LabelValue label;
+};
+
+// The images of one or more sets, in their order.
+struct ImageList {
+  std::vector<Entry> entries;
+  std::string hash;  // SHA-256 over names, labels and contents, in hexadecimal
+};
+
+struct ListOptions {
+  std::string image_column;   // of JSON Lines; "": "image"
+  std::string label_column;   // "": "label"
+  bool labels_needed = true;  // false: images without a label are listed too
+  std::optional<int64_t> max_samples;  // the first ones
+};
+
+// Each path is one of
+// - a folder with a folder for each class, whose name is the label. Images lie
+//   in it or below it and are taken in the order of their paths. Hidden files
+//   are left alone; any other that is neither PNG nor JPEG is an error, and so
+//   is a class without images. Files beside the class folders are left alone
+//   unless they are images: those have no label. Of max_samples every class in
+//   turn has one.
+// - a file of JSON Lines, {"image": "a/b.png", "label": …}: the path is
+//   relative to that file's folder. Other names are left alone.
+// - a .safetensors file with `images`, uint8 [N, H, W], [N, H, W, C] or
+//   [N, C, H, W] (C is 1 or 3), and `labels`, int64 [N].
+// Every file is read once, for its hash and its header; pixels are decoded when
+// asked for.
+//
+// NotFound and the like for `paths`; InvalidArgument "<place>: …" for what is
+// wrong in them, up to five faults, one a line. No list is empty.
+absl::StatusOr<ImageList> ListImages(const std::vector<std::string>& paths,
+                                     const ListOptions& options);
+
+// The labels of a list and where they stand, for data::DecideLabels. The list
+// must outlive the second.
+std::vector<data::LabelValue> LabelValues(const ImageList& list);
+data::LabelPlace PlacesOf(const ImageList& list);
+
+// The pixels of an entry, with 1 or 3 channels. InvalidArgument "<place>: …"
+// for a file that is damaged behind its header.
+absl::StatusOr<Image> ReadImage(const Entry& entry);
+
+}  // namespace mpsd::image
+
+#endif  // MPSD_CORE_IMAGE_IMAGE_LIST_H_

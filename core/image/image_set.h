@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_IMAGE_IMAGE_SET_H_
+#define MPSD_CORE_IMAGE_IMAGE_SET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/data/labels.h"
+#include "core/data/order.h"
+#include "core/data/source.h"
+#include "core/image/image_cache.h"
+#include "core/image/image_list.h"
+#include "core/image/processor.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::image {
+
+struct ImageSetOptions {
+  spec::AugmentationSpec augmentation;  // of training batches
+  size_t cache_bytes = size_t{512} << 20;
+};
+
+// Images and their labels. Each is decoded when a batch asks for it, by several
+// threads where that is worth it; a small set is decoded once and kept.
+class ImageSet : public data::Source {
+ public:
+  // With `labels` null there are none: batches have neither classes nor
+  // targets (prediction). Errors as data::EncodeLabels.
+  static absl::StatusOr<std::unique_ptr<ImageSet>> Make(
+      ImageList list, const data::Labels* labels, const Processor& processor,
+      const ImageSetOptions& options);
+
+  int64_t size() const override { return std::ssize(list_.entries); }
+  int64_t length(int64_t) const override { return 1; }
+  // A row is one sample. Of training batches the images are cut to the crop
+  // that their sample's draws give, resized to the model's size with the
+  // bilinear filter (torchvision's RandomResizedCrop) and mirrored; without
+  // random_resized_crop, and of all others, they are what the processor makes.
+  // InvalidArgument names an image that cannot be decoded or does not fit.
+  absl::StatusOr<data::Batch> Collate(
+      const std::vector<std::vector<int64_t>>& rows,
+      const data::Collation& collation) const override;
+  std::string hash() const override { return list_.hash; }
+  const data::DatasetStats& stats() const override { return stats_; }
+
+  // Where an image comes from: its file, "rows.jsonl:3" or "arrays.st[7]".
+  const std::string& place(int64_t index) const {
+    return list_.entries[index].place;
+  }
+
+ private:
+  ImageSet(ImageList list, const Processor& processor,
+           const ImageSetOptions& options);
+  // What Normalize turns into the batch's pixels.
+  absl::StatusOr<Image> Prepare(int64_t index,
+                                const data::Collation& collation) const;
+  absl::StatusOr<Image> Augmented(int64_t index, data::Random& random) const;
+  absl::StatusOr<std::shared_ptr<const Image>> Get(int64_t index,
+                                                   ImageCache::Form form) const;
+  absl::Status FillPixels(const data::Collation& collation,
+                          data::Batch& batch) const;
+  void FillLabels(data::Batch& batch) const;
+
+  const ImageList list_;
+  const Processor processor_;
+  const ImageSetOptions options_;
+  data::DatasetStats stats_;
+  bool labelled_ = false;
+  data::Labels labels_;
+  data::LabelTargets targets_;
+  mutable ImageCache cache_;
+};
+
+}  // namespace mpsd::image
+
+#endif  // MPSD_CORE_IMAGE_IMAGE_SET_H_

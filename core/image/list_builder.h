@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_IMAGE_LIST_BUILDER_H_
+#define MPSD_CORE_IMAGE_LIST_BUILDER_H_
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/base/sha256.h"
+#include "core/data/row_errors.h"
+#include "core/image/image_list.h"
+
+namespace mpsd::image {
+
+// Gathers the entries of a list, their faults and their hash.
+class ListBuilder {
+ public:
+  explicit ListBuilder(const ListOptions& options) : options_(options) {}
+
+  const ListOptions& options() const { return options_; }
+
+  // A PNG or JPEG, by its header; `hashed_name` goes into the hash with its
+  // bytes. A fault names `place`, and the file where that is something else.
+  void AddFile(const std::string& place, const std::filesystem::path& file,
+               const std::string& hashed_name, data::LabelValue label);
+  void AddArray(const std::string& place, at::Tensor array,
+                data::LabelValue label);
+  void Hash(std::string_view bytes) { sha256_.Update(bytes); }
+
+  void Fault(const std::string& place, const std::string& fault) {
+    errors_.Add(place, fault);
+  }
+  // Nothing more need be read.
+  bool full() const { return errors_.full(); }
+  size_t size() const { return entries_.size(); }
+
+  // The builder is spent afterwards.
+  absl::StatusOr<ImageList> Finish();
+
+ private:
+  const ListOptions options_;
+  std::vector<Entry> entries_;
+  data::RowErrors errors_;
+  base::Sha256 sha256_;
+};
+
+// Of one path each. The error is one of the path as a whole.
+absl::Status ListFolder(const std::filesystem::path& folder,
+                        ListBuilder& builder);
+absl::Status ListRows(const std::filesystem::path& file, ListBuilder& builder);
+absl::Status ListArrays(const std::filesystem::path& file,
+                        ListBuilder& builder);
+
+}  // namespace mpsd::image
+
+#endif  // MPSD_CORE_IMAGE_LIST_BUILDER_H_
