@@ -3,6 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+#include <limits>
+#include <optional>
+
 namespace mpsd::model {
 namespace {
 
@@ -30,6 +34,17 @@ at::Tensor RepeatHeads(const at::Tensor& x, int64_t heads) {
       .reshape({x.size(0), heads, x.size(2), x.size(3)});
 }
 
+at::Tensor PlainAttention(const at::Tensor& q, const at::Tensor& k,
+                          const at::Tensor& v, const at::Tensor& keys,
+                          double dropout) {
+  at::Tensor scores =
+      at::matmul(q * (1.0 / std::sqrt(q.size(3))), k.transpose(2, 3));
+  if (keys.defined()) scores = scores + keys;
+  at::Tensor p = at::softmax(scores, -1, at::kFloat);
+  if (dropout > 0) p = at::dropout(p, dropout, /*train=*/true);
+  return at::matmul(p.to(v.scalar_type()), v);
+}
+
 }  // namespace
 
 at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
@@ -44,6 +59,33 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
   return at::scaled_dot_product_attention(
       q, RepeatHeads(k, q.size(1)), RepeatHeads(v, q.size(1)), seen,
       /*dropout_p=*/0.0, /*is_causal=*/plain);
+}
+
+at::Tensor PaddingMask(const at::Tensor& lengths, int64_t length,
+                       at::ScalarType dtype) {
+  const at::Tensor padding =
+      at::arange(length, lengths.options()) >= lengths.unsqueeze(1);
+  return at::zeros(padding.sizes(), lengths.options().dtype(dtype))
+      .masked_fill_(padding, -std::numeric_limits<double>::infinity())
+      .unsqueeze(1)
+      .unsqueeze(1);
+}
+
+at::Tensor BidirectionalAttention(const at::Tensor& q, const at::Tensor& k,
+                                  const at::Tensor& v, const at::Tensor& keys,
+                                  double dropout, AttentionKernel kernel) {
+  if (kernel == AttentionKernel::kTiled) {
+    if (dropout > 0 || q.size(2) != k.size(2)) {
+      return PlainAttention(q, k, v, keys, dropout);
+    }
+    AttentionMask mask;
+    mask.causal = false;
+    mask.keys = keys;
+    return TiledAttention(q, k, v, mask);
+  }
+  std::optional<at::Tensor> added;
+  if (keys.defined()) added = keys;
+  return at::scaled_dot_product_attention(q, k, v, added, dropout);
 }
 
 }  // namespace mpsd::model

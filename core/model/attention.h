@@ -14,6 +14,9 @@ namespace mpsd::model {
 struct AttentionMask {
   at::Tensor segments;  // int64 [rows, length]; undefined: one segment a row
   int64_t window = 0;
+  // False: those after it too; then `keys` says which are real.
+  bool causal = true;
+  at::Tensor keys = {};  // as PaddingMask makes it; undefined: all are real
 };
 
 enum class AttentionKernel {
@@ -29,10 +32,28 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, const AttentionMask& mask,
                            AttentionKernel kernel);
 
-// The same with an explicit forward and backward over tiles of `tile` queries
-// by `tile` keys in fp32; saves q, k, v, the output and the log-sum-exp. This
-// is what MPS trains with: no release of torch has a fused backward there, and
-// the composite one holds several rows × heads × S × S tensors.
+// What is added to every query's scores of right-padded rows, of which the
+// first `lengths` [rows] of `length` tokens are real: 0 there, −inf at padding;
+// [rows, 1, 1, length] in `dtype`.
+at::Tensor PaddingMask(const at::Tensor& lengths, int64_t length,
+                       at::ScalarType dtype);
+
+// softmax(q kᵀ / sqrt(head_dim) + keys) v: every query sees every real key.
+//   q [rows, heads, queries, head_dim]
+//   k, v [rows, heads, length, head_dim]
+//   keys as PaddingMask makes it, or undefined
+// `dropout` falls on the probabilities; on the CPU its masks are those of
+// Transformers' sdpa path. kTiled knows none: with dropout, and for fewer
+// queries than keys, the whole matrix of probabilities is computed there.
+at::Tensor BidirectionalAttention(const at::Tensor& q, const at::Tensor& k,
+                                  const at::Tensor& v, const at::Tensor& keys,
+                                  double dropout, AttentionKernel kernel);
+
+// CausalAttention or, with mask.causal false, BidirectionalAttention with an
+// explicit forward and backward over tiles of `tile` queries by `tile` keys in
+// fp32; saves q, k, v, the output and the log-sum-exp. This is what MPS trains
+// with: no release of torch has a fused backward there, and the composite one
+// holds several rows × heads × S × S tensors.
 at::Tensor TiledAttention(const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const AttentionMask& mask,
                           int64_t tile = 256);

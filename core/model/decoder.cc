@@ -4,10 +4,18 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "absl/strings/str_cat.h"
 #include "core/model/recompute.h"
 
 namespace mpsd::model {
+
+namespace {
+
+bool Draws(const DecoderLayer& l) {
+  return l.q.draws() || l.k.draws() || l.v.draws() || l.o.draws() ||
+         l.gate.draws() || l.up.draws() || l.down.draws();
+}
+
+}  // namespace
 
 at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
   at::Tensor x = embedding_.Forward(inputs.input_ids, dtype());
@@ -19,7 +27,7 @@ at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
       return RunLayer(layer, in, table, segments);
     };
     x = options_.activation_checkpointing && at::GradMode::is_enabled()
-            ? Recompute(run, x)
+            ? Recompute(run, x, Draws(layer))
             : run(x);
   }
   return norm_.Forward(x);
@@ -70,29 +78,19 @@ std::vector<Linear*> Decoder::Linears() {
 }
 
 std::vector<NamedWeight> Decoder::NamedWeights() {
-  std::vector<NamedWeight> all;
-  auto add = [&](std::string name, at::Tensor& tensor) {
-    all.push_back({std::move(name), &tensor});
-  };
-  auto add_linear = [&](Linear& l) {
-    add(absl::StrCat(l.name, ".weight"), l.weight);
-    if (l.bias.defined()) add(absl::StrCat(l.name, ".bias"), l.bias);
-  };
-  auto add_norm = [&](RmsNorm& n) {
-    add(absl::StrCat(n.name, ".weight"), n.weight);
-  };
-  add(absl::StrCat(embedding_.name, ".weight"), embedding_.weight);
+  WeightList list;
+  list.Add(embedding_);
   for (DecoderLayer& l : layers_) {
-    for (Linear* linear : {&l.q, &l.k, &l.v, &l.o}) add_linear(*linear);
-    if (l.q_norm) add_norm(*l.q_norm);
-    if (l.k_norm) add_norm(*l.k_norm);
-    for (Linear* linear : {&l.gate, &l.up, &l.down}) add_linear(*linear);
-    add_norm(l.input_norm);
-    add_norm(l.post_attention_norm);
+    for (Linear* linear : {&l.q, &l.k, &l.v, &l.o}) list.Add(*linear);
+    if (l.q_norm) list.Add(*l.q_norm);
+    if (l.k_norm) list.Add(*l.k_norm);
+    for (Linear* linear : {&l.gate, &l.up, &l.down}) list.Add(*linear);
+    list.Add(l.input_norm);
+    list.Add(l.post_attention_norm);
   }
-  add_norm(norm_);
-  add_linear(head_);
-  return all;
+  list.Add(norm_);
+  list.Add(head_);
+  return list.Take();
 }
 
 }  // namespace mpsd::model

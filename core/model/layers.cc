@@ -31,6 +31,23 @@ at::Tensor LayerNorm::Forward(const at::Tensor& x) const {
                         eps);
 }
 
+at::Tensor Activate(const at::Tensor& x, const std::string& hidden_act) {
+  if (hidden_act == "relu") return at::relu(x);
+  if (hidden_act == "silu" || hidden_act == "swish") return at::silu(x);
+  return at::gelu(x, hidden_act == "gelu" ? "none" : "tanh");
+}
+
+at::Tensor TokenDropout(const at::Tensor& x, double probability,
+                        int64_t length) {
+  if (x.size(1) == length || !x.is_cpu()) {
+    return at::dropout(x, probability, /*train=*/true);
+  }
+  const at::Tensor noise =
+      at::empty({x.size(0), length, x.size(2)}, x.options());
+  noise.bernoulli_(1 - probability);
+  return x * noise.narrow(1, 0, x.size(1)).div(1 - probability);
+}
+
 at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
   const at::Tensor wide = x.to(at::kFloat);
   const at::Tensor scale =

@@ -20,6 +20,8 @@ class LinearAdapter {
   // The layer's output for input `x` [.., in], given the frozen layer's own
   // output `base` [.., out]; same shape and dtype as `base`.
   virtual at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) = 0;
+  // Whether Apply would draw random numbers, as dropout does.
+  virtual bool draws() const { return true; }
 };
 
 // y = x Wᵀ + b, in x's dtype.
@@ -34,6 +36,7 @@ struct Linear {
   bool compute_in_input_dtype = false;
 
   at::Tensor Forward(const at::Tensor& x) const;
+  bool draws() const { return adapter != nullptr && adapter->draws(); }
   int64_t in_features() const { return weight.size(1); }
   int64_t out_features() const { return weight.size(0); }
 };
@@ -67,6 +70,15 @@ struct RmsNorm {
 
   at::Tensor Forward(const at::Tensor& x) const;
 };
+
+// Transformers' ACT2FN by its name in config.json's hidden_act.
+at::Tensor Activate(const at::Tensor& x, const std::string& hidden_act);
+
+// nn.Dropout in training on x [rows, n, width]: all `length` tokens of the
+// rows, or the first one alone; on the CPU it gets the mask that it would have
+// got among all.
+at::Tensor TokenDropout(const at::Tensor& x, double probability,
+                        int64_t length);
 
 // cos and sin of every position, [rows, 1, length, head_dim], in `dtype`.
 struct RotaryTable {

@@ -26,6 +26,28 @@ struct NamedWeight {
   at::Tensor* tensor;
 };
 
+// Collects the weights of layers.
+class WeightList {
+ public:
+  void Add(std::string name, at::Tensor& tensor) {
+    if (tensor.defined()) all_.push_back({std::move(name), &tensor});
+  }
+  void Add(Linear& l) {
+    Add(l.name + ".weight", l.weight);
+    Add(l.name + ".bias", l.bias);
+  }
+  void Add(LayerNorm& n) {
+    Add(n.name + ".weight", n.weight);
+    Add(n.name + ".bias", n.bias);
+  }
+  void Add(RmsNorm& n) { Add(n.name + ".weight", n.weight); }
+  void Add(Embedding& e) { Add(e.name + ".weight", e.weight); }
+  std::vector<NamedWeight> Take() { return std::move(all_); }
+
+ private:
+  std::vector<NamedWeight> all_;
+};
+
 // What every model of core/model is to those that train it: linears to hang
 // adapters on, weights to train in full. Weights are frozen as loaded. Not
 // thread-safe.

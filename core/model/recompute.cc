@@ -10,6 +10,7 @@
 #include <torch/custom_class.h>
 
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace mpsd::model {
@@ -48,10 +49,8 @@ struct RandomState {
 };
 
 struct Frame : torch::CustomClassHolder {
-  Frame(std::function<at::Tensor(const at::Tensor&)> f, at::Device device)
-      : run(std::move(f)), random(RandomState::Of(device)) {}
   std::function<at::Tensor(const at::Tensor&)> run;
-  RandomState random;
+  std::optional<RandomState> random;  // absent: `run` draws nothing
 };
 
 class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
@@ -70,15 +69,18 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
     const at::Tensor saved = ctx->get_saved_variables()[0];
     const auto capsule = ctx->saved_data["frame"].toCapsule();
     const Frame& frame = static_cast<const Frame&>(*capsule);
-    const RandomState after = RandomState::Of(saved.device());
-    frame.random.Restore();
     const at::Tensor x = saved.detach().requires_grad_(saved.requires_grad());
+    std::optional<RandomState> after;
+    if (frame.random) {
+      after = RandomState::Of(saved.device());
+      frame.random->Restore();
+    }
     at::Tensor y;
     {
       at::AutoGradMode grad_on(true);
       y = frame.run(x);
     }
-    after.Restore();
+    if (after) after->Restore();
     if (y.requires_grad()) torch::autograd::backward({y}, {grads[0]});
     return {x.grad(), at::Tensor(), at::Tensor()};
   }
@@ -87,11 +89,13 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
 }  // namespace
 
 at::Tensor Recompute(std::function<at::Tensor(const at::Tensor&)> run,
-                     const at::Tensor& x) {
+                     const at::Tensor& x, bool draws) {
   const at::Tensor anchor =
       at::empty({0}, x.options().dtype(at::kFloat)).requires_grad_(true);
-  return RecomputeFunction::apply(
-      x, anchor, c10::make_intrusive<Frame>(std::move(run), x.device()));
+  auto frame = c10::make_intrusive<Frame>();
+  frame->run = std::move(run);
+  if (draws) frame->random = RandomState::Of(x.device());
+  return RecomputeFunction::apply(x, anchor, frame);
 }
 
 }  // namespace mpsd::model

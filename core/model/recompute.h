@@ -11,10 +11,10 @@ namespace mpsd::model {
 // Activation checkpointing (Chen et al. 2016): run(x) without keeping what its
 // backward needs; the backward runs it again with gradients on. Gradients of
 // parameters that `run` captures accumulate into their .grad as usual. Random
-// numbers drawn in `run` are drawn the same way again: the generators of the
-// CPU and of x's device are set back for the second run.
+// numbers drawn in `run` are drawn the same way again: unless `draws` is false,
+// the generators of the CPU and of x's device are set back for the second run.
 at::Tensor Recompute(std::function<at::Tensor(const at::Tensor&)> run,
-                     const at::Tensor& x);
+                     const at::Tensor& x, bool draws = true);
 
 }  // namespace mpsd::model
 

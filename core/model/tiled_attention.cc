@@ -23,15 +23,31 @@ using torch::autograd::variable_list;
 
 struct Geometry {
   int64_t rows, heads, kv_heads, length, dim, tile, window;
+  bool causal;
   int64_t group() const { return heads / kv_heads; }
   int64_t tiles() const { return (length + tile - 1) / tile; }
   int64_t begin(int64_t t) const { return t * tile; }
   int64_t size(int64_t t) const { return std::min(tile, length - t * tile); }
-  // The first key tile that a query of tile `t` may see.
+  // The key tiles that queries of tile `t` may see.
   int64_t first_key_tile(int64_t t) const {
     return window == 0 ? 0 : std::max<int64_t>(0, begin(t) - window + 1) / tile;
   }
+  int64_t last_key_tile(int64_t t) const { return causal ? t : tiles() - 1; }
 };
+
+// Both may be undefined.
+struct Masks {
+  at::Tensor segments;  // [rows, length]
+  at::Tensor keys;      // fp32 [rows·kv_heads, 1, 1, length], added to scores
+};
+
+Masks MasksOf(const at::Tensor& segments, const at::Tensor& keys,
+              const Geometry& g) {
+  if (!keys.defined()) return {segments, keys};
+  return {segments, keys.to(at::kFloat)
+                        .expand({g.rows, g.kv_heads, 1, g.length})
+                        .reshape({-1, 1, 1, g.length})};
+}
 
 // x [rows, heads, length, dim] → [rows·kv_heads, group, length, dim], fp32.
 at::Tensor Group(const at::Tensor& x, const Geometry& g) {
@@ -56,7 +72,7 @@ at::Tensor KeyTile(const at::Tensor& x, const Geometry& g, int64_t t) {
 // seen.
 at::Tensor Hidden(const Geometry& g, const at::Tensor& segments, int64_t tq,
                   int64_t tk, at::Device device) {
-  const bool causal_edge = tk == tq;
+  const bool causal_edge = g.causal && tk == tq;
   const bool window_edge =
       g.window > 0 && g.begin(tq) + g.size(tq) - 1 - g.begin(tk) >= g.window;
   at::Tensor hidden;
@@ -85,10 +101,14 @@ at::Tensor Hidden(const Geometry& g, const at::Tensor& segments, int64_t tq,
 // Scaled scores of one pair of tiles, hidden ones -inf:
 // [rows·kv_heads, group·size(tq), size(tk)].
 at::Tensor Scores(const at::Tensor& q, const at::Tensor& k, const Geometry& g,
-                  const at::Tensor& segments, int64_t tq, int64_t tk) {
+                  const Masks& masks, int64_t tq, int64_t tk) {
   at::Tensor scores =
       at::bmm(q, k.transpose(1, 2)).mul_(1.0 / std::sqrt(g.dim));
-  const at::Tensor hidden = Hidden(g, segments, tq, tk, q.device());
+  if (masks.keys.defined()) {
+    scores.view({-1, g.group(), g.size(tq), g.size(tk)})
+        .add_(masks.keys.narrow(3, g.begin(tk), g.size(tk)));
+  }
+  const at::Tensor hidden = Hidden(g, masks.segments, tq, tk, q.device());
   if (hidden.defined()) {
     scores.view({-1, g.group(), g.size(tq), g.size(tk)})
         .masked_fill_(hidden, -std::numeric_limits<float>::infinity());
@@ -101,19 +121,22 @@ struct Forwarded {
   at::Tensor lse;  // [rows·kv_heads, group, length] fp32
 };
 
-// Algorithm 1: each query tile once over the keys it sees. A query always sees
-// itself, so a tile's maximum is finite once its diagonal is done; tiles are
-// walked from the diagonal back for that reason.
+// Algorithm 1: each query tile once over the keys it sees. The first key tile
+// must leave every query a key, or its maximum is not finite: the diagonal one
+// does under causality, where a query always sees itself, and the one at the
+// left does over right-padded rows. Tiles are walked from there.
 Forwarded Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  const at::Tensor& segments, const Geometry& g) {
+                  const Masks& masks, const Geometry& g) {
   Forwarded result{at::empty_like(q),
                    at::empty({q.size(0), q.size(1), q.size(2)}, q.options())};
   for (int64_t tq = 0; tq < g.tiles(); ++tq) {
     const at::Tensor query = QueryTile(q, g, tq);
     at::Tensor out, sum, top;
-    for (int64_t tk = tq; tk >= g.first_key_tile(tq); --tk) {
+    const int64_t first = g.first_key_tile(tq), last = g.last_key_tile(tq);
+    for (int64_t i = 0; i <= last - first; ++i) {
+      const int64_t tk = g.causal ? last - i : first + i;
       const at::Tensor scores =
-          Scores(query, KeyTile(k, g, tk), g, segments, tq, tk);
+          Scores(query, KeyTile(k, g, tk), g, masks, tq, tk);
       const at::Tensor tile_top = scores.amax(-1, /*keepdim=*/true);
       const at::Tensor new_top =
           top.defined() ? at::maximum(top, tile_top) : tile_top;
@@ -147,7 +170,7 @@ struct Gradients {
 // ds = p ∘ (do vᵀ − rowsum(do ∘ out)), dq += ds k, dk += dsᵀ q.
 Gradients Backward(const at::Tensor& q, const at::Tensor& k,
                    const at::Tensor& v, const Forwarded& forwarded,
-                   const at::Tensor& dout, const at::Tensor& segments,
+                   const at::Tensor& dout, const Masks& masks,
                    const Geometry& g) {
   const double scale = 1.0 / std::sqrt(g.dim);
   const at::Tensor delta = (dout * forwarded.out).sum(-1, /*keepdim=*/true);
@@ -159,10 +182,10 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
     const at::Tensor delta_tile = QueryTile(delta, g, tq);
     const at::Tensor lse_tile = QueryTile(lse, g, tq);
     at::Tensor dq = at::zeros_like(query);
-    for (int64_t tk = g.first_key_tile(tq); tk <= tq; ++tk) {
+    for (int64_t tk = g.first_key_tile(tq); tk <= g.last_key_tile(tq); ++tk) {
       const at::Tensor key = KeyTile(k, g, tk);
       const at::Tensor p =
-          at::exp(Scores(query, key, g, segments, tq, tk) - lse_tile);
+          at::exp(Scores(query, key, g, masks, tq, tk) - lse_tile);
       // Transposed left operands are made contiguous: fp32 GEMMs with
       // transposed views on the left are wrong on MPS (pytorch#193487).
       const at::Tensor pt = p.transpose(1, 2).contiguous();
@@ -187,13 +210,16 @@ class TiledAttentionFunction
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q,
                             const at::Tensor& k, const at::Tensor& v,
                             const std::optional<at::Tensor>& maybe_segments,
-                            int64_t window, int64_t tile) {
-    const at::Tensor segments = maybe_segments.value_or(at::Tensor());
-    const Geometry g{q.size(0), q.size(1), k.size(1), q.size(2),
-                     q.size(3), tile,      window};
+                            const std::optional<at::Tensor>& maybe_keys,
+                            bool causal, int64_t window, int64_t tile) {
+    const Geometry g = GeometryOf(q, k, tile, window, causal);
+    const Masks masks = MasksOf(maybe_segments.value_or(at::Tensor()),
+                                maybe_keys.value_or(at::Tensor()), g);
     const Forwarded result =
-        Forward(Group(q, g), Group(k, g), Group(v, g), segments, g);
-    ctx->save_for_backward({q, k, v, segments, result.out, result.lse});
+        Forward(Group(q, g), Group(k, g), Group(v, g), masks, g);
+    ctx->save_for_backward(
+        {q, k, v, masks.segments, masks.keys, result.out, result.lse});
+    ctx->saved_data["causal"] = causal;
     ctx->saved_data["window"] = window;
     ctx->saved_data["tile"] = tile;
     return result.out.reshape(q.sizes()).to(q.scalar_type());
@@ -202,33 +228,43 @@ class TiledAttentionFunction
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2];
-    const Geometry g{q.size(0),
-                     q.size(1),
-                     k.size(1),
-                     q.size(2),
-                     q.size(3),
-                     ctx->saved_data["tile"].toInt(),
-                     ctx->saved_data["window"].toInt()};
+    const Geometry g = GeometryOf(q, k, ctx->saved_data["tile"].toInt(),
+                                  ctx->saved_data["window"].toInt(),
+                                  ctx->saved_data["causal"].toBool());
     const Gradients grad =
-        Backward(Group(q, g), Group(k, g), Group(v, g), {saved[4], saved[5]},
-                 Group(grads[0], g), saved[3], g);
+        Backward(Group(q, g), Group(k, g), Group(v, g), {saved[5], saved[6]},
+                 Group(grads[0], g), {saved[3], saved[4]}, g);
     return {grad.dq.reshape(q.sizes()).to(q.scalar_type()),
             grad.dk.reshape(k.sizes()).to(k.scalar_type()),
             grad.dv.reshape(v.sizes()).to(v.scalar_type()),
             at::Tensor(),
             at::Tensor(),
+            at::Tensor(),
+            at::Tensor(),
             at::Tensor()};
   }
+
+ private:
+  static Geometry GeometryOf(const at::Tensor& q, const at::Tensor& k,
+                             int64_t tile, int64_t window, bool causal) {
+    return {q.size(0), q.size(1), k.size(1), q.size(2),
+            q.size(3), tile,      window,    causal};
+  }
 };
+
+std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) {
+  if (tensor.defined()) return tensor;
+  return std::nullopt;
+}
 
 }  // namespace
 
 at::Tensor TiledAttention(const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const AttentionMask& mask,
                           int64_t tile) {
-  std::optional<at::Tensor> segments;
-  if (mask.segments.defined()) segments = mask.segments;
-  return TiledAttentionFunction::apply(q, k, v, segments, mask.window, tile);
+  return TiledAttentionFunction::apply(q, k, v, IfDefined(mask.segments),
+                                       IfDefined(mask.keys), mask.causal,
+                                       mask.window, tile);
 }
 
 }  // namespace mpsd::model

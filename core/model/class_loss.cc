@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/model/class_loss.h"
+
+#include <ATen/ATen.h>
+
+#include <optional>
+
+namespace mpsd::model {
+
+at::Tensor SumClassLoss(spec::ProblemType type, const at::Tensor& logits,
+                        const at::Tensor& targets, const at::Tensor& weights) {
+  const at::Tensor wide = logits.to(at::kFloat);
+  std::optional<at::Tensor> w;
+  if (weights.defined()) w = weights;
+  if (type == spec::ProblemType::kSingleLabel) {
+    return at::cross_entropy_loss(wide, targets, w, at::Reduction::Sum);
+  }
+  const at::Tensor wanted = targets.to(at::kFloat).reshape(wide.sizes());
+  if (type == spec::ProblemType::kRegression) {
+    return at::mse_loss(wide, wanted, at::Reduction::Sum);
+  }
+  return at::binary_cross_entropy_with_logits(wide, wanted, /*weight=*/{}, w,
+                                              at::Reduction::Sum);
+}
+
+}  // namespace mpsd::model

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/model/decoder_classifier.h"
+
+#include <ATen/ATen.h>
+
+namespace mpsd::model {
+
+absl::StatusOr<std::unique_ptr<DecoderClassifier>> DecoderClassifier::Load(
+    const WeightSource& source, const spec::ModelConfig& config,
+    const std::function<void(double)>& progress) {
+  auto decoder = Decoder::Load(source, config, progress);
+  if (!decoder.ok()) return decoder.status();
+  return std::unique_ptr<DecoderClassifier>(
+      new DecoderClassifier(*std::move(decoder)));
+}
+
+// int64 [rows], into a row.
+at::Tensor DecoderClassifier::LastTokens(const ClassifierInputs& inputs) const {
+  if (!config_.pad_token_id) return inputs.lengths - 1;
+  const at::Tensor index =
+      at::arange(inputs.input_ids.size(1), inputs.input_ids.options());
+  const at::Tensor real = (inputs.input_ids != *config_.pad_token_id)
+                              .logical_and(index < inputs.lengths.unsqueeze(1));
+  return (index * real).amax(1);
+}
+
+at::Tensor DecoderClassifier::Logits(const ClassifierInputs& inputs) const {
+  decoder_->set_options(options_);
+  const at::Tensor& ids = inputs.input_ids;
+  const at::Tensor positions = at::arange(ids.size(1), ids.options());
+  const at::Tensor hidden =
+      decoder_->Hidden({ids, positions.unsqueeze(0), at::Tensor()});
+  const at::Tensor row = at::arange(ids.size(0), ids.options());
+  const at::Tensor picked =
+      hidden.reshape({-1, hidden.size(2)})
+          .index_select(0, row * ids.size(1) + LastTokens(inputs));
+  return decoder_->head().Forward(picked);
+}
+
+}  // namespace mpsd::model

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MODEL_ENCODER_H_
+#define MPSD_CORE_MODEL_ENCODER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/model/classifier.h"
+#include "core/model/layers.h"
+
+namespace mpsd::model {
+
+// One block of BERT, norms behind the sums:
+//   h = norm(x + drop(o(attention(q x, k x, v x))))
+//   y = norm(h + drop(down(act(up h))))
+// DistilBERT has no dropout behind o.
+struct EncoderLayer {
+  Linear q, k, v, o;
+  LayerNorm attention_norm;
+  Linear up, down;
+  LayerNorm output_norm;
+};
+
+// BERT, RoBERTa and DistilBERT with their heads for sequence classification
+// (transformers 5.23, models/{bert,roberta,distilbert}/modeling_*.py):
+//   BERT        out(drop(tanh(dense x₀)))      dense: the pooler
+//   RoBERTa     out(drop(tanh(dense(drop x₀))))
+//   DistilBERT  out(drop(relu(dense x₀)))      dense: pre_classifier
+// on the last block's first token x₀; for the others that block stops after its
+// attention. In training on the CPU every dropout mask is the one that the same
+// seed gives in Transformers with its sdpa attention.
+//
+// Rows are as long as max_position_embeddings at most; in RoBERTa positions
+// count the tokens that are not pad_token_id, from pad_token_id + 1.
+class Encoder : public Classifier {
+ public:
+  // As Classifier::Load.
+  static absl::StatusOr<std::unique_ptr<Encoder>> Load(
+      const WeightSource& source, const spec::ModelConfig& config,
+      const std::function<void(double)>& progress = nullptr);
+
+  at::Tensor Logits(const ClassifierInputs& inputs) const override;
+  std::vector<Linear*> Linears() override;
+  std::vector<NamedWeight> NamedWeights() override;
+
+ private:
+  using Classifier::Classifier;
+  friend class EncoderLoader;
+
+  at::Tensor Embed(const ClassifierInputs& inputs) const;
+  at::Tensor PositionIds(const at::Tensor& input_ids) const;
+  at::Tensor RunLayer(const EncoderLayer& layer, const at::Tensor& x,
+                      const at::Tensor& keys, bool first_only) const;
+  at::Tensor Attend(const EncoderLayer& layer, const at::Tensor& x,
+                    const at::Tensor& keys, bool first_only) const;
+  at::Tensor Head(const at::Tensor& first) const;
+  at::Tensor Drop(const at::Tensor& x, double probability,
+                  int64_t length) const;
+  bool Draws(const EncoderLayer& layer) const;
+  bool is(const char* model_type) const {
+    return config_.model_type == model_type;
+  }
+
+  Embedding words_, positions_, types_;  // types_ empty in DistilBERT
+  LayerNorm embedding_norm_;
+  std::vector<EncoderLayer> layers_;
+  Linear dense_, out_;
+};
+
+}  // namespace mpsd::model
+
+#endif  // MPSD_CORE_MODEL_ENCODER_H_

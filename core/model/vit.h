@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MODEL_VIT_H_
+#define MPSD_CORE_MODEL_VIT_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/model/classifier.h"
+#include "core/model/layers.h"
+
+namespace mpsd::model {
+
+// One block of ViT, norms before the parts:
+//   h = x + drop(o(attention(q n₁x, k n₁x, v n₁x)))
+//   y = h + drop(down(act(up(n₂ h))))
+struct VitLayer {
+  Linear q, k, v, o;
+  LayerNorm attention_norm, mlp_norm;
+  Linear up, down;  // fc1, fc2
+};
+
+// ViT for image classification (transformers 5.23,
+// models/vit/modeling_vit.py): patches and a class token, their positions, the
+// blocks, a norm, the head on the class token alone. The last block stops at
+// that token after its attention. In training on the CPU every dropout mask is
+// the one that the same seed gives in Transformers with its sdpa attention.
+//
+// Images must be of the config's image_size and channels: anything else is a
+// c10::Error, as core/image makes no other.
+class Vit : public Classifier {
+ public:
+  at::Tensor Logits(const ClassifierInputs& inputs) const override;
+  std::vector<Linear*> Linears() override;
+  std::vector<NamedWeight> NamedWeights() override;
+
+ private:
+  using Classifier::Classifier;
+  friend class VitLoader;
+
+  // A convolution with patches as wide as its stride: a linear of each.
+  at::Tensor EmbedPatches(const at::Tensor& pixels) const;
+  at::Tensor Embed(const at::Tensor& pixels) const;
+  at::Tensor RunLayer(const VitLayer& layer, const at::Tensor& x,
+                      bool first_only) const;
+  at::Tensor Attend(const VitLayer& layer, const at::Tensor& x,
+                    bool first_only) const;
+  at::Tensor Drop(const at::Tensor& x, int64_t length) const;
+  bool Draws(const VitLayer& layer) const;
+
+  at::Tensor class_token_;   // [1, 1, hidden]
+  at::Tensor positions_;     // [1, patches + 1, hidden]
+  at::Tensor patch_weight_;  // [hidden, channels, patch, patch]
+  at::Tensor patch_bias_;    // [hidden]
+  std::vector<VitLayer> layers_;
+  LayerNorm norm_;
+  Linear head_;
+};
+
+// Of config.family kVision; as Classifier::Load. Weights are found under the
+// names of files (spec::StoredName) and under those of modules.
+absl::StatusOr<std::unique_ptr<Classifier>> LoadVisionClassifier(
+    const WeightSource& source, const spec::ModelConfig& config,
+    const std::function<void(double)>& progress = nullptr);
+
+}  // namespace mpsd::model
+
+#endif  // MPSD_CORE_MODEL_VIT_H_
