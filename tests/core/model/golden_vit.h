@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_CORE_MODEL_GOLDEN_VIT_H_
+#define MPSD_TESTS_CORE_MODEL_GOLDEN_VIT_H_
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/model/vit.h"
+#include "core/tensorfile/safetensors.h"
+#include "core/tensorfile/weights.h"
+
+// The cases of tests/golden/vit.py.
+namespace mpsd::model {
+
+inline std::filesystem::path VitFolder(const std::string& name) {
+  return std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "tests/golden" / name;
+}
+
+// Tensors of pixels.safetensors.
+class GoldenVit {
+ public:
+  explicit GoldenVit(const std::string& name) {
+    auto file = tensorfile::SafetensorsFile::Open(VitFolder(name) /
+                                                  "pixels.safetensors");
+    EXPECT_TRUE(file.ok()) << file.status();
+    file_ = *std::move(file);
+  }
+  bool Has(const std::string& name) const {
+    return file_->entries().contains(name);
+  }
+  at::Tensor operator[](const std::string& name) const {
+    auto tensor = file_->Load(name);
+    EXPECT_TRUE(tensor.ok()) << tensor.status();
+    return *std::move(tensor);
+  }
+  const tensorfile::SafetensorsFile& file() const { return *file_; }
+
+ private:
+  std::unique_ptr<tensorfile::SafetensorsFile> file_;
+};
+
+inline spec::ModelConfig VitConfig(const std::string& name) {
+  auto config = spec::ReadModelConfig(VitFolder(name) / "model");
+  EXPECT_TRUE(config.ok()) << config.status();
+  config->num_labels = config->head.num_labels.value_or(0);
+  return *config;
+}
+
+inline std::unique_ptr<Classifier> LoadVit(const std::string& name,
+                                           at::ScalarType dtype = at::kFloat) {
+  auto weights = tensorfile::Weights::Open(VitFolder(name) / "model");
+  EXPECT_TRUE(weights.ok()) << weights.status();
+  auto model =
+      LoadVisionClassifier({weights->get(), at::kCPU, dtype}, VitConfig(name));
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+// torch.manual_seed
+inline void Seed(uint64_t seed) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
+}
+
+inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) return 1e9;
+  const at::Tensor wide = b.to(at::kDouble);
+  return ((a.to(at::kDouble) - wide).norm() / wide.norm()).item<double>();
+}
+
+}  // namespace mpsd::model
+
+#endif  // MPSD_TESTS_CORE_MODEL_GOLDEN_VIT_H_
