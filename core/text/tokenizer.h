@@ -66,7 +66,8 @@ class Tokenizer {
   // token by token from the longer of the two texts (longest_first), at the end
   // or where tokenizer_config.json says truncation_side "left" at the
   // beginning. The same as Transformers' fast
-  // tokenizer(text, pair, truncation=True, max_length=max_length).
+  // tokenizer([text], [pair], truncation=True, max_length=max_length). Cheap
+  // for many calls with the same max_length.
   // InvalidArgument: not UTF-8, or no room beside the special tokens.
   absl::StatusOr<ClassifierEncoding> EncodeForClassifier(
       std::string_view text, std::optional<std::string_view> pair,

@@ -4,6 +4,8 @@
 // the call failed. Questions, by "op":
 //   load    {dir}                        a tokenizer, for the ops below
 //   encode  {text, special}              {ids, offsets}
+//   classifier {text, pair or null, length}
+//                                        {ids, types, truncated}
 //   decode  {ids, skip}                  {text}
 //   facts   {}                           {size, bos, eos, pad, chat_template}
 //   chat    {dir} or {source, tokens}    a template, for the ops below
@@ -15,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -38,6 +41,7 @@ class Probe {
     if (op == "chat") return Chat(question);
     if (op == "facts" && tokenizer_) return Facts();
     if (op == "encode" && tokenizer_) return Encode(question);
+    if (op == "classifier" && tokenizer_) return Classifier(question);
     if (op == "decode" && tokenizer_) return Decode(question);
     if (op == "render" && template_) return Render(question);
     if (op == "mask" && tokenizer_ && template_) return Mask(question);
@@ -78,6 +82,21 @@ class Probe {
     auto encoding = tokenizer_->Encode(text, question.at("special"));
     if (!encoding.ok()) return encoding.status();
     return Json{{"ids", encoding->ids}, {"offsets", encoding->offsets}};
+  }
+
+  Answer Classifier(const Json& question) {
+    const std::string text = question.at("text");
+    const std::string second = question.value("pair", Json()).is_null()
+                                   ? ""
+                                   : question.at("pair").get<std::string>();
+    std::optional<std::string_view> pair;
+    if (!question.value("pair", Json()).is_null()) pair = second;
+    auto encoding =
+        tokenizer_->EncodeForClassifier(text, pair, question.at("length"));
+    if (!encoding.ok()) return encoding.status();
+    return Json{{"ids", encoding->ids},
+                {"types", encoding->type_ids},
+                {"truncated", encoding->truncated}};
   }
 
   Answer Decode(const Json& question) {

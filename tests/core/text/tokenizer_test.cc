@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -49,6 +52,53 @@ void ExpectGolden(const std::string& folder) {
 TEST(TokenizerGolden, ByteLevelBpe) { ExpectGolden("bpe"); }
 TEST(TokenizerGolden, WordPiece) { ExpectGolden("wordpiece"); }
 TEST(TokenizerGolden, Unigram) { ExpectGolden("unigram"); }
+
+// classifier.json holds what Transformers made of the same texts and pairs.
+TEST(TokenizerGolden, TextsAndPairsOfClassifiers) {
+  TemporaryFolder left;
+  std::map<std::string, std::unique_ptr<Tokenizer>> tokenizers;
+  for (const char* name : {"bpe", "wordpiece", "unigram"}) {
+    tokenizers[std::string(name) + "/right"] = Load(name);
+    auto config = ReadJson(TestData(name) + "/tokenizer_config.json");
+    config["truncation_side"] = "left";
+    left.Write(std::string(name) + "/tokenizer_config.json", config.dump());
+    std::filesystem::copy_file(TestData(name) + "/tokenizer.json",
+                               left.path() + "/" + name + "/tokenizer.json");
+    tokenizers[std::string(name) + "/left"] =
+        *Tokenizer::FromFolder(left.path() + "/" + name);
+  }
+  int cases = 0;
+  for (const auto& c : ReadJson(TestData("classifier.json"))) {
+    SCOPED_TRACE(c.dump());
+    const std::string text = c["text"];
+    const std::string pair = c["pair"].is_null() ? "" : c["pair"];
+    std::optional<std::string_view> second;
+    if (!c["pair"].is_null()) second = pair;
+    const std::string folder = c["folder"], side = c["side"];
+    const auto encoding = tokenizers[folder + "/" + side]->EncodeForClassifier(
+        text, second, c["max_length"]);
+    ASSERT_TRUE(encoding.ok()) << encoding.status();
+    EXPECT_EQ(nlohmann::ordered_json(encoding->ids), c["ids"]);
+    EXPECT_EQ(nlohmann::ordered_json(encoding->type_ids), c["types"]);
+    EXPECT_EQ(encoding->truncated, c["truncated"]);
+    ++cases;
+  }
+  EXPECT_EQ(cases, 9 * 6 * 6);
+}
+
+TEST(TokenizerTest, ALengthWithoutRoomIsRefused) {
+  const auto tokenizer = Load("wordpiece");
+  EXPECT_TRUE(tokenizer->EncodeForClassifier("a", "b", 4).ok());
+  for (const int64_t length : {-1, 0, 3}) {
+    EXPECT_THAT(std::string(tokenizer->EncodeForClassifier("a", "b", length)
+                                .status()
+                                .message()),
+                HasSubstr("leaves no room beside 3 special tokens"));
+  }
+  EXPECT_EQ(
+      tokenizer->EncodeForClassifier("\xff", std::nullopt, 9).status().code(),
+      absl::StatusCode::kInvalidArgument);
+}
 
 TEST(TokenizerTest, KnowsItsSpecialTokens) {
   const auto tokenizer = Load("bpe");

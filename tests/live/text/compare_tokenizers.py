@@ -5,11 +5,13 @@ usage: compare_tokenizers.py TEXT_PROBE FETCHED_FOLDER DEMO_MODEL
 
 For each folder and each text: ids and offsets equal the `tokenizers` library's
 on tokenizer.json, ids equal Transformers' AutoTokenizer, both decodings equal,
-special ids equal. Exits 1 on the first folder with a mismatch.
+special ids equal; and of texts and pairs ids and token types equal
+AutoTokenizer's with truncation=True. Exits 1 on the first folder with a mismatch.
 """
 
 import itertools
 import pathlib
+import random
 import sys
 
 import tokenizers
@@ -64,6 +66,33 @@ def compare_text(probe, raw, auto, text, failures):
                raw.decode(theirs.ids, skip_special_tokens=skip))
 
 
+def compare_pairs(probe, auto, all_texts, failures):
+    """What a classifier takes: each text alone or with another, cut to a
+    length that is often too short."""
+    rng, count = random.Random(4), 0
+    least = auto.num_special_tokens_to_add(pair=True) + 1
+    lengths = sorted({least, least + 1, 8, 16, 32, 128, 512})
+    # Grouped by length: that is what both keep between calls.
+    for i, length in enumerate(lengths):
+        for text in all_texts[i::len(lengths)]:
+            pair = rng.choice([None, *rng.choices(all_texts, k=2)])
+            count += compare_pair(probe, auto, text, pair, length, failures)
+    expect(failures, "some were cut and some were not",
+           len(all_texts) // 5 < count < len(all_texts), True)
+
+
+def compare_pair(probe, auto, text, pair, length, failures):
+    ours = probe.ask("classifier", text=text, pair=pair, length=length)
+    texts = ([text],) if pair is None else ([text], [pair])
+    theirs = auto(*texts, truncation=True, max_length=length,
+                  return_token_type_ids=True)
+    what = f"{text!r} and {pair!r} within {length}"
+    expect(failures, f"ids of {what}", ours.get("ids"), theirs["input_ids"][0])
+    expect(failures, f"types of {what}", ours.get("types"),
+           theirs["token_type_ids"][0])
+    return ours.get("truncated", False)
+
+
 def compare(probe, folder):
     loaded = probe.ask("load", dir=str(folder))
     if "error" in loaded:
@@ -75,6 +104,7 @@ def compare(probe, folder):
     texts = corpus.texts(special)
     for text in texts:
         compare_text(probe, raw, auto, text, failures)
+    compare_pairs(probe, auto, texts, failures)
     return len(texts), failures
 
 

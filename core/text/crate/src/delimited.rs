@@ -38,7 +38,7 @@ pub fn parse(input: &[u8], delimiter: u8, quoting: bool) -> Rows {
     let (mut at, mut line) = (0, 1);
     loop {
         let blank = input[at..].iter().take_while(|&&c| is_line_end(c)).count();
-        line += line_ends(&input[at..at + blank]);
+        line += line_ends(input, at, at + blank);
         at += blank;
         let begin = at;
         let (mut written, mut count) = (0, 0);
@@ -70,7 +70,7 @@ pub fn parse(input: &[u8], delimiter: u8, quoting: bool) -> Rows {
             fields_end: rows.ends.len(),
             fault,
         });
-        line += line_ends(raw);
+        line += line_ends(input, begin, at);
     }
 }
 
@@ -78,11 +78,14 @@ fn is_line_end(c: u8) -> bool {
     c == b'\n' || c == b'\r'
 }
 
-/// Line breaks: "\n", "\r" and, as one, "\r\n".
-fn line_ends(bytes: &[u8]) -> u64 {
-    let ends =
-        |(i, &c): (usize, &u8)| c == b'\n' || (c == b'\r' && bytes.get(i + 1) != Some(&b'\n'));
-    bytes.iter().enumerate().filter(|&x| ends(x)).count() as u64
+/// Line breaks that end in `begin..end`: "\n", "\r" and, as one, "\r\n".
+fn line_ends(input: &[u8], begin: usize, end: usize) -> u64 {
+    let ends = |&i: &usize| match input[i] {
+        b'\n' => true,
+        b'\r' => input.get(i + 1) != Some(&b'\n'),
+        _ => false,
+    };
+    (begin..end).filter(ends).count() as u64
 }
 
 /// What the reader takes without a word: a quoted field that does not end, or

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A tokenizer.json and the tokens that its folder adds to it.
 
-use tokenizers::utils::truncation::{
-    truncate_encodings, TruncationDirection, TruncationParams, TruncationStrategy,
-};
-use tokenizers::{AddedToken, Encoding, PostProcessor, Tokenizer};
+use std::sync::{Arc, Mutex};
+
+use tokenizers::utils::truncation::{TruncationDirection, TruncationParams, TruncationStrategy};
+use tokenizers::{AddedToken, EncodeInput, PostProcessor, Tokenizer};
 
 use crate::abi::Range;
 
@@ -21,8 +21,12 @@ pub struct ClassifierToken {
     type_id: u32,
 }
 
+/// A tokenizer with the length and the side that it cuts at.
+type Cutting = (usize, bool, Arc<Tokenizer>);
+
 pub struct TextTokenizer {
     tokenizer: Tokenizer,
+    cutting: Mutex<Option<Cutting>>,
 }
 
 impl TextTokenizer {
@@ -43,7 +47,10 @@ impl TextTokenizer {
             .collect();
         tokenizer.add_tokens(missing).map_err(|e| e.to_string())?;
         tokenizer.set_encode_special_tokens(split_special);
-        Ok(TextTokenizer { tokenizer })
+        Ok(TextTokenizer {
+            tokenizer,
+            cutting: Mutex::new(None),
+        })
     }
 
     pub fn vocab_size(&self) -> usize {
@@ -70,8 +77,7 @@ impl TextTokenizer {
     }
 
     /// With special tokens, cut to `max_length` tokens in all by taking from the
-    /// longer text, and whether anything was cut: `Tokenizer::encode` with
-    /// truncation "longest_first", which would have to be set in the tokenizer.
+    /// longer text, and whether anything was cut.
     pub fn encode_classifier(
         &self,
         text: &str,
@@ -86,42 +92,56 @@ impl TextTokenizer {
                 "max_length {max_length} leaves no room beside {added} special tokens"
             ));
         }
-        let first = self.plain(text, 0)?;
-        let second = pair.map(|p| self.plain(p, 1)).transpose()?;
-        let length = first.len() + second.as_ref().map_or(0, Encoding::len);
-        let params = TruncationParams {
-            direction: match truncate_left {
-                true => TruncationDirection::Left,
-                false => TruncationDirection::Right,
-            },
-            max_length: max_length - added,
-            strategy: TruncationStrategy::LongestFirst,
-            stride: 0,
+        let input = || match pair {
+            Some(pair) => EncodeInput::from((text, pair)),
+            None => EncodeInput::from(text),
         };
-        let (first, second) =
-            truncate_encodings(first, second, &params).map_err(|e| e.to_string())?;
-        let encoding = self
-            .tokenizer
-            .post_process(first, second, true)
+        let cutting = self.cutting(max_length, truncate_left)?;
+        let encoding = cutting
+            .encode_fast(input(), true)
             .map_err(|e| e.to_string())?;
-        let types = encoding.get_type_ids();
-        let tokens = encoding.get_ids().iter().zip(types);
+        // The tokenizer stops at max_length tokens and cuts afterwards: where
+        // there is nothing to cut it says nothing of what it has not read.
+        let mut cut = !encoding.get_overflowing().is_empty();
+        if !cut && added == 0 && encoding.len() == max_length {
+            let whole = self.tokenizer.encode_fast(input(), true);
+            cut = whole.map_err(|e| e.to_string())?.len() > max_length;
+        }
+        let tokens = encoding.get_ids().iter().zip(encoding.get_type_ids());
         Ok((
             tokens
                 .map(|(&id, &type_id)| ClassifierToken { id, type_id })
                 .collect(),
-            length + added > max_length,
+            cut,
         ))
     }
 
-    /// One text's tokens before the post-processor.
-    fn plain(&self, text: &str, type_id: u32) -> Result<Encoding, String> {
-        let mut encoding = self
-            .tokenizer
-            .encode(text, false)
+    /// A copy of the tokenizer that cuts, as Transformers sets it up. Which of
+    /// two long texts loses the odd token depends on where it stops reading
+    /// them, so that its own cutting cannot be done afterwards.
+    fn cutting(&self, max_length: usize, left: bool) -> Result<Arc<Tokenizer>, String> {
+        let mut cached = self.cutting.lock().map_err(|e| e.to_string())?;
+        if let Some((length, is_left, tokenizer)) = &*cached {
+            if (*length, *is_left) == (max_length, left) {
+                return Ok(tokenizer.clone());
+            }
+        }
+        let mut tokenizer = self.tokenizer.clone();
+        let params = TruncationParams {
+            direction: match left {
+                true => TruncationDirection::Left,
+                false => TruncationDirection::Right,
+            },
+            max_length,
+            strategy: TruncationStrategy::LongestFirst,
+            stride: 0,
+        };
+        tokenizer
+            .with_truncation(Some(params))
             .map_err(|e| e.to_string())?;
-        encoding.set_type_ids(vec![type_id; encoding.len()]);
-        Ok(encoding)
+        let tokenizer = Arc::new(tokenizer);
+        *cached = Some((max_length, left, tokenizer.clone()));
+        Ok(tokenizer)
     }
 
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, String> {

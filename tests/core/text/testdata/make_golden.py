@@ -5,8 +5,9 @@ usage: make_golden.py            (build/oracle/bin/python, see tests/live)
 
 bpe/, wordpiece/, unigram/: small model folders, trained on the text below. The
 trainers do not repeat themselves: a folder is made only when it is not there.
-encodings.json: what `tokenizers` makes of texts. templates.json: what
-Transformers renders. Offsets and spans are in bytes.
+encodings.json: what `tokenizers` makes of texts. classifier.json: what
+Transformers' tokenizer(text, pair, truncation=True) makes of texts and pairs.
+templates.json: what Transformers renders. Offsets and spans are in bytes.
 """
 
 import itertools
@@ -121,6 +122,35 @@ def encodings(name):
                "offsets": [[starts[b], starts[s]] for b, s in e.offsets],
                "decoded": raw.decode(e.ids, skip_special_tokens=False),
                "skipped": raw.decode(e.ids, skip_special_tokens=True)}
+
+
+PAIRS = [
+    ("hello world", None), ("", None), ("the quick brown fox jumps over", None),
+    ("hello", "world"), ("", "the dog"), ("naïve café", ""),
+    ("the quick brown fox jumps over the lazy dog", "hello"),
+    ("hello", "tokenization tokenizes the token's tokens 12345"),
+    ("the dog sleeps. don't panic!", "it's a small world, isn't it?"),
+]
+
+
+def classifier_inputs(name, side):
+    auto = AutoTokenizer.from_pretrained(str(HERE / name), truncation_side=side)
+    for (text, pair), length in itertools.product(PAIRS, (4, 5, 8, 11, 16, 64)):
+        kwargs = {"max_length": length, "return_token_type_ids": True}
+        # In lists, as run_glue.py does: alone, an empty second text is none.
+        texts = ([text],) if pair is None else ([text], [pair])
+        e = auto(*texts, truncation=True, **kwargs)
+        whole = auto(*texts, truncation=False)
+        yield {"folder": name, "side": side, "text": text, "pair": pair,
+               "max_length": length, "ids": e["input_ids"][0],
+               "types": e["token_type_ids"][0],
+               "truncated": len(whole["input_ids"][0]) > length}
+
+
+def make_classifier_inputs():
+    write_cases(HERE / "classifier.json", [
+        case for make in (bpe, wordpiece, unigram) for side in ("right", "left")
+        for case in classifier_inputs(make.__name__, side)])
 
 
 def make_tokenizers():
@@ -256,4 +286,5 @@ def make_templates():
 
 if __name__ == "__main__":
     make_tokenizers()
+    make_classifier_inputs()
     make_templates()
