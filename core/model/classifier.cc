@@ -3,6 +3,7 @@
 
 #include "core/model/decoder_classifier.h"
 #include "core/model/encoder.h"
+#include "core/model/vit.h"
 
 namespace mpsd::model {
 
@@ -15,10 +16,9 @@ absl::StatusOr<std::unique_ptr<Classifier>> Classifier::Load(
     case spec::Family::kEncoder:
       return Encoder::Load(source, config, progress);
     case spec::Family::kVision:
-      break;
+      return LoadVisionClassifier(source, config, progress);
   }
-  return absl::UnimplementedError(config.model_type +
-                                  ": no classifier of images is built in");
+  return absl::InternalError("a family of models that is none");
 }
 
 }  // namespace mpsd::model

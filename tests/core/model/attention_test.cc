@@ -83,5 +83,71 @@ INSTANTIATE_TEST_SUITE_P(
                                                                  : "_tiled");
     });
 
+TEST(PaddingMaskTest, HidesWhatLiesBehindTheLength) {
+  const at::Tensor mask =
+      PaddingMask(at::tensor({1, 3}, at::kLong), 3, at::kFloat);
+  const float none = -std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(at::equal(
+      mask, at::tensor({0.f, none, none, 0.f, 0.f, 0.f}).view({2, 1, 1, 3})));
+}
+
+class BidirectionalTest : public testing::TestWithParam<AttentionKernel> {
+ protected:
+  void SetUp() override {
+    at::manual_seed(9);
+    q_ = at::randn({2, 3, 7, 4});
+    k_ = at::randn({2, 3, 7, 4});
+    v_ = at::randn({2, 3, 7, 4});
+    lengths_ = at::tensor({7, 4}, at::kLong);
+  }
+  at::Tensor q_, k_, v_, lengths_;
+};
+
+TEST_P(BidirectionalTest, ARowsPaddingIsAsGoodAsAbsent) {
+  const at::Tensor keys = PaddingMask(lengths_, 7, at::kFloat);
+  const at::Tensor out =
+      BidirectionalAttention(q_, k_, v_, keys, 0, GetParam());
+  for (int64_t row = 0; row < 2; ++row) {
+    const int64_t n = lengths_[row].item<int64_t>();
+    const at::Tensor scores =
+        at::matmul(q_[row], k_[row].narrow(1, 0, n).transpose(1, 2)) / 2;
+    const at::Tensor expected =
+        at::matmul(scores.softmax(-1), v_[row].narrow(1, 0, n));
+    EXPECT_TRUE(at::allclose(out[row], expected, 1e-5, 1e-6)) << row;
+  }
+}
+
+TEST_P(BidirectionalTest, OneQueryIsWhatItIsAmongAll) {
+  const at::Tensor keys = PaddingMask(lengths_, 7, at::kFloat);
+  const at::Tensor all =
+      BidirectionalAttention(q_, k_, v_, keys, 0, GetParam());
+  const at::Tensor one =
+      BidirectionalAttention(q_.narrow(2, 0, 1), k_, v_, keys, 0, GetParam());
+  EXPECT_TRUE(at::allclose(one, all.narrow(2, 0, 1), 1e-5, 1e-6));
+}
+
+TEST_P(BidirectionalTest, DropoutDropsWholeProbabilitiesAndScalesTheRest) {
+  const at::Tensor ones = at::ones({2, 3, 7, 4});
+  const at::Tensor eye = at::eye(7).expand({2, 3, 7, 7});
+  at::manual_seed(1);
+  // With equal scores and v the identity, the output is the probabilities.
+  const at::Tensor p =
+      BidirectionalAttention(ones, ones, eye, at::Tensor(), 0.5, GetParam());
+  const at::Tensor dropped = p == 0;
+  EXPECT_GT(dropped.sum().item<int64_t>(), 50);
+  EXPECT_LT(dropped.sum().item<int64_t>(), 244);
+  EXPECT_TRUE(at::allclose(p.masked_select(dropped.logical_not()),
+                           at::full({1}, 2.0 / 7)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, BidirectionalTest,
+                         testing::Values(AttentionKernel::kFused,
+                                         AttentionKernel::kTiled),
+                         [](const auto& info) {
+                           return info.param == AttentionKernel::kFused
+                                      ? "fused"
+                                      : "tiled";
+                         });
+
 }  // namespace
 }  // namespace mpsd::model

@@ -85,6 +85,32 @@ TEST(LayerNormTest, Fp32WeightsWorkInABf16Model) {
   EXPECT_EQ(norm.weight.grad().scalar_type(), at::kFloat);
 }
 
+TEST(ActivateTest, KnowsTransformersNames) {
+  const at::Tensor x = at::linspace(-3, 3, 13);
+  const at::Tensor inner = 0.7978845608 * (x + 0.044715 * x.pow(3));
+  const at::Tensor tanh_gelu = 0.5 * x * (1 + inner.tanh());
+  const at::Tensor gelu = 0.5 * x * (1 + (x / std::sqrt(2.0)).erf());
+  EXPECT_TRUE(at::allclose(Activate(x, "gelu"), gelu, 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(Activate(x, "gelu_new"), tanh_gelu, 1e-5, 1e-6));
+  EXPECT_TRUE(
+      at::allclose(Activate(x, "gelu_pytorch_tanh"), tanh_gelu, 1e-5, 1e-6));
+  EXPECT_TRUE(at::equal(Activate(x, "relu"), x.clamp_min(0)));
+  EXPECT_TRUE(at::allclose(Activate(x, "silu"), x * x.sigmoid()));
+  EXPECT_TRUE(at::allclose(Activate(x, "swish"), x * x.sigmoid()));
+}
+
+TEST(TokenDropoutTest, AFirstTokenAloneGetsTheMaskItHasAmongAll) {
+  const at::Tensor x = at::randn({3, 5, 8});
+  at::manual_seed(4);
+  const at::Tensor all = TokenDropout(x, 0.4, 5);
+  const at::Tensor after_all = at::rand({1});
+  at::manual_seed(4);
+  const at::Tensor first = TokenDropout(x.narrow(1, 0, 1), 0.4, 5);
+  EXPECT_TRUE(at::equal(first, all.narrow(1, 0, 1)));
+  EXPECT_TRUE(at::equal(at::rand({1}), after_all));
+  EXPECT_FALSE(at::equal(all, x));
+}
+
 class CountingAdapter : public LinearAdapter {
  public:
   at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) override {
@@ -98,6 +124,9 @@ TEST(LinearTest, AnAdapterSeesInputAndOutput) {
   linear.adapter = std::make_unique<CountingAdapter>();
   const at::Tensor x = at::ones({1, 2});
   EXPECT_TRUE(at::equal(linear.Forward(x), at::full({1, 2}, 3.0)));
+  EXPECT_TRUE(linear.draws());
+  linear.adapter.reset();
+  EXPECT_FALSE(linear.draws());
 }
 
 TEST(RmsNormTest, IsTheFormula) {

@@ -46,6 +46,18 @@ TEST(RecomputeTest, RunsTwiceAndDrawsTheSameNumbers) {
   EXPECT_FALSE(at::equal(between, at::rand({1})));
 }
 
+TEST(RecomputeTest, WhereNothingIsDrawnTheGeneratorIsLeftAlone) {
+  std::vector<at::Tensor> drawn;
+  auto run = [&](const at::Tensor& x) {
+    drawn.push_back(at::rand({4}));
+    return x * 2;
+  };
+  const at::Tensor x = at::ones({4}).requires_grad_();
+  Recompute(run, x, /*draws=*/false).sum().backward();
+  ASSERT_EQ(drawn.size(), 2u);
+  EXPECT_FALSE(at::equal(drawn[0], drawn[1]));
+}
+
 TEST(RecomputeTest, AnInputWithoutGradientStillReachesTheParameters) {
   const at::Tensor weight = at::ones({2}).requires_grad_();
   const at::Tensor x = at::full({2}, 3.0);

@@ -62,6 +62,42 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{2, 1, 19, 4, false}, Case{2, 1, 19, 5, true},
                     Case{2, 2, 9, 1, false}, Case{2, 2, 9, 100, false}));
 
+class BidirectionalTilesTest : public testing::TestWithParam<int64_t> {};
+
+TEST_P(BidirectionalTilesTest, ValuesAndGradientsEqualTheFusedOnes) {
+  const int64_t length = GetParam();
+  at::manual_seed(2);
+  const at::Tensor weight = at::randn({2, 2, length, 8});
+  const at::Tensor keys = PaddingMask(
+      at::tensor({length, int64_t{1}}, at::kLong), length, at::kFloat);
+  auto run = [&](bool tiled) {
+    at::manual_seed(3);
+    std::vector<at::Tensor> in;
+    for (int i = 0; i < 3; ++i) {
+      in.push_back(at::randn({2, 2, length, 8}).requires_grad_());
+    }
+    AttentionMask mask;
+    mask.causal = false;
+    mask.keys = keys;
+    const at::Tensor out =
+        tiled ? TiledAttention(in[0], in[1], in[2], mask, kTile)
+              : BidirectionalAttention(in[0], in[1], in[2], keys, 0,
+                                       AttentionKernel::kFused);
+    (out * weight).sum().backward();
+    return std::vector<at::Tensor>{out.detach(), in[0].grad(), in[1].grad(),
+                                   in[2].grad()};
+  };
+  const auto tiled = run(true), fused = run(false);
+  for (size_t i = 0; i < tiled.size(); ++i) {
+    EXPECT_LE((tiled[i] - fused[i]).norm().item<double>(),
+              1e-5 * fused[i].norm().item<double>() + 1e-5)
+        << "tensor " << i << " of out, dq, dk, dv";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Lengths, BidirectionalTilesTest,
+                         testing::Values(1, 3, 4, 5, 8, 13));
+
 TEST(TiledAttentionDtypeTest, Bf16StaysNearFp32) {
   at::manual_seed(4);
   const at::Tensor x = at::randn({1, 2, 33, 8});
