@@ -26,6 +26,7 @@ using File = v1::DownloadResponse::File;
 struct DownloadOptions {
   std::string id;
   std::optional<int64_t> checkpoint;
+  bool predictions = false;
   std::string output;
   bool force = false;
 };
@@ -109,6 +110,13 @@ class Receiver {
   std::vector<File> files_;
 };
 
+// Where what was received goes: the whole of it, or the one file of it that is
+// wanted.
+struct Destination {
+  fs::path path;
+  std::string only;  // "predictions.tsv"; "": path is a folder for all of it
+};
+
 // A failed call to Download; the two kinds of nothing there are kNotFound.
 ExitCode FailedCall(const Console& console, const std::string& id,
                     const grpc::Status& status) {
@@ -122,10 +130,13 @@ ExitCode FailedCall(const Console& console, const std::string& id,
 }
 
 void PrintReceived(const Console& console, const std::string& id,
-                   const fs::path& output, const std::vector<File>& files) {
+                   const Destination& to, std::vector<File> files) {
+  std::erase_if(files, [&](const File& file) {
+    return !to.only.empty() && file.path() != to.only;
+  });
   if (console.json) {
     nlohmann::ordered_json object = {{"job_id", id},
-                                     {"output", output.string()},
+                                     {"output", to.path.string()},
                                      {"files", nlohmann::json::array()}};
     for (const File& file : files) {
       object["files"].push_back({{"path", file.path()},
@@ -138,13 +149,26 @@ void PrintReceived(const Console& console, const std::string& id,
   int64_t bytes = 0;
   for (const File& file : files) bytes += file.size_bytes();
   console.out << files.size() << (files.size() == 1 ? " file, " : " files, ")
-              << Bytes(bytes) << " in " << output.string() << '\n';
+              << Bytes(bytes) << " in " << to.path.string() << '\n';
+}
+
+absl::Status Place(base::StagedFolder& folder, const Destination& to,
+                   const std::string& id) {
+  if (to.only.empty()) return folder.Commit();
+  std::error_code error;
+  if (!fs::exists(folder.staging() / to.only, error)) {
+    return absl::NotFoundError(absl::StrCat("job ", id, " has no ", to.only,
+                                            " among its predictions"));
+  }
+  fs::rename(folder.staging() / to.only, to.path, error);
+  return error ? base::ErrnoStatus(error.value(), to.path.string())
+               : absl::OkStatus();
 }
 
 ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
-                 const fs::path& output) {
+                 const Destination& to) {
   const std::string next = "Nothing was written.";
-  auto folder = base::StagedFolder::Create(output);
+  auto folder = base::StagedFolder::Create(to.path);
   if (!folder.ok()) {
     return console.Fail(ExitCode::kOther, folder.status(), next);
   }
@@ -165,10 +189,22 @@ ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
     return FailedCall(console, request.job_id(), status);
   }
   if (written.ok()) written = receiver.Finish();
-  if (written.ok()) written = folder->Commit();
+  if (written.ok()) written = Place(*folder, to, request.job_id());
+  if (absl::IsNotFound(written)) {
+    return console.Fail(ExitCode::kNotFound, written, next);
+  }
   if (!written.ok()) return console.Fail(ExitCode::kOther, written, next);
-  PrintReceived(console, request.job_id(), output, receiver.files());
+  PrintReceived(console, request.job_id(), to, receiver.files());
   return ExitCode::kOk;
+}
+
+// --predictions to a .jsonl or .tsv takes that one alone.
+std::string WantedFile(const DownloadOptions& options, const fs::path& output) {
+  const std::string extension = output.extension().string();
+  if (!options.predictions || (extension != ".jsonl" && extension != ".tsv")) {
+    return "";
+  }
+  return "predictions" + extension;
 }
 
 ExitCode Download(const DownloadOptions& options, const Console& console) {
@@ -188,10 +224,12 @@ ExitCode Download(const DownloadOptions& options, const Console& console) {
   request.set_job_id(*id);
   if (options.checkpoint) {
     request.set_checkpoint_step(*options.checkpoint);
+  } else if (options.predictions) {
+    request.set_predictions(true);
   } else {
-    request.set_adapter(true);
+    request.set_output(true);
   }
-  return Receive(console, request, output);
+  return Receive(console, request, {output, WantedFile(options, output)});
 }
 
 }  // namespace
@@ -199,18 +237,24 @@ ExitCode Download(const DownloadOptions& options, const Console& console) {
 void AddDownload(CLI::App& app, Action* action) {
   auto options = std::make_shared<DownloadOptions>();
   CLI::App* verb = app.add_subcommand(
-      "download", "Fetch the final adapter, or a checkpoint");
+      "download",
+      "Fetch the final adapter or model, a checkpoint or predictions");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");
-  verb->add_option("--checkpoint", options->checkpoint,
-                   "A checkpoint instead of the final adapter")
-      ->type_name("STEP");
+  CLI::Option* checkpoint =
+      verb->add_option("--checkpoint", options->checkpoint,
+                       "A checkpoint instead of the final output")
+          ->type_name("STEP");
+  verb->add_flag("--predictions", options->predictions,
+                 "What was predicted of dataset.predict, and the confusion\n"
+                 "matrix; to a .jsonl or .tsv, that file alone")
+      ->excludes(checkpoint);
   verb->add_option("-o,--output", options->output, "The folder to make")
       ->type_name("DIR")
       ->required();
   verb->add_flag("--force", options->force,
-                 "Replace the folder where it exists");
+                 "Replace the output where it exists");
   verb->callback([=] {
     *action = [=](const Console& console) {
       return Download(*options, console);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/evaluation.h"
 #include "client/format.h"
 
 namespace mpsd::client {
@@ -20,7 +21,9 @@ std::string EvalText(const v1::Evaluated& evaluated) {
   const std::string where = evaluated.step() == 0
                                 ? "before training"
                                 : absl::StrCat("at step ", evaluated.step());
-  return absl::StrCat("eval loss ", Loss(evaluated.eval_loss()), " ", where);
+  const std::string metrics = MetricsText(evaluated.metrics());
+  return absl::StrCat("eval loss ", Loss(evaluated.eval_loss()), " ", where,
+                      metrics.empty() ? "" : ", ", metrics);
 }
 
 std::string CheckpointText(const v1::Checkpoint& checkpoint) {
@@ -88,8 +91,13 @@ void PrintOutcome(const Console& console, const v1::Job& job) {
     out << "  eval loss " << Loss(job.eval_loss_before()) << " before, "
         << Loss(job.eval_loss_after()) << " after\n";
   }
-  if (!job.adapter_path().empty()) {
-    out << "  adapter   " << job.adapter_path() << '\n';
+  if (!job.metrics().empty()) {
+    out << "  metrics   " << MetricsText(job.metrics()) << '\n';
+  }
+  if (!job.output_path().empty()) {
+    const bool model = job.output_kind() == v1::OUTPUT_KIND_MODEL;
+    out << (model ? "  model     " : "  adapter   ") << job.output_path()
+        << '\n';
   }
   if (job.state() == v1::JOB_STATE_SUCCEEDED) {
     out << "Fetch it with `mpsctl download " << job.id() << " --output DIR`.\n";

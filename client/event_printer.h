@@ -31,7 +31,7 @@ class EventPrinter {
 };
 
 // What became of a job that has ended, in a few lines: state and time taken,
-// eval losses, the adapter or the reason, and what to do next.
+// eval losses, metrics, the output or the reason, and what to do next.
 void PrintOutcome(const Console& console, const v1::Job& job);
 
 }  // namespace mpsd::client

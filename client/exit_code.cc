@@ -9,7 +9,7 @@ std::string ExitCodeHelp() {
   1    the watched job FAILED
   2    bad usage or bad input: command line, job.json, data, output folder
   3    the daemon cannot be reached
-  4    no such job, checkpoint or adapter
+  4    no such job, checkpoint, output or predictions
   5    the watched job was CANCELLED
   6    any other error
   130  interrupted by Ctrl-C; a watched job goes on)";

@@ -14,9 +14,9 @@ namespace mpsd::client {
 enum class ExitCode {
   kOk = 0,
   kJobFailed = 1,     // the job that was watched FAILED
-  kBadInput = 2,      // command line, job.json, data files, output folder
+  kBadInput = 2,      // command line, job.json, data files, output
   kUnreachable = 3,   // no daemon answers, or it went away for too long
-  kNotFound = 4,      // no such job, checkpoint or adapter
+  kNotFound = 4,      // no such job, checkpoint, output or predictions
   kJobCancelled = 5,  // the job that was watched was CANCELLED
   kOther = 6,         // anything else, the daemon's or this machine's
   kDetached = 130,    // Ctrl-C while watching; the job goes on

@@ -75,9 +75,9 @@ Json Single(const Message& m, const FieldDescriptor& field) {
   return nullptr;
 }
 
-// The API's maps are all string to string.
+// The API's maps are from strings; sorted, their own order is by chance.
 Json Map(const Message& m, const FieldDescriptor& field) {
-  Json object = Json::object();
+  nlohmann::json object = nlohmann::json::object();
   const Reflection& get = *m.GetReflection();
   for (int i = 0; i < get.FieldSize(m, &field); ++i) {
     const Message& entry = get.GetRepeatedMessage(m, &field, i);
@@ -85,7 +85,7 @@ Json Map(const Message& m, const FieldDescriptor& field) {
     object[Single(entry, *type.map_key()).get<std::string>()] =
         Single(entry, *type.map_value());
   }
-  return object;
+  return Json(object);
 }
 
 // The API's lists are of messages or strings.

@@ -6,10 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/evaluation.h"
 #include "client/format.h"
 #include "client/job_id.h"
 #include "client/labels.h"
 #include "client/verbs.h"
+#include "core/spec/train_spec.h"
 
 namespace mpsd::client {
 namespace {
@@ -107,11 +109,26 @@ void LossFields(const v1::Job& job, std::ostream& out) {
   Field(out, "eval loss", eval);
 }
 
+std::string OutputName(const v1::Job& job) {
+  return job.output_kind() == v1::OUTPUT_KIND_MODEL ? "model" : "adapter";
+}
+
+std::string HowToFetch(const v1::Job& job) {
+  std::string text =
+      absl::StrCat("Fetch the ", OutputName(job), " with `mpsctl download ",
+                   job.id(), " --output DIR`");
+  const auto spec = spec::ParseTrainSpec(job.spec_json(), "job.json");
+  if (spec.ok() && !spec->dataset.predict.empty()) {
+    absl::StrAppend(&text, ", its predictions with `mpsctl download ", job.id(),
+                    " --predictions --output DIR`");
+  }
+  return text + ".";
+}
+
 std::string NextStep(const v1::Job& job) {
   switch (job.state()) {
     case v1::JOB_STATE_SUCCEEDED:
-      return absl::StrCat("Fetch the adapter with `mpsctl download ", job.id(),
-                          " --output DIR`.");
+      return HowToFetch(job);
     case v1::JOB_STATE_FAILED:
       return absl::StrCat("Read its log with `mpsctl logs ", job.id(), "`.");
     case v1::JOB_STATE_CANCELLED:
@@ -135,7 +152,9 @@ void PrintJob(const v1::Job& job, const Console& console) {
   LossFields(job, out);
   Field(out, "last exit", job.exit_reason());
   Field(out, "message", job.message());
-  Field(out, "adapter", job.adapter_path());
+  Field(out, OutputName(job).c_str(), job.output_path());
+  PrintMetrics(job, out);
+  PrintConfusionMatrix(job.confusion_matrix_json(), out);
   out << NextStep(job) << '\n';
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -36,11 +37,11 @@ std::string_view Name(State state);  // "QUEUED" …
 // How a worker ended, decided in one function (worker_exit.h).
 enum class ExitReason {
   kDone,
-  kRejected,       // the user's input; never retried
-  kOutOfMemory,    // never retried: it would end the same way
-  kNonFinite,      // likewise
-  kCrashed,        // signal or unexplained exit; retried
-  kHung,           // stopped reporting and was killed; retried
+  kRejected,     // the user's input; never retried
+  kOutOfMemory,  // never retried: it would end the same way
+  kNonFinite,    // likewise
+  kCrashed,      // signal or unexplained exit; retried
+  kHung,         // stopped reporting and was killed; retried
   kCancelled,
   kPreempted,      // stopped at a checkpoint for the daemon's sake
   kProtocolError,  // spoke nonsense on fd 3; retried
@@ -78,6 +79,30 @@ struct Checkpoint {
   absl::Time create_time;
 };
 
+// Name and value, in the order to show them.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+struct Evaluated {
+  int64_t step = 0;  // 0: before training
+  double eval_loss = 0;
+  Metrics metrics;  // of the task; may be empty
+};
+
+// The numbers are stored in the database and never reused.
+enum class OutputKind {
+  kAdapter = 1,  // a PEFT folder
+  kModel = 2,    // a folder that Transformers loads
+};
+
+// What a worker reached that was Done.
+struct Outcome {
+  std::string output_path;  // the final folder
+  OutputKind output_kind = OutputKind::kAdapter;
+  std::optional<double> train_loss, eval_loss_before, eval_loss_after;
+  Metrics metrics;               // of what output_path holds
+  std::string confusion_matrix;  // JSON, as core/wire/messages.h has it
+};
+
 struct Job {
   std::string id;  // 26 characters, sorts by creation time
   std::string name;
@@ -99,7 +124,11 @@ struct Job {
   std::optional<double> eval_loss_before;
   std::optional<double> eval_loss_after;
   std::optional<double> train_loss;
-  std::string adapter_path;
+  Metrics metrics;  // of the latest evaluation; once it is done, the output's
+  std::optional<Evaluated> best_evaluation;  // best_evaluation.h
+  std::string output_path;
+  OutputKind output_kind = OutputKind::kAdapter;
+  std::string confusion_matrix;
   std::string spec_json;  // fully defaulted, paths as the worker gets them
   std::string idempotency_key;
   std::string request_hash;  // SHA-256 of the canonical request
@@ -108,10 +137,6 @@ struct Job {
 struct StateChanged {
   State state;
   std::string message;
-};
-struct Evaluated {
-  int64_t step = 0;
-  double eval_loss = 0;
 };
 struct Note {
   std::string text;

@@ -19,7 +19,7 @@
 namespace mpsd::jobs {
 
 struct InputFile {
-  std::string path;    // as job.json spells it
+  std::string path;  // as job.json spells it
   std::string sha256;
 };
 struct SubmitRequest {

@@ -16,11 +16,11 @@
 namespace mpsd::jobs {
 
 struct ListFilter {
-  std::vector<State> states;  // empty: all
-  std::string owner;          // empty: all
+  std::vector<State> states;                  // empty: all
+  std::string owner;                          // empty: all
   std::map<std::string, std::string> labels;  // all must match
   int limit = 50;
-  std::string before_id;      // exclusive; empty: from the newest
+  std::string before_id;  // exclusive; empty: from the newest
 };
 
 // Where jobs live. Every call that changes something is one transaction and

@@ -22,7 +22,7 @@ class MetricsSink {
                             const Progress& progress) = 0;
   // `device`: of the job's last step, empty before the first.
   virtual void Evaluated(const std::string& job_id, const std::string& device,
-                         double eval_loss) = 0;
+                         const jobs::Evaluated& evaluated) = 0;
   virtual void CheckpointWritten(const std::string& device, double seconds) = 0;
   virtual void WorkerExited(ExitReason reason) = 0;
   // No more news of the job: its series may go.

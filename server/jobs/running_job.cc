@@ -8,6 +8,7 @@ namespace mpsd::jobs {
 
 RunningJob::RunningJob(Job job, int64_t last_sequence, int64_t last_checkpoint)
     : job_(std::move(job)),
+      goal_(GoalOf(job_.spec_json)),
       last_sequence_(last_sequence),
       last_checkpoint_(last_checkpoint) {}
 
@@ -43,6 +44,11 @@ void RunningJob::Progressed(Progress progress, absl::Time now) {
 void RunningJob::Evaluated(const jobs::Evaluated& evaluated, absl::Time now) {
   (evaluated.step == 0 ? job_.eval_loss_before : job_.eval_loss_after) =
       evaluated.eval_loss;
+  job_.metrics = evaluated.metrics;
+  std::optional<jobs::Evaluated>& best = job_.best_evaluation;
+  if (evaluated.step > 0 && (!best || IsBetter(evaluated, *best, goal_))) {
+    best = evaluated;
+  }
   Add(evaluated, now);
 }
 
@@ -67,13 +73,20 @@ void RunningJob::Ended(const WorkerListener::Result& result,
   job_.failures = next.failures;
   job_.not_before = next.not_before;
   if (result.reason == ExitReason::kDone) {
-    job_.adapter_path = result.adapter_path;
-    job_.train_loss = result.train_loss;
-    if (result.eval_loss_before)
-      job_.eval_loss_before = result.eval_loss_before;
-    if (result.eval_loss_after) job_.eval_loss_after = result.eval_loss_after;
+    Reached(result.outcome);
   }
   Moved(next.state, next.message, now);
+}
+
+void RunningJob::Reached(const Outcome& outcome) {
+  job_.output_path = outcome.output_path;
+  job_.output_kind = outcome.output_kind;
+  job_.train_loss = outcome.train_loss;
+  if (outcome.eval_loss_before)
+    job_.eval_loss_before = outcome.eval_loss_before;
+  if (outcome.eval_loss_after) job_.eval_loss_after = outcome.eval_loss_after;
+  if (!outcome.metrics.empty()) job_.metrics = outcome.metrics;
+  job_.confusion_matrix = outcome.confusion_matrix;
 }
 
 void RunningJob::Moved(State state, const std::string& message,

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/jobs/best_evaluation.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_store.h"
 #include "server/jobs/retry.h"
@@ -51,7 +52,10 @@ class RunningJob {
   template <typename Body>
   void Add(Body body, absl::Time now);
 
+  void Reached(const Outcome& outcome);
+
   Job job_;
+  const Goal goal_;
   int64_t last_sequence_;
   int64_t last_checkpoint_;
   std::string stage_;

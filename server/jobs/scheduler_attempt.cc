@@ -159,7 +159,7 @@ void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
     absl::MutexLock lock(&mutex_);
     id = attempt_->run.job().id;
     attempt_->run.Evaluated(evaluated, parts_.clock.Now());
-    parts_.metrics.Evaluated(id, Device(), evaluated.eval_loss);
+    parts_.metrics.Evaluated(id, Device(), evaluated);
     FlushAttempt();
   }
   hub_.Wake(id);

@@ -57,10 +57,7 @@ WorkerListener::Result FromDone(const DoneReport& done, int wait_status) {
     result.message = absl::StrCat("the worker had finished, then ",
                                   DescribeWaitStatus(wait_status));
   }
-  result.adapter_path = done.adapter_path;
-  result.train_loss = done.train_loss;
-  result.eval_loss_before = done.eval_loss_before;
-  result.eval_loss_after = done.eval_loss_after;
+  result.outcome = done.outcome;
   return result;
 }
 

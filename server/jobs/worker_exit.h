@@ -13,8 +13,7 @@ namespace mpsd::jobs {
 
 // The last word of a worker, in the daemon's terms.
 struct DoneReport {
-  std::string adapter_path;
-  std::optional<double> train_loss, eval_loss_before, eval_loss_after;
+  Outcome outcome;
 };
 struct FailedReport {
   enum class Kind { kRejected, kOutOfMemory, kNonFinite, kInternal };
@@ -41,7 +40,7 @@ struct WorkerEnding {
 // How it ended and what to tell people. In order, the first that holds:
 //   nonsense on fd 3, not asked to cancel  ProtocolError
 //   said Done                              Done, however the process ended:
-//                                          the adapter was durable by then
+//                                          the output was durable by then
 //   asked to cancel                        Cancelled
 //   silent for too long                    Hung
 //   said Failed                            Rejected, OutOfMemory, NonFinite,

@@ -28,8 +28,7 @@ class WorkerListener {
   struct Result {  // how it ended, worker_exit.h
     ExitReason reason = ExitReason::kCrashed;
     std::string message;
-    std::string adapter_path;  // Done
-    std::optional<double> train_loss, eval_loss_before, eval_loss_after;
+    Outcome outcome;  // Done
   };
   virtual void OnHello(const Identity& identity) = 0;
   virtual void OnProgress(const Progress& progress) = 0;
@@ -55,8 +54,8 @@ struct LaunchRequest {
   std::string job_id;
   std::string spec_path;
   std::string output_dir;
-  std::string log_path;           // the worker's stdout and stderr, appended
-  absl::Duration hang_timeout;    // without any message: Hung, killed
+  std::string log_path;         // the worker's stdout and stderr, appended
+  absl::Duration hang_timeout;  // without any message: Hung, killed
 };
 
 // Starts workers. Implemented by server/supervisor over posix_spawn and by a

@@ -57,6 +57,7 @@ JobMetrics::JobMetrics(Options options, const base::Clock& clock)
       jobs_(Gauges(registry_, kJobs)),
       loss_(Gauges(registry_, kLoss)),
       eval_loss_(Gauges(registry_, kEvalLoss)),
+      eval_metric_(Gauges(registry_, kEvalMetric)),
       learning_rate_(Gauges(registry_, kLearningRate)),
       grad_norm_(Gauges(registry_, kGradNorm)),
       current_(Gauges(registry_, kCurrentAllocated)),
@@ -99,19 +100,19 @@ void JobMetrics::StepFinished(const std::string& job_id,
   Set(job_id, device, loss_, progress.loss);
   Set(job_id, device, learning_rate_, progress.learning_rate);
   Set(job_id, device, grad_norm_, progress.grad_norm);
-  std::optional<double>& early = series_[job_id].early_eval_loss;
-  if (early) Set(job_id, device, eval_loss_, *early);
+  std::optional<jobs::Evaluated>& early = series_[job_id].early_evaluation;
+  if (early) SetEvaluation(job_id, device, *early);
   early.reset();
   SetMemory(device, progress.memory);
 }
 
 void JobMetrics::Evaluated(const std::string& job_id, const std::string& device,
-                           double eval_loss) {
+                           const jobs::Evaluated& evaluated) {
   absl::MutexLock lock(&mutex_);
   if (device.empty()) {
-    series_[job_id].early_eval_loss = eval_loss;
+    series_[job_id].early_evaluation = evaluated;
   } else {
-    Set(job_id, device, eval_loss_, eval_loss);
+    SetEvaluation(job_id, device, evaluated);
   }
 }
 
@@ -139,12 +140,25 @@ std::vector<prometheus::MetricFamily> JobMetrics::Collect() const {
 }
 
 void JobMetrics::Set(const std::string& job_id, const std::string& device,
-                     GaugeFamily& family, double value) {
-  prometheus::Gauge*& gauge = series_[job_id].gauges[&family];
+                     GaugeFamily& family, double value,
+                     const std::string& metric) {
+  prometheus::Gauge*& gauge = series_[job_id].gauges[{&family, metric}];
   if (gauge == nullptr) {
-    gauge = &family.Add({{"job", job_id}, {"device", device}});
+    std::map<std::string, std::string> labels = {{"job", job_id},
+                                                 {"device", device}};
+    if (!metric.empty()) labels["metric"] = metric;
+    gauge = &family.Add(labels);
   }
   gauge->Set(value);
+}
+
+void JobMetrics::SetEvaluation(const std::string& job_id,
+                               const std::string& device,
+                               const jobs::Evaluated& evaluated) {
+  Set(job_id, device, eval_loss_, evaluated.eval_loss);
+  for (const auto& [metric, value] : evaluated.metrics) {
+    Set(job_id, device, eval_metric_, value, metric);
+  }
 }
 
 void JobMetrics::SetMemory(const std::string& device,
@@ -171,7 +185,7 @@ void JobMetrics::DropEnded() const {
       ++it;
       continue;
     }
-    for (auto& [family, gauge] : series.gauges) family->Remove(gauge);
+    for (auto& [key, gauge] : series.gauges) key.first->Remove(gauge);
     it = series_.erase(it);
   }
 }

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -40,7 +41,7 @@ class JobMetrics final : public jobs::MetricsSink,
   void StepFinished(const std::string& job_id,
                     const jobs::Progress& progress) override;
   void Evaluated(const std::string& job_id, const std::string& device,
-                 double eval_loss) override;
+                 const jobs::Evaluated& evaluated) override;
   void CheckpointWritten(const std::string& device, double seconds) override;
   void WorkerExited(jobs::ExitReason reason) override;
   void JobEnded(const std::string& job_id) override;
@@ -53,16 +54,19 @@ class JobMetrics final : public jobs::MetricsSink,
   using CounterFamily = prometheus::Family<prometheus::Counter>;
   using HistogramFamily = prometheus::Family<prometheus::Histogram>;
 
-  // The gauges of one job, and of which family each is.
+  // The gauges of one job, by their family and their label "metric".
   struct JobSeries {
-    std::map<GaugeFamily*, prometheus::Gauge*> gauges;
+    std::map<std::pair<GaugeFamily*, std::string>, prometheus::Gauge*> gauges;
     // Evaluated before any step told the device.
-    std::optional<double> early_eval_loss;
+    std::optional<jobs::Evaluated> early_evaluation;
     std::optional<absl::Duration> ended_at;  // monotonic
   };
 
   void Set(const std::string& job_id, const std::string& device,
-           GaugeFamily& family, double value)
+           GaugeFamily& family, double value, const std::string& metric = "")
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetEvaluation(const std::string& job_id, const std::string& device,
+                     const jobs::Evaluated& evaluated)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetMemory(const std::string& device, const jobs::MemoryCounters& memory)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -74,7 +78,8 @@ class JobMetrics final : public jobs::MetricsSink,
   const absl::Duration linger_;
   const base::Clock& clock_;
   prometheus::Registry registry_;
-  GaugeFamily &jobs_, &loss_, &eval_loss_, &learning_rate_, &grad_norm_;
+  GaugeFamily &jobs_, &loss_, &eval_loss_, &eval_metric_, &learning_rate_,
+      &grad_norm_;
   GaugeFamily &current_, &driver_, &recommended_, &footprint_;
   CounterFamily &tokens_, &exits_;
   HistogramFamily &queue_wait_, &step_, &checkpoint_;

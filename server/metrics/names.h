@@ -38,9 +38,12 @@ inline constexpr Metric kFootprint{
 
 // Labelled by job and device; gone some time after the job's end.
 inline constexpr Metric kLoss{"mpsd_job_loss",
-                              "Loss of the last step, nats per label token."};
+                              "Loss of the last step, mean over its labels."};
 inline constexpr Metric kEvalLoss{
-    "mpsd_job_eval_loss", "Loss of the last evaluation, nats per label token."};
+    "mpsd_job_eval_loss", "Loss of the last evaluation, mean over its labels."};
+// Labelled by metric too: "accuracy", "f1" …
+inline constexpr Metric kEvalMetric{
+    "mpsd_job_eval_metric", "A metric of the task in the last evaluation."};
 inline constexpr Metric kLearningRate{"mpsd_job_learning_rate",
                                       "Learning rate of the last step."};
 inline constexpr Metric kGradNorm{

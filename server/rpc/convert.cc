@@ -18,14 +18,33 @@ void FillBody(const jobs::Progress& body, v1::JobEvent& out) {
   ToProto(body, *out.mutable_progress());
 }
 void FillBody(const jobs::Evaluated& body, v1::JobEvent& out) {
-  out.mutable_evaluated()->set_step(body.step);
-  out.mutable_evaluated()->set_eval_loss(body.eval_loss);
+  ToProto(body, *out.mutable_evaluated());
 }
 void FillBody(const jobs::Checkpoint& body, v1::JobEvent& out) {
   ToProto(body, *out.mutable_checkpoint());
 }
 void FillBody(const jobs::Note& body, v1::JobEvent& out) {
   out.set_note(ValidUtf8(body.text));
+}
+
+void FillMetrics(const jobs::Metrics& metrics,
+                 google::protobuf::Map<std::string, double>& out) {
+  for (const auto& [name, value] : metrics) out[ValidUtf8(name)] = value;
+}
+
+void FillOutcome(const jobs::Job& job, v1::Job& out) {
+  FillMetrics(job.metrics, *out.mutable_metrics());
+  if (job.best_evaluation) {
+    ToProto(*job.best_evaluation, *out.mutable_best_evaluation());
+  }
+  out.set_confusion_matrix_json(ValidUtf8(job.confusion_matrix));
+  if (job.output_path.empty()) return;
+  const std::string path = ValidUtf8(job.output_path);
+  const bool adapter = job.output_kind == jobs::OutputKind::kAdapter;
+  out.set_output_path(path);
+  out.set_output_kind(adapter ? v1::OUTPUT_KIND_ADAPTER
+                              : v1::OUTPUT_KIND_MODEL);
+  if (adapter) out.set_adapter_path(path);
 }
 
 }  // namespace
@@ -89,6 +108,12 @@ void ToProto(const jobs::Progress& progress, v1::Progress& out) {
   ToProto(progress.memory, *out.mutable_memory());
 }
 
+void ToProto(const jobs::Evaluated& evaluated, v1::Evaluated& out) {
+  out.set_step(evaluated.step);
+  out.set_eval_loss(evaluated.eval_loss);
+  FillMetrics(evaluated.metrics, *out.mutable_metrics());
+}
+
 void ToProto(const jobs::Checkpoint& checkpoint, v1::Checkpoint& out) {
   out.set_step(checkpoint.step);
   out.set_path(ValidUtf8(checkpoint.path));
@@ -125,8 +150,8 @@ void ToProto(const jobs::Job& job, v1::Job& out) {
   if (job.eval_loss_before) out.set_eval_loss_before(*job.eval_loss_before);
   if (job.eval_loss_after) out.set_eval_loss_after(*job.eval_loss_after);
   if (job.train_loss) out.set_train_loss(*job.train_loss);
-  out.set_adapter_path(ValidUtf8(job.adapter_path));
   out.set_spec_json(ValidUtf8(job.spec_json));
+  FillOutcome(job, out);
 }
 
 jobs::SubmitRequest FromProto(const v1::SubmitRequest& request) {

@@ -15,6 +15,7 @@ namespace mpsd::rpc {
 void ToProto(const jobs::Job& job, v1::Job& out);
 void ToProto(const jobs::Progress& progress, v1::Progress& out);
 void ToProto(const jobs::MemoryCounters& memory, v1::DeviceMemory& out);
+void ToProto(const jobs::Evaluated& evaluated, v1::Evaluated& out);
 void ToProto(const jobs::Checkpoint& checkpoint, v1::Checkpoint& out);
 void ToProto(const jobs::Event& event, v1::JobEvent& out);
 void ToProto(absl::Time time, google::protobuf::Timestamp& out);

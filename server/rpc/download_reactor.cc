@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,23 +18,35 @@ namespace mpsd::rpc {
 namespace fs = std::filesystem;
 namespace {
 
-absl::StatusOr<std::string> AdapterFolder(const jobs::Job& job) {
-  if (!job.adapter_path.empty()) return job.adapter_path;
+// What to send: of `folder` all files, or those that `wanted` takes.
+struct Selection {
+  fs::path folder;
+  bool (*wanted)(const fs::path& relative) = nullptr;
+};
+
+absl::StatusOr<fs::path> OutputFolder(const jobs::Job& job) {
+  if (!job.output_path.empty()) return job.output_path;
   return absl::FailedPreconditionError(absl::StrCat(
       "job ", job.id, " is ", std::string(jobs::Name(job.state)),
-      " and has no final adapter; it comes with SUCCEEDED, a checkpoint can be "
+      " and has no final output; it comes with SUCCEEDED, a checkpoint can be "
       "had before"));
 }
 
-absl::StatusOr<std::string> CheckpointFolder(jobs::JobManager& manager,
-                                             const std::string& id,
-                                             int64_t step) {
+// They lie in the run's folder, beside the final output.
+bool IsPrediction(const fs::path& relative) {
+  const std::string name = relative.string();
+  return name == "confusion_matrix.json" || name == "predictions.jsonl" ||
+         name == "predictions.tsv";
+}
+
+absl::StatusOr<fs::path> CheckpointFolder(jobs::JobManager& manager,
+                                          const std::string& id, int64_t step) {
   absl::StatusOr<std::vector<jobs::Checkpoint>> checkpoints =
       manager.Checkpoints(id);
   if (!checkpoints.ok()) return checkpoints.status();
   std::vector<int64_t> steps;
   for (const jobs::Checkpoint& checkpoint : *checkpoints) {
-    if (checkpoint.step == step) return checkpoint.path;
+    if (checkpoint.step == step) return fs::path(checkpoint.path);
     steps.push_back(checkpoint.step);
   }
   return absl::NotFoundError(absl::StrCat(
@@ -64,32 +77,52 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   }
 
  private:
-  absl::StatusOr<std::string> WantedFolder() {
+  absl::StatusOr<Selection> Select() {
     const std::string& id = request_.job_id();
     absl::Status checked = CheckId("job_id", id);
     if (!checked.ok()) return checked;
     absl::StatusOr<jobs::Job> job = manager_.Get(id);
     if (!job.ok()) return job.status();
     if (request_.what_case() == v1::DownloadRequest::kCheckpointStep) {
-      return CheckpointFolder(manager_, id, request_.checkpoint_step());
+      absl::StatusOr<fs::path> folder =
+          CheckpointFolder(manager_, id, request_.checkpoint_step());
+      if (!folder.ok()) return folder.status();
+      return Selection{*std::move(folder)};
     }
-    if (request_.adapter()) return AdapterFolder(*job);
-    return absl::InvalidArgumentError(
-        "what: set adapter to true, or checkpoint_step");
+    if (!request_.adapter() && !request_.output() && !request_.predictions()) {
+      return absl::InvalidArgumentError(
+          "what: set output or predictions to true, or checkpoint_step");
+    }
+    absl::StatusOr<fs::path> output = OutputFolder(*job);
+    if (!output.ok()) return output.status();
+    if (!request_.predictions()) return Selection{*std::move(output)};
+    return Selection{output->parent_path(), IsPrediction};
   }
 
   absl::Status FindFiles() {
-    absl::StatusOr<std::string> wanted = WantedFolder();
-    if (!wanted.ok()) return wanted.status();
-    if (!IsInside(*wanted, manager_.JobFolder(request_.job_id()))) {
-      return absl::InternalError(absl::StrCat(
-          *wanted, " lies outside the folder of job ", request_.job_id()));
+    absl::StatusOr<Selection> selection = Select();
+    if (!selection.ok()) return selection.status();
+    const fs::path& folder = selection->folder;
+    if (!IsInside(folder, manager_.JobFolder(request_.job_id()))) {
+      return absl::InternalError(
+          absl::StrCat(folder.string(), " lies outside the folder of job ",
+                       request_.job_id()));
     }
-    absl::StatusOr<std::vector<fs::path>> files = FilesBelow(*wanted);
+    absl::StatusOr<std::vector<fs::path>> files = FilesBelow(folder);
     if (!files.ok()) return files.status();
+    if (selection->wanted != nullptr) {
+      std::erase_if(*files, std::not_fn(selection->wanted));
+      if (files->empty()) return NothingPredicted();
+    }
     files_ = *std::move(files);
-    folder_ = *wanted;
+    folder_ = folder;
     return absl::OkStatus();
+  }
+
+  absl::Status NothingPredicted() const {
+    return absl::NotFoundError(absl::StrCat(
+        "job ", request_.job_id(),
+        " has no predictions: dataset.predict of its job.json names no file"));
   }
 
   absl::Status StartFile(const fs::path& relative,

@@ -10,7 +10,7 @@
 
 namespace mpsd::rpc {
 
-// ArtifactService.Download: every regular file below the folder asked for, by
+// ArtifactService.Download: every regular file of what is asked for, by
 // name, each as a header with its SHA-256 and then its bytes in chunks of 1
 // MiB. Only a folder inside the job's own is read, and no symbolic link is
 // followed. A file that disappears or changes meanwhile ends the stream with

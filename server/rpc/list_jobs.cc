@@ -105,6 +105,7 @@ absl::Status ListJobs(jobs::JobManager& manager,
     v1::Job& out = *response.add_jobs();
     FillJob(manager, job, out);
     out.clear_spec_json();
+    out.clear_confusion_matrix_json();
   }
   return absl::OkStatus();
 }

@@ -18,7 +18,7 @@ struct Options {
   // "unix:/path/mpsd.sock" or "127.0.0.1:7433"; port 0 takes a free one. A
   // unix socket is for its owner alone (0600), and a stale one is replaced.
   std::vector<std::string> addresses;
-  int max_receive_bytes = 8 << 20;  // of one message
+  int max_receive_bytes = 32 << 20;  // of one message
   int max_send_bytes = 64 << 20;
   absl::Duration keepalive = absl::Minutes(1);
   // How often a followed log is looked at where nothing woke the stream.

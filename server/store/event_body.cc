@@ -15,7 +15,7 @@
 namespace mpsd::store {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 // Each body's members, once, for both directions.
 template <typename V>
@@ -45,6 +45,7 @@ template <typename V>
 void Fields(V& v, auto& b, const jobs::Evaluated*) {
   v("step", b.step);
   v("eval_loss", b.eval_loss);
+  v("metrics", b.metrics);
 }
 template <typename V>
 void Fields(V& v, auto& b, const jobs::Checkpoint*) {
@@ -59,6 +60,45 @@ void Fields(V& v, auto& b, const jobs::Note*) {
   v("text", b.text);
 }
 
+json Number(double value) {
+  return std::isfinite(value) ? json(value) : json(nullptr);
+}
+
+json ObjectOf(const jobs::Metrics& metrics) {
+  json object = json::object();
+  for (const auto& [name, value] : metrics) object[name] = Number(value);
+  return object;
+}
+
+bool IsNumber(const json& field) {
+  return field.is_number() || field.is_null();
+}
+
+double NumberOf(const json& field) {
+  return field.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                         : field.get<double>();
+}
+
+std::string Dump(const json& object) {
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// False for what is no object of numbers.
+bool ReadMetrics(const json& object, jobs::Metrics& metrics) {
+  if (!object.is_object()) return false;
+  metrics.clear();
+  for (const auto& [name, value] : object.items()) {
+    if (!IsNumber(value)) return false;
+    metrics.emplace_back(name, NumberOf(value));
+  }
+  return true;
+}
+
+absl::Status Unreadable(const std::string& text) {
+  return absl::DataLossError(
+      absl::StrCat("the database holds an unreadable event: ", text));
+}
+
 class Writer {
  public:
   void operator()(const char* name, int64_t value) { out_[name] = value; }
@@ -66,7 +106,7 @@ class Writer {
     out_[name] = value;
   }
   void operator()(const char* name, double value) {
-    out_[name] = std::isfinite(value) ? json(value) : json(nullptr);
+    out_[name] = Number(value);
   }
   void operator()(const char* name, jobs::State value) {
     out_[name] = static_cast<int>(value);
@@ -77,9 +117,10 @@ class Writer {
   void operator()(const char* name, const std::optional<int64_t>& value) {
     if (value.has_value()) out_[name] = *value;
   }
-  std::string Text() const {
-    return out_.dump(-1, ' ', false, json::error_handler_t::replace);
+  void operator()(const char* name, const jobs::Metrics& value) {
+    out_[name] = ObjectOf(value);
   }
+  std::string Text() const { return Dump(out_); }
 
  private:
   json out_ = json::object();
@@ -105,10 +146,8 @@ class Reader {
   void operator()(const char* name, double& value) {
     const json* field = Find(name);
     if (field == nullptr) return;
-    ok_ = ok_ && (field->is_number() || field->is_null());
-    if (!ok_) return;
-    value = field->is_null() ? std::numeric_limits<double>::quiet_NaN()
-                             : field->get<double>();
+    ok_ = ok_ && IsNumber(*field);
+    if (ok_) value = NumberOf(*field);
   }
   void operator()(const char* name, jobs::State& value) {
     int64_t number = 0;
@@ -128,6 +167,10 @@ class Reader {
   }
   void operator()(const char* name, std::optional<int64_t>& value) {
     if (Find(name) != nullptr) (*this)(name, value.emplace());
+  }
+  void operator()(const char* name, jobs::Metrics& value) {
+    const json* field = Find(name);
+    if (field != nullptr) ok_ = ok_ && ReadMetrics(*field, value);
   }
 
  private:
@@ -156,8 +199,7 @@ absl::StatusOr<Body> Decode(const std::string& text) {
     Fields(reader, body, &body);
     if (reader.ok()) return body;
   }
-  return absl::DataLossError(
-      absl::StrCat("the database holds an unreadable event: ", text));
+  return Unreadable(text);
 }
 
 template <typename Body>
@@ -199,6 +241,21 @@ std::string EncodeProgress(const jobs::Progress& progress) {
 
 absl::StatusOr<jobs::Progress> DecodeProgress(const std::string& text) {
   return Decode<jobs::Progress>(text);
+}
+
+absl::StatusOr<jobs::Evaluated> DecodeEvaluated(const std::string& text) {
+  return Decode<jobs::Evaluated>(text);
+}
+
+std::string EncodeMetrics(const jobs::Metrics& metrics) {
+  return Dump(ObjectOf(metrics));
+}
+
+absl::StatusOr<jobs::Metrics> DecodeMetrics(const std::string& text) {
+  jobs::Metrics metrics;
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!ReadMetrics(object, metrics)) return Unreadable(text);
+  return metrics;
 }
 
 }  // namespace mpsd::store

@@ -24,6 +24,11 @@ absl::StatusOr<EventBody> DecodeBody(int kind, const std::string& text);
 
 std::string EncodeProgress(const jobs::Progress& progress);
 absl::StatusOr<jobs::Progress> DecodeProgress(const std::string& text);
+absl::StatusOr<jobs::Evaluated> DecodeEvaluated(const std::string& text);
+
+// An object whose members keep the order of the metrics.
+std::string EncodeMetrics(const jobs::Metrics& metrics);
+absl::StatusOr<jobs::Metrics> DecodeMetrics(const std::string& text);
 
 }  // namespace mpsd::store
 

@@ -45,6 +45,25 @@ absl::Status Unknown(const jobs::Job& job, const std::string& what) {
       absl::StrCat("the database's row of job ", job.id, " has ", what));
 }
 
+// The columns that migration 0002 added.
+absl::Status ReadOutcome(Query& query, jobs::Job& job) {
+  const int64_t kind = query.Int();
+  if (kind != 1 && kind != 2) {
+    return Unknown(job, absl::StrCat("output kind ", kind));
+  }
+  job.output_kind = static_cast<jobs::OutputKind>(kind);
+  absl::StatusOr<jobs::Metrics> metrics = DecodeMetrics(query.Text());
+  if (!metrics.ok()) return metrics.status();
+  job.metrics = *std::move(metrics);
+  if (const std::optional<std::string> text = query.OptionalText()) {
+    absl::StatusOr<jobs::Evaluated> best = DecodeEvaluated(*text);
+    if (!best.ok()) return best.status();
+    job.best_evaluation = *std::move(best);
+  }
+  job.confusion_matrix = query.Text();
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void BindFixed(Query& query, const jobs::Job& job) {
@@ -76,8 +95,14 @@ void BindChanging(Query& query, const jobs::Job& job) {
   query.Bind(job.eval_loss_before);
   query.Bind(job.eval_loss_after);
   query.Bind(job.train_loss);
-  query.Bind(job.adapter_path);
+  query.Bind(job.output_path);
   query.Bind(job.spec_json);
+  query.Bind(static_cast<int>(job.output_kind));
+  query.Bind(EncodeMetrics(job.metrics));
+  std::optional<std::string> best;
+  if (job.best_evaluation) best = EncodeBody(*job.best_evaluation);
+  query.Bind(best);
+  query.Bind(job.confusion_matrix);
 }
 
 absl::StatusOr<JobRow> ReadJobRow(Query& query) {
@@ -114,8 +139,10 @@ absl::StatusOr<JobRow> ReadJobRow(Query& query) {
   job.eval_loss_before = query.OptionalReal();
   job.eval_loss_after = query.OptionalReal();
   job.train_loss = query.OptionalReal();
-  job.adapter_path = query.Text();
+  job.output_path = query.Text();
   job.spec_json = query.Text();
+  absl::Status read = ReadOutcome(query, job);
+  if (!read.ok()) return read;
   return row;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/supervisor/from_wire.h"
 
+#include <utility>
+
 namespace mpsd::supervisor {
 namespace {
 
@@ -39,7 +41,7 @@ jobs::Progress FromWire(const wire::Progress& message) {
 }
 
 jobs::Evaluated FromWire(const wire::Evaluated& message) {
-  return {message.step, message.eval_loss};
+  return {message.step, message.eval_loss, message.metrics};
 }
 
 jobs::Checkpoint FromWire(const wire::Checkpointed& message) {
@@ -52,8 +54,17 @@ jobs::Checkpoint FromWire(const wire::Checkpointed& message) {
 }
 
 jobs::DoneReport FromWire(const wire::Done& message) {
-  return {message.output_path, message.train_loss, message.eval_loss_before,
-          message.eval_loss_after};
+  jobs::Outcome outcome;
+  outcome.output_path = message.output_path;
+  outcome.output_kind = message.output_kind == wire::OutputKind::kModel
+                            ? jobs::OutputKind::kModel
+                            : jobs::OutputKind::kAdapter;
+  outcome.train_loss = message.train_loss;
+  outcome.eval_loss_before = message.eval_loss_before;
+  outcome.eval_loss_after = message.eval_loss_after;
+  outcome.metrics = message.metrics;
+  outcome.confusion_matrix = message.confusion_matrix;
+  return {std::move(outcome)};
 }
 
 jobs::FailedReport FromWire(const wire::Failed& message) {

@@ -50,12 +50,51 @@ TEST_F(DownloadTest, TheAdapter) {
   EXPECT_EQ(result.out, "2 files, 1.5 MB in " + output_.string() + "\n");
   EXPECT_EQ(Read(output_ / "adapter_config.json"), "{}");
   EXPECT_EQ(Read(output_ / "nested/weights"), std::string(1'500'000, 'w'));
-  EXPECT_TRUE(data().downloaded[0].adapter());
+  EXPECT_TRUE(data().downloaded[0].output());
 }
 
 TEST_F(DownloadTest, ACheckpoint) {
   EXPECT_EQ(Download({"--checkpoint", "40"}).code, 0);
   EXPECT_EQ(data().downloaded[0].checkpoint_step(), 40);
+}
+
+TEST_F(DownloadTest, Predictions) {
+  data().download.clear();
+  AddFile("confusion_matrix.json", "{}");
+  AddFile("predictions.jsonl", "1");
+  AddFile("predictions.tsv", "22");
+  EXPECT_EQ(Download({"--predictions"}).code, 0);
+  EXPECT_TRUE(data().downloaded[0].predictions());
+  EXPECT_EQ(Read(output_ / "predictions.jsonl"), "1");
+  EXPECT_EQ(Read(output_ / "confusion_matrix.json"), "{}");
+}
+
+TEST_F(DownloadTest, OneFileOfThePredictions) {
+  data().download.clear();
+  AddFile("predictions.jsonl", "1");
+  AddFile("predictions.tsv", "22");
+  const fs::path file = folder_ / "test.tsv";
+  const Result result =
+      RunVerb({"download", kId, "--predictions", "-o", file.string()});
+  EXPECT_EQ(result.out, "1 file, 2 B in " + file.string() + "\n");
+  EXPECT_EQ(Read(file), "22");
+  fs::remove(file);
+  ExpectNothingWritten();
+}
+
+TEST_F(DownloadTest, AFileThatIsNotAmongThePredictions) {
+  data().download.clear();
+  AddFile("confusion_matrix.json", "{}");
+  const Result result = RunVerb(
+      {"download", kId, "--predictions", "-o", (folder_ / "p.jsonl").string()});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_NE(result.err.find("has no predictions.jsonl"), std::string::npos)
+      << result.err;
+  ExpectNothingWritten();
+}
+
+TEST_F(DownloadTest, ACheckpointPredictsNothing) {
+  EXPECT_EQ(Download({"--predictions", "--checkpoint", "4"}).code, 2);
 }
 
 TEST_F(DownloadTest, Json) {

@@ -94,13 +94,26 @@ TEST_F(OutcomeTest, Succeeded) {
   SetTime(job.mutable_end_time(), absl::Seconds(20));
   job.set_eval_loss_before(2.5);
   job.set_eval_loss_after(1.5);
-  job.set_adapter_path("/state/adapter");
+  job.set_output_path("/state/adapter");
+  job.set_output_kind(v1::OUTPUT_KIND_ADAPTER);
   EXPECT_EQ(Outcome(job),
             "Job 01KAH0000000000000000000AA SUCCEEDED after 1m20s\n"
             "  eval loss 2.5000 before, 1.5000 after\n"
             "  adapter   /state/adapter\n"
             "Fetch it with `mpsctl download 01KAH0000000000000000000AA "
             "--output DIR`.\n");
+}
+
+TEST_F(OutcomeTest, AModelAndItsMetrics) {
+  v1::Job job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  (*job.mutable_metrics())["f1"] = 0.75;
+  (*job.mutable_metrics())["accuracy"] = 0.875;
+  job.set_output_path("/state/model");
+  job.set_output_kind(v1::OUTPUT_KIND_MODEL);
+  EXPECT_NE(Outcome(job).find("  metrics   accuracy 0.8750, f1 0.7500\n"
+                              "  model     /state/model\n"),
+            std::string::npos)
+      << Outcome(job);
 }
 
 TEST_F(OutcomeTest, Failed) {

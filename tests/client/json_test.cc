@@ -47,7 +47,25 @@ TEST(JsonTest, OfAOneofTheOneThatIsSet) {
   event.set_sequence(7);
   event.mutable_evaluated()->set_eval_loss(0.5);
   EXPECT_EQ(ToJson(event).dump(), R"({"sequence":7,"time":null,)"
-                                  R"("evaluated":{"step":0,"eval_loss":0.5}})");
+                                  R"("evaluated":{"step":0,"eval_loss":0.5,)"
+                                  R"("metrics":{}}})");
+}
+
+TEST(JsonTest, WhatAJobReached) {
+  v1::Job job;
+  for (const char* name : {"f1", "accuracy", "z", "b"}) {
+    (*job.mutable_metrics())[name] = 0.5;
+  }
+  job.mutable_best_evaluation()->set_step(4);
+  job.set_output_kind(v1::OUTPUT_KIND_MODEL);
+  job.set_confusion_matrix_json(R"({"labels": ["a"], "matrix": [[3]]})");
+  const auto json = ToJson(job);
+  EXPECT_EQ(json["metrics"].dump(),
+            R"({"accuracy":0.5,"b":0.5,"f1":0.5,"z":0.5})");
+  EXPECT_EQ(json["best_evaluation"]["step"], 4);
+  EXPECT_EQ(json["output_kind"], "MODEL");
+  EXPECT_EQ(json["confusion_matrix"]["matrix"][0][0], 3);
+  EXPECT_TRUE(ToJson(v1::Job())["confusion_matrix"].is_null());
 }
 
 TEST(JsonTest, ListsOfMessages) {
@@ -61,7 +79,9 @@ TEST(JsonTest, ListsOfMessages) {
 TEST(JsonTest, NonFiniteNumbersAreNull) {
   v1::Evaluated evaluated;
   evaluated.set_eval_loss(std::nan(""));
-  EXPECT_EQ(ToJson(evaluated).dump(), R"({"step":0,"eval_loss":null})");
+  (*evaluated.mutable_metrics())["pearson"] = std::nan("");
+  EXPECT_EQ(ToJson(evaluated).dump(),
+            R"({"step":0,"eval_loss":null,"metrics":{"pearson":null}})");
 }
 
 TEST(JsonTest, AStateOfANewerDaemonHasNoName) {

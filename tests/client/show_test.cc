@@ -65,7 +65,8 @@ TEST_F(ShowTest, Succeeded) {
   SetTime(job.mutable_start_time(), absl::Seconds(90));
   SetTime(job.mutable_end_time(), absl::Seconds(10));
   job.set_train_loss(1.75);
-  job.set_adapter_path("/state/adapter");
+  job.set_output_path("/state/adapter");
+  job.set_output_kind(v1::OUTPUT_KIND_ADAPTER);
   const std::string out = RunVerb({"show", kId}).out;
   for (const char* line :
        {"  ended         2026-01-02 03:03:55, after 1m20s\n",
@@ -73,6 +74,27 @@ TEST_F(ShowTest, Succeeded) {
         "Fetch the adapter with `mpsctl download "}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;
   }
+}
+
+TEST_F(ShowTest, AClassifier) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  (*job.mutable_metrics())["accuracy"] = 0.75;
+  job.set_output_path("/state/model");
+  job.set_output_kind(v1::OUTPUT_KIND_MODEL);
+  job.set_confusion_matrix_json(R"({"labels": ["no"], "matrix": [[3]]})");
+  job.set_spec_json(R"({"model": "m", "task": "SEQ_CLS", "dataset":
+      {"train": "t.csv", "predict": "p.csv"}})");
+  const std::string out = RunVerb({"show", kId}).out;
+  const std::string end =
+      "  model         /state/model\n"
+      "  metric     final\n"
+      "  accuracy  0.7500\n"
+      "  true \\ predicted  no\n"
+      "  no                 3\n"
+      "Fetch the model with `mpsctl download 01KAH0000000000000000000AA "
+      "--output DIR`, its predictions with `mpsctl download "
+      "01KAH0000000000000000000AA --predictions --output DIR`.\n";
+  EXPECT_TRUE(out.ends_with(end)) << out;
 }
 
 TEST_F(ShowTest, WhatToDoNextDependsOnTheState) {

@@ -31,9 +31,9 @@ class FakeLauncher final : public jobs::WorkerLauncher {
     result.reason = reason;
     result.message = message;
     if (reason == jobs::ExitReason::kDone) {
-      result.adapter_path = "/adapter";
-      result.train_loss = 1.5;
-      result.eval_loss_after = 0.5;
+      result.outcome.output_path = "/adapter";
+      result.outcome.train_loss = 1.5;
+      result.outcome.eval_loss_after = 0.5;
     }
     Exit(result);
   }

@@ -23,8 +23,9 @@ class FakeMetricsSink final : public jobs::MetricsSink {
     ++steps;
   }
   void Evaluated(const std::string&, const std::string& device,
-                 double) override {
+                 const jobs::Evaluated& evaluated) override {
     eval_devices.push_back(device);
+    eval_metrics.push_back(evaluated.metrics);
   }
   void CheckpointWritten(const std::string&, double seconds) override {
     checkpoint_seconds.push_back(seconds);
@@ -38,6 +39,7 @@ class FakeMetricsSink final : public jobs::MetricsSink {
   std::vector<absl::Duration> waits;
   int steps = 0;
   std::vector<std::string> eval_devices;
+  std::vector<jobs::Metrics> eval_metrics;
   std::vector<double> checkpoint_seconds;
   std::vector<jobs::ExitReason> exits;
   std::vector<std::string> ended;

@@ -58,7 +58,7 @@ TEST_F(RunningJobTest, OnlyTheLatestProgressBetweenFlushesIsAnEvent) {
   EXPECT_TRUE(run_.Flush(store_).ok());
   EXPECT_FALSE(run_.dirty());
   run_.Progressed(Step(3), kNow);
-  run_.Evaluated({3, 0.5}, kNow);
+  run_.Evaluated({3, 0.5, {}}, kNow);
   run_.Progressed(Step(4), kNow);
   EXPECT_TRUE(run_.Flush(store_).ok());
   ASSERT_EQ(Events().size(), 6);
@@ -72,9 +72,9 @@ TEST_F(RunningJobTest, OnlyTheLatestProgressBetweenFlushesIsAnEvent) {
 
 TEST_F(RunningJobTest, AFailedFlushKeepsEverything) {
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
-  run_.Evaluated({0, 2}, kNow);
+  run_.Evaluated({0, 2, {}}, kNow);
   EXPECT_FALSE(run_.Flush(store_).ok());
-  run_.Evaluated({5, 1}, kNow);
+  run_.Evaluated({5, 1, {}}, kNow);
   EXPECT_FALSE(run_.Flush(store_).ok());
   store_.FailWith(absl::OkStatus());
   EXPECT_TRUE(run_.Flush(store_).ok());
@@ -105,22 +105,44 @@ TEST_F(RunningJobTest, AStageIsNotedOnce) {
   EXPECT_EQ(std::get<Note>(Events()[3].body).text, "tokenizing");
 }
 
+TEST_F(RunningJobTest, KeepsTheLatestMetricsAndTheBestEvaluation) {
+  Job job = Stored();
+  job.spec_json = R"({"model": "m", "task": "SEQ_CLS", "dataset":
+      {"train": "t.csv"}, "training": {"metric_for_best_model": "f1"}})";
+  RunningJob run(job, 2, 0);
+  run.Evaluated({0, 1, {{"f1", 1.0}}}, kNow);  // before training: no candidate
+  EXPECT_FALSE(run.job().best_evaluation.has_value());
+  run.Evaluated({4, 3, {{"f1", 0.5}}}, kNow);
+  run.Evaluated({8, 4, {{"f1", 0.75}}}, kNow);
+  run.Evaluated({12, 2, {{"f1", 0.625}}}, kNow);
+  EXPECT_EQ(run.job().metrics, (Metrics{{"f1", 0.625}}));
+  ASSERT_TRUE(run.job().best_evaluation.has_value());
+  EXPECT_EQ(run.job().best_evaluation->step, 8);
+  EXPECT_EQ(run.job().best_evaluation->metrics, (Metrics{{"f1", 0.75}}));
+}
+
 TEST_F(RunningJobTest, DoneFillsTheRow) {
   WorkerListener::Result result;
   result.reason = ExitReason::kDone;
-  result.adapter_path = "/adapter";
-  result.train_loss = 1;
-  result.eval_loss_after = 3;
-  run_.Evaluated({0, 4}, kNow);
+  result.outcome.output_path = "/adapter";
+  result.outcome.train_loss = 1;
+  result.outcome.eval_loss_after = 3;
+  result.outcome.output_kind = OutputKind::kModel;
+  result.outcome.metrics = {{"accuracy", 0.5}};
+  result.outcome.confusion_matrix = "{}";
+  run_.Evaluated({0, 4, {}}, kNow);
   run_.Ended(result, {State::kSucceeded, 0, std::nullopt, ""},
              kNow + absl::Seconds(9));
   EXPECT_TRUE(run_.Flush(store_).ok());
   EXPECT_EQ(Stored().state, State::kSucceeded);
   EXPECT_EQ(Stored().exit_reason, ExitReason::kDone);
-  EXPECT_EQ(Stored().adapter_path, "/adapter");
+  EXPECT_EQ(Stored().output_path, "/adapter");
   EXPECT_EQ(Stored().train_loss, 1);
   EXPECT_EQ(Stored().eval_loss_before, 4);
   EXPECT_EQ(Stored().eval_loss_after, 3);
+  EXPECT_EQ(Stored().output_kind, OutputKind::kModel);
+  EXPECT_EQ(Stored().metrics, (Metrics{{"accuracy", 0.5}}));
+  EXPECT_EQ(Stored().confusion_matrix, "{}");
   EXPECT_EQ(Stored().end_time, kNow + absl::Seconds(9));
 }
 

@@ -38,7 +38,7 @@ TEST_F(SchedulerAttemptTest, RunsAJobFromStartToEnd) {
 
   Worker().OnHello({42, "0.1.0", "2.11.0"});
   Worker().OnHeartbeat("loading model", 0.5);
-  Worker().OnEvaluated({0, 2.5});
+  Worker().OnEvaluated({0, 2.5, {{"f1", 0.5}}});
   Worker().OnProgress(Step(1));
   Worker().OnCheckpoint(At(1, "/out/step-1"), "");
   launcher_.Exit(ExitReason::kDone);
@@ -48,9 +48,11 @@ TEST_F(SchedulerAttemptTest, RunsAJobFromStartToEnd) {
   EXPECT_EQ(job.attempt, 1);
   EXPECT_EQ(job.exit_reason, ExitReason::kDone);
   EXPECT_EQ(job.eval_loss_before, 2.5);
+  EXPECT_EQ(job.metrics, (Metrics{{"f1", 0.5}}));
+  EXPECT_THAT(metrics_.eval_metrics, ElementsAre(Metrics{{"f1", 0.5}}));
   EXPECT_EQ(job.eval_loss_after, 0.5);
   EXPECT_EQ(job.progress->step, 1);
-  EXPECT_EQ(job.adapter_path, "/adapter");
+  EXPECT_EQ(job.output_path, "/adapter");
   EXPECT_THAT(History(id),
               ElementsAre(State::kQueued, State::kRunning, State::kSucceeded));
   EXPECT_EQ(Running(), "");
@@ -304,7 +306,7 @@ TEST_F(SchedulerAttemptTest, AFullDiskDelaysTheEndButLosesNothing) {
   const std::string id = Submit();
   scheduler_->Tick();
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
-  Worker().OnEvaluated({0, 2});
+  Worker().OnEvaluated({0, 2, {}});
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(StateOf(id), State::kRunning);
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));

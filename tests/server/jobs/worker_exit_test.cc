@@ -22,28 +22,38 @@ WorkerEnding Ending(LastWord last_word, int wait_status) {
   return ending;
 }
 
+DoneReport Done(std::optional<double> train_loss, std::optional<double> before,
+                std::optional<double> after) {
+  Outcome outcome;
+  outcome.output_path = "/adapter";
+  outcome.train_loss = train_loss;
+  outcome.eval_loss_before = before;
+  outcome.eval_loss_after = after;
+  outcome.metrics = {{"f1", 0.5}};
+  return {outcome};
+}
+
 FailedReport Failed(FailedReport::Kind kind) { return {kind, "why"}; }
 
 TEST(DecideExit, DoneCarriesItsResult) {
-  const auto result =
-      DecideExit(Ending(DoneReport{"/adapter", 1.0, 2.0, 3.0}, 0));
+  const auto result = DecideExit(Ending(Done(1.0, 2.0, 3.0), 0));
   EXPECT_EQ(result.reason, ExitReason::kDone);
   EXPECT_EQ(result.message, "");
-  EXPECT_EQ(result.adapter_path, "/adapter");
-  EXPECT_EQ(result.train_loss, 1);
-  EXPECT_EQ(result.eval_loss_before, 2);
-  EXPECT_EQ(result.eval_loss_after, 3);
+  EXPECT_EQ(result.outcome.output_path, "/adapter");
+  EXPECT_EQ(result.outcome.train_loss, 1);
+  EXPECT_EQ(result.outcome.eval_loss_before, 2);
+  EXPECT_EQ(result.outcome.eval_loss_after, 3);
+  EXPECT_EQ(result.outcome.metrics, (Metrics{{"f1", 0.5}}));
 }
 
 TEST(DecideExit, DoneOutlivesACrashAtTheEnd) {
-  const auto result =
-      DecideExit(Ending(DoneReport{"/adapter", {}, {}, {}}, SIGABRT));
+  const auto result = DecideExit(Ending(Done({}, {}, {}), SIGABRT));
   EXPECT_EQ(result.reason, ExitReason::kDone);
   EXPECT_THAT(result.message, HasSubstr("SIGABRT"));
 }
 
 TEST(DecideExit, DoneWinsOverACancelThatCameTooLate) {
-  WorkerEnding ending = Ending(DoneReport{"/adapter", {}, {}, {}}, 0);
+  WorkerEnding ending = Ending(Done({}, {}, {}), 0);
   ending.asked = Asked::kCancel;
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kDone);
 }
@@ -97,7 +107,7 @@ TEST(DecideExit, HungIsNotTheSigkillThatEndedIt) {
 }
 
 TEST(DecideExit, NonsenseBeatsEverythingButACancel) {
-  WorkerEnding ending = Ending(DoneReport{"/adapter", {}, {}, {}}, SIGKILL);
+  WorkerEnding ending = Ending(Done({}, {}, {}), SIGKILL);
   ending.protocol_error = "no JSON";
   const auto result = DecideExit(ending);
   EXPECT_EQ(result.reason, ExitReason::kProtocolError);

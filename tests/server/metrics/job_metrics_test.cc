@@ -93,15 +93,32 @@ TEST_F(JobMetricsTest, MemoryGoesWithItsWorker) {
 }
 
 TEST_F(JobMetricsTest, AnEvaluationBeforeTheFirstStepWaitsForItsDevice) {
-  metrics_.Evaluated("J1", "", 3);
+  metrics_.Evaluated("J1", "", {1, 3, {{"f1", 0.5}}});
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_loss{")));
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_metric{")));
   metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_job_eval_loss{device=\"mps\",job=\"J1\"} 3\n"));
-  metrics_.Evaluated("J1", "mps", 2);
+  metrics_.Evaluated("J1", "mps", {2, 2, {{"f1", 0.75}}});
   metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_job_eval_loss{device=\"mps\",job=\"J1\"} 2\n"));
+}
+
+TEST_F(JobMetricsTest, EveryMetricOfATaskHasASeries) {
+  metrics_.Evaluated("J1", "", {0, 3, {{"accuracy", 0.25}}});
+  metrics_.StepFinished("J1", Step());
+  const std::string f1 =
+      "mpsd_job_eval_metric{device=\"mps\",job=\"J1\",metric=\"f1\"} ";
+  const std::string accuracy =
+      "mpsd_job_eval_metric{device=\"mps\",job=\"J1\",metric=\"accuracy\"} ";
+  EXPECT_THAT(Text(), HasSubstr(accuracy + "0.25\n"));
+  metrics_.Evaluated("J1", "mps", {1, 2, {{"accuracy", 0.5}, {"f1", 0.75}}});
+  EXPECT_THAT(Text(), HasSubstr(accuracy + "0.5\n"));
+  EXPECT_THAT(Text(), HasSubstr(f1 + "0.75\n"));
+  metrics_.JobEnded("J1");
+  clock_.Advance(absl::Minutes(10));
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_metric{")));
 }
 
 TEST_F(JobMetricsTest, AnEndedJobsSeriesLingerAndGo) {
@@ -129,7 +146,7 @@ TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
 // What `promtool check metrics` asks for.
 TEST_F(JobMetricsTest, NamesFollowTheConventions) {
   metrics_.StepFinished("J1", Step());
-  metrics_.Evaluated("J1", "mps", 1);
+  metrics_.Evaluated("J1", "mps", {1, 1, {{"accuracy", 1}}});
   metrics_.CheckpointWritten("mps", 1);
   std::set<std::string> names;
   for (const prometheus::MetricFamily& family : metrics_.Collect()) {
@@ -147,7 +164,7 @@ TEST_F(JobMetricsTest, NamesFollowTheConventions) {
                 name.ends_with("_seconds"))
         << name;
   }
-  EXPECT_EQ(names.size(), 15);
+  EXPECT_EQ(names.size(), 16);
 }
 
 }  // namespace

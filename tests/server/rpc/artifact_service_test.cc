@@ -34,7 +34,7 @@ TEST_F(ArtifactServiceTest, DownloadOverTheWire) {
   const std::string big(5'000'000, 'w');
   std::ofstream(folder / "sub" / "model") << big;
   jobs::Job job = FakeManager::MakeJob("a", jobs::State::kSucceeded);
-  job.adapter_path = folder.string();
+  job.output_path = folder.string();
   manager_.Put(job);
   v1::DownloadRequest request;
   request.set_job_id("a");

@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
              "inputs[1].path:"},
         Case{"ManyInputs",
              [](Request& r) {
-               for (int i = 0; i < 1000; ++i) *r.add_inputs() = r.inputs(0);
+               for (int i = 0; i < 50000; ++i) *r.add_inputs() = r.inputs(0);
              },
              "inputs:"},
         Case{"LongOwner",

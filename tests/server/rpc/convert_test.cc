@@ -74,8 +74,11 @@ TEST(Convert, AJobHasEveryField) {
   job.eval_loss_before = 0;
   job.eval_loss_after = 1.5;
   job.train_loss = 2.5;
-  job.adapter_path = "/a";
+  job.output_path = "/a";
   job.spec_json = "{}";
+  job.metrics = {{"f1", 0.5}};
+  job.best_evaluation = {4, 1.25, {{"f1", 0.75}}};
+  job.confusion_matrix = "{\"labels\": []}";
   v1::Job out;
   ToProto(job, out);
   EXPECT_EQ(out.id(), "id");
@@ -99,6 +102,12 @@ TEST(Convert, AJobHasEveryField) {
   EXPECT_EQ(out.train_loss(), 2.5);
   EXPECT_EQ(out.adapter_path(), "/a");
   EXPECT_EQ(out.spec_json(), "{}");
+  EXPECT_EQ(out.output_path(), "/a");
+  EXPECT_EQ(out.output_kind(), v1::OUTPUT_KIND_ADAPTER);
+  EXPECT_EQ(out.metrics().at("f1"), 0.5);
+  EXPECT_EQ(out.best_evaluation().step(), 4);
+  EXPECT_EQ(out.best_evaluation().metrics().at("f1"), 0.75);
+  EXPECT_EQ(out.confusion_matrix_json(), "{\"labels\": []}");
   EXPECT_FALSE(out.has_queue_position());
 }
 
@@ -110,7 +119,20 @@ TEST(Convert, WhatAJobHasNotIsUnset) {
   EXPECT_FALSE(out.has_not_before());
   EXPECT_FALSE(out.has_progress());
   EXPECT_FALSE(out.has_train_loss());
+  EXPECT_FALSE(out.has_best_evaluation());
+  EXPECT_EQ(out.output_kind(), v1::OUTPUT_KIND_UNSPECIFIED);
   EXPECT_EQ(out.exit_reason(), "");
+}
+
+TEST(Convert, AModelIsNoAdapter) {
+  jobs::Job job;
+  job.output_path = "/m";
+  job.output_kind = jobs::OutputKind::kModel;
+  v1::Job out;
+  ToProto(job, out);
+  EXPECT_EQ(out.output_path(), "/m");
+  EXPECT_EQ(out.output_kind(), v1::OUTPUT_KIND_MODEL);
+  EXPECT_EQ(out.adapter_path(), "");
 }
 
 TEST(Convert, TextIsValidUtf8) {
@@ -153,9 +175,11 @@ TEST(Convert, EveryEventHasItsBody) {
   EXPECT_EQ(state.state().state(), v1::JOB_STATE_FAILED);
   EXPECT_EQ(state.state().message(), "why");
   EXPECT_EQ(convert(SomeProgress()).progress().loss(), 4);
-  const v1::JobEvent evaluated = convert(jobs::Evaluated{3, 1.5});
+  const v1::JobEvent evaluated =
+      convert(jobs::Evaluated{3, 1.5, {{"f1", 0.5}}});
   EXPECT_EQ(evaluated.evaluated().step(), 3);
   EXPECT_EQ(evaluated.evaluated().eval_loss(), 1.5);
+  EXPECT_EQ(evaluated.evaluated().metrics().at("f1"), 0.5);
   const v1::JobEvent checkpoint =
       convert(jobs::Checkpoint{5, "/c", 6, 0.5, absl::FromUnixSeconds(9)});
   EXPECT_EQ(checkpoint.checkpoint().step(), 5);

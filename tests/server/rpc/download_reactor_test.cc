@@ -23,7 +23,7 @@ class DownloadSourceTest : public testing::Test {
  protected:
   DownloadSourceTest() {
     jobs::Job job = FakeManager::MakeJob("a", jobs::State::kSucceeded);
-    job.adapter_path = (folder_ / "adapter").string();
+    job.output_path = (folder_ / "adapter").string();
     manager_.Put(job);
     manager_.AddCheckpoint(
         "a", {5, (folder_ / "checkpoints/step-5").string(), 1, 1, {}});
@@ -37,6 +37,12 @@ class DownloadSourceTest : public testing::Test {
     v1::DownloadRequest request;
     request.set_job_id(id);
     request.set_adapter(true);
+    return request;
+  }
+  static v1::DownloadRequest Predictions() {
+    v1::DownloadRequest request;
+    request.set_job_id("a");
+    request.set_predictions(true);
     return request;
   }
   static v1::DownloadRequest Checkpoint(const std::string& id, int64_t step) {
@@ -102,6 +108,37 @@ TEST_F(DownloadSourceTest, ACheckpointIsFoundByItsStep) {
             (std::map<std::string, std::string>{{"state.json", "5"}}));
 }
 
+TEST_F(DownloadSourceTest, OutputIsTheFinalFolderWhateverItHolds) {
+  Write("adapter/config.json", "{}");
+  v1::DownloadRequest request = Adapter("a");
+  request.set_output(true);
+  EXPECT_EQ(request.what_case(), v1::DownloadRequest::kOutput);
+  EXPECT_EQ(Fetch(request), Fetch(Adapter("a")));
+}
+
+TEST_F(DownloadSourceTest, PredictionsLieBesideTheOutput) {
+  jobs::Job job = FakeManager::MakeJob("a", jobs::State::kSucceeded);
+  job.output_path = (folder_ / "out/model").string();
+  manager_.Put(job);
+  Write("out/model/predictions.tsv", "of somebody else");
+  Write("out/run.json", "{}");
+  const absl::Status none = Error(Predictions());
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("dataset.predict"));
+  Write("out/predictions.jsonl", "1");
+  Write("out/predictions.tsv", "2");
+  Write("out/confusion_matrix.json", "3");
+  EXPECT_EQ(Fetch(Predictions()),
+            (std::map<std::string, std::string>{{"confusion_matrix.json", "3"},
+                                                {"predictions.jsonl", "1"},
+                                                {"predictions.tsv", "2"}}));
+}
+
+TEST_F(DownloadSourceTest, PredictionsComeWithTheEnd) {
+  manager_.Put("a", jobs::State::kRunning);
+  EXPECT_EQ(Error(Predictions()).code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_F(DownloadSourceTest, WhatIsNotThereIsNotFound) {
   EXPECT_EQ(Error(Adapter("x")).code(), absl::StatusCode::kNotFound);
   const absl::Status status = Error(Checkpoint("a", 7));
@@ -129,13 +166,13 @@ TEST_F(DownloadSourceTest, OnlyTheJobsOwnFolderIsRead) {
   fs::create_directories(folder_);
   for (const char* path : {"/etc", "..", "../b/adapter"}) {
     jobs::Job job = FakeManager::MakeJob("a", jobs::State::kSucceeded);
-    job.adapter_path = (folder_ / path).string();
+    job.output_path = (folder_ / path).string();
     manager_.Put(job);
     EXPECT_EQ(Error(Adapter("a")).code(), absl::StatusCode::kInternal) << path;
   }
   fs::create_symlink("/etc", folder_ / "adapter");
   jobs::Job job = FakeManager::MakeJob("a", jobs::State::kSucceeded);
-  job.adapter_path = (folder_ / "adapter").string();
+  job.output_path = (folder_ / "adapter").string();
   manager_.Put(job);
   EXPECT_EQ(Error(Adapter("a")).code(), absl::StatusCode::kInternal);
 }

@@ -36,7 +36,7 @@ jobs::Progress SomeProgress() {
 TEST(EventBody, EveryKindComesBackAsWritten) {
   const EventBody bodies[] = {
       jobs::StateChanged{jobs::State::kFailed, "line 1\nline \"2\""},
-      SomeProgress(), jobs::Evaluated{5, 2.25},
+      SomeProgress(), jobs::Evaluated{5, 2.25, {{"f1", 0.5}, {"a", kNan}}},
       jobs::Checkpoint{5, "/c/5", 77, 0.5, absl::FromUnixMicros(123456789)},
       jobs::Note{"loading"}};
   int kind = 0;
@@ -58,6 +58,22 @@ TEST(EventBody, ProgressKeepsItsMembers) {
   EXPECT_EQ(progress->loss, 1.0 / 3.0);
   EXPECT_EQ(progress->device, "mps");
   EXPECT_EQ(progress->memory.footprint_bytes, 1LL << 40);
+}
+
+TEST(EventBody, MetricsKeepTheirOrder) {
+  const jobs::Metrics metrics = {{"spearmanr", 0.5}, {"pearson", kNan}};
+  EXPECT_EQ(EncodeMetrics(metrics), R"({"spearmanr":0.5,"pearson":null})");
+  auto decoded = DecodeMetrics(EncodeMetrics(metrics));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ASSERT_EQ(decoded->size(), 2u);
+  EXPECT_EQ((*decoded)[0], metrics[0]);
+  EXPECT_TRUE(std::isnan((*decoded)[1].second));
+  auto evaluated = DecodeEvaluated(R"({"step": 3, "eval_loss": 2})");
+  ASSERT_TRUE(evaluated.ok()) << evaluated.status();
+  EXPECT_TRUE(evaluated->metrics.empty());
+  for (const char* text : {"", "[]", R"({"f1": "good"})"}) {
+    EXPECT_EQ(DecodeMetrics(text).status().code(), absl::StatusCode::kDataLoss);
+  }
 }
 
 TEST(EventBody, ANonFiniteLossIsNan) {

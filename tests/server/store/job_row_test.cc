@@ -45,8 +45,12 @@ jobs::Job FullJob() {
   job.eval_loss_before = 0.1;
   job.eval_loss_after = 0.2;
   job.train_loss = 0.3;
-  job.adapter_path = "/adapter";
+  job.output_path = "/adapter";
   job.spec_json = "{}";
+  job.output_kind = jobs::OutputKind::kModel;
+  job.metrics = {{"f1", 0.5}, {"accuracy", 0.25}};
+  job.best_evaluation = {8, 1.5, {{"f1", 0.75}}};
+  job.confusion_matrix = R"({"labels":["a"],"matrix":[[1]]})";
   job.idempotency_key = "key";
   job.request_hash = "hash";
   return job;
@@ -75,8 +79,17 @@ void ExpectSame(const jobs::Job& a, const jobs::Job& b) {
   EXPECT_EQ(a.eval_loss_before, b.eval_loss_before);
   EXPECT_EQ(a.eval_loss_after, b.eval_loss_after);
   EXPECT_EQ(a.train_loss, b.train_loss);
-  EXPECT_EQ(a.adapter_path, b.adapter_path);
+  EXPECT_EQ(a.output_path, b.output_path);
   EXPECT_EQ(a.spec_json, b.spec_json);
+  EXPECT_EQ(a.output_kind, b.output_kind);
+  EXPECT_EQ(a.metrics, b.metrics);
+  ASSERT_EQ(a.best_evaluation.has_value(), b.best_evaluation.has_value());
+  if (a.best_evaluation && b.best_evaluation) {
+    EXPECT_EQ(a.best_evaluation->step, b.best_evaluation->step);
+    EXPECT_EQ(a.best_evaluation->eval_loss, b.best_evaluation->eval_loss);
+    EXPECT_EQ(a.best_evaluation->metrics, b.best_evaluation->metrics);
+  }
+  EXPECT_EQ(a.confusion_matrix, b.confusion_matrix);
   EXPECT_EQ(a.idempotency_key, b.idempotency_key);
   EXPECT_EQ(a.request_hash, b.request_hash);
 }
@@ -124,14 +137,17 @@ TEST_F(JobRowTest, UnknownValuesAreDataLossNamingTheJob) {
   StoredAs(job);
   for (const char* sql :
        {"UPDATE jobs SET exit_reason = 'Bored'",
-        "UPDATE jobs SET exit_reason = NULL, progress = 'x'"}) {
+        "UPDATE jobs SET exit_reason = NULL, progress = 'x'",
+        "UPDATE jobs SET progress = NULL, metrics = '[]'",
+        "UPDATE jobs SET metrics = '{}', best_evaluation = '{\"step\": []}'",
+        "UPDATE jobs SET best_evaluation = NULL, output_kind = 3"}) {
     Corrupt(sql);
     EXPECT_EQ(store_.Get(job.id).status().code(), absl::StatusCode::kDataLoss)
         << sql;
   }
   Corrupt(
       "DROP TRIGGER jobs_transition; "
-      "UPDATE jobs SET progress = NULL, state = 9");
+      "UPDATE jobs SET output_kind = 1, state = 9");
   const absl::Status status = store_.Get(job.id).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(job.id));

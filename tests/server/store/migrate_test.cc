@@ -104,6 +104,10 @@ TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
   EXPECT_EQ(done.labels.at("team"), "nlp");
   EXPECT_EQ(done.exit_reason, jobs::ExitReason::kDone);
   EXPECT_EQ(done.eval_loss_after, 1.25);
+  EXPECT_FALSE(done.output_path.empty());
+  EXPECT_EQ(done.output_kind, jobs::OutputKind::kAdapter);
+  EXPECT_TRUE(done.metrics.empty());
+  EXPECT_FALSE(done.best_evaluation.has_value());
   ASSERT_TRUE(done.progress.has_value());
   EXPECT_EQ(done.progress->step, 2);
   EXPECT_EQ(done.progress->memory.footprint_bytes, 4096);

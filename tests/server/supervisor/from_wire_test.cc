@@ -37,9 +37,10 @@ TEST(FromWire, Progress) {
 
 TEST(FromWire, EvaluatedAndCheckpointed) {
   const jobs::Evaluated evaluated =
-      FromWire(wire::Evaluated{3, 0.5, 10, 1, {}});
+      FromWire(wire::Evaluated{3, 0.5, 10, 1, {{"f1", 0.25}, {"a", 1}}});
   EXPECT_EQ(evaluated.step, 3);
   EXPECT_EQ(evaluated.eval_loss, 0.5);
+  EXPECT_EQ(evaluated.metrics, (jobs::Metrics{{"f1", 0.25}, {"a", 1}}));
   const jobs::Checkpoint checkpoint =
       FromWire(wire::Checkpointed{4, "/out/step-4", 100, 2.5, "/out/step-1"});
   EXPECT_EQ(checkpoint.step, 4);
@@ -49,12 +50,24 @@ TEST(FromWire, EvaluatedAndCheckpointed) {
 }
 
 TEST(FromWire, Done) {
-  const jobs::DoneReport done = FromWire(wire::Done{
-      9, "/out/adapter", wire::OutputKind::kAdapter, 1.0, 2.0, 3.0, 4, {}, ""});
-  EXPECT_EQ(done.adapter_path, "/out/adapter");
-  EXPECT_EQ(done.train_loss, 1);
-  EXPECT_EQ(done.eval_loss_before, 2);
-  EXPECT_EQ(done.eval_loss_after, 3);
+  const jobs::DoneReport done = FromWire(wire::Done{9,
+                                                    "/out/adapter",
+                                                    wire::OutputKind::kModel,
+                                                    1.0,
+                                                    2.0,
+                                                    3.0,
+                                                    4,
+                                                    {{"f1", 1}},
+                                                    "{}"});
+  EXPECT_EQ(done.outcome.output_path, "/out/adapter");
+  EXPECT_EQ(done.outcome.train_loss, 1);
+  EXPECT_EQ(done.outcome.eval_loss_before, 2);
+  EXPECT_EQ(done.outcome.eval_loss_after, 3);
+  EXPECT_EQ(done.outcome.output_kind, jobs::OutputKind::kModel);
+  EXPECT_EQ(done.outcome.metrics, (jobs::Metrics{{"f1", 1}}));
+  EXPECT_EQ(done.outcome.confusion_matrix, "{}");
+  EXPECT_EQ(FromWire(wire::Done()).outcome.output_kind,
+            jobs::OutputKind::kAdapter);
 }
 
 TEST(FromWire, FailedKeepsKindAndMessage) {

@@ -79,10 +79,10 @@ TEST_F(WorkerSessionTest, ReportsAWholeRunInOrder) {
   const auto result = Outcome("ok");
   EXPECT_EQ(result.reason, ExitReason::kDone) << result.message;
   EXPECT_EQ(result.message, "");
-  EXPECT_EQ(result.adapter_path, (folder_ / "out/adapter").string());
-  EXPECT_EQ(result.train_loss, 0.75);
-  EXPECT_EQ(result.eval_loss_before, 2);
-  EXPECT_EQ(result.eval_loss_after, 0.5);
+  EXPECT_EQ(result.outcome.output_path, (folder_ / "out/adapter").string());
+  EXPECT_EQ(result.outcome.train_loss, 0.75);
+  EXPECT_EQ(result.outcome.eval_loss_before, 2);
+  EXPECT_EQ(result.outcome.eval_loss_after, 0.5);
   EXPECT_EQ(listener_.identity().worker_version, "0.1.0-fake");
   ASSERT_THAT(listener_.progress(), SizeIs(5));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(listener_.progress()[i].step, i + 1);
