@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -17,20 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::Status AddFile(const std::string& path, const fs::path& local,
-                     PreparedJob& job) {
-  for (const LocalFile& known : job.files) {
-    if (known.path == path) return absl::OkStatus();
-  }
-  absl::StatusOr<std::string> hash = base::Sha256File(local);
-  if (!hash.ok()) return hash.status();
-  std::error_code error;
-  const auto size = static_cast<int64_t>(fs::file_size(local, error));
-  if (error) return base::ErrnoStatus(error.value(), local.string());
-  job.files.push_back({path, local, *std::move(hash), size});
-  return absl::OkStatus();
-}
-
 absl::Status Missing(const std::string& field, const std::string& path,
                      const fs::path& local, const char* what) {
   return absl::NotFoundError(
@@ -39,32 +28,16 @@ absl::Status Missing(const std::string& field, const std::string& path,
                    ". Relative paths count from the folder of job.json."));
 }
 
-absl::Status AddData(const std::string& field, const std::string& path,
-                     const fs::path& base, PreparedJob& job) {
-  const fs::path local = base / path;
-  std::error_code error;
-  if (fs::is_regular_file(local, error)) return AddFile(path, local, job);
-  if (fs::path(path).is_absolute() && !fs::exists(local, error)) {
-    return absl::OkStatus();
-  }
-  return Missing(field, path, local, "file");
-}
-
 bool Hidden(const fs::path& relative) {
   return std::any_of(relative.begin(), relative.end(), [](const fs::path& p) {
     return absl::StartsWith(p.string(), ".");
   });
 }
 
-absl::Status AddAdapter(const std::string& adapter, const fs::path& base,
-                        PreparedJob& job) {
-  const fs::path folder = base / adapter;
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    if (fs::path(adapter).is_absolute()) return absl::OkStatus();
-    return Missing("adapter", adapter, folder, "folder");
-  }
+// The regular files below `folder`, relative to it, hidden ones left out.
+absl::StatusOr<std::vector<fs::path>> FilesBelow(const fs::path& folder) {
   std::vector<fs::path> relatives;
+  std::error_code error;
   for (fs::recursive_directory_iterator it(folder, error), end;
        !error && it != end; it.increment(error)) {
     if (!it->is_regular_file()) continue;
@@ -73,15 +46,130 @@ absl::Status AddAdapter(const std::string& adapter, const fs::path& base,
   }
   if (error) return base::ErrnoStatus(error.value(), folder.string());
   std::sort(relatives.begin(), relatives.end());
-  const char* slash = absl::EndsWith(adapter, "/") ? "" : "/";
-  for (const fs::path& relative : relatives) {
-    absl::Status status =
-        AddFile(absl::StrCat(adapter, slash, relative.generic_string()),
-                folder / relative, job);
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
+  return relatives;
 }
+
+// Gathers the files that a spec names, each once.
+class Collector {
+ public:
+  Collector(const spec::TrainSpec& spec, const fs::path& base, PreparedJob& job)
+      : spec_(spec), base_(base), job_(job) {}
+
+  absl::Status Run() {
+    const spec::DatasetSpec& dataset = spec_.dataset;
+    const std::pair<const char*, const std::vector<std::string>&> sets[] = {
+        {"dataset.train", dataset.train},
+        {"dataset.eval", dataset.eval},
+        {"dataset.predict", dataset.predict}};
+    for (const auto& [field, paths] : sets) {
+      for (const std::string& path : paths) {
+        absl::Status status = AddData(field, path);
+        if (!status.ok()) return status;
+      }
+    }
+    absl::Status status =
+        spec_.adapter.empty() ? absl::OkStatus() : AddAdapter(spec_.adapter);
+    if (!status.ok() || job_.files.size() <= kMaxFiles) return status;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the job names ", job_.files.size(), " files, more than the ",
+        kMaxFiles,
+        " that can be uploaded: put the images into one .safetensors file, or "
+        "onto the daemon's machine and give its absolute path there"));
+  }
+
+ private:
+  static constexpr size_t kMaxFiles = 50'000;
+
+  bool images() const { return spec_.task == spec::Task::kImageCls; }
+
+  absl::Status AddFile(const std::string& path, const fs::path& local) {
+    if (!known_.insert(path).second) return absl::OkStatus();
+    absl::StatusOr<std::string> hash = base::Sha256File(local);
+    if (!hash.ok()) return hash.status();
+    std::error_code error;
+    const auto size = static_cast<int64_t>(fs::file_size(local, error));
+    if (error) return base::ErrnoStatus(error.value(), local.string());
+    job_.files.push_back({path, local, *std::move(hash), size});
+    return absl::OkStatus();
+  }
+
+  absl::Status AddFolder(const std::string& path, const fs::path& folder) {
+    absl::StatusOr<std::vector<fs::path>> relatives = FilesBelow(folder);
+    if (!relatives.ok()) return relatives.status();
+    const char* slash = absl::EndsWith(path, "/") ? "" : "/";
+    for (const fs::path& relative : *relatives) {
+      absl::Status status =
+          AddFile(absl::StrCat(path, slash, relative.generic_string()),
+                  folder / relative);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddData(const std::string& field, const std::string& path) {
+    const fs::path local = base_ / path;
+    std::error_code error;
+    if (fs::is_regular_file(local, error)) {
+      absl::Status status = AddFile(path, local);
+      const bool rows = images() && local.extension() != ".safetensors";
+      return status.ok() && rows ? AddImages(path, local) : status;
+    }
+    if (images() && fs::is_directory(local, error)) {
+      return AddFolder(path, local);
+    }
+    if (fs::path(path).is_absolute() && !fs::exists(local, error)) {
+      return absl::OkStatus();
+    }
+    return Missing(field, path, local, images() ? "file or folder" : "file");
+  }
+
+  // The images that rows of JSON Lines name, relative to that file's folder. A
+  // row that cannot be read is the worker's to refuse.
+  absl::Status AddImages(const std::string& path, const fs::path& local) {
+    absl::StatusOr<std::string> text = base::ReadFile(local);
+    if (!text.ok()) return text.status();
+    std::istringstream lines(*std::move(text));
+    std::string line;
+    for (int64_t number = 1; std::getline(lines, line); ++number) {
+      const std::optional<std::string> image = ImageOf(line);
+      if (!image || fs::path(*image).is_absolute()) continue;
+      const fs::path file = local.parent_path() / *image;
+      std::error_code error;
+      if (!fs::is_regular_file(file, error)) {
+        return absl::NotFoundError(
+            absl::StrCat(local.string(), ":", number, ": there is no image ",
+                         file.lexically_normal().string()));
+      }
+      const fs::path spelled = fs::path(path).parent_path() / *image;
+      absl::Status status =
+          AddFile(spelled.lexically_normal().generic_string(), file);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  std::optional<std::string> ImageOf(const std::string& line) const {
+    const auto row = nlohmann::json::parse(line, nullptr, false);
+    if (!row.is_object()) return std::nullopt;
+    const std::string& column = spec_.dataset.image_column;
+    const auto image = row.find(column.empty() ? "image" : column);
+    if (image == row.end() || !image->is_string()) return std::nullopt;
+    return image->get<std::string>();
+  }
+
+  absl::Status AddAdapter(const std::string& adapter) {
+    const fs::path folder = base_ / adapter;
+    std::error_code error;
+    if (fs::is_directory(folder, error)) return AddFolder(adapter, folder);
+    if (fs::path(adapter).is_absolute()) return absl::OkStatus();
+    return Missing("adapter", adapter, folder, "folder");
+  }
+
+  const spec::TrainSpec& spec_;
+  const fs::path& base_;
+  PreparedJob& job_;
+  std::set<std::string> known_;
+};
 
 bool LooksLikePath(const std::string& model) {
   return absl::StartsWith(model, "./") || absl::StartsWith(model, "../") ||
@@ -103,24 +191,6 @@ absl::Status PlaceModel(const std::string& model, const fs::path& base,
   return absl::OkStatus();
 }
 
-absl::Status AddInputs(const spec::TrainSpec& spec, const fs::path& base,
-                       PreparedJob& job) {
-  const std::pair<const char*, const std::vector<std::string>&> sets[] = {
-      {"dataset.train", spec.dataset.train},
-      {"dataset.eval", spec.dataset.eval}};
-  for (const auto& [field, paths] : sets) {
-    for (const std::string& path : paths) {
-      absl::Status status = AddData(field, path, base, job);
-      if (!status.ok()) return status;
-    }
-  }
-  if (!spec.adapter.empty()) {
-    absl::Status status = AddAdapter(spec.adapter, base, job);
-    if (!status.ok()) return status;
-  }
-  return PlaceModel(spec.model, base, job);
-}
-
 }  // namespace
 
 absl::StatusOr<PreparedJob> PrepareJob(const fs::path& job_file) {
@@ -131,7 +201,9 @@ absl::StatusOr<PreparedJob> PrepareJob(const fs::path& job_file) {
   if (!spec.ok()) return spec.status();
   PreparedJob job;
   job.spec_json = *std::move(text);
-  absl::Status status = AddInputs(*spec, job_file.parent_path(), job);
+  const fs::path base = job_file.parent_path();
+  absl::Status status = Collector(*spec, base, job).Run();
+  if (status.ok()) status = PlaceModel(spec->model, base, job);
   if (!status.ok()) return status;
   return job;
 }

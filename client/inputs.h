@@ -25,10 +25,12 @@ struct PreparedJob {
   std::vector<LocalFile> files;
 };
 
-// Reads and validates job.json and hashes the data files and the files of the
-// adapter folder it names, relative to its own folder. A relative `model` that
-// is a folder here is made absolute in spec_json. An absolute path that is not
-// on this machine is left for the daemon's.
+// Reads and validates job.json and hashes what it names, relative to its own
+// folder: data files, the files of the adapter's folder and, of a job of
+// images, those below a folder of data and those that its JSON Lines name. A
+// relative `model` that is a folder here is made absolute in spec_json. An
+// absolute path that is not on this machine is left for the daemon's, and so is
+// an absolute one in a row.
 //
 // InvalidArgument, or NotFound for a missing file, names line or field, and
 // what was expected.

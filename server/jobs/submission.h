@@ -24,7 +24,7 @@ struct Submission {
 // the folder of `job_id`, which need not exist yet.
 //   INVALID_ARGUMENT    the spec; a relative path that was not uploaded; an
 //                       input the spec does not name; a model architecture
-//                       mpsd does not have.
+//                       mpsd does not have, or not for this task.
 //   FAILED_PRECONDITION a blob, a file or a model this machine does not have.
 absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
                                            const std::string& job_id,

@@ -87,6 +87,63 @@ TEST_F(InputsTest, MissingFilesAreNamed) {
   }
 }
 
+class ImageInputsTest : public InputsTest {
+ protected:
+  static std::vector<std::string> Paths(const PreparedJob& job) {
+    std::vector<std::string> paths;
+    for (const LocalFile& file : job.files) paths.push_back(file.path);
+    return paths;
+  }
+};
+
+TEST_F(InputsTest, WhatIsToBePredictedIsSentToo) {
+  Write("t.csv", "a");
+  Write("p.csv", "b");
+  const auto job = PrepareJob(Job(R"("model": "org/id", "task": "SEQ_CLS",
+      "dataset": {"train": "t.csv", "predict": "p.csv"})"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->files[1].path, "p.csv");
+}
+
+TEST_F(ImageInputsTest, AFolderWithAFolderForEachClass) {
+  Write("pets/cat/1.png", "c");
+  Write("pets/dog/2.png", "d");
+  Write("pets/dog/.DS_Store", "not this");
+  Write("e.safetensors", "{\"image\": 1}");
+  const auto job = PrepareJob(Job(R"("model": "org/id", "task": "IMAGE_CLS",
+      "dataset": {"train": "pets/", "eval": "e.safetensors"})"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(Paths(*job),
+              testing::ElementsAre("pets/cat/1.png", "pets/dog/2.png",
+                                   "e.safetensors"));
+}
+
+TEST_F(ImageInputsTest, RowsNameTheirImages) {
+  Write("data/rows.jsonl",
+        R"({"picture": "1.png", "label": 0}
+{"picture": "../more/2.png"}
+{"picture": "1.png"}
+{"picture": "/on/the/daemon.png"}
+not JSON
+)");
+  Write("data/1.png", "x");
+  Write("more/2.png", "y");
+  const auto job = PrepareJob(Job(R"("model": "org/id", "task": "IMAGE_CLS",
+      "dataset": {"train": "./data/rows.jsonl", "image_column": "picture"})"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(Paths(*job), testing::ElementsAre("./data/rows.jsonl",
+                                                "data/1.png", "more/2.png"));
+}
+
+TEST_F(ImageInputsTest, AMissingImageIsNamedWithItsRow) {
+  Write("rows.jsonl", "{\"image\": \"a.png\"}\n{\"image\": \"b.png\"}\n");
+  Write("a.png", "x");
+  const auto job = PrepareJob(Job(R"("model": "org/id", "task": "IMAGE_CLS",
+      "dataset": {"train": "rows.jsonl"})"));
+  EXPECT_THAT(std::string(job.status().message()),
+              testing::HasSubstr("rows.jsonl:2: there is no image"));
+}
+
 TEST_F(InputsTest, AFolderIsNoData) {
   Write("data/t.jsonl", "row");
   const auto job =

@@ -14,6 +14,13 @@ namespace {
 
 using testing::HasSubstr;
 
+spec::ModelConfig TinyViT() {
+  spec::ModelConfig config = fakes::TinyModel();
+  config.family = spec::Family::kVision;
+  config.model_type = "vit";
+  return config;
+}
+
 class SubmissionTest : public testing::Test {
  protected:
   SubmissionTest() {
@@ -70,11 +77,60 @@ TEST_F(SubmissionTest, ReplacesWhatWasUploaded) {
   EXPECT_THAT(submission->note, HasSubstr("estimated device memory"));
 }
 
-TEST_F(SubmissionTest, SameNamesGetDifferentPlaces) {
-  request_.spec_json = Spec(R"("a/d.jsonl", "eval": "b/d.jsonl")");
-  request_.inputs = {{"a/d.jsonl", kSha}, {"b/d.jsonl", kOther}};
-  EXPECT_EQ(Checked().dataset.train[0], "/state/jobs/J/inputs/d.jsonl");
-  EXPECT_EQ(Checked().dataset.eval[0], "/state/jobs/J/inputs/2-d.jsonl");
+TEST_F(SubmissionTest, EveryPartOfTheDataIsPlaced) {
+  request_.spec_json = Spec(R"("a/d.csv", "eval": "b/d.csv",
+      "predict": "b/p.csv")",
+                            R"(, "task": "SEQ_CLS")");
+  request_.inputs = {{"a/d.csv", kSha}, {"b/d.csv", kOther}, {"b/p.csv", kSha}};
+  const spec::DatasetSpec dataset = Checked().dataset;
+  EXPECT_EQ(dataset.train[0], "/state/jobs/J/inputs/a/d.csv");
+  EXPECT_EQ(dataset.eval[0], "/state/jobs/J/inputs/b/d.csv");
+  EXPECT_EQ(dataset.predict[0], "/state/jobs/J/inputs/b/p.csv");
+}
+
+TEST_F(SubmissionTest, ImagesOfAFolderAndOfRowsArePlaced) {
+  files_.models["org/tiny"] = JobFiles::Model{"/models/vit", TinyViT()};
+  request_.spec_json = Spec(R"("cats_dogs/", "eval": "rows/e.jsonl")",
+                            R"(, "task": "IMAGE_CLS")");
+  request_.inputs = {{"cats_dogs/cat/1.png", kSha},
+                     {"cats_dogs/dog/1.png", kOther},
+                     {"rows/e.jsonl", kSha},
+                     {"images/e.png", kOther}};
+  EXPECT_EQ(Checked().dataset.train[0], "/state/jobs/J/inputs/cats_dogs");
+  EXPECT_EQ(Checked().dataset.eval[0], "/state/jobs/J/inputs/rows/e.jsonl");
+  EXPECT_EQ(Check()->links.size(), 4u);
+}
+
+TEST_F(SubmissionTest, TheModelMustBeForTheTask) {
+  request_.spec_json = Spec(R"("train.jsonl")", R"(, "task": "IMAGE_CLS")");
+  ExpectError(absl::StatusCode::kInvalidArgument, "task: ");
+}
+
+TEST_F(SubmissionTest, TargetsAreLoraAlone) {
+  request_.spec_json = Spec(R"("train.jsonl")",
+                            R"(, "task": "SEQ_CLS", "fine_tune_type": "full")");
+  auto submission = Check();
+  ASSERT_TRUE(submission.ok()) << submission.status();
+  EXPECT_THAT(submission->note, HasSubstr("trainable parameters"));
+}
+
+TEST_F(SubmissionTest, TheEstimateKnowsTheHead) {
+  const auto note = [&](const std::string& more) {
+    request_.spec_json =
+        Spec(R"("train.jsonl")", R"(, "task": "SEQ_CLS", "fine_tune_type":
+            "head")" + more);
+    auto submission = Check();
+    EXPECT_TRUE(submission.ok()) << submission.status();
+    return submission->note;
+  };
+  // "score" of a decoder has no bias: its width times the labels.
+  EXPECT_THAT(note(""), HasSubstr(" 32 trainable"));
+  EXPECT_THAT(note(R"(, "classification": {"label_names": ["a", "b", "c"]})"),
+              HasSubstr(" 48 trainable"));
+  EXPECT_THAT(note(R"(, "classification": {"problem_type": "regression"})"),
+              HasSubstr(" 16 trainable"));
+  EXPECT_THAT(note(R"(, "classification": {"class_weights": [1, 2, 3, 4]})"),
+              HasSubstr(" 64 trainable"));
 }
 
 TEST_F(SubmissionTest, OneFileMayServeTwice) {
@@ -87,11 +143,12 @@ TEST_F(SubmissionTest, AnAdapterIsAFolderOfInputs) {
       Spec(R"("train.jsonl")", R"(, "adapter": "../out/adapter/")");
   request_.inputs.push_back({"../out/adapter/adapter_config.json", kOther});
   request_.inputs.push_back({"../out/adapter/sub/weights", kOther});
-  EXPECT_EQ(Checked().adapter, "/state/jobs/J/inputs/adapter");
+  EXPECT_EQ(Checked().adapter, "/state/jobs/J/inputs/out/adapter");
   auto submission = Check();
   ASSERT_EQ(submission->links.size(), 3);
-  EXPECT_EQ(submission->links[1].relative, "adapter/adapter_config.json");
-  EXPECT_EQ(submission->links[2].relative, "adapter/sub/weights");
+  EXPECT_EQ(submission->links[0].relative, "out/adapter/adapter_config.json");
+  EXPECT_EQ(submission->links[1].relative, "out/adapter/sub/weights");
+  EXPECT_EQ(submission->links[2].relative, "up/train.jsonl");
 }
 
 TEST_F(SubmissionTest, FilesOfThisMachineStay) {
@@ -127,7 +184,7 @@ TEST_F(SubmissionTest, NothingEscapesTheInputsFolder) {
   ExpectError(absl::StatusCode::kInvalidArgument, "adapter");
   request_.spec_json = Spec(R"("..")");
   request_.inputs = {{"..", kSha}};
-  EXPECT_EQ(Checked().dataset.train[0], "/state/jobs/J/inputs/data");
+  ExpectError(absl::StatusCode::kInvalidArgument, "path of no file");
 }
 
 TEST_F(SubmissionTest, TheSpecsOwnErrorsComeThrough) {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_INPUTS_H_
+#define MPSD_SERVER_JOBS_INPUTS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/jobs/blob_store.h"
+#include "server/jobs/job_files.h"
+#include "server/jobs/job_manager.h"
+
+namespace mpsd::jobs {
+
+// The uploaded files of a submission below the inputs/ of its job. They lie
+// there as they lay to each other where they come from, so that a path in one
+// of them finds another: "train.jsonl" and "../images/1.png" become
+// "up/train.jsonl" and "images/1.png", "/data/t.csv" becomes "root/data/t.csv".
+class Inputs {
+ public:
+  // `job_id`, `files` and `blobs` must outlive it.
+  //   INVALID_ARGUMENT    a hash or path that is none, a path given twice, or
+  //                       one below another.
+  //   FAILED_PRECONDITION a blob that is not there.
+  static absl::StatusOr<Inputs> Create(const std::vector<InputFile>& inputs,
+                                       const std::string& job_id,
+                                       JobFiles& files, BlobStore& blobs);
+
+  // The path that the worker gets for a file or folder of the spec: among the
+  // inputs, or else of this machine. `field` names it in errors.
+  absl::StatusOr<std::string> Resolve(const std::string& field,
+                                      const std::string& path);
+
+  // INVALID_ARGUMENT for an input that no Resolve reached.
+  absl::Status CheckAllUsed() const;
+
+  std::vector<JobFiles::Link> Links() const;
+
+ private:
+  struct Input {
+    std::string path;  // as given
+    std::string sha256;
+    std::string relative;  // below inputs/
+    bool used = false;
+  };
+
+  Inputs(const std::string& job_id, JobFiles& files, BlobStore& blobs)
+      : job_id_(&job_id), files_(&files), blobs_(&blobs) {}
+
+  absl::Status Add(const InputFile& input);
+  absl::Status Arrange();
+  // Of a normal path below inputs/; empty for one that names nothing.
+  std::string PlaceOf(const std::string& normal) const;
+  absl::StatusOr<std::string> Local(const std::string& field,
+                                    const std::string& path) const;
+
+  const std::string* job_id_;
+  JobFiles* files_;
+  BlobStore* blobs_;
+  std::map<std::string, Input> inputs_;  // by normal path
+  int levels_up_ = 0;  // the most ".." that a path begins with
+  std::string up_ = "up", root_ = "root";
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_INPUTS_H_

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/inputs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/fakes/fake_job_files.h"
+
+namespace mpsd::jobs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class InputsTest : public testing::Test {
+ protected:
+  InputsTest() { blobs_.present = {kSha, kOther}; }
+
+  Inputs Of(const std::vector<std::string>& paths) {
+    std::vector<InputFile> files;
+    for (const std::string& path : paths) files.push_back({path, kSha});
+    auto inputs = Inputs::Create(files, kJob, files_, blobs_);
+    EXPECT_TRUE(inputs.ok()) << inputs.status();
+    return *std::move(inputs);
+  }
+  std::string Error(const std::vector<InputFile>& files) {
+    return std::string(
+        Inputs::Create(files, kJob, files_, blobs_).status().message());
+  }
+  static std::vector<std::string> Places(const Inputs& inputs) {
+    std::vector<std::string> places;
+    for (const JobFiles::Link& link : inputs.Links()) {
+      places.push_back(link.relative);
+    }
+    return places;
+  }
+
+  const std::string kJob = "J", kBelow = "/state/jobs/J/inputs/";
+  const std::string kSha = std::string(64, 'a');
+  const std::string kOther = std::string(64, 'b');
+  fakes::FakeJobFiles files_;
+  fakes::FakeBlobs blobs_;
+};
+
+TEST_F(InputsTest, FilesKeepTheirPlacesRelativeToEachOther) {
+  EXPECT_THAT(Places(Of({"t.jsonl", "img/1.png"})),
+              ElementsAre("img/1.png", "t.jsonl"));
+  EXPECT_THAT(Places(Of({"t.jsonl", "../img/1.png", "../../x"})),
+              ElementsAre("x", "up/img/1.png", "up/up/t.jsonl"));
+  EXPECT_THAT(Places(Of({"/data/t.csv", "e.csv"})),
+              ElementsAre("root/data/t.csv", "e.csv"));
+}
+
+TEST_F(InputsTest, NothingCollidesWithTheNamesItMakes) {
+  EXPECT_THAT(Places(Of({"t", "../up/t"})), ElementsAre("up/t", "up_/t"));
+  EXPECT_THAT(Places(Of({"/t", "root/t"})), ElementsAre("root_/t", "root/t"));
+}
+
+TEST_F(InputsTest, NothingEscapes) {
+  for (const std::string& place :
+       Places(Of({"a/../../../e", "../../../f", "./x/../g", "/../../h"}))) {
+    EXPECT_EQ(place.find(".."), std::string::npos) << place;
+    EXPECT_NE(place[0], '/');
+  }
+}
+
+TEST_F(InputsTest, SpellingsOfAPathAreOne) {
+  Inputs inputs = Of({"./data//t.jsonl"});
+  EXPECT_EQ(*inputs.Resolve("f", "data/t.jsonl"), kBelow + "data/t.jsonl");
+  EXPECT_TRUE(inputs.CheckAllUsed().ok());
+  EXPECT_TRUE(
+      Inputs::Create({{"t", kSha}, {"./t", kSha}}, kJob, files_, blobs_).ok());
+  EXPECT_THAT(Error({{"t", kSha}, {"./t", kOther}}), HasSubstr("twice"));
+  EXPECT_THAT(Error({{"t", kSha}, {"t", kSha}}), HasSubstr("twice"));
+}
+
+TEST_F(InputsTest, AFolderIsWhatLiesBelow) {
+  Inputs inputs = Of({"pets/cat/1.png", "pets/dog/2.png", "petshop"});
+  EXPECT_EQ(*inputs.Resolve("f", "pets/"), kBelow + "pets");
+  EXPECT_THAT(std::string(inputs.CheckAllUsed().message()),
+              HasSubstr("input 'petshop' is not named by the spec"));
+  Inputs above = Of({"../pets/1.png"});
+  EXPECT_EQ(*above.Resolve("f", "../pets"), kBelow + "pets");
+}
+
+TEST_F(InputsTest, AFolderNeedsAName) {
+  Inputs inputs = Of({"cat/1.png"});
+  EXPECT_THAT(std::string(inputs.Resolve("f", ".").status().message()),
+              HasSubstr("f: '.' has no name of its own"));
+}
+
+TEST_F(InputsTest, WhatWasNotUploadedMayBeHere) {
+  files_.paths = {"/data/t.csv"};
+  Inputs inputs = Of({});
+  EXPECT_EQ(*inputs.Resolve("f", "/data/t.csv"), "/data/t.csv");
+  EXPECT_EQ(inputs.Resolve("f", "/data/u.csv").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(inputs.Resolve("f", "t.csv").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(InputsTest, RefusesWhatMakesNoSense) {
+  EXPECT_THAT(Error({{"t", "beef"}}), HasSubstr("64"));
+  EXPECT_THAT(Error({{"t", std::string(64, 'c')}}), HasSubstr("uploaded"));
+  EXPECT_THAT(Error({{"..", kSha}}), HasSubstr("path of no file"));
+  EXPECT_THAT(Error({{"/", kSha}}), HasSubstr("path of no file"));
+  EXPECT_THAT(Error({{"a", kSha}, {"a/b/c", kSha}}),
+              HasSubstr("'a/b/c' lies below another input"));
+}
+
+TEST_F(InputsTest, LinksPointAtTheirBlobs) {
+  const auto links = Of({"t"}).Links();
+  ASSERT_EQ(links.size(), 1u);
+  EXPECT_EQ(links[0].target, "/state/blobs/" + kSha);
+}
+
+}  // namespace
+}  // namespace mpsd::jobs
