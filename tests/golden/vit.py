@@ -8,8 +8,9 @@ A folder of a case holds `model/`, `adapter/`, `adapter_dropout/`,
 `train.labels`; then for RUN in full, lora, full_dropout and lora_dropout
 `RUN.logits`, `RUN.loss`, `RUN.grad.NAME`, and for the first two the series of
 20 steps as in golden.safetensors. Training of the head alone has the gradients
-full.grad.classifier.*. `init.NAME` is what Transformers draws after
-torch.manual_seed(SEED) (a few numbers of each weight).
+full.grad.classifier.*. `init.NAME` is what Transformers'
+initialize_weights draws after torch.manual_seed(SEED) (a few numbers of each
+weight).
 """
 
 import json
@@ -121,10 +122,14 @@ def train(model, batch, training):
 
 
 def initial(case):
-    """What from_config draws, the norms and zeros left out."""
-    torch.manual_seed(SEED)
+    """What Transformers' own initialisation draws, the norms and zeros left
+    out: modules are made before with numbers that it overwrites."""
     model = AutoModelForImageClassification.from_config(
         settings(case), dtype=torch.float32)
+    for thing in [*model.modules(), *model.parameters()]:
+        thing._is_hf_initialized = False
+    torch.manual_seed(SEED)
+    model.initialize_weights()
     return {name: parameter.detach().flatten()[:8]
             for name, parameter in model.named_parameters()
             if parameter.dim() > 1}
