@@ -150,7 +150,11 @@ class Decision {
     switch (problem) {
       case ProblemType::kRegression: {
         const auto number = Number(value.text);
-        if (IsNumber(value) && number && std::isfinite(*number)) return "";
+        // A target is a float.
+        if (IsNumber(value) && number &&
+            std::isfinite(static_cast<float>(*number))) {
+          return "";
+        }
         expected = "a finite number";
         if (value.kind == Kind::kWord) {
           advice =

@@ -88,7 +88,7 @@ class DelimitedReader {
       TakeRow(std::move((*rows)[next]));
     }
     if (!errors_.empty()) return errors_.status();
-    if (table_.rows.empty()) {
+    if (table_.rows.empty() && table_.dropped_rows == 0) {
       return Bad(Cat(name_, ": the file has a header line and no rows"));
     }
     return std::move(table_);
