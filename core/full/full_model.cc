@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/file.h"
 #include "core/full/model_folder.h"
 #include "core/spec/modules.h"
 #include "core/tensorfile/safetensors.h"
@@ -124,7 +125,13 @@ absl::Status FullModel::SaveResult(const fs::path& folder) const {
   s = WriteConfig(options_.model_folder, folder,
                   {config, options_.task, options_.label_names,
                    options_.problem_type, network_.dtype()});
-  return s.ok() ? CopyTokenizer(options_.model_folder, folder) : s;
+  if (s.ok()) s = CopyTokenizer(options_.model_folder, folder);
+  for (const auto& [name, contents] : options_.files) {
+    if (!s.ok()) return s;
+    if (fs::exists(folder / name)) continue;
+    s = base::WriteFileAtomic(folder / name, contents);
+  }
+  return s;
 }
 
 }  // namespace mpsd::full

@@ -3,6 +3,7 @@
 #define MPSD_CORE_FULL_FULL_MODEL_H_
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class FullModel : public optim::Trainable {
     // Of the result's config.json, by id; empty for language models.
     std::vector<std::string> label_names;
     std::string problem_type;
+    // Written into the result where model_folder has no file of that name.
+    std::map<std::string, std::string> files;
   };
 
   // `network` must outlive it.

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace mpsd::train {
@@ -12,6 +13,13 @@ at::Tensor ToDevice(const std::vector<int64_t>& values, at::IntArrayRef shape,
                     at::Device device) {
   // clone(): the copy to a device may read the host memory later.
   return at::from_blob(const_cast<int64_t*>(values.data()), shape, at::kLong)
+      .clone()
+      .to(device);
+}
+
+at::Tensor ToDevice(const std::vector<float>& values, at::IntArrayRef shape,
+                    at::Device device) {
+  return at::from_blob(const_cast<float*>(values.data()), shape, at::kFloat)
       .clone()
       .to(device);
 }
@@ -48,6 +56,33 @@ ModelInputs MakeInputs(const data::Batch& batch, at::Device device) {
   inputs.decoder.position_ids = ToDevice(batch.position_ids, shape, device);
   if (batch.packed) {
     inputs.decoder.segment_ids = ToDevice(batch.segment_ids, shape, device);
+  }
+  return inputs;
+}
+
+ClassificationInputs MakeClassificationInputs(const data::Batch& batch,
+                                              int64_t outputs,
+                                              at::Device device) {
+  ClassificationInputs inputs;
+  model::ClassifierInputs& m = inputs.model;
+  if (!batch.pixels.empty()) {
+    m.pixels = ToDevice(batch.pixels,
+                        {batch.rows, batch.channels, batch.height, batch.width},
+                        device);
+  } else {
+    const std::vector<int64_t> shape = {batch.rows, batch.length};
+    m.input_ids = ToDevice(batch.input_ids, shape, device);
+    m.lengths = ToDevice(batch.lengths, {batch.rows}, device);
+    if (!batch.token_type_ids.empty()) {
+      m.token_type_ids = ToDevice(batch.token_type_ids, shape, device);
+    }
+    m.padded = std::any_of(batch.lengths.begin(), batch.lengths.end(),
+                           [&](int64_t n) { return n < batch.length; });
+  }
+  if (!batch.classes.empty()) {
+    inputs.targets = ToDevice(batch.classes, {batch.rows}, device);
+  } else if (!batch.targets.empty()) {
+    inputs.targets = ToDevice(batch.targets, {batch.rows, outputs}, device);
   }
   return inputs;
 }

@@ -11,6 +11,7 @@
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "core/train/inputs.h"
+#include "core/train/parts.h"
 
 namespace mpsd::train {
 namespace {
@@ -90,6 +91,7 @@ absl::StatusOr<TaskData> LanguageModelling::LoadData(
     if (!eval.ok()) return eval.status();
     data.eval = *std::move(eval);
   }
+  if (absl::Status s = TakeParts(spec_, data); !s.ok()) return s;
   return data;
 }
 

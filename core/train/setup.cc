@@ -209,6 +209,7 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> Trainer::AttachWeights() {
   options.head_only = spec_.fine_tune_type == spec::FineTuneType::kHead;
   options.task = spec_.task;
   options.model_folder = model_folder_;
+  options.files = task_->ResultFiles();
   if (const data::Labels* labels = task_->labels(); labels != nullptr) {
     options.label_names = labels->names;
     options.problem_type = std::string(spec::ToString(labels->problem));

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/task.h"
 
+#include "core/train/classification.h"
 #include "core/train/language_modelling.h"
 
 namespace mpsd::train {
 
 std::unique_ptr<Task> Task::Make(const spec::TrainSpec& spec,
                                  Observer& observer) {
-  return std::make_unique<LanguageModelling>(spec, observer);
+  if (spec.task == spec::Task::kCausalLm) {
+    return std::make_unique<LanguageModelling>(spec, observer);
+  }
+  return std::make_unique<Classification>(spec, observer);
 }
 
 }  // namespace mpsd::train

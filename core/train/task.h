@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,6 +64,10 @@ class Task {
 
   // Null for language models; known after LoadData.
   virtual const data::Labels* labels() const { return nullptr; }
+
+  // Files that a whole model's folder needs where the base model's has them
+  // not: name → contents.
+  virtual std::map<std::string, std::string> ResultFiles() const { return {}; }
 };
 
 }  // namespace mpsd::train

@@ -31,7 +31,8 @@ TEST_P(GoldenAdapterTest, PeftsFolderComesBackTensorForTensor) {
   const absl::Status loaded = LoadPeftWeights(theirs, adapter->parameters());
   ASSERT_TRUE(loaded.ok()) << loaded;
   const auto ours = FreshFolder(std::string("peft_") + GetParam());
-  ASSERT_TRUE(SavePeftFolder(ours, *spec, {"base"}, adapter->parameters()).ok());
+  ASSERT_TRUE(
+      SavePeftFolder(ours, *spec, {"base"}, adapter->parameters()).ok());
   auto a =
       *tensorfile::SafetensorsFile::Open(theirs / "adapter_model.safetensors");
   auto b =

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/classification.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "core/model/class_loss.h"
+#include "core/train/class_data.h"
+#include "core/train/inputs.h"
+#include "core/train/parts.h"
+
+namespace mpsd::train {
+
+absl::StatusOr<TaskData> Classification::LoadData(
+    const std::string& model_folder, spec::ModelConfig& config) {
+  auto data = spec_.task == spec::Task::kImageCls
+                  ? LoadImages(spec_, model_folder, config, observer_)
+                  : LoadTextClasses(spec_, model_folder, config, observer_);
+  if (!data.ok()) return data.status();
+  labels_ = std::move(data->labels);
+  files_ = std::move(data->files);
+  config.num_labels = labels_.outputs();
+  if (absl::Status s = TakeParts(spec_, data->sets); !s.ok()) return s;
+  return std::move(data->sets);
+}
+
+absl::StatusOr<std::unique_ptr<model::Network>> Classification::LoadModel(
+    const model::WeightSource& source, const spec::ModelConfig& config,
+    const std::function<void(double)>& progress) {
+  auto loaded = model::Classifier::Load(source, config, progress);
+  if (!loaded.ok()) return loaded.status();
+  classifier_ = loaded->get();
+  if (!labels_.weights.empty()) {
+    class_weights_ = at::tensor(labels_.weights, at::kDouble)
+                         .to(at::kFloat)
+                         .to(source.device);
+  }
+  return std::unique_ptr<model::Network>(*std::move(loaded));
+}
+
+BatchLoss Classification::Loss(const data::Batch& batch,
+                               at::Device device) const {
+  const ClassificationInputs inputs =
+      MakeClassificationInputs(batch, labels_.outputs(), device);
+  BatchLoss loss;
+  const at::Tensor logits = classifier_->Logits(inputs.model);
+  if (inputs.targets.defined()) {
+    loss.sum = model::SumClassLoss(labels_.problem, logits, inputs.targets,
+                                   class_weights_);
+  }
+  loss.logits = logits.detach().to(at::kFloat);
+  return loss;
+}
+
+metrics::Values Classification::Metrics(
+    double, const metrics::Predictions& predictions) const {
+  return metrics::Compute(predictions, spec_.dataset.task_name);
+}
+
+std::vector<std::string> Classification::MetricNames() const {
+  return metrics::MetricNames(labels_.problem, labels_.outputs(),
+                              spec_.dataset.task_name);
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TRAIN_CLASSIFICATION_H_
+#define MPSD_CORE_TRAIN_CLASSIFICATION_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/model/classifier.h"
+#include "core/train/task.h"
+
+namespace mpsd::train {
+
+// SEQ_CLS and IMAGE_CLS: one or several labels, or a number, of a text, a pair
+// of texts or an image.
+class Classification : public Task {
+ public:
+  Classification(const spec::TrainSpec& spec, Observer& observer)
+      : spec_(spec), observer_(observer) {}
+
+  absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
+                                    spec::ModelConfig& config) override;
+  absl::StatusOr<std::unique_ptr<model::Network>> LoadModel(
+      const model::WeightSource& source, const spec::ModelConfig& config,
+      const std::function<void(double)>& progress) override;
+  // `sum` is undefined for a batch without labels.
+  BatchLoss Loss(const data::Batch& batch, at::Device device) const override;
+  metrics::Values Metrics(
+      double loss, const metrics::Predictions& predictions) const override;
+  std::vector<std::string> MetricNames() const override;
+  const data::Labels* labels() const override { return &labels_; }
+  std::map<std::string, std::string> ResultFiles() const override {
+    return files_;
+  }
+
+ private:
+  const spec::TrainSpec& spec_;
+  Observer& observer_;
+  data::Labels labels_;
+  std::map<std::string, std::string> files_;
+  model::Classifier* classifier_ = nullptr;  // after LoadModel
+  at::Tensor class_weights_;                 // likewise; undefined: all 1
+};
+
+}  // namespace mpsd::train
+
+#endif  // MPSD_CORE_TRAIN_CLASSIFICATION_H_

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/image/image_list.h"
+#include "core/image/image_set.h"
+#include "core/image/processor.h"
+#include "core/train/class_data.h"
+
+namespace mpsd::train {
+namespace {
+
+using Paths = std::vector<std::string>;
+using SourcePtr = std::unique_ptr<data::Source>;
+
+class ImageLoader {
+ public:
+  ImageLoader(const spec::TrainSpec& spec, const spec::ModelConfig& config,
+              image::Processor processor, Observer& observer)
+      : spec_(spec),
+        config_(config),
+        processor_(std::move(processor)),
+        observer_(observer) {}
+
+  absl::StatusOr<ClassData> Load() {
+    const spec::DatasetSpec& d = spec_.dataset;
+    result_.files["preprocessor_config.json"] =
+        image::ToJson(processor_.config());
+    auto train = List(d.train, true, "training images");
+    if (!train.ok()) return train.status();
+    if (absl::Status s = Decide(*train); !s.ok()) return s;
+    absl::Status s =
+        Add(*std::move(train), &result_.labels, result_.sets.train);
+    if (s.ok() && !d.eval.empty()) {
+      auto eval = List(d.eval, true, "evaluation images");
+      if (!eval.ok()) return eval.status();
+      s = Add(*std::move(eval), &result_.labels, result_.sets.eval);
+    }
+    if (s.ok() && !d.predict.empty()) {
+      auto predict = List(d.predict, false, "images to predict");
+      if (!predict.ok()) return predict.status();
+      s = Add(*std::move(predict), nullptr, result_.sets.predict);
+    }
+    if (!s.ok()) return s;
+    return std::move(result_);
+  }
+
+ private:
+  absl::StatusOr<image::ImageList> List(const Paths& paths, bool labels_needed,
+                                        const char* what) {
+    observer_.OnStage(absl::StrCat("reading ", what), 0);
+    image::ListOptions options;
+    options.image_column = spec_.dataset.image_column;
+    options.label_column = spec_.dataset.label_column;
+    options.labels_needed = labels_needed;
+    auto list = image::ListImages(paths, options);
+    if (list.ok()) {
+      observer_.OnStage(absl::StrCat(list->entries.size(), " images"), 1);
+    }
+    return list;
+  }
+
+  absl::Status Decide(const image::ImageList& list) {
+    std::vector<std::string> warnings;
+    auto labels = data::DecideLabels(
+        image::LabelValues(list), image::PlacesOf(list), spec_.classification,
+        nullptr, config_.head, &warnings);
+    if (!labels.ok()) return labels.status();
+    for (const std::string& warning : warnings) {
+      observer_.OnStage(absl::StrCat("warning: ", warning), 1);
+    }
+    result_.labels = *std::move(labels);
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(image::ImageList list, const data::Labels* labels,
+                   SourcePtr& source) {
+    image::ImageSetOptions options;
+    options.augmentation = spec_.augmentation;
+    auto set =
+        image::ImageSet::Make(std::move(list), labels, processor_, options);
+    if (!set.ok()) return set.status();
+    source = *std::move(set);
+    return absl::OkStatus();
+  }
+
+  const spec::TrainSpec& spec_;
+  const spec::ModelConfig& config_;
+  const image::Processor processor_;
+  Observer& observer_;
+  ClassData result_;
+};
+
+}  // namespace
+
+absl::StatusOr<ClassData> LoadImages(const spec::TrainSpec& spec,
+                                     const std::string& model_folder,
+                                     const spec::ModelConfig& config,
+                                     Observer& observer) {
+  auto processor = image::Processor::Read(model_folder, config.vision);
+  if (!processor.ok()) return processor.status();
+  return ImageLoader(spec, config, *std::move(processor), observer).Load();
+}
+
+}  // namespace mpsd::train

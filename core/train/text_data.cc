@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/data/text_classes.h"
+#include "core/data/text_rows.h"
+#include "core/text/tokenizer.h"
+#include "core/train/class_data.h"
+
+namespace mpsd::train {
+namespace {
+
+using Files = std::vector<std::string>;
+using SourcePtr = std::unique_ptr<data::Source>;
+
+class TextLoader {
+ public:
+  TextLoader(const spec::TrainSpec& spec, spec::ModelConfig& config,
+             const text::Tokenizer& tokenizer, Observer& observer)
+      : spec_(spec),
+        config_(config),
+        tokenizer_(tokenizer),
+        observer_(observer) {}
+
+  absl::StatusOr<ClassData> Load() {
+    const spec::DatasetSpec& d = spec_.dataset;
+    auto train = Read(d.train, data::LabelUse::kRequired, "training data");
+    if (!train.ok()) return train.status();
+    if (absl::Status s = Decide(*train); !s.ok()) return s;
+    auto encoded = Encode(*train, "tokenizing training data");
+    if (!encoded.ok()) return encoded.status();
+    result_.sets.train = *std::move(encoded);
+    absl::Status s = Add(d.eval, data::LabelUse::kRequired, "evaluation data",
+                         result_.sets.eval);
+    if (s.ok()) {
+      s = Add(d.predict, data::LabelUse::kOptional, "data to predict",
+              result_.sets.predict);
+    }
+    if (!s.ok()) return s;
+    return std::move(result_);
+  }
+
+ private:
+  absl::StatusOr<data::TextRows> Read(const Files& files, data::LabelUse use,
+                                      const char* what) {
+    observer_.OnStage(absl::StrCat("reading ", what), 0);
+    return data::ReadTextRows(files, spec_.dataset, use);
+  }
+
+  absl::Status Decide(const data::TextRows& rows) {
+    std::vector<std::string> warnings;
+    auto labels = data::DecideLabels(
+        rows.labels, rows.places(), spec_.classification,
+        spec::FindGlueTask(spec_.dataset.task_name), config_.head, &warnings);
+    if (!labels.ok()) return labels.status();
+    for (const std::string& warning : warnings) {
+      observer_.OnStage(absl::StrCat("warning: ", warning), 1);
+    }
+    result_.labels = *std::move(labels);
+    return absl::OkStatus();
+  }
+
+  // Longer texts than the model has positions for are cut.
+  int64_t MaxLength() const {
+    return std::min(
+        spec_.training.max_length,
+        config_.max_position_embeddings - config_.encoder.first_position);
+  }
+
+  absl::StatusOr<SourcePtr> Encode(const data::TextRows& rows,
+                                   const std::string& stage) {
+    data::TextClassesOptions options;
+    options.max_length = MaxLength();
+    options.pad_id = static_cast<int32_t>(config_.pad_token_id.value_or(0));
+    options.token_types = config_.encoder.type_vocab_size > 1;
+    auto encoded = data::EncodeTextClasses(
+        rows, result_.labels, tokenizer_, options,
+        [&](double share) { observer_.OnStage(stage, share); });
+    if (!encoded.ok()) return encoded.status();
+    const data::DatasetStats& stats = (*encoded)->stats();
+    observer_.OnStage(
+        absl::StrCat(stats.rows, " rows, ", stats.tokens, " tokens; ",
+                     stats.truncated_rows, " rows cut to ", options.max_length,
+                     " tokens"),
+        1);
+    return SourcePtr(*std::move(encoded));
+  }
+
+  absl::Status Add(const Files& files, data::LabelUse use, const char* what,
+                   SourcePtr& source) {
+    if (files.empty()) return absl::OkStatus();
+    auto rows = Read(files, use, what);
+    if (!rows.ok()) return rows.status();
+    auto encoded = Encode(*rows, absl::StrCat("tokenizing ", what));
+    if (!encoded.ok()) return encoded.status();
+    source = *std::move(encoded);
+    return absl::OkStatus();
+  }
+
+  const spec::TrainSpec& spec_;
+  spec::ModelConfig& config_;
+  const text::Tokenizer& tokenizer_;
+  Observer& observer_;
+  ClassData result_;
+};
+
+}  // namespace
+
+absl::StatusOr<ClassData> LoadTextClasses(const spec::TrainSpec& spec,
+                                          const std::string& model_folder,
+                                          spec::ModelConfig& config,
+                                          Observer& observer) {
+  auto tokenizer = text::Tokenizer::FromFolder(model_folder);
+  if (!tokenizer.ok()) return tokenizer.status();
+  if (!config.pad_token_id) {
+    config.pad_token_id =
+        (*tokenizer)->pad_id().value_or((*tokenizer)->eos_id().value_or(0));
+  }
+  return TextLoader(spec, config, **tokenizer, observer).Load();
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/classification.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+#include <string>
+
+#include "core/tensorfile/safetensors.h"
+#include "tests/core/train/class_job.h"
+
+namespace mpsd::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::RecordingObserver;
+
+double Metric(const metrics::Values& values, const std::string& name) {
+  for (const auto& [n, value] : values) {
+    if (n == name) return value;
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return std::nan("");
+}
+
+TEST(ClassificationTest, ATextClassifierLearnsAndLeavesAModel) {
+  TextJob job("class_text");
+  job.job["dataset"]["predict"] = "eval.csv";
+  RecordingObserver observer;
+  auto result = job.Train("out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->is_adapter);
+  EXPECT_EQ(result->output_path, job.path() / "out/model");
+  EXPECT_EQ(Metric(result->metrics, "accuracy"), 1);
+  EXPECT_LT(*result->eval_loss_after, *result->eval_loss_before);
+  EXPECT_EQ(observer.evals.size(), 3u);
+  EXPECT_EQ(Metric(observer.evals.back().metrics, "f1"), 1);
+  const json config = job.Json("out/model/config.json");
+  EXPECT_EQ(config["id2label"], json({{"0", "neg"}, {"1", "pos"}}));
+  EXPECT_EQ(config["architectures"][0], "BertForSequenceClassification");
+  EXPECT_EQ(json::parse(result->confusion_matrix)["matrix"],
+            json({{8, 0}, {0, 8}}));
+  EXPECT_EQ(job.Json("out/confusion_matrix.json")["labels"],
+            json({"neg", "pos"}));
+  std::istringstream lines(job.Bytes("out/predictions.tsv"));
+  std::string header, first, second;
+  std::getline(lines, header);
+  std::getline(lines, first);
+  std::getline(lines, second);
+  EXPECT_EQ(first, "0\tpos");
+  EXPECT_EQ(second, "1\tneg");
+  const json manifest = job.Json("out/run.json");
+  EXPECT_EQ(manifest["labels"]["names"], json({"neg", "pos"}));
+  EXPECT_EQ(manifest["result"]["eval_metrics"]["accuracy"], 1);
+}
+
+// What a full model's checkpoint holds is all that a run depends on.
+TEST(ClassificationTest, AFullRunResumesBitForBit) {
+  TextJob job("class_resume");
+  job.job["training"]["gradient_accumulation_steps"] = 2;
+  ASSERT_TRUE(job.Train("whole").ok());
+  RecordingObserver stopped;
+  stopped.stop_after = 5;
+  auto half = job.Train("parts", stopped);
+  ASSERT_TRUE(half.ok()) << half.status();
+  EXPECT_EQ(half->stopped, StopRequest::kPreempt);
+  RecordingObserver rest;
+  ASSERT_TRUE(job.Train("parts", rest).ok());
+  EXPECT_EQ(rest.steps.front().step, 6);
+  EXPECT_EQ(job.Bytes("parts/model/model.safetensors"),
+            job.Bytes("whole/model/model.safetensors"));
+  EXPECT_EQ(job.Bytes("parts/confusion_matrix.json"),
+            job.Bytes("whole/confusion_matrix.json"));
+}
+
+TEST(ClassificationTest, AnAdapterKeepsItsHeadAsPeftDoes) {
+  TextJob job("class_lora");
+  job.Pretrain();
+  job.job["fine_tune_type"] = "lora";
+  job.job["lora"] = {{"r", 4}};
+  auto result = job.Train("out");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->is_adapter);
+  const json config = job.Json("out/adapter/adapter_config.json");
+  EXPECT_EQ(config["task_type"], "SEQ_CLS");
+  EXPECT_EQ(config["modules_to_save"], json({"classifier", "score"}));
+  EXPECT_EQ(config["target_modules"], json({"query", "value"}));
+  auto file = *tensorfile::SafetensorsFile::Open(
+      job.path() / "out/adapter/adapter_model.safetensors");
+  EXPECT_TRUE(file->entries().contains("base_model.model.classifier.weight"));
+  EXPECT_TRUE(file->entries().contains(
+      "base_model.model.bert.encoder.layer.0.attention.self.query.lora_A."
+      "weight"));
+  // And can be gone on from.
+  job.job["adapter"] = "out/adapter";
+  job.job.erase("lora");
+  RecordingObserver observer;
+  auto again = job.Train("again", observer);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_NEAR(observer.evals.front().eval_loss, *result->eval_loss_after, 1e-6);
+}
+
+TEST(ClassificationTest, AHeadAloneLeavesTheRestAsItWas) {
+  TextJob job("class_head");
+  job.Pretrain();
+  job.job["fine_tune_type"] = "head";
+  auto result = job.Train("out");
+  ASSERT_TRUE(result.ok()) << result.status();
+  auto before = *tensorfile::SafetensorsFile::Open(
+      job.path() / "pretrained/model/model.safetensors");
+  auto after = *tensorfile::SafetensorsFile::Open(
+      job.path() / "out/model/model.safetensors");
+  ASSERT_EQ(before->entries().size(), after->entries().size());
+  for (const auto& [name, entry] : after->entries()) {
+    const bool same = at::equal(*before->Load(name), *after->Load(name));
+    EXPECT_EQ(same, !name.starts_with("classifier.")) << name;
+  }
+  EXPECT_EQ(job.Json("out/run.json")["trainable_parameters"], 2 * 32 + 2);
+}
+
+TEST(ClassificationTest, WeightsThatTheFileLacksAreKeptInTheAdapter) {
+  TextJob job("class_fresh");
+  job.Pretrain();
+  // A headless file, as of MiniLM: neither classifier nor pooler.
+  const fs::path model = job.path() / "pretrained/model/model.safetensors";
+  auto file = *tensorfile::SafetensorsFile::Open(model);
+  tensorfile::NamedTensors tensors;
+  for (const auto& [name, entry] : file->entries()) {
+    if (name.starts_with("bert.pooler") || name.starts_with("classifier")) {
+      continue;
+    }
+    tensors.emplace_back(name.substr(5), *file->Load(name));
+  }
+  fs::remove(model);
+  ASSERT_TRUE(tensorfile::WriteSafetensors(model, tensors).ok());
+  job.job["fine_tune_type"] = "lora";
+  auto result = job.Train("out");
+  ASSERT_TRUE(result.ok()) << result.status();
+  auto adapter = *tensorfile::SafetensorsFile::Open(
+      job.path() / "out/adapter/adapter_model.safetensors");
+  EXPECT_TRUE(
+      adapter->entries().contains("base_model.model.bert.pooler.dense.weight"));
+  EXPECT_EQ(job.Json("out/run.json")["fresh_modules"],
+            json({"bert.pooler.dense", "classifier"}));
+}
+
+TEST(ClassificationTest, ARegressionLearnsNumbers) {
+  TextJob job("class_regression");
+  std::string rows = "sentence1\tsentence2\tscore\n";
+  for (int i = 0; i < 32; ++i) {
+    rows += std::string(i % 4, 'x') + "a\tb\t" + std::to_string(i % 4) + ".5\n";
+  }
+  job.Write("scores.tsv", rows);
+  job.job["dataset"] = {{"train", "scores.tsv"},
+                        {"eval", "scores.tsv"},
+                        {"predict", "scores.tsv"},
+                        {"task_name", "stsb"}};
+  job.job["training"]["max_steps"] = 150;
+  auto result = job.Train("out");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_GT(Metric(result->metrics, "pearson"), 0.9);
+  EXPECT_EQ(result->confusion_matrix, "");
+  EXPECT_EQ(job.Json("out/model/config.json")["problem_type"], "regression");
+  EXPECT_THAT(job.Bytes("out/predictions.tsv"), HasSubstr("0\t"));
+}
+
+TEST(ClassificationTest, SeveralLabelsOfOneText) {
+  TextJob job("class_multi");
+  std::string rows;
+  for (int i = 0; i < 32; ++i) {
+    json labels = json::array();
+    if (i % 2 == 0) labels.push_back("even");
+    if (i % 3 == 0) labels.push_back("third");
+    rows += json{{"text", std::string(i % 2 == 0 ? "e " : "o ") +
+                              (i % 3 == 0 ? "t" : "n")},
+                 {"label", labels}}
+                .dump() +
+            "\n";
+  }
+  job.Write("rows.jsonl", rows);
+  job.job["dataset"] = {{"train", "rows.jsonl"},
+                        {"eval", "rows.jsonl"},
+                        {"predict", "rows.jsonl"}};
+  job.job["training"]["max_steps"] = 60;
+  job.job["training"]["metric_for_best_model"] = "f1_micro";
+  job.job["training"]["load_best_model_at_end"] = true;
+  auto result = job.Train("out");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(Metric(result->metrics, "f1_micro"), 1);
+  EXPECT_THAT(job.Bytes("out/predictions.tsv"), HasSubstr("0\teven,third\n"));
+}
+
+TEST(ClassificationTest, ClassWeightsCount) {
+  TextJob job("class_weights");
+  job.job["classification"] = {{"class_weights", {1, 3}}};
+  job.job["training"]["max_steps"] = 1;
+  RecordingObserver weighted;
+  ASSERT_TRUE(job.Train("weighted", weighted).ok());
+  job.job.erase("classification");
+  RecordingObserver plain;
+  ASSERT_TRUE(job.Train("plain", plain).ok());
+  EXPECT_NE(weighted.evals[0].eval_loss, plain.evals[0].eval_loss);
+}
+
+TEST(ClassificationTest, ADecoderClassifiesByItsLastToken) {
+  TextJob job("class_decoder");
+  job.job["model"] = testing_support::Golden("smollm", "model").string();
+  job.job["from_scratch"] = false;
+  job.job["fine_tune_type"] = "lora";
+  job.job["lora"] = {{"target_modules", "all-linear"}};
+  job.job["training"]["max_steps"] = 48;
+  job.job["training"]["learning_rate"] = 1e-2;
+  auto result = job.Train("out");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_GE(Metric(result->metrics, "accuracy"), 0.9);
+  auto adapter = *tensorfile::SafetensorsFile::Open(
+      job.path() / "out/adapter/adapter_model.safetensors");
+  EXPECT_TRUE(adapter->entries().contains("base_model.model.score.weight"));
+}
+
+TEST(ClassificationTest, CheckpointingChangesNoStep) {
+  TextJob job("class_checkpointing");
+  job.job["training"]["max_steps"] = 3;
+  RecordingObserver plain, checkpointed;
+  ASSERT_TRUE(job.Train("plain", plain).ok());
+  job.job["training"]["gradient_checkpointing"] = true;
+  ASSERT_TRUE(job.Train("checkpointed", checkpointed).ok());
+  for (size_t i = 0; i < plain.steps.size(); ++i) {
+    EXPECT_NEAR(plain.steps[i].loss, checkpointed.steps[i].loss, 1e-6);
+  }
+}
+
+TEST(ClassificationTest, Bf16MastersAreFp32) {
+  TextJob job("class_bf16");
+  job.job["training"]["bf16"] = true;
+  auto result = job.Train("out");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_GE(Metric(result->metrics, "accuracy"), 0.9);
+  auto dtype = [&](const std::string& file) {
+    return (*tensorfile::SafetensorsFile::Open(job.path() / file))
+        ->entries()
+        .begin()
+        ->second.dtype;
+  };
+  EXPECT_EQ(dtype("out/checkpoints/step-24/model.safetensors"), at::kFloat);
+  EXPECT_EQ(dtype("out/model/model.safetensors"), at::kBFloat16);
+}
+
+}  // namespace
+}  // namespace mpsd::train

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/language_modelling.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/core/train/class_job.h"
+#include "tests/core/train/lm_parts.h"
+
+namespace mpsd::train {
+namespace {
+
+using testing_support::RecordingObserver;
+
+using LanguageModellingTest = LmParts;
+
+TEST_F(LanguageModellingTest, ABatchWithoutLabelsHasNoLoss) {
+  data::Batch batch = MakeBatch({4}, 4);
+  batch.labels.assign(batch.labels.size(), data::kIgnoreIndex);
+  EXPECT_FALSE(task_.Loss(batch, at::kCPU).sum.defined());
+  EXPECT_TRUE(task_.Loss(MakeBatch({4}, 4), at::kCPU).sum.defined());
+}
+
+// A causal language model by all its weights: from the golden one, and resumed.
+class FullLanguageModelJob : public ClassJob {
+ public:
+  explicit FullLanguageModelJob(const std::string& name) : ClassJob(name) {
+    std::string rows;
+    for (int i = 0; i < 12; ++i) {
+      rows += json{{"text", "row " + std::to_string(i * i)}}.dump() + "\n";
+    }
+    Write("train.jsonl", rows);
+    job = {{"model", testing_support::Golden("smollm", "model").string()},
+           {"fine_tune_type", "full"},
+           {"dataset", {{"train", "train.jsonl"}, {"eval", "train.jsonl"}}},
+           {"training",
+            {{"max_steps", 8},
+             {"per_device_train_batch_size", 4},
+             {"learning_rate", 1e-3},
+             {"max_length", 32}}},
+           {"device", "cpu"}};
+  }
+};
+
+TEST(FullLanguageModelTest, LearnsAndIsAModelThatCanBeTrainedAgain) {
+  FullLanguageModelJob job("full_lm");
+  auto result = job.Train("out");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_LT(*result->eval_loss_after, *result->eval_loss_before);
+  EXPECT_EQ(result->metrics.at(0).first, "perplexity");
+  EXPECT_NEAR(result->metrics.at(0).second, std::exp(*result->eval_loss_after),
+              1e-9);
+  job.job["model"] = "out/model";
+  RecordingObserver observer;
+  ASSERT_TRUE(job.Train("again", observer).ok());
+  EXPECT_NEAR(observer.evals[0].eval_loss, *result->eval_loss_after, 1e-6);
+}
+
+TEST(FullLanguageModelTest, ResumesBitForBit) {
+  FullLanguageModelJob job("full_lm_resume");
+  ASSERT_TRUE(job.Train("whole").ok());
+  RecordingObserver stopped;
+  stopped.stop_after = 3;
+  ASSERT_TRUE(job.Train("parts", stopped).ok());
+  ASSERT_TRUE(job.Train("parts").ok());
+  EXPECT_EQ(job.Bytes("parts/model/model.safetensors"),
+            job.Bytes("whole/model/model.safetensors"));
+}
+
+TEST(FullLanguageModelTest, ASplitServesLanguageModelsToo) {
+  FullLanguageModelJob job("full_lm_split");
+  job.job["dataset"] = {{"train", "train.jsonl"}, {"validation_split", 0.25}};
+  ASSERT_TRUE(job.Train("out").ok());
+  EXPECT_EQ(job.Json("out/run.json")["eval"]["rows"], 3);
+}
+
+}  // namespace
+}  // namespace mpsd::train

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/task.h"
+
+#include <gtest/gtest.h>
+
+#include "core/train/classification.h"
+#include "core/train/language_modelling.h"
+#include "tests/core/job_folder.h"
+
+namespace mpsd::train {
+namespace {
+
+TEST(TaskTest, IsThatOfTheSpec) {
+  testing_support::RecordingObserver observer;
+  spec::TrainSpec spec;
+  auto lm = Task::Make(spec, observer);
+  EXPECT_NE(dynamic_cast<LanguageModelling*>(lm.get()), nullptr);
+  EXPECT_EQ(lm->labels(), nullptr);
+  for (const spec::Task task : {spec::Task::kSeqCls, spec::Task::kImageCls}) {
+    spec.task = task;
+    auto classes = Task::Make(spec, observer);
+    EXPECT_NE(dynamic_cast<Classification*>(classes.get()), nullptr);
+    EXPECT_NE(classes->labels(), nullptr);
+  }
+}
+
+}  // namespace
+}  // namespace mpsd::train
