@@ -42,6 +42,7 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddCancel(app, action);
   AddCheckpoints(app, action);
   AddDownload(app, action);
+  AddImport(app, action);
   AddInfo(app, action);
   AddCompletion(app, action);
   for (CLI::App* verb : app.get_subcommands({})) {

@@ -24,6 +24,7 @@ void AddLogs(CLI::App& app, Action* action);
 void AddCancel(CLI::App& app, Action* action);
 void AddCheckpoints(CLI::App& app, Action* action);
 void AddDownload(CLI::App& app, Action* action);
+void AddImport(CLI::App& app, Action* action);
 void AddInfo(CLI::App& app, Action* action);
 void AddCompletion(CLI::App& app, Action* action);
 

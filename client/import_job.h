@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_IMPORT_JOB_H_
+#define MPSD_CLIENT_IMPORT_JOB_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/run_arguments.h"
+
+namespace mpsd::client {
+
+// Something that job.json does not say as the arguments did.
+struct ImportNote {
+  std::string subject;  // "--fp16"
+  std::string text;     // why, and what to do instead
+};
+
+struct ImportedJob {
+  std::string spec_json;  // indented; parses with spec::ParseTrainSpec
+  std::vector<ImportNote> notes;
+};
+
+// How a path of the arguments is to be written in job.json. Not called for the
+// id of a model.
+using PathWriter = std::function<std::string(const std::string& path)>;
+
+// The job of run_glue.py, run_classification.py or run_image_classification.py
+// with these arguments: full fine-tuning of a classifier. What has no equal,
+// what is not known and what the scripts do by themselves (downloading data)
+// is in the notes.
+//
+// InvalidArgument for a value of another type than its argument's, for
+// arguments that name no model or no data, and for those that make no valid job
+// together.
+absl::StatusOr<ImportedJob> ImportJob(const RunArguments& run,
+                                      const PathWriter& write_path);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_IMPORT_JOB_H_
