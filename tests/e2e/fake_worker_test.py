@@ -119,6 +119,30 @@ class FakeWorkerTest(harness.EndToEndTest):
         followed = daemon.ctl("logs", "--follow", job_id)
         self.assertEqual((0, log), (followed.returncode, followed.stdout))
 
+    def test_what_a_classifier_reached(self):
+        daemon = self.daemon(*LIMITS, worker="fake_worker")
+        path = harness.write_job(
+            self.folder, name="classify.json", task="SEQ_CLS",
+            fine_tune_type="full", lora=None,
+            dataset={"predict": "eval.jsonl"},
+            training={"metric_for_best_model": "f1"})
+        path.write_text(path.read_text().replace('"tiny"', '"fake:classify"'))
+        job = daemon.finish(daemon.submit(path)["id"])
+        self.assertEqual("SUCCEEDED", job["state"], job["message"])
+        self.assertEqual("MODEL", job["output_kind"])
+        self.assertEqual({"accuracy": 0.875, "f1": 0.75}, job["metrics"])
+        self.assertEqual(0.75, job["best_evaluation"]["metrics"]["f1"])
+        self.assertEqual([[4, 1], [0, 3]], job["confusion_matrix"]["matrix"])
+        events = daemon.ctl("watch", job["id"]).stdout
+        self.assertIn("accuracy 0.8750, f1 0.7500", events)
+        self.assertEqual(["config.json"], [
+            f.name for f in self.download(daemon, job["id"]).iterdir()])
+        table = self.folder / "out.tsv"
+        fetched = daemon.ctl("download", job["id"], "--predictions",
+                             "--output", str(table))
+        self.assertEqual(0, fetched.returncode, fetched.stderr)
+        self.assertEqual("index\tlabel\n0\tyes\n", table.read_text())
+
     def test_priority_before_age(self):
         daemon = self.daemon(*LIMITS, worker="fake_worker")
         running = self.submit(daemon, "slow-exit")

@@ -172,6 +172,27 @@ void TrainWhole(Worker& w, absl::Duration pause, int64_t save_steps) {
   SayDone(w);
 }
 
+// A classifier's run: metrics, a whole model, predictions.
+void Classify(Worker& w) {
+  w.Say(wire::Evaluated{0, 0.7, 8, 0.1, {{"accuracy", 0.5}, {"f1", 0.25}}});
+  Train(w, w.total_steps, absl::ZeroDuration(), 0);
+  const wire::Metrics metrics = {{"accuracy", 0.875}, {"f1", 0.75}};
+  w.Say(wire::Evaluated{w.step, 0.4, 8, 0.1, metrics});
+  const fs::path model = w.Folder() / "model";
+  WriteFile(model / "config.json", "{\"model_type\": \"bert\"}\n");
+  WriteFile(w.Folder() / "predictions.jsonl", "{\"label\": \"yes\"}\n");
+  WriteFile(w.Folder() / "predictions.tsv", "index\tlabel\n0\tyes\n");
+  wire::Done done;
+  done.steps = w.step;
+  done.output_path = model.string();
+  done.output_kind = wire::OutputKind::kModel;
+  done.eval_loss_after = 0.4;
+  done.metrics = metrics;
+  done.confusion_matrix = R"({"labels":["no","yes"],"matrix":[[4,1],[0,3]]})";
+  WriteFile(w.Folder() / "confusion_matrix.json", done.confusion_matrix);
+  w.Say(done);
+}
+
 void Fail(Worker& w, wire::FailureKind kind, const std::string& message) {
   w.Say(wire::Failed{kind, message});
   Exit(1);
@@ -200,6 +221,7 @@ const std::map<std::string, Mode>& Modes() {
   static const auto* modes = new std::map<std::string, Mode>{
       {"ok", [](Worker& w) { TrainWhole(w, absl::ZeroDuration(), 0); }},
       {"ok-slow", [](Worker& w) { TrainWhole(w, absl::Milliseconds(20), 5); }},
+      {"classify", Classify},
       {"crash-segv",
        [](Worker& w) {
          Step(w);

@@ -150,7 +150,7 @@ TEST_F(ServerTest, AStaleSocketIsReplaced) {
 
 TEST_F(ServerTest, AMessageOverTheLimitIsRefused) {
   v1::SubmitRequest request;
-  request.set_spec_json(std::string(9 << 20, ' '));
+  request.set_spec_json(std::string(33 << 20, ' '));
   v1::SubmitResponse response;
   grpc::ClientContext context;
   EXPECT_EQ(jobs_->Submit(&context, request, &response).error_code(),
