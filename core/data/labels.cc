@@ -83,6 +83,48 @@ struct NameOrder {
 };
 using NameSet = std::set<std::string, NameOrder>;
 
+// What a label lacks for the problem, or "".
+std::string KindFault(const LabelValue& value, ProblemType problem) {
+  const char* expected = nullptr;
+  const char* advice = "";
+  switch (problem) {
+    case ProblemType::kRegression: {
+      const auto number = Number(value.text);
+      // A target is a float.
+      if (IsNumber(value) && number &&
+          std::isfinite(static_cast<float>(*number))) {
+        return "";
+      }
+      expected = "a finite number";
+      if (value.kind == Kind::kWord) {
+        advice =
+            "; for classes set classification.problem_type to "
+            "\"single_label_classification\"";
+      }
+      break;
+    }
+    case ProblemType::kSingleLabel:
+      if (value.kind == Kind::kWord || value.kind == Kind::kInteger) {
+        return "";
+      }
+      expected = "a class name or an integer";
+      if (value.kind == Kind::kFraction) {
+        advice =
+            "; for numbers set classification.problem_type to \"regression\"";
+      } else if (value.kind == Kind::kList) {
+        advice =
+            "; for several labels a row set classification.problem_type to "
+            "\"multi_label_classification\"";
+      }
+      break;
+    case ProblemType::kMultiLabel:
+      if (value.kind == Kind::kList) return "";
+      expected = "a list of label names, empty where none applies";
+      break;
+  }
+  return Cat("label: expected ", expected, ", found ", Found(value), advice);
+}
+
 // Decides once; see DecideLabels.
 class Decision {
  public:
@@ -143,49 +185,6 @@ class Decision {
     return errors.status();
   }
 
- public:
-  static std::string KindFault(const LabelValue& value, ProblemType problem) {
-    const char* expected = nullptr;
-    const char* advice = "";
-    switch (problem) {
-      case ProblemType::kRegression: {
-        const auto number = Number(value.text);
-        // A target is a float.
-        if (IsNumber(value) && number &&
-            std::isfinite(static_cast<float>(*number))) {
-          return "";
-        }
-        expected = "a finite number";
-        if (value.kind == Kind::kWord) {
-          advice =
-              "; for classes set classification.problem_type to "
-              "\"single_label_classification\"";
-        }
-        break;
-      }
-      case ProblemType::kSingleLabel:
-        if (value.kind == Kind::kWord || value.kind == Kind::kInteger) {
-          return "";
-        }
-        expected = "a class name or an integer";
-        if (value.kind == Kind::kFraction) {
-          advice =
-              "; for numbers set classification.problem_type to \"regression\"";
-        } else if (value.kind == Kind::kList) {
-          advice =
-              "; for several labels a row set classification.problem_type to "
-              "\"multi_label_classification\"";
-        }
-        break;
-      case ProblemType::kMultiLabel:
-        if (value.kind == Kind::kList) return "";
-        expected = "a list of label names, empty where none applies";
-        break;
-    }
-    return Cat("label: expected ", expected, ", found ", Found(value), advice);
-  }
-
- private:
   NameSet NamesOfData() const {
     NameSet names;
     for (const LabelValue& value : values_) {
@@ -379,7 +378,7 @@ absl::StatusOr<LabelTargets> EncodeLabels(const std::vector<LabelValue>& values,
   LabelTargets all;
   RowErrors errors;
   for (size_t i = 0; i < values.size() && !errors.full(); ++i) {
-    std::string fault = Decision::KindFault(values[i], labels.problem);
+    std::string fault = KindFault(values[i], labels.problem);
     if (fault.empty()) Append(values[i], labels, all, &fault);
     if (!fault.empty()) errors.Add(place(i), fault);
   }

@@ -60,10 +60,12 @@ std::optional<size_t> Find(const Names& columns, const std::string& name) {
 
 class TextRowReader {
  public:
-  TextRowReader(const spec::DatasetSpec& dataset, LabelUse use)
+  TextRowReader(const spec::DatasetSpec& dataset, LabelUse use,
+                const TextRows* train)
       : dataset_(dataset),
         task_(spec::FindGlueTask(dataset.task_name)),
-        use_(use) {}
+        use_(use),
+        train_(train) {}
 
   absl::StatusOr<TextRows> Read(const std::vector<std::string>& files) {
     result_.files = files;
@@ -92,9 +94,11 @@ class TextRowReader {
     const auto texts = TextColumns(name, table.columns);
     if (!texts.ok()) return texts.status();
     const bool pairs = texts->size() == 2;
-    if (file > 0 && pairs != result_.pairs) {
+    const TextRows* first = train_ != nullptr ? train_ : &result_;
+    if (first == &result_ && file == 0) result_.pairs = pairs;
+    if (pairs != first->pairs) {
       return Bad(Cat(name, ": has ", texts->size(), " text columns and ",
-                     result_.files[0], " ", result_.pairs ? 2 : 1,
+                     first->files[0], " ", first->pairs ? 2 : 1,
                      "; set dataset.text_columns to columns that every file "
                      "has"));
     }
@@ -191,6 +195,7 @@ class TextRowReader {
   const spec::DatasetSpec& dataset_;
   const spec::GlueTask* const task_;
   const LabelUse use_;
+  const TextRows* const train_;
   TextRows result_;
   RowErrors errors_;
 };
@@ -207,9 +212,9 @@ LabelPlace TextRows::places() const {
 
 absl::StatusOr<TextRows> ReadTextRows(const std::vector<std::string>& files,
                                       const spec::DatasetSpec& dataset,
-                                      LabelUse use) {
+                                      LabelUse use, const TextRows* train) {
   if (files.empty()) return Bad("dataset: expected one file at least");
-  return TextRowReader(dataset, use).Read(files);
+  return TextRowReader(dataset, use, train).Read(files);
 }
 
 }  // namespace mpsd::data

@@ -46,9 +46,11 @@ enum class LabelUse {
 //
 // InvalidArgument names file and line, or the file and the columns that it has;
 // texts must not be empty but in GLUE's tasks. NotFound and the like for files.
+// `train` is the training data, or null: pairs there must be pairs here.
 absl::StatusOr<TextRows> ReadTextRows(const std::vector<std::string>& files,
                                       const spec::DatasetSpec& dataset,
-                                      LabelUse use);
+                                      LabelUse use,
+                                      const TextRows* train = nullptr);
 
 }  // namespace mpsd::data
 

@@ -261,6 +261,20 @@ TEST_F(BadFilesTest, FilesMustAgreeOnTheirTexts) {
           " 1; set dataset.text_columns to columns that every file has");
 }
 
+TEST_F(BadFilesTest, WhatIsPredictedMustBeLikeTheTrainingData) {
+  const std::string pairs =
+      Write("train.csv", "sentence1,sentence2,label\nx,y,a\n");
+  const std::string single = Write("test.csv", "sentence\nx\n");
+  const auto train = ReadTextRows({pairs}, {}, LabelUse::kRequired);
+  ASSERT_TRUE(train.ok());
+  EXPECT_EQ(ReadTextRows({single}, {}, LabelUse::kOptional, &*train)
+                .status()
+                .message(),
+            single + ": has 1 text columns and " + pairs +
+                " 2; set dataset.text_columns to columns that every file has");
+  EXPECT_TRUE(ReadTextRows({pairs}, {}, LabelUse::kOptional, &*train).ok());
+}
+
 TEST_F(BadFilesTest, AreNamed) {
   EXPECT_EQ(ReadTextRows({}, {}, LabelUse::kRequired).status().message(),
             "dataset: expected one file at least");

@@ -52,12 +52,13 @@ void ExpectGolden(const std::string& folder) {
 TEST(TokenizerGolden, ByteLevelBpe) { ExpectGolden("bpe"); }
 TEST(TokenizerGolden, WordPiece) { ExpectGolden("wordpiece"); }
 TEST(TokenizerGolden, Unigram) { ExpectGolden("unigram"); }
+TEST(TokenizerGolden, Roberta) { ExpectGolden("roberta"); }
 
 // classifier.json holds what Transformers made of the same texts and pairs.
 TEST(TokenizerGolden, TextsAndPairsOfClassifiers) {
   TemporaryFolder left;
   std::map<std::string, std::unique_ptr<Tokenizer>> tokenizers;
-  for (const char* name : {"bpe", "wordpiece", "unigram"}) {
+  for (const char* name : {"bpe", "wordpiece", "unigram", "roberta"}) {
     tokenizers[std::string(name) + "/right"] = Load(name);
     auto config = ReadJson(TestData(name) + "/tokenizer_config.json");
     config["truncation_side"] = "left";
@@ -83,7 +84,28 @@ TEST(TokenizerGolden, TextsAndPairsOfClassifiers) {
     EXPECT_EQ(encoding->truncated, c["truncated"]);
     ++cases;
   }
-  EXPECT_EQ(cases, 9 * 6 * 6);
+  EXPECT_EQ(cases, 420);
+}
+
+TEST(TokenizerTest, PairsHaveTypesWithoutAPostProcessorToo) {
+  TemporaryFolder folder;
+  auto json = ReadJson(TestData("bpe/tokenizer.json"));
+  json["post_processor"] = nullptr;
+  folder.Write("tokenizer.json", json.dump());
+  const auto tokenizer = *Tokenizer::FromFolder(folder.path());
+  const auto encoding =
+      tokenizer->EncodeForClassifier("hello world", "hello hello", 3);
+  ASSERT_TRUE(encoding.ok());
+  EXPECT_THAT(encoding->type_ids, ::testing::ElementsAre(0, 1, 1));
+  EXPECT_TRUE(encoding->truncated);
+}
+
+TEST(TokenizerTest, WhatIsNotReadCountsAsCut) {
+  const auto tokenizer = Load("bpe");
+  EXPECT_TRUE(tokenizer->EncodeForClassifier("hello hello", std::nullopt, 1)
+                  ->truncated);
+  EXPECT_FALSE(
+      tokenizer->EncodeForClassifier("hello", std::nullopt, 1)->truncated);
 }
 
 TEST(TokenizerTest, ALengthWithoutRoomIsRefused) {

@@ -97,14 +97,13 @@ impl TextTokenizer {
             None => EncodeInput::from(text),
         };
         let cutting = self.cutting(max_length, truncate_left)?;
-        let encoding = cutting
-            .encode_fast(input(), true)
-            .map_err(|e| e.to_string())?;
+        // encode_fast would lose the types where no processor sets them.
+        let encoding = cutting.encode(input(), true).map_err(|e| e.to_string())?;
         // The tokenizer stops at max_length tokens and cuts afterwards: where
         // there is nothing to cut it says nothing of what it has not read.
         let mut cut = !encoding.get_overflowing().is_empty();
         if !cut && added == 0 && encoding.len() == max_length {
-            let whole = self.tokenizer.encode_fast(input(), true);
+            let whole = self.tokenizer.encode(input(), true);
             cut = whole.map_err(|e| e.to_string())?.len() > max_length;
         }
         let tokens = encoding.get_ids().iter().zip(encoding.get_type_ids());

@@ -3,11 +3,11 @@
 
 usage: make_golden.py            (build/oracle/bin/python, see tests/live)
 
-bpe/, wordpiece/, unigram/: small model folders, trained on the text below. The
-trainers do not repeat themselves: a folder is made only when it is not there.
-encodings.json: what `tokenizers` makes of texts. classifier.json: what
-Transformers' tokenizer(text, pair, truncation=True) makes of texts and pairs.
-templates.json: what Transformers renders. Offsets and spans are in bytes.
+bpe/, wordpiece/, unigram/, roberta/: small model folders, trained on the text
+below. The trainers do not repeat themselves: a folder is made only when it is
+not there. encodings.json: what `tokenizers` makes of texts. classifier.json:
+what Transformers' tokenizer(text, pair, truncation=True) makes of texts and
+pairs. templates.json: what Transformers renders. Offsets and spans are in bytes.
 """
 
 import itertools
@@ -100,6 +100,19 @@ def unigram():
     return t, config
 
 
+def roberta():
+    """bpe's vocabulary between RoBERTa's special tokens."""
+    t = tokenizers.Tokenizer.from_file(str(HERE / "bpe" / "tokenizer.json"))
+    t.no_truncation()
+    t.no_padding()
+    t.post_processor = processors.RobertaProcessing(
+        ("<|end|>", t.token_to_id("<|end|>")),
+        ("<|user|>", t.token_to_id("<|user|>")), trim_offsets=True)
+    return t, {"tokenizer_class": "PreTrainedTokenizerFast",
+               "cls_token": "<|user|>", "sep_token": "<|end|>",
+               "pad_token": "<|pad|>"}
+
+
 def write(path, value):
     path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
@@ -136,6 +149,8 @@ PAIRS = [
 def classifier_inputs(name, side):
     auto = AutoTokenizer.from_pretrained(str(HERE / name), truncation_side=side)
     for (text, pair), length in itertools.product(PAIRS, (4, 5, 8, 11, 16, 64)):
+        if length <= auto.num_special_tokens_to_add(pair is not None):
+            continue  # No room for the texts: refused.
         kwargs = {"max_length": length, "return_token_type_ids": True}
         # In lists, as run_glue.py does: alone, an empty second text is none.
         texts = ([text],) if pair is None else ([text], [pair])
@@ -149,19 +164,23 @@ def classifier_inputs(name, side):
 
 def make_classifier_inputs():
     write_cases(HERE / "classifier.json", [
-        case for make in (bpe, wordpiece, unigram) for side in ("right", "left")
+        case for make in (bpe, wordpiece, unigram, roberta) for side in ("right", "left")
         for case in classifier_inputs(make.__name__, side)])
+
+
+def make_folder(make):
+    folder = HERE / make.__name__
+    if not folder.is_dir():
+        tokenizer, config = make()
+        folder.mkdir()
+        tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+        write(folder / "tokenizer_config.json", config)
 
 
 def make_tokenizers():
     cases = []
-    for make in (bpe, wordpiece, unigram):
-        folder = HERE / make.__name__
-        if not folder.is_dir():
-            tokenizer, config = make()
-            folder.mkdir()
-            tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
-            write(folder / "tokenizer_config.json", config)
+    for make in (bpe, wordpiece, unigram, roberta):
+        make_folder(make)
         cases += encodings(make.__name__)
     write_cases(HERE / "encodings.json", cases)
 
