@@ -3,7 +3,8 @@
 
 A case is a dictionary: `config` (the class and arguments of a Transformers
 config), `lora` (PEFT's names), `training` (TrainingArguments' names, as in
-job.json) and how its model folder is stored. Between them the cases use every
+job.json), maybe `full` (the same for the model trained whole) and how its model
+folder is stored. Between them the cases use every
 option that mpsd reads, each at least once.
 """
 
@@ -36,6 +37,7 @@ CASES = {
         lora=dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"],
                   modules_to_save=["lm_head"]),
         training=training(max_grad_norm=1.75),
+        full=training(max_grad_norm=4.0, learning_rate=1e-3),
         legacy_config=True,
     ),
     "llama3": dict(
@@ -48,6 +50,7 @@ CASES = {
         lora=dict(r=4, lora_alpha=6, target_modules="all-linear",
                   use_rslora=True),
         training=training(max_grad_norm=3.5, lr_scheduler_type="cosine"),
+        full=training(max_grad_norm=4.0, learning_rate=1e-3),
         legacy_config=True,
     ),
     # Both biases and linear rope scaling: rare, but Llama's config has them.

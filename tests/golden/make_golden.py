@@ -15,6 +15,7 @@ import torch
 
 sys.dont_write_bytecode = True
 import cases
+import classes
 import oracle
 import tables
 import tokenizer
@@ -77,6 +78,21 @@ def make_case(name, case, folder):
         lora=case["lora"], training=case["training"]))
     if case.get("dropout"):
         make_dropout(case, batch, folder)
+    if case.get("full"):
+        make_full(name, case, batch, rows, lengths, folder)
+
+
+def make_full(name, case, batch, rows, lengths, folder):
+    """The model trained whole, on the same texts."""
+    model = oracle.load_model(folder / "model")
+    golden = dict(batch, **oracle.forward_backward(model, batch))
+    golden.update(oracle.train(model, rows, lengths, case["full"]))
+    check_usable(f"{name} full", golden, case["full"]["max_grad_norm"])
+    oracle.save_tensors({key: value for key, value in golden.items()
+                         if not key.startswith("final.")},
+                        folder / "full.safetensors")
+    write_json(folder / "full.json", dict(
+        model="model", golden="full.safetensors", training=case["full"]))
 
 
 def make_dropout(case, batch, folder):
@@ -137,10 +153,14 @@ def replace_folder(folder, make):
 
 def main():
     torch.set_num_threads(1)  # sums in one order, on any machine
-    chosen = sys.argv[1:] or [*cases.CASES, cases.SHARDED["name"]]
+    chosen = sys.argv[1:] or [*cases.CASES, cases.SHARDED["name"],
+                              *classes.CASES]
     for name in chosen:
         print("case", name, flush=True)
-        if name == cases.SHARDED["name"]:
+        if name in classes.CASES:
+            replace_folder(HERE / name, lambda f: classes.make_case(
+                name, classes.CASES[name], f, seeded(name)))
+        elif name == cases.SHARDED["name"]:
             replace_folder(HERE / name,
                            lambda f: make_sharded(cases.SHARDED, f))
         else:

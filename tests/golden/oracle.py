@@ -31,14 +31,18 @@ IGNORE = -100
 
 
 def make_model(model_type, arguments, generator):
-    """A random model whose logits spread over a few units: the initialiser's
-    own scale leaves them, and the gradients behind them, near zero."""
     settings = AutoConfig.for_model(model_type, **arguments)
     model = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)
+    return randomise(model, generator)
+
+
+def randomise(model, generator):
+    """Random weights whose logits spread over a few units: the initialiser's
+    own scale leaves them, and the gradients behind them, near zero."""
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
         with torch.no_grad():
-            if name.endswith("norm.weight"):
+            if name.lower().endswith("norm.weight"):
                 parameter.copy_(1 + 0.2 * noise)
             elif parameter.dim() == 1:
                 parameter.copy_(0.3 * noise)
@@ -85,6 +89,11 @@ def lora_config(lora):
 def make_adapter(folder, lora, adapter_folder, generator, spread=0.1):
     """A PEFT folder as save_pretrained writes it, B of deviation `spread`."""
     model = get_peft_model(load_model(folder), lora_config(lora))
+    randomise_adapter(model, generator, spread)
+    save_adapter(model, adapter_folder)
+
+
+def randomise_adapter(model, generator, spread=0.1):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if not parameter.requires_grad:
@@ -96,6 +105,9 @@ def make_adapter(folder, lora, adapter_folder, generator, spread=0.1):
                 parameter.copy_(spread * noise)
             else:  # modules_to_save: near the original, not it
                 parameter.add_(0.02 * noise)
+
+
+def save_adapter(model, adapter_folder):
     model.peft_config["default"].base_model_name_or_path = "../model"
     model.save_pretrained(adapter_folder, save_embedding_layers=False)
     pathlib.Path(adapter_folder, "README.md").unlink(missing_ok=True)
@@ -217,6 +229,14 @@ def train(model, batch, lengths, training):
     samples = [{name: batch[name][row, :length]
                 for name in ("input_ids", "labels", "attention_mask")}
                for row, length in enumerate(lengths)]
+    result = run_trainer(model, samples, collate, training)
+    result.update({"train.input_ids": batch["input_ids"],
+                   "train.labels": batch["labels"],
+                   "train.lengths": torch.tensor(lengths)})
+    return result
+
+
+def run_trainer(model, samples, collate, training, compute_loss=None):
     log = []
 
     class Record(transformers.TrainerCallback):
@@ -228,7 +248,7 @@ def train(model, batch, lengths, training):
         trainer = SequentialTrainer(
             model=model, args=training_arguments(training, folder),
             train_dataset=samples, data_collator=collate,
-            callbacks=[Record()])
+            callbacks=[Record()], compute_loss_func=compute_loss)
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
     assert len(log) == training["max_steps"], len(log)
@@ -237,9 +257,6 @@ def train(model, batch, lengths, training):
                ("learning_rates", "learning_rate"))}
     result = {name: torch.tensor(values, dtype=torch.float32)
               for name, values in series.items()}
-    result.update({"train.input_ids": batch["input_ids"],
-                   "train.labels": batch["labels"],
-                   "train.lengths": torch.tensor(lengths)})
     result.update({f"final.{name}": parameter.detach().clone()
                    for name, parameter in trainable(model).items()})
     return result

@@ -2,8 +2,8 @@
 #include "tests/tools/parity.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <limits>
@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/full/full_model.h"
 #include "core/lora/peft_folder.h"
+#include "core/model/class_loss.h"
 #include "core/optim/adamw.h"
 #include "core/optim/schedule.h"
 #include "core/spec/model_config.h"
@@ -36,23 +38,82 @@ absl::StatusOr<Tensors> ReadTensors(const fs::path& path) {
   return tensors;
 }
 
-absl::StatusOr<Tuned> Load(const fs::path& model_dir,
-                           const fs::path& adapter_dir, at::Device device) {
-  auto config = spec::ReadModelConfig(model_dir.string());
+void Seed(uint64_t seed) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
+}
+
+absl::StatusOr<Head> ParseHead(const std::string& json) {
+  const auto values = nlohmann::json::parse(json, nullptr, false);
+  Head head;
+  head.num_labels = values.value("num_labels", 0);
+  const std::string problem = values.value("problem_type", "");
+  for (const auto type :
+       {spec::ProblemType::kSingleLabel, spec::ProblemType::kRegression,
+        spec::ProblemType::kMultiLabel}) {
+    if (spec::ToString(type) == problem) head.problem = type;
+  }
+  if (head.num_labels < 1 || spec::ToString(head.problem) != problem) {
+    return absl::InvalidArgumentError("no head: " + json);
+  }
+  head.class_weights = values.value("class_weights", std::vector<float>());
+  return head;
+}
+
+namespace {
+
+absl::Status LoadNetwork(const Subject& subject, Tuned& tuned) {
+  auto config = spec::ReadModelConfig(subject.model.string());
   if (!config.ok()) return config.status();
-  auto weights = tensorfile::Weights::Open(model_dir);
+  auto weights = tensorfile::Weights::Open(subject.model);
   if (!weights.ok()) return weights.status();
-  auto model = model::Decoder::Load(**weights, *config, device, at::kFloat);
-  if (!model.ok()) return model.status();
-  auto lora = lora::ReadPeftConfig(adapter_dir);
+  const model::WeightSource source{weights->get(), subject.device,
+                                   subject.dtype};
+  if (subject.head) {
+    tuned.head = *subject.head;
+    config->num_labels = tuned.head.num_labels;
+    auto classifier = model::Classifier::Load(source, *config);
+    if (!classifier.ok()) return classifier.status();
+    tuned.classifier = classifier->get();
+    tuned.model = *std::move(classifier);
+  } else {
+    auto decoder = model::Decoder::Load(source, *config);
+    if (!decoder.ok()) return decoder.status();
+    tuned.decoder = decoder->get();
+    tuned.model = *std::move(decoder);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AttachTrainable(const Subject& subject, Tuned& tuned) {
+  if (subject.adapter.empty()) {
+    full::FullModel::Options options;
+    options.model_folder = subject.model;
+    if (subject.head) options.task = spec::Task::kSeqCls;
+    auto full = full::FullModel::Attach(*tuned.model, options, subject.device);
+    if (!full.ok()) return full.status();
+    tuned.trainable = *std::move(full);
+    return absl::OkStatus();
+  }
+  auto lora = lora::ReadPeftConfig(subject.adapter);
   if (!lora.ok()) return lora.status();
-  auto adapter = lora::Adapter::Attach(**model, *lora, device);
+  auto adapter = lora::Adapter::Attach(*tuned.model, *lora, subject.device);
   if (!adapter.ok()) return adapter.status();
-  absl::Status status =
-      lora::LoadPeftWeights(adapter_dir, (*adapter)->parameters());
-  if (!status.ok()) return status;
-  return Tuned{*std::move(model), *std::move(adapter), *std::move(lora),
-               device};
+  tuned.lora = *std::move(lora);
+  tuned.adapter = adapter->get();
+  tuned.trainable = *std::move(adapter);
+  return lora::LoadPeftWeights(subject.adapter, tuned.trainable->parameters());
+}
+
+}  // namespace
+
+absl::StatusOr<Tuned> Load(const Subject& subject) {
+  Tuned tuned;
+  tuned.device = subject.device;
+  if (absl::Status s = LoadNetwork(subject, tuned); !s.ok()) return s;
+  if (absl::Status s = AttachTrainable(subject, tuned); !s.ok()) return s;
+  return tuned;
 }
 
 LabelSelection SelectLabels(const at::Tensor& labels,
@@ -84,17 +145,32 @@ LabelSelection SelectLabels(const at::Tensor& labels,
 namespace {
 
 struct Batch {
-  model::DecoderInputs inputs;
-  LabelSelection labels;
+  model::DecoderInputs inputs;  // of a language model
+  LabelSelection selection;
+  model::ClassifierInputs texts;  // of a classifier
+  at::Tensor labels;
+  double weight = 0;  // what the summed loss is divided by
 };
 
-Batch MakeBatch(const at::Tensor& ids, const at::Tensor& labels,
-                const at::Tensor& positions, const at::Tensor& segments,
-                at::Device device) {
+at::Tensor Get(const Tensors& tensors, const std::string& name) {
+  auto it = tensors.find(name);
+  return it == tensors.end() ? at::Tensor() : it->second;
+}
+
+at::Tensor WeightsOf(const Head& head, at::Device device) {
+  return head.class_weights.empty() ? at::Tensor()
+                                    : at::tensor(head.class_weights).to(device);
+}
+
+Batch LanguageBatch(const Tensors& in, at::Device device) {
   Batch batch;
-  batch.labels = SelectLabels(labels, segments);
-  batch.labels.rows = batch.labels.rows.to(device);
-  batch.labels.targets = batch.labels.targets.to(device);
+  const at::Tensor ids = in.at("input_ids");
+  const at::Tensor segments = Get(in, "sequence_ids");
+  const at::Tensor positions = Get(in, "position_ids");
+  batch.selection = SelectLabels(in.at("labels"), segments);
+  batch.weight = batch.selection.count;
+  batch.selection.rows = batch.selection.rows.to(device);
+  batch.selection.targets = batch.selection.targets.to(device);
   batch.inputs.input_ids = ids.to(device);
   batch.inputs.position_ids =
       (positions.defined() ? positions : at::arange(ids.size(1)).expand_as(ids))
@@ -104,42 +180,66 @@ Batch MakeBatch(const at::Tensor& ids, const at::Tensor& labels,
   return batch;
 }
 
-at::Tensor Get(const Tensors& tensors, const std::string& name) {
-  auto it = tensors.find(name);
-  return it == tensors.end() ? at::Tensor() : it->second;
+Batch ClassBatch(const Head& head, const Tensors& in, at::Device device) {
+  Batch batch;
+  const at::Tensor labels = in.at("labels");
+  const at::Tensor lengths = in.at("attention_mask").sum(1);
+  batch.texts.input_ids = in.at("input_ids").to(device);
+  batch.texts.lengths = lengths.to(device);
+  batch.texts.padded =
+      (lengths < in.at("input_ids").size(1)).any().item<bool>();
+  const at::Tensor types = Get(in, "token_type_ids");
+  if (types.defined()) batch.texts.token_type_ids = types.to(device);
+  batch.labels = labels.to(device);
+  batch.weight = labels.numel();
+  if (head.problem == spec::ProblemType::kSingleLabel &&
+      !head.class_weights.empty()) {
+    batch.weight =
+        WeightsOf(head, at::kCPU).index_select(0, labels).sum().item<double>();
+  }
+  return batch;
+}
+
+Batch MakeBatch(const Tuned& tuned, const Tensors& in) {
+  return tuned.classifier ? ClassBatch(tuned.head, in, tuned.device)
+                          : LanguageBatch(in, tuned.device);
+}
+
+at::Tensor Logits(const Tuned& tuned, const Batch& batch) {
+  return tuned.classifier ? tuned.classifier->Logits(batch.texts)
+                          : tuned.decoder->Logits(batch.inputs);
 }
 
 at::Tensor SumLoss(const Tuned& tuned, const Batch& batch) {
-  return model::SumCrossEntropy(tuned.model->Hidden(batch.inputs),
-                                tuned.model->head(), batch.labels);
-}
-
-void Seed(uint64_t seed) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_current_seed(seed);
+  if (tuned.classifier) {
+    return model::SumClassLoss(
+        tuned.head.problem, tuned.classifier->Logits(batch.texts), batch.labels,
+        WeightsOf(tuned.head, tuned.device));
+  }
+  return model::SumCrossEntropy(tuned.decoder->Hidden(batch.inputs),
+                                tuned.decoder->head(), batch.selection);
 }
 
 }  // namespace
 
 Tensors ForwardBackward(Tuned& tuned, const Tensors& inputs,
                         std::optional<uint64_t> seed) {
-  const Batch batch = MakeBatch(inputs.at("input_ids"), inputs.at("labels"),
-                                Get(inputs, "position_ids"),
-                                Get(inputs, "sequence_ids"), tuned.device);
+  const Batch batch = MakeBatch(tuned, inputs);
   Tensors out;
-  tuned.adapter->set_training(seed.has_value());
+  tuned.trainable->set_training(seed.has_value());
+  tuned.model->set_training(seed.has_value());
   if (seed) Seed(*seed);
   {
     at::NoGradGuard no_grad;
-    out["logits"] = tuned.model->Logits(batch.inputs).cpu();
+    out["logits"] = Logits(tuned, batch).to(at::kFloat).cpu();
   }
   if (seed) Seed(*seed);
-  tuned.adapter->parameters().ZeroGradients();
-  const at::Tensor loss = SumLoss(tuned, batch) / batch.labels.count;
+  optim::ParameterSet& parameters = tuned.trainable->parameters();
+  parameters.ZeroGradients();
+  const at::Tensor loss = SumLoss(tuned, batch) / batch.weight;
   loss.backward();
   out["loss"] = loss.detach().reshape({1}).cpu();
-  for (const optim::Parameter& p : tuned.adapter->parameters().parameters()) {
+  for (const optim::Parameter& p : parameters.parameters()) {
     out["grad." + p.name] = p.value.grad().detach().clone().cpu();
   }
   return out;
@@ -148,32 +248,36 @@ Tensors ForwardBackward(Tuned& tuned, const Tensors& inputs,
 namespace {
 
 // The samples [begin, end), cut to the longest of them.
-Batch TrainBatch(const Tensors& inputs, int64_t begin, int64_t end,
-                 at::Device device) {
-  const int64_t width = inputs.at("train.lengths")
-                            .narrow(0, begin, end - begin)
-                            .max()
-                            .item<int64_t>();
-  auto cut = [&](const char* name) {
-    return inputs.at(name)
-        .narrow(0, begin, end - begin)
-        .narrow(1, 0, width)
-        .contiguous();
+Batch TrainBatch(const Tuned& tuned, const Tensors& inputs, int64_t begin,
+                 int64_t end) {
+  const auto rows = [&](const at::Tensor& all) {
+    return all.narrow(0, begin, end - begin);
   };
-  return MakeBatch(cut("train.input_ids"), cut("train.labels"), {}, {}, device);
+  const at::Tensor lengths = rows(inputs.at("train.lengths"));
+  const int64_t width = lengths.max().item<int64_t>();
+  Tensors batch;
+  for (const char* name : {"input_ids", "token_type_ids", "labels"}) {
+    const at::Tensor all = Get(inputs, std::string("train.") + name);
+    if (!all.defined()) continue;
+    const bool by_token = !tuned.classifier || name != std::string("labels");
+    batch[name] =
+        (by_token ? rows(all).narrow(1, 0, width) : rows(all)).contiguous();
+  }
+  batch["attention_mask"] =
+      (at::arange(width) < lengths.unsqueeze(1)).to(at::kLong);
+  return MakeBatch(tuned, batch);
 }
 
 // The micro-batches of one optimizer step; the last of an epoch may be short.
-std::vector<Batch> StepBatches(const Tensors& inputs,
-                               const spec::TrainingSpec& spec, int64_t& next,
-                               at::Device device) {
+std::vector<Batch> StepBatches(const Tuned& tuned, const Tensors& inputs,
+                               const spec::TrainingSpec& spec, int64_t& next) {
   const int64_t samples = inputs.at("train.input_ids").size(0);
   std::vector<Batch> batches;
   for (int64_t i = 0; i < spec.gradient_accumulation_steps; ++i) {
     if (next >= samples) break;
     const int64_t end =
         std::min(samples, next + spec.per_device_train_batch_size);
-    batches.push_back(TrainBatch(inputs, next, end, device));
+    batches.push_back(TrainBatch(tuned, inputs, next, end));
     next = end;
   }
   if (next >= samples) next = 0;
@@ -181,12 +285,12 @@ std::vector<Batch> StepBatches(const Tensors& inputs,
 }
 
 double BackwardAll(Tuned& tuned, const std::vector<Batch>& batches) {
-  int64_t targets = 0;
-  for (const Batch& batch : batches) targets += batch.labels.count;
+  double weight = 0;
+  for (const Batch& batch : batches) weight += batch.weight;
   at::Tensor total = at::zeros({}, at::kFloat).to(tuned.device);
-  tuned.adapter->parameters().ZeroGradients();
+  tuned.trainable->parameters().ZeroGradients();
   for (const Batch& batch : batches) {
-    const at::Tensor loss = SumLoss(tuned, batch) / targets;
+    const at::Tensor loss = SumLoss(tuned, batch) / weight;
     loss.backward();
     total.add_(loss.detach());
   }
@@ -199,12 +303,13 @@ absl::StatusOr<Tensors> Train(Tuned& tuned, const Tensors& inputs,
                               const spec::TrainingSpec& spec) {
   auto schedule = optim::Schedule::Create(spec, spec.max_steps);
   if (!schedule.ok()) return schedule.status();
-  optim::AdamW optimizer(tuned.adapter->parameters(), spec);
-  tuned.adapter->set_training(true);
+  optim::AdamW optimizer(tuned.trainable->parameters(), spec);
+  tuned.trainable->set_training(true);
+  tuned.model->set_training(false);
   std::vector<float> losses, norms, rates;
   int64_t next = 0;
   for (int64_t step = 0; step < spec.max_steps; ++step) {
-    const auto batches = StepBatches(inputs, spec, next, tuned.device);
+    const auto batches = StepBatches(tuned, inputs, spec, next);
     losses.push_back(static_cast<float>(BackwardAll(tuned, batches)));
     const at::Tensor norm = optimizer.GradientNorm();
     norms.push_back(norm.item<float>());
@@ -215,7 +320,7 @@ absl::StatusOr<Tensors> Train(Tuned& tuned, const Tensors& inputs,
   Tensors out = {{"train.losses", at::tensor(losses)},
                  {"train.grad_norms", at::tensor(norms)},
                  {"train.learning_rates", at::tensor(rates)}};
-  for (const optim::Parameter& p : tuned.adapter->parameters().parameters()) {
+  for (const optim::Parameter& p : tuned.trainable->parameters().parameters()) {
     out["final." + p.name] = p.value.detach().clone().cpu();
   }
   return out;

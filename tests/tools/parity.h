@@ -10,11 +10,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/lora/lora.h"
+#include "core/model/classifier.h"
 #include "core/model/decoder.h"
 #include "core/model/head_loss.h"
+#include "core/optim/trainable.h"
+#include "core/spec/classification.h"
 #include "core/spec/train_spec.h"
 
 // What mpsd computes for tensors that the oracle saw too; the names are those
@@ -25,32 +29,57 @@ using Tensors = std::map<std::string, at::Tensor>;
 
 absl::StatusOr<Tensors> ReadTensors(const std::filesystem::path& path);
 
-// A model with an adapter on it, fp32.
+// What a job says of the labels.
+struct Head {
+  int64_t num_labels = 2;
+  spec::ProblemType problem = spec::ProblemType::kSingleLabel;
+  std::vector<float> class_weights;  // empty: none
+};
+
+// {"num_labels": 3, "problem_type": "…", "class_weights": […]}
+absl::StatusOr<Head> ParseHead(const std::string& json);
+
+// What to train, and how.
+struct Subject {
+  std::filesystem::path model;
+  std::filesystem::path adapter;  // a PEFT folder; empty: the whole model
+  std::optional<Head> head;       // a classifier; else a language model
+  at::Device device = at::kCPU;
+  at::ScalarType dtype = at::kFloat;
+};
+
+// Of the CPU's generator.
+void Seed(uint64_t seed);
+
+// A model in training.
 struct Tuned {
-  std::unique_ptr<model::Decoder> model;  // outlives the adapter
-  std::unique_ptr<lora::Adapter> adapter;
+  std::unique_ptr<model::Network> model;    // outlives the trainable
+  model::Decoder* decoder = nullptr;        // of a language model
+  model::Classifier* classifier = nullptr;  // else
+  std::unique_ptr<optim::Trainable> trainable;
+  lora::Adapter* adapter = nullptr;  // the trainable; null: the whole model
   spec::LoraSpec lora;
+  Head head;
   at::Device device = at::kCPU;
 };
 
-// `adapter_dir` is a PEFT folder: its config decides where the adapter hangs.
-absl::StatusOr<Tuned> Load(const std::filesystem::path& model_dir,
-                           const std::filesystem::path& adapter_dir,
-                           at::Device device = at::kCPU);
+absl::StatusOr<Tuned> Load(const Subject& subject);
 
 // The tokens of `labels` [rows, length] that predict a label of their own row,
 // and of their own segment where `segments` is defined.
 model::LabelSelection SelectLabels(const at::Tensor& labels,
                                    const at::Tensor& segments);
 
-// logits, loss (mean over targets) and grad.NAME of `inputs`: input_ids and
-// labels, for a packed row also position_ids and sequence_ids. With `seed`
-// dropout is on and its masks are drawn after seeding the CPU's generator.
+// logits, loss (a mean, as Transformers') and grad.NAME of `inputs`: input_ids
+// and labels; of a packed row also position_ids and sequence_ids, of texts to
+// classify attention_mask and maybe token_type_ids. With `seed` dropout is on
+// and its masks are drawn after seeding the CPU's generator.
 Tensors ForwardBackward(Tuned& tuned, const Tensors& inputs,
                         std::optional<uint64_t> seed = std::nullopt);
 
-// Trains on train.input_ids, train.labels and train.lengths in their order,
-// over and over, to spec.max_steps. Returns train.losses, train.grad_norms,
+// Trains on train.input_ids, train.labels, train.lengths and maybe
+// train.token_type_ids in their order, over and over, to spec.max_steps,
+// without the model's own dropout. Returns train.losses, train.grad_norms,
 // train.learning_rates and final.NAME.
 absl::StatusOr<Tensors> Train(Tuned& tuned, const Tensors& inputs,
                               const spec::TrainingSpec& spec);

@@ -19,22 +19,28 @@ namespace mpsd::parity {
 namespace {
 
 struct Options {
-  std::string model, adapter, inputs, output, device = "cpu", training;
-  std::optional<uint64_t> dropout_seed;
+  std::string model, adapter, head, inputs, output, device = "cpu", training;
+  std::optional<uint64_t> dropout_seed, draw_seed;
 };
 
 void Declare(CLI::App& app, Options& options) {
   app.add_option("--model", options.model, "Hugging Face folder")->required();
-  app.add_option("--adapter", options.adapter, "PEFT folder")->required();
+  app.add_option("--adapter", options.adapter,
+                 "PEFT folder; without one the whole model is trained");
+  app.add_option("--head", options.head,
+                 "JSON: {num_labels, problem_type[, class_weights]} of a "
+                 "classifier; without it a language model");
   app.add_option("--inputs", options.inputs,
-                 "safetensors: input_ids, labels [position_ids, sequence_ids], "
-                 "and/or train.*")
+                 "safetensors: input_ids, labels [position_ids, sequence_ids, "
+                 "attention_mask, token_type_ids], and/or train.*")
       ->required();
   app.add_option("--output", options.output, "safetensors to write")
       ->required();
   app.add_option("--device", options.device, "cpu, cuda or mps");
   app.add_option("--training", options.training,
                  "JSON of job.json's training object: train on train.*");
+  app.add_option("--draw-seed", options.draw_seed,
+                 "weights that no file has are drawn after this seed");
   app.add_option("--dropout-seed", options.dropout_seed,
                  "forward in train mode, masks drawn after this seed");
 }
@@ -42,7 +48,17 @@ void Declare(CLI::App& app, Options& options) {
 absl::StatusOr<Tensors> Compute(const Options& options) {
   auto inputs = ReadTensors(options.inputs);
   if (!inputs.ok()) return inputs.status();
-  auto tuned = Load(options.model, options.adapter, at::Device(options.device));
+  Subject subject;
+  subject.model = options.model;
+  subject.adapter = options.adapter;
+  subject.device = at::Device(options.device);
+  if (!options.head.empty()) {
+    auto head = ParseHead(options.head);
+    if (!head.ok()) return head.status();
+    subject.head = *head;
+  }
+  if (options.draw_seed) Seed(*options.draw_seed);
+  auto tuned = Load(subject);
   if (!tuned.ok()) return tuned.status();
   Tensors out;
   if (inputs->contains("input_ids")) {

@@ -48,7 +48,10 @@ Golden Open(const fs::path& folder, const std::string& about) {
   };
   auto tensors = ReadTensors(path("golden"));
   EXPECT_TRUE(tensors.ok()) << tensors.status();
-  auto tuned = Load(path("model"), path("adapter"));
+  Subject subject;
+  subject.model = path("model");
+  subject.adapter = path("adapter");
+  auto tuned = Load(subject);
   EXPECT_TRUE(tuned.ok()) << tuned.status();
   if (tensors.ok()) golden.tensors = *std::move(tensors);
   if (tuned.ok()) golden.tuned = *std::move(tuned);
@@ -179,7 +182,10 @@ TEST_P(GoldenPacking, OneRowEqualsItsSequencesOneByOne) {
   const std::string prefix = std::string(GetParam()) + ".";
   auto tensors = ReadTensors(GoldenDir() / "packing.safetensors");
   ASSERT_TRUE(tensors.ok()) << tensors.status();
-  auto tuned = Load(folder / "model", folder / "adapter");
+  Subject subject;
+  subject.model = folder / "model";
+  subject.adapter = folder / "adapter";
+  auto tuned = Load(subject);
   ASSERT_TRUE(tuned.ok()) << tuned.status();
   Tensors inputs;
   for (const auto& [name, tensor] : *tensors) {
