@@ -10,6 +10,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -71,6 +72,12 @@ class DaemonTest : public testing::Test {
                     "error",
                     "--stop-grace-seconds",
                     "30"};
+    // A sanitizer in the child reports what it would report here.
+    for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS"}) {
+      if (const char* value = std::getenv(name)) {
+        options.environment[name] = value;
+      }
+    }
     auto process = SpawnedProcess::Spawn(std::move(options));
     EXPECT_TRUE(process.ok()) << process.status();
     // Not the socket: a daemon that was killed leaves its own behind.
