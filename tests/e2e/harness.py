@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import zlib
 
 BIN = pathlib.Path(os.environ.get("MPSD_BIN_DIR", "build/release/bin")).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -95,6 +96,24 @@ def safetensors(path):
         end = max(end, end_of)
     assert len(data) == 8 + length + end, "bytes behind the last tensor"
     return tensors
+
+
+def write_png(path, colour, size=8):
+    """A square of one colour (red, green, blue), and a dot that is not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [[colour] * size for _ in range(size)]
+    rows[0][0] = (0, 0, 0)
+    raw = b"".join(b"\0" + bytes(v for pixel in row for v in pixel)
+                   for row in rows)
+
+    def chunk(kind, data):
+        crc = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(
+            ">I", crc)
+
+    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+                     + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
 
 
 def children(pid):
