@@ -8,6 +8,7 @@
 //                                        {ids, types, truncated}
 //   decode  {ids, skip}                  {text}
 //   facts   {}                           {size, bos, eos, pad, chat_template}
+//   rows    {text, delimiter, quoting}   {rows, lines, sound}
 //   chat    {dir} or {source, tokens}    a template, for the ops below
 //   render  {messages, tools, prompt, kwargs}, JSON inside strings
 //                                        {text, spans}
@@ -24,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "core/text/assistant_mask.h"
 #include "core/text/chat_template.h"
+#include "core/text/delimited.h"
 #include "core/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 
@@ -39,6 +41,7 @@ class Probe {
     const std::string op = question.at("op");
     if (op == "load") return Load(question);
     if (op == "chat") return Chat(question);
+    if (op == "rows") return Rows(question);
     if (op == "facts" && tokenizer_) return Facts();
     if (op == "encode" && tokenizer_) return Encode(question);
     if (op == "classifier" && tokenizer_) return Classifier(question);
@@ -64,6 +67,21 @@ class Probe {
     if (!loaded.ok()) return loaded.status();
     template_ = *std::move(loaded);
     return Json{{"generation", template_->has_generation_blocks()}};
+  }
+
+  Answer Rows(const Json& question) {
+    const std::string text = question.at("text");
+    const std::string delimiter = question.at("delimiter");
+    auto rows = ParseDelimited(text, delimiter.at(0), question.at("quoting"));
+    if (!rows.ok()) return rows.status();
+    Json fields = Json::array(), lines = Json::array();
+    bool sound = true;
+    for (const DelimitedRow& row : *rows) {
+      fields.push_back(row.fields);
+      lines.push_back(row.line);
+      sound &= row.fault == QuoteFault::kNone;
+    }
+    return Json{{"rows", fields}, {"lines", lines}, {"sound", sound}};
   }
 
   Answer Facts() {
