@@ -137,6 +137,24 @@ Image ResizeColumns(const Image& image, const std::vector<Taps>& taps) {
   return out;
 }
 
+Image ResizeWidth(const Image& image, int64_t width, Filter filter) {
+  if (width == image.width) return image;
+  const auto taps = TapsOfAxis(filter, image.width, width);
+  return image.channels == 3 ? ResizeRows<3>(image, taps)
+                             : ResizeRows<1>(image, taps);
+}
+
+Image ResizeHeight(const Image& image, int64_t height, Filter filter) {
+  if (height == image.height) return image;
+  return ResizeColumns(image, TapsOfAxis(filter, image.height, height));
+}
+
+// The order of the passes decides on roundings.
+bool VerticalFirst(const Image& image, int64_t height, int64_t width) {
+  const int64_t less_height = image.height - height;
+  return less_height > 0 && less_height > 2 * (image.width - width);
+}
+
 // The source of every output pixel; the sum is kept as Pillow's
 // ImagingScaleAffine keeps it, whose rounding decides.
 std::vector<int64_t> NearestOfAxis(int64_t from, int64_t to) {
@@ -168,16 +186,10 @@ Image ResizeNearest(const Image& image, int64_t height, int64_t width) {
 Image Resize(const Image& image, int64_t height, int64_t width, Filter filter) {
   if (image.height == height && image.width == width) return image;
   if (filter == Filter::kNearest) return ResizeNearest(image, height, width);
-  Image out = image;
-  if (width != image.width) {
-    const auto taps = TapsOfAxis(filter, image.width, width);
-    out = image.channels == 3 ? ResizeRows<3>(image, taps)
-                              : ResizeRows<1>(image, taps);
+  if (VerticalFirst(image, height, width)) {
+    return ResizeWidth(ResizeHeight(image, height, filter), width, filter);
   }
-  if (height != image.height) {
-    out = ResizeColumns(out, TapsOfAxis(filter, image.height, height));
-  }
-  return out;
+  return ResizeHeight(ResizeWidth(image, width, filter), height, filter);
 }
 
 }  // namespace mpsd::image

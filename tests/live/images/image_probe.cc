@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// image_probe: files as mpsd decodes them and makes pixels of them, for
+// compare_images.py to hold against PIL and Transformers.
+#include <ATen/ATen.h>
+
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "core/base/file.h"
+#include "core/image/decode.h"
+#include "core/image/processor.h"
+#include "core/spec/model_config.h"
+#include "core/tensorfile/safetensors.h"
+
+namespace mpsd::image {
+namespace {
+
+struct Options {
+  std::string model, files, output;
+};
+
+absl::Status Add(const std::string& file, int64_t number,
+                 const Processor& processor,
+                 tensorfile::NamedTensors& tensors) {
+  auto bytes = base::ReadFile(file);
+  if (!bytes.ok()) return bytes.status();
+  auto image = DecodeImage(*bytes, file);
+  if (!image.ok()) return image.status();
+  auto fitted = processor.Fit(*image, file);
+  if (!fitted.ok()) return fitted.status();
+  at::Tensor pixels = at::empty(
+      {processor.channels(), processor.image_size(), processor.image_size()});
+  processor.Normalize(*fitted, pixels.mutable_data_ptr<float>());
+  const at::Tensor rgb =
+      at::from_blob(image->pixels.data(), {image->height, image->width, 3},
+                    at::kByte)
+          .clone();
+  tensors.emplace_back("rgb." + std::to_string(number), rgb);
+  tensors.emplace_back("pixels." + std::to_string(number), pixels);
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Options& options) {
+  auto config = spec::ReadModelConfig(options.model);
+  if (!config.ok()) return config.status();
+  auto processor = Processor::Read(options.model, config->vision);
+  if (!processor.ok()) return processor.status();
+  tensorfile::NamedTensors tensors;
+  std::ifstream files(options.files);
+  int64_t number = 0;
+  for (std::string file; std::getline(files, file); ++number) {
+    absl::Status status = Add(file, number, *processor, tensors);
+    if (!status.ok()) return status;
+  }
+  return tensorfile::WriteSafetensors(options.output, tensors);
+}
+
+}  // namespace
+}  // namespace mpsd::image
+
+int main(int argc, char** argv) {
+  CLI::App app("Images as mpsd sees them.", "image_probe");
+  mpsd::image::Options options;
+  app.add_option("--model", options.model, "Hugging Face folder")->required();
+  app.add_option("--files", options.files, "a file with a path a line")
+      ->required();
+  app.add_option("--output", options.output, "safetensors to write")
+      ->required();
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = mpsd::image::Run(options);
+  if (status.ok()) return 0;
+  std::cerr << "image_probe: " << status << "\n";
+  return 1;
+}
