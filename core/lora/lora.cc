@@ -50,6 +50,21 @@ absl::StatusOr<std::vector<model::NamedWeight>> SavedWeights(
   return chosen;
 }
 
+// PEFT's "all-linear" takes linears within a head, which modules_to_save then
+// cannot wrap: where there is such a head, the names are written out.
+spec::LoraSpec AsWritten(spec::LoraSpec spec, const PeftIdentity& identity,
+                         const std::vector<spec::TargetMatch>& targets) {
+  if (identity.task_type == "CAUSAL_LM" ||
+      !std::holds_alternative<spec::LoraSpec::AllLinear>(
+          spec.target_modules)) {
+    return spec;
+  }
+  std::vector<std::string> names;
+  for (const spec::TargetMatch& target : targets) names.push_back(target.name);
+  spec.target_modules = std::move(names);
+  return spec;
+}
+
 }  // namespace
 
 at::Tensor LoraLinear::Apply(const at::Tensor& base, const at::Tensor& x) {
@@ -75,8 +90,10 @@ absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
   for (const auto& weight : *saved) {
     initial.emplace_back(kPrefix + weight.name, *weight.tensor);
   }
-  std::unique_ptr<Adapter> adapter(
-      new Adapter(model, spec, std::move(identity), *std::move(targets)));
+  spec::LoraSpec written = AsWritten(spec, identity, *targets);
+  std::unique_ptr<Adapter> adapter(new Adapter(model, std::move(written),
+                                               std::move(identity),
+                                               *std::move(targets)));
   adapter->parameters_ = std::make_unique<optim::ParameterSet>(initial, device);
   for (const auto& weight : *saved) {
     *weight.tensor = adapter->parameters_->Find(kPrefix + weight.name)->value;

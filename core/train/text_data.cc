@@ -27,16 +27,17 @@ class TextLoader {
 
   absl::StatusOr<ClassData> Load() {
     const spec::DatasetSpec& d = spec_.dataset;
-    auto train = Read(d.train, data::LabelUse::kRequired, "training data");
+    auto train =
+        Read(d.train, data::LabelUse::kRequired, "training data", nullptr);
     if (!train.ok()) return train.status();
     if (absl::Status s = Decide(*train); !s.ok()) return s;
     auto encoded = Encode(*train, "tokenizing training data");
     if (!encoded.ok()) return encoded.status();
     result_.sets.train = *std::move(encoded);
     absl::Status s = Add(d.eval, data::LabelUse::kRequired, "evaluation data",
-                         result_.sets.eval);
+                         *train, result_.sets.eval);
     if (s.ok()) {
-      s = Add(d.predict, data::LabelUse::kOptional, "data to predict",
+      s = Add(d.predict, data::LabelUse::kOptional, "data to predict", *train,
               result_.sets.predict);
     }
     if (!s.ok()) return s;
@@ -45,9 +46,10 @@ class TextLoader {
 
  private:
   absl::StatusOr<data::TextRows> Read(const Files& files, data::LabelUse use,
-                                      const char* what) {
+                                      const char* what,
+                                      const data::TextRows* train) {
     observer_.OnStage(absl::StrCat("reading ", what), 0);
-    return data::ReadTextRows(files, spec_.dataset, use);
+    return data::ReadTextRows(files, spec_.dataset, use, train);
   }
 
   absl::Status Decide(const data::TextRows& rows) {
@@ -90,9 +92,9 @@ class TextLoader {
   }
 
   absl::Status Add(const Files& files, data::LabelUse use, const char* what,
-                   SourcePtr& source) {
+                   const data::TextRows& train, SourcePtr& source) {
     if (files.empty()) return absl::OkStatus();
-    auto rows = Read(files, use, what);
+    auto rows = Read(files, use, what, &train);
     if (!rows.ok()) return rows.status();
     auto encoded = Encode(*rows, absl::StrCat("tokenizing ", what));
     if (!encoded.ok()) return encoded.status();

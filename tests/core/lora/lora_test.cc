@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "core/lora/peft_folder.h"
 #include "tests/core/golden_model.h"
 
 namespace mpsd::lora {
@@ -111,6 +112,23 @@ TEST(LoraTest, AnUnmatchedTargetListsTheModules) {
   EXPECT_THAT(
       std::string(Adapter::Attach(*model, spec, at::kCPU).status().message()),
       testing::HasSubstr("score"));
+}
+
+// PEFT cannot load "all-linear" beside a head of several linears.
+TEST(AdapterTest, AllLinearOfAClassifierIsWrittenByName) {
+  const auto folder = testing_support::FreshFolder("lora_written");
+  auto model = testing_support::LoadGolden("smollm");
+  spec::LoraSpec spec;
+  spec.target_modules = spec::LoraSpec::AllLinear{};
+  for (const char* task_type : {"CAUSAL_LM", "SEQ_CLS", ""}) {
+    auto adapter =
+        *Adapter::Attach(*model, spec, at::kCPU, {"base", task_type});
+    ASSERT_TRUE(adapter->SaveResult(folder).ok());
+    auto read = *ReadPeftConfig(folder);
+    const bool by_name = std::holds_alternative<std::vector<std::string>>(
+        read.target_modules);
+    EXPECT_EQ(by_name, std::string(task_type) != "CAUSAL_LM") << task_type;
+  }
 }
 
 }  // namespace
