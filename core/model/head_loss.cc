@@ -19,53 +19,83 @@ at::Tensor SumOf(const at::Tensor& logits, const at::Tensor& targets) {
                                 at::Reduction::Sum, LabelSelection::kNoTarget);
 }
 
-// With l = W h: d(sum)/dh = (softmax(l) − onehot(target)) W per token.
-class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
+// With l = W h: d(sum)/dh = (softmax(l) − onehot(target)) W per token, and
+// d(sum)/dW the sum over tokens of (softmax(l) − onehot(target)) hᵀ.
+class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
  public:
+  // W and h are multiplied in `dtype`, the logits are h's.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& hidden,
                             const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias,
                             const at::Tensor& targets, int64_t chunk,
-                            bool needs_grad) {
+                            at::ScalarType dtype, bool needs_hidden,
+                            bool needs_weight) {
     const int64_t tokens = hidden.size(0);
+    const at::Tensor w = weight.to(dtype);
+    std::optional<at::Tensor> b;
+    if (bias) b = bias->to(dtype);
     at::Tensor sum = at::zeros({}, hidden.options().dtype(at::kFloat));
-    at::Tensor grad = needs_grad ? at::empty_like(hidden) : at::Tensor();
+    at::Tensor by_hidden = needs_hidden ? at::empty_like(hidden) : at::Tensor();
+    at::Tensor by_weight = needs_weight ? at::zeros_like(weight) : at::Tensor();
     for (int64_t at = 0; at < tokens; at += chunk) {
       const int64_t size = std::min(chunk, tokens - at);
-      const at::Tensor target = targets.narrow(0, at, size).unsqueeze(1);
-      const at::Tensor real = target != LabelSelection::kNoTarget;
-      const at::Tensor index = target.clamp_min(0);
-      const at::Tensor logits =
-          at::linear(hidden.narrow(0, at, size), weight, bias).to(at::kFloat);
-      // Not exp(logits − logsumexp): rounding the log-sum-exp leaves rows that
-      // do not sum to one, and a large common part of W amplifies that.
-      at::Tensor d = at::log_softmax(logits, -1);
-      const at::Tensor losses = d.gather(1, index).neg_();
-      sum.add_((losses * real).sum());
-      if (!needs_grad) continue;
-      d.exp_();
-      d.scatter_add_(1, index, at::full_like(losses, -1));
-      d.mul_(real);
-      grad.narrow(0, at, size)
-          .copy_(at::matmul(d.to(weight.scalar_type()), weight));
+      const at::Tensor h = hidden.narrow(0, at, size).to(dtype);
+      const at::Tensor d = Derivative(
+          at::linear(h, w, b).to(hidden.scalar_type()).to(at::kFloat),
+          targets.narrow(0, at, size), sum, needs_hidden || needs_weight);
+      if (!d.defined()) continue;
+      const at::Tensor by_logits = d.to(hidden.scalar_type()).to(dtype);
+      if (needs_hidden) {
+        by_hidden.narrow(0, at, size).copy_(at::matmul(by_logits, w));
+      }
+      if (needs_weight) by_weight.add_(at::matmul(Transposed(by_logits), h));
     }
-    ctx->save_for_backward({grad});
+    ctx->save_for_backward({by_hidden, by_weight});
     return sum;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const at::Tensor grad = ctx->get_saved_variables()[0];
-    return {grad * grads[0].to(grad.scalar_type()),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor()};
+    const variable_list saved = ctx->get_saved_variables();
+    variable_list result(8);
+    if (saved[0].defined()) {
+      result[0] = saved[0] * grads[0].to(saved[0].scalar_type());
+    }
+    // In place: it is as large as the head.
+    if (saved[1].defined()) {
+      result[1] = saved[1].mul_(grads[0].to(saved[1].scalar_type()));
+    }
+    return result;
+  }
+
+ private:
+  // Adds the loss of fp32 `logits` to `sum`, and turns them into its
+  // derivative if that is wanted.
+  static at::Tensor Derivative(const at::Tensor& logits,
+                               const at::Tensor& targets, at::Tensor& sum,
+                               bool wanted) {
+    const at::Tensor target = targets.unsqueeze(1);
+    const at::Tensor real = target != LabelSelection::kNoTarget;
+    const at::Tensor index = target.clamp_min(0);
+    // Not exp(logits − logsumexp): rounding the log-sum-exp leaves rows that
+    // do not sum to one, and a large common part of W amplifies that.
+    at::Tensor d = at::log_softmax(logits, -1);
+    const at::Tensor losses = d.gather(1, index).neg_();
+    sum.add_((losses * real).sum());
+    if (!wanted) return at::Tensor();
+    d.exp_();
+    d.scatter_add_(1, index, at::full_like(losses, -1));
+    return d.mul_(real);
+  }
+
+  // Contiguous but on the CPU: fp32 GEMMs with transposed views on the left are
+  // wrong on MPS (pytorch#193487).
+  static at::Tensor Transposed(const at::Tensor& matrix) {
+    return matrix.is_cpu() ? matrix.t() : matrix.t().contiguous();
   }
 };
 
-bool IsFrozen(const Linear& head) {
-  return head.adapter == nullptr && !head.weight.requires_grad() &&
+bool CanFuse(const Linear& head) {
+  return head.adapter == nullptr &&
          !(head.bias.defined() && head.bias.requires_grad());
 }
 
@@ -75,13 +105,15 @@ at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
                            const LabelSelection& labels, int64_t chunk) {
   const at::Tensor picked =
       hidden.reshape({-1, hidden.size(-1)}).index_select(0, labels.rows);
-  if (IsFrozen(head)) {
-    const bool needs_grad =
-        at::GradMode::is_enabled() && picked.requires_grad();
+  if (CanFuse(head)) {
+    const bool grad = at::GradMode::is_enabled();
     std::optional<at::Tensor> bias;
     if (head.bias.defined()) bias = head.bias;
-    return FrozenHeadLoss::apply(picked, head.weight, bias, labels.targets,
-                                 chunk, needs_grad);
+    return FusedHeadLoss::apply(
+        picked, head.weight, bias, labels.targets, chunk,
+        head.compute_in_input_dtype ? picked.scalar_type()
+                                    : head.weight.scalar_type(),
+        grad && picked.requires_grad(), grad && head.weight.requires_grad());
   }
   at::Tensor sum = at::zeros({}, hidden.options().dtype(at::kFloat));
   for (int64_t at = 0; at < picked.size(0); at += chunk) {

@@ -22,9 +22,10 @@ struct LabelSelection {
 
 // Sum over the selected tokens of −log softmax(W h)[target], fp32 scalar.
 //   hidden [rows, length, hidden_size], after the final norm.
-// The logits of at most `chunk` tokens exist at a time. Where the head is
-// frozen and carries no adapter, the gradient by `hidden` is computed beside
-// the loss and nothing of the logits is saved; else autograd keeps them.
+// The logits of at most `chunk` tokens exist at a time, and nothing of them is
+// saved: the gradients by `hidden` and, of a trained head, by its weight are
+// computed beside the loss. Not so where the head carries an adapter or its
+// bias is trained: then autograd keeps the logits. Its backward runs once.
 at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
                            const LabelSelection& labels, int64_t chunk = 1024);
 

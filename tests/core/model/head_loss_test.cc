@@ -61,6 +61,50 @@ TEST_F(HeadLossTest, ATrainableHeadGetsItsGradient) {
   EXPECT_TRUE(at::allclose(head_.weight.grad(), head_gradient, 1e-5, 1e-7));
 }
 
+// Trained whole: an fp32 master under bf16 activations.
+TEST_F(HeadLossTest, AMasterHeadGetsItsGradientInFp32) {
+  head_.weight.requires_grad_();
+  head_.compute_in_input_dtype = true;
+  GradientOf(Expected());
+  const at::Tensor expected = head_.weight.grad().clone();
+  head_.weight.mutable_grad() = at::Tensor();
+  const at::Tensor narrow = hidden_.to(at::kBFloat16);
+  (SumCrossEntropy(narrow, head_, labels_, 2) * 0.25).backward();
+  EXPECT_EQ(head_.weight.grad().scalar_type(), at::kFloat);
+  EXPECT_LE((head_.weight.grad() - expected).norm().item<double>(),
+            2e-2 * expected.norm().item<double>());
+}
+
+// modules_to_save: fp32 arithmetic within a bf16 model.
+TEST_F(HeadLossTest, AnFp32HeadInABf16ModelComputesInFp32) {
+  const at::Tensor narrow = hidden_.detach().to(at::kBFloat16);
+  const at::Tensor logits =
+      at::linear(narrow.to(at::kFloat).reshape({-1, kHidden}), head_.weight)
+          .to(at::kBFloat16)
+          .to(at::kFloat)
+          .index_select(0, labels_.rows);
+  const at::Tensor expected =
+      at::cross_entropy_loss(logits, labels_.targets, {}, at::Reduction::Sum,
+                             LabelSelection::kNoTarget);
+  EXPECT_TRUE(at::allclose(SumCrossEntropy(narrow, head_, labels_, 3), expected,
+                           1e-5, 1e-6));
+}
+
+TEST_F(HeadLossTest, AnAdaptedHeadIsLeftToAutograd) {
+  class Doubling : public LinearAdapter {
+    at::Tensor Apply(const at::Tensor& base, const at::Tensor&) override {
+      return base * 2;
+    }
+  };
+  const at::Tensor weight = head_.weight;
+  head_.weight = weight * 2;
+  const at::Tensor gradient = GradientOf(Expected());
+  head_.weight = weight;
+  head_.adapter = std::make_unique<Doubling>();
+  const at::Tensor loss = SumCrossEntropy(hidden_, head_, labels_, 2);
+  EXPECT_TRUE(at::allclose(GradientOf(loss), gradient, 1e-5, 1e-7));
+}
+
 TEST_F(HeadLossTest, WithoutGradientsItIsTheSameNumber) {
   const at::Tensor expected = Expected().detach();
   at::NoGradGuard no_grad;
