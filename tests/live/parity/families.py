@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every family with fresh random shapes and weights: ours against PEFT.
+"""Every family with fresh random shapes and weights: ours against PEFT, and
+trained whole against Transformers.
 
 usage: families.py BIN_DIR [--seed N] [--rounds N]
 
@@ -57,6 +58,12 @@ def check(report, program, name, case, chance, folder):
                  generator)
     check_steps(report, program, name, case, tuned, model, adapter, chance,
                 generator)
+    whole = oracle.load_model(model)
+    check_batch(report, program, f"{name} full", whole, model, None, chance,
+                generator)
+    gentle = dict(case, training=dict(case["training"], learning_rate=1e-3))
+    check_steps(report, program, f"{name} full", gentle, whole, model, None,
+                chance, generator)
 
 
 def lengths_of(chance, count, longest):
