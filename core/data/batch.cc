@@ -50,18 +50,23 @@ std::vector<int64_t> LengthBuckets(int64_t max_length) {
   return buckets;
 }
 
-int64_t BucketFor(int64_t length, int64_t max_length) {
+int64_t PaddedLength(int64_t length, int64_t max_length, Padding padding) {
+  if (padding == Padding::kMultipleOfEight) {
+    return std::min((length + 7) / 8 * 8, max_length);
+  }
   const std::vector<int64_t> buckets = LengthBuckets(max_length);
   return *std::lower_bound(buckets.begin(), buckets.end(), length);
 }
 
 Batch MakeBatch(const std::vector<Sample>& samples,
                 const std::vector<std::vector<int64_t>>& rows,
-                int64_t max_length, int32_t pad_id, bool packed) {
+                int64_t max_length, int32_t pad_id, bool packed,
+                Padding padding) {
   Batch batch;
   batch.packed = packed;
   batch.rows = static_cast<int64_t>(rows.size());
-  batch.length = BucketFor(LongestRow(samples, rows, max_length), max_length);
+  batch.length =
+      PaddedLength(LongestRow(samples, rows, max_length), max_length, padding);
   const size_t cells = static_cast<size_t>(batch.rows * batch.length);
   batch.input_ids.assign(cells, pad_id);
   batch.labels.assign(cells, kIgnoreIndex);

@@ -15,7 +15,7 @@ inline constexpr int32_t kIgnoreIndex = -100;
 // length]; those that a task does not use are empty.
 struct Batch {
   int64_t rows = 0;
-  int64_t length = 0;  // one of LengthBuckets; 1 for images
+  int64_t length = 0;  // see PaddedLength; 1 for images
   std::vector<int64_t> input_ids;
   int64_t tokens = 0;  // without padding; rows for images
   // What the sum of the losses of these rows is a mean over: label tokens,
@@ -49,15 +49,20 @@ struct Batch {
 // below a third.
 std::vector<int64_t> LengthBuckets(int64_t max_length);
 
-// The smallest of them that fits `length`, which is at most max_length.
-int64_t BucketFor(int64_t length, int64_t max_length);
+// To what a batch is padded beyond its longest row: the smallest of the
+// buckets, where each shape is compiled (MPS), or a multiple of eight.
+enum class Padding { kBuckets, kMultipleOfEight };
+
+// `length` is at most max_length, and so is what it becomes.
+int64_t PaddedLength(int64_t length, int64_t max_length, Padding padding);
 
 // A language-modelling batch, whose row i holds the samples rows[i] one after
-// the other, padded to the smallest bucket that fits the longest row. Samples
-// are cut at max_length; a row's samples must fit it together.
+// the other, padded as the longest row says. Samples are cut at max_length; a
+// row's samples must fit it together.
 Batch MakeBatch(const std::vector<Sample>& samples,
                 const std::vector<std::vector<int64_t>>& rows,
-                int64_t max_length, int32_t pad_id, bool packed);
+                int64_t max_length, int32_t pad_id, bool packed,
+                Padding padding = Padding::kBuckets);
 
 }  // namespace mpsd::data
 

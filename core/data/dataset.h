@@ -47,7 +47,8 @@ class Dataset : public Source {
   // See MakeBatch.
   absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
                                 const Collation& collation) const override {
-    return MakeBatch(samples_, rows, max_length_, pad_id_, collation.packed);
+    return MakeBatch(samples_, rows, max_length_, pad_id_, collation.packed,
+                     collation.padding);
   }
   const DatasetStats& stats() const override { return stats_; }
   // Over the files' bytes, one after the other.

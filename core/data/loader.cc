@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
   const Rows step =
       Slice(rows_, cursor_.step_in_epoch * rows_per_step, rows_per_step);
   const Collation collation{options_.packing, /*training=*/true, options_.seed,
-                            cursor_.epoch};
+                            cursor_.epoch, options_.padding};
   std::vector<Batch> batches;
   for (int64_t at = 0; at < static_cast<int64_t>(step.size());
        at += options_.batch_size) {
@@ -103,7 +103,7 @@ absl::StatusOr<Batch> EvalLoader::Load(int64_t index) const {
        ++i) {
     rows.push_back({i});
   }
-  return source_.Collate(rows, Collation{});
+  return source_.Collate(rows, {.padding = padding_});
 }
 
 }  // namespace mpsd::data

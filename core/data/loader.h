@@ -18,6 +18,7 @@ struct LoaderOptions {
   bool packing = false;
   uint64_t seed = 42;
   bool shuffle = true;
+  Padding padding = Padding::kBuckets;
 };
 
 // Where a run stands in its data: before the step with these numbers.
@@ -72,8 +73,9 @@ class Loader {
 class EvalLoader {
  public:
   // `source` must outlive it; batch_size > 0.
-  EvalLoader(const Source& source, int64_t batch_size)
-      : source_(source), batch_size_(batch_size) {}
+  EvalLoader(const Source& source, int64_t batch_size,
+             Padding padding = Padding::kBuckets)
+      : source_(source), batch_size_(batch_size), padding_(padding) {}
 
   int64_t count() const;  // of micro-batches
   // 0 <= index < count(). An error is the source's.
@@ -82,6 +84,7 @@ class EvalLoader {
  private:
   const Source& source_;
   const int64_t batch_size_;
+  const Padding padding_;
 };
 
 }  // namespace mpsd::data

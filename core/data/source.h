@@ -17,6 +17,7 @@ struct Collation {
   bool training = false;  // images are cut and mirrored at random
   uint64_t seed = 42;     // with the epoch and the sample: those draws
   int64_t epoch = 0;
+  Padding padding = Padding::kBuckets;
 };
 
 // What is worth saying of a data set; also in run.json.

@@ -17,7 +17,8 @@ constexpr int64_t kProgressSteps = 200;
 }  // namespace
 
 absl::StatusOr<Batch> TextClasses::Collate(
-    const std::vector<std::vector<int64_t>>& rows, const Collation&) const {
+    const std::vector<std::vector<int64_t>>& rows,
+    const Collation& collation) const {
   Batch batch;
   batch.rows = static_cast<int64_t>(rows.size());
   int64_t longest = 0;
@@ -27,7 +28,7 @@ absl::StatusOr<Batch> TextClasses::Collate(
     batch.tokens += batch.lengths.back();
     longest = std::max(longest, batch.lengths.back());
   }
-  batch.length = BucketFor(longest, options_.max_length);
+  batch.length = PaddedLength(longest, options_.max_length, collation.padding);
   const size_t cells = static_cast<size_t>(batch.rows * batch.length);
   batch.input_ids.assign(cells, options_.pad_id);
   if (has_types()) batch.token_type_ids.assign(cells, 0);

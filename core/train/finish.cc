@@ -79,8 +79,8 @@ absl::Status Trainer::WritePredictionFiles() {
     }
   }
   if (data_.predict == nullptr) return absl::OkStatus();
-  const data::EvalLoader batches(*data_.predict,
-                                 spec_.training.per_device_eval_batch_size);
+  const data::EvalLoader batches(
+      *data_.predict, spec_.training.per_device_eval_batch_size, padding());
   auto predictions = Predict(trained(), batches, [this](double fraction) {
     observer_.OnStage("predicting", fraction);
     return observer_.stop_request() == StopRequest::kNone;

@@ -124,7 +124,7 @@ absl::Status Trainer::LoadData() {
   best_ = *std::move(best);
   if (data_.eval != nullptr) {
     eval_loader_ = std::make_unique<data::EvalLoader>(
-        *data_.eval, t.per_device_eval_batch_size);
+        *data_.eval, t.per_device_eval_batch_size, padding());
   }
   data::LoaderOptions options;
   options.batch_size = t.per_device_train_batch_size;
@@ -133,6 +133,7 @@ absl::Status Trainer::LoadData() {
   options.packing = t.packing;
   options.seed = static_cast<uint64_t>(t.seed);
   options.shuffle = true;
+  options.padding = padding();
   loader_ = std::make_unique<data::Loader>(*data_.train, options);
   state_.total_steps =
       t.max_steps > 0 ? t.max_steps

@@ -36,6 +36,16 @@ TEST(MakeBatch, PadsToTheSmallestBucketThatFits) {
   EXPECT_EQ(MakeBatch(samples, {{0}, {1}}, 40, 9, false).length, 40);
 }
 
+TEST(PaddedLength, IsAMultipleOfEightWhereShapesAreFree) {
+  auto padded = [](int64_t length, int64_t max_length) {
+    return PaddedLength(length, max_length, Padding::kMultipleOfEight);
+  };
+  EXPECT_EQ(padded(1, 64), 8);
+  EXPECT_EQ(padded(33, 64), 40);
+  EXPECT_EQ(padded(40, 64), 40);
+  EXPECT_EQ(padded(61, 62), 62);
+}
+
 TEST(MakeBatch, LabelsAreNotShiftedAndLeaveOutTheFirstToken) {
   Sample sample;
   sample.input_ids = {5, 6, 7, 8};

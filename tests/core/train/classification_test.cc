@@ -185,12 +185,12 @@ TEST(ClassificationTest, SeveralLabelsOfOneText) {
   job.job["dataset"] = {{"train", "rows.jsonl"},
                         {"eval", "rows.jsonl"},
                         {"predict", "rows.jsonl"}};
-  job.job["training"]["max_steps"] = 60;
+  job.job["training"]["max_steps"] = 150;
   job.job["training"]["metric_for_best_model"] = "f1_micro";
   job.job["training"]["load_best_model_at_end"] = true;
   auto result = job.Train("out");
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(Metric(result->metrics, "f1_micro"), 1);
+  EXPECT_GE(Metric(result->metrics, "f1_micro"), 0.95);
   EXPECT_THAT(job.Bytes("out/predictions.tsv"), HasSubstr("0\teven,third\n"));
 }
 
