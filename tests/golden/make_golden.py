@@ -16,9 +16,11 @@ import torch
 sys.dont_write_bytecode = True
 import cases
 import classes
+import images
 import oracle
 import tables
 import tokenizer
+import vit
 
 HERE = pathlib.Path(__file__).resolve().parent
 LENGTHS = [24, 15, 9]
@@ -154,10 +156,13 @@ def replace_folder(folder, make):
 def main():
     torch.set_num_threads(1)  # sums in one order, on any machine
     chosen = sys.argv[1:] or [*cases.CASES, cases.SHARDED["name"],
-                              *classes.CASES]
+                              *classes.CASES, *vit.CASES]
     for name in chosen:
         print("case", name, flush=True)
-        if name in classes.CASES:
+        if name in vit.CASES:
+            replace_folder(HERE / name, lambda f: vit.make_case(
+                name, vit.CASES[name], f, seeded(name)))
+        elif name in classes.CASES:
             replace_folder(HERE / name, lambda f: classes.make_case(
                 name, classes.CASES[name], f, seeded(name)))
         elif name == cases.SHARDED["name"]:
@@ -167,6 +172,7 @@ def main():
             replace_folder(HERE / name,
                            lambda f: make_case(name, cases.CASES[name], f))
     make_packing()
+    oracle.save_tensors(images.make(), HERE / "images.safetensors")
     write_json(HERE / "schedules.json", tables.schedules())
     write_json(HERE / "decay_groups.json", tables.decay_groups(HERE))
     write_json(HERE / "init.json", tables.initialisation(HERE))

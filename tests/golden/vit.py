@@ -2,18 +2,14 @@
 """Golden data of image classification: small vision transformers, with LoRA and
 trained whole.
 
-A folder of a case holds `model/`, `adapter/`, `adapter_dropout/`,
-`pixels.json` (what the job says of labels, LoRA and training) and
-`pixels.safetensors`: `pixels`, `labels` of a batch and `train.pixels`,
-`train.labels`; then for RUN in full, lora, full_dropout and lora_dropout
-`RUN.logits`, `RUN.loss`, `RUN.grad.NAME`, and for the first two the series of
-20 steps as in golden.safetensors. Training of the head alone has the gradients
-full.grad.classifier.*. `init.NAME` is what Transformers'
-initialize_weights draws after torch.manual_seed(SEED) (a few numbers of each
-weight).
+A folder of a case is like those of classes.py, with `pixels` [B, C, H, W] for
+texts; 20 steps go over `train.pixels`. `init.NAME` is what Transformers'
+initialize_weights draws after torch.manual_seed(SEED), a few numbers of each
+weight.
 """
 
 import json
+import re
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -26,12 +22,6 @@ SEED = classes.SEED
 ROWS = 5
 
 
-def training(**overrides):
-    values = classes.training(**overrides)
-    del values["max_length"]
-    return values
-
-
 CASES = {
     # Two pixels are left over at the right and at the bottom.
     "vit": dict(
@@ -41,8 +31,8 @@ CASES = {
         head=dict(num_labels=4, problem_type="single_label_classification"),
         lora=dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"],
                   modules_to_save=["classifier"]),
-        training=dict(lora=training(max_grad_norm=2.0),
-                      full=training(max_grad_norm=4.0, learning_rate=1e-3)),
+        training=dict(lora=classes.training(max_grad_norm=2.0),
+                      full=classes.training(max_grad_norm=4.0, learning_rate=1e-3)),
     ),
     "vit_grey": dict(
         config=dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
@@ -52,8 +42,8 @@ CASES = {
         head=dict(num_labels=3, problem_type="multi_label_classification"),
         lora=dict(r=2, lora_alpha=4, target_modules="all-linear",
                   modules_to_save=["classifier"]),
-        training=dict(lora=training(max_grad_norm=1.0),
-                      full=training(max_grad_norm=2.0, learning_rate=1e-3)),
+        training=dict(lora=classes.training(max_grad_norm=1.0),
+                      full=classes.training(max_grad_norm=2.0, learning_rate=1e-3)),
     ),
 }
 
@@ -103,6 +93,25 @@ def random_batch(case, rows, generator):
     return dict(
         pixel_values=torch.rand(shape, generator=generator) * 2 - 1,
         labels=classes.random_labels(case["head"], rows, generator))
+
+
+FILE_NAMES = [
+    (r"vit\.layers\.", "vit.encoder.layer."),
+    (r"attention\.o_proj", "attention.output.dense"),
+    (r"attention\.q_proj", "attention.attention.query"),
+    (r"attention\.k_proj", "attention.attention.key"),
+    (r"attention\.v_proj", "attention.attention.value"),
+    (r"mlp\.fc1", "intermediate.dense"), (r"mlp\.fc2", "output.dense")]
+
+
+def as_in_files(tensors):
+    """Names that save_pretrained writes instead of those of the modules."""
+    def renamed(name):
+        for pattern, replacement in FILE_NAMES:
+            name = re.sub(pattern, replacement, name)
+        return name
+
+    return {renamed(name): value for name, value in tensors.items()}
 
 
 def collate(samples):
@@ -156,14 +165,16 @@ def make_case(name, case, folder, generator):
             (name, run), {k: v for k, v in values.items()
                           if not k.endswith("k_proj.bias")},
             case["training"][run])
-        golden.update(classes.prefixed(run, {
-            k: v for k, v in values.items() if not k.startswith("final.")}))
-    golden.update(classes.prefixed("full_dropout", classes.with_dropout(
-        load_model(model_folder), head, batch)))
+        if run == "full":
+            values = as_in_files({k: v for k, v in values.items()
+                                  if not k.startswith("final.")})
+        golden.update(classes.prefixed(run, values))
+    golden.update(classes.prefixed("full_dropout", as_in_files(
+        classes.with_dropout(load_model(model_folder), head, batch))))
     golden.update(classes.prefixed("lora_dropout", classes.with_dropout(
         load_adapter(model_folder, dropout), head, batch)))
     golden.update(classes.prefixed("init", initial(case)))
-    oracle.save_tensors(golden, folder / "pixels.safetensors")
-    (folder / "pixels.json").write_text(json.dumps(
+    oracle.save_tensors(golden, folder / "classes.safetensors")
+    (folder / "classes.json").write_text(json.dumps(
         dict(head=head, lora=case["lora"], training=case["training"],
              seed=SEED), indent=1) + "\n")

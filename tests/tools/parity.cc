@@ -147,7 +147,7 @@ namespace {
 struct Batch {
   model::DecoderInputs inputs;  // of a language model
   LabelSelection selection;
-  model::ClassifierInputs texts;  // of a classifier
+  model::ClassifierInputs texts;  // or images, of a classifier
   at::Tensor labels;
   double weight = 0;  // what the summed loss is divided by
 };
@@ -180,16 +180,25 @@ Batch LanguageBatch(const Tensors& in, at::Device device) {
   return batch;
 }
 
+model::ClassifierInputs ClassInputs(const Tensors& in, at::Device device) {
+  model::ClassifierInputs inputs;
+  if (in.contains("pixels")) {
+    inputs.pixels = in.at("pixels").to(device);
+    return inputs;
+  }
+  const at::Tensor lengths = in.at("attention_mask").sum(1);
+  inputs.input_ids = in.at("input_ids").to(device);
+  inputs.lengths = lengths.to(device);
+  inputs.padded = (lengths < in.at("input_ids").size(1)).any().item<bool>();
+  const at::Tensor types = Get(in, "token_type_ids");
+  if (types.defined()) inputs.token_type_ids = types.to(device);
+  return inputs;
+}
+
 Batch ClassBatch(const Head& head, const Tensors& in, at::Device device) {
   Batch batch;
   const at::Tensor labels = in.at("labels");
-  const at::Tensor lengths = in.at("attention_mask").sum(1);
-  batch.texts.input_ids = in.at("input_ids").to(device);
-  batch.texts.lengths = lengths.to(device);
-  batch.texts.padded =
-      (lengths < in.at("input_ids").size(1)).any().item<bool>();
-  const at::Tensor types = Get(in, "token_type_ids");
-  if (types.defined()) batch.texts.token_type_ids = types.to(device);
+  batch.texts = ClassInputs(in, device);
   batch.labels = labels.to(device);
   batch.weight = labels.numel();
   if (head.problem == spec::ProblemType::kSingleLabel &&
@@ -253,6 +262,10 @@ Batch TrainBatch(const Tuned& tuned, const Tensors& inputs, int64_t begin,
   const auto rows = [&](const at::Tensor& all) {
     return all.narrow(0, begin, end - begin);
   };
+  if (inputs.contains("train.pixels")) {
+    return MakeBatch(tuned, {{"pixels", rows(inputs.at("train.pixels"))},
+                             {"labels", rows(inputs.at("train.labels"))}});
+  }
   const at::Tensor lengths = rows(inputs.at("train.lengths"));
   const int64_t width = lengths.max().item<int64_t>();
   Tensors batch;
@@ -271,7 +284,7 @@ Batch TrainBatch(const Tuned& tuned, const Tensors& inputs, int64_t begin,
 // The micro-batches of one optimizer step; the last of an epoch may be short.
 std::vector<Batch> StepBatches(const Tuned& tuned, const Tensors& inputs,
                                const spec::TrainingSpec& spec, int64_t& next) {
-  const int64_t samples = inputs.at("train.input_ids").size(0);
+  const int64_t samples = inputs.at("train.labels").size(0);
   std::vector<Batch> batches;
   for (int64_t i = 0; i < spec.gradient_accumulation_steps; ++i) {
     if (next >= samples) break;

@@ -72,15 +72,16 @@ model::LabelSelection SelectLabels(const at::Tensor& labels,
 
 // logits, loss (a mean, as Transformers') and grad.NAME of `inputs`: input_ids
 // and labels; of a packed row also position_ids and sequence_ids, of texts to
-// classify attention_mask and maybe token_type_ids. With `seed` dropout is on
+// classify attention_mask and maybe token_type_ids; of images pixels and
+// labels. With `seed` dropout is on
 // and its masks are drawn after seeding the CPU's generator.
 Tensors ForwardBackward(Tuned& tuned, const Tensors& inputs,
                         std::optional<uint64_t> seed = std::nullopt);
 
 // Trains on train.input_ids, train.labels, train.lengths and maybe
-// train.token_type_ids in their order, over and over, to spec.max_steps,
-// without the model's own dropout. Returns train.losses, train.grad_norms,
-// train.learning_rates and final.NAME.
+// train.token_type_ids, or train.pixels and train.labels, in their order, over
+// and over, to spec.max_steps, without the model's own dropout. Returns
+// train.losses, train.grad_norms, train.learning_rates and final.NAME.
 absl::StatusOr<Tensors> Train(Tuned& tuned, const Tensors& inputs,
                               const spec::TrainingSpec& spec);
 

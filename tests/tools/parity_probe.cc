@@ -32,7 +32,8 @@ void Declare(CLI::App& app, Options& options) {
                  "classifier; without it a language model");
   app.add_option("--inputs", options.inputs,
                  "safetensors: input_ids, labels [position_ids, sequence_ids, "
-                 "attention_mask, token_type_ids], and/or train.*")
+                 "attention_mask, token_type_ids], or pixels, labels; "
+                 "and/or train.*")
       ->required();
   app.add_option("--output", options.output, "safetensors to write")
       ->required();
@@ -61,7 +62,7 @@ absl::StatusOr<Tensors> Compute(const Options& options) {
   auto tuned = Load(subject);
   if (!tuned.ok()) return tuned.status();
   Tensors out;
-  if (inputs->contains("input_ids")) {
+  if (inputs->contains("input_ids") || inputs->contains("pixels")) {
     out = ForwardBackward(*tuned, *inputs, options.dropout_seed);
   }
   if (options.training.empty()) return out;

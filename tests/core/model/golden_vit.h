@@ -22,12 +22,12 @@ inline std::filesystem::path VitFolder(const std::string& name) {
   return std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "tests/golden" / name;
 }
 
-// Tensors of pixels.safetensors.
+// Tensors of classes.safetensors.
 class GoldenVit {
  public:
   explicit GoldenVit(const std::string& name) {
     auto file = tensorfile::SafetensorsFile::Open(VitFolder(name) /
-                                                  "pixels.safetensors");
+                                                  "classes.safetensors");
     EXPECT_TRUE(file.ok()) << file.status();
     file_ = *std::move(file);
   }

@@ -52,13 +52,14 @@ Tensors ForwardBackward(Classifier& model, const GoldenVit& golden,
                  {"loss", loss.detach().reshape({1})}};
   for (const NamedWeight& weight : model.NamedWeights()) {
     if (!weight.tensor->grad().defined()) continue;
-    out["grad." + weight.name] = weight.tensor->grad().clone();
+    out["grad." + spec::StoredName(model.config(), weight.name)] =
+        weight.tensor->grad().clone();
   }
   return out;
 }
 
 // Of a key's bias the gradient is rounding: it shifts all scores alike.
-bool IsNoise(const std::string& name) { return name.ends_with("k_proj.bias"); }
+bool IsNoise(const std::string& name) { return name.ends_with(".key.bias"); }
 
 void ExpectSame(const Tensors& ours, const Tensors& theirs) {
   ASSERT_EQ(ours.size(), theirs.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequence classification, and models trained whole, against Transformers and
-// PEFT: the golden data that tests/golden/classes.py makes, and
-// full.safetensors of two language models.
+// Classification of texts and images, and models trained whole, against
+// Transformers and PEFT: the golden data that tests/golden/classes.py and
+// vit.py make, and full.safetensors of two language models.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -176,7 +176,8 @@ TEST_P(GoldenClasses, TwentyStepsOfTheAdapterAreThoseOfTrainer) {
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenClasses,
                          testing::Values("bert", "bert_weighted", "roberta",
-                                         "distilbert", "llama_classes"),
+                                         "distilbert", "llama_classes", "vit",
+                                         "vit_grey"),
                          [](const auto& info) {
                            return std::string(info.param);
                          });
@@ -253,7 +254,7 @@ TEST(GoldenClassesData, IsAllCompared) {
     classes += fs::exists(entry.path() / "classes.json");
     full += fs::exists(entry.path() / "full.json");
   }
-  EXPECT_EQ(classes, 5);
+  EXPECT_EQ(classes, 7);
   EXPECT_EQ(full, 2);
 }
 
