@@ -3,6 +3,7 @@
 """Real runs of text classification, ours against Transformers' Trainer.
 
     classify.py BIN MODEL TABLES OUT [--seeds N] [--epochs E] [--only NAME]
+                [--device cpu|cuda]
 
 BIN holds mpsd-worker, MODEL is the MiniLM folder, TABLES what make_tables.py
 wrote. Each case (sentiment and pairs, full and LoRA) runs with N seeds on both
@@ -46,6 +47,8 @@ class StepTimes(hf.TrainerCallback):
         self.start = time.perf_counter()
 
     def on_step_end(self, *_, **__):
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
         self.times.append(time.perf_counter() - self.start)
 
 
@@ -56,7 +59,7 @@ def theirs(case, args, seed):
                          for k in ("train", "eval"))
     names = sorted({label for _, label in train})
     model = hf.AutoModelForSequenceClassification.from_pretrained(
-        args.model, num_labels=len(names))
+        args.model, num_labels=len(names), dtype=torch.float32)
     if case["tuning"] == "lora":
         model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", **LORA))
 
@@ -71,7 +74,7 @@ def theirs(case, args, seed):
             output_dir=str(args.out / "trainer"), save_strategy="no",
             per_device_train_batch_size=BATCH, per_device_eval_batch_size=64,
             num_train_epochs=args.epochs, learning_rate=RATE[case["tuning"]],
-            seed=seed, report_to=[], use_cpu=True, logging_strategy="no",
+            seed=seed, report_to=[], use_cpu=args.device == "cpu", logging_strategy="no",
             disable_tqdm=True),
         train_dataset=encode(train), eval_dataset=encode(evaluation),
         data_collator=hf.DataCollatorWithPadding(tokenizer),
@@ -95,7 +98,7 @@ def ours(case, args, seed):
                         "num_train_epochs": args.epochs, "max_length": 128,
                         "learning_rate": RATE[case["tuning"]], "seed": seed,
                         "save_steps": 0},
-           "device": "cpu"}
+           "device": args.device}
     if case["tuning"] == "lora":
         job["lora"] = LORA
     out.mkdir(parents=True)
@@ -131,6 +134,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=float, default=2)
     parser.add_argument("--only", default="")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     args = parser.parse_args()
     for name in ("bin", "model", "tables", "out"):
         setattr(args, name, getattr(args, name).resolve())
@@ -164,5 +168,4 @@ def main():
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
     main()
