@@ -51,6 +51,7 @@ std::vector<int64_t> LengthBuckets(int64_t max_length) {
 }
 
 int64_t PaddedLength(int64_t length, int64_t max_length, Padding padding) {
+  if (padding == Padding::kLongest) return length;
   if (padding == Padding::kMultipleOfEight) {
     return std::min((length + 7) / 8 * 8, max_length);
   }

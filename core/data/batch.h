@@ -49,9 +49,12 @@ struct Batch {
 // below a third.
 std::vector<int64_t> LengthBuckets(int64_t max_length);
 
-// To what a batch is padded beyond its longest row: the smallest of the
-// buckets, where each shape is compiled (MPS), or a multiple of eight.
-enum class Padding { kBuckets, kMultipleOfEight };
+// To what a batch is padded.
+enum class Padding {
+  kBuckets,          // the smallest of them: for MPS, which compiles each shape
+  kMultipleOfEight,  // for CUDA, whose matrix units take eight at a time
+  kLongest,          // no further than the longest row
+};
 
 // `length` is at most max_length, and so is what it becomes.
 int64_t PaddedLength(int64_t length, int64_t max_length, Padding padding);

@@ -64,6 +64,18 @@ absl::StatusOr<RunResult> Trainer::Loop() {
   }
 }
 
+data::Padding Trainer::padding() const {
+  switch (device_->kind()) {
+    case device::Kind::kMps:
+      return data::Padding::kBuckets;
+    case device::Kind::kCuda:
+      return data::Padding::kMultipleOfEight;
+    case device::Kind::kCpu:
+      break;
+  }
+  return data::Padding::kLongest;
+}
+
 bool Trainer::finished() const {
   const auto& patience = spec_.training.early_stopping_patience;
   return state_.step >= state_.total_steps ||

@@ -92,12 +92,7 @@ class Trainer {
   absl::Status Export();
   std::filesystem::path output_path() const;
 
-  // Few shapes where each is compiled.
-  data::Padding padding() const {
-    return device_->kind() == device::Kind::kMps
-               ? data::Padding::kBuckets
-               : data::Padding::kMultipleOfEight;
-  }
+  data::Padding padding() const;
   bool finished() const;
   bool eval_due() const;
   bool save_due() const;

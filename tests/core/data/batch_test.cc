@@ -44,6 +44,7 @@ TEST(PaddedLength, IsAMultipleOfEightWhereShapesAreFree) {
   EXPECT_EQ(padded(33, 64), 40);
   EXPECT_EQ(padded(40, 64), 40);
   EXPECT_EQ(padded(61, 62), 62);
+  EXPECT_EQ(PaddedLength(33, 64, Padding::kLongest), 33);
 }
 
 TEST(MakeBatch, LabelsAreNotShiftedAndLeaveOutTheFirstToken) {

@@ -90,11 +90,11 @@ class TextJob : public ClassJob {
            {"from_scratch", true},
            {"dataset", {{"train", "train.csv"}, {"eval", "eval.csv"}}},
            {"training",
-            {{"max_steps", 24},
+            {{"max_steps", 48},
              {"per_device_train_batch_size", 8},
-             {"learning_rate", 3e-3},
-             {"eval_steps", 12},
-             {"save_steps", 12}}},
+             {"learning_rate", 5e-3},
+             {"eval_steps", 24},
+             {"save_steps", 24}}},
            {"device", "cpu"}};
   }
 

@@ -39,11 +39,15 @@ class StepTimes(hf.TrainerCallback):
 
 
 class Digits(torch.utils.data.Dataset):
-    def __init__(self, path, training):
-        data = load_file(path)
+    def __init__(self, folder, name):
+        data = load_file(folder / f"{name}.safetensors")
+        processor = json.loads(
+            (folder / "model" / "preprocessor_config.json").read_text())
+        self.mean, = processor["image_mean"]
+        self.std, = processor["image_std"]
         self.images, self.labels = data["images"].unsqueeze(1), data["labels"]
         self.crop = None
-        if training:
+        if name == "train":
             from torchvision.transforms import v2
             self.crop = v2.RandomResizedCrop(
                 self.images.shape[-1], scale=(SMALLEST_CROP, 1))
@@ -55,7 +59,7 @@ class Digits(torch.utils.data.Dataset):
         image = self.images[index]
         if self.crop:
             image = self.crop(image)
-        return {"pixel_values": (image.float() / 255 - 0.5) / 0.5,
+        return {"pixel_values": (image.float() / 255 - self.mean) / self.std,
                 "labels": int(self.labels[index])}
 
 
@@ -74,8 +78,8 @@ def theirs(args, seed):
             lr_scheduler_type="cosine", seed=seed, report_to=[],
             use_cpu=args.device == "cpu", logging_strategy="no",
             disable_tqdm=True, dataloader_num_workers=args.workers),
-        train_dataset=Digits(args.data / "train.safetensors", True),
-        eval_dataset=Digits(args.data / "eval.safetensors", False),
+        train_dataset=Digits(args.data, "train"),
+        eval_dataset=Digits(args.data, "eval"),
         compute_metrics=lambda p: {
             "accuracy": float((p.predictions.argmax(-1) == p.label_ids).mean())},
         callbacks=[steps])
