@@ -79,7 +79,8 @@ def theirs(case, args, seed):
         train_dataset=encode(train), eval_dataset=encode(evaluation),
         data_collator=hf.DataCollatorWithPadding(tokenizer),
         compute_metrics=lambda p: {
-            "accuracy": float((p.predictions.argmax(-1) == p.label_ids).mean())},
+            "accuracy": float(
+                (p.predictions.argmax(-1) == p.label_ids).mean())},
         callbacks=[steps])
     trainer.train()
     return trainer.evaluate()["eval_accuracy"], statistics.median(steps.times)

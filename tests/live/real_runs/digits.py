@@ -5,8 +5,8 @@
     digits.py BIN DATA OUT [--seeds N] [--epochs E] [--device cpu|cuda]
 
 DATA is what tests/live/images/make_mnist.py wrote. Both sides cut the training
-images by RandomResizedCrop (torchvision's, on Transformers' side). Passes when our mean accuracy is above 95 % and not
-below theirs by more than the spread of the seeds.
+images by RandomResizedCrop (torchvision's, on Transformers' side). Passes when
+our mean accuracy is above 95 % and not below theirs by more than the spread of the seeds.
 """
 
 import argparse
@@ -81,7 +81,8 @@ def theirs(args, seed):
         train_dataset=Digits(args.data, "train"),
         eval_dataset=Digits(args.data, "eval"),
         compute_metrics=lambda p: {
-            "accuracy": float((p.predictions.argmax(-1) == p.label_ids).mean())},
+            "accuracy": float(
+                (p.predictions.argmax(-1) == p.label_ids).mean())},
         callbacks=[steps])
     trainer.train()
     return trainer.evaluate()["eval_accuracy"], statistics.median(steps.times)
