@@ -74,8 +74,8 @@ def theirs(case, args, seed):
             output_dir=str(args.out / "trainer"), save_strategy="no",
             per_device_train_batch_size=BATCH, per_device_eval_batch_size=64,
             num_train_epochs=args.epochs, learning_rate=RATE[case["tuning"]],
-            seed=seed, report_to=[], use_cpu=args.device == "cpu", logging_strategy="no",
-            disable_tqdm=True),
+            seed=seed, report_to=[], use_cpu=args.device == "cpu",
+            logging_strategy="no", disable_tqdm=True),
         train_dataset=encode(train), eval_dataset=encode(evaluation),
         data_collator=hf.DataCollatorWithPadding(tokenizer),
         compute_metrics=lambda p: {

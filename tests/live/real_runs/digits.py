@@ -6,7 +6,8 @@
 
 DATA is what tests/live/images/make_mnist.py wrote. Both sides cut the training
 images by RandomResizedCrop (torchvision's, on Transformers' side). Passes when
-our mean accuracy is above 95 % and not below theirs by more than the spread of the seeds.
+our mean accuracy is above 95 % and not below theirs by more than the spread of
+the seeds.
 """
 
 import argparse
