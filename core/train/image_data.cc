@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,18 +29,22 @@ class ImageLoader {
     const spec::DatasetSpec& d = spec_.dataset;
     result_.files["preprocessor_config.json"] =
         image::ToJson(processor_.config());
-    auto train = List(d.train, true, "training images");
+    auto train =
+        List(d.train, true,
+             d.validation_split > 0 ? std::nullopt : d.max_train_samples,
+             "training images");
     if (!train.ok()) return train.status();
     if (absl::Status s = Decide(*train); !s.ok()) return s;
     absl::Status s =
         Add(*std::move(train), &result_.labels, result_.sets.train);
     if (s.ok() && !d.eval.empty()) {
-      auto eval = List(d.eval, true, "evaluation images");
+      auto eval = List(d.eval, true, d.max_eval_samples, "evaluation images");
       if (!eval.ok()) return eval.status();
       s = Add(*std::move(eval), &result_.labels, result_.sets.eval);
     }
     if (s.ok() && !d.predict.empty()) {
-      auto predict = List(d.predict, false, "images to predict");
+      auto predict =
+          List(d.predict, false, d.max_predict_samples, "images to predict");
       if (!predict.ok()) return predict.status();
       s = Add(*std::move(predict), nullptr, result_.sets.predict);
     }
@@ -48,13 +53,17 @@ class ImageLoader {
   }
 
  private:
+  // The limit takes one image of each class in turn; where a split comes first
+  // it is left to TakeParts.
   absl::StatusOr<image::ImageList> List(const Paths& paths, bool labels_needed,
+                                        const std::optional<int64_t>& limit,
                                         const char* what) {
     observer_.OnStage(absl::StrCat("reading ", what), 0);
     image::ListOptions options;
     options.image_column = spec_.dataset.image_column;
     options.label_column = spec_.dataset.label_column;
     options.labels_needed = labels_needed;
+    options.max_samples = limit;
     auto list = image::ListImages(paths, options);
     if (list.ok()) {
       observer_.OnStage(absl::StrCat(list->entries.size(), " images"), 1);
