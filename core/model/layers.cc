@@ -7,10 +7,21 @@
 #include <numbers>
 #include <vector>
 
+#include "core/quant/linear.h"
+
 namespace mpsd::model {
+
+at::Tensor Linear::Dense(at::ScalarType dtype) const {
+  return quantized ? quantized->Dense(dtype) : weight.to(dtype);
+}
 
 at::Tensor Linear::Forward(const at::Tensor& x) const {
   const at::ScalarType dtype = x.scalar_type();
+  if (quantized) {
+    const at::Tensor y = quant::LinearForward(
+        x, quantized, bias.defined() ? bias.to(dtype) : bias);
+    return adapter == nullptr ? y : adapter->Apply(y, x);
+  }
   if (dtype != weight.scalar_type() && !compute_in_input_dtype) {
     return Forward(x.to(weight.scalar_type())).to(dtype);
   }

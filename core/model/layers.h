@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "core/quant/quantized_weight.h"
 #include "core/spec/model_config.h"
 
 namespace mpsd::model {
@@ -34,11 +35,19 @@ struct Linear {
   // of mixed precision is, instead of computing in the weight's dtype as PEFT
   // does with modules_to_save.
   bool compute_in_input_dtype = false;
+  // Stands for a frozen weight, which then is undefined; else null.
+  std::shared_ptr<const quant::QuantizedWeight> quantized = nullptr;
 
   at::Tensor Forward(const at::Tensor& x) const;
+  // The weight in `dtype`; of a quantised one a matrix made by the call.
+  at::Tensor Dense(at::ScalarType dtype) const;
   bool draws() const { return adapter != nullptr && adapter->draws(); }
-  int64_t in_features() const { return weight.size(1); }
-  int64_t out_features() const { return weight.size(0); }
+  int64_t in_features() const {
+    return quantized ? quantized->columns() : weight.size(1);
+  }
+  int64_t out_features() const {
+    return quantized ? quantized->rows() : weight.size(0);
+  }
 };
 
 // Rows of a table. The row `padding_row` gets no gradient (nn.Embedding's

@@ -18,6 +18,7 @@ import cases
 import classes
 import images
 import oracle
+import quant
 import tables
 import tokenizer
 import vit
@@ -173,6 +174,7 @@ def main():
                            lambda f: make_case(name, cases.CASES[name], f))
     make_packing()
     oracle.save_tensors(images.make(), HERE / "images.safetensors")
+    oracle.save_tensors(quant.make(), HERE / "quant.safetensors")
     write_json(HERE / "schedules.json", tables.schedules())
     write_json(HERE / "decay_groups.json", tables.decay_groups(HERE))
     write_json(HERE / "init.json", tables.initialisation(HERE))

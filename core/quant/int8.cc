@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/quant/int8.h"
+
+#include <ATen/ATen.h>
+
+namespace mpsd::quant {
+namespace {
+
+class Int8Weight : public QuantizedWeight {
+ public:
+  Int8Weight(const Int8Parts& parts, at::Device device)
+      : QuantizedWeight(parts.codes.size(0), parts.codes.size(1)),
+        codes_(parts.codes.to(device)),
+        absmax_(parts.absmax.to(device)) {}
+
+  at::Tensor Dense(at::ScalarType dtype) const override {
+    // In this order: bitsandbytes' int8_vectorwise_dequant.
+    return codes_.to(at::kFloat)
+        .mul_(absmax_.unsqueeze(-1))
+        .mul_(7.874015718698502e-3)
+        .to(dtype);
+  }
+  int64_t bytes() const override {
+    return static_cast<int64_t>(codes_.nbytes() + absmax_.nbytes());
+  }
+  at::Device device() const override { return codes_.device(); }
+
+ private:
+  const at::Tensor codes_, absmax_;
+};
+
+}  // namespace
+
+Int8Parts QuantizeInt8(const at::Tensor& weight) {
+  const at::Tensor w = weight.detach().to(at::kHalf);
+  const at::Tensor absmax = w.abs().amax(1).to(at::kFloat);
+  // A row of zeros has no scale; its codes are 0.
+  const at::Tensor scale = absmax.reciprocal().mul_(127).nan_to_num_(0, 0, 0);
+  return {at::round(w.to(at::kFloat) * scale.unsqueeze(-1)).to(at::kChar),
+          absmax};
+}
+
+std::shared_ptr<const QuantizedWeight> MakeInt8(const Int8Parts& parts,
+                                                at::Device device) {
+  return std::make_shared<Int8Weight>(parts, device);
+}
+
+}  // namespace mpsd::quant

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_QUANT_INT8_H_
+#define MPSD_CORE_QUANT_INT8_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "core/quant/quantized_weight.h"
+
+namespace mpsd::quant {
+
+// Eight bits a value and a scale a row:
+//   value = code · absmax[row] / 127
+// The weights are those of bitsandbytes' Linear8bitLt; its activations, which
+// LLM.int8() quantises too, stay in the dtype that the job computes in.
+struct Int8Parts {
+  at::Tensor codes;   // int8 [rows, columns]
+  at::Tensor absmax;  // fp32 [rows]
+};
+
+// Quantises `weight` [rows, columns], on the CPU; as bitsandbytes' Int8Params
+// it takes the weight's fp16 values.
+Int8Parts QuantizeInt8(const at::Tensor& weight);
+
+std::shared_ptr<const QuantizedWeight> MakeInt8(const Int8Parts& parts,
+                                                at::Device device);
+
+}  // namespace mpsd::quant
+
+#endif  // MPSD_CORE_QUANT_INT8_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_QUANT_LINEAR_H_
+#define MPSD_CORE_QUANT_LINEAR_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "core/quant/quantized_weight.h"
+
+namespace mpsd::quant {
+
+// y = x Wᵀ + b in x's dtype, with a gradient for x alone. Between forward and
+// backward nothing dense is kept: the backward makes W again.
+//   x [.., columns]; bias [rows] in x's dtype, or undefined
+at::Tensor LinearForward(const at::Tensor& x,
+                         const std::shared_ptr<const QuantizedWeight>& weight,
+                         const at::Tensor& bias);
+
+}  // namespace mpsd::quant
+
+#endif  // MPSD_CORE_QUANT_LINEAR_H_

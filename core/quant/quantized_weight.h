@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_QUANT_QUANTIZED_WEIGHT_H_
+#define MPSD_CORE_QUANT_QUANTIZED_WEIGHT_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace mpsd::quant {
+
+// The frozen weight [rows, columns] of a linear layer in few bits. Immutable;
+// shared by whoever computes with it.
+class QuantizedWeight {
+ public:
+  virtual ~QuantizedWeight() = default;
+  QuantizedWeight(const QuantizedWeight&) = delete;
+  QuantizedWeight& operator=(const QuantizedWeight&) = delete;
+
+  int64_t rows() const { return rows_; }        // out_features
+  int64_t columns() const { return columns_; }  // in_features
+
+  // The weight as a matrix [rows, columns] of its own in `dtype`, on the device
+  // of the codes: made by the call, kept by nobody.
+  virtual at::Tensor Dense(at::ScalarType dtype) const = 0;
+
+  // Held for as long as it lives, on its device.
+  virtual int64_t bytes() const = 0;
+  virtual at::Device device() const = 0;
+
+ protected:
+  QuantizedWeight(int64_t rows, int64_t columns)
+      : rows_(rows), columns_(columns) {}
+
+ private:
+  const int64_t rows_, columns_;
+};
+
+}  // namespace mpsd::quant
+
+#endif  // MPSD_CORE_QUANT_QUANTIZED_WEIGHT_H_

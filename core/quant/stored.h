@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_QUANT_STORED_H_
+#define MPSD_CORE_QUANT_STORED_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/quant/quantized_weight.h"
+#include "core/tensorfile/weights.h"
+
+// Weights that a file holds quantised, as Transformers saves a model that
+// bitsandbytes quantised: beside "NAME" (uint8 codes) in four bits
+//   NAME.absmax, NAME.quant_map, NAME.quant_state.bitsandbytes__nf4 (JSON)
+//   and of double quantisation NAME.nested_absmax, NAME.nested_quant_map
+// and in eight bits (int8 codes) SCB in the place of "weight".
+namespace mpsd::quant {
+
+// `name` ends in ".weight".
+bool IsStored(const tensorfile::Weights& weights, const std::string& name);
+
+// InvalidArgument where parts are missing or do not fit [rows, columns];
+// Unimplemented for another type than nf4 ("fp4").
+absl::StatusOr<std::shared_ptr<const QuantizedWeight>> LoadStored(
+    const tensorfile::Weights& weights, const std::string& name, int64_t rows,
+    int64_t columns, at::Device device);
+
+}  // namespace mpsd::quant
+
+#endif  // MPSD_CORE_QUANT_STORED_H_
