@@ -53,6 +53,11 @@ struct Options {
   double retry_backoff = absl::ToDoubleSeconds(config.retry_backoff);
   double retry_backoff_max = absl::ToDoubleSeconds(config.retry_backoff_max);
   double metrics_linger = absl::ToDoubleSeconds(config.metrics_linger);
+  std::string thermal, memory_pressure, quiet_hours, host_file;
+  double idle_only = 0;
+  double settle = absl::ToDoubleSeconds(config.pause.settle);
+  double hold_limit = absl::ToDoubleSeconds(config.pause.hold_limit);
+  double host_interval = absl::ToDoubleSeconds(config.host_interval);
 };
 
 void DeclarePlaces(CLI::App& app, Options& o) {
@@ -80,6 +85,8 @@ void DeclareLog(CLI::App& app, Options& o) {
   app.add_option("--log-files", o.config.log_files, "Rotated logs kept")
       ->check(CLI::Range(int64_t{1}, int64_t{1000}))
       ->capture_default_str();
+  app.add_option("--log-stderr", o.config.log_stderr,
+                 "Log to stderr too: on or off [on]");
 }
 
 void DeclareLimits(CLI::App& app, Options& o) {
@@ -106,6 +113,40 @@ void DeclareLimits(CLI::App& app, Options& o) {
       ->capture_default_str();
 }
 
+// Each of them pauses what trains and keeps the queue waiting.
+void DeclareManners(CLI::App& app, Options& o) {
+  app.add_flag("--pause-on-battery", o.config.pause.on_battery,
+               "Do not train on battery or in Low Power Mode");
+  app.add_option("--pause-on-thermal", o.thermal,
+                 "Do not train at this thermal level or above [heavy is where "
+                 "macOS slows down]")
+      ->check(CLI::IsMember({"moderate", "heavy", "trapping"}));
+  app.add_option("--pause-on-memory-pressure", o.memory_pressure,
+                 "Do not train at this memory pressure or above")
+      ->check(CLI::IsMember({"warn", "critical"}));
+  app.add_option("--quiet-hours", o.quiet_hours,
+                 "Do not train in this span of the day, as 22:00-07:00");
+  app.add_option("--idle-only-seconds", o.idle_only,
+                 "Train only while nobody has touched the machine for so long; "
+                 "0: always")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  app.add_option("--pause-hold-seconds", o.hold_limit,
+                 "A pause longer than this writes a checkpoint and gives the "
+                 "memory back (a minute at most under memory pressure)")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  app.add_option("--pause-settle-seconds", o.settle,
+                 "A pause ends once its reason has been gone for so long")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  app.add_option("--host-interval-seconds", o.host_interval,
+                 "How often the machine is looked at")
+      ->check(CLI::Range(0.01, 1e9))
+      ->capture_default_str();
+  app.add_option("--host-file", o.host_file)->group("");  // of tests
+}
+
 // CLI11 says "INI was not able to parse KEY", "KEY.++" for a section.
 absl::Status UnknownKey(const CLI::ConfigError& error) {
   std::string key = error.what();
@@ -116,6 +157,27 @@ absl::Status UnknownKey(const CLI::ConfigError& error) {
   return absl::InvalidArgumentError(
       absl::StrCat("the --config file: '", key,
                    "' is no option of mpsd; mpsd --help lists them"));
+}
+
+absl::Status FinishManners(const Options& o, Config& config) {
+  jobs::PausePolicy& pause = config.pause;
+  pause.thermal = host::ThermalNamed(o.thermal);
+  pause.memory_pressure = host::MemoryPressureNamed(o.memory_pressure);
+  if (!o.quiet_hours.empty()) {
+    absl::StatusOr<jobs::QuietHours> hours =
+        jobs::ParseQuietHours(o.quiet_hours);
+    if (!hours.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--quiet-hours: ", hours.status().message()));
+    }
+    pause.quiet_hours = *hours;
+  }
+  pause.idle_only = absl::Seconds(o.idle_only);
+  pause.settle = absl::Seconds(o.settle);
+  pause.hold_limit = absl::Seconds(o.hold_limit);
+  config.host_interval = absl::Seconds(o.host_interval);
+  config.host_file = o.host_file;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Config> Finish(Options o) {
@@ -135,6 +197,7 @@ absl::StatusOr<Config> Finish(Options o) {
   config.retry_backoff = absl::Seconds(o.retry_backoff);
   config.retry_backoff_max = absl::Seconds(o.retry_backoff_max);
   config.metrics_linger = absl::Seconds(o.metrics_linger);
+  if (absl::Status s = FinishManners(o, config); !s.ok()) return s;
   return config;
 }
 
@@ -166,6 +229,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
   DeclarePlaces(app, options);
   DeclareLog(app, options);
   DeclareLimits(app, options);
+  DeclareManners(app, options);
   try {
     // CLI11 takes them last one first.
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));

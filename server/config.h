@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/jobs/pause_gate.h"
 
 namespace mpsd {
 
@@ -24,6 +25,7 @@ struct Config {
   std::string log_level = "info";
   int64_t log_max_bytes = 10 << 20;  // of one file, before it rotates
   int64_t log_files = 5;
+  bool log_stderr = true;  // log there too
 
   absl::Duration hang_timeout = absl::Minutes(10);
   absl::Duration stop_grace = absl::Minutes(2);
@@ -31,6 +33,12 @@ struct Config {
   absl::Duration retry_backoff = absl::Seconds(10);
   absl::Duration retry_backoff_max = absl::Minutes(10);
   absl::Duration metrics_linger = absl::Minutes(10);
+
+  // What the people who share the machine asked for.
+  jobs::PausePolicy pause;
+  absl::Duration host_interval = absl::Seconds(5);
+  // A JSON file that stands for the machine, of tests; empty: the machine.
+  std::filesystem::path host_file;
 
   std::filesystem::path SocketPath() const { return state_dir / "mpsd.sock"; }
 };

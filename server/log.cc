@@ -16,9 +16,11 @@ absl::StatusOr<std::shared_ptr<spdlog::logger>> OpenLog(const Config& config) {
   try {
     auto file = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
         path, config.log_max_bytes, config.log_files);
-    auto screen = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
-    auto logger = std::make_shared<spdlog::logger>(
-        "mpsd", spdlog::sinks_init_list{file, screen});
+    auto logger = std::make_shared<spdlog::logger>("mpsd", file);
+    if (config.log_stderr) {
+      logger->sinks().push_back(
+          std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    }
     logger->set_level(spdlog::level::from_str(config.log_level));
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
     logger->flush_on(spdlog::level::debug);

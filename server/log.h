@@ -11,8 +11,8 @@
 
 namespace mpsd {
 
-// Writes to stderr and to STATE/log/mpsd.log, which rotates. The state folder
-// must exist. Thread-safe.
+// Writes to STATE/log/mpsd.log, which rotates, and to stderr unless the
+// configuration says otherwise. The state folder must exist. Thread-safe.
 absl::StatusOr<std::shared_ptr<spdlog::logger>> OpenLog(const Config& config);
 
 }  // namespace mpsd

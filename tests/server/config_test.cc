@@ -48,6 +48,7 @@ TEST_F(ConfigTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(config.worker, DefaultWorker());
   EXPECT_EQ(config.metrics_address, "127.0.0.1:9464");
   EXPECT_TRUE(config.listen.empty());
+  EXPECT_TRUE(config.log_stderr);
   EXPECT_EQ(config.hang_timeout, expected.hang_timeout);
   EXPECT_EQ(config.stop_grace, expected.stop_grace);
   EXPECT_EQ(config.retry_backoff, expected.retry_backoff);
@@ -72,6 +73,8 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
                                "2048",
                                "--log-files",
                                "2",
+                               "--log-stderr",
+                               "off",
                                "--hang-timeout-seconds",
                                "1.5",
                                "--stop-grace-seconds",
@@ -92,6 +95,7 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.log_max_bytes, 2048);
   EXPECT_EQ(config.log_files, 2);
+  EXPECT_FALSE(config.log_stderr);
   EXPECT_EQ(config.hang_timeout, absl::Seconds(1.5));
   EXPECT_EQ(config.stop_grace, absl::Seconds(2));
   EXPECT_EQ(config.max_failures, 4);

@@ -42,6 +42,17 @@ TEST_F(LogTest, WritesAtOnceAndFromTheLevelOn) {
   EXPECT_THAT(text, Not(HasSubstr("quiet")));
 }
 
+TEST_F(LogTest, KeepsOffStderrWhereItIsTold) {
+  for (bool on : {true, false}) {
+    config_.log_stderr = on;
+    auto log = OpenLog(config_);
+    ASSERT_TRUE(log.ok()) << log.status();
+    testing::internal::CaptureStderr();
+    (*log)->info("a line");
+    EXPECT_EQ(testing::internal::GetCapturedStderr().empty(), !on);
+  }
+}
+
 TEST_F(LogTest, RotatesAndKeepsSoMany) {
   config_.log_max_bytes = 1024;
   config_.log_files = 2;
