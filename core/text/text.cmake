@@ -20,15 +20,21 @@ list(APPEND cargo_env CARGO_TARGET_DIR=${cargo_target_dir})
 if(APPLE)
   list(APPEND cargo_env MACOSX_DEPLOYMENT_TARGET=${CMAKE_OSX_DEPLOYMENT_TARGET})
 endif()
+set(cargo_options "")
+set(cargo_out ${cargo_target_dir})
+if(MPSD_CARGO_TARGET)  # another machine's, as cargo calls it
+  set(cargo_options --target ${MPSD_CARGO_TARGET})
+  string(APPEND cargo_out /${MPSD_CARGO_TARGET})
+endif()
 
 file(GLOB crate_sources CONFIGURE_DEPENDS ${crate_dir}/src/*.rs)
 set(crate_library ${CMAKE_CURRENT_BINARY_DIR}/libmpsd_text.a)
 add_custom_command(
   OUTPUT ${crate_library}
   COMMAND ${CMAKE_COMMAND} -E env ${cargo_env}
-          ${MPSD_CARGO} build --release --locked --quiet
+          ${MPSD_CARGO} build --release --locked --quiet ${cargo_options}
           --manifest-path ${crate_dir}/Cargo.toml
-  COMMAND ${CMAKE_COMMAND} -E copy ${cargo_target_dir}/release/libmpsd_text.a
+  COMMAND ${CMAKE_COMMAND} -E copy ${cargo_out}/release/libmpsd_text.a
           ${crate_library}
   DEPENDS ${crate_sources} ${crate_dir}/Cargo.toml ${crate_dir}/Cargo.lock
   COMMENT "Building the Rust crate of core/text" VERBATIM)
