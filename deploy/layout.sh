@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Where deploy/install.sh puts what, and deploy/uninstall.sh finds it: sourced
+# by both, which share these options.
+set -euo pipefail
+
+PROGRAMS="mpsd mpsctl mpsd-worker"
+
+say() { printf '%s: %s\n' "$NAME" "$*"; }
+
+die() {
+  printf '%s: error: %s\n' "$NAME" "$*" >&2
+  exit 1
+}
+
+# Runs a command, or prints it where nothing may be done.
+run() {
+  if [ "$dry_run" = yes ]; then
+    printf '+ %s\n' "$*"
+  else
+    "$@"
+  fi
+}
+
+# Takes one of the shared options; 1 where $1 is none, else $taken says how
+# many words it had.
+shared_option() {
+  taken=1
+  case "$1" in
+    --user) scope=user ;;
+    --system) scope=system ;;
+    --dry-run) dry_run=yes ;;
+    --prefix | --state-dir | --service-user)
+      [ $# -ge 2 ] || die "$1 needs a value"
+      taken=2
+      case "$1" in
+        --prefix) prefix="$2" ;;
+        --state-dir) state="$2" ;;
+        --service-user) user="$2" ;;
+      esac
+      ;;
+    *) return 1 ;;
+  esac
+}
+
+# What no unit, plist or newsyslog.conf would have to quote.
+check_path() {
+  case "$2" in
+    /*) ;;
+    *) die "$1 '$2' is not absolute" ;;
+  esac
+  if printf '%s' "$2" | LC_ALL=C grep -q "$3"; then
+    die "$1 '$2': choose a path of letters, digits and . _ + -$4"
+  fi
+}
+
+find_user() {
+  if [ "$scope" = user ]; then
+    user="$(id -un)"
+    home="$HOME"
+  else
+    [ -n "$user" ] || user="${SUDO_USER:-}"
+    [ -n "$user" ] || die "whose jobs? Name the user that mpsd is to run as:" \
+      "--service-user NAME (it reads that user's models; only that user and" \
+      "root reach its socket)"
+    id "$user" >/dev/null 2>&1 || die "there is no user '$user'"
+    case "$user" in
+      *[!A-Za-z0-9._-]* | -*) die "'$user' is no name for --service-user" ;;
+    esac
+    eval "home=~$user"
+  fi
+  group="$(id -gn "$user")"
+}
+
+find_places() {
+  if [ "$scope" = user ]; then
+    [ -n "$prefix" ] || prefix="$home/.local"
+  else
+    [ -n "$prefix" ] || prefix=/usr/local
+  fi
+  logs=""
+  rotation=""
+  if [ "$system" = Darwin ]; then
+    [ -n "$state" ] || state="$home/Library/Application Support/mpsd"
+    if [ "$scope" = user ]; then
+      label=org.mpsd.agent
+      service="$home/Library/LaunchAgents/$label.plist"
+      logs="$home/Library/Logs/mpsd"
+    else
+      label=org.mpsd.daemon
+      service="/Library/LaunchDaemons/$label.plist"
+      logs="$prefix/var/log/mpsd"
+      rotation=/etc/newsyslog.d/mpsd.conf
+    fi
+  else
+    [ -n "$state" ] || state="$home/.local/state/mpsd"
+    label=mpsd.service
+    if [ "$scope" = user ]; then
+      service="${XDG_CONFIG_HOME:-$home/.config}/systemd/user/$label"
+    else
+      service="/etc/systemd/system/$label"
+    fi
+  fi
+}
+
+# Sets system, scope, prefix, state, user, group, home, logs, label, and the
+# files service and rotation (empty: none) out of the options.
+find_layout() {
+  system="$(uname -s)"
+  if [ -z "$scope" ]; then
+    scope=user
+    [ "$(id -u)" -ne 0 ] || scope=system
+  fi
+  find_user
+  find_places
+  check_path --prefix "$prefix" '[^A-Za-z0-9/._+-]' ''
+  if [ "$system" = Darwin ]; then
+    check_path --state-dir "$state" '[^A-Za-z0-9/._+ -]' ' and spaces'
+  else
+    check_path --state-dir "$state" '[^A-Za-z0-9/._+-]' ''
+  fi
+  root_dir="${DESTDIR:-}"
+}
+
+# The domain of launchd that the service lives in.
+domain() {
+  if [ "$scope" = system ]; then
+    echo system
+  elif launchctl print "gui/$(id -u)" >/dev/null 2>&1; then
+    echo "gui/$(id -u)"
+  else
+    echo "user/$(id -u)"
+  fi
+}
+
+systemd() {
+  if [ "$scope" = user ]; then
+    run systemctl --user "$@"
+  else
+    run systemctl "$@"
+  fi
+}
+
+# Whether the service manager of this machine is to be told: not of files that
+# are put aside under DESTDIR, nor in a container without one.
+manager_runs() {
+  [ -z "$root_dir" ] || return 1
+  [ "$system" = Darwin ] || [ -d "${SYSTEMD_RUN:-/run/systemd/system}" ]
+}
+
+scope=""
+prefix=""
+state=""
+user=""
+dry_run=no
+taken=0
