@@ -34,9 +34,11 @@ json Optional(const std::optional<double>& value) {
 std::string CacheKey(const fs::path& path) {
   std::error_code error;
   const fs::path full = fs::canonical(path, error);
-  return absl::StrCat(
-      full.string(), "|", fs::file_size(path, error), "|",
+  // libc++ counts in 128 bits.
+  const auto time = static_cast<int64_t>(
       fs::last_write_time(path, error).time_since_epoch().count());
+  return absl::StrCat(full.string(), "|", fs::file_size(path, error), "|",
+                      time);
 }
 
 json ReadCache(const fs::path& cache) {
