@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,14 @@ class LoraLinear : public model::LinearAdapter {
         training_(training) {}
   at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) override;
   bool draws() const override { return dropout_ > 0 && *training_; }
+  std::optional<model::LowRank> low_rank() const override {
+    return model::LowRank{a_, b_, scaling_, draws() ? dropout_ : 0};
+  }
+
+  const at::Tensor& a() const { return a_; }
+  const at::Tensor& b() const { return b_; }
+  double scaling() const { return scaling_; }
+  double dropout() const { return dropout_; }
 
  private:
   at::Tensor a_, b_;

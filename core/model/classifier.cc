@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/model/classifier.h"
 
+#include "core/model/cpu_nodes.h"
 #include "core/model/decoder_classifier.h"
 #include "core/model/encoder.h"
 #include "core/model/vit.h"
 
 namespace mpsd::model {
+
+at::Tensor Classifier::Run(const Linear& linear, const at::Tensor& x) const {
+  const bool node = options_.attention == AttentionKernel::kFused &&
+                    CpuLinearTakes(linear, x);
+  return node ? CpuLinear(linear, x) : linear.Forward(x);
+}
+
+at::Tensor Classifier::Run(const Embedding& embedding,
+                           const at::Tensor& ids) const {
+  const at::Tensor& w = embedding.weight;
+  const bool node = options_.attention == AttentionKernel::kFused &&
+                    w.is_cpu() && w.scalar_type() == dtype_ &&
+                    dtype_ == at::kFloat;
+  return node ? CpuEmbedding(embedding, ids) : embedding.Forward(ids, dtype_);
+}
 
 absl::StatusOr<std::unique_ptr<Classifier>> Classifier::Load(
     const WeightSource& source, const spec::ModelConfig& config,

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "core/model/layers.h"
 #include "core/model/network.h"
 #include "core/model/weight_reader.h"
 
@@ -41,6 +42,12 @@ class Classifier : public Network {
 
  protected:
   using Network::Network;
+
+  // Forward of the layer, on the CPU as a node of its own (cpu_nodes.h). Not
+  // where the attention is the tiled one: that is MPS' way of computing, which
+  // the CPU then stands in for.
+  at::Tensor Run(const Linear& linear, const at::Tensor& x) const;
+  at::Tensor Run(const Embedding& embedding, const at::Tensor& ids) const;
 };
 
 }  // namespace mpsd::model

@@ -28,17 +28,15 @@ at::Tensor Encoder::Logits(const ClassifierInputs& inputs) const {
 }
 
 at::Tensor Encoder::Embed(const ClassifierInputs& inputs) const {
-  at::Tensor x = words_.Forward(inputs.input_ids, dtype_);
+  at::Tensor x = Run(words_, inputs.input_ids);
   if (types_.weight.defined()) {
     // A network of one type (RoBERTa) takes a pair for a single sentence.
     const bool given =
         inputs.token_type_ids.defined() && types_.weight.size(0) > 1;
-    x = x + types_.Forward(given
-                               ? inputs.token_type_ids
-                               : at::zeros({1, 1}, inputs.input_ids.options()),
-                           dtype_);
+    x = x + Run(types_, given ? inputs.token_type_ids
+                              : at::zeros({1, 1}, inputs.input_ids.options()));
   }
-  x = x + positions_.Forward(PositionIds(inputs.input_ids), dtype_);
+  x = x + Run(positions_, PositionIds(inputs.input_ids));
   return Drop(embedding_norm_.Forward(x), config_.encoder.hidden_dropout_prob,
               x.size(1));
 }
@@ -57,12 +55,12 @@ at::Tensor Encoder::RunLayer(const EncoderLayer& layer, const at::Tensor& x,
   const int64_t length = x.size(1);
   const double hidden_dropout = config_.encoder.hidden_dropout_prob;
   const at::Tensor in = first_only ? x.narrow(1, 0, 1) : x;
-  at::Tensor h = layer.o.Forward(Attend(layer, x, keys, first_only));
+  at::Tensor h = Run(layer.o, Attend(layer, x, keys, first_only));
   if (!is("distilbert")) h = Drop(h, hidden_dropout, length);
   h = layer.attention_norm.Forward(h + in);
   const at::Tensor inner =
-      Activate(layer.up.Forward(h), config_.encoder.hidden_act);
-  const at::Tensor y = Drop(layer.down.Forward(inner), hidden_dropout, length);
+      Activate(Run(layer.up, h), config_.encoder.hidden_act);
+  const at::Tensor y = Drop(Run(layer.down, inner), hidden_dropout, length);
   return layer.output_norm.Forward(y + h);
 }
 
@@ -73,9 +71,9 @@ at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
     return y.view({rows, length, config_.num_attention_heads, config_.head_dim})
         .transpose(1, 2);
   };
-  at::Tensor q = heads(layer.q.Forward(x));
-  const at::Tensor k = heads(layer.k.Forward(x));
-  const at::Tensor v = heads(layer.v.Forward(x));
+  at::Tensor q = heads(Run(layer.q, x));
+  const at::Tensor k = heads(Run(layer.k, x));
+  const at::Tensor v = heads(Run(layer.v, x));
   const double dropout =
       training_ ? config_.encoder.attention_probs_dropout_prob : 0;
   // With dropout all queries are needed, for the masks' sake.
@@ -90,9 +88,9 @@ at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
 at::Tensor Encoder::Head(const at::Tensor& first) const {
   const double dropout = training_ ? config_.encoder.classifier_dropout : 0;
   at::Tensor x = is("roberta") ? at::dropout(first, dropout, true) : first;
-  x = dense_.Forward(x);
+  x = Run(dense_, x);
   x = is("distilbert") ? at::relu(x) : at::tanh(x);
-  return out_.Forward(at::dropout(x, dropout, true));
+  return Run(out_, at::dropout(x, dropout, true));
 }
 
 at::Tensor Encoder::Drop(const at::Tensor& x, double probability,

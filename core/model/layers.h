@@ -6,12 +6,20 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/quant/quantized_weight.h"
 #include "core/spec/model_config.h"
 
 namespace mpsd::model {
+
+// The term scaling · B A drop(x) of a linear layer's output.
+struct LowRank {
+  at::Tensor a, b;  // [r, in], [out, r]
+  double scaling = 1;
+  double dropout = 0;  // its probability now: 0 where nothing is trained
+};
 
 // What core/lora hangs onto a linear layer; the model knows nothing else of
 // adapters.
@@ -23,6 +31,8 @@ class LinearAdapter {
   virtual at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) = 0;
   // Whether Apply would draw random numbers, as dropout does.
   virtual bool draws() const { return true; }
+  // What Apply adds to `base`, where it is a low-rank term.
+  virtual std::optional<LowRank> low_rank() const { return std::nullopt; }
 };
 
 // y = x Wᵀ + b, in x's dtype.

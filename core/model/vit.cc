@@ -22,7 +22,7 @@ at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
             ? Recompute(run, x, Draws(layer))
             : run(x);
   }
-  return head_.Forward(norm_.Forward(x.select(1, 0)));
+  return Run(head_, norm_.Forward(x.select(1, 0)));
 }
 
 at::Tensor Vit::EmbedPatches(const at::Tensor& pixels) const {
@@ -59,12 +59,12 @@ at::Tensor Vit::RunLayer(const VitLayer& layer, const at::Tensor& x,
                          bool first_only) const {
   const int64_t length = x.size(1);
   const at::Tensor in = first_only ? x.narrow(1, 0, 1) : x;
-  const at::Tensor attended = layer.o.Forward(
-      Attend(layer, layer.attention_norm.Forward(x), first_only));
+  const at::Tensor attended =
+      Run(layer.o, Attend(layer, layer.attention_norm.Forward(x), first_only));
   const at::Tensor h = Drop(attended, length) + in;
-  const at::Tensor inner = Activate(layer.up.Forward(layer.mlp_norm.Forward(h)),
+  const at::Tensor inner = Activate(Run(layer.up, layer.mlp_norm.Forward(h)),
                                     config_.encoder.hidden_act);
-  return Drop(layer.down.Forward(inner), length) + h;
+  return Drop(Run(layer.down, inner), length) + h;
 }
 
 at::Tensor Vit::Attend(const VitLayer& layer, const at::Tensor& x,
@@ -79,10 +79,9 @@ at::Tensor Vit::Attend(const VitLayer& layer, const at::Tensor& x,
       training_ ? config_.encoder.attention_probs_dropout_prob : 0;
   // With dropout all queries are needed, for the masks' sake.
   const bool one_query = first_only && dropout == 0 && !layer.q.draws();
-  const at::Tensor q =
-      heads(layer.q.Forward(one_query ? x.narrow(1, 0, 1) : x));
-  const at::Tensor k = heads(layer.k.Forward(x));
-  const at::Tensor v = heads(layer.v.Forward(x));
+  const at::Tensor q = heads(Run(layer.q, one_query ? x.narrow(1, 0, 1) : x));
+  const at::Tensor k = heads(Run(layer.k, x));
+  const at::Tensor v = heads(Run(layer.v, x));
   at::Tensor out =
       BidirectionalAttention(q, k, v, {}, dropout, options_.attention)
           .transpose(1, 2);
