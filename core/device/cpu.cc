@@ -6,8 +6,24 @@
 #include "core/device/device.h"
 #include "core/device/platform.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace mpsd::device {
 namespace {
+
+// A step frees and takes the same large blocks again and again: left to itself
+// glibc gives them back to the system in between, and every step touches new
+// pages.
+void KeepFreedMemory() {
+#ifdef __GLIBC__
+  constexpr int kNever = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kNever);
+  mallopt(M_TRIM_THRESHOLD, kNever);
+  mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
 
 class CpuDevice : public Device {
  public:
@@ -36,6 +52,7 @@ class CpuDevice : public Device {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCpu() {
+  KeepFreedMemory();
   return std::make_unique<CpuDevice>();
 }
 
