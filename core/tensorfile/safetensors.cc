@@ -2,17 +2,14 @@
 #include "core/tensorfile/safetensors.h"
 
 #include <ATen/ATen.h>
-#include <fcntl.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "core/tensorfile/safetensors_writer.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::tensorfile {
@@ -38,13 +35,6 @@ std::optional<at::ScalarType> DtypeOf(std::string_view name) {
     if (d.name == name) return d.dtype;
   }
   return std::nullopt;
-}
-
-std::string NameOf(at::ScalarType dtype) {
-  for (const DtypeName& d : kDtypes) {
-    if (d.dtype == dtype) return std::string(d.name);
-  }
-  return "";
 }
 
 absl::Status Bad(const std::filesystem::path& path, const std::string& what) {
@@ -99,6 +89,13 @@ absl::StatusOr<TensorEntry> ParseEntry(const json& value, size_t data_begin,
 }
 
 }  // namespace
+
+std::string SafetensorsName(at::ScalarType dtype) {
+  for (const DtypeName& d : kDtypes) {
+    if (d.dtype == dtype) return std::string(d.name);
+  }
+  return "";
+}
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(
     const std::filesystem::path& path) {
@@ -176,71 +173,19 @@ absl::StatusOr<at::Tensor> SafetensorsFile::Load(
   return Load(name, at::kCPU, dtype);
 }
 
-namespace {
-
-std::string Header(const NamedTensors& tensors,
-                   const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  size_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const size_t end = offset + tensor.nbytes();
-    header[name] = {{"dtype", NameOf(tensor.scalar_type())},
-                    {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // data begins aligned
-  std::string bytes;
-  for (int i = 0; i < 8; ++i) {
-    bytes.push_back(static_cast<char>(text.size() >> (8 * i)));
-  }
-  return bytes + text;
-}
-
-bool WriteAll(int fd, const char* data, size_t size) {
-  while (size > 0) {
-    const ssize_t n = write(fd, data, std::min<size_t>(size, 1 << 30));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    data += n;
-    size -= n;
-  }
-  return true;
-}
-
-bool WriteTensors(int fd, const NamedTensors& tensors,
-                  const std::string& head) {
-  if (!WriteAll(fd, head.data(), head.size())) return false;
-  for (const auto& [name, tensor] : tensors) {
-    const at::Tensor host = tensor.detach().to(at::kCPU).contiguous();
-    if (!WriteAll(fd, static_cast<const char*>(host.data_ptr()),
-                  host.nbytes())) {
-      return false;
-    }
-  }
-  return fsync(fd) == 0;
-}
-
-}  // namespace
-
 absl::Status WriteSafetensors(
     const std::filesystem::path& path, const NamedTensors& tensors,
     const std::map<std::string, std::string>& metadata) {
+  std::vector<PlannedTensor> plan;
   for (const auto& [name, tensor] : tensors) {
-    if (NameOf(tensor.scalar_type()).empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor \"", name, "\" has a dtype safetensors lacks"));
-    }
+    plan.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
   }
-  const int fd =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return base::ErrnoStatus(errno, path.string());
-  const bool ok = WriteTensors(fd, tensors, Header(tensors, metadata));
-  const int error = errno;
-  close(fd);
-  return ok ? absl::OkStatus() : base::ErrnoStatus(error, path.string());
+  auto writer = SafetensorsWriter::Create(path, std::move(plan), metadata);
+  if (!writer.ok()) return writer.status();
+  for (const auto& [name, tensor] : tensors) {
+    if (absl::Status s = (*writer)->Append(tensor); !s.ok()) return s;
+  }
+  return (*writer)->Finish();
 }
 
 }  // namespace mpsd::tensorfile

@@ -57,6 +57,9 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
+// "F32", "BF16" …; empty for a dtype that the format lacks.
+std::string SafetensorsName(at::ScalarType dtype);
+
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // Writes `tensors` in the given order, each copied to the CPU by itself, and

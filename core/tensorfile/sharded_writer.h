@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TENSORFILE_SHARDED_WRITER_H_
+#define MPSD_CORE_TENSORFILE_SHARDED_WRITER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/tensorfile/safetensors_writer.h"
+
+namespace mpsd::tensorfile {
+
+// The weights of a model folder, tensor by tensor, in files as Transformers'
+// save_pretrained lays them out: model.safetensors where everything fits into
+// one, else model-00001-of-0000N.safetensors … with
+// model.safetensors.index.json.
+class ShardedWriter {
+ public:
+  // No file is larger than max_shard_bytes, unless one tensor alone is.
+  static absl::StatusOr<std::unique_ptr<ShardedWriter>> Create(
+      std::filesystem::path folder, const std::vector<PlannedTensor>& plan,
+      int64_t max_shard_bytes);
+
+  // As SafetensorsWriter's.
+  absl::Status Append(const at::Tensor& tensor);
+  absl::Status Finish();
+
+  int64_t shard_count() const { return static_cast<int64_t>(shards_.size()); }
+
+ private:
+  ShardedWriter() = default;
+  std::string FileName(size_t shard) const;
+  absl::Status CloseFile();
+
+  std::filesystem::path folder_;
+  std::vector<std::vector<PlannedTensor>> shards_;
+  std::unique_ptr<SafetensorsWriter> file_;  // of shard_
+  size_t shard_ = 0;
+  size_t left_ = 0;  // tensors of that file
+};
+
+// "5GB", "200MiB", "4096": bytes, as Transformers' max_shard_size spells them.
+// InvalidArgument says so.
+absl::StatusOr<int64_t> ParseByteSize(const std::string& text);
+
+}  // namespace mpsd::tensorfile
+
+#endif  // MPSD_CORE_TENSORFILE_SHARDED_WRITER_H_
