@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "core/model/products.h"
+
 namespace mpsd::model {
 namespace {
 
@@ -37,12 +39,11 @@ at::Tensor RepeatHeads(const at::Tensor& x, int64_t heads) {
 at::Tensor PlainAttention(const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const at::Tensor& keys,
                           double dropout) {
-  at::Tensor scores =
-      at::matmul(q * (1.0 / std::sqrt(q.size(3))), k.transpose(2, 3));
+  at::Tensor scores = ProductOfTransposed(q * (1.0 / std::sqrt(q.size(3))), k);
   if (keys.defined()) scores = scores + keys;
   at::Tensor p = at::softmax(scores, -1, at::kFloat);
   if (dropout > 0) p = at::dropout(p, dropout, /*train=*/true);
-  return at::matmul(p.to(v.scalar_type()), v);
+  return Product(p.to(v.scalar_type()), v);
 }
 
 }  // namespace

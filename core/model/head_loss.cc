@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/model/wide_linear.h"
+
 namespace mpsd::model {
 namespace {
 
@@ -46,9 +48,12 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
       if (!d.defined()) continue;
       const at::Tensor by_logits = d.to(hidden.scalar_type()).to(dtype);
       if (needs_hidden) {
-        by_hidden.narrow(0, at, size).copy_(at::matmul(by_logits, w));
+        by_hidden.narrow(0, at, size).copy_(TimesWide(by_logits, w));
       }
-      if (needs_weight) by_weight.add_(at::matmul(Transposed(by_logits), h));
+      if (needs_weight) {
+        by_weight.add_(
+            at::matmul(Transposed(by_logits), h).to(by_weight.scalar_type()));
+      }
     }
     ctx->save_for_backward({by_hidden, by_weight});
     return sum;

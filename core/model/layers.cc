@@ -7,6 +7,8 @@
 #include <numbers>
 #include <vector>
 
+#include "core/model/products.h"
+#include "core/model/wide_linear.h"
 #include "core/quant/linear.h"
 
 namespace mpsd::model {
@@ -27,7 +29,7 @@ at::Tensor Linear::Forward(const at::Tensor& x) const {
   }
   const at::Tensor w = weight.to(dtype);
   const at::Tensor y =
-      bias.defined() ? at::linear(x, w, bias.to(dtype)) : at::linear(x, w);
+      WideLinear(x, w, bias.defined() ? bias.to(dtype) : bias);
   return adapter == nullptr ? y : adapter->Apply(y, x);
 }
 
@@ -63,7 +65,9 @@ at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
   const at::Tensor wide = x.to(at::kFloat);
   const at::Tensor scale =
       at::rsqrt(at::add(wide.square().mean({-1}, /*keepdim=*/true), eps));
-  const at::Tensor normed = (wide * scale).to(x.scalar_type());
+  at::Tensor normed = (wide * scale).to(x.scalar_type());
+  // Of heads it comes back transposed; the sum of what x gets is in place.
+  if (!x.is_cpu() && x.dim() == 4) normed = WithContiguousGradient(normed);
   if (weight.scalar_type() == x.scalar_type()) return weight * normed;
   return (weight * normed.to(weight.scalar_type())).to(x.scalar_type());
 }

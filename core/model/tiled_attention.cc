@@ -163,7 +163,7 @@ Forwarded Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
 }
 
 struct Gradients {
-  at::Tensor dq, dk, dv;  // shaped as the grouped q, k, v
+  at::Tensor dq, dk, dv;  // q's, k's and v's numbers in their order
 };
 
 // Algorithm 2: p = exp(scores − lse), dv += pᵀ do,
@@ -175,7 +175,13 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
   const double scale = 1.0 / std::sqrt(g.dim);
   const at::Tensor delta = (dout * forwarded.out).sum(-1, /*keepdim=*/true);
   const at::Tensor lse = forwarded.lse.unsqueeze(-1);
-  Gradients grad{at::zeros_like(q), at::zeros_like(k), at::zeros_like(v)};
+  Gradients grad{at::empty_like(q), {}, {}};
+  // A tensor a tile, which is contiguous: what MPS adds into should be.
+  std::vector<at::Tensor> dk, dv;
+  for (int64_t tk = 0; tk < g.tiles(); ++tk) {
+    dk.push_back(at::zeros({k.size(0), g.size(tk), g.dim}, k.options()));
+    dv.push_back(at::zeros_like(dk.back()));
+  }
   for (int64_t tq = 0; tq < g.tiles(); ++tq) {
     const at::Tensor query = QueryTile(q, g, tq);
     const at::Tensor dout_tile = QueryTile(dout, g, tq);
@@ -189,18 +195,18 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
       // Transposed left operands are made contiguous: fp32 GEMMs with
       // transposed views on the left are wrong on MPS (pytorch#193487).
       const at::Tensor pt = p.transpose(1, 2).contiguous();
-      grad.dv.narrow(2, g.begin(tk), g.size(tk))
-          .add_(at::bmm(pt, dout_tile).unsqueeze(1));
+      dv[tk].add_(at::bmm(pt, dout_tile));
       const at::Tensor dp =
           at::bmm(dout_tile, KeyTile(v, g, tk).transpose(1, 2));
       const at::Tensor ds = (p * (dp - delta_tile)).mul_(scale);
       dq.add_(at::bmm(ds, key));
-      grad.dk.narrow(2, g.begin(tk), g.size(tk))
-          .add_(at::bmm(ds.transpose(1, 2).contiguous(), query).unsqueeze(1));
+      dk[tk].add_(at::bmm(ds.transpose(1, 2).contiguous(), query));
     }
     grad.dq.narrow(2, g.begin(tq), g.size(tq))
         .copy_(dq.reshape({-1, g.group(), g.size(tq), g.dim}));
   }
+  grad.dk = at::cat(dk, 1);
+  grad.dv = at::cat(dv, 1);
   return grad;
 }
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/model/wide_linear.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace mpsd::model {
+
+at::Tensor LinearInPieces(const at::Tensor& x, const at::Tensor& weight,
+                          const at::Tensor& bias, int64_t outputs) {
+  std::vector<at::Tensor> pieces;
+  for (int64_t at = 0; at < weight.size(0); at += outputs) {
+    const int64_t size = std::min(outputs, weight.size(0) - at);
+    const at::Tensor w = weight.narrow(0, at, size);
+    pieces.push_back(bias.defined() ? at::linear(x, w, bias.narrow(0, at, size))
+                                    : at::linear(x, w));
+  }
+  return at::cat(pieces, -1);
+}
+
+at::Tensor WideLinear(const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias) {
+  if (!x.is_cpu() && weight.size(0) > kMaxGemmInner) {
+    return LinearInPieces(x, weight, bias, kMaxGemmInner);
+  }
+  return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
+}
+
+at::Tensor TimesInPieces(const at::Tensor& d, const at::Tensor& weight,
+                         int64_t inner) {
+  at::Tensor sum =
+      at::zeros({d.size(0), weight.size(1)}, d.options().dtype(at::kFloat));
+  for (int64_t at = 0; at < weight.size(0); at += inner) {
+    const int64_t size = std::min(inner, weight.size(0) - at);
+    sum.add_(at::matmul(d.narrow(1, at, size).contiguous(),
+                        weight.narrow(0, at, size))
+                 .to(at::kFloat));
+  }
+  return sum.to(d.scalar_type());
+}
+
+at::Tensor TimesWide(const at::Tensor& d, const at::Tensor& weight) {
+  return !d.is_cpu() && weight.size(0) > kMaxGemmInner
+             ? TimesInPieces(d, weight, kMaxGemmInner)
+             : at::matmul(d, weight);
+}
+
+}  // namespace mpsd::model

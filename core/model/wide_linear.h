@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MODEL_WIDE_LINEAR_H_
+#define MPSD_CORE_MODEL_WIDE_LINEAR_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace mpsd::model {
+
+// The most products that a sum of a GEMM may have on MPS: above it kernels read
+// beyond the matrix (pytorch#177116, #195163).
+inline constexpr int64_t kMaxGemmInner = 32'766;
+
+// at::linear, for vocabularies too: but on the CPU one with more outputs than
+// kMaxGemmInner is computed in pieces, since its gradient by x sums over them.
+// `bias` may be undefined.
+at::Tensor WideLinear(const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias = {});
+
+// d W, d [n, outputs] and W [outputs, width], in d's dtype: but on the CPU in
+// sums of at most kMaxGemmInner products that are added in fp32.
+at::Tensor TimesWide(const at::Tensor& d, const at::Tensor& weight);
+
+// TimesWide in pieces of `inner` products, on any device.
+at::Tensor TimesInPieces(const at::Tensor& d, const at::Tensor& weight,
+                         int64_t inner);
+// WideLinear in pieces of `outputs`, on any device.
+at::Tensor LinearInPieces(const at::Tensor& x, const at::Tensor& weight,
+                          const at::Tensor& bias, int64_t outputs);
+
+}  // namespace mpsd::model
+
+#endif  // MPSD_CORE_MODEL_WIDE_LINEAR_H_
