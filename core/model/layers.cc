@@ -28,8 +28,7 @@ at::Tensor Linear::Forward(const at::Tensor& x) const {
     return Forward(x.to(weight.scalar_type())).to(dtype);
   }
   const at::Tensor w = weight.to(dtype);
-  const at::Tensor y =
-      WideLinear(x, w, bias.defined() ? bias.to(dtype) : bias);
+  const at::Tensor y = WideLinear(x, w, bias.defined() ? bias.to(dtype) : bias);
   return adapter == nullptr ? y : adapter->Apply(y, x);
 }
 
