@@ -263,6 +263,9 @@ case "$device" in
   *) die "--device is mps, cuda or cpu, not '$device'" ;;
 esac
 
+# A Mac that nobody touches would go to sleep.
+! command -v caffeinate >/dev/null 2>&1 || caffeinate -i -w $$ &
+
 mkdir -p "$out"
 rm -f "$report" "$out"/*.log
 printf '# mpsd on %s, %s\n' "$device" "$(date -u +%Y-%m-%dT%H:%MZ)" >"$report"

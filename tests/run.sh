@@ -2,32 +2,39 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sets up, builds and runs the tests; ctest's closing lines come last.
 #
-#   tests/run.sh [CTEST ARGUMENT…]         all tests but the live ones
-#   tests/run.sh --live [CTEST ARGUMENT…]  the live ones: against Transformers
-#                                          and PEFT, on real models
+#   tests/run.sh [CTEST ARGUMENT…]          all tests but the two kinds below
+#   tests/run.sh --live [CTEST ARGUMENT…]   against Transformers and PEFT, on
+#                                           real models
+#   tests/run.sh --macos [CTEST ARGUMENT…]  on Linux: everything built, linked
+#                                           and checked for an Apple silicon Mac
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-live=no
+kind=""
 case "${1:-}" in
   -h | --help)
-    sed -n '3,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '3,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
-  --live)
-    live=yes
+  --live | --macos)
+    kind="${1#--}"
     shift
     ;;
 esac
 
 "$root/deploy/setup.sh" --tests
-[ "$live" = no ] || "$root/tests/live/setup_oracle.sh"
-"$root/deploy/build.sh" --tests
+[ "$kind" != live ] || "$root/tests/live/setup_oracle.sh"
+if [ "$kind" = macos ]; then
+  "$root/tests/macos/fetch.py"
+  "$root/deploy/build.sh" --tests mpsd_core_base  # it builds what it checks
+else
+  "$root/deploy/build.sh" --tests
+fi
 cd "$root/build/release"
 # Tests run beside each other: OpenMP's threads must not spin while they wait.
 export OMP_WAIT_POLICY=PASSIVE
-if [ "$live" = yes ]; then
-  exec ctest --output-on-failure -L live "$@"
+if [ -n "$kind" ]; then
+  exec ctest --output-on-failure -L "$kind" "$@"
 fi
 # Some tests start processes and wait for them: two at a time is enough.
-exec ctest --output-on-failure -LE live -j 2 "$@"
+exec ctest --output-on-failure -LE "live|macos" -j 2 "$@"
