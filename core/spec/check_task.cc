@@ -37,6 +37,7 @@ absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config) {
         Cat("task: a model of type \"", config.model_type, "\" is for ",
             TasksOf(config.family), "; set task, or choose another model"));
   }
+  if (absl::Status s = CheckQuantization(spec, config); !s.ok()) return s;
   if (spec.task != Task::kCausalLm || spec.from_scratch) {
     return absl::OkStatus();
   }

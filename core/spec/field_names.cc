@@ -77,9 +77,6 @@ const Table& Aliases() {
 // Fields of TrainingArguments and SFTConfig that mpsd does not have, and why.
 const Table& UnsupportedTraining() {
   static const Table& table = *new Table{
-      {"auto_find_batch_size",
-       "set per_device_train_batch_size; mpsd estimates the memory before it "
-       "starts"},
       {"chat_template_path", "the chat template is the model folder's"},
       {"data_seed", "seed also orders the data"},
       {"dataset_num_proc", "the data is read by one thread"},
@@ -99,9 +96,12 @@ const Table& UnsupportedTraining() {
        "training in float16 needs loss scaling; use \"bf16\": true for a "
        "smaller base model, adapters and optimizer stay in float32"},
       {"fsdp", "a job has one device"},
-      {"group_by_length", "use packing against padding"},
-      {"load_in_4bit", "the base model is not quantized; use \"bf16\": true"},
-      {"load_in_8bit", "the base model is not quantized; use \"bf16\": true"},
+      {"group_by_length",
+       "write \"train_sampling_strategy\": \"group_by_length\""},
+      {"load_in_4bit",
+       "write it into \"quantization_config\" at the top level"},
+      {"load_in_8bit",
+       "write it into \"quantization_config\" at the top level"},
       {"local_rank", "a job has one device"},
       {"logging_dir", "metrics.jsonl lies in the job's folder"},
       {"logging_strategy", "logging_steps says when"},
@@ -207,7 +207,6 @@ const Names& OtherTrainingArguments() {
                  "torch_compile_backend",
                  "torch_compile_mode",
                  "torch_empty_cache_steps",
-                 "train_sampling_strategy",
                  "trust_remote_code",
                  "use_cache",
                  "use_liger_kernel"};

@@ -14,6 +14,9 @@ constexpr double kFloat = 4;          // bytes
 constexpr double kAdamCopies = 4;     // parameter, gradient, two moments
 constexpr int64_t kLossChunk = 1024;  // label tokens per LM-head chunk
 constexpr double kLogitsCopies = 3;   // logits, log-softmax, gradient
+// A value of a quantised weight while its dense form is made: half an index,
+// fp32, bf16 or a copy.
+constexpr double kBytesOfMaking = 2 + 4 + 4;
 
 int64_t Bytes(double value) {
   constexpr auto kMax = std::numeric_limits<int64_t>::max();
@@ -80,12 +83,30 @@ double ActivationBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   return ends + inputs + layer + adapters / layers;
 }
 
+// What the frozen linears in few bits take less than the others.
+double SavedByQuantization(const TrainSpec& spec, const ModelConfig& model) {
+  QuantizationSpec q =
+      model.quantization ? *model.quantization : spec.quantization_config;
+  double saved = 0, largest = 0;
+  for (const Module& m : Modules(model)) {
+    if (m.kind != Module::Kind::kLinear || !Quantizes(q, m.name)) continue;
+    const auto weights = static_cast<double>(m.in_features) *
+                         static_cast<double>(m.out_features);
+    saved += weights * BaseBytes(spec) -
+             QuantizedBytes(q, weights, static_cast<double>(m.out_features));
+    largest = std::max(largest, weights);
+  }
+  return saved - largest * kBytesOfMaking;
+}
+
 // The weights in training precision: frozen, or casts of the masters that are
 // being trained.
 double WeightBytes(const TrainSpec& spec, const ModelConfig& model) {
   const bool masters_are_used =
       spec.fine_tune_type == FineTuneType::kFull && !spec.training.bf16;
-  return masters_are_used ? 0 : ParameterCount(model) * BaseBytes(spec);
+  if (masters_are_used) return 0;
+  return ParameterCount(model) * BaseBytes(spec) -
+         SavedByQuantization(spec, model);
 }
 
 double LogitsBytes(const ModelConfig& model, double tokens, double rows) {

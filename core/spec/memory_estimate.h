@@ -14,8 +14,11 @@ namespace mpsd::spec {
 // a micro-batch (per_device_train_batch_size · max_length), L the layers, H
 // hidden_size, I intermediate_size, Q and KV the widths of queries and keys.
 //
-//  base      parameters · b; trained in full: with bf16 the casts that a
-//            backward keeps, else nothing beside the trainable ones
+//  base      parameters · b; linears in few bits (quantization_config) their
+//            codes and scales instead, and 10 bytes a value of the largest one,
+//            whose dense form is being made; trained in full: with bf16 the
+//            casts that a backward keeps, else nothing beside the trainable
+//            ones
 //  trainable trainable parameters · 16: value, gradient, two Adam moments, fp32
 //  layer     per token what autograd keeps of a decoder's layer:
 //            (4H [input and output of both norms] + 2Q + 2KV [q, k, v and the

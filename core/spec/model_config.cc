@@ -80,9 +80,12 @@ class DecoderReader {
   // Refuses what would silently make another network.
   absl::Status CheckOptions() {
     if (HasValue("quantization_config")) {
-      return Unimplemented("quantization_config",
-                           "quantized base models are not supported; use the "
-                           "model in bfloat16 or float32");
+      auto stored = ReadStoredQuantization(*root_.Find("quantization_config"));
+      if (!stored.ok()) {
+        return Unimplemented("quantization_config",
+                             std::string(stored.status().message()));
+      }
+      config_.quantization = *std::move(stored);
     }
     const JsonNode* act = root_.Find("hidden_act");
     if (act != nullptr && act->text != "silu" && act->text != "swish") {

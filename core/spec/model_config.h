@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/spec/quantization.h"
 
 namespace mpsd::spec {
 
@@ -98,6 +99,8 @@ struct ModelConfig {
   // Tokens a query sees, itself included; per layer, 0 = all before it.
   std::vector<int64_t> sliding_window;
   std::string torch_dtype;  // "bfloat16", "float32" … as stored, or ""
+  // How the file holds the linears of the blocks; absent: as they are.
+  std::optional<QuantizationSpec> quantization;
 
   int64_t q_size() const { return num_attention_heads * head_dim; }
   int64_t kv_size() const { return num_key_value_heads * head_dim; }

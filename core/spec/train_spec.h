@@ -14,6 +14,7 @@
 #include "core/spec/classification.h"
 #include "core/spec/model_config.h"
 #include "core/spec/pattern_map.h"
+#include "core/spec/quantization.h"
 
 namespace mpsd::spec {
 
@@ -23,6 +24,7 @@ enum class Task { kCausalLm, kSeqCls, kImageCls };
 // classification head alone.
 enum class FineTuneType { kLora, kFull, kHead };
 enum class DeviceChoice { kAuto, kMps, kCuda, kCpu };
+enum class Gradients { kAuto, kAutograd };
 
 // PEFT's LoraConfig, same names and defaults (peft 0.21, lora/config.py).
 struct LoraSpec {
@@ -65,6 +67,16 @@ struct TrainingSpec {
   double max_grad_norm = 1;   // 0: no clipping
   int64_t max_length = 1024;  // tokens; longer samples are cut at the right
   bool packing = false;
+  // "random"; "sequential", the order of the data; or "group_by_length": in
+  // random order, but beside rows of about its length (Transformers'
+  // LengthGroupedSampler), so that little is padded.
+  std::string train_sampling_strategy = "random";
+  // The trainer chooses the micro-batch: the batch of an optimizer step stays
+  // per_device_train_batch_size · gradient_accumulation_steps rows, how many
+  // are computed at a time, and whether activations are kept, is what a short
+  // trial finds fastest within the device's memory. (Transformers halves the
+  // batch itself until it fits.) gradient_checkpointing true is kept to.
+  bool auto_find_batch_size = false;
   // Absent: TRL's defaults. The loss of a prompt/completion row is on its
   // completion, that of a messages or text row on every token. At most one of
   // the two may be true.
@@ -131,12 +143,19 @@ struct TrainSpec {
   // them. With fine_tune_type "full".
   bool from_scratch = false;
   DatasetSpec dataset;
-  ClassificationSpec classification;  // of SEQ_CLS and IMAGE_CLS
-  AugmentationSpec augmentation;      // of IMAGE_CLS
-  std::string adapter;                // a PEFT folder to start from, or empty
+  ClassificationSpec classification;     // of SEQ_CLS and IMAGE_CLS
+  AugmentationSpec augmentation;         // of IMAGE_CLS
+  QuantizationSpec quantization_config;  // of the frozen base
+  std::string adapter;  // a PEFT folder to start from, or empty
   LoraSpec lora;
   TrainingSpec training;
   DeviceChoice device = DeviceChoice::kAuto;
+  // An operator that MPS lacks runs on the CPU, counted and named in run.json,
+  // instead of failing the job.
+  bool allow_cpu_fallback = false;
+  // "autograd": language models too, instead of the backward written out for
+  // them ("auto", where it covers the job): to compare, and to be sure.
+  Gradients gradients = Gradients::kAuto;
   bool operator==(const TrainSpec&) const = default;
 };
 

@@ -33,6 +33,12 @@ inline const Words<ProblemType>& ProblemWords() {
   return words;
 }
 
+inline const Words<Gradients>& GradientsWords() {
+  static const Words<Gradients>& words = *new Words<Gradients>{
+      {"auto", Gradients::kAuto}, {"autograd", Gradients::kAutograd}};
+  return words;
+}
+
 inline const Words<DeviceChoice>& DeviceWords() {
   static const Words<DeviceChoice>& words =
       *new Words<DeviceChoice>{{"auto", DeviceChoice::kAuto},
@@ -49,6 +55,14 @@ inline const std::vector<std::string_view>& SchedulerWords() {
           "linear",      "cosine",   "cosine_with_restarts",
           "polynomial",  "constant", "constant_with_warmup",
           "inverse_sqrt"};
+  return words;
+}
+
+// Transformers' train_sampling_strategy, those of one device.
+inline const std::vector<std::string_view>& SamplingWords() {
+  static const std::vector<std::string_view>& words =
+      *new std::vector<std::string_view>{"random", "sequential",
+                                         "group_by_length"};
   return words;
 }
 
@@ -87,6 +101,19 @@ void VisitAugmentation(Fields&& f, AugmentationSpec& a) {
   f.Number("crop_ratio_min", a.crop_ratio_min, Range::Above(0));
   f.Number("crop_ratio_max", a.crop_ratio_max, Range::Above(0));
   f.Number("horizontal_flip", a.horizontal_flip, Range::Between(0, 1));
+  f.Finish();
+}
+
+template <typename Fields>
+void VisitQuantization(Fields&& f, QuantizationSpec& q) {
+  f.Bool("load_in_4bit", q.load_in_4bit);
+  f.Bool("load_in_8bit", q.load_in_8bit);
+  f.Word("bnb_4bit_quant_type", q.bnb_4bit_quant_type, {"nf4"});
+  f.Bool("bnb_4bit_use_double_quant", q.bnb_4bit_use_double_quant);
+  f.OptionalWord("bnb_4bit_compute_dtype", q.bnb_4bit_compute_dtype,
+                 {"float32", "bfloat16"});
+  f.Texts("llm_int8_skip_modules", q.llm_int8_skip_modules,
+          "a list of module names");
   f.Finish();
 }
 
@@ -132,6 +159,8 @@ void VisitTraining(Fields&& f, TrainingSpec& t) {
   VisitOptimization(f, t);
   f.Integer("max_length", t.max_length, Range::AtLeast(2));
   f.Bool("packing", t.packing);
+  f.Word("train_sampling_strategy", t.train_sampling_strategy, SamplingWords());
+  f.Bool("auto_find_batch_size", t.auto_find_batch_size);
   f.Bool("assistant_only_loss", t.assistant_only_loss);
   f.Bool("completion_only_loss", t.completion_only_loss);
   f.Bool("gradient_checkpointing", t.gradient_checkpointing);
@@ -164,10 +193,13 @@ void VisitSpec(Fields&& f, TrainSpec& spec) {
   VisitDataset(f.Section("dataset"), spec.dataset);
   VisitClassification(f.Section("classification"), spec.classification);
   VisitAugmentation(f.Section("augmentation"), spec.augmentation);
+  VisitQuantization(f.Section("quantization_config"), spec.quantization_config);
   f.Text("adapter", spec.adapter, "the path of a PEFT adapter folder");
   VisitLora(f.Section("lora"), spec.lora);
   VisitTraining(f.Section("training"), spec.training);
   f.Word("device", spec.device, DeviceWords());
+  f.Word("gradients", spec.gradients, GradientsWords());
+  f.Bool("allow_cpu_fallback", spec.allow_cpu_fallback);
   f.Finish();
 }
 

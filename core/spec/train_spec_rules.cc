@@ -23,6 +23,8 @@ class Rules {
     CheckTaskFields();
     CheckClassification();
     CheckAugmentation();
+    CheckQuantization();
+    CheckSampling();
     CheckTargets();
     CheckPatterns(spec_.lora.rank_pattern, "rank_pattern");
     CheckPatterns(spec_.lora.alpha_pattern, "alpha_pattern");
@@ -148,6 +150,43 @@ class Rules {
     if (a.crop_ratio_min > a.crop_ratio_max) {
       Fault("augmentation", "crop_ratio_min",
             "expected crop_ratio_min <= crop_ratio_max");
+    }
+  }
+
+  void CheckQuantization() {
+    const QuantizationSpec& q = spec_.quantization_config;
+    constexpr std::string_view kSection = "quantization_config";
+    if (q.load_in_4bit && q.load_in_8bit) {
+      Fault(kSection, "load_in_8bit",
+            "cannot stand beside load_in_4bit; leave one of them out");
+    }
+    if (!q.load_in_4bit && q.bnb_4bit_use_double_quant) {
+      Fault(kSection, "bnb_4bit_use_double_quant", "needs load_in_4bit");
+    }
+    if (!q.enabled() && !q.llm_int8_skip_modules.empty()) {
+      Fault(kSection, "llm_int8_skip_modules",
+            "needs load_in_4bit or load_in_8bit");
+    }
+    const std::string_view dtype = spec_.training.bf16 ? "bfloat16" : "float32";
+    if (!q.bnb_4bit_compute_dtype.empty() &&
+        q.bnb_4bit_compute_dtype != dtype) {
+      Fault(kSection, "bnb_4bit_compute_dtype",
+            Cat("with training.bf16 ", spec_.training.bf16 ? "true" : "false",
+                " the job computes in ", dtype, "; set one to the other"));
+    }
+    if (q.enabled() && spec_.fine_tune_type != FineTuneType::kLora) {
+      FaultAt(kSection,
+              "is for fine_tune_type \"lora\": weights in few bits cannot be "
+              "trained; leave it out");
+    }
+  }
+
+  void CheckSampling() {
+    if (spec_.training.train_sampling_strategy == "group_by_length" &&
+        spec_.training.packing) {
+      Fault("training", "train_sampling_strategy",
+            "\"group_by_length\" is against padding, and packed rows have "
+            "none; leave one of them out");
     }
   }
 

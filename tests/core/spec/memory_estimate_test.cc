@@ -157,5 +157,44 @@ TEST(EstimateMemory, DropoutOfAttentionCostsTheSquareOfTheLength) {
   EXPECT_EQ(EstimateMemory(spec, bert).activations_bytes - without, square);
 }
 
+// Llama 2 7B.
+ModelConfig SevenBillion() {
+  ModelConfig c;
+  c.model_type = "llama";
+  c.vocab_size = 32000;
+  c.hidden_size = 4096;
+  c.intermediate_size = 11008;
+  c.num_hidden_layers = 32;
+  c.num_attention_heads = c.num_key_value_heads = 32;
+  c.head_dim = 128;
+  return c;
+}
+
+TEST(EstimateMemory, SevenBillionWeightsInFourBitsFitIntoFiveGibibytes) {
+  TrainSpec spec;
+  spec.training.bf16 = true;
+  spec.quantization_config.load_in_4bit = true;
+  spec.quantization_config.bnb_4bit_use_double_quant = true;
+  constexpr double kEmbeddingsAndHead = 2.0 * 32000 * 4096;
+  constexpr double kNorms = 65 * 4096;
+  constexpr double kLinears = 32.0 * (4.0 * 4096 * 4096 + 3.0 * 4096 * 11008);
+  constexpr double kBlocks = kLinears / 64;
+  EXPECT_EQ(
+      EstimateMemory(spec, SevenBillion()).base_weights_bytes,
+      static_cast<int64_t>(2 * (kEmbeddingsAndHead + kNorms) + kLinears / 2 +
+                           kBlocks + kBlocks / 64 + 10.0 * 4096 * 11008));
+  EXPECT_LT(EstimateMemory(spec, SevenBillion()).base_weights_bytes,
+            int64_t{5} << 30);
+}
+
+TEST(EstimateMemory, AModelStoredQuantizedNeedsNoSetting) {
+  ModelConfig stored = SevenBillion();
+  stored.quantization = QuantizationSpec{.load_in_8bit = true};
+  TrainSpec spec;
+  const int64_t taken = EstimateMemory(spec, stored).base_weights_bytes;
+  spec.quantization_config.load_in_8bit = true;
+  EXPECT_EQ(taken, EstimateMemory(spec, SevenBillion()).base_weights_bytes);
+}
+
 }  // namespace
 }  // namespace mpsd::spec

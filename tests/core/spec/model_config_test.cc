@@ -238,8 +238,8 @@ TEST(ParseModelConfig, SaysWhatIsNotSupported) {
       {kLlama2_7b, R"({"hidden_act": "gelu"})", kUnimplemented,
        "hidden_act: supported is \"silu\", found the string \"gelu\""},
       {kLlama2_7b, R"({"quantization_config": {"bits": 4}})", kUnimplemented,
-       "quantization_config: quantized base models are not supported; use the "
-       "model in bfloat16 or float32"},
+       "quantization_config: of quantized base models those of bitsandbytes in "
+       "int8 and nf4 are supported; use the model in bfloat16 or float32"},
       {kLlama2_7b, R"({"rope_scaling": {"type": "dynamic", "factor": 2}})",
        kUnimplemented,
        "rope_scaling: the rope type \"dynamic\" is not supported; there are "

@@ -148,5 +148,44 @@ TEST(CheckRules, RegularExpressionsMustCompile) {
             "\"\\p\", which is not supported");
 }
 
+TEST(CheckRules, QuantizationAgreesWithItself) {
+  const auto error = [](const std::string& fields,
+                        const std::string& rest = "") {
+    return JobError("\"quantization_config\": {" + fields + "}" + rest);
+  };
+  const std::string four = R"("load_in_4bit": true)";
+  EXPECT_EQ(error(four), "");
+  EXPECT_EQ(error(four + R"(, "bnb_4bit_quant_type": "nf4",
+                    "bnb_4bit_use_double_quant": true,
+                    "bnb_4bit_compute_dtype": "bfloat16")",
+                  R"(, "training": {"bf16": true})"),
+            "");
+  EXPECT_EQ(error(four + R"(, "load_in_8bit": true)"),
+            "j:1: quantization_config.load_in_8bit: cannot stand beside "
+            "load_in_4bit; leave one of them out");
+  EXPECT_EQ(error(four + R"(, "bnb_4bit_compute_dtype": "bfloat16")"),
+            "j:1: quantization_config.bnb_4bit_compute_dtype: with "
+            "training.bf16 false the job computes in float32; set one to the "
+            "other");
+  EXPECT_EQ(error(R"("bnb_4bit_use_double_quant": true)"),
+            "j:1: quantization_config.bnb_4bit_use_double_quant: needs "
+            "load_in_4bit");
+  EXPECT_EQ(error(R"("llm_int8_skip_modules": ["q_proj"])"),
+            "j:1: quantization_config.llm_int8_skip_modules: needs "
+            "load_in_4bit or load_in_8bit");
+  EXPECT_EQ(error(four, R"(, "fine_tune_type": "full")"),
+            "j:1: quantization_config: is for fine_tune_type \"lora\": weights "
+            "in few bits cannot be trained; leave it out");
+}
+
+TEST(CheckRules, GroupingByLengthIsAgainstPadding) {
+  const std::string grouped = R"("train_sampling_strategy": "group_by_length")";
+  EXPECT_EQ(JobError(Training(grouped)), "");
+  EXPECT_EQ(JobError(Training(grouped + R"(, "packing": true)")),
+            "j:1: training.train_sampling_strategy: \"group_by_length\" is "
+            "against padding, and packed rows have none; leave one of them "
+            "out");
+}
+
 }  // namespace
 }  // namespace mpsd::spec

@@ -36,8 +36,12 @@ constexpr char kFull[] = R"({
     "completion_only_loss": false, "gradient_checkpointing": true,
     "bf16": true, "seed": 7, "eval_steps": 10, "save_steps": 20,
     "save_total_limit": 2, "logging_steps": 5, "load_best_model_at_end": true,
-    "early_stopping_patience": 3},
-  "device": "cpu"
+    "early_stopping_patience": 3, "auto_find_batch_size": true,
+    "train_sampling_strategy": "sequential"},
+  "quantization_config": {"load_in_4bit": true,
+    "bnb_4bit_use_double_quant": true, "llm_int8_skip_modules": ["k_proj"],
+    "bnb_4bit_compute_dtype": "bfloat16"},
+  "device": "cpu", "allow_cpu_fallback": true
 })";
 
 TrainSpec Parse(std::string_view json) {
@@ -76,6 +80,9 @@ TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
       R"("augmentation":{"random_resized_crop":true,"crop_scale_min":0.08,)"
       R"("crop_scale_max":1.0,"crop_ratio_min":0.75,)"
       R"("crop_ratio_max":1.3333333333333333,"horizontal_flip":0.5},)"
+      R"("quantization_config":{"load_in_4bit":false,"load_in_8bit":false,)"
+      R"("bnb_4bit_quant_type":"nf4","bnb_4bit_use_double_quant":false,)"
+      R"("bnb_4bit_compute_dtype":null,"llm_int8_skip_modules":[]},)"
       R"("adapter":null,)"
       R"("lora":{"r":8,"lora_alpha":8.0,"lora_dropout":0.0,)"
       R"("target_modules":null,"use_rslora":false,)"
@@ -87,14 +94,15 @@ TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
       R"("lr_scheduler_type":"linear","warmup_steps":0,"warmup_ratio":0.0,)"
       R"("weight_decay":0.0,"adam_beta1":0.9,"adam_beta2":0.999,)"
       R"("adam_epsilon":1e-08,"max_grad_norm":1.0,"max_length":1024,)"
-      R"("packing":false,"assistant_only_loss":null,)"
+      R"("packing":false,"train_sampling_strategy":"random",)"
+      R"("auto_find_batch_size":false,"assistant_only_loss":null,)"
       R"("completion_only_loss":null,"gradient_checkpointing":false,)"
       R"("bf16":false,"seed":42,"eval_steps":0,"save_steps":500,)"
       R"("save_total_limit":null,"logging_steps":1,)"
       R"("load_best_model_at_end":false,"metric_for_best_model":null,)"
       R"("greater_is_better":null,"early_stopping_patience":null,)"
       R"("early_stopping_threshold":0.0},)"
-      R"("device":"auto"})");
+      R"("device":"auto","gradients":"auto","allow_cpu_fallback":false})");
 }
 
 TEST(ParseTrainSpec, ReadsEveryField) {
@@ -105,6 +113,14 @@ TEST(ParseTrainSpec, ReadsEveryField) {
   EXPECT_THAT(spec.dataset.eval, ElementsAre("e.jsonl"));
   EXPECT_EQ(spec.adapter, "old/adapter");
   EXPECT_EQ(spec.device, DeviceChoice::kCpu);
+  EXPECT_TRUE(spec.training.auto_find_batch_size);
+  EXPECT_EQ(spec.training.train_sampling_strategy, "sequential");
+  EXPECT_TRUE(spec.quantization_config.load_in_4bit);
+  EXPECT_TRUE(spec.quantization_config.bnb_4bit_use_double_quant);
+  EXPECT_EQ(spec.quantization_config.bnb_4bit_compute_dtype, "bfloat16");
+  EXPECT_THAT(spec.quantization_config.llm_int8_skip_modules,
+              ElementsAre("k_proj"));
+  EXPECT_TRUE(spec.allow_cpu_fallback);
   EXPECT_EQ(spec.lora.r, 16);
   EXPECT_EQ(spec.lora.lora_alpha, 32);
   EXPECT_EQ(spec.lora.rank_pattern,
