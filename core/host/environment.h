@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_HOST_ENVIRONMENT_H_
+#define MPSD_CORE_HOST_ENVIRONMENT_H_
+
+#include <map>
+#include <string>
+
+namespace mpsd::host {
+
+using Environment = std::map<std::string, std::string>;
+
+// The environment of this process.
+Environment CurrentEnvironment();
+
+// `base` with what a worker needs of torch's Metal backend and of Apple's GPU
+// driver, where `base` does not say otherwise. torch reads these once, at load,
+// so they must be there when the process starts:
+//
+//   PYTORCH_MPS_HIGH_WATERMARK_RATIO 0.95, …_LOW_… 0.75: shares of what the
+//     machine recommends for the GPU. torch's own, 1.7 and 1.4 times that, swap
+//     instead of failing. A low mark above the high one, which torch refuses,
+//     is lowered to it.
+//   PYTORCH_ENABLE_MPS_FALLBACK 0, or 1 with `allow_cpu_fallback`: whether an
+//     operator that Metal lacks runs on the CPU or fails the job. A value that
+//     is no number would end torch at load and is replaced.
+//   PYTORCH_MPS_FAST_MATH 0.
+//   AGX_RELAX_CDM_CTXSTORE_TIMEOUT 1: the driver's watchdog does not end long
+//     command buffers for the display's sake ("Impacting Interactivity").
+//   OMP_WAIT_POLICY PASSIVE: on a machine that is shared, OpenMP's spinning
+//     threads slow each other down by orders of magnitude.
+Environment WorkerEnvironment(Environment base,
+                              bool allow_cpu_fallback = false);
+
+}  // namespace mpsd::host
+
+#endif  // MPSD_CORE_HOST_ENVIRONMENT_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_HOST_FILE_HOST_H_
+#define MPSD_CORE_HOST_FILE_HOST_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "core/host/host.h"
+
+namespace mpsd::host {
+
+// A machine that is what a JSON file says, so that tests of the real programs
+// can pull the plug: {"power_source": "battery", "thermal": "heavy", …}, the
+// members named as those of Reading, levels by their names. Read anew each
+// time. A file that is missing says nothing; one that is half written counts
+// as what it was before.
+class FileHost final : public Host {
+ public:
+  explicit FileHost(std::filesystem::path path) : path_(std::move(path)) {}
+
+  Reading Read() override;
+  std::unique_ptr<Awake> KeepAwake(const std::string&) override {
+    return nullptr;
+  }
+
+ private:
+  const std::filesystem::path path_;
+  Reading last_;
+};
+
+}  // namespace mpsd::host
+
+#endif  // MPSD_CORE_HOST_FILE_HOST_H_

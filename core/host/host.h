@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_HOST_HOST_H_
+#define MPSD_CORE_HOST_HOST_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+// The machine that a job shares with people: what it says of itself, and how it
+// is kept awake. No torch, no privileges.
+namespace mpsd::host {
+
+enum class PowerSource { kMains, kBattery };
+
+// In order of severity. macOS: the states of the notification
+// com.apple.system.thermalpressurelevel. Linux: the trip point that some zone
+// has passed, "passive", "hot" or "critical".
+enum class Thermal { kNominal, kModerate, kHeavy, kTrapping, kSleeping };
+
+// macOS: kern.memorystatus_vm_pressure_level. Linux: of the last ten seconds
+// one at least in which some process waited for memory (kWarn), or every
+// process did (kCritical).
+enum class MemoryPressure { kNormal, kWarn, kCritical };
+
+// What the machine says of itself now; absent what it does not say.
+struct Reading {
+  std::optional<PowerSource> power_source;
+  std::optional<double> battery_ratio;  // charge, 0..1
+  std::optional<bool> low_power_mode;
+  std::optional<Thermal> thermal;
+  std::optional<MemoryPressure> memory_pressure;
+  std::optional<int64_t> swap_used_bytes;
+  std::optional<double> gpu_utilization_ratio;  // of all processes, 0..1
+  std::optional<int64_t> gpu_resets;            // since the machine started
+  // iogpu.wired_limit_mb: what the GPU may wire; 0 is the system's own policy.
+  std::optional<int64_t> wired_limit_bytes;
+  std::optional<double> user_idle_seconds;  // since the last key or click
+
+  bool operator==(const Reading&) const = default;
+};
+
+// Keeps the machine from sleeping for want of a user while it lives. It does
+// not keep a closed lid awake.
+class Awake {
+ public:
+  virtual ~Awake() = default;
+};
+
+class Host {
+ public:
+  virtual ~Host() = default;
+  // Milliseconds. From one thread at a time.
+  virtual Reading Read() = 0;
+  // `why`: what the system shows people who ask. Null where the system knows no
+  // such thing, or refuses.
+  virtual std::unique_ptr<Awake> KeepAwake(const std::string& why) = 0;
+};
+
+// This machine.
+std::unique_ptr<Host> OpenHost();
+
+// "mains", "battery"; "nominal", "moderate" …; "normal", "warn", "critical".
+std::string_view Name(PowerSource source);
+std::string_view Name(Thermal level);
+std::string_view Name(MemoryPressure level);
+
+// The reverse; nullopt for a word that names none.
+std::optional<PowerSource> PowerSourceNamed(std::string_view name);
+std::optional<Thermal> ThermalNamed(std::string_view name);
+std::optional<MemoryPressure> MemoryPressureNamed(std::string_view name);
+
+// The numbers macOS has for them: 0 to 4, and 1, 2, 4. nullopt for others.
+std::optional<Thermal> ThermalOfState(uint64_t state);
+std::optional<MemoryPressure> MemoryPressureOfLevel(int level);
+
+}  // namespace mpsd::host
+
+#endif  // MPSD_CORE_HOST_HOST_H_

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/host/host.h"
+#include "core/host/linux_files.h"
+
+namespace mpsd::host {
+namespace {
+
+class Linux final : public Host {
+ public:
+  Reading Read() override { return ReadLinuxFiles("/"); }
+  // A server does not sleep, and on a desktop its user has said when to.
+  std::unique_ptr<Awake> KeepAwake(const std::string&) override {
+    return nullptr;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Host> OpenHost() { return std::make_unique<Linux>(); }
+
+}  // namespace mpsd::host
