@@ -3,7 +3,9 @@
 // this file compiles and is tested on Linux, where the hooks answer "no MPS".
 #include <ATen/Context.h>
 #include <ATen/detail/MPSHooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -32,9 +34,19 @@ class MpsDevice : public Device {
     memory.recommended_max = hooks().getRecommendedMaxMemory();
     peak_ = std::max(peak_, *memory.current_allocated);
     memory.peak_allocated = peak_;
+    if (c10::DeviceAllocator* allocator = StatisticalAllocator()) {
+      constexpr size_t kAll = 0;  // StatType::AGGREGATE
+      memory.peak_allocated =
+          allocator->getDeviceStats(0).allocated_bytes[kAll].peak;
+    }
     return memory;
   }
-  void ResetPeak() override { peak_ = 0; }
+  void ResetPeak() override {
+    peak_ = 0;
+    if (c10::DeviceAllocator* allocator = StatisticalAllocator()) {
+      allocator->resetPeakStats(0);
+    }
+  }
   void EmptyCache() override { hooks().emptyCache(); }
   // at::manual_seed did not reach MPS before torch 2.13 (pytorch#164571), so
   // its generator is seeded by name.
@@ -61,7 +73,11 @@ class MpsDevice : public Device {
   static const at::MPSHooksInterface& hooks() {
     return at::detail::getMPSHooks();
   }
-  mutable int64_t peak_ = 0;  // highest sample; the allocator has no C++ API
+  // It keeps the peak since torch 2.13 (pytorch#186748); null before.
+  static c10::DeviceAllocator* StatisticalAllocator() {
+    return dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(at::kMPS));
+  }
+  mutable int64_t peak_ = 0;  // the highest sample
 };
 
 }  // namespace

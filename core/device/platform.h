@@ -17,7 +17,8 @@ int64_t PhysicalMemoryBytes();
 
 std::string ProcessorName();
 
-// "Linux 6.1.0 x86_64", "Darwin 25.1.0 arm64".
+// "Linux 6.1.0 x86_64"; "macOS 26.1 (25B78), Darwin 25.1.0 arm64", with the
+// build, on which Metal's results may depend.
 std::string OperatingSystem();
 
 // Scope of one optimizer step: on macOS an autorelease pool, since a command

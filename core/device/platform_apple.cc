@@ -13,6 +13,16 @@ extern "C" void* objc_autoreleasePoolPush(void);
 extern "C" void objc_autoreleasePoolPop(void* pool);
 
 namespace mpsd::device {
+namespace {
+
+std::string Text(const char* name) {
+  char text[256];
+  size_t size = sizeof text;
+  if (sysctlbyname(name, text, &size, nullptr, 0) != 0) return "unknown";
+  return text;
+}
+
+}  // namespace
 
 int64_t ProcessFootprintBytes() {
   rusage_info_v4 usage;
@@ -31,18 +41,15 @@ int64_t PhysicalMemoryBytes() {
 }
 
 std::string ProcessorName() {
-  char name[256];
-  size_t size = sizeof name;
-  if (sysctlbyname("machdep.cpu.brand_string", name, &size, nullptr, 0) != 0) {
-    return "unknown processor";
-  }
-  return name;
+  return Text("machdep.cpu.brand_string");
 }
 
 std::string OperatingSystem() {
   utsname name;
   if (uname(&name) != 0) return "unknown";
-  return absl::StrCat(name.sysname, " ", name.release, " ", name.machine);
+  return absl::StrCat("macOS ", Text("kern.osproductversion"), " (",
+                      Text("kern.osversion"), "), ", name.sysname, " ",
+                      name.release, " ", name.machine);
 }
 
 StepScope::StepScope() : pool_(objc_autoreleasePoolPush()) {}

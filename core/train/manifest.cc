@@ -15,6 +15,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr char kFile[] = "run.json";
+constexpr char kFallbacks[] = "cpu_fallback_ops";
 
 json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
   return {{"sha256", sha256},
@@ -26,7 +27,8 @@ json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
           {"prompt_mismatch_rows", stats.prompt_mismatch_rows}};
 }
 
-json Optional(const std::optional<double>& value) {
+template <typename T>
+json Optional(const std::optional<T>& value) {
   return value ? json(*value) : json();
 }
 
@@ -65,6 +67,7 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   j["processor"] = m.processor;
   j["device"] = m.device;
   j["device_description"] = m.device_description;
+  j["environment"] = m.environment;
   j["attention"] = m.attention;
   j["dtype"] = m.dtype;
   j["seed"] = m.spec.training.seed;
@@ -87,6 +90,11 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
                  {"eval_loss_after", Optional(m.eval_loss_after)},
                  {"tokens", m.tokens},
                  {"seconds", m.seconds}};
+  j["memory"] = {
+      {"peak_allocated_bytes", Optional(m.memory.peak_allocated)},
+      {"peak_driver_allocated_bytes", Optional(m.memory.peak_driver)},
+      {"driver_overhead_growth_bytes", Optional(m.memory.overhead_growth)}};
+  j[kFallbacks] = m.cpu_fallback_ops;
   json& metrics = j["result"]["eval_metrics"] = json::object();
   for (const auto& [name, value] : m.eval_metrics) metrics[name] = value;
   if (m.best_metric) {
@@ -105,6 +113,18 @@ std::vector<int64_t> ReadResumedSteps(const fs::path& folder) {
     if (step.is_number_integer()) steps.push_back(step.get<int64_t>());
   }
   return steps;
+}
+
+std::map<std::string, int64_t> ReadFallbacks(const fs::path& folder) {
+  auto text = base::ReadFile(folder / kFile);
+  if (!text.ok()) return {};
+  const json j = json::parse(*text, nullptr, false);
+  if (!j.is_object() || !j.contains(kFallbacks)) return {};
+  std::map<std::string, int64_t> counts;
+  for (const auto& [op, count] : j[kFallbacks].items()) {
+    if (count.is_number_integer()) counts[op] = count.get<int64_t>();
+  }
+  return counts;
 }
 
 absl::StatusOr<std::map<std::string, std::string>> HashModel(

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/data/source.h"
+#include "core/device/memory_watch.h"
 #include "core/metrics/metrics.h"
 #include "core/spec/train_spec.h"
 
@@ -21,7 +22,8 @@ namespace mpsd::train {
 struct Manifest {
   std::string mpsd_version, torch_version, operating_system, processor;
   std::string device, device_description;
-  std::string attention;  // "fused" or "tiled"
+  std::map<std::string, std::string> environment;  // PYTORCH_* and the like
+  std::string attention;                           // "fused" or "tiled"
   std::string dtype;      // of the frozen base
   spec::TrainSpec spec;   // every default filled in
   std::string model_folder;
@@ -43,6 +45,8 @@ struct Manifest {
   int64_t best_step = 0;              // where that was
   int64_t tokens = 0;
   double seconds = 0;
+  device::MemoryWatch::Summary memory;  // since the last restart
+  std::map<std::string, int64_t> cpu_fallback_ops;  // that MPS lacks → runs
 };
 
 // Writes folder/run.json, replacing it as a whole.
@@ -51,6 +55,11 @@ absl::Status WriteManifest(const std::filesystem::path& folder,
 
 // "resumed_at_steps" of the manifest already there; empty without one.
 std::vector<int64_t> ReadResumedSteps(const std::filesystem::path& folder);
+
+// The operators that ran on the CPU before a restart: those of the run.json in
+// `folder`; none without one.
+std::map<std::string, int64_t> ReadFallbacks(
+    const std::filesystem::path& folder);
 
 // SHA-256 of config.json and of each weight file in a model folder. Weight
 // files are large: digests are cached in `cache` (a file, may be missing) by

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -27,6 +28,8 @@ struct StepReport {
   std::string device;  // "cpu", "cuda", "mps"
   device::Memory memory;
   int64_t footprint_bytes = 0;
+  // Operators that MPS lacks → runs on the CPU, of the whole job.
+  std::map<std::string, int64_t> cpu_fallback_ops;
 };
 
 struct EvalReport {
@@ -56,7 +59,10 @@ class Observer {
   virtual void OnStep(const StepReport& report) = 0;
   virtual void OnEval(const EvalReport& report) = 0;
   virtual void OnCheckpoint(const CheckpointReport& report) = 0;
-  // Asked between steps and between batches of an evaluation.
+  // For the job's log: torch's own warnings, memory that grows. Each text once.
+  virtual void OnWarning(const std::string&) {}
+  // Asked between steps and between batches of an evaluation. May hold the run
+  // there as long as it likes.
   virtual StopRequest stop_request() = 0;
 };
 

@@ -287,6 +287,7 @@ absl::Status Trainer::OpenRunFolder() {
   m.processor = device::ProcessorName();
   m.device = device_->name();
   m.device_description = device_->description();
+  m.environment = options_.environment;
   m.attention = device_->has_fused_attention_backward() ? "fused" : "tiled";
   m.dtype = spec_.training.bf16 ? "bfloat16" : "float32";
   m.spec = spec_;
@@ -305,8 +306,18 @@ absl::Status Trainer::OpenRunFolder() {
   m.trainable_parameters = trainable_->parameters().element_count();
   m.total_steps = state_.total_steps;
   m.resumed_at_steps = ReadResumedSteps(options_.out_dir);
+  if (state_.step > 0) earlier_fallbacks_ = ReadFallbacks(options_.out_dir);
   if (state_.step > 0) m.resumed_at_steps.push_back(state_.step);
   return UpdateManifest("RUNNING");
+}
+
+std::map<std::string, int64_t> Trainer::Fallbacks() const {
+  std::map<std::string, int64_t> all = earlier_fallbacks_;
+  if (options_.warnings == nullptr) return all;
+  for (const auto& [op, count] : options_.warnings->cpu_fallback_ops()) {
+    all[op] += count;
+  }
+  return all;
 }
 
 absl::Status Trainer::UpdateManifest(const std::string& state) {
@@ -323,6 +334,8 @@ absl::Status Trainer::UpdateManifest(const std::string& state) {
   }
   m.tokens = state_.tokens_seen;
   m.seconds = state_.seconds;
+  m.memory = memory_.summary();
+  m.cpu_fallback_ops = Fallbacks();
   return WriteManifest(options_.out_dir, m);
 }
 

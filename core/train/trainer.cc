@@ -122,6 +122,7 @@ absl::Status Trainer::TrainStep() {
   report.device = device_->name();
   report.memory = device_->GetMemory();
   report.footprint_bytes = device::ProcessFootprintBytes();
+  report.cpu_fallback_ops = Fallbacks();
   const data::Cursor cursor = loader_->cursor();
   state_.epoch = cursor.epoch;
   state_.step_in_epoch = cursor.step_in_epoch;
@@ -129,6 +130,9 @@ absl::Status Trainer::TrainStep() {
   state_.tokens_seen += report.tokens;
   state_.seconds += report.seconds;
   observer_.OnStep(report);
+  if (const auto text = memory_.Observe(report.memory)) {
+    observer_.OnWarning(*text);
+  }
   return folder_->Append(report);
 }
 

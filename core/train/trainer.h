@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@
 #include "core/data/loader.h"
 #include "core/data/source.h"
 #include "core/device/device.h"
+#include "core/device/memory_watch.h"
+#include "core/device/warnings.h"
 #include "core/metrics/metrics.h"
 #include "core/model/network.h"
 #include "core/optim/adamw.h"
@@ -37,6 +40,10 @@ struct TrainerOptions {
   // For what is worth keeping between runs (model digests).
   std::filesystem::path cache_dir;
   std::string mpsd_version, torch_version;
+  // Variables that results may depend on, for run.json.
+  std::map<std::string, std::string> environment;
+  // Of the thread that runs; null: nobody counts operators on the CPU.
+  const device::WarningCapture* warnings = nullptr;
 };
 
 struct RunResult {
@@ -100,6 +107,8 @@ class Trainer {
   Trained trained() const { return {*task_, *network_, *trainable_, *device_}; }
   ckpt::LiveState Live();
   absl::Status UpdateManifest(const std::string& state);
+  // Operators that ran on the CPU, of the whole job.
+  std::map<std::string, int64_t> Fallbacks() const;
 
   spec::TrainSpec spec_;
   const TrainerOptions options_;
@@ -123,6 +132,8 @@ class Trainer {
   std::optional<EvalResult> last_eval_;  // of this process
   int64_t saved_step_ = 0;               // of the last checkpoint, 0: none
   Manifest manifest_;
+  device::MemoryWatch memory_;
+  std::map<std::string, int64_t> earlier_fallbacks_;  // before a restart
 };
 
 }  // namespace mpsd::train

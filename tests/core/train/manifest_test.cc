@@ -24,6 +24,9 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   manifest.spec.training.seed = 11;
   manifest.resumed_at_steps = {4, 9};
   manifest.eval_loss_before = 2.5;
+  manifest.environment = {{"PYTORCH_X", "1"}};
+  manifest.memory.peak_allocated = 7;
+  manifest.cpu_fallback_ops = {{"aten::a", 3}};
   ASSERT_TRUE(WriteManifest(folder, manifest).ok());
   const auto json = nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
   EXPECT_EQ(json["state"], "SUCCEEDED");
@@ -32,11 +35,17 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   EXPECT_EQ(json["spec"]["training"]["adam_beta2"], 0.999);
   EXPECT_EQ(json["result"]["eval_loss_before"], 2.5);
   EXPECT_TRUE(json["result"]["eval_loss_after"].is_null());
+  EXPECT_EQ(json["environment"]["PYTORCH_X"], "1");
+  EXPECT_EQ(json["memory"]["peak_allocated_bytes"], 7);
+  EXPECT_TRUE(json["memory"]["driver_overhead_growth_bytes"].is_null());
+  EXPECT_THAT(ReadFallbacks(folder),
+              testing::ElementsAre(testing::Pair("aten::a", 3)));
   EXPECT_THAT(ReadResumedSteps(folder), testing::ElementsAre(4, 9));
 }
 
 TEST(ManifestTest, NoManifestMeansNoRestarts) {
   EXPECT_TRUE(ReadResumedSteps(FreshFolder("manifest_none")).empty());
+  EXPECT_TRUE(ReadFallbacks(FreshFolder("manifest_none")).empty());
 }
 
 TEST(HashModelTest, DigestsModelFilesAndRemembersThem) {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DEVICE_MEMORY_WATCH_H_
+#define MPSD_CORE_DEVICE_MEMORY_WATCH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/device/device.h"
+
+namespace mpsd::device {
+
+// Follows a run's memory from step to step: its peaks, and whether what the
+// driver holds beyond live tensors keeps growing (compiled graphs, heaps that
+// fill with holes, a leak).
+class MemoryWatch {
+ public:
+  // Bytes; absent where the device has no such counter, growth also within the
+  // first steps.
+  struct Summary {
+    std::optional<int64_t> peak_allocated;
+    std::optional<int64_t> peak_driver;
+    // Driver less live tensors: now, less what it was after the warm-up.
+    std::optional<int64_t> overhead_growth;
+  };
+
+  // After each step. A sentence for the job's log the first time that the
+  // driver holds nearly all the machine recommends, and the first time that its
+  // overhead has grown by a tenth of that.
+  std::optional<std::string> Observe(const Memory& memory);
+
+  const Summary& summary() const { return summary_; }
+
+ private:
+  int64_t steps_ = 0;
+  std::optional<int64_t> baseline_;  // of the overhead
+  bool told_full_ = false, told_growth_ = false;
+  Summary summary_;
+};
+
+}  // namespace mpsd::device
+
+#endif  // MPSD_CORE_DEVICE_MEMORY_WATCH_H_

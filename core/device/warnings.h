@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DEVICE_WARNINGS_H_
+#define MPSD_CORE_DEVICE_WARNINGS_H_
+
+#include <c10/util/Exception.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+namespace mpsd::device {
+
+// Takes torch's warnings on the thread that made it, while it lives. Those that
+// say that an operator has no Metal kernel and ran on the CPU are counted by
+// the operator's name; every other text is told once.
+//
+// torch has one site that warns for all such operators, and would warn there
+// once a process: the warning is asked for always, process-wide. Autograd's
+// threads hand their warnings to the thread that called backward.
+class WarningCapture final : private c10::WarningHandler {
+ public:
+  // `tell`: on this thread, from within torch: it must not throw.
+  explicit WarningCapture(std::function<void(const std::string&)> tell);
+
+  // "aten::linalg_eig" → runs on the CPU since this object was made.
+  const std::map<std::string, int64_t>& cpu_fallback_ops() const {
+    return fallbacks_;
+  }
+
+ private:
+  void process(const c10::Warning& warning) override;
+
+  const std::function<void(const std::string&)> tell_;
+  std::map<std::string, int64_t> fallbacks_;
+  std::set<std::string> told_;
+  const c10::WarningUtils::WarnAlways always_;
+  const c10::WarningUtils::WarningHandlerGuard guard_;
+};
+
+// The operator that `warning` says ran on the CPU (MPSFallback.mm: "The
+// operator 'aten::x' is not currently supported on the MPS backend and will
+// fall back to run on the CPU."); empty for any other text.
+std::string CpuFallbackOp(const std::string& warning);
+
+}  // namespace mpsd::device
+
+#endif  // MPSD_CORE_DEVICE_WARNINGS_H_
