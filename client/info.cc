@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
+#include "client/host_text.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {
@@ -50,7 +51,14 @@ void PrintInfo(const v1::InfoResponse& info, const Console& console) {
   Field(out, "torch", info.torch_version());
   Field(out, "device", DeviceText(info));
   Field(out, "platform", info.platform());
+  if (const std::string host = HostText(info.host()); !host.empty()) {
+    Field(out, "machine", host);
+  }
   Field(out, "jobs", JobsText(info));
+  if (info.has_pause()) {
+    Field(out, "paused",
+          PauseText(info.pause(), console.terminal.clock->Now()));
+  }
   Field(out, "state folder",
         absl::StrCat(info.state_dir(), ", ", Bytes(info.disk_free_bytes()),
                      " free"));

@@ -88,13 +88,15 @@ Json Map(const Message& m, const FieldDescriptor& field) {
   return Json(object);
 }
 
-// The API's lists are of messages or strings.
+// The API's lists are of messages, enums or strings.
 Json List(const Message& m, const FieldDescriptor& field) {
   Json array = Json::array();
   const Reflection& get = *m.GetReflection();
   for (int i = 0; i < get.FieldSize(m, &field); ++i) {
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       array.push_back(OfMessage(get.GetRepeatedMessage(m, &field, i)));
+    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+      array.push_back(PlainName(*get.GetRepeatedEnum(m, &field, i)));
     } else {
       array.push_back(get.GetRepeatedString(m, &field, i));
     }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "client/evaluation.h"
 #include "client/format.h"
+#include "client/host_text.h"
 #include "client/job_id.h"
 #include "client/labels.h"
 #include "client/verbs.h"
@@ -62,6 +63,8 @@ std::string MemoryText(const v1::DeviceMemory& memory) {
   };
   add("allocated", memory.has_current_allocated_bytes(),
       memory.current_allocated_bytes());
+  add("at most", memory.has_peak_allocated_bytes(),
+      memory.peak_allocated_bytes());
   add("by the driver", memory.has_driver_allocated_bytes(),
       memory.driver_allocated_bytes());
   add("recommended at most", memory.has_recommended_max_bytes(),
@@ -91,6 +94,7 @@ void ProgressFields(const v1::Job& job, std::ostream& out) {
   }
   Field(out, "speed", speed);
   Field(out, "memory", MemoryText(p.memory()));
+  Field(out, "on the CPU", FallbackText(p));
 }
 
 void LossFields(const v1::Job& job, std::ostream& out) {
@@ -144,6 +148,7 @@ void PrintJob(const v1::Job& job, const Console& console) {
   out << "Job " << job.id() << '\n';
   Field(out, "name", Printable(job.name()));
   Field(out, "state", StateText(job, console));
+  Field(out, "paused", PauseText(job.pause(), console.terminal.clock->Now()));
   Field(out, "owner", Printable(job.owner()));
   Field(out, "labels", Printable(LabelsText(job.labels())));
   Field(out, "priority", absl::StrCat(job.priority()));

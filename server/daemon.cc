@@ -10,6 +10,8 @@
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/host/environment.h"
+#include "core/host/file_host.h"
 #include "core/wire/messages.h"
 #include "server/log.h"
 
@@ -102,24 +104,31 @@ absl::Status Daemon::StartMetrics() {
 void Daemon::MakeScheduler() {
   supervisor::ProcessLauncher::Options launch;
   launch.worker_path = config_.worker;
-  launch.environment =
-      supervisor::WorkerEnvironment(supervisor::CurrentEnvironment());
+  launch.environment = host::CurrentEnvironment();
   launch.lease_path = config_.state_dir / "worker.lock";
   launch.orphan_patience = config_.stop_grace;
   launcher_ = std::make_unique<supervisor::ProcessLauncher>(
       std::move(launch), base::Clock::Real());
+
+  if (config_.host_file.empty()) {
+    host_ = host::OpenHost();
+  } else {
+    host_ = std::make_unique<host::FileHost>(config_.host_file);
+  }
 
   jobs::Scheduler::Options options;
   options.hang_timeout = config_.hang_timeout;
   options.stop_grace = config_.stop_grace;
   options.retry = {config_.max_failures, config_.retry_backoff,
                    config_.retry_backoff_max};
+  options.pause = config_.pause;
+  options.host_interval = config_.host_interval;
   options.on_change = [this] { ticker_.Poke(); };
   options.log = [log = log_](const std::string& line) { log->info(line); };
   scheduler_ = std::make_unique<jobs::Scheduler>(
       std::move(options),
       jobs::Scheduler::Parts{*job_store_, *blob_store_, *job_files_, *launcher_,
-                             *metrics_, base::Clock::Real()});
+                             *metrics_, base::Clock::Real(), host_.get()});
 }
 
 absl::Status Daemon::StartServer() {

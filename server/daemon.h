@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/host/host.h"
 #include "server/config.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/scheduler.h"
@@ -70,6 +71,7 @@ class Daemon {
   std::unique_ptr<supervisor::ProcessLauncher> launcher_;
   std::shared_ptr<metrics::JobMetrics> metrics_;
   std::unique_ptr<metrics::Exposition> exposition_;  // null: off
+  std::unique_ptr<host::Host> host_;
   Ticker ticker_;
   std::unique_ptr<jobs::Scheduler> scheduler_;
   std::unique_ptr<rpc::RpcServer> server_;

@@ -36,11 +36,24 @@ void Fields(V& v, auto& m, const Stop*) {
   v("reason", m.reason);
 }
 template <typename V>
+void Fields(V&, auto&, const Pause*) {}
+template <typename V>
+void Fields(V&, auto&, const Resume*) {}
+template <typename V>
+void Fields(V& v, auto& m, const Held*) {
+  v("step", m.step);
+}
+template <typename V>
+void Fields(V& v, auto& m, const Resumed*) {
+  v("step", m.step);
+}
+template <typename V>
 void Fields(V& v, auto& m, const MemoryCounters*) {
   v("current_allocated_bytes", m.current_allocated_bytes);
   v("driver_allocated_bytes", m.driver_allocated_bytes);
   v("recommended_max_bytes", m.recommended_max_bytes);
   v("footprint_bytes", m.footprint_bytes);
+  v("peak_allocated_bytes", m.peak_allocated_bytes);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Progress*) {
@@ -53,8 +66,11 @@ void Fields(V& v, auto& m, const Progress*) {
   v("tokens", m.tokens);
   v("label_tokens", m.label_tokens);
   v("seconds", m.seconds);
+  v("padded_tokens", m.padded_tokens);
+  v("data_wait_seconds", m.data_wait_seconds);
   v("device", m.device);
   v("memory", m.memory);
+  v("cpu_fallback_ops", m.cpu_fallback_ops);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Evaluated*) {
@@ -103,6 +119,10 @@ void Fields(V& v, auto& m, const Stopped*) {
 constexpr const char* TypeOf(const Hello*) { return "hello"; }
 constexpr const char* TypeOf(const Start*) { return "start"; }
 constexpr const char* TypeOf(const Stop*) { return "stop"; }
+constexpr const char* TypeOf(const Pause*) { return "pause"; }
+constexpr const char* TypeOf(const Resume*) { return "resume"; }
+constexpr const char* TypeOf(const Held*) { return "held"; }
+constexpr const char* TypeOf(const Resumed*) { return "resumed"; }
 constexpr const char* TypeOf(const Progress*) { return "progress"; }
 constexpr const char* TypeOf(const Evaluated*) { return "evaluated"; }
 constexpr const char* TypeOf(const Checkpointed*) { return "checkpointed"; }
@@ -152,6 +172,9 @@ class Writer {
     Writer nested(object);
     for (const auto& [metric, number] : value) nested(metric.c_str(), number);
     out_[name] = std::move(object);
+  }
+  void operator()(const char* name, const Counts& value) {
+    if (!value.empty()) out_[name] = value;
   }
   template <typename T>
   void operator()(const char* name, const std::optional<T>& value) {
@@ -223,6 +246,15 @@ class Reader {
     value.clear();
     for (const auto& [metric, number] : field->items()) {
       Number(metric.c_str(), number, value.emplace_back(metric, 0).second);
+    }
+  }
+  void operator()(const char* name, Counts& value) {
+    const auto field = in_.find(name);
+    if (field == in_.end()) return;
+    if (!field->is_object()) return IllTyped(name, "an object");
+    value.clear();
+    for (const auto& [key, number] : field->items()) {
+      Integer(key.c_str(), number, value[key]);
     }
   }
   template <typename E>

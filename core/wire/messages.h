@@ -3,6 +3,7 @@
 #define MPSD_CORE_WIRE_MESSAGES_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,16 +17,17 @@
 // stream socket that the worker finds as fd 3. Both link this codec.
 //
 //   worker → daemon: Hello, then Progress / Evaluated / Checkpointed /
-//                    Heartbeat in any number, then one of Done / Failed /
-//                    Stopped, then exit.
-//   daemon → worker: Start, once, after Hello; Stop, at most once.
+//                    Heartbeat / Held / Resumed in any number, then one of
+//                    Done / Failed / Stopped, then exit.
+//   daemon → worker: Start, once, after Hello; then Pause and Resume in any
+//                    number; Stop, at most once.
 //
 // Either side may find the stream closed. A worker that reads end of stream
 // behaves as if told Stop{kPreempt}. Field names are never reused.
 namespace mpsd::wire {
 
 // Raised on every change that an older peer would misread.
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 inline constexpr int kWorkerFd = 3;
 
 struct Hello {
@@ -50,13 +52,26 @@ struct Stop {
   StopReason reason = StopReason::kPreempt;
 };
 
+// Hold at the next step boundary (of an evaluation: between two batches), with
+// everything in memory, until Resume or Stop. The worker answers Held when it
+// holds, sends Heartbeats without a stage meanwhile, and Resumed when it goes
+// on. A Resume that comes before the boundary takes the Pause back: then there
+// is no answer.
+struct Pause {};
+struct Resume {};
+
 // Device memory, bytes; absent where the device has no such counter.
 struct MemoryCounters {
   std::optional<int64_t> current_allocated_bytes;
   std::optional<int64_t> driver_allocated_bytes;
   std::optional<int64_t> recommended_max_bytes;
   std::optional<int64_t> footprint_bytes;  // of the worker process
+  // Of live tensors, since the worker started.
+  std::optional<int64_t> peak_allocated_bytes;
 };
+
+// Name → how often, of this job so far, restarts included.
+using Counts = std::map<std::string, int64_t>;
 
 // After every optimizer step.
 struct Progress {
@@ -65,12 +80,25 @@ struct Progress {
   double epoch = 0;  // fraction of passes over the data
   double loss = 0;   // mean over the step's label tokens, nats
   double learning_rate = 0;
-  double grad_norm = 0;      // before clipping
-  int64_t tokens = 0;        // non-padding, of this step
-  int64_t label_tokens = 0;  // that count in the loss, of this step
-  double seconds = 0;        // wall time of this step
-  std::string device;        // "cpu", "cuda", "mps"
+  double grad_norm = 0;                  // before clipping
+  int64_t tokens = 0;                    // non-padding, of this step
+  int64_t label_tokens = 0;              // that count in the loss, of this step
+  double seconds = 0;                    // wall time of this step
+  std::optional<int64_t> padded_tokens;  // padding included, of this step
+  std::optional<double> data_wait_seconds;  // of `seconds`
+  std::string device;                       // "cpu", "cuda", "mps"
   MemoryCounters memory;
+  // Operators that MPS lacks and that ran on the CPU, "aten::…"; left out on
+  // the wire where there are none.
+  Counts cpu_fallback_ops;
+};
+
+// The answers to Pause and Resume; `step`: the last one finished.
+struct Held {
+  int64_t step = 0;
+};
+struct Resumed {
+  int64_t step = 0;
 };
 
 // Name and value, in the order to show them: core/metrics/metrics.h. On the
@@ -137,9 +165,10 @@ struct Stopped {
   int64_t step = 0;  // of the last checkpoint, 0 for none
 };
 
-using FromWorker = std::variant<Hello, Progress, Evaluated, Checkpointed,
-                                Heartbeat, Failed, Done, Stopped>;
-using ToWorker = std::variant<Start, Stop>;
+using FromWorker =
+    std::variant<Hello, Progress, Evaluated, Checkpointed, Heartbeat, Held,
+                 Resumed, Failed, Done, Stopped>;
+using ToWorker = std::variant<Start, Pause, Resume, Stop>;
 
 // One line of JSON without the newline. A double that is not finite becomes
 // null and arrives as NaN; a byte that is no UTF-8 becomes U+FFFD.

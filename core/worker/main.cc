@@ -7,6 +7,7 @@
 
 #include "CLI/CLI.hpp"
 #include "core/wire/messages.h"
+#include "core/worker/environment.h"
 #include "core/worker/run_job.h"
 #include "core/worker/session.h"
 #include "core/worker/terminal.h"
@@ -26,6 +27,8 @@ int main(int argc, char** argv) {
       "--version", "mpsd-worker " + mpsd::worker::WorkerVersion() + ", torch " +
                        mpsd::worker::TorchVersion());
   CLI11_PARSE(app, argc, argv);
+  // mpsd has seen to it for the workers it starts.
+  mpsd::worker::EnsureEnvironment(argv, job);
   if (!job.empty()) {
     return mpsd::worker::RunAlone(job, out_dir, std::cout, std::cerr);
   }

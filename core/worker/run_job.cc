@@ -7,12 +7,15 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <optional>
 #include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/device/warnings.h"
+#include "core/host/device_error.h"
 #include "core/spec/train_spec.h"
+#include "core/worker/environment.h"
 
 namespace mpsd::worker {
 namespace {
@@ -36,6 +39,8 @@ fs::path CacheFolder() {
 absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
                                      const fs::path& out_dir,
                                      train::Observer& observer) {
+  const device::WarningCapture warnings(
+      [&observer](const std::string& text) { observer.OnWarning(text); });
   auto text = base::ReadFile(spec_path);
   if (!text.ok()) return text.status();
   auto spec = spec::ParseTrainSpec(*text, spec_path.filename().string());
@@ -45,6 +50,8 @@ absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
   options.cache_dir = CacheFolder();
   options.mpsd_version = WorkerVersion();
   options.torch_version = TorchVersion();
+  options.environment = NotedEnvironment();
+  options.warnings = &warnings;
   train::Trainer trainer(
       spec::ResolvePaths(*std::move(spec),
                          fs::absolute(spec_path).parent_path().string()),
@@ -80,22 +87,26 @@ wire::Failed FailureOf(const absl::Status& status) {
     case absl::StatusCode::kPermissionDenied:
       return {wire::FailureKind::kRejected, message};
     case absl::StatusCode::kDataLoss:
-      return {wire::FailureKind::kNonFinite, message};
+      // The device's doing, or the numbers'.
+      return host::FindDeviceError(message)
+                 ? FailureOf(message)
+                 : wire::Failed{wire::FailureKind::kNonFinite, message};
     default:
       return {wire::FailureKind::kInternal, message};
   }
 }
 
 wire::Failed FailureOf(const std::string& text) {
-  for (const char* sign :
-       {"out of memory", "Invalid buffer size", "can't allocate memory",
-        "CUDA error: out of memory"}) {
-    if (absl::StrContains(text, sign)) {
-      return {wire::FailureKind::kOutOfMemory,
-              absl::StrCat(text,
-                           "\nlower training.per_device_train_batch_size or "
-                           "max_length, or set gradient_checkpointing")};
-    }
+  const std::optional<host::DeviceError> error = host::FindDeviceError(text);
+  if (!error) return {wire::FailureKind::kInternal, text};
+  const std::string message = absl::StrCat(text, "\n", error->advice);
+  switch (error->kind) {
+    case host::DeviceError::Kind::kOutOfMemory:
+      return {wire::FailureKind::kOutOfMemory, message};
+    case host::DeviceError::Kind::kUnsupported:
+      return {wire::FailureKind::kRejected, message};
+    case host::DeviceError::Kind::kTransient:
+      break;
   }
   return {wire::FailureKind::kInternal, text};
 }

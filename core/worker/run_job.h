@@ -20,12 +20,12 @@ using Outcome = std::variant<train::RunResult, wire::Failed>;
 Outcome RunJob(const std::filesystem::path& spec_path,
                const std::filesystem::path& out_dir, train::Observer& observer);
 
-// The failure that an error of the trainer is: the user's, the numbers', or the
-// machine's.
+// The failure that an error of the trainer is: the user's, the numbers', the
+// device's (core/host/device_error.h) or the machine's.
 wire::Failed FailureOf(const absl::Status& status);
 
-// Of an exception's text out of libtorch: out of memory, as MPS, CUDA and the
-// CPU allocator word it, or internal.
+// Of an exception's text out of libtorch, by core/host/device_error.h: with a
+// sentence of what to do where it is known, else internal.
 wire::Failed FailureOf(const std::string& exception_text);
 
 std::string WorkerVersion();

@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "core/base/clock.h"
 #include "core/base/line_channel.h"
 #include "core/worker/run_job.h"
@@ -17,6 +19,9 @@ namespace mpsd::worker {
 namespace {
 
 using train::StopRequest;
+
+// Proof of life while the run is held.
+constexpr absl::Duration kHeldBeat = absl::Seconds(1);
 
 // Sends what happens to the daemon, and a line of it to the job's log.
 class SessionObserver : public train::Observer {
@@ -48,7 +53,10 @@ class SessionObserver : public train::Observer {
     p.seconds = r.seconds;
     p.device = r.device;
     p.memory = {r.memory.current_allocated, r.memory.driver_allocated,
-                r.memory.recommended_max, r.footprint_bytes};
+                r.memory.recommended_max, r.footprint_bytes,
+                r.memory.peak_allocated};
+    p.cpu_fallback_ops = r.cpu_fallback_ops;
+    step_ = r.step;
     Send(p);
   }
 
@@ -64,8 +72,32 @@ class SessionObserver : public train::Observer {
                             r.removed.string()});
   }
 
-  StopRequest stop_request() override { return stop_; }
-  void RequestStop(StopRequest request) { stop_ = request; }
+  void OnWarning(const std::string& text) override {
+    terminal_.OnWarning(text);
+  }
+
+  // Holds while the daemon wants a pause.
+  StopRequest stop_request() override {
+    if (!Wait(absl::ZeroDuration())) {
+      Send(wire::Held{step_});
+      while (!Wait(kHeldBeat)) Send(wire::Heartbeat{"", 0});
+      if (stop() == StopRequest::kNone) Send(wire::Resumed{step_});
+    }
+    return stop();
+  }
+
+  StopRequest stop() const {
+    absl::MutexLock lock(&mutex_);
+    return stop_;
+  }
+  void RequestStop(StopRequest request) {
+    absl::MutexLock lock(&mutex_);
+    stop_ = request;
+  }
+  void SetPaused(bool paused) {
+    absl::MutexLock lock(&mutex_);
+    paused_ = paused;
+  }
 
   // A daemon that is gone is noticed by the reader.
   void Send(const wire::FromWorker& message) {
@@ -73,10 +105,22 @@ class SessionObserver : public train::Observer {
   }
 
  private:
+  // False when a pause outlasts `timeout`.
+  bool Wait(absl::Duration timeout) {
+    absl::MutexLock lock(&mutex_);
+    const auto free = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return !paused_ || stop_ != StopRequest::kNone;
+    };
+    return mutex_.AwaitWithTimeout(absl::Condition(&free), timeout);
+  }
+
   base::LineChannel& channel_;
   const std::atomic<bool> never_{false};
   TerminalObserver terminal_;
-  std::atomic<StopRequest> stop_{StopRequest::kNone};
+  int64_t step_ = 0;  // the last one finished
+  mutable absl::Mutex mutex_;
+  StopRequest stop_ ABSL_GUARDED_BY(mutex_) = StopRequest::kNone;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   std::string last_stage_;
   absl::Duration last_beat_;
 };
@@ -92,9 +136,13 @@ void Listen(base::LineChannel& channel, SessionObserver& observer) {
       observer.RequestStop(stop->reason == wire::StopReason::kCancel
                                ? StopRequest::kCancel
                                : StopRequest::kPreempt);
+    } else if (std::holds_alternative<wire::Pause>(*message)) {
+      observer.SetPaused(true);
+    } else if (std::holds_alternative<wire::Resume>(*message)) {
+      observer.SetPaused(false);
     }
   }
-  if (observer.stop_request() == StopRequest::kNone) {
+  if (observer.stop() == StopRequest::kNone) {
     observer.RequestStop(StopRequest::kPreempt);
   }
 }

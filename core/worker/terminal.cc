@@ -3,8 +3,10 @@
 
 #include <csignal>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
+#include "core/host/host.h"
 #include "core/spec/train_spec.h"
 #include "core/worker/run_job.h"
 
@@ -83,6 +85,10 @@ void TerminalObserver::OnCheckpoint(const train::CheckpointReport& r) {
   out_ << "checkpoint " << r.path.string() << "\n" << std::flush;
 }
 
+void TerminalObserver::OnWarning(const std::string& text) {
+  out_ << "warning: " << text << "\n" << std::flush;
+}
+
 train::StopRequest TerminalObserver::stop_request() {
   return stop_ ? train::StopRequest::kPreempt : train::StopRequest::kNone;
 }
@@ -98,6 +104,8 @@ int RunAlone(const std::string& job, const std::string& out_dir,
       logging_steps = spec->training.logging_steps;
     }
   }
+  const auto awake =
+      host::OpenHost()->KeepAwake(absl::StrCat("mpsd-worker trains ", job));
   TerminalObserver observer(out, g_stop, logging_steps);
   return Report(RunJob(job, out_dir, observer), out, err);
 }

@@ -22,6 +22,7 @@ class TerminalObserver : public train::Observer {
   void OnStep(const train::StepReport& report) override;
   void OnEval(const train::EvalReport& report) override;
   void OnCheckpoint(const train::CheckpointReport& report) override;
+  void OnWarning(const std::string& text) override;
   train::StopRequest stop_request() override;
 
  private:

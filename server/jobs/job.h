@@ -53,6 +53,7 @@ struct MemoryCounters {
   std::optional<int64_t> driver_allocated_bytes;
   std::optional<int64_t> recommended_max_bytes;
   std::optional<int64_t> footprint_bytes;
+  std::optional<int64_t> peak_allocated_bytes;
 };
 
 // One finished optimizer step. Units as in proto/mpsd/v1/jobs.proto.
@@ -65,10 +66,16 @@ struct Progress {
   double grad_norm = 0;
   int64_t tokens = 0;
   double step_seconds = 0;
+  // Shares of the step's tokens that are padding, and of its time until its
+  // data were there.
+  std::optional<double> padding_ratio, data_wait_ratio;
   double tokens_per_second = 0;
   double eta_seconds = 0;
   std::string device;
   MemoryCounters memory;
+  // Operators without a Metal kernel that ran on the CPU → how often, of the
+  // whole job.
+  std::map<std::string, int64_t> cpu_fallback_ops;
 };
 
 struct Checkpoint {

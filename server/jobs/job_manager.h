@@ -12,9 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/host/host.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_store.h"
+#include "server/jobs/pause_gate.h"
 
 namespace mpsd::jobs {
 
@@ -35,12 +37,24 @@ struct SubmitResult {
   bool existed = false;
 };
 
+// What keeps a job, or every job, from training.
+struct Pause {
+  PauseReasons reasons;  // empty: nothing
+  // Of the running job: its worker holds at a step boundary.
+  bool held = false;
+  std::optional<absl::Time> since;  // when the running job was asked to
+
+  bool operator==(const Pause&) const = default;
+};
+
 // A snapshot for DaemonService.Info and the metrics.
 struct ManagerInfo {
   std::string worker_version, torch_version, device;
   MemoryCounters memory;
   std::map<State, int64_t> jobs;
   std::string running_job_id;
+  host::Reading host;  // the latest
+  Pause pause;
 };
 
 // What the API may ask of the queue; the only door from server/rpc.
@@ -67,6 +81,9 @@ class JobManager {
   virtual int64_t Subscribe(const std::string& id,
                             std::function<void()> wake) = 0;
   virtual void Unsubscribe(int64_t token) = 0;
+
+  // Of a QUEUED or RUNNING job.
+  virtual Pause PauseOf(const std::string& id) = 0;
 
   virtual ManagerInfo Info() = 0;
 

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "core/host/host.h"
 #include "server/jobs/job.h"
+#include "server/jobs/pause_gate.h"
 
 namespace mpsd::jobs {
 
@@ -25,6 +27,9 @@ class MetricsSink {
                          const jobs::Evaluated& evaluated) = 0;
   virtual void CheckpointWritten(const std::string& device, double seconds) = 0;
   virtual void WorkerExited(ExitReason reason) = 0;
+  virtual void HostRead(const host::Reading& reading) = 0;
+  // What keeps jobs from training now; empty: nothing does.
+  virtual void Paused(const PauseReasons& reasons) = 0;
   // No more news of the job: its series may go.
   virtual void JobEnded(const std::string& job_id) = 0;
 };

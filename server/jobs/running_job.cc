@@ -34,6 +34,10 @@ void RunningJob::CancelRequested(absl::Time now) {
 
 void RunningJob::Progressed(Progress progress, absl::Time now) {
   rate_.Apply(progress);
+  for (const auto& [op, count] : progress.cpu_fallback_ops) {
+    if (job_.progress && job_.progress->cpu_fallback_ops.contains(op)) continue;
+    Add(Note{"no Metal kernel, runs on the CPU: " + op}, now);
+  }
   job_.progress = progress;
   const bool replaces = !unsaved_.empty() &&
                         std::holds_alternative<Progress>(unsaved_.back().body);
@@ -65,6 +69,10 @@ void RunningJob::Staged(const std::string& stage, absl::Time now) {
   if (stage.empty() || stage == stage_) return;
   stage_ = stage;
   Add(Note{stage}, now);
+}
+
+void RunningJob::Noted(const std::string& text, absl::Time now) {
+  Add(Note{text}, now);
 }
 
 void RunningJob::Ended(const WorkerListener::Result& result,

@@ -31,13 +31,16 @@ class RunningJob {
   void Start(absl::Time now);
   void CancelRequested(absl::Time now);
   // Fills in tokens per second and ETA. Between two flushes only the latest
-  // progress becomes an event.
+  // progress becomes an event. An operator that ran on the CPU for the first
+  // time is an event of its own.
   void Progressed(Progress progress, absl::Time now);
   void Evaluated(const Evaluated& evaluated, absl::Time now);
   // A step beyond every earlier checkpoint ends a row of failures.
   void CheckpointWritten(const Checkpoint& checkpoint, absl::Time now);
   // An event for people when `stage` differs from the one before.
   void Staged(const std::string& stage, absl::Time now);
+  // An event for people.
+  void Noted(const std::string& text, absl::Time now);
   // How the attempt ended, and into which state it brings the job.
   void Ended(const WorkerListener::Result& result, const NextState& next,
              absl::Time now);

@@ -17,7 +17,8 @@ constexpr int kMaxEvents = 1000;
 Scheduler::Scheduler(Options options, Parts parts)
     : options_(std::move(options)),
       parts_(parts),
-      ids_(parts.clock, options_.random) {}
+      ids_(parts.clock, options_.random),
+      gate_(options_.pause) {}
 
 Scheduler::~Scheduler() {
   std::unique_ptr<Worker> worker;
@@ -183,6 +184,9 @@ ManagerInfo Scheduler::Info() {
   if (jobs.ok()) info.jobs = *std::move(jobs);
   if (attempt_ && !attempt_->ended) {
     info.running_job_id = attempt_->run.job().id;
+    info.pause = AttemptPause();
+  } else {
+    info.pause.reasons = gate_.reasons();
   }
   return info;
 }

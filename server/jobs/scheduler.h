@@ -16,12 +16,14 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/host/host.h"
 #include "server/jobs/event_hub.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_id.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/metrics_sink.h"
+#include "server/jobs/pause_gate.h"
 #include "server/jobs/retry.h"
 #include "server/jobs/running_job.h"
 #include "server/jobs/worker_launcher.h"
@@ -44,6 +46,9 @@ class Scheduler final : public JobManager, private WorkerListener {
     // Between tries while the device or the database is not to be had.
     absl::Duration poll_interval = absl::Seconds(1);
     RetryPolicy retry;
+    PausePolicy pause;
+    // How often the machine is looked at.
+    absl::Duration host_interval = absl::Seconds(5);
     JobIdGenerator::Random random = JobIdGenerator::SystemRandom();
     // Tick() has something to do. Any thread, must not block.
     std::function<void()> on_change = [] {};
@@ -57,6 +62,8 @@ class Scheduler final : public JobManager, private WorkerListener {
     WorkerLauncher& launcher;
     MetricsSink& metrics;
     const base::Clock& clock;
+    // The machine that jobs share with people; null: a server of its own.
+    host::Host* host = nullptr;
   };
 
   Scheduler(Options options, Parts parts);
@@ -85,6 +92,7 @@ class Scheduler final : public JobManager, private WorkerListener {
   absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
       const std::string& id) override;
   std::optional<int32_t> QueuePosition(const std::string& id) override;
+  Pause PauseOf(const std::string& id) override;
   absl::StatusOr<std::vector<Event>> Events(const std::string& id,
                                             int64_t after) override;
   int64_t Subscribe(const std::string& id, std::function<void()> wake) override;
@@ -100,6 +108,16 @@ class Scheduler final : public JobManager, private WorkerListener {
     std::unique_ptr<Worker> worker;  // null when it could not be started
     absl::Duration flushed_at;       // monotonic
     bool ended = false;
+    // Of its pause, if it has one now.
+    struct Paused {
+      absl::Duration since;  // monotonic
+      absl::Time since_time;
+      bool held = false;  // the worker said so
+    };
+    std::optional<Paused> paused;
+    PauseReasons returned_for;  // preempted for these
+    // While it trains.
+    std::unique_ptr<host::Awake> awake;
   };
 
   // WorkerListener, on the launcher's thread.
@@ -109,6 +127,8 @@ class Scheduler final : public JobManager, private WorkerListener {
   void OnCheckpoint(const Checkpoint& checkpoint,
                     const std::string& removed_path) override;
   void OnHeartbeat(const std::string& stage, double fraction) override;
+  void OnHeld() override;
+  void OnResumed() override;
   void OnExit(const Result& result) override;
 
   // The job that the key of `request` made before, if any.
@@ -123,6 +143,20 @@ class Scheduler final : public JobManager, private WorkerListener {
   // Writes what OnProgress held back.
   absl::Time TendAttempt();
   absl::Time StartNext();
+  // scheduler_pause.cc: looks at the machine when that is due, and holds,
+  // returns or lets go the running job. The time of the next look.
+  absl::Time HeedHost();
+  absl::Time LookAgain() const;
+  void TellUntold(const host::Reading& reading);
+  // Whether the job has news.
+  bool HeedReasons() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PauseAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ResumeAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReturnAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void KeepAwake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteAttempt(const std::string& text)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Pause AttemptPause() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Start(const JobQueue::Entry& entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Launch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -150,6 +184,11 @@ class Scheduler final : public JobManager, private WorkerListener {
   std::unique_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   ManagerInfo info_ ABSL_GUARDED_BY(mutex_);  // without jobs
+  PauseGate gate_ ABSL_GUARDED_BY(mutex_);
+
+  // Of Tick's thread.
+  std::optional<absl::Duration> host_read_at_;  // monotonic
+  std::optional<PauseReasons> untold_;          // as last said in the log
 };
 
 }  // namespace mpsd::jobs

@@ -4,11 +4,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/spec/train_spec.h"
 #include "server/jobs/scheduler.h"
 
 namespace mpsd::jobs {
+namespace {
 
-absl::Time Scheduler::Tick() { return Reap() ? StartNext() : TendAttempt(); }
+bool AllowsCpuFallback(const std::string& spec_json) {
+  const auto spec = spec::ParseTrainSpec(spec_json, "job.json");
+  return spec.ok() && spec->allow_cpu_fallback;
+}
+
+}  // namespace
+
+absl::Time Scheduler::Tick() {
+  const absl::Time look_again = HeedHost();
+  return std::min(look_again, Reap() ? StartNext() : TendAttempt());
+}
 
 absl::Time Scheduler::TendAttempt() {
   std::string id;
@@ -47,7 +59,8 @@ absl::Time Scheduler::StartNext() {
   std::string id;
   {
     absl::MutexLock lock(&mutex_);
-    if (draining_) return absl::InfiniteFuture();
+    // HeedHost looks again.
+    if (draining_ || !gate_.reasons().empty()) return absl::InfiniteFuture();
     const std::optional<JobQueue::Entry> next = queue_.Next(now);
     if (!next) return queue_.NextTime();
     if (absl::Status s = parts_.launcher.Ready(); !s.ok()) {
@@ -76,8 +89,13 @@ absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
   if (absl::Status s = run->Flush(parts_.store); !s.ok()) return s;
 
   queue_.Remove(entry.id);
-  attempt_.reset(
-      new Attempt{*std::move(run), nullptr, parts_.clock.Monotonic(), false});
+  attempt_.reset(new Attempt{*std::move(run),
+                             nullptr,
+                             parts_.clock.Monotonic(),
+                             false,
+                             std::nullopt,
+                             {},
+                             nullptr});
   parts_.metrics.JobStarted(now - entry.since);
   PublishCounts();
   Log(entry.id,
@@ -94,10 +112,12 @@ void Scheduler::Launch() {
   request.output_dir = parts_.files.OutputDir(id);
   request.log_path = parts_.files.LogPath(id);
   request.hang_timeout = options_.hang_timeout;
+  request.allow_cpu_fallback = AllowsCpuFallback(attempt_->run.job().spec_json);
   absl::StatusOr<std::unique_ptr<Worker>> worker =
       parts_.launcher.Launch(request, *this);
   if (worker.ok()) {
     attempt_->worker = *std::move(worker);
+    KeepAwake();
     return;
   }
   Result result;
@@ -208,9 +228,15 @@ void Scheduler::OnExit(const Result& result) {
 void Scheduler::EndAttempt(const Result& result) {
   RunningJob& run = attempt_->run;
   const absl::Time now = parts_.clock.Now();
-  const NextState next = DecideNext(options_.retry, run.job(), result, now);
+  NextState next = DecideNext(options_.retry, run.job(), result, now);
+  if (next.state == State::kQueued && !attempt_->returned_for.empty()) {
+    next.message = absl::StrCat("paused (", Describe(attempt_->returned_for),
+                                "), goes on by itself: ", next.message);
+  }
   run.Ended(result, next, now);
   attempt_->ended = true;
+  attempt_->paused.reset();
+  attempt_->awake.reset();
   Log(run.job().id,
       absl::StrCat("attempt ", run.job().attempt,
                    " ended: ", std::string(Name(result.reason)),

@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/host/device_error.h"
 
 namespace mpsd::jobs {
 namespace {
@@ -61,6 +63,24 @@ WorkerListener::Result FromDone(const DoneReport& done, int wait_status) {
   return result;
 }
 
+// What the device's error in the log makes of an end that is described by
+// `message`; nullopt where the log holds none.
+std::optional<WorkerListener::Result> Blame(const std::string& message,
+                                            const std::string& log_tail) {
+  const auto error = host::FindDeviceError(log_tail);
+  if (!error) return std::nullopt;
+  const std::string text = absl::StrCat(message, ": ", error->advice);
+  switch (error->kind) {
+    case host::DeviceError::Kind::kOutOfMemory:
+      return Ended(ExitReason::kOutOfMemory, WithTail(text, log_tail));
+    case host::DeviceError::Kind::kUnsupported:
+      return Ended(ExitReason::kRejected, WithTail(text, log_tail));
+    case host::DeviceError::Kind::kTransient:
+      break;
+  }
+  return Ended(ExitReason::kCrashed, WithTail(text, log_tail));
+}
+
 WorkerListener::Result FromFailed(const FailedReport& failed,
                                   const std::string& log_tail) {
   switch (failed.kind) {
@@ -69,6 +89,7 @@ WorkerListener::Result FromFailed(const FailedReport& failed,
     case FailedReport::Kind::kOutOfMemory:
       return Ended(ExitReason::kOutOfMemory, failed.message);
     case FailedReport::Kind::kNonFinite:
+      if (auto blamed = Blame(failed.message, log_tail)) return *blamed;
       return Ended(ExitReason::kNonFinite, failed.message);
     case FailedReport::Kind::kInternal:
       break;
@@ -127,11 +148,11 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending) {
                  "the worker broke the protocol: it stopped without being "
                  "asked");
   }
-  return Ended(ExitReason::kCrashed,
-               WithTail(absl::StrCat("the worker ",
-                                     DescribeWaitStatus(ending.wait_status),
-                                     " before it was done"),
-                        ending.log_tail));
+  const std::string message =
+      absl::StrCat("the worker ", DescribeWaitStatus(ending.wait_status),
+                   " before it was done");
+  if (auto blamed = Blame(message, ending.log_tail)) return *blamed;
+  return Ended(ExitReason::kCrashed, WithTail(message, ending.log_tail));
 }
 
 }  // namespace mpsd::jobs

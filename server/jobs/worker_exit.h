@@ -49,6 +49,9 @@ struct WorkerEnding {
 //                                          killed after the grace or crashed
 //   said Stopped, unasked                  ProtocolError
 //   signal, exit status, exit 0            Crashed
+// Where the end of the log holds a device's error (core/host/device_error.h), a
+// crash and a NonFinite are what that says: OutOfMemory, Rejected, or a Crashed
+// that is tried again, with its advice.
 // Messages of Crashed, Hung and ProtocolError end with the log's last lines.
 WorkerListener::Result DecideExit(const WorkerEnding& ending);
 

@@ -36,6 +36,9 @@ class WorkerListener {
   virtual void OnCheckpoint(const Checkpoint& checkpoint,
                             const std::string& removed_path) = 0;
   virtual void OnHeartbeat(const std::string& stage, double fraction) = 0;
+  // The worker holds at a step boundary, as Pause asked; and goes on.
+  virtual void OnHeld() = 0;
+  virtual void OnResumed() = 0;
   virtual void OnExit(const Result& result) = 0;
 };
 
@@ -48,6 +51,10 @@ class Worker {
   virtual void Preempt(absl::Duration grace) = 0;
   // Exit without result; killed after `grace`.
   virtual void Cancel(absl::Duration grace) = 0;
+  // Hold at the next step boundary, with everything in memory; Preempt and
+  // Cancel end the hold. Nothing after one of those.
+  virtual void Pause() = 0;
+  virtual void Resume() = 0;
 };
 
 struct LaunchRequest {
@@ -56,6 +63,7 @@ struct LaunchRequest {
   std::string output_dir;
   std::string log_path;         // the worker's stdout and stderr, appended
   absl::Duration hang_timeout;  // without any message: Hung, killed
+  bool allow_cpu_fallback = false;  // of job.json
 };
 
 // Starts workers. Implemented by server/supervisor over posix_spawn and by a

@@ -43,6 +43,17 @@ auto& Histograms(prometheus::Registry& registry, const Metric& metric) {
       .Register(registry);
 }
 
+std::map<std::string, std::string> Labels(jobs::PauseReason reason) {
+  return {{"reason", std::string(Name(reason))}};
+}
+
+// An enum's or a flag's number.
+template <typename T>
+std::optional<double> Number(const std::optional<T>& value) {
+  if (!value) return std::nullopt;
+  return static_cast<double>(*value);
+}
+
 std::string Lower(std::string_view name) {
   std::string text;
   for (char c : name) text += c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
@@ -60,12 +71,18 @@ JobMetrics::JobMetrics(Options options, const base::Clock& clock)
       eval_metric_(Gauges(registry_, kEvalMetric)),
       learning_rate_(Gauges(registry_, kLearningRate)),
       grad_norm_(Gauges(registry_, kGradNorm)),
+      padding_(Gauges(registry_, kPadding)),
+      data_wait_(Gauges(registry_, kDataWait)),
       current_(Gauges(registry_, kCurrentAllocated)),
+      peak_(Gauges(registry_, kPeakAllocated)),
       driver_(Gauges(registry_, kDriverAllocated)),
       recommended_(Gauges(registry_, kRecommendedMax)),
       footprint_(Gauges(registry_, kFootprint)),
+      paused_(Gauges(registry_, kPaused)),
       tokens_(Counters(registry_, kTokens)),
       exits_(Counters(registry_, kWorkerExits)),
+      fallbacks_(Counters(registry_, kCpuFallbacks)),
+      pauses_(Counters(registry_, kPauses)),
       queue_wait_(Histograms(registry_, kQueueWait)),
       step_(Histograms(registry_, kStep)),
       checkpoint_(Histograms(registry_, kCheckpoint)) {
@@ -74,6 +91,10 @@ JobMetrics::JobMetrics(Options options, const base::Clock& clock)
   queue_wait_.Add({}, kWaitBuckets);
   for (jobs::ExitReason reason : kAllReasons) {
     exits_.Add({{"reason", std::string(Name(reason))}});
+  }
+  for (jobs::PauseReason reason : jobs::kAllPauseReasons) {
+    paused_.Add(Labels(reason));
+    pauses_.Add(Labels(reason));
   }
   JobCounts({});
 }
@@ -100,10 +121,17 @@ void JobMetrics::StepFinished(const std::string& job_id,
   Set(job_id, device, loss_, progress.loss);
   Set(job_id, device, learning_rate_, progress.learning_rate);
   Set(job_id, device, grad_norm_, progress.grad_norm);
+  if (progress.padding_ratio) {
+    Set(job_id, device, padding_, *progress.padding_ratio);
+  }
+  if (progress.data_wait_ratio) {
+    Set(job_id, device, data_wait_, *progress.data_wait_ratio);
+  }
   std::optional<jobs::Evaluated>& early = series_[job_id].early_evaluation;
   if (early) SetEvaluation(job_id, device, *early);
   early.reset();
   SetMemory(device, progress.memory);
+  CountFallbacks(job_id, progress);
 }
 
 void JobMetrics::Evaluated(const std::string& job_id, const std::string& device,
@@ -125,6 +153,32 @@ void JobMetrics::WorkerExited(jobs::ExitReason reason) {
   absl::MutexLock lock(&mutex_);
   for (auto& [family, gauge] : worker_gauges_) family->Remove(gauge);
   worker_gauges_.clear();
+}
+
+void JobMetrics::HostRead(const host::Reading& r) {
+  absl::MutexLock lock(&mutex_);
+  SetHost(kHostOnBattery, Number(r.power_source));
+  SetHost(kHostBattery, r.battery_ratio);
+  SetHost(kHostLowPower, Number(r.low_power_mode));
+  SetHost(kHostThermal, Number(r.thermal));
+  SetHost(kHostMemoryPressure, Number(r.memory_pressure));
+  SetHost(kHostSwap, Number(r.swap_used_bytes));
+  SetHost(kHostGpu, r.gpu_utilization_ratio);
+  SetHost(kHostGpuResets, Number(r.gpu_resets));
+  SetHost(kHostWiredLimit, Number(r.wired_limit_bytes));
+  SetHost(kHostUserIdle, r.user_idle_seconds);
+}
+
+void JobMetrics::Paused(const jobs::PauseReasons& reasons) {
+  absl::MutexLock lock(&mutex_);
+  for (jobs::PauseReason reason : jobs::kAllPauseReasons) {
+    const bool holds = reasons.contains(reason);
+    paused_.Add(Labels(reason)).Set(holds ? 1 : 0);
+    if (holds && !pausing_.contains(reason)) {
+      pauses_.Add(Labels(reason)).Increment();
+    }
+  }
+  pausing_ = reasons;
 }
 
 void JobMetrics::JobEnded(const std::string& job_id) {
@@ -164,6 +218,7 @@ void JobMetrics::SetEvaluation(const std::string& job_id,
 void JobMetrics::SetMemory(const std::string& device,
                            const jobs::MemoryCounters& memory) {
   SetWorker(device, current_, memory.current_allocated_bytes);
+  SetWorker(device, peak_, memory.peak_allocated_bytes);
   SetWorker(device, driver_, memory.driver_allocated_bytes);
   SetWorker(device, recommended_, memory.recommended_max_bytes);
   SetWorker(device, footprint_, memory.footprint_bytes);
@@ -175,6 +230,31 @@ void JobMetrics::SetWorker(const std::string& device, GaugeFamily& family,
   prometheus::Gauge*& gauge = worker_gauges_[&family];
   if (gauge == nullptr) gauge = &family.Add({{"device", device}});
   gauge->Set(static_cast<double>(*bytes));
+}
+
+// The counts are of the whole job and come back lower where a worker resumes
+// from a checkpoint.
+void JobMetrics::CountFallbacks(const std::string& job_id,
+                                const jobs::Progress& progress) {
+  std::map<std::string, int64_t>& counted = series_[job_id].cpu_fallback_ops;
+  for (const auto& [op, count] : progress.cpu_fallback_ops) {
+    const int64_t more = count - std::exchange(counted[op], count);
+    if (more <= 0) continue;
+    fallbacks_.Add({{"device", progress.device}, {"op", op}})
+        .Increment(static_cast<double>(more));
+  }
+}
+
+void JobMetrics::SetHost(const Metric& metric, std::optional<double> value) {
+  prometheus::Gauge*& gauge = host_gauges_[&metric];
+  if (!value && gauge == nullptr) return;
+  GaugeFamily& family = Gauges(registry_, metric);
+  if (!value) {
+    family.Remove(std::exchange(gauge, nullptr));
+    return;
+  }
+  if (gauge == nullptr) gauge = &family.Add({});
+  gauge->Set(*value);
 }
 
 void JobMetrics::DropEnded() const {

@@ -44,6 +44,8 @@ class JobMetrics final : public jobs::MetricsSink,
                  const jobs::Evaluated& evaluated) override;
   void CheckpointWritten(const std::string& device, double seconds) override;
   void WorkerExited(jobs::ExitReason reason) override;
+  void HostRead(const host::Reading& reading) override;
+  void Paused(const jobs::PauseReasons& reasons) override;
   void JobEnded(const std::string& job_id) override;
 
   // Drops the series of jobs that ended `linger` ago.
@@ -60,6 +62,7 @@ class JobMetrics final : public jobs::MetricsSink,
     // Evaluated before any step told the device.
     std::optional<jobs::Evaluated> early_evaluation;
     std::optional<absl::Duration> ended_at;  // monotonic
+    std::map<std::string, int64_t> cpu_fallback_ops;  // counted so far
   };
 
   void Set(const std::string& job_id, const std::string& device,
@@ -73,15 +76,21 @@ class JobMetrics final : public jobs::MetricsSink,
   void SetWorker(const std::string& device, GaugeFamily& family,
                  std::optional<int64_t> bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountFallbacks(const std::string& job_id,
+                      const jobs::Progress& progress)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetHost(const Metric& metric, std::optional<double> value)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropEnded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration linger_;
   const base::Clock& clock_;
   prometheus::Registry registry_;
   GaugeFamily &jobs_, &loss_, &eval_loss_, &eval_metric_, &learning_rate_,
-      &grad_norm_;
-  GaugeFamily &current_, &driver_, &recommended_, &footprint_;
-  CounterFamily &tokens_, &exits_;
+      &grad_norm_, &padding_, &data_wait_;
+  GaugeFamily &current_, &peak_, &driver_, &recommended_, &footprint_;
+  GaugeFamily& paused_;
+  CounterFamily &tokens_, &exits_, &fallbacks_, &pauses_;
   HistogramFamily &queue_wait_, &step_, &checkpoint_;
 
   mutable absl::Mutex mutex_;
@@ -89,6 +98,10 @@ class JobMetrics final : public jobs::MetricsSink,
   // Of the worker that runs; gone with it.
   std::map<GaugeFamily*, prometheus::Gauge*> worker_gauges_
       ABSL_GUARDED_BY(mutex_);
+  // Of the machine, by their metric.
+  std::map<const Metric*, prometheus::Gauge*> host_gauges_
+      ABSL_GUARDED_BY(mutex_);
+  jobs::PauseReasons pausing_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace mpsd::metrics

@@ -32,6 +32,13 @@ inline constexpr Metric kDriverAllocated{
 inline constexpr Metric kRecommendedMax{
     "mpsd_device_memory_recommended_max_bytes",
     "Device memory the system recommends not to exceed."};
+inline constexpr Metric kPeakAllocated{
+    "mpsd_device_memory_peak_allocated_bytes",
+    "Most device memory held by live tensors of the worker."};
+// Labelled by op too.
+inline constexpr Metric kCpuFallbacks{
+    "mpsd_cpu_fallback_ops_total",
+    "Runs on the CPU of operators that have no Metal kernel."};
 inline constexpr Metric kFootprint{
     "mpsd_worker_footprint_bytes",
     "Memory the system charges to the worker process."};
@@ -48,6 +55,44 @@ inline constexpr Metric kLearningRate{"mpsd_job_learning_rate",
                                       "Learning rate of the last step."};
 inline constexpr Metric kGradNorm{
     "mpsd_job_grad_norm", "Gradient norm of the last step before clipping."};
+inline constexpr Metric kPadding{"mpsd_job_padding_ratio",
+                                 "Padding among the tokens of the last step."};
+inline constexpr Metric kDataWait{
+    "mpsd_job_data_wait_ratio",
+    "Share of the last step's time spent waiting for its data."};
+
+// Of the machine; no series where it does not tell.
+inline constexpr Metric kHostOnBattery{
+    "mpsd_host_on_battery", "1 while the machine runs on battery, else 0."};
+inline constexpr Metric kHostBattery{"mpsd_host_battery_ratio",
+                                     "Charge of the battery, 0 to 1."};
+inline constexpr Metric kHostLowPower{"mpsd_host_low_power_mode",
+                                      "1 in Low Power Mode, else 0."};
+inline constexpr Metric kHostThermal{
+    "mpsd_host_thermal_level",
+    "0 nominal, 1 moderate, 2 heavy, 3 trapping, 4 sleeping."};
+inline constexpr Metric kHostMemoryPressure{"mpsd_host_memory_pressure_level",
+                                            "0 normal, 1 warn, 2 critical."};
+inline constexpr Metric kHostSwap{"mpsd_host_swap_used_bytes",
+                                  "Swap in use on the machine."};
+inline constexpr Metric kHostGpu{
+    "mpsd_host_gpu_utilization_ratio",
+    "Share of time the GPU is busy for any process, 0 to 1."};
+inline constexpr Metric kHostGpuResets{
+    "mpsd_host_gpu_resets",
+    "Times the system reset the GPU since the machine started."};
+inline constexpr Metric kHostWiredLimit{
+    "mpsd_host_wired_limit_bytes",
+    "What the GPU may wire (iogpu.wired_limit_mb); 0: the system's policy."};
+inline constexpr Metric kHostUserIdle{"mpsd_host_user_idle_seconds",
+                                      "Time since the last key or click."};
+
+// Labelled by reason: battery, thermal, memory_pressure, quiet_hours,
+// user_active.
+inline constexpr Metric kPaused{
+    "mpsd_paused", "1 while this keeps jobs from training, else 0."};
+inline constexpr Metric kPauses{"mpsd_pauses_total",
+                                "Times this began to keep jobs from training."};
 
 inline constexpr Metric kWorkerExits{"mpsd_worker_exits_total",
                                      "Workers that ended, by reason."};

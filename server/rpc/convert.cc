@@ -92,6 +92,9 @@ void ToProto(const jobs::MemoryCounters& memory, v1::DeviceMemory& out) {
   if (memory.footprint_bytes) {
     out.set_footprint_bytes(*memory.footprint_bytes);
   }
+  if (memory.peak_allocated_bytes) {
+    out.set_peak_allocated_bytes(*memory.peak_allocated_bytes);
+  }
 }
 
 void ToProto(const jobs::Progress& progress, v1::Progress& out) {
@@ -106,6 +109,9 @@ void ToProto(const jobs::Progress& progress, v1::Progress& out) {
   out.set_tokens_per_second(progress.tokens_per_second);
   out.set_eta_seconds(progress.eta_seconds);
   ToProto(progress.memory, *out.mutable_memory());
+  for (const auto& [op, count] : progress.cpu_fallback_ops) {
+    (*out.mutable_cpu_fallback_ops())[ValidUtf8(op)] = count;
+  }
 }
 
 void ToProto(const jobs::Evaluated& evaluated, v1::Evaluated& out) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/host_state.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -48,6 +49,10 @@ absl::Status DaemonInfo(jobs::JobManager& manager, const DaemonFacts& facts,
   response.set_disk_free_bytes(FreeBytes(facts.state_dir));
   response.set_protocol_version(facts.protocol_version);
   response.set_running_job_id(info.running_job_id);
+  ToProto(info.host, *response.mutable_host());
+  if (!info.pause.reasons.empty()) {
+    ToProto(info.pause, *response.mutable_pause());
+  }
   return absl::OkStatus();
 }
 

@@ -8,11 +8,15 @@
 #include "absl/status/statusor.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/host_state.h"
 
 namespace mpsd::rpc {
 
 void FillJob(jobs::JobManager& manager, const jobs::Job& job, v1::Job& out) {
   ToProto(job, out);
+  if (jobs::IsFinal(job.state)) return;
+  const jobs::Pause pause = manager.PauseOf(job.id);
+  if (!pause.reasons.empty()) ToProto(pause, *out.mutable_pause());
   if (job.state != jobs::State::kQueued) return;
   const std::optional<int32_t> position = manager.QueuePosition(job.id);
   if (position.has_value()) out.set_queue_position(*position);

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -40,6 +42,8 @@ void Fields(V& v, auto& b, const jobs::Progress*) {
   v("driver_allocated_bytes", b.memory.driver_allocated_bytes);
   v("recommended_max_bytes", b.memory.recommended_max_bytes);
   v("footprint_bytes", b.memory.footprint_bytes);
+  v("peak_allocated_bytes", b.memory.peak_allocated_bytes);
+  v("cpu_fallback_ops", b.cpu_fallback_ops);
 }
 template <typename V>
 void Fields(V& v, auto& b, const jobs::Evaluated*) {
@@ -120,6 +124,10 @@ class Writer {
   void operator()(const char* name, const jobs::Metrics& value) {
     out_[name] = ObjectOf(value);
   }
+  void operator()(const char* name,
+                  const std::map<std::string, int64_t>& value) {
+    if (!value.empty()) out_[name] = value;
+  }
   std::string Text() const { return Dump(out_); }
 
  private:
@@ -171,6 +179,16 @@ class Reader {
   void operator()(const char* name, jobs::Metrics& value) {
     const json* field = Find(name);
     if (field != nullptr) ok_ = ok_ && ReadMetrics(*field, value);
+  }
+  void operator()(const char* name, std::map<std::string, int64_t>& value) {
+    const json* field = Find(name);
+    if (field == nullptr) return;
+    ok_ = ok_ && field->is_object();
+    if (!ok_) return;
+    for (const auto& [key, count] : field->items()) {
+      ok_ = ok_ && count.is_number_integer();
+      if (ok_) value[key] = count.get<int64_t>();
+    }
   }
 
  private:

@@ -32,11 +32,21 @@ jobs::Progress FromWire(const wire::Progress& message) {
   progress.grad_norm = message.grad_norm;
   progress.tokens = message.tokens;
   progress.step_seconds = message.seconds;
+  if (message.padded_tokens.value_or(0) > 0) {
+    progress.padding_ratio =
+        1 - static_cast<double>(message.tokens) /
+                static_cast<double>(*message.padded_tokens);
+  }
+  if (message.data_wait_seconds && message.seconds > 0) {
+    progress.data_wait_ratio = *message.data_wait_seconds / message.seconds;
+  }
   progress.device = message.device;
   progress.memory = {message.memory.current_allocated_bytes,
                      message.memory.driver_allocated_bytes,
                      message.memory.recommended_max_bytes,
-                     message.memory.footprint_bytes};
+                     message.memory.footprint_bytes,
+                     message.memory.peak_allocated_bytes};
+  progress.cpu_fallback_ops = message.cpu_fallback_ops;
   return progress;
 }
 

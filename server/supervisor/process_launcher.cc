@@ -75,7 +75,8 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
 
   SpawnedProcess::Options spawn;
   spawn.program = options_.worker_path;
-  spawn.environment = options_.environment;
+  spawn.environment =
+      host::WorkerEnvironment(options_.environment, request.allow_cpu_fallback);
   spawn.fds[STDOUT_FILENO] = *std::move(out);
   spawn.fds[STDERR_FILENO] = *std::move(error);
   spawn.fds[wire::kWorkerFd] = std::move(stream->theirs);

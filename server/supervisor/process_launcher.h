@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/host/environment.h"
 #include "server/jobs/worker_launcher.h"
-#include "server/supervisor/worker_environment.h"
 #include "server/supervisor/worker_lease.h"
 
 namespace mpsd::supervisor {
@@ -21,7 +21,8 @@ class ProcessLauncher final : public jobs::WorkerLauncher {
  public:
   struct Options {
     std::string worker_path;
-    Environment environment;  // the whole of it
+    // That of the daemon; what a worker needs is added (core/host).
+    host::Environment environment;
     std::string lease_path;
     // How long a worker of an earlier daemon may write its last checkpoint.
     absl::Duration orphan_patience = absl::Minutes(2);

@@ -111,6 +111,20 @@ void WorkerSession::Ask(jobs::Asked asked, absl::Duration grace) {
   Wake();
 }
 
+void WorkerSession::Pause() { SetPaused(true); }
+
+void WorkerSession::Resume() { SetPaused(false); }
+
+void WorkerSession::SetPaused(bool paused) {
+  absl::MutexLock lock(&mutex_);
+  if (paused == paused_ || asked_ != jobs::Asked::kNothing) return;
+  paused_ = paused;
+  if (!started_) return;  // said after Start
+  const wire::ToWorker message =
+      paused ? wire::ToWorker(wire::Pause{}) : wire::ToWorker(wire::Resume{});
+  channel_.Send(wire::Encode(message)).IgnoreError();
+}
+
 void WorkerSession::Wake() {
   // A full pipe wakes just as well.
   [[maybe_unused]] ssize_t n = write(wake_write_.get(), "", 1);
@@ -224,6 +238,9 @@ absl::Status WorkerSession::Handle(const wire::Hello& hello) {
   started_ = true;
   // A closed stream is the reader's to find.
   channel_.Send(wire::Encode(wire::ToWorker(options_.start))).IgnoreError();
+  if (paused_) {
+    channel_.Send(wire::Encode(wire::ToWorker(wire::Pause{}))).IgnoreError();
+  }
   return absl::OkStatus();
 }
 
@@ -239,6 +256,10 @@ absl::Status WorkerSession::Report(const wire::FromWorker& message) {
           listener_.OnCheckpoint(FromWire(m), m.removed_path);
         } else if constexpr (std::is_same_v<Message, wire::Heartbeat>) {
           listener_.OnHeartbeat(m.stage, m.fraction);
+        } else if constexpr (std::is_same_v<Message, wire::Held>) {
+          listener_.OnHeld();
+        } else if constexpr (std::is_same_v<Message, wire::Resumed>) {
+          listener_.OnResumed();
         } else if constexpr (std::is_same_v<Message, wire::Stopped>) {
           ending_.last_word = jobs::StoppedReport{};
         } else if constexpr (!std::is_same_v<Message, wire::Hello>) {

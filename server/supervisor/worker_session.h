@@ -49,6 +49,8 @@ class WorkerSession final : public jobs::Worker {
 
   void Preempt(absl::Duration grace) override;
   void Cancel(absl::Duration grace) override;
+  void Pause() override;
+  void Resume() override;
 
  private:
   WorkerSession(Options options, std::unique_ptr<SpawnedProcess> process,
@@ -56,6 +58,7 @@ class WorkerSession final : public jobs::Worker {
                 jobs::WorkerListener& listener);
 
   void Ask(jobs::Asked asked, absl::Duration grace);
+  void SetPaused(bool paused);
   void Wake();
 
   // On the thread.
@@ -85,6 +88,7 @@ class WorkerSession final : public jobs::Worker {
 
   absl::Mutex mutex_;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;  // Start was sent
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;   // what was asked last
   jobs::Asked asked_ ABSL_GUARDED_BY(mutex_) = jobs::Asked::kNothing;
   absl::Duration kill_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
 

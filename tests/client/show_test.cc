@@ -50,6 +50,31 @@ TEST_F(ShowTest, Running) {
             "Follow it with `mpsctl watch 01KAH0000000000000000000AA`.\n");
 }
 
+TEST_F(ShowTest, PausedAndOnTheCpu) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_RUNNING);
+  v1::Progress& progress = *job.mutable_progress();
+  progress.set_total_steps(20);
+  progress.mutable_memory()->set_peak_allocated_bytes(5'000'000'000);
+  (*progress.mutable_cpu_fallback_ops())["aten::linalg_eig"] = 3;
+  job.mutable_pause()->add_reasons(v1::PAUSE_REASON_BATTERY);
+  job.mutable_pause()->set_held(true);
+  SetTime(job.mutable_pause()->mutable_since(), absl::Minutes(2));
+  const std::string out = RunVerb({"show", kId}).out;
+  for (const char* line :
+       {"  paused        held for 2m00s: on battery or in Low Power Mode\n",
+        "  memory        5.0 GB at most\n",
+        "  on the CPU    aten::linalg_eig 3 times\n"}) {
+    EXPECT_NE(out.find(line), std::string::npos) << out;
+  }
+}
+
+TEST_F(ShowTest, JsonHasTheReasonsByName) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_RUNNING);
+  job.mutable_pause()->add_reasons(v1::PAUSE_REASON_BATTERY);
+  const auto json = nlohmann::json::parse(RunVerb({"show", kId, "--json"}).out);
+  EXPECT_EQ(json["pause"]["reasons"], nlohmann::json::array({"BATTERY"}));
+}
+
 TEST_F(ShowTest, Queued) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
   job.set_queue_position(2);

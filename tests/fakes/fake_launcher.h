@@ -49,6 +49,8 @@ class FakeLauncher final : public jobs::WorkerLauncher {
   int alive = 0;
   int preempted = 0;
   int cancelled = 0;
+  int paused = 0;
+  int resumed = 0;
 
  private:
   class FakeWorker final : public jobs::Worker {
@@ -62,6 +64,8 @@ class FakeLauncher final : public jobs::WorkerLauncher {
     }
     void Preempt(absl::Duration) override { ++owner_.preempted; }
     void Cancel(absl::Duration) override { ++owner_.cancelled; }
+    void Pause() override { ++owner_.paused; }
+    void Resume() override { ++owner_.resumed; }
 
    private:
     FakeLauncher& owner_;

@@ -33,6 +33,12 @@ class FakeMetricsSink final : public jobs::MetricsSink {
   void WorkerExited(jobs::ExitReason reason) override {
     exits.push_back(reason);
   }
+  void HostRead(const host::Reading& reading) override {
+    readings.push_back(reading);
+  }
+  void Paused(const jobs::PauseReasons& reasons) override {
+    paused = reasons;
+  }
   void JobEnded(const std::string& job_id) override { ended.push_back(job_id); }
 
   std::map<jobs::State, int64_t> counts;
@@ -43,6 +49,8 @@ class FakeMetricsSink final : public jobs::MetricsSink {
   std::vector<double> checkpoint_seconds;
   std::vector<jobs::ExitReason> exits;
   std::vector<std::string> ended;
+  std::vector<host::Reading> readings;
+  jobs::PauseReasons paused;
 };
 
 }  // namespace mpsd::fakes

@@ -142,6 +142,13 @@ void Train(Worker& w, int64_t until, absl::Duration pause, int64_t save_steps) {
     Step(w);
     if (save_steps > 0 && w.step % save_steps == 0) Checkpoint(w);
     auto message = Hear(w, pause);
+    if (message && std::holds_alternative<wire::Pause>(*message)) {
+      w.Say(wire::Held{w.step});
+      message = Hear(w, kForever);
+      if (message && std::holds_alternative<wire::Resume>(*message)) {
+        w.Say(wire::Resumed{w.step});
+      }
+    }
     if (message && std::holds_alternative<wire::Stop>(*message)) {
       Stop(w, std::get<wire::Stop>(*message).reason);
     }
@@ -222,6 +229,13 @@ const std::map<std::string, Mode>& Modes() {
       {"ok", [](Worker& w) { TrainWhole(w, absl::ZeroDuration(), 0); }},
       {"ok-slow", [](Worker& w) { TrainWhole(w, absl::Milliseconds(20), 5); }},
       {"classify", Classify},
+      {"environment",
+       [](Worker& w) {
+         for (char** v = environ; *v != nullptr; ++v) {
+           std::fprintf(stderr, "%s\n", *v);
+         }
+         SayDone(w);
+       }},
       {"crash-segv",
        [](Worker& w) {
          Step(w);

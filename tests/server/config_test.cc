@@ -56,6 +56,44 @@ TEST_F(ConfigTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(config.metrics_linger, expected.metrics_linger);
 }
 
+TEST_F(ConfigTest, NobodyIsMindedUnlessAsked) {
+  const Config config = Parse({});
+  EXPECT_FALSE(config.pause.on_battery);
+  EXPECT_FALSE(config.pause.thermal.has_value());
+  EXPECT_FALSE(config.pause.memory_pressure.has_value());
+  EXPECT_FALSE(config.pause.quiet_hours.has_value());
+  EXPECT_EQ(config.pause.idle_only, absl::ZeroDuration());
+  EXPECT_EQ(config.pause.settle, jobs::PausePolicy().settle);
+  EXPECT_EQ(config.pause.hold_limit, absl::Minutes(10));
+  EXPECT_EQ(config.host_interval, absl::Seconds(5));
+  EXPECT_TRUE(config.host_file.empty());
+}
+
+TEST_F(ConfigTest, ReadsTheMannersOfASharedMachine) {
+  const Config config = Parse(
+      {"--pause-on-battery", "--pause-on-thermal", "heavy",
+       "--pause-on-memory-pressure", "critical", "--quiet-hours", "22:00-07:00",
+       "--idle-only-seconds", "300", "--pause-hold-seconds", "60",
+       "--pause-settle-seconds", "0", "--host-interval-seconds", "0.5",
+       "--host-file", "/h.json"});
+  EXPECT_TRUE(config.pause.on_battery);
+  EXPECT_EQ(config.pause.thermal, host::Thermal::kHeavy);
+  EXPECT_EQ(config.pause.memory_pressure, host::MemoryPressure::kCritical);
+  EXPECT_EQ(ToString(*config.pause.quiet_hours), "22:00-07:00");
+  EXPECT_EQ(config.pause.idle_only, absl::Minutes(5));
+  EXPECT_EQ(config.pause.hold_limit, absl::Minutes(1));
+  EXPECT_EQ(config.pause.settle, absl::ZeroDuration());
+  EXPECT_EQ(config.host_interval, absl::Milliseconds(500));
+  EXPECT_EQ(config.host_file, "/h.json");
+}
+
+TEST_F(ConfigTest, RefusesMannersItDoesNotKnow) {
+  ExpectError({"--quiet-hours", "at night"}, "--quiet-hours: 'at night'");
+  ExpectError({"--pause-on-thermal", "hot"}, "--pause-on-thermal");
+  ExpectError({"--pause-on-memory-pressure", "normal"},
+              "--pause-on-memory-pressure");
+}
+
 TEST_F(ConfigTest, ReadsEveryFlag) {
   const Config config = Parse({"--state-dir",
                                "/s",

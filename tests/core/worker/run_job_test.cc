@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/worker/run_job.h"
 
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,6 +78,50 @@ TEST(FailureOfTest, EveryStatusIsSomebodysFault) {
             FailureKind::kInternal);
 }
 
+TEST(FailureOfTest, TheDevicesErrorsHaveAdvice) {
+  const wire::Failed missing = FailureOf(std::string(
+      "The operator 'aten::x' is not currently implemented for the MPS "
+      "device."));
+  EXPECT_EQ(missing.kind, FailureKind::kRejected);
+  EXPECT_THAT(missing.message, testing::HasSubstr("allow_cpu_fallback"));
+  const wire::Failed reset = FailureOf(std::string(
+      "(0000000b:kIOGPUCommandBufferCallbackErrorPageFault)"));
+  EXPECT_EQ(reset.kind, FailureKind::kInternal) << "it may go on";
+  EXPECT_THAT(reset.message, testing::HasSubstr("last checkpoint"));
+}
+
+// As core/train/step.cc says it: not the numbers' fault, and worth another try.
+TEST(FailureOfTest, WorkThatTheDeviceDroppedIsTriedAgain) {
+  EXPECT_EQ(FailureOf(absl::DataLossError(
+                          "the device dropped work without an error (its "
+                          "canary was not written): out of memory or a GPU "
+                          "reset"))
+                .kind,
+            FailureKind::kInternal);
+}
+
+TEST(RunJobTest, WarningsGoToTheObserver) {
+  struct Listening : RecordingObserver {
+    void OnStage(const std::string&, double) override {
+      for (int i = 0; i < 2; ++i) TORCH_WARN("a warning of torch");
+      TORCH_WARN_ONCE(
+          "The operator 'aten::made_up' is not currently supported on the MPS "
+          "backend and will fall back to run on the CPU.");
+    }
+    void OnWarning(const std::string& text) override { told.push_back(text); }
+    std::vector<std::string> told;
+  };
+  const JobFolder folder("run_job_warnings");
+  Listening observer;
+  RunJob(folder.Write(), folder.path() / "out", observer);
+  EXPECT_THAT(observer.told, testing::ElementsAre("a warning of torch"));
+  ASSERT_FALSE(observer.steps.empty());
+  EXPECT_GT(observer.steps.back().cpu_fallback_ops.at("aten::made_up"), 1);
+  const auto manifest = nlohmann::json::parse(
+      *base::ReadFile(folder.path() / "out" / "run.json"));
+  EXPECT_GT(manifest["cpu_fallback_ops"]["aten::made_up"], 1);
+}
+
 TEST(FailureOfTest, OutOfMemoryIsKnownByItsText) {
   for (const char* text :
        {"MPS backend out of memory (MPS allocated: 1 GiB, other allocations: "
@@ -87,7 +132,7 @@ TEST(FailureOfTest, OutOfMemoryIsKnownByItsText) {
         "99 bytes."}) {
     const wire::Failed failed = FailureOf(std::string(text));
     EXPECT_EQ(failed.kind, FailureKind::kOutOfMemory) << text;
-    EXPECT_THAT(failed.message, testing::HasSubstr("gradient_checkpointing"));
+    EXPECT_THAT(failed.message, testing::HasSubstr("max_length"));
   }
   EXPECT_EQ(FailureOf(std::string("shape mismatch")).kind,
             FailureKind::kInternal);

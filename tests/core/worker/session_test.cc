@@ -7,8 +7,10 @@
 #include <sys/socket.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "core/base/line_channel.h"
 #include "core/wire/messages.h"
@@ -120,6 +122,55 @@ TEST_F(SessionTest, ADaemonThatDiesIsAsGoodAsAStop) {
   worker_.join();
   EXPECT_EQ(code_, 0);
   EXPECT_THAT(log_.str(), testing::HasSubstr("checkpoint "));
+}
+
+TEST_F(SessionTest, PauseHoldsBetweenStepsUntilResume) {
+  JobFolder folder("session_pause");
+  folder.training()["max_steps"] = 100'000;
+  Start(folder);
+  std::optional<int64_t> held_at, resumed_at, next;
+  bool asked = false;
+  Follow([&](const wire::FromWorker& message) {
+    if (const auto* held = std::get_if<wire::Held>(&message)) {
+      held_at = held->step;
+    } else if (const auto* beat = std::get_if<wire::Heartbeat>(&message)) {
+      if (held_at && !resumed_at && beat->stage.empty()) Send(wire::Resume{});
+    } else if (const auto* resumed = std::get_if<wire::Resumed>(&message)) {
+      resumed_at = resumed->step;
+    } else if (const auto* step = std::get_if<wire::Progress>(&message)) {
+      EXPECT_EQ(held_at.has_value(), resumed_at.has_value()) << "while it held";
+      if (!std::exchange(asked, true)) Send(wire::Pause{});
+      if (!resumed_at || next) return;
+      next = step->step;
+      Send(wire::Stop{wire::StopReason::kCancel});
+    }
+  });
+  EXPECT_EQ(code_, 0);
+  ASSERT_TRUE(held_at && resumed_at && next);
+  EXPECT_GE(*held_at, 1);
+  EXPECT_EQ(*resumed_at, *held_at);
+  EXPECT_EQ(*next, *held_at + 1);
+}
+
+TEST_F(SessionTest, AHeldRunStopsAtOnce) {
+  JobFolder folder("session_pause_stop");
+  folder.training()["max_steps"] = 100'000;
+  Start(folder);
+  bool asked = false;
+  const auto messages = Follow([&](const wire::FromWorker& message) {
+    if (std::holds_alternative<wire::Progress>(message) && !asked) {
+      asked = true;
+      Send(wire::Pause{});
+    } else if (std::holds_alternative<wire::Held>(message)) {
+      Send(wire::Stop{wire::StopReason::kPreempt});
+    }
+  });
+  EXPECT_EQ(code_, 0);
+  const auto& stopped = std::get<wire::Stopped>(messages.back());
+  EXPECT_GE(stopped.step, 1);
+  for (const auto& message : messages) {
+    EXPECT_FALSE(std::holds_alternative<wire::Resumed>(message));
+  }
 }
 
 TEST_F(SessionTest, CancelWritesNoCheckpoint) {

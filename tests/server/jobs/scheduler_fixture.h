@@ -34,9 +34,12 @@ class SchedulerFixture : public testing::Test {
     options.retry = {3, absl::Seconds(10), absl::Seconds(60)};
     options.random = [] { return uint64_t{7}; };
     options.on_change = [this] { ++changes_; };
+    options.log = [this](const std::string& line) { log_.push_back(line); };
+    options.pause = pause_;
     scheduler_ = std::make_unique<Scheduler>(
         options,
-        Scheduler::Parts{store_, blobs_, files_, launcher_, metrics_, clock_});
+        Scheduler::Parts{store_, blobs_, files_, launcher_, metrics_, clock_,
+                         host_});
   }
 
   static SubmitRequest Request() {
@@ -94,6 +97,9 @@ class SchedulerFixture : public testing::Test {
   fakes::FakeLauncher launcher_;
   fakes::FakeMetricsSink metrics_;
   int changes_ = 0;
+  std::vector<std::string> log_;
+  PausePolicy pause_;
+  host::Host* host_ = nullptr;
   std::unique_ptr<Scheduler> scheduler_;
 };
 

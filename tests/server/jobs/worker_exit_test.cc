@@ -46,6 +46,36 @@ TEST(DecideExit, DoneCarriesItsResult) {
   EXPECT_EQ(result.outcome.metrics, (Metrics{{"f1", 0.5}}));
 }
 
+TEST(DecideExit, AnAssertionOfMetalHasASentence) {
+  WorkerEnding ending = Ending({}, SIGABRT);
+  ending.log_tail =
+      "step 3/9\n/x/MPSGraph.mm:1: failed assertion `bad axis'\n";
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, ExitReason::kCrashed);
+  EXPECT_THAT(result.message, HasSubstr("SIGABRT (a failed assertion)"));
+  EXPECT_THAT(result.message, HasSubstr("Metal's graph compiler refused"));
+  EXPECT_THAT(result.message, HasSubstr("bad axis"));
+}
+
+TEST(DecideExit, AnAssertionThatATensorIsTooLargeIsFinal) {
+  WorkerEnding ending = Ending({}, SIGABRT);
+  ending.log_tail = "MPSNDArray.mm: failed assertion `total bytes of NDArray > "
+                    "2**32'";
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, ExitReason::kOutOfMemory);
+  EXPECT_THAT(result.message, HasSubstr("per_device_train_batch_size"));
+}
+
+TEST(DecideExit, NumbersThatMetalLostAreNotTheUsers) {
+  WorkerEnding ending =
+      Ending(Failed(FailedReport::Kind::kNonFinite), kExit1);
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kNonFinite);
+  ending.log_tail = "Error: command buffer exited with error status.";
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCrashed);
+  ending.log_tail += "(00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)";
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kOutOfMemory);
+}
+
 TEST(DecideExit, DoneOutlivesACrashAtTheEnd) {
   const auto result = DecideExit(Ending(Done({}, {}, {}), SIGABRT));
   EXPECT_EQ(result.reason, ExitReason::kDone);

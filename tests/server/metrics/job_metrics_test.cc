@@ -31,8 +31,21 @@ class JobMetricsTest : public testing::Test {
     progress.tokens = 100;
     progress.step_seconds = 0.2;
     progress.device = "mps";
-    progress.memory = {1000, 2000, 3000, 4000};
+    progress.memory = {1000, 2000, 3000, 4000, 5000};
     return progress;
+  }
+
+  static host::Reading TheReading() {
+    return {host::PowerSource::kBattery,
+            0.5,
+            true,
+            host::Thermal::kHeavy,
+            host::MemoryPressure::kWarn,
+            1024,
+            0.75,
+            2,
+            0,
+            3.5};
   }
 
   FakeClock clock_;
@@ -56,6 +69,19 @@ TEST_F(JobMetricsTest, CountsJobsByState) {
   EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"succeeded\"} 3\n"));
 }
 
+TEST_F(JobMetricsTest, SharesOfPaddingAndWaitingWhereTheyAreKnown) {
+  metrics_.StepFinished("J1", Step());
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_padding_ratio{")));
+  jobs::Progress step = Step();
+  step.padding_ratio = 0.25;
+  step.data_wait_ratio = 0.125;
+  metrics_.StepFinished("J1", step);
+  EXPECT_THAT(Text(), HasSubstr("mpsd_job_padding_ratio{device=\"mps\",job="
+                                "\"J1\"} 0.25\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_job_data_wait_ratio{device=\"mps\",job="
+                                "\"J1\"} 0.125\n"));
+}
+
 TEST_F(JobMetricsTest, AStepSetsItsSeries) {
   metrics_.StepFinished("J1", Step());
   metrics_.StepFinished("J1", Step());
@@ -70,6 +96,7 @@ TEST_F(JobMetricsTest, AStepSetsItsSeries) {
         "mpsd_device_memory_current_allocated_bytes{device=\"mps\"} 1000\n",
         "mpsd_device_memory_driver_allocated_bytes{device=\"mps\"} 2000\n",
         "mpsd_device_memory_recommended_max_bytes{device=\"mps\"} 3000\n",
+        "mpsd_device_memory_peak_allocated_bytes{device=\"mps\"} 5000\n",
         "mpsd_worker_footprint_bytes{device=\"mps\"} 4000\n"}) {
     EXPECT_THAT(Text(), HasSubstr(line));
   }
@@ -80,6 +107,59 @@ TEST_F(JobMetricsTest, ACounterTheDeviceLacksHasNoSeries) {
   progress.memory = {};
   metrics_.StepFinished("J1", progress);
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_device_memory")));
+}
+
+TEST_F(JobMetricsTest, CountsOperatorsOnTheCpu) {
+  const std::string a =
+      "mpsd_cpu_fallback_ops_total{device=\"mps\",op=\"aten::a\"} ";
+  jobs::Progress progress = Step();
+  progress.cpu_fallback_ops = {{"aten::a", 3}, {"aten::b", 1}};
+  metrics_.StepFinished("J1", progress);
+  metrics_.StepFinished("J1", progress);
+  EXPECT_THAT(Text(), HasSubstr(a + "3\n"));
+  progress.cpu_fallback_ops["aten::a"] = 5;
+  metrics_.StepFinished("J1", progress);
+  EXPECT_THAT(Text(), HasSubstr(a + "5\n"));
+  // Another job's count starts anew, and one goes back to a checkpoint.
+  progress.cpu_fallback_ops = {{"aten::a", 1}};
+  metrics_.StepFinished("J2", progress);
+  metrics_.StepFinished("J1", progress);
+  EXPECT_THAT(Text(), HasSubstr(a + "6\n"));
+}
+
+TEST_F(JobMetricsTest, SaysWhatTheMachineSays) {
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_host_")));
+  host::Reading reading = TheReading();
+  metrics_.HostRead(reading);
+  for (const char* line :
+       {"mpsd_host_on_battery 1\n", "mpsd_host_battery_ratio 0.5\n",
+        "mpsd_host_low_power_mode 1\n", "mpsd_host_thermal_level 2\n",
+        "mpsd_host_memory_pressure_level 1\n",
+        "mpsd_host_swap_used_bytes 1024\n",
+        "mpsd_host_gpu_utilization_ratio 0.75\n", "mpsd_host_gpu_resets 2\n",
+        "mpsd_host_wired_limit_bytes 0\n",
+        "mpsd_host_user_idle_seconds 3.5\n"}) {
+    EXPECT_THAT(Text(), HasSubstr(line));
+  }
+  reading.battery_ratio.reset();
+  reading.power_source = host::PowerSource::kMains;
+  metrics_.HostRead(reading);
+  EXPECT_THAT(Text(), HasSubstr("mpsd_host_on_battery 0\n"));
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_host_battery_ratio")));
+}
+
+TEST_F(JobMetricsTest, SaysWhatKeepsJobsFromTraining) {
+  using jobs::PauseReason;
+  EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"battery\"} 0\n"));
+  metrics_.Paused({PauseReason::kBattery});
+  metrics_.Paused({PauseReason::kBattery, PauseReason::kThermal});
+  EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"battery\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"thermal\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_pauses_total{reason=\"battery\"} 1\n"));
+  metrics_.Paused({});
+  metrics_.Paused({PauseReason::kBattery});
+  EXPECT_THAT(Text(), HasSubstr("mpsd_pauses_total{reason=\"battery\"} 2\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"thermal\"} 0\n"));
 }
 
 TEST_F(JobMetricsTest, MemoryGoesWithItsWorker) {
@@ -145,9 +225,12 @@ TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
 
 // What `promtool check metrics` asks for.
 TEST_F(JobMetricsTest, NamesFollowTheConventions) {
-  metrics_.StepFinished("J1", Step());
+  jobs::Progress progress = Step();
+  progress.cpu_fallback_ops = {{"aten::a", 1}};
+  metrics_.StepFinished("J1", progress);
   metrics_.Evaluated("J1", "mps", {1, 1, {{"accuracy", 1}}});
   metrics_.CheckpointWritten("mps", 1);
+  metrics_.HostRead(TheReading());
   std::set<std::string> names;
   for (const prometheus::MetricFamily& family : metrics_.Collect()) {
     const std::string& name = family.name;
@@ -164,7 +247,7 @@ TEST_F(JobMetricsTest, NamesFollowTheConventions) {
                 name.ends_with("_seconds"))
         << name;
   }
-  EXPECT_EQ(names.size(), 16);
+  EXPECT_EQ(names.size(), 30);
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ TEST(DaemonInfo, HasEveryField) {
   info.memory.footprint_bytes = 7;
   info.jobs = {{jobs::State::kQueued, 3}, {jobs::State::kRunning, 1}};
   info.running_job_id = "a";
+  info.host.gpu_resets = 3;
+  info.pause.reasons = {jobs::PauseReason::kThermal};
   manager.SetInfo(info);
   v1::InfoResponse response;
   ASSERT_TRUE(DaemonInfo(manager, SomeFacts(scratch.path()), response).ok());
@@ -44,6 +46,8 @@ TEST(DaemonInfo, HasEveryField) {
   EXPECT_GT(response.disk_free_bytes(), 0);
   EXPECT_EQ(response.protocol_version(), 1);
   EXPECT_EQ(response.running_job_id(), "a");
+  EXPECT_EQ(response.host().gpu_resets(), 3);
+  EXPECT_EQ(response.pause().reasons(0), v1::PAUSE_REASON_THERMAL);
 }
 
 TEST(DaemonInfo, AMissingStateFolderIsNoError) {

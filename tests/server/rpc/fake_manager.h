@@ -157,6 +157,10 @@ class FakeManager : public jobs::JobManager {
     absl::MutexLock lock(&mutex_);
     subscribers_.erase(token);
   }
+  jobs::Pause PauseOf(const std::string&) override {
+    absl::MutexLock lock(&mutex_);
+    return info_.pause;
+  }
   jobs::ManagerInfo Info() override {
     absl::MutexLock lock(&mutex_);
     return info_;

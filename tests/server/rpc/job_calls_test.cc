@@ -28,6 +28,25 @@ TEST(Submit, AnswersWithTheQueuesJob) {
   EXPECT_TRUE(response.existed());
 }
 
+TEST(GetJob, SaysWhatKeepsItFromTraining) {
+  FakeManager manager;
+  manager.Put("a", jobs::State::kRunning);
+  manager.Put("b", jobs::State::kSucceeded);
+  v1::GetJobRequest request;
+  v1::Job free, paused, over;
+  request.set_id("a");
+  ASSERT_TRUE(GetJob(manager, request, free).ok());
+  EXPECT_FALSE(free.has_pause());
+  jobs::ManagerInfo info;
+  info.pause.reasons = {jobs::PauseReason::kBattery};
+  manager.SetInfo(info);
+  ASSERT_TRUE(GetJob(manager, request, paused).ok());
+  EXPECT_EQ(paused.pause().reasons(0), v1::PAUSE_REASON_BATTERY);
+  request.set_id("b");
+  ASSERT_TRUE(GetJob(manager, request, over).ok());
+  EXPECT_FALSE(over.has_pause());
+}
+
 TEST(Submit, PassesTheQueuesErrorOn) {
   FakeManager manager;
   manager.OnSubmit([](const jobs::SubmitRequest&) {

@@ -30,6 +30,8 @@ jobs::Progress SomeProgress() {
   progress.memory.driver_allocated_bytes = 2;
   progress.memory.recommended_max_bytes = 3;
   progress.memory.footprint_bytes = 1LL << 40;
+  progress.memory.peak_allocated_bytes = 5;
+  progress.cpu_fallback_ops = {{"aten::a", 2}};
   return progress;
 }
 
@@ -58,6 +60,8 @@ TEST(EventBody, ProgressKeepsItsMembers) {
   EXPECT_EQ(progress->loss, 1.0 / 3.0);
   EXPECT_EQ(progress->device, "mps");
   EXPECT_EQ(progress->memory.footprint_bytes, 1LL << 40);
+  EXPECT_EQ(progress->memory.peak_allocated_bytes, 5);
+  EXPECT_EQ(progress->cpu_fallback_ops, SomeProgress().cpu_fallback_ops);
 }
 
 TEST(EventBody, MetricsKeepTheirOrder) {

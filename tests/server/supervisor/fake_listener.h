@@ -36,6 +36,14 @@ class FakeListener final : public jobs::WorkerListener {
     absl::MutexLock lock(&mutex_);
     stages_.push_back(stage);
   }
+  void OnHeld() override {
+    absl::MutexLock lock(&mutex_);
+    holds_.push_back(true);
+  }
+  void OnResumed() override {
+    absl::MutexLock lock(&mutex_);
+    holds_.push_back(false);
+  }
   void OnExit(const Result& result) override {
     absl::MutexLock lock(&mutex_);
     exits_.push_back(result);
@@ -54,6 +62,9 @@ class FakeListener final : public jobs::WorkerListener {
   // True once a step was reported.
   bool WaitForProgress() { return Wait(&progress_); }
   bool WaitForStage() { return Wait(&stages_); }
+  bool WaitForHold() { return Wait(&holds_); }
+  // True: held, false: went on.
+  std::vector<bool> holds() const { return Copy(holds_); }
 
   std::vector<jobs::Progress> progress() const { return Copy(progress_); }
   std::vector<jobs::Evaluated> evaluated() const { return Copy(evaluated_); }
@@ -87,6 +98,7 @@ class FakeListener final : public jobs::WorkerListener {
   std::vector<jobs::Evaluated> evaluated_;
   std::vector<jobs::Checkpoint> checkpoints_;
   std::vector<std::string> stages_;
+  std::vector<bool> holds_;
   std::vector<Result> exits_;
 };
 

@@ -35,6 +35,18 @@ TEST(FromWire, Progress) {
   EXPECT_EQ(progress.memory.footprint_bytes, 11);
 }
 
+TEST(FromWire, SharesOfPaddingAndWaiting) {
+  wire::Progress message;
+  message.tokens = 60;
+  message.seconds = 2;
+  EXPECT_FALSE(FromWire(message).padding_ratio.has_value());
+  EXPECT_FALSE(FromWire(message).data_wait_ratio.has_value());
+  message.padded_tokens = 80;
+  message.data_wait_seconds = 0.5;
+  EXPECT_EQ(FromWire(message).padding_ratio, 0.25);
+  EXPECT_EQ(FromWire(message).data_wait_ratio, 0.25);
+}
+
 TEST(FromWire, EvaluatedAndCheckpointed) {
   const jobs::Evaluated evaluated =
       FromWire(wire::Evaluated{3, 0.5, 10, 1, {{"f1", 0.25}, {"a", 1}}});

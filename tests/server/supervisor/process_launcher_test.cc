@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -28,7 +29,7 @@ class ProcessLauncherTest : public testing::Test {
     options_.worker_path = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
     options_.lease_path = folder_ / "lease";
     request_ = {"J", folder_ / "job.json", folder_ / "out", folder_ / "log",
-                absl::Seconds(60)};
+                absl::Seconds(60), false};
   }
   ~ProcessLauncherTest() override { fs::remove_all(folder_); }
 
@@ -70,6 +71,29 @@ TEST_F(ProcessLauncherTest, GivesTheWorkerNoOtherDescriptors) {
   ASSERT_TRUE(worker.ok()) << worker.status();
   const auto result = listener_.WaitForExit();
   EXPECT_EQ(result.reason, jobs::ExitReason::kDone) << result.message;
+}
+
+TEST_F(ProcessLauncherTest, TheEnvironmentIsThatOfASharedMac) {
+  for (const bool allow : {false, true}) {
+    fs::remove(request_.log_path);
+    options_.environment = {{"FAKE_WORKER_MODE", "environment"}};
+    request_.allow_cpu_fallback = allow;
+    ProcessLauncher launcher(options_, base::Clock::Real());
+    FakeListener listener;
+    auto worker = launcher.Launch(request_, listener);
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    listener.WaitForExit();
+    std::ifstream log(request_.log_path);
+    const std::string text((std::istreambuf_iterator<char>(log)), {});
+    for (const char* variable :
+         {"PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.95\n",
+          "PYTORCH_MPS_LOW_WATERMARK_RATIO=0.75\n",
+          "PYTORCH_MPS_FAST_MATH=0\n", "AGX_RELAX_CDM_CTXSTORE_TIMEOUT=1\n",
+          allow ? "PYTORCH_ENABLE_MPS_FALLBACK=1\n"
+                : "PYTORCH_ENABLE_MPS_FALLBACK=0\n"}) {
+      EXPECT_THAT(text, HasSubstr(variable));
+    }
+  }
 }
 
 TEST_F(ProcessLauncherTest, AppendsToTheJobsLog) {

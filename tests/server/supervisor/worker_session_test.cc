@@ -14,6 +14,7 @@
 #include <string>
 
 #include "core/base/clock.h"
+#include "core/host/environment.h"
 #include "server/supervisor/process_launcher.h"
 #include "tests/server/supervisor/fake_listener.h"
 
@@ -47,7 +48,7 @@ class WorkerSessionTest : public testing::Test {
     std::ofstream(folder_ / "job.json") << "{}";
     ProcessLauncher::Options options;
     options.worker_path = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
-    options.environment = WorkerEnvironment(CurrentEnvironment());
+    options.environment = host::CurrentEnvironment();
     options.environment["FAKE_WORKER_MODE"] = mode;
     options.lease_path = folder_ / "lease";
     options.exit_grace = exit_grace;
@@ -220,6 +221,26 @@ TEST_F(WorkerSessionTest, PreemptLeavesACheckpoint) {
   EXPECT_EQ(result.reason, ExitReason::kPreempted);
   EXPECT_EQ(result.message, "stopped at a checkpoint");
   EXPECT_THAT(listener_.checkpoints(), Not(IsEmpty()));
+}
+
+TEST_F(WorkerSessionTest, PauseIsAcknowledgedAndEnds) {
+  Launch("ok-slow");
+  ASSERT_TRUE(listener_.WaitForProgress());
+  worker_->Pause();
+  ASSERT_TRUE(listener_.WaitForHold());
+  worker_->Resume();
+  EXPECT_EQ(listener_.WaitForExit().reason, ExitReason::kDone);
+  EXPECT_THAT(listener_.holds(), testing::ElementsAre(true, false));
+}
+
+TEST_F(WorkerSessionTest, APauseBeforeStartIsSaidAfterIt) {
+  Launch("ok-slow");
+  worker_->Pause();
+  ASSERT_TRUE(listener_.WaitForHold());
+  EXPECT_LE(listener_.progress().size(), 1);
+  worker_->Preempt(kLong);
+  EXPECT_EQ(listener_.WaitForExit().reason, ExitReason::kPreempted);
+  worker_->Pause();  // nothing hears it
 }
 
 TEST_F(WorkerSessionTest, CancelNeedsNoCheckpoint) {

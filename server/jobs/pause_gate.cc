@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/pause_gate.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace mpsd::jobs {
+namespace {
+
+constexpr absl::Duration kMemoryHoldLimit = absl::Minutes(1);
+constexpr int kSoonAgain = 10;  // times the settling time
+
+const char* Words(PauseReason reason) {
+  switch (reason) {
+    case PauseReason::kBattery:
+      return "on battery or in Low Power Mode";
+    case PauseReason::kThermal:
+      return "too hot";
+    case PauseReason::kMemoryPressure:
+      return "short of memory";
+    case PauseReason::kQuietHours:
+      return "quiet hours";
+    case PauseReason::kUserActive:
+      return "somebody uses the machine";
+  }
+  return "";
+}
+
+template <typename Level>
+bool Reaches(const std::optional<Level>& level,
+             const std::optional<Level>& limit) {
+  return level && limit && *level >= *limit;
+}
+
+}  // namespace
+
+std::string_view Name(PauseReason reason) {
+  switch (reason) {
+    case PauseReason::kBattery:
+      return "battery";
+    case PauseReason::kThermal:
+      return "thermal";
+    case PauseReason::kMemoryPressure:
+      return "memory_pressure";
+    case PauseReason::kQuietHours:
+      return "quiet_hours";
+    case PauseReason::kUserActive:
+      return "user_active";
+  }
+  return "unknown";
+}
+
+std::string Describe(const PauseReasons& reasons) {
+  std::string text;
+  for (PauseReason reason : reasons) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", Words(reason));
+  }
+  return text;
+}
+
+absl::Duration HoldLimit(const PausePolicy& policy,
+                         const PauseReasons& reasons) {
+  return reasons.contains(PauseReason::kMemoryPressure)
+             ? std::min(policy.hold_limit, kMemoryHoldLimit)
+             : policy.hold_limit;
+}
+
+void PauseGate::Observe(const host::Reading& reading, absl::Time now,
+                        absl::Duration monotonic) {
+  for (PauseReason reason : kAllPauseReasons) {
+    Trace& trace = traces_[reason];
+    if (Holds(reason, reading, now)) {
+      if (reasons_.insert(reason).second) {
+        const bool soon_again =
+            monotonic - trace.ended < kSoonAgain * trace.settle;
+        trace.settle = soon_again
+                           ? std::min(2 * trace.settle, policy_.settle_max)
+                           : FirstSettle(reason);
+      }
+      trace.last_held = monotonic;
+    } else if (monotonic - trace.last_held >= trace.settle &&
+               reasons_.erase(reason) > 0) {
+      trace.ended = monotonic;
+    }
+  }
+}
+
+bool PauseGate::Holds(PauseReason reason, const host::Reading& reading,
+                      absl::Time now) const {
+  switch (reason) {
+    case PauseReason::kBattery:
+      return policy_.on_battery &&
+             (reading.power_source == host::PowerSource::kBattery ||
+              reading.low_power_mode == true);
+    case PauseReason::kThermal:
+      return Reaches(reading.thermal, policy_.thermal);
+    case PauseReason::kMemoryPressure:
+      return Reaches(reading.memory_pressure, policy_.memory_pressure);
+    case PauseReason::kQuietHours:
+      return policy_.quiet_hours &&
+             IsQuiet(*policy_.quiet_hours, now, policy_.zone);
+    case PauseReason::kUserActive:
+      return reading.user_idle_seconds &&
+             absl::Seconds(*reading.user_idle_seconds) < policy_.idle_only;
+  }
+  return false;
+}
+
+// The clock and the user's idleness settle by themselves.
+absl::Duration PauseGate::FirstSettle(PauseReason reason) const {
+  return reason == PauseReason::kQuietHours ||
+                 reason == PauseReason::kUserActive
+             ? absl::ZeroDuration()
+             : policy_.settle;
+}
+
+PauseReasons PauseGate::Untold(const host::Reading& reading) const {
+  PauseReasons untold;
+  if (policy_.on_battery && !reading.power_source && !reading.low_power_mode) {
+    untold.insert(PauseReason::kBattery);
+  }
+  if (policy_.thermal && !reading.thermal) {
+    untold.insert(PauseReason::kThermal);
+  }
+  if (policy_.memory_pressure && !reading.memory_pressure) {
+    untold.insert(PauseReason::kMemoryPressure);
+  }
+  if (policy_.idle_only > absl::ZeroDuration() && !reading.user_idle_seconds) {
+    untold.insert(PauseReason::kUserActive);
+  }
+  return untold;
+}
+
+}  // namespace mpsd::jobs

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/pause_gate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mpsd::jobs {
+namespace {
+
+using host::MemoryPressure;
+using host::PowerSource;
+using host::Thermal;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class PauseGateTest : public testing::Test {
+ protected:
+  PauseGateTest() { policy_.zone = absl::UTCTimeZone(); }
+
+  void Make() { gate_.emplace(policy_); }
+  // What holds after `later`.
+  const PauseReasons& After(absl::Duration later) {
+    if (!gate_) Make();
+    elapsed_ += later;
+    gate_->Observe(reading_, start_ + elapsed_, elapsed_);
+    return gate_->reasons();
+  }
+  const PauseReasons& Now() { return After(absl::ZeroDuration()); }
+
+  PausePolicy policy_;
+  host::Reading reading_;
+  absl::Time start_ = absl::FromCivil(absl::CivilMinute(2026, 1, 2, 12, 0),
+                                      absl::UTCTimeZone());
+  absl::Duration elapsed_;
+  std::optional<PauseGate> gate_;
+};
+
+TEST_F(PauseGateTest, WithoutAPolicyNothingPauses) {
+  reading_ = {PowerSource::kBattery,
+              0.01,
+              true,
+              Thermal::kTrapping,
+              MemoryPressure::kCritical,
+              1,
+              1,
+              9,
+              0,
+              0};
+  EXPECT_THAT(Now(), IsEmpty());
+  EXPECT_THAT(gate_->Untold(host::Reading()), IsEmpty());
+}
+
+TEST_F(PauseGateTest, WhatIsUntoldIsNoReason) {
+  policy_.on_battery = true;
+  policy_.thermal = Thermal::kNominal;
+  policy_.memory_pressure = MemoryPressure::kNormal;
+  policy_.idle_only = absl::Minutes(5);
+  EXPECT_THAT(Now(), IsEmpty());
+  EXPECT_THAT(
+      gate_->Untold(reading_),
+      ElementsAre(PauseReason::kBattery, PauseReason::kThermal,
+                  PauseReason::kMemoryPressure, PauseReason::kUserActive));
+  reading_.low_power_mode = false;
+  reading_.thermal = Thermal::kNominal;
+  reading_.memory_pressure = MemoryPressure::kNormal;
+  reading_.user_idle_seconds = 0;
+  EXPECT_THAT(gate_->Untold(reading_), IsEmpty());
+}
+
+TEST_F(PauseGateTest, BatteryAndLowPowerMode) {
+  policy_.on_battery = true;
+  reading_.power_source = PowerSource::kMains;
+  EXPECT_THAT(Now(), IsEmpty());
+  reading_.low_power_mode = true;
+  EXPECT_THAT(Now(), ElementsAre(PauseReason::kBattery));
+  reading_.low_power_mode = false;
+  reading_.power_source = PowerSource::kBattery;
+  EXPECT_THAT(After(absl::Minutes(5)), ElementsAre(PauseReason::kBattery));
+}
+
+TEST_F(PauseGateTest, LevelsCountFromTheirLimitOn) {
+  policy_.thermal = Thermal::kHeavy;
+  policy_.memory_pressure = MemoryPressure::kCritical;
+  reading_.thermal = Thermal::kModerate;
+  reading_.memory_pressure = MemoryPressure::kWarn;
+  EXPECT_THAT(Now(), IsEmpty());
+  reading_.thermal = Thermal::kTrapping;
+  reading_.memory_pressure = MemoryPressure::kCritical;
+  EXPECT_THAT(Now(),
+              ElementsAre(PauseReason::kThermal, PauseReason::kMemoryPressure));
+  EXPECT_EQ(Describe(gate_->reasons()), "too hot, short of memory");
+}
+
+TEST_F(PauseGateTest, GoingOnWaitsUntilThingsHaveSettled) {
+  policy_.on_battery = true;
+  policy_.settle = absl::Seconds(30);
+  reading_.power_source = PowerSource::kBattery;
+  EXPECT_THAT(Now(), ElementsAre(PauseReason::kBattery));
+  reading_.power_source = PowerSource::kMains;
+  EXPECT_THAT(After(absl::Seconds(29)), ElementsAre(PauseReason::kBattery));
+  reading_.power_source = PowerSource::kBattery;
+  After(absl::ZeroDuration());
+  reading_.power_source = PowerSource::kMains;
+  EXPECT_THAT(After(absl::Seconds(29)), ElementsAre(PauseReason::kBattery))
+      << "from the last moment that it held";
+  EXPECT_THAT(After(absl::Seconds(1)), IsEmpty());
+}
+
+TEST_F(PauseGateTest, AReasonThatKeepsComingBackTakesLongerToSettle) {
+  policy_.thermal = Thermal::kHeavy;
+  policy_.settle = absl::Seconds(30);
+  policy_.settle_max = absl::Seconds(100);
+  for (int seconds : {30, 60, 100, 100}) {
+    reading_.thermal = Thermal::kHeavy;
+    EXPECT_THAT(After(absl::Seconds(1)), ElementsAre(PauseReason::kThermal));
+    reading_.thermal = Thermal::kNominal;
+    EXPECT_THAT(After(absl::Seconds(seconds - 1)),
+                ElementsAre(PauseReason::kThermal));
+    EXPECT_THAT(After(absl::Seconds(1)), IsEmpty()) << seconds;
+  }
+  // Long after, it is as at first.
+  After(absl::Hours(1));
+  reading_.thermal = Thermal::kHeavy;
+  After(absl::ZeroDuration());
+  reading_.thermal = Thermal::kNominal;
+  EXPECT_THAT(After(absl::Seconds(30)), IsEmpty());
+}
+
+TEST_F(PauseGateTest, QuietHoursBeginAndEndOnTheMinute) {
+  policy_.quiet_hours = *ParseQuietHours("13:00-14:00");
+  EXPECT_THAT(Now(), IsEmpty());
+  EXPECT_THAT(After(absl::Minutes(60)), ElementsAre(PauseReason::kQuietHours));
+  EXPECT_THAT(After(absl::Minutes(59)), ElementsAre(PauseReason::kQuietHours));
+  EXPECT_THAT(After(absl::Minutes(1)), IsEmpty());
+}
+
+TEST_F(PauseGateTest, OnlyWhileNobodyTouchesTheMachine) {
+  policy_.idle_only = absl::Minutes(5);
+  reading_.user_idle_seconds = 299;
+  EXPECT_THAT(Now(), ElementsAre(PauseReason::kUserActive));
+  reading_.user_idle_seconds = 300;
+  EXPECT_THAT(Now(), IsEmpty());
+  reading_.user_idle_seconds = 0;
+  EXPECT_THAT(Now(), ElementsAre(PauseReason::kUserActive));
+}
+
+TEST(HoldLimit, IsShortWhereMemoryIsWhatIsLacking) {
+  PausePolicy policy;
+  policy.hold_limit = absl::Minutes(10);
+  EXPECT_EQ(HoldLimit(policy, {PauseReason::kBattery}), absl::Minutes(10));
+  EXPECT_EQ(
+      HoldLimit(policy, {PauseReason::kBattery, PauseReason::kMemoryPressure}),
+      absl::Minutes(1));
+  policy.hold_limit = absl::Seconds(5);
+  EXPECT_EQ(HoldLimit(policy, {PauseReason::kMemoryPressure}),
+            absl::Seconds(5));
+}
+
+TEST(PauseReasonNames, DoNotRepeat) {
+  std::set<std::string> names;
+  for (PauseReason reason : kAllPauseReasons) {
+    names.insert(std::string(Name(reason)));
+    EXPECT_NE(Describe({reason}), "");
+  }
+  EXPECT_EQ(names.size(), std::size(kAllPauseReasons));
+}
+
+}  // namespace
+}  // namespace mpsd::jobs
