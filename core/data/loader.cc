@@ -42,12 +42,12 @@ Loader::Rows Loader::RowsOfEpoch(int64_t epoch) const {
   const std::vector<int64_t> order =
       options_.shuffle ? ShuffledOrder(count, options_.seed, epoch)
                        : PlainOrder(count);
-  if (!options_.packing) return OneEach(order);
-  std::vector<int64_t> lengths;
-  for (int64_t i = 0; i < count; ++i) {
-    lengths.push_back(std::min(source_.length(i), options_.max_length));
+  if (!options_.packing) {
+    return OneEach(options_.group_by_length
+                       ? GroupByLength(order, Lengths(), rows_per_step())
+                       : order);
   }
-  Rows packed = PackBestFit(lengths, order, options_.max_length);
+  Rows packed = PackBestFit(Lengths(), order, options_.max_length);
   if (!options_.shuffle) return packed;
   Rows shuffled;
   const auto row_order =
@@ -56,15 +56,35 @@ Loader::Rows Loader::RowsOfEpoch(int64_t epoch) const {
   return shuffled;
 }
 
+std::vector<int64_t> Loader::Lengths() const {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < source_.size(); ++i) {
+    lengths.push_back(std::min(source_.length(i), options_.max_length));
+  }
+  return lengths;
+}
+
+Loader::Rows Loader::RowsOfStep() const {
+  Rows rows =
+      Slice(rows_, cursor_.step_in_epoch * rows_per_step(), rows_per_step());
+  if (!options_.sort_steps) return rows;
+  const auto length = [this](const std::vector<int64_t>& row) {
+    int64_t sum = 0;
+    for (int64_t index : row) sum += source_.length(index);
+    return std::min(sum, options_.max_length);
+  };
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
+    return length(a) > length(b);
+  });
+  return rows;
+}
+
 absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
   if (rows_epoch_ != cursor_.epoch) {
     rows_ = RowsOfEpoch(cursor_.epoch);
     rows_epoch_ = cursor_.epoch;
   }
-  const int64_t rows_per_step =
-      options_.batch_size * options_.gradient_accumulation_steps;
-  const Rows step =
-      Slice(rows_, cursor_.step_in_epoch * rows_per_step, rows_per_step);
+  const Rows step = RowsOfStep();
   const Collation collation{options_.packing, /*training=*/true, options_.seed,
                             cursor_.epoch, options_.padding};
   std::vector<Batch> batches;

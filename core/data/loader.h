@@ -18,6 +18,10 @@ struct LoaderOptions {
   bool packing = false;
   uint64_t seed = 42;
   bool shuffle = true;
+  bool group_by_length = false;  // see GroupByLength; not with packing
+  // The rows of an optimizer step from long to short: less padding where it has
+  // several micro-batches, and the same gradient.
+  bool sort_steps = false;
   Padding padding = Padding::kBuckets;
 };
 
@@ -60,6 +64,12 @@ class Loader {
  private:
   using Rows = std::vector<std::vector<int64_t>>;  // sample indices per row
   Rows RowsOfEpoch(int64_t epoch) const;
+  Rows RowsOfStep() const;
+  std::vector<int64_t> Lengths() const;  // of the samples, as cut
+
+  int64_t rows_per_step() const {
+    return options_.batch_size * options_.gradient_accumulation_steps;
+  }
 
   const Source& source_;
   const LoaderOptions options_;

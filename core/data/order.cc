@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/order.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <utility>
@@ -29,6 +30,22 @@ std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed,
   for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[random.Below(i)]);
   }
+  return order;
+}
+
+std::vector<int64_t> GroupByLength(std::vector<int64_t> order,
+                                   const std::vector<int64_t>& lengths,
+                                   int64_t batch) {
+  const auto count = static_cast<int64_t>(order.size());
+  const int64_t piece = batch * std::clamp<int64_t>(count / (batch * 4), 1, 50);
+  int64_t longest = 0;  // where the longest of all stands
+  for (int64_t at = 0; at < count; at += piece) {
+    std::stable_sort(
+        order.begin() + at, order.begin() + std::min(at + piece, count),
+        [&](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
+    if (lengths[order[at]] > lengths[order[longest]]) longest = at;
+  }
+  if (count > 0) std::swap(order[0], order[longest]);
   return order;
 }
 

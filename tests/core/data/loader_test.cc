@@ -232,5 +232,51 @@ TEST(EvalLoader, HasEverySampleOnceInOrder) {
   EXPECT_EQ(labels, 5);
 }
 
+int64_t PaddedTokens(const LoaderOptions& options) {
+  const Dataset dataset = CountingDataset(Lengths(), 48);
+  Loader loader(dataset, options);
+  int64_t padded = 0;
+  for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {
+    for (const Batch& batch : *loader.NextStep()) {
+      padded += batch.rows * batch.length;
+    }
+  }
+  return padded;
+}
+
+TEST(LoaderTest, GroupsOfLikeLengthsArePaddedLess) {
+  LoaderOptions options = Options(/*packing=*/false);
+  options.padding = Padding::kLongest;
+  options.gradient_accumulation_steps = 1;
+  const int64_t random = PaddedTokens(options);
+  options.group_by_length = true;
+  EXPECT_LT(PaddedTokens(options), 9 * random / 10);
+}
+
+TEST(LoaderTest, SortedStepsHoldTheSameRowsWithLessPadding) {
+  LoaderOptions options = Options(/*packing=*/false);
+  options.padding = Padding::kLongest;
+  const Dataset dataset = CountingDataset(Lengths(), 48);
+  Loader plain(dataset, options);
+  const int64_t random = PaddedTokens(options);
+  options.sort_steps = true;
+  Loader sorted(dataset, options);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(TokensOf(*plain.NextStep()), TokensOf(*sorted.NextStep()));
+  }
+  EXPECT_LT(PaddedTokens(options), random);
+}
+
+TEST(LoaderTest, GroupedOrderIsFoundAgainAfterASeek) {
+  LoaderOptions options = Options(/*packing=*/false);
+  options.group_by_length = true;
+  const Dataset dataset = CountingDataset(Lengths(), 48);
+  Loader first(dataset, options);
+  for (int i = 0; i < 7; ++i) ASSERT_TRUE(first.NextStep().ok());
+  Loader second(dataset, options);
+  second.Seek(first.cursor());
+  EXPECT_TRUE(Equal(*first.NextStep(), *second.NextStep()));
+}
+
 }  // namespace
 }  // namespace mpsd::data

@@ -47,5 +47,30 @@ TEST(ShuffledOrder, IsAPermutationOfItsOwnPerSeedAndEpoch) {
   EXPECT_TRUE(ShuffledOrder(0, 1, 1).empty());
 }
 
+// Of 100 samples in steps of 4, pieces are six batches long.
+TEST(GroupByLengthTest, SortsWithinPiecesAndPutsTheLongestFirst) {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < 100; ++i) lengths.push_back(1 + (i * 37) % 90);
+  lengths[77] = 1000;
+  const std::vector<int64_t> random = ShuffledOrder(100, 1, 0);
+  const std::vector<int64_t> order = GroupByLength(random, lengths, 4);
+  EXPECT_EQ(order[0], 77);
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(sorted, PlainOrder(100));
+  int64_t rises = 0;
+  for (size_t i = 1; i < order.size(); ++i) {
+    rises += lengths[order[i]] > lengths[order[i - 1]] ? 1 : 0;
+  }
+  // One at each seam, and where what stood first was put.
+  EXPECT_LE(rises, 5);
+  EXPECT_NE(order, random);
+}
+
+TEST(GroupByLengthTest, FewSamplesAreOnePieceABatch) {
+  EXPECT_EQ(GroupByLength({0, 1, 2, 3}, {1, 4, 2, 3}, 2),
+            (std::vector<int64_t>{1, 0, 3, 2}));
+}
+
 }  // namespace
 }  // namespace mpsd::data

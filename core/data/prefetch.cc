@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/prefetch.h"
+
+#include <utility>
+
+namespace mpsd::data {
+
+Prefetcher::Prefetcher(const Source& source, LoaderOptions options)
+    : loader_(source, options), steps_per_epoch_(loader_.steps_per_epoch()) {}
+
+Prefetcher::~Prefetcher() { Stop(); }
+
+absl::StatusOr<std::vector<Batch>> Prefetcher::NextStep() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  std::optional<Step> step;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return ahead_.has_value();
+    };
+    mutex_.Await(absl::Condition(&ready));
+    step.swap(ahead_);
+  }
+  cursor_ = step->after;
+  if (!step->batches.ok()) Stop();  // the thread has ended
+  return std::move(step->batches);
+}
+
+void Prefetcher::Run() {
+  while (true) {
+    Step step{loader_.NextStep(), {}};
+    step.after = loader_.cursor();
+    const bool failed = !step.batches.ok();
+    absl::MutexLock lock(&mutex_);
+    const auto free = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return stop_ || !ahead_.has_value();
+    };
+    mutex_.Await(absl::Condition(&free));
+    if (stop_) return;
+    ahead_ = std::move(step);
+    if (failed) return;
+  }
+}
+
+void Prefetcher::Stop() {
+  if (!thread_.joinable()) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  thread_.join();
+  absl::MutexLock lock(&mutex_);
+  stop_ = false;
+  ahead_.reset();
+  loader_.Seek(cursor_);
+}
+
+void Prefetcher::Seek(const Cursor& cursor) {
+  Stop();
+  loader_.Seek(cursor);
+  cursor_ = loader_.cursor();
+}
+
+double Prefetcher::epoch_fraction() const {
+  return static_cast<double>(cursor_.epoch) +
+         static_cast<double>(cursor_.step_in_epoch) /
+             static_cast<double>(steps_per_epoch_);
+}
+
+}  // namespace mpsd::data

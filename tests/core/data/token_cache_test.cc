@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/token_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "core/base/file.h"
+#include "tests/core/data/model_folder.h"
+#include "tests/core/scratch_folder.h"
+
+namespace mpsd::data {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing_support::FreshFolder;
+
+constexpr int64_t kPlenty = 1 << 20;
+const LoadOptions kOptions = {.max_length = 16, .pad_id = 3};
+
+Dataset Made() {
+  DatasetStats stats;
+  stats.rows = 3;
+  stats.tokens = 17;
+  stats.label_tokens = 14;
+  stats.truncated_rows = 4;
+  stats.dropped_rows = 5;
+  stats.prompt_mismatch_rows = 6;
+  auto samples = CountingSamples({5, 8, 4});
+  samples[1].in_loss[2] = 0;
+  return Dataset(std::move(samples), kOptions, stats, "the hash");
+}
+
+void ExpectMade(const Dataset& found) {
+  const Dataset made = Made();
+  ASSERT_EQ(found.size(), made.size());
+  for (int64_t i = 0; i < made.size(); ++i) {
+    EXPECT_EQ(found.sample(i), made.sample(i));
+  }
+  EXPECT_EQ(found.hash(), "the hash");
+  EXPECT_EQ(found.stats().rows, 3);
+  EXPECT_EQ(found.stats().tokens, 17);
+  EXPECT_EQ(found.stats().label_tokens, 14);
+  EXPECT_EQ(found.stats().truncated_rows, 4);
+  EXPECT_EQ(found.stats().dropped_rows, 5);
+  EXPECT_EQ(found.stats().prompt_mismatch_rows, 6);
+}
+
+TEST(TokenCacheTest, FindsWhatWasPut) {
+  const TokenCache cache(FreshFolder("cache"), kPlenty);
+  EXPECT_FALSE(cache.Find("a", kOptions)->has_value());
+  ASSERT_TRUE(cache.Put("a", Made()).ok());
+  const auto found = cache.Find("a", kOptions);
+  ASSERT_TRUE(found.ok() && found->has_value()) << found.status();
+  ExpectMade(**found);
+  EXPECT_FALSE(cache.Find("b", kOptions)->has_value());
+}
+
+TEST(TokenCacheTest, EveryBrokenByteIsNoticed) {
+  const TokenCache cache(FreshFolder("broken"), kPlenty);
+  ASSERT_TRUE(cache.Put("a", Made()).ok());
+  const std::string whole = *base::ReadFile(cache.PathOf("a"));
+  for (size_t at = 0; at < whole.size(); at += 7) {
+    std::string bytes = whole;
+    bytes[at] ^= 0x20;
+    ASSERT_TRUE(base::WriteFileAtomic(cache.PathOf("a"), bytes).ok());
+    EXPECT_EQ(cache.Find("a", kOptions).status().code(),
+              absl::StatusCode::kDataLoss)
+        << at;
+  }
+  for (size_t size : {size_t{0}, size_t{5}, whole.size() - 1}) {
+    ASSERT_TRUE(
+        base::WriteFileAtomic(cache.PathOf("a"), whole.substr(0, size)).ok());
+    EXPECT_FALSE(cache.Find("a", kOptions).ok()) << size;
+  }
+}
+
+TEST(TokenCacheTest, AFileOfAnotherKeyIsBroken) {
+  const TokenCache cache(FreshFolder("moved"), kPlenty);
+  ASSERT_TRUE(cache.Put("a", Made()).ok());
+  fs::rename(cache.PathOf("a"), cache.PathOf("b"));
+  EXPECT_FALSE(cache.Find("b", kOptions).ok());
+}
+
+TEST(TokenCacheTest, DropsWhatWasLongestUnused) {
+  const fs::path folder = FreshFolder("bounded");
+  ASSERT_TRUE(TokenCache(folder, kPlenty).Put("size", Made()).ok());
+  const auto size = static_cast<int64_t>(
+      fs::file_size(TokenCache(folder, kPlenty).PathOf("size")));
+  fs::remove(TokenCache(folder, kPlenty).PathOf("size"));
+  const TokenCache cache(folder, 2 * size + size / 2);
+  const auto age = [&](const char* key, int hours) {
+    fs::last_write_time(cache.PathOf(key), fs::file_time_type::clock::now() -
+                                               std::chrono::hours(hours));
+  };
+  for (const char* key : {"a", "b"}) ASSERT_TRUE(cache.Put(key, Made()).ok());
+  age("a", 9);
+  age("b", 5);
+  ASSERT_TRUE(cache.Find("a", kOptions)->has_value());  // now used last
+  ASSERT_TRUE(cache.Put("c", Made()).ok());
+  EXPECT_TRUE(cache.Find("a", kOptions)->has_value());
+  EXPECT_FALSE(cache.Find("b", kOptions)->has_value());
+  EXPECT_TRUE(cache.Find("c", kOptions)->has_value());
+}
+
+TEST(TokenCacheTest, WhatIsLargerThanAllMayBeIsNotKept) {
+  const TokenCache cache(FreshFolder("small"), 10);
+  EXPECT_TRUE(cache.Put("a", Made()).ok());
+  EXPECT_FALSE(cache.Find("a", kOptions)->has_value());
+}
+
+class LoadCachedTest : public testing::Test {
+ protected:
+  LoadCachedTest() {
+    fs::copy(
+        ModelFolder("bpe"), model_,
+        fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    Write("{\"text\": \"one two\"}\n{\"text\": \"three\"}\n");
+  }
+  void Write(const std::string& rows) {
+    ASSERT_TRUE(base::WriteFileAtomic(data_, rows).ok());
+  }
+  std::string Key(const LoadOptions& options = kOptions) {
+    return *TokenKey({data_.string()}, model_, options);
+  }
+  absl::StatusOr<Dataset> Load() {
+    warning_.clear();
+    return LoadCachedDataset(
+        {data_.string()}, kOptions, model_, *tokenizer_, nullptr, cache_,
+        nullptr, [this](const std::string& text) { warning_ = text; });
+  }
+  // The one file of the cache.
+  fs::path Kept() { return TokenCache(cache_, kPlenty).PathOf(Key()); }
+
+  const fs::path model_ = FreshFolder("token_model");
+  const fs::path cache_ = FreshFolder("token_cache");
+  const fs::path data_ = FreshFolder("token_data") / "train.jsonl";
+  const std::unique_ptr<text::Tokenizer> tokenizer_ = LoadTokenizer();
+  std::string warning_;
+};
+
+TEST_F(LoadCachedTest, TheKeyIsOfAllThatDecidesTokens) {
+  const std::string key = Key();
+  EXPECT_EQ(Key(), key);
+  LoadOptions other = kOptions;
+  other.max_length = 17;
+  EXPECT_NE(Key(other), key);
+  other = kOptions;
+  other.assistant_only_loss = false;
+  EXPECT_NE(Key(other), key);
+  ASSERT_TRUE(
+      base::WriteFileAtomic(model_ / "chat_template.jinja", "{{ x }}").ok());
+  const std::string with_template = Key();
+  EXPECT_NE(with_template, key);
+  Write("{\"text\": \"one two\"}\n");
+  EXPECT_NE(Key(), with_template);
+}
+
+TEST_F(LoadCachedTest, TokenizesOnce) {
+  const auto made = Load();
+  ASSERT_TRUE(made.ok()) << made.status();
+  ASSERT_TRUE(fs::exists(Kept()));
+  // Something else in its place shows that it is what is read.
+  ASSERT_TRUE(TokenCache(cache_, kPlenty).Put(Key(), Made()).ok());
+  const auto read = Load();
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectMade(*read);
+  EXPECT_EQ(warning_, "");
+}
+
+TEST_F(LoadCachedTest, ABrokenFileIsMadeAgainWithAWarning) {
+  ASSERT_TRUE(Load().ok());
+  ASSERT_TRUE(base::WriteFileAtomic(Kept(), "rubbish").ok());
+  const auto made = Load();
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->size(), 2);
+  EXPECT_THAT(warning_, HasSubstr("is broken"));
+  EXPECT_TRUE(Load().ok());
+  EXPECT_EQ(warning_, "");
+}
+
+TEST_F(LoadCachedTest, AFolderThatCannotBeWrittenCostsAWarning) {
+  fs::remove_all(cache_);
+  ASSERT_TRUE(base::WriteFileAtomic(cache_, "a file").ok());
+  EXPECT_TRUE(Load().ok());
+  EXPECT_THAT(warning_, HasSubstr("not kept"));
+}
+
+TEST_F(LoadCachedTest, BadDataIsSaidAsWithoutACache) {
+  Write("{\"text\": 3}\n");
+  EXPECT_THAT(std::string(Load().status().message()),
+              HasSubstr("train.jsonl:1:"));
+}
+
+}  // namespace
+}  // namespace mpsd::data
