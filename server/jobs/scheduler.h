@@ -147,7 +147,8 @@ class Scheduler final : public JobManager, private WorkerListener {
   // returns or lets go the running job. The time of the next look.
   absl::Time HeedHost();
   absl::Time LookAgain() const;
-  void TellUntold(const host::Reading& reading);
+  void TellUntold(const host::Reading& reading)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the job has news.
   bool HeedReasons() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PauseAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
