@@ -21,6 +21,10 @@ MaybeTensor Maybe(const at::Tensor& tensor) {
   return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
 }
 
+// Rows below which oneDNN gains nothing. Heads have few, and a gradient summed
+// over few rows shows most of another order of adding.
+constexpr int64_t kFewRows = 64;
+
 // oneDNN's inner product, which torch registers for its compiler.
 const std::optional<c10::OperatorHandle>& InnerProduct() {
   static const std::optional<c10::OperatorHandle> handle =
@@ -30,15 +34,14 @@ const std::optional<c10::OperatorHandle>& InnerProduct() {
 }
 
 // x wᵀ + bias of matrices.
-at::Tensor InnerProductOf(const at::Tensor& x, const at::Tensor& w,
-                          const at::Tensor& bias) {
+at::Tensor MatrixLinear(const at::Tensor& x, const at::Tensor& w,
+                        const MaybeTensor& bias) {
   const auto& handle = InnerProduct();
-  const MaybeTensor b = Maybe(bias);
-  if (!handle || x.size(0) == 0) return at::linear(x, w, b);
+  if (!handle || x.size(0) < kFewRows) return at::linear(x, w, bias);
   torch::jit::Stack stack;
   stack.emplace_back(x);
   stack.emplace_back(w);
-  stack.emplace_back(b);
+  stack.emplace_back(bias);
   stack.emplace_back(std::string("none"));
   stack.emplace_back(c10::List<std::optional<at::Scalar>>());
   stack.emplace_back(std::string());
@@ -79,7 +82,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor a = maybe_a.value_or(at::Tensor());
     const at::Tensor b = maybe_b.value_or(at::Tensor());
     const at::Tensor rows = x.reshape({-1, w.size(1)});
-    at::Tensor y = InnerProductOf(rows, w, bias);
+    at::Tensor y = MatrixLinear(rows, w, maybe_bias);
     at::Tensor noise, in = rows, narrow;
     if (a.defined()) {
       if (dropout > 0) {
@@ -116,7 +119,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
       db = GiveProduct(b, across, narrow, scaling);
     }
     if (ctx->needs_input_grad(0)) {
-      dx = InnerProductOf(dy, w.t(), {});
+      dx = MatrixLinear(dy, w.t(), {});
       if (noise.defined()) {
         dx.add_(at::mm(thin, a).mul_(noise));
       } else if (a.defined()) {
