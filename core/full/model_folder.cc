@@ -59,7 +59,9 @@ absl::Status WriteConfig(const fs::path& from, const fs::path& to,
         (from / "config.json").string(), ": expected a JSON object"));
   }
   json["architectures"] = {Architecture(result.config, result.task)};
-  const char* dtype = result.dtype == at::kBFloat16 ? "bfloat16" : "float32";
+  const char* dtype = result.dtype == at::kBFloat16 ? "bfloat16"
+                      : result.dtype == at::kHalf   ? "float16"
+                                                    : "float32";
   json.erase("dtype");
   json["torch_dtype"] = dtype;  // Transformers 4 and 5 read it
   PutLabels(result, json);

@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/quant/quantize.h"
+#include "core/quant/stored.h"
 
 namespace mpsd::model {
 namespace {
@@ -32,6 +34,11 @@ at::Tensor TruncatedNormal(at::IntArrayRef shape, double deviation) {
     if (!outside.any().item<bool>()) return t;
     t = at::where(outside, at::empty_like(t).normal_(0, deviation), t);
   }
+}
+
+quant::Options FormatOf(const spec::QuantizationSpec& spec) {
+  return {spec.load_in_8bit ? quant::Format::kInt8 : quant::Format::kNf4,
+          spec.bnb_4bit_use_double_quant};
 }
 
 }  // namespace
@@ -61,9 +68,13 @@ bool WeightReader::Contains(const std::string& name) const {
 
 at::Tensor WeightReader::Draw(at::IntArrayRef shape, Initial initial) const {
   at::Tensor t;
+  const at::TensorOptions options =
+      source_.draw_on_device
+          ? at::TensorOptions(source_.device).dtype(source_.dtype)
+          : at::TensorOptions().dtype(at::kFloat);
   switch (initial) {
     case Initial::kNormal:
-      t = at::empty(shape, at::kFloat).normal_(0, initializer_range_);
+      t = at::empty(shape, options).normal_(0, initializer_range_);
       break;
     case Initial::kTruncatedNormal:
       t = TruncatedNormal(shape, initializer_range_);
@@ -95,9 +106,39 @@ Linear WeightReader::MakeLinear(const std::string& name, int64_t out,
                                 int64_t in, bool bias) {
   Linear linear;
   linear.name = name;
-  linear.weight = Tensor(name + ".weight", {out, in}, linears_);
+  ReadWeight(linear, out, in);
   if (bias) linear.bias = Tensor(name + ".bias", {out}, Initial::kZero);
   return linear;
+}
+
+void WeightReader::ReadWeight(Linear& linear, int64_t out, int64_t in) {
+  const std::string name = linear.name + ".weight";
+  const bool quantize = spec::Quantizes(source_.quantization, linear.name);
+  const bool from_file = source_.weights != nullptr && status_.ok();
+  const std::string stored = from_file ? StoredName(name) : name;
+  if (from_file && quant::IsStored(*source_.weights, stored)) {
+    auto weight =
+        quant::LoadStored(*source_.weights, stored, out, in, source_.device);
+    if (weight.ok()) linear.quantized = *std::move(weight);
+    if (!weight.ok()) status_ = weight.status();
+    return;
+  }
+  if (!quantize) {
+    linear.weight = Tensor(name, {out, in}, linears_);
+    return;
+  }
+  at::Tensor dense;
+  if (from_file) {
+    auto loaded =
+        source_.weights->Load(stored, {out, in}, at::kCPU, source_.dtype);
+    if (loaded.ok()) dense = *std::move(loaded);
+    if (!loaded.ok()) status_ = loaded.status();
+  } else {
+    dense = Tensor(name, {out, in}, linears_);
+  }
+  if (!dense.defined()) return;
+  linear.quantized = quant::Quantize(
+      dense.to(at::kCPU), FormatOf(source_.quantization), source_.device);
 }
 
 Embedding WeightReader::MakeEmbedding(const std::string& name, int64_t rows,

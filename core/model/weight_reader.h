@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "core/model/layers.h"
+#include "core/spec/quantization.h"
 #include "core/tensorfile/weights.h"
 
 namespace mpsd::model {
@@ -22,6 +23,11 @@ struct WeightSource {
   at::ScalarType dtype = at::kFloat;
   // A head of another shape in the file counts as absent.
   bool ignore_mismatched_heads = false;
+  // Linears of the decoder's blocks are quantised so; absent: as they are.
+  spec::QuantizationSpec quantization = {};
+  // Weights from scratch come from the device's own generator, in `dtype`:
+  // fast for large models, but not Transformers' numbers.
+  bool draw_on_device = false;
 };
 
 // What a weight that no file has is drawn like, with the config's
@@ -51,6 +57,8 @@ class WeightReader {
   // "….gamma" for weight, "….beta" for bias.
   at::Tensor Tensor(const std::string& name, at::IntArrayRef shape,
                     Initial initial = Initial::kNormal);
+  // Quantised where the file stores it so, or the source asks for it: then no
+  // more than this one is dense, on the CPU.
   Linear MakeLinear(const std::string& name, int64_t out, int64_t in,
                     bool bias);
   // `padding` is the config's pad_token_id; negative counts from the end, one
@@ -65,13 +73,15 @@ class WeightReader {
   Linear MakeHead(const std::string& name, int64_t out, int64_t in, bool bias);
 
   bool Contains(const std::string& name) const;
+  // What the file calls it; `name` itself where it has none.
+  std::string StoredName(const std::string& name) const;
   const absl::Status& status() const { return status_; }
   // In the order of the calls; empty from scratch.
   const std::vector<std::string>& fresh_modules() const { return fresh_; }
 
  private:
-  std::string StoredName(const std::string& name) const;
   at::Tensor Draw(at::IntArrayRef shape, Initial initial) const;
+  void ReadWeight(Linear& linear, int64_t out, int64_t in);
   at::Tensor HeadTensor(const std::string& module, const std::string& name,
                         at::IntArrayRef shape, Initial initial);
 

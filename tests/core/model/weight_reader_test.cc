@@ -121,5 +121,49 @@ TEST(WeightReaderTest, PaddingRowsCountAsPythonsIndices) {
   EXPECT_EQ(reader.MakeEmbedding("e", 5, 2).padding_row, -1);
 }
 
+TEST(WeightReaderTest, QuantisesTheLinearsOfBlocksAsItReadsThem) {
+  const std::string block = "model.layers.0.mlp.up_proj";
+  const at::Tensor weight = at::randn({6, 64}), bias = at::randn({6});
+  const auto weights = Stored({{block + ".weight", weight},
+                               {block + ".bias", bias},
+                               {"lm_head.weight", weight}});
+  WeightSource source{weights.get()};
+  source.quantization.load_in_4bit = true;
+  WeightReader reader(source, "", 0.02);
+  const Linear linear = reader.MakeLinear(block, 6, 64, true);
+  const Linear head = reader.MakeLinear("lm_head", 6, 64, false);
+  ASSERT_TRUE(reader.status().ok()) << reader.status();
+  ASSERT_NE(linear.quantized, nullptr);
+  EXPECT_FALSE(linear.weight.defined());
+  EXPECT_EQ(linear.in_features(), 64);
+  EXPECT_EQ(linear.out_features(), 6);
+  EXPECT_EQ(head.quantized, nullptr);
+  const at::Tensor dense = linear.Dense(at::kFloat);
+  EXPECT_TRUE(at::allclose(dense, weight, 0, 0.6));
+  EXPECT_FALSE(at::equal(dense, weight));
+  const at::Tensor x = at::randn({2, 3, 64});
+  EXPECT_TRUE(at::equal(linear.Forward(x), at::linear(x, dense, bias)));
+}
+
+TEST(WeightReaderTest, ReadsWhatIsStoredQuantised) {
+  const at::Tensor codes = at::randint(-127, 128, {4, 8}).to(at::kChar);
+  const auto weights = Stored({{"model.layers.0.o.weight", codes},
+                               {"model.layers.0.o.SCB", at::full({4}, 127.0)}});
+  WeightReader reader({weights.get()}, "", 0.02);
+  const Linear linear = reader.MakeLinear("model.layers.0.o", 4, 8, false);
+  ASSERT_TRUE(reader.status().ok()) << reader.status();
+  EXPECT_TRUE(at::allclose(linear.Dense(at::kFloat), codes.to(at::kFloat)));
+}
+
+TEST(WeightReaderTest, AMissingWeightIsAnErrorWhereItIsQuantisedToo) {
+  const auto weights = Stored({{"another", at::ones({1})}});
+  WeightSource source{weights.get()};
+  source.quantization.load_in_8bit = true;
+  WeightReader reader(source, "", 0.02);
+  reader.MakeLinear("model.layers.0.o", 4, 8, false);
+  EXPECT_THAT(std::string(reader.status().message()),
+              HasSubstr("model.layers.0.o.weight"));
+}
+
 }  // namespace
 }  // namespace mpsd::model

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/merge/compare_logits.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/lora/lora.h"
+#include "core/model/classifier.h"
+#include "core/model/decoder.h"
+
+namespace mpsd::merge {
+namespace {
+
+constexpr int64_t kRows = 2, kTokens = 16;
+
+// A network of either kind, in fp32 on the CPU.
+struct Loaded {
+  std::unique_ptr<model::Decoder> decoder;
+  std::unique_ptr<model::Classifier> classifier;
+  model::Network& network() const {
+    return decoder ? static_cast<model::Network&>(*decoder) : *classifier;
+  }
+};
+
+// The adapter of `pair`, hung onto the linears that are there.
+class Hung {
+ public:
+  static absl::StatusOr<Hung> Hang(const Pair& pair, model::Network& network) {
+    std::map<std::string, model::Linear*> linears;
+    for (model::Linear* l : network.Linears()) linears[l->name] = l;
+    for (const spec::TargetMatch& target : pair.targets()) {
+      const auto linear = linears.find(target.name);
+      if (linear == linears.end()) continue;  // of a layer left out
+      auto change = pair.Change(target);
+      if (!change.ok()) return change.status();
+      linear->second->adapter = std::make_unique<lora::LoraLinear>(
+          change->a, change->b, change->scaling, 0.0, &kTraining);
+    }
+    for (const model::NamedWeight& weight : network.NamedWeights()) {
+      if (pair.FindSaved(weight.name) == nullptr) continue;
+      auto saved = pair.LoadSaved(weight.name, at::kFloat);
+      if (!saved.ok()) return saved.status();
+      *weight.tensor = *std::move(saved);
+    }
+    return Hung();
+  }
+
+ private:
+  static constexpr bool kTraining = false;
+};
+
+absl::StatusOr<Loaded> Load(const tensorfile::Weights& weights,
+                            const spec::ModelConfig& config) {
+  const model::WeightSource source{&weights, at::kCPU, at::kFloat,
+                                   /*ignore_mismatched_heads=*/true};
+  Loaded loaded;
+  if (config.num_labels > 0) {
+    auto classifier = model::Classifier::Load(source, config);
+    if (!classifier.ok()) return classifier.status();
+    loaded.classifier = *std::move(classifier);
+  } else {
+    auto decoder = model::Decoder::Load(source, config);
+    if (!decoder.ok()) return decoder.status();
+    loaded.decoder = *std::move(decoder);
+  }
+  return loaded;
+}
+
+at::Tensor Logits(const Loaded& loaded, const spec::ModelConfig& config) {
+  if (config.family == spec::Family::kVision) {
+    const auto& v = config.vision;
+    model::ClassifierInputs images;
+    // The same for both networks.
+    images.pixels =
+        at::arange(kRows * v.num_channels * v.image_size * v.image_size,
+                   at::kFloat)
+            .sin()
+            .view({kRows, v.num_channels, v.image_size, v.image_size});
+    return loaded.classifier->Logits(images);
+  }
+  const int64_t length = std::min(
+      kTokens, config.max_position_embeddings - config.encoder.first_position);
+  const at::Tensor ids = at::arange(kRows * length)
+                             .mul_(7919)
+                             .remainder_(config.vocab_size)
+                             .view({kRows, length});
+  if (loaded.decoder) {
+    const at::Tensor positions = at::arange(length).expand({kRows, length});
+    return loaded.decoder->Logits({ids, positions.contiguous(), {}});
+  }
+  model::ClassifierInputs texts;
+  texts.input_ids = ids;
+  texts.lengths = at::full({kRows}, length, at::kLong);
+  texts.padded = false;
+  return loaded.classifier->Logits(texts);
+}
+
+// How many layers fit, one at least.
+int64_t LayersWithin(const spec::ModelConfig& config, int64_t max_bytes) {
+  spec::ModelConfig part = config;
+  for (part.num_hidden_layers = config.num_hidden_layers;
+       part.num_hidden_layers > 1; --part.num_hidden_layers) {
+    if (spec::ParameterCount(part) <= max_bytes / 4) break;
+  }
+  return part.num_hidden_layers;
+}
+
+absl::StatusOr<at::Tensor> ReferenceLogits(const Pair& pair,
+                                           const spec::ModelConfig& config) {
+  auto loaded = Load(pair.weights(), config);
+  if (!loaded.ok()) return loaded.status();
+  auto hung = Hung::Hang(pair, loaded->network());
+  if (!hung.ok()) return hung.status();
+  return Logits(*loaded, config);
+}
+
+absl::StatusOr<at::Tensor> MergedLogits(const std::filesystem::path& folder,
+                                        const spec::ModelConfig& config) {
+  auto weights = tensorfile::Weights::Open(folder);
+  if (!weights.ok()) return weights.status();
+  auto loaded = Load(**weights, config);
+  if (!loaded.ok()) return loaded.status();
+  return Logits(*loaded, config);
+}
+
+}  // namespace
+
+double RoundingOf(at::ScalarType dtype) {
+  if (dtype == at::kBFloat16) return 1.0 / 256;
+  if (dtype == at::kHalf) return 1.0 / 2048;
+  return 1e-7;
+}
+
+absl::StatusOr<Comparison> CompareLogits(const Pair& pair,
+                                         const std::filesystem::path& folder,
+                                         at::ScalarType dtype,
+                                         int64_t max_bytes) {
+  spec::ModelConfig config = pair.config();
+  config.num_hidden_layers = LayersWithin(config, max_bytes);
+  auto reference = ReferenceLogits(pair, config);
+  if (!reference.ok()) return reference.status();
+  auto merged = MergedLogits(folder, config);
+  if (!merged.ok()) return merged.status();
+  Comparison comparison{config.num_hidden_layers};
+  comparison.error =
+      ((*merged - *reference).norm() / reference->norm()).item<double>();
+  // Errors of the layers add up, in random directions.
+  const double layers = static_cast<double>(config.num_hidden_layers);
+  const double limit = 4 * RoundingOf(dtype) * std::sqrt(layers) + 1e-4;
+  if (comparison.error <= limit) return comparison;
+  return absl::DataLossError(absl::StrCat(
+      "the merged model's logits are ", comparison.error,
+      " off those of base and adapter, relative; rounding explains ", limit));
+}
+
+}  // namespace mpsd::merge

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MERGE_COMPARE_LOGITS_H_
+#define MPSD_CORE_MERGE_COMPARE_LOGITS_H_
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <filesystem>
+
+#include "absl/status/statusor.h"
+#include "core/merge/pair.h"
+
+namespace mpsd::merge {
+
+struct Comparison {
+  int64_t layers = 0;  // of the network that were run
+  // ‖merged − reference‖ / ‖reference‖ over the logits.
+  double error = 0;
+};
+
+// Runs base with adapter, and the merged weights in `folder`, on a few random
+// rows in fp32 on the CPU; of a model with more than `max_bytes` of fp32
+// weights the first layers alone. DataLoss where they differ by more than
+// weights rounded to `dtype` explain.
+absl::StatusOr<Comparison> CompareLogits(const Pair& pair,
+                                         const std::filesystem::path& folder,
+                                         at::ScalarType dtype,
+                                         int64_t max_bytes);
+
+// The largest relative error that rounding to `dtype` makes.
+double RoundingOf(at::ScalarType dtype);
+
+}  // namespace mpsd::merge
+
+#endif  // MPSD_CORE_MERGE_COMPARE_LOGITS_H_

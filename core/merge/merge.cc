@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/merge/merge.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/full/model_folder.h"
+#include "core/merge/compare_logits.h"
+#include "core/merge/pair.h"
+#include "core/model/weight_reader.h"
+#include "core/spec/modules.h"
+#include "core/tensorfile/sharded_writer.h"
+
+namespace mpsd::merge {
+namespace {
+
+namespace fs = std::filesystem;
+using Progress = std::function<void(const std::string&, double)>;
+
+// A weight of the result and where it comes from.
+struct Part {
+  tensorfile::PlannedTensor planned;
+  std::string name;    // in Transformers
+  std::string stored;  // in the model's file; empty: the adapter's alone
+  bool saved = false;  // the adapter has it whole
+  const spec::TargetMatch* target = nullptr;  // or null
+};
+
+std::vector<std::string> WeightsOf(const spec::Module& m) {
+  if (m.kind == spec::Module::Kind::kParameter) return {m.name};
+  std::vector<std::string> names = {m.name + ".weight"};
+  if (m.bias) names.push_back(m.name + ".bias");
+  return names;
+}
+
+std::string BasePrefix(const spec::ModelConfig& config) {
+  if (config.family == spec::Family::kDecoder) return "model.";
+  if (config.family == spec::Family::kVision) return "vit.";
+  return config.model_type + ".";
+}
+
+class Merger {
+ public:
+  Merger(const MergeOptions& options, const Pair& pair, Progress progress)
+      : options_(options),
+        pair_(pair),
+        progress_(std::move(progress)),
+        names_({&pair.weights()}, BasePrefix(pair.config()), 0) {}
+
+  absl::StatusOr<MergeReport> Run(const fs::path& folder) {
+    absl::Status s = Plan();
+    if (s.ok()) s = Write(folder);
+    if (s.ok()) s = WriteBeside(folder);
+    if (!s.ok()) return s;
+    Say("comparing logits", 0);
+    auto compared =
+        CompareLogits(pair_, folder, dtype_, options_.max_compared_bytes);
+    if (!compared.ok()) return compared.status();
+    report_.compared_layers = compared->layers;
+    report_.logit_error = compared->error;
+    return report_;
+  }
+
+ private:
+  void Say(const std::string& what, double share) const {
+    if (progress_) progress_(what, share);
+  }
+
+  absl::Status Plan() {
+    const spec::ModelConfig& config = pair_.config();
+    std::map<std::string, const spec::TargetMatch*> targets;
+    for (const auto& t : pair_.targets()) targets[t.name + ".weight"] = &t;
+    for (const spec::Module& m : spec::Modules(config)) {
+      const bool tied = m.name == "lm_head" && config.tie_word_embeddings;
+      if (tied) continue;
+      for (const std::string& name : WeightsOf(m)) {
+        Part part;
+        part.name = name;
+        const auto target = targets.find(name);
+        if (target != targets.end()) part.target = target->second;
+        if (absl::Status s = Place(part); !s.ok()) return s;
+        parts_.push_back(std::move(part));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Place(Part& part) {
+    const auto* saved = pair_.FindSaved(part.name);
+    const std::string kept = spec::StoredName(pair_.config(), part.name);
+    const std::string name = names_.StoredName(kept);
+    const auto* stored = pair_.weights().Find(name);
+    part.saved = saved != nullptr;
+    if (stored == nullptr && saved == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(options_.model.string(), ": has no weight \"", part.name,
+                       "\", and the adapter has none"));
+    }
+    if (stored != nullptr) {
+      part.stored = name;
+      dtype_ = options_.dtype.value_or(stored->dtype);
+      if (!at::isFloatingType(stored->dtype)) {
+        return absl::UnimplementedError(absl::StrCat(
+            options_.model.string(), ": \"", part.name,
+            "\" is quantized; merge into the model it was quantized from"));
+      }
+    }
+    part.planned = {kept, dtype_,
+                    saved != nullptr ? saved->shape : stored->shape};
+    return absl::OkStatus();
+  }
+
+  absl::Status Write(const fs::path& folder) {
+    std::vector<tensorfile::PlannedTensor> plan;
+    for (const Part& part : parts_) {
+      plan.push_back(part.planned);
+      report_.bytes += part.planned.bytes();
+    }
+    auto writer = tensorfile::ShardedWriter::Create(folder, plan,
+                                                    options_.max_shard_bytes);
+    if (!writer.ok()) return writer.status();
+    report_.shards = (*writer)->shard_count();
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      Say("merging", static_cast<double>(i) / parts_.size());
+      auto tensor = Make(parts_[i]);
+      if (!tensor.ok()) return tensor.status();
+      if (absl::Status s = (*writer)->Append(*tensor); !s.ok()) return s;
+    }
+    return (*writer)->Finish();
+  }
+
+  absl::StatusOr<at::Tensor> Make(const Part& part) {
+    const at::ScalarType dtype = part.planned.dtype;
+    if (part.saved) {
+      ++report_.replaced_weights;
+      return pair_.LoadSaved(part.name, dtype);
+    }
+    auto weight =
+        pair_.weights().Load(part.stored, part.planned.shape, at::kCPU, dtype);
+    if (!weight.ok() || part.target == nullptr) return weight;
+    auto change = pair_.Change(*part.target);
+    if (!change.ok()) return change.status();
+    ++report_.merged_weights;
+    const at::Tensor base = weight->to(at::kFloat, /*non_blocking=*/false,
+                                       /*copy=*/true);
+    // As PEFT: the sum is made in fp32 and rounded once.
+    weight->add_(at::matmul(change->b, change->a) * change->scaling);
+    absl::Status s = Check(part.name, base, *change, *weight);
+    if (!s.ok()) return s;
+    return weight;
+  }
+
+  // |merged x − (W x + s B A x)| ≤ (rounding of the weights and of the sums) ·
+  // |merged| |x|, for every row of outputs.
+  absl::Status Check(const std::string& name, const at::Tensor& base,
+                     const LowRank& change, const at::Tensor& merged) const {
+    const at::Tensor x = at::randn({base.size(1), 4});
+    const at::Tensor exact =
+        at::matmul(base, x) +
+        at::matmul(change.b, at::matmul(change.a, x)) * change.scaling;
+    const at::Tensor wide = merged.to(at::kFloat);
+    const at::Tensor error = (at::matmul(wide, x) - exact).abs();
+    const at::Tensor size = at::matmul(wide.abs(), x.abs());
+    const double limit = RoundingOf(merged.scalar_type()) + 1e-4;
+    if ((error <= size * limit + 1e-30).all().item<bool>()) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(
+        absl::StrCat("\"", name,
+                     "\": the merged weight does not do what base and adapter "
+                     "do, beyond rounding; is the adapter finite?"));
+  }
+
+  absl::Status WriteBeside(const fs::path& folder) {
+    const full::ResultConfig result{pair_.config(), pair_.task(),
+                                    pair_.task() == spec::Task::kCausalLm
+                                        ? std::vector<std::string>()
+                                        : pair_.LabelNames(),
+                                    pair_.ProblemType(), dtype_};
+    absl::Status s = full::WriteConfig(options_.model, folder, result);
+    if (s.ok()) s = full::CopyTokenizer(options_.model, folder);
+    return s;
+  }
+
+  const MergeOptions& options_;
+  const Pair& pair_;
+  const Progress progress_;
+  const model::WeightReader names_;
+  at::ScalarType dtype_ = at::kFloat;  // of the weight placed last
+  std::vector<Part> parts_;
+  MergeReport report_;
+};
+
+}  // namespace
+
+absl::StatusOr<MergeReport> Merge(const MergeOptions& options,
+                                  const Progress& progress) {
+  at::NoGradGuard no_grad;
+  auto pair = Pair::Open(options.model, options.adapter);
+  if (!pair.ok()) return pair.status();
+  std::error_code error;
+  if (fs::exists(options.out, error) &&
+      fs::equivalent(options.out, options.model, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.out.string(), ": is the model itself; choose another folder"));
+  }
+  auto staged = base::StagedFolder::Create(options.out);
+  if (!staged.ok()) return staged.status();
+  auto report = Merger(options, *pair, progress).Run(staged->staging());
+  if (!report.ok()) return report;
+  if (absl::Status s = staged->Commit(); !s.ok()) return s;
+  return report;
+}
+
+}  // namespace mpsd::merge

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/merge/pair.h"
+
+#include <ATen/ATen.h>
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/file.h"
+#include "core/lora/peft_folder.h"
+#include "core/spec/modules.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::merge {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr char kPrefix[] = "base_model.model.";
+
+std::string NameA(const std::string& module) {
+  return absl::StrCat(kPrefix, module, ".lora_A.weight");
+}
+std::string NameB(const std::string& module) {
+  return absl::StrCat(kPrefix, module, ".lora_B.weight");
+}
+
+// What the training run beside the adapter says of its labels.
+json RunLabels(const fs::path& adapter) {
+  auto text = base::ReadFile(adapter.parent_path() / "run.json");
+  if (!text.ok()) return json::object();
+  const json run = json::parse(*text, nullptr, false);
+  if (!run.is_object() || !run.contains("labels")) return json::object();
+  return run["labels"].is_object() ? run["labels"] : json::object();
+}
+
+}  // namespace
+
+absl::StatusOr<Pair> Pair::Open(const fs::path& model,
+                                const fs::path& adapter) {
+  Pair pair;
+  pair.model_ = model;
+  pair.adapter_ = adapter;
+  if (absl::Status s = pair.ReadConfigs(); !s.ok()) return s;
+  auto weights = tensorfile::Weights::Open(model);
+  if (!weights.ok()) return weights.status();
+  pair.weights_ = *std::move(weights);
+  auto file =
+      tensorfile::SafetensorsFile::Open(adapter / "adapter_model.safetensors");
+  if (!file.ok()) return file.status();
+  pair.file_ = *std::move(file);
+  pair.FindLabels();
+  pair.lora_ = spec::EffectiveLora(std::move(pair.lora_), pair.config_);
+  auto targets = spec::MatchTargets(pair.lora_, pair.config_);
+  if (!targets.ok()) return targets.status();
+  pair.targets_ = *std::move(targets);
+  absl::Status s = pair.CheckTied();
+  if (s.ok()) s = pair.CheckComplete();
+  if (!s.ok()) return s;
+  return pair;
+}
+
+absl::Status Pair::ReadConfigs() {
+  auto config = spec::ReadModelConfig(model_.string());
+  if (!config.ok()) return config.status();
+  config_ = *std::move(config);
+  auto lora = lora::ReadPeftConfig(adapter_);
+  if (!lora.ok()) return lora.status();
+  lora_ = *std::move(lora);
+  return absl::OkStatus();
+}
+
+// A head that the adapter saved decides; else the model's architecture.
+void Pair::FindLabels() {
+  for (const char* head : {"score", "classifier", "classifier.out_proj"}) {
+    const auto* saved = FindSaved(absl::StrCat(head, ".weight"));
+    if (saved != nullptr) config_.num_labels = saved->shape[0];
+  }
+  for (const std::string& name : config_.architectures) {
+    if (config_.num_labels > 0 || !name.ends_with("Classification")) continue;
+    config_.num_labels = config_.head.num_labels.value_or(2);
+  }
+  if (config_.family == spec::Family::kVision) {
+    task_ = spec::Task::kImageCls;
+  } else if (config_.num_labels > 0) {
+    task_ = spec::Task::kSeqCls;
+  }
+}
+
+// A tied head has no weight of its own: a change of one of the two would have
+// to break the tie.
+absl::Status Pair::CheckTied() const {
+  if (!config_.tie_word_embeddings || config_.num_labels > 0) {
+    return absl::OkStatus();
+  }
+  bool touched = FindSaved("lm_head.weight") != nullptr ||
+                 FindSaved("model.embed_tokens.weight") != nullptr;
+  for (const auto& target : targets_) touched |= target.name == "lm_head";
+  if (!touched) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      adapter_.string(), ": changes lm_head or embed_tokens, which ",
+      model_.string(),
+      " ties to each other (tie_word_embeddings); such an adapter cannot be "
+      "merged, load it with PEFT beside the model"));
+}
+
+// Every tensor of the adapter must go somewhere.
+absl::Status Pair::CheckComplete() const {
+  std::set<std::string> unknown;
+  for (const auto& [name, entry] : file_->entries()) unknown.insert(name);
+  for (const auto& target : targets_) {
+    unknown.erase(NameA(target.name));
+    unknown.erase(NameB(target.name));
+  }
+  auto saved = spec::MatchModulesToSave(lora_, config_);
+  if (!saved.ok()) return saved.status();
+  for (const spec::Module& m : *saved) {
+    unknown.erase(absl::StrCat(kPrefix, m.name, ".weight"));
+    unknown.erase(absl::StrCat(kPrefix, m.name, ".bias"));
+    unknown.erase(kPrefix + m.name);
+  }
+  if (unknown.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(adapter_.string(), ": ", *unknown.begin(),
+                   " belongs to no adapted module of ", model_.string(),
+                   "; is it another model's adapter?"));
+}
+
+absl::StatusOr<LowRank> Pair::Change(const spec::TargetMatch& target) const {
+  auto a = file_->Load(NameA(target.name), at::kCPU, at::kFloat);
+  if (!a.ok()) return a.status();
+  auto b = file_->Load(NameB(target.name), at::kCPU, at::kFloat);
+  if (!b.ok()) return b.status();
+  const std::vector<int64_t> a_shape = {target.r, target.in_features};
+  const std::vector<int64_t> b_shape = {target.out_features, target.r};
+  if (a->sizes() != at::IntArrayRef(a_shape) ||
+      b->sizes() != at::IntArrayRef(b_shape)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(adapter_.string(), ": A and B of ", target.name,
+                     " have shapes [", absl::StrJoin(a->sizes().vec(), ", "),
+                     "] and [", absl::StrJoin(b->sizes().vec(), ", "),
+                     "], this model needs [", absl::StrJoin(a_shape, ", "),
+                     "] and [", absl::StrJoin(b_shape, ", "), "]"));
+  }
+  return LowRank{*std::move(a), *std::move(b), target.scaling};
+}
+
+const tensorfile::TensorEntry* Pair::FindSaved(
+    const std::string& weight) const {
+  const auto it = file_->entries().find(kPrefix + weight);
+  return it == file_->entries().end() ? nullptr : &it->second;
+}
+
+absl::StatusOr<at::Tensor> Pair::LoadSaved(const std::string& weight,
+                                           at::ScalarType dtype) const {
+  return file_->Load(kPrefix + weight, at::kCPU, dtype);
+}
+
+std::vector<std::string> Pair::LabelNames() const {
+  std::vector<std::string> names;
+  const json labels = RunLabels(adapter_);
+  if (labels.contains("names") && labels["names"].is_array()) {
+    for (const json& name : labels["names"]) {
+      if (name.is_string()) names.push_back(name.get<std::string>());
+    }
+  }
+  const auto count = static_cast<size_t>(config_.num_labels);
+  if (names.size() == count) return names;
+  if (config_.head.label_names.size() == count) {
+    return config_.head.label_names;
+  }
+  names.clear();
+  for (size_t i = 0; i < count; ++i) names.push_back(absl::StrCat("LABEL_", i));
+  return names;
+}
+
+std::string Pair::ProblemType() const {
+  const json labels = RunLabels(adapter_);
+  const json problem = labels.value("problem_type", json());
+  if (problem.is_string()) return problem.get<std::string>();
+  if (!config_.head.problem_type.empty()) return config_.head.problem_type;
+  return config_.num_labels == 1 ? "regression" : "single_label_classification";
+}
+
+}  // namespace mpsd::merge

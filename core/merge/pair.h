@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_MERGE_PAIR_H_
+#define MPSD_CORE_MERGE_PAIR_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/spec/model_config.h"
+#include "core/spec/targets.h"
+#include "core/spec/train_spec.h"
+#include "core/tensorfile/safetensors.h"
+#include "core/tensorfile/weights.h"
+
+namespace mpsd::merge {
+
+// A low-rank change of a weight, fp32.
+struct LowRank {
+  at::Tensor a, b;  // [r, in], [out, r]
+  double scaling = 1;
+};
+
+// A model folder and an adapter that goes with it.
+class Pair {
+ public:
+  // config().num_labels is set where the model or the adapter classifies.
+  // Errors as Merge's.
+  static absl::StatusOr<Pair> Open(const std::filesystem::path& model,
+                                   const std::filesystem::path& adapter);
+
+  const std::filesystem::path& model() const { return model_; }
+  const spec::ModelConfig& config() const { return config_; }
+  spec::Task task() const { return task_; }
+  const tensorfile::Weights& weights() const { return *weights_; }
+  // In the order of the network.
+  const std::vector<spec::TargetMatch>& targets() const { return targets_; }
+
+  // By the full name of the module; InvalidArgument where the adapter's file
+  // lacks its matrices or has them in another shape.
+  absl::StatusOr<LowRank> Change(const spec::TargetMatch& target) const;
+
+  // A weight that the adapter has in the model's place ("lm_head.weight"), as
+  // stored; null entry where it has none.
+  const tensorfile::TensorEntry* FindSaved(const std::string& weight) const;
+  absl::StatusOr<at::Tensor> LoadSaved(const std::string& weight,
+                                       at::ScalarType dtype) const;
+
+  // Where the names of the labels are known, from the model's config or from
+  // the run that made the adapter; else Transformers' own.
+  std::vector<std::string> LabelNames() const;
+  std::string ProblemType() const;
+
+ private:
+  Pair() = default;
+  absl::Status ReadConfigs();
+  void FindLabels();
+  absl::Status CheckTied() const;
+  absl::Status CheckComplete() const;
+
+  std::filesystem::path model_, adapter_;
+  spec::ModelConfig config_;
+  spec::Task task_ = spec::Task::kCausalLm;
+  spec::LoraSpec lora_;
+  std::unique_ptr<tensorfile::Weights> weights_;
+  std::unique_ptr<tensorfile::SafetensorsFile> file_;  // of the adapter
+  std::vector<spec::TargetMatch> targets_;
+};
+
+}  // namespace mpsd::merge
+
+#endif  // MPSD_CORE_MERGE_PAIR_H_

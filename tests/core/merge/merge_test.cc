@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Equality with PEFT's merge_and_unload, tensor for tensor, is shown live
+// (tests/live/parity/merge.py).
+#include "core/merge/merge.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/file.h"
+#include "core/merge/pair.h"
+#include "core/model/decoder.h"
+#include "core/tensorfile/weights.h"
+#include "tests/core/merge/golden_pairs.h"
+
+namespace mpsd::merge {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+at::Tensor Weight(const fs::path& folder, const std::string& name) {
+  const auto weights = *tensorfile::Weights::Open(folder);
+  const auto* entry = weights->Find(name);
+  EXPECT_NE(entry, nullptr) << name;
+  if (entry == nullptr) return at::zeros({1});
+  return *weights->Load(name, entry->shape, at::kCPU, entry->dtype);
+}
+
+class GoldenMergeTest : public testing::TestWithParam<const char*> {};
+
+// Golden logits are those that PEFT computes with base and adapter.
+TEST_P(GoldenMergeTest, TheMergedModelHasTheAdaptersLogits) {
+  MergeOptions options = GoldenMerge(GetParam());
+  options.dtype = at::kFloat;  // one is stored in bfloat16
+  const auto report = Merge(options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_GT(report->merged_weights, 0);
+  EXPECT_LT(report->logit_error, 1e-5);
+  const auto golden = *tensorfile::SafetensorsFile::Open(
+      GoldenFolder(GetParam(), "golden.safetensors"));
+  const auto config = *spec::ReadModelConfig(options.out.string());
+  EXPECT_EQ(report->compared_layers, config.num_hidden_layers);
+  const auto weights = *tensorfile::Weights::Open(options.out);
+  const auto model =
+      *model::Decoder::Load(*weights, config, at::kCPU, at::kFloat);
+  at::NoGradGuard no_grad;
+  const at::Tensor ids = *golden->Load("input_ids");
+  const at::Tensor positions = at::arange(ids.size(1)).expand(ids.sizes());
+  const at::Tensor real =
+      golden->Load("attention_mask")->to(at::kBool).unsqueeze(-1);
+  const at::Tensor logits =
+      model->Logits({ids, positions.contiguous(), {}}) * real;
+  const at::Tensor expected = *golden->Load("logits") * real;
+  EXPECT_LT((logits - expected).norm().item<double>(),
+            1e-5 * expected.norm().item<double>());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenMergeTest,
+                         testing::Values("llama2", "llama3", "mistral", "qwen2",
+                                         "qwen3", "smollm"));
+
+class ClassifierMergeTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(ClassifierMergeTest, MergesAndComparesClassifiers) {
+  const MergeOptions options = GoldenMerge(GetParam());
+  const auto report = Merge(options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_GT(report->replaced_weights, 0);
+  EXPECT_LT(report->logit_error, 1e-5);
+  const auto config =
+      nlohmann::json::parse(*base::ReadFile(options.out / "config.json"));
+  EXPECT_THAT(config["architectures"][0].get<std::string>(),
+              HasSubstr("Classification"));
+  EXPECT_GE(config["id2label"].size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ClassifierMergeTest,
+                         testing::Values("bert", "roberta", "distilbert",
+                                         "llama_classes", "vit"));
+
+TEST(MergeTest, AddsScaledBTimesAToItsWeightAndReplacesSavedModules) {
+  const MergeOptions options = GoldenMerge("llama2");
+  ASSERT_TRUE(Merge(options).ok());
+  const auto pair = Pair::Open(options.model, options.adapter);
+  ASSERT_TRUE(pair.ok()) << pair.status();
+  const spec::TargetMatch& target = pair->targets()[0];
+  const LowRank change = *pair->Change(target);
+  const std::string name = target.name + ".weight";
+  EXPECT_TRUE(at::equal(Weight(options.out, name),
+                        Weight(options.model, name) +
+                            at::matmul(change.b, change.a) * change.scaling));
+  EXPECT_FALSE(
+      at::equal(Weight(options.out, name), Weight(options.model, name)));
+  const std::string other = "model.layers.0.mlp.up_proj.weight";
+  EXPECT_TRUE(
+      at::equal(Weight(options.out, other), Weight(options.model, other)));
+  EXPECT_TRUE(at::equal(Weight(options.out, "lm_head.weight"),
+                        *pair->LoadSaved("lm_head.weight", at::kFloat)));
+}
+
+TEST(MergeTest, WritesShardsNoLargerThanAskedFor) {
+  MergeOptions options = GoldenMerge("smollm");
+  options.max_shard_bytes = 20'000;
+  const auto report = Merge(options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_GT(report->shards, 1);
+  EXPECT_TRUE(fs::exists(options.out / "model.safetensors.index.json"));
+  EXPECT_TRUE(fs::exists(options.out / "tokenizer.json"));
+}
+
+TEST(MergeTest, RoundsToTheDtypeAskedFor) {
+  MergeOptions options = GoldenMerge("qwen2");
+  options.dtype = at::kBFloat16;
+  const auto report = Merge(options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(Weight(options.out, "model.norm.weight").scalar_type(),
+            at::kBFloat16);
+  EXPECT_GT(report->logit_error, 0);
+  EXPECT_THAT(*base::ReadFile(options.out / "config.json"),
+              HasSubstr("\"bfloat16\""));
+}
+
+TEST(MergeTest, AnAdapterOfAnotherModelIsRefused) {
+  MergeOptions options = GoldenMerge("llama2");
+  options.adapter = GoldenFolder("qwen3", "adapter");
+  const auto report = Merge(options);
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(fs::exists(options.out));
+}
+
+TEST(MergeTest, ABrokenAdapterIsFoundAndNothingIsLeftBehind) {
+  MergeOptions options = GoldenMerge("mistral");
+  const fs::path adapter = testing_support::FreshFolder("broken_adapter");
+  fs::copy(options.adapter, adapter,
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  const auto file = *tensorfile::SafetensorsFile::Open(
+      options.adapter / "adapter_model.safetensors");
+  tensorfile::NamedTensors tensors;
+  for (const auto& [name, entry] : file->entries()) {
+    tensors.emplace_back(name, *file->Load(name));
+  }
+  tensors.front().second.view({-1})[0] = NAN;
+  ASSERT_TRUE(tensorfile::WriteSafetensors(
+                  adapter / "adapter_model.safetensors", tensors)
+                  .ok());
+  options.adapter = adapter;
+  EXPECT_EQ(Merge(options).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(fs::exists(options.out));
+}
+
+TEST(MergeTest, TheModelItselfIsNoPlaceForTheResult) {
+  MergeOptions options = GoldenMerge("llama2");
+  options.out = options.model;
+  EXPECT_THAT(std::string(Merge(options).status().message()),
+              HasSubstr("is the model itself"));
+}
+
+}  // namespace
+}  // namespace mpsd::merge
