@@ -108,7 +108,7 @@ wire::Failed FailureOf(const std::string& text) {
     case host::DeviceError::Kind::kTransient:
       break;
   }
-  return {wire::FailureKind::kInternal, text};
+  return {wire::FailureKind::kInternal, message};
 }
 
 std::string WorkerVersion() { return MPSD_VERSION; }

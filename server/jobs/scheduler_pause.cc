@@ -107,6 +107,7 @@ void Scheduler::OnHeld() {
     id = attempt_->run.job().id;
     if (!attempt_->paused) return;  // a Resume is on its way
     attempt_->paused->held = true;
+    FlushAttempt();  // the step that OnProgress held back is the last one now
     // The machine may sleep now.
     attempt_->awake.reset();
   }

@@ -89,7 +89,10 @@ TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
   EXPECT_THAT(pause.reasons, ElementsAre(PauseReason::kBattery));
   EXPECT_FALSE(pause.held) << "the worker has not said so";
   EXPECT_EQ(pause.since, clock_.Now());
+  Worker().OnProgress(Step(1));
+  EXPECT_FALSE(Stored(id).progress.has_value());
   Worker().OnHeld();
+  EXPECT_EQ(Stored(id).progress->step, 1) << "what is shown is where it holds";
   EXPECT_TRUE(scheduler_->PauseOf(id).held);
   EXPECT_TRUE(scheduler_->Info().pause.held);
   After(absl::Seconds(60));
