@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SELFTEST_CHECKS_H_
+#define MPSD_CORE_SELFTEST_CHECKS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+
+namespace mpsd::selftest {
+
+// The sizes of a model and of its micro-batches.
+struct Sizes {
+  int64_t width = 256, inner = 640;
+  int64_t heads = 4, kv_heads = 2, head_dim = 64;
+  int64_t vocabulary = 2048;
+  int64_t rows = 2, length = 288;  // more than one attention tile
+  int64_t tokens() const { return rows * length; }
+  bool operator==(const Sizes&) const = default;
+};
+
+// One comparison of what training uses with the CPU in fp32.
+struct Check {
+  std::string kernel;  // "linear, gradients"
+  std::string shape;   // "576 × 256 → 640, bfloat16"
+  double tolerance = 0;
+  // The error found, as the check defines it; relative where numbers are
+  // compared. torch's exceptions pass through.
+  std::function<double(device::Device&)> error;
+};
+
+// GEMMs, plain and batched, forward and backward, in fp32 and bf16, at `sizes`
+// and at the edges that MPS has got wrong.
+std::vector<Check> MatrixChecks(const Sizes& sizes);
+// Norms, rotary embedding, activations, embeddings, softmax.
+std::vector<Check> LayerChecks(const Sizes& sizes);
+// Attention: tiled and, where training uses it, the device's own.
+std::vector<Check> AttentionChecks(const Sizes& sizes, bool own);
+std::vector<Check> LossChecks(const Sizes& sizes);
+// Copies and casts, random numbers, dropout, AdamW, work that is lost.
+std::vector<Check> DeviceChecks(const Sizes& sizes);
+
+// For a device with a fused attention of its own, or without.
+std::vector<Check> AllChecks(const Sizes& sizes, bool own_attention);
+
+}  // namespace mpsd::selftest
+
+#endif  // MPSD_CORE_SELFTEST_CHECKS_H_

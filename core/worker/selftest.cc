@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/selftest.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/device/device.h"
+#include "core/selftest/selftest.h"
+#include "core/selftest/verdict.h"
+#include "core/worker/run_job.h"
+
+namespace mpsd::worker {
+namespace {
+
+namespace fs = std::filesystem;
+using DevicePtr = std::unique_ptr<device::Device>;
+
+constexpr int kRight = 0, kWrong = 1, kUsage = 2;
+
+absl::StatusOr<DevicePtr> Open(const std::string& name) {
+  if (name == "mps") return device::OpenMps();
+  if (name == "cuda") return device::OpenCuda();
+  if (name == "cpu") return device::OpenCpu();
+  return device::OpenBest();
+}
+
+absl::StatusOr<selftest::Sizes> SizesOfJob(const fs::path& job) {
+  if (job.empty()) return selftest::Sizes{};
+  auto text = base::ReadFile(job);
+  if (!text.ok()) return text.status();
+  auto spec = spec::ParseTrainSpec(*text, job.filename().string());
+  if (!spec.ok()) return spec.status();
+  const spec::TrainSpec resolved = spec::ResolvePaths(
+      *std::move(spec), fs::absolute(job).parent_path().string());
+  auto folder = spec::FindModelFolder(resolved.model);
+  if (!folder.ok()) return folder.status();
+  auto config = spec::ReadModelConfig(*folder);
+  if (!config.ok()) return config.status();
+  return SizesOf(resolved, *config);
+}
+
+int Verdict(bool passed, const std::string& summary, const std::string& device,
+            std::ostream& out) {
+  if (passed) {
+    out << "self-test of " << device << ": passed\n";
+    return kRight;
+  }
+  out << "self-test of " << device << ": FAILED, " << summary << "\n";
+  return kWrong;
+}
+
+int Test(device::Device& device, const selftest::Identity& identity,
+         const fs::path& path, std::ostream& out, std::ostream& err) {
+  out << selftest::TableHeader() << std::flush;
+  const selftest::Report report = selftest::RunChecks(
+      device,
+      selftest::AllChecks(identity.sizes,
+                          device.has_fused_attention_backward()),
+      [&out](const selftest::Result& result) {
+        out << selftest::TableRow(result) << std::flush;
+      });
+  // Without it the next start tests again.
+  if (absl::Status s = selftest::WriteVerdict(path, identity, report);
+      !s.ok()) {
+    err << "mpsd-worker: the verdict is not kept: " << s.message() << "\n";
+  }
+  return Verdict(report.passed(), report.Summary(), identity.device, out);
+}
+
+absl::StatusOr<int> Run(const SelftestOptions& options, std::ostream& out,
+                        std::ostream& err) {
+  const auto sizes = SizesOfJob(options.job);
+  if (!sizes.ok()) return sizes.status();
+  const auto device = Open(options.device);
+  if (!device.ok()) return device.status();
+  if (options.device == "auto" && (*device)->kind() == device::Kind::kCpu) {
+    out << "self-test: no accelerator; the CPU is what others are compared "
+           "with\n";
+    return kRight;
+  }
+  const selftest::Identity identity =
+      selftest::IdentityOf(**device, TorchVersion(), WorkerVersion(), *sizes);
+  const fs::path path =
+      options.verdict.empty()
+          ? CacheFolder() / absl::StrCat("selftest-", identity.device, ".json")
+          : options.verdict;
+  const auto kept = selftest::ReadVerdict(path);
+  if (!options.force && kept && kept->identity == identity) {
+    out << "kept in " << path.string() << ": ";
+    return Verdict(kept->passed, kept->summary, identity.device, out);
+  }
+  return Test(**device, identity, path, out, err);
+}
+
+}  // namespace
+
+int RunSelftest(const SelftestOptions& options, std::ostream& out,
+                std::ostream& err) {
+  try {
+    const auto code = Run(options, out, err);
+    if (code.ok()) return *code;
+    err << "mpsd-worker: " << code.status().message() << "\n";
+    return kUsage;
+  } catch (const std::exception& e) {
+    // A device that cannot even be opened.
+    err << "mpsd-worker: " << e.what() << "\n";
+    return kWrong;
+  }
+}
+
+selftest::Sizes SizesOf(const spec::TrainSpec& spec,
+                        const spec::ModelConfig& config) {
+  selftest::Sizes sizes;
+  sizes.width = config.hidden_size;
+  sizes.inner = config.intermediate_size;
+  sizes.heads = config.num_attention_heads;
+  sizes.kv_heads = config.num_key_value_heads > 0 ? config.num_key_value_heads
+                                                  : config.num_attention_heads;
+  sizes.head_dim = config.head_dim;
+  sizes.rows = spec.training.per_device_train_batch_size;
+  if (config.family == spec::Family::kVision) {
+    const int64_t across = config.vision.image_size / config.vision.patch_size;
+    sizes.length = across * across + 1;
+  } else {
+    sizes.vocabulary = config.vocab_size;
+    sizes.length = std::min<int64_t>(spec.training.max_length,
+                                     config.max_position_embeddings > 0
+                                         ? config.max_position_embeddings
+                                         : spec.training.max_length);
+  }
+  return sizes;
+}
+
+}  // namespace mpsd::worker

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/ops/recorder.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/Backtrace.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <utility>
+
+#include "tests/ops/fake_memory.h"
+#include "tests/ops/legality.h"
+
+namespace mpsd::ops {
+namespace {
+
+// With MPSD_OPS_BACKTRACE set, where a call came from that is at fault.
+void PrintBacktrace(const std::string& what) {
+  if (std::getenv("MPSD_OPS_BACKTRACE") == nullptr) return;
+  std::cerr << what << "\n" << c10::get_backtrace() << "\n";
+}
+
+}  // namespace
+
+Recorder::Recorder() : live_at_begin_(LiveBytes()) {
+  InstallFakeMps();
+  SetKernelObserver(this);
+}
+
+Recorder::~Recorder() { SetKernelObserver(nullptr); }
+
+void Recorder::Close(const std::string& name) {
+  current_.name = name;
+  parts_.push_back(std::move(current_));
+  current_ = {};
+  live_at_begin_ = LiveBytes();
+}
+
+void Recorder::OnKernel(const Kernel& kernel) {
+  const std::string name = toString(kernel.op.operator_name());
+  ++current_.kernels;
+  operators_.insert(name);
+  if (!kernel.has_mps_kernel && ++missing_[name] == 1) PrintBacktrace(name);
+  for (const std::string& fault : Faults(kernel)) {
+    if (faults_.insert(fault).second) PrintBacktrace(fault);
+  }
+  if (Synchronises(kernel)) ++current_.syncs;
+  current_.signatures.insert(Signature(kernel));
+  if (kernel.op.schema().name() != "aten::copy_") return;
+  const at::Tensor to = kernel.inputs[0].toTensor();
+  if (IsFake(to) && !IsFake(kernel.inputs[1].toTensor()) &&
+      to.scalar_type() == at::kLong) {
+    current_.uploads.insert(to.sizes().vec());
+  }
+}
+
+void Recorder::OnMemory(int64_t bytes, int64_t live) {
+  if (bytes > 0) current_.bytes += bytes;
+  current_.peak = std::max(current_.peak, live - live_at_begin_);
+}
+
+}  // namespace mpsd::ops
