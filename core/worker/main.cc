@@ -9,26 +9,57 @@
 #include "core/wire/messages.h"
 #include "core/worker/environment.h"
 #include "core/worker/run_job.h"
+#include "core/worker/selftest.h"
 #include "core/worker/session.h"
 #include "core/worker/terminal.h"
+
+namespace {
+
+CLI::Option* DeclareSelftest(CLI::App& app,
+                             mpsd::worker::SelftestOptions& options) {
+  CLI::Option* flag = app.add_flag("--selftest");
+  flag->description(
+      "compares the device's kernels with the CPU's, with --job at the sizes "
+      "of that job; 0: they are right, 1: they are not");
+  app.add_option("--device", options.device, "of --selftest")
+      ->check(CLI::IsMember({"auto", "mps", "cuda", "cpu"}))
+      ->needs(flag)
+      ->capture_default_str();
+  app.add_option("--verdict", options.verdict,
+                 "file that keeps the verdict of --selftest [in the cache]")
+      ->needs(flag);
+  app.add_flag("--force", options.force,
+               "test again where there is a verdict of this device, system and "
+               "torch")
+      ->needs(flag);
+  return flag;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app(
       "Runs one fine-tuning job: alone with --job and --out, or for "
       "mpsd, which starts it with a socket as fd 3.");
   std::string job, out_dir;
-  CLI::Option* job_option =
-      app.add_option("--job", job, "job.json, its paths relative to itself");
-  CLI::Option* out_option =
-      app.add_option("--out", out_dir, "output folder; goes on where it ended");
-  job_option->needs(out_option);
-  out_option->needs(job_option);
+  app.add_option("--job", job, "job.json, its paths relative to itself");
+  app.add_option("--out", out_dir, "output folder; goes on where it ended");
+  mpsd::worker::SelftestOptions selftest;
+  const CLI::Option* selftest_flag = DeclareSelftest(app, selftest);
   app.set_version_flag(
       "--version", "mpsd-worker " + mpsd::worker::WorkerVersion() + ", torch " +
                        mpsd::worker::TorchVersion());
   CLI11_PARSE(app, argc, argv);
   // mpsd has seen to it for the workers it starts.
   mpsd::worker::EnsureEnvironment(argv, job);
+  if (selftest_flag->count() > 0) {
+    selftest.job = job;
+    return mpsd::worker::RunSelftest(selftest, std::cout, std::cerr);
+  }
+  if (job.empty() != out_dir.empty()) {
+    std::cerr << "mpsd-worker: --job needs --out\n";
+    return 2;
+  }
   if (!job.empty()) {
     return mpsd::worker::RunAlone(job, out_dir, std::cout, std::cerr);
   }

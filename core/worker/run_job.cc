@@ -22,20 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path CacheFolder() {
-  fs::path folder;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr) {
-    folder = fs::path(xdg) / "mpsd";
-  } else if (const char* home = std::getenv("HOME"); home != nullptr) {
-    folder = fs::path(home) / ".cache" / "mpsd";
-  } else {
-    folder = fs::temp_directory_path() / "mpsd-cache";
-  }
-  std::error_code ignored;  // without it digests are computed again
-  fs::create_directories(folder, ignored);
-  return folder;
-}
-
 absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
                                      const fs::path& out_dir,
                                      train::Observer& observer) {
@@ -109,6 +95,20 @@ wire::Failed FailureOf(const std::string& text) {
       break;
   }
   return {wire::FailureKind::kInternal, message};
+}
+
+fs::path CacheFolder() {
+  fs::path folder;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr) {
+    folder = fs::path(xdg) / "mpsd";
+  } else if (const char* home = std::getenv("HOME"); home != nullptr) {
+    folder = fs::path(home) / ".cache" / "mpsd";
+  } else {
+    folder = fs::temp_directory_path() / "mpsd-cache";
+  }
+  std::error_code ignored;  // without it digests are computed again
+  fs::create_directories(folder, ignored);
+  return folder;
 }
 
 std::string WorkerVersion() { return MPSD_VERSION; }

@@ -28,6 +28,9 @@ wire::Failed FailureOf(const absl::Status& status);
 // sentence of what to do where it is known, else internal.
 wire::Failed FailureOf(const std::string& exception_text);
 
+// For what is worth keeping between runs; made if need be.
+std::filesystem::path CacheFolder();
+
 std::string WorkerVersion();
 std::string TorchVersion();
 
