@@ -24,8 +24,9 @@ struct StepReport {
   int64_t tokens = 0;         // non-padding
   int64_t padded_tokens = 0;  // padding included
   int64_t label_tokens = 0;
-  double seconds = 0;  // wall time
-  std::string device;  // "cpu", "cuda", "mps"
+  double seconds = 0;            // wall time
+  double data_wait_seconds = 0;  // of it, until the step's batches were there
+  std::string device;            // "cpu", "cuda", "mps"
   device::Memory memory;
   int64_t footprint_bytes = 0;
   // Operators that MPS lacks → runs on the CPU, of the whole job.
