@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # A C++ compiler for arm64 macOS, as CMake calls one. It compiles with zig's
 # Clang and macOS's headers, without zig's own flags, so that libc++ tells what
-# the macOS of -mmacosx-version-min has (its availability marks are on); it
-# links with zig's linker and without zig's own libc++. ZIG_DIR names zig's
-# folder.
+# the macOS of -mmacosx-version-min has (its availability marks are on). It
+# links with LLVM's linker, which takes each library for what it exports, and
+# adds libSystem alone. ZIG_DIR names zig's folder, MPSD_MACOS_LINKER ld64.lld.
 set -euo pipefail
 
 : "${ZIG_DIR:?names the folder of zig}"
 compiles=no
 version=11.0
 arguments=()
+linked=()
 for argument in "$@"; do
   case "$argument" in
     -c | -E | -S | -fsyntax-only | c++-header) compiles=yes ;;
@@ -20,6 +21,15 @@ for argument in "$@"; do
       ;;
   esac
   arguments+=("$argument")
+  case "$argument" in
+    -Wl,*)
+      IFS=, read -r -a words <<<"${argument#-Wl,}"
+      linked+=("${words[@]}")
+      ;;
+    -O? | -f[!r]* | -W* | -std=*) ;;
+    -lm | -lpthread) ;;  # parts of libSystem
+    *) linked+=("$argument") ;;
+  esac
 done
 
 if [ "$compiles" = yes ]; then
@@ -33,5 +43,6 @@ if [ "$compiles" = yes ]; then
     -D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE \
     -D_LIBCPP_PSTL_BACKEND_SERIAL "${arguments[@]}"
 fi
-exec "$ZIG_DIR/zig" c++ -target "aarch64-macos.$version" -nostdlib++ \
-  "${arguments[@]}"
+exec "$MPSD_MACOS_LINKER" -arch arm64 \
+  -platform_version macos "$version" "$version" "${linked[@]}" \
+  "$ZIG_DIR/lib/libc/darwin/libSystem.tbd"

@@ -42,7 +42,7 @@ PROGRAMS = ["mpsd", "mpsctl", "mpsd-worker"]
 SYSTEM = {"/usr/lib/libSystem.B.dylib", exports.LIBCXX}
 FRAMEWORKS = {f"/System/Library/Frameworks/{n}.framework/Versions/A/{n}"
               for n in ("CoreFoundation", "IOKit")}
-TORCH = {"@rpath/libtorch_cpu.dylib", "@rpath/libc10.dylib"}
+TORCH = set(exports.TORCH)
 
 
 def brew(*packages):
@@ -53,6 +53,8 @@ def brew(*packages):
 PLATFORM = ("core/CMakeFiles/mpsd_core_host.dir/",
             "core/CMakeFiles/mpsd_core_base.dir/",
             "core/CMakeFiles/mpsd_core_device.dir/device/platform_apple.cc.o")
+# What the linker itself makes.
+LINKER = {"___dso_handle", "__mh_execute_header"}
 RPATHS = {"mpsd-worker": ["@loader_path/../lib/mpsd",
                           str(fetch.torch_dir() / "lib")]}
 DYLIBS = {
@@ -122,6 +124,7 @@ def tools():
     return dict(os.environ, PATH=f"{binaries}:{os.environ['PATH']}",
                 ZIG_DIR=str(fetch.zig_dir()), ZIG_GLOBAL_CACHE_DIR=cache,
                 ZIG_LOCAL_CACHE_DIR=cache, MPSD_MACOS_TOOLS=str(binaries),
+                MPSD_MACOS_LINKER=fetch.linker(),
                 MPSD_MACOS_STUBS=str(MACOS / "stubs"),
                 MPSD_MACOS_INCLUDE=str(MACOS / "include"))
 
@@ -158,7 +161,7 @@ def configure(environment):
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_CXX_FLAGS_RELEASE": "-O1",
         "CMAKE_EXE_LINKER_FLAGS":
-            f"-L{HERE}/stubs -F{HERE}/stubs {stubs}/libc++.tbd",
+            f"-L{stubs} -L{HERE}/stubs -F{HERE}/stubs {stubs}/libc++.tbd",
         "CMAKE_TOOLCHAIN_FILE": HERE / "toolchain.cmake",
         "CMAKE_PROJECT_TOP_LEVEL_INCLUDES": HERE / "packages.cmake",
         "MPSD_TORCH_DIR": fetch.torch_dir(),
@@ -188,7 +191,7 @@ def objects():
 def needed(files):
     """symbol -> the first of `files`, pairs of a name and a macho.File, that
     needs it and that none of them has."""
-    defined = set().union(*(file.defined() for _, file in files))
+    defined = LINKER.union(*(file.defined() for _, file in files))
     first = {}
     for name, file in files:
         for symbol in file.undefined():

@@ -35,6 +35,7 @@ PACKAGES = {
     "prometheus-cpp-pull": ("prometheus-cpp/lib/libprometheus-cpp-pull.dylib",
                             ["libprometheus-cpp-pull.so"]),
 }
+TORCH = ["@rpath/libc10.dylib", "@rpath/libtorch_cpu.dylib"]
 LIBCXX = "/usr/lib/libc++.1.dylib"
 # std::string and the streams, which libstdc++ has short names for; __1 and
 # __cxx11, and the fixed-width integers: Linux makes int64_t of long, macOS of
@@ -102,8 +103,8 @@ class Exports:
         for path in sorted(STUBS.rglob("*.tbd")):
             name, symbols = tbd.read(path)
             self.libraries[name] = symbols
-        for name in ("libc10.dylib", "libtorch_cpu.dylib"):
-            file = macho.read(torch / "lib" / name)
+        for name in TORCH:
+            file = macho.read(torch / "lib" / pathlib.Path(name).name)
             self.libraries[file.name] = file.exports
         self.libraries[LIBCXX] = archive_symbols(libcxx_archives)
         self.packages = {}
@@ -133,6 +134,10 @@ class Exports:
     def write_stubs(self, folder, taken):
         """The libraries that the link finds in `folder`."""
         tbd.write(folder / "libc++.tbd", LIBCXX, self.libraries[LIBCXX])
+        # LLVM 14 does not read the newer form of a dylib's exports.
+        for name in TORCH:
+            path = folder / pathlib.Path(name).with_suffix(".tbd").name
+            tbd.write(path, name, self.libraries[name])
         for package, (path, _) in PACKAGES.items():
             tbd.write(folder / f"lib{package}.tbd", BREW + path,
                       taken[BREW + path])

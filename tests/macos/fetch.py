@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Gets what a build for a Mac needs on Linux, through pip, into build/macos:
-zig (Clang with macOS's headers, and a linker for Mach-O) and the macOS wheel
-of the torch that deploy/setup.sh pins; and through rustup, where that is
-there, Rust's standard library for Apple silicon. Does nothing when run again.
+"""Gets what a build for a Mac needs on Linux: through pip, into build/macos,
+zig (Clang with macOS's headers) and the macOS wheel of the torch that
+deploy/setup.sh pins; through apt-get LLVM's linker; and through rustup, where
+that is there, Rust's standard library for Apple silicon. Does nothing when run
+again.
 
 usage: fetch.py
 """
 
+import os
 import pathlib
 import re
 import shutil
@@ -35,11 +37,19 @@ def torch_dir():
     return MACOS / f"torch-{torch_version()}/torch"
 
 
+def linker():
+    """LLVM's, which links Mach-O; None where there is none."""
+    found = sorted(pathlib.Path("/usr/bin").glob("ld64.lld-[0-9]*"))
+    return shutil.which("ld64.lld") or (str(found[-1]) if found else None)
+
+
 def missing():
     """What fetch() would get, empty if all is there."""
-    found = {f"zig {ZIG}": zig_dir() / ".complete",
-             f"torch {torch_version()} for macOS": torch_dir() / ".complete"}
-    return [name for name, stamp in found.items() if not stamp.exists()]
+    found = {f"zig {ZIG}": (zig_dir() / ".complete").exists(),
+             f"torch {torch_version()} for macOS":
+                 (torch_dir() / ".complete").exists(),
+             "ld64.lld (package lld)": linker() is not None}
+    return [name for name, there in found.items() if not there]
 
 
 def python():
@@ -66,6 +76,16 @@ def unpack(package, folder, *options):
     (folder / ".complete").touch()
 
 
+def install_linker():
+    if linker() is not None or shutil.which("apt-get") is None:
+        return
+    root = [] if os.getuid() == 0 else ["sudo"]
+    print("fetch: lld", flush=True)
+    subprocess.run([*root, "apt-get", "install", "-y", "-q",
+                    "--no-install-recommends", "lld"], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
 def add_rust_target():
     """Best effort: a Rust of a distribution has no such target to add."""
     if shutil.which("rustup") is None:
@@ -80,6 +100,7 @@ def fetch():
     (zig_dir() / "zig").chmod(0o755)
     unpack(f"torch=={torch_version()}", torch_dir(), "--platform",
            "macosx_14_0_arm64", "--python-version", "3.12")
+    install_linker()
     add_rust_target()
 
 
