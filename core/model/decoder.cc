@@ -17,6 +17,17 @@ bool Draws(const DecoderLayer& l) {
 
 }  // namespace
 
+std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids) {
+  const at::Tensor ids = segment_ids.contiguous();
+  const int64_t* id = ids.const_data_ptr<int64_t>();
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < ids.numel(); ++i) {
+    if (i % ids.size(1) == 0 || id[i] != id[i - 1]) lengths.push_back(0);
+    ++lengths.back();
+  }
+  return lengths;
+}
+
 at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
   at::Tensor x = embedding_.Forward(inputs.input_ids, dtype());
   const RotaryTable table = rotary_.Table(inputs.position_ids, dtype());

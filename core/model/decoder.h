@@ -35,7 +35,14 @@ struct DecoderInputs {
   at::Tensor input_ids;     // int64 [rows, length]
   at::Tensor position_ids;  // int64 [rows, length]
   at::Tensor segment_ids;  // int64 [rows, length] for packed rows, or undefined
+  // Of packed rows, on the host: the lengths of the segments of all rows one
+  // after the other, each row's padding as a segment of its own. Their sum is
+  // rows · length.
+  std::vector<int64_t> segment_lengths;
 };
+
+// DecoderInputs::segment_lengths of segment ids [rows, length] on the CPU.
+std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids);
 
 // A causal language model by its Hugging Face weights.
 class Decoder : public Network {
@@ -57,7 +64,11 @@ class Decoder : public Network {
   // [rows, length, vocab_size]; for tests and tools, training uses head_loss.
   at::Tensor Logits(const DecoderInputs& inputs) const;
 
+  const Embedding& embedding() const { return embedding_; }
+  const std::vector<DecoderLayer>& layers() const { return layers_; }
+  const RmsNorm& norm() const { return norm_; }
   const Linear& head() const { return head_; }
+  const Rotary& rotary() const { return rotary_; }
 
   std::vector<Linear*> Linears() override;
   std::vector<NamedWeight> NamedWeights() override;

@@ -46,6 +46,7 @@ class DecoderLoader {
     const int64_t width = c_.hidden_size, inner = c_.intermediate_size;
     layer.q = linear(a + "q_proj", c_.q_size(), width, c_.qkv_bias);
     layer.k = linear(a + "k_proj", c_.kv_size(), width, c_.qkv_bias);
+    Join(layer.q, layer.k);
     layer.v = linear(a + "v_proj", c_.kv_size(), width, c_.qkv_bias);
     layer.o = linear(a + "o_proj", width, c_.q_size(), c_.o_bias);
     if (c_.qk_norm) {
@@ -58,6 +59,15 @@ class DecoderLoader {
     layer.input_norm = Norm(p + "input_layernorm", width);
     layer.post_attention_norm = Norm(p + "post_attention_layernorm", width);
     if (!c_.sliding_window.empty()) layer.window = c_.sliding_window[i];
+  }
+
+  // Puts b's weight behind a's in memory: one GEMM gives both outputs.
+  static void Join(Linear& a, Linear& b) {
+    if (!a.weight.defined() || !b.weight.defined()) return;
+    const at::Tensor all = at::cat({a.weight, b.weight});
+    const int64_t rows = a.weight.size(0);
+    a.weight = all.narrow(0, 0, rows);
+    b.weight = all.narrow(0, rows, b.weight.size(0));
   }
 
   void LoadHead(Decoder& model) {

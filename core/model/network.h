@@ -18,6 +18,8 @@ struct RunOptions {
   AttentionKernel attention = AttentionKernel::kFused;
   // Keep only each block's input; run the block again in the backward.
   bool activation_checkpointing = false;
+  // Of that: only the MLP's inner activations, where a step can.
+  bool selective = false;
 };
 
 // A weight by its full Hugging Face name.

@@ -49,11 +49,21 @@ double EncoderLayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   return bytes;
 }
 
+// Whether core/fast takes the job: a decoder with adapters only.
+bool UsesExplicitStep(const TrainSpec& spec, const ModelConfig& m) {
+  return m.family == Family::kDecoder && spec.task == Task::kCausalLm &&
+         spec.fine_tune_type == FineTuneType::kLora &&
+         spec.gradients == Gradients::kAuto &&
+         spec.lora.modules_to_save.empty();
+}
+
 double LayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   if (m.family != Family::kDecoder) return EncoderLayerBytesPerToken(spec, m);
-  const double hidden = 4.0 * m.hidden_size;
+  // The explicit step keeps of each norm its input, of the MLP gate and up.
+  const double share = UsesExplicitStep(spec, m) ? 2 : 4;
+  const double hidden = share * m.hidden_size;
   const double attention = 2.0 * m.q_size() + 2.0 * m.kv_size();
-  const double mlp = 4.0 * m.intermediate_size;
+  const double mlp = share * m.intermediate_size;
   return (hidden + attention + mlp) * BaseBytes(spec) +
          kFloat * m.num_attention_heads;
 }
@@ -80,6 +90,11 @@ double ActivationBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
     return ends + layers * layer + adapters;
   }
   const double inputs = layers * m.hidden_size * BaseBytes(spec);
+  if (spec.training.recompute_granularity == Recompute::kSelective &&
+      UsesExplicitStep(spec, m)) {
+    const double wide = 2.0 * m.intermediate_size * BaseBytes(spec);
+    return ends + layers * (layer - wide) + wide + adapters;
+  }
   return ends + inputs + layer + adapters / layers;
 }
 

@@ -25,13 +25,16 @@ namespace mpsd::spec {
 //            attention's output] + 4I [gate, up, silu(gate), their product]) ·
 //            b
 //            + 4 · heads [log-sum-exp]
+//            or, of a frozen decoder with adapters, whose backward is written
+//            out (core/fast): (2H + 2Q + 2KV + 2I) · b + 4 · heads
 //            and of an encoder's: (8H [input, q, k, v, the attention's output,
 //            both sums before the norms, the norm between] + 2I) · b
 //            + 4 · heads, with dropout 2H more, with dropout of the attention
 //            heads · length · (2b + 1) more: that attention is not tiled
 //  LoRA      per token and match 4r [x·Aᵀ], with dropout 4 · in_features more
 //  activations  T · (2H·b + L · layer + LoRA), or with gradient_checkpointing
-//            T · (2H·b + L · H·b + one layer with its LoRA)
+//            T · (2H·b + L · H·b + one layer with its LoRA); selective: all
+//            layers without the MLP's 2I, and one layer's
 //  logits    min(T, 1024) · vocab_size · 3 · 4: a chunk of the LM head in fp32,
 //            its log-softmax and its gradient; rows · labels of a classifier
 //

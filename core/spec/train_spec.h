@@ -25,6 +25,7 @@ enum class Task { kCausalLm, kSeqCls, kImageCls };
 enum class FineTuneType { kLora, kFull, kHead };
 enum class DeviceChoice { kAuto, kMps, kCuda, kCpu };
 enum class Gradients { kAuto, kAutograd };
+enum class Recompute { kFull, kSelective };
 
 // PEFT's LoraConfig, same names and defaults (peft 0.21, lora/config.py).
 struct LoraSpec {
@@ -83,6 +84,10 @@ struct TrainingSpec {
   std::optional<bool> assistant_only_loss;
   std::optional<bool> completion_only_loss;
   bool gradient_checkpointing = false;
+  // Of gradient_checkpointing (Megatron's name): whole layers, or only what is
+  // widest in them, the MLP's inner activations. Language models with LoRA
+  // know both, others compute whole layers again.
+  Recompute recompute_granularity = Recompute::kFull;
   bool bf16 = false;  // the frozen base in bfloat16; adapters stay fp32
   int64_t seed = 42;
   int64_t eval_steps = 0;    // 0: at the end of every epoch

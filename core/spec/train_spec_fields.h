@@ -33,6 +33,12 @@ inline const Words<ProblemType>& ProblemWords() {
   return words;
 }
 
+inline const Words<Recompute>& RecomputeWords() {
+  static const Words<Recompute>& words = *new Words<Recompute>{
+      {"full", Recompute::kFull}, {"selective", Recompute::kSelective}};
+  return words;
+}
+
 inline const Words<Gradients>& GradientsWords() {
   static const Words<Gradients>& words = *new Words<Gradients>{
       {"auto", Gradients::kAuto}, {"autograd", Gradients::kAutograd}};
@@ -164,6 +170,7 @@ void VisitTraining(Fields&& f, TrainingSpec& t) {
   f.Bool("assistant_only_loss", t.assistant_only_loss);
   f.Bool("completion_only_loss", t.completion_only_loss);
   f.Bool("gradient_checkpointing", t.gradient_checkpointing);
+  f.Word("recompute_granularity", t.recompute_granularity, RecomputeWords());
   f.Bool("bf16", t.bf16);
   f.Integer("seed", t.seed, Range::AtLeast(0));
   f.Integer("eval_steps", t.eval_steps, Range::AtLeast(0));

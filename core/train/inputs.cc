@@ -56,6 +56,8 @@ ModelInputs MakeInputs(const data::Batch& batch, at::Device device) {
   inputs.decoder.position_ids = ToDevice(batch.position_ids, shape, device);
   if (batch.packed) {
     inputs.decoder.segment_ids = ToDevice(batch.segment_ids, shape, device);
+    inputs.decoder.segment_lengths = model::SegmentLengths(
+        ToDevice(batch.segment_ids, shape, at::kCPU));
   }
   return inputs;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/data/dataset.h"
+#include "core/data/token_cache.h"
 #include "core/model/head_loss.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
@@ -38,12 +39,14 @@ void Report(const data::DatasetStats& stats, Observer& observer) {
 
 // The tokenizer and, where the folder has one, the chat template.
 struct Text {
+  std::string folder;
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::unique_ptr<text::ChatTemplate> chat;
 };
 
 absl::StatusOr<Text> ReadText(const std::string& folder) {
   Text text;
+  text.folder = folder;
   auto tokenizer = text::Tokenizer::FromFolder(folder);
   if (!tokenizer.ok()) return tokenizer.status();
   text.tokenizer = *std::move(tokenizer);
@@ -57,17 +60,21 @@ absl::StatusOr<Text> ReadText(const std::string& folder) {
 
 absl::StatusOr<SourcePtr> Load(const std::vector<std::string>& files,
                                const spec::TrainingSpec& training,
-                               const Text& text, Observer& observer,
-                               const char* stage) {
+                               const Text& text,
+                               const std::filesystem::path& cache,
+                               Observer& observer, const char* stage) {
   data::LoadOptions options;
   options.max_length = training.max_length;
   options.assistant_only_loss = training.assistant_only_loss;
   options.completion_only_loss = training.completion_only_loss;
   options.pad_id =
       text.tokenizer->pad_id().value_or(text.tokenizer->eos_id().value_or(0));
-  auto loaded = data::LoadDataset(
-      files, options, *text.tokenizer, text.chat.get(),
-      [&](double fraction) { observer.OnStage(stage, fraction); });
+  auto loaded = data::LoadCachedDataset(
+      files, options, text.folder, *text.tokenizer, text.chat.get(), cache,
+      [&](double fraction) { observer.OnStage(stage, fraction); },
+      [&](const std::string& what) {
+        observer.OnStage("warning: " + what, 1);
+      });
   if (!loaded.ok()) return loaded.status();
   Report(loaded->stats(), observer);
   return std::make_unique<data::Dataset>(*std::move(loaded));
@@ -81,12 +88,12 @@ absl::StatusOr<TaskData> LanguageModelling::LoadData(
   if (!text.ok()) return text.status();
   const spec::DatasetSpec& d = spec_.dataset;
   TaskData data;
-  auto train =
-      Load(d.train, spec_.training, *text, observer_, "reading training data");
+  auto train = Load(d.train, spec_.training, *text, cache_folder_, observer_,
+                    "reading training data");
   if (!train.ok()) return train.status();
   data.train = *std::move(train);
   if (!d.eval.empty()) {
-    auto eval = Load(d.eval, spec_.training, *text, observer_,
+    auto eval = Load(d.eval, spec_.training, *text, cache_folder_, observer_,
                      "reading evaluation data");
     if (!eval.ok()) return eval.status();
     data.eval = *std::move(eval);
@@ -111,6 +118,14 @@ BatchLoss LanguageModelling::Loss(const data::Batch& batch,
   return {model::SumCrossEntropy(decoder_->Hidden(inputs.decoder),
                                  decoder_->head(), inputs.labels),
           {}};
+}
+
+std::unique_ptr<GradientPath> LanguageModelling::MakeGradientPath(
+    optim::Trainable& trainable, device::Device& device) const {
+  if (spec_.gradients == spec::Gradients::kAutograd) {
+    return MakeAutogradPath(*this, trainable, device);
+  }
+  return MakeDecoderPath(*this, *decoder_, trainable, device);
 }
 
 metrics::Values LanguageModelling::Metrics(double loss,

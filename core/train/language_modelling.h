@@ -23,6 +23,8 @@ class LanguageModelling : public Task {
       const model::WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress) override;
   BatchLoss Loss(const data::Batch& batch, at::Device device) const override;
+  std::unique_ptr<GradientPath> MakeGradientPath(
+      optim::Trainable& trainable, device::Device& device) const override;
   metrics::Values Metrics(
       double loss, const metrics::Predictions& predictions) const override;
   std::vector<std::string> MetricNames() const override;

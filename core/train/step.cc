@@ -24,6 +24,8 @@ Stepper::Stepper(const Trained& trained, optim::AdamW& optimizer,
                  double max_grad_norm)
     : trained_(trained),
       optimizer_(optimizer),
+      gradients_(
+          trained.task.MakeGradientPath(trained.trainable, trained.device)),
       max_grad_norm_(max_grad_norm),
       canary_(at::zeros(
           {}, at::device(trained.device.torch_device()).dtype(at::kFloat))) {}
@@ -33,17 +35,15 @@ at::Tensor Stepper::AccumulateGradients(
   const double total = LossWeight(batches);
   trained_.trainable.set_training(true);
   trained_.network.set_training(true);
-  trained_.trainable.parameters().ZeroGradients();
+  gradients_->Begin();
   at::Tensor loss = at::zeros_like(canary_);
   for (const data::Batch& batch : batches) {
-    const BatchLoss sum =
-        trained_.task.Loss(batch, trained_.device.torch_device());
-    if (!sum.sum.defined()) continue;
-    const at::Tensor part = sum.sum * (1.0 / total);
-    part.backward();
-    loss.add_(part.detach());
+    const at::Tensor part = gradients_->Add(batch, 1.0 / total);
+    if (!part.defined()) continue;
+    loss.add_(part);
     trained_.device.Commit();
   }
+  gradients_->End();
   return loss;
 }
 

@@ -3,12 +3,15 @@
 #define MPSD_CORE_TRAIN_STEP_H_
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/data/batch.h"
 #include "core/optim/adamw.h"
 #include "core/train/evaluate.h"
+#include "core/train/gradient.h"
 
 namespace mpsd::train {
 
@@ -27,6 +30,9 @@ class Stepper {
   Stepper(const Trained& trained, optim::AdamW& optimizer,
           double max_grad_norm);
 
+  // How gradients come about, for run.json.
+  std::string gradient_path() const { return gradients_->name(); }
+
   // DataLoss for a loss or gradient that is not finite, or when the device lost
   // work (its canary was not written): nothing of the run can be trusted then
   // and the last checkpoint is the place to go back to.
@@ -40,6 +46,7 @@ class Stepper {
  private:
   const Trained trained_;
   optim::AdamW& optimizer_;
+  const std::unique_ptr<GradientPath> gradients_;
   const double max_grad_norm_;
   at::Tensor canary_;
   int64_t runs_ = 0;

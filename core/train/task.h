@@ -4,10 +4,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +21,7 @@
 #include "core/model/weight_reader.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
+#include "core/train/gradient.h"
 #include "core/train/observer.h"
 
 namespace mpsd::train {
@@ -43,6 +46,11 @@ class Task {
   static std::unique_ptr<Task> Make(const spec::TrainSpec& spec,
                                     Observer& observer);
 
+  // Where tokenized data may be kept between runs; none without.
+  void set_cache_folder(std::filesystem::path folder) {
+    cache_folder_ = std::move(folder);
+  }
+
   // Reads what the job's dataset names; `config`, read from `model_folder`,
   // gets what the data decide (num_labels). Errors are the user's.
   virtual absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
@@ -56,6 +64,13 @@ class Task {
   // With the network that LoadModel gave.
   virtual BatchLoss Loss(const data::Batch& batch, at::Device device) const = 0;
 
+  // How a step gets the gradients of what `trainable` trains of LoadModel's
+  // network; both must outlive it.
+  virtual std::unique_ptr<GradientPath> MakeGradientPath(
+      optim::Trainable& trainable, device::Device& device) const {
+    return MakeAutogradPath(*this, trainable, device);
+  }
+
   // What an evaluation says beyond its mean loss; `predictions` has no rows for
   // language models.
   virtual metrics::Values Metrics(
@@ -68,6 +83,9 @@ class Task {
   // Files that a whole model's folder needs where the base model's has them
   // not: name → contents.
   virtual std::map<std::string, std::string> ResultFiles() const { return {}; }
+
+ protected:
+  std::filesystem::path cache_folder_;
 };
 
 }  // namespace mpsd::train

@@ -106,6 +106,21 @@ absl::Status AttachTrainable(const Subject& subject, Tuned& tuned) {
   return lora::LoadPeftWeights(subject.adapter, tuned.trainable->parameters());
 }
 
+absl::Status MakeFastStep(const Subject& subject, Tuned& tuned) {
+  std::vector<at::Tensor> trained;
+  for (const auto& p : tuned.trainable->parameters().parameters()) {
+    trained.push_back(p.value);
+  }
+  fast::Options options;
+  options.kernels = *subject.fast;
+  options.keep = subject.keep;
+  options.dtype = subject.dtype;
+  auto step = fast::FastStep::Create(*tuned.decoder, trained, options);
+  if (!step.ok()) return step.status();
+  tuned.fast = *std::move(step);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Tuned> Load(const Subject& subject) {
@@ -113,6 +128,9 @@ absl::StatusOr<Tuned> Load(const Subject& subject) {
   tuned.device = subject.device;
   if (absl::Status s = LoadNetwork(subject, tuned); !s.ok()) return s;
   if (absl::Status s = AttachTrainable(subject, tuned); !s.ok()) return s;
+  if (subject.fast) {
+    if (absl::Status s = MakeFastStep(subject, tuned); !s.ok()) return s;
+  }
   return tuned;
 }
 
@@ -176,7 +194,10 @@ Batch LanguageBatch(const Tensors& in, at::Device device) {
       (positions.defined() ? positions : at::arange(ids.size(1)).expand_as(ids))
           .contiguous()
           .to(device);
-  if (segments.defined()) batch.inputs.segment_ids = segments.to(device);
+  if (segments.defined()) {
+    batch.inputs.segment_ids = segments.to(device);
+    batch.inputs.segment_lengths = model::SegmentLengths(segments);
+  }
   return batch;
 }
 
@@ -229,6 +250,27 @@ at::Tensor SumLoss(const Tuned& tuned, const Batch& batch) {
                                 tuned.decoder->head(), batch.selection);
 }
 
+// The gradient of what the batches' losses sum up to by `weight`, in the
+// parameters' .grad; returns that loss.
+at::Tensor Gradients(Tuned& tuned, const std::vector<Batch>& batches,
+                     double weight) {
+  at::Tensor total = at::zeros({}, at::kFloat).to(tuned.device);
+  tuned.trainable->parameters().ZeroGradients();
+  if (tuned.fast) tuned.fast->Begin();
+  for (const Batch& batch : batches) {
+    if (tuned.fast) {
+      total.add_(tuned.fast->Add(batch.inputs, batch.selection, 1 / weight) /
+                 weight);
+      continue;
+    }
+    const at::Tensor loss = SumLoss(tuned, batch) / weight;
+    loss.backward();
+    total.add_(loss.detach());
+  }
+  if (tuned.fast) tuned.fast->End();
+  return total;
+}
+
 }  // namespace
 
 Tensors ForwardBackward(Tuned& tuned, const Tensors& inputs,
@@ -244,10 +286,7 @@ Tensors ForwardBackward(Tuned& tuned, const Tensors& inputs,
   }
   if (seed) Seed(*seed);
   optim::ParameterSet& parameters = tuned.trainable->parameters();
-  parameters.ZeroGradients();
-  const at::Tensor loss = SumLoss(tuned, batch) / batch.weight;
-  loss.backward();
-  out["loss"] = loss.detach().reshape({1}).cpu();
+  out["loss"] = Gradients(tuned, {batch}, batch.weight).reshape({1}).cpu();
   for (const optim::Parameter& p : parameters.parameters()) {
     out["grad." + p.name] = p.value.grad().detach().clone().cpu();
   }
@@ -300,14 +339,7 @@ std::vector<Batch> StepBatches(const Tuned& tuned, const Tensors& inputs,
 double BackwardAll(Tuned& tuned, const std::vector<Batch>& batches) {
   double weight = 0;
   for (const Batch& batch : batches) weight += batch.weight;
-  at::Tensor total = at::zeros({}, at::kFloat).to(tuned.device);
-  tuned.trainable->parameters().ZeroGradients();
-  for (const Batch& batch : batches) {
-    const at::Tensor loss = SumLoss(tuned, batch) / weight;
-    loss.backward();
-    total.add_(loss.detach());
-  }
-  return total.item<double>();
+  return Gradients(tuned, batches, weight).item<double>();
 }
 
 }  // namespace

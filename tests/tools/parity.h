@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/fast/fast_step.h"
 #include "core/lora/lora.h"
 #include "core/model/classifier.h"
 #include "core/model/decoder.h"
@@ -46,6 +47,9 @@ struct Subject {
   std::optional<Head> head;       // a classifier; else a language model
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
+  // The step with a backward of its own, by these kernels; else autograd.
+  std::optional<fast::Kernels> fast;
+  fast::Keep keep = fast::Keep::kAll;
 };
 
 // Of the CPU's generator.
@@ -57,7 +61,8 @@ struct Tuned {
   model::Decoder* decoder = nullptr;        // of a language model
   model::Classifier* classifier = nullptr;  // else
   std::unique_ptr<optim::Trainable> trainable;
-  lora::Adapter* adapter = nullptr;  // the trainable; null: the whole model
+  lora::Adapter* adapter = nullptr;      // the trainable; null: the whole model
+  std::unique_ptr<fast::FastStep> fast;  // null: autograd
   spec::LoraSpec lora;
   Head head;
   at::Device device = at::kCPU;

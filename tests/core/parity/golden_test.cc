@@ -6,7 +6,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -39,8 +41,25 @@ struct Golden {
   Tuned tuned;
 };
 
+// How gradients come about.
+struct Way {
+  const char* name;
+  std::optional<fast::Kernels> fast;  // absent: autograd
+  fast::Keep keep = fast::Keep::kAll;
+};
+
+constexpr Way kAutograd{"autograd", std::nullopt};
+constexpr Way kWays[] = {
+    kAutograd,
+    {"fast", fast::Kernels::kCpu},
+    {"fast_as_on_mps", fast::Kernels::kMps},
+    {"fast_selective", fast::Kernels::kCpu, fast::Keep::kSelective},
+    {"fast_inputs", fast::Kernels::kMps, fast::Keep::kInputs},
+};
+
 // `about` lies in `folder` and names model, adapter and tensors beside it.
-Golden Open(const fs::path& folder, const std::string& about) {
+Golden Open(const fs::path& folder, const std::string& about,
+            const Way& way = kAutograd) {
   Golden golden;
   golden.about = ReadJson(folder / about);
   auto path = [&](const char* name) {
@@ -51,6 +70,8 @@ Golden Open(const fs::path& folder, const std::string& about) {
   Subject subject;
   subject.model = path("model");
   subject.adapter = path("adapter");
+  subject.fast = way.fast;
+  subject.keep = way.keep;
   auto tuned = Load(subject);
   EXPECT_TRUE(tuned.ok()) << tuned.status();
   if (tensors.ok()) golden.tensors = *std::move(tensors);
@@ -81,10 +102,18 @@ void ExpectSameNumbers(const Tensors& ours, const Tensors& golden,
   EXPECT_EQ(ours.size(), gradients + 2) << "a gradient PEFT does not have";
 }
 
-class GoldenCase : public testing::TestWithParam<const char*> {
+using Case = std::tuple<const char*, Way>;
+
+std::string NameOf(const testing::TestParamInfo<Case>& info) {
+  return std::string(std::get<0>(info.param)) + "_" +
+         std::get<1>(info.param).name;
+}
+
+class GoldenCase : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    golden_ = Open(GoldenDir() / GetParam(), "golden.json");
+    golden_ = Open(GoldenDir() / std::get<0>(GetParam()), "golden.json",
+                   std::get<1>(GetParam()));
     ASSERT_NE(golden_.tuned.adapter, nullptr);
   }
   Golden golden_;
@@ -135,14 +164,19 @@ TEST_P(GoldenCase, PeftConfigGivesTheSameTargets) {
   EXPECT_EQ(*targets, golden_.tuned.adapter->targets());
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GoldenCase,
-                         testing::Values("llama2", "llama2_sharded", "llama3",
-                                         "llama_options", "mistral",
-                                         "mistral_window", "qwen2",
-                                         "qwen2_window", "qwen3", "smollm"),
-                         [](const auto& info) {
-                           return std::string(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Families, GoldenCase,
+    testing::Combine(testing::Values("llama3", "llama_options", "mistral",
+                                     "mistral_window", "qwen2", "qwen2_window",
+                                     "qwen3", "smollm"),
+                     testing::ValuesIn(kWays)),
+    NameOf);
+// With lm_head in modules_to_save, which autograd alone covers.
+INSTANTIATE_TEST_SUITE_P(TrainedHead, GoldenCase,
+                         testing::Combine(testing::Values("llama2",
+                                                          "llama2_sharded"),
+                                          testing::Values(kAutograd)),
+                         NameOf);
 
 // Every folder of golden data is a case above.
 TEST(GoldenData, IsAllCompared) {
@@ -153,8 +187,10 @@ TEST(GoldenData, IsAllCompared) {
   EXPECT_EQ(folders, 10);
 }
 
-TEST(GoldenDropout, MasksAreThoseOfPeftForTheSameSeed) {
-  Golden golden = Open(GoldenDir() / "smollm", "dropout.json");
+class GoldenDropout : public testing::TestWithParam<Way> {};
+
+TEST_P(GoldenDropout, MasksAreThoseOfPeftForTheSameSeed) {
+  Golden golden = Open(GoldenDir() / "smollm", "dropout.json", GetParam());
   ASSERT_NE(golden.tuned.adapter, nullptr);
   ASSERT_EQ(golden.tuned.lora.lora_dropout, 0.1);
   const Tensors ours = ForwardBackward(golden.tuned, golden.tensors,
@@ -165,7 +201,12 @@ TEST(GoldenDropout, MasksAreThoseOfPeftForTheSameSeed) {
   ExpectSameNumbers(ours, golden.tensors);
 }
 
-TEST(GoldenDropout, IsOffInEvaluation) {
+INSTANTIATE_TEST_SUITE_P(Ways, GoldenDropout, testing::ValuesIn(kWays),
+                         [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
+TEST(GoldenEvaluation, HasNoDropout) {
   Golden golden = Open(GoldenDir() / "smollm", "dropout.json");
   ASSERT_NE(golden.tuned.adapter, nullptr);
   const auto plain = ReadTensors(GoldenDir() / "smollm/golden.safetensors");
@@ -175,21 +216,24 @@ TEST(GoldenDropout, IsOffInEvaluation) {
             kTensorTolerance);
 }
 
-class GoldenPacking : public testing::TestWithParam<const char*> {};
+class GoldenPacking : public testing::TestWithParam<Case> {};
 
 TEST_P(GoldenPacking, OneRowEqualsItsSequencesOneByOne) {
-  const fs::path folder = GoldenDir() / GetParam();
-  const std::string prefix = std::string(GetParam()) + ".";
+  const auto& [name, way] = GetParam();
+  const fs::path folder = GoldenDir() / name;
+  const std::string prefix = std::string(name) + ".";
   auto tensors = ReadTensors(GoldenDir() / "packing.safetensors");
   ASSERT_TRUE(tensors.ok()) << tensors.status();
   Subject subject;
   subject.model = folder / "model";
   subject.adapter = folder / "adapter";
+  subject.fast = way.fast;
+  subject.keep = way.keep;
   auto tuned = Load(subject);
   ASSERT_TRUE(tuned.ok()) << tuned.status();
   Tensors inputs;
-  for (const auto& [name, tensor] : *tensors) {
-    if (name.rfind(prefix, 0) == 0) inputs[name.substr(prefix.size())] = tensor;
+  for (const auto& [key, tensor] : *tensors) {
+    if (key.rfind(prefix, 0) == 0) inputs[key.substr(prefix.size())] = tensor;
   }
   const Tensors ours = ForwardBackward(*tuned, inputs);
   EXPECT_LE(RelativeError(ours.at("logits"), inputs.at("logits")),
@@ -198,10 +242,10 @@ TEST_P(GoldenPacking, OneRowEqualsItsSequencesOneByOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenPacking,
-                         testing::Values("smollm", "mistral_window"),
-                         [](const auto& info) {
-                           return std::string(info.param);
-                         });
+                         testing::Combine(testing::Values("smollm",
+                                                          "mistral_window"),
+                                          testing::ValuesIn(kWays)),
+                         NameOf);
 
 }  // namespace
 }  // namespace mpsd::parity

@@ -52,7 +52,7 @@ TEST(EstimateMemory, FollowsItsFormulas) {
   const int64_t parameters = 800 + 8 + 2 * (attention + 3 * 8 * 12 + 2 * 8);
   EXPECT_EQ(e.base_weights_bytes, 4 * parameters);
   EXPECT_EQ(e.trainable_bytes, 16 * kTrainable);
-  const int64_t layer = (4 * 8 + 2 * 8 + 2 * 4 + 4 * 12) * 4 + 4 * 4;
+  const int64_t layer = (2 * 8 + 2 * 8 + 2 * 4 + 2 * 12) * 4 + 4 * 4;
   const int64_t lora = 4 * 4 * 8;
   EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 4 + 2 * layer + lora));
   EXPECT_EQ(e.logits_bytes, 32 * 100 * 12);
@@ -74,9 +74,28 @@ TEST(EstimateMemory, HalvesTheBaseWithBf16) {
 TEST(EstimateMemory, CheckpointingKeepsOneLayer) {
   TrainSpec spec = Spec();
   spec.training.gradient_checkpointing = true;
-  const int64_t layer = (4 * 8 + 2 * 8 + 2 * 4 + 4 * 12) * 4 + 4 * 4;
+  const int64_t layer = (2 * 8 + 2 * 8 + 2 * 4 + 2 * 12) * 4 + 4 * 4;
   EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes,
             32 * (2 * 8 * 4 + 2 * 8 * 4 + layer + 2 * 4 * 8));
+}
+
+TEST(EstimateMemory, SelectiveCheckpointingKeepsTheMlpOfOneLayer) {
+  TrainSpec spec = Spec();
+  const int64_t all = EstimateMemory(spec, Tiny()).activations_bytes;
+  spec.training.gradient_checkpointing = true;
+  spec.training.recompute_granularity = Recompute::kSelective;
+  // Of two layers one is left.
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes,
+            all - 32 * 2 * 12 * 4);
+}
+
+// With weights of its own in training, or when asked, autograd keeps more.
+TEST(EstimateMemory, AutogradKeepsMore) {
+  TrainSpec spec = Spec();
+  const int64_t explicit_step = EstimateMemory(spec, Tiny()).activations_bytes;
+  spec.gradients = Gradients::kAutograd;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes - explicit_step,
+            32 * 2 * (2 * 8 + 2 * 12) * 4);
 }
 
 TEST(EstimateMemory, DropoutKeepsTheInputs) {

@@ -97,6 +97,7 @@ TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
       R"("packing":false,"train_sampling_strategy":"random",)"
       R"("auto_find_batch_size":false,"assistant_only_loss":null,)"
       R"("completion_only_loss":null,"gradient_checkpointing":false,)"
+      R"("recompute_granularity":"full",)"
       R"("bf16":false,"seed":42,"eval_steps":0,"save_steps":500,)"
       R"("save_total_limit":null,"logging_steps":1,)"
       R"("load_best_model_at_end":false,"metric_for_best_model":null,)"

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fast/attention.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include "core/fast/blocked_attention.h"
+
+namespace mpsd::fast {
+namespace {
+
+bool ByBlocks(const AttentionPlan& plan, const Options& options) {
+  return options.mps() || (options.kernels == Kernels::kCpu && plan.window > 0);
+}
+
+// The window of CUDA's kernel: keys before a query, without itself.
+std::optional<int64_t> WindowLeft(const AttentionPlan& plan) {
+  if (plan.window == 0) return std::nullopt;
+  return plan.window - 1;
+}
+
+std::optional<int64_t> WindowRight(const AttentionPlan& plan) {
+  if (plan.window == 0) return std::nullopt;
+  return 0;
+}
+
+// All rows behind each other where segments are told apart by their starts.
+at::Tensor ForCuda(const at::Tensor& x, const AttentionPlan& plan) {
+  return plan.segments.empty() ? x : x.flatten(0, 1);
+}
+
+// Numbers of q below which cuDNN's attention costs the host more than it saves
+// the device.
+constexpr int64_t kMinForCudnn = int64_t{3} << 20;
+
+// Whether cuDNN's attention does it.
+bool ByCudnn(const AttentionPlan& plan, const HeadShape& shape,
+             const Options& options) {
+  return plan.window == 0 && plan.segments.empty() && shape.dim % 8 == 0 &&
+         shape.dim <= 128 && options.dtype != at::kFloat &&
+         plan.rows * plan.length * shape.heads * shape.dim >= kMinForCudnn;
+}
+
+at::Tensor ByHead(const at::Tensor& x) { return x.transpose(1, 2); }
+
+at::Tensor ForwardOnCudnn(AttentionTape& tape) {
+  auto [out, lse, starts_q, starts_k, longest_q, longest_k, seed, offset,
+        debug] =
+      at::_scaled_dot_product_cudnn_attention(
+          ByHead(tape.q), ByHead(tape.k), ByHead(tape.v),
+          /*attn_bias=*/std::nullopt, /*compute_log_sumexp=*/true,
+          /*dropout_p=*/0.0, /*is_causal=*/true);
+  tape.lse = {lse};
+  tape.random = seed;
+  tape.unused = offset;
+  return ByHead(out);
+}
+
+AttentionInputs BackwardOnCudnn(const at::Tensor& dout,
+                                const AttentionPlan& plan,
+                                const AttentionTape& tape) {
+  auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
+      ByHead(dout.view(tape.q.sizes())), ByHead(tape.q), ByHead(tape.k),
+      ByHead(tape.v), ByHead(tape.out.view(tape.q.sizes())), tape.lse[0],
+      tape.random, tape.unused, /*attn_bias=*/at::Tensor(),
+      /*cum_seq_q=*/at::Tensor(), /*cum_seq_k=*/at::Tensor(), plan.length,
+      plan.length, /*dropout_p=*/0.0, /*is_causal=*/true);
+  return {ByHead(dq), ByHead(dk), ByHead(dv), {}};
+}
+
+at::Tensor ForwardOnCuda(const AttentionPlan& plan, AttentionTape& tape) {
+  std::optional<at::Tensor> starts;
+  if (!plan.segments.empty()) starts = plan.segment_starts;
+  const int64_t longest =
+      plan.segments.empty() ? plan.length : plan.longest_segment;
+  auto [out, lse, random, unused, debug] = at::_flash_attention_forward(
+      ForCuda(tape.q, plan), ForCuda(tape.k, plan), ForCuda(tape.v, plan),
+      starts, starts, longest, longest, /*dropout_p=*/0.0, /*is_causal=*/true,
+      /*return_debug_mask=*/false, /*scale=*/std::nullopt, WindowLeft(plan),
+      WindowRight(plan));
+  tape.lse = {lse};
+  tape.random = random;
+  tape.unused = unused;
+  return out;
+}
+
+AttentionInputs BackwardOnCuda(const at::Tensor& dout,
+                               const AttentionPlan& plan,
+                               const HeadShape& shape,
+                               const AttentionTape& tape) {
+  const at::Tensor starts =
+      plan.segments.empty() ? at::Tensor() : plan.segment_starts;
+  const int64_t longest =
+      plan.segments.empty() ? plan.length : plan.longest_segment;
+  const auto like_q = [&](const at::Tensor& x) {
+    return ForCuda(x.view({plan.rows, plan.length, shape.heads, shape.dim}),
+                   plan);
+  };
+  auto [dq, dk, dv] = at::_flash_attention_backward(
+      like_q(dout), ForCuda(tape.q, plan), ForCuda(tape.k, plan),
+      ForCuda(tape.v, plan), like_q(tape.out), tape.lse[0], starts, starts,
+      longest, longest, /*dropout_p=*/0.0, /*is_causal=*/true, tape.random,
+      tape.unused, /*scale=*/std::nullopt, WindowLeft(plan), WindowRight(plan));
+  const auto by_row = [&](const at::Tensor& x) {
+    return x.view({plan.rows, plan.length, x.size(-2), shape.dim});
+  };
+  return {by_row(dq), by_row(dk), by_row(dv), {}};
+}
+
+// Calls `visit` with a view of the rows or segments that attend within
+// themselves, [n, length, heads, dim] of each of the tensors.
+template <typename Visit>
+void ForEachSegment(const AttentionPlan& plan,
+                    const std::vector<at::Tensor>& tensors,
+                    const Visit& visit) {
+  if (plan.segments.empty()) return visit(tensors);
+  int64_t at = 0;
+  for (const int64_t size : plan.segments) {
+    std::vector<at::Tensor> views;
+    for (const at::Tensor& t : tensors) {
+      views.push_back(t.flatten(0, 1).narrow(0, at, size).unsqueeze(0));
+    }
+    visit(views);
+    at += size;
+  }
+}
+
+at::Tensor ForwardOnCpu(const AttentionPlan& plan, AttentionTape& tape) {
+  at::Tensor out;
+  if (!plan.segments.empty()) {
+    out = at::empty(tape.q.sizes(), tape.q.options());
+  }
+  ForEachSegment(plan, {tape.q, tape.k, tape.v, out.defined() ? out : tape.q},
+                 [&](const std::vector<at::Tensor>& t) {
+                   auto [o, lse] =
+                       at::_scaled_dot_product_flash_attention_for_cpu(
+                           t[0].transpose(1, 2), t[1].transpose(1, 2),
+                           t[2].transpose(1, 2), 0.0, /*is_causal=*/true);
+                   tape.lse.push_back(lse);
+                   const at::Tensor by_token = o.transpose(1, 2);
+                   if (out.defined()) {
+                     t[3].copy_(by_token);
+                   } else {
+                     out = by_token;
+                   }
+                 });
+  return out;
+}
+
+AttentionInputs BackwardOnCpu(const at::Tensor& dout, const AttentionPlan& plan,
+                              const AttentionTape& tape) {
+  AttentionInputs grad;
+  if (!plan.segments.empty()) {
+    grad = {at::empty_like(tape.q),
+            at::empty_like(tape.k),
+            at::empty_like(tape.v),
+            {}};
+  }
+  const bool split = grad.q.defined();
+  size_t i = 0;
+  ForEachSegment(plan,
+                 {dout.view(tape.q.sizes()), tape.q, tape.k, tape.v,
+                  tape.out.view(tape.q.sizes()), split ? grad.q : tape.q,
+                  split ? grad.k : tape.k, split ? grad.v : tape.v},
+                 [&](const std::vector<at::Tensor>& t) {
+                   const auto by_head = [](const at::Tensor& x) {
+                     return x.transpose(1, 2);
+                   };
+                   auto [dq, dk, dv] =
+                       at::_scaled_dot_product_flash_attention_for_cpu_backward(
+                           by_head(t[0]), by_head(t[1]), by_head(t[2]),
+                           by_head(t[3]), by_head(t[4]), tape.lse[i++], 0.0,
+                           /*is_causal=*/true);
+                   if (!split) {
+                     grad = {by_head(dq), by_head(dk), by_head(dv), {}};
+                     return;
+                   }
+                   t[5].copy_(by_head(dq));
+                   t[6].copy_(by_head(dk));
+                   t[7].copy_(by_head(dv));
+                 });
+  return grad;
+}
+
+// A tensor that is laid out for blocks, by token.
+at::Tensor ByToken(const at::Tensor& x) {
+  return x.dim() == 5 ? x.permute({0, 2, 1, 3, 4}) : x.permute({0, 2, 1, 3});
+}
+
+}  // namespace
+
+AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
+                            const HeadShape& shape, const Options& options) {
+  AttentionPlan plan;
+  plan.rows = inputs.input_ids.size(0);
+  plan.length = inputs.input_ids.size(1);
+  plan.window = window < plan.length ? window : 0;
+  plan.segments = inputs.segment_lengths;
+  if (!plan.segments.empty()) {
+    plan.longest_segment =
+        *std::max_element(plan.segments.begin(), plan.segments.end());
+  }
+  if (ByBlocks(plan, options)) {
+    plan.blocks = PlanBlocks(inputs, plan, shape, options.dtype);
+  } else if (options.kernels == Kernels::kCuda && !plan.segments.empty()) {
+    std::vector<int32_t> starts = {0};
+    for (const int64_t size : plan.segments) {
+      starts.push_back(starts.back() + static_cast<int32_t>(size));
+    }
+    plan.segment_starts =
+        at::tensor(starts, at::kInt).to(inputs.input_ids.device());
+  }
+  return plan;
+}
+
+AttentionInputs PrepareAttention(const at::Tensor& v, const AttentionPlan& plan,
+                                 const HeadShape& shape, const Options& options,
+                                 AttentionTape& tape) {
+  const int64_t rows = plan.rows, length = plan.length, dim = shape.dim;
+  const int64_t heads = shape.heads, kv = shape.kv_heads;
+  const at::Tensor v_heads = v.view({rows, length, kv, dim});
+  if (!ByBlocks(plan, options)) {
+    const at::Tensor qk =
+        at::empty({rows, length, heads + kv, dim}, v.options());
+    tape.q = qk.narrow(2, 0, heads);
+    tape.k = qk.narrow(2, heads, kv);
+    tape.v = v_heads;
+    return {tape.q, tape.k, tape.v, qk};
+  }
+  tape.q = at::empty({rows, kv, length, heads / kv, dim}, v.options());
+  tape.k = at::empty({rows, kv, length, dim}, v.options());
+  tape.v = ByToken(v_heads).contiguous();
+  return {ByToken(tape.q), ByToken(tape.k), ByToken(tape.v), {}};
+}
+
+at::Tensor AttentionForward(const AttentionPlan& plan, const HeadShape& shape,
+                            const Options& options, AttentionTape& tape) {
+  tape.lse.clear();
+  at::Tensor out;
+  if (ByBlocks(plan, options)) {
+    out = ByToken(BlockedForward(plan, shape, tape));
+  } else if (options.kernels == Kernels::kCuda) {
+    out = ByCudnn(plan, shape, options) ? ForwardOnCudnn(tape)
+                                        : ForwardOnCuda(plan, tape);
+  } else {
+    out = ForwardOnCpu(plan, tape);
+  }
+  tape.out = out.reshape({plan.rows * plan.length, shape.heads * shape.dim});
+  return tape.out;
+}
+
+AttentionInputs AttentionBackward(const at::Tensor& dout,
+                                  const AttentionPlan& plan,
+                                  const HeadShape& shape,
+                                  const Options& options,
+                                  const AttentionTape& tape) {
+  if (!ByBlocks(plan, options)) {
+    if (ByCudnn(plan, shape, options)) {
+      return BackwardOnCudnn(dout, plan, tape);
+    }
+    return options.kernels == Kernels::kCuda
+               ? BackwardOnCuda(dout, plan, shape, tape)
+               : BackwardOnCpu(dout, plan, tape);
+  }
+  const at::Tensor d = dout.view({plan.rows, plan.length, shape.kv_heads,
+                                  shape.heads / shape.kv_heads, shape.dim})
+                           .permute({0, 2, 1, 3, 4})
+                           .contiguous();
+  const BlockedGradients grad = BlockedBackward(d, plan, shape, tape);
+  return {ByToken(grad.q), ByToken(grad.k), ByToken(grad.v), {}};
+}
+
+}  // namespace mpsd::fast

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fast/blocked_attention.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mpsd::fast {
+namespace {
+
+// Scores of one block, all rows and heads: few enough that a block of bf16
+// stays below 256 MiB, and enough to be worth a block of its own.
+constexpr int64_t kMaxScores = int64_t{1} << 27;
+constexpr int64_t kMinScores = int64_t{1} << 24;
+constexpr int64_t kMinQueries = 256;
+
+// Small blocks leave out more of what causality hides; each costs a dozen
+// calls.
+int64_t QueriesPerBlock(const AttentionPlan& plan, const HeadShape& shape) {
+  const int64_t by_query = plan.rows * shape.heads * plan.length;
+  int64_t count = plan.length;
+  while (count > kMinQueries && count / 2 * by_query >= kMinScores) {
+    count = (count + 1) / 2;
+  }
+  while (count > 32 && count * by_query > kMaxScores) count = (count + 1) / 2;
+  return std::min(plan.length, (count + 31) / 32 * 32);
+}
+
+// The first key that one of the queries from `begin` on may see: the start of
+// the earliest segment that reaches there, rounded down so that few shapes
+// occur.
+int64_t FirstKey(const AttentionPlan& plan, int64_t begin, int64_t step) {
+  int64_t first = plan.segments.empty() ? 0 : begin;
+  int64_t at = 0;
+  for (const int64_t size : plan.segments) {
+    const int64_t start = at % plan.length;
+    if (start <= begin && begin < start + size) first = std::min(first, start);
+    at += size;
+  }
+  if (plan.window > 0) first = std::max(first, begin - plan.window + 1);
+  return first / step * step;
+}
+
+// The keys that need a mask: those that all queries of the block see, which
+// without windows and segments are all before it, need none.
+int64_t FirstMaskedKey(const AttentionPlan& plan, const QueryBlock& b) {
+  const bool plain = plan.segments.empty() && plan.window == 0;
+  return plain ? b.begin : b.first_key;
+}
+
+at::Tensor BlockMask(const model::DecoderInputs& inputs,
+                     const AttentionPlan& plan, const QueryBlock& b,
+                     int64_t group, at::ScalarType dtype) {
+  const auto longs = inputs.input_ids.options();
+  const int64_t first = FirstMaskedKey(plan, b);
+  const int64_t keys = b.begin + b.count - first;
+  const at::Tensor distance =
+      at::arange(b.begin, b.begin + b.count, longs).unsqueeze(1) -
+      at::arange(first, first + keys, longs).unsqueeze(0);
+  at::Tensor hidden = distance < 0;
+  if (plan.window > 0) hidden = hidden.logical_or(distance >= plan.window);
+  hidden = hidden.unsqueeze(0);
+  if (inputs.segment_ids.defined()) {
+    const at::Tensor& ids = inputs.segment_ids;
+    hidden = hidden.logical_or(ids.narrow(1, b.begin, b.count).unsqueeze(2) !=
+                               ids.narrow(1, first, keys).unsqueeze(1));
+  }
+  const int64_t rows = hidden.size(0);
+  return at::zeros(hidden.sizes(), longs.dtype(dtype))
+      .masked_fill_(hidden, -std::numeric_limits<double>::infinity())
+      .unsqueeze(2)
+      .expand({rows, b.count, group, keys})
+      .reshape({rows, 1, b.count * group, keys});
+}
+
+struct Sizes {
+  int64_t rows, kv_heads, group, length, dim;
+  int64_t batch() const { return rows * kv_heads; }
+};
+
+Sizes SizesOf(const AttentionPlan& plan, const HeadShape& shape) {
+  return {plan.rows, shape.kv_heads, shape.heads / shape.kv_heads, plan.length,
+          shape.dim};
+}
+
+// Queries of a block as rows of one matrix per row and kv head.
+at::Tensor Queries(const at::Tensor& x, const QueryBlock& b, const Sizes& s) {
+  return x.view({s.batch(), s.length * s.group, s.dim})
+      .narrow(1, b.begin * s.group, b.count * s.group);
+}
+
+at::Tensor Keys(const at::Tensor& x, const QueryBlock& b, const Sizes& s) {
+  return x.view({s.batch(), s.length, s.dim}).narrow(1, b.first_key, b.keys);
+}
+
+// [rows · kv_heads, count · group, keys]
+at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
+                         const QueryBlock& b, const Sizes& s) {
+  const at::Tensor zero = at::zeros({}, q.options());
+  const at::Tensor scores = at::baddbmm(
+      zero.expand({s.batch(), q.size(1), b.keys}), q, k.transpose(1, 2),
+      /*beta=*/0, 1 / std::sqrt(s.dim));
+  const int64_t masked = b.mask.size(3);
+  scores.view({s.rows, s.kv_heads, -1, b.keys})
+      .narrow(3, b.keys - masked, masked)
+      .add_(b.mask);
+  return at::_softmax(scores, -1, /*half_to_float=*/false);
+}
+
+// A transposed left operand. As a view it gives wrong products in fp32 on MPS
+// (pytorch#193487).
+at::Tensor Left(const at::Tensor& x) {
+  const at::Tensor view = x.transpose(1, 2);
+  return x.scalar_type() == at::kFloat ? view.contiguous() : view;
+}
+
+}  // namespace
+
+std::vector<QueryBlock> PlanBlocks(const model::DecoderInputs& inputs,
+                                   const AttentionPlan& plan,
+                                   const HeadShape& shape,
+                                   at::ScalarType dtype) {
+  const int64_t count = QueriesPerBlock(plan, shape);
+  std::vector<QueryBlock> blocks;
+  for (int64_t begin = 0; begin < plan.length; begin += count) {
+    QueryBlock b;
+    b.begin = begin;
+    b.count = std::min(count, plan.length - begin);
+    b.first_key = FirstKey(plan, begin, count);
+    b.keys = begin + b.count - b.first_key;
+    b.mask = BlockMask(inputs, plan, b, shape.heads / shape.kv_heads, dtype);
+    blocks.push_back(std::move(b));
+  }
+  return blocks;
+}
+
+at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
+                          const AttentionTape& tape) {
+  const Sizes s = SizesOf(plan, shape);
+  at::Tensor out;
+  if (plan.blocks.size() > 1) out = at::empty_like(tape.q);
+  for (const QueryBlock& b : plan.blocks) {
+    const at::Tensor p =
+        Probabilities(Queries(tape.q, b, s), Keys(tape.k, b, s), b, s);
+    const at::Tensor o = at::bmm(p, Keys(tape.v, b, s));
+    if (!out.defined()) return o.view(tape.q.sizes());
+    Queries(out, b, s).copy_(o);
+  }
+  return out;
+}
+
+BlockedGradients BlockedBackward(const at::Tensor& dout,
+                                 const AttentionPlan& plan,
+                                 const HeadShape& shape,
+                                 const AttentionTape& tape) {
+  const Sizes s = SizesOf(plan, shape);
+  const double scale = 1 / std::sqrt(s.dim);
+  const bool whole = plan.blocks.size() == 1;
+  BlockedGradients grad;
+  if (!whole) {
+    grad = {at::empty_like(tape.q), at::zeros_like(tape.k),
+            at::zeros_like(tape.v)};
+  }
+  for (const QueryBlock& b : plan.blocks) {
+    const at::Tensor q = Queries(tape.q, b, s), k = Keys(tape.k, b, s);
+    const at::Tensor d = Queries(dout, b, s);
+    const at::Tensor p = Probabilities(q, k, b, s);
+    const at::Tensor dv = at::bmm(Left(p), d);
+    const at::Tensor dp = at::bmm(d, Keys(tape.v, b, s).transpose(1, 2));
+    const at::Tensor ds =
+        at::_softmax_backward_data(dp, p, -1, p.scalar_type()).mul_(scale);
+    const at::Tensor dq = at::bmm(ds, k);
+    const at::Tensor dk = at::bmm(Left(ds), q);
+    if (whole) {
+      return {dq.view(tape.q.sizes()), dk.view(tape.k.sizes()),
+              dv.view(tape.v.sizes())};
+    }
+    Queries(grad.q, b, s).copy_(dq);
+    Keys(grad.k, b, s).add_(dk);
+    Keys(grad.v, b, s).add_(dv);
+  }
+  return grad;
+}
+
+}  // namespace mpsd::fast

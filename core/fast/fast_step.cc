@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fast/fast_step.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/fast/head.h"
+#include "core/fast/norm.h"
+
+namespace mpsd::fast {
+namespace {
+
+HeadShape ShapeOf(const spec::ModelConfig& config) {
+  return {config.num_attention_heads, config.num_key_value_heads,
+          config.head_dim};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FastStep>> FastStep::Create(
+    const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
+    const Options& options) {
+  if (decoder.head().adapter != nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("an adapter on ", decoder.head().name));
+  }
+  std::unique_ptr<FastStep> step(new FastStep(decoder, options));
+  const size_t count = 2 * static_cast<size_t>(step->pack_.adapters());
+  if (count != trained.size()) {
+    return absl::FailedPreconditionError(
+        "weights of the model itself are trained");
+  }
+  if (count == 0) return absl::FailedPreconditionError("no adapter");
+  step->pack_.Allocate(trained.front().device(), options.dtype);
+  return step;
+}
+
+FastStep::FastStep(const model::Decoder& decoder, const Options& options)
+    : decoder_(decoder), options_(options), shape_(ShapeOf(decoder.config())) {
+  for (const model::DecoderLayer& layer : decoder.layers()) {
+    layers_.push_back(std::unique_ptr<Layer>(
+        new Layer{AttentionBlock(layer, shape_, options_, pack_),
+                  MlpBlock(layer, options_, pack_), layer.window}));
+  }
+  while (lowest_ < layers_.size() && !layers_[lowest_]->adapted()) ++lowest_;
+}
+
+void FastStep::Begin() {
+  const at::NoGradGuard no_grad;
+  pack_.Refresh();
+}
+
+void FastStep::End() {
+  const at::NoGradGuard no_grad;
+  pack_.CollectGradients();
+}
+
+FastStep::Context FastStep::MakeContext(
+    const model::DecoderInputs& inputs) const {
+  // Rows that are not packed all count from 0.
+  const bool packed = inputs.segment_ids.defined();
+  const at::Tensor positions =
+      packed ? inputs.position_ids : inputs.position_ids.narrow(0, 0, 1);
+  Context context{
+      MakeRopeTable(decoder_.rotary().Table(positions, options_.dtype),
+                    shape_.heads + shape_.kv_heads, options_),
+      {}};
+  for (const auto& layer : layers_) {
+    if (context.plans.contains(layer->window)) continue;
+    context.plans[layer->window] =
+        PlanAttention(inputs, layer->window, shape_, options_);
+  }
+  return context;
+}
+
+at::Tensor FastStep::Forward(const Layer& layer, const at::Tensor& x,
+                             const Context& context, Tape& tape) const {
+  tape.x = x;
+  tape.h = layer.attention.Forward(x, context.plans.at(layer.window),
+                                   context.rope, tape.attention);
+  const at::Tensor y = layer.mlp.Forward(tape.h, tape.mlp);
+  if (options_.keep == Keep::kInputs) {
+    tape.h.reset();
+    tape.mlp.rstd.reset();
+    tape.attention.KeepAdaptersOnly();
+  }
+  return y;
+}
+
+at::Tensor FastStep::Backward(const Layer& layer, const at::Tensor& dy,
+                              const Context& context, Tape& tape,
+                              bool wants_dx) const {
+  const AttentionPlan& plan = context.plans.at(layer.window);
+  if (!tape.h.defined()) {
+    tape.h = layer.attention.Again(tape.x, plan, context.rope, tape.attention);
+  }
+  if (!tape.mlp.gate.defined()) layer.mlp.Again(tape.h, tape.mlp);
+  const bool below = wants_dx || layer.attention.adapted();
+  const at::Tensor dh = layer.mlp.Backward(dy, tape.h, tape.mlp, below);
+  if (!below) return {};
+  tape.mlp = {};
+  return layer.attention.Backward(dh, tape.x, plan, context.rope,
+                                  tape.attention, wants_dx);
+}
+
+at::Tensor FastStep::Head(const at::Tensor& y,
+                          const model::LabelSelection& labels, double scale,
+                          at::Tensor& sum) const {
+  const at::Tensor picked = y.index_select(0, labels.rows);
+  const Normed n = NormForward(picked, decoder_.norm(), options_);
+  HeadResult loss =
+      HeadLoss(n.y, decoder_.head(), labels.targets, scale, options_);
+  sum = loss.sum;
+  const at::Tensor d =
+      NormBackward(loss.grad, picked, n.rstd, decoder_.norm(), {}, options_);
+  return at::zeros_like(y).index_add_(0, labels.rows, d);
+}
+
+at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
+                         const model::LabelSelection& labels, double scale) {
+  const at::NoGradGuard no_grad;
+  const Context context = MakeContext(inputs);
+  at::Tensor x = decoder_.embedding()
+                     .Forward(inputs.input_ids, options_.dtype)
+                     .flatten(0, 1);
+  std::vector<Tape> tapes(layers_.size());
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (i < lowest_) {
+      Tape unused;
+      x = Forward(*layers_[i], x, context, unused);
+    } else {
+      x = Forward(*layers_[i], x, context, tapes[i]);
+    }
+  }
+  at::Tensor sum;
+  at::Tensor d = Head(x, labels, scale, sum);
+  x.reset();
+  for (size_t i = layers_.size(); i-- > lowest_;) {
+    d = Backward(*layers_[i], d, context, tapes[i], i > lowest_);
+    tapes[i] = {};
+  }
+  return sum;
+}
+
+}  // namespace mpsd::fast

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_FAST_FAST_STEP_H_
+#define MPSD_CORE_FAST_FAST_STEP_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/fast/attention_block.h"
+#include "core/fast/lora_pack.h"
+#include "core/fast/mlp_block.h"
+#include "core/fast/options.h"
+#include "core/model/decoder.h"
+#include "core/model/head_loss.h"
+
+namespace mpsd::fast {
+
+// The gradients of a decoder whose weights are frozen by its LoRA adapters,
+// forward and backward written out over saved activations: no autograd graph,
+// no weight gradients, nothing kept but what the backward reads. Equal to
+// autograd over the same model up to rounding (with bf16, adapters multiply in
+// bf16 here and in fp32 there).
+//
+//   step.Begin();  for each micro-batch: step.Add(…);  step.End();
+class FastStep {
+ public:
+  // FailedPrecondition with the reason where it does not cover what is
+  // trained: weights of the model itself, or an adapter on its head.
+  // `decoder`, with its adapters hung, must outlive it.
+  static absl::StatusOr<std::unique_ptr<FastStep>> Create(
+      const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
+      const Options& options);
+
+  // Takes the parameters' values as they are now.
+  void Begin();
+  // Adds `scale` times the gradient of the summed loss; returns that sum, an
+  // fp32 scalar on the device.
+  at::Tensor Add(const model::DecoderInputs& inputs,
+                 const model::LabelSelection& labels, double scale);
+  // Writes the gradients into the parameters' .grad.
+  void End();
+
+ private:
+  struct Layer {
+    AttentionBlock attention;
+    MlpBlock mlp;
+    int64_t window;
+    bool adapted() const { return attention.adapted() || mlp.adapted(); }
+  };
+  // What one layer keeps between forward and backward.
+  struct Tape {
+    at::Tensor x, h;  // its input; after attention
+    AttentionBlockTape attention;
+    MlpTape mlp;
+  };
+  // What the layers of one micro-batch share.
+  struct Context {
+    RopeTable rope;
+    std::map<int64_t, AttentionPlan> plans;  // by window
+  };
+
+  FastStep(const model::Decoder& decoder, const Options& options);
+  Context MakeContext(const model::DecoderInputs& inputs) const;
+  at::Tensor Forward(const Layer& layer, const at::Tensor& x,
+                     const Context& context, Tape& tape) const;
+  at::Tensor Backward(const Layer& layer, const at::Tensor& dy,
+                      const Context& context, Tape& tape, bool wants_dx) const;
+  // The gradient of the last layer's output.
+  at::Tensor Head(const at::Tensor& y, const model::LabelSelection& labels,
+                  double scale, at::Tensor& sum) const;
+
+  const model::Decoder& decoder_;
+  const Options options_;
+  const HeadShape shape_;
+  LoraPack pack_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+  size_t lowest_ = 0;  // the lowest layer with an adapter
+};
+
+}  // namespace mpsd::fast
+
+#endif  // MPSD_CORE_FAST_FAST_STEP_H_

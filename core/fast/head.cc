@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fast/head.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mpsd::fast {
+namespace {
+
+using model::LabelSelection;
+
+constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;
+constexpr int64_t kFewestRows = 256;
+
+int64_t RowsAtOnce(int64_t vocab_size) {
+  return std::max(kFewestRows, kLogitsAtOnce / vocab_size / 64 * 64);
+}
+
+// fp32 [n, vocab].
+at::Tensor Logits(const at::Tensor& x, const at::Tensor& weight_t,
+                  const at::Tensor& bias, const Options& options) {
+  const bool half = x.scalar_type() != at::kFloat;
+  at::Tensor logits = half && options.kernels == Kernels::kCuda
+                          ? at::mm(x, weight_t, at::kFloat)
+                          : at::mm(x, weight_t).to(at::kFloat);
+  return bias.defined() ? logits.add_(bias) : logits;
+}
+
+struct Piece {
+  at::Tensor losses;      // fp32 [n, 1]
+  at::Tensor derivative;  // softmax − onehot, fp32 [n, vocab]
+};
+
+// Takes the logits' place.
+Piece LossOf(at::Tensor logits, const at::Tensor& index) {
+  // −log softmax[target] = log Σ exp − l[target], and log Σ exp by the largest
+  // probability, which is never below 1 / vocab as the target's may be.
+  const auto [top, at] = logits.max(-1, /*keepdim=*/true);
+  const at::Tensor of_target = logits.gather(1, index);
+  at::_softmax_out(logits, logits, -1, /*half_to_float=*/false);
+  Piece piece;
+  piece.losses = top - logits.gather(1, at).log_();
+  piece.losses.sub_(of_target);
+  logits.scatter_add_(1, index, at::full_like(piece.losses, -1));
+  piece.derivative = logits;
+  return piece;
+}
+
+}  // namespace
+
+HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
+                    const at::Tensor& targets, double scale,
+                    const Options& options) {
+  const at::Tensor target = targets.unsqueeze(1);
+  const at::Tensor real = (target != LabelSelection::kNoTarget).to(at::kFloat);
+  const at::Tensor index = target.clamp_min(0);
+  const at::Tensor weight = head.Dense(h.scalar_type());
+  const at::Tensor weight_t = weight.t();
+  const int64_t rows = h.size(0), step = RowsAtOnce(weight.size(0));
+  at::Tensor losses = at::empty({rows, 1}, h.options().dtype(at::kFloat));
+  HeadResult result{{}, at::empty_like(h)};
+  for (int64_t at = 0; at < rows; at += step) {
+    const int64_t size = std::min(step, rows - at);
+    const at::Tensor x = h.narrow(0, at, size);
+    const Piece piece = LossOf(Logits(x, weight_t, head.bias, options),
+                               index.narrow(0, at, size));
+    losses.narrow(0, at, size).copy_(piece.losses);
+    at::Tensor grad = result.grad.narrow(0, at, size);
+    at::mm_out(grad, piece.derivative.to(h.scalar_type()), weight);
+  }
+  result.sum = losses.mul_(real).sum();
+  result.grad.mul_((real * scale).to(h.scalar_type()));
+  return result;
+}
+
+}  // namespace mpsd::fast

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fast/linear_group.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace mpsd::fast {
+namespace {
+
+// Whether `b` begins in memory where `a` ends.
+bool Follows(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_contiguous() && b.is_contiguous() &&
+         a.storage().is_alias_of(b.storage()) &&
+         b.storage_offset() == a.storage_offset() + a.numel();
+}
+
+bool AnyAdapted(const std::vector<std::vector<const model::Linear*>>& parts) {
+  for (const auto& part : parts) {
+    for (const model::Linear* l : part) {
+      if (l->adapter != nullptr) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+LinearGroup::LinearGroup(
+    const std::vector<std::vector<const model::Linear*>>& parts,
+    const at::Tensor& norm_weight, const Options& options, LoraPack& pack)
+    : options_(options) {
+  for (const auto& linears : parts) parts_.push_back(MakePart(linears));
+  if (AnyAdapted(parts)) lora_ = pack.Add(parts, norm_weight);
+}
+
+LinearGroup::Part LinearGroup::MakePart(
+    const std::vector<const model::Linear*>& linears) const {
+  Part part;
+  int64_t rows = 0;
+  for (const model::Linear* l : linears) {
+    Block block{l, {}, {}, {}, rows, l->out_features()};
+    rows += block.out;
+    if (l->bias.defined()) block.bias = l->bias.to(options_.dtype);
+    if (l->weight.defined() && l->weight.scalar_type() == options_.dtype) {
+      block.weight = l->weight;
+    }
+    const bool joins = !part.empty() && block.weight.defined() &&
+                       part.back().weight.defined() &&
+                       Follows(part.back().weight, block.weight) &&
+                       part.back().bias.defined() == block.bias.defined();
+    if (!joins) {
+      part.push_back(std::move(block));
+    } else {
+      Block& last = part.back();
+      last.out += block.out;
+      last.weight = last.weight.as_strided({last.out, l->in_features()},
+                                           {l->in_features(), 1},
+                                           last.weight.storage_offset());
+      if (block.bias.defined()) last.bias = at::cat({last.bias, block.bias});
+    }
+    if (part.back().weight.defined()) {
+      part.back().weight_t = part.back().weight.t();
+    }
+  }
+  return part;
+}
+
+at::Tensor LinearGroup::Weight(const Block& block) const {
+  return block.weight.defined() ? block.weight
+                                : block.linear->Dense(options_.dtype);
+}
+
+at::Tensor LinearGroup::Base(const Part& part, const at::Tensor& x,
+                             const at::Tensor& residual) const {
+  std::vector<at::Tensor> outputs;
+  for (const Block& block : part) {
+    const at::Tensor w =
+        block.weight_t.defined() ? block.weight_t : Weight(block).t();
+    if (residual.defined() && part.size() == 1) {
+      at::Tensor y = at::addmm(residual, x, w);
+      return block.bias.defined() ? y.add_(block.bias) : y;
+    }
+    outputs.push_back(block.bias.defined() ? at::addmm(block.bias, x, w)
+                                           : at::mm(x, w));
+  }
+  at::Tensor y = outputs.size() == 1 ? outputs[0] : at::cat(outputs, 1);
+  return residual.defined() ? y.add_(residual) : y;
+}
+
+std::vector<at::Tensor> LinearGroup::Bases(const at::Tensor& x,
+                                           const at::Tensor& residual) const {
+  std::vector<at::Tensor> y;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    y.push_back(Base(parts_[i], x, i == 0 ? residual : at::Tensor()));
+  }
+  return y;
+}
+
+at::Tensor LinearGroup::BaseBackward(const std::vector<at::Tensor>& dy) const {
+  at::Tensor dx;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    for (const Block& block : parts_[i]) {
+      const at::Tensor d = parts_[i].size() == 1
+                               ? dy[i]
+                               : dy[i].narrow(1, block.begin, block.out);
+      if (dx.defined()) {
+        dx.addmm_(d, Weight(block));
+      } else {
+        dx = at::mm(d, Weight(block));
+      }
+    }
+  }
+  return dx;
+}
+
+at::Tensor LinearGroup::Thin(const at::Tensor& thin,
+                             const LoraPart& part) const {
+  return part.rank == lora_->rank ? thin
+                                  : thin.narrow(1, part.rank_begin, part.rank);
+}
+
+void LinearGroup::AddAdapters(const at::Tensor& thin,
+                              std::vector<at::Tensor>& y) const {
+  for (size_t i = 0; i < y.size(); ++i) {
+    const LoraPart& part = lora_->parts[i];
+    if (part.rank > 0) y[i].addmm_(Thin(thin, part), part.b);
+  }
+}
+
+std::vector<at::Tensor> LinearGroup::Forward(const at::Tensor& x,
+                                             const at::Tensor& residual,
+                                             LoraTape& tape) const {
+  std::vector<at::Tensor> y = Bases(x, residual);
+  if (lora_ == nullptr) return y;
+  tape.masks.clear();
+  tape.thin = lora_->draws() ? DroppedThin(x, tape) : at::mm(x, lora_->a_t);
+  AddAdapters(tape.thin, y);
+  return y;
+}
+
+std::vector<at::Tensor> LinearGroup::Again(const at::Tensor& x,
+                                           const at::Tensor& residual,
+                                           const LoraTape& tape) const {
+  std::vector<at::Tensor> y = Bases(x, residual);
+  if (lora_ != nullptr) AddAdapters(tape.thin, y);
+  return y;
+}
+
+at::Tensor LinearGroup::DroppedThin(const at::Tensor& x, LoraTape& tape) const {
+  std::vector<at::Tensor> thin;
+  for (const LoraPart& part : lora_->parts) {
+    for (const LoraTarget& t : part.targets) {
+      const auto [dropped, mask] =
+          at::native_dropout(x, lora_->dropout, /*train=*/true);
+      const int64_t begin = part.rank_begin + t.rank_begin;
+      thin.push_back(at::mm(dropped, lora_->a_t.narrow(1, begin, t.rank)));
+      tape.masks.push_back(mask);
+    }
+  }
+  return at::cat(thin, 1);
+}
+
+void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& thin,
+                             const at::Tensor& wide) const {
+  // fp32 GEMMs with transposed views on the left are wrong on MPS
+  // (pytorch#193487); the copy is thin.
+  const at::Tensor left = options_.mps() ? thin.t().contiguous() : thin.t();
+  if (wide.scalar_type() == at::kFloat) {
+    gradient.addmm_(left, wide);
+  } else if (options_.kernels == Kernels::kCuda) {
+    at::addmm_out(gradient, gradient, left, wide, at::kFloat);
+  } else {
+    gradient.add_(at::mm(left, wide));
+  }
+}
+
+at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
+                                 const Input& input, const LoraTape& tape,
+                                 bool wants_dx) const {
+  at::Tensor dx;
+  if (wants_dx) dx = BaseBackward(dy);
+  if (lora_ == nullptr) return dx;
+  std::vector<at::Tensor> d_thins;
+  for (size_t i = 0; i < dy.size(); ++i) {
+    const LoraPart& part = lora_->parts[i];
+    if (part.rank == 0) continue;
+    AddProduct(part.grad_b, Thin(tape.thin, part), dy[i]);
+    d_thins.push_back(at::mm(dy[i], part.b_t));
+  }
+  const at::Tensor d_thin =
+      d_thins.size() == 1 ? d_thins[0] : at::cat(d_thins, 1);
+  const at::Tensor x = input.tensor();
+  if (!tape.masks.empty()) {
+    DroppedBackward(d_thin, x, tape, dx);
+    return dx;
+  }
+  if (wants_dx) dx.addmm_(d_thin, lora_->a);
+  if (!input.rstd.defined()) {
+    AddProduct(lora_->grad_a, d_thin, x);
+    return dx;
+  }
+  at::Tensor scaled = at::empty_like(d_thin);
+  at::mul_out(scaled, d_thin, input.rstd);
+  AddProduct(lora_->grad_a, scaled, x);
+  return dx;
+}
+
+void LinearGroup::DroppedBackward(const at::Tensor& d_thin, const at::Tensor& x,
+                                  const LoraTape& tape, at::Tensor& dx) const {
+  const double scale = 1 / (1 - lora_->dropout);
+  auto mask = tape.masks.begin();
+  for (const LoraPart& part : lora_->parts) {
+    for (const LoraTarget& t : part.targets) {
+      const int64_t begin = part.rank_begin + t.rank_begin;
+      const at::Tensor d = d_thin.narrow(1, begin, t.rank).contiguous();
+      AddProduct(lora_->grad_a.narrow(0, begin, t.rank), d,
+                 at::native_dropout_backward(x, *mask, scale));
+      if (dx.defined()) {
+        dx.add_(at::native_dropout_backward(
+            at::mm(d, lora_->a.narrow(0, begin, t.rank)), *mask, scale));
+      }
+      ++mask;
+    }
+  }
+}
+
+}  // namespace mpsd::fast

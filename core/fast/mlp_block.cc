@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fast/mlp_block.h"
+
+#include <ATen/ATen.h>
+
+#include "core/fast/norm.h"
+
+namespace mpsd::fast {
+
+MlpBlock::MlpBlock(const model::DecoderLayer& layer, const Options& options,
+                   LoraPack& pack)
+    : layer_(layer),
+      options_(options),
+      // Two outputs: elementwise kernels are fastest on dense tensors.
+      gate_up_({{&layer.gate}, {&layer.up}}, layer.post_attention_norm.weight,
+               options, pack),
+      down_({{&layer.down}}, {}, options, pack) {}
+
+at::Tensor MlpBlock::Forward(const at::Tensor& h, MlpTape& tape) const {
+  const Normed n = NormForward(h, layer_.post_attention_norm, options_);
+  tape.rstd = n.rstd;
+  const auto outputs = gate_up_.Forward(n.y, {}, tape.gate_up);
+  const at::Tensor a = at::silu(outputs[0]).mul_(outputs[1]);
+  if (options_.keep == Keep::kAll) {
+    tape.gate = outputs[0];
+    tape.up = outputs[1];
+  }
+  return down_.Forward(a, h, tape.down)[0];
+}
+
+void MlpBlock::Again(const at::Tensor& h, MlpTape& tape) const {
+  const Normed n = NormForward(h, layer_.post_attention_norm, options_);
+  tape.rstd = n.rstd;
+  const auto outputs = gate_up_.Again(n.y, {}, tape.gate_up);
+  tape.gate = outputs[0];
+  tape.up = outputs[1];
+}
+
+at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
+                              MlpTape& tape, bool wants_dh) const {
+  const bool below = wants_dh || gate_up_.adapted();
+  at::Tensor silu;
+  if (below || down_.adapted()) silu = at::silu(tape.gate);
+  at::Tensor da = down_.Backward({dy}, {[&] { return silu * tape.up; }, {}},
+                                 tape.down, below);
+  if (!below) return {};
+  // Each in the place of what is not needed any more.
+  at::Tensor dup = silu.mul_(da);
+  da.mul_(tape.up);
+  tape.up.reset();
+  at::Tensor dgate = tape.gate;
+  at::silu_backward_out(dgate, da, tape.gate);
+  da.reset();
+  const LinearGroup::Input input{
+      [&] {
+        return gate_up_.wants_normed()
+                   ? NormApply(h, tape.rstd, layer_.post_attention_norm)
+                   : h;
+      },
+      gate_up_.wants_normed() ? at::Tensor() : tape.rstd};
+  const at::Tensor dn =
+      gate_up_.Backward({dgate, dup}, input, tape.gate_up, wants_dh);
+  if (!wants_dh) return {};
+  return NormBackward(dn, h, tape.rstd, layer_.post_attention_norm, dy,
+                      options_);
+}
+
+}  // namespace mpsd::fast

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fast/norm.h"
+
+#include <ATen/ATen.h>
+
+#include <tuple>
+
+namespace mpsd::fast {
+namespace {
+
+// In x's dtype, the product in fp32.
+at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor) {
+  at::Tensor y = at::empty_like(x);
+  at::mul_out(y, x, factor);
+  return y;
+}
+
+at::Tensor Rstd(const at::Tensor& x, double eps) {
+  const double n = static_cast<double>(x.size(-1));
+  const at::Tensor length =
+      at::linalg_vector_norm(x, 2, {-1}, /*keepdim=*/true, at::kFloat);
+  return at::addcmul(at::full({}, eps, length.options()), length, length, 1 / n)
+      .rsqrt_();
+}
+
+// residual + g · rstd − x · factor; factor [.., 1] in fp32.
+at::Tensor Combine(const at::Tensor& residual, const at::Tensor& g,
+                   const at::Tensor& rstd, const at::Tensor& x,
+                   const at::Tensor& factor, const Options& options) {
+  if (options.mps()) {
+    // Mixed dtypes in multiplications only.
+    at::Tensor dx = Scaled(g, rstd).sub_(Scaled(x, factor));
+    return residual.defined() ? dx.add_(residual) : dx;
+  }
+  at::Tensor dx = residual.defined() ? at::Tensor(residual) : Scaled(g, rstd);
+  if (residual.defined()) dx.addcmul_(g, rstd);
+  return dx.addcmul_(x, factor, -1);
+}
+
+}  // namespace
+
+Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
+                   const Options& options) {
+  if (options.kernels == Kernels::kCuda) {
+    auto [y, rstd] =
+        at::_fused_rms_norm(x, norm.weight.sizes(), norm.weight, norm.eps);
+    return {y, rstd};
+  }
+  const at::Tensor rstd = Rstd(x, norm.eps);
+  return {NormApply(x, rstd, norm), rstd};
+}
+
+at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
+                     const model::RmsNorm& norm) {
+  return Scaled(x, rstd).mul_(norm.weight);
+}
+
+at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
+                        const at::Tensor& rstd, const model::RmsNorm& norm,
+                        const at::Tensor& residual, const Options& options) {
+  if (options.kernels == Kernels::kCuda) {
+    at::Tensor dx = std::get<0>(at::_fused_rms_norm_backward(
+        dy, x, norm.weight.sizes(), rstd, norm.weight, {true, false}));
+    return residual.defined() ? dx.add_(residual) : dx;
+  }
+  const double n = static_cast<double>(x.size(-1));
+  const at::Tensor g = dy * norm.weight;
+  const at::Tensor dot = at::mul(g, x).sum({-1}, /*keepdim=*/true, at::kFloat);
+  const at::Tensor factor = dot.mul_(rstd.pow(3)).mul_(1 / n);
+  return Combine(residual, g, rstd, x, factor, options);
+}
+
+}  // namespace mpsd::fast

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_FAST_OPTIONS_H_
+#define MPSD_CORE_FAST_OPTIONS_H_
+
+#include <ATen/core/ScalarType.h>
+
+namespace mpsd::fast {
+
+// Whose kernels the step is made of. The mathematics is the same.
+enum class Kernels {
+  kCpu,   // ATen's flash attention of the CPU
+  kCuda,  // flash attention and fused norms
+  kMps,   // plain ATen calls that are right on MPS: tiled attention
+};
+
+// What is kept of a forward.
+enum class Keep {
+  kAll,        // whatever the backward needs
+  kSelective,  // all but the widest, gate and up, which are computed again
+  kInputs,     // of each layer its input: it is run again
+};
+
+struct Options {
+  Kernels kernels = Kernels::kCpu;
+  Keep keep = Keep::kAll;
+  at::ScalarType dtype = at::kFloat;  // of activations and frozen weights
+
+  bool mps() const { return kernels == Kernels::kMps; }
+};
+
+}  // namespace mpsd::fast
+
+#endif  // MPSD_CORE_FAST_OPTIONS_H_

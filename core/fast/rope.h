@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_FAST_ROPE_H_
+#define MPSD_CORE_FAST_ROPE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "core/fast/options.h"
+#include "core/model/layers.h"
+
+namespace mpsd::fast {
+
+// Rotary position embedding by halves: of each head (lo, hi)
+//   y = (lo · cos − hi · sin, hi · cos + lo · sin) = x R
+//   dx = (dlo · cos + dhi · sin, dhi · cos − dlo · sin) = dy Rᵀ
+struct RopeTable {
+  at::Tensor cos;  // [rows, length, 1, head_dim]
+  at::Tensor sin;  // [rows, length, 1, head_dim / 2]
+  // Where all rows have the same positions, on CUDA: R by position, [length,
+  // head_dim, head_dim]. Its zeros cost less than a second pass over memory.
+  at::Tensor rotation;
+};
+
+// `table` [rows or 1, 1, length, head_dim]; `heads`, of q and k together, that
+// it is for: few are rotated faster without R.
+RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
+                        const Options& options);
+
+// Writes y, of x's sizes: [rows, length, heads, head_dim] or with the heads in
+// two dimensions; both of any strides with a dense last one.
+void RopeForward(const at::Tensor& x, const RopeTable& table, at::Tensor y);
+void RopeBackward(const at::Tensor& dy, const RopeTable& table, at::Tensor dx);
+
+}  // namespace mpsd::fast
+
+#endif  // MPSD_CORE_FAST_ROPE_H_

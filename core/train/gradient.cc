@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/gradient.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/train/inputs.h"
+#include "core/train/task.h"
+
+namespace mpsd::train {
+namespace {
+
+class AutogradPath : public GradientPath {
+ public:
+  AutogradPath(const Task& task, optim::Trainable& trainable,
+               device::Device& device, std::string name)
+      : task_(task),
+        trainable_(trainable),
+        device_(device),
+        name_(std::move(name)) {}
+
+  void Begin() override { trainable_.parameters().ZeroGradients(); }
+
+  at::Tensor Add(const data::Batch& batch, double scale) override {
+    const BatchLoss loss = task_.Loss(batch, device_.torch_device());
+    if (!loss.sum.defined()) return {};
+    const at::Tensor part = loss.sum * scale;
+    part.backward();
+    return part.detach();
+  }
+
+  void End() override {}
+
+  std::string name() const override { return name_; }
+
+ private:
+  const Task& task_;
+  optim::Trainable& trainable_;
+  device::Device& device_;
+  const std::string name_;
+};
+
+class ExplicitPath : public GradientPath {
+ public:
+  ExplicitPath(std::unique_ptr<fast::FastStep> step, device::Device& device)
+      : step_(std::move(step)), device_(device) {}
+
+  void Begin() override { step_->Begin(); }
+
+  at::Tensor Add(const data::Batch& batch, double scale) override {
+    const ModelInputs inputs = MakeInputs(batch, device_.torch_device());
+    if (inputs.labels.count == 0) return {};
+    return step_->Add(inputs.decoder, inputs.labels, scale).mul_(scale);
+  }
+
+  void End() override { step_->End(); }
+
+  std::string name() const override { return "explicit"; }
+
+ private:
+  const std::unique_ptr<fast::FastStep> step_;
+  device::Device& device_;
+};
+
+fast::Options OptionsFor(const model::Decoder& decoder,
+                         const device::Device& device) {
+  fast::Options options;
+  options.dtype = decoder.dtype();
+  switch (device.kind()) {
+    case device::Kind::kMps:
+      options.kernels = fast::Kernels::kMps;
+      break;
+    case device::Kind::kCuda:
+      options.kernels = fast::Kernels::kCuda;
+      break;
+    case device::Kind::kCpu:
+      options.kernels = fast::Kernels::kCpu;
+      break;
+  }
+  if (!device.has_fused_attention_backward()) {
+    options.kernels = fast::Kernels::kMps;
+  }
+  if (decoder.options().activation_checkpointing) {
+    options.keep = decoder.options().selective ? fast::Keep::kSelective
+                                               : fast::Keep::kInputs;
+  }
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<GradientPath> MakeAutogradPath(const Task& task,
+                                               optim::Trainable& trainable,
+                                               device::Device& device,
+                                               std::string name) {
+  return std::make_unique<AutogradPath>(task, trainable, device,
+                                        std::move(name));
+}
+
+std::unique_ptr<GradientPath> MakeDecoderPath(const Task& task,
+                                              const model::Decoder& decoder,
+                                              optim::Trainable& trainable,
+                                              device::Device& device) {
+  std::vector<at::Tensor> trained;
+  for (const optim::Parameter& p : trainable.parameters().parameters()) {
+    trained.push_back(p.value);
+  }
+  auto step =
+      fast::FastStep::Create(decoder, trained, OptionsFor(decoder, device));
+  if (step.ok()) {
+    return std::make_unique<ExplicitPath>(*std::move(step), device);
+  }
+  return MakeAutogradPath(
+      task, trainable, device,
+      absl::StrCat("autograd (", std::string(step.status().message()), ")"));
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TRAIN_GRADIENT_H_
+#define MPSD_CORE_TRAIN_GRADIENT_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+
+#include "core/data/batch.h"
+#include "core/device/device.h"
+#include "core/fast/fast_step.h"
+#include "core/model/decoder.h"
+#include "core/optim/trainable.h"
+
+namespace mpsd::train {
+
+class Task;
+
+// How the gradients of one optimizer step come about, in the parameters' .grad:
+// Begin, Add for each micro-batch, End.
+class GradientPath {
+ public:
+  virtual ~GradientPath() = default;
+
+  virtual void Begin() = 0;
+  // Adds `scale` times the gradient of the batch's summed loss; returns `scale`
+  // times that sum, an fp32 scalar on the device, or an undefined tensor for a
+  // batch without a target.
+  virtual at::Tensor Add(const data::Batch& batch, double scale) = 0;
+  virtual void End() = 0;
+
+  // "explicit", or "autograd"; where both exist with why the first is not it:
+  // "autograd (weights of the model itself are trained)". For run.json.
+  virtual std::string name() const = 0;
+};
+
+// By autograd over Task::Loss: of every task, the reference.
+std::unique_ptr<GradientPath> MakeAutogradPath(const Task& task,
+                                               optim::Trainable& trainable,
+                                               device::Device& device,
+                                               std::string name = "autograd");
+
+// By fast::FastStep where it covers what `trainable` trains of `decoder`, else
+// by autograd.
+std::unique_ptr<GradientPath> MakeDecoderPath(const Task& task,
+                                              const model::Decoder& decoder,
+                                              optim::Trainable& trainable,
+                                              device::Device& device);
+
+}  // namespace mpsd::train
+
+#endif  // MPSD_CORE_TRAIN_GRADIENT_H_

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times whole optimizer steps of LoRA on a decoder of a real model's shape with
+// random weights and tokens, and prints one line of JSON.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "core/device/device.h"
+#include "core/fast/fast_step.h"
+#include "core/lora/lora.h"
+#include "core/model/decoder.h"
+#include "core/model/head_loss.h"
+#include "core/optim/adamw.h"
+#include "nlohmann/json.hpp"
+#include "tests/bench/shapes.h"
+
+namespace mpsd::bench {
+namespace {
+
+struct Arguments {
+  std::string shape = "tiny", dtype = "fp32", device = "cpu";
+  std::string targets = "qv";          // or "all"
+  std::string path = "explicit";       // or "autograd"
+  std::string kernels = "";            // "mps": what MPS trains with
+  std::string checkpointing = "none";  // "selective", "inputs"
+  int64_t length = 128, rows = 1, accumulation = 1, steps = 5, rank = 8;
+};
+
+int64_t calls = 0, depth = 0;
+
+// Counts the ATen calls that no other ATen call makes, of this thread and of
+// autograd's.
+class CallCounter {
+ public:
+  CallCounter() {
+    calls = depth = 0;
+    handle_ = at::addGlobalCallback(
+        at::RecordFunctionCallback(
+            [](const at::RecordFunction&)
+                -> std::unique_ptr<at::ObserverContext> {
+              if (depth++ == 0) ++calls;
+              return nullptr;
+            },
+            [](const at::RecordFunction&, at::ObserverContext*) { --depth; })
+            .scopes({at::RecordScope::FUNCTION}));
+  }
+  ~CallCounter() { at::removeCallback(handle_); }
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+struct MicroBatch {
+  model::DecoderInputs inputs;
+  model::LabelSelection labels;
+};
+
+MicroBatch RandomBatch(const Arguments& a, int64_t vocab, at::Device device) {
+  MicroBatch b;
+  const at::Tensor ids = at::randint(vocab, {a.rows, a.length}, at::kLong);
+  b.inputs.input_ids = ids.to(device);
+  b.inputs.position_ids =
+      at::arange(a.length).expand({a.rows, a.length}).contiguous().to(device);
+  const at::Tensor at = at::arange(a.rows * a.length).view({a.rows, a.length});
+  const at::Tensor rows = at.narrow(1, 0, a.length - 1).flatten();
+  b.labels.targets = ids.narrow(1, 1, a.length - 1).flatten().to(device);
+  b.labels.rows = rows.to(device);
+  b.labels.count = rows.numel();
+  return b;
+}
+
+class Bench {
+ public:
+  explicit Bench(const Arguments& a) : a_(a) {}
+
+  absl::Status Setup() {
+    auto opened = a_.device == "cuda"  ? device::OpenCuda()
+                  : a_.device == "mps" ? device::OpenMps()
+                                       : device::OpenCpu();
+    if (!opened.ok()) return opened.status();
+    device_ = *std::move(opened);
+    device_->Seed(1);
+    auto config = ConfigOf(a_.shape);
+    if (!config.ok()) return config.status();
+    dtype_ = a_.dtype == "bf16" ? at::kBFloat16 : at::kFloat;
+    model::WeightSource source;
+    source.device = device_->torch_device();
+    source.dtype = dtype_;
+    source.draw_on_device = true;
+    auto decoder = model::Decoder::Load(source, *config);
+    if (!decoder.ok()) return decoder.status();
+    decoder_ = *std::move(decoder);
+    return AttachAdapter();
+  }
+
+  nlohmann::json Run() {
+    std::vector<double> times;
+    for (int64_t i = 0; i < a_.steps + 3; ++i) {
+      // The peak of loading is not the step's.
+      if (i == 1) device_->ResetPeak();
+      const double seconds = TimedStep();
+      if (i >= 3) times.push_back(seconds);
+    }
+    int64_t ops = 0;
+    {
+      const CallCounter counter;
+      TimedStep();
+      ops = calls;
+    }
+    std::sort(times.begin(), times.end());
+    const double median = times[times.size() / 2];
+    const device::Memory memory = device_->GetMemory();
+    const double tokens =
+        static_cast<double>(a_.rows * a_.accumulation * a_.length);
+    return {{"peer", "mpsd-" + a_.path},
+            {"shape", a_.shape},
+            {"dtype", a_.dtype},
+            {"seq", a_.length},
+            {"mb", a_.rows},
+            {"accum", a_.accumulation},
+            {"targets", a_.targets},
+            {"kernels", a_.kernels},
+            {"checkpointing", a_.checkpointing},
+            {"step_s", median},
+            {"min_s", times.front()},
+            {"tok_s", std::llround(tokens / median)},
+            {"aten_calls", ops},
+            {"loss", loss_},
+            {"peak_alloc_gib",
+             double(memory.peak_allocated.value_or(0)) / (1 << 30)}};
+  }
+
+ private:
+  absl::Status AttachAdapter() {
+    spec::LoraSpec lora;
+    lora.r = a_.rank;
+    lora.lora_alpha = 16;
+    if (a_.targets == "all") {
+      lora.target_modules = spec::LoraSpec::AllLinear{};
+    } else {
+      lora.target_modules = std::vector<std::string>{"q_proj", "v_proj"};
+    }
+    auto adapter =
+        lora::Adapter::Attach(*decoder_, lora, device_->torch_device());
+    if (!adapter.ok()) return adapter.status();
+    adapter_ = *std::move(adapter);
+    adapter_->set_training(true);
+    training_.learning_rate = 2e-4;
+    optimizer_ =
+        std::make_unique<optim::AdamW>(adapter_->parameters(), training_);
+    model::RunOptions run;
+    run.activation_checkpointing = a_.checkpointing == "inputs";
+    if (a_.kernels == "mps") run.attention = model::AttentionKernel::kTiled;
+    decoder_->set_options(run);
+    return a_.path == "explicit" ? MakeFastStep() : absl::OkStatus();
+  }
+
+  absl::Status MakeFastStep() {
+    std::vector<at::Tensor> trained;
+    for (const auto& p : adapter_->parameters().parameters()) {
+      trained.push_back(p.value);
+    }
+    fast::Options options;
+    options.dtype = dtype_;
+    if (a_.device == "cuda") options.kernels = fast::Kernels::kCuda;
+    if (a_.device == "mps" || a_.kernels == "mps") {
+      options.kernels = fast::Kernels::kMps;
+    }
+    if (a_.checkpointing == "selective") {
+      options.keep = fast::Keep::kSelective;
+    }
+    if (a_.checkpointing == "inputs") options.keep = fast::Keep::kInputs;
+    auto step = fast::FastStep::Create(*decoder_, trained, options);
+    if (!step.ok()) return step.status();
+    fast_ = *std::move(step);
+    return absl::OkStatus();
+  }
+
+  at::Tensor Gradients(const std::vector<MicroBatch>& batches) {
+    double total = 0;
+    for (const MicroBatch& b : batches) total += b.labels.count;
+    at::Tensor loss =
+        at::zeros({}, at::device(device_->torch_device()).dtype(at::kFloat));
+    if (fast_) fast_->Begin();
+    if (!fast_) adapter_->parameters().ZeroGradients();
+    for (const MicroBatch& b : batches) {
+      if (fast_) {
+        loss.add_(fast_->Add(b.inputs, b.labels, 1 / total));
+        continue;
+      }
+      const at::Tensor part = model::SumCrossEntropy(
+          decoder_->Hidden(b.inputs), decoder_->head(), b.labels);
+      (part * (1 / total)).backward();
+      loss.add_(part.detach());
+    }
+    if (fast_) fast_->End();
+    return loss.div_(total);
+  }
+
+  double TimedStep() {
+    std::vector<MicroBatch> batches;
+    for (int64_t i = 0; i < a_.accumulation; ++i) {
+      batches.push_back(RandomBatch(a_, decoder_->config().vocab_size,
+                                    device_->torch_device()));
+    }
+    device_->Synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    const at::Tensor loss = Gradients(batches);
+    {
+      const at::NoGradGuard no_grad;
+      optimizer_->Clip(optimizer_->GradientNorm(), training_.max_grad_norm);
+      optimizer_->Step(training_.learning_rate);
+    }
+    loss_ = loss.item<double>();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         start)
+        .count();
+  }
+
+  const Arguments a_;
+  at::ScalarType dtype_ = at::kFloat;
+  spec::TrainingSpec training_;
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<model::Decoder> decoder_;
+  std::unique_ptr<lora::Adapter> adapter_;
+  std::unique_ptr<optim::AdamW> optimizer_;
+  std::unique_ptr<fast::FastStep> fast_;
+  double loss_ = 0;
+};
+
+int Main(int argc, char** argv) {
+  Arguments a;
+  CLI::App app("Times optimizer steps of LoRA on random weights.");
+  app.add_option("--shape", a.shape, "llama7b, qwen0.5b, smol135m or tiny");
+  app.add_option("--dtype", a.dtype)->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--device", a.device)
+      ->check(CLI::IsMember({"cpu", "cuda", "mps"}));
+  app.add_option("--targets", a.targets)->check(CLI::IsMember({"qv", "all"}));
+  app.add_option("--path", a.path)
+      ->check(CLI::IsMember({"explicit", "autograd"}));
+  app.add_option("--kernels", a.kernels, "mps: the kernels that MPS gets")
+      ->check(CLI::IsMember({"", "mps"}));
+  app.add_option("--checkpointing", a.checkpointing)
+      ->check(CLI::IsMember({"none", "selective", "inputs"}));
+  app.add_option("--seq", a.length);
+  app.add_option("--mb", a.rows);
+  app.add_option("--accum", a.accumulation);
+  app.add_option("--steps", a.steps);
+  app.add_option("--rank", a.rank);
+  CLI11_PARSE(app, argc, argv);
+  Bench bench(a);
+  if (absl::Status s = bench.Setup(); !s.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(s.message()).c_str());
+    return 1;
+  }
+  std::printf("%s\n", bench.Run().dump().c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace mpsd::bench
+
+int main(int argc, char** argv) { return mpsd::bench::Main(argc, argv); }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fast/fast_step.h"
+
+#include <memory>
+#include <tuple>
+
+#include "tests/core/fast/tiny.h"
+
+namespace mpsd::fast {
+namespace {
+
+model::LabelSelection Labels(const model::DecoderInputs& inputs) {
+  model::LabelSelection labels;
+  const int64_t length = inputs.input_ids.size(1);
+  const at::Tensor cells =
+      at::arange(inputs.input_ids.numel()).view(inputs.input_ids.sizes());
+  labels.rows = cells.narrow(1, 0, length - 1).flatten();
+  labels.targets = inputs.input_ids.narrow(1, 1, length - 1).flatten();
+  labels.count = labels.rows.numel();
+  return labels;
+}
+
+using Case = std::tuple<Kernels, Keep, bool>;  // packed
+
+class FastStepTest : public testing::TestWithParam<Case> {
+ protected:
+  static Options OptionsOf(const Case& c) {
+    Options options;
+    options.kernels = std::get<0>(c);
+    options.keep = std::get<1>(c);
+    return options;
+  }
+  static model::DecoderInputs InputsOf(const Case& c, int64_t rows) {
+    return std::get<2>(c) ? PackedInputs(rows, 12) : Inputs(rows, 12);
+  }
+};
+
+// Two micro-batches, against autograd.
+void ExpectGradientsOfAutograd(const Tiny& tiny, const Options& options,
+                               const std::vector<model::DecoderInputs>& parts) {
+  double expected_loss = 0, loss = 0;
+  for (const model::DecoderInputs& inputs : parts) {
+    const at::Tensor sum = model::SumCrossEntropy(
+        tiny.decoder->Hidden(inputs), tiny.decoder->head(), Labels(inputs));
+    (sum * 0.1).backward();
+    expected_loss += sum.item<double>();
+  }
+  const auto expected = tiny.TakeGradients();
+  auto step = FastStep::Create(*tiny.decoder, tiny.trained(), options);
+  ASSERT_TRUE(step.ok()) << step.status();
+  (*step)->Begin();
+  for (const model::DecoderInputs& inputs : parts) {
+    loss += (*step)->Add(inputs, Labels(inputs), 0.1).item<double>();
+  }
+  (*step)->End();
+  EXPECT_NEAR(loss, expected_loss, 1e-5 * expected_loss);
+  const auto ours = tiny.TakeGradients();
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_LE(RelativeError(ours[i], expected[i]), 1e-5) << i;
+  }
+}
+
+TEST_P(FastStepTest, GradientsAreThoseOfAutograd) {
+  ExpectGradientsOfAutograd(Tiny(), OptionsOf(GetParam()),
+                            {InputsOf(GetParam(), 2), InputsOf(GetParam(), 1)});
+}
+
+TEST_P(FastStepTest, AdaptersMayBeginAboveTheFirstLayer) {
+  spec::LoraSpec lora = Tiny::AllLinear();
+  lora.target_modules = std::vector<std::string>{"v_proj", "down_proj"};
+  lora.layers_to_transform = {1, 2};
+  ExpectGradientsOfAutograd(Tiny("", lora), OptionsOf(GetParam()),
+                            {InputsOf(GetParam(), 2)});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FastStepTest,
+    testing::Combine(testing::Values(Kernels::kCpu, Kernels::kMps),
+                     testing::Values(Keep::kAll, Keep::kSelective,
+                                     Keep::kInputs),
+                     testing::Bool()));
+
+// What is kept changes no bit, dropout included: its masks are kept.
+TEST(FastStepKeepTest, ChangesNoBit) {
+  spec::LoraSpec lora = Tiny::AllLinear();
+  lora.lora_dropout = 0.3;
+  const Tiny tiny("", lora);
+  tiny.adapter->set_training(true);
+  const model::DecoderInputs inputs = Inputs(2, 12);
+  std::vector<std::vector<at::Tensor>> grads;
+  for (const Keep keep : {Keep::kAll, Keep::kSelective, Keep::kInputs}) {
+    Options options;
+    options.keep = keep;
+    auto step = FastStep::Create(*tiny.decoder, tiny.trained(), options);
+    ASSERT_TRUE(step.ok()) << step.status();
+    at::manual_seed(11);
+    (*step)->Begin();
+    (*step)->Add(inputs, Labels(inputs), 1);
+    (*step)->End();
+    grads.push_back(tiny.TakeGradients());
+  }
+  for (size_t i = 0; i < grads[0].size(); ++i) {
+    EXPECT_TRUE(at::equal(grads[0][i], grads[1][i])) << i;
+    EXPECT_TRUE(at::equal(grads[0][i], grads[2][i])) << i;
+  }
+}
+
+TEST(FastStepCreateTest, SaysWhatItDoesNotCover) {
+  spec::LoraSpec saved = Tiny::AllLinear();
+  saved.modules_to_save = {"lm_head"};
+  const Tiny with_head("", saved);
+  EXPECT_EQ(FastStep::Create(*with_head.decoder, with_head.trained(), {})
+                .status()
+                .message(),
+            "weights of the model itself are trained");
+  spec::LoraSpec on_head = Tiny::AllLinear();
+  on_head.target_modules = std::vector<std::string>{"q_proj", "lm_head"};
+  const Tiny adapted("", on_head);
+  EXPECT_EQ(FastStep::Create(*adapted.decoder, adapted.trained(), {})
+                .status()
+                .message(),
+            "an adapter on lm_head");
+}
+
+}  // namespace
+}  // namespace mpsd::fast

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fast/head.h"
+
+#include <cmath>
+
+#include "tests/core/fast/tiny.h"
+
+namespace mpsd::fast {
+namespace {
+
+model::Linear Head(int64_t vocab, int64_t width) {
+  model::Linear head;
+  head.name = "lm_head";
+  head.weight = at::randn({vocab, width}) * 0.3;
+  return head;
+}
+
+class HeadTest : public testing::TestWithParam<Kernels> {};
+
+TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
+  at::manual_seed(5);
+  const model::Linear head = Head(37, 12);
+  // Several pieces, and targets that are none.
+  const int64_t rows = 600;
+  const at::Tensor h = at::randn({1, rows, 12}).requires_grad_(true);
+  model::LabelSelection labels;
+  labels.rows = at::arange(rows);
+  labels.targets = at::randint(37, {rows}, at::kLong);
+  labels.targets.narrow(0, 590, 10).fill_(model::LabelSelection::kNoTarget);
+  const at::Tensor sum = model::SumCrossEntropy(h, head, labels);
+  (sum * 0.25).backward();
+  Options options;
+  options.kernels = GetParam();
+  const HeadResult ours =
+      HeadLoss(h.detach()[0], head, labels.targets, 0.25, options);
+  EXPECT_LE(RelativeError(ours.sum, sum), 1e-6);
+  EXPECT_LE(RelativeError(ours.grad, h.grad()[0]), 1e-6);
+  EXPECT_EQ(ours.grad.narrow(0, 590, 10).abs().max().item<float>(), 0);
+}
+
+TEST_P(HeadTest, LossesOfHopelessTargetsAreExact) {
+  model::Linear head;
+  head.weight = at::tensor({200.0f, 0.0f}).view({2, 1});
+  Options options;
+  options.kernels = GetParam();
+  const HeadResult ours =
+      HeadLoss(at::ones({1, 1}), head, at::tensor({int64_t{1}}), 1, options);
+  EXPECT_NEAR(ours.sum.item<double>(), 200, 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, HeadTest,
+                         testing::Values(Kernels::kCpu, Kernels::kMps));
+
+}  // namespace
+}  // namespace mpsd::fast

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fast/norm.h"
+
+#include "tests/core/fast/tiny.h"
+
+namespace mpsd::fast {
+namespace {
+
+class NormTest : public testing::TestWithParam<Kernels> {
+ protected:
+  NormTest() {
+    at::manual_seed(1);
+    norm_.weight = at::randn({24});
+    norm_.eps = 1e-5;
+    options_.kernels = GetParam();
+  }
+  model::RmsNorm norm_;
+  Options options_;
+};
+
+TEST_P(NormTest, IsTheModelsNormWithItsGradient) {
+  const at::Tensor x = at::randn({6, 24}).requires_grad_(true);
+  const at::Tensor dy = at::randn({6, 24});
+  const at::Tensor y = norm_.Forward(x);
+  y.backward(dy);
+  const Normed ours = NormForward(x.detach(), norm_, options_);
+  EXPECT_LE(RelativeError(ours.y, y), 1e-6);
+  EXPECT_LE(RelativeError(NormApply(x.detach(), ours.rstd, norm_), y), 1e-6);
+  const at::Tensor dx =
+      NormBackward(dy, x.detach(), ours.rstd, norm_, {}, options_);
+  EXPECT_LE(RelativeError(dx, x.grad()), 1e-6);
+  const at::Tensor residual = at::randn({6, 24});
+  const at::Tensor sum = NormBackward(dy, x.detach(), ours.rstd, norm_,
+                                      residual.clone(), options_);
+  EXPECT_LE(RelativeError(sum, x.grad() + residual), 1e-6);
+}
+
+TEST_P(NormTest, KeepsItsStatisticsInFp32) {
+  const at::Tensor x = (at::randn({6, 24}) * 50).to(at::kBFloat16);
+  norm_.weight = norm_.weight.to(at::kBFloat16);
+  const Normed ours = NormForward(x, norm_, options_);
+  EXPECT_EQ(ours.y.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(ours.rstd.scalar_type(), at::kFloat);
+  EXPECT_LE(RelativeError(ours.y, norm_.Forward(x)), 4e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, NormTest,
+                         testing::Values(Kernels::kCpu, Kernels::kMps));
+
+}  // namespace
+}  // namespace mpsd::fast
