@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/full/model_folder.h"
 #include "core/spec/modules.h"
 #include "core/tensorfile/safetensors.h"
+#include "core/tensorfile/weights.h"
 
 namespace mpsd::full {
 namespace {
@@ -97,16 +97,15 @@ absl::Status FullModel::SaveCheckpoint(const fs::path& folder) const {
 }
 
 absl::Status FullModel::LoadCheckpoint(const fs::path& folder) {
-  auto file = tensorfile::SafetensorsFile::Open(folder / kWeights);
-  if (!file.ok()) return file.status();
+  auto weights = tensorfile::Weights::Open(folder);
+  if (!weights.ok()) return weights.status();
   for (const optim::Parameter& p : parameters_->parameters()) {
-    auto tensor = (*file)->Load(p.name, at::kCPU, at::kFloat);
-    if (!tensor.ok()) return tensor.status();
-    if (tensor->sizes() != p.value.sizes()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          (folder / kWeights).string(), ": ", p.name, " has shape [",
-          absl::StrJoin(tensor->sizes().vec(), ", "), "], this model needs [",
-          absl::StrJoin(p.value.sizes().vec(), ", "), "]"));
+    auto tensor =
+        (*weights)->Load(p.name, p.value.sizes(), at::kCPU, at::kFloat);
+    if (!tensor.ok()) {
+      return absl::Status(
+          tensor.status().code(),
+          absl::StrCat(folder.string(), ": ", tensor.status().message()));
     }
     p.value.detach().copy_(*tensor);
   }

@@ -123,10 +123,6 @@ absl::Status Adapter::LoadCheckpoint(const std::filesystem::path& folder) {
   return LoadPeftWeights(folder, *parameters_);
 }
 
-absl::Status Adapter::SaveResult(const std::filesystem::path& folder) const {
-  return SavePeftFolder(folder, spec_, identity_, *parameters_);
-}
-
 Adapter::~Adapter() {
   for (model::Linear* l : model_.Linears()) l->adapter.reset();
 }

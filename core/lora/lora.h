@@ -80,11 +80,10 @@ class Adapter : public optim::Trainable {
   // Of LoRA's dropout.
   void set_training(bool training) override { training_ = training; }
 
-  // All three speak of a PEFT folder (peft_folder.h).
+  // Both speak of a PEFT folder (peft_folder.h).
   absl::Status SaveCheckpoint(
       const std::filesystem::path& folder) const override;
   absl::Status LoadCheckpoint(const std::filesystem::path& folder) override;
-  absl::Status SaveResult(const std::filesystem::path& folder) const override;
 
   const std::vector<spec::TargetMatch>& targets() const { return targets_; }
 

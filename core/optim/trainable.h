@@ -27,9 +27,11 @@ class Trainable {
   // of another shape.
   virtual absl::Status LoadCheckpoint(const std::filesystem::path& folder) = 0;
 
-  // Writes the finished result as its users' tools read it.
-  virtual absl::Status SaveResult(
-      const std::filesystem::path& folder) const = 0;
+  // Writes the finished result as its users' tools read it: as a checkpoint,
+  // unless it says otherwise.
+  virtual absl::Status SaveResult(const std::filesystem::path& folder) const {
+    return SaveCheckpoint(folder);
+  }
 };
 
 }  // namespace mpsd::optim
