@@ -7,13 +7,9 @@ usage: random_models.py BIN_DIR [--seed N] [--rounds N]
 The cases are those of tests/golden/vit.py in other sizes.
 """
 
-import argparse
 import copy
 import pathlib
-import random
 import sys
-import tempfile
-import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "parity"))
@@ -102,25 +98,5 @@ def check(report, program, name, case, chance, folder):
                       golden["train.losses"].tolist())
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bin")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--rounds", type=int, default=4)
-    options = parser.parse_args()
-    print("seed", options.seed)
-    program = parity.binary(options.bin, "parity_probe")
-    chance = random.Random(options.seed)
-    reports = []
-    for name, case in vit.CASES.items():
-        report = parity.Report(name)
-        for _ in range(options.rounds):
-            with tempfile.TemporaryDirectory() as folder:
-                check(report, program, name, vary(case, chance), chance,
-                      pathlib.Path(folder))
-        reports.append(report)
-    parity.finish(reports)
-
-
 if __name__ == "__main__":
-    main()
+    parity.random_models(vit.CASES, check, vary, rounds=4)

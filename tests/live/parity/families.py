@@ -8,12 +8,7 @@ The golden data of tests/golden holds one draw of each family; this draws more
 shapes, LoRA options, dropout masks and packed rows. The seed is printed.
 """
 
-import argparse
 import copy
-import pathlib
-import random
-import tempfile
-import time
 
 import parity
 import cases
@@ -102,25 +97,5 @@ def check_steps(report, program, name, case, tuned, model, adapter, chance,
     parity.check_training(report, name, ours, golden)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bin")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--rounds", type=int, default=2)
-    options = parser.parse_args()
-    print("seed", options.seed)
-    program = parity.binary(options.bin, "parity_probe")
-    chance = random.Random(options.seed)
-    reports = []
-    for name, case in cases.CASES.items():
-        report = parity.Report(name)
-        for _ in range(options.rounds):
-            with tempfile.TemporaryDirectory() as folder:
-                check(report, program, name, vary(case, chance), chance,
-                      pathlib.Path(folder))
-        reports.append(report)
-    parity.finish(reports)
-
-
 if __name__ == "__main__":
-    main()
+    parity.random_models(cases.CASES, check, vary)

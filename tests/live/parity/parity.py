@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs parity_probe and holds what it says against the oracle."""
 
+import argparse
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 # Threads that spin while they wait take a busy machine from everyone, us too.
@@ -90,6 +93,29 @@ def finish(reports):
     if not any(report.count for report in reports):
         sys.exit("parity: nothing was compared")
     sys.exit(0 if all(results) else 1)
+
+
+def random_models(all_cases, check, vary, rounds=2):
+    """The main of a suite: each case, varied at random, `rounds` times.
+
+    check(report, program, name, case, chance, folder) compares one model."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--rounds", type=int, default=rounds)
+    options = parser.parse_args()
+    print("seed", options.seed)
+    program = binary(options.bin, "parity_probe")
+    chance = random.Random(options.seed)
+    reports = []
+    for name, case in all_cases.items():
+        report = Report(name)
+        for _ in range(options.rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                check(report, program, name, vary(case, chance), chance,
+                      pathlib.Path(folder))
+        reports.append(report)
+    finish(reports)
 
 
 def probe(program, model, adapter, tensors, training=None, seed=None,

@@ -7,12 +7,7 @@ usage: texts.py BIN_DIR [--seed N] [--rounds N]
 As families.py; the cases are those of tests/golden/classes.py in other sizes.
 """
 
-import argparse
 import copy
-import pathlib
-import random
-import tempfile
-import time
 
 import parity
 import classes
@@ -111,25 +106,5 @@ def compare(report, where, ours, theirs):
     report.tensors(where, ours, theirs)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bin")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--rounds", type=int, default=2)
-    options = parser.parse_args()
-    print("seed", options.seed)
-    program = parity.binary(options.bin, "parity_probe")
-    chance = random.Random(options.seed)
-    reports = []
-    for name, case in classes.CASES.items():
-        report = parity.Report(name)
-        for _ in range(options.rounds):
-            with tempfile.TemporaryDirectory() as folder:
-                check(report, program, name, vary(case, chance), chance,
-                      pathlib.Path(folder))
-        reports.append(report)
-    parity.finish(reports)
-
-
 if __name__ == "__main__":
-    main()
+    parity.random_models(classes.CASES, check, vary)
