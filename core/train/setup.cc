@@ -183,10 +183,10 @@ absl::Status Trainer::AttachTrainable() {
 }
 
 absl::StatusOr<std::unique_ptr<optim::Trainable>> Trainer::AttachAdapter() {
+  auto saved = spec::MatchModulesToSave(spec_.lora, config_);
+  if (!saved.ok()) return saved.status();
   // Weights that no file has must be kept: no base model has them.
   for (const std::string& module : network_->fresh_modules()) {
-    auto saved = spec::MatchModulesToSave(spec_.lora, config_);
-    if (!saved.ok()) return saved.status();
     const bool kept =
         std::any_of(saved->begin(), saved->end(),
                     [&](const spec::Module& m) { return m.name == module; });
