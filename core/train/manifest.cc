@@ -78,6 +78,12 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
     j["eval"] = StatsJson(m.eval_stats, m.eval_sha256);
   }
   if (!m.label_names.empty()) {
+  if (m.micro_batch) {
+    const spec::TrainingSpec& t = m.spec.training;
+    j["micro_batch"] = json::parse(
+        ToJson(*m.micro_batch, t.per_device_train_batch_size *
+                                   t.gradient_accumulation_steps));
+  }
     j["labels"] = {{"problem_type", m.problem_type}, {"names", m.label_names}};
   }
   j["fresh_modules"] = m.fresh_modules;

@@ -15,6 +15,7 @@
 #include "core/device/memory_watch.h"
 #include "core/metrics/metrics.h"
 #include "core/spec/train_spec.h"
+#include "core/train/micro_batch.h"
 
 namespace mpsd::train {
 
@@ -31,6 +32,7 @@ struct Manifest {
   std::string train_sha256, eval_sha256;            // over the files' bytes
   data::DatasetStats train_stats, eval_stats;
   std::vector<std::string> label_names;    // by id; empty for language models
+  std::optional<MicroBatchPlan> micro_batch;  // of auto_find_batch_size
   std::string problem_type;                // likewise
   std::vector<std::string> fresh_modules;  // drawn: the file had them not
   int64_t trainable_parameters = 0;

@@ -66,6 +66,7 @@ std::string ToJsonLine(const StepReport& r) {
               {"padded_tokens", r.padded_tokens},
               {"label_tokens", r.label_tokens},
               {"seconds", r.seconds},
+              {"data_wait_seconds", r.data_wait_seconds},
               {"memory", memory}}
       .dump();
 }

@@ -19,10 +19,6 @@
 namespace mpsd::train {
 namespace {
 
-// Above this many tokens in a GEMM MPS computes wrong gradients
-// (pytorch#177116, #195163).
-constexpr int64_t kMpsMaxTokens = 32'766;
-
 absl::StatusOr<std::unique_ptr<device::Device>> Open(
     spec::DeviceChoice choice) {
   switch (choice) {
@@ -80,7 +76,8 @@ absl::Status Trainer::OpenDevice() {
   const int64_t tokens =
       spec_.training.max_length *
       (spec_.training.packing ? 1 : spec_.training.per_device_train_batch_size);
-  if (device_->kind() == device::Kind::kMps && tokens > kMpsMaxTokens) {
+  if (device_->kind() == device::Kind::kMps && tokens > kMpsMaxTokens &&
+      !spec_.training.auto_find_batch_size) {
     return absl::InvalidArgumentError(absl::StrCat(
         "training.per_device_train_batch_size times max_length is ", tokens,
         " tokens; MPS computes wrong gradients above ", kMpsMaxTokens,
@@ -98,6 +95,9 @@ absl::Status Trainer::ReadModelFolder() {
   config_ = *std::move(config);
   if (absl::Status s = spec::CheckTask(spec_, config_); !s.ok()) return s;
   task_ = Task::Make(spec_, observer_);
+  if (!options_.cache_dir.empty()) {
+    task_->set_cache_folder(options_.cache_dir / "tokens");
+  }
   if (spec_.fine_tune_type != spec::FineTuneType::kLora) {
     return absl::OkStatus();
   }
@@ -126,15 +126,9 @@ absl::Status Trainer::LoadData() {
     eval_loader_ = std::make_unique<data::EvalLoader>(
         *data_.eval, t.per_device_eval_batch_size, padding());
   }
-  data::LoaderOptions options;
-  options.batch_size = t.per_device_train_batch_size;
-  options.gradient_accumulation_steps = t.gradient_accumulation_steps;
-  options.max_length = t.max_length;
-  options.packing = t.packing;
-  options.seed = static_cast<uint64_t>(t.seed);
-  options.shuffle = true;
-  options.padding = padding();
-  loader_ = std::make_unique<data::Loader>(*data_.train, options);
+  loader_ = std::make_unique<data::Prefetcher>(
+      *data_.train, LoaderOptionsFor(t.per_device_train_batch_size,
+                                     t.gradient_accumulation_steps));
   state_.total_steps =
       t.max_steps > 0 ? t.max_steps
                       : static_cast<int64_t>(std::ceil(
@@ -154,7 +148,7 @@ absl::Status Trainer::LoadModel() {
   }
   const model::WeightSource source{
       weights.get(), device_->torch_device(), DtypeOf(spec_),
-      spec_.classification.ignore_mismatched_sizes};
+      spec_.classification.ignore_mismatched_sizes, spec_.quantization_config};
   auto loaded = task_->LoadModel(source, config_, [this](double fraction) {
     observer_.OnStage("loading model", fraction);
   });

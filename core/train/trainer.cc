@@ -34,6 +34,7 @@ absl::StatusOr<RunResult> Trainer::Run() {
       &Trainer::LoadModel,
       // After this line only the trainable's parameters change.
       &Trainer::AttachTrainable,
+      &Trainer::ChooseMicroBatch,
       &Trainer::Resume,
       &Trainer::OpenRunFolder,
   };
@@ -103,6 +104,7 @@ absl::Status Trainer::TrainStep() {
   const absl::Duration start = base::Clock::Real().Monotonic();
   auto batches = loader_->NextStep();
   if (!batches.ok()) return batches.status();
+  const double data_wait = SecondsSince(start);
   const double learning_rate = schedule_->LearningRate(state_.step);
   auto result = stepper_->Run(*batches, learning_rate);
   if (!result.ok()) return result.status();
@@ -119,6 +121,7 @@ absl::Status Trainer::TrainStep() {
   report.learning_rate = learning_rate;
   report.grad_norm = result->grad_norm;
   report.seconds = SecondsSince(start);
+  report.data_wait_seconds = data_wait;
   report.device = device_->name();
   report.memory = device_->GetMemory();
   report.footprint_bytes = device::ProcessFootprintBytes();

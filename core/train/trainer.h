@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/data/loader.h"
+#include "core/data/prefetch.h"
 #include "core/data/source.h"
 #include "core/device/device.h"
 #include "core/device/memory_watch.h"
@@ -28,6 +29,7 @@
 #include "core/train/best_model.h"
 #include "core/train/evaluate.h"
 #include "core/train/manifest.h"
+#include "core/train/micro_batch.h"
 #include "core/train/observer.h"
 #include "core/train/run_folder.h"
 #include "core/train/step.h"
@@ -37,7 +39,8 @@ namespace mpsd::train {
 
 struct TrainerOptions {
   std::filesystem::path out_dir;
-  // For what is worth keeping between runs (model digests).
+  // For what is worth keeping between runs: model digests, tokenized data,
+  // what micro-batches cost.
   std::filesystem::path cache_dir;
   std::string mpsd_version, torch_version;
   // Variables that results may depend on, for run.json.
@@ -81,6 +84,10 @@ class Trainer {
   absl::Status AttachTrainable();
   absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachAdapter();
   absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachWeights();
+  absl::Status ChooseMicroBatch();
+  absl::StatusOr<MicroBatchPlan> PlanMicroBatches();
+  absl::StatusOr<MicroBatchPlan> TryMicroBatches();
+  std::string MicroBatchKey() const;
   absl::Status Resume();
   absl::Status ResumeFrom(int64_t step);
   absl::Status OpenRunFolder();
@@ -100,6 +107,9 @@ class Trainer {
   std::filesystem::path output_path() const;
 
   data::Padding padding() const;
+  int64_t batch_rows() const;  // of an optimizer step
+  data::LoaderOptions LoaderOptionsFor(int64_t rows,
+                                       int64_t accumulation) const;
   bool finished() const;
   bool eval_due() const;
   bool save_due() const;
@@ -119,7 +129,7 @@ class Trainer {
   spec::ModelConfig config_;
   std::unique_ptr<Task> task_;
   TaskData data_;
-  std::unique_ptr<data::Loader> loader_;
+  std::unique_ptr<data::Prefetcher> loader_;
   std::unique_ptr<data::EvalLoader> eval_loader_;
   std::optional<BestModel> best_;
   std::unique_ptr<model::Network> network_;

@@ -51,6 +51,8 @@ class SessionObserver : public train::Observer {
     p.tokens = r.tokens;
     p.label_tokens = r.label_tokens;
     p.seconds = r.seconds;
+    p.padded_tokens = r.padded_tokens;
+    p.data_wait_seconds = r.data_wait_seconds;
     p.device = r.device;
     p.memory = {r.memory.current_allocated, r.memory.driver_allocated,
                 r.memory.recommended_max, r.footprint_bytes,

@@ -99,5 +99,30 @@ TEST(SetupTest, AMissingDeviceSaysWhatItNeeds) {
               testing::HasSubstr("Apple-silicon"));
 }
 
+// The base in four and in eight bits learns about what the whole one learns.
+TEST(SetupTest, AQuantisedBaseIsTrainedOn) {
+  std::vector<double> losses;
+  for (const char* kind : {"none", "load_in_8bit", "load_in_4bit"}) {
+    JobFolder folder("setup_quantised");
+    if (kind != std::string("none")) {
+      folder.job()["quantization_config"] = {{kind, true}};
+    }
+    auto spec =
+        spec::ParseTrainSpec(*base::ReadFile(folder.Write()), "job.json");
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    RecordingObserver observer;
+    Trainer trainer(spec::ResolvePaths(*spec, folder.path().string()),
+                    {folder.path() / "out", folder.path(), "", ""}, observer);
+    const auto result = trainer.Run();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_LT(*result->eval_loss_after, *result->eval_loss_before) << kind;
+    losses.push_back(*result->eval_loss_before);
+  }
+  EXPECT_NE(losses[1], losses[0]);
+  EXPECT_NEAR(losses[1], losses[0], 0.02 * losses[0]);
+  EXPECT_NE(losses[2], losses[0]);
+  EXPECT_NEAR(losses[2], losses[0], 0.2 * losses[0]);
+}
+
 }  // namespace
 }  // namespace mpsd::train

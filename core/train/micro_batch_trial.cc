@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/micro_batch_trial.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/device/platform.h"
+
+namespace mpsd::train {
+namespace {
+
+// Of what the device recommends, or of the machine's memory: the rest is for
+// what is not counted.
+constexpr double kUsable = 0.9;
+// A short trial is repeated, this often at most, until it took so long.
+constexpr double kEnoughSeconds = 0.2;
+constexpr int kMaxRepeats = 3;
+
+double Now() { return absl::ToDoubleSeconds(base::Clock::Real().Monotonic()); }
+
+}  // namespace
+
+MicroBatchTrials::MicroBatchTrials(
+    const Trained& trained, Stepper& stepper, const data::Source& source,
+    data::LoaderOptions options,
+    std::function<int64_t(const MicroBatch&)> estimate)
+    : trained_(trained),
+      stepper_(stepper),
+      source_(source),
+      options_(options),
+      estimate_(std::move(estimate)),
+      network_options_(trained.network.options()),
+      cpu_generator_(device::CpuRngState()),
+      device_generator_(trained.device.RngState()),
+      resident_bytes_(Held()) {}
+
+MicroBatchTrials::~MicroBatchTrials() {
+  trained_.trainable.parameters().ZeroGradients();
+  trained_.network.set_options(network_options_);
+  trained_.device.EmptyCache();
+  trained_.device.SetRngState(device_generator_);
+  device::SetCpuRngState(cpu_generator_);
+}
+
+int64_t MicroBatchTrials::limit_bytes() const {
+  const auto recommended = trained_.device.GetMemory().recommended_max;
+  const int64_t all = recommended.value_or(device::PhysicalMemoryBytes());
+  return static_cast<int64_t>(kUsable * static_cast<double>(all));
+}
+
+int64_t MicroBatchTrials::Held() const {
+  const device::Memory memory = trained_.device.GetMemory();
+  if (memory.driver_allocated) return *memory.driver_allocated;
+  return memory.current_allocated.value_or(device::ProcessFootprintBytes());
+}
+
+// Packed rows are all about as long; of others the longest samples of all.
+absl::StatusOr<data::Batch> MicroBatchTrials::LongestRows(int64_t rows) const {
+  if (options_.packing) {
+    data::LoaderOptions options = options_;
+    options.batch_size = rows;
+    options.gradient_accumulation_steps = 1;
+    auto step = data::Loader(source_, options).NextStep();
+    if (!step.ok()) return step.status();
+    return std::move(step->front());
+  }
+  std::vector<int64_t> order(static_cast<size_t>(source_.size()));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [this](int64_t a, int64_t b) {
+    return source_.length(a) > source_.length(b);
+  });
+  std::vector<std::vector<int64_t>> chosen;
+  for (int64_t i = 0; i < rows; ++i) {
+    chosen.push_back({order[i % source_.size()]});
+  }
+  return source_.Collate(
+      chosen,
+      {.training = true, .seed = options_.seed, .padding = options_.padding});
+}
+
+double MicroBatchTrials::SecondsOf(const std::vector<data::Batch>& batches) {
+  const device::StepScope scope;
+  const double start = Now();
+  stepper_.AccumulateGradients(batches);
+  trained_.device.Synchronize();
+  return Now() - start;
+}
+
+absl::StatusOr<MicroBatchTrial> MicroBatchTrials::Measure(
+    const MicroBatch& choice, int64_t batch) {
+  model::RunOptions options = network_options_;
+  options.activation_checkpointing = choice.checkpointing;
+  trained_.network.set_options(options);
+  auto rows = LongestRows(choice.rows);
+  if (!rows.ok()) return rows.status();
+  const std::vector<data::Batch> batches = {*std::move(rows)};
+  trained_.device.EmptyCache();
+  trained_.device.ResetPeak();
+  SecondsOf(batches);  // compiles and allocates what the first time needs
+  const auto peak = trained_.device.GetMemory().peak_allocated;
+  const int64_t held = Held();
+  double seconds = SecondsOf(batches);
+  double all = seconds;
+  for (int i = 1; i < kMaxRepeats && all < kEnoughSeconds; ++i) {
+    const double again = SecondsOf(batches);
+    seconds = std::min(seconds, again);
+    all += again;
+  }
+  MicroBatchTrial trial{choice};
+  trial.step_seconds =
+      seconds * static_cast<double>(batch) / static_cast<double>(choice.rows);
+  trial.peak_bytes = peak ? *peak : std::max(held, estimate_(choice));
+  return trial;
+}
+
+}  // namespace mpsd::train

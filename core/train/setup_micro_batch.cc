@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of Trainer::Run that decides how many rows are computed at a time.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/sha256.h"
+#include "core/spec/memory_estimate.h"
+#include "core/train/micro_batch.h"
+#include "core/train/micro_batch_trial.h"
+#include "core/train/trainer.h"
+
+namespace mpsd::train {
+namespace {
+
+constexpr char kCacheFile[] = "micro-batches.json";
+
+int64_t LongestSample(const data::Source& source, int64_t max_length) {
+  int64_t longest = 1;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    longest = std::max(longest, source.length(i));
+  }
+  return std::min(longest, max_length);
+}
+
+}  // namespace
+
+data::LoaderOptions Trainer::LoaderOptionsFor(int64_t rows,
+                                              int64_t accumulation) const {
+  const spec::TrainingSpec& t = spec_.training;
+  data::LoaderOptions options;
+  options.batch_size = rows;
+  options.gradient_accumulation_steps = accumulation;
+  options.max_length = t.max_length;
+  options.packing = t.packing;
+  options.seed = static_cast<uint64_t>(t.seed);
+  options.shuffle = t.train_sampling_strategy != "sequential";
+  options.group_by_length = t.train_sampling_strategy == "group_by_length";
+  options.sort_steps = t.auto_find_batch_size;
+  options.padding = padding();
+  return options;
+}
+
+int64_t Trainer::batch_rows() const {
+  return spec_.training.per_device_train_batch_size *
+         spec_.training.gradient_accumulation_steps;
+}
+
+// What the cost of a micro-batch depends on.
+std::string Trainer::MicroBatchKey() const {
+  spec::TrainSpec essence = spec_;
+  essence.name.clear();
+  essence.dataset = {};
+  essence.training.seed = 0;
+  essence.training.learning_rate = 1;
+  essence.training.num_train_epochs = 1;
+  essence.training.max_steps = -1;
+  return base::Sha256Hex(
+      absl::StrCat(spec::ToJson(essence), "\n", spec::ParameterCount(config_),
+                   " ", config_.hidden_size, " ", config_.num_hidden_layers,
+                   " ", config_.vocab_size, "\n",
+                   LongestSample(*data_.train, spec_.training.max_length), " ",
+                   data_.train->size() < batch_rows() ? data_.train->size() : 0,
+                   "\n", device_->name(), " ", device_->description(), "\n",
+                   options_.mpsd_version, " ", options_.torch_version));
+}
+
+absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
+  const spec::TrainingSpec& t = spec_.training;
+  const auto estimate = [this](const MicroBatch& choice) {
+    spec::TrainSpec spec = spec_;
+    spec.training.per_device_train_batch_size = choice.rows;
+    spec.training.gradient_checkpointing = choice.checkpointing;
+    spec.training.max_length =
+        spec_.training.packing
+            ? spec_.training.max_length
+            : LongestSample(*data_.train, spec_.training.max_length);
+    return spec::EstimateMemory(spec, config_).total_bytes;
+  };
+  MicroBatchTrials trials(trained(), *stepper_, *data_.train,
+                          LoaderOptionsFor(1, 1), estimate);
+  MicroBatchSearch search;
+  search.batch = batch_rows();
+  search.max_rows = search.batch;
+  if (device_->kind() == device::Kind::kMps) {
+    const int64_t longest =
+        t.packing ? t.max_length : LongestSample(*data_.train, t.max_length);
+    search.max_rows =
+        kMpsMaxTokens /
+        data::PaddedLength(longest, t.max_length, data::Padding::kBuckets);
+  }
+  search.limit_bytes = trials.limit_bytes();
+  search.resident_bytes = trials.resident_bytes();
+  search.always_checkpointing = t.gradient_checkpointing;
+  return FindMicroBatch(search, [&](const MicroBatch& choice) {
+    observer_.OnStage(
+        absl::StrCat("trying micro-batches of ", choice.rows,
+                     choice.checkpointing ? ", with checkpointing" : ""),
+        0);
+    return trials.Measure(choice, search.batch);
+  });
+}
+
+// A run goes on as it began; a machine that has tried does not try again.
+absl::StatusOr<MicroBatchPlan> Trainer::PlanMicroBatches() {
+  if (!ckpt::ListCheckpoints(options_.out_dir).empty()) {
+    if (auto plan = ReadPlanOfRun(options_.out_dir, batch_rows())) {
+      plan->from = "resumed";
+      return *std::move(plan);
+    }
+  }
+  const auto file = options_.cache_dir / kCacheFile;
+  const std::string key = MicroBatchKey();
+  if (auto plan = FindCachedPlan(file, key, batch_rows())) {
+    plan->from = "cache";
+    return *std::move(plan);
+  }
+  auto plan = TryMicroBatches();
+  if (!plan.ok()) return plan.status();
+  CachePlan(file, key, *plan, batch_rows()).IgnoreError();  // costs time only
+  return plan;
+}
+
+absl::Status Trainer::ChooseMicroBatch() {
+  if (!spec_.training.auto_find_batch_size) return absl::OkStatus();
+  auto plan = PlanMicroBatches();
+  if (!plan.ok()) return plan.status();
+  const MicroBatch& chosen = plan->chosen;
+  model::RunOptions options = network_->options();
+  options.activation_checkpointing = chosen.checkpointing;
+  network_->set_options(options);
+  loader_ = std::make_unique<data::Prefetcher>(
+      *data_.train, LoaderOptionsFor(chosen.rows, batch_rows() / chosen.rows));
+  observer_.OnStage(
+      absl::StrFormat(
+          "micro-batches of %d of %d rows%s (%s)", chosen.rows, batch_rows(),
+          chosen.checkpointing ? ", with checkpointing" : "", plan->from),
+      1);
+  manifest_.micro_batch = *std::move(plan);
+  return absl::OkStatus();
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/micro_batch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/file.h"
+#include "tests/core/scratch_folder.h"
+
+namespace mpsd::train {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// A device on which rows cost memory and a micro-batch time of its own.
+struct FakeDevice {
+  double seconds_a_call = 1, seconds_a_row = 0.1;
+  int64_t bytes_a_row = 100, resident = 50;
+  std::vector<MicroBatch> measured = {};
+
+  absl::StatusOr<MicroBatchPlan> Find(const MicroBatchSearch& search) {
+    return FindMicroBatch(search, [&](const MicroBatch& choice) {
+      measured.push_back(choice);
+      const double slower = choice.checkpointing ? 1.3 : 1;
+      const int64_t bytes = bytes_a_row / (choice.checkpointing ? 4 : 1);
+      MicroBatchTrial trial{choice};
+      trial.step_seconds = slower *
+                           (seconds_a_call + seconds_a_row * choice.rows) *
+                           search.batch / choice.rows;
+      trial.peak_bytes = resident + bytes * choice.rows;
+      return absl::StatusOr<MicroBatchTrial>(trial);
+    });
+  }
+};
+
+MicroBatchSearch Search(int64_t limit) {
+  return {
+      .batch = 16, .max_rows = 16, .limit_bytes = limit, .resident_bytes = 50};
+}
+
+TEST(CandidateRowsTest, AreDivisorsUpToTheMost) {
+  EXPECT_THAT(CandidateRows(12, 100), ElementsAre(1, 2, 3, 4, 6, 12));
+  EXPECT_THAT(CandidateRows(12, 5), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(CandidateRows(7, 0), ElementsAre(1));
+  const auto many = CandidateRows(720, 720);
+  EXPECT_LE(many.size(), 8u);
+  EXPECT_EQ(many.back(), 720);
+}
+
+TEST(FindMicroBatchTest, TakesTheFastestWhereAllFits) {
+  FakeDevice device;
+  const auto plan = *device.Find(Search(1'000'000));
+  EXPECT_EQ(plan.chosen, (MicroBatch{16, false}));
+  EXPECT_EQ(plan.from, "trial");
+  EXPECT_EQ(device.measured.size(), 5u);
+}
+
+TEST(FindMicroBatchTest, NeverTriesWhatWouldNotFit) {
+  FakeDevice device;
+  device.seconds_a_call = 0.1;  // checkpointing gains nothing
+  const auto plan = *device.Find(Search(50 + 450));
+  EXPECT_EQ(plan.chosen, (MicroBatch{4, false}));
+  for (const MicroBatch& choice : device.measured) {
+    if (!choice.checkpointing) EXPECT_LE(choice.rows, 4);
+  }
+  ASSERT_FALSE(plan.trials[3].tried);
+  EXPECT_EQ(plan.trials[3].choice.rows, 8);
+  EXPECT_EQ(plan.trials[3].peak_bytes, 50 + 800);
+}
+
+TEST(FindMicroBatchTest, CheckpointsWhereMoreRowsAtOnceAreWorthIt) {
+  FakeDevice device;  // a call costs as much as ten rows
+  const auto plan = *device.Find(Search(50 + 450));
+  EXPECT_EQ(plan.chosen, (MicroBatch{16, true}));
+}
+
+TEST(FindMicroBatchTest, CheckpointingThatTheJobWantsIsKeptTo) {
+  FakeDevice device;
+  MicroBatchSearch search = Search(1'000'000);
+  search.always_checkpointing = true;
+  EXPECT_TRUE(device.Find(search)->chosen.checkpointing);
+  for (const MicroBatch& choice : device.measured) {
+    EXPECT_TRUE(choice.checkpointing);
+  }
+}
+
+TEST(FindMicroBatchTest, OfEqualsTheSmallest) {
+  FakeDevice device;
+  device.seconds_a_call = 0;
+  EXPECT_EQ(device.Find(Search(1'000'000))->chosen, (MicroBatch{1, false}));
+  EXPECT_EQ(device.measured.size(), 3u);  // two without a gain are enough
+}
+
+TEST(FindMicroBatchTest, WhereNothingFitsTheLeastIsTaken) {
+  FakeDevice device;
+  EXPECT_EQ(device.Find(Search(60))->chosen, (MicroBatch{1, true}));
+}
+
+TEST(FindMicroBatchTest, AnErrorEndsTheSearch) {
+  const auto plan = FindMicroBatch(Search(100), [](const MicroBatch&) {
+    return absl::StatusOr<MicroBatchTrial>(absl::NotFoundError("gone"));
+  });
+  EXPECT_EQ(plan.status().message(), "gone");
+}
+
+MicroBatchPlan Plan() {
+  return {{4, true},
+          "trial",
+          {{{2, false}, 1.5, 300, true}, {{4, true}, 1.25, 200, true}}};
+}
+
+void ExpectPlan(const std::optional<MicroBatchPlan>& plan) {
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->chosen, (MicroBatch{4, true}));
+  ASSERT_EQ(plan->trials.size(), 2u);
+  EXPECT_EQ(plan->trials[0].choice, (MicroBatch{2, false}));
+  EXPECT_EQ(plan->trials[1].step_seconds, 1.25);
+  EXPECT_EQ(plan->trials[1].peak_bytes, 200);
+}
+
+TEST(MicroBatchPlanTest, ComesBackFromJson) {
+  ExpectPlan(ParseMicroBatchPlan(ToJson(Plan(), 8), 8));
+  EXPECT_FALSE(ParseMicroBatchPlan(ToJson(Plan(), 8), 6).has_value());
+  for (const char* text :
+       {"", "[]", "{}", R"({"rows": 0})",
+        R"({"rows": "4", "gradient_checkpointing": true})"}) {
+    EXPECT_FALSE(ParseMicroBatchPlan(text, 8).has_value()) << text;
+  }
+}
+
+TEST(MicroBatchPlanTest, IsKeptByKey) {
+  const auto file = testing_support::FreshFolder("plans") / "plans.json";
+  EXPECT_FALSE(FindCachedPlan(file, "a", 8).has_value());
+  ASSERT_TRUE(CachePlan(file, "a", Plan(), 8).ok());
+  ASSERT_TRUE(CachePlan(file, "b", {{2, false}, "trial", {}}, 8).ok());
+  ExpectPlan(FindCachedPlan(file, "a", 8));
+  EXPECT_EQ(FindCachedPlan(file, "b", 8)->chosen, (MicroBatch{2, false}));
+  EXPECT_THAT(FindCachedPlan(file, "b", 8)->trials, IsEmpty());
+  ASSERT_TRUE(base::WriteFileAtomic(file, "rubbish").ok());
+  EXPECT_FALSE(FindCachedPlan(file, "a", 8).has_value());
+  EXPECT_TRUE(CachePlan(file, "a", Plan(), 8).ok());
+  ExpectPlan(FindCachedPlan(file, "a", 8));
+}
+
+TEST(MicroBatchPlanTest, IsReadFromARun) {
+  const auto folder = testing_support::FreshFolder("run");
+  EXPECT_FALSE(ReadPlanOfRun(folder, 8).has_value());
+  ASSERT_TRUE(
+      base::WriteFileAtomic(folder / "run.json",
+                            "{\"micro_batch\": " + ToJson(Plan(), 8) + "}")
+          .ok());
+  ExpectPlan(ReadPlanOfRun(folder, 8));
+}
+
+}  // namespace
+}  // namespace mpsd::train

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/micro_batch_trial.h"
+
+#include "core/data/dataset.h"
+#include "core/device/platform.h"
+#include "tests/core/train/lm_parts.h"
+
+namespace mpsd::train {
+namespace {
+
+data::Dataset Samples() {
+  std::vector<data::Sample> samples;
+  for (int32_t length : {5, 9, 7, 3}) {
+    data::Sample sample;
+    for (int32_t i = 0; i < length; ++i) {
+      sample.input_ids.push_back((7 * i + length) % 96);
+      sample.in_loss.push_back(1);
+    }
+    samples.push_back(std::move(sample));
+  }
+  return data::Dataset(std::move(samples), {.max_length = 16}, {}, "");
+}
+
+class MicroBatchTrialTest : public LmParts {
+ protected:
+  MicroBatchTrialTest()
+      : optimizer_(adapter_->parameters(), spec_.training),
+        stepper_(trained(), optimizer_, 1) {}
+
+  const data::Dataset dataset_ = Samples();
+  optim::AdamW optimizer_;
+  Stepper stepper_;
+};
+
+TEST_F(MicroBatchTrialTest, MeasuresTimeAndMemory) {
+  MicroBatchTrials trials(trained(), stepper_, dataset_, {.max_length = 16},
+                          [](const MicroBatch& choice) {
+                            return (int64_t{1} << 50) * choice.rows;
+                          });
+  const auto trial = trials.Measure({2, false}, 8);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  EXPECT_GT(trial->step_seconds, 0);
+  EXPECT_EQ(trial->peak_bytes, int64_t{1} << 51);  // the CPU counts no peak
+  EXPECT_GT(trials.resident_bytes(), 0);
+  EXPECT_GT(trials.limit_bytes(), 0);
+  EXPECT_LT(trials.limit_bytes(), device::PhysicalMemoryBytes());
+  // More rows than the data has.
+  EXPECT_TRUE(trials.Measure({8, true}, 8).ok());
+}
+
+TEST_F(MicroBatchTrialTest, PackedRowsAreMeasuredToo) {
+  MicroBatchTrials trials(trained(), stepper_, dataset_,
+                          {.max_length = 16, .packing = true},
+                          [](const MicroBatch&) { return int64_t{0}; });
+  EXPECT_TRUE(trials.Measure({1, false}, 2).ok());
+}
+
+TEST_F(MicroBatchTrialTest, LeavesEverythingAsItWas) {
+  const auto snapshot = [this] {
+    std::vector<at::Tensor> all;
+    for (const auto& group : adapter_->parameters().groups()) {
+      all.push_back(group.values.detach().clone());
+      all.push_back(group.gradients.clone());
+    }
+    for (const auto& weight : network_->NamedWeights()) {
+      all.push_back(weight.tensor->clone());
+    }
+    all.push_back(device::CpuRngState());
+    return all;
+  };
+  adapter_->parameters().ZeroGradients();
+  const auto before = snapshot();
+  {
+    MicroBatchTrials trials(trained(), stepper_, dataset_, {.max_length = 16},
+                            [](const MicroBatch&) { return int64_t{0}; });
+    ASSERT_TRUE(trials.Measure({2, true}, 8).ok());
+    at::randn({7});  // as dropout would
+  }
+  const auto after = snapshot();
+  ASSERT_EQ(before.size(), after.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_TRUE(at::equal(before[i], after[i])) << i;
+  }
+  EXPECT_FALSE(network_->options().activation_checkpointing);
+}
+
+}  // namespace
+}  // namespace mpsd::train
