@@ -55,6 +55,7 @@ void PrintInfo(const v1::InfoResponse& info, const Console& console) {
     Field(out, "machine", host);
   }
   Field(out, "jobs", JobsText(info));
+  if (!info.hold().empty()) Field(out, "jobs wait", info.hold());
   if (info.has_pause()) {
     Field(out, "paused",
           PauseText(info.pause(), console.terminal.clock->Now()));

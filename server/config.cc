@@ -66,6 +66,9 @@ void DeclarePlaces(CLI::App& app, Options& o) {
                  "[" +
                      DefaultStateDir().string() + "]");
   app.add_option("--worker", o.worker, "The mpsd-worker to run [beside mpsd]");
+  app.add_flag("--skip-selftest", o.config.skip_selftest,
+               "Run jobs on a device that has not passed the worker's "
+               "--selftest");
   app.add_option("--listen", o.config.listen,
                  "Serve the API on this HOST:PORT or unix:PATH too, without "
                  "authentication; may be repeated");

@@ -27,6 +27,7 @@ struct Config {
   int64_t log_files = 5;
   bool log_stderr = true;  // log there too
 
+  bool skip_selftest = false;  // of the device, before the first job
   absl::Duration hang_timeout = absl::Minutes(10);
   absl::Duration stop_grace = absl::Minutes(2);
   int32_t max_failures = 3;

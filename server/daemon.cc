@@ -30,6 +30,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   if (status.ok()) status = daemon->OpenStores();
   if (status.ok()) status = daemon->StartMetrics();
   if (!status.ok()) return status;
+  daemon->MakeLauncher();
   daemon->MakeScheduler();
   status = daemon->scheduler_->Recover();
   if (status.ok()) status = daemon->StartServer();
@@ -51,6 +52,7 @@ Daemon::~Daemon() {
   // Its worker's thread pokes the ticker.
   server_.reset();
   scheduler_.reset();
+  tested_.reset();
   if (log_) log_->info("mpsd ends");
 }
 
@@ -101,7 +103,7 @@ absl::Status Daemon::StartMetrics() {
   return absl::OkStatus();
 }
 
-void Daemon::MakeScheduler() {
+void Daemon::MakeLauncher() {
   supervisor::ProcessLauncher::Options launch;
   launch.worker_path = config_.worker;
   launch.environment = host::CurrentEnvironment();
@@ -109,13 +111,28 @@ void Daemon::MakeScheduler() {
   launch.orphan_patience = config_.stop_grace;
   launcher_ = std::make_unique<supervisor::ProcessLauncher>(
       std::move(launch), base::Clock::Real());
+  if (config_.skip_selftest) return;
+  supervisor::TestedLauncher::Options test;
+  test.worker_path = config_.worker;
+  test.environment = host::WorkerEnvironment(host::CurrentEnvironment(),
+                                             /*allow_cpu_fallback=*/false);
+  test.verdict_path = config_.state_dir / "selftest.json";
+  test.log_path = config_.state_dir / "log" / "selftest.log";
+  test.on_change = [this] { ticker_.Poke(); };
+  test.log = [log = log_](const std::string& line) { log->info(line); };
+  tested_ =
+      std::make_unique<supervisor::TestedLauncher>(*launcher_, std::move(test));
+}
 
+void Daemon::MakeScheduler() {
   if (config_.host_file.empty()) {
     host_ = host::OpenHost();
   } else {
     host_ = std::make_unique<host::FileHost>(config_.host_file);
   }
 
+  jobs::WorkerLauncher& launcher =
+      tested_ ? static_cast<jobs::WorkerLauncher&>(*tested_) : *launcher_;
   jobs::Scheduler::Options options;
   options.hang_timeout = config_.hang_timeout;
   options.stop_grace = config_.stop_grace;
@@ -127,7 +144,7 @@ void Daemon::MakeScheduler() {
   options.log = [log = log_](const std::string& line) { log->info(line); };
   scheduler_ = std::make_unique<jobs::Scheduler>(
       std::move(options),
-      jobs::Scheduler::Parts{*job_store_, *blob_store_, *job_files_, *launcher_,
+      jobs::Scheduler::Parts{*job_store_, *blob_store_, *job_files_, launcher,
                              *metrics_, base::Clock::Real(), host_.get()});
 }
 

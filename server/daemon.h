@@ -22,6 +22,7 @@
 #include "server/store/database.h"
 #include "server/store/sqlite_job_store.h"
 #include "server/supervisor/process_launcher.h"
+#include "server/supervisor/tested_launcher.h"
 #include "server/ticker.h"
 
 namespace mpsd {
@@ -56,6 +57,7 @@ class Daemon {
   absl::Status CheckWorker() const;
   absl::Status OpenStores();
   absl::Status StartMetrics();
+  void MakeLauncher();
   void MakeScheduler();
   absl::Status StartServer();
 
@@ -73,6 +75,7 @@ class Daemon {
   std::unique_ptr<metrics::Exposition> exposition_;  // null: off
   std::unique_ptr<host::Host> host_;
   Ticker ticker_;
+  std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested
   std::unique_ptr<jobs::Scheduler> scheduler_;
   std::unique_ptr<rpc::RpcServer> server_;
 };

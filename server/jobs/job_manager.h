@@ -53,6 +53,9 @@ struct ManagerInfo {
   MemoryCounters memory;
   std::map<State, int64_t> jobs;
   std::string running_job_id;
+  // Why jobs that could run do not start, or empty: the device failed its
+  // self-test, a worker of an earlier daemon holds it.
+  std::string hold;
   host::Reading host;  // the latest
   Pause pause;
 };

@@ -158,6 +158,8 @@ class Scheduler final : public JobManager, private WorkerListener {
   void NoteAttempt(const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Pause AttemptPause() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What the launcher is not ready for; "": nothing. Logged when it changes.
+  void Hold(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Start(const JobQueue::Entry& entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Launch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -62,11 +62,11 @@ absl::Time Scheduler::StartNext() {
     // HeedHost looks again.
     if (draining_ || !gate_.reasons().empty()) return absl::InfiniteFuture();
     const std::optional<JobQueue::Entry> next = queue_.Next(now);
+    const absl::Status ready =
+        next ? parts_.launcher.Ready() : absl::OkStatus();
+    Hold(std::string(ready.message()));
     if (!next) return queue_.NextTime();
-    if (absl::Status s = parts_.launcher.Ready(); !s.ok()) {
-      options_.log(absl::StrCat("the device is not free: ", s.message()));
-      return now + options_.poll_interval;
-    }
+    if (!ready.ok()) return now + options_.poll_interval;
     if (absl::Status s = Start(*next); !s.ok()) {
       options_.log(
           absl::StrCat("cannot start job ", next->id, ": ", s.message()));
@@ -77,6 +77,12 @@ absl::Time Scheduler::StartNext() {
   hub_.Wake(id);
   absl::MutexLock lock(&mutex_);
   return attempt_->ended ? now : absl::InfiniteFuture();
+}
+
+void Scheduler::Hold(const std::string& why) {
+  if (info_.hold == why) return;
+  info_.hold = why;
+  if (!why.empty()) options_.log("no job starts: " + why);
 }
 
 absl::Status Scheduler::Start(const JobQueue::Entry& entry) {

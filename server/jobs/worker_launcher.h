@@ -72,7 +72,8 @@ class WorkerLauncher {
  public:
   virtual ~WorkerLauncher() = default;
   // Whether Launch may be called: Unavailable, saying why, while a worker of
-  // an earlier daemon still holds the device.
+  // an earlier daemon still holds the device or its self-test runs;
+  // FailedPrecondition after that has failed.
   virtual absl::Status Ready() { return absl::OkStatus(); }
   // `listener` must outlive the worker. An error means no process runs and no
   // callback comes.

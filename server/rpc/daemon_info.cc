@@ -49,6 +49,7 @@ absl::Status DaemonInfo(jobs::JobManager& manager, const DaemonFacts& facts,
   response.set_disk_free_bytes(FreeBytes(facts.state_dir));
   response.set_protocol_version(facts.protocol_version);
   response.set_running_job_id(info.running_job_id);
+  response.set_hold(info.hold);
   ToProto(info.host, *response.mutable_host());
   if (!info.pause.reasons.empty()) {
     ToProto(info.pause, *response.mutable_pause());

@@ -137,12 +137,17 @@ def children(pid):
 class Daemon:
     """One mpsd on a state folder; can be stopped, killed and started again."""
 
-    def __init__(self, state_dir, *options, worker=None, env=None):
+    def __init__(self, state_dir, *options, worker=None, env=None,
+                 selftest=False):
         self.state_dir = pathlib.Path(state_dir)
         self.command = [
             str(BIN / "mpsd"), "--state-dir", str(state_dir),
             "--metrics-address", "127.0.0.1:0",
             "--retry-backoff-seconds", "0.05", *options]
+        # It takes a second to start, in every new folder; the tests of the
+        # self-test ask for it.
+        if not selftest:
+            self.command.append("--skip-selftest")
         if worker is not None:
             self.command += ["--worker", str(BIN / worker)]
         self.env = environment(**(env or {}))

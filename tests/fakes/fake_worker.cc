@@ -342,7 +342,12 @@ void MisbehaveEarly(Worker& w, const std::string& mode) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  // The self-test: FAKE_WORKER_SELFTEST is its exit status.
+  if (argc > 1 && std::string(argv[1]) == "--selftest") {
+    const char* status = std::getenv("FAKE_WORKER_SELFTEST");
+    return status == nullptr ? 0 : std::atoi(status);
+  }
   const char* variable = std::getenv("FAKE_WORKER_MODE");
   std::string mode = variable != nullptr ? variable : "ok";
   Worker w;

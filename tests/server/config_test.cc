@@ -49,6 +49,8 @@ TEST_F(ConfigTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(config.metrics_address, "127.0.0.1:9464");
   EXPECT_TRUE(config.listen.empty());
   EXPECT_TRUE(config.log_stderr);
+  EXPECT_FALSE(config.skip_selftest);
+  EXPECT_TRUE(Parse({"--skip-selftest"}).skip_selftest);
   EXPECT_EQ(config.hang_timeout, expected.hang_timeout);
   EXPECT_EQ(config.stop_grace, expected.stop_grace);
   EXPECT_EQ(config.retry_backoff, expected.retry_backoff);

@@ -94,9 +94,11 @@ TEST_F(SchedulerAttemptTest, ATakenDeviceIsNoFailure) {
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
   EXPECT_EQ(StateOf(id), State::kQueued);
   EXPECT_EQ(Stored(id).attempt, 0);
+  EXPECT_EQ(scheduler_->Info().hold, "an old worker");
   launcher_.ready = absl::OkStatus();
   scheduler_->Tick();
   EXPECT_EQ(Running(), id);
+  EXPECT_EQ(scheduler_->Info().hold, "");
 }
 
 TEST_F(SchedulerAttemptTest, AWorkerThatCannotStartIsACrash) {

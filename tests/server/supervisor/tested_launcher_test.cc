@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/tested_launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+
+namespace mpsd::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Always ready; starts nothing.
+class IdleLauncher final : public jobs::WorkerLauncher {
+ public:
+  absl::Status Ready() override { return ready; }
+  absl::StatusOr<std::unique_ptr<jobs::Worker>> Launch(
+      const jobs::LaunchRequest&, jobs::WorkerListener&) override {
+    return absl::UnimplementedError("no worker here");
+  }
+  absl::Status ready;
+};
+
+// The worker is a script.
+class TestedLauncherTest : public testing::Test {
+ protected:
+  TestedLauncherTest()
+      : folder_(fs::path(testing::TempDir()) /
+                ("tested-" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+    options_.worker_path = folder_ / "worker";
+    options_.verdict_path = folder_ / "selftest.json";
+    options_.log_path = folder_ / "selftest.log";
+    options_.on_change = [this] { done_.Notify(); };
+    options_.log = [this](const std::string& line) { line_ = line; };
+  }
+  ~TestedLauncherTest() override { fs::remove_all(folder_); }
+
+  void Worker(const std::string& script) const {
+    std::ofstream(options_.worker_path) << "#!/bin/sh\n" << script << "\n";
+    fs::permissions(options_.worker_path, fs::perms::owner_all);
+  }
+  // What Ready() says when the test has ended.
+  absl::Status Verdict() {
+    TestedLauncher launcher(idle_, options_);
+    EXPECT_TRUE(done_.WaitForNotificationWithTimeout(absl::Seconds(60)));
+    return launcher.Ready();
+  }
+
+  const fs::path folder_;
+  TestedLauncher::Options options_;
+  IdleLauncher idle_;
+  absl::Notification done_;
+  std::string line_;
+};
+
+TEST_F(TestedLauncherTest, ADeviceThatPassesIsReady) {
+  Worker("echo \"$@\"; exit 0");
+  EXPECT_TRUE(Verdict().ok());
+  EXPECT_EQ(line_, "self-test of the device: passed");
+  std::ifstream log(options_.log_path);
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_EQ(text, "--selftest --verdict " + options_.verdict_path + "\n");
+}
+
+TEST_F(TestedLauncherTest, OneThatFailsHoldsJobsAndSaysWhy) {
+  Worker(
+      "echo '{\"summary\": \"1 of 9 checks failed: bmm\"}' > \"$3\"; exit 1");
+  const absl::Status status = Verdict();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("failed: 1 of 9 checks failed: bmm"),
+                    HasSubstr("selftest.log"), HasSubstr("--skip-selftest")));
+  EXPECT_EQ(line_, std::string(status.message()));
+}
+
+TEST_F(TestedLauncherTest, ACrashIsAFailure) {
+  Worker("kill -ABRT $$");
+  const absl::Status status = Verdict();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("signal 6"));
+}
+
+TEST_F(TestedLauncherTest, OneThatCannotRunIsAFailure) {
+  Worker("exit 2");
+  EXPECT_THAT(std::string(Verdict().message()), HasSubstr("exit status 2"));
+}
+
+TEST_F(TestedLauncherTest, AMissingWorkerIsAFailure) {
+  EXPECT_THAT(std::string(Verdict().message()), HasSubstr("cannot run"));
+}
+
+TEST_F(TestedLauncherTest, OneThatHangsIsKilled) {
+  options_.limit = absl::Milliseconds(20);
+  Worker("exec sleep 60");
+  EXPECT_THAT(std::string(Verdict().message()), HasSubstr("took longer"));
+}
+
+TEST_F(TestedLauncherTest, NothingStartsBeforeItHasEnded) {
+  Worker("exec sleep 60");
+  TestedLauncher launcher(idle_, options_);
+  EXPECT_TRUE(absl::IsUnavailable(launcher.Ready()));
+  // And its end does not wait for the test's.
+}
+
+TEST_F(TestedLauncherTest, ThenTheLauncherBehindItDecides) {
+  Worker("exit 0");
+  idle_.ready = absl::UnavailableError("an earlier worker");
+  EXPECT_EQ(Verdict(), idle_.ready);
+}
+
+}  // namespace
+}  // namespace mpsd::supervisor
