@@ -2,6 +2,7 @@
 #include "core/data/batch.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace mpsd::data {
 namespace {
@@ -83,7 +84,10 @@ Batch MakeBatch(const std::vector<Sample>& samples,
       at += length;
       left -= length;
     }
-    if (!packed) batch.samples.push_back(rows[row][0]);
+    if (packed) continue;
+    batch.samples.push_back(rows[row][0]);
+    const auto positions = batch.position_ids.begin() + row * batch.length;
+    std::iota(positions, positions + batch.length, 0);
   }
   batch.loss_weight = static_cast<double>(batch.label_tokens);
   return batch;

@@ -29,10 +29,12 @@ struct Batch {
   // a segment has kIgnoreIndex, so that after the causal shift no segment
   // predicts the next one.
   std::vector<int64_t> labels;
-  std::vector<int64_t> position_ids;  // from 0 in each segment; padding: 0
-  std::vector<int64_t> segment_ids;   // 0-based per row; padding: -1
-  int64_t label_tokens = 0;           // labels other than kIgnoreIndex
-  bool packed = false;                // rows may hold several segments
+  // From 0 in each segment. Padding goes on counting, so that rows that are not
+  // packed have the same positions, all of them; in packed rows it has 0.
+  std::vector<int64_t> position_ids;
+  std::vector<int64_t> segment_ids;  // 0-based per row; padding: -1
+  int64_t label_tokens = 0;          // labels other than kIgnoreIndex
+  bool packed = false;               // rows may hold several segments
 
   // --- classification
   std::vector<int64_t> lengths;         // [rows], tokens of texts

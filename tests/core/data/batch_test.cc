@@ -30,7 +30,7 @@ TEST(MakeBatch, PadsToTheSmallestBucketThatFits) {
   EXPECT_EQ(batch.input_ids.size(), 64u);
   EXPECT_EQ(batch.input_ids[3], 9);
   EXPECT_EQ(batch.segment_ids[3], -1);
-  EXPECT_EQ(batch.position_ids[3], 0);
+  EXPECT_EQ(batch.position_ids[3], 3);  // padding counts on
   EXPECT_EQ(batch.labels[3], kIgnoreIndex);
   EXPECT_EQ(MakeBatch(samples, {{0}, {1}}, 64, 9, false).length, 48);
   EXPECT_EQ(MakeBatch(samples, {{0}, {1}}, 40, 9, false).length, 40);
