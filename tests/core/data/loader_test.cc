@@ -237,9 +237,8 @@ int64_t PaddedTokens(const LoaderOptions& options) {
   Loader loader(dataset, options);
   int64_t padded = 0;
   for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {
-    for (const Batch& batch : *loader.NextStep()) {
-      padded += batch.rows * batch.length;
-    }
+    const auto step = *loader.NextStep();
+    for (const Batch& batch : step) padded += batch.rows * batch.length;
   }
   return padded;
 }
