@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "core/wire/messages.h"
 #include "core/worker/environment.h"
+#include "core/worker/merge.h"
 #include "core/worker/run_job.h"
 #include "core/worker/selftest.h"
 #include "core/worker/session.h"
@@ -35,6 +36,23 @@ CLI::Option* DeclareSelftest(CLI::App& app,
   return flag;
 }
 
+CLI::Option* DeclareMerge(CLI::App& app, mpsd::worker::MergeArguments& merge) {
+  CLI::Option* flag = app.add_flag("--merge");
+  flag->description("puts an adapter into its model, into the folder --out");
+  app.add_option("--adapter", merge.adapter, "of --merge: a PEFT folder")
+      ->needs(flag);
+  app.add_option("--model", merge.model,
+                 "of --merge: folder or id [the one the adapter names]")
+      ->needs(flag);
+  app.add_option("--dtype", merge.dtype, "of --merge's result [the model's]")
+      ->needs(flag);
+  app.add_option("--max-shard-size", merge.max_shard_size,
+                 "of a weight file of --merge")
+      ->needs(flag)
+      ->capture_default_str();
+  return flag;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -46,6 +64,8 @@ int main(int argc, char** argv) {
   app.add_option("--out", out_dir, "output folder; goes on where it ended");
   mpsd::worker::SelftestOptions selftest;
   const CLI::Option* selftest_flag = DeclareSelftest(app, selftest);
+  mpsd::worker::MergeArguments merge;
+  const CLI::Option* merge_flag = DeclareMerge(app, merge);
   app.set_version_flag(
       "--version", "mpsd-worker " + mpsd::worker::WorkerVersion() + ", torch " +
                        mpsd::worker::TorchVersion());
@@ -55,6 +75,14 @@ int main(int argc, char** argv) {
   if (selftest_flag->count() > 0) {
     selftest.job = job;
     return mpsd::worker::RunSelftest(selftest, std::cout, std::cerr);
+  }
+  if (merge_flag->count() > 0) {
+    merge.out = out_dir;
+    if (merge.adapter.empty() || merge.out.empty()) {
+      std::cerr << "mpsd-worker: --merge needs --adapter and --out\n";
+      return 2;
+    }
+    return mpsd::worker::RunMerge(merge, std::cout, std::cerr);
   }
   if (job.empty() != out_dir.empty()) {
     std::cerr << "mpsd-worker: --job needs --out\n";

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/merge.h"
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <filesystem>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/file.h"
+#include "core/merge/merge.h"
+#include "core/spec/train_spec.h"
+#include "core/tensorfile/sharded_writer.h"
+#include "core/worker/run_job.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::string> ModelOfAdapter(const fs::path& adapter) {
+  const fs::path path = adapter / "adapter_config.json";
+  auto text = base::ReadFile(path);
+  if (!text.ok()) return text.status();
+  const auto config = nlohmann::json::parse(*text, nullptr, false);
+  if (config.is_object() && config.contains("base_model_name_or_path") &&
+      config["base_model_name_or_path"].is_string()) {
+    return config["base_model_name_or_path"].get<std::string>();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path.string(), ": names no model; give --model"));
+}
+
+absl::StatusOr<std::optional<at::ScalarType>> DtypeOf(const std::string& word) {
+  if (word.empty()) return std::nullopt;
+  if (word == "float32") return at::kFloat;
+  if (word == "bfloat16") return at::kBFloat16;
+  if (word == "float16") return at::kHalf;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--dtype: expected float32, bfloat16 or float16, found ", word));
+}
+
+absl::StatusOr<merge::MergeOptions> OptionsOf(const MergeArguments& a) {
+  merge::MergeOptions options;
+  options.adapter = a.adapter;
+  options.out = fs::absolute(a.out).lexically_normal();
+  auto name = a.model.empty() ? ModelOfAdapter(a.adapter) : a.model;
+  if (!name.ok()) return name.status();
+  auto folder = spec::FindModelFolder(*name);
+  if (!folder.ok()) return folder.status();
+  options.model = *folder;
+  auto dtype = DtypeOf(a.dtype);
+  if (!dtype.ok()) return dtype.status();
+  options.dtype = *dtype;
+  auto size = tensorfile::ParseByteSize(a.max_shard_size);
+  if (!size.ok()) return size.status();
+  options.max_shard_bytes = *size;
+  return options;
+}
+
+absl::StatusOr<merge::MergeReport> Merge(const MergeArguments& arguments,
+                                         std::ostream& out) {
+  auto options = OptionsOf(arguments);
+  if (!options.ok()) return options.status();
+  std::string stage;
+  auto report = merge::Merge(*options, [&](const std::string& now, double) {
+    if (now != stage) out << now << "\n" << std::flush;
+    stage = now;
+  });
+  if (!report.ok()) return report;
+  out << absl::StrFormat(
+      "%d weights merged, %d replaced; logits within %.1e of base and adapter "
+      "(%d layers)\n%.2f GB in %d file%s: %s\n",
+      report->merged_weights, report->replaced_weights, report->logit_error,
+      report->compared_layers, report->bytes / 1e9, report->shards,
+      report->shards == 1 ? "" : "s", options->out.string());
+  return report;
+}
+
+int Fail(const wire::Failed& failed, std::ostream& err) {
+  err << "mpsd-worker: " << failed.message << "\n";
+  return failed.kind == wire::FailureKind::kRejected ? 2 : 1;
+}
+
+}  // namespace
+
+int RunMerge(const MergeArguments& arguments, std::ostream& out,
+             std::ostream& err) {
+  try {
+    const auto report = Merge(arguments, out);
+    return report.ok() ? 0 : Fail(FailureOf(report.status()), err);
+  } catch (const c10::Error& e) {
+    return Fail(FailureOf(std::string(e.what_without_backtrace())), err);
+  } catch (const std::exception& e) {
+    return Fail({wire::FailureKind::kInternal, e.what()}, err);
+  }
+}
+
+}  // namespace mpsd::worker

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LoRA on weights in four bits against Transformers, PEFT and bitsandbytes.
+
+usage: quantized.py BIN_DIR [--seed N]
+
+Transformers quantises a random model with BitsAndBytesConfig and saves it; we
+read what it saved. Logits, loss, the adapter's gradients and twenty steps must
+be those of PEFT on the quantised model.
+"""
+
+import argparse
+import copy
+import pathlib
+import random
+import tempfile
+import time
+
+import parity
+import cases
+import families
+import oracle
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+NAMES = ["llama2", "mistral", "qwen2", "qwen3"]
+
+
+def sized(case):
+    """In whole blocks of 64: bitsandbytes' CPU kernel mixes up the scales of
+    other rows (see tests/golden/quant.py)."""
+    case["config"][1].update(
+        hidden_size=64, intermediate_size=128, num_attention_heads=4,
+        num_key_value_heads=4, head_dim=16)
+    case["dtype"] = None
+    return case
+
+
+def quantise(model, folder, double):
+    quantised = AutoModelForCausalLM.from_pretrained(
+        model, dtype=torch.float32, device_map="cpu",
+        attn_implementation="eager",
+        quantization_config=BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=double,
+            bnb_4bit_compute_dtype=torch.float32))
+    quantised.save_pretrained(folder)
+    return quantised.eval()
+
+
+def check(report, program, name, case, double, chance, folder):
+    generator = torch.Generator().manual_seed(chance.randrange(2**31))
+    model_type, shape = case["config"]
+    dense, model = folder / "dense", folder / "model"
+    adapter = folder / "adapter"
+    oracle.save_model(oracle.make_model(model_type, shape, generator), dense,
+                      case)
+    oracle.make_adapter(dense, case["lora"], adapter, generator)
+    base = quantise(dense, model, double)
+    tuned = PeftModel.from_pretrained(base, adapter, is_trainable=True)
+    tuned.eval()
+    where = f"{name} {'double' if double else 'single'}"
+    families.check_batch(report, program, where, tuned, model, adapter, chance,
+                         generator)
+    families.check_steps(report, program, where, case, tuned, model, adapter,
+                         chance, generator)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    print("seed", options.seed)
+    program = parity.binary(options.bin, "parity_probe")
+    chance = random.Random(options.seed)
+    reports = []
+    for name in NAMES:
+        report = parity.Report(f"quantized {name}")
+        for double in (False, True):
+            case = sized(copy.deepcopy(cases.CASES[name]))
+            with tempfile.TemporaryDirectory() as folder:
+                check(report, program, name, case, double, chance,
+                      pathlib.Path(folder))
+        reports.append(report)
+    parity.finish(reports)
+
+
+if __name__ == "__main__":
+    main()
