@@ -20,6 +20,7 @@ namespace {
 
 struct Options {
   std::string model, adapter, head, inputs, output, device = "cpu", training;
+  std::string gradients = "auto";
   std::optional<uint64_t> dropout_seed, draw_seed;
 };
 
@@ -42,8 +43,28 @@ void Declare(CLI::App& app, Options& options) {
                  "JSON of job.json's training object: train on train.*");
   app.add_option("--draw-seed", options.draw_seed,
                  "weights that no file has are drawn after this seed");
+  app.add_option("--gradients", options.gradients,
+                 "auto: as a job gets them; autograd; mps: by the kernels that "
+                 "MPS gets")
+      ->check(CLI::IsMember({"auto", "autograd", "mps"}));
   app.add_option("--dropout-seed", options.dropout_seed,
                  "forward in train mode, masks drawn after this seed");
+}
+
+// By the step with a backward of its own where it is asked for and covers the
+// subject, else by autograd.
+absl::StatusOr<Tuned> LoadFor(Subject subject, const std::string& gradients) {
+  const bool may = !subject.head && !subject.adapter.empty();
+  if (may && gradients != "autograd") {
+    const bool cuda = subject.device != at::kCPU && gradients == "auto";
+    subject.fast = gradients == "mps" ? fast::Kernels::kMps
+                   : cuda             ? fast::Kernels::kCuda
+                                      : fast::Kernels::kCpu;
+    auto tuned = Load(subject);
+    if (!absl::IsFailedPrecondition(tuned.status())) return tuned;
+    subject.fast.reset();
+  }
+  return Load(subject);
 }
 
 absl::StatusOr<Tensors> Compute(const Options& options) {
@@ -59,7 +80,7 @@ absl::StatusOr<Tensors> Compute(const Options& options) {
     subject.head = *head;
   }
   if (options.draw_seed) Seed(*options.draw_seed);
-  auto tuned = Load(subject);
+  auto tuned = LoadFor(subject, options.gradients);
   if (!tuned.ok()) return tuned.status();
   Tensors out;
   if (inputs->contains("input_ids") || inputs->contains("pixels")) {

@@ -61,6 +61,10 @@ def check(report, program, name, case, chance, folder):
                 chance, generator)
 
 
+def ways(adapter):
+    return parity.WAYS if adapter else ("auto",)
+
+
 def lengths_of(chance, count, longest):
     return [chance.randint(4, longest) for _ in range(count)]
 
@@ -70,11 +74,13 @@ def check_batch(report, program, name, tuned, model, adapter, chance,
     batch = oracle.random_batch(tuned.config.vocab_size,
                                 lengths_of(chance, 4, 40), generator)
     theirs = oracle.forward_backward(tuned, batch)
-    ours = parity.probe(program, model, adapter, batch)
     mask = batch["attention_mask"].bool()
-    for values in (ours, theirs):  # nobody reads the logits of padding
-        values["logits"] = values["logits"][mask]
-    report.tensors(name, ours, theirs)
+    theirs["logits"] = theirs["logits"][mask]
+    for way in ways(adapter):
+        ours = parity.probe(program, model, adapter, batch, gradients=way)
+        # nobody reads the logits of padding
+        ours["logits"] = ours["logits"][mask]
+        report.tensors(f"{name} {way}", ours, theirs)
 
 
 def check_packed(report, program, name, tuned, model, adapter, chance,
@@ -82,8 +88,10 @@ def check_packed(report, program, name, tuned, model, adapter, chance,
     lengths = lengths_of(chance, 4, 16)
     batch = oracle.random_batch(tuned.config.vocab_size, lengths, generator)
     golden = oracle.packed(tuned, batch, lengths)
-    ours = parity.probe(program, model, adapter, parity.inputs(golden))
-    report.tensors(f"{name} packed", ours, parity.answers(golden))
+    for way in ways(adapter):
+        ours = parity.probe(program, model, adapter, parity.inputs(golden),
+                            gradients=way)
+        report.tensors(f"{name} packed {way}", ours, parity.answers(golden))
 
 
 def check_steps(report, program, name, case, tuned, model, adapter, chance,
@@ -92,9 +100,10 @@ def check_steps(report, program, name, case, tuned, model, adapter, chance,
     rows = oracle.random_batch(tuned.config.vocab_size, lengths, generator)
     golden = oracle.train(tuned, rows, lengths, case["training"])
     inputs = parity.inputs(golden)
-    ours = parity.probe(program, model, adapter, inputs,
-                        training=case["training"])
-    parity.check_training(report, name, ours, golden)
+    for way in ways(adapter):
+        ours = parity.probe(program, model, adapter, inputs,
+                            training=case["training"], gradients=way)
+        parity.check_training(report, f"{name} {way}", ours, golden)
 
 
 if __name__ == "__main__":

@@ -118,17 +118,23 @@ def random_models(all_cases, check, vary, rounds=2):
     finish(reports)
 
 
+# How gradients come about: as a job gets them, by autograd, and by the kernels
+# that MPS gets.
+WAYS = ("auto", "autograd", "mps")
+
+
 def probe(program, model, adapter, tensors, training=None, seed=None,
-          head=None, draw_seed=None):
+          head=None, draw_seed=None, gradients="auto"):
     """What our C++ computes: logits, loss, grad.*, train.*, final.*. Without an
-    adapter the whole model is trained; with a head it is a classifier."""
+    adapter the whole model is trained; with a head it is a classifier.
+    `gradients`: one of WAYS."""
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         oracle.save_tensors(tensors, scratch / "in.safetensors")
         command = [str(program), "--model", str(model),
                    "--inputs", str(scratch / "in.safetensors"),
                    "--output", str(scratch / "out.safetensors"),
-                   "--device", "cpu"]
+                   "--device", "cpu", "--gradients", gradients]
         if adapter:
             command += ["--adapter", str(adapter)]
         if head:
