@@ -38,15 +38,17 @@ PACKAGES = {
 TORCH = ["@rpath/libc10.dylib", "@rpath/libtorch_cpu.dylib"]
 LIBCXX = "/usr/lib/libc++.1.dylib"
 # std::string and the streams, which libstdc++ has short names for; __1 and
-# __cxx11, and the fixed-width integers: Linux makes int64_t of long, macOS of
-# long long.
+# __cxx11; the fixed-width integers: Linux makes int64_t of long, macOS of long
+# long; and the system clock, which counts in micro- and in nanoseconds.
 SPELLINGS = [
     (r"std::(__1|__cxx11)::", "std::"), (r"\[abi:cxx11\]", ""),
     (r"> >", ">>"), (r"> >", ">>"),
     (r"std::basic_string<char, std::char_traits<char>, "
      r"std::allocator<char>>", "std::string"),
     (r"std::basic_(\w+)<char, std::char_traits<char>>", r"std::\1"),
-    (r"\blong long\b", "long"), (r"\bstd::_V2::", "std::"),
+    (r"\blong long\b", "long"), (r"\b_V2::", ""),
+    (r"std::chrono::time_point<std::chrono::system_clock, "
+     r"std::chrono::duration<long, std::ratio<1l, \d+l>>>", "system_time"),
 ]
 
 
