@@ -43,6 +43,7 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddCheckpoints(app, action);
   AddDownload(app, action);
   AddImport(app, action);
+  AddMerge(app, action);
   AddInfo(app, action);
   AddCompletion(app, action);
   for (CLI::App* verb : app.get_subcommands({})) {

@@ -25,6 +25,7 @@ void AddCancel(CLI::App& app, Action* action);
 void AddCheckpoints(CLI::App& app, Action* action);
 void AddDownload(CLI::App& app, Action* action);
 void AddImport(CLI::App& app, Action* action);
+void AddMerge(CLI::App& app, Action* action);
 void AddInfo(CLI::App& app, Action* action);
 void AddCompletion(CLI::App& app, Action* action);
 

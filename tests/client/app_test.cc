@@ -19,7 +19,7 @@ TEST_F(AppTest, HelpNamesVerbsAndExitCodes) {
   EXPECT_EQ(result.err, "");
   for (const char* verb :
        {"submit", "list", "show", "watch", "logs", "cancel", "checkpoints",
-        "download", "import", "info", "completion", "Exit codes:"}) {
+        "download", "import", "merge", "info", "completion", "Exit codes:"}) {
     EXPECT_TRUE(Contains(result.out, verb)) << verb;
   }
 }
@@ -41,8 +41,8 @@ TEST_F(AppTest, UnknownVerbNamesThoseThereAre) {
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
             "mpsctl: there is no verb 'sumbit'; the verbs are submit, list, "
-            "show, watch, logs, cancel, checkpoints, download, import, info, "
-            "completion\n"
+            "show, watch, logs, cancel, checkpoints, download, import, merge, "
+            "info, completion\n"
             "See `mpsctl --help`.\n");
 }
 
