@@ -19,8 +19,7 @@ int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // `flat` with zeros behind it up to a multiple of `size`.
 at::Tensor PadTo(const at::Tensor& flat, int64_t size) {
-  const int64_t missing =
-      CeilDivide(flat.numel(), size) * size - flat.numel();
+  const int64_t missing = CeilDivide(flat.numel(), size) * size - flat.numel();
   return missing == 0 ? flat : at::constant_pad_nd(flat, {0, missing}, 0);
 }
 
@@ -58,8 +57,8 @@ void QuantizeAbsmax(Nf4Parts& parts) {
   parts.nested_map = DynamicMap();
   parts.nested_block = kNestedBlock;
   parts.nested_offset = mean.item<float>();
-  const Blocks nested = QuantizeBlocks(
-      PadTo(parts.absmax - mean, kNestedBlock), kNestedBlock, parts.nested_map);
+  const Blocks nested = QuantizeBlocks(PadTo(parts.absmax - mean, kNestedBlock),
+                                       kNestedBlock, parts.nested_map);
   parts.absmax = nested.codes.narrow(0, 0, count).contiguous();
   parts.nested_absmax = nested.absmax;
 }
@@ -85,9 +84,8 @@ class Nf4Weight : public QuantizedWeight {
   }
 
   at::Tensor Dense(at::ScalarType dtype) const override {
-    at::Tensor values =
-        at::index_select(pairs_, 0, parts_.codes.to(at::kInt))
-            .view({-1, parts_.block});
+    at::Tensor values = at::index_select(pairs_, 0, parts_.codes.to(at::kInt))
+                            .view({-1, parts_.block});
     values.mul_(Absmax().unsqueeze(-1));
     at::Tensor dense = values.view(-1)
                            .narrow(0, 0, rows() * columns())
@@ -113,8 +111,8 @@ class Nf4Weight : public QuantizedWeight {
     if (!nested()) return parts_.absmax;
     const int64_t count = parts_.absmax.numel();
     const at::Tensor values = at::index_select(
-        parts_.nested_map, 0, PadTo(parts_.absmax, parts_.nested_block)
-                                  .to(at::kInt));
+        parts_.nested_map, 0,
+        PadTo(parts_.absmax, parts_.nested_block).to(at::kInt));
     return (values.view({-1, parts_.nested_block}) *
             parts_.nested_absmax.unsqueeze(-1))
         .view(-1)
@@ -130,11 +128,11 @@ class Nf4Weight : public QuantizedWeight {
 
 at::Tensor Nf4Values() {
   return at::tensor(
-      {-1.0f, -0.6961928009986877f, -0.5250730514526367f,
-       -0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f,
-       -0.09105003625154495f, 0.0f, 0.07958029955625534f, 0.16093020141124725f,
-       0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f,
-       0.5626170039176941f, 0.7229568362236023f, 1.0f});
+      {-1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f,
+       -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f,
+       0.0f, 0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f,
+       0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f,
+       0.7229568362236023f, 1.0f});
 }
 
 at::Tensor DynamicMap() {

@@ -22,8 +22,8 @@ struct Nf4Parts {
   int64_t block = 64;
   // Of the weight before; the dense values are rounded to it.
   at::ScalarType dtype = at::kFloat;
-  at::Tensor codes;                   // uint8 [blocks · block / 2]
-  at::Tensor absmax;                  // fp32 [blocks]; uint8 where nested
+  at::Tensor codes;   // uint8 [blocks · block / 2]
+  at::Tensor absmax;  // fp32 [blocks]; uint8 where nested
   // Of a nested absmax; else undefined.
   at::Tensor nested_map;     // fp32 [256]
   at::Tensor nested_absmax;  // fp32 [ceil(blocks / nested_block)]

@@ -60,7 +60,8 @@ class StoredWeight {
     }
     const at::Tensor map = Tensor(name_ + ".quant_map", at::kFloat, 16);
     if (!status_.ok()) return status_;
-    if (!at::equal(map, Nf4Values())) return Bad("quant_map is not that of nf4");
+    if (!at::equal(map, Nf4Values()))
+      return Bad("quant_map is not that of nf4");
     return MakeNf4(parts, device);
   }
 
@@ -110,8 +111,8 @@ class StoredWeight {
       if (state[key].is_number_integer() && state[key].get<int64_t>() > 0) {
         value = state[key].get<int64_t>();
       } else if (status_.ok()) {
-        status_ = Bad(absl::StrCat(key, " of its quant_state is ",
-                                   state[key].dump()));
+        status_ = Bad(
+            absl::StrCat(key, " of its quant_state is ", state[key].dump()));
       }
     };
     if (!state.is_object() ||

@@ -15,8 +15,8 @@ namespace mpsd::quant {
 // What bitsandbytes made: tests/golden/quant.py.
 inline const tensorfile::SafetensorsFile& Golden() {
   static const auto& file = *new std::unique_ptr<tensorfile::SafetensorsFile>(
-      tensorfile::SafetensorsFile::Open(
-          std::string(MPSD_TEST_SOURCE_DIR) + "/tests/golden/quant.safetensors")
+      tensorfile::SafetensorsFile::Open(std::string(MPSD_TEST_SOURCE_DIR) +
+                                        "/tests/golden/quant.safetensors")
           .value());
   return *file;
 }

@@ -59,7 +59,8 @@ TEST(LinearForwardTest, MakesTheMatrixAgainInTheBackward) {
 
 TEST(LinearForwardTest, ComputesInTheInputsDtype) {
   const auto weight = MakeNf4(QuantizeNf4(at::randn({5, 64}), false), at::kCPU);
-  const at::Tensor x = at::randn({4, 64}).to(at::kBFloat16).requires_grad_(true);
+  const at::Tensor x =
+      at::randn({4, 64}).to(at::kBFloat16).requires_grad_(true);
   const at::Tensor y = LinearForward(x, weight, {});
   EXPECT_EQ(y.scalar_type(), at::kBFloat16);
   y.sum().backward();

@@ -21,7 +21,8 @@ std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const std::string& weight : GoldenWeights()) {
     for (const char* dtype : {".float32", ".bfloat16"}) {
-      for (bool nested : {false, true}) cases.push_back({weight + dtype, nested});
+      for (bool nested : {false, true})
+        cases.push_back({weight + dtype, nested});
     }
   }
   return cases;
@@ -30,8 +31,9 @@ std::vector<Case> Cases() {
 TEST(Nf4Test, MapsAreThoseOfBitsandbytes) {
   EXPECT_TRUE(
       at::equal(Nf4Values(), Golden("plain.float32.nf4.weight.quant_map")));
-  EXPECT_TRUE(at::equal(
-      DynamicMap(), Golden("plain.float32.nf4_double.weight.nested_quant_map")));
+  EXPECT_TRUE(
+      at::equal(DynamicMap(),
+                Golden("plain.float32.nf4_double.weight.nested_quant_map")));
 }
 
 TEST(Nf4Test, CodesAndScalesAreThoseOfBitsandbytes) {

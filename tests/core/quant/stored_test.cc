@@ -23,28 +23,27 @@ class StoredTest : public testing::Test {
       if (part == "dense" || part == without) continue;
       tensors.emplace_back(kModule + part, Golden(name));
     }
-    EXPECT_TRUE(tensorfile::WriteSafetensors(
-                    folder_ / "model.safetensors", tensors)
-                    .ok());
+    EXPECT_TRUE(
+        tensorfile::WriteSafetensors(folder_ / "model.safetensors", tensors)
+            .ok());
     return tensorfile::Weights::Open(folder_).value();
   }
   const std::string name_ = std::string(kModule) + "weight";
-  const std::filesystem::path folder_ =
-      testing_support::FreshFolder("stored");
+  const std::filesystem::path folder_ = testing_support::FreshFolder("stored");
 };
 
 TEST_F(StoredTest, ReadsWhatBitsandbytesSaves) {
   for (const std::string& weight : GoldenWeights()) {
-    for (const char* kind : {".float32.nf4", ".bfloat16.nf4",
-                             ".float32.nf4_double", ".bfloat16.nf4_double",
-                             ".half.int8"}) {
+    for (const char* kind :
+         {".float32.nf4", ".bfloat16.nf4", ".float32.nf4_double",
+          ".bfloat16.nf4_double", ".half.int8"}) {
       const std::string golden = weight + kind + ".";
       SCOPED_TRACE(golden);
       const at::Tensor dense = Golden(golden + "dense");
       const auto weights = Write(golden);
       EXPECT_TRUE(IsStored(*weights, name_));
-      const auto stored = LoadStored(*weights, name_, dense.size(0),
-                                     dense.size(1), at::kCPU);
+      const auto stored =
+          LoadStored(*weights, name_, dense.size(0), dense.size(1), at::kCPU);
       ASSERT_TRUE(stored.ok()) << stored.status();
       EXPECT_TRUE(at::equal((*stored)->Dense(dense.scalar_type()), dense));
     }
@@ -75,12 +74,12 @@ TEST_F(StoredTest, RefusesAnotherShape) {
 }
 
 TEST_F(StoredTest, RefusesAnotherType) {
-  ASSERT_TRUE(tensorfile::WriteSafetensors(
-                  folder_ / "model.safetensors",
-                  {{name_, at::zeros({8, 1}, at::kByte)},
-                   {name_ + ".quant_state.bitsandbytes__fp4",
-                    at::zeros({2}, at::kByte)}})
-                  .ok());
+  ASSERT_TRUE(
+      tensorfile::WriteSafetensors(folder_ / "model.safetensors",
+                                   {{name_, at::zeros({8, 1}, at::kByte)},
+                                    {name_ + ".quant_state.bitsandbytes__fp4",
+                                     at::zeros({2}, at::kByte)}})
+          .ok());
   const auto weights = tensorfile::Weights::Open(folder_).value();
   const auto stored = LoadStored(*weights, name_, 4, 4, at::kCPU);
   EXPECT_EQ(stored.status().code(), absl::StatusCode::kUnimplemented);
