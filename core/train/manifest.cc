@@ -69,6 +69,7 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   j["device_description"] = m.device_description;
   j["environment"] = m.environment;
   j["attention"] = m.attention;
+  j["gradients"] = m.gradients;
   j["dtype"] = m.dtype;
   j["seed"] = m.spec.training.seed;
   j["spec"] = json::parse(spec::ToJson(m.spec));
@@ -77,13 +78,13 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   if (!m.eval_sha256.empty()) {
     j["eval"] = StatsJson(m.eval_stats, m.eval_sha256);
   }
-  if (!m.label_names.empty()) {
   if (m.micro_batch) {
     const spec::TrainingSpec& t = m.spec.training;
     j["micro_batch"] = json::parse(
         ToJson(*m.micro_batch, t.per_device_train_batch_size *
                                    t.gradient_accumulation_steps));
   }
+  if (!m.label_names.empty()) {
     j["labels"] = {{"problem_type", m.problem_type}, {"names", m.label_names}};
   }
   j["fresh_modules"] = m.fresh_modules;

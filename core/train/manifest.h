@@ -25,14 +25,15 @@ struct Manifest {
   std::string device, device_description;
   std::map<std::string, std::string> environment;  // PYTORCH_* and the like
   std::string attention;                           // "fused" or "tiled"
+  std::string gradients;  // see GradientPath::name
   std::string dtype;      // of the frozen base
   spec::TrainSpec spec;   // every default filled in
   std::string model_folder;
   std::map<std::string, std::string> model_sha256;  // file name → digest
   std::string train_sha256, eval_sha256;            // over the files' bytes
   data::DatasetStats train_stats, eval_stats;
-  std::vector<std::string> label_names;    // by id; empty for language models
   std::optional<MicroBatchPlan> micro_batch;  // of auto_find_batch_size
+  std::vector<std::string> label_names;    // by id; empty for language models
   std::string problem_type;                // likewise
   std::vector<std::string> fresh_modules;  // drawn: the file had them not
   int64_t trainable_parameters = 0;

@@ -159,6 +159,8 @@ absl::Status Trainer::LoadModel() {
                           ? model::AttentionKernel::kFused
                           : model::AttentionKernel::kTiled;
   options.activation_checkpointing = spec_.training.gradient_checkpointing;
+  options.selective = spec_.training.recompute_granularity ==
+                      spec::Recompute::kSelective;
   network_->set_options(options);
   return absl::OkStatus();
 }
@@ -283,6 +285,7 @@ absl::Status Trainer::OpenRunFolder() {
   m.device_description = device_->description();
   m.environment = options_.environment;
   m.attention = device_->has_fused_attention_backward() ? "fused" : "tiled";
+  m.gradients = stepper_->gradient_path();
   m.dtype = spec_.training.bf16 ? "bfloat16" : "float32";
   m.spec = spec_;
   m.model_folder = model_folder_;
