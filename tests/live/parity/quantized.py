@@ -45,6 +45,9 @@ def quantise(model, folder, double):
             bnb_4bit_use_double_quant=double,
             bnb_4bit_compute_dtype=torch.float32))
     quantised.save_pretrained(folder)
+    for module in quantised.modules():  # else: bfloat16 where the CPU has it
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
     return quantised.eval()
 
 
