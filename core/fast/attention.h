@@ -20,8 +20,7 @@ struct HeadShape {
 // the last query, that some of them may see.
 struct QueryBlock {
   int64_t begin, count, first_key, keys;
-  // Added to the scores of the last n keys: 0 or −inf, [rows or 1, 1, count ·
-  // group, n].
+  // Added to scores: 0 or −inf, [rows or 1, 1, count · group, keys].
   at::Tensor mask;
 };
 

@@ -43,19 +43,11 @@ int64_t FirstKey(const AttentionPlan& plan, int64_t begin, int64_t step) {
   return first / step * step;
 }
 
-// The keys that need a mask: those that all queries of the block see, which
-// without windows and segments are all before it, need none.
-int64_t FirstMaskedKey(const AttentionPlan& plan, const QueryBlock& b) {
-  const bool plain = plan.segments.empty() && plan.window == 0;
-  return plain ? b.begin : b.first_key;
-}
-
 at::Tensor BlockMask(const model::DecoderInputs& inputs,
                      const AttentionPlan& plan, const QueryBlock& b,
                      int64_t group, at::ScalarType dtype) {
   const auto longs = inputs.input_ids.options();
-  const int64_t first = FirstMaskedKey(plan, b);
-  const int64_t keys = b.begin + b.count - first;
+  const int64_t first = b.first_key, keys = b.keys;
   const at::Tensor distance =
       at::arange(b.begin, b.begin + b.count, longs).unsqueeze(1) -
       at::arange(first, first + keys, longs).unsqueeze(0);
@@ -102,10 +94,7 @@ at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
   const at::Tensor scores = at::baddbmm(
       zero.expand({s.batch(), q.size(1), b.keys}), q, k.transpose(1, 2),
       /*beta=*/0, 1 / std::sqrt(s.dim));
-  const int64_t masked = b.mask.size(3);
-  scores.view({s.rows, s.kv_heads, -1, b.keys})
-      .narrow(3, b.keys - masked, masked)
-      .add_(b.mask);
+  scores.view({s.rows, s.kv_heads, -1, b.keys}).add_(b.mask);
   return at::_softmax(scores, -1, /*half_to_float=*/false);
 }
 
@@ -115,6 +104,32 @@ at::Tensor Left(const at::Tensor& x) {
   const at::Tensor view = x.transpose(1, 2);
   return x.scalar_type() == at::kFloat ? view.contiguous() : view;
 }
+
+// Sums over blocks of gradients by keys, none of them written in place: kernels
+// of MPS go wrong on targets that are not contiguous.
+class KeySums {
+ public:
+  // Key blocks are as long as query blocks, and begin where those do.
+  explicit KeySums(const AttentionPlan& plan)
+      : plan_(plan), parts_(plan.blocks.size()) {}
+
+  // `x` [rows · kv_heads, keys of the block, dim].
+  void Add(const QueryBlock& block, const at::Tensor& x) {
+    const int64_t step = plan_.blocks[0].count;
+    for (int64_t key = 0; key < block.keys; key += step) {
+      const int64_t size = std::min(step, block.keys - key);
+      const at::Tensor piece = x.narrow(1, key, size);
+      at::Tensor& part = parts_[(block.first_key + key) / step];
+      part = part.defined() ? part + piece : piece;
+    }
+  }
+  // A block always sees its own keys: every part is there.
+  at::Tensor Take() const { return at::cat(parts_, 1); }
+
+ private:
+  const AttentionPlan& plan_;
+  std::vector<at::Tensor> parts_;
+};
 
 }  // namespace
 
@@ -139,16 +154,13 @@ std::vector<QueryBlock> PlanBlocks(const model::DecoderInputs& inputs,
 at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
                           const AttentionTape& tape) {
   const Sizes s = SizesOf(plan, shape);
-  at::Tensor out;
-  if (plan.blocks.size() > 1) out = at::empty_like(tape.q);
+  std::vector<at::Tensor> out;
   for (const QueryBlock& b : plan.blocks) {
     const at::Tensor p =
         Probabilities(Queries(tape.q, b, s), Keys(tape.k, b, s), b, s);
-    const at::Tensor o = at::bmm(p, Keys(tape.v, b, s));
-    if (!out.defined()) return o.view(tape.q.sizes());
-    Queries(out, b, s).copy_(o);
+    out.push_back(at::bmm(p, Keys(tape.v, b, s)));
   }
-  return out;
+  return (out.size() == 1 ? out[0] : at::cat(out, 1)).view(tape.q.sizes());
 }
 
 BlockedGradients BlockedBackward(const at::Tensor& dout,
@@ -157,31 +169,21 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
                                  const AttentionTape& tape) {
   const Sizes s = SizesOf(plan, shape);
   const double scale = 1 / std::sqrt(s.dim);
-  const bool whole = plan.blocks.size() == 1;
-  BlockedGradients grad;
-  if (!whole) {
-    grad = {at::empty_like(tape.q), at::zeros_like(tape.k),
-            at::zeros_like(tape.v)};
-  }
+  std::vector<at::Tensor> dq;
+  KeySums dk(plan), dv(plan);
   for (const QueryBlock& b : plan.blocks) {
     const at::Tensor q = Queries(tape.q, b, s), k = Keys(tape.k, b, s);
     const at::Tensor d = Queries(dout, b, s);
     const at::Tensor p = Probabilities(q, k, b, s);
-    const at::Tensor dv = at::bmm(Left(p), d);
+    dv.Add(b, at::bmm(Left(p), d));
     const at::Tensor dp = at::bmm(d, Keys(tape.v, b, s).transpose(1, 2));
     const at::Tensor ds =
         at::_softmax_backward_data(dp, p, -1, p.scalar_type()).mul_(scale);
-    const at::Tensor dq = at::bmm(ds, k);
-    const at::Tensor dk = at::bmm(Left(ds), q);
-    if (whole) {
-      return {dq.view(tape.q.sizes()), dk.view(tape.k.sizes()),
-              dv.view(tape.v.sizes())};
-    }
-    Queries(grad.q, b, s).copy_(dq);
-    Keys(grad.k, b, s).add_(dk);
-    Keys(grad.v, b, s).add_(dv);
+    dq.push_back(at::bmm(ds, k));
+    dk.Add(b, at::bmm(Left(ds), q));
   }
-  return grad;
+  return {(dq.size() == 1 ? dq[0] : at::cat(dq, 1)).view(tape.q.sizes()),
+          dk.Take().view(tape.k.sizes()), dv.Take().view(tape.v.sizes())};
 }
 
 }  // namespace mpsd::fast

@@ -60,10 +60,12 @@ void FastStep::End() {
 
 FastStep::Context FastStep::MakeContext(
     const model::DecoderInputs& inputs) const {
-  // Rows that are not packed all count from 0.
-  const bool packed = inputs.segment_ids.defined();
+  // Rows that are not packed count from 0, whatever stands at their padding.
+  const at::Tensor& ids = inputs.input_ids;
   const at::Tensor positions =
-      packed ? inputs.position_ids : inputs.position_ids.narrow(0, 0, 1);
+      inputs.segment_ids.defined()
+          ? inputs.position_ids
+          : at::arange(ids.size(1), ids.options()).unsqueeze(0);
   Context context{
       MakeRopeTable(decoder_.rotary().Table(positions, options_.dtype),
                     shape_.heads + shape_.kv_heads, options_),

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/model/wide_linear.h"
+
 namespace mpsd::fast {
 namespace {
 
@@ -68,7 +70,12 @@ HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
                                index.narrow(0, at, size));
     losses.narrow(0, at, size).copy_(piece.losses);
     at::Tensor grad = result.grad.narrow(0, at, size);
-    at::mm_out(grad, piece.derivative.to(h.scalar_type()), weight);
+    const at::Tensor d = piece.derivative.to(h.scalar_type());
+    if (options.mps()) {
+      grad.copy_(model::TimesInPieces(d, weight, model::kMaxGemmInner));
+    } else {
+      at::mm_out(grad, d, weight);
+    }
   }
   result.sum = losses.mul_(real).sum();
   result.grad.mul_((real * scale).to(h.scalar_type()));

@@ -45,9 +45,10 @@ void Rotate(const at::Tensor& x, const RopeTable& table, double sign,
 RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
                         const Options& options) {
   const int64_t dim = table.cos.size(-1);
-  RopeTable result{table.cos.transpose(1, 2),
-                   table.sin.narrow(-1, 0, dim / 2).transpose(1, 2),
-                   {}};
+  RopeTable result;
+  result.cos = table.cos.transpose(1, 2);
+  result.sin = table.sin.narrow(-1, 0, dim / 2).transpose(1, 2);
+  result.by_copy = options.mps();
   const bool shared = table.cos.size(0) == 1;
   const int64_t length = table.cos.size(2);
   if (options.kernels == Kernels::kCuda && shared &&

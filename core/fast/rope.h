@@ -20,6 +20,9 @@ struct RopeTable {
   // Where all rows have the same positions, on CUDA: R by position, [length,
   // head_dim, head_dim]. Its zeros cost less than a second pass over memory.
   at::Tensor rotation;
+  // On MPS, whose kernels go wrong writing into views: nothing in place but a
+  // copy.
+  bool by_copy = false;
 };
 
 // `table` [rows or 1, 1, length, head_dim]; `heads`, of q and k together, that

@@ -80,6 +80,38 @@ INSTANTIATE_TEST_SUITE_P(
                                      Keep::kInputs),
                      testing::Bool()));
 
+// The first row may be the shorter one, and its padding has any position.
+TEST(FastStepPositionsTest, ThoseOfPaddingDoNotMatter) {
+  const Tiny tiny;
+  model::DecoderInputs inputs = Inputs(2, 12);
+  model::LabelSelection labels = Labels(inputs);
+  // Of row 0 five tokens are real; four of them have a target.
+  const at::Tensor picked = at::cat({at::arange(4), at::arange(11, 22)});
+  labels.rows = labels.rows.index_select(0, picked);
+  labels.targets = labels.targets.index_select(0, picked);
+  labels.count = picked.numel();
+  auto step = FastStep::Create(*tiny.decoder, tiny.trained(), {});
+  ASSERT_TRUE(step.ok()) << step.status();
+  std::vector<std::vector<at::Tensor>> grads;
+  for (const bool zero : {false, true}) {
+    if (zero) inputs.position_ids[0].narrow(0, 5, 7).zero_();
+    (*step)->Begin();
+    (*step)->Add(inputs, labels, 1);
+    (*step)->End();
+    grads.push_back(tiny.TakeGradients());
+    const at::Tensor sum = model::SumCrossEntropy(tiny.decoder->Hidden(inputs),
+                                                  tiny.decoder->head(), labels);
+    sum.backward();
+    grads.push_back(tiny.TakeGradients());
+  }
+  for (size_t way = 1; way < grads.size(); ++way) {
+    for (size_t i = 0; i < grads[0].size(); ++i) {
+      EXPECT_LE(RelativeError(grads[way][i], grads[0][i]), 1e-5)
+          << way << ", " << i;
+    }
+  }
+}
+
 // What is kept changes no bit, dropout included: its masks are kept.
 TEST(FastStepKeepTest, ChangesNoBit) {
   spec::LoraSpec lora = Tiny::AllLinear();
