@@ -44,9 +44,11 @@ class DecoderLoader {
       return reader_.MakeLinear(name, out, in, bias);
     };
     const int64_t width = c_.hidden_size, inner = c_.intermediate_size;
+    const at::Tensor qk = PlaceOfBoth(a + "q_proj", a + "k_proj");
     layer.q = linear(a + "q_proj", c_.q_size(), width, c_.qkv_bias);
+    Move(layer.q, qk, 0);
     layer.k = linear(a + "k_proj", c_.kv_size(), width, c_.qkv_bias);
-    Join(layer.q, layer.k);
+    Move(layer.k, qk, c_.q_size());
     layer.v = linear(a + "v_proj", c_.kv_size(), width, c_.qkv_bias);
     layer.o = linear(a + "o_proj", width, c_.q_size(), c_.o_bias);
     if (c_.qk_norm) {
@@ -61,13 +63,23 @@ class DecoderLoader {
     if (!c_.sliding_window.empty()) layer.window = c_.sliding_window[i];
   }
 
-  // Puts b's weight behind a's in memory: one GEMM gives both outputs.
-  static void Join(Linear& a, Linear& b) {
-    if (!a.weight.defined() || !b.weight.defined()) return;
-    const at::Tensor all = at::cat({a.weight, b.weight});
-    const int64_t rows = a.weight.size(0);
-    a.weight = all.narrow(0, 0, rows);
-    b.weight = all.narrow(0, rows, b.weight.size(0));
+  // Where the weights of q and k lie one behind the other, so that one GEMM
+  // gives both; undefined where they are quantised. Made before either is read:
+  // then the peak is one of them above the weights.
+  at::Tensor PlaceOfBoth(const std::string& q, const std::string& k) const {
+    if (c_.quantization || spec::Quantizes(source_.quantization, q) ||
+        spec::Quantizes(source_.quantization, k)) {
+      return {};
+    }
+    return at::empty({c_.q_size() + c_.kv_size(), c_.hidden_size},
+                     at::device(source_.device).dtype(source_.dtype));
+  }
+
+  static void Move(Linear& linear, const at::Tensor& place, int64_t row) {
+    if (!linear.weight.defined() || !place.defined()) return;
+    const at::Tensor rows = place.narrow(0, row, linear.weight.size(0));
+    rows.copy_(linear.weight);
+    linear.weight = rows;
   }
 
   void LoadHead(Decoder& model) {
