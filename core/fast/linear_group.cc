@@ -171,7 +171,7 @@ void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& thin,
   } else if (options_.kernels == Kernels::kCuda) {
     at::addmm_out(gradient, gradient, left, wide, at::kFloat);
   } else {
-    gradient.add_(at::mm(left, wide));
+    gradient.add_(at::mm(left, wide).to(at::kFloat));
   }
 }
 
@@ -201,7 +201,11 @@ at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
     return dx;
   }
   at::Tensor scaled = at::empty_like(d_thin);
-  at::mul_out(scaled, d_thin, input.rstd);
+  if (options_.mps()) {  // no call mixes dtypes
+    scaled = d_thin.to(at::kFloat).mul(input.rstd).to(d_thin.scalar_type());
+  } else {
+    at::mul_out(scaled, d_thin, input.rstd);
+  }
   AddProduct(lora_->grad_a, scaled, x);
   return dx;
 }

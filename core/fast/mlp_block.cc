@@ -54,7 +54,8 @@ at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
   const LinearGroup::Input input{
       [&] {
         return gate_up_.wants_normed()
-                   ? NormApply(h, tape.rstd, layer_.post_attention_norm)
+                   ? NormApply(h, tape.rstd, layer_.post_attention_norm,
+                               options_)
                    : h;
       },
       gate_up_.wants_normed() ? at::Tensor() : tape.rstd};

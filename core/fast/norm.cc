@@ -9,7 +9,11 @@ namespace mpsd::fast {
 namespace {
 
 // In x's dtype, the product in fp32.
-at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor) {
+at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
+                  const Options& options) {
+  if (options.mps()) {  // no call mixes dtypes
+    return x.to(at::kFloat).mul(factor).to(x.scalar_type());
+  }
   at::Tensor y = at::empty_like(x);
   at::mul_out(y, x, factor);
   return y;
@@ -28,11 +32,11 @@ at::Tensor Combine(const at::Tensor& residual, const at::Tensor& g,
                    const at::Tensor& rstd, const at::Tensor& x,
                    const at::Tensor& factor, const Options& options) {
   if (options.mps()) {
-    // Mixed dtypes in multiplications only.
-    at::Tensor dx = Scaled(g, rstd).sub_(Scaled(x, factor));
+    at::Tensor dx = Scaled(g, rstd, options).sub_(Scaled(x, factor, options));
     return residual.defined() ? dx.add_(residual) : dx;
   }
-  at::Tensor dx = residual.defined() ? at::Tensor(residual) : Scaled(g, rstd);
+  at::Tensor dx =
+      residual.defined() ? at::Tensor(residual) : Scaled(g, rstd, options);
   if (residual.defined()) dx.addcmul_(g, rstd);
   return dx.addcmul_(x, factor, -1);
 }
@@ -47,12 +51,12 @@ Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
     return {y, rstd};
   }
   const at::Tensor rstd = Rstd(x, norm.eps);
-  return {NormApply(x, rstd, norm), rstd};
+  return {NormApply(x, rstd, norm, options), rstd};
 }
 
 at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
-                     const model::RmsNorm& norm) {
-  return Scaled(x, rstd).mul_(norm.weight);
+                     const model::RmsNorm& norm, const Options& options) {
+  return Scaled(x, rstd, options).mul_(norm.weight);
 }
 
 at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,

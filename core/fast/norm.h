@@ -22,7 +22,7 @@ Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
 
 // y again.
 at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
-                     const model::RmsNorm& norm);
+                     const model::RmsNorm& norm, const Options& options);
 
 // dx, plus `residual` where it is defined (which may be overwritten).
 at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,

@@ -67,7 +67,10 @@ class DecoderLoader {
   // gives both; undefined where they are quantised. Made before either is read:
   // then the peak is one of them above the weights.
   at::Tensor PlaceOfBoth(const std::string& q, const std::string& k) const {
-    if (c_.quantization || spec::Quantizes(source_.quantization, q) ||
+    // On the CPU a GEMM more costs less than the holes that temporaries leave
+    // in the heap.
+    if (source_.device.is_cpu() || c_.quantization ||
+        spec::Quantizes(source_.quantization, q) ||
         spec::Quantizes(source_.quantization, k)) {
       return {};
     }

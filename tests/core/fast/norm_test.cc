@@ -25,7 +25,8 @@ TEST_P(NormTest, IsTheModelsNormWithItsGradient) {
   y.backward(dy);
   const Normed ours = NormForward(x.detach(), norm_, options_);
   EXPECT_LE(RelativeError(ours.y, y), 1e-6);
-  EXPECT_LE(RelativeError(NormApply(x.detach(), ours.rstd, norm_), y), 1e-6);
+  EXPECT_LE(RelativeError(NormApply(x.detach(), ours.rstd, norm_, options_), y),
+            1e-6);
   const at::Tensor dx =
       NormBackward(dy, x.detach(), ours.rstd, norm_, {}, options_);
   EXPECT_LE(RelativeError(dx, x.grad()), 1e-6);
