@@ -109,14 +109,9 @@ at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
   const at::Tensor dqk = RotateBack(grad, rope, tape);
   const at::Tensor dv =
       grad.v.reshape({dqk.size(0), shape_.kv_heads * shape_.dim});
-  const bool normed = qkv_.wants_normed();
-  const LinearGroup::Input input{
-      [&] {
-        return normed ? NormApply(x, tape.rstd, layer_.input_norm, options_)
-                      : x;
-      },
-      normed ? at::Tensor() : tape.rstd};
-  const at::Tensor dn = qkv_.Backward({dqk, dv}, input, tape.qkv, wants_dx);
+  const at::Tensor dn =
+      qkv_.Backward({dqk, dv}, qkv_.OfNorm(x, tape.rstd, layer_.input_norm),
+                    tape.qkv, wants_dx);
   if (!wants_dx) return {};
   return NormBackward(dn, x, tape.rstd, layer_.input_norm, dh, options_);
 }

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "core/fast/norm.h"
+
 namespace mpsd::fast {
 namespace {
 
@@ -175,6 +177,13 @@ void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& thin,
   }
 }
 
+LinearGroup::Input LinearGroup::OfNorm(const at::Tensor& z,
+                                       const at::Tensor& rstd,
+                                       const model::RmsNorm& norm) const {
+  if (!wants_normed()) return {[=] { return z; }, rstd};
+  return {[=, this, &norm] { return NormApply(z, rstd, norm, options_); }, {}};
+}
+
 at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
                                  const Input& input, const LoraTape& tape,
                                  bool wants_dx) const {
@@ -200,13 +209,7 @@ at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
     AddProduct(lora_->grad_a, d_thin, x);
     return dx;
   }
-  at::Tensor scaled = at::empty_like(d_thin);
-  if (options_.mps()) {  // no call mixes dtypes
-    scaled = d_thin.to(at::kFloat).mul(input.rstd).to(d_thin.scalar_type());
-  } else {
-    at::mul_out(scaled, d_thin, input.rstd);
-  }
-  AddProduct(lora_->grad_a, scaled, x);
+  AddProduct(lora_->grad_a, Scaled(d_thin, input.rstd, options_), x);
   return dx;
 }
 

@@ -36,8 +36,6 @@ class LinearGroup {
               LoraPack& pack);
 
   bool adapted() const { return lora_ != nullptr; }
-  // Whether the backward must get x itself, not the z and rstd of a norm.
-  bool wants_normed() const { return adapted() && lora_->dropout > 0; }
 
   // The outputs; of the first `residual` [tokens, out] is a summand where it is
   // defined.
@@ -55,11 +53,16 @@ class LinearGroup {
     std::function<at::Tensor()> tensor;
     at::Tensor rstd;  // fp32 [tokens, 1], of that z; undefined: tensor is x
   };
+  // The input x = norm(z), of the norm whose weight the constructor got.
+  Input OfNorm(const at::Tensor& z, const at::Tensor& rstd,
+               const model::RmsNorm& norm) const;
   // Adds the gradients of the adapters; returns dx, undefined unless wanted.
   at::Tensor Backward(const std::vector<at::Tensor>& dy, const Input& input,
                       const LoraTape& tape, bool wants_dx) const;
 
  private:
+  // Whether the backward must get x itself, not the z and rstd of a norm.
+  bool wants_normed() const { return adapted() && lora_->dropout > 0; }
   // Rows of one weight; a view of several linears' where they are adjacent.
   struct Block {
     const model::Linear* linear;  // whose weight is made as it is used

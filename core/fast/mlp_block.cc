@@ -51,16 +51,9 @@ at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
   at::Tensor dgate = tape.gate;
   at::silu_backward_out(dgate, da, tape.gate);
   da.reset();
-  const LinearGroup::Input input{
-      [&] {
-        return gate_up_.wants_normed()
-                   ? NormApply(h, tape.rstd, layer_.post_attention_norm,
-                               options_)
-                   : h;
-      },
-      gate_up_.wants_normed() ? at::Tensor() : tape.rstd};
-  const at::Tensor dn =
-      gate_up_.Backward({dgate, dup}, input, tape.gate_up, wants_dh);
+  const at::Tensor dn = gate_up_.Backward(
+      {dgate, dup}, gate_up_.OfNorm(h, tape.rstd, layer_.post_attention_norm),
+      tape.gate_up, wants_dh);
   if (!wants_dh) return {};
   return NormBackward(dn, h, tape.rstd, layer_.post_attention_norm, dy,
                       options_);

@@ -8,17 +8,6 @@
 namespace mpsd::fast {
 namespace {
 
-// In x's dtype, the product in fp32.
-at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
-                  const Options& options) {
-  if (options.mps()) {  // no call mixes dtypes
-    return x.to(at::kFloat).mul(factor).to(x.scalar_type());
-  }
-  at::Tensor y = at::empty_like(x);
-  at::mul_out(y, x, factor);
-  return y;
-}
-
 at::Tensor Rstd(const at::Tensor& x, double eps) {
   const double n = static_cast<double>(x.size(-1));
   const at::Tensor length =
@@ -42,6 +31,16 @@ at::Tensor Combine(const at::Tensor& residual, const at::Tensor& g,
 }
 
 }  // namespace
+
+at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
+                  const Options& options) {
+  if (options.mps()) {  // no call mixes dtypes
+    return x.to(at::kFloat).mul(factor).to(x.scalar_type());
+  }
+  at::Tensor y = at::empty_like(x);
+  at::mul_out(y, x, factor);
+  return y;
+}
 
 Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
                    const Options& options) {

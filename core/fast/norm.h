@@ -9,6 +9,10 @@
 
 namespace mpsd::fast {
 
+// x · factor in x's dtype, the product in fp32; factor fp32 [.., 1].
+at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
+                  const Options& options);
+
 struct Normed {
   at::Tensor y;
   at::Tensor rstd;  // fp32 [.., 1]

@@ -36,9 +36,9 @@ void Rotate(const at::Tensor& x, const RopeTable& table, double sign,
   const at::Tensor cos = split ? table.cos.unsqueeze(2) : table.cos;
   const at::Tensor sin = split ? table.sin.unsqueeze(2) : table.sin;
   if (table.by_copy) {
-    const at::Tensor swapped = at::cat({x.narrow(-1, half, half).mul(-sign),
-                                        x.narrow(-1, 0, half).mul(sign)},
-                                       -1);
+    const at::Tensor swapped = at::cat(
+        {x.narrow(-1, half, half).mul(-sign), x.narrow(-1, 0, half).mul(sign)},
+        -1);
     y.copy_(x * cos + swapped * at::cat({sin, sin}, -1));
     return;
   }
