@@ -67,16 +67,56 @@ std::vector<int64_t> Loader::Lengths() const {
 Loader::Rows Loader::RowsOfStep() const {
   Rows rows =
       Slice(rows_, cursor_.step_in_epoch * rows_per_step(), rows_per_step());
-  if (!options_.sort_steps) return rows;
-  const auto length = [this](const std::vector<int64_t>& row) {
-    int64_t sum = 0;
-    for (int64_t index : row) sum += source_.length(index);
-    return std::min(sum, options_.max_length);
-  };
-  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
-    return length(a) > length(b);
-  });
-  return rows;
+  if (options_.sort_steps) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [this](const auto& a, const auto& b) {
+                       return LengthOf(a) > LengthOf(b);
+                     });
+  }
+  if (!options_.padding_free || options_.packing) return rows;
+  Rows fewer = SideBySide(rows);
+  return PaddedCells(fewer) < PaddedCells(rows) ? fewer : rows;
+}
+
+int64_t Loader::LengthOf(const std::vector<int64_t>& row) const {
+  int64_t sum = 0;
+  for (int64_t index : row) {
+    sum += std::min(source_.length(index), options_.max_length);
+  }
+  return std::min(sum, options_.max_length);
+}
+
+// Of rows with a sample each.
+Loader::Rows Loader::SideBySide(const Rows& rows) const {
+  std::vector<int64_t> lengths, order;
+  int64_t longest = 0;
+  for (const std::vector<int64_t>& row : rows) {
+    order.push_back(static_cast<int64_t>(order.size()));
+    lengths.push_back(LengthOf(row));
+    longest = std::max(longest, lengths.back());
+  }
+  Rows packed =
+      PackBestFit(lengths, order,
+                  PaddedLength(longest, options_.max_length, options_.padding));
+  for (std::vector<int64_t>& row : packed) {
+    for (int64_t& position : row) position = rows[position].front();
+  }
+  return packed;
+}
+
+// Tokens with padding, in micro-batches.
+int64_t Loader::PaddedCells(const Rows& rows) const {
+  int64_t cells = 0;
+  for (size_t at = 0; at < rows.size(); at += options_.batch_size) {
+    const size_t end = std::min(at + options_.batch_size, rows.size());
+    int64_t longest = 0;
+    for (size_t i = at; i < end; ++i) {
+      longest = std::max(longest, LengthOf(rows[i]));
+    }
+    cells += static_cast<int64_t>(end - at) *
+             PaddedLength(longest, options_.max_length, options_.padding);
+  }
+  return cells;
 }
 
 absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
@@ -85,8 +125,11 @@ absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
     rows_epoch_ = cursor_.epoch;
   }
   const Rows step = RowsOfStep();
-  const Collation collation{options_.packing, /*training=*/true, options_.seed,
-                            cursor_.epoch, options_.padding};
+  Collation collation{options_.packing, /*training=*/true, options_.seed,
+                      cursor_.epoch, options_.padding};
+  for (const std::vector<int64_t>& row : step) {
+    if (row.size() > 1) collation.packed = true;
+  }
   std::vector<Batch> batches;
   for (int64_t at = 0; at < static_cast<int64_t>(step.size());
        at += options_.batch_size) {

@@ -22,6 +22,9 @@ struct LoaderOptions {
   // The rows of an optimizer step from long to short: less padding where it has
   // several micro-batches, and the same gradient.
   bool sort_steps = false;
+  // The samples of an optimizer step side by side in rows as long as its
+  // longest, where less is padded so; never more rows. Not with packing.
+  bool padding_free = false;
   Padding padding = Padding::kBuckets;
 };
 
@@ -65,6 +68,9 @@ class Loader {
   using Rows = std::vector<std::vector<int64_t>>;  // sample indices per row
   Rows RowsOfEpoch(int64_t epoch) const;
   Rows RowsOfStep() const;
+  Rows SideBySide(const Rows& rows) const;
+  int64_t PaddedCells(const Rows& rows) const;
+  int64_t LengthOf(const std::vector<int64_t>& row) const;
   std::vector<int64_t> Lengths() const;  // of the samples, as cut
 
   int64_t rows_per_step() const {

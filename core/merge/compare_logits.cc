@@ -90,7 +90,10 @@ at::Tensor Logits(const Loaded& loaded, const spec::ModelConfig& config) {
                              .view({kRows, length});
   if (loaded.decoder) {
     const at::Tensor positions = at::arange(length).expand({kRows, length});
-    return loaded.decoder->Logits({ids, positions.contiguous(), {}});
+    model::DecoderInputs inputs;
+    inputs.input_ids = ids;
+    inputs.position_ids = positions.contiguous();
+    return loaded.decoder->Logits(inputs);
   }
   model::ClassifierInputs texts;
   texts.input_ids = ids;

@@ -114,7 +114,6 @@ const Table& UnsupportedTraining() {
        "mpsctl download --output"},
       {"overwrite_output_dir", "where results go is not part of a job"},
       {"packing_strategy", "packing is best-fit decreasing (\"bfd\")"},
-      {"padding_free", "use packing against padding"},
       {"push_to_hub", "mpsd sends nothing anywhere"},
       {"report_to",
        "the daemon has metrics for Prometheus, and every step is "

@@ -68,6 +68,10 @@ struct TrainingSpec {
   double max_grad_norm = 1;   // 0: no clipping
   int64_t max_length = 1024;  // tokens; longer samples are cut at the right
   bool packing = false;
+  // TRL's name: of a step's rows short ones go side by side, as segments that
+  // do not see each other, where that leaves less padding. The gradient stays.
+  // Absent: the trainer chooses if auto_find_batch_size leaves it the layout.
+  std::optional<bool> padding_free;
   // "random"; "sequential", the order of the data; or "group_by_length": in
   // random order, but beside rows of about its length (Transformers'
   // LengthGroupedSampler), so that little is padded.

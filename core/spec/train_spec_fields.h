@@ -165,6 +165,7 @@ void VisitTraining(Fields&& f, TrainingSpec& t) {
   VisitOptimization(f, t);
   f.Integer("max_length", t.max_length, Range::AtLeast(2));
   f.Bool("packing", t.packing);
+  f.Bool("padding_free", t.padding_free);
   f.Word("train_sampling_strategy", t.train_sampling_strategy, SamplingWords());
   f.Bool("auto_find_batch_size", t.auto_find_batch_size);
   f.Bool("assistant_only_loss", t.assistant_only_loss);

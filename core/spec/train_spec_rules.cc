@@ -98,6 +98,8 @@ class Rules {
     Only(!lm && !text, !d.image_column.empty(), "dataset", "image_column",
          "IMAGE_CLS");
     Only(lm, t.packing, "training", "packing", "CAUSAL_LM");
+    Only(lm, t.padding_free.has_value(), "training", "padding_free",
+         "CAUSAL_LM");
     Only(lm, t.assistant_only_loss.has_value(), "training",
          "assistant_only_loss", "CAUSAL_LM");
     Only(lm, t.completion_only_loss.has_value(), "training",

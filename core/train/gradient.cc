@@ -58,7 +58,7 @@ class ExplicitPath : public GradientPath {
 
   void End() override { step_->End(); }
 
-  std::string name() const override { return "explicit"; }
+  std::string name() const override { return kExplicitPath; }
 
  private:
   const std::unique_ptr<fast::FastStep> step_;

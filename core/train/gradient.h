@@ -17,6 +17,8 @@ namespace mpsd::train {
 
 class Task;
 
+inline constexpr char kExplicitPath[] = "explicit";
+
 // How the gradients of one optimizer step come about, in the parameters' .grad:
 // Begin, Add for each micro-batch, End.
 class GradientPath {
@@ -30,8 +32,8 @@ class GradientPath {
   virtual at::Tensor Add(const data::Batch& batch, double scale) = 0;
   virtual void End() = 0;
 
-  // "explicit", or "autograd"; where both exist with why the first is not it:
-  // "autograd (weights of the model itself are trained)". For run.json.
+  // kExplicitPath, or "autograd"; where both exist with why the first is not
+  // it: "autograd (weights of the model itself are trained)". For run.json.
   virtual std::string name() const = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "nlohmann/json.hpp"
 
@@ -15,21 +16,31 @@ using json = nlohmann::ordered_json;
 
 constexpr size_t kMaxCandidates = 8;
 constexpr double kNoFaster = 0.97;  // of the time before
+constexpr char kSelective[] = "selective", kFull[] = "full";
+
+void PutChoice(const MicroBatch& choice, json& j) {
+  j["rows"] = choice.rows;
+  j["gradient_checkpointing"] = choice.checkpointing;
+  if (choice.checkpointing) {
+    j["recompute_granularity"] = choice.selective ? kSelective : kFull;
+  }
+}
 
 json PlanJson(const MicroBatchPlan& plan, int64_t batch) {
   json trials = json::array();
   for (const MicroBatchTrial& t : plan.trials) {
-    trials.push_back({{"rows", t.choice.rows},
-                      {"gradient_checkpointing", t.choice.checkpointing},
-                      {"step_seconds", t.step_seconds},
-                      {"peak_bytes", t.peak_bytes},
-                      {"tried", t.tried}});
+    json& trial = trials.emplace_back();
+    PutChoice(t.choice, trial);
+    trial["step_seconds"] = t.step_seconds;
+    trial["peak_bytes"] = t.peak_bytes;
+    trial["tried"] = t.tried;
   }
-  return {{"rows", plan.chosen.rows},
-          {"accumulation", batch / plan.chosen.rows},
-          {"gradient_checkpointing", plan.chosen.checkpointing},
-          {"from", plan.from},
-          {"trials", trials}};
+  json j;
+  PutChoice(plan.chosen, j);
+  j["accumulation"] = batch / plan.chosen.rows;
+  j["from"] = plan.from;
+  j["trials"] = trials;
+  return j;
 }
 
 std::optional<MicroBatch> ChoiceOf(const json& j) {
@@ -38,7 +49,8 @@ std::optional<MicroBatch> ChoiceOf(const json& j) {
     return std::nullopt;
   }
   return MicroBatch{j["rows"].get<int64_t>(),
-                    j["gradient_checkpointing"].get<bool>()};
+                    j["gradient_checkpointing"].get<bool>(),
+                    j.value("recompute_granularity", json()) == kSelective};
 }
 
 std::optional<MicroBatchPlan> PlanOf(const json& j, int64_t batch) {
@@ -69,11 +81,15 @@ json ReadObject(const fs::path& file) {
   return object.is_object() ? object : json::object();
 }
 
-// One pass over the candidates, with or without checkpointing.
+// One pass over the candidates, all with the same checkpointing.
 class Pass {
  public:
-  Pass(const MicroBatchSearch& search, bool checkpointing)
-      : search_(search), checkpointing_(checkpointing) {}
+  Pass(const MicroBatchSearch& search, const MicroBatch& kind)
+      : search_(search), kind_(kind) {}
+
+  MicroBatch With(int64_t rows) const {
+    return {rows, kind_.checkpointing, kind_.selective};
+  }
 
   // Whether `rows` can be tried, going by the trial before.
   bool Fits(int64_t rows) {
@@ -86,7 +102,7 @@ class Pass {
     return expected_ <= search_.limit_bytes;
   }
   MicroBatchTrial Untried(int64_t rows) const {
-    return {{rows, checkpointing_}, 0, expected_, false};
+    return {With(rows), 0, expected_, false};
   }
   // Whether to go on to more rows.
   bool Faster(const MicroBatchTrial& trial) {
@@ -99,11 +115,20 @@ class Pass {
 
  private:
   const MicroBatchSearch& search_;
-  const bool checkpointing_;
+  const MicroBatch kind_;
   MicroBatchTrial before_;
   int64_t expected_ = 0;
   int no_gain_ = 0;
 };
+
+// From keeping everything to keeping least; the job may say which.
+std::vector<MicroBatch> KindsOf(const MicroBatchSearch& search) {
+  if (search.always_checkpointing) return {{1, true, search.always_selective}};
+  std::vector<MicroBatch> kinds = {{1, false}};
+  if (search.knows_selective) kinds.push_back({1, true, true});
+  kinds.push_back({1, true});
+  return kinds;
+}
 
 // The fastest that fits; where none does, the smallest.
 MicroBatch Choose(const std::vector<MicroBatchTrial>& trials, int64_t limit) {
@@ -117,10 +142,21 @@ MicroBatch Choose(const std::vector<MicroBatchTrial>& trials, int64_t limit) {
     }
   }
   if (best != nullptr) return best->choice;
-  return {trials.front().choice.rows, true};
+  return {trials.front().choice.rows, true, trials.back().choice.selective};
 }
 
 }  // namespace
+
+absl::Status CheckMpsTokens(int64_t rows, int64_t row_tokens) {
+  if (rows * row_tokens <= kMpsMaxTokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "training.per_device_train_batch_size: ", rows, " rows of up to ",
+      row_tokens, " tokens are ", rows * row_tokens,
+      "; MPS computes wrong gradients above ", kMpsMaxTokens, ": take ",
+      std::max<int64_t>(kMpsMaxTokens / row_tokens, 1),
+      " rows at most and raise gradient_accumulation_steps instead, or set "
+      "auto_find_batch_size"));
+}
 
 std::vector<int64_t> CandidateRows(int64_t batch, int64_t max_rows) {
   std::vector<int64_t> rows;
@@ -146,27 +182,22 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
   MicroBatchPlan plan;
   plan.from = "trial";
   const auto candidates = CandidateRows(search.batch, search.max_rows);
-  bool short_of_memory = search.always_checkpointing;
-  for (const bool checkpointing : {false, true}) {
-    if (checkpointing ? !short_of_memory : search.always_checkpointing) {
-      continue;
-    }
-    Pass pass(search, checkpointing);
+  for (const MicroBatch& kind : KindsOf(search)) {
+    Pass pass(search, kind);
+    bool short_of_memory = false;
     for (const int64_t rows : candidates) {
-      if (!pass.Fits(rows)) {
+      short_of_memory = !pass.Fits(rows);
+      if (short_of_memory) {
         plan.trials.push_back(pass.Untried(rows));
-        short_of_memory = true;
         break;
       }
-      auto trial = measure({rows, checkpointing});
+      auto trial = measure(pass.With(rows));
       if (!trial.ok()) return trial.status();
       plan.trials.push_back(*trial);
-      if (trial->peak_bytes > search.limit_bytes) {
-        short_of_memory = true;
-        break;
-      }
-      if (!pass.Faster(*trial)) break;
+      short_of_memory = trial->peak_bytes > search.limit_bytes;
+      if (short_of_memory || !pass.Faster(*trial)) break;
     }
+    if (!short_of_memory) break;  // keeping less would only be slower
   }
   plan.chosen = Choose(plan.trials, search.limit_bytes);
   return plan;

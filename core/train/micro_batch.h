@@ -18,11 +18,16 @@ namespace mpsd::train {
 // (pytorch#177116, #195163).
 inline constexpr int64_t kMpsMaxTokens = 32'766;
 
+// InvalidArgument where a micro-batch of that many rows and tokens in each of
+// them, padding included, has more.
+absl::Status CheckMpsTokens(int64_t rows, int64_t row_tokens);
+
 // How the rows of an optimizer step are computed: so many at a time. Whatever
 // is chosen, the step's gradient is the same.
 struct MicroBatch {
   int64_t rows = 1;
   bool checkpointing = false;  // only the inputs of blocks are kept
+  bool selective = false;      // of that: all but the MLP's inner activations
   bool operator==(const MicroBatch&) const = default;
 };
 
@@ -46,25 +51,27 @@ struct MicroBatchSearch {
   int64_t batch = 1;     // rows of a step
   int64_t max_rows = 1;  // that the device computes rightly at once
   int64_t limit_bytes = 0;
-  int64_t resident_bytes = 0;  // held without any batch
-  bool always_checkpointing = false;
+  int64_t resident_bytes = 0;         // held without any batch
+  bool always_checkpointing = false;  // and of the kind that the job states:
+  bool always_selective = false;
+  bool knows_selective = false;  // otherwise it would be the same as full
 };
 
 // The divisors of `batch` up to `max_rows`, ascending, eight at most.
 std::vector<int64_t> CandidateRows(int64_t batch, int64_t max_rows);
 
 // Tries candidates from few rows to many, without checkpointing and, where
-// memory ended that, with it; stops where what came before says that the next
-// would not fit, or where more rows have ceased to be faster. The fastest one
-// is chosen; of two within 3 % the one with less memory. `measure` may fail:
-// its error ends the search.
+// memory ended that, with selective and then with full; stops where what came
+// before says that the next would not fit, or where more rows have ceased to be
+// faster. The fastest one is chosen; of two within 3 % the one with less
+// memory. `measure` may fail: its error ends the search.
 absl::StatusOr<MicroBatchPlan> FindMicroBatch(
     const MicroBatchSearch& search,
     const std::function<absl::StatusOr<MicroBatchTrial>(const MicroBatch&)>&
         measure);
 
-// As JSON, for run.json: rows, accumulation, gradient_checkpointing, from, and
-// the trials.
+// As JSON, for run.json: rows, accumulation, gradient_checkpointing,
+// recompute_granularity where that is true, from, and the trials.
 std::string ToJson(const MicroBatchPlan& plan, int64_t batch);
 // Nothing where `json` is no plan for that batch.
 std::optional<MicroBatchPlan> ParseMicroBatchPlan(const std::string& json,

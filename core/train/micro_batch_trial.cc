@@ -95,6 +95,7 @@ absl::StatusOr<MicroBatchTrial> MicroBatchTrials::Measure(
     const MicroBatch& choice, int64_t batch) {
   model::RunOptions options = network_options_;
   options.activation_checkpointing = choice.checkpointing;
+  options.selective = choice.selective;
   trained_.network.set_options(options);
   auto rows = LongestRows(choice.rows);
   if (!rows.ok()) return rows.status();

@@ -73,16 +73,6 @@ absl::Status Trainer::OpenDevice() {
   if (!opened.ok()) return opened.status();
   device_ = *std::move(opened);
   device_->Seed(static_cast<uint64_t>(spec_.training.seed));
-  const int64_t tokens =
-      spec_.training.max_length *
-      (spec_.training.packing ? 1 : spec_.training.per_device_train_batch_size);
-  if (device_->kind() == device::Kind::kMps && tokens > kMpsMaxTokens &&
-      !spec_.training.auto_find_batch_size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "training.per_device_train_batch_size times max_length is ", tokens,
-        " tokens; MPS computes wrong gradients above ", kMpsMaxTokens,
-        ": lower it and raise gradient_accumulation_steps instead"));
-  }
   return absl::OkStatus();
 }
 
@@ -119,6 +109,11 @@ absl::Status Trainer::LoadData() {
   auto data = task_->LoadData(model_folder_, config_);
   if (!data.ok()) return data.status();
   data_ = *std::move(data);
+  if (device_->kind() == device::Kind::kMps && !t.auto_find_batch_size) {
+    absl::Status s =
+        CheckMpsTokens(t.per_device_train_batch_size, LongestRow());
+    if (!s.ok()) return s;
+  }
   auto best = BestModel::Create(t, task_->MetricNames());
   if (!best.ok()) return best.status();
   best_ = *std::move(best);
@@ -159,8 +154,8 @@ absl::Status Trainer::LoadModel() {
                           ? model::AttentionKernel::kFused
                           : model::AttentionKernel::kTiled;
   options.activation_checkpointing = spec_.training.gradient_checkpointing;
-  options.selective = spec_.training.recompute_granularity ==
-                      spec::Recompute::kSelective;
+  options.selective =
+      spec_.training.recompute_granularity == spec::Recompute::kSelective;
   network_->set_options(options);
   return absl::OkStatus();
 }

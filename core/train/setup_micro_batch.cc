@@ -26,6 +26,12 @@ int64_t LongestSample(const data::Source& source, int64_t max_length) {
   return std::min(longest, max_length);
 }
 
+const char* Suffix(const MicroBatch& choice) {
+  if (!choice.checkpointing) return "";
+  return choice.selective ? ", with selective checkpointing"
+                          : ", with checkpointing";
+}
+
 }  // namespace
 
 data::LoaderOptions Trainer::LoaderOptionsFor(int64_t rows,
@@ -40,6 +46,8 @@ data::LoaderOptions Trainer::LoaderOptionsFor(int64_t rows,
   options.shuffle = t.train_sampling_strategy != "sequential";
   options.group_by_length = t.train_sampling_strategy == "group_by_length";
   options.sort_steps = t.auto_find_batch_size;
+  options.padding_free = spec_.task == spec::Task::kCausalLm &&
+                         t.padding_free.value_or(t.auto_find_batch_size);
   options.padding = padding();
   return options;
 }
@@ -47,6 +55,14 @@ data::LoaderOptions Trainer::LoaderOptionsFor(int64_t rows,
 int64_t Trainer::batch_rows() const {
   return spec_.training.per_device_train_batch_size *
          spec_.training.gradient_accumulation_steps;
+}
+
+int64_t Trainer::LongestRow() const {
+  const spec::TrainingSpec& t = spec_.training;
+  if (spec_.task == spec::Task::kImageCls) return config_.vision.patches() + 1;
+  if (t.packing) return t.max_length;
+  return data::PaddedLength(LongestSample(*data_.train, t.max_length),
+                            t.max_length, padding());
 }
 
 // What the cost of a micro-batch depends on.
@@ -74,6 +90,8 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
     spec::TrainSpec spec = spec_;
     spec.training.per_device_train_batch_size = choice.rows;
     spec.training.gradient_checkpointing = choice.checkpointing;
+    spec.training.recompute_granularity =
+        choice.selective ? spec::Recompute::kSelective : spec::Recompute::kFull;
     spec.training.max_length =
         spec_.training.packing
             ? spec_.training.max_length
@@ -86,19 +104,17 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
   search.batch = batch_rows();
   search.max_rows = search.batch;
   if (device_->kind() == device::Kind::kMps) {
-    const int64_t longest =
-        t.packing ? t.max_length : LongestSample(*data_.train, t.max_length);
-    search.max_rows =
-        kMpsMaxTokens /
-        data::PaddedLength(longest, t.max_length, data::Padding::kBuckets);
+    search.max_rows = kMpsMaxTokens / LongestRow();
   }
   search.limit_bytes = trials.limit_bytes();
   search.resident_bytes = trials.resident_bytes();
   search.always_checkpointing = t.gradient_checkpointing;
+  search.always_selective =
+      t.recompute_granularity == spec::Recompute::kSelective;
+  search.knows_selective = stepper_->gradient_path() == kExplicitPath;
   return FindMicroBatch(search, [&](const MicroBatch& choice) {
     observer_.OnStage(
-        absl::StrCat("trying micro-batches of ", choice.rows,
-                     choice.checkpointing ? ", with checkpointing" : ""),
+        absl::StrCat("trying micro-batches of ", choice.rows, Suffix(choice)),
         0);
     return trials.Measure(choice, search.batch);
   });
@@ -125,19 +141,20 @@ absl::StatusOr<MicroBatchPlan> Trainer::PlanMicroBatches() {
 }
 
 absl::Status Trainer::ChooseMicroBatch() {
-  if (!spec_.training.auto_find_batch_size) return absl::OkStatus();
+  const spec::TrainingSpec& t = spec_.training;
+  if (!t.auto_find_batch_size) return absl::OkStatus();
   auto plan = PlanMicroBatches();
   if (!plan.ok()) return plan.status();
   const MicroBatch& chosen = plan->chosen;
   model::RunOptions options = network_->options();
   options.activation_checkpointing = chosen.checkpointing;
+  options.selective = chosen.selective;
   network_->set_options(options);
   loader_ = std::make_unique<data::Prefetcher>(
       *data_.train, LoaderOptionsFor(chosen.rows, batch_rows() / chosen.rows));
   observer_.OnStage(
-      absl::StrFormat(
-          "micro-batches of %d of %d rows%s (%s)", chosen.rows, batch_rows(),
-          chosen.checkpointing ? ", with checkpointing" : "", plan->from),
+      absl::StrFormat("micro-batches of %d of %d rows%s (%s)", chosen.rows,
+                      batch_rows(), Suffix(chosen), plan->from),
       1);
   manifest_.micro_batch = *std::move(plan);
   return absl::OkStatus();

@@ -108,6 +108,7 @@ class Trainer {
 
   data::Padding padding() const;
   int64_t batch_rows() const;  // of an optimizer step
+  int64_t LongestRow() const;  // tokens, with padding, once there are data
   data::LoaderOptions LoaderOptionsFor(int64_t rows,
                                        int64_t accumulation) const;
   bool finished() const;

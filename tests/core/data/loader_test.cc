@@ -266,6 +266,51 @@ TEST(LoaderTest, SortedStepsHoldTheSameRowsWithLessPadding) {
   EXPECT_LT(PaddedTokens(options), random);
 }
 
+TEST(LoaderTest, RowsSideBySideAreTheSameRowsInFewerCells) {
+  const Dataset dataset = CountingDataset(Lengths(), 48);
+  for (const Padding padding : {Padding::kLongest, Padding::kBuckets}) {
+    LoaderOptions options = Options(/*packing=*/false);
+    options.padding = padding;
+    Loader plain(dataset, options);
+    options.sort_steps = true;
+    const int64_t sorted = PaddedTokens(options);
+    options.padding_free = true;
+    EXPECT_LT(PaddedTokens(options), sorted);
+    Loader beside(dataset, options);
+    for (int i = 0; i < 6; ++i) {
+      const auto expected = *plain.NextStep(), batches = *beside.NextStep();
+      EXPECT_EQ(TokensOf(batches), TokensOf(expected));
+      EXPECT_LE(batches.size(), expected.size());
+      int64_t labels = 0, expected_labels = 0, longest = 0;
+      for (const Batch& b : expected) {
+        expected_labels += b.label_tokens;
+        longest = std::max(longest, b.length);
+      }
+      for (const Batch& b : batches) {
+        labels += b.label_tokens;
+        EXPECT_TRUE(b.packed);
+        EXPECT_LE(b.rows, options.batch_size);
+        EXPECT_LE(b.length, longest);
+      }
+      EXPECT_EQ(labels, expected_labels);
+    }
+    Loader resumed(dataset, options);
+    resumed.Seek(beside.cursor());
+    EXPECT_TRUE(Equal(*resumed.NextStep(), *beside.NextStep()));
+  }
+}
+
+TEST(LoaderTest, RowsOfOneLengthStayAsTheyAre) {
+  const Dataset dataset = CountingDataset(std::vector<int64_t>(12, 40), 48);
+  LoaderOptions options = Options(/*packing=*/false);
+  Loader plain(dataset, options);
+  options.padding_free = true;
+  Loader beside(dataset, options);
+  const auto batches = *beside.NextStep();
+  EXPECT_TRUE(Equal(batches, *plain.NextStep()));
+  EXPECT_FALSE(batches[0].packed);
+}
+
 TEST(LoaderTest, GroupedOrderIsFoundAgainAfterASeek) {
   LoaderOptions options = Options(/*packing=*/false);
   options.group_by_length = true;

@@ -75,6 +75,9 @@ TEST(CheckRules, FieldsBelongToTheirTask) {
             "leave it out");
   EXPECT_EQ(JobError(R"("task": "SEQ_CLS", "training": {"packing": true})"),
             "j:1: training.packing: is for task CAUSAL_LM; leave it out");
+  EXPECT_EQ(
+      JobError(R"("task": "SEQ_CLS", "training": {"padding_free": true})"),
+      "j:1: training.padding_free: is for task CAUSAL_LM; leave it out");
   EXPECT_EQ(JobError(R"("classification": {"label_names": ["a", "b"]})"),
             "j:1: classification: is for SEQ_CLS and IMAGE_CLS; leave it out");
   EXPECT_EQ(JobError(R"("augmentation": {"horizontal_flip": 0})"),

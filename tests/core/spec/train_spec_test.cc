@@ -32,7 +32,7 @@ constexpr char kFull[] = R"({
     "lr_scheduler_type": "cosine", "warmup_steps": 5, "warmup_ratio": 0.1,
     "weight_decay": 0.01, "adam_beta1": 0.8, "adam_beta2": 0.95,
     "adam_epsilon": 1e-6, "max_grad_norm": 0, "max_length": 512,
-    "packing": true, "assistant_only_loss": true,
+    "packing": true, "padding_free": false, "assistant_only_loss": true,
     "completion_only_loss": false, "gradient_checkpointing": true,
     "bf16": true, "seed": 7, "eval_steps": 10, "save_steps": 20,
     "save_total_limit": 2, "logging_steps": 5, "load_best_model_at_end": true,
@@ -94,7 +94,8 @@ TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
       R"("lr_scheduler_type":"linear","warmup_steps":0,"warmup_ratio":0.0,)"
       R"("weight_decay":0.0,"adam_beta1":0.9,"adam_beta2":0.999,)"
       R"("adam_epsilon":1e-08,"max_grad_norm":1.0,"max_length":1024,)"
-      R"("packing":false,"train_sampling_strategy":"random",)"
+      R"("packing":false,"padding_free":null,)"
+      R"("train_sampling_strategy":"random",)"
       R"("auto_find_batch_size":false,"assistant_only_loss":null,)"
       R"("completion_only_loss":null,"gradient_checkpointing":false,)"
       R"("recompute_granularity":"full",)"

@@ -22,8 +22,11 @@ struct FakeDevice {
   absl::StatusOr<MicroBatchPlan> Find(const MicroBatchSearch& search) {
     return FindMicroBatch(search, [&](const MicroBatch& choice) {
       measured.push_back(choice);
-      const double slower = choice.checkpointing ? 1.3 : 1;
-      const int64_t bytes = bytes_a_row / (choice.checkpointing ? 4 : 1);
+      const double slower =
+          !choice.checkpointing ? 1 : (choice.selective ? 1.1 : 1.3);
+      const int64_t bytes =
+          bytes_a_row /
+          (!choice.checkpointing ? 1 : (choice.selective ? 2 : 4));
       MicroBatchTrial trial{choice};
       trial.step_seconds = slower *
                            (seconds_a_call + seconds_a_row * choice.rows) *
@@ -46,6 +49,15 @@ TEST(CandidateRowsTest, AreDivisorsUpToTheMost) {
   const auto many = CandidateRows(720, 720);
   EXPECT_LE(many.size(), 8u);
   EXPECT_EQ(many.back(), 720);
+}
+
+TEST(CheckMpsTokensTest, SaysHowManyRowsAreRight) {
+  EXPECT_TRUE(CheckMpsTokens(15, 2'184).ok());
+  EXPECT_EQ(CheckMpsTokens(16, 2'048).message(),
+            "training.per_device_train_batch_size: 16 rows of up to 2048 "
+            "tokens are 32768; MPS computes wrong gradients above 32766: take "
+            "15 rows at most and raise gradient_accumulation_steps instead, or "
+            "set auto_find_batch_size");
 }
 
 TEST(FindMicroBatchTest, TakesTheFastestWhereAllFits) {
@@ -75,13 +87,32 @@ TEST(FindMicroBatchTest, CheckpointsWhereMoreRowsAtOnceAreWorthIt) {
   EXPECT_EQ(plan.chosen, (MicroBatch{16, true}));
 }
 
-TEST(FindMicroBatchTest, CheckpointingThatTheJobWantsIsKeptTo) {
+TEST(FindMicroBatchTest, KeepsAsMuchAsFits) {
   FakeDevice device;
-  MicroBatchSearch search = Search(1'000'000);
-  search.always_checkpointing = true;
-  EXPECT_TRUE(device.Find(search)->chosen.checkpointing);
+  MicroBatchSearch search = Search(50 + 900);
+  search.knows_selective = true;
+  EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{16, true, true}));
   for (const MicroBatch& choice : device.measured) {
-    EXPECT_TRUE(choice.checkpointing);
+    EXPECT_TRUE(!choice.checkpointing || choice.selective);
+  }
+  search.limit_bytes = 50 + 450;  // 8 rows selectively, 16 fully
+  EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{16, true}));
+  device.seconds_a_call = 0.2;  // more rows gain less than keeping more
+  EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{8, true, true}));
+}
+
+TEST(FindMicroBatchTest, CheckpointingThatTheJobWantsIsKeptTo) {
+  for (const bool selective : {false, true}) {
+    FakeDevice device;
+    MicroBatchSearch search = Search(1'000'000);
+    search.always_checkpointing = true;
+    search.always_selective = selective;
+    search.knows_selective = true;
+    EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{16, true, selective}));
+    for (const MicroBatch& choice : device.measured) {
+      EXPECT_TRUE(choice.checkpointing);
+      EXPECT_EQ(choice.selective, selective);
+    }
   }
 }
 
@@ -107,16 +138,19 @@ TEST(FindMicroBatchTest, AnErrorEndsTheSearch) {
 MicroBatchPlan Plan() {
   return {{4, true},
           "trial",
-          {{{2, false}, 1.5, 300, true}, {{4, true}, 1.25, 200, true}}};
+          {{{2, false}, 1.5, 300, true},
+           {{4, true}, 1.25, 200, true},
+           {{2, true, true}, 1.5, 250, false}}};
 }
 
 void ExpectPlan(const std::optional<MicroBatchPlan>& plan) {
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->chosen, (MicroBatch{4, true}));
-  ASSERT_EQ(plan->trials.size(), 2u);
+  ASSERT_EQ(plan->trials.size(), 3u);
   EXPECT_EQ(plan->trials[0].choice, (MicroBatch{2, false}));
   EXPECT_EQ(plan->trials[1].step_seconds, 1.25);
   EXPECT_EQ(plan->trials[1].peak_bytes, 200);
+  EXPECT_EQ(plan->trials[2].choice, (MicroBatch{2, true, true}));
 }
 
 TEST(MicroBatchPlanTest, ComesBackFromJson) {

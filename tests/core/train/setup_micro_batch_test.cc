@@ -45,12 +45,13 @@ class AutoBatchTest : public testing::Test {
                            "adapter_model.safetensors");
   }
   // As an earlier run on this machine would have left it.
-  void PutIntoCache(int64_t rows, bool checkpointing) {
+  void PutIntoCache(int64_t rows, bool checkpointing, bool selective = false) {
     const auto file = folder_.path() / "micro-batches.json";
     json plans = json::parse(*base::ReadFile(file));
     for (json& plan : plans) {
       plan["rows"] = rows;
       plan["gradient_checkpointing"] = checkpointing;
+      plan["recompute_granularity"] = selective ? "selective" : "full";
     }
     ASSERT_TRUE(base::WriteFileAtomic(file, plans.dump()).ok());
   }
@@ -68,9 +69,15 @@ TEST_F(AutoBatchTest, WhateverIsChosenTheRunIsTheSame) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(Choice("tried")["from"], "trial");
   EXPECT_FALSE(Choice("tried")["trials"].empty());
-  for (const auto& [rows, checkpointing] :
-       {std::pair{1, true}, {3, false}, {6, true}}) {
-    PutIntoCache(rows, checkpointing);
+  struct Way {
+    int64_t rows;
+    bool checkpointing, selective;
+  };
+  for (const auto& [rows, checkpointing, selective] : {Way{1, true, false},
+                                                       {2, true, true},
+                                                       {3, false, false},
+                                                       {6, true, false}}) {
+    PutIntoCache(rows, checkpointing, selective);
     RecordingObserver observer;
     const std::string out = "rows" + std::to_string(rows);
     ASSERT_TRUE(Train(out, observer).ok());
@@ -78,6 +85,8 @@ TEST_F(AutoBatchTest, WhateverIsChosenTheRunIsTheSame) {
     EXPECT_EQ(Choice(out)["rows"], rows);
     EXPECT_EQ(Choice(out)["accumulation"], 6 / rows);
     EXPECT_EQ(Choice(out)["gradient_checkpointing"], checkpointing);
+    EXPECT_EQ(Choice(out).value("recompute_granularity", "none"),
+              !checkpointing ? "none" : (selective ? "selective" : "full"));
     ASSERT_EQ(observer.steps.size(), as_stated.steps.size());
     for (size_t i = 0; i < observer.steps.size(); ++i) {
       const StepReport &a = observer.steps[i], &b = as_stated.steps[i];
@@ -87,6 +96,26 @@ TEST_F(AutoBatchTest, WhateverIsChosenTheRunIsTheSame) {
       EXPECT_EQ(a.label_tokens, b.label_tokens);
     }
   }
+}
+
+TEST_F(AutoBatchTest, ShortRowsSideBySideTrainTheSame) {
+  folder_.training()["padding_free"] = false;
+  RecordingObserver padded, beside;
+  ASSERT_TRUE(Train("padded", padded).ok());
+  folder_.training()["padding_free"] = true;
+  ASSERT_TRUE(Train("beside", beside).ok());
+  ASSERT_EQ(beside.steps.size(), padded.steps.size());
+  int64_t before = 0, after = 0;
+  for (size_t i = 0; i < beside.steps.size(); ++i) {
+    const StepReport &a = beside.steps[i], &b = padded.steps[i];
+    EXPECT_NEAR(a.loss, b.loss, 1e-5) << i;
+    EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-4 * b.grad_norm) << i;
+    EXPECT_EQ(a.tokens, b.tokens);
+    EXPECT_EQ(a.label_tokens, b.label_tokens);
+    before += b.padded_tokens;
+    after += a.padded_tokens;
+  }
+  EXPECT_LT(after, before);
 }
 
 TEST_F(AutoBatchTest, AResumedRunKeepsToWhatItBeganWith) {
