@@ -26,11 +26,11 @@ APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
   protobuf-compiler protobuf-compiler-grpc libabsl-dev libsqlite3-dev
   libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev nlohmann-json3-dev
   libcli11-dev libssl-dev libpng-dev libjpeg-dev"
-APT_TEST_PACKAGES="libgtest-dev libgmock-dev"
+APT_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev"
 BREW_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil sqlite
   sqlitecpp spdlog prometheus-cpp nlohmann-json cli11 openssl@3
   libpng jpeg-turbo"
-BREW_TEST_PACKAGES="googletest"
+BREW_TEST_PACKAGES="googletest google-benchmark"
 BREW_PYTHON="python@3.13"
 
 say() { printf 'setup: %s\n' "$*"; }

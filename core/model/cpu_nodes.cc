@@ -2,11 +2,11 @@
 #include "core/model/cpu_nodes.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
-#include <string>
+
+#include "core/model/inner_product.h"
 
 namespace mpsd::model {
 namespace {
@@ -19,34 +19,6 @@ using MaybeTensor = std::optional<at::Tensor>;
 
 MaybeTensor Maybe(const at::Tensor& tensor) {
   return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
-}
-
-// Rows below which oneDNN gains nothing. Heads have few, and a gradient summed
-// over few rows shows most of another order of adding.
-constexpr int64_t kFewRows = 64;
-
-// oneDNN's inner product, which torch registers for its compiler.
-const std::optional<c10::OperatorHandle>& InnerProduct() {
-  static const std::optional<c10::OperatorHandle> handle =
-      c10::Dispatcher::singleton().findSchema(
-          {"mkldnn::_linear_pointwise", ""});
-  return handle;
-}
-
-// x wᵀ + bias of matrices.
-at::Tensor MatrixLinear(const at::Tensor& x, const at::Tensor& w,
-                        const MaybeTensor& bias) {
-  const auto& handle = InnerProduct();
-  if (!handle || x.size(0) < kFewRows) return at::linear(x, w, bias);
-  torch::jit::Stack stack;
-  stack.emplace_back(x);
-  stack.emplace_back(w);
-  stack.emplace_back(bias);
-  stack.emplace_back(std::string("none"));
-  stack.emplace_back(c10::List<std::optional<at::Scalar>>());
-  stack.emplace_back(std::string());
-  handle->callBoxed(stack);
-  return stack.front().toTensor();
 }
 
 bool TakesGradientHere(const at::Tensor& parameter) {
@@ -82,7 +54,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor a = maybe_a.value_or(at::Tensor());
     const at::Tensor b = maybe_b.value_or(at::Tensor());
     const at::Tensor rows = x.reshape({-1, w.size(1)});
-    at::Tensor y = MatrixLinear(rows, w, maybe_bias);
+    at::Tensor y = InnerProduct(rows, w, maybe_bias);
     at::Tensor noise, in = rows, narrow;
     if (a.defined()) {
       if (dropout > 0) {
@@ -119,7 +91,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
       db = GiveProduct(b, across, narrow, scaling);
     }
     if (ctx->needs_input_grad(0)) {
-      dx = MatrixLinear(dy, w.t(), {});
+      dx = InnerProduct(dy, w.t());
       if (noise.defined()) {
         dx.add_(at::mm(thin, a).mul_(noise));
       } else if (a.defined()) {

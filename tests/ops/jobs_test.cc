@@ -49,6 +49,16 @@ TEST_P(JobOnMps, AStepReadsBackOnce) {
   }
 }
 
+// What lives between steps is there after the third; a run of six steps is
+// followed by its continuation, so that the first six parts count.
+TEST_P(JobOnMps, NothingGrowsFromStepToStep) {
+  const std::vector<const Part*> steps = recording().named("step");
+  ASSERT_GE(steps.size(), 6u);
+  for (size_t i = 3; i < 6; ++i) {
+    EXPECT_EQ(steps[i]->live, steps[2]->live) << "after step " << i + 1;
+  }
+}
+
 // Token ids have the lengths of the buckets, labels those of theirs.
 TEST_P(JobOnMps, ShapesAreThoseOfTheBuckets) {
   const std::vector<int64_t> lengths =

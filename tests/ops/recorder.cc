@@ -31,10 +31,11 @@ Recorder::Recorder() : live_at_begin_(LiveBytes()) {
 Recorder::~Recorder() { SetKernelObserver(nullptr); }
 
 void Recorder::Close(const std::string& name) {
+  live_at_begin_ = LiveBytes();
   current_.name = name;
+  current_.live = live_at_begin_;
   parts_.push_back(std::move(current_));
   current_ = {};
-  live_at_begin_ = LiveBytes();
 }
 
 void Recorder::OnKernel(const Kernel& kernel) {

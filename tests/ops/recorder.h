@@ -23,6 +23,7 @@ struct Part {
   std::set<std::string> signatures;
   // Shapes of int64 tensors copied to the device: token ids and labels.
   std::set<std::vector<int64_t>> uploads;
+  int64_t live = 0;  // bytes at its end
 };
 
 // Listens from its construction to its end.
