@@ -107,13 +107,14 @@ Loader::Rows Loader::SideBySide(const Rows& rows) const {
 // Tokens with padding, in micro-batches.
 int64_t Loader::PaddedCells(const Rows& rows) const {
   int64_t cells = 0;
-  for (size_t at = 0; at < rows.size(); at += options_.batch_size) {
-    const size_t end = std::min(at + options_.batch_size, rows.size());
+  for (int64_t at = 0; at < static_cast<int64_t>(rows.size());
+       at += options_.batch_size) {
+    const Rows batch = Slice(rows, at, options_.batch_size);
     int64_t longest = 0;
-    for (size_t i = at; i < end; ++i) {
-      longest = std::max(longest, LengthOf(rows[i]));
+    for (const std::vector<int64_t>& row : batch) {
+      longest = std::max(longest, LengthOf(row));
     }
-    cells += static_cast<int64_t>(end - at) *
+    cells += static_cast<int64_t>(batch.size()) *
              PaddedLength(longest, options_.max_length, options_.padding);
   }
   return cells;

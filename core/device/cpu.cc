@@ -13,14 +13,23 @@
 namespace mpsd::device {
 namespace {
 
-// A step frees and takes the same large blocks again and again: left to itself
-// glibc gives them back to the system in between, and every step touches new
-// pages.
+// While a model is loaded: every block of some size goes back to the system as
+// it is freed. glibc would soon keep those of up to 32 MB, and cut up by what
+// is kept of each tensor they would stay for good.
+void GiveBackFreedMemory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
+}
+
+// A step frees and takes the same blocks again and again: given back in
+// between, every step would touch new pages. Not the largest (logits, weights
+// made of few bits): their holes would be cut up by small blocks that outlive
+// them, and each layer would need new ones.
 void KeepFreedMemory() {
 #ifdef __GLIBC__
-  constexpr int kNever = 1 << 30;
-  mallopt(M_MMAP_THRESHOLD, kNever);
-  mallopt(M_TRIM_THRESHOLD, kNever);
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 64 << 20);
 #endif
 }
@@ -42,7 +51,15 @@ class CpuDevice : public Device {
     return memory;
   }
   void ResetPeak() override {}
-  void EmptyCache() override {}
+  void EmptyCache() override {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+  }
+  void BeginSteps() override {
+    EmptyCache();
+    KeepFreedMemory();
+  }
   void Seed(uint64_t seed) override { at::manual_seed(seed); }
   at::Tensor RngState() const override { return CpuRngState(); }
   void SetRngState(const at::Tensor& state) override { SetCpuRngState(state); }
@@ -52,7 +69,7 @@ class CpuDevice : public Device {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCpu() {
-  KeepFreedMemory();
+  GiveBackFreedMemory();
   return std::make_unique<CpuDevice>();
 }
 

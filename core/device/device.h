@@ -45,6 +45,9 @@ class Device {
   virtual void ResetPeak() = 0;
   // Gives cached blocks back to the system; synchronises.
   virtual void EmptyCache() = 0;
+  // From now on the same work comes again and again, in blocks of the same
+  // sizes: what loading left is given back, what is freed is kept for the next.
+  virtual void BeginSteps() {}
 
   // Seeds this device's generator and the CPU's.
   virtual void Seed(uint64_t seed) = 0;

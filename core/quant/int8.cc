@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace mpsd::quant {
 namespace {
 
@@ -14,11 +16,14 @@ class Int8Weight : public QuantizedWeight {
         absmax_(parts.absmax.to(device)) {}
 
   at::Tensor Dense(at::ScalarType dtype) const override {
-    // In this order: bitsandbytes' int8_vectorwise_dequant.
-    return codes_.to(at::kFloat)
-        .mul_(absmax_.unsqueeze(-1))
-        .mul_(7.874015718698502e-3)
-        .to(dtype);
+    const int64_t at_once = RowsAtOnce(columns());
+    if (rows() <= at_once) return Values(0, rows()).to(dtype);
+    at::Tensor dense = at::empty(codes_.sizes(), codes_.options().dtype(dtype));
+    for (int64_t at = 0; at < rows(); at += at_once) {
+      const int64_t count = std::min(at_once, rows() - at);
+      dense.narrow(0, at, count).copy_(Values(at, count));
+    }
+    return dense;
   }
   int64_t bytes() const override {
     return static_cast<int64_t>(codes_.nbytes() + absmax_.nbytes());
@@ -26,6 +31,14 @@ class Int8Weight : public QuantizedWeight {
   at::Device device() const override { return codes_.device(); }
 
  private:
+  at::Tensor Values(int64_t at, int64_t count) const {
+    // In this order: bitsandbytes' int8_vectorwise_dequant.
+    return codes_.narrow(0, at, count)
+        .to(at::kFloat)
+        .mul_(absmax_.narrow(0, at, count).unsqueeze(-1))
+        .mul_(7.874015718698502e-3);
+  }
+
   const at::Tensor codes_, absmax_;
 };
 

@@ -84,14 +84,22 @@ class Nf4Weight : public QuantizedWeight {
   }
 
   at::Tensor Dense(at::ScalarType dtype) const override {
-    at::Tensor values = at::index_select(pairs_, 0, parts_.codes.to(at::kInt))
-                            .view({-1, parts_.block});
-    values.mul_(Absmax().unsqueeze(-1));
-    at::Tensor dense = values.view(-1)
-                           .narrow(0, 0, rows() * columns())
-                           .view({rows(), columns()});
-    if (parts_.dtype != dtype) dense = dense.to(parts_.dtype);
-    return dense.to(dtype);
+    const at::Tensor absmax = Absmax();
+    const int64_t blocks = parts_.codes.numel() * 2 / parts_.block;
+    const int64_t at_once = RowsAtOnce(parts_.block);
+    at::Tensor dense;
+    if (blocks <= at_once) {
+      dense = Values(absmax, 0, blocks).to(dtype);
+    } else {
+      dense = at::empty({blocks * parts_.block},
+                        parts_.codes.options().dtype(dtype));
+      for (int64_t at = 0; at < blocks; at += at_once) {
+        const int64_t count = std::min(at_once, blocks - at);
+        dense.narrow(0, at * parts_.block, count * parts_.block)
+            .copy_(Values(absmax, at, count));
+      }
+    }
+    return dense.narrow(0, 0, rows() * columns()).view({rows(), columns()});
   }
 
   int64_t bytes() const override {
@@ -106,6 +114,16 @@ class Nf4Weight : public QuantizedWeight {
 
  private:
   bool nested() const { return parts_.nested_absmax.defined(); }
+
+  // Of `count` blocks from `at` on, flat, in the dtype that was quantised.
+  at::Tensor Values(const at::Tensor& absmax, int64_t at, int64_t count) const {
+    const int64_t bytes = parts_.block / 2;
+    const at::Tensor codes = parts_.codes.narrow(0, at * bytes, count * bytes);
+    at::Tensor values = at::index_select(pairs_, 0, codes.to(at::kInt))
+                            .view({-1, parts_.block});
+    values.mul_(absmax.narrow(0, at, count).unsqueeze(-1));
+    return values.view(-1).to(parts_.dtype);
+  }
 
   at::Tensor Absmax() const {
     if (!nested()) return parts_.absmax;

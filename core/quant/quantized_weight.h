@@ -4,7 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace mpsd::quant {
 
@@ -30,6 +32,14 @@ class QuantizedWeight {
  protected:
   QuantizedWeight(int64_t rows, int64_t columns)
       : rows_(rows), columns_(columns) {}
+
+  // How many rows of so many values Dense should make at a time: on the CPU
+  // what its caches hold, elsewhere all, for the sake of fewer calls.
+  int64_t RowsAtOnce(int64_t values) const {
+    constexpr int64_t kCached = 1 << 19;
+    if (!device().is_cpu()) return std::numeric_limits<int64_t>::max();
+    return std::max<int64_t>(kCached / values, 1);
+  }
 
  private:
   const int64_t rows_, columns_;

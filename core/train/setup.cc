@@ -170,6 +170,7 @@ absl::Status Trainer::AttachTrainable() {
       std::make_unique<optim::AdamW>(trainable_->parameters(), spec_.training);
   stepper_ = std::make_unique<Stepper>(trained(), *optimizer_,
                                        spec_.training.max_grad_norm);
+  device_->BeginSteps();
   return absl::OkStatus();
 }
 

@@ -62,6 +62,7 @@ class Layer {
     adapter_ = *std::move(adapter);
     MakeBlocks(*config);
     MakeInputs(*config);
+    device_->BeginSteps();
     return absl::OkStatus();
   }
 

@@ -161,6 +161,7 @@ class Bench {
     run.activation_checkpointing = a_.checkpointing == "inputs";
     if (a_.kernels == "mps") run.attention = model::AttentionKernel::kTiled;
     decoder_->set_options(run);
+    device_->BeginSteps();
     return a_.path == "explicit" ? MakeFastStep() : absl::OkStatus();
   }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/device/device.h"
+#include "core/device/platform.h"
 
 namespace mpsd::device {
 namespace {
@@ -21,6 +22,25 @@ TEST(CpuDeviceTest, HasNoAllocatorCountersButASize) {
   const Memory memory = (*OpenCpu())->GetMemory();
   EXPECT_FALSE(memory.current_allocated.has_value());
   EXPECT_GT(memory.recommended_max.value_or(0), int64_t{1} << 28);
+}
+
+// Blocks of loading go back, those of a step stay.
+TEST(CpuDeviceTest, FreedBlocksStayOnceStepsBegin) {
+#if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || \
+    defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "another allocator";
+#endif
+  constexpr int64_t kBytes = int64_t{24} << 20;
+  const auto touch = [] { at::ones({kBytes / 4}); };
+  auto device = *OpenCpu();
+  const int64_t before = ProcessFootprintBytes();
+  touch();
+  EXPECT_LT(ProcessFootprintBytes(), before + kBytes / 2);
+  device->BeginSteps();
+  touch();
+  EXPECT_GT(ProcessFootprintBytes(), before + kBytes / 2);
+  device->EmptyCache();
+  EXPECT_LT(ProcessFootprintBytes(), before + kBytes / 2);
 }
 
 TEST(CpuDeviceTest, TheSameSeedDrawsTheSame) {

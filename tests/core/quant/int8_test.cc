@@ -20,6 +20,16 @@ TEST(Int8Test, CodesScalesAndValuesAreThoseOfBitsandbytes) {
   }
 }
 
+// More values than are made dense at a time.
+TEST(Int8Test, LargeWeightsAreMadeInPieces) {
+  const at::Tensor weight = at::randn({1100, 1024});
+  const auto dense = [](const at::Tensor& w) {
+    return MakeInt8(QuantizeInt8(w), at::kCPU)->Dense(at::kBFloat16);
+  };
+  EXPECT_TRUE(at::equal(dense(weight).narrow(0, 1024, 76),
+                        dense(weight.narrow(0, 1024, 76))));
+}
+
 TEST(Int8Test, ARowOfZerosStaysZero) {
   const auto weight =
       MakeInt8(QuantizeInt8(at::zeros({2, 8}, at::kBFloat16)), at::kCPU);
