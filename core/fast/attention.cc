@@ -104,6 +104,7 @@ AttentionInputs BackwardOnCuda(const at::Tensor& dout,
       ForCuda(tape.v, plan), like_q(tape.out), tape.lse[0], starts, starts,
       longest, longest, /*dropout_p=*/0.0, /*is_causal=*/true, tape.random,
       tape.unused, /*scale=*/std::nullopt, WindowLeft(plan), WindowRight(plan));
+  if (plan.segments.empty()) return {dq, dk, dv, {}};
   const auto by_row = [&](const at::Tensor& x) {
     return x.view({plan.rows, plan.length, x.size(-2), shape.dim});
   };

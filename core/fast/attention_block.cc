@@ -73,9 +73,15 @@ at::Tensor AttentionBlock::Again(const at::Tensor& x, const AttentionPlan& plan,
 at::Tensor AttentionBlock::RotateBack(const AttentionInputs& grad,
                                       const RopeTable& rope,
                                       const AttentionBlockTape& tape) const {
+  const int64_t tokens = grad.v.size(0) * grad.v.size(1);
+  if (rope.signed_sin.defined() && grad.q.dim() == 4 && !layer_.q_norm) {
+    const at::Tensor both = at::cat({grad.q, grad.k}, 2);
+    const at::Tensor qk = at::empty_like(both);
+    RopeBackward(both, rope, qk);
+    return qk.view({tokens, -1});
+  }
   const int64_t q_size = shape_.heads * shape_.dim;
   const int64_t kv_size = shape_.kv_heads * shape_.dim;
-  const int64_t tokens = grad.v.size(0) * grad.v.size(1);
   const at::Tensor qk = at::empty({tokens, q_size + kv_size}, grad.v.options());
   const at::Tensor q = qk.narrow(1, 0, q_size).view(grad.q.sizes());
   const at::Tensor k = qk.narrow(1, q_size, kv_size).view(grad.k.sizes());

@@ -32,6 +32,11 @@ void Rotate(const at::Tensor& x, const RopeTable& table, double sign,
     return;
   }
   const int64_t half = x.size(-1) / 2;
+  if (table.signed_sin.defined() && x.dim() == 4) {
+    at::mul_out(y, x, table.cos);
+    y.addcmul_(at::roll(x, half, -1), table.signed_sin, sign);
+    return;
+  }
   const bool split = x.dim() == 5;
   const at::Tensor cos = split ? table.cos.unsqueeze(2) : table.cos;
   const at::Tensor sin = split ? table.sin.unsqueeze(2) : table.sin;
@@ -58,11 +63,14 @@ RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
   result.by_copy = options.mps();
   const bool shared = table.cos.size(0) == 1;
   const int64_t length = table.cos.size(2);
-  if (options.kernels == Kernels::kCuda && shared &&
-      length * heads * dim >= kMinRotated &&
+  const bool few = length * heads * dim < kMinRotated;
+  if (options.kernels == Kernels::kCuda && shared && !few &&
       length * dim * dim <= kMaxRotation) {
     result.rotation =
         Rotations(table.cos.flatten(0, 2), result.sin.flatten(0, 2));
+  }
+  if (few && !options.mps()) {
+    result.signed_sin = at::cat({result.sin.neg(), result.sin}, -1);
   }
   result.sin = result.sin.contiguous();
   return result;

@@ -20,6 +20,9 @@ struct RopeTable {
   // Where all rows have the same positions, on CUDA: R by position, [length,
   // head_dim, head_dim]. Its zeros cost less than a second pass over memory.
   at::Tensor rotation;
+  // For few numbers a row, whose time goes into calls: (−sin, sin) [rows,
+  // length, 1, head_dim], so that both halves take one call.
+  at::Tensor signed_sin;
   // On MPS, whose kernels go wrong writing into views: nothing in place but a
   // copy.
   bool by_copy = false;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -32,10 +33,12 @@ struct Arguments {
   std::string path = "explicit";       // or "autograd"
   std::string kernels = "";            // "mps": what MPS trains with
   std::string checkpointing = "none";  // "selective", "inputs"
+  bool by_name = false;
   int64_t length = 128, rows = 1, accumulation = 1, steps = 5, rank = 8;
 };
 
 int64_t calls = 0, depth = 0;
+std::map<std::string, int64_t> calls_by_name;
 
 // Counts the ATen calls that no other ATen call makes, of this thread and of
 // autograd's.
@@ -43,11 +46,14 @@ class CallCounter {
  public:
   CallCounter() {
     calls = depth = 0;
+    calls_by_name.clear();
     handle_ = at::addGlobalCallback(
         at::RecordFunctionCallback(
-            [](const at::RecordFunction&)
+            [](const at::RecordFunction& function)
                 -> std::unique_ptr<at::ObserverContext> {
-              if (depth++ == 0) ++calls;
+              if (depth++ > 0) return nullptr;
+              ++calls;
+              ++calls_by_name[function.name()];
               return nullptr;
             },
             [](const at::RecordFunction&, at::ObserverContext*) { --depth; })
@@ -121,22 +127,25 @@ class Bench {
     const device::Memory memory = device_->GetMemory();
     const double tokens =
         static_cast<double>(a_.rows * a_.accumulation * a_.length);
-    return {{"peer", "mpsd-" + a_.path},
-            {"shape", a_.shape},
-            {"dtype", a_.dtype},
-            {"seq", a_.length},
-            {"mb", a_.rows},
-            {"accum", a_.accumulation},
-            {"targets", a_.targets},
-            {"kernels", a_.kernels},
-            {"checkpointing", a_.checkpointing},
-            {"step_s", median},
-            {"min_s", times.front()},
-            {"tok_s", std::llround(tokens / median)},
-            {"aten_calls", ops},
-            {"loss", loss_},
-            {"peak_alloc_gib",
-             double(memory.peak_allocated.value_or(0)) / (1 << 30)}};
+    nlohmann::json result = {
+        {"peer", "mpsd-" + a_.path},
+        {"shape", a_.shape},
+        {"dtype", a_.dtype},
+        {"seq", a_.length},
+        {"mb", a_.rows},
+        {"accum", a_.accumulation},
+        {"targets", a_.targets},
+        {"kernels", a_.kernels},
+        {"checkpointing", a_.checkpointing},
+        {"step_s", median},
+        {"min_s", times.front()},
+        {"tok_s", std::llround(tokens / median)},
+        {"aten_calls", ops},
+        {"loss", loss_},
+        {"peak_alloc_gib",
+         double(memory.peak_allocated.value_or(0)) / (1 << 30)}};
+    if (a_.by_name) result["calls_by_name"] = calls_by_name;
+    return result;
   }
 
  private:
@@ -252,6 +261,7 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({"", "mps"}));
   app.add_option("--checkpointing", a.checkpointing)
       ->check(CLI::IsMember({"none", "selective", "inputs"}));
+  app.add_flag("--calls", a.by_name, "ATen calls of a step by name");
   app.add_option("--seq", a.length);
   app.add_option("--mb", a.rows);
   app.add_option("--accum", a.accumulation);

@@ -26,9 +26,13 @@ TEST(RopeTest, RotatesAsTheModel) {
   const Tiny tiny;
   const model::RotaryTable table = tiny.decoder->rotary().Table(
       PackedInputs(2, 12).position_ids, at::kFloat);
-  const RopeTable ours = MakeRopeTable(table, 6, Options{});
-  EXPECT_FALSE(ours.rotation.defined());
-  ExpectSame(table, ours, 2, 12, 6, 8);
+  // Both halves in one call for few numbers a row, one by one for many.
+  for (const int64_t heads : {6, 1 << 20}) {
+    const RopeTable ours = MakeRopeTable(table, heads, Options{});
+    EXPECT_FALSE(ours.rotation.defined());
+    EXPECT_EQ(ours.signed_sin.defined(), heads == 6);
+    ExpectSame(table, ours, 2, 12, 6, 8);
+  }
 }
 
 TEST(RopeTest, HeadsMayLieInTwoDimensions) {
