@@ -104,12 +104,25 @@ Loader::Rows Loader::SideBySide(const Rows& rows) const {
   return packed;
 }
 
+// Of the rows that are left of a step. How many rows there are side by side
+// changes from step to step: where every shape is compiled the rest is taken in
+// halves of batch_size, halves of that and so on.
+int64_t Loader::RowsAtOnce(int64_t left) const {
+  int64_t rows = options_.batch_size;
+  if (!options_.padding_free || options_.padding != Padding::kBuckets) {
+    return std::min(rows, left);
+  }
+  while (rows > left) rows /= 2;
+  return rows;
+}
+
 // Tokens with padding, in micro-batches.
 int64_t Loader::PaddedCells(const Rows& rows) const {
   int64_t cells = 0;
-  for (int64_t at = 0; at < static_cast<int64_t>(rows.size());
-       at += options_.batch_size) {
-    const Rows batch = Slice(rows, at, options_.batch_size);
+  const auto count = static_cast<int64_t>(rows.size());
+  for (int64_t at = 0, size = 0; at < count; at += size) {
+    size = RowsAtOnce(count - at);
+    const Rows batch = Slice(rows, at, size);
     int64_t longest = 0;
     for (const std::vector<int64_t>& row : batch) {
       longest = std::max(longest, LengthOf(row));
@@ -132,10 +145,10 @@ absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
     if (row.size() > 1) collation.packed = true;
   }
   std::vector<Batch> batches;
-  for (int64_t at = 0; at < static_cast<int64_t>(step.size());
-       at += options_.batch_size) {
-    auto batch =
-        source_.Collate(Slice(step, at, options_.batch_size), collation);
+  const auto count = static_cast<int64_t>(step.size());
+  for (int64_t at = 0, size = 0; at < count; at += size) {
+    size = RowsAtOnce(count - at);
+    auto batch = source_.Collate(Slice(step, at, size), collation);
     if (!batch.ok()) return batch.status();
     batches.push_back(*std::move(batch));
   }
