@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/model/inner_product.h"
 #include "core/model/wide_linear.h"
 
 namespace mpsd::fast {
@@ -24,10 +23,6 @@ int64_t RowsAtOnce(int64_t vocab_size) {
 // fp32 [n, vocab].
 at::Tensor Logits(const at::Tensor& x, const at::Tensor& weight_t,
                   const at::Tensor& bias, const Options& options) {
-  if (options.inner_product()) {
-    at::Tensor logits = model::InnerProduct(x, weight_t.t());
-    return bias.defined() ? logits.add_(bias) : logits;
-  }
   const bool half = x.scalar_type() != at::kFloat;
   at::Tensor logits = half && options.kernels == Kernels::kCuda
                           ? at::mm(x, weight_t, at::kFloat)
@@ -78,8 +73,6 @@ HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
     const at::Tensor d = piece.derivative.to(h.scalar_type());
     if (options.mps()) {
       grad.copy_(model::TimesInPieces(d, weight, model::kMaxGemmInner));
-    } else if (options.inner_product()) {
-      grad.copy_(model::InnerProduct(d, weight_t));
     } else {
       at::mm_out(grad, d, weight);
     }

@@ -3,11 +3,9 @@
 
 #include <ATen/ATen.h>
 
-#include <optional>
 #include <utility>
 
 #include "core/fast/norm.h"
-#include "core/model/inner_product.h"
 
 namespace mpsd::fast {
 namespace {
@@ -79,12 +77,6 @@ at::Tensor LinearGroup::Base(const Part& part, const at::Tensor& x,
                              const at::Tensor& residual) const {
   std::vector<at::Tensor> outputs;
   for (const Block& block : part) {
-    if (options_.inner_product()) {
-      std::optional<at::Tensor> bias;
-      if (block.bias.defined()) bias = block.bias;
-      outputs.push_back(model::InnerProduct(x, Weight(block), bias));
-      continue;
-    }
     const at::Tensor w =
         block.weight_t.defined() ? block.weight_t : Weight(block).t();
     if (residual.defined() && part.size() == 1) {
@@ -114,10 +106,7 @@ at::Tensor LinearGroup::BaseBackward(const std::vector<at::Tensor>& dy) const {
       const at::Tensor d = parts_[i].size() == 1
                                ? dy[i]
                                : dy[i].narrow(1, block.begin, block.out);
-      if (options_.inner_product()) {
-        at::Tensor term = model::InnerProduct(d, Weight(block).t());
-        dx = dx.defined() ? dx.add_(term) : std::move(term);
-      } else if (dx.defined()) {
+      if (dx.defined()) {
         dx.addmm_(d, Weight(block));
       } else {
         dx = at::mm(d, Weight(block));

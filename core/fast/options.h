@@ -26,10 +26,6 @@ struct Options {
   at::ScalarType dtype = at::kFloat;  // of activations and frozen weights
 
   bool mps() const { return kernels == Kernels::kMps; }
-  // Products with frozen weights are model::InnerProduct's.
-  bool inner_product() const {
-    return kernels == Kernels::kCpu && dtype == at::kFloat;
-  }
 };
 
 }  // namespace mpsd::fast
