@@ -86,49 +86,47 @@ int64_t Loader::LengthOf(const std::vector<int64_t>& row) const {
   return std::min(sum, options_.max_length);
 }
 
-// Of rows with a sample each.
-Loader::Rows Loader::SideBySide(const Rows& rows) const {
-  std::vector<int64_t> lengths, order;
+int64_t Loader::PaddedLengthOf(const Rows& rows) const {
   int64_t longest = 0;
   for (const std::vector<int64_t>& row : rows) {
-    order.push_back(static_cast<int64_t>(order.size()));
-    lengths.push_back(LengthOf(row));
-    longest = std::max(longest, lengths.back());
+    longest = std::max(longest, LengthOf(row));
   }
+  return PaddedLength(longest, options_.max_length, options_.padding);
+}
+
+// Of rows with a sample each.
+Loader::Rows Loader::SideBySide(const Rows& rows) const {
+  std::vector<int64_t> lengths;
+  for (const std::vector<int64_t>& row : rows) lengths.push_back(LengthOf(row));
   Rows packed =
-      PackBestFit(lengths, order,
-                  PaddedLength(longest, options_.max_length, options_.padding));
+      PackBestFit(lengths, PlainOrder(static_cast<int64_t>(rows.size())),
+                  PaddedLengthOf(rows));
   for (std::vector<int64_t>& row : packed) {
     for (int64_t& position : row) position = rows[position].front();
   }
   return packed;
 }
 
-// Of the rows that are left of a step. How many rows there are side by side
-// changes from step to step: where every shape is compiled the rest is taken in
-// halves of batch_size, halves of that and so on.
-int64_t Loader::RowsAtOnce(int64_t left) const {
-  int64_t rows = options_.batch_size;
-  if (!options_.padding_free || options_.padding != Padding::kBuckets) {
-    return std::min(rows, left);
+// Of batch_size rows each, the last of those that are left. How many rows there
+// are side by side changes from step to step: where every shape is compiled the
+// rest is taken in halves of batch_size, halves of that and so on.
+std::vector<Loader::Rows> Loader::MicroBatches(const Rows& step) const {
+  const bool halves =
+      options_.padding_free && options_.padding == Padding::kBuckets;
+  std::vector<Rows> batches;
+  const auto count = static_cast<int64_t>(step.size());
+  for (int64_t at = 0, size = options_.batch_size; at < count; at += size) {
+    while (halves && size > count - at) size /= 2;
+    batches.push_back(Slice(step, at, size));
   }
-  while (rows > left) rows /= 2;
-  return rows;
+  return batches;
 }
 
 // Tokens with padding, in micro-batches.
 int64_t Loader::PaddedCells(const Rows& rows) const {
   int64_t cells = 0;
-  const auto count = static_cast<int64_t>(rows.size());
-  for (int64_t at = 0, size = 0; at < count; at += size) {
-    size = RowsAtOnce(count - at);
-    const Rows batch = Slice(rows, at, size);
-    int64_t longest = 0;
-    for (const std::vector<int64_t>& row : batch) {
-      longest = std::max(longest, LengthOf(row));
-    }
-    cells += static_cast<int64_t>(batch.size()) *
-             PaddedLength(longest, options_.max_length, options_.padding);
+  for (const Rows& batch : MicroBatches(rows)) {
+    cells += static_cast<int64_t>(batch.size()) * PaddedLengthOf(batch);
   }
   return cells;
 }
@@ -145,10 +143,8 @@ absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
     if (row.size() > 1) collation.packed = true;
   }
   std::vector<Batch> batches;
-  const auto count = static_cast<int64_t>(step.size());
-  for (int64_t at = 0, size = 0; at < count; at += size) {
-    size = RowsAtOnce(count - at);
-    auto batch = source_.Collate(Slice(step, at, size), collation);
+  for (const Rows& rows : MicroBatches(step)) {
+    auto batch = source_.Collate(rows, collation);
     if (!batch.ok()) return batch.status();
     batches.push_back(*std::move(batch));
   }

@@ -69,8 +69,9 @@ class Loader {
   Rows RowsOfEpoch(int64_t epoch) const;
   Rows RowsOfStep() const;
   Rows SideBySide(const Rows& rows) const;
-  int64_t RowsAtOnce(int64_t left) const;
+  std::vector<Rows> MicroBatches(const Rows& step) const;
   int64_t PaddedCells(const Rows& rows) const;
+  int64_t PaddedLengthOf(const Rows& rows) const;  // of the longest
   int64_t LengthOf(const std::vector<int64_t>& row) const;
   std::vector<int64_t> Lengths() const;  // of the samples, as cut
 

@@ -141,8 +141,7 @@ absl::StatusOr<MicroBatchPlan> Trainer::PlanMicroBatches() {
 }
 
 absl::Status Trainer::ChooseMicroBatch() {
-  const spec::TrainingSpec& t = spec_.training;
-  if (!t.auto_find_batch_size) return absl::OkStatus();
+  if (!spec_.training.auto_find_batch_size) return absl::OkStatus();
   auto plan = PlanMicroBatches();
   if (!plan.ok()) return plan.status();
   const MicroBatch& chosen = plan->chosen;
