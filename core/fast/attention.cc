@@ -63,12 +63,12 @@ AttentionInputs BackwardOnCudnn(const at::Tensor& dout,
                                 const AttentionPlan& plan,
                                 const AttentionTape& tape) {
   auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
-      ByHead(dout.view(tape.q.sizes())), ByHead(tape.q), ByHead(tape.k),
-      ByHead(tape.v), ByHead(tape.out.view(tape.q.sizes())), tape.lse[0],
-      tape.random, tape.unused, /*attn_bias=*/at::Tensor(),
+      ByHead(plan.ByRow(dout, tape.q.size(-1))), ByHead(tape.q), ByHead(tape.k),
+      ByHead(tape.v), ByHead(plan.ByRow(tape.out, tape.q.size(-1))),
+      tape.lse[0], tape.random, tape.unused, /*attn_bias=*/at::Tensor(),
       /*cum_seq_q=*/at::Tensor(), /*cum_seq_k=*/at::Tensor(), plan.length,
       plan.length, /*dropout_p=*/0.0, /*is_causal=*/true);
-  return {ByHead(dq), ByHead(dk), ByHead(dv), {}};
+  return {ByHead(dq), ByHead(dk), ByHead(dv)};
 }
 
 at::Tensor ForwardOnCuda(const AttentionPlan& plan, AttentionTape& tape) {
@@ -96,19 +96,18 @@ AttentionInputs BackwardOnCuda(const at::Tensor& dout,
   const int64_t longest =
       plan.segments.empty() ? plan.length : plan.longest_segment;
   const auto like_q = [&](const at::Tensor& x) {
-    return ForCuda(x.view({plan.rows, plan.length, shape.heads, shape.dim}),
-                   plan);
+    return ForCuda(plan.ByRow(x, shape.dim), plan);
   };
   auto [dq, dk, dv] = at::_flash_attention_backward(
       like_q(dout), ForCuda(tape.q, plan), ForCuda(tape.k, plan),
       ForCuda(tape.v, plan), like_q(tape.out), tape.lse[0], starts, starts,
       longest, longest, /*dropout_p=*/0.0, /*is_causal=*/true, tape.random,
       tape.unused, /*scale=*/std::nullopt, WindowLeft(plan), WindowRight(plan));
-  if (plan.segments.empty()) return {dq, dk, dv, {}};
+  if (plan.segments.empty()) return {dq, dk, dv};
   const auto by_row = [&](const at::Tensor& x) {
     return x.view({plan.rows, plan.length, x.size(-2), shape.dim});
   };
-  return {by_row(dq), by_row(dk), by_row(dv), {}};
+  return {by_row(dq), by_row(dk), by_row(dv)};
 }
 
 // Calls `visit` with a view of the rows or segments that attend within
@@ -155,49 +154,73 @@ AttentionInputs BackwardOnCpu(const at::Tensor& dout, const AttentionPlan& plan,
                               const AttentionTape& tape) {
   AttentionInputs grad;
   if (!plan.segments.empty()) {
-    grad = {at::empty_like(tape.q),
-            at::empty_like(tape.k),
-            at::empty_like(tape.v),
-            {}};
+    grad = {at::empty_like(tape.q), at::empty_like(tape.k),
+            at::empty_like(tape.v)};
   }
   const bool split = grad.q.defined();
   size_t i = 0;
-  ForEachSegment(plan,
-                 {dout.view(tape.q.sizes()), tape.q, tape.k, tape.v,
-                  tape.out.view(tape.q.sizes()), split ? grad.q : tape.q,
-                  split ? grad.k : tape.k, split ? grad.v : tape.v},
-                 [&](const std::vector<at::Tensor>& t) {
-                   const auto by_head = [](const at::Tensor& x) {
-                     return x.transpose(1, 2);
-                   };
-                   auto [dq, dk, dv] =
-                       at::_scaled_dot_product_flash_attention_for_cpu_backward(
-                           by_head(t[0]), by_head(t[1]), by_head(t[2]),
-                           by_head(t[3]), by_head(t[4]), tape.lse[i++], 0.0,
-                           /*is_causal=*/true);
-                   if (!split) {
-                     grad = {by_head(dq), by_head(dk), by_head(dv), {}};
-                     return;
-                   }
-                   t[5].copy_(by_head(dq));
-                   t[6].copy_(by_head(dk));
-                   t[7].copy_(by_head(dv));
-                 });
+  ForEachSegment(
+      plan,
+      {plan.ByRow(dout, tape.q.size(-1)), tape.q, tape.k, tape.v,
+       plan.ByRow(tape.out, tape.q.size(-1)), split ? grad.q : tape.q,
+       split ? grad.k : tape.k, split ? grad.v : tape.v},
+      [&](const std::vector<at::Tensor>& t) {
+        const auto by_head = [](const at::Tensor& x) {
+          return x.transpose(1, 2);
+        };
+        auto [dq, dk, dv] =
+            at::_scaled_dot_product_flash_attention_for_cpu_backward(
+                by_head(t[0]), by_head(t[1]), by_head(t[2]), by_head(t[3]),
+                by_head(t[4]), tape.lse[i++], 0.0,
+                /*is_causal=*/true);
+        if (!split) {
+          grad = {by_head(dq), by_head(dk), by_head(dv)};
+          return;
+        }
+        t[5].copy_(by_head(dq));
+        t[6].copy_(by_head(dk));
+        t[7].copy_(by_head(dv));
+      });
   return grad;
 }
 
-// A tensor that is laid out for blocks, by token.
-at::Tensor ByToken(const at::Tensor& x) {
-  return x.dim() == 5 ? x.permute({0, 2, 1, 3, 4}) : x.permute({0, 2, 1, 3});
+// [rows, length, heads, dim] for blocks: [rows, kv_heads, length,
+// heads / kv_heads, dim], contiguous.
+at::Tensor ForBlocks(const at::Tensor& x, int64_t kv_heads) {
+  const int64_t group = x.size(2) / kv_heads;
+  return x.unflatten(2, {kv_heads, group})
+      .permute({0, 2, 1, 3, 4})
+      .contiguous();
+}
+
+at::Tensor FromBlocks(const at::Tensor& x) {
+  return x.permute({0, 2, 1, 3, 4}).flatten(/*start_dim=*/2, /*end_dim=*/3);
 }
 
 }  // namespace
 
+at::Tensor AttentionPlan::ByRow(const at::Tensor& tokens, int64_t dim) const {
+  return by_position ? tokens.view({length, rows, -1, dim}).transpose(0, 1)
+                     : tokens.view({rows, length, -1, dim});
+}
+
+at::Tensor AttentionPlan::Tokens(const at::Tensor& by_row) const {
+  const at::Tensor x = by_position ? by_row.transpose(0, 1) : by_row;
+  return x.reshape({rows * length, -1});
+}
+
+at::Tensor AttentionPlan::Join(const at::Tensor& q, const at::Tensor& k) const {
+  if (!by_position) return at::cat({q, k}, 2);
+  return at::cat({q.transpose(0, 1), k.transpose(0, 1)}, 2).transpose(0, 1);
+}
+
 AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
-                            const HeadShape& shape, const Options& options) {
+                            bool by_position, const HeadShape& shape,
+                            const Options& options) {
   AttentionPlan plan;
   plan.rows = inputs.input_ids.size(0);
   plan.length = inputs.input_ids.size(1);
+  plan.by_position = by_position;
   plan.window = window < plan.length ? window : 0;
   plan.segments = inputs.segment_lengths;
   if (!plan.segments.empty()) {
@@ -217,40 +240,28 @@ AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
   return plan;
 }
 
-AttentionInputs PrepareAttention(const at::Tensor& v, const AttentionPlan& plan,
-                                 const HeadShape& shape, const Options& options,
-                                 AttentionTape& tape) {
-  const int64_t rows = plan.rows, length = plan.length, dim = shape.dim;
-  const int64_t heads = shape.heads, kv = shape.kv_heads;
-  const at::Tensor v_heads = v.view({rows, length, kv, dim});
-  if (!ByBlocks(plan, options)) {
-    const at::Tensor qk =
-        at::empty({rows, length, heads + kv, dim}, v.options());
-    tape.q = qk.narrow(2, 0, heads);
-    tape.k = qk.narrow(2, heads, kv);
-    tape.v = v_heads;
-    return {tape.q, tape.k, tape.v, qk};
-  }
-  tape.q = at::empty({rows, kv, length, heads / kv, dim}, v.options());
-  tape.k = at::empty({rows, kv, length, dim}, v.options());
-  tape.v = ByToken(v_heads).contiguous();
-  return {ByToken(tape.q), ByToken(tape.k), ByToken(tape.v), {}};
-}
-
-at::Tensor AttentionForward(const AttentionPlan& plan, const HeadShape& shape,
+at::Tensor AttentionForward(const AttentionInputs& inputs,
+                            const AttentionPlan& plan, const HeadShape& shape,
                             const Options& options, AttentionTape& tape) {
   tape.lse.clear();
   at::Tensor out;
   if (ByBlocks(plan, options)) {
-    out = ByToken(BlockedForward(plan, shape, tape));
-  } else if (options.kernels == Kernels::kCuda) {
-    out = ByCudnn(plan, shape, options) ? ForwardOnCudnn(tape)
-                                        : ForwardOnCuda(plan, tape);
+    tape.q = ForBlocks(inputs.q, shape.kv_heads);
+    tape.k = ForBlocks(inputs.k, shape.kv_heads);
+    tape.v = ForBlocks(inputs.v, shape.kv_heads);
+    out = FromBlocks(BlockedForward(plan, shape, tape));
   } else {
-    out = ForwardOnCpu(plan, tape);
+    tape.q = inputs.q;
+    tape.k = inputs.k;
+    tape.v = inputs.v;
+    if (options.kernels == Kernels::kCuda) {
+      out = ByCudnn(plan, shape, options) ? ForwardOnCudnn(tape)
+                                          : ForwardOnCuda(plan, tape);
+    } else {
+      out = ForwardOnCpu(plan, tape);
+    }
   }
-  tape.out = out.reshape({plan.rows * plan.length, shape.heads * shape.dim});
-  return tape.out;
+  return tape.out = plan.Tokens(out);
 }
 
 AttentionInputs AttentionBackward(const at::Tensor& dout,
@@ -266,12 +277,10 @@ AttentionInputs AttentionBackward(const at::Tensor& dout,
                ? BackwardOnCuda(dout, plan, shape, tape)
                : BackwardOnCpu(dout, plan, tape);
   }
-  const at::Tensor d = dout.view({plan.rows, plan.length, shape.kv_heads,
-                                  shape.heads / shape.kv_heads, shape.dim})
-                           .permute({0, 2, 1, 3, 4})
-                           .contiguous();
-  const BlockedGradients grad = BlockedBackward(d, plan, shape, tape);
-  return {ByToken(grad.q), ByToken(grad.k), ByToken(grad.v), {}};
+  const BlockedGradients grad =
+      BlockedBackward(ForBlocks(plan.ByRow(dout, shape.dim), shape.kv_heads),
+                      plan, shape, tape);
+  return {FromBlocks(grad.q), FromBlocks(grad.k), FromBlocks(grad.v)};
 }
 
 }  // namespace mpsd::fast

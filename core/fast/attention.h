@@ -28,19 +28,30 @@ struct QueryBlock {
 // window.
 struct AttentionPlan {
   int64_t rows = 0, length = 0, window = 0;
+  // Whether the step's tokens lie position by position (and there row by row),
+  // not row by row.
+  bool by_position = false;
   std::vector<int64_t> segments;  // lengths; empty: one a row
   at::Tensor segment_starts;      // int32 [segments + 1], for CUDA
   int64_t longest_segment = 0;
   std::vector<QueryBlock> blocks;  // for MPS, and on the CPU with a window
+
+  // [tokens, heads · dim] as a view [rows, length, heads, dim] and back, which
+  // is a view of what lies as the tokens do.
+  at::Tensor ByRow(const at::Tensor& tokens, int64_t dim) const;
+  at::Tensor Tokens(const at::Tensor& by_row) const;
+  // Of q and k, by row, one tensor, which lies as the tokens do.
+  at::Tensor Join(const at::Tensor& q, const at::Tensor& k) const;
 };
 
 // `window` as model::AttentionMask has it.
 AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
-                            const HeadShape& shape, const Options& options);
+                            bool by_position, const HeadShape& shape,
+                            const Options& options);
 
 // What the backward needs. q [rows, length, heads, dim], k and v with
 // kv_heads; by blocks instead q [rows, kv_heads, length, heads / kv_heads, dim]
-// and k, v [rows, kv_heads, length, dim], contiguous.
+// and k, v [rows, kv_heads, length, 1, dim], contiguous.
 struct AttentionTape {
   at::Tensor q, k, v;
   at::Tensor out;               // [tokens, heads · dim]
@@ -48,21 +59,15 @@ struct AttentionTape {
   at::Tensor random, unused;    // of CUDA's
 };
 
-// By token: q [rows, length, heads, dim], by blocks with the heads as
-// [kv_heads, heads / kv_heads]; k and v [rows, length, kv_heads, dim].
+// q [rows, length, heads, dim]; k and v [rows, length, kv_heads, dim].
 struct AttentionInputs {
   at::Tensor q, k, v;
-  at::Tensor qk;  // q and k, where one tensor holds both; else undefined
 };
-// Takes v [tokens, kv_heads · dim] into the tape and makes its tensors for the
-// rotated q and k: returns views of them, to be filled.
-AttentionInputs PrepareAttention(const at::Tensor& v, const AttentionPlan& plan,
-                                 const HeadShape& shape, const Options& options,
-                                 AttentionTape& tape);
 
-// softmax(q kᵀ / sqrt(dim) + mask) v of what the inputs hold: [tokens,
-// heads · dim], kept as tape.out.
-at::Tensor AttentionForward(const AttentionPlan& plan, const HeadShape& shape,
+// softmax(q kᵀ / sqrt(dim) + mask) v: [tokens, heads · dim], kept as tape.out
+// beside what else the backward needs.
+at::Tensor AttentionForward(const AttentionInputs& inputs,
+                            const AttentionPlan& plan, const HeadShape& shape,
                             const Options& options, AttentionTape& tape);
 
 // With p the probabilities: dv = pᵀ do, ds = p ∘ (do vᵀ − rowsum(do ∘ o)),

@@ -17,38 +17,35 @@ AttentionBlock::AttentionBlock(const model::DecoderLayer& layer,
            pack),
       out_({{&layer.o}}, {}, options, pack) {}
 
-void AttentionBlock::Rotate(const at::Tensor& qk, const RopeTable& rope,
-                            const AttentionInputs& inputs,
-                            AttentionBlockTape& tape) const {
-  if (inputs.qk.defined() && !layer_.q_norm) {
-    return RopeForward(qk.view(inputs.qk.sizes()), rope, inputs.qk);
+AttentionInputs AttentionBlock::Rotate(const at::Tensor& qk,
+                                       const AttentionPlan& plan,
+                                       const RopeTable& rope,
+                                       AttentionBlockTape& tape) const {
+  const int64_t heads = shape_.heads, kv_heads = shape_.kv_heads;
+  if (!layer_.q_norm) {
+    const at::Tensor both = RopeForward(plan.ByRow(qk, shape_.dim), rope);
+    return {both.narrow(2, 0, heads), both.narrow(2, heads, kv_heads), {}};
   }
-  const int64_t q_size = shape_.heads * shape_.dim;
-  const int64_t kv_size = shape_.kv_heads * shape_.dim;
-  at::Tensor q = qk.narrow(1, 0, q_size).view(inputs.q.sizes());
-  at::Tensor k = qk.narrow(1, q_size, kv_size).view(inputs.k.sizes());
-  if (layer_.q_norm) {
-    tape.raw_q = q.contiguous();
-    tape.raw_k = k.contiguous();
-    Normed normed = NormForward(tape.raw_q, *layer_.q_norm, options_);
-    q = normed.y;
-    tape.q_rstd = normed.rstd;
-    normed = NormForward(tape.raw_k, *layer_.k_norm, options_);
-    k = normed.y;
-    tape.k_rstd = normed.rstd;
-  }
-  RopeForward(q, rope, inputs.q);
-  RopeForward(k, rope, inputs.k);
+  const at::Tensor by_head =
+      qk.view({qk.size(0), heads + kv_heads, shape_.dim});
+  tape.raw_q = by_head.narrow(1, 0, heads).contiguous();
+  tape.raw_k = by_head.narrow(1, heads, kv_heads).contiguous();
+  const Normed q = NormForward(tape.raw_q, *layer_.q_norm, options_);
+  const Normed k = NormForward(tape.raw_k, *layer_.k_norm, options_);
+  tape.q_rstd = q.rstd;
+  tape.k_rstd = k.rstd;
+  return {RopeForward(plan.ByRow(q.y, shape_.dim), rope),
+          RopeForward(plan.ByRow(k.y, shape_.dim), rope),
+          {}};
 }
 
 at::Tensor AttentionBlock::Attend(const std::vector<at::Tensor>& qkv,
                                   const AttentionPlan& plan,
                                   const RopeTable& rope,
                                   AttentionBlockTape& tape) const {
-  const AttentionInputs inputs =
-      PrepareAttention(qkv[1], plan, shape_, options_, tape.attention);
-  Rotate(qkv[0], rope, inputs, tape);
-  return AttentionForward(plan, shape_, options_, tape.attention);
+  AttentionInputs inputs = Rotate(qkv[0], plan, rope, tape);
+  inputs.v = plan.ByRow(qkv[1], shape_.dim);
+  return AttentionForward(inputs, plan, shape_, options_, tape.attention);
 }
 
 at::Tensor AttentionBlock::Forward(const at::Tensor& x,
@@ -71,34 +68,20 @@ at::Tensor AttentionBlock::Again(const at::Tensor& x, const AttentionPlan& plan,
 }
 
 at::Tensor AttentionBlock::RotateBack(const AttentionInputs& grad,
+                                      const AttentionPlan& plan,
                                       const RopeTable& rope,
                                       const AttentionBlockTape& tape) const {
-  const int64_t tokens = grad.v.size(0) * grad.v.size(1);
-  if (rope.signed_sin.defined() && grad.q.dim() == 4 && !layer_.q_norm) {
-    const at::Tensor both = at::cat({grad.q, grad.k}, 2);
-    const at::Tensor qk = at::empty_like(both);
-    RopeBackward(both, rope, qk);
-    return qk.view({tokens, -1});
-  }
-  const int64_t q_size = shape_.heads * shape_.dim;
-  const int64_t kv_size = shape_.kv_heads * shape_.dim;
-  const at::Tensor qk = at::empty({tokens, q_size + kv_size}, grad.v.options());
-  const at::Tensor q = qk.narrow(1, 0, q_size).view(grad.q.sizes());
-  const at::Tensor k = qk.narrow(1, q_size, kv_size).view(grad.k.sizes());
   if (!layer_.q_norm) {
-    RopeBackward(grad.q, rope, q);
-    RopeBackward(grad.k, rope, k);
-    return qk;
+    return plan.Tokens(RopeBackward(plan.Join(grad.q, grad.k), rope));
   }
-  const at::Tensor dq = at::empty_like(tape.raw_q);
-  const at::Tensor dk = at::empty_like(tape.raw_k);
-  RopeBackward(grad.q, rope, dq);
-  RopeBackward(grad.k, rope, dk);
-  q.copy_(
-      NormBackward(dq, tape.raw_q, tape.q_rstd, *layer_.q_norm, {}, options_));
-  k.copy_(
-      NormBackward(dk, tape.raw_k, tape.k_rstd, *layer_.k_norm, {}, options_));
-  return qk;
+  const auto back = [&](const at::Tensor& dy, const at::Tensor& raw,
+                        const at::Tensor& rstd, const model::RmsNorm& norm) {
+    const at::Tensor d = plan.Tokens(RopeBackward(dy, rope)).view(raw.sizes());
+    return NormBackward(d, raw, rstd, norm, {}, options_);
+  };
+  const at::Tensor dq = back(grad.q, tape.raw_q, tape.q_rstd, *layer_.q_norm);
+  const at::Tensor dk = back(grad.k, tape.raw_k, tape.k_rstd, *layer_.k_norm);
+  return at::cat({dq, dk}, 1).flatten(/*start_dim=*/1);
 }
 
 at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
@@ -112,12 +95,9 @@ at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
   if (!below) return {};
   const AttentionInputs grad =
       AttentionBackward(dout, plan, shape_, options_, tape.attention);
-  const at::Tensor dqk = RotateBack(grad, rope, tape);
-  const at::Tensor dv =
-      grad.v.reshape({dqk.size(0), shape_.kv_heads * shape_.dim});
-  const at::Tensor dn =
-      qkv_.Backward({dqk, dv}, qkv_.OfNorm(x, tape.rstd, layer_.input_norm),
-                    tape.qkv, wants_dx);
+  const at::Tensor dn = qkv_.Backward(
+      {RotateBack(grad, plan, rope, tape), plan.Tokens(grad.v)},
+      qkv_.OfNorm(x, tape.rstd, layer_.input_norm), tape.qkv, wants_dx);
   if (!wants_dx) return {};
   return NormBackward(dn, x, tape.rstd, layer_.input_norm, dh, options_);
 }

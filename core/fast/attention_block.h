@@ -16,7 +16,8 @@ struct AttentionBlockTape {
   at::Tensor rstd;
   LoraTape qkv, out;
   AttentionTape attention;
-  // Of models that normalise q and k: those before it, and its statistics.
+  // Of models that normalise q and k: those before it, [tokens, heads, dim],
+  // and its statistics.
   at::Tensor raw_q, raw_k, q_rstd, k_rstd;
 
   void KeepAdaptersOnly() { *this = {{}, qkv, out, {}, {}, {}, {}, {}}; }
@@ -49,9 +50,11 @@ class AttentionBlock {
   at::Tensor Attend(const std::vector<at::Tensor>& qkv,
                     const AttentionPlan& plan, const RopeTable& rope,
                     AttentionBlockTape& tape) const;
-  void Rotate(const at::Tensor& qk, const RopeTable& rope,
-              const AttentionInputs& inputs, AttentionBlockTape& tape) const;
-  at::Tensor RotateBack(const AttentionInputs& grad, const RopeTable& rope,
+  // Rotated q and k of [tokens, (heads + kv_heads) · dim], and back.
+  AttentionInputs Rotate(const at::Tensor& qk, const AttentionPlan& plan,
+                         const RopeTable& rope, AttentionBlockTape& tape) const;
+  at::Tensor RotateBack(const AttentionInputs& grad, const AttentionPlan& plan,
+                        const RopeTable& rope,
                         const AttentionBlockTape& tape) const;
 
   const model::DecoderLayer& layer_;

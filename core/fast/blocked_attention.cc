@@ -87,13 +87,19 @@ at::Tensor Keys(const at::Tensor& x, const QueryBlock& b, const Sizes& s) {
   return x.view({s.batch(), s.length, s.dim}).narrow(1, b.first_key, b.keys);
 }
 
+// scale · a b of matrices in a batch.
+at::Tensor ScaledProduct(const at::Tensor& a, const at::Tensor& b,
+                         double scale) {
+  const at::Tensor zero = at::zeros({}, a.options());
+  return at::baddbmm(zero.expand({a.size(0), a.size(1), b.size(2)}), a, b,
+                     /*beta=*/0, scale);
+}
+
 // [rows · kv_heads, count · group, keys]
 at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
                          const QueryBlock& b, const Sizes& s) {
-  const at::Tensor zero = at::zeros({}, q.options());
-  const at::Tensor scores = at::baddbmm(
-      zero.expand({s.batch(), q.size(1), b.keys}), q, k.transpose(1, 2),
-      /*beta=*/0, 1 / std::sqrt(s.dim));
+  const at::Tensor scores =
+      ScaledProduct(q, k.transpose(1, 2), 1 / std::sqrt(s.dim));
   scores.view({s.rows, s.kv_heads, -1, b.keys}).add_(b.mask);
   return at::_softmax(scores, -1, /*half_to_float=*/false);
 }
@@ -178,9 +184,9 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
     dv.Add(b, at::bmm(Left(p), d));
     const at::Tensor dp = at::bmm(d, Keys(tape.v, b, s).transpose(1, 2));
     const at::Tensor ds =
-        at::_softmax_backward_data(dp, p, -1, p.scalar_type()).mul_(scale);
-    dq.push_back(at::bmm(ds, k));
-    dk.Add(b, at::bmm(Left(ds), q));
+        at::_softmax_backward_data(dp, p, -1, p.scalar_type());
+    dq.push_back(ScaledProduct(ds, k, scale));
+    dk.Add(b, ScaledProduct(Left(ds), q, scale));
   }
   return {(dq.size() == 1 ? dq[0] : at::cat(dq, 1)).view(tape.q.sizes()),
           dk.Take().view(tape.k.sizes()), dv.Take().view(tape.v.sizes())};

@@ -2,11 +2,10 @@
 #include "core/fast/fast_step.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/fast/head.h"
 #include "core/fast/norm.h"
 
@@ -23,10 +22,6 @@ HeadShape ShapeOf(const spec::ModelConfig& config) {
 absl::StatusOr<std::unique_ptr<FastStep>> FastStep::Create(
     const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
     const Options& options) {
-  if (decoder.head().adapter != nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("an adapter on ", decoder.head().name));
-  }
   std::unique_ptr<FastStep> step(new FastStep(decoder, options));
   const size_t count = 2 * static_cast<size_t>(step->pack_.adapters());
   if (count != trained.size()) {
@@ -39,7 +34,10 @@ absl::StatusOr<std::unique_ptr<FastStep>> FastStep::Create(
 }
 
 FastStep::FastStep(const model::Decoder& decoder, const Options& options)
-    : decoder_(decoder), options_(options), shape_(ShapeOf(decoder.config())) {
+    : decoder_(decoder),
+      options_(options),
+      shape_(ShapeOf(decoder.config())),
+      head_({{&decoder.head()}}, /*norm_weight=*/{}, options, pack_) {
   for (const model::DecoderLayer& layer : decoder.layers()) {
     layers_.push_back(std::unique_ptr<Layer>(
         new Layer{AttentionBlock(layer, shape_, options_, pack_),
@@ -49,12 +47,12 @@ FastStep::FastStep(const model::Decoder& decoder, const Options& options)
 }
 
 void FastStep::Begin() {
-  const at::NoGradGuard no_grad;
+  const at::AutoDispatchBelowADInplaceOrView no_graph;
   pack_.Refresh();
 }
 
 void FastStep::End() {
-  const at::NoGradGuard no_grad;
+  const at::AutoDispatchBelowADInplaceOrView no_graph;
   pack_.CollectGradients();
 }
 
@@ -69,11 +67,21 @@ FastStep::Context FastStep::MakeContext(
   Context context{
       MakeRopeTable(decoder_.rotary().Table(positions, options_.dtype),
                     shape_.heads + shape_.kv_heads, options_),
+      {},
       {}};
+  // Dropout draws its masks in the order of the tokens, which is PEFT's.
+  const bool by_position =
+      context.rope.rotation.defined() && ids.size(0) > 1 && !pack_.draws();
+  if (by_position) {
+    context.places = at::arange(ids.numel(), ids.options())
+                         .view({ids.size(1), ids.size(0)})
+                         .t()
+                         .flatten();
+  }
   for (const auto& layer : layers_) {
     if (context.plans.contains(layer->window)) continue;
     context.plans[layer->window] =
-        PlanAttention(inputs, layer->window, shape_, options_);
+        PlanAttention(inputs, layer->window, by_position, shape_, options_);
   }
   return context;
 }
@@ -110,24 +118,29 @@ at::Tensor FastStep::Backward(const Layer& layer, const at::Tensor& dy,
 
 at::Tensor FastStep::Head(const at::Tensor& y,
                           const model::LabelSelection& labels, double scale,
-                          at::Tensor& sum) const {
-  const at::Tensor picked = y.index_select(0, labels.rows);
+                          const Context& context, at::Tensor& sum) const {
+  const at::Tensor rows = context.places.defined()
+                              ? context.places.index_select(0, labels.rows)
+                              : labels.rows;
+  const at::Tensor picked = y.index_select(0, rows);
   const Normed n = NormForward(picked, decoder_.norm(), options_);
   HeadResult loss =
-      HeadLoss(n.y, decoder_.head(), labels.targets, scale, options_);
+      HeadLoss(n.y, decoder_.head(), head_, labels.targets, scale, options_);
   sum = loss.sum;
   const at::Tensor d =
       NormBackward(loss.grad, picked, n.rstd, decoder_.norm(), {}, options_);
-  return at::zeros_like(y).index_add_(0, labels.rows, d);
+  return at::zeros_like(y).index_add_(0, rows, d);
 }
 
 at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
                          const model::LabelSelection& labels, double scale) {
-  const at::NoGradGuard no_grad;
+  const at::AutoDispatchBelowADInplaceOrView no_graph;
   const Context context = MakeContext(inputs);
-  at::Tensor x = decoder_.embedding()
-                     .Forward(inputs.input_ids, options_.dtype)
-                     .flatten(0, 1);
+  const at::Tensor ids = context.places.defined()
+                             ? inputs.input_ids.t().contiguous()
+                             : inputs.input_ids;
+  at::Tensor x =
+      decoder_.embedding().Forward(ids, options_.dtype).flatten(0, 1);
   std::vector<Tape> tapes(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (i < lowest_) {
@@ -138,7 +151,7 @@ at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
     }
   }
   at::Tensor sum;
-  at::Tensor d = Head(x, labels, scale, sum);
+  at::Tensor d = Head(x, labels, scale, context, sum);
   x.reset();
   for (size_t i = layers_.size(); i-- > lowest_;) {
     d = Backward(*layers_[i], d, context, tapes[i], i > lowest_);

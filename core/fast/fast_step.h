@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/fast/attention_block.h"
+#include "core/fast/linear_group.h"
 #include "core/fast/lora_pack.h"
 #include "core/fast/mlp_block.h"
 #include "core/fast/options.h"
@@ -28,7 +29,7 @@ namespace mpsd::fast {
 class FastStep {
  public:
   // FailedPrecondition with the reason where it does not cover what is
-  // trained: weights of the model itself, or an adapter on its head.
+  // trained: weights of the model itself.
   // `decoder`, with its adapters hung, must outlive it.
   static absl::StatusOr<std::unique_ptr<FastStep>> Create(
       const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
@@ -59,6 +60,8 @@ class FastStep {
   // What the layers of one micro-batch share.
   struct Context {
     RopeTable rope;
+    // Where tokens lie position by position: the place of each of the inputs'.
+    at::Tensor places;
     std::map<int64_t, AttentionPlan> plans;  // by window
   };
 
@@ -70,12 +73,13 @@ class FastStep {
                       const Context& context, Tape& tape, bool wants_dx) const;
   // The gradient of the last layer's output.
   at::Tensor Head(const at::Tensor& y, const model::LabelSelection& labels,
-                  double scale, at::Tensor& sum) const;
+                  double scale, const Context& context, at::Tensor& sum) const;
 
   const model::Decoder& decoder_;
   const Options options_;
   const HeadShape shape_;
   LoraPack pack_;
+  LinearGroup head_;
   std::vector<std::unique_ptr<Layer>> layers_;
   size_t lowest_ = 0;  // the lowest layer with an adapter
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "core/model/wide_linear.h"
 
@@ -53,32 +54,51 @@ Piece LossOf(at::Tensor logits, const at::Tensor& index) {
 }  // namespace
 
 HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
-                    const at::Tensor& targets, double scale,
-                    const Options& options) {
+                    const LinearGroup& adapters, const at::Tensor& targets,
+                    double scale, const Options& options) {
   const at::Tensor target = targets.unsqueeze(1);
   const at::Tensor real = (target != LabelSelection::kNoTarget).to(at::kFloat);
+  const at::Tensor scales = real * scale;
   const at::Tensor index = target.clamp_min(0);
   const at::Tensor weight = head.Dense(h.scalar_type());
   const at::Tensor weight_t = weight.t();
   const int64_t rows = h.size(0), step = RowsAtOnce(weight.size(0));
+  const bool adapted = adapters.adapted();
+  LoraTape tape;
+  if (adapted) adapters.AdapterThin(h, tape);
+  std::vector<at::Tensor> d_thin;
   at::Tensor losses = at::empty({rows, 1}, h.options().dtype(at::kFloat));
   HeadResult result{{}, at::empty_like(h)};
   for (int64_t at = 0; at < rows; at += step) {
     const int64_t size = std::min(step, rows - at);
-    const at::Tensor x = h.narrow(0, at, size);
-    const Piece piece = LossOf(Logits(x, weight_t, head.bias, options),
-                               index.narrow(0, at, size));
-    losses.narrow(0, at, size).copy_(piece.losses);
-    at::Tensor grad = result.grad.narrow(0, at, size);
-    const at::Tensor d = piece.derivative.to(h.scalar_type());
+    const auto piece_of = [&](const at::Tensor& x) {
+      return x.narrow(0, at, size);
+    };
+    at::Tensor logits = Logits(piece_of(h), weight_t, head.bias, options);
+    if (adapted)
+      logits.add_(adapters.AdapterOutput(piece_of(tape.thin)).to(at::kFloat));
+    const Piece piece = LossOf(logits, piece_of(index));
+    piece_of(losses).copy_(piece.losses);
+    const at::Tensor d =
+        (adapted ? piece.derivative * piece_of(scales) : piece.derivative)
+            .to(h.scalar_type());
+    at::Tensor grad = piece_of(result.grad);
     if (options.mps()) {
       grad.copy_(model::TimesInPieces(d, weight, model::kMaxGemmInner));
     } else {
       at::mm_out(grad, d, weight);
     }
+    if (adapted) {
+      d_thin.push_back(adapters.AdapterBackward(d, piece_of(tape.thin)));
+    }
   }
   result.sum = losses.mul_(real).sum();
-  result.grad.mul_((real * scale).to(h.scalar_type()));
+  if (adapted) {
+    adapters.AdapterInputBackward(at::cat(d_thin), {[&] { return h; }, {}},
+                                  tape, result.grad);
+  } else {
+    result.grad.mul_(scales.to(h.scalar_type()));
+  }
   return result;
 }
 

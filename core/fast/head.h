@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "core/fast/linear_group.h"
 #include "core/fast/options.h"
 #include "core/model/head_loss.h"
 #include "core/model/layers.h"
@@ -18,10 +19,12 @@ struct HeadResult {
 // The loss of tokens' final hidden states h [n, hidden_size] under a frozen
 // head, l = W h + b, with its gradient:
 //   d(sum)/dh = (softmax(l) − onehot(target)) W
-// computed beside it in pieces, of which each has some 2^25 logits.
+// computed beside it in pieces, of which each has some 2^25 logits. `adapters`
+// is the group of the head alone: what hangs on it adds to l, and gets its
+// gradient, times `scale`, too.
 HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
-                    const at::Tensor& targets, double scale,
-                    const Options& options);
+                    const LinearGroup& adapters, const at::Tensor& targets,
+                    double scale, const Options& options);
 
 }  // namespace mpsd::fast
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/fast/norm.h"
+#include "core/model/wide_linear.h"
 
 namespace mpsd::fast {
 namespace {
@@ -135,9 +136,7 @@ std::vector<at::Tensor> LinearGroup::Forward(const at::Tensor& x,
                                              LoraTape& tape) const {
   std::vector<at::Tensor> y = Bases(x, residual);
   if (lora_ == nullptr) return y;
-  tape.masks.clear();
-  tape.thin = lora_->draws() ? DroppedThin(x, tape) : at::mm(x, lora_->a_t);
-  AddAdapters(tape.thin, y);
+  AddAdapters(AdapterThin(x, tape), y);
   return y;
 }
 
@@ -147,6 +146,21 @@ std::vector<at::Tensor> LinearGroup::Again(const at::Tensor& x,
   std::vector<at::Tensor> y = Bases(x, residual);
   if (lora_ != nullptr) AddAdapters(tape.thin, y);
   return y;
+}
+
+at::Tensor LinearGroup::AdapterThin(const at::Tensor& x, LoraTape& tape) const {
+  tape.masks.clear();
+  tape.thin = lora_->draws() ? DroppedThin(x, tape) : at::mm(x, lora_->a_t);
+  return tape.thin;
+}
+
+at::Tensor LinearGroup::AdapterOutput(const at::Tensor& thin) const {
+  return at::mm(thin, lora_->parts[0].b);
+}
+
+at::Tensor LinearGroup::AdapterBackward(const at::Tensor& dy,
+                                        const at::Tensor& thin) const {
+  return PartBackward(lora_->parts[0], dy, thin);
 }
 
 at::Tensor LinearGroup::DroppedThin(const at::Tensor& x, LoraTape& tape) const {
@@ -194,23 +208,30 @@ at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
   for (size_t i = 0; i < dy.size(); ++i) {
     const LoraPart& part = lora_->parts[i];
     if (part.rank == 0) continue;
-    AddProduct(part.grad_b, Thin(tape.thin, part), dy[i]);
-    d_thins.push_back(at::mm(dy[i], part.b_t));
+    d_thins.push_back(PartBackward(part, dy[i], Thin(tape.thin, part)));
   }
-  const at::Tensor d_thin =
-      d_thins.size() == 1 ? d_thins[0] : at::cat(d_thins, 1);
-  const at::Tensor x = input.tensor();
-  if (!tape.masks.empty()) {
-    DroppedBackward(d_thin, x, tape, dx);
-    return dx;
-  }
-  if (wants_dx) dx.addmm_(d_thin, lora_->a);
-  if (!input.rstd.defined()) {
-    AddProduct(lora_->grad_a, d_thin, x);
-    return dx;
-  }
-  AddProduct(lora_->grad_a, Scaled(d_thin, input.rstd, options_), x);
+  AdapterInputBackward(d_thins.size() == 1 ? d_thins[0] : at::cat(d_thins, 1),
+                       input, tape, dx);
   return dx;
+}
+
+at::Tensor LinearGroup::PartBackward(const LoraPart& part, const at::Tensor& dy,
+                                     const at::Tensor& thin) const {
+  AddProduct(part.grad_b, thin, dy);
+  return options_.mps() && part.out > model::kMaxGemmInner
+             ? model::TimesInPieces(dy, part.b_t, model::kMaxGemmInner)
+             : at::mm(dy, part.b_t);
+}
+
+void LinearGroup::AdapterInputBackward(const at::Tensor& d_thin,
+                                       const Input& input, const LoraTape& tape,
+                                       at::Tensor& dx) const {
+  const at::Tensor x = input.tensor();
+  if (!tape.masks.empty()) return DroppedBackward(d_thin, x, tape, dx);
+  if (dx.defined()) dx.addmm_(d_thin, lora_->a);
+  AddProduct(
+      lora_->grad_a,
+      input.rstd.defined() ? Scaled(d_thin, input.rstd, options_) : d_thin, x);
 }
 
 void LinearGroup::DroppedBackward(const at::Tensor& d_thin, const at::Tensor& x,

@@ -60,6 +60,17 @@ class LinearGroup {
   at::Tensor Backward(const std::vector<at::Tensor>& dy, const Input& input,
                       const LoraTape& tape, bool wants_dx) const;
 
+  // The adapters alone, of a group of one part whose outputs are too wide to
+  // exist at once: x Aᵀ of all tokens, kept on the tape; of some of its rows
+  // what they add to y, and dt of their dy, B's gradient being added; of all dt
+  // the gradient of A, and into dx (unless undefined) theirs of x.
+  at::Tensor AdapterThin(const at::Tensor& x, LoraTape& tape) const;
+  at::Tensor AdapterOutput(const at::Tensor& thin) const;
+  at::Tensor AdapterBackward(const at::Tensor& dy,
+                             const at::Tensor& thin) const;
+  void AdapterInputBackward(const at::Tensor& d_thin, const Input& input,
+                            const LoraTape& tape, at::Tensor& dx) const;
+
  private:
   // Whether the backward must get x itself, not the z and rstd of a norm.
   bool wants_normed() const { return adapted() && lora_->dropout > 0; }
@@ -81,6 +92,9 @@ class LinearGroup {
   // [tokens, R] → the columns of a part.
   at::Tensor Thin(const at::Tensor& thin, const LoraPart& part) const;
   void AddAdapters(const at::Tensor& thin, std::vector<at::Tensor>& y) const;
+  // dt of a part; adds the gradient of its B.
+  at::Tensor PartBackward(const LoraPart& part, const at::Tensor& dy,
+                          const at::Tensor& thin) const;
   at::Tensor DroppedThin(const at::Tensor& x, LoraTape& tape) const;
   void DroppedBackward(const at::Tensor& d_thin, const at::Tensor& x,
                        const LoraTape& tape, at::Tensor& dx) const;

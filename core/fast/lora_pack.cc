@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace mpsd::fast {
@@ -32,6 +33,11 @@ bool LoraGroup::draws() const {
     if (!part.targets.empty()) return part.targets[0].lora->draws();
   }
   return false;
+}
+
+bool LoraPack::draws() const {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [](const LoraGroup& g) { return g.draws(); });
 }
 
 LoraGroup* LoraPack::Add(

@@ -53,6 +53,7 @@ class LoraPack {
   LoraGroup* Add(const std::vector<std::vector<const model::Linear*>>& parts,
                  const at::Tensor& norm_weight);
   int64_t adapters() const { return adapters_; }
+  bool draws() const;  // dropout of any group that is on now
   // After the last Add.
   void Allocate(at::Device device, at::ScalarType dtype);
 

@@ -20,9 +20,10 @@ at::Tensor Rstd(const at::Tensor& x, double eps) {
 at::Tensor Combine(const at::Tensor& residual, const at::Tensor& g,
                    const at::Tensor& rstd, const at::Tensor& x,
                    const at::Tensor& factor, const Options& options) {
-  if (options.mps()) {
-    at::Tensor dx = Scaled(g, rstd, options).sub_(Scaled(x, factor, options));
-    return residual.defined() ? dx.add_(residual) : dx;
+  if (options.mps()) {  // no call mixes dtypes: the small term has fewer bits
+    at::Tensor dx = Scaled(g, rstd, options);
+    if (residual.defined()) dx.add_(residual);
+    return dx.addcmul_(x, factor.to(x.scalar_type()), -1);
   }
   at::Tensor dx =
       residual.defined() ? at::Tensor(residual) : Scaled(g, rstd, options);
@@ -55,6 +56,10 @@ Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
 
 at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
                      const model::RmsNorm& norm, const Options& options) {
+  if (options.mps()) {  // its kernel has no backward and keeps no statistics
+    return std::get<0>(
+        at::_fused_rms_norm(x, norm.weight.sizes(), norm.weight, norm.eps));
+  }
   return Scaled(x, rstd, options).mul_(norm.weight);
 }
 

@@ -7,81 +7,75 @@ namespace mpsd::fast {
 namespace {
 
 constexpr int64_t kMaxRotation = int64_t{1} << 27;  // 256 MiB in bf16
-// Numbers of a row below which launches cost more than memory.
+// Numbers of a row below which calls cost more than memory.
 constexpr int64_t kMinRotated = int64_t{1} << 21;
 
+// R = diag(cos) + P diag(sin), where x P = (−hi, lo). `cos`, `sin` [length, 1,
+// head_dim].
 at::Tensor Rotations(const at::Tensor& cos, const at::Tensor& sin) {
-  const int64_t length = cos.size(0), dim = cos.size(1), half = dim / 2;
-  const at::Tensor r = at::zeros({length, dim, dim}, cos.options());
-  r.diagonal(0, 1, 2).copy_(cos);
-  r.diagonal(half, 1, 2).copy_(sin);
-  r.diagonal(-half, 1, 2).copy_(sin.neg());
-  return r;
+  const int64_t dim = cos.size(-1), half = dim / 2;
+  const at::Tensor one = at::eye(dim, cos.options());
+  const at::Tensor swap =
+      at::cat({one.narrow(0, half, half), one.narrow(0, 0, half).neg()});
+  return one * cos + swap * sin;
 }
 
-// y = x rotated by the table's angles, or with `sign` −1 back.
-void Rotate(const at::Tensor& x, const RopeTable& table, double sign,
-            at::Tensor& y) {
+at::Tensor ByRotation(const at::Tensor& x, const at::Tensor& rotation) {
+  const at::Tensor y = at::bmm(
+      x.transpose(0, 1).flatten(/*start_dim=*/1, /*end_dim=*/2), rotation);
+  return y.view({x.size(1), x.size(0), x.size(2), x.size(3)}).transpose(0, 1);
+}
+
+// x rotated by the table's angles, or with `sign` −1 back.
+at::Tensor Rotate(const at::Tensor& x, const RopeTable& table, double sign) {
   if (table.rotation.defined()) {
-    const at::Tensor r =
-        sign > 0 ? table.rotation : table.rotation.transpose(1, 2);
-    for (int64_t row = 0; row < x.size(0); ++row) {
-      at::Tensor out = y.select(0, row);
-      at::bmm_out(out, x.select(0, row), r);
-    }
-    return;
+    return ByRotation(
+        x, sign > 0 ? table.rotation : table.rotation.transpose(1, 2));
   }
   const int64_t half = x.size(-1) / 2;
-  if (table.signed_sin.defined() && x.dim() == 4) {
-    at::mul_out(y, x, table.cos);
-    y.addcmul_(at::roll(x, half, -1), table.signed_sin, sign);
-    return;
-  }
-  const bool split = x.dim() == 5;
-  const at::Tensor cos = split ? table.cos.unsqueeze(2) : table.cos;
-  const at::Tensor sin = split ? table.sin.unsqueeze(2) : table.sin;
   if (table.by_copy) {
     const at::Tensor swapped = at::cat(
         {x.narrow(-1, half, half).mul(-sign), x.narrow(-1, 0, half).mul(sign)},
         -1);
-    y.copy_(x * cos + swapped * at::cat({sin, sin}, -1));
-    return;
+    return x * table.cos + swapped * at::cat({table.sin, table.sin}, -1);
   }
-  at::mul_out(y, x, cos);
-  y.narrow(-1, 0, half).addcmul_(x.narrow(-1, half, half), sin, -sign);
-  y.narrow(-1, half, half).addcmul_(x.narrow(-1, 0, half), sin, sign);
+  at::Tensor y = x * table.cos;
+  if (table.signed_sin.defined()) {
+    return y.addcmul_(at::roll(x, half, -1), table.signed_sin, sign);
+  }
+  y.narrow(-1, 0, half).addcmul_(x.narrow(-1, half, half), table.sin, -sign);
+  y.narrow(-1, half, half).addcmul_(x.narrow(-1, 0, half), table.sin, sign);
+  return y;
 }
 
 }  // namespace
 
 RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
                         const Options& options) {
-  const int64_t dim = table.cos.size(-1);
+  const int64_t length = table.cos.size(2), dim = table.cos.size(-1);
   RopeTable result;
+  if (options.kernels != Kernels::kCpu && table.cos.size(0) == 1 &&
+      length * dim * dim <= kMaxRotation) {
+    result.rotation = Rotations(table.cos.view({length, 1, dim}),
+                                table.sin.view({length, 1, dim}));
+    return result;
+  }
   result.cos = table.cos.transpose(1, 2);
   result.sin = table.sin.narrow(-1, 0, dim / 2).transpose(1, 2);
   result.by_copy = options.mps();
-  const bool shared = table.cos.size(0) == 1;
-  const int64_t length = table.cos.size(2);
-  const bool few = length * heads * dim < kMinRotated;
-  if (options.kernels == Kernels::kCuda && shared && !few &&
-      length * dim * dim <= kMaxRotation) {
-    result.rotation =
-        Rotations(table.cos.flatten(0, 2), result.sin.flatten(0, 2));
-  }
-  if (few && !options.mps()) {
+  if (length * heads * dim < kMinRotated && !options.mps()) {
     result.signed_sin = at::cat({result.sin.neg(), result.sin}, -1);
   }
   result.sin = result.sin.contiguous();
   return result;
 }
 
-void RopeForward(const at::Tensor& x, const RopeTable& table, at::Tensor y) {
-  Rotate(x, table, 1, y);
+at::Tensor RopeForward(const at::Tensor& x, const RopeTable& table) {
+  return Rotate(x, table, 1);
 }
 
-void RopeBackward(const at::Tensor& dy, const RopeTable& table, at::Tensor dx) {
-  Rotate(dy, table, -1, dx);
+at::Tensor RopeBackward(const at::Tensor& dy, const RopeTable& table) {
+  return Rotate(dy, table, -1);
 }
 
 }  // namespace mpsd::fast

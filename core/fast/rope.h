@@ -17,26 +17,26 @@ namespace mpsd::fast {
 struct RopeTable {
   at::Tensor cos;  // [rows, length, 1, head_dim]
   at::Tensor sin;  // [rows, length, 1, head_dim / 2]
-  // Where all rows have the same positions, on CUDA: R by position, [length,
-  // head_dim, head_dim]. Its zeros cost less than a second pass over memory.
+  // Where all rows have the same positions, on a GPU: R by position, [length,
+  // head_dim, head_dim]. Its zeros cost less than a second pass over memory,
+  // and one product takes all rows and heads.
   at::Tensor rotation;
   // For few numbers a row, whose time goes into calls: (−sin, sin) [rows,
   // length, 1, head_dim], so that both halves take one call.
   at::Tensor signed_sin;
-  // On MPS, whose kernels go wrong writing into views: nothing in place but a
-  // copy.
+  // On MPS, whose kernels go wrong writing into views: nothing in place.
   bool by_copy = false;
 };
 
 // `table` [rows or 1, 1, length, head_dim]; `heads`, of q and k together, that
-// it is for: few are rotated faster without R.
+// it is for.
 RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
                         const Options& options);
 
-// Writes y, of x's sizes: [rows, length, heads, head_dim] or with the heads in
-// two dimensions; both of any strides with a dense last one.
-void RopeForward(const at::Tensor& x, const RopeTable& table, at::Tensor y);
-void RopeBackward(const at::Tensor& dy, const RopeTable& table, at::Tensor dx);
+// y of x, both [rows, length, heads, head_dim]. By a rotation y lies position
+// by position in memory, [length, rows, heads, head_dim], and x does best to.
+at::Tensor RopeForward(const at::Tensor& x, const RopeTable& table);
+at::Tensor RopeBackward(const at::Tensor& dy, const RopeTable& table);
 
 }  // namespace mpsd::fast
 

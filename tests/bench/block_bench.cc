@@ -99,7 +99,8 @@ class Layer {
     });
     Add("head/both", [this] {
       benchmark::DoNotOptimize(
-          fast::HeadLoss(x_, decoder_->head(), targets_, 1, options_).grad);
+          fast::HeadLoss(x_, decoder_->head(), *head_, targets_, 1, options_)
+              .grad);
     });
   }
 
@@ -112,6 +113,9 @@ class Layer {
     attention_ = std::make_unique<fast::AttentionBlock>(layer(), shape_,
                                                         options_, pack_);
     mlp_ = std::make_unique<fast::MlpBlock>(layer(), options_, pack_);
+    head_ = std::make_unique<fast::LinearGroup>(
+        std::vector<std::vector<const model::Linear*>>{{&decoder_->head()}},
+        at::Tensor(), options_, pack_);
     pack_.Allocate(device_->torch_device(), options_.dtype);
     pack_.Refresh();
   }
@@ -127,11 +131,12 @@ class Layer {
     inputs.position_ids = at::arange(a_.length, like.dtype(at::kLong))
                               .expand({a_.rows, a_.length})
                               .contiguous();
-    plan_ = fast::PlanAttention(inputs, 0, shape_, options_);
     rope_ = std::make_unique<fast::RopeTable>(fast::MakeRopeTable(
         decoder_->rotary().Table(inputs.position_ids.narrow(0, 0, 1),
                                  options_.dtype),
         shape_.heads + shape_.kv_heads, options_));
+    plan_ = fast::PlanAttention(
+        inputs, 0, rope_->rotation.defined() && a_.rows > 1, shape_, options_);
   }
 
   void Add(const std::string& name, std::function<void()> work) {
@@ -160,6 +165,7 @@ class Layer {
   fast::LoraPack pack_;
   std::unique_ptr<fast::AttentionBlock> attention_;
   std::unique_ptr<fast::MlpBlock> mlp_;
+  std::unique_ptr<fast::LinearGroup> head_;
   fast::AttentionPlan plan_;
   std::unique_ptr<fast::RopeTable> rope_;
   at::Tensor x_, d_, targets_;

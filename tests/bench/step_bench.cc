@@ -23,6 +23,7 @@
 #include "core/optim/adamw.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/shapes.h"
+#include "tests/bench/step_profile.h"
 
 namespace mpsd::bench {
 namespace {
@@ -34,6 +35,7 @@ struct Arguments {
   std::string kernels = "";            // "mps": what MPS trains with
   std::string checkpointing = "none";  // "selective", "inputs"
   bool by_name = false;
+  size_t profile = 0;
   int64_t length = 128, rows = 1, accumulation = 1, steps = 5, rank = 8;
 };
 
@@ -110,9 +112,11 @@ class Bench {
 
   nlohmann::json Run() {
     std::vector<double> times;
+    device::Memory steady;
     for (int64_t i = 0; i < a_.steps + 3; ++i) {
       // The peak of loading is not the step's.
       if (i == 1) device_->ResetPeak();
+      if (i == 3) steady = device_->GetMemory();
       const double seconds = TimedStep();
       if (i >= 3) times.push_back(seconds);
     }
@@ -144,7 +148,17 @@ class Bench {
         {"loss", loss_},
         {"peak_alloc_gib",
          double(memory.peak_allocated.value_or(0)) / (1 << 30)}};
+    // What the allocator took, and what lives, since the third step.
+    if (memory.driver_allocated && steady.driver_allocated) {
+      result["grown_bytes"] = {
+          *memory.driver_allocated - *steady.driver_allocated,
+          memory.current_allocated.value_or(0) -
+              steady.current_allocated.value_or(0)};
+    }
     if (a_.by_name) result["calls_by_name"] = calls_by_name;
+    if (a_.profile > 0) {
+      result["profile"] = ProfileOf([this] { TimedStep(); }, a_.profile);
+    }
     return result;
   }
 
@@ -262,6 +276,8 @@ int Main(int argc, char** argv) {
   app.add_option("--checkpointing", a.checkpointing)
       ->check(CLI::IsMember({"none", "selective", "inputs"}));
   app.add_flag("--calls", a.by_name, "ATen calls of a step by name");
+  app.add_option("--profile", a.profile,
+                 "where the time of a step goes: as many kernels, by cost");
   app.add_option("--seq", a.length);
   app.add_option("--mb", a.rows);
   app.add_option("--accum", a.accumulation);

@@ -97,6 +97,13 @@ CASES = {
         training=training(max_grad_norm=0.95, warmup_steps=4,
                           lr_scheduler_type="inverse_sqrt"),
     ),
+    # An adapter on the head, whose base may be no embedding then.
+    "qwen2_head": dict(
+        config=config("qwen2", vocab_size=80),
+        lora=dict(r=3, lora_alpha=6,
+                  target_modules=["v_proj", "down_proj", "lm_head"]),
+        training=training(max_grad_norm=1.27),
+    ),
     "qwen3": dict(
         config=config("qwen3", head_dim=16, vocab_size=112),
         lora=dict(r=4, lora_alpha=16, target_modules=ALL_LINEAR),

@@ -47,7 +47,8 @@ void ExpectSame(const Tiny& tiny, Kernels kernels) {
   h.backward(dh);
   const auto expected = tiny.TakeGradients();
 
-  const AttentionPlan plan = PlanAttention(inputs, 0, shape, options);
+  const AttentionPlan plan =
+      PlanAttention(inputs, 0, /*by_position=*/false, shape, options);
   const RopeTable rope = MakeRopeTable(table, 6, options);
   AttentionBlockTape tape;
   const at::Tensor ours = block.Forward(x.detach(), plan, rope, tape);

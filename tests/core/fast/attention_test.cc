@@ -10,50 +10,62 @@ namespace {
 
 constexpr HeadShape kShape{4, 2, 8};
 
-// Kernels, packed rows, window.
+enum class Order { kRows, kPackedRows, kPositions };
+
 class AttentionTest
-    : public testing::TestWithParam<std::tuple<Kernels, bool, int64_t>> {};
+    : public testing::TestWithParam<std::tuple<Kernels, Order, int64_t>> {};
 
 TEST_P(AttentionTest, IsTheModelsAttentionWithItsGradients) {
-  const auto& [kernels, packed, window] = GetParam();
+  const auto& [kernels, order, window] = GetParam();
   at::manual_seed(3);
   const int64_t rows = 2, length = 24;
-  const model::DecoderInputs inputs =
-      packed ? PackedInputs(rows, length) : Inputs(rows, length);
+  const model::DecoderInputs inputs = order == Order::kPackedRows
+                                          ? PackedInputs(rows, length)
+                                          : Inputs(rows, length);
   Options options;
   options.kernels = kernels;
-  const AttentionPlan plan = PlanAttention(inputs, window, kShape, options);
+  const AttentionPlan plan = PlanAttention(
+      inputs, window, order == Order::kPositions, kShape, options);
   const auto random = [&](int64_t heads) {
     return at::randn({rows, length, heads, 8}).requires_grad_(true);
   };
   const at::Tensor q = random(4), k = random(2), v = random(2);
   const at::Tensor dout = at::randn({rows * length, 32});
-  const at::Tensor expected =
+  const at::Tensor expected = plan.Tokens(
       model::CausalAttention(q.transpose(1, 2), k.transpose(1, 2),
                              v.transpose(1, 2), {inputs.segment_ids, window},
                              model::AttentionKernel::kFused)
-          .transpose(1, 2)
-          .reshape({rows * length, 32});
+          .transpose(1, 2));
   expected.backward(dout);
 
   AttentionTape tape;
-  const AttentionInputs in = PrepareAttention(
-      v.detach().reshape({rows * length, 16}), plan, kShape, options, tape);
-  in.q.copy_(q.detach().view(in.q.sizes()));
-  in.k.copy_(k.detach().view(in.k.sizes()));
-  const at::Tensor out = AttentionForward(plan, kShape, options, tape);
+  const at::Tensor out = AttentionForward({q.detach(), k.detach(), v.detach()},
+                                          plan, kShape, options, tape);
   EXPECT_LE(RelativeError(out, expected), 2e-6);
   const AttentionInputs grad =
       AttentionBackward(dout, plan, kShape, options, tape);
-  EXPECT_LE(RelativeError(grad.q.reshape(q.sizes()), q.grad()), 2e-6);
-  EXPECT_LE(RelativeError(grad.k.reshape(k.sizes()), k.grad()), 2e-6);
-  EXPECT_LE(RelativeError(grad.v.reshape(v.sizes()), v.grad()), 2e-6);
+  EXPECT_LE(RelativeError(grad.q, q.grad()), 2e-6);
+  EXPECT_LE(RelativeError(grad.k, k.grad()), 2e-6);
+  EXPECT_LE(RelativeError(grad.v, v.grad()), 2e-6);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, AttentionTest,
     testing::Combine(testing::Values(Kernels::kCpu, Kernels::kMps),
-                     testing::Bool(), testing::Values(0, 5, 64)));
+                     testing::Values(Order::kRows, Order::kPackedRows,
+                                     Order::kPositions),
+                     testing::Values(0, 5, 64)));
+
+TEST(AttentionPlanTest, TokensMayLieByPosition) {
+  const AttentionPlan plan = PlanAttention(Inputs(2, 3), 0, true, kShape, {});
+  const at::Tensor x = at::arange(2 * 3 * 4 * 8).view({2, 3, 4, 8});
+  const at::Tensor tokens = plan.Tokens(x);
+  EXPECT_TRUE(at::equal(tokens[1], x[1][0].flatten()));
+  EXPECT_TRUE(at::equal(plan.ByRow(tokens, 8), x));
+  const at::Tensor joined = plan.Join(x, x.narrow(2, 0, 1));
+  EXPECT_TRUE(at::equal(joined, at::cat({x, x.narrow(2, 0, 1)}, 2)));
+  EXPECT_TRUE(joined.transpose(0, 1).is_contiguous());
+}
 
 }  // namespace
 }  // namespace mpsd::fast

@@ -17,7 +17,8 @@ Options Mps() {
 TEST(BlockedAttentionTest, ManyScoresAreSeveralBlocks) {
   at::manual_seed(4);
   const int64_t length = 512;
-  const AttentionPlan plan = PlanAttention(Inputs(1, length), 0, kMany, Mps());
+  const AttentionPlan plan =
+      PlanAttention(Inputs(1, length), 0, false, kMany, Mps());
   ASSERT_EQ(plan.blocks.size(), 2u);
   EXPECT_EQ(plan.blocks[0].keys, 256);
   EXPECT_EQ(plan.blocks[1].keys, length);
@@ -53,7 +54,7 @@ TEST(BlockedAttentionTest, BlocksSkipKeysOfOtherSegments) {
   inputs.segment_ids = at::cat(
       {at::zeros({1, 256}, at::kLong), at::ones({1, 256}, at::kLong)}, 1);
   inputs.segment_lengths = model::SegmentLengths(inputs.segment_ids);
-  const AttentionPlan plan = PlanAttention(inputs, 0, kMany, Mps());
+  const AttentionPlan plan = PlanAttention(inputs, 0, false, kMany, Mps());
   ASSERT_EQ(plan.blocks.size(), 2u);
   EXPECT_EQ(plan.blocks[1].first_key, 256);
   EXPECT_EQ(plan.blocks[1].keys, 256);

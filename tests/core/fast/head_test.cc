@@ -15,6 +15,15 @@ model::Linear Head(int64_t vocab, int64_t width) {
   return head;
 }
 
+// Of a head without an adapter.
+HeadResult Loss(const at::Tensor& h, const model::Linear& head,
+                const at::Tensor& targets, double scale,
+                const Options& options) {
+  LoraPack pack;
+  const LinearGroup group({{&head}}, {}, options, pack);
+  return HeadLoss(h, head, group, targets, scale, options);
+}
+
 class HeadTest : public testing::TestWithParam<Kernels> {};
 
 TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
@@ -32,7 +41,7 @@ TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
   Options options;
   options.kernels = GetParam();
   const HeadResult ours =
-      HeadLoss(h.detach()[0], head, labels.targets, 0.25, options);
+      Loss(h.detach()[0], head, labels.targets, 0.25, options);
   EXPECT_LE(RelativeError(ours.sum, sum), 1e-6);
   EXPECT_LE(RelativeError(ours.grad, h.grad()[0]), 1e-6);
   EXPECT_EQ(ours.grad.narrow(0, 590, 10).abs().max().item<float>(), 0);
@@ -44,7 +53,7 @@ TEST_P(HeadTest, LossesOfHopelessTargetsAreExact) {
   Options options;
   options.kernels = GetParam();
   const HeadResult ours =
-      HeadLoss(at::ones({1, 1}), head, at::tensor({int64_t{1}}), 1, options);
+      Loss(at::ones({1, 1}), head, at::tensor({int64_t{1}}), 1, options);
   EXPECT_NEAR(ours.sum.item<double>(), 200, 1e-4);
 }
 

@@ -45,6 +45,27 @@ TEST_P(NormTest, KeepsItsStatisticsInFp32) {
   EXPECT_LE(RelativeError(ours.y, norm_.Forward(x)), 4e-3);
 }
 
+TEST_P(NormTest, GradientsOfFewBitsAreRoundedNoMoreThanTheyMust) {
+  const auto half = [](const at::Tensor& x) { return x.to(at::kBFloat16); };
+  const auto full = [](const at::Tensor& x) { return x.to(at::kFloat); };
+  const at::Tensor x = half(at::randn({64, 4096}));
+  const at::Tensor dy = half(at::randn({64, 4096}));
+  const at::Tensor residual = half(at::randn({64, 4096}));
+  norm_.weight = half(at::ones({4096}));
+  const at::Tensor rstd = NormForward(x, norm_, options_).rstd;
+  const at::Tensor ours =
+      NormBackward(dy, x, rstd, norm_, residual.clone(), options_);
+  norm_.weight = full(norm_.weight);
+  const at::Tensor exact =
+      NormBackward(full(dy), full(x), rstd, norm_, full(residual), options_);
+  // Half a unit in the last place of bf16 is 2e-3 of a number.
+  EXPECT_LE(RelativeError(full(ours), exact), 4e-3);
+  // No row is off as a whole, as it would be by a statistic of few bits: 2e-3.
+  const at::Tensor off =
+      ((full(ours) - exact) * exact).sum(-1) / exact.square().sum(-1);
+  EXPECT_LE(off.abs().max().item<double>(), 1e-3);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, NormTest,
                          testing::Values(Kernels::kCpu, Kernels::kMps));
 

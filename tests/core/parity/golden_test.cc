@@ -167,8 +167,8 @@ TEST_P(GoldenCase, PeftConfigGivesTheSameTargets) {
 INSTANTIATE_TEST_SUITE_P(
     Families, GoldenCase,
     testing::Combine(testing::Values("llama3", "llama_options", "mistral",
-                                     "mistral_window", "qwen2", "qwen2_window",
-                                     "qwen3", "smollm"),
+                                     "mistral_window", "qwen2", "qwen2_head",
+                                     "qwen2_window", "qwen3", "smollm"),
                      testing::ValuesIn(kWays)),
     NameOf);
 // With lm_head in modules_to_save, which autograd alone covers.
@@ -184,7 +184,7 @@ TEST(GoldenData, IsAllCompared) {
   for (const auto& entry : fs::directory_iterator(GoldenDir())) {
     folders += fs::exists(entry.path() / "golden.json");
   }
-  EXPECT_EQ(folders, 10);
+  EXPECT_EQ(folders, 11);
 }
 
 class GoldenDropout : public testing::TestWithParam<Way> {};
