@@ -12,8 +12,22 @@
 namespace mpsd::fast {
 namespace {
 
-bool ByBlocks(const AttentionPlan& plan, const Options& options) {
-  return options.mps() || (options.kernels == Kernels::kCpu && plan.window > 0);
+// The heads and numbers that CUDA's flash attention takes.
+bool IsForFlash(const HeadShape& shape, const Options& options) {
+  return options.dtype != at::kFloat && shape.dim % 8 == 0 && shape.dim <= 256;
+}
+
+bool ByBlocks(const AttentionPlan& plan, const HeadShape& shape,
+              const Options& options) {
+  switch (options.kernels) {
+    case Kernels::kMps:
+      return true;
+    case Kernels::kCpu:
+      return plan.window > 0;
+    case Kernels::kCuda:
+      return !IsForFlash(shape, options);
+  }
+  return true;
 }
 
 // The window of CUDA's kernel: keys before a query, without itself.
@@ -227,7 +241,7 @@ AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
     plan.longest_segment =
         *std::max_element(plan.segments.begin(), plan.segments.end());
   }
-  if (ByBlocks(plan, options)) {
+  if (ByBlocks(plan, shape, options)) {
     plan.blocks = PlanBlocks(inputs, plan, shape, options.dtype);
   } else if (options.kernels == Kernels::kCuda && !plan.segments.empty()) {
     std::vector<int32_t> starts = {0};
@@ -245,7 +259,7 @@ at::Tensor AttentionForward(const AttentionInputs& inputs,
                             const Options& options, AttentionTape& tape) {
   tape.lse.clear();
   at::Tensor out;
-  if (ByBlocks(plan, options)) {
+  if (ByBlocks(plan, shape, options)) {
     tape.q = ForBlocks(inputs.q, shape.kv_heads);
     tape.k = ForBlocks(inputs.k, shape.kv_heads);
     tape.v = ForBlocks(inputs.v, shape.kv_heads);
@@ -269,7 +283,7 @@ AttentionInputs AttentionBackward(const at::Tensor& dout,
                                   const HeadShape& shape,
                                   const Options& options,
                                   const AttentionTape& tape) {
-  if (!ByBlocks(plan, options)) {
+  if (!ByBlocks(plan, shape, options)) {
     if (ByCudnn(plan, shape, options)) {
       return BackwardOnCudnn(dout, plan, tape);
     }

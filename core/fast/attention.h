@@ -34,7 +34,8 @@ struct AttentionPlan {
   std::vector<int64_t> segments;  // lengths; empty: one a row
   at::Tensor segment_starts;      // int32 [segments + 1], for CUDA
   int64_t longest_segment = 0;
-  std::vector<QueryBlock> blocks;  // for MPS, and on the CPU with a window
+  // For MPS, on the CPU with a window, on CUDA in fp32 and for odd heads.
+  std::vector<QueryBlock> blocks;
 
   // [tokens, heads · dim] as a view [rows, length, heads, dim] and back, which
   // is a view of what lies as the tokens do.

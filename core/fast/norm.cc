@@ -9,6 +9,9 @@ namespace mpsd::fast {
 namespace {
 
 at::Tensor Rstd(const at::Tensor& x, double eps) {
+  if (x.scalar_type() == at::kFloat) {  // in Transformers' order
+    return x.square().mean({-1}, /*keepdim=*/true).add_(eps).rsqrt_();
+  }
   const double n = static_cast<double>(x.size(-1));
   const at::Tensor length =
       at::linalg_vector_norm(x, 2, {-1}, /*keepdim=*/true, at::kFloat);

@@ -73,31 +73,44 @@ at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
 
 namespace {
 
+// Transformers' rope_init functions, operation by operation in fp32: a unit in
+// the last place of a frequency is seen in the logits.
+at::Tensor Over(double dividend, const at::Tensor& x) {
+  return x.reciprocal() * dividend;
+}
+
 // _compute_llama3_parameters: long wavelengths are divided by `factor`, short
 // ones kept, those between blended.
-double ScaleLlama3(double frequency, const spec::Llama3RopeScaling& s) {
-  const double wavelength = 2 * std::numbers::pi / frequency;
-  const double original = s.original_max_position_embeddings;
-  if (wavelength < original / s.high_freq_factor) return frequency;
-  if (wavelength > original / s.low_freq_factor) return frequency / s.factor;
-  const double smooth = (original / wavelength - s.low_freq_factor) /
-                        (s.high_freq_factor - s.low_freq_factor);
-  return (1 - smooth) * frequency / s.factor + smooth * frequency;
+at::Tensor ScaleLlama3(const at::Tensor& plain,
+                       const spec::Llama3RopeScaling& s) {
+  const double original =
+      static_cast<double>(s.original_max_position_embeddings);
+  const at::Tensor wavelength = Over(2 * std::numbers::pi, plain);
+  const at::Tensor is_long = wavelength > original / s.low_freq_factor;
+  const at::Tensor is_short = wavelength < original / s.high_freq_factor;
+  const at::Tensor divided = at::where(is_long, plain / s.factor, plain);
+  const at::Tensor smooth = (Over(original, wavelength) - s.low_freq_factor) /
+                            (s.high_freq_factor - s.low_freq_factor);
+  const at::Tensor blended =
+      (1 - smooth) * divided / s.factor + smooth * divided;
+  return at::where(is_long.logical_or(is_short), divided, blended);
+}
+
+// _compute_default_rope_parameters and what scales them.
+at::Tensor InverseFrequencies(const spec::ModelConfig& config) {
+  const at::Tensor exponents =
+      at::arange(0, config.head_dim, 2, at::kLong).to(at::kFloat) /
+      static_cast<double>(config.head_dim);
+  at::Tensor f = at::pow(config.rope_theta, exponents).reciprocal();
+  if (config.rope_scaling) f = ScaleLlama3(f, *config.rope_scaling);
+  if (config.linear_rope_factor) f = f / *config.linear_rope_factor;
+  return f;
 }
 
 }  // namespace
 
-Rotary::Rotary(const spec::ModelConfig& config, at::Device device) {
-  std::vector<float> frequencies;
-  for (int64_t i = 0; i < config.head_dim; i += 2) {
-    double f =
-        std::pow(config.rope_theta, -static_cast<double>(i) / config.head_dim);
-    if (config.rope_scaling) f = ScaleLlama3(f, *config.rope_scaling);
-    if (config.linear_rope_factor) f /= *config.linear_rope_factor;
-    frequencies.push_back(static_cast<float>(f));
-  }
-  inverse_frequencies_ = at::tensor(frequencies, at::kFloat).to(device);
-}
+Rotary::Rotary(const spec::ModelConfig& config, at::Device device)
+    : inverse_frequencies_(InverseFrequencies(config).to(device)) {}
 
 RotaryTable Rotary::Table(const at::Tensor& positions,
                           at::ScalarType dtype) const {

@@ -83,6 +83,9 @@ absl::Status LoadNetwork(const Subject& subject, Tuned& tuned) {
     tuned.decoder = decoder->get();
     tuned.model = *std::move(decoder);
   }
+  model::RunOptions run;
+  run.attention = subject.attention;
+  tuned.model->set_options(run);
   return absl::OkStatus();
 }
 

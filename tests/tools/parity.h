@@ -47,6 +47,7 @@ struct Subject {
   std::optional<Head> head;       // a classifier; else a language model
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
+  model::AttentionKernel attention = model::AttentionKernel::kFused;
   // The step with a backward of its own, by these kernels; else autograd.
   std::optional<fast::Kernels> fast;
   fast::Keep keep = fast::Keep::kAll;

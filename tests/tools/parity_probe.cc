@@ -7,11 +7,13 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "core/base/file.h"
+#include "core/device/device.h"
 #include "core/tensorfile/safetensors.h"
 #include "tests/tools/parity.h"
 
@@ -38,7 +40,8 @@ void Declare(CLI::App& app, Options& options) {
       ->required();
   app.add_option("--output", options.output, "safetensors to write")
       ->required();
-  app.add_option("--device", options.device, "cpu, cuda or mps");
+  app.add_option("--device", options.device)
+      ->check(CLI::IsMember({"cpu", "cuda", "mps"}));
   app.add_option("--training", options.training,
                  "JSON of job.json's training object: train on train.*");
   app.add_option("--draw-seed", options.draw_seed,
@@ -51,15 +54,27 @@ void Declare(CLI::App& app, Options& options) {
                  "forward in train mode, masks drawn after this seed");
 }
 
+absl::StatusOr<std::unique_ptr<device::Device>> OpenDevice(
+    const std::string& name) {
+  if (name == "mps") return device::OpenMps();
+  if (name == "cuda") return device::OpenCuda();
+  return device::OpenCpu();
+}
+
+// What trains on the device.
+fast::Kernels KernelsOf(const device::Device& device) {
+  if (!device.has_fused_attention_backward()) return fast::Kernels::kMps;
+  return device.kind() == device::Kind::kCuda ? fast::Kernels::kCuda
+                                              : fast::Kernels::kCpu;
+}
+
 // By the step with a backward of its own where it is asked for and covers the
 // subject, else by autograd.
-absl::StatusOr<Tuned> LoadFor(Subject subject, const std::string& gradients) {
+absl::StatusOr<Tuned> LoadFor(Subject subject, const device::Device& device,
+                              const std::string& gradients) {
   const bool may = !subject.head && !subject.adapter.empty();
   if (may && gradients != "autograd") {
-    const bool cuda = subject.device != at::kCPU && gradients == "auto";
-    subject.fast = gradients == "mps" ? fast::Kernels::kMps
-                   : cuda             ? fast::Kernels::kCuda
-                                      : fast::Kernels::kCpu;
+    subject.fast = gradients == "mps" ? fast::Kernels::kMps : KernelsOf(device);
     auto tuned = Load(subject);
     if (!absl::IsFailedPrecondition(tuned.status())) return tuned;
     subject.fast.reset();
@@ -73,14 +88,19 @@ absl::StatusOr<Tensors> Compute(const Options& options) {
   Subject subject;
   subject.model = options.model;
   subject.adapter = options.adapter;
-  subject.device = at::Device(options.device);
+  auto device = OpenDevice(options.device);
+  if (!device.ok()) return device.status();
+  subject.device = (*device)->torch_device();
+  if (!(*device)->has_fused_attention_backward()) {
+    subject.attention = model::AttentionKernel::kTiled;
+  }
   if (!options.head.empty()) {
     auto head = ParseHead(options.head);
     if (!head.ok()) return head.status();
     subject.head = *head;
   }
   if (options.draw_seed) Seed(*options.draw_seed);
-  auto tuned = LoadFor(subject, options.gradients);
+  auto tuned = LoadFor(subject, **device, options.gradients);
   if (!tuned.ok()) return tuned.status();
   Tensors out;
   if (inputs->contains("input_ids") || inputs->contains("pixels")) {

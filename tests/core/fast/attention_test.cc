@@ -51,10 +51,26 @@ TEST_P(AttentionTest, IsTheModelsAttentionWithItsGradients) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, AttentionTest,
-    testing::Combine(testing::Values(Kernels::kCpu, Kernels::kMps),
-                     testing::Values(Order::kRows, Order::kPackedRows,
-                                     Order::kPositions),
-                     testing::Values(0, 5, 64)));
+    testing::Combine(
+        testing::Values(Kernels::kCpu, Kernels::kMps, Kernels::kCuda),
+        testing::Values(Order::kRows, Order::kPackedRows, Order::kPositions),
+        testing::Values(0, 5, 64)));
+
+// Its flash attention has neither fp32 nor heads of any size; what the plan has
+// blocks for runs without it.
+TEST(AttentionPlanTest, WhatFlashAttentionOfCudaDoesNotTakeGoesByBlocks) {
+  const auto blocks = [](at::ScalarType dtype, int64_t dim) {
+    Options options;
+    options.kernels = Kernels::kCuda;
+    options.dtype = dtype;
+    const HeadShape shape{4, 2, dim};
+    return PlanAttention(Inputs(2, 12), 0, false, shape, options).blocks.size();
+  };
+  EXPECT_EQ(blocks(at::kBFloat16, 64), 0);
+  EXPECT_EQ(blocks(at::kFloat, 64), 1);
+  EXPECT_EQ(blocks(at::kBFloat16, 20), 1);
+  EXPECT_EQ(blocks(at::kBFloat16, 320), 1);
+}
 
 TEST(AttentionPlanTest, TokensMayLieByPosition) {
   const AttentionPlan plan = PlanAttention(Inputs(2, 3), 0, true, kShape, {});
