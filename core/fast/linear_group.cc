@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/fast/norm.h"
+#include "core/model/inner_product.h"
 #include "core/model/wide_linear.h"
 
 namespace mpsd::fast {
@@ -76,11 +77,14 @@ at::Tensor LinearGroup::Weight(const Block& block) const {
 
 at::Tensor LinearGroup::Base(const Part& part, const at::Tensor& x,
                              const at::Tensor& residual) const {
+  // There a GEMM that begins with the residual rounds to its size at every
+  // block of the sum; a real model's gradients show it.
+  const bool on_cpu = options_.kernels == Kernels::kCpu;
   std::vector<at::Tensor> outputs;
   for (const Block& block : part) {
     const at::Tensor w =
         block.weight_t.defined() ? block.weight_t : Weight(block).t();
-    if (residual.defined() && part.size() == 1) {
+    if (residual.defined() && part.size() == 1 && !on_cpu) {
       at::Tensor y = at::addmm(residual, x, w);
       return block.bias.defined() ? y.add_(block.bias) : y;
     }
@@ -101,16 +105,22 @@ std::vector<at::Tensor> LinearGroup::Bases(const at::Tensor& x,
 }
 
 at::Tensor LinearGroup::BaseBackward(const std::vector<at::Tensor>& dy) const {
+  const bool by_inner_product =
+      options_.kernels == Kernels::kCpu && options_.dtype == at::kFloat;
   at::Tensor dx;
   for (size_t i = 0; i < parts_.size(); ++i) {
     for (const Block& block : parts_[i]) {
       const at::Tensor d = parts_[i].size() == 1
                                ? dy[i]
                                : dy[i].narrow(1, block.begin, block.out);
-      if (dx.defined()) {
-        dx.addmm_(d, Weight(block));
+      const at::Tensor w = Weight(block);
+      if (by_inner_product) {
+        const at::Tensor product = model::InnerProduct(d, w.t());
+        dx = dx.defined() ? dx.add_(product) : product;
+      } else if (dx.defined()) {
+        dx.addmm_(d, w);
       } else {
-        dx = at::mm(d, Weight(block));
+        dx = at::mm(d, w);
       }
     }
   }

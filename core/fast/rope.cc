@@ -21,6 +21,7 @@ at::Tensor Rotations(const at::Tensor& cos, const at::Tensor& sin) {
 }
 
 at::Tensor ByRotation(const at::Tensor& x, const at::Tensor& rotation) {
+  if (x.size(0) == 1) return at::bmm(x.select(0, 0), rotation).unsqueeze(0);
   const at::Tensor y = at::bmm(
       x.transpose(0, 1).flatten(/*start_dim=*/1, /*end_dim=*/2), rotation);
   return y.view({x.size(1), x.size(0), x.size(2), x.size(3)}).transpose(0, 1);
@@ -29,8 +30,7 @@ at::Tensor ByRotation(const at::Tensor& x, const at::Tensor& rotation) {
 // x rotated by the table's angles, or with `sign` −1 back.
 at::Tensor Rotate(const at::Tensor& x, const RopeTable& table, double sign) {
   if (table.rotation.defined()) {
-    return ByRotation(
-        x, sign > 0 ? table.rotation : table.rotation.transpose(1, 2));
+    return ByRotation(x, sign > 0 ? table.rotation : table.back);
   }
   const int64_t half = x.size(-1) / 2;
   if (table.by_copy) {
@@ -41,7 +41,8 @@ at::Tensor Rotate(const at::Tensor& x, const RopeTable& table, double sign) {
   }
   at::Tensor y = x * table.cos;
   if (table.signed_sin.defined()) {
-    return y.addcmul_(at::roll(x, half, -1), table.signed_sin, sign);
+    const at::Tensor swapped = at::roll(x, half, -1).mul_(table.signed_sin);
+    return sign > 0 ? y.add_(swapped) : y.sub_(swapped);
   }
   y.narrow(-1, 0, half).addcmul_(x.narrow(-1, half, half), table.sin, -sign);
   y.narrow(-1, half, half).addcmul_(x.narrow(-1, 0, half), table.sin, sign);
@@ -58,6 +59,7 @@ RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
       length * dim * dim <= kMaxRotation) {
     result.rotation = Rotations(table.cos.view({length, 1, dim}),
                                 table.sin.view({length, 1, dim}));
+    result.back = result.rotation.transpose(1, 2);
     return result;
   }
   result.cos = table.cos.transpose(1, 2);

@@ -19,8 +19,8 @@ struct RopeTable {
   at::Tensor sin;  // [rows, length, 1, head_dim / 2]
   // Where all rows have the same positions, on a GPU: R by position, [length,
   // head_dim, head_dim]. Its zeros cost less than a second pass over memory,
-  // and one product takes all rows and heads.
-  at::Tensor rotation;
+  // and one product takes all rows and heads. `back` is its transpose.
+  at::Tensor rotation, back;
   // For few numbers a row, whose time goes into calls: (−sin, sin) [rows,
   // length, 1, head_dim], so that both halves take one call.
   at::Tensor signed_sin;
