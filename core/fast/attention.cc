@@ -243,6 +243,7 @@ AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
   }
   if (ByBlocks(plan, shape, options)) {
     plan.blocks = PlanBlocks(inputs, plan, shape, options.dtype);
+    plan.zero = at::zeros({}, inputs.input_ids.options().dtype(options.dtype));
   } else if (options.kernels == Kernels::kCuda && !plan.segments.empty()) {
     std::vector<int32_t> starts = {0};
     for (const int64_t size : plan.segments) {

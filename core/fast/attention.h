@@ -36,6 +36,7 @@ struct AttentionPlan {
   int64_t longest_segment = 0;
   // For MPS, on the CPU with a window, on CUDA in fp32 and for odd heads.
   std::vector<QueryBlock> blocks;
+  at::Tensor zero;  // with blocks: a scalar for products that add nothing
 
   // [tokens, heads · dim] as a view [rows, length, heads, dim] and back, which
   // is a view of what lies as the tokens do.

@@ -88,18 +88,18 @@ at::Tensor Keys(const at::Tensor& x, const QueryBlock& b, const Sizes& s) {
 }
 
 // scale · a b of matrices in a batch.
-at::Tensor ScaledProduct(const at::Tensor& a, const at::Tensor& b,
-                         double scale) {
-  const at::Tensor zero = at::zeros({}, a.options());
+at::Tensor ScaledProduct(const at::Tensor& a, const at::Tensor& b, double scale,
+                         const at::Tensor& zero) {
   return at::baddbmm(zero.expand({a.size(0), a.size(1), b.size(2)}), a, b,
                      /*beta=*/0, scale);
 }
 
 // [rows · kv_heads, count · group, keys]
 at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
-                         const QueryBlock& b, const Sizes& s) {
+                         const QueryBlock& b, const Sizes& s,
+                         const at::Tensor& zero) {
   const at::Tensor scores =
-      ScaledProduct(q, k.transpose(1, 2), 1 / std::sqrt(s.dim));
+      ScaledProduct(q, k.transpose(1, 2), 1 / std::sqrt(s.dim), zero);
   scores.view({s.rows, s.kv_heads, -1, b.keys}).add_(b.mask);
   return at::_softmax(scores, -1, /*half_to_float=*/false);
 }
@@ -162,8 +162,8 @@ at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
   const Sizes s = SizesOf(plan, shape);
   std::vector<at::Tensor> out;
   for (const QueryBlock& b : plan.blocks) {
-    const at::Tensor p =
-        Probabilities(Queries(tape.q, b, s), Keys(tape.k, b, s), b, s);
+    const at::Tensor p = Probabilities(Queries(tape.q, b, s),
+                                       Keys(tape.k, b, s), b, s, plan.zero);
     out.push_back(at::bmm(p, Keys(tape.v, b, s)));
   }
   return (out.size() == 1 ? out[0] : at::cat(out, 1)).view(tape.q.sizes());
@@ -180,13 +180,13 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
   for (const QueryBlock& b : plan.blocks) {
     const at::Tensor q = Queries(tape.q, b, s), k = Keys(tape.k, b, s);
     const at::Tensor d = Queries(dout, b, s);
-    const at::Tensor p = Probabilities(q, k, b, s);
+    const at::Tensor p = Probabilities(q, k, b, s, plan.zero);
     dv.Add(b, at::bmm(Left(p), d));
     const at::Tensor dp = at::bmm(d, Keys(tape.v, b, s).transpose(1, 2));
     const at::Tensor ds =
         at::_softmax_backward_data(dp, p, -1, p.scalar_type());
-    dq.push_back(ScaledProduct(ds, k, scale));
-    dk.Add(b, ScaledProduct(Left(ds), q, scale));
+    dq.push_back(ScaledProduct(ds, k, scale, plan.zero));
+    dk.Add(b, ScaledProduct(Left(ds), q, scale, plan.zero));
   }
   return {(dq.size() == 1 ? dq[0] : at::cat(dq, 1)).view(tape.q.sizes()),
           dk.Take().view(tape.k.sizes()), dv.Take().view(tape.v.sizes())};
