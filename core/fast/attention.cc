@@ -118,10 +118,8 @@ AttentionInputs BackwardOnCuda(const at::Tensor& dout,
       longest, longest, /*dropout_p=*/0.0, /*is_causal=*/true, tape.random,
       tape.unused, /*scale=*/std::nullopt, WindowLeft(plan), WindowRight(plan));
   if (plan.segments.empty()) return {dq, dk, dv};
-  const auto by_row = [&](const at::Tensor& x) {
-    return x.view({plan.rows, plan.length, x.size(-2), shape.dim});
-  };
-  return {by_row(dq), by_row(dk), by_row(dv)};
+  return {plan.ByRow(dq, shape.dim), plan.ByRow(dk, shape.dim),
+          plan.ByRow(dv, shape.dim)};
 }
 
 // Calls `visit` with a view of the rows or segments that attend within
@@ -151,10 +149,10 @@ at::Tensor ForwardOnCpu(const AttentionPlan& plan, AttentionTape& tape) {
                  [&](const std::vector<at::Tensor>& t) {
                    auto [o, lse] =
                        at::_scaled_dot_product_flash_attention_for_cpu(
-                           t[0].transpose(1, 2), t[1].transpose(1, 2),
-                           t[2].transpose(1, 2), 0.0, /*is_causal=*/true);
+                           ByHead(t[0]), ByHead(t[1]), ByHead(t[2]), 0.0,
+                           /*is_causal=*/true);
                    tape.lse.push_back(lse);
-                   const at::Tensor by_token = o.transpose(1, 2);
+                   const at::Tensor by_token = ByHead(o);
                    if (out.defined()) {
                      t[3].copy_(by_token);
                    } else {
@@ -179,21 +177,18 @@ AttentionInputs BackwardOnCpu(const at::Tensor& dout, const AttentionPlan& plan,
        plan.ByRow(tape.out, tape.q.size(-1)), split ? grad.q : tape.q,
        split ? grad.k : tape.k, split ? grad.v : tape.v},
       [&](const std::vector<at::Tensor>& t) {
-        const auto by_head = [](const at::Tensor& x) {
-          return x.transpose(1, 2);
-        };
         auto [dq, dk, dv] =
             at::_scaled_dot_product_flash_attention_for_cpu_backward(
-                by_head(t[0]), by_head(t[1]), by_head(t[2]), by_head(t[3]),
-                by_head(t[4]), tape.lse[i++], 0.0,
+                ByHead(t[0]), ByHead(t[1]), ByHead(t[2]), ByHead(t[3]),
+                ByHead(t[4]), tape.lse[i++], 0.0,
                 /*is_causal=*/true);
         if (!split) {
-          grad = {by_head(dq), by_head(dk), by_head(dv)};
+          grad = {ByHead(dq), ByHead(dk), ByHead(dv)};
           return;
         }
-        t[5].copy_(by_head(dq));
-        t[6].copy_(by_head(dk));
-        t[7].copy_(by_head(dv));
+        t[5].copy_(ByHead(dq));
+        t[6].copy_(ByHead(dk));
+        t[7].copy_(ByHead(dv));
       });
   return grad;
 }

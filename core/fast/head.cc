@@ -75,8 +75,9 @@ HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
       return x.narrow(0, at, size);
     };
     at::Tensor logits = Logits(piece_of(h), weight_t, head.bias, options);
-    if (adapted)
+    if (adapted) {
       logits.add_(adapters.AdapterOutput(piece_of(tape.thin)).to(at::kFloat));
+    }
     const Piece piece = LossOf(logits, piece_of(index));
     piece_of(losses).copy_(piece.losses);
     const at::Tensor d =

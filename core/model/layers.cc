@@ -3,9 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <numbers>
-#include <vector>
 
 #include "core/model/products.h"
 #include "core/model/wide_linear.h"
