@@ -30,6 +30,18 @@ bool ByBlocks(const AttentionPlan& plan, const HeadShape& shape,
   return true;
 }
 
+// Whether the backward alone goes by blocks: on the CPU, where flash attention
+// is slow at it.
+bool OnlyBackwardByBlocks(const AttentionPlan& plan, const Options& options) {
+  return options.kernels == Kernels::kCpu && plan.window == 0 &&
+         plan.segments.empty();
+}
+
+// As if no heads had keys in common: threads share more, equal pieces.
+HeadShape EachWithKeys(const HeadShape& shape) {
+  return {shape.heads, shape.heads, shape.dim};
+}
+
 // The window of CUDA's kernel: keys before a query, without itself.
 std::optional<int64_t> WindowLeft(const AttentionPlan& plan) {
   if (plan.window == 0) return std::nullopt;
@@ -162,30 +174,22 @@ at::Tensor ForwardOnCpu(const AttentionPlan& plan, AttentionTape& tape) {
   return out;
 }
 
-AttentionInputs BackwardOnCpu(const at::Tensor& dout, const AttentionPlan& plan,
-                              const AttentionTape& tape) {
-  AttentionInputs grad;
-  if (!plan.segments.empty()) {
-    grad = {at::empty_like(tape.q), at::empty_like(tape.k),
-            at::empty_like(tape.v)};
-  }
-  const bool split = grad.q.defined();
+AttentionInputs BackwardBySegments(const at::Tensor& dout,
+                                   const AttentionPlan& plan,
+                                   const AttentionTape& tape) {
+  AttentionInputs grad{at::empty_like(tape.q), at::empty_like(tape.k),
+                       at::empty_like(tape.v)};
   size_t i = 0;
   ForEachSegment(
       plan,
       {plan.ByRow(dout, tape.q.size(-1)), tape.q, tape.k, tape.v,
-       plan.ByRow(tape.out, tape.q.size(-1)), split ? grad.q : tape.q,
-       split ? grad.k : tape.k, split ? grad.v : tape.v},
+       plan.ByRow(tape.out, tape.q.size(-1)), grad.q, grad.k, grad.v},
       [&](const std::vector<at::Tensor>& t) {
         auto [dq, dk, dv] =
             at::_scaled_dot_product_flash_attention_for_cpu_backward(
                 ByHead(t[0]), ByHead(t[1]), ByHead(t[2]), ByHead(t[3]),
                 ByHead(t[4]), tape.lse[i++], 0.0,
                 /*is_causal=*/true);
-        if (!split) {
-          grad = {ByHead(dq), ByHead(dk), ByHead(dv)};
-          return;
-        }
         t[5].copy_(ByHead(dq));
         t[6].copy_(ByHead(dk));
         t[7].copy_(ByHead(dv));
@@ -204,6 +208,40 @@ at::Tensor ForBlocks(const at::Tensor& x, int64_t kv_heads) {
 
 at::Tensor FromBlocks(const at::Tensor& x) {
   return x.permute({0, 2, 1, 3, 4}).flatten(/*start_dim=*/2, /*end_dim=*/3);
+}
+
+// The keys or values of each head.
+at::Tensor ForEachHead(const at::Tensor& x, const HeadShape& shape) {
+  const int64_t group = shape.heads / shape.kv_heads;
+  if (group == 1) return x;
+  return x.unsqueeze(3).expand({-1, -1, -1, group, -1}).flatten(2, 3);
+}
+
+// And the gradient back.
+at::Tensor FromEachHead(const at::Tensor& x, const HeadShape& shape) {
+  const int64_t group = shape.heads / shape.kv_heads;
+  return group == 1 ? x : x.unflatten(2, {shape.kv_heads, group}).sum(3);
+}
+
+AttentionInputs BackwardOnCpu(const at::Tensor& dout, const AttentionPlan& plan,
+                              const HeadShape& shape, const Options& options,
+                              const AttentionTape& tape) {
+  if (!plan.segments.empty()) {
+    return BackwardBySegments(dout, plan, tape);
+  }
+  // Of one row, products take the heads where they lie.
+  const auto by_head = [&](const at::Tensor& x) {
+    return plan.rows == 1 ? ByHead(x).unsqueeze(3) : ForBlocks(x, shape.heads);
+  };
+  AttentionTape each;
+  each.q = by_head(tape.q);
+  each.k = by_head(ForEachHead(tape.k, shape));
+  each.v = by_head(ForEachHead(tape.v, shape));
+  const BlockedGradients grad =
+      BlockedBackward(by_head(plan.ByRow(dout, shape.dim)), plan,
+                      EachWithKeys(shape), options, each);
+  return {FromBlocks(grad.q), FromEachHead(FromBlocks(grad.k), shape),
+          FromEachHead(FromBlocks(grad.v), shape)};
 }
 
 }  // namespace
@@ -237,7 +275,10 @@ AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
         *std::max_element(plan.segments.begin(), plan.segments.end());
   }
   if (ByBlocks(plan, shape, options)) {
-    plan.blocks = PlanBlocks(inputs, plan, shape, options.dtype);
+    plan.blocks = PlanBlocks(inputs, plan, shape, options);
+    plan.zero = at::zeros({}, inputs.input_ids.options().dtype(options.dtype));
+  } else if (OnlyBackwardByBlocks(plan, options)) {
+    plan.blocks = PlanBlocks(inputs, plan, EachWithKeys(shape), options);
     plan.zero = at::zeros({}, inputs.input_ids.options().dtype(options.dtype));
   } else if (options.kernels == Kernels::kCuda && !plan.segments.empty()) {
     std::vector<int32_t> starts = {0};
@@ -285,11 +326,11 @@ AttentionInputs AttentionBackward(const at::Tensor& dout,
     }
     return options.kernels == Kernels::kCuda
                ? BackwardOnCuda(dout, plan, shape, tape)
-               : BackwardOnCpu(dout, plan, tape);
+               : BackwardOnCpu(dout, plan, shape, options, tape);
   }
   const BlockedGradients grad =
       BlockedBackward(ForBlocks(plan.ByRow(dout, shape.dim), shape.kv_heads),
-                      plan, shape, tape);
+                      plan, shape, options, tape);
   return {FromBlocks(grad.q), FromBlocks(grad.k), FromBlocks(grad.v)};
 }
 

@@ -15,12 +15,18 @@ namespace {
 constexpr int64_t kMaxScores = int64_t{1} << 27;
 constexpr int64_t kMinScores = int64_t{1} << 24;
 constexpr int64_t kMinQueries = 256;
+// There calls cost little, and a block's scores stay in a cache.
+constexpr int64_t kMinQueriesOnCpu = 64, kMaxQueriesOnCpu = 128;
 
 // Small blocks leave out more of what causality hides; each costs a dozen
 // calls.
-int64_t QueriesPerBlock(const AttentionPlan& plan, const HeadShape& shape) {
-  const int64_t by_query = plan.rows * shape.heads * plan.length;
+int64_t QueriesPerBlock(const AttentionPlan& plan, const HeadShape& shape,
+                        const Options& options) {
   int64_t count = plan.length;
+  if (options.kernels == Kernels::kCpu) {
+    count = std::clamp(count / 8, kMinQueriesOnCpu, kMaxQueriesOnCpu);
+  }
+  const int64_t by_query = plan.rows * shape.heads * plan.length;
   while (count > kMinQueries && count / 2 * by_query >= kMinScores) {
     count = (count + 1) / 2;
   }
@@ -106,21 +112,29 @@ at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
 
 // A transposed left operand. As a view it gives wrong products in fp32 on MPS
 // (pytorch#193487).
-at::Tensor Left(const at::Tensor& x) {
+at::Tensor Left(const at::Tensor& x, const Options& options) {
   const at::Tensor view = x.transpose(1, 2);
-  return x.scalar_type() == at::kFloat ? view.contiguous() : view;
+  return options.mps() && x.scalar_type() == at::kFloat ? view.contiguous()
+                                                        : view;
 }
 
-// Sums over blocks of gradients by keys, none of them written in place: kernels
-// of MPS go wrong on targets that are not contiguous.
+// Sums over blocks of gradients by keys.
 class KeySums {
  public:
   // Key blocks are as long as query blocks, and begin where those do.
-  explicit KeySums(const AttentionPlan& plan)
-      : plan_(plan), parts_(plan.blocks.size()) {}
+  KeySums(const AttentionPlan& plan, const Options& options)
+      : plan_(plan), in_place_(!options.mps()), parts_(plan.blocks.size()) {}
 
   // `x` [rows · kv_heads, keys of the block, dim].
   void Add(const QueryBlock& block, const at::Tensor& x) {
+    if (in_place_) {
+      if (!sum_.defined()) {
+        sum_ = at::zeros({x.size(0), plan_.length, x.size(2)}, x.options());
+      }
+      sum_.narrow(1, block.first_key, block.keys).add_(x);
+      return;
+    }
+    // Kernels of MPS go wrong on targets that are not contiguous.
     const int64_t step = plan_.blocks[0].count;
     for (int64_t key = 0; key < block.keys; key += step) {
       const int64_t size = std::min(step, block.keys - key);
@@ -130,10 +144,12 @@ class KeySums {
     }
   }
   // A block always sees its own keys: every part is there.
-  at::Tensor Take() const { return at::cat(parts_, 1); }
+  at::Tensor Take() const { return in_place_ ? sum_ : at::cat(parts_, 1); }
 
  private:
   const AttentionPlan& plan_;
+  const bool in_place_;
+  at::Tensor sum_;
   std::vector<at::Tensor> parts_;
 };
 
@@ -142,8 +158,8 @@ class KeySums {
 std::vector<QueryBlock> PlanBlocks(const model::DecoderInputs& inputs,
                                    const AttentionPlan& plan,
                                    const HeadShape& shape,
-                                   at::ScalarType dtype) {
-  const int64_t count = QueriesPerBlock(plan, shape);
+                                   const Options& options) {
+  const int64_t count = QueriesPerBlock(plan, shape, options);
   std::vector<QueryBlock> blocks;
   for (int64_t begin = 0; begin < plan.length; begin += count) {
     QueryBlock b;
@@ -151,7 +167,8 @@ std::vector<QueryBlock> PlanBlocks(const model::DecoderInputs& inputs,
     b.count = std::min(count, plan.length - begin);
     b.first_key = FirstKey(plan, begin, count);
     b.keys = begin + b.count - b.first_key;
-    b.mask = BlockMask(inputs, plan, b, shape.heads / shape.kv_heads, dtype);
+    b.mask =
+        BlockMask(inputs, plan, b, shape.heads / shape.kv_heads, options.dtype);
     blocks.push_back(std::move(b));
   }
   return blocks;
@@ -171,22 +188,22 @@ at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
 
 BlockedGradients BlockedBackward(const at::Tensor& dout,
                                  const AttentionPlan& plan,
-                                 const HeadShape& shape,
+                                 const HeadShape& shape, const Options& options,
                                  const AttentionTape& tape) {
   const Sizes s = SizesOf(plan, shape);
   const double scale = 1 / std::sqrt(s.dim);
   std::vector<at::Tensor> dq;
-  KeySums dk(plan), dv(plan);
+  KeySums dk(plan, options), dv(plan, options);
   for (const QueryBlock& b : plan.blocks) {
     const at::Tensor q = Queries(tape.q, b, s), k = Keys(tape.k, b, s);
     const at::Tensor d = Queries(dout, b, s);
     const at::Tensor p = Probabilities(q, k, b, s, plan.zero);
-    dv.Add(b, at::bmm(Left(p), d));
+    dv.Add(b, at::bmm(Left(p, options), d));
     const at::Tensor dp = at::bmm(d, Keys(tape.v, b, s).transpose(1, 2));
     const at::Tensor ds =
         at::_softmax_backward_data(dp, p, -1, p.scalar_type());
     dq.push_back(ScaledProduct(ds, k, scale, plan.zero));
-    dk.Add(b, ScaledProduct(Left(ds), q, scale, plan.zero));
+    dk.Add(b, ScaledProduct(Left(ds, options), q, scale, plan.zero));
   }
   return {(dq.size() == 1 ? dq[0] : at::cat(dq, 1)).view(tape.q.sizes()),
           dk.Take().view(tape.k.sizes()), dv.Take().view(tape.v.sizes())};

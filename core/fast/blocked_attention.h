@@ -17,7 +17,7 @@ namespace mpsd::fast {
 std::vector<QueryBlock> PlanBlocks(const model::DecoderInputs& inputs,
                                    const AttentionPlan& plan,
                                    const HeadShape& shape,
-                                   at::ScalarType dtype);
+                                   const Options& options);
 
 at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
                           const AttentionTape& tape);
@@ -27,7 +27,7 @@ struct BlockedGradients {
 };
 BlockedGradients BlockedBackward(const at::Tensor& dout,
                                  const AttentionPlan& plan,
-                                 const HeadShape& shape,
+                                 const HeadShape& shape, const Options& options,
                                  const AttentionTape& tape);
 
 }  // namespace mpsd::fast

@@ -118,14 +118,14 @@ at::Tensor FastStep::Backward(const Layer& layer, const at::Tensor& dy,
 
 at::Tensor FastStep::Head(const at::Tensor& y,
                           const model::LabelSelection& labels, double scale,
-                          const Context& context, at::Tensor& sum) const {
+                          const Context& context, at::Tensor& sum) {
   const at::Tensor rows = context.places.defined()
                               ? context.places.index_select(0, labels.rows)
                               : labels.rows;
   const at::Tensor picked = y.index_select(0, rows);
   const Normed n = NormForward(picked, decoder_.norm(), options_);
-  HeadResult loss =
-      HeadLoss(n.y, decoder_.head(), head_, labels.targets, scale, options_);
+  HeadResult loss = HeadLoss(n.y, decoder_.head(), head_, labels.targets, scale,
+                             options_, logits_);
   sum = loss.sum;
   const at::Tensor d =
       NormBackward(loss.grad, picked, n.rstd, decoder_.norm(), {}, options_);

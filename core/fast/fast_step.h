@@ -73,7 +73,7 @@ class FastStep {
                       const Context& context, Tape& tape, bool wants_dx) const;
   // The gradient of the last layer's output.
   at::Tensor Head(const at::Tensor& y, const model::LabelSelection& labels,
-                  double scale, const Context& context, at::Tensor& sum) const;
+                  double scale, const Context& context, at::Tensor& sum);
 
   const model::Decoder& decoder_;
   const Options options_;
@@ -81,6 +81,7 @@ class FastStep {
   LoraPack pack_;
   LinearGroup head_;
   std::vector<std::unique_ptr<Layer>> layers_;
+  at::Tensor logits_;  // the head's buffer
   size_t lowest_ = 0;  // the lowest layer with an adapter
 };
 

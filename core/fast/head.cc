@@ -16,15 +16,37 @@ using model::LabelSelection;
 
 constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;
 constexpr int64_t kFewestRows = 256;
+// Outputs of a product on the CPU: of more, BLAS' threads share the work badly.
+constexpr int64_t kOutputsAtOnce = 2048;
 
 int64_t RowsAtOnce(int64_t vocab_size) {
   return std::max(kFewestRows, kLogitsAtOnce / vocab_size / 64 * 64);
 }
 
+at::Tensor LogitsInBuffer(const at::Tensor& x, const at::Tensor& weight_t,
+                          at::Tensor& buffer) {
+  const int64_t rows = x.size(0), vocab_size = weight_t.size(1);
+  if (!buffer.defined() || buffer.size(0) < rows) {
+    buffer = at::empty({rows, vocab_size}, x.options());
+  }
+  const at::Tensor logits = buffer.narrow(0, 0, rows);
+  for (int64_t at = 0; at < vocab_size; at += kOutputsAtOnce) {
+    const int64_t size = std::min(kOutputsAtOnce, vocab_size - at);
+    at::Tensor piece = logits.narrow(1, at, size);
+    at::mm_out(piece, x, weight_t.narrow(1, at, size));
+  }
+  return logits;
+}
+
 // fp32 [n, vocab].
 at::Tensor Logits(const at::Tensor& x, const at::Tensor& weight_t,
-                  const at::Tensor& bias, const Options& options) {
+                  const at::Tensor& bias, const Options& options,
+                  at::Tensor& buffer) {
   const bool half = x.scalar_type() != at::kFloat;
+  if (!half && options.kernels == Kernels::kCpu) {
+    const at::Tensor logits = LogitsInBuffer(x, weight_t, buffer);
+    return bias.defined() ? logits.add_(bias) : logits;
+  }
   at::Tensor logits = half && options.kernels == Kernels::kCuda
                           ? at::mm(x, weight_t, at::kFloat)
                           : at::mm(x, weight_t).to(at::kFloat);
@@ -40,11 +62,11 @@ struct Piece {
 Piece LossOf(at::Tensor logits, const at::Tensor& index) {
   // −log softmax[target] = log Σ exp − l[target], and log Σ exp by the largest
   // probability, which is never below 1 / vocab as the target's may be.
-  const auto [top, at] = logits.max(-1, /*keepdim=*/true);
+  const at::Tensor top = logits.amax(-1, /*keepdim=*/true);
   const at::Tensor of_target = logits.gather(1, index);
   at::_softmax_out(logits, logits, -1, /*half_to_float=*/false);
   Piece piece;
-  piece.losses = top - logits.gather(1, at).log_();
+  piece.losses = top - logits.amax(-1, /*keepdim=*/true).log_();
   piece.losses.sub_(of_target);
   logits.scatter_add_(1, index, at::full_like(piece.losses, -1));
   piece.derivative = logits;
@@ -55,7 +77,7 @@ Piece LossOf(at::Tensor logits, const at::Tensor& index) {
 
 HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
                     const LinearGroup& adapters, const at::Tensor& targets,
-                    double scale, const Options& options) {
+                    double scale, const Options& options, at::Tensor& buffer) {
   const at::Tensor target = targets.unsqueeze(1);
   const at::Tensor real = (target != LabelSelection::kNoTarget).to(at::kFloat);
   const at::Tensor scales = real * scale;
@@ -74,7 +96,8 @@ HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
     const auto piece_of = [&](const at::Tensor& x) {
       return x.narrow(0, at, size);
     };
-    at::Tensor logits = Logits(piece_of(h), weight_t, head.bias, options);
+    at::Tensor logits =
+        Logits(piece_of(h), weight_t, head.bias, options, buffer);
     if (adapted) {
       logits.add_(adapters.AdapterOutput(piece_of(tape.thin)).to(at::kFloat));
     }

@@ -21,10 +21,11 @@ struct HeadResult {
 //   d(sum)/dh = (softmax(l) − onehot(target)) W
 // computed beside it in pieces, of which each has some 2^25 logits. `adapters`
 // is the group of the head alone: what hangs on it adds to l, and gets its
-// gradient, times `scale`, too.
+// gradient, times `scale`, too. `buffer`, undefined at first, is where logits
+// lie on the CPU from call to call: so large a block is else mapped anew.
 HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
                     const LinearGroup& adapters, const at::Tensor& targets,
-                    double scale, const Options& options);
+                    double scale, const Options& options, at::Tensor& buffer);
 
 }  // namespace mpsd::fast
 

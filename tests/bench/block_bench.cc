@@ -99,7 +99,8 @@ class Layer {
     });
     Add("head/both", [this] {
       benchmark::DoNotOptimize(
-          fast::HeadLoss(x_, decoder_->head(), *head_, targets_, 1, options_)
+          fast::HeadLoss(x_, decoder_->head(), *head_, targets_, 1, options_,
+                         logits_)
               .grad);
     });
   }
@@ -168,7 +169,7 @@ class Layer {
   std::unique_ptr<fast::LinearGroup> head_;
   fast::AttentionPlan plan_;
   std::unique_ptr<fast::RopeTable> rope_;
-  at::Tensor x_, d_, targets_;
+  at::Tensor x_, d_, targets_, logits_;
 };
 
 int Main(int argc, char** argv) {

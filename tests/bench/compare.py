@@ -6,7 +6,8 @@
 
 BIN holds step_bench; run with a Python that has transformers and peft. Prints
 a table: tokens per second and peak memory of each, and the ratio of the step
-times (ours / theirs, the median of the rounds' ratios).
+times (ours / theirs, the median of all pairs). On the CPU, whose speed drifts,
+both are up at once and take a step in turn; on a GPU a pair is a run of each.
 """
 
 import argparse
@@ -32,7 +33,7 @@ ROWS = [
     ("smol-1x8", "cuda", SMOL + " --mb 1 --accum 8", "", ""),
     ("smol-8x1", "cuda", SMOL + " --mb 8 --accum 1", "", ""),
     ("cpu-smol-1x4", "cpu",
-     "--shape smol135m --seq 256 --mb 1 --accum 4 --steps 3", "", ""),
+     "--shape smol135m --seq 256 --mb 1 --accum 4 --steps 8", "", ""),
     ("cpu-tiny", "cpu",
      "--shape tiny --seq 128 --mb 4 --accum 2 --steps 20", "", ""),
 ]
@@ -48,21 +49,48 @@ def run(command):
     return json.loads(lines[-1])
 
 
+def take_turns(commands):
+    """The results of programs that are up at once and step in turn."""
+    peers = [subprocess.Popen([*c, "--turns"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.DEVNULL) for c in commands]
+    results = [None] * len(peers)
+
+    def until_ready(i):
+        """Whether it waits for its next turn."""
+        for line in peers[i].stdout:
+            if line.strip() == "ready":
+                return True
+            if line.startswith('{"'):  # not the Trainer's own
+                results[i] = json.loads(line)
+        return False
+
+    waiting = [i for i in range(len(peers)) if until_ready(i)]
+    while waiting:
+        for i in list(waiting):
+            peers[i].stdin.write("\n")
+            peers[i].stdin.flush()
+            if not until_ready(i):
+                waiting.remove(i)
+    for p in peers:
+        p.wait()
+    return results
+
+
 def measure(args, common, mine, theirs):
     """A result a round for us and for each peer, in turn."""
-    runs = {"mpsd": [], "peft": []}
-    device = ["--device", args.device]
-    peft = [sys.executable, HERE / "peft_step.py"]
+    both = ["--device", args.device, *common.split()]
+    peft = [sys.executable, HERE / "peft_step.py", *both, *theirs.split()]
+    commands = {"mpsd": [args.bin / "step_bench", *both, *mine.split()],
+                "peft": peft}
+    if args.compile:
+        commands["peft+compile"] = [*peft, "--compile"]
+    runs = {name: [] for name in commands}
     for _ in range(args.rounds):
-        runs["mpsd"].append(run(
-            [args.bin / "step_bench", *device, *common.split(),
-             *mine.split()]))
-        runs["peft"].append(run(
-            [*peft, *device, *common.split(), *theirs.split()]))
-        if args.compile:
-            runs.setdefault("peft+compile", []).append(run(
-                [*peft, *device, *common.split(), *theirs.split(),
-                 "--compile"]))
+        results = (take_turns(commands.values()) if args.device == "cpu"
+                   else map(run, commands.values()))
+        for name, result in zip(runs, results):
+            runs[name].append(result)
     return runs
 
 
@@ -89,8 +117,9 @@ def main():
             cell = f"{peer} {speed:,.0f} tok/s"
             if memory:
                 cell += f" {memory:.1f} GiB"
-            pairs = [(a["step_s"], b["step_s"])
-                     for a, b in zip(runs["mpsd"], results) if a and b]
+            pairs = [pair for a, b in zip(runs["mpsd"], results) if a and b
+                     for pair in zip(a.get("times", [a["step_s"]]),
+                                     b.get("times", [b["step_s"]]))]
             if peer != "mpsd" and pairs:
                 ratio = statistics.median(a / b for a, b in pairs)
                 cell += f" (ours takes {ratio:.2f} of it)"

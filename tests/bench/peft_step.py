@@ -4,9 +4,11 @@
 
     peft_step.py --shape S --seq N --mb N --accum N --steps N [--targets all]
                  [--dtype bf16] [--device cuda] [--compile] [--checkpointing]
+                 [--turns]
 
 Random weights of the shapes in shapes.cc, random tokens, LoRA r=8 without
-dropout; prints one line of JSON with the median step.
+dropout; prints one line of JSON with the median step. With --turns it says
+"ready" before each step and waits for a line on its standard input.
 """
 
 import argparse
@@ -42,11 +44,14 @@ SHAPES = {
 
 
 class StepTimes(hf.TrainerCallback):
-    def __init__(self, cuda):
-        self.cuda, self.times = cuda, []
+    def __init__(self, cuda, turns):
+        self.cuda, self.turns, self.times = cuda, turns, []
 
     def on_step_begin(self, *_, **__):
         self.wait()
+        if self.turns:
+            print("ready", flush=True)
+            input()
         self.start = time.perf_counter()
 
     def on_step_end(self, *_, **__):
@@ -84,13 +89,14 @@ def main():
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--checkpointing", action="store_true")
+    parser.add_argument("--turns", action="store_true")
     args = parser.parse_args()
     model = make_model(args)
     vocab = SHAPES[args.shape][1]["vocab_size"]
     rows = args.mb * args.accum * (args.steps + 3)
     data = torch.randint(0, vocab, (rows, args.seq))
     mask = torch.ones(args.seq, dtype=torch.long)
-    times = StepTimes(args.device == "cuda")
+    times = StepTimes(args.device == "cuda", args.turns)
     with tempfile.TemporaryDirectory() as out:
         trainer = hf.Trainer(
             model=model, callbacks=[times],
@@ -105,11 +111,12 @@ def main():
                 torch_compile=args.compile, disable_tqdm=True,
                 use_cpu=args.device == "cpu"))
         trainer.train()
-    step = statistics.median(times.times[3:])
+    taken = times.times[3:]
+    step = statistics.median(taken)
     peak = (torch.cuda.max_memory_allocated() / 2**30
             if args.device == "cuda" else 0)
     print(json.dumps({"peer": "peft" + ("+compile" if args.compile else ""),
-                      "step_s": step, "peak_alloc_gib": peak,
+                      "step_s": step, "times": taken, "peak_alloc_gib": peak,
                       "tok_s": round(args.mb * args.accum * args.seq / step)}))
 
 

@@ -35,6 +35,7 @@ struct Arguments {
   std::string kernels = "";            // "mps": what MPS trains with
   std::string checkpointing = "none";  // "selective", "inputs"
   bool by_name = false;
+  bool turns = false;
   size_t profile = 0;
   int64_t length = 128, rows = 1, accumulation = 1, steps = 5, rank = 8;
 };
@@ -117,9 +118,11 @@ class Bench {
       // The peak of loading is not the step's.
       if (i == 1) device_->ResetPeak();
       if (i == 3) steady = device_->GetMemory();
+      if (a_.turns) WaitForTurn();
       const double seconds = TimedStep();
       if (i >= 3) times.push_back(seconds);
     }
+    const std::vector<double> in_order = times;
     int64_t ops = 0;
     {
       const CallCounter counter;
@@ -155,6 +158,7 @@ class Bench {
           memory.current_allocated.value_or(0) -
               steady.current_allocated.value_or(0)};
     }
+    if (a_.turns) result["times"] = in_order;
     if (a_.by_name) result["calls_by_name"] = calls_by_name;
     if (a_.profile > 0) {
       result["profile"] = ProfileOf([this] { TimedStep(); }, a_.profile);
@@ -163,6 +167,14 @@ class Bench {
   }
 
  private:
+  // So that who compares can let one of several run at a time.
+  static void WaitForTurn() {
+    std::puts("ready");
+    std::fflush(stdout);
+    while (std::getchar() != '\n' && !std::feof(stdin)) {
+    }
+  }
+
   absl::Status AttachAdapter() {
     spec::LoraSpec lora;
     lora.r = a_.rank;
@@ -278,6 +290,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--calls", a.by_name, "ATen calls of a step by name");
   app.add_option("--profile", a.profile,
                  "where the time of a step goes: as many kernels, by cost");
+  app.add_flag("--turns", a.turns,
+               "says \"ready\" before each step and waits for a line");
   app.add_option("--seq", a.length);
   app.add_option("--mb", a.rows);
   app.add_option("--accum", a.accumulation);

@@ -42,7 +42,7 @@ TEST(BlockedAttentionTest, ManyScoresAreSeveralBlocks) {
                           grouped(expected.detach())),
             2e-6);
   const BlockedGradients grad =
-      BlockedBackward(grouped(dout), plan, kMany, tape);
+      BlockedBackward(grouped(dout), plan, kMany, Mps(), tape);
   EXPECT_LE(RelativeError(grad.q, grouped(q.grad())), 2e-6);
   EXPECT_LE(RelativeError(grad.k, k.grad()), 2e-6);
   EXPECT_LE(RelativeError(grad.v, v.grad()), 2e-6);

@@ -21,7 +21,8 @@ HeadResult Loss(const at::Tensor& h, const model::Linear& head,
                 const Options& options) {
   LoraPack pack;
   const LinearGroup group({{&head}}, {}, options, pack);
-  return HeadLoss(h, head, group, targets, scale, options);
+  at::Tensor buffer;
+  return HeadLoss(h, head, group, targets, scale, options, buffer);
 }
 
 class HeadTest : public testing::TestWithParam<Kernels> {};
