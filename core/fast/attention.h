@@ -20,7 +20,7 @@ struct HeadShape {
 // the last query, that some of them may see.
 struct QueryBlock {
   int64_t begin, count, first_key, keys;
-  // Added to scores: 0 or −inf, [rows or 1, 1, count · group, keys].
+  // Added to scores: 0 or −inf, [rows or 1, count · group, keys].
   at::Tensor mask;
 };
 

@@ -70,7 +70,7 @@ at::Tensor BlockMask(const model::DecoderInputs& inputs,
       .masked_fill_(hidden, -std::numeric_limits<double>::infinity())
       .unsqueeze(2)
       .expand({rows, b.count, group, keys})
-      .reshape({rows, 1, b.count * group, keys});
+      .reshape({rows, b.count * group, keys});
 }
 
 struct Sizes {
@@ -83,30 +83,47 @@ Sizes SizesOf(const AttentionPlan& plan, const HeadShape& shape) {
           shape.dim};
 }
 
-// Queries of a block as rows of one matrix per row and kv head.
-at::Tensor Queries(const at::Tensor& x, const QueryBlock& b, const Sizes& s) {
-  return x.view({s.batch(), s.length * s.group, s.dim})
-      .narrow(1, b.begin * s.group, b.count * s.group);
+at::Tensor Narrowed(const at::Tensor& x, int64_t begin, int64_t count) {
+  return count == x.size(1) ? x : x.narrow(1, begin, count);
 }
 
-at::Tensor Keys(const at::Tensor& x, const QueryBlock& b, const Sizes& s) {
-  return x.view({s.batch(), s.length, s.dim}).narrow(1, b.first_key, b.keys);
+// Of all heads' [rows · kv_heads, .., dim] those of a block.
+at::Tensor Queries(const at::Tensor& x, const QueryBlock& b, const Sizes& s) {
+  return Narrowed(x, b.begin * s.group, b.count * s.group);
+}
+
+at::Tensor Keys(const at::Tensor& x, const QueryBlock& b) {
+  return Narrowed(x, b.first_key, b.keys);
+}
+
+// As matrices by row and kv head.
+at::Tensor AllQueries(const at::Tensor& x, const Sizes& s) {
+  return x.view({s.batch(), s.length * s.group, s.dim});
+}
+
+at::Tensor AllKeys(const at::Tensor& x, const Sizes& s) {
+  return x.view({s.batch(), s.length, s.dim});
 }
 
 // scale · a b of matrices in a batch.
 at::Tensor ScaledProduct(const at::Tensor& a, const at::Tensor& b, double scale,
                          const at::Tensor& zero) {
-  return at::baddbmm(zero.expand({a.size(0), a.size(1), b.size(2)}), a, b,
-                     /*beta=*/0, scale);
+  return at::baddbmm(zero, a, b, /*beta=*/0, scale);
 }
 
 // [rows · kv_heads, count · group, keys]
 at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
                          const QueryBlock& b, const Sizes& s,
                          const at::Tensor& zero) {
-  const at::Tensor scores =
-      ScaledProduct(q, k.transpose(1, 2), 1 / std::sqrt(s.dim), zero);
-  scores.view({s.rows, s.kv_heads, -1, b.keys}).add_(b.mask);
+  const double scale = 1 / std::sqrt(s.dim);
+  const at::Tensor across = k.transpose(1, 2);
+  at::Tensor scores;
+  if (b.mask.size(0) == 1) {
+    scores = at::baddbmm(b.mask, q, across, /*beta=*/1, scale);
+  } else {
+    scores = ScaledProduct(q, across, scale, zero);
+    scores.view({s.rows, s.kv_heads, -1, b.keys}).add_(b.mask.unsqueeze(1));
+  }
   return at::_softmax(scores, -1, /*half_to_float=*/false);
 }
 
@@ -116,6 +133,10 @@ at::Tensor Left(const at::Tensor& x, const Options& options) {
   const at::Tensor view = x.transpose(1, 2);
   return options.mps() && x.scalar_type() == at::kFloat ? view.contiguous()
                                                         : view;
+}
+
+at::Tensor Joined(const std::vector<at::Tensor>& parts) {
+  return parts.size() == 1 ? parts[0] : at::cat(parts, 1);
 }
 
 // Sums over blocks of gradients by keys.
@@ -138,13 +159,13 @@ class KeySums {
     const int64_t step = plan_.blocks[0].count;
     for (int64_t key = 0; key < block.keys; key += step) {
       const int64_t size = std::min(step, block.keys - key);
-      const at::Tensor piece = x.narrow(1, key, size);
+      const at::Tensor piece = Narrowed(x, key, size);
       at::Tensor& part = parts_[(block.first_key + key) / step];
       part = part.defined() ? part + piece : piece;
     }
   }
   // A block always sees its own keys: every part is there.
-  at::Tensor Take() const { return in_place_ ? sum_ : at::cat(parts_, 1); }
+  at::Tensor Take() const { return in_place_ ? sum_ : Joined(parts_); }
 
  private:
   const AttentionPlan& plan_;
@@ -177,13 +198,15 @@ std::vector<QueryBlock> PlanBlocks(const model::DecoderInputs& inputs,
 at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
                           const AttentionTape& tape) {
   const Sizes s = SizesOf(plan, shape);
+  const at::Tensor q = AllQueries(tape.q, s);
+  const at::Tensor k = AllKeys(tape.k, s), v = AllKeys(tape.v, s);
   std::vector<at::Tensor> out;
   for (const QueryBlock& b : plan.blocks) {
-    const at::Tensor p = Probabilities(Queries(tape.q, b, s),
-                                       Keys(tape.k, b, s), b, s, plan.zero);
-    out.push_back(at::bmm(p, Keys(tape.v, b, s)));
+    const at::Tensor p =
+        Probabilities(Queries(q, b, s), Keys(k, b), b, s, plan.zero);
+    out.push_back(at::bmm(p, Keys(v, b)));
   }
-  return (out.size() == 1 ? out[0] : at::cat(out, 1)).view(tape.q.sizes());
+  return Joined(out).view(tape.q.sizes());
 }
 
 BlockedGradients BlockedBackward(const at::Tensor& dout,
@@ -192,21 +215,23 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
                                  const AttentionTape& tape) {
   const Sizes s = SizesOf(plan, shape);
   const double scale = 1 / std::sqrt(s.dim);
+  const at::Tensor all_q = AllQueries(tape.q, s), all_d = AllQueries(dout, s);
+  const at::Tensor all_k = AllKeys(tape.k, s), all_v = AllKeys(tape.v, s);
   std::vector<at::Tensor> dq;
   KeySums dk(plan, options), dv(plan, options);
   for (const QueryBlock& b : plan.blocks) {
-    const at::Tensor q = Queries(tape.q, b, s), k = Keys(tape.k, b, s);
-    const at::Tensor d = Queries(dout, b, s);
+    const at::Tensor q = Queries(all_q, b, s), k = Keys(all_k, b);
+    const at::Tensor d = Queries(all_d, b, s);
     const at::Tensor p = Probabilities(q, k, b, s, plan.zero);
     dv.Add(b, at::bmm(Left(p, options), d));
-    const at::Tensor dp = at::bmm(d, Keys(tape.v, b, s).transpose(1, 2));
+    const at::Tensor dp = at::bmm(d, Keys(all_v, b).transpose(1, 2));
     const at::Tensor ds =
         at::_softmax_backward_data(dp, p, -1, p.scalar_type());
     dq.push_back(ScaledProduct(ds, k, scale, plan.zero));
     dk.Add(b, ScaledProduct(Left(ds, options), q, scale, plan.zero));
   }
-  return {(dq.size() == 1 ? dq[0] : at::cat(dq, 1)).view(tape.q.sizes()),
-          dk.Take().view(tape.k.sizes()), dv.Take().view(tape.v.sizes())};
+  return {Joined(dq).view(tape.q.sizes()), dk.Take().view(tape.k.sizes()),
+          dv.Take().view(tape.v.sizes())};
 }
 
 }  // namespace mpsd::fast
