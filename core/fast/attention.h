@@ -34,7 +34,8 @@ struct AttentionPlan {
   std::vector<int64_t> segments;  // lengths; empty: one a row
   at::Tensor segment_starts;      // int32 [segments + 1], for CUDA
   int64_t longest_segment = 0;
-  // For MPS, on the CPU with a window, on CUDA in fp32 and for odd heads.
+  // For MPS, on the CPU with a window, on CUDA in fp32 and for odd heads; for
+  // the CPU's backward in fp32, as if no heads had keys in common.
   std::vector<QueryBlock> blocks;
   at::Tensor zero;  // with blocks: a scalar for products that add nothing
 

@@ -11,9 +11,10 @@
 namespace mpsd::fast {
 
 // Attention by blocks of queries over all keys that they see, in plain ATen
-// calls: what MPS trains with, where no fused attention has a backward. The
-// probabilities of one block exist at a time and are computed again in the
-// backward. Layouts: see AttentionTape; `out` is laid out as q.
+// calls: what MPS trains with, where no fused attention has a backward, and the
+// CPU's backward, where the fused one is slower. The probabilities of one block
+// exist at a time and are computed again in the backward. Layouts: see
+// AttentionTape; `out` is laid out as q.
 std::vector<QueryBlock> PlanBlocks(const model::DecoderInputs& inputs,
                                    const AttentionPlan& plan,
                                    const HeadShape& shape,

@@ -56,6 +56,36 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values(Order::kRows, Order::kPackedRows, Order::kPositions),
         testing::Values(0, 5, 64)));
 
+// Its backward goes by blocks of queries, as if each head had its own keys.
+TEST(AttentionOnCpuTest, LongRowsAreSeveralBlocks) {
+  at::manual_seed(8);
+  for (const int64_t rows : {1, 3}) {
+    const int64_t length = 200;
+    const AttentionPlan plan =
+        PlanAttention(Inputs(rows, length), 0, false, kShape, {});
+    ASSERT_EQ(plan.blocks.size(), 4u);
+    const auto random = [&](int64_t heads) {
+      return at::randn({rows, length, heads, 8}).requires_grad_(true);
+    };
+    const at::Tensor q = random(4), k = random(2), v = random(2);
+    const at::Tensor dout = at::randn({rows * length, 32});
+    const at::Tensor expected =
+        plan.Tokens(model::CausalAttention(q.transpose(1, 2), k.transpose(1, 2),
+                                           v.transpose(1, 2), {},
+                                           model::AttentionKernel::kFused)
+                        .transpose(1, 2));
+    expected.backward(dout);
+    AttentionTape tape;
+    AttentionForward({q.detach(), k.detach(), v.detach()}, plan, kShape, {},
+                     tape);
+    const AttentionInputs grad =
+        AttentionBackward(dout, plan, kShape, {}, tape);
+    EXPECT_LE(RelativeError(grad.q, q.grad()), 2e-6);
+    EXPECT_LE(RelativeError(grad.k, k.grad()), 2e-6);
+    EXPECT_LE(RelativeError(grad.v, v.grad()), 2e-6);
+  }
+}
+
 // Its flash attention has neither fp32 nor heads of any size; what the plan has
 // blocks for runs without it.
 TEST(AttentionPlanTest, WhatFlashAttentionOfCudaDoesNotTakeGoesByBlocks) {

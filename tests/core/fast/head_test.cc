@@ -58,6 +58,30 @@ TEST_P(HeadTest, LossesOfHopelessTargetsAreExact) {
   EXPECT_NEAR(ours.sum.item<double>(), 200, 1e-4);
 }
 
+// A vocabulary of several pieces of outputs, and a second call of fewer rows.
+TEST(HeadOnCpuTest, KeepsItsBuffer) {
+  at::manual_seed(9);
+  const model::Linear head = Head(5000, 8);
+  LoraPack pack;
+  const LinearGroup group({{&head}}, {}, {}, pack);
+  at::Tensor buffer;
+  const void* kept = nullptr;
+  for (const int64_t rows : {24, 7, 24}) {
+    const at::Tensor h = at::randn({1, rows, 8}).requires_grad_(true);
+    model::LabelSelection labels;
+    labels.rows = at::arange(rows);
+    labels.targets = at::randint(5000, {rows}, at::kLong);
+    const at::Tensor sum = model::SumCrossEntropy(h, head, labels);
+    sum.backward();
+    const HeadResult ours =
+        HeadLoss(h.detach()[0], head, group, labels.targets, 1, {}, buffer);
+    EXPECT_LE(RelativeError(ours.sum, sum), 1e-6);
+    EXPECT_LE(RelativeError(ours.grad, h.grad()[0]), 1e-6);
+    if (kept == nullptr) kept = buffer.data_ptr();
+    EXPECT_EQ(buffer.data_ptr(), kept);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, HeadTest,
                          testing::Values(Kernels::kCpu, Kernels::kMps));
 

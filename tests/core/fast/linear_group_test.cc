@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/fast/linear_group.h"
 
+#include <ATen/Parallel.h>
+
 #include "tests/core/fast/tiny.h"
 
 namespace mpsd::fast {
@@ -59,6 +61,28 @@ TEST_P(LinearGroupTest, AddsAResidual) {
   EXPECT_LE(RelativeError(group.Forward(x, residual, tape)[0],
                           tiny.layer().o.Forward(x) + residual),
             1e-6);
+}
+
+// As many rows as threads share, and one more, which they do not.
+TEST(LinearGroupOnCpuTest, ThreadsShareRows) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(2);
+  const Tiny tiny;
+  LoraPack pack;
+  const LinearGroup group({{&tiny.layer().o}}, {}, {}, pack);
+  pack.Allocate(at::kCPU, at::kFloat);
+  pack.Refresh();
+  const at::NoGradGuard no_grad;
+  for (const int64_t rows : {512, 513}) {
+    const at::Tensor x = at::randn({rows, 32});
+    const at::Tensor residual = at::randn({rows, 16});
+    LoraTape tape;
+    EXPECT_LE(RelativeError(group.Forward(x, residual, tape)[0],
+                            tiny.layer().o.Forward(x) + residual),
+              1e-6)
+        << rows;
+  }
+  at::set_num_threads(threads);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, LinearGroupTest,
