@@ -40,16 +40,15 @@ at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
                               MlpTape& tape, bool wants_dh) const {
   const bool below = wants_dh || gate_up_.adapted();
   at::Tensor silu;
-  if (below || down_.adapted()) silu = at::silu(tape.gate);
+  if (down_.adapted()) silu = at::silu(tape.gate);
   at::Tensor da = down_.Backward({dy}, {[&] { return silu * tape.up; }, {}},
                                  tape.down, below);
   if (!below) return {};
   // Each in the place of what is not needed any more.
+  at::Tensor dgate = tape.up.mul_(da);
+  at::silu_backward_out(dgate, dgate, tape.gate);
+  if (!silu.defined()) silu = at::silu_(tape.gate);
   at::Tensor dup = silu.mul_(da);
-  da.mul_(tape.up);
-  tape.up.reset();
-  at::Tensor dgate = tape.gate;
-  at::silu_backward_out(dgate, da, tape.gate);
   da.reset();
   const at::Tensor dn = gate_up_.Backward(
       {dgate, dup}, gate_up_.OfNorm(h, tape.rstd, layer_.post_attention_norm),
