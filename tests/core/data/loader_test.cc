@@ -291,7 +291,9 @@ TEST(LoaderTest, RowsSideBySideAreTheSameRowsInFewerCells) {
         labels += b.label_tokens;
         EXPECT_TRUE(b.packed);
         EXPECT_LE(b.rows, options.batch_size);
-        if (padding == Padding::kBuckets) EXPECT_THAT(b.rows, AnyOf(3, 1));
+        if (padding == Padding::kBuckets) {
+          EXPECT_THAT(b.rows, AnyOf(3, 1));
+        }
         EXPECT_LE(b.length, longest);
       }
       EXPECT_EQ(labels, expected_labels);

@@ -26,7 +26,8 @@ spec::LoraSpec Spec(std::vector<std::string> targets) {
 
 model::DecoderInputs Inputs() {
   at::manual_seed(1);
-  return {at::randint(96, {1, 6}, at::kLong), at::arange(6).unsqueeze(0), {}};
+  return {
+      at::randint(96, {1, 6}, at::kLong), at::arange(6).unsqueeze(0), {}, {}};
 }
 
 TEST(LoraTest, AFreshAdapterChangesNothing) {
@@ -125,8 +126,8 @@ TEST(AdapterTest, AllLinearOfAClassifierIsWrittenByName) {
         *Adapter::Attach(*model, spec, at::kCPU, {"base", task_type});
     ASSERT_TRUE(adapter->SaveResult(folder).ok());
     auto read = *ReadPeftConfig(folder);
-    const bool by_name = std::holds_alternative<std::vector<std::string>>(
-        read.target_modules);
+    const bool by_name =
+        std::holds_alternative<std::vector<std::string>>(read.target_modules);
     EXPECT_EQ(by_name, std::string(task_type) != "CAUSAL_LM") << task_type;
   }
 }

@@ -19,7 +19,9 @@ using testing_support::LoadGolden;
 DecoderInputs Inputs(int64_t rows, int64_t length, int64_t vocab) {
   at::manual_seed(8);
   return {at::randint(vocab, {rows, length}, at::kLong),
-          at::arange(length).unsqueeze(0).repeat({rows, 1}), at::Tensor()};
+          at::arange(length).unsqueeze(0).repeat({rows, 1}),
+          {},
+          {}};
 }
 
 TEST(DecoderTest, AFutureTokenChangesNothingBeforeIt) {

@@ -5,13 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace mpsd::selftest {
 namespace {
 
 Numeric Doubled(double factor) {
   Numeric n;
   n.kernel = "double";
-  n.shape = "3";
+  n.shape = std::string("3");
   n.inputs = []() -> Tensors { return {at::ones({3})}; };
   n.function = [=](const Tensors& t) -> Tensors { return {t[0] * factor}; };
   n.reference = [](const Tensors& t) -> Tensors { return {t[0] * 2}; };

@@ -208,7 +208,7 @@ TEST(EstimateMemory, SevenBillionWeightsInFourBitsFitIntoFiveGibibytes) {
 
 TEST(EstimateMemory, AModelStoredQuantizedNeedsNoSetting) {
   ModelConfig stored = SevenBillion();
-  stored.quantization = QuantizationSpec{.load_in_8bit = true};
+  stored.quantization.emplace().load_in_8bit = true;
   TrainSpec spec;
   const int64_t taken = EstimateMemory(spec, stored).base_weights_bytes;
   spec.quantization_config.load_in_8bit = true;

@@ -91,7 +91,7 @@ TEST(SetupTest, AMissingDeviceSaysWhatItNeeds) {
   folder.job()["device"] = "mps";
   auto spec = spec::ParseTrainSpec(*base::ReadFile(folder.Write()), "job.json");
   RecordingObserver observer;
-  Trainer trainer(*spec, {folder.path() / "out", folder.path(), "", ""},
+  Trainer trainer(*spec, {folder.path() / "out", folder.path(), "", "", {}},
                   observer);
   const absl::Status status = trainer.Run().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
@@ -112,7 +112,8 @@ TEST(SetupTest, AQuantisedBaseIsTrainedOn) {
     ASSERT_TRUE(spec.ok()) << spec.status();
     RecordingObserver observer;
     Trainer trainer(spec::ResolvePaths(*spec, folder.path().string()),
-                    {folder.path() / "out", folder.path(), "", ""}, observer);
+                    {folder.path() / "out", folder.path(), "", "", {}},
+                    observer);
     const auto result = trainer.Run();
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_LT(*result->eval_loss_after, *result->eval_loss_before) << kind;

@@ -21,20 +21,34 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Progress SomeProgress() {
-  MemoryCounters memory;
-  memory.current_allocated_bytes = 1LL << 40;
-  memory.footprint_bytes = 5;
-  return Progress{.step = 7,
-                  .total_steps = 100,
-                  .epoch = 0.25,
-                  .loss = 1.0 / 3.0,
-                  .learning_rate = 2e-4,
-                  .grad_norm = 0.1,
-                  .tokens = 4096,
-                  .label_tokens = 1024,
-                  .seconds = 0.5,
-                  .device = "cpu",
-                  .memory = memory};
+  Progress p;
+  p.step = 7;
+  p.total_steps = 100;
+  p.epoch = 0.25;
+  p.loss = 1.0 / 3.0;
+  p.learning_rate = 2e-4;
+  p.grad_norm = 0.1;
+  p.tokens = 4096;
+  p.label_tokens = 1024;
+  p.seconds = 0.5;
+  p.device = "cpu";
+  p.memory.current_allocated_bytes = 1LL << 40;
+  p.memory.footprint_bytes = 5;
+  return p;
+}
+
+Progress WithFallbacks() {
+  Progress p;
+  p.memory.peak_allocated_bytes = 9;
+  p.cpu_fallback_ops = {{"aten::a", 2}, {"aten::b", 1}};
+  return p;
+}
+
+Progress WithPaddingAndWaiting() {
+  Progress p;
+  p.padded_tokens = 80;
+  p.data_wait_seconds = 0.25;
+  return p;
 }
 
 // Every message in both directions: what is encoded, decoded and encoded again
@@ -80,18 +94,14 @@ INSTANTIATE_TEST_SUITE_P(
                  "seconds":0.5,"device":"cpu","memory":{
                  "current_allocated_bytes":1099511627776,
                  "footprint_bytes":5}})"},
-        Case{"ProgressOnTheCpu",
-             FromWorker(Progress{
-                 .memory = {.peak_allocated_bytes = 9},
-                 .cpu_fallback_ops = {{"aten::a", 2}, {"aten::b", 1}}}),
+        Case{"ProgressOnTheCpu", FromWorker(WithFallbacks()),
              R"({"type":"progress","step":0,"total_steps":0,"epoch":0.0,
                  "loss":0.0,"learning_rate":0.0,"grad_norm":0.0,"tokens":0,
                  "label_tokens":0,"seconds":0.0,"device":"","memory":{
                  "peak_allocated_bytes":9},
                  "cpu_fallback_ops":{"aten::a":2,"aten::b":1}})"},
         Case{"ProgressWithPaddingAndWaiting",
-             FromWorker(Progress{.padded_tokens = 80,
-                                 .data_wait_seconds = 0.25}),
+             FromWorker(WithPaddingAndWaiting()),
              R"({"type":"progress","step":0,"total_steps":0,"epoch":0.0,
                  "loss":0.0,"learning_rate":0.0,"grad_norm":0.0,"tokens":0,
                  "label_tokens":0,"seconds":0.0,"padded_tokens":80,
