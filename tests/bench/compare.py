@@ -16,6 +16,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SEVEN = "--shape llama7b --dtype bf16 --seq 1024 --mb 4 --accum 2 --steps 5"
@@ -51,9 +52,11 @@ def run(command):
 
 def take_turns(commands):
     """The results of programs that are up at once and step in turn."""
+    commands = list(commands)
+    errors = [tempfile.TemporaryFile("w+") for _ in commands]
     peers = [subprocess.Popen([*c, "--turns"], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, text=True,
-                              stderr=subprocess.DEVNULL) for c in commands]
+                              stdout=subprocess.PIPE, stderr=e, text=True)
+             for c, e in zip(commands, errors)]
     results = [None] * len(peers)
 
     def until_ready(i):
@@ -72,8 +75,11 @@ def take_turns(commands):
             peers[i].stdin.flush()
             if not until_ready(i):
                 waiting.remove(i)
-    for p in peers:
-        p.wait()
+    for command, peer, error, result in zip(commands, peers, errors, results):
+        if peer.wait() or result is None:
+            error.seek(0)
+            print(" ".join(map(str, command)), "\n", error.read()[-2000:],
+                  file=sys.stderr)
     return results
 
 

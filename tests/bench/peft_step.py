@@ -115,9 +115,12 @@ def main():
     step = statistics.median(taken)
     peak = (torch.cuda.max_memory_allocated() / 2**30
             if args.device == "cuda" else 0)
-    print(json.dumps({"peer": "peft" + ("+compile" if args.compile else ""),
-                      "step_s": step, "times": taken, "peak_alloc_gib": peak,
-                      "tok_s": round(args.mb * args.accum * args.seq / step)}))
+    result = {"peer": "peft" + ("+compile" if args.compile else ""),
+              "step_s": step, "peak_alloc_gib": peak,
+              "tok_s": round(args.mb * args.accum * args.seq / step)}
+    if args.turns:
+        result["times"] = taken
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
