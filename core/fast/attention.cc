@@ -31,7 +31,7 @@ bool ByBlocks(const AttentionPlan& plan, const HeadShape& shape,
 }
 
 // Whether the backward alone goes by blocks: on the CPU, where flash attention
-// is slow at it. (In bf16 it keeps more of the scores' bits.)
+// is slow at it, but in bf16 keeps more of the scores' bits.
 bool OnlyBackwardByBlocks(const AttentionPlan& plan, const Options& options) {
   return options.kernels == Kernels::kCpu && options.dtype == at::kFloat &&
          plan.window == 0 && plan.segments.empty();
@@ -174,22 +174,31 @@ at::Tensor ForwardOnCpu(const AttentionPlan& plan, AttentionTape& tape) {
   return out;
 }
 
-AttentionInputs BackwardBySegments(const at::Tensor& dout,
+AttentionInputs FlashBackwardOnCpu(const at::Tensor& dout,
                                    const AttentionPlan& plan,
                                    const AttentionTape& tape) {
-  AttentionInputs grad{at::empty_like(tape.q), at::empty_like(tape.k),
-                       at::empty_like(tape.v)};
+  AttentionInputs grad;
+  if (!plan.segments.empty()) {
+    grad = {at::empty_like(tape.q), at::empty_like(tape.k),
+            at::empty_like(tape.v)};
+  }
+  const bool split = grad.q.defined();
   size_t i = 0;
   ForEachSegment(
       plan,
       {plan.ByRow(dout, tape.q.size(-1)), tape.q, tape.k, tape.v,
-       plan.ByRow(tape.out, tape.q.size(-1)), grad.q, grad.k, grad.v},
+       plan.ByRow(tape.out, tape.q.size(-1)), split ? grad.q : tape.q,
+       split ? grad.k : tape.k, split ? grad.v : tape.v},
       [&](const std::vector<at::Tensor>& t) {
         auto [dq, dk, dv] =
             at::_scaled_dot_product_flash_attention_for_cpu_backward(
                 ByHead(t[0]), ByHead(t[1]), ByHead(t[2]), ByHead(t[3]),
                 ByHead(t[4]), tape.lse[i++], 0.0,
                 /*is_causal=*/true);
+        if (!split) {
+          grad = {ByHead(dq), ByHead(dk), ByHead(dv)};
+          return;
+        }
         t[5].copy_(ByHead(dq));
         t[6].copy_(ByHead(dk));
         t[7].copy_(ByHead(dv));
@@ -227,7 +236,7 @@ AttentionInputs BackwardOnCpu(const at::Tensor& dout, const AttentionPlan& plan,
                               const HeadShape& shape, const Options& options,
                               const AttentionTape& tape) {
   if (!OnlyBackwardByBlocks(plan, options)) {
-    return BackwardBySegments(dout, plan, tape);
+    return FlashBackwardOnCpu(dout, plan, tape);
   }
   // Of one row, products take the heads where they lie.
   const auto by_head = [&](const at::Tensor& x) {
@@ -274,11 +283,10 @@ AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
     plan.longest_segment =
         *std::max_element(plan.segments.begin(), plan.segments.end());
   }
-  if (ByBlocks(plan, shape, options)) {
-    plan.blocks = PlanBlocks(inputs, plan, shape, options);
-    plan.zero = at::zeros({}, inputs.input_ids.options().dtype(options.dtype));
-  } else if (OnlyBackwardByBlocks(plan, options)) {
-    plan.blocks = PlanBlocks(inputs, plan, EachWithKeys(shape), options);
+  const bool only_backward = OnlyBackwardByBlocks(plan, options);
+  if (only_backward || ByBlocks(plan, shape, options)) {
+    plan.blocks = PlanBlocks(
+        inputs, plan, only_backward ? EachWithKeys(shape) : shape, options);
     plan.zero = at::zeros({}, inputs.input_ids.options().dtype(options.dtype));
   } else if (options.kernels == Kernels::kCuda && !plan.segments.empty()) {
     std::vector<int32_t> starts = {0};

@@ -43,13 +43,14 @@ at::Tensor Logits(const at::Tensor& x, const at::Tensor& weight_t,
                   const at::Tensor& bias, const Options& options,
                   at::Tensor& buffer) {
   const bool half = x.scalar_type() != at::kFloat;
+  at::Tensor logits;
   if (!half && options.kernels == Kernels::kCpu) {
-    const at::Tensor logits = LogitsInBuffer(x, weight_t, buffer);
-    return bias.defined() ? logits.add_(bias) : logits;
+    logits = LogitsInBuffer(x, weight_t, buffer);
+  } else if (half && options.kernels == Kernels::kCuda) {
+    logits = at::mm(x, weight_t, at::kFloat);
+  } else {
+    logits = at::mm(x, weight_t).to(at::kFloat);
   }
-  at::Tensor logits = half && options.kernels == Kernels::kCuda
-                          ? at::mm(x, weight_t, at::kFloat)
-                          : at::mm(x, weight_t).to(at::kFloat);
   return bias.defined() ? logits.add_(bias) : logits;
 }
 

@@ -12,25 +12,15 @@ constexpr HeadShape kShape{4, 2, 8};
 
 enum class Order { kRows, kPackedRows, kPositions };
 
-class AttentionTest
-    : public testing::TestWithParam<std::tuple<Kernels, Order, int64_t>> {};
-
-TEST_P(AttentionTest, IsTheModelsAttentionWithItsGradients) {
-  const auto& [kernels, order, window] = GetParam();
-  at::manual_seed(3);
-  const int64_t rows = 2, length = 24;
-  const model::DecoderInputs inputs = order == Order::kPackedRows
-                                          ? PackedInputs(rows, length)
-                                          : Inputs(rows, length);
-  Options options;
-  options.kernels = kernels;
-  const AttentionPlan plan = PlanAttention(
-      inputs, window, order == Order::kPositions, kShape, options);
+// Forward and backward against autograd over the model's own attention.
+void ExpectTheModelsAttention(const model::DecoderInputs& inputs,
+                              const AttentionPlan& plan, int64_t window,
+                              const Options& options) {
   const auto random = [&](int64_t heads) {
-    return at::randn({rows, length, heads, 8}).requires_grad_(true);
+    return at::randn({plan.rows, plan.length, heads, 8}).requires_grad_(true);
   };
   const at::Tensor q = random(4), k = random(2), v = random(2);
-  const at::Tensor dout = at::randn({rows * length, 32});
+  const at::Tensor dout = at::randn({plan.rows * plan.length, 32});
   const at::Tensor expected = plan.Tokens(
       model::CausalAttention(q.transpose(1, 2), k.transpose(1, 2),
                              v.transpose(1, 2), {inputs.segment_ids, window},
@@ -49,6 +39,23 @@ TEST_P(AttentionTest, IsTheModelsAttentionWithItsGradients) {
   EXPECT_LE(RelativeError(grad.v, v.grad()), 2e-6);
 }
 
+class AttentionTest
+    : public testing::TestWithParam<std::tuple<Kernels, Order, int64_t>> {};
+
+TEST_P(AttentionTest, IsTheModelsAttentionWithItsGradients) {
+  const auto& [kernels, order, window] = GetParam();
+  at::manual_seed(3);
+  const int64_t rows = 2, length = 24;
+  const model::DecoderInputs inputs = order == Order::kPackedRows
+                                          ? PackedInputs(rows, length)
+                                          : Inputs(rows, length);
+  Options options;
+  options.kernels = kernels;
+  const AttentionPlan plan = PlanAttention(
+      inputs, window, order == Order::kPositions, kShape, options);
+  ExpectTheModelsAttention(inputs, plan, window, options);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, AttentionTest,
     testing::Combine(
@@ -60,29 +67,10 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(AttentionOnCpuTest, LongRowsAreSeveralBlocks) {
   at::manual_seed(8);
   for (const int64_t rows : {1, 3}) {
-    const int64_t length = 200;
-    const AttentionPlan plan =
-        PlanAttention(Inputs(rows, length), 0, false, kShape, {});
+    const model::DecoderInputs inputs = Inputs(rows, 200);
+    const AttentionPlan plan = PlanAttention(inputs, 0, false, kShape, {});
     ASSERT_EQ(plan.blocks.size(), 4u);
-    const auto random = [&](int64_t heads) {
-      return at::randn({rows, length, heads, 8}).requires_grad_(true);
-    };
-    const at::Tensor q = random(4), k = random(2), v = random(2);
-    const at::Tensor dout = at::randn({rows * length, 32});
-    const at::Tensor expected =
-        plan.Tokens(model::CausalAttention(q.transpose(1, 2), k.transpose(1, 2),
-                                           v.transpose(1, 2), {},
-                                           model::AttentionKernel::kFused)
-                        .transpose(1, 2));
-    expected.backward(dout);
-    AttentionTape tape;
-    AttentionForward({q.detach(), k.detach(), v.detach()}, plan, kShape, {},
-                     tape);
-    const AttentionInputs grad =
-        AttentionBackward(dout, plan, kShape, {}, tape);
-    EXPECT_LE(RelativeError(grad.q, q.grad()), 2e-6);
-    EXPECT_LE(RelativeError(grad.k, k.grad()), 2e-6);
-    EXPECT_LE(RelativeError(grad.v, v.grad()), 2e-6);
+    ExpectTheModelsAttention(inputs, plan, 0, {});
   }
 }
 
