@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/data/assistant_spans.h"
 #include "core/spec/cat.h"
 #include "core/text/assistant_mask.h"
 
@@ -39,9 +40,9 @@ bool MaskPrompt(const Ids& prompt, bool mask, Sample& whole) {
 absl::Status NotExact() {
   return Bad(
       "assistant_only_loss needs a chat template with {% generation %} blocks: "
-      "this one has none, and it renders a conversation differently as it "
-      "grows, so that the assistant's part cannot be told apart; add the "
-      "blocks to the template or leave assistant_only_loss out");
+      "this one has none, and what it renders does not tell the assistant's "
+      "part from the rest; add the blocks to the template (see "
+      "training.chat_template_path) or leave assistant_only_loss out");
 }
 
 }  // namespace
@@ -137,8 +138,13 @@ absl::StatusOr<Sample> RowEncoder::EncodeMessages(
   if (!tokens.ok()) return tokens.status();
   if (!assistant_only()) return AllInLoss(std::move(tokens->ids));
   if (!chat_template_->has_generation_blocks()) {
-    const absl::Status status = FindAssistantSpans(row, messages, *rendered);
-    if (!status.ok()) return status;
+    const RenderMessages render = [&](const RowJson& part, bool prompt) {
+      auto text = Render(row, part, prompt);
+      return text.ok() ? std::optional(std::move(text->text)) : std::nullopt;
+    };
+    auto spans = FindAssistantSpans(messages, rendered->text, end_, render);
+    if (!spans) return NotExact();
+    rendered->generation_spans = *std::move(spans);
   }
   Sample sample;
   sample.in_loss = text::AssistantMask(*tokens, rendered->generation_spans);
@@ -159,32 +165,6 @@ absl::StatusOr<text::Rendered> RowEncoder::Render(
   if (rendered.ok()) return rendered;
   return Bad(spec::Cat("the chat template refused it: ",
                        std::string(rendered.status().message())));
-}
-
-absl::Status RowEncoder::FindAssistantSpans(const Row& row,
-                                            const RowJson& messages,
-                                            text::Rendered& whole) const {
-  RowJson so_far = RowJson::array();
-  for (const RowJson& message : messages) {
-    const bool assistant = message.value("role", "") == "assistant";
-    if (!assistant) {
-      so_far.push_back(message);
-      continue;
-    }
-    if (so_far.empty()) return NotExact();
-    const auto before = Render(row, so_far, true);
-    if (!before.ok()) return before.status();
-    so_far.push_back(message);
-    const auto after = Render(row, so_far, false);
-    if (!after.ok()) return after.status();
-    if (!after->text.starts_with(before->text) ||
-        !whole.text.starts_with(after->text)) {
-      return NotExact();
-    }
-    whole.generation_spans.emplace_back(before->text.size(),
-                                        after->text.size());
-  }
-  return absl::OkStatus();
 }
 
 std::string RowEncoder::WithEnd(std::string text) const {

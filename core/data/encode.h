@@ -37,8 +37,8 @@ struct Encoded {
 //  - text, or prompt and completion as strings: the end token is appended where
 //    the text does not end in it; tokenized with special tokens.
 // With assistant_only_loss the labels are what {% generation %} blocks
-// rendered; with a template that has none they are found by rendering the
-// conversation up to each assistant message, an error where that is not exact.
+// rendered; with a template that has none FindAssistantSpans finds them, an
+// error where that is not exact.
 class RowEncoder {
  public:
   // `chat_template` may be null: rows of messages are then errors. Both must
@@ -63,9 +63,6 @@ class RowEncoder {
                                         const RowJson& messages) const;
   absl::StatusOr<text::Rendered> Render(const Row& row, const RowJson& messages,
                                         bool add_generation_prompt) const;
-  // Fills generation_spans of `whole`, the rendering of all messages.
-  absl::Status FindAssistantSpans(const Row& row, const RowJson& messages,
-                                  text::Rendered& whole) const;
   std::string WithEnd(std::string text) const;
   bool assistant_only() const {
     return options_.assistant_only_loss.value_or(false);

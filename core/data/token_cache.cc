@@ -20,7 +20,7 @@ using nlohmann::json;
 using spec::Cat;
 
 // Raised whenever the same row becomes other tokens or labels.
-constexpr int kEncoding = 1;
+constexpr int kEncoding = 2;
 constexpr std::string_view kMagic = "mpsdtok1";
 constexpr char kSuffix[] = ".tokens";
 constexpr size_t kDigest = 64;  // of all before it, at the end of the file

@@ -2,6 +2,7 @@
 #include "core/text/chat_template.h"
 
 #include <map>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
@@ -9,19 +10,30 @@
 #include "absl/strings/string_view.h"
 #include "core/text/folder.h"
 #include "core/text/handover.h"
+#include "core/text/training_template.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::text {
 namespace {
+
+using Sources = std::map<std::string, std::string>;
 
 struct Compiled {
   mpsd_text_template* rust = nullptr;
   bool has_generation_blocks = false;
 };
 
-absl::StatusOr<Compiled> Compile(
-    const std::map<std::string, std::string>& sources,
-    std::string_view tokens_json, absl::string_view where) {
+// Of several templates TRL trains with the default one alone.
+Sources ForUse(Sources sources, TemplateUse use) {
+  const auto stock = sources.find("default");
+  if (use == TemplateUse::kAsIs || stock == sources.end()) return sources;
+  auto training = TrainingTemplate(stock->second);
+  return training ? Sources{{"default", *std::move(training)}} : sources;
+}
+
+absl::StatusOr<Compiled> Compile(const Sources& sources,
+                                 std::string_view tokens_json,
+                                 absl::string_view where) {
   std::string sources_json;
   try {
     sources_json = nlohmann::json(sources).dump();
@@ -44,7 +56,7 @@ absl::StatusOr<Compiled> Compile(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromFolder(
-    const std::string& dir) {
+    const std::string& dir, TemplateUse use) {
   absl::StatusOr<FolderText> folder = ReadFolderText(dir);
   if (!folder.ok()) return folder.status();
   if (folder->chat_templates.empty()) {
@@ -54,7 +66,7 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromFolder(
                      "\"chat_template\" in tokenizer_config.json"));
   }
   absl::StatusOr<Compiled> compiled =
-      Compile(folder->chat_templates,
+      Compile(ForUse(std::move(folder->chat_templates), use),
               nlohmann::json(folder->special_tokens).dump(), dir);
   if (!compiled.ok()) return compiled.status();
   return absl::WrapUnique(
@@ -62,9 +74,10 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromFolder(
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromSource(
-    std::string source, std::string tokens_json) {
+    std::string source, std::string tokens_json, TemplateUse use) {
   absl::StatusOr<Compiled> compiled =
-      Compile({{"default", std::move(source)}}, tokens_json, "given source");
+      Compile(ForUse({{"default", std::move(source)}}, use), tokens_json,
+              "given source");
   if (!compiled.ok()) return compiled.status();
   return absl::WrapUnique(
       new ChatTemplate(compiled->rust, compiled->has_generation_blocks));

@@ -15,6 +15,15 @@ struct mpsd_text_template;  // The Rust half, see core/text/abi.h.
 
 namespace mpsd::text {
 
+// What a template is for.
+enum class TemplateUse {
+  kAsIs,
+  // Labels for assistant_only_loss: a stock template that has no {% generation
+  // %} blocks is taken in the form that TRL trains with, where it has one of
+  // its own (see TrainingTemplate).
+  kAssistantLoss,
+};
+
 // One rendered conversation.
 struct Rendered {
   std::string text;
@@ -40,12 +49,13 @@ class ChatTemplate {
   // NotFound: the folder has no chat template. InvalidArgument names the file,
   // and for a syntax error the line.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> FromFolder(
-      const std::string& dir);
+      const std::string& dir, TemplateUse use = TemplateUse::kAsIs);
 
   // `tokens_json` is an object of the variables that every rendering sees
   // ({"bos_token": "<s>"}), or empty for none.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> FromSource(
-      std::string source, std::string tokens_json);
+      std::string source, std::string tokens_json,
+      TemplateUse use = TemplateUse::kAsIs);
 
   ~ChatTemplate();
   ChatTemplate(const ChatTemplate&) = delete;

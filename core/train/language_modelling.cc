@@ -44,14 +44,18 @@ struct Text {
   std::unique_ptr<text::ChatTemplate> chat;
 };
 
-absl::StatusOr<Text> ReadText(const std::string& folder) {
+absl::StatusOr<Text> ReadText(const std::string& folder,
+                              const spec::TrainingSpec& training) {
   Text text;
   text.folder = folder;
   auto tokenizer = text::Tokenizer::FromFolder(folder);
   if (!tokenizer.ok()) return tokenizer.status();
   text.tokenizer = *std::move(tokenizer);
   if (text.tokenizer->has_chat_template()) {
-    auto chat = text::ChatTemplate::FromFolder(folder);
+    const bool assistant = training.assistant_only_loss.value_or(false);
+    auto chat = text::ChatTemplate::FromFolder(
+        folder, assistant ? text::TemplateUse::kAssistantLoss
+                          : text::TemplateUse::kAsIs);
     if (!chat.ok()) return chat.status();
     text.chat = *std::move(chat);
   }
@@ -84,7 +88,7 @@ absl::StatusOr<SourcePtr> Load(const std::vector<std::string>& files,
 
 absl::StatusOr<TaskData> LanguageModelling::LoadData(
     const std::string& model_folder, spec::ModelConfig&) {
-  auto text = ReadText(model_folder);
+  auto text = ReadText(model_folder, spec_.training);
   if (!text.ok()) return text.status();
   const spec::DatasetSpec& d = spec_.dataset;
   TaskData data;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers questions about core/text for tests/live/text: one JSON object a line
-// on stdin, one answer a line on stdout, in order. An answer holds "error" when
-// the call failed. Questions, by "op":
+// Answers questions about core/text and rows for tests/live/text: one JSON
+// object a line on stdin, one answer a line on stdout, in order. An answer
+// holds "error" when the call failed. Questions, by "op":
 //   load    {dir}                        a tokenizer, for the ops below
 //   encode  {text, special}              {ids, offsets}
 //   classifier {text, pair or null, length}
@@ -9,10 +9,15 @@
 //   decode  {ids, skip}                  {text}
 //   facts   {}                           {size, bos, eos, pad, chat_template}
 //   rows    {text, delimiter, quoting}   {rows, lines, sound}
-//   chat    {dir} or {source, tokens}    a template, for the ops below
+//   chat    {dir} or {source, tokens}, {training}
+//                                        a template, for the ops below; with
+//                                        training that of assistant_only_loss
 //   render  {messages, tools, prompt, kwargs}, JSON inside strings
 //                                        {text, spans}
 //   mask    the same                     {ids, mask}
+//   row     {row, assistant, completion} {ids, labels, prefix}: a row of JSON
+//                                        Lines as it is trained on; assistant
+//                                        and completion may be left out
 
 #include <iostream>
 #include <memory>
@@ -23,6 +28,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/data/encode.h"
+#include "core/data/row.h"
 #include "core/text/assistant_mask.h"
 #include "core/text/chat_template.h"
 #include "core/text/delimited.h"
@@ -48,6 +55,7 @@ class Probe {
     if (op == "decode" && tokenizer_) return Decode(question);
     if (op == "render" && template_) return Render(question);
     if (op == "mask" && tokenizer_ && template_) return Mask(question);
+    if (op == "row" && tokenizer_) return Row(question);
     return absl::InvalidArgumentError("unknown op, or nothing loaded for it");
   }
 
@@ -60,10 +68,14 @@ class Probe {
   }
 
   Answer Chat(const Json& question) {
-    auto loaded = question.contains("dir")
-                      ? ChatTemplate::FromFolder(question.at("dir"))
-                      : ChatTemplate::FromSource(question.at("source"),
-                                                 question.value("tokens", ""));
+    const auto use = question.value("training", false)
+                         ? TemplateUse::kAssistantLoss
+                         : TemplateUse::kAsIs;
+    auto loaded =
+        question.contains("dir")
+            ? ChatTemplate::FromFolder(question.at("dir"), use)
+            : ChatTemplate::FromSource(question.at("source"),
+                                       question.value("tokens", ""), use);
     if (!loaded.ok()) return loaded.status();
     template_ = *std::move(loaded);
     return Json{{"generation", template_->has_generation_blocks()}};
@@ -144,6 +156,24 @@ class Probe {
     if (!encoding.ok()) return encoding.status();
     return Json{{"ids", encoding->ids},
                 {"mask", AssistantMask(*encoding, rendered->generation_spans)}};
+  }
+
+  Answer Row(const Json& question) {
+    data::LossOptions options;
+    if (question.contains("assistant")) {
+      options.assistant_only_loss = question["assistant"].get<bool>();
+    }
+    if (question.contains("completion")) {
+      options.completion_only_loss = question["completion"].get<bool>();
+    }
+    auto row = data::ParseRow(question.at("row").get<std::string>());
+    if (!row.ok()) return row.status();
+    auto encoded =
+        data::RowEncoder(*tokenizer_, template_.get(), options).Encode(*row);
+    if (!encoded.ok()) return encoded.status();
+    return Json{{"ids", encoded->sample.input_ids},
+                {"labels", encoded->sample.in_loss},
+                {"prefix", encoded->prompt_is_prefix}};
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;

