@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/image/codec.h"
+#include "core/image/orientation.h"
 
 namespace mpsd::image {
 namespace {
@@ -23,6 +24,11 @@ absl::StatusOr<Image> Decode(std::string_view bytes, const std::string& name,
   }
   if (!decoded.error.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", decoded.error));
+  }
+  const int orientation = ReadOrientation(bytes);
+  if (!header_only) return Upright(std::move(decoded.image), orientation);
+  if (LiesOnSide(orientation)) {
+    std::swap(decoded.image.height, decoded.image.width);
   }
   return std::move(decoded.image);
 }

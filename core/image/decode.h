@@ -15,10 +15,10 @@ namespace mpsd::image {
 // warns of as a decompression bomb (Image.MAX_IMAGE_PIXELS).
 inline constexpr int64_t kMaxPixels = 89'478'485;
 
-// A PNG's or JPEG's bytes to RGB as PIL's Image.open(…).convert("RGB") gives:
-// transparency is left out and not blended, grey of 16 bits is cut at 255, an
-// orientation in EXIF is not applied. The encoding is told by the bytes, not
-// by the name.
+// A PNG's or JPEG's bytes to RGB as Transformers' load_image gives, that is
+// PIL's ImageOps.exif_transpose(Image.open(…)).convert("RGB"): turned upright
+// by the orientation in its EXIF, transparency left out and not blended, grey
+// of 16 bits cut at 255. The encoding is told by the bytes, not by the name.
 //
 // InvalidArgument "<name>: …" for other files, for damaged and cut ones and
 // for more than kMaxPixels.
@@ -29,7 +29,7 @@ struct ImageSize {
   int64_t height = 0;
   int64_t width = 0;
 };
-// From the header alone; errors as above.
+// Of the upright image, from the header alone; errors as above.
 absl::StatusOr<ImageSize> ReadImageSize(std::string_view bytes,
                                         const std::string& name);
 

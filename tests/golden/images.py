@@ -15,7 +15,7 @@ import zlib
 import numpy
 import torch
 import transformers
-from PIL import Image
+from PIL import Image, ImageOps
 
 SIZES = [(7, 5), (16, 16), (23, 31), (40, 29), (64, 11), (1, 1), (9, 31),
          (8, 29)]
@@ -130,6 +130,63 @@ def jpeg_files(random):
     return files
 
 
+def exif_of(orientation, kind="<H", order=b"II", more=b"", count=1):
+    """A TIFF file with an Orientation of that struct format; `more` comes
+    before it, entries of 12 bytes."""
+    types = {"H": 3, "L": 4, "b": 6, "B": 1, "f": 11}
+    end = "<" if order == b"II" else ">"
+    value = struct.pack(end + kind[-1], orientation).ljust(4, b"\0")
+    return (order + struct.pack(end + "HLH", 42, 8, len(more) // 12 + 1) + more
+            + struct.pack(end + "HHL", 0x0112, types[kind[-1]], count) + value
+            + struct.pack(end + "L", 0))
+
+
+def segment(data):
+    return b"\xff\xe1" + struct.pack(">H", len(data) + 2) + data
+
+
+def turned_files(random):
+    """As cameras and programs write down how an image is to be turned."""
+    jpeg = saved(picture(7, 11, random), quality=90)
+    xmp = b"http://ns.adobe.com/xap/1.0/\0<x tiff:Orientation=\"%d\"/>"
+    name = b"Exif\0\0"
+    long = struct.pack("<HHLL", 0x010F, 2, 6, 0)  # its text lies elsewhere
+    beyond = struct.pack("<HHLL", 0x010F, 2, 6, 9999)
+    segments = {f"exif{i}": name + exif_of(i) for i in range(10)} | {
+        "exif_motorola": name + exif_of(5, order=b"MM"),
+        "exif_long": name + exif_of(7, "<L"), "exif_byte": name + exif_of(6, "<B"),
+        "exif_signed": name + exif_of(6, "<b"),
+        "exif_twice_named": name * 2 + exif_of(8),
+        "exif_second": name + exif_of(3, more=long),
+        "exif_first_wins": name + exif_of(
+            3, more=struct.pack("<HHLL", 0x0112, 3, 1, 6)),
+        "exif_unknown_type": name + exif_of(
+            3, more=struct.pack("<HHLL", 0x0112, 99, 1, 6)),
+        "exif_beyond": name + exif_of(3, more=beyond),
+        "xmp6": xmp % 6, "xmp0": xmp % 0,
+        "xmp_element": xmp.replace(b"=\"", b">") % 8}
+    files = {f"turned_{key}": jpeg[:2] + segment(data) + jpeg[2:]
+             for key, data in segments.items()}
+    files["turned_both"] = (jpeg[:2] + segment(xmp % 6) + segment(
+        name + exif_of(3)) + jpeg[2:])
+    files["turned_split"] = (jpeg[:2] + segment(name + exif_of(3)[:9]) + segment(
+        name + exif_of(3)[9:]) + jpeg[2:])
+    samples = random.integers(0, 256, (3, 5, 3))
+    text = (b"\nexif\n      %d\n" % len(exif_of(8)) + exif_of(8).hex().encode()
+            + b"\n")
+    chunks = {
+        "png6": chunk(b"eXIf", exif_of(6)),
+        "png_motorola": chunk(b"eXIf", exif_of(7, order=b"MM")),
+        "png_profile": chunk(b"tEXt", b"Raw profile type exif\0" + text),
+        "png_xmp": chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0"
+                         b"<tiff:Orientation>5</tiff:Orientation>")}
+    for key, extra in chunks.items():
+        files[f"turned_{key}"] = png(samples, 8, 2, extra=extra)
+    files["turned_png_late"] = png(samples, 8, 2)[:-12] + chunk(
+        b"eXIf", exif_of(2)) + chunk(b"IEND", b"")
+    return files
+
+
 def saved(image, **options):
     out = io.BytesIO()
     image.save(out, "JPEG", **options)
@@ -137,7 +194,8 @@ def saved(image, **options):
 
 
 def opened(data):
-    return Image.open(io.BytesIO(data)).convert("RGB")
+    """As Transformers' load_image."""
+    return ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
 
 
 def as_bytes(data):
@@ -150,7 +208,7 @@ def processor(settings):
 
 def make():
     random = numpy.random.default_rng(4)
-    files = png_files(random) | jpeg_files(random)
+    files = png_files(random) | jpeg_files(random) | turned_files(random)
     tensors = {}
     for name, data in files.items():
         tensors[f"file.{name}"] = as_bytes(data)

@@ -5,7 +5,8 @@ usage: compare_images.py IMAGE_PROBE [--seed N]
 
 The images: scikit-learn's two photographs, whole and in random parts, written
 anew as PNG and JPEG of every kind; every PNG and JPEG that the oracle's packages
-carry; and MNIST digits at several sizes. Decoded pixels must be PIL's; the
+carry; and MNIST digits at several sizes; half of the parts are to be turned, by
+their EXIF. Decoded pixels must be those of Transformers' load_image; the
 processor's output may differ by 1/255 of the range before normalisation.
 """
 
@@ -23,6 +24,7 @@ import numpy
 import transformers
 from PIL import Image
 from safetensors.numpy import load_file
+from transformers.image_utils import load_image
 
 import make_mnist
 
@@ -61,6 +63,10 @@ def photographs(chance, folder):
                     ["L", "CMYK"] if suffix == ".jpg" else
                     ["L", "P", "LA", "RGBA", "1", "I;16"]))
             target = folder / f"{name}{number}{suffix}"
+            if chance.random() < 0.5:
+                exif = Image.Exif()
+                exif[0x0112] = chance.randrange(1, 9)
+                options = options | {"exif": exif}
             part.save(target, **options)
             yield target
 
@@ -109,7 +115,7 @@ def compare(probe, title, settings, files):
     processor = transformers.ViTImageProcessorPil(**settings)
     worst_rgb, worst, failures = 0, 0.0, []
     for number, file in enumerate(files):
-        image = Image.open(file).convert("RGB")
+        image = load_image(str(file))
         rgb = numpy.abs(ours[f"rgb.{number}"].astype(int)
                         - numpy.array(image).astype(int)).max()
         theirs = processor(image, return_tensors="np")["pixel_values"][0]
