@@ -272,7 +272,7 @@ at::Tensor AttentionPlan::Join(const at::Tensor& q, const at::Tensor& k) const {
 
 AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
                             bool by_position, const HeadShape& shape,
-                            const Options& options) {
+                            const Options& options, BandMasks* bands) {
   AttentionPlan plan;
   plan.rows = inputs.input_ids.size(0);
   plan.length = inputs.input_ids.size(1);
@@ -285,9 +285,8 @@ AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
   }
   const bool only_backward = OnlyBackwardByBlocks(plan, options);
   if (only_backward || ByBlocks(plan, shape, options)) {
-    plan.blocks = PlanBlocks(
-        inputs, plan, only_backward ? EachWithKeys(shape) : shape, options);
-    plan.zero = at::zeros({}, inputs.input_ids.options().dtype(options.dtype));
+    PlanBlocks(inputs, only_backward ? EachWithKeys(shape) : shape, options,
+               bands, plan);
   } else if (options.kernels == Kernels::kCuda && !plan.segments.empty()) {
     std::vector<int32_t> starts = {0};
     for (const int64_t size : plan.segments) {

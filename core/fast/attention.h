@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/fast/block_mask.h"
 #include "core/fast/options.h"
 #include "core/model/decoder.h"
 
@@ -20,7 +21,9 @@ struct HeadShape {
 // the last query, that some of them may see.
 struct QueryBlock {
   int64_t begin, count, first_key, keys;
-  // Added to scores: 0 or −inf, [rows or 1, count · group, keys].
+  // Added to scores: 0 or −inf, [1, count, keys] where each kv head has one
+  // query head, else [rows or 1, 1, count, 1, keys], the heads being left out;
+  // undefined: see AttentionPlan::band.
   at::Tensor mask;
 };
 
@@ -38,6 +41,9 @@ struct AttentionPlan {
   // the CPU's backward in fp32, as if no heads had keys in common.
   std::vector<QueryBlock> blocks;
   at::Tensor zero;  // with blocks: a scalar for products that add nothing
+  // Of which blocks without a mask get it: the mask by distance alone, see
+  // BandMask, and the segment of each token.
+  at::Tensor band, segment_ids;
 
   // [tokens, heads · dim] as a view [rows, length, heads, dim] and back, which
   // is a view of what lies as the tokens do.
@@ -47,10 +53,11 @@ struct AttentionPlan {
   at::Tensor Join(const at::Tensor& q, const at::Tensor& k) const;
 };
 
-// `window` as model::AttentionMask has it.
+// `window` as model::AttentionMask has it. `bands` may be null: nothing is kept
+// for the next plan.
 AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
                             bool by_position, const HeadShape& shape,
-                            const Options& options);
+                            const Options& options, BandMasks* bands = nullptr);
 
 // What the backward needs. q [rows, length, heads, dim], k and v with
 // kv_heads; by blocks instead q [rows, kv_heads, length, heads / kv_heads, dim]

@@ -6,33 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
+
+#include "core/spec/query_blocks.h"
 
 namespace mpsd::fast {
 namespace {
-
-// Scores of one block, all rows and heads: few enough that a block of bf16
-// stays below 256 MiB, and enough to be worth a block of its own.
-constexpr int64_t kMaxScores = int64_t{1} << 27;
-constexpr int64_t kMinScores = int64_t{1} << 24;
-constexpr int64_t kMinQueries = 256;
-// There calls cost little, and a block's scores stay in a cache.
-constexpr int64_t kMinQueriesOnCpu = 64, kMaxQueriesOnCpu = 128;
-
-// Small blocks leave out more of what causality hides; each costs a dozen
-// calls.
-int64_t QueriesPerBlock(const AttentionPlan& plan, const HeadShape& shape,
-                        const Options& options) {
-  int64_t count = plan.length;
-  if (options.kernels == Kernels::kCpu) {
-    count = std::clamp(count / 8, kMinQueriesOnCpu, kMaxQueriesOnCpu);
-  }
-  const int64_t by_query = plan.rows * shape.heads * plan.length;
-  while (count > kMinQueries && count / 2 * by_query >= kMinScores) {
-    count = (count + 1) / 2;
-  }
-  while (count > 32 && count * by_query > kMaxScores) count = (count + 1) / 2;
-  return std::min(plan.length, (count + 31) / 32 * 32);
-}
 
 // The first key that one of the queries from `begin` on may see: the start of
 // the earliest segment that reaches there, rounded down so that few shapes
@@ -49,28 +29,34 @@ int64_t FirstKey(const AttentionPlan& plan, int64_t begin, int64_t step) {
   return first / step * step;
 }
 
-at::Tensor BlockMask(const model::DecoderInputs& inputs,
-                     const AttentionPlan& plan, const QueryBlock& b,
-                     int64_t group, at::ScalarType dtype) {
-  const auto longs = inputs.input_ids.options();
-  const int64_t first = b.first_key, keys = b.keys;
-  const at::Tensor distance =
-      at::arange(b.begin, b.begin + b.count, longs).unsqueeze(1) -
-      at::arange(first, first + keys, longs).unsqueeze(0);
-  at::Tensor hidden = distance < 0;
-  if (plan.window > 0) hidden = hidden.logical_or(distance >= plan.window);
-  hidden = hidden.unsqueeze(0);
-  if (inputs.segment_ids.defined()) {
-    const at::Tensor& ids = inputs.segment_ids;
-    hidden = hidden.logical_or(ids.narrow(1, b.begin, b.count).unsqueeze(2) !=
-                               ids.narrow(1, first, keys).unsqueeze(1));
-  }
-  const int64_t rows = hidden.size(0);
-  return at::zeros(hidden.sizes(), longs.dtype(dtype))
-      .masked_fill_(hidden, -std::numeric_limits<double>::infinity())
-      .unsqueeze(2)
-      .expand({rows, b.count, group, keys})
-      .reshape({rows, b.count * group, keys});
+// The most keys that a block can have, so that one band does for all plans of
+// these rows.
+int64_t WidestKeys(const AttentionPlan& plan, int64_t count) {
+  if (plan.window == 0) return plan.length;
+  return std::min(plan.length, plan.window + 2 * count);
+}
+
+// A mask [rows or 1, count, keys] beside scores [rows, kv_heads, count, group,
+// keys].
+at::Tensor ForAllHeads(const at::Tensor& mask) {
+  return mask.unsqueeze(1).unsqueeze(3);
+}
+
+at::Tensor SegmentMask(const AttentionPlan& plan, const QueryBlock& b) {
+  const at::Tensor& ids = plan.segment_ids;
+  const at::Tensor others = ids.narrow(1, b.begin, b.count).unsqueeze(2) !=
+                            ids.narrow(1, b.first_key, b.keys).unsqueeze(1);
+  return ForAllHeads(
+      CornerOf(plan.band, b.count, b.keys)
+          .unsqueeze(0)
+          .masked_fill(others, -std::numeric_limits<double>::infinity()));
+}
+
+// Whether a product can add it: then it is read beside the scores, not in a
+// pass of its own. On MPS that takes one that is contiguous.
+bool GoesIntoProduct(const at::Tensor& band_corner, int64_t group,
+                     const Options& options) {
+  return group == 1 && (!options.mps() || band_corner.is_contiguous());
 }
 
 struct Sizes {
@@ -113,16 +99,21 @@ at::Tensor ScaledProduct(const at::Tensor& a, const at::Tensor& b, double scale,
 
 // [rows · kv_heads, count · group, keys]
 at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
-                         const QueryBlock& b, const Sizes& s,
-                         const at::Tensor& zero) {
+                         const AttentionPlan& plan, const QueryBlock& b,
+                         const Sizes& s) {
   const double scale = 1 / std::sqrt(s.dim);
   const at::Tensor across = k.transpose(1, 2);
+  const at::Tensor mask = b.mask.defined() ? b.mask : SegmentMask(plan, b);
   at::Tensor scores;
-  if (b.mask.size(0) == 1) {
-    scores = at::baddbmm(b.mask, q, across, /*beta=*/1, scale);
+  if (mask.dim() == 3) {
+    scores = at::baddbmm(mask, q, across, /*beta=*/1, scale);
   } else {
-    scores = ScaledProduct(q, across, scale, zero);
-    scores.view({s.rows, s.kv_heads, -1, b.keys}).add_(b.mask.unsqueeze(1));
+    const at::Tensor products = at::bmm(q, across);
+    scores =
+        at::add(mask,
+                products.view({s.rows, s.kv_heads, b.count, s.group, b.keys}),
+                scale)
+            .view(products.sizes());
   }
   return at::_softmax(scores, -1, /*half_to_float=*/false);
 }
@@ -142,57 +133,69 @@ at::Tensor Joined(const std::vector<at::Tensor>& parts) {
 // Sums over blocks of gradients by keys.
 class KeySums {
  public:
-  // Key blocks are as long as query blocks, and begin where those do.
+  // On MPS key by key in memory: there what a block adds to is contiguous, as
+  // targets must be.
   KeySums(const AttentionPlan& plan, const Options& options)
-      : plan_(plan), in_place_(!options.mps()), parts_(plan.blocks.size()) {}
+      : plan_(plan), by_key_(options.mps()) {}
 
   // `x` [rows · kv_heads, keys of the block, dim].
   void Add(const QueryBlock& block, const at::Tensor& x) {
-    if (in_place_) {
-      if (!sum_.defined()) {
-        sum_ = at::zeros({x.size(0), plan_.length, x.size(2)}, x.options());
-      }
-      sum_.narrow(1, block.first_key, block.keys).add_(x);
+    if (plan_.blocks.size() == 1) {
+      sum_ = x;
       return;
     }
-    // Kernels of MPS go wrong on targets that are not contiguous.
-    const int64_t step = plan_.blocks[0].count;
-    for (int64_t key = 0; key < block.keys; key += step) {
-      const int64_t size = std::min(step, block.keys - key);
-      const at::Tensor piece = Narrowed(x, key, size);
-      at::Tensor& part = parts_[(block.first_key + key) / step];
-      part = part.defined() ? part + piece : piece;
+    if (!sum_.defined()) {
+      std::vector<int64_t> sizes = {x.size(0), plan_.length, x.size(2)};
+      if (by_key_) std::swap(sizes[0], sizes[1]);
+      sum_ = at::zeros(sizes, x.options());
     }
+    sum_.narrow(by_key_ ? 0 : 1, block.first_key, block.keys)
+        .add_(by_key_ ? x.transpose(0, 1) : x);
   }
-  // A block always sees its own keys: every part is there.
-  at::Tensor Take() const { return in_place_ ? sum_ : Joined(parts_); }
+  // [rows · kv_heads, length, dim].
+  at::Tensor Take() const {
+    return by_key_ && plan_.blocks.size() > 1 ? sum_.transpose(0, 1) : sum_;
+  }
 
  private:
   const AttentionPlan& plan_;
-  const bool in_place_;
+  const bool by_key_;
   at::Tensor sum_;
-  std::vector<at::Tensor> parts_;
 };
 
 }  // namespace
 
-std::vector<QueryBlock> PlanBlocks(const model::DecoderInputs& inputs,
-                                   const AttentionPlan& plan,
-                                   const HeadShape& shape,
-                                   const Options& options) {
-  const int64_t count = QueriesPerBlock(plan, shape, options);
-  std::vector<QueryBlock> blocks;
+void PlanBlocks(const model::DecoderInputs& inputs, const HeadShape& shape,
+                const Options& options, BandMasks* bands, AttentionPlan& plan) {
+  const int64_t count = spec::QueriesPerBlock(
+      plan.rows, shape.heads, plan.length, options.kernels == Kernels::kCpu);
+  const int64_t group = shape.heads / shape.kv_heads;
+  const at::TensorOptions numbers =
+      inputs.input_ids.options().dtype(options.dtype);
+  BandMasks none;
+  plan.zero = at::zeros({}, numbers);
+  plan.band = (bands == nullptr ? none : *bands)
+                  .Get(count, WidestKeys(plan, count), plan.window, numbers);
+  plan.segment_ids = inputs.segment_ids;
+  int64_t cells = 0;
   for (int64_t begin = 0; begin < plan.length; begin += count) {
     QueryBlock b;
     b.begin = begin;
     b.count = std::min(count, plan.length - begin);
     b.first_key = FirstKey(plan, begin, count);
     b.keys = begin + b.count - b.first_key;
-    b.mask =
-        BlockMask(inputs, plan, b, shape.heads / shape.kv_heads, options.dtype);
-    blocks.push_back(std::move(b));
+    cells += plan.rows * b.count * b.keys;
+    plan.blocks.push_back(std::move(b));
   }
-  return blocks;
+  for (QueryBlock& b : plan.blocks) {
+    if (plan.segment_ids.defined()) {
+      if (cells <= spec::kMostKeptMasks) b.mask = SegmentMask(plan, b);
+      continue;
+    }
+    const at::Tensor corner = CornerOf(plan.band, b.count, b.keys).unsqueeze(0);
+    b.mask =
+        GoesIntoProduct(corner, group, options) ? corner : ForAllHeads(corner);
+  }
 }
 
 at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
@@ -203,7 +206,7 @@ at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
   std::vector<at::Tensor> out;
   for (const QueryBlock& b : plan.blocks) {
     const at::Tensor p =
-        Probabilities(Queries(q, b, s), Keys(k, b), b, s, plan.zero);
+        Probabilities(Queries(q, b, s), Keys(k, b), plan, b, s);
     out.push_back(at::bmm(p, Keys(v, b)));
   }
   return Joined(out).view(tape.q.sizes());
@@ -222,7 +225,7 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
   for (const QueryBlock& b : plan.blocks) {
     const at::Tensor q = Queries(all_q, b, s), k = Keys(all_k, b);
     const at::Tensor d = Queries(all_d, b, s);
-    const at::Tensor p = Probabilities(q, k, b, s, plan.zero);
+    const at::Tensor p = Probabilities(q, k, plan, b, s);
     dv.Add(b, at::bmm(Left(p, options), d));
     const at::Tensor dp = at::bmm(d, Keys(all_v, b).transpose(1, 2));
     const at::Tensor ds =

@@ -4,8 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <vector>
-
 #include "core/fast/attention.h"
 
 namespace mpsd::fast {
@@ -15,10 +13,13 @@ namespace mpsd::fast {
 // CPU's backward, where the fused one is slower. The probabilities of one block
 // exist at a time and are computed again in the backward. Layouts: see
 // AttentionTape; `out` is laid out as q.
-std::vector<QueryBlock> PlanBlocks(const model::DecoderInputs& inputs,
-                                   const AttentionPlan& plan,
-                                   const HeadShape& shape,
-                                   const Options& options);
+//
+// PlanBlocks fills in the plan's blocks, its band and its zero. What hides keys
+// is never there once for each head, and of rows without segments once for all
+// blocks: a band of `bands`, or made where that is null. Segments make a mask a
+// block: kept while all together stay small, else made as it is used.
+void PlanBlocks(const model::DecoderInputs& inputs, const HeadShape& shape,
+                const Options& options, BandMasks* bands, AttentionPlan& plan);
 
 at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
                           const AttentionTape& tape);

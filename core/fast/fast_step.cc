@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/fast/head.h"
@@ -11,6 +13,10 @@
 
 namespace mpsd::fast {
 namespace {
+
+// Some fifty calls forward and a hundred back are a layer's on MPS: a commit,
+// which costs about as much as two of them, comes after one or two hundred.
+constexpr size_t kLayersPerCommit = 2;
 
 HeadShape ShapeOf(const spec::ModelConfig& config) {
   return {config.num_attention_heads, config.num_key_value_heads,
@@ -22,7 +28,10 @@ HeadShape ShapeOf(const spec::ModelConfig& config) {
 absl::StatusOr<std::unique_ptr<FastStep>> FastStep::Create(
     const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
     const Options& options) {
-  std::unique_ptr<FastStep> step(new FastStep(decoder, options));
+  Options complete = options;
+  complete.eps = at::full({}, decoder.config().rms_norm_eps,
+                          at::device(decoder.norm().weight.device()));
+  std::unique_ptr<FastStep> step(new FastStep(decoder, complete));
   const size_t count = 2 * static_cast<size_t>(step->pack_.adapters());
   if (count != trained.size()) {
     return absl::FailedPreconditionError(
@@ -37,7 +46,8 @@ FastStep::FastStep(const model::Decoder& decoder, const Options& options)
     : decoder_(decoder),
       options_(options),
       shape_(ShapeOf(decoder.config())),
-      head_({{&decoder.head()}}, /*norm_weight=*/{}, options, pack_) {
+      head_({{&decoder.head()}}, /*norm_weight=*/{}, options, pack_),
+      keep_(options.keep) {
   for (const model::DecoderLayer& layer : decoder.layers()) {
     layers_.push_back(std::unique_ptr<Layer>(
         new Layer{AttentionBlock(layer, shape_, options_, pack_),
@@ -56,8 +66,49 @@ void FastStep::End() {
   pack_.CollectGradients();
 }
 
-FastStep::Context FastStep::MakeContext(
-    const model::DecoderInputs& inputs) const {
+int64_t FastStep::Context::bytes() const {
+  std::map<const void*, size_t> storages;
+  const auto add = [&storages](const at::Tensor& t) {
+    if (t.defined()) storages[t.storage().data()] = t.storage().nbytes();
+  };
+  for (const at::Tensor& t :
+       {rope.cos, rope.sin, rope.rotation, rope.signed_sin, places}) {
+    add(t);
+  }
+  for (const auto& [window, plan] : plans) add(plan.band);
+  int64_t sum = 0;
+  for (const auto& [data, size] : storages) sum += static_cast<int64_t>(size);
+  return sum;
+}
+
+std::shared_ptr<const FastStep::Context> FastStep::ContextOf(
+    const model::DecoderInputs& inputs) {
+  // Segments have positions and masks of their own.
+  if (inputs.segment_ids.defined()) {
+    return std::make_shared<Context>(MakeContext(inputs));
+  }
+  const int64_t rows = inputs.input_ids.size(0);
+  const int64_t length = inputs.input_ids.size(1);
+  const auto known = std::find_if(
+      contexts_.begin(), contexts_.end(), [&](const KeptContext& kept) {
+        return kept.rows == rows && kept.length == length &&
+               kept.draws == pack_.draws();
+      });
+  if (known != contexts_.end()) {
+    contexts_.splice(contexts_.begin(), contexts_, known);
+    return contexts_.front().context;
+  }
+  int64_t bytes = 0;
+  for (auto it = contexts_.begin(); it != contexts_.end();) {
+    bytes += it->context->bytes();
+    it = bytes > kKeptBytes ? contexts_.erase(it) : std::next(it);
+  }
+  contexts_.push_front({rows, length, pack_.draws(),
+                        std::make_shared<Context>(MakeContext(inputs))});
+  return contexts_.front().context;
+}
+
+FastStep::Context FastStep::MakeContext(const model::DecoderInputs& inputs) {
   // Rows that are not packed count from 0, whatever stands at their padding.
   const at::Tensor& ids = inputs.input_ids;
   const at::Tensor positions =
@@ -80,8 +131,8 @@ FastStep::Context FastStep::MakeContext(
   }
   for (const auto& layer : layers_) {
     if (context.plans.contains(layer->window)) continue;
-    context.plans[layer->window] =
-        PlanAttention(inputs, layer->window, by_position, shape_, options_);
+    context.plans[layer->window] = PlanAttention(
+        inputs, layer->window, by_position, shape_, options_, &bands_);
   }
   return context;
 }
@@ -92,9 +143,9 @@ at::Tensor FastStep::Forward(const Layer& layer, const at::Tensor& x,
   tape.h = layer.attention.Forward(x, context.plans.at(layer.window),
                                    context.rope, tape.attention);
   const at::Tensor y = layer.mlp.Forward(tape.h, tape.mlp);
-  if (options_.keep == Keep::kInputs) {
+  if (keep_ != Keep::kAll) tape.mlp.KeepAdaptersOnly();
+  if (keep_ == Keep::kInputs) {
     tape.h.reset();
-    tape.mlp.rstd.reset();
     tape.attention.KeepAdaptersOnly();
   }
   return y;
@@ -116,6 +167,10 @@ at::Tensor FastStep::Backward(const Layer& layer, const at::Tensor& dy,
                                   tape.attention, wants_dx);
 }
 
+void FastStep::Commit(size_t layers) const {
+  if (commit_ && layers > 0 && layers % kLayersPerCommit == 0) commit_();
+}
+
 at::Tensor FastStep::Head(const at::Tensor& y,
                           const model::LabelSelection& labels, double scale,
                           const Context& context, at::Tensor& sum) {
@@ -135,7 +190,8 @@ at::Tensor FastStep::Head(const at::Tensor& y,
 at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
                          const model::LabelSelection& labels, double scale) {
   const at::AutoDispatchBelowADInplaceOrView no_graph;
-  const Context context = MakeContext(inputs);
+  const std::shared_ptr<const Context> shared = ContextOf(inputs);
+  const Context& context = *shared;
   const at::Tensor ids = context.places.defined()
                              ? inputs.input_ids.t().contiguous()
                              : inputs.input_ids;
@@ -149,6 +205,7 @@ at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
     } else {
       x = Forward(*layers_[i], x, context, tapes[i]);
     }
+    Commit(i + 1);
   }
   at::Tensor sum;
   at::Tensor d = Head(x, labels, scale, context, sum);
@@ -156,6 +213,7 @@ at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
   for (size_t i = layers_.size(); i-- > lowest_;) {
     d = Backward(*layers_[i], d, context, tapes[i], i > lowest_);
     tapes[i] = {};
+    Commit(i);
   }
   return sum;
 }

@@ -4,8 +4,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,6 +30,10 @@ namespace mpsd::fast {
 // bf16 here and in fp32 there).
 //
 //   step.Begin();  for each micro-batch: step.Add(…);  step.End();
+//
+// What depends on the rows' shape alone (rotations, masks) is kept from
+// micro-batch to micro-batch and from step to step: of the latest shape, and of
+// others while that is kKeptBytes at most.
 class FastStep {
  public:
   // FailedPrecondition with the reason where it does not cover what is
@@ -34,6 +42,15 @@ class FastStep {
   static absl::StatusOr<std::unique_ptr<FastStep>> Create(
       const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
       const Options& options);
+
+  static constexpr int64_t kKeptBytes = int64_t{64} << 20;
+
+  // What is kept of a forward, from the next Add on; at first the options'.
+  void set_keep(Keep keep) { keep_ = keep; }
+  // Called within Add each time that some layers' work has been encoded, so
+  // that the device begins with it (MPS executes what was committed); null:
+  // nobody.
+  void set_commit(std::function<void()> commit) { commit_ = std::move(commit); }
 
   // Takes the parameters' values as they are now.
   void Begin();
@@ -63,14 +80,23 @@ class FastStep {
     // Where tokens lie position by position: the place of each of the inputs'.
     at::Tensor places;
     std::map<int64_t, AttentionPlan> plans;  // by window
+    int64_t bytes() const;
+  };
+  struct KeptContext {
+    int64_t rows, length;
+    bool draws;
+    std::shared_ptr<const Context> context;
   };
 
   FastStep(const model::Decoder& decoder, const Options& options);
-  Context MakeContext(const model::DecoderInputs& inputs) const;
+  std::shared_ptr<const Context> ContextOf(const model::DecoderInputs& inputs);
+  Context MakeContext(const model::DecoderInputs& inputs);
   at::Tensor Forward(const Layer& layer, const at::Tensor& x,
                      const Context& context, Tape& tape) const;
   at::Tensor Backward(const Layer& layer, const at::Tensor& dy,
                       const Context& context, Tape& tape, bool wants_dx) const;
+  // With this many layers below what is done forward, or left back.
+  void Commit(size_t layers) const;
   // The gradient of the last layer's output.
   at::Tensor Head(const at::Tensor& y, const model::LabelSelection& labels,
                   double scale, const Context& context, at::Tensor& sum);
@@ -83,6 +109,10 @@ class FastStep {
   std::vector<std::unique_ptr<Layer>> layers_;
   at::Tensor logits_;  // the head's buffer
   size_t lowest_ = 0;  // the lowest layer with an adapter
+  Keep keep_;
+  std::function<void()> commit_;
+  BandMasks bands_;
+  std::list<KeptContext> contexts_;  // the latest first
 };
 
 }  // namespace mpsd::fast

@@ -21,10 +21,8 @@ at::Tensor MlpBlock::Forward(const at::Tensor& h, MlpTape& tape) const {
   tape.rstd = n.rstd;
   const auto outputs = gate_up_.Forward(n.y, {}, tape.gate_up);
   const at::Tensor a = at::silu(outputs[0]).mul_(outputs[1]);
-  if (options_.keep == Keep::kAll) {
-    tape.gate = outputs[0];
-    tape.up = outputs[1];
-  }
+  tape.gate = outputs[0];
+  tape.up = outputs[1];
   return down_.Forward(a, h, tape.down)[0];
 }
 

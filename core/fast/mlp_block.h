@@ -12,8 +12,10 @@ namespace mpsd::fast {
 
 struct MlpTape {
   at::Tensor rstd;
-  at::Tensor gate, up;  // [tokens, intermediate_size], where they are kept
+  at::Tensor gate, up;  // [tokens, intermediate_size]
   LoraTape gate_up, down;
+
+  void KeepAdaptersOnly() { *this = {{}, {}, {}, gate_up, down}; }
 };
 
 // y = h + down(silu(gate(n)) ∘ up(n)), n = norm(h), with tokens as rows.

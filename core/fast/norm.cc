@@ -8,15 +8,16 @@
 namespace mpsd::fast {
 namespace {
 
-at::Tensor Rstd(const at::Tensor& x, double eps) {
+at::Tensor Rstd(const at::Tensor& x, double eps, const Options& options) {
   if (x.scalar_type() == at::kFloat) {  // in Transformers' order
     return x.square().mean({-1}, /*keepdim=*/true).add_(eps).rsqrt_();
   }
   const double n = static_cast<double>(x.size(-1));
   const at::Tensor length =
       at::linalg_vector_norm(x, 2, {-1}, /*keepdim=*/true, at::kFloat);
-  return at::addcmul(at::full({}, eps, length.options()), length, length, 1 / n)
-      .rsqrt_();
+  const at::Tensor first =
+      options.eps.defined() ? options.eps : at::full({}, eps, length.options());
+  return at::addcmul(first, length, length, 1 / n).rsqrt_();
 }
 
 // residual + g · rstd − x · factor; factor [.., 1] in fp32.
@@ -53,7 +54,7 @@ Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
         at::_fused_rms_norm(x, norm.weight.sizes(), norm.weight, norm.eps);
     return {y, rstd};
   }
-  const at::Tensor rstd = Rstd(x, norm.eps);
+  const at::Tensor rstd = Rstd(x, norm.eps, options);
   return {NormApply(x, rstd, norm, options), rstd};
 }
 

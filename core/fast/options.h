@@ -3,6 +3,7 @@
 #define MPSD_CORE_FAST_OPTIONS_H_
 
 #include <ATen/core/ScalarType.h>
+#include <ATen/core/Tensor.h>
 
 namespace mpsd::fast {
 
@@ -24,6 +25,9 @@ struct Options {
   Kernels kernels = Kernels::kCpu;
   Keep keep = Keep::kAll;
   at::ScalarType dtype = at::kFloat;  // of activations and frozen weights
+  // fp32 scalar on the device: the norms' epsilon, made once; FastStep::Create
+  // fills it in. Undefined: each norm makes its own.
+  at::Tensor eps = {};
 
   bool mps() const { return kernels == Kernels::kMps; }
 };

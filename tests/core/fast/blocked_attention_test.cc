@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/fast/blocked_attention.h"
 
+#include <cmath>
+
 #include "tests/core/fast/tiny.h"
 
 namespace mpsd::fast {
@@ -58,6 +60,75 @@ TEST(BlockedAttentionTest, BlocksSkipKeysOfOtherSegments) {
   ASSERT_EQ(plan.blocks.size(), 2u);
   EXPECT_EQ(plan.blocks[1].first_key, 256);
   EXPECT_EQ(plan.blocks[1].keys, 256);
+}
+
+// [count, keys] of a block's scores, by the definition: 0 or −inf.
+at::Tensor HiddenOf(const model::DecoderInputs& inputs, const QueryBlock& b,
+                    int64_t window) {
+  const at::Tensor at = at::arange(inputs.input_ids.size(1));
+  const at::Tensor distance = at.narrow(0, b.begin, b.count).unsqueeze(1) -
+                              at.narrow(0, b.first_key, b.keys).unsqueeze(0);
+  at::Tensor hidden = (distance < 0).unsqueeze(0);
+  if (window > 0) hidden = hidden.logical_or(distance >= window);
+  const at::Tensor& ids = inputs.segment_ids;
+  if (ids.defined()) {
+    hidden = hidden.logical_or(ids.narrow(1, b.begin, b.count).unsqueeze(2) !=
+                               ids.narrow(1, b.first_key, b.keys).unsqueeze(1));
+  }
+  return at::zeros(hidden.sizes()).masked_fill_(hidden, -INFINITY);
+}
+
+// Rows of 600 tokens are blocks of 160, 320, 480 and 600 with the last one
+// shorter, and with windows each block has other keys.
+TEST(BlockedAttentionTest, MasksAreViewsOfOneBand) {
+  const model::DecoderInputs inputs = Inputs(2, 600);
+  for (const int64_t window : {0, 200}) {
+    for (const int64_t group : {1, 2}) {
+      BandMasks bands;
+      const HeadShape shape{64, 64 / group, 4};
+      const AttentionPlan plan =
+          PlanAttention(inputs, window, false, shape, Mps(), &bands);
+      ASSERT_GT(plan.blocks.size(), 1u);
+      ASSERT_NE(plan.blocks.back().count, plan.blocks.front().count);
+      for (const QueryBlock& b : plan.blocks) {
+        EXPECT_TRUE(b.mask.is_alias_of(plan.band));
+        EXPECT_TRUE(at::equal(b.mask.reshape({1, b.count, b.keys}),
+                              HiddenOf(inputs, b, window)));
+      }
+      EXPECT_EQ(bands.bytes(), plan.band.nbytes());
+    }
+  }
+}
+
+// Segments' masks are kept while they are few, and else made from the same.
+TEST(BlockedAttentionTest, MasksOfManySegmentedTokensAreNotKept) {
+  for (const auto& [rows, length] :
+       {std::pair<int64_t, int64_t>{2, 600}, {3, 4000}}) {
+    const model::DecoderInputs inputs = PackedInputs(rows, length);
+    const AttentionPlan plan = PlanAttention(inputs, 0, false, kMany, Mps());
+    for (const QueryBlock& b : plan.blocks) {
+      EXPECT_EQ(b.mask.defined(), length == 600);
+      if (!b.mask.defined()) continue;
+      EXPECT_TRUE(
+          at::equal(b.mask.squeeze(3).squeeze(1), HiddenOf(inputs, b, 0)));
+    }
+  }
+}
+
+// Both ways give the model's attention.
+TEST(BlockedAttentionTest, SegmentsMasksMadeAnewAreThoseThatWereKept) {
+  at::manual_seed(5);
+  const HeadShape shape{4, 2, 8};
+  AttentionPlan plan =
+      PlanAttention(PackedInputs(2, 96), 20, false, shape, Mps());
+  ASSERT_TRUE(plan.blocks[0].mask.defined());
+  AttentionTape tape;
+  tape.q = at::randn({2, 2, 96, 2, 8});
+  tape.k = at::randn({2, 2, 96, 1, 8});
+  tape.v = at::randn({2, 2, 96, 1, 8});
+  const at::Tensor kept = BlockedForward(plan, shape, tape);
+  for (QueryBlock& b : plan.blocks) b.mask.reset();
+  EXPECT_TRUE(at::equal(BlockedForward(plan, shape, tape), kept));
 }
 
 }  // namespace

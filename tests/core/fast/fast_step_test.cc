@@ -147,6 +147,49 @@ TEST(FastStepKeepTest, ChangesNoBit) {
   }
 }
 
+// What is kept may change from step to step, as trials of it do.
+TEST(FastStepKeepTest, MayBeSetBetweenSteps) {
+  const Tiny tiny;
+  const model::DecoderInputs inputs = Inputs(2, 12);
+  Options options;
+  options.kernels = Kernels::kMps;
+  auto step = FastStep::Create(*tiny.decoder, tiny.trained(), options);
+  ASSERT_TRUE(step.ok()) << step.status();
+  std::vector<std::vector<at::Tensor>> grads;
+  for (const Keep keep : {Keep::kAll, Keep::kInputs, Keep::kSelective}) {
+    (*step)->set_keep(keep);
+    (*step)->Begin();
+    (*step)->Add(inputs, Labels(inputs), 1);
+    (*step)->End();
+    grads.push_back(tiny.TakeGradients());
+  }
+  for (size_t i = 0; i < grads[0].size(); ++i) {
+    EXPECT_TRUE(at::equal(grads[0][i], grads[1][i])) << i;
+    EXPECT_TRUE(at::equal(grads[0][i], grads[2][i])) << i;
+  }
+}
+
+// What is kept of a shape serves its next micro-batch, whatever came between.
+TEST_P(FastStepTest, ShapesMayAlternate) {
+  const Case& c = GetParam();
+  ExpectGradientsOfAutograd(Tiny(), OptionsOf(c),
+                            {InputsOf(c, 2), InputsOf(c, 1), InputsOf(c, 2),
+                             Inputs(2, 12), Inputs(2, 9), InputsOf(c, 2)});
+}
+
+// Three layers, forward and back.
+TEST(FastStepCommitTest, ComesEveryFewLayers) {
+  const Tiny tiny;
+  const model::DecoderInputs inputs = Inputs(2, 12);
+  auto step = FastStep::Create(*tiny.decoder, tiny.trained(), {});
+  ASSERT_TRUE(step.ok()) << step.status();
+  int commits = 0;
+  (*step)->set_commit([&commits] { ++commits; });
+  (*step)->Begin();
+  (*step)->Add(inputs, Labels(inputs), 1);
+  EXPECT_EQ(commits, 2);  // above the second layer, up and down
+}
+
 TEST(FastStepCreateTest, SaysWhatItDoesNotCover) {
   spec::LoraSpec saved = Tiny::AllLinear();
   saved.modules_to_save = {"lm_head"};

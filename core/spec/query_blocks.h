@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SPEC_QUERY_BLOCKS_H_
+#define MPSD_CORE_SPEC_QUERY_BLOCKS_H_
+
+#include <cstdint>
+
+namespace mpsd::spec {
+
+// Where attention goes by blocks of queries (core/fast): how many of them, of
+// all rows and heads, have their scores computed at a time. Small blocks leave
+// out more of what causality hides; each costs a dozen calls, which on the CPU
+// cost little. A block of a GPU has 2^27 scores at most, the CPU's stay in a
+// cache.
+int64_t QueriesPerBlock(int64_t rows, int64_t heads, int64_t length,
+                        bool on_cpu);
+
+// The masks that the segments of packed rows make, in all blocks together, that
+// are kept; of more each block's is made as it is used. Numbers.
+inline constexpr int64_t kMostKeptMasks = int64_t{1} << 23;
+
+}  // namespace mpsd::spec
+
+#endif  // MPSD_CORE_SPEC_QUERY_BLOCKS_H_
