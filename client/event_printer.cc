@@ -70,6 +70,8 @@ void EventPrinter::Print(const v1::JobEvent& event) {
       return Line(event, CheckpointText(event.checkpoint()));
     case v1::JobEvent::kNote:
       return Line(event, Printable(event.note()));
+    case v1::JobEvent::kWarning:
+      return Line(event, absl::StrCat("warning: ", Printable(event.warning())));
     case v1::JobEvent::EVENT_NOT_SET:
       return;  // of a newer daemon
   }

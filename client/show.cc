@@ -157,6 +157,9 @@ void PrintJob(const v1::Job& job, const Console& console) {
   LossFields(job, out);
   Field(out, "last exit", job.exit_reason());
   Field(out, "message", job.message());
+  for (const std::string& warning : job.warnings()) {
+    Field(out, "warning", Printable(warning));
+  }
   Field(out, OutputName(job).c_str(), job.output_path());
   PrintMetrics(job, out);
   PrintConfusionMatrix(job.confusion_matrix_json(), out);

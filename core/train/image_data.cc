@@ -78,7 +78,7 @@ class ImageLoader {
         nullptr, config_.head, &warnings);
     if (!labels.ok()) return labels.status();
     for (const std::string& warning : warnings) {
-      observer_.OnStage(absl::StrCat("warning: ", warning), 1);
+      observer_.OnWarning(warning);
     }
     result_.labels = *std::move(labels);
     return absl::OkStatus();

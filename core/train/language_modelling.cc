@@ -28,12 +28,11 @@ void Report(const data::DatasetStats& stats, Observer& observer) {
                    stats.dropped_rows, " dropped for having no label"),
       1);
   if (stats.prompt_mismatch_rows > 0) {
-    observer.OnStage(
-        absl::StrCat("warning: in ", stats.prompt_mismatch_rows,
+    observer.OnWarning(
+        absl::StrCat("in ", stats.prompt_mismatch_rows,
                      " rows the prompt alone is tokenized otherwise than "
                      "before its completion; the model will meet tokens it was "
-                     "not trained on"),
-        1);
+                     "not trained on"));
   }
 }
 
@@ -76,9 +75,7 @@ absl::StatusOr<SourcePtr> Load(const std::vector<std::string>& files,
   auto loaded = data::LoadCachedDataset(
       files, options, text.folder, *text.tokenizer, text.chat.get(), cache,
       [&](double fraction) { observer.OnStage(stage, fraction); },
-      [&](const std::string& what) {
-        observer.OnStage("warning: " + what, 1);
-      });
+      [&](const std::string& what) { observer.OnWarning(what); });
   if (!loaded.ok()) return loaded.status();
   Report(loaded->stats(), observer);
   return std::make_unique<data::Dataset>(*std::move(loaded));

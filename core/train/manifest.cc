@@ -102,12 +102,16 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
       {"peak_driver_allocated_bytes", Optional(m.memory.peak_driver)},
       {"driver_overhead_growth_bytes", Optional(m.memory.overhead_growth)}};
   j[kFallbacks] = m.cpu_fallback_ops;
+  j["warnings"] = m.warnings;
   json& metrics = j["result"]["eval_metrics"] = json::object();
   for (const auto& [name, value] : m.eval_metrics) metrics[name] = value;
   if (m.best_metric) {
     j["result"]["best"] = {{"metric", *m.best_metric}, {"step", m.best_step}};
   }
-  return base::WriteFileAtomic(folder / kFile, j.dump(2) + "\n");
+  // A warning may quote bytes that are no UTF-8.
+  const std::string text =
+      j.dump(2, ' ', false, json::error_handler_t::replace);
+  return base::WriteFileAtomic(folder / kFile, text + "\n");
 }
 
 std::vector<int64_t> ReadResumedSteps(const fs::path& folder) {

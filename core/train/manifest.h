@@ -50,6 +50,7 @@ struct Manifest {
   double seconds = 0;
   device::MemoryWatch::Summary memory;  // since the last restart
   std::map<std::string, int64_t> cpu_fallback_ops;  // that MPS lacks → runs
+  std::vector<std::string> warnings;  // since the last restart
 };
 
 // Writes folder/run.json, replacing it as a whole.

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/device/device.h"
 #include "core/metrics/metrics.h"
@@ -46,7 +47,7 @@ struct CheckpointReport {
   std::filesystem::path path;
   int64_t bytes = 0;
   double seconds = 0;
-  std::filesystem::path removed;  // dropped for save_total_limit, or empty
+  std::vector<std::filesystem::path> removed;  // for save_total_limit
 };
 
 enum class StopRequest { kNone, kPreempt, kCancel };
@@ -55,16 +56,28 @@ enum class StopRequest { kNone, kPreempt, kCancel };
 // training thread.
 class Observer {
  public:
+  // Bounds of what a run may warn of: torch's texts may have numbers in them.
+  static constexpr size_t kMostWarnings = 50;
+  static constexpr size_t kLongestWarning = 2000;  // bytes
+
   virtual ~Observer() = default;
   virtual void OnStage(const std::string& stage, double fraction) = 0;
   virtual void OnStep(const StepReport& report) = 0;
   virtual void OnEval(const EvalReport& report) = 0;
   virtual void OnCheckpoint(const CheckpointReport& report) = 0;
-  // For the job's log: torch's own warnings, memory that grows. Each text once.
-  virtual void OnWarning(const std::string&) {}
+  // Something is amiss and the run goes on: for the job's log, `mpsctl watch`
+  // and `show`, and run.json. Each text is told once, cut to kLongestWarning;
+  // where there are more than kMostWarnings the last one told says so.
+  void OnWarning(const std::string& text);
+  const std::vector<std::string>& warnings() const { return warnings_; }
   // Asked between steps and between batches of an evaluation. May hold the run
   // there as long as it likes.
   virtual StopRequest stop_request() = 0;
+
+ private:
+  virtual void TellWarning(const std::string&) {}
+
+  std::vector<std::string> warnings_;  // as told
 };
 
 }  // namespace mpsd::train

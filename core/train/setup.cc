@@ -329,6 +329,7 @@ absl::Status Trainer::UpdateManifest(const std::string& state) {
   m.seconds = state_.seconds;
   m.memory = memory_.summary();
   m.cpu_fallback_ops = Fallbacks();
+  m.warnings = observer_.warnings();
   return WriteManifest(options_.out_dir, m);
 }
 

@@ -184,10 +184,8 @@ absl::Status Trainer::SaveNow() {
     removed =
         ckpt::Prune(options_.out_dir, *spec_.training.save_total_limit, keep);
   }
-  CheckpointReport report{
-      state_.step, saved->path, saved->bytes, SecondsSince(start), {}};
-  if (!removed.empty()) report.removed = removed.front();
-  observer_.OnCheckpoint(report);
+  observer_.OnCheckpoint({state_.step, saved->path, saved->bytes,
+                          SecondsSince(start), std::move(removed)});
   return absl::OkStatus();
 }
 

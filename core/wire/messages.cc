@@ -86,12 +86,16 @@ void Fields(V& v, auto& m, const Checkpointed*) {
   v("path", m.path);
   v("bytes", m.bytes);
   v("seconds", m.seconds);
-  v("removed_path", m.removed_path);
+  v("removed_paths", m.removed_paths);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Heartbeat*) {
   v("stage", m.stage);
   v("fraction", m.fraction);
+}
+template <typename V>
+void Fields(V& v, auto& m, const Warning*) {
+  v("text", m.text);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Failed*) {
@@ -127,6 +131,7 @@ constexpr const char* TypeOf(const Progress*) { return "progress"; }
 constexpr const char* TypeOf(const Evaluated*) { return "evaluated"; }
 constexpr const char* TypeOf(const Checkpointed*) { return "checkpointed"; }
 constexpr const char* TypeOf(const Heartbeat*) { return "heartbeat"; }
+constexpr const char* TypeOf(const Warning*) { return "warning"; }
 constexpr const char* TypeOf(const Failed*) { return "failed"; }
 constexpr const char* TypeOf(const Done*) { return "done"; }
 constexpr const char* TypeOf(const Stopped*) { return "stopped"; }
@@ -175,6 +180,9 @@ class Writer {
   }
   void operator()(const char* name, const Counts& value) {
     if (!value.empty()) out_[name] = value;
+  }
+  void operator()(const char* name, const std::vector<std::string>& value) {
+    out_[name] = value;
   }
   template <typename T>
   void operator()(const char* name, const std::optional<T>& value) {
@@ -255,6 +263,16 @@ class Reader {
     value.clear();
     for (const auto& [key, number] : field->items()) {
       Integer(key.c_str(), number, value[key]);
+    }
+  }
+  void operator()(const char* name, std::vector<std::string>& value) {
+    const json* field = Required(name);
+    if (field == nullptr) return;
+    if (!field->is_array()) return IllTyped(name, "a list of strings");
+    value.clear();
+    for (const json& text : *field) {
+      if (!text.is_string()) return IllTyped(name, "a list of strings");
+      value.push_back(text.get<std::string>());
     }
   }
   template <typename E>

@@ -17,8 +17,8 @@
 // stream socket that the worker finds as fd 3. Both link this codec.
 //
 //   worker → daemon: Hello, then Progress / Evaluated / Checkpointed /
-//                    Heartbeat / Held / Resumed in any number, then one of
-//                    Done / Failed / Stopped, then exit.
+//                    Heartbeat / Warning / Held / Resumed in any number, then
+//                    one of Done / Failed / Stopped, then exit.
 //   daemon → worker: Start, once, after Hello; then Pause and Resume in any
 //                    number; Stop, at most once.
 //
@@ -27,7 +27,7 @@
 namespace mpsd::wire {
 
 // Raised on every change that an older peer would misread.
-inline constexpr int kProtocolVersion = 3;
+inline constexpr int kProtocolVersion = 4;
 inline constexpr int kWorkerFd = 3;
 
 struct Hello {
@@ -119,13 +119,18 @@ struct Checkpointed {
   std::string path;  // the checkpoint folder, absolute
   int64_t bytes = 0;
   double seconds = 0;
-  std::string removed_path;  // of the one save_total_limit dropped, or empty
+  std::vector<std::string> removed_paths;  // those that are gone since
 };
 
 // Proof of life while no step ends: loading, tokenizing, evaluating.
 struct Heartbeat {
   std::string stage;    // "loading model", "evaluating" …
   double fraction = 0;  // of the stage, 0..1; 0 where unknown
+};
+
+// Something is amiss and the run goes on. For people; each text once.
+struct Warning {
+  std::string text;
 };
 
 enum class FailureKind {
@@ -166,8 +171,8 @@ struct Stopped {
 };
 
 using FromWorker =
-    std::variant<Hello, Progress, Evaluated, Checkpointed, Heartbeat, Held,
-                 Resumed, Failed, Done, Stopped>;
+    std::variant<Hello, Progress, Evaluated, Checkpointed, Heartbeat, Warning,
+                 Held, Resumed, Failed, Done, Stopped>;
 using ToWorker = std::variant<Start, Pause, Resume, Stop>;
 
 // One line of JSON without the newline. A double that is not finite becomes

@@ -70,12 +70,11 @@ class SessionObserver : public train::Observer {
 
   void OnCheckpoint(const train::CheckpointReport& r) override {
     terminal_.OnCheckpoint(r);
-    Send(wire::Checkpointed{r.step, r.path.string(), r.bytes, r.seconds,
-                            r.removed.string()});
-  }
-
-  void OnWarning(const std::string& text) override {
-    terminal_.OnWarning(text);
+    wire::Checkpointed c{r.step, r.path.string(), r.bytes, r.seconds, {}};
+    for (const auto& path : r.removed) {
+      c.removed_paths.push_back(path.string());
+    }
+    Send(c);
   }
 
   // Holds while the daemon wants a pause.
@@ -107,6 +106,11 @@ class SessionObserver : public train::Observer {
   }
 
  private:
+  void TellWarning(const std::string& text) override {
+    terminal_.OnWarning(text);
+    Send(wire::Warning{text});
+  }
+
   // False when a pause outlasts `timeout`.
   bool Wait(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);

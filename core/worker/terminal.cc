@@ -85,7 +85,7 @@ void TerminalObserver::OnCheckpoint(const train::CheckpointReport& r) {
   out_ << "checkpoint " << r.path.string() << "\n" << std::flush;
 }
 
-void TerminalObserver::OnWarning(const std::string& text) {
+void TerminalObserver::TellWarning(const std::string& text) {
   out_ << "warning: " << text << "\n" << std::flush;
 }
 

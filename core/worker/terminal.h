@@ -22,10 +22,11 @@ class TerminalObserver : public train::Observer {
   void OnStep(const train::StepReport& report) override;
   void OnEval(const train::EvalReport& report) override;
   void OnCheckpoint(const train::CheckpointReport& report) override;
-  void OnWarning(const std::string& text) override;
   train::StopRequest stop_request() override;
 
  private:
+  void TellWarning(const std::string& text) override;
+
   std::ostream& out_;
   const std::atomic<bool>& stop_;
   const int64_t logging_steps_;

@@ -136,6 +136,7 @@ struct Job {
   std::string output_path;
   OutputKind output_kind = OutputKind::kAdapter;
   std::string confusion_matrix;
+  std::vector<std::string> warnings;  // RunningJob::Warned
   std::string spec_json;  // fully defaulted, paths as the worker gets them
   std::string idempotency_key;
   std::string request_hash;  // SHA-256 of the canonical request
@@ -145,8 +146,10 @@ struct StateChanged {
   State state;
   std::string message;
 };
+// For people.
 struct Note {
   std::string text;
+  bool is_warning = false;
 };
 struct Event {
   std::string job_id;

@@ -42,9 +42,10 @@ class JobStore {
   virtual absl::Status Update(const Job& job,
                               absl::Span<const Event> events) = 0;
 
-  virtual absl::Status AddCheckpoint(const std::string& job_id,
-                                     const Checkpoint& checkpoint,
-                                     const std::string& removed_path) = 0;
+  // The checkpoints at `removed_paths` are gone.
+  virtual absl::Status AddCheckpoint(
+      const std::string& job_id, const Checkpoint& checkpoint,
+      absl::Span<const std::string> removed_paths) = 0;
 
   // NotFound.
   virtual absl::StatusOr<Job> Get(const std::string& id) = 0;

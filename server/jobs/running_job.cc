@@ -75,6 +75,18 @@ void RunningJob::Noted(const std::string& text, absl::Time now) {
   Add(Note{text}, now);
 }
 
+void RunningJob::Warned(const std::string& text, absl::Time now) {
+  std::vector<std::string>& known = job_.warnings;
+  if (known.size() >= kMostWarnings) return;
+  std::string kept = text.substr(0, kLongestWarning);
+  if (std::find(known.begin(), known.end(), kept) != known.end()) return;
+  if (known.size() + 1 == kMostWarnings) {
+    kept = "there are more warnings: read the job's log";
+  }
+  known.push_back(kept);
+  Add(Note{std::move(kept), true}, now);
+}
+
 void RunningJob::Ended(const WorkerListener::Result& result,
                        const NextState& next, absl::Time now) {
   job_.exit_reason = result.reason;

@@ -22,6 +22,10 @@ namespace mpsd::jobs {
 // one transaction. Not thread-safe.
 class RunningJob {
  public:
+  // Bounds of a row, whatever a worker says.
+  static constexpr size_t kMostWarnings = 50;
+  static constexpr size_t kLongestWarning = 2000;  // bytes
+
   // `last_sequence`: of the job's stored events; `last_checkpoint`: the highest
   // step among its checkpoints, 0 for none.
   RunningJob(Job job, int64_t last_sequence, int64_t last_checkpoint);
@@ -41,6 +45,10 @@ class RunningJob {
   void Staged(const std::string& stage, absl::Time now);
   // An event for people.
   void Noted(const std::string& text, absl::Time now);
+  // Something is amiss and the run goes on: an event, and kept in the row, if
+  // it is new to the job. Cut to kLongestWarning; where there are more than
+  // kMostWarnings the last one says so.
+  void Warned(const std::string& text, absl::Time now);
   // How the attempt ended, and into which state it brings the job.
   void Ended(const WorkerListener::Result& result, const NextState& next,
              absl::Time now);

@@ -125,8 +125,9 @@ class Scheduler final : public JobManager, private WorkerListener {
   void OnProgress(const Progress& progress) override;
   void OnEvaluated(const jobs::Evaluated& evaluated) override;
   void OnCheckpoint(const Checkpoint& checkpoint,
-                    const std::string& removed_path) override;
+                    const std::vector<std::string>& removed_paths) override;
   void OnHeartbeat(const std::string& stage, double fraction) override;
+  void OnWarning(const std::string& text) override;
   void OnHeld() override;
   void OnResumed() override;
   void OnExit(const Result& result) override;

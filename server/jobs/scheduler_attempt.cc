@@ -192,14 +192,14 @@ void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
 }
 
 void Scheduler::OnCheckpoint(const Checkpoint& checkpoint,
-                             const std::string& removed_path) {
+                             const std::vector<std::string>& removed_paths) {
   std::string id;
   {
     absl::MutexLock lock(&mutex_);
     id = attempt_->run.job().id;
     Checkpoint stamped = checkpoint;
     stamped.create_time = parts_.clock.Now();
-    absl::Status added = parts_.store.AddCheckpoint(id, stamped, removed_path);
+    absl::Status added = parts_.store.AddCheckpoint(id, stamped, removed_paths);
     if (!added.ok()) Log(id, absl::StrCat("checkpoint: ", added.message()));
     attempt_->run.CheckpointWritten(stamped, stamped.create_time);
     parts_.metrics.CheckpointWritten(Device(), checkpoint.seconds);
@@ -215,6 +215,17 @@ void Scheduler::OnHeartbeat(const std::string& stage, double fraction) {
     absl::MutexLock lock(&mutex_);
     id = attempt_->run.job().id;
     attempt_->run.Staged(stage, parts_.clock.Now());
+    FlushAttempt();
+  }
+  hub_.Wake(id);
+}
+
+void Scheduler::OnWarning(const std::string& text) {
+  std::string id;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = attempt_->run.job().id;
+    attempt_->run.Warned(text, parts_.clock.Now());
     FlushAttempt();
   }
   hub_.Wake(id);

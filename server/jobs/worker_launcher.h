@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -34,8 +35,10 @@ class WorkerListener {
   virtual void OnProgress(const Progress& progress) = 0;
   virtual void OnEvaluated(const Evaluated& evaluated) = 0;
   virtual void OnCheckpoint(const Checkpoint& checkpoint,
-                            const std::string& removed_path) = 0;
+                            const std::vector<std::string>& removed_paths) = 0;
   virtual void OnHeartbeat(const std::string& stage, double fraction) = 0;
+  // Something is amiss and the run goes on; UTF-8.
+  virtual void OnWarning(const std::string& text) = 0;
   // The worker holds at a step boundary, as Pause asked; and goes on.
   virtual void OnHeld() = 0;
   virtual void OnResumed() = 0;

@@ -24,7 +24,11 @@ void FillBody(const jobs::Checkpoint& body, v1::JobEvent& out) {
   ToProto(body, *out.mutable_checkpoint());
 }
 void FillBody(const jobs::Note& body, v1::JobEvent& out) {
-  out.set_note(ValidUtf8(body.text));
+  if (body.is_warning) {
+    out.set_warning(ValidUtf8(body.text));
+  } else {
+    out.set_note(ValidUtf8(body.text));
+  }
 }
 
 void FillMetrics(const jobs::Metrics& metrics,
@@ -156,6 +160,9 @@ void ToProto(const jobs::Job& job, v1::Job& out) {
   if (job.eval_loss_before) out.set_eval_loss_before(*job.eval_loss_before);
   if (job.eval_loss_after) out.set_eval_loss_after(*job.eval_loss_after);
   if (job.train_loss) out.set_train_loss(*job.train_loss);
+  for (const std::string& warning : job.warnings) {
+    out.add_warnings(ValidUtf8(warning));
+  }
   out.set_spec_json(ValidUtf8(job.spec_json));
   FillOutcome(job, out);
 }

@@ -106,6 +106,7 @@ absl::Status ListJobs(jobs::JobManager& manager,
     FillJob(manager, job, out);
     out.clear_spec_json();
     out.clear_confusion_matrix_json();
+    out.clear_warnings();
   }
   return absl::OkStatus();
 }

@@ -62,6 +62,7 @@ void Fields(V& v, auto& b, const jobs::Checkpoint*) {
 template <typename V>
 void Fields(V& v, auto& b, const jobs::Note*) {
   v("text", b.text);
+  v("is_warning", b.is_warning);
 }
 
 json Number(double value) {
@@ -112,6 +113,9 @@ class Writer {
   void operator()(const char* name, double value) {
     out_[name] = Number(value);
   }
+  void operator()(const char* name, bool value) {
+    if (value) out_[name] = true;
+  }
   void operator()(const char* name, jobs::State value) {
     out_[name] = static_cast<int>(value);
   }
@@ -156,6 +160,12 @@ class Reader {
     if (field == nullptr) return;
     ok_ = ok_ && IsNumber(*field);
     if (ok_) value = NumberOf(*field);
+  }
+  void operator()(const char* name, bool& value) {
+    const json* field = Find(name);
+    if (field == nullptr) return;
+    ok_ = ok_ && field->is_boolean();
+    if (ok_) value = field->get<bool>();
   }
   void operator()(const char* name, jobs::State& value) {
     int64_t number = 0;
@@ -274,6 +284,22 @@ absl::StatusOr<jobs::Metrics> DecodeMetrics(const std::string& text) {
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!ReadMetrics(object, metrics)) return Unreadable(text);
   return metrics;
+}
+
+std::string EncodeWarnings(const std::vector<std::string>& warnings) {
+  return Dump(json(warnings));
+}
+
+absl::StatusOr<std::vector<std::string>> DecodeWarnings(
+    const std::string& text) {
+  const json list = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!list.is_array()) return Unreadable(text);
+  std::vector<std::string> warnings;
+  for (const json& warning : list) {
+    if (!warning.is_string()) return Unreadable(text);
+    warnings.push_back(warning.get<std::string>());
+  }
+  return warnings;
 }
 
 }  // namespace mpsd::store

@@ -3,6 +3,7 @@
 #define MPSD_SERVER_STORE_EVENT_BODY_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/jobs/job.h"
@@ -29,6 +30,11 @@ absl::StatusOr<jobs::Evaluated> DecodeEvaluated(const std::string& text);
 // An object whose members keep the order of the metrics.
 std::string EncodeMetrics(const jobs::Metrics& metrics);
 absl::StatusOr<jobs::Metrics> DecodeMetrics(const std::string& text);
+
+// A list of strings.
+std::string EncodeWarnings(const std::vector<std::string>& warnings);
+absl::StatusOr<std::vector<std::string>> DecodeWarnings(
+    const std::string& text);
 
 }  // namespace mpsd::store
 

@@ -45,7 +45,7 @@ absl::Status Unknown(const jobs::Job& job, const std::string& what) {
       absl::StrCat("the database's row of job ", job.id, " has ", what));
 }
 
-// The columns that migration 0002 added.
+// The columns that migrations 0002 and 0003 added.
 absl::Status ReadOutcome(Query& query, jobs::Job& job) {
   const int64_t kind = query.Int();
   if (kind != 1 && kind != 2) {
@@ -61,6 +61,10 @@ absl::Status ReadOutcome(Query& query, jobs::Job& job) {
     job.best_evaluation = *std::move(best);
   }
   job.confusion_matrix = query.Text();
+  absl::StatusOr<std::vector<std::string>> warnings =
+      DecodeWarnings(query.Text());
+  if (!warnings.ok()) return warnings.status();
+  job.warnings = *std::move(warnings);
   return absl::OkStatus();
 }
 
@@ -103,6 +107,7 @@ void BindChanging(Query& query, const jobs::Job& job) {
   if (job.best_evaluation) best = EncodeBody(*job.best_evaluation);
   query.Bind(best);
   query.Bind(job.confusion_matrix);
+  query.Bind(EncodeWarnings(job.warnings));
 }
 
 absl::StatusOr<JobRow> ReadJobRow(Query& query) {

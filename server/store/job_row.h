@@ -19,9 +19,10 @@ inline constexpr char kChangingColumns[] =
     "name, state, cancel_requested, owner, priority, start_time_us, "
     "end_time_us, not_before_us, attempt, failures, message, exit_reason, "
     "progress, eval_loss_before, eval_loss_after, train_loss, output_path, "
-    "spec_json, output_kind, metrics, best_evaluation, confusion_matrix";
+    "spec_json, output_kind, metrics, best_evaluation, confusion_matrix, "
+    "warnings";
 inline constexpr int kFixedCount = 4;
-inline constexpr int kChangingCount = 22;
+inline constexpr int kChangingCount = 23;
 
 // Binds the columns in the order above.
 void BindFixed(Query& query, const jobs::Job& job);

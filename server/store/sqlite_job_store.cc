@@ -207,9 +207,9 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
   });
 }
 
-absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
-                                           const jobs::Checkpoint& checkpoint,
-                                           const std::string& removed_path) {
+absl::Status SqliteJobStore::AddCheckpoint(
+    const std::string& job_id, const jobs::Checkpoint& checkpoint,
+    absl::Span<const std::string> removed_paths) {
   Connection& c = database_.writer();
   const std::string what = absl::StrCat("storing a checkpoint of job ", job_id);
   return Caught(what, [&]() -> absl::Status {
@@ -219,9 +219,11 @@ absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
     c.SetDurability(Connection::Durability::kPowerCut);
     SQLite::Transaction transaction(c.database(),
                                     TransactionBehavior::IMMEDIATE);
-    Query(c, "DELETE FROM checkpoints WHERE job = ? AND path = ?",
-          stored->number, removed_path)
-        .Run();
+    for (const std::string& path : removed_paths) {
+      Query(c, "DELETE FROM checkpoints WHERE job = ? AND path = ?",
+            stored->number, path)
+          .Run();
+    }
     Query(c,
           "INSERT OR REPLACE INTO checkpoints "
           "(job, step, path, size_bytes, seconds, create_time_us) "

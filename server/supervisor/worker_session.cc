@@ -253,9 +253,11 @@ absl::Status WorkerSession::Report(const wire::FromWorker& message) {
         } else if constexpr (std::is_same_v<Message, wire::Evaluated>) {
           listener_.OnEvaluated(FromWire(m));
         } else if constexpr (std::is_same_v<Message, wire::Checkpointed>) {
-          listener_.OnCheckpoint(FromWire(m), m.removed_path);
+          listener_.OnCheckpoint(FromWire(m), m.removed_paths);
         } else if constexpr (std::is_same_v<Message, wire::Heartbeat>) {
           listener_.OnHeartbeat(m.stage, m.fraction);
+        } else if constexpr (std::is_same_v<Message, wire::Warning>) {
+          listener_.OnWarning(AsUtf8(m.text));
         } else if constexpr (std::is_same_v<Message, wire::Held>) {
           listener_.OnHeld();
         } else if constexpr (std::is_same_v<Message, wire::Resumed>) {

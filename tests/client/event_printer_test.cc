@@ -23,6 +23,7 @@ TEST_F(EventPrinterTest, ALineForEachKind) {
   AddState(kId, v1::JOB_STATE_RUNNING);
   data().events[kId].back().mutable_state()->set_message("attempt 2");
   AddEvent(kId).set_note("loading\x1b model");
+  AddEvent(kId).set_warning("memory\x1b grows\nand grows");
   AddEvent(kId).mutable_evaluated()->set_eval_loss(2.25);
   AddProgress(kId, 1, 4);
   v1::Checkpoint& checkpoint = *AddEvent(kId).mutable_checkpoint();
@@ -35,6 +36,7 @@ TEST_F(EventPrinterTest, ALineForEachKind) {
   EXPECT_EQ(Printed(),
             "03:04:05  RUNNING  attempt 2\n"
             "03:04:05  loading  model\n"
+            "03:04:05  warning: memory  grows and grows\n"
             "03:04:05  eval loss 2.2500 before training\n"
             "03:04:05  step 1/4  loss 2.5000  1,234 tok/s  ETA 1m20s"
             "  lr 5e-05  grad norm 1.25\n"
@@ -70,11 +72,14 @@ TEST_F(EventPrinterTest, OnATerminalABarUnderTheLines) {
 TEST_F(EventPrinterTest, JsonIsOneObjectALine) {
   AddState(kId, v1::JOB_STATE_QUEUED);
   AddEvent(kId).set_note("n");
+  AddEvent(kId).set_warning("w");
   EXPECT_EQ(Printed(true),
             R"({"sequence":1,"time":"2026-01-02T03:04:05Z",)"
             R"("state":{"state":"QUEUED","message":""}})"
             "\n"
             R"({"sequence":2,"time":"2026-01-02T03:04:05Z","note":"n"})"
+            "\n"
+            R"({"sequence":3,"time":"2026-01-02T03:04:05Z","warning":"w"})"
             "\n");
 }
 

@@ -68,6 +68,20 @@ TEST_F(ShowTest, PausedAndOnTheCpu) {
   }
 }
 
+TEST_F(ShowTest, WarningsAreListed) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_RUNNING);
+  job.add_warnings("memory grows\x1b[2J");
+  job.add_warnings("in 3 rows\nthe prompt");
+  const std::string out = RunVerb({"show", kId}).out;
+  EXPECT_NE(out.find("  warning       memory grows [2J\n"
+                     "  warning       in 3 rows the prompt\n"),
+            std::string::npos)
+      << out;
+  const auto json = nlohmann::json::parse(RunVerb({"show", kId, "--json"}).out);
+  EXPECT_EQ(json["warnings"], nlohmann::json::array({"memory grows\x1b[2J",
+                                                     "in 3 rows\nthe prompt"}));
+}
+
 TEST_F(ShowTest, JsonHasTheReasonsByName) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_RUNNING);
   job.mutable_pause()->add_reasons(v1::PAUSE_REASON_BATTERY);

@@ -22,6 +22,7 @@ BY_NAME = {
     "rejected": ("FAILED", "Rejected", 1, "train.jsonl:3"),
     "nonfinite": ("FAILED", "NonFinite", 1, "the loss is NaN"),
     "internal": ("FAILED", "Crashed", RETRIED, "INTERNAL ASSERT FAILED"),
+    "warn": ("SUCCEEDED", "Done", 1, ""),
     "stderr-flood": ("SUCCEEDED", "Done", 1, ""),
     "flood-then-crash": ("FAILED", "Crashed", RETRIED, "last words"),
     "checkpoint-then-crash": ("SUCCEEDED", "Done", 5, ""),
@@ -142,6 +143,27 @@ class FakeWorkerTest(harness.EndToEndTest):
                              "--output", str(table))
         self.assertEqual(0, fetched.returncode, fetched.stderr)
         self.assertEqual("index\tlabel\n0\tyes\n", table.read_text())
+
+    def test_warnings_are_watched_shown_and_kept(self):
+        daemon = self.daemon(*LIMITS, worker="fake_worker")
+        job_id = self.submit(daemon, "warn")
+        self.assertEqual("SUCCEEDED", daemon.finish(job_id)["state"])
+        daemon.kill()
+        daemon.start()
+        # To one who comes late, of another daemon's life.
+        expected = ["torch is not\namused\x1b[31m", "memory grows"]
+        with daemon.watch(job_id) as watch:
+            job = watch.finish()
+        self.assertEqual(expected, job["warnings"])
+        self.assertEqual(expected, [e["warning"] for e in watch.events
+                                    if "warning" in e])
+        said = daemon.ctl("watch", job_id).stdout
+        self.assertIn("  warning: torch is not amused [31m\n", said)
+        self.assertEqual(1, said.count("warning: memory grows\n"), said)
+        shown = daemon.ctl("show", job_id).stdout
+        self.assertIn("  warning       memory grows\n", shown)
+        listed, = daemon.ctl_json("list")
+        self.assertEqual([], listed["warnings"])
 
     def test_priority_before_age(self):
         daemon = self.daemon(*LIMITS, worker="fake_worker")

@@ -59,12 +59,13 @@ class FakeJobStore final : public jobs::JobStore {
 
   absl::Status AddCheckpoint(const std::string& job_id,
                              const jobs::Checkpoint& checkpoint,
-                             const std::string& removed_path) override {
+                             absl::Span<const std::string> removed) override {
     absl::MutexLock lock(&mutex_);
     if (!failure_.ok()) return failure_;
     auto& list = rows_[job_id].checkpoints;
     std::erase_if(list, [&](const jobs::Checkpoint& c) {
-      return c.path == removed_path || c.path == checkpoint.path;
+      return std::count(removed.begin(), removed.end(), c.path) > 0 ||
+             c.path == checkpoint.path;
     });
     list.push_back(checkpoint);
     return absl::OkStatus();

@@ -109,7 +109,7 @@ void Checkpoint(Worker& w) {
   const fs::path folder =
       w.Folder() / "checkpoints" / ("step-" + std::to_string(w.step));
   WriteFile(folder / "adapter_config.json", "{\"peft_type\": \"LORA\"}\n");
-  w.Say(wire::Checkpointed{w.step, folder.string(), 22, 0.01, ""});
+  w.Say(wire::Checkpointed{w.step, folder.string(), 22, 0.01, {}});
 }
 
 void Step(Worker& w) {
@@ -229,6 +229,14 @@ const std::map<std::string, Mode>& Modes() {
       {"ok", [](Worker& w) { TrainWhole(w, absl::ZeroDuration(), 0); }},
       {"ok-slow", [](Worker& w) { TrainWhole(w, absl::Milliseconds(20), 5); }},
       {"classify", Classify},
+      {"warn",
+       [](Worker& w) {
+         w.Say(wire::Warning{"torch is not\namused\x1b[31m"});
+         Step(w);
+         w.Say(wire::Warning{"memory grows"});
+         w.Say(wire::Warning{"memory grows"});
+         TrainWhole(w, absl::ZeroDuration(), 0);
+       }},
       {"environment",
        [](Worker& w) {
          for (char** v = environ; *v != nullptr; ++v) {

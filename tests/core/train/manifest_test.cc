@@ -27,6 +27,7 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   manifest.environment = {{"PYTORCH_X", "1"}};
   manifest.memory.peak_allocated = 7;
   manifest.cpu_fallback_ops = {{"aten::a", 3}};
+  manifest.warnings = {"memory grows", "not UTF-8: \xff"};
   ASSERT_TRUE(WriteManifest(folder, manifest).ok());
   const auto json = nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
   EXPECT_EQ(json["state"], "SUCCEEDED");
@@ -38,6 +39,8 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   EXPECT_EQ(json["environment"]["PYTORCH_X"], "1");
   EXPECT_EQ(json["memory"]["peak_allocated_bytes"], 7);
   EXPECT_TRUE(json["memory"]["driver_overhead_growth_bytes"].is_null());
+  EXPECT_EQ(json["warnings"],
+            nlohmann::json::array({"memory grows", "not UTF-8: \uFFFD"}));
   EXPECT_THAT(ReadFallbacks(folder),
               testing::ElementsAre(testing::Pair("aten::a", 3)));
   EXPECT_THAT(ReadResumedSteps(folder), testing::ElementsAre(4, 9));

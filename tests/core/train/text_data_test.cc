@@ -90,6 +90,20 @@ TEST(TextDataTest, SamplesCanBeLimited) {
   EXPECT_EQ(job.Json("out/run.json")["eval"]["rows"], 4);
 }
 
+TEST(TextDataTest, AWarningIsToldAndKept) {
+  TextJob job("text_data_warning");
+  job.Write("train.csv", "text,label\nx,pos\ny,pos\n");
+  job.job["dataset"] = {{"train", "train.csv"}};
+  job.job["training"]["max_steps"] = 1;
+  RecordingObserver observer;
+  ASSERT_TRUE(job.Train("out", observer).ok());
+  ASSERT_EQ(observer.warnings().size(), 1u);
+  EXPECT_THAT(observer.warnings()[0], HasSubstr("every row has the label"));
+  EXPECT_THAT(observer.stages,
+              testing::Not(testing::Contains(HasSubstr("every row"))));
+  EXPECT_EQ(job.Json("out/run.json")["warnings"], json(observer.warnings()));
+}
+
 TEST(TextDataTest, PredictionsNeedNoLabels) {
   TextJob job("text_data_predict");
   job.Write("predict.csv", "text\nrow number 3 is fine\n");

@@ -84,8 +84,8 @@ TEST(FailureOfTest, TheDevicesErrorsHaveAdvice) {
       "device."));
   EXPECT_EQ(missing.kind, FailureKind::kRejected);
   EXPECT_THAT(missing.message, testing::HasSubstr("allow_cpu_fallback"));
-  const wire::Failed reset = FailureOf(std::string(
-      "(0000000b:kIOGPUCommandBufferCallbackErrorPageFault)"));
+  const wire::Failed reset = FailureOf(
+      std::string("(0000000b:kIOGPUCommandBufferCallbackErrorPageFault)"));
   EXPECT_EQ(reset.kind, FailureKind::kInternal) << "it may go on";
   EXPECT_THAT(reset.message, testing::HasSubstr("last checkpoint"));
 }
@@ -108,18 +108,18 @@ TEST(RunJobTest, WarningsGoToTheObserver) {
           "The operator 'aten::made_up' is not currently supported on the MPS "
           "backend and will fall back to run on the CPU.");
     }
-    void OnWarning(const std::string& text) override { told.push_back(text); }
-    std::vector<std::string> told;
   };
   const JobFolder folder("run_job_warnings");
   Listening observer;
   RunJob(folder.Write(), folder.path() / "out", observer);
-  EXPECT_THAT(observer.told, testing::ElementsAre("a warning of torch"));
+  EXPECT_THAT(observer.warnings(), testing::ElementsAre("a warning of torch"));
   ASSERT_FALSE(observer.steps.empty());
   EXPECT_GT(observer.steps.back().cpu_fallback_ops.at("aten::made_up"), 1);
   const auto manifest = nlohmann::json::parse(
       *base::ReadFile(folder.path() / "out" / "run.json"));
   EXPECT_GT(manifest["cpu_fallback_ops"]["aten::made_up"], 1);
+  EXPECT_EQ(manifest["warnings"],
+            nlohmann::json::array({"a warning of torch"}));
 }
 
 TEST(FailureOfTest, OutOfMemoryIsKnownByItsText) {

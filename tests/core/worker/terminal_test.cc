@@ -47,6 +47,14 @@ TEST(TerminalObserverTest, AStageIsSaidOnce) {
   EXPECT_EQ(out.str(), "loading model\n");
 }
 
+TEST(TerminalObserverTest, AWarningIsSaidOnce) {
+  std::ostringstream out;
+  const std::atomic<bool> stop{false};
+  TerminalObserver observer(out, stop, 1);
+  for (int i = 0; i < 2; ++i) observer.OnWarning("memory grows");
+  EXPECT_EQ(out.str(), "warning: memory grows\n");
+}
+
 TEST(TerminalObserverTest, TheStopFlagMeansCheckpointAndEnd) {
   std::ostringstream out;
   std::atomic<bool> stop{false};

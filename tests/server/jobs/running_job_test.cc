@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/running_job.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/fakes/fake_job_store.h"
 
 namespace mpsd::jobs {
@@ -103,6 +105,37 @@ TEST_F(RunningJobTest, AStageIsNotedOnce) {
   EXPECT_TRUE(run_.Flush(store_).ok());
   ASSERT_EQ(Events().size(), 4);
   EXPECT_EQ(std::get<Note>(Events()[3].body).text, "tokenizing");
+}
+
+TEST_F(RunningJobTest, AWarningIsKeptAndToldOnce) {
+  run_.Warned("memory grows", kNow);
+  run_.Warned("memory grows", kNow);
+  EXPECT_TRUE(run_.Flush(store_).ok());
+  // The next attempt finds the same amiss.
+  RunningJob again(Stored(), 3, 0);
+  again.Warned("memory grows", kNow);
+  EXPECT_FALSE(again.dirty());
+  again.Warned("and grows", kNow);
+  EXPECT_TRUE(again.Flush(store_).ok());
+  EXPECT_THAT(Stored().warnings,
+              testing::ElementsAre("memory grows", "and grows"));
+  ASSERT_EQ(Events().size(), 4);
+  for (int i : {2, 3}) {
+    EXPECT_TRUE(std::get<Note>(Events()[i].body).is_warning);
+    EXPECT_EQ(std::get<Note>(Events()[i].body).text, Stored().warnings[i - 2]);
+  }
+}
+
+TEST_F(RunningJobTest, WarningsHaveBounds) {
+  run_.Warned(std::string(1 << 20, 'x'), kNow);
+  for (int i = 0; i < 1000; ++i) run_.Warned(absl::StrCat("text ", i), kNow);
+  EXPECT_TRUE(run_.Flush(store_).ok());
+  const std::vector<std::string> warnings = Stored().warnings;
+  ASSERT_EQ(warnings.size(), RunningJob::kMostWarnings);
+  EXPECT_EQ(warnings[0], std::string(RunningJob::kLongestWarning, 'x'));
+  EXPECT_EQ(warnings[1], "text 0");
+  EXPECT_THAT(warnings.back(), testing::HasSubstr("more warnings"));
+  EXPECT_EQ(Events().size(), 2 + RunningJob::kMostWarnings);
 }
 
 TEST_F(RunningJobTest, KeepsTheLatestMetricsAndTheBestEvaluation) {

@@ -40,7 +40,7 @@ TEST_F(SchedulerAttemptTest, RunsAJobFromStartToEnd) {
   Worker().OnHeartbeat("loading model", 0.5);
   Worker().OnEvaluated({0, 2.5, {{"f1", 0.5}}});
   Worker().OnProgress(Step(1));
-  Worker().OnCheckpoint(At(1, "/out/step-1"), "");
+  Worker().OnCheckpoint(At(1, "/out/step-1"), {});
   launcher_.Exit(ExitReason::kDone);
 
   const Job job = Stored(id);
@@ -146,14 +146,14 @@ TEST_F(SchedulerAttemptTest, ProgressForgivesFailures) {
   for (int attempt = 1; attempt <= 10; ++attempt) {
     scheduler_->Tick();
     ASSERT_EQ(Running(), id);
-    Worker().OnCheckpoint(At(attempt, "/step-" + std::to_string(attempt)), "");
+    Worker().OnCheckpoint(At(attempt, "/step-" + std::to_string(attempt)), {});
     launcher_.Exit(ExitReason::kCrashed);
     ASSERT_EQ(Stored(id).failures, 1);
     clock_.Advance(absl::Seconds(10));
   }
   scheduler_->Tick();
   // Not a new one: this run came as far before.
-  Worker().OnCheckpoint(At(10, "/step-10"), "");
+  Worker().OnCheckpoint(At(10, "/step-10"), {});
   launcher_.Exit(ExitReason::kCrashed);
   EXPECT_EQ(Stored(id).failures, 2);
 }
@@ -277,14 +277,29 @@ TEST_F(SchedulerAttemptTest, CheckpointsAreListedAndTheRemovedOnesGo) {
   const std::string id = Submit();
   scheduler_->Tick();
   Worker().OnProgress(Step(1));
-  Worker().OnCheckpoint(At(1, "/step-1"), "");
-  Worker().OnCheckpoint(At(2, "/step-2"), "/step-1");
+  Worker().OnCheckpoint(At(1, "/step-1"), {});
+  Worker().OnCheckpoint(At(2, "/step-2"), {});
+  Worker().OnCheckpoint(At(3, "/step-3"), {"/step-1", "/step-2"});
   auto checkpoints = scheduler_->Checkpoints(id);
   ASSERT_TRUE(checkpoints.ok());
   ASSERT_THAT(*checkpoints, SizeIs(1));
-  EXPECT_EQ(checkpoints->front().path, "/step-2");
+  EXPECT_EQ(checkpoints->front().path, "/step-3");
   EXPECT_EQ(checkpoints->front().create_time, clock_.Now());
-  EXPECT_THAT(metrics_.checkpoint_seconds, ElementsAre(0.25, 0.25));
+  EXPECT_THAT(metrics_.checkpoint_seconds, ElementsAre(0.25, 0.25, 0.25));
+}
+
+TEST_F(SchedulerAttemptTest, AWarningIsStoredAndWatched) {
+  const std::string id = Submit();
+  scheduler_->Tick();
+  int woken = 0;
+  const int64_t token = scheduler_->Subscribe(id, [&] { ++woken; });
+  Worker().OnWarning("memory grows");
+  EXPECT_EQ(woken, 1);
+  scheduler_->Unsubscribe(token);
+  EXPECT_THAT(Stored(id).warnings, ElementsAre("memory grows"));
+  const Event last = scheduler_->Events(id, 0)->back();
+  EXPECT_EQ(std::get<Note>(last.body).text, "memory grows");
+  EXPECT_TRUE(std::get<Note>(last.body).is_warning);
 }
 
 TEST_F(SchedulerAttemptTest, WatchersAreWoken) {

@@ -79,6 +79,7 @@ TEST(Convert, AJobHasEveryField) {
   job.metrics = {{"f1", 0.5}};
   job.best_evaluation = {4, 1.25, {{"f1", 0.75}}};
   job.confusion_matrix = "{\"labels\": []}";
+  job.warnings = {"memory grows", "\xff"};
   v1::Job out;
   ToProto(job, out);
   EXPECT_EQ(out.id(), "id");
@@ -108,6 +109,9 @@ TEST(Convert, AJobHasEveryField) {
   EXPECT_EQ(out.best_evaluation().step(), 4);
   EXPECT_EQ(out.best_evaluation().metrics().at("f1"), 0.75);
   EXPECT_EQ(out.confusion_matrix_json(), "{\"labels\": []}");
+  ASSERT_EQ(out.warnings_size(), 2);
+  EXPECT_EQ(out.warnings(0), "memory grows");
+  EXPECT_EQ(out.warnings(1), "\uFFFD");
   EXPECT_FALSE(out.has_queue_position());
 }
 
@@ -187,6 +191,9 @@ TEST(Convert, EveryEventHasItsBody) {
   EXPECT_EQ(checkpoint.checkpoint().size_bytes(), 6);
   EXPECT_EQ(checkpoint.checkpoint().create_time().seconds(), 9);
   EXPECT_EQ(convert(jobs::Note{"loading"}).note(), "loading");
+  const v1::JobEvent warning = convert(jobs::Note{"grows \xff", true});
+  EXPECT_EQ(warning.warning(), "grows \uFFFD");
+  EXPECT_FALSE(warning.has_note());
 }
 
 TEST(Convert, ASubmitRequestHasEveryField) {

@@ -29,6 +29,7 @@ class ListJobsTest : public testing::Test {
     for (const v1::Job& job : response_.jobs()) {
       ids.push_back(job.id());
       EXPECT_EQ(job.spec_json(), "");
+      EXPECT_EQ(job.warnings_size(), 0);
     }
     return ids;
   }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -62,6 +63,31 @@ TEST(EventBody, ProgressKeepsItsMembers) {
   EXPECT_EQ(progress->memory.footprint_bytes, 1LL << 40);
   EXPECT_EQ(progress->memory.peak_allocated_bytes, 5);
   EXPECT_EQ(progress->cpu_fallback_ops, SomeProgress().cpu_fallback_ops);
+}
+
+TEST(EventBody, AWarningIsANoteThatSaysSo) {
+  const std::string text = EncodeBody(jobs::Note{"memory grows", true});
+  EXPECT_EQ(text, R"({"text":"memory grows","is_warning":true})");
+  auto note = DecodeBody(5, text);
+  ASSERT_TRUE(note.ok()) << note.status();
+  EXPECT_TRUE(std::get<jobs::Note>(*note).is_warning);
+  // As before there were warnings, and as what is none is still written.
+  note = DecodeBody(5, R"({"text":"loading"})");
+  ASSERT_TRUE(note.ok()) << note.status();
+  EXPECT_FALSE(std::get<jobs::Note>(*note).is_warning);
+  EXPECT_EQ(EncodeBody(*note), R"({"text":"loading"})");
+}
+
+TEST(EventBody, WarningsAreAList) {
+  const std::vector<std::string> warnings = {"a \"b\"", "cut \xc3"};
+  auto decoded = DecodeWarnings(EncodeWarnings(warnings));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, (std::vector<std::string>{"a \"b\"", "cut \uFFFD"}));
+  EXPECT_TRUE(DecodeWarnings(EncodeWarnings({}))->empty());
+  for (const char* text : {"", "{}", "[1]", "[\"a\""}) {
+    EXPECT_EQ(DecodeWarnings(text).status().code(),
+              absl::StatusCode::kDataLoss);
+  }
 }
 
 TEST(EventBody, MetricsKeepTheirOrder) {

@@ -51,6 +51,7 @@ jobs::Job FullJob() {
   job.metrics = {{"f1", 0.5}, {"accuracy", 0.25}};
   job.best_evaluation = {8, 1.5, {{"f1", 0.75}}};
   job.confusion_matrix = R"({"labels":["a"],"matrix":[[1]]})";
+  job.warnings = {"one", "two"};
   job.idempotency_key = "key";
   job.request_hash = "hash";
   return job;
@@ -90,6 +91,7 @@ void ExpectSame(const jobs::Job& a, const jobs::Job& b) {
     EXPECT_EQ(a.best_evaluation->metrics, b.best_evaluation->metrics);
   }
   EXPECT_EQ(a.confusion_matrix, b.confusion_matrix);
+  EXPECT_EQ(a.warnings, b.warnings);
   EXPECT_EQ(a.idempotency_key, b.idempotency_key);
   EXPECT_EQ(a.request_hash, b.request_hash);
 }
@@ -140,14 +142,15 @@ TEST_F(JobRowTest, UnknownValuesAreDataLossNamingTheJob) {
         "UPDATE jobs SET exit_reason = NULL, progress = 'x'",
         "UPDATE jobs SET progress = NULL, metrics = '[]'",
         "UPDATE jobs SET metrics = '{}', best_evaluation = '{\"step\": []}'",
-        "UPDATE jobs SET best_evaluation = NULL, output_kind = 3"}) {
+        "UPDATE jobs SET best_evaluation = NULL, output_kind = 3",
+        "UPDATE jobs SET output_kind = 1, warnings = '{}'"}) {
     Corrupt(sql);
     EXPECT_EQ(store_.Get(job.id).status().code(), absl::StatusCode::kDataLoss)
         << sql;
   }
   Corrupt(
       "DROP TRIGGER jobs_transition; "
-      "UPDATE jobs SET output_kind = 1, state = 9");
+      "UPDATE jobs SET warnings = '[]', state = 9");
   const absl::Status status = store_.Get(job.id).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(job.id));

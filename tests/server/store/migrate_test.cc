@@ -107,6 +107,7 @@ TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
   EXPECT_FALSE(done.output_path.empty());
   EXPECT_EQ(done.output_kind, jobs::OutputKind::kAdapter);
   EXPECT_TRUE(done.metrics.empty());
+  EXPECT_TRUE(done.warnings.empty());
   EXPECT_FALSE(done.best_evaluation.has_value());
   ASSERT_TRUE(done.progress.has_value());
   EXPECT_EQ(done.progress->step, 2);

@@ -79,7 +79,7 @@ TEST_F(SqliteJobStoreTest, WhatWasStoredIsThereAfterReopening) {
   ASSERT_TRUE(
       store_
           ->AddCheckpoint(job.id,
-                          {5, "/c/5", 10, 0.5, absl::FromUnixMicros(99)}, "")
+                          {5, "/c/5", 10, 0.5, absl::FromUnixMicros(99)}, {})
           .ok());
   Reopen();
   auto read = store_->Get(job.id);
@@ -100,7 +100,7 @@ TEST_F(SqliteJobStoreTest, UnknownJobsAreNotFound) {
   EXPECT_EQ(store_->Events("x", 0, 1).status().code(), kNotFound);
   EXPECT_EQ(store_->LastSequence("x").status().code(), kNotFound);
   EXPECT_EQ(store_->Checkpoints("x").status().code(), kNotFound);
-  EXPECT_EQ(store_->AddCheckpoint("x", {}, "").code(), kNotFound);
+  EXPECT_EQ(store_->AddCheckpoint("x", {}, {}).code(), kNotFound);
   EXPECT_EQ(store_->Update(QueuedJob(1), {}).code(), kNotFound);
 }
 
@@ -297,7 +297,7 @@ TEST_F(SqliteJobStoreTest, ProgressAloneIsNotFsyncedEverythingElseIs) {
   Update(job, {});
   EXPECT_EQ(Synchronous(), kFull);
   Update(job, {ProgressEvent(job, 5)});
-  ASSERT_TRUE(store_->AddCheckpoint(job.id, {}, "").ok());
+  ASSERT_TRUE(store_->AddCheckpoint(job.id, {}, {}).ok());
   EXPECT_EQ(Synchronous(), kFull);
   Update(job, {ProgressEvent(job, 6)});
   job.cancel_requested = true;
@@ -308,18 +308,20 @@ TEST_F(SqliteJobStoreTest, ProgressAloneIsNotFsyncedEverythingElseIs) {
   EXPECT_EQ(Synchronous(), kFull);
 }
 
-TEST_F(SqliteJobStoreTest, CheckpointsReplaceTheirStepAndTheRemovedOne) {
+TEST_F(SqliteJobStoreTest, CheckpointsReplaceTheirStepAndAllThatAreGone) {
   jobs::Job job = QueuedJob(1);
   Insert(job);
-  const auto add = [&](int64_t step, int64_t size, const char* removed) {
+  const auto add = [&](int64_t step, int64_t size,
+                       const std::vector<std::string>& removed) {
     const jobs::Checkpoint checkpoint{step, "/c/" + std::to_string(step), size,
                                       0.5, absl::UnixEpoch()};
     ASSERT_TRUE(store_->AddCheckpoint(job.id, checkpoint, removed).ok());
   };
-  add(10, 1, "");
-  add(5, 2, "");
-  add(15, 3, "/c/5");
-  add(15, 4, "");
+  add(10, 1, {});
+  add(5, 2, {});
+  add(7, 2, {});
+  add(15, 3, {"/c/5", "/c/none", "/c/7"});
+  add(15, 4, {});
   auto checkpoints = store_->Checkpoints(job.id);
   ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
   ASSERT_EQ(checkpoints->size(), 2u);

@@ -28,13 +28,17 @@ class FakeListener final : public jobs::WorkerListener {
     evaluated_.push_back(evaluated);
   }
   void OnCheckpoint(const jobs::Checkpoint& checkpoint,
-                    const std::string&) override {
+                    const std::vector<std::string>&) override {
     absl::MutexLock lock(&mutex_);
     checkpoints_.push_back(checkpoint);
   }
   void OnHeartbeat(const std::string& stage, double) override {
     absl::MutexLock lock(&mutex_);
     stages_.push_back(stage);
+  }
+  void OnWarning(const std::string& text) override {
+    absl::MutexLock lock(&mutex_);
+    warnings_.push_back(text);
   }
   void OnHeld() override {
     absl::MutexLock lock(&mutex_);
@@ -71,6 +75,7 @@ class FakeListener final : public jobs::WorkerListener {
   std::vector<jobs::Checkpoint> checkpoints() const {
     return Copy(checkpoints_);
   }
+  std::vector<std::string> warnings() const { return Copy(warnings_); }
   std::vector<Result> exits() const { return Copy(exits_); }
   Identity identity() const {
     absl::MutexLock lock(&mutex_);
@@ -98,6 +103,7 @@ class FakeListener final : public jobs::WorkerListener {
   std::vector<jobs::Evaluated> evaluated_;
   std::vector<jobs::Checkpoint> checkpoints_;
   std::vector<std::string> stages_;
+  std::vector<std::string> warnings_;
   std::vector<bool> holds_;
   std::vector<Result> exits_;
 };

@@ -54,7 +54,7 @@ TEST(FromWire, EvaluatedAndCheckpointed) {
   EXPECT_EQ(evaluated.eval_loss, 0.5);
   EXPECT_EQ(evaluated.metrics, (jobs::Metrics{{"f1", 0.25}, {"a", 1}}));
   const jobs::Checkpoint checkpoint =
-      FromWire(wire::Checkpointed{4, "/out/step-4", 100, 2.5, "/out/step-1"});
+      FromWire(wire::Checkpointed{4, "/out/step-4", 100, 2.5, {}});
   EXPECT_EQ(checkpoint.step, 4);
   EXPECT_EQ(checkpoint.path, "/out/step-4");
   EXPECT_EQ(checkpoint.size_bytes, 100);

@@ -92,6 +92,13 @@ TEST_F(WorkerSessionTest, ReportsAWholeRunInOrder) {
   EXPECT_THAT(listener_.checkpoints(), SizeIs(1));
 }
 
+TEST_F(WorkerSessionTest, WarningsAreHandedOn) {
+  EXPECT_EQ(Outcome("warn").reason, ExitReason::kDone);
+  EXPECT_THAT(listener_.warnings(),
+              testing::ElementsAre("torch is not\namused\x1b[31m",
+                                   "memory grows", "memory grows"));
+}
+
 TEST_F(WorkerSessionTest, NamesTheSignalAndTheLogsEnd) {
   const auto result = Outcome("crash-segv");
   EXPECT_EQ(result.reason, ExitReason::kCrashed);
