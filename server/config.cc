@@ -100,7 +100,8 @@ void DeclareLimits(CLI::App& app, Options& o) {
         ->capture_default_str();
   };
   seconds("--hang-timeout-seconds", o.hang_timeout,
-          "A worker silent for so long is killed");
+          "A worker that does no work for so long is killed, or for three "
+          "times as long as the job's slowest step took");
   seconds("--stop-grace-seconds", o.stop_grace,
           "Time for a checkpoint before a worker is killed");
   seconds("--retry-backoff-seconds", o.retry_backoff,

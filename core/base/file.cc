@@ -6,12 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/work_count.h"
 
 namespace mpsd::base {
 namespace fs = std::filesystem;
@@ -43,12 +45,16 @@ absl::Status Sync(const fs::path& path, int flags) {
   return absl::OkStatus();
 }
 
+// Bytes of one call: a slow disk's work is to be seen.
+constexpr size_t kMaxWrite = 16 << 20;
+
 absl::Status WriteAll(int fd, std::string_view bytes, const fs::path& path) {
   while (!bytes.empty()) {
-    ssize_t n = write(fd, bytes.data(), bytes.size());
+    ssize_t n = write(fd, bytes.data(), std::min(bytes.size(), kMaxWrite));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus(errno, path.string());
     bytes.remove_prefix(n);
+    CountWork();
   }
   return absl::OkStatus();
 }
@@ -103,6 +109,7 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(
     return absl::InvalidArgumentError(
         absl::StrCat(path.string(), ": not a regular file"));
   }
+  CountWork();
   const size_t size = info.st_size;
   if (size == 0) return std::unique_ptr<MappedFile>(new MappedFile(nullptr, 0));
   void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
@@ -132,6 +139,7 @@ absl::StatusOr<std::string> ReadFile(const fs::path& path) {
     ssize_t n = read(fd.get(), piece, sizeof piece);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus(errno, path.string());
+    CountWork();
     if (n == 0) return bytes;
     bytes.append(piece, n);
   }
@@ -163,6 +171,7 @@ absl::Status SyncTree(const fs::path& dir) {
     if (it->is_symlink()) continue;
     const int flags = it->is_directory() ? O_RDONLY | O_DIRECTORY : O_RDONLY;
     if (absl::Status s = Sync(it->path(), flags); !s.ok()) return s;
+    CountWork();
   }
   if (error) return ErrnoStatus(error.value(), dir.string());
   return Sync(dir, O_RDONLY | O_DIRECTORY);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "core/base/file.h"
+#include "core/base/work_count.h"
 
 namespace mpsd::base {
 
@@ -48,6 +49,7 @@ absl::StatusOr<std::string> Sha256File(const std::filesystem::path& path) {
   for (size_t at = 0; at < bytes.size(); at += kPiece) {
     hash.Update(bytes.substr(at, kPiece));
     (*file)->DropPages(at, std::min(kPiece, bytes.size() - at));
+    CountWork();
   }
   return hash.FinishHex();
 }

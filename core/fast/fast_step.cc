@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/base/work_count.h"
 #include "core/fast/head.h"
 #include "core/fast/norm.h"
 
@@ -199,6 +200,7 @@ at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
       decoder_.embedding().Forward(ids, options_.dtype).flatten(0, 1);
   std::vector<Tape> tapes(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
+    base::CountWork();
     if (i < lowest_) {
       Tape unused;
       x = Forward(*layers_[i], x, context, unused);
@@ -211,6 +213,7 @@ at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
   at::Tensor d = Head(x, labels, scale, context, sum);
   x.reset();
   for (size_t i = layers_.size(); i-- > lowest_;) {
+    base::CountWork();
     d = Backward(*layers_[i], d, context, tapes[i], i > lowest_);
     tapes[i] = {};
     Commit(i);

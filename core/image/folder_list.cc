@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/base/work_count.h"
 #include "core/image/codec.h"
 #include "core/image/list_builder.h"
 #include "core/spec/cat.h"
@@ -48,6 +49,7 @@ absl::Status AppendFiles(const fs::path& folder, int depth,
   if (!paths.ok()) return paths.status();
   for (const fs::path& path : *paths) {
     std::error_code error;
+    base::CountWork();
     if (!fs::is_directory(path, error)) {
       files.push_back(path);
     } else if (auto status = AppendFiles(path, depth + 1, files);

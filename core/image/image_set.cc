@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/base/work_count.h"
 #include "core/image/augment.h"
 
 namespace mpsd::image {
@@ -115,6 +116,7 @@ absl::Status ImageSet::FillPixels(const data::Collation& collation,
   RunAll(batch.rows, threads, [&](int64_t row) {
     auto image = Prepare(batch.samples[row], collation);
     statuses[row] = image.status();
+    base::CountWork();
     if (image.ok()) processor_.Normalize(*image, &batch.pixels[row * numbers]);
   });
   for (const absl::Status& status : statuses) {

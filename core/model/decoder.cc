@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "core/base/work_count.h"
 #include "core/model/recompute.h"
 
 namespace mpsd::model {
@@ -35,6 +36,7 @@ at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
     // By value: a checkpointed block runs again after this call has returned.
     auto run = [this, &layer, table,
                 segments = inputs.segment_ids](const at::Tensor& in) {
+      base::CountWork();
       return RunLayer(layer, in, table, segments);
     };
     x = options_.activation_checkpointing && at::GradMode::is_enabled()

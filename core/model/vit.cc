@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "core/base/work_count.h"
 #include "core/model/recompute.h"
 
 namespace mpsd::model {
@@ -16,6 +17,7 @@ at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
     const bool first_only = &layer == &layers_.back() && !layer.o.draws() &&
                             !layer.up.draws() && !layer.down.draws();
     auto run = [this, &layer, first_only](const at::Tensor& in) {
+      base::CountWork();
       return RunLayer(layer, in, first_only);
     };
     x = options_.activation_checkpointing && at::GradMode::is_enabled()

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/work_count.h"
 #include "core/tensorfile/safetensors_writer.h"
 #include "nlohmann/json.hpp"
 
@@ -162,6 +163,7 @@ absl::StatusOr<at::Tensor> SafetensorsFile::Load(const std::string& name,
     target.copy_(view);
     file_->DropPages(entry.offset, entry.bytes);
   }
+  base::CountWork();
   return target;
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/work_count.h"
 #include "core/tensorfile/safetensors.h"
 #include "nlohmann/json.hpp"
 
@@ -83,9 +84,11 @@ absl::Status SafetensorsWriter::Append(const at::Tensor& tensor) {
 
 absl::Status SafetensorsWriter::Write(const char* data, size_t size) {
   while (size > 0) {
-    const ssize_t n = write(fd_, data, std::min<size_t>(size, 1 << 30));
+    // In parts: a slow disk's work is to be seen.
+    const ssize_t n = write(fd_, data, std::min<size_t>(size, 16 << 20));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return base::ErrnoStatus(errno, path_.string());
+    base::CountWork();
     data += n;
     size -= static_cast<size_t>(n);
   }

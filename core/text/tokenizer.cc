@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/work_count.h"
 #include "core/text/folder.h"
 #include "core/text/handover.h"
 
@@ -64,6 +65,7 @@ absl::StatusOr<Encoding> Tokenizer::Encode(std::string_view text,
   const int code = mpsd_text_encode(rust_, View(text), add_special_tokens,
                                     tokens.out(), error.out());
   if (absl::Status s = ToStatus(code, error, "tokenizer"); !s.ok()) return s;
+  base::CountWork();
   Encoding encoding;
   encoding.ids.reserve(tokens->size);
   encoding.offsets.reserve(tokens->size);
@@ -87,6 +89,7 @@ absl::StatusOr<ClassifierEncoding> Tokenizer::EncodeForClassifier(
       static_cast<size_t>(std::max<int64_t>(0, max_length)), truncate_left_,
       tokens.out(), &truncated, error.out());
   if (absl::Status s = ToStatus(code, error, "tokenizer"); !s.ok()) return s;
+  base::CountWork();
   ClassifierEncoding encoding;
   encoding.truncated = truncated != 0;
   encoding.ids.reserve(tokens->size);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/work_count.h"
 #include "core/train/results.h"
 #include "core/train/trainer.h"
 
@@ -95,6 +96,7 @@ absl::Status Trainer::Export() {
       return absl::DataLossError(
           absl::StrCat("the trained ", p.name, " is not finite"));
     }
+    base::CountWork();
   }
   auto staged = base::StagedFolder::Create(output_path());
   if (!staged.ok()) return staged.status();

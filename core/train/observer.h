@@ -70,8 +70,8 @@ class Observer {
   // where there are more than kMostWarnings the last one told says so.
   void OnWarning(const std::string& text);
   const std::vector<std::string>& warnings() const { return warnings_; }
-  // Asked between steps and between batches of an evaluation. May hold the run
-  // there as long as it likes.
+  // Asked between steps, between the micro-batches of a step and between the
+  // batches of an evaluation. May hold the run there as long as it likes.
   virtual StopRequest stop_request() = 0;
 
  private:

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/work_count.h"
 #include "core/device/platform.h"
 
 namespace mpsd::train {
@@ -27,18 +28,25 @@ Stepper::Stepper(const Trained& trained, optim::AdamW& optimizer,
       gradients_(
           trained.task.MakeGradientPath(trained.trainable, trained.device)),
       max_grad_norm_(max_grad_norm),
+      queue_(trained.device),
       canary_(at::zeros(
           {}, at::device(trained.device.torch_device()).dtype(at::kFloat))) {}
 
-at::Tensor Stepper::AccumulateGradients(
-    const std::vector<data::Batch>& batches) {
+at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
+                                        const std::function<bool()>& go_on) {
   const double total = LossWeight(batches);
   trained_.trainable.set_training(true);
   trained_.network.set_training(true);
   gradients_->Begin();
   at::Tensor loss = at::zeros_like(canary_);
-  for (const data::Batch& batch : batches) {
-    const at::Tensor part = gradients_->Add(batch, 1.0 / total);
+  queue_.Begin();
+  for (size_t i = 0; i < batches.size(); ++i) {
+    if (i > 0) {
+      queue_.Queued();
+      base::CountWork();
+      if (go_on && !go_on()) return {};
+    }
+    const at::Tensor part = gradients_->Add(batches[i], 1.0 / total);
     if (!part.defined()) continue;
     loss.add_(part);
     trained_.device.Commit();
@@ -48,9 +56,11 @@ at::Tensor Stepper::AccumulateGradients(
 }
 
 absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
-                                        double learning_rate) {
+                                        double learning_rate,
+                                        const std::function<bool()>& go_on) {
   const device::StepScope scope;
-  const at::Tensor loss = AccumulateGradients(batches);
+  const at::Tensor loss = AccumulateGradients(batches, go_on);
+  if (!loss.defined()) return absl::CancelledError("stopped within a step");
   at::NoGradGuard no_grad;
   const at::Tensor norm = optimizer_.GradientNorm();
   if (max_grad_norm_ > 0) optimizer_.Clip(norm, max_grad_norm_);
@@ -59,6 +69,7 @@ absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
   canary_.fill_(mark);
   // The one synchronisation of the step.
   const at::Tensor host = at::stack({loss, norm, canary_}).to(at::kCPU);
+  queue_.Done();
   const float* values = host.const_data_ptr<float>();
   if (values[2] != mark) {
     return absl::DataLossError(

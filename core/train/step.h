@@ -3,6 +3,7 @@
 #define MPSD_CORE_TRAIN_STEP_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "core/optim/adamw.h"
 #include "core/train/evaluate.h"
 #include "core/train/gradient.h"
+#include "core/train/queue_limit.h"
 
 namespace mpsd::train {
 
@@ -36,18 +38,23 @@ class Stepper {
   // DataLoss for a loss or gradient that is not finite, or when the device lost
   // work (its canary was not written): nothing of the run can be trusted then
   // and the last checkpoint is the place to go back to.
+  // Cancelled when `go_on`, which is asked between two micro-batches, says no:
+  // then parameters and optimizer are as before, but random numbers were drawn.
   absl::StatusOr<StepResult> Run(const std::vector<data::Batch>& batches,
-                                 double learning_rate);
+                                 double learning_rate,
+                                 const std::function<bool()>& go_on = {});
 
   // The gradient of the mean loss, in the parameters' .grad; no update.
-  // Returns the loss, a scalar on the device.
-  at::Tensor AccumulateGradients(const std::vector<data::Batch>& batches);
+  // Returns the loss, a scalar on the device; undefined where `go_on` said no.
+  at::Tensor AccumulateGradients(const std::vector<data::Batch>& batches,
+                                 const std::function<bool()>& go_on = {});
 
  private:
   const Trained trained_;
   optim::AdamW& optimizer_;
   const std::unique_ptr<GradientPath> gradients_;
   const double max_grad_norm_;
+  QueueLimit queue_;
   at::Tensor canary_;
   int64_t runs_ = 0;
 };

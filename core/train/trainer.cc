@@ -61,7 +61,9 @@ absl::StatusOr<RunResult> Trainer::Loop() {
         stop != StopRequest::kNone) {
       return Stop(stop);
     }
-    if (absl::Status s = TrainStep(); !s.ok()) return s;
+    absl::Status s = TrainStep();
+    if (absl::IsCancelled(s)) return Stop(observer_.stop_request());
+    if (!s.ok()) return s;
   }
 }
 
@@ -100,13 +102,29 @@ bool Trainer::save_due() const {
   return (every > 0 && state_.step % every == 0) || is_best || finished();
 }
 
+// Cancelled for a stop between two micro-batches: nothing is as if the step had
+// begun, so that a checkpoint written now, or the last one, leads to the same
+// bytes as a run that was never stopped.
 absl::Status Trainer::TrainStep() {
   const absl::Duration start = base::Clock::Real().Monotonic();
   auto batches = loader_->NextStep();
   if (!batches.ok()) return batches.status();
   const double data_wait = SecondsSince(start);
   const double learning_rate = schedule_->LearningRate(state_.step);
-  auto result = stepper_->Run(*batches, learning_rate);
+  const at::Tensor cpu_random = device::CpuRngState();
+  const at::Tensor device_random = device_->RngState();
+  double held = 0;  // seconds, by a pause
+  auto result = stepper_->Run(*batches, learning_rate, [&] {
+    const absl::Duration asked = base::Clock::Real().Monotonic();
+    const bool go_on = observer_.stop_request() == StopRequest::kNone;
+    held += SecondsSince(asked);
+    return go_on;
+  });
+  if (absl::IsCancelled(result.status())) {
+    device_->SetRngState(device_random);
+    device::SetCpuRngState(cpu_random);
+    loader_->Seek({state_.epoch, state_.step_in_epoch});
+  }
   if (!result.ok()) return result.status();
   StepReport report;
   for (const data::Batch& batch : *batches) {
@@ -120,7 +138,7 @@ absl::Status Trainer::TrainStep() {
   report.loss = result->loss;
   report.learning_rate = learning_rate;
   report.grad_norm = result->grad_norm;
-  report.seconds = SecondsSince(start);
+  report.seconds = SecondsSince(start) - held;
   report.data_wait_seconds = data_wait;
   report.device = device_->name();
   report.memory = device_->GetMemory();

@@ -52,11 +52,11 @@ struct Stop {
   StopReason reason = StopReason::kPreempt;
 };
 
-// Hold at the next step boundary (of an evaluation: between two batches), with
+// Hold between two micro-batches (of an evaluation: two batches), with
 // everything in memory, until Resume or Stop. The worker answers Held when it
 // holds, sends Heartbeats without a stage meanwhile, and Resumed when it goes
-// on. A Resume that comes before the boundary takes the Pause back: then there
-// is no answer.
+// on. A Resume that comes before that takes the Pause back: then there is no
+// answer.
 struct Pause {};
 struct Resume {};
 
@@ -122,9 +122,10 @@ struct Checkpointed {
   std::vector<std::string> removed_paths;  // those that are gone since
 };
 
-// Proof of life while no step ends: loading, tokenizing, evaluating.
+// Proof of life while no step ends: loading, tokenizing, evaluating; a step of
+// many micro-batches. A worker that gets no work done sends none.
 struct Heartbeat {
-  std::string stage;    // "loading model", "evaluating" …
+  std::string stage;    // "loading model", "evaluating" …; empty: as before
   double fraction = 0;  // of the stage, 0..1; 0 where unknown
 };
 

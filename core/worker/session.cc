@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/clock.h"
 #include "core/base/line_channel.h"
+#include "core/worker/pulse.h"
 #include "core/worker/run_job.h"
 #include "core/worker/terminal.h"
 
@@ -20,8 +21,9 @@ namespace {
 
 using train::StopRequest;
 
-// Proof of life while the run is held.
+// Proof of life while the run is held, and while its work goes on.
 constexpr absl::Duration kHeldBeat = absl::Seconds(1);
+constexpr absl::Duration kBeat = absl::Milliseconds(500);
 
 // Sends what happens to the daemon, and a line of it to the job's log.
 class SessionObserver : public train::Observer {
@@ -200,7 +202,10 @@ int RunSession(int fd, std::ostream& log) {
     return 2;
   }
   std::thread listener([&] { Listen(channel, observer); });
-  const Outcome outcome = RunJob(start->spec_path, start->output_dir, observer);
+  const Outcome outcome = [&] {
+    const Pulse pulse(kBeat, [&] { observer.Send(wire::Heartbeat{"", 0}); });
+    return RunJob(start->spec_path, start->output_dir, observer);
+  }();
   const int code = SendOutcome(outcome, observer, log);
   shutdown(fd, SHUT_RDWR);  // ends Listen
   listener.join();

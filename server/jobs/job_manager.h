@@ -40,7 +40,7 @@ struct SubmitResult {
 // What keeps a job, or every job, from training.
 struct Pause {
   PauseReasons reasons;  // empty: nothing
-  // Of the running job: its worker holds at a step boundary.
+  // Of the running job: its worker holds.
   bool held = false;
   std::optional<absl::Time> since;  // when the running job was asked to
 

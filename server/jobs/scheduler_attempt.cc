@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Scheduler's half that holds the device: Tick() and the worker's reports.
+// The part of the Scheduler that holds the device: Tick() and what the worker
+// reports.
 #include <algorithm>
 #include <utility>
 
@@ -118,6 +119,9 @@ void Scheduler::Launch() {
   request.output_dir = parts_.files.OutputDir(id);
   request.log_path = parts_.files.LogPath(id);
   request.hang_timeout = options_.hang_timeout;
+  if (const auto& earlier = attempt_->run.job().progress) {
+    request.slowest_step = absl::Seconds(earlier->step_seconds);
+  }
   request.allow_cpu_fallback = AllowsCpuFallback(attempt_->run.job().spec_json);
   absl::StatusOr<std::unique_ptr<Worker>> worker =
       parts_.launcher.Launch(request, *this);
@@ -210,6 +214,7 @@ void Scheduler::OnCheckpoint(const Checkpoint& checkpoint,
 
 void Scheduler::OnHeartbeat(const std::string& stage, double fraction) {
   static_cast<void>(fraction);
+  if (stage.empty()) return;  // for the hang limit alone
   std::string id;
   {
     absl::MutexLock lock(&mutex_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Scheduler's third that minds the people who share the machine.
+// The part of the Scheduler that minds the people who share the machine.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

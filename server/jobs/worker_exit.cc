@@ -13,6 +13,13 @@
 namespace mpsd::jobs {
 namespace {
 
+std::string DescribeSilence(absl::Duration silence) {
+  return absl::StrCat(
+      "the worker stopped reporting and was killed after ",
+      absl::FormatDuration(absl::Floor(silence, absl::Milliseconds(100))),
+      " without a sign of work (mpsd --hang-timeout-seconds)");
+}
+
 struct SignalName {
   int number;
   const char* text;
@@ -134,8 +141,7 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending) {
   if (cancelled) return Ended(ExitReason::kCancelled, "cancelled");
   if (ending.hung) {
     return Ended(ExitReason::kHung,
-                 WithTail("the worker stopped reporting and was killed",
-                          ending.log_tail));
+                 WithTail(DescribeSilence(ending.silence), ending.log_tail));
   }
   if (const auto* failed = std::get_if<FailedReport>(&ending.last_word)) {
     return FromFailed(*failed, ending.log_tail);

@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "absl/time/time.h"
 #include "server/jobs/job.h"
 #include "server/jobs/worker_launcher.h"
 
@@ -31,7 +32,8 @@ struct WorkerEnding {
   LastWord last_word;
   int wait_status = 0;  // as waitpid gives it
   Asked asked = Asked::kNothing;
-  bool hung = false;  // killed: no message for too long
+  bool hung = false;       // killed: no message for too long
+  absl::Duration silence;  // … how long
   bool killed_after_grace = false;
   std::string protocol_error;  // killed: what it said that makes no sense
   std::string log_tail;        // the end of its stderr

@@ -39,7 +39,7 @@ class WorkerListener {
   virtual void OnHeartbeat(const std::string& stage, double fraction) = 0;
   // Something is amiss and the run goes on; UTF-8.
   virtual void OnWarning(const std::string& text) = 0;
-  // The worker holds at a step boundary, as Pause asked; and goes on.
+  // The worker holds, as Pause asked; and goes on.
   virtual void OnHeld() = 0;
   virtual void OnResumed() = 0;
   virtual void OnExit(const Result& result) = 0;
@@ -54,7 +54,7 @@ class Worker {
   virtual void Preempt(absl::Duration grace) = 0;
   // Exit without result; killed after `grace`.
   virtual void Cancel(absl::Duration grace) = 0;
-  // Hold at the next step boundary, with everything in memory; Preempt and
+  // Hold between two micro-batches, with everything in memory; Preempt and
   // Cancel end the hold. Nothing after one of those.
   virtual void Pause() = 0;
   virtual void Resume() = 0;
@@ -66,6 +66,7 @@ struct LaunchRequest {
   std::string output_dir;
   std::string log_path;         // the worker's stdout and stderr, appended
   absl::Duration hang_timeout;  // without any message: Hung, killed
+  absl::Duration slowest_step;  // of earlier attempts, see HangLimit
   bool allow_cpu_fallback = false;  // of job.json
 };
 

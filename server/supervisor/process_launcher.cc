@@ -69,6 +69,7 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
   WorkerSession::Options session;
   session.start = {request.job_id, request.spec_path, request.output_dir};
   session.hang_timeout = request.hang_timeout;
+  session.slowest_step = request.slowest_step;
   session.exit_grace = options_.exit_grace;
   session.log_path = request.log_path;
   session.log_start = lseek(out->get(), 0, SEEK_END);

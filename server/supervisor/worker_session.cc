@@ -74,7 +74,7 @@ WorkerSession::WorkerSession(Options options,
       wake_read_(std::move(wake_read)),
       wake_write_(std::move(wake_write)),
       listener_(listener),
-      last_message_(Monotonic()) {}
+      hang_limit_(options_.hang_timeout, options_.slowest_step, Monotonic()) {}
 
 WorkerSession::~WorkerSession() {
   {
@@ -149,7 +149,7 @@ void WorkerSession::Converse() {
     if (status.ok()) {
       at_end_of_stream_ = !line->has_value();
       if (at_end_of_stream_) return;
-      last_message_ = Monotonic();
+      hang_limit_.Heard(Monotonic());
       status = Handle(**line);
     }
     if (!status.ok()) {
@@ -186,7 +186,7 @@ absl::Status WorkerSession::WaitForNews(absl::Duration deadline) {
                          absl::Ceil(left, absl::Milliseconds(1)))));
   if (n < 0 && errno != EINTR) return base::ErrnoStatus(errno, "poll");
   // The machine slept, and the worker with it: that was no silence.
-  if (Monotonic() - start > left + kSuspended) last_message_ = Monotonic();
+  if (Monotonic() - start > left + kSuspended) hang_limit_.Slept(Monotonic());
   char bytes[16];
   while (read(wake_read_.get(), bytes, sizeof bytes) > 0) {
   }
@@ -197,7 +197,8 @@ absl::Duration WorkerSession::Deadline() {
   const bool finished =
       !std::holds_alternative<std::monostate>(ending_.last_word);
   const absl::Duration limit =
-      last_message_ + (finished ? options_.exit_grace : options_.hang_timeout);
+      finished ? hang_limit_.heard_at() + options_.exit_grace
+               : hang_limit_.deadline();
   absl::MutexLock lock(&mutex_);
   return std::min(limit, kill_at_);
 }
@@ -208,6 +209,7 @@ void WorkerSession::Overdue() {
     ending_.killed_after_grace = true;
   } else {
     ending_.hung = true;
+    ending_.silence = Monotonic() - hang_limit_.heard_at();
   }
 }
 
@@ -249,6 +251,7 @@ absl::Status WorkerSession::Report(const wire::FromWorker& message) {
       [this](const auto& m) {
         using Message = std::decay_t<decltype(m)>;
         if constexpr (std::is_same_v<Message, wire::Progress>) {
+          hang_limit_.Stepped(Monotonic(), m.seconds);
           listener_.OnProgress(FromWire(m));
         } else if constexpr (std::is_same_v<Message, wire::Evaluated>) {
           listener_.OnEvaluated(FromWire(m));

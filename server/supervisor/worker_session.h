@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "core/base/line_channel.h"
 #include "core/wire/messages.h"
+#include "server/jobs/hang_limit.h"
 #include "server/jobs/worker_exit.h"
 #include "server/jobs/worker_launcher.h"
 #include "server/supervisor/spawned_process.h"
@@ -27,14 +28,15 @@ namespace mpsd::supervisor {
 //
 //   spawned -> Hello -> running -> last word -> end of stream -> reaped
 //
-// At any point: nonsense, silence for hang_timeout or a grace that is over kill
-// the process group and lead to reaped. Destroying it kills what still runs
-// and joins the thread.
+// At any point: nonsense, silence beyond the hang limit or a grace that is over
+// kill the process group and lead to reaped. Destroying it kills what still
+// runs and joins the thread.
 class WorkerSession final : public jobs::Worker {
  public:
   struct Options {
     wire::Start start;
-    absl::Duration hang_timeout;
+    absl::Duration hang_timeout;  // at least, see jobs::HangLimit
+    absl::Duration slowest_step;  // of earlier attempts
     // From the last word, or the end of the stream, to the end of the process.
     absl::Duration exit_grace = absl::Seconds(10);
     std::string log_path;
@@ -77,14 +79,14 @@ class WorkerSession final : public jobs::Worker {
   const Options options_;
   const std::unique_ptr<SpawnedProcess> process_;
   base::LineChannel channel_;
-  const UniqueFd wake_read_, wake_write_;  // a byte: look at stop_ again
+  const UniqueFd wake_read_, wake_write_;  // a byte: look again
   jobs::WorkerListener& listener_;
 
   // Of the thread.
   bool greeted_ = false;
   bool at_end_of_stream_ = false;
-  absl::Duration last_message_;  // monotonic
-  jobs::WorkerEnding ending_;    // but for `asked`
+  jobs::HangLimit hang_limit_;
+  jobs::WorkerEnding ending_;  // but for `asked`
 
   absl::Mutex mutex_;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;  // Start was sent

@@ -59,7 +59,8 @@ class JobFolder {
   nlohmann::json job_;
 };
 
-// Keeps what it is told; asks for a stop after `stop_after` steps.
+// Keeps what it is told; asks for a stop after `stop_after` steps, or when it
+// was asked `stop_when_asked` times.
 class RecordingObserver : public train::Observer {
  public:
   void OnStage(const std::string& stage, double) override {
@@ -76,8 +77,13 @@ class RecordingObserver : public train::Observer {
   void OnCheckpoint(const train::CheckpointReport& report) override {
     checkpoints.push_back(report);
   }
-  train::StopRequest stop_request() override { return request; }
+  train::StopRequest stop_request() override {
+    if (++asked == stop_when_asked) request = stop_kind;
+    return request;
+  }
 
+  int64_t asked = 0;  // stop_request, so far
+  int64_t stop_when_asked = -1;
   int64_t stop_after = -1;
   std::string stop_at_stage = "never";
   train::StopRequest stop_kind = train::StopRequest::kPreempt;

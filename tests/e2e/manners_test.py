@@ -59,7 +59,7 @@ class MannersTest(harness.EndToEndTest):
 
     def unplug(self, daemon, watch):
         """Within the run: the worker stands still until the daemon has seen the
-        battery, then it goes on to the next step boundary."""
+        battery, then it goes on to the end of its micro-batch."""
         watch.until(lambda e: e.get("progress", {}).get("step", 0) >= 3)
         worker = self.pause(daemon)
         self.machine_is(BATTERY)

@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "core/base/work_count.h"
 #include "tests/core/train/lm_parts.h"
 
 namespace mpsd::train {
@@ -87,6 +88,23 @@ TEST_F(StepTest, StepsBringTheLossDown) {
   double last = first;
   for (int i = 0; i < 20; ++i) last = stepper_->Run(batches, 1e-2)->loss;
   EXPECT_LT(last, 0.8 * first);
+}
+
+TEST_F(StepTest, IsAskedBetweenMicroBatchesAndChangesNothingWhenStopped) {
+  const std::vector<data::Batch> batches = {
+      MakeBatch({12}, 12), MakeBatch({7}, 7), MakeBatch({9}, 9)};
+  const at::Tensor gradient = Gradient(batches);
+  const at::Tensor before = adapter_->parameters().groups()[0].values.clone();
+  const int64_t work = base::WorkCount();
+  int asked = 0;
+  const auto stopped =
+      stepper_->Run(batches, 1e-2, [&] { return ++asked < 2; });
+  EXPECT_TRUE(absl::IsCancelled(stopped.status())) << stopped.status();
+  EXPECT_EQ(asked, 2);
+  EXPECT_GE(base::WorkCount() - work, 2) << "no proof of life";
+  EXPECT_TRUE(at::equal(adapter_->parameters().groups()[0].values, before));
+  // The partial gradient is not in the next one.
+  EXPECT_TRUE(at::equal(Gradient(batches), gradient));
 }
 
 TEST_F(StepTest, NumbersThatAreNotFiniteEndTheRun) {

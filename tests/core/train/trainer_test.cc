@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/spec/train_spec.h"
@@ -88,6 +90,97 @@ TEST_P(ResumeTest, AStoppedRunEndsInTheSameBytes) {
 INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
                          testing::Combine(testing::Values(1, 3, 4, 7),
                                           testing::Bool()));
+
+// A stop is heard between any two micro-batches, and the step it cuts leaves no
+// trace: checkpoints, random numbers and data are those of the step before.
+class StopWithinAStepTest : public testing::TestWithParam<const char*> {
+ protected:
+  // Three micro-batches a step, dropout, no evaluation.
+  static void Shape(JobFolder& folder, const std::string& kind) {
+    folder.training()["per_device_train_batch_size"] = 1;
+    folder.training()["gradient_accumulation_steps"] = 3;
+    folder.training()["max_steps"] = 4;
+    folder.training()["save_steps"] = 2;
+    folder.training()["eval_steps"] = 100;
+    folder.WriteRows("train.jsonl", 20);
+    if (kind == "packing") folder.training()["packing"] = true;
+    if (kind == "autograd") folder.job()["gradients"] = "autograd";
+    if (kind == "full") {
+      folder.job().erase("lora");
+      folder.job()["fine_tune_type"] = "full";
+    }
+  }
+  static std::string Bytes(const JobFolder& folder, const std::string& out) {
+    const fs::path model = folder.path() / out / "model/model.safetensors";
+    return fs::exists(model) ? *base::ReadFile(model)
+                             : AdapterBytes(folder, out);
+  }
+};
+
+TEST_P(StopWithinAStepTest, EndsInTheSameBytes) {
+  JobFolder folder(std::string("trainer_within_") + GetParam());
+  Shape(folder, GetParam());
+  RecordingObserver whole;
+  ASSERT_TRUE(Train(folder, "whole", whole).ok());
+  // Asked before each step and between its micro-batches.
+  ASSERT_GE(whole.asked, 9);
+  int64_t within = 0;
+  for (int64_t asked = 4; asked <= whole.asked; ++asked) {
+    SCOPED_TRACE(asked);
+    const std::string out = absl::StrCat("parts", asked);
+    RecordingObserver first, second;
+    first.stop_when_asked = asked;
+    auto stopped = Train(folder, out, first);
+    ASSERT_TRUE(stopped.ok()) << stopped.status();
+    if (stopped->stopped == StopRequest::kNone) continue;  // an evaluation's
+    EXPECT_LE(first.asked, asked + 1) << "and once for the reason";
+    EXPECT_EQ(stopped->checkpoint_step, stopped->steps);
+    within += stopped->steps > 0 && stopped->steps < 4;
+    ASSERT_TRUE(Train(folder, out, second).ok());
+    EXPECT_EQ(first.steps.size() + second.steps.size(), whole.steps.size());
+    EXPECT_EQ(Bytes(folder, "whole"), Bytes(folder, out));
+    EXPECT_EQ(second.steps.back().loss, whole.steps.back().loss);
+  }
+  EXPECT_GE(within, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, StopWithinAStepTest,
+                         testing::Values("rows", "packing", "autograd", "full"),
+                         [](const auto& info) { return info.param; });
+
+TEST(TrainerTest, ACancelWithinAStepEndsAtOnce) {
+  JobFolder folder("trainer_cancel_within");
+  folder.training()["gradient_accumulation_steps"] = 5;
+  folder.training()["eval_steps"] = 100;
+  folder.job()["dataset"].erase("eval");
+  RecordingObserver observer;
+  observer.stop_kind = StopRequest::kCancel;
+  observer.stop_when_asked = 2;  // behind the first micro-batch
+  auto stopped = Train(folder, "out", observer);
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  EXPECT_EQ(stopped->stopped, StopRequest::kCancel);
+  EXPECT_EQ(stopped->checkpoint_step, 0);
+  EXPECT_TRUE(observer.steps.empty());
+  EXPECT_TRUE(ckpt::ListCheckpoints(folder.path() / "out").empty());
+}
+
+// A pause within a step is no part of its time: speed and ETA stay true.
+TEST(TrainerTest, AHeldStepCountsNoWaiting) {
+  struct Holding : RecordingObserver {
+    StopRequest stop_request() override {
+      if (++asked == 2) absl::SleepFor(absl::Seconds(2));
+      return StopRequest::kNone;
+    }
+  };
+  JobFolder folder("trainer_held");
+  folder.training()["gradient_accumulation_steps"] = 5;
+  folder.training()["max_steps"] = 1;
+  folder.job()["dataset"].erase("eval");
+  Holding observer;
+  ASSERT_TRUE(Train(folder, "out", observer).ok());
+  EXPECT_GE(observer.asked, 5);
+  EXPECT_LT(observer.steps.at(0).seconds, 2);
+}
 
 TEST(TrainerTest, AKilledRunGoesBackToItsLastCheckpoint) {
   const JobFolder folder("trainer_killed");

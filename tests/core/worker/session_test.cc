@@ -152,6 +152,45 @@ TEST_F(SessionTest, PauseHoldsBetweenStepsUntilResume) {
   EXPECT_EQ(*next, *held_at + 1);
 }
 
+// A step that would go on for long.
+JobFolder OneLongStep(const std::string& name) {
+  JobFolder folder(name);
+  folder.WriteRows("train.jsonl", 20'000);
+  folder.job()["dataset"].erase("eval");
+  folder.training()["max_steps"] = 1;
+  folder.training()["per_device_train_batch_size"] = 1;
+  folder.training()["gradient_accumulation_steps"] = 20'000;
+  return folder;
+}
+
+TEST_F(SessionTest, AStepOfManyMicroBatchesBeatsAndIsHeldWithinIt) {
+  const JobFolder folder = OneLongStep("session_long_pause");
+  Start(folder);
+  int beats = 0;
+  bool held = false;
+  const auto messages = Follow([&](const wire::FromWorker& message) {
+    if (const auto* beat = std::get_if<wire::Heartbeat>(&message)) {
+      if (!beat->stage.empty()) {
+        beats = 0;
+      } else if (!held && ++beats == 3) {
+        Send(wire::Pause{});
+      }
+    } else if (const auto* answer = std::get_if<wire::Held>(&message)) {
+      held = true;
+      EXPECT_EQ(answer->step, 0);
+      Send(wire::Resume{});
+    } else if (std::holds_alternative<wire::Resumed>(message)) {
+      Send(wire::Stop{wire::StopReason::kPreempt});
+    }
+  });
+  EXPECT_EQ(code_, 0);
+  EXPECT_TRUE(held);
+  EXPECT_EQ(std::get<wire::Stopped>(messages.back()).step, 0);
+  for (const auto& message : messages) {
+    EXPECT_FALSE(std::holds_alternative<wire::Progress>(message));
+  }
+}
+
 TEST_F(SessionTest, AHeldRunStopsAtOnce) {
   JobFolder folder("session_pause_stop");
   folder.training()["max_steps"] = 100'000;

@@ -111,6 +111,21 @@ TEST_F(SchedulerAttemptTest, AWorkerThatCannotStartIsACrash) {
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(10));
 }
 
+TEST_F(SchedulerAttemptTest, TheNextAttemptKnowsHowSlowAStepIs) {
+  Submit();
+  scheduler_->Tick();
+  EXPECT_EQ(launcher_.requests[0].slowest_step, absl::ZeroDuration());
+  Progress slow = Step(1);
+  slow.step_seconds = 900;
+  Worker().OnProgress(slow);
+  launcher_.Exit(ExitReason::kCrashed);
+  clock_.Advance(absl::Seconds(10));
+  scheduler_->Tick();
+  scheduler_->Tick();
+  ASSERT_THAT(launcher_.requests, SizeIs(2));
+  EXPECT_EQ(launcher_.requests[1].slowest_step, absl::Minutes(15));
+}
+
 TEST_F(SchedulerAttemptTest, CrashesAreTriedAgainAfterAWait) {
   const std::string id = Submit();
   for (absl::Duration wait : {absl::Seconds(10), absl::Seconds(20)}) {

@@ -48,8 +48,7 @@ TEST(DecideExit, DoneCarriesItsResult) {
 
 TEST(DecideExit, AnAssertionOfMetalHasASentence) {
   WorkerEnding ending = Ending({}, SIGABRT);
-  ending.log_tail =
-      "step 3/9\n/x/MPSGraph.mm:1: failed assertion `bad axis'\n";
+  ending.log_tail = "step 3/9\n/x/MPSGraph.mm:1: failed assertion `bad axis'\n";
   const auto result = DecideExit(ending);
   EXPECT_EQ(result.reason, ExitReason::kCrashed);
   EXPECT_THAT(result.message, HasSubstr("SIGABRT (a failed assertion)"));
@@ -59,16 +58,16 @@ TEST(DecideExit, AnAssertionOfMetalHasASentence) {
 
 TEST(DecideExit, AnAssertionThatATensorIsTooLargeIsFinal) {
   WorkerEnding ending = Ending({}, SIGABRT);
-  ending.log_tail = "MPSNDArray.mm: failed assertion `total bytes of NDArray > "
-                    "2**32'";
+  ending.log_tail =
+      "MPSNDArray.mm: failed assertion `total bytes of NDArray > "
+      "2**32'";
   const auto result = DecideExit(ending);
   EXPECT_EQ(result.reason, ExitReason::kOutOfMemory);
   EXPECT_THAT(result.message, HasSubstr("per_device_train_batch_size"));
 }
 
 TEST(DecideExit, NumbersThatMetalLostAreNotTheUsers) {
-  WorkerEnding ending =
-      Ending(Failed(FailedReport::Kind::kNonFinite), kExit1);
+  WorkerEnding ending = Ending(Failed(FailedReport::Kind::kNonFinite), kExit1);
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kNonFinite);
   ending.log_tail = "Error: command buffer exited with error status.";
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCrashed);
@@ -130,9 +129,11 @@ TEST(DecideExit, ExitZeroWithoutAResultIsACrash) {
 TEST(DecideExit, HungIsNotTheSigkillThatEndedIt) {
   WorkerEnding ending = Ending({}, SIGKILL);
   ending.hung = true;
+  ending.silence = absl::Seconds(600.25);
   const auto result = DecideExit(ending);
   EXPECT_EQ(result.reason, ExitReason::kHung);
   EXPECT_THAT(result.message, Not(HasSubstr("SIGKILL")));
+  EXPECT_THAT(result.message, HasSubstr("killed after 10m0.2s without"));
   EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/queue_limit.h"
+
+namespace mpsd::train {
+
+void QueueLimit::Begin() {
+  since_ = clock_.Monotonic();
+  queued_ = 0;
+}
+
+void QueueLimit::Queued() {
+  ++queued_;
+  if (queued_ * micro_batch_ < kAhead) return;
+  device_.Synchronize();
+  Note();
+}
+
+void QueueLimit::Done() {
+  ++queued_;
+  Note();
+}
+
+void QueueLimit::Note() {
+  micro_batch_ = (clock_.Monotonic() - since_) / queued_;
+  Begin();
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_WORKER_PULSE_H_
+#define MPSD_CORE_WORKER_PULSE_H_
+
+#include <functional>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+
+namespace mpsd::worker {
+
+// Says that this process gets on: calls `beat`, on a thread of its own, every
+// `interval` in which work was done (core/base/work_count.h). One that stands
+// still has no pulse. Destroying it ends the calls.
+class Pulse {
+ public:
+  Pulse(absl::Duration interval, std::function<void()> beat);
+  ~Pulse();
+  Pulse(const Pulse&) = delete;
+  Pulse& operator=(const Pulse&) = delete;
+
+ private:
+  absl::Notification stop_;
+  std::thread thread_;
+};
+
+}  // namespace mpsd::worker
+
+#endif  // MPSD_CORE_WORKER_PULSE_H_
