@@ -56,19 +56,22 @@ std::string ToJsonLine(const StepReport& r) {
   PutMemory(memory, "driver_allocated_bytes", r.memory.driver_allocated);
   PutMemory(memory, "recommended_max_bytes", r.memory.recommended_max);
   memory["footprint_bytes"] = r.footprint_bytes;
-  return json{{"step", r.step},
-              {"total_steps", r.total_steps},
-              {"epoch", r.epoch},
-              {"loss", r.loss},
-              {"learning_rate", r.learning_rate},
-              {"grad_norm", r.grad_norm},
-              {"tokens", r.tokens},
-              {"padded_tokens", r.padded_tokens},
-              {"label_tokens", r.label_tokens},
-              {"seconds", r.seconds},
-              {"data_wait_seconds", r.data_wait_seconds},
-              {"memory", memory}}
-      .dump();
+  json line = {{"step", r.step},
+               {"total_steps", r.total_steps},
+               {"epoch", r.epoch},
+               {"loss", r.loss},
+               {"learning_rate", r.learning_rate},
+               {"grad_norm", r.grad_norm},
+               {"tokens", r.tokens},
+               {"padded_tokens", r.padded_tokens},
+               {"label_tokens", r.label_tokens},
+               {"seconds", r.seconds},
+               {"data_wait_seconds", r.data_wait_seconds},
+               {"device", r.device},
+               {"memory", memory}};
+  if (!r.cpu_fallback_ops.empty())
+    line["cpu_fallback_ops"] = r.cpu_fallback_ops;
+  return line.dump();
 }
 
 std::string ToJsonLine(const EvalReport& r) {

@@ -45,7 +45,8 @@ class RunFolder {
   File metrics_, evals_;
 };
 
-// The JSON line of a report, without newline.
+// The JSON line of a report, without newline. A step's has the members of
+// wire::Progress.
 std::string ToJsonLine(const StepReport& report);
 std::string ToJsonLine(const EvalReport& report);
 

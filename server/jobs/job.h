@@ -65,6 +65,7 @@ struct Progress {
   double learning_rate = 0;
   double grad_norm = 0;
   int64_t tokens = 0;
+  int64_t label_tokens = 0;
   double step_seconds = 0;
   // Shares of the step's tokens that are padding, and of its time until its
   // data were there.

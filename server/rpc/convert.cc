@@ -109,9 +109,15 @@ void ToProto(const jobs::Progress& progress, v1::Progress& out) {
   out.set_learning_rate(progress.learning_rate);
   out.set_grad_norm(progress.grad_norm);
   out.set_tokens(progress.tokens);
+  out.set_label_tokens(progress.label_tokens);
   out.set_step_seconds(progress.step_seconds);
   out.set_tokens_per_second(progress.tokens_per_second);
   out.set_eta_seconds(progress.eta_seconds);
+  if (progress.padding_ratio) out.set_padding_ratio(*progress.padding_ratio);
+  if (progress.data_wait_ratio) {
+    out.set_data_wait_ratio(*progress.data_wait_ratio);
+  }
+  out.set_device(ValidUtf8(progress.device));
   ToProto(progress.memory, *out.mutable_memory());
   for (const auto& [op, count] : progress.cpu_fallback_ops) {
     (*out.mutable_cpu_fallback_ops())[ValidUtf8(op)] = count;

@@ -34,7 +34,10 @@ void Fields(V& v, auto& b, const jobs::Progress*) {
   v("learning_rate", b.learning_rate);
   v("grad_norm", b.grad_norm);
   v("tokens", b.tokens);
+  v("label_tokens", b.label_tokens);
   v("step_seconds", b.step_seconds);
+  v("padding_ratio", b.padding_ratio);
+  v("data_wait_ratio", b.data_wait_ratio);
   v("tokens_per_second", b.tokens_per_second);
   v("eta_seconds", b.eta_seconds);
   v("device", b.device);
@@ -122,8 +125,9 @@ class Writer {
   void operator()(const char* name, absl::Time value) {
     out_[name] = absl::ToUnixMicros(value);
   }
-  void operator()(const char* name, const std::optional<int64_t>& value) {
-    if (value.has_value()) out_[name] = *value;
+  template <typename T>
+  void operator()(const char* name, const std::optional<T>& value) {
+    if (value.has_value()) (*this)(name, *value);
   }
   void operator()(const char* name, const jobs::Metrics& value) {
     out_[name] = ObjectOf(value);
@@ -183,7 +187,8 @@ class Reader {
     (*this)(name, micros);
     value = absl::FromUnixMicros(micros);
   }
-  void operator()(const char* name, std::optional<int64_t>& value) {
+  template <typename T>
+  void operator()(const char* name, std::optional<T>& value) {
     if (Find(name) != nullptr) (*this)(name, value.emplace());
   }
   void operator()(const char* name, jobs::Metrics& value) {

@@ -31,6 +31,7 @@ jobs::Progress FromWire(const wire::Progress& message) {
   progress.learning_rate = message.learning_rate;
   progress.grad_norm = message.grad_norm;
   progress.tokens = message.tokens;
+  progress.label_tokens = message.label_tokens;
   progress.step_seconds = message.seconds;
   if (message.padded_tokens.value_or(0) > 0) {
     progress.padding_ratio =

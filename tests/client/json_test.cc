@@ -22,6 +22,16 @@ TEST(JsonTest, EveryFieldOfAJobIsThere) {
   EXPECT_EQ(json["priority"], 0);
 }
 
+TEST(JsonTest, EveryFieldOfAStepIsThere) {
+  v1::Job job;
+  job.mutable_progress()->mutable_memory();
+  const auto json = ToJson(job)["progress"];
+  EXPECT_EQ(static_cast<int>(json.size()),
+            v1::Progress::descriptor()->field_count());
+  EXPECT_EQ(static_cast<int>(json["memory"].size()),
+            v1::DeviceMemory::descriptor()->field_count());
+}
+
 TEST(JsonTest, Values) {
   v1::Job job;
   job.set_id("J");

@@ -59,6 +59,12 @@ TEST(RunFolderTest, ALineHoldsWhatTheReportHolds) {
   EXPECT_EQ(line["loss"].get<double>(), 0.1 + 0.2);
   EXPECT_EQ(line["memory"]["driver_allocated_bytes"], 123);
   EXPECT_FALSE(line["memory"].contains("current_allocated_bytes"));
+  EXPECT_FALSE(line.contains("cpu_fallback_ops"));
+  report.device = "mps";
+  report.cpu_fallback_ops = {{"aten::a", 2}};
+  const auto on_mps = nlohmann::json::parse(ToJsonLine(report));
+  EXPECT_EQ(on_mps["device"], "mps");
+  EXPECT_EQ(on_mps["cpu_fallback_ops"]["aten::a"], 2);
   for (const char* field :
        {"epoch", "learning_rate", "grad_norm", "tokens", "seconds"}) {
     EXPECT_TRUE(line.contains(field)) << field;

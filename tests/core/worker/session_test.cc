@@ -88,6 +88,24 @@ TEST_F(SessionTest, HelloThenTheRunThenDone) {
   EXPECT_THAT(log_.str(), testing::HasSubstr("step 8/8"));
 }
 
+// One report, two codecs: neither drops what the other has.
+TEST_F(SessionTest, AStepsLineInTheRunFolderIsWhatTheDaemonHears) {
+  const JobFolder folder("session_fields");
+  Start(folder);
+  std::vector<nlohmann::json> heard, written;
+  for (const auto& message : Follow()) {
+    if (!std::holds_alternative<wire::Progress>(message)) continue;
+    heard.push_back(nlohmann::json::parse(wire::Encode(message)));
+    heard.back().erase("type");
+  }
+  std::ifstream file(folder.path() / "out" / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    written.push_back(nlohmann::json::parse(line));
+  }
+  ASSERT_EQ(heard.size(), 8u);
+  EXPECT_EQ(written, heard);
+}
+
 TEST_F(SessionTest, StopCheckpointsAndSaysWhere) {
   JobFolder folder("session_stop");
   folder.training()["max_steps"] = 100'000;

@@ -23,7 +23,10 @@ jobs::Progress SomeProgress() {
   progress.learning_rate = 1e-4;
   progress.grad_norm = 2;
   progress.tokens = 100;
+  progress.label_tokens = 60;
   progress.step_seconds = 0.25;
+  progress.padding_ratio = 0.125;
+  progress.data_wait_ratio = 0.5;
   progress.tokens_per_second = 400;
   progress.eta_seconds = 1.5;
   progress.device = "mps";
@@ -60,6 +63,8 @@ TEST(EventBody, ProgressKeepsItsMembers) {
   EXPECT_EQ(progress->step, 3);
   EXPECT_EQ(progress->loss, 1.0 / 3.0);
   EXPECT_EQ(progress->device, "mps");
+  EXPECT_EQ(progress->padding_ratio, 0.125);
+  EXPECT_EQ(progress->data_wait_ratio, 0.5);
   EXPECT_EQ(progress->memory.footprint_bytes, 1LL << 40);
   EXPECT_EQ(progress->memory.peak_allocated_bytes, 5);
   EXPECT_EQ(progress->cpu_fallback_ops, SomeProgress().cpu_fallback_ops);
@@ -122,6 +127,7 @@ TEST(EventBody, OldRowsReadWithDefaults) {
   EXPECT_EQ(progress->step, 4);
   EXPECT_EQ(progress->tokens, 0);
   EXPECT_FALSE(progress->memory.footprint_bytes.has_value());
+  EXPECT_FALSE(progress->padding_ratio.has_value());
 }
 
 TEST(EventBody, WhatItDidNotWriteIsDataLoss) {
