@@ -6,13 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/atomic_file.h"
 #include "core/base/work_count.h"
 
 namespace mpsd::base {
@@ -33,37 +32,6 @@ class Fd {
  private:
   int fd_;
 };
-
-absl::Status Sync(const fs::path& path, int flags) {
-  Fd fd(open(path.c_str(), flags | O_CLOEXEC));
-  if (fd.get() < 0) return ErrnoStatus(errno, path.string());
-#ifdef __APPLE__
-  // fsync on macOS leaves the bytes in the drive's cache.
-  if (fcntl(fd.get(), F_FULLFSYNC) == 0) return absl::OkStatus();
-#endif
-  if (fsync(fd.get()) != 0) return ErrnoStatus(errno, path.string());
-  return absl::OkStatus();
-}
-
-// Bytes of one call: a slow disk's work is to be seen.
-constexpr size_t kMaxWrite = 16 << 20;
-
-absl::Status WriteAll(int fd, std::string_view bytes, const fs::path& path) {
-  while (!bytes.empty()) {
-    ssize_t n = write(fd, bytes.data(), std::min(bytes.size(), kMaxWrite));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, path.string());
-    bytes.remove_prefix(n);
-    CountWork();
-  }
-  return absl::OkStatus();
-}
-
-fs::path TemporaryBeside(const fs::path& path) {
-  static std::atomic<int> counter{0};
-  return path.parent_path() / absl::StrCat(".", path.filename().string(), ".",
-                                           getpid(), ".", ++counter, ".tmp");
-}
 
 fs::path ParentOf(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -146,22 +114,11 @@ absl::StatusOr<std::string> ReadFile(const fs::path& path) {
 }
 
 absl::Status WriteFileAtomic(const fs::path& path, std::string_view bytes) {
-  const fs::path temporary = TemporaryBeside(path);
-  absl::Status status = [&] {
-    Fd fd(
-        open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-    if (fd.get() < 0) return ErrnoStatus(errno, temporary.string());
-    return WriteAll(fd.get(), bytes, temporary);
-  }();
-  if (status.ok()) status = Sync(temporary, O_RDONLY);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
-    status = ErrnoStatus(errno, path.string());
-  }
-  if (!status.ok()) {
-    unlink(temporary.c_str());
-    return status;
-  }
-  return Sync(ParentOf(path), O_RDONLY | O_DIRECTORY);
+  auto file = AtomicFile::Create(path);
+  if (!file.ok()) return file.status();
+  absl::Status status = (*file)->Append(bytes);
+  if (!status.ok()) return status;
+  return (*file)->Commit();
 }
 
 absl::Status SyncTree(const fs::path& dir) {
@@ -170,11 +127,11 @@ absl::Status SyncTree(const fs::path& dir) {
        !error && it != end; it.increment(error)) {
     if (it->is_symlink()) continue;
     const int flags = it->is_directory() ? O_RDONLY | O_DIRECTORY : O_RDONLY;
-    if (absl::Status s = Sync(it->path(), flags); !s.ok()) return s;
+    if (absl::Status s = SyncPath(it->path(), flags); !s.ok()) return s;
     CountWork();
   }
   if (error) return ErrnoStatus(error.value(), dir.string());
-  return Sync(dir, O_RDONLY | O_DIRECTORY);
+  return SyncPath(dir, O_RDONLY | O_DIRECTORY);
 }
 
 absl::StatusOr<StagedFolder> StagedFolder::Create(fs::path final_path) {
@@ -213,7 +170,7 @@ absl::Status StagedFolder::Commit() {
   }
   staging_.clear();
   if (!old.empty()) fs::remove_all(old, error);
-  return Sync(ParentOf(final_), O_RDONLY | O_DIRECTORY);
+  return SyncPath(ParentOf(final_), O_RDONLY | O_DIRECTORY);
 }
 
 }  // namespace mpsd::base

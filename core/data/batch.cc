@@ -7,31 +7,27 @@
 namespace mpsd::data {
 namespace {
 
-int64_t UsedLength(const Sample& sample, int64_t max_length) {
-  return std::min<int64_t>(sample.input_ids.size(), max_length);
-}
-
-int64_t LongestRow(const std::vector<Sample>& samples,
+int64_t LongestRow(const TokenArrays& samples,
                    const std::vector<std::vector<int64_t>>& rows,
                    int64_t max_length) {
   int64_t longest = 0;
   for (const std::vector<int64_t>& row : rows) {
     int64_t length = 0;
     for (int64_t index : row) {
-      length += UsedLength(samples[index], max_length);
+      length += std::min(samples.length(index), max_length);
     }
     longest = std::max(longest, length);
   }
   return std::min(longest, max_length);
 }
 
-// Writes `length` tokens of `sample` from `at` on.
-void Place(const Sample& sample, int64_t length, int64_t segment, int64_t at,
-           Batch& batch) {
+// Writes the `length` tokens of `samples` that begin at `from`, from `at` on.
+void Place(const TokenArrays& samples, int64_t from, int64_t length,
+           int64_t segment, int64_t at, Batch& batch) {
   for (int64_t i = 0; i < length; ++i) {
-    const bool label = i > 0 && sample.in_loss[i] != 0;
-    batch.input_ids[at + i] = sample.input_ids[i];
-    if (label) batch.labels[at + i] = sample.input_ids[i];
+    const bool label = i > 0 && samples.mark(from + i);
+    batch.input_ids[at + i] = samples.id(from + i);
+    if (label) batch.labels[at + i] = batch.input_ids[at + i];
     batch.position_ids[at + i] = i;
     batch.segment_ids[at + i] = segment;
     batch.label_tokens += label ? 1 : 0;
@@ -60,7 +56,7 @@ int64_t PaddedLength(int64_t length, int64_t max_length, Padding padding) {
   return *std::lower_bound(buckets.begin(), buckets.end(), length);
 }
 
-Batch MakeBatch(const std::vector<Sample>& samples,
+Batch MakeBatch(const TokenArrays& samples,
                 const std::vector<std::vector<int64_t>>& rows,
                 int64_t max_length, int32_t pad_id, bool packed,
                 Padding padding) {
@@ -78,9 +74,11 @@ Batch MakeBatch(const std::vector<Sample>& samples,
     int64_t at = row * batch.length;
     int64_t left = batch.length;
     for (size_t segment = 0; segment < rows[row].size(); ++segment) {
-      const Sample& sample = samples[rows[row][segment]];
-      const int64_t length = UsedLength(sample, std::min(left, max_length));
-      Place(sample, length, static_cast<int64_t>(segment), at, batch);
+      const int64_t index = rows[row][segment];
+      const int64_t length =
+          std::min({samples.length(index), left, max_length});
+      Place(samples, samples.begin(index), length,
+            static_cast<int64_t>(segment), at, batch);
       at += length;
       left -= length;
     }

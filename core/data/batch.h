@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/data/sample.h"
+#include "core/data/token_arrays.h"
 
 namespace mpsd::data {
 
@@ -64,7 +64,7 @@ int64_t PaddedLength(int64_t length, int64_t max_length, Padding padding);
 // A language-modelling batch, whose row i holds the samples rows[i] one after
 // the other, padded as the longest row says. Samples are cut at max_length; a
 // row's samples must fit it together.
-Batch MakeBatch(const std::vector<Sample>& samples,
+Batch MakeBatch(const TokenArrays& samples,
                 const std::vector<std::vector<int64_t>>& rows,
                 int64_t max_length, int32_t pad_id, bool packed,
                 Padding padding = Padding::kBuckets);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/dataset.h"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 
@@ -9,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/data/encode.h"
+#include "core/data/in_order.h"
 #include "core/data/row.h"
 #include "core/data/row_errors.h"
 #include "core/spec/cat.h"
@@ -20,6 +22,80 @@ using spec::Cat;
 using File = std::unique_ptr<base::MappedFile>;
 
 constexpr int kProgressSteps = 200;
+// Of a file, in bytes: what a thread takes at a time is whole lines of about
+// this length, less of little data.
+constexpr size_t kPiece = 64 << 10;
+constexpr size_t kPieces = 256;
+// How much of a file is let go at a time; a multiple of every page size.
+constexpr size_t kRead = 1 << 20;
+
+// The rows of a piece.
+struct Rows {
+  struct Error {
+    int64_t line;  // of the piece, from 0
+    std::string fault;
+  };
+  std::vector<int32_t> ids;     // of all rows that are kept
+  std::vector<uint8_t> labels;  // a byte each
+  std::vector<int64_t> lengths;
+  DatasetStats stats;
+  int64_t rows = 0;          // read, kept or not
+  int64_t cut_out_rows = 0;  // lost their last label to max_length
+  int64_t lines = 0;
+  size_t bytes = 0;
+  std::vector<Error> errors;
+};
+
+void Keep(Sample sample, int64_t max_length, Rows& rows) {
+  const bool had_labels = sample.label_tokens() > 0;
+  const size_t length = static_cast<size_t>(max_length);
+  if (sample.input_ids.size() > length) {
+    sample.input_ids.resize(length);
+    sample.in_loss.resize(length);
+    ++rows.stats.truncated_rows;
+  }
+  const int64_t labels = sample.label_tokens();
+  if (labels == 0) {
+    ++rows.stats.dropped_rows;
+    if (had_labels) ++rows.cut_out_rows;
+    return;
+  }
+  const Sample& s = sample;
+  rows.ids.insert(rows.ids.end(), s.input_ids.begin(), s.input_ids.end());
+  rows.labels.insert(rows.labels.end(), s.in_loss.begin(), s.in_loss.end());
+  rows.lengths.push_back(static_cast<int64_t>(s.input_ids.size()));
+  ++rows.stats.rows;
+  rows.stats.tokens += rows.lengths.back();
+  rows.stats.label_tokens += labels;
+}
+
+void ReadLine(std::string_view text, const RowEncoder& encoder,
+              int64_t max_length, Rows& rows) {
+  const int64_t line = rows.lines++;
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return;
+  ++rows.rows;
+  absl::StatusOr<Row> row = ParseRow(text);
+  absl::StatusOr<Encoded> encoded =
+      row.ok() ? encoder.Encode(*row) : row.status();
+  if (!encoded.ok()) {
+    rows.errors.push_back({line, std::string(encoded.status().message())});
+    return;
+  }
+  if (!encoded->prompt_is_prefix) ++rows.stats.prompt_mismatch_rows;
+  Keep(std::move(encoded->sample), max_length, rows);
+}
+
+Rows ReadLines(std::string_view text, const RowEncoder& encoder,
+               int64_t max_length) {
+  Rows rows;
+  rows.bytes = text.size();
+  while (!text.empty() && rows.errors.size() < RowErrors::kMax) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1);
+    ReadLine(text.substr(0, end + 1), encoder, max_length, rows);
+    text.remove_prefix(end + 1);
+  }
+  return rows;
+}
 
 class DatasetReader {
  public:
@@ -29,42 +105,52 @@ class DatasetReader {
       : options_(options),
         encoder_(tokenizer, chat_template,
                  {options.assistant_only_loss, options.completion_only_loss}),
-        progress_(progress) {}
+        progress_(progress),
+        pool_(options.threads > 0 ? options.threads : WorkThreads(),
+              [this](std::string_view text) {
+                return ReadLines(text, encoder_, options_.max_length);
+              }) {}
 
   absl::StatusOr<Dataset> Read(const std::vector<std::string>& names) {
-    std::vector<File> files;
     for (const std::string& name : names) {
       absl::StatusOr<File> file = base::MappedFile::Open(name);
       if (!file.ok()) return file.status();
       total_bytes_ += (*file)->bytes().size();
-      files.push_back(*std::move(file));
+      files_.push_back(*std::move(file));
     }
-    for (size_t i = 0; i < files.size(); ++i) {
-      const absl::Status status = ReadFile(names[i], files[i]->bytes());
+    for (size_t i = 0; i < files_.size(); ++i) {
+      const absl::Status status = ReadFile(names[i], *files_[i]);
       if (!status.ok()) return status;
+      files_[i].reset();
     }
     if (!errors_.empty()) return errors_.status();
-    if (samples_.empty()) return NothingToLearn(names);
+    if (samples_.size() == 0) return NothingToLearn(names);
     if (progress_) progress_(1);
     return Dataset(std::move(samples_), options_, stats_, hash_.FinishHex());
   }
 
  private:
-  absl::Status ReadFile(const std::string& name, std::string_view bytes) {
-    hash_.Update(bytes);
+  absl::Status ReadFile(const std::string& name, const base::MappedFile& file) {
+    std::string_view bytes = file.bytes();
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
     if (bytes.starts_with(kByteOrderMark)) {
+      hash_.Update(kByteOrderMark);
       bytes.remove_prefix(kByteOrderMark.size());
       done_bytes_ += kByteOrderMark.size();
     }
     const int64_t rows_before = rows_;
-    for (int64_t line = 1; !bytes.empty(); ++line) {
-      const size_t end = std::min(bytes.find('\n'), bytes.size() - 1);
-      ReadLine(name, line, bytes.substr(0, end + 1));
-      if (errors_.full()) return errors_.status();
-      bytes.remove_prefix(end + 1);
-      done_bytes_ += end + 1;
-      ReportProgress();
+    file_bytes_ = dropped_bytes_ = 0;
+    line_ = 0;
+    while (!bytes.empty() || !pool_.empty()) {
+      if (bytes.empty() || pool_.full()) {
+        TakeRows(name, file);
+        if (errors_.full()) return errors_.status();
+        continue;
+      }
+      const std::string_view piece = bytes.substr(0, PieceEnd(bytes));
+      hash_.Update(piece);
+      pool_.Push(piece);
+      bytes.remove_prefix(piece.size());
     }
     if (rows_ == rows_before) {
       return absl::InvalidArgumentError(
@@ -75,51 +161,58 @@ class DatasetReader {
     return absl::OkStatus();
   }
 
-  void ReadLine(const std::string& name, int64_t line, std::string_view text) {
-    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return;
-    ++rows_;
-    absl::StatusOr<Row> row = ParseRow(text);
-    absl::StatusOr<Encoded> encoded =
-        row.ok() ? encoder_.Encode(*row) : row.status();
-    if (!encoded.ok()) {
-      errors_.Add(Cat(name, ":", line),
-                  std::string(encoded.status().message()));
-      return;
-    }
-    if (!encoded->prompt_is_prefix) ++stats_.prompt_mismatch_rows;
-    Keep(std::move(encoded->sample));
+  // Where the next piece ends: behind a line's end, or with the file.
+  size_t PieceEnd(std::string_view bytes) const {
+    const size_t least = std::min(kPiece, total_bytes_ / kPieces + 1);
+    const size_t end = bytes.find('\n', least - 1);
+    return end == std::string_view::npos ? bytes.size() : end + 1;
   }
 
-  void Keep(Sample sample) {
-    const bool had_labels = sample.label_tokens() > 0;
-    const size_t length = static_cast<size_t>(options_.max_length);
-    if (sample.input_ids.size() > length) {
-      sample.input_ids.resize(length);
-      sample.in_loss.resize(length);
-      sample.input_ids.shrink_to_fit();
-      sample.in_loss.shrink_to_fit();
-      ++stats_.truncated_rows;
+  // Takes what was made of the oldest piece.
+  void TakeRows(const std::string& name, const base::MappedFile& file) {
+    const Rows rows = pool_.Take();
+    for (const Rows::Error& error : rows.errors) {
+      errors_.Add(Cat(name, ":", line_ + error.line + 1), error.fault);
     }
-    const int64_t labels = sample.label_tokens();
-    if (labels == 0) {
-      ++stats_.dropped_rows;
-      if (had_labels) ++cut_out_rows_;
-      return;
+    line_ += rows.lines;
+    rows_ += rows.rows;
+    cut_out_rows_ += rows.cut_out_rows;
+    Add(rows);
+    done_bytes_ += rows.bytes;
+    file_bytes_ += rows.bytes;
+    while (file_bytes_ - dropped_bytes_ > 2 * kRead) {
+      file.DropPages(dropped_bytes_, kRead);
+      dropped_bytes_ += kRead;
     }
-    ++stats_.rows;
-    stats_.tokens += static_cast<int64_t>(sample.input_ids.size());
-    stats_.label_tokens += labels;
-    samples_.push_back(std::move(sample));
+    ReportProgress();
+  }
+
+  void Add(const Rows& rows) {
+    stats_.rows += rows.stats.rows;
+    stats_.tokens += rows.stats.tokens;
+    stats_.label_tokens += rows.stats.label_tokens;
+    stats_.truncated_rows += rows.stats.truncated_rows;
+    stats_.dropped_rows += rows.stats.dropped_rows;
+    stats_.prompt_mismatch_rows += rows.stats.prompt_mismatch_rows;
+    const int32_t* ids = rows.ids.data();
+    const uint8_t* labels = rows.labels.data();
+    for (const int64_t length : rows.lengths) {
+      samples_.Add(ids, labels, length);
+      ids += length;
+      labels += length;
+    }
+  }
+
+  double Share() const {
+    return static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_);
   }
 
   void ReportProgress() {
     if (!progress_) return;
-    const double share =
-        static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_);
-    const int step = static_cast<int>(share * kProgressSteps);
+    const int step = static_cast<int>(Share() * kProgressSteps);
     if (step == progress_step_) return;
     progress_step_ = step;
-    progress_(share);
+    progress_(Share());
   }
 
   absl::Status NothingToLearn(const std::vector<std::string>& names) const {
@@ -145,7 +238,7 @@ class DatasetReader {
   const RowEncoder encoder_;
   const std::function<void(double)>& progress_;
   base::Sha256 hash_;
-  std::vector<Sample> samples_;
+  TokenArrays samples_;
   DatasetStats stats_;
   RowErrors errors_;
   int64_t rows_ = 0;          // read, kept or not
@@ -153,6 +246,13 @@ class DatasetReader {
   size_t total_bytes_ = 0;
   size_t done_bytes_ = 0;
   int progress_step_ = -1;
+  // Of the file that is read: bytes that were taken, of which its pages are let
+  // go, and lines.
+  size_t file_bytes_ = 0, dropped_bytes_ = 0;
+  int64_t line_ = 0;
+  std::vector<File> files_;  // null once read
+  // Last: its threads use the rest until it is gone.
+  InOrder<std::string_view, Rows> pool_;
 };
 
 }  // namespace

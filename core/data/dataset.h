@@ -13,6 +13,7 @@
 #include "core/data/batch.h"
 #include "core/data/sample.h"
 #include "core/data/source.h"
+#include "core/data/token_arrays.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 
@@ -24,25 +25,24 @@ struct LoadOptions {
   std::optional<bool> assistant_only_loss = std::nullopt;
   std::optional<bool> completion_only_loss = std::nullopt;
   int32_t pad_id = 0;
+  int threads = 0;  // that tokenize; 0: as many as WorkThreads
 };
 
-// Rows of language modelling, tokenized, in memory, in the files' order.
+// Rows of language modelling, tokenized, in the files' order.
 class Dataset : public Source {
  public:
   // No sample is longer than options.max_length.
-  Dataset(std::vector<Sample> samples, const LoadOptions& options,
-          DatasetStats stats, std::string hash)
+  Dataset(TokenArrays samples, const LoadOptions& options, DatasetStats stats,
+          std::string hash)
       : samples_(std::move(samples)),
         max_length_(options.max_length),
         pad_id_(options.pad_id),
         stats_(stats),
         hash_(std::move(hash)) {}
 
-  int64_t size() const override {
-    return static_cast<int64_t>(samples_.size());
-  }
+  int64_t size() const override { return samples_.size(); }
   int64_t length(int64_t index) const override {
-    return static_cast<int64_t>(samples_[index].input_ids.size());
+    return samples_.length(index);
   }
   // See MakeBatch.
   absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
@@ -54,10 +54,12 @@ class Dataset : public Source {
   // Over the files' bytes, one after the other.
   std::string hash() const override { return hash_; }
 
-  const Sample& sample(int64_t index) const { return samples_[index]; }
+  const TokenArrays& samples() const { return samples_; }
+  int32_t pad_id() const { return pad_id_; }
+  Sample sample(int64_t index) const { return samples_.sample(index); }
 
  private:
-  std::vector<Sample> samples_;
+  TokenArrays samples_;
   int64_t max_length_;
   int32_t pad_id_;
   DatasetStats stats_;
@@ -67,7 +69,8 @@ class Dataset : public Source {
 // Reads JSON Lines: rows {"messages": […], "tools": […]?}, {"prompt": …,
 // "completion": …} (strings or lists of messages) or {"text": …}. A byte order
 // mark, CRLF and blank lines are taken. Rows without a label are dropped and
-// counted.
+// counted. The result, errors too, does not depend on how many threads there
+// are.
 //
 // InvalidArgument "<file>:<line>: <reason>, <what was expected>" for bad rows,
 // up to five of them, one a line; for a file without rows; and where no row has
@@ -75,7 +78,7 @@ class Dataset : public Source {
 // has fewer than one sample.
 //
 // `chat_template` is null if the model has none. `progress` may be null; it is
-// called now and then with the share done, 0 to 1.
+// called now and then, on this thread, with the share done, 0 to 1.
 absl::StatusOr<Dataset> LoadDataset(
     const std::vector<std::string>& files, const LoadOptions& options,
     const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,

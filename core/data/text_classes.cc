@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "core/data/in_order.h"
 #include "core/data/row_errors.h"
 
 namespace mpsd::data {
 namespace {
 
 constexpr int64_t kProgressSteps = 200;
+constexpr int64_t kMostRows = 256;  // that a thread takes at a time
 
 }  // namespace
 
@@ -33,12 +35,12 @@ absl::StatusOr<Batch> TextClasses::Collate(
   batch.input_ids.assign(cells, options_.pad_id);
   if (has_types()) batch.token_type_ids.assign(cells, 0);
   for (int64_t row = 0; row < batch.rows; ++row) {
-    const Tokens& sample = samples_[batch.samples[row]];
+    const int64_t from = samples_.begin(batch.samples[row]);
     const int64_t at = row * batch.length;
-    std::copy(sample.ids.begin(), sample.ids.end(),
-              batch.input_ids.begin() + at);
-    std::copy(sample.types.begin(), sample.types.end(),
-              batch.token_type_ids.begin() + (has_types() ? at : 0));
+    for (int64_t i = 0; i < batch.lengths[row]; ++i) {
+      batch.input_ids[at + i] = samples_.id(from + i);
+      if (has_types()) batch.token_type_ids[at + i] = samples_.mark(from + i);
+    }
   }
   if (has_labels_) CopyLabels(batch);
   return batch;
@@ -57,6 +59,82 @@ void TextClasses::CopyLabels(Batch& batch) const {
   batch.loss_weight = LossWeight(labels_, targets_, batch.samples);
 }
 
+// Makes a TextClasses, some rows at a time.
+class TextClassesMaker {
+ public:
+  TextClassesMaker(const TextRows& rows, const text::Tokenizer& tokenizer,
+                   TextClasses& made)
+      : rows_(rows), tokenizer_(tokenizer), made_(made) {}
+
+  absl::Status Make(const std::function<void(double)>& progress) {
+    DatasetStats& stats = made_.stats_;
+    stats.dropped_rows = rows_.dropped_rows;
+    stats.rows = static_cast<int64_t>(rows_.rows.size());
+    const int threads = made_.options_.threads;
+    InOrder<Range, Encoded> pool(threads > 0 ? threads : WorkThreads(),
+                                 [this](Range range) { return Encode(range); });
+    const int64_t stride =
+        std::clamp<int64_t>(stats.rows / kProgressSteps, 1, kMostRows);
+    int64_t pushed = 0, taken = 0;
+    while (taken < stats.rows && !errors_.full()) {
+      if (pushed < stats.rows && !pool.full()) {
+        const int64_t end = std::min(pushed + stride, stats.rows);
+        pool.Push({pushed, end});
+        pushed = end;
+        continue;
+      }
+      const Encoded encoded = pool.Take();
+      taken = encoded.range.end;
+      Add(encoded);
+      if (progress) progress(static_cast<double>(taken) / stats.rows);
+    }
+    return errors_.status();
+  }
+
+ private:
+  struct Range {
+    int64_t begin, end;  // rows
+  };
+  struct Encoded {
+    Range range;
+    std::vector<absl::StatusOr<text::ClassifierEncoding>> rows;
+  };
+
+  Encoded Encode(Range range) const {
+    Encoded encoded{range, {}};
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const LabelledText& row = rows_.rows[i];
+      std::optional<std::string_view> pair;
+      if (rows_.pairs) pair = row.pair;
+      encoded.rows.push_back(tokenizer_.EncodeForClassifier(
+          row.text, pair, made_.options_.max_length));
+    }
+    return encoded;
+  }
+
+  void Add(const Encoded& encoded) {
+    int64_t index = encoded.range.begin;
+    std::vector<uint8_t> types;
+    for (const auto& row : encoded.rows) {
+      const int64_t at = index++;
+      if (!row.ok()) {
+        errors_.Add(rows_.Place(at), std::string(row.status().message()));
+        continue;
+      }
+      made_.stats_.tokens += static_cast<int64_t>(row->ids.size());
+      made_.stats_.truncated_rows += row->truncated ? 1 : 0;
+      types.assign(row->type_ids.begin(), row->type_ids.end());
+      made_.samples_.Add(row->ids.data(), types.data(),
+                         static_cast<int64_t>(row->ids.size()));
+    }
+  }
+
+  const TextRows& rows_;
+  const text::Tokenizer& tokenizer_;
+  TextClasses& made_;
+  RowErrors errors_;
+};
+
 absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
     const TextRows& rows, const Labels& labels,
     const text::Tokenizer& tokenizer, const TextClassesOptions& options,
@@ -68,31 +146,8 @@ absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
   auto targets = EncodeLabels(rows.labels, rows.places(), labels);
   if (!targets.ok()) return targets.status();
   made->targets_ = *std::move(targets);
-  DatasetStats& stats = made->stats_;
-  stats.dropped_rows = rows.dropped_rows;
-  stats.rows = static_cast<int64_t>(rows.rows.size());
-  const int64_t stride = std::max<int64_t>(1, stats.rows / kProgressSteps);
-  RowErrors errors;
-  for (int64_t i = 0; i < stats.rows && !errors.full(); ++i) {
-    const LabelledText& row = rows.rows[i];
-    std::optional<std::string_view> pair;
-    if (rows.pairs) pair = row.pair;
-    auto encoding =
-        tokenizer.EncodeForClassifier(row.text, pair, options.max_length);
-    if (!encoding.ok()) {
-      errors.Add(rows.Place(i), std::string(encoding.status().message()));
-      continue;
-    }
-    stats.tokens += static_cast<int64_t>(encoding->ids.size());
-    stats.truncated_rows += encoding->truncated ? 1 : 0;
-    TextClasses::Tokens tokens{std::move(encoding->ids), {}};
-    if (made->has_types()) {
-      tokens.types.assign(encoding->type_ids.begin(), encoding->type_ids.end());
-    }
-    made->samples_.push_back(std::move(tokens));
-    if (progress && (i + 1) % stride == 0) progress((i + 1.0) / stats.rows);
-  }
-  if (absl::Status s = errors.status(); !s.ok()) return s;
+  absl::Status s = TextClassesMaker(rows, tokenizer, *made).Make(progress);
+  if (!s.ok()) return s;
   return made;
 }
 

@@ -12,6 +12,7 @@
 #include "core/data/labels.h"
 #include "core/data/source.h"
 #include "core/data/text_rows.h"
+#include "core/data/token_arrays.h"
 #include "core/text/tokenizer.h"
 
 namespace mpsd::data {
@@ -23,17 +24,16 @@ struct TextClassesOptions {
   int32_t pad_id = 0;
   // The model tells token types apart: type_vocab_size > 1.
   bool token_types = false;
+  int threads = 0;  // that tokenize; 0: as many as WorkThreads
 };
 
 // Texts or pairs as tokens, with their labels, in memory, in the files' order.
 // Row i of the file's rows is sample i.
 class TextClasses : public Source {
  public:
-  int64_t size() const override {
-    return static_cast<int64_t>(samples_.size());
-  }
+  int64_t size() const override { return samples_.size(); }
   int64_t length(int64_t index) const override {
-    return static_cast<int64_t>(samples_[index].ids.size());
+    return samples_.length(index);
   }
   // A row holds one sample; padded as DataCollatorWithPadding does, at the
   // right, to the longest row's bucket. token_type_ids only of pairs, where the
@@ -49,14 +49,11 @@ class TextClasses : public Source {
   const LabelTargets& targets() const { return targets_; }
 
  private:
+  friend class TextClassesMaker;
   friend absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
       const TextRows& rows, const Labels& labels,
       const text::Tokenizer& tokenizer, const TextClassesOptions& options,
       const std::function<void(double)>& progress);
-  struct Tokens {
-    std::vector<int32_t> ids;
-    std::vector<uint8_t> types;  // where the batch has them
-  };
   TextClasses(const Labels& labels, const TextClassesOptions& options)
       : labels_(labels), options_(options) {}
   bool has_types() const { return options_.token_types && pairs_; }
@@ -64,7 +61,7 @@ class TextClasses : public Source {
 
   const Labels labels_;
   const TextClassesOptions options_;
-  std::vector<Tokens> samples_;
+  TokenArrays samples_;  // marked where a token is of the second text
   LabelTargets targets_;
   bool has_labels_ = false;
   bool pairs_ = false;
@@ -72,9 +69,10 @@ class TextClasses : public Source {
   DatasetStats stats_;
 };
 
-// Tokenizes the rows. `progress` may be null; it is called now and then with
-// the share done, 0 to 1. InvalidArgument as EncodeLabels, or "<place>: …" for
-// what the tokenizer refuses.
+// Tokenizes the rows. `progress` may be null; it is called now and then, on
+// this thread, with the share done, 0 to 1. InvalidArgument as EncodeLabels, or
+// "<place>: …" for what the tokenizer refuses. How many threads there are
+// changes nothing.
 absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
     const TextRows& rows, const Labels& labels,
     const text::Tokenizer& tokenizer, const TextClassesOptions& options,

@@ -2,12 +2,16 @@
 #include "core/data/token_cache.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/spec/cat.h"
@@ -21,78 +25,72 @@ using spec::Cat;
 
 // Raised whenever the same row becomes other tokens or labels.
 constexpr int kEncoding = 2;
-constexpr std::string_view kMagic = "mpsdtok1";
+// Raised with the layout of a file, see Layout.
+constexpr int kFormat = 2;
+constexpr std::string_view kMagic = "mpsdtok2";
 constexpr char kSuffix[] = ".tokens";
-constexpr size_t kDigest = 64;  // of all before it, at the end of the file
+constexpr size_t kDigest = 64;  // hexadecimal digits
 constexpr int64_t kMaxBytes = int64_t{4} << 30;
+constexpr auto kAbandoned = std::chrono::hours(1);
 
-template <typename T>
-void Append(const T* values, size_t count, std::string& bytes) {
-  bytes.append(reinterpret_cast<const char*>(values), count * sizeof(T));
-}
+// A file, each part at a multiple of eight: kMagic; the head's length (u64);
+// the head, JSON with spaces behind; TokenArrays' ends (i64), ids (i32, zeros
+// behind) and bits (u64); SHA-256 of all before it.
+struct Layout {
+  size_t head = kMagic.size() + sizeof(uint64_t);
+  size_t ends, ids, bits, digest, size;
 
-// A file: kMagic, the length of the JSON that follows, per sample its length
-// (u32), all tokens (i32), all marks of labels (u8), the digest.
-std::string Pack(const std::string& key, const Dataset& dataset) {
+  Layout(size_t head_size, int64_t samples, int64_t tokens) {
+    ends = head + head_size;
+    ids = ends + samples * sizeof(int64_t);
+    bits = ids + (tokens + 1) / 2 * 2 * sizeof(int32_t);
+    digest = bits + (tokens + 63) / 64 * sizeof(uint64_t);
+    size = digest + kDigest;
+  }
+};
+
+std::string HeadOf(const std::string& key, const Dataset& dataset) {
   const DatasetStats& s = dataset.stats();
-  const std::string head = json{
-      {"key", key},
-      {"hash", dataset.hash()},
-      {"samples", dataset.size()},
-      {"rows", s.rows},
-      {"tokens", s.tokens},
-      {"label_tokens", s.label_tokens},
-      {"truncated_rows", s.truncated_rows},
-      {"dropped_rows", s.dropped_rows},
-      {"prompt_mismatch_rows",
-       s.prompt_mismatch_rows}}.dump();
-  std::string bytes(kMagic);
-  const uint64_t head_size = head.size();
-  Append(&head_size, 1, bytes);
-  bytes += head;
-  for (int64_t i = 0; i < dataset.size(); ++i) {
-    const auto length = static_cast<uint32_t>(dataset.length(i));
-    Append(&length, 1, bytes);
-  }
-  for (int64_t i = 0; i < dataset.size(); ++i) {
-    const auto& ids = dataset.sample(i).input_ids;
-    Append(ids.data(), ids.size(), bytes);
-  }
-  for (int64_t i = 0; i < dataset.size(); ++i) {
-    const auto& marks = dataset.sample(i).in_loss;
-    Append(marks.data(), marks.size(), bytes);
-  }
-  return bytes + base::Sha256Hex(bytes);
+  std::string head = json{{"key", key},
+                          {"hash", dataset.hash()},
+                          {"pad_id", dataset.pad_id()},
+                          {"samples", dataset.size()},
+                          {"rows", s.rows},
+                          {"tokens", dataset.samples().tokens()},
+                          {"label_tokens", s.label_tokens},
+                          {"truncated_rows", s.truncated_rows},
+                          {"dropped_rows", s.dropped_rows},
+                          {"prompt_mismatch_rows", s.prompt_mismatch_rows}}
+                         .dump();
+  head.resize((head.size() + 7) / 8 * 8, ' ');
+  return head;
 }
 
-// Takes a file apart; `ok` turns false where it ends too soon.
-class Unpacker {
+// Writes and hashes at once; after an error nothing more.
+class HashingWriter {
  public:
-  explicit Unpacker(std::string_view bytes) : left_(bytes) {}
+  explicit HashingWriter(base::AtomicFile& file) : file_(file) {}
 
-  std::string_view Text(size_t size) {
-    ok_ = ok_ && size <= left_.size();
-    if (!ok_) return {};
-    const std::string_view text = left_.substr(0, size);
-    left_.remove_prefix(size);
-    return text;
+  void Write(std::string_view bytes) {
+    if (!status_.ok()) return;
+    hash_.Update(bytes);
+    status_ = file_.Append(bytes);
   }
   template <typename T>
-  std::vector<T> Values(size_t count) {
-    if (count > left_.size()) ok_ = false;
-    const std::string_view bytes = Text(ok_ ? count * sizeof(T) : 0);
-    std::vector<T> values(ok_ ? count : 0);
-    if (!values.empty()) {
-      std::memcpy(values.data(), bytes.data(), bytes.size());
-    }
-    return values;
+  void Write(const BlockArray<T>& array) {
+    array.ForEachPiece([this](const T* values, int64_t count) {
+      Write({reinterpret_cast<const char*>(values), count * sizeof(T)});
+    });
   }
-  bool ok() const { return ok_; }
-  bool done() const { return ok_ && left_.empty(); }
+  absl::Status Finish() {
+    if (status_.ok()) status_ = file_.Append(hash_.FinishHex());
+    return status_;
+  }
 
  private:
-  std::string_view left_;
-  bool ok_ = true;
+  base::AtomicFile& file_;
+  base::Sha256 hash_;
+  absl::Status status_;
 };
 
 DatasetStats StatsOf(const json& head) {
@@ -110,34 +108,90 @@ DatasetStats StatsOf(const json& head) {
   return stats;
 }
 
-// Nothing for what is no such file, or another key's.
-std::optional<Dataset> Unpack(const std::string& key, std::string_view bytes,
-                              const LoadOptions& options) {
-  if (bytes.size() < kMagic.size() + kDigest) return std::nullopt;
-  const std::string_view digest = bytes.substr(bytes.size() - kDigest);
-  bytes.remove_suffix(kDigest);
-  if (base::Sha256Hex(bytes) != digest) return std::nullopt;
-  Unpacker file(bytes);
-  if (file.Text(kMagic.size()) != kMagic) return std::nullopt;
-  const auto head_size = file.Values<uint64_t>(1);
-  const std::string_view text = file.Text(head_size.empty() ? 0 : head_size[0]);
-  const json head = json::parse(text, nullptr, /*allow_exceptions=*/false);
+// The head's length; nothing where it leaves the file.
+std::optional<size_t> HeadSize(std::string_view bytes) {
+  const size_t begin = kMagic.size() + sizeof(uint64_t);
+  if (bytes.size() < begin + kDigest || !bytes.starts_with(kMagic)) {
+    return std::nullopt;
+  }
+  uint64_t size = 0;
+  std::memcpy(&size, bytes.data() + kMagic.size(), sizeof size);
+  if (size % 8 != 0 || size > bytes.size() - begin) return std::nullopt;
+  return size;
+}
+
+// A count of things of `bytes` each that fit into `size`.
+std::optional<int64_t> Count(const json& head, const char* name, size_t bytes,
+                             size_t size) {
+  const auto it = head.find(name);
+  if (it == head.end() || !it->is_number_unsigned()) return std::nullopt;
+  const uint64_t count = it->get<uint64_t>();
+  if (count == 0 || count > size / bytes) return std::nullopt;
+  return static_cast<int64_t>(count);
+}
+
+bool ReadPadId(const json& head, int32_t& pad_id) {
+  const auto it = head.find("pad_id");
+  if (it == head.end() || !it->is_number_integer()) return false;
+  it->get_to(pad_id);
+  return true;
+}
+
+// Every sample has a token.
+bool AreEnds(const int64_t* ends, int64_t samples, int64_t tokens) {
+  int64_t begin = 0;
+  for (int64_t i = 0; i < samples; ++i) {
+    if (ends[i] <= begin) return false;
+    begin = ends[i];
+  }
+  return begin == tokens;
+}
+
+// Of the file's first bytes; leaves none of them in memory.
+std::string HashOf(const base::MappedFile& file, size_t size) {
+  constexpr size_t kPiece = 1 << 20;
+  base::Sha256 hash;
+  for (size_t at = 0; at < size; at += kPiece) {
+    const size_t piece = std::min(kPiece, size - at);
+    hash.Update(file.bytes().substr(at, piece));
+    file.DropPages(at, piece);
+  }
+  return hash.FinishHex();
+}
+
+// What lies in the file, where it is whole and of this key.
+std::optional<Dataset> DatasetIn(std::shared_ptr<const base::MappedFile> file,
+                                 const std::string& key,
+                                 const LoadOptions& options) {
+  const std::string_view bytes = file->bytes();
+  const auto head_size = HeadSize(bytes);
+  if (!head_size) return std::nullopt;
+  if (HashOf(*file, bytes.size() - kDigest) !=
+      bytes.substr(bytes.size() - kDigest)) {
+    return std::nullopt;
+  }
+  const json head =
+      json::parse(bytes.substr(Layout(0, 0, 0).head, *head_size), nullptr,
+                  /*allow_exceptions=*/false);
   if (!head.is_object() || head.value("key", json()) != key ||
-      !head.value("samples", json()).is_number_unsigned() ||
       !head.value("hash", json()).is_string()) {
     return std::nullopt;
   }
-  const auto lengths = file.Values<uint32_t>(head["samples"].get<size_t>());
-  std::vector<Sample> samples(lengths.size());
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    samples[i].input_ids = file.Values<int32_t>(lengths[i]);
-  }
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    samples[i].in_loss = file.Values<uint8_t>(lengths[i]);
-  }
-  if (!file.done() || samples.empty()) return std::nullopt;
-  return Dataset(std::move(samples), options, StatsOf(head),
-                 head["hash"].get<std::string>());
+  const auto samples = Count(head, "samples", sizeof(int64_t), bytes.size());
+  const auto tokens = Count(head, "tokens", sizeof(int32_t), bytes.size());
+  if (!samples || !tokens) return std::nullopt;
+  LoadOptions with_pad = options;
+  if (!ReadPadId(head, with_pad.pad_id)) return std::nullopt;
+  const Layout layout(*head_size, *samples, *tokens);
+  if (layout.size != bytes.size()) return std::nullopt;
+  const char* data = bytes.data();
+  const auto* ends = reinterpret_cast<const int64_t*>(data + layout.ends);
+  const auto* ids = reinterpret_cast<const int32_t*>(data + layout.ids);
+  const auto* bits = reinterpret_cast<const uint64_t*>(data + layout.bits);
+  if (!AreEnds(ends, *samples, *tokens)) return std::nullopt;
+  return Dataset(
+      TokenArrays::InFile(std::move(file), ends, *samples, ids, bits, *tokens),
+      with_pad, StatsOf(head), head["hash"].get<std::string>());
 }
 
 // What a tokenizer or a chat template may be read from.
@@ -180,7 +234,7 @@ absl::StatusOr<std::optional<Dataset>> TokenCache::Find(
   if (!fs::exists(path, error)) return std::nullopt;
   auto file = base::MappedFile::Open(path);
   if (!file.ok()) return file.status();
-  auto dataset = Unpack(key, (*file)->bytes(), options);
+  auto dataset = DatasetIn(*std::move(file), key, options);
   if (!dataset) {
     return absl::DataLossError(
         Cat(path.string(), ": is broken; the data is tokenized again"));
@@ -192,12 +246,32 @@ absl::StatusOr<std::optional<Dataset>> TokenCache::Find(
 
 absl::Status TokenCache::Put(const std::string& key,
                              const Dataset& dataset) const {
-  const std::string bytes = Pack(key, dataset);
-  if (static_cast<int64_t>(bytes.size()) > max_bytes_) return absl::OkStatus();
+  const TokenArrays& arrays = dataset.samples();
+  const std::string head = HeadOf(key, dataset);
+  const Layout layout(head.size(), arrays.size(), arrays.tokens());
+  if (static_cast<int64_t>(layout.size) > max_bytes_) return absl::OkStatus();
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) return base::ErrnoStatus(error.value(), folder_.string());
-  absl::Status s = base::WriteFileAtomic(PathOf(key), bytes);
+  // Not begun where it cannot end: others need what is left of a disk.
+  const fs::space_info space = fs::space(folder_, error);
+  if (!error && space.available < layout.size) {
+    return base::ErrnoStatus(ENOSPC, folder_.string());
+  }
+  auto file = base::AtomicFile::Create(PathOf(key));
+  if (!file.ok()) return file.status();
+  HashingWriter writer(**file);
+  const uint64_t head_size = head.size();
+  writer.Write(kMagic);
+  writer.Write({reinterpret_cast<const char*>(&head_size), sizeof head_size});
+  writer.Write(head);
+  writer.Write(arrays.ends());
+  writer.Write(arrays.ids());
+  if (arrays.tokens() % 2 != 0) writer.Write(std::string(sizeof(int32_t), 0));
+  writer.Write(arrays.bits());
+  absl::Status s = writer.Finish();
+  // What a power cut spoils is noticed by its digest.
+  if (s.ok()) s = (*file)->CommitUnsynced();
   if (s.ok()) DropOldest();
   return s;
 }
@@ -211,7 +285,13 @@ void TokenCache::DropOldest() const {
   std::vector<Kept> all;
   int64_t total = 0;
   std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    // Of a process that was killed while it wrote.
+    if (base::IsUnfinished(entry.path()) &&
+        entry.last_write_time(error) < now - kAbandoned) {
+      fs::remove(entry.path(), error);
+    }
     if (entry.path().extension() != kSuffix) continue;
     all.push_back({entry.last_write_time(error),
                    static_cast<int64_t>(entry.file_size(error)), entry.path()});
@@ -229,8 +309,8 @@ absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
                                      const fs::path& model_folder,
                                      const LoadOptions& options) {
   std::string made_of =
-      Cat("encoding ", kEncoding, ", mpsd ", MPSD_VERSION, ", max_length ",
-          options.max_length, ", pad_id ", options.pad_id, ", assistant ",
+      Cat("format ", kFormat, ", encoding ", kEncoding, ", mpsd ", MPSD_VERSION,
+          ", max_length ", options.max_length, ", assistant ",
           Spelled(options.assistant_only_loss), ", completion ",
           Spelled(options.completion_only_loss), "\n");
   for (const std::string& file : files) {
@@ -251,13 +331,9 @@ absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
 
 absl::StatusOr<Dataset> LoadCachedDataset(
     const std::vector<std::string>& files, const LoadOptions& options,
-    const fs::path& model_folder, const text::Tokenizer& tokenizer,
-    const text::ChatTemplate* chat_template, const fs::path& cache_folder,
-    const std::function<void(double)>& progress,
+    const fs::path& model_folder, const fs::path& cache_folder,
+    const std::function<absl::StatusOr<Dataset>()>& load,
     const std::function<void(const std::string&)>& warn) {
-  const auto load = [&] {
-    return LoadDataset(files, options, tokenizer, chat_template, progress);
-  };
   if (cache_folder.empty()) return load();
   const TokenCache cache(cache_folder, kMaxBytes);
   const auto key = TokenKey(files, model_folder, options);
@@ -266,14 +342,17 @@ absl::StatusOr<Dataset> LoadCachedDataset(
   if (!found.ok()) {
     warn(std::string(found.status().message()));
   } else if (*found) {
-    if (progress) progress(1);
     return **std::move(found);
   }
   auto dataset = load();
   if (!dataset.ok()) return dataset;
   if (absl::Status s = cache.Put(*key, *dataset); !s.ok()) {
     warn(Cat("tokenized data is not kept: ", std::string(s.message())));
+    return dataset;
   }
+  // From now on the system may drop what is not in use.
+  auto kept = cache.Find(*key, options);
+  if (kept.ok() && *kept) return **std::move(kept);
   return dataset;
 }
 

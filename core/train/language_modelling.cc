@@ -38,7 +38,6 @@ void Report(const data::DatasetStats& stats, Observer& observer) {
 
 // The tokenizer and, where the folder has one, the chat template.
 struct Text {
-  std::string folder;
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::unique_ptr<text::ChatTemplate> chat;
 };
@@ -46,7 +45,6 @@ struct Text {
 absl::StatusOr<Text> ReadText(const std::string& folder,
                               const spec::TrainingSpec& training) {
   Text text;
-  text.folder = folder;
   auto tokenizer = text::Tokenizer::FromFolder(folder);
   if (!tokenizer.ok()) return tokenizer.status();
   text.tokenizer = *std::move(tokenizer);
@@ -61,41 +59,69 @@ absl::StatusOr<Text> ReadText(const std::string& folder,
   return text;
 }
 
-absl::StatusOr<SourcePtr> Load(const std::vector<std::string>& files,
-                               const spec::TrainingSpec& training,
-                               const Text& text,
-                               const std::filesystem::path& cache,
-                               Observer& observer, const char* stage) {
-  data::LoadOptions options;
-  options.max_length = training.max_length;
-  options.assistant_only_loss = training.assistant_only_loss;
-  options.completion_only_loss = training.completion_only_loss;
-  options.pad_id =
-      text.tokenizer->pad_id().value_or(text.tokenizer->eos_id().value_or(0));
-  auto loaded = data::LoadCachedDataset(
-      files, options, text.folder, *text.tokenizer, text.chat.get(), cache,
-      [&](double fraction) { observer.OnStage(stage, fraction); },
-      [&](const std::string& what) { observer.OnWarning(what); });
-  if (!loaded.ok()) return loaded.status();
-  Report(loaded->stats(), observer);
-  return std::make_unique<data::Dataset>(*std::move(loaded));
-}
+// Reads sets of rows. The tokenizer is read when the first of them has to be
+// tokenized: one that is kept needs none.
+class RowLoader {
+ public:
+  RowLoader(const spec::TrainingSpec& training, std::string folder,
+            const std::filesystem::path& cache, Observer& observer)
+      : training_(training),
+        folder_(std::move(folder)),
+        cache_(cache),
+        observer_(observer) {
+    options_.max_length = training.max_length;
+    options_.assistant_only_loss = training.assistant_only_loss;
+    options_.completion_only_loss = training.completion_only_loss;
+  }
+
+  absl::StatusOr<SourcePtr> Load(const std::vector<std::string>& files,
+                                 const char* stage) {
+    observer_.OnStage(stage, 0);
+    auto loaded = data::LoadCachedDataset(
+        files, options_, folder_, cache_,
+        [&] { return Tokenize(files, stage); },
+        [&](const std::string& what) { observer_.OnWarning(what); });
+    if (!loaded.ok()) return loaded.status();
+    Report(loaded->stats(), observer_);
+    return std::make_unique<data::Dataset>(*std::move(loaded));
+  }
+
+ private:
+  absl::StatusOr<data::Dataset> Tokenize(const std::vector<std::string>& files,
+                                         const char* stage) {
+    if (!text_.tokenizer) {
+      auto text = ReadText(folder_, training_);
+      if (!text.ok()) return text.status();
+      text_ = *std::move(text);
+    }
+    const text::Tokenizer& tokenizer = *text_.tokenizer;
+    options_.pad_id = tokenizer.pad_id().value_or(
+        tokenizer.eos_id().value_or(options_.pad_id));
+    return data::LoadDataset(
+        files, options_, tokenizer, text_.chat.get(),
+        [&](double fraction) { observer_.OnStage(stage, fraction); });
+  }
+
+  const spec::TrainingSpec& training_;
+  const std::string folder_;
+  const std::filesystem::path& cache_;
+  Observer& observer_;
+  data::LoadOptions options_;
+  Text text_;
+};
 
 }  // namespace
 
 absl::StatusOr<TaskData> LanguageModelling::LoadData(
     const std::string& model_folder, spec::ModelConfig&) {
-  auto text = ReadText(model_folder, spec_.training);
-  if (!text.ok()) return text.status();
+  RowLoader loader(spec_.training, model_folder, cache_folder_, observer_);
   const spec::DatasetSpec& d = spec_.dataset;
   TaskData data;
-  auto train = Load(d.train, spec_.training, *text, cache_folder_, observer_,
-                    "reading training data");
+  auto train = loader.Load(d.train, "reading training data");
   if (!train.ok()) return train.status();
   data.train = *std::move(train);
   if (!d.eval.empty()) {
-    auto eval = Load(d.eval, spec_.training, *text, cache_folder_, observer_,
-                     "reading evaluation data");
+    auto eval = loader.Load(d.eval, "reading evaluation data");
     if (!eval.ok()) return eval.status();
     data.eval = *std::move(eval);
   }

@@ -22,7 +22,7 @@ TEST(LengthBuckets, AreFewAndEndAtMaxLength) {
 }
 
 TEST(MakeBatch, PadsToTheSmallestBucketThatFits) {
-  const std::vector<Sample> samples = CountingSamples({3, 33, 2});
+  const TokenArrays samples(CountingSamples({3, 33, 2}));
   Batch batch = MakeBatch(samples, {{0}, {2}}, 64, 9, false);
   EXPECT_EQ(batch.rows, 2);
   EXPECT_EQ(batch.length, 32);
@@ -51,7 +51,7 @@ TEST(MakeBatch, LabelsAreNotShiftedAndLeaveOutTheFirstToken) {
   Sample sample;
   sample.input_ids = {5, 6, 7, 8};
   sample.in_loss = {1, 0, 1, 1};
-  const Batch batch = MakeBatch({sample}, {{0}}, 4, 0, false);
+  const Batch batch = MakeBatch(TokenArrays({sample}), {{0}}, 4, 0, false);
   EXPECT_THAT(batch.input_ids, ElementsAre(5, 6, 7, 8));
   EXPECT_THAT(batch.labels, ElementsAre(-100, -100, 7, 8));
   EXPECT_THAT(batch.position_ids, ElementsAre(0, 1, 2, 3));
@@ -64,7 +64,7 @@ TEST(MakeBatch, LabelsAreNotShiftedAndLeaveOutTheFirstToken) {
 }
 
 TEST(MakeBatch, PacksSegmentsWithPositionsOfTheirOwn) {
-  const std::vector<Sample> samples = CountingSamples({3, 2, 4});
+  const TokenArrays samples(CountingSamples({3, 2, 4}));
   const Batch batch = MakeBatch(samples, {{2, 0}, {1}}, 8, 1, true);
   EXPECT_TRUE(batch.packed);
   EXPECT_THAT(batch.input_ids,
@@ -85,7 +85,7 @@ TEST(MakeBatch, PacksSegmentsWithPositionsOfTheirOwn) {
 
 TEST(MakeBatch, CutsSamplesAtMaxLength) {
   const Batch batch =
-      MakeBatch(CountingSamples({9, 2}), {{0}, {1}}, 4, 0, false);
+      MakeBatch(TokenArrays(CountingSamples({9, 2})), {{0}, {1}}, 4, 0, false);
   EXPECT_EQ(batch.length, 4);
   EXPECT_THAT(batch.input_ids,
               ElementsAre(1000, 1001, 1002, 1003, 1009, 1010, 0, 0));

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "core/base/sha256.h"
 #include "tests/core/data/model_folder.h"
@@ -185,6 +186,83 @@ TEST_F(LoadDatasetTest, CountsPromptsThatMergeWithTheirCompletion) {
                   "{\"prompt\": \"the\", \"completion\": \" dog\"}\n")});
   ASSERT_TRUE(dataset.ok());
   EXPECT_EQ(dataset->stats().prompt_mismatch_rows, 1);
+}
+
+// Rows of every kind and length, some of them bad where `bad` says so.
+std::string MixedRows(int count, const std::function<bool(int)>& bad) {
+  std::string rows;
+  for (int i = 0; i < count; ++i) {
+    std::string text = "dog " + std::to_string(i);
+    for (int k = 0; k < i * 7919 % 97; ++k) text += " the fox";
+    const std::string n = std::to_string(i);
+    if (bad(i)) {
+      rows += "{\"text\": " + n + "}\n";
+    } else if (i % 5 == 0) {
+      rows += "{\"prompt\": \"th\", \"completion\": \"e " + text + "\"}\r\n";
+    } else if (i % 5 == 1) {
+      rows += "\n{\"text\": \"\"}\n";
+    } else if (i % 5 == 2) {
+      rows += "{\"messages\": [{\"role\": \"user\", \"content\": \"" + n +
+              "\"}, {\"role\": \"assistant\", \"content\": \"" + text +
+              "\"}]}\n";
+    } else {
+      rows += "{\"text\": \"" + text + "\"}\n";
+    }
+  }
+  return rows;
+}
+
+TEST_F(LoadDatasetTest, HowManyThreadsThereAreChangesNothing) {
+  const std::string rows = MixedRows(3000, [](int) { return false; });
+  const std::vector<std::string> files = {
+      Write("a.jsonl", rows), Write("b.jsonl", "{\"text\": \"the end\"}"),
+      Write("c.jsonl", rows)};
+  const auto one = Load(files, {.max_length = 40, .threads = 1});
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_GT(one->stats().truncated_rows, 100);
+  ASSERT_GT(one->stats().dropped_rows, 100);
+  ASSERT_GT(one->stats().prompt_mismatch_rows, 100);
+  for (const int threads : {0, 2, 5}) {
+    const auto many = Load(files, {.max_length = 40, .threads = threads});
+    ASSERT_TRUE(many.ok()) << many.status();
+    ASSERT_EQ(many->size(), one->size());
+    for (int64_t i = 0; i < one->size(); ++i) {
+      ASSERT_EQ(many->sample(i), one->sample(i)) << i;
+    }
+    EXPECT_EQ(many->hash(), one->hash());
+    EXPECT_EQ(many->stats(), one->stats());
+  }
+}
+
+TEST_F(LoadDatasetTest, HowManyThreadsThereAreChangesNoError) {
+  const std::vector<std::function<bool(int)>> kinds = {
+      [](int i) { return i == 2900; },
+      [](int i) { return i % 700 == 3; },
+      [](int i) { return i > 1500; },
+      [](int) { return true; },
+  };
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    const std::vector<std::string> files = {
+        Write("a.jsonl", MixedRows(100, [](int) { return false; })),
+        Write("b.jsonl", MixedRows(3000, kinds[kind]))};
+    const std::string one = Error(files, {.max_length = 40, .threads = 1});
+    for (const int threads : {2, 5}) {
+      EXPECT_EQ(Error(files, {.max_length = 40, .threads = threads}), one)
+          << kind;
+    }
+  }
+}
+
+TEST_F(LoadDatasetTest, ARowLongerThanAPieceIsOneRow) {
+  std::string text;
+  while (text.size() < 300'000) text += "the dog ";
+  const auto dataset =
+      Load({Write("x.jsonl", "{\"text\": \"hello\"}\n{\"text\": \"" + text +
+                                 "\"}\n{\"text\": \"dog\"}\n")},
+           {.max_length = 1'000'000, .threads = 3});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ(dataset->size(), 3);
+  EXPECT_GT(dataset->length(1), 50'000);
 }
 
 TEST_F(LoadDatasetTest, ReportsProgressUpToOne) {

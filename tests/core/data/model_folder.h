@@ -62,8 +62,8 @@ inline std::vector<Sample> CountingSamples(
 // A data set of them.
 inline Dataset CountingDataset(const std::vector<int64_t>& lengths,
                                int64_t max_length) {
-  return Dataset(CountingSamples(lengths), {.max_length = max_length},
-                 DatasetStats(), "");
+  return Dataset(TokenArrays(CountingSamples(lengths)),
+                 {.max_length = max_length}, DatasetStats(), "");
 }
 
 }  // namespace mpsd::data

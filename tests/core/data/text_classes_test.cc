@@ -152,6 +152,46 @@ TEST_F(TextClassesTest, NamesTheRowOfAnUnknownLabel) {
             "x.csv:3: label: \"odd\" is none of the labels \"neg\", \"pos\"");
 }
 
+TEST_F(TextClassesTest, HowManyThreadsThereAreChangesNothing) {
+  rows_.pairs = true;
+  for (int i = 0; i < 2000; ++i) {
+    std::string text = "dog";
+    for (int k = 0; k < i * 31 % 17; ++k) text += " fox";
+    Add(text, "the " + text, i % 3 == 0 ? "neg" : "pos");
+  }
+  TextClassesOptions options{.max_length = 19, .token_types = true};
+  options.threads = 1;
+  const auto one = Encode(options);
+  options.threads = 4;
+  const auto four = Encode(options);
+  ASSERT_EQ(one->size(), 2000);
+  EXPECT_GT(one->stats().truncated_rows, 100);
+  EXPECT_EQ(four->stats(), one->stats());
+  for (int64_t i = 0; i < one->size(); ++i) {
+    const Batch a = *one->Collate({{i}}, {}), b = *four->Collate({{i}}, {});
+    ASSERT_EQ(a.input_ids, b.input_ids) << i;
+    ASSERT_EQ(a.token_type_ids, b.token_type_ids) << i;
+    ASSERT_EQ(a.classes, b.classes) << i;
+  }
+}
+
+TEST_F(TextClassesTest, HowManyThreadsThereAreChangesNoError) {
+  for (int i = 0; i < 2000; ++i) {
+    Add(i % 300 == 299 ? "\xff" : "dog", "", "pos");
+  }
+  std::string one;
+  for (const int threads : {1, 4}) {
+    const auto encoded = EncodeTextClasses(rows_, labels_, *tokenizer_,
+                                           {.threads = threads}, nullptr);
+    const std::string message(encoded.status().message());
+    EXPECT_THAT(message, ::testing::StartsWith("x.csv:301: "));
+    EXPECT_THAT(message, ::testing::HasSubstr("\nx.csv:1501: "));
+    EXPECT_THAT(message, ::testing::Not(::testing::HasSubstr("x.csv:1801")));
+    if (threads == 1) one = message;
+    EXPECT_EQ(message, one);
+  }
+}
+
 TEST_F(TextClassesTest, ReportsProgressUpToOne) {
   for (int i = 0; i < 30; ++i) Add("dog", "", "pos");
   std::vector<double> seen;

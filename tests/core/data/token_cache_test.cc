@@ -3,10 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <fstream>
+#include <thread>
 
+#include "core/base/atomic_file.h"
 #include "core/base/file.h"
+#include "core/base/sha256.h"
 #include "tests/core/data/model_folder.h"
 #include "tests/core/scratch_folder.h"
 
@@ -30,7 +36,7 @@ Dataset Made() {
   stats.prompt_mismatch_rows = 6;
   auto samples = CountingSamples({5, 8, 4});
   samples[1].in_loss[2] = 0;
-  return Dataset(std::move(samples), kOptions, stats, "the hash");
+  return Dataset(TokenArrays(samples), kOptions, stats, "the hash");
 }
 
 void ExpectMade(const Dataset& found) {
@@ -77,6 +83,41 @@ TEST(TokenCacheTest, EveryBrokenByteIsNoticed) {
   }
 }
 
+// What nobody's accident makes, and nothing that is read may leave the file.
+TEST(TokenCacheTest, AWrongFileWithARightDigestStaysWithinItself) {
+  const TokenCache cache(FreshFolder("forged"), kPlenty);
+  ASSERT_TRUE(cache.Put("a", Made()).ok());
+  std::string whole = *base::ReadFile(cache.PathOf("a"));
+  whole.resize(whole.size() - 64);
+  for (size_t at = 0; at + 4 <= whole.size(); at += 2) {
+    for (const char byte : {'\x00', '\x7f', '\xff', '9'}) {
+      std::string bytes = whole;
+      bytes.replace(at, 4, std::string(4, byte));
+      bytes += base::Sha256Hex(bytes);
+      std::ofstream(cache.PathOf("a"), std::ios::binary) << bytes;
+      const auto found = cache.Find("a", kOptions);
+      if (!found.ok()) continue;
+      ASSERT_EQ((*found)->samples().tokens(), 17) << at;
+      for (int64_t i = 0; i < (*found)->size(); ++i) (*found)->sample(i);
+    }
+  }
+}
+
+// Several blocks of every array.
+TEST(TokenCacheTest, LargeArraysAreLeftInTheirFile) {
+  const TokenCache cache(FreshFolder("large"), int64_t{1} << 30);
+  std::vector<Sample> samples = CountingSamples({300'001, 1, 400'000});
+  for (size_t i = 0; i < 300'001; i += 3) samples[0].in_loss[i] = 0;
+  const Dataset large(TokenArrays(samples), kOptions, {}, "h");
+  ASSERT_TRUE(cache.Put("a", large).ok());
+  const auto found = cache.Find("a", kOptions);
+  ASSERT_TRUE(found.ok() && found->has_value()) << found.status();
+  // Gone by name, there as long as it is used.
+  fs::remove(cache.PathOf("a"));
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ((*found)->sample(i), samples[i]);
+  EXPECT_EQ((*found)->stats().tokens, 700'002);
+}
+
 TEST(TokenCacheTest, AFileOfAnotherKeyIsBroken) {
   const TokenCache cache(FreshFolder("moved"), kPlenty);
   ASSERT_TRUE(cache.Put("a", Made()).ok());
@@ -105,10 +146,25 @@ TEST(TokenCacheTest, DropsWhatWasLongestUnused) {
   EXPECT_TRUE(cache.Find("c", kOptions)->has_value());
 }
 
-TEST(TokenCacheTest, WhatIsLargerThanAllMayBeIsNotKept) {
-  const TokenCache cache(FreshFolder("small"), 10);
+TEST(TokenCacheTest, WhatIsLargerThanAllMayBeIsNotBegun) {
+  // Not even a folder is made.
+  const fs::path folder = FreshFolder("small") / "cache";
+  const TokenCache cache(folder, 10);
   EXPECT_TRUE(cache.Put("a", Made()).ok());
   EXPECT_FALSE(cache.Find("a", kOptions)->has_value());
+  EXPECT_FALSE(fs::exists(folder));
+}
+
+TEST(TokenCacheTest, WhatKilledProcessesLeftIsRemoved) {
+  const TokenCache cache(FreshFolder("litter"), kPlenty);
+  const fs::path old = base::TemporaryBeside(cache.PathOf("old"));
+  const fs::path young = base::TemporaryBeside(cache.PathOf("young"));
+  for (const fs::path& path : {old, young}) std::ofstream(path) << "half";
+  fs::last_write_time(old,
+                      fs::file_time_type::clock::now() - std::chrono::hours(2));
+  ASSERT_TRUE(cache.Put("a", Made()).ok());
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(young));  // another process may be writing it
 }
 
 class LoadCachedTest : public testing::Test {
@@ -125,11 +181,20 @@ class LoadCachedTest : public testing::Test {
   std::string Key(const LoadOptions& options = kOptions) {
     return *TokenKey({data_.string()}, model_, options);
   }
+  absl::StatusOr<Dataset> Tokenize() const {
+    return LoadDataset({data_.string()}, kOptions, *tokenizer_, nullptr,
+                       nullptr);
+  }
   absl::StatusOr<Dataset> Load() {
     warning_.clear();
+    loads_ = 0;
     return LoadCachedDataset(
-        {data_.string()}, kOptions, model_, *tokenizer_, nullptr, cache_,
-        nullptr, [this](const std::string& text) { warning_ = text; });
+        {data_.string()}, kOptions, model_, cache_,
+        [this] {
+          ++loads_;
+          return Tokenize();
+        },
+        [this](const std::string& text) { warning_ = text; });
   }
   // The one file of the cache.
   fs::path Kept() { return TokenCache(cache_, kPlenty).PathOf(Key()); }
@@ -139,6 +204,7 @@ class LoadCachedTest : public testing::Test {
   const fs::path data_ = FreshFolder("token_data") / "train.jsonl";
   const std::unique_ptr<text::Tokenizer> tokenizer_ = LoadTokenizer();
   std::string warning_;
+  int loads_ = 0;
 };
 
 TEST_F(LoadCachedTest, TheKeyIsOfAllThatDecidesTokens) {
@@ -161,13 +227,34 @@ TEST_F(LoadCachedTest, TheKeyIsOfAllThatDecidesTokens) {
 TEST_F(LoadCachedTest, TokenizesOnce) {
   const auto made = Load();
   ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(loads_, 1);
   ASSERT_TRUE(fs::exists(Kept()));
   // Something else in its place shows that it is what is read.
   ASSERT_TRUE(TokenCache(cache_, kPlenty).Put(Key(), Made()).ok());
   const auto read = Load();
   ASSERT_TRUE(read.ok()) << read.status();
   ExpectMade(*read);
+  EXPECT_EQ(loads_, 0);
   EXPECT_EQ(warning_, "");
+}
+
+TEST_F(LoadCachedTest, PaddingIsOfTheDataThatAreKept) {
+  LoadOptions options = kOptions;
+  options.pad_id = 77;
+  for (int i = 0; i < 2; ++i) {
+    const auto made = LoadCachedDataset(
+        {data_.string()}, {.max_length = 16}, model_, cache_,
+        [&] {
+          EXPECT_EQ(i, 0);
+          return LoadDataset({data_.string()}, options, *tokenizer_, nullptr,
+                             nullptr);
+        },
+        [](const std::string& text) { ADD_FAILURE() << text; });
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->pad_id(), 77);
+    const Batch batch = *made->Collate({{0}}, {});
+    EXPECT_EQ(batch.input_ids.back(), 77);
+  }
 }
 
 TEST_F(LoadCachedTest, ABrokenFileIsMadeAgainWithAWarning) {
@@ -186,6 +273,45 @@ TEST_F(LoadCachedTest, AFolderThatCannotBeWrittenCostsAWarning) {
   ASSERT_TRUE(base::WriteFileAtomic(cache_, "a file").ok());
   EXPECT_TRUE(Load().ok());
   EXPECT_THAT(warning_, HasSubstr("not kept"));
+}
+
+// As a disk that fills up in the middle of a file.
+TEST_F(LoadCachedTest, ADiskThatIsFullCostsAWarning) {
+  std::string rows;
+  for (int i = 0; i < 9000; ++i) rows += "{\"text\": \"one two three\"}\n";
+  Write(rows);
+  struct rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit small = before;
+  small.rlim_cur = 100'000;
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto made = Load();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->size(), 9000);
+  EXPECT_THAT(warning_, HasSubstr("not kept"));
+  EXPECT_TRUE(fs::is_empty(cache_));
+}
+
+TEST_F(LoadCachedTest, TwoAtOnceBothHaveTheData) {
+  std::vector<std::thread> threads;
+  std::vector<int64_t> sizes(4);
+  for (int64_t& size : sizes) {
+    threads.emplace_back([this, &size] {
+      const auto made = LoadCachedDataset(
+          {data_.string()}, kOptions, model_, cache_,
+          [this] { return Tokenize(); },
+          [](const std::string& text) { ADD_FAILURE() << text; });
+      ASSERT_TRUE(made.ok()) << made.status();
+      size = made->size();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sizes, std::vector<int64_t>(4, 2));
+  EXPECT_TRUE(fs::exists(Kept()));
+  EXPECT_EQ(std::distance(fs::directory_iterator(cache_), {}), 1);
 }
 
 TEST_F(LoadCachedTest, BadDataIsSaidAsWithoutACache) {

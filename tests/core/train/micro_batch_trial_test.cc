@@ -18,7 +18,7 @@ data::Dataset Samples() {
     }
     samples.push_back(std::move(sample));
   }
-  return data::Dataset(std::move(samples), {.max_length = 16}, {}, "");
+  return data::Dataset(data::TokenArrays(samples), {.max_length = 16}, {}, "");
 }
 
 class MicroBatchTrialTest : public LmParts {

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DATA_IN_ORDER_H_
+#define MPSD_CORE_DATA_IN_ORDER_H_
+
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace mpsd::data {
+
+// How many threads there is work for on this machine: its cores, on a Mac its
+// fast ones.
+int WorkThreads();
+
+// Makes outputs of inputs on several threads and gives them back in the order
+// of the inputs, so that nobody can tell how many threads there were. Of one
+// thread, which pushes and takes. A thread is started when an input finds none
+// waiting, and not before.
+template <typename Input, typename Output>
+class InOrder {
+ public:
+  // With one thread `work` is called by Push, otherwise by several threads at
+  // the same time. What it throws is thrown by Take.
+  InOrder(int threads, std::function<Output(Input)> work)
+      : threads_(static_cast<size_t>(threads)), work_(std::move(work)) {}
+  // Waits for what has begun; what has not is dropped.
+  ~InOrder() {
+    {
+      absl::MutexLock lock(&mutex_);
+      stop_ = true;
+    }
+    for (std::thread& thread : pool_) thread.join();
+  }
+  InOrder(const InOrder&) = delete;
+  InOrder& operator=(const InOrder&) = delete;
+
+  // Whether enough has been pushed to keep every thread busy: Take comes first.
+  bool full() const { return pending_ >= kAhead * threads_; }
+  // Whether all that was pushed has been taken.
+  bool empty() const { return pending_ == 0; }
+
+  void Push(Input input) {
+    ++pending_;
+    Slot* slot = nullptr;
+    bool start = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      slot = &slots_.emplace_back(std::move(input));
+      if (threads_ > 1) ++waiting_;
+      start = waiting_ > idle_ && pool_.size() < threads_;
+    }
+    if (threads_ <= 1) Work(*slot);
+    if (start) pool_.emplace_back([this] { Run(); });
+  }
+
+  // The output of the oldest input, waited for. Something must have been pushed
+  // that was not taken.
+  Output Take() {
+    absl::MutexLock lock(&mutex_);
+    const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return slots_.front().done;
+    };
+    mutex_.Await(absl::Condition(&ready));
+    Slot slot = std::move(slots_.front());
+    slots_.pop_front();
+    --pending_;
+    if (slot.error) std::rethrow_exception(slot.error);
+    return *std::move(slot.output);
+  }
+
+ private:
+  static constexpr size_t kAhead = 4;  // inputs a thread
+
+  struct Slot {
+    explicit Slot(Input i) : input(std::move(i)) {}
+    Input input;
+    std::optional<Output> output;
+    std::exception_ptr error;
+    bool done = false;
+  };
+
+  void Work(Slot& slot) {
+    try {
+      slot.output = work_(std::move(slot.input));
+    } catch (...) {
+      slot.error = std::current_exception();
+    }
+    absl::MutexLock lock(&mutex_);
+    slot.done = true;
+  }
+
+  void Run() {
+    while (true) {
+      Slot* slot = nullptr;
+      {
+        absl::MutexLock lock(&mutex_);
+        ++idle_;
+        const auto wake = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+          return stop_ || waiting_ > 0;
+        };
+        mutex_.Await(absl::Condition(&wake));
+        --idle_;
+        if (stop_) return;
+        // A slot stays where it is while others come and go at the ends.
+        slot = &slots_[slots_.size() - waiting_];
+        --waiting_;
+      }
+      Work(*slot);
+    }
+  }
+
+  const size_t threads_;
+  const std::function<Output(Input)> work_;
+  size_t pending_ = 0;             // of the owner
+  std::vector<std::thread> pool_;  // of the owner
+  absl::Mutex mutex_;
+  std::deque<Slot> slots_ ABSL_GUARDED_BY(mutex_);
+  size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // at slots_' end, not begun
+  size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;     // threads
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace mpsd::data
+
+#endif  // MPSD_CORE_DATA_IN_ORDER_H_

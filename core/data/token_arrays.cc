@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/token_arrays.h"
+
+#include <utility>
+
+namespace mpsd::data {
+
+TokenArrays::TokenArrays(const std::vector<Sample>& samples) {
+  for (const Sample& sample : samples) {
+    Add(sample.input_ids.data(), sample.in_loss.data(),
+        static_cast<int64_t>(sample.input_ids.size()));
+  }
+}
+
+TokenArrays TokenArrays::InFile(std::shared_ptr<const base::MappedFile> file,
+                                const int64_t* ends, int64_t samples,
+                                const int32_t* ids, const uint64_t* bits,
+                                int64_t tokens) {
+  TokenArrays arrays;
+  arrays.file_ = std::move(file);
+  arrays.ends_ = BlockArray<int64_t>(ends, samples);
+  arrays.ids_ = BlockArray<int32_t>(ids, tokens);
+  arrays.bits_ = BlockArray<uint64_t>(bits, (tokens + kBits - 1) / kBits);
+  return arrays;
+}
+
+void TokenArrays::Add(const int32_t* ids, const uint8_t* marks,
+                      int64_t length) {
+  for (int64_t i = 0; i < length; ++i) {
+    const int64_t bit = (ids_.size() + i) % kBits;
+    if (bit == 0) bits_.PushBack(0);
+    if (marks != nullptr && marks[i] != 0) {
+      bits_.back() |= uint64_t{1} << bit;
+    }
+  }
+  ids_.Append(ids, length);
+  ends_.PushBack(ids_.size());
+}
+
+Sample TokenArrays::sample(int64_t index) const {
+  Sample sample;
+  const int64_t begin = this->begin(index), end = begin + length(index);
+  for (int64_t place = begin; place < end; ++place) {
+    sample.input_ids.push_back(id(place));
+    sample.in_loss.push_back(mark(place) ? 1 : 0);
+  }
+  return sample;
+}
+
+}  // namespace mpsd::data
