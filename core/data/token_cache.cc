@@ -14,6 +14,7 @@
 #include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/base/work_count.h"
 #include "core/spec/cat.h"
 
 namespace mpsd::data {
@@ -155,6 +156,7 @@ std::string HashOf(const base::MappedFile& file, size_t size) {
     const size_t piece = std::min(kPiece, size - at);
     hash.Update(file.bytes().substr(at, piece));
     file.DropPages(at, piece);
+    base::CountWork();
   }
   return hash.FinishHex();
 }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/manifest.h"
 
-#include <system_error>
-
-#include "absl/strings/str_cat.h"
 #include "core/base/file.h"
-#include "core/base/sha256.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::train {
@@ -30,30 +26,6 @@ json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
 template <typename T>
 json Optional(const std::optional<T>& value) {
   return value ? json(*value) : json();
-}
-
-// Size and time of a file: its digest is taken to be that of the same key.
-std::string CacheKey(const fs::path& path) {
-  std::error_code error;
-  const fs::path full = fs::canonical(path, error);
-  // libc++ counts in 128 bits.
-  const auto time = static_cast<int64_t>(
-      fs::last_write_time(path, error).time_since_epoch().count());
-  return absl::StrCat(full.string(), "|", fs::file_size(path, error), "|",
-                      time);
-}
-
-json ReadCache(const fs::path& cache) {
-  auto text = base::ReadFile(cache);
-  if (!text.ok()) return json::object();
-  json object = json::parse(*text, nullptr, false);
-  return object.is_object() ? object : json::object();
-}
-
-bool IsModelFile(const std::string& name) {
-  return name == "config.json" || name == "tokenizer.json" ||
-         name == "tokenizer_config.json" ||
-         fs::path(name).extension() == ".safetensors";
 }
 
 }  // namespace
@@ -136,32 +108,6 @@ std::map<std::string, int64_t> ReadFallbacks(const fs::path& folder) {
     if (count.is_number_integer()) counts[op] = count.get<int64_t>();
   }
   return counts;
-}
-
-absl::StatusOr<std::map<std::string, std::string>> HashModel(
-    const fs::path& model_folder, const fs::path& cache) {
-  json known = ReadCache(cache);
-  std::map<std::string, std::string> digests;
-  std::error_code error;
-  bool changed = false;
-  for (const auto& entry : fs::directory_iterator(model_folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!IsModelFile(name)) continue;
-    const std::string key = CacheKey(entry.path());
-    if (known.contains(key) && known[key].is_string()) {
-      digests[name] = known[key].get<std::string>();
-      continue;
-    }
-    auto digest = base::Sha256File(entry.path());
-    if (!digest.ok()) return digest.status();
-    digests[name] = *digest;
-    known[key] = *digest;
-    changed = true;
-  }
-  if (error) return base::ErrnoStatus(error.value(), model_folder.string());
-  // A cache that cannot be written costs time, nothing else.
-  if (changed) base::WriteFileAtomic(cache, known.dump()).IgnoreError();
-  return digests;
 }
 
 }  // namespace mpsd::train

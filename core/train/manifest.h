@@ -65,13 +65,6 @@ std::vector<int64_t> ReadResumedSteps(const std::filesystem::path& folder);
 std::map<std::string, int64_t> ReadFallbacks(
     const std::filesystem::path& folder);
 
-// SHA-256 of config.json and of each weight file in a model folder. Weight
-// files are large: digests are cached in `cache` (a file, may be missing) by
-// path, size and modification time.
-absl::StatusOr<std::map<std::string, std::string>> HashModel(
-    const std::filesystem::path& model_folder,
-    const std::filesystem::path& cache);
-
 }  // namespace mpsd::train
 
 #endif  // MPSD_CORE_TRAIN_MANIFEST_H_

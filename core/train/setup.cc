@@ -80,6 +80,8 @@ absl::Status Trainer::ReadModelFolder() {
   auto folder = spec::FindModelFolder(spec_.model);
   if (!folder.ok()) return folder.status();
   model_folder_ = *folder;
+  model_digests_ = std::make_unique<ModelDigests>(
+      model_folder_, options_.cache_dir / "model-digests.json");
   auto config = spec::ReadModelConfig(model_folder_);
   if (!config.ok()) return config.status();
   config_ = *std::move(config);
@@ -269,8 +271,7 @@ absl::Status Trainer::OpenRunFolder() {
   folder_ = *std::move(folder);
   Manifest& m = manifest_;
   observer_.OnStage("hashing model", 0);
-  auto digests =
-      HashModel(model_folder_, options_.cache_dir / "model-digests.json");
+  auto digests = model_digests_->Get();
   if (!digests.ok()) return digests.status();
   m.model_sha256 = *std::move(digests);
   m.mpsd_version = options_.mpsd_version;

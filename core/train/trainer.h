@@ -30,6 +30,7 @@
 #include "core/train/evaluate.h"
 #include "core/train/manifest.h"
 #include "core/train/micro_batch.h"
+#include "core/train/model_digests.h"
 #include "core/train/observer.h"
 #include "core/train/run_folder.h"
 #include "core/train/step.h"
@@ -127,6 +128,7 @@ class Trainer {
 
   std::unique_ptr<device::Device> device_;
   std::string model_folder_;
+  std::unique_ptr<ModelDigests> model_digests_;  // once there is a folder
   spec::ModelConfig config_;
   std::unique_ptr<Task> task_;
   TaskData data_;

@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -30,6 +31,17 @@ def run_alone(folder, job):
     if done.returncode != 0:
         raise AssertionError("mpsd-worker alone: " + done.stderr)
     return folder / "out"
+
+
+@unittest.skipUnless(sys.platform == "linux", "asks the ELF loader")
+class StartTest(unittest.TestCase):
+    def test_alone_it_loads_torch_once(self):
+        done = subprocess.run(
+            [str(harness.BIN / "mpsd-worker"), "--job", "none.json", "--out",
+             "none"], capture_output=True, text=True, check=False,
+            env=harness.environment(LD_DEBUG="statistics"))
+        self.assertIn("none.json", done.stderr)
+        self.assertEqual(1, done.stderr.count("startup time in dynamic"))
 
 
 class MannersTest(harness.EndToEndTest):

@@ -51,36 +51,5 @@ TEST(ManifestTest, NoManifestMeansNoRestarts) {
   EXPECT_TRUE(ReadFallbacks(FreshFolder("manifest_none")).empty());
 }
 
-TEST(HashModelTest, DigestsModelFilesAndRemembersThem) {
-  const auto model = FreshFolder("hash_model");
-  const auto cache = FreshFolder("hash_cache") / "digests.json";
-  std::ofstream(model / "config.json") << "{}";
-  std::ofstream(model / "model.safetensors") << "weights";
-  std::ofstream(model / "README.md") << "not part of it";
-  auto digests = *HashModel(model, cache);
-  EXPECT_EQ(digests.size(), 2u);
-  EXPECT_EQ(digests["model.safetensors"], base::Sha256Hex("weights"));
-  // A remembered digest is used for as long as the file is untouched…
-  std::string text = *base::ReadFile(cache);
-  const size_t at = text.find(digests["config.json"]);
-  ASSERT_NE(at, std::string::npos);
-  text.replace(at, 64, std::string(64, 'e'));
-  std::ofstream(cache) << text;
-  EXPECT_EQ((*HashModel(model, cache))["config.json"], std::string(64, 'e'));
-  // … and no longer.
-  std::ofstream(model / "config.json") << "{\"changed\": 1}";
-  EXPECT_EQ((*HashModel(model, cache))["config.json"],
-            base::Sha256Hex("{\"changed\": 1}"));
-}
-
-TEST(HashModelTest, ABrokenCacheIsNoMoreThanAnEmptyOne) {
-  const auto model = FreshFolder("hash_model_2");
-  std::ofstream(model / "config.json") << "{}";
-  const auto cache = FreshFolder("hash_cache_2") / "digests.json";
-  std::ofstream(cache) << "[1,";
-  EXPECT_EQ((*HashModel(model, cache))["config.json"], base::Sha256Hex("{}"));
-  EXPECT_FALSE(HashModel(model / "none", cache).ok());
-}
-
 }  // namespace
 }  // namespace mpsd::train
