@@ -55,10 +55,10 @@ class LivenessTest(harness.EndToEndTest):
         job = daemon.submit(path)
         with daemon.watch(job["id"]) as watch:
             watch.until(lambda e: e.get("progress", {}).get("step") == 1)
-            time.sleep(seconds / 4)
+            time.sleep(seconds / 8)
             asked = time.monotonic()
             self.assertEqual(0, daemon.terminate(), daemon.said())
-            self.assertLess(time.monotonic() - asked, seconds / 2,
+            self.assertLess(time.monotonic() - asked, 0.6 * seconds,
                             "it waited for the end of the step")
             daemon.start()
             job = watch.finish()
