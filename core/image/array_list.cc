@@ -18,8 +18,9 @@ using tensorfile::SafetensorsFile;
 using tensorfile::TensorEntry;
 
 std::string Describe(const TensorEntry& entry) {
-  return Cat(at::toString(entry.dtype), " [", absl::StrJoin(entry.shape, ", "),
-             "]");
+  const bool known = entry.dtype != at::ScalarType::Undefined;
+  return Cat(known ? at::toString(entry.dtype) : entry.dtype_name.c_str(), " [",
+             absl::StrJoin(entry.shape, ", "), "]");
 }
 
 bool IsChannels(int64_t size) { return size == 1 || size == 3; }

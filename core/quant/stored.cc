@@ -80,12 +80,17 @@ class StoredWeight {
       status_ = Bad(absl::StrCat("the model has no \"", name, "\""));
       return {};
     }
+    if (entry->dtype != dtype) {
+      status_ =
+          Bad(absl::StrCat("\"", name, "\" is stored as ", entry->dtype_name,
+                           ", expected ", tensorfile::SafetensorsName(dtype)));
+      return {};
+    }
     const int64_t found = static_cast<int64_t>(entry->bytes) /
                           static_cast<int64_t>(at::elementSize(entry->dtype));
-    if (found != values || entry->dtype != dtype) {
-      status_ = Bad(absl::StrCat("\"", name, "\" holds ", found, " values of ",
-                                 at::toString(entry->dtype), ", expected ",
-                                 values, " of ", at::toString(dtype)));
+    if (found != values) {
+      status_ = Bad(absl::StrCat("\"", name, "\" holds ", found,
+                                 " values, expected ", values));
       return {};
     }
     auto tensor = weights_.Load(name, entry->shape, at::kCPU, dtype);

@@ -4,61 +4,56 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/file.h"
+#include "core/tensorfile/header.h"
 
 // The safetensors format (huggingface/safetensors, README "Format"): eight
 // bytes of header length, a JSON header, the tensors' bytes.
 namespace mpsd::tensorfile {
 
-struct TensorEntry {
-  at::ScalarType dtype = at::kFloat;
-  std::vector<int64_t> shape;
-  size_t offset = 0;  // of the first byte, in the file
-  size_t bytes = 0;
-};
-
 // One .safetensors file, memory-mapped. Thread-safe.
 class SafetensorsFile {
  public:
-  // InvalidArgument for what is no safetensors file: a header that is cut, is
-  // not JSON, or whose offsets leave the file, overlap or do not match shapes.
+  // InvalidArgument for what is no safetensors file: see ParseHeader.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(
       const std::filesystem::path& path);
 
-  const std::map<std::string, TensorEntry>& entries() const { return entries_; }
+  const std::map<std::string, TensorEntry>& entries() const {
+    return header_.entries;
+  }
   const std::map<std::string, std::string>& metadata() const {
-    return metadata_;
+    return header_.metadata;
   }
 
   // A copy of `name` on `device` in `dtype`. Once copied its file pages are
-  // dropped: reading a whole file never holds it twice. NotFound.
+  // dropped: reading a whole file never holds it twice. NotFound; Unimplemented
+  // for a tensor stored in a dtype that mpsd does not read.
   absl::StatusOr<at::Tensor> Load(const std::string& name, at::Device device,
                                   at::ScalarType dtype) const;
+  // The bytes of `name` in the mapped file; none where it is not there.
+  std::string_view Bytes(const std::string& name) const;
+  // Drops the pages that Bytes brought into memory.
+  void DropBytes(const std::string& name) const;
   // On the CPU, as stored.
   absl::StatusOr<at::Tensor> Load(const std::string& name) const;
 
  private:
   SafetensorsFile() = default;
-  absl::Status ParseHeader();
 
   std::filesystem::path path_;
   std::unique_ptr<base::MappedFile> file_;
-  std::map<std::string, TensorEntry> entries_;
-  std::map<std::string, std::string> metadata_;
+  Header header_;
 };
-
-// "F32", "BF16" …; empty for a dtype that the format lacks.
-std::string SafetensorsName(at::ScalarType dtype);
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 

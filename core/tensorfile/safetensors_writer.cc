@@ -18,8 +18,8 @@
 namespace mpsd::tensorfile {
 namespace {
 
-std::string Header(const std::vector<PlannedTensor>& plan,
-                   const std::map<std::string, std::string>& metadata) {
+std::string HeaderText(const std::vector<PlannedTensor>& plan,
+                       const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;
@@ -61,7 +61,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   writer->fd_ =
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (writer->fd_ < 0) return base::ErrnoStatus(errno, path.string());
-  const std::string head = Header(writer->plan_, metadata);
+  const std::string head = HeaderText(writer->plan_, metadata);
   absl::Status s = writer->Write(head.data(), head.size());
   if (!s.ok()) return s;
   return writer;

@@ -98,6 +98,22 @@ absl::StatusOr<at::Tensor> Weights::Load(const std::string& name,
   return it->second->Load(name, device, dtype);
 }
 
+bool Weights::SameBytes(const std::string& name,
+                        const std::string& other) const {
+  const TensorEntry* a = Find(name);
+  const TensorEntry* b = Find(other);
+  if (a == nullptr || b == nullptr || a->dtype_name != b->dtype_name ||
+      a->shape != b->shape) {
+    return false;
+  }
+  const SafetensorsFile& first = *by_name_.at(name);
+  const SafetensorsFile& second = *by_name_.at(other);
+  const bool same = first.Bytes(name) == second.Bytes(other);
+  first.DropBytes(name);
+  second.DropBytes(other);
+  return same;
+}
+
 std::vector<std::string> Weights::names() const {
   std::vector<std::string> names;
   for (const auto& [name, file] : by_name_) names.push_back(name);

@@ -29,6 +29,8 @@ class Weights {
   absl::StatusOr<at::Tensor> Load(const std::string& name,
                                   at::IntArrayRef shape, at::Device device,
                                   at::ScalarType dtype) const;
+  // Whether both are there, of one dtype and shape, and equal byte by byte.
+  bool SameBytes(const std::string& name, const std::string& other) const;
   std::vector<std::string> names() const;
   // The files read, for hashing.
   const std::vector<std::filesystem::path>& files() const { return paths_; }

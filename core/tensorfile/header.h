@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TENSORFILE_HEADER_H_
+#define MPSD_CORE_TENSORFILE_HEADER_H_
+
+#include <c10/core/ScalarType.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace mpsd::tensorfile {
+
+struct TensorEntry {
+  // Undefined: a dtype that only its name is known of ("U32", "F8_E4M3").
+  at::ScalarType dtype = at::kFloat;
+  std::vector<int64_t> shape;
+  size_t offset = 0;  // of the first byte, in the file
+  size_t bytes = 0;
+  std::string dtype_name;  // as the file spells it
+};
+
+// What a safetensors file says of its tensors.
+struct Header {
+  std::map<std::string, TensorEntry> entries;
+  std::map<std::string, std::string> metadata;
+};
+
+// Reads the header of a whole file's bytes and holds it against them as the
+// reference reader does (safetensors 0.8, tensor.rs): the tensors lie one
+// behind the other from the first byte of data to the last of the file, each as
+// long as its dtype and shape say. Two things differ on purpose: a dtype that
+// nobody has heard of is the fault of those who load that tensor, and a name
+// that is there twice is refused. InvalidArgument, without a file's name.
+absl::StatusOr<Header> ParseHeader(std::string_view bytes);
+
+// "F32", "BF16" …; empty for a dtype that the format lacks.
+std::string SafetensorsName(at::ScalarType dtype);
+
+}  // namespace mpsd::tensorfile
+
+#endif  // MPSD_CORE_TENSORFILE_HEADER_H_
