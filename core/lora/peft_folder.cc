@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
@@ -23,26 +25,6 @@ using json = nlohmann::ordered_json;
 
 constexpr char kConfigName[] = "adapter_config.json";
 constexpr char kWeightsName[] = "adapter_model.safetensors";
-
-// LoraConfig fields that change the arithmetic in ways mpsd does not compute;
-// null, false, empty and "none" mean that they are off.
-constexpr const char* kUnsupported[] = {
-    "alora_invocation_tokens",
-    "arrow_config",
-    "bias",
-    "exclude_modules",
-    "fan_in_fan_out",
-    "kasa_config",
-    "layer_replication",
-    "layers_pattern",
-    "lora_bias",
-    "target_parameters",
-    "trainable_token_indices",
-    "use_bdlora",
-    "use_dora",
-    "use_qalora",
-    "velora_config",
-};
 
 bool IsOff(const json& value) {
   return value.is_null() || value == false || value == "none" ||
@@ -92,23 +74,103 @@ class ConfigReader {
   absl::Status status_;
 };
 
+// PEFT initialises an adapter before it reads its weights; with some words it
+// changes the base model's weights then (tuners/lora/layer.py, update_layer).
+absl::Status CheckInitialisation(const json& config,
+                                 const std::string& origin) {
+  const json init = config.value("init_lora_weights", json());
+  if (init.is_null() || init.is_boolean()) return absl::OkStatus();
+  const std::string word =
+      init.is_string() ? absl::AsciiStrToLower(init.get<std::string>()) : "";
+  if (word == "gaussian" || word == "eva" || word == "orthogonal") {
+    return absl::OkStatus();
+  }
+  constexpr const char* kConverted[] = {"pissa", "olora", "corda", "lora_ga"};
+  const bool convertible =
+      std::any_of(std::begin(kConverted), std::end(kConverted),
+                  [&](const char* known) { return word.starts_with(known); });
+  return absl::UnimplementedError(absl::StrCat(
+      origin, ": init_lora_weights is ", init.dump(), ": ",
+      word == "mica" ? "its B is not to be trained"
+                     : "it belongs to other base weights than the model's file "
+                       "has",
+      "; ",
+      convertible
+          ? "write it as a plain adapter with PEFT's save_pretrained(…, "
+            "path_initial_model_for_weight_conversion=…)"
+          : "merge it into the model with PEFT's merge_and_unload, and start "
+            "from that"));
+}
+
 absl::Status CheckSupported(const json& config, const std::string& origin) {
   if (config.value("peft_type", json()) != "LORA") {
     return absl::UnimplementedError(absl::StrCat(
         origin, ": peft_type is ", config.value("peft_type", json()).dump(),
         "; mpsd trains LORA adapters"));
   }
-  for (const char* name : kUnsupported) {
-    if (config.contains(name) && !IsOff(config[name])) {
-      return absl::UnimplementedError(
-          absl::StrCat(origin, ": ", name, " is ", config[name].dump(),
-                       "; mpsd has no such setting, remove it or retrain"));
+  for (const PeftField& field : PeftFields()) {
+    if (field.use != PeftField::Use::kMustBeOff ||
+        IsOff(config.value(field.name, json()))) {
+      continue;
     }
+    return absl::UnimplementedError(absl::StrCat(
+        origin, ": ", field.name, " is ", config[field.name].dump(),
+        "; mpsd has no such setting, remove it or retrain"));
   }
-  return absl::OkStatus();
+  return CheckInitialisation(config, origin);
 }
 
 }  // namespace
+
+// peft 0.21, tuners/lora/config.py.
+const std::vector<PeftField>& PeftFields() {
+  using Use = PeftField::Use;
+  static const auto& fields = *new std::vector<PeftField>{
+      {"peft_type", Use::kRead},
+      {"r", Use::kRead},
+      {"lora_alpha", Use::kRead},
+      {"lora_dropout", Use::kRead},
+      {"use_rslora", Use::kRead},
+      {"target_modules", Use::kRead},
+      {"layers_to_transform", Use::kRead},
+      {"rank_pattern", Use::kRead},
+      {"alpha_pattern", Use::kRead},
+      {"modules_to_save", Use::kRead},
+      {"init_lora_weights", Use::kRead},
+      {"task_type", Use::kNothing},
+      {"auto_mapping", Use::kNothing},
+      {"peft_version", Use::kNothing},
+      {"base_model_name_or_path", Use::kNothing},
+      {"revision", Use::kNothing},
+      {"inference_mode", Use::kNothing},
+      {"runtime_config", Use::kNothing},
+      {"megatron_config", Use::kNothing},
+      {"megatron_core", Use::kNothing},
+      {"qalora_group_size", Use::kNothing},  // of use_qalora
+      {"loftq_config", Use::kNothing},       // these of init_lora_weights
+      {"eva_config", Use::kNothing},
+      {"corda_config", Use::kNothing},
+      {"lora_ga_config", Use::kNothing},
+      {"alora_invocation_tokens", Use::kMustBeOff},
+      {"arrow_config", Use::kMustBeOff},
+      {"bias", Use::kMustBeOff},
+      {"ensure_weight_tying", Use::kMustBeOff},
+      {"exclude_modules", Use::kMustBeOff},
+      {"fan_in_fan_out", Use::kMustBeOff},
+      {"kasa_config", Use::kMustBeOff},
+      {"layer_replication", Use::kMustBeOff},
+      {"layers_pattern", Use::kMustBeOff},
+      {"lora_bias", Use::kMustBeOff},
+      {"monteclora_config", Use::kMustBeOff},
+      {"target_parameters", Use::kMustBeOff},
+      {"trainable_token_indices", Use::kMustBeOff},
+      {"use_bdlora", Use::kMustBeOff},
+      {"use_dora", Use::kMustBeOff},
+      {"use_qalora", Use::kMustBeOff},
+      {"velora_config", Use::kMustBeOff},
+  };
+  return fields;
+}
 
 absl::StatusOr<spec::LoraSpec> ReadPeftConfig(const fs::path& folder) {
   const std::string origin = (folder / kConfigName).string();

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,9 +16,27 @@
 // PeftModel.save_pretrained writes and from_pretrained reads it (peft 0.21).
 namespace mpsd::lora {
 
+// A field of PEFT's LoraConfig and what ReadPeftConfig makes of it.
+struct PeftField {
+  enum class Use {
+    kRead,
+    // Of other programs, or of the moment in which PEFT made the adapter:
+    // whatever it says, the adapter computes the same.
+    kNothing,
+    // Changes the arithmetic in ways mpsd does not compute: must be off, which
+    // null, false, empty and "none" mean.
+    kMustBeOff,
+  };
+  const char* name;
+  Use use;
+};
+
+// Every field that there is.
+const std::vector<PeftField>& PeftFields();
+
 // The LoRA part of adapter_config.json. Unimplemented for a setting mpsd cannot
-// honour (another peft_type, DoRA, bias), naming it; InvalidArgument for a
-// broken file.
+// honour (another peft_type, DoRA, bias, an initialisation with which PEFT
+// changes the base model), naming it; InvalidArgument for a broken file.
 absl::StatusOr<spec::LoraSpec> ReadPeftConfig(
     const std::filesystem::path& folder);
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables beside the cases: schedules, decay groups, initialisation."""
 
+import dataclasses
 import math
+import typing
 
 import torch
-from peft import get_peft_model
+from peft import LoraConfig, get_peft_model
 from transformers import Trainer, TrainingArguments, get_scheduler
 
 import oracle
@@ -93,3 +95,32 @@ def initialisation(root):
                 mean=value.mean().item(),
                 std=value.std(unbiased=False).item())
     return result
+
+
+def changes_base(init, root):
+    """Whether PEFT, loading such an adapter, leaves the base model's weights
+    other than they were; None where it wants more than a model for that."""
+    model = oracle.load_model(root / "llama2" / "model")
+    name = "model.layers.0.self_attn.q_proj.weight"
+    before = model.get_parameter(name).detach().clone()
+    try:
+        tuned = get_peft_model(model, LoraConfig(
+            r=2, target_modules=["q_proj"], init_lora_weights=init))
+    except (ValueError, ImportError, AttributeError):
+        return None
+    after = tuned.base_model.model.get_submodule(
+        name.removesuffix(".weight")).base_layer.weight
+    return not torch.equal(before, after)
+
+
+def lora_config(root):
+    """The fields of PEFT's LoraConfig, and its initialisations."""
+    annotation = typing.get_type_hints(LoraConfig)["init_lora_weights"]
+    words = [word for part in typing.get_args(annotation)
+             for word in typing.get_args(part)]
+    inits = [True, False, *(word.replace("[number of iters]", "4")
+                            for word in words)]
+    return dict(fields=[f.name for f in dataclasses.fields(LoraConfig)],
+                init_lora_weights=[
+                    dict(value=init, changes_base=changes_base(init, root))
+                    for init in inits])

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "core/base/file.h"
 #include "core/tensorfile/safetensors.h"
@@ -99,6 +100,74 @@ INSTANTIATE_TEST_SUITE_P(
                               absl::StatusCode::kInvalidArgument,
                               "r has the wrong type"}),
     [](const auto& info) { return info.param.name; });
+
+absl::Status ReadWith(const std::string& field, const nlohmann::json& value) {
+  const auto folder = FreshFolder("peft_field");
+  std::ofstream(folder / "adapter_config.json")
+      << nlohmann::json{{"peft_type", "LORA"}, {field, value}};
+  return ReadPeftConfig(folder).status();
+}
+
+// tests/golden/tables.py: what the installed PEFT has.
+nlohmann::json InstalledConfig() {
+  return nlohmann::json::parse(*base::ReadFile(
+      std::string(MPSD_TEST_SOURCE_DIR) + "/tests/golden/lora_config.json"));
+}
+
+TEST(PeftFieldsTest, AreThoseOfPeftsLoraConfig) {
+  std::vector<std::string> ours;
+  for (const PeftField& field : PeftFields()) ours.push_back(field.name);
+  EXPECT_THAT(ours,
+              testing::UnorderedElementsAreArray(
+                  InstalledConfig()["fields"].get<std::vector<std::string>>()));
+}
+
+TEST(PeftFieldsTest, WhatChangesTheArithmeticIsRefusedByName) {
+  int refused = 0;
+  for (const PeftField& field : PeftFields()) {
+    if (field.use != PeftField::Use::kMustBeOff) continue;
+    for (const nlohmann::json& off :
+         {nlohmann::json(), nlohmann::json(false), nlohmann::json("none"),
+          nlohmann::json::array(), nlohmann::json::object()}) {
+      EXPECT_TRUE(ReadWith(field.name, off).ok()) << field.name << off;
+    }
+    for (const nlohmann::json& on :
+         {nlohmann::json(true), nlohmann::json({"x"}),
+          nlohmann::json({{"x", 1}})}) {
+      const absl::Status status = ReadWith(field.name, on);
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << field.name;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(field.name));
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 40);
+}
+
+TEST(PeftFieldsTest, AnInitialisationThatChangesTheBaseIsRefused) {
+  std::set<std::string> met;
+  for (const auto& init : InstalledConfig()["init_lora_weights"]) {
+    const nlohmann::json& value = init["value"];
+    const absl::Status status = ReadWith("init_lora_weights", value);
+    // MiCA's B is frozen; null are those that want data to be made.
+    const bool plain = init["changes_base"] == false && value != "mica";
+    EXPECT_EQ(status.code(),
+              plain ? absl::StatusCode::kOk : absl::StatusCode::kUnimplemented)
+        << value;
+    met.insert(value.dump());
+    if (plain) continue;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(value.dump()));
+  }
+  EXPECT_TRUE(met.contains("\"pissa\"") && met.contains("true"));
+  const absl::Status pissa = ReadWith("init_lora_weights", "pissa_niter_16");
+  EXPECT_THAT(std::string(pissa.message()),
+              HasSubstr("path_initial_model_for_weight_conversion"));
+  EXPECT_THAT(std::string(ReadWith("init_lora_weights", "loftq").message()),
+              HasSubstr("merge_and_unload"));
+  EXPECT_FALSE(ReadWith("init_lora_weights", "lora_ga").ok());
+  EXPECT_FALSE(ReadWith("init_lora_weights", "of_tomorrow").ok());
+  EXPECT_FALSE(ReadWith("init_lora_weights", 3).ok());
+  EXPECT_TRUE(ReadWith("init_lora_weights", "Gaussian").ok());
+}
 
 TEST(PeftFolderTest, AnotherModelsAdapterIsRefused) {
   auto model = LoadGolden("llama2");
