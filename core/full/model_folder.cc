@@ -64,9 +64,44 @@ absl::Status WriteConfig(const fs::path& from, const fs::path& to,
                                                     : "float32";
   json.erase("dtype");
   json["torch_dtype"] = dtype;  // Transformers 4 and 5 read it
+  // A file that holds both, of different values, is not tied.
+  if (result.config.family == spec::Family::kDecoder &&
+      json.contains("tie_word_embeddings")) {
+    json["tie_word_embeddings"] = result.config.tie_word_embeddings;
+  }
   PutLabels(result, json);
   return base::WriteFileAtomic(to / "config.json", json.dump(2) + "\n");
 }
+
+namespace {
+
+constexpr char kTemplates[] = "additional_chat_templates";
+
+absl::Status CopyFile(const fs::path& from, const fs::path& to) {
+  auto bytes = base::ReadFile(from);
+  if (!bytes.ok()) return bytes.status();
+  return base::WriteFileAtomic(to, *bytes);
+}
+
+// The named chat templates beside chat_template.jinja.
+absl::Status CopyTemplates(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  for (fs::directory_iterator it(from / kTemplates, error), end;
+       !error && it != end; it.increment(error)) {
+    if (it->path().extension() != ".jinja") continue;
+    std::error_code made;
+    fs::create_directories(to / kTemplates, made);
+    if (made) {
+      return base::ErrnoStatus(made.value(), (to / kTemplates).string());
+    }
+    absl::Status s =
+        CopyFile(it->path(), to / kTemplates / it->path().filename());
+    if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status CopyTokenizer(const fs::path& from, const fs::path& to) {
   for (const char* name :
@@ -76,12 +111,10 @@ absl::Status CopyTokenizer(const fs::path& from, const fs::path& to) {
         "preprocessor_config.json"}) {
     std::error_code error;
     if (!fs::exists(from / name, error)) continue;
-    auto bytes = base::ReadFile(from / name);
-    if (!bytes.ok()) return bytes.status();
-    absl::Status s = base::WriteFileAtomic(to / name, *bytes);
+    absl::Status s = CopyFile(from / name, to / name);
     if (!s.ok()) return s;
   }
-  return absl::OkStatus();
+  return CopyTemplates(from, to);
 }
 
 }  // namespace mpsd::full

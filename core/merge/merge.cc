@@ -14,6 +14,7 @@
 #include "core/full/model_folder.h"
 #include "core/merge/compare_logits.h"
 #include "core/merge/pair.h"
+#include "core/model/tied_head.h"
 #include "core/model/weight_reader.h"
 #include "core/spec/modules.h"
 #include "core/tensorfile/sharded_writer.h"
@@ -95,7 +96,10 @@ class Merger {
   absl::Status Place(Part& part) {
     const auto* saved = pair_.FindSaved(part.name);
     const std::string kept = spec::StoredName(pair_.config(), part.name);
-    const std::string name = names_.StoredName(kept);
+    const bool both =
+        pair_.head_is_embedding() && part.name == "model.embed_tokens.weight";
+    const std::string name =
+        both ? model::kHeadWeight : names_.StoredName(kept);
     const auto* stored = pair_.weights().Find(name);
     part.saved = saved != nullptr;
     if (stored == nullptr && saved == nullptr) {
@@ -107,9 +111,10 @@ class Merger {
       part.stored = name;
       dtype_ = options_.dtype.value_or(stored->dtype);
       if (!at::isFloatingType(stored->dtype)) {
-        return absl::UnimplementedError(absl::StrCat(
-            options_.model.string(), ": \"", part.name,
-            "\" is quantized; merge into the model it was quantized from"));
+        return absl::UnimplementedError(
+            absl::StrCat(options_.model.string(), ": \"", part.name,
+                         "\" is stored as ", stored->dtype_name,
+                         "; merge into the model it was quantized from"));
       }
     }
     part.planned = {kept, dtype_,

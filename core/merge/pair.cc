@@ -10,6 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/lora/peft_folder.h"
+#include "core/model/tied_head.h"
+#include "core/model/weight_reader.h"
 #include "core/spec/modules.h"
 #include "nlohmann/json.hpp"
 
@@ -53,6 +55,7 @@ absl::StatusOr<Pair> Pair::Open(const fs::path& model,
   if (!file.ok()) return file.status();
   pair.file_ = *std::move(file);
   pair.FindLabels();
+  if (absl::Status s = pair.FindHead(); !s.ok()) return s;
   pair.lora_ = spec::EffectiveLora(std::move(pair.lora_), pair.config_);
   auto targets = spec::MatchTargets(pair.lora_, pair.config_);
   if (!targets.ok()) return targets.status();
@@ -88,6 +91,23 @@ void Pair::FindLabels() {
   } else if (config_.num_labels > 0) {
     task_ = spec::Task::kSeqCls;
   }
+}
+
+// As the network is loaded: what the file has decides what is tied.
+absl::Status Pair::FindHead() {
+  if (!config_.tie_word_embeddings || config_.num_labels > 0) {
+    return absl::OkStatus();
+  }
+  constexpr char kEmbedding[] = "model.embed_tokens.weight";
+  const std::string stored =
+      model::WeightReader({weights_.get()}, "model.", 0).StoredName(kEmbedding);
+  const auto* entry = weights_->Find(stored);
+  const auto found = model::FindTiedHead(
+      *weights_, stored, entry == nullptr ? at::kFloat : entry->dtype);
+  if (!found.ok()) return found.status();
+  head_is_embedding_ = *found == model::TiedHead::kHead;
+  if (*found == model::TiedHead::kBoth) config_.tie_word_embeddings = false;
+  return absl::OkStatus();
 }
 
 // A tied head has no weight of its own: a change of one of the two would have

@@ -36,6 +36,8 @@ class Pair {
   const spec::ModelConfig& config() const { return config_; }
   spec::Task task() const { return task_; }
   const tensorfile::Weights& weights() const { return *weights_; }
+  // The file has a head and no embedding: it is both (TiedHead::kHead).
+  bool head_is_embedding() const { return head_is_embedding_; }
   // In the order of the network.
   const std::vector<spec::TargetMatch>& targets() const { return targets_; }
 
@@ -58,6 +60,7 @@ class Pair {
   Pair() = default;
   absl::Status ReadConfigs();
   void FindLabels();
+  absl::Status FindHead();
   absl::Status CheckTied() const;
   absl::Status CheckComplete() const;
 
@@ -68,6 +71,7 @@ class Pair {
   std::unique_ptr<tensorfile::Weights> weights_;
   std::unique_ptr<tensorfile::SafetensorsFile> file_;  // of the adapter
   std::vector<spec::TargetMatch> targets_;
+  bool head_is_embedding_ = false;
 };
 
 }  // namespace mpsd::merge

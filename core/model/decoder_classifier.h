@@ -37,6 +37,7 @@ class DecoderClassifier : public Classifier {
       : Classifier(decoder->config(), decoder->dtype()),
         decoder_(std::move(decoder)) {
     fresh_ = decoder_->fresh_modules();
+    report_ = decoder_->load_report();
   }
   at::Tensor LastTokens(const ClassifierInputs& inputs) const;
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/model/decoder.h"
+#include "core/model/tied_head.h"
 #include "core/model/weight_reader.h"
 
 namespace mpsd::model {
@@ -19,9 +20,11 @@ class DecoderLoader {
         reader_(source, "model.", config.initializer_range) {}
 
   absl::StatusOr<std::unique_ptr<Decoder>> Load() {
+    const std::string stored = DecideHead();
     std::unique_ptr<Decoder> model(new Decoder(c_, source_));
-    model->embedding_ = reader_.MakeEmbedding(
-        "model.embed_tokens", c_.vocab_size, c_.hidden_size, c_.pad_token_id);
+    model->embedding_ = reader_.MakeEmbedding(stored, c_.vocab_size,
+                                              c_.hidden_size, c_.pad_token_id);
+    model->embedding_.name = kEmbedding;
     model->layers_.resize(c_.num_hidden_layers);
     for (int64_t i = 0; i < c_.num_hidden_layers && reader_.status().ok();
          ++i) {
@@ -32,10 +35,31 @@ class DecoderLoader {
     LoadHead(*model);
     if (!reader_.status().ok()) return reader_.status();
     model->fresh_ = reader_.fresh_modules();
+    model->report_ = reader_.Report(c_.family);
+    model->report_.untied = untied_;
     return model;
   }
 
  private:
+  // Whether head and embedding are tied, and the module that the file has for
+  // the embedding.
+  std::string DecideHead() {
+    const bool tied = c_.tie_word_embeddings && c_.num_labels == 0;
+    if (!tied || source_.weights == nullptr) return kEmbedding;
+    const auto found = FindTiedHead(
+        *source_.weights,
+        reader_.StoredName(absl::StrCat(kEmbedding, ".weight")), source_.dtype);
+    if (!found.ok()) {
+      reader_.Fail(found.status());
+      return kEmbedding;
+    }
+    untied_ = *found == TiedHead::kBoth;
+    if (untied_) c_.tie_word_embeddings = false;
+    if (*found == TiedHead::kHead) return kHead;
+    if (!untied_) reader_.MarkUsed(kHeadWeight);
+    return kEmbedding;
+  }
+
   void LoadLayer(int64_t i, DecoderLayer& layer) {
     const std::string p = absl::StrCat("model.layers.", i, ".");
     const std::string a = p + "self_attn.", m = p + "mlp.";
@@ -90,11 +114,17 @@ class DecoderLoader {
       model.head_ =
           reader_.MakeHead("score", c_.num_labels, c_.hidden_size, false);
     } else if (c_.tie_word_embeddings) {
-      model.head_.name = "lm_head";
+      model.head_.name = kHead;
       model.head_.weight = model.embedding_.weight;
     } else {
+      if (source_.weights != nullptr && !reader_.Contains(kHeadWeight)) {
+        reader_.Fail(absl::NotFoundError(absl::StrCat(
+            "the model has no weight \"", kHeadWeight,
+            "\"; if its head is its embedding, config.json must say "
+            "\"tie_word_embeddings\": true")));
+      }
       model.head_ =
-          reader_.MakeLinear("lm_head", c_.vocab_size, c_.hidden_size, false);
+          reader_.MakeLinear(kHead, c_.vocab_size, c_.hidden_size, false);
     }
   }
 
@@ -102,10 +132,14 @@ class DecoderLoader {
     return reader_.MakeRmsNorm(name, size, c_.rms_norm_eps);
   }
 
+  static constexpr char kEmbedding[] = "model.embed_tokens";
+  static constexpr char kHead[] = "lm_head";
+
   const WeightSource& source_;
-  const spec::ModelConfig& c_;
+  spec::ModelConfig c_;  // as the file's tensors want it
   const std::function<void(double)>& progress_;
   WeightReader reader_;
+  bool untied_ = false;
 };
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Load(

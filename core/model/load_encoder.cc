@@ -46,6 +46,7 @@ class EncoderLoader {
     LoadHead();
     if (!reader_.status().ok()) return reader_.status();
     model_->fresh_ = reader_.fresh_modules();
+    model_->report_ = reader_.Report(c_.family);
     return std::move(model_);
   }
 

@@ -30,6 +30,7 @@ class VitLoader {
         reader_.MakeHead("classifier", c_.num_labels, c_.hidden_size, true);
     if (!reader_.status().ok()) return reader_.status();
     model_->fresh_ = reader_.fresh_modules();
+    model_->report_ = reader_.Report(c_.family);
     return std::move(model_);
   }
 

@@ -10,6 +10,7 @@
 
 #include "core/model/attention.h"
 #include "core/model/layers.h"
+#include "core/model/load_report.h"
 #include "core/spec/model_config.h"
 
 namespace mpsd::model {
@@ -81,6 +82,9 @@ class Network {
   // ("classifier", "bert.pooler.dense").
   const std::vector<std::string>& fresh_modules() const { return fresh_; }
 
+  // Of the file that it was loaded from; empty from scratch.
+  const LoadReport& load_report() const { return report_; }
+
  protected:
   Network(spec::ModelConfig config, at::ScalarType dtype)
       : config_(std::move(config)), dtype_(dtype) {}
@@ -90,6 +94,7 @@ class Network {
   RunOptions options_;
   bool training_ = false;
   std::vector<std::string> fresh_;
+  LoadReport report_;
 };
 
 }  // namespace mpsd::model

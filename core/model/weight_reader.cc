@@ -93,8 +93,10 @@ at::Tensor WeightReader::Tensor(const std::string& name, at::IntArrayRef shape,
                                 Initial initial) {
   if (!status_.ok()) return {};
   if (source_.weights == nullptr) return Draw(shape, initial);
-  auto tensor = source_.weights->Load(StoredName(name), shape, source_.device,
-                                      source_.dtype);
+  const std::string stored = StoredName(name);
+  MarkUsed(stored);
+  auto tensor =
+      source_.weights->Load(stored, shape, source_.device, source_.dtype);
   if (!tensor.ok()) {
     status_ = tensor.status();
     return {};
@@ -116,6 +118,7 @@ void WeightReader::ReadWeight(Linear& linear, int64_t out, int64_t in) {
   const bool quantize = spec::Quantizes(source_.quantization, linear.name);
   const bool from_file = source_.weights != nullptr && status_.ok();
   const std::string stored = from_file ? StoredName(name) : name;
+  if (from_file) MarkUsed(stored);
   if (from_file && quant::IsStored(*source_.weights, stored)) {
     auto weight =
         quant::LoadStored(*source_.weights, stored, out, in, source_.device);
@@ -181,8 +184,36 @@ at::Tensor WeightReader::HeadTensor(const std::string& module,
         "classification.ignore_mismatched_sizes to train a new head"));
     return {};
   }
+  // Of another shape: taken note of, and not taken.
+  if (stored) MarkUsed(StoredName(name));
+  missing_.push_back(name);
   if (fresh_.empty() || fresh_.back() != module) fresh_.push_back(module);
   return Draw(shape, initial);
+}
+
+LoadReport WeightReader::Report(spec::Family family) const {
+  LoadReport report{{}, missing_};
+  if (source_.weights == nullptr) return report;
+  // What a quantised weight has beside it: "….weight.absmax", "….SCB".
+  const auto beside = [&](const std::string& name) {
+    for (size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
+         dot = name.rfind('.', dot - 1)) {
+      const std::string head = name.substr(0, dot);
+      if (used_.contains(head)) return true;
+      const bool state =
+          name.compare(dot, std::string::npos, ".SCB") == 0 ||
+          name.compare(dot, std::string::npos, ".weight_format") == 0;
+      if (state && used_.contains(head + ".weight")) return true;
+    }
+    return false;
+  };
+  for (const std::string& name : source_.weights->names()) {
+    if (used_.contains(name) || IsOldBuffer(name, family) || beside(name)) {
+      continue;
+    }
+    report.unused.push_back(name);
+  }
+  return report;
 }
 
 Linear WeightReader::MakeHead(const std::string& name, int64_t out, int64_t in,

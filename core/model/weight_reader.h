@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/model/layers.h"
+#include "core/model/load_report.h"
 #include "core/spec/quantization.h"
 #include "core/tensorfile/weights.h"
 
@@ -78,6 +80,13 @@ class WeightReader {
   const absl::Status& status() const { return status_; }
   // In the order of the calls; empty from scratch.
   const std::vector<std::string>& fresh_modules() const { return fresh_; }
+  // Of all calls so far, for a network of the family; empty from scratch.
+  LoadReport Report(spec::Family family) const;
+
+  // A tensor of the file that is taken without being read.
+  void MarkUsed(const std::string& stored) { used_.insert(stored); }
+  // Keeps `status` as the first error if there was none.
+  void Fail(const absl::Status& status) { status_.Update(status); }
 
  private:
   at::Tensor Draw(at::IntArrayRef shape, Initial initial) const;
@@ -91,6 +100,8 @@ class WeightReader {
   const Initial linears_;
   absl::Status status_;
   std::vector<std::string> fresh_;
+  std::vector<std::string> missing_;
+  std::set<std::string> used_;  // tensors of the file
 };
 
 }  // namespace mpsd::model

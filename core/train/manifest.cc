@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/manifest.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "core/base/file.h"
 #include "nlohmann/json.hpp"
 
@@ -12,6 +15,7 @@ using json = nlohmann::ordered_json;
 
 constexpr char kFile[] = "run.json";
 constexpr char kFallbacks[] = "cpu_fallback_ops";
+constexpr size_t kNames = 100;  // of a list that may be long
 
 json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
   return {{"sha256", sha256},
@@ -21,6 +25,15 @@ json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
           {"truncated_rows", stats.truncated_rows},
           {"dropped_rows", stats.dropped_rows},
           {"prompt_mismatch_rows", stats.prompt_mismatch_rows}};
+}
+
+// How many there are, and the first of them.
+json Bounded(const std::vector<std::string>& names) {
+  const auto shown =
+      static_cast<std::ptrdiff_t>(std::min(names.size(), kNames));
+  return {{"count", names.size()},
+          {"names",
+           std::vector<std::string>(names.begin(), names.begin() + shown)}};
 }
 
 template <typename T>
@@ -52,14 +65,16 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   }
   if (m.micro_batch) {
     const spec::TrainingSpec& t = m.spec.training;
-    j["micro_batch"] = json::parse(
-        ToJson(*m.micro_batch, t.per_device_train_batch_size *
-                                   t.gradient_accumulation_steps));
+    j["micro_batch"] =
+        json::parse(ToJson(*m.micro_batch, t.per_device_train_batch_size *
+                                               t.gradient_accumulation_steps));
   }
   if (!m.label_names.empty()) {
     j["labels"] = {{"problem_type", m.problem_type}, {"names", m.label_names}};
   }
   j["fresh_modules"] = m.fresh_modules;
+  j["unused_tensors"] = Bounded(m.load_report.unused);
+  j["missing_tensors"] = Bounded(m.load_report.missing);
   j["trainable_parameters"] = m.trainable_parameters;
   j["total_steps"] = m.total_steps;
   j["resumed_at_steps"] = m.resumed_at_steps;

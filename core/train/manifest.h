@@ -14,6 +14,7 @@
 #include "core/data/source.h"
 #include "core/device/memory_watch.h"
 #include "core/metrics/metrics.h"
+#include "core/model/load_report.h"
 #include "core/spec/train_spec.h"
 #include "core/train/micro_batch.h"
 
@@ -25,9 +26,9 @@ struct Manifest {
   std::string device, device_description;
   std::map<std::string, std::string> environment;  // PYTORCH_* and the like
   std::string attention;                           // "fused" or "tiled"
-  std::string gradients;  // see GradientPath::name
-  std::string dtype;      // of the frozen base
-  spec::TrainSpec spec;   // every default filled in
+  std::string gradients;                           // see GradientPath::name
+  std::string dtype;                               // of the frozen base
+  spec::TrainSpec spec;                            // every default filled in
   std::string model_folder;
   std::map<std::string, std::string> model_sha256;  // file name → digest
   std::string train_sha256, eval_sha256;            // over the files' bytes
@@ -36,6 +37,7 @@ struct Manifest {
   std::vector<std::string> label_names;    // by id; empty for language models
   std::string problem_type;                // likewise
   std::vector<std::string> fresh_modules;  // drawn: the file had them not
+  model::LoadReport load_report;           // of the model's weights
   int64_t trainable_parameters = 0;
   int64_t total_steps = 0;
   std::vector<int64_t> resumed_at_steps;  // one a restart
@@ -48,7 +50,7 @@ struct Manifest {
   int64_t best_step = 0;              // where that was
   int64_t tokens = 0;
   double seconds = 0;
-  device::MemoryWatch::Summary memory;  // since the last restart
+  device::MemoryWatch::Summary memory;              // since the last restart
   std::map<std::string, int64_t> cpu_fallback_ops;  // that MPS lacks → runs
   std::vector<std::string> warnings;  // since the last restart
 };

@@ -16,6 +16,8 @@ import torch
 sys.dont_write_bytecode = True
 import cases
 import classes
+import headers
+import heads
 import images
 import oracle
 import quant
@@ -175,9 +177,12 @@ def main():
     make_packing()
     oracle.save_tensors(images.make(), HERE / "images.safetensors")
     oracle.save_tensors(quant.make(), HERE / "quant.safetensors")
+    write_json(HERE / "headers.json", headers.make())
+    write_json(HERE / "heads.json", heads.make(HERE))
     write_json(HERE / "schedules.json", tables.schedules())
     write_json(HERE / "decay_groups.json", tables.decay_groups(HERE))
     write_json(HERE / "init.json", tables.initialisation(HERE))
+    write_json(HERE / "lora_config.json", tables.lora_config(HERE))
 
 
 if __name__ == "__main__":

@@ -88,6 +88,38 @@ TEST_F(ModelFolderTest, ABrokenConfigIsNamed) {
   EXPECT_THAT(std::string(s.message()), testing::HasSubstr("config.json"));
 }
 
+// A head that the file did not tie stays untied in what is written.
+TEST_F(ModelFolderTest, TheTieIsThatOfTheNetwork) {
+  std::ofstream(from_ / "config.json") << R"({"tie_word_embeddings": true})";
+  config_.family = spec::Family::kDecoder;
+  const auto tie = [&](bool tied) {
+    config_.tie_word_embeddings = tied;
+    return Written({config_,
+                    spec::Task::kCausalLm,
+                    {},
+                    "",
+                    at::kFloat})["tie_word_embeddings"];
+  };
+  EXPECT_EQ(tie(true), true);
+  EXPECT_EQ(tie(false), false);
+  config_.family = spec::Family::kEncoder;
+  EXPECT_EQ(tie(false), true) << "of its pretraining head, and as it was";
+}
+
+TEST_F(ModelFolderTest, NamedChatTemplatesAreCopied) {
+  const fs::path more = from_ / "additional_chat_templates";
+  fs::create_directories(more / "deep");
+  std::ofstream(more / "tool_use.jinja") << "{{ tools }}";
+  std::ofstream(more / "rag.jinja") << "{{ documents }}";
+  std::ofstream(more / "notes.txt") << "x";
+  ASSERT_TRUE(CopyTokenizer(from_, to_).ok());
+  const fs::path copied = to_ / "additional_chat_templates";
+  EXPECT_EQ(*base::ReadFile(copied / "tool_use.jinja"), "{{ tools }}");
+  EXPECT_EQ(*base::ReadFile(copied / "rag.jinja"), "{{ documents }}");
+  EXPECT_FALSE(fs::exists(copied / "notes.txt"));
+  EXPECT_FALSE(fs::exists(copied / "deep"));
+}
+
 TEST_F(ModelFolderTest, WhatThereIsOfATokenizerIsCopied) {
   std::ofstream(from_ / "tokenizer.json") << "{}";
   std::ofstream(from_ / "vocab.txt") << "a\nb\n";
@@ -96,6 +128,7 @@ TEST_F(ModelFolderTest, WhatThereIsOfATokenizerIsCopied) {
   EXPECT_EQ(*base::ReadFile(to_ / "vocab.txt"), "a\nb\n");
   EXPECT_TRUE(fs::exists(to_ / "tokenizer.json"));
   EXPECT_FALSE(fs::exists(to_ / "pytorch_model.bin"));
+  EXPECT_FALSE(fs::exists(to_ / "additional_chat_templates"));
 }
 
 }  // namespace

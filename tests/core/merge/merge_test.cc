@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/base/file.h"
@@ -100,6 +101,53 @@ TEST(MergeTest, AddsScaledBTimesAToItsWeightAndReplacesSavedModules) {
       at::equal(Weight(options.out, other), Weight(options.model, other)));
   EXPECT_TRUE(at::equal(Weight(options.out, "lm_head.weight"),
                         *pair->LoadSaved("lm_head.weight", at::kFloat)));
+}
+
+// A copy of the model in which config.json says that head and embedding are
+// tied, and the file has them under other names.
+fs::path TiedModel(const fs::path& from,
+                   const std::map<std::string, std::string>& renamed) {
+  const fs::path folder = testing_support::FreshFolder("merge_tied");
+  auto config = nlohmann::json::parse(*base::ReadFile(from / "config.json"));
+  config["tie_word_embeddings"] = true;
+  std::ofstream(folder / "config.json") << config;
+  const auto weights = *tensorfile::Weights::Open(from);
+  tensorfile::NamedTensors tensors;
+  for (const std::string& name : weights->names()) {
+    const auto other = renamed.find(name);
+    tensors.emplace_back(other == renamed.end() ? name : other->second,
+                         Weight(from, name));
+  }
+  EXPECT_TRUE(
+      tensorfile::WriteSafetensors(folder / "model.safetensors", tensors).ok());
+  return folder;
+}
+
+TEST(MergeTest, AHeadThatIsNotTheEmbeddingIsNotTied) {
+  MergeOptions options = GoldenMerge("llama2");
+  options.model = TiedModel(options.model, {});
+  const auto report = Merge(options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_LT(report->logit_error, 1e-5);
+  const auto config = *spec::ReadModelConfig(options.out.string());
+  EXPECT_FALSE(config.tie_word_embeddings);
+  EXPECT_FALSE(at::equal(Weight(options.out, "lm_head.weight"),
+                         Weight(options.out, "model.embed_tokens.weight")));
+}
+
+TEST(MergeTest, AHeadAloneIsTheEmbeddingToo) {
+  MergeOptions options = GoldenMerge("llama3");
+  const fs::path whole = options.model;
+  options.model =
+      TiedModel(whole, {{"model.embed_tokens.weight", "lm_head.weight"}});
+  const auto report = Merge(options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_LT(report->logit_error, 1e-5);
+  EXPECT_TRUE(at::equal(Weight(options.out, "model.embed_tokens.weight"),
+                        Weight(whole, "model.embed_tokens.weight")));
+  const auto weights = *tensorfile::Weights::Open(options.out);
+  EXPECT_FALSE(weights->Contains("lm_head.weight"));
+  EXPECT_TRUE(spec::ReadModelConfig(options.out.string())->tie_word_embeddings);
 }
 
 TEST(MergeTest, WritesShardsNoLargerThanAskedFor) {

@@ -46,6 +46,23 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   EXPECT_THAT(ReadResumedSteps(folder), testing::ElementsAre(4, 9));
 }
 
+// A file of another kind of network has thousands.
+TEST(ManifestTest, ListsTheFirstOfTheTensorsThatNothingUsed) {
+  const auto folder = FreshFolder("manifest_tensors");
+  Manifest manifest;
+  manifest.load_report.missing = {"score.weight"};
+  for (int i = 0; i < 5000; ++i) {
+    manifest.load_report.unused.push_back("tensor" + std::to_string(i));
+  }
+  ASSERT_TRUE(WriteManifest(folder, manifest).ok());
+  const auto json = nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
+  EXPECT_EQ(json["unused_tensors"]["count"], 5000);
+  EXPECT_EQ(json["unused_tensors"]["names"].size(), 100u);
+  EXPECT_EQ(json["unused_tensors"]["names"][99], "tensor99");
+  EXPECT_EQ(json["missing_tensors"],
+            nlohmann::json({{"count", 1}, {"names", {"score.weight"}}}));
+}
+
 TEST(ManifestTest, NoManifestMeansNoRestarts) {
   EXPECT_TRUE(ReadResumedSteps(FreshFolder("manifest_none")).empty());
   EXPECT_TRUE(ReadFallbacks(FreshFolder("manifest_none")).empty());

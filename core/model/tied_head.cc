@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/model/tied_head.h"
+
+#include <ATen/ATen.h>
+
+namespace mpsd::model {
+
+absl::StatusOr<TiedHead> FindTiedHead(const tensorfile::Weights& weights,
+                                      const std::string& embedding,
+                                      at::ScalarType dtype) {
+  const tensorfile::TensorEntry* rows = weights.Find(embedding);
+  const tensorfile::TensorEntry* head = weights.Find(kHeadWeight);
+  if (head == nullptr) return TiedHead::kEmbedding;
+  if (rows == nullptr) return TiedHead::kHead;
+  if (weights.SameBytes(embedding, kHeadWeight)) return TiedHead::kEmbedding;
+  if (rows->shape != head->shape) return TiedHead::kBoth;
+  const auto a = weights.Load(embedding, rows->shape, at::kCPU, dtype);
+  if (!a.ok()) return a.status();
+  const auto b = weights.Load(kHeadWeight, head->shape, at::kCPU, dtype);
+  if (!b.ok()) return b.status();
+  return at::equal(*a, *b) ? TiedHead::kEmbedding : TiedHead::kBoth;
+}
+
+}  // namespace mpsd::model
