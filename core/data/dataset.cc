@@ -104,7 +104,8 @@ class DatasetReader {
                 const std::function<void(double)>& progress)
       : options_(options),
         encoder_(tokenizer, chat_template,
-                 {options.assistant_only_loss, options.completion_only_loss}),
+                 {options.assistant_only_loss, options.completion_only_loss},
+                 options.tables, options.max_length),
         progress_(progress),
         pool_(options.threads > 0 ? options.threads : WorkThreads(),
               [this](std::string_view text) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/data/batch.h"
+#include "core/data/id_check.h"
 #include "core/data/sample.h"
 #include "core/data/source.h"
 #include "core/data/token_arrays.h"
@@ -25,6 +26,7 @@ struct LoadOptions {
   std::optional<bool> assistant_only_loss = std::nullopt;
   std::optional<bool> completion_only_loss = std::nullopt;
   int32_t pad_id = 0;
+  IdTables tables = {};  // rows beyond them are errors
   int threads = 0;  // that tokenize; 0: as many as WorkThreads
 };
 

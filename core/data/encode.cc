@@ -49,8 +49,12 @@ absl::Status NotExact() {
 
 RowEncoder::RowEncoder(const text::Tokenizer& tokenizer,
                        const text::ChatTemplate* chat_template,
-                       LossOptions options)
-    : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {
+                       LossOptions options, IdTables tables, int64_t max_length)
+    : tokenizer_(tokenizer),
+      chat_template_(chat_template),
+      options_(options),
+      tables_(tables),
+      max_length_(max_length) {
   const std::optional<int32_t> end = tokenizer.eos_id();
   if (!end) return;
   const int32_t ids[] = {*end};
@@ -58,6 +62,16 @@ RowEncoder::RowEncoder(const text::Tokenizer& tokenizer,
 }
 
 absl::StatusOr<Encoded> RowEncoder::Encode(const Row& row) const {
+  absl::StatusOr<Encoded> encoded = EncodeRow(row);
+  if (!encoded.ok()) return encoded;
+  const absl::Span<const int32_t> ids = encoded->sample.input_ids;
+  const size_t kept = std::min(ids.size(), static_cast<size_t>(max_length_));
+  const std::string fault = TokenFault(ids.first(kept), tables_, tokenizer_);
+  if (!fault.empty()) return Bad(fault);
+  return encoded;
+}
+
+absl::StatusOr<Encoded> RowEncoder::EncodeRow(const Row& row) const {
   if (const auto* chat = std::get_if<ChatCompletionRow>(&row.content)) {
     return EncodeChatCompletion(row, *chat);
   }

@@ -2,10 +2,13 @@
 #ifndef MPSD_CORE_DATA_ENCODE_H_
 #define MPSD_CORE_DATA_ENCODE_H_
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "core/data/id_check.h"
 #include "core/data/row.h"
 #include "core/data/sample.h"
 #include "core/text/chat_template.h"
@@ -43,14 +46,19 @@ class RowEncoder {
  public:
   // `chat_template` may be null: rows of messages are then errors. Both must
   // outlive the encoder.
+  // Tokens behind the first `max_length` will be cut: they are not held against
+  // `tables`.
   RowEncoder(const text::Tokenizer& tokenizer,
-             const text::ChatTemplate* chat_template, LossOptions options);
+             const text::ChatTemplate* chat_template, LossOptions options,
+             IdTables tables = {},
+             int64_t max_length = std::numeric_limits<int64_t>::max());
 
   // InvalidArgument: the row does not go with the options or the template, or
-  // the template refuses it.
+  // the template refuses it, or a token has no row in the model's table.
   absl::StatusOr<Encoded> Encode(const Row& row) const;
 
  private:
+  absl::StatusOr<Encoded> EncodeRow(const Row& row) const;
   absl::StatusOr<Encoded> EncodeChat(const Row& row, const ChatRow& chat) const;
   absl::StatusOr<Encoded> EncodeChatCompletion(
       const Row& row, const ChatCompletionRow& chat) const;
@@ -71,6 +79,8 @@ class RowEncoder {
   const text::Tokenizer& tokenizer_;
   const text::ChatTemplate* const chat_template_;
   const LossOptions options_;
+  const IdTables tables_;
+  const int64_t max_length_;
   std::string end_;  // the end token's text, or empty
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "core/data/id_check.h"
 #include "core/data/in_order.h"
 #include "core/data/row_errors.h"
 
@@ -119,6 +120,13 @@ class TextClassesMaker {
       const int64_t at = index++;
       if (!row.ok()) {
         errors_.Add(rows_.Place(at), std::string(row.status().message()));
+        continue;
+      }
+      const IdTables& tables = made_.options_.tables;
+      std::string fault = TokenFault(row->ids, tables, tokenizer_);
+      if (fault.empty()) fault = TypeFault(row->type_ids, tables);
+      if (!fault.empty()) {
+        errors_.Add(rows_.Place(at), fault);
         continue;
       }
       made_.stats_.tokens += static_cast<int64_t>(row->ids.size());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/data/id_check.h"
 #include "core/data/labels.h"
 #include "core/data/source.h"
 #include "core/data/text_rows.h"
@@ -24,6 +25,7 @@ struct TextClassesOptions {
   int32_t pad_id = 0;
   // The model tells token types apart: type_vocab_size > 1.
   bool token_types = false;
+  IdTables tables = {};  // rows beyond them are errors
   int threads = 0;  // that tokenize; 0: as many as WorkThreads
 };
 

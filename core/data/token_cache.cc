@@ -312,7 +312,8 @@ absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
                                      const LoadOptions& options) {
   std::string made_of =
       Cat("format ", kFormat, ", encoding ", kEncoding, ", mpsd ", MPSD_VERSION,
-          ", max_length ", options.max_length, ", assistant ",
+          ", max_length ", options.max_length, ", vocab_size ",
+          options.tables.tokens, ", assistant ",
           Spelled(options.assistant_only_loss), ", completion ",
           Spelled(options.completion_only_loss), "\n");
   for (const std::string& file : files) {

@@ -32,6 +32,11 @@ constexpr std::string_view kTypes =
     "process): please report the line of the log that begins with mps or MPS; "
     "\"device\": \"cpu\" trains without it";
 
+constexpr std::string_view kBeyond =
+    "a token, type or position of the data is beyond its table in the model: "
+    "the tokenizer and the model do not go together; compare vocab_size in "
+    "config.json with the tokenizer";
+
 }  // namespace
 
 // Texts: torch/aten (MPSAllocator.mm, MPSFallback.mm, OperationUtils.mm),
@@ -66,6 +71,13 @@ const std::vector<DeviceErrorRow>& DeviceErrorTable() {
       {{"not currently implemented for the MPS device"},
        Kind::kUnsupported,
        kMissing},
+      {{"index out of range in self"}, Kind::kBadIndex, kBeyond},
+      {{"INDICES element is out of DATA bounds"}, Kind::kBadIndex, kBeyond},
+      {{"is out of bounds for dimension"}, Kind::kBadIndex, kBeyond},
+      {{"is out of bounds for", "classes"}, Kind::kBadIndex, kBeyond},
+      {{"index out of bounds"}, Kind::kBadIndex, kBeyond},
+      {{"srcIndex < srcSelectDimSize"}, Kind::kBadIndex, kBeyond},
+      {{"device-side assert triggered"}, Kind::kBadIndex, kBeyond},
       {{"op requires the same element type"}, Kind::kTransient, kTypes},
       {{"MPSGraph", "assert"}, Kind::kTransient, kTypes},
       {{"MPSNDArray", "assert"}, Kind::kTransient, kTypes},

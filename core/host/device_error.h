@@ -16,6 +16,8 @@ struct DeviceError {
     kOutOfMemory,
     // The job asks for what this device cannot do.
     kUnsupported,
+    // The job's data point beyond a table of its model.
+    kBadIndex,
     // The machine's; from the last checkpoint it may well go on.
     kTransient,
   };

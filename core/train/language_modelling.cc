@@ -64,7 +64,8 @@ absl::StatusOr<Text> ReadText(const std::string& folder,
 class RowLoader {
  public:
   RowLoader(const spec::TrainingSpec& training, std::string folder,
-            const std::filesystem::path& cache, Observer& observer)
+            int64_t vocab_size, const std::filesystem::path& cache,
+            Observer& observer)
       : training_(training),
         folder_(std::move(folder)),
         cache_(cache),
@@ -72,6 +73,7 @@ class RowLoader {
     options_.max_length = training.max_length;
     options_.assistant_only_loss = training.assistant_only_loss;
     options_.completion_only_loss = training.completion_only_loss;
+    options_.tables.tokens = vocab_size;
   }
 
   absl::StatusOr<SourcePtr> Load(const std::vector<std::string>& files,
@@ -95,8 +97,10 @@ class RowLoader {
       text_ = *std::move(text);
     }
     const text::Tokenizer& tokenizer = *text_.tokenizer;
-    options_.pad_id = tokenizer.pad_id().value_or(
-        tokenizer.eos_id().value_or(options_.pad_id));
+    options_.pad_id = data::PaddingWithin(
+        tokenizer.pad_id().value_or(
+            tokenizer.eos_id().value_or(options_.pad_id)),
+        options_.tables);
     return data::LoadDataset(
         files, options_, tokenizer, text_.chat.get(),
         [&](double fraction) { observer_.OnStage(stage, fraction); });
@@ -113,8 +117,9 @@ class RowLoader {
 }  // namespace
 
 absl::StatusOr<TaskData> LanguageModelling::LoadData(
-    const std::string& model_folder, spec::ModelConfig&) {
-  RowLoader loader(spec_.training, model_folder, cache_folder_, observer_);
+    const std::string& model_folder, spec::ModelConfig& config) {
+  RowLoader loader(spec_.training, model_folder, config.vocab_size,
+                   cache_folder_, observer_);
   const spec::DatasetSpec& d = spec_.dataset;
   TaskData data;
   auto train = loader.Load(d.train, "reading training data");

@@ -76,7 +76,9 @@ class TextLoader {
                                    const std::string& stage) {
     data::TextClassesOptions options;
     options.max_length = MaxLength();
-    options.pad_id = static_cast<int32_t>(config_.pad_token_id.value_or(0));
+    options.tables = {config_.vocab_size, config_.encoder.type_vocab_size};
+    options.pad_id = data::PaddingWithin(
+        static_cast<int32_t>(config_.pad_token_id.value_or(0)), options.tables);
     options.token_types = config_.encoder.type_vocab_size > 1;
     auto encoded = data::EncodeTextClasses(
         rows, result_.labels, tokenizer_, options,

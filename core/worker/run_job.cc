@@ -53,6 +53,11 @@ Outcome RunJob(const fs::path& spec_path, const fs::path& out_dir,
     auto result = Run(spec_path, out_dir, observer);
     if (!result.ok()) return FailureOf(result.status());
     return *std::move(result);
+  } catch (const c10::IndexError& e) {
+    // The same data would end the same way again.
+    wire::Failed failed = FailureOf(std::string(e.what_without_backtrace()));
+    failed.kind = wire::FailureKind::kRejected;
+    return failed;
   } catch (const c10::Error& e) {
     return FailureOf(std::string(e.what_without_backtrace()));
   } catch (const std::bad_alloc&) {
@@ -90,6 +95,7 @@ wire::Failed FailureOf(const std::string& text) {
     case host::DeviceError::Kind::kOutOfMemory:
       return {wire::FailureKind::kOutOfMemory, message};
     case host::DeviceError::Kind::kUnsupported:
+    case host::DeviceError::Kind::kBadIndex:
       return {wire::FailureKind::kRejected, message};
     case host::DeviceError::Kind::kTransient:
       break;

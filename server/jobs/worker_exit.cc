@@ -81,6 +81,7 @@ std::optional<WorkerListener::Result> Blame(const std::string& message,
     case host::DeviceError::Kind::kOutOfMemory:
       return Ended(ExitReason::kOutOfMemory, WithTail(text, log_tail));
     case host::DeviceError::Kind::kUnsupported:
+    case host::DeviceError::Kind::kBadIndex:
       return Ended(ExitReason::kRejected, WithTail(text, log_tail));
     case host::DeviceError::Kind::kTransient:
       break;

@@ -93,6 +93,27 @@ TEST_F(LoadDatasetTest, NamesFileLineAndReasonOfBadRows) {
                 "empty list");
 }
 
+TEST_F(LoadDatasetTest, NamesRowsWithTokensThatTheModelLacks) {
+  const std::string file =
+      Write("a.jsonl",
+            "{\"text\": \"the\"}\n{\"text\": \"hello\"}\n\n"
+            "{\"text\": \"the hello\"}");
+  LoadOptions options{.max_length = 64};
+  options.tables.tokens = tokenizer_->vocab_size();
+  EXPECT_TRUE(Load({file}, options).ok());
+  options.tables.tokens = *tokenizer_->TokenToId("hello");
+  const std::string error = Error({file}, options);
+  EXPECT_THAT(error,
+              StartsWith(file + ":2: token 0 is \"hello\" with the id "));
+  EXPECT_THAT(error, HasSubstr("\n" + file + ":4: token "));
+  // What is cut off is never looked up.
+  options.max_length = 2;
+  const std::string cut = Write("b.jsonl", "{\"text\": \"the hello\"}");
+  const auto dataset = Load({cut}, options);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->stats().truncated_rows, 1);
+}
+
 TEST_F(LoadDatasetTest, StopsAtFiveBadRows) {
   std::string rows;
   for (int i = 0; i < 9; ++i) rows += "{}\n";

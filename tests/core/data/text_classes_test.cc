@@ -14,6 +14,7 @@ namespace mpsd::data {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class TextClassesTest : public ::testing::Test {
@@ -43,6 +44,27 @@ class TextClassesTest : public ::testing::Test {
   TextRows rows_;
   Labels labels_;
 };
+
+TEST_F(TextClassesTest, TokensAndTypesBeyondTheirTablesAreNamed) {
+  Add("dog", "dog", "pos");
+  Add("dog dog", "dog", "neg");
+  rows_.pairs = true;
+  TextClassesOptions options{.max_length = 16};
+  const int64_t tokens = tokenizer_->vocab_size();
+  options.tables = {tokens, 2};
+  EXPECT_EQ(Encode(options)->size(), 2);
+  const auto fault = [&](IdTables tables) {
+    options.tables = tables;
+    const auto encoded =
+        EncodeTextClasses(rows_, labels_, *tokenizer_, options, nullptr);
+    EXPECT_EQ(encoded.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(encoded.status().message());
+  };
+  EXPECT_THAT(fault({tokens, 1}),
+              testing::AllOf(HasSubstr("x.csv:2: token 3 is of type 1"),
+                             HasSubstr("x.csv:3: token 4 is of type 1")));
+  EXPECT_THAT(fault({Id("dog"), 2}), HasSubstr("x.csv:2: token 1 is \"dog\""));
+}
 
 TEST_F(TextClassesTest, PadsToTheLongestRowsBucket) {
   Add("dog", "", "pos");

@@ -70,6 +70,23 @@ constexpr Case kCases[] = {
      "device. If you want this op to be considered for addition please comment "
      "on the tracker",
      Kind::kUnsupported, "allow_cpu_fallback"},
+    {"index out of range in self", Kind::kBadIndex, "vocab_size"},
+    {"[enforce fail] INDICES element is out of DATA bounds, id=9 axis_dim=8",
+     Kind::kBadIndex, "vocab_size"},
+    {"index 49160 is out of bounds for dimension 0 with size 49152",
+     Kind::kBadIndex, "vocab_size"},
+    {"cross_entropy: target 9 is out of bounds for 8 classes", Kind::kBadIndex,
+     "beyond its table"},
+    {"IndexKernelUtils.cu:16: vectorized_gather_kernel: block: [0,0,0], "
+     "Assertion `ind >=0 && ind < ind_dim_size && \"vectorized gather kernel "
+     "index out of bounds\"` failed.",
+     Kind::kBadIndex, "vocab_size"},
+    {"Indexing.cu:1553: indexSelectSmallIndex: block: [1,0,0], Assertion "
+     "`srcIndex < srcSelectDimSize` failed.",
+     Kind::kBadIndex, "vocab_size"},
+    {"CUDA error: device-side assert triggered\nCUDA kernel errors might be "
+     "asynchronously reported at some other API call",
+     Kind::kBadIndex, "vocab_size"},
     {"loc(\"mps_multiply\"): error: 'mps.multiply' op requires the same "
      "element type for all operands and results",
      Kind::kTransient, "assertion"},
@@ -119,6 +136,7 @@ TEST(FindDeviceError, EveryRowHasItsText) {
 TEST(FindDeviceError, LeavesOtherTextsAlone) {
   for (const char* text :
        {"", "step 8/8  epoch 1.00  loss 0.5", "train.jsonl:3: no field",
+        "jinja: list index out of range",
         "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"}) {
     EXPECT_FALSE(FindDeviceError(text).has_value()) << text;
   }

@@ -38,31 +38,93 @@ TEST(RunJobTest, TheUsersErrorsAreRejected) {
 }
 
 TEST(RunJobTest, AnExceptionOfTorchIsAFailureAndNoAbort) {
-  // A vocabulary smaller than the tokenizer's makes the embedding's
-  // index_select throw inside libtorch.
-  JobFolder folder("run_job_throw");
-  const auto model = folder.path() / "model";
+  struct Throwing : RecordingObserver {
+    void OnStep(const train::StepReport& report) override {
+      TORCH_CHECK_INDEX(!index, "index 9 is out of bounds for dimension 0");
+      TORCH_CHECK(report.step < 2, "shape mismatch");
+    }
+    bool index = false;
+  };
+  const JobFolder folder("run_job_throw");
+  Throwing observer;
+  const Outcome outcome =
+      RunJob(folder.Write(), folder.path() / "out", observer);
+  EXPECT_EQ(std::get<wire::Failed>(outcome).kind, FailureKind::kInternal);
+  observer.index = true;
+  const Outcome beyond =
+      RunJob(folder.path() / "job.json", folder.path() / "other", observer);
+  EXPECT_EQ(std::get<wire::Failed>(beyond).kind, FailureKind::kRejected)
+      << "the same data would end so again";
+  EXPECT_THAT(std::get<wire::Failed>(beyond).message,
+              testing::HasSubstr("vocab_size"));
+}
+
+// The golden model with an embedding of `rows` rows alone.
+void CutTable(const std::filesystem::path& model, int64_t rows) {
   std::filesystem::copy(testing_support::Golden("smollm", "model"), model);
   const auto file =
       *tensorfile::SafetensorsFile::Open(model / "model.safetensors");
   tensorfile::NamedTensors tensors;
   for (const auto& [name, entry] : file->entries()) {
     at::Tensor tensor = *file->Load(name);
-    if (name == "model.embed_tokens.weight") {
-      tensor = tensor.narrow(0, 0, 8).contiguous();
+    if (name == "model.embed_tokens.weight" || name == "lm_head.weight") {
+      tensor = tensor.narrow(0, 0, rows).contiguous();
     }
     tensors.emplace_back(name, tensor);
   }
   ASSERT_TRUE(
       tensorfile::WriteSafetensors(model / "model.safetensors", tensors).ok());
   auto config = nlohmann::json::parse(*base::ReadFile(model / "config.json"));
-  config["vocab_size"] = 8;
+  config["vocab_size"] = rows;
   std::ofstream(model / "config.json") << config.dump();
+}
+
+TEST(RunJobTest, TokensBeyondTheModelsTableAreTheUsersErrorBeforeItLoads) {
+  JobFolder folder("run_job_beyond");
+  const auto model = folder.path() / "model";
+  CutTable(model, 8);
   folder.job()["model"] = model.string();
   RecordingObserver observer;
   const Outcome outcome =
       RunJob(folder.Write(), folder.path() / "out", observer);
-  EXPECT_TRUE(std::holds_alternative<wire::Failed>(outcome));
+  const auto& failed = std::get<wire::Failed>(outcome);
+  EXPECT_EQ(failed.kind, FailureKind::kRejected);
+  EXPECT_THAT(failed.message,
+              testing::AllOf(testing::HasSubstr("train.jsonl:1: token "),
+                             testing::HasSubstr("rows for 8 tokens")));
+  EXPECT_THAT(observer.stages,
+              testing::Not(testing::Contains("loading model")));
+}
+
+// A pad token that was added to the tokenizer alone: rows are padded with
+// another, and the numbers are those of any padding.
+TEST(RunJobTest, APadTokenBeyondTheTableIsReplaced) {
+  std::vector<std::vector<double>> losses;
+  for (const bool beyond : {false, true}) {
+    JobFolder folder("run_job_pad");
+    const auto model = folder.path() / "model";
+    CutTable(model, 99);  // as many as the tokenizer has
+    if (beyond) {
+      auto tokens = nlohmann::json::parse(
+          *base::ReadFile(model / "tokenizer_config.json"));
+      tokens["pad_token"] = "[a new pad]";
+      std::ofstream(model / "tokenizer_config.json") << tokens;
+    }
+    folder.job()["model"] = model.string();
+    RecordingObserver observer;
+    const Outcome outcome =
+        RunJob(folder.Write(), folder.path() / "out", observer);
+    ASSERT_TRUE(std::holds_alternative<train::RunResult>(outcome))
+        << std::get<wire::Failed>(outcome).message;
+    losses.emplace_back();
+    bool padded = false;
+    for (const auto& step : observer.steps) {
+      losses.back().push_back(step.loss);
+      padded = padded || step.padded_tokens > step.tokens;
+    }
+    EXPECT_TRUE(padded);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
 }
 
 TEST(FailureOfTest, EveryStatusIsSomebodysFault) {

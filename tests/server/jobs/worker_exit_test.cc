@@ -66,6 +66,16 @@ TEST(DecideExit, AnAssertionThatATensorIsTooLargeIsFinal) {
   EXPECT_THAT(result.message, HasSubstr("per_device_train_batch_size"));
 }
 
+TEST(DecideExit, AnIndexBeyondItsTableIsTheDatasFault) {
+  WorkerEnding ending = Ending({}, SIGABRT);
+  ending.log_tail =
+      "Indexing.cu:1553: indexSelectSmallIndex: Assertion `srcIndex < "
+      "srcSelectDimSize` failed.\nCUDA error: device-side assert triggered\n";
+  const auto result = DecideExit(ending);
+  EXPECT_EQ(result.reason, ExitReason::kRejected) << "never retried";
+  EXPECT_THAT(result.message, HasSubstr("vocab_size"));
+}
+
 TEST(DecideExit, NumbersThatMetalLostAreNotTheUsers) {
   WorkerEnding ending = Ending(Failed(FailedReport::Kind::kNonFinite), kExit1);
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kNonFinite);
