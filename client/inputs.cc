@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/spec/idle_fields.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
@@ -201,6 +202,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const fs::path& job_file) {
   if (!spec.ok()) return spec.status();
   PreparedJob job;
   job.spec_json = *std::move(text);
+  job.warnings = spec::IdleWarnings(*spec);
   const fs::path base = job_file.parent_path();
   absl::Status status = Collector(*spec, base, job).Run();
   if (status.ok()) status = PlaceModel(spec->model, base, job);

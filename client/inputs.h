@@ -23,6 +23,7 @@ struct LocalFile {
 struct PreparedJob {
   std::string spec_json;
   std::vector<LocalFile> files;
+  std::vector<std::string> warnings;  // of fields that change nothing
 };
 
 // Reads and validates job.json and hashes what it names, relative to its own

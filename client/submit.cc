@@ -75,6 +75,9 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
     return console.Fail(ExitCode::kBadInput, job.status(),
                         "Nothing was submitted.");
   }
+  for (const std::string& warning : job->warnings) {
+    console.err << "warning: " << options.job_file << ": " << warning << '\n';
+  }
   v1::SubmitRequest request = MakeRequest(options, *job);
   absl::Status labels = AddLabels(options.labels, request.mutable_labels());
   if (!labels.ok()) return console.Fail(ExitCode::kBadInput, labels, "");

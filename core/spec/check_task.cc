@@ -29,6 +29,21 @@ bool Serves(Family family, Task task) {
   return false;
 }
 
+// Beyond it "dynamic" has other frequencies for each length of a batch.
+absl::Status CheckLength(const TrainSpec& spec, const ModelConfig& config) {
+  const int64_t limit = config.max_position_embeddings;
+  if (!config.dynamic_rope || spec.task != Task::kCausalLm ||
+      spec.training.max_length <= limit) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(
+      Cat("training.max_length: ", spec.training.max_length,
+          " is more than the max_position_embeddings of the model (", limit,
+          "), beyond which its rope type \"dynamic\" is not supported; set "
+          "max_length to ",
+          limit, " at most"));
+}
+
 }  // namespace
 
 absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config) {
@@ -38,6 +53,7 @@ absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config) {
             TasksOf(config.family), "; set task, or choose another model"));
   }
   if (absl::Status s = CheckQuantization(spec, config); !s.ok()) return s;
+  if (absl::Status s = CheckLength(spec, config); !s.ok()) return s;
   if (spec.task != Task::kCausalLm || spec.from_scratch) {
     return absl::OkStatus();
   }

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/spec/cat.h"
 
@@ -13,7 +14,6 @@ namespace {
 
 using Kind = JsonNode::Kind;
 constexpr size_t kMaxDepth = 64;
-constexpr size_t kMaxMembers = 4096;  // keeps the search for twins short
 constexpr size_t kShownBytes = 80;
 
 // What the lexer has taken so far; it never holds more than one byte back.
@@ -60,7 +60,8 @@ class CountingIterator {
 // addresses are stable because only the innermost grows.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit TreeBuilder(const Consumed& consumed) : consumed_(consumed) {}
+  TreeBuilder(const Consumed& consumed, size_t max_members)
+      : consumed_(consumed), max_members_(max_members) {}
 
   bool null() override { return Add(Kind::kNull); }
   bool boolean(bool value) override {
@@ -93,10 +94,10 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   bool key(string_t& name) override {
     JsonNode& object = *open_.back();
-    if (object.members.size() == kMaxMembers) {
-      return Fail(Cat("an object of more than ", kMaxMembers, " names"));
+    if (object.members.size() == max_members_) {
+      return Fail(Cat("an object of more than ", max_members_, " names"));
     }
-    if (object.Find(name) != nullptr) {
+    if (!names_.back().insert(name).second) {
       return Fail(
           Cat("the name \"", name, "\" appears twice in the same object"));
     }
@@ -156,10 +157,12 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     JsonNode& node = Next(consumed_.line);
     node.kind = kind;
     open_.push_back(&node);
+    names_.emplace_back();
     return true;
   }
   bool Close() {
     open_.pop_back();
+    names_.pop_back();
     return true;
   }
   bool Fail(std::string message) {
@@ -168,8 +171,10 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const Consumed& consumed_;
+  const size_t max_members_;
   JsonNode root_;
   std::vector<JsonNode*> open_;
+  std::vector<std::set<std::string>> names_;  // of each of open_
   std::string error_;
 };
 
@@ -191,7 +196,8 @@ const JsonNode* JsonNode::Find(std::string_view name) const {
 }
 
 absl::StatusOr<JsonNode> ParseJson(std::string_view json,
-                                   std::string_view origin) {
+                                   std::string_view origin,
+                                   size_t max_members) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (json.starts_with(kByteOrderMark)) {
     json.remove_prefix(kByteOrderMark.size());
@@ -201,7 +207,7 @@ absl::StatusOr<JsonNode> ParseJson(std::string_view json,
         Cat(origin, ":1: not valid JSON: it is empty"));
   }
   Consumed consumed;
-  TreeBuilder builder(consumed);
+  TreeBuilder builder(consumed, max_members);
   const char* const end = json.data() + json.size();
   if (!nlohmann::json::sax_parse(CountingIterator(json.data(), &consumed),
                                  CountingIterator(end, &consumed), &builder)) {

@@ -2,6 +2,7 @@
 #ifndef MPSD_CORE_SPEC_JSON_NODE_H_
 #define MPSD_CORE_SPEC_JSON_NODE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -31,12 +32,15 @@ struct JsonNode {
   const JsonNode* Find(std::string_view name) const;
 };
 
-// Parses strict JSON (no comments, no duplicate names, at most 64 levels
-// and 4096 names an object); a
-// UTF-8 byte order mark is skipped. InvalidArgument
-// "<origin>:<line>: not valid JSON: …".
+// Names of one object.
+inline constexpr size_t kMaxMembers = 4096;
+
+// Parses strict JSON (no comments, no duplicate names, at most 64 levels and
+// `max_members` names an object); a UTF-8 byte order mark is skipped.
+// InvalidArgument "<origin>:<line>: not valid JSON: …".
 absl::StatusOr<JsonNode> ParseJson(std::string_view json,
-                                   std::string_view origin);
+                                   std::string_view origin,
+                                   size_t max_members = kMaxMembers);
 
 // What an error says was found: `the string "x"`, `12`, `a list`, `null`.
 std::string Describe(const JsonNode& node);

@@ -15,6 +15,7 @@ namespace mpsd::spec {
 namespace {
 
 using Kind = JsonNode::Kind;
+constexpr size_t kMaxLabels = 1'000'000;  // names of id2label and label2id
 constexpr std::string_view kModelTypes =
     "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3; "
     "bert (MiniLM too), roberta, distilbert; vit";
@@ -173,10 +174,13 @@ class DecoderReader {
       ReadLlama3(rope);
     } else if (type == "linear") {
       config_.linear_rope_factor = RequiredFactor(rope, "factor");
+    } else if (type == "dynamic") {
+      RequiredFactor(rope, "factor");
+      config_.dynamic_rope = true;
     } else if (type != "default") {
       return Unimplemented(
           name, Cat("the rope type \"", type,
-                    "\" is not supported; there are default, linear, "
+                    "\" is not supported; there are default, dynamic, linear, "
                     "llama3"));
     }
     return absl::OkStatus();
@@ -279,12 +283,32 @@ class DecoderReader {
   ModelConfig config_;
 };
 
+// What mlx_lm quantises has a "quantization", and of late the same again as
+// "quantization_config", with sizes and no method's name.
+absl::Status RefuseMlx(const JsonNode& root, std::string_view origin) {
+  for (std::string_view name : {"quantization", "quantization_config"}) {
+    const JsonNode* node = root.Find(name);
+    if (node == nullptr || node->Find("quant_method") != nullptr) continue;
+    const JsonNode* bits = node->Find("bits");
+    if (bits == nullptr || node->Find("group_size") == nullptr) continue;
+    return absl::UnimplementedError(
+        Cat(origin, ":", node->line, ": ", name,
+            ": this is a folder of MLX in ", bits->integer,
+            " bits, which only mlx reads; name the model that "
+            "it was made from, or write it out with `mlx_lm.convert "
+            "--dequantize`, and let quantization_config.load_in_4bit in "
+            "job.json hold that in few bits"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                                              std::string_view origin) {
-  absl::StatusOr<JsonNode> root = ParseJson(json, origin);
+  absl::StatusOr<JsonNode> root = ParseJson(json, origin, kMaxLabels);
   if (!root.ok()) return root.status();
+  if (absl::Status s = RefuseMlx(*root, origin); !s.ok()) return s;
   const JsonNode* type = root->Find("model_type");
   if (type != nullptr && IsEncoderType(type->text)) {
     return ReadEncoderConfig(*root, origin);

@@ -91,6 +91,9 @@ struct ModelConfig {
   double rope_theta = 10000;
   std::optional<Llama3RopeScaling> rope_scaling;
   std::optional<double> linear_rope_factor;  // rope_type "linear"
+  // rope_type "dynamic": as "default" up to max_position_embeddings, and no
+  // farther (see CheckTask).
+  bool dynamic_rope = false;
   bool tie_word_embeddings = false;
   bool qkv_bias = false;  // q, k, v projections (Qwen2)
   bool o_bias = false;    // o_proj (Llama's attention_bias: all four)

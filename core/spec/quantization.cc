@@ -21,11 +21,6 @@ std::string Word(const JsonNode& node, std::string_view name) {
   return word == nullptr ? "" : word->text;
 }
 
-// Whether `entry` is `module` or whole parts of its name.
-bool Names(std::string_view entry, std::string_view module) {
-  return Cat(".", module, ".").find(Cat(".", entry, ".")) != std::string::npos;
-}
-
 // Modules that would be trained whole though they have no weights to train.
 absl::Status CheckSaved(const TrainSpec& job, const ModelConfig& model) {
   const auto saved = MatchModulesToSave(EffectiveLora(job.lora, model), model);
@@ -50,7 +45,11 @@ bool Quantizes(const QuantizationSpec& spec, std::string_view module) {
   }
   return std::none_of(
       spec.llm_int8_skip_modules.begin(), spec.llm_int8_skip_modules.end(),
-      [&](const std::string& entry) { return Names(entry, module); });
+      [&](const std::string& entry) { return MeansModule(entry, module); });
+}
+
+bool MeansModule(std::string_view entry, std::string_view module) {
+  return Cat(".", module, ".").find(Cat(".", entry, ".")) != std::string::npos;
 }
 
 absl::StatusOr<QuantizationSpec> ReadStoredQuantization(const JsonNode& node) {

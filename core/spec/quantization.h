@@ -36,6 +36,10 @@ struct QuantizationSpec {
 // embeddings and head alone.
 bool Quantizes(const QuantizationSpec& spec, std::string_view module);
 
+// Whether an entry of llm_int8_skip_modules means this module: its name, or
+// whole parts of it.
+bool MeansModule(std::string_view entry, std::string_view module);
+
 // config.json's "quantization_config" of a model that bitsandbytes quantised.
 // Unimplemented for another method, or another type than nf4 and int8.
 absl::StatusOr<QuantizationSpec> ReadStoredQuantization(const JsonNode& node);

@@ -118,20 +118,38 @@ class Patterns {
         return absl::InvalidArgumentError(
             Cat("lora.", field, ": ", std::string(regex.status().message())));
       }
-      compiled.entries_.emplace_back(*std::move(regex), value);
+      compiled.entries_.push_back({key, *std::move(regex), value});
     }
     return compiled;
   }
 
   V Find(const std::string& name, V otherwise) const {
-    for (const auto& [regex, value] : entries_) {
-      if (regex.FullMatch(name)) return value;
+    for (const Entry& entry : entries_) {
+      if (entry.regex.FullMatch(name)) return entry.value;
     }
     return otherwise;
   }
 
+  // The first key that matches none of them; null where each matches one.
+  const std::string* Unmatched(const std::vector<TargetMatch>& matches) const {
+    for (const Entry& entry : entries_) {
+      const auto fits = [&](const TargetMatch& match) {
+        return entry.regex.FullMatch(match.name);
+      };
+      if (std::none_of(matches.begin(), matches.end(), fits)) {
+        return &entry.key;
+      }
+    }
+    return nullptr;
+  }
+
  private:
-  std::vector<std::pair<PythonRegex, V>> entries_;
+  struct Entry {
+    std::string key;
+    PythonRegex regex;
+    V value;
+  };
+  std::vector<Entry> entries_;
 };
 
 absl::Status CheckLayers(const LoraSpec& lora, const ModelConfig& config) {
@@ -257,6 +275,44 @@ absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
         "linear layer to adapt");
   }
   return matches;
+}
+
+namespace {
+
+absl::Status UnmatchedKey(std::string_view field, std::string_view key,
+                          const std::vector<TargetMatch>& matches) {
+  std::set<std::string> parts;
+  for (const TargetMatch& match : matches) {
+    parts.insert(std::string(LastPart(match.name)));
+  }
+  std::string message =
+      Cat("lora.", field, ": \"", key,
+          "\" matches no layer that is adapted; those are ",
+          absl::StrJoin(parts, ", "), " (see target_modules)");
+  if (auto near = NearestName(LastPart(key), {parts.begin(), parts.end()})) {
+    message += Cat("; did you mean \"", *near, "\"?");
+  }
+  return absl::InvalidArgumentError(message);
+}
+
+}  // namespace
+
+absl::Status CheckPatternKeys(const LoraSpec& lora, const ModelConfig& config) {
+  const auto matches = MatchTargets(lora, config);
+  if (!matches.ok()) return matches.status();
+  const auto ranks =
+      Patterns<int64_t>::Compile(lora.rank_pattern, "rank_pattern");
+  if (!ranks.ok()) return ranks.status();
+  const auto alphas =
+      Patterns<double>::Compile(lora.alpha_pattern, "alpha_pattern");
+  if (!alphas.ok()) return alphas.status();
+  if (const std::string* key = ranks->Unmatched(*matches)) {
+    return UnmatchedKey("rank_pattern", *key, *matches);
+  }
+  if (const std::string* key = alphas->Unmatched(*matches)) {
+    return UnmatchedKey("alpha_pattern", *key, *matches);
+  }
+  return absl::OkStatus();
 }
 
 namespace {

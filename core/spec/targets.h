@@ -50,6 +50,11 @@ LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config);
 absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
     const LoraSpec& lora, const ModelConfig& config);
 
+// InvalidArgument for a key of rank_pattern or alpha_pattern that matches none
+// of MatchTargets: what a job asks for and nothing has. An adapter's own config
+// may have such keys: PEFT passes over them.
+absl::Status CheckPatternKeys(const LoraSpec& lora, const ModelConfig& config);
+
 // The modules of modules_to_save: those with weights whose name, or that of a
 // module around them, ends in an entry (plain suffix, as PEFT does).
 // InvalidArgument for an entry that no module ends in, "classifier" and "score"

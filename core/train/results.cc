@@ -72,7 +72,7 @@ std::string Cell(const Json& prediction) {
 std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
                                 const data::Labels& labels) {
   if (labels.problem != spec::ProblemType::kSingleLabel ||
-      predictions.rows() == 0) {
+      predictions.rows() == 0 || labels.names.size() > kMaxMatrixLabels) {
     return "";
   }
   const std::vector<int64_t> counts = metrics::ConfusionMatrix(predictions);

@@ -2,6 +2,7 @@
 #ifndef MPSD_CORE_TRAIN_RESULTS_H_
 #define MPSD_CORE_TRAIN_RESULTS_H_
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 
@@ -12,8 +13,13 @@
 // What a classifier leaves behind beside its weights.
 namespace mpsd::train {
 
+// A confusion matrix grows with the square of the labels, and travels to the
+// daemon and its clients: with more labels there is none.
+inline constexpr size_t kMaxMatrixLabels = 1000;
+
 // {"labels": [name…], "matrix": [[count…]…]}: a row a true label, a column a
-// predicted one. Empty for other problems than single-label ones.
+// predicted one. Empty for other problems than single-label ones and for too
+// many labels.
 std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
                                 const data::Labels& labels);
 

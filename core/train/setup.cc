@@ -12,6 +12,7 @@
 #include "core/full/full_model.h"
 #include "core/lora/lora.h"
 #include "core/lora/peft_folder.h"
+#include "core/spec/idle_fields.h"
 #include "core/spec/targets.h"
 #include "core/tensorfile/weights.h"
 #include "core/train/trainer.h"
@@ -86,6 +87,8 @@ absl::Status Trainer::ReadModelFolder() {
   if (!config.ok()) return config.status();
   config_ = *std::move(config);
   if (absl::Status s = spec::CheckTask(spec_, config_); !s.ok()) return s;
+  Warn(spec::IdleWarnings(spec_));
+  Warn(spec::ModelWarnings(spec_, config_));
   task_ = Task::Make(spec_, observer_);
   if (!options_.cache_dir.empty()) {
     task_->set_cache_folder(options_.cache_dir / "tokens");
@@ -103,7 +106,14 @@ absl::Status Trainer::ReadModelFolder() {
     spec_.lora = *std::move(lora);
   }
   spec_.lora = spec::EffectiveLora(std::move(spec_.lora), with_head);
+  if (spec_.adapter.empty()) {
+    return spec::CheckPatternKeys(spec_.lora, with_head);
+  }
   return spec::MatchTargets(spec_.lora, with_head).status();
+}
+
+void Trainer::Warn(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) observer_.OnWarning(warning);
 }
 
 absl::Status Trainer::LoadData() {
@@ -151,6 +161,7 @@ absl::Status Trainer::LoadModel() {
   });
   if (!loaded.ok()) return loaded.status();
   network_ = *std::move(loaded);
+  Warn(model::Warnings(network_->load_report()));
   model::RunOptions options;
   options.attention = device_->has_fused_attention_backward()
                           ? model::AttentionKernel::kFused
@@ -297,6 +308,7 @@ absl::Status Trainer::OpenRunFolder() {
     m.problem_type = std::string(spec::ToString(labels->problem));
   }
   m.fresh_modules = network_->fresh_modules();
+  m.load_report = network_->load_report();
   m.trainable_parameters = trainable_->parameters().element_count();
   m.total_steps = state_.total_steps;
   m.resumed_at_steps = ReadResumedSteps(options_.out_dir);

@@ -80,6 +80,7 @@ class Trainer {
  private:
   absl::Status OpenDevice();
   absl::Status ReadModelFolder();
+  void Warn(const std::vector<std::string>& warnings);
   absl::Status LoadData();
   absl::Status LoadModel();
   absl::Status AttachTrainable();

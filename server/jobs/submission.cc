@@ -98,8 +98,8 @@ absl::Status CheckTargets(const spec::TrainSpec& spec,
       !spec.adapter.empty()) {
     return absl::OkStatus();
   }
-  auto targets = spec::MatchTargets(spec.lora, model);
-  if (!targets.ok()) return targets.status();
+  absl::Status s = spec::CheckPatternKeys(spec.lora, model);
+  if (!s.ok()) return s;
   return spec::MatchModulesToSave(spec.lora, model).status();
 }
 

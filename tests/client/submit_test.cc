@@ -76,6 +76,21 @@ TEST_F(SubmitTest, ABadSpecIsFoundHere) {
   }
 }
 
+TEST_F(SubmitTest, AFieldThatChangesNothingIsSaid) {
+  const std::string job = Write("idle.json", R"({"model": "org/id",
+      "dataset": {"train": ["train.jsonl"]},
+      "training": {"early_stopping_threshold": 0.5}})");
+  const Result result = RunVerb({"submit", job, "--detach"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_NE(result.err.find("idle.json: training.early_stopping_threshold has "
+                            "no effect"),
+            std::string::npos)
+      << result.err;
+  EXPECT_EQ(data().submitted.size(), 1u);
+  EXPECT_EQ(RunVerb({"submit", job_, "--detach"}).err.find("warning"),
+            std::string::npos);
+}
+
 TEST_F(SubmitTest, MissingDataIsBadInput) {
   std::filesystem::remove(folder_ / "train.jsonl");
   const Result result = RunVerb({"submit", job_});

@@ -49,5 +49,22 @@ TEST(CheckTask, ALanguageModelNeedsItsHead) {
   EXPECT_TRUE(Check(Task::kSeqCls, Family::kDecoder, {"LlamaModel"}).ok());
 }
 
+TEST(CheckTask, DynamicRopeEndsAtTheModelsPositions) {
+  TrainSpec spec;
+  ModelConfig config;
+  config.max_position_embeddings = 64;
+  config.dynamic_rope = true;
+  spec.training.max_length = 64;
+  EXPECT_TRUE(CheckTask(spec, config).ok());
+  spec.training.max_length = 65;
+  const absl::Status beyond = CheckTask(spec, config);
+  EXPECT_EQ(beyond.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(beyond.message()),
+              HasSubstr("max_length: 65 is more than the "
+                        "max_position_embeddings of the model (64)"));
+  config.dynamic_rope = false;
+  EXPECT_TRUE(CheckTask(spec, config).ok());
+}
+
 }  // namespace
 }  // namespace mpsd::spec

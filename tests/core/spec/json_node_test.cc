@@ -68,6 +68,22 @@ TEST(ParseJson, RefusesANameGivenTwice) {
             "same object");
 }
 
+std::string ObjectOf(size_t names) {
+  std::string text = "{\"0\": 0";
+  for (size_t i = 1; i < names; ++i) {
+    text += ",\"" + std::to_string(i) + "\": 0";
+  }
+  return text + "}";
+}
+
+TEST(ParseJson, RefusesMoreNamesThanAsked) {
+  EXPECT_TRUE(ParseJson(ObjectOf(4096), "").ok());
+  EXPECT_EQ(Error(ObjectOf(4097)),
+            "job.json:1: not valid JSON: an object of more than 4096 names");
+  EXPECT_TRUE(ParseJson(ObjectOf(100'000), "", 100'000).ok());
+  EXPECT_FALSE(ParseJson(ObjectOf(100'001), "", 100'000).ok());
+}
+
 TEST(ParseJson, RefusesDeepNesting) {
   EXPECT_TRUE(ParseJson(std::string(64, '[') + std::string(64, ']'), "").ok());
   EXPECT_THAT(Error(std::string(100000, '[')),

@@ -227,6 +227,37 @@ struct ErrorCase {
 constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
+constexpr char kMlxFolder[] =
+    ": this is a folder of MLX in 4 bits, which only mlx reads; name the model "
+    "that it was made from, or write it out with `mlx_lm.convert "
+    "--dequantize`, and let quantization_config.load_in_4bit in job.json hold "
+    "that in few bits";
+
+TEST(ParseModelConfig, ReadsDynamicRope) {
+  const auto config = ParseModelConfig(
+      Patched(kLlama2_7b,
+              R"({"rope_scaling": {"type": "dynamic", "factor": 2}})"),
+      "c");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->dynamic_rope);
+  EXPECT_FALSE(config->linear_rope_factor.has_value());
+  EXPECT_FALSE(ParseModelConfig(kLlama2_7b, "c")->dynamic_rope);
+}
+
+// ImageNet-21k's labels and more.
+TEST(ParseModelConfig, ReadsManyLabels) {
+  nlohmann::json config = nlohmann::json::parse(kLlama2_7b);
+  for (int i = 0; i < 50'000; ++i) {
+    const std::string name = "name " + std::to_string(i);
+    config["id2label"][std::to_string(i)] = name;
+    config["label2id"][name] = i;
+  }
+  const auto read = ParseModelConfig(config.dump(), "c");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->head.num_labels, 50'000);
+  EXPECT_EQ(read->head.label_names[49'999], "name 49999");
+}
+
 TEST(ParseModelConfig, SaysWhatIsNotSupported) {
   const std::vector<ErrorCase> cases = {
       {kLlama2_7b, R"({"model_type": "gemma3"})", kUnimplemented,
@@ -240,14 +271,16 @@ TEST(ParseModelConfig, SaysWhatIsNotSupported) {
       {kLlama2_7b, R"({"quantization_config": {"bits": 4}})", kUnimplemented,
        "quantization_config: of quantized base models those of bitsandbytes in "
        "int8 and nf4 are supported; use the model in bfloat16 or float32"},
-      {kLlama2_7b, R"({"rope_scaling": {"type": "dynamic", "factor": 2}})",
-       kUnimplemented,
-       "rope_scaling: the rope type \"dynamic\" is not supported; there are "
-       "default, linear, llama3"},
+      {kLlama2_7b, R"({"quantization": {"group_size": 64, "bits": 4}})",
+       kUnimplemented, std::string("quantization") + kMlxFolder},
+      {kLlama2_7b, R"({"quantization_config": {"group_size": 64, "bits": 4}})",
+       kUnimplemented, std::string("quantization_config") + kMlxFolder},
+      {kLlama2_7b, R"({"rope_scaling": {"type": "dynamic"}})", kInvalid,
+       "rope_scaling.factor: missing; expected a number > 0"},
       {kLlama2_7b, R"({"rope_parameters": {"rope_type": "yarn"}})",
        kUnimplemented,
        "rope_parameters: the rope type \"yarn\" is not supported; there are "
-       "default, linear, llama3"},
+       "default, dynamic, linear, llama3"},
       {kLlama2_7b, R"({"rope_scaling": {"type": "linear"}})", kInvalid,
        "rope_scaling.factor: missing; expected a number > 0"},
       {kLlama2_7b, R"({"attention_dropout": 0.1})", kUnimplemented,

@@ -8,6 +8,7 @@ namespace mpsd::spec {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Names = std::vector<std::string>;
 
 ModelConfig Tiny() {
@@ -141,6 +142,24 @@ TEST(MatchTargets, TheFirstPatternThatMatchesCounts) {
   EXPECT_EQ(matches[2].alpha, 8);
   lora.rank_pattern = {{"q_proj", 16}, {"layers.1.self_attn.q_proj", 2}};
   EXPECT_EQ((*MatchTargets(lora, Tiny()))[2].r, 16);
+}
+
+TEST(CheckPatternKeys, AKeyThatMatchesNothingIsRefused) {
+  LoraSpec lora = Targeting(Names{"q_proj", "v_proj"});
+  lora.rank_pattern = {{"q_proj", 4}, {"layers.1.self_attn.v_proj", 2}};
+  // Behind another key, and yet of a layer.
+  lora.alpha_pattern = {{"^model.layers.*", 4}, {"q_proj", 8}};
+  EXPECT_TRUE(CheckPatternKeys(lora, Tiny()).ok());
+  lora.rank_pattern["q_porj"] = 2;
+  EXPECT_EQ(std::string(CheckPatternKeys(lora, Tiny()).message()),
+            "lora.rank_pattern: \"q_porj\" matches no layer that is adapted; "
+            "those are q_proj, v_proj (see target_modules); did you mean "
+            "\"q_proj\"?");
+  lora.rank_pattern = {};
+  lora.alpha_pattern["k_proj"] = 2;  // there, and not adapted
+  EXPECT_THAT(std::string(CheckPatternKeys(lora, Tiny()).message()),
+              HasSubstr("lora.alpha_pattern: \"k_proj\" matches no layer"));
+  EXPECT_TRUE(MatchTargets(lora, Tiny()).ok()) << "an adapter's own may";
 }
 
 TEST(MatchTargets, ModulesToSaveGetNoAdapter) {

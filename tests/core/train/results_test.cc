@@ -100,6 +100,21 @@ TEST(ConfusionMatrixJsonTest, RowsAreTrueLabels) {
   EXPECT_EQ(matrix["matrix"], json({{1, 1}, {0, 1}}));
 }
 
+// Of ImageNet-21k's labels it would be a gigabyte.
+TEST(ConfusionMatrixJsonTest, TooManyLabelsHaveNone) {
+  for (const int64_t count : {1000, 1001, 21'843}) {
+    std::vector<std::string> names;
+    for (int64_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
+    auto p = Predicted(ProblemType::kSingleLabel, count,
+                       std::vector<float>(static_cast<size_t>(count)));
+    p.truth = {7};
+    const std::string matrix =
+        ConfusionMatrixJson(p, Named(ProblemType::kSingleLabel, names));
+    EXPECT_EQ(matrix.empty(), count > 1000) << count;
+    EXPECT_LT(matrix.size(), size_t{4} << 20) << "a message of the API";
+  }
+}
+
 TEST(ConfusionMatrixJsonTest, ARegressionHasNone) {
   EXPECT_EQ(ConfusionMatrixJson(Predicted(ProblemType::kRegression, 1, {1}),
                                 Named(ProblemType::kRegression, {"LABEL_0"})),

@@ -304,6 +304,51 @@ TEST(TrainerTest, AnAdapterCanBeTheStart) {
               1e-6);
 }
 
+TEST(TrainerTest, TensorsThatNothingUsedAreSaidAndKept) {
+  JobFolder folder("trainer_unused");
+  const auto model = folder.path() / "model";
+  std::filesystem::copy(testing_support::Golden("smollm", "model"), model);
+  auto file = *tensorfile::SafetensorsFile::Open(model / "model.safetensors");
+  tensorfile::NamedTensors tensors = {
+      {"model.layers.0.mystery", at::ones({3})}};
+  for (const auto& [name, entry] : file->entries()) {
+    tensors.emplace_back(name, *file->Load(name));
+  }
+  ASSERT_TRUE(
+      tensorfile::WriteSafetensors(model / "model.safetensors", tensors).ok());
+  folder.job()["model"] = model.string();
+  RecordingObserver observer;
+  ASSERT_TRUE(Train(folder, "out", observer).ok());
+  EXPECT_THAT(observer.warnings(),
+              testing::Contains(testing::HasSubstr("model.layers.0.mystery")));
+  const auto run = nlohmann::json::parse(
+      *base::ReadFile(folder.path() / "out" / "run.json"));
+  EXPECT_EQ(run["unused_tensors"]["names"],
+            nlohmann::json({"model.layers.0.mystery"}));
+  EXPECT_EQ(run["missing_tensors"]["count"], 0);
+}
+
+TEST(TrainerTest, FieldsThatChangeNothingAreSaid) {
+  JobFolder folder("trainer_idle");
+  folder.training()["early_stopping_threshold"] = 0.5;
+  folder.training()["max_length"] = 4096;
+  RecordingObserver observer;
+  ASSERT_TRUE(Train(folder, "out", observer).ok());
+  EXPECT_THAT(observer.warnings(),
+              testing::IsSupersetOf(
+                  {testing::HasSubstr("early_stopping_threshold has no effect"),
+                   testing::HasSubstr("max_length is 4096, the model's "
+                                      "max_position_embeddings")}));
+}
+
+TEST(TrainerTest, APatternThatMatchesNothingIsRefused) {
+  JobFolder folder("trainer_pattern");
+  folder.job()["lora"]["rank_pattern"] = {{"q_porj", 2}};
+  RecordingObserver observer;
+  EXPECT_THAT(std::string(Train(folder, "out", observer).status().message()),
+              testing::HasSubstr("lora.rank_pattern: \"q_porj\" matches no"));
+}
+
 TEST(TrainerTest, Bf16TrainsWithFp32Adapters) {
   JobFolder folder("trainer_bf16");
   folder.training()["bf16"] = true;
