@@ -97,10 +97,10 @@ class RowLoader {
       text_ = *std::move(text);
     }
     const text::Tokenizer& tokenizer = *text_.tokenizer;
-    options_.pad_id = data::PaddingWithin(
-        tokenizer.pad_id().value_or(
-            tokenizer.eos_id().value_or(options_.pad_id)),
-        options_.tables);
+    options_.pad_id =
+        data::PaddingWithin(tokenizer.pad_id().value_or(
+                                tokenizer.eos_id().value_or(options_.pad_id)),
+                            options_.tables);
     return data::LoadDataset(
         files, options_, tokenizer, text_.chat.get(),
         [&](double fraction) { observer_.OnStage(stage, fraction); });
