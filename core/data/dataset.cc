@@ -24,10 +24,10 @@ using File = std::unique_ptr<base::MappedFile>;
 constexpr int kProgressSteps = 200;
 // Of a file, in bytes: what a thread takes at a time is whole lines of about
 // this length, less of little data.
-constexpr size_t kPiece = 64 << 10;
+constexpr size_t kPiece = 32 << 10;
 constexpr size_t kPieces = 256;
 // How much of a file is let go at a time; a multiple of every page size.
-constexpr size_t kRead = 1 << 20;
+constexpr size_t kRead = 256 << 10;
 
 // The rows of a piece.
 struct Rows {
@@ -89,6 +89,8 @@ Rows ReadLines(std::string_view text, const RowEncoder& encoder,
                int64_t max_length) {
   Rows rows;
   rows.bytes = text.size();
+  rows.ids.reserve(text.size() / 2);
+  rows.labels.reserve(text.size() / 2);
   while (!text.empty() && rows.errors.size() < RowErrors::kMax) {
     const size_t end = std::min(text.find('\n'), text.size() - 1);
     ReadLine(text.substr(0, end + 1), encoder, max_length, rows);
