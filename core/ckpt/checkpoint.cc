@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <exception>
+#include <memory>
 #include <system_error>
 
 #include "absl/strings/numbers.h"
@@ -32,40 +34,77 @@ tensorfile::NamedTensors OptimizerTensors(optim::AdamW& optimizer) {
   return tensors;
 }
 
-absl::Status LoadOptimizer(const fs::path& path, optim::AdamW& optimizer) {
+using File = std::unique_ptr<tensorfile::SafetensorsFile>;
+
+// The optimizer's file, once it is known to fit.
+absl::StatusOr<File> OpenOptimizer(const fs::path& path,
+                                   optim::AdamW& optimizer) {
   auto file = tensorfile::SafetensorsFile::Open(path);
   if (!file.ok()) return file.status();
-  for (auto& [name, target] : OptimizerTensors(optimizer)) {
-    auto saved = (*file)->Load(name);
-    if (!saved.ok()) return saved.status();
-    if (saved->sizes() != target.sizes()) {
+  for (const auto& [name, target] : OptimizerTensors(optimizer)) {
+    const auto entry = (*file)->entries().find(name);
+    if (entry == (*file)->entries().end() ||
+        target.sizes() != at::IntArrayRef(entry->second.shape)) {
       return absl::InvalidArgumentError(absl::StrCat(
           path.string(), ": ", name, " does not fit this run's parameters"));
     }
+  }
+  return file;
+}
+
+absl::Status LoadOptimizer(const tensorfile::SafetensorsFile& file,
+                           optim::AdamW& optimizer) {
+  for (auto& [name, target] : OptimizerTensors(optimizer)) {
+    auto saved = file.Load(name);
+    if (!saved.ok()) return saved.status();
     target.copy_(*saved);
   }
   return absl::OkStatus();
 }
 
+struct RandomState {
+  at::Tensor cpu, device;  // device: undefined where that is the CPU
+};
+
+RandomState RandomNow(device::Device& device) {
+  RandomState now{device::CpuRngState(), {}};
+  if (device.kind() != device::Kind::kCpu) now.device = device.RngState();
+  return now;
+}
+
+void SetRandom(const RandomState& state, device::Device& device) {
+  if (state.device.defined()) device.SetRngState(state.device);
+  device::SetCpuRngState(state.cpu);
+}
+
+// Sets the generators, or leaves them as they were: torch throws on a state
+// that is none.
 absl::Status LoadRandom(const fs::path& path, device::Device& device) {
   auto file = tensorfile::SafetensorsFile::Open(path);
   if (!file.ok()) return file.status();
   auto cpu = (*file)->Load("cpu");
   if (!cpu.ok()) return cpu.status();
+  RandomState saved{*cpu, {}};
   if (device.kind() != device::Kind::kCpu) {
     auto own = (*file)->Load(device.name());
     if (!own.ok()) return own.status();
-    device.SetRngState(*own);
+    saved.device = *own;
   }
-  device::SetCpuRngState(*cpu);
+  const RandomState before = RandomNow(device);
+  try {
+    SetRandom(saved, device);
+  } catch (const std::exception&) {
+    SetRandom(before, device);
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), ": is no state of a generator"));
+  }
   return absl::OkStatus();
 }
 
 absl::Status SaveRandom(const fs::path& path, device::Device& device) {
-  tensorfile::NamedTensors tensors = {{"cpu", device::CpuRngState()}};
-  if (device.kind() != device::Kind::kCpu) {
-    tensors.emplace_back(device.name(), device.RngState());
-  }
+  const RandomState now = RandomNow(device);
+  tensorfile::NamedTensors tensors = {{"cpu", now.cpu}};
+  if (now.device.defined()) tensors.emplace_back(device.name(), now.device);
   return tensorfile::WriteSafetensors(path, tensors);
 }
 
@@ -77,6 +116,33 @@ int64_t BytesBelow(const fs::path& folder) {
     if (it->is_regular_file()) bytes += it->file_size();
   }
   return bytes;
+}
+
+bool IsComplete(const fs::path& folder) {
+  std::error_code error;
+  const auto has = [&](const char* name) {
+    return fs::is_regular_file(folder / name, error);
+  };
+  return has(kTrainerStateFile) && has(kOptimizer) && has(kRandom) &&
+         (has("adapter_model.safetensors") || has("model.safetensors"));
+}
+
+// The steps of the folders step-N that are complete, or that are not.
+std::vector<int64_t> ListSteps(const fs::path& out_dir, bool complete) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (fs::directory_iterator it(out_dir / "checkpoints", error), end;
+       !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    int64_t step = 0;
+    if (name.rfind(kPrefix, 0) == 0 &&
+        absl::SimpleAtoi(name.substr(sizeof kPrefix - 1), &step) &&
+        IsComplete(it->path()) == complete) {
+      steps.push_back(step);
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
 }
 
 }  // namespace
@@ -108,43 +174,69 @@ absl::StatusOr<TrainerState> LoadCheckpoint(const fs::path& folder,
                                             const LiveState& live) {
   auto state = ReadTrainerState(folder);
   if (!state.ok()) return state.status();
-  absl::Status s = live.trainable.LoadCheckpoint(folder);
-  if (s.ok()) s = LoadOptimizer(folder / kOptimizer, live.optimizer);
-  if (s.ok()) s = LoadRandom(folder / kRandom, live.device);
+  absl::Status s = live.trainable.CheckCheckpoint(folder);
   if (!s.ok()) return s;
+  auto optimizer = OpenOptimizer(folder / kOptimizer, live.optimizer);
+  if (!optimizer.ok()) return optimizer.status();
+  if (s = LoadRandom(folder / kRandom, live.device); !s.ok()) return s;
+  // Every part is there and fits.
+  s = live.trainable.LoadCheckpoint(folder);
+  if (s.ok()) s = LoadOptimizer(**optimizer, live.optimizer);
+  if (!s.ok()) return absl::InternalError(s.message());
   return state;
 }
 
 std::vector<int64_t> ListCheckpoints(const fs::path& out_dir) {
-  std::vector<int64_t> steps;
-  std::error_code error;
-  for (fs::directory_iterator it(out_dir / "checkpoints", error), end;
-       !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    int64_t step = 0;
-    if (name.rfind(kPrefix, 0) == 0 &&
-        absl::SimpleAtoi(name.substr(sizeof kPrefix - 1), &step)) {
-      steps.push_back(step);
-    }
-  }
-  std::sort(steps.begin(), steps.end());
-  return steps;
+  return ListSteps(out_dir, /*complete=*/true);
+}
+
+std::vector<int64_t> ListIncomplete(const fs::path& out_dir) {
+  return ListSteps(out_dir, /*complete=*/false);
 }
 
 std::vector<fs::path> Prune(const fs::path& out_dir, int64_t limit,
-                            int64_t keep_step) {
+                            int64_t written, int64_t best) {
   const std::vector<int64_t> steps = ListCheckpoints(out_dir);
   int64_t excess = static_cast<int64_t>(steps.size()) - limit;
   std::vector<fs::path> removed;
-  for (size_t i = 0; excess > 0 && i + 1 < steps.size(); ++i) {
-    if (steps[i] == keep_step) continue;
-    const fs::path path = CheckpointPath(out_dir, steps[i]);
+  for (const int64_t step : steps) {
+    if (excess <= 0) break;
+    if (step == written || step == best) continue;
+    const fs::path path = CheckpointPath(out_dir, step);
+    const fs::path hidden =
+        path.parent_path() / absl::StrCat(".", kPrefix, step, ".removed");
     std::error_code error;
-    fs::remove_all(path, error);
-    if (!error) removed.push_back(path);
+    fs::remove_all(hidden, error);
+    fs::rename(path, hidden, error);
+    if (error) continue;
+    removed.push_back(path);
+    fs::remove_all(hidden, error);  // or by the next sweep
     --excess;
   }
   return removed;
+}
+
+absl::StatusOr<fs::path> SetAside(const fs::path& out_dir, int64_t step) {
+  const fs::path path = CheckpointPath(out_dir, step);
+  const fs::path aside = path.string() + ".damaged";
+  std::error_code error;
+  fs::remove_all(aside, error);
+  fs::rename(path, aside, error);
+  if (error) return base::ErrnoStatus(error.value(), path.string());
+  return aside;
+}
+
+void SweepLeftovers(const fs::path& out_dir) {
+  std::vector<fs::path> leftovers;
+  std::error_code error;
+  for (fs::directory_iterator it(out_dir / "checkpoints", error), end;
+       !error && it != end; it.increment(error)) {
+    if (it->path().filename().string().rfind(absl::StrCat(".", kPrefix), 0) ==
+        0) {
+      leftovers.push_back(it->path());
+    }
+  }
+  for (const fs::path& path : leftovers) fs::remove_all(path, error);
 }
 
 }  // namespace mpsd::ckpt

@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kFile[] = "trainer_state.json";
-
 void Put(json& object, const char* name, const std::optional<double>& value) {
   object[name] = value ? json(*value) : json();
 }
@@ -74,18 +72,23 @@ absl::Status WriteTrainerState(const std::filesystem::path& folder,
   for (const auto& [name, value] : s.eval_metrics) {
     j["eval_metrics"].push_back({name, value});
   }
-  return base::WriteFileAtomic(folder / kFile, j.dump(2) + "\n");
+  return base::WriteFileAtomic(folder / kTrainerStateFile, j.dump(2) + "\n");
 }
 
 absl::StatusOr<TrainerState> ReadTrainerState(
     const std::filesystem::path& folder) {
-  auto text = base::ReadFile(folder / kFile);
+  auto text = base::ReadFile(folder / kTrainerStateFile);
   if (!text.ok()) return text.status();
   try {
-    return FromJson(json::parse(*text));
+    TrainerState state = FromJson(json::parse(*text));
+    if (state.step >= 0 && state.epoch >= 0 && state.step_in_epoch >= 0) {
+      return state;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        (folder / kTrainerStateFile).string(), ": a count is negative"));
   } catch (const json::exception& e) {
     return absl::InvalidArgumentError(
-        absl::StrCat((folder / kFile).string(), ": ", e.what()));
+        absl::StrCat((folder / kTrainerStateFile).string(), ": ", e.what()));
   }
 }
 

@@ -14,6 +14,8 @@
 
 namespace mpsd::ckpt {
 
+inline constexpr char kTrainerStateFile[] = "trainer_state.json";
+
 // What a run knows beyond its tensors: trainer_state.json of a checkpoint.
 struct TrainerState {
   int64_t step = 0;  // finished optimizer steps

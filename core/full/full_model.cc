@@ -96,7 +96,23 @@ absl::Status FullModel::SaveCheckpoint(const fs::path& folder) const {
                       options_.problem_type, at::kFloat});
 }
 
+absl::Status FullModel::CheckCheckpoint(const fs::path& folder) const {
+  auto weights = tensorfile::Weights::Open(folder);
+  if (!weights.ok()) return weights.status();
+  for (const optim::Parameter& p : parameters_->parameters()) {
+    const tensorfile::TensorEntry* entry = (*weights)->Find(p.name);
+    if (entry == nullptr ||
+        p.value.sizes() != at::IntArrayRef(entry->shape)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(folder.string(), ": ", p.name, " is ",
+                       entry == nullptr ? "missing" : "of another shape"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FullModel::LoadCheckpoint(const fs::path& folder) {
+  if (absl::Status s = CheckCheckpoint(folder); !s.ok()) return s;
   auto weights = tensorfile::Weights::Open(folder);
   if (!weights.ok()) return weights.status();
   for (const optim::Parameter& p : parameters_->parameters()) {

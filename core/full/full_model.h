@@ -43,6 +43,8 @@ class FullModel : public optim::Trainable {
   // model.safetensors with the trained weights, config.json.
   absl::Status SaveCheckpoint(
       const std::filesystem::path& folder) const override;
+  absl::Status CheckCheckpoint(
+      const std::filesystem::path& folder) const override;
   absl::Status LoadCheckpoint(const std::filesystem::path& folder) override;
 
   // A folder that Transformers' from_pretrained takes: every weight in the

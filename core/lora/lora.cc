@@ -119,6 +119,11 @@ absl::Status Adapter::SaveCheckpoint(
   return SavePeftFolder(folder, spec_, identity_, *parameters_);
 }
 
+absl::Status Adapter::CheckCheckpoint(
+    const std::filesystem::path& folder) const {
+  return CheckPeftWeights(folder, *parameters_);
+}
+
 absl::Status Adapter::LoadCheckpoint(const std::filesystem::path& folder) {
   return LoadPeftWeights(folder, *parameters_);
 }

@@ -80,8 +80,10 @@ class Adapter : public optim::Trainable {
   // Of LoRA's dropout.
   void set_training(bool training) override { training_ = training; }
 
-  // Both speak of a PEFT folder (peft_folder.h).
+  // All speak of a PEFT folder (peft_folder.h).
   absl::Status SaveCheckpoint(
+      const std::filesystem::path& folder) const override;
+  absl::Status CheckCheckpoint(
       const std::filesystem::path& folder) const override;
   absl::Status LoadCheckpoint(const std::filesystem::path& folder) override;
 

@@ -214,23 +214,26 @@ absl::StatusOr<spec::LoraSpec> ReadPeftConfig(const fs::path& folder) {
   return spec;
 }
 
-absl::Status LoadPeftWeights(const fs::path& folder,
-                             optim::ParameterSet& parameters) {
-  auto file = tensorfile::SafetensorsFile::Open(folder / kWeightsName);
-  if (!file.ok()) return file.status();
-  const std::string origin = (folder / kWeightsName).string();
+namespace {
+
+absl::Status CheckEntries(const tensorfile::SafetensorsFile& file,
+                          const std::string& origin,
+                          const optim::ParameterSet& parameters) {
   std::set<std::string> unknown;
-  for (const auto& [name, entry] : (*file)->entries()) unknown.insert(name);
+  for (const auto& [name, entry] : file.entries()) unknown.insert(name);
   for (const optim::Parameter& p : parameters.parameters()) {
-    auto tensor = (*file)->Load(p.name, at::kCPU, at::kFloat);
-    if (!tensor.ok()) return tensor.status();
-    if (tensor->sizes() != p.value.sizes()) {
+    const auto entry = file.entries().find(p.name);
+    if (entry == file.entries().end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(origin, ": has no tensor ", p.name));
+    }
+    const std::vector<int64_t>& shape = entry->second.shape;
+    if (p.value.sizes() != at::IntArrayRef(shape)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          origin, ": ", p.name, " has shape [",
-          absl::StrJoin(tensor->sizes().vec(), ", "), "], this model needs [",
+          origin, ": ", p.name, " has shape [", absl::StrJoin(shape, ", "),
+          "], this model needs [",
           absl::StrJoin(p.value.sizes().vec(), ", "), "]"));
     }
-    p.value.detach().copy_(*tensor);
     unknown.erase(p.name);
   }
   if (!unknown.empty()) {
@@ -238,6 +241,31 @@ absl::Status LoadPeftWeights(const fs::path& folder,
         origin, ": ", *unknown.begin(),
         " belongs to no adapted module of this model; is it another model's ",
         "adapter?"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckPeftWeights(const fs::path& folder,
+                              const optim::ParameterSet& parameters) {
+  const fs::path path = folder / kWeightsName;
+  auto file = tensorfile::SafetensorsFile::Open(path);
+  if (!file.ok()) return file.status();
+  return CheckEntries(**file, path.string(), parameters);
+}
+
+absl::Status LoadPeftWeights(const fs::path& folder,
+                             optim::ParameterSet& parameters) {
+  const fs::path path = folder / kWeightsName;
+  auto file = tensorfile::SafetensorsFile::Open(path);
+  if (!file.ok()) return file.status();
+  absl::Status s = CheckEntries(**file, path.string(), parameters);
+  if (!s.ok()) return s;
+  for (const optim::Parameter& p : parameters.parameters()) {
+    auto tensor = (*file)->Load(p.name, at::kCPU, at::kFloat);
+    if (!tensor.ok()) return tensor.status();
+    p.value.detach().copy_(*tensor);
   }
   return absl::OkStatus();
 }

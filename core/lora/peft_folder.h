@@ -40,8 +40,13 @@ const std::vector<PeftField>& PeftFields();
 absl::StatusOr<spec::LoraSpec> ReadPeftConfig(
     const std::filesystem::path& folder);
 
-// Copies the folder's tensors into `parameters`. InvalidArgument where one is
-// missing, unknown or of another shape, naming it.
+// Whether the folder's tensors are those of `parameters`: InvalidArgument where
+// one is missing, unknown or of another shape, naming it.
+absl::Status CheckPeftWeights(const std::filesystem::path& folder,
+                              const optim::ParameterSet& parameters);
+
+// Copies the folder's tensors into `parameters`, once CheckPeftWeights takes
+// them.
 absl::Status LoadPeftWeights(const std::filesystem::path& folder,
                              optim::ParameterSet& parameters);
 

@@ -23,8 +23,12 @@ class Trainable {
   // Writes the parameters, in fp32, and what it takes to read them.
   virtual absl::Status SaveCheckpoint(
       const std::filesystem::path& folder) const = 0;
-  // Reads them back. InvalidArgument or NotFound when something is missing or
-  // of another shape.
+  // Whether `folder` holds all of them, in their shapes: InvalidArgument or
+  // NotFound where it does not. Reads no values.
+  virtual absl::Status CheckCheckpoint(
+      const std::filesystem::path& folder) const = 0;
+  // Reads them back. The errors of CheckCheckpoint come before the first value
+  // changes.
   virtual absl::Status LoadCheckpoint(const std::filesystem::path& folder) = 0;
 
   // Writes the finished result as its users' tools read it: as a checkpoint,

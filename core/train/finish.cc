@@ -43,20 +43,36 @@ absl::StatusOr<RunResult> Trainer::Finish() {
   return result;
 }
 
-// Goes back to the best checkpoint where the job wants it. A classifier's
-// predictions of the eval set are those of the weights that are exported.
-absl::Status Trainer::TakeBest() {
-  const bool go_back = spec_.training.load_best_model_at_end &&
-                       state_.best_step > 0 && state_.best_step != state_.step;
-  if (go_back) {
-    absl::Status s = trainable_->LoadCheckpoint(
-        ckpt::CheckpointPath(options_.out_dir, state_.best_step));
-    if (!s.ok()) return s;
-    last_eval_.reset();
+// Loads the best checkpoint where the job wants it and it is not the last step.
+// Where it cannot be read the weights stay those of the last step.
+absl::StatusOr<bool> Trainer::GoBackToBest() {
+  manifest_.result_step = state_.step;
+  if (!spec_.training.load_best_model_at_end || state_.best_step == 0 ||
+      state_.best_step == state_.step) {
+    return false;
   }
+  const absl::Status s = trainable_->LoadCheckpoint(
+      ckpt::CheckpointPath(options_.out_dir, state_.best_step));
+  if (absl::IsInvalidArgument(s) || absl::IsNotFound(s)) {
+    observer_.OnWarning(absl::StrCat(
+        "the best checkpoint, step ", state_.best_step, ", cannot be read (",
+        s.message(), "): the result is that of the last step, ", state_.step));
+    return false;
+  }
+  if (!s.ok()) return s;
+  manifest_.result_step = state_.best_step;
+  last_eval_.reset();
+  return true;
+}
+
+// A classifier's predictions of the eval set are those of the weights that are
+// exported.
+absl::Status Trainer::TakeBest() {
+  const absl::StatusOr<bool> went_back = GoBackToBest();
+  if (!went_back.ok()) return went_back.status();
   const bool wants_predictions = task_->labels() != nullptr;
   if (eval_loader_ == nullptr || last_eval_ ||
-      (!go_back && !wants_predictions)) {
+      (!*went_back && !wants_predictions)) {
     return absl::OkStatus();
   }
   auto result = RunEvaluation();

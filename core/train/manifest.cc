@@ -90,6 +90,7 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
       {"driver_overhead_growth_bytes", Optional(m.memory.overhead_growth)}};
   j[kFallbacks] = m.cpu_fallback_ops;
   j["warnings"] = m.warnings;
+  if (m.result_step > 0) j["result"]["result_step"] = m.result_step;
   json& metrics = j["result"]["eval_metrics"] = json::object();
   for (const auto& [name, value] : m.eval_metrics) metrics[name] = value;
   if (m.best_metric) {

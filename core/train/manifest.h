@@ -48,6 +48,7 @@ struct Manifest {
   metrics::Values eval_metrics;       // of the latest evaluation
   std::optional<double> best_metric;  // of metric_for_best_model
   int64_t best_step = 0;              // where that was
+  int64_t result_step = 0;  // whose weights the result has; 0: none yet
   int64_t tokens = 0;
   double seconds = 0;
   device::MemoryWatch::Summary memory;              // since the last restart

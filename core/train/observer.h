@@ -47,7 +47,9 @@ struct CheckpointReport {
   std::filesystem::path path;
   int64_t bytes = 0;
   double seconds = 0;
-  std::vector<std::filesystem::path> removed;  // for save_total_limit
+  // Checkpoint folders that are gone since the report before: dropped for
+  // save_total_limit, or set aside as damaged.
+  std::vector<std::filesystem::path> removed;
 };
 
 enum class StopRequest { kNone, kPreempt, kCancel };

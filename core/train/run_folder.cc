@@ -84,14 +84,14 @@ std::string ToJsonLine(const EvalReport& r) {
 }
 
 absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(
-    const std::filesystem::path& path, int64_t step) {
+    const std::filesystem::path& path, int64_t step, int64_t eval_step) {
   std::error_code error;
   std::filesystem::create_directories(path / "checkpoints", error);
   if (error) return base::ErrnoStatus(error.value(), path.string());
   std::unique_ptr<RunFolder> folder(new RunFolder);
   folder->path_ = path;
   absl::Status s = folder->OpenLog(kMetrics, step, folder->metrics_);
-  if (s.ok()) s = folder->OpenLog(kEvals, step, folder->evals_);
+  if (s.ok()) s = folder->OpenLog(kEvals, eval_step, folder->evals_);
   if (!s.ok()) return s;
   return folder;
 }

@@ -23,10 +23,11 @@ namespace mpsd::train {
 //   run.json          the manifest
 class RunFolder {
  public:
-  // Creates `path` where missing and cuts both logs back to what a checkpoint
-  // at `step` had seen, so that a resumed run writes every step once.
+  // Creates `path` where missing and cuts both logs back to what the run has
+  // seen that goes on here, so that it writes every step and every evaluation
+  // once: steps up to `step`, evaluations up to that of `eval_step` (-1: none).
   static absl::StatusOr<std::unique_ptr<RunFolder>> Open(
-      const std::filesystem::path& path, int64_t step);
+      const std::filesystem::path& path, int64_t step, int64_t eval_step);
 
   const std::filesystem::path& path() const { return path_; }
 

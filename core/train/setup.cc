@@ -240,23 +240,37 @@ std::string Trainer::Fingerprint() const {
 absl::Status Trainer::Resume() {
   state_.eval_step = -1;
   state_.fingerprint = Fingerprint();
+  ckpt::SweepLeftovers(options_.out_dir);
+  for (const int64_t step : ckpt::ListIncomplete(options_.out_dir)) {
+    SetAside(step, "a file is missing");
+  }
   std::vector<int64_t> steps = ckpt::ListCheckpoints(options_.out_dir);
-  absl::Status unreadable;
   // From the newest back: one that a failing disk has spoilt costs the steps
   // since the one before it, not the run.
   for (; !steps.empty(); steps.pop_back()) {
     absl::Status s = ResumeFrom(steps.back());
-    if (s.ok() || absl::IsFailedPrecondition(s)) return s;
-    observer_.OnStage(absl::StrCat("cannot resume: ", s.message()), 0);
-    if (unreadable.ok()) unreadable = s;
+    if (!absl::IsInvalidArgument(s) && !absl::IsNotFound(s)) return s;
+    SetAside(steps.back(), s.message());
   }
-  if (unreadable.ok()) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat("no checkpoint can be read: ", unreadable.message()));
+  if (!gone_.empty()) {
+    observer_.OnWarning("no checkpoint can be read: the run starts over");
+  }
+  return absl::OkStatus();
 }
 
-// FailedPrecondition for a checkpoint of another job; other errors mean that it
-// cannot be read, parameters and optimizer are then undefined.
+void Trainer::SetAside(int64_t step, std::string_view why) {
+  const auto path = ckpt::CheckpointPath(options_.out_dir, step);
+  const auto aside = ckpt::SetAside(options_.out_dir, step);
+  gone_.push_back(path);
+  observer_.OnWarning(absl::StrCat(
+      "the checkpoint ", path.string(), " is damaged (", why, ") and ",
+      aside.ok() ? absl::StrCat("now ", aside->filename().string())
+                 : absl::StrCat("cannot be renamed (",
+                                aside.status().message(), ")")));
+}
+
+// FailedPrecondition for a checkpoint of another job; InvalidArgument and
+// NotFound for a damaged one, after which the run is as it was.
 absl::Status Trainer::ResumeFrom(int64_t step) {
   const auto path = ckpt::CheckpointPath(options_.out_dir, step);
   auto saved = ckpt::ReadTrainerState(path);
@@ -266,6 +280,10 @@ absl::Status Trainer::ResumeFrom(int64_t step) {
         options_.out_dir.string(),
         " holds checkpoints of another job (spec, data or device differ); "
         "choose another folder or remove it"));
+  }
+  if (saved->step != step) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its trainer_state.json is of step ", saved->step));
   }
   auto restored = ckpt::LoadCheckpoint(path, Live());
   if (!restored.ok()) return restored.status();
@@ -277,7 +295,8 @@ absl::Status Trainer::ResumeFrom(int64_t step) {
 }
 
 absl::Status Trainer::OpenRunFolder() {
-  auto folder = RunFolder::Open(options_.out_dir, state_.step);
+  auto folder =
+      RunFolder::Open(options_.out_dir, state_.step, state_.eval_step);
   if (!folder.ok()) return folder.status();
   folder_ = *std::move(folder);
   Manifest& m = manifest_;

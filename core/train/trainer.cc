@@ -195,15 +195,18 @@ absl::Status Trainer::SaveNow() {
   auto saved = ckpt::SaveCheckpoint(options_.out_dir, state_, Live());
   if (!saved.ok()) return saved.status();
   saved_step_ = state_.step;
-  std::vector<std::filesystem::path> removed;
-  if (spec_.training.save_total_limit) {
-    const int64_t keep =
-        spec_.training.load_best_model_at_end ? state_.best_step : -1;
-    removed =
-        ckpt::Prune(options_.out_dir, *spec_.training.save_total_limit, keep);
+  CheckpointReport report{state_.step, saved->path, saved->bytes,
+                          SecondsSince(start), std::exchange(gone_, {})};
+  std::erase(report.removed, saved->path);  // it is there again
+  if (const auto& limit = spec_.training.save_total_limit) {
+    const int64_t best =
+        spec_.training.load_best_model_at_end ? state_.best_step : 0;
+    for (auto& path :
+         ckpt::Prune(options_.out_dir, *limit, state_.step, best)) {
+      report.removed.push_back(std::move(path));
+    }
   }
-  observer_.OnCheckpoint({state_.step, saved->path, saved->bytes,
-                          SecondsSince(start), std::move(removed)});
+  observer_.OnCheckpoint(report);
   return absl::OkStatus();
 }
 

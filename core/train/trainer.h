@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -64,7 +65,8 @@ struct RunResult {
 
 // One fine-tuning run, from job.json to an adapter or a model. A run whose
 // folder holds checkpoints of the same job goes on after the last one, bit for
-// bit on the CPU. One call of Run per object.
+// bit on the CPU; one that is damaged is set aside for the one before it, or
+// for a new start, and said. One call of Run per object.
 //
 // Errors: InvalidArgument, NotFound, FailedPrecondition and Unimplemented are
 // the user's (spec, data, model); DataLoss is a run whose numbers cannot be
@@ -92,6 +94,8 @@ class Trainer {
   std::string MicroBatchKey() const;
   absl::Status Resume();
   absl::Status ResumeFrom(int64_t step);
+  // Says why, too. One that cannot be renamed stays, and is said as well.
+  void SetAside(int64_t step, std::string_view why);
   absl::Status OpenRunFolder();
   absl::StatusOr<RunResult> Loop();
   absl::StatusOr<RunResult> Finish();
@@ -104,6 +108,7 @@ class Trainer {
 
   // Of Finish.
   absl::Status TakeBest();
+  absl::StatusOr<bool> GoBackToBest();
   absl::Status WritePredictionFiles();
   absl::Status Export();
   std::filesystem::path output_path() const;
@@ -145,6 +150,8 @@ class Trainer {
   ckpt::TrainerState state_;
   std::optional<EvalResult> last_eval_;  // of this process
   int64_t saved_step_ = 0;               // of the last checkpoint, 0: none
+  // Checkpoints that are no longer where they were, not yet reported.
+  std::vector<std::filesystem::path> gone_;
   Manifest manifest_;
   device::MemoryWatch memory_;
   std::map<std::string, int64_t> earlier_fallbacks_;  // before a restart

@@ -5,7 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <functional>
+
 #include "core/lora/lora.h"
+#include "core/tensorfile/safetensors.h"
 #include "tests/core/golden_model.h"
 
 namespace mpsd::ckpt {
@@ -99,6 +103,7 @@ TEST(CheckpointTest, ListsWholeCheckpointsInOrderOfTheirSteps) {
   for (int64_t step : {20, 3, 100}) ASSERT_TRUE(run.Save(out, step).ok());
   fs::create_directories(out / "checkpoints" / ".step-7.123.1.tmp");
   fs::create_directories(out / "checkpoints" / "step-x");
+  fs::create_directories(out / "checkpoints" / "step-5.damaged");
   EXPECT_THAT(ListCheckpoints(out), ElementsAre(3, 20, 100));
 }
 
@@ -106,13 +111,121 @@ TEST(CheckpointTest, PruneKeepsTheNewestAndTheOneAskedFor) {
   const fs::path out = FreshFolder("checkpoint_prune");
   TinyRun run;
   for (int64_t step : {1, 2, 3, 4}) ASSERT_TRUE(run.Save(out, step).ok());
-  EXPECT_THAT(Prune(out, 4, -1), ElementsAre());
-  EXPECT_THAT(Prune(out, 2, 1),
+  EXPECT_THAT(Prune(out, 4, 4, 0), ElementsAre());
+  EXPECT_THAT(Prune(out, 2, 4, 1),
               ElementsAre(CheckpointPath(out, 2), CheckpointPath(out, 3)));
   EXPECT_THAT(ListCheckpoints(out), ElementsAre(1, 4));
-  // The newest stays whatever the limit: it is where a restart goes on.
-  EXPECT_THAT(Prune(out, 0, -1), ElementsAre(CheckpointPath(out, 1)));
+  // What was just written stays whatever the limit: a restart goes on there.
+  EXPECT_THAT(Prune(out, 0, 4, 0), ElementsAre(CheckpointPath(out, 1)));
   EXPECT_THAT(ListCheckpoints(out), ElementsAre(4));
+}
+
+TEST(CheckpointTest, PruneNeverTakesWhatWasJustWritten) {
+  const fs::path out = FreshFolder("checkpoint_prune_newer");
+  TinyRun run;
+  // The folder of step 20 is of a run that went back to step 5.
+  for (int64_t step : {5, 7, 20}) ASSERT_TRUE(run.Save(out, step).ok());
+  EXPECT_THAT(Prune(out, 1, /*written=*/7, /*best=*/5),
+              ElementsAre(CheckpointPath(out, 20)));
+  EXPECT_THAT(ListCheckpoints(out), ElementsAre(5, 7));
+}
+
+// A kill may come between any two of the files that a removal takes away: what
+// it leaves is hidden, and the next start sweeps it.
+TEST(CheckpointTest, ARemovalThatWasKilledLeavesNoPartOfACheckpoint) {
+  const fs::path out = FreshFolder("checkpoint_prune_killed");
+  TinyRun run;
+  for (int64_t step : {1, 2}) ASSERT_TRUE(run.Save(out, step).ok());
+  const fs::path checkpoints = out / "checkpoints";
+  // Its removal ended after the first file, and a save after its second.
+  fs::rename(CheckpointPath(out, 1), checkpoints / ".step-1.removed");
+  fs::remove(checkpoints / ".step-1.removed" / "adapter_model.safetensors");
+  fs::create_directories(checkpoints / ".step-3.77.1.tmp");
+  EXPECT_THAT(ListCheckpoints(out), ElementsAre(2));
+  EXPECT_THAT(ListIncomplete(out), ElementsAre());
+  // A name that is taken does not stop the next removal.
+  ASSERT_TRUE(run.Save(out, 1).ok());
+  EXPECT_THAT(Prune(out, 1, 2, 0), ElementsAre(CheckpointPath(out, 1)));
+  SweepLeftovers(out);
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(checkpoints)) {
+    left.push_back(entry.path().filename().string());
+  }
+  EXPECT_THAT(left, ElementsAre("step-2"));
+}
+
+TEST(CheckpointTest, AFolderThatLacksAPartIsNoCheckpoint) {
+  for (const char* part : {"optimizer.safetensors", "rng.safetensors",
+                           "trainer_state.json", "adapter_model.safetensors"}) {
+    const fs::path out = FreshFolder("checkpoint_lacks");
+    TinyRun run;
+    for (int64_t step : {1, 2}) ASSERT_TRUE(run.Save(out, step).ok());
+    fs::remove(CheckpointPath(out, 2) / part);
+    EXPECT_THAT(ListCheckpoints(out), ElementsAre(1)) << part;
+    EXPECT_THAT(ListIncomplete(out), ElementsAre(2)) << part;
+  }
+}
+
+TEST(CheckpointTest, ADamagedOneIsSetAsideByName) {
+  const fs::path out = FreshFolder("checkpoint_aside");
+  TinyRun run;
+  for (int i = 0; i < 2; ++i) {  // the second takes the place of the first
+    ASSERT_TRUE(run.Save(out, 3).ok());
+    const auto aside = SetAside(out, 3);
+    ASSERT_TRUE(aside.ok()) << aside.status();
+    EXPECT_EQ(*aside, out / "checkpoints" / "step-3.damaged");
+    EXPECT_TRUE(fs::exists(*aside / "trainer_state.json"));
+    EXPECT_THAT(ListCheckpoints(out), ElementsAre());
+    EXPECT_THAT(ListIncomplete(out), ElementsAre());
+  }
+  EXPECT_EQ(SetAside(out, 9).status().code(), absl::StatusCode::kNotFound);
+}
+
+// Whatever part is damaged, parameters, moments and generators stay as they
+// were: the run may go on from another checkpoint, or start.
+TEST(CheckpointTest, ADamagedOneChangesNothing) {
+  const auto cut = [](const char* part) {
+    return [part](const fs::path& at) { fs::resize_file(at / part, 100); };
+  };
+  const std::function<void(const fs::path&)> damages[] = {
+      cut("adapter_model.safetensors"), cut("optimizer.safetensors"),
+      cut("rng.safetensors"), cut("trainer_state.json"),
+      [](const fs::path& at) {  // a state that no generator takes
+        ASSERT_TRUE(tensorfile::WriteSafetensors(
+                        at / "rng.safetensors",
+                        {{"cpu", at::zeros({12}, at::kByte)}})
+                        .ok());
+      },
+      [](const fs::path& at) {  // another optimizer's
+        ASSERT_TRUE(
+            tensorfile::WriteSafetensors(at / "optimizer.safetensors",
+                                         {{"exp_avg.0", at::zeros({12})}})
+                .ok());
+      },
+      [](const fs::path& at) {
+        std::ofstream(at / "trainer_state.json") << R"({"step": "two"})";
+      }};
+  for (const auto& damage : damages) {
+    const fs::path out = FreshFolder("checkpoint_damage");
+    TinyRun saved;
+    saved.Step();
+    ASSERT_TRUE(saved.Save(out, 1).ok());
+    damage(CheckpointPath(out, 1));
+    TinyRun run;
+    run.Step();
+    run.Step();
+    const at::Tensor values = run.Values();
+    const at::Tensor moments =
+        run.optimizer_->states()[0].first_moment.clone();
+    const at::Tensor random = device::CpuRngState();
+    const absl::Status status =
+        LoadCheckpoint(CheckpointPath(out, 1), run.Live()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_TRUE(at::equal(run.Values(), values)) << status;
+    EXPECT_TRUE(
+        at::equal(run.optimizer_->states()[0].first_moment, moments));
+    EXPECT_TRUE(at::equal(device::CpuRngState(), random));
+  }
 }
 
 }  // namespace

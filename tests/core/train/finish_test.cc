@@ -41,6 +41,42 @@ TEST(FinishTest, TheBestModelIsWhatIsLeft) {
                       "/model.safetensors"));
 }
 
+// A best checkpoint that is gone or spoilt costs the best, not the run.
+TEST(FinishTest, WithoutTheBestTheLastWeightsAreTheResult) {
+  for (const bool spoilt : {false, true}) {
+    TextJob job("finish_no_best");
+    job.job["training"]["eval_steps"] = 2;
+    job.job["training"]["save_steps"] = 2;
+    job.job["training"]["max_steps"] = 30;
+    job.job["training"]["learning_rate"] = 3e-2;  // too much
+    job.job["training"]["load_best_model_at_end"] = true;
+    // The last step's checkpoint is there when a finished run runs again.
+    ASSERT_TRUE(job.Train("out").ok());
+    const auto before = job.Json("out/run.json")["result"];
+    const int64_t best = before["best"]["step"];
+    ASSERT_LT(best, 30);
+    EXPECT_EQ(before["result_step"], best);
+    const auto folder = ckpt::CheckpointPath(job.path() / "out", best);
+    if (spoilt) {
+      std::filesystem::resize_file(folder / "model.safetensors", 3);
+    } else {
+      std::filesystem::remove_all(folder);
+    }
+    RecordingObserver observer;
+    auto result = job.Train("out", observer);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_THAT(observer.warnings(),
+                testing::ElementsAre(testing::AllOf(
+                    testing::HasSubstr("best checkpoint, step " +
+                                       std::to_string(best)),
+                    testing::HasSubstr("that of the last step, 30"))));
+    EXPECT_EQ(job.Json("out/run.json")["result"]["result_step"], 30);
+    EXPECT_EQ(job.Bytes("out/model/model.safetensors"),
+              job.Bytes("out/checkpoints/step-30/model.safetensors"));
+    EXPECT_NE(result->confusion_matrix, "");
+  }
+}
+
 TEST(FinishTest, AStopWhilePredictingIsAStop) {
   TextJob job("finish_stop");
   job.job["dataset"]["predict"] = "eval.csv";

@@ -25,14 +25,14 @@ StepReport Step(int64_t step) {
 TEST(RunFolderTest, AResumedRunWritesEveryStepOnce) {
   const auto path = FreshFolder("run_folder");
   {
-    auto folder = *RunFolder::Open(path, 0);
+    auto folder = *RunFolder::Open(path, 0, -1);
     for (int64_t i = 1; i <= 5; ++i) ASSERT_TRUE(folder->Append(Step(i)).ok());
     ASSERT_TRUE(folder->Append(EvalReport{0, 3.5, 1, 1, {}}).ok());
     ASSERT_TRUE(folder->Append(EvalReport{4, 2.5, 1, 1, {{"f1", 0.5}}}).ok());
   }
   std::ofstream(path / "metrics.jsonl", std::ios::app) << R"({"step": 6, "lo)";
   {
-    auto folder = *RunFolder::Open(path, 3);
+    auto folder = *RunFolder::Open(path, 3, 0);
     ASSERT_TRUE(folder->Append(Step(4)).ok());
   }
   std::vector<int64_t> steps;
@@ -44,6 +44,23 @@ TEST(RunFolderTest, AResumedRunWritesEveryStepOnce) {
   const std::string evals = *base::ReadFile(path / "eval.jsonl");
   EXPECT_THAT(evals, testing::HasSubstr("3.5"));
   EXPECT_THAT(evals, testing::Not(testing::HasSubstr("2.5")));
+}
+
+// Step 0 is evaluated again by a run that begins again, and so is a step that
+// a stop took from its evaluation.
+TEST(RunFolderTest, AnEvaluationThatIsRepeatedHasOneLine) {
+  const auto path = FreshFolder("run_folder_evals");
+  for (const int64_t seen : {-1, -1, 0}) {
+    auto folder = *RunFolder::Open(path, seen > -1 ? 4 : 0, seen);
+    const int64_t step = seen > -1 ? 4 : 0;
+    ASSERT_TRUE(folder->Append(EvalReport{step, 3.5, 1, 1, {}}).ok());
+  }
+  std::vector<int64_t> steps;
+  std::ifstream evals(path / "eval.jsonl");
+  for (std::string line; std::getline(evals, line);) {
+    steps.push_back(nlohmann::json::parse(line)["step"]);
+  }
+  EXPECT_THAT(steps, testing::ElementsAre(0, 4));
 }
 
 TEST(RunFolderTest, MetricsOfAnEvaluationAreNamedAsTransformersNamesThem) {
@@ -74,7 +91,7 @@ TEST(RunFolderTest, ALineHoldsWhatTheReportHolds) {
 TEST(RunFolderTest, AFolderThatCannotBeMadeIsAnError) {
   const auto path = FreshFolder("run_folder_bad");
   std::ofstream(path / "file") << "x";
-  EXPECT_FALSE(RunFolder::Open(path / "file", 0).ok());
+  EXPECT_FALSE(RunFolder::Open(path / "file", 0, -1).ok());
 }
 
 }  // namespace
