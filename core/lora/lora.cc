@@ -56,8 +56,7 @@ absl::StatusOr<std::vector<model::NamedWeight>> SavedWeights(
 spec::LoraSpec AsWritten(spec::LoraSpec spec, const PeftIdentity& identity,
                          const std::vector<spec::TargetMatch>& targets) {
   if (identity.task_type == "CAUSAL_LM" ||
-      !std::holds_alternative<spec::LoraSpec::AllLinear>(
-          spec.target_modules)) {
+      !std::holds_alternative<spec::LoraSpec::AllLinear>(spec.target_modules)) {
     return spec;
   }
   std::vector<std::string> names;
@@ -92,9 +91,8 @@ absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
     initial.emplace_back(kPrefix + weight.name, *weight.tensor);
   }
   spec::LoraSpec written = AsWritten(spec, identity, *targets);
-  std::unique_ptr<Adapter> adapter(new Adapter(model, std::move(written),
-                                               std::move(identity),
-                                               *std::move(targets)));
+  std::unique_ptr<Adapter> adapter(new Adapter(
+      model, std::move(written), std::move(identity), *std::move(targets)));
   adapter->parameters_ = std::make_unique<optim::ParameterSet>(initial, device);
   for (const auto& weight : *saved) {
     *weight.tensor = adapter->parameters_->Find(kPrefix + weight.name)->value;
@@ -107,10 +105,10 @@ void Adapter::Hang() {
   std::map<std::string, model::Linear*> linears;
   for (model::Linear* l : model_.Linears()) linears[l->name] = l;
   for (const spec::TargetMatch& t : targets_) {
-    linears.at(t.name)->adapter =
-        std::make_unique<LoraLinear>(parameters_->Find(NameA(t.name))->value,
-                                     parameters_->Find(NameB(t.name))->value,
-                                     t.scaling, spec_.lora_dropout, &training_);
+    linears.at(t.name)->adapter = std::make_unique<LoraLinear>(
+        parameters_->Find(NameA(t.name))->value,
+        parameters_->Find(NameB(t.name))->value, t.scaling,
+        spec_.lora_dropout.value_or(0), &training_);
   }
 }
 

@@ -54,6 +54,7 @@ class LoraLinear : public model::LinearAdapter {
 struct PeftIdentity {
   std::string base_model;               // base_model_name_or_path
   std::string task_type = "CAUSAL_LM";  // PEFT's TaskType; "": null
+  std::string revision = {};            // of base_model; "": null
 };
 
 // Everything trainable of a run: the adapters hung onto a model's linears and

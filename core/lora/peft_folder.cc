@@ -186,7 +186,7 @@ absl::StatusOr<spec::LoraSpec> ReadPeftConfig(const fs::path& folder) {
   ConfigReader reader(config, origin);
   reader.Read("r", spec.r);
   reader.Read("lora_alpha", spec.lora_alpha);
-  reader.Read("lora_dropout", spec.lora_dropout);
+  reader.Read("lora_dropout", spec.lora_dropout.emplace(0));
   reader.Read("use_rslora", spec.use_rslora);
   reader.ReadPattern("rank_pattern", spec.rank_pattern);
   reader.ReadPattern("alpha_pattern", spec.alpha_pattern);
@@ -211,6 +211,11 @@ absl::StatusOr<spec::LoraSpec> ReadPeftConfig(const fs::path& folder) {
     if (!names.empty()) spec.target_modules = names;
   }
   if (!reader.status().ok()) return reader.status();
+  if (!(*spec.lora_dropout >= 0 && *spec.lora_dropout < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(origin, ": lora_dropout is ", *spec.lora_dropout,
+                     ", expected a number >= 0 and < 1"));
+  }
   return spec;
 }
 
@@ -229,10 +234,10 @@ absl::Status CheckEntries(const tensorfile::SafetensorsFile& file,
     }
     const std::vector<int64_t>& shape = entry->second.shape;
     if (p.value.sizes() != at::IntArrayRef(shape)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          origin, ": ", p.name, " has shape [", absl::StrJoin(shape, ", "),
-          "], this model needs [",
-          absl::StrJoin(p.value.sizes().vec(), ", "), "]"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(origin, ": ", p.name, " has shape [",
+                       absl::StrJoin(shape, ", "), "], this model needs [",
+                       absl::StrJoin(p.value.sizes().vec(), ", "), "]"));
     }
     unknown.erase(p.name);
   }
@@ -298,7 +303,7 @@ json ConfigOf(const spec::LoraSpec& spec, const PeftIdentity& identity) {
       {"layers_pattern", nullptr},
       {"layers_to_transform", nullptr},
       {"lora_alpha", Number(spec.lora_alpha)},
-      {"lora_dropout", spec.lora_dropout},
+      {"lora_dropout", spec.lora_dropout.value_or(0)},
       {"modules_to_save", nullptr},
       {"peft_type", "LORA"},
       {"r", spec.r},
@@ -310,6 +315,7 @@ json ConfigOf(const spec::LoraSpec& spec, const PeftIdentity& identity) {
       {"use_dora", false},
       {"use_rslora", spec.use_rslora},
   };
+  if (!identity.revision.empty()) config["revision"] = identity.revision;
   if (!identity.task_type.empty()) config["task_type"] = identity.task_type;
   if (spec.layers_to_transform) {
     config["layers_to_transform"] = *spec.layers_to_transform;

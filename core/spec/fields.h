@@ -134,7 +134,10 @@ class FieldWriter {
     Put(name, value);
   }
   void StepLimit(std::string_view name, int64_t value) { Put(name, value); }
-  void Number(std::string_view name, double value, Range) { Put(name, value); }
+  template <typename T>
+  void Number(std::string_view name, const T& value, Range) {
+    Put(name, value);
+  }
   template <typename T>
   void Bool(std::string_view name, const T& value) {
     Put(name, value);

@@ -75,7 +75,8 @@ double AdapterBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   double bytes = 0;
   for (const TargetMatch& match : *matches) {
     bytes += kFloat * match.r;
-    if (spec.lora.lora_dropout > 0) bytes += kFloat * match.in_features;
+    if (spec.lora.lora_dropout.value_or(0) > 0)
+      bytes += kFloat * match.in_features;
   }
   return bytes;
 }

@@ -46,14 +46,28 @@ bool LooksLikeId(const std::string& model) {
          model.back() != '/';
 }
 
+// "owner/name" as the cache names its folder.
+std::string RepositoryName(const std::string& id) {
+  return Cat("models--", absl::StrReplaceAll(id, {{"/", "--"}}));
+}
+
+fs::path RepositoryOf(const std::string& id, const Environment& environment) {
+  return CacheFolder(environment) / RepositoryName(id);
+}
+
+// The snapshot that refs/NAME names; empty without one.
+fs::path SnapshotOfRef(const fs::path& repository, const std::string& name) {
+  const auto ref = base::ReadFile(repository / "refs" / name);
+  if (!ref.ok()) return {};
+  const std::string hash(absl::StripAsciiWhitespace(*ref));
+  const fs::path snapshot = repository / "snapshots" / hash;
+  return !hash.empty() && HasConfig(snapshot) ? snapshot : fs::path();
+}
+
 // The snapshot that refs/main names, else the newest; empty without one.
 fs::path Snapshot(const fs::path& repository) {
-  const auto main = base::ReadFile(repository / "refs" / "main");
-  if (main.ok()) {
-    const std::string hash(absl::StripAsciiWhitespace(*main));
-    const fs::path snapshot = repository / "snapshots" / hash;
-    if (!hash.empty() && HasConfig(snapshot)) return snapshot;
-  }
+  fs::path main = SnapshotOfRef(repository, "main");
+  if (!main.empty()) return main;
   fs::path newest;
   fs::file_time_type newest_time;
   std::error_code error;
@@ -87,9 +101,7 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model,
   if (!LooksLikeId(model)) {
     return absl::NotFoundError(Cat("model: there is no folder ", model));
   }
-  const fs::path repository =
-      CacheFolder(environment) /
-      Cat("models--", absl::StrReplaceAll(model, {{"/", "--"}}));
+  const fs::path repository = RepositoryOf(model, environment);
   const fs::path snapshot = Snapshot(repository);
   if (!snapshot.empty()) return snapshot.string();
   return absl::NotFoundError(
@@ -101,6 +113,47 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model,
 absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
   return FindModelFolder(model,
                          [](const char* name) { return std::getenv(name); });
+}
+
+std::string RevisionOf(const std::string& id, const std::string& folder) {
+  const fs::path path(folder);
+  const fs::path snapshots = path.parent_path();
+  if (id.empty() || !LooksLikeId(id) || snapshots.filename() != "snapshots" ||
+      snapshots.parent_path().filename() != RepositoryName(id)) {
+    return "";
+  }
+  return path.filename().string();
+}
+
+BaseModel BaseModelOf(const TrainSpec& spec, const std::string& folder) {
+  const std::string& name = spec.model_id.empty() ? spec.model : spec.model_id;
+  return {name, RevisionOf(name, folder)};
+}
+
+absl::StatusOr<std::string> FindBaseModel(const BaseModel& base,
+                                          const Environment& environment) {
+  if (base.revision.empty() || HasConfig(base.name)) {
+    return FindModelFolder(base.name, environment);
+  }
+  if (base.name.empty() || !LooksLikeId(base.name)) {
+    return absl::NotFoundError(Cat("model: there is no folder ", base.name));
+  }
+  const fs::path repository = RepositoryOf(base.name, environment);
+  const bool upwards = base.revision.find("..") != std::string::npos;
+  const fs::path snapshot = repository / "snapshots" / base.revision;
+  if (!upwards && HasConfig(snapshot)) return snapshot.string();
+  const fs::path named =
+      upwards ? fs::path() : SnapshotOfRef(repository, base.revision);
+  if (!named.empty()) return named.string();
+  return absl::NotFoundError(
+      Cat("model: no snapshot ", base.revision, " with config.json in ",
+          repository.string(), "; fetch it with `hf download ", base.name,
+          " --revision ", base.revision, "`, or name a model folder"));
+}
+
+absl::StatusOr<std::string> FindBaseModel(const BaseModel& base) {
+  return FindBaseModel(base,
+                       [](const char* name) { return std::getenv(name); });
 }
 
 }  // namespace mpsd::spec

@@ -233,6 +233,7 @@ std::vector<std::string> DefaultTargetModules(const std::string& model_type) {
 }
 
 LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config) {
+  if (!lora.lora_dropout) lora.lora_dropout = 0;
   if (std::holds_alternative<std::monostate>(lora.target_modules)) {
     lora.target_modules = DefaultTargetModules(config.model_type);
   }

@@ -31,7 +31,8 @@ struct TargetMatch {
 // wants it said of (DistilBERT, ViT), queries and values too.
 std::vector<std::string> DefaultTargetModules(const std::string& model_type);
 
-// `lora` with the default targets where it names none and, for a model with a
+// `lora` with PEFT's defaults where it names none, of targets and dropout, and,
+// for a model with a
 // head of classification, modules_to_save with that head, as PEFT's
 // PeftModelForSequenceClassification adds it.
 LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config);

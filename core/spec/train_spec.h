@@ -31,7 +31,9 @@ enum class Recompute { kFull, kSelective };
 struct LoraSpec {
   int64_t r = 8;
   double lora_alpha = 8;
-  double lora_dropout = 0;
+  // Absent: what the job's `adapter` was trained with; without one 0, PEFT's
+  // default.
+  std::optional<double> lora_dropout;
   // One of: a list of name suffixes, a regex over full names (Python's
   // re.fullmatch), or the word "all-linear". Absent: PEFT's default for the
   // model type.
@@ -146,6 +148,10 @@ struct AugmentationSpec {
 struct TrainSpec {
   std::string name;   // optional, for people
   std::string model;  // folder, or id in the local Hugging Face cache
+  // The id that `model`, the folder of a snapshot in such a cache, is of: mpsd
+  // puts it here when a job asks for a model by its id. A folder that is none
+  // of that id's is an error.
+  std::string model_id;
   Task task = Task::kCausalLm;
   FineTuneType fine_tune_type = FineTuneType::kLora;
   // Only config.json is read; weights are drawn as Transformers initialises
@@ -195,10 +201,32 @@ absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config);
 // where it looked and what to do.
 absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 
+// What a result calls its base model, as the job asked for it: a folder, or an
+// id with the revision that its snapshot's folder is named after.
+struct BaseModel {
+  std::string name;
+  std::string revision;  // "" for a folder
+  bool operator==(const BaseModel&) const = default;
+};
+
+// Of a job whose model lies in `folder`, as FindModelFolder gave it.
+BaseModel BaseModelOf(const TrainSpec& spec, const std::string& folder);
+
+// The revision of `id` that `folder` is the snapshot of in a Hugging Face
+// cache; "" where it is none of that id's.
+std::string RevisionOf(const std::string& id, const std::string& folder);
+
 // The same with the environment given: the value of a variable, or null.
 using Environment = std::function<const char*(const char* name)>;
 absl::StatusOr<std::string> FindModelFolder(const std::string& model,
                                             const Environment& environment);
+
+// The folder of a base model at its revision, the hash of a snapshot or the
+// name of a ref; "" is FindModelFolder's. NotFound where the cache has another
+// revision alone.
+absl::StatusOr<std::string> FindBaseModel(const BaseModel& base,
+                                          const Environment& environment);
+absl::StatusOr<std::string> FindBaseModel(const BaseModel& base);
 
 }  // namespace mpsd::spec
 

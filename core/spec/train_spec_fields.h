@@ -195,6 +195,7 @@ void VisitSpec(Fields&& f, TrainSpec& spec) {
   f.Text("model", spec.model,
          "a model folder or the id of a model in the local Hugging Face cache",
          /*required=*/true);
+  f.Text("model_id", spec.model_id, "the id of a model");
   f.Word("task", spec.task, TaskWords());
   f.Word("fine_tune_type", spec.fine_tune_type, FineTuneWords());
   f.Bool("from_scratch", spec.from_scratch);

@@ -17,6 +17,7 @@ class Rules {
       : spec_(spec), root_(root), findings_(findings) {}
 
   void Run() {
+    CheckModelId();
     CheckEvaluation();
     CheckLossMasks();
     CheckFineTuning();
@@ -39,6 +40,17 @@ class Rules {
                      : node != nullptr ? node->line
                                        : root_.line;
     findings_.Add(line, Cat(section, ".", name), message);
+  }
+
+  void CheckModelId() {
+    if (spec_.model_id.empty() ||
+        !RevisionOf(spec_.model_id, spec_.model).empty()) {
+      return;
+    }
+    FaultAt("model_id",
+            Cat("\"", spec_.model_id, "\" has no snapshot ", spec_.model,
+                "; leave it out: mpsd sets it for a model asked for by its "
+                "id"));
   }
 
   void CheckEvaluation() {

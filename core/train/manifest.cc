@@ -58,7 +58,10 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   j["dtype"] = m.dtype;
   j["seed"] = m.spec.training.seed;
   j["spec"] = json::parse(spec::ToJson(m.spec));
-  j["model"] = {{"folder", m.model_folder}, {"sha256", m.model_sha256}};
+  j["model"] = {{"name", m.base_model.name},
+                {"revision", m.base_model.revision},
+                {"folder", m.model_folder},
+                {"sha256", m.model_sha256}};
   j["train"] = StatsJson(m.train_stats, m.train_sha256);
   if (!m.eval_sha256.empty()) {
     j["eval"] = StatsJson(m.eval_stats, m.eval_sha256);

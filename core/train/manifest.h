@@ -30,6 +30,7 @@ struct Manifest {
   std::string dtype;                               // of the frozen base
   spec::TrainSpec spec;                            // every default filled in
   std::string model_folder;
+  spec::BaseModel base_model;  // as results name it
   std::map<std::string, std::string> model_sha256;  // file name → digest
   std::string train_sha256, eval_sha256;            // over the files' bytes
   data::DatasetStats train_stats, eval_stats;

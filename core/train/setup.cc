@@ -35,15 +35,17 @@ absl::StatusOr<std::unique_ptr<device::Device>> Open(
   return absl::InternalError("an unknown device");
 }
 
-// What is trained is what the adapter holds; only dropout is this run's. A
-// `lora` that asks for something else is a misunderstanding.
+// What is trained is what the adapter holds; only dropout may be this run's, as
+// with PEFT's from_pretrained. A `lora` that asks for something else is a
+// misunderstanding.
 absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
                                              const spec::ModelConfig& config) {
   auto lora = lora::ReadPeftConfig(spec.adapter);
   if (!lora.ok()) return lora.status();
-  lora->lora_dropout = spec.lora.lora_dropout;
   spec::LoraSpec unset;
-  unset.lora_dropout = spec.lora.lora_dropout;
+  if (const auto& asked = spec.lora.lora_dropout) {
+    lora->lora_dropout = unset.lora_dropout = *asked;
+  }
   if (spec.lora == unset) return lora;
   auto asked = spec::MatchTargets(spec.lora, config);
   if (!asked.ok()) return asked.status();
@@ -200,8 +202,10 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> Trainer::AttachAdapter() {
   const char* task_type = spec_.task == spec::Task::kCausalLm ? "CAUSAL_LM"
                           : spec_.task == spec::Task::kSeqCls ? "SEQ_CLS"
                                                               : "";
-  auto adapter = lora::Adapter::Attach(
-      *network_, spec_.lora, device_->torch_device(), {spec_.model, task_type});
+  const spec::BaseModel base = spec::BaseModelOf(spec_, model_folder_);
+  auto adapter =
+      lora::Adapter::Attach(*network_, spec_.lora, device_->torch_device(),
+                            {base.name, task_type, base.revision});
   if (!adapter.ok()) return adapter.status();
   if (!spec_.adapter.empty()) {
     absl::Status s = (*adapter)->LoadCheckpoint(spec_.adapter);
@@ -316,6 +320,7 @@ absl::Status Trainer::OpenRunFolder() {
   m.dtype = spec_.training.bf16 ? "bfloat16" : "float32";
   m.spec = spec_;
   m.model_folder = model_folder_;
+  m.base_model = spec::BaseModelOf(spec_, model_folder_);
   m.train_sha256 = data_.train->hash();
   m.train_stats = data_.train->stats();
   if (data_.eval != nullptr) {

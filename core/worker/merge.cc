@@ -22,14 +22,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::StatusOr<std::string> ModelOfAdapter(const fs::path& adapter) {
+absl::StatusOr<spec::BaseModel> ModelOfAdapter(const fs::path& adapter) {
   const fs::path path = adapter / "adapter_config.json";
   auto text = base::ReadFile(path);
   if (!text.ok()) return text.status();
   const auto config = nlohmann::json::parse(*text, nullptr, false);
   if (config.is_object() && config.contains("base_model_name_or_path") &&
       config["base_model_name_or_path"].is_string()) {
-    return config["base_model_name_or_path"].get<std::string>();
+    spec::BaseModel base;
+    base.name = config["base_model_name_or_path"].get<std::string>();
+    const auto revision = config.value("revision", nlohmann::json());
+    if (revision.is_string()) base.revision = revision.get<std::string>();
+    return base;
   }
   return absl::InvalidArgumentError(
       absl::StrCat(path.string(), ": names no model; give --model"));
@@ -48,9 +52,10 @@ absl::StatusOr<merge::MergeOptions> OptionsOf(const MergeArguments& a) {
   merge::MergeOptions options;
   options.adapter = a.adapter;
   options.out = fs::absolute(a.out).lexically_normal();
-  auto name = a.model.empty() ? ModelOfAdapter(a.adapter) : a.model;
-  if (!name.ok()) return name.status();
-  auto folder = spec::FindModelFolder(*name);
+  auto base = a.model.empty() ? ModelOfAdapter(a.adapter)
+                              : spec::BaseModel{a.model, ""};
+  if (!base.ok()) return base.status();
+  auto folder = spec::FindBaseModel(*base);
   if (!folder.ok()) return folder.status();
   options.model = *folder;
   auto dtype = DtypeOf(a.dtype);

@@ -138,6 +138,10 @@ absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
   }
   model->config.num_labels = ExpectedLabels(*spec, model->config);
   if (absl::Status s = CheckTargets(*spec, model->config); !s.ok()) return s;
+  // Results name the id that was asked for, not a folder of this machine.
+  if (!spec::RevisionOf(spec->model, model->folder).empty()) {
+    spec->model_id = spec->model;
+  }
   spec->model = model->folder;
   return Submission{spec->name, spec::ToJson(*spec), inputs->Links(),
                     DescribeEstimate(*spec, model->config)};

@@ -4,6 +4,7 @@ load."""
 
 import json
 import math
+import subprocess
 import unittest
 import urllib.request
 
@@ -66,6 +67,27 @@ class TrainingTest(harness.EndToEndTest):
                      "mpsd_job_queue_wait_seconds", "mpsd_build_info",
                      "mpsd_worker_exits_total"):
             self.assertIn(f"# HELP {name} ", text)
+
+    def test_a_result_names_the_id_of_its_model(self):
+        home = self.folder / "hf"
+        repository = home / "hub/models--me--tiny"
+        harness.write_model(repository / "snapshots/abc123")
+        (repository / "refs").mkdir()
+        (repository / "refs/main").write_text("abc123")
+        daemon = self.daemon(env={"HF_HOME": str(home)})
+        job = harness.write_job(self.folder, model="me/tiny")
+        job = daemon.submit(job)
+        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+        folder = self.download(daemon, job["id"])
+        config = json.loads((folder / "adapter_config.json").read_text())
+        self.assertEqual("me/tiny", config["base_model_name_or_path"])
+        self.assertEqual("abc123", config["revision"])
+        merged = subprocess.run(
+            [harness.BIN / "mpsctl", "merge", folder, "-o",
+             self.folder / "merged"],
+            env=harness.environment(HF_HOME=str(home)), capture_output=True,
+            text=True, timeout=harness.TIMEOUT)
+        self.assertEqual(0, merged.returncode, merged.stderr)
 
     def test_checkpoints_and_logs(self):
         daemon = self.daemon()

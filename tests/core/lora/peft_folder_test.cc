@@ -87,18 +87,19 @@ TEST_P(BadConfigTest, IsRefusedWithItsReason) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, BadConfigTest,
-    testing::Values(BadConfig{"json", "{", absl::StatusCode::kInvalidArgument,
-                              "expected a JSON object"},
-                    BadConfig{"type", R"({"peft_type": "IA3"})",
-                              absl::StatusCode::kUnimplemented, "IA3"},
-                    BadConfig{"dora",
-                              R"({"peft_type": "LORA", "use_dora": true})",
-                              absl::StatusCode::kUnimplemented, "use_dora"},
-                    BadConfig{"bias", R"({"peft_type": "LORA", "bias": "all"})",
-                              absl::StatusCode::kUnimplemented, "bias"},
-                    BadConfig{"rank", R"({"peft_type": "LORA", "r": "eight"})",
-                              absl::StatusCode::kInvalidArgument,
-                              "r has the wrong type"}),
+    testing::Values(
+        BadConfig{"json", "{", absl::StatusCode::kInvalidArgument,
+                  "expected a JSON object"},
+        BadConfig{"type", R"({"peft_type": "IA3"})",
+                  absl::StatusCode::kUnimplemented, "IA3"},
+        BadConfig{"dora", R"({"peft_type": "LORA", "use_dora": true})",
+                  absl::StatusCode::kUnimplemented, "use_dora"},
+        BadConfig{"bias", R"({"peft_type": "LORA", "bias": "all"})",
+                  absl::StatusCode::kUnimplemented, "bias"},
+        BadConfig{"rank", R"({"peft_type": "LORA", "r": "eight"})",
+                  absl::StatusCode::kInvalidArgument, "r has the wrong type"},
+        BadConfig{"dropout", R"({"peft_type": "LORA", "lora_dropout": 1.5})",
+                  absl::StatusCode::kInvalidArgument, "lora_dropout is 1.5"}),
     [](const auto& info) { return info.param.name; });
 
 absl::Status ReadWith(const std::string& field, const nlohmann::json& value) {

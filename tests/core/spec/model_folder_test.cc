@@ -82,6 +82,57 @@ TEST_F(FindModelFolderTest, TakesTheNewestSnapshotWithoutRefs) {
   EXPECT_EQ(*Find("gpt"), (root_ / snapshots / "new").string());
 }
 
+TEST(RevisionOfTest, IsTheFolderOfThatIdsSnapshots) {
+  const std::string snapshots = "/c/models--owner--name/snapshots/";
+  EXPECT_EQ(RevisionOf("owner/name", snapshots + "abc"), "abc");
+  EXPECT_EQ(RevisionOf("gpt", "/c/models--gpt/snapshots/1"), "1");
+  EXPECT_EQ(RevisionOf("owner/other", snapshots + "abc"), "");
+  EXPECT_EQ(RevisionOf("", snapshots + "abc"), "");
+  EXPECT_EQ(RevisionOf("owner/name", "/c/models--owner--name/abc"), "");
+  EXPECT_EQ(RevisionOf("owner/name", snapshots), "");
+  EXPECT_EQ(RevisionOf("owner/name", ""), "");
+  EXPECT_EQ(RevisionOf(snapshots + "abc", snapshots + "abc"), "");
+}
+
+TEST(BaseModelOfTest, IsTheModelAsItWasAskedFor) {
+  const std::string folder = "/c/models--owner--name/snapshots/abc";
+  TrainSpec spec;
+  spec.model = "owner/name";  // by hand
+  EXPECT_EQ(BaseModelOf(spec, folder), (BaseModel{"owner/name", "abc"}));
+  spec.model = folder;
+  EXPECT_EQ(BaseModelOf(spec, folder), (BaseModel{folder, ""}));
+  spec.model_id = "owner/name";  // by mpsd
+  EXPECT_EQ(BaseModelOf(spec, folder), (BaseModel{"owner/name", "abc"}));
+}
+
+TEST_F(FindModelFolderTest, FindsTheRevisionOfABaseModel) {
+  const std::string id = "hub/models--owner--name";
+  Write(id + "/refs/main", "new");
+  Write(id + "/refs/v1", "old");
+  Write(id + "/snapshots/new/config.json", "{}");
+  Write(id + "/snapshots/old/config.json", "{}");
+  Write("m/config.json", "{}");
+  variables_ = {{"HF_HOME", root_.string()}};
+  const auto find = [&](const std::string& name, const std::string& revision) {
+    const auto found =
+        FindBaseModel({name, revision}, [this](const char* variable) {
+          const auto it = variables_.find(variable);
+          return it == variables_.end() ? nullptr : it->second.c_str();
+        });
+    return found.ok() ? fs::relative(*found, root_).string()
+                      : std::string(found.status().message());
+  };
+  EXPECT_EQ(find("owner/name", ""), id + "/snapshots/new");
+  EXPECT_EQ(find("owner/name", "old"), id + "/snapshots/old");
+  EXPECT_EQ(find("owner/name", "v1"), id + "/snapshots/old");
+  EXPECT_EQ(find((root_ / "m").string(), "old"), "m");
+  EXPECT_THAT(find("owner/name", "gone"),
+              HasSubstr("hf download owner/name --revision gone"));
+  EXPECT_THAT(find("owner/name", "../snapshots/old"),
+              HasSubstr("no snapshot ../snapshots/old"));
+  EXPECT_THAT(find("/no/such", "old"), HasSubstr("there is no folder"));
+}
+
 TEST_F(FindModelFolderTest, SaysWhereItLooked) {
   variables_ = {{"HF_HOME", root_.string()}};
   const auto found = Find("owner/name");

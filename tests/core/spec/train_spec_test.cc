@@ -69,7 +69,7 @@ TEST(ParseTrainSpec, FillsInEveryDefault) {
 TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
   EXPECT_EQ(
       ToJson(Parse(kMinimal)),
-      R"({"name":null,"model":"m","task":"CAUSAL_LM",)"
+      R"({"name":null,"model":"m","model_id":null,"task":"CAUSAL_LM",)"
       R"("fine_tune_type":"lora","from_scratch":false,)"
       R"("dataset":{"train":["train.jsonl"],"eval":[],"predict":[],)"
       R"("validation_split":0.0,"task_name":null,"text_columns":[],)"
@@ -84,7 +84,7 @@ TEST(ToJson, WritesTheDocumentedDefaultsInOrder) {
       R"("bnb_4bit_quant_type":"nf4","bnb_4bit_use_double_quant":false,)"
       R"("bnb_4bit_compute_dtype":null,"llm_int8_skip_modules":[]},)"
       R"("adapter":null,)"
-      R"("lora":{"r":8,"lora_alpha":8.0,"lora_dropout":0.0,)"
+      R"("lora":{"r":8,"lora_alpha":8.0,"lora_dropout":null,)"
       R"("target_modules":null,"use_rslora":false,)"
       R"("layers_to_transform":null,"rank_pattern":{},"alpha_pattern":{},)"
       R"("modules_to_save":[]},)"

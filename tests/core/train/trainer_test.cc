@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <set>
 
@@ -20,6 +21,7 @@ namespace mpsd::train {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -487,6 +489,60 @@ TEST(TrainerTest, APatternThatMatchesNothingIsRefused) {
   RecordingObserver observer;
   EXPECT_THAT(std::string(Train(folder, "out", observer).status().message()),
               testing::HasSubstr("lora.rank_pattern: \"q_porj\" matches no"));
+}
+
+json ConfigOf(const JobFolder& folder, const std::string& out) {
+  return json::parse(
+      *base::ReadFile(folder.path() / out / "adapter/adapter_config.json"));
+}
+
+TEST(TrainerTest, AResultNamesItsModelAsTheJobDoes) {
+  JobFolder folder("trainer_model_id");
+  folder.training()["max_steps"] = 1;
+  folder.training()["eval_steps"] = 0;
+  const fs::path snapshot =
+      folder.path() / "hub" / "models--me--tiny" / "snapshots" / "abc123";
+  fs::create_directories(snapshot.parent_path());
+  fs::copy(testing_support::Golden("smollm", "model"), snapshot);
+  RecordingObserver observer;
+  const auto name_of = [&](const std::string& out) {
+    auto result = Train(folder, out, observer);
+    EXPECT_TRUE(result.ok()) << result.status();
+    const json config = ConfigOf(folder, out);
+    return std::pair{config["base_model_name_or_path"], config["revision"]};
+  };
+  setenv("HF_HUB_CACHE", (folder.path() / "hub").c_str(), 1);
+  folder.job()["model"] = "me/tiny";  // by hand
+  EXPECT_EQ(name_of("id"), (std::pair<json, json>{"me/tiny", "abc123"}));
+  unsetenv("HF_HUB_CACHE");
+  const json run =
+      json::parse(*base::ReadFile(folder.path() / "id" / "run.json"));
+  EXPECT_EQ(run["model"]["folder"], snapshot.string());
+  EXPECT_EQ(run["model"]["name"], "me/tiny");
+  folder.job()["model"] = snapshot.string();
+  EXPECT_EQ(name_of("path"),
+            (std::pair<json, json>{snapshot.string(), nullptr}));
+  folder.job()["model_id"] = "me/tiny";  // as mpsd hands it on
+  EXPECT_EQ(name_of("mpsd"), (std::pair<json, json>{"me/tiny", "abc123"}));
+}
+
+// As PeftModel.from_pretrained(is_trainable=True) keeps it.
+TEST(TrainerTest, AStartFromAnAdapterKeepsItsDropout) {
+  JobFolder folder("trainer_start_dropout");
+  folder.training()["max_steps"] = 4;
+  RecordingObserver observer, as_told, as_it_is, without;
+  ASSERT_TRUE(Train(folder, "one", observer).ok());
+  folder.job()["adapter"] = (folder.path() / "one" / "adapter").string();
+  folder.job().erase("lora");
+  ASSERT_TRUE(Train(folder, "kept", as_it_is).ok());
+  EXPECT_EQ(ConfigOf(folder, "kept")["lora_dropout"], 0.1);
+  folder.job()["lora"] = {{"lora_dropout", 0.1}};
+  ASSERT_TRUE(Train(folder, "told", as_told).ok());
+  EXPECT_EQ(AdapterBytes(folder, "kept"), AdapterBytes(folder, "told"));
+  folder.job()["lora"] = {{"lora_dropout", 0}};
+  ASSERT_TRUE(Train(folder, "without", without).ok());
+  EXPECT_EQ(ConfigOf(folder, "without")["lora_dropout"], 0.0);
+  EXPECT_NE(AdapterBytes(folder, "kept"), AdapterBytes(folder, "without"));
 }
 
 TEST(TrainerTest, Bf16TrainsWithFp32Adapters) {

@@ -77,6 +77,34 @@ TEST_F(SubmissionTest, ReplacesWhatWasUploaded) {
   EXPECT_THAT(submission->note, HasSubstr("estimated device memory"));
 }
 
+// Results name the id, on whatever machine they are loaded.
+TEST_F(SubmissionTest, TheIdThatWasAskedForIsKeptBesideTheFolder) {
+  const std::string folder = "/cache/models--org--cached/snapshots/abc123";
+  files_.models["org/cached"] = files_.models[folder] =
+      JobFiles::Model{folder, fakes::TinyModel()};
+  const auto of = [&](const std::string& model) {
+    request_.spec_json =
+        R"({"model": ")" + model + R"(", "dataset": {"train": "train.jsonl"}})";
+    const spec::TrainSpec spec = Checked();
+    EXPECT_EQ(spec.model, folder);
+    return spec;
+  };
+  EXPECT_EQ(of("org/cached").model_id, "org/cached");
+  EXPECT_EQ(of(folder).model_id, "");
+  EXPECT_EQ(spec::BaseModelOf(of("org/cached"), folder),
+            (spec::BaseModel{"org/cached", "abc123"}));
+  // What `show` prints may be submitted again.
+  request_.spec_json = Check()->spec_json;
+  request_.inputs.clear();
+  files_.paths.insert("/state/jobs/J/inputs/train.jsonl");
+  EXPECT_EQ(Checked().model, folder);
+}
+
+TEST_F(SubmissionTest, AnIdIsNotTheUsersToInvent) {
+  request_.spec_json = Spec(R"("train.jsonl")", R"(, "model_id": "me/mine")");
+  ExpectError(absl::StatusCode::kInvalidArgument, "model_id: \"me/mine\"");
+}
+
 TEST_F(SubmissionTest, EveryPartOfTheDataIsPlaced) {
   request_.spec_json = Spec(R"("a/d.csv", "eval": "b/d.csv",
       "predict": "b/p.csv")",
