@@ -298,6 +298,16 @@ AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
   return plan;
 }
 
+AttentionKernels KernelsOf(const AttentionPlan& plan, const HeadShape& shape,
+                           const Options& options) {
+  if (ByBlocks(plan, shape, options)) return {"blocked", "blocked"};
+  if (options.kernels == Kernels::kCuda) {
+    return ByCudnn(plan, shape, options) ? AttentionKernels{"cudnn", "cudnn"}
+                                         : AttentionKernels{"flash", "flash"};
+  }
+  return {"flash", OnlyBackwardByBlocks(plan, options) ? "blocked" : "flash"};
+}
+
 at::Tensor AttentionForward(const AttentionInputs& inputs,
                             const AttentionPlan& plan, const HeadShape& shape,
                             const Options& options, AttentionTape& tape) {

@@ -59,6 +59,13 @@ AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
                             bool by_position, const HeadShape& shape,
                             const Options& options, BandMasks* bands = nullptr);
 
+// The kernels that a plan runs, by name: "flash", "cudnn" or "blocked".
+struct AttentionKernels {
+  const char *forward, *backward;
+};
+AttentionKernels KernelsOf(const AttentionPlan& plan, const HeadShape& shape,
+                           const Options& options);
+
 // What the backward needs. q [rows, length, heads, dim], k and v with
 // kv_heads; by blocks instead q [rows, kv_heads, length, heads / kv_heads, dim]
 // and k, v [rows, kv_heads, length, 1, dim], contiguous.

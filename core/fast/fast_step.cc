@@ -138,6 +138,17 @@ FastStep::Context FastStep::MakeContext(const model::DecoderInputs& inputs) {
   return context;
 }
 
+void FastStep::NoteKernels(const Context& context) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const AttentionKernels kernels =
+        KernelsOf(context.plans.at(layers_[i]->window), shape_, options_);
+    attention_.forward.insert(kernels.forward);
+    if (i > lowest_ || (i == lowest_ && layers_[i]->attention.adapted())) {
+      attention_.backward.insert(kernels.backward);
+    }
+  }
+}
+
 at::Tensor FastStep::Forward(const Layer& layer, const at::Tensor& x,
                              const Context& context, Tape& tape) const {
   tape.x = x;
@@ -193,6 +204,7 @@ at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   const std::shared_ptr<const Context> shared = ContextOf(inputs);
   const Context& context = *shared;
+  NoteKernels(context);
   const at::Tensor ids = context.places.defined()
                              ? inputs.input_ids.t().contiguous()
                              : inputs.input_ids;

@@ -61,6 +61,9 @@ class FastStep {
   // Writes the gradients into the parameters' .grad.
   void End();
 
+  // The attention kernels that ran so far.
+  const model::AttentionRan& attention() const { return attention_; }
+
  private:
   struct Layer {
     AttentionBlock attention;
@@ -91,6 +94,7 @@ class FastStep {
   FastStep(const model::Decoder& decoder, const Options& options);
   std::shared_ptr<const Context> ContextOf(const model::DecoderInputs& inputs);
   Context MakeContext(const model::DecoderInputs& inputs);
+  void NoteKernels(const Context& context);
   at::Tensor Forward(const Layer& layer, const at::Tensor& x,
                      const Context& context, Tape& tape) const;
   at::Tensor Backward(const Layer& layer, const at::Tensor& dy,
@@ -113,6 +117,7 @@ class FastStep {
   std::function<void()> commit_;
   BandMasks bands_;
   std::list<KeptContext> contexts_;  // the latest first
+  model::AttentionRan attention_;
 };
 
 }  // namespace mpsd::fast

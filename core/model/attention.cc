@@ -36,6 +36,11 @@ at::Tensor RepeatHeads(const at::Tensor& x, int64_t heads) {
       .reshape({x.size(0), heads, x.size(2), x.size(3)});
 }
 
+// Whether the probabilities are computed whole where the kernel is tiled.
+bool IsPlain(const at::Tensor& q, const at::Tensor& k, double dropout) {
+  return dropout > 0 || q.size(2) != k.size(2);
+}
+
 at::Tensor PlainAttention(const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const at::Tensor& keys,
                           double dropout) {
@@ -47,6 +52,18 @@ at::Tensor PlainAttention(const at::Tensor& q, const at::Tensor& k,
 }
 
 }  // namespace
+
+const char* CausalName(AttentionKernel kernel) {
+  return kernel == AttentionKernel::kTiled ? "tiled"
+                                           : "scaled_dot_product_attention";
+}
+
+const char* BidirectionalName(const at::Tensor& q, const at::Tensor& k,
+                              double dropout, AttentionKernel kernel) {
+  const bool plain =
+      kernel == AttentionKernel::kTiled && IsPlain(q, k, dropout);
+  return plain ? "plain" : CausalName(kernel);
+}
 
 at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, const AttentionMask& mask,
@@ -76,7 +93,7 @@ at::Tensor BidirectionalAttention(const at::Tensor& q, const at::Tensor& k,
                                   const at::Tensor& v, const at::Tensor& keys,
                                   double dropout, AttentionKernel kernel) {
   if (kernel == AttentionKernel::kTiled) {
-    if (dropout > 0 || q.size(2) != k.size(2)) {
+    if (IsPlain(q, k, dropout)) {
       return PlainAttention(q, k, v, keys, dropout);
     }
     AttentionMask mask;

@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 namespace mpsd::model {
 
@@ -23,6 +25,19 @@ enum class AttentionKernel {
   kFused,  // ATen's scaled_dot_product_attention and its backward
   kTiled,  // TiledAttention below: plain ATen calls, nothing S×S in memory
 };
+
+// The kernels that attention ran by, by their names below and in core/fast.
+struct AttentionRan {
+  std::set<std::string> forward, backward;
+  bool operator==(const AttentionRan&) const = default;
+};
+
+// What CausalAttention and BidirectionalAttention run by:
+// "scaled_dot_product_attention" (ATen's choice of kernels), "tiled", or
+// "plain", the whole matrix of probabilities.
+const char* CausalName(AttentionKernel kernel);
+const char* BidirectionalName(const at::Tensor& q, const at::Tensor& k,
+                              double dropout, AttentionKernel kernel);
 
 // softmax(q kᵀ / sqrt(head_dim) + mask) v, causal.
 //   q [rows, heads, length, head_dim]

@@ -62,6 +62,7 @@ at::Tensor Decoder::Attend(const DecoderLayer& layer, const at::Tensor& x,
   const at::Tensor v = heads(layer.v.Forward(x), config_.num_key_value_heads);
   if (layer.q_norm) q = layer.q_norm->Forward(q);
   if (layer.k_norm) k = layer.k_norm->Forward(k);
+  Ran(CausalName(options_.attention));
   const at::Tensor out = CausalAttention(
       Rotary::Apply(q.transpose(1, 2), table),
       Rotary::Apply(k.transpose(1, 2), table), v.transpose(1, 2),

@@ -80,6 +80,7 @@ at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
       training_ ? config_.encoder.attention_probs_dropout_prob : 0;
   // With dropout all queries are needed, for the masks' sake.
   if (first_only && dropout == 0) q = q.narrow(2, 0, 1);
+  Ran(BidirectionalName(q, k, dropout, options_.attention));
   const at::Tensor out =
       BidirectionalAttention(q, k, v, keys, dropout, options_.attention)
           .transpose(1, 2);

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,6 +74,11 @@ class Network {
   // The model's own dropout is active while training.
   void set_training(bool training) { training_ = training; }
 
+  // The attention kernels that ran so far while training, or while not.
+  const std::set<std::string>& attention_ran(bool training) const {
+    return attention_ran_[training];
+  }
+
   // What activations are computed in; the dtype that the weights were loaded
   // in. Weights of another dtype (masters in training) are cast as they are
   // used.
@@ -89,12 +95,19 @@ class Network {
   Network(spec::ModelConfig config, at::ScalarType dtype)
       : config_(std::move(config)), dtype_(dtype) {}
 
+  void Ran(const char* attention) const {
+    attention_ran_[training_].insert(attention);
+  }
+
   spec::ModelConfig config_;
   at::ScalarType dtype_;
   RunOptions options_;
   bool training_ = false;
   std::vector<std::string> fresh_;
   LoadReport report_;
+
+ private:
+  mutable std::set<std::string> attention_ran_[2];
 };
 
 }  // namespace mpsd::model

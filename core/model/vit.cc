@@ -84,6 +84,7 @@ at::Tensor Vit::Attend(const VitLayer& layer, const at::Tensor& x,
   const at::Tensor q = heads(Run(layer.q, one_query ? x.narrow(1, 0, 1) : x));
   const at::Tensor k = heads(Run(layer.k, x));
   const at::Tensor v = heads(Run(layer.v, x));
+  Ran(BidirectionalName(q, k, dropout, options_.attention));
   at::Tensor out =
       BidirectionalAttention(q, k, v, {}, dropout, options_.attention)
           .transpose(1, 2);

@@ -59,6 +59,9 @@ class ExplicitPath : public GradientPath {
   void End() override { step_->End(); }
 
   std::string name() const override { return kExplicitPath; }
+  const model::AttentionRan* attention() const override {
+    return &step_->attention();
+  }
 
  private:
   const std::unique_ptr<fast::FastStep> step_;

@@ -35,6 +35,9 @@ class GradientPath {
   // kExplicitPath, or "autograd"; where both exist with why the first is not
   // it: "autograd (weights of the model itself are trained)". For run.json.
   virtual std::string name() const = 0;
+
+  // The attention kernels that ran; null: those of the network itself.
+  virtual const model::AttentionRan* attention() const { return nullptr; }
 };
 
 // By autograd over Task::Loss: of every task, the reference.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "nlohmann/json.hpp"
 
@@ -41,6 +43,22 @@ json Optional(const std::optional<T>& value) {
   return value ? json(*value) : json();
 }
 
+json Joined(const std::set<std::string>& names) {
+  return names.empty() ? json() : json(absl::StrJoin(names, " and "));
+}
+
+json AttentionJson(const AttentionNames& names) {
+  return {{"training",
+           {{"forward", Joined(names.training.forward)},
+            {"backward", Joined(names.training.backward)}}},
+          {"evaluation", Joined(names.evaluation)}};
+}
+
+std::set<std::string> Names(const json& joined) {
+  if (!joined.is_string()) return {};
+  return absl::StrSplit(joined.get<std::string>(), " and ");
+}
+
 }  // namespace
 
 absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
@@ -53,7 +71,7 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   j["device"] = m.device;
   j["device_description"] = m.device_description;
   j["environment"] = m.environment;
-  j["attention"] = m.attention;
+  j["attention"] = AttentionJson(m.attention);
   j["gradients"] = m.gradients;
   j["dtype"] = m.dtype;
   j["seed"] = m.spec.training.seed;
@@ -127,6 +145,29 @@ std::map<std::string, int64_t> ReadFallbacks(const fs::path& folder) {
     if (count.is_number_integer()) counts[op] = count.get<int64_t>();
   }
   return counts;
+}
+
+void AttentionNames::Add(const AttentionNames& other) {
+  training.forward.insert(other.training.forward.begin(),
+                          other.training.forward.end());
+  training.backward.insert(other.training.backward.begin(),
+                           other.training.backward.end());
+  evaluation.insert(other.evaluation.begin(), other.evaluation.end());
+}
+
+AttentionNames ReadAttention(const fs::path& folder) {
+  auto text = base::ReadFile(folder / kFile);
+  if (!text.ok()) return {};
+  const json run = json::parse(*text, nullptr, false);
+  if (!run.is_object() || !run.contains("attention")) return {};
+  const json& names = run["attention"];
+  if (!names.is_object() || !names.value("training", json()).is_object()) {
+    return {};
+  }
+  const json& training = names["training"];
+  return {{Names(training.value("forward", json())),
+           Names(training.value("backward", json()))},
+          Names(names.value("evaluation", json()))};
 }
 
 }  // namespace mpsd::train

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,23 +15,34 @@
 #include "core/data/source.h"
 #include "core/device/memory_watch.h"
 #include "core/metrics/metrics.h"
+#include "core/model/attention.h"
 #include "core/model/load_report.h"
 #include "core/spec/train_spec.h"
 #include "core/train/micro_batch.h"
 
 namespace mpsd::train {
 
+// The attention kernels that ran, by the names of core/model/attention.h and
+// core/fast/attention.h. In run.json {"training": {"forward": "flash",
+// "backward": "blocked"}, "evaluation": …}; several joined by " and ", null
+// where none ran yet.
+struct AttentionNames {
+  model::AttentionRan training;
+  std::set<std::string> evaluation;
+  void Add(const AttentionNames& other);
+};
+
 // What it takes to repeat a run, and what came of it: run.json.
 struct Manifest {
   std::string mpsd_version, torch_version, operating_system, processor;
   std::string device, device_description;
   std::map<std::string, std::string> environment;  // PYTORCH_* and the like
-  std::string attention;                           // "fused" or "tiled"
+  AttentionNames attention;                        // that ran so far
   std::string gradients;                           // see GradientPath::name
   std::string dtype;                               // of the frozen base
   spec::TrainSpec spec;                            // every default filled in
   std::string model_folder;
-  spec::BaseModel base_model;  // as results name it
+  spec::BaseModel base_model;                       // as results name it
   std::map<std::string, std::string> model_sha256;  // file name → digest
   std::string train_sha256, eval_sha256;            // over the files' bytes
   data::DatasetStats train_stats, eval_stats;
@@ -68,6 +80,9 @@ std::vector<int64_t> ReadResumedSteps(const std::filesystem::path& folder);
 // `folder`; none without one.
 std::map<std::string, int64_t> ReadFallbacks(
     const std::filesystem::path& folder);
+
+// "attention" of the run.json in `folder`: before a restart.
+AttentionNames ReadAttention(const std::filesystem::path& folder);
 
 }  // namespace mpsd::train
 

@@ -315,7 +315,6 @@ absl::Status Trainer::OpenRunFolder() {
   m.device = device_->name();
   m.device_description = device_->description();
   m.environment = options_.environment;
-  m.attention = device_->has_fused_attention_backward() ? "fused" : "tiled";
   m.gradients = stepper_->gradient_path();
   m.dtype = spec_.training.bf16 ? "bfloat16" : "float32";
   m.spec = spec_;
@@ -336,7 +335,10 @@ absl::Status Trainer::OpenRunFolder() {
   m.trainable_parameters = trainable_->parameters().element_count();
   m.total_steps = state_.total_steps;
   m.resumed_at_steps = ReadResumedSteps(options_.out_dir);
-  if (state_.step > 0) earlier_fallbacks_ = ReadFallbacks(options_.out_dir);
+  if (state_.step > 0) {
+    earlier_fallbacks_ = ReadFallbacks(options_.out_dir);
+    m.attention = ReadAttention(options_.out_dir);
+  }
   if (state_.step > 0) m.resumed_at_steps.push_back(state_.step);
   return UpdateManifest("RUNNING");
 }
@@ -367,6 +369,8 @@ absl::Status Trainer::UpdateManifest(const std::string& state) {
   m.memory = memory_.summary();
   m.cpu_fallback_ops = Fallbacks();
   m.warnings = observer_.warnings();
+  m.attention.Add(
+      {stepper_->attention(), network_->attention_ran(/*training=*/false)});
   return WriteManifest(options_.out_dir, m);
 }
 

@@ -32,6 +32,12 @@ Stepper::Stepper(const Trained& trained, optim::AdamW& optimizer,
       canary_(at::zeros(
           {}, at::device(trained.device.torch_device()).dtype(at::kFloat))) {}
 
+model::AttentionRan Stepper::attention() const {
+  if (const auto* own = gradients_->attention()) return *own;
+  const auto& ran = trained_.network.attention_ran(/*training=*/true);
+  return {ran, ran};  // autograd goes back the way it came
+}
+
 at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
                                         const std::function<bool()>& go_on) {
   const double total = LossWeight(batches);

@@ -34,6 +34,7 @@ class Stepper {
 
   // How gradients come about, for run.json.
   std::string gradient_path() const { return gradients_->name(); }
+  model::AttentionRan attention() const;  // the kernels that ran
 
   // DataLoss for a loss or gradient that is not finite, or when the device lost
   // work (its canary was not written): nothing of the run can be trusted then

@@ -32,6 +32,11 @@ void ExpectTheModelsAttention(const model::DecoderInputs& inputs,
   const at::Tensor out = AttentionForward({q.detach(), k.detach(), v.detach()},
                                           plan, kShape, options, tape);
   EXPECT_LE(RelativeError(out, expected), 2e-6);
+  // Flash attention leaves its log-sum-exp behind, and who has blocks uses
+  // them.
+  const AttentionKernels kernels = KernelsOf(plan, kShape, options);
+  EXPECT_STREQ(kernels.forward, tape.lse.empty() ? "blocked" : "flash");
+  EXPECT_STREQ(kernels.backward, plan.blocks.empty() ? "flash" : "blocked");
   const AttentionInputs grad =
       AttentionBackward(dout, plan, kShape, options, tape);
   EXPECT_LE(RelativeError(grad.q, q.grad()), 2e-6);
@@ -88,6 +93,20 @@ TEST(AttentionPlanTest, WhatFlashAttentionOfCudaDoesNotTakeGoesByBlocks) {
   EXPECT_EQ(blocks(at::kFloat, 64), 1);
   EXPECT_EQ(blocks(at::kBFloat16, 20), 1);
   EXPECT_EQ(blocks(at::kBFloat16, 320), 1);
+}
+
+TEST(AttentionPlanTest, CudaNamesWhichFlashAttentionItRuns) {
+  Options options;
+  options.kernels = Kernels::kCuda;
+  options.dtype = at::kBFloat16;
+  const HeadShape shape{4, 2, 64};
+  AttentionPlan plan = PlanAttention(Inputs(2, 12), 0, false, shape, options);
+  EXPECT_STREQ(KernelsOf(plan, shape, options).forward, "flash");
+  EXPECT_STREQ(KernelsOf(plan, shape, options).backward, "flash");
+  plan.rows = 64;  // enough for cuDNN
+  plan.length = 1024;
+  EXPECT_STREQ(KernelsOf(plan, shape, options).forward, "cudnn");
+  EXPECT_STREQ(KernelsOf(plan, shape, options).backward, "cudnn");
 }
 
 TEST(AttentionPlanTest, TokensMayLieByPosition) {

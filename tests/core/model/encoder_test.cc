@@ -71,6 +71,27 @@ TEST_P(EncoderTest, NamesAndShapesAreThoseOfTheModules) {
   EXPECT_EQ(linears, expected_linears);
 }
 
+TEST_P(EncoderTest, ItSaysWhatItsAttentionRanBy) {
+  at::NoGradGuard no_grad;
+  spec::ModelConfig config = config_;
+  config.encoder.attention_probs_dropout_prob = 0.2;
+  const auto encoder = Fresh(config);
+  const ClassifierInputs inputs = Inputs({9, 5}, *config.pad_token_id);
+  encoder->Logits(inputs);
+  EXPECT_THAT(encoder->attention_ran(false),
+              testing::ElementsAre("scaled_dot_product_attention"));
+  EXPECT_THAT(encoder->attention_ran(true), testing::ElementsAre());
+  encoder->set_options({AttentionKernel::kTiled, false});
+  encoder->set_training(true);
+  encoder->Logits(inputs);
+  EXPECT_THAT(encoder->attention_ran(true), testing::ElementsAre("plain"));
+  encoder->set_training(false);
+  encoder->Logits(inputs);  // the last block has one query alone
+  EXPECT_THAT(
+      encoder->attention_ran(false),
+      testing::ElementsAre("plain", "scaled_dot_product_attention", "tiled"));
+}
+
 TEST_P(EncoderTest, DropoutIsForTrainingAlone) {
   spec::ModelConfig config = config_;
   config.encoder.hidden_dropout_prob = 0.2;

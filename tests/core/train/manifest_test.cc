@@ -28,6 +28,7 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   manifest.memory.peak_allocated = 7;
   manifest.cpu_fallback_ops = {{"aten::a", 3}};
   manifest.warnings = {"memory grows", "not UTF-8: \xff"};
+  manifest.attention.training = {{"blocked", "flash"}, {"blocked"}};
   ASSERT_TRUE(WriteManifest(folder, manifest).ok());
   const auto json = nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
   EXPECT_EQ(json["state"], "SUCCEEDED");
@@ -41,6 +42,15 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   EXPECT_TRUE(json["memory"]["driver_overhead_growth_bytes"].is_null());
   EXPECT_EQ(json["warnings"],
             nlohmann::json::array({"memory grows", "not UTF-8: \uFFFD"}));
+  EXPECT_EQ(json["attention"]["training"]["forward"], "blocked and flash");
+  EXPECT_EQ(json["attention"]["training"]["backward"], "blocked");
+  EXPECT_TRUE(json["attention"]["evaluation"].is_null());
+  AttentionNames names = ReadAttention(folder);
+  EXPECT_EQ(names.training, manifest.attention.training);
+  names.Add({{{"flash"}, {"flash"}}, {"tiled"}});
+  EXPECT_THAT(names.training.backward,
+              testing::ElementsAre("blocked", "flash"));
+  EXPECT_THAT(names.evaluation, testing::ElementsAre("tiled"));
   EXPECT_THAT(ReadFallbacks(folder),
               testing::ElementsAre(testing::Pair("aten::a", 3)));
   EXPECT_THAT(ReadResumedSteps(folder), testing::ElementsAre(4, 9));
@@ -64,6 +74,7 @@ TEST(ManifestTest, ListsTheFirstOfTheTensorsThatNothingUsed) {
 }
 
 TEST(ManifestTest, NoManifestMeansNoRestarts) {
+  EXPECT_TRUE(ReadAttention(FreshFolder("manifest_none")).evaluation.empty());
   EXPECT_TRUE(ReadResumedSteps(FreshFolder("manifest_none")).empty());
   EXPECT_TRUE(ReadFallbacks(FreshFolder("manifest_none")).empty());
 }

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -240,9 +241,8 @@ TEST(TrainerTest, ASpoiltCheckpointCostsStepsButNotTheRun) {
 }
 
 TEST(TrainerTest, ARunWithoutAWholeCheckpointStartsOver) {
-  for (const char* part :
-       {"adapter_model.safetensors", "optimizer.safetensors", "rng.safetensors",
-        "trainer_state.json"}) {
+  for (const char* part : {"adapter_model.safetensors", "optimizer.safetensors",
+                           "rng.safetensors", "trainer_state.json"}) {
     JobFolder folder("trainer_over");
     RecordingObserver whole, first, second;
     ASSERT_TRUE(Train(folder, "whole", whole).ok());
@@ -524,6 +524,37 @@ TEST(TrainerTest, AResultNamesItsModelAsTheJobDoes) {
             (std::pair<json, json>{snapshot.string(), nullptr}));
   folder.job()["model_id"] = "me/tiny";  // as mpsd hands it on
   EXPECT_EQ(name_of("mpsd"), (std::pair<json, json>{"me/tiny", "abc123"}));
+}
+
+// run.json names what ran, a restart's share included.
+TEST(TrainerTest, TheAttentionThatRanIsNamed) {
+  struct Case {
+    std::function<void(JobFolder&)> change;
+    const char *forward, *backward;
+  };
+  const char* const kAten = "scaled_dot_product_attention";
+  const Case cases[] = {
+      {[](JobFolder&) {}, "flash", "blocked"},
+      {[](JobFolder& f) { f.training()["packing"] = true; }, "flash", "flash"},
+      {[](JobFolder& f) { f.job()["gradients"] = "autograd"; }, kAten, kAten},
+  };
+  for (const Case& c : cases) {
+    JobFolder folder("trainer_attention");
+    c.change(folder);
+    const auto attention = [&] {
+      return json::parse(
+          *base::ReadFile(folder.path() / "out/run.json"))["attention"];
+    };
+    RecordingObserver first, second, third;
+    first.stop_at_stage = "evaluating";  // before the first step
+    ASSERT_TRUE(Train(folder, "out", first).ok());
+    EXPECT_TRUE(attention()["training"]["forward"].is_null());
+    ASSERT_TRUE(Train(folder, "out", second).ok());
+    ASSERT_TRUE(Train(folder, "out", third).ok());  // no step again
+    EXPECT_EQ(attention()["training"]["forward"], c.forward);
+    EXPECT_EQ(attention()["training"]["backward"], c.backward);
+    EXPECT_EQ(attention()["evaluation"], kAten);
+  }
 }
 
 // As PeftModel.from_pretrained(is_trainable=True) keeps it.
