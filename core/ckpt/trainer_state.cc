@@ -2,6 +2,7 @@
 #include "core/ckpt/trainer_state.h"
 
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
@@ -10,7 +11,8 @@
 namespace mpsd::ckpt {
 namespace {
 
-using nlohmann::json;
+// Ordered: a fingerprint comes back as it was.
+using json = nlohmann::ordered_json;
 
 void Put(json& object, const char* name, const std::optional<double>& value) {
   object[name] = value ? json(*value) : json();
@@ -46,7 +48,9 @@ TrainerState FromJson(const json& j) {
   s.best_metric = Take(j, "best_metric");
   j.at("best_step").get_to(s.best_step);
   j.at("evaluations_without_gain").get_to(s.evaluations_without_gain);
-  j.at("fingerprint").get_to(s.fingerprint);
+  const json& fingerprint = j.at("fingerprint");
+  s.fingerprint = fingerprint.is_object() ? fingerprint.dump()
+                                          : fingerprint.get<std::string>();
   return s;
 }
 
@@ -63,8 +67,10 @@ absl::Status WriteTrainerState(const std::filesystem::path& folder,
             {"seconds", s.seconds},
             {"eval_step", s.eval_step},
             {"best_step", s.best_step},
-            {"evaluations_without_gain", s.evaluations_without_gain},
-            {"fingerprint", s.fingerprint}};
+            {"evaluations_without_gain", s.evaluations_without_gain}};
+  json fingerprint = json::parse(s.fingerprint, nullptr, false);
+  j["fingerprint"] =
+      fingerprint.is_object() ? std::move(fingerprint) : json(s.fingerprint);
   Put(j, "eval_loss_before", s.eval_loss_before);
   Put(j, "eval_loss", s.eval_loss);
   Put(j, "best_metric", s.best_metric);

@@ -33,7 +33,8 @@ struct TrainerState {
   std::optional<double> best_metric;  // of metric_for_best_model
   int64_t best_step = 0;
   int64_t evaluations_without_gain = 0;  // for early stopping
-  // SHA-256 of what must not change under a resumed run: spec and data.
+  // What must not change under a resumed run: JSON, core/train/fingerprint.h;
+  // of mpsd 0.1 a SHA-256.
   std::string fingerprint;
   bool operator==(const TrainerState&) const = default;
 };

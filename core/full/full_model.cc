@@ -101,8 +101,7 @@ absl::Status FullModel::CheckCheckpoint(const fs::path& folder) const {
   if (!weights.ok()) return weights.status();
   for (const optim::Parameter& p : parameters_->parameters()) {
     const tensorfile::TensorEntry* entry = (*weights)->Find(p.name);
-    if (entry == nullptr ||
-        p.value.sizes() != at::IntArrayRef(entry->shape)) {
+    if (entry == nullptr || p.value.sizes() != at::IntArrayRef(entry->shape)) {
       return absl::InvalidArgumentError(
           absl::StrCat(folder.string(), ": ", p.name, " is ",
                        entry == nullptr ? "missing" : "of another shape"));

@@ -49,7 +49,7 @@ absl::StatusOr<Schedule> Schedule::Create(const spec::TrainingSpec& spec,
 }
 
 double Schedule::LearningRate(int64_t step) const {
-  return peak_ * Factor(step);
+  return step == pinned_.first ? pinned_.second : peak_ * Factor(step);
 }
 
 double Schedule::Factor(int64_t step) const {

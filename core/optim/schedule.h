@@ -3,6 +3,7 @@
 #define MPSD_CORE_OPTIM_SCHEDULE_H_
 
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "core/spec/train_spec.h"
@@ -30,6 +31,9 @@ class Schedule {
   // For the optimizer step that follows `step` finished ones, step ≥ 0.
   double LearningRate(int64_t step) const;
 
+  // Makes that of one step `rate`: what another schedule had planned for it.
+  void Pin(int64_t step, double rate) { pinned_ = {step, rate}; }
+
   int64_t warmup_steps() const { return warmup_; }
 
  private:
@@ -40,6 +44,7 @@ class Schedule {
   ScheduleType type_;
   double peak_;
   int64_t warmup_, total_;
+  std::pair<int64_t, double> pinned_{-1, 0};
 };
 
 }  // namespace mpsd::optim

@@ -52,7 +52,8 @@ bool IsWeightFile(const fs::path& path) {
 bool IsModelFile(const fs::path& path) {
   const std::string name = path.filename().string();
   return name == "config.json" || name == "tokenizer.json" ||
-         name == "tokenizer_config.json" || IsWeightFile(path);
+         name == "tokenizer_config.json" || name == "chat_template.jinja" ||
+         name == "preprocessor_config.json" || IsWeightFile(path);
 }
 
 absl::StatusOr<std::string> HashFile(const fs::path& path,

@@ -17,9 +17,9 @@ namespace mpsd::train {
 // File name → SHA-256.
 using Digests = std::map<std::string, std::string>;
 
-// Of the config, tokenizer and weight files of a model folder. Digests are kept
-// in the file `cache` by path, size and time. `stop` may turn true meanwhile:
-// Cancelled.
+// Of the files of a model folder that decide numbers: config, weights,
+// tokenizer, chat template, image processor. Digests are kept in the file
+// `cache` by path, size and time. `stop` may turn true meanwhile: Cancelled.
 absl::StatusOr<Digests> HashModel(const std::filesystem::path& model_folder,
                                   const std::filesystem::path& cache,
                                   const std::atomic<bool>& stop);

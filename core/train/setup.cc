@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/sha256.h"
 #include "core/device/platform.h"
 #include "core/full/full_model.h"
 #include "core/lora/lora.h"
@@ -154,6 +153,9 @@ absl::Status Trainer::LoadModel() {
     auto opened = tensorfile::Weights::Open(model_folder_);
     if (!opened.ok()) return opened.status();
     weights = *std::move(opened);
+    for (const auto& file : weights->files()) {
+      weight_files_.push_back(file.filename().string());
+    }
   }
   const model::WeightSource source{
       weights.get(), device_->torch_device(), DtypeOf(spec_),
@@ -232,82 +234,12 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> Trainer::AttachWeights() {
 
 ckpt::LiveState Trainer::Live() { return {*trainable_, *optimizer_, *device_}; }
 
-std::string Trainer::Fingerprint() const {
-  spec::TrainSpec essence = spec_;
-  essence.name.clear();
-  essence.dataset = {};  // by content, below
-  return base::Sha256Hex(absl::StrCat(
-      spec::ToJson(essence), "\n", data_.train->hash(), "\n",
-      data_.eval == nullptr ? "" : data_.eval->hash(), "\n", device_->name()));
-}
-
-absl::Status Trainer::Resume() {
-  state_.eval_step = -1;
-  state_.fingerprint = Fingerprint();
-  ckpt::SweepLeftovers(options_.out_dir);
-  for (const int64_t step : ckpt::ListIncomplete(options_.out_dir)) {
-    SetAside(step, "a file is missing");
-  }
-  std::vector<int64_t> steps = ckpt::ListCheckpoints(options_.out_dir);
-  // From the newest back: one that a failing disk has spoilt costs the steps
-  // since the one before it, not the run.
-  for (; !steps.empty(); steps.pop_back()) {
-    absl::Status s = ResumeFrom(steps.back());
-    if (!absl::IsInvalidArgument(s) && !absl::IsNotFound(s)) return s;
-    SetAside(steps.back(), s.message());
-  }
-  if (!gone_.empty()) {
-    observer_.OnWarning("no checkpoint can be read: the run starts over");
-  }
-  return absl::OkStatus();
-}
-
-void Trainer::SetAside(int64_t step, std::string_view why) {
-  const auto path = ckpt::CheckpointPath(options_.out_dir, step);
-  const auto aside = ckpt::SetAside(options_.out_dir, step);
-  gone_.push_back(path);
-  observer_.OnWarning(absl::StrCat(
-      "the checkpoint ", path.string(), " is damaged (", why, ") and ",
-      aside.ok() ? absl::StrCat("now ", aside->filename().string())
-                 : absl::StrCat("cannot be renamed (",
-                                aside.status().message(), ")")));
-}
-
-// FailedPrecondition for a checkpoint of another job; InvalidArgument and
-// NotFound for a damaged one, after which the run is as it was.
-absl::Status Trainer::ResumeFrom(int64_t step) {
-  const auto path = ckpt::CheckpointPath(options_.out_dir, step);
-  auto saved = ckpt::ReadTrainerState(path);
-  if (!saved.ok()) return saved.status();
-  if (saved->fingerprint != state_.fingerprint) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        options_.out_dir.string(),
-        " holds checkpoints of another job (spec, data or device differ); "
-        "choose another folder or remove it"));
-  }
-  if (saved->step != step) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its trainer_state.json is of step ", saved->step));
-  }
-  auto restored = ckpt::LoadCheckpoint(path, Live());
-  if (!restored.ok()) return restored.status();
-  state_ = *std::move(restored);
-  saved_step_ = state_.step;
-  loader_->Seek({state_.epoch, state_.step_in_epoch});
-  observer_.OnStage(absl::StrCat("resuming after step ", state_.step), 0);
-  return absl::OkStatus();
-}
-
 absl::Status Trainer::OpenRunFolder() {
   auto folder =
       RunFolder::Open(options_.out_dir, state_.step, state_.eval_step);
   if (!folder.ok()) return folder.status();
   folder_ = *std::move(folder);
   Manifest& m = manifest_;
-  observer_.OnStage("hashing model", 0);
-  auto digests = model_digests_->Get();
-  if (!digests.ok()) return digests.status();
-  m.model_sha256 = *std::move(digests);
   m.mpsd_version = options_.mpsd_version;
   m.torch_version = options_.torch_version;
   m.operating_system = device::OperatingSystem();

@@ -35,6 +35,8 @@ absl::StatusOr<RunResult> Trainer::Run() {
       // After this line only the trainable's parameters change.
       &Trainer::AttachTrainable,
       &Trainer::ChooseMicroBatch,
+      &Trainer::HashInputs,
+      // From here on the spec is as the run found it: its fingerprint is taken.
       &Trainer::Resume,
       &Trainer::OpenRunFolder,
   };

@@ -29,6 +29,7 @@
 #include "core/spec/train_spec.h"
 #include "core/train/best_model.h"
 #include "core/train/evaluate.h"
+#include "core/train/fingerprint.h"
 #include "core/train/manifest.h"
 #include "core/train/micro_batch.h"
 #include "core/train/model_digests.h"
@@ -92,8 +93,11 @@ class Trainer {
   absl::StatusOr<MicroBatchPlan> PlanMicroBatches();
   absl::StatusOr<MicroBatchPlan> TryMicroBatches();
   std::string MicroBatchKey() const;
+  // Digests of what the run reads: before Resume, which compares them.
+  absl::Status HashInputs();
   absl::Status Resume();
   absl::Status ResumeFrom(int64_t step);
+  absl::Status CheckSameJob(const ckpt::TrainerState& saved) const;
   // Says why, too. One that cannot be renamed stays, and is said as well.
   void SetAside(int64_t step, std::string_view why);
   absl::Status OpenRunFolder();
@@ -121,7 +125,6 @@ class Trainer {
   bool finished() const;
   bool eval_due() const;
   bool save_due() const;
-  std::string Fingerprint() const;
   Trained trained() const { return {*task_, *network_, *trainable_, *device_}; }
   ckpt::LiveState Live();
   absl::Status UpdateManifest(const std::string& state);
@@ -135,6 +138,8 @@ class Trainer {
   std::unique_ptr<device::Device> device_;
   std::string model_folder_;
   std::unique_ptr<ModelDigests> model_digests_;  // once there is a folder
+  std::vector<std::string> weight_files_;  // of it, that the run reads
+  RunInputs inputs_;
   spec::ModelConfig config_;
   std::unique_ptr<Task> task_;
   TaskData data_;

@@ -84,6 +84,29 @@ class RestartTest(harness.EndToEndTest):
             daemon.start()
             self.check_end(daemon, watch, attempts=2)
 
+    def test_every_checkpoint_damaged(self):
+        daemon = self.daemon()
+        job_id = self.submit(daemon)
+        checkpoints = self.folder / f"state/jobs/{job_id}/out/checkpoints"
+        with daemon.watch(job_id) as watch:
+            watch.until_checkpoint(20)
+            worker = self.pause(daemon)
+            daemon.kill()
+            os.kill(worker, signal.SIGKILL)
+            for folder in checkpoints.glob("step-*"):
+                os.truncate(folder / "optimizer.safetensors", 10)
+            daemon.start()
+            job = watch.finish()
+        self.assertEqual("SUCCEEDED", job["state"], job["message"])
+        adapter = self.download(daemon, job_id)
+        self.assertEqual(
+            self.expected, (adapter / "adapter_model.safetensors").read_bytes())
+        self.assertIn("the run starts over", daemon.ctl("logs", job_id).stdout)
+        self.assertTrue((checkpoints / "step-10.damaged").is_dir())
+        self.assertEqual(
+            {c["step"] for c in daemon.ctl_json("checkpoints", job_id)},
+            {int(p.name[5:]) for p in checkpoints.glob("step-*[0-9]")})
+
     def test_daemon_stopped(self):
         daemon = self.daemon()
         job_id = self.submit(daemon)

@@ -180,6 +180,7 @@ def main():
     write_json(HERE / "headers.json", headers.make())
     write_json(HERE / "heads.json", heads.make(HERE))
     write_json(HERE / "schedules.json", tables.schedules())
+    write_json(HERE / "resumed_rates.json", tables.resumed_rates(HERE))
     write_json(HERE / "decay_groups.json", tables.decay_groups(HERE))
     write_json(HERE / "init.json", tables.initialisation(HERE))
     write_json(HERE / "lora_config.json", tables.lora_config(HERE))

@@ -3,11 +3,13 @@
 
 import dataclasses
 import math
+import tempfile
 import typing
 
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import Trainer, TrainingArguments, get_scheduler
+from transformers import (LlamaForCausalLM, Trainer, TrainerCallback,
+                          TrainingArguments, get_scheduler)
 
 import oracle
 
@@ -44,6 +46,56 @@ def schedules():
     shapes = [(0, 0, 50), (10, 0, 50), (0, 0.15, 50), (0, 0.1, 33)]
     return [learning_rates(kind, *shape) for kind in SCHEDULES
             for shape in shapes]
+
+
+class Rates(TrainerCallback):
+    """Keeps the rate that each optimizer step uses."""
+
+    def __init__(self):
+        self.rates = []
+
+    def on_pre_optimizer_step(self, args, state, control, optimizer, **_):
+        self.rates.append(optimizer.param_groups[0]["lr"])
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        ids = torch.arange(8) + index
+        return {"input_ids": ids, "labels": ids}
+
+
+def trained_rates(model, folder, kind, steps, resume=None):
+    rates = Rates()
+    Trainer(
+        model=LlamaForCausalLM.from_pretrained(model),
+        args=TrainingArguments(
+            output_dir=folder, max_steps=steps, save_steps=4,
+            learning_rate=PEAK, lr_scheduler_type=kind, warmup_steps=0.25,
+            per_device_train_batch_size=2, use_cpu=True, report_to=[],
+            disable_tqdm=True, logging_strategy="no"),
+        train_dataset=Rows(), callbacks=[rates],
+    ).train(resume_from_checkpoint=resume)
+    return rates.rates
+
+
+def resumed_rates(root):
+    """The rates of Trainer from step 5 on, resumed after step 4 of a run that
+    was to have `before` steps, with `steps`."""
+    result = []
+    for kind in SCHEDULES:
+        for before, steps in ((8, 12), (12, 8), (8, 8)):
+            with tempfile.TemporaryDirectory() as folder:
+                model = root / "smollm/model"
+                trained_rates(model, folder, kind, before)
+                rates = trained_rates(model, folder, kind, steps,
+                                      f"{folder}/checkpoint-4")
+            result.append(dict(
+                lr_scheduler_type=kind, learning_rate=PEAK, warmup_ratio=0.25,
+                before=before, steps=steps, learning_rates=rates))
+    return result
 
 
 DECAY = {

@@ -188,13 +188,15 @@ TEST(CheckpointTest, ADamagedOneChangesNothing) {
     return [part](const fs::path& at) { fs::resize_file(at / part, 100); };
   };
   const std::function<void(const fs::path&)> damages[] = {
-      cut("adapter_model.safetensors"), cut("optimizer.safetensors"),
-      cut("rng.safetensors"), cut("trainer_state.json"),
+      cut("adapter_model.safetensors"),
+      cut("optimizer.safetensors"),
+      cut("rng.safetensors"),
+      cut("trainer_state.json"),
       [](const fs::path& at) {  // a state that no generator takes
-        ASSERT_TRUE(tensorfile::WriteSafetensors(
-                        at / "rng.safetensors",
-                        {{"cpu", at::zeros({12}, at::kByte)}})
-                        .ok());
+        ASSERT_TRUE(
+            tensorfile::WriteSafetensors(at / "rng.safetensors",
+                                         {{"cpu", at::zeros({12}, at::kByte)}})
+                .ok());
       },
       [](const fs::path& at) {  // another optimizer's
         ASSERT_TRUE(
@@ -215,15 +217,13 @@ TEST(CheckpointTest, ADamagedOneChangesNothing) {
     run.Step();
     run.Step();
     const at::Tensor values = run.Values();
-    const at::Tensor moments =
-        run.optimizer_->states()[0].first_moment.clone();
+    const at::Tensor moments = run.optimizer_->states()[0].first_moment.clone();
     const at::Tensor random = device::CpuRngState();
     const absl::Status status =
         LoadCheckpoint(CheckpointPath(out, 1), run.Live()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_TRUE(at::equal(run.Values(), values)) << status;
-    EXPECT_TRUE(
-        at::equal(run.optimizer_->states()[0].first_moment, moments));
+    EXPECT_TRUE(at::equal(run.optimizer_->states()[0].first_moment, moments));
     EXPECT_TRUE(at::equal(device::CpuRngState(), random));
   }
 }

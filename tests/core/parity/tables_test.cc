@@ -58,6 +58,28 @@ TEST(GoldenSchedules, EveryStepHasTheRateOfTransformers) {
   }
 }
 
+TEST(GoldenSchedules, AResumedRunOfAnotherLengthHasTheRatesOfTransformers) {
+  const json table = ReadJson("resumed_rates.json");
+  ASSERT_EQ(table.size(), 21u);
+  for (const json& entry : table) {
+    spec::TrainingSpec spec;
+    spec.lr_scheduler_type = entry["lr_scheduler_type"];
+    spec.learning_rate = entry["learning_rate"];
+    spec.warmup_ratio = entry["warmup_ratio"];
+    const auto before = *optim::Schedule::Create(spec, entry["before"]);
+    auto schedule = *optim::Schedule::Create(spec, entry["steps"]);
+    int64_t step = 4;
+    schedule.Pin(step, before.LearningRate(step));
+    for (double rate : entry["learning_rates"]) {
+      EXPECT_NEAR(schedule.LearningRate(step), rate, 1e-12 + 1e-12 * rate)
+          << spec.lr_scheduler_type << " of " << entry["steps"] << " step "
+          << step;
+      ++step;
+    }
+    EXPECT_EQ(step, entry["steps"]);
+  }
+}
+
 // A model of a golden case with fresh adapters as `lora` says.
 struct Fresh {
   std::unique_ptr<model::Decoder> model;

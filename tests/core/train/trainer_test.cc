@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -23,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing_support::JobFolder;
@@ -202,146 +200,6 @@ TEST(TrainerTest, AKilledRunGoesBackToItsLastCheckpoint) {
   ASSERT_TRUE(Train(folder, "parts", second).ok());
   EXPECT_EQ(second.steps.front().step, 5);
   EXPECT_EQ(AdapterBytes(folder, "whole"), AdapterBytes(folder, "parts"));
-}
-
-std::vector<std::string> NamesIn(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-// Cuts a part of the checkpoint of `step` short.
-void Spoil(const fs::path& out, int64_t step,
-           const char* part = "optimizer.safetensors") {
-  fs::resize_file(ckpt::CheckpointPath(out, step) / part, 3);
-}
-
-TEST(TrainerTest, ASpoiltCheckpointCostsStepsButNotTheRun) {
-  JobFolder folder("trainer_spoilt");
-  folder.training()["save_steps"] = 2;
-  RecordingObserver whole, first, second;
-  ASSERT_TRUE(Train(folder, "whole", whole).ok());
-  first.stop_after = 6;
-  ASSERT_TRUE(Train(folder, "parts", first).ok());
-  const fs::path out = folder.path() / "parts";
-  Spoil(out, 6);
-  ASSERT_TRUE(Train(folder, "parts", second).ok());
-  EXPECT_EQ(second.steps.front().step, 5);
-  EXPECT_EQ(AdapterBytes(folder, "whole"), AdapterBytes(folder, "parts"));
-  EXPECT_THAT(second.warnings(),
-              ElementsAre(AllOf(HasSubstr("step-6"), HasSubstr("is damaged"),
-                                HasSubstr("optimizer.safetensors"),
-                                HasSubstr("now step-6.damaged"))));
-  EXPECT_TRUE(fs::exists(out / "checkpoints" / "step-6.damaged"));
-  // Step 6 is there again when the next report comes.
-  EXPECT_THAT(second.checkpoints.front().removed, ElementsAre());
-}
-
-TEST(TrainerTest, ARunWithoutAWholeCheckpointStartsOver) {
-  for (const char* part : {"adapter_model.safetensors", "optimizer.safetensors",
-                           "rng.safetensors", "trainer_state.json"}) {
-    JobFolder folder("trainer_over");
-    RecordingObserver whole, first, second;
-    ASSERT_TRUE(Train(folder, "whole", whole).ok());
-    first.stop_after = 6;
-    ASSERT_TRUE(Train(folder, "parts", first).ok());
-    const fs::path out = folder.path() / "parts";
-    Spoil(out, 4, part);
-    fs::remove(ckpt::CheckpointPath(out, 6) / part);
-    auto result = Train(folder, "parts", second);
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(second.steps.front().step, 1);
-    EXPECT_EQ(second.evals.front().step, 0);
-    EXPECT_EQ(AdapterBytes(folder, "whole"), AdapterBytes(folder, "parts"));
-    ASSERT_EQ(second.warnings().size(), 3u);
-    EXPECT_THAT(second.warnings()[0],
-                AllOf(HasSubstr("step-6"), HasSubstr("a file is missing")));
-    EXPECT_THAT(second.warnings()[1], HasSubstr("step-4"));
-    EXPECT_THAT(second.warnings()[2], HasSubstr("the run starts over"));
-    EXPECT_THAT(NamesIn(out / "checkpoints"),
-                ElementsAre("step-4", "step-4.damaged", "step-6.damaged",
-                            "step-8"));
-    // One of the two is where it was by then.
-    EXPECT_THAT(second.checkpoints.front().removed,
-                ElementsAre(ckpt::CheckpointPath(out, 6)));
-  }
-}
-
-// Each stop repeats no step of the one before, whatever lies in the folder.
-TEST(TrainerTest, NoSaveRemovesTheCheckpointItHasJustWritten) {
-  JobFolder folder("trainer_newest");
-  folder.training()["max_steps"] = 30;
-  folder.training()["eval_steps"] = 5;
-  folder.training()["save_steps"] = 5;
-  folder.training()["save_total_limit"] = 1;
-  folder.training()["load_best_model_at_end"] = true;
-  RecordingObserver first;
-  first.stop_after = 5;
-  ASSERT_TRUE(Train(folder, "out", first).ok());
-  const fs::path out = folder.path() / "out";
-  fs::copy(ckpt::CheckpointPath(out, 5), ckpt::CheckpointPath(out, 20));
-  Spoil(out, 20);
-  RecordingObserver second, third;
-  second.stop_after = 7;
-  auto stopped = Train(folder, "out", second);
-  ASSERT_TRUE(stopped.ok()) << stopped.status();
-  EXPECT_EQ(second.steps.front().step, 6);
-  EXPECT_EQ(stopped->checkpoint_step, 7);
-  EXPECT_THAT(ckpt::ListCheckpoints(out), ElementsAre(5, 7));
-  third.stop_after = 9;
-  ASSERT_TRUE(Train(folder, "out", third).ok());
-  EXPECT_EQ(third.steps.front().step, 8);
-}
-
-// What the daemon keeps as rows: those reported, less those reported as gone.
-TEST(TrainerTest, WhatIsReportedIsWhatLiesThere) {
-  for (const int limit : {1, 2, 3}) {
-    JobFolder folder("trainer_rows");
-    folder.training()["max_steps"] = 24;
-    folder.training()["save_steps"] = 1;
-    folder.training()["eval_steps"] = 1;
-    folder.training()["learning_rate"] = 0.3;  // better and worse in turn
-    folder.training()["save_total_limit"] = limit;
-    folder.training()["load_best_model_at_end"] = true;
-    RecordingObserver first, second;
-    first.stop_after = 13;
-    ASSERT_TRUE(Train(folder, "out", first).ok());
-    const fs::path out = folder.path() / "out";
-    Spoil(out, 13);
-    ASSERT_TRUE(Train(folder, "out", second).ok());
-    std::set<std::string> rows;
-    size_t most_removed = 0;
-    for (const auto* observer : {&first, &second}) {
-      for (const CheckpointReport& report : observer->checkpoints) {
-        for (const auto& path : report.removed) rows.erase(path.filename());
-        rows.insert(report.path.filename());
-        most_removed = std::max(most_removed, report.removed.size());
-      }
-    }
-    std::set<std::string> folders;
-    for (const int64_t step : ckpt::ListCheckpoints(out)) {
-      folders.insert(ckpt::CheckpointPath(out, step).filename());
-    }
-    EXPECT_EQ(rows, folders) << limit;
-    EXPECT_LE(folders.size(), std::max(limit, 2));
-    if (limit == 1) EXPECT_GT(most_removed, 1u);
-  }
-}
-
-TEST(TrainerTest, ARemovalCutShortIsFinishedAtTheNextStart) {
-  JobFolder folder("trainer_sweep");
-  RecordingObserver first, second;
-  first.stop_after = 4;
-  ASSERT_TRUE(Train(folder, "out", first).ok());
-  const fs::path checkpoints = folder.path() / "out" / "checkpoints";
-  fs::copy(checkpoints / "step-4", checkpoints / ".step-2.removed");
-  fs::create_directories(checkpoints / ".step-6.99.1.tmp");
-  ASSERT_TRUE(Train(folder, "out", second).ok());
-  EXPECT_THAT(NamesIn(checkpoints), ElementsAre("step-4", "step-8"));
-  EXPECT_THAT(second.warnings(), ElementsAre());
 }
 
 TEST(TrainerTest, AnEvaluationBeforeTheFirstCheckpointHasOneLine) {

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/fingerprint.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/file.h"
+#include "core/base/sha256.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::train {
+namespace {
+
+// Ordered: of several patterns that match a module PEFT takes the first.
+using json = nlohmann::ordered_json;
+// A document's values by name.
+using Values = std::map<std::string, json>;
+
+constexpr int kVersion = 1;
+
+constexpr char kBatch[] =
+    "training.per_device_train_batch_size * "
+    "training.gradient_accumulation_steps";
+
+constexpr std::string_view kSections[] = {"dataset",      "classification",
+                                          "augmentation", "quantization_config",
+                                          "lora",         "training"};
+
+constexpr FieldRole kCompared = FieldRole::kCompared;
+constexpr FieldRole kDerived = FieldRole::kDerived;
+constexpr FieldRole kFree = FieldRole::kFree;
+
+constexpr std::pair<const char*, FieldRole> kRoles[] = {
+    {"name", kFree},
+    {"model", kDerived},
+    {"model_id", kFree},
+    {"task", kCompared},
+    {"fine_tune_type", kCompared},
+    {"from_scratch", kCompared},
+    {"dataset.train", kDerived},
+    {"dataset.eval", kDerived},
+    {"dataset.predict", kFree},
+    {"dataset.validation_split", kCompared},
+    {"dataset.task_name", kCompared},
+    {"dataset.text_columns", kCompared},
+    {"dataset.label_column", kCompared},
+    {"dataset.image_column", kCompared},
+    {"dataset.max_train_samples", kCompared},
+    {"dataset.max_eval_samples", kCompared},
+    {"dataset.max_predict_samples", kFree},
+    {"classification.problem_type", kCompared},
+    {"classification.label_names", kCompared},
+    {"classification.class_weights", kCompared},
+    {"classification.ignore_mismatched_sizes", kCompared},
+    {"augmentation.random_resized_crop", kCompared},
+    {"augmentation.crop_scale_min", kCompared},
+    {"augmentation.crop_scale_max", kCompared},
+    {"augmentation.crop_ratio_min", kCompared},
+    {"augmentation.crop_ratio_max", kCompared},
+    {"augmentation.horizontal_flip", kCompared},
+    {"quantization_config.load_in_4bit", kCompared},
+    {"quantization_config.load_in_8bit", kCompared},
+    {"quantization_config.bnb_4bit_quant_type", kCompared},
+    {"quantization_config.bnb_4bit_use_double_quant", kCompared},
+    {"quantization_config.bnb_4bit_compute_dtype", kFree},  // that of bf16
+    {"quantization_config.llm_int8_skip_modules", kCompared},
+    {"adapter", kDerived},
+    {"lora.r", kCompared},
+    {"lora.lora_alpha", kCompared},
+    {"lora.lora_dropout", kCompared},
+    {"lora.target_modules", kCompared},
+    {"lora.use_rslora", kCompared},
+    {"lora.layers_to_transform", kCompared},
+    {"lora.rank_pattern", kCompared},
+    {"lora.alpha_pattern", kCompared},
+    {"lora.modules_to_save", kCompared},
+    {"training.num_train_epochs", kFree},
+    {"training.max_steps", kFree},
+    {"training.per_device_train_batch_size", kDerived},
+    {"training.per_device_eval_batch_size", kFree},
+    {"training.gradient_accumulation_steps", kDerived},
+    {"training.learning_rate", kCompared},
+    {"training.lr_scheduler_type", kCompared},
+    {"training.warmup_steps", kCompared},
+    {"training.warmup_ratio", kCompared},
+    {"training.weight_decay", kCompared},
+    {"training.adam_beta1", kCompared},
+    {"training.adam_beta2", kCompared},
+    {"training.adam_epsilon", kCompared},
+    {"training.max_grad_norm", kCompared},
+    {"training.max_length", kCompared},
+    {"training.packing", kCompared},
+    {"training.padding_free", kFree},
+    {"training.train_sampling_strategy", kCompared},
+    {"training.auto_find_batch_size", kFree},
+    {"training.assistant_only_loss", kCompared},
+    {"training.completion_only_loss", kCompared},
+    {"training.gradient_checkpointing", kFree},
+    {"training.recompute_granularity", kFree},
+    {"training.bf16", kCompared},
+    {"training.seed", kCompared},
+    {"training.eval_steps", kFree},
+    {"training.save_steps", kFree},
+    {"training.save_total_limit", kFree},
+    {"training.logging_steps", kFree},
+    {"training.load_best_model_at_end", kFree},
+    {"training.metric_for_best_model", kCompared},
+    {"training.greater_is_better", kCompared},
+    {"training.early_stopping_patience", kFree},
+    {"training.early_stopping_threshold", kFree},
+    {"device", kDerived},
+    {"gradients", kCompared},
+    {"allow_cpu_fallback", kFree},
+};
+
+// mpsd 0.1's dataset section in what it hashed: paths were left out.
+constexpr char kNoDataset[] =
+    R"({"train":[],"eval":[],"predict":[],"validation_split":0.0,)"
+    R"("task_name":null,"text_columns":[],"label_column":null,)"
+    R"("image_column":null,"max_train_samples":null,"max_eval_samples":null,)"
+    R"("max_predict_samples":null})";
+
+// A spec's fields by their paths, as ToJson wrote them.
+Values Flat(const json& spec) {
+  Values flat;
+  for (const auto& [name, value] : spec.items()) {
+    if (std::find(std::begin(kSections), std::end(kSections), name) ==
+        std::end(kSections)) {
+      flat[name] = value;
+      continue;
+    }
+    for (const auto& [field, inner] : value.items()) {
+      flat[absl::StrCat(name, ".", field)] = inner;
+    }
+  }
+  return flat;
+}
+
+Values FlatOf(const spec::TrainSpec& spec) {
+  return Flat(json::parse(spec::ToJson(spec)));
+}
+
+FieldRole RoleOf(const std::string& path) {
+  const auto role = FieldRoles().find(path);
+  return role == FieldRoles().end() ? kCompared : role->second;
+}
+
+int64_t Product(const Values& flat) {
+  int64_t product = 1;
+  for (const char* name : {"training.per_device_train_batch_size",
+                           "training.gradient_accumulation_steps"}) {
+    const auto value = flat.find(name);
+    if (value != flat.end() && value->second.is_number_integer()) {
+      product *= value->second.get<int64_t>();
+    }
+  }
+  return product;
+}
+
+// All that is compared of a spec. A dropout that nobody named is none.
+Values Compared(const Values& flat) {
+  Values values;
+  for (const auto& [path, value] : flat) {
+    if (RoleOf(path) == kCompared) values[path] = value;
+  }
+  if (json& dropout = values["lora.lora_dropout"]; dropout.is_null()) {
+    dropout = 0.0;
+  }
+  values[kBatch] = Product(flat);
+  return values;
+}
+
+const Values& Defaults() {
+  static const Values& values =
+      *new Values(Compared(FlatOf(spec::TrainSpec())));
+  return values;
+}
+
+json DefaultOf(const std::string& name) {
+  const auto value = Defaults().find(name);
+  return value == Defaults().end() ? json() : value->second;
+}
+
+void PutInputs(const RunInputs& inputs, Values& values) {
+  for (const auto& [file, digest] : inputs.model) {
+    values["model/" + file] = digest;
+  }
+  for (const auto& [file, digest] : inputs.adapter) {
+    values["adapter/" + file] = digest;
+  }
+  values["data.train"] = inputs.train;
+  if (!inputs.eval.empty()) values["data.eval"] = inputs.eval;
+  values["device"] = inputs.device;
+}
+
+std::string Document(const Values& values) {
+  json written = json::object();
+  for (const auto& [name, value] : values) {
+    if (value != DefaultOf(name)) written[name] = value;
+  }
+  return json{{"version", kVersion}, {"values", written}}.dump(
+      -1, ' ', false, json::error_handler_t::replace);
+}
+
+struct Parsed {
+  int64_t version = 0;
+  Values values;
+};
+
+std::optional<Parsed> Parse(std::string_view text) {
+  const json document = json::parse(text, nullptr, false);
+  if (!document.is_object() || !document.contains("version") ||
+      !document["version"].is_number_integer() ||
+      !document.contains("values") || !document["values"].is_object()) {
+    return std::nullopt;
+  }
+  Parsed parsed{document["version"].get<int64_t>(), {}};
+  for (const auto& [name, value] : document["values"].items()) {
+    parsed.values[name] = value;
+  }
+  return parsed;
+}
+
+bool IsDigest(const std::string& name) {
+  return name.starts_with("model/") || name.starts_with("adapter/") ||
+         name.starts_with("data.");
+}
+
+// "training.seed is 7, the checkpoint's is 42"
+std::string Difference(const std::string& name, const json& saved,
+                       const json& now) {
+  const auto show = [&](const json& value) -> std::string {
+    if (!IsDigest(name)) return value.dump();
+    if (!value.is_string()) return "not there";
+    return absl::StrCat("sha256 ", value.get<std::string>().substr(0, 12));
+  };
+  return absl::StrCat(name, " is ", show(now), ", the checkpoint's is ",
+                      show(saved));
+}
+
+absl::Status Unreadable(const std::filesystem::path& out_dir) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      out_dir.string(),
+      " holds checkpoints of mpsd 0.1, and no run.json that says of which job "
+      "they are; choose another folder or remove it"));
+}
+
+// What that release hashed.
+std::string EarlierDigest(const json& run) {
+  json spec = run.at("spec");
+  spec.at("name") = nullptr;
+  spec.at("dataset") = json::parse(kNoDataset);
+  const std::string eval =
+      run.contains("eval") ? run["eval"].at("sha256").get<std::string>() : "";
+  return base::Sha256Hex(
+      absl::StrCat(spec.dump(-1, ' ', false, json::error_handler_t::replace),
+                   "\n", run.at("train").at("sha256").get<std::string>(), "\n",
+                   eval, "\n", run.at("device").get<std::string>()));
+}
+
+RunInputs EarlierInputs(const json& run, const Values& now) {
+  RunInputs inputs;
+  inputs.train = run.at("train").at("sha256").get<std::string>();
+  if (run.contains("eval")) {
+    inputs.eval = run["eval"].at("sha256").get<std::string>();
+  }
+  inputs.device = run.at("device").get<std::string>();
+  const json& noted = run.at("model").at("sha256");
+  for (const auto& [name, digest] : now) {
+    if (name.starts_with("adapter/")) {
+      inputs.adapter[name.substr(8)] = digest.get<std::string>();
+    }
+    if (!name.starts_with("model/")) continue;
+    const std::string file = name.substr(6);
+    // It hashed these and the weights.
+    const bool hashed = file == "config.json" || file == "tokenizer.json" ||
+                        file == "tokenizer_config.json" ||
+                        file.ends_with(".safetensors");
+    if (noted.contains(file)) {
+      inputs.model[file] = noted[file].get<std::string>();
+    } else if (!hashed) {
+      inputs.model[file] = digest.get<std::string>();
+    }
+  }
+  return inputs;
+}
+
+}  // namespace
+
+const std::map<std::string, FieldRole, std::less<>>& FieldRoles() {
+  static const auto& roles = *new std::map<std::string, FieldRole, std::less<>>(
+      std::begin(kRoles), std::end(kRoles));
+  return roles;
+}
+
+std::vector<std::string> FieldPaths() {
+  std::vector<std::string> paths;
+  for (const auto& [path, value] : FlatOf(spec::TrainSpec())) {
+    paths.push_back(path);
+  }
+  return paths;
+}
+
+std::string MakeFingerprint(const spec::TrainSpec& spec,
+                            const RunInputs& inputs) {
+  Values values = Compared(FlatOf(spec));
+  PutInputs(inputs, values);
+  return Document(values);
+}
+
+absl::Status CheckFingerprint(std::string_view saved, std::string_view now) {
+  const std::optional<Parsed> there = Parse(saved), here = Parse(now);
+  if (!there || !here) {
+    return absl::InvalidArgumentError("its fingerprint cannot be read");
+  }
+  if (there->version > kVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("checkpoints of a newer mpsd (fingerprint version ",
+                     there->version, ", here ", kVersion, ")"));
+  }
+  std::set<std::string> names;
+  for (const auto& [name, value] : there->values) names.insert(name);
+  for (const auto& [name, value] : here->values) names.insert(name);
+  std::vector<std::string> differences;
+  for (const std::string& name : names) {
+    const auto value_in = [&](const Values& values) {
+      const auto value = values.find(name);
+      return value == values.end() ? DefaultOf(name) : value->second;
+    };
+    const json before = value_in(there->values), after = value_in(here->values);
+    if (before != after) {
+      differences.push_back(Difference(name, before, after));
+    }
+  }
+  if (differences.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "checkpoints of another job: ", absl::StrJoin(differences, "; ")));
+}
+
+absl::StatusOr<std::string> EarlierFingerprint(
+    std::string_view sha256, const std::filesystem::path& out_dir,
+    std::string_view now) {
+  const auto text = base::ReadFile(out_dir / "run.json");
+  const std::optional<Parsed> here = Parse(now);
+  if (!text.ok() || !here) return Unreadable(out_dir);
+  try {
+    const json run = json::parse(*text);
+    if (EarlierDigest(run) != sha256) return Unreadable(out_dir);
+    Values values = Compared(Flat(run.at("spec")));
+    PutInputs(EarlierInputs(run, here->values), values);
+    return Document(values);
+  } catch (const json::exception&) {
+    return Unreadable(out_dir);
+  }
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TRAIN_FINGERPRINT_H_
+#define MPSD_CORE_TRAIN_FINGERPRINT_H_
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/spec/train_spec.h"
+
+// What must not change between a checkpoint and the run that goes on from it:
+// whatever decides the mathematics of the steps to come. It is a document, kept
+// in the checkpoint's trainer_state.json:
+//
+//   {"version": 1, "values": {"training.learning_rate": 0.01, …}}
+//
+// A value that is its field's default is left out, and one that is not there
+// is the default: a release that adds a field goes on from the checkpoints of
+// the one before. The version is raised when the meaning of a name changes.
+//
+// By value, under the names of job.json: the task, fine_tune_type,
+// from_scratch, labels and their weights, augmentation, quantisation, LoRA (as
+// the run found it: defaults and an adapter's settings filled in), optimizer,
+// schedule, max_length, packing, sampling, loss masks, bf16, seed, gradients
+// (in bf16 the two paths round otherwise), and metric_for_best_model, without
+// which the best metric so far means nothing. The columns and limits that pick
+// from the data, too. By content: "model/FILE" and "adapter/FILE",
+// "data.train", "data.eval". "device" is the one that "auto" found: its
+// generator draws otherwise.
+//
+// May change, as in Transformers:
+//   num_train_epochs, max_steps      longer, or shorter: the rates from the
+//                                    next step but one are those of the new
+//                                    length; the next step takes the rate that
+//                                    the old one planned, as Transformers'
+//                                    scheduler does when it is loaded
+//   per_device_train_batch_size,     with an equal product (which is compared),
+//   gradient_accumulation_steps      and auto_find_batch_size, padding_free,
+//                                    gradient_checkpointing and
+//                                    recompute_granularity: how a step's rows
+//                                    are computed, to the same gradient but
+//                                    for its rounding and dropout's masks
+//   evaluation, logging, saving      eval_steps, per_device_eval_batch_size,
+//                                    logging_steps, save_steps,
+//                                    save_total_limit, load_best_model_at_end,
+//                                    early stopping, what is predicted
+//   name, model, model_id, paths     where things lie
+//   allow_cpu_fallback               where an operator runs
+namespace mpsd::train {
+
+// SHA-256 of what the run reads; "" or absent: it reads none.
+struct RunInputs {
+  std::map<std::string, std::string> model;    // file name → digest
+  std::map<std::string, std::string> adapter;  // that it starts from
+  std::string train, eval;
+  std::string device;  // "cpu", "cuda", "mps"
+};
+
+enum class FieldRole {
+  kCompared,  // by value
+  kDerived,   // by what it names or makes: content, a product, a found device
+  kFree,      // may change
+};
+
+// What a field of the spec is to a resumed run, by its path: "seed" of
+// "training" is "training.seed". Every field has one.
+const std::map<std::string, FieldRole, std::less<>>& FieldRoles();
+
+// The paths of a spec's fields, those of its sections with a dot.
+std::vector<std::string> FieldPaths();
+
+// The document, as JSON. `spec`: as the run found it.
+std::string MakeFingerprint(const spec::TrainSpec& spec,
+                            const RunInputs& inputs);
+
+// Whether the run of the fingerprint `now` may go on from a checkpoint with
+// that of `saved`. FailedPrecondition names each value that differs, or says
+// that a newer release wrote it; InvalidArgument: it is no fingerprint.
+absl::Status CheckFingerprint(std::string_view saved, std::string_view now);
+
+// The fingerprint of a checkpoint of mpsd 0.1, which has but a SHA-256 over the
+// job, its data and its device; the run.json in `out_dir` says of which, and is
+// held to it. What that release did not note (an adapter's digest) is taken to
+// be as it is in `now`. FailedPrecondition without such a run.json.
+absl::StatusOr<std::string> EarlierFingerprint(
+    std::string_view sha256, const std::filesystem::path& out_dir,
+    std::string_view now);
+
+}  // namespace mpsd::train
+
+#endif  // MPSD_CORE_TRAIN_FINGERPRINT_H_

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run goes on from, and what it does not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include "core/base/file.h"
+#include "core/ckpt/checkpoint.h"
+#include "core/optim/schedule.h"
+#include "core/train/trainer.h"
+#include "nlohmann/json.hpp"
+#include "tests/core/job_folder.h"
+
+namespace mpsd::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::FreshFolder;
+using testing_support::Golden;
+using testing_support::JobFolder;
+using testing_support::RecordingObserver;
+
+absl::StatusOr<RunResult> Train(const json& job, const fs::path& folder,
+                                const std::string& out, Observer& observer) {
+  auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
+  if (!spec.ok()) return spec.status();
+  TrainerOptions options;
+  options.out_dir = folder / out;
+  options.cache_dir = folder;
+  return Trainer(spec::ResolvePaths(*spec, folder.string()), options, observer)
+      .Run();
+}
+
+std::string AdapterBytes(const fs::path& out) {
+  return *base::ReadFile(out / "adapter" / "adapter_model.safetensors");
+}
+
+absl::StatusOr<RunResult> Train(JobFolder& folder, const std::string& out,
+                                Observer& observer) {
+  return Train(folder.job(), folder.path(), out, observer);
+}
+
+std::string AdapterBytes(const JobFolder& folder, const std::string& out) {
+  return AdapterBytes(folder.path() / out);
+}
+
+std::vector<std::string> NamesIn(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Cuts a part of the checkpoint of `step` short.
+void Spoil(const fs::path& out, int64_t step,
+           const char* part = "optimizer.safetensors") {
+  fs::resize_file(ckpt::CheckpointPath(out, step) / part, 3);
+}
+
+TEST(DamagedCheckpointTest, ASpoiltCheckpointCostsStepsButNotTheRun) {
+  JobFolder folder("trainer_spoilt");
+  folder.training()["save_steps"] = 2;
+  RecordingObserver whole, first, second;
+  ASSERT_TRUE(Train(folder, "whole", whole).ok());
+  first.stop_after = 6;
+  ASSERT_TRUE(Train(folder, "parts", first).ok());
+  const fs::path out = folder.path() / "parts";
+  Spoil(out, 6);
+  ASSERT_TRUE(Train(folder, "parts", second).ok());
+  EXPECT_EQ(second.steps.front().step, 5);
+  EXPECT_EQ(AdapterBytes(folder, "whole"), AdapterBytes(folder, "parts"));
+  EXPECT_THAT(second.warnings(),
+              ElementsAre(AllOf(HasSubstr("step-6"), HasSubstr("is damaged"),
+                                HasSubstr("optimizer.safetensors"),
+                                HasSubstr("now step-6.damaged"))));
+  EXPECT_TRUE(fs::exists(out / "checkpoints" / "step-6.damaged"));
+  // Step 6 is there again when the next report comes.
+  EXPECT_THAT(second.checkpoints.front().removed, ElementsAre());
+}
+
+TEST(DamagedCheckpointTest, ARunWithoutAWholeCheckpointStartsOver) {
+  for (const char* part : {"adapter_model.safetensors", "optimizer.safetensors",
+                           "rng.safetensors", "trainer_state.json"}) {
+    JobFolder folder("trainer_over");
+    RecordingObserver whole, first, second;
+    ASSERT_TRUE(Train(folder, "whole", whole).ok());
+    first.stop_after = 6;
+    ASSERT_TRUE(Train(folder, "parts", first).ok());
+    const fs::path out = folder.path() / "parts";
+    Spoil(out, 4, part);
+    fs::remove(ckpt::CheckpointPath(out, 6) / part);
+    auto result = Train(folder, "parts", second);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(second.steps.front().step, 1);
+    EXPECT_EQ(second.evals.front().step, 0);
+    EXPECT_EQ(AdapterBytes(folder, "whole"), AdapterBytes(folder, "parts"));
+    ASSERT_EQ(second.warnings().size(), 3u);
+    EXPECT_THAT(second.warnings()[0],
+                AllOf(HasSubstr("step-6"), HasSubstr("a file is missing")));
+    EXPECT_THAT(second.warnings()[1], HasSubstr("step-4"));
+    EXPECT_THAT(second.warnings()[2], HasSubstr("the run starts over"));
+    EXPECT_THAT(
+        NamesIn(out / "checkpoints"),
+        ElementsAre("step-4", "step-4.damaged", "step-6.damaged", "step-8"));
+    // One of the two is where it was by then.
+    EXPECT_THAT(second.checkpoints.front().removed,
+                ElementsAre(ckpt::CheckpointPath(out, 6)));
+  }
+}
+
+// Each stop repeats no step of the one before, whatever lies in the folder.
+TEST(DamagedCheckpointTest, NoSaveRemovesTheCheckpointItHasJustWritten) {
+  JobFolder folder("trainer_newest");
+  folder.training()["max_steps"] = 30;
+  folder.training()["eval_steps"] = 5;
+  folder.training()["save_steps"] = 5;
+  folder.training()["save_total_limit"] = 1;
+  folder.training()["load_best_model_at_end"] = true;
+  RecordingObserver first;
+  first.stop_after = 5;
+  ASSERT_TRUE(Train(folder, "out", first).ok());
+  const fs::path out = folder.path() / "out";
+  fs::copy(ckpt::CheckpointPath(out, 5), ckpt::CheckpointPath(out, 20));
+  Spoil(out, 20);
+  RecordingObserver second, third;
+  second.stop_after = 7;
+  auto stopped = Train(folder, "out", second);
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  EXPECT_EQ(second.steps.front().step, 6);
+  EXPECT_EQ(stopped->checkpoint_step, 7);
+  EXPECT_THAT(ckpt::ListCheckpoints(out), ElementsAre(5, 7));
+  third.stop_after = 9;
+  ASSERT_TRUE(Train(folder, "out", third).ok());
+  EXPECT_EQ(third.steps.front().step, 8);
+}
+
+// What the daemon keeps as rows: those reported, less those reported as gone.
+TEST(DamagedCheckpointTest, WhatIsReportedIsWhatLiesThere) {
+  for (const int limit : {1, 2, 3}) {
+    JobFolder folder("trainer_rows");
+    folder.training()["max_steps"] = 24;
+    folder.training()["save_steps"] = 1;
+    folder.training()["eval_steps"] = 1;
+    folder.training()["learning_rate"] = 0.3;  // better and worse in turn
+    folder.training()["save_total_limit"] = limit;
+    folder.training()["load_best_model_at_end"] = true;
+    RecordingObserver first, second;
+    first.stop_after = 13;
+    ASSERT_TRUE(Train(folder, "out", first).ok());
+    const fs::path out = folder.path() / "out";
+    Spoil(out, 13);
+    ASSERT_TRUE(Train(folder, "out", second).ok());
+    std::set<std::string> rows;
+    size_t most_removed = 0;
+    for (const auto* observer : {&first, &second}) {
+      for (const CheckpointReport& report : observer->checkpoints) {
+        for (const auto& path : report.removed)
+          rows.erase(path.filename().string());
+        rows.insert(report.path.filename().string());
+        most_removed = std::max(most_removed, report.removed.size());
+      }
+    }
+    std::set<std::string> folders;
+    for (const int64_t step : ckpt::ListCheckpoints(out)) {
+      folders.insert(ckpt::CheckpointPath(out, step).filename().string());
+    }
+    EXPECT_EQ(rows, folders) << limit;
+    EXPECT_LE(folders.size(), std::max(limit, 2));
+    if (limit == 1) EXPECT_GT(most_removed, 1u);
+  }
+}
+
+TEST(DamagedCheckpointTest, ARemovalCutShortIsFinishedAtTheNextStart) {
+  JobFolder folder("trainer_sweep");
+  RecordingObserver first, second;
+  first.stop_after = 4;
+  ASSERT_TRUE(Train(folder, "out", first).ok());
+  const fs::path checkpoints = folder.path() / "out" / "checkpoints";
+  fs::copy(checkpoints / "step-4", checkpoints / ".step-2.removed");
+  fs::create_directories(checkpoints / ".step-6.99.1.tmp");
+  ASSERT_TRUE(Train(folder, "out", second).ok());
+  EXPECT_THAT(NamesIn(checkpoints), ElementsAre("step-4", "step-8"));
+  EXPECT_THAT(second.warnings(), ElementsAre());
+}
+
+// A run of JobFolder's job that stopped after step 4, with dropout.
+class ResumedJobTest : public testing::Test {
+ protected:
+  ResumedJobTest() : folder_("resume_test") {
+    fs::copy(Golden("smollm", "model"), folder_.path() / "model");
+    folder_.job()["model"] = "model";
+    folder_.training()["lr_scheduler_type"] = "cosine";
+  }
+  void Stop() {
+    RecordingObserver observer;
+    observer.stop_after = 4;
+    ASSERT_TRUE(Run("out", observer).ok());
+  }
+  absl::StatusOr<RunResult> Run(const std::string& out, Observer& observer) {
+    return Train(folder_.job(), folder_.path(), out, observer);
+  }
+  // What the run says instead of going on.
+  std::string Refusal() {
+    RecordingObserver observer;
+    const absl::Status s = Run("out", observer).status();
+    EXPECT_EQ(s.code(), absl::StatusCode::kFailedPrecondition) << s;
+    EXPECT_TRUE(observer.steps.empty());
+    // It has touched nothing.
+    EXPECT_TRUE(fs::exists(ckpt::CheckpointPath(folder_.path() / "out", 4)));
+    return std::string(s.message());
+  }
+  void FlipLastByte(const fs::path& file) {
+    std::string bytes = *base::ReadFile(file);
+    bytes.back() ^= 1;
+    std::ofstream(file) << bytes;
+  }
+
+  JobFolder folder_;
+};
+
+TEST_F(ResumedJobTest, OtherLoggingSavingAndEvaluatingChangeNoByte) {
+  RecordingObserver whole, rest;
+  ASSERT_TRUE(Run("whole", whole).ok());
+  Stop();
+  folder_.job()["name"] = "another name";
+  folder_.training()["logging_steps"] = 3;
+  folder_.training()["save_steps"] = 5;
+  folder_.training()["save_total_limit"] = 2;
+  folder_.training()["eval_steps"] = 1;
+  folder_.training()["per_device_eval_batch_size"] = 1;
+  folder_.training()["early_stopping_patience"] = 30;
+  fs::rename(folder_.path() / "model", folder_.path() / "moved");
+  folder_.job()["model"] = "moved";
+  auto result = Run("out", rest);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(rest.steps.front().step, 5);
+  EXPECT_EQ(AdapterBytes(folder_.path() / "whole"),
+            AdapterBytes(folder_.path() / "out"));
+}
+
+TEST_F(ResumedJobTest, ADifferenceIsNamedWithBothValues) {
+  Stop();
+  folder_.training()["learning_rate"] = 5e-3;
+  folder_.job()["lora"]["r"] = 2;
+  EXPECT_THAT(
+      Refusal(),
+      AllOf(HasSubstr("holds checkpoints of another job: "),
+            HasSubstr("lora.r is 2, the checkpoint's is 4; "),
+            HasSubstr(
+                "training.learning_rate is 0.005, the checkpoint's is 0.01"),
+            HasSubstr("; choose another folder")));
+}
+
+TEST_F(ResumedJobTest, OtherBaseWeightsAreNamed) {
+  Stop();
+  FlipLastByte(folder_.path() / "model" / "model.safetensors");
+  EXPECT_THAT(Refusal(), HasSubstr("model/model.safetensors is sha256 "));
+}
+
+// Weights that lie beside the model's and are not read.
+TEST_F(ResumedJobTest, StrayFilesOfTheModelAreNothingToIt) {
+  Stop();
+  std::ofstream(folder_.path() / "model" / "other.safetensors") << "x";
+  std::ofstream(folder_.path() / "model" / "README.md") << "x";
+  RecordingObserver rest;
+  EXPECT_TRUE(Run("out", rest).ok());
+}
+
+TEST_F(ResumedJobTest, AnotherStartAdapterIsNamed) {
+  RecordingObserver observer;
+  folder_.training()["max_steps"] = 6;
+  ASSERT_TRUE(Run("first", observer).ok());
+  folder_.job()["adapter"] = "first/adapter";
+  folder_.job().erase("lora");
+  Stop();
+  FlipLastByte(folder_.path() / "first/adapter/adapter_model.safetensors");
+  EXPECT_THAT(Refusal(),
+              HasSubstr("adapter/adapter_model.safetensors is sha256 "));
+}
+
+TEST_F(ResumedJobTest, OtherDataIsNamed) {
+  Stop();
+  std::ofstream(folder_.path() / "train.jsonl", std::ios::app)
+      << R"({"text": "one row more"})" << "\n";
+  EXPECT_THAT(Refusal(), HasSubstr("data.train is sha256 "));
+}
+
+// The rates are those of tests/golden/resumed_rates.json: the next one is the
+// one that the first length had planned.
+TEST_F(ResumedJobTest, ALongerRunGoesOn) {
+  Stop();
+  for (const int64_t steps : {12, 6}) {
+    folder_.training()["max_steps"] = steps;
+    fs::remove_all(folder_.path() / "longer");
+    fs::copy(folder_.path() / "out", folder_.path() / "longer",
+             fs::copy_options::recursive);
+    RecordingObserver rest;
+    auto result = Run("longer", rest);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->steps, steps);
+    ASSERT_EQ(rest.steps.front().step, 5);
+    EXPECT_EQ(rest.steps.front().total_steps, steps);
+    spec::TrainingSpec training;
+    training.learning_rate = 1e-2;
+    training.lr_scheduler_type = "cosine";
+    EXPECT_EQ(rest.steps.front().learning_rate,
+              optim::Schedule::Create(training, 8)->LearningRate(4));
+    for (size_t i = 1; i < rest.steps.size(); ++i) {
+      EXPECT_EQ(rest.steps[i].learning_rate,
+                optim::Schedule::Create(training, steps)->LearningRate(4 + i));
+    }
+    const json run =
+        json::parse(*base::ReadFile(folder_.path() / "longer/run.json"));
+    EXPECT_EQ(run["total_steps"], steps);
+  }
+}
+
+TEST_F(ResumedJobTest, AFinishedRunTrainsOn) {
+  RecordingObserver first, rest;
+  ASSERT_TRUE(Run("out", first).ok());
+  const std::string before = AdapterBytes(folder_.path() / "out");
+  folder_.training()["max_steps"] = 12;
+  auto result = Run("out", rest);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(rest.steps.front().step, 9);
+  EXPECT_EQ(result->steps, 12);
+  EXPECT_NE(AdapterBytes(folder_.path() / "out"), before);
+}
+
+// The same gradient, up to rounding.
+TEST_F(ResumedJobTest, TheRowsOfAStepMayBeSplitOtherwise) {
+  folder_.job()["lora"]["lora_dropout"] = 0;
+  folder_.training()["gradient_accumulation_steps"] = 2;
+  RecordingObserver whole, rest;
+  ASSERT_TRUE(Run("whole", whole).ok());
+  Stop();
+  folder_.training()["per_device_train_batch_size"] = 1;
+  folder_.training()["gradient_accumulation_steps"] = 4;
+  folder_.training()["gradient_checkpointing"] = true;
+  auto result = Run("out", rest);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(rest.steps.size(), 4u);
+  for (size_t i = 0; i < rest.steps.size(); ++i) {
+    EXPECT_NEAR(rest.steps[i].loss, whole.steps[4 + i].loss, 1e-5);
+  }
+  folder_.training()["gradient_accumulation_steps"] = 2;
+  RecordingObserver other;
+  EXPECT_THAT(std::string(Run("out", other).status().message()),
+              HasSubstr("gradient_accumulation_steps is 2, the checkpoint's "
+                        "is 4"));
+}
+
+TEST_F(ResumedJobTest, AFingerprintThatCannotBeReadIsDamage) {
+  Stop();
+  const fs::path path =
+      ckpt::CheckpointPath(folder_.path() / "out", 4) / "trainer_state.json";
+  json state = json::parse(*base::ReadFile(path));
+  EXPECT_EQ(state["fingerprint"]["values"]["lora.r"], 4);
+  state["fingerprint"] = {{"version", 1}};
+  std::ofstream(path) << state.dump();
+  RecordingObserver rest;
+  ASSERT_TRUE(Run("out", rest).ok());
+  EXPECT_EQ(rest.steps.front().step, 1);
+  EXPECT_THAT(rest.warnings()[0], HasSubstr("fingerprint cannot be read"));
+}
+
+// A checkpoint of mpsd 0.1 and its run.json, as testdata's make.py made them.
+class EarlierReleaseTest : public testing::Test {
+ protected:
+  EarlierReleaseTest() : folder_(FreshFolder("resume_earlier")) {
+    const fs::path data = fs::path(MPSD_TEST_SOURCE_DIR) /
+                          "tests/core/train/testdata/release_0_1/chat";
+    for (const char* file : {"train.jsonl", "eval.jsonl"}) {
+      fs::copy_file(data / file, folder_ / file);
+    }
+    fs::copy(Golden("smollm", "model"), folder_ / "model");
+    fs::create_directories(folder_ / "out/checkpoints");
+    fs::copy(data / "step-5", folder_ / "out/checkpoints/step-5");
+    fs::copy_file(data / "run.json", folder_ / "out/run.json");
+    job_ = json::parse(*base::ReadFile(data / "job.json"));
+    expected_ = json::parse(*base::ReadFile(data / "expected.json"))["losses"];
+  }
+  absl::StatusOr<RunResult> Run() {
+    return Train(job_, folder_, "out", observer_);
+  }
+
+  const fs::path folder_;
+  json job_;
+  std::vector<double> expected_;  // of that release's undisturbed run
+  RecordingObserver observer_;
+};
+
+TEST_F(EarlierReleaseTest, ItsCheckpointIsResumed) {
+  auto result = Run();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(observer_.warnings().empty());
+  ASSERT_EQ(expected_.size(), 12u);
+  ASSERT_EQ(observer_.steps.size(), 7u);
+  for (const StepReport& step : observer_.steps) {
+    // Equal on the machine that made them.
+    EXPECT_NEAR(step.loss, expected_[step.step - 1], 5e-6) << step.step;
+  }
+  // The next attempt finds this release's.
+  const json state = json::parse(
+      *base::ReadFile(folder_ / "out/checkpoints/step-12/trainer_state.json"));
+  EXPECT_EQ(state["fingerprint"]["version"], 1);
+  EXPECT_TRUE(Run().ok());
+}
+
+TEST_F(EarlierReleaseTest, ALongerRunGoesOnToo) {
+  job_["training"]["max_steps"] = 14;
+  job_["training"]["logging_steps"] = 2;
+  auto result = Run();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->steps, 14);
+}
+
+TEST_F(EarlierReleaseTest, WhatDiffersIsNamed) {
+  job_["training"]["learning_rate"] = 1;
+  EXPECT_THAT(std::string(Run().status().message()),
+              HasSubstr("training.learning_rate is 1.0, the checkpoint's is "
+                        "0.01"));
+  job_["training"]["learning_rate"] = 0.01;
+  std::string weights = *base::ReadFile(folder_ / "model/model.safetensors");
+  weights.back() ^= 1;
+  std::ofstream(folder_ / "model/model.safetensors") << weights;
+  EXPECT_THAT(std::string(Run().status().message()),
+              HasSubstr("model/model.safetensors is sha256 "));
+  fs::remove(folder_ / "out/run.json");
+  EXPECT_THAT(std::string(Run().status().message()),
+              HasSubstr("checkpoints of mpsd 0.1, and no run.json"));
+  EXPECT_TRUE(fs::exists(folder_ / "out/checkpoints/step-5"));
+}
+
+}  // namespace
+}  // namespace mpsd::train
