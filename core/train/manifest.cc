@@ -59,6 +59,22 @@ std::set<std::string> Names(const json& joined) {
   return absl::StrSplit(joined.get<std::string>(), " and ");
 }
 
+json ResultJson(const Manifest& m) {
+  json result = {{"steps", m.steps},
+                 {"train_loss", Optional(m.train_loss)},
+                 {"eval_loss_before", Optional(m.eval_loss_before)},
+                 {"eval_loss_after", Optional(m.eval_loss_after)},
+                 {"tokens", m.tokens},
+                 {"seconds", m.seconds}};
+  if (m.result_step > 0) result["result_step"] = m.result_step;
+  json& metrics = result["eval_metrics"] = json::object();
+  for (const auto& [name, value] : m.eval_metrics) metrics[name] = value;
+  if (m.best_metric) {
+    result["best"] = {{"metric", *m.best_metric}, {"step", m.best_step}};
+  }
+  return result;
+}
+
 }  // namespace
 
 absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
@@ -99,24 +115,13 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   j["trainable_parameters"] = m.trainable_parameters;
   j["total_steps"] = m.total_steps;
   j["resumed_at_steps"] = m.resumed_at_steps;
-  j["result"] = {{"steps", m.steps},
-                 {"train_loss", Optional(m.train_loss)},
-                 {"eval_loss_before", Optional(m.eval_loss_before)},
-                 {"eval_loss_after", Optional(m.eval_loss_after)},
-                 {"tokens", m.tokens},
-                 {"seconds", m.seconds}};
+  j["result"] = ResultJson(m);
   j["memory"] = {
       {"peak_allocated_bytes", Optional(m.memory.peak_allocated)},
       {"peak_driver_allocated_bytes", Optional(m.memory.peak_driver)},
       {"driver_overhead_growth_bytes", Optional(m.memory.overhead_growth)}};
   j[kFallbacks] = m.cpu_fallback_ops;
   j["warnings"] = m.warnings;
-  if (m.result_step > 0) j["result"]["result_step"] = m.result_step;
-  json& metrics = j["result"]["eval_metrics"] = json::object();
-  for (const auto& [name, value] : m.eval_metrics) metrics[name] = value;
-  if (m.best_metric) {
-    j["result"]["best"] = {{"metric", *m.best_metric}, {"step", m.best_step}};
-  }
   // A warning may quote bytes that are no UTF-8.
   const std::string text =
       j.dump(2, ' ', false, json::error_handler_t::replace);
