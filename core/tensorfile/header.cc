@@ -76,8 +76,11 @@ absl::StatusOr<json> ParseJson(std::string_view text) {
     }
     return true;
   };
-  // The parser would pass over a byte order mark.
-  if (text.starts_with("\xEF\xBB\xBF")) return Bad("its header is not JSON");
+  // The parser would pass over a byte order mark, and end at a zero.
+  if (text.starts_with("\xEF\xBB\xBF") ||
+      text.find('\0') != std::string_view::npos) {
+    return Bad("its header is not JSON");
+  }
   json header = json::parse(text, watch, /*allow_exceptions=*/false);
   if (!header.is_object()) return Bad("its header is not JSON");
   if (deep) return Bad("its header is nested too deep");
