@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/spec/modules.h"
+#include "core/spec/query_blocks.h"
 #include "core/spec/targets.h"
 
 namespace mpsd::spec {
@@ -99,6 +100,38 @@ double ActivationBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   return ends + inputs + layer + adapters / layers;
 }
 
+// Whether attention may go by blocks of queries: on MPS, on CUDA but in bf16,
+// and in its own way on the CPU.
+bool AttendsByBlocks(const TrainSpec& spec) {
+  return spec.device != DeviceChoice::kCuda || !spec.training.bf16;
+}
+
+// Of a layer's attention: scores of the queries of one block, and masks.
+double BlockBytes(const TrainSpec& spec, const ModelConfig& m, double rows) {
+  constexpr double kCopies = 5;
+  if (!AttendsByBlocks(spec)) return 0;
+  const double length = TokensPerRow(spec, m);
+  constexpr double kMost = int64_t{1} << 31;  // no device computes more
+  if (rows * length * m.num_attention_heads > kMost) return 0;
+  const auto count = static_cast<double>(QueriesPerBlock(
+      static_cast<int64_t>(rows), m.num_attention_heads,
+      static_cast<int64_t>(length), spec.device == DeviceChoice::kCpu));
+  const double scores = rows * m.num_attention_heads * count * length;
+  double masks = count * length;
+  if (spec.training.packing || spec.training.padding_free.value_or(false)) {
+    masks += kMostKeptMasks;
+  }
+  return (scores * kCopies + masks) * BaseBytes(spec);
+}
+
+// What the backward of one layer holds for a while.
+double BackwardBytes(const TrainSpec& spec, const ModelConfig& m, double rows) {
+  if (!UsesExplicitStep(spec, m)) return 0;
+  const double tokens = rows * TokensPerRow(spec, m);
+  const double values = 3.0 * m.intermediate_size + 3.0 * m.hidden_size;
+  return tokens * values * BaseBytes(spec) + BlockBytes(spec, m, rows);
+}
+
 // What the frozen linears in few bits take less than the others.
 double SavedByQuantization(const TrainSpec& spec, const ModelConfig& model) {
   QuantizationSpec q =
@@ -131,6 +164,28 @@ double LogitsBytes(const ModelConfig& model, double tokens, double rows) {
           ? rows * model.num_labels
           : std::min<double>(tokens, kLossChunk) * model.vocab_size;
   return values * kLogitsCopies * kFloat;
+}
+
+bool Evaluates(const TrainSpec& spec) {
+  return !spec.dataset.eval.empty() || spec.dataset.validation_split > 0;
+}
+
+double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m) {
+  if (!Evaluates(spec)) return 0;
+  double rows = static_cast<double>(spec.training.per_device_eval_batch_size);
+  const bool on_mps =
+      spec.device == DeviceChoice::kMps || spec.device == DeviceChoice::kAuto;
+  if (on_mps) {
+    rows = std::min(
+        rows, static_cast<double>(spec.training.per_device_train_batch_size));
+  }
+  const double tokens = rows * TokensPerRow(spec, m);
+  const double attention = 2.0 * m.q_size() + 2.0 * m.kv_size();
+  const double values =
+      4.0 * m.hidden_size + attention + 3.0 * m.intermediate_size;
+  return tokens * values * BaseBytes(spec) +
+         (on_mps ? tokens * attention * kFloat : 0) +
+         LogitsBytes(m, tokens, rows);
 }
 
 double HeadParameters(const ModelConfig& model) {
@@ -170,11 +225,15 @@ MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model) {
   estimate.activations_bytes =
       Bytes(tokens * ActivationBytesPerToken(spec, model));
   estimate.logits_bytes = Bytes(LogitsBytes(model, tokens, rows));
+  estimate.backward_bytes = Bytes(BackwardBytes(spec, model, rows));
+  estimate.evaluation_bytes = Bytes(EvaluationBytes(spec, model));
+  const double step = static_cast<double>(estimate.activations_bytes) +
+                      static_cast<double>(std::max(estimate.logits_bytes,
+                                                   estimate.backward_bytes));
   estimate.total_bytes =
       Bytes(static_cast<double>(estimate.base_weights_bytes) +
             static_cast<double>(estimate.trainable_bytes) +
-            static_cast<double>(estimate.activations_bytes) +
-            static_cast<double>(estimate.logits_bytes));
+            std::max(step, static_cast<double>(estimate.evaluation_bytes)));
   return estimate;
 }
 

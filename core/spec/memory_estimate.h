@@ -37,6 +37,18 @@ namespace mpsd::spec {
 //            layers without the MLP's 2I, and one layer's
 //  logits    min(T, 1024) · vocab_size · 3 · 4: a chunk of the LM head in fp32,
 //            its log-softmax and its gradient; rows · labels of a classifier
+//  backward  of a layer by core/fast: T · (3I + 3H) · b for what comes and
+//            goes, and of its attention, but by CUDA's kernels, S · 5b: of the
+//            scores S = rows · heads · length · QueriesPerBlock probabilities,
+//            their gradient, and of bf16 that in fp32 and rounded again; of
+//            masks as many as a head's scores of a block, packed up to
+//            kMostKeptMasks more. Logits and this are not there together: the
+//            larger counts
+//  evaluation  of E tokens (per_device_eval_batch_size · max_length, on MPS,
+//            which "auto" counts as, no more than T): E · (4H + 2Q + 2KV + 3I)
+//            · b, where attention is tiled E · (2Q + 2KV) · 4 more, and logits.
+//            It is not there together with a step's activations: the larger
+//            counts
 //
 // An image is (image_size / patch_size)² + 1 tokens. A head trained alone keeps
 // one layer. The attention is tiled but where said: nothing grows with the
@@ -46,6 +58,8 @@ struct MemoryEstimate {
   int64_t trainable_bytes = 0;    // parameters, gradients, two Adam moments
   int64_t activations_bytes = 0;  // of one micro-batch at max_length
   int64_t logits_bytes = 0;       // one LM-head chunk with its gradient
+  int64_t backward_bytes = 0;     // of one layer, beside what is kept
+  int64_t evaluation_bytes = 0;   // of one micro-batch, without the weights
   int64_t total_bytes = 0;
 };
 

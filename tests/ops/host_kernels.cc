@@ -78,6 +78,22 @@ Stack LogicalOut(Arguments a) {
   return {out};
 }
 
+// Of the CPU's kernels, for runs that count their bytes.
+Stack FlashAttention(Arguments a) {
+  const at::Tensor q = a[0].toTensor();
+  return {at::empty_like(q), at::empty({q.size(0), q.size(1), q.size(2)},
+                                       q.options().dtype(at::kFloat))};
+}
+
+Stack FlashAttentionBackward(Arguments a) {
+  return {Like(a[1]), Like(a[2]), Like(a[3])};
+}
+
+Stack InnerProduct(Arguments a) {
+  const at::Tensor x = a[0].toTensor();
+  return {at::empty({x.size(0), a[1].toTensor().size(0)}, x.options())};
+}
+
 const std::map<std::string, Function>& Shapes() {
   static const auto* table = new std::map<std::string, Function>{
       {"aten::_local_scalar_dense",
@@ -91,6 +107,11 @@ const std::map<std::string, Function>& Shapes() {
       {"aten::where", Where},
       {"aten::logical_or", LogicalOut},
       {"aten::logical_and", LogicalOut},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu", FlashAttention},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+       FlashAttentionBackward},
+      {"mkldnn::_linear_pointwise", InnerProduct},
+      {"aten::roll", [](Arguments a) -> Stack { return {Like(a[0])}; }},
   };
   return *table;
 }

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "core/full/full_model.h"
 #include "core/lora/lora.h"
 #include "core/optim/adamw.h"
+#include "core/spec/memory_estimate.h"
 #include "core/train/language_modelling.h"
 #include "core/train/step.h"
 #include "tests/core/job_folder.h"
@@ -86,19 +89,32 @@ class LargeModel : public testing::TestWithParam<LargeCase> {
 
   // An optimizer step less its check of the canary, which reads zeros.
   void Step(const LargeCase& c) {
-    json job = {{"model", "m"},
-                {"dataset", {{"train", "t"}}},
-                {"lora", {{"r", 16}, {"target_modules", "all-linear"}}},
-                {"training", {{"bf16", true}}}};
-    job.merge_patch(json::parse(c.job));
-    const auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
-    ASSERT_TRUE(spec.ok()) << spec.status();
-    const auto folder = testing_support::FreshFolder("ops_large_" + c.name);
+    const spec::TrainSpec spec = SpecOf(c);
+    const auto folder = Folder(c);
     WriteHollowDecoder(folder, c.config);
     testing_support::RecordingObserver observer;
-    train::LanguageModelling task(*spec, observer);
+    train::LanguageModelling task(spec, observer);
     const auto device = *device::OpenMps();
-    Train(*spec, folder, task, *device, c);
+    Train(spec, folder, task, *device, c);
+  }
+
+  static spec::TrainSpec SpecOf(const LargeCase& c) {
+    json job = {{"model", "m"},
+                {"dataset", {{"train", "t"}}},
+                {"device", "mps"},
+                {"lora", {{"r", 16}, {"target_modules", "all-linear"}}},
+                {"training",
+                 {{"bf16", true},
+                  {"per_device_train_batch_size", c.rows},
+                  {"max_length", c.length}}}};
+    job.merge_patch(json::parse(c.job));
+    const auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    return *spec;
+  }
+
+  static std::filesystem::path Folder(const LargeCase& c) {
+    return testing_support::FreshFolder("ops_large_" + c.name);
   }
 
  private:
@@ -149,6 +165,34 @@ TEST_P(LargeModel, EveryCallIsLegal) {
       << "MPSD_OPS_BACKTRACE=1 says where they are called";
 }
 
+// Where no graph is made the estimate is no less than what the step holds, and
+// no more than twice that.
+TEST_P(LargeModel, PeaksWithinItsEstimate) {
+  const LargeCase& c = GetParam();
+  const spec::TrainSpec spec = SpecOf(c);
+  if (spec.fine_tune_type != spec::FineTuneType::kLora ||
+      !spec.lora.modules_to_save.empty()) {
+    GTEST_SKIP() << "autograd";
+  }
+  Recorder recorder;
+  Step(c);
+  recorder.Close("");
+  const auto folder = testing_support::FreshFolder("ops_large_estimate");
+  std::ofstream(folder / "config.json") << c.config.dump();
+  const spec::MemoryEstimate e =
+      spec::EstimateMemory(spec, *spec::ReadModelConfig(folder.string()));
+  constexpr double kMiB = 1 << 20;
+  const auto peak = static_cast<double>(recorder.parts()[0].peak);
+  std::cout << c.name << ": peak " << peak / kMiB << " MiB, estimate "
+            << e.total_bytes / kMiB << " (base " << e.base_weights_bytes / kMiB
+            << ", trainable " << e.trainable_bytes / kMiB << ", activations "
+            << e.activations_bytes / kMiB << ", logits "
+            << e.logits_bytes / kMiB << ", backward " << e.backward_bytes / kMiB
+            << ")\n";
+  EXPECT_LE(peak, e.total_bytes);
+  EXPECT_GE(2 * peak, e.total_bytes);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Large, LargeModel,
     testing::Values(
@@ -163,6 +207,12 @@ INSTANTIATE_TEST_SUITE_P(
         LargeCase{"qwen2_7b", Qwen2(152064, 3584, 18944, 28, 4, false), "{}"},
         LargeCase{"qwen2_7b_fp32", Qwen2(152064, 3584, 18944, 28, 4, false),
                   R"({"training": {"bf16": false}})"},
+        LargeCase{"qwen2_7b_32k", Qwen2(152064, 3584, 18944, 28, 4, false),
+                  "{}", 1, 32766},
+        LargeCase{"qwen2_7b_32k_checkpointing",
+                  Qwen2(152064, 3584, 18944, 28, 4, false),
+                  R"({"training": {"gradient_checkpointing": true}})", 1,
+                  32766},
         LargeCase{"qwen2_half_b_full", Qwen2(151936, 896, 4864, 14, 2, true),
                   R"({"fine_tune_type": "full", "lora": null})"},
         LargeCase{"llama3_8b_head", Llama(128256, 4096, 14336, 32, 8),

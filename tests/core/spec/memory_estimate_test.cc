@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace mpsd::spec {
@@ -56,8 +57,78 @@ TEST(EstimateMemory, FollowsItsFormulas) {
   const int64_t lora = 4 * 4 * 8;
   EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 4 + 2 * layer + lora));
   EXPECT_EQ(e.logits_bytes, 32 * 100 * 12);
+  const int64_t scores = 2 * 4 * 16 * 16, masks = 16 * 16;
+  EXPECT_EQ(e.backward_bytes,
+            32 * (3 * 12 + 3 * 8) * 4 + (5 * scores + masks) * 4);
+  EXPECT_EQ(e.evaluation_bytes, 0);
   EXPECT_EQ(e.total_bytes, e.base_weights_bytes + e.trainable_bytes +
-                               e.activations_bytes + e.logits_bytes);
+                               e.activations_bytes +
+                               std::max(e.logits_bytes, e.backward_bytes));
+}
+
+TEST(EstimateMemory, AttentionByBlocksHasItsScoresAndMasks) {
+  TrainSpec spec = Spec();
+  const int64_t gpu = EstimateMemory(spec, Tiny()).backward_bytes;
+  spec.device = DeviceChoice::kCuda;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).backward_bytes, gpu);  // fp32
+  spec.training.bf16 = true;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).backward_bytes,
+            32 * (3 * 12 + 3 * 8) * 2);
+  spec = Spec();
+  spec.training.packing = true;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).backward_bytes - gpu,
+            (int64_t{1} << 23) * 4);
+}
+
+// Llama 2 7B.
+ModelConfig SevenBillion() {
+  ModelConfig c;
+  c.model_type = "llama";
+  c.vocab_size = 32000;
+  c.hidden_size = 4096;
+  c.intermediate_size = 11008;
+  c.num_hidden_layers = 32;
+  c.num_attention_heads = c.num_key_value_heads = 32;
+  c.head_dim = 128;
+  return c;
+}
+
+// From some length on a block has 2^27 scores, and its masks are as long as the
+// rows: nothing grows with the square.
+TEST(EstimateMemory, BlocksDoNotGrowWithTheSquareOfTheLength) {
+  TrainSpec spec;
+  spec.training.bf16 = true;
+  spec.training.per_device_train_batch_size = 1;
+  double before = 0, growth = 0;
+  for (const int64_t length : {4096, 8192, 16384, 32768}) {
+    spec.training.max_length = length;
+    const auto now =
+        static_cast<double>(EstimateMemory(spec, SevenBillion()).total_bytes);
+    if (growth > 0) {
+      EXPECT_LE(now - before, 2.05 * growth) << length;
+    }
+    if (before > 0) growth = now - before;
+    before = now;
+  }
+}
+
+// Of rows no longer than training's; without the activations of all layers.
+TEST(EstimateMemory, TheLargerOfTrainingAndEvaluationCounts) {
+  TrainSpec spec = Spec();
+  spec.dataset.eval = {"eval.jsonl"};
+  spec.training.per_device_eval_batch_size = 64;
+  const MemoryEstimate on_mps = EstimateMemory(spec, Tiny());
+  const int64_t values = 4 * 8 + 2 * 8 + 2 * 4 + 3 * 12;
+  const int64_t attention = 2 * 8 + 2 * 4;
+  EXPECT_EQ(on_mps.evaluation_bytes,
+            32 * (values + attention) * 4 + 32 * 100 * 12);
+  const int64_t without = on_mps.total_bytes;
+  spec.device = DeviceChoice::kCpu;
+  const MemoryEstimate e = EstimateMemory(spec, Tiny());
+  EXPECT_EQ(e.evaluation_bytes, 1024 * values * 4 + 1024 * 100 * 12);
+  EXPECT_EQ(e.total_bytes,
+            e.base_weights_bytes + e.trainable_bytes + e.evaluation_bytes);
+  EXPECT_GT(e.total_bytes, without);
 }
 
 TEST(EstimateMemory, HalvesTheBaseWithBf16) {
@@ -174,19 +245,6 @@ TEST(EstimateMemory, DropoutOfAttentionCostsTheSquareOfTheLength) {
   bert.encoder.attention_probs_dropout_prob = 0.1;
   const int64_t square = 8LL * 12 * 12 * 256 * 256 * (2 * 4 + 1);
   EXPECT_EQ(EstimateMemory(spec, bert).activations_bytes - without, square);
-}
-
-// Llama 2 7B.
-ModelConfig SevenBillion() {
-  ModelConfig c;
-  c.model_type = "llama";
-  c.vocab_size = 32000;
-  c.hidden_size = 4096;
-  c.intermediate_size = 11008;
-  c.num_hidden_layers = 32;
-  c.num_attention_heads = c.num_key_value_heads = 32;
-  c.head_dim = 128;
-  return c;
 }
 
 TEST(EstimateMemory, SevenBillionWeightsInFourBitsFitIntoFiveGibibytes) {

@@ -24,7 +24,9 @@ TEST(QueriesPerBlockTest, ScoresOfABlockStayWithinABound) {
             EXPECT_LE(rows * heads * length * count, int64_t{1} << 27)
                 << rows << " " << heads << " " << length;
           }
-          if (on_cpu) EXPECT_LE(count, 128);
+          if (on_cpu) {
+            EXPECT_LE(count, 128);
+          }
         }
       }
     }
