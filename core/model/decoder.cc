@@ -31,7 +31,12 @@ std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids) {
 
 at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
   at::Tensor x = embedding_.Forward(inputs.input_ids, dtype());
-  const RotaryTable table = rotary_.Table(inputs.position_ids, dtype());
+  at::Tensor positions = inputs.position_ids;
+  if (!positions.defined()) {
+    const at::Tensor& ids = inputs.input_ids;
+    positions = at::arange(ids.size(1), ids.options()).unsqueeze(0);
+  }
+  const RotaryTable table = rotary_.Table(positions, dtype());
   for (const DecoderLayer& layer : layers_) {
     // By value: a checkpointed block runs again after this call has returned.
     auto run = [this, &layer, table,

@@ -33,8 +33,8 @@ struct DecoderLayer {
 
 struct DecoderInputs {
   at::Tensor input_ids;     // int64 [rows, length]
-  // int64 [rows, length]: from 0 in each row or, packed, in each segment; what
-  // stands at padding does not matter.
+  // int64 [rows or 1, length]: from 0 in each row (as when undefined) or,
+  // packed, in each segment; what stands at padding does not matter.
   at::Tensor position_ids;
   at::Tensor segment_ids;  // int64 [rows, length] for packed rows, or undefined
   // Of packed rows, on the host: the lengths of the segments of all rows one

@@ -27,9 +27,7 @@ at::Tensor DecoderClassifier::LastTokens(const ClassifierInputs& inputs) const {
 at::Tensor DecoderClassifier::Logits(const ClassifierInputs& inputs) const {
   decoder_->set_options(options_);
   const at::Tensor& ids = inputs.input_ids;
-  const at::Tensor positions = at::arange(ids.size(1), ids.options());
-  const at::Tensor hidden =
-      decoder_->Hidden({ids, positions.unsqueeze(0), {}, {}});
+  const at::Tensor hidden = decoder_->Hidden({ids, {}, {}, {}});
   const at::Tensor row = at::arange(ids.size(0), ids.options());
   const at::Tensor picked =
       hidden.reshape({-1, hidden.size(2)})

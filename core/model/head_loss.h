@@ -11,8 +11,8 @@
 namespace mpsd::model {
 
 // Tokens whose next token is a label, picked on the host so that the device
-// never synchronises. Padded to a multiple of 64 with rows whose target is
-// kNoTarget, so that few shapes occur.
+// never synchronises. Padded with rows whose target is kNoTarget, so that few
+// shapes occur.
 struct LabelSelection {
   static constexpr int64_t kNoTarget = -100;
   at::Tensor rows;     // int64 [n], into the flattened [rows · length] tokens

@@ -7,7 +7,6 @@
 
 #include "core/model/class_loss.h"
 #include "core/train/class_data.h"
-#include "core/train/inputs.h"
 #include "core/train/parts.h"
 
 namespace mpsd::train {
@@ -39,12 +38,14 @@ absl::StatusOr<std::unique_ptr<model::Network>> Classification::LoadModel(
   return std::unique_ptr<model::Network>(*std::move(loaded));
 }
 
-BatchLoss Classification::Loss(const data::Batch& batch,
-                               at::Device device) const {
-  const ClassificationInputs inputs =
-      MakeClassificationInputs(batch, labels_.outputs(), device);
+StepInputs Classification::Inputs(std::span<const data::Batch> batches,
+                                  const device::Device& device) const {
+  return ClassInputs(batches, labels_.outputs(), device);
+}
+
+BatchLoss Classification::Loss(const BatchInputs& inputs) const {
   BatchLoss loss;
-  const at::Tensor logits = classifier_->Logits(inputs.model);
+  const at::Tensor logits = classifier_->Logits(inputs.classifier);
   if (inputs.targets.defined()) {
     loss.sum = model::SumClassLoss(labels_.problem, logits, inputs.targets,
                                    class_weights_);

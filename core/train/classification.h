@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,9 @@ class Classification : public Task {
       const model::WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress) override;
   // `sum` is undefined for a batch without labels.
-  BatchLoss Loss(const data::Batch& batch, at::Device device) const override;
+  StepInputs Inputs(std::span<const data::Batch> batches,
+                    const device::Device& device) const override;
+  BatchLoss Loss(const BatchInputs& inputs) const override;
   metrics::Values Metrics(
       double loss, const metrics::Predictions& predictions) const override;
   std::vector<std::string> MetricNames() const override;

@@ -5,6 +5,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "core/device/platform.h"
 
@@ -25,24 +27,44 @@ class Collector {
 
   void Add(const data::Batch& batch) {
     const device::StepScope scope;
-    const BatchLoss loss =
-        trained_.task.Loss(batch, trained_.device.torch_device());
+    StepInputs inputs = trained_.task.Inputs({&batch, 1}, trained_.device);
+    const BatchLoss loss = trained_.task.Loss(inputs.batches[0]);
     weight_ += batch.loss_weight;
     label_tokens_ += batch.label_tokens;
-    if (with_loss_ && loss.sum.defined()) {
-      sum_ += loss.sum.to(at::kCPU).item<float>();
-    }
-    if (!loss.logits.defined()) return;
-    const at::Tensor logits = loss.logits.to(at::kCPU).contiguous();
-    const float* values = logits.const_data_ptr<float>();
+    pending_.push_back({with_loss_ ? loss.sum : at::Tensor(), loss.logits,
+                        std::move(inputs.host)});
     auto& p = predictions_;
-    p.logits.insert(p.logits.end(), values, values + logits.numel());
-    p.truth.insert(p.truth.end(), batch.classes.begin(), batch.classes.end());
-    p.targets.insert(p.targets.end(), batch.targets.begin(),
-                     batch.targets.end());
+    if (loss.logits.defined()) {
+      p.truth.insert(p.truth.end(), batch.classes.begin(), batch.classes.end());
+      p.targets.insert(p.targets.end(), batch.targets.begin(),
+                       batch.targets.end());
+    }
+    trained_.device.Commit();
+    if (pending_.size() == kBatchesAtOnce) ReadBack();
+  }
+
+  // What has not been read back yet, in one copy: the device goes on meanwhile.
+  void ReadBack() {
+    std::vector<at::Tensor> parts;
+    for (const Pending& batch : pending_) {
+      if (batch.sum.defined()) parts.push_back(batch.sum.reshape({1}));
+      if (batch.logits.defined()) parts.push_back(batch.logits.flatten());
+    }
+    if (parts.empty()) return pending_.clear();
+    const at::Tensor host = at::cat(parts).to(at::kCPU);
+    const float* value = host.const_data_ptr<float>();
+    auto& logits = predictions_.logits;
+    for (const Pending& batch : pending_) {
+      if (batch.sum.defined()) sum_ += *value++;
+      if (!batch.logits.defined()) continue;
+      logits.insert(logits.end(), value, value + batch.logits.numel());
+      value += batch.logits.numel();
+    }
+    pending_.clear();
   }
 
   absl::StatusOr<EvalResult> Result() && {
+    ReadBack();
     EvalResult result;
     result.loss = sum_ / (weight_ > 0 ? weight_ : 1);
     if (!std::isfinite(result.loss)) {
@@ -53,11 +75,22 @@ class Collector {
     result.predictions = std::move(predictions_);
     return result;
   }
-  metrics::Predictions Predictions() && { return std::move(predictions_); }
+  metrics::Predictions Predictions() && {
+    ReadBack();
+    return std::move(predictions_);
+  }
 
  private:
+  static constexpr size_t kBatchesAtOnce = 8;
+  // On the device, but for what was copied there.
+  struct Pending {
+    at::Tensor sum, logits;  // undefined: none
+    std::vector<at::Tensor> host;
+  };
+
   const Trained& trained_;
   const bool with_loss_;
+  std::vector<Pending> pending_;
   double sum_ = 0, weight_ = 0;
   int64_t label_tokens_ = 0;
   metrics::Predictions predictions_;

@@ -15,17 +15,13 @@ namespace {
 
 class AutogradPath : public GradientPath {
  public:
-  AutogradPath(const Task& task, optim::Trainable& trainable,
-               device::Device& device, std::string name)
-      : task_(task),
-        trainable_(trainable),
-        device_(device),
-        name_(std::move(name)) {}
+  AutogradPath(const Task& task, optim::Trainable& trainable, std::string name)
+      : task_(task), trainable_(trainable), name_(std::move(name)) {}
 
   void Begin() override { trainable_.parameters().ZeroGradients(); }
 
-  at::Tensor Add(const data::Batch& batch, double scale) override {
-    const BatchLoss loss = task_.Loss(batch, device_.torch_device());
+  at::Tensor Add(const BatchInputs& inputs, double scale) override {
+    const BatchLoss loss = task_.Loss(inputs);
     if (!loss.sum.defined()) return {};
     const at::Tensor part = loss.sum * scale;
     part.backward();
@@ -39,19 +35,31 @@ class AutogradPath : public GradientPath {
  private:
   const Task& task_;
   optim::Trainable& trainable_;
-  device::Device& device_;
   const std::string name_;
 };
 
+// What a forward keeps, as the network's options are now.
+fast::Keep KeepOf(const model::Decoder& decoder) {
+  if (!decoder.options().activation_checkpointing) return fast::Keep::kAll;
+  return decoder.options().selective ? fast::Keep::kSelective
+                                     : fast::Keep::kInputs;
+}
+
 class ExplicitPath : public GradientPath {
  public:
-  ExplicitPath(std::unique_ptr<fast::FastStep> step, device::Device& device)
-      : step_(std::move(step)), device_(device) {}
+  ExplicitPath(std::unique_ptr<fast::FastStep> step,
+               const model::Decoder& decoder, device::Device& device)
+      : step_(std::move(step)), decoder_(decoder) {
+    if (device.kind() != device::Kind::kMps) return;
+    step_->set_commit([&device] { device.Commit(); });
+  }
 
-  void Begin() override { step_->Begin(); }
+  void Begin() override {
+    step_->set_keep(KeepOf(decoder_));
+    step_->Begin();
+  }
 
-  at::Tensor Add(const data::Batch& batch, double scale) override {
-    const ModelInputs inputs = MakeInputs(batch, device_.torch_device());
+  at::Tensor Add(const BatchInputs& inputs, double scale) override {
     if (inputs.labels.count == 0) return {};
     return step_->Add(inputs.decoder, inputs.labels, scale).mul_(scale);
   }
@@ -65,7 +73,7 @@ class ExplicitPath : public GradientPath {
 
  private:
   const std::unique_ptr<fast::FastStep> step_;
-  device::Device& device_;
+  const model::Decoder& decoder_;
 };
 
 fast::Options OptionsFor(const model::Decoder& decoder,
@@ -86,10 +94,6 @@ fast::Options OptionsFor(const model::Decoder& decoder,
   if (!device.has_fused_attention_backward()) {
     options.kernels = fast::Kernels::kMps;
   }
-  if (decoder.options().activation_checkpointing) {
-    options.keep = decoder.options().selective ? fast::Keep::kSelective
-                                               : fast::Keep::kInputs;
-  }
   return options;
 }
 
@@ -97,10 +101,8 @@ fast::Options OptionsFor(const model::Decoder& decoder,
 
 std::unique_ptr<GradientPath> MakeAutogradPath(const Task& task,
                                                optim::Trainable& trainable,
-                                               device::Device& device,
                                                std::string name) {
-  return std::make_unique<AutogradPath>(task, trainable, device,
-                                        std::move(name));
+  return std::make_unique<AutogradPath>(task, trainable, std::move(name));
 }
 
 std::unique_ptr<GradientPath> MakeDecoderPath(const Task& task,
@@ -114,10 +116,10 @@ std::unique_ptr<GradientPath> MakeDecoderPath(const Task& task,
   auto step =
       fast::FastStep::Create(decoder, trained, OptionsFor(decoder, device));
   if (step.ok()) {
-    return std::make_unique<ExplicitPath>(*std::move(step), device);
+    return std::make_unique<ExplicitPath>(*std::move(step), decoder, device);
   }
   return MakeAutogradPath(
-      task, trainable, device,
+      task, trainable,
       absl::StrCat("autograd (", std::string(step.status().message()), ")"));
 }
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "core/data/batch.h"
 #include "core/device/device.h"
 #include "core/fast/fast_step.h"
 #include "core/model/decoder.h"
@@ -16,6 +15,7 @@
 namespace mpsd::train {
 
 class Task;
+struct BatchInputs;
 
 inline constexpr char kExplicitPath[] = "explicit";
 
@@ -28,8 +28,8 @@ class GradientPath {
   virtual void Begin() = 0;
   // Adds `scale` times the gradient of the batch's summed loss; returns `scale`
   // times that sum, an fp32 scalar on the device, or an undefined tensor for a
-  // batch without a target.
-  virtual at::Tensor Add(const data::Batch& batch, double scale) = 0;
+  // batch without a target. `inputs` are of Task::Inputs.
+  virtual at::Tensor Add(const BatchInputs& inputs, double scale) = 0;
   virtual void End() = 0;
 
   // kExplicitPath, or "autograd"; where both exist with why the first is not
@@ -43,7 +43,6 @@ class GradientPath {
 // By autograd over Task::Loss: of every task, the reference.
 std::unique_ptr<GradientPath> MakeAutogradPath(const Task& task,
                                                optim::Trainable& trainable,
-                                               device::Device& device,
                                                std::string name = "autograd");
 
 // By fast::FastStep where it covers what `trainable` trains of `decoder`, else

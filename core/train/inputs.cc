@@ -4,36 +4,81 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <deque>
+#include <utility>
 #include <vector>
+
+#include "core/model/wide_linear.h"
 
 namespace mpsd::train {
 namespace {
 
-at::Tensor ToDevice(const std::vector<int64_t>& values, at::IntArrayRef shape,
-                    at::Device device) {
-  // clone(): the copy to a device may read the host memory later.
-  return at::from_blob(const_cast<int64_t*>(values.data()), shape, at::kLong)
-      .clone()
-      .to(device);
-}
+// Bytes at whose multiples each tensor of a buffer begins: what Metal asks of
+// the offset of any argument.
+constexpr int64_t kAlignment = 256;
 
-at::Tensor ToDevice(const std::vector<float>& values, at::IntArrayRef shape,
-                    at::Device device) {
-  return at::from_blob(const_cast<float*>(values.data()), shape, at::kFloat)
-      .clone()
-      .to(device);
-}
-
-int64_t RoundUp(int64_t n) {
-  for (int64_t small : {16, 32}) {
-    if (n <= small) return small;
+// Collects numbers of one type for one copy.
+template <typename T>
+class Buffer {
+ public:
+  // `values` must outlive Send, which fills in `target`.
+  void Add(const std::vector<T>& values, std::vector<int64_t> shape,
+           at::Tensor& target) {
+    constexpr int64_t kStep = kAlignment / static_cast<int64_t>(sizeof(T));
+    pieces_.push_back({&values, std::move(shape), &target, size_});
+    const auto count = static_cast<int64_t>(values.size());
+    size_ += (count + kStep - 1) / kStep * kStep;
   }
-  return (n + 63) / 64 * 64;
+  void Add(std::vector<T>&& values, std::vector<int64_t> shape,
+           at::Tensor& target) {
+    own_.push_back(std::move(values));
+    Add(own_.back(), std::move(shape), target);
+  }
+
+  void Send(const device::Device& device, std::vector<at::Tensor>& kept) {
+    if (pieces_.empty()) return;
+    const at::Tensor host =
+        at::zeros({size_}, c10::CppTypeToScalarType<T>::value);
+    T* data = host.mutable_data_ptr<T>();
+    for (const Piece& piece : pieces_) {
+      std::copy(piece.values->begin(), piece.values->end(), data + piece.begin);
+    }
+    const at::Tensor there = host.to(
+        host.options().device(device.torch_device()), /*non_blocking=*/true);
+    for (const Piece& piece : pieces_) {
+      const auto count = static_cast<int64_t>(piece.values->size());
+      *piece.target = there.narrow(0, piece.begin, count).view(piece.shape);
+    }
+    kept.push_back(host);
+  }
+
+ private:
+  struct Piece {
+    const std::vector<T>* values;
+    std::vector<int64_t> shape;
+    at::Tensor* target;
+    int64_t begin;
+  };
+  std::vector<Piece> pieces_;
+  std::deque<std::vector<T>> own_;
+  int64_t size_ = 0;
+};
+
+int64_t PaddedCount(int64_t count, const device::Device& device) {
+  for (const int64_t small : {16, 32, 64, 128}) {
+    if (count <= small) return small;
+  }
+  if (device.kind() != device::Kind::kMps) return (count + 63) / 64 * 64;
+  int64_t power = 128;
+  while (power < count) power *= 2;
+  const int64_t middle = power / 4 * 3;
+  // An adapter on the head sums over them.
+  return std::min(count <= middle ? middle : power,
+                  std::max(count, model::kMaxGemmInner));
 }
 
-}  // namespace
-
-ModelInputs MakeInputs(const data::Batch& batch, at::Device device) {
+void AddLabels(const data::Batch& batch, const device::Device& device,
+               Buffer<int64_t>& integers, model::LabelSelection& labels) {
   // The output at token i predicts token i + 1 of the same segment.
   std::vector<int64_t> rows, targets;
   for (int64_t r = 0; r < batch.rows; ++r) {
@@ -44,49 +89,91 @@ ModelInputs MakeInputs(const data::Batch& batch, at::Device device) {
       targets.push_back(batch.labels[at + 1]);
     }
   }
-  ModelInputs inputs;
-  inputs.labels.count = static_cast<int64_t>(rows.size());
-  const int64_t padded = RoundUp(inputs.labels.count);
+  labels.count = static_cast<int64_t>(rows.size());
+  if (labels.count == 0) return;
+  const int64_t padded = PaddedCount(labels.count, device);
   rows.resize(padded, 0);
   targets.resize(padded, model::LabelSelection::kNoTarget);
-  inputs.labels.rows = ToDevice(rows, {padded}, device);
-  inputs.labels.targets = ToDevice(targets, {padded}, device);
-  const std::vector<int64_t> shape = {batch.rows, batch.length};
-  inputs.decoder.input_ids = ToDevice(batch.input_ids, shape, device);
-  inputs.decoder.position_ids = ToDevice(batch.position_ids, shape, device);
-  if (batch.packed) {
-    inputs.decoder.segment_ids = ToDevice(batch.segment_ids, shape, device);
-    inputs.decoder.segment_lengths = model::SegmentLengths(
-        ToDevice(batch.segment_ids, shape, at::kCPU));
-  }
-  return inputs;
+  integers.Add(std::move(rows), {padded}, labels.rows);
+  integers.Add(std::move(targets), {padded}, labels.targets);
 }
 
-ClassificationInputs MakeClassificationInputs(const data::Batch& batch,
-                                              int64_t outputs,
-                                              at::Device device) {
-  ClassificationInputs inputs;
-  model::ClassifierInputs& m = inputs.model;
+void AddTokens(const data::Batch& batch, Buffer<int64_t>& integers,
+               model::DecoderInputs& decoder) {
+  const std::vector<int64_t> shape = {batch.rows, batch.length};
+  integers.Add(batch.input_ids, shape, decoder.input_ids);
+  if (!batch.packed) return;  // all rows count from 0
+  integers.Add(batch.position_ids, shape, decoder.position_ids);
+  integers.Add(batch.segment_ids, shape, decoder.segment_ids);
+  decoder.segment_lengths = model::SegmentLengths(at::from_blob(
+      const_cast<int64_t*>(batch.segment_ids.data()), shape, at::kLong));
+}
+
+void AddClasses(const data::Batch& batch, int64_t outputs,
+                Buffer<int64_t>& integers, Buffer<float>& floats,
+                BatchInputs& inputs) {
+  model::ClassifierInputs& m = inputs.classifier;
   if (!batch.pixels.empty()) {
-    m.pixels = ToDevice(batch.pixels,
-                        {batch.rows, batch.channels, batch.height, batch.width},
-                        device);
+    floats.Add(batch.pixels,
+               {batch.rows, batch.channels, batch.height, batch.width},
+               m.pixels);
   } else {
     const std::vector<int64_t> shape = {batch.rows, batch.length};
-    m.input_ids = ToDevice(batch.input_ids, shape, device);
-    m.lengths = ToDevice(batch.lengths, {batch.rows}, device);
+    integers.Add(batch.input_ids, shape, m.input_ids);
+    integers.Add(batch.lengths, {batch.rows}, m.lengths);
     if (!batch.token_type_ids.empty()) {
-      m.token_type_ids = ToDevice(batch.token_type_ids, shape, device);
+      integers.Add(batch.token_type_ids, shape, m.token_type_ids);
     }
     m.padded = std::any_of(batch.lengths.begin(), batch.lengths.end(),
                            [&](int64_t n) { return n < batch.length; });
   }
   if (!batch.classes.empty()) {
-    inputs.targets = ToDevice(batch.classes, {batch.rows}, device);
+    integers.Add(batch.classes, {batch.rows}, inputs.targets);
   } else if (!batch.targets.empty()) {
-    inputs.targets = ToDevice(batch.targets, {batch.rows, outputs}, device);
+    floats.Add(batch.targets, {batch.rows, outputs}, inputs.targets);
   }
+}
+
+}  // namespace
+
+StepInputs LanguageInputs(std::span<const data::Batch> batches,
+                          const device::Device& device) {
+  StepInputs inputs;
+  inputs.batches.resize(batches.size());
+  Buffer<int64_t> integers;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    BatchInputs& batch = inputs.batches[i];
+    AddLabels(batches[i], device, integers, batch.labels);
+    if (batch.labels.count > 0) AddTokens(batches[i], integers, batch.decoder);
+  }
+  integers.Send(device, inputs.host);
   return inputs;
+}
+
+StepInputs ClassInputs(std::span<const data::Batch> batches, int64_t outputs,
+                       const device::Device& device) {
+  StepInputs inputs;
+  inputs.batches.resize(batches.size());
+  Buffer<int64_t> integers;
+  Buffer<float> floats;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    AddClasses(batches[i], outputs, integers, floats, inputs.batches[i]);
+  }
+  integers.Send(device, inputs.host);
+  floats.Send(device, inputs.host);
+  return inputs;
+}
+
+std::span<const data::Batch> FirstUpload(std::span<const data::Batch> batches) {
+  size_t count = 0, bytes = 0;
+  for (const data::Batch& batch : batches) {
+    // Ids, positions and segments or types, and labels' rows and targets.
+    bytes += 5 * batch.input_ids.size() * sizeof(int64_t) +
+             batch.pixels.size() * sizeof(float);
+    if (count > 0 && bytes > static_cast<size_t>(kUploadBytes)) break;
+    ++count;
+  }
+  return batches.first(count);
 }
 
 }  // namespace mpsd::train

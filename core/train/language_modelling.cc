@@ -11,7 +11,6 @@
 #include "core/model/head_loss.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
-#include "core/train/inputs.h"
 #include "core/train/parts.h"
 
 namespace mpsd::train {
@@ -143,9 +142,12 @@ absl::StatusOr<std::unique_ptr<model::Network>> LanguageModelling::LoadModel(
   return std::unique_ptr<model::Network>(*std::move(loaded));
 }
 
-BatchLoss LanguageModelling::Loss(const data::Batch& batch,
-                                  at::Device device) const {
-  const ModelInputs inputs = MakeInputs(batch, device);
+StepInputs LanguageModelling::Inputs(std::span<const data::Batch> batches,
+                                     const device::Device& device) const {
+  return LanguageInputs(batches, device);
+}
+
+BatchLoss LanguageModelling::Loss(const BatchInputs& inputs) const {
   if (inputs.labels.count == 0) return {};
   return {model::SumCrossEntropy(decoder_->Hidden(inputs.decoder),
                                  decoder_->head(), inputs.labels),
@@ -155,7 +157,7 @@ BatchLoss LanguageModelling::Loss(const data::Batch& batch,
 std::unique_ptr<GradientPath> LanguageModelling::MakeGradientPath(
     optim::Trainable& trainable, device::Device& device) const {
   if (spec_.gradients == spec::Gradients::kAutograd) {
-    return MakeAutogradPath(*this, trainable, device);
+    return MakeAutogradPath(*this, trainable);
   }
   return MakeDecoderPath(*this, *decoder_, trainable, device);
 }

@@ -3,6 +3,7 @@
 #define MPSD_CORE_TRAIN_LANGUAGE_MODELLING_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,9 @@ class LanguageModelling : public Task {
   absl::StatusOr<std::unique_ptr<model::Network>> LoadModel(
       const model::WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress) override;
-  BatchLoss Loss(const data::Batch& batch, at::Device device) const override;
+  StepInputs Inputs(std::span<const data::Batch> batches,
+                    const device::Device& device) const override;
+  BatchLoss Loss(const BatchInputs& inputs) const override;
   std::unique_ptr<GradientPath> MakeGradientPath(
       optim::Trainable& trainable, device::Device& device) const override;
   metrics::Values Metrics(

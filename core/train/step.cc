@@ -43,22 +43,41 @@ at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
   const double total = LossWeight(batches);
   trained_.trainable.set_training(true);
   trained_.network.set_training(true);
+  if (!host_.empty()) {  // of a step that nobody waited for
+    trained_.device.Synchronize();
+    host_.clear();
+  }
+  std::span<const data::Batch> left = batches;
+  StepInputs inputs = NextInputs(left);
   gradients_->Begin();
   at::Tensor loss = at::zeros_like(canary_);
   queue_.Begin();
-  for (size_t i = 0; i < batches.size(); ++i) {
-    if (i > 0) {
-      queue_.Queued();
-      base::CountWork();
-      if (go_on && !go_on()) return {};
+  bool first = true;
+  while (!inputs.batches.empty()) {
+    for (const BatchInputs& batch : inputs.batches) {
+      if (!first) {
+        queue_.Queued();
+        base::CountWork();
+        if (go_on && !go_on()) return {};
+      }
+      first = false;
+      const at::Tensor part = gradients_->Add(batch, 1.0 / total);
+      if (!part.defined()) continue;
+      loss.add_(part);
+      trained_.device.Commit();
     }
-    const at::Tensor part = gradients_->Add(batches[i], 1.0 / total);
-    if (!part.defined()) continue;
-    loss.add_(part);
-    trained_.device.Commit();
+    inputs = NextInputs(left);
   }
   gradients_->End();
   return loss;
+}
+
+StepInputs Stepper::NextInputs(std::span<const data::Batch>& left) {
+  const std::span<const data::Batch> next = FirstUpload(left);
+  left = left.subspan(next.size());
+  StepInputs inputs = trained_.task.Inputs(next, trained_.device);
+  host_.insert(host_.end(), inputs.host.begin(), inputs.host.end());
+  return inputs;
 }
 
 absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
@@ -76,6 +95,7 @@ absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
   // The one synchronisation of the step.
   const at::Tensor host = at::stack({loss, norm, canary_}).to(at::kCPU);
   queue_.Done();
+  host_.clear();
   const float* values = host.const_data_ptr<float>();
   if (values[2] != mark) {
     return absl::DataLossError(

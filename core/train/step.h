@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct StepResult {
 // One optimizer step over its micro-batches: the gradient of the mean loss over
 // all their targets (label tokens, rows, class weights), so that how they are
 // split changes nothing (transformers ≥ 4.46, Trainer.get_batch_samples);
-// clipped; AdamW. Reads back from the device once.
+// clipped; AdamW. Its inputs go to the device before its first kernel, in one
+// copy (more where they are large: FirstUpload), and it reads back once.
 class Stepper {
  public:
   // All must outlive it. `max_grad_norm` 0: no clipping.
@@ -51,11 +53,16 @@ class Stepper {
                                  const std::function<bool()>& go_on = {});
 
  private:
+  // Of the first of `left`, as many as go into one upload, which are taken off.
+  StepInputs NextInputs(std::span<const data::Batch>& left);
+
   const Trained trained_;
   optim::AdamW& optimizer_;
   const std::unique_ptr<GradientPath> gradients_;
   const double max_grad_norm_;
   QueueLimit queue_;
+  // What the device may be reading from until the step has been waited for.
+  std::vector<at::Tensor> host_;
   at::Tensor canary_;
   int64_t runs_ = 0;
 };

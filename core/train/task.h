@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 #include "core/train/gradient.h"
+#include "core/train/inputs.h"
 #include "core/train/observer.h"
 
 namespace mpsd::train {
@@ -61,14 +63,18 @@ class Task {
       const model::WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress) = 0;
 
+  // What Loss takes, on `device`.
+  virtual StepInputs Inputs(std::span<const data::Batch> batches,
+                            const device::Device& device) const = 0;
+
   // With the network that LoadModel gave.
-  virtual BatchLoss Loss(const data::Batch& batch, at::Device device) const = 0;
+  virtual BatchLoss Loss(const BatchInputs& inputs) const = 0;
 
   // How a step gets the gradients of what `trainable` trains of LoadModel's
   // network; both must outlive it.
   virtual std::unique_ptr<GradientPath> MakeGradientPath(
-      optim::Trainable& trainable, device::Device& device) const {
-    return MakeAutogradPath(*this, trainable, device);
+      optim::Trainable& trainable, device::Device&) const {
+    return MakeAutogradPath(*this, trainable);
   }
 
   // What an evaluation says beyond its mean loss; `predictions` has no rows for

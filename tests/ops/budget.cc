@@ -21,7 +21,8 @@ constexpr char kPath[] = MPSD_TEST_SOURCE_DIR "/tests/ops/budget.txt";
 constexpr char kHead[] =
     "# What a run's optimizer steps ask of MPS; written by `ninja "
     "update_budget`.\n"
-    "# name, kernels, bytes made, peak bytes, syncs a step, distinct shapes\n";
+    "# name, kernels, bytes made, peak bytes, uploads and syncs a step, "
+    "distinct shapes\n";
 
 struct Field {
   const char* name;
@@ -30,6 +31,7 @@ struct Field {
 constexpr Field kFields[] = {{"kernels", &Cost::kernels},
                              {"bytes", &Cost::bytes},
                              {"peak", &Cost::peak},
+                             {"uploads", &Cost::uploads},
                              {"syncs", &Cost::syncs},
                              {"shapes", &Cost::shapes}};
 
@@ -50,6 +52,7 @@ Cost CostOf(const Recording& recording) {
     cost.kernels += step->kernels;
     cost.bytes += step->bytes;
     cost.peak = std::max(cost.peak, step->peak);
+    cost.uploads = std::max(cost.uploads, step->uploads);
     cost.syncs = std::max(cost.syncs, step->syncs);
     signatures.insert(step->signatures.begin(), step->signatures.end());
   }

@@ -20,6 +20,7 @@ struct Cost {
   int64_t kernels = 0;  // calls, all steps
   int64_t bytes = 0;    // of the tensors made, all steps
   int64_t peak = 0;     // highest of a step, above what lives between steps
+  int64_t uploads = 0;  // most of a step
   int64_t syncs = 0;    // most of a step
   int64_t shapes = 0;   // distinct calls by shape: graphs that MPS compiles
   bool operator==(const Cost&) const = default;
@@ -29,8 +30,8 @@ Cost CostOf(const Recording& recording);
 
 using Budget = std::map<std::string, Cost>;
 
-// A line each: name kernels bytes peak syncs shapes. Absent for a line that is
-// not so.
+// A line each: name kernels bytes peak uploads syncs shapes. Absent for a line
+// that is not so.
 std::optional<Budget> ParseBudget(std::string_view text);
 std::string ToText(const Budget& budget);
 

@@ -5,6 +5,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "tests/ops/fake_memory.h"
+#include "tests/ops/fake_mps.h"
 
 namespace mpsd::ops {
 namespace {
@@ -27,7 +28,7 @@ struct MPSHooks : at::MPSHooksInterface {
     return FakeAllocator();
   }
   void deviceSynchronize() const override {}
-  void commitStream() const override {}
+  void commitStream() const override { CountCommit(); }
   void emptyCache() const override {}
   size_t getCurrentAllocatedMemory() const override { return LiveFakeBytes(); }
   size_t getDriverAllocatedMemory() const override { return LiveFakeBytes(); }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -20,6 +21,15 @@ std::mutex listener_mutex;
 std::function<void(int64_t, int64_t)>& Listener() {
   static std::function<void(int64_t, int64_t)> listener;
   return listener;
+}
+
+std::atomic<int64_t> limit{std::numeric_limits<int64_t>::max()};
+
+void CheckLimit(int64_t more) {
+  TORCH_CHECK(live_bytes + more <= limit,
+              "MPS backend out of memory (MPS allocated: ", live_bytes.load(),
+              " bytes, other allocations: 0 bytes, max allowed: ", limit.load(),
+              " bytes). Tried to allocate ", more, " bytes on private pool.");
 }
 
 void Count(int64_t change) {
@@ -48,6 +58,7 @@ void* Nowhere(int64_t bytes) {
 
 c10::Storage Own(const at::Tensor& host) {
   const auto bytes = static_cast<int64_t>(host.storage().nbytes());
+  CheckLimit(bytes);
   Count(bytes);
   void* data = host.is_meta() ? Nowhere(bytes)
                               : const_cast<void*>(host.storage().data());
@@ -70,6 +81,7 @@ class Allocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     const at::Tensor host = at::empty({static_cast<int64_t>(bytes)}, at::kByte);
+    CheckLimit(static_cast<int64_t>(bytes));
     Count(bytes);
     return {const_cast<void*>(host.storage().data()),
             new Owner{host, static_cast<int64_t>(bytes)}, &Release, kFake};
@@ -115,6 +127,8 @@ void SetMemoryListener(std::function<void(int64_t, int64_t)> listener) {
 }
 
 int64_t LiveFakeBytes() { return live_bytes; }
+
+void SetFakeMemoryLimit(int64_t bytes) { limit = bytes; }
 
 c10::Allocator* FakeAllocator() {
   static Allocator allocator;

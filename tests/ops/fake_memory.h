@@ -32,6 +32,9 @@ void Adopt(const at::Tensor& on_mps, const at::Tensor& host);
 void SetMemoryListener(std::function<void(int64_t, int64_t)> listener);
 int64_t LiveFakeBytes();
 
+// What would make it more is refused with the text of MPS' allocator.
+void SetFakeMemoryLimit(int64_t bytes);
+
 // For c10::SetAllocator: memory that torch asks for by itself.
 c10::Allocator* FakeAllocator();
 

@@ -30,6 +30,7 @@ struct State {
   std::atomic<KernelObserver*> observer{nullptr};
   std::map<std::string, std::function<void(at::Tensor&)>> spoilt;
   std::atomic<Execution> execution{Execution::kCompute};
+  std::atomic<int64_t> commits{0};
 };
 
 State& TheState() {
@@ -260,5 +261,11 @@ void SpoilKernel(const std::string& op,
 }
 
 int64_t LiveBytes() { return LiveFakeBytes(); }
+
+void SetMemoryLimit(int64_t bytes) { SetFakeMemoryLimit(bytes); }
+
+int64_t Commits() { return TheState().commits; }
+
+void CountCommit() { ++TheState().commits; }
 
 }  // namespace mpsd::ops

@@ -56,6 +56,14 @@ void SpoilKernel(const std::string& op, std::function<void(at::Tensor&)> spoil);
 // Bytes of all tensors on the device.
 int64_t LiveBytes();
 
+// Beyond so many it is out of memory, as MPS is above its watermark.
+inline constexpr int64_t kNoLimit = INT64_MAX;
+void SetMemoryLimit(int64_t bytes);
+
+// How often queued work has been handed to the device without waiting.
+int64_t Commits();
+void CountCommit();
+
 }  // namespace mpsd::ops
 
 #endif  // MPSD_TESTS_OPS_FAKE_MPS_H_

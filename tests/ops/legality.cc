@@ -161,8 +161,10 @@ std::vector<std::string> Faults(const Kernel& kernel) {
 bool Synchronises(const Kernel& kernel) {
   const std::string& name = kernel.op.schema().name();
   if (name == "aten::copy_") {
-    return kernel.inputs[0].toTensor().is_cpu() &&
-           IsFake(kernel.inputs[1].toTensor());
+    const bool to = IsFake(kernel.inputs[0].toTensor());
+    const bool from = IsFake(kernel.inputs[1].toTensor());
+    const bool non_blocking = kernel.inputs[2].toBool();
+    return (from && !to) || (to && !from && !non_blocking);
   }
   if (name == "aten::index") {
     for (const at::Tensor& t : OnDevice(kernel.inputs.slice(1, 1))) {
@@ -177,6 +179,12 @@ bool Synchronises(const Kernel& kernel) {
                                                 "aten::unique_dim",
                                                 "aten::bincount"};
   return waiting.contains(name);
+}
+
+bool Uploads(const Kernel& kernel) {
+  return kernel.op.schema().name() == "aten::copy_" &&
+         IsFake(kernel.inputs[0].toTensor()) &&
+         !IsFake(kernel.inputs[1].toTensor());
 }
 
 std::string Signature(const Kernel& kernel) {

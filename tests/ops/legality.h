@@ -29,8 +29,13 @@ inline constexpr int64_t kMaxBytes = int64_t{1} << 32;
 //   an fp32 product whose left side is a transposed view (pytorch#193487)
 std::vector<std::string> Faults(const Kernel& kernel);
 
-// Whether the host waits for the device: numbers or shapes are read back.
+// Whether the host waits for the device: numbers or shapes are read back, or
+// copied there without non_blocking (MPSStream::copy_and_sync then commits and
+// waits, whatever had been encoded before).
 bool Synchronises(const Kernel& kernel);
+
+// Whether it is a copy from the host to the device.
+bool Uploads(const Kernel& kernel);
 
 // "aten::mm [8, 4] float, [4, 2] float"; equal for calls that MPS can run with
 // one compiled graph.

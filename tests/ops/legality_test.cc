@@ -146,8 +146,10 @@ TEST_F(LegalityTest, TransposedViewsAtTheLeft) {
 TEST_F(LegalityTest, CallsThatWaitForTheDevice) {
   EXPECT_EQ(SyncsOf([] { Mps({}).item<float>(); }), 1);
   EXPECT_EQ(SyncsOf([] { Mps({8}).cpu(); }), 1);
+  EXPECT_EQ(SyncsOf([] { at::zeros({8}).to(at::kMPS); }), 1);
   EXPECT_EQ(SyncsOf([] {
-              at::zeros({8}).to(at::kMPS);
+              at::zeros({8}).to(at::kMPS, at::kFloat, /*non_blocking=*/true);
+              Mps({8}).copy_(Mps({8}));
               Mps({8}).add_(1);
             }),
             0);

@@ -23,7 +23,8 @@ void PrintBacktrace(const std::string& what) {
 
 }  // namespace
 
-Recorder::Recorder() : live_at_begin_(LiveBytes()) {
+Recorder::Recorder()
+    : live_at_begin_(LiveBytes()), commits_at_begin_(Commits()) {
   InstallFakeMps();
   SetKernelObserver(this);
 }
@@ -34,6 +35,7 @@ void Recorder::Close(const std::string& name) {
   live_at_begin_ = LiveBytes();
   current_.name = name;
   current_.live = live_at_begin_;
+  current_.commits = Commits() - std::exchange(commits_at_begin_, Commits());
   parts_.push_back(std::move(current_));
   current_ = {};
 }
@@ -48,12 +50,9 @@ void Recorder::OnKernel(const Kernel& kernel) {
   }
   if (Synchronises(kernel)) ++current_.syncs;
   current_.signatures.insert(Signature(kernel));
-  if (kernel.op.schema().name() != "aten::copy_") return;
-  const at::Tensor to = kernel.inputs[0].toTensor();
-  if (IsFake(to) && !IsFake(kernel.inputs[1].toTensor()) &&
-      to.scalar_type() == at::kLong) {
-    current_.uploads.insert(to.sizes().vec());
-  }
+  if (Uploads(kernel)) ++current_.uploads;
+  if (kernel.op.schema().name() != "aten::index_select") return;
+  current_.picked.insert(kernel.inputs[2].toTensor().numel());
 }
 
 void Recorder::OnMemory(int64_t bytes, int64_t live) {

@@ -20,10 +20,12 @@ struct Part {
   int64_t bytes = 0;    // of all tensors made
   int64_t peak = 0;     // of what lives at a time, above the part's beginning
   int64_t syncs = 0;
+  int64_t uploads = 0;  // copies to the device
   std::set<std::string> signatures;
-  // Shapes of int64 tensors copied to the device: token ids and labels.
-  std::set<std::vector<int64_t>> uploads;
+  // How many rows were picked at a time by index: token ids and labels.
+  std::set<int64_t> picked;
   int64_t live = 0;  // bytes at its end
+  int64_t commits = 0;
 };
 
 // Listens from its construction to its end.
@@ -48,7 +50,7 @@ class Recorder : public KernelObserver {
 
  private:
   Part current_;
-  int64_t live_at_begin_;
+  int64_t live_at_begin_, commits_at_begin_;
   std::vector<Part> parts_;
   std::map<std::string, int64_t> missing_;
   std::set<std::string> faults_, operators_;

@@ -21,6 +21,8 @@ TEST(RecorderTest, CountsAPart) {
   }
   recorder.Close("first");
   at::tensor({int64_t{1}, int64_t{2}}).to(at::kMPS);
+  at::zeros({8}).index_select(0, at::zeros({3}, at::kLong));
+  kept.index_select(0, at::zeros({5}, at::device(at::kMPS).dtype(at::kLong)));
   recorder.Close("second");
   const auto& parts = recorder.parts();
   ASSERT_EQ(parts.size(), 2);
@@ -29,9 +31,10 @@ TEST(RecorderTest, CountsAPart) {
   EXPECT_EQ(parts[0].bytes, 1024 + 4);
   EXPECT_EQ(parts[0].peak, 1024 + 4);
   EXPECT_EQ(parts[0].syncs, 1);
-  EXPECT_THAT(parts[0].uploads, ElementsAre());
-  EXPECT_THAT(parts[1].uploads, ElementsAre(std::vector<int64_t>{2}));
-  EXPECT_EQ(parts[1].syncs, 0);
+  EXPECT_EQ(parts[0].uploads, 0);
+  EXPECT_EQ(parts[1].uploads, 1);
+  EXPECT_EQ(parts[1].syncs, 1);  // that copy is waited for
+  EXPECT_THAT(parts[1].picked, ElementsAre(5));
 }
 
 }  // namespace

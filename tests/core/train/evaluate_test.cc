@@ -37,6 +37,25 @@ TEST_F(EvaluateTest, EvaluationIsTheMeanOverAllTokens) {
   EXPECT_THAT(asked, testing::ElementsAre(0, 0.5));
 }
 
+// More than are read back at a time, and one that has no target among them.
+TEST_F(EvaluateTest, ManyBatchesAreTheSumOfEach) {
+  std::vector<data::Batch> batches;
+  double sum = 0;
+  int64_t labels = 0;
+  for (int64_t i = 0; i < 19; ++i) {
+    batches.push_back(i == 7 ? MakeBatch({1}, 9)
+                             : MakeBatch({3 + i % 5, 9}, 9, i));
+    if (i == 7) continue;
+    const auto alone =
+        Evaluation({batches.back()}, [](double) { return true; });
+    sum += alone->loss * alone->label_tokens;
+    labels += alone->label_tokens;
+  }
+  const auto all = Evaluation(batches, [](double) { return true; });
+  EXPECT_EQ(all->label_tokens, labels);
+  EXPECT_NEAR(all->loss, sum / labels, 1e-7);
+}
+
 TEST_F(EvaluateTest, AnEvaluationCanBeStopped) {
   EXPECT_TRUE(absl::IsCancelled(
       Evaluation({MakeBatch({4}, 4)}, [](double) { return false; }).status()));

@@ -17,8 +17,12 @@ class GradientTest : public LmParts {
   // The sum of both batches' losses, a quarter of whose gradient is taken.
   double Run(GradientPath& path) {
     path.Begin();
-    double loss = path.Add(MakeBatch({9, 3}, 9), 0.25).item<double>() +
-                  path.Add(MakeBatch({5}, 8, 4), 0.25).item<double>();
+    const std::vector<data::Batch> batches = {MakeBatch({9, 3}, 9),
+                                              MakeBatch({5}, 8, 4)};
+    double loss = 0;
+    for (const BatchInputs& inputs : task_.Inputs(batches, *device_).batches) {
+      loss += path.Add(inputs, 0.25).item<double>();
+    }
     path.End();
     return loss;
   }
@@ -28,7 +32,7 @@ class GradientTest : public LmParts {
 };
 
 TEST_F(GradientTest, TheExplicitPathIsThatOfAutograd) {
-  const auto autograd = MakeAutogradPath(task_, *adapter_, *device_);
+  const auto autograd = MakeAutogradPath(task_, *adapter_);
   const double expected_loss = Run(*autograd);
   const at::Tensor expected = Gradients();
   const auto path = task_.MakeGradientPath(*adapter_, *device_);
@@ -42,9 +46,11 @@ TEST_F(GradientTest, ABatchWithoutATargetAddsNothing) {
   for (const bool explicit_path : {false, true}) {
     const auto path = explicit_path
                           ? task_.MakeGradientPath(*adapter_, *device_)
-                          : MakeAutogradPath(task_, *adapter_, *device_);
+                          : MakeAutogradPath(task_, *adapter_);
     path->Begin();
-    EXPECT_FALSE(path->Add(MakeBatch({1}, 8), 1).defined());
+    const data::Batch batch = MakeBatch({1}, 8);
+    const StepInputs inputs = task_.Inputs({&batch, 1}, *device_);
+    EXPECT_FALSE(path->Add(inputs.batches[0], 1).defined());
     path->End();
     EXPECT_EQ(Gradients().abs().max().item<float>(), 0);
   }

@@ -17,8 +17,10 @@ using LanguageModellingTest = LmParts;
 TEST_F(LanguageModellingTest, ABatchWithoutLabelsHasNoLoss) {
   data::Batch batch = MakeBatch({4}, 4);
   batch.labels.assign(batch.labels.size(), data::kIgnoreIndex);
-  EXPECT_FALSE(task_.Loss(batch, at::kCPU).sum.defined());
-  EXPECT_TRUE(task_.Loss(MakeBatch({4}, 4), at::kCPU).sum.defined());
+  const std::vector<data::Batch> batches = {batch, MakeBatch({4}, 4)};
+  const StepInputs inputs = task_.Inputs(batches, *device_);
+  EXPECT_FALSE(task_.Loss(inputs.batches[0]).sum.defined());
+  EXPECT_TRUE(task_.Loss(inputs.batches[1]).sum.defined());
 }
 
 // A causal language model by all its weights: from the golden one, and resumed.
