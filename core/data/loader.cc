@@ -165,15 +165,31 @@ double Loader::epoch_fraction() const {
              static_cast<double>(steps_per_epoch());
 }
 
-int64_t EvalLoader::count() const {
-  return CeilDivide(source_.size(), batch_size_);
+EvalLoader::EvalLoader(const Source& source, int64_t batch_size,
+                       Padding padding, std::optional<TokenLimit> limit)
+    : source_(source), padding_(padding) {
+  int64_t rows = 0, longest = 0;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    bool full = rows == batch_size;
+    if (limit) {
+      const int64_t length = std::min(source.length(i), limit->max_length);
+      const int64_t padded =
+          PaddedLength(std::max(longest, length), limit->max_length, padding);
+      full = full || (rows + 1) * padded > limit->tokens;
+      longest = full ? length : std::max(longest, length);
+    }
+    if (full && rows > 0) {
+      ends_.push_back(i);
+      rows = 0;
+    }
+    ++rows;
+  }
+  if (rows > 0) ends_.push_back(source.size());
 }
 
 absl::StatusOr<Batch> EvalLoader::Load(int64_t index) const {
-  const int64_t begin = index * batch_size_;
   Rows rows;
-  for (int64_t i = begin; i < std::min(begin + batch_size_, source_.size());
-       ++i) {
+  for (int64_t i = index == 0 ? 0 : ends_[index - 1]; i < ends_[index]; ++i) {
     rows.push_back({i});
   }
   return source_.Collate(rows, {.padding = padding_});

@@ -3,6 +3,7 @@
 #define MPSD_CORE_DATA_LOADER_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -86,23 +87,31 @@ class Loader {
   Rows rows_;
 };
 
+// What a device computes at a time: tokens of a micro-batch, padding included,
+// of rows cut at max_length. A row alone may have more.
+struct TokenLimit {
+  int64_t tokens, max_length;
+};
+
 // The micro-batches of an evaluation or a prediction: every sample once, in
 // order, unpacked, as it is. Made when asked for.
 class EvalLoader {
  public:
   // `source` must outlive it; batch_size > 0.
   EvalLoader(const Source& source, int64_t batch_size,
-             Padding padding = Padding::kBuckets)
-      : source_(source), batch_size_(batch_size), padding_(padding) {}
+             Padding padding = Padding::kBuckets,
+             std::optional<TokenLimit> limit = std::nullopt);
 
-  int64_t count() const;  // of micro-batches
+  int64_t count() const {  // of micro-batches
+    return static_cast<int64_t>(ends_.size());
+  }
   // 0 <= index < count(). An error is the source's.
   absl::StatusOr<Batch> Load(int64_t index) const;
 
  private:
   const Source& source_;
-  const int64_t batch_size_;
   const Padding padding_;
+  std::vector<int64_t> ends_;  // of each micro-batch, in the source
 };
 
 }  // namespace mpsd::data

@@ -96,8 +96,7 @@ absl::Status Trainer::WritePredictionFiles() {
     }
   }
   if (data_.predict == nullptr) return absl::OkStatus();
-  const data::EvalLoader batches(
-      *data_.predict, spec_.training.per_device_eval_batch_size, padding());
+  const data::EvalLoader batches = EvalBatches(*data_.predict);
   auto predictions = Predict(trained(), batches, [this](double fraction) {
     observer_.OnStage("predicting", fraction);
     return observer_.stop_request() == StopRequest::kNone;

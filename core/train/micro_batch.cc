@@ -34,6 +34,7 @@ json PlanJson(const MicroBatchPlan& plan, int64_t batch) {
     trial["step_seconds"] = t.step_seconds;
     trial["peak_bytes"] = t.peak_bytes;
     trial["tried"] = t.tried;
+    if (t.out_of_memory) trial["out_of_memory"] = true;
   }
   json j;
   PutChoice(plan.chosen, j);
@@ -69,7 +70,8 @@ std::optional<MicroBatchPlan> PlanOf(const json& j, int64_t batch) {
     }
     plan.trials.push_back({*choice, t["step_seconds"].get<double>(),
                            t["peak_bytes"].get<int64_t>(),
-                           t["tried"].get<bool>()});
+                           t["tried"].get<bool>(),
+                           t.value("out_of_memory", json()) == true});
   }
   return plan;
 }
@@ -91,9 +93,12 @@ class Pass {
     return {rows, kind_.checkpointing, kind_.selective};
   }
 
-  // Whether `rows` can be tried, going by the trial before.
+  // Whether `rows` can be tried, going by the trial before or the estimate.
   bool Fits(int64_t rows) {
-    if (before_.peak_bytes == 0) return true;
+    if (before_.peak_bytes == 0) {
+      expected_ = search_.estimate ? search_.estimate(With(rows)) : 0;
+      return expected_ <= search_.limit_bytes;
+    }
     const double of_a_batch = std::max<double>(
         0, static_cast<double>(before_.peak_bytes - search_.resident_bytes));
     expected_ = search_.resident_bytes +
@@ -134,7 +139,7 @@ std::vector<MicroBatch> KindsOf(const MicroBatchSearch& search) {
 MicroBatch Choose(const std::vector<MicroBatchTrial>& trials, int64_t limit) {
   const MicroBatchTrial* best = nullptr;
   for (const MicroBatchTrial& t : trials) {
-    if (!t.tried || t.peak_bytes > limit) continue;
+    if (!t.tried || t.out_of_memory || t.peak_bytes > limit) continue;
     if (best == nullptr || t.step_seconds < kNoFaster * best->step_seconds ||
         (t.step_seconds <= best->step_seconds / kNoFaster &&
          t.peak_bytes < best->peak_bytes)) {
@@ -149,11 +154,18 @@ MicroBatch Choose(const std::vector<MicroBatchTrial>& trials, int64_t limit) {
 
 absl::Status CheckMpsTokens(int64_t rows, int64_t row_tokens) {
   if (rows * row_tokens <= kMpsMaxTokens) return absl::OkStatus();
+  if (row_tokens > kMpsMaxTokens) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "training.max_length: the longest row has ", row_tokens,
+        " tokens with its padding; MPS computes wrong gradients above ",
+        kMpsMaxTokens, " tokens at a time: set max_length to ", kMpsMaxTokens,
+        " at most, which cuts longer rows"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "training.per_device_train_batch_size: ", rows, " rows of up to ",
       row_tokens, " tokens are ", rows * row_tokens,
       "; MPS computes wrong gradients above ", kMpsMaxTokens, ": take ",
-      std::max<int64_t>(kMpsMaxTokens / row_tokens, 1),
+      kMpsMaxTokens / row_tokens,
       " rows at most and raise gradient_accumulation_steps instead, or set "
       "auto_find_batch_size"));
 }
@@ -182,7 +194,9 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
   MicroBatchPlan plan;
   plan.from = "trial";
   const auto candidates = CandidateRows(search.batch, search.max_rows);
-  for (const MicroBatch& kind : KindsOf(search)) {
+  const std::vector<MicroBatch> kinds = KindsOf(search);
+  bool tried = false;
+  for (const MicroBatch& kind : kinds) {
     Pass pass(search, kind);
     bool short_of_memory = false;
     for (const int64_t rows : candidates) {
@@ -193,11 +207,18 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
       }
       auto trial = measure(pass.With(rows));
       if (!trial.ok()) return trial.status();
+      tried = true;
       plan.trials.push_back(*trial);
-      short_of_memory = trial->peak_bytes > search.limit_bytes;
+      short_of_memory =
+          trial->out_of_memory || trial->peak_bytes > search.limit_bytes;
       if (short_of_memory || !pass.Faster(*trial)) break;
     }
     if (!short_of_memory) break;  // keeping less would only be slower
+  }
+  if (!tried) {
+    auto trial = measure(Pass(search, kinds.back()).With(candidates.front()));
+    if (!trial.ok()) return trial.status();
+    plan.trials.push_back(*trial);
   }
   plan.chosen = Choose(plan.trials, search.limit_bytes);
   return plan;

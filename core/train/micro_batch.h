@@ -19,7 +19,7 @@ namespace mpsd::train {
 inline constexpr int64_t kMpsMaxTokens = 32'766;
 
 // InvalidArgument where a micro-batch of that many rows and tokens in each of
-// them, padding included, has more.
+// them, padding included, has more: says what to lower.
 absl::Status CheckMpsTokens(int64_t rows, int64_t row_tokens);
 
 // How the rows of an optimizer step are computed: so many at a time. Whatever
@@ -37,6 +37,8 @@ struct MicroBatchTrial {
   double step_seconds = 0;  // of all rows of a step
   int64_t peak_bytes = 0;
   bool tried = true;  // false: it would not fit, peak_bytes is an estimate
+  // It was tried, and needed more than peak_bytes or than was free.
+  bool out_of_memory = false;
 };
 
 struct MicroBatchPlan {
@@ -55,16 +57,21 @@ struct MicroBatchSearch {
   bool always_checkpointing = false;  // and of the kind that the job states:
   bool always_selective = false;
   bool knows_selective = false;  // otherwise it would be the same as full
+  // What a choice is expected to need, asked before the first trial of a kind;
+  // null: it is tried.
+  std::function<int64_t(const MicroBatch&)> estimate = nullptr;
 };
 
 // The divisors of `batch` up to `max_rows`, ascending, eight at most.
 std::vector<int64_t> CandidateRows(int64_t batch, int64_t max_rows);
 
 // Tries candidates from few rows to many, without checkpointing and, where
-// memory ended that, with selective and then with full; stops where what came
-// before says that the next would not fit, or where more rows have ceased to be
-// faster. The fastest one is chosen; of two within 3 % the one with less
-// memory. `measure` may fail: its error ends the search.
+// memory ended that, with selective and then with full; stops where the
+// estimate or what came before says that the next would not fit, where it ran
+// out of memory, or where more rows have ceased to be faster. The fastest one
+// is chosen; of two within 3 % the one with less memory. Where no estimate fits
+// the least is tried all the same. `measure` may fail: its error ends the
+// search.
 absl::StatusOr<MicroBatchPlan> FindMicroBatch(
     const MicroBatchSearch& search,
     const std::function<absl::StatusOr<MicroBatchTrial>(const MicroBatch&)>&

@@ -28,12 +28,13 @@ double Now() { return absl::ToDoubleSeconds(base::Clock::Real().Monotonic()); }
 MicroBatchTrials::MicroBatchTrials(
     const Trained& trained, Stepper& stepper, const data::Source& source,
     data::LoaderOptions options,
-    std::function<int64_t(const MicroBatch&)> estimate)
+    std::function<int64_t(const MicroBatch&)> estimate, Attempt attempt)
     : trained_(trained),
       stepper_(stepper),
       source_(source),
       options_(options),
       estimate_(std::move(estimate)),
+      attempt_(std::move(attempt)),
       network_options_(trained.network.options()),
       cpu_generator_(device::CpuRngState()),
       device_generator_(trained.device.RngState()),
@@ -91,6 +92,23 @@ double MicroBatchTrials::SecondsOf(const std::vector<data::Batch>& batches) {
   return Now() - start;
 }
 
+void MicroBatchTrials::Run(const std::vector<data::Batch>& batches,
+                           int64_t batch, MicroBatchTrial& trial) {
+  SecondsOf(batches);  // compiles and allocates what the first time needs
+  const auto peak = trained_.device.GetMemory().peak_allocated;
+  const int64_t held = Held();
+  double seconds = SecondsOf(batches);
+  double all = seconds;
+  for (int i = 1; i < kMaxRepeats && all < kEnoughSeconds; ++i) {
+    const double again = SecondsOf(batches);
+    seconds = std::min(seconds, again);
+    all += again;
+  }
+  trial.step_seconds = seconds * static_cast<double>(batch) /
+                       static_cast<double>(trial.choice.rows);
+  trial.peak_bytes = peak ? *peak : std::max(held, estimate_(trial.choice));
+}
+
 absl::StatusOr<MicroBatchTrial> MicroBatchTrials::Measure(
     const MicroBatch& choice, int64_t batch) {
   model::RunOptions options = network_options_;
@@ -102,20 +120,26 @@ absl::StatusOr<MicroBatchTrial> MicroBatchTrials::Measure(
   const std::vector<data::Batch> batches = {*std::move(rows)};
   trained_.device.EmptyCache();
   trained_.device.ResetPeak();
-  SecondsOf(batches);  // compiles and allocates what the first time needs
-  const auto peak = trained_.device.GetMemory().peak_allocated;
-  const int64_t held = Held();
-  double seconds = SecondsOf(batches);
-  double all = seconds;
-  for (int i = 1; i < kMaxRepeats && all < kEnoughSeconds; ++i) {
-    const double again = SecondsOf(batches);
-    seconds = std::min(seconds, again);
-    all += again;
-  }
   MicroBatchTrial trial{choice};
-  trial.step_seconds =
-      seconds * static_cast<double>(batch) / static_cast<double>(choice.rows);
-  trial.peak_bytes = peak ? *peak : std::max(held, estimate_(choice));
+  const auto run = [&] { Run(batches, batch, trial); };
+  absl::Status ran;
+  if (attempt_) {
+    ran = attempt_(run);
+  } else {
+    run();
+  }
+  if (!absl::IsResourceExhausted(ran)) {
+    if (!ran.ok()) return ran;
+    return trial;
+  }
+  trained_.device.Synchronize();
+  trained_.trainable.parameters().ZeroGradients();
+  trained_.device.EmptyCache();
+  trial.out_of_memory = true;
+  trial.step_seconds = 0;
+  trial.peak_bytes =
+      std::max(trained_.device.GetMemory().peak_allocated.value_or(0),
+               estimate_(choice));
   return trial;
 }
 

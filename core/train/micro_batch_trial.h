@@ -16,6 +16,10 @@
 
 namespace mpsd::train {
 
+// Runs what may need more memory than there is: ResourceExhausted where it did,
+// and what it held is free again.
+using Attempt = std::function<absl::Status(const std::function<void()>&)>;
+
 // Runs forward and backward of micro-batches of the data's longest rows to see
 // what they cost. Nothing of the run changes: parameters and optimizer are not
 // touched; gradients are zeroed, and generators and the network's options are
@@ -23,10 +27,12 @@ namespace mpsd::train {
 class MicroBatchTrials {
  public:
   // All must outlive it. `estimate` is the least that a choice is taken to
-  // need, bytes; on devices that count their peak it is not asked.
+  // need, bytes; of devices that count their peak only what ran out of memory
+  // is. Null `attempt`: exceptions pass through.
   MicroBatchTrials(const Trained& trained, Stepper& stepper,
                    const data::Source& source, data::LoaderOptions options,
-                   std::function<int64_t(const MicroBatch&)> estimate);
+                   std::function<int64_t(const MicroBatch&)> estimate,
+                   Attempt attempt = nullptr);
   ~MicroBatchTrials();
   MicroBatchTrials(const MicroBatchTrials&) = delete;
   MicroBatchTrials& operator=(const MicroBatchTrials&) = delete;
@@ -35,12 +41,16 @@ class MicroBatchTrials {
   int64_t resident_bytes() const { return resident_bytes_; }
   int64_t limit_bytes() const;
 
-  // For a step of `batch` rows. An error is the source's.
+  // For a step of `batch` rows. To run out of memory is a result; an error is
+  // the source's.
   absl::StatusOr<MicroBatchTrial> Measure(const MicroBatch& choice,
                                           int64_t batch);
 
  private:
   absl::StatusOr<data::Batch> LongestRows(int64_t rows) const;
+  // Fills in time and peak.
+  void Run(const std::vector<data::Batch>& batches, int64_t batch,
+           MicroBatchTrial& trial);
   double SecondsOf(const std::vector<data::Batch>& batches);
   int64_t Held() const;
 
@@ -49,6 +59,7 @@ class MicroBatchTrials {
   const data::Source& source_;
   const data::LoaderOptions options_;
   const std::function<int64_t(const MicroBatch&)> estimate_;
+  const Attempt attempt_;
   const model::RunOptions network_options_;
   const at::Tensor cpu_generator_, device_generator_;
   int64_t resident_bytes_ = 0;

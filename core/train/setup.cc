@@ -122,18 +122,10 @@ absl::Status Trainer::LoadData() {
   auto data = task_->LoadData(model_folder_, config_);
   if (!data.ok()) return data.status();
   data_ = *std::move(data);
-  if (device_->kind() == device::Kind::kMps && !t.auto_find_batch_size) {
-    absl::Status s =
-        CheckMpsTokens(t.per_device_train_batch_size, LongestRow());
-    if (!s.ok()) return s;
-  }
+  if (absl::Status s = CheckDeviceLimits(); !s.ok()) return s;
   auto best = BestModel::Create(t, task_->MetricNames());
   if (!best.ok()) return best.status();
   best_ = *std::move(best);
-  if (data_.eval != nullptr) {
-    eval_loader_ = std::make_unique<data::EvalLoader>(
-        *data_.eval, t.per_device_eval_batch_size, padding());
-  }
   loader_ = std::make_unique<data::Prefetcher>(
       *data_.train, LoaderOptionsFor(t.per_device_train_batch_size,
                                      t.gradient_accumulation_steps));

@@ -26,6 +26,18 @@ int64_t LongestSample(const data::Source& source, int64_t max_length) {
   return std::min(longest, max_length);
 }
 
+spec::DeviceChoice ChoiceOf(device::Kind kind) {
+  switch (kind) {
+    case device::Kind::kMps:
+      return spec::DeviceChoice::kMps;
+    case device::Kind::kCuda:
+      return spec::DeviceChoice::kCuda;
+    case device::Kind::kCpu:
+      break;
+  }
+  return spec::DeviceChoice::kCpu;
+}
+
 const char* Suffix(const MicroBatch& choice) {
   if (!choice.checkpointing) return "";
   return choice.selective ? ", with selective checkpointing"
@@ -59,10 +71,43 @@ int64_t Trainer::batch_rows() const {
 
 int64_t Trainer::LongestRow() const {
   const spec::TrainingSpec& t = spec_.training;
+  const bool packs = t.packing && spec_.task != spec::Task::kImageCls;
+  return packs ? t.max_length : LongestRowOf(*data_.train);
+}
+
+int64_t Trainer::LongestRowOf(const data::Source& source) const {
+  const spec::TrainingSpec& t = spec_.training;
   if (spec_.task == spec::Task::kImageCls) return config_.vision.patches() + 1;
-  if (t.packing) return t.max_length;
-  return data::PaddedLength(LongestSample(*data_.train, t.max_length),
-                            t.max_length, padding());
+  return data::PaddedLength(LongestSample(source, t.max_length), t.max_length,
+                            padding());
+}
+
+absl::Status Trainer::CheckDeviceLimits() const {
+  const spec::TrainingSpec& t = spec_.training;
+  if (device_->kind() != device::Kind::kMps) return absl::OkStatus();
+  for (const data::Source* source : {data_.eval.get(), data_.predict.get()}) {
+    if (source == nullptr) continue;
+    absl::Status s = CheckMpsTokens(1, LongestRowOf(*source));
+    if (!s.ok()) return s;
+  }
+  return CheckMpsTokens(
+      t.auto_find_batch_size ? 1 : t.per_device_train_batch_size, LongestRow());
+}
+
+data::EvalLoader Trainer::EvalBatches(const data::Source& source) const {
+  const spec::TrainingSpec& t = spec_.training;
+  const int64_t rows = t.per_device_eval_batch_size;
+  if (device_->kind() != device::Kind::kMps) {
+    return data::EvalLoader(source, rows, padding());
+  }
+  const int64_t tokens =
+      std::min(kMpsMaxTokens, micro_batch_rows_ * LongestRow());
+  if (spec_.task == spec::Task::kImageCls) {
+    const int64_t most = std::max<int64_t>(tokens / LongestRow(), 1);
+    return data::EvalLoader(source, std::min(rows, most), padding());
+  }
+  return data::EvalLoader(source, rows, padding(),
+                          data::TokenLimit{tokens, t.max_length});
 }
 
 // What the cost of a micro-batch depends on.
@@ -88,6 +133,12 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
   const spec::TrainingSpec& t = spec_.training;
   const auto estimate = [this](const MicroBatch& choice) {
     spec::TrainSpec spec = spec_;
+    spec.device = ChoiceOf(device_->kind());
+    // Elsewhere evaluations are what they are, whatever is chosen.
+    if (device_->kind() != device::Kind::kMps) {
+      spec.dataset.eval.clear();
+      spec.dataset.validation_split = 0;
+    }
     spec.training.per_device_train_batch_size = choice.rows;
     spec.training.gradient_checkpointing = choice.checkpointing;
     spec.training.recompute_granularity =
@@ -99,7 +150,7 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
     return spec::EstimateMemory(spec, config_).total_bytes;
   };
   MicroBatchTrials trials(trained(), *stepper_, *data_.train,
-                          LoaderOptionsFor(1, 1), estimate);
+                          LoaderOptionsFor(1, 1), estimate, options_.attempt);
   MicroBatchSearch search;
   search.batch = batch_rows();
   search.max_rows = search.batch;
@@ -112,6 +163,7 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
   search.always_selective =
       t.recompute_granularity == spec::Recompute::kSelective;
   search.knows_selective = stepper_->gradient_path() == kExplicitPath;
+  search.estimate = estimate;
   return FindMicroBatch(search, [&](const MicroBatch& choice) {
     observer_.OnStage(
         absl::StrCat("trying micro-batches of ", choice.rows, Suffix(choice)),
@@ -141,10 +193,21 @@ absl::StatusOr<MicroBatchPlan> Trainer::PlanMicroBatches() {
 }
 
 absl::Status Trainer::ChooseMicroBatch() {
-  if (!spec_.training.auto_find_batch_size) return absl::OkStatus();
-  auto plan = PlanMicroBatches();
-  if (!plan.ok()) return plan.status();
-  const MicroBatch& chosen = plan->chosen;
+  micro_batch_rows_ = spec_.training.per_device_train_batch_size;
+  if (spec_.training.auto_find_batch_size) {
+    auto plan = PlanMicroBatches();
+    if (!plan.ok()) return plan.status();
+    Take(*std::move(plan));
+  }
+  if (data_.eval != nullptr) {
+    eval_loader_ = std::make_unique<data::EvalLoader>(EvalBatches(*data_.eval));
+  }
+  return absl::OkStatus();
+}
+
+void Trainer::Take(MicroBatchPlan plan) {
+  const MicroBatch& chosen = plan.chosen;
+  micro_batch_rows_ = chosen.rows;
   model::RunOptions options = network_->options();
   options.activation_checkpointing = chosen.checkpointing;
   options.selective = chosen.selective;
@@ -153,10 +216,9 @@ absl::Status Trainer::ChooseMicroBatch() {
       *data_.train, LoaderOptionsFor(chosen.rows, batch_rows() / chosen.rows));
   observer_.OnStage(
       absl::StrFormat("micro-batches of %d of %d rows%s (%s)", chosen.rows,
-                      batch_rows(), Suffix(chosen), plan->from),
+                      batch_rows(), Suffix(chosen), plan.from),
       1);
-  manifest_.micro_batch = *std::move(plan);
-  return absl::OkStatus();
+  manifest_.micro_batch = std::move(plan);
 }
 
 }  // namespace mpsd::train

@@ -32,6 +32,7 @@
 #include "core/train/fingerprint.h"
 #include "core/train/manifest.h"
 #include "core/train/micro_batch.h"
+#include "core/train/micro_batch_trial.h"
 #include "core/train/model_digests.h"
 #include "core/train/observer.h"
 #include "core/train/run_folder.h"
@@ -50,6 +51,9 @@ struct TrainerOptions {
   std::map<std::string, std::string> environment;
   // Of the thread that runs; null: nobody counts operators on the CPU.
   const device::WarningCapture* warnings = nullptr;
+  // For trials of micro-batches; null: one that runs out of memory ends the
+  // run.
+  Attempt attempt;
 };
 
 struct RunResult {
@@ -90,6 +94,7 @@ class Trainer {
   absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachAdapter();
   absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachWeights();
   absl::Status ChooseMicroBatch();
+  void Take(MicroBatchPlan plan);
   absl::StatusOr<MicroBatchPlan> PlanMicroBatches();
   absl::StatusOr<MicroBatchPlan> TryMicroBatches();
   std::string MicroBatchKey() const;
@@ -120,6 +125,12 @@ class Trainer {
   data::Padding padding() const;
   int64_t batch_rows() const;  // of an optimizer step
   int64_t LongestRow() const;  // tokens, with padding, once there are data
+  int64_t LongestRowOf(const data::Source& source) const;
+  absl::Status CheckDeviceLimits() const;
+  // The rows of an evaluation or prediction, as many at a time as the job says:
+  // on MPS fewer where they have more tokens than a training micro-batch, or
+  // than MPS computes rightly. Results are sums of theirs, or in their order.
+  data::EvalLoader EvalBatches(const data::Source& source) const;
   data::LoaderOptions LoaderOptionsFor(int64_t rows,
                                        int64_t accumulation) const;
   bool finished() const;
@@ -144,7 +155,8 @@ class Trainer {
   std::unique_ptr<Task> task_;
   TaskData data_;
   std::unique_ptr<data::Prefetcher> loader_;
-  std::unique_ptr<data::EvalLoader> eval_loader_;
+  std::unique_ptr<data::EvalLoader> eval_loader_;  // after ChooseMicroBatch
+  int64_t micro_batch_rows_ = 1;                   // likewise
   std::optional<BestModel> best_;
   std::unique_ptr<model::Network> network_;
   std::unique_ptr<optim::Trainable> trainable_;  // hangs on network_

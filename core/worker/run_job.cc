@@ -15,6 +15,7 @@
 #include "core/device/warnings.h"
 #include "core/host/device_error.h"
 #include "core/spec/train_spec.h"
+#include "core/worker/attempt.h"
 #include "core/worker/environment.h"
 
 namespace mpsd::worker {
@@ -38,6 +39,7 @@ absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
   options.torch_version = TorchVersion();
   options.environment = NotedEnvironment();
   options.warnings = &warnings;
+  options.attempt = Attempt;
   train::Trainer trainer(
       spec::ResolvePaths(*std::move(spec),
                          fs::absolute(spec_path).parent_path().string()),

@@ -16,7 +16,8 @@ namespace mpsd::worker {
 using Outcome = std::variant<train::RunResult, wire::Failed>;
 
 // Runs job.json at `spec_path` into `out_dir`. Every error ends here: this is
-// the one place where torch's exceptions are caught.
+// the one place where torch's exceptions are caught, but for a trial's that ran
+// out of memory (attempt.h).
 Outcome RunJob(const std::filesystem::path& spec_path,
                const std::filesystem::path& out_dir, train::Observer& observer);
 

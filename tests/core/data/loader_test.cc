@@ -233,6 +233,29 @@ TEST(EvalLoader, HasEverySampleOnceInOrder) {
   EXPECT_EQ(labels, 5);
 }
 
+// Lengths 2 3 1 2 2 9 2 2 2 2 with at most three rows and 12 tokens a batch.
+TEST(EvalLoader, ALimitOfTokensCutsWhatIsLong) {
+  const Dataset dataset = CountingDataset({2, 3, 1, 2, 2, 9, 2, 2, 2, 2}, 20);
+  const auto rows_of = [&](const EvalLoader& loader) {
+    std::vector<int64_t> rows, samples;
+    for (int64_t i = 0; i < loader.count(); ++i) {
+      const Batch batch = *loader.Load(i);
+      rows.push_back(batch.rows);
+      samples.insert(samples.end(), batch.samples.begin(), batch.samples.end());
+    }
+    EXPECT_THAT(samples, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+    return rows;
+  };
+  EXPECT_THAT(
+      rows_of(EvalLoader(dataset, 3, Padding::kLongest, TokenLimit{12, 20})),
+      ElementsAre(3, 2, 1, 3, 1));
+  // A row that is too long alone is a batch.
+  EXPECT_THAT(
+      rows_of(EvalLoader(dataset, 3, Padding::kLongest, TokenLimit{4, 20})),
+      ElementsAre(1, 1, 2, 1, 1, 2, 2));
+  EXPECT_THAT(rows_of(EvalLoader(dataset, 4)), ElementsAre(4, 4, 2));
+}
+
 int64_t PaddedTokens(const LoaderOptions& options) {
   const Dataset dataset = CountingDataset(Lengths(), 48);
   Loader loader(dataset, options);

@@ -60,6 +60,80 @@ TEST(CheckMpsTokensTest, SaysHowManyRowsAreRight) {
             "set auto_find_batch_size");
 }
 
+// Fewer rows would not help.
+TEST(CheckMpsTokensTest, OfARowThatIsTooLongItNamesMaxLength) {
+  EXPECT_TRUE(CheckMpsTokens(1, 32'766).ok());
+  for (const int64_t rows : {1, 2}) {
+    EXPECT_EQ(CheckMpsTokens(rows, 32'768).message(),
+              "training.max_length: the longest row has 32768 tokens with its "
+              "padding; MPS computes wrong gradients above 32766 tokens at a "
+              "time: set max_length to 32766 at most, which cuts longer rows");
+  }
+}
+
+// A device on which what needs more than `memory` cannot be tried.
+absl::StatusOr<MicroBatchPlan> FindOn(FakeDevice& device, int64_t memory,
+                                      const MicroBatchSearch& search) {
+  return FindMicroBatch(search, [&](const MicroBatch& choice) {
+    device.measured.push_back(choice);
+    const int64_t share =
+        !choice.checkpointing ? 1 : (choice.selective ? 2 : 4);
+    MicroBatchTrial trial{choice};
+    trial.peak_bytes =
+        device.resident + device.bytes_a_row / share * choice.rows;
+    trial.out_of_memory = trial.peak_bytes > memory;
+    trial.step_seconds = trial.out_of_memory ? 0 : 1.0 / choice.rows;
+    return absl::StatusOr<MicroBatchTrial>(trial);
+  });
+}
+
+// Not even a row fits without checkpointing, and selectively one: the limit
+// knew nothing of what else holds memory.
+TEST(FindMicroBatchTest, ATrialThatRunsOutOfMemoryIsAMeasurement) {
+  FakeDevice device;
+  MicroBatchSearch search = Search(1'000'000);
+  search.knows_selective = true;
+  const auto plan = *FindOn(device, 50 + 60, search);
+  EXPECT_EQ(plan.chosen, (MicroBatch{2, true}));
+  EXPECT_THAT(device.measured,
+              ElementsAre(MicroBatch{1, false}, MicroBatch{1, true, true},
+                          MicroBatch{2, true, true}, MicroBatch{1, true},
+                          MicroBatch{2, true}, MicroBatch{4, true}));
+  EXPECT_TRUE(plan.trials.front().out_of_memory);
+  EXPECT_TRUE(plan.trials.back().out_of_memory);
+}
+
+TEST(FindMicroBatchTest, WhereEverythingRunsOutOfMemoryTheLeastIsTaken) {
+  FakeDevice device;
+  EXPECT_EQ(FindOn(device, 10, Search(1'000'000))->chosen,
+            (MicroBatch{1, true}));
+}
+
+TEST(FindMicroBatchTest, TheEstimateIsAskedBeforeTheFirstTrialOfAKind) {
+  FakeDevice device;
+  MicroBatchSearch search = Search(1'000);
+  search.knows_selective = true;
+  search.estimate = [](const MicroBatch& choice) {
+    return choice.checkpointing && !choice.selective ? 900 : 1'001;
+  };
+  const auto plan = *device.Find(search);
+  EXPECT_EQ(plan.chosen, (MicroBatch{16, true}));
+  EXPECT_EQ(device.measured.front(), (MicroBatch{1, true}));
+  ASSERT_FALSE(plan.trials[0].tried);
+  EXPECT_EQ(plan.trials[0].peak_bytes, 1'001);
+  EXPECT_EQ(plan.trials[1].choice, (MicroBatch{1, true, true}));
+}
+
+// It may be wrong; the least is tried whatever it says.
+TEST(FindMicroBatchTest, AnEstimateAloneEndsNoJob) {
+  FakeDevice device;
+  MicroBatchSearch search = Search(1'000);
+  search.estimate = [](const MicroBatch&) { return int64_t{1} << 60; };
+  const auto plan = *device.Find(search);
+  EXPECT_THAT(device.measured, ElementsAre(MicroBatch{1, true}));
+  EXPECT_EQ(plan.chosen, (MicroBatch{1, true}));
+}
+
 TEST(FindMicroBatchTest, TakesTheFastestWhereAllFits) {
   FakeDevice device;
   const auto plan = *device.Find(Search(1'000'000));

@@ -48,6 +48,36 @@ TEST_F(MicroBatchTrialTest, MeasuresTimeAndMemory) {
   EXPECT_TRUE(trials.Measure({8, true}, 8).ok());
 }
 
+TEST_F(MicroBatchTrialTest, RunningOutOfMemoryIsAResult) {
+  int runs = 0;
+  const auto out_of_memory = [&runs](const std::function<void()>& work) {
+    work();  // as far as it comes
+    ++runs;
+    return absl::ResourceExhaustedError("MPS backend out of memory");
+  };
+  MicroBatchTrials trials(
+      trained(), stepper_, dataset_, {.max_length = 16},
+      [](const MicroBatch&) { return int64_t{7}; }, out_of_memory);
+  const auto trial = trials.Measure({2, false}, 8);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  EXPECT_EQ(runs, 1);
+  EXPECT_TRUE(trial->tried);
+  EXPECT_TRUE(trial->out_of_memory);
+  EXPECT_GE(trial->peak_bytes, 7);
+  EXPECT_EQ(trial->step_seconds, 0);
+  EXPECT_EQ(
+      adapter_->parameters().groups()[0].gradients.abs().max().item<float>(),
+      0);
+}
+
+TEST_F(MicroBatchTrialTest, OtherErrorsAreErrors) {
+  MicroBatchTrials trials(
+      trained(), stepper_, dataset_, {.max_length = 16},
+      [](const MicroBatch&) { return int64_t{0}; },
+      [](const std::function<void()>&) { return absl::DataLossError("x"); });
+  EXPECT_TRUE(absl::IsDataLoss(trials.Measure({1, false}, 8).status()));
+}
+
 TEST_F(MicroBatchTrialTest, PackedRowsAreMeasuredToo) {
   MicroBatchTrials trials(trained(), stepper_, dataset_,
                           {.max_length = 16, .packing = true},
