@@ -126,6 +126,19 @@ at::Tensor Left(const at::Tensor& x, const Options& options) {
                                                         : view;
 }
 
+// ds = p ∘ (dp − Σ p ∘ dp), summed over keys, of dp = do vᵀ. MPS' backward of
+// softmax sums and subtracts in bf16 where its arguments are bf16, which loses
+// what the keys' dp differ by: here both are done in fp32.
+at::Tensor ScoreGradient(const at::Tensor& dp, const at::Tensor& p,
+                         const Options& options) {
+  if (!options.mps() || p.scalar_type() == at::kFloat) {
+    return at::_softmax_backward_data(dp, p, -1, p.scalar_type());
+  }
+  const at::Tensor sum =
+      at::mul(dp, p).sum({-1}, /*keepdim=*/true, /*dtype=*/at::kFloat);
+  return dp.to(at::kFloat).sub_(sum).to(p.scalar_type()).mul_(p);
+}
+
 at::Tensor Joined(const std::vector<at::Tensor>& parts) {
   return parts.size() == 1 ? parts[0] : at::cat(parts, 1);
 }
@@ -228,8 +241,7 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
     const at::Tensor p = Probabilities(q, k, plan, b, s);
     dv.Add(b, at::bmm(Left(p, options), d));
     const at::Tensor dp = at::bmm(d, Keys(all_v, b).transpose(1, 2));
-    const at::Tensor ds =
-        at::_softmax_backward_data(dp, p, -1, p.scalar_type());
+    const at::Tensor ds = ScoreGradient(dp, p, options);
     dq.push_back(ScaledProduct(ds, k, scale, plan.zero));
     dk.Add(b, ScaledProduct(Left(ds, options), q, scale, plan.zero));
   }

@@ -59,13 +59,22 @@ struct Piece {
   at::Tensor derivative;  // softmax − onehot, fp32 [n, vocab]
 };
 
-// Takes the logits' place.
-Piece LossOf(at::Tensor logits, const at::Tensor& index) {
+// In the logits' place, but on MPS: the graph that computes it there must not
+// write into what it still reads.
+at::Tensor Softmax(at::Tensor logits, const Options& options) {
+  if (options.mps()) return at::_softmax(logits, -1, /*half_to_float=*/false);
+  at::_softmax_out(logits, logits, -1, /*half_to_float=*/false);
+  return logits;
+}
+
+// May take the logits' place.
+Piece LossOf(at::Tensor logits, const at::Tensor& index,
+             const Options& options) {
   // −log softmax[target] = log Σ exp − l[target], and log Σ exp by the largest
   // probability, which is never below 1 / vocab as the target's may be.
   const at::Tensor top = logits.amax(-1, /*keepdim=*/true);
   const at::Tensor of_target = logits.gather(1, index);
-  at::_softmax_out(logits, logits, -1, /*half_to_float=*/false);
+  logits = Softmax(std::move(logits), options);
   Piece piece;
   piece.losses = top - logits.amax(-1, /*keepdim=*/true).log_();
   piece.losses.sub_(of_target);
@@ -102,7 +111,7 @@ HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
     if (adapted) {
       logits.add_(adapters.AdapterOutput(piece_of(tape.thin)).to(at::kFloat));
     }
-    const Piece piece = LossOf(logits, piece_of(index));
+    const Piece piece = LossOf(std::move(logits), piece_of(index), options);
     piece_of(losses).copy_(piece.losses);
     const at::Tensor d =
         (adapted ? piece.derivative * piece_of(scales) : piece.derivative)

@@ -5,14 +5,21 @@
 #include <ATen/core/ScalarType.h>
 #include <ATen/core/Tensor.h>
 
+#include "core/device/device.h"
+
 namespace mpsd::fast {
 
 // Whose kernels the step is made of. The mathematics is the same.
 enum class Kernels {
   kCpu,   // ATen's flash attention of the CPU
   kCuda,  // flash attention and fused norms
-  kMps,   // plain ATen calls that are right on MPS: tiled attention
+  kMps,   // plain ATen calls that are right on MPS: attention by blocks
 };
+
+inline Kernels KernelsFor(const device::Device& device) {
+  if (!device.has_fused_attention_backward()) return Kernels::kMps;
+  return device.kind() == device::Kind::kCuda ? Kernels::kCuda : Kernels::kCpu;
+}
 
 // What is kept of a forward.
 enum class Keep {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/device/traits.h"
 #include "core/model/wide_linear.h"
 
 namespace mpsd::model {
@@ -92,10 +93,11 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
     return d.mul_(real);
   }
 
-  // Contiguous but on the CPU: fp32 GEMMs with transposed views on the left are
-  // wrong on MPS (pytorch#193487).
+  // A left operand.
   static at::Tensor Transposed(const at::Tensor& matrix) {
-    return matrix.is_cpu() ? matrix.t() : matrix.t().contiguous();
+    return device::TraitsOf(matrix.device()).transposed_left
+               ? matrix.t()
+               : matrix.t().contiguous();
   }
 };
 

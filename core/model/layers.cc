@@ -5,6 +5,7 @@
 
 #include <numbers>
 
+#include "core/device/traits.h"
 #include "core/model/products.h"
 #include "core/model/wide_linear.h"
 #include "core/quant/linear.h"
@@ -63,8 +64,10 @@ at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
   const at::Tensor scale =
       at::rsqrt(at::add(wide.square().mean({-1}, /*keepdim=*/true), eps));
   at::Tensor normed = (wide * scale).to(x.scalar_type());
-  // Of heads it comes back transposed; the sum of what x gets is in place.
-  if (!x.is_cpu() && x.dim() == 4) normed = WithContiguousGradient(normed);
+  // The gradient of heads comes back transposed, and autograd adds to it in
+  // place.
+  if (x.dim() == 4 && !device::TraitsOf(x.device()).strided_targets)
+    normed = WithContiguousGradient(normed);
   if (weight.scalar_type() == x.scalar_type()) return weight * normed;
   return (weight * normed.to(weight.scalar_type())).to(x.scalar_type());
 }

@@ -6,7 +6,17 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/device/traits.h"
+
 namespace mpsd::model {
+namespace {
+
+bool GoesByPieces(const at::Tensor& x, const at::Tensor& weight) {
+  return weight.size(0) > kMaxGemmInner &&
+         !device::TraitsOf(x.device()).long_sums;
+}
+
+}  // namespace
 
 at::Tensor LinearInPieces(const at::Tensor& x, const at::Tensor& weight,
                           const at::Tensor& bias, int64_t outputs) {
@@ -22,7 +32,7 @@ at::Tensor LinearInPieces(const at::Tensor& x, const at::Tensor& weight,
 
 at::Tensor WideLinear(const at::Tensor& x, const at::Tensor& weight,
                       const at::Tensor& bias) {
-  if (!x.is_cpu() && weight.size(0) > kMaxGemmInner) {
+  if (GoesByPieces(x, weight)) {
     return LinearInPieces(x, weight, bias, kMaxGemmInner);
   }
   return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
@@ -42,9 +52,8 @@ at::Tensor TimesInPieces(const at::Tensor& d, const at::Tensor& weight,
 }
 
 at::Tensor TimesWide(const at::Tensor& d, const at::Tensor& weight) {
-  return !d.is_cpu() && weight.size(0) > kMaxGemmInner
-             ? TimesInPieces(d, weight, kMaxGemmInner)
-             : at::matmul(d, weight);
+  return GoesByPieces(d, weight) ? TimesInPieces(d, weight, kMaxGemmInner)
+                                 : at::matmul(d, weight);
 }
 
 }  // namespace mpsd::model

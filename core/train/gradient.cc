@@ -80,20 +80,7 @@ fast::Options OptionsFor(const model::Decoder& decoder,
                          const device::Device& device) {
   fast::Options options;
   options.dtype = decoder.dtype();
-  switch (device.kind()) {
-    case device::Kind::kMps:
-      options.kernels = fast::Kernels::kMps;
-      break;
-    case device::Kind::kCuda:
-      options.kernels = fast::Kernels::kCuda;
-      break;
-    case device::Kind::kCpu:
-      options.kernels = fast::Kernels::kCpu;
-      break;
-  }
-  if (!device.has_fused_attention_backward()) {
-    options.kernels = fast::Kernels::kMps;
-  }
+  options.kernels = fast::KernelsFor(device);
   return options;
 }
 

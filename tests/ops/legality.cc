@@ -90,6 +90,7 @@ class Inspector {
     CheckMixedTypes();
     for (const Gemm& gemm : Gemms(kernel_)) CheckGemm(gemm);
     CheckTargets();
+    CheckSoftmax();
     return std::move(faults_);
   }
 
@@ -144,6 +145,20 @@ class Inspector {
         Fault("written in place though not contiguous: ", Describe(t),
               " with strides [", absl::StrJoin(t.strides(), ", "), "]");
       }
+    }
+  }
+
+  // A graph that writes what it still reads, and sums of many products in
+  // bf16.
+  void CheckSoftmax() {
+    const std::string& name = kernel_.op.schema().name();
+    if (name == "aten::_softmax" && inputs_.size() == 2 &&
+        inputs_[0].is_alias_of(inputs_[1])) {
+      Fault("a softmax in its input's place");
+    }
+    if (name == "aten::_softmax_backward_data" &&
+        inputs_[0].scalar_type() == at::kBFloat16) {
+      Fault("a backward of softmax that sums in bfloat16");
     }
   }
 

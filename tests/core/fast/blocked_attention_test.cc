@@ -131,5 +131,42 @@ TEST(BlockedAttentionTest, SegmentsMasksMadeAnewAreThoseThatWereKept) {
   EXPECT_TRUE(at::equal(BlockedForward(plan, shape, tape), kept));
 }
 
+// All keys' dp are nearly the same, and the keys too: what bf16 loses of their
+// sum comes on every query's gradient. By MPS' calls it must be as exact as by
+// the CPU's own kernel, which sums in fp32.
+TEST(BlockedAttentionTest, Bf16SumsOverKeysInFp32) {
+  at::manual_seed(6);
+  const int64_t length = 512, dim = 16;
+  const HeadShape shape{2, 2, dim};
+  const auto random = [&](double mean) {
+    return (at::randn({1, 2, length, 1, dim}) + mean).to(at::kBFloat16);
+  };
+  AttentionTape tape;
+  tape.q = random(0).mul(0.1);
+  tape.k = random(4);
+  tape.v = random(8);
+  const at::Tensor dout = random(1);
+  const auto dq = [&](Kernels kernels, at::ScalarType dtype) {
+    Options options;
+    options.kernels = kernels;
+    options.dtype = dtype;
+    AttentionPlan plan;
+    plan.rows = 1;
+    plan.length = length;
+    PlanBlocks(Inputs(1, length), shape, options, nullptr, plan);
+    AttentionTape cast;
+    cast.q = tape.q.to(dtype);
+    cast.k = tape.k.to(dtype);
+    cast.v = tape.v.to(dtype);
+    return BlockedBackward(dout.to(dtype), plan, shape, options, cast).q;
+  };
+  const at::Tensor exact = dq(Kernels::kCpu, at::kFloat);
+  const double ours =
+      RelativeError(dq(Kernels::kMps, at::kBFloat16).to(at::kFloat), exact);
+  const double fp32_sums =
+      RelativeError(dq(Kernels::kCpu, at::kBFloat16).to(at::kFloat), exact);
+  EXPECT_LE(ours, 1.5 * fp32_sums);
+}
+
 }  // namespace
 }  // namespace mpsd::fast

@@ -8,6 +8,8 @@
 
 #include <cmath>
 
+#include "tests/core/calls.h"
+
 namespace mpsd::model {
 namespace {
 
@@ -139,6 +141,17 @@ TEST(RmsNormTest, IsTheFormula) {
                 .Forward(x.to(at::kBFloat16))
                 .scalar_type(),
             at::kBFloat16);
+}
+
+// Gradients of heads are copied for the sake of MPS alone.
+TEST(RmsNormTest, OtherDevicesGetNoNodeForGradientsOfHeads) {
+  const auto options = at::device(at::kMeta);
+  const RmsNorm norm{"n", at::ones({8}, options), 1e-6};
+  const at::Tensor x =
+      at::ones({2, 3, 4, 8}, options).transpose(1, 2).requires_grad_();
+  auto calls = testing_support::CallsOf([&] { norm.Forward(x); });
+  EXPECT_GT(calls["aten::rsqrt"], 0);
+  EXPECT_EQ(calls["aten::view"], 0);
 }
 
 TEST(RotaryTest, RotatesPairsByPositionTimesFrequency) {

@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "tests/core/calls.h"
+
 namespace mpsd::model {
 namespace {
 
@@ -45,6 +47,18 @@ TEST(WideLinearTest, ProductsAddUpInFp32) {
       TimesInPieces(d.to(at::kBFloat16), weight.to(at::kBFloat16), 16);
   EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
   EXPECT_TRUE(at::allclose(narrow.to(at::kFloat), expected, 0.05, 0.1));
+}
+
+// A device that is neither the CPU nor MPS, as CUDA is, has no limit.
+TEST(WideLinearTest, OtherDevicesTakeOneProduct) {
+  const auto options = at::device(at::kMeta);
+  const at::Tensor weight = at::empty({kMaxGemmInner + 1, 4}, options);
+  const at::Tensor x = at::empty({2, 4}, options);
+  const at::Tensor d = at::empty({2, kMaxGemmInner + 1}, options);
+  EXPECT_EQ(testing_support::CallsOf([&] { WideLinear(x, weight); }),
+            testing_support::CallsOf([&] { at::linear(x, weight); }));
+  EXPECT_EQ(testing_support::CallsOf([&] { TimesWide(d, weight); }),
+            testing_support::CallsOf([&] { at::matmul(d, weight); }));
 }
 
 }  // namespace
