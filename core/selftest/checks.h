@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/device/device.h"
+#include "core/fast/options.h"
 
 namespace mpsd::selftest {
 
@@ -39,11 +40,23 @@ std::vector<Check> LayerChecks(const Sizes& sizes);
 // Attention: tiled and, where training uses it, the device's own.
 std::vector<Check> AttentionChecks(const Sizes& sizes, bool own);
 std::vector<Check> LossChecks(const Sizes& sizes);
+// The explicit step's attention, norm, rotation and head.
+std::vector<Check> ExplicitChecks(const Sizes& sizes, fast::Kernels kernels);
 // Copies and casts, random numbers, dropout, AdamW, work that is lost.
 std::vector<Check> DeviceChecks(const Sizes& sizes);
 
-// For a device with a fused attention of its own, or without.
-std::vector<Check> AllChecks(const Sizes& sizes, bool own_attention);
+// Decoders as jobs train them: adapters by the explicit step (plain, packed,
+// windowed, quantised …) and by autograd, all weights; the losses of a step and
+// of an evaluation, and every gradient.
+std::vector<Check> DecoderChecks(const Sizes& sizes);
+// Classifiers of texts and of images, likewise.
+std::vector<Check> ClassifierChecks(const Sizes& sizes);
+
+// All of them, for this device.
+std::vector<Check> AllChecks(const Sizes& sizes, const device::Device& device);
+
+// Changes with what the checks are of: their names, shapes and tolerances.
+std::string Coverage(const std::vector<Check>& checks);
 
 }  // namespace mpsd::selftest
 

@@ -92,6 +92,23 @@ double Indexing(Device& device) {
   return wrong;
 }
 
+// Whether a result is finite is asked before it is written.
+double FiniteNumbers(Device& device) {
+  const auto finite = [&device](const at::Tensor& host) {
+    return at::isfinite(host.to(device.torch_device())).all().item<bool>();
+  };
+  const at::Tensor host = Normal({1000}, 48);
+  double wrong = finite(host) ? 0 : 1;
+  for (const double bad : {std::numeric_limits<double>::quiet_NaN(),
+                           std::numeric_limits<double>::infinity(),
+                           -std::numeric_limits<double>::infinity()}) {
+    at::Tensor one = host.clone();
+    one[500].fill_(bad);
+    wrong += finite(one) ? 1 : 0;
+  }
+  return wrong;
+}
+
 // How far the moments of `numbers` are from what they should be, in standard
 // deviations of their estimates.
 double MomentError(const at::Tensor& numbers, double mean, double variance,
@@ -222,6 +239,7 @@ std::vector<Check> DeviceChecks(const Sizes&) {
       {"casts", "float32, bfloat16, int64 × 4096", 0, Casts},
       {"copies of views", "6 × 10 × 8", 0, Views},
       {"gather, scatter, select, where", "50 × 12", 0, Indexing},
+      {"numbers that are not finite are found", "1000", 0, FiniteNumbers},
       {"random numbers, moments in deviations", "262144", kDeviations, Moments},
       {"random numbers repeat", "1000", 0, Repeats},
       {"dropout, share in deviations", "262144", kDeviations, Dropout},

@@ -89,7 +89,21 @@ Numeric Softmax(const Sizes& s) {
   return n;
 }
 
-// What a step reduces: sums, maxima, norms, over one dimension and all.
+// Of scores, in their own dtype, over as many keys as a row has.
+Numeric ScoreSoftmax(const Sizes& s) {
+  constexpr int64_t kQueries = 64;
+  Numeric n;
+  n.kernel = "softmax of scores";
+  n.shape = absl::StrCat(kQueries, " × ", s.length);
+  n.inputs = [s]() -> Tensors { return {Normal({kQueries, s.length}, 20)}; };
+  n.function = [](const Tensors& t) -> Tensors {
+    return {at::softmax(t[0], -1)};
+  };
+  return n;
+}
+
+// What a step reduces: sums, maxima, norms, over one dimension and all; of
+// bf16 in fp32.
 Numeric Reductions(const Sizes& s) {
   Numeric n;
   n.kernel = "sum, mean, maximum, norm";
@@ -97,9 +111,14 @@ Numeric Reductions(const Sizes& s) {
   n.inputs = [s]() -> Tensors { return {Normal({s.tokens(), s.width}, 19)}; };
   n.function = [](const Tensors& t) -> Tensors {
     const at::Tensor x = t[0].to(at::kFloat);
-    return {x.sum(-1),        x.square().mean({-1}, true),
-            x.amax(-1, true), at::linalg_vector_norm(x.flatten(), 2),
-            x.cumsum(1),      x.exp().sum()};
+    return {x.sum(-1),
+            x.square().mean({-1}, true),
+            x.amax(-1, true),
+            at::linalg_vector_norm(x.flatten(), 2),
+            x.cumsum(1),
+            x.exp().sum(),
+            t[0].sum({-1}, /*keepdim=*/true, at::kFloat),
+            at::linalg_vector_norm(t[0], 2, {-1}, true, at::kFloat)};
   };
   return n;
 }
@@ -139,7 +158,8 @@ std::vector<Check> LayerChecks(const Sizes& s) {
   AddBoth(Rotary(s), checks);
   AddBoth(Embedding(s), checks);
   checks.push_back(MakeCheck(Softmax(s), at::kFloat));
-  checks.push_back(MakeCheck(Reductions(s), at::kFloat));
+  AddBoth(ScoreSoftmax(s), checks);
+  AddBoth(Reductions(s), checks);
   return checks;
 }
 

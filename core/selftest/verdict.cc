@@ -25,9 +25,10 @@ json ToJson(const Sizes& s) {
 }
 
 json ToJson(const Identity& identity) {
-  return {{"device", identity.device},     {"chip", identity.chip},
-          {"os_build", identity.os_build}, {"torch", identity.torch},
-          {"mpsd", identity.mpsd},         {"sizes", ToJson(identity.sizes)}};
+  return {{"device", identity.device},      {"chip", identity.chip},
+          {"os_build", identity.os_build},  {"torch", identity.torch},
+          {"mpsd", identity.mpsd},          {"checks", identity.checks},
+          {"sizes", ToJson(identity.sizes)}};
 }
 
 // JSON has no infinity.
@@ -67,11 +68,9 @@ std::optional<Identity> ReadIdentity(const json& object) {
   if (!object.is_object() || !object.contains("sizes")) return std::nullopt;
   Identity identity;
   const std::pair<const char*, std::string*> fields[] = {
-      {"device", &identity.device},
-      {"chip", &identity.chip},
-      {"os_build", &identity.os_build},
-      {"torch", &identity.torch},
-      {"mpsd", &identity.mpsd}};
+      {"device", &identity.device},     {"chip", &identity.chip},
+      {"os_build", &identity.os_build}, {"torch", &identity.torch},
+      {"mpsd", &identity.mpsd},         {"checks", &identity.checks}};
   for (const auto& [name, field] : fields) {
     auto text = Text(object, name);
     if (!text) return std::nullopt;
@@ -103,8 +102,13 @@ Identity IdentityOf(const device::Device& device, std::string torch,
   const std::string chip = device.kind() == device::Kind::kCuda
                                ? device.description()
                                : device::ProcessorName();
-  return {device.name(),   chip, OsBuild(), std::move(torch),
-          std::move(mpsd), sizes};
+  return {device.name(),
+          chip,
+          OsBuild(),
+          std::move(torch),
+          std::move(mpsd),
+          Coverage(AllChecks(sizes, device)),
+          sizes};
 }
 
 absl::Status WriteVerdict(const std::filesystem::path& path,

@@ -19,12 +19,13 @@ struct Identity {
   std::string chip;      // "Apple M4 Pro"
   std::string os_build;  // "25B78": what `sw_vers` calls the build
   std::string torch;     // "2.15.0"
-  std::string mpsd;      // its version: the checks are of it
+  std::string mpsd;      // its version
+  std::string checks;    // Coverage of what was checked
   Sizes sizes;
   bool operator==(const Identity&) const = default;
 };
 
-// Of `device` on this machine.
+// Of all checks of `device` at `sizes` on this machine.
 Identity IdentityOf(const device::Device& device, std::string torch,
                     std::string mpsd, const Sizes& sizes);
 

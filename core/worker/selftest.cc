@@ -56,13 +56,11 @@ int Verdict(bool passed, const std::string& summary, const std::string& device,
 int Test(device::Device& device, const selftest::Identity& identity,
          const fs::path& path, std::ostream& out, std::ostream& err) {
   out << selftest::TableHeader() << std::flush;
-  const selftest::Report report = selftest::RunChecks(
-      device,
-      selftest::AllChecks(identity.sizes,
-                          device.has_fused_attention_backward()),
-      [&out](const selftest::Result& result) {
-        out << selftest::TableRow(result) << std::flush;
-      });
+  const selftest::Report report =
+      selftest::RunChecks(device, selftest::AllChecks(identity.sizes, device),
+                          [&out](const selftest::Result& result) {
+                            out << selftest::TableRow(result) << std::flush;
+                          });
   // Without it the next start tests again.
   if (absl::Status s = selftest::WriteVerdict(path, identity, report);
       !s.ok()) {

@@ -2,6 +2,7 @@
 #include "tests/ops/fake_mps.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
@@ -15,6 +16,7 @@
 
 #include "tests/ops/fake_memory.h"
 #include "tests/ops/host_kernels.h"
+#include "tests/ops/operators.h"
 
 namespace mpsd::ops {
 
@@ -57,7 +59,7 @@ class Call {
       at::AutoDispatchBelowAutograd below;
       RunOnHost(op_, meta_, host);
     }
-    Spoil(host);
+    Spoil(inputs, host);
     TakeBack();
     Stack outputs;
     for (size_t i = 0; i < host.size(); ++i) {
@@ -175,21 +177,39 @@ class Call {
     return list;
   }
 
-  void Spoil(Stack& results) {
+  void Spoil(const Stack& inputs, Stack& results) {
     std::lock_guard<std::mutex> lock(TheState().mutex);
-    const auto it = TheState().spoilt.find(op_.schema().name());
-    if (it == TheState().spoilt.end()) return;
+    const auto& spoilt = TheState().spoilt;
+    if (spoilt.empty()) return;
+    auto it = spoilt.find(op_.schema().name());
+    if (it == spoilt.end()) it = spoilt.find(TypedName(op_, inputs));
+    if (it == spoilt.end()) return;
     for (IValue& value : results) {
+      if (value.isScalar()) {  // read back
+        at::Tensor number = c10::scalar_to_tensor(value.toScalar());
+        it->second(number);
+        value = number.item();
+      }
       if (!value.isTensor() || !value.toTensor().defined()) continue;
       at::Tensor tensor = value.toTensor();
       it->second(tensor);
     }
     if (!results.empty()) return;
     // Written in place without a result, as the fused optimizer's are.
-    for (const Alias& alias : aliases_) {
-      at::Tensor tensor = alias.host;
-      it->second(tensor);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto* alias = op_.schema().arguments()[i].alias_info();
+      if (alias == nullptr || !alias->isWrite()) continue;
+      for (const at::Tensor& t : TensorsIn(inputs[i])) {
+        at::Tensor tensor = ToHost(t);
+        it->second(tensor);
+      }
     }
+  }
+
+  static std::vector<at::Tensor> TensorsIn(const IValue& value) {
+    if (value.isTensorList()) return value.toTensorVector();
+    if (value.isTensor()) return {value.toTensor()};
+    return {};
   }
 
   void Tell(const Kernel& kernel) {

@@ -49,8 +49,8 @@ void InstallFakeMps();
 void SetKernelObserver(KernelObserver* observer);
 void SetExecution(Execution execution);
 
-// From now on `spoil` gets every result of the operator ("aten::mm") on the
-// CPU; null ends it. For tests that a wrong kernel is found.
+// From now on `spoil` gets every result of the operator ("aten::mm", or by its
+// TypedName) on the CPU; null ends it. For tests that a wrong kernel is found.
 void SpoilKernel(const std::string& op, std::function<void(at::Tensor&)> spoil);
 
 // Bytes of all tensors on the device.

@@ -12,6 +12,7 @@
 
 #include "core/data/batch.h"
 #include "tests/ops/budget.h"
+#include "tests/ops/selftest_run.h"
 
 namespace mpsd::ops {
 namespace {
@@ -44,6 +45,18 @@ TEST_P(JobOnMps, EveryCallIsLegal) {
   EXPECT_THAT(recording().faults, IsEmpty())
       << "in " << GetParam().configuration.name
       << "; MPSD_OPS_BACKTRACE=1 says where it is called";
+}
+
+// By operator and dtype: a kernel that training needs and the self-test does
+// not run could be wrong unseen.
+TEST_P(JobOnMps, TheSelftestRunsEveryOperator) {
+  std::set<std::string> left_out;
+  for (const Part& part : recording().parts) {
+    for (const std::string& op : part.operators) {
+      if (!RunBySelftest().contains(op)) left_out.insert(op);
+    }
+  }
+  EXPECT_THAT(left_out, IsEmpty()) << GetParam().configuration.name;
 }
 
 TEST_P(JobOnMps, AStepWaitsForItsReadBackAlone) {

@@ -22,6 +22,7 @@
 #include "tests/core/scratch_folder.h"
 #include "tests/ops/models.h"
 #include "tests/ops/recorder.h"
+#include "tests/ops/selftest_run.h"
 
 namespace mpsd::ops {
 namespace {
@@ -86,6 +87,8 @@ class LargeModel : public testing::TestWithParam<LargeCase> {
     SetExecution(Execution::kShapesOnly);
   }
   ~LargeModel() override { SetExecution(Execution::kCompute); }
+  // Before: it needs numbers.
+  static void SetUpTestSuite() { RunBySelftest(); }
 
   // An optimizer step less its check of the canary, which reads zeros.
   void Step(const LargeCase& c) {
@@ -163,6 +166,9 @@ TEST_P(LargeModel, EveryCallIsLegal) {
   EXPECT_THAT(recorder.missing(), IsEmpty());
   EXPECT_THAT(recorder.faults(), IsEmpty())
       << "MPSD_OPS_BACKTRACE=1 says where they are called";
+  recorder.Close("step");
+  EXPECT_THAT(RunBySelftest(),
+              testing::IsSupersetOf(recorder.parts()[0].operators));
 }
 
 // Where no graph is made the estimate is no less than what the step holds, and

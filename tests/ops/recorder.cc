@@ -11,6 +11,7 @@
 
 #include "tests/ops/fake_memory.h"
 #include "tests/ops/legality.h"
+#include "tests/ops/operators.h"
 
 namespace mpsd::ops {
 namespace {
@@ -44,6 +45,9 @@ void Recorder::OnKernel(const Kernel& kernel) {
   const std::string name = toString(kernel.op.operator_name());
   ++current_.kernels;
   operators_.insert(name);
+  if (MakesNumbers(kernel.op, kernel.inputs)) {
+    current_.operators.insert(TypedName(kernel.op, kernel.inputs));
+  }
   if (!kernel.has_mps_kernel && ++missing_[name] == 1) PrintBacktrace(name);
   for (const std::string& fault : Faults(kernel)) {
     if (faults_.insert(fault).second) PrintBacktrace(fault);

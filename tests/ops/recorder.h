@@ -26,6 +26,8 @@ struct Part {
   std::set<int64_t> picked;
   int64_t live = 0;  // bytes at its end
   int64_t commits = 0;
+  // Typed names of what made or moved numbers (operators.h).
+  std::set<std::string> operators = {};
 };
 
 // Listens from its construction to its end.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The self-test against kernels that are wrong on purpose, one of each group.
+// The self-test against kernels that are wrong on purpose.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,7 +14,9 @@
 #include "core/selftest/checks.h"
 #include "core/selftest/selftest.h"
 #include "tests/core/selftest/passes.h"
+#include "tests/ops/operators.h"
 #include "tests/ops/recorder.h"
+#include "tests/ops/selftest_run.h"
 
 namespace mpsd::ops {
 namespace {
@@ -118,6 +122,110 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"lost_work", selftest::DeviceChecks, "aten::fill_", Drops,
               "no work is lost"}),
     [](const auto& info) { return info.param.name; });
+
+// Each operator of the self-test, which runs all that training runs (see
+// TheSelftestRunsEveryOperator), wrong in turn.
+
+// One place in the middle is off by as much as the largest number is.
+void MissesOnePlace(at::Tensor& t) {
+  if (t.numel() == 0) return;
+  at::Tensor place = t;
+  int64_t index = t.numel() / 2;
+  for (int64_t rest = t.numel(); place.dim() > 0;) {
+    rest /= place.size(0);
+    place = place.select(0, index / rest);
+    index %= rest;
+  }
+  if (t.scalar_type() == at::kBool) {
+    place.logical_not_();
+  } else if (t.is_floating_point()) {
+    const double largest =
+        t.to(at::kFloat).nan_to_num(0, 0, 0).abs().max().item<double>();
+    place.add_(largest > 0 ? largest : 1);
+  } else {
+    place.add_(1);
+  }
+}
+
+std::set<std::string> AllOperators() {
+  std::set<std::string> names;
+  for (const std::string& typed : RunBySelftest()) {
+    names.insert(typed.substr(0, typed.find_first_of(".(")));
+  }
+  return names;
+}
+
+// Whether a check that calls the operator finds it wrong; the cheapest first.
+bool IsCaught(const std::string& op, const Spoil& spoil,
+              device::Device& device) {
+  std::vector<const RunCheck*> users;
+  for (const RunCheck& run : SelftestRun()) {
+    if (run.operators.contains(op)) users.push_back(&run);
+  }
+  std::sort(users.begin(), users.end(),
+            [](const RunCheck* a, const RunCheck* b) {
+              return a->seconds < b->seconds;
+            });
+  SpoilKernel(op, spoil);
+  const bool caught =
+      std::any_of(users.begin(), users.end(), [&](const RunCheck* run) {
+        return !selftest::RunChecks(device, {run->check}).passed();
+      });
+  SpoilKernel(op, nullptr);
+  return caught;
+}
+
+// Numbers that are drawn are right or wrong by their distribution alone.
+bool IsDrawn(const std::string& op) {
+  const size_t end = op.find('(');
+  const std::string name = op.substr(0, op.find_first_of(".("));
+  const std::string overload =
+      op[name.size()] == '.' ? op.substr(name.size() + 1, end - name.size() - 1)
+                             : "";
+  return Draws(*c10::Dispatcher::singleton().findSchema({name, overload}));
+}
+
+TEST(SpoiltOperatorsTest, NothingIsWrongAsItIs) {
+  std::string failures;
+  for (const RunCheck& run : SelftestRun()) failures += run.failure;
+  EXPECT_EQ(failures, "");
+}
+
+// A daemon's first job waits for it. MPS compiles a graph or a pipeline for
+// each new signature, in some ten milliseconds.
+TEST(SpoiltOperatorsTest, TheSelftestIsSoonDone) {
+  std::set<std::string> signatures;
+  int64_t kernels = 0;
+  for (const RunCheck& run : SelftestRun()) {
+    signatures.insert(run.signatures.begin(), run.signatures.end());
+    kernels += run.kernels;
+  }
+  RecordProperty("signatures", static_cast<int>(signatures.size()));
+  RecordProperty("kernels", static_cast<int>(kernels));
+  EXPECT_LE(signatures.size(), 3000u);
+  EXPECT_LE(kernels, 120'000);
+}
+
+TEST(SpoiltOperatorsTest, EachIsCaught) {
+  const auto device = *device::OpenMps();
+  std::set<std::string> missed;
+  for (const std::string& op : RunBySelftest()) {
+    const Spoil spoil = IsDrawn(op) ? Drifts : MissesOnePlace;
+    if (!IsCaught(op, spoil, *device)) missed.insert(op);
+  }
+  EXPECT_THAT(missed, testing::IsEmpty());
+}
+
+// What a step of adapters is made of is among them; copies of many tensors are
+// copies.
+TEST(SpoiltOperatorsTest, KernelsOfTheExplicitStepAreAmongThem) {
+  EXPECT_THAT(AllOperators(),
+              testing::IsSupersetOf(
+                  {"aten::_fused_rms_norm", "aten::baddbmm", "aten::index_add_",
+                   "aten::addcmul", "aten::addcmul_", "aten::silu_backward",
+                   "aten::linalg_vector_norm", "aten::copy_", "aten::addmm",
+                   "aten::addmm_", "aten::_softmax", "aten::bmm", "aten::mm"}));
+}
 
 }  // namespace
 }  // namespace mpsd::ops

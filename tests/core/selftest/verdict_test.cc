@@ -7,12 +7,15 @@
 #include <fstream>
 #include <limits>
 
+#include "core/base/file.h"
 #include "tests/core/scratch_folder.h"
 
 namespace mpsd::selftest {
 namespace {
 
-Identity AnIdentity() { return {"mps", "M4", "25B78", "2.15.0", "0.1", {}}; }
+Identity AnIdentity() {
+  return {"mps", "M4", "25B78", "2.15.0", "0.1", "c0ffee", {}};
+}
 
 TEST(VerdictTest, ComesBackAsItWasWritten) {
   const auto path = testing_support::FreshFolder("verdict") / "v.json";
@@ -38,6 +41,18 @@ TEST(VerdictTest, OneThatCannotBeReadIsNone) {
   }
 }
 
+// One of a release that checked less.
+TEST(VerdictTest, OneThatDoesNotSayWhatItCheckedIsNone) {
+  const auto path = testing_support::FreshFolder("verdict_old") / "v.json";
+  ASSERT_TRUE(WriteVerdict(path, AnIdentity(), {}).ok());
+  std::string text = *base::ReadFile(path);
+  const size_t at = text.find("\"checks\"");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 8, "\"czechs\"");
+  std::ofstream(path) << text;
+  EXPECT_FALSE(ReadVerdict(path).has_value());
+}
+
 TEST(VerdictTest, TheIdentityIsThisMachines) {
   const auto device = *device::OpenCpu();
   const Identity identity = IdentityOf(*device, "2.15.0", "0.1", {});
@@ -49,6 +64,7 @@ TEST(VerdictTest, TheIdentityIsThisMachines) {
   larger.inner *= 2;
   EXPECT_NE(identity, IdentityOf(*device, "2.15.0", "0.1", larger));
   EXPECT_NE(identity, IdentityOf(*device, "2.16.0", "0.1", {}));
+  EXPECT_EQ(identity.checks, Coverage(AllChecks({}, *device)));
 }
 
 }  // namespace

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the explicit step by themselves: an error that a step of two
+// layers would blur shows here.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/fast/attention.h"
+#include "core/fast/head.h"
+#include "core/fast/norm.h"
+#include "core/fast/rope.h"
+#include "core/model/attention.h"
+#include "core/selftest/checks.h"
+#include "core/selftest/numeric_check.h"
+
+namespace mpsd::selftest {
+namespace {
+
+using fast::HeadShape;
+using fast::Kernels;
+
+fast::Options OptionsOf(Kernels kernels, const at::Tensor& x) {
+  fast::Options options;
+  options.kernels = kernels;
+  options.dtype = x.scalar_type();
+  return options;
+}
+
+// What WithGradients takes for the gradient of a result.
+at::Tensor Weights(const at::Tensor& result) {
+  return at::arange(result.numel(), at::kFloat)
+      .cos()
+      .view(result.sizes())
+      .to(result.device(), result.scalar_type());
+}
+
+enum class Kind { kCausal, kPacked, kWindowed };
+
+const char* NameOf(Kind kind) {
+  switch (kind) {
+    case Kind::kCausal:
+      return "causal";
+    case Kind::kPacked:
+      return "packed";
+    case Kind::kWindowed:
+      return "windowed";
+  }
+  return "";
+}
+
+struct AttentionCase {
+  Kind kind = Kind::kCausal;
+  int64_t rows = 1, length = 1;
+  HeadShape shape = {1, 1, 1};
+  int64_t window() const { return kind == Kind::kWindowed ? length / 3 : 0; }
+  at::Tensor Segments() const {
+    if (kind != Kind::kPacked) return {};
+    return at::div(at::arange(length), length / 3 + 1, "floor")
+        .expand({rows, length})
+        .contiguous();
+  }
+};
+
+// q, k and v [rows, heads, length, dim]. Keys and values have a part in common,
+// as those of real models do: what a backward loses of a sum over keys is large
+// beside what is left of it.
+Tensors AttentionInputs(const AttentionCase& c) {
+  return {Normal({c.rows, c.shape.heads, c.length, c.shape.dim}, 81),
+          Normal({c.rows, c.shape.kv_heads, c.length, c.shape.dim}, 82) + 1,
+          Normal({c.rows, c.shape.kv_heads, c.length, c.shape.dim}, 83) + 1};
+}
+
+Tensors Attend(const Tensors& t, const AttentionCase& c, Kernels kernels) {
+  const fast::Options options = OptionsOf(kernels, t[0]);
+  model::DecoderInputs inputs;
+  inputs.input_ids =
+      at::zeros({c.rows, c.length}, at::device(t[0].device()).dtype(at::kLong));
+  if (c.kind == Kind::kPacked) {
+    inputs.segment_lengths = model::SegmentLengths(c.Segments());
+    inputs.segment_ids = c.Segments().to(t[0].device());
+  }
+  const bool by_position = c.kind == Kind::kCausal && c.rows > 1;
+  const fast::AttentionPlan plan =
+      fast::PlanAttention(inputs, c.window(), by_position, c.shape, options);
+  fast::AttentionTape tape;
+  const auto by_row = [](const at::Tensor& x) {
+    return x.transpose(1, 2).contiguous();
+  };
+  const at::Tensor tokens = fast::AttentionForward(
+      {by_row(t[0]), by_row(t[1]), by_row(t[2])}, plan, c.shape, options, tape);
+  const at::Tensor out =
+      plan.ByRow(tokens, c.shape.dim).transpose(1, 2).contiguous();
+  const fast::AttentionInputs grad = fast::AttentionBackward(
+      plan.Tokens(by_row(Weights(out))), plan, c.shape, options, tape);
+  return {out, grad.q.transpose(1, 2), grad.k.transpose(1, 2),
+          grad.v.transpose(1, 2)};
+}
+
+Numeric Attention(const AttentionCase& c, Kernels kernels) {
+  Numeric n;
+  n.kernel = absl::StrCat("explicit attention, ", NameOf(c.kind));
+  n.shape = absl::StrCat(c.rows, " × ", c.shape.heads, " × ", c.length, " × ",
+                         c.shape.dim);
+  n.inputs = [c] { return AttentionInputs(c); };
+  n.function = [=](const Tensors& t) { return Attend(t, c, kernels); };
+  n.reference = WithGradients([c](const Tensors& t) -> Tensors {
+    model::AttentionMask mask;
+    mask.segments = c.Segments();
+    mask.window = c.window();
+    return {model::CausalAttention(t[0], t[1], t[2], mask,
+                                   model::AttentionKernel::kFused)};
+  });
+  return n;
+}
+
+// The gradient by x of a frozen norm, and its sum with a residual.
+Numeric Norm(const Sizes& s, Kernels kernels) {
+  Numeric n;
+  n.kernel = "explicit norm, gradient by x";
+  n.shape = absl::StrCat(s.tokens(), " × ", s.width);
+  n.inputs = [s]() -> Tensors {
+    return {Normal({s.tokens(), s.width}, 84), Normal({s.width}, 85, 0.2) + 1};
+  };
+  n.function = [=](const Tensors& t) -> Tensors {
+    const fast::Options options = OptionsOf(kernels, t[0]);
+    const model::RmsNorm norm{"", t[1], 1e-6};
+    const fast::Normed y = fast::NormForward(t[0], norm, options);
+    const at::Tensor dy = Weights(y.y);
+    return {y.y, fast::NormApply(t[0], y.rstd, norm, options),
+            fast::NormBackward(dy, t[0], y.rstd, norm, {}, options),
+            fast::NormBackward(dy, t[0], y.rstd, norm, dy.clone(), options)};
+  };
+  n.reference = [](const Tensors& t) -> Tensors {
+    const Tensors r = WithGradients([&](const Tensors& leaves) -> Tensors {
+      return {model::RmsNorm{"", t[1], 1e-6}.Forward(leaves[0])};
+    })({t[0]});
+    return {r[0], r[0], r[1], r[1] + Weights(r[0])};
+  };
+  return n;
+}
+
+// There and back, by the table of one row's positions and by one of all rows'.
+Numeric Rotation(const Sizes& s, Kernels kernels, bool packed) {
+  const int64_t rows = packed ? s.rows : 1;
+  Numeric n;
+  n.kernel =
+      absl::StrCat("explicit rotation", packed ? ", packed" : "", ", gradient");
+  n.shape =
+      absl::StrCat(s.rows, " × ", s.length, " × ", s.heads, " × ", s.head_dim);
+  n.inputs = [=]() -> Tensors {
+    return {Normal({s.rows, s.length, s.heads, s.head_dim}, 86),
+            (at::arange(s.length) % (packed ? s.length / 2 + 1 : s.length))
+                .expand({rows, s.length})
+                .contiguous()};
+  };
+  const auto table = [s](const Tensors& t) {
+    spec::ModelConfig config;
+    config.head_dim = s.head_dim;
+    return model::Rotary(config, t[0].device()).Table(t[1], t[0].scalar_type());
+  };
+  n.function = [=](const Tensors& t) -> Tensors {
+    const auto rope =
+        fast::MakeRopeTable(table(t), s.heads, OptionsOf(kernels, t[0]));
+    const at::Tensor y = fast::RopeForward(t[0], rope);
+    return {y, fast::RopeBackward(Weights(y), rope)};
+  };
+  n.reference = WithGradients([=](const Tensors& t) -> Tensors {
+    return {model::Rotary::Apply(t[0].transpose(1, 2), table(t))
+                .transpose(1, 2)
+                .contiguous()};
+  });
+  return n;
+}
+
+Numeric Head(const Sizes& s, Kernels kernels) {
+  const int64_t labels = std::min<int64_t>(s.tokens(), 512);
+  Numeric n;
+  n.kernel = "explicit head and cross-entropy, gradient";
+  n.shape = absl::StrCat(labels, " × ", s.width, " → ", s.vocabulary);
+  n.inputs = [=]() -> Tensors {
+    return {Normal({labels, s.width}, 87),
+            Normal({s.vocabulary, s.width}, 88, 0.05),
+            Integers({labels}, s.vocabulary, 89)
+                .masked_fill(at::arange(labels) % 5 == 4,
+                             model::LabelSelection::kNoTarget)};
+  };
+  n.function = [=](const Tensors& t) -> Tensors {
+    const fast::Options options = OptionsOf(kernels, t[0]);
+    model::Linear head;
+    head.weight = t[1];
+    fast::LoraPack pack;
+    const fast::LinearGroup group({{&head}}, {}, options, pack);
+    at::Tensor buffer;
+    const fast::HeadResult r =
+        fast::HeadLoss(t[0], head, group, t[2], 1, options, buffer);
+    return {r.sum, r.grad};
+  };
+  n.reference = WithGradients([=](const Tensors& t) -> Tensors {
+    model::Linear head;
+    head.weight = t[1].detach();
+    return {
+        model::SumCrossEntropy(t[0], head, {at::arange(labels), t[2], labels})};
+  });
+  return n;
+}
+
+}  // namespace
+
+std::vector<Check> ExplicitChecks(const Sizes& sizes, Kernels kernels) {
+  std::vector<Check> checks;
+  const HeadShape shape{sizes.heads, sizes.kv_heads, sizes.head_dim};
+  // On the CPU a whole micro-batch of a large model takes minutes.
+  const int64_t length = std::min<int64_t>(sizes.length, 1024);
+  for (const Kind kind : {Kind::kCausal, Kind::kPacked, Kind::kWindowed}) {
+    AddBoth(Attention({kind, sizes.rows, length, shape}, kernels), checks);
+  }
+  // So many queries that MPS takes them in several blocks.
+  AddBoth(Attention({Kind::kCausal, 4, 1024, {8, 2, 16}}, kernels), checks);
+  AddBoth(Norm(sizes, kernels), checks);
+  AddBoth(Rotation(sizes, kernels, false), checks);
+  AddBoth(Rotation(sizes, kernels, true), checks);
+  AddBoth(Head(sizes, kernels), checks);
+  return checks;
+}
+
+}  // namespace mpsd::selftest

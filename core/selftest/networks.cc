@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/selftest/networks.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "core/full/full_model.h"
+#include "core/lora/lora.h"
+#include "nlohmann/json.hpp"
+
+namespace mpsd::selftest {
+namespace {
+
+constexpr int64_t kLayers = 2, kClasses = 3, kMaxVocabulary = 4096;
+constexpr uint64_t kSeed = 17;
+
+// Weights of a network that cannot be made are a fault of this file, and fail
+// the check.
+template <typename T>
+T Value(absl::StatusOr<T> result) {
+  TORCH_CHECK(result.ok(), result.status().ToString());
+  return *std::move(result);
+}
+
+at::Tensor ExactInBf16(const at::Tensor& t) {
+  return t.to(at::kBFloat16).to(at::kFloat);
+}
+
+// Weights as drawn, but norms and biases, which are drawn 1 and 0.
+void Settle(model::Network& network) {
+  const at::NoGradGuard no_grad;
+  uint64_t seed = 100;
+  for (const model::NamedWeight& weight : network.NamedWeights()) {
+    at::Tensor host = weight.tensor->cpu().to(at::kFloat);
+    ++seed;
+    if (host.dim() == 1) {
+      const bool bias = absl::EndsWith(weight.name, "bias");
+      host = Normal(host.sizes(), seed, bias ? 0.1 : 0.2) + (bias ? 0 : 1);
+    }
+    weight.tensor->copy_(ExactInBf16(host));
+  }
+}
+
+model::WeightSource Source(const Place& place) {
+  at::manual_seed(kSeed);
+  model::WeightSource source;
+  source.device = place.device;
+  source.dtype = place.dtype;
+  return source;
+}
+
+nlohmann::json EncoderJson(const Sizes& s, const std::string& type,
+                           double dropout) {
+  const int64_t heads = s.width % s.heads == 0 ? s.heads : 1;
+  return {{"model_type", type},
+          {"hidden_size", s.width},
+          {"intermediate_size", s.inner},
+          {"num_hidden_layers", kLayers},
+          {"num_attention_heads", heads},
+          {"initializer_range", 1 / std::sqrt(s.width)},
+          {"hidden_dropout_prob", dropout},
+          {"attention_probs_dropout_prob", dropout}};
+}
+
+spec::ModelConfig Parsed(const nlohmann::json& json) {
+  spec::ModelConfig config =
+      Value(spec::ParseModelConfig(json.dump(), "self-test"));
+  config.num_labels = kClasses;
+  return config;
+}
+
+// Parts of a row that do not see each other, and padding.
+at::Tensor Segments(int64_t rows, int64_t length) {
+  const at::Tensor at = at::arange(length);
+  const at::Tensor segment =
+      at::div(at, std::max<int64_t>(length / 3, 1), "floor")
+          .masked_fill(at >= length - length / 8, -1);
+  return segment.expand({rows, length}).contiguous();
+}
+
+// Of each token its distance from the beginning of its segment.
+at::Tensor PositionsIn(const std::vector<int64_t>& segment_lengths) {
+  std::vector<at::Tensor> parts;
+  for (const int64_t size : segment_lengths) parts.push_back(at::arange(size));
+  return at::cat(parts);
+}
+
+}  // namespace
+
+Place Place::On(const device::Device& device, at::ScalarType dtype) {
+  return {device.torch_device(), dtype,
+          device.has_fused_attention_backward()
+              ? model::AttentionKernel::kFused
+              : model::AttentionKernel::kTiled,
+          fast::KernelsFor(device)};
+}
+
+int64_t NetworkRows(const Sizes& sizes) {
+  return std::min<int64_t>(sizes.rows, 2);
+}
+
+int64_t NetworkLength(const Sizes& sizes) {
+  return std::clamp<int64_t>(sizes.length, 16, 512);
+}
+
+spec::ModelConfig DecoderConfig(const Sizes& s, const DecoderParts& parts) {
+  spec::ModelConfig config;
+  config.model_type = "llama";
+  config.vocab_size = std::min(s.vocabulary, kMaxVocabulary);
+  config.hidden_size = s.width;
+  config.intermediate_size = s.inner;
+  config.num_hidden_layers = kLayers;
+  config.num_attention_heads = s.heads;
+  config.num_key_value_heads = s.kv_heads;
+  config.head_dim = s.head_dim;
+  config.max_position_embeddings = NetworkLength(s);
+  config.initializer_range = 1 / std::sqrt(s.width);
+  config.tie_word_embeddings = parts.tied;
+  config.qkv_bias = config.o_bias = config.mlp_bias = parts.biases;
+  config.qk_norm = parts.head_norms;
+  if (parts.window) config.sliding_window = {NetworkLength(s) / 3, 0};
+  config.num_labels = parts.labels;
+  if (parts.labels > 0) config.pad_token_id = 1;
+  return config;
+}
+
+spec::ModelConfig EncoderConfig(const Sizes& s, const std::string& type,
+                                double dropout) {
+  nlohmann::json json = EncoderJson(s, type, dropout);
+  json["vocab_size"] = std::min(s.vocabulary, kMaxVocabulary);
+  json["max_position_embeddings"] = NetworkLength(s) + 2;
+  json["type_vocab_size"] = type == "roberta" ? 1 : 2;
+  json["classifier_dropout"] = dropout;
+  json["pad_token_id"] = 1;
+  if (type == "distilbert") {
+    json["dim"] = json["hidden_size"];
+    json["hidden_dim"] = json["intermediate_size"];
+    json["n_layers"] = json["num_hidden_layers"];
+    json["n_heads"] = json["num_attention_heads"];
+    json["dropout"] = json["attention_dropout"] = dropout;
+    json["seq_classif_dropout"] = dropout;
+  }
+  return Parsed(json);
+}
+
+spec::ModelConfig VisionConfig(const Sizes& s, double dropout) {
+  nlohmann::json json = EncoderJson(s, "vit", dropout);
+  json["image_size"] = 36;
+  json["patch_size"] = 4;
+  json["num_channels"] = 3;
+  return Parsed(json);
+}
+
+std::unique_ptr<model::Decoder> DrawDecoder(const spec::ModelConfig& config,
+                                            const Place& place) {
+  auto decoder = Value(model::Decoder::Load(Source(place), config));
+  Settle(*decoder);
+  return decoder;
+}
+
+std::unique_ptr<model::Classifier> DrawClassifier(
+    const spec::ModelConfig& config, const Place& place) {
+  auto classifier = Value(model::Classifier::Load(Source(place), config));
+  Settle(*classifier);
+  return classifier;
+}
+
+void Quantize(model::Decoder& decoder, const quant::Options& options,
+              at::Device device) {
+  for (model::Linear* linear : decoder.Linears()) {
+    if (linear->name == decoder.head().name) continue;
+    linear->quantized =
+        quant::Quantize(linear->weight.cpu().to(at::kFloat), options, device);
+    linear->weight = at::Tensor();
+  }
+}
+
+std::unique_ptr<optim::Trainable> HangAdapters(
+    model::Network& network, const std::vector<std::string>& targets,
+    const std::vector<std::string>& modules_to_save, double dropout,
+    at::Device device) {
+  spec::LoraSpec lora;
+  lora.r = 8;
+  lora.lora_alpha = 16;
+  lora.lora_dropout = dropout;
+  lora.modules_to_save = modules_to_save;
+  if (targets.empty()) {
+    lora.target_modules = spec::LoraSpec::AllLinear{};
+  } else {
+    lora.target_modules = targets;
+  }
+  at::manual_seed(kSeed);
+  auto adapter = Value(lora::Adapter::Attach(network, lora, device));
+  const at::NoGradGuard no_grad;
+  uint64_t seed = 1000;
+  for (const auto& p : adapter->parameters().parameters()) {
+    at::Tensor value = p.value;
+    ++seed;
+    if (absl::StrContains(p.name, "lora_A")) {
+      value.copy_(ExactInBf16(
+          Normal(value.sizes(), seed, 1 / std::sqrt(value.size(1)))));
+    } else if (absl::StrContains(p.name, "lora_B")) {
+      value.copy_(ExactInBf16(Normal(value.sizes(), seed, 0.1)));
+    }
+  }
+  return adapter;
+}
+
+std::unique_ptr<optim::Trainable> TrainAllWeights(model::Network& network,
+                                                  at::Device device) {
+  return Value(full::FullModel::Attach(network, {}, device));
+}
+
+TextBatch MakeTexts(const Sizes& s, int64_t rows, int64_t vocabulary,
+                    bool packed, at::Device device) {
+  const int64_t length = NetworkLength(s), tokens = rows * length;
+  const at::Tensor ids = Integers({rows, length}, vocabulary, 61 + rows);
+  TextBatch batch;
+  model::DecoderInputs& in = batch.inputs;
+  at::Tensor positions = at::arange(length).expand({rows, length}).contiguous();
+  if (packed) {
+    const at::Tensor segments = Segments(rows, length);
+    in.segment_lengths = model::SegmentLengths(segments);
+    in.segment_ids = segments.to(device);
+    positions = PositionsIn(in.segment_lengths).view({rows, length});
+  }
+  in.input_ids = ids.to(device);
+  in.position_ids = positions.to(device);
+  // Two of three tokens have a target, and the last places none.
+  const at::Tensor all = at::arange(tokens - 1);
+  const at::Tensor picked = all.masked_select(all % 3 != 1);
+  const int64_t count = picked.numel(), padding = 64 - count % 64;
+  batch.labels.rows =
+      at::cat({picked, at::zeros({padding}, at::kLong)}).to(device);
+  batch.labels.targets =
+      at::cat({ids.flatten().index_select(0, picked + 1),
+               at::full({padding}, model::LabelSelection::kNoTarget)})
+          .to(device);
+  batch.labels.count = count;
+  return batch;
+}
+
+ClassBatch MakeClassBatch(const Sizes& s, const spec::ModelConfig& config,
+                          bool padded, at::Device device) {
+  const int64_t rows = NetworkRows(s), length = NetworkLength(s);
+  ClassBatch batch;
+  batch.classes = (at::arange(rows) % kClasses).to(device);
+  model::ClassifierInputs& in = batch.inputs;
+  if (config.family == spec::Family::kVision) {
+    const int64_t size = config.vision.image_size;
+    in.pixels =
+        ExactInBf16(Normal({rows, config.vision.num_channels, size, size}, 71))
+            .to(device);
+    return batch;
+  }
+  at::Tensor ids = Integers({rows, length}, config.vocab_size - 2, 72) + 2;
+  at::Tensor lengths = at::full({rows}, length, at::kLong);
+  if (padded) {
+    lengths = length - at::arange(rows) * (length / 3);
+    ids = ids.masked_fill(at::arange(length) >= lengths.unsqueeze(1),
+                          config.pad_token_id.value_or(1));
+  }
+  in.padded = padded;
+  in.input_ids = ids.to(device);
+  in.lengths = lengths.to(device);
+  if (config.encoder.type_vocab_size > 1) {
+    in.token_type_ids = Integers({rows, length}, 2, 73).to(device);
+  }
+  return batch;
+}
+
+Tensors GradientsOf(optim::Trainable& trainable) {
+  Tensors gradients;
+  for (const auto& p : trainable.parameters().parameters()) {
+    gradients.push_back(p.value.grad().cpu());
+  }
+  return gradients;
+}
+
+}  // namespace mpsd::selftest

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SELFTEST_NETWORKS_H_
+#define MPSD_CORE_SELFTEST_NETWORKS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/fast/options.h"
+#include "core/model/classifier.h"
+#include "core/model/decoder.h"
+#include "core/model/head_loss.h"
+#include "core/optim/trainable.h"
+#include "core/quant/quantize.h"
+#include "core/selftest/checks.h"
+#include "core/selftest/compare.h"
+#include "core/spec/model_config.h"
+#include "core/spec/train_spec.h"
+
+// Networks of two layers whose numbers only their configuration decides: the
+// same on every device. All are exact in bf16, so that they are the same in
+// both dtypes too.
+namespace mpsd::selftest {
+
+// Where a network is trained, and in which dtype.
+struct Place {
+  at::Device device = at::kCPU;
+  at::ScalarType dtype = at::kFloat;
+  // What models and the explicit step attend with.
+  model::AttentionKernel attention = model::AttentionKernel::kFused;
+  fast::Kernels kernels = fast::Kernels::kCpu;
+
+  static Place On(const device::Device& device, at::ScalarType dtype);
+};
+
+// Dropout that drops nothing: its kernels run, and the results are those
+// without it.
+inline constexpr double kDropsNothing = 1e-9;
+
+// What tells decoders apart.
+struct DecoderParts {
+  bool window = false;      // of a third of the tokens, in the first layer
+  bool head_norms = false;  // of q and k
+  bool biases = false;
+  bool tied = false;
+  int64_t labels = 0;  // of a classifier
+};
+
+// Vocabularies are cut to 4096 tokens: what a wide one does is in LossChecks.
+spec::ModelConfig DecoderConfig(const Sizes& sizes, const DecoderParts& parts);
+// Of model_type "bert", "roberta" or "distilbert"; for three classes.
+spec::ModelConfig EncoderConfig(const Sizes& sizes, const std::string& type,
+                                double dropout);
+spec::ModelConfig VisionConfig(const Sizes& sizes, double dropout);
+
+std::unique_ptr<model::Decoder> DrawDecoder(const spec::ModelConfig& config,
+                                            const Place& place);
+std::unique_ptr<model::Classifier> DrawClassifier(
+    const spec::ModelConfig& config, const Place& place);
+
+// Holds the linears of the decoder's blocks in few bits.
+void Quantize(model::Decoder& decoder, const quant::Options& options,
+              at::Device device);
+
+// Adapters whose B is not zero, on all linears or those that are named, with
+// modules trained beside them. The network must outlive them.
+std::unique_ptr<optim::Trainable> HangAdapters(
+    model::Network& network, const std::vector<std::string>& targets,
+    const std::vector<std::string>& modules_to_save, double dropout,
+    at::Device device);
+// All weights of the network, as fp32 masters.
+std::unique_ptr<optim::Trainable> TrainAllWeights(model::Network& network,
+                                                  at::Device device);
+
+// A micro-batch of `rows` texts with labels, of which some are none.
+struct TextBatch {
+  model::DecoderInputs inputs;
+  model::LabelSelection labels;
+};
+TextBatch MakeTexts(const Sizes& sizes, int64_t rows, int64_t vocabulary,
+                    bool packed, at::Device device);
+
+// Micro-batches of the classifier of a config, with their classes.
+struct ClassBatch {
+  model::ClassifierInputs inputs;
+  at::Tensor classes;
+};
+ClassBatch MakeClassBatch(const Sizes& sizes, const spec::ModelConfig& config,
+                          bool padded, at::Device device);
+
+// Rows and tokens a row of a micro-batch of networks at `sizes`: few enough for
+// the CPU to compute the same in seconds.
+int64_t NetworkRows(const Sizes& sizes);
+int64_t NetworkLength(const Sizes& sizes);
+
+// The gradients of all parameters, on the CPU.
+Tensors GradientsOf(optim::Trainable& trainable);
+
+}  // namespace mpsd::selftest
+
+#endif  // MPSD_CORE_SELFTEST_NETWORKS_H_

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/selftest/checks.h"
+#include "tests/core/selftest/passes.h"
+
+namespace mpsd::selftest {
+namespace {
+
+using testing::IsSupersetOf;
+
+TEST(ExplicitChecksTest, TheCpuPassesByItsKernelsAndByThoseOfMps) {
+  ExpectAllPass(ExplicitChecks(Small(), fast::Kernels::kCpu));
+  ExpectAllPass(ExplicitChecks(Small(), fast::Kernels::kMps));
+}
+
+TEST(ExplicitChecksTest, NoPartOfTheStepIsLeftOut) {
+  EXPECT_THAT(
+      selftest::Kernels(ExplicitChecks(Small(), fast::Kernels::kMps)),
+      IsSupersetOf({"explicit attention, causal", "explicit attention, packed",
+                    "explicit attention, windowed",
+                    "explicit norm, gradient by x",
+                    "explicit rotation, gradient",
+                    "explicit head and cross-entropy, gradient"}));
+}
+
+}  // namespace
+}  // namespace mpsd::selftest
