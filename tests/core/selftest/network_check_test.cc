@@ -46,6 +46,22 @@ TEST(NetworkCheckTest, SumsOverTokensMayBeAddedInBf16) {
   EXPECT_NEAR(ErrorOf(checks[1]), 0.5 / kSumsInBfloat16, 1e-6);
 }
 
+// The gradient of a key's bias: nothing but rounding, whose sign says nothing.
+TEST(NetworkCheckTest, WhatIsZeroButForRoundingIsHeldToTheLargest) {
+  const auto error = [](double expected, double actual) {
+    NetworkTrial trial;
+    trial.train = [=](const Place&, bool reference) -> Tensors {
+      return {at::ones({2}), at::full({2}, reference ? expected : actual)};
+    };
+    std::vector<Check> checks;
+    AddNetwork(trial, checks);
+    return ErrorOf(checks[0]);
+  };
+  EXPECT_LE(error(1e-9, -1e-9), 1e-8);
+  EXPECT_NEAR(error(1e-9, 0.5), 0.5, 1e-6);
+  EXPECT_NEAR(error(0.5, 0.25), 0.5, 1e-6);
+}
+
 TEST(NetworkCheckTest, WideNetworksHaveSizesThatStandForThem) {
   Sizes wide;
   wide.width = 4096;
