@@ -52,7 +52,7 @@ absl::Status Trainer::Resume() {
   for (; !steps.empty(); steps.pop_back()) {
     absl::Status s = ResumeFrom(steps.back());
     if (!absl::IsInvalidArgument(s) && !absl::IsNotFound(s)) return s;
-    SetAside(steps.back(), s.message());
+    SetAside(steps.back(), std::string(s.message()));
     damaged = true;
   }
   if (damaged) {
@@ -61,7 +61,7 @@ absl::Status Trainer::Resume() {
   return absl::OkStatus();
 }
 
-void Trainer::SetAside(int64_t step, std::string_view why) {
+void Trainer::SetAside(int64_t step, const std::string& why) {
   const auto path = ckpt::CheckpointPath(options_.out_dir, step);
   const auto aside = ckpt::SetAside(options_.out_dir, step);
   if (aside.ok()) gone_.push_back(path);

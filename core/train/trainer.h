@@ -104,7 +104,7 @@ class Trainer {
   absl::Status ResumeFrom(int64_t step);
   absl::Status CheckSameJob(const ckpt::TrainerState& saved) const;
   // Says why, too. One that cannot be renamed stays, and is said as well.
-  void SetAside(int64_t step, std::string_view why);
+  void SetAside(int64_t step, const std::string& why);
   absl::Status OpenRunFolder();
   absl::StatusOr<RunResult> Loop();
   absl::StatusOr<RunResult> Finish();

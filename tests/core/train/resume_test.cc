@@ -387,7 +387,8 @@ class EarlierReleaseTest : public testing::Test {
     fs::copy(data / "step-5", folder_ / "out/checkpoints/step-5");
     fs::copy_file(data / "run.json", folder_ / "out/run.json");
     job_ = json::parse(*base::ReadFile(data / "job.json"));
-    expected_ = json::parse(*base::ReadFile(data / "expected.json"))["losses"];
+    const json expected = json::parse(*base::ReadFile(data / "expected.json"));
+    expected_ = expected["losses"].get<std::vector<double>>();
   }
   absl::StatusOr<RunResult> Run() {
     return Train(job_, folder_, "out", observer_);
