@@ -68,8 +68,8 @@ class Collector {
         if (!status.ok()) return status;
       }
     }
-    absl::Status status =
-        spec_.adapter.empty() ? absl::OkStatus() : AddAdapter(spec_.adapter);
+    absl::Status status = AddPlace("adapter", spec_.adapter);
+    if (status.ok()) status = AddChatTemplate();
     if (!status.ok() || job_.files.size() <= kMaxFiles) return status;
     return absl::InvalidArgumentError(absl::StrCat(
         "the job names ", job_.files.size(), " files, more than the ",
@@ -158,12 +158,41 @@ class Collector {
     return image->get<std::string>();
   }
 
-  absl::Status AddAdapter(const std::string& adapter) {
-    const fs::path folder = base_ / adapter;
+  // A folder of this machine, or an absolute path of the daemon's.
+  absl::Status AddPlace(const std::string& field, const std::string& path) {
+    const fs::path folder = base_ / path;
     std::error_code error;
-    if (fs::is_directory(folder, error)) return AddFolder(adapter, folder);
-    if (fs::path(adapter).is_absolute()) return absl::OkStatus();
-    return Missing("adapter", adapter, folder, "folder");
+    if (path.empty()) return absl::OkStatus();
+    if (fs::is_directory(folder, error)) return AddFolder(path, folder);
+    if (fs::path(path).is_absolute()) return absl::OkStatus();
+    return Missing(field, path, folder, "folder");
+  }
+
+  // Of a folder, a model's perhaps, only what its text is read from.
+  absl::Status AddChatTemplate() {
+    constexpr char kField[] = "training.chat_template_path";
+    const std::string& path = spec_.training.chat_template_path;
+    const fs::path local = base_ / path;
+    std::error_code error;
+    if (path.empty()) return absl::OkStatus();
+    if (fs::is_regular_file(local, error)) return AddFile(path, local);
+    if (!fs::is_directory(local, error)) {
+      if (fs::path(path).is_absolute()) return absl::OkStatus();
+      return Missing(kField, path, local, "file or folder");
+    }
+    const size_t before = job_.files.size();
+    const char* slash = absl::EndsWith(path, "/") ? "" : "/";
+    for (const char* name : {"chat_template.jinja", "tokenizer_config.json",
+                             "special_tokens_map.json", "added_tokens.json"}) {
+      if (!fs::is_regular_file(local / name, error)) continue;
+      absl::Status status =
+          AddFile(absl::StrCat(path, slash, name), local / name);
+      if (!status.ok()) return status;
+    }
+    if (job_.files.size() > before) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat(
+        kField, ": ", local.string(),
+        " has neither chat_template.jinja nor tokenizer_config.json"));
   }
 
   const spec::TrainSpec& spec_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "core/base/sha256.h"
 #include "core/data/encode.h"
 #include "core/data/in_order.h"
+#include "core/data/records.h"
 #include "core/data/row.h"
 #include "core/data/row_errors.h"
 #include "core/spec/cat.h"
@@ -22,17 +24,23 @@ using spec::Cat;
 using File = std::unique_ptr<base::MappedFile>;
 
 constexpr int kProgressSteps = 200;
-// Of a file, in bytes: what a thread takes at a time is whole lines of about
+// Of a file, in bytes: what a thread takes at a time is whole rows of about
 // this length, less of little data.
 constexpr size_t kPiece = 32 << 10;
 constexpr size_t kPieces = 256;
 // How much of a file is let go at a time; a multiple of every page size.
 constexpr size_t kRead = 256 << 10;
 
-// The rows of a piece.
+// Rows of a file, one after the other, that one thread reads.
+struct Piece {
+  std::vector<Record> records;
+  size_t bytes = 0;  // of the file that these were found in
+};
+
+// What became of a piece.
 struct Rows {
   struct Error {
-    int64_t line;  // of the piece, from 0
+    int64_t line;
     std::string fault;
   };
   std::vector<int32_t> ids;     // of all rows that are kept
@@ -41,7 +49,6 @@ struct Rows {
   DatasetStats stats;
   int64_t rows = 0;          // read, kept or not
   int64_t cut_out_rows = 0;  // lost their last label to max_length
-  int64_t lines = 0;
   size_t bytes = 0;
   std::vector<Error> errors;
 };
@@ -69,32 +76,30 @@ void Keep(Sample sample, int64_t max_length, Rows& rows) {
   rows.stats.label_tokens += labels;
 }
 
-void ReadLine(std::string_view text, const RowEncoder& encoder,
-              int64_t max_length, Rows& rows) {
-  const int64_t line = rows.lines++;
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return;
+void ReadRow(const Record& record, const RowEncoder& encoder,
+             const LoadOptions& options, Rows& rows) {
   ++rows.rows;
-  absl::StatusOr<Row> row = ParseRow(text);
+  absl::StatusOr<Row> row = ParseRow(record.text, options.rows);
   absl::StatusOr<Encoded> encoded =
       row.ok() ? encoder.Encode(*row) : row.status();
   if (!encoded.ok()) {
-    rows.errors.push_back({line, std::string(encoded.status().message())});
+    rows.errors.push_back(
+        {record.line, std::string(encoded.status().message())});
     return;
   }
   if (!encoded->prompt_is_prefix) ++rows.stats.prompt_mismatch_rows;
-  Keep(std::move(encoded->sample), max_length, rows);
+  Keep(std::move(encoded->sample), options.max_length, rows);
 }
 
-Rows ReadLines(std::string_view text, const RowEncoder& encoder,
-               int64_t max_length) {
+Rows ReadPiece(const Piece& piece, const RowEncoder& encoder,
+               const LoadOptions& options) {
   Rows rows;
-  rows.bytes = text.size();
-  rows.ids.reserve(text.size() / 2);
-  rows.labels.reserve(text.size() / 2);
-  while (!text.empty() && rows.errors.size() < RowErrors::kMax) {
-    const size_t end = std::min(text.find('\n'), text.size() - 1);
-    ReadLine(text.substr(0, end + 1), encoder, max_length, rows);
-    text.remove_prefix(end + 1);
+  rows.bytes = piece.bytes;
+  rows.ids.reserve(piece.bytes / 2);
+  rows.labels.reserve(piece.bytes / 2);
+  for (const Record& record : piece.records) {
+    if (rows.errors.size() >= RowErrors::kMax) break;
+    ReadRow(record, encoder, options, rows);
   }
   return rows;
 }
@@ -110,8 +115,8 @@ class DatasetReader {
                  options.tables, options.max_length),
         progress_(progress),
         pool_(options.threads > 0 ? options.threads : WorkThreads(),
-              [this](std::string_view text) {
-                return ReadLines(text, encoder_, options_.max_length);
+              [this](const Piece& piece) {
+                return ReadPiece(piece, encoder_, options_);
               }) {}
 
   absl::StatusOr<Dataset> Read(const std::vector<std::string>& names) {
@@ -134,26 +139,28 @@ class DatasetReader {
 
  private:
   absl::Status ReadFile(const std::string& name, const base::MappedFile& file) {
-    std::string_view bytes = file.bytes();
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    if (bytes.starts_with(kByteOrderMark)) {
-      hash_.Update(kByteOrderMark);
-      bytes.remove_prefix(kByteOrderMark.size());
-      done_bytes_ += kByteOrderMark.size();
-    }
     const int64_t rows_before = rows_;
     file_bytes_ = dropped_bytes_ = 0;
-    line_ = 0;
-    while (!bytes.empty() || !pool_.empty()) {
-      if (bytes.empty() || pool_.full()) {
+    const std::string_view bytes = file.bytes();
+    RecordScanner records(bytes);
+    // What ended the rows: OK for the end of the file.
+    std::optional<absl::Status> end;
+    size_t at = 0;
+    while (!end || !pool_.empty()) {
+      if (end || pool_.full()) {
         TakeRows(name, file);
         if (errors_.full()) return errors_.status();
         continue;
       }
-      const std::string_view piece = bytes.substr(0, PieceEnd(bytes));
-      hash_.Update(piece);
-      pool_.Push(piece);
-      bytes.remove_prefix(piece.size());
+      Piece piece = NextPiece(records, end);
+      piece.bytes = (end ? bytes.size() : records.position()) - at;
+      hash_.Update(bytes.substr(at, piece.bytes));
+      at += piece.bytes;
+      pool_.Push(std::move(piece));
+    }
+    if (!end->ok()) {
+      errors_.AddAt(name, std::string(end->message()));
+      return errors_.status();
     }
     if (rows_ == rows_before) {
       return absl::InvalidArgumentError(
@@ -164,20 +171,29 @@ class DatasetReader {
     return absl::OkStatus();
   }
 
-  // Where the next piece ends: behind a line's end, or with the file.
-  size_t PieceEnd(std::string_view bytes) const {
+  // About kPiece bytes of rows; sets `end` where there are no more.
+  Piece NextPiece(RecordScanner& records,
+                  std::optional<absl::Status>& end) const {
     const size_t least = std::min(kPiece, total_bytes_ / kPieces + 1);
-    const size_t end = bytes.find('\n', least - 1);
-    return end == std::string_view::npos ? bytes.size() : end + 1;
+    const size_t behind = records.position() + least;
+    Piece piece;
+    while (records.position() < behind) {
+      auto record = records.Next();
+      if (!record.ok() || !*record) {
+        end = record.status();
+        break;
+      }
+      piece.records.push_back(**record);
+    }
+    return piece;
   }
 
   // Takes what was made of the oldest piece.
   void TakeRows(const std::string& name, const base::MappedFile& file) {
     const Rows rows = pool_.Take();
     for (const Rows::Error& error : rows.errors) {
-      errors_.Add(Cat(name, ":", line_ + error.line + 1), error.fault);
+      errors_.Add(Cat(name, ":", error.line), error.fault);
     }
-    line_ += rows.lines;
     rows_ += rows.rows;
     cut_out_rows_ += rows.cut_out_rows;
     Add(rows);
@@ -249,13 +265,12 @@ class DatasetReader {
   size_t total_bytes_ = 0;
   size_t done_bytes_ = 0;
   int progress_step_ = -1;
-  // Of the file that is read: bytes that were taken, of which its pages are let
-  // go, and lines.
+  // Of the file that is read: bytes that were taken, and of these those whose
+  // pages are let go.
   size_t file_bytes_ = 0, dropped_bytes_ = 0;
-  int64_t line_ = 0;
   std::vector<File> files_;  // null once read
   // Last: its threads use the rest until it is gone.
-  InOrder<std::string_view, Rows> pool_;
+  InOrder<Piece, Rows> pool_;
 };
 
 }  // namespace

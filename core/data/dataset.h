@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/data/batch.h"
 #include "core/data/id_check.h"
+#include "core/data/row_format.h"
 #include "core/data/sample.h"
 #include "core/data/source.h"
 #include "core/data/token_arrays.h"
@@ -27,7 +28,11 @@ struct LoadOptions {
   std::optional<bool> completion_only_loss = std::nullopt;
   int32_t pad_id = 0;
   IdTables tables = {};  // rows beyond them are errors
-  int threads = 0;  // that tokenize; 0: as many as WorkThreads
+  int threads = 0;       // that tokenize; 0: as many as WorkThreads
+  RowFormat rows = {};
+  // Whatever else than the model folder's files and these options decides the
+  // tokens: chat template and end token that the job brings. For TokenKey.
+  std::string text_id = "";
 };
 
 // Rows of language modelling, tokenized, in the files' order.
@@ -68,9 +73,10 @@ class Dataset : public Source {
   std::string hash_;
 };
 
-// Reads JSON Lines: rows {"messages": […], "tools": […]?}, {"prompt": …,
-// "completion": …} (strings or lists of messages) or {"text": …}. A byte order
-// mark, CRLF and blank lines are taken. Rows without a label are dropped and
+// Reads JSON Lines, or a file that is one JSON array: rows {"messages": […],
+// "tools": […]?}, {"prompt": …, "completion": …} (strings or lists of
+// messages), {"text": …} and what else ParseRow takes. A byte order mark, CRLF
+// and blank lines are taken. Rows without a label are dropped and
 // counted. The result, errors too, does not depend on how many threads there
 // are.
 //

@@ -12,8 +12,6 @@ namespace {
 using spec::Cat;
 
 constexpr int kMaxDepth = 100;
-constexpr char kExpected[] =
-    "expected \"messages\", \"prompt\" and \"completion\", or \"text\"";
 
 absl::Status Bad(const std::string& message) {
   return absl::InvalidArgumentError(message);
@@ -61,9 +59,27 @@ absl::Status Expected(std::string_view path, std::string_view expected,
       Cat(path, ": expected ", expected, ", found ", DescribeJson(found)));
 }
 
-bool Has(const RowJson& row, const char* name) {
+bool Has(const RowJson& row, const std::string& name) {
   const auto it = row.find(name);
   return it != row.end() && !it->is_null();
+}
+
+// ShareGPT's names in the place of ChatML's, in the order that TRL leaves them.
+void RenameShareGpt(RowJson& message) {
+  if (!message.is_object()) return;
+  const auto rename = [&message](const char* from, const char* to) {
+    const auto it = message.find(from);
+    if (it == message.end()) return false;
+    RowJson value = std::move(*it);
+    message.erase(it);
+    message[to] = std::move(value);
+    return true;
+  };
+  const bool renamed = rename("from", "role");
+  rename("value", "content");
+  if (!renamed) return;
+  if (message["role"] == "human") message["role"] = "user";
+  if (message["role"] == "gpt") message["role"] = "assistant";
 }
 
 absl::Status CheckMessage(const RowJson& message, const std::string& path) {
@@ -71,11 +87,7 @@ absl::Status CheckMessage(const RowJson& message, const std::string& path) {
     return Expected(path, "an object with \"role\" and \"content\"", message);
   }
   if (!Has(message, "role") || !message["role"].is_string()) {
-    const bool share_gpt = Has(message, "from") && Has(message, "value");
-    return Bad(Cat(path, ": expected \"role\" with a string",
-                   share_gpt ? "; rename \"from\" to \"role\" and \"value\" to "
-                               "\"content\""
-                             : ""));
+    return Bad(Cat(path, ": expected \"role\" with a string"));
   }
   if (Has(message, "content")) {
     const RowJson& content = message["content"];
@@ -88,16 +100,18 @@ absl::Status CheckMessage(const RowJson& message, const std::string& path) {
   return Bad(Cat(path, ": expected \"content\" or \"tool_calls\""));
 }
 
-absl::Status CheckMessages(const RowJson& messages, const char* name) {
+absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name) {
+  RowJson messages = json[name];
   if (!messages.is_array() || messages.empty()) {
     return Expected(name, "a non-empty list of messages", messages);
   }
   for (size_t i = 0; i < messages.size(); ++i) {
+    RenameShareGpt(messages[i]);
     const absl::Status status =
         CheckMessage(messages[i], Cat(name, "[", i, "]"));
     if (!status.ok()) return status;
   }
-  return absl::OkStatus();
+  return messages;
 }
 
 absl::StatusOr<std::string> Tools(const RowJson& row) {
@@ -125,52 +139,139 @@ absl::StatusOr<std::string> Kwargs(const RowJson& row) {
   return row[kName].dump();
 }
 
-absl::Status ReadCompletion(const RowJson& json, Row& row) {
-  const RowJson& prompt = json["prompt"];
-  const RowJson& completion = json["completion"];
-  if (prompt.is_string() && completion.is_string()) {
-    row.content = CompletionRow{prompt, completion};
-    return absl::OkStatus();
+std::string Quoted(const std::string& name) { return "\"" + name + "\""; }
+
+// stanford_alpaca's prompts; the break at the end is axolotl's and torchtune's.
+std::string AlpacaPrompt(const std::string& instruction,
+                         const std::string& input) {
+  if (input.empty()) {
+    return Cat(
+        "Below is an instruction that describes a task. Write a response that "
+        "appropriately completes the request.\n\n### Instruction:\n",
+        instruction, "\n\n### Response:\n");
   }
-  if (!prompt.is_array() || !completion.is_array()) {
-    return Bad(
-        Cat("expected \"prompt\" and \"completion\" to be two strings "
-            "or two lists of messages, found ",
-            DescribeJson(prompt), " and ", DescribeJson(completion)));
-  }
-  absl::Status status = CheckMessages(prompt, "prompt");
-  if (status.ok()) status = CheckMessages(completion, "completion");
-  if (status.ok()) row.content = ChatCompletionRow{prompt, completion};
-  return status;
+  return Cat(
+      "Below is an instruction that describes a task, paired with an input "
+      "that provides further context. Write a response that appropriately "
+      "completes the request.\n\n### Instruction:\n",
+      instruction, "\n\n### Input:\n", input, "\n\n### Response:\n");
 }
 
-absl::Status ReadContent(const RowJson& json, Row& row) {
-  if (Has(json, "prompt") && Has(json, "completion")) {
-    return ReadCompletion(json, row);
+// One object.
+class ContentReader {
+ public:
+  ContentReader(const RowJson& json, const RowFormat& format, Row& row)
+      : json_(json), format_(format), row_(row) {}
+
+  absl::Status Read() {
+    const RowFormat& f = format_;
+    if (!f.format.empty()) return Alpaca();
+    if (!f.prompt_column.empty() || !f.completion_column.empty()) {
+      return Completion();
+    }
+    if (!f.messages_column.empty()) return Chat(f.messages_column);
+    if (!f.text_column.empty()) return Text();
+    if (Has(json_, "prompt") && Has(json_, "completion")) return Completion();
+    if (Has(json_, "messages")) return Chat("messages");
+    if (Has(json_, "conversations")) return Chat("conversations");
+    if (Has(json_, "text")) return Text();
+    if (Has(json_, "instruction") && Has(json_, "output")) return Alpaca();
+    return Missing("\"messages\", \"prompt\" and \"completion\", or \"text\"",
+                   "; name other columns in dataset.messages_column, "
+                   "dataset.prompt_column and dataset.completion_column, or "
+                   "dataset.text_columns");
   }
-  if (Has(json, "messages")) {
-    row.content = ChatRow{json["messages"]};
-    return CheckMessages(json["messages"], "messages");
+
+ private:
+  static std::string Name(const std::string& column, const char* usual) {
+    return column.empty() ? usual : column;
   }
-  if (Has(json, "text")) {
-    const RowJson& text = json["text"];
-    if (!text.is_string()) return Expected("text", "a string", text);
-    row.content = TextRow{text};
+
+  absl::Status Missing(const std::string& expected,
+                       const std::string& advice = "") const {
+    std::vector<std::string> names;
+    for (const auto& [name, _] : json_.items()) names.push_back(Quoted(name));
+    std::string found = names.empty() ? "an empty object" : "";
+    for (size_t i = 0; i < std::min<size_t>(names.size(), 8); ++i) {
+      found += (i == 0 ? "" : ", ") + names[i];
+    }
+    return Bad(Cat("expected ", expected, ", found ", found, advice));
+  }
+
+  absl::Status Completion() {
+    const std::string prompt_name = Name(format_.prompt_column, "prompt");
+    const std::string completion_name =
+        Name(format_.completion_column, "completion");
+    const std::string both =
+        Cat(Quoted(prompt_name), " and ", Quoted(completion_name));
+    if (!Has(json_, prompt_name) || !Has(json_, completion_name)) {
+      return Missing(both);
+    }
+    const RowJson& prompt = json_[prompt_name];
+    const RowJson& completion = json_[completion_name];
+    if (prompt.is_string() && completion.is_string()) {
+      row_.content = CompletionRow{prompt, completion};
+      return absl::OkStatus();
+    }
+    if (!prompt.is_array() || !completion.is_array()) {
+      return Bad(Cat("expected ", both,
+                     " to be two strings or two lists of messages, found ",
+                     DescribeJson(prompt), " and ", DescribeJson(completion)));
+    }
+    absl::StatusOr<RowJson> asked = Messages(json_, prompt_name);
+    if (!asked.ok()) return asked.status();
+    absl::StatusOr<RowJson> answered = Messages(json_, completion_name);
+    if (!answered.ok()) return answered.status();
+    row_.content = ChatCompletionRow{*std::move(asked), *std::move(answered)};
     return absl::OkStatus();
   }
-  std::vector<std::string> names;
-  for (const auto& [name, _] : json.items())
-    names.push_back("\"" + name + "\"");
-  std::string found = names.empty() ? "an empty object" : "";
-  for (size_t i = 0; i < std::min<size_t>(names.size(), 8); ++i) {
-    found += (i == 0 ? "" : ", ") + names[i];
+
+  absl::Status Chat(const std::string& name) {
+    if (!Has(json_, name)) return Missing(Quoted(name));
+    absl::StatusOr<RowJson> messages = Messages(json_, name);
+    if (!messages.ok()) return messages.status();
+    row_.content = ChatRow{*std::move(messages)};
+    return absl::OkStatus();
   }
-  return Bad(Cat(kExpected, ", found ", found,
-                 json.contains("conversations")
-                     ? "; rename \"conversations\" to \"messages\", with "
-                       "\"role\" and \"content\" in each"
-                     : ""));
-}
+
+  absl::Status Text() {
+    const std::string name = Name(format_.text_column, "text");
+    if (!Has(json_, name)) return Missing(Quoted(name));
+    const RowJson& text = json_[name];
+    if (!text.is_string()) return Expected(name, "a string", text);
+    row_.content = TextRow{text};
+    return absl::OkStatus();
+  }
+
+  absl::Status Alpaca() {
+    if (!Has(json_, "instruction") || !Has(json_, "output")) {
+      return Missing("\"instruction\", \"output\" and perhaps \"input\"");
+    }
+    std::string parts[3];
+    const char* const names[] = {"instruction", "input", "output"};
+    for (int i = 0; i < 3; ++i) {
+      if (!Has(json_, names[i])) continue;
+      const RowJson& part = json_[names[i]];
+      if (!part.is_string()) return Expected(names[i], "a string", part);
+      parts[i] = part.get<std::string>();
+    }
+    const auto& [instruction, input, output] = parts;
+    if (format_.format != "alpaca_chat") {
+      row_.content = CompletionRow{AlpacaPrompt(instruction, input), output};
+      return absl::OkStatus();
+    }
+    const std::string asked =
+        input.empty() ? instruction : Cat(instruction, "\n\n", input);
+    row_.content =
+        ChatRow{RowJson::array({{{"role", "user"}, {"content", asked}},
+                                {{"role", "assistant"}, {"content", output}}})};
+    return absl::OkStatus();
+  }
+
+  const RowJson& json_;
+  const RowFormat& format_;
+  Row& row_;
+};
 
 }  // namespace
 
@@ -200,13 +301,12 @@ absl::StatusOr<RowJson> ParseRowObject(std::string_view line) {
   return json;
 }
 
-absl::StatusOr<Row> ParseRow(std::string_view line) {
+absl::StatusOr<Row> ParseRow(std::string_view line, const RowFormat& format) {
   absl::StatusOr<RowJson> json = ParseRowObject(line);
   if (!json.ok()) return json.status();
   Row row;
-  if (absl::Status status = ReadContent(*json, row); !status.ok()) {
-    return status;
-  }
+  const absl::Status status = ContentReader(*json, format, row).Read();
+  if (!status.ok()) return status;
   absl::StatusOr<std::string> tools = Tools(*json);
   if (!tools.ok()) return tools.status();
   row.tools_json = *std::move(tools);

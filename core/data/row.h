@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "absl/status/statusor.h"
+#include "core/data/row_format.h"
 
 namespace mpsd::data {
 
@@ -45,12 +46,22 @@ absl::StatusOr<RowJson> ParseRowObject(std::string_view line);
 // What a value is, for errors: "a list", "null", "3".
 std::string DescribeJson(const RowJson& value);
 
-// Reads one line of JSON Lines. A row with "prompt" and "completion" is taken
-// as such, else one with "messages", else one with "text" (TRL's order); other
-// names are left alone, and null is as good as absent. "tools" may be a list or
-// a string that holds one. InvalidArgument says what is wrong and what was
-// expected, without file and line.
-absl::StatusOr<Row> ParseRow(std::string_view line);
+// Reads a row: a JSON object. One with "prompt" and "completion" is taken as
+// such, else one with "messages" or "conversations", else one with "text"
+// (TRL's order), else one with "instruction" and "output" as Alpaca's; other
+// names are left alone, and null is as good as absent. Where `format` names a
+// column or a format, rows are of that kind. "tools" may be a list or a string
+// that holds one.
+//
+// A message may have ShareGPT's "from" and "value" for "role" and "content", as
+// TRL's maybe_convert_to_chatml takes them; there "human" and "gpt" are "user"
+// and "assistant". Alpaca's prompt is that of stanford_alpaca, a line break
+// behind its last colon.
+//
+// InvalidArgument says what is wrong and what was expected, without file and
+// line.
+absl::StatusOr<Row> ParseRow(std::string_view line,
+                             const RowFormat& format = {});
 
 }  // namespace mpsd::data
 

@@ -19,6 +19,10 @@ class RowErrors {
   void Add(const std::string& place, const std::string& fault) {
     if (!full()) errors_.push_back(spec::Cat(place, ": ", fault));
   }
+  // A fault that begins with its line.
+  void AddAt(const std::string& file, const std::string& line_and_fault) {
+    if (!full()) errors_.push_back(spec::Cat(file, ":", line_and_fault));
+  }
   bool full() const { return errors_.size() == kMax; }
   bool empty() const { return errors_.empty(); }
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "core/data/records.h"
 #include "core/data/row_errors.h"
 #include "core/spec/cat.h"
 #include "core/text/delimited.h"
@@ -161,18 +162,22 @@ class DelimitedReader {
   RowErrors errors_;
 };
 
-absl::StatusOr<Table> ReadJsonLines(const std::string& name,
-                                    std::string_view bytes) {
+absl::StatusOr<Table> ReadJsonRows(const std::string& name,
+                                   std::string_view bytes) {
   Table table;
   table.json = true;
   RowErrors errors;
   std::map<std::string, size_t> column_of;
-  for (int64_t line = 1; !bytes.empty() && !errors.full(); ++line) {
-    const size_t end = std::min(bytes.find('\n'), bytes.size() - 1);
-    const std::string_view text = bytes.substr(0, end + 1);
-    bytes.remove_prefix(end + 1);
-    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) continue;
-    absl::StatusOr<RowJson> json = ParseRowObject(text);
+  RecordScanner records(bytes);
+  while (!errors.full()) {
+    const auto record = records.Next();
+    if (!record.ok()) {
+      errors.AddAt(name, std::string(record.status().message()));
+      break;
+    }
+    if (!*record) break;
+    const int64_t line = (*record)->line;
+    absl::StatusOr<RowJson> json = ParseRowObject((*record)->text);
     if (!json.ok()) {
       errors.Add(Cat(name, ":", line), std::string(json.status().message()));
       continue;
@@ -190,7 +195,10 @@ absl::StatusOr<Table> ReadJsonLines(const std::string& name,
   }
   if (!errors.empty()) return errors.status();
   if (table.rows.empty()) {
-    return Bad(Cat(name, ": the file is empty; expected a JSON object a line"));
+    return Bad(Cat(
+        name,
+        ": the file is empty; expected a JSON object a line, or an array of "
+        "them"));
   }
   for (TableRow& row : table.rows) row.cells.resize(table.columns.size());
   return table;
@@ -207,7 +215,7 @@ absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
   const std::string extension =
       absl::AsciiStrToLower(std::filesystem::path(name).extension().string());
   if (extension == ".jsonl" || extension == ".json") {
-    return ReadJsonLines(name, bytes);
+    return ReadJsonRows(name, bytes);
   }
   if (extension == ".csv") {
     return DelimitedReader(name, ',', nullptr).Read(bytes);

@@ -27,7 +27,8 @@ struct Table {
 };
 
 // Reads `bytes` by the extension of `name`:
-//  - .jsonl, .json: an object a line; the columns are all its rows' names;
+//  - .jsonl, .json: an object a line, or one array of objects; the columns are
+//    all its rows' names;
 //  - .csv: a header line and rows, quoted where need be (RFC 4180);
 //  - .tsv, .txt: the same with tabs between the columns.
 // With a GLUE task, .tsv and .txt are as GLUE's files: without quoting, of CoLA

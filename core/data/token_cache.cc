@@ -310,12 +310,17 @@ void TokenCache::DropOldest() const {
 absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
                                      const fs::path& model_folder,
                                      const LoadOptions& options) {
+  const RowFormat& r = options.rows;
   std::string made_of =
       Cat("format ", kFormat, ", encoding ", kEncoding, ", mpsd ", MPSD_VERSION,
           ", max_length ", options.max_length, ", vocab_size ",
           options.tables.tokens, ", assistant ",
           Spelled(options.assistant_only_loss), ", completion ",
-          Spelled(options.completion_only_loss), "\n");
+          Spelled(options.completion_only_loss), "\nrows ",
+          json{r.messages_column, r.prompt_column, r.completion_column,
+               r.text_column, r.format}
+              .dump(-1, ' ', false, json::error_handler_t::replace),
+          "\ntext ", options.text_id, "\n");
   for (const std::string& file : files) {
     auto digest = base::Sha256File(file);
     if (!digest.ok()) return digest.status();

@@ -83,6 +83,18 @@ absl::Status CopyFile(const fs::path& from, const fs::path& to) {
   return base::WriteFileAtomic(to, *bytes);
 }
 
+// Those that there are.
+absl::Status CopyFiles(const fs::path& from, const fs::path& to,
+                       const std::vector<const char*>& names) {
+  for (const char* name : names) {
+    std::error_code error;
+    if (!fs::exists(from / name, error)) continue;
+    absl::Status s = CopyFile(from / name, to / name);
+    if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
 // The named chat templates beside chat_template.jinja.
 absl::Status CopyTemplates(const fs::path& from, const fs::path& to) {
   std::error_code error;
@@ -103,18 +115,20 @@ absl::Status CopyTemplates(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+absl::Status CopyText(const fs::path& from, const fs::path& to) {
+  absl::Status s = CopyFiles(
+      from, to,
+      {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+       "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
+       "tokenizer.model", "chat_template.jinja"});
+  return s.ok() ? CopyTemplates(from, to) : s;
+}
+
 absl::Status CopyTokenizer(const fs::path& from, const fs::path& to) {
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-        "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
-        "tokenizer.model", "chat_template.jinja", "generation_config.json",
-        "preprocessor_config.json"}) {
-    std::error_code error;
-    if (!fs::exists(from / name, error)) continue;
-    absl::Status s = CopyFile(from / name, to / name);
-    if (!s.ok()) return s;
-  }
-  return CopyTemplates(from, to);
+  absl::Status s = CopyText(from, to);
+  if (!s.ok()) return s;
+  return CopyFiles(from, to,
+                   {"generation_config.json", "preprocessor_config.json"});
 }
 
 }  // namespace mpsd::full

@@ -32,8 +32,11 @@ absl::Status WriteConfig(const std::filesystem::path& from,
                          const std::filesystem::path& to,
                          const ResultConfig& result);
 
-// Copies what `from` has of tokenizer, chat template, generation config and
-// image processor.
+// Copies what `from` has of tokenizer and chat templates.
+absl::Status CopyText(const std::filesystem::path& from,
+                      const std::filesystem::path& to);
+
+// The same, and generation config and image processor.
 absl::Status CopyTokenizer(const std::filesystem::path& from,
                            const std::filesystem::path& to);
 

@@ -49,6 +49,7 @@ TrainSpec ResolvePaths(TrainSpec spec, const std::string& base_dir) {
   for (std::string& file : spec.dataset.eval) resolve(file);
   for (std::string& file : spec.dataset.predict) resolve(file);
   resolve(spec.adapter);
+  resolve(spec.training.chat_template_path);
   if (fs::is_directory(base / spec.model, error)) resolve(spec.model);
   return spec;
 }

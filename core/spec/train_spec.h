@@ -87,8 +87,21 @@ struct TrainingSpec {
   // Absent: TRL's defaults. The loss of a prompt/completion row is on its
   // completion, that of a messages or text row on every token. At most one of
   // the two may be true.
+  //
+  // assistant_only_loss: the labels are what {% generation %} blocks of the
+  // chat template render; of a template without them what stands behind each
+  // generation prompt, the end of the turn included. Stock templates get TRL's
+  // labels (Qwen3's is rendered with the thinking of every turn, as TRL does).
   std::optional<bool> assistant_only_loss;
   std::optional<bool> completion_only_loss;
+  // A chat template in the place of the model's, for base models, which have
+  // none: a .jinja or .j2 file; or a model folder, whose chat template and
+  // eos_token are taken. Adapter and model are saved with it. "": the model's.
+  std::string chat_template_path;
+  // The token that ends a text or a turn, in the place of the model's: one that
+  // its tokenizer has ("<|im_end|>"). "": the model's, or that of
+  // chat_template_path's folder.
+  std::string eos_token;
   bool gradient_checkpointing = false;
   // Of gradient_checkpointing (Megatron's name): whole layers, or only what is
   // widest in them, the MLP's inner activations. Language models with LoRA
@@ -110,10 +123,11 @@ struct TrainingSpec {
   bool operator==(const TrainingSpec&) const = default;
 };
 
-// Files, and where the task's parts are in them. Text classification reads
-// JSON Lines, CSV (.csv) and TSV (.tsv, .txt) with a header; images come as a
-// folder with a folder per class, as JSON Lines with paths, or as a
-// .safetensors file of arrays.
+// Files, and where the task's parts are in them. Language models read JSON
+// Lines, or a file that is one JSON array of objects; text classification reads
+// those, CSV (.csv) and TSV (.tsv, .txt) with a header; images come as a folder
+// with a folder per class, as JSON Lines with paths, or as a .safetensors file
+// of arrays.
 struct DatasetSpec {
   std::vector<std::string> train;  // files or image folders, one at least
   std::vector<std::string> eval;
@@ -124,8 +138,20 @@ struct DatasetSpec {
   // A GLUE task: its layout of columns, labels and metrics; see GlueTaskNames.
   std::string task_name;
   // One or two columns that hold the text; empty: those of task_name, else
-  // "sentence1" and "sentence2", "sentence", or "text", whichever there are.
+  // "sentence1" and "sentence2", "sentence", or "text", whichever there are. Of
+  // a language model one, "text" by default (TRL's dataset_text_field).
   std::vector<std::string> text_columns;
+  // Language models: where rows have their parts. Absent ones are "messages"
+  // (or "conversations"), "prompt" and "completion"; of rows that have several
+  // of these and "text" the first is taken in the order prompt/completion,
+  // messages, text. Naming a column says what the rows are.
+  std::string messages_column, prompt_column, completion_column;
+  // Rows of Alpaca's "instruction", "input" and "output", which are known by
+  // these names too where there is nothing else: "alpaca", the default, puts
+  // them into Alpaca's prompt, with the output as the completion;
+  // "alpaca_chat" makes them a user's and an assistant's message for the chat
+  // template, input behind instruction and an empty line.
+  std::string format;
   std::string label_column;  // "": "label"
   std::string image_column;  // of JSON Lines with paths; "": "image"
   std::optional<int64_t> max_train_samples;  // the first ones

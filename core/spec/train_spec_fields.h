@@ -72,6 +72,12 @@ inline const std::vector<std::string_view>& SamplingWords() {
   return words;
 }
 
+inline const std::vector<std::string_view>& FormatWords() {
+  static const std::vector<std::string_view>& words =
+      *new std::vector<std::string_view>{"alpaca", "alpaca_chat"};
+  return words;
+}
+
 template <typename Fields>
 void VisitDataset(Fields&& f, DatasetSpec& dataset) {
   constexpr std::string_view kFiles = "a file or a list of them";
@@ -81,6 +87,11 @@ void VisitDataset(Fields&& f, DatasetSpec& dataset) {
   f.Number("validation_split", dataset.validation_split, Range::From0Below1());
   f.OptionalWord("task_name", dataset.task_name, GlueTaskNames());
   f.Texts("text_columns", dataset.text_columns, "one or two column names");
+  f.Text("messages_column", dataset.messages_column, "the name of a column");
+  f.Text("prompt_column", dataset.prompt_column, "the name of a column");
+  f.Text("completion_column", dataset.completion_column,
+         "the name of a column");
+  f.OptionalWord("format", dataset.format, FormatWords());
   f.Text("label_column", dataset.label_column, "the name of a column");
   f.Text("image_column", dataset.image_column, "the name of a column");
   f.Integer("max_train_samples", dataset.max_train_samples, Range::AtLeast(1));
@@ -170,6 +181,9 @@ void VisitTraining(Fields&& f, TrainingSpec& t) {
   f.Bool("auto_find_batch_size", t.auto_find_batch_size);
   f.Bool("assistant_only_loss", t.assistant_only_loss);
   f.Bool("completion_only_loss", t.completion_only_loss);
+  f.Text("chat_template_path", t.chat_template_path,
+         "the path of a .jinja file or of a model folder");
+  f.Text("eos_token", t.eos_token, "a token of the model's tokenizer");
   f.Bool("gradient_checkpointing", t.gradient_checkpointing);
   f.Word("recompute_granularity", t.recompute_granularity, RecomputeWords());
   f.Bool("bf16", t.bf16);

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "core/spec/cat.h"
 #include "core/spec/python_regex.h"
@@ -22,6 +23,7 @@ class Rules {
     CheckLossMasks();
     CheckFineTuning();
     CheckTaskFields();
+    CheckRowColumns();
     CheckClassification();
     CheckAugmentation();
     CheckQuantization();
@@ -102,7 +104,8 @@ class Rules {
     const bool lm = spec_.task == Task::kCausalLm;
     const bool text = spec_.task == Task::kSeqCls;
     Only(text, !d.task_name.empty(), "dataset", "task_name", "SEQ_CLS");
-    Only(text, !d.text_columns.empty(), "dataset", "text_columns", "SEQ_CLS");
+    Only(lm || text, !d.text_columns.empty(), "dataset", "text_columns",
+         "CAUSAL_LM and SEQ_CLS");
     Only(!lm, !d.label_column.empty(), "dataset", "label_column",
          "SEQ_CLS and IMAGE_CLS");
     Only(!lm, !d.predict.empty(), "dataset", "predict",
@@ -116,6 +119,9 @@ class Rules {
          "assistant_only_loss", "CAUSAL_LM");
     Only(lm, t.completion_only_loss.has_value(), "training",
          "completion_only_loss", "CAUSAL_LM");
+    Only(lm, !t.chat_template_path.empty(), "training", "chat_template_path",
+         "CAUSAL_LM");
+    Only(lm, !t.eos_token.empty(), "training", "eos_token", "CAUSAL_LM");
     if (lm && spec_.classification != ClassificationSpec()) {
       FaultAt("classification", "is for SEQ_CLS and IMAGE_CLS; leave it out");
     }
@@ -123,9 +129,41 @@ class Rules {
         spec_.augmentation != AugmentationSpec()) {
       FaultAt("augmentation", "is for IMAGE_CLS; leave it out");
     }
-    if (d.text_columns.size() > 2) {
+    const size_t most = lm ? 1 : 2;
+    if (lm && d.text_columns.size() > most) {
+      Fault("dataset", "text_columns",
+            Cat("a language model's text is in one column, found ",
+                d.text_columns.size()));
+    } else if (d.text_columns.size() > most) {
       Fault("dataset", "text_columns",
             Cat("expected one or two columns, found ", d.text_columns.size()));
+    }
+  }
+
+  // What the rows of a language model's data are must be said once.
+  void CheckRowColumns() {
+    const DatasetSpec& d = spec_.dataset;
+    const std::tuple<const char*, bool, int> columns[] = {
+        {"messages_column", !d.messages_column.empty(), 0},
+        {"prompt_column", !d.prompt_column.empty(), 1},
+        {"completion_column", !d.completion_column.empty(), 1},
+        {"text_columns", !d.text_columns.empty(), 2},
+        {"format", !d.format.empty(), 3}};
+    const char* first = nullptr;
+    int kind = 0;
+    for (const auto& [name, set, its_kind] : columns) {
+      if (!set) continue;
+      if (spec_.task != Task::kCausalLm) {
+        if (its_kind != 2) Only(false, true, "dataset", name, "CAUSAL_LM");
+        continue;
+      }
+      if (first != nullptr && its_kind != kind) {
+        Fault("dataset", name,
+              Cat("cannot stand beside ", first,
+                  ": each says what the rows are; leave one of them out"));
+      }
+      if (first == nullptr) kind = its_kind;
+      if (first == nullptr) first = name;
     }
   }
 

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/text/folder.h"
 #include "core/text/handover.h"
 #include "core/text/training_template.h"
 #include "nlohmann/json.hpp"
@@ -56,8 +55,8 @@ absl::StatusOr<Compiled> Compile(const Sources& sources,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromFolder(
-    const std::string& dir, TemplateUse use) {
-  absl::StatusOr<FolderText> folder = ReadFolderText(dir);
+    const std::string& dir, TemplateUse use, const TextOverrides& overrides) {
+  absl::StatusOr<FolderText> folder = ReadFolderText(dir, overrides);
   if (!folder.ok()) return folder.status();
   if (folder->chat_templates.empty()) {
     return absl::NotFoundError(
@@ -65,9 +64,10 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromFolder(
                      ": no chat template; expected chat_template.jinja or "
                      "\"chat_template\" in tokenizer_config.json"));
   }
-  absl::StatusOr<Compiled> compiled =
-      Compile(ForUse(std::move(folder->chat_templates), use),
-              nlohmann::json(folder->special_tokens).dump(), dir);
+  const std::string& path = overrides.chat_template_path;
+  absl::StatusOr<Compiled> compiled = Compile(
+      ForUse(std::move(folder->chat_templates), use),
+      nlohmann::json(folder->special_tokens).dump(), path.empty() ? dir : path);
   if (!compiled.ok()) return compiled.status();
   return absl::WrapUnique(
       new ChatTemplate(compiled->rust, compiled->has_generation_blocks));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/text/overrides.h"
 
 struct mpsd_text_template;  // The Rust half, see core/text/abi.h.
 
@@ -49,7 +50,8 @@ class ChatTemplate {
   // NotFound: the folder has no chat template. InvalidArgument names the file,
   // and for a syntax error the line.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> FromFolder(
-      const std::string& dir, TemplateUse use = TemplateUse::kAsIs);
+      const std::string& dir, TemplateUse use = TemplateUse::kAsIs,
+      const TextOverrides& overrides = {});
 
   // `tokens_json` is an object of the variables that every rendering sees
   // ({"bos_token": "<s>"}), or empty for none.

@@ -27,6 +27,8 @@ struct FolderText {
   bool truncate_left = false;
   // Sources by name: "default", "tool_use", ….
   std::map<std::string, std::string> chat_templates;
+  // Tokens that overrides ask of the tokenizer, and who asks.
+  std::map<std::string, std::string> asked_tokens;
 };
 
 // Every file is optional. InvalidArgument names the file, the field and the

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/work_count.h"
-#include "core/text/folder.h"
 #include "core/text/handover.h"
 
 namespace mpsd::text {
@@ -25,12 +24,12 @@ std::optional<int32_t> Find(const mpsd_text_tokenizer* rust,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
-    const std::string& dir) {
+    const std::string& dir, const TextOverrides& overrides) {
   const std::string file =
       (std::filesystem::path(dir) / "tokenizer.json").string();
   absl::StatusOr<std::string> json = base::ReadFile(file);
   if (!json.ok()) return json.status();
-  absl::StatusOr<FolderText> folder = ReadFolderText(dir);
+  absl::StatusOr<FolderText> folder = ReadFolderText(dir, overrides);
   if (!folder.ok()) return folder.status();
   mpsd_text_tokenizer* rust = nullptr;
   ReceivedBytes error;
@@ -42,9 +41,17 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromFolder(
   for (const auto& [name, token] : folder->special_tokens) {
     if (const auto id = Find(rust, token)) special[name] = *id;
   }
-  return absl::WrapUnique(new Tokenizer(rust, std::move(special),
-                                        folder->truncate_left,
-                                        !folder->chat_templates.empty()));
+  auto tokenizer = absl::WrapUnique(
+      new Tokenizer(rust, std::move(special), folder->truncate_left,
+                    !folder->chat_templates.empty()));
+  for (const auto& [token, who] : folder->asked_tokens) {
+    if (tokenizer->TokenToId(token)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        who, ": the model's tokenizer (", dir, ") has no token \"", token,
+        "\"; tokens cannot be added to a model: name one that it has, or take "
+        "a chat template made of them"));
+  }
+  return tokenizer;
 }
 
 Tokenizer::Tokenizer(mpsd_text_tokenizer* rust,

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/text/overrides.h"
 
 struct mpsd_text_tokenizer;  // The Rust half, see core/text/abi.h.
 
@@ -48,9 +49,10 @@ class Tokenizer {
   // tokenizer.json lacks them. Whether bos and eos are added is
   // tokenizer.json's own affair (add_bos_token is ignored, as Transformers 5
   // does).
-  // NotFound: no tokenizer.json. InvalidArgument names the file and the fault.
+  // NotFound: no tokenizer.json. InvalidArgument names the file and the fault,
+  // or a token that the overrides ask for and the vocabulary lacks.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> FromFolder(
-      const std::string& dir);
+      const std::string& dir, const TextOverrides& overrides = {});
 
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;

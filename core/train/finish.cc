@@ -116,6 +116,7 @@ absl::Status Trainer::Export() {
   auto staged = base::StagedFolder::Create(output_path());
   if (!staged.ok()) return staged.status();
   absl::Status s = trainable_->SaveResult(staged->staging());
+  if (s.ok()) s = task_->CompleteResult(model_folder_, staged->staging());
   return s.ok() ? staged->Commit() : s;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/data/dataset.h"
 #include "core/data/token_cache.h"
+#include "core/full/model_folder.h"
 #include "core/model/head_loss.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
@@ -41,17 +42,31 @@ struct Text {
   std::unique_ptr<text::ChatTemplate> chat;
 };
 
+text::TextOverrides OverridesOf(const spec::TrainingSpec& training) {
+  return {training.chat_template_path, training.eos_token};
+}
+
+data::RowFormat RowsOf(const spec::DatasetSpec& dataset) {
+  return {dataset.messages_column, dataset.prompt_column,
+          dataset.completion_column,
+          dataset.text_columns.empty() ? "" : dataset.text_columns[0],
+          dataset.format};
+}
+
 absl::StatusOr<Text> ReadText(const std::string& folder,
                               const spec::TrainingSpec& training) {
   Text text;
-  auto tokenizer = text::Tokenizer::FromFolder(folder);
+  const text::TextOverrides overrides = OverridesOf(training);
+  auto tokenizer = text::Tokenizer::FromFolder(folder, overrides);
   if (!tokenizer.ok()) return tokenizer.status();
   text.tokenizer = *std::move(tokenizer);
   if (text.tokenizer->has_chat_template()) {
     const bool assistant = training.assistant_only_loss.value_or(false);
     auto chat = text::ChatTemplate::FromFolder(
-        folder, assistant ? text::TemplateUse::kAssistantLoss
-                          : text::TemplateUse::kAsIs);
+        folder,
+        assistant ? text::TemplateUse::kAssistantLoss
+                  : text::TemplateUse::kAsIs,
+        overrides);
     if (!chat.ok()) return chat.status();
     text.chat = *std::move(chat);
   }
@@ -62,16 +77,19 @@ absl::StatusOr<Text> ReadText(const std::string& folder,
 // tokenized: one that is kept needs none.
 class RowLoader {
  public:
-  RowLoader(const spec::TrainingSpec& training, std::string folder,
-            int64_t vocab_size, const std::filesystem::path& cache,
-            Observer& observer)
-      : training_(training),
+  // `text_id`: OverridesId of the job.
+  RowLoader(const spec::TrainSpec& spec, std::string folder,
+            std::string text_id, int64_t vocab_size,
+            const std::filesystem::path& cache, Observer& observer)
+      : training_(spec.training),
         folder_(std::move(folder)),
         cache_(cache),
         observer_(observer) {
-    options_.max_length = training.max_length;
-    options_.assistant_only_loss = training.assistant_only_loss;
-    options_.completion_only_loss = training.completion_only_loss;
+    options_.max_length = training_.max_length;
+    options_.assistant_only_loss = training_.assistant_only_loss;
+    options_.completion_only_loss = training_.completion_only_loss;
+    options_.rows = RowsOf(spec.dataset);
+    options_.text_id = std::move(text_id);
     options_.tables.tokens = vocab_size;
   }
 
@@ -117,7 +135,9 @@ class RowLoader {
 
 absl::StatusOr<TaskData> LanguageModelling::LoadData(
     const std::string& model_folder, spec::ModelConfig& config) {
-  RowLoader loader(spec_.training, model_folder, config.vocab_size,
+  auto text_id = text::OverridesId(model_folder, OverridesOf(spec_.training));
+  if (!text_id.ok()) return text_id.status();
+  RowLoader loader(spec_, model_folder, *std::move(text_id), config.vocab_size,
                    cache_folder_, observer_);
   const spec::DatasetSpec& d = spec_.dataset;
   TaskData data;
@@ -131,6 +151,19 @@ absl::StatusOr<TaskData> LanguageModelling::LoadData(
   }
   if (absl::Status s = TakeParts(spec_, data); !s.ok()) return s;
   return data;
+}
+
+absl::Status LanguageModelling::CompleteResult(
+    const std::string& model_folder,
+    const std::filesystem::path& folder) const {
+  const text::TextOverrides overrides = OverridesOf(spec_.training);
+  if (overrides.empty()) return absl::OkStatus();
+  absl::Status s = full::CopyText(model_folder, folder);
+  if (!s.ok()) return s;
+  auto tokenizer = text::Tokenizer::FromFolder(model_folder, overrides);
+  if (!tokenizer.ok()) return tokenizer.status();
+  return text::WriteOverrides(model_folder, overrides, (*tokenizer)->eos_id(),
+                              folder);
 }
 
 absl::StatusOr<std::unique_ptr<model::Network>> LanguageModelling::LoadModel(

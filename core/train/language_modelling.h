@@ -20,6 +20,9 @@ class LanguageModelling : public Task {
 
   absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
                                     spec::ModelConfig& config) override;
+  absl::Status CompleteResult(
+      const std::string& model_folder,
+      const std::filesystem::path& folder) const override;
   absl::StatusOr<std::unique_ptr<model::Network>> LoadModel(
       const model::WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress) override;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ckpt/checkpoint.h"
+#include "core/text/overrides.h"
 #include "core/train/trainer.h"
 
 namespace mpsd::train {
@@ -22,10 +23,17 @@ absl::Status Trainer::HashInputs() {
                                 file) != weight_files_.end();
     if (read) inputs_.model[file] = digest;
   }
+  const spec::TrainingSpec& t = spec_.training;
+  if (!t.chat_template_path.empty()) {
+    auto id =
+        text::OverridesId(model_folder_, {t.chat_template_path, t.eos_token});
+    if (!id.ok()) return id.status();
+    inputs_.model["chat_template_path"] = *std::move(id);
+  }
   if (!spec_.adapter.empty()) {
     const std::atomic<bool> never{false};
-    auto adapter = HashModel(
-        spec_.adapter, options_.cache_dir / "model-digests.json", never);
+    auto adapter = HashModel(spec_.adapter,
+                             options_.cache_dir / "model-digests.json", never);
     if (!adapter.ok()) return adapter.status();
     constexpr char kWeights[] = "adapter_model.safetensors";
     if (adapter->contains(kWeights)) {

@@ -86,6 +86,15 @@ class Task {
   // Null for language models; known after LoadData.
   virtual const data::Labels* labels() const { return nullptr; }
 
+  // Puts into `folder`, which has the adapter or the model, what else the task
+  // makes of the files of `model_folder`: a language model's tokenizer with the
+  // job's own chat template and end token.
+  virtual absl::Status CompleteResult(
+      const std::string& /*model_folder*/,
+      const std::filesystem::path& /*folder*/) const {
+    return absl::OkStatus();
+  }
+
   // Files that a whole model's folder needs where the base model's has them
   // not: name → contents.
   virtual std::map<std::string, std::string> ResultFiles() const { return {}; }

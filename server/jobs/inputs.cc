@@ -156,8 +156,9 @@ absl::Status Inputs::CheckAllUsed() const {
     if (input.used) continue;
     return Invalid({input.path, ""},
                    "is not named by the spec: dataset.train, dataset.eval, "
-                   "dataset.predict, or a file below a folder of theirs or "
-                   "below adapter, must spell it the same way");
+                   "dataset.predict, training.chat_template_path, or a file "
+                   "below a folder of theirs or below adapter, must spell it "
+                   "the same way");
   }
   return absl::OkStatus();
 }

@@ -68,6 +68,12 @@ absl::Status PlaceInputs(Inputs& inputs, spec::TrainSpec& spec) {
     absl::Status s = Resolve(inputs, "adapter", spec.adapter);
     if (!s.ok()) return s;
   }
+  std::string& chat_template = spec.training.chat_template_path;
+  if (!chat_template.empty()) {
+    absl::Status s =
+        Resolve(inputs, "training.chat_template_path", chat_template);
+    if (!s.ok()) return s;
+  }
   return RowsNameFiles(spec) ? absl::OkStatus() : inputs.CheckAllUsed();
 }
 

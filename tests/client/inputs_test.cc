@@ -34,6 +34,37 @@ TEST_F(InputsTest, DataAndAdapterRelativeToTheJob) {
   EXPECT_EQ(job->files[0].size_bytes, 3);
 }
 
+TEST_F(InputsTest, AChatTemplateIsSentToo) {
+  Write("t.jsonl", "row");
+  Write("my/chat.jinja", "{{ x }}");
+  Write("qwen/tokenizer_config.json", "{}");
+  Write("qwen/chat_template.jinja", "y");
+  Write("qwen/model.safetensors", "weights");
+  Write("bare/model.safetensors", "weights");
+  const auto prepare = [&](const std::string& path) {
+    return PrepareJob(Job(R"("model": "org/id", "dataset": {"train": "t.jsonl"},
+        "training": {"chat_template_path": ")" +
+                          path + "\"}"));
+  };
+  const auto paths = [&](const std::string& path) {
+    std::vector<std::string> paths;
+    const auto job = prepare(path);
+    EXPECT_TRUE(job.ok()) << job.status();
+    for (const LocalFile& file : job->files) paths.push_back(file.path);
+    return paths;
+  };
+  EXPECT_THAT(paths("my/chat.jinja"),
+              testing::ElementsAre("t.jsonl", "my/chat.jinja"));
+  EXPECT_THAT(paths("qwen/"),
+              testing::ElementsAre("t.jsonl", "qwen/chat_template.jinja",
+                                   "qwen/tokenizer_config.json"));
+  EXPECT_THAT(paths("/absent/chat.jinja"), testing::ElementsAre("t.jsonl"));
+  EXPECT_THAT(std::string(prepare("absent.jinja").status().message()),
+              testing::HasSubstr("training.chat_template_path"));
+  EXPECT_THAT(std::string(prepare("bare").status().message()),
+              testing::HasSubstr("has neither chat_template.jinja nor"));
+}
+
 TEST_F(InputsTest, TheTextIsSentAsItIs) {
   Write("t.jsonl", "row");
   const std::string path =

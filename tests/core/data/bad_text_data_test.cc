@@ -53,7 +53,8 @@ std::vector<BadCase> Cases() {
        "@: the file is empty; expected a line with the names of the columns, "
        "and rows"},
       {"EmptyJsonLines", "x.jsonl", "\n",
-       "@: the file is empty; expected a JSON object a line"},
+       "@: the file is empty; expected a JSON object a line, or an "
+       "array of them"},
       {"HeaderOnly", "x.tsv", "text\tlabel\n",
        "@: the file has a header line and no rows"},
       {"MissingTextColumn", "x.csv", "tweet,label\nx,a\n",

@@ -83,6 +83,52 @@ TEST_F(LoadDatasetTest, TakesByteOrderMarkCrLfAndBlankLines) {
   EXPECT_EQ(dataset->size(), 2);
 }
 
+TEST_F(LoadDatasetTest, AJsonArrayIsAsItsRowsInLines) {
+  const std::string rows[] = {
+      R"({"text": "hello"})", R"({"prompt": "the", "completion": " dog"})",
+      R"({"conversations": [{"from": "human", "value": "a]},"},
+          {"from": "gpt", "value": "b"}]})"};
+  std::string lines = rows[0] + "\n" + rows[1] + "\n";
+  for (char c : rows[2]) lines += c == '\n' ? ' ' : c;
+  const auto expected = Load({Write("a.jsonl", lines)});
+  const auto dataset =
+      Load({Write("a.json", "\xEF\xBB\xBF [\n" + rows[0] + "\n,\n" + rows[1] +
+                                ", " + rows[2] + "]\n")});
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ(dataset->size(), expected->size());
+  for (int64_t i = 0; i < dataset->size(); ++i) {
+    EXPECT_EQ(dataset->sample(i), expected->sample(i));
+  }
+}
+
+TEST_F(LoadDatasetTest, NamesTheLineOfABadRowInAnArray) {
+  const std::string array =
+      Write("a.json",
+            "[\n  {\"text\": \"a\"},\n  {\n    \"tex\": 1\n  },\n"
+            "  7,\n  {\"text\": 2}\n  {}\n]");
+  EXPECT_EQ(Error({array}),
+            array +
+                ":3: expected \"messages\", \"prompt\" and \"completion\", or "
+                "\"text\", found \"tex\"; name other columns in "
+                "dataset.messages_column, dataset.prompt_column and "
+                "dataset.completion_column, or dataset.text_columns\n" +
+                array + ":6: expected an object, found 7\n" + array +
+                ":8: expected \",\" or \"]\" behind a row of the array");
+  EXPECT_THAT(Error({Write("b.json", "[]")}), HasSubstr("has no rows"));
+}
+
+TEST_F(LoadDatasetTest, TakesTheColumnsOfTheJob) {
+  LoadOptions options = {.max_length = 64};
+  options.rows.prompt_column = "question";
+  options.rows.completion_column = "answer";
+  const auto dataset = Load(
+      {Write("a.jsonl", R"({"question": "the", "answer": " dog"})")}, options);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(*tokenizer_->Decode(dataset->sample(0).input_ids, false),
+            "the dog<|end|>");
+}
+
 TEST_F(LoadDatasetTest, NamesFileLineAndReasonOfBadRows) {
   const std::string path = Write("x.jsonl",
                                  "{\"text\": \"hello\"}\n\n{\"text\": 3}\r\n"

@@ -79,10 +79,21 @@ TEST(ParseRow, SaysWhatWasExpected) {
       {"{}",
        "expected \"messages\", \"prompt\" and \"completion\", or "
        "\"text\", found an empty object"},
-      {R"({"conversations": []})",
+      {R"({"question": "q", "answer": "a"})",
        "expected \"messages\", \"prompt\" and \"completion\", or \"text\", "
-       "found \"conversations\"; rename \"conversations\" to \"messages\", "
-       "with \"role\" and \"content\" in each"},
+       "found \"question\", \"answer\"; name other columns in "
+       "dataset.messages_column, dataset.prompt_column and "
+       "dataset.completion_column, or dataset.text_columns"},
+      {R"({"conversations": []})",
+       "conversations: expected a non-empty list of messages, found an empty "
+       "list"},
+      {R"({"conversations": [{"from": "human", "value": 3}]})",
+       "conversations[0].content: expected a string or a list of parts, found "
+       "3"},
+      {R"({"conversations": [{"from": "human"}]})",
+       "conversations[0]: expected \"content\" or \"tool_calls\""},
+      {R"({"instruction": "i", "input": 3, "output": "o"})",
+       "input: expected a string, found 3"},
       {R"({"messages": []})",
        "messages: expected a non-empty list of messages, found an empty list"},
       {R"({"messages": "hi"})",
@@ -92,9 +103,8 @@ TEST(ParseRow, SaysWhatWasExpected) {
        "string"},
       {R"({"messages": [{"role": "user", "content": "a"}, {"content": "b"}]})",
        "messages[1]: expected \"role\" with a string"},
-      {R"({"messages": [{"from": "human", "value": "b"}]})",
-       "messages[0]: expected \"role\" with a string; rename \"from\" to "
-       "\"role\" and \"value\" to \"content\""},
+      {R"({"messages": [{"from": 3, "value": "b"}]})",
+       "messages[0]: expected \"role\" with a string"},
       {R"({"messages": [{"role": "user"}]})",
        "messages[0]: expected \"content\" or \"tool_calls\""},
       {R"({"messages": [{"role": "user", "content": 3}]})",
@@ -119,6 +129,92 @@ TEST(ParseRow, SaysWhatWasExpected) {
   for (const auto& [line, expected] : cases) {
     EXPECT_THAT(Error(line), StartsWith(expected)) << line;
   }
+}
+
+std::string MessagesOf(const Row& row) {
+  const auto* chat = std::get_if<ChatRow>(&row.content);
+  return chat == nullptr ? "no messages" : chat->messages.dump();
+}
+
+TEST(ParseRow, TakesShareGptAsTrlDoes) {
+  EXPECT_EQ(
+      MessagesOf(Parse(
+          R"({"id": 1, "conversations": [{"from": "system", "value": "s"},)"
+          R"({"from": "human", "value": "q", "weight": 1},)"
+          R"({"from": "gpt", "value": "a"}, {"from": "tool", "value": "t"},)"
+          R"({"from": "user", "value": "r"},)"
+          R"({"from": "assistant", "value": ""}]})")),
+      R"([{"role":"system","content":"s"},)"
+      R"({"weight":1,"role":"user","content":"q"},)"
+      R"({"role":"assistant","content":"a"},{"role":"tool","content":"t"},)"
+      R"({"role":"user","content":"r"},{"role":"assistant","content":""}])");
+  EXPECT_EQ(MessagesOf(Parse(R"({"conversations": [{"role": "human",)"
+                             R"( "content": "q"}]})")),
+            R"([{"role":"human","content":"q"}])");
+  const Row pair = Parse(R"({"prompt": [{"from": "human", "value": "q"}],)"
+                         R"( "completion": [{"from": "gpt", "value": "a"}]})");
+  EXPECT_EQ(std::get<ChatCompletionRow>(pair.content).completion.dump(),
+            R"([{"role":"assistant","content":"a"}])");
+}
+
+TEST(ParseRow, TakesAlpacasColumns) {
+  const std::string line =
+      R"({"instruction": "Add.", "input": "1, 2", "output": "3"})";
+  const auto plain = std::get<CompletionRow>(Parse(line).content);
+  EXPECT_EQ(plain.prompt,
+            "Below is an instruction that describes a task, paired with an "
+            "input that provides further context. Write a response that "
+            "appropriately completes the request.\n\n### Instruction:\nAdd."
+            "\n\n### Input:\n1, 2\n\n### Response:\n");
+  EXPECT_EQ(plain.completion, "3");
+  for (const char* none : {R"(, "input": "")", R"(, "input": null)", ""}) {
+    const auto row = std::get<CompletionRow>(
+        Parse(std::string(R"({"instruction": "Hi", "output": "o")") + none +
+              "}")
+            .content);
+    EXPECT_EQ(row.prompt,
+              "Below is an instruction that describes a task. Write a response "
+              "that appropriately completes the request.\n\n### Instruction:\n"
+              "Hi\n\n### Response:\n");
+  }
+  EXPECT_EQ(MessagesOf(ParseRow(line, {.format = "alpaca_chat"}).value()),
+            R"([{"role":"user","content":"Add.\n\n1, 2"},)"
+            R"({"role":"assistant","content":"3"}])");
+  // Where there is a text too, it is taken as TRL takes it, unless told.
+  const std::string both =
+      R"({"instruction": "i", "output": "o", "text": "t"})";
+  EXPECT_TRUE(std::holds_alternative<TextRow>(Parse(both).content));
+  EXPECT_TRUE(std::holds_alternative<CompletionRow>(
+      ParseRow(both, {.format = "alpaca"}).value().content));
+}
+
+TEST(ParseRow, TakesTheColumnsThatAreNamed) {
+  const std::string line =
+      R"({"text": "t", "q": "1", "a": "2", "log": [{"role": "user",)"
+      R"( "content": "c"}]})";
+  const auto pair = std::get<CompletionRow>(
+      ParseRow(line, {.prompt_column = "q", .completion_column = "a"})
+          .value()
+          .content);
+  EXPECT_EQ(pair.prompt + pair.completion, "12");
+  EXPECT_EQ(MessagesOf(ParseRow(line, {.messages_column = "log"}).value()),
+            R"([{"role":"user","content":"c"}])");
+  EXPECT_EQ(
+      std::get<TextRow>(ParseRow(line, {.text_column = "q"}).value().content)
+          .text,
+      "1");
+  const auto error = [&](const RowFormat& format) {
+    return std::string(ParseRow(line, format).status().message());
+  };
+  EXPECT_EQ(error({.prompt_column = "q"}),
+            "expected \"q\" and \"completion\", found \"text\", \"q\", \"a\", "
+            "\"log\"");
+  EXPECT_THAT(error({.messages_column = "chat"}),
+              StartsWith("expected \"chat\", found \"text\""));
+  EXPECT_THAT(error({.text_column = "log"}),
+              StartsWith("log: expected a string, found a list"));
+  EXPECT_THAT(error({.format = "alpaca"}),
+              StartsWith("expected \"instruction\", \"output\" and perhaps"));
 }
 
 TEST(ParseRow, CountsBracketsOutsideStringsOnly) {

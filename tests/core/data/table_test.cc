@@ -85,6 +85,21 @@ TEST(ReadTable, JsonLinesHaveTheColumnsOfAllTheirRows) {
   EXPECT_EQ(table.rows[1].line, 3);
 }
 
+TEST(ReadTable, AJsonArrayIsRowsToo) {
+  const auto table = ReadTable(
+      "a.json", "[\n{\"a\": 1,\n \"b\": \"x\"},\n{\"a\": 2}]", nullptr);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_TRUE(table->json);
+  ASSERT_EQ(table->rows.size(), 2u);
+  EXPECT_EQ(table->rows[1].line, 4);
+  EXPECT_EQ(table->rows[0].cells[1], "x");
+  EXPECT_TRUE(table->rows[1].cells[1].is_null());
+  EXPECT_EQ(
+      ReadTable("a.json", "[{\"a\": 1},\n2, {}", nullptr).status().message(),
+      "a.json:2: expected an object, found 2\n"
+      "a.json:2: the array does not end; expected \"]\"");
+}
+
 TEST(ReadTable, TakesEveryCharacterOfUtf8AndNothingElse) {
   const std::string good =
       "text\n\u00e9\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff\x7f\n";

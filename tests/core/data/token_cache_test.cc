@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "core/base/atomic_file.h"
@@ -216,6 +217,18 @@ TEST_F(LoadCachedTest, TheKeyIsOfAllThatDecidesTokens) {
   other = kOptions;
   other.assistant_only_loss = false;
   EXPECT_NE(Key(other), key);
+  other = kOptions;
+  other.text_id = "the job's own template";
+  EXPECT_NE(Key(other), key);
+  std::set<std::string> keys = {key};
+  for (const RowFormat& rows :
+       {RowFormat{.messages_column = "x"}, RowFormat{.prompt_column = "x"},
+        RowFormat{.completion_column = "x"}, RowFormat{.text_column = "x"},
+        RowFormat{.format = "x"}}) {
+    other = kOptions;
+    other.rows = rows;
+    EXPECT_TRUE(keys.insert(Key(other)).second);
+  }
   ASSERT_TRUE(
       base::WriteFileAtomic(model_ / "chat_template.jinja", "{{ x }}").ok());
   const std::string with_template = Key();

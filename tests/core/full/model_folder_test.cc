@@ -124,7 +124,13 @@ TEST_F(ModelFolderTest, WhatThereIsOfATokenizerIsCopied) {
   std::ofstream(from_ / "tokenizer.json") << "{}";
   std::ofstream(from_ / "vocab.txt") << "a\nb\n";
   std::ofstream(from_ / "pytorch_model.bin") << "x";
+  ASSERT_TRUE(fs::create_directory(from_ / "additional_chat_templates"));
+  ASSERT_TRUE(base::WriteFileAtomic(
+                  from_ / "additional_chat_templates/rag.jinja", "{{ x }}")
+                  .ok());
   ASSERT_TRUE(CopyTokenizer(from_, to_).ok());
+  EXPECT_EQ(*base::ReadFile(to_ / "additional_chat_templates/rag.jinja"),
+            "{{ x }}");
   EXPECT_EQ(*base::ReadFile(to_ / "vocab.txt"), "a\nb\n");
   EXPECT_TRUE(fs::exists(to_ / "tokenizer.json"));
   EXPECT_FALSE(fs::exists(to_ / "pytorch_model.bin"));

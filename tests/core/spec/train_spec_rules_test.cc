@@ -87,6 +87,32 @@ TEST(CheckRules, FieldsBelongToTheirTask) {
       "j:1: dataset.text_columns: expected one or two columns, found 3");
 }
 
+TEST(CheckRules, RowsAreSaidToBeOneThing) {
+  EXPECT_EQ(JobError("", R"(, "messages_column": "chat")"), "");
+  EXPECT_EQ(JobError("", R"(, "prompt_column": "q", "completion_column": "a")"),
+            "");
+  EXPECT_EQ(JobError("", R"(, "text_columns": "t")"), "");
+  EXPECT_EQ(JobError("", R"(, "format": "alpaca_chat")"), "");
+  EXPECT_EQ(
+      JobError("", R"(, "prompt_column": "q", "text_columns": "t")"),
+      "j:1: dataset.text_columns: cannot stand beside prompt_column: each "
+      "says what the rows are; leave one of them out");
+  EXPECT_EQ(JobError("", R"(, "messages_column": "q", "format": "alpaca")"),
+            "j:1: dataset.format: cannot stand beside messages_column: each "
+            "says what the rows are; leave one of them out");
+  EXPECT_EQ(JobError("", R"(, "text_columns": ["a", "b"])"),
+            "j:1: dataset.text_columns: a language model's text is in one "
+            "column, found 2");
+  EXPECT_EQ(JobError(R"("task": "SEQ_CLS")", R"(, "prompt_column": "q")"),
+            "j:1: dataset.prompt_column: is for task CAUSAL_LM; leave it out");
+  EXPECT_EQ(JobError(R"("task": "SEQ_CLS", "training": {"eos_token": "x"})"),
+            "j:1: training.eos_token: is for task CAUSAL_LM; leave it out");
+  EXPECT_EQ(
+      JobError(R"("task": "SEQ_CLS", "training": {"chat_template_path": "x"})"),
+      "j:1: training.chat_template_path: is for task CAUSAL_LM; leave it "
+      "out");
+}
+
 TEST(CheckRules, LabelsAgreeWithTheirWeights) {
   auto error = [](const std::string& section) {
     return JobError(R"("task": "SEQ_CLS", "classification": )" + section);

@@ -69,6 +69,34 @@ TEST(FullLanguageModelTest, ResumesBitForBit) {
             job.Bytes("whole/model/model.safetensors"));
 }
 
+// A base model gets a chat template and an end token, and keeps both.
+TEST(FullLanguageModelTest, ResultsHaveTheJobsOwnChatTemplate) {
+  constexpr char kTemplate[] =
+      "{% for m in messages %}{{ '<|im_start|>' + m.content + eos_token }}"
+      "{% endfor %}";
+  for (const std::string kind : {"full", "lora"}) {
+    FullLanguageModelJob job("own_template_" + kind);
+    job.Write("chat.jinja", kTemplate);
+    job.Write("train.jsonl",
+              R"([{"chat": [{"from": "human", "value": "a row"}]}])");
+    job.job["fine_tune_type"] = kind;
+    job.job["dataset"]["messages_column"] = "chat";
+    job.job["training"]["max_steps"] = 1;
+    job.job["training"]["chat_template_path"] = "chat.jinja";
+    job.job["training"]["eos_token"] = "<|endoftext|>";
+    auto result = job.Train("out");
+    ASSERT_TRUE(result.ok()) << result.status();
+    const std::string folder =
+        std::string("out/") + (kind == "full" ? "model" : "adapter");
+    EXPECT_EQ(job.Bytes(folder + "/chat_template.jinja"), kTemplate);
+    const json config = job.Json(folder + "/tokenizer_config.json");
+    EXPECT_EQ(config["eos_token"], "<|endoftext|>");
+    EXPECT_FALSE(config.contains("chat_template"));
+    // "<|im_start|>", five characters of a token each, and the end token.
+    EXPECT_EQ(job.Json("out/run.json")["train"]["tokens"], 7) << kind;
+  }
+}
+
 TEST(FullLanguageModelTest, ASplitServesLanguageModelsToo) {
   FullLanguageModelJob job("full_lm_split");
   job.job["dataset"] = {{"train", "train.jsonl"}, {"validation_split", 0.25}};

@@ -111,6 +111,9 @@ class Comparison:
         for prompt, completion in PAIRS:
             self.row(name, auto, {"prompt": prompt, "completion": completion},
                      assistant=True)
+            self.row(name, auto, {"conversations": [
+                {"from": m["role"], "value": m["content"]}
+                for m in prompt + completion]}, assistant=True)
         self.probe.ask("chat", source=stock, tokens=tokens)
         auto.chat_template = stock
         for prompt, completion in PAIRS:

@@ -179,6 +179,21 @@ TEST_F(SubmissionTest, AnAdapterIsAFolderOfInputs) {
   EXPECT_EQ(submission->links[2].relative, "up/train.jsonl");
 }
 
+TEST_F(SubmissionTest, AChatTemplateIsAnInput) {
+  const auto spec = [](const std::string& path) {
+    return Spec(R"("train.jsonl")",
+                R"(, "training": {"chat_template_path": ")" + path + "\"}");
+  };
+  request_.spec_json = spec("my/chat.jinja");
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "training.chat_template_path");
+  request_.inputs.push_back({"my/chat.jinja", kOther});
+  EXPECT_EQ(Checked().training.chat_template_path,
+            "/state/jobs/J/inputs/my/chat.jinja");
+  request_.spec_json = spec("my");
+  EXPECT_EQ(Checked().training.chat_template_path, "/state/jobs/J/inputs/my");
+}
+
 TEST_F(SubmissionTest, FilesOfThisMachineStay) {
   request_.spec_json =
       Spec(R"("/data/there.jsonl")", R"(, "adapter": "/adapters/there")");

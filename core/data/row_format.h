@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DATA_ROW_FORMAT_H_
+#define MPSD_CORE_DATA_ROW_FORMAT_H_
+
+#include <string>
+
+namespace mpsd::data {
+
+// Where rows have their parts: the fields of job.json's dataset. "" is the
+// default.
+struct RowFormat {
+  std::string messages_column = "";
+  std::string prompt_column = "", completion_column = "";
+  std::string text_column = "";
+  std::string format = "";  // "alpaca" or "alpaca_chat"
+
+  bool operator==(const RowFormat&) const = default;
+};
+
+}  // namespace mpsd::data
+
+#endif  // MPSD_CORE_DATA_ROW_FORMAT_H_
