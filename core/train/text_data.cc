@@ -76,7 +76,10 @@ class TextLoader {
                                    const std::string& stage) {
     data::TextClassesOptions options;
     options.max_length = MaxLength();
-    options.tables = {config_.vocab_size, config_.encoder.type_vocab_size};
+    // RoBERTa's tokenizers give a model no types, whatever their template says.
+    const int64_t types = config_.encoder.type_vocab_size;
+    const bool typed = types > 1 || config_.model_type != "roberta";
+    options.tables = {config_.vocab_size, typed ? types : 0};
     options.pad_id = data::PaddingWithin(
         static_cast<int32_t>(config_.pad_token_id.value_or(0)), options.tables);
     options.token_types = config_.encoder.type_vocab_size > 1;
