@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "core/fast/rope.h"
 #include "core/model/attention.h"
 #include "core/selftest/checks.h"
+#include "core/selftest/networks.h"
 #include "core/selftest/numeric_check.h"
 
 namespace mpsd::selftest {
@@ -113,6 +115,45 @@ Numeric Attention(const AttentionCase& c, Kernels kernels) {
     return {model::CausalAttention(t[0], t[1], t[2], mask,
                                    model::AttentionKernel::kFused)};
   });
+  return n;
+}
+
+// Its calls that no other check makes alone: what is lost in one place of a
+// large tensor is little in the gradients of a network.
+Numeric Calls(const Sizes& s) {
+  const int64_t rows = std::min<int64_t>(s.tokens(), 512), width = s.width;
+  Numeric n;
+  n.kernel = "calls of the explicit step";
+  n.shape = absl::StrCat(rows, " × ", width);
+  n.inputs = [=]() -> Tensors {
+    return {Normal({rows, width}, 90), Normal({rows, width}, 91),
+            Normal({width, width}, 92, 1 / std::sqrt(width)),
+            Integers({rows}, rows, 93)};
+  };
+  n.function = [](const Tensors& t) -> Tensors {
+    const at::Tensor &x = t[0], &y = t[1], &w = t[2], &ids = t[3];
+    at::Tensor in_place = y.clone(), silu = x.clone();
+    at::silu_backward_out(in_place, in_place, x);
+    at::silu_(silu);
+    const auto [kept, mask] =
+        at::native_dropout(x, kDropsNothing, /*train=*/true);
+    return {at::addmm(y, x, w),
+            y.clone().addmm_(x, w),
+            y.clone().add_(x),
+            x.clone().mul_(y),
+            x * 0.5,
+            x.neg(),
+            in_place,
+            silu,
+            at::index_select(x, 0, ids),
+            at::zeros_like(x).index_add_(0, ids, y),
+            at::embedding(x, ids),
+            kept,
+            at::native_dropout_backward(y, mask, 2.0),
+            at::ones_like(x),
+            at::cat({x, y}, 1),
+            at::addcmul(x, y, y, -1)};
+  };
   return n;
 }
 
@@ -219,6 +260,7 @@ std::vector<Check> ExplicitChecks(const Sizes& sizes, Kernels kernels) {
   }
   // So many queries that MPS takes them in several blocks.
   AddBoth(Attention({Kind::kCausal, 4, 1024, {8, 2, 16}}, kernels), checks);
+  AddBoth(Calls(sizes), checks);
   AddBoth(Norm(sizes, kernels), checks);
   AddBoth(Rotation(sizes, kernels, false), checks);
   AddBoth(Rotation(sizes, kernels, true), checks);
