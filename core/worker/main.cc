@@ -4,14 +4,12 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <iostream>
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "core/host/environment.h"
 #include "core/wire/messages.h"
 #include "core/worker/environment.h"
 #include "core/worker/merge.h"
@@ -22,21 +20,18 @@
 
 namespace {
 
-// torch and OpenMP read the environment when they are loaded. An ELF program
-// can be ahead of its libraries, so that EnsureEnvironment finds nothing
-// missing and torch is loaded once. A sanitizer wants to be the first itself.
+// torch and OpenMP read the environment when they are initialised, which takes
+// a third of a second. An ELF program is asked before its libraries are: where
+// something is missing it starts anew then, and not after it in main. A
+// sanitizer wants to be the first itself.
 #if defined(__ELF__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
-void SetEnvironment(int, char**, char**) {
-  if (environ == nullptr) return;  // this C library is not ready yet
-  const mpsd::host::Environment current = mpsd::host::CurrentEnvironment();
-  for (const auto& [name, value] : mpsd::host::WorkerEnvironment(current)) {
-    setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
-  }
+void SetEnvironment(int, char** argv, char** environment) {
+  environ = environment;  // the C library does so a little later
+  mpsd::worker::EnsureEnvironment(argv, /*job=*/"");
 }
-[[gnu::section(".preinit_array"),
-  gnu::used]] void (*const kSetEnvironment)(int, char**,
-                                            char**) = SetEnvironment;
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kSetEnvironment)(
+    int, char**, char**) = SetEnvironment;
 #endif
 
 CLI::Option* DeclareSelftest(CLI::App& app,

@@ -39,9 +39,11 @@ class StartTest(unittest.TestCase):
         done = subprocess.run(
             [str(harness.BIN / "mpsd-worker"), "--job", "none.json", "--out",
              "none"], capture_output=True, text=True, check=False,
-            env=harness.environment(LD_DEBUG="statistics"))
-        self.assertIn("none.json", done.stderr)
-        self.assertEqual(1, done.stderr.count("startup time in dynamic"))
+            env=harness.environment(LD_DEBUG="files"))
+        self.assertIn("none.json: No such file", done.stderr)
+        begun = [line for line in done.stderr.splitlines()
+                 if "calling init" in line and "libtorch_cpu" in line]
+        self.assertEqual(1, len(begun))
 
 
 class MannersTest(harness.EndToEndTest):
