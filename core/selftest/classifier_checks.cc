@@ -106,9 +106,10 @@ std::vector<Case> Cases() {
 }  // namespace
 
 std::vector<Check> ClassifierChecks(const Sizes& sizes) {
-  const Sizes s = WithinWidth(sizes, kMaxFullWidth);
+  const Sizes all = WithinWidth(sizes, kMaxFullWidth);
   std::vector<Check> checks;
   for (const Case& c : Cases()) {
+    const Sizes s = c.dropout > 0 ? FewTokens(all) : all;
     NetworkTrial trial;
     trial.kernel = c.name;
     trial.shape = absl::StrCat(NetworkRows(s), " × ", NetworkLength(s), ", ",
@@ -116,6 +117,7 @@ std::vector<Check> ClassifierChecks(const Sizes& sizes) {
     trial.train = [c, s](const Place& place, bool reference) {
       return Train(c, s, place, reference);
     };
+    if (c.dropout > 0) trial.attempts = kDropoutAttempts;
     AddNetwork(trial, checks);
   }
   return checks;

@@ -189,9 +189,10 @@ std::vector<Case> FullCases() {
   };
 }
 
-void Add(const std::vector<Case>& cases, const Sizes& s,
+void Add(const std::vector<Case>& cases, const Sizes& sizes,
          std::vector<Check>& checks) {
   for (const Case& c : cases) {
+    const Sizes s = c.dropout > 0 ? FewTokens(sizes) : sizes;
     NetworkTrial trial;
     trial.kernel = c.name;
     trial.shape =
@@ -200,6 +201,7 @@ void Add(const std::vector<Case>& cases, const Sizes& s,
     trial.train = [c, s](const Place& place, bool reference) {
       return Train(c, s, place, reference);
     };
+    if (c.dropout > 0) trial.attempts = kDropoutAttempts;
     AddNetwork(trial, checks);
   }
 }

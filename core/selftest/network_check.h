@@ -30,6 +30,8 @@ struct NetworkTrial {
   // Losses and gradients, on the CPU; `reference`: as exact as can be, by
   // autograd.
   std::function<Tensors(const Place&, bool reference)> train;
+  // The best of so many counts, each with other random numbers.
+  int attempts = 1;
 };
 
 // Adds the trial in fp32 and in bf16, compared with the reference on the CPU in

@@ -36,8 +36,11 @@ struct Place {
 };
 
 // Dropout that drops nothing: its kernels run, and the results are those
-// without it.
+// without it. But for one number in 2^25: CUDA drops what is drawn so near to 1
+// that a float rounds it up. Networks with it are of FewTokens, and have
+// several attempts.
 inline constexpr double kDropsNothing = 1e-9;
+inline constexpr int kDropoutAttempts = 3;
 
 // What tells decoders apart.
 struct DecoderParts {
@@ -94,6 +97,8 @@ ClassBatch MakeClassBatch(const Sizes& sizes, const spec::ModelConfig& config,
 // the CPU to compute the same in seconds.
 int64_t NetworkRows(const Sizes& sizes);
 int64_t NetworkLength(const Sizes& sizes);
+// Sizes at which a network draws so few numbers that none is likely to be 1.
+Sizes FewTokens(const Sizes& sizes);
 
 // The gradients of all parameters, on the CPU.
 Tensors GradientsOf(optim::Trainable& trainable);

@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace mpsd::selftest {
 namespace {
 
@@ -60,6 +62,23 @@ TEST(NetworkCheckTest, WhatIsZeroButForRoundingIsHeldToTheLargest) {
   EXPECT_LE(error(1e-9, -1e-9), 1e-8);
   EXPECT_NEAR(error(1e-9, 0.5), 0.5, 1e-6);
   EXPECT_NEAR(error(0.5, 0.25), 0.5, 1e-6);
+}
+
+// A drawn number that drops what should be kept.
+TEST(NetworkCheckTest, TheBestAttemptCounts) {
+  for (const int attempts : {1, 2, 3}) {
+    int calls = 0;
+    NetworkTrial trial;
+    trial.attempts = attempts;
+    trial.train = [&calls](const Place&, bool reference) -> Tensors {
+      const bool wrong = !reference && calls++ == 0;
+      return {at::full({2}, wrong ? 2.0 : 1.0)};
+    };
+    std::vector<Check> checks;
+    AddNetwork(trial, checks);
+    EXPECT_NEAR(ErrorOf(checks[0]), attempts == 1 ? 1 : 0, 1e-6);
+    EXPECT_EQ(calls, std::min(attempts, 2));
+  }
 }
 
 TEST(NetworkCheckTest, WideNetworksHaveSizesThatStandForThem) {

@@ -52,6 +52,14 @@ TEST(NetworksTest, WidthsAreTheJobs) {
             at::IntArrayRef({s.kv_heads * s.head_dim, s.width}));
 }
 
+TEST(NetworksTest, FewNumbersAreDrawn) {
+  Sizes wide;
+  wide.width = 4096;
+  const Sizes few = FewTokens(wide);
+  EXPECT_LE(NetworkRows(few) * NetworkLength(few) * few.width, 1 << 15);
+  EXPECT_EQ(FewTokens(Small()).width, Small().width);
+}
+
 TEST(NetworksTest, PackedTextsHaveSegmentsAndPadding) {
   const TextBatch batch = MakeTexts(Small(), 2, 90, true, at::kCPU);
   const auto& in = batch.inputs;
