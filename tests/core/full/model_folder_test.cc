@@ -39,6 +39,8 @@ TEST(ArchitectureTest, IsTheClassThatTransformersLoads) {
 class ModelFolderTest : public testing::Test {
  protected:
   ModelFolderTest() {
+    fs::remove_all(from_);
+    fs::remove_all(to_);
     fs::create_directories(from_);
     fs::create_directories(to_);
     std::ofstream(from_ / "config.json")

@@ -146,7 +146,8 @@ TEST(PeftFieldsTest, WhatChangesTheArithmeticIsRefusedByName) {
 
 TEST(PeftFieldsTest, AnInitialisationThatChangesTheBaseIsRefused) {
   std::set<std::string> met;
-  for (const auto& init : InstalledConfig()["init_lora_weights"]) {
+  const nlohmann::json installed = InstalledConfig();
+  for (const auto& init : installed["init_lora_weights"]) {
     const nlohmann::json& value = init["value"];
     const absl::Status status = ReadWith("init_lora_weights", value);
     // MiCA's B is frozen; null are those that want data to be made.
