@@ -111,7 +111,7 @@ std::vector<BadCase> Cases() {
       {"Utf16", "x.csv", "\xFF\xFEt", "@:1: not UTF-8; save the file as UTF-8"},
       {"NoJson", "x.jsonl", "{\"text\": \"x\", \"label\": 1}\ntext,label\n",
        "@:2: not valid JSON: syntax error while parsing value - …"},
-      {"NoObject", "x.jsonl", "[1]\n", "@:1: expected an object, found a list"},
+      {"NoObject", "x.jsonl", "[1]\n", "@:1: expected an object, found 1"},
       {"EmptyText", "x.csv", "text,label\nx,a\n,b\n",
        "@:3: text: expected a text, found an empty string"},
       {"NullText", "x.jsonl", R"({"text": null, "label": 1})",

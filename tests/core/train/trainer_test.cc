@@ -145,6 +145,7 @@ TEST_P(StopWithinAStepTest, EndsInTheSameBytes) {
     ASSERT_TRUE(Train(folder, out, second).ok());
     EXPECT_EQ(first.steps.size() + second.steps.size(), whole.steps.size());
     EXPECT_EQ(Bytes(folder, "whole"), Bytes(folder, out));
+    if (second.steps.empty()) continue;  // stopped in the last evaluation
     EXPECT_EQ(second.steps.back().loss, whole.steps.back().loss);
   }
   EXPECT_GE(within, 5);
@@ -157,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StopWithinAStepTest,
 TEST(TrainerTest, ACancelWithinAStepEndsAtOnce) {
   JobFolder folder("trainer_cancel_within");
   folder.training()["gradient_accumulation_steps"] = 5;
-  folder.training()["eval_steps"] = 100;
+  folder.training().erase("eval_steps");
   folder.job()["dataset"].erase("eval");
   RecordingObserver observer;
   observer.stop_kind = StopRequest::kCancel;
@@ -181,6 +182,7 @@ TEST(TrainerTest, AHeldStepCountsNoWaiting) {
   JobFolder folder("trainer_held");
   folder.training()["gradient_accumulation_steps"] = 5;
   folder.training()["max_steps"] = 1;
+  folder.training().erase("eval_steps");
   folder.job()["dataset"].erase("eval");
   Holding observer;
   ASSERT_TRUE(Train(folder, "out", observer).ok());

@@ -175,6 +175,7 @@ JobFolder OneLongStep(const std::string& name) {
   JobFolder folder(name);
   folder.WriteRows("train.jsonl", 20'000);
   folder.job()["dataset"].erase("eval");
+  folder.training().erase("eval_steps");
   folder.training()["max_steps"] = 1;
   folder.training()["per_device_train_batch_size"] = 1;
   folder.training()["gradient_accumulation_steps"] = 20'000;
