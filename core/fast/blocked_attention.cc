@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -139,8 +140,13 @@ at::Tensor ScoreGradient(const at::Tensor& dp, const at::Tensor& p,
   return dp.to(at::kFloat).sub_(sum).to(p.scalar_type()).mul_(p);
 }
 
-at::Tensor Joined(const std::vector<at::Tensor>& parts) {
-  return parts.size() == 1 ? parts[0] : at::cat(parts, 1);
+// Of blocks in the order in which they are computed: the last one, which sees
+// most keys, first. What it leaves free then holds those of every other, where
+// memory that grows from block to block would be new for each.
+at::Tensor Joined(std::vector<at::Tensor> parts) {
+  if (parts.size() == 1) return parts[0];
+  std::reverse(parts.begin(), parts.end());
+  return at::cat(parts, 1);
 }
 
 // Sums over blocks of gradients by keys.
@@ -217,12 +223,12 @@ at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
   const at::Tensor q = AllQueries(tape.q, s);
   const at::Tensor k = AllKeys(tape.k, s), v = AllKeys(tape.v, s);
   std::vector<at::Tensor> out;
-  for (const QueryBlock& b : plan.blocks) {
+  for (const QueryBlock& b : std::views::reverse(plan.blocks)) {
     const at::Tensor p =
         Probabilities(Queries(q, b, s), Keys(k, b), plan, b, s);
     out.push_back(at::bmm(p, Keys(v, b)));
   }
-  return Joined(out).view(tape.q.sizes());
+  return Joined(std::move(out)).view(tape.q.sizes());
 }
 
 BlockedGradients BlockedBackward(const at::Tensor& dout,
@@ -235,7 +241,7 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
   const at::Tensor all_k = AllKeys(tape.k, s), all_v = AllKeys(tape.v, s);
   std::vector<at::Tensor> dq;
   KeySums dk(plan, options), dv(plan, options);
-  for (const QueryBlock& b : plan.blocks) {
+  for (const QueryBlock& b : std::views::reverse(plan.blocks)) {
     const at::Tensor q = Queries(all_q, b, s), k = Keys(all_k, b);
     const at::Tensor d = Queries(all_d, b, s);
     const at::Tensor p = Probabilities(q, k, plan, b, s);
@@ -245,8 +251,8 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
     dq.push_back(ScaledProduct(ds, k, scale, plan.zero));
     dk.Add(b, ScaledProduct(Left(ds, options), q, scale, plan.zero));
   }
-  return {Joined(dq).view(tape.q.sizes()), dk.Take().view(tape.k.sizes()),
-          dv.Take().view(tape.v.sizes())};
+  return {Joined(std::move(dq)).view(tape.q.sizes()),
+          dk.Take().view(tape.k.sizes()), dv.Take().view(tape.v.sizes())};
 }
 
 }  // namespace mpsd::fast
