@@ -95,10 +95,12 @@ TEST(TextDataTest, AWarningIsToldAndKept) {
   job.Write("train.csv", "text,label\nx,pos\ny,pos\n");
   job.job["dataset"] = {{"train", "train.csv"}};
   job.job["training"]["max_steps"] = 1;
+  job.job["training"].erase("eval_steps");
   RecordingObserver observer;
-  ASSERT_TRUE(job.Train("out", observer).ok());
-  ASSERT_EQ(observer.warnings().size(), 1u);
-  EXPECT_THAT(observer.warnings()[0], HasSubstr("every row has the label"));
+  const auto result = job.Train("out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(observer.warnings(),
+              testing::Contains(HasSubstr("every row has the label")));
   EXPECT_THAT(observer.stages,
               testing::Not(testing::Contains(HasSubstr("every row"))));
   EXPECT_EQ(job.Json("out/run.json")["warnings"], json(observer.warnings()));

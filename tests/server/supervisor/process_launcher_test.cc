@@ -29,7 +29,7 @@ class ProcessLauncherTest : public testing::Test {
     options_.worker_path = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
     options_.lease_path = folder_ / "lease";
     request_ = {"J", folder_ / "job.json", folder_ / "out", folder_ / "log",
-                absl::Seconds(60), false};
+                absl::Seconds(60), absl::ZeroDuration(), false};
   }
   ~ProcessLauncherTest() override { fs::remove_all(folder_); }
 
