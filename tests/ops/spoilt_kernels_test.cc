@@ -115,8 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
               "gather, scatter"},
         Wrong{"normal", selftest::DeviceChecks, "aten::normal_", Drifts,
               "random numbers, moments"},
-        Wrong{"dropout", selftest::DeviceChecks, "aten::native_dropout",
-              LosesOnePlace, "dropout"},
+        Wrong{"dropout", selftest::DeviceChecks, "aten::native_dropout", Drifts,
+              "dropout"},
         Wrong{"adamw", selftest::DeviceChecks, "aten::_fused_adamw_", Drifts,
               "AdamW"},
         Wrong{"lost_work", selftest::DeviceChecks, "aten::fill_", Drops,
@@ -202,7 +202,7 @@ TEST(SpoiltOperatorsTest, TheSelftestIsSoonDone) {
   }
   RecordProperty("signatures", static_cast<int>(signatures.size()));
   RecordProperty("kernels", static_cast<int>(kernels));
-  EXPECT_LE(signatures.size(), 3000u);
+  EXPECT_LE(signatures.size(), 4000u);
   EXPECT_LE(kernels, 120'000);
 }
 

@@ -81,6 +81,15 @@ TEST(NetworkCheckTest, TheBestAttemptCounts) {
   }
 }
 
+TEST(NetworkCheckTest, GradientsThatJumpAreComparedInFp32Alone) {
+  NetworkTrial trial;
+  trial.in_bf16 = false;
+  std::vector<Check> checks;
+  AddNetwork(trial, checks);
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_EQ(checks[0].shape, ", float32");
+}
+
 TEST(NetworkCheckTest, WideNetworksHaveSizesThatStandForThem) {
   Sizes wide;
   wide.width = 4096;
