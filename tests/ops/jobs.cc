@@ -29,7 +29,10 @@ class PartObserver : public train::Observer {
  public:
   explicit PartObserver(Recorder* recorder) : recorder_(recorder) {}
   void OnStage(const std::string& stage, double) override {
-    if (stage == "hashing model") Close("begin");
+    // Reading a checkpoint is no part of the step that follows.
+    if (stage == "hashing model" || stage.starts_with("resuming")) {
+      Close("begin");
+    }
   }
   void OnStep(const train::StepReport& report) override {
     losses.push_back(report.loss);
