@@ -92,6 +92,28 @@ double Indexing(Device& device) {
   return wrong;
 }
 
+// Masks, positions and codes.
+double WholeNumbers(Device& device) {
+  const auto run = [](const at::Tensor& a, const at::Tensor& b) -> Tensors {
+    const at::Tensor less = a < b;
+    return {less,
+            less.logical_and(a > 3),
+            a * less,
+            a - b,
+            a.to(at::kInt) - b.to(at::kInt),
+            at::constant_pad_nd(a.to(at::kByte), {0, 6}, 1)};
+  };
+  const at::Tensor a = Integers({40, 12}, 50, 49);
+  const at::Tensor b = Integers({40, 12}, 50, 50);
+  const at::Device there = device.torch_device();
+  const Tensors actual = run(a.to(there), b.to(there)), expected = run(a, b);
+  double wrong = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    wrong += Exact(actual[i], expected[i]);
+  }
+  return wrong;
+}
+
 // Whether a result is finite is asked before it is written.
 double FiniteNumbers(Device& device) {
   const auto finite = [&device](const at::Tensor& host) {
@@ -239,6 +261,7 @@ std::vector<Check> DeviceChecks(const Sizes&) {
       {"casts", "float32, bfloat16, int64 × 4096", 0, Casts},
       {"copies of views", "6 × 10 × 8", 0, Views},
       {"gather, scatter, select, where", "50 × 12", 0, Indexing},
+      {"whole numbers and truth", "40 × 12", 0, WholeNumbers},
       {"numbers that are not finite are found", "1000", 0, FiniteNumbers},
       {"random numbers, moments in deviations", "262144", kDeviations, Moments},
       {"random numbers repeat", "1000", 0, Repeats},
