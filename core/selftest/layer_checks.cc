@@ -115,6 +115,7 @@ Numeric Reductions(const Sizes& s) {
             x.square().mean({-1}, true),
             x.amax(-1, true),
             at::linalg_vector_norm(x.flatten(), 2),
+            x.abs(),
             x.cumsum(1),
             x.exp().sum(),
             t[0].sum({-1}, /*keepdim=*/true, at::kFloat),
