@@ -56,6 +56,7 @@ void Recorder::OnKernel(const Kernel& kernel) {
   current_.signatures.insert(Signature(kernel));
   if (Uploads(kernel)) ++current_.uploads;
   if (kernel.op.schema().name() != "aten::index_select") return;
+  if (kernel.inputs[0].toTensor().dim() < 2) return;  // no rows: a table
   current_.picked.insert(kernel.inputs[2].toTensor().numel());
 }
 

@@ -22,7 +22,9 @@ TEST(RecorderTest, CountsAPart) {
   recorder.Close("first");
   at::tensor({int64_t{1}, int64_t{2}}).to(at::kMPS);
   at::zeros({8}).index_select(0, at::zeros({3}, at::kLong));
-  kept.index_select(0, at::zeros({5}, at::device(at::kMPS).dtype(at::kLong)));
+  const auto longs = at::device(at::kMPS).dtype(at::kLong);
+  kept.view({16, 16}).index_select(0, at::zeros({5}, longs));
+  kept.index_select(0, at::zeros({7}, longs));  // numbers, no rows
   recorder.Close("second");
   const auto& parts = recorder.parts();
   ASSERT_EQ(parts.size(), 2);
