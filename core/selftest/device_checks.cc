@@ -100,6 +100,7 @@ double WholeNumbers(Device& device) {
             less.logical_and(a > 3),
             a * less,
             a - b,
+            a.to(at::kInt),
             a.to(at::kInt) - b.to(at::kInt),
             at::constant_pad_nd(a.to(at::kByte), {0, 6}, 1)};
   };
