@@ -56,8 +56,9 @@ void Recorder::OnKernel(const Kernel& kernel) {
   current_.signatures.insert(Signature(kernel));
   if (Uploads(kernel)) ++current_.uploads;
   if (kernel.op.schema().name() != "aten::index_select") return;
-  if (kernel.inputs[0].toTensor().dim() < 2) return;  // no rows: a table
-  current_.picked.insert(kernel.inputs[2].toTensor().numel());
+  // Not a table that the codes of a quantised weight are looked up in.
+  const at::Tensor index = kernel.inputs[2].toTensor();
+  if (index.scalar_type() == at::kLong) current_.picked.insert(index.numel());
 }
 
 void Recorder::OnMemory(int64_t bytes, int64_t live) {
