@@ -56,7 +56,8 @@ void Recorder::OnKernel(const Kernel& kernel) {
   current_.signatures.insert(Signature(kernel));
   if (Uploads(kernel)) ++current_.uploads;
   if (kernel.op.schema().name() != "aten::index_select") return;
-  // Not a table that the codes of a quantised weight are looked up in.
+  if (kernel.inputs[0].toTensor().dim() < 2) return;  // no rows: a table
+  // Nor one that the codes of a quantised weight are looked up in.
   const at::Tensor index = kernel.inputs[2].toTensor();
   if (index.scalar_type() == at::kLong) current_.picked.insert(index.numel());
 }
