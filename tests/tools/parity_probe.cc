@@ -14,6 +14,7 @@
 #include "CLI/CLI.hpp"
 #include "core/base/file.h"
 #include "core/device/device.h"
+#include "core/fast/options.h"
 #include "core/tensorfile/safetensors.h"
 #include "tests/tools/parity.h"
 
@@ -61,20 +62,14 @@ absl::StatusOr<std::unique_ptr<device::Device>> OpenDevice(
   return device::OpenCpu();
 }
 
-// What trains on the device.
-fast::Kernels KernelsOf(const device::Device& device) {
-  if (!device.has_fused_attention_backward()) return fast::Kernels::kMps;
-  return device.kind() == device::Kind::kCuda ? fast::Kernels::kCuda
-                                              : fast::Kernels::kCpu;
-}
-
 // By the step with a backward of its own where it is asked for and covers the
 // subject, else by autograd.
 absl::StatusOr<Tuned> LoadFor(Subject subject, const device::Device& device,
                               const std::string& gradients) {
   const bool may = !subject.head && !subject.adapter.empty();
   if (may && gradients != "autograd") {
-    subject.fast = gradients == "mps" ? fast::Kernels::kMps : KernelsOf(device);
+    subject.fast =
+        gradients == "mps" ? fast::Kernels::kMps : fast::KernelsFor(device);
     auto tuned = Load(subject);
     if (!absl::IsFailedPrecondition(tuned.status())) return tuned;
     subject.fast.reset();
