@@ -40,6 +40,8 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddWatch(app, action);
   AddLogs(app, action);
   AddCancel(app, action);
+  AddRetry(app, action);
+  AddDelete(app, action);
   AddCheckpoints(app, action);
   AddDownload(app, action);
   AddImport(app, action);
@@ -83,10 +85,8 @@ int UsageError(const CLI::App& app, const CLI::ParseError& error,
   return static_cast<int>(ExitCode::kBadInput);
 }
 
-}  // namespace
-
-int Run(const std::vector<std::string>& args, std::ostream& out,
-        std::ostream& err, const Terminal& terminal) {
+int RunVerb(const std::vector<std::string>& args, std::ostream& out,
+            std::ostream& err, const Terminal& terminal) {
   CLI::App app("Queue fine-tuning jobs at mpsd and follow them.", "mpsctl");
   app.footer(ExitCodeHelp());
   GlobalOptions options;
@@ -103,6 +103,18 @@ int Run(const std::vector<std::string>& args, std::ostream& out,
   Connection daemon(FindAddress(options.server, options.state_dir));
   const Console console{out, err, terminal, daemon, options.json};
   return static_cast<int>(action(console));
+}
+
+}  // namespace
+
+int Run(const std::vector<std::string>& args, std::ostream& out,
+        std::ostream& err, const Terminal& terminal) {
+  const int code = RunVerb(args, out, err, terminal);
+  out.flush();
+  if (out.good() || code != 0) return code;
+  err << "mpsctl: cannot write all of the output: is its disk full, or was it "
+         "closed?\n";
+  return static_cast<int>(ExitCode::kOther);
 }
 
 }  // namespace mpsd::client

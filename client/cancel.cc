@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "client/format.h"
 #include "client/job_id.h"
@@ -22,14 +23,12 @@ void PrintCancelled(const v1::Job& job, std::ostream& out) {
   }
 }
 
-ExitCode Cancel(const std::string& text, const Console& console) {
-  ExitCode code;
-  auto id = ResolveJobId(console, text, &code);
-  if (!id) return code;
+ExitCode CancelOne(const std::string& id, bool now, const Console& console) {
   grpc::ClientContext context;
   SetDeadline(context);
   v1::CancelRequest request;
-  request.set_id(*id);
+  request.set_id(id);
+  request.set_now(now);
   v1::Job job;
   grpc::Status status = console.daemon.jobs().Cancel(&context, request, &job);
   if (!status.ok()) return console.Fail(status);
@@ -41,14 +40,31 @@ ExitCode Cancel(const std::string& text, const Console& console) {
   return ExitCode::kOk;
 }
 
+ExitCode Cancel(const std::vector<std::string>& texts, bool now,
+                const Console& console) {
+  ExitCode code = ExitCode::kOk;
+  const auto ids = ResolveJobIds(console, texts, &code, Care::kChanges);
+  if (!ids) return code;
+  for (const std::string& id : *ids) {
+    const ExitCode one = CancelOne(id, now, console);
+    if (code == ExitCode::kOk) code = one;
+  }
+  return code;
+}
+
 }  // namespace
 
 void AddCancel(CLI::App& app, Action* action) {
-  auto text = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("cancel", "Ask a job to end");
-  verb->add_option(kJobIdName, *text, "The job")->required()->type_name("");
+  auto texts = std::make_shared<std::vector<std::string>>();
+  auto now = std::make_shared<bool>(false);
+  CLI::App* verb = app.add_subcommand("cancel", "Ask jobs to end");
+  verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
+  verb->add_flag("--now", *now,
+                 "Kill their workers at once, whatever they are at work on");
   verb->callback([=] {
-    *action = [=](const Console& console) { return Cancel(*text, console); };
+    *action = [=](const Console& console) {
+      return Cancel(*texts, *now, console);
+    };
   });
 }
 

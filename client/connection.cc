@@ -21,6 +21,11 @@ void Connection::Reset() {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(64 << 20);
+  // A call that waits, without a deadline, ends where the daemon's machine is
+  // gone.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   auto channel = grpc::CreateCustomChannel(
       address_.target, grpc::InsecureChannelCredentials(), arguments);
   jobs_ = v1::JobService::NewStub(channel);

@@ -3,14 +3,19 @@
 
 #include <sys/un.h>
 
+#include <chrono>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/json.h"
+#include "core/base/printable.h"
 
 namespace mpsd::client {
 namespace {
 
+constexpr char kSeeLog[] =
+    "log/mpsd.log in the daemon's state folder tells more.";
 constexpr size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
 std::string HowToReach(const Address& address) {
@@ -42,53 +47,106 @@ std::string WhyUnreachable(const Connection& daemon,
                       why);
 }
 
-std::string NextStep(grpc::StatusCode code) {
-  switch (code) {
+// The daemon is there now, whatever a call ended with.
+bool Answers(Connection& daemon) {
+  daemon.Reset();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::seconds(2));
+  v1::InfoResponse info;
+  return daemon.daemon().Info(&context, v1::InfoRequest(), &info).ok();
+}
+
+// gRPC's own bound of a message, ours or the daemon's.
+bool IsTooLarge(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+         absl::StrContains(status.error_message(), "larger than max");
+}
+
+// Of the daemon's disk, and not of its descriptors or memory.
+bool IsOfDisk(const grpc::Status& status) {
+  const std::string& text = status.error_message();
+  return absl::StrContains(text, "disk") || absl::StrContains(text, "Disk") ||
+         absl::StrContains(text, "No space");
+}
+
+std::string NextStep(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return "It is busy, or waits for a slow disk. What was asked for may "
+             "have happened: look before you ask again (`mpsctl list`).";
     case grpc::StatusCode::NOT_FOUND:
       return "See the jobs there are with `mpsctl list`.";
     case grpc::StatusCode::UNIMPLEMENTED:
       return "mpsctl and mpsd differ in version: compare `mpsctl --version` "
              "with `mpsd --version`.";
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      if (IsTooLarge(status)) {
+        return "Ask for less at a time (`mpsctl list --limit 20`), or name "
+               "fewer files in the job.";
+      }
+      if (!IsOfDisk(status)) return kSeeLog;
       return "Make room on the daemon's disk; `mpsctl info` shows what is "
              "free.";
     case grpc::StatusCode::INTERNAL:
     case grpc::StatusCode::UNKNOWN:
     case grpc::StatusCode::DATA_LOSS:
-      return "log/mpsd.log in the daemon's state folder tells more.";
+      return kSeeLog;
     default:
       return "";
   }
 }
 
+std::string What(const grpc::Status& status) {
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return "mpsd did not answer in time";
+  }
+  if (IsTooLarge(status)) {
+    return absl::StrCat("a message is larger than gRPC may carry: ",
+                        status.error_message());
+  }
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return absl::StrCat("this mpsd does not know what was asked for",
+                        status.error_message().empty() ? "" : ": ",
+                        status.error_message());
+  }
+  if (!status.error_message().empty()) return status.error_message();
+  return absl::StrCat("the call failed with gRPC status ",
+                      static_cast<int>(status.error_code()));
+}
+
 }  // namespace
 
 void Console::PrintJson(const google::protobuf::Message& message) const {
-  out << ToJson(message).dump(-1, ' ', false,
-                              nlohmann::json::error_handler_t::replace)
-      << '\n'
+  const std::string line = ToJson(message).dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // What it escapes a JSON text escapes the same way, but for U+007F.
+  out << (terminal.is_tty ? base::Printable(line) : line) << '\n'
       << std::flush;
 }
 
 ExitCode Console::Fail(ExitCode code, const std::string& what,
                        const std::string& next) const {
-  err << "mpsctl: " << what << '\n';
-  if (!next.empty()) err << next << '\n';
+  err << "mpsctl: " << base::Printable(what, base::Breaks::kKeep) << '\n';
+  if (!next.empty()) {
+    err << base::Printable(next, base::Breaks::kKeep) << '\n';
+  }
   return code;
 }
 
 ExitCode Console::Fail(const grpc::Status& status) const {
   const ExitCode code = ForStatus(status);
   if (code == ExitCode::kUnreachable) {
+    if (Answers(daemon)) {
+      return Fail(ExitCode::kTryAgain,
+                  absl::StrCat("mpsd cannot do it now: ",
+                               status.error_message()),
+                  "Try again in a few seconds.");
+    }
     return Fail(code, WhyUnreachable(daemon, status),
                 HowToReach(daemon.address()));
   }
-  const std::string what =
-      status.error_message().empty()
-          ? absl::StrCat("the call failed with gRPC status ",
-                         static_cast<int>(status.error_code()))
-          : status.error_message();
-  return Fail(code, what, NextStep(status.error_code()));
+  return Fail(code, What(status), NextStep(status));
 }
 
 ExitCode Console::Fail(ExitCode code, const absl::Status& status,

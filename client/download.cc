@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <stdio.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -11,9 +15,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
+#include "client/former_download.h"
 #include "client/job_id.h"
 #include "client/progress_line.h"
 #include "client/verbs.h"
+#include "core/base/atomic_file.h"
+#include "core/base/exchange.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 
@@ -114,7 +121,14 @@ class Receiver {
 // wanted.
 struct Destination {
   fs::path path;
-  std::string only;  // "predictions.tsv"; "": path is a folder for all of it
+  std::string only;    // "predictions.tsv"; "": path is a folder for all of it
+  bool force = false;  // what is there may be a former download
+};
+
+// What is received, below a name beside its destination.
+struct Staged {
+  fs::path path;
+  base::StagedFolder folder;  // that will be `path`
 };
 
 // A failed call to Download; the two kinds of nothing there are kNotFound.
@@ -143,7 +157,9 @@ void PrintReceived(const Console& console, const std::string& id,
                                  {"size_bytes", file.size_bytes()},
                                  {"sha256", file.sha256()}});
     }
-    console.out << object.dump() << '\n';
+    console.out << object.dump(-1, ' ', false,
+                               nlohmann::json::error_handler_t::replace)
+                << '\n';
     return;
   }
   int64_t bytes = 0;
@@ -152,9 +168,40 @@ void PrintReceived(const Console& console, const std::string& id,
               << Bytes(bytes) << " in " << to.path.string() << '\n';
 }
 
-absl::Status Place(base::StagedFolder& folder, const Destination& to,
-                   const std::string& id) {
-  if (to.only.empty()) return folder.Commit();
+std::vector<DownloadedFile> Downloaded(const std::vector<File>& files) {
+  std::vector<DownloadedFile> downloaded;
+  for (const File& file : files) {
+    const fs::path path = fs::path(file.path()).lexically_normal();
+    if (path == kDownloadList) continue;
+    downloaded.push_back(
+        {path.generic_string(), file.size_bytes(), file.sha256()});
+  }
+  return downloaded;
+}
+
+// Whether what lies at `to` may go, if anything does; `fresh` as of
+// FormerDownload.
+absl::Status CheckDestination(const Destination& to,
+                              const std::vector<DownloadedFile>* fresh) {
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(to.path, error);
+  if (there.type() == fs::file_type::not_found) return absl::OkStatus();
+  if (absl::Status s = CheckPlace(to.path); !s.ok()) return s;
+  const bool folder = fs::is_directory(there);
+  if (folder && to.only.empty() && fs::is_empty(to.path, error)) {
+    return absl::OkStatus();
+  }
+  if (!to.force) {
+    return absl::AlreadyExistsError(absl::StrCat(to.path.string(), " exists"));
+  }
+  if (!to.only.empty()) return CheckFormerPredictions(to.path);
+  if (folder) return FormerDownload(to.path, fresh).status();
+  return absl::FailedPreconditionError(
+      absl::StrCat(to.path.string(), " is no folder, and would be lost"));
+}
+
+absl::Status PlaceFile(const base::StagedFolder& folder, const Destination& to,
+                       const std::string& id) {
   std::error_code error;
   if (!fs::exists(folder.staging() / to.only, error)) {
     return absl::NotFoundError(absl::StrCat("job ", id, " has no ", to.only,
@@ -165,14 +212,88 @@ absl::Status Place(base::StagedFolder& folder, const Destination& to,
                : absl::OkStatus();
 }
 
+// `fresh` changes places with the former download at `output`, which is removed
+// then.
+absl::Status Replace(const Console& console, const fs::path& fresh,
+                     const fs::path& output,
+                     const std::vector<DownloadedFile>& files) {
+  absl::StatusOr<std::vector<fs::path>> former = FormerDownload(output, &files);
+  if (!former.ok()) return former.status();
+  absl::Status status = base::ExchangePaths(fresh, output);
+  if (!status.ok()) return status;
+  // Durable before the former one goes.
+  base::SyncPath(output.parent_path(), O_RDONLY | O_DIRECTORY).IgnoreError();
+  if (RemoveFormer(fresh, *former)) return absl::OkStatus();
+  std::error_code error;
+  const fs::path kept = absl::StrCat(output.string(), ".former");
+  fs::rename(fresh, kept, error);
+  console.err << "mpsctl: something came into the former download meanwhile: "
+                 "it is in "
+              << (error ? fresh : kept).string() << '\n';
+  return absl::OkStatus();
+}
+
+// The folder appears under its name whole. `force`: in the place of a former
+// download too.
+absl::Status PlaceFolder(const Console& console, const fs::path& fresh,
+                         const fs::path& output, bool force,
+                         const std::vector<DownloadedFile>& files) {
+  // Only where nothing is, or an empty folder.
+  const int error =
+      rename(fresh.c_str(), output.c_str()) == 0 ? 0 : errno;
+  absl::Status status = base::ErrnoStatus(error, output.string());
+  if (error == 0) {
+    return base::SyncPath(output.parent_path(), O_RDONLY | O_DIRECTORY);
+  }
+  if (force && (error == ENOTEMPTY || error == EEXIST)) {
+    status = Replace(console, fresh, output, files);
+  }
+  std::error_code ignored;
+  if (!status.ok()) fs::remove_all(fresh, ignored);
+  return status;
+}
+
+absl::Status Place(const Console& console, Staged& staged,
+                   const Destination& to, const std::string& id,
+                   const std::vector<File>& files) {
+  const std::vector<DownloadedFile> fresh = Downloaded(files);
+  absl::Status status = CheckDestination(to, &fresh);
+  if (!status.ok()) return status;
+  if (!to.only.empty()) return PlaceFile(staged.folder, to, id);
+  status = WriteDownloadList(staged.folder.staging(), id, fresh);
+  if (status.ok()) status = staged.folder.Commit();
+  if (!status.ok()) return status;
+  return PlaceFolder(console, staged.path, to.path, to.force, fresh);
+}
+
+ExitCode FailedPlace(const Console& console, const absl::Status& status,
+                     const std::string& next) {
+  switch (status.code()) {
+    case absl::StatusCode::kAlreadyExists:
+      return console.Fail(
+          ExitCode::kBadInput, status,
+          "Name another --output, or replace it with --force.");
+    case absl::StatusCode::kFailedPrecondition:
+      return console.Fail(ExitCode::kBadInput, status,
+                          "Name another --output: --force replaces former "
+                          "downloads only.");
+    case absl::StatusCode::kNotFound:
+      return console.Fail(ExitCode::kNotFound, status, next);
+    default:
+      return console.Fail(ExitCode::kOther, status, next);
+  }
+}
+
 ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
                  const Destination& to) {
   const std::string next = "Nothing was written.";
-  auto folder = base::StagedFolder::Create(to.path);
+  const fs::path path = base::TemporaryBeside(to.path);
+  auto folder = base::StagedFolder::Create(path);
   if (!folder.ok()) {
     return console.Fail(ExitCode::kOther, folder.status(), next);
   }
-  Receiver receiver(console, folder->staging());
+  Staged staged{path, *std::move(folder)};
+  Receiver receiver(console, staged.folder.staging());
   grpc::ClientContext context;
   Interrupt::Listener listener(console.terminal.interrupt,
                                [&context] { context.TryCancel(); });
@@ -189,11 +310,10 @@ ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
     return FailedCall(console, request.job_id(), status);
   }
   if (written.ok()) written = receiver.Finish();
-  if (written.ok()) written = Place(*folder, to, request.job_id());
-  if (absl::IsNotFound(written)) {
-    return console.Fail(ExitCode::kNotFound, written, next);
+  if (written.ok()) {
+    written = Place(console, staged, to, request.job_id(), receiver.files());
   }
-  if (!written.ok()) return console.Fail(ExitCode::kOther, written, next);
+  if (!written.ok()) return FailedPlace(console, written, next);
   PrintReceived(console, request.job_id(), to, receiver.files());
   return ExitCode::kOk;
 }
@@ -211,12 +331,9 @@ ExitCode Download(const DownloadOptions& options, const Console& console) {
   std::error_code error;
   fs::path output = fs::absolute(options.output, error).lexically_normal();
   if (!output.has_filename()) output = output.parent_path();
-  if (fs::exists(output, error) && !options.force &&
-      !(fs::is_directory(output, error) && fs::is_empty(output, error))) {
-    return console.Fail(ExitCode::kBadInput,
-                        absl::StrCat(output.string(), " exists"),
-                        "Name another --output, or replace it with --force.");
-  }
+  const Destination to{output, WantedFile(options, output), options.force};
+  absl::Status free = CheckDestination(to, nullptr);
+  if (!free.ok()) return FailedPlace(console, free, "");
   ExitCode code;
   auto id = ResolveJobId(console, options.id, &code);
   if (!id) return code;
@@ -229,7 +346,7 @@ ExitCode Download(const DownloadOptions& options, const Console& console) {
   } else {
     request.set_output(true);
   }
-  return Receive(console, request, {output, WantedFile(options, output)});
+  return Receive(console, request, to);
 }
 
 }  // namespace
@@ -254,7 +371,7 @@ void AddDownload(CLI::App& app, Action* action) {
       ->type_name("DIR")
       ->required();
   verb->add_flag("--force", options->force,
-                 "Replace the output where it exists");
+                 "Replace a former download, and nothing else");
   verb->callback([=] {
     *action = [=](const Console& console) {
       return Download(*options, console);

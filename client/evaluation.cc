@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
+#include "core/base/json_depth.h"
 
 namespace mpsd::client {
 namespace {
@@ -49,7 +50,7 @@ struct Matrix {
 };
 
 std::optional<Matrix> ParseMatrix(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = base::ParseTree<nlohmann::json>(text);
   Matrix matrix;
   try {
     matrix.labels = json.at("labels").get<std::vector<std::string>>();

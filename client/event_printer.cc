@@ -86,7 +86,7 @@ void PrintOutcome(const Console& console, const v1::Job& job) {
     out << " after " << Seconds(absl::ToDoubleSeconds(took));
   }
   if (job.state() != v1::JOB_STATE_SUCCEEDED && !job.message().empty()) {
-    out << ": " << job.message();
+    out << ": " << PrintableLines(job.message());
   }
   out << '\n';
   if (job.has_eval_loss_before() && job.has_eval_loss_after()) {
@@ -98,8 +98,8 @@ void PrintOutcome(const Console& console, const v1::Job& job) {
   }
   if (!job.output_path().empty()) {
     const bool model = job.output_kind() == v1::OUTPUT_KIND_MODEL;
-    out << (model ? "  model     " : "  adapter   ") << job.output_path()
-        << '\n';
+    out << (model ? "  model     " : "  adapter   ")
+        << Printable(job.output_path()) << '\n';
   }
   if (job.state() == v1::JOB_STATE_SUCCEEDED) {
     out << "Fetch it with `mpsctl download " << job.id() << " --output DIR`.\n";

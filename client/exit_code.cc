@@ -12,6 +12,8 @@ std::string ExitCodeHelp() {
   4    no such job, checkpoint, output or predictions
   5    the watched job was CANCELLED
   6    any other error
+  7    the daemon is there, but did not answer in time or cannot do it now;
+       what was asked for may have happened
   130  interrupted by Ctrl-C; a watched job goes on)";
 }
 
@@ -20,8 +22,9 @@ ExitCode ForStatus(const grpc::Status& status) {
     case grpc::StatusCode::OK:
       return ExitCode::kOk;
     case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
       return ExitCode::kUnreachable;
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return ExitCode::kTryAgain;
     case grpc::StatusCode::NOT_FOUND:
       return ExitCode::kNotFound;
     case grpc::StatusCode::INVALID_ARGUMENT:

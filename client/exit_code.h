@@ -15,18 +15,21 @@ enum class ExitCode {
   kOk = 0,
   kJobFailed = 1,     // the job that was watched FAILED
   kBadInput = 2,      // command line, job.json, data files, output
-  kUnreachable = 3,   // no daemon answers, or it went away for too long
+  kUnreachable = 3,   // no daemon is there, or it went away for too long
   kNotFound = 4,      // no such job, checkpoint, output or predictions
   kJobCancelled = 5,  // the job that was watched was CANCELLED
   kOther = 6,         // anything else, the daemon's or this machine's
+  // A daemon is there, but did not answer in time or could not do it now; what
+  // was asked for may have happened all the same.
+  kTryAgain = 7,
   kDetached = 130,    // Ctrl-C while watching; the job goes on
 };
 
 // The table above as `mpsctl --help` prints it.
 std::string ExitCodeHelp();
 
-// The code of a failed call: UNAVAILABLE and DEADLINE_EXCEEDED are
-// kUnreachable, NOT_FOUND is kNotFound, what the caller can mend is kBadInput.
+// The code of a failed call: UNAVAILABLE is kUnreachable, DEADLINE_EXCEEDED
+// kTryAgain, NOT_FOUND kNotFound, what the caller can mend kBadInput.
 ExitCode ForStatus(const grpc::Status& status);
 
 // The code of a job that ended so; kOk for a state that is not final.

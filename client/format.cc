@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "core/base/printable.h"
 
 namespace mpsd::client {
 namespace {
@@ -87,9 +87,13 @@ std::string Cut(const std::string& text, int columns) {
 
 std::string Printable(std::string text) {
   for (char& c : text) {
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = ' ';
+    if (c == '\n' || c == '\r' || c == '\t') c = ' ';
   }
-  return text;
+  return base::Printable(text);
+}
+
+std::string PrintableLines(const std::string& text) {
+  return base::Indented(base::Printable(text, base::Breaks::kKeep));
 }
 
 }  // namespace mpsd::client

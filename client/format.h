@@ -28,9 +28,11 @@ std::string DateTime(absl::Time time, absl::TimeZone zone);
 int Width(const std::string& text);
 // `text` cut to `columns`, its last column "…" where something is missing.
 std::string Cut(const std::string& text, int columns);
-// Control characters replaced by spaces: text from a job must not steer the
-// terminal.
+// `text` of a job, a user or a worker on one line: line breaks and tabs are
+// spaces, what would steer the terminal is written out (core/base/printable.h).
 std::string Printable(std::string text);
+// Likewise with its lines, all but the first indented.
+std::string PrintableLines(const std::string& text);
 
 }  // namespace mpsd::client
 

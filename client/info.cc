@@ -12,8 +12,8 @@ namespace mpsd::client {
 namespace {
 
 void Field(std::ostream& out, const char* name, const std::string& value) {
-  out << std::left << std::setw(15) << name << (value.empty() ? "-" : value)
-      << '\n';
+  out << std::left << std::setw(15) << name
+      << (value.empty() ? "-" : PrintableLines(value)) << '\n';
 }
 
 std::string DeviceText(const v1::InfoResponse& info) {
@@ -55,7 +55,12 @@ void PrintInfo(const v1::InfoResponse& info, const Console& console) {
     Field(out, "machine", host);
   }
   Field(out, "jobs", JobsText(info));
-  if (!info.hold().empty()) Field(out, "jobs wait", info.hold());
+  if (!info.hold().empty()) {
+    Field(out, "jobs wait",
+          info.hold_reason().empty()
+              ? info.hold()
+              : absl::StrCat(info.hold_reason(), ": ", info.hold()));
+  }
   if (info.has_pause()) {
     Field(out, "paused",
           PauseText(info.pause(), console.terminal.clock->Now()));

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
 #include "core/base/sha256.h"
 #include "core/spec/idle_fields.h"
 #include "core/spec/train_spec.h"
@@ -150,7 +151,7 @@ class Collector {
   }
 
   std::optional<std::string> ImageOf(const std::string& line) const {
-    const auto row = nlohmann::json::parse(line, nullptr, false);
+    const auto row = base::ParseTree<nlohmann::json>(line);
     if (!row.is_object()) return std::nullopt;
     const std::string& column = spec_.dataset.image_column;
     const auto image = row.find(column.empty() ? "image" : column);

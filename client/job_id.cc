@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/job_id.h"
 
-#include <vector>
+#include <algorithm>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -11,8 +11,14 @@
 namespace mpsd::client {
 namespace {
 
-grpc::Status FindMatches(v1::JobService::Stub& jobs, const std::string& part,
-                         std::vector<v1::Job>* matches) {
+struct Matches {
+  std::vector<v1::Job> jobs;
+  bool more = false;
+};
+
+// By a daemon that does not know FindJobs: every page of every job.
+grpc::Status FindInPages(v1::JobService::Stub& jobs, const std::string& part,
+                         Matches* matches) {
   v1::ListJobsRequest request;
   request.set_page_size(500);
   do {
@@ -24,7 +30,7 @@ grpc::Status FindMatches(v1::JobService::Stub& jobs, const std::string& part,
     for (v1::Job& job : *response.mutable_jobs()) {
       const std::string id = absl::AsciiStrToUpper(job.id());
       if (absl::StartsWith(id, part) || absl::EndsWith(id, part)) {
-        matches->push_back(std::move(job));
+        matches->jobs.push_back(std::move(job));
       }
     }
     request.set_page_token(response.next_page_token());
@@ -32,43 +38,95 @@ grpc::Status FindMatches(v1::JobService::Stub& jobs, const std::string& part,
   return grpc::Status::OK;
 }
 
-std::string Listing(const std::vector<v1::Job>& jobs) {
-  std::string text = "Give more of its id; it may be any of:";
-  for (size_t i = 0; i < jobs.size() && i < 10; ++i) {
-    absl::StrAppend(&text, "\n  ", jobs[i].id(), "  ",
-                    StateName(jobs[i].state()), "  ",
-                    Printable(jobs[i].name()));
+grpc::Status FindMatches(v1::JobService::Stub& jobs, const std::string& part,
+                         Matches* matches) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::FindJobsRequest request;
+  request.set_id_part(part);
+  v1::FindJobsResponse response;
+  grpc::Status status = jobs.FindJobs(&context, request, &response);
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return FindInPages(jobs, part, matches);
   }
-  if (jobs.size() > 10) absl::StrAppend(&text, "\n  …");
+  matches->jobs.assign(response.jobs().begin(), response.jobs().end());
+  matches->more = response.more();
+  return status;
+}
+
+std::string Listing(const Matches& matches) {
+  constexpr size_t kMostShown = 10;
+  std::string text = "Give more of its id; it may be any of:";
+  for (size_t i = 0; i < matches.jobs.size() && i < kMostShown; ++i) {
+    const v1::Job& job = matches.jobs[i];
+    absl::StrAppend(&text, "\n  ", job.id(), "  ", StateName(job.state()), "  ",
+                    Printable(job.name()));
+  }
+  if (matches.more || matches.jobs.size() > kMostShown) {
+    absl::StrAppend(&text, "\n  …");
+  }
   return text;
+}
+
+// What is wrong with `text` before anybody is asked; "": nothing.
+std::string Complaint(const std::string& text, Care care) {
+  const size_t least = static_cast<size_t>(care);
+  if (text.empty()) return "the job's id is empty";
+  if (!std::all_of(text.begin(), text.end(), absl::ascii_isalnum) ||
+      text.size() > kJobIdLength) {
+    return absl::StrCat("'", Printable(text), "' is no part of a job's id");
+  }
+  if (text.size() >= least) return "";
+  return absl::StrCat("'", text,
+                      "' is too little of a job's id: give at least ", least,
+                      " characters");
 }
 
 }  // namespace
 
 std::optional<std::string> ResolveJobId(const Console& console,
-                                        const std::string& text,
-                                        ExitCode* code) {
+                                        const std::string& text, ExitCode* code,
+                                        Care care) {
+  const std::string see = "See the jobs there are with `mpsctl list`.";
+  if (const std::string wrong = Complaint(text, care); !wrong.empty()) {
+    *code = console.Fail(ExitCode::kBadInput, wrong, see);
+    return std::nullopt;
+  }
   const std::string part = absl::AsciiStrToUpper(text);
-  if (part.size() >= kJobIdLength) return part;
-  std::vector<v1::Job> matches;
+  if (part.size() == kJobIdLength) return part;
+  Matches matches;
   grpc::Status status = FindMatches(console.daemon.jobs(), part, &matches);
   if (!status.ok()) {
     *code = console.Fail(status);
-  } else if (matches.empty()) {
+  } else if (matches.jobs.empty()) {
     *code = console.Fail(
         ExitCode::kNotFound,
-        absl::StrCat("no job's id begins or ends with '", text, "'"),
-        "See the jobs there are with `mpsctl list`.");
-  } else if (matches.size() > 1) {
-    *code =
-        console.Fail(ExitCode::kBadInput,
-                     absl::StrCat("'", text, "' is ambiguous: ", matches.size(),
-                                  " jobs match"),
-                     Listing(matches));
+        absl::StrCat("no job's id begins or ends with '", text, "'"), see);
+  } else if (matches.jobs.size() > 1) {
+    *code = console.Fail(
+        ExitCode::kBadInput,
+        absl::StrCat("'", text, "' is ambiguous: ",
+                     matches.more ? "more than " : "", matches.jobs.size(),
+                     " jobs match"),
+        Listing(matches));
   } else {
-    return matches[0].id();
+    return matches.jobs[0].id();
   }
   return std::nullopt;
+}
+
+std::optional<std::vector<std::string>> ResolveJobIds(
+    const Console& console, const std::vector<std::string>& texts,
+    ExitCode* code, Care care) {
+  std::vector<std::string> ids;
+  for (const std::string& text : texts) {
+    std::optional<std::string> id = ResolveJobId(console, text, code, care);
+    if (!id) return std::nullopt;
+    if (std::find(ids.begin(), ids.end(), *id) == ids.end()) {
+      ids.push_back(*std::move(id));
+    }
+  }
+  return ids;
 }
 
 }  // namespace mpsd::client

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "core/base/json_depth.h"
 
 namespace mpsd::client {
 namespace {
@@ -114,7 +115,7 @@ void Put(const Message& m, const FieldDescriptor& field, Json& object) {
     if (field.real_containing_oneof() == nullptr) object[name] = nullptr;
   } else if (absl::EndsWith(name, "_json")) {
     const std::string text = m.GetReflection()->GetString(m, &field);
-    Json parsed = Json::parse(text, nullptr, false);
+    Json parsed = base::ParseTree<Json>(text);
     object[name.substr(0, name.size() - 5)] =
         parsed.is_discarded() ? Json(nullptr) : parsed;
   } else {

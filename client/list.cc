@@ -55,14 +55,16 @@ grpc::Status Fetch(v1::JobService::Stub& jobs, v1::ListJobsRequest request,
   return grpc::Status::OK;
 }
 
+const char* Remark(const v1::Job& job) {
+  if (job.cancel_requested() && !IsFinal(job.state())) return " (cancelling)";
+  return job.hold().empty() ? "" : " (held)";
+}
+
 std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
   const v1::Progress& progress = job.progress();
   const double age = absl::ToDoubleSeconds(now - ToTime(job.create_time()));
   return {job.id(),
-          absl::StrCat(StateName(job.state()),
-                       job.cancel_requested() && !IsFinal(job.state())
-                           ? " (cancelling)"
-                           : ""),
+          absl::StrCat(StateName(job.state()), Remark(job)),
           job.has_progress()
               ? absl::StrCat(progress.step(), "/", progress.total_steps())
               : "-",

@@ -3,29 +3,58 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "client/format.h"
 #include "client/job_id.h"
 #include "client/reconnect.h"
 #include "client/verbs.h"
+#include "core/base/printable.h"
 
 namespace mpsd::client {
 namespace {
 
-// Prints log bytes, as they are or each line as an object.
+// How many of the last bytes begin a UTF-8 character that goes on behind them.
+size_t CutOff(std::string_view text) {
+  for (size_t i = 1; i <= 3 && i <= text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - i]);
+    if ((byte & 0xC0) == 0x80) continue;
+    const size_t length = byte >= 0xF0   ? 4
+                          : byte >= 0xE0 ? 3
+                          : byte >= 0xC0 ? 2
+                                         : 1;
+    return length > i ? i : 0;
+  }
+  return 0;
+}
+
+// Prints log bytes: as they are, or what would steer a terminal written out, or
+// each line as an object.
 class LogPrinter {
  public:
-  explicit LogPrinter(const Console& console) : console_(console) {}
+  LogPrinter(const Console& console, bool raw)
+      : console_(console), raw_(raw || !console.terminal.is_tty) {}
   ~LogPrinter() {
-    if (!rest_.empty()) PrintLine(rest_);
+    if (rest_.empty()) return;
+    if (console_.json) {
+      PrintLine(rest_);
+    } else {
+      PrintClean(rest_);
+    }
   }
 
   void Print(const std::string& data) {
-    if (!console_.json) {
+    if (!console_.json && raw_) {
       console_.out << data << std::flush;
       return;
     }
     rest_ += data;
+    if (!console_.json) {
+      const size_t whole = rest_.size() - CutOff(rest_);
+      PrintClean(std::string_view(rest_).substr(0, whole));
+      rest_.erase(0, whole);
+      return;
+    }
     size_t begin = 0;
     for (size_t end; (end = rest_.find('\n', begin)) != std::string::npos;
          begin = end + 1) {
@@ -35,24 +64,29 @@ class LogPrinter {
   }
 
  private:
+  void PrintClean(std::string_view text) {
+    console_.out << base::Printable(text, base::Breaks::kKeep) << std::flush;
+  }
+
   void PrintLine(const std::string& line) {
     const nlohmann::json object = {{"line", line}};
-    console_.out << object.dump(-1, ' ', false,
-                                nlohmann::json::error_handler_t::replace)
-                 << '\n'
+    const std::string text = object.dump(
+        -1, ' ', false, nlohmann::json::error_handler_t::replace);
+    console_.out << (raw_ ? text : base::Printable(text)) << '\n'
                  << std::flush;
   }
 
   const Console& console_;
-  std::string rest_;  // a line whose end has not come yet
+  const bool raw_;
+  std::string rest_;  // a line or character whose end has not come yet
 };
 
 class LogReader {
  public:
-  LogReader(const Console& console, std::string id, bool follow)
+  LogReader(const Console& console, std::string id, bool follow, bool raw)
       : console_(console),
         follow_(follow),
-        printer_(console),
+        printer_(console, raw),
         reconnect_(console, absl::Minutes(2)) {
     request_.set_id(std::move(id));
     request_.set_follow(follow);
@@ -113,6 +147,7 @@ void AddLogs(CLI::App& app, Action* action) {
   struct Options {
     std::string id;
     bool follow = false;
+    bool raw = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("logs", "Print a job's log");
@@ -120,12 +155,14 @@ void AddLogs(CLI::App& app, Action* action) {
       ->required()
       ->type_name("");
   verb->add_flag("-f,--follow", options->follow, "Go on until the job ends");
+  verb->add_flag("--raw", options->raw,
+                 "Its bytes as they are, on a terminal too");
   verb->callback([=] {
     *action = [=](const Console& console) {
       ExitCode code;
       auto id = ResolveJobId(console, options->id, &code);
       if (!id) return code;
-      return LogReader(console, *id, options->follow).Run();
+      return LogReader(console, *id, options->follow, options->raw).Run();
     };
   });
 }

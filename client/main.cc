@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -43,9 +44,19 @@ void CatchInterrupts(mpsd::client::Interrupt& interrupt) {
   }).detach();
 }
 
+// A descriptor that the caller closed is not to become a connection's: what is
+// printed to it fails.
+void KeepStandardDescriptors() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest free number, which is `fd`.
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDONLY);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  KeepStandardDescriptors();
   // Its own complaints about a connection come on top of ours.
   setenv("GRPC_VERBOSITY", "NONE", 0);
   // Outlives the thread that waits for signals.

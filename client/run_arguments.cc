@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/shell_words.h"
+#include "core/base/json_depth.h"
 
 namespace mpsd::client {
 namespace {
@@ -94,7 +95,7 @@ std::string TextOf(const Json& value) {
 }
 
 absl::StatusOr<RunArguments> FromJson(std::string_view text) {
-  const Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json object = base::ParseTree<Json>(text);
   if (!object.is_object()) {
     return absl::InvalidArgumentError(
         "begins like a JSON object and is none; check it with a JSON tool");

@@ -12,6 +12,7 @@
 #include "client/job_id.h"
 #include "client/labels.h"
 #include "client/verbs.h"
+#include "core/base/printable.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
@@ -20,7 +21,8 @@ namespace {
 // "  name          value", left out where there is none.
 void Field(std::ostream& out, const char* name, const std::string& value) {
   if (value.empty()) return;
-  out << "  " << std::left << std::setw(14) << name << value << '\n';
+  out << "  " << std::left << std::setw(14) << name << PrintableLines(value)
+      << '\n';
 }
 
 std::string StateText(const v1::Job& job, const Console& console) {
@@ -113,6 +115,19 @@ void LossFields(const v1::Job& job, std::ostream& out) {
   Field(out, "eval loss", eval);
 }
 
+// How the last attempt ended, and how many in a row did so.
+std::string ExitText(const v1::Job& job) {
+  std::string text = job.exit_reason();
+  if (job.failures() > 0) {
+    absl::StrAppend(&text, ", ", job.failures(), " failures in a row");
+  }
+  if (job.interruptions() > 0) {
+    absl::StrAppend(&text, ", ", job.interruptions(),
+                    " interruptions in a row");
+  }
+  return text;
+}
+
 std::string OutputName(const v1::Job& job) {
   return job.output_kind() == v1::OUTPUT_KIND_MODEL ? "model" : "adapter";
 }
@@ -134,7 +149,9 @@ std::string NextStep(const v1::Job& job) {
     case v1::JOB_STATE_SUCCEEDED:
       return HowToFetch(job);
     case v1::JOB_STATE_FAILED:
-      return absl::StrCat("Read its log with `mpsctl logs ", job.id(), "`.");
+      return absl::StrCat("Read its log with `mpsctl logs ", job.id(),
+                          "`, queue it again with `mpsctl retry ", job.id(),
+                          "`.");
     case v1::JOB_STATE_CANCELLED:
       return absl::StrCat("See what it saved with `mpsctl checkpoints ",
                           job.id(), "`.");
@@ -148,6 +165,7 @@ void PrintJob(const v1::Job& job, const Console& console) {
   out << "Job " << job.id() << '\n';
   Field(out, "name", Printable(job.name()));
   Field(out, "state", StateText(job, console));
+  Field(out, "waits for", Printable(job.hold()));
   Field(out, "paused", PauseText(job.pause(), console.terminal.clock->Now()));
   Field(out, "owner", Printable(job.owner()));
   Field(out, "labels", Printable(LabelsText(job.labels())));
@@ -155,7 +173,7 @@ void PrintJob(const v1::Job& job, const Console& console) {
   Times(job, console);
   ProgressFields(job, out);
   LossFields(job, out);
-  Field(out, "last exit", job.exit_reason());
+  Field(out, "last exit", ExitText(job));
   Field(out, "message", job.message());
   for (const std::string& warning : job.warnings()) {
     Field(out, "warning", Printable(warning));
@@ -178,7 +196,10 @@ ExitCode Show(const std::string& text, bool spec, const Console& console) {
   grpc::Status status = console.daemon.jobs().Get(&context, request, &job);
   if (!status.ok()) return console.Fail(status);
   if (spec) {
-    console.out << job.spec_json() << '\n';
+    console.out << (console.terminal.is_tty
+                        ? base::Printable(job.spec_json(), base::Breaks::kKeep)
+                        : job.spec_json())
+                << '\n';
   } else if (console.json) {
     console.PrintJson(job);
   } else {

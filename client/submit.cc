@@ -14,6 +14,7 @@
 #include "client/format.h"
 #include "client/inputs.h"
 #include "client/labels.h"
+#include "client/sure_submit.h"
 #include "client/upload.h"
 #include "client/verbs.h"
 #include "client/watch.h"
@@ -28,6 +29,7 @@ struct SubmitOptions {
   int32_t priority = 0;
   std::string owner;
   std::vector<std::string> labels;
+  bool anyway = false;
 };
 
 std::string UserName() {
@@ -47,7 +49,10 @@ v1::SubmitRequest MakeRequest(const SubmitOptions& options,
   }
   request.set_priority(options.priority);
   request.set_owner(options.owner.empty() ? UserName() : options.owner);
-  request.set_idempotency_key(options.idempotency_key);
+  request.set_idempotency_key(options.idempotency_key.empty()
+                                  ? NewIdempotencyKey()
+                                  : options.idempotency_key);
+  request.set_anyway(options.anyway);
   return request;
 }
 
@@ -76,19 +81,21 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
                         "Nothing was submitted.");
   }
   for (const std::string& warning : job->warnings) {
-    console.err << "warning: " << options.job_file << ": " << warning << '\n';
+    console.err << "warning: " << options.job_file << ": "
+                << Printable(warning) << '\n';
   }
   v1::SubmitRequest request = MakeRequest(options, *job);
   absl::Status labels = AddLabels(options.labels, request.mutable_labels());
   if (!labels.ok()) return console.Fail(ExitCode::kBadInput, labels, "");
 
-  grpc::Status status = Upload(console, job->files);
+  const auto upload = [&] { return Upload(console, job->files); };
+  grpc::Status status = upload();
   if (!status.ok()) return console.Fail(status);
-  grpc::ClientContext context;
-  SetDeadline(context);
   v1::SubmitResponse response;
-  status = console.daemon.jobs().Submit(&context, request, &response);
-  if (!status.ok()) return console.Fail(status);
+  const ExitCode code = SubmitSurely(console, request, upload, &response);
+  if (code != ExitCode::kOk) return code;
+  // Under a key of our own the earlier job is that of this very call.
+  if (options.idempotency_key.empty()) response.set_existed(false);
   PrintSubmitted(console, response, options.detach);
   if (options.detach) return ExitCode::kOk;
   return Watch(console, {.id = response.job().id()});
@@ -105,12 +112,15 @@ void AddSubmit(CLI::App& app, Action* action) {
       ->type_name("");
   verb->add_flag("--detach", options->detach, "Do not watch: exit once queued");
   verb->add_option("--idempotency-key", options->idempotency_key,
-                   "The same key and job give the job there is")
+                   "The same key and job give the job there is;\n"
+                   "default: a key of this call alone")
       ->type_name("KEY");
   verb->add_option("--priority", options->priority,
                    "Higher runs first, equals in turn")
       ->type_name("N")
       ->capture_default_str();
+  verb->add_flag("--anyway", options->anyway,
+                 "Queue it though it needs more memory than the machine has");
   verb->add_option("--owner", options->owner,
                    "Who asks; default: the user's name")
       ->type_name("NAME");

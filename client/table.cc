@@ -13,6 +13,7 @@ Table::Table(std::vector<std::string> header) {
 }
 
 void Table::Add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = Printable(std::move(cell));
   rows_.push_back(std::move(cells));
 }
 

@@ -14,7 +14,7 @@ class Table {
  public:
   explicit Table(std::vector<std::string> header);
 
-  // As many cells as the header has.
+  // As many cells as the header has; each is made printable.
   void Add(std::vector<std::string> cells);
 
   // Lines longer than `columns` are cut; 0 for no bound.

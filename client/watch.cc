@@ -88,7 +88,7 @@ class Watcher {
             ? console_.Fail(ExitCode::kUnreachable,
                             "mpsd ended the stream before the job did", "")
             : console_.Fail(status);
-    if (code == ExitCode::kUnreachable) {
+    if (code == ExitCode::kUnreachable || code == ExitCode::kTryAgain) {
       console_.err << "The job is safe in the daemon's database: it goes on "
                       "once mpsd runs. Resume with `"
                    << WatchAgain() << "`.\n";

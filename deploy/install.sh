@@ -130,11 +130,21 @@ configuration() {
   say "$state/mpsd.toml"
   [ "$dry_run" = no ] || return 0
   cat >"$root_dir$state/mpsd.toml" <<'TOML'
-# What mpsd --help lists, without the dashes. Restart mpsd after a change.
+# What mpsd --help lists, without the dashes. After a change send mpsd SIGHUP
+# (systemctl reload, launchctl kill HUP); its log names what wants a restart.
 # metrics-address = "127.0.0.1:9464"
+# A port is open to everybody who reaches it, on 127.0.0.1 to every account of
+# the machine; jobs then read the roots and the Hugging Face cache alone.
 # listen = ["127.0.0.1:7433"]
+# insecure-listen = true
+# model-root = ["/srv/models"]
+# data-root = ["/srv/data"]
 # The service kills what is left after 150 seconds.
 # stop-grace-seconds = 120
+# Of mpsd and its workers; a table is the end of the file.
+# [environment]
+# HF_HOME = "/srv/huggingface"
+# HF_HUB_OFFLINE = "1"
 TOML
   chmod 600 "$root_dir$state/mpsd.toml"
   [ "$(id -u)" -ne 0 ] || chown "$user:$group" "$root_dir$state/mpsd.toml"

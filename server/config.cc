@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <istream>
+#include <memory>
 #include <system_error>
+#include <utility>
 
 #ifdef __APPLE__
 #include <mach-o/dyld.h>
 #endif
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace mpsd {
@@ -22,8 +28,15 @@ over the environment (MPSD_STATE_DIR), the environment over the default. In the
 file each line is an option without its dashes:
 
   state-dir = "/var/lib/mpsd"
-  listen = ["127.0.0.1:7433"]
+  model-root = ["/srv/models"]
   metrics-address = "off"
+  [environment]
+  HF_HOME = "/srv/huggingface"
+
+SIGHUP reads the file again. log-level, pause-on-*, quiet-hours,
+idle-only-seconds, pause-hold-seconds and pause-settle-seconds take effect at
+once; the log names what else has changed and waits for a restart, and what is
+wrong with a file that is not taken.
 )";
 
 std::string Environment(const char* name) {
@@ -44,15 +57,38 @@ fs::path ProgramPath() {
 #endif
 }
 
+// The table [environment] is the option of that name, NAME=VALUE each.
+class ConfigFile : public CLI::ConfigTOML {
+ public:
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> items;
+    CLI::ConfigItem environment{{}, "environment", {}};
+    for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(input)) {
+      if (item.parents != std::vector<std::string>{"environment"}) {
+        items.push_back(std::move(item));
+      } else if (item.name != "++" && item.name != "--") {
+        for (const std::string& value : item.inputs) {
+          environment.inputs.push_back(absl::StrCat(item.name, "=", value));
+        }
+      }
+    }
+    if (!environment.inputs.empty()) items.push_back(environment);
+    return items;
+  }
+};
+
 // The options as CLI11 fills them in.
 struct Options {
-  std::string state_dir, worker;
+  std::string state_dir, worker, device_lock;
+  std::vector<std::string> model_roots, data_roots, environment;
   Config config;
   double hang_timeout = absl::ToDoubleSeconds(config.hang_timeout);
   double stop_grace = absl::ToDoubleSeconds(config.stop_grace);
   double retry_backoff = absl::ToDoubleSeconds(config.retry_backoff);
   double retry_backoff_max = absl::ToDoubleSeconds(config.retry_backoff_max);
   double metrics_linger = absl::ToDoubleSeconds(config.metrics_linger);
+  double blob_grace = absl::ToDoubleSeconds(config.blob_grace);
+  double watchdog = absl::ToDoubleSeconds(config.watchdog);
   std::string thermal, memory_pressure, quiet_hours, host_file;
   double idle_only = 0;
   double settle = absl::ToDoubleSeconds(config.pause.settle);
@@ -70,11 +106,36 @@ void DeclarePlaces(CLI::App& app, Options& o) {
                "Run jobs on a device that has not passed the worker's "
                "--selftest");
   app.add_option("--listen", o.config.listen,
-                 "Serve the API on this HOST:PORT or unix:PATH too, without "
-                 "authentication; may be repeated");
+                 "Serve the API on this unix:PATH, or HOST:PORT with "
+                 "--insecure-listen, too; may be repeated");
+  app.add_flag("--insecure-listen", o.config.insecure_listen,
+               "Serve it on ports though it has neither TLS nor tokens: "
+               "whoever reaches one runs jobs as this user");
   app.add_option("--metrics-address", o.config.metrics_address,
                  "HOST:PORT of the Prometheus metrics, or off")
       ->capture_default_str();
+  const std::string lock = DefaultDeviceLock().string();
+  app.add_option("--device-lock", o.device_lock,
+                 "File that the mpsd whose job uses the GPU locks, among all "
+                 "of the machine, or off [" +
+                     (lock.empty() ? "off" : lock) + "]");
+}
+
+void DeclareReads(CLI::App& app, Options& o) {
+  app.add_option("--model-root", o.model_roots,
+                 "Folder of this machine beneath which jobs may name models "
+                 "and adapters, beside the Hugging Face cache; may be repeated "
+                 "[any folder; with a port, or once a root is named: none]");
+  app.add_option("--data-root", o.data_roots,
+                 "Folder of this machine beneath which jobs may name data, "
+                 "beside what is uploaded; may be repeated [likewise]");
+}
+
+void DeclareEnvironment(CLI::App& app, Options& o) {
+  app.add_option("--environment", o.environment,
+                 "NAME=VALUE in the environment of mpsd and its workers, as "
+                 "HF_HOME; may be repeated; in the file the table "
+                 "[environment], at its end");
 }
 
 void DeclareLog(CLI::App& app, Options& o) {
@@ -110,10 +171,32 @@ void DeclareLimits(CLI::App& app, Options& o) {
           "The longest such wait");
   seconds("--metrics-linger-seconds", o.metrics_linger,
           "A finished job's series are kept so long");
+  app.add_option("--watchdog-seconds", o.watchdog,
+                 "mpsd ends with an error, for a service manager to start it "
+                 "again, when its own API has not answered it for so long; 0: "
+                 "never")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
   app.add_option("--max-failures", o.config.max_failures,
                  "Failures in a row, without a new checkpoint between, after "
                  "which a job has FAILED")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--max-interruptions", o.config.max_interruptions,
+                 "The same for attempts that mpsd or the machine went down "
+                 "with, or that were returned for memory pressure")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--min-free-bytes", o.config.min_free_bytes,
+                 "No upload begins that would leave less of the state folder's "
+                 "disk free, and no job starts with less, beside room for a "
+                 "checkpoint of it")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
+      ->capture_default_str();
+  app.add_option("--blob-grace-seconds", o.blob_grace,
+                 "How long an upload is kept that no job uses, since it came, "
+                 "was asked for, or its last job was deleted")
+      ->check(CLI::Range(1.0, 1e9))
       ->capture_default_str();
 }
 
@@ -184,7 +267,72 @@ absl::Status FinishManners(const Options& o, Config& config) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Config> Finish(Options o) {
+bool IsPort(const std::string& address) {
+  return !address.starts_with("unix:");
+}
+
+absl::Status CheckListen(const Config& config) {
+  const auto port =
+      std::find_if(config.listen.begin(), config.listen.end(), IsPort);
+  if (port == config.listen.end() || config.insecure_listen) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--listen ", *port,
+      ": the API has neither TLS nor tokens yet; whoever reaches a port, on "
+      "127.0.0.1 every account of this machine, could run jobs as this user. "
+      "From another machine reach the socket by ssh instead: ssh -N -L "
+      "/tmp/mpsd.sock:", config.SocketPath().string(),
+      " HOST, and mpsctl --server unix:/tmp/mpsd.sock. If a port is meant "
+      "nonetheless, give --insecure-listen too"));
+}
+
+bool IsVariable(const std::string& name) {
+  return !name.empty() && !absl::ascii_isdigit(name[0]) &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(c) || c == '_';
+         });
+}
+
+absl::Status FinishEnvironment(const Options& o, const CLI::App& app,
+                               Config& config) {
+  for (const std::string& entry : o.environment) {
+    const size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    std::string fault;
+    if (equals == entry.npos) {
+      fault = "expected NAME=VALUE";
+    } else if (app.get_option_no_throw("--" + name) != nullptr) {
+      fault = "is an option of mpsd; in the file it stands above [environment]";
+    } else if (!IsVariable(name)) {
+      fault = "expected a name of letters, digits and _";
+    } else if (name.starts_with("MPSD_")) {
+      fault = "is mpsd's own; give the option instead";
+    } else if (!config.environment.emplace(name, entry.substr(equals + 1))
+                    .second) {
+      fault = "is given twice";
+    }
+    if (fault.empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--environment: '", name, "' ", fault));
+  }
+  return absl::OkStatus();
+}
+
+void FinishReads(const Options& o, Config& config) {
+  for (const std::string& root : o.model_roots) {
+    config.model_roots.push_back(fs::absolute(root));
+  }
+  for (const std::string& root : o.data_roots) {
+    config.data_roots.push_back(fs::absolute(root));
+  }
+  const bool served_on_port =
+      std::any_of(config.listen.begin(), config.listen.end(), IsPort);
+  if (served_on_port || !o.model_roots.empty() || !o.data_roots.empty()) return;
+  config.model_roots = config.data_roots = {"/"};
+}
+
+absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   if (o.state_dir.empty()) o.state_dir = Environment("MPSD_STATE_DIR");
   Config config = std::move(o.config);
   config.state_dir =
@@ -195,12 +343,20 @@ absl::StatusOr<Config> Finish(Options o) {
   }
   config.state_dir = fs::absolute(config.state_dir).lexically_normal();
   config.worker = o.worker.empty() ? DefaultWorker() : fs::absolute(o.worker);
+  if (absl::Status s = CheckListen(config); !s.ok()) return s;
+  FinishReads(o, config);
+  if (absl::Status s = FinishEnvironment(o, app, config); !s.ok()) return s;
   if (config.metrics_address == "off") config.metrics_address.clear();
+  config.device_lock = o.device_lock.empty()   ? DefaultDeviceLock()
+                       : o.device_lock == "off" ? fs::path()
+                                               : fs::absolute(o.device_lock);
   config.hang_timeout = absl::Seconds(o.hang_timeout);
   config.stop_grace = absl::Seconds(o.stop_grace);
   config.retry_backoff = absl::Seconds(o.retry_backoff);
   config.retry_backoff_max = absl::Seconds(o.retry_backoff_max);
   config.metrics_linger = absl::Seconds(o.metrics_linger);
+  config.blob_grace = absl::Seconds(o.blob_grace);
+  config.watchdog = absl::Seconds(o.watchdog);
   if (absl::Status s = FinishManners(o, config); !s.ok()) return s;
   return config;
 }
@@ -217,6 +373,15 @@ fs::path DefaultStateDir() {
 #endif
 }
 
+fs::path DefaultDeviceLock() {
+#ifdef __APPLE__
+  return "/Users/Shared/mpsd-gpu.lock";
+#else
+  const bool cuda = access("/dev/nvidiactl", F_OK) == 0;
+  return cuda ? "/var/tmp/mpsd-gpu.lock" : "";
+#endif
+}
+
 fs::path DefaultWorker() { return ProgramPath().parent_path() / "mpsd-worker"; }
 
 absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
@@ -227,10 +392,13 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
       "mpsd");
   app.set_version_flag("--version", std::string("mpsd ") + MPSD_VERSION);
   app.set_config("--config", "", "A TOML file with these options");
+  app.config_formatter(std::make_shared<ConfigFile>());
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.footer(kFooter);
   Options options;
   DeclarePlaces(app, options);
+  DeclareReads(app, options);
+  DeclareEnvironment(app, options);
   DeclareLog(app, options);
   DeclareLimits(app, options);
   DeclareManners(app, options);
@@ -247,7 +415,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
     return absl::InvalidArgumentError(
         absl::StrCat(e.what(), "; mpsd --help lists the options"));
   }
-  absl::StatusOr<Config> config = Finish(std::move(options));
+  absl::StatusOr<Config> config = Finish(std::move(options), app);
   if (!config.ok()) return config.status();
   return *std::move(config);
 }

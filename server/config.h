@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,9 +20,19 @@ namespace mpsd {
 struct Config {
   std::filesystem::path state_dir;  // absolute
   std::filesystem::path worker;     // mpsd-worker
-  // Beside the unix socket STATE/mpsd.sock, which is always there.
+  // Beside the unix socket STATE/mpsd.sock, which is always there. Beyond unix
+  // sockets only with insecure_listen.
   std::vector<std::string> listen;
+  bool insecure_listen = false;
+  // What jobs may read of this machine, beside what is uploaded for them and
+  // the Hugging Face cache: absolute. While nobody but the daemon's own user
+  // reaches it, "/"; behind a port nothing that is not named.
+  std::vector<std::filesystem::path> model_roots, data_roots;
   std::string metrics_address = "127.0.0.1:9464";  // empty: off
+  // Locked by the worker that uses the GPU, of whichever mpsd of the machine.
+  std::filesystem::path device_lock;  // empty: off
+  // Of this process and of workers: HF_HOME, say.
+  std::map<std::string, std::string> environment;
   std::string log_level = "info";
   int64_t log_max_bytes = 10 << 20;  // of one file, before it rotates
   int64_t log_files = 5;
@@ -31,9 +42,16 @@ struct Config {
   absl::Duration hang_timeout = absl::Minutes(10);
   absl::Duration stop_grace = absl::Minutes(2);
   int32_t max_failures = 3;
+  int32_t max_interruptions = 5;
+  // Of the state folder's disk: no upload begins that would leave less, and no
+  // job starts with less.
+  int64_t min_free_bytes = int64_t{1} << 30;
+  // How long a blob that no job uses is kept.
+  absl::Duration blob_grace = absl::Hours(24);
   absl::Duration retry_backoff = absl::Seconds(10);
   absl::Duration retry_backoff_max = absl::Minutes(10);
   absl::Duration metrics_linger = absl::Minutes(10);
+  absl::Duration watchdog = absl::Minutes(4);  // zero: none
 
   // What the people who share the machine asked for.
   jobs::PausePolicy pause;
@@ -58,6 +76,10 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
 // ~/.local/state/mpsd; on macOS ~/Library/Application Support/mpsd. Empty
 // without HOME.
 std::filesystem::path DefaultStateDir();
+
+// Where every user may lock a file: on a Mac /Users/Shared/mpsd-gpu.lock, on
+// Linux with a CUDA device /var/tmp/mpsd-gpu.lock. Empty without a GPU.
+std::filesystem::path DefaultDeviceLock();
 
 // mpsd-worker in the folder of the running program.
 std::filesystem::path DefaultWorker();

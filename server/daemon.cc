@@ -4,15 +4,22 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/printable.h"
 #include "core/host/environment.h"
 #include "core/host/file_host.h"
+#include "core/host/machine.h"
+#include "core/spec/hub_cache.h"
 #include "core/wire/messages.h"
+#include "server/config_changes.h"
+#include "server/descriptor_limit.h"
 #include "server/log.h"
 
 namespace mpsd {
@@ -20,6 +27,18 @@ namespace {
 
 // Of calls that are under way when the daemon stops.
 constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
+constexpr int kExitDeaf = 70;  // sysexits.h: EX_SOFTWARE
+// Beside the stop grace: to kill a worker, and to write its row.
+constexpr absl::Duration kDrainMargin = absl::Seconds(5);
+
+// What a line of a job quotes never begins a line of the log.
+std::function<void(const std::string&)> LineTo(
+    std::shared_ptr<spdlog::logger> log,
+    spdlog::level::level_enum level = spdlog::level::info) {
+  return [log = std::move(log), level](const std::string& line) {
+    log->log(level, base::Printable(line));
+  };
+}
 
 }  // namespace
 
@@ -33,11 +52,14 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   daemon->MakeLauncher();
   daemon->MakeScheduler();
   status = daemon->scheduler_->Recover();
-  if (status.ok()) status = daemon->StartServer();
+  if (!status.ok()) return status;
+  daemon->housekeeping_->Start(*daemon->job_store_);
+  status = daemon->StartServer();
   if (!status.ok()) return status;
   // Only now, so that a daemon that cannot serve starts no worker.
   daemon->ticker_.Start(
       [raw = daemon.get()] { return raw->scheduler_->Tick(); });
+  daemon->StartWatchdog();
   daemon->log_->info("mpsd {} serves {}", MPSD_VERSION,
                      daemon->addresses().front());
   return daemon;
@@ -47,6 +69,7 @@ Daemon::Daemon(const Config& config)
     : config_(config), start_time_(absl::Now()) {}
 
 Daemon::~Daemon() {
+  watchdog_.reset();
   if (server_) server_->Shutdown(kShutdownGrace);
   ticker_.Stop();
   // Its worker's thread pokes the ticker.
@@ -82,10 +105,17 @@ absl::Status Daemon::OpenStores() {
   database_ = *std::move(database);
   job_store_ = std::make_unique<store::SqliteJobStore>(*database_);
   absl::StatusOr<std::unique_ptr<store::BlobStore>> blobs =
-      store::BlobStore::Open(*database_, config_.state_dir / "blobs");
+      store::BlobStore::Open(*database_, config_.state_dir / "blobs",
+                             config_.min_free_bytes);
   if (!blobs.ok()) return blobs.status();
   blob_store_ = *std::move(blobs);
-  job_files_ = std::make_unique<jobs::DiskJobFiles>(config_.state_dir);
+  job_files_ = std::make_unique<jobs::DiskJobFiles>(config_.state_dir,
+                                                    FoldersJobsRead());
+  housekeeping_ = std::make_unique<Housekeeping>(
+      Housekeeping::Options{
+          config_.state_dir / "jobs", config_.blob_grace,
+          LineTo(log_)},
+      *blob_store_);
   return absl::OkStatus();
 }
 
@@ -98,9 +128,35 @@ absl::Status Daemon::StartMetrics() {
   if (config_.metrics_address.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<metrics::Exposition>> exposition =
       metrics::Exposition::Start(config_.metrics_address, metrics_);
+  // Jobs matter more than their numbers: another mpsd's port is no reason not
+  // to run.
+  if (absl::IsUnavailable(exposition.status())) {
+    log_->warn("metrics are off: {}",
+               std::string(exposition.status().message()));
+    return absl::OkStatus();
+  }
   if (!exposition.ok()) return exposition.status();
   exposition_ = *std::move(exposition);
   return absl::OkStatus();
+}
+
+jobs::JobFiles::ReadFolders Daemon::FoldersJobsRead() const {
+  jobs::JobFiles::ReadFolders folders{config_.model_roots, config_.data_roots};
+  folders.models.push_back(spec::HubCacheFolder());
+  return folders;
+}
+
+// An input is a link to its blob where the file system has no hard links.
+std::vector<std::string> Daemon::FoldersWorkersRead() const {
+  const jobs::JobFiles::ReadFolders folders = FoldersJobsRead();
+  std::vector<std::string> roots = {config_.state_dir / "blobs"};
+  for (const auto& some : {folders.models, folders.data}) {
+    for (const std::filesystem::path& folder : some) {
+      if (folder == "/") return {};
+      roots.push_back(folder);
+    }
+  }
+  return roots;
 }
 
 void Daemon::MakeLauncher() {
@@ -109,6 +165,9 @@ void Daemon::MakeLauncher() {
   launch.environment = host::CurrentEnvironment();
   launch.lease_path = config_.state_dir / "worker.lock";
   launch.orphan_patience = config_.stop_grace;
+  launch.device_lock = config_.device_lock;
+  launch.read_roots = FoldersWorkersRead();
+  launch.log = LineTo(log_, spdlog::level::warn);
   launcher_ = std::make_unique<supervisor::ProcessLauncher>(
       std::move(launch), base::Clock::Real());
   if (config_.skip_selftest) return;
@@ -119,7 +178,7 @@ void Daemon::MakeLauncher() {
   test.verdict_path = config_.state_dir / "selftest.json";
   test.log_path = config_.state_dir / "log" / "selftest.log";
   test.on_change = [this] { ticker_.Poke(); };
-  test.log = [log = log_](const std::string& line) { log->info(line); };
+  test.log = LineTo(log_);
   tested_ =
       std::make_unique<supervisor::TestedLauncher>(*launcher_, std::move(test));
 }
@@ -136,12 +195,15 @@ void Daemon::MakeScheduler() {
   jobs::Scheduler::Options options;
   options.hang_timeout = config_.hang_timeout;
   options.stop_grace = config_.stop_grace;
-  options.retry = {config_.max_failures, config_.retry_backoff,
-                   config_.retry_backoff_max};
+  options.retry = {config_.max_failures, config_.max_interruptions,
+                   config_.retry_backoff, config_.retry_backoff_max};
+  options.min_free_bytes = config_.min_free_bytes;
+  options.machine_bytes = host::PhysicalMemory();
+  options.boot_id = host::BootId();
   options.pause = config_.pause;
   options.host_interval = config_.host_interval;
   options.on_change = [this] { ticker_.Poke(); };
-  options.log = [log = log_](const std::string& line) { log->info(line); };
+  options.log = LineTo(log_);
   scheduler_ = std::make_unique<jobs::Scheduler>(
       std::move(options),
       jobs::Scheduler::Parts{*job_store_, *blob_store_, *job_files_, launcher,
@@ -153,6 +215,8 @@ absl::Status Daemon::StartServer() {
   options.addresses = {absl::StrCat("unix:", config_.SocketPath().string())};
   options.addresses.insert(options.addresses.end(), config_.listen.begin(),
                            config_.listen.end());
+  options.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
+  options.log = LineTo(log_, spdlog::level::err);
   rpc::DaemonFacts facts;
   facts.version = MPSD_VERSION;
   facts.state_dir = config_.state_dir;
@@ -165,12 +229,40 @@ absl::Status Daemon::StartServer() {
   return server_->Start();
 }
 
-void Daemon::Drain() {
+void Daemon::StartWatchdog() {
+  if (config_.watchdog == absl::ZeroDuration()) return;
+  rpc::Watchdog::Options options;
+  options.address = server_->addresses().front();
+  options.interval = options.patience = config_.watchdog / (2 * options.tries);
+  options.deaf = [log = log_](const std::string& why) {
+    log->error("{}; mpsd ends, its worker writes a checkpoint", why);
+    FlushLog(*log, absl::Seconds(2));
+    _exit(kExitDeaf);
+  };
+  watchdog_ = std::make_unique<rpc::Watchdog>(std::move(options));
+}
+
+bool Daemon::Drain() {
   log_->info(
       "stopping: no new jobs, the running one is asked for a checkpoint");
   scheduler_->Drain();
   ticker_.Poke();
-  ticker_.Await([this] { return scheduler_->Idle(); });
+  return ticker_.Await([this] { return scheduler_->Idle(); },
+                       config_.stop_grace + kDrainMargin);
+}
+
+void Daemon::Reload(const Config& next) {
+  const ConfigChanges changes = CompareConfigs(config_, next);
+  config_ = WithLiveKeys(std::move(config_), next);
+  log_->set_level(spdlog::level::from_str(config_.log_level));
+  scheduler_->SetPausePolicy(config_.pause);
+  if (!changes.restart.empty()) {
+    log_->warn("SIGHUP: takes effect when mpsd is restarted: {}",
+               absl::StrJoin(changes.restart, ", "));
+  }
+  log_->warn("SIGHUP: the configuration was read again; new in effect: {}",
+             changes.live.empty() ? "nothing"
+                                  : absl::StrJoin(changes.live, ", "));
 }
 
 std::string Daemon::metrics_address() const {

@@ -12,11 +12,13 @@
 #include "absl/status/statusor.h"
 #include "core/host/host.h"
 #include "server/config.h"
+#include "server/housekeeping.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/scheduler.h"
 #include "server/metrics/exposition.h"
 #include "server/metrics/job_metrics.h"
 #include "server/rpc/server.h"
+#include "server/rpc/watchdog.h"
 #include "server/state_dir.h"
 #include "server/store/blob_store.h"
 #include "server/store/database.h"
@@ -34,14 +36,23 @@ namespace mpsd {
 class Daemon {
  public:
   // Returns once the API is served. Unavailable when another mpsd uses the
-  // state folder or an address is taken; NotFound for a missing worker.
+  // state folder or an address of the API is taken; NotFound for a missing
+  // worker. Metrics whose address is taken are off, and the log says so.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config);
   // Kills a running worker without a checkpoint, unless drained.
   ~Daemon();
 
   // Takes no more jobs, lets the running one write a checkpoint and returns it
-  // to the queue. Blocks for at most the stop grace, and some seconds.
-  void Drain();
+  // to the queue. Blocks for at most the stop grace, and some seconds; false
+  // where the queue could not be written by then: threads may hang in the disk,
+  // so that the process is to end at once. The row is taken over by the next
+  // daemon.
+  bool Drain();
+
+  // Takes over what of `next` may change while mpsd runs (config_changes.h) and
+  // names in the log what has changed, and what of it waits for a restart. One
+  // thread at a time.
+  void Reload(const Config& next);
 
   // Where the API and the metrics are served, ports filled in.
   const std::vector<std::string>& addresses() const {
@@ -55,13 +66,17 @@ class Daemon {
   // The steps of Start, in order.
   absl::Status OpenState();
   absl::Status CheckWorker() const;
+  jobs::JobFiles::ReadFolders FoldersJobsRead() const;
+  // Empty: any.
+  std::vector<std::string> FoldersWorkersRead() const;
   absl::Status OpenStores();
   absl::Status StartMetrics();
   void MakeLauncher();
   void MakeScheduler();
   absl::Status StartServer();
+  void StartWatchdog();
 
-  const Config config_;
+  Config config_;  // as it is in effect
   const absl::Time start_time_;
   // In the order of their making; each may use those above it.
   std::unique_ptr<StateDir> state_dir_;
@@ -70,6 +85,7 @@ class Daemon {
   std::unique_ptr<store::SqliteJobStore> job_store_;
   std::unique_ptr<store::BlobStore> blob_store_;
   std::unique_ptr<jobs::DiskJobFiles> job_files_;
+  std::unique_ptr<Housekeeping> housekeeping_;
   std::unique_ptr<supervisor::ProcessLauncher> launcher_;
   std::shared_ptr<metrics::JobMetrics> metrics_;
   std::unique_ptr<metrics::Exposition> exposition_;  // null: off
@@ -78,6 +94,7 @@ class Daemon {
   std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested
   std::unique_ptr<jobs::Scheduler> scheduler_;
   std::unique_ptr<rpc::RpcServer> server_;
+  std::unique_ptr<rpc::Watchdog> watchdog_;  // null: none
 };
 
 }  // namespace mpsd

@@ -2,33 +2,51 @@
 #include "server/log.h"
 
 #include <spdlog/sinks/rotating_file_sink.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/queued_sink.h"
+#include "server/stderr_sink.h"
 
 namespace mpsd {
+namespace {
+
+// A line is a few hundred bytes.
+constexpr size_t kQueuedLines = 4096;
+constexpr absl::Duration kStderrPatience = absl::Milliseconds(200);
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<spdlog::logger>> OpenLog(const Config& config) {
   const std::string path = config.state_dir / "log" / "mpsd.log";
   try {
     auto file = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
         path, config.log_max_bytes, config.log_files);
-    auto logger = std::make_shared<spdlog::logger>("mpsd", file);
+    auto logger = std::make_shared<spdlog::logger>(
+        "mpsd", std::make_shared<QueuedSink>(file, kQueuedLines));
     if (config.log_stderr) {
-      logger->sinks().push_back(
-          std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+      logger->sinks().push_back(std::make_shared<QueuedSink>(
+          std::make_shared<StderrSink>(STDERR_FILENO, kStderrPatience),
+          kQueuedLines));
     }
     logger->set_level(spdlog::level::from_str(config.log_level));
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
-    logger->flush_on(spdlog::level::debug);
     return logger;
   } catch (const spdlog::spdlog_ex& e) {
     return absl::UnavailableError(
         absl::StrCat("cannot write the log ", path, ": ", e.what()));
   }
+}
+
+bool FlushLog(const spdlog::logger& log, absl::Duration timeout) {
+  const auto& sinks = log.sinks();
+  return std::all_of(sinks.begin(), sinks.end(), [&](const auto& sink) {
+    const auto* queued = dynamic_cast<const QueuedSink*>(sink.get());
+    return queued == nullptr || queued->Drain(timeout);
+  });
 }
 
 }  // namespace mpsd

@@ -1,48 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/signals.h"
 
 namespace {
 
-// sysexits.h: EX_USAGE, EX_UNAVAILABLE.
+// sysexits.h: EX_USAGE, EX_UNAVAILABLE, EX_IOERR.
 constexpr int kExitUsage = 64;
 constexpr int kExitUnavailable = 69;
+constexpr int kExitUnstored = 74;
+// For calls under way and the database's last flush, once the queue is stored.
+constexpr absl::Duration kEndPatience = absl::Seconds(10);
 
 int Complain(const absl::Status& status, int exit_code) {
   std::fprintf(stderr, "mpsd: %s\n", std::string(status.message()).c_str());
   return exit_code;
 }
 
-int Serve(const mpsd::Config& config) {
+// What a hanging disk still holds up by then is left to it.
+void EndInTime() {
+  std::thread([] {
+    absl::SleepFor(kEndPatience);
+    _exit(0);
+  }).detach();
+}
+
+// A standard stream that is closed would be the next file that is opened, and
+// what is said to it would be written there.
+void KeepStandardStreams() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);
+  }
+}
+
+using Arguments = std::vector<std::string>;
+
+// The command line and the file it names, as they are now.
+void Reload(mpsd::Daemon& daemon, const Arguments& arguments) {
+  const auto parsed = mpsd::ParseConfig(arguments);
+  const auto* config =
+      parsed.ok() ? std::get_if<mpsd::Config>(&*parsed) : nullptr;
+  if (config != nullptr) {
+    daemon.Reload(*config);
+  } else {
+    daemon.log().error("SIGHUP: the configuration stays as it was: {}",
+                       std::string(parsed.status().message()));
+  }
+}
+
+int Serve(const mpsd::Config& config, const Arguments& arguments) {
+  // Before any thread is started, and for workers to inherit.
+  for (const auto& [name, value] : config.environment) {
+    setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+  }
   absl::StatusOr<std::unique_ptr<mpsd::Daemon>> daemon =
       mpsd::Daemon::Start(config);
   if (!daemon.ok()) return Complain(daemon.status(), kExitUnavailable);
-  const int number = mpsd::AwaitShutdownSignal();
+  const int number =
+      mpsd::AwaitShutdownSignal([&] { Reload(**daemon, arguments); });
   (*daemon)->log().info("signal {}; a second one ends mpsd at once", number);
-  (*daemon)->Drain();
+  if (!(*daemon)->Drain()) {
+    // Where the disk hangs, what says so may hang as well.
+    std::thread([] {
+      std::fputs("mpsd: ends without having written the queue\n", stderr);
+    }).detach();
+    absl::SleepFor(absl::Milliseconds(100));
+    _exit(kExitUnstored);
+  }
+  EndInTime();
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  mpsd::BlockShutdownSignals();
+  KeepStandardStreams();
+  mpsd::BlockSignals();
   umask(077);
-  const auto parsed =
-      mpsd::ParseConfig(std::vector<std::string>(argv + 1, argv + argc));
+  const Arguments arguments(argv + 1, argv + argc);
+  const auto parsed = mpsd::ParseConfig(arguments);
   if (!parsed.ok()) return Complain(parsed.status(), kExitUsage);
   if (const auto* print = std::get_if<mpsd::PrintAndExit>(&*parsed)) {
     std::fputs(print->text.c_str(), stdout);
     return 0;
   }
-  return Serve(std::get<mpsd::Config>(*parsed));
+  return Serve(std::get<mpsd::Config>(*parsed), arguments);
 }

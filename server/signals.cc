@@ -10,33 +10,44 @@
 namespace mpsd {
 namespace {
 
-sigset_t ShutdownSignals() {
+bool HangupIsIgnored() {
+  struct sigaction action;
+  return sigaction(SIGHUP, nullptr, &action) == 0 &&
+         action.sa_handler == SIG_IGN;
+}
+
+// Waiting for an ignored signal that is blocked would take it nonetheless.
+sigset_t AwaitedSignals() {
   sigset_t set;
   sigemptyset(&set);
-  for (int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
+  for (int number : {SIGTERM, SIGINT}) sigaddset(&set, number);
+  if (!HangupIsIgnored()) sigaddset(&set, SIGHUP);
   return set;
 }
 
-int Wait() {
-  const sigset_t set = ShutdownSignals();
-  int number = 0;
-  while (sigwait(&set, &number) != 0) {
+// Of SIGTERM and SIGINT.
+int Wait(const std::function<void()>& on_hangup) {
+  const sigset_t set = AwaitedSignals();
+  while (true) {
+    int number = 0;
+    if (sigwait(&set, &number) != 0) continue;
+    if (number != SIGHUP) return number;
+    on_hangup();
   }
-  return number;
 }
 
 }  // namespace
 
-void BlockShutdownSignals() {
-  const sigset_t set = ShutdownSignals();
+void BlockSignals() {
+  const sigset_t set = AwaitedSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-int AwaitShutdownSignal() {
-  const int number = Wait();
+int AwaitShutdownSignal(const std::function<void()>& reload) {
+  const int number = Wait(reload);
   // The worker finds its stream closed, writes a checkpoint and ends by itself.
-  std::thread([] { _exit(128 + Wait()); }).detach();
+  std::thread([] { _exit(128 + Wait([] {})); }).detach();
   return number;
 }
 

@@ -2,15 +2,19 @@
 #ifndef MPSD_SERVER_SIGNALS_H_
 #define MPSD_SERVER_SIGNALS_H_
 
+#include <functional>
+
 namespace mpsd {
 
 // Blocks SIGTERM, SIGINT and SIGHUP in this thread and those it starts, and
-// ignores SIGPIPE. Before any thread is started.
-void BlockShutdownSignals();
+// ignores SIGPIPE. A SIGHUP that is ignored already, as under nohup, stays so.
+// Before any thread is started.
+void BlockSignals();
 
-// Waits for one of them and gives its number. From then on a second one ends
-// the process at once, with status 128 + its number.
-int AwaitShutdownSignal();
+// Waits for SIGTERM or SIGINT and gives its number; calls `reload` for every
+// SIGHUP that comes before. From then on a second SIGTERM or SIGINT ends the
+// process at once, with status 128 + its number, and SIGHUP does nothing.
+int AwaitShutdownSignal(const std::function<void()>& reload);
 
 }  // namespace mpsd
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "core/base/clock.h"
 
 namespace mpsd {
 namespace {
@@ -39,7 +40,9 @@ void Ticker::Poke() {
   poked_ = true;
 }
 
-void Ticker::Await(const std::function<bool()>& done) {
+bool Ticker::Await(const std::function<bool()>& done, absl::Duration timeout) {
+  const base::Clock& clock = base::Clock::Real();
+  const absl::Duration deadline = clock.Monotonic() + timeout;
   int64_t seen = -1;
   while (true) {
     {
@@ -47,11 +50,12 @@ void Ticker::Await(const std::function<bool()>& done) {
       const auto ticked = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
         return ticks_ != seen || stopped_;
       };
-      mutex_.Await(absl::Condition(&ticked));
-      if (stopped_) return;
+      const bool in_time = mutex_.AwaitWithTimeout(
+          absl::Condition(&ticked), deadline - clock.Monotonic());
+      if (stopped_ || !in_time) return false;
       seen = ticks_;
     }
-    if (done()) return;
+    if (done()) return true;
   }
 }
 

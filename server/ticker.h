@@ -22,8 +22,10 @@ class Ticker {
   void Start(std::function<absl::Time()> tick);
   // The next call comes soon; also before Start.
   void Poke();
-  // Returns when `done` holds after a call. Not after Stop.
-  void Await(const std::function<bool()>& done);
+  // Whether `done` holds, now or after a call within `timeout`. False after
+  // Stop.
+  bool Await(const std::function<bool()>& done,
+             absl::Duration timeout = absl::InfiniteDuration());
   // Waits for a call that is under way.
   void Stop();
 

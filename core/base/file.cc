@@ -12,6 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/atomic_file.h"
+#include "core/base/machine_fault.h"
+#include "core/base/read_roots.h"
 #include "core/base/work_count.h"
 
 namespace mpsd::base {
@@ -33,8 +35,50 @@ class Fd {
   int fd_;
 };
 
+absl::StatusOr<std::string> ReadWhole(const fs::path& path,
+                                      const absl::StatusOr<int>& opened) {
+  if (!opened.ok()) return opened.status();
+  const Fd fd(*opened);
+  std::string bytes;
+  char piece[1 << 16];
+  while (true) {
+    ssize_t n = read(fd.get(), piece, sizeof piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, path.string());
+    CountWork();
+    if (n == 0) return bytes;
+    bytes.append(piece, n);
+  }
+}
+
 fs::path ParentOf(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+absl::StatusCode CodeFor(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::StatusCode::kNotFound;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::StatusCode::kPermissionDenied;
+    case EEXIST:
+      return absl::StatusCode::kAlreadyExists;
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return absl::StatusCode::kResourceExhausted;
+    case EPIPE:
+    case ECONNRESET:
+    case ECONNREFUSED:
+      return absl::StatusCode::kUnavailable;
+    default:
+      return absl::StatusCode::kInternal;
+  }
 }
 
 }  // namespace
@@ -42,35 +86,14 @@ fs::path ParentOf(const fs::path& path) {
 absl::Status ErrnoStatus(int error, std::string_view what) {
   const std::string text = absl::StrCat(std::string(what), ": ",
                                         std::generic_category().message(error));
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(text);
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(text);
-    case EEXIST:
-      return absl::AlreadyExistsError(text);
-    case ENOSPC:
-    case EDQUOT:
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-      return absl::ResourceExhaustedError(text);
-    case EPIPE:
-    case ECONNRESET:
-    case ECONNREFUSED:
-      return absl::UnavailableError(text);
-    default:
-      return absl::InternalError(text);
-  }
+  return WithErrno(absl::Status(CodeFor(error), text), error);
 }
 
 absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(
     const fs::path& path) {
-  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return ErrnoStatus(errno, path.string());
+  const absl::StatusOr<int> opened = OpenToRead(path);
+  if (!opened.ok()) return opened.status();
+  const Fd fd(*opened);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path.string());
   if (!S_ISREG(info.st_mode)) {
@@ -99,18 +122,12 @@ void MappedFile::DropPages(size_t offset, size_t length) const {
 }
 
 absl::StatusOr<std::string> ReadFile(const fs::path& path) {
-  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return ErrnoStatus(errno, path.string());
-  std::string bytes;
-  char piece[1 << 16];
-  while (true) {
-    ssize_t n = read(fd.get(), piece, sizeof piece);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, path.string());
-    CountWork();
-    if (n == 0) return bytes;
-    bytes.append(piece, n);
-  }
+  return ReadWhole(path, OpenToRead(path));
+}
+
+absl::StatusOr<std::string> ReadFile(const fs::path& path,
+                                     const ReadRoots& within) {
+  return ReadWhole(path, OpenToRead(path, &within));
 }
 
 absl::Status WriteFileAtomic(const fs::path& path, std::string_view bytes) {

@@ -88,6 +88,7 @@ void ReadRow(const Record& record, const RowEncoder& encoder,
     return;
   }
   if (!encoded->prompt_is_prefix) ++rows.stats.prompt_mismatch_rows;
+  if (encoded->has_prompt) ++rows.stats.prompt_rows;
   Keep(std::move(encoded->sample), options.max_length, rows);
 }
 
@@ -213,6 +214,7 @@ class DatasetReader {
     stats_.truncated_rows += rows.stats.truncated_rows;
     stats_.dropped_rows += rows.stats.dropped_rows;
     stats_.prompt_mismatch_rows += rows.stats.prompt_mismatch_rows;
+    stats_.prompt_rows += rows.stats.prompt_rows;
     const int32_t* ids = rows.ids.data();
     const uint8_t* labels = rows.labels.data();
     for (const int64_t length : rows.lengths) {

@@ -100,8 +100,8 @@ absl::StatusOr<Encoded> RowEncoder::EncodeChatCompletion(
     const Row& row, const ChatCompletionRow& chat) const {
   absl::StatusOr<text::Rendered> prompt = Render(row, chat.prompt, true);
   if (!prompt.ok()) return prompt.status();
-  absl::StatusOr<text::Encoding> prompt_tokens =
-      tokenizer_.Encode(prompt->text, /*add_special_tokens=*/false);
+  absl::StatusOr<Ids> prompt_tokens =
+      tokenizer_.EncodeIds(prompt->text, /*add_special_tokens=*/false);
   if (!prompt_tokens.ok()) return prompt_tokens.status();
   RowJson messages = chat.prompt;
   messages.insert(messages.end(), chat.completion.begin(),
@@ -109,8 +109,8 @@ absl::StatusOr<Encoded> RowEncoder::EncodeChatCompletion(
   absl::StatusOr<Sample> whole = EncodeMessages(row, messages);
   if (!whole.ok()) return whole.status();
   const bool is_prefix = MaskPrompt(
-      prompt_tokens->ids, options_.completion_only_loss.value_or(true), *whole);
-  return Encoded{*std::move(whole), is_prefix};
+      *prompt_tokens, options_.completion_only_loss.value_or(true), *whole);
+  return Encoded{*std::move(whole), is_prefix, /*has_prompt=*/true};
 }
 
 absl::StatusOr<Encoded> RowEncoder::EncodeCompletion(
@@ -120,15 +120,15 @@ absl::StatusOr<Encoded> RowEncoder::EncodeCompletion(
         "assistant_only_loss needs conversations: rows with \"messages\", or "
         "with \"prompt\" and \"completion\" as lists of messages");
   }
-  absl::StatusOr<text::Encoding> prompt = tokenizer_.Encode(row.prompt, true);
+  absl::StatusOr<Ids> prompt = tokenizer_.EncodeIds(row.prompt, true);
   if (!prompt.ok()) return prompt.status();
-  absl::StatusOr<text::Encoding> whole =
-      tokenizer_.Encode(row.prompt + WithEnd(row.completion), true);
+  absl::StatusOr<Ids> whole =
+      tokenizer_.EncodeIds(row.prompt + WithEnd(row.completion), true);
   if (!whole.ok()) return whole.status();
-  Sample sample = AllInLoss(std::move(whole->ids));
+  Sample sample = AllInLoss(*std::move(whole));
   const bool is_prefix = MaskPrompt(
-      prompt->ids, options_.completion_only_loss.value_or(true), sample);
-  return Encoded{std::move(sample), is_prefix};
+      *prompt, options_.completion_only_loss.value_or(true), sample);
+  return Encoded{std::move(sample), is_prefix, /*has_prompt=*/true};
 }
 
 absl::StatusOr<Encoded> RowEncoder::EncodeText(const TextRow& row) const {
@@ -137,20 +137,23 @@ absl::StatusOr<Encoded> RowEncoder::EncodeText(const TextRow& row) const {
         "assistant_only_loss needs conversations: rows with "
         "\"messages\"");
   }
-  absl::StatusOr<text::Encoding> tokens =
-      tokenizer_.Encode(WithEnd(row.text), true);
+  absl::StatusOr<Ids> tokens = tokenizer_.EncodeIds(WithEnd(row.text), true);
   if (!tokens.ok()) return tokens.status();
-  return Encoded{AllInLoss(std::move(tokens->ids))};
+  return Encoded{AllInLoss(*std::move(tokens))};
 }
 
 absl::StatusOr<Sample> RowEncoder::EncodeMessages(
     const Row& row, const RowJson& messages) const {
   absl::StatusOr<text::Rendered> rendered = Render(row, messages, false);
   if (!rendered.ok()) return rendered.status();
+  if (!assistant_only()) {
+    auto ids = tokenizer_.EncodeIds(rendered->text, false);
+    if (!ids.ok()) return ids.status();
+    return AllInLoss(*std::move(ids));
+  }
   absl::StatusOr<text::Encoding> tokens =
       tokenizer_.Encode(rendered->text, /*add_special_tokens=*/false);
   if (!tokens.ok()) return tokens.status();
-  if (!assistant_only()) return AllInLoss(std::move(tokens->ids));
   if (!chat_template_->has_generation_blocks()) {
     const RenderMessages render = [&](const RowJson& part, bool prompt) {
       auto text = Render(row, part, prompt);

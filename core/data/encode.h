@@ -29,6 +29,7 @@ struct Encoded {
   // False where the tokens of the prompt alone are not how those of prompt and
   // completion begin: the completion then starts where the two part.
   bool prompt_is_prefix = true;
+  bool has_prompt = false;  // a row of a prompt and its completion
 };
 
 // Rows to tokens as TRL's SFTTrainer does it (trl 1.16, sft_trainer.py

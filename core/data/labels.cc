@@ -9,7 +9,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
+#include "core/base/json_depth.h"
+#include "core/base/printable.h"
 #include "core/data/row_errors.h"
+#include "core/data/shown.h"
 #include "core/spec/cat.h"
 
 namespace mpsd::data {
@@ -44,9 +47,10 @@ std::optional<double> Number(const std::string& text) {
 }
 
 std::string Quoted(const std::vector<std::string>& names) {
+  if (!ContentsShown()) return kNotShown;
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(names.size(), kMaxShown); ++i) {
-    shown.push_back("\"" + names[i] + "\"");
+    shown.push_back("\"" + base::Quotable(names[i]) + "\"");
   }
   std::string text = absl::StrJoin(shown, ", ");
   if (names.size() > kMaxShown) {
@@ -60,11 +64,11 @@ std::string Found(const LabelValue& value) {
     case Kind::kAbsent:
       return "nothing";
     case Kind::kWord:
-      return "\"" + value.text + "\"";
+      return "\"" + base::Quotable(value.text) + "\"";
     case Kind::kList:
       return "a list";
     default:
-      return value.text;
+      return base::Quotable(value.text);
   }
 }
 
@@ -150,7 +154,8 @@ class Decision {
     for (size_t id = 0; id < labels_.names.size(); ++id) {
       if (!labels_.ids.emplace(labels_.names[id], id).second) {
         return absl::InvalidArgumentError(
-            Cat("classification.label_names: \"", labels_.names[id],
+            Cat("classification.label_names: \"",
+                base::Quotable(labels_.names[id]),
                 "\" is there twice; expected every name once"));
       }
     }
@@ -275,8 +280,9 @@ class Decision {
     }
     const NameSet found = NamesOfData();
     if (labels_.problem == ProblemType::kSingleLabel && found.size() == 1) {
-      warnings_->push_back(Cat("every row has the label \"", *found.begin(),
-                               "\": there is nothing to tell apart"));
+      warnings_->push_back(Cat("every row has the label ",
+                               Quoted({*found.begin()}),
+                               ": there is nothing to tell apart"));
     }
   }
 
@@ -295,7 +301,8 @@ int64_t IdOf(const std::string& text, const Labels& labels,
   const auto it = labels.ids.find(text);
   if (it != labels.ids.end()) return it->second;
   *fault =
-      Cat("label: \"", text, "\" is none of the labels ", Quoted(labels.names));
+      Cat("label: \"", base::Quotable(text), "\" is none of the labels ",
+          Quoted(labels.names));
   return -1;
 }
 
@@ -342,7 +349,7 @@ LabelValue LabelFromText(std::string_view text) {
   }
   if (Number(word)) return {Kind::kFraction, word, {}};
   if (text.front() == '[') {
-    const Json list = Json::parse(word, nullptr, /*allow_exceptions=*/false);
+    const Json list = base::ParseTree<Json>(word);
     if (list.is_array()) return Listed(list);
   }
   return {Kind::kWord, word, {}};

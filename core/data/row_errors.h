@@ -7,21 +7,29 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_join.h"
+#include "core/data/shown.h"
 #include "core/spec/cat.h"
 
 namespace mpsd::data {
 
-// The faults of a file's rows, the first few of them.
+// The faults of a file's rows, the first few of them; their places alone where
+// contents are not shown (shown.h).
 class RowErrors {
  public:
   static constexpr size_t kMax = 5;
 
   void Add(const std::string& place, const std::string& fault) {
-    if (!full()) errors_.push_back(spec::Cat(place, ": ", fault));
+    if (full()) return;
+    errors_.push_back(spec::Cat(place, ": ", ContentsShown() ? fault : Bad()));
   }
   // A fault that begins with its line.
   void AddAt(const std::string& file, const std::string& line_and_fault) {
-    if (!full()) errors_.push_back(spec::Cat(file, ":", line_and_fault));
+    const size_t line_end = line_and_fault.find(": ");
+    const std::string line = line_and_fault.substr(0, line_end);
+    const std::string fault = line_end == line_and_fault.npos
+                                  ? ""
+                                  : line_and_fault.substr(line_end + 2);
+    Add(spec::Cat(file, ":", line), fault);
   }
   bool full() const { return errors_.size() == kMax; }
   bool empty() const { return errors_.empty(); }
@@ -37,6 +45,10 @@ class RowErrors {
   }
 
  private:
+  static std::string Bad() {
+    return spec::Cat("a bad row (what is wrong is ", kNotShown, ")");
+  }
+
   std::vector<std::string> errors_;
 };
 

@@ -30,6 +30,7 @@ struct DatasetStats {
   // Rows whose prompt alone is tokenized otherwise than within the row: the
   // model sees in use what it was not trained on.
   int64_t prompt_mismatch_rows = 0;
+  int64_t prompt_rows = 0;  // of a prompt and its completion
   bool operator==(const DatasetStats&) const = default;
 };
 

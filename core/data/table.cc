@@ -8,8 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "core/base/utf8.h"
 #include "core/data/records.h"
 #include "core/data/row_errors.h"
+#include "core/data/shown.h"
 #include "core/spec/cat.h"
 #include "core/text/delimited.h"
 
@@ -23,30 +25,11 @@ absl::Status Bad(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 
-// Bytes of the well-formed UTF-8 character that `text` begins with, or 0
-// (Unicode 15, table 3-7).
-size_t CharacterLength(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  const unsigned low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
-  const unsigned high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
-  }
-  return length;
-}
-
 absl::Status CheckText(const std::string& name, std::string_view bytes) {
   constexpr char kAdvice[] = "; save the file as UTF-8";
   int64_t line = 1;
   for (size_t at = 0; at < bytes.size();) {
-    const size_t length = CharacterLength(bytes.substr(at));
+    const size_t length = base::CharacterLength(bytes.substr(at));
     if (length == 0) return Bad(Cat(name, ":", line, ": not UTF-8", kAdvice));
     if (bytes[at] == '\0') {
       return Bad(Cat(name, ":", line, ": a NUL byte is no text", kAdvice));
@@ -106,8 +89,10 @@ class DelimitedReader {
     std::set<std::string> seen;
     for (const std::string& column : header.fields) {
       if (column.empty() || seen.insert(column).second) continue;
-      return Bad(Cat(name_, ":", header.line, ": the column \"", column,
-                     "\" is there twice; give every column a name of its own"));
+      return Bad(Cat(name_, ":", header.line, ": the column ",
+                     ContentsShown() ? Cat("\"", column, "\"")
+                                     : Cat("(its name is ", kNotShown, ")"),
+                     " is there twice; give every column a name of its own"));
     }
     if (const std::string fault = QuoteFault(header); !fault.empty()) {
       return Bad(Cat(name_, ":", header.line, ": ", fault));

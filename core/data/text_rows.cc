@@ -9,8 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
+#include "core/base/printable.h"
 #include "core/base/sha256.h"
 #include "core/data/row_errors.h"
+#include "core/data/shown.h"
 #include "core/data/table.h"
 #include "core/spec/cat.h"
 
@@ -25,9 +27,10 @@ absl::Status Bad(const std::string& message) {
 }
 
 std::string Quoted(const Names& names) {
+  if (!ContentsShown()) return kNotShown;
   Names quoted;
   for (const std::string& name : names) {
-    if (!name.empty()) quoted.push_back("\"" + name + "\"");
+    if (!name.empty()) quoted.push_back("\"" + base::Quotable(name) + "\"");
   }
   return quoted.empty() ? "none" : absl::StrJoin(quoted, ", ");
 }

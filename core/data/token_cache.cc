@@ -27,8 +27,8 @@ using spec::Cat;
 // Raised whenever the same row becomes other tokens or labels.
 constexpr int kEncoding = 2;
 // Raised with the layout of a file, see Layout.
-constexpr int kFormat = 2;
-constexpr std::string_view kMagic = "mpsdtok2";
+constexpr int kFormat = 3;
+constexpr std::string_view kMagic = "mpsdtok3";
 constexpr char kSuffix[] = ".tokens";
 constexpr size_t kDigest = 64;  // hexadecimal digits
 constexpr int64_t kMaxBytes = int64_t{4} << 30;
@@ -61,7 +61,8 @@ std::string HeadOf(const std::string& key, const Dataset& dataset) {
                           {"label_tokens", s.label_tokens},
                           {"truncated_rows", s.truncated_rows},
                           {"dropped_rows", s.dropped_rows},
-                          {"prompt_mismatch_rows", s.prompt_mismatch_rows}}
+                          {"prompt_mismatch_rows", s.prompt_mismatch_rows},
+                          {"prompt_rows", s.prompt_rows}}
                          .dump();
   head.resize((head.size() + 7) / 8 * 8, ' ');
   return head;
@@ -106,6 +107,7 @@ DatasetStats StatsOf(const json& head) {
   number("truncated_rows", stats.truncated_rows);
   number("dropped_rows", stats.dropped_rows);
   number("prompt_mismatch_rows", stats.prompt_mismatch_rows);
+  number("prompt_rows", stats.prompt_rows);
   return stats;
 }
 

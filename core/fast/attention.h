@@ -21,9 +21,9 @@ struct HeadShape {
 // the last query, that some of them may see.
 struct QueryBlock {
   int64_t begin, count, first_key, keys;
-  // Added to scores: 0 or −inf, [1, count, keys] where each kv head has one
-  // query head, else [rows or 1, 1, count, 1, keys], the heads being left out;
-  // undefined: see AttentionPlan::band.
+  // Added to scores: 0 or −inf, [1, count · heads / kv_heads, keys] where a
+  // product adds it, else [rows or 1, 1, count, 1, keys], the heads being left
+  // out; undefined: see AttentionPlan::band.
   at::Tensor mask;
 };
 

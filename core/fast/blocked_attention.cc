@@ -53,11 +53,18 @@ at::Tensor SegmentMask(const AttentionPlan& plan, const QueryBlock& b) {
           .masked_fill(others, -std::numeric_limits<double>::infinity()));
 }
 
-// Whether a product can add it: then it is read beside the scores, not in a
-// pass of its own. On MPS that takes one that is contiguous.
-bool GoesIntoProduct(const at::Tensor& band_corner, int64_t group,
-                     const Options& options) {
-  return group == 1 && (!options.mps() || band_corner.is_contiguous());
+// The mask of a block without segments. What a product can add is read beside
+// the scores, not in a pass of its own: that takes a row for each query of a
+// key's group, and on MPS one that is contiguous. Where `few` it is made so.
+at::Tensor DistanceMask(const at::Tensor& band_corner, int64_t group, bool few,
+                        const Options& options) {
+  const at::Tensor corner = band_corner.unsqueeze(0);
+  if (group == 1 && (!options.mps() || corner.is_contiguous())) return corner;
+  if (!options.mps() || !few) return ForAllHeads(corner);
+  return corner.unsqueeze(2)
+      .expand({-1, -1, group, -1})
+      .flatten(1, 2)
+      .contiguous();
 }
 
 struct Sizes {
@@ -127,17 +134,13 @@ at::Tensor Left(const at::Tensor& x, const Options& options) {
                                                         : view;
 }
 
-// ds = p ∘ (dp − Σ p ∘ dp), summed over keys, of dp = do vᵀ. MPS' backward of
-// softmax sums and subtracts in bf16 where its arguments are bf16, which loses
-// what the keys' dp differ by: here both are done in fp32.
-at::Tensor ScoreGradient(const at::Tensor& dp, const at::Tensor& p,
-                         const Options& options) {
-  if (!options.mps() || p.scalar_type() == at::kFloat) {
-    return at::_softmax_backward_data(dp, p, -1, p.scalar_type());
-  }
-  const at::Tensor sum =
-      at::mul(dp, p).sum({-1}, /*keepdim=*/true, /*dtype=*/at::kFloat);
-  return dp.to(at::kFloat).sub_(sum).to(p.scalar_type()).mul_(p);
+// The values as dp = do vᵀ needs them. ds = p ∘ (dp − Σ p ∘ dp) stays as it is
+// where the same vector is taken from all values; but the backward of softmax
+// on MPS sums and subtracts in bf16 where its arguments are bf16, which would
+// lose the differences of dp beside what all dp of a query have in common.
+at::Tensor Centred(const at::Tensor& v, const Options& options) {
+  if (!options.mps() || v.scalar_type() == at::kFloat) return v;
+  return v - v.mean({1}, /*keepdim=*/true);
 }
 
 // Of blocks in the order in which they are computed: the last one, which sees
@@ -159,8 +162,8 @@ class KeySums {
 
   // `x` [rows · kv_heads, keys of the block, dim].
   void Add(const QueryBlock& block, const at::Tensor& x) {
-    if (plan_.blocks.size() == 1) {
-      sum_ = x;
+    if (!sum_.defined() && block.keys == plan_.length) {
+      sum_ = InMemory(x);
       return;
     }
     if (!sum_.defined()) {
@@ -177,6 +180,11 @@ class KeySums {
   }
 
  private:
+  at::Tensor InMemory(const at::Tensor& x) const {
+    if (!by_key_ || plan_.blocks.size() == 1) return x;
+    return x.transpose(0, 1).contiguous();
+  }
+
   const AttentionPlan& plan_;
   const bool by_key_;
   at::Tensor sum_;
@@ -207,13 +215,13 @@ void PlanBlocks(const model::DecoderInputs& inputs, const HeadShape& shape,
     plan.blocks.push_back(std::move(b));
   }
   for (QueryBlock& b : plan.blocks) {
-    if (plan.segment_ids.defined()) {
-      if (cells <= spec::kMostKeptMasks) b.mask = SegmentMask(plan, b);
-      continue;
+    if (!plan.segment_ids.defined()) {
+      b.mask = DistanceMask(CornerOf(plan.band, b.count, b.keys), group,
+                            cells / plan.rows * group <= spec::kMostKeptMasks,
+                            options);
+    } else if (cells <= spec::kMostKeptMasks) {
+      b.mask = SegmentMask(plan, b);
     }
-    const at::Tensor corner = CornerOf(plan.band, b.count, b.keys).unsqueeze(0);
-    b.mask =
-        GoesIntoProduct(corner, group, options) ? corner : ForAllHeads(corner);
   }
 }
 
@@ -239,6 +247,7 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
   const double scale = 1 / std::sqrt(s.dim);
   const at::Tensor all_q = AllQueries(tape.q, s), all_d = AllQueries(dout, s);
   const at::Tensor all_k = AllKeys(tape.k, s), all_v = AllKeys(tape.v, s);
+  const at::Tensor centred = Centred(all_v, options);
   std::vector<at::Tensor> dq;
   KeySums dk(plan, options), dv(plan, options);
   for (const QueryBlock& b : std::views::reverse(plan.blocks)) {
@@ -246,8 +255,9 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
     const at::Tensor d = Queries(all_d, b, s);
     const at::Tensor p = Probabilities(q, k, plan, b, s);
     dv.Add(b, at::bmm(Left(p, options), d));
-    const at::Tensor dp = at::bmm(d, Keys(all_v, b).transpose(1, 2));
-    const at::Tensor ds = ScoreGradient(dp, p, options);
+    const at::Tensor dp = at::bmm(d, Keys(centred, b).transpose(1, 2));
+    const at::Tensor ds =
+        at::_softmax_backward_data(dp, p, -1, p.scalar_type());
     dq.push_back(ScaledProduct(ds, k, scale, plan.zero));
     dk.Add(b, ScaledProduct(Left(ds, options), q, scale, plan.zero));
   }

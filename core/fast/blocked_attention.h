@@ -15,9 +15,11 @@ namespace mpsd::fast {
 // AttentionTape; `out` is laid out as q.
 //
 // PlanBlocks fills in the plan's blocks, its band and its zero. What hides keys
-// is never there once for each head, and of rows without segments once for all
-// blocks: a band of `bands`, or made where that is null. Segments make a mask a
-// block: kept while all together stay small, else made as it is used.
+// of rows without segments is there once for all blocks: a band of `bands`, or
+// made where that is null. Segments make a mask a block, and so do the products
+// of MPS: kept while all together stay small (spec::kMostKeptMasks). Beyond
+// that the former are made as they are used, and the latter are views of the
+// band, added apart.
 void PlanBlocks(const model::DecoderInputs& inputs, const HeadShape& shape,
                 const Options& options, BandMasks* bands, AttentionPlan& plan);
 

@@ -15,10 +15,6 @@
 namespace mpsd::fast {
 namespace {
 
-// Some fifty calls forward and a hundred back are a layer's on MPS: a commit,
-// which costs about as much as two of them, comes after one or two hundred.
-constexpr size_t kLayersPerCommit = 2;
-
 HeadShape ShapeOf(const spec::ModelConfig& config) {
   return {config.num_attention_heads, config.num_key_value_heads,
           config.head_dim};
@@ -76,7 +72,10 @@ int64_t FastStep::Context::bytes() const {
        {rope.cos, rope.sin, rope.rotation, rope.signed_sin, places}) {
     add(t);
   }
-  for (const auto& [window, plan] : plans) add(plan.band);
+  for (const auto& [window, plan] : plans) {
+    add(plan.band);
+    for (const QueryBlock& block : plan.blocks) add(block.mask);
+  }
   int64_t sum = 0;
   for (const auto& [data, size] : storages) sum += static_cast<int64_t>(size);
   return sum;
@@ -180,7 +179,7 @@ at::Tensor FastStep::Backward(const Layer& layer, const at::Tensor& dy,
 }
 
 void FastStep::Commit(size_t layers) const {
-  if (commit_ && layers > 0 && layers % kLayersPerCommit == 0) commit_();
+  if (commit_ && layers > 0 && layers % model::kLayersPerCommit == 0) commit_();
 }
 
 at::Tensor FastStep::Head(const at::Tensor& y,

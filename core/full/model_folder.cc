@@ -1,16 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/full/model_folder.h"
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
+#include "core/base/read_roots.h"
 
 namespace mpsd::full {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+// Where the files of a Hugging Face snapshot lie: models--…/blobs.
+bool IsBlobFolder(const fs::path& folder) {
+  return folder.filename() == "blobs" &&
+         folder.parent_path().filename().string().starts_with("models--");
+}
+
+// What is copied into a result, which others get to see, is the model's own: a
+// link that leads out of its folder to anything but such a blob is an error.
+absl::StatusOr<base::ReadRoots> OwnRoots(const fs::path& folder,
+                                         const fs::path& name) {
+  const fs::path path = folder / name;
+  std::vector<fs::path> own = {folder};
+  std::error_code error;
+  const fs::path blobs = fs::canonical(path, error).parent_path();
+  if (!error && IsBlobFolder(blobs)) own.push_back(blobs);
+  base::ReadRoots roots(own);
+  if (error || roots.Contain(path)) return roots;
+  return absl::FailedPreconditionError(
+      absl::StrCat(path.string(),
+                   ": a link that leads out of the model's folder; it would "
+                   "be copied into the result: put the file itself there"));
+}
+
+absl::StatusOr<std::string> ReadOwn(const fs::path& folder,
+                                    const fs::path& name) {
+  const auto roots = OwnRoots(folder, name);
+  if (!roots.ok()) return roots.status();
+  return base::ReadFile(folder / name, *roots);
+}
 
 std::string ClassPrefix(const std::string& model_type) {
   if (model_type == "bert") return "Bert";
@@ -51,9 +85,9 @@ std::string Architecture(const spec::ModelConfig& config, spec::Task task) {
 
 absl::Status WriteConfig(const fs::path& from, const fs::path& to,
                          const ResultConfig& result) {
-  auto text = base::ReadFile(from / "config.json");
+  auto text = ReadOwn(from, "config.json");
   if (!text.ok()) return text.status();
-  Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  Json json = base::ParseTree<Json>(*text);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(
         (from / "config.json").string(), ": expected a JSON object"));
@@ -76,20 +110,27 @@ absl::Status WriteConfig(const fs::path& from, const fs::path& to,
 namespace {
 
 constexpr char kTemplates[] = "additional_chat_templates";
+constexpr const char* kTextFiles[] = {
+    "tokenizer.json",   "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "vocab.txt",            "vocab.json",
+    "merges.txt",       "tokenizer.model",       "chat_template.jinja"};
+constexpr const char* kOtherFiles[] = {"generation_config.json",
+                                       "preprocessor_config.json"};
 
-absl::Status CopyFile(const fs::path& from, const fs::path& to) {
-  auto bytes = base::ReadFile(from);
+absl::Status CopyOwn(const fs::path& from, const fs::path& to,
+                     const fs::path& name) {
+  auto bytes = ReadOwn(from, name);
   if (!bytes.ok()) return bytes.status();
-  return base::WriteFileAtomic(to, *bytes);
+  return base::WriteFileAtomic(to / name, *bytes);
 }
 
 // Those that there are.
 absl::Status CopyFiles(const fs::path& from, const fs::path& to,
-                       const std::vector<const char*>& names) {
+                       absl::Span<const char* const> names) {
   for (const char* name : names) {
     std::error_code error;
     if (!fs::exists(from / name, error)) continue;
-    absl::Status s = CopyFile(from / name, to / name);
+    absl::Status s = CopyOwn(from, to, name);
     if (!s.ok()) return s;
   }
   return absl::OkStatus();
@@ -107,7 +148,7 @@ absl::Status CopyTemplates(const fs::path& from, const fs::path& to) {
       return base::ErrnoStatus(made.value(), (to / kTemplates).string());
     }
     absl::Status s =
-        CopyFile(it->path(), to / kTemplates / it->path().filename());
+        CopyOwn(from, to, fs::path(kTemplates) / it->path().filename());
     if (!s.ok()) return s;
   }
   return absl::OkStatus();
@@ -115,20 +156,29 @@ absl::Status CopyTemplates(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+absl::Status CheckCopied(const fs::path& from) {
+  std::vector<fs::path> names = {"config.json"};
+  names.insert(names.end(), std::begin(kTextFiles), std::end(kTextFiles));
+  names.insert(names.end(), std::begin(kOtherFiles), std::end(kOtherFiles));
+  std::error_code error;
+  for (fs::directory_iterator it(from / kTemplates, error), end;
+       !error && it != end; it.increment(error)) {
+    names.push_back(fs::path(kTemplates) / it->path().filename());
+  }
+  for (const fs::path& name : names) {
+    if (const auto own = OwnRoots(from, name); !own.ok()) return own.status();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CopyText(const fs::path& from, const fs::path& to) {
-  absl::Status s = CopyFiles(
-      from, to,
-      {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-       "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt",
-       "tokenizer.model", "chat_template.jinja"});
+  absl::Status s = CopyFiles(from, to, kTextFiles);
   return s.ok() ? CopyTemplates(from, to) : s;
 }
 
 absl::Status CopyTokenizer(const fs::path& from, const fs::path& to) {
   absl::Status s = CopyText(from, to);
-  if (!s.ok()) return s;
-  return CopyFiles(from, to,
-                   {"generation_config.json", "preprocessor_config.json"});
+  return s.ok() ? CopyFiles(from, to, kOtherFiles) : s;
 }
 
 }  // namespace mpsd::full

@@ -12,7 +12,9 @@
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 
-// The files beside the weights in a model folder of Transformers.
+// The files beside the weights in a model folder of Transformers. None is
+// copied through a link that leads out of the folder, but to the blobs of a
+// Hugging Face cache: FailedPrecondition.
 namespace mpsd::full {
 
 struct ResultConfig {
@@ -25,6 +27,10 @@ struct ResultConfig {
 
 // The class that Transformers loads: "BertForSequenceClassification".
 std::string Architecture(const spec::ModelConfig& config, spec::Task task);
+
+// FailedPrecondition where such a link lies in the way of what a job over the
+// model in `from` will write.
+absl::Status CheckCopied(const std::filesystem::path& from);
 
 // `to`/config.json: that of `from` with the architecture, dtype, labels
 // (id2label, label2id) and problem type of the result.

@@ -2,6 +2,7 @@
 #include "core/host/file_host.h"
 
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::host {
@@ -33,7 +34,7 @@ std::string Word(const json& object, const char* name) {
 Reading FileHost::Read() {
   auto text = base::ReadFile(path_);
   if (!text.ok()) return last_ = Reading();
-  const json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const json object = base::ParseTree<json>(*text);
   if (!object.is_object()) return last_;
   Reading reading;
   reading.power_source = PowerSourceNamed(Word(object, "power_source"));

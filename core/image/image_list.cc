@@ -22,11 +22,14 @@ std::string FaultIn(const absl::Status& status, const std::string& name) {
   return std::string(status.message()).substr(name.size() + 2);
 }
 
-absl::Status ListPath(const fs::path& path, ListBuilder& builder) {
+bool IsFolder(const fs::path& path) {
   std::error_code error;
-  if (fs::is_directory(path, error)) return ListFolder(path, builder);
-  if (path.extension() == ".safetensors") return ListArrays(path, builder);
-  return ListRows(path, builder);
+  return fs::is_directory(path, error);
+}
+
+absl::Status ListPath(const fs::path& path, ListBuilder& builder) {
+  if (HasRows(path)) return ListRows(path, builder);
+  return IsFolder(path) ? ListFolder(path, builder) : ListArrays(path, builder);
 }
 
 }  // namespace
@@ -56,6 +59,10 @@ void ListBuilder::AddArray(const std::string& place, at::Tensor array,
 absl::StatusOr<ImageList> ListBuilder::Finish() {
   if (!errors_.empty()) return errors_.status();
   return ImageList{std::move(entries_), sha256_.FinishHex()};
+}
+
+bool HasRows(const fs::path& path) {
+  return !IsFolder(path) && path.extension() != ".safetensors";
 }
 
 absl::StatusOr<ImageList> ListImages(const std::vector<std::string>& paths,

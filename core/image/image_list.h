@@ -57,6 +57,9 @@ struct ListOptions {
 absl::StatusOr<ImageList> ListImages(const std::vector<std::string>& paths,
                                      const ListOptions& options);
 
+// Whether ListImages reads it as JSON Lines: these alone have columns.
+bool HasRows(const std::filesystem::path& path);
+
 // The labels of a list and where they stand, for data::DecideLabels. The list
 // must outlive the second.
 std::vector<data::LabelValue> LabelValues(const ImageList& list);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
 #include "core/image/list_builder.h"
 #include "core/spec/cat.h"
 
@@ -37,7 +38,7 @@ class RowReader {
   void ReadLine(std::string_view line, const std::string& place) {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
     ++rows_;
-    const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json row = base::ParseTree<Json>(line);
     if (!row.is_object()) {
       return builder_.Fault(
           place, row.is_discarded() ? "not valid JSON" : "expected an object");

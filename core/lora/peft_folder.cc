@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
 #include "core/tensorfile/safetensors.h"
 #include "nlohmann/json.hpp"
 
@@ -176,7 +177,7 @@ absl::StatusOr<spec::LoraSpec> ReadPeftConfig(const fs::path& folder) {
   const std::string origin = (folder / kConfigName).string();
   auto text = base::ReadFile(origin);
   if (!text.ok()) return text.status();
-  const json config = json::parse(*text, nullptr, false);
+  const json config = base::ParseTree<json>(*text);
   if (!config.is_object()) {
     return absl::InvalidArgumentError(
         absl::StrCat(origin, ": expected a JSON object"));

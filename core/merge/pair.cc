@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
 #include "core/lora/peft_folder.h"
 #include "core/model/tied_head.h"
 #include "core/model/weight_reader.h"
@@ -34,7 +35,7 @@ std::string NameB(const std::string& module) {
 json RunLabels(const fs::path& adapter) {
   auto text = base::ReadFile(adapter.parent_path() / "run.json");
   if (!text.ok()) return json::object();
-  const json run = json::parse(*text, nullptr, false);
+  const json run = base::ParseTree<json>(*text);
   if (!run.is_object() || !run.contains("labels")) return json::object();
   return run["labels"].is_object() ? run["labels"] : json::object();
 }

@@ -4,8 +4,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "core/base/work_count.h"
-#include "core/model/recompute.h"
 
 namespace mpsd::model {
 
@@ -37,16 +35,14 @@ at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
     positions = at::arange(ids.size(1), ids.options()).unsqueeze(0);
   }
   const RotaryTable table = rotary_.Table(positions, dtype());
+  size_t index = 0;
   for (const DecoderLayer& layer : layers_) {
     // By value: a checkpointed block runs again after this call has returned.
     auto run = [this, &layer, table,
                 segments = inputs.segment_ids](const at::Tensor& in) {
-      base::CountWork();
       return RunLayer(layer, in, table, segments);
     };
-    x = options_.activation_checkpointing && at::GradMode::is_enabled()
-            ? Recompute(run, x, Draws(layer))
-            : run(x);
+    x = RunBlock(index++, run, x, Draws(layer));
   }
   return norm_.Forward(x);
 }

@@ -26,6 +26,7 @@ at::Tensor DecoderClassifier::LastTokens(const ClassifierInputs& inputs) const {
 
 at::Tensor DecoderClassifier::Logits(const ClassifierInputs& inputs) const {
   decoder_->set_options(options_);
+  decoder_->set_commit(commit());
   const at::Tensor& ids = inputs.input_ids;
   const at::Tensor hidden = decoder_->Hidden({ids, {}, {}, {}});
   const at::Tensor row = at::arange(ids.size(0), ids.options());

@@ -4,8 +4,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "core/base/work_count.h"
-#include "core/model/recompute.h"
 
 namespace mpsd::model {
 
@@ -13,18 +11,16 @@ at::Tensor Encoder::Logits(const ClassifierInputs& inputs) const {
   at::Tensor x = Embed(inputs);
   at::Tensor keys;
   if (inputs.padded) keys = PaddingMask(inputs.lengths, x.size(1), dtype_);
+  size_t index = 0;
   for (const EncoderLayer& layer : layers_) {
     // Adapters behind the attention that draw must see all tokens: their masks
     // have the shape of what they see.
     const bool first_only = &layer == &layers_.back() && !layer.o.draws() &&
                             !layer.up.draws() && !layer.down.draws();
     auto run = [this, &layer, keys, first_only](const at::Tensor& in) {
-      base::CountWork();
       return RunLayer(layer, in, keys, first_only);
     };
-    x = options_.activation_checkpointing && at::GradMode::is_enabled()
-            ? Recompute(run, x, Draws(layer))
-            : run(x);
+    x = RunBlock(index++, run, x, Draws(layer));
   }
   return Head(x.select(1, 0));
 }

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -23,6 +25,11 @@ struct RunOptions {
   // Of that: only the MLP's inner activations, where a step can.
   bool selective = false;
 };
+
+// A GPU is handed its work after so many layers, there and back. On MPS a layer
+// is some fifty calls forward and a hundred back, and a commit costs about as
+// much as two of them.
+inline constexpr size_t kLayersPerCommit = 2;
 
 // A weight by its full Hugging Face name.
 struct NamedWeight {
@@ -71,6 +78,11 @@ class Network {
   void set_options(const RunOptions& options) { options_ = options; }
   const RunOptions& options() const { return options_; }
 
+  // `commit` hands what is queued to the device; RunBlock calls it every few
+  // blocks, also from autograd's own thread while the training thread waits.
+  void set_commit(std::function<void()> commit) { commit_ = std::move(commit); }
+  const std::function<void()>& commit() const { return commit_; }
+
   // The model's own dropout is active while training.
   void set_training(bool training) { training_ = training; }
 
@@ -95,6 +107,13 @@ class Network {
   Network(spec::ModelConfig config, at::ScalarType dtype)
       : config_(std::move(config)), dtype_(dtype) {}
 
+  // run(x), the block of that index: recomputed in the backward where the
+  // options say so, counted as a piece of work there and back. `draws`: whether
+  // `run` draws random numbers.
+  at::Tensor RunBlock(size_t index,
+                      const std::function<at::Tensor(const at::Tensor&)>& run,
+                      const at::Tensor& x, bool draws) const;
+
   void Ran(const char* attention) const {
     attention_ran_[training_].insert(attention);
   }
@@ -107,6 +126,7 @@ class Network {
   LoadReport report_;
 
  private:
+  std::function<void()> commit_;
   mutable std::set<std::string> attention_ran_[2];
 };
 

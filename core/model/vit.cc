@@ -4,25 +4,21 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "core/base/work_count.h"
-#include "core/model/recompute.h"
 
 namespace mpsd::model {
 
 at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
   at::Tensor x = Embed(inputs.pixels);
+  size_t index = 0;
   for (const VitLayer& layer : layers_) {
     // Adapters behind the attention that draw must see all tokens: their masks
     // have the shape of what they see.
     const bool first_only = &layer == &layers_.back() && !layer.o.draws() &&
                             !layer.up.draws() && !layer.down.draws();
     auto run = [this, &layer, first_only](const at::Tensor& in) {
-      base::CountWork();
       return RunLayer(layer, in, first_only);
     };
-    x = options_.activation_checkpointing && at::GradMode::is_enabled()
-            ? Recompute(run, x, Draws(layer))
-            : run(x);
+    x = RunBlock(index++, run, x, Draws(layer));
   }
   return Run(head_, norm_.Forward(x.select(1, 0)));
 }

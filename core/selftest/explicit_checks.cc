@@ -57,6 +57,7 @@ struct AttentionCase {
   Kind kind = Kind::kCausal;
   int64_t rows = 1, length = 1;
   HeadShape shape = {1, 1, 1};
+  double common = 1;  // part of all keys, and of all values
   int64_t window() const { return kind == Kind::kWindowed ? length / 3 : 0; }
   at::Tensor Segments() const {
     if (kind != Kind::kPacked) return {};
@@ -71,8 +72,10 @@ struct AttentionCase {
 // beside what is left of it.
 Tensors AttentionInputs(const AttentionCase& c) {
   return {Normal({c.rows, c.shape.heads, c.length, c.shape.dim}, 81),
-          Normal({c.rows, c.shape.kv_heads, c.length, c.shape.dim}, 82) + 1,
-          Normal({c.rows, c.shape.kv_heads, c.length, c.shape.dim}, 83) + 1};
+          Normal({c.rows, c.shape.kv_heads, c.length, c.shape.dim}, 82) +
+              c.common,
+          Normal({c.rows, c.shape.kv_heads, c.length, c.shape.dim}, 83) +
+              c.common};
 }
 
 Tensors Attend(const Tensors& t, const AttentionCase& c, Kernels kernels) {
@@ -103,7 +106,8 @@ Tensors Attend(const Tensors& t, const AttentionCase& c, Kernels kernels) {
 
 Numeric Attention(const AttentionCase& c, Kernels kernels) {
   Numeric n;
-  n.kernel = absl::StrCat("explicit attention, ", NameOf(c.kind));
+  n.kernel = absl::StrCat("explicit attention, ", NameOf(c.kind),
+                          c.common > 1 ? ", keys alike" : "");
   n.shape = absl::StrCat(c.rows, " × ", c.shape.heads, " × ", c.length, " × ",
                          c.shape.dim);
   n.inputs = [c] { return AttentionInputs(c); };
@@ -152,7 +156,8 @@ Numeric Calls(const Sizes& s) {
             at::native_dropout_backward(y, mask, 2.0),
             at::ones_like(x),
             at::cat({x, y}, 1),
-            at::addcmul(x, y, y, -1)};
+            at::addcmul(x, y, y, -1),
+            x.mean({1}, /*keepdim=*/true)};
   };
   return n;
 }
@@ -260,6 +265,11 @@ std::vector<Check> ExplicitChecks(const Sizes& sizes, Kernels kernels) {
   }
   // So many queries that MPS takes them in several blocks.
   AddBoth(Attention({Kind::kCausal, 4, 1024, {8, 2, 16}}, kernels), checks);
+  // MPS' backward of softmax alone rounds its sums to bf16.
+  if (kernels == Kernels::kMps) {
+    const AttentionCase alike{Kind::kCausal, 1, 512, {8, 8, 16}, 4};
+    checks.push_back(MakeCheck(Attention(alike, kernels), at::kBFloat16));
+  }
   AddBoth(Calls(sizes), checks);
   AddBoth(Norm(sizes, kernels), checks);
   AddBoth(Rotation(sizes, kernels, false), checks);

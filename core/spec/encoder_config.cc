@@ -4,6 +4,8 @@
 #include <charconv>
 #include <string>
 
+#include "core/base/limits.h"
+#include "core/base/printable.h"
 #include "core/spec/cat.h"
 #include "core/spec/findings.h"
 
@@ -65,17 +67,18 @@ class Reader {
   }
 
  private:
-  void Size(std::string_view name, int64_t& value) {
+  void Size(std::string_view name, int64_t& value, Range range = SizeRange()) {
     if (Value(root_, name) == nullptr) {
-      return fields_.Fault(name, "missing; expected an integer >= 1");
+      return fields_.Fault(name, Cat("missing; expected an integer",
+                                     range.Text()));
     }
-    fields_.Integer(name, value, Range::AtLeast(1));
+    fields_.Integer(name, value, range);
   }
 
   void ReadSizes() {
     Size(names_.hidden_size, c_.hidden_size);
     Size(names_.intermediate_size, c_.intermediate_size);
-    Size(names_.layers, c_.num_hidden_layers);
+    Size(names_.layers, c_.num_hidden_layers, LayerRange());
     Size(names_.heads, c_.num_attention_heads);
     EncoderConfig& e = c_.encoder;
     if (c_.model_type != "distilbert") {
@@ -107,12 +110,13 @@ class Reader {
     Size("vocab_size", c_.vocab_size);
     c_.max_position_embeddings = 512;
     fields_.Integer("max_position_embeddings", c_.max_position_embeddings,
-                    Range::AtLeast(1));
+                    SizeRange());
     EncoderConfig& e = c_.encoder;
     e.pooler = c_.model_type == "bert";
     if (c_.model_type != "distilbert") {
       e.type_vocab_size = 2;
-      fields_.Integer("type_vocab_size", e.type_vocab_size, Range::AtLeast(0));
+      fields_.Integer("type_vocab_size", e.type_vocab_size,
+                      Range::Between(0, limits::kModelSize));
     }
     if (!c_.pad_token_id) c_.pad_token_id = c_.model_type == "roberta" ? 1 : 0;
     if (c_.model_type == "roberta") e.first_position = *c_.pad_token_id + 1;
@@ -127,9 +131,16 @@ class Reader {
     VisionConfig& v = c_.vision;
     Side("image_size", v.image_size);
     Side("patch_size", v.patch_size);
-    fields_.Integer("num_channels", v.num_channels, Range::AtLeast(1));
+    fields_.Integer("num_channels", v.num_channels, SizeRange());
     fields_.Bool("qkv_bias", v.qkv_bias);
     c_.max_position_embeddings = v.patches() + 1;
+    if (v.num_channels >
+        limits::kModelSize / (v.patch_size * v.patch_size)) {
+      fields_.Fault("num_channels",
+                    Cat("expected at most ", limits::kModelSize,
+                        " values of a patch, found ", v.num_channels,
+                        " channels of ", v.patch_size, " x ", v.patch_size));
+    }
     if (v.patch_size > v.image_size) {
       fields_.Fault("patch_size", Cat("expected at most image_size (",
                                       v.image_size, "), found ", v.patch_size));
@@ -138,14 +149,17 @@ class Reader {
 
   // A number, or [height, width] of a square.
   void Side(std::string_view name, int64_t& value) {
+    const Range range = Range::Between(1, limits::kImageSide);
     const JsonNode* node = Value(root_, name);
     if (node == nullptr || node->kind != Kind::kArray) {
-      return fields_.Integer(name, value, Range::AtLeast(1));
+      return fields_.Integer(name, value, range);
     }
     const auto& sides = node->items;
     if (sides.size() != 2 || sides[0].kind != Kind::kInteger ||
-        sides[0].integer < 1 || sides[0].integer != sides[1].integer) {
-      return fields_.Fault(name, "expected an integer >= 1, or two equal ones");
+        !range.Holds(sides[0].number) ||
+        sides[0].integer != sides[1].integer) {
+      return fields_.Fault(name, Cat("expected an integer", range.Text(),
+                                     ", or two equal ones"));
     }
     value = sides[0].integer;
   }
@@ -162,7 +176,7 @@ class Reader {
       return Unimplemented(
           names_.act, Cat("supported are gelu, gelu_new, gelu_pytorch_tanh, "
                           "relu, silu; found \"",
-                          act, "\""));
+                          base::Quotable(act), "\""));
     }
     const JsonNode* positions = Value(root_, "position_embedding_type");
     if (positions != nullptr && positions->text != "absolute") {
@@ -208,7 +222,8 @@ void ReadLabelNames(FieldReader& fields, const JsonNode& id2label,
     if (id >= names.size() || given[id] || member.kind != Kind::kString) {
       fields.Fault("id2label",
                    Cat("expected a name for each id from 0 to ",
-                       names.size() - 1, ", found \"", member.name, "\""));
+                       names.size() - 1, ", found \"",
+                       base::Quotable(member.name), "\""));
       return;
     }
     given[id] = true;
@@ -240,11 +255,12 @@ void ReadCommon(FieldReader& fields, const JsonNode& root,
     fields.Texts("architectures", config.architectures,
                  "a list of class names");
   }
-  fields.Integer("pad_token_id", config.pad_token_id, Range::AtLeast(-1));
+  fields.Integer("pad_token_id", config.pad_token_id,
+                 Range::Between(-1, limits::kModelSize));
   if (config.pad_token_id == -1) config.pad_token_id.reset();
   fields.Number("initializer_range", config.initializer_range,
                 Range::AtLeast(0));
-  fields.Integer("num_labels", config.head.num_labels, Range::AtLeast(1));
+  fields.Integer("num_labels", config.head.num_labels, SizeRange());
   const JsonNode* names = Value(root, "id2label");
   if (names != nullptr && names->kind == Kind::kObject) {
     ReadLabelNames(fields, *names, config.head);

@@ -5,12 +5,18 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "core/base/limits.h"
 #include "core/spec/fields.h"
 #include "core/spec/json_node.h"
 #include "core/spec/model_config.h"
 
 // The parts of model_config.h for encoders of text and vision transformers.
 namespace mpsd::spec {
+
+// What a width, a vocabulary, a number of heads or positions may be, and the
+// number of blocks.
+inline Range SizeRange() { return Range::Between(1, limits::kModelSize); }
+inline Range LayerRange() { return Range::Between(1, limits::kModelLayers); }
 
 bool IsEncoderType(std::string_view model_type);
 

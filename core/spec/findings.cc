@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/spec/cat.h"
 
 namespace mpsd::spec {
@@ -25,7 +26,7 @@ absl::Status Findings::ToStatus(std::string_view origin) const {
   std::string message;
   for (size_t i = 0; i < std::min(sorted.size(), kMaxShown); ++i) {
     message += Cat(i == 0 ? "" : "\n", origin, ":", sorted[i].line, ": ",
-                   sorted[i].text);
+                   base::Printable(sorted[i].text));
   }
   if (sorted.size() > kMaxShown) {
     message += Cat("\n… and ", sorted.size() - kMaxShown, " more");

@@ -7,14 +7,15 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/limits.h"
+#include "core/base/printable.h"
 #include "core/spec/cat.h"
 
 namespace mpsd::spec {
 namespace {
 
 using Kind = JsonNode::Kind;
-constexpr size_t kMaxDepth = 64;
-constexpr size_t kShownBytes = 80;
+constexpr size_t kShownFault = 300;  // bytes of the parser's own words
 
 // What the lexer has taken so far; it never holds more than one byte back.
 struct Consumed {
@@ -97,10 +98,15 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (object.members.size() == max_members_) {
       return Fail(Cat("an object of more than ", max_members_, " names"));
     }
-    if (!names_.back().insert(name).second) {
-      return Fail(
-          Cat("the name \"", name, "\" appears twice in the same object"));
+    if (name.size() > limits::kJsonNameBytes) {
+      return Fail(Cat("a name of ", name.size(), " bytes, at most ",
+                      limits::kJsonNameBytes, " are allowed"));
     }
+    if (!names_.back().insert(name).second) {
+      return Fail(Cat("the name \"", base::Quotable(name),
+                      "\" appears twice in the same object"));
+    }
+    if (!Count()) return false;
     JsonNode& member = object.members.emplace_back();
     member.name = std::move(name);
     member.line = consumed_.line;
@@ -112,7 +118,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     std::string_view what = error.what();
     const size_t from = what.find("syntax error");
     if (from != std::string_view::npos) what.remove_prefix(from);
-    return Fail(std::string(what));
+    return Fail(base::Shortened(base::Printable(what), kShownFault));
   }
 
   JsonNode& root() { return root_; }
@@ -134,6 +140,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   // The lexer ends a number by reading one byte past it.
   template <typename Set>
   bool Add(Kind kind, Set set, bool lookahead = false) {
+    if (InList() && !Count()) return false;
     JsonNode& node =
         Next(consumed_.line - (lookahead && consumed_.last == '\n' ? 1 : 0));
     node.kind = kind;
@@ -150,10 +157,19 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     parent.items.emplace_back().line = line;
     return parent.items.back();
   }
+  bool InList() const {
+    return !open_.empty() && open_.back()->kind == Kind::kArray;
+  }
+  // Another value: a member is one with its name, anything else by itself.
+  bool Count() {
+    if (++values_ <= limits::kJsonValues) return true;
+    return Fail(Cat("more than ", limits::kJsonValues, " values"));
+  }
   bool Open(Kind kind) {
-    if (open_.size() == kMaxDepth) {
-      return Fail(Cat("nested deeper than ", kMaxDepth, " levels"));
+    if (open_.size() == limits::kJsonDepth) {
+      return Fail(Cat("nested deeper than ", limits::kJsonDepth, " levels"));
     }
+    if (InList() && !Count()) return false;
     JsonNode& node = Next(consumed_.line);
     node.kind = kind;
     open_.push_back(&node);
@@ -175,16 +191,9 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   JsonNode root_;
   std::vector<JsonNode*> open_;
   std::vector<std::set<std::string>> names_;  // of each of open_
+  size_t values_ = 0;
   std::string error_;
 };
-
-// The beginning of `text`, cut between characters.
-std::string Shown(std::string_view text) {
-  if (text.size() <= kShownBytes) return std::string(text);
-  size_t end = kShownBytes;
-  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;
-  return Cat(text.substr(0, end), "…");
-}
 
 }  // namespace
 
@@ -229,7 +238,7 @@ std::string Describe(const JsonNode& node) {
     case Kind::kNumber:
       return nlohmann::json(node.number).dump();
     case Kind::kString:
-      return Cat("the string \"", Shown(node.text), "\"");
+      return Cat("the string \"", base::Quotable(node.text), "\"");
     case Kind::kArray:
       return "a list";
     case Kind::kObject:

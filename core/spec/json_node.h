@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/limits.h"
 
 namespace mpsd::spec {
 
@@ -32,15 +33,13 @@ struct JsonNode {
   const JsonNode* Find(std::string_view name) const;
 };
 
-// Names of one object.
-inline constexpr size_t kMaxMembers = 4096;
-
-// Parses strict JSON (no comments, no duplicate names, at most 64 levels and
-// `max_members` names an object); a UTF-8 byte order mark is skipped.
-// InvalidArgument "<origin>:<line>: not valid JSON: …".
+// Parses strict JSON (no comments, no duplicate names, at most
+// limits::kJsonDepth levels, limits::kJsonValues values and `max_members` names
+// an object); a UTF-8 byte order mark is skipped. InvalidArgument
+// "<origin>:<line>: not valid JSON: …".
 absl::StatusOr<JsonNode> ParseJson(std::string_view json,
                                    std::string_view origin,
-                                   size_t max_members = kMaxMembers);
+                                   size_t max_members = limits::kJsonNames);
 
 // What an error says was found: `the string "x"`, `12`, `a list`, `null`.
 std::string Describe(const JsonNode& node);

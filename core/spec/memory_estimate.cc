@@ -108,7 +108,7 @@ bool AttendsByBlocks(const TrainSpec& spec) {
 
 // Of a layer's attention: scores of the queries of one block, and masks.
 double BlockBytes(const TrainSpec& spec, const ModelConfig& m, double rows) {
-  constexpr double kCopies = 5;
+  constexpr double kCopies = 3;
   if (!AttendsByBlocks(spec)) return 0;
   const double length = TokensPerRow(spec, m);
   constexpr double kMost = int64_t{1} << 31;  // no device computes more
@@ -120,6 +120,9 @@ double BlockBytes(const TrainSpec& spec, const ModelConfig& m, double rows) {
   double masks = count * length;
   if (spec.training.packing || spec.training.padding_free.value_or(false)) {
     masks += kMostKeptMasks;
+  } else if (spec.device != DeviceChoice::kCpu) {
+    const double group = 1.0 * m.num_attention_heads / m.num_key_value_heads;
+    masks += std::min(group * length * length, 1.0 * kMostKeptMasks);
   }
   return (scores * kCopies + masks) * BaseBytes(spec);
 }
@@ -136,6 +139,7 @@ double BackwardBytes(const TrainSpec& spec, const ModelConfig& m, double rows) {
 double SavedByQuantization(const TrainSpec& spec, const ModelConfig& model) {
   QuantizationSpec q =
       model.quantization ? *model.quantization : spec.quantization_config;
+  if (!q.enabled()) return 0;  // without a look at the modules
   double saved = 0, largest = 0;
   for (const Module& m : Modules(model)) {
     if (m.kind != Module::Kind::kLinear || !Quantizes(q, m.name)) continue;
@@ -170,11 +174,15 @@ bool Evaluates(const TrainSpec& spec) {
   return !spec.dataset.eval.empty() || spec.dataset.validation_split > 0;
 }
 
+bool OnMps(const TrainSpec& spec) {
+  return spec.device == DeviceChoice::kMps ||
+         spec.device == DeviceChoice::kAuto;
+}
+
 double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m) {
   if (!Evaluates(spec)) return 0;
   double rows = static_cast<double>(spec.training.per_device_eval_batch_size);
-  const bool on_mps =
-      spec.device == DeviceChoice::kMps || spec.device == DeviceChoice::kAuto;
+  const bool on_mps = OnMps(spec);
   if (on_mps) {
     rows = std::min(
         rows, static_cast<double>(spec.training.per_device_train_batch_size));
@@ -188,7 +196,25 @@ double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m) {
          LogitsBytes(m, tokens, rows);
 }
 
-double HeadParameters(const ModelConfig& model) {
+// Of what a step's micro-batches are computed from.
+double InputBytes(const TrainSpec& spec, const ModelConfig& m) {
+  constexpr double kIntegers = 5 * sizeof(int64_t);
+  const bool images = m.family == Family::kVision;
+  const double side = m.vision.image_size;
+  const double row = images ? side * side * m.vision.num_channels * kFloat
+                            : TokensPerRow(spec, m) * kIntegers;
+  const double micro_batch =
+      row * static_cast<double>(spec.training.per_device_train_batch_size);
+  const double step =
+      micro_batch *
+      static_cast<double>(spec.training.gradient_accumulation_steps);
+  const double most =
+      std::max(micro_batch, static_cast<double>(kStepInputBytes));
+  return (OnMps(spec) ? 2 : 1) * std::min(step, most);
+}
+
+double HeadParameters(ModelConfig model) {
+  model.num_hidden_layers = 0;  // it stands outside of the blocks
   double count = 0;
   for (const Module& module : Modules(model)) {
     if (module.head) count += static_cast<double>(module.parameters());
@@ -227,12 +253,14 @@ MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model) {
   estimate.logits_bytes = Bytes(LogitsBytes(model, tokens, rows));
   estimate.backward_bytes = Bytes(BackwardBytes(spec, model, rows));
   estimate.evaluation_bytes = Bytes(EvaluationBytes(spec, model));
+  estimate.inputs_bytes = Bytes(InputBytes(spec, model));
   const double step = static_cast<double>(estimate.activations_bytes) +
                       static_cast<double>(std::max(estimate.logits_bytes,
                                                    estimate.backward_bytes));
   estimate.total_bytes =
       Bytes(static_cast<double>(estimate.base_weights_bytes) +
             static_cast<double>(estimate.trainable_bytes) +
+            static_cast<double>(estimate.inputs_bytes) +
             std::max(step, static_cast<double>(estimate.evaluation_bytes)));
   return estimate;
 }

@@ -9,6 +9,10 @@
 
 namespace mpsd::spec {
 
+// Inputs of a step that are on the device at a time, but of a larger
+// micro-batch.
+inline constexpr int64_t kStepInputBytes = int64_t{64} << 20;
+
 // Device memory of a job in pure arithmetic, bytes. b is the size of a number
 // in the frozen base and its activations (2 with bf16, else 4), T the tokens of
 // a micro-batch (per_device_train_batch_size · max_length), L the layers, H
@@ -38,17 +42,20 @@ namespace mpsd::spec {
 //  logits    min(T, 1024) · vocab_size · 3 · 4: a chunk of the LM head in fp32,
 //            its log-softmax and its gradient; rows · labels of a classifier
 //  backward  of a layer by core/fast: T · (3I + 3H) · b for what comes and
-//            goes, and of its attention, but by CUDA's kernels, S · 5b: of the
+//            goes, and of its attention, but by CUDA's kernels, S · 3b: of the
 //            scores S = rows · heads · length · QueriesPerBlock probabilities,
-//            their gradient, and of bf16 that in fp32 and rounded again; of
-//            masks as many as a head's scores of a block, packed up to
-//            kMostKeptMasks more. Logits and this are not there together: the
-//            larger counts
+//            their gradient and their own; of masks as many as a head's scores
+//            of a block, packed and on a GPU up to kMostKeptMasks more. Logits
+//            and this are not there together: the larger counts
 //  evaluation  of E tokens (per_device_eval_batch_size · max_length, on MPS,
 //            which "auto" counts as, no more than T): E · (4H + 2Q + 2KV + 3I)
 //            · b, where attention is tiled E · (2Q + 2KV) · 4 more, and logits.
 //            It is not there together with a step's activations: the larger
 //            counts
+//  inputs    of a step, which go to the device together: five integers of 8
+//            bytes a token, or an image's pixels in fp32; no more than
+//            kStepInputBytes, or those of one micro-batch. On MPS, which "auto"
+//            counts as, the host's copy lies in the same memory: twice
 //
 // An image is (image_size / patch_size)² + 1 tokens. A head trained alone keeps
 // one layer. The attention is tiled but where said: nothing grows with the
@@ -60,6 +67,7 @@ struct MemoryEstimate {
   int64_t logits_bytes = 0;       // one LM-head chunk with its gradient
   int64_t backward_bytes = 0;     // of one layer, beside what is kept
   int64_t evaluation_bytes = 0;   // of one micro-batch, without the weights
+  int64_t inputs_bytes = 0;       // of a step
   int64_t total_bytes = 0;
 };
 

@@ -2,8 +2,11 @@
 #include "core/spec/model_config.h"
 
 #include <filesystem>
+#include <limits>
 
-#include "core/base/file.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+#include "core/base/small_file.h"
 #include "core/spec/cat.h"
 #include "core/spec/encoder_config.h"
 #include "core/spec/fields.h"
@@ -15,7 +18,6 @@ namespace mpsd::spec {
 namespace {
 
 using Kind = JsonNode::Kind;
-constexpr size_t kMaxLabels = 1'000'000;  // names of id2label and label2id
 constexpr std::string_view kModelTypes =
     "llama (Llama 2 and 3, SmolLM), mistral, qwen2 (Qwen2 and 2.5), qwen3; "
     "bert (MiniLM too), roberta, distilbert; vit";
@@ -74,7 +76,7 @@ class DecoderReader {
     }
     if (family_ != nullptr) return absl::OkStatus();
     return Unimplemented("model_type",
-                         Cat("\"", config_.model_type,
+                         Cat("\"", base::Quotable(config_.model_type),
                              "\" is not supported; there are ", kModelTypes));
   }
 
@@ -106,18 +108,19 @@ class DecoderReader {
     return absl::OkStatus();
   }
 
-  void Size(std::string_view name, int64_t& value) {
+  void Size(std::string_view name, int64_t& value, Range range = SizeRange()) {
     if (!HasValue(name)) {
-      return fields_.Fault(name, "missing; expected an integer >= 1");
+      return fields_.Fault(name, Cat("missing; expected an integer",
+                                     range.Text()));
     }
-    fields_.Integer(name, value, Range::AtLeast(1));
+    fields_.Integer(name, value, range);
   }
 
   void ReadSizes() {
     Size("vocab_size", config_.vocab_size);
     Size("hidden_size", config_.hidden_size);
     Size("intermediate_size", config_.intermediate_size);
-    Size("num_hidden_layers", config_.num_hidden_layers);
+    Size("num_hidden_layers", config_.num_hidden_layers, LayerRange());
     Size("num_attention_heads", config_.num_attention_heads);
     config_.num_key_value_heads =
         Default("num_key_value_heads", family_->num_key_value_heads,
@@ -136,7 +139,7 @@ class DecoderReader {
   // `absent` without the field (0: as for null), `derived` for null.
   int64_t Default(std::string_view name, int64_t absent, int64_t derived) {
     std::optional<int64_t> value;
-    fields_.Integer(name, value, Range::AtLeast(1));
+    fields_.Integer(name, value, SizeRange());
     if (value) return *value;
     return fields_.Has(name) || absent == 0 ? derived : absent;
   }
@@ -179,7 +182,7 @@ class DecoderReader {
       config_.dynamic_rope = true;
     } else if (type != "default") {
       return Unimplemented(
-          name, Cat("the rope type \"", type,
+          name, Cat("the rope type \"", base::Quotable(type),
                     "\" is not supported; there are default, dynamic, linear, "
                     "llama3"));
     }
@@ -201,9 +204,9 @@ class DecoderReader {
     constexpr std::string_view kOriginal = "original_max_position_embeddings";
     scaling.original_max_position_embeddings = config_.max_position_embeddings;
     rope.Integer(kOriginal, scaling.original_max_position_embeddings,
-                 Range::AtLeast(1));
+                 SizeRange());
     fields_.Integer(kOriginal, scaling.original_max_position_embeddings,
-                    Range::AtLeast(1));
+                    SizeRange());
     config_.rope_scaling = scaling;
   }
 
@@ -212,7 +215,7 @@ class DecoderReader {
     const std::string& type = config_.model_type;
     if (type == "llama") return absl::OkStatus();
     std::optional<int64_t> window;
-    fields_.Integer("sliding_window", window, Range::AtLeast(1));
+    fields_.Integer("sliding_window", window, SizeRange());
     if (!window && !fields_.Has("sliding_window")) window = 4096;
     if (type == "mistral") {
       config_.sliding_window.assign(config_.num_hidden_layers,
@@ -246,7 +249,7 @@ class DecoderReader {
       if (types[i] == "full_attention") continue;
       if (types[i] != "sliding_attention") {
         return Unimplemented("layer_types",
-                             Cat("\"", types[i],
+                             Cat("\"", base::Quotable(types[i]),
                                  "\" is not supported; there are "
                                  "full_attention, "
                                  "sliding_attention"));
@@ -268,6 +271,14 @@ class DecoderReader {
                     Cat("expected a divisor of num_attention_heads (",
                         config_.num_attention_heads, "), found ",
                         config_.num_key_value_heads));
+    }
+    if (config_.head_dim > 0 &&
+        config_.num_attention_heads > limits::kModelSize / config_.head_dim) {
+      fields_.Fault("head_dim",
+                    Cat("expected at most ", limits::kModelSize,
+                        " together with num_attention_heads (",
+                        config_.num_attention_heads, "), found ",
+                        config_.head_dim));
     }
     if (config_.head_dim % 2 != 0 || config_.head_dim == 0) {
       fields_.Fault("head_dim",
@@ -306,7 +317,7 @@ absl::Status RefuseMlx(const JsonNode& root, std::string_view origin) {
 
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                                              std::string_view origin) {
-  absl::StatusOr<JsonNode> root = ParseJson(json, origin, kMaxLabels);
+  absl::StatusOr<JsonNode> root = ParseJson(json, origin, limits::kModelLabels);
   if (!root.ok()) return root.status();
   if (absl::Status s = RefuseMlx(*root, origin); !s.ok()) return s;
   const JsonNode* type = root->Find("model_type");
@@ -319,16 +330,38 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_dir) {
   const std::string path =
       (std::filesystem::path(model_dir) / "config.json").string();
-  absl::StatusOr<std::string> text = base::ReadFile(path);
+  absl::StatusOr<std::string> text =
+      base::ReadSmallFile(path, limits::kModelFileBytes);
   if (!text.ok()) return text.status();
   return ParseModelConfig(*text, path);
 }
 
-int64_t ParameterCount(const ModelConfig& config) {
+namespace {
+
+// Numbers in the weights of the network with `layers` blocks.
+int64_t CountWithLayers(ModelConfig config, int64_t layers) {
+  config.num_hidden_layers = layers;
   int64_t count = 0;
   for (const Module& module : Modules(config)) {
     const bool tied = module.name == "lm_head" && config.tie_word_embeddings;
-    if (!tied) count += module.parameters();
+    if (!tied && __builtin_add_overflow(count, module.parameters(), &count)) {
+      return std::numeric_limits<int64_t>::max();
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+// The blocks are alike: none of them is looked at but one.
+int64_t ParameterCount(const ModelConfig& config) {
+  int64_t count = CountWithLayers(config, 0);
+  const int64_t one = CountWithLayers(config, 1);
+  int64_t blocks = 0;
+  if (one == std::numeric_limits<int64_t>::max() ||
+      __builtin_mul_overflow(one - count, config.num_hidden_layers, &blocks) ||
+      __builtin_add_overflow(count, blocks, &count)) {
+    return std::numeric_limits<int64_t>::max();
   }
   return count;
 }

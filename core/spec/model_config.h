@@ -114,13 +114,15 @@ struct ModelConfig {
 // that is absent has the default of Transformers' config class, the sizes of
 // the network excepted, which must be there. Unimplemented for an architecture
 // or option mpsd does not have (naming it and those it has); InvalidArgument
-// for a missing or ill-typed field, naming it and its line. `origin` names the
-// file in errors. Which tasks a family is for: see CheckTask in train_spec.h.
+// for a missing or ill-typed field, or one beyond core/base/limits.h, naming it
+// and its line. `origin` names the file in errors. Which tasks a family is for:
+// see CheckTask in train_spec.h.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                                              std::string_view origin);
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_dir);
 
-// Numbers in the base model's weights, embeddings counted once when tied.
+// Numbers in the base model's weights, embeddings counted once when tied; no
+// more than an int64_t holds.
 int64_t ParameterCount(const ModelConfig& config);
 
 }  // namespace mpsd::spec

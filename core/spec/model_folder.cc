@@ -5,8 +5,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
-#include "core/base/file.h"
+#include "core/base/limits.h"
+#include "core/base/small_file.h"
 #include "core/spec/cat.h"
+#include "core/spec/hub_cache.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::spec {
@@ -57,7 +59,8 @@ fs::path RepositoryOf(const std::string& id, const Environment& environment) {
 
 // The snapshot that refs/NAME names; empty without one.
 fs::path SnapshotOfRef(const fs::path& repository, const std::string& name) {
-  const auto ref = base::ReadFile(repository / "refs" / name);
+  const auto ref = base::ReadSmallFile(repository / "refs" / name,
+                                       limits::kPathBytes);
   if (!ref.ok()) return {};
   const std::string hash(absl::StripAsciiWhitespace(*ref));
   const fs::path snapshot = repository / "snapshots" / hash;
@@ -84,6 +87,22 @@ fs::path Snapshot(const fs::path& repository) {
   return newest;
 }
 
+const char* OfThisProcess(const char* name) { return std::getenv(name); }
+
+absl::StatusOr<std::string> FindInCache(const std::string& model,
+                                        const Environment& environment) {
+  if (model.empty() || !LooksLikeId(model)) {
+    return absl::NotFoundError(Cat("model: there is no folder ", model));
+  }
+  const fs::path repository = RepositoryOf(model, environment);
+  const fs::path snapshot = Snapshot(repository);
+  if (!snapshot.empty()) return snapshot.string();
+  return absl::NotFoundError(
+      Cat("model: neither a folder ", model,
+          " nor a snapshot with config.json in ", repository.string(),
+          "; fetch it with `hf download ", model, "`, or name a model folder"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FindModelFolder(const std::string& model,
@@ -98,21 +117,17 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model,
         Cat("model: the folder ", model,
             " has no config.json; name a folder in Hugging Face layout"));
   }
-  if (!LooksLikeId(model)) {
-    return absl::NotFoundError(Cat("model: there is no folder ", model));
-  }
-  const fs::path repository = RepositoryOf(model, environment);
-  const fs::path snapshot = Snapshot(repository);
-  if (!snapshot.empty()) return snapshot.string();
-  return absl::NotFoundError(
-      Cat("model: neither a folder ", model,
-          " nor a snapshot with config.json in ", repository.string(),
-          "; fetch it with `hf download ", model, "`, or name a model folder"));
+  return FindInCache(model, environment);
 }
 
 absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
-  return FindModelFolder(model,
-                         [](const char* name) { return std::getenv(name); });
+  return FindModelFolder(model, OfThisProcess);
+}
+
+std::string HubCacheFolder() { return CacheFolder(OfThisProcess).string(); }
+
+absl::StatusOr<std::string> FindInHubCache(const std::string& id) {
+  return FindInCache(id, OfThisProcess);
 }
 
 std::string RevisionOf(const std::string& id, const std::string& folder) {
@@ -152,8 +167,7 @@ absl::StatusOr<std::string> FindBaseModel(const BaseModel& base,
 }
 
 absl::StatusOr<std::string> FindBaseModel(const BaseModel& base) {
-  return FindBaseModel(base,
-                       [](const char* name) { return std::getenv(name); });
+  return FindBaseModel(base, OfThisProcess);
 }
 
 }  // namespace mpsd::spec

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/python_regex.h"
 
+#include <algorithm>
 #include <bitset>
-#include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "core/spec/cat.h"
@@ -19,16 +20,22 @@ using Positions = std::bitset<PythonRegex::kMaxName + 1>;
 // there does not matter for a yes or no. Each pair is computed once.
 class Matcher {
  public:
-  explicit Matcher(std::string_view text) : text_(text) {}
+  Matcher(std::string_view text, int nodes)
+      : text_(text),
+        known_(nodes * (text.size() + 1)),
+        ends_(nodes * (text.size() + 1)) {}
 
   Positions Ends(const RegexNode& node, size_t begin) {
-    const auto key = std::make_pair(node.id, begin);
-    const auto known = known_.find(key);
-    if (known != known_.end()) return known->second;
-    const Positions ends = Compute(node, begin);
-    known_.emplace(key, ends);
-    return ends;
+    ++steps_;
+    const size_t key = node.id * (text_.size() + 1) + begin;
+    if (!known_[key]) {
+      ends_[key] = Compute(node, begin);
+      known_[key] = true;
+    }
+    return ends_[key];
   }
+
+  int64_t steps() const { return steps_; }
 
  private:
   Positions Compute(const RegexNode& node, size_t begin) {
@@ -89,6 +96,8 @@ class Matcher {
   }
 
   Positions FromAll(const RegexNode& node, const Positions& begins) {
+    constexpr int kSteps = 8;  // what a look at every position costs
+    steps_ += kSteps;
     Positions ends;
     for (size_t i = 0; i <= text_.size(); ++i) {
       if (begins[i]) ends |= Ends(node, i);
@@ -112,8 +121,20 @@ class Matcher {
   }
 
   const std::string_view text_;
-  std::map<std::pair<int, size_t>, Positions> known_;
+  // By node and position.
+  std::vector<bool> known_;
+  std::vector<Positions> ends_;
+  int64_t steps_ = 0;
 };
+
+// One more than the largest id.
+int CountNodes(const RegexNode& node) {
+  int count = node.id + 1;
+  for (const RegexNode& child : node.children) {
+    count = std::max(count, CountNodes(child));
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -127,9 +148,15 @@ absl::StatusOr<PythonRegex> PythonRegex::Compile(std::string_view pattern) {
                                         std::string(root.status().message())));
 }
 
-bool PythonRegex::FullMatch(std::string_view name) const {
+PythonRegex::PythonRegex(std::shared_ptr<const RegexNode> root)
+    : root_(std::move(root)), nodes_(CountNodes(*root_)) {}
+
+bool PythonRegex::FullMatch(std::string_view name, int64_t* steps) const {
   if (name.size() > kMaxName) return false;
-  return Matcher(name).Ends(*root_, 0)[name.size()];
+  Matcher matcher(name, nodes_);
+  const bool matches = matcher.Ends(*root_, 0)[name.size()];
+  if (steps != nullptr) *steps += matcher.steps();
+  return matches;
 }
 
 std::string PatternKeyRegex(std::string_view key) {

@@ -14,8 +14,9 @@ namespace mpsd::spec {
 int64_t QueriesPerBlock(int64_t rows, int64_t heads, int64_t length,
                         bool on_cpu);
 
-// The masks that the segments of packed rows make, in all blocks together, that
-// are kept; of more each block's is made as it is used. Numbers.
+// Numbers of the blocks' own masks, of all blocks together, that are kept:
+// those that the segments of packed rows make, and on MPS those that products
+// add.
 inline constexpr int64_t kMostKeptMasks = int64_t{1} << 23;
 
 }  // namespace mpsd::spec

@@ -6,9 +6,12 @@
 #include <optional>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
+#include "core/base/limits.h"
 #include "core/spec/cat.h"
 #include "core/spec/field_names.h"
+#include "core/spec/module_names.h"
 #include "core/spec/python_regex.h"
 
 namespace mpsd::spec {
@@ -103,6 +106,22 @@ absl::Status UnmatchedRegex(std::string_view pattern,
           LinearList(config)));
 }
 
+// Whether the end of `name` is `key`, behind a dot or as a whole, where a dot
+// of `key` is any letter: PatternKeyRegex of a key without other signs.
+bool IsPlainMatch(std::string_view key, std::string_view name) {
+  if (name.size() < key.size()) return false;
+  const size_t begin = name.size() - key.size();
+  if (begin > 0 && name[begin - 1] != '.') return false;
+  return std::equal(key.begin(), key.end(), name.begin() + begin,
+                    [](char k, char n) { return k == n || k == '.'; });
+}
+
+bool IsPlain(std::string_view key) {
+  return std::all_of(key.begin(), key.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
+  });
+}
+
 // Compiled rank_pattern or alpha_pattern.
 template <typename V>
 class Patterns {
@@ -118,23 +137,28 @@ class Patterns {
         return absl::InvalidArgumentError(
             Cat("lora.", field, ": ", std::string(regex.status().message())));
       }
-      compiled.entries_.push_back({key, *std::move(regex), value});
+      compiled.entries_.push_back(
+          {key, *std::move(regex), value, IsPlain(key)});
     }
     return compiled;
   }
 
-  V Find(const std::string& name, V otherwise) const {
+  V Find(const std::string& name, V otherwise, int64_t* steps) const {
     for (const Entry& entry : entries_) {
-      if (entry.regex.FullMatch(name)) return entry.value;
+      if (*steps > limits::kMatchSteps) break;
+      if (Matches(entry, name, steps)) return entry.value;
     }
     return otherwise;
   }
 
-  // The first key that matches none of them; null where each matches one.
-  const std::string* Unmatched(const std::vector<TargetMatch>& matches) const {
+  // The first key that matches none of them; null where each matches one, or
+  // where the steps are at an end.
+  const std::string* Unmatched(const std::vector<TargetMatch>& matches,
+                               int64_t* steps) const {
     for (const Entry& entry : entries_) {
       const auto fits = [&](const TargetMatch& match) {
-        return entry.regex.FullMatch(match.name);
+        return *steps > limits::kMatchSteps ||
+               Matches(entry, match.name, steps);
       };
       if (std::none_of(matches.begin(), matches.end(), fits)) {
         return &entry.key;
@@ -148,7 +172,14 @@ class Patterns {
     std::string key;
     PythonRegex regex;
     V value;
+    bool plain;
   };
+  static bool Matches(const Entry& entry, const std::string& name,
+                      int64_t* steps) {
+    if (!entry.plain) return entry.regex.FullMatch(name, steps);
+    ++*steps;
+    return IsPlainMatch(entry.key, name);
+  }
   std::vector<Entry> entries_;
 };
 
@@ -163,34 +194,35 @@ absl::Status CheckLayers(const LoraSpec& lora, const ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// An empty list is as good as none (PEFT).
-bool KeepsLayer(const LoraSpec& lora, int64_t layer) {
+// The layers to transform; absent: all. An empty list is as good as none
+// (PEFT).
+std::optional<std::set<int64_t>> KeptLayers(const LoraSpec& lora) {
   if (!lora.layers_to_transform || lora.layers_to_transform->empty()) {
-    return true;
+    return std::nullopt;
   }
   const auto& kept = *lora.layers_to_transform;
-  return std::find(kept.begin(), kept.end(), layer) != kept.end();
+  return std::set<int64_t>(kept.begin(), kept.end());
 }
 
 using Matched = absl::StatusOr<std::vector<Module>>;
 
 Matched MatchList(const Names& entries, const ModelConfig& config) {
-  const std::vector<Module> linear = LinearModules(config);
-  for (const std::string& entry : entries) {
-    const bool found = std::any_of(
-        linear.begin(), linear.end(),
-        [&](const Module& m) { return IsNameOrTail(m.name, entry); });
-    if (!found) return Unmatched(entry, config);
-  }
+  ModuleNames names(entries);
   std::vector<Module> matched;
-  for (const Module& m : linear) {
-    if (std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
-          return IsNameOrTail(m.name, entry);
-        })) {
-      matched.push_back(m);
-    }
+  for (Module& m : LinearModules(config)) {
+    if (names.Mean(m.name)) matched.push_back(std::move(m));
+  }
+  if (const std::string* entry = names.Unmet()) {
+    return Unmatched(*entry, config);
   }
   return matched;
+}
+
+absl::Status TooSlow(std::string_view field) {
+  return absl::InvalidArgumentError(
+      Cat("lora.", field, ": takes more than ", limits::kMatchSteps,
+          " steps to match with the modules of this model; write fewer or "
+          "simpler patterns"));
 }
 
 Matched MatchRegex(const std::string& pattern, const ModelConfig& config) {
@@ -200,8 +232,10 @@ Matched MatchRegex(const std::string& pattern, const ModelConfig& config) {
         Cat("lora.target_modules: ", std::string(regex.status().message())));
   }
   std::vector<Module> matched;
+  int64_t steps = 0;
   for (Module& m : LinearModules(config)) {
-    if (regex->FullMatch(m.name)) matched.push_back(std::move(m));
+    if (regex->FullMatch(m.name, &steps)) matched.push_back(std::move(m));
+    if (steps > limits::kMatchSteps) return TooSlow("target_modules");
   }
   if (matched.empty()) return UnmatchedRegex(pattern, config);
   return matched;
@@ -260,11 +294,16 @@ absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
   if (!alphas.ok()) return alphas.status();
   const Matched modules = MatchByName(lora, config);
   if (!modules.ok()) return modules.status();
+  const auto layers = KeptLayers(lora);
   std::vector<TargetMatch> matches;
+  int64_t rank_steps = 0, alpha_steps = 0;
   for (const Module& m : *modules) {
-    if (!KeepsLayer(lora, m.layer) || IsSaved(m.name, lora)) continue;
-    const int64_t r = ranks->Find(m.name, lora.r);
-    const double alpha = alphas->Find(m.name, lora.lora_alpha);
+    if (layers && !layers->contains(m.layer)) continue;
+    if (IsSaved(m.name, lora)) continue;
+    const int64_t r = ranks->Find(m.name, lora.r, &rank_steps);
+    const double alpha = alphas->Find(m.name, lora.lora_alpha, &alpha_steps);
+    if (rank_steps > limits::kMatchSteps) return TooSlow("rank_pattern");
+    if (alpha_steps > limits::kMatchSteps) return TooSlow("alpha_pattern");
     const double divisor =
         lora.use_rslora ? std::sqrt(static_cast<double>(r)) : r;
     matches.push_back(
@@ -307,12 +346,15 @@ absl::Status CheckPatternKeys(const LoraSpec& lora, const ModelConfig& config) {
   const auto alphas =
       Patterns<double>::Compile(lora.alpha_pattern, "alpha_pattern");
   if (!alphas.ok()) return alphas.status();
-  if (const std::string* key = ranks->Unmatched(*matches)) {
+  int64_t rank_steps = 0, alpha_steps = 0;
+  if (const std::string* key = ranks->Unmatched(*matches, &rank_steps)) {
     return UnmatchedKey("rank_pattern", *key, *matches);
   }
-  if (const std::string* key = alphas->Unmatched(*matches)) {
+  if (rank_steps > limits::kMatchSteps) return TooSlow("rank_pattern");
+  if (const std::string* key = alphas->Unmatched(*matches, &alpha_steps)) {
     return UnmatchedKey("alpha_pattern", *key, *matches);
   }
+  if (alpha_steps > limits::kMatchSteps) return TooSlow("alpha_pattern");
   return absl::OkStatus();
 }
 
@@ -344,6 +386,7 @@ absl::Status UnmatchedSaved(std::string_view entry,
 
 absl::StatusOr<std::vector<Module>> MatchModulesToSave(
     const LoraSpec& lora, const ModelConfig& config) {
+  if (lora.modules_to_save.empty()) return std::vector<Module>();
   const std::vector<Module> modules = Modules(config);
   std::vector<bool> saved(modules.size());
   for (const std::string& entry : lora.modules_to_save) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "core/base/limits.h"
 #include "core/spec/cat.h"
 #include "core/spec/python_regex.h"
 
@@ -28,6 +29,7 @@ class Rules {
     CheckAugmentation();
     CheckQuantization();
     CheckSampling();
+    CheckLists();
     CheckTargets();
     CheckPatterns(spec_.lora.rank_pattern, "rank_pattern");
     CheckPatterns(spec_.lora.alpha_pattern, "alpha_pattern");
@@ -262,6 +264,22 @@ class Rules {
             "prompt/completion rows, the second for messages; set one of "
             "them");
     }
+  }
+
+  // What is compared with each module of the model.
+  void CheckLists() {
+    CheckCount("quantization_config", "llm_int8_skip_modules",
+               spec_.quantization_config.llm_int8_skip_modules.size(),
+               limits::kModuleNames);
+    CheckCount("lora", "modules_to_save", spec_.lora.modules_to_save.size(),
+               limits::kModuleNames);
+  }
+
+  void CheckCount(std::string_view section, std::string_view name, size_t count,
+                  size_t max) {
+    if (count <= max) return;
+    Fault(section, name,
+          Cat("has ", count, " entries, at most ", max, " are allowed"));
   }
 
   void CheckTargets() {

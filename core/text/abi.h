@@ -75,6 +75,12 @@ struct mpsd_text_classifier_tokens {
   size_t capacity;
 };
 
+struct mpsd_text_ids {
+  uint32_t* data;
+  size_t size;
+  size_t capacity;
+};
+
 struct mpsd_text_sizes {
   size_t* data;
   size_t size;
@@ -104,6 +110,7 @@ void mpsd_text_ranges_free(struct mpsd_text_ranges ranges);
 void mpsd_text_tokens_free(struct mpsd_text_tokens tokens);
 void mpsd_text_classifier_tokens_free(
     struct mpsd_text_classifier_tokens tokens);
+void mpsd_text_ids_free(struct mpsd_text_ids ids);
 void mpsd_text_sizes_free(struct mpsd_text_sizes sizes);
 void mpsd_text_rows_free(struct mpsd_text_rows rows);
 
@@ -134,6 +141,11 @@ int mpsd_text_encode(const struct mpsd_text_tokenizer* tokenizer,
                      struct mpsd_text_view text, int add_special_tokens,
                      struct mpsd_text_tokens* out,
                      struct mpsd_text_bytes* error);
+// The same without the ranges, which take longer to find than the ids.
+int mpsd_text_encode_ids(const struct mpsd_text_tokenizer* tokenizer,
+                         struct mpsd_text_view text, int add_special_tokens,
+                         struct mpsd_text_ids* out,
+                         struct mpsd_text_bytes* error);
 // `pair` may be null.
 int mpsd_text_encode_classifier(const struct mpsd_text_tokenizer* tokenizer,
                                 struct mpsd_text_view text,

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::text {
@@ -44,6 +45,7 @@ absl::StatusOr<Json> ReadObject(const fs::path& file) {
   if (!fs::exists(file, error)) return Json::object();
   absl::StatusOr<std::string> bytes = base::ReadFile(file);
   if (!bytes.ok()) return bytes.status();
+  if (base::NestsTooDeep(*bytes)) return Invalid(file, "nested too deep");
   try {
     Json json = Json::parse(*bytes);
     if (!json.is_object()) return Invalid(file, "a JSON object expected");

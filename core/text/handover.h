@@ -37,6 +37,7 @@ using ReceivedBytes = Received<mpsd_text_bytes, mpsd_text_bytes_free>;
 using ReceivedRanges = Received<mpsd_text_ranges, mpsd_text_ranges_free>;
 using ReceivedClassifierTokens =
     Received<mpsd_text_classifier_tokens, mpsd_text_classifier_tokens_free>;
+using ReceivedIds = Received<mpsd_text_ids, mpsd_text_ids_free>;
 using ReceivedSizes = Received<mpsd_text_sizes, mpsd_text_sizes_free>;
 using ReceivedRows = Received<mpsd_text_rows, mpsd_text_rows_free>;
 using ReceivedTokens = Received<mpsd_text_tokens, mpsd_text_tokens_free>;

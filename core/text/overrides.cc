@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
 #include "core/base/sha256.h"
 #include "nlohmann/json.hpp"
 
@@ -74,7 +75,7 @@ absl::Status ChangeObject(const fs::path& file, bool create,
   if (exists) {
     absl::StatusOr<std::string> bytes = base::ReadFile(file);
     if (!bytes.ok()) return bytes.status();
-    json = Json::parse(*bytes, nullptr, /*allow_exceptions=*/false);
+    json = base::ParseTree<Json>(*bytes);
     if (!json.is_object()) {
       return absl::InvalidArgumentError(
           absl::StrCat(file.string(), ": expected a JSON object"));

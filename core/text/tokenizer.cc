@@ -84,6 +84,17 @@ absl::StatusOr<Encoding> Tokenizer::Encode(std::string_view text,
   return encoding;
 }
 
+absl::StatusOr<std::vector<int32_t>> Tokenizer::EncodeIds(
+    std::string_view text, bool add_special_tokens) const {
+  ReceivedIds ids;
+  ReceivedBytes error;
+  const int code = mpsd_text_encode_ids(rust_, View(text), add_special_tokens,
+                                        ids.out(), error.out());
+  if (absl::Status s = ToStatus(code, error, "tokenizer"); !s.ok()) return s;
+  base::CountWork();
+  return std::vector<int32_t>(ids->data, ids->data + ids->size);
+}
+
 absl::StatusOr<ClassifierEncoding> Tokenizer::EncodeForClassifier(
     std::string_view text, std::optional<std::string_view> pair,
     int64_t max_length) const {

@@ -64,6 +64,10 @@ class Tokenizer {
   absl::StatusOr<Encoding> Encode(std::string_view text,
                                   bool add_special_tokens) const;
 
+  // The ids of Encode alone, which are found sooner than where they came from.
+  absl::StatusOr<std::vector<int32_t>> EncodeIds(std::string_view text,
+                                                 bool add_special_tokens) const;
+
   // With special tokens, and cut so that there are max_length tokens with them:
   // token by token from the longer of the two texts (longest_first), at the end
   // or where tokenizer_config.json says truncation_side "left" at the

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -27,6 +28,7 @@ class ImageLoader {
 
   absl::StatusOr<ClassData> Load() {
     const spec::DatasetSpec& d = spec_.dataset;
+    WarnOfIdleColumns();
     result_.files["preprocessor_config.json"] =
         image::ToJson(processor_.config());
     auto train =
@@ -53,6 +55,22 @@ class ImageLoader {
   }
 
  private:
+  // Only rows have columns.
+  void WarnOfIdleColumns() {
+    const spec::DatasetSpec& d = spec_.dataset;
+    for (const Paths* paths : {&d.train, &d.eval, &d.predict}) {
+      if (std::any_of(paths->begin(), paths->end(), image::HasRows)) return;
+    }
+    for (const auto& [field, column] : {std::pair{"image", &d.image_column},
+                                        std::pair{"label", &d.label_column}}) {
+      if (column->empty()) continue;
+      observer_.OnWarning(absl::StrCat(
+          "dataset.", field,
+          "_column has no effect: image folders and .safetensors files have no "
+          "columns"));
+    }
+  }
+
   // The limit takes one image of each class in turn; where a split comes first
   // it is left to TakeParts.
   absl::StatusOr<image::ImageList> List(const Paths& paths, bool labels_needed,

@@ -13,6 +13,7 @@
 #include "core/model/classifier.h"
 #include "core/model/decoder.h"
 #include "core/model/head_loss.h"
+#include "core/spec/memory_estimate.h"
 
 namespace mpsd::train {
 
@@ -49,7 +50,7 @@ StepInputs ClassInputs(std::span<const data::Batch> batches, int64_t outputs,
 
 // The first of `batches` whose inputs are kUploadBytes at most together, one at
 // least: those of one upload.
-inline constexpr int64_t kUploadBytes = int64_t{64} << 20;
+inline constexpr int64_t kUploadBytes = spec::kStepInputBytes;
 std::span<const data::Batch> FirstUpload(std::span<const data::Batch> batches);
 
 }  // namespace mpsd::train

@@ -149,6 +149,13 @@ absl::StatusOr<TaskData> LanguageModelling::LoadData(
     if (!eval.ok()) return eval.status();
     data.eval = *std::move(eval);
   }
+  int64_t prompts = data.train->stats().prompt_rows;
+  if (data.eval != nullptr) prompts += data.eval->stats().prompt_rows;
+  if (spec_.training.completion_only_loss.has_value() && prompts == 0) {
+    observer_.OnWarning(
+        "training.completion_only_loss has no effect: no row has a prompt and "
+        "a completion");
+  }
   if (absl::Status s = TakeParts(spec_, data); !s.ok()) return s;
   return data;
 }

@@ -18,6 +18,7 @@ class LanguageModelling : public Task {
   LanguageModelling(const spec::TrainSpec& spec, Observer& observer)
       : spec_(spec), observer_(observer) {}
 
+  bool data_change_model() const override { return false; }
   absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
                                     spec::ModelConfig& config) override;
   absl::Status CompleteResult(

@@ -26,7 +26,8 @@ json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
           {"label_tokens", stats.label_tokens},
           {"truncated_rows", stats.truncated_rows},
           {"dropped_rows", stats.dropped_rows},
-          {"prompt_mismatch_rows", stats.prompt_mismatch_rows}};
+          {"prompt_mismatch_rows", stats.prompt_mismatch_rows},
+          {"prompt_rows", stats.prompt_rows}};
 }
 
 // How many there are, and the first of them.

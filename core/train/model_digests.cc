@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/read_roots.h"
 #include "core/base/sha256.h"
 #include "core/base/work_count.h"
 #include "nlohmann/json.hpp"
@@ -74,8 +75,9 @@ absl::StatusOr<std::string> HashFile(const fs::path& path,
 
 // Asks the system for the file's beginning; it need not heed it.
 void ReadAhead(const fs::path& path, int64_t bytes) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
+  const absl::StatusOr<int> opened = base::OpenToRead(path);
+  if (!opened.ok()) return;
+  const int fd = *opened;
 #ifdef __APPLE__
   radvisory advice{0, static_cast<int>(bytes)};
   fcntl(fd, F_RDADVISE, &advice);

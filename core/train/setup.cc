@@ -4,16 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/device/platform.h"
 #include "core/full/full_model.h"
+#include "core/full/model_folder.h"
 #include "core/lora/lora.h"
 #include "core/lora/peft_folder.h"
 #include "core/spec/idle_fields.h"
 #include "core/spec/targets.h"
 #include "core/tensorfile/weights.h"
+#include "core/train/data_reader.h"
 #include "core/train/trainer.h"
 
 namespace mpsd::train {
@@ -63,6 +66,10 @@ absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
   return lora;
 }
 
+// Leaves the loading of weights, as torch's exceptions do, where they would be
+// in vain.
+struct DataFailed {};
+
 // Where the job computes: bf16 or fp32.
 at::ScalarType DtypeOf(const spec::TrainSpec& spec) {
   return spec.training.bf16 ? at::kBFloat16 : at::kFloat;
@@ -82,6 +89,7 @@ absl::Status Trainer::ReadModelFolder() {
   auto folder = spec::FindModelFolder(spec_.model);
   if (!folder.ok()) return folder.status();
   model_folder_ = *folder;
+  if (absl::Status s = full::CheckCopied(model_folder_); !s.ok()) return s;
   model_digests_ = std::make_unique<ModelDigests>(
       model_folder_, options_.cache_dir / "model-digests.json");
   auto config = spec::ReadModelConfig(model_folder_);
@@ -90,7 +98,7 @@ absl::Status Trainer::ReadModelFolder() {
   if (absl::Status s = spec::CheckTask(spec_, config_); !s.ok()) return s;
   Warn(spec::IdleWarnings(spec_));
   Warn(spec::ModelWarnings(spec_, config_));
-  task_ = Task::Make(spec_, observer_);
+  task_ = Task::Make(spec_, relay_);
   if (!options_.cache_dir.empty()) {
     task_->set_cache_folder(options_.cache_dir / "tokens");
   }
@@ -107,19 +115,58 @@ absl::Status Trainer::ReadModelFolder() {
     spec_.lora = *std::move(lora);
   }
   spec_.lora = spec::EffectiveLora(std::move(spec_.lora), with_head);
-  if (spec_.adapter.empty()) {
-    return spec::CheckPatternKeys(spec_.lora, with_head);
-  }
-  return spec::MatchTargets(spec_.lora, with_head).status();
+  absl::Status s = spec::MatchTargets(spec_.lora, with_head).status();
+  if (!s.ok() || !spec_.adapter.empty()) return s;
+  // Submit refuses it; what is queued since an earlier release is trained.
+  s = spec::CheckPatternKeys(spec_.lora, with_head);
+  if (!s.ok()) Warn({std::string(s.message())});
+  return absl::OkStatus();
 }
 
 void Trainer::Warn(const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) observer_.OnWarning(warning);
 }
 
-absl::Status Trainer::LoadData() {
+absl::Status Trainer::LoadDataAndModel() {
+  if (task_->data_change_model()) {
+    absl::Status s = Take(task_->LoadData(model_folder_, config_));
+    if (!s.ok()) return s;
+    s = LoadModel([this](double fraction) {
+      observer_.OnStage("loading model", fraction);
+    });
+    if (!s.ok()) return s;
+  } else if (absl::Status s = LoadBoth(); !s.ok()) {
+    return s;
+  }
+  Warn(model::Warnings(network_->load_report()));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::LoadBoth() {
+  DataReader reader(*task_, relay_, model_folder_, config_);
+  std::optional<absl::Status> data;
+  absl::Status model;
+  std::exception_ptr error;
+  try {
+    model = LoadModel([&](double fraction) {
+      relay_.Tell();
+      if (!data && reader.done()) data = Take(reader.Get());
+      if (!data) return;
+      if (!data->ok()) throw DataFailed();
+      observer_.OnStage("loading model", fraction);
+    });
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (!data) data = Take(reader.Get());
+  if (!data->ok()) return *data;
+  if (error) std::rethrow_exception(error);
+  if (model.ok()) observer_.OnStage("loading model", 1);
+  return model;
+}
+
+absl::Status Trainer::Take(absl::StatusOr<TaskData> data) {
   const spec::TrainingSpec& t = spec_.training;
-  auto data = task_->LoadData(model_folder_, config_);
   if (!data.ok()) return data.status();
   data_ = *std::move(data);
   if (absl::Status s = CheckDeviceLimits(); !s.ok()) return s;
@@ -139,7 +186,7 @@ absl::Status Trainer::LoadData() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::LoadModel() {
+absl::Status Trainer::LoadModel(const std::function<void(double)>& progress) {
   std::unique_ptr<tensorfile::Weights> weights;
   if (!spec_.from_scratch) {
     auto opened = tensorfile::Weights::Open(model_folder_);
@@ -152,12 +199,9 @@ absl::Status Trainer::LoadModel() {
   const model::WeightSource source{
       weights.get(), device_->torch_device(), DtypeOf(spec_),
       spec_.classification.ignore_mismatched_sizes, spec_.quantization_config};
-  auto loaded = task_->LoadModel(source, config_, [this](double fraction) {
-    observer_.OnStage("loading model", fraction);
-  });
+  auto loaded = task_->LoadModel(source, config_, progress);
   if (!loaded.ok()) return loaded.status();
   network_ = *std::move(loaded);
-  Warn(model::Warnings(network_->load_report()));
   model::RunOptions options;
   options.attention = device_->has_fused_attention_backward()
                           ? model::AttentionKernel::kFused

@@ -140,6 +140,7 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
       spec.dataset.validation_split = 0;
     }
     spec.training.per_device_train_batch_size = choice.rows;
+    spec.training.gradient_accumulation_steps = batch_rows() / choice.rows;
     spec.training.gradient_checkpointing = choice.checkpointing;
     spec.training.recompute_granularity =
         choice.selective ? spec::Recompute::kSelective : spec::Recompute::kFull;
@@ -147,7 +148,8 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
         spec_.training.packing
             ? spec_.training.max_length
             : LongestSample(*data_.train, spec_.training.max_length);
-    return spec::EstimateMemory(spec, config_).total_bytes;
+    // As it was loaded: its head may turn out not to be tied.
+    return spec::EstimateMemory(spec, network_->config()).total_bytes;
   };
   MicroBatchTrials trials(trained(), *stepper_, *data_.train,
                           LoaderOptionsFor(1, 1), estimate, options_.attempt);

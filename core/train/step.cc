@@ -30,7 +30,11 @@ Stepper::Stepper(const Trained& trained, optim::AdamW& optimizer,
       max_grad_norm_(max_grad_norm),
       queue_(trained.device),
       canary_(at::zeros(
-          {}, at::device(trained.device.torch_device()).dtype(at::kFloat))) {}
+          {}, at::device(trained.device.torch_device()).dtype(at::kFloat))) {
+  if (trained.device.kind() != device::Kind::kMps) return;
+  // For what goes by autograd.
+  trained.network.set_commit([&device = trained.device] { device.Commit(); });
+}
 
 model::AttentionRan Stepper::attention() const {
   if (const auto* own = gradients_->attention()) return *own;

@@ -53,6 +53,10 @@ class Task {
     cache_folder_ = std::move(folder);
   }
 
+  // Whether LoadData must come before LoadModel. Where not, it leaves `config`
+  // as it is, calls nothing of torch and may run on another thread beside it.
+  virtual bool data_change_model() const { return true; }
+
   // Reads what the job's dataset names; `config`, read from `model_folder`,
   // gets what the data decide (num_labels). Errors are the user's.
   virtual absl::StatusOr<TaskData> LoadData(const std::string& model_folder,

@@ -20,7 +20,8 @@ Trainer::Trainer(spec::TrainSpec spec, TrainerOptions options,
                  Observer& observer)
     : spec_(std::move(spec)),
       options_(std::move(options)),
-      observer_(observer) {}
+      observer_(observer),
+      relay_(observer) {}
 
 Trainer::~Trainer() = default;
 
@@ -29,9 +30,7 @@ absl::StatusOr<RunResult> Trainer::Run() {
   constexpr Part kParts[] = {
       &Trainer::OpenDevice,
       &Trainer::ReadModelFolder,
-      // Before the weights: what is wrong with the data is said at once.
-      &Trainer::LoadData,
-      &Trainer::LoadModel,
+      &Trainer::LoadDataAndModel,
       // After this line only the trainable's parameters change.
       &Trainer::AttachTrainable,
       &Trainer::ChooseMicroBatch,

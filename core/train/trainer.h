@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,6 +36,7 @@
 #include "core/train/micro_batch_trial.h"
 #include "core/train/model_digests.h"
 #include "core/train/observer.h"
+#include "core/train/relay.h"
 #include "core/train/run_folder.h"
 #include "core/train/step.h"
 #include "core/train/task.h"
@@ -88,8 +90,12 @@ class Trainer {
   absl::Status OpenDevice();
   absl::Status ReadModelFolder();
   void Warn(const std::vector<std::string>& warnings);
-  absl::Status LoadData();
-  absl::Status LoadModel();
+  // The weights beside the data where these do not change the model. What is
+  // wrong with the data is said first, and as soon as it is known.
+  absl::Status LoadDataAndModel();
+  absl::Status LoadBoth();
+  absl::Status Take(absl::StatusOr<TaskData> data);
+  absl::Status LoadModel(const std::function<void(double)>& progress);
   absl::Status AttachTrainable();
   absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachAdapter();
   absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachWeights();
@@ -145,6 +151,7 @@ class Trainer {
   spec::TrainSpec spec_;
   const TrainerOptions options_;
   Observer& observer_;
+  Relay relay_;  // to observer_, for the task
 
   std::unique_ptr<device::Device> device_;
   std::string model_folder_;

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/json_depth.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::wire {
@@ -30,6 +31,7 @@ void Fields(V& v, auto& m, const Start*) {
   v("job_id", m.job_id);
   v("spec_path", m.spec_path);
   v("output_dir", m.output_dir);
+  v.Optional("read_roots", m.read_roots);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Stop*) {
@@ -101,6 +103,7 @@ template <typename V>
 void Fields(V& v, auto& m, const Failed*) {
   v("kind", m.kind);
   v("message", m.message);
+  v("error", m.error);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Done*) {
@@ -183,6 +186,9 @@ class Writer {
   }
   void operator()(const char* name, const std::vector<std::string>& value) {
     out_[name] = value;
+  }
+  void Optional(const char* name, const std::vector<std::string>& value) {
+    if (!value.empty()) (*this)(name, value);
   }
   template <typename T>
   void operator()(const char* name, const std::optional<T>& value) {
@@ -275,6 +281,9 @@ class Reader {
       value.push_back(text.get<std::string>());
     }
   }
+  void Optional(const char* name, std::vector<std::string>& value) {
+    if (in_.contains(name)) (*this)(name, value);
+  }
   template <typename E>
   requires std::is_enum_v<E>
   void operator()(const char* name, E& value) {
@@ -366,7 +375,7 @@ absl::StatusOr<Variant> ReadByType(const std::string& type,
 
 template <typename Variant>
 absl::StatusOr<Variant> DecodeAny(std::string_view line) {
-  const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const json object = base::ParseTree<json>(line);
   if (object.is_discarded()) {
     return absl::InvalidArgumentError("the line is not JSON");
   }

@@ -41,6 +41,9 @@ struct Start {
   std::string job_id;
   std::string spec_path;   // job.json, local paths
   std::string output_dir;  // the worker's --out
+  // Folders beneath which the run may read files, beside the worker's own
+  // cache; left out on the wire where it may read what it likes.
+  std::vector<std::string> read_roots = {};
   bool operator==(const Start&) const = default;
 };
 
@@ -143,6 +146,9 @@ enum class FailureKind {
 struct Failed {
   FailureKind kind = FailureKind::kInternal;
   std::string message;
+  // The errno that it came of (core/base/machine_fault.h says which are the
+  // machine's fault); absent where it came of none.
+  std::optional<int64_t> error = std::nullopt;
 };
 
 enum class OutputKind {

@@ -48,7 +48,7 @@ CLI::Option* DeclareSelftest(CLI::App& app,
                  "file that keeps the verdict of --selftest [in the cache]")
       ->needs(flag);
   app.add_flag("--force", options.force,
-               "test again where there is a verdict of this device, system and "
+               "test again where this device passed with this system and "
                "torch")
       ->needs(flag);
   return flag;

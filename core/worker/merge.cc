@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
 #include "core/merge/merge.h"
 #include "core/spec/train_spec.h"
 #include "core/tensorfile/sharded_writer.h"
@@ -26,7 +27,7 @@ absl::StatusOr<spec::BaseModel> ModelOfAdapter(const fs::path& adapter) {
   const fs::path path = adapter / "adapter_config.json";
   auto text = base::ReadFile(path);
   if (!text.ok()) return text.status();
-  const auto config = nlohmann::json::parse(*text, nullptr, false);
+  const auto config = base::ParseTree<nlohmann::json>(*text);
   if (config.is_object() && config.contains("base_model_name_or_path") &&
       config["base_model_name_or_path"].is_string()) {
     spec::BaseModel base;

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/machine_fault.h"
 #include "core/device/warnings.h"
 #include "core/host/device_error.h"
 #include "core/spec/train_spec.h"
@@ -47,6 +48,25 @@ absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
   return trainer.Run();
 }
 
+wire::Failed KindOf(const absl::Status& status) {
+  const std::string message(status.message());
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kPermissionDenied:
+      return {wire::FailureKind::kRejected, message};
+    case absl::StatusCode::kDataLoss:
+      // The device's doing, or the numbers'.
+      return host::FindDeviceError(message)
+                 ? FailureOf(message)
+                 : wire::Failed{wire::FailureKind::kNonFinite, message};
+    default:
+      return {wire::FailureKind::kInternal, message};
+  }
+}
+
 }  // namespace
 
 Outcome RunJob(const fs::path& spec_path, const fs::path& out_dir,
@@ -65,28 +85,23 @@ Outcome RunJob(const fs::path& spec_path, const fs::path& out_dir,
   } catch (const std::bad_alloc&) {
     return wire::Failed{wire::FailureKind::kOutOfMemory,
                         "the host is out of memory"};
+  } catch (const std::system_error& e) {
+    wire::Failed failed{wire::FailureKind::kInternal, e.what()};
+    const std::error_category& category = e.code().category();
+    if (category == std::generic_category() ||
+        category == std::system_category()) {
+      failed.error = e.code().value();
+    }
+    return failed;
   } catch (const std::exception& e) {
     return wire::Failed{wire::FailureKind::kInternal, e.what()};
   }
 }
 
 wire::Failed FailureOf(const absl::Status& status) {
-  const std::string message(status.message());
-  switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kPermissionDenied:
-      return {wire::FailureKind::kRejected, message};
-    case absl::StatusCode::kDataLoss:
-      // The device's doing, or the numbers'.
-      return host::FindDeviceError(message)
-                 ? FailureOf(message)
-                 : wire::Failed{wire::FailureKind::kNonFinite, message};
-    default:
-      return {wire::FailureKind::kInternal, message};
-  }
+  wire::Failed failed = KindOf(status);
+  if (const int error = base::ErrnoOf(status)) failed.error = error;
+  return failed;
 }
 
 wire::Failed FailureOf(const std::string& text) {

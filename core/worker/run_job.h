@@ -22,7 +22,8 @@ Outcome RunJob(const std::filesystem::path& spec_path,
                const std::filesystem::path& out_dir, train::Observer& observer);
 
 // The failure that an error of the trainer is: the user's, the numbers', the
-// device's (core/host/device_error.h) or the machine's.
+// device's (core/host/device_error.h) or the worker's; with the errno that it
+// came of, by which the daemon tells the machine's faults.
 wire::Failed FailureOf(const absl::Status& status);
 
 // Of an exception's text out of libtorch, by core/host/device_error.h: with a

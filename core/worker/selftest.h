@@ -23,9 +23,9 @@ struct SelftestOptions {
 };
 
 // mpsd-worker --selftest: compares the device's kernels with the CPU's, prints
-// a table, keeps the verdict. One of the same device, system, torch, checks and
-// sizes is repeated without testing. Returns the exit code: 0 the device is
-// right, 1 it is wrong, 2 the user's input, or no such device.
+// a table, keeps the verdict. One that passed, of the same device, system,
+// torch, checks and sizes, is repeated without testing. Returns the exit code:
+// 0 the device is right, 1 it is wrong, 2 the user's input, or no such device.
 int RunSelftest(const SelftestOptions& options, std::ostream& out,
                 std::ostream& err);
 

@@ -11,8 +11,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/clock.h"
+#include "core/base/limits.h"
 #include "core/base/line_channel.h"
+#include "core/base/printable.h"
 #include "core/worker/pulse.h"
+#include "core/worker/read_limits.h"
 #include "core/worker/run_job.h"
 #include "core/worker/terminal.h"
 
@@ -158,8 +161,13 @@ void Listen(base::LineChannel& channel, SessionObserver& observer) {
 int SendOutcome(const Outcome& outcome, SessionObserver& observer,
                 std::ostream& log) {
   if (const auto* failed = std::get_if<wire::Failed>(&outcome)) {
-    log << "failed: " << failed->message << "\n" << std::flush;
-    observer.Send(*failed);
+    // It may quote a user's file: a cell of many MB, escapes of a terminal.
+    wire::Failed told = *failed;
+    told.message = base::Shortened(
+        base::Printable(failed->message, base::Breaks::kKeep),
+        limits::kMessageBytes);
+    log << "failed: " << base::Indented(told.message) << "\n" << std::flush;
+    observer.Send(told);
     return 1;
   }
   const auto& result = std::get<train::RunResult>(outcome);
@@ -180,7 +188,13 @@ int SendOutcome(const Outcome& outcome, SessionObserver& observer,
   done.eval_loss_after = result.eval_loss_after;
   done.seconds = result.seconds;
   done.metrics = result.metrics;
-  done.confusion_matrix = result.confusion_matrix;
+  if (result.confusion_matrix.size() <= limits::kMatrixBytes) {
+    done.confusion_matrix = result.confusion_matrix;
+  } else {
+    observer.OnWarning(
+        "the confusion matrix is too large to be sent; confusion_matrix.json "
+        "beside the predictions has it");
+  }
   observer.Send(done);
   return 0;
 }
@@ -201,6 +215,7 @@ int RunSession(int fd, std::ostream& log) {
     log << "mpsd-worker: expected Start on fd " << fd << "\n" << std::flush;
     return 2;
   }
+  LimitToStart(*start);
   std::thread listener([&] { Listen(channel, observer); });
   const Outcome outcome = [&] {
     const Pulse pulse(kBeat, [&] { observer.Send(wire::Heartbeat{"", 0}); });

@@ -24,6 +24,8 @@ inline bool IsSha256(std::string_view text) {
 class BlobStore {
  public:
   virtual ~BlobStore() = default;
+  // Asking for a blob keeps it: one that no job uses goes a grace after it was
+  // last uploaded, asked for, or dropped by a job that was deleted.
   virtual bool Has(const std::string& sha256) = 0;
   virtual std::string PathOf(const std::string& sha256) const = 0;
 };
@@ -41,14 +43,29 @@ class BlobWriter {
   virtual absl::Status Commit() = 0;
 };
 
+// Many small blobs on their way in, flushed together. Destroyed before Commit,
+// it leaves nothing behind. One thread at a time.
+class BlobBatch {
+ public:
+  virtual ~BlobBatch() = default;
+  // InvalidArgument where the hash of `bytes` is another; ResourceExhausted
+  // when the disk is full. The same blob may come again.
+  virtual absl::Status Add(const std::string& sha256,
+                           std::string_view bytes) = 0;
+  // The blobs are there, durably, from OK on. At most once.
+  virtual absl::Status Commit() = 0;
+};
+
 // A BlobStore that takes uploads.
 class BlobUploads : public BlobStore {
  public:
   // InvalidArgument for a name that is no SHA-256 or a negative size;
-  // ResourceExhausted when the disk has no room for `size_bytes`. Writers of
-  // the same blob do not disturb each other.
+  // ResourceExhausted when the disk has no room for `size_bytes` beside what
+  // the other writers will need. Writers of the same blob do not disturb each
+  // other.
   virtual absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(
       const std::string& sha256, int64_t size_bytes) = 0;
+  virtual std::unique_ptr<BlobBatch> BeginBatch() = 0;
 };
 
 }  // namespace mpsd::jobs

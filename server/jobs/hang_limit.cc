@@ -27,8 +27,6 @@ void HangLimit::Stepped(absl::Duration now, double seconds) {
   stepped_at_ = now;
 }
 
-void HangLimit::Slept(absl::Duration now) { heard_at_ = stepped_at_ = now; }
-
 absl::Duration HangLimit::limit() const {
   return std::max(configured_, kFactor * slowest_);
 }

@@ -9,13 +9,14 @@ namespace mpsd::jobs {
 // Until when a silent worker is waited for: as long as was configured, or three
 // times as long as the slowest step of the job and the longest silence that the
 // worker broke by itself, whichever is longer. What a slow machine was seen to
-// take is no hang. Times are monotonic; not thread-safe.
+// take is no hang. Times are of a clock that stands still while the machine
+// sleeps, as the worker does (base::AwakeTime); not thread-safe.
 class HangLimit {
  public:
   static constexpr int kFactor = 3;
 
-  // What an earlier attempt says of itself is believed up to here: the machine
-  // may have slept within its step.
+  // What an earlier attempt says of itself is believed up to here: its clock
+  // may have counted the machine's sleep.
   static constexpr absl::Duration kMostBelieved = absl::Hours(1);
 
   // `slowest_step`: of earlier attempts, zero for none.
@@ -27,8 +28,6 @@ class HangLimit {
   // … that a step is done which took `seconds` by its own account. The time
   // since the step before it bounds what is believed.
   void Stepped(absl::Duration now, double seconds);
-  // The machine slept until now, and the worker with it.
-  void Slept(absl::Duration now);
 
   absl::Duration heard_at() const { return heard_at_; }
   absl::Duration limit() const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,28 +13,82 @@ namespace mpsd::jobs {
 namespace fs = std::filesystem;
 namespace {
 
-std::string Normal(const std::string& path) {
-  fs::path normal = fs::path(path).lexically_normal();
-  if (!normal.has_filename() && normal.has_relative_path()) {
-    normal = normal.parent_path();  // "folder/"
+using Parts = std::vector<std::string_view>;
+
+// Between the slashes of a normal path; a leading slash makes none.
+Parts PartsOf(std::string_view normal) {
+  Parts parts;
+  while (!normal.empty()) {
+    const size_t end = std::min(normal.find('/'), normal.size());
+    if (end > 0) parts.push_back(normal.substr(0, end));
+    normal.remove_prefix(std::min(end + 1, normal.size()));
   }
-  return normal.generic_string();
+  return parts;
 }
 
-int LevelsUp(const fs::path& normal) {
-  return static_cast<int>(std::count(normal.begin(), normal.end(), ".."));
+bool IsAbsolute(std::string_view path) { return path.starts_with('/'); }
+
+// As std::filesystem::path::lexically_normal, without a slash at the end.
+std::string Normal(std::string_view path) {
+  Parts kept;
+  for (const std::string_view part : PartsOf(path)) {
+    if (part == ".") continue;
+    if (part != ".." || (kept.empty() && !IsAbsolute(path)) ||
+        (!kept.empty() && kept.back() == "..")) {
+      kept.push_back(part);
+    } else if (!kept.empty()) {
+      kept.pop_back();
+    }
+  }
+  std::string normal;
+  for (const std::string_view part : kept) {
+    if (!normal.empty() || IsAbsolute(path)) normal += '/';
+    normal += part;
+  }
+  if (!normal.empty()) return normal;
+  return IsAbsolute(path) ? "/" : ".";
 }
 
-bool IsBelow(const fs::path& path, const fs::path& folder) {
-  const fs::path relative = path.lexically_relative(folder);
-  return !relative.empty() && relative != "." && *relative.begin() != "..";
+int LevelsUp(std::string_view normal) {
+  int levels = 0;
+  for (; normal == ".." || normal.starts_with("../"); ++levels) {
+    normal.remove_prefix(std::min<size_t>(3, normal.size()));
+  }
+  return levels;
 }
 
-// `name`, longer by what makes it none of `taken`.
-std::string Free(std::string name, const std::set<std::string>& taken) {
-  while (taken.contains(name)) name += '_';
-  return name;
+bool IsBelow(std::string_view path, std::string_view folder) {
+  return path.size() > folder.size() && path.starts_with(folder) &&
+         path[folder.size()] == '/';
 }
+
+// Puts a folder directly before what lies below it.
+bool FolderFirst(std::string_view a, std::string_view b) {
+  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (x == a.end() || y == b.end()) return y != b.end();
+  return *x != *y && (*x == '/' || (*y != '/' && *x < *y));
+}
+
+// `name`, longer by what makes it no part of a path.
+class FreeName {
+ public:
+  explicit FreeName(std::string name) : name_(std::move(name)) {}
+  void Avoid(std::string_view part) {
+    if (part.starts_with(name_) &&
+        part.find_first_not_of('_', name_.size()) == std::string_view::npos) {
+      taken_.insert(part.size());
+    }
+  }
+  std::string Get() const {
+    std::string name = name_;
+    while (taken_.contains(name.size())) name += '_';
+    return name;
+  }
+
+ private:
+  const std::string name_;
+  std::set<size_t> taken_;  // lengths
+};
 
 absl::Status Invalid(const InputFile& input, const std::string& what) {
   return absl::InvalidArgumentError(
@@ -76,60 +131,80 @@ absl::Status Inputs::Add(const InputFile& input) {
 }
 
 absl::Status Inputs::Arrange() {
-  std::set<std::string> names;
+  FreeName up(up_), root(root_);
+  std::vector<std::string_view> paths;
   for (const auto& [normal, input] : inputs_) {
-    for (const fs::path& part : fs::path(normal)) names.insert(part.string());
+    for (const std::string_view part : PartsOf(normal)) {
+      up.Avoid(part);
+      root.Avoid(part);
+    }
     levels_up_ = std::max(levels_up_, LevelsUp(normal));
+    paths.push_back(normal);
   }
-  up_ = Free(up_, names);
-  root_ = Free(root_, names);
+  up_ = up.Get();
+  root_ = root.Get();
   for (auto& [normal, input] : inputs_) {
     input.relative = PlaceOf(normal);
     if (input.relative.empty()) {
       return Invalid({input.path, ""}, "is the path of no file");
     }
-    for (fs::path folder = fs::path(normal).parent_path();
-         !folder.empty() && folder.has_relative_path();
-         folder = folder.parent_path()) {
-      if (inputs_.contains(folder.generic_string())) {
-        return Invalid({input.path, ""}, "lies below another input");
-      }
-    }
+  }
+  std::sort(paths.begin(), paths.end(), FolderFirst);
+  for (size_t i = 1; i < paths.size(); ++i) {
+    if (!IsBelow(paths[i], paths[i - 1])) continue;
+    return Invalid({inputs_.at(std::string(paths[i])).path, ""},
+                   "lies below another input");
   }
   return absl::OkStatus();
 }
 
 std::string Inputs::PlaceOf(const std::string& normal) const {
-  const fs::path path(normal);
-  fs::path place;
-  if (path.is_absolute()) {
-    place = fs::path(root_) / path.relative_path();
-    return path.has_relative_path() ? place.generic_string() : "";
+  std::string place;
+  const auto add = [&place](std::string_view part) {
+    if (!place.empty()) place += '/';
+    place += part;
+  };
+  if (IsAbsolute(normal)) {
+    add(root_);
+  } else {
+    for (int i = LevelsUp(normal); i < levels_up_; ++i) add(up_);
   }
-  for (int i = LevelsUp(path); i < levels_up_; ++i) place /= up_;
   bool named = false;
-  for (const fs::path& part : path) {
+  for (const std::string_view part : PartsOf(normal)) {
     if (part == ".." || part == ".") continue;
-    place /= part;
+    add(part);
     named = true;
   }
-  return named ? place.generic_string() : "";
+  return named ? place : "";
+}
+
+bool Inputs::UseBelow(const std::string& folder) {
+  if (const auto [known, added] = folders_.try_emplace(folder, false); !added) {
+    return known->second;
+  }
+  const bool here = folder == ".";
+  const std::string prefix = here || folder == "/" ? "" : folder + "/";
+  bool any = false;
+  for (auto it = inputs_.lower_bound(prefix);
+       it != inputs_.end() && it->first.starts_with(prefix); ++it) {
+    if (prefix.empty() &&
+        (IsAbsolute(it->first) == here || LevelsUp(it->first) > 0)) {
+      continue;
+    }
+    it->second.used = any = true;
+  }
+  return folders_[folder] = any;
 }
 
 absl::StatusOr<std::string> Inputs::Resolve(const std::string& field,
-                                            const std::string& path) {
+                                            const std::string& path,
+                                            JobFiles::Use use) {
   const std::string normal = Normal(path);
   if (auto input = inputs_.find(normal); input != inputs_.end()) {
     input->second.used = true;
     return files_->InputPath(*job_id_, input->second.relative);
   }
-  bool folder = false;
-  for (auto& [below, input] : inputs_) {
-    if (!IsBelow(below, normal)) continue;
-    input.used = true;
-    folder = true;
-  }
-  if (!folder) return Local(field, path);
+  if (!UseBelow(normal)) return Local(field, path, use);
   const std::string place = PlaceOf(normal);
   if (!place.empty()) return files_->InputPath(*job_id_, place);
   return absl::InvalidArgumentError(
@@ -138,13 +213,18 @@ absl::StatusOr<std::string> Inputs::Resolve(const std::string& field,
 }
 
 absl::StatusOr<std::string> Inputs::Local(const std::string& field,
-                                          const std::string& path) const {
+                                          const std::string& path,
+                                          JobFiles::Use use) const {
   if (!fs::path(path).is_absolute()) {
     return absl::InvalidArgumentError(absl::StrCat(
         field, ": '", path,
         "' is a relative path and was not uploaded; list it in inputs (mpsctl "
         "submit does), or give the absolute path of a file on the daemon's "
         "machine"));
+  }
+  if (absl::Status s = files_->MayRead(path, use); !s.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(field, ": ", s.message()));
   }
   if (files_->Exists(path)) return path;
   return absl::FailedPreconditionError(absl::StrCat(
@@ -166,7 +246,8 @@ absl::Status Inputs::CheckAllUsed() const {
 std::vector<JobFiles::Link> Inputs::Links() const {
   std::vector<JobFiles::Link> links;
   for (const auto& [normal, input] : inputs_) {
-    links.push_back({input.relative, blobs_->PathOf(input.sha256)});
+    links.push_back(
+        {input.relative, blobs_->PathOf(input.sha256), input.path});
   }
   return links;
 }

@@ -29,9 +29,11 @@ class Inputs {
                                        JobFiles& files, BlobStore& blobs);
 
   // The path that the worker gets for a file or folder of the spec: among the
-  // inputs, or else of this machine. `field` names it in errors.
-  absl::StatusOr<std::string> Resolve(const std::string& field,
-                                      const std::string& path);
+  // inputs, or else of this machine where jobs may read it for that use.
+  // `field` names it in errors.
+  absl::StatusOr<std::string> Resolve(
+      const std::string& field, const std::string& path,
+      JobFiles::Use use = JobFiles::Use::kData);
 
   // INVALID_ARGUMENT for an input that no Resolve reached.
   absl::Status CheckAllUsed() const;
@@ -53,13 +55,17 @@ class Inputs {
   absl::Status Arrange();
   // Of a normal path below inputs/; empty for one that names nothing.
   std::string PlaceOf(const std::string& normal) const;
+  // Whether inputs lie below a normal path; they are used then.
+  bool UseBelow(const std::string& folder);
   absl::StatusOr<std::string> Local(const std::string& field,
-                                    const std::string& path) const;
+                                    const std::string& path,
+                                    JobFiles::Use use) const;
 
   const std::string* job_id_;
   JobFiles* files_;
   BlobStore* blobs_;
   std::map<std::string, Input> inputs_;  // by normal path
+  std::map<std::string, bool> folders_;  // what UseBelow found
   int levels_up_ = 0;  // the most ".." that a path begins with
   std::string up_ = "up", root_ = "root";
 };

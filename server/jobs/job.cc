@@ -10,8 +10,10 @@ namespace {
 
 constexpr std::pair<State, State> kTransitions[] = {
     {State::kQueued, State::kRunning},    {State::kQueued, State::kCancelled},
-    {State::kRunning, State::kSucceeded}, {State::kRunning, State::kFailed},
-    {State::kRunning, State::kCancelled}, {State::kRunning, State::kQueued},
+    {State::kQueued, State::kFailed},     {State::kRunning, State::kSucceeded},
+    {State::kRunning, State::kFailed},    {State::kRunning, State::kCancelled},
+    {State::kRunning, State::kQueued},    {State::kFailed, State::kQueued},
+    {State::kCancelled, State::kQueued},
 };
 
 }  // namespace
@@ -22,8 +24,8 @@ bool CanTransition(State from, State to) {
 }
 
 bool IsFinal(State state) {
-  return std::none_of(std::begin(kTransitions), std::end(kTransitions),
-                      [&](const auto& pair) { return pair.first == state; });
+  return state == State::kSucceeded || state == State::kFailed ||
+         state == State::kCancelled;
 }
 
 std::string_view Name(State state) {
@@ -62,6 +64,10 @@ std::string_view Name(ExitReason reason) {
       return "Preempted";
     case ExitReason::kProtocolError:
       return "ProtocolError";
+    case ExitReason::kMachine:
+      return "Machine";
+    case ExitReason::kInterrupted:
+      return "Interrupted";
   }
   return "Unknown";
 }

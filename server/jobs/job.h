@@ -17,7 +17,9 @@ namespace mpsd::jobs {
 
 // QUEUED -> RUNNING -> SUCCEEDED | FAILED | CANCELLED
 // QUEUED -> CANCELLED
+// QUEUED -> FAILED       (its row cannot be read)
 // RUNNING -> QUEUED      (restart, retry, preemption)
+// FAILED | CANCELLED -> QUEUED   (somebody asked for it: JobManager::Retry)
 // The numbers are stored in the database and never reused.
 enum class State {
   kQueued = 1,
@@ -31,21 +33,32 @@ inline constexpr State kAllStates[] = {State::kQueued, State::kRunning,
                                        State::kCancelled};
 
 bool CanTransition(State from, State to);
-bool IsFinal(State state);
+bool IsFinal(State state);  // it takes a person to leave it
 std::string_view Name(State state);  // "QUEUED" …
 
-// How a worker ended, decided in one function (worker_exit.h).
+// How an attempt ended: what a worker's end says is decided in one function
+// (worker_exit.h), whose fault that is in one table (blame.h).
 enum class ExitReason {
   kDone,
-  kRejected,     // the user's input; never retried
-  kOutOfMemory,  // never retried: it would end the same way
+  kRejected,     // the user's input
+  kOutOfMemory,  // it would end the same way again
   kNonFinite,    // likewise
-  kCrashed,      // signal or unexplained exit; retried
-  kHung,         // stopped reporting and was killed; retried
+  kCrashed,      // signal or unexplained exit
+  kHung,         // stopped reporting and was killed
   kCancelled,
   kPreempted,      // stopped at a checkpoint for the daemon's sake
-  kProtocolError,  // spoke nonsense on fd 3; retried
+  kProtocolError,  // spoke nonsense on fd 3
+  kMachine,        // a full disk, no descriptor left, a volume away …
+  kInterrupted,    // daemon or machine went down with it, or it was returned
+                   // for memory pressure
 };
+inline constexpr ExitReason kAllExitReasons[] = {
+    ExitReason::kDone,      ExitReason::kRejected,
+    ExitReason::kOutOfMemory, ExitReason::kNonFinite,
+    ExitReason::kCrashed,   ExitReason::kHung,
+    ExitReason::kCancelled, ExitReason::kPreempted,
+    ExitReason::kProtocolError, ExitReason::kMachine,
+    ExitReason::kInterrupted};
 std::string_view Name(ExitReason reason);  // "Done", "Rejected" …
 
 struct MemoryCounters {
@@ -124,8 +137,20 @@ struct Job {
   std::optional<absl::Time> end_time;
   std::optional<absl::Time> not_before;
   int32_t attempt = 0;   // workers started
-  int32_t failures = 0;  // attempts that ended by crash, hang or nonsense in a
-                         // row without a new checkpoint between
+  // Attempts that ended early in a row, without a new checkpoint between, by
+  // their own fault and by an interruption (blame.h).
+  int32_t failures = 0;
+  int32_t interruptions = 0;
+  bool behind = false;  // every other job that may run goes first
+  // Of the last attempt: the machine's boot (host::BootId), "" where unknown;
+  // the highest step a checkpoint of the job was seen to hold; whether the
+  // attempt wrote one beyond those before it.
+  std::string boot_id;
+  int64_t durable_step = 0;
+  bool advanced = false;
+  // Estimates of the time of Submit, bytes; 0 where unknown.
+  int64_t memory_bytes = 0;
+  int64_t checkpoint_bytes = 0;
   std::string message;
   std::optional<ExitReason> exit_reason;
   std::optional<Progress> progress;

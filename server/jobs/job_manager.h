@@ -20,6 +20,14 @@
 
 namespace mpsd::jobs {
 
+// Whether somebody waits for an answer: OK, or why nobody does any more. Cheap;
+// asked from the thread that works on the answer. Empty: always.
+using Wanted = std::function<absl::Status()>;
+
+inline absl::Status StillWanted(const Wanted& wanted) {
+  return wanted ? wanted() : absl::OkStatus();
+}
+
 struct InputFile {
   std::string path;  // as job.json spells it
   std::string sha256;
@@ -31,6 +39,10 @@ struct SubmitRequest {
   std::string owner;
   std::map<std::string, std::string> labels;
   std::string idempotency_key;
+  // Asked before each of Submit's expensive parts and before the job is
+  // stored: once nobody waits, no job is made.
+  Wanted wanted;
+  bool anyway = false;  // queue it though the machine is too small for it
 };
 struct SubmitResult {
   Job job;
@@ -53,11 +65,12 @@ struct ManagerInfo {
   MemoryCounters memory;
   std::map<State, int64_t> jobs;
   std::string running_job_id;
-  // Why jobs that could run do not start, or empty: the device failed its
-  // self-test, a worker of an earlier daemon holds it.
-  std::string hold;
-  host::Reading host;  // the latest
-  Pause pause;
+  // Why jobs that could run do not start, for people, and the name of the
+  // reason (hold.h); empty where nothing holds them.
+  std::string hold, hold_reason;
+  host::Reading host;          // the latest
+  Pause pause;                 // of the running job, or of the queue
+  PauseReasons pause_reasons;  // why nothing would train now
 };
 
 // What the API may ask of the queue; the only door from server/rpc.
@@ -69,7 +82,18 @@ class JobManager {
   virtual absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) = 0;
   virtual absl::StatusOr<Job> Get(const std::string& id) = 0;
   virtual absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) = 0;
-  virtual absl::StatusOr<Job> Cancel(const std::string& id) = 0;
+  // As JobStore::FindByIdPart.
+  virtual absl::StatusOr<std::vector<FoundJob>> FindByIdPart(
+      const std::string& part, int limit) = 0;
+  // `now`: kills its worker without waiting for it. Aborted where the
+  // wish cannot be stored; the worker was asked nonetheless.
+  virtual absl::StatusOr<Job> Cancel(const std::string& id,
+                                     bool now = false) = 0;
+  // A FAILED or CANCELLED job once more, from its checkpoints; of another state
+  // FailedPrecondition.
+  virtual absl::StatusOr<Job> Retry(const std::string& id) = 0;
+  // Returns the bytes given back.
+  virtual absl::StatusOr<int64_t> Delete(const std::string& id) = 0;
   virtual absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
       const std::string& id) = 0;
   // Jobs that would run before it; nullopt unless QUEUED.
@@ -87,6 +111,8 @@ class JobManager {
 
   // Of a QUEUED or RUNNING job.
   virtual Pause PauseOf(const std::string& id) = 0;
+  // Why it does not start, or its end is not stored; "" where nothing is wrong.
+  virtual std::string HoldOf(const std::string& id) = 0;
 
   virtual ManagerInfo Info() = 0;
 

@@ -7,36 +7,65 @@
 namespace mpsd::jobs {
 
 bool JobQueue::Before::operator()(const Entry& a, const Entry& b) const {
+  if (a.behind != b.behind) return b.behind;
   if (a.priority != b.priority) return a.priority > b.priority;
   return a.id < b.id;
 }
 
-void JobQueue::Push(Entry entry) { entries_.insert(std::move(entry)); }
-
-bool JobQueue::Remove(const std::string& id) {
-  return std::erase_if(entries_, [&](const Entry& e) { return e.id == id; });
+std::deque<JobQueue::Entry>::const_iterator JobQueue::Find(
+    const std::string& id) const {
+  const auto rank = ranks_.find(id);
+  if (rank == ranks_.end()) return entries_.end();
+  Entry key;
+  key.id = id;
+  key.priority = rank->second.priority;
+  key.behind = rank->second.behind;
+  return std::lower_bound(entries_.begin(), entries_.end(), key, Before());
 }
 
-std::optional<JobQueue::Entry> JobQueue::Next(absl::Time now) const {
+std::deque<JobQueue::Entry>::iterator JobQueue::Find(const std::string& id) {
+  return entries_.begin() +
+         (std::as_const(*this).Find(id) - entries_.cbegin());
+}
+
+void JobQueue::Push(Entry entry) {
+  Remove(entry.id);
+  ranks_[entry.id] = {entry.priority, entry.behind};
+  entries_.insert(std::lower_bound(entries_.begin(), entries_.end(), entry,
+                                   Before()),
+                  std::move(entry));
+}
+
+bool JobQueue::Remove(const std::string& id) {
+  const auto found = Find(id);
+  if (found == entries_.end()) return false;
+  ranks_.erase(id);
+  entries_.erase(found);
+  return true;
+}
+
+void JobQueue::Delay(const std::string& id, absl::Duration not_before) {
+  const auto found = Find(id);
+  if (found != entries_.end()) found->not_before = not_before;
+}
+
+std::optional<JobQueue::Entry> JobQueue::Next(absl::Duration now) const {
   for (const Entry& entry : entries_) {
     if (entry.not_before <= now) return entry;
   }
   return std::nullopt;
 }
 
-absl::Time JobQueue::NextTime() const {
-  absl::Time time = absl::InfiniteFuture();
+absl::Duration JobQueue::NextTime() const {
+  absl::Duration time = absl::InfiniteDuration();
   for (const Entry& entry : entries_) time = std::min(time, entry.not_before);
   return time;
 }
 
 std::optional<int32_t> JobQueue::Position(const std::string& id) const {
-  int32_t position = 0;
-  for (const Entry& entry : entries_) {
-    if (entry.id == id) return position;
-    ++position;
-  }
-  return std::nullopt;
+  const auto found = Find(id);
+  if (found == entries_.end()) return std::nullopt;
+  return static_cast<int32_t>(found - entries_.begin());
 }
 
 }  // namespace mpsd::jobs

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "server/jobs/job.h"
 
@@ -21,6 +22,16 @@ struct ListFilter {
   std::map<std::string, std::string> labels;  // all must match
   int limit = 50;
   std::string before_id;  // exclusive; empty: from the newest
+  // For a table of jobs: spec_json, confusion_matrix and warnings are left
+  // empty, texts cut to limits.h; a row that cannot be read as a whole comes
+  // with what can be, and says so in its message. Never written back.
+  bool summaries = false;
+};
+
+struct FoundJob {
+  std::string id;
+  std::string name;
+  State state = State::kQueued;
 };
 
 // Where jobs live. Every call that changes something is one transaction and
@@ -47,13 +58,33 @@ class JobStore {
       const std::string& job_id, const Checkpoint& checkpoint,
       absl::Span<const std::string> removed_paths) = 0;
 
+  // Removes the row and all that hangs on it. NotFound; FailedPrecondition when
+  // the job has not ended, or the spec of one that has not ended names a path
+  // in its folder.
+  virtual absl::Status Delete(const std::string& id) = 0;
+
   // NotFound.
   virtual absl::StatusOr<Job> Get(const std::string& id) = 0;
   virtual absl::StatusOr<std::optional<Job>> FindByIdempotencyKey(
       const std::string& key) = 0;
   // Newest first.
   virtual absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) = 0;
+  // Whose id begins with `part`, and, of those that have not ended and of the
+  // latest kRecentJobs, whose id ends with it. Newest first, at most `limit`.
+  static constexpr int kRecentJobs = 1000;
+  virtual absl::StatusOr<std::vector<FoundJob>> FindByIdPart(
+      const std::string& part, int limit) = 0;
+  // Of every job, in any order.
+  virtual absl::StatusOr<std::vector<std::string>> Ids() = 0;
   virtual absl::StatusOr<std::map<State, int64_t>> CountByState() = 0;
+  // The ids of the QUEUED and RUNNING jobs, oldest first, whatever else their
+  // rows hold.
+  virtual absl::StatusOr<std::vector<std::string>> Unfinished() = 0;
+  // For a row that Get calls DataLoss: FAILED, with `message`; what of it may
+  // be unreadable is dropped, so that it can be read from now on.
+  virtual absl::Status MarkUnreadable(const std::string& id,
+                                      const std::string& message,
+                                      absl::Time now) = 0;
 
   // Of one job, sequence > after, at most `limit`, in order. Of the Progress
   // more than 1,000 sequences old every tenth is left, every other event stays.

@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "core/host/host.h"
+#include "server/jobs/hold.h"
 #include "server/jobs/job.h"
 #include "server/jobs/pause_gate.h"
 
@@ -30,8 +31,12 @@ class MetricsSink {
   virtual void HostRead(const host::Reading& reading) = 0;
   // What keeps jobs from training now; empty: nothing does.
   virtual void Paused(const PauseReasons& reasons) = 0;
+  // What keeps queued jobs from starting though nothing trains.
+  virtual void Held(const Holds& holds) = 0;
   // No more news of the job: its series may go.
   virtual void JobEnded(const std::string& job_id) = 0;
+  // Its series go at once.
+  virtual void JobDeleted(const std::string& job_id) = 0;
 };
 
 }  // namespace mpsd::jobs

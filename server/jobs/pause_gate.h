@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -63,6 +64,8 @@ class PauseGate {
   explicit PauseGate(PausePolicy policy) : policy_(std::move(policy)) {}
 
   const PausePolicy& policy() const { return policy_; }
+  // From the next Observe on. What is over settles as before.
+  void SetPolicy(PausePolicy policy) { policy_ = std::move(policy); }
 
   // `monotonic`: of the same moment as `now`.
   void Observe(const host::Reading& reading, absl::Time now,
@@ -85,7 +88,7 @@ class PauseGate {
              absl::Time now) const;
   absl::Duration FirstSettle(PauseReason reason) const;
 
-  const PausePolicy policy_;
+  PausePolicy policy_;
   PauseReasons reasons_;
   std::map<PauseReason, Trace> traces_;
 };

@@ -13,10 +13,11 @@
 namespace mpsd::jobs {
 
 struct RetryPolicy {
-  // A job FAILED after so many failures in a row without a new checkpoint
-  // between them.
+  // A job FAILED after so many failures, and after so many interruptions, in a
+  // row without a new checkpoint between them.
   int32_t max_failures = 3;
-  // The wait after the first failure; it doubles up to the cap.
+  int32_t max_interruptions = 5;
+  // The wait after the first; it doubles up to the cap.
   absl::Duration first_backoff = absl::Seconds(10);
   absl::Duration max_backoff = absl::Minutes(10);
 };
@@ -25,18 +26,19 @@ struct RetryPolicy {
 struct NextState {
   State state = State::kFailed;
   int32_t failures = 0;
-  std::optional<absl::Time> not_before;  // only with kQueued
+  int32_t interruptions = 0;
+  bool behind = false;                 // only with kQueued
+  std::optional<absl::Time> not_before;  // likewise
   std::string message;
 };
 
-// Done makes SUCCEEDED; after a cancel everything else makes CANCELLED.
-// Rejected, OutOfMemory and NonFinite would end the same way again: FAILED at
-// once. Preempted goes back to the queue and counts as no failure. Crashed,
-// Hung and ProtocolError go back with a wait until the policy's limit.
+// As the table of blame.h says. After a cancel everything but Done makes
+// CANCELLED.
 NextState DecideNext(const RetryPolicy& policy, const Job& job,
                      const WorkerListener::Result& result, absl::Time now);
 
-absl::Duration Backoff(const RetryPolicy& policy, int32_t failures);
+// The wait after the `count`th in a row.
+absl::Duration Backoff(const RetryPolicy& policy, int32_t count);
 
 }  // namespace mpsd::jobs
 

@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+
 namespace mpsd::jobs {
 
 RunningJob::RunningJob(Job job, int64_t last_sequence, int64_t last_checkpoint)
     : job_(std::move(job)),
       goal_(GoalOf(job_.spec_json)),
-      last_sequence_(last_sequence),
-      last_checkpoint_(last_checkpoint) {}
+      last_sequence_(last_sequence) {
+  job_.durable_step = std::max(job_.durable_step, last_checkpoint);
+}
 
 template <typename Body>
 void RunningJob::Add(Body body, absl::Time now) {
@@ -18,11 +22,15 @@ void RunningJob::Add(Body body, absl::Time now) {
   dirty_ = true;
 }
 
-void RunningJob::Start(absl::Time now) {
+void RunningJob::Start(const std::string& boot_id, absl::Time now) {
   ++job_.attempt;
   job_.start_time = now;
   job_.not_before.reset();
   job_.message.clear();
+  job_.behind = false;
+  job_.boot_id = boot_id;
+  job_.advanced = false;
+  began_ = false;
   Moved(State::kRunning, "", now);
 }
 
@@ -34,6 +42,11 @@ void RunningJob::CancelRequested(absl::Time now) {
 
 void RunningJob::Progressed(Progress progress, absl::Time now) {
   rate_.Apply(progress);
+  if (!std::exchange(began_, true)) {
+    const bool advanced = job_.advanced;
+    Saved(progress.step - 1);
+    job_.advanced = advanced;  // it was not this attempt's doing
+  }
   for (const auto& [op, count] : progress.cpu_fallback_ops) {
     if (job_.progress && job_.progress->cpu_fallback_ops.contains(op)) continue;
     Add(Note{"no Metal kernel, runs on the CPU: " + op}, now);
@@ -58,11 +71,15 @@ void RunningJob::Evaluated(const jobs::Evaluated& evaluated, absl::Time now) {
 
 void RunningJob::CheckpointWritten(const Checkpoint& checkpoint,
                                    absl::Time now) {
-  if (checkpoint.step > last_checkpoint_) {
-    last_checkpoint_ = checkpoint.step;
-    job_.failures = 0;
-  }
+  Saved(checkpoint.step);
   Add(checkpoint, now);
+}
+
+void RunningJob::Saved(int64_t step) {
+  if (step <= job_.durable_step) return;
+  job_.durable_step = step;
+  job_.advanced = true;
+  job_.failures = job_.interruptions = 0;
 }
 
 void RunningJob::Staged(const std::string& stage, absl::Time now) {
@@ -91,11 +108,21 @@ void RunningJob::Ended(const WorkerListener::Result& result,
                        const NextState& next, absl::Time now) {
   job_.exit_reason = result.reason;
   job_.failures = next.failures;
+  job_.interruptions = next.interruptions;
+  job_.behind = next.behind;
   job_.not_before = next.not_before;
   if (result.reason == ExitReason::kDone) {
     Reached(result.outcome);
   }
   Moved(next.state, next.message, now);
+}
+
+void RunningJob::Retried(absl::Time now) {
+  job_.failures = job_.interruptions = 0;
+  job_.behind = false;
+  job_.not_before.reset();
+  job_.end_time.reset();
+  Moved(State::kQueued, "queued again", now);
 }
 
 void RunningJob::Reached(const Outcome& outcome) {
@@ -112,10 +139,10 @@ void RunningJob::Reached(const Outcome& outcome) {
 void RunningJob::Moved(State state, const std::string& message,
                        absl::Time now) {
   job_.state = state;
-  job_.message = message;
+  job_.message = base::Shortened(message, limits::kMessageBytes);
   if (state != State::kRunning) job_.cancel_requested = false;
   if (IsFinal(state)) job_.end_time = now;
-  Add(StateChanged{state, message}, now);
+  Add(StateChanged{state, job_.message}, now);
 }
 
 absl::Status RunningJob::Flush(JobStore& store) {

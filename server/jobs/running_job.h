@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "core/base/limits.h"
 #include "server/jobs/best_evaluation.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_store.h"
@@ -23,8 +24,8 @@ namespace mpsd::jobs {
 class RunningJob {
  public:
   // Bounds of a row, whatever a worker says.
-  static constexpr size_t kMostWarnings = 50;
-  static constexpr size_t kLongestWarning = 2000;  // bytes
+  static constexpr size_t kMostWarnings = limits::kWarnings;
+  static constexpr size_t kLongestWarning = limits::kWarningBytes;
 
   // `last_sequence`: of the job's stored events; `last_checkpoint`: the highest
   // step among its checkpoints, 0 for none.
@@ -32,14 +33,18 @@ class RunningJob {
 
   const Job& job() const { return job_; }
 
-  void Start(absl::Time now);
+  // The next attempt, on the machine's boot `boot_id`.
+  void Start(const std::string& boot_id, absl::Time now);
   void CancelRequested(absl::Time now);
-  // Fills in tokens per second and ETA. Between two flushes only the latest
+  // Fills in tokens per second and ETA. An attempt that begins beyond every
+  // checkpoint known was preceded by one that nobody heard of: a worker wrote
+  // it without a daemon. Between two flushes only the latest
   // progress becomes an event. An operator that ran on the CPU for the first
   // time is an event of its own.
   void Progressed(Progress progress, absl::Time now);
   void Evaluated(const Evaluated& evaluated, absl::Time now);
-  // A step beyond every earlier checkpoint ends a row of failures.
+  // A step beyond every earlier checkpoint ends a row of failures and of
+  // interruptions.
   void CheckpointWritten(const Checkpoint& checkpoint, absl::Time now);
   // An event for people when `stage` differs from the one before.
   void Staged(const std::string& stage, absl::Time now);
@@ -52,7 +57,10 @@ class RunningJob {
   // How the attempt ended, and into which state it brings the job.
   void Ended(const WorkerListener::Result& result, const NextState& next,
              absl::Time now);
-  // To `state` without a worker's doing: cancelled, the daemon restarted.
+  // Somebody asked for it once more, after its end: QUEUED, nothing counted.
+  // It resumes from its checkpoints.
+  void Retried(absl::Time now);
+  // To `state` without a worker's doing.
   void Moved(State state, const std::string& message, absl::Time now);
 
   bool dirty() const { return dirty_; }
@@ -64,11 +72,12 @@ class RunningJob {
   void Add(Body body, absl::Time now);
 
   void Reached(const Outcome& outcome);
+  void Saved(int64_t step);
 
   Job job_;
   const Goal goal_;
   int64_t last_sequence_;
-  int64_t last_checkpoint_;
+  bool began_ = false;  // a step of this attempt was seen
   std::string stage_;
   StepRate rate_;
   std::vector<Event> unsaved_;

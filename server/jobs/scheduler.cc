@@ -1,23 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/scheduler.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/jobs/job_deletion.h"
 #include "server/jobs/submission.h"
 
 namespace mpsd::jobs {
 namespace {
 
-constexpr int kPage = 500;
 constexpr int kMaxEvents = 1000;
 
+absl::Status Stopping() {
+  return absl::UnavailableError("mpsd is stopping: submit again later");
+}
+
 }  // namespace
+
+Scheduler::Turn::Turn(Scheduler& s) ABSL_NO_THREAD_SAFETY_ANALYSIS : s_(s) {
+  s_.mutex_.Lock();
+}
+
+Scheduler::Turn::~Turn() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  if (s_.draining_) s_.PreemptForDrain();
+  s_.ShowAttempt();
+  s_.mutex_.Unlock();
+  s_.journal_.Write();
+  s_.PublishCounts();
+}
 
 Scheduler::Scheduler(Options options, Parts parts)
     : options_(std::move(options)),
       parts_(parts),
       ids_(parts.clock, options_.random),
+      journal_([this](const std::string& id, const std::string& line) {
+        if (!id.empty()) parts_.files.AppendLog(id, line);
+        options_.log(id.empty() ? line : absl::StrCat("job ", id, ": ", line));
+      }),
       gate_(options_.pause) {}
 
 Scheduler::~Scheduler() {
@@ -29,19 +51,22 @@ Scheduler::~Scheduler() {
   }
   // Its last callbacks still find the attempt, without the lock.
   worker.reset();
+  journal_.Write();
 }
 
 absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
+  if (absl::Status s = StillWanted(request.wanted); !s.ok()) return s;
   const std::string hash = RequestHash(request);
   absl::StatusOr<std::optional<SubmitResult>> earlier =
       FindEarlier(request, hash);
   if (!earlier.ok()) return earlier.status();
   if (earlier->has_value()) return **std::move(earlier);
 
+  if (absl::Status s = Takes(request); !s.ok()) return s;
   Job job;
   job.id = ids_.Next();
   absl::StatusOr<Submission> checked =
-      CheckSubmission(request, job.id, parts_.files, parts_.blobs);
+      CheckSubmission(request, job.id, parts_.files, parts_.blobs, Memory());
   if (!checked.ok()) return checked.status();
   job.name = checked->name;
   job.spec_json = checked->spec_json;
@@ -51,13 +76,18 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
   job.idempotency_key = request.idempotency_key;
   job.request_hash = hash;
   job.create_time = parts_.clock.Now();
+  job.memory_bytes = checked->memory_bytes;
+  job.checkpoint_bytes = checked->checkpoint_bytes;
 
-  absl::Status status =
-      parts_.files.Create(job.id, job.spec_json, checked->links);
+  if (absl::Status s = Takes(request); !s.ok()) return s;
+  absl::Status status = parts_.files.Create(job.id, job.spec_json,
+                                            checked->links, request.wanted);
   if (!status.ok()) return status;
-  status = Insert(job, checked->note);
+  status = Takes(request);
+  if (status.ok()) status = Insert(job, checked->note);
   if (status.ok()) {
     Log(job.id, "queued");
+    journal_.Write();
     options_.on_change();
     return SubmitResult{std::move(job), false};
   }
@@ -68,6 +98,17 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
   if (!earlier.ok()) return earlier.status();
   if (earlier->has_value()) return **std::move(earlier);
   return status;
+}
+
+absl::Status Scheduler::Takes(const SubmitRequest& request) {
+  if (absl::Status s = StillWanted(request.wanted); !s.ok()) return s;
+  return draining_ ? Stopping() : absl::OkStatus();
+}
+
+MachineMemory Scheduler::Memory() const {
+  const ManagerInfo info = view_.Info();
+  return {options_.machine_bytes, info.device,
+          info.memory.recommended_max_bytes.value_or(0)};
 }
 
 absl::StatusOr<std::optional<SubmitResult>> Scheduler::FindEarlier(
@@ -88,14 +129,13 @@ absl::StatusOr<std::optional<SubmitResult>> Scheduler::FindEarlier(
 absl::Status Scheduler::Insert(const Job& job, const std::string& note) {
   const Event first{job.id, 1, job.create_time,
                     StateChanged{State::kQueued, note}};
-  absl::MutexLock lock(&mutex_);
-  if (draining_) {
-    return absl::UnavailableError("mpsd is stopping: submit again later");
-  }
+  Turn turn(*this);
+  if (draining_) return Stopping();
   absl::Status status = parts_.store.Insert(job, first);
   if (!status.ok()) return status;
+  Stored(status);
   Enqueue(job, job.create_time);
-  PublishCounts();
+  counts_.Ask();
   return absl::OkStatus();
 }
 
@@ -107,13 +147,17 @@ absl::StatusOr<std::vector<Job>> Scheduler::List(const ListFilter& filter) {
   return parts_.store.List(filter);
 }
 
-absl::StatusOr<Job> Scheduler::Cancel(const std::string& id) {
+absl::StatusOr<std::vector<FoundJob>> Scheduler::FindByIdPart(
+    const std::string& part, int limit) {
+  return parts_.store.FindByIdPart(part, limit);
+}
+
+absl::StatusOr<Job> Scheduler::Cancel(const std::string& id, bool now) {
   absl::StatusOr<Job> job = [&]() -> absl::StatusOr<Job> {
-    absl::MutexLock lock(&mutex_);
+    Turn turn(*this);
     const bool holds_device = attempt_ && attempt_->run.job().id == id;
-    if (!holds_device || attempt_->ended) return CancelStored(id);
-    CancelAttempt();
-    return attempt_->run.job();
+    return holds_device && !attempt_->ended ? CancelAttempt(now)
+                                            : CancelStored(id);
   }();
   hub_.Wake(id);
   options_.on_change();
@@ -124,26 +168,95 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
   absl::StatusOr<Job> job = parts_.store.Get(id);
   if (!job.ok() || IsFinal(job->state)) return job;
   if (job->state == State::kRunning) {
-    return absl::UnavailableError(
+    return absl::AbortedError(
         "the end of the job's last attempt is not stored yet: try again");
   }
   absl::StatusOr<RunningJob> run = LoadRun(*std::move(job));
   if (!run.ok()) return run.status();
   run->Moved(State::kCancelled, "cancelled", parts_.clock.Now());
-  if (absl::Status s = run->Flush(parts_.store); !s.ok()) return s;
-  queue_.Remove(id);
+  absl::Status stored = run->Flush(parts_.store);
+  if (!stored.ok()) return stored;
+  Stored(stored);
+  view_.Remove(id);
   parts_.metrics.JobEnded(id);
-  PublishCounts();
+  counts_.Ask();
   Log(id, "cancelled while queued");
   return run->job();
 }
 
-void Scheduler::CancelAttempt() {
-  if (attempt_->run.job().cancel_requested) return;
-  attempt_->run.CancelRequested(parts_.clock.Now());
-  FlushAttempt();
-  if (attempt_->worker) attempt_->worker->Cancel(options_.stop_grace);
-  Log(attempt_->run.job().id, "cancel requested");
+absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
+  RunningJob& run = attempt_->run;
+  const bool first = !run.job().cancel_requested;
+  if (first) {
+    run.CancelRequested(parts_.clock.Now());
+    Log(run.job().id, "cancel requested");
+  }
+  const absl::Status stored = StoreAttempt();
+  if (attempt_->worker && (first || now)) {
+    attempt_->worker->Cancel(now ? absl::ZeroDuration() : options_.stop_grace);
+  }
+  if (Stored(stored)) return run.job();
+  return absl::AbortedError(absl::StrCat(
+      "the job was told to stop, but that it is to be cancelled cannot be "
+      "stored: should mpsd end before the job does, it runs again; cancel it "
+      "once more when there is room (",
+      stored.message(), ")"));
+}
+
+absl::StatusOr<Job> Scheduler::Retry(const std::string& id) {
+  absl::StatusOr<Job> job = [&] {
+    Turn turn(*this);
+    return RetryStored(id);
+  }();
+  hub_.Wake(id);
+  options_.on_change();
+  return job;
+}
+
+absl::StatusOr<Job> Scheduler::RetryStored(const std::string& id) {
+  absl::StatusOr<Job> job = parts_.store.Get(id);
+  if (!job.ok()) return job;
+  if (draining_) {
+    return absl::UnavailableError("mpsd is stopping: try again later");
+  }
+  if (job->state != State::kFailed && job->state != State::kCancelled) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " is ", std::string(Name(job->state)),
+                     ": only a FAILED or CANCELLED job is tried again"));
+  }
+  absl::StatusOr<RunningJob> run = LoadRun(*std::move(job));
+  if (!run.ok()) return run.status();
+  const absl::Time now = parts_.clock.Now();
+  run->Retried(now);
+  absl::Status stored = run->Flush(parts_.store);
+  if (!stored.ok()) return stored;
+  Stored(stored);
+  Enqueue(run->job(), now);
+  counts_.Ask();
+  Log(id, "queued again");
+  return run->job();
+}
+
+absl::StatusOr<int64_t> Scheduler::Delete(const std::string& id) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (attempt_ && attempt_->ended && attempt_->run.job().id == id) {
+      return absl::UnavailableError(
+          "the end of the job's last attempt is not stored yet: try again");
+    }
+  }
+  {
+    absl::MutexLock turn(&deletions_);
+    absl::Status status = DeleteRow(parts_.store, parts_.files, id);
+    if (!status.ok()) return status;
+  }
+  parts_.metrics.JobDeleted(id);
+  counts_.Ask();
+  PublishCounts();
+  journal_.Add("", absl::StrCat("job ", id, ": deleted"));
+  journal_.Write();
+  hub_.Wake(id);
+  return parts_.files.FinishDelete(id);
 }
 
 absl::StatusOr<std::vector<Checkpoint>> Scheduler::Checkpoints(
@@ -154,8 +267,7 @@ absl::StatusOr<std::vector<Checkpoint>> Scheduler::Checkpoints(
 }
 
 std::optional<int32_t> Scheduler::QueuePosition(const std::string& id) {
-  absl::MutexLock lock(&mutex_);
-  return queue_.Position(id);
+  return view_.Position(id);
 }
 
 absl::StatusOr<std::vector<Event>> Scheduler::Events(const std::string& id,
@@ -177,18 +289,12 @@ int64_t Scheduler::Subscribe(const std::string& id,
 
 void Scheduler::Unsubscribe(int64_t token) { hub_.Unsubscribe(token); }
 
-ManagerInfo Scheduler::Info() {
-  absl::StatusOr<std::map<State, int64_t>> jobs = parts_.store.CountByState();
-  absl::MutexLock lock(&mutex_);
-  ManagerInfo info = info_;
-  if (jobs.ok()) info.jobs = *std::move(jobs);
-  if (attempt_ && !attempt_->ended) {
-    info.running_job_id = attempt_->run.job().id;
-    info.pause = AttemptPause();
-  } else {
-    info.pause.reasons = gate_.reasons();
-  }
-  return info;
+ManagerInfo Scheduler::Info() { return view_.Info(); }
+
+Pause Scheduler::PauseOf(const std::string& id) { return view_.PauseOf(id); }
+
+std::string Scheduler::HoldOf(const std::string& id) {
+  return view_.HoldOf(id);
 }
 
 std::string Scheduler::LogPath(const std::string& id) const {
@@ -200,43 +306,73 @@ std::string Scheduler::JobFolder(const std::string& id) const {
 }
 
 absl::Status Scheduler::Recover() {
-  ListFilter filter;
-  filter.states = {State::kRunning, State::kQueued};
-  filter.limit = kPage;
-  while (true) {
-    absl::StatusOr<std::vector<Job>> page = parts_.store.List(filter);
-    if (!page.ok()) return page.status();
-    for (Job& job : *page) {
-      filter.before_id = job.id;
-      if (absl::Status s = RecoverJob(std::move(job)); !s.ok()) return s;
-    }
-    if (page->size() < kPage) break;
+  const absl::StatusOr<std::vector<std::string>> ids =
+      parts_.store.Unfinished();
+  if (!ids.ok()) return ids.status();
+  Turn turn(*this);
+  for (const std::string& id : *ids) {
+    if (absl::Status s = RecoverJob(id); !s.ok()) return s;
   }
-  PublishCounts();
+  counts_.Ask();
   return absl::OkStatus();
 }
 
-absl::Status Scheduler::RecoverJob(Job job) {
+absl::Status Scheduler::RecoverJob(const std::string& id) {
   const absl::Time now = parts_.clock.Now();
-  absl::MutexLock lock(&mutex_);
-  if (job.state == State::kQueued) {
-    Enqueue(job, job.create_time);
+  absl::StatusOr<Job> job = parts_.store.Get(id);
+  if (job.ok() && job->state == State::kQueued) {
+    Enqueue(*job, job->create_time);
     return absl::OkStatus();
   }
-  absl::StatusOr<RunningJob> run = LoadRun(std::move(job));
+  absl::StatusOr<RunningJob> run =
+      job.ok() ? LoadRun(*std::move(job)) : job.status();
+  if (absl::IsDataLoss(run.status())) {
+    GiveUpRow(id, run.status());
+    return absl::OkStatus();
+  }
   if (!run.ok()) return run.status();
   if (run->job().cancel_requested) {
     run->Moved(State::kCancelled, "cancelled; mpsd ended before the worker did",
                now);
   } else {
-    run->Moved(State::kQueued,
-               "mpsd ended while the job ran; it resumes from its last "
-               "checkpoint",
+    const Result result = Interruption(run->job());
+    run->Ended(result, DecideNext(options_.retry, run->job(), result, now),
                now);
-    Enqueue(run->job(), now);
   }
-  Log(run->job().id, run->job().message);
-  return run->Flush(parts_.store);
+  if (run->job().state == State::kQueued) {
+    Enqueue(run->job(), now);
+  } else {
+    parts_.metrics.JobEnded(id);
+  }
+  Log(id, run->job().message);
+  absl::Status stored = run->Flush(parts_.store);
+  if (absl::IsResourceExhausted(stored) && parts_.files.MakeRoom()) {
+    stored = run->Flush(parts_.store);
+  }
+  return stored;
+}
+
+Scheduler::Result Scheduler::Interruption(const Job& job) const {
+  Result result;
+  result.reason = ExitReason::kInterrupted;
+  result.message = "mpsd or the machine went down while the job ran";
+  if (!job.boot_id.empty() && !options_.boot_id.empty()) {
+    result.message = job.boot_id == options_.boot_id
+                         ? "mpsd ended while the job ran"
+                         : "the machine went down while the job ran";
+  }
+  return result;
+}
+
+void Scheduler::GiveUpRow(const std::string& id, const absl::Status& why) {
+  const std::string message =
+      absl::StrCat("unreadable row: ", why.message());
+  const absl::Status marked =
+      parts_.store.MarkUnreadable(id, message, parts_.clock.Now());
+  Log(id, marked.ok() ? message
+                      : absl::StrCat(message, "; nor can it be marked: ",
+                                     marked.message()));
+  counts_.Ask();
 }
 
 absl::StatusOr<RunningJob> Scheduler::LoadRun(Job job) {
@@ -250,18 +386,53 @@ absl::StatusOr<RunningJob> Scheduler::LoadRun(Job job) {
 }
 
 void Scheduler::Enqueue(const Job& job, absl::Time since) {
-  queue_.Push({job.id, job.priority, since,
-               job.not_before.value_or(absl::InfinitePast())});
+  JobQueue::Entry entry;
+  entry.id = job.id;
+  entry.priority = job.priority;
+  entry.since = since;
+  entry.behind = job.behind;
+  if (job.not_before) {
+    // A clock that was set back since must not lengthen the wait.
+    entry.not_before =
+        parts_.clock.Monotonic() +
+        std::clamp(*job.not_before - parts_.clock.Now(), absl::ZeroDuration(),
+                   options_.retry.max_backoff);
+  }
+  view_.Push(std::move(entry));
 }
 
 void Scheduler::PublishCounts() {
-  absl::StatusOr<std::map<State, int64_t>> jobs = parts_.store.CountByState();
-  if (jobs.ok()) parts_.metrics.JobCounts(*jobs);
+  counts_.Run([this] {
+    absl::StatusOr<std::map<State, int64_t>> jobs = parts_.store.CountByState();
+    if (!jobs.ok()) return;
+    parts_.metrics.JobCounts(*jobs);
+    view_.Change([&](ManagerInfo& info) { info.jobs = *std::move(jobs); });
+  });
+}
+
+void Scheduler::Hold(HoldReason reason, const std::string& why) {
+  if (!view_.Hold(reason, why)) return;
+  parts_.metrics.Held(view_.holds());
+  const std::string name(Name(reason));
+  journal_.Add("", why.empty() ? absl::StrCat("jobs start again (", name, ")")
+                               : absl::StrCat("no job starts (", name,
+                                              "): ", why));
+}
+
+bool Scheduler::Stored(const absl::Status& status) {
+  if (status.ok()) {
+    Hold(HoldReason::kStorage, "");
+  } else if (!view_.holds().contains(HoldReason::kStorage)) {
+    Hold(HoldReason::kStorage,
+         absl::StrCat("the queue cannot be written, what happens waits in "
+                      "memory: ",
+                      status.message()));
+  }
+  return status.ok();
 }
 
 void Scheduler::Log(const std::string& id, const std::string& line) {
-  parts_.files.AppendLog(id, line);
-  options_.log(absl::StrCat("job ", id, ": ", line));
+  journal_.Add(id, line);
 }
 
 }  // namespace mpsd::jobs

@@ -2,9 +2,10 @@
 #ifndef MPSD_SERVER_JOBS_SCHEDULER_H_
 #define MPSD_SERVER_JOBS_SCHEDULER_H_
 
+#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,14 +19,19 @@
 #include "core/base/clock.h"
 #include "core/host/host.h"
 #include "server/jobs/event_hub.h"
+#include "server/jobs/hold.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_id.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_queue.h"
+#include "server/jobs/journal.h"
 #include "server/jobs/metrics_sink.h"
 #include "server/jobs/pause_gate.h"
+#include "server/jobs/queue_view.h"
+#include "server/jobs/relay.h"
 #include "server/jobs/retry.h"
 #include "server/jobs/running_job.h"
+#include "server/jobs/submission.h"
 #include "server/jobs/worker_launcher.h"
 
 namespace mpsd::jobs {
@@ -36,6 +42,11 @@ namespace mpsd::jobs {
 // thread. Everything else is thread-safe. The parts must outlive it.
 //
 //   Recover(); while (!stop) wait(until = Tick()); Drain(); wait(Idle());
+//
+// A disk or a log that hangs: rows are written under the lock of what changes
+// them, so Submit, Cancel, Retry, Tick and the worker's reports wait for the
+// store. Nothing else does: Get, List, Info, Drain and Idle never take that
+// lock, files are looked at and lines are written without it.
 class Scheduler final : public JobManager, private WorkerListener {
  public:
   struct Options {
@@ -45,6 +56,11 @@ class Scheduler final : public JobManager, private WorkerListener {
     absl::Duration progress_interval = absl::Milliseconds(200);
     // Between tries while the device or the database is not to be had.
     absl::Duration poll_interval = absl::Seconds(1);
+    // No job starts with less of the state folder's disk free.
+    int64_t min_free_bytes = 0;
+    // The memory of this machine; 0 where that is not known.
+    int64_t machine_bytes = 0;
+    std::string boot_id;  // host::BootId()
     RetryPolicy retry;
     PausePolicy pause;
     // How often the machine is looked at.
@@ -71,28 +87,39 @@ class Scheduler final : public JobManager, private WorkerListener {
   ~Scheduler() override;
 
   // Takes over what an earlier daemon left, before the first Tick: RUNNING rows
-  // go back to QUEUED (CANCELLED where that was asked); the worker resumes from
-  // its last checkpoint by itself.
+  // are interrupted attempts (CANCELLED where that was asked); the worker
+  // resumes from its last checkpoint by itself. A row that cannot be read is
+  // FAILED and stops nobody.
   absl::Status Recover();
 
   // Starts the next job if the device is free. Nothing need happen before the
   // time it returns.
   absl::Time Tick();
 
+  // In the place of Options::pause, from the next look at the machine on.
+  void SetPausePolicy(PausePolicy policy);
+
   // Takes no more jobs, starts none and preempts the running one, which goes
-  // back to QUEUED.
+  // back to QUEUED. Never blocks: where the store hangs, the worker is asked as
+  // soon as it does not.
   void Drain();
-  // No worker runs and everything is stored. Only Tick() makes it so.
-  bool Idle() const;
+  // No worker runs and everything is stored. Only Tick() makes it so. Never
+  // blocks.
+  bool Idle() const { return idle_; }
 
   absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) override;
   absl::StatusOr<Job> Get(const std::string& id) override;
   absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) override;
-  absl::StatusOr<Job> Cancel(const std::string& id) override;
+  absl::StatusOr<std::vector<FoundJob>> FindByIdPart(const std::string& part,
+                                                     int limit) override;
+  absl::StatusOr<Job> Cancel(const std::string& id, bool now = false) override;
+  absl::StatusOr<Job> Retry(const std::string& id) override;
+  absl::StatusOr<int64_t> Delete(const std::string& id) override;
   absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
       const std::string& id) override;
   std::optional<int32_t> QueuePosition(const std::string& id) override;
   Pause PauseOf(const std::string& id) override;
+  std::string HoldOf(const std::string& id) override;
   absl::StatusOr<std::vector<Event>> Events(const std::string& id,
                                             int64_t after) override;
   int64_t Subscribe(const std::string& id, std::function<void()> wake) override;
@@ -105,8 +132,9 @@ class Scheduler final : public JobManager, private WorkerListener {
   // The attempt that holds the device.
   struct Attempt {
     RunningJob run;
-    std::unique_ptr<Worker> worker;  // null when it could not be started
-    absl::Duration flushed_at;       // monotonic
+    // Null until it is started, and where it could not be.
+    std::unique_ptr<Worker> worker = nullptr;
+    absl::Duration flushed_at = {};  // monotonic
     bool ended = false;
     // Of its pause, if it has one now.
     struct Paused {
@@ -114,10 +142,36 @@ class Scheduler final : public JobManager, private WorkerListener {
       absl::Time since_time;
       bool held = false;  // the worker said so
     };
-    std::optional<Paused> paused;
-    PauseReasons returned_for;  // preempted for these
+    std::optional<Paused> paused = std::nullopt;
+    // Checkpoints that the store does not have yet, oldest first.
+    struct Written {
+      Checkpoint checkpoint;
+      std::vector<std::string> removed_paths;
+    };
+    std::deque<Written> unstored = {};
+    PauseReasons returned_for = {};  // preempted for these
+    bool drained = false;            // preempted by Drain
     // While it trains.
-    std::unique_ptr<host::Awake> awake;
+    std::unique_ptr<host::Awake> awake = nullptr;
+  };
+
+  // The lock, for as long as one call changes things. What it left to be said,
+  // counted and asked is done at its end, without the lock.
+  class ABSL_SCOPED_LOCKABLE Turn {
+   public:
+    explicit Turn(Scheduler& s) ABSL_EXCLUSIVE_LOCK_FUNCTION(s.mutex_);
+    ~Turn() ABSL_UNLOCK_FUNCTION();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Scheduler& s_;
+  };
+  // What a worker's end means, with a look at the disk.
+  struct Verdict {
+    Result result;
+    std::string job_lacks;   // holds the job alone
+    std::string disk_lacks;  // holds the queue
   };
 
   // WorkerListener, on the launcher's thread.
@@ -135,15 +189,33 @@ class Scheduler final : public JobManager, private WorkerListener {
   // The job that the key of `request` made before, if any.
   absl::StatusOr<std::optional<SubmitResult>> FindEarlier(
       const SubmitRequest& request, const std::string& hash);
+  // Whether a job may be made of `request`: somebody waits for it, and mpsd
+  // does not stop.
+  absl::Status Takes(const SubmitRequest& request);
   absl::Status Insert(const Job& job, const std::string& note);
+  MachineMemory Memory() const;
 
   absl::StatusOr<RunningJob> LoadRun(Job job);
-  absl::Status RecoverJob(Job job);
+  absl::Status RecoverJob(const std::string& id);
+  Result Interruption(const Job& job) const;
+  // For a Get that said DataLoss.
+  void GiveUpRow(const std::string& id, const absl::Status& why);
   // False while the last attempt is not over or not stored.
   bool Reap();
   // Writes what OnProgress held back.
   absl::Time TendAttempt();
+  // scheduler_start.cc
   absl::Time StartNext();
+  enum class Tried { kStarted, kPassedOver, kHeld };
+  Tried TryStart(const JobQueue::Entry& entry);
+  bool IsReady();
+  bool HasItsFiles(const Job& job);
+  absl::Status Start(const JobQueue::Entry& entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  LaunchRequest RequestFor(const Job& job) const;
+  void Launch(const LaunchRequest& request);
+  // Of the monotonic clock's `time`.
+  absl::Time WallTime(absl::Duration time) const;
   // scheduler_pause.cc: looks at the machine when that is due, and holds,
   // returns or lets go the running job. The time of the next look.
   absl::Time HeedHost();
@@ -159,36 +231,54 @@ class Scheduler final : public JobManager, private WorkerListener {
   void NoteAttempt(const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Pause AttemptPause() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What the launcher is not ready for; "": nothing. Logged when it changes.
-  void Hold(const std::string& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Start(const JobQueue::Entry& entry)
+  // "": that reason is over. Logged when it changes.
+  void Hold(HoldReason reason, const std::string& why);
+  // Whether a write to the store succeeded: holds the queue while none does.
+  bool Stored(const absl::Status& status);
+  Verdict Judge(const Result& result, const Job& job);
+  void EndAttempt(const Verdict& verdict)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Launch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndAttempt(const Result& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BlameMachine(const Verdict& verdict, const std::string& text,
+                    NextState& next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Job> CancelStored(const std::string& id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CancelAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enqueue(const Job& job, absl::Time since)
+  absl::StatusOr<Job> CancelAttempt(bool now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Job> RetryStored(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PreemptForDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enqueue(const Job& job, absl::Time since);
+  // Whether the store lacks something of the attempt, and writes that.
+  bool IsDirty() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool FlushAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status StoreAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PublishCounts();
+  void ShowAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Device() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Into the daemon's log and the job's.
+  // Into the daemon's log and the job's, once nothing is locked.
   void Log(const std::string& id, const std::string& line);
 
   const Options options_;
   const Parts parts_;
+  absl::Mutex deletions_;  // of rows take turns
   JobIdGenerator ids_;
   EventHub hub_;
 
-  // Taken before the worker's own lock and the store's, never while the hub or
-  // on_change is called.
+  Journal journal_;
+  QueueView view_;
+  Relay counts_;
+  std::atomic<bool> draining_ = false;
+  std::atomic<bool> idle_ = true;
+
+  // Taken before the worker's own lock, the store's and the view's, never while
+  // the hub or on_change is called.
   mutable absl::Mutex mutex_;
-  JobQueue queue_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
-  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  ManagerInfo info_ ABSL_GUARDED_BY(mutex_);  // without jobs
   PauseGate gate_ ABSL_GUARDED_BY(mutex_);
+  // Ends of attempts in a row that were the machine's fault, and until when
+  // (monotonic) the queue waits for that.
+  int32_t machine_faults_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration machine_wait_ ABSL_GUARDED_BY(mutex_);
 
   // Of Tick's thread.
   std::optional<absl::Duration> host_read_at_;  // monotonic

@@ -5,18 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/spec/train_spec.h"
 #include "server/jobs/scheduler.h"
+#include "server/jobs/start_check.h"
 
 namespace mpsd::jobs {
-namespace {
-
-bool AllowsCpuFallback(const std::string& spec_json) {
-  const auto spec = spec::ParseTrainSpec(spec_json, "job.json");
-  return spec.ok() && spec->allow_cpu_fallback;
-}
-
-}  // namespace
 
 absl::Time Scheduler::Tick() {
   const absl::Time look_again = HeedHost();
@@ -26,10 +18,10 @@ absl::Time Scheduler::Tick() {
 absl::Time Scheduler::TendAttempt() {
   std::string id;
   {
-    absl::MutexLock lock(&mutex_);
+    Turn turn(*this);
     const absl::Time now = parts_.clock.Now();
     if (attempt_->ended) return now + options_.poll_interval;
-    if (!attempt_->run.dirty()) return absl::InfiniteFuture();
+    if (!IsDirty()) return absl::InfiniteFuture();
     const absl::Duration age = parts_.clock.Monotonic() - attempt_->flushed_at;
     if (age < options_.progress_interval) {
       return now + (options_.progress_interval - age);
@@ -43,119 +35,48 @@ absl::Time Scheduler::TendAttempt() {
 
 bool Scheduler::Reap() {
   std::unique_ptr<Attempt> over;
+  std::string late;  // the job whose end was not stored when it came
   {
-    absl::MutexLock lock(&mutex_);
+    Turn turn(*this);
     if (!attempt_) return true;
-    if (!attempt_->ended || !FlushAttempt()) return false;
+    if (!attempt_->ended) return false;
+    if (IsDirty()) late = attempt_->run.job().id;
+    if (!FlushAttempt()) return false;
     over = std::move(attempt_);
+    if (!late.empty()) counts_.Ask();
   }
+  if (!late.empty()) hub_.Wake(late);
   // Joins the worker's thread, which may be on its way out of OnExit: not under
   // the lock.
   over.reset();
   return true;
 }
 
-absl::Time Scheduler::StartNext() {
-  const absl::Time now = parts_.clock.Now();
-  std::string id;
-  {
-    absl::MutexLock lock(&mutex_);
-    // HeedHost looks again.
-    if (draining_ || !gate_.reasons().empty()) return absl::InfiniteFuture();
-    const std::optional<JobQueue::Entry> next = queue_.Next(now);
-    const absl::Status ready =
-        next ? parts_.launcher.Ready() : absl::OkStatus();
-    Hold(std::string(ready.message()));
-    if (!next) return queue_.NextTime();
-    if (!ready.ok()) return now + options_.poll_interval;
-    if (absl::Status s = Start(*next); !s.ok()) {
-      options_.log(
-          absl::StrCat("cannot start job ", next->id, ": ", s.message()));
-      return now + options_.poll_interval;
-    }
-    id = next->id;
-  }
-  hub_.Wake(id);
-  absl::MutexLock lock(&mutex_);
-  return attempt_->ended ? now : absl::InfiniteFuture();
+void Scheduler::Drain() {
+  draining_ = true;
+  // Whoever holds the lock sees to it at the end of their turn.
+  if (!mutex_.TryLock()) return;
+  PreemptForDrain();
+  mutex_.Unlock();
+  journal_.Write();
 }
 
-void Scheduler::Hold(const std::string& why) {
-  if (info_.hold == why) return;
-  info_.hold = why;
-  if (!why.empty()) options_.log("no job starts: " + why);
-}
-
-absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
-  absl::StatusOr<Job> job = parts_.store.Get(entry.id);
-  if (!job.ok()) return job.status();
-  absl::StatusOr<RunningJob> run = LoadRun(*std::move(job));
-  if (!run.ok()) return run.status();
-  const absl::Time now = parts_.clock.Now();
-  run->Start(now);
-  if (absl::Status s = run->Flush(parts_.store); !s.ok()) return s;
-
-  queue_.Remove(entry.id);
-  attempt_.reset(new Attempt{*std::move(run),
-                             nullptr,
-                             parts_.clock.Monotonic(),
-                             false,
-                             std::nullopt,
-                             {},
-                             nullptr});
-  parts_.metrics.JobStarted(now - entry.since);
-  PublishCounts();
-  Log(entry.id,
-      absl::StrCat("attempt ", attempt_->run.job().attempt, " starts"));
-  Launch();
-  return absl::OkStatus();
-}
-
-void Scheduler::Launch() {
-  const std::string& id = attempt_->run.job().id;
-  LaunchRequest request;
-  request.job_id = id;
-  request.spec_path = parts_.files.SpecPath(id);
-  request.output_dir = parts_.files.OutputDir(id);
-  request.log_path = parts_.files.LogPath(id);
-  request.hang_timeout = options_.hang_timeout;
-  if (const auto& earlier = attempt_->run.job().progress) {
-    request.slowest_step = absl::Seconds(earlier->step_seconds);
-  }
-  request.allow_cpu_fallback = AllowsCpuFallback(attempt_->run.job().spec_json);
-  absl::StatusOr<std::unique_ptr<Worker>> worker =
-      parts_.launcher.Launch(request, *this);
-  if (worker.ok()) {
-    attempt_->worker = *std::move(worker);
-    KeepAwake();
+void Scheduler::PreemptForDrain() {
+  if (!attempt_ || !attempt_->worker || attempt_->ended || attempt_->drained ||
+      attempt_->run.job().cancel_requested) {
     return;
   }
-  Result result;
-  result.reason = ExitReason::kCrashed;
-  result.message = absl::StrCat("the worker could not be started: ",
-                                worker.status().message());
-  EndAttempt(result);
-}
-
-void Scheduler::Drain() {
-  absl::MutexLock lock(&mutex_);
-  draining_ = true;
-  if (attempt_ && attempt_->worker && !attempt_->ended &&
-      !attempt_->run.job().cancel_requested) {
-    Log(attempt_->run.job().id, "mpsd stops: asked for a checkpoint");
-    attempt_->worker->Preempt(options_.stop_grace);
-  }
-}
-
-bool Scheduler::Idle() const {
-  absl::MutexLock lock(&mutex_);
-  return attempt_ == nullptr;
+  attempt_->drained = true;
+  Log(attempt_->run.job().id, "mpsd stops: asked for a checkpoint");
+  attempt_->worker->Preempt(options_.stop_grace);
 }
 
 void Scheduler::OnHello(const Identity& identity) {
-  absl::MutexLock lock(&mutex_);
-  info_.worker_version = identity.worker_version;
-  info_.torch_version = identity.torch_version;
+  Turn turn(*this);
+  view_.Change([&](ManagerInfo& info) {
+    info.worker_version = identity.worker_version;
+    info.torch_version = identity.torch_version;
+  });
   Log(attempt_->run.job().id,
       absl::StrCat("worker ", identity.worker_version, ", torch ",
                    identity.torch_version, ", pid ", identity.pid));
@@ -165,10 +86,12 @@ void Scheduler::OnProgress(const Progress& progress) {
   std::string id;
   bool held_back = false;
   {
-    absl::MutexLock lock(&mutex_);
+    Turn turn(*this);
     id = attempt_->run.job().id;
-    info_.device = progress.device;
-    info_.memory = progress.memory;
+    view_.Change([&](ManagerInfo& info) {
+      info.device = progress.device;
+      info.memory = progress.memory;
+    });
     attempt_->run.Progressed(progress, parts_.clock.Now());
     parts_.metrics.StepFinished(id, *attempt_->run.job().progress);
     const absl::Duration age = parts_.clock.Monotonic() - attempt_->flushed_at;
@@ -186,7 +109,7 @@ void Scheduler::OnProgress(const Progress& progress) {
 void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
   std::string id;
   {
-    absl::MutexLock lock(&mutex_);
+    Turn turn(*this);
     id = attempt_->run.job().id;
     attempt_->run.Evaluated(evaluated, parts_.clock.Now());
     parts_.metrics.Evaluated(id, Device(), evaluated);
@@ -199,12 +122,12 @@ void Scheduler::OnCheckpoint(const Checkpoint& checkpoint,
                              const std::vector<std::string>& removed_paths) {
   std::string id;
   {
-    absl::MutexLock lock(&mutex_);
+    Turn turn(*this);
     id = attempt_->run.job().id;
     Checkpoint stamped = checkpoint;
     stamped.create_time = parts_.clock.Now();
-    absl::Status added = parts_.store.AddCheckpoint(id, stamped, removed_paths);
-    if (!added.ok()) Log(id, absl::StrCat("checkpoint: ", added.message()));
+    attempt_->unstored.push_back({stamped, removed_paths});
+    machine_faults_ = 0;
     attempt_->run.CheckpointWritten(stamped, stamped.create_time);
     parts_.metrics.CheckpointWritten(Device(), checkpoint.seconds);
     FlushAttempt();
@@ -217,7 +140,7 @@ void Scheduler::OnHeartbeat(const std::string& stage, double fraction) {
   if (stage.empty()) return;  // for the hang limit alone
   std::string id;
   {
-    absl::MutexLock lock(&mutex_);
+    Turn turn(*this);
     id = attempt_->run.job().id;
     attempt_->run.Staged(stage, parts_.clock.Now());
     FlushAttempt();
@@ -228,7 +151,7 @@ void Scheduler::OnHeartbeat(const std::string& stage, double fraction) {
 void Scheduler::OnWarning(const std::string& text) {
   std::string id;
   {
-    absl::MutexLock lock(&mutex_);
+    Turn turn(*this);
     id = attempt_->run.job().id;
     attempt_->run.Warned(text, parts_.clock.Now());
     FlushAttempt();
@@ -237,23 +160,60 @@ void Scheduler::OnWarning(const std::string& text) {
 }
 
 void Scheduler::OnExit(const Result& result) {
-  std::string id;
+  Job job;
   {
     absl::MutexLock lock(&mutex_);
-    id = attempt_->run.job().id;
-    EndAttempt(result);
+    job = attempt_->run.job();
   }
-  hub_.Wake(id);
+  const Verdict verdict = Judge(result, job);
+  {
+    Turn turn(*this);
+    EndAttempt(verdict);
+  }
+  hub_.Wake(job.id);
   options_.on_change();
 }
 
-void Scheduler::EndAttempt(const Result& result) {
+// An error of the job's is none where the disk explains it.
+Scheduler::Verdict Scheduler::Judge(const Result& result, const Job& job) {
+  Verdict verdict{result, "", ""};
+  const ExitReason reason = result.reason;
+  if (reason != ExitReason::kMachine && reason != ExitReason::kCrashed &&
+      reason != ExitReason::kRejected) {
+    return verdict;
+  }
+  verdict.job_lacks = MissingPath(job, parts_.files);
+  if (reason != ExitReason::kRejected) {
+    verdict.disk_lacks = FullDisk(options_.min_free_bytes, parts_.files);
+  }
+  const std::string& lacks =
+      verdict.job_lacks.empty() ? verdict.disk_lacks : verdict.job_lacks;
+  if (!lacks.empty()) {
+    verdict.result.reason = ExitReason::kMachine;
+    verdict.result.message = absl::StrCat(lacks, "; ", result.message);
+  }
+  return verdict;
+}
+
+void Scheduler::EndAttempt(const Verdict& verdict) {
   RunningJob& run = attempt_->run;
   const absl::Time now = parts_.clock.Now();
+  Result result = verdict.result;
+  const bool for_memory =
+      result.reason == ExitReason::kPreempted && !attempt_->drained &&
+      attempt_->returned_for.contains(PauseReason::kMemoryPressure);
+  if (for_memory) result.reason = ExitReason::kInterrupted;
   NextState next = DecideNext(options_.retry, run.job(), result, now);
   if (next.state == State::kQueued && !attempt_->returned_for.empty()) {
     next.message = absl::StrCat("paused (", Describe(attempt_->returned_for),
                                 "), goes on by itself: ", next.message);
+  }
+  // Others may need less.
+  if (for_memory && next.state == State::kQueued) next.behind = true;
+  if (result.reason == ExitReason::kMachine && next.state == State::kQueued) {
+    BlameMachine(verdict, result.message, next);
+  } else {
+    machine_faults_ = 0;
   }
   run.Ended(result, next, now);
   attempt_->ended = true;
@@ -267,20 +227,68 @@ void Scheduler::EndAttempt(const Result& result) {
   parts_.metrics.WorkerExited(result.reason);
   if (next.state == State::kQueued) {
     Enqueue(run.job(), now);
+    if (!verdict.job_lacks.empty()) {
+      view_.HoldJob(run.job().id, verdict.job_lacks,
+                    parts_.clock.Monotonic() + options_.retry.first_backoff);
+    }
   } else {
     parts_.metrics.JobEnded(run.job().id);
   }
   FlushAttempt();
-  PublishCounts();
+  counts_.Ask();
+}
+
+void Scheduler::BlameMachine(const Verdict& verdict, const std::string& text,
+                             NextState& next) {
+  if (!verdict.job_lacks.empty()) return;  // it waits alone
+  const absl::Duration wait = Backoff(options_.retry, ++machine_faults_);
+  machine_wait_ = parts_.clock.Monotonic() + wait;
+  next.message =
+      absl::StrCat("this machine's fault, not counted, looked at again in ",
+                   absl::FormatDuration(wait), ": ", text);
+  // Where nothing explains it, whether others meet it too tells whose it is.
+  next.behind = verdict.disk_lacks.empty() && attempt_->worker != nullptr;
+  Hold(HoldReason::kMachine,
+       absl::StrCat("job ", attempt_->run.job().id, " met ", text));
+}
+
+bool Scheduler::IsDirty() const {
+  return attempt_->run.dirty() || !attempt_->unstored.empty();
+}
+
+absl::Status Scheduler::StoreAttempt() {
+  std::deque<Attempt::Written>& unstored = attempt_->unstored;
+  const std::string& id = attempt_->run.job().id;
+  absl::Status added;
+  while (added.ok() && !unstored.empty()) {
+    added = parts_.store.AddCheckpoint(id, unstored.front().checkpoint,
+                                       unstored.front().removed_paths);
+    if (added.ok()) unstored.pop_front();
+  }
+  absl::Status stored = attempt_->run.Flush(parts_.store);
+  if (stored.ok() && !added.ok()) {
+    // The store takes the row: it is the checkpoint that makes no sense.
+    Log(id, absl::StrCat("checkpoint: ", added.message()));
+    unstored.pop_front();
+  }
+  return stored;
 }
 
 bool Scheduler::FlushAttempt() {
-  absl::Status status = attempt_->run.Flush(parts_.store);
+  if (!IsDirty()) return true;
+  const absl::Status status = StoreAttempt();
   attempt_->flushed_at = parts_.clock.Monotonic();
-  if (status.ok()) return true;
-  options_.log(absl::StrCat("job ", attempt_->run.job().id,
-                            " is not stored: ", status.message()));
-  return false;
+  return Stored(status);
+}
+
+void Scheduler::ShowAttempt() {
+  idle_ = attempt_ == nullptr;
+  const bool runs = attempt_ && !attempt_->ended;
+  view_.Change(
+      [&](ManagerInfo& info) { info.pause_reasons = gate_.reasons(); });
+  view_.SetRunning(runs ? attempt_->run.job().id : "",
+                   runs ? AttemptPause()
+                        : Pause{gate_.reasons(), false, std::nullopt});
 }
 
 std::string Scheduler::Device() const {

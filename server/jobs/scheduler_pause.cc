@@ -18,8 +18,8 @@ absl::Time Scheduler::HeedHost() {
   parts_.metrics.HostRead(reading);
   std::string id;
   {
-    absl::MutexLock lock(&mutex_);
-    info_.host = reading;
+    Turn turn(*this);
+    view_.Change([&](ManagerInfo& info) { info.host = reading; });
     TellUntold(reading);
     gate_.Observe(reading, parts_.clock.Now(), now);
     parts_.metrics.Paused(gate_.reasons());
@@ -27,6 +27,11 @@ absl::Time Scheduler::HeedHost() {
   }
   if (!id.empty()) hub_.Wake(id);
   return LookAgain();
+}
+
+void Scheduler::SetPausePolicy(PausePolicy policy) {
+  absl::MutexLock lock(&mutex_);
+  gate_.SetPolicy(std::move(policy));
 }
 
 absl::Time Scheduler::LookAgain() const {
@@ -38,9 +43,9 @@ void Scheduler::TellUntold(const host::Reading& reading) {
   PauseReasons untold = gate_.Untold(reading);
   if (untold == untold_.value_or(PauseReasons())) return;
   if (!untold.empty()) {
-    options_.log(
-        absl::StrCat("asked to pause for what this machine does not tell: ",
-                     Describe(untold)));
+    journal_.Add(
+        "", absl::StrCat("asked to pause for what this machine does not tell: ",
+                         Describe(untold)));
   }
   untold_ = std::move(untold);
 }
@@ -103,7 +108,7 @@ void Scheduler::KeepAwake() {
 void Scheduler::OnHeld() {
   std::string id;
   {
-    absl::MutexLock lock(&mutex_);
+    Turn turn(*this);
     id = attempt_->run.job().id;
     if (!attempt_->paused) return;  // a Resume is on its way
     attempt_->paused->held = true;
@@ -117,19 +122,11 @@ void Scheduler::OnHeld() {
 void Scheduler::OnResumed() {
   std::string id;
   {
-    absl::MutexLock lock(&mutex_);
+    Turn turn(*this);
     id = attempt_->run.job().id;
     if (attempt_->paused) attempt_->paused->held = false;
   }
   hub_.Wake(id);
-}
-
-Pause Scheduler::PauseOf(const std::string& id) {
-  absl::MutexLock lock(&mutex_);
-  if (attempt_ && !attempt_->ended && attempt_->run.job().id == id) {
-    return AttemptPause();
-  }
-  return {gate_.reasons(), false, std::nullopt};
 }
 
 Pause Scheduler::AttemptPause() const {

@@ -8,6 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/json_depth.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
 #include "core/base/sha256.h"
 #include "core/spec/memory_estimate.h"
 #include "core/spec/targets.h"
@@ -17,7 +20,28 @@
 namespace mpsd::jobs {
 namespace {
 
-constexpr size_t kMaxKeyBytes = 128;
+absl::Status CheckName(const std::string& name) {
+  if (name.size() > limits::kNameBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job.json: name: has ", name.size(), " bytes, at most ",
+                     limits::kNameBytes, " are allowed"));
+  }
+  if (base::IsPrintable(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("job.json: name: '", base::Quotable(name),
+                   "' has a line break, another control character or a mark "
+                   "that turns the direction of writing; leave it out"));
+}
+
+absl::Status CheckStored(const std::string& spec_json) {
+  if (spec_json.size() <= limits::kStoredSpecBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "spec_json: has ", spec_json.size(),
+      " bytes with its defaults and the paths on the daemon's machine, at "
+      "most ",
+      limits::kStoredSpecBytes,
+      " are allowed; name fewer files, or the folder around them"));
+}
 
 absl::Status Prefixed(absl::StatusCode code, const absl::Status& status) {
   return absl::Status(code, absl::StrCat("model: ", status.message()));
@@ -41,8 +65,9 @@ absl::StatusOr<JobFiles::Model> FindModel(JobFiles& files,
 }
 
 absl::Status Resolve(Inputs& inputs, const std::string& field,
-                     std::string& path) {
-  absl::StatusOr<std::string> resolved = inputs.Resolve(field, path);
+                     std::string& path,
+                     JobFiles::Use use = JobFiles::Use::kData) {
+  absl::StatusOr<std::string> resolved = inputs.Resolve(field, path, use);
   if (!resolved.ok()) return resolved.status();
   path = *std::move(resolved);
   return absl::OkStatus();
@@ -59,19 +84,28 @@ absl::Status PlaceInputs(Inputs& inputs, spec::TrainSpec& spec) {
       {"dataset.train", dataset.train},
       {"dataset.eval", dataset.eval},
       {"dataset.predict", dataset.predict}};
+  const size_t files =
+      dataset.train.size() + dataset.eval.size() + dataset.predict.size();
+  if (files > limits::kInputs) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dataset: train, eval and predict name ", files, " files, at most ",
+        limits::kInputs, " are allowed"));
+  }
   for (const auto& [field, paths] : sets) {
     for (std::string& path : paths) {
       if (absl::Status s = Resolve(inputs, field, path); !s.ok()) return s;
     }
   }
   if (!spec.adapter.empty()) {
-    absl::Status s = Resolve(inputs, "adapter", spec.adapter);
+    absl::Status s = Resolve(inputs, "adapter", spec.adapter,
+                             JobFiles::Use::kEither);
     if (!s.ok()) return s;
   }
   std::string& chat_template = spec.training.chat_template_path;
   if (!chat_template.empty()) {
     absl::Status s =
-        Resolve(inputs, "training.chat_template_path", chat_template);
+        Resolve(inputs, "training.chat_template_path", chat_template,
+                JobFiles::Use::kEither);
     if (!s.ok()) return s;
   }
   return RowsNameFiles(spec) ? absl::OkStatus() : inputs.CheckAllUsed();
@@ -109,12 +143,61 @@ absl::Status CheckTargets(const spec::TrainSpec& spec,
   return spec::MatchModulesToSave(spec.lora, model).status();
 }
 
+double Gibibytes(int64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
+}
+
+// At its least: auto_find_batch_size goes down to single rows whose layers are
+// computed anew.
+int64_t LeastMemory(spec::TrainSpec spec, const spec::ModelConfig& model) {
+  if (spec.training.auto_find_batch_size) {
+    spec.training.per_device_train_batch_size = 1;
+    spec.training.gradient_checkpointing = true;
+    spec.training.recompute_granularity = spec::Recompute::kFull;
+  }
+  return spec::EstimateMemory(spec, model).total_bytes;
+}
+
+std::string NameOf(spec::DeviceChoice device) {
+  switch (device) {
+    case spec::DeviceChoice::kMps:
+      return "mps";
+    case spec::DeviceChoice::kCuda:
+      return "cuda";
+    default:
+      return "cpu";
+  }
+}
+
+// What the job's device has at most; 0 where that is not known.
+int64_t LimitOf(const MachineMemory& memory, spec::DeviceChoice device) {
+  if (device == spec::DeviceChoice::kCpu) return memory.host_bytes;
+  const bool told = memory.device_bytes > 0 &&
+                    (device == spec::DeviceChoice::kAuto ||
+                     memory.device == NameOf(device));
+  if (told) return memory.device_bytes;
+  return device == spec::DeviceChoice::kCuda ? 0 : memory.host_bytes;
+}
+
+absl::Status CheckFits(const spec::TrainSpec& spec, int64_t needed,
+                       const MachineMemory& memory) {
+  const int64_t limit = LimitOf(memory, spec.device);
+  if (limit <= 0 || needed <= limit) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "the job needs about %.2f GiB of memory and this machine has %.2f GiB "
+      "for it: lower training.per_device_train_batch_size or "
+      "training.max_length, set training.gradient_checkpointing, or hold the "
+      "base in few bits (quantization_config); `mpsctl submit --anyway` "
+      "(SubmitRequest.anyway) queues it nonetheless",
+      Gibibytes(needed), Gibibytes(limit)));
+}
+
 std::string DescribeEstimate(const spec::TrainSpec& spec,
                              const spec::ModelConfig& model) {
   const spec::MemoryEstimate estimate = spec::EstimateMemory(spec, model);
   return absl::StrFormat(
       "estimated device memory %.2f GiB, %d trainable parameters",
-      estimate.total_bytes / double(1 << 30),
+      Gibibytes(estimate.total_bytes),
       spec::TrainableParameterCount(spec, model));
 }
 
@@ -122,15 +205,12 @@ std::string DescribeEstimate(const spec::TrainSpec& spec,
 
 absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
                                            const std::string& job_id,
-                                           JobFiles& files, BlobStore& blobs) {
-  if (request.idempotency_key.size() > kMaxKeyBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("idempotency_key: at most ", kMaxKeyBytes, " bytes, not ",
-                     request.idempotency_key.size()));
-  }
+                                           JobFiles& files, BlobStore& blobs,
+                                           const MachineMemory& memory) {
   absl::StatusOr<spec::TrainSpec> spec =
       spec::ParseTrainSpec(request.spec_json, "job.json");
   if (!spec.ok()) return spec.status();
+  if (absl::Status s = CheckName(spec->name); !s.ok()) return s;
 
   absl::StatusOr<Inputs> inputs =
       Inputs::Create(request.inputs, job_id, files, blobs);
@@ -149,13 +229,26 @@ absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
     spec->model_id = spec->model;
   }
   spec->model = model->folder;
-  return Submission{spec->name, spec::ToJson(*spec), inputs->Links(),
-                    DescribeEstimate(*spec, model->config)};
+  Submission submission;
+  submission.memory_bytes = LeastMemory(*spec, model->config);
+  if (!request.anyway) {
+    absl::Status fits = CheckFits(*spec, submission.memory_bytes, memory);
+    if (!fits.ok()) return fits;
+  }
+  // Values and both moments of what is trained; the gradients are not kept.
+  submission.checkpoint_bytes =
+      spec::EstimateMemory(*spec, model->config).trainable_bytes / 4 * 3;
+  submission.name = spec->name;
+  submission.spec_json = spec::ToJson(*spec);
+  absl::Status stored = CheckStored(submission.spec_json);
+  if (!stored.ok()) return stored;
+  submission.links = inputs->Links();
+  submission.note = DescribeEstimate(*spec, model->config);
+  return submission;
 }
 
 std::string RequestHash(const SubmitRequest& request) {
-  nlohmann::json spec = nlohmann::json::parse(request.spec_json, nullptr,
-                                              /*allow_exceptions=*/false);
+  nlohmann::json spec = base::ParseTree<nlohmann::json>(request.spec_json);
   std::map<std::string, std::string> inputs;
   for (const InputFile& input : request.inputs) {
     inputs[input.path] = input.sha256;

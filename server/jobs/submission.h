@@ -2,6 +2,7 @@
 #ifndef MPSD_SERVER_JOBS_SUBMISSION_H_
 #define MPSD_SERVER_JOBS_SUBMISSION_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,17 @@ struct Submission {
   std::string spec_json;  // defaulted, paths as the worker gets them
   std::vector<JobFiles::Link> links;
   std::string note;  // for people: the estimated device memory
+  // Estimates: device memory at its least (where the trainer may choose the
+  // layout), and a checkpoint.
+  int64_t memory_bytes = 0;
+  int64_t checkpoint_bytes = 0;
+};
+
+// What a job may take, bytes; 0 where that is not known.
+struct MachineMemory {
+  int64_t host_bytes = 0;
+  std::string device;  // of the last worker: "mps", "cuda", "cpu"; or empty
+  int64_t device_bytes = 0;  // what the system recommends for it at most
 };
 
 // Checks `request` and replaces the paths that its inputs cover by those below
@@ -25,10 +37,13 @@ struct Submission {
 //   INVALID_ARGUMENT    the spec; a relative path that was not uploaded; an
 //                       input the spec does not name; a model architecture
 //                       mpsd does not have, or not for this task.
-//   FAILED_PRECONDITION a blob, a file or a model this machine does not have.
+//   FAILED_PRECONDITION a blob, a file or a model this machine does not have;
+//                       a job that needs more than `memory`, unless
+//                       request.anyway.
 absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
                                            const std::string& job_id,
-                                           JobFiles& files, BlobStore& blobs);
+                                           JobFiles& files, BlobStore& blobs,
+                                           const MachineMemory& memory = {});
 
 // SHA-256 of the request's meaning: neither the order of JSON keys or inputs
 // nor white space changes it.

@@ -99,6 +99,8 @@ WorkerListener::Result FromFailed(const FailedReport& failed,
     case FailedReport::Kind::kNonFinite:
       if (auto blamed = Blame(failed.message, log_tail)) return *blamed;
       return Ended(ExitReason::kNonFinite, failed.message);
+    case FailedReport::Kind::kMachine:
+      return Ended(ExitReason::kMachine, failed.message);
     case FailedReport::Kind::kInternal:
       break;
   }

@@ -17,7 +17,7 @@ struct DoneReport {
   Outcome outcome;
 };
 struct FailedReport {
-  enum class Kind { kRejected, kOutOfMemory, kNonFinite, kInternal };
+  enum class Kind { kRejected, kOutOfMemory, kNonFinite, kMachine, kInternal };
   Kind kind = Kind::kInternal;
   std::string message;
 };
@@ -46,7 +46,8 @@ struct WorkerEnding {
 //   asked to cancel                        Cancelled
 //   silent for too long                    Hung
 //   said Failed                            Rejected, OutOfMemory, NonFinite,
-//                                          or Crashed for an internal error
+//                                          Machine, or Crashed for an internal
+//                                          error
 //   asked to preempt                       Preempted, whether it said so, was
 //                                          killed after the grace or crashed
 //   said Stopped, unasked                  ProtocolError

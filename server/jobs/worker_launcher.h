@@ -50,9 +50,10 @@ class WorkerListener {
 class Worker {
  public:
   virtual ~Worker() = default;
-  // Checkpoint and exit; killed after `grace`.
+  // Checkpoint and exit; killed after `grace`, of the time that the machine is
+  // awake.
   virtual void Preempt(absl::Duration grace) = 0;
-  // Exit without result; killed after `grace`.
+  // Exit without result; killed after `grace`. A second call may shorten that.
   virtual void Cancel(absl::Duration grace) = 0;
   // Hold between two micro-batches, with everything in memory; Preempt and
   // Cancel end the hold. Nothing after one of those.

@@ -15,13 +15,6 @@ const Histogram::BucketBoundaries kCheckpointBuckets = {
 const Histogram::BucketBoundaries kWaitBuckets = {
     0.1, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 604800};
 
-constexpr jobs::ExitReason kAllReasons[] = {
-    jobs::ExitReason::kDone,         jobs::ExitReason::kRejected,
-    jobs::ExitReason::kOutOfMemory,  jobs::ExitReason::kNonFinite,
-    jobs::ExitReason::kCrashed,      jobs::ExitReason::kHung,
-    jobs::ExitReason::kCancelled,    jobs::ExitReason::kPreempted,
-    jobs::ExitReason::kProtocolError};
-
 auto& Gauges(prometheus::Registry& registry, const Metric& metric) {
   return prometheus::BuildGauge()
       .Name(metric.name)
@@ -79,6 +72,7 @@ JobMetrics::JobMetrics(Options options, const base::Clock& clock)
       recommended_(Gauges(registry_, kRecommendedMax)),
       footprint_(Gauges(registry_, kFootprint)),
       paused_(Gauges(registry_, kPaused)),
+      held_(Gauges(registry_, kHeld)),
       tokens_(Counters(registry_, kTokens)),
       exits_(Counters(registry_, kWorkerExits)),
       fallbacks_(Counters(registry_, kCpuFallbacks)),
@@ -89,13 +83,14 @@ JobMetrics::JobMetrics(Options options, const base::Clock& clock)
   Gauges(registry_, kBuildInfo).Add(options.build_info).Set(1);
   // Known series start at 0, so that a rate sees their first increment.
   queue_wait_.Add({}, kWaitBuckets);
-  for (jobs::ExitReason reason : kAllReasons) {
+  for (jobs::ExitReason reason : jobs::kAllExitReasons) {
     exits_.Add({{"reason", std::string(Name(reason))}});
   }
   for (jobs::PauseReason reason : jobs::kAllPauseReasons) {
     paused_.Add(Labels(reason));
     pauses_.Add(Labels(reason));
   }
+  Held({});
   JobCounts({});
 }
 
@@ -118,6 +113,8 @@ void JobMetrics::StepFinished(const std::string& job_id,
   tokens_.Add({{"device", device}})
       .Increment(static_cast<double>(progress.tokens));
   absl::MutexLock lock(&mutex_);
+  DropEnded();
+  series_[job_id].ended_at.reset();  // it was tried again
   Set(job_id, device, loss_, progress.loss);
   Set(job_id, device, learning_rate_, progress.learning_rate);
   Set(job_id, device, grad_norm_, progress.grad_norm);
@@ -181,10 +178,26 @@ void JobMetrics::Paused(const jobs::PauseReasons& reasons) {
   pausing_ = reasons;
 }
 
+void JobMetrics::Held(const jobs::Holds& holds) {
+  for (jobs::HoldReason reason : jobs::kAllHoldReasons) {
+    held_.Add({{"reason", std::string(Name(reason))}})
+        .Set(holds.contains(reason) ? 1 : 0);
+  }
+}
+
 void JobMetrics::JobEnded(const std::string& job_id) {
   absl::MutexLock lock(&mutex_);
+  DropEnded();
   auto series = series_.find(job_id);
   if (series != series_.end()) series->second.ended_at = clock_.Monotonic();
+}
+
+void JobMetrics::JobDeleted(const std::string& job_id) {
+  absl::MutexLock lock(&mutex_);
+  auto series = series_.find(job_id);
+  if (series == series_.end()) return;
+  for (auto& [key, gauge] : series->second.gauges) key.first->Remove(gauge);
+  series_.erase(series);
 }
 
 std::vector<prometheus::MetricFamily> JobMetrics::Collect() const {

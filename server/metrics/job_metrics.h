@@ -46,10 +46,19 @@ class JobMetrics final : public jobs::MetricsSink,
   void WorkerExited(jobs::ExitReason reason) override;
   void HostRead(const host::Reading& reading) override;
   void Paused(const jobs::PauseReasons& reasons) override;
+  void Held(const jobs::Holds& holds) override;
   void JobEnded(const std::string& job_id) override;
+  void JobDeleted(const std::string& job_id) override;
 
-  // Drops the series of jobs that ended `linger` ago.
+  // Drops the series of jobs that ended `linger` ago, as the jobs behind them
+  // do where nobody collects.
   std::vector<prometheus::MetricFamily> Collect() const override;
+
+  // That are kept.
+  size_t job_series() const {
+    absl::MutexLock lock(&mutex_);
+    return series_.size();
+  }
 
  private:
   using GaugeFamily = prometheus::Family<prometheus::Gauge>;
@@ -89,7 +98,7 @@ class JobMetrics final : public jobs::MetricsSink,
   GaugeFamily &jobs_, &loss_, &eval_loss_, &eval_metric_, &learning_rate_,
       &grad_norm_, &padding_, &data_wait_;
   GaugeFamily &current_, &peak_, &driver_, &recommended_, &footprint_;
-  GaugeFamily& paused_;
+  GaugeFamily &paused_, &held_;
   CounterFamily &tokens_, &exits_, &fallbacks_, &pauses_;
   HistogramFamily &queue_wait_, &step_, &checkpoint_;
 

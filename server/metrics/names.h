@@ -94,6 +94,10 @@ inline constexpr Metric kPaused{
 inline constexpr Metric kPauses{"mpsd_pauses_total",
                                 "Times this began to keep jobs from training."};
 
+// Labelled by reason: storage, disk, machine, device.
+inline constexpr Metric kHeld{
+    "mpsd_held", "1 while this keeps queued jobs from starting, else 0."};
+
 inline constexpr Metric kWorkerExits{"mpsd_worker_exits_total",
                                      "Workers that ended, by reason."};
 inline constexpr Metric kBuildInfo{"mpsd_build_info",

@@ -3,8 +3,8 @@
 
 #include "server/rpc/download_reactor.h"
 #include "server/rpc/find_blobs.h"
+#include "server/rpc/sink_stream.h"
 #include "server/rpc/source_stream.h"
-#include "server/rpc/status.h"
 #include "server/rpc/upload_reactor.h"
 
 namespace mpsd::rpc {
@@ -12,18 +12,30 @@ namespace mpsd::rpc {
 grpc::ServerUnaryReactor* ArtifactService::FindBlobs(
     grpc::CallbackServerContext* context, const v1::FindBlobsRequest* request,
     v1::FindBlobsResponse* response) {
-  return Answer(context, rpc::FindBlobs(blobs_, *request, *response));
+  return Answer(context, reads_, "ArtifactService.FindBlobs", [=, this] {
+    return rpc::FindBlobs(blobs_, *request, *response);
+  });
 }
 
 grpc::ServerReadReactor<v1::UploadRequest>* ArtifactService::Upload(
     grpc::CallbackServerContext* context, v1::UploadResponse* response) {
-  return UploadReactor::Start(*context, blobs_, files_.executor(), *response);
+  return SinkStream<v1::UploadRequest>::Start(
+      *context, uploads_, "ArtifactService.Upload",
+      MakeUploadSink(blobs_, *response));
+}
+
+grpc::ServerReadReactor<v1::UploadBatchRequest>* ArtifactService::UploadBatch(
+    grpc::CallbackServerContext* context, v1::UploadBatchResponse* response) {
+  return SinkStream<v1::UploadBatchRequest>::Start(
+      *context, uploads_, "ArtifactService.UploadBatch",
+      MakeBatchSink(blobs_, *response));
 }
 
 grpc::ServerWriteReactor<v1::DownloadResponse>* ArtifactService::Download(
-    grpc::CallbackServerContext*, const v1::DownloadRequest* request) {
+    grpc::CallbackServerContext* context, const v1::DownloadRequest* request) {
   return SourceStream<v1::DownloadResponse>::Start(
-      files_, [&](Wake) { return MakeDownloadSource(manager_, *request); });
+      *context, downloads_, "ArtifactService.Download",
+      [&](Wake) { return MakeDownloadSource(manager_, *request); });
 }
 
 }  // namespace mpsd::rpc

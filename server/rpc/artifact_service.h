@@ -6,16 +6,22 @@
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/stream_host.h"
+#include "server/rpc/unary_call.h"
 
 namespace mpsd::rpc {
 
-// mpsd.v1.ArtifactService. `files` is a host of its own: hashing a checkpoint
-// must not hold up the watchers. The borrowed objects must outlive it.
+// mpsd.v1.ArtifactService. Downloads and uploads have hosts of their own: who
+// hashes a checkpoint or waits for a flush holds up neither the other nor the
+// watchers. The borrowed objects must outlive it.
 class ArtifactService final : public v1::ArtifactService::CallbackService {
  public:
   ArtifactService(jobs::JobManager& manager, jobs::BlobUploads& blobs,
-                  StreamHost& files)
-      : manager_(manager), blobs_(blobs), files_(files) {}
+                  CallHost& reads, StreamHost& downloads, StreamHost& uploads)
+      : manager_(manager),
+        blobs_(blobs),
+        reads_(reads),
+        downloads_(downloads),
+        uploads_(uploads) {}
 
   grpc::ServerUnaryReactor* FindBlobs(grpc::CallbackServerContext* context,
                                       const v1::FindBlobsRequest* request,
@@ -23,6 +29,9 @@ class ArtifactService final : public v1::ArtifactService::CallbackService {
   grpc::ServerReadReactor<v1::UploadRequest>* Upload(
       grpc::CallbackServerContext* context,
       v1::UploadResponse* response) override;
+  grpc::ServerReadReactor<v1::UploadBatchRequest>* UploadBatch(
+      grpc::CallbackServerContext* context,
+      v1::UploadBatchResponse* response) override;
   grpc::ServerWriteReactor<v1::DownloadResponse>* Download(
       grpc::CallbackServerContext* context,
       const v1::DownloadRequest* request) override;
@@ -30,7 +39,9 @@ class ArtifactService final : public v1::ArtifactService::CallbackService {
  private:
   jobs::JobManager& manager_;
   jobs::BlobUploads& blobs_;
-  StreamHost& files_;
+  CallHost& reads_;
+  StreamHost& downloads_;
+  StreamHost& uploads_;
 };
 
 }  // namespace mpsd::rpc

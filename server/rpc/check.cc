@@ -1,30 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/check.h"
 
+#include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <set>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/printable.h"
 #include "server/jobs/blob_store.h"
 
 namespace mpsd::rpc {
 namespace {
 
-constexpr size_t kMaxId = 64;
-constexpr size_t kMaxSpec = 1 << 20;
-constexpr size_t kMaxKey = 128;
-constexpr size_t kMaxOwner = 256;
-constexpr size_t kMaxPath = 4096;
-constexpr int kMaxInputs = 50'000;
-constexpr size_t kMaxLabels = 64;
-constexpr size_t kMaxLabelKey = 128;
-constexpr size_t kMaxLabelValue = 256;
+using Labels = google::protobuf::Map<std::string, std::string>;
 
 absl::Status CheckLength(const std::string& field, const std::string& value,
                          size_t max) {
   if (value.size() <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       field, ": has ", value.size(), " bytes, at most ", max, " are allowed"));
+}
+
+// What people see of a job: short, and nothing that a terminal obeys.
+absl::Status CheckText(const std::string& field, const std::string& value,
+                       size_t max) {
+  absl::Status status = CheckLength(field, value, max);
+  if (!status.ok() || base::IsPrintable(value)) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": '", base::Quotable(value),
+                   "' has a line break, another control character or a mark "
+                   "that turns the direction of writing; leave it out"));
 }
 
 absl::Status CheckNotEmpty(const std::string& field, const std::string& value) {
@@ -38,45 +45,79 @@ absl::Status CheckCount(const std::string& field, size_t count, size_t max) {
       field, ": has ", count, " entries, at most ", max, " are allowed"));
 }
 
-absl::Status CheckLabels(const v1::SubmitRequest& request) {
-  absl::Status status =
-      CheckCount("labels", request.labels().size(), kMaxLabels);
-  for (const auto& [key, value] : request.labels()) {
+absl::Status CheckLabels(const Labels& labels, size_t max) {
+  absl::Status status = CheckCount("labels", labels.size(), max);
+  for (const auto& [key, value] : labels) {
     if (status.ok()) status = CheckNotEmpty("labels: key", key);
-    if (status.ok()) status = CheckLength("labels: key", key, kMaxLabelKey);
     if (status.ok()) {
-      status =
-          CheckLength(absl::StrCat("labels[", key, "]"), value, kMaxLabelValue);
+      status = CheckText("labels: key", key, limits::kLabelKeyBytes);
+    }
+    if (status.ok()) {
+      status = CheckText(absl::StrCat("labels[", key, "]"), value,
+                         limits::kLabelValueBytes);
     }
   }
   return status;
 }
 
+// That a file can have each part of it for a name.
+absl::Status CheckParts(const std::string& field, std::string_view path) {
+  if (path.find('\0') != std::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": has a NUL byte, which no file's name has"));
+  }
+  while (!path.empty()) {
+    const size_t end = std::min(path.find('/'), path.size());
+    if (end > NAME_MAX) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          field, ": has a part of ", end, " bytes between slashes, at most ",
+          NAME_MAX, " are a file's name"));
+    }
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPath(const std::string& field, const std::string& path) {
+  absl::Status status = CheckNotEmpty(field, path);
+  if (status.ok()) status = CheckLength(field, path, limits::kPathBytes);
+  if (status.ok()) status = CheckParts(field, path);
+  const size_t parts = 1 + std::count(path.begin(), path.end(), '/');
+  if (!status.ok() || parts <= limits::kPathParts) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": has ", parts, " parts between slashes, at most ",
+                   limits::kPathParts, " are allowed"));
+}
+
 absl::Status CheckInputs(const v1::SubmitRequest& request) {
   absl::Status status =
-      CheckCount("inputs", request.inputs().size(), kMaxInputs);
-  std::set<std::string> paths;
+      CheckCount("inputs", request.inputs().size(), limits::kInputs);
+  std::set<std::string_view> paths;
+  size_t bytes = 0;
   for (int i = 0; status.ok() && i < request.inputs().size(); ++i) {
     const v1::InputFile& input = request.inputs(i);
     const std::string field = absl::StrCat("inputs[", i, "]");
-    status = CheckNotEmpty(field + ".path", input.path());
-    if (status.ok()) {
-      status = CheckLength(field + ".path", input.path(), kMaxPath);
-    }
+    status = CheckPath(field + ".path", input.path());
     if (status.ok()) status = CheckSha256(field + ".sha256", input.sha256());
     if (status.ok() && !paths.insert(input.path()).second) {
       status = absl::InvalidArgumentError(
-          absl::StrCat(field, ".path: '", input.path(), "' is listed twice"));
+          absl::StrCat(field, ".path: '", base::Quotable(input.path()),
+                       "' is listed twice"));
     }
+    bytes += input.path().size();
   }
-  return status;
+  if (!status.ok() || bytes <= limits::kPathsBytes) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat("inputs: their paths have ", bytes, " bytes together, at "
+                   "most ", limits::kPathsBytes,
+                   " are allowed; name them from a folder nearer to them"));
 }
 
 }  // namespace
 
 absl::Status CheckId(const std::string& field, const std::string& id) {
   absl::Status status = CheckNotEmpty(field, id);
-  return status.ok() ? CheckLength(field, id, kMaxId) : status;
+  return status.ok() ? CheckLength(field, id, limits::kIdBytes) : status;
 }
 
 absl::Status CheckSha256(const std::string& field, const std::string& sha256) {
@@ -94,13 +135,32 @@ absl::Status CheckNotNegative(const std::string& field, int64_t value) {
 absl::Status CheckSubmit(const v1::SubmitRequest& request) {
   absl::Status status = CheckNotEmpty("spec_json", request.spec_json());
   if (status.ok()) {
-    status = CheckLength("spec_json", request.spec_json(), kMaxSpec);
+    status = CheckLength("spec_json", request.spec_json(), limits::kSpecBytes);
   }
   if (status.ok()) status = CheckInputs(request);
-  if (status.ok()) status = CheckLength("owner", request.owner(), kMaxOwner);
-  if (status.ok()) status = CheckLabels(request);
   if (status.ok()) {
-    status = CheckLength("idempotency_key", request.idempotency_key(), kMaxKey);
+    status = CheckText("owner", request.owner(), limits::kOwnerBytes);
+  }
+  if (status.ok()) status = CheckLabels(request.labels(), limits::kLabels);
+  if (status.ok()) {
+    status = CheckText("idempotency_key", request.idempotency_key(),
+                       limits::kKeyBytes);
+  }
+  return status;
+}
+
+absl::Status CheckList(const v1::ListJobsRequest& request) {
+  absl::Status status =
+      CheckCount("states", request.states().size(), limits::kFilterStates);
+  if (status.ok()) {
+    status = CheckLength("owner", request.owner(), limits::kOwnerBytes);
+  }
+  if (status.ok()) {
+    status = CheckLabels(request.labels(), limits::kFilterLabels);
+  }
+  if (status.ok()) {
+    status = CheckLength("page_token", request.page_token(),
+                         limits::kPageTokenBytes);
   }
   return status;
 }

@@ -7,21 +7,23 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/base/limits.h"
 #include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::rpc {
 
-// The bounds that proto/mpsd/v1 states. Every error is InvalidArgument and
-// begins with the field's name.
-inline constexpr int64_t kMaxChunkBytes = 1 << 20;
-inline constexpr int kMaxBlobNames = 1000;
-inline constexpr int kDefaultPageSize = 50;
-inline constexpr int kMaxPageSize = 500;
+// The bounds of core/base/limits.h, as proto/mpsd/v1 states them. Every error
+// is InvalidArgument and begins with the field's name.
+inline constexpr int64_t kMaxChunkBytes = limits::kChunkBytes;
+inline constexpr int kMaxBlobNames = limits::kBlobNames;
+inline constexpr int kMaxBatchBlobs = limits::kBatchBlobs;
 
 absl::Status CheckId(const std::string& field, const std::string& id);
 absl::Status CheckSha256(const std::string& field, const std::string& sha256);
 absl::Status CheckNotNegative(const std::string& field, int64_t value);
 absl::Status CheckSubmit(const v1::SubmitRequest& request);
+// The filter and the token of a page; the states themselves are not looked at.
+absl::Status CheckList(const v1::ListJobsRequest& request);
 
 }  // namespace mpsd::rpc
 

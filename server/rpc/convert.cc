@@ -169,6 +169,9 @@ void ToProto(const jobs::Job& job, v1::Job& out) {
   for (const std::string& warning : job.warnings) {
     out.add_warnings(ValidUtf8(warning));
   }
+  out.set_interruptions(job.interruptions);
+  out.set_failures(job.failures);
+  out.set_estimated_memory_bytes(job.memory_bytes);
   out.set_spec_json(ValidUtf8(job.spec_json));
   FillOutcome(job, out);
 }
@@ -183,6 +186,7 @@ jobs::SubmitRequest FromProto(const v1::SubmitRequest& request) {
   out.owner = request.owner();
   out.labels.insert(request.labels().begin(), request.labels().end());
   out.idempotency_key = request.idempotency_key();
+  out.anyway = request.anyway();
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/host_state.h"
+#include "server/rpc/status.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -49,7 +50,8 @@ absl::Status DaemonInfo(jobs::JobManager& manager, const DaemonFacts& facts,
   response.set_disk_free_bytes(FreeBytes(facts.state_dir));
   response.set_protocol_version(facts.protocol_version);
   response.set_running_job_id(info.running_job_id);
-  response.set_hold(info.hold);
+  response.set_hold(ValidUtf8(info.hold));
+  response.set_hold_reason(info.hold_reason);
   ToProto(info.host, *response.mutable_host());
   if (!info.pause.reasons.empty()) {
     ToProto(info.pause, *response.mutable_pause());

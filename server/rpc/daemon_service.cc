@@ -2,14 +2,15 @@
 #include "server/rpc/daemon_service.h"
 
 #include "server/rpc/daemon_info.h"
-#include "server/rpc/status.h"
 
 namespace mpsd::rpc {
 
 grpc::ServerUnaryReactor* DaemonService::Info(
     grpc::CallbackServerContext* context, const v1::InfoRequest*,
     v1::InfoResponse* response) {
-  return Answer(context, DaemonInfo(manager_, facts_, *response));
+  return Answer(context, reads_, "DaemonService.Info", [=, this] {
+    return DaemonInfo(manager_, facts_, *response);
+  });
 }
 
 }  // namespace mpsd::rpc

@@ -7,14 +7,15 @@
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/daemon_facts.h"
+#include "server/rpc/unary_call.h"
 
 namespace mpsd::rpc {
 
-// mpsd.v1.DaemonService. The manager must outlive it.
+// mpsd.v1.DaemonService. The borrowed objects must outlive it.
 class DaemonService final : public v1::DaemonService::CallbackService {
  public:
-  DaemonService(jobs::JobManager& manager, DaemonFacts facts)
-      : manager_(manager), facts_(std::move(facts)) {}
+  DaemonService(jobs::JobManager& manager, CallHost& reads, DaemonFacts facts)
+      : manager_(manager), reads_(reads), facts_(std::move(facts)) {}
 
   grpc::ServerUnaryReactor* Info(grpc::CallbackServerContext* context,
                                  const v1::InfoRequest* request,
@@ -22,6 +23,7 @@ class DaemonService final : public v1::DaemonService::CallbackService {
 
  private:
   jobs::JobManager& manager_;
+  CallHost& reads_;
   const DaemonFacts facts_;
 };
 

@@ -18,6 +18,8 @@ namespace mpsd::rpc {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr int64_t kHashSlice = 8 << 20;  // bytes: some 10 ms
+
 // What to send: of `folder` all files, or those that `wanted` takes.
 struct Selection {
   fs::path folder;
@@ -64,6 +66,7 @@ class DownloadSource : public Source<v1::DownloadResponse> {
       absl::Status found = FindFiles();
       if (!found.ok()) return found;
     }
+    if (reader_ != nullptr && !announced_) return Announce(message);
     if (reader_ != nullptr && reader_->left_bytes() > 0) {
       absl::StatusOr<std::string> bytes = reader_->Read(kMaxChunkBytes);
       if (!bytes.ok()) return bytes.status();
@@ -71,9 +74,12 @@ class DownloadSource : public Source<v1::DownloadResponse> {
       return Pull::kMessage;
     }
     if (next_ == files_.size()) return Pull::kEnd;
-    absl::Status started = StartFile(files_[next_++], *message.mutable_file());
-    if (!started.ok()) return started;
-    return Pull::kMessage;
+    absl::StatusOr<std::unique_ptr<FileReader>> reader =
+        FileReader::Open(folder_ / files_[next_++]);
+    if (!reader.ok()) return reader.status();
+    reader_ = *std::move(reader);
+    announced_ = false;
+    return Announce(message);
   }
 
  private:
@@ -125,18 +131,18 @@ class DownloadSource : public Source<v1::DownloadResponse> {
         " has no predictions: dataset.predict of its job.json names no file"));
   }
 
-  absl::Status StartFile(const fs::path& relative,
-                         v1::DownloadResponse::File& out) {
-    absl::StatusOr<std::unique_ptr<FileReader>> reader =
-        FileReader::Open(folder_ / relative);
-    if (!reader.ok()) return reader.status();
-    absl::StatusOr<std::string> sha256 = (*reader)->Sha256();
-    if (!sha256.ok()) return sha256.status();
-    reader_ = *std::move(reader);
-    out.set_path(ValidUtf8(relative.generic_string()));
+  // A slice of the file's hash, or its header once that is known: a file of
+  // many gigabytes holds up nobody, and stops when its client does.
+  absl::StatusOr<Pull> Announce(v1::DownloadResponse& message) {
+    absl::StatusOr<bool> hashed = reader_->HashNext(kHashSlice);
+    if (!hashed.ok()) return hashed.status();
+    if (!*hashed) return Pull::kMore;
+    announced_ = true;
+    v1::DownloadResponse::File& out = *message.mutable_file();
+    out.set_path(ValidUtf8(files_[next_ - 1].generic_string()));
     out.set_size_bytes(reader_->size_bytes());
-    out.set_sha256(*sha256);
-    return absl::OkStatus();
+    out.set_sha256(reader_->sha256());
+    return Pull::kMessage;
   }
 
   jobs::JobManager& manager_;
@@ -144,7 +150,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   fs::path folder_;  // empty before FindFiles
   std::vector<fs::path> files_;
   size_t next_ = 0;
-  std::unique_ptr<FileReader> reader_;
+  std::unique_ptr<FileReader> reader_;  // of files_[next_ - 1]
+  bool announced_ = false;              // its header was sent
 };
 
 }  // namespace

@@ -22,6 +22,13 @@ void Executor::Post(std::function<void()> task) {
   tasks_.push_back(std::move(task));
 }
 
+bool Executor::TryPost(std::function<void()> task, size_t max_waiting) {
+  absl::MutexLock lock(&mutex_);
+  if (tasks_.size() >= max_waiting) return false;
+  tasks_.push_back(std::move(task));
+  return true;
+}
+
 void Executor::Loop() {
   while (true) {
     std::function<void()> task;

@@ -2,6 +2,7 @@
 #ifndef MPSD_SERVER_RPC_EXECUTOR_H_
 #define MPSD_SERVER_RPC_EXECUTOR_H_
 
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <thread>
@@ -13,8 +14,9 @@
 namespace mpsd::rpc {
 
 // A fixed number of threads that run tasks in the order posted. It is where
-// streams read files and the queue, so that gRPC's own threads, and the thread
-// that reports progress, never wait for a disk. Thread-safe.
+// calls and streams read files and the queue, so that gRPC's own threads, and
+// the thread that reports progress, never wait for a disk. Tasks do not throw.
+// Thread-safe.
 class Executor {
  public:
   explicit Executor(int threads);
@@ -24,6 +26,8 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   void Post(std::function<void()> task);
+  // False, and nothing happens, where `max_waiting` tasks wait for a thread.
+  bool TryPost(std::function<void()> task, size_t max_waiting);
 
  private:
   void Loop();

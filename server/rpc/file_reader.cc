@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
-#include "core/base/sha256.h"
 
 namespace mpsd::rpc {
 namespace fs = std::filesystem;
@@ -44,14 +43,18 @@ absl::StatusOr<std::unique_ptr<FileReader>> FileReader::Open(
 
 FileReader::~FileReader() { close(fd_); }
 
-absl::StatusOr<std::string> FileReader::Sha256() const {
-  base::Sha256 hash;
-  for (int64_t offset = 0; offset < size_bytes_; offset += kHashStep) {
-    absl::StatusOr<std::string> bytes = ReadAt(offset, kHashStep);
+absl::StatusOr<bool> FileReader::HashNext(int64_t max) {
+  const int64_t end = std::min(size_bytes_, hashed_ + max);
+  while (hashed_ < end) {
+    absl::StatusOr<std::string> bytes =
+        ReadAt(hashed_, std::min<int64_t>(kHashStep, end - hashed_));
     if (!bytes.ok()) return bytes.status();
-    hash.Update(*bytes);
+    hash_.Update(*bytes);
+    hashed_ += static_cast<int64_t>(bytes->size());
   }
-  return hash.FinishHex();
+  if (hashed_ < size_bytes_) return false;
+  if (sha256_.empty()) sha256_ = hash_.FinishHex();
+  return true;
 }
 
 absl::StatusOr<std::string> FileReader::Read(size_t max) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/sha256.h"
 
 namespace mpsd::rpc {
 
@@ -26,8 +27,10 @@ class FileReader {
   int64_t size_bytes() const { return size_bytes_; }
   int64_t left_bytes() const { return size_bytes_ - offset_; }
 
-  // Of the whole file; does not move the reader.
-  absl::StatusOr<std::string> Sha256() const;
+  // Hashes the next bytes, at most `max`, and does not move the reader. True
+  // when the whole file has been: sha256() is its hash.
+  absl::StatusOr<bool> HashNext(int64_t max);
+  const std::string& sha256() const { return sha256_; }
   // The next bytes, exactly min(max, left_bytes()). Aborted when the file
   // became shorter.
   absl::StatusOr<std::string> Read(size_t max);
@@ -41,6 +44,9 @@ class FileReader {
   const int fd_;
   const int64_t size_bytes_;
   int64_t offset_ = 0;
+  base::Sha256 hash_;
+  int64_t hashed_ = 0;
+  std::string sha256_;
 };
 
 // The regular files below `folder`, relative to it, sorted; links left out.

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/host_state.h"
+#include "server/rpc/status.h"
 
 namespace mpsd::rpc {
 
@@ -17,17 +19,19 @@ void FillJob(jobs::JobManager& manager, const jobs::Job& job, v1::Job& out) {
   if (jobs::IsFinal(job.state)) return;
   const jobs::Pause pause = manager.PauseOf(job.id);
   if (!pause.reasons.empty()) ToProto(pause, *out.mutable_pause());
+  out.set_hold(ValidUtf8(manager.HoldOf(job.id)));
   if (job.state != jobs::State::kQueued) return;
   const std::optional<int32_t> position = manager.QueuePosition(job.id);
   if (position.has_value()) out.set_queue_position(*position);
 }
 
 absl::Status Submit(jobs::JobManager& manager, const v1::SubmitRequest& request,
-                    v1::SubmitResponse& response) {
+                    jobs::Wanted wanted, v1::SubmitResponse& response) {
   absl::Status checked = CheckSubmit(request);
   if (!checked.ok()) return checked;
-  absl::StatusOr<jobs::SubmitResult> result =
-      manager.Submit(FromProto(request));
+  jobs::SubmitRequest submission = FromProto(request);
+  submission.wanted = std::move(wanted);
+  absl::StatusOr<jobs::SubmitResult> result = manager.Submit(submission);
   if (!result.ok()) return result.status();
   FillJob(manager, result->job, *response.mutable_job());
   response.set_existed(result->existed);
@@ -48,7 +52,17 @@ absl::Status CancelJob(jobs::JobManager& manager,
                        const v1::CancelRequest& request, v1::Job& response) {
   absl::Status checked = CheckId("id", request.id());
   if (!checked.ok()) return checked;
-  absl::StatusOr<jobs::Job> job = manager.Cancel(request.id());
+  absl::StatusOr<jobs::Job> job = manager.Cancel(request.id(), request.now());
+  if (!job.ok()) return job.status();
+  FillJob(manager, *job, response);
+  return absl::OkStatus();
+}
+
+absl::Status RetryJob(jobs::JobManager& manager,
+                      const v1::RetryRequest& request, v1::Job& response) {
+  absl::Status checked = CheckId("id", request.id());
+  if (!checked.ok()) return checked;
+  absl::StatusOr<jobs::Job> job = manager.Retry(request.id());
   if (!job.ok()) return job.status();
   FillJob(manager, *job, response);
   return absl::OkStatus();

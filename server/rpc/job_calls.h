@@ -10,11 +10,13 @@ namespace mpsd::rpc {
 
 // The calls of JobService that concern one job; errors as its proto states.
 absl::Status Submit(jobs::JobManager& manager, const v1::SubmitRequest& request,
-                    v1::SubmitResponse& response);
+                    jobs::Wanted wanted, v1::SubmitResponse& response);
 absl::Status GetJob(jobs::JobManager& manager, const v1::GetJobRequest& request,
                     v1::Job& response);
 absl::Status CancelJob(jobs::JobManager& manager,
                        const v1::CancelRequest& request, v1::Job& response);
+absl::Status RetryJob(jobs::JobManager& manager,
+                      const v1::RetryRequest& request, v1::Job& response);
 absl::Status ListCheckpoints(jobs::JobManager& manager,
                              const v1::CheckpointsRequest& request,
                              v1::CheckpointsResponse& response);

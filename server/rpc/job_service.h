@@ -6,15 +6,27 @@
 #include "mpsd/v1/jobs.grpc.pb.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/stream_host.h"
+#include "server/rpc/unary_call.h"
 
 namespace mpsd::rpc {
 
 // mpsd.v1.JobService over the queue. The borrowed objects must outlive it.
 class JobService final : public v1::JobService::CallbackService {
  public:
-  JobService(jobs::JobManager& manager, StreamHost& streams,
+  // Where unary calls run.
+  struct Hosts {
+    CallHost& reads;      // every call that is not named below
+    CallHost& changes;    // Cancel and Retry, which wait for the store
+    CallHost& submits;    // Submit, which works on the disk
+    CallHost& deletions;  // Delete, likewise
+  };
+  JobService(jobs::JobManager& manager, Hosts hosts, StreamHost& streams,
              absl::Duration log_poll_interval)
       : manager_(manager),
+        reads_(hosts.reads),
+        changes_(hosts.changes),
+        submits_(hosts.submits),
+        deletions_(hosts.deletions),
         streams_(streams),
         log_poll_interval_(log_poll_interval) {}
 
@@ -27,12 +39,21 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
                                  const v1::ListJobsRequest* request,
                                  v1::ListJobsResponse* response) override;
+  grpc::ServerUnaryReactor* FindJobs(grpc::CallbackServerContext* context,
+                                     const v1::FindJobsRequest* request,
+                                     v1::FindJobsResponse* response) override;
   grpc::ServerWriteReactor<v1::JobEvent>* Watch(
       grpc::CallbackServerContext* context,
       const v1::WatchRequest* request) override;
   grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context,
                                    const v1::CancelRequest* request,
                                    v1::Job* response) override;
+  grpc::ServerUnaryReactor* Retry(grpc::CallbackServerContext* context,
+                                  const v1::RetryRequest* request,
+                                  v1::Job* response) override;
+  grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
+                                   const v1::DeleteRequest* request,
+                                   v1::DeleteResponse* response) override;
   grpc::ServerWriteReactor<v1::LogChunk>* Logs(
       grpc::CallbackServerContext* context,
       const v1::LogsRequest* request) override;
@@ -43,6 +64,10 @@ class JobService final : public v1::JobService::CallbackService {
 
  private:
   jobs::JobManager& manager_;
+  CallHost& reads_;
+  CallHost& changes_;
+  CallHost& submits_;
+  CallHost& deletions_;
   StreamHost& streams_;
   const absl::Duration log_poll_interval_;
 };

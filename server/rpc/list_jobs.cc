@@ -56,13 +56,13 @@ absl::Status ReadStates(const v1::ListJobsRequest& request,
 
 absl::Status ReadPage(const v1::ListJobsRequest& request,
                       jobs::ListFilter& filter) {
-  if (request.page_size() < 0 || request.page_size() > kMaxPageSize) {
+  if (request.page_size() < 0 || request.page_size() > limits::kPageSize) {
     return absl::InvalidArgumentError(absl::StrCat("page_size: must be 0 to ",
-                                                   kMaxPageSize, ", is ",
+                                                   limits::kPageSize, ", is ",
                                                    request.page_size()));
   }
   filter.limit =
-      request.page_size() == 0 ? kDefaultPageSize : request.page_size();
+      request.page_size() == 0 ? limits::kDefaultPageSize : request.page_size();
   const std::string& token = request.page_token();
   if (token.empty()) return absl::OkStatus();
   const std::string last_id = token.substr(0, token.find('.'));
@@ -76,7 +76,10 @@ absl::Status ReadPage(const v1::ListJobsRequest& request,
 
 absl::StatusOr<jobs::ListFilter> ReadFilter(
     const v1::ListJobsRequest& request) {
+  absl::Status checked = CheckList(request);
+  if (!checked.ok()) return checked;
   jobs::ListFilter filter;
+  filter.summaries = true;
   absl::Status states = ReadStates(request, filter);
   if (!states.ok()) return states;
   filter.owner = request.owner();
@@ -97,16 +100,18 @@ absl::Status ListJobs(jobs::JobManager& manager,
   ++filter->limit;  // one more tells whether there is a next page
   absl::StatusOr<std::vector<jobs::Job>> listed = manager.List(*filter);
   if (!listed.ok()) return listed.status();
-  if (listed->size() > page_size) {
-    listed->resize(page_size);
-    response.set_next_page_token(PageToken(listed->back().id, *filter));
-  }
-  for (const jobs::Job& job : *listed) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < listed->size(); ++i) {
+    if (i == page_size || bytes > limits::kPageBytes) {
+      response.set_next_page_token(PageToken((*listed)[i - 1].id, *filter));
+      break;
+    }
     v1::Job& out = *response.add_jobs();
-    FillJob(manager, job, out);
+    FillJob(manager, (*listed)[i], out);
     out.clear_spec_json();
     out.clear_confusion_matrix_json();
     out.clear_warnings();
+    bytes += out.ByteSizeLong();
   }
   return absl::OkStatus();
 }

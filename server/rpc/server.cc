@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/server.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "core/base/file.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -18,40 +17,46 @@
 #include "server/rpc/daemon_service.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/listen_address.h"
+#include "server/rpc/listener.h"
 #include "server/rpc/stream_host.h"
+#include "server/rpc/unary_call.h"
 
 namespace mpsd::rpc {
 namespace {
 
 constexpr int kStreamThreads = 2;
-constexpr int kFileThreads = 2;
+// A large folder takes its time to remove; the next one waits.
+constexpr int kDeletionThreads = 1;
+constexpr int kDownloadThreads = 2;
+// Most of them wait for the drive.
+constexpr int kUploadThreads = 4;
+// Calls at a time of one connection; gRPC's clients keep the others back.
+constexpr int kStreamsOfConnection = 256;
+// Of messages on their way in and out.
+constexpr size_t kBufferBytes = 512 << 20;
 constexpr char const* kServices[] = {
     "mpsd.v1.JobService", "mpsd.v1.ArtifactService", "mpsd.v1.DaemonService"};
 
-// A socket is created with the umask's mode; between its creation and chmod
-// nobody else may connect. 077 and not 177: another thread may be creating a
-// folder.
-class PrivateUmask {
- public:
-  PrivateUmask() : before_(umask(077)) {}
-  ~PrivateUmask() { umask(before_); }
-
- private:
-  const mode_t before_;
-};
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
 
 void Configure(const Options& options, grpc::ServerBuilder& builder) {
-  const int keepalive_ms =
-      static_cast<int>(absl::ToInt64Milliseconds(options.keepalive));
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   builder.SetMaxSendMessageSize(options.max_send_bytes);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
+                             Milliseconds(options.keepalive));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
-  // A second daemon on the same port must fail, not share it.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             kStreamsOfConnection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                             Milliseconds(options.connection_idle));
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             Milliseconds(options.handshake));
+  builder.SetResourceQuota(grpc::ResourceQuota("mpsd").Resize(kBufferBytes));
   // Reflection alone is a synchronous service.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
@@ -66,27 +71,66 @@ void SetHealth(grpc::Server& server, bool serving) {
   }
 }
 
-absl::Status MakePrivate(const std::string& address) {
-  const std::string path = SocketPath(address);
-  if (path.empty() || chmod(path.c_str(), 0600) == 0) return absl::OkStatus();
-  return base::ErrnoStatus(errno, path);
-}
+// Calls `tick` every so often until it is destroyed.
+class Every {
+ public:
+  Every(absl::Duration interval, std::function<void()> tick)
+      : thread_([this, interval, tick = std::move(tick)] {
+          while (!stopping_.WaitForNotificationWithTimeout(interval)) tick();
+        }) {}
+  ~Every() {
+    stopping_.Notify();
+    thread_.join();
+  }
+
+ private:
+  absl::Notification stopping_;
+  std::thread thread_;
+};
 
 }  // namespace
 
 struct RpcServer::Parts {
   Parts(const Options& options, jobs::JobManager& manager,
         jobs::BlobUploads& blobs, DaemonFacts facts)
-      : jobs(manager, streams, options.log_poll_interval),
-        artifacts(manager, blobs, files),
-        daemon(manager, std::move(facts)) {}
+      : reads(options.read_threads, options.max_waiting_reads,
+              Barrier(options.log)),
+        changes(options.change_threads, options.max_waiting_reads,
+                Barrier(options.log)),
+        submits(options.submit_threads, options.max_waiting_submits,
+                Barrier(options.log)),
+        deletions(kDeletionThreads, options.max_waiting_submits,
+                  Barrier(options.log)),
+        streams(kStreamThreads, Barrier(options.log)),
+        downloads(kDownloadThreads,
+                  {options.max_uploads, options.max_uploads_of_peer,
+                   options.download_idle},
+                  Barrier(options.log)),
+        uploads(kUploadThreads,
+                {options.max_uploads, options.max_uploads_of_peer,
+                 options.upload_idle},
+                Barrier(options.log)),
+        jobs(manager, {reads, changes, submits, deletions}, streams,
+             options.log_poll_interval),
+        artifacts(manager, blobs, reads, downloads, uploads),
+        daemon(manager, reads, std::move(facts)) {}
 
-  StreamHost streams{kStreamThreads};
-  StreamHost files{kFileThreads};
+  CallHost reads;
+  CallHost changes;
+  CallHost submits;
+  CallHost deletions;
+  StreamHost streams;
+  StreamHost downloads;
+  StreamHost uploads;
   JobService jobs;
   ArtifactService artifacts;
   DaemonService daemon;
-  std::unique_ptr<grpc::Server> server;  // last: destroyed first
+  absl::Mutex stopping;  // one thread at a time stops the listener
+  // In the order of their making.
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<Every> idle;
 };
 
 RpcServer::RpcServer(Options options, jobs::JobManager& manager,
@@ -106,36 +150,47 @@ absl::Status RpcServer::Start() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(options_, builder);
-  std::vector<int> ports(options_.addresses.size(), 0);
-  for (size_t i = 0; i < ports.size(); ++i) {
-    builder.AddListeningPort(options_.addresses[i],
-                             grpc::InsecureServerCredentials(), &ports[i]);
-  }
+  absl::StatusOr<std::unique_ptr<Listener>> listener = Listener::Open(
+      {options_.addresses, options_.max_descriptor, options_.log});
+  if (!listener.ok()) return listener.status();
+  parts_->listener = *std::move(listener);
+  parts_->acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   builder.RegisterService(&parts_->jobs);
   builder.RegisterService(&parts_->artifacts);
   builder.RegisterService(&parts_->daemon);
-  {
-    PrivateUmask umask;
-    parts_->server = builder.BuildAndStart();
-  }
+  parts_->server = builder.BuildAndStart();
   if (parts_->server == nullptr) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", absl::StrJoin(options_.addresses, ", "),
-        "; is another program using the address?"));
+    return absl::InternalError("gRPC does not start; its lines say why");
   }
-  for (size_t i = 0; i < ports.size(); ++i) {
-    absl::Status made = MakePrivate(options_.addresses[i]);
-    if (!made.ok()) return made;
-    bound_.push_back(BoundAddress(options_.addresses[i], ports[i]));
-  }
+  bound_ = parts_->listener->addresses();
   SetHealth(*parts_->server, true);
+  parts_->listener->Start([this](int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters p;
+    p.fd = fd;
+    parts_->acceptor->HandleNewConnection(&p);
+  });
+  parts_->idle = std::make_unique<Every>(
+      std::min(options_.upload_idle, options_.download_idle) / 4, [this] {
+        const auto now = ClosableStream::Clock::now();
+        parts_->uploads.EndIdle(now);
+        parts_->downloads.EndIdle(now);
+      });
   return absl::OkStatus();
 }
 
 void RpcServer::Shutdown(absl::Duration grace) {
   if (parts_->server == nullptr) return;
+  {
+    absl::MutexLock lock(&parts_->stopping);
+    parts_->listener->Stop();
+  }
   SetHealth(*parts_->server, false);
   parts_->streams.CloseAll();
+  parts_->changes.Close();
+  parts_->submits.Close();
+  parts_->deletions.Close();
   parts_->server->Shutdown(std::chrono::system_clock::now() +
                            absl::ToChronoMilliseconds(grace));
 }

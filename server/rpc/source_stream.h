@@ -19,6 +19,7 @@ namespace mpsd::rpc {
 enum class Pull {
   kMessage,  // the message is filled in: send it
   kWait,     // nothing yet: ask again after a wake-up
+  kMore,     // not yet, but there is more to do: ask again, others first
   kEnd,      // nothing more: end the stream with OK
 };
 
@@ -51,16 +52,19 @@ class SourceStream final
   using MakeSource = std::function<std::unique_ptr<Source<Message>>(Wake)>;
 
   // The reactor to return to gRPC; it lives until its call is done. The source
-  // is destroyed with the call.
-  static grpc::ServerWriteReactor<Message>* Start(StreamHost& host,
-                                                  const MakeSource& make) {
-    std::shared_ptr<SourceStream> stream(new SourceStream(host));
+  // is destroyed with the call. `rpc` is "Service.Method", a literal.
+  static grpc::ServerWriteReactor<Message>* Start(
+      grpc::CallbackServerContext& context, StreamHost& host, const char* rpc,
+      const MakeSource& make) {
+    std::shared_ptr<SourceStream> stream(new SourceStream(context, host, rpc));
     stream->self_ = stream;
     std::weak_ptr<SourceStream> weak = stream;
-    stream->source_ = make([weak] {
-      if (auto alive = weak.lock()) alive->OnWake();
+    stream->made_ = host.barrier().Run(rpc, [&] {
+      stream->source_ = make([weak] {
+        if (auto alive = weak.lock()) alive->OnWake();
+      });
+      return host.Add(*stream, context.peer());
     });
-    host.Add(*stream);
     {
       absl::MutexLock lock(&stream->mutex_);
       stream->state_ = State::kPulling;
@@ -76,11 +80,22 @@ class SourceStream final
     }
     OnWake();
   }
+  // A client that reads nothing. It learns no reason: what was sent before it
+  // has not been read.
+  void EndIfIdle(Clock::time_point since) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (state_ != State::kWriting || writing_since_ > since) return;
+    }
+    context_.TryCancel();
+  }
 
  private:
   enum class State { kStarting, kPulling, kWriting, kIdle, kEnded };
 
-  explicit SourceStream(StreamHost& host) : host_(host) {}
+  SourceStream(grpc::CallbackServerContext& context, StreamHost& host,
+               const char* rpc)
+      : context_(context), host_(host), rpc_(rpc) {}
 
   void OnWriteDone(bool ok) override {
     if (!ok) return End(absl::CancelledError("the client is gone"));
@@ -129,11 +144,11 @@ class SourceStream final
     while (true) {
       absl::Status stop = BeginPull();
       if (!stop.ok()) return End(stop);
-      message_.Clear();
-      absl::StatusOr<Pull> pulled = source_->Next(message_);
+      absl::StatusOr<Pull> pulled = NextMessage();
       if (!pulled.ok()) return End(pulled.status());
       if (*pulled == Pull::kEnd) return End(absl::OkStatus());
       if (*pulled == Pull::kMessage) return Write();
+      if (*pulled == Pull::kMore) return PostPull();
       if (BecameIdle()) return;
     }
   }
@@ -144,6 +159,18 @@ class SourceStream final
     if (cancelled_) return absl::CancelledError("the client cancelled");
     if (closing_) return absl::UnavailableError("mpsd is stopping");
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<Pull> NextMessage() {
+    if (!made_.ok()) return made_;
+    absl::StatusOr<Pull> pulled;
+    const absl::Status caught = host_.barrier().Run(rpc_, [&] {
+      message_.Clear();
+      pulled = source_->Next(message_);
+      return pulled.status();
+    });
+    if (!caught.ok()) return caught;
+    return pulled;
   }
 
   bool BecameIdle() {
@@ -157,6 +184,7 @@ class SourceStream final
     {
       absl::MutexLock lock(&mutex_);
       state_ = State::kWriting;
+      writing_since_ = Clock::now();
     }
     this->StartWrite(&message_);
   }
@@ -169,13 +197,17 @@ class SourceStream final
     this->Finish(ToGrpc(status));
   }
 
+  grpc::CallbackServerContext& context_;
   StreamHost& host_;
+  const char* const rpc_;
+  absl::Status made_;  // why it has to end before it begins
   std::shared_ptr<SourceStream> self_;  // until OnDone
   std::unique_ptr<Source<Message>> source_;
   Message message_;
 
   absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kStarting;
+  Clock::time_point writing_since_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;  // since the last BeginPull
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -2,7 +2,8 @@
 #include "server/rpc/status.h"
 
 #include <cstddef>
-#include <cstdint>
+
+#include "core/base/utf8.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -21,40 +22,13 @@ std::string CutToFit(const std::string& message) {
   return message;
 }
 
-// The length of the UTF-8 sequence that `text` begins with; 0 for none. Table
-// 3-7 of the Unicode standard.
-size_t SequenceLength(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  size_t length = 0;
-  uint8_t low = 0x80, high = 0xbf;  // of the second byte
-  if (first >= 0xc2 && first <= 0xdf) {
-    length = 2;
-  } else if (first >= 0xe0 && first <= 0xef) {
-    length = 3;
-    if (first == 0xe0) low = 0xa0;
-    if (first == 0xed) high = 0x9f;
-  } else if (first >= 0xf0 && first <= 0xf4) {
-    length = 4;
-    if (first == 0xf0) low = 0x90;
-    if (first == 0xf4) high = 0x8f;
-  }
-  if (length == 0 || text.size() < length) return 0;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-  }
-  return length;
-}
-
 }  // namespace
 
 std::string ValidUtf8(std::string_view text) {
   std::string valid;
   valid.reserve(text.size());
   while (!text.empty()) {
-    const size_t length = SequenceLength(text);
+    const size_t length = base::CharacterLength(text);
     valid.append(length > 0 ? text.substr(0, length) : "\xef\xbf\xbd");
     text.remove_prefix(length > 0 ? length : 1);
   }
@@ -66,13 +40,6 @@ grpc::Status ToGrpc(const absl::Status& status) {
   const std::string message = CutToFit(std::string(status.message()));
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
                       ValidUtf8(message));
-}
-
-grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                 const absl::Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpc(status));
-  return reactor;
 }
 
 }  // namespace mpsd::rpc

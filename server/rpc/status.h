@@ -15,10 +15,6 @@ namespace mpsd::rpc {
 // characters of ASCII).
 grpc::Status ToGrpc(const absl::Status& status);
 
-// Ends a unary call.
-grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                 const absl::Status& status);
-
 // `text` with every byte that is no UTF-8 replaced by U+FFFD: protobuf refuses
 // to parse a string with others in it.
 std::string ValidUtf8(std::string_view text);

@@ -1,23 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/stream_host.h"
 
-namespace mpsd::rpc {
+#include "absl/strings/str_cat.h"
 
-void StreamHost::Add(ClosableStream& stream) {
+namespace mpsd::rpc {
+namespace {
+
+// "ipv4:10.0.0.1" of "ipv4:10.0.0.1:4711"; each connection has its port.
+std::string MachineOf(const std::string& peer) {
+  return peer.starts_with("ip") ? peer.substr(0, peer.rfind(':')) : peer;
+}
+
+absl::Status Full(int streams, const char* where) {
+  return absl::UnavailableError(
+      absl::StrCat(streams, " such transfers are under way", where,
+                   " already: try again when one has ended"));
+}
+
+}  // namespace
+
+absl::Status StreamHost::Add(ClosableStream& stream, const std::string& peer) {
+  const std::string machine = MachineOf(peer);
   absl::MutexLock lock(&mutex_);
-  streams_.insert(&stream);
+  if (static_cast<int>(streams_.size()) >= limits_.streams) {
+    return Full(limits_.streams, "");
+  }
+  int& of_peer = of_peer_[machine];
+  if (of_peer >= limits_.of_a_peer) {
+    return Full(limits_.of_a_peer, " from your machine");
+  }
+  ++of_peer;
+  streams_[&stream] = machine;
   if (closed_) stream.Close();
+  return absl::OkStatus();
 }
 
 void StreamHost::Remove(ClosableStream& stream) {
   absl::MutexLock lock(&mutex_);
-  streams_.erase(&stream);
+  const auto found = streams_.find(&stream);
+  if (found == streams_.end()) return;
+  const auto of_peer = of_peer_.find(found->second);
+  if (--of_peer->second == 0) of_peer_.erase(of_peer);
+  streams_.erase(found);
 }
 
 void StreamHost::CloseAll() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
-  for (ClosableStream* stream : streams_) stream->Close();
+  for (auto& [stream, machine] : streams_) stream->Close();
+}
+
+void StreamHost::EndIdle(ClosableStream::Clock::time_point now) {
+  if (limits_.idle == absl::InfiniteDuration()) return;
+  const auto since = now - absl::ToChronoMilliseconds(limits_.idle);
+  absl::MutexLock lock(&mutex_);
+  for (auto& [stream, machine] : streams_) stream->EndIfIdle(since);
 }
 
 int StreamHost::live() const {

@@ -2,43 +2,73 @@
 #ifndef MPSD_SERVER_RPC_STREAM_HOST_H_
 #define MPSD_SERVER_RPC_STREAM_HOST_H_
 
-#include <set>
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/rpc/barrier.h"
 #include "server/rpc/executor.h"
 
 namespace mpsd::rpc {
 
-// A stream that can be asked to end before its time.
+// A stream that can be asked to end before its time. Any thread; neither call
+// blocks.
 class ClosableStream {
  public:
-  // Ends it with UNAVAILABLE soon. Any thread; does not block.
+  using Clock = std::chrono::steady_clock;
+
+  // Ends it with UNAVAILABLE soon.
   virtual void Close() = 0;
+  // Ends it where it has waited for its client since before `since`.
+  virtual void EndIfIdle(Clock::time_point since) = 0;
 
  protected:
   ~ClosableStream() = default;
 };
 
-// The live server streams and the threads that feed them. Thread-safe. Outlives
-// its streams.
+// The live streams of one kind and the threads that feed them. Thread-safe.
+// Outlives its streams.
 class StreamHost {
  public:
-  explicit StreamHost(int threads) : executor_(threads) {}
+  struct Limits {
+    int streams = 1024;   // at a time
+    int of_a_peer = 1024;  // of them, of one machine
+    // How long a stream may wait for its client.
+    absl::Duration idle = absl::InfiniteDuration();
+  };
+
+  explicit StreamHost(int threads, Barrier barrier = Barrier())
+      : StreamHost(threads, Limits(), std::move(barrier)) {}
+  StreamHost(int threads, Limits limits, Barrier barrier)
+      : limits_(limits), barrier_(std::move(barrier)), executor_(threads) {}
 
   Executor& executor() { return executor_; }
+  const Barrier& barrier() const { return barrier_; }
 
-  // A stream added after CloseAll is closed at once.
-  void Add(ClosableStream& stream);
+  // A stream added after CloseAll is closed at once. Unavailable where there
+  // are as many as may be; then it is not added. `peer` as gRPC names it.
+  absl::Status Add(ClosableStream& stream, const std::string& peer);
+  // Harmless for one that was not added.
   void Remove(ClosableStream& stream);
   void CloseAll();
+  // To be called every now and then.
+  void EndIdle(ClosableStream::Clock::time_point now);
   int live() const;
 
  private:
+  const Limits limits_;
+  const Barrier barrier_;
   mutable absl::Mutex mutex_;
-  std::set<ClosableStream*> streams_ ABSL_GUARDED_BY(mutex_);
+  std::map<ClosableStream*, std::string> streams_
+      ABSL_GUARDED_BY(mutex_);  // and the machine each comes from
+  std::map<std::string, int> of_peer_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  Executor executor_;
+  Executor executor_;  // last: its tasks use the rest
 };
 
 }  // namespace mpsd::rpc

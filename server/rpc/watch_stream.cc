@@ -5,7 +5,6 @@
 #include <deque>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
@@ -24,7 +23,6 @@ class WatchSource : public Source<v1::JobEvent> {
   ~WatchSource() override { manager_.Unsubscribe(subscription_); }
 
   absl::StatusOr<Pull> Next(v1::JobEvent& message) override {
-    if (ended_) return Pull::kEnd;
     if (page_.empty()) {
       absl::StatusOr<Pull> filled = Fill();
       if (!filled.ok() || *filled != Pull::kMessage) return filled;
@@ -32,8 +30,6 @@ class WatchSource : public Source<v1::JobEvent> {
     const jobs::Event event = std::move(page_.front());
     page_.pop_front();
     after_ = event.sequence;
-    const auto* changed = std::get_if<jobs::StateChanged>(&event.body);
-    ended_ = changed != nullptr && jobs::IsFinal(changed->state);
     ToProto(event, message);
     return Pull::kMessage;
   }
@@ -70,7 +66,6 @@ class WatchSource : public Source<v1::JobEvent> {
   int64_t after_;
   const int64_t subscription_;
   std::deque<jobs::Event> page_;
-  bool ended_ = false;
 };
 
 }  // namespace

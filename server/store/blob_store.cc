@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "server/store/blob_batch.h"
 #include "server/store/connection.h"
 #include "server/store/sqlite_status.h"
 
@@ -47,20 +48,16 @@ absl::Status SyncFolder(const fs::path& path) {
   return synced;
 }
 
-void RecordBlob(Connection& c, const std::string& sha256, int64_t size_bytes)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  Query(c,
-        "INSERT OR IGNORE INTO blobs (sha256, size_bytes, create_time_us) "
-        "VALUES (?, ?, ?)",
-        sha256, size_bytes, absl::ToUnixMicros(absl::Now()))
-      .Run();
-}
-
 class Writer : public jobs::BlobWriter {
  public:
-  Writer(Database& database, fs::path temporary, int fd, fs::path final_path,
-         int64_t size_bytes)
+  using Reservation = std::unique_ptr<DiskRoom::Reservation>;
+
+  // `names`: as of BlobStore.
+  Writer(Database& database, absl::Mutex& names, Reservation room,
+         fs::path temporary, int fd, fs::path final_path, int64_t size_bytes)
       : database_(database),
+        names_(names),
+        room_(std::move(room)),
         temporary_(std::move(temporary)),
         final_(std::move(final_path)),
         size_bytes_(size_bytes),
@@ -82,6 +79,7 @@ class Writer : public jobs::BlobWriter {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return base::ErrnoStatus(errno, temporary_.string());
       bytes.remove_prefix(n);
+      room_->Used(n);
     }
     return absl::OkStatus();
   }
@@ -124,7 +122,10 @@ class Writer : public jobs::BlobWriter {
     std::error_code error;
     const bool is_new = fs::create_directory(folder, error);
     if (error) return FsError(error, folder);
-    fs::rename(temporary_, final_, error);
+    {
+      absl::MutexLock lock(&names_);
+      fs::rename(temporary_, final_, error);
+    }
     if (error) return FsError(error, final_);
     committed_ = true;
     synced = SyncFolder(folder);
@@ -133,6 +134,8 @@ class Writer : public jobs::BlobWriter {
   }
 
   Database& database_;
+  absl::Mutex& names_;
+  const Reservation room_;
   const fs::path temporary_;
   const fs::path final_;  // …/ab/<sha256>
   const int64_t size_bytes_;
@@ -167,10 +170,41 @@ std::map<std::string, int64_t> BlobFiles(const fs::path& folder) {
   return found;
 }
 
+// Whether a file of `from` can have a second name in `to`.
+// The file stays: a full disk may have no room for a new one.
+bool CanLink(const fs::path& from, const fs::path& to) {
+  const fs::path file = from / "link-probe", link = to / ".link-probe";
+  std::error_code ignored, error;
+  fs::remove(link, ignored);
+  const int fd = open(file.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  close(fd);
+  fs::create_hard_link(file, link, error);
+  struct stat info;
+  const bool linked =
+      !error && stat(file.c_str(), &info) == 0 && info.st_nlink == 2;
+  fs::remove(link, ignored);
+  return linked;
+}
+
+absl::Time ChangeTime(const struct stat& info) {
+#ifdef __APPLE__
+  return absl::TimeFromTimespec(info.st_ctimespec);
+#else
+  return absl::TimeFromTimespec(info.st_ctim);
+#endif
+}
+
+bool IsUnused(const fs::path& blob, absl::Time before) {
+  struct stat info;
+  return lstat(blob.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         info.st_nlink == 1 && ChangeTime(info) < before;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(
-    Database& database, std::filesystem::path folder) {
+    Database& database, std::filesystem::path folder, int64_t min_free_bytes) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return FsError(error, folder);
@@ -180,7 +214,8 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(
   fs::remove_all(incoming, error);
   if (!error) fs::create_directory(incoming, error);
   if (error) return FsError(error, incoming);
-  std::unique_ptr<BlobStore> store(new BlobStore(database, std::move(folder)));
+  std::unique_ptr<BlobStore> store(
+      new BlobStore(database, std::move(folder), min_free_bytes));
   absl::Status matched = store->MatchRows();
   if (!matched.ok()) return matched;
   return store;
@@ -213,8 +248,56 @@ absl::Status BlobStore::MatchRows() {
 }
 
 bool BlobStore::Has(const std::string& sha256) {
-  std::error_code ignored;
-  return jobs::IsSha256(sha256) && fs::is_regular_file(PathOf(sha256), ignored);
+  if (!jobs::IsSha256(sha256)) return false;
+  const std::string path = PathOf(sha256);
+  // The time of its last reading, so that those who look at the time of its
+  // bytes see no other file.
+  const timespec now[] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+  struct stat info;
+  absl::MutexLock lock(&names_);
+  if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  // A blob that cannot be kept is to be uploaded anew.
+  return utimensat(AT_FDCWD, path.c_str(), now, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+absl::StatusOr<int64_t> BlobStore::Collect(const fs::path& jobs_dir,
+                                           absl::Duration grace) {
+  if (!CanLink(folder_, jobs_dir)) return 0;
+  int64_t freed = 0;
+  std::vector<std::string> gone;
+  for (const auto& [sha256, size_bytes] : BlobFiles(folder_)) {
+    const std::string path = PathOf(sha256);
+    absl::MutexLock lock(&names_);
+    if (!IsUnused(path, absl::Now() - grace)) continue;
+    if (unlink(path.c_str()) != 0) continue;
+    freed += size_bytes;
+    gone.push_back(sha256);
+  }
+  absl::Status forgotten = Forget(gone);
+  if (!forgotten.ok()) return forgotten;
+  return freed;
+}
+
+absl::Status BlobStore::Forget(const std::vector<std::string>& gone) {
+  if (gone.empty()) return absl::OkStatus();
+  Connection& c = database_.writer();
+  return Caught("forgetting blobs", [&] {
+    absl::MutexLock lock(&c.mutex());
+    SQLite::Transaction transaction(c.database(),
+                                    SQLite::TransactionBehavior::IMMEDIATE);
+    for (const std::string& sha256 : gone) {
+      std::error_code ignored;
+      if (fs::exists(PathOf(sha256), ignored)) continue;  // it came again
+      Query(c, "DELETE FROM blobs WHERE sha256 = ?", sha256).Run();
+    }
+    transaction.commit();
+    return absl::OkStatus();
+  });
+}
+
+std::unique_ptr<jobs::BlobBatch> BlobStore::BeginBatch() {
+  return std::make_unique<BlobBatch>(database_, *this, names_, room_,
+                                     folder_ / "incoming");
 }
 
 std::string BlobStore::PathOf(const std::string& sha256) const {
@@ -231,21 +314,17 @@ absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Begin(
   if (size_bytes < 0) {
     return absl::InvalidArgumentError("size_bytes must not be negative");
   }
-  std::error_code error;
-  const fs::space_info space = fs::space(folder_, error);
-  if (!error && space.available < static_cast<uint64_t>(size_bytes)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the blob has ", size_bytes, " bytes, the disk of ",
-                     folder_.string(), " has ", space.available, " free"));
-  }
+  absl::StatusOr<std::unique_ptr<DiskRoom::Reservation>> room =
+      room_.Reserve(size_bytes);
+  if (!room.ok()) return room.status();
   static std::atomic<int64_t> counter{0};
   const fs::path temporary =
       folder_ / "incoming" / absl::StrCat(sha256, ".", ++counter);
   const int fd =
       open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return base::ErrnoStatus(errno, temporary.string());
-  return std::make_unique<Writer>(database_, temporary, fd, PathOf(sha256),
-                                  size_bytes);
+  return std::make_unique<Writer>(database_, names_, *std::move(room),
+                                  temporary, fd, PathOf(sha256), size_bytes);
 }
 
 }  // namespace mpsd::store

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/connection.h"
 
+#include <algorithm>
+
 namespace mpsd::store {
 
 void Connection::SetDurability(Durability durability) {
@@ -11,12 +13,19 @@ void Connection::SetDurability(Durability durability) {
   durability_ = durability;
 }
 
-SQLite::Statement& Connection::Prepared(const std::string& sql) {
-  auto found = statements_.find(sql);
-  if (found == statements_.end()) {
-    found = statements_.emplace(sql, SQLite::Statement(database_, sql)).first;
+std::shared_ptr<SQLite::Statement> Connection::Prepared(
+    const std::string& sql) {
+  const auto found =
+      std::find_if(statements_.begin(), statements_.end(),
+                   [&](const Kept& kept) { return kept.sql == sql; });
+  if (found != statements_.end()) {
+    statements_.splice(statements_.begin(), statements_, found);
+    return statements_.front().statement;
   }
-  return found->second;
+  statements_.push_front(
+      {sql, std::make_shared<SQLite::Statement>(database_, sql)});
+  if (statements_.size() > kKeptStatements) statements_.pop_back();
+  return statements_.front().statement;
 }
 
 Query::~Query() {

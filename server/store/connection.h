@@ -2,8 +2,10 @@
 #ifndef MPSD_SERVER_STORE_CONNECTION_H_
 #define MPSD_SERVER_STORE_CONNECTION_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
+#include <list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -38,16 +40,26 @@ class Connection {
   void SetDurability(Durability durability)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // `sql` prepared, from the cache where it was prepared before.
-  SQLite::Statement& Prepared(const std::string& sql)
+  // `sql` prepared, one of the last kKeptStatements where it was not used for
+  // long. It must not outlive the connection.
+  static constexpr size_t kKeptStatements = 64;
+  std::shared_ptr<SQLite::Statement> Prepared(const std::string& sql)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  size_t kept_statements() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return statements_.size();
+  }
 
  private:
+  struct Kept {
+    std::string sql;
+    std::shared_ptr<SQLite::Statement> statement;
+  };
+
   absl::Mutex mutex_;
   SQLite::Database database_ ABSL_GUARDED_BY(mutex_);
   std::optional<Durability> durability_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, SQLite::Statement> statements_
-      ABSL_GUARDED_BY(mutex_);  // after database_: finalized before it closes
+  // The last used first; after database_: finalized before it closes.
+  std::list<Kept> statements_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One run of a prepared statement with its parameters, in order. Ends with it:
@@ -58,7 +70,7 @@ class Query {
   template <typename... Values>
   Query(Connection& connection, const std::string& sql, const Values&... values)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex())
-      : statement_(connection.Prepared(sql)) {
+      : owned_(connection.Prepared(sql)), statement_(*owned_) {
     (Bind(values), ...);
   }
   ~Query();
@@ -96,6 +108,7 @@ class Query {
   std::optional<double> OptionalReal();
 
  private:
+  const std::shared_ptr<SQLite::Statement> owned_;
   SQLite::Statement& statement_;
   int bound_ = 0;
   int column_ = 0;

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "core/base/json_depth.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::store {
@@ -226,7 +227,7 @@ std::string Encode(const Body& body) {
 template <typename Body>
 absl::StatusOr<Body> Decode(const std::string& text) {
   Body body{};
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = base::ParseTree<json>(text);
   if (object.is_object()) {
     Reader reader(object);
     Fields(reader, body, &body);
@@ -286,7 +287,7 @@ std::string EncodeMetrics(const jobs::Metrics& metrics) {
 
 absl::StatusOr<jobs::Metrics> DecodeMetrics(const std::string& text) {
   jobs::Metrics metrics;
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = base::ParseTree<json>(text);
   if (!ReadMetrics(object, metrics)) return Unreadable(text);
   return metrics;
 }
@@ -297,7 +298,7 @@ std::string EncodeWarnings(const std::vector<std::string>& warnings) {
 
 absl::StatusOr<std::vector<std::string>> DecodeWarnings(
     const std::string& text) {
-  const json list = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json list = base::ParseTree<json>(text);
   if (!list.is_array()) return Unreadable(text);
   std::vector<std::string> warnings;
   for (const json& warning : list) {

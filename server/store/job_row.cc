@@ -7,6 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
 #include "server/store/event_body.h"
 
 namespace mpsd::store {
@@ -31,10 +33,7 @@ std::optional<jobs::State> StateOf(int64_t number) {
 }
 
 std::optional<jobs::ExitReason> ExitReasonOf(const std::string& name) {
-  using R = jobs::ExitReason;
-  for (R reason :
-       {R::kDone, R::kRejected, R::kOutOfMemory, R::kNonFinite, R::kCrashed,
-        R::kHung, R::kCancelled, R::kPreempted, R::kProtocolError}) {
+  for (jobs::ExitReason reason : jobs::kAllExitReasons) {
     if (jobs::Name(reason) == name) return reason;
   }
   return std::nullopt;
@@ -45,27 +44,57 @@ absl::Status Unknown(const jobs::Job& job, const std::string& what) {
       absl::StrCat("the database's row of job ", job.id, " has ", what));
 }
 
+// Keeps the first fault.
+void Note(const absl::Status& status, JobRow& row) {
+  if (row.fault.ok()) row.fault = status;
+}
+
 // The columns that migrations 0002 and 0003 added.
-absl::Status ReadOutcome(Query& query, jobs::Job& job) {
+void ReadOutcome(Query& query, JobRow& row) {
+  jobs::Job& job = row.job;
   const int64_t kind = query.Int();
-  if (kind != 1 && kind != 2) {
-    return Unknown(job, absl::StrCat("output kind ", kind));
+  if (kind == 1 || kind == 2) {
+    job.output_kind = static_cast<jobs::OutputKind>(kind);
+  } else {
+    Note(Unknown(job, absl::StrCat("output kind ", kind)), row);
   }
-  job.output_kind = static_cast<jobs::OutputKind>(kind);
   absl::StatusOr<jobs::Metrics> metrics = DecodeMetrics(query.Text());
-  if (!metrics.ok()) return metrics.status();
-  job.metrics = *std::move(metrics);
+  Note(metrics.status(), row);
+  if (metrics.ok()) job.metrics = *std::move(metrics);
   if (const std::optional<std::string> text = query.OptionalText()) {
     absl::StatusOr<jobs::Evaluated> best = DecodeEvaluated(*text);
-    if (!best.ok()) return best.status();
-    job.best_evaluation = *std::move(best);
+    Note(best.status(), row);
+    if (best.ok()) job.best_evaluation = *std::move(best);
   }
   job.confusion_matrix = query.Text();
   absl::StatusOr<std::vector<std::string>> warnings =
       DecodeWarnings(query.Text());
-  if (!warnings.ok()) return warnings.status();
-  job.warnings = *std::move(warnings);
-  return absl::OkStatus();
+  Note(warnings.status(), row);
+  if (warnings.ok()) job.warnings = *std::move(warnings);
+}
+
+// SQL for the beginning of a text column, in characters; a byte more than its
+// bound tells Shorten that it was longer.
+std::string Beginning(const char* column, size_t max_bytes) {
+  return absl::StrCat("substr(", column, ", 1, ", max_bytes + 1, ")");
+}
+
+// SQL for a column of JSON, which makes no sense cut.
+std::string WholeOr(const char* column, const char* otherwise) {
+  constexpr size_t kMost = 64 << 10;
+  return absl::StrCat("CASE WHEN length(", column, ") > ", kMost, " THEN ",
+                      otherwise, " ELSE ", column, " END");
+}
+
+// The columns that migration 0004 added.
+void ReadBlame(Query& query, jobs::Job& job) {
+  job.interruptions = static_cast<int32_t>(query.Int());
+  job.behind = query.Int() != 0;
+  job.boot_id = query.Text();
+  job.durable_step = query.Int();
+  job.advanced = query.Int() != 0;
+  job.memory_bytes = query.Int();
+  job.checkpoint_bytes = query.Int();
 }
 
 }  // namespace
@@ -108,9 +137,22 @@ void BindChanging(Query& query, const jobs::Job& job) {
   query.Bind(best);
   query.Bind(job.confusion_matrix);
   query.Bind(EncodeWarnings(job.warnings));
+  query.Bind(job.interruptions);
+  query.Bind(job.behind ? 1 : 0);
+  query.Bind(job.boot_id);
+  query.Bind(job.durable_step);
+  query.Bind(job.advanced ? 1 : 0);
+  query.Bind(job.memory_bytes);
+  query.Bind(job.checkpoint_bytes);
 }
 
-absl::StatusOr<JobRow> ReadJobRow(Query& query) {
+const std::string& WholeColumns() {
+  static const auto* sql = new std::string(
+      absl::StrCat("number, ", kFixedColumns, ", ", kChangingColumns));
+  return *sql;
+}
+
+JobRow ReadWhatCanBe(Query& query) {
   JobRow row;
   jobs::Job& job = row.job;
   row.number = query.Int();
@@ -120,9 +162,12 @@ absl::StatusOr<JobRow> ReadJobRow(Query& query) {
   job.request_hash = query.Text();
   job.name = query.Text();
   const int64_t state_number = query.Int();
-  const std::optional<jobs::State> state = StateOf(state_number);
-  if (!state) return Unknown(job, absl::StrCat("state ", state_number));
-  job.state = *state;
+  if (const std::optional<jobs::State> state = StateOf(state_number)) {
+    job.state = *state;
+  } else {
+    job.state = jobs::State::kFailed;
+    Note(Unknown(job, absl::StrCat("state ", state_number)), row);
+  }
   job.cancel_requested = query.Int() != 0;
   job.owner = query.Text();
   job.priority = static_cast<int32_t>(query.Int());
@@ -134,21 +179,71 @@ absl::StatusOr<JobRow> ReadJobRow(Query& query) {
   job.message = query.Text();
   if (const std::optional<std::string> name = query.OptionalText()) {
     job.exit_reason = ExitReasonOf(*name);
-    if (!job.exit_reason) return Unknown(job, "exit reason " + *name);
+    if (!job.exit_reason) {
+      Note(Unknown(job, "exit reason " + base::Quotable(*name)), row);
+    }
   }
   if (const std::optional<std::string> text = query.OptionalText()) {
     absl::StatusOr<jobs::Progress> progress = DecodeProgress(*text);
-    if (!progress.ok()) return progress.status();
-    job.progress = *std::move(progress);
+    Note(progress.status(), row);
+    if (progress.ok()) job.progress = *std::move(progress);
   }
   job.eval_loss_before = query.OptionalReal();
   job.eval_loss_after = query.OptionalReal();
   job.train_loss = query.OptionalReal();
   job.output_path = query.Text();
   job.spec_json = query.Text();
-  absl::Status read = ReadOutcome(query, job);
-  if (!read.ok()) return read;
+  ReadOutcome(query, row);
+  ReadBlame(query, job);
   return row;
+}
+
+absl::StatusOr<JobRow> ReadJobRow(Query& query) {
+  JobRow row = ReadWhatCanBe(query);
+  if (!row.fault.ok()) return row.fault;
+  return row;
+}
+
+void ReadLabels(Connection& c, JobRow& row) {
+  Query query(c, "SELECT key, value FROM labels WHERE job = ?", row.number);
+  while (query.Next()) {
+    std::string key = query.Text();
+    row.job.labels[std::move(key)] = query.Text();
+  }
+}
+
+const std::string& SummaryColumns() {
+  static const auto* sql = new std::string([] {
+    std::string columns =
+        absl::StrCat(", ", kFixedColumns, ", ", kChangingColumns, ",");
+    const std::pair<const char*, std::string> instead[] = {
+        {"request_hash", "''"},
+        {"name", Beginning("name", limits::kNameBytes)},
+        {"owner", Beginning("owner", limits::kOwnerBytes)},
+        {"message", Beginning("message", limits::kMessageBytes)},
+        {"progress", WholeOr("progress", "NULL")},
+        {"output_path", Beginning("output_path", limits::kPathBytes)},
+        {"spec_json", "''"},
+        {"metrics", WholeOr("metrics", "'{}'")},
+        {"best_evaluation", WholeOr("best_evaluation", "NULL")},
+        {"confusion_matrix", "''"},
+        {"warnings", "'[]'"}};
+    for (const auto& [column, expression] : instead) {
+      const std::string text = absl::StrCat(", ", column, ",");
+      columns.replace(columns.find(text), text.size(),
+                      absl::StrCat(", ", expression, ","));
+    }
+    columns.pop_back();
+    return "number" + columns;
+  }());
+  return *sql;
+}
+
+void Shorten(jobs::Job& job) {
+  job.name = base::Shortened(job.name, limits::kNameBytes);
+  job.owner = base::Shortened(job.owner, limits::kOwnerBytes);
+  job.message = base::Shortened(job.message, limits::kMessageBytes);
+  job.output_path = base::Shortened(job.output_path, limits::kPathBytes);
 }
 
 }  // namespace mpsd::store

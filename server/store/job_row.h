@@ -20,21 +20,39 @@ inline constexpr char kChangingColumns[] =
     "end_time_us, not_before_us, attempt, failures, message, exit_reason, "
     "progress, eval_loss_before, eval_loss_after, train_loss, output_path, "
     "spec_json, output_kind, metrics, best_evaluation, confusion_matrix, "
-    "warnings";
+    "warnings, interruptions, behind, boot_id, durable_step, advanced, "
+    "memory_bytes, checkpoint_bytes";
 inline constexpr int kFixedCount = 4;
-inline constexpr int kChangingCount = 23;
+inline constexpr int kChangingCount = 30;
 
 // Binds the columns in the order above.
 void BindFixed(Query& query, const jobs::Job& job);
 void BindChanging(Query& query, const jobs::Job& job);
 
+// "number, <kFixedColumns>, <kChangingColumns>"
+const std::string& WholeColumns();
+
 struct JobRow {
   int64_t number = 0;
   jobs::Job job;  // without its labels
+  // DataLoss, the first column that holds what this mpsd does not know; the
+  // member is then as if it had not been set, and every other one is there.
+  absl::Status fault;
 };
-// Of a row "number, <kFixedColumns>, <kChangingColumns>". DataLoss for a value
-// that this mpsd does not know.
+// Of a row of WholeColumns().
+JobRow ReadWhatCanBe(Query& query);
+// The same, or its fault.
 absl::StatusOr<JobRow> ReadJobRow(Query& query);
+
+// Adds its labels. Throws as Connection does.
+void ReadLabels(Connection& c, JobRow& row)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
+
+// What to select in the place of WholeColumns() for a summary
+// (jobs::ListFilter::summaries): texts of any length are not read
+// from the disk beyond their bounds. Shorten cuts to the byte what is left.
+const std::string& SummaryColumns();
+void Shorten(jobs::Job& job);
 
 }  // namespace mpsd::store
 

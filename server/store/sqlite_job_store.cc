@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/store/connection.h"
 #include "server/store/event_body.h"
+#include "server/store/job_list.h"
 #include "server/store/job_row.h"
 #include "server/store/sqlite_status.h"
 
@@ -24,12 +25,6 @@ using SQLite::TransactionBehavior;
 
 std::string Placeholders(int count) {
   return absl::StrJoin(std::vector<std::string>(count, "?"), ", ");
-}
-
-const std::string& SelectJobs() {
-  static const auto* sql = new std::string(absl::StrCat(
-      "SELECT number, ", kFixedColumns, ", ", kChangingColumns, " FROM jobs "));
-  return *sql;
 }
 
 const std::string& InsertJob() {
@@ -78,15 +73,6 @@ void InsertLabels(Connection& c, int64_t number, const jobs::Job& job)
   }
 }
 
-void ReadLabels(Connection& c, JobRow& row)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  Query query(c, "SELECT key, value FROM labels WHERE job = ?", row.number);
-  while (query.Next()) {
-    std::string key = query.Text();
-    row.job.labels[std::move(key)] = query.Text();
-  }
-}
-
 void AppendEvent(Connection& c, int64_t number, const jobs::Event& event)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   Query(c,
@@ -102,6 +88,14 @@ void AppendEvent(Connection& c, int64_t number, const jobs::Event& event)
       .Run();
 }
 
+// The sequence of a job's last event; 0 for none.
+int64_t LastEvent(Connection& c, int64_t number)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  Query query(c, "SELECT max(sequence) FROM events WHERE job = ?", number);
+  query.Next();
+  return query.OptionalInt().value_or(0);
+}
+
 bool IsProgressOnly(const jobs::Job& job, const Stored& stored,
                     absl::Span<const jobs::Event> events) {
   return !events.empty() && job.state == stored.state &&
@@ -115,7 +109,10 @@ absl::StatusOr<std::optional<jobs::Job>> SelectOne(Connection& c,
                                                    const std::string& column,
                                                    const std::string& value)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  Query query(c, absl::StrCat(SelectJobs(), "WHERE ", column, " = ?"), value);
+  Query query(c,
+              absl::StrCat("SELECT ", WholeColumns(), " FROM jobs WHERE ",
+                           column, " = ?"),
+              value);
   if (!query.Next()) return std::optional<jobs::Job>();
   absl::StatusOr<JobRow> row = ReadJobRow(query);
   if (!row.ok()) return row.status();
@@ -123,33 +120,28 @@ absl::StatusOr<std::optional<jobs::Job>> SelectOne(Connection& c,
   return std::optional<jobs::Job>(std::move(row->job));
 }
 
-std::string ListSql(const jobs::ListFilter& filter) {
-  std::vector<std::string> where;
-  if (!filter.states.empty()) {
-    where.push_back(
-        absl::StrCat("state IN (", Placeholders(filter.states.size()), ")"));
-  }
-  if (!filter.owner.empty()) where.push_back("owner = ?");
-  if (!filter.before_id.empty()) where.push_back("id < ?");
-  for (size_t i = 0; i < filter.labels.size(); ++i) {
-    where.push_back(
-        "number IN (SELECT job FROM labels WHERE key = ? AND value = ?)");
-  }
-  return absl::StrCat(SelectJobs(), where.empty() ? "" : "WHERE ",
-                      absl::StrJoin(where, " AND "),
-                      " ORDER BY id DESC LIMIT ?");
+// A job that has not ended and whose spec names a path in the folder of job
+// `id`, or "".
+std::string UserOf(Connection& c, const std::string& id)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  Query query(c,
+              "SELECT id FROM jobs WHERE state IN (?, ?) AND id <> ? "
+              "AND instr(spec_json, ?) > 0 LIMIT 1",
+              static_cast<int>(jobs::State::kQueued),
+              static_cast<int>(jobs::State::kRunning), id,
+              absl::StrCat("/jobs/", id, "/"));
+  return query.Next() ? query.Text() : "";
 }
 
-void BindList(Query& query, const jobs::ListFilter& filter) {
-  for (jobs::State state : filter.states) query.Bind(static_cast<int>(state));
-  if (!filter.owner.empty()) query.Bind(filter.owner);
-  if (!filter.before_id.empty()) query.Bind(filter.before_id);
-  for (const auto& [key, value] : filter.labels) {
-    query.Bind(key);
-    query.Bind(value);
-  }
-  query.Bind(filter.limit);
-}
+// The first by a range of the index of ids, the others over few rows.
+constexpr char kFindByIdPart[] =
+    "SELECT * FROM (SELECT id, name, state FROM jobs "
+    "WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?) "
+    "UNION SELECT id, name, state FROM (SELECT id, name, state FROM jobs "
+    "ORDER BY id DESC LIMIT ?) WHERE substr(id, ?) = ? "
+    "UNION SELECT id, name, state FROM jobs "
+    "WHERE state IN (?, ?) AND substr(id, ?) = ? "
+    "ORDER BY id DESC LIMIT ?";
 
 }  // namespace
 
@@ -171,6 +163,7 @@ absl::Status SqliteJobStore::Insert(const jobs::Job& job,
     InsertLabels(c, number, job);
     AppendEvent(c, number, first);
     transaction.commit();
+    Count(std::nullopt, job.state);
     return absl::OkStatus();
   });
 }
@@ -203,6 +196,7 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
       AppendEvent(c, stored->number, event);
     }
     transaction.commit();
+    Count(stored->state, job.state);
     return absl::OkStatus();
   });
 }
@@ -237,6 +231,33 @@ absl::Status SqliteJobStore::AddCheckpoint(
   });
 }
 
+absl::Status SqliteJobStore::Delete(const std::string& id) {
+  Connection& c = database_.writer();
+  return Caught(absl::StrCat("deleting job ", id), [&]() -> absl::Status {
+    absl::MutexLock lock(&c.mutex());
+    const std::optional<Stored> stored = Find(c, id);
+    if (!stored) return NoSuchJob(id);
+    if (!jobs::IsFinal(stored->state)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", id, " is ",
+                       std::string(jobs::Name(stored->state)), " again"));
+    }
+    c.SetDurability(Connection::Durability::kPowerCut);
+    SQLite::Transaction transaction(c.database(),
+                                    TransactionBehavior::IMMEDIATE);
+    if (const std::string user = UserOf(c, id); !user.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "job ", user, ", which has not ended, uses files of job ", id,
+          ": wait for it or cancel it first"));
+    }
+    // Labels, events and checkpoints go with it.
+    Query(c, "DELETE FROM jobs WHERE number = ?", stored->number).Run();
+    transaction.commit();
+    Count(stored->state, std::nullopt);
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<jobs::Job> SqliteJobStore::Get(const std::string& id) {
   Connection& c = database_.reader();
   using Result = absl::StatusOr<jobs::Job>;
@@ -265,21 +286,50 @@ absl::StatusOr<std::vector<jobs::Job>> SqliteJobStore::List(
   using Result = absl::StatusOr<std::vector<jobs::Job>>;
   return Caught("listing jobs", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
-    std::vector<jobs::Job> listed;
-    Query query(c, ListSql(filter));
-    BindList(query, filter);
+    return ListJobs(c, filter);
+  });
+}
+
+absl::StatusOr<std::vector<jobs::FoundJob>> SqliteJobStore::FindByIdPart(
+    const std::string& part, int limit) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::vector<jobs::FoundJob>>;
+  return Caught("finding jobs by a part of their id", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    const int from_end = -static_cast<int>(part.size());
+    Query query(c, kFindByIdPart, part, part + "~", limit, kRecentJobs,
+                from_end, part, static_cast<int>(jobs::State::kQueued),
+                static_cast<int>(jobs::State::kRunning), from_end, part, limit);
+    std::vector<jobs::FoundJob> found;
     while (query.Next()) {
-      absl::StatusOr<JobRow> row = ReadJobRow(query);
-      if (!row.ok()) return row.status();
-      ReadLabels(c, *row);
-      listed.push_back(std::move(row->job));
+      jobs::FoundJob& job = found.emplace_back();
+      job.id = query.Text();
+      job.name = query.Text();
+      job.state = static_cast<jobs::State>(query.Int());
     }
-    return listed;
+    return found;
+  });
+}
+
+absl::StatusOr<std::vector<std::string>> SqliteJobStore::Ids() {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::vector<std::string>>;
+  return Caught("listing the ids of jobs", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    std::vector<std::string> ids;
+    Query query(c, "SELECT id FROM jobs");
+    while (query.Next()) ids.push_back(query.Text());
+    return ids;
   });
 }
 
 absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
-  Connection& c = database_.reader();
+  {
+    absl::MutexLock lock(&counts_mutex_);
+    if (counts_) return *counts_;
+  }
+  // The writer's lock: no state changes between the query and its result.
+  Connection& c = database_.writer();
   using Result = absl::StatusOr<std::map<jobs::State, int64_t>>;
   return Caught("counting jobs", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
@@ -289,8 +339,57 @@ absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
       const auto state = static_cast<jobs::State>(query.Int());
       counts[state] = query.Int();
     }
+    absl::MutexLock counts_lock(&counts_mutex_);
+    counts_ = counts;
     return counts;
   });
+}
+
+absl::StatusOr<std::vector<std::string>> SqliteJobStore::Unfinished() {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::vector<std::string>>;
+  return Caught("listing unfinished jobs", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    std::vector<std::string> ids;
+    Query query(c, "SELECT id FROM jobs WHERE state IN (1, 2) ORDER BY id");
+    while (query.Next()) ids.push_back(query.Text());
+    return ids;
+  });
+}
+
+absl::Status SqliteJobStore::MarkUnreadable(const std::string& id,
+                                            const std::string& message,
+                                            absl::Time now) {
+  Connection& c = database_.writer();
+  return Caught(absl::StrCat("marking job ", id), [&]() -> absl::Status {
+    absl::MutexLock lock(&c.mutex());
+    const std::optional<Stored> stored = Find(c, id);
+    if (!stored) return NoSuchJob(id);
+    c.SetDurability(Connection::Durability::kPowerCut);
+    SQLite::Transaction transaction(c.database(),
+                                    TransactionBehavior::IMMEDIATE);
+    Query(c,
+          "UPDATE jobs SET state = 4, message = ?, end_time_us = ?, "
+          "cancel_requested = 0, exit_reason = NULL, progress = NULL, "
+          "metrics = '{}', best_evaluation = NULL, output_kind = 1, "
+          "confusion_matrix = '', warnings = '[]' WHERE number = ?",
+          message, absl::ToUnixMicros(now), stored->number)
+        .Run();
+    AppendEvent(c, stored->number,
+                {id, LastEvent(c, stored->number) + 1, now,
+                 jobs::StateChanged{jobs::State::kFailed, message}});
+    transaction.commit();
+    Count(stored->state, jobs::State::kFailed);
+    return absl::OkStatus();
+  });
+}
+
+void SqliteJobStore::Count(std::optional<jobs::State> from,
+                           std::optional<jobs::State> to) {
+  absl::MutexLock lock(&counts_mutex_);
+  if (!counts_ || from == to) return;
+  if (from && --(*counts_)[*from] <= 0) counts_->erase(*from);
+  if (to) ++(*counts_)[*to];
 }
 
 absl::StatusOr<std::vector<jobs::Event>> SqliteJobStore::Events(
@@ -329,10 +428,7 @@ absl::StatusOr<int64_t> SqliteJobStore::LastSequence(
     absl::MutexLock lock(&c.mutex());
     const std::optional<Stored> stored = Find(c, job_id);
     if (!stored) return NoSuchJob(job_id);
-    Query query(c, "SELECT max(sequence) FROM events WHERE job = ?",
-                stored->number);
-    query.Next();
-    return query.OptionalInt().value_or(0);
+    return LastEvent(c, stored->number);
   });
 }
 

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_store.h"
@@ -37,12 +39,20 @@ class SqliteJobStore : public jobs::JobStore {
       const std::string& job_id, const jobs::Checkpoint& checkpoint,
       absl::Span<const std::string> removed_paths) override;
 
+  absl::Status Delete(const std::string& id) override;
+
   absl::StatusOr<jobs::Job> Get(const std::string& id) override;
   absl::StatusOr<std::optional<jobs::Job>> FindByIdempotencyKey(
       const std::string& key) override;
   absl::StatusOr<std::vector<jobs::Job>> List(
       const jobs::ListFilter& filter) override;
+  absl::StatusOr<std::vector<jobs::FoundJob>> FindByIdPart(
+      const std::string& part, int limit) override;
+  absl::StatusOr<std::vector<std::string>> Ids() override;
   absl::StatusOr<std::map<jobs::State, int64_t>> CountByState() override;
+  absl::StatusOr<std::vector<std::string>> Unfinished() override;
+  absl::Status MarkUnreadable(const std::string& id, const std::string& message,
+                              absl::Time now) override;
 
   absl::StatusOr<std::vector<jobs::Event>> Events(const std::string& job_id,
                                                   int64_t after,
@@ -54,7 +64,16 @@ class SqliteJobStore : public jobs::JobStore {
   int64_t schema_version() const override { return database_.schema_version(); }
 
  private:
+  // Keeps counts_ with the rows: a job went from one state to another; absent
+  // where its row is new or gone. With the writer's lock held, behind the
+  // commit.
+  void Count(std::optional<jobs::State> from, std::optional<jobs::State> to);
+
   Database& database_;
+  absl::Mutex counts_mutex_;
+  // Absent until they are first asked for.
+  std::optional<std::map<jobs::State, int64_t>> counts_
+      ABSL_GUARDED_BY(counts_mutex_);
 };
 
 }  // namespace mpsd::store

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <fstream>
 
-#include "server/supervisor/utf8.h"
+#include "core/base/printable.h"
 
 namespace mpsd::supervisor {
+
 std::string ReadLogTail(const std::string& path, int64_t start) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return "";
@@ -23,7 +24,7 @@ std::string ReadLogTail(const std::string& path, int64_t start) {
       cut && line != std::string::npos && line + 1 < bytes.size()) {
     bytes.erase(0, line + 1);
   }
-  return AsUtf8(bytes);
+  return base::Printable(bytes, base::Breaks::kKeep);
 }
 
 }  // namespace mpsd::supervisor

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "core/base/file.h"
@@ -16,7 +17,7 @@
 namespace mpsd::supervisor {
 namespace {
 
-constexpr int kLeaseFd = 4;
+constexpr int kLeaseFd = 4, kDeviceLockFd = 5;
 
 struct Stream {
   UniqueFd ours, theirs;
@@ -38,6 +39,10 @@ absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
   return log;
 }
 
+std::string FolderOf(const std::string& path) {
+  return std::filesystem::path(path).parent_path();
+}
+
 // For fd 1 beside fd 2.
 absl::StatusOr<UniqueFd> Duplicate(const UniqueFd& fd) {
   UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
@@ -49,9 +54,14 @@ absl::StatusOr<UniqueFd> Duplicate(const UniqueFd& fd) {
 
 ProcessLauncher::ProcessLauncher(Options options, const base::Clock& clock)
     : options_(std::move(options)),
-      lease_(options_.lease_path, options_.orphan_patience, clock) {}
+      lease_(options_.lease_path, options_.orphan_patience, clock),
+      device_lock_(options_.device_lock, options_.log) {}
 
-absl::Status ProcessLauncher::Ready() { return lease_.Acquire().status(); }
+absl::Status ProcessLauncher::Ready() {
+  // An own worker that is still there has both.
+  const absl::StatusOr<UniqueFd> lease = lease_.Acquire();
+  return lease.ok() ? device_lock_.Acquire().status() : lease.status();
+}
 
 absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
     const jobs::LaunchRequest& request, jobs::WorkerListener& listener) {
@@ -59,6 +69,8 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
   if (!lease.ok()) return lease.status();
   absl::StatusOr<UniqueFd> lease_of_worker = Duplicate(*lease);
   if (!lease_of_worker.ok()) return lease_of_worker.status();
+  absl::StatusOr<UniqueFd> device_lock = device_lock_.Acquire();
+  if (!device_lock.ok()) return device_lock.status();
   absl::StatusOr<Stream> stream = MakeStream();
   if (!stream.ok()) return stream.status();
   absl::StatusOr<UniqueFd> out = OpenLog(request.log_path);
@@ -67,10 +79,15 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
   if (!error.ok()) return error.status();
 
   WorkerSession::Options session;
-  session.start = {request.job_id, request.spec_path, request.output_dir};
+  session.start = {request.job_id, request.spec_path, request.output_dir,
+                   options_.read_roots};
+  if (!options_.read_roots.empty()) {
+    session.start.read_roots.push_back(FolderOf(request.spec_path));
+  }
   session.hang_timeout = request.hang_timeout;
   session.slowest_step = request.slowest_step;
   session.exit_grace = options_.exit_grace;
+  session.awake_time = options_.awake_time;
   session.log_path = request.log_path;
   session.log_start = lseek(out->get(), 0, SEEK_END);
 
@@ -82,6 +99,7 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
   spawn.fds[STDERR_FILENO] = *std::move(error);
   spawn.fds[wire::kWorkerFd] = std::move(stream->theirs);
   spawn.fds[kLeaseFd] = *std::move(lease_of_worker);
+  if (device_lock->valid()) spawn.fds[kDeviceLockFd] = *std::move(device_lock);
   absl::StatusOr<std::unique_ptr<SpawnedProcess>> process =
       SpawnedProcess::Spawn(std::move(spawn));
   if (!process.ok()) return process.status();

@@ -2,21 +2,26 @@
 #ifndef MPSD_SERVER_SUPERVISOR_PROCESS_LAUNCHER_H_
 #define MPSD_SERVER_SUPERVISOR_PROCESS_LAUNCHER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/base/awake_time.h"
 #include "core/base/clock.h"
 #include "core/host/environment.h"
 #include "server/jobs/worker_launcher.h"
+#include "server/supervisor/device_lock.h"
 #include "server/supervisor/worker_lease.h"
 
 namespace mpsd::supervisor {
 
 // Starts mpsd-worker as a child: fd 0 /dev/null, 1 and 2 the job's log, 3 the
-// stream to the daemon, 4 the lease, nothing else. One thread at a time.
+// stream to the daemon, 4 the lease, 5 the lock of the GPU if there is one,
+// nothing else. One thread at a time.
 class ProcessLauncher final : public jobs::WorkerLauncher {
  public:
   struct Options {
@@ -24,9 +29,16 @@ class ProcessLauncher final : public jobs::WorkerLauncher {
     // That of the daemon; what a worker needs is added (core/host).
     host::Environment environment;
     std::string lease_path;
+    std::string device_lock;  // see DeviceLock
+    // Folders beneath which a worker may read files, beside its job's own;
+    // empty: any.
+    std::vector<std::string> read_roots;
     // How long a worker of an earlier daemon may write its last checkpoint.
     absl::Duration orphan_patience = absl::Minutes(2);
     absl::Duration exit_grace = absl::Seconds(10);
+    // The daemon's own log, one line each.
+    std::function<void(const std::string&)> log = [](const std::string&) {};
+    std::function<absl::Duration()> awake_time = base::AwakeTime;
   };
 
   ProcessLauncher(Options options, const base::Clock& clock);
@@ -39,6 +51,7 @@ class ProcessLauncher final : public jobs::WorkerLauncher {
  private:
   const Options options_;
   WorkerLease lease_;
+  DeviceLock device_lock_;
 };
 
 }  // namespace mpsd::supervisor

@@ -12,19 +12,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/json_depth.h"
 
 namespace mpsd::supervisor {
 namespace {
 
-constexpr char kAdvice[] =
-    "; no job starts. An update of macOS or torch is tested anew when mpsd "
-    "starts; --skip-selftest trains nonetheless";
-
 std::string SummaryIn(const std::string& path) {
   const auto text = base::ReadFile(path);
   if (!text.ok()) return "";
-  const auto object =
-      nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto object = base::ParseTree<nlohmann::json>(*text);
   if (!object.is_object()) return "";
   const auto summary = object.find("summary");
   return summary != object.end() && summary->is_string()
@@ -39,7 +35,7 @@ TestedLauncher::TestedLauncher(jobs::WorkerLauncher& inner, Options options)
       options_(std::move(options)),
       verdict_(absl::UnavailableError(
           "the self-test of the device runs; its table is in its log")) {
-  thread_ = std::thread([this] { Test(); });
+  thread_ = std::thread([this] { Run(); });
 }
 
 TestedLauncher::~TestedLauncher() {
@@ -64,31 +60,50 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> TestedLauncher::Launch(
   return inner_.Launch(request, listener);
 }
 
-void TestedLauncher::Test() {
+void TestedLauncher::Run() {
+  while (true) {
+    const absl::Status verdict = Test();
+    Conclude(verdict);
+    absl::MutexLock lock(&mutex_);
+    if (verdict.ok() ||
+        mutex_.AwaitWithTimeout(absl::Condition(&stopping_),
+                                options_.retry_interval)) {
+      return;
+    }
+  }
+}
+
+absl::Status TestedLauncher::Test() {
   SpawnedProcess* process = nullptr;
   {
     absl::MutexLock lock(&mutex_);
-    if (stopping_) return;
+    if (stopping_) return absl::CancelledError("mpsd stops");
     auto spawned = Spawn();
-    if (spawned.ok()) {
-      process_ = *std::move(spawned);
-      process = process_.get();
-    } else {
-      verdict_ = absl::FailedPreconditionError(
+    if (!spawned.ok()) {
+      return absl::FailedPreconditionError(
           absl::StrCat("the self-test of the device cannot run: ",
-                       std::string(spawned.status().message()), kAdvice));
+                       spawned.status().message(), Advice()));
     }
-  }
-  if (process == nullptr) {
-    options_.on_change();
-    return;
+    process_ = *std::move(spawned);
+    process = process_.get();
   }
   const std::optional<int> status = process->WaitFor(options_.limit);
-  if (!status) process->Kill();
-  Conclude(status ? VerdictOf(*status)
-                  : absl::FailedPreconditionError(absl::StrCat(
-                        "the self-test of the device took longer than ",
-                        absl::FormatDuration(options_.limit), kAdvice)));
+  if (status) return VerdictOf(*status);
+  process->Kill();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the self-test of the device took longer than ",
+      absl::FormatDuration(options_.limit), " (", options_.log_path, ")",
+      Advice()));
+}
+
+std::string TestedLauncher::Advice() const {
+  return absl::StrCat(
+      "; no job starts. It is tried again every ",
+      absl::FormatDuration(options_.retry_interval),
+      " and whenever mpsd starts. Close what else uses the GPU or its memory; "
+      "`mpsd-worker --selftest` shows it at once; restarting the machine or an "
+      "update of macOS or torch may mend it; mpsd --skip-selftest trains "
+      "nonetheless");
 }
 
 void TestedLauncher::Conclude(absl::Status verdict) {
@@ -130,7 +145,7 @@ absl::Status TestedLauncher::VerdictOf(int status) const {
   }
   return absl::FailedPreconditionError(
       absl::StrCat("the self-test of the device ", what, " (",
-                   options_.log_path, ")", kAdvice));
+                   options_.log_path, ")", Advice()));
 }
 
 }  // namespace mpsd::supervisor

@@ -19,10 +19,11 @@
 namespace mpsd::supervisor {
 
 // Starts no worker before `mpsd-worker --selftest` has found the device right.
-// The worker keeps its verdict and repeats it as long as chip, system and torch
-// are the same; so it is asked at every start of the daemon, and answers at
-// once but for the first time. A device that fails, or a worker that crashes at
-// it, holds every job in the queue. Thread-safe.
+// The worker keeps a verdict that is good as long as chip, system and torch are
+// the same; so it is asked at every start of the daemon, and answers at once
+// but for the first time. A device that fails, or a worker that cannot run the
+// test, holds every job in the queue until a later try goes well: what was
+// wrong may have been another's memory, or a GPU that was reset. Thread-safe.
 class TestedLauncher final : public jobs::WorkerLauncher {
  public:
   struct Options {
@@ -31,6 +32,8 @@ class TestedLauncher final : public jobs::WorkerLauncher {
     std::string verdict_path;                        // the worker's, JSON
     std::string log_path;                            // gets its table
     absl::Duration limit = absl::Minutes(15);
+    // From a test that did not go well to the next.
+    absl::Duration retry_interval = absl::Minutes(10);
     // Ready() may answer otherwise now. Any thread, must not block.
     std::function<void()> on_change = [] {};
     // The daemon's own log, one line each.
@@ -42,18 +45,21 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   // Kills a test that runs.
   ~TestedLauncher() override;
 
-  // Unavailable before the test has ended; FailedPrecondition, with what it
-  // found and what to do, after it has failed.
+  // Unavailable before the first test has ended; FailedPrecondition, with what
+  // it found and what to do, while the last one did not go well.
   absl::Status Ready() override;
   absl::StatusOr<std::unique_ptr<jobs::Worker>> Launch(
       const jobs::LaunchRequest& request,
       jobs::WorkerListener& listener) override;
 
  private:
-  void Test();
+  // Until one goes well.
+  void Run();
+  absl::Status Test();
   absl::StatusOr<std::unique_ptr<SpawnedProcess>> Spawn() const;
   // Of its exit; `status` as waitpid gives it.
   absl::Status VerdictOf(int status) const;
+  std::string Advice() const;
   void Conclude(absl::Status verdict);
 
   jobs::WorkerLauncher& inner_;

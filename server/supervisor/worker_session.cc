@@ -8,25 +8,25 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/clock.h"
 #include "core/base/file.h"
+#include "server/jobs/input_names.h"
 #include "server/supervisor/from_wire.h"
 #include "server/supervisor/log_tail.h"
-#include "server/supervisor/utf8.h"
 
 namespace mpsd::supervisor {
 namespace {
 
 constexpr absl::Duration kTerminateGrace = absl::Seconds(1);
-// A poll that takes so much longer than asked was interrupted by sleep.
-constexpr absl::Duration kSuspended = absl::Seconds(5);
 
-absl::Duration Monotonic() { return base::Clock::Real().Monotonic(); }
+constexpr char kMatrixLeftOut[] =
+    "the confusion matrix is too large to be shown; confusion_matrix.json "
+    "beside the predictions has it";
 
 absl::Status Nonsense(std::string message) {
   return absl::InvalidArgumentError(message);
@@ -74,13 +74,13 @@ WorkerSession::WorkerSession(Options options,
       wake_read_(std::move(wake_read)),
       wake_write_(std::move(wake_write)),
       listener_(listener),
-      hang_limit_(options_.hang_timeout, options_.slowest_step, Monotonic()) {}
+      hang_limit_(options_.hang_timeout, options_.slowest_step, Now()) {}
 
 WorkerSession::~WorkerSession() {
   {
     absl::MutexLock lock(&mutex_);
     if (asked_ == jobs::Asked::kNothing) asked_ = jobs::Asked::kPreempt;
-    kill_at_ = Monotonic();
+    kill_at_ = Now();
   }
   Wake();
   process_->Signal(SIGKILL);
@@ -100,10 +100,11 @@ void WorkerSession::Ask(jobs::Asked asked, absl::Duration grace) {
     absl::MutexLock lock(&mutex_);
     const bool first = asked_ == jobs::Asked::kNothing;
     if (asked_ != jobs::Asked::kCancel) asked_ = asked;
-    // The protocol has one Stop. Before Start there is nothing to save.
-    if (!first) return;
-    kill_at_ = Monotonic() + (started_ ? grace : absl::ZeroDuration());
-    if (started_) {
+    // Before Start there is nothing to save.
+    kill_at_ = std::min(
+        kill_at_, Now() + (started_ ? grace : absl::ZeroDuration()));
+    // The protocol has one Stop.
+    if (first && started_) {
       // A closed stream is the reader's to find.
       channel_.Send(wire::Encode(wire::ToWorker(StopFor(asked)))).IgnoreError();
     }
@@ -138,7 +139,20 @@ void WorkerSession::Run() {
     absl::MutexLock lock(&mutex_);
     ending_.asked = asked_;
   }
-  listener_.OnExit(jobs::DecideExit(ending_));
+  jobs::WorkerListener::Result result = jobs::DecideExit(ending_);
+  result.message = CleanText(Respelled(result.message));
+  listener_.OnExit(result);
+}
+
+std::string WorkerSession::Respelled(const std::string& text) const {
+  const std::filesystem::path spec = options_.start.spec_path;
+  const std::filesystem::path folder = spec.parent_path();
+  // Seldom: reading the names costs a file.
+  if (!spec.is_absolute() ||
+      text.find((folder / "inputs").string()) == std::string::npos) {
+    return text;
+  }
+  return jobs::InputNames(folder).Respelled(text);
 }
 
 void WorkerSession::Converse() {
@@ -149,11 +163,11 @@ void WorkerSession::Converse() {
     if (status.ok()) {
       at_end_of_stream_ = !line->has_value();
       if (at_end_of_stream_) return;
-      hang_limit_.Heard(Monotonic());
+      hang_limit_.Heard(Now());
       status = Handle(**line);
     }
     if (!status.ok()) {
-      ending_.protocol_error = AsUtf8(std::string(status.message()));
+      ending_.protocol_error = CleanText(std::string(status.message()));
       return;
     }
   }
@@ -164,29 +178,26 @@ absl::StatusOr<std::optional<std::string>> WorkerSession::NextLine() {
     {
       // A talkative worker must not outrun its grace.
       absl::MutexLock lock(&mutex_);
-      if (Monotonic() >= kill_at_) return absl::DeadlineExceededError("grace");
+      if (Now() >= kill_at_) return absl::DeadlineExceededError("grace");
     }
     absl::StatusOr<std::optional<std::string>> line =
         channel_.Receive(absl::ZeroDuration());
     if (!absl::IsDeadlineExceeded(line.status())) return line;
     const absl::Duration deadline = Deadline();
-    if (Monotonic() >= deadline) return absl::DeadlineExceededError("silence");
+    if (Now() >= deadline) return absl::DeadlineExceededError("silence");
     if (absl::Status s = WaitForNews(deadline); !s.ok()) return s;
   }
 }
 
 absl::Status WorkerSession::WaitForNews(absl::Duration deadline) {
-  const absl::Duration start = Monotonic();
   const absl::Duration left =
-      std::clamp(deadline - start, absl::ZeroDuration(), absl::Hours(1));
+      std::clamp(deadline - Now(), absl::ZeroDuration(), absl::Hours(1));
   pollfd entries[] = {{channel_.fd(), POLLIN, 0},
                       {wake_read_.get(), POLLIN, 0}};
   const int n = poll(entries, 2,
                      static_cast<int>(absl::ToInt64Milliseconds(
                          absl::Ceil(left, absl::Milliseconds(1)))));
   if (n < 0 && errno != EINTR) return base::ErrnoStatus(errno, "poll");
-  // The machine slept, and the worker with it: that was no silence.
-  if (Monotonic() - start > left + kSuspended) hang_limit_.Slept(Monotonic());
   char bytes[16];
   while (read(wake_read_.get(), bytes, sizeof bytes) > 0) {
   }
@@ -205,11 +216,11 @@ absl::Duration WorkerSession::Deadline() {
 
 void WorkerSession::Overdue() {
   absl::MutexLock lock(&mutex_);
-  if (Monotonic() >= kill_at_) {
+  if (Now() >= kill_at_) {
     ending_.killed_after_grace = true;
   } else {
     ending_.hung = true;
-    ending_.silence = Monotonic() - hang_limit_.heard_at();
+    ending_.silence = Now() - hang_limit_.heard_at();
   }
 }
 
@@ -234,7 +245,7 @@ absl::Status WorkerSession::Handle(const wire::Hello& hello) {
         wire::kProtocolVersion, ": install mpsd and mpsd-worker of one build"));
   }
   greeted_ = true;
-  listener_.OnHello({hello.pid, hello.worker_version, hello.torch_version});
+  listener_.OnHello(FromWire(hello));
   absl::MutexLock lock(&mutex_);
   if (asked_ != jobs::Asked::kNothing) return absl::OkStatus();
   started_ = true;
@@ -251,22 +262,25 @@ absl::Status WorkerSession::Report(const wire::FromWorker& message) {
       [this](const auto& m) {
         using Message = std::decay_t<decltype(m)>;
         if constexpr (std::is_same_v<Message, wire::Progress>) {
-          hang_limit_.Stepped(Monotonic(), m.seconds);
+          hang_limit_.Stepped(Now(), m.seconds);
           listener_.OnProgress(FromWire(m));
         } else if constexpr (std::is_same_v<Message, wire::Evaluated>) {
           listener_.OnEvaluated(FromWire(m));
         } else if constexpr (std::is_same_v<Message, wire::Checkpointed>) {
-          listener_.OnCheckpoint(FromWire(m), m.removed_paths);
+          listener_.OnCheckpoint(FromWire(m), RemovedPaths(m));
         } else if constexpr (std::is_same_v<Message, wire::Heartbeat>) {
-          listener_.OnHeartbeat(m.stage, m.fraction);
+          listener_.OnHeartbeat(StageOf(m), m.fraction);
         } else if constexpr (std::is_same_v<Message, wire::Warning>) {
-          listener_.OnWarning(AsUtf8(m.text));
+          listener_.OnWarning(FromWire(wire::Warning{Respelled(m.text)}));
         } else if constexpr (std::is_same_v<Message, wire::Held>) {
           listener_.OnHeld();
         } else if constexpr (std::is_same_v<Message, wire::Resumed>) {
           listener_.OnResumed();
         } else if constexpr (std::is_same_v<Message, wire::Stopped>) {
           ending_.last_word = jobs::StoppedReport{};
+        } else if constexpr (std::is_same_v<Message, wire::Done>) {
+          if (LeavesMatrixOut(m)) listener_.OnWarning(kMatrixLeftOut);
+          ending_.last_word = FromWire(m);
         } else if constexpr (!std::is_same_v<Message, wire::Hello>) {
           ending_.last_word = FromWire(m);
         }

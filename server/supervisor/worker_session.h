@@ -3,6 +3,7 @@
 #define MPSD_SERVER_SUPERVISOR_WORKER_SESSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/awake_time.h"
 #include "core/base/line_channel.h"
 #include "core/wire/messages.h"
 #include "server/jobs/hang_limit.h"
@@ -29,8 +31,8 @@ namespace mpsd::supervisor {
 //   spawned -> Hello -> running -> last word -> end of stream -> reaped
 //
 // At any point: nonsense, silence beyond the hang limit or a grace that is over
-// kill the process group and lead to reaped. Destroying it kills what still
-// runs and joins the thread.
+// kill the process group and lead to reaped. Limits stand still while the
+// machine sleeps. Destroying it kills what still runs and joins the thread.
 class WorkerSession final : public jobs::Worker {
  public:
   struct Options {
@@ -41,6 +43,8 @@ class WorkerSession final : public jobs::Worker {
     absl::Duration exit_grace = absl::Seconds(10);
     std::string log_path;
     int64_t log_start = 0;  // size of the log before this worker
+    // Of every limit: a worker gets no work done while the machine sleeps.
+    std::function<absl::Duration()> awake_time = base::AwakeTime;
   };
 
   // `channel_fd`: our end of the worker's fd 3. `listener` must outlive it.
@@ -62,6 +66,7 @@ class WorkerSession final : public jobs::Worker {
   void Ask(jobs::Asked asked, absl::Duration grace);
   void SetPaused(bool paused);
   void Wake();
+  absl::Duration Now() const { return options_.awake_time(); }
 
   // On the thread.
   void Run();
@@ -75,6 +80,8 @@ class WorkerSession final : public jobs::Worker {
   absl::Status Handle(const wire::Hello& hello);
   absl::Status Report(const wire::FromWorker& message);
   int Reap();
+  // Its text with the job's files as the user spells them.
+  std::string Respelled(const std::string& text) const;
 
   const Options options_;
   const std::unique_ptr<SpawnedProcess> process_;

@@ -18,8 +18,9 @@ TEST_F(AppTest, HelpNamesVerbsAndExitCodes) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
   for (const char* verb :
-       {"submit", "list", "show", "watch", "logs", "cancel", "checkpoints",
-        "download", "import", "merge", "info", "completion", "Exit codes:"}) {
+       {"submit", "list", "show", "watch", "logs", "cancel", "retry",
+        "checkpoints", "download", "import", "merge", "info", "completion",
+        "Exit codes:"}) {
     EXPECT_TRUE(Contains(result.out, verb)) << verb;
   }
 }
@@ -41,8 +42,8 @@ TEST_F(AppTest, UnknownVerbNamesThoseThereAre) {
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
             "mpsctl: there is no verb 'sumbit'; the verbs are submit, list, "
-            "show, watch, logs, cancel, checkpoints, download, import, merge, "
-            "info, completion\n"
+            "show, watch, logs, cancel, retry, delete, checkpoints, download, "
+            "import, merge, info, completion\n"
             "See `mpsctl --help`.\n");
 }
 
@@ -86,6 +87,23 @@ TEST_F(AppTest, TheEnvironmentNamesTheDaemon) {
   const Result result = RunBare({"info"});
   EXPECT_EQ(result.code, 3);
   EXPECT_TRUE(Contains(result.err, "unix:/nowhere/mpsd.sock"));
+}
+
+// Takes nothing, as a full disk.
+class Full : public std::streambuf {};
+
+TEST_F(AppTest, OutputThatCannotBeWrittenIsAnError) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"info"}, {"--help"}, {"list", "--json"}}) {
+    std::vector<std::string> full = {"--state-dir", folder_.string()};
+    full.insert(full.end(), args.begin(), args.end());
+    Full nowhere;
+    std::ostream out(&nowhere);
+    std::ostringstream err;
+    AddJob(kId, v1::JOB_STATE_QUEUED);
+    EXPECT_EQ(client::Run(full, out, err, terminal_), 6) << args[0];
+    EXPECT_TRUE(Contains(err.str(), "cannot write all of the output"));
+  }
 }
 
 TEST_F(AppTest, UnreachableForEveryVerb) {

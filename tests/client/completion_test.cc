@@ -67,9 +67,9 @@ TEST_F(CompletionTest, EveryShellKnowsEveryVerbAndOption) {
     const Result result = RunBare({"completion", shell});
     EXPECT_EQ(result.code, 0);
     for (const char* word :
-         {"submit", "list", "show", "watch", "logs", "cancel", "checkpoints",
-          "download", "info", "completion", "idempotency-key", "follow",
-          "force", "state-dir", "list --quiet"}) {
+         {"submit", "list", "show", "watch", "logs", "cancel", "retry",
+          "checkpoints", "download", "info", "completion", "idempotency-key",
+          "follow", "force", "state-dir", "anyway", "list --quiet"}) {
       EXPECT_NE(result.out.find(word), std::string::npos)
           << shell << ": " << word;
     }

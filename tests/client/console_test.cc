@@ -33,10 +33,67 @@ TEST_F(ConsoleTest, NoSocket) {
 }
 
 TEST_F(ConsoleTest, NobodyBehindTheSocket) {
+  daemon_->Kill();
   const std::string text =
       Failure(grpc::StatusCode::UNAVAILABLE,
               {"unix:" + socket_.string(), socket_.string()});
-  EXPECT_NE(text.find("what happened"), std::string::npos) << text;
+  EXPECT_NE(text.find("cannot reach mpsd"), std::string::npos) << text;
+  EXPECT_EQ(code_, ExitCode::kUnreachable);
+}
+
+TEST_F(ConsoleTest, ADaemonThatIsThereNeedNotBeStarted) {
+  EXPECT_EQ(Failure(grpc::StatusCode::UNAVAILABLE,
+                    {"unix:" + socket_.string(), socket_.string()}),
+            "mpsctl: mpsd cannot do it now: what happened\n"
+            "Try again in a few seconds.\n");
+  EXPECT_EQ(code_, ExitCode::kTryAgain);
+}
+
+TEST_F(ConsoleTest, AnAnswerThatIsLateIsNoMissingDaemon) {
+  EXPECT_EQ(Failure(grpc::StatusCode::DEADLINE_EXCEEDED,
+                    {"unix:" + socket_.string(), socket_.string()}),
+            "mpsctl: mpsd did not answer in time\n"
+            "It is busy, or waits for a slow disk. What was asked for may have "
+            "happened: look before you ask again (`mpsctl list`).\n");
+  EXPECT_EQ(code_, ExitCode::kTryAgain);
+}
+
+TEST_F(ConsoleTest, AnOlderDaemonIsNamedAsOne) {
+  const std::string text =
+      Failure(grpc::StatusCode::UNIMPLEMENTED,
+              {"unix:" + socket_.string(), socket_.string()});
+  EXPECT_EQ(text,
+            "mpsctl: this mpsd does not know what was asked for: what "
+            "happened\n"
+            "mpsctl and mpsd differ in version: compare `mpsctl --version` "
+            "with `mpsd --version`.\n");
+}
+
+TEST_F(ConsoleTest, OnlyAFullDiskNeedsRoom) {
+  for (const auto& [what, next] :
+       {std::pair{"/state/blobs/ab: No space left on device", "Make room"},
+        std::pair{"storing job X: database or disk is full", "Make room"},
+        std::pair{"/state/jobs: Disk quota exceeded", "Make room"},
+        std::pair{"accept: Too many open files", "log/mpsd.log"}}) {
+    std::ostringstream err;
+    Connection connection({"unix:/none", "/none"});
+    const Console console{err, err, terminal_, connection, false};
+    console.Fail(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, what));
+    EXPECT_NE(err.str().find(next), std::string::npos) << err.str();
+  }
+}
+
+TEST_F(ConsoleTest, AMessageThatIsTooLargeIsNoFullDisk) {
+  std::ostringstream err;
+  Connection connection({"unix:/none", "/none"});
+  const Console console{err, err, terminal_, connection, false};
+  console.Fail(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                            "Sent message larger than max (75 vs. 64)"));
+  EXPECT_EQ(err.str(),
+            "mpsctl: a message is larger than gRPC may carry: Sent message "
+            "larger than max (75 vs. 64)\n"
+            "Ask for less at a time (`mpsctl list --limit 20`), or name fewer "
+            "files in the job.\n");
 }
 
 TEST_F(ConsoleTest, SocketPathTooLong) {
@@ -56,8 +113,8 @@ TEST_F(ConsoleTest, NobodyAtTheHost) {
 TEST_F(ConsoleTest, EachFailureHasANextStep) {
   const Address address{"unix:" + socket_.string(), socket_.string()};
   for (grpc::StatusCode code :
-       {grpc::StatusCode::NOT_FOUND, grpc::StatusCode::UNIMPLEMENTED,
-        grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::INTERNAL}) {
+       {grpc::StatusCode::NOT_FOUND, grpc::StatusCode::RESOURCE_EXHAUSTED,
+        grpc::StatusCode::INTERNAL}) {
     const std::string text = Failure(code, address);
     EXPECT_EQ(text.substr(0, 22), "mpsctl: what happened\n") << code;
     EXPECT_GT(text.size(), 22u) << code;

@@ -35,8 +35,8 @@ TEST_F(EventPrinterTest, ALineForEachKind) {
   AddEvent(kId);  // of a kind that this build does not know
   EXPECT_EQ(Printed(),
             "03:04:05  RUNNING  attempt 2\n"
-            "03:04:05  loading  model\n"
-            "03:04:05  warning: memory  grows and grows\n"
+            "03:04:05  loading\\x1b model\n"
+            "03:04:05  warning: memory\\x1b grows and grows\n"
             "03:04:05  eval loss 2.2500 before training\n"
             "03:04:05  step 1/4  loss 2.5000  1,234 tok/s  ETA 1m20s"
             "  lr 5e-05  grad norm 1.25\n"

@@ -13,7 +13,7 @@ TEST(ExitCodeTest, OfAStatus) {
   const std::pair<grpc::StatusCode, ExitCode> table[] = {
       {grpc::StatusCode::OK, ExitCode::kOk},
       {grpc::StatusCode::UNAVAILABLE, ExitCode::kUnreachable},
-      {grpc::StatusCode::DEADLINE_EXCEEDED, ExitCode::kUnreachable},
+      {grpc::StatusCode::DEADLINE_EXCEEDED, ExitCode::kTryAgain},
       {grpc::StatusCode::NOT_FOUND, ExitCode::kNotFound},
       {grpc::StatusCode::INVALID_ARGUMENT, ExitCode::kBadInput},
       {grpc::StatusCode::FAILED_PRECONDITION, ExitCode::kBadInput},
@@ -38,7 +38,7 @@ TEST(ExitCodeTest, HelpNamesEachNumber) {
   for (ExitCode code :
        {ExitCode::kOk, ExitCode::kJobFailed, ExitCode::kBadInput,
         ExitCode::kUnreachable, ExitCode::kNotFound, ExitCode::kJobCancelled,
-        ExitCode::kOther, ExitCode::kDetached}) {
+        ExitCode::kOther, ExitCode::kTryAgain, ExitCode::kDetached}) {
     EXPECT_TRUE(absl::StrContains(
         help, absl::StrCat("\n  ", static_cast<int>(code), " ")))
         << static_cast<int>(code);

@@ -8,9 +8,11 @@
 #include <grpcpp/server_context.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,10 +39,21 @@ class FakeDaemon {
     std::vector<v1::DownloadResponse> download;
     v1::InfoResponse info;
     std::map<std::string, std::string> blobs;  // by hash
-    int uploads = 0;
+    int uploads = 0;  // of blobs
+    int batches = 0;  // calls of UploadBatch
     std::vector<v1::SubmitRequest> submitted;
+    std::vector<std::chrono::system_clock::time_point> submit_deadlines;
+    std::set<std::string> keys;
+    int made = 0;  // jobs, by Submit
+    // What Submit ends with though the job is made, call by call; OK: it is
+    // idle (on_idle) until the connection breaks.
+    std::vector<grpc::Status> lost;
+    std::vector<std::string> retried;
     std::vector<v1::WatchRequest> watched;
     std::vector<v1::ListJobsRequest> listed;
+    std::vector<v1::FindJobsRequest> found;
+    std::vector<v1::CancelRequest> cancelled;
+    int most_found = 20;
     std::vector<v1::DownloadRequest> downloaded;
     // The status a method ends with, by its name; "Watch" after its events.
     std::map<std::string, grpc::Status> fail;
@@ -68,6 +81,11 @@ class FakeDaemon {
   }
   void Stop() {
     if (server_ != nullptr) server_->Shutdown();
+    server_.reset();
+  }
+  // Breaks every connection off, whatever is under way.
+  void Kill() {
+    server_->Shutdown(std::chrono::system_clock::now());
     server_.reset();
   }
 
@@ -120,13 +138,22 @@ class FakeDaemon {
    public:
     explicit Jobs(FakeDaemon* daemon) : d_(*daemon) {}
 
-    Status Submit(Context*, const v1::SubmitRequest* request,
+    Status Submit(Context* context, const v1::SubmitRequest* request,
                   v1::SubmitResponse* response) override {
       absl::MutexLock lock(&d_.mutex_);
+      d_.data_.submit_deadlines.push_back(context->deadline());
       if (Status s = d_.Failure("Submit"); !s.ok()) return s;
       d_.data_.submitted.push_back(*request);
       *response->mutable_job() = d_.data_.jobs.front();
-      response->set_existed(d_.data_.submitted.size() > 1);
+      const std::string& key = request->idempotency_key();
+      response->set_existed(!key.empty() &&
+                            !d_.data_.keys.insert(key).second);
+      if (!response->existed()) ++d_.data_.made;
+      if (!d_.data_.lost.empty()) {
+        const Status lost = d_.data_.lost.front();
+        d_.data_.lost.erase(d_.data_.lost.begin());
+        return lost.ok() ? d_.Idle(context) : lost;
+      }
       return Status::OK;
     }
     Status Get(Context*, const v1::GetJobRequest* request,
@@ -137,7 +164,42 @@ class FakeDaemon {
     Status Cancel(Context*, const v1::CancelRequest* request,
                   v1::Job* job) override {
       absl::MutexLock lock(&d_.mutex_);
+      d_.data_.cancelled.push_back(*request);
       return d_.Answer("Cancel", request->id(), job);
+    }
+    Status Delete(Context*, const v1::DeleteRequest* request,
+                  v1::DeleteResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
+      if (Status s = d_.Failure("Delete"); !s.ok()) return s;
+      if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
+      std::erase_if(d_.data_.jobs, [&](const v1::Job& job) {
+        return job.id() == request->id();
+      });
+      response->set_freed_bytes(1'500'000);
+      return Status::OK;
+    }
+    Status FindJobs(Context*, const v1::FindJobsRequest* request,
+                    v1::FindJobsResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
+      if (Status s = d_.Failure("FindJobs"); !s.ok()) return s;
+      d_.data_.found.push_back(*request);
+      const std::string& part = request->id_part();
+      for (const v1::Job& job : d_.data_.jobs) {
+        if (!job.id().starts_with(part) && !job.id().ends_with(part)) continue;
+        if (response->jobs_size() == d_.data_.most_found) {
+          response->set_more(true);
+          break;
+        }
+        *response->add_jobs() = job;
+      }
+      return Status::OK;
+    }
+    Status Retry(Context*, const v1::RetryRequest* request,
+                 v1::Job* job) override {
+      absl::MutexLock lock(&d_.mutex_);
+      const Status status = d_.Answer("Retry", request->id(), job);
+      if (status.ok()) d_.data_.retried.push_back(request->id());
+      return status;
     }
     Status List(Context*, const v1::ListJobsRequest* request,
                 v1::ListJobsResponse* response) override {
@@ -231,6 +293,27 @@ class FakeDaemon {
       d_.data_.blobs[header.sha256()] = bytes;
       ++d_.data_.uploads;
       response->set_sha256(header.sha256());
+      return Status::OK;
+    }
+    Status UploadBatch(Context*,
+                       grpc::ServerReader<v1::UploadBatchRequest>* reader,
+                       v1::UploadBatchResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
+      ++d_.data_.batches;
+      if (Status s = d_.Failure("UploadBatch"); !s.ok()) return s;
+      std::map<std::string, std::string> blobs;
+      v1::UploadBatchRequest part;
+      while (reader->Read(&part)) {
+        for (const v1::UploadBatchRequest::Blob& blob : part.blobs()) {
+          if (base::Sha256Hex(blob.data()) != blob.sha256()) {
+            return Status(grpc::StatusCode::INVALID_ARGUMENT, "other hash");
+          }
+          blobs[blob.sha256()] = blob.data();
+        }
+      }
+      d_.data_.blobs.insert(blobs.begin(), blobs.end());
+      d_.data_.uploads += static_cast<int>(blobs.size());
+      response->set_stored(static_cast<int>(blobs.size()));
       return Status::OK;
     }
     Status Download(Context*, const v1::DownloadRequest* request,

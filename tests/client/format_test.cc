@@ -64,7 +64,9 @@ TEST(FormatTest, CutsBetweenCharacters) {
 }
 
 TEST(FormatTest, NothingSteersTheTerminal) {
-  EXPECT_EQ(Printable("a\x1b[2Jb\nc"), "a [2Jb c");
+  EXPECT_EQ(Printable("a\x1b[2Jb\nc\td"), "a\\x1b[2Jb c d");
+  EXPECT_EQ(Printable("\u009b\u202e\xff"), "\\u009b\\u202e\\xff");
+  EXPECT_EQ(PrintableLines("a\nb\x07"), "a\n    b\\x07");
   EXPECT_EQ(Printable("naïve"), "naïve");
 }
 

@@ -45,12 +45,13 @@ TEST_F(InfoTest, WhileAJobRuns) {
   info.mutable_host()->set_on_battery(true);
   info.mutable_pause()->add_reasons(v1::PAUSE_REASON_BATTERY);
   info.set_hold("the self-test of the device failed");
+  info.set_hold_reason("device");
   const std::string out = RunVerb({"info"}).out;
   for (const char* line :
        {"device         mps, 3.0 GB allocated, 48.0 GB recommended at most\n",
         "machine        battery\n",
         "paused         on battery or in Low Power Mode\n",
-        "jobs wait      the self-test of the device failed\n",
+        "jobs wait      device: the self-test of the device failed\n",
         "jobs           1 running, 2 queued; now 01KAH0000000000000000000AA\n",
         "metrics        http://127.0.0.1:9464/metrics\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;

@@ -6,57 +6,118 @@
 namespace mpsd::client {
 namespace {
 
-// Through `cancel`, which prints the id it found.
+// Through `cancel`, which prints the id it found and changes the job, and
+// `checkpoints`, which looks.
 class JobIdTest : public ClientTest {
  protected:
   JobIdTest() {
     AddJob(kId, v1::JOB_STATE_CANCELLED);
     AddJob(kOtherId, v1::JOB_STATE_CANCELLED);
   }
+  // A daemon from before FindJobs.
+  void MakeOld() {
+    data().fail["FindJobs"] =
+        grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method");
+  }
 };
 
 TEST_F(JobIdTest, WholeIdAsksNobody) {
   EXPECT_EQ(RunVerb({"cancel", kId}).code, 0);
+  EXPECT_TRUE(data().found.empty());
   EXPECT_TRUE(data().listed.empty());
 }
 
-TEST_F(JobIdTest, UniqueEndInEitherCase) {
-  for (const char* text : {"0AA", "0aa", "AA"}) {
+TEST_F(JobIdTest, UniqueEndInEitherCaseIsAskedOfTheDaemon) {
+  for (const char* text : {"0000AA", "0000aa", "00000000AA"}) {
     const Result result = RunVerb({"cancel", text});
     EXPECT_EQ(result.out, "Job 01KAH0000000000000000000AA is CANCELLED.\n");
   }
+  EXPECT_EQ(data().found.size(), 3u);
+  EXPECT_EQ(data().found[1].id_part(), "0000AA");
+  EXPECT_TRUE(data().listed.empty());
+}
+
+TEST_F(JobIdTest, NothingIsNoJob) {
+  data().jobs.pop_back();  // one is left, which every text would fit
+  for (const char* verb : {"cancel", "checkpoints", "show", "logs", "watch"}) {
+    const Result result = RunVerb({verb, ""});
+    EXPECT_EQ(result.code, 2) << verb;
+    EXPECT_EQ(result.err,
+              "mpsctl: the job's id is empty\n"
+              "See the jobs there are with `mpsctl list`.\n");
+  }
+  EXPECT_TRUE(data().cancelled.empty());
+}
+
+TEST_F(JobIdTest, TooLittleIsNoJob) {
+  data().jobs.pop_back();
+  EXPECT_EQ(RunVerb({"cancel", "000BB"}).err,
+            "mpsctl: '000BB' is too little of a job's id: give at least 6 "
+            "characters\n"
+            "See the jobs there are with `mpsctl list`.\n");
+  EXPECT_EQ(RunVerb({"checkpoints", "0BB"}).err,
+            "mpsctl: '0BB' is too little of a job's id: give at least 4 "
+            "characters\n"
+            "See the jobs there are with `mpsctl list`.\n");
+  EXPECT_EQ(RunVerb({"checkpoints", "00BB"}).code, 0);
+  EXPECT_EQ(RunVerb({"cancel", "0000BB"}).code, 0);
+  EXPECT_EQ(data().cancelled.size(), 1u);
+}
+
+TEST_F(JobIdTest, WhatNoIdHasIsRefused) {
+  for (const char* text : {"../etc/passwd", "0000%B", "\x1b[2J0000BB",
+                           "01KAH0000000000000000000BBB"}) {
+    const Result result = RunVerb({"cancel", text});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_NE(result.err.find("is no part of a job's id"), std::string::npos);
+    EXPECT_EQ(result.err.find('\x1b'), std::string::npos);
+  }
+  EXPECT_TRUE(data().found.empty());
 }
 
 TEST_F(JobIdTest, AmbiguousBeginningListsTheJobs) {
-  const Result result = RunVerb({"cancel", "01KAH"});
+  const Result result = RunVerb({"cancel", "01KAH0"});
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
-            "mpsctl: '01KAH' is ambiguous: 2 jobs match\n"
+            "mpsctl: '01KAH0' is ambiguous: 2 jobs match\n"
             "Give more of its id; it may be any of:\n"
             "  01KAH0000000000000000000BB  CANCELLED  moods\n"
             "  01KAH0000000000000000000AA  CANCELLED  moods\n");
 }
 
+TEST_F(JobIdTest, MoreThanTheDaemonTellsIsSaid) {
+  AddJob("01KAH0000000000000000000CC", v1::JOB_STATE_QUEUED);
+  data().most_found = 2;
+  const Result result = RunVerb({"cancel", "01KAH0"});
+  EXPECT_NE(result.err.find("is ambiguous: more than 2 jobs match\n"),
+            std::string::npos)
+      << result.err;
+  EXPECT_TRUE(result.err.ends_with("\n  …\n")) << result.err;
+}
+
 TEST_F(JobIdTest, NoMatch) {
-  const Result result = RunVerb({"cancel", "ZZ"});
+  const Result result = RunVerb({"cancel", "ZZZZZZ"});
   EXPECT_EQ(result.code, 4);
   EXPECT_EQ(result.err,
-            "mpsctl: no job's id begins or ends with 'ZZ'\n"
+            "mpsctl: no job's id begins or ends with 'ZZZZZZ'\n"
             "See the jobs there are with `mpsctl list`.\n");
 }
 
-TEST_F(JobIdTest, LooksAtEveryPage) {
+TEST_F(JobIdTest, OfAnOldDaemonEveryPageIsLookedAt) {
+  MakeOld();
   data().page_size = 1;
-  EXPECT_EQ(RunVerb({"cancel", "0AA"}).code, 0);
+  EXPECT_EQ(RunVerb({"cancel", "0000AA"}).code, 0);
   EXPECT_EQ(data().listed.size(), 2u);
+  EXPECT_EQ(RunVerb({"cancel", "01KAH0"}).code, 2);
 }
 
-TEST_F(JobIdTest, AFailedListIsReported) {
-  data().fail["List"] =
+TEST_F(JobIdTest, AFailedCallIsReported) {
+  data().fail["FindJobs"] =
       grpc::Status(grpc::StatusCode::INTERNAL, "disk on fire");
-  const Result result = RunVerb({"cancel", "0AA"});
+  const Result result = RunVerb({"cancel", "0000AA"});
   EXPECT_EQ(result.code, 6);
   EXPECT_NE(result.err.find("disk on fire"), std::string::npos);
+  EXPECT_TRUE(data().listed.empty());
 }
 
 }  // namespace

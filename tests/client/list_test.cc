@@ -33,6 +33,11 @@ TEST_F(ListTest, Table) {
             "2.2500  ann    3m00s  moods\n");
 }
 
+TEST_F(ListTest, SaysWhatIsHeld) {
+  AddJob(kId, v1::JOB_STATE_QUEUED).set_hold("the disk is full");
+  EXPECT_NE(RunVerb({"list"}).out.find("QUEUED (held)"), std::string::npos);
+}
+
 TEST_F(ListTest, FitsTheScreen) {
   AddBoth();
   terminal_.is_tty = true;

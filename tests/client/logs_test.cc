@@ -20,6 +20,30 @@ TEST_F(LogsTest, AsTheyAre) {
   EXPECT_EQ(result.out, kLog);
 }
 
+constexpr char kHostile[] =
+    "h\u00e9llo\x1b]0;PWNED\x07\x1b[2J\tnext\n\u202eevil \xff end\n";
+constexpr char kCleaned[] =
+    "h\u00e9llo\\x1b]0;PWNED\\x07\\x1b[2J\tnext\n\\u202eevil \\xff end\n";
+
+TEST_F(LogsTest, OnATerminalNothingSteersIt) {
+  terminal_.is_tty = true;
+  // The daemon sends ten bytes at a time, characters cut in two among them.
+  for (int i = 0; i < 10; ++i) {
+    const std::string before(i, '.');
+    data().logs[kId] = before + kHostile;
+    EXPECT_EQ(RunVerb({"logs", kId}).out, before + kCleaned);
+  }
+  data().logs[kId] = "cut \xc3";
+  EXPECT_EQ(RunVerb({"logs", kId}).out, "cut \\xc3");
+}
+
+TEST_F(LogsTest, RawOnATerminalWhereAskedAndElsewhereAlways) {
+  data().logs[kId] = kHostile;
+  EXPECT_EQ(RunVerb({"logs", kId}).out, kHostile);
+  terminal_.is_tty = true;
+  EXPECT_EQ(RunVerb({"logs", kId, "--raw"}).out, kHostile);
+}
+
 TEST_F(LogsTest, JsonIsALineAnObject) {
   EXPECT_EQ(RunVerb({"logs", kId, "--json"}).out,
             "{\"line\":\"loading the model\"}\n"
@@ -49,7 +73,7 @@ TEST_F(LogsTest, FollowGoesOnWhereTheConnectionBroke) {
 
 TEST_F(LogsTest, WithoutFollowABrokenConnectionIsAnError) {
   data().fail["Logs"] = grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
-  EXPECT_EQ(RunVerb({"logs", kId}).code, 3);
+  EXPECT_EQ(RunVerb({"logs", kId}).code, 7);
 }
 
 TEST_F(LogsTest, InterruptEndsFollowing) {

@@ -73,7 +73,7 @@ TEST_F(ShowTest, WarningsAreListed) {
   job.add_warnings("memory grows\x1b[2J");
   job.add_warnings("in 3 rows\nthe prompt");
   const std::string out = RunVerb({"show", kId}).out;
-  EXPECT_NE(out.find("  warning       memory grows [2J\n"
+  EXPECT_NE(out.find("  warning       memory grows\\x1b[2J\n"
                      "  warning       in 3 rows the prompt\n"),
             std::string::npos)
       << out;
@@ -97,6 +97,21 @@ TEST_F(ShowTest, Queued) {
                 .out.find("  state         QUEUED, 2 ahead of it, not before "
                           "2026-01-02 03:04:15\n"),
             std::string::npos);
+}
+
+TEST_F(ShowTest, HeldAndTriedBefore) {
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_QUEUED);
+  job.set_hold("model: '/volumes/m' is away");
+  job.set_exit_reason("Interrupted");
+  job.set_failures(1);
+  job.set_interruptions(2);
+  const std::string out = RunVerb({"show", kId}).out;
+  for (const char* line :
+       {"  waits for     model: '/volumes/m' is away\n",
+        "  last exit     Interrupted, 1 failures in a row, 2 interruptions in "
+        "a row\n"}) {
+    EXPECT_NE(out.find(line), std::string::npos) << out;
+  }
 }
 
 TEST_F(ShowTest, Succeeded) {
@@ -139,6 +154,7 @@ TEST_F(ShowTest, AClassifier) {
 TEST_F(ShowTest, WhatToDoNextDependsOnTheState) {
   AddJob(kId, v1::JOB_STATE_FAILED);
   EXPECT_NE(RunVerb({"show", kId}).out.find("mpsctl logs"), std::string::npos);
+  EXPECT_NE(RunVerb({"show", kId}).out.find("mpsctl retry"), std::string::npos);
   data().jobs[0].set_state(v1::JOB_STATE_CANCELLED);
   EXPECT_NE(RunVerb({"show", kId}).out.find("mpsctl checkpoints"),
             std::string::npos);
@@ -157,6 +173,50 @@ TEST_F(ShowTest, JsonIsOneObject) {
 TEST_F(ShowTest, SpecCanBeSubmittedAgain) {
   AddJob(kId, v1::JOB_STATE_FAILED).set_spec_json("{\n  \"model\": \"m\"\n}");
   EXPECT_EQ(RunVerb({"show", kId, "--spec"}).out, "{\n  \"model\": \"m\"\n}\n");
+}
+
+// What users and workers wrote comes out as text, whoever looks.
+TEST_F(ShowTest, NothingOfAJobSteersTheTerminal) {
+  constexpr char kEvil[] = "x\x1b[2J\x07\u009b31m\u202e\ny";
+  v1::Job& job = AddJob(kId, v1::JOB_STATE_FAILED);
+  job.set_name(kEvil);
+  job.set_owner(kEvil);
+  job.set_message(kEvil);
+  job.set_exit_reason(kEvil);
+  job.set_output_path(kEvil);
+  job.add_warnings(kEvil);
+  job.set_spec_json("x\x1b[2J\u202e");
+  (*job.mutable_labels())["team"] = kEvil;
+  (*job.mutable_metrics())[kEvil] = 1;
+  AddEvent(kId).set_note(kEvil);
+  AddEvent(kId).set_warning(kEvil);
+  v1::StateChanged& state = *AddEvent(kId).mutable_state();
+  state.set_state(v1::JOB_STATE_FAILED);
+  state.set_message(kEvil);
+  v1::Checkpoint checkpoint;
+  checkpoint.set_path(kEvil);
+  data().checkpoints[kId] = {checkpoint};
+  data().info.set_hold(kEvil);
+  terminal_.is_tty = true;
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"show", kId}, {"show", kId, "--spec"},
+        {"show", kId, "--json"}, {"list"}, {"list", "--json"}, {"watch", kId},
+        {"watch", kId, "--json"}, {"checkpoints", kId}, {"info"},
+        {"cancel", "01KAH0"}}) {
+    const Result result = RunVerb(args);
+    // Its own redrawing of the last line.
+    std::string text = result.out + result.err;
+    for (size_t at; (at = text.find("\x1b[K")) != std::string::npos;) {
+      text.erase(at, 3);
+    }
+    for (const char* steering : {"\x1b", "\x07", "\u009b", "\u202e"}) {
+      EXPECT_EQ(text.find(steering), std::string::npos)
+          << args[0] << " " << args.back();
+    }
+    EXPECT_EQ(text.find("\ny"), std::string::npos) << args[0];  // forged
+  }
+  data().fail["Get"] = grpc::Status(grpc::StatusCode::INTERNAL, "a\x1b[2J");
+  EXPECT_EQ(RunVerb({"show", kId}).err.find('\x1b'), std::string::npos);
 }
 
 }  // namespace

@@ -74,9 +74,70 @@ TEST_F(UploadTest, ShowsProgressOnATerminal) {
 }
 
 TEST_F(UploadTest, TheDaemonsErrorComesBack) {
-  data().fail["Upload"] =
+  data().fail["Upload"] = data().fail["UploadBatch"] =
       grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "disk full");
   EXPECT_EQ(Send({File("a", "x")}).error_message(), "disk full");
+  EXPECT_EQ(Send({File("b", std::string(2 << 20, 'x'))}).error_message(),
+            "disk full");
+  EXPECT_EQ(sleeps_, 0);
+}
+
+TEST_F(UploadTest, SmallFilesTogetherAndLargeOnesAlone) {
+  std::vector<LocalFile> files;
+  for (int i = 0; i < 2500; ++i) {
+    files.push_back(File("small/" + std::to_string(i), std::to_string(i)));
+  }
+  files.push_back(File("empty", ""));
+  files.push_back(File("limit", std::string(1 << 20, 'l')));
+  files.push_back(File("large", std::string((1 << 20) + 1, 'l')));
+  const grpc::Status sent = Send(files);
+  ASSERT_TRUE(sent.ok()) << sent.error_message();
+  EXPECT_EQ(data().batches, 1);
+  EXPECT_EQ(data().uploads, 2503);
+  for (const LocalFile& file : files) {
+    EXPECT_EQ(data().blobs[file.sha256], Read(file.local)) << file.path;
+  }
+}
+
+TEST_F(UploadTest, ManyParcelsOverManyStreams) {
+  std::vector<LocalFile> files;
+  for (int i = 0; i < 100; ++i) {
+    files.push_back(File(std::to_string(i),
+                         std::string(1'000'000, 'a') + std::to_string(i)));
+  }
+  const grpc::Status sent = Send(files);
+  ASSERT_TRUE(sent.ok()) << sent.error_message();
+  EXPECT_EQ(data().batches, 4);
+  EXPECT_EQ(data().uploads, 100);
+}
+
+TEST_F(UploadTest, OneByOneToAnOlderDaemon) {
+  data().fail["UploadBatch"] =
+      grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method");
+  const std::vector<LocalFile> files = {File("a", "1"), File("b", "2")};
+  ASSERT_TRUE(Send(files).ok());
+  EXPECT_EQ(data().uploads, 2);
+  EXPECT_EQ(data().blobs[files[1].sha256], "2");
+}
+
+TEST_F(UploadTest, ABusyDaemonIsWaitedFor) {
+  data().fail["UploadBatch"] = grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                                            "64 such transfers: try again");
+  terminal_.sleep = [this](absl::Duration) {
+    daemon_->Sync();
+    if (++sleeps_ == 3) data().fail.clear();
+  };
+  EXPECT_TRUE(Send({File("a", "x")}).ok());
+  EXPECT_EQ(sleeps_, 3);
+  EXPECT_EQ(data().uploads, 1);
+}
+
+TEST_F(UploadTest, ADaemonThatStaysBusyIsNot) {
+  data().fail["UploadBatch"] = grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                                            "64 such transfers: try again");
+  EXPECT_EQ(Send({File("a", "x")}).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(sleeps_, 6);
 }
 
 }  // namespace

@@ -41,6 +41,11 @@ RESERVED = [
     (r"grpc::Status\s*[({]|grpc::StatusCode::", r"server/",
      r"server/rpc/status\.(h|cc)$",
      "only server/rpc/status.cc makes a grpc::Status"),
+    (r"(?<![\w.>:])(?:::)?open\s*\(|\bstd::ifstream\b"
+     r"|\bfopen\s*\([^;]*\"r",
+     r"core/", r"core/base/|core/(?:host|device)/\w+_linux\.cc"
+     r"|core/host/linux_files\.cc|core/tensorfile/safetensors_writer\.cc",
+     "what a job reads is opened by core/base, which holds it to its folders"),
     (r"\b(?:fork|vfork)\s*\(\s*\)", r"(core|server|client)/", r"(?!)",
      "a child is started with posix_spawn, never fork"),
 ]

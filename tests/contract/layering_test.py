@@ -123,6 +123,16 @@ class LayeringTest(source_tree.TreeTest):
             self.assert_finds("only server/rpc/status.cc makes",
                               self.with_file("server/rpc/a.cc", code + ";\n"))
 
+    def test_file_opened_elsewhere(self):
+        for code in ("const int fd = open(path, O_RDONLY)",
+                     "fd = ::open(path, 0)", "std::ifstream file(path)",
+                     'fopen(path, "rb")'):
+            self.assert_finds("opened by core/base", self.with_file(
+                "core/spec/a.cc", code + ";\n"))
+        for code in ("auto file = SafetensorsFile::Open(path)",
+                     "is_open(path)", 'fopen(path, "ae")', "file.open(path)"):
+            self.assert_clean(self.with_file("core/spec/a.cc", code + ";\n"))
+
     def test_fork(self):
         self.assert_finds("never fork", self.with_file(
             "server/jobs/a.cc", "pid = fork();\n"))

@@ -198,6 +198,12 @@ class LinuxTest(Checkout):
         unit = (stage / "etc/systemd/system/mpsd.service").read_text()
         self.assertIn("\nUser=nobody\n", unit)
         self.assertIn("\nReadWritePaths=/var/lib/mpsd\n", unit)
+        # Homes are read-only: caches that are written lie in the state folder,
+        # models where they were fetched to.
+        home = pathlib.Path("~nobody").expanduser()
+        self.assertIn("\nEnvironment=XDG_CACHE_HOME=/var/lib/mpsd/cache\n", unit)
+        self.assertIn(f"\nEnvironment=HF_HOME={home}/.cache/huggingface\n", unit)
+        self.assertIn("\nExecReload=/bin/kill -HUP $MAINPID\n", unit)
         mode = (stage / "var/lib/mpsd").stat().st_mode
         self.assertEqual(stat.S_IMODE(mode), 0o700)
         if os.getuid() == 0:

@@ -126,7 +126,8 @@ class ClassificationTest(harness.EndToEndTest):
     def check_predictions(self, folder):
         self.assertEqual({"predictions.jsonl", "predictions.tsv",
                           "confusion_matrix.json"},
-                         {file.name for file in folder.iterdir()})
+                         {file.name for file in folder.iterdir()
+                          if not file.name.startswith(".")})
         lines = (folder / "predictions.jsonl").read_text().splitlines()
         self.assertEqual(3, len(lines))
         for line in lines:
@@ -139,7 +140,8 @@ class ClassificationTest(harness.EndToEndTest):
         job = daemon.finish(daemon.submit(self.job())["id"])
         self.assertEqual(("FAILED", "Rejected"),
                          (job["state"], job["exit_reason"]), job["message"])
-        self.assertIn("train.csv:10", job["message"])
+        self.assertIn("data/train.csv:10", job["message"])
+        self.assertNotIn(str(daemon.state_dir), job["message"])
 
     def test_a_model_of_another_kind_queues_nothing(self):
         path = self.job()

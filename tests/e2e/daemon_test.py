@@ -3,8 +3,10 @@
 reach it, what a user reads when nobody is there."""
 
 import os
+import signal
 import stat
 import subprocess
+import time
 import unittest
 
 import harness
@@ -34,6 +36,99 @@ class DaemonTest(harness.EndToEndTest):
         self.assertEqual(3, after.returncode)
         self.assertIn(str(daemon.state_dir / "mpsd.sock"), after.stderr)
         self.assertIn("mpsd --state-dir", after.stderr)
+
+    def test_a_stderr_that_nobody_reads_stops_nobody(self):
+        """Full before mpsd starts; by hand: `mpsd` in a terminal, Ctrl-S."""
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        os.set_blocking(writer, False)
+        try:
+            while True:
+                os.write(writer, b"x" * 4096)
+        except BlockingIOError:
+            pass
+        os.set_blocking(writer, True)
+        daemon = harness.Daemon(self.folder / "state", worker="fake_worker")
+        self.addCleanup(daemon.close)
+        daemon.start(stderr=writer)
+        os.close(writer)
+        jobs = [daemon.submit(harness.write_job(self.folder, name=f"{i}.json"))
+                for i in range(5)]
+        for job in jobs:
+            self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+        self.assertEqual(0, daemon.terminate())
+        log = (daemon.state_dir / "log/mpsd.log").read_text()
+        self.assertIn("signal 15", log)
+        self.assertIn("mpsd ends", log)
+
+    def test_closed_streams_are_no_files_of_mpsd(self):
+        for closed in ("2>&-", "<&- >&- 2>&-"):
+            daemon = harness.Daemon(self.folder / "state",
+                                    worker="fake_worker")
+            self.addCleanup(daemon.close)
+            daemon.command = ["sh", "-c", f'exec "$@" {closed}', "sh",
+                              *daemon.command]
+            daemon.start()
+            self.assertEqual(f"{daemon.process.pid}\n",
+                             (daemon.state_dir / "lock").read_text(), closed)
+            job = daemon.submit(harness.write_job(self.folder))
+            self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+            self.assertEqual(0, daemon.terminate())
+
+    def log(self, daemon, words):
+        """Waits until mpsd.log says so."""
+        deadline = time.monotonic() + harness.TIMEOUT
+        path = daemon.state_dir / "log/mpsd.log"
+        while words not in path.read_text():
+            self.assertLess(time.monotonic(), deadline, path.read_text())
+            time.sleep(0.02)
+
+    def test_a_hangup_reads_the_configuration_again(self):
+        config = self.folder / "mpsd.toml"
+        config.write_text('log-level = "warn"\n')
+        daemon = self.daemon("--config", str(config),
+                             "--host-interval-seconds", "0.05",
+                             worker="fake_worker")
+        config.write_text('log-level = "info"\nquiet-hours = "00:00-23:59"\n'
+                          'max-failures = 7\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        self.log(daemon, "takes effect when mpsd is restarted: max-failures")
+        self.log(daemon, "new in effect: log-level, quiet-hours")
+        deadline = time.monotonic() + harness.TIMEOUT
+        while "QUIET_HOURS" not in str(daemon.ctl_json("info")):
+            self.assertLess(time.monotonic(), deadline, daemon.said())
+            time.sleep(0.02)
+        config.write_text('log-level = "loud"\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        self.log(daemon, "the configuration stays as it was: ")
+        self.assertIn("QUIET_HOURS", str(daemon.ctl_json("info")))
+        self.assertEqual(0, daemon.terminate())
+
+    def test_under_nohup_a_hangup_is_none(self):
+        daemon = harness.Daemon(self.folder / "state", worker="fake_worker")
+        self.addCleanup(daemon.close)
+        daemon.command = ["nohup", *daemon.command]
+        daemon.start()
+        for _ in range(3):
+            daemon.process.send_signal(signal.SIGHUP)
+        self.assertEqual(0, daemon.ctl("info").returncode)
+        self.assertEqual(0, daemon.terminate())
+        self.assertNotIn("SIGHUP", (daemon.state_dir
+                                    / "log/mpsd.log").read_text())
+
+    def test_the_environment_of_workers(self):
+        hub = self.folder / "hub"
+        snapshot = hub / "hub/models--org--tiny/snapshots/abc"
+        snapshot.parent.mkdir(parents=True)
+        os.rename(self.model, snapshot)
+        config = self.folder / "mpsd.toml"
+        config.write_text(f'[environment]\nHF_HOME = "{hub}"\n'
+                          'FAKE_WORKER_MODE = "environment"\n')
+        daemon = self.daemon("--config", str(config), worker="fake_worker")
+        job = daemon.submit(harness.write_job(self.folder, model="org/tiny"))
+        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+        self.assertIn(f"HF_HOME={hub}\n", daemon.ctl("logs",
+                                                     job["id"]).stdout)
 
     def test_info(self):
         daemon = self.daemon(worker="fake_worker")

@@ -136,8 +136,8 @@ class FakeWorkerTest(harness.EndToEndTest):
         self.assertEqual([[4, 1], [0, 3]], job["confusion_matrix"]["matrix"])
         events = daemon.ctl("watch", job["id"]).stdout
         self.assertIn("accuracy 0.8750, f1 0.7500", events)
-        self.assertEqual(["config.json"], [
-            f.name for f in self.download(daemon, job["id"]).iterdir()])
+        self.assertEqual([".mpsctl-download.json", "config.json"], sorted(
+            f.name for f in self.download(daemon, job["id"]).iterdir()))
         table = self.folder / "out.tsv"
         fetched = daemon.ctl("download", job["id"], "--predictions",
                              "--output", str(table))
@@ -151,14 +151,14 @@ class FakeWorkerTest(harness.EndToEndTest):
         daemon.kill()
         daemon.start()
         # To one who comes late, of another daemon's life.
-        expected = ["torch is not\namused\x1b[31m", "memory grows"]
+        expected = ["torch is not\\namused\\x1b[31m", "memory grows"]
         with daemon.watch(job_id) as watch:
             job = watch.finish()
         self.assertEqual(expected, job["warnings"])
         self.assertEqual(expected, [e["warning"] for e in watch.events
                                     if "warning" in e])
         said = daemon.ctl("watch", job_id).stdout
-        self.assertIn("  warning: torch is not amused [31m\n", said)
+        self.assertIn("  warning: torch is not\\namused\\x1b[31m\n", said)
         self.assertEqual(1, said.count("warning: memory grows\n"), said)
         shown = daemon.ctl("show", job_id).stdout
         self.assertIn("  warning       memory grows\n", shown)

@@ -142,7 +142,7 @@ class Daemon:
         self.state_dir = pathlib.Path(state_dir)
         self.command = [
             str(BIN / "mpsd"), "--state-dir", str(state_dir),
-            "--metrics-address", "127.0.0.1:0",
+            "--metrics-address", "127.0.0.1:0", "--device-lock", "off",
             "--retry-backoff-seconds", "0.05", *options]
         # It takes a second to start, in every new folder; the tests of the
         # self-test ask for it.
@@ -154,11 +154,11 @@ class Daemon:
         self.output = self.state_dir.parent / "mpsd.out"
         self.process = None
 
-    def start(self):
+    def start(self, stderr=None):
         with open(self.output, "ab") as output:
             self.process = subprocess.Popen(
-                self.command, stdout=output, stderr=output, env=self.env,
-                stdin=subprocess.DEVNULL)
+                self.command, stdout=output, stderr=stderr or output,
+                env=self.env, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + TIMEOUT
         while self.ctl("info").returncode != 0:
             if self.process.poll() is not None or time.monotonic() > deadline:

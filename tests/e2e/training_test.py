@@ -144,6 +144,7 @@ class TrainingTest(harness.EndToEndTest):
         self.assertEqual("Rejected", job["exit_reason"])
         self.assertEqual(1, job["attempt"], "a user's error is not retried")
         self.assertIn("train.jsonl:3", job["message"])
+        self.assertNotIn(str(daemon.state_dir), job["message"])
 
     def test_unknown_model(self):
         daemon = self.daemon()

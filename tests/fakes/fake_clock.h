@@ -14,7 +14,7 @@ class FakeClock final : public base::Clock {
  public:
   absl::Time Now() const override {
     absl::MutexLock lock(&mutex_);
-    return absl::FromUnixSeconds(1767225600) + elapsed_;
+    return absl::FromUnixSeconds(1767225600) + elapsed_ - set_back_;
   }
   absl::Duration Monotonic() const override {
     absl::MutexLock lock(&mutex_);
@@ -24,10 +24,16 @@ class FakeClock final : public base::Clock {
     absl::MutexLock lock(&mutex_);
     elapsed_ += duration;
   }
+  // The wall clock alone.
+  void SetBack(absl::Duration duration) {
+    absl::MutexLock lock(&mutex_);
+    set_back_ += duration;
+  }
 
  private:
   mutable absl::Mutex mutex_;
   absl::Duration elapsed_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration set_back_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace mpsd::fakes

@@ -2,7 +2,11 @@
 #ifndef MPSD_TESTS_FAKES_FAKE_JOB_FILES_H_
 #define MPSD_TESTS_FAKES_FAKE_JOB_FILES_H_
 
+#include <cstdint>
+#include <functional>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,17 +37,51 @@ class FakeJobFiles final : public jobs::JobFiles {
   FakeJobFiles() : JobFiles("/state") {}
 
   absl::Status Create(const std::string& job_id, const std::string& spec_json,
-                      const std::vector<Link>& links) override {
+                      const std::vector<Link>& links,
+                      const jobs::Wanted& wanted) override {
+    if (on_create) on_create();
     if (!failure.ok()) return failure;
+    if (absl::Status s = jobs::StillWanted(wanted); !s.ok()) return s;
     specs[job_id] = spec_json;
     this->links[job_id] = links;
     return absl::OkStatus();
   }
   void Remove(const std::string& job_id) override { specs.erase(job_id); }
+  absl::Status BeginDelete(const std::string& job_id) override {
+    marked.insert(job_id);
+    return failure;
+  }
+  int64_t FinishDelete(const std::string& job_id) override {
+    marked.erase(job_id);
+    specs.erase(job_id);
+    return 42;
+  }
+  void AbandonDelete(const std::string& job_id) override {
+    marked.erase(job_id);
+  }
+  bool MakeRoom() override { return make_room(); }
   void AppendLog(const std::string& job_id, const std::string& line) override {
     logs[job_id].push_back(line);
   }
-  bool Exists(const std::string& path) override { return paths.contains(path); }
+  bool Exists(const std::string& path) override {
+    for (const auto& [id, spec] : specs) {
+      if (path == SpecPath(id)) return true;
+      for (const Link& link : links[id]) {
+        if (path == InputPath(id, link.relative)) return true;
+      }
+    }
+    for (const auto& [name, model] : models) {
+      if (model.ok() && model->folder == path) return true;
+    }
+    return paths.contains(path);
+  }
+  std::optional<int64_t> FreeBytes() override { return free_bytes; }
+  absl::Status MayRead(const std::string& path, Use use) override {
+    uses[path] = use;
+    return closed.contains(path)
+               ? absl::FailedPreconditionError("'" + path + "' is closed")
+               : absl::OkStatus();
+  }
   absl::StatusOr<Model> FindModel(const std::string& model) override {
     auto found = models.find(model);
     if (found == models.end()) {
@@ -52,11 +90,17 @@ class FakeJobFiles final : public jobs::JobFiles {
     return found->second;
   }
 
-  absl::Status failure;  // of Create
+  absl::Status failure;  // of Create and BeginDelete
+  std::set<std::string> marked;
+  std::function<bool()> make_room = [] { return false; };
+  std::function<void()> on_create;
   std::map<std::string, std::string> specs;
   std::map<std::string, std::vector<Link>> links;
   std::map<std::string, std::vector<std::string>> logs;
   std::set<std::string> paths;
+  std::set<std::string> closed;     // to MayRead
+  std::map<std::string, Use> uses;  // that it was asked for
+  std::optional<int64_t> free_bytes = int64_t{1} << 40;
   std::map<std::string, absl::StatusOr<Model>> models;
 };
 

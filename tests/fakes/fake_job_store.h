@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,13 @@ class FakeJobStore final : public jobs::JobStore {
 
   absl::Status Update(const jobs::Job& job,
                       absl::Span<const jobs::Event> events) override {
+    {
+      absl::MutexLock lock(&stall_mutex_);
+      ++waiting_;
+      stall_mutex_.Await(absl::Condition(
+          +[](bool* stalls) { return !*stalls; }, &stalls_));
+      --waiting_;
+    }
     absl::MutexLock lock(&mutex_);
     ++updates_;
     if (!failure_.ok()) return failure_;
@@ -62,6 +70,7 @@ class FakeJobStore final : public jobs::JobStore {
                              absl::Span<const std::string> removed) override {
     absl::MutexLock lock(&mutex_);
     if (!failure_.ok()) return failure_;
+    if (checkpoint.step < 0) return absl::InternalError("no step");
     auto& list = rows_[job_id].checkpoints;
     std::erase_if(list, [&](const jobs::Checkpoint& c) {
       return std::count(removed.begin(), removed.end(), c.path) > 0 ||
@@ -71,10 +80,25 @@ class FakeJobStore final : public jobs::JobStore {
     return absl::OkStatus();
   }
 
+  absl::Status Delete(const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    if (!failure_.ok()) return failure_;
+    auto row = rows_.find(id);
+    if (row == rows_.end()) return absl::NotFoundError("no job " + id);
+    if (!jobs::IsFinal(row->second.job.state)) {
+      return absl::FailedPreconditionError(id + " has not ended");
+    }
+    rows_.erase(row);
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<jobs::Job> Get(const std::string& id) override {
     absl::MutexLock lock(&mutex_);
     auto row = rows_.find(id);
     if (row == rows_.end()) return absl::NotFoundError("no job " + id);
+    if (unreadable_.contains(id)) {
+      return absl::DataLossError("the row of " + id + " makes no sense");
+    }
     return row->second.job;
   }
 
@@ -106,11 +130,55 @@ class FakeJobStore final : public jobs::JobStore {
     return jobs;
   }
 
+  absl::StatusOr<std::vector<jobs::FoundJob>> FindByIdPart(
+      const std::string& part, int limit) override {
+    absl::MutexLock lock(&mutex_);
+    std::vector<jobs::FoundJob> found;
+    for (auto row = rows_.rbegin(); row != rows_.rend(); ++row) {
+      const jobs::Job& job = row->second.job;
+      if ((job.id.starts_with(part) || job.id.ends_with(part)) &&
+          found.size() < static_cast<size_t>(limit)) {
+        found.push_back({job.id, job.name, job.state});
+      }
+    }
+    return found;
+  }
+
+  absl::StatusOr<std::vector<std::string>> Ids() override {
+    absl::MutexLock lock(&mutex_);
+    std::vector<std::string> ids;
+    for (const auto& [id, row] : rows_) ids.push_back(id);
+    return ids;
+  }
+
   absl::StatusOr<std::map<jobs::State, int64_t>> CountByState() override {
     absl::MutexLock lock(&mutex_);
     std::map<jobs::State, int64_t> counts;
     for (const auto& [id, row] : rows_) ++counts[row.job.state];
     return counts;
+  }
+
+  absl::StatusOr<std::vector<std::string>> Unfinished() override {
+    absl::MutexLock lock(&mutex_);
+    std::vector<std::string> ids;
+    for (const auto& [id, row] : rows_) {
+      if (!jobs::IsFinal(row.job.state)) ids.push_back(id);
+    }
+    return ids;
+  }
+
+  absl::Status MarkUnreadable(const std::string& id, const std::string& message,
+                              absl::Time now) override {
+    absl::MutexLock lock(&mutex_);
+    if (!failure_.ok()) return failure_;
+    Row& row = rows_[id];
+    unreadable_.erase(id);
+    row.job.state = jobs::State::kFailed;
+    row.job.message = message;
+    row.job.end_time = now;
+    row.events.push_back({id, static_cast<int64_t>(row.events.size()) + 1, now,
+                          jobs::StateChanged{jobs::State::kFailed, message}});
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<jobs::Event>> Events(const std::string& job_id,
@@ -146,6 +214,20 @@ class FakeJobStore final : public jobs::JobStore {
     absl::MutexLock lock(&mutex_);
     failure_ = std::move(status);
   }
+  // Get calls it DataLoss until it is marked.
+  void SpoilRow(const std::string& id) {
+    absl::MutexLock lock(&mutex_);
+    unreadable_.insert(id);
+  }
+  // Update does not return while it `stalls`, as of a disk that hangs.
+  void Stall(bool stalls) {
+    absl::MutexLock lock(&stall_mutex_);
+    stalls_ = stalls;
+  }
+  int stalled() const {  // calls that wait so
+    absl::MutexLock lock(&stall_mutex_);
+    return waiting_;
+  }
   int updates() const {
     absl::MutexLock lock(&mutex_);
     return updates_;
@@ -165,7 +247,11 @@ class FakeJobStore final : public jobs::JobStore {
   mutable absl::Mutex mutex_;
   std::map<std::string, Row> rows_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> unreadable_ ABSL_GUARDED_BY(mutex_);
   int updates_ ABSL_GUARDED_BY(mutex_) = 0;
+  mutable absl::Mutex stall_mutex_;
+  bool stalls_ ABSL_GUARDED_BY(stall_mutex_) = false;
+  int waiting_ ABSL_GUARDED_BY(stall_mutex_) = 0;
 };
 
 }  // namespace mpsd::fakes

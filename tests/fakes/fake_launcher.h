@@ -49,6 +49,7 @@ class FakeLauncher final : public jobs::WorkerLauncher {
   int alive = 0;
   int preempted = 0;
   int cancelled = 0;
+  absl::Duration grace;  // of the last Cancel
   int paused = 0;
   int resumed = 0;
 
@@ -63,7 +64,10 @@ class FakeLauncher final : public jobs::WorkerLauncher {
       }
     }
     void Preempt(absl::Duration) override { ++owner_.preempted; }
-    void Cancel(absl::Duration) override { ++owner_.cancelled; }
+    void Cancel(absl::Duration grace) override {
+      ++owner_.cancelled;
+      owner_.grace = grace;
+    }
     void Pause() override { ++owner_.paused; }
     void Resume() override { ++owner_.resumed; }
 

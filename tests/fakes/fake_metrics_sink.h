@@ -39,7 +39,11 @@ class FakeMetricsSink final : public jobs::MetricsSink {
   void Paused(const jobs::PauseReasons& reasons) override {
     paused = reasons;
   }
+  void Held(const jobs::Holds& holds) override { held = holds; }
   void JobEnded(const std::string& job_id) override { ended.push_back(job_id); }
+  void JobDeleted(const std::string& job_id) override {
+    deleted.push_back(job_id);
+  }
 
   std::map<jobs::State, int64_t> counts;
   std::vector<absl::Duration> waits;
@@ -48,9 +52,10 @@ class FakeMetricsSink final : public jobs::MetricsSink {
   std::vector<jobs::Metrics> eval_metrics;
   std::vector<double> checkpoint_seconds;
   std::vector<jobs::ExitReason> exits;
-  std::vector<std::string> ended;
+  std::vector<std::string> ended, deleted;
   std::vector<host::Reading> readings;
   jobs::PauseReasons paused;
+  jobs::Holds held;
 };
 
 }  // namespace mpsd::fakes

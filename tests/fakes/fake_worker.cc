@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -244,6 +245,13 @@ const std::map<std::string, Mode>& Modes() {
          }
          SayDone(w);
        }},
+      {"read-roots",
+       [](Worker& w) {
+         for (const std::string& root : w.start.read_roots) {
+           std::fprintf(stderr, "may read %s\n", root.c_str());
+         }
+         SayDone(w);
+       }},
       {"crash-segv",
        [](Worker& w) {
          Step(w);
@@ -282,8 +290,38 @@ const std::map<std::string, Mode>& Modes() {
        [](Worker& w) {
          Fail(w, Kind::kRejected, "train.jsonl:3: no field messages");
        }},
+      {"rejected-input",
+       [](Worker& w) {
+         const std::string inputs = w.start.spec_path.substr(
+             0, w.start.spec_path.rfind('/')) + "/inputs/";
+         w.Say(wire::Warning{inputs + "train.jsonl is short"});
+         Fail(w, Kind::kRejected, inputs + "up/e2.csv:2: no label");
+       }},
+      // What stands in a data file, as a worker without bounds repeats it.
+      {"hostile",
+       [](Worker& w) {
+         const std::string forged =
+             "\x1b]0;PWNED\a\x1b[2J\n2026-11-22T10:00:00.000Z info job FORGED: "
+             "SUCCEEDED\r\xc2\x9b\xe2\x80\xae";
+         w.Say(wire::Heartbeat{forged, 0});
+         w.Say(wire::Warning{forged});
+         wire::Evaluated evaluated{0, 0.5, 8, 0.1, {}};
+         for (int i = 0; i < 1000; ++i) {
+           evaluated.metrics.emplace_back(forged + std::to_string(i), i);
+         }
+         w.Say(evaluated);
+         Fail(w, Kind::kRejected, forged + std::string(5 << 20, 'x'));
+       }},
       {"nonfinite",
        [](Worker& w) { Fail(w, Kind::kNonFinite, "the loss is NaN"); }},
+      {"disk-full-once",
+       [](Worker& w) {
+         const fs::path mark = w.Folder() / "was-full";
+         if (fs::exists(mark)) return TrainWhole(w, absl::ZeroDuration(), 0);
+         WriteFile(mark, "");
+         w.Say(wire::Failed{Kind::kInternal, "step-5: no space left", ENOSPC});
+         Exit(1);
+       }},
       {"internal",
        [](Worker& w) { Fail(w, Kind::kInternal, "INTERNAL ASSERT FAILED"); }},
       {"slow-exit", TalkForever},

@@ -27,7 +27,7 @@ struct MPSHooks : at::MPSHooksInterface {
   at::Allocator* getMPSDeviceAllocator() const override {
     return FakeAllocator();
   }
-  void deviceSynchronize() const override {}
+  void deviceSynchronize() const override { CountWait(); }
   void commitStream() const override { CountCommit(); }
   void emptyCache() const override {}
   size_t getCurrentAllocatedMemory() const override { return LiveFakeBytes(); }

@@ -32,7 +32,7 @@ struct State {
   std::atomic<KernelObserver*> observer{nullptr};
   std::map<std::string, std::function<void(at::Tensor&)>> spoilt;
   std::atomic<Execution> execution{Execution::kCompute};
-  std::atomic<int64_t> commits{0};
+  std::atomic<int64_t> commits{0}, waits{0};
 };
 
 State& TheState() {
@@ -287,5 +287,9 @@ void SetMemoryLimit(int64_t bytes) { SetFakeMemoryLimit(bytes); }
 int64_t Commits() { return TheState().commits; }
 
 void CountCommit() { ++TheState().commits; }
+
+int64_t Waits() { return TheState().waits; }
+
+void CountWait() { ++TheState().waits; }
 
 }  // namespace mpsd::ops

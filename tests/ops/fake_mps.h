@@ -63,6 +63,9 @@ void SetMemoryLimit(int64_t bytes);
 // How often queued work has been handed to the device without waiting.
 int64_t Commits();
 void CountCommit();
+// How often the host waited for all of it, beside copies that wait.
+int64_t Waits();
+void CountWait();
 
 }  // namespace mpsd::ops
 

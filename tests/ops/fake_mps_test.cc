@@ -34,6 +34,25 @@ TEST_F(FakeMpsTest, ComputesWhatTheCpuDoes) {
   ExpectEqual(at::arange(5, at::device(at::kMPS)), at::arange(5));
 }
 
+// As MPS has it: of numbers that are nearly the same nothing is left.
+TEST_F(FakeMpsTest, SoftmaxBackwardRoundsItsSums) {
+  const auto error = [](double common) {
+    at::manual_seed(7);
+    const at::Tensor p = at::softmax(at::randn({8, 64}), -1).to(at::kBFloat16);
+    const at::Tensor dp = (at::randn({8, 64}) + common).to(at::kBFloat16);
+    const at::Tensor exact =
+        at::_softmax_backward_data(dp.to(at::kFloat), p.to(at::kFloat), -1,
+                                   at::kFloat);
+    const at::Tensor ours = at::_softmax_backward_data(OnMps(dp), OnMps(p), -1,
+                                                       at::kBFloat16)
+                                .cpu()
+                                .to(at::kFloat);
+    return ((ours - exact).norm() / exact.norm()).item<double>();
+  };
+  EXPECT_LE(error(0), 0.01);
+  EXPECT_GE(error(100), 0.1);
+}
+
 TEST_F(FakeMpsTest, ViewsShareMemory) {
   const at::Tensor a = at::zeros({4, 4}, at::device(at::kMPS));
   a.narrow(0, 1, 2).t().select(0, 3).add_(7);

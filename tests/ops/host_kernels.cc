@@ -31,9 +31,25 @@ Stack LinearBackward(Arguments a) {
   return {by_input, by_weight, by_bias};
 }
 
+// _softmax_backward_data(grad_output, output, dim, input_dtype): a product, its
+// sum, a difference and a product, each rounded to the arguments' dtype, as
+// aten/src/ATen/native/mps/operations/SoftMax.mm has it. In fp32 the CPU's own
+// kernel differs by rounding alone.
+Stack SoftmaxBackward(Arguments a) {
+  const at::Tensor grad = a[0].toTensor(), output = a[1].toTensor();
+  if (grad.scalar_type() == at::kFloat) {
+    return {at::_softmax_backward_data(grad, output, a[2].toInt(),
+                                       a[3].toScalarType())};
+  }
+  const at::Tensor sum =
+      at::mul(grad, output).sum({a[2].toInt()}, /*keepdim=*/true);
+  return {at::sub(grad, sum).mul_(output)};
+}
+
 const std::map<std::string, Function>& OnlyOnMps() {
   static const auto* table = new std::map<std::string, Function>{
       {"aten::linear_backward", LinearBackward},
+      {"aten::_softmax_backward_data", SoftmaxBackward},
   };
   return *table;
 }

@@ -59,21 +59,28 @@ TEST_P(JobOnMps, TheSelftestRunsEveryOperator) {
   EXPECT_THAT(left_out, IsEmpty()) << GetParam().configuration.name;
 }
 
+// But for the first step of a run, and of its continuation, that has several
+// micro-batches: the host waits after one to learn how long it takes.
 TEST_P(JobOnMps, AStepWaitsForItsReadBackAlone) {
+  const std::string& name = GetParam().configuration.name;
+  int more = 0;
   for (const Part* step : recording().named("step")) {
-    EXPECT_EQ(step->syncs, 1) << GetParam().configuration.name;
+    EXPECT_LE(step->syncs, 2) << name;
+    more += step->syncs > 1;
   }
+  EXPECT_EQ(more, name == "causal_lm_accumulation" ? 2 : 0) << name;
 }
 
-// Of the explicit step, so that the device begins before all is encoded.
+// So that the device begins before all is encoded: networks of two layers are
+// handed over above them and after the micro-batch at least.
 TEST_P(JobOnMps, WorkIsCommittedWithinAMicroBatch) {
   const std::string& name = GetParam().configuration.name;
-  if (name != "causal_lm_llama3" && name != "causal_lm_accumulation") {
-    GTEST_SKIP();
+  if (name == "seq_cls_bert_weights" || name == "image_cls_vit_grey_full") {
+    GTEST_SKIP() << "one layer";
   }
-  const int64_t micro_batches = name == "causal_lm_llama3" ? 1 : 3;
+  const int64_t micro_batches = name == "causal_lm_accumulation" ? 3 : 1;
   for (const Part* step : recording().named("step")) {
-    EXPECT_GE(step->commits, 2 * micro_batches);
+    EXPECT_GE(step->commits, 2 * micro_batches) << name;
   }
 }
 

@@ -148,17 +148,12 @@ class Inspector {
     }
   }
 
-  // A graph that writes what it still reads, and sums of many products in
-  // bf16.
+  // A graph that writes what it still reads.
   void CheckSoftmax() {
     const std::string& name = kernel_.op.schema().name();
     if (name == "aten::_softmax" && inputs_.size() == 2 &&
         inputs_[0].is_alias_of(inputs_[1])) {
       Fault("a softmax in its input's place");
-    }
-    if (name == "aten::_softmax_backward_data" &&
-        inputs_[0].scalar_type() == at::kBFloat16) {
-      Fault("a backward of softmax that sums in bfloat16");
     }
   }
 

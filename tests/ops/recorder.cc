@@ -25,7 +25,9 @@ void PrintBacktrace(const std::string& what) {
 }  // namespace
 
 Recorder::Recorder()
-    : live_at_begin_(LiveBytes()), commits_at_begin_(Commits()) {
+    : live_at_begin_(LiveBytes()),
+      commits_at_begin_(Commits()),
+      waits_at_begin_(Waits()) {
   InstallFakeMps();
   SetKernelObserver(this);
 }
@@ -37,6 +39,7 @@ void Recorder::Close(const std::string& name) {
   current_.name = name;
   current_.live = live_at_begin_;
   current_.commits = Commits() - std::exchange(commits_at_begin_, Commits());
+  current_.syncs += Waits() - std::exchange(waits_at_begin_, Waits());
   parts_.push_back(std::move(current_));
   current_ = {};
 }

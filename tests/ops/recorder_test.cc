@@ -2,6 +2,7 @@
 #include "tests/ops/recorder.h"
 
 #include <ATen/ATen.h>
+#include <ATen/detail/MPSHooksInterface.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,8 +27,10 @@ TEST(RecorderTest, CountsAPart) {
   kept.view({16, 16}).index_select(0, at::zeros({5}, longs));
   kept.index_select(0, at::zeros({7}, longs));  // numbers, no rows
   recorder.Close("second");
+  at::detail::getMPSHooks().deviceSynchronize();
+  recorder.Close("third");
   const auto& parts = recorder.parts();
-  ASSERT_EQ(parts.size(), 2);
+  ASSERT_EQ(parts.size(), 3);
   EXPECT_EQ(parts[0].name, "first");
   EXPECT_EQ(parts[0].kernels, 4);  // empty, add_, sum, _local_scalar_dense
   EXPECT_EQ(parts[0].bytes, 1024 + 4);
@@ -37,6 +40,7 @@ TEST(RecorderTest, CountsAPart) {
   EXPECT_EQ(parts[1].uploads, 1);
   EXPECT_EQ(parts[1].syncs, 1);  // that copy is waited for
   EXPECT_THAT(parts[1].picked, ElementsAre(5));
+  EXPECT_EQ(parts[2].syncs, 1);
 }
 
 }  // namespace

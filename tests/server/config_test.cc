@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 namespace mpsd {
@@ -56,6 +57,10 @@ TEST_F(ConfigTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(config.retry_backoff, expected.retry_backoff);
   EXPECT_EQ(config.retry_backoff_max, expected.retry_backoff_max);
   EXPECT_EQ(config.metrics_linger, expected.metrics_linger);
+  EXPECT_EQ(config.max_interruptions, 5);
+  EXPECT_EQ(config.min_free_bytes, int64_t{1} << 30);
+  EXPECT_EQ(Parse({"--max-interruptions", "7"}).max_interruptions, 7);
+  EXPECT_EQ(Parse({"--min-free-bytes", "0"}).min_free_bytes, 0);
 }
 
 TEST_F(ConfigTest, NobodyIsMindedUnlessAsked) {
@@ -105,6 +110,7 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
                                "127.0.0.1:1",
                                "--listen",
                                "unix:/x",
+                               "--insecure-listen",
                                "--metrics-address",
                                "off",
                                "--log-level",
@@ -121,10 +127,16 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
                                "2",
                                "--max-failures",
                                "4",
+                               "--min-free-bytes",
+                               "8",
+                               "--blob-grace-seconds",
+                               "9",
                                "--retry-backoff-seconds",
                                "5",
                                "--retry-backoff-max-seconds",
                                "6",
+                               "--watchdog-seconds",
+                               "10",
                                "--metrics-linger-seconds",
                                "7"});
   EXPECT_EQ(config.state_dir, "/s");
@@ -139,9 +151,57 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
   EXPECT_EQ(config.hang_timeout, absl::Seconds(1.5));
   EXPECT_EQ(config.stop_grace, absl::Seconds(2));
   EXPECT_EQ(config.max_failures, 4);
+  EXPECT_EQ(config.min_free_bytes, 8);
+  EXPECT_EQ(config.blob_grace, absl::Seconds(9));
+  EXPECT_EQ(config.watchdog, absl::Seconds(10));
   EXPECT_EQ(config.retry_backoff, absl::Seconds(5));
   EXPECT_EQ(config.retry_backoff_max, absl::Seconds(6));
   EXPECT_EQ(config.metrics_linger, absl::Seconds(7));
+}
+
+TEST_F(ConfigTest, APortIsServedOnlyWhenItIsKnownToBeOpenToAll) {
+  for (const char* address :
+       {"127.0.0.1:1", "localhost:1", "[::1]:1", "0.0.0.0:1", "dns:///here:1",
+        "unix-abstract:mpsd"}) {
+    ExpectError({"--state-dir", "/s", "--listen", address},
+                std::string("--listen ") + address +
+                    ": the API has neither TLS nor tokens yet");
+    ExpectError({"--listen", "unix:/x", "--listen", address},
+                "--insecure-listen");
+    EXPECT_THAT(Parse({"--listen", address, "--insecure-listen"}).listen,
+                ElementsAre(address));
+  }
+  ExpectError({"--state-dir", "/s", "--listen", "h:1"}, "/s/mpsd.sock");
+  WriteFile("listen = [\"127.0.0.1:1\"]\n");
+  ExpectError({"--config", file_}, "--insecure-listen");
+  WriteFile("listen = [\"127.0.0.1:1\"]\ninsecure-listen = true\n");
+  EXPECT_TRUE(Parse({"--config", file_}).insecure_listen);
+}
+
+TEST_F(ConfigTest, TheOwnersJobsReadWhatTheOwnerMay) {
+  const Config config = Parse({"--listen", "unix:/x"});
+  EXPECT_THAT(config.model_roots, ElementsAre("/"));
+  EXPECT_THAT(config.data_roots, ElementsAre("/"));
+}
+
+TEST_F(ConfigTest, JobsFromAPortReadWhatIsNamedAlone) {
+  const std::vector<std::string> open = {"--listen", "h:1",
+                                         "--insecure-listen"};
+  EXPECT_TRUE(Parse(open).model_roots.empty());
+  EXPECT_TRUE(Parse(open).data_roots.empty());
+  auto named = open;
+  named.insert(named.end(), {"--data-root", "/d"});
+  EXPECT_TRUE(Parse(named).model_roots.empty());
+  EXPECT_THAT(Parse(named).data_roots, ElementsAre("/d"));
+}
+
+TEST_F(ConfigTest, OneNamedRootClosesTheRest) {
+  const Config config = Parse({"--model-root", "/m", "--model-root", "n"});
+  EXPECT_THAT(config.model_roots, ElementsAre("/m", fs::current_path() / "n"));
+  EXPECT_TRUE(config.data_roots.empty());
+  WriteFile("data-root = [\"/d\", \"/e\"]\n");
+  EXPECT_THAT(Parse({"--config", file_}).data_roots, ElementsAre("/d", "/e"));
+  EXPECT_TRUE(Parse({"--config", file_}).model_roots.empty());
 }
 
 TEST_F(ConfigTest, ReadsATomlFile) {
@@ -149,6 +209,7 @@ TEST_F(ConfigTest, ReadsATomlFile) {
       "# a comment\n"
       "state-dir = \"/from/file\"\n"
       "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n"
+      "insecure-listen = true\n"
       "metrics-address = \"off\"\n"
       "hang-timeout-seconds = 90\n");
   const Config config = Parse({"--config", file_});
@@ -156,6 +217,44 @@ TEST_F(ConfigTest, ReadsATomlFile) {
   EXPECT_THAT(config.listen, ElementsAre("127.0.0.1:1", "127.0.0.1:2"));
   EXPECT_EQ(config.metrics_address, "");
   EXPECT_EQ(config.hang_timeout, absl::Seconds(90));
+}
+
+TEST_F(ConfigTest, ReadsTheEnvironmentOfWorkers) {
+  WriteFile(
+      "log-level = \"warn\"\n"
+      "[environment]\n"
+      "HF_HOME = \"/srv/hub, of all\"\n"
+      "# a comment\n"
+      "HF_HUB_OFFLINE = 1\n"
+      "https_proxy = \"http://proxy:3128\"\n");
+  const Config config = Parse({"--config", file_});
+  EXPECT_EQ(config.log_level, "warn");
+  const std::map<std::string, std::string> expected = {
+      {"HF_HOME", "/srv/hub, of all"},
+      {"HF_HUB_OFFLINE", "1"},
+      {"https_proxy", "http://proxy:3128"}};
+  EXPECT_EQ(config.environment, expected);
+  const Config flags =
+      Parse({"--environment", "A=b=c", "--environment", "E="});
+  EXPECT_EQ(flags.environment.at("A"), "b=c");
+  EXPECT_EQ(flags.environment.at("E"), "");
+}
+
+TEST_F(ConfigTest, RefusesAnEnvironmentThatIsNone) {
+  ExpectError({"--environment", "HF_HOME"}, "'HF_HOME' expected NAME=VALUE");
+  ExpectError({"--environment", "A B=1"}, "'A B' expected a name");
+  ExpectError({"--environment", "1A=1"}, "'1A' expected a name");
+  ExpectError({"--environment", "=1"}, "'' expected a name");
+  ExpectError({"--environment", "MPSD_STATE_DIR=/s"}, "is mpsd's own");
+  WriteFile("[environment]\nA = 1\nA = 2\n");
+  ExpectError({"--config", file_}, "'A' is given twice");
+  // What stands behind a table is of the table.
+  WriteFile("[environment]\nA = 1\nmetrics-address = \"off\"\n");
+  ExpectError({"--config", file_}, "it stands above [environment]");
+  WriteFile("[environment]\nA = 1\nworker = \"/w\"\n");
+  ExpectError({"--config", file_}, "'worker' is an option of mpsd");
+  WriteFile("[environment.more]\nA = 1\n");
+  EXPECT_FALSE(ParseConfig({"--config", file_}).ok());
 }
 
 TEST_F(ConfigTest, FlagsWinOverTheFileOverTheEnvironment) {
@@ -178,10 +277,20 @@ TEST_F(ConfigTest, UnknownKeysAndFlagsAreErrors) {
 
 TEST_F(ConfigTest, ValuesAreChecked) {
   ExpectError({"--max-failures", "0"}, "--max-failures");
+  ExpectError({"--max-interruptions", "0"}, "--max-interruptions");
+  ExpectError({"--min-free-bytes", "-1"}, "--min-free-bytes");
   ExpectError({"--hang-timeout-seconds", "soon"}, "--hang-timeout-seconds");
   ExpectError({"--stop-grace-seconds", "-1"}, "--stop-grace-seconds");
   ExpectError({"--log-level", "loud"}, "--log-level");
   ExpectError({"--config", "/no/such/file.toml"}, "/no/such/file.toml");
+}
+
+TEST_F(ConfigTest, TheGpusLockIsTheMachinesOrOff) {
+  EXPECT_EQ(Parse({}).device_lock, DefaultDeviceLock());
+  EXPECT_EQ(Parse({"--device-lock", "off"}).device_lock, "");
+  EXPECT_EQ(Parse({"--device-lock", "/l"}).device_lock, "/l");
+  EXPECT_EQ(Parse({"--device-lock", "l"}).device_lock,
+            fs::current_path() / "l");
 }
 
 TEST_F(ConfigTest, RelativePathsBecomeAbsolute) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "mpsd/v1/jobs.grpc.pb.h"
@@ -50,6 +51,7 @@ class DaemonTest : public testing::Test {
     config_.log_level = "error";
     config_.stop_grace = kPatience;
     config_.retry_backoff = absl::Milliseconds(1);
+    config_.model_roots = config_.data_roots = {"/"};
   }
   ~DaemonTest() override { fs::remove_all(folder_); }
 
@@ -67,6 +69,8 @@ class DaemonTest : public testing::Test {
                     "--worker",
                     config_.worker,
                     "--metrics-address",
+                    "off",
+                    "--device-lock",
                     "off",
                     "--log-level",
                     "error",
@@ -96,6 +100,14 @@ class DaemonTest : public testing::Test {
   }
   std::unique_ptr<v1::JobService::Stub> Jobs() const {
     return v1::JobService::NewStub(Channel());
+  }
+  v1::InfoResponse Info() const {
+    grpc::ClientContext context;
+    v1::InfoResponse response;
+    EXPECT_TRUE(v1::DaemonService::NewStub(Channel())
+                    ->Info(&context, {}, &response)
+                    .ok());
+    return response;
   }
   bool Answers() const {
     grpc::ClientContext context;
@@ -214,6 +226,43 @@ TEST_F(DaemonTest, RefusesASocketPathTheSystemCannotHold) {
   EXPECT_THAT(std::string(daemon.status().message()), HasSubstr("--state-dir"));
 }
 
+// As a client of a port may send it.
+TEST_F(DaemonTest, AJobReadsNothingOutsideOfItsFolders) {
+  config_.model_roots = {folder_ / "model"};
+  config_.data_roots = {folder_ / "data"};
+  fs::create_directories(folder_ / "data");
+  std::ofstream(folder_ / "data/t.jsonl") << "{\"text\": \"hello\"}\n";
+  auto daemon = StartHere();
+  const auto submit = [&](const fs::path& model, const fs::path& train) {
+    v1::SubmitRequest request;
+    request.set_spec_json(R"({"name": "fake:read-roots", "model": ")" +
+                          model.string() + R"(", "dataset": {"train": ")" +
+                          train.string() + R"("}})");
+    grpc::ClientContext context;
+    v1::SubmitResponse response;
+    const grpc::Status status = Jobs()->Submit(&context, request, &response);
+    return status.ok() ? response.job().id() : status.error_message();
+  };
+  // train.jsonl is there, none.jsonl is not.
+  for (const char* file : {"train.jsonl", "none.jsonl"}) {
+    EXPECT_THAT(submit(folder_ / "model", folder_ / file),
+                HasSubstr("is not beneath a folder that jobs may read"));
+  }
+  EXPECT_THAT(submit(folder_ / "data", folder_ / "data/t.jsonl"),
+              HasSubstr("--model-root"));
+  EXPECT_THAT(submit("/etc", folder_ / "data/t.jsonl"),
+              HasSubstr("is not beneath a folder that jobs may read"));
+  const std::string id = submit(folder_ / "model", folder_ / "data/t.jsonl");
+  AwaitState(id, v1::JOB_STATE_SUCCEEDED);
+  std::ifstream log(config_.state_dir / "jobs" / id / "log");
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  for (const fs::path& root :
+       {folder_ / "model", folder_ / "data",
+        config_.state_dir / "jobs" / id, config_.state_dir / "blobs"}) {
+    EXPECT_THAT(text, HasSubstr("may read " + root.string() + "\n"));
+  }
+}
+
 TEST_F(DaemonTest, ListensOnMoreOnlyWhenAsked) {
   config_.listen = {"127.0.0.1:0"};
   config_.metrics_address = "127.0.0.1:0";
@@ -223,15 +272,43 @@ TEST_F(DaemonTest, ListensOnMoreOnlyWhenAsked) {
   EXPECT_THAT(daemon->metrics_address(), HasSubstr("127.0.0.1:"));
 }
 
-TEST_F(DaemonTest, RefusesATakenMetricsPort) {
+TEST_F(DaemonTest, ATakenMetricsPortIsAWarning) {
+  config_.log_level = "warn";
   config_.metrics_address = "127.0.0.1:0";
   auto first = StartHere();
   config_.state_dir = folder_ / "other";
   config_.metrics_address = first->metrics_address();
-  auto second = Daemon::Start(config_);
-  EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
-  EXPECT_THAT(std::string(second.status().message()),
-              HasSubstr("--metrics-address"));
+  {
+    auto second = StartHere();
+    EXPECT_EQ(second->metrics_address(), "");
+    AwaitState(Submit("ok"), v1::JOB_STATE_SUCCEEDED);
+  }
+  std::ifstream log(config_.state_dir / "log" / "mpsd.log");
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_THAT(text, HasSubstr("metrics are off: "));
+  EXPECT_THAT(text, HasSubstr("--metrics-address"));
+  // What is no address is a fault of the configuration.
+  config_.metrics_address = "nonsense";
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(Daemon::Start(config_).status()));
+}
+
+// Two people's daemons on one machine.
+TEST_F(DaemonTest, AJobWaitsForAnotherDaemonsGpu) {
+  config_.device_lock = folder_ / "gpu.lock";
+  auto first = StartHere();
+  const std::string running = Submit("ok-slow", 1000000);
+  AwaitStep(running, 1);
+  config_.state_dir = folder_ / "other";
+  auto second = StartHere();
+  const std::string waiting = Submit("ok");
+  EXPECT_TRUE(Eventually([&] {
+    return absl::StrContains(Info().hold(), "another mpsd uses the GPU");
+  })) << Info().hold();
+  EXPECT_EQ(Get(waiting).state(), v1::JOB_STATE_QUEUED);
+  first.reset();
+  AwaitState(waiting, v1::JOB_STATE_SUCCEEDED);
+  EXPECT_EQ(Get(waiting).attempt(), 1);
 }
 
 TEST_F(DaemonTest, AKilledDaemonsJobResumes) {

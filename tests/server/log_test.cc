@@ -27,17 +27,21 @@ class LogTest : public testing::Test {
   }
   ~LogTest() override { fs::remove_all(config_.state_dir); }
   fs::path Folder() const { return config_.state_dir / "log"; }
+  std::string Text(const spdlog::logger& log) const {
+    EXPECT_TRUE(FlushLog(log, absl::Seconds(30)));
+    return *base::ReadFile(Folder() / "mpsd.log");
+  }
 
   Config config_;
 };
 
-TEST_F(LogTest, WritesAtOnceAndFromTheLevelOn) {
+TEST_F(LogTest, WritesFromTheLevelOn) {
   config_.log_level = "warn";
   auto log = OpenLog(config_);
   ASSERT_TRUE(log.ok()) << log.status();
   (*log)->info("quiet");
   (*log)->warn("loud {}", 42);
-  const std::string text = *base::ReadFile(Folder() / "mpsd.log");
+  const std::string text = Text(**log);
   EXPECT_THAT(text, HasSubstr("loud 42\n"));
   EXPECT_THAT(text, Not(HasSubstr("quiet")));
 }
@@ -49,6 +53,7 @@ TEST_F(LogTest, KeepsOffStderrWhereItIsTold) {
     ASSERT_TRUE(log.ok()) << log.status();
     testing::internal::CaptureStderr();
     (*log)->info("a line");
+    EXPECT_TRUE(FlushLog(**log, absl::Seconds(30)));
     EXPECT_EQ(testing::internal::GetCapturedStderr().empty(), !on);
   }
 }
@@ -59,6 +64,7 @@ TEST_F(LogTest, RotatesAndKeepsSoMany) {
   auto log = OpenLog(config_);
   ASSERT_TRUE(log.ok()) << log.status();
   for (int i = 0; i < 100; ++i) (*log)->info(std::string(100, 'x'));
+  EXPECT_TRUE(FlushLog(**log, absl::Seconds(30)));
   EXPECT_LE(fs::file_size(Folder() / "mpsd.log"), 1024);
   EXPECT_TRUE(fs::exists(Folder() / "mpsd.2.log"));
   EXPECT_FALSE(fs::exists(Folder() / "mpsd.3.log"));
@@ -68,8 +74,34 @@ TEST_F(LogTest, BracesInALineAreNoFormat) {
   auto log = OpenLog(config_);
   ASSERT_TRUE(log.ok()) << log.status();
   (*log)->info(std::string("a spec: {\"model\": {}}"));
-  EXPECT_THAT(*base::ReadFile(Folder() / "mpsd.log"),
+  EXPECT_THAT(Text(**log),
               HasSubstr("a spec: {\"model\": {}}"));
+}
+
+TEST_F(LogTest, TheLastLinesAreWrittenAtTheEnd) {
+  config_.log_stderr = false;
+  auto log = OpenLog(config_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  for (int i = 0; i < 1000; ++i) (*log)->info("line {}", i);
+  log->reset();
+  EXPECT_THAT(*base::ReadFile(Folder() / "mpsd.log"), HasSubstr("line 999\n"));
+}
+
+// As of `mpsd 2> >(sleep 1000)`.
+TEST_F(LogTest, AStderrThatNobodyReadsStopsNobody) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int stderr_before = dup(STDERR_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  auto log = OpenLog(config_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  const std::string line(1000, 'x');
+  for (int i = 0; i < 2000; ++i) (*log)->info(line);
+  (*log)->error("the end");
+  log->reset();
+  dup2(stderr_before, STDERR_FILENO);
+  for (int fd : {stderr_before, ends[0], ends[1]}) close(fd);
+  EXPECT_THAT(*base::ReadFile(Folder() / "mpsd.log"), HasSubstr("the end\n"));
 }
 
 TEST_F(LogTest, AFolderThatCannotBeIsAnError) {

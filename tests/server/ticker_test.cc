@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 
 namespace mpsd {
@@ -57,6 +58,21 @@ TEST(Ticker, StopEndsTicksAndWaiters) {
   ticker.Poke();
   ticker.Await([] { return false; });
   EXPECT_EQ(ticks, last);
+}
+
+TEST(Ticker, ATickThatHangsHoldsNobodyForEver) {
+  absl::Notification hang;
+  std::atomic<bool> done = false;
+  Ticker ticker;
+  ticker.Start([&] {
+    hang.WaitForNotification();
+    done = true;
+    return absl::InfiniteFuture();
+  });
+  EXPECT_FALSE(ticker.Await([&] { return done.load(); },
+                            absl::Milliseconds(20)));
+  hang.Notify();
+  EXPECT_TRUE(ticker.Await([&] { return done.load(); }));
 }
 
 TEST(Ticker, NeedNotBeStarted) {

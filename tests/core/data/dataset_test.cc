@@ -255,6 +255,18 @@ TEST_F(LoadDatasetTest, CountsPromptsThatMergeWithTheirCompletion) {
   EXPECT_EQ(dataset->stats().prompt_mismatch_rows, 1);
 }
 
+TEST_F(LoadDatasetTest, CountsRowsOfAPromptAndItsCompletion) {
+  const auto dataset =
+      Load({Write("x.jsonl",
+                  "{\"text\": \"the dog\"}\n"
+                  "{\"prompt\": \"the\", \"completion\": \" dog\"}\n"
+                  "{\"instruction\": \"the\", \"output\": \"dog\"}\n")},
+           {.max_length = 512});
+  ASSERT_TRUE(dataset.ok());
+  EXPECT_EQ(dataset->stats().rows, 3);
+  EXPECT_EQ(dataset->stats().prompt_rows, 2);
+}
+
 // Rows of every kind and length, some of them bad where `bad` says so.
 std::string MixedRows(int count, const std::function<bool(int)>& bad) {
   std::string rows;

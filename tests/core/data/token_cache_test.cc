@@ -35,6 +35,7 @@ Dataset Made() {
   stats.truncated_rows = 4;
   stats.dropped_rows = 5;
   stats.prompt_mismatch_rows = 6;
+  stats.prompt_rows = 7;
   auto samples = CountingSamples({5, 8, 4});
   samples[1].in_loss[2] = 0;
   return Dataset(TokenArrays(samples), kOptions, stats, "the hash");
@@ -53,6 +54,7 @@ void ExpectMade(const Dataset& found) {
   EXPECT_EQ(found.stats().truncated_rows, 4);
   EXPECT_EQ(found.stats().dropped_rows, 5);
   EXPECT_EQ(found.stats().prompt_mismatch_rows, 6);
+  EXPECT_EQ(found.stats().prompt_rows, 7);
 }
 
 TEST(TokenCacheTest, FindsWhatWasPut) {

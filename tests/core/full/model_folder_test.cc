@@ -136,5 +136,48 @@ TEST_F(ModelFolderTest, WhatThereIsOfATokenizerIsCopied) {
   EXPECT_FALSE(fs::exists(to_ / "pytorch_model.bin"));
 }
 
+// What is copied is downloaded by whoever named the model.
+TEST_F(ModelFolderTest, NothingIsCopiedThroughALinkOutOfTheFolder) {
+  std::ofstream(root_ / "secret") << "{\"key\": 1}";
+  fs::create_directories(from_ / "additional_chat_templates");
+  for (const char* name :
+       {"vocab.txt", "additional_chat_templates/a.jinja"}) {
+    fs::create_symlink(root_ / "secret", from_ / name);
+    const absl::Status s = CopyTokenizer(from_, to_);
+    EXPECT_TRUE(absl::IsFailedPrecondition(s)) << s;
+    EXPECT_THAT(std::string(s.message()),
+                testing::HasSubstr((from_ / name).string() + ": a link that"));
+    EXPECT_EQ(CheckCopied(from_), s) << "before a step is made";
+    EXPECT_FALSE(fs::exists(to_ / name));
+    fs::remove(from_ / name);
+  }
+  fs::remove(from_ / "config.json");
+  fs::create_symlink(root_ / "secret", from_ / "config.json");
+  const absl::Status s = WriteConfig(
+      from_, to_, {config_, spec::Task::kCausalLm, {}, "", at::kFloat});
+  EXPECT_TRUE(absl::IsFailedPrecondition(s)) << s;
+  EXPECT_FALSE(fs::exists(to_ / "config.json"));
+}
+
+TEST_F(ModelFolderTest, LinksWithinTheFolderAndToAHubsBlobsAreCopied) {
+  const fs::path hub = root_ / "hub/models--org--tiny";
+  const fs::path snapshot = hub / "snapshots/abc";
+  fs::create_directories(hub / "blobs");
+  fs::create_directories(snapshot);
+  std::ofstream(hub / "blobs/123") << "a\n";
+  fs::create_symlink("../../blobs/123", snapshot / "vocab.txt");
+  std::ofstream(snapshot / "tokenizer.json") << "{}";
+  fs::create_symlink("tokenizer.json", snapshot / "added_tokens.json");
+  ASSERT_TRUE(CopyTokenizer(snapshot, to_).ok());
+  EXPECT_EQ(*base::ReadFile(to_ / "vocab.txt"), "a\n");
+  EXPECT_EQ(*base::ReadFile(to_ / "added_tokens.json"), "{}");
+  // A folder that was filled from the cache by links, itself named by one.
+  fs::create_symlink(hub / "blobs/123", from_ / "merges.txt");
+  fs::create_directory_symlink(from_, root_ / "name");
+  ASSERT_TRUE(CopyTokenizer(root_ / "name", to_).ok());
+  EXPECT_TRUE(CheckCopied(root_ / "name").ok());
+  EXPECT_EQ(*base::ReadFile(to_ / "merges.txt"), "a\n");
+}
+
 }  // namespace
 }  // namespace mpsd::full

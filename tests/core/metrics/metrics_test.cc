@@ -63,7 +63,7 @@ TEST(Compute, EqualsScikitLearn) {
     for (size_t i = 0; i < values.size(); ++i) {
       const nlohmann::json& expected = row["values"][i];
       names.push_back(values[i].first);
-      EXPECT_EQ(values[i].first, expected[0]);
+      EXPECT_EQ(values[i].first, expected[0].get<std::string>());
       if (expected[1].is_null()) {
         EXPECT_TRUE(std::isnan(values[i].second)) << values[i].first;
       } else {

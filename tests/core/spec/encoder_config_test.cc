@@ -144,7 +144,33 @@ TEST(EncoderConfig, NamesWhatIsMissingOrWrong) {
               "id2label: expected a name for each id from 0 to 1");
   std::string sides = kVitTiny;
   sides.replace(sides.find("[224, 224]"), 10, "[224, 192]");
-  ExpectError(sides, "image_size: expected an integer >= 1, or two equal");
+  ExpectError(sides,
+              "image_size: expected an integer >= 1 and <= 32768, or two equ");
+}
+
+TEST(EncoderConfig, SizesHaveBounds) {
+  const auto replaced = [](std::string json, const std::string& from,
+                           const std::string& to) {
+    EXPECT_NE(json.find(from), std::string::npos) << from;
+    return json.replace(json.find(from), from.size(), to);
+  };
+  ExpectError(replaced(kBertBase, "\"num_hidden_layers\": 12",
+                       "\"num_hidden_layers\": 10001"),
+              "num_hidden_layers: expected an integer >= 1 and <= 10000");
+  ExpectError(replaced(kBertBase, "\"max_position_embeddings\": 512",
+                       "\"max_position_embeddings\": 2147483649"),
+              "max_position_embeddings: expected an integer >= 1 and <= 2147");
+  ExpectError(replaced(kBertBase, "\"type_vocab_size\": 2",
+                       "\"type_vocab_size\": 2147483649"),
+              "type_vocab_size: expected an integer >= 0 and <= 2147483648");
+  ExpectError(replaced(kVitTiny, "[224, 224]", "[32769, 32769]"),
+              "image_size: expected an integer >= 1 and <= 32768, or two");
+  ExpectError(replaced(kVitTiny, "[224, 224]", "32769"),
+              "image_size: expected an integer >= 1 and <= 32768, found");
+  const std::string wide = replaced(kVitTiny, "[224, 224]", "32768");
+  ExpectError(replaced(wide, "\"num_channels\": 3",
+                       "\"num_channels\": 2147483648"),
+              "num_channels: expected at most 2147483648 values of a patch");
 }
 
 }  // namespace

@@ -86,8 +86,41 @@ TEST(ParseJson, RefusesMoreNamesThanAsked) {
 
 TEST(ParseJson, RefusesDeepNesting) {
   EXPECT_TRUE(ParseJson(std::string(64, '[') + std::string(64, ']'), "").ok());
+  EXPECT_THAT(Error(std::string(65, '[') + std::string(65, ']')),
+              HasSubstr("nested deeper than 64 levels"));
   EXPECT_THAT(Error(std::string(100000, '[')),
               HasSubstr("nested deeper than 64 levels"));
+}
+
+TEST(ParseJson, RefusesMoreValuesThanItHolds) {
+  std::string list = "[0";
+  for (size_t i = 2; i < limits::kJsonValues; ++i) list += ",0";
+  // Each a value: the numbers, the list within, the name with its value.
+  EXPECT_TRUE(ParseJson(list + ",0]", "").ok());
+  EXPECT_TRUE(ParseJson(list + ",[]]", "").ok());
+  EXPECT_TRUE(ParseJson("{\"a\": " + list + "]}", "").ok());
+  for (const std::string& more : {list + ",0,0]", list + ",0,{}]",
+                                  "{\"a\": " + list + ",0], \"b\": 1}"}) {
+    EXPECT_EQ(Error(more),
+              "job.json:1: not valid JSON: more than 300000 values");
+  }
+}
+
+TEST(ParseJson, RefusesLongNames) {
+  const std::string name(limits::kJsonNameBytes, 'n');
+  EXPECT_TRUE(ParseJson("{\"" + name + "\": 1}", "").ok());
+  EXPECT_EQ(Error("{\"" + name + "n\": 1}"),
+            "job.json:1: not valid JSON: a name of 4097 bytes, at most 4096 "
+            "are allowed");
+}
+
+TEST(ParseJson, ItsErrorsAreShortAndPrintable) {
+  const std::string raw(1 << 20, '\x7f');
+  EXPECT_LT(Error("[" + std::string(1 << 20, 'x') + "]").size(), 400u);
+  EXPECT_LT(Error("{\"" + raw).size(), 400u);
+  EXPECT_EQ(Error("{\"" + raw).find('\x7f'), std::string::npos);
+  const std::string twice = "\"" + std::string(4000, '\x7f') + "\": 1";
+  EXPECT_LT(Error("{" + twice + "," + twice + "}").size(), 200u);
 }
 
 TEST(Describe, ShowsWhatWasFound) {
@@ -109,7 +142,7 @@ TEST(Describe, CutsLongTextBetweenCharacters) {
   JsonNode node;
   node.kind = JsonNode::Kind::kString;
   node.text = std::string(79, 'x') + "éééé";
-  EXPECT_EQ(Describe(node), "the string \"" + std::string(79, 'x') + "…\"");
+  EXPECT_EQ(Describe(node), "the string \"" + std::string(77, 'x') + "…\"");
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/limits.h"
+
 namespace mpsd::spec {
 namespace {
 
@@ -57,12 +59,13 @@ TEST(EstimateMemory, FollowsItsFormulas) {
   const int64_t lora = 4 * 4 * 8;
   EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 4 + 2 * layer + lora));
   EXPECT_EQ(e.logits_bytes, 32 * 100 * 12);
-  const int64_t scores = 2 * 4 * 16 * 16, masks = 16 * 16;
+  const int64_t scores = 2 * 4 * 16 * 16, masks = (1 + 4 / 2) * 16 * 16;
   EXPECT_EQ(e.backward_bytes,
-            32 * (3 * 12 + 3 * 8) * 4 + (5 * scores + masks) * 4);
+            32 * (3 * 12 + 3 * 8) * 4 + (3 * scores + masks) * 4);
   EXPECT_EQ(e.evaluation_bytes, 0);
+  EXPECT_EQ(e.inputs_bytes, 2 * 32 * 40);
   EXPECT_EQ(e.total_bytes, e.base_weights_bytes + e.trainable_bytes +
-                               e.activations_bytes +
+                               e.inputs_bytes + e.activations_bytes +
                                std::max(e.logits_bytes, e.backward_bytes));
 }
 
@@ -77,7 +80,7 @@ TEST(EstimateMemory, AttentionByBlocksHasItsScoresAndMasks) {
   spec = Spec();
   spec.training.packing = true;
   EXPECT_EQ(EstimateMemory(spec, Tiny()).backward_bytes - gpu,
-            (int64_t{1} << 23) * 4);
+            ((int64_t{1} << 23) - 4 / 2 * 16 * 16) * 4);
 }
 
 // Llama 2 7B.
@@ -126,9 +129,25 @@ TEST(EstimateMemory, TheLargerOfTrainingAndEvaluationCounts) {
   spec.device = DeviceChoice::kCpu;
   const MemoryEstimate e = EstimateMemory(spec, Tiny());
   EXPECT_EQ(e.evaluation_bytes, 1024 * values * 4 + 1024 * 100 * 12);
-  EXPECT_EQ(e.total_bytes,
-            e.base_weights_bytes + e.trainable_bytes + e.evaluation_bytes);
+  EXPECT_EQ(e.total_bytes, e.base_weights_bytes + e.trainable_bytes +
+                               e.inputs_bytes + e.evaluation_bytes);
   EXPECT_GT(e.total_bytes, without);
+}
+
+// All micro-batches of a step go to the device together, up to a limit; a
+// larger micro-batch goes as it is.
+TEST(EstimateMemory, AStepsInputsCountUpToTheirLimit) {
+  TrainSpec spec = Spec();
+  spec.device = DeviceChoice::kCuda;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).inputs_bytes, 32 * 40);
+  spec.training.gradient_accumulation_steps = 3;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).inputs_bytes, 3 * 32 * 40);
+  spec.training.gradient_accumulation_steps = 1 << 20;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).inputs_bytes, kStepInputBytes);
+  spec.training.max_length = 1 << 20;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).inputs_bytes, 2 * (40 << 20));
+  spec.device = DeviceChoice::kMps;  // the host's copy lies beside it
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).inputs_bytes, 4 * (40 << 20));
 }
 
 TEST(EstimateMemory, HalvesTheBaseWithBf16) {
@@ -271,6 +290,32 @@ TEST(EstimateMemory, AModelStoredQuantizedNeedsNoSetting) {
   const int64_t taken = EstimateMemory(spec, stored).base_weights_bytes;
   spec.quantization_config.load_in_8bit = true;
   EXPECT_EQ(taken, EstimateMemory(spec, SevenBillion()).base_weights_bytes);
+}
+
+// The largest network that config.json may describe: every sum has an end.
+TEST(EstimateMemory, OfTheLargestConfig) {
+  ModelConfig model = Tiny();
+  model.num_hidden_layers = limits::kModelLayers;
+  model.vocab_size = model.hidden_size = model.intermediate_size =
+      limits::kModelSize;
+  model.num_attention_heads = model.num_key_value_heads =
+      limits::kModelSize / 2;
+  model.tie_word_embeddings = false;
+  model.qkv_bias = model.o_bias = model.mlp_bias = true;
+  for (const FineTuneType type : {FineTuneType::kLora, FineTuneType::kFull}) {
+    TrainSpec spec = Spec();
+    spec.fine_tune_type = type;
+    spec.training.max_length = spec.training.per_device_train_batch_size =
+        std::numeric_limits<int64_t>::max();
+    const MemoryEstimate e = EstimateMemory(spec, model);
+    EXPECT_EQ(e.total_bytes, std::numeric_limits<int64_t>::max());
+    for (const int64_t part :
+         {e.base_weights_bytes, e.trainable_bytes, e.activations_bytes,
+          e.logits_bytes, e.backward_bytes, e.evaluation_bytes}) {
+      EXPECT_GE(part, 0);
+    }
+    EXPECT_GT(TrainableParameterCount(spec, model), 0);
+  }
 }
 
 }  // namespace

@@ -3,9 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "core/base/limits.h"
+#include "core/spec/modules.h"
 
 namespace mpsd::spec {
 namespace {
@@ -288,9 +295,10 @@ TEST(ParseModelConfig, SaysWhatIsNotSupported) {
       {kLlama2_7b, R"({"partial_rotary_factor": 0.5})", kUnimplemented,
        "partial_rotary_factor: supported is 1, found 0.5"},
       {kLlama2_7b, R"({"hidden_size": null})", kInvalid,
-       "hidden_size: missing; expected an integer >= 1"},
+       "hidden_size: missing; expected an integer >= 1 and <= 2147483648"},
       {kLlama2_7b, R"({"hidden_size": "big"})", kInvalid,
-       "hidden_size: expected an integer >= 1, found the string \"big\""},
+       "hidden_size: expected an integer >= 1 and <= 2147483648, found the "
+       "string \"big\""},
       {kLlama2_7b, R"({"num_key_value_heads": 5})", kInvalid,
        "num_key_value_heads: expected a divisor of num_attention_heads (32), "
        "found 5"},
@@ -318,6 +326,136 @@ TEST(ParseModelConfig, SaysWhatIsNotSupported) {
   }
   EXPECT_EQ(ParseModelConfig("[]", "c").status().code(), kInvalid);
   EXPECT_EQ(ParseModelConfig("{", "c").status().code(), kInvalid);
+}
+
+// A size at its limit, which other fields may then not fit, and one past it.
+TEST(ParseModelConfig, SizesHaveBounds) {
+  struct Bound {
+    const char* base;
+    const char* field;
+    int64_t limit;
+  };
+  const Bound bounds[] = {
+      {kLlama2_7b, "num_hidden_layers", limits::kModelLayers},
+      {kLlama2_7b, "vocab_size", limits::kModelSize},
+      {kLlama2_7b, "hidden_size", limits::kModelSize},
+      {kLlama2_7b, "intermediate_size", limits::kModelSize},
+      {kLlama2_7b, "num_attention_heads", limits::kModelSize},
+      {kLlama2_7b, "num_key_value_heads", limits::kModelSize},
+      {kLlama2_7b, "head_dim", limits::kModelSize},
+      {kLlama2_7b, "max_position_embeddings", limits::kModelSize},
+      {kLlama2_7b, "num_labels", limits::kModelSize},
+      {kLlama2_7b, "pad_token_id", limits::kModelSize},
+      {kMistral7bV01, "sliding_window", limits::kModelSize},
+  };
+  for (const auto& [base, field, limit] : bounds) {
+    const auto message = [&](int64_t value) {
+      return std::string(
+          ParseModelConfig(
+              Patched(base, nlohmann::json({{field, value}}).dump()), "c")
+              .status()
+              .message());
+    };
+    const std::string fault =
+        "<= " + std::to_string(limit) + ", found " + std::to_string(limit + 1);
+    EXPECT_EQ(message(limit).find("<= "), std::string::npos) << message(limit);
+    EXPECT_THAT(message(limit + 1), ::testing::HasSubstr(fault));
+    EXPECT_THAT(message(limit + 1),
+                ::testing::StartsWith(std::string("c:1: ") + field));
+  }
+}
+
+TEST(ParseModelConfig, HeadsTogetherHaveABound) {
+  const auto fits = [](int64_t heads, int64_t head_dim) {
+    nlohmann::json sizes = {{"num_attention_heads", heads},
+                            {"num_key_value_heads", 1},
+                            {"head_dim", head_dim}};
+    return ParseModelConfig(Patched(kLlama2_7b, sizes.dump()), "c").status();
+  };
+  EXPECT_TRUE(fits(1 << 15, 1 << 16).ok());
+  EXPECT_THAT(std::string(fits((1 << 15) + 1, 1 << 16).message()),
+              ::testing::StartsWith("c:1: head_dim: expected at most 2147483648"
+                                    " together with num_attention_heads"));
+  EXPECT_THAT(std::string(fits(1 << 15, 0).message()),
+              ::testing::HasSubstr("head_dim"));
+}
+
+TEST(ParseModelConfig, LabelsHaveABound) {
+  const auto read = [](size_t labels) {
+    nlohmann::json config = nlohmann::json::parse(kLlama2_7b);
+    for (size_t i = 0; i < labels; ++i) {
+      config["id2label"][std::to_string(i)] = "name " + std::to_string(i);
+      config["label2id"]["name " + std::to_string(i)] = i;
+    }
+    return ParseModelConfig(config.dump(), "c").status();
+  };
+  EXPECT_TRUE(read(limits::kModelLabels).ok()) << read(limits::kModelLabels);
+  EXPECT_THAT(std::string(read(limits::kModelLabels + 1).message()),
+              ::testing::HasSubstr("an object of more than 100000 names"));
+}
+
+// However many blocks there are, as the sum over each module.
+TEST(ParameterCount, IsTheSumOverTheModules) {
+  for (const char* base :
+       {kLlama2_7b, kLlama32_1b, kMistral7bV01, kQwen25_05b}) {
+    for (const int64_t layers : {1, 2, 33}) {
+      nlohmann::json patch = {{"num_hidden_layers", layers},
+                              {"layer_types", nullptr}};
+      const auto config = ParseModelConfig(Patched(base, patch.dump()), "c");
+      ASSERT_TRUE(config.ok()) << config.status();
+      int64_t sum = 0;
+      for (const Module& module : Modules(*config)) {
+        const bool tied =
+            module.name == "lm_head" && config->tie_word_embeddings;
+        if (!tied) sum += module.parameters();
+      }
+      EXPECT_EQ(ParameterCount(*config), sum);
+    }
+  }
+}
+
+// Sums of the largest sizes that are allowed do not overflow.
+TEST(ParameterCount, HasAnEnd) {
+  nlohmann::json sizes = {{"num_hidden_layers", limits::kModelLayers},
+                          {"vocab_size", limits::kModelSize},
+                          {"hidden_size", limits::kModelSize},
+                          {"intermediate_size", limits::kModelSize},
+                          {"num_attention_heads", limits::kModelSize / 2},
+                          {"num_key_value_heads", limits::kModelSize / 2},
+                          {"mlp_bias", true},
+                          {"attention_bias", true},
+                          {"head_dim", 2}};
+  const auto config = ParseModelConfig(Patched(kLlama2_7b, sizes.dump()), "c");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(ParameterCount(*config), std::numeric_limits<int64_t>::max());
+}
+
+class ModelFolder : public ::testing::Test {
+ protected:
+  ModelFolder() {
+    std::string pattern = ::testing::TempDir() + "model_config_test.XXXXXX";
+    dir_ = mkdtemp(pattern.data());
+  }
+  ~ModelFolder() override { std::filesystem::remove_all(dir_); }
+  std::string Error() {
+    const auto config = ReadModelConfig(dir_.string());
+    EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(config.status().message());
+  }
+  std::filesystem::path dir_;
+};
+
+TEST_F(ModelFolder, ItsConfigIsAShortRegularFile) {
+  const auto path = dir_ / "config.json";
+  std::string padded = kLlama2_7b;
+  padded.resize(limits::kModelFileBytes, ' ');
+  std::ofstream(path) << padded;
+  EXPECT_TRUE(ReadModelConfig(dir_.string()).ok());
+  std::ofstream(path, std::ios::app) << ' ';
+  EXPECT_THAT(Error(), ::testing::HasSubstr("longer than 16777216 bytes"));
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(Error(), ::testing::HasSubstr("config.json: not a regular file"));
 }
 
 TEST(ReadModelConfig, NamesTheMissingFile) {

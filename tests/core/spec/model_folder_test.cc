@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
+#include "core/spec/hub_cache.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::spec {
@@ -148,6 +150,22 @@ TEST_F(FindModelFolderTest, SaysWhereItLooked) {
               std::string("model: there is no folder ") + path);
   }
   EXPECT_EQ(Find("").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(FindModelFolderTest, TheCacheIsThatOfTheProcess) {
+  setenv("HF_HUB_CACHE", (root_ / "hub").c_str(), 1);
+  EXPECT_EQ(HubCacheFolder(), (root_ / "hub").string());
+  Write("hub/models--name/snapshots/abc/config.json", "{}");
+  EXPECT_EQ(*FindInHubCache("name"),
+            (root_ / "hub/models--name/snapshots/abc").string());
+  // Nothing else is looked at.
+  Write("folder/config.json", "{}");
+  for (const std::string& other :
+       {(root_ / "folder").string(), std::string(""), std::string("../x")}) {
+    EXPECT_EQ(FindInHubCache(other).status().code(),
+              absl::StatusCode::kNotFound);
+  }
+  unsetenv("HF_HUB_CACHE");
 }
 
 }  // namespace

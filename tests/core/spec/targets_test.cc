@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/limits.h"
+#include "core/spec/python_regex.h"
+
 namespace mpsd::spec {
 namespace {
 
@@ -160,6 +163,78 @@ TEST(CheckPatternKeys, AKeyThatMatchesNothingIsRefused) {
   EXPECT_THAT(std::string(CheckPatternKeys(lora, Tiny()).message()),
               HasSubstr("lora.alpha_pattern: \"k_proj\" matches no layer"));
   EXPECT_TRUE(MatchTargets(lora, Tiny()).ok()) << "an adapter's own may";
+}
+
+// Keys that are names take a way of their own.
+TEST(MatchTargets, AKeyThatIsANameMatchesAsItsRegexDoes) {
+  LoraSpec all = Targeting(LoraSpec::AllLinear());
+  const auto modules = MatchTargets(all, Tiny());
+  for (const std::string key :
+       {"q_proj", "self_attn.q_proj", "layers.1.mlp.up_proj", "proj", "_proj",
+        "model.layers.0.self_attn.k_proj", ".q_proj", "self_attn.", "o.proj",
+        "model.layers...self_attn.v_proj", "x.model.layers.0.mlp.up_proj",
+        "..........", "mlp-up_proj"}) {
+    LoraSpec lora = all;
+    lora.r = 8;
+    lora.rank_pattern = {{key, 3}};
+    const auto regex = PythonRegex::Compile(PatternKeyRegex(key));
+    ASSERT_TRUE(regex.ok());
+    const auto matches = MatchTargets(lora, Tiny());
+    ASSERT_TRUE(matches.ok()) << matches.status();
+    for (size_t i = 0; i < matches->size(); ++i) {
+      EXPECT_EQ((*matches)[i].r,
+                regex->FullMatch((*modules)[i].name) ? 3 : 8)
+          << key << " " << (*modules)[i].name;
+    }
+  }
+}
+
+// A list of every name, and a key of its own for each of them.
+TEST(MatchTargets, NamesAreLookedUp) {
+  ModelConfig large = Tiny();
+  large.num_hidden_layers = 500;
+  Names names;
+  LoraSpec lora = Targeting(LoraSpec::AllLinear());
+  const auto all = MatchTargets(lora, large);
+  for (const TargetMatch& match : *all) names.push_back(match.name);
+  lora.target_modules = names;
+  lora.layers_to_transform.emplace();
+  for (int64_t i = 0; i < 500; ++i) lora.layers_to_transform->push_back(i);
+  for (size_t i = 0; i < names.size(); i += 2) lora.rank_pattern[names[i]] = 4;
+  const auto matches = MatchTargets(lora, large);
+  ASSERT_TRUE(matches.ok()) << matches.status();
+  EXPECT_EQ(matches->size(), 3500u);
+  EXPECT_EQ((*matches)[2].r, 4);
+  EXPECT_EQ((*matches)[3].r, 8);
+  EXPECT_TRUE(CheckPatternKeys(lora, large).ok());
+}
+
+TEST(MatchTargets, PatternsThatTakeTooLongAreRefused) {
+  ModelConfig large = Tiny();
+  large.num_hidden_layers = limits::kModelLayers;
+  std::string slow;
+  for (int i = 0; i < 40; ++i) slow += "(.*.*)*";
+  const auto error = [&](const LoraSpec& lora) {
+    const auto matches = MatchTargets(lora, large);
+    EXPECT_EQ(matches.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(matches.status().message());
+  };
+  const std::string words =
+      ": takes more than 20000000 steps to match with the modules of this "
+      "model; write fewer or simpler patterns";
+  EXPECT_EQ(error(Targeting(slow)), "lora.target_modules" + words);
+  LoraSpec lora = Targeting(LoraSpec::AllLinear());
+  lora.rank_pattern = {{slow + "x", 2}};
+  EXPECT_EQ(error(lora), "lora.rank_pattern" + words);
+  lora.rank_pattern = {};
+  for (int i = 0; i < 4096; ++i) {
+    lora.alpha_pattern["name" + std::to_string(i)] = 2;
+  }
+  EXPECT_EQ(error(lora), "lora.alpha_pattern" + words);
+  // What people write is far from it, whatever the model.
+  EXPECT_TRUE(MatchTargets(Targeting(".*self_attn.(q|v)_proj"), Tiny()).ok());
+  large.num_hidden_layers = 1000;
+  EXPECT_TRUE(MatchTargets(Targeting(".*self_attn.(q|v)_proj"), large).ok());
 }
 
 TEST(MatchTargets, ModulesToSaveGetNoAdapter) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/limits.h"
+
 namespace mpsd::spec {
 namespace {
 
@@ -214,6 +216,29 @@ TEST(CheckRules, GroupingByLengthIsAgainstPadding) {
             "j:1: training.train_sampling_strategy: \"group_by_length\" is "
             "against padding, and packed rows have none; leave one of them "
             "out");
+}
+
+TEST(CheckRules, ListsOfModulesHaveABound) {
+  const auto list = [](size_t count) {
+    std::string text = "[\"m\"";
+    for (size_t i = 1; i < count; ++i) text += ", \"m\"";
+    return text + "]";
+  };
+  const auto saved = [&](size_t count) {
+    return JobError("\"lora\": {\"modules_to_save\": " + list(count) + "}");
+  };
+  EXPECT_EQ(saved(limits::kModuleNames), "");
+  EXPECT_EQ(saved(limits::kModuleNames + 1),
+            "j:1: lora.modules_to_save: has 257 entries, at most 256 are "
+            "allowed");
+  const auto skipped = [&](size_t count) {
+    return JobError("\"quantization_config\": {\"load_in_8bit\": true, "
+                    "\"llm_int8_skip_modules\": " + list(count) + "}");
+  };
+  EXPECT_EQ(skipped(limits::kModuleNames), "");
+  EXPECT_EQ(skipped(limits::kModuleNames + 1),
+            "j:1: quantization_config.llm_int8_skip_modules: has 257 entries, "
+            "at most 256 are allowed");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <ctime>
 #include <string>
+#include <thread>
 
 #include "nlohmann/json.hpp"
 #include "tests/core/text/folders.h"
@@ -123,20 +124,28 @@ TEST(ChatTemplateTest, AFolderWithoutATemplateIsNotFound) {
               HasSubstr("chat_template.jinja"));
 }
 
+const time_t kStart = time(nullptr);
+
 TEST(ChatTemplateTest, StrftimeNowIsLocalTime) {
-  const auto now = [](const char* format) {
-    const time_t seconds = time(nullptr);
+  const auto at = [](time_t seconds) {
     tm parts;
     localtime_r(&seconds, &parts);
     char text[64];
-    strftime(text, sizeof text, format, &parts);
+    strftime(text, sizeof text, "%d %b %Y %H %%f", &parts);
     return std::string(text);
   };
-  const std::string before = now("%d %b %Y %H %%f");
   const auto rendered = RenderHi("{{ strftime_now('%d %b %Y %H %%f') }}");
   ASSERT_TRUE(rendered.ok());
-  EXPECT_THAT(*rendered, AnyOf(Eq(before), Eq(now("%d %b %Y %H %%f"))));
+  EXPECT_THAT(*rendered, AnyOf(Eq(at(kStart)), Eq(at(time(nullptr)))));
   EXPECT_EQ(RenderHi("{{ strftime_now('%f') }}")->size(), 6u);
+}
+
+// A row is rendered several times, and all rows are of one day.
+TEST(ChatTemplateTest, StrftimeNowIsOneTimeForAllRows) {
+  const auto first = RenderHi("{{ strftime_now('%c %f') }}");
+  ASSERT_TRUE(first.ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_EQ(*RenderHi("{{ strftime_now('%c %f') }}"), *first);
 }
 
 TEST(ChatTemplateTest, ASyntaxErrorNamesItsLine) {

@@ -150,6 +150,9 @@ TEST(FolderTest, FaultsNameFileAndField) {
               HasSubstr("chat_template[0]"));
   EXPECT_THAT(Fault(config, "{\"extra_special_tokens\": [1]}"),
               HasSubstr("extra_special_tokens"));
+  EXPECT_THAT(Fault(config, "{\"a\": " + std::string(100'000, '[') +
+                                std::string(100'000, ']') + "}"),
+              AllOf(HasSubstr(config), HasSubstr("nested too deep")));
   EXPECT_THAT(Fault(config, "{\"split_special_tokens\": \"x\"}"),
               HasSubstr(config));
 }

@@ -42,8 +42,11 @@ void ExpectGolden(const std::string& folder) {
     ASSERT_TRUE(encoding.ok()) << encoding.status();
     EXPECT_EQ(nlohmann::ordered_json(encoding->ids), c["ids"]);
     EXPECT_EQ(nlohmann::ordered_json(encoding->offsets), c["offsets"]);
-    EXPECT_EQ(*tokenizer->Decode(encoding->ids, false), c["decoded"]);
-    EXPECT_EQ(*tokenizer->Decode(encoding->ids, true), c["skipped"]);
+    EXPECT_EQ(*tokenizer->EncodeIds(text, c["special"]), encoding->ids);
+    EXPECT_EQ(*tokenizer->Decode(encoding->ids, false),
+              c["decoded"].get<std::string>());
+    EXPECT_EQ(*tokenizer->Decode(encoding->ids, true),
+              c["skipped"].get<std::string>());
     ++cases;
   }
   EXPECT_EQ(cases, 36);
@@ -179,6 +182,8 @@ TEST(TokenizerTest, RefusesTextThatIsNotUtf8) {
   EXPECT_EQ(encoding.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(encoding.status().message()),
               HasSubstr("not UTF-8 after byte 2"));
+  EXPECT_EQ(Load("bpe")->EncodeIds("ab\xff", false).status(),
+            encoding.status());
 }
 
 TEST(TokenizerTest, RefusesNegativeIds) {
@@ -207,6 +212,31 @@ TEST(TokenizerTest, NamesTheFileThatIsBroken) {
   EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(tokenizer.status().message()),
               AllOf(HasSubstr("tokenizer.json"), HasSubstr("line 1")));
+}
+
+// As tokenizers.json of old have it: the library tells by what is there.
+TEST(TokenizerTest, ReadsAModelThatDoesNotSayItsKind) {
+  for (const char* name : {"bpe", "wordpiece", "unigram"}) {
+    const TemporaryFolder folder;
+    auto json = ReadJson(TestData(std::string(name) + "/tokenizer.json"));
+    EXPECT_EQ(json["model"].erase("type"), 1u);
+    folder.Write("tokenizer.json", json.dump());
+    const auto tokenizer = Tokenizer::FromFolder(folder.path());
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    const char text[] = "the quick brown fox";
+    EXPECT_EQ(*(*tokenizer)->EncodeIds(text, true),
+              *Load(name)->EncodeIds(text, true));
+  }
+}
+
+TEST(TokenizerTest, SaysWhatIsWrongWithAModel) {
+  const TemporaryFolder folder;
+  auto json = ReadJson(TestData("bpe/tokenizer.json"));
+  json["model"]["merges"].push_back({"nowhere", "nothing"});
+  folder.Write("tokenizer.json", json.dump());
+  const absl::Status status = Tokenizer::FromFolder(folder.path()).status();
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("tokenizer.json"), HasSubstr("nowhere")));
 }
 
 TEST(TokenizerTest, SplitsSpecialTokensWhereTheFolderAsksForIt) {

@@ -58,6 +58,20 @@ class ImageJob : public ClassJob {
   }
 };
 
+TEST(ImageDataTest, ColumnsOfDataWithoutColumnsAreSaid) {
+  ImageJob job("image_columns");
+  job.job["dataset"]["image_column"] = "picture";
+  job.job["dataset"]["label_column"] = "kind";
+  job.job["training"]["max_steps"] = 1;
+  RecordingObserver observer;
+  ASSERT_TRUE(job.Train("out", observer).ok());
+  EXPECT_THAT(
+      observer.warnings(),
+      testing::IsSupersetOf(
+          {HasSubstr("dataset.image_column has no effect: image folders"),
+           HasSubstr("dataset.label_column has no effect: image folders")}));
+}
+
 TEST(ImageDataTest, AVisionTransformerLearnsFromScratch) {
   ImageJob job("image_run");
   job.job["dataset"]["predict"] = "eval.safetensors";

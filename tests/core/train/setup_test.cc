@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "core/base/file.h"
 #include "core/train/trainer.h"
@@ -123,6 +127,64 @@ TEST(SetupTest, AQuantisedBaseIsTrainedOn) {
   EXPECT_NEAR(losses[1], losses[0], 0.02 * losses[0]);
   EXPECT_NE(losses[2], losses[0]);
   EXPECT_NEAR(losses[2], losses[0], 0.2 * losses[0]);
+}
+
+// A copy of the golden model whose weights end early.
+std::string SpoiltModel() {
+  const auto folder = testing_support::FreshFolder("setup_spoilt_model");
+  std::filesystem::copy(testing_support::Golden("smollm", "model"), folder,
+                        std::filesystem::copy_options::recursive |
+                            std::filesystem::copy_options::overwrite_existing);
+  const auto file = folder / "model.safetensors";
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  return folder.string();
+}
+
+absl::Status StatusOf(JobFolder& folder, RecordingObserver& observer) {
+  auto spec = spec::ParseTrainSpec(*base::ReadFile(folder.Write()), "job.json");
+  if (!spec.ok()) return spec.status();
+  Trainer trainer(spec::ResolvePaths(*spec, folder.path().string()),
+                  {folder.path() / "out", folder.path(), "", "", {}}, observer);
+  return trainer.Run().status();
+}
+
+// They are read side by side: which fault is met first is chance, which one is
+// said is not.
+TEST(SetupTest, FaultsOfDataAreSaidBeforeThoseOfWeights) {
+  const std::string model = SpoiltModel();
+  for (const int rows : {10, 3000}) {
+    JobFolder folder("setup_order");
+    folder.job()["model"] = model;
+    folder.WriteRows("train.jsonl", rows);
+    RecordingObserver observer;
+    const absl::Status weights = StatusOf(folder, observer);
+    EXPECT_EQ(weights.code(), absl::StatusCode::kInvalidArgument) << weights;
+    EXPECT_THAT(std::string(weights.message()),
+                testing::HasSubstr("model.safetensors"));
+    std::ofstream(folder.path() / "train.jsonl", std::ios::app) << "{\n";
+    const absl::Status data = StatusOf(folder, observer);
+    EXPECT_EQ(data.code(), absl::StatusCode::kInvalidArgument) << data;
+    EXPECT_THAT(std::string(data.message()),
+                testing::HasSubstr("train.jsonl:"));
+  }
+}
+
+TEST(SetupTest, StagesAreToldInOneOrder) {
+  JobFolder folder("setup_stages");
+  folder.training()["max_steps"] = 1;
+  RecordingObserver observer;
+  ASSERT_TRUE(StatusOf(folder, observer).ok());
+  std::vector<std::string> stages;
+  for (const std::string& stage : observer.stages) {
+    if (stages.empty() || stage != stages.back()) stages.push_back(stage);
+  }
+  const auto at = [&](const char* stage) {
+    return std::find(stages.begin(), stages.end(), stage) - stages.begin();
+  };
+  EXPECT_EQ(at("reading training data"), 0);
+  EXPECT_EQ(at("reading evaluation data"), 2);
+  EXPECT_EQ(at("loading model"), 4);
+  EXPECT_EQ(at("hashing model"), 5);
 }
 
 }  // namespace

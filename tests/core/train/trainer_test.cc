@@ -343,12 +343,33 @@ TEST(TrainerTest, FieldsThatChangeNothingAreSaid) {
                                       "max_position_embeddings")}));
 }
 
-TEST(TrainerTest, APatternThatMatchesNothingIsRefused) {
+// That no row has a prompt is known when they are read.
+TEST(TrainerTest, ALossOnCompletionsThatNoRowHasIsSaid) {
+  JobFolder folder("trainer_completion");
+  folder.training()["max_steps"] = 1;
+  folder.training()["completion_only_loss"] = false;
+  const auto warning = testing::Contains(
+      testing::HasSubstr("completion_only_loss has no effect: no row"));
+  RecordingObserver texts, prompts;
+  ASSERT_TRUE(Train(folder, "texts", texts).ok());
+  EXPECT_THAT(texts.warnings(), warning);
+  std::ofstream(folder.path() / "train.jsonl", std::ios::app)
+      << R"({"prompt": "row", "completion": " word1"})" << "\n";
+  ASSERT_TRUE(Train(folder, "prompts", prompts).ok());
+  EXPECT_THAT(prompts.warnings(), testing::Not(warning));
+}
+
+// Submit refuses it; what was queued before it did so is trained.
+TEST(TrainerTest, APatternThatMatchesNothingIsSaid) {
   JobFolder folder("trainer_pattern");
   folder.job()["lora"]["rank_pattern"] = {{"q_porj", 2}};
+  folder.training()["max_steps"] = 1;
   RecordingObserver observer;
-  EXPECT_THAT(std::string(Train(folder, "out", observer).status().message()),
-              testing::HasSubstr("lora.rank_pattern: \"q_porj\" matches no"));
+  const auto result = Train(folder, "out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(observer.warnings(),
+              testing::Contains(testing::HasSubstr(
+                  "lora.rank_pattern: \"q_porj\" matches no")));
 }
 
 json ConfigOf(const JobFolder& folder, const std::string& out) {

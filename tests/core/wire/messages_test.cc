@@ -136,6 +136,10 @@ INSTANTIATE_TEST_SUITE_P(
              R"({"type":"failed","kind":"rejected","message":"row 3"})"},
         Case{"OutOfMemory", FromWorker(Failed{FailureKind::kOutOfMemory, ""}),
              R"({"type":"failed","kind":"out_of_memory","message":""})"},
+        Case{"FailedByErrno",
+             FromWorker(Failed{FailureKind::kInternal, "full", 28}),
+             R"({"type":"failed","kind":"internal","message":"full",
+                 "error":28})"},
         Case{"NonFinite", FromWorker(Failed{FailureKind::kNonFinite, ""}),
              R"({"type":"failed","kind":"non_finite","message":""})"},
         Case{"Internal", FromWorker(Failed{FailureKind::kInternal, ""}),
@@ -176,6 +180,20 @@ TEST(Decode, StartIsTheStartThatWasSent) {
   auto decoded = DecodeToWorker(Encode(ToWorker(start)));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(std::get<Start>(*decoded), start);
+}
+
+TEST(Decode, WhatAWorkerMayReadIsLeftOutWhereItMayReadAll) {
+  Start start{"01J", "/s/job.json", "/s/out", {"/models", "/s"}};
+  const std::string line = Encode(ToWorker(start));
+  EXPECT_THAT(line, HasSubstr(R"("read_roots":["/models","/s"])"));
+  auto decoded = DecodeToWorker(line);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(std::get<Start>(*decoded), start);
+  start.read_roots.clear();
+  EXPECT_THAT(Encode(ToWorker(start)), testing::Not(HasSubstr("read_roots")));
+  EXPECT_FALSE(DecodeToWorker(R"({"type":"start","job_id":"J",
+      "spec_path":"/s","output_dir":"/o","read_roots":"/"})")
+                   .ok());
 }
 
 TEST(Decode, DoublesSurviveToTheBit) {

@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <fstream>
 
+#include "core/base/file.h"
 #include "tests/core/job_folder.h"
 
 namespace mpsd::worker {
@@ -182,6 +184,13 @@ TEST(RunJobTest, WarningsGoToTheObserver) {
   EXPECT_GT(manifest["cpu_fallback_ops"]["aten::made_up"], 1);
   EXPECT_EQ(manifest["warnings"],
             nlohmann::json::array({"a warning of torch"}));
+}
+
+TEST(FailureOfTest, KeepsTheErrnoThatItCameOf) {
+  const wire::Failed full = FailureOf(base::ErrnoStatus(ENOSPC, "/out/x"));
+  EXPECT_EQ(full.error, ENOSPC);
+  EXPECT_EQ(full.kind, FailureKind::kInternal);
+  EXPECT_FALSE(FailureOf(absl::InvalidArgumentError("row 3")).error);
 }
 
 TEST(FailureOfTest, OutOfMemoryIsKnownByItsText) {

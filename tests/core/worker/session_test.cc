@@ -6,14 +6,21 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
 
+#include "core/base/limits.h"
 #include "core/base/line_channel.h"
+#include "core/base/printable.h"
+#include "core/base/read_roots.h"
+#include "core/data/shown.h"
 #include "core/wire/messages.h"
+#include "core/worker/read_limits.h"
+#include "core/worker/run_job.h"
 #include "tests/core/job_folder.h"
 
 namespace mpsd::worker {
@@ -30,9 +37,12 @@ class SessionTest : public testing::Test {
     worker_ =
         std::thread([this, fd = ends[1]] { code_ = RunSession(fd, log_); });
   }
+  // What a Start limits is the process': lifted for the next test.
   void TearDown() override {
     daemon_.reset();
     if (worker_.joinable()) worker_.join();
+    base::LimitReads(base::ReadRoots({"/"}));
+    data::ShowContents(true);
   }
   void Send(const wire::ToWorker& message) {
     ASSERT_TRUE(daemon_->Send(wire::Encode(message)).ok());
@@ -86,6 +96,80 @@ TEST_F(SessionTest, HelloThenTheRunThenDone) {
   }
   EXPECT_EQ(steps, 8);
   EXPECT_THAT(log_.str(), testing::HasSubstr("step 8/8"));
+}
+
+TEST_F(SessionTest, AFailureIsToldShortAndPrintable) {
+  JobFolder folder("session_long");
+  folder.job()["model"] =
+      "/no/such/\x1b[2J\nmodel/" + std::string(5 << 20, 'x');
+  Start(folder);
+  const auto messages = Follow();
+  EXPECT_EQ(code_, 1);
+  const auto* failed = std::get_if<wire::Failed>(&messages.back());
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->message.size(), limits::kMessageBytes);
+  EXPECT_THAT(failed->message, testing::HasSubstr("/no/such/\\x1b[2J\nmodel"));
+  EXPECT_LT(log_.str().size(), 2 * limits::kMessageBytes);
+  EXPECT_TRUE(base::IsPrintable(log_.str(), base::Breaks::kKeep));
+  EXPECT_EQ(log_.str().find("\nmodel"), std::string::npos) << "is indented";
+}
+
+TEST_F(SessionTest, ReadsNothingOutsideOfWhatItMay) {
+  const JobFolder folder("session_roots");
+  const std::filesystem::path model =
+      folder.path().parent_path() / "session_roots_model";
+  std::filesystem::remove_all(model);
+  std::filesystem::copy(testing_support::Golden("smollm", "model"), model);
+  JobFolder job = folder;
+  job.job()["model"] = model.string();
+  // The weights are a link out of the folder.
+  std::filesystem::create_symlink(
+      testing_support::Golden("smollm", "model") / "model.safetensors",
+      model / "link");
+  std::filesystem::rename(model / "link", model / "model.safetensors");
+  Send(wire::Start{"job", job.Write().string(), (job.path() / "out").string(),
+                   {job.path().string(), model.string()}});
+  const auto messages = Follow();
+  const auto* failed = std::get_if<wire::Failed>(&messages.back());
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->kind, wire::FailureKind::kRejected);
+  EXPECT_THAT(failed->message,
+              testing::HasSubstr((model / "model.safetensors").string() +
+                                 ": lies outside of the folders"));
+}
+
+TEST_F(SessionTest, WhatItMayReadIsEnough) {
+  const JobFolder folder("session_enough");
+  Send(wire::Start{"job", folder.Write().string(),
+                   (folder.path() / "out").string(),
+                   {folder.path().string(),
+                    testing_support::Golden("smollm", "model").string()}});
+  const auto messages = Follow();
+  EXPECT_TRUE(std::holds_alternative<wire::Done>(messages.back()))
+      << log_.str();
+}
+
+TEST_F(SessionTest, DataThatWereNotUploadedAreNotQuoted) {
+  const JobFolder folder("session_quotes");
+  std::filesystem::create_directories(folder.path() / "inputs");
+  for (const char* train : {"train.jsonl", "inputs/train.jsonl"}) {
+    JobFolder job = folder;
+    const auto path = folder.path() / train;
+    std::ofstream(path) << R"({"password of the owner": 1})" << "\n";
+    job.job()["dataset"] = {{"train", path.string()}, {"eval", path.string()}};
+    wire::Start start{"job", job.Write().string(),
+                      (folder.path() / "out").string()};
+    LimitToStart(start);
+    testing_support::RecordingObserver observer;
+    const Outcome outcome =
+        RunJob(start.spec_path, start.output_dir, observer);
+    const auto* failed = std::get_if<wire::Failed>(&outcome);
+    ASSERT_NE(failed, nullptr);
+    const bool uploaded = train[0] == 'i';
+    EXPECT_EQ(failed->message.find("password") != std::string::npos, uploaded)
+        << failed->message;
+    EXPECT_THAT(failed->message, testing::HasSubstr(path.string() + ":1: "));
+  }
 }
 
 // One report, two codecs: neither drops what the other has.

@@ -53,13 +53,6 @@ TEST_F(HangLimitTest, KnowsWhatAnEarlierAttemptTook) {
   }
 }
 
-TEST_F(HangLimitTest, SleepIsNoSilenceAndNoStep) {
-  limit_.Heard(After(absl::Seconds(1)));
-  limit_.Slept(After(absl::Hours(8)));
-  limit_.Stepped(After(absl::Seconds(3)), 8 * 3600 + 4);
-  EXPECT_EQ(limit_.limit(), kConfigured);
-}
-
 TEST_F(HangLimitTest, AWorkersNumbersAreBoundedByWhatPassed) {
   for (const double seconds : {1e30, -1e30, -1.0, HUGE_VAL, std::nan("")}) {
     limit_.Stepped(After(absl::Seconds(1)), seconds);

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/fakes/fake_job_files.h"
 
@@ -101,6 +103,24 @@ TEST_F(InputsTest, WhatWasNotUploadedMayBeHere) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(InputsTest, WhatJobsMayNotReadIsNeverLookedFor) {
+  Inputs inputs = Of({"t"});
+  files_.closed = {"/secret"};
+  for (const bool exists : {false, true}) {
+    if (exists) files_.paths = {"/secret"};
+    const absl::Status status = inputs.Resolve("f", "/secret").status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status));
+    EXPECT_EQ(status.message(), "f: '/secret' is closed");
+  }
+  EXPECT_EQ(files_.uses["/secret"], JobFiles::Use::kData);
+  files_.paths = {"/a"};
+  EXPECT_TRUE(inputs.Resolve("f", "/a", JobFiles::Use::kEither).ok());
+  EXPECT_EQ(files_.uses["/a"], JobFiles::Use::kEither);
+  // What was uploaded is not this machine's.
+  files_.closed.insert("t");
+  EXPECT_TRUE(inputs.Resolve("f", "t").ok());
+}
+
 TEST_F(InputsTest, RefusesWhatMakesNoSense) {
   EXPECT_THAT(Error({{"t", "beef"}}), HasSubstr("64"));
   EXPECT_THAT(Error({{"t", std::string(64, 'c')}}), HasSubstr("uploaded"));
@@ -110,10 +130,86 @@ TEST_F(InputsTest, RefusesWhatMakesNoSense) {
               HasSubstr("'a/b/c' lies below another input"));
 }
 
+TEST_F(InputsTest, WhatSortsBetweenAFolderAndItsFilesHidesNothing) {
+  EXPECT_THAT(Error({{"a", kSha}, {"a!", kSha}, {"a-b", kSha}, {"a/b", kSha}}),
+              HasSubstr("'a/b' lies below another input"));
+  EXPECT_THAT(Error({{"/a", kSha}, {"/a/b/c", kSha}}), HasSubstr("lies below"));
+  EXPECT_THAT(Error({{"../a/b", kSha}, {"../a", kSha}}),
+              HasSubstr("'../a/b' lies below another input"));
+  EXPECT_THAT(Places(Of({"a", "a!/b", "a-b", "ab/c"})),
+              ElementsAre("a", "a!/b", "a-b", "ab/c"));
+}
+
+TEST_F(InputsTest, FoldersEndAtASlash) {
+  Inputs inputs = Of({"a/1", "a!/2", "a-b/3", "../a/4", "/a/5"});
+  EXPECT_EQ(*inputs.Resolve("f", "a"), kBelow + "up/a");
+  EXPECT_THAT(std::string(inputs.CheckAllUsed().message()),
+              HasSubstr("is not named"));
+  EXPECT_EQ(*inputs.Resolve("f", "a!"), kBelow + "up/a!");
+  EXPECT_EQ(*inputs.Resolve("f", "a-b/3"), kBelow + "up/a-b/3");
+  EXPECT_EQ(*inputs.Resolve("f", "/a"), kBelow + "root/a");
+  EXPECT_FALSE(inputs.CheckAllUsed().ok());
+  EXPECT_EQ(*inputs.Resolve("f", "../a"), kBelow + "a");
+  EXPECT_TRUE(inputs.CheckAllUsed().ok());
+}
+
+// The same places as by std::filesystem, of every short path of these.
+TEST_F(InputsTest, PathsAreNormalAsTheFileSystemHasThem) {
+  const std::string letters = "./a";
+  int compared = 0;
+  for (int code = 0; code < 3 * 3 * 3 * 3 * 3 * 3 * 3; ++code) {
+    std::string path;
+    for (int i = 0, rest = code; i < 7; ++i, rest /= 3) {
+      path += letters[rest % 3];
+    }
+    auto normal = std::filesystem::path(path).lexically_normal();
+    if (!normal.has_filename()) normal = normal.parent_path();
+    const std::string text = normal.generic_string();
+    if (text.find("..") != std::string::npos || text == "." || text == "/" ||
+        text.empty()) {
+      continue;
+    }
+    EXPECT_THAT(Places(Of({path})),
+                ElementsAre(text[0] == '/' ? "root" + text : text))
+        << path;
+    ++compared;
+  }
+  EXPECT_GT(compared, 500);
+}
+
+// As many as a request may have, as deep and as long: each step of theirs is
+// looked at a few times, not once for each step around it.
+TEST_F(InputsTest, AsManyPathsAsThereMayBe) {
+  std::vector<InputFile> files;
+  std::string deep;
+  for (int i = 0; i < 61; ++i) deep += "d/";
+  for (int i = 0; i < 50'000; ++i) {
+    files.push_back({deep + std::to_string(i % 100) + "/" + std::to_string(i),
+                     kSha});
+  }
+  const std::string step(60, 's');
+  std::string longest;
+  for (int i = 0; i < 62; ++i) longest += step + "/";
+  for (int i = 0; i < 2000; ++i) {
+    files.push_back({longest + std::to_string(i), kSha});
+  }
+  auto inputs = Inputs::Create(files, kJob, files_, blobs_);
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  for (int i = 0; i < 50'000; ++i) {
+    EXPECT_TRUE(inputs->Resolve("f", deep + std::to_string(i % 100)).ok());
+    EXPECT_TRUE(inputs->Resolve("f", "d/d").ok());
+  }
+  EXPECT_FALSE(inputs->CheckAllUsed().ok());
+  EXPECT_TRUE(inputs->Resolve("f", longest).ok());
+  EXPECT_TRUE(inputs->CheckAllUsed().ok());
+  EXPECT_EQ(inputs->Links().size(), files.size());
+}
+
 TEST_F(InputsTest, LinksPointAtTheirBlobs) {
   const auto links = Of({"t"}).Links();
   ASSERT_EQ(links.size(), 1u);
   EXPECT_EQ(links[0].target, "/state/blobs/" + kSha);
+  EXPECT_EQ(Of({"../t"}).Links()[0].spelled, "../t");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -44,7 +45,7 @@ TEST_F(DiskJobFilesTest, LaysTheFolderOut) {
 TEST_F(DiskJobFilesTest, CreatesSpecAndInputs) {
   const std::string blob = state_ / "blob";
   ASSERT_TRUE(
-      files_.Create("J", "{}", {{"train.jsonl", blob}, {"adapter/x", blob}})
+      files_.Create("J", "{}", {{"train.jsonl", blob}, {"adapter/x", blob}}, {})
           .ok());
   EXPECT_EQ(*base::ReadFile(files_.SpecPath("J")), "{}\n");
   EXPECT_EQ(*base::ReadFile(files_.InputPath("J", "train.jsonl")), "row\n");
@@ -56,21 +57,77 @@ TEST_F(DiskJobFilesTest, LeavesNothingOfAFailure) {
   ASSERT_FALSE(
       files_
           .Create("J", "{}",
-                  {{"same", state_ / "blob"}, {"same", state_ / "blob"}})
+                  {{"same", state_ / "blob"}, {"same", state_ / "blob"}}, {})
           .ok());
   EXPECT_FALSE(files_.Exists(files_.Folder("J")));
   EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
 }
 
+TEST_F(DiskJobFilesTest, LeavesNothingOfWhatNobodyWantsAnyMore) {
+  std::vector<JobFiles::Link> links;
+  for (int i = 0; i < 10; ++i) {
+    links.push_back({std::to_string(i), state_ / "blob"});
+  }
+  absl::Status status;
+  int steps = 0;
+  do {
+    int left = steps++;
+    const Wanted wanted = [&] {
+      return left-- > 0 ? absl::OkStatus() : absl::CancelledError("gone");
+    };
+    status = files_.Create("J", "{}", links, wanted);
+    if (status.ok()) break;
+    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+    EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
+  } while (steps < 100);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GT(steps, 10);
+  EXPECT_EQ(*base::ReadFile(files_.InputPath("J", "9")), "row\n");
+}
+
+TEST_F(DiskJobFilesTest, ABlobThatIsGoneIsAnErrorAndNoLink) {
+  EXPECT_TRUE(absl::IsNotFound(
+      files_.Create("J", "{}", {{"train.jsonl", state_ / "gone"}}, {})));
+  EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
+}
+
+TEST_F(DiskJobFilesTest, ADeletionInItsSteps) {
+  ASSERT_TRUE(files_.Create("J", "{}", {}, {}).ok());
+  ASSERT_TRUE(files_.BeginDelete("J").ok());
+  files_.AbandonDelete("J");
+  EXPECT_TRUE(files_.Exists(files_.SpecPath("J")));
+  ASSERT_TRUE(files_.BeginDelete("J").ok());
+  EXPECT_EQ(files_.FinishDelete("J"), 3);  // job.json
+  EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
+}
+
+// On a file system that knows no case the second link finds the first.
+TEST_F(DiskJobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
+  const std::string blob = state_ / "blob";
+  const absl::Status status =
+      files_.Create("J", "{}",
+                    {{"other", blob}, {"d/same", blob}, {"d/same", blob}}, {});
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("'d/same' and 'd/same' are one name"));
+}
+
+TEST_F(DiskJobFilesTest, KnowsWhatIsFree) {
+  ASSERT_TRUE(files_.FreeBytes().has_value());
+  EXPECT_GT(*files_.FreeBytes(), 0);
+  DiskJobFiles nowhere("/no/such/folder");
+  EXPECT_EQ(nowhere.FreeBytes(), std::nullopt);
+}
+
 TEST_F(DiskJobFilesTest, RemovesTheFolder) {
-  ASSERT_TRUE(files_.Create("J", "{}", {}).ok());
+  ASSERT_TRUE(files_.Create("J", "{}", {}, {}).ok());
   EXPECT_TRUE(files_.Exists(files_.Folder("J")));
   files_.Remove("J");
   EXPECT_FALSE(files_.Exists(files_.Folder("J")));
 }
 
 TEST_F(DiskJobFilesTest, LogLinesAreStampedAndAppended) {
-  ASSERT_TRUE(files_.Create("J", "{}", {}).ok());
+  ASSERT_TRUE(files_.Create("J", "{}", {}, {}).ok());
   files_.AppendLog("J", "one");
   files_.AppendLog("J", "two");
   const std::string log = *base::ReadFile(files_.LogPath("J"));
@@ -96,6 +153,144 @@ TEST_F(DiskJobFilesTest, FindsAModelOrSaysWhyNot) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->folder, folder.string());
   EXPECT_EQ(model->config.hidden_size, 16);
+}
+
+constexpr char kLlama[] = R"({
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama",
+    "vocab_size": 32, "hidden_size": 16, "intermediate_size": 32,
+    "num_hidden_layers": 1, "num_attention_heads": 2,
+    "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+    "hidden_act": "silu"})";
+
+void WriteModel(const fs::path& folder) {
+  fs::create_directories(folder);
+  std::ofstream(folder / "config.json") << kLlama;
+}
+
+// models/ and data/ are open, the rest of the machine is not.
+class ReadFoldersTest : public DiskJobFilesTest {
+ protected:
+  using Use = JobFiles::Use;
+
+  ReadFoldersTest() {
+    for (const char* folder : {"models", "data", "private"}) {
+      fs::create_directories(state_ / folder);
+    }
+    std::ofstream(state_ / "data" / "t.csv") << "a\n";
+    std::ofstream(state_ / "private" / "key") << "secret\n";
+    WriteModel(state_ / "models" / "tiny");
+    WriteModel(state_ / "private" / "model");
+    fs::create_directories(state_ / "state");
+  }
+  ~ReadFoldersTest() override { unsetenv("HF_HUB_CACHE"); }
+
+  std::string Refusal(const fs::path& path, Use use) {
+    const absl::Status status = limited_.MayRead(path, use);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    std::string text(status.message());
+    const size_t at = text.find(path.string());
+    if (at != text.npos) text.replace(at, path.string().size(), "PATH");
+    return text;
+  }
+  absl::Status Find(DiskJobFiles& files, const fs::path& model) {
+    return files.FindModel(model.string()).status();
+  }
+
+  DiskJobFiles limited_{state_ / "state",
+                        {{state_ / "models"}, {state_ / "data"}}};
+  DiskJobFiles any_{state_ / "state"};
+};
+
+TEST_F(ReadFoldersTest, EachUseHasItsFolders) {
+  const std::string data = state_ / "data" / "t.csv";
+  const std::string model = state_ / "models" / "tiny";
+  EXPECT_TRUE(limited_.MayRead(data, Use::kData).ok());
+  EXPECT_TRUE(limited_.MayRead(data, Use::kEither).ok());
+  EXPECT_TRUE(limited_.MayRead(model, Use::kModel).ok());
+  EXPECT_TRUE(limited_.MayRead(model, Use::kEither).ok());
+  EXPECT_THAT(Refusal(data, Use::kModel), HasSubstr("--model-root"));
+  EXPECT_THAT(Refusal(model, Use::kData), HasSubstr("--data-root"));
+  for (Use use : {Use::kModel, Use::kData, Use::kEither}) {
+    EXPECT_TRUE(any_.MayRead(state_ / "private" / "key", use).ok());
+    EXPECT_THAT(Refusal(state_ / "private" / "key", use),
+                HasSubstr("'PATH' is not beneath a folder that jobs may read"));
+  }
+}
+
+TEST_F(ReadFoldersTest, ARefusalDoesNotTellWhatIsThere) {
+  fs::create_symlink(state_ / "private" / "key", state_ / "data" / "link");
+  for (Use use : {Use::kModel, Use::kData, Use::kEither}) {
+    const std::string there = Refusal(state_ / "private" / "key", use);
+    EXPECT_EQ(Refusal(state_ / "private" / "none", use), there);
+    EXPECT_EQ(Refusal("/nowhere/at/all", use), there);
+    EXPECT_EQ(Refusal("/", use), there);
+    EXPECT_EQ(Refusal(state_ / "data/../private/none", use), there);
+    EXPECT_EQ(Refusal(state_ / "data" / "link", use), there);
+  }
+  const auto text = [&](const char* model) {
+    return std::string(Find(limited_, state_ / "private" / model).message())
+        .substr((state_ / "private" / model).string().size() + 1);
+  };
+  EXPECT_EQ(text("model"), text("nones"));
+}
+
+TEST_F(ReadFoldersTest, AModelLiesInItsFoldersWithItsConfig) {
+  EXPECT_TRUE(Find(limited_, state_ / "models/tiny").ok());
+  EXPECT_TRUE(absl::IsNotFound(Find(limited_, state_ / "models/none")));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      Find(limited_, state_ / "models/../private/model")));
+  fs::create_directory_symlink(state_ / "private/model",
+                               state_ / "models/link");
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(Find(limited_, state_ / "models/link")));
+  fs::create_directories(state_ / "models/config");
+  fs::create_symlink(state_ / "private/model/config.json",
+                     state_ / "models/config/config.json");
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(Find(limited_, state_ / "models/config")));
+  EXPECT_TRUE(Find(any_, state_ / "models/config").ok());
+}
+
+TEST_F(ReadFoldersTest, AnIdIsLookedForInTheCacheAlone) {
+  const fs::path hub = state_ / "hub";
+  const fs::path snapshot = hub / "models--org--tiny" / "snapshots" / "abc";
+  fs::create_directories(hub / "models--org--tiny" / "blobs");
+  fs::create_directories(snapshot);
+  std::ofstream(hub / "models--org--tiny" / "blobs" / "1") << kLlama;
+  fs::create_symlink("../../blobs/1", snapshot / "config.json");
+  setenv("HF_HUB_CACHE", hub.c_str(), 1);
+  DiskJobFiles cached(state_ / "state", {{hub}, {}});
+  const auto model = cached.FindModel("org/tiny");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->folder, snapshot.string());
+  EXPECT_TRUE(cached.FindModel(snapshot.string()).ok());
+  // A folder that mpsd happens to stand in is none.
+  const fs::path before = fs::current_path();
+  fs::current_path(state_ / "private");
+  EXPECT_TRUE(absl::IsNotFound(any_.FindModel("model").status()));
+  fs::current_path(before);
+}
+
+TEST_F(ReadFoldersTest, WhatIsOfAJobIsNoModelUnlessNamed) {
+  const fs::path result = state_ / "state/jobs/J/out/model";
+  WriteModel(result);
+  EXPECT_THAT(std::string(Find(any_, result).message()),
+              HasSubstr("is of a job, and no model for others"));
+  fs::create_directory_symlink(result, state_ / "models/result");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Find(any_, state_ / "models/result")));
+  // Data and adapters of the same owner are.
+  EXPECT_TRUE(any_.MayRead(result, Use::kEither).ok());
+  for (const fs::path& root : {state_ / "state/jobs", result}) {
+    DiskJobFiles named(state_ / "state", {{"/", root}, {}});
+    EXPECT_TRUE(Find(named, result).ok()) << root;
+  }
+}
+
+TEST_F(ReadFoldersTest, AFolderThatComesLaterCounts) {
+  DiskJobFiles later(state_ / "state", {{}, {state_ / "volume"}});
+  EXPECT_FALSE(later.MayRead(state_ / "data/t.csv", Use::kData).ok());
+  fs::create_directory_symlink(state_ / "data", state_ / "volume");
+  EXPECT_TRUE(later.MayRead(state_ / "volume/t.csv", Use::kData).ok());
 }
 
 }  // namespace

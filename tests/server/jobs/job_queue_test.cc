@@ -3,14 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
 namespace mpsd::jobs {
 namespace {
 
-const absl::Time kNow = absl::FromUnixSeconds(1000);
+constexpr absl::Duration kNow = absl::Seconds(1000);
 
 JobQueue::Entry Entry(const std::string& id, int32_t priority = 0,
-                      absl::Time not_before = absl::InfinitePast()) {
-  return {id, priority, kNow, not_before};
+                      absl::Duration not_before = -absl::InfiniteDuration()) {
+  return {id, priority, absl::UnixEpoch(), not_before, false};
 }
 
 TEST(JobQueue, IsFifoWithinPriority) {
@@ -37,14 +44,81 @@ TEST(JobQueue, OthersOvertakeAJobThatWaits) {
   EXPECT_EQ(queue.Next(kNow + absl::Seconds(10))->id, "1");
 }
 
+TEST(JobQueue, OneThatStaysBehindRunsAfterEveryPriority) {
+  JobQueue queue;
+  JobQueue::Entry behind = Entry("1", 100);
+  behind.behind = true;
+  queue.Push(behind);
+  queue.Push(Entry("2", -5));
+  EXPECT_EQ(queue.Next(kNow)->id, "2");
+  EXPECT_EQ(queue.Position("1"), 1);
+  queue.Remove("2");
+  EXPECT_EQ(queue.Next(kNow)->id, "1");
+}
+
+TEST(JobQueue, ADelayedJobKeepsItsPlace) {
+  JobQueue queue;
+  queue.Push(Entry("1"));
+  queue.Push(Entry("2"));
+  queue.Delay("1", kNow + absl::Seconds(5));
+  queue.Delay("3", kNow);
+  EXPECT_EQ(queue.Next(kNow)->id, "2");
+  EXPECT_EQ(queue.Position("1"), 0);
+  EXPECT_EQ(queue.Position("3"), std::nullopt);
+  EXPECT_EQ(queue.Next(kNow + absl::Seconds(5))->id, "1");
+}
+
 TEST(JobQueue, KnowsWhenToLookAgain) {
   JobQueue queue;
-  EXPECT_EQ(queue.NextTime(), absl::InfiniteFuture());
+  EXPECT_EQ(queue.NextTime(), absl::InfiniteDuration());
   queue.Push(Entry("1", 9, kNow + absl::Seconds(10)));
   queue.Push(Entry("2", 0, kNow + absl::Seconds(5)));
   EXPECT_EQ(queue.NextTime(), kNow + absl::Seconds(5));
   queue.Push(Entry("3"));
   EXPECT_LE(queue.NextTime(), kNow);
+}
+
+TEST(JobQueue, AJobIsThereOnce) {
+  JobQueue queue;
+  queue.Push(Entry("1"));
+  queue.Push(Entry("2"));
+  queue.Push(Entry("1", -1));
+  EXPECT_EQ(queue.Position("2"), 0);
+  EXPECT_EQ(queue.Position("1"), 1);
+  EXPECT_TRUE(queue.Remove("1"));
+  EXPECT_FALSE(queue.Remove("1"));
+}
+
+// Against a list that is sorted anew for each question.
+TEST(JobQueue, StandsAsASortedListWould) {
+  JobQueue queue;
+  std::map<std::string, JobQueue::Entry> all;
+  std::mt19937 random(7);
+  for (int i = 0; i < 3000; ++i) {
+    const std::string id = std::to_string(100 + random() % 60);
+    if (random() % 3 == 0) {
+      EXPECT_EQ(queue.Remove(id), all.erase(id) == 1);
+    } else {
+      JobQueue::Entry entry = Entry(id, static_cast<int>(random() % 3) - 1);
+      entry.behind = random() % 4 == 0;
+      queue.Push(entry);
+      all[id] = entry;
+    }
+    std::vector<std::tuple<bool, int32_t, std::string>> sorted;
+    for (const auto& [key, e] : all) {
+      sorted.emplace_back(e.behind, -e.priority, key);
+    }
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t at = 0; at < sorted.size(); ++at) {
+      ASSERT_EQ(queue.Position(std::get<2>(sorted[at])),
+                static_cast<int32_t>(at));
+    }
+    const auto next = queue.Next(kNow);
+    ASSERT_EQ(next.has_value(), !sorted.empty());
+    if (next) {
+      ASSERT_EQ(next->id, std::get<2>(sorted[0]));
+    }
+  }
 }
 
 TEST(JobQueue, CountsThoseAhead) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -14,9 +15,13 @@ namespace {
 bool Expected(State from, State to) {
   switch (from) {
     case State::kQueued:
-      return to == State::kRunning || to == State::kCancelled;
+      return to == State::kRunning || to == State::kCancelled ||
+             to == State::kFailed;
     case State::kRunning:
       return to != State::kRunning;
+    case State::kFailed:
+    case State::kCancelled:
+      return to == State::kQueued;
     default:
       return false;
   }
@@ -35,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(AllPairs, TransitionTest,
                          testing::Combine(testing::ValuesIn(kAllStates),
                                           testing::ValuesIn(kAllStates)));
 
-TEST(State, FinalMeansNoWayOut) {
+TEST(State, FinalIsWhatNoJobLeavesByItself) {
   EXPECT_FALSE(IsFinal(State::kQueued));
   EXPECT_FALSE(IsFinal(State::kRunning));
   EXPECT_TRUE(IsFinal(State::kSucceeded));
@@ -56,10 +61,10 @@ TEST(State, NumbersAndNamesAreStored) {
 
 TEST(ExitReason, NamesDiffer) {
   std::set<std::string_view> names;
-  for (int i = 0; i <= static_cast<int>(ExitReason::kProtocolError); ++i) {
-    names.insert(Name(static_cast<ExitReason>(i)));
+  for (ExitReason reason : kAllExitReasons) {
+    names.insert(Name(reason));
   }
-  EXPECT_EQ(names.size(), 9);
+  EXPECT_EQ(names.size(), std::size(kAllExitReasons));
   EXPECT_TRUE(names.contains("OutOfMemory"));
   EXPECT_TRUE(names.contains("ProtocolError"));
   EXPECT_FALSE(names.contains("Unknown"));

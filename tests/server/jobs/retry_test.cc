@@ -4,13 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace mpsd::jobs {
 namespace {
 
 using testing::HasSubstr;
 
 const absl::Time kNow = absl::FromUnixSeconds(1000);
-const RetryPolicy kPolicy = {3, absl::Seconds(10), absl::Seconds(60)};
+const RetryPolicy kPolicy = {3, 5, absl::Seconds(10), absl::Seconds(60)};
 
 NextState Next(ExitReason reason, const Job& job = {}) {
   WorkerListener::Result result;
@@ -73,6 +75,50 @@ TEST(DecideNext, PreemptionIsNoFailure) {
   EXPECT_EQ(next.state, State::kQueued);
   EXPECT_EQ(next.failures, 2);
   EXPECT_EQ(next.not_before, std::nullopt);
+}
+
+TEST(DecideNext, TheMachinesFaultIsNotCounted) {
+  Job job;
+  job.failures = 2;
+  job.interruptions = 4;
+  const NextState next = Next(ExitReason::kMachine, job);
+  EXPECT_EQ(next.state, State::kQueued);
+  EXPECT_EQ(next.failures, 2);
+  EXPECT_EQ(next.interruptions, 4);
+  EXPECT_FALSE(next.behind);
+  EXPECT_EQ(next.message, "why");
+}
+
+TEST(DecideNext, InterruptionsHaveALimitOfTheirOwn) {
+  Job job;
+  job.failures = 2;
+  absl::Duration wait = absl::Seconds(10);
+  for (int32_t count = 1; count < 5; ++count) {
+    const NextState next = Next(ExitReason::kInterrupted, job);
+    ASSERT_EQ(next.state, State::kQueued) << count;
+    EXPECT_EQ(next.interruptions, count);
+    EXPECT_EQ(next.failures, 2);
+    EXPECT_TRUE(next.behind);
+    EXPECT_EQ(next.not_before, kNow + wait);
+    job.interruptions = next.interruptions;
+    wait = std::min(2 * wait, absl::Seconds(60));
+  }
+  const NextState last = Next(ExitReason::kInterrupted, job);
+  EXPECT_EQ(last.state, State::kFailed);
+  EXPECT_THAT(last.message, HasSubstr("5 interruptions in a row without a new "
+                                      "checkpoint between: why"));
+  EXPECT_THAT(last.message, HasSubstr("mpsctl retry"));
+}
+
+TEST(DecideNext, AnInterruptedAttemptThatAdvancedIsNotCounted) {
+  Job job;
+  job.advanced = true;
+  const NextState next = Next(ExitReason::kInterrupted, job);
+  EXPECT_EQ(next.state, State::kQueued);
+  EXPECT_EQ(next.interruptions, 0);
+  EXPECT_FALSE(next.behind);
+  EXPECT_EQ(next.not_before, std::nullopt);
+  EXPECT_EQ(next.message, "why; it resumes from its last checkpoint");
 }
 
 TEST(Backoff, DoublesUpToTheCap) {

@@ -17,7 +17,7 @@ class RunningJobTest : public testing::Test {
   RunningJobTest() : run_(QueuedJob(), 1, 0) {
     const Event first{"J", 1, kNow, StateChanged{State::kQueued, ""}};
     EXPECT_TRUE(store_.Insert(QueuedJob(), first).ok());
-    run_.Start(kNow);
+    run_.Start("boot", kNow);
     EXPECT_TRUE(run_.Flush(store_).ok());
   }
   static Job QueuedJob() {
@@ -164,8 +164,9 @@ TEST_F(RunningJobTest, DoneFillsTheRow) {
   result.outcome.metrics = {{"accuracy", 0.5}};
   result.outcome.confusion_matrix = "{}";
   run_.Evaluated({0, 4, {}}, kNow);
-  run_.Ended(result, {State::kSucceeded, 0, std::nullopt, ""},
-             kNow + absl::Seconds(9));
+  NextState next;
+  next.state = State::kSucceeded;
+  run_.Ended(result, next, kNow + absl::Seconds(9));
   EXPECT_TRUE(run_.Flush(store_).ok());
   EXPECT_EQ(Stored().state, State::kSucceeded);
   EXPECT_EQ(Stored().exit_reason, ExitReason::kDone);
@@ -182,10 +183,19 @@ TEST_F(RunningJobTest, DoneFillsTheRow) {
 TEST_F(RunningJobTest, ARetryKeepsNoEndTime) {
   run_.CancelRequested(kNow);
   EXPECT_TRUE(run_.job().cancel_requested);
-  run_.Ended({}, {State::kQueued, 3, kNow + absl::Seconds(5), "again"}, kNow);
+  NextState next;
+  next.state = State::kQueued;
+  next.failures = 3;
+  next.interruptions = 2;
+  next.behind = true;
+  next.not_before = kNow + absl::Seconds(5);
+  next.message = "again";
+  run_.Ended({}, next, kNow);
   EXPECT_EQ(run_.job().end_time, std::nullopt);
   EXPECT_EQ(run_.job().not_before, kNow + absl::Seconds(5));
   EXPECT_EQ(run_.job().failures, 3);
+  EXPECT_EQ(run_.job().interruptions, 2);
+  EXPECT_TRUE(run_.job().behind);
   EXPECT_EQ(run_.job().message, "again");
   EXPECT_FALSE(run_.job().cancel_requested);
 }

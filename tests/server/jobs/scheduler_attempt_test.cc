@@ -101,15 +101,6 @@ TEST_F(SchedulerAttemptTest, ATakenDeviceIsNoFailure) {
   EXPECT_EQ(scheduler_->Info().hold, "");
 }
 
-TEST_F(SchedulerAttemptTest, AWorkerThatCannotStartIsACrash) {
-  const std::string id = Submit();
-  launcher_.failure = absl::NotFoundError("/bin/mpsd-worker");
-  EXPECT_EQ(scheduler_->Tick(), clock_.Now());
-  EXPECT_EQ(StateOf(id), State::kQueued);
-  EXPECT_EQ(Stored(id).failures, 1);
-  EXPECT_THAT(Stored(id).message, HasSubstr("/bin/mpsd-worker"));
-  EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(10));
-}
 
 TEST_F(SchedulerAttemptTest, TheNextAttemptKnowsHowSlowAStepIs) {
   Submit();
@@ -339,15 +330,41 @@ TEST_F(SchedulerAttemptTest, AFullDiskDelaysTheEndButLosesNothing) {
   scheduler_->Tick();
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
   Worker().OnEvaluated({0, 2, {}});
+  Worker().OnCheckpoint(At(1, "/step-1"), {});
+  Worker().OnCheckpoint(At(2, "/step-2"), {"/step-1"});
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(StateOf(id), State::kRunning);
+  EXPECT_EQ(scheduler_->Info().hold_reason, "storage");
+  EXPECT_THAT(scheduler_->HoldOf(id), HasSubstr("disk full"));
+  EXPECT_TRUE(metrics_.held.contains(HoldReason::kStorage));
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
   EXPECT_FALSE(scheduler_->Idle());
-  EXPECT_TRUE(absl::IsUnavailable(scheduler_->Cancel(id).status()));
+  EXPECT_TRUE(absl::IsAborted(scheduler_->Cancel(id).status()));
+  int woken = 0;
+  const int64_t token = scheduler_->Subscribe(id, [&] { ++woken; });
   store_.FailWith(absl::OkStatus());
   scheduler_->Tick();
   EXPECT_EQ(StateOf(id), State::kSucceeded);
   EXPECT_EQ(Stored(id).eval_loss_before, 2);
+  ASSERT_THAT(*scheduler_->Checkpoints(id), SizeIs(1));
+  EXPECT_EQ(scheduler_->Checkpoints(id)->front().path, "/step-2");
+  EXPECT_TRUE(scheduler_->Idle());
+  EXPECT_EQ(scheduler_->Info().hold, "");
+  EXPECT_THAT(metrics_.held, IsEmpty());
+  EXPECT_EQ(metrics_.counts.at(State::kSucceeded), 1);
+  EXPECT_EQ(woken, 1) << "a watcher would wait for ever";
+  scheduler_->Unsubscribe(token);
+}
+
+TEST_F(SchedulerAttemptTest, ACheckpointTheStoreRefusesHoldsNobody) {
+  const std::string id = Submit();
+  scheduler_->Tick();
+  Worker().OnCheckpoint(At(-1, "/step--1"), {});
+  Worker().OnCheckpoint(At(1, "/step-1"), {});
+  EXPECT_EQ(scheduler_->Info().hold, "");
+  ASSERT_THAT(*scheduler_->Checkpoints(id), SizeIs(1));
+  launcher_.Exit(ExitReason::kDone);
+  scheduler_->Tick();
   EXPECT_TRUE(scheduler_->Idle());
 }
 

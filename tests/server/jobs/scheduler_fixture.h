@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,10 +32,16 @@ class SchedulerFixture : public testing::Test {
   void Restart() {
     scheduler_.reset();
     Scheduler::Options options;
-    options.retry = {3, absl::Seconds(10), absl::Seconds(60)};
+    options.retry = {3, 5, absl::Seconds(10), absl::Seconds(60)};
+    options.min_free_bytes = 1000;
+    options.machine_bytes = machine_bytes_;
+    options.boot_id = boot_id_;
     options.random = [] { return uint64_t{7}; };
     options.on_change = [this] { ++changes_; };
-    options.log = [this](const std::string& line) { log_.push_back(line); };
+    options.log = [this](const std::string& line) {
+      if (on_log_) on_log_();
+      log_.push_back(line);
+    };
     options.pause = pause_;
     scheduler_ = std::make_unique<Scheduler>(
         options,
@@ -55,6 +62,13 @@ class SchedulerFixture : public testing::Test {
     EXPECT_TRUE(result.ok()) << result.status();
     clock_.Advance(absl::Milliseconds(1));
     return result.ok() ? result->job.id : "";
+  }
+
+  // As kill -9 leaves it: the row says RUNNING.
+  void KillAndRestart() {
+    launcher_.listener = nullptr;
+    Restart();
+    ASSERT_TRUE(scheduler_->Recover().ok());
   }
 
   Job Stored(const std::string& id) { return *store_.Get(id); }
@@ -98,6 +112,9 @@ class SchedulerFixture : public testing::Test {
   fakes::FakeMetricsSink metrics_;
   int changes_ = 0;
   std::vector<std::string> log_;
+  std::function<void()> on_log_;  // before each line
+  int64_t machine_bytes_ = 0;
+  std::string boot_id_ = "boot 1";
   PausePolicy pause_;
   host::Host* host_ = nullptr;
   std::unique_ptr<Scheduler> scheduler_;

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "core/base/limits.h"
 #include "core/spec/train_spec.h"
 #include "tests/fakes/fake_job_files.h"
 
@@ -56,6 +57,60 @@ class SubmissionTest : public testing::Test {
   fakes::FakeBlobs blobs_;
   SubmitRequest request_;
 };
+
+std::string Nested(int levels) {
+  return std::string(levels, '[') + std::string(levels, ']');
+}
+
+TEST_F(SubmissionTest, RefusesSpecsThatNestTooDeep) {
+  for (const int levels : {limits::kJsonDepth + 1, 100'000}) {
+    request_.spec_json = Nested(levels);
+    EXPECT_EQ(RequestHash(request_).size(), 64);
+    ExpectError(absl::StatusCode::kInvalidArgument, "deeper than 64 levels");
+  }
+  request_.spec_json = Nested(limits::kJsonDepth);
+  EXPECT_EQ(RequestHash(request_).size(), 64);
+  ExpectError(absl::StatusCode::kInvalidArgument, "expected an object");
+}
+
+TEST_F(SubmissionTest, TheNameIsShortAndPrintable) {
+  const auto named = [this](const std::string& name) {
+    request_.spec_json = Spec(R"("train.jsonl")", ", \"name\": \"" + name + "\"");
+  };
+  named(std::string(limits::kNameBytes, 'n'));
+  EXPECT_EQ(Checked().name, std::string(limits::kNameBytes, 'n'));
+  named(std::string(limits::kNameBytes + 1, 'n'));
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "name: has 257 bytes, at most 256 are allowed");
+  for (const std::string bad : {"a\\u001b[2J", "a\\nb", "\\u202e"}) {
+    named(bad);
+    ExpectError(absl::StatusCode::kInvalidArgument, "job.json: name: '");
+  }
+}
+
+TEST_F(SubmissionTest, FilesOfADataSetHaveABound) {
+  const auto files = [](size_t count) {
+    std::string list = "[\"train.jsonl\"";
+    for (size_t i = 1; i < count; ++i) list += ",\"train.jsonl\"";
+    return list + "]";
+  };
+  request_.spec_json = Spec(files(limits::kInputs + 1));
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "dataset: train, eval and predict name 50001 files");
+  // Each is a path of this machine then, which is longer.
+  request_.spec_json = Spec(files(limits::kInputs));
+  const auto stored = Check();
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_LE(stored->spec_json.size(), limits::kStoredSpecBytes);
+  const std::string folder(30, 'f');
+  request_.inputs = {{folder + "/train.jsonl", kSha}};
+  std::string list = "[\"" + folder + "/train.jsonl\"";
+  for (size_t i = 1; i < 33'000; ++i) {
+    list += ",\"" + folder + "/train.jsonl\"";
+  }
+  request_.spec_json = Spec(list + "]");
+  ExpectError(absl::StatusCode::kInvalidArgument, "name fewer files");
+}
 
 TEST_F(SubmissionTest, RefusesModulesThatTheModelDoesNotHave) {
   request_.spec_json =
@@ -161,6 +216,37 @@ TEST_F(SubmissionTest, TheEstimateKnowsTheHead) {
               HasSubstr(" 64 trainable"));
 }
 
+TEST_F(SubmissionTest, AJobBeyondTheMachineIsRefused) {
+  const auto fits = [&](const std::string& more, MachineMemory memory) {
+    request_.spec_json = R"({"model": "org/tiny", "dataset": {"train":
+        "/data/t"})" + more + "}";
+    return CheckSubmission(request_, "J", files_, blobs_, memory).status();
+  };
+  files_.paths.insert("/data/t");
+  request_.inputs.clear();
+  ASSERT_TRUE(fits("", {}).ok()) << fits("", {});
+  const int64_t needs =
+      CheckSubmission(request_, "J", files_, blobs_)->memory_bytes;
+  ASSERT_GT(needs, 0);
+  EXPECT_TRUE(fits("", {needs, "", 0}).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(fits("", {needs - 1, "", 0})));
+  // What the system recommends for the device counts, where it is the job's.
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      fits("", {int64_t{1} << 40, "mps", needs - 1})));
+  EXPECT_TRUE(fits("", {1, "mps", needs}).ok());
+  EXPECT_TRUE(fits(R"(, "device": "cpu")", {needs, "mps", 1}).ok());
+  EXPECT_TRUE(fits(R"(, "device": "cuda")", {1, "", 0}).ok())
+      << "nobody knows what it has";
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      fits(R"(, "device": "cuda")", {needs, "cuda", 1})));
+  // The trainer may choose rows one by one, whose layers are computed anew.
+  EXPECT_TRUE(fits(R"(, "training": {"auto_find_batch_size": true})",
+                   {needs - 1, "", 0})
+                  .ok());
+  request_.anyway = true;
+  EXPECT_TRUE(fits("", {1, "", 0}).ok());
+}
+
 TEST_F(SubmissionTest, OneFileMayServeTwice) {
   request_.spec_json = Spec(R"("train.jsonl", "eval": "train.jsonl")");
   EXPECT_EQ(Checked().dataset.eval, Checked().dataset.train);
@@ -247,13 +333,6 @@ TEST_F(SubmissionTest, TheModelMustBeHereAndKnown) {
   ExpectError(absl::StatusCode::kInvalidArgument, "absolute");
 }
 
-TEST_F(SubmissionTest, AKeyHasItsLimit) {
-  request_.idempotency_key = std::string(128, 'k');
-  EXPECT_TRUE(Check().ok());
-  request_.idempotency_key += 'k';
-  ExpectError(absl::StatusCode::kInvalidArgument, "128");
-}
-
 TEST_F(SubmissionTest, TheHashIsOfTheMeaning) {
   SubmitRequest a = request_;
   a.spec_json = R"({"model": "m", "dataset": {"train": "t"}})";
@@ -275,6 +354,21 @@ TEST_F(SubmissionTest, TheHashIsOfTheMeaning) {
   EXPECT_TRUE(differs([&](SubmitRequest& r) { r.inputs[0].sha256 = kOther; }));
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.spec_json = "{}"; }));
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.spec_json = "\xff no JSON"; }));
+}
+
+// Rows of earlier versions hold it: the same key must find the same request.
+TEST(RequestHash, IsTheOneOfEarlierVersions) {
+  SubmitRequest request;
+  request.spec_json =
+      R"({"training": {"max_steps": 5}, "model": "org/tiny", "name": "ä",
+          "dataset": {"train": ["b.jsonl", "a.jsonl"]}})";
+  request.inputs = {{"b.jsonl", std::string(64, 'b')},
+                    {"a.jsonl", std::string(64, 'a')}};
+  request.priority = 2;
+  request.owner = "ana";
+  request.labels = {{"team", "nlp"}};
+  EXPECT_EQ(RequestHash(request),
+            "0e70ab1a9a02783c92d3cfaad53a475e21160972822f84c9220cb0f072052d3a");
 }
 
 }  // namespace

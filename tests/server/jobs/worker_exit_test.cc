@@ -110,6 +110,15 @@ TEST(DecideExit, ReportedFailuresAreNotDressedUp) {
   }
 }
 
+TEST(DecideExit, TheMachinesFaultIsPassedOn) {
+  WorkerEnding ending;
+  ending.last_word =
+      FailedReport{FailedReport::Kind::kMachine, "no space left"};
+  ending.asked = Asked::kPreempt;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kMachine);
+  EXPECT_EQ(DecideExit(ending).message, "no space left");
+}
+
 TEST(DecideExit, AnInternalErrorIsACrashWithItsLog) {
   const auto result =
       DecideExit(Ending(Failed(FailedReport::Kind::kInternal), kExit1));

@@ -162,6 +162,15 @@ TEST_F(JobMetricsTest, SaysWhatKeepsJobsFromTraining) {
   EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"thermal\"} 0\n"));
 }
 
+TEST_F(JobMetricsTest, SaysWhatHoldsTheQueue) {
+  EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"storage\"} 0\n"));
+  metrics_.Held({{jobs::HoldReason::kDisk, "full"}});
+  EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"disk\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"machine\"} 0\n"));
+  metrics_.Held({});
+  EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"disk\"} 0\n"));
+}
+
 TEST_F(JobMetricsTest, MemoryGoesWithItsWorker) {
   metrics_.StepFinished("J1", Step());
   metrics_.WorkerExited(jobs::ExitReason::kCrashed);
@@ -213,6 +222,41 @@ TEST_F(JobMetricsTest, AnEndedJobsSeriesLingerAndGo) {
   EXPECT_THAT(Text(), HasSubstr("mpsd_tokens_total{device=\"mps\"} 200\n"));
 }
 
+TEST_F(JobMetricsTest, ADeletedJobsSeriesGoAtOnce) {
+  metrics_.Evaluated("J1", "mps", {1, 2, {{"f1", 0.75}}});
+  metrics_.StepFinished("J1", Step());
+  metrics_.StepFinished("J2", Step());
+  metrics_.JobEnded("J1");
+  metrics_.JobDeleted("J1");
+  metrics_.JobDeleted("J3");
+  EXPECT_THAT(Text(), Not(HasSubstr("job=\"J1\"")));
+  EXPECT_THAT(Text(), HasSubstr("job=\"J2\""));
+}
+
+TEST_F(JobMetricsTest, SeriesOfEndedJobsGoWithoutACollector) {
+  for (int i = 0; i < 100; ++i) {
+    const std::string id = "J" + std::to_string(i);
+    metrics_.StepFinished(id, Step());
+    metrics_.JobEnded(id);
+    clock_.Advance(absl::Minutes(5));
+    EXPECT_LE(metrics_.job_series(), 3u);
+  }
+  // A step is enough, and so is an end.
+  metrics_.StepFinished("J", Step());
+  clock_.Advance(absl::Minutes(10));
+  metrics_.StepFinished("J", Step());
+  EXPECT_EQ(metrics_.job_series(), 1u);
+}
+
+TEST_F(JobMetricsTest, AJobThatIsTriedAgainKeepsItsSeries) {
+  metrics_.StepFinished("J1", Step());
+  metrics_.JobEnded("J1");
+  clock_.Advance(absl::Minutes(9));
+  metrics_.StepFinished("J1", Step());
+  clock_.Advance(absl::Minutes(9));
+  EXPECT_THAT(Text(), HasSubstr("job=\"J1\""));
+}
+
 TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
   metrics_.JobStarted(absl::Seconds(3));
   metrics_.CheckpointWritten("cpu", 0.3);
@@ -247,7 +291,7 @@ TEST_F(JobMetricsTest, NamesFollowTheConventions) {
                 name.ends_with("_seconds"))
         << name;
   }
-  EXPECT_EQ(names.size(), 30);
+  EXPECT_EQ(names.size(), 31);
 }
 
 }  // namespace

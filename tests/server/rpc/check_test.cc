@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/check.h"
 
+#include <algorithm>
+#include <climits>
 #include <functional>
 #include <string>
 
+#include "core/base/limits.h"
+#include "core/base/printable.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -90,6 +94,135 @@ INSTANTIATE_TEST_SUITE_P(
              },
              "labels:"}),
     [](const auto& info) { return info.param.name; });
+
+// Each text and count of a request at its limit and one past it.
+struct Bound {
+  const char* name;
+  size_t limit;
+  std::function<void(Request&, size_t)> set;
+};
+class AtTheLimit : public testing::TestWithParam<Bound> {};
+
+TEST_P(AtTheLimit, IsAllowedAndOnePastItIsNot) {
+  Request request = GoodRequest();
+  GetParam().set(request, GetParam().limit);
+  EXPECT_TRUE(CheckSubmit(request).ok()) << CheckSubmit(request);
+  request = GoodRequest();
+  GetParam().set(request, GetParam().limit + 1);
+  EXPECT_EQ(CheckSubmit(request).code(), absl::StatusCode::kInvalidArgument);
+}
+
+void AddInputs(Request& r, size_t count, size_t path_bytes) {
+  r.clear_inputs();
+  for (size_t i = 0; i < count; ++i) {
+    std::string path = std::to_string(i);
+    path.resize(path_bytes, 'p');
+    r.add_inputs()->set_path(path + "-" + std::to_string(i));
+    r.mutable_inputs(static_cast<int>(i))->set_sha256(kSha);
+  }
+}
+
+// A path of `bytes`, in parts that a file may have for a name.
+std::string PathOf(size_t bytes, const std::string& begin = "") {
+  std::string path = begin;
+  path.resize(bytes, 'p');
+  for (size_t i = 200; i + 1 < bytes; i += 200) path[i] = '/';
+  return path;
+}
+
+// Paths of `bytes` together.
+void SetPathsBytes(Request& r, size_t bytes) {
+  r.clear_inputs();
+  while (bytes > 0) {
+    const size_t length = std::min<size_t>(bytes, 4000);
+    r.add_inputs()->set_path(PathOf(length, std::to_string(r.inputs_size())));
+    r.mutable_inputs(r.inputs_size() - 1)->set_sha256(kSha);
+    bytes -= length;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Submit, AtTheLimit,
+    testing::Values(
+        Bound{"Spec", limits::kSpecBytes,
+              [](Request& r, size_t n) {
+                r.set_spec_json(std::string(n, ' '));
+              }},
+        Bound{"Inputs", limits::kInputs,
+              [](Request& r, size_t n) { AddInputs(r, n, 8); }},
+        Bound{"Path", limits::kPathBytes,
+              [](Request& r, size_t n) {
+                r.mutable_inputs(0)->set_path(PathOf(n));
+              }},
+        Bound{"PathPart", NAME_MAX,
+              [](Request& r, size_t n) {
+                r.mutable_inputs(0)->set_path("p/" + std::string(n, 'p') +
+                                              "/p");
+              }},
+        Bound{"PathParts", limits::kPathParts,
+              [](Request& r, size_t n) {
+                std::string path = "p";
+                for (size_t i = 1; i < n; ++i) path += "/p";
+                r.mutable_inputs(0)->set_path(path);
+              }},
+        Bound{"PathsTogether", limits::kPathsBytes,
+              [](Request& r, size_t n) { SetPathsBytes(r, n); }},
+        Bound{"Owner", limits::kOwnerBytes,
+              [](Request& r, size_t n) { r.set_owner(std::string(n, 'o')); }},
+        Bound{"Key", limits::kKeyBytes,
+              [](Request& r, size_t n) {
+                r.set_idempotency_key(std::string(n, 'k'));
+              }},
+        Bound{"Labels", limits::kLabels,
+              [](Request& r, size_t n) {
+                r.clear_labels();
+                for (size_t i = 0; i < n; ++i) {
+                  (*r.mutable_labels())[std::to_string(i)] = "";
+                }
+              }},
+        Bound{"LabelKey", limits::kLabelKeyBytes,
+              [](Request& r, size_t n) {
+                (*r.mutable_labels())[std::string(n, 'l')] = "";
+              }},
+        Bound{"LabelValue", limits::kLabelValueBytes,
+              [](Request& r, size_t n) {
+                (*r.mutable_labels())["l"] = std::string(n, 'v');
+              }}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(CheckSubmit, RefusesPathsThatNoFileHas) {
+  Request request = GoodRequest();
+  request.mutable_inputs(0)->set_path(std::string("a\0b", 3));
+  EXPECT_EQ(std::string(CheckSubmit(request).message()),
+            "inputs[0].path: has a NUL byte, which no file's name has");
+  request.mutable_inputs(0)->set_path(std::string(300, 'p'));
+  EXPECT_EQ(std::string(CheckSubmit(request).message()),
+            "inputs[0].path: has a part of 300 bytes between slashes, at most "
+            "255 are a file's name");
+}
+
+TEST(CheckSubmit, RefusesWhatATerminalObeys) {
+  for (const std::string bad :
+       {"a\nb", "a\x1b[2J", "\xc2\x9b", "\xe2\x80\xae"}) {
+    Request request = GoodRequest();
+    request.set_owner(bad);
+    EXPECT_THAT(std::string(CheckSubmit(request).message()),
+                StartsWith("owner: '"));
+    request = GoodRequest();
+    request.set_idempotency_key(bad);
+    EXPECT_THAT(std::string(CheckSubmit(request).message()),
+                StartsWith("idempotency_key: '"));
+    request = GoodRequest();
+    (*request.mutable_labels())[bad] = "";
+    EXPECT_THAT(std::string(CheckSubmit(request).message()),
+                StartsWith("labels: key: '"));
+    request = GoodRequest();
+    (*request.mutable_labels())["l"] = bad;
+    const std::string message(CheckSubmit(request).message());
+    EXPECT_THAT(message, StartsWith("labels[l]: '"));
+    EXPECT_TRUE(base::IsPrintable(message)) << message;
+  }
+}
 
 TEST(Check, FieldsOfOtherRequests) {
   EXPECT_TRUE(CheckId("id", "01J").ok());

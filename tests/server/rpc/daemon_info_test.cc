@@ -23,6 +23,8 @@ TEST(DaemonInfo, HasEveryField) {
   info.memory.footprint_bytes = 7;
   info.jobs = {{jobs::State::kQueued, 3}, {jobs::State::kRunning, 1}};
   info.running_job_id = "a";
+  info.hold = "the disk is full\xff";
+  info.hold_reason = "disk";
   info.host.gpu_resets = 3;
   info.pause.reasons = {jobs::PauseReason::kThermal};
   manager.SetInfo(info);
@@ -46,6 +48,8 @@ TEST(DaemonInfo, HasEveryField) {
   EXPECT_GT(response.disk_free_bytes(), 0);
   EXPECT_EQ(response.protocol_version(), 1);
   EXPECT_EQ(response.running_job_id(), "a");
+  EXPECT_EQ(response.hold(), "the disk is full\xef\xbf\xbd");
+  EXPECT_EQ(response.hold_reason(), "disk");
   EXPECT_EQ(response.host().gpu_resets(), 3);
   EXPECT_EQ(response.pause().reasons(0), v1::PAUSE_REASON_THERMAL);
 }

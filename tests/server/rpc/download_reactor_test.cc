@@ -197,5 +197,16 @@ TEST_F(DownloadSourceTest, AFolderRemovedMeanwhileIsAborted) {
   EXPECT_EQ(source->Next(message).status().code(), absl::StatusCode::kAborted);
 }
 
+TEST_F(DownloadSourceTest, ALargeFileIsHashedInSlices) {
+  const std::string bytes(20'000'000, 'w');
+  Write("adapter/model", bytes);
+  auto source = MakeDownloadSource(manager_, Adapter("a"));
+  v1::DownloadResponse message;
+  int slices = 1;
+  while (*source->Next(message) == Pull::kMore) ++slices;
+  EXPECT_EQ(slices, 3);
+  EXPECT_EQ(message.file().sha256(), base::Sha256Hex(bytes));
+}
+
 }  // namespace
 }  // namespace mpsd::rpc

@@ -50,6 +50,25 @@ TEST(Executor, ItsEndRunsWhatWasPostedAlsoByTasks) {
   EXPECT_EQ(ran, 20);
 }
 
+TEST(Executor, TakesNoMoreThanMayWait) {
+  Executor executor(1);
+  absl::Notification begun, go_on;
+  executor.Post([&] {
+    begun.Notify();
+    go_on.WaitForNotification();
+  });
+  begun.WaitForNotification();
+  std::atomic<int> ran{0};
+  EXPECT_TRUE(executor.TryPost([&] { ++ran; }, 2));
+  EXPECT_TRUE(executor.TryPost([&] { ++ran; }, 2));
+  EXPECT_FALSE(executor.TryPost([&] { ++ran; }, 2));
+  absl::Notification last;
+  executor.Post([&] { last.Notify(); });
+  go_on.Notify();
+  last.WaitForNotification();
+  EXPECT_EQ(ran, 2);
+}
+
 TEST(Executor, ATaskRunsOffTheThreadThatPosted) {
   Executor executor(1);
   absl::Notification done;

@@ -3,6 +3,7 @@
 #define MPSD_TESTS_SERVER_RPC_FAKE_BLOBS_H_
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,9 +28,17 @@ class FakeBlobs : public jobs::BlobUploads {
   absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> Begin(
       const std::string& sha256, int64_t size_bytes) override {
     absl::MutexLock lock(&mutex_);
+    if (begin_exception_) std::rethrow_exception(begin_exception_);
     if (!begin_error_.ok()) return begin_error_;
     ++open_;
     return std::make_unique<Writer>(*this, sha256, size_bytes);
+  }
+
+  std::unique_ptr<jobs::BlobBatch> BeginBatch() override {
+    absl::MutexLock lock(&mutex_);
+    if (begin_exception_) std::rethrow_exception(begin_exception_);
+    ++open_;
+    return std::make_unique<Batch>(*this);
   }
 
   void Put(const std::string& bytes) {
@@ -43,6 +52,10 @@ class FakeBlobs : public jobs::BlobUploads {
   void FailBegin(absl::Status error) {
     absl::MutexLock lock(&mutex_);
     begin_error_ = std::move(error);
+  }
+  void ThrowFromBegin(std::exception_ptr exception) {
+    absl::MutexLock lock(&mutex_);
+    begin_exception_ = std::move(exception);
   }
   // False when writers are still open after a minute.
   bool AwaitNoWriters() {
@@ -93,8 +106,35 @@ class FakeBlobs : public jobs::BlobUploads {
     std::string bytes_;
   };
 
+  class Batch : public jobs::BlobBatch {
+   public:
+    explicit Batch(FakeBlobs& store) : store_(store) {}
+    ~Batch() override {
+      absl::MutexLock lock(&store_.mutex_);
+      --store_.open_;
+    }
+    absl::Status Add(const std::string& sha256,
+                     std::string_view bytes) override {
+      if (base::Sha256Hex(bytes) != sha256) {
+        return absl::InvalidArgumentError("another hash than announced");
+      }
+      added_[sha256] = bytes;
+      return absl::OkStatus();
+    }
+    absl::Status Commit() override {
+      absl::MutexLock lock(&store_.mutex_);
+      store_.blobs_.insert(added_.begin(), added_.end());
+      return absl::OkStatus();
+    }
+
+   private:
+    FakeBlobs& store_;
+    std::map<std::string, std::string> added_;
+  };
+
   absl::Mutex mutex_;
   std::map<std::string, std::string> blobs_ ABSL_GUARDED_BY(mutex_);
+  std::exception_ptr begin_exception_ ABSL_GUARDED_BY(mutex_);
   absl::Status begin_error_ ABSL_GUARDED_BY(mutex_);
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
 };

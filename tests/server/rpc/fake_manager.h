@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -69,6 +70,15 @@ class FakeManager : public jobs::JobManager {
       if (subscriber.first == id) subscriber.second();
     }
   }
+  // The job is gone, whatever its state.
+  void Erase(const std::string& id) {
+    {
+      absl::MutexLock lock(&mutex_);
+      jobs_.erase(id);
+      events_.erase(id);
+    }
+    WakeAll(id);
+  }
   int subscribers() const {
     absl::MutexLock lock(&mutex_);
     return static_cast<int>(subscribers_.size());
@@ -88,6 +98,11 @@ class FakeManager : public jobs::JobManager {
     absl::MutexLock lock(&mutex_);
     submit_ = std::move(submit);
   }
+  // Events throws it.
+  void ThrowFromEvents(std::exception_ptr exception) {
+    absl::MutexLock lock(&mutex_);
+    events_exception_ = std::move(exception);
+  }
   void SetInfo(jobs::ManagerInfo info) {
     absl::MutexLock lock(&mutex_);
     info_ = std::move(info);
@@ -100,8 +115,12 @@ class FakeManager : public jobs::JobManager {
   // --- jobs::JobManager -----------------------------------------------------
   absl::StatusOr<jobs::SubmitResult> Submit(
       const jobs::SubmitRequest& request) override {
-    absl::MutexLock lock(&mutex_);
-    return submit_(request);
+    decltype(submit_) submit;
+    {
+      absl::MutexLock lock(&mutex_);
+      submit = submit_;
+    }
+    return submit(request);  // may wait
   }
   absl::StatusOr<jobs::Job> Get(const std::string& id) override {
     absl::MutexLock lock(&mutex_);
@@ -119,11 +138,44 @@ class FakeManager : public jobs::JobManager {
     }
     return listed;
   }
-  absl::StatusOr<jobs::Job> Cancel(const std::string& id) override {
+  absl::StatusOr<std::vector<jobs::FoundJob>> FindByIdPart(
+      const std::string& part, int limit) override {
+    absl::MutexLock lock(&mutex_);
+    std::vector<jobs::FoundJob> found;
+    for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
+      if (!it->first.starts_with(part) && !it->first.ends_with(part)) continue;
+      if (static_cast<int>(found.size()) == limit) break;
+      found.push_back({it->first, it->second.name, it->second.state});
+    }
+    return found;
+  }
+  absl::StatusOr<jobs::Job> Cancel(const std::string& id, bool now) override {
     absl::MutexLock lock(&mutex_);
     if (jobs_.count(id) == 0) return Find(id);
     jobs_[id].cancel_requested = true;
+    if (now) jobs_[id].state = jobs::State::kCancelled;
     return jobs_[id];
+  }
+  absl::StatusOr<jobs::Job> Retry(const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    if (jobs_.count(id) == 0) return Find(id);
+    if (!jobs::IsFinal(jobs_[id].state)) {
+      return absl::FailedPreconditionError("it has not ended");
+    }
+    jobs_[id].state = jobs::State::kQueued;
+    return jobs_[id];
+  }
+  absl::StatusOr<int64_t> Delete(const std::string& id) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      absl::StatusOr<jobs::Job> job = Find(id);
+      if (!job.ok()) return job.status();
+      if (!jobs::IsFinal(job->state)) {
+        return absl::FailedPreconditionError("it has not ended");
+      }
+    }
+    Erase(id);
+    return 42;
   }
   absl::StatusOr<std::vector<jobs::Checkpoint>> Checkpoints(
       const std::string& id) override {
@@ -138,6 +190,7 @@ class FakeManager : public jobs::JobManager {
   absl::StatusOr<std::vector<jobs::Event>> Events(const std::string& id,
                                                   int64_t after) override {
     absl::MutexLock lock(&mutex_);
+    if (events_exception_) std::rethrow_exception(events_exception_);
     absl::StatusOr<jobs::Job> job = Find(id);
     if (!job.ok()) return job.status();
     const std::vector<jobs::Event>& events = events_[id];
@@ -160,6 +213,10 @@ class FakeManager : public jobs::JobManager {
   jobs::Pause PauseOf(const std::string&) override {
     absl::MutexLock lock(&mutex_);
     return info_.pause;
+  }
+  std::string HoldOf(const std::string&) override {
+    absl::MutexLock lock(&mutex_);
+    return info_.hold;
   }
   jobs::ManagerInfo Info() override {
     absl::MutexLock lock(&mutex_);
@@ -192,6 +249,7 @@ class FakeManager : public jobs::JobManager {
   int64_t last_token_ ABSL_GUARDED_BY(mutex_) = 0;
   std::function<absl::StatusOr<jobs::SubmitResult>(const jobs::SubmitRequest&)>
       submit_ ABSL_GUARDED_BY(mutex_);
+  std::exception_ptr events_exception_ ABSL_GUARDED_BY(mutex_);
   jobs::ManagerInfo info_ ABSL_GUARDED_BY(mutex_);
   jobs::ListFilter last_filter_ ABSL_GUARDED_BY(mutex_);
 };

@@ -32,7 +32,10 @@ TEST_F(FileReaderTest, ReadsWhatIsThere) {
   auto reader = FileReader::Open(Write("f", bytes));
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ((*reader)->size_bytes(), 3'000'000);
-  EXPECT_EQ(*(*reader)->Sha256(), base::Sha256Hex(bytes));
+  EXPECT_FALSE(*(*reader)->HashNext(1'500'000));
+  EXPECT_TRUE(*(*reader)->HashNext(1'500'000));
+  EXPECT_TRUE(*(*reader)->HashNext(1));
+  EXPECT_EQ((*reader)->sha256(), base::Sha256Hex(bytes));
   std::string read;
   while ((*reader)->left_bytes() > 0) {
     auto piece = (*reader)->Read(1'000'000);
@@ -47,7 +50,8 @@ TEST_F(FileReaderTest, AnEmptyFileIsEmpty) {
   auto reader = FileReader::Open(Write("f", ""));
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ((*reader)->left_bytes(), 0);
-  EXPECT_EQ(*(*reader)->Sha256(), base::Sha256Hex(""));
+  EXPECT_TRUE(*(*reader)->HashNext(1));
+  EXPECT_EQ((*reader)->sha256(), base::Sha256Hex(""));
 }
 
 TEST_F(FileReaderTest, AFileThatShrinksIsAborted) {
@@ -56,7 +60,8 @@ TEST_F(FileReaderTest, AFileThatShrinksIsAborted) {
   ASSERT_TRUE(reader.ok()) << reader.status();
   fs::resize_file(path, 4);
   EXPECT_EQ((*reader)->Read(10).status().code(), absl::StatusCode::kAborted);
-  EXPECT_EQ((*reader)->Sha256().status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ((*reader)->HashNext(10).status().code(),
+            absl::StatusCode::kAborted);
 }
 
 TEST_F(FileReaderTest, OnlyRegularFilesAreOpened) {

@@ -22,7 +22,7 @@ TEST(Submit, AnswersWithTheQueuesJob) {
   v1::SubmitRequest request;
   request.set_spec_json("{\"model\": \"m\"}");
   v1::SubmitResponse response;
-  ASSERT_TRUE(Submit(manager, request, response).ok());
+  ASSERT_TRUE(Submit(manager, request, {}, response).ok());
   EXPECT_EQ(response.job().id(), "a");
   EXPECT_EQ(response.job().queue_position(), 4);
   EXPECT_TRUE(response.existed());
@@ -47,6 +47,50 @@ TEST(GetJob, SaysWhatKeepsItFromTraining) {
   EXPECT_FALSE(over.has_pause());
 }
 
+TEST(GetJob, SaysWhatHoldsIt) {
+  FakeManager manager;
+  manager.Put("a", jobs::State::kQueued);
+  manager.Put("b", jobs::State::kFailed);
+  jobs::ManagerInfo info;
+  info.hold = "the disk is full";
+  manager.SetInfo(info);
+  v1::GetJobRequest request;
+  v1::Job job;
+  request.set_id("a");
+  ASSERT_TRUE(GetJob(manager, request, job).ok());
+  EXPECT_EQ(job.hold(), "the disk is full");
+  request.set_id("b");
+  job.Clear();
+  ASSERT_TRUE(GetJob(manager, request, job).ok());
+  EXPECT_EQ(job.hold(), "");
+}
+
+TEST(RetryJob, AnswersWithTheQueuedJob) {
+  FakeManager manager;
+  manager.Put("a", jobs::State::kFailed);
+  v1::RetryRequest request;
+  v1::Job job;
+  EXPECT_EQ(RetryJob(manager, request, job).code(), kInvalid);
+  request.set_id("x");
+  EXPECT_EQ(RetryJob(manager, request, job).code(), kNotFound);
+  request.set_id("a");
+  ASSERT_TRUE(RetryJob(manager, request, job).ok());
+  EXPECT_EQ(job.state(), v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RetryJob(manager, request, job).code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(CancelJob, NowIsPassedOn) {
+  FakeManager manager;
+  manager.Put("a", jobs::State::kRunning);
+  v1::CancelRequest request;
+  request.set_id("a");
+  request.set_now(true);
+  v1::Job job;
+  ASSERT_TRUE(CancelJob(manager, request, job).ok());
+  EXPECT_EQ(job.state(), v1::JOB_STATE_CANCELLED);
+}
+
 TEST(Submit, PassesTheQueuesErrorOn) {
   FakeManager manager;
   manager.OnSubmit([](const jobs::SubmitRequest&) {
@@ -55,7 +99,7 @@ TEST(Submit, PassesTheQueuesErrorOn) {
   v1::SubmitRequest request;
   request.set_spec_json("{}");
   v1::SubmitResponse response;
-  EXPECT_EQ(Submit(manager, request, response),
+  EXPECT_EQ(Submit(manager, request, {}, response),
             absl::AlreadyExistsError("another spec"));
 }
 
@@ -66,7 +110,7 @@ TEST(Submit, ChecksBeforeTheQueueSeesIt) {
     return absl::InternalError("");
   });
   v1::SubmitResponse response;
-  EXPECT_EQ(Submit(manager, {}, response).code(), kInvalid);
+  EXPECT_EQ(Submit(manager, {}, {}, response).code(), kInvalid);
 }
 
 TEST(GetJob, HasAPlaceInTheQueueWhileQueued) {

@@ -65,6 +65,39 @@ TEST_F(JobServiceTest, SubmitGetCancelCheckpoints) {
   EXPECT_EQ(checkpoints.checkpoints(0).step(), 5);
 }
 
+TEST_F(JobServiceTest, FindAndDelete) {
+  manager_.Put("01KAH0AAAA", jobs::State::kSucceeded);
+  manager_.Put("01KAH0BBBB", jobs::State::kRunning);
+  v1::FindJobsRequest find;
+  find.set_id_part("aaaa");
+  v1::FindJobsResponse found;
+  grpc::ClientContext c1, c2, c3;
+  ASSERT_TRUE(jobs_->FindJobs(&c1, find, &found).ok());
+  ASSERT_EQ(found.jobs_size(), 1);
+  v1::DeleteRequest remove;
+  remove.set_id(found.jobs(0).id());
+  v1::DeleteResponse removed;
+  ASSERT_TRUE(jobs_->Delete(&c2, remove, &removed).ok());
+  EXPECT_EQ(removed.freed_bytes(), 42);
+  remove.set_id("01KAH0BBBB");
+  EXPECT_EQ(jobs_->Delete(&c3, remove, &removed).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+// Its events are gone under a watcher that has not read them all.
+TEST_F(JobServiceTest, AWatchOfADeletedJobEnds) {
+  manager_.Put("a", jobs::State::kRunning);
+  for (int i = 1; i <= 3000; ++i) manager_.AppendProgress("a", i);
+  grpc::ClientContext context;
+  auto reader = Watch(context, "a", 0);
+  v1::JobEvent event;
+  ASSERT_TRUE(reader->Read(&event));
+  manager_.Erase("a");
+  while (reader->Read(&event)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(JobServiceTest, ListPages) {
   for (const char* id : {"a", "b", "c"}) {
     manager_.Put(id, jobs::State::kRunning);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/list_jobs.h"
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "core/base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/rpc/fake_manager.h"
@@ -67,6 +70,58 @@ TEST_F(ListJobsTest, ZeroIsFifty) {
   }
   EXPECT_EQ(Ids({}).size(), 50u);
   EXPECT_EQ(response_.jobs(0).queue_position(), 4);
+}
+
+// Rows as older versions stored them.
+TEST_F(ListJobsTest, APageEndsPastItsBytes) {
+  constexpr int kJobs = 75;
+  for (int i = 0; i < kJobs; ++i) {
+    jobs::Job job = FakeManager::MakeJob(std::to_string(100 + i),
+                                         jobs::State::kFailed);
+    job.message.assign(100'000, 'x');
+    manager_.Put(job);
+  }
+  v1::ListJobsRequest request;
+  request.set_page_size(500);
+  std::vector<std::string> all;
+  int pages = 0;
+  do {
+    const std::vector<std::string> page = Ids(request);
+    ASSERT_FALSE(page.empty());
+    EXPECT_LE(response_.ByteSizeLong(), limits::kPageBytes + 101'000);
+    all.insert(all.end(), page.begin(), page.end());
+    request.set_page_token(response_.next_page_token());
+    ++pages;
+  } while (!request.page_token().empty());
+  EXPECT_EQ(all.size(), 5u + kJobs);
+  EXPECT_TRUE(std::is_sorted(all.rbegin(), all.rend()));
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
+  EXPECT_EQ(pages, 7) << "eleven jobs are the first past the bound";
+}
+
+TEST_F(ListJobsTest, TheFilterIsBounded) {
+  v1::ListJobsRequest request;
+  for (int i = 0; i < limits::kFilterLabels; ++i) {
+    (*request.mutable_labels())[std::to_string(i)] = "v";
+  }
+  for (int i = 0; i < limits::kFilterStates; ++i) {
+    request.add_states(v1::JOB_STATE_QUEUED);
+  }
+  request.set_owner(std::string(limits::kOwnerBytes, 'o'));
+  Ids(request);
+  EXPECT_TRUE(manager_.last_filter().summaries);
+  v1::ListJobsRequest more = request;
+  (*more.mutable_labels())["one more"] = "v";
+  EXPECT_EQ(Error(more), "labels: has 17 entries, at most 16 are allowed");
+  more = request;
+  more.add_states(v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(Error(more), "states: has 6 entries, at most 5 are allowed");
+  more = request;
+  more.set_owner(std::string(limits::kOwnerBytes + 1, 'o'));
+  EXPECT_THAT(Error(more), StartsWith("owner: has 257 bytes"));
+  more = request;
+  more.set_page_token(std::string(limits::kPageTokenBytes + 1, 't'));
+  EXPECT_THAT(Error(more), StartsWith("page_token: has 129 bytes"));
 }
 
 TEST_F(ListJobsTest, TheFilterReachesTheQueue) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "mpsd/v1/artifacts.grpc.pb.h"
@@ -51,10 +52,13 @@ inline DaemonFacts SomeFacts(const std::filesystem::path& state_dir) {
 // The real server over a unix socket, in front of a fake queue.
 class Served : public testing::Test {
  protected:
-  Served() {
-    Options options;
+  explicit Served(Options options = Options()) {
     options.addresses = {address()};
     options.log_poll_interval = absl::Milliseconds(5);
+    options.log = [this](const std::string& line) {
+      absl::MutexLock lock(&log_mutex_);
+      log_ += line + "\n";
+    };
     server_ = std::make_unique<RpcServer>(options, manager_, blobs_,
                                           SomeFacts(scratch_.path()));
     absl::Status started = server_->Start();
@@ -69,8 +73,14 @@ class Served : public testing::Test {
   std::string socket_path() const {
     return (scratch_.path() / "mpsd.sock").string();
   }
+  std::string Logged() {
+    absl::MutexLock lock(&log_mutex_);
+    return log_;
+  }
   std::string address() const { return "unix:" + socket_path(); }
 
+  absl::Mutex log_mutex_;
+  std::string log_ ABSL_GUARDED_BY(log_mutex_);
   Scratch scratch_;
   FakeManager manager_{scratch_.path() / "jobs"};
   FakeBlobs blobs_;

@@ -194,6 +194,16 @@ TEST_F(ServerTest, ShutdownCancelsWhatDoesNotEnd) {
   EXPECT_FALSE(writer->Finish().ok());
 }
 
+TEST_F(ServerTest, ManyMayShutItDown) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([this] { server_->Shutdown(absl::ZeroDuration()); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  struct stat info;
+  EXPECT_NE(stat(socket_path().c_str(), &info), 0);
+}
+
 TEST_F(ServerTest, AfterShutdownCallsAreUnavailable) {
   server_->Shutdown(absl::ZeroDuration());
   server_->Shutdown(absl::ZeroDuration());

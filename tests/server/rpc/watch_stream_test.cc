@@ -70,12 +70,19 @@ TEST_F(WatchSourceTest, ResumesAfterASequence) {
   EXPECT_EQ(last_, Pull::kWait);
 }
 
-TEST_F(WatchSourceTest, NothingComesAfterTheFinalState) {
+TEST_F(WatchSourceTest, EndsWithTheFinalStateThatTheJobIsIn) {
   manager_.Put("a", jobs::State::kRunning);
   manager_.Append("a", jobs::StateChanged{jobs::State::kQueued, "retry"});
   manager_.Append("a", jobs::StateChanged{jobs::State::kCancelled, ""});
-  manager_.Append("a", jobs::Note{"late"});
   EXPECT_THAT(Drain(*Watch("a", 0)), ElementsAre(1, 2));
+  EXPECT_EQ(last_, Pull::kEnd);
+  // It was tried again.
+  manager_.Append("a", jobs::StateChanged{jobs::State::kQueued, ""});
+  auto again = Watch("a", 0);
+  EXPECT_THAT(Drain(*again), ElementsAre(1, 2, 3));
+  EXPECT_EQ(last_, Pull::kWait);
+  manager_.Append("a", jobs::StateChanged{jobs::State::kSucceeded, ""});
+  EXPECT_THAT(Drain(*again), ElementsAre(4));
   EXPECT_EQ(last_, Pull::kEnd);
 }
 

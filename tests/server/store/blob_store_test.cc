@@ -3,12 +3,15 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
@@ -165,6 +168,95 @@ TEST_F(BlobStoreTest, OpenMakesTheRowsFollowTheFiles) {
                           base::Sha256Hex("kept") + " 4", found + " 5"));
   EXPECT_FALSE(blobs_->Has(base::Sha256Hex("deleted")));
   EXPECT_TRUE(blobs_->Has(found));
+}
+
+TEST_F(BlobStoreTest, BlobsThatNoJobUsesGo) {
+  const fs::path jobs = scratch_.path() / "jobs";
+  fs::create_directories(jobs / "ID/inputs");
+  ASSERT_TRUE(Put("used").ok());
+  ASSERT_TRUE(Put("unused").ok());
+  fs::create_hard_link(blobs_->PathOf(base::Sha256Hex("used")),
+                       jobs / "ID/inputs/train.jsonl");
+  EXPECT_EQ(*blobs_->Collect(jobs, absl::Hours(1)), 0);
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(*blobs_->Collect(jobs, absl::Milliseconds(1)), 6);
+  EXPECT_TRUE(blobs_->Has(base::Sha256Hex("used")));
+  EXPECT_FALSE(blobs_->Has(base::Sha256Hex("unused")));
+  EXPECT_THAT(Rows(), testing::ElementsAre(base::Sha256Hex("used") + " 4"));
+  EXPECT_EQ(Incoming(), 0);
+  EXPECT_TRUE(fs::exists(jobs / "ID"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(jobs), {}), 1);
+
+  // The job is deleted: its grace begins then.
+  fs::remove_all(jobs / "ID");
+  EXPECT_EQ(*blobs_->Collect(jobs, absl::Hours(1)), 0);
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(*blobs_->Collect(jobs, absl::Milliseconds(1)), 4);
+  EXPECT_TRUE(Put("used").ok());
+}
+
+TEST_F(BlobStoreTest, ABlobThatWasAskedForStays) {
+  const fs::path jobs = scratch_.path() / "jobs";
+  fs::create_directories(jobs);
+  ASSERT_TRUE(Put("asked").ok());
+  ASSERT_TRUE(Put("forgotten").ok());
+  struct stat before, after;
+  const std::string path = blobs_->PathOf(base::Sha256Hex("asked"));
+  ASSERT_EQ(stat(path.c_str(), &before), 0);
+  absl::SleepFor(absl::Milliseconds(1500));
+  ASSERT_TRUE(blobs_->Has(base::Sha256Hex("asked")));
+  EXPECT_EQ(*blobs_->Collect(jobs, absl::Seconds(1)), 9);
+  ASSERT_TRUE(blobs_->Has(base::Sha256Hex("asked")));
+  ASSERT_EQ(stat(path.c_str(), &after), 0);
+  EXPECT_EQ(before.st_mtime, after.st_mtime);
+}
+
+TEST_F(BlobStoreTest, WithoutHardLinksNothingIsCollected) {
+  ASSERT_TRUE(Put("unused").ok());
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(*blobs_->Collect(scratch_.path() / "none", absl::Milliseconds(1)),
+            0);
+  EXPECT_TRUE(blobs_->Has(base::Sha256Hex("unused")));
+}
+
+// A submission: asked for or uploaded, then linked.
+TEST_F(BlobStoreTest, WhoWasToldOfABlobFindsIt) {
+  const fs::path jobs = scratch_.path() / "jobs";
+  fs::create_directories(jobs);
+  const std::string sha256 = base::Sha256Hex("wanted");
+  std::atomic<bool> done{false};
+  std::atomic<int> collected{0};
+  std::thread collects([&] {
+    while (!done) {
+      collected += *blobs_->Collect(jobs, absl::Milliseconds(200)) > 0;
+    }
+  });
+  int uploads = 0;
+  for (int i = 0; i < 40; ++i) {
+    if (!blobs_->Has(sha256)) {
+      ++uploads;
+      ASSERT_TRUE(Put("wanted").ok());
+    }
+    std::error_code error;
+    fs::create_hard_link(blobs_->PathOf(sha256), jobs / "link", error);
+    EXPECT_FALSE(error) << error.message();
+    fs::remove(jobs / "link");
+    if (i % 8 == 7) absl::SleepFor(absl::Milliseconds(300));
+  }
+  done = true;
+  collects.join();
+  EXPECT_GT(collected, 0);
+  EXPECT_GT(uploads, 1);
+}
+
+TEST_F(BlobStoreTest, UploadsUnderWayShareTheDisk) {
+  const auto free = static_cast<int64_t>(fs::space(folder_).available);
+  const std::string one = base::Sha256Hex("one"), two = base::Sha256Hex("two");
+  auto first = blobs_->Begin(one, free / 4 * 3);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(absl::IsResourceExhausted(blobs_->Begin(two, free / 2).status()));
+  first->reset();
+  EXPECT_TRUE(blobs_->Begin(two, free / 2).ok());
 }
 
 TEST_F(BlobStoreTest, WritersOfOneBlobDoNotDisturbEachOther) {

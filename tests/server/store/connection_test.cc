@@ -25,9 +25,24 @@ class ConnectionTest : public testing::Test {
 
 TEST_F(ConnectionTest, AStatementIsPreparedOnce) {
   absl::MutexLock lock(&connection_.mutex());
-  SQLite::Statement* first = &connection_.Prepared("SELECT 1");
-  EXPECT_NE(&connection_.Prepared("SELECT 2"), first);
-  EXPECT_EQ(&connection_.Prepared("SELECT 1"), first);
+  const auto first = connection_.Prepared("SELECT 1");
+  EXPECT_NE(connection_.Prepared("SELECT 2"), first);
+  EXPECT_EQ(connection_.Prepared("SELECT 1"), first);
+  EXPECT_EQ(connection_.kept_statements(), 2u);
+}
+
+TEST_F(ConnectionTest, OnlyTheLastStatementsAreKept) {
+  absl::MutexLock lock(&connection_.mutex());
+  const auto number = [](size_t i) { return "SELECT " + std::to_string(i); };
+  const auto often = connection_.Prepared("SELECT 'often'");
+  Query held(connection_, "SELECT a FROM t");
+  for (size_t i = 0; i < 3 * Connection::kKeptStatements; ++i) {
+    connection_.Prepared(number(i));
+    EXPECT_EQ(connection_.Prepared("SELECT 'often'"), often);
+    EXPECT_LE(connection_.kept_statements(), Connection::kKeptStatements);
+  }
+  EXPECT_EQ(connection_.kept_statements(), Connection::kKeptStatements);
+  EXPECT_FALSE(held.Next()) << "it lives as long as its query";
 }
 
 TEST_F(ConnectionTest, ValuesOfEveryTypeComeBack) {

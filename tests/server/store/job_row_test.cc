@@ -52,6 +52,13 @@ jobs::Job FullJob() {
   job.best_evaluation = {8, 1.5, {{"f1", 0.75}}};
   job.confusion_matrix = R"({"labels":["a"],"matrix":[[1]]})";
   job.warnings = {"one", "two"};
+  job.interruptions = 4;
+  job.behind = true;
+  job.boot_id = "boot";
+  job.durable_step = 31;
+  job.advanced = true;
+  job.memory_bytes = 41;
+  job.checkpoint_bytes = 42;
   job.idempotency_key = "key";
   job.request_hash = "hash";
   return job;
@@ -92,6 +99,13 @@ void ExpectSame(const jobs::Job& a, const jobs::Job& b) {
   }
   EXPECT_EQ(a.confusion_matrix, b.confusion_matrix);
   EXPECT_EQ(a.warnings, b.warnings);
+  EXPECT_EQ(a.interruptions, b.interruptions);
+  EXPECT_EQ(a.behind, b.behind);
+  EXPECT_EQ(a.boot_id, b.boot_id);
+  EXPECT_EQ(a.durable_step, b.durable_step);
+  EXPECT_EQ(a.advanced, b.advanced);
+  EXPECT_EQ(a.memory_bytes, b.memory_bytes);
+  EXPECT_EQ(a.checkpoint_bytes, b.checkpoint_bytes);
   EXPECT_EQ(a.idempotency_key, b.idempotency_key);
   EXPECT_EQ(a.request_hash, b.request_hash);
 }
@@ -126,11 +140,10 @@ TEST_F(JobRowTest, AbsentMembersStayAbsent) {
 
 TEST_F(JobRowTest, EveryExitReasonComesBack) {
   int number = 0;
-  for (int i = 0; i <= static_cast<int>(jobs::ExitReason::kProtocolError);
-       ++i) {
+  for (jobs::ExitReason reason : jobs::kAllExitReasons) {
     jobs::Job job = QueuedJob(++number);
-    job.exit_reason = static_cast<jobs::ExitReason>(i);
-    EXPECT_EQ(StoredAs(job).exit_reason, job.exit_reason) << i;
+    job.exit_reason = reason;
+    EXPECT_EQ(StoredAs(job).exit_reason, reason) << jobs::Name(reason);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "server/store/sqlite_job_store.h"
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -36,15 +37,6 @@ class SqliteJobStoreTest : public testing::Test {
     database_.reset();
     database_ = OpenOrDie(scratch_.file());
     store_ = std::make_unique<SqliteJobStore>(*database_);
-  }
-  std::vector<std::string> Ids(const jobs::ListFilter& filter) {
-    auto jobs = store_->List(filter);
-    EXPECT_TRUE(jobs.ok()) << jobs.status();
-    std::vector<std::string> ids;
-    for (const jobs::Job& job : *jobs) {
-      ids.push_back(job.id.substr(job.id.size() - 2));
-    }
-    return ids;
   }
   std::vector<int64_t> Sequences(const std::string& id, int64_t after,
                                  int limit) {
@@ -194,43 +186,121 @@ TEST_F(SqliteJobStoreTest, AnUpdateIsAllOrNothing) {
   EXPECT_THAT(Sequences(job.id, 0, 10), ElementsAre(1));
 }
 
-TEST_F(SqliteJobStoreTest, ListIsNewestFirstAndPaged) {
-  for (int i = 10; i < 15; ++i) Insert(QueuedJob(i));
-  EXPECT_THAT(Ids({}), ElementsAre("14", "13", "12", "11", "10"));
-  jobs::ListFilter page;
-  page.limit = 2;
-  EXPECT_THAT(Ids(page), ElementsAre("14", "13"));
-  page.before_id = QueuedJob(13).id;
-  EXPECT_THAT(Ids(page), ElementsAre("12", "11"));
-  page.before_id = QueuedJob(11).id;
-  EXPECT_THAT(Ids(page), ElementsAre("10"));
-  page.before_id = QueuedJob(10).id;
-  EXPECT_THAT(Ids(page), ElementsAre());
+TEST_F(SqliteJobStoreTest, CountsFollowTheRows) {
+  const auto counted = [this] {
+    std::map<State, int64_t> counts;
+    Connection& c = database_->reader();
+    absl::MutexLock lock(&c.mutex());
+    Query query(c, "SELECT state, count(*) FROM jobs GROUP BY state");
+    while (query.Next()) {
+      const auto state = static_cast<State>(query.Int());
+      counts[state] = query.Int();
+    }
+    return counts;
+  };
+  EXPECT_EQ(*store_->CountByState(), counted());
+  for (int i = 0; i < 4; ++i) Insert(QueuedJob(i));
+  EXPECT_EQ(*store_->CountByState(), counted());
+  const jobs::Job twice = QueuedJob(1);
+  EXPECT_FALSE(store_->Insert(twice, StateEvent(twice, 1)).ok());
+  EXPECT_EQ(*store_->CountByState(), counted());
+  jobs::Job job = QueuedJob(2);
+  for (const State state :
+       {State::kRunning, State::kRunning, State::kQueued, State::kRunning,
+        State::kSucceeded}) {
+    job.state = state;
+    Update(job, {});
+    EXPECT_EQ(*store_->CountByState(), counted());
+  }
+  job.state = State::kQueued;
+  EXPECT_FALSE(store_->Update(job, {}).ok()) << "from an end";
+  EXPECT_EQ(*store_->CountByState(), counted());
+  ASSERT_TRUE(store_->Delete(job.id).ok());
+  EXPECT_EQ(*store_->CountByState(), counted());
+  Reopen();
+  EXPECT_EQ(*store_->CountByState(), counted());
 }
 
-TEST_F(SqliteJobStoreTest, ListFilters) {
-  for (int i = 10; i < 16; ++i) {
+TEST_F(SqliteJobStoreTest, AnIdIsFoundByItsBeginningOrItsEnd) {
+  const auto found = [this](const std::string& part, int limit = 9) {
+    auto jobs = store_->FindByIdPart(part, limit);
+    EXPECT_TRUE(jobs.ok()) << jobs.status();
+    std::vector<std::string> names;
+    for (const jobs::FoundJob& job : *jobs) names.push_back(job.name);
+    return names;
+  };
+  jobs::Job older = QueuedJob(1);
+  older.state = State::kFailed;
+  Insert(older);
+  Insert(QueuedJob(2));  // as old, but not ended
+  for (int i = 1000; i < 2000; ++i) {
     jobs::Job job = QueuedJob(i);
-    job.state = i % 2 == 0 ? State::kQueued : State::kFailed;
-    job.owner = i < 13 ? "ana" : "bo'; DROP TABLE jobs; --";
-    job.labels["team"] = i % 3 == 0 ? "nlp" : "cv";
-    if (i > 12) job.labels["new"] = "";
+    job.state = State::kSucceeded;
     Insert(job);
   }
-  jobs::ListFilter filter;
-  filter.states = {State::kFailed};
-  EXPECT_THAT(Ids(filter), ElementsAre("15", "13", "11"));
-  filter.states = {State::kFailed, State::kQueued, State::kRunning};
-  EXPECT_EQ(Ids(filter).size(), 6u);
-  filter.owner = "bo'; DROP TABLE jobs; --";
-  EXPECT_THAT(Ids(filter), ElementsAre("15", "14", "13"));
-  filter.labels = {{"team", "cv"}};
-  EXPECT_THAT(Ids(filter), ElementsAre("14", "13"));
-  filter.owner = "";
-  filter.labels = {{"team", "nlp"}, {"new", ""}};
-  EXPECT_THAT(Ids(filter), ElementsAre("15"));
-  filter.labels = {{"team", "none"}};
-  EXPECT_THAT(Ids(filter), ElementsAre());
+  EXPECT_THAT(found(QueuedJob(1).id), ElementsAre("job 1"));
+  EXPECT_THAT(found(QueuedJob(1).id.substr(0, 25)),
+              ElementsAre("job 2", "job 1"));
+  EXPECT_THAT(found("01J0", 2), ElementsAre("job 1999", "job 1998"));
+  EXPECT_THAT(found("1234"), ElementsAre("job 1234"));
+  EXPECT_THAT(found("0002"), ElementsAre("job 2"));
+  EXPECT_THAT(found("0001"), ElementsAre());  // neither recent nor unfinished
+  EXPECT_THAT(found("1_34"), ElementsAre());
+  EXPECT_THAT(found("%"), ElementsAre());
+}
+
+TEST_F(SqliteJobStoreTest, ADeletedJobLeavesNothing) {
+  jobs::Job job = QueuedJob(1);
+  job.labels = {{"team", "nlp"}};
+  job.idempotency_key = "once";
+  Insert(job);
+  Insert(QueuedJob(2));
+  job.state = State::kRunning;
+  Update(job, {StateEvent(job, 2)});
+  ASSERT_TRUE(store_->AddCheckpoint(job.id, {5, "/c/5", 1, 1, {}}, {}).ok());
+  for (const jobs::Job& unfinished : {job, QueuedJob(2)}) {
+    EXPECT_EQ(store_->Delete(unfinished.id).code(),
+              absl::StatusCode::kFailedPrecondition);
+  }
+  job.state = State::kSucceeded;
+  Update(job, {StateEvent(job, 3)});
+  ASSERT_TRUE(store_->Delete(job.id).ok());
+  EXPECT_TRUE(absl::IsNotFound(store_->Delete(job.id)));
+  EXPECT_TRUE(absl::IsNotFound(store_->Get(job.id).status()));
+  EXPECT_TRUE(absl::IsNotFound(store_->Events(job.id, 0, 9).status()));
+  EXPECT_THAT(*store_->Ids(), ElementsAre(QueuedJob(2).id));
+  {
+    Connection& c = database_->reader();
+    absl::MutexLock lock(&c.mutex());
+    for (const char* table : {"labels", "checkpoints"}) {
+      Query rows(c, std::string("SELECT count(*) FROM ") + table);
+      ASSERT_TRUE(rows.Next());
+      EXPECT_EQ(rows.Int(), 0) << table;
+    }
+    Query events(c, "SELECT count(*) FROM events");
+    ASSERT_TRUE(events.Next());
+    EXPECT_EQ(events.Int(), 1);  // of the other job
+  }
+  // Its key is free again.
+  jobs::Job again = QueuedJob(3);
+  again.idempotency_key = "once";
+  Insert(again);
+}
+
+TEST_F(SqliteJobStoreTest, AJobWhoseFilesAnotherNeedsStays) {
+  jobs::Job done = QueuedJob(1);
+  done.state = State::kSucceeded;
+  Insert(done);
+  jobs::Job next = QueuedJob(2);
+  next.spec_json =
+      R"({"adapter": "/state/jobs/)" + done.id + R"(/out/adapter"})";
+  Insert(next);
+  const absl::Status refused = store_->Delete(done.id);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(next.id));
+  next.state = State::kCancelled;
+  Update(next, {StateEvent(next, 2)});
+  EXPECT_TRUE(store_->Delete(done.id).ok());
 }
 
 TEST_F(SqliteJobStoreTest, CountsByState) {

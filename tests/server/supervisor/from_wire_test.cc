@@ -3,8 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <functional>
+#include <iterator>
+#include <string>
+
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+
 namespace mpsd::supervisor {
 namespace {
+
+constexpr char kMatrix[] = R"({"labels":["a"],"matrix":[[3]]})";
 
 TEST(FromWire, Progress) {
   wire::Progress message;
@@ -70,14 +80,14 @@ TEST(FromWire, Done) {
                                                     3.0,
                                                     4,
                                                     {{"f1", 1}},
-                                                    "{}"});
+                                                    kMatrix});
   EXPECT_EQ(done.outcome.output_path, "/out/adapter");
   EXPECT_EQ(done.outcome.train_loss, 1);
   EXPECT_EQ(done.outcome.eval_loss_before, 2);
   EXPECT_EQ(done.outcome.eval_loss_after, 3);
   EXPECT_EQ(done.outcome.output_kind, jobs::OutputKind::kModel);
   EXPECT_EQ(done.outcome.metrics, (jobs::Metrics{{"f1", 1}}));
-  EXPECT_EQ(done.outcome.confusion_matrix, "{}");
+  EXPECT_EQ(done.outcome.confusion_matrix, kMatrix);
   EXPECT_EQ(FromWire(wire::Done()).outcome.output_kind,
             jobs::OutputKind::kAdapter);
 }
@@ -94,6 +104,130 @@ TEST(FromWire, FailedKeepsKindAndMessage) {
     EXPECT_EQ(failed.kind, kind);
     EXPECT_EQ(failed.message, "why");
   }
+}
+
+TEST(FromWire, AFaultOfTheMachineIsKnownByItsErrno) {
+  using Kind = jobs::FailedReport::Kind;
+  wire::Failed failed{wire::FailureKind::kRejected, "/out: read-only"};
+  failed.error = EROFS;
+  EXPECT_EQ(FromWire(failed).kind, Kind::kMachine);
+  EXPECT_EQ(FromWire(failed).message, "/out: read-only");
+  failed.error = ENOENT;
+  EXPECT_EQ(FromWire(failed).kind, Kind::kRejected);
+  failed.error = 0;
+  EXPECT_EQ(FromWire(failed).kind, Kind::kRejected);
+}
+
+TEST(FromWire, TextsAreCutAtTheirLimits) {
+  struct Text {
+    size_t limit;
+    std::function<std::string(const std::string&)> of;
+  };
+  const Text texts[] = {
+      {limits::kMessageBytes,
+       [](const std::string& t) {
+         return FromWire(wire::Failed{wire::FailureKind::kInternal, t}).message;
+       }},
+      {limits::kMessageBytes,
+       [](const std::string& t) { return CleanText(t); }},
+      {limits::kWarningBytes,
+       [](const std::string& t) { return FromWire(wire::Warning{t}); }},
+      {limits::kStageBytes,
+       [](const std::string& t) { return StageOf(wire::Heartbeat{t, 0}); }},
+      {limits::kVersionBytes,
+       [](const std::string& t) {
+         return FromWire(wire::Hello{1, 2, t, ""}).worker_version;
+       }},
+      {limits::kVersionBytes,
+       [](const std::string& t) {
+         return FromWire(wire::Hello{1, 2, "", t}).torch_version;
+       }},
+      {limits::kVersionBytes,
+       [](const std::string& t) {
+         wire::Progress message;
+         message.device = t;
+         return FromWire(message).device;
+       }},
+      {limits::kMetricNameBytes,
+       [](const std::string& t) {
+         return FromWire(wire::Evaluated{1, 0, 0, 0, {{t, 1}}})
+             .metrics[0]
+             .first;
+       }},
+      {limits::kMetricNameBytes,
+       [](const std::string& t) {
+         wire::Progress message;
+         message.cpu_fallback_ops[t] = 1;
+         return FromWire(message).cpu_fallback_ops.begin()->first;
+       }},
+  };
+  for (size_t i = 0; i < std::size(texts); ++i) {
+    const auto& [limit, of] = texts[i];
+    const std::string whole(limit, 'x');
+    EXPECT_EQ(of(whole), whole) << i;
+    EXPECT_EQ(of(whole + "x"), std::string(limit - 3, 'x') + "…") << i;
+    const std::string hostile = of(std::string(5 << 20, '\x1b'));
+    EXPECT_LE(hostile.size(), limit) << i;
+    EXPECT_TRUE(base::IsPrintable(hostile)) << i;
+    EXPECT_EQ(of("\xe2\x80\xae\xc2\x9b\xff"), "\\u202e\\u009b\\xff")
+        << i;
+  }
+}
+
+TEST(FromWire, OnlyAMessageHasLines) {
+  const std::string two = "a\nb";
+  EXPECT_EQ(CleanText(two), two);
+  EXPECT_EQ(FromWire(wire::Failed{wire::FailureKind::kInternal, two}).message,
+            two);
+  EXPECT_EQ(FromWire(wire::Warning{two}), "a\\nb");
+  EXPECT_EQ(StageOf(wire::Heartbeat{two, 0}), "a\\nb");
+}
+
+TEST(FromWire, ListsEndAtTheirLimits) {
+  wire::Evaluated evaluated;
+  for (size_t i = 0; i < limits::kMetrics; ++i) {
+    evaluated.metrics.emplace_back(std::to_string(i), i);
+  }
+  EXPECT_EQ(FromWire(evaluated).metrics, evaluated.metrics);
+  wire::Done done;
+  done.metrics = evaluated.metrics;
+  done.metrics.emplace_back("one more", 0);
+  EXPECT_EQ(FromWire(done).outcome.metrics, evaluated.metrics);
+  wire::Progress progress;
+  for (size_t i = 0; i <= limits::kFallbackOps; ++i) {
+    progress.cpu_fallback_ops[std::to_string(i)] = 1;
+  }
+  EXPECT_EQ(FromWire(progress).cpu_fallback_ops.size(), limits::kFallbackOps);
+  wire::Checkpointed checkpointed;
+  checkpointed.removed_paths.assign(limits::kRemovedPaths + 1, "p");
+  EXPECT_EQ(RemovedPaths(checkpointed).size(), limits::kRemovedPaths);
+}
+
+std::string Matrix(size_t bytes) {
+  const std::string end = R"("],"matrix":[[1]]})";
+  std::string text = R"({"labels":[")";
+  text.append(bytes - text.size() - end.size(), 'x');
+  return text + end;
+}
+
+TEST(FromWire, AMatrixIsKeptWholeOrNotAtAll) {
+  const auto of = [](const std::string& matrix) {
+    wire::Done done;
+    done.confusion_matrix = matrix;
+    EXPECT_EQ(LeavesMatrixOut(done),
+              !matrix.empty() && FromWire(done).outcome.confusion_matrix == "");
+    return FromWire(done).outcome.confusion_matrix;
+  };
+  EXPECT_EQ(of(Matrix(limits::kMatrixBytes)), Matrix(limits::kMatrixBytes));
+  for (const std::string& bad :
+       {Matrix(limits::kMatrixBytes + 1), std::string(100'000, '['),
+        std::string("{}"), std::string("no JSON"),
+        std::string(R"({"labels":{}})"), std::string(R"({"labels":[[]]})")}) {
+    EXPECT_EQ(of(bad), "");
+  }
+  EXPECT_EQ(of(""), "");
+  EXPECT_EQ(of("{\"labels\":[\"\x7f\"],\"matrix\":[[1]]}"),
+            R"({"labels":["\\x7f"],"matrix":[[1]]})");
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ TEST_F(LogTailTest, OneEndlessLineIsCutAnywhere) {
 }
 
 TEST_F(LogTailTest, BytesBecomeText) {
-  Write("\xff\n");
-  EXPECT_EQ(ReadLogTail(path_, 0), "?\n");
+  Write("\xff\t\x1b[2J\n");
+  EXPECT_EQ(ReadLogTail(path_, 0), "\\xff\t\\x1b[2J\n");
 }
 
 TEST_F(LogTailTest, NoFileNoTail) {

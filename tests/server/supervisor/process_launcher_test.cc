@@ -11,6 +11,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/server/supervisor/fake_listener.h"
 
@@ -92,6 +93,54 @@ TEST_F(ProcessLauncherTest, TheEnvironmentIsThatOfASharedMac) {
           allow ? "PYTORCH_ENABLE_MPS_FALLBACK=1\n"
                 : "PYTORCH_ENABLE_MPS_FALLBACK=0\n"}) {
       EXPECT_THAT(text, HasSubstr(variable));
+    }
+  }
+}
+
+// Two daemons, each with a state folder of its own.
+TEST_F(ProcessLauncherTest, AnotherDaemonsWorkerHoldsTheGpu) {
+  options_.environment["FAKE_WORKER_MODE"] = "slow-exit";
+  options_.device_lock = folder_ / "gpu.lock";
+  ProcessLauncher::Options other = options_;
+  other.lease_path = folder_ / "other-lease";
+  ProcessLauncher first(options_, base::Clock::Real());
+  ProcessLauncher second(other, base::Clock::Real());
+  EXPECT_TRUE(second.Ready().ok());
+  auto worker = first.Launch(request_, listener_);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  FakeListener none;
+  for (const absl::Status& status :
+       {second.Ready(), second.Launch(request_, none).status()}) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("another mpsd uses the GPU"));
+  }
+  // Its own daemon says what it is.
+  EXPECT_THAT(std::string(first.Ready().message()),
+              HasSubstr("a worker of an earlier mpsd"));
+  worker->reset();
+  EXPECT_TRUE(second.Ready().ok());
+}
+
+TEST_F(ProcessLauncherTest, TheWorkerHearsWhatItMayRead) {
+  options_.environment["FAKE_WORKER_MODE"] = "read-roots";
+  const std::string job = folder_;
+  for (const std::vector<std::string>& roots :
+       {std::vector<std::string>{}, {"/models", "/data"}}) {
+    fs::remove(request_.log_path);
+    options_.read_roots = roots;
+    ProcessLauncher launcher(options_, base::Clock::Real());
+    FakeListener listener;
+    auto worker = launcher.Launch(request_, listener);
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    listener.WaitForExit();
+    std::ifstream log(request_.log_path);
+    const std::string text((std::istreambuf_iterator<char>(log)), {});
+    if (roots.empty()) {
+      EXPECT_THAT(text, testing::Not(HasSubstr("may read")));
+    } else {
+      EXPECT_THAT(text, HasSubstr("may read /models\nmay read /data\n"
+                                  "may read " + job + "\n"));
     }
   }
 }

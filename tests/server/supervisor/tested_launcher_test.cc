@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 
 namespace mpsd::supervisor {
 namespace {
@@ -40,7 +41,9 @@ class TestedLauncherTest : public testing::Test {
     options_.worker_path = folder_ / "worker";
     options_.verdict_path = folder_ / "selftest.json";
     options_.log_path = folder_ / "selftest.log";
-    options_.on_change = [this] { done_.Notify(); };
+    options_.on_change = [this] {
+      if (!done_.HasBeenNotified()) done_.Notify();
+    };
     options_.log = [this](const std::string& line) { line_ = line; };
   }
   ~TestedLauncherTest() override { fs::remove_all(folder_); }
@@ -103,6 +106,39 @@ TEST_F(TestedLauncherTest, OneThatHangsIsKilled) {
   options_.limit = absl::Milliseconds(20);
   Worker("exec sleep 60");
   EXPECT_THAT(std::string(Verdict().message()), HasSubstr("took longer"));
+}
+
+// Wrong for want of memory, say, and right a while later.
+TEST_F(TestedLauncherTest, OneThatDidNotGoWellIsTriedAgain) {
+  for (const char* fault : {"exit 1", "exit 2", "kill -ABRT $$"}) {
+    fs::remove(folder_ / "tries");
+    options_.retry_interval = absl::Milliseconds(1);
+    Worker("echo x >> " + (folder_ / "tries").string() + "\n[ $(wc -l < " +
+           (folder_ / "tries").string() + ") -ge 3 ] || { " + fault + "; }");
+    TestedLauncher launcher(idle_, options_);
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (!launcher.Ready().ok() && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    EXPECT_TRUE(launcher.Ready().ok()) << fault << launcher.Ready();
+    EXPECT_EQ(fs::file_size(folder_ / "tries"), 6u);
+  }
+}
+
+TEST_F(TestedLauncherTest, WhatIsSaidNamesWhatToDo) {
+  options_.retry_interval = absl::Minutes(10);
+  for (const char* fault : {"exit 1", "exit 2", "kill -ABRT $$"}) {
+    Worker(fault);
+    TestedLauncher launcher(idle_, options_);
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (absl::IsUnavailable(launcher.Ready()) && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    EXPECT_THAT(std::string(launcher.Ready().message()),
+                AllOf(HasSubstr("tried again every 10m"),
+                      HasSubstr("mpsd-worker --selftest"),
+                      HasSubstr(options_.log_path)));
+  }
 }
 
 TEST_F(TestedLauncherTest, NothingStartsBeforeItHasEnded) {

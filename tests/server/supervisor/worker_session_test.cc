@@ -6,13 +6,18 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/time/clock.h"
+#include "core/base/awake_time.h"
 #include "core/base/clock.h"
 #include "core/host/environment.h"
 #include "server/supervisor/process_launcher.h"
@@ -52,6 +57,7 @@ class WorkerSessionTest : public testing::Test {
     options.environment["FAKE_WORKER_MODE"] = mode;
     options.lease_path = folder_ / "lease";
     options.exit_grace = exit_grace;
+    options.awake_time = awake_time_;
     ProcessLauncher launcher(options, base::Clock::Real());
     jobs::LaunchRequest request;
     request.job_id = "J";
@@ -72,9 +78,19 @@ class WorkerSessionTest : public testing::Test {
   }
 
   const fs::path folder_;
+  std::function<absl::Duration()> awake_time_ = base::AwakeTime;
   FakeListener listener_;
   std::unique_ptr<jobs::Worker> worker_;
 };
+
+TEST_F(WorkerSessionTest, FilesAreNamedAsTheUserSpellsThem) {
+  std::ofstream(folder_ / "input_names.json")
+      << R"({"up/e2.csv": "./e2.csv", "train.jsonl": "train.jsonl"})";
+  const auto result = Outcome("rejected-input");
+  EXPECT_EQ(result.message, "./e2.csv:2: no label");
+  EXPECT_THAT(listener_.warnings(),
+              testing::ElementsAre("train.jsonl is short"));
+}
 
 TEST_F(WorkerSessionTest, ReportsAWholeRunInOrder) {
   const auto result = Outcome("ok");
@@ -95,7 +111,7 @@ TEST_F(WorkerSessionTest, ReportsAWholeRunInOrder) {
 TEST_F(WorkerSessionTest, WarningsAreHandedOn) {
   EXPECT_EQ(Outcome("warn").reason, ExitReason::kDone);
   EXPECT_THAT(listener_.warnings(),
-              testing::ElementsAre("torch is not\namused\x1b[31m",
+              testing::ElementsAre("torch is not\\namused\\x1b[31m",
                                    "memory grows", "memory grows"));
 }
 
@@ -272,6 +288,28 @@ TEST_F(WorkerSessionTest, TheGraceEndsForTheTalkativeToo) {
   const auto result = listener_.WaitForExit();
   EXPECT_EQ(result.reason, ExitReason::kPreempted);
   EXPECT_THAT(result.message, HasSubstr("within the grace period"));
+}
+
+TEST_F(WorkerSessionTest, LimitsStandStillWhileTheMachineSleeps) {
+  std::atomic<int64_t> awake = 0;  // milliseconds
+  awake_time_ = [&] { return absl::Milliseconds(awake.load()); };
+  Launch("slow-exit");
+  ASSERT_TRUE(listener_.WaitForStage());
+  worker_->Preempt(kShort);
+  absl::SleepFor(3 * kShort);
+  EXPECT_THAT(listener_.exits(), IsEmpty());
+  awake = absl::ToInt64Milliseconds(kShort);
+  EXPECT_EQ(listener_.WaitForExit().reason, ExitReason::kPreempted);
+  worker_.reset();  // it asks for the time
+}
+
+TEST_F(WorkerSessionTest, ASecondCancelMayShortenTheGrace) {
+  Launch("slow-exit");
+  ASSERT_TRUE(listener_.WaitForStage());
+  worker_->Cancel(kLong);
+  worker_->Cancel(absl::ZeroDuration());
+  EXPECT_EQ(listener_.WaitForExit().reason, ExitReason::kCancelled);
+  EXPECT_THAT(listener_.exits(), SizeIs(1));
 }
 
 TEST_F(WorkerSessionTest, BeforeStartThereIsNothingToWaitFor) {

@@ -106,6 +106,11 @@ pub unsafe extern "C" fn mpsd_text_classifier_tokens_free(tokens: Parts<Classifi
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn mpsd_text_ids_free(ids: Parts<u32>) {
+    ids.free()
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn mpsd_text_sizes_free(sizes: Parts<usize>) {
     sizes.free()
 }
@@ -186,6 +191,22 @@ pub unsafe extern "C" fn mpsd_text_encode(
         let text = text.text("text")?;
         let tokens = (*tokenizer).encode(text, add_special_tokens != 0)?;
         out.write(Parts::from_vec(tokens));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn mpsd_text_encode_ids(
+    tokenizer: *const TextTokenizer,
+    text: View,
+    add_special_tokens: i32,
+    out: *mut Parts<u32>,
+    error: *mut Parts<u8>,
+) -> i32 {
+    guarded(error, || {
+        let text = text.text("text")?;
+        let ids = (*tokenizer).encode_ids(text, add_special_tokens != 0)?;
+        out.write(Parts::from_vec(ids));
         Ok(())
     })
 }

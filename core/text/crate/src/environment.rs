@@ -4,7 +4,8 @@
 //! Jinja2's own behaviour where the engine's differs.
 
 use std::ffi::{c_char, CString};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Rest, StringInput, ValueKind};
@@ -104,11 +105,17 @@ extern "C" {
     ) -> usize;
 }
 
-/// `datetime.now().strftime(format)`: local time, C's conversions and %f.
+/// The time of the first call: a row is rendered several times to find its
+/// labels, and midnight must not lie between.
+fn now() -> Duration {
+    static NOW: OnceLock<Duration> = OnceLock::new();
+    *NOW.get_or_init(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// `datetime.now().strftime(format)`: local time, C's conversions and %f. One
+/// time for the whole process.
 fn strftime_now(format: &str) -> Result<String, Error> {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = now();
     let micros = format!("{:06}", now.subsec_micros());
     let escaped = format.replace("%%", "\u{1}");
     let format = escaped.replace("%f", &micros).replace('\u{1}', "%%");

@@ -8,6 +8,7 @@ mod environment;
 mod generation;
 mod json;
 mod methods;
+mod model;
 mod python;
 mod tojson;
 mod tokenizer;

@@ -4,9 +4,21 @@
 use std::sync::{Arc, Mutex};
 
 use tokenizers::utils::truncation::{TruncationDirection, TruncationParams, TruncationStrategy};
-use tokenizers::{AddedToken, EncodeInput, PostProcessor, Tokenizer};
+use tokenizers::{
+    AddedToken, DecoderWrapper, EncodeInput, NormalizerWrapper, PostProcessor,
+    PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl,
+};
 
 use crate::abi::Range;
+use crate::model::FileModel;
+
+type Tokenizer = TokenizerImpl<
+    FileModel,
+    NormalizerWrapper,
+    PreTokenizerWrapper,
+    PostProcessorWrapper,
+    DecoderWrapper,
+>;
 
 #[repr(C)]
 pub struct Token {
@@ -34,7 +46,7 @@ impl TextTokenizer {
     /// the place of what tokenizer.json says about them, those of the second
     /// are added where neither has them.
     pub fn new(json: &[u8], added: &[u8], split_special: bool) -> Result<Self, String> {
-        let mut tokenizer = Tokenizer::from_bytes(json).map_err(|e| e.to_string())?;
+        let mut tokenizer: Tokenizer = serde_json::from_slice(json).map_err(|e| e.to_string())?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
         let (declared, named): (Vec<AddedToken>, Vec<AddedToken>) =
@@ -59,6 +71,14 @@ impl TextTokenizer {
 
     pub fn token_to_id(&self, token: &str) -> Option<u32> {
         self.tokenizer.token_to_id(token)
+    }
+
+    pub fn encode_ids(&self, text: &str, special: bool) -> Result<Vec<u32>, String> {
+        let encoding = self
+            .tokenizer
+            .encode_fast(text, special)
+            .map_err(|e| e.to_string())?;
+        Ok(encoding.get_ids().to_vec())
     }
 
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<Token>, String> {

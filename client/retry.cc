@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/format.h"
+#include "client/job_id.h"
+#include "client/verbs.h"
+
+namespace mpsd::client {
+namespace {
+
+ExitCode RetryOne(const std::string& id, const Console& console) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::RetryRequest request;
+  request.set_id(id);
+  v1::Job job;
+  grpc::Status status = console.daemon.jobs().Retry(&context, request, &job);
+  if (!status.ok()) return console.Fail(status);
+  if (console.json) {
+    console.PrintJson(job);
+    return ExitCode::kOk;
+  }
+  console.out << "Job " << job.id() << " is " << StateName(job.state())
+              << " again";
+  if (job.queue_position() > 0) {
+    console.out << ", " << job.queue_position() << " ahead of it";
+  }
+  console.out << "; it resumes from its last checkpoint.\n";
+  return ExitCode::kOk;
+}
+
+ExitCode Retry(const std::vector<std::string>& texts, const Console& console) {
+  ExitCode code = ExitCode::kOk;
+  const auto ids = ResolveJobIds(console, texts, &code, Care::kChanges);
+  if (!ids) return code;
+  for (const std::string& id : *ids) {
+    const ExitCode one = RetryOne(id, console);
+    if (code == ExitCode::kOk) code = one;
+  }
+  return code;
+}
+
+}  // namespace
+
+void AddRetry(CLI::App& app, Action* action) {
+  auto texts = std::make_shared<std::vector<std::string>>();
+  CLI::App* verb = app.add_subcommand(
+      "retry", "Queue FAILED or CANCELLED jobs again, from their checkpoints");
+  verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
+  verb->callback([=] {
+    *action = [=](const Console& console) { return Retry(*texts, console); };
+  });
+}
+
+}  // namespace mpsd::client

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_SURE_SUBMIT_H_
+#define MPSD_CLIENT_SURE_SUBMIT_H_
+
+#include <functional>
+#include <string>
+
+#include "client/console.h"
+
+namespace mpsd::client {
+
+// "mpsctl-" and 32 random hexadecimal digits.
+std::string NewIdempotencyKey();
+
+// Queues the job of `request`, which has an idempotency key, once: as long as
+// the daemon has not said what became of it (the connection broke, the daemon
+// restarts or is busy) the same request is sent again, after 0.2 s, then twice
+// as long up to 2 s. Without a deadline: a daemon that is at work is waited
+// for, a dead one is noticed by the connection's keepalive. kOk with *response
+// filled; else prints what happened:
+//   as Console::Fail  the daemon cannot be reached to begin with, or refused;
+//   kTryAgain         ten minutes of attempts and pauses brought no answer, of
+//                     each attempt at most one counted;
+//   kDetached         Ctrl-C.
+// With the last two the job may have been queued; it says how to look.
+//
+// `upload` sends the inputs that the daemon lacks: where one has gone since
+// they were sent (uploads that no job uses do, after a day), it is called once.
+ExitCode SubmitSurely(const Console& console, const v1::SubmitRequest& request,
+                      const std::function<grpc::Status()>& upload,
+                      v1::SubmitResponse* response);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_SURE_SUBMIT_H_

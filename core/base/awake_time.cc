@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/awake_time.h"
+
+#include <time.h>
+
+namespace mpsd::base {
+namespace {
+
+#ifdef __APPLE__
+// As mach_absolute_time; CLOCK_MONOTONIC counts through sleep on macOS.
+constexpr clockid_t kAwake = CLOCK_UPTIME_RAW;
+#else
+constexpr clockid_t kAwake = CLOCK_MONOTONIC;
+#endif
+
+}  // namespace
+
+absl::Duration AwakeTime() {
+  timespec now;
+  clock_gettime(kAwake, &now);
+  return absl::DurationFromTimespec(now);
+}
+
+}  // namespace mpsd::base

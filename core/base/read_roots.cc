@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/read_roots.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+
+namespace mpsd::base {
+namespace fs = std::filesystem;
+namespace {
+
+// To pass through a folder takes no right to list it.
+#if defined(O_PATH)
+constexpr int kPass = O_PATH;
+#elif defined(O_SEARCH)
+constexpr int kPass = O_SEARCH;
+#else
+constexpr int kPass = O_RDONLY;
+#endif
+
+std::atomic<const ReadRoots*> limit{nullptr};
+
+// Where `path` lies with every link followed; what does not exist behind the
+// part that does is taken by its name. Nullopt where that cannot be known: a
+// link that leads nowhere, a folder that may not be searched.
+std::optional<fs::path> Resolve(const fs::path& path) {
+  if (path.native().find('\0') != std::string::npos) return std::nullopt;
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  if (error) return std::nullopt;
+  fs::path there = absolute, behind;
+  while (true) {
+    fs::path resolved = fs::canonical(there, error);
+    if (!error) {
+      return behind.empty() ? resolved : (resolved / behind).lexically_normal();
+    }
+    if (error != std::errc::no_such_file_or_directory &&
+        error != std::errc::not_a_directory) {
+      return std::nullopt;
+    }
+    std::error_code ignored;
+    if (fs::is_symlink(fs::symlink_status(there, ignored))) {
+      return std::nullopt;
+    }
+    behind = behind.empty() ? there.filename() : there.filename() / behind;
+    there = there.parent_path();
+  }
+}
+
+absl::Status Outside(const fs::path& path) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      path.string(), ": lies outside of the folders that jobs may read"));
+}
+
+// Opens an absolute path without links part by part, so that a link put there
+// since is an error.
+int OpenStepwise(const fs::path& resolved) {
+  int folder = open("/", kPass | O_DIRECTORY | O_CLOEXEC);
+  const fs::path relative = resolved.relative_path();
+  for (auto part = relative.begin(); folder >= 0; ) {
+    const fs::path name = *part;
+    const bool last = ++part == relative.end();
+    // O_NONBLOCK: a pipe without a writer.
+    const int flags =
+        last ? O_RDONLY | O_NONBLOCK : kPass | O_DIRECTORY;
+    const int next =
+        openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC);
+    const int error = errno;
+    close(folder);
+    errno = error;
+    if (last) return next;
+    folder = next;
+  }
+  return -1;
+}
+
+}  // namespace
+
+ReadRoots::ReadRoots(const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
+    if (std::optional<fs::path> resolved = Resolve(folder)) {
+      // Without the empty name behind a slash at the end.
+      resolved_.push_back(resolved->has_filename() ? *resolved
+                                                   : resolved->parent_path());
+    }
+  }
+}
+
+bool ReadRoots::Lies(const fs::path& resolved) const {
+  return std::any_of(
+      resolved_.begin(), resolved_.end(), [&](const fs::path& root) {
+        const auto [at, _] = std::mismatch(root.begin(), root.end(),
+                                           resolved.begin(), resolved.end());
+        return at == root.end();
+      });
+}
+
+bool ReadRoots::Contain(const fs::path& path) const {
+  const std::optional<fs::path> resolved = Resolve(path);
+  return resolved && Lies(*resolved);
+}
+
+absl::StatusOr<int> ReadRoots::Open(const fs::path& path) const {
+  const std::optional<fs::path> resolved = Resolve(path);
+  if (!resolved || !Lies(*resolved)) return Outside(path);
+  if (!resolved->has_relative_path()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), ": not a regular file"));
+  }
+  const int fd = OpenStepwise(*resolved);
+  if (fd < 0) {
+    // A link, where none was a moment ago.
+    if (errno == ELOOP || errno == EMLINK) return Outside(path);
+    return ErrnoStatus(errno, path.string());
+  }
+  struct stat info;
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
+  close(fd);
+  return absl::InvalidArgumentError(
+      absl::StrCat(path.string(), ": not a regular file"));
+}
+
+void LimitReads(ReadRoots roots) {
+  delete limit.exchange(new ReadRoots(std::move(roots)));
+}
+
+absl::StatusOr<int> OpenToRead(const fs::path& path, const ReadRoots* within,
+                               int flags) {
+  const ReadRoots* roots = limit.load();
+  if (within != nullptr) {
+    if (roots != nullptr && !roots->Contain(path)) return Outside(path);
+    return within->Open(path);
+  }
+  if (roots != nullptr) return roots->Open(path);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  if (fd < 0) return ErrnoStatus(errno, path.string());
+  return fd;
+}
+
+}  // namespace mpsd::base

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_BASE_SMALL_FILE_H_
+#define MPSD_CORE_BASE_SMALL_FILE_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace mpsd::base {
+
+// A whole file that somebody else chose: it must be a regular one, which is
+// looked at on the open descriptor, so that neither a pipe nor a device holds
+// or floods the reader, and no longer than `max_bytes`, however it grows
+// meanwhile. InvalidArgument where it is not; NotFound, PermissionDenied or
+// Internal as ReadFile. Each names the path.
+absl::StatusOr<std::string> ReadSmallFile(const std::filesystem::path& path,
+                                          size_t max_bytes);
+
+}  // namespace mpsd::base
+
+#endif  // MPSD_CORE_BASE_SMALL_FILE_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/sync.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+
+#include "core/base/atomic_file.h"
+#include "core/base/file.h"
+
+namespace mpsd::base {
+namespace fs = std::filesystem;
+namespace {
+
+using Flush = int (*)(int fd);
+
+absl::Status FlushBy(Flush flush, const fs::path& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, path.string());
+  const int error = flush(fd) == 0 ? 0 : errno;
+  close(fd);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, path.string());
+}
+
+#ifdef __APPLE__
+
+// fsync brings the bytes to the drive, F_FULLFSYNC empties the drive's cache,
+// whoever's bytes lie in it.
+absl::Status SyncMany(const std::vector<fs::path>& paths) {
+  for (const fs::path& path : paths) {
+    if (absl::Status s = FlushBy(fsync, path); !s.ok()) return s;
+  }
+  return SyncPath(paths.back(), O_RDONLY);
+}
+
+#else
+
+absl::Status SyncMany(const std::vector<fs::path>& paths) {
+  return FlushBy(syncfs, paths.front());
+}
+
+#endif
+
+// Up to so many, what others write meanwhile costs more than to wait for each.
+constexpr size_t kFew = 8;
+
+}  // namespace
+
+absl::Status SyncAll(const std::vector<fs::path>& paths) {
+  if (paths.size() > kFew) return SyncMany(paths);
+  for (const fs::path& path : paths) {
+    if (absl::Status s = SyncPath(path, O_RDONLY); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mpsd::base

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_BASE_UTF8_H_
+#define MPSD_CORE_BASE_UTF8_H_
+
+#include <cstddef>
+#include <string_view>
+
+namespace mpsd::base {
+
+// Bytes of the well-formed UTF-8 character that `text`, which is not empty,
+// begins with; 0 where there is none (Unicode 15, table 3-7).
+size_t CharacterLength(std::string_view text);
+
+}  // namespace mpsd::base
+
+#endif  // MPSD_CORE_BASE_UTF8_H_

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_HOST_MACHINE_H_
+#define MPSD_CORE_HOST_MACHINE_H_
+
+#include <cstdint>
+#include <string>
+
+// What does not change while the machine runs.
+namespace mpsd::host {
+
+// A name of this boot of the machine, another one after each; "" where the
+// system has none.
+std::string BootId();
+
+// Bytes of memory in the machine; 0 where the system does not say.
+int64_t PhysicalMemory();
+
+}  // namespace mpsd::host
+
+#endif  // MPSD_CORE_HOST_MACHINE_H_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/model/network.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "core/base/work_count.h"
+#include "core/model/recompute.h"
+
+namespace mpsd::model {
+
+at::Tensor Network::RunBlock(
+    size_t index, const std::function<at::Tensor(const at::Tensor&)>& run,
+    const at::Tensor& x, bool draws) const {
+  const auto counted = [run](const at::Tensor& in) {
+    base::CountWork();
+    return run(in);
+  };
+  const at::Tensor y =
+      options_.activation_checkpointing && at::GradMode::is_enabled()
+          ? Recompute(counted, x, draws)
+          : counted(x);
+  const std::function<void()> commit =
+      (index + 1) % kLayersPerCommit == 0 ? commit_ : nullptr;
+  if (commit) commit();
+  if (y.requires_grad()) {
+    // Runs once the blocks above have gone back.
+    y.register_hook([commit](const at::Tensor&) {
+      base::CountWork();
+      if (commit) commit();
+    });
+  }
+  return y;
+}
+
+}  // namespace mpsd::model

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SPEC_MODULE_NAMES_H_
+#define MPSD_CORE_SPEC_MODULE_NAMES_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace mpsd::spec {
+
+// Entries of a list of module names, as target_modules has them: a full name,
+// or the end of one behind a dot. A look costs the same however many there are.
+class ModuleNames {
+ public:
+  // `entries` must outlive it.
+  explicit ModuleNames(const std::vector<std::string>& entries);
+
+  // Whether an entry means `name`; every entry that does is met then.
+  bool Mean(std::string_view name);
+
+  // The first entry that was not met, or null.
+  const std::string* Unmet() const;
+
+ private:
+  const std::vector<std::string>& entries_;
+  std::unordered_map<std::string_view, bool> met_;  // by entry
+};
+
+}  // namespace mpsd::spec
+
+#endif  // MPSD_CORE_SPEC_MODULE_NAMES_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/relay.h"
+
+#include <utility>
+
+namespace mpsd::train {
+
+void Relay::OnStage(const std::string& stage, double fraction) {
+  if (on_own_thread()) {
+    to_.OnStage(stage, fraction);
+    return;
+  }
+  absl::MutexLock lock(&mutex_);
+  const bool goes_on = !waiting_.empty() && !waiting_.back().is_warning &&
+                       waiting_.back().text == stage;
+  if (goes_on) {
+    waiting_.back().fraction = fraction;
+  } else {
+    waiting_.push_back({false, stage, fraction});
+  }
+}
+
+void Relay::TellWarning(const std::string& text) {
+  if (on_own_thread()) {
+    to_.OnWarning(text);
+    return;
+  }
+  absl::MutexLock lock(&mutex_);
+  waiting_.push_back({true, text, 0});
+}
+
+void Relay::Tell() {
+  std::deque<Saying> all;
+  {
+    absl::MutexLock lock(&mutex_);
+    all.swap(waiting_);
+  }
+  for (const Saying& saying : all) {
+    if (saying.is_warning) {
+      to_.OnWarning(saying.text);
+    } else {
+      to_.OnStage(saying.text, saying.fraction);
+    }
+  }
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TRAIN_RELAY_H_
+#define MPSD_CORE_TRAIN_RELAY_H_
+
+#include <deque>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "core/train/observer.h"
+
+namespace mpsd::train {
+
+// Stands for a run's observer where work may be done beside the run's own
+// thread: what another thread says of stages and warnings waits for Tell. On
+// the run's own thread it passes everything on at once.
+class Relay : public Observer {
+ public:
+  // The calling thread is the run's own. `to` must outlive it.
+  explicit Relay(Observer& to)
+      : to_(to), own_thread_(std::this_thread::get_id()) {}
+
+  // Tells what waits, in the order it was said; of one stage's progress the
+  // last. On the run's own thread.
+  void Tell();
+
+  void OnStage(const std::string& stage, double fraction) override;
+  void OnStep(const StepReport& report) override { to_.OnStep(report); }
+  void OnEval(const EvalReport& report) override { to_.OnEval(report); }
+  void OnCheckpoint(const CheckpointReport& report) override {
+    to_.OnCheckpoint(report);
+  }
+  StopRequest stop_request() override { return to_.stop_request(); }
+
+ private:
+  struct Saying {
+    bool is_warning;
+    std::string text;
+    double fraction;
+  };
+
+  void TellWarning(const std::string& text) override;
+  bool on_own_thread() const {
+    return std::this_thread::get_id() == own_thread_;
+  }
+
+  Observer& to_;
+  const std::thread::id own_thread_;
+  absl::Mutex mutex_;
+  std::deque<Saying> waiting_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace mpsd::train
+
+#endif  // MPSD_CORE_TRAIN_RELAY_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_CONFIG_CHANGES_H_
+#define MPSD_SERVER_CONFIG_CHANGES_H_
+
+#include <string>
+#include <vector>
+
+#include "server/config.h"
+
+namespace mpsd {
+
+// The keys, as --help spells them without the dashes, whose values differ.
+struct ConfigChanges {
+  std::vector<std::string> live;     // take effect while mpsd runs
+  std::vector<std::string> restart;  // only when it starts
+};
+ConfigChanges CompareConfigs(const Config& before, const Config& after);
+
+// Every key, and whether it takes effect while mpsd runs.
+struct ConfigKey {
+  const char* name;
+  bool live;
+};
+std::vector<ConfigKey> ConfigKeys();
+
+// `running` with what of `next` takes effect while mpsd runs.
+Config WithLiveKeys(Config running, const Config& next);
+
+}  // namespace mpsd
+
+#endif  // MPSD_SERVER_CONFIG_CHANGES_H_

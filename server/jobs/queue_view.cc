@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/queue_view.h"
+
+#include <utility>
+
+namespace mpsd::jobs {
+
+void QueueView::Push(JobQueue::Entry entry) {
+  absl::MutexLock lock(&mutex_);
+  queue_.Push(std::move(entry));
+}
+
+bool QueueView::Remove(const std::string& id) {
+  absl::MutexLock lock(&mutex_);
+  job_holds_.erase(id);
+  return queue_.Remove(id);
+}
+
+void QueueView::HoldJob(const std::string& id, const std::string& why,
+                        absl::Duration not_before) {
+  absl::MutexLock lock(&mutex_);
+  if (!queue_.Position(id)) return;
+  job_holds_[id] = why;
+  queue_.Delay(id, not_before);
+}
+
+std::optional<JobQueue::Entry> QueueView::Next(absl::Duration now) const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.Next(now);
+}
+
+absl::Duration QueueView::NextTime() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.NextTime();
+}
+
+std::optional<int32_t> QueueView::Position(const std::string& id) const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.Position(id);
+}
+
+bool QueueView::empty() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.empty();
+}
+
+bool QueueView::Hold(HoldReason reason, const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  if (why.empty()) return holds_.erase(reason) > 0;
+  std::string& known = holds_[reason];
+  return std::exchange(known, why) != why;
+}
+
+Holds QueueView::holds() const {
+  absl::MutexLock lock(&mutex_);
+  return holds_;
+}
+
+std::string QueueView::HoldOf(const std::string& id) const {
+  absl::MutexLock lock(&mutex_);
+  if (auto own = job_holds_.find(id); own != job_holds_.end()) {
+    return own->second;
+  }
+  if (id == info_.running_job_id) return "";
+  return Gravest();
+}
+
+void QueueView::SetRunning(const std::string& id, const Pause& pause) {
+  absl::MutexLock lock(&mutex_);
+  info_.running_job_id = id;
+  info_.pause = pause;
+}
+
+Pause QueueView::PauseOf(const std::string& id) const {
+  absl::MutexLock lock(&mutex_);
+  if (id == info_.running_job_id) return info_.pause;
+  return {info_.pause_reasons, false, std::nullopt};
+}
+
+void QueueView::Change(const std::function<void(ManagerInfo&)>& change) {
+  absl::MutexLock lock(&mutex_);
+  change(info_);
+}
+
+ManagerInfo QueueView::Info() const {
+  absl::MutexLock lock(&mutex_);
+  ManagerInfo info = info_;
+  info.hold = Gravest();
+  if (!holds_.empty()) info.hold_reason = Name(holds_.begin()->first);
+  return info;
+}
+
+std::string QueueView::Gravest() const {
+  return holds_.empty() ? "" : holds_.begin()->second;
+}
+
+}  // namespace mpsd::jobs

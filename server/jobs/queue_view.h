@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_QUEUE_VIEW_H_
+#define MPSD_SERVER_JOBS_QUEUE_VIEW_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/jobs/hold.h"
+#include "server/jobs/job_manager.h"
+#include "server/jobs/job_queue.h"
+
+namespace mpsd::jobs {
+
+// The queue and all that is told of it without the store. Its lock is held for
+// no I/O and while no other is taken, so that Info, Get and List are answered
+// while a disk hangs. Thread-safe.
+class QueueView {
+ public:
+  void Push(JobQueue::Entry entry);
+  // And what holds it.
+  bool Remove(const std::string& id);
+  // `why` it waits by itself until `not_before` (monotonic).
+  void HoldJob(const std::string& id, const std::string& why,
+               absl::Duration not_before);
+  std::optional<JobQueue::Entry> Next(absl::Duration now) const;
+  absl::Duration NextTime() const;
+  std::optional<int32_t> Position(const std::string& id) const;
+  bool empty() const;
+
+  // Of the whole queue; "" where that reason is over. Whether it is news.
+  bool Hold(HoldReason reason, const std::string& why);
+  Holds holds() const;
+  // What keeps a job from starting, or from being stored: its own reason, or
+  // the queue's gravest. "" where nothing does.
+  std::string HoldOf(const std::string& id) const;
+
+  // `id` of the job that trains, "" for none, and what it or the queue is
+  // paused for.
+  void SetRunning(const std::string& id, const Pause& pause);
+  Pause PauseOf(const std::string& id) const;
+
+  // Changes what Info tells but for what the calls above do.
+  void Change(const std::function<void(ManagerInfo&)>& change);
+  ManagerInfo Info() const;
+
+ private:
+  std::string Gravest() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  JobQueue queue_ ABSL_GUARDED_BY(mutex_);
+  Holds holds_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> job_holds_ ABSL_GUARDED_BY(mutex_);
+  ManagerInfo info_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_QUEUE_VIEW_H_

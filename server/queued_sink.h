@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_QUEUED_SINK_H_
+#define MPSD_SERVER_QUEUED_SINK_H_
+
+#include <spdlog/async_logger.h>
+#include <spdlog/details/thread_pool.h>
+#include <spdlog/sinks/sink.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace mpsd {
+
+// Lines go into a queue, and a thread of its own writes them to another sink:
+// whoever logs never waits for a disk or a terminal. A full queue gives up its
+// oldest line; how many is said, in the same place, before the next one that is
+// written. Thread-safe.
+class QueuedSink final : public spdlog::sinks::sink {
+ public:
+  // `capacity`: lines that wait at most.
+  QueuedSink(spdlog::sink_ptr inner, size_t capacity);
+  // Waits for what is queued, but not for a sink that is stuck: that one keeps
+  // its thread.
+  ~QueuedSink() override;
+
+  void log(const spdlog::details::log_msg& message) override;
+  void flush() override {}  // each line is, when it is written
+  void set_pattern(const std::string& pattern) override;
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
+
+  // False where what was logged before is not written within `timeout`.
+  bool Drain(absl::Duration timeout) const;
+
+ private:
+  class Writer;
+
+  const std::shared_ptr<spdlog::details::thread_pool> pool_;
+  const std::shared_ptr<Writer> writer_;
+  const std::shared_ptr<spdlog::async_logger> logger_;
+  std::atomic<uint64_t> queued_{0};
+};
+
+}  // namespace mpsd
+
+#endif  // MPSD_SERVER_QUEUED_SINK_H_

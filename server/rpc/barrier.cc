@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/barrier.h"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <typeinfo>
+
+#include "absl/strings/str_cat.h"
+
+namespace mpsd::rpc {
+
+absl::Status Barrier::Run(const char* rpc,
+                          absl::FunctionRef<absl::Status()> work) const {
+  try {
+    return work();
+  } catch (const std::exception& e) {
+    return Caught(rpc, typeid(e).name());
+  } catch (...) {
+    return Caught(rpc, "of a type of its own");
+  }
+}
+
+// Memory may have run out: what cannot be said is left unsaid.
+absl::Status Barrier::Caught(const char* rpc, const char* type) const try {
+  int failed = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(type, nullptr, nullptr, &failed), &std::free);
+  if (log_) {
+    log_(absl::StrCat(rpc, ": exception ",
+                      failed == 0 ? readable.get() : type));
+  }
+  return absl::InternalError(absl::StrCat(
+      rpc, " failed by an error of mpsd's own; its log names the kind"));
+} catch (...) {
+  return absl::Status(absl::StatusCode::kInternal, "");
+}
+
+}  // namespace mpsd::rpc

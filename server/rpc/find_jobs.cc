@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/find_jobs.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace mpsd::rpc {
+namespace {
+
+constexpr size_t kLeastPart = 4;
+constexpr size_t kWholeId = 26;
+constexpr size_t kMostFound = 20;
+
+absl::Status CheckPart(const std::string& part) {
+  if (part.size() >= kLeastPart && part.size() <= kWholeId &&
+      std::all_of(part.begin(), part.end(), absl::ascii_isalnum)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "id_part: must be ", kLeastPart, " to ", kWholeId,
+      " letters and digits of a job's id, the first or the last ones"));
+}
+
+}  // namespace
+
+absl::Status FindJobs(jobs::JobManager& manager,
+                      const v1::FindJobsRequest& request,
+                      v1::FindJobsResponse& response) {
+  absl::Status checked = CheckPart(request.id_part());
+  if (!checked.ok()) return checked;
+  absl::StatusOr<std::vector<jobs::FoundJob>> found = manager.FindByIdPart(
+      absl::AsciiStrToUpper(request.id_part()), kMostFound + 1);
+  if (!found.ok()) return found.status();
+  response.set_more(found->size() > kMostFound);
+  if (found->size() > kMostFound) found->resize(kMostFound);
+  for (const jobs::FoundJob& job : *found) {
+    v1::Job& out = *response.add_jobs();
+    out.set_id(job.id);
+    out.set_name(job.name);
+    out.set_state(static_cast<v1::JobState>(job.state));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mpsd::rpc

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_FIND_JOBS_H_
+#define MPSD_SERVER_RPC_FIND_JOBS_H_
+
+#include "absl/status/status.h"
+#include "mpsd/v1/jobs.pb.h"
+#include "server/jobs/job_manager.h"
+
+namespace mpsd::rpc {
+
+// JobService.FindJobs; errors as its proto states.
+absl::Status FindJobs(jobs::JobManager& manager,
+                      const v1::FindJobsRequest& request,
+                      v1::FindJobsResponse& response);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_FIND_JOBS_H_

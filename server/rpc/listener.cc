@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/listener.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <system_error>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/file.h"
+#include "server/rpc/listen_address.h"
+
+namespace mpsd::rpc {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr int kRetryMs = 100;  // after accept found no descriptor
+constexpr absl::Duration kComplainEvery = absl::Minutes(1);
+
+absl::Status Unavailable(const std::string& address, const std::string& why) {
+  return absl::UnavailableError(absl::StrCat(
+      "cannot listen on ", address, ": ", why,
+      why == std::generic_category().message(EADDRINUSE)
+          ? "; is another program using the address?"
+          : ""));
+}
+
+absl::Status Unavailable(const std::string& address, int error) {
+  return Unavailable(address, std::generic_category().message(error));
+}
+
+// A socket is created with the umask's mode; between its creation and chmod
+// nobody else may connect. 077 and not 177: another thread may be creating a
+// folder.
+class PrivateUmask {
+ public:
+  PrivateUmask() : before_(umask(077)) {}
+  ~PrivateUmask() { umask(before_); }
+
+ private:
+  const mode_t before_;
+};
+
+void SetUp(int fd) {
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+// Whether this process connected to itself.
+bool IsOwn(int fd) {
+#ifdef __APPLE__
+  pid_t pid = 0;
+  socklen_t length = sizeof(pid);
+  return getsockopt(fd, SOL_LOCAL, LOCAL_PEERPID, &pid, &length) == 0 &&
+         pid == getpid();
+#else
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+         peer.pid == getpid();
+#endif
+}
+
+// 0, or an errno.
+int BindUnix(int fd, const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) {
+    unlink(path.c_str());
+  }
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  path.copy(name.sun_path, sizeof(name.sun_path) - 1);
+  PrivateUmask umask;
+  if (bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0 ||
+      chmod(path.c_str(), 0600) != 0 || listen(fd, kBacklog) != 0) {
+    return errno;
+  }
+  return 0;
+}
+
+int BindTcp(int fd, const addrinfo& entry) {
+  const int on = 1, off = 0;
+  // Without SO_REUSEPORT: a second daemon on the same port must fail.
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (entry.ai_family == AF_INET6) {
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  }
+  if (bind(fd, entry.ai_addr, entry.ai_addrlen) != 0 ||
+      listen(fd, kBacklog) != 0) {
+    return errno;
+  }
+  return 0;
+}
+
+in_port_t* PortOf(sockaddr& address) {
+  return address.sa_family == AF_INET6
+             ? &reinterpret_cast<sockaddr_in6&>(address).sin6_port
+             : &reinterpret_cast<sockaddr_in&>(address).sin_port;
+}
+
+in_port_t BoundPort(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  return *PortOf(reinterpret_cast<sockaddr&>(address));
+}
+
+// A machine without IPv6 has names for its addresses all the same.
+bool HasNoSuchAddress(int error) {
+  return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
+}
+
+// Every address of the host, all on one port. The port.
+absl::StatusOr<int> ListenTcp(const std::string& address,
+                              std::vector<int>& sockets) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int failed =
+      getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
+  if (failed != 0) return Unavailable(address, gai_strerror(failed));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found,
+                                                                 &freeaddrinfo);
+  in_port_t port = 0;
+  int error = EADDRNOTAVAIL;
+  for (addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    if (port != 0) *PortOf(*entry->ai_addr) = port;
+    const int fd = socket(entry->ai_family, SOCK_STREAM, 0);
+    const int bound = fd < 0 ? errno : BindTcp(fd, *entry);
+    if (bound == 0) {
+      SetUp(fd);
+      sockets.push_back(fd);
+      port = BoundPort(fd);
+      continue;
+    }
+    if (fd >= 0) close(fd);
+    error = bound;
+    if (!HasNoSuchAddress(bound)) break;
+  }
+  if (port == 0 || !HasNoSuchAddress(error)) {
+    return Unavailable(address, error);
+  }
+  return ntohs(port);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(Options options) {
+  auto listener = absl::WrapUnique(new Listener(std::move(options)));
+  if (pipe(listener->wake_) != 0) return base::ErrnoStatus(errno, "pipe");
+  for (int fd : listener->wake_) SetUp(fd);
+  for (const std::string& address : listener->options_.addresses) {
+    absl::Status listens = listener->Listen(address);
+    if (!listens.ok()) return listens;
+  }
+  return listener;
+}
+
+absl::Status Listener::Listen(const std::string& address) {
+  const std::string path = SocketPath(address);
+  if (path.empty()) {
+    absl::StatusOr<int> port = ListenTcp(address, sockets_);
+    if (!port.ok()) return port.status();
+    bound_.push_back(BoundAddress(address, *port));
+    return absl::OkStatus();
+  }
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (fd < 0) return Unavailable(address, errno);
+  sockets_.push_back(fd);
+  if (const int error = BindUnix(fd, path)) return Unavailable(address, error);
+  SetUp(fd);
+  paths_.push_back(path);
+  bound_.push_back(address);
+  return absl::OkStatus();
+}
+
+Listener::~Listener() { Stop(); }
+
+void Listener::Start(std::function<void(int fd)> take) {
+  take_ = std::move(take);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Listener::Stop() {
+  if (wake_[1] >= 0) close(wake_[1]);
+  wake_[1] = -1;
+  if (thread_.joinable()) thread_.join();
+  if (wake_[0] >= 0) close(wake_[0]);
+  wake_[0] = -1;
+  for (int fd : sockets_) close(fd);
+  sockets_.clear();
+  for (const std::string& path : paths_) unlink(path.c_str());
+  paths_.clear();
+}
+
+void Listener::Run() {
+  std::vector<pollfd> polled = {{wake_[0], POLLIN, 0}};
+  for (int fd : sockets_) polled.push_back({fd, POLLIN, 0});
+  while (true) {
+    if (poll(polled.data(), polled.size(), -1) < 0) continue;
+    if (polled[0].revents != 0) return;
+    bool accepted = true;
+    for (size_t i = 1; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) accepted &= AcceptAll(polled[i].fd);
+    }
+    if (!accepted) poll(polled.data(), 1, kRetryMs);
+  }
+}
+
+bool Listener::AcceptAll(int socket) {
+  while (true) {
+    const int fd = accept(socket, nullptr, nullptr);
+    if (fd >= options_.max_descriptor && !IsOwn(fd)) {
+      close(fd);
+      Complain(absl::StrCat(
+          "a connection was refused: the daemon has ", options_.max_descriptor,
+          " files and connections open; close some, or raise its limit of "
+          "open files"));
+    } else if (fd >= 0) {
+      SetUp(fd);
+      take_(fd);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return true;
+    } else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {
+      Complain(absl::StrCat("no connection can be accepted: ",
+                            std::generic_category().message(errno)));
+      return false;
+    }
+  }
+}
+
+void Listener::Complain(const std::string& line) {
+  if (!options_.log || absl::Now() < complained_ + kComplainEvery) return;
+  complained_ = absl::Now();
+  options_.log(line);
+}
+
+}  // namespace mpsd::rpc

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_UNARY_CALL_H_
+#define MPSD_SERVER_RPC_UNARY_CALL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "grpcpp/grpcpp.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/barrier.h"
+#include "server/rpc/executor.h"
+
+namespace mpsd::rpc {
+
+// The threads on which unary calls of one kind run, and how many may wait for
+// one. Calls that take long have a host of their own, so that the others never
+// queue behind them. Thread-safe. Outlives its calls.
+class CallHost {
+ public:
+  CallHost(int threads, size_t max_waiting, Barrier barrier)
+      : max_waiting_(max_waiting),
+        barrier_(std::move(barrier)),
+        executor_(threads) {}
+
+  // Calls that wait end with UNAVAILABLE, and those under way are told that
+  // they are not wanted any more.
+  void Close() { closed_ = true; }
+
+  bool closed() const { return closed_; }
+  // False, and nothing happens, where too many wait already.
+  bool Post(std::function<void()> task) {
+    return executor_.TryPost(std::move(task), max_waiting_);
+  }
+  const Barrier& barrier() const { return barrier_; }
+
+ private:
+  const size_t max_waiting_;
+  const Barrier barrier_;
+  std::atomic<bool> closed_ = false;
+  Executor executor_;  // last: its tasks use the rest
+};
+
+// Runs `work` on a thread of the host and answers the call with its status: a
+// handler is one line. Where the client is gone, or its deadline has passed,
+// before the call's turn comes, `work` does not run. UNAVAILABLE where the
+// host has no room. `rpc` is "Service.Method", a literal.
+grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
+                                 CallHost& host, const char* rpc,
+                                 std::function<absl::Status()> work);
+
+// For work of many steps: it asks between them whether it is still wanted.
+grpc::ServerUnaryReactor* Answer(
+    grpc::CallbackServerContext* context, CallHost& host, const char* rpc,
+    std::function<absl::Status(const jobs::Wanted&)> work);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_UNARY_CALL_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STDERR_SINK_H_
+#define MPSD_SERVER_STDERR_SINK_H_
+
+#include <spdlog/sinks/base_sink.h>
+
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+
+#include "absl/time/time.h"
+
+namespace mpsd {
+
+// Lines to a descriptor that may be a pipe nobody reads or a terminal after
+// Ctrl-S: a line waits for `patience` at most and is left out then, as are
+// those behind it until there is room again; how many is said first. The
+// descriptor's own settings, which others share, stay. Coloured on a terminal.
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit StderrSink(int fd, absl::Duration patience);
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override;
+  void flush_() override {}
+
+ private:
+  bool Write(std::string_view text);
+  bool AwaitRoom(absl::Duration patience) const;
+
+  const int fd_;
+  const bool coloured_;
+  const absl::Duration patience_;
+  bool stalled_ = false;
+  bool torn_ = false;  // a line was begun and not ended
+  uint64_t left_out_ = 0;
+};
+
+}  // namespace mpsd
+
+#endif  // MPSD_SERVER_STDERR_SINK_H_

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/blob_batch.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <set>
+#include <system_error>
+#include <vector>
+
+#include "SQLiteCpp/Transaction.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/file.h"
+#include "core/base/sha256.h"
+#include "core/base/sync.h"
+#include "server/store/sqlite_status.h"
+
+namespace mpsd::store {
+namespace fs = std::filesystem;
+namespace {
+
+// A new file, read-only for good. 0, or an errno.
+int WriteNew(const fs::path& path, std::string_view bytes) {
+  const int fd =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
+  if (fd < 0) return errno;
+  int error = 0;
+  while (!bytes.empty() && error == 0) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n >= 0) bytes.remove_prefix(n);
+    if (n < 0 && errno != EINTR) error = errno;
+  }
+  close(fd);
+  return error;
+}
+
+}  // namespace
+
+void RecordBlob(Connection& c, const std::string& sha256, int64_t size_bytes) {
+  Query(c,
+        "INSERT OR IGNORE INTO blobs (sha256, size_bytes, create_time_us) "
+        "VALUES (?, ?, ?)",
+        sha256, size_bytes, absl::ToUnixMicros(absl::Now()))
+      .Run();
+}
+
+BlobBatch::~BlobBatch() {
+  for (const auto& [sha256, staged] : staged_) unlink(staged.path.c_str());
+}
+
+absl::Status BlobBatch::Add(const std::string& sha256,
+                            std::string_view bytes) {
+  const std::string hash = base::Sha256Hex(bytes);
+  if (hash != sha256) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the blob's SHA-256 is ", hash, ", announced was ", sha256));
+  }
+  if (staged_.contains(sha256)) return absl::OkStatus();
+  const auto room = room_.Reserve(static_cast<int64_t>(bytes.size()));
+  if (!room.ok()) return room.status();
+  static std::atomic<int64_t> counter{0};
+  const fs::path path = incoming_ / absl::StrCat(sha256, ".b", ++counter);
+  staged_[sha256] = {path, static_cast<int64_t>(bytes.size())};
+  if (const int error = WriteNew(path, bytes)) {
+    return base::ErrnoStatus(error, path.string());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BlobBatch::Commit() {
+  absl::Status status = Place();
+  if (status.ok()) status = Record();
+  if (status.ok()) staged_.clear();
+  return status;
+}
+
+absl::Status BlobBatch::Place() {
+  std::vector<fs::path> written;
+  for (const auto& [sha256, staged] : staged_) written.push_back(staged.path);
+  absl::Status synced = base::SyncAll(written);
+  if (!synced.ok()) return synced;
+  std::set<fs::path> changed;
+  for (const auto& [sha256, staged] : staged_) {
+    const fs::path final_path = store_.PathOf(sha256);
+    const fs::path folder = final_path.parent_path();
+    std::error_code error;
+    if (fs::create_directory(folder, error)) {
+      changed.insert(folder.parent_path());
+    }
+    if (error) return base::ErrnoStatus(error.value(), folder.string());
+    {
+      absl::MutexLock lock(&names_);
+      fs::rename(staged.path, final_path, error);
+    }
+    if (error) return base::ErrnoStatus(error.value(), final_path.string());
+    changed.insert(folder);
+  }
+  return base::SyncAll({changed.begin(), changed.end()});
+}
+
+absl::Status BlobBatch::Record() {
+  Connection& c = database_.writer();
+  return Caught("recording blobs", [&] {
+    absl::MutexLock lock(&c.mutex());
+    c.SetDurability(Connection::Durability::kPowerCut);
+    SQLite::Transaction transaction(c.database(),
+                                    SQLite::TransactionBehavior::IMMEDIATE);
+    for (const auto& [sha256, staged] : staged_) {
+      RecordBlob(c, sha256, staged.size_bytes);
+    }
+    transaction.commit();
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace mpsd::store

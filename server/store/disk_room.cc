@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/disk_room.h"
+
+#include <algorithm>
+#include <limits>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace mpsd::store {
+namespace {
+
+// A disk that does not say is taken to have room: writing tells.
+int64_t FreeBytes(const std::filesystem::path& folder) {
+  std::error_code error;
+  const auto space = std::filesystem::space(folder, error);
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(error ? kMost : std::min<uint64_t>(
+                                                  space.available, kMost));
+}
+
+}  // namespace
+
+void DiskRoom::Reservation::Used(int64_t bytes) {
+  bytes = std::min(bytes, left_);
+  left_ -= bytes;
+  absl::MutexLock lock(&room_.mutex_);
+  room_.reserved_ -= bytes;
+}
+
+absl::StatusOr<std::unique_ptr<DiskRoom::Reservation>> DiskRoom::Reserve(
+    int64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  const int64_t free = FreeBytes(folder_);
+  if (bytes > free - min_free_bytes_ - reserved_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "there is no room for ", bytes, " bytes: the disk of ",
+        folder_.string(), " has ", free, " free, of which ", reserved_,
+        " are for uploads under way and ", min_free_bytes_,
+        " are kept free (mpsd --min-free-bytes); `mpsctl delete` removes jobs "
+        "that have ended"));
+  }
+  reserved_ += bytes;
+  return std::make_unique<Reservation>(*this, bytes);
+}
+
+}  // namespace mpsd::store

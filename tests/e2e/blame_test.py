@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose fault it was: a machine that goes down with a job again and again, a
+volume that is away, a full disk, a database that cannot be written."""
+
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+import unittest
+
+import harness
+
+LIMITS = ("--stop-grace-seconds", "0.3", "--retry-backoff-max-seconds", "0.2")
+UNSTORED = 74  # mpsd's exit status: the queue is not written
+
+
+class BlameTest(harness.EndToEndTest):
+    def start(self, *options):
+        return self.daemon(*LIMITS, *options, worker="fake_worker")
+
+    def submit(self, daemon, mode, steps=5, **changes):
+        job = harness.write_job(self.folder, training={"max_steps": steps},
+                                **changes)
+        job.write_text(job.read_text().replace('"tiny"', f'"fake:{mode}"'))
+        return daemon.submit(job)["id"]
+
+    def until(self, condition, daemon):
+        deadline = time.monotonic() + harness.TIMEOUT
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError("never: " + daemon.said())
+            time.sleep(0.02)
+
+    def go_down(self, daemon, job_id):
+        """kill -9 of mpsd and the worker that runs the job."""
+        self.until(lambda: daemon.show(job_id)["state"] == "RUNNING"
+                   and daemon.workers(), daemon)
+        workers = daemon.workers()
+        daemon.kill()
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+
+    def test_a_job_that_takes_the_machine_down_is_given_up(self):
+        daemon = self.start()
+        job_id = self.submit(daemon, "slow-exit")
+        for count in range(1, 6):
+            self.go_down(daemon, job_id)
+            daemon.start()
+            job = daemon.show(job_id)
+            self.assertEqual(count, job["interruptions"], job["message"])
+            self.assertEqual(0, job["failures"])
+        self.assertEqual("FAILED", job["state"])
+        self.assertEqual("Interrupted", job["exit_reason"])
+        self.assertIn("5 interruptions in a row", job["message"])
+        said = daemon.ctl("logs", job_id).stdout
+        self.assertEqual(5, said.count("mpsd ended while the job ran"), said)
+        self.assertEqual("SUCCEEDED",
+                         daemon.finish(self.submit(daemon, "ok"))["state"])
+        # And a person may ask for it nonetheless.
+        retried = daemon.ctl("retry", job_id)
+        self.assertEqual(0, retried.returncode, retried.stderr)
+        self.go_down(daemon, job_id)
+        daemon.start()
+        self.assertEqual(1, daemon.show(job_id)["interruptions"])
+        self.assertEqual(0, daemon.ctl("cancel", "--now",
+                                       job_id).returncode)
+        self.assertEqual("CANCELLED", daemon.finish(job_id)["state"])
+
+    def test_others_go_first_after_the_machine_went_down(self):
+        daemon = self.start()
+        first = self.submit(daemon, "slow-exit")
+        second = self.submit(daemon, "ok")
+        self.go_down(daemon, first)
+        daemon.start()
+        self.assertEqual("SUCCEEDED", daemon.finish(second)["state"])
+        self.assertEqual(1, daemon.show(first)["interruptions"])
+
+    def test_a_volume_that_is_away_holds_its_jobs_alone(self):
+        daemon = self.start()
+        running = self.submit(daemon, "slow-exit")
+        self.until(lambda: daemon.workers(), daemon)
+        other = self.folder / "other"
+        harness.write_model(other)
+        away = self.submit(daemon, "ok", model=str(other))
+        last = self.submit(daemon, "ok")
+        other.rename(self.folder / "unmounted")
+        self.assertEqual(0, daemon.ctl("cancel", "--now",
+                                       running).returncode)
+        self.assertEqual("SUCCEEDED", daemon.finish(last)["state"])
+        job = daemon.show(away)
+        self.assertEqual(("QUEUED", 0), (job["state"], job["attempt"]))
+        self.assertIn(str(other), job["hold"])
+        self.assertIn("QUEUED (held)", daemon.ctl("list").stdout)
+        self.assertIn("waits for", daemon.ctl("show", away).stdout)
+        (self.folder / "unmounted").rename(other)
+        job = daemon.finish(away)
+        self.assertEqual(("SUCCEEDED", 1), (job["state"], job["attempt"]))
+        self.assertEqual("", job["hold"])
+
+    def test_a_full_disk_fails_nobody(self):
+        daemon = self.start()
+        job_id = self.submit(daemon, "ok-slow", steps=200)
+        self.until(lambda: daemon.workers(), daemon)
+        self.assertEqual(0, daemon.terminate(), daemon.said())
+        # All that is free is less than what is to be left.
+        daemon = self.start("--min-free-bytes", str(1 << 59))
+        self.until(lambda: daemon.ctl_json("info")[0]["hold_reason"] == "disk",
+                   daemon)
+        job = daemon.show(job_id)
+        self.assertEqual(("QUEUED", 1, 0), (job["state"], job["attempt"],
+                                            job["interruptions"]))
+        self.assertIn("--min-free-bytes", job["hold"])
+        self.assertIn("jobs wait      disk: ", daemon.ctl("info").stdout)
+        self.assertEqual(0, daemon.terminate(), daemon.said())
+        daemon = self.start("--min-free-bytes", "0")
+        self.assertEqual("SUCCEEDED", daemon.finish(job_id)["state"])
+
+    def test_the_machines_fault_is_not_counted(self):
+        daemon = self.start("--max-failures", "1")
+        job = daemon.finish(self.submit(daemon, "disk-full-once"))
+        self.assertEqual(("SUCCEEDED", 2), (job["state"], job["attempt"]),
+                         job["message"])
+        log = daemon.ctl("logs", job["id"]).stdout
+        self.assertIn("ended: Machine, the job is QUEUED", log)
+
+    def test_a_database_that_cannot_be_written(self):
+        daemon = self.start()
+        job_id = self.submit(daemon, "slow-exit")
+        queued = self.submit(daemon, "ok")
+        self.until(lambda: daemon.workers(), daemon)
+        database = sqlite3.connect(self.folder / "state" / "mpsd.db")
+        self.addCleanup(database.close)
+        database.execute("BEGIN IMMEDIATE")
+        cancelled = daemon.ctl("cancel", job_id)
+        self.assertNotEqual(0, cancelled.returncode)
+        self.assertIn("cannot be stored", cancelled.stderr)
+        # The worker was asked; its end is not stored.
+        self.until(lambda: not daemon.workers(), daemon)
+        self.until(lambda: daemon.ctl_json("info")[0]["hold_reason"]
+                   == "storage", daemon)
+        self.until(lambda: "cannot be written" in daemon.show(job_id)["hold"],
+                   daemon)
+        self.assertEqual("RUNNING", daemon.show(job_id)["state"])
+        self.assertIn("cannot be written", daemon.show(queued)["hold"])
+        # SIGTERM ends mpsd though the row cannot be written.
+        begin = time.monotonic()
+        self.assertEqual(UNSTORED, daemon.terminate(), daemon.said())
+        self.assertLess(time.monotonic() - begin, 30)
+        database.rollback()
+        daemon.start()
+        self.assertEqual("SUCCEEDED", daemon.finish(queued)["state"])
+        self.assertEqual("", daemon.ctl_json("info")[0]["hold"])
+
+    @unittest.skipIf(sys.platform == "darwin", "LD_PRELOAD hangs the disk")
+    def test_a_disk_that_hangs(self):
+        hang = self.folder / "hang"
+        daemon = self.daemon(*LIMITS, worker="fake_worker", env={
+            "LD_PRELOAD": str(harness.BIN / "libslow_sync.so"),
+            "SLOW_SYNC_HANG": str(hang)})
+        job_id = self.submit(daemon, "slow-exit")
+        queued = self.submit(daemon, "ok")
+        self.until(lambda: daemon.workers(), daemon)
+        hang.touch()
+        self.addCleanup(hang.unlink, missing_ok=True)
+        cancels = [threading.Thread(target=daemon.ctl, args=("cancel", job_id))
+                   for _ in range(8)]
+        for cancel in cancels:
+            cancel.start()
+            self.addCleanup(cancel.join)
+        # What is only looked up is answered as ever.
+        for _ in range(3):
+            begin = time.monotonic()
+            self.assertEqual(1, daemon.ctl_json("info")[0]["queued_jobs"])
+            self.assertEqual("RUNNING", daemon.show(job_id)["state"])
+            self.assertEqual(2, len(daemon.ctl_json("list")))
+            self.assertLess(time.monotonic() - begin, 5)
+        begin = time.monotonic()
+        self.assertEqual(UNSTORED, daemon.terminate(), daemon.said())
+        self.assertLess(time.monotonic() - begin, 20)
+        hang.unlink()
+        daemon.start()
+        self.assertEqual("SUCCEEDED", daemon.finish(queued)["state"])
+
+
+if __name__ == "__main__":
+    unittest.main()

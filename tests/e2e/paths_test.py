@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job may read of the daemon's machine: everything that its owner may
+while nobody else reaches the daemon, and named folders behind a port."""
+
+import os
+import subprocess
+import unittest
+
+import harness
+
+
+class PathsTest(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.roots = self.folder / "open"
+        self.roots.mkdir()
+
+    def open_daemon(self, *options, **more):
+        """Whoever reaches its port may send it a job."""
+        return self.daemon("--listen", "127.0.0.1:0", "--insecure-listen",
+                           *options, **more)
+
+    def refused(self, daemon, job):
+        result = daemon.ctl("submit", str(job), "--detach")
+        self.assertNotEqual(0, result.returncode, result.stdout)
+        return result.stderr
+
+    def test_a_port_is_not_opened_unawares(self):
+        for address in ("127.0.0.1:0", "0.0.0.0:0"):
+            mpsd = subprocess.run(
+                [str(harness.BIN / "mpsd"), "--state-dir",
+                 str(self.folder / "state"), "--listen", address],
+                capture_output=True, text=True, env=harness.environment(),
+                timeout=harness.TIMEOUT, check=False)
+            self.assertEqual(64, mpsd.returncode)
+            self.assertIn("neither TLS nor tokens", mpsd.stderr)
+            self.assertIn("--insecure-listen", mpsd.stderr)
+        self.assertFalse((self.folder / "state").exists())
+
+    def test_the_owner_names_any_model(self):
+        daemon = self.daemon(worker="fake_worker")
+        job = daemon.submit(harness.write_job(self.folder,
+                                              model=str(self.model)))
+        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+
+    def test_behind_a_port_only_models_of_its_folders_are_read(self):
+        daemon = self.open_daemon("--model-root", str(self.roots),
+                                  worker="fake_worker")
+        said = {self.refused(daemon, harness.write_job(
+            self.folder, model=str(path))).replace(str(path), "PATH")
+                for path in (self.model, self.folder / "none")}
+        self.assertEqual(1, len(said), said)
+        self.assertIn("--model-root", said.pop())
+        inside = harness.write_model(self.roots / "tiny")
+        job = daemon.submit(harness.write_job(self.folder, model=str(inside)))
+        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+
+    def test_a_result_is_no_model_of_another_job(self):
+        daemon = self.daemon(worker="fake_worker")
+        job = daemon.finish(daemon.submit(harness.write_job(
+            self.folder, model=str(self.model)))["id"])
+        result = daemon.state_dir / "jobs" / job["id"] / "out/adapter"
+        harness.write_model(result / "model")
+        said = self.refused(daemon, harness.write_job(
+            self.folder, model=str(result / "model")))
+        self.assertIn("no model for others", said)
+
+    def test_the_worker_opens_nothing_outside(self):
+        daemon = self.open_daemon("--model-root", str(self.roots))
+        linked = harness.write_model(self.roots / "linked")
+        weights = linked / "model.safetensors"
+        weights.unlink()
+        weights.symlink_to(self.model / "model.safetensors")
+        job = daemon.finish(daemon.submit(harness.write_job(
+            self.folder, model=str(linked)))["id"])
+        self.assertEqual("FAILED", job["state"])
+        self.assertEqual(1, job["attempt"])
+        self.assertIn("outside of the folders that jobs may read",
+                      job["message"])
+        # A control: the same file within.
+        weights.unlink()
+        os.link(self.model / "model.safetensors", weights)
+        job = daemon.finish(daemon.submit(harness.write_job(
+            self.folder, model=str(linked)))["id"])
+        self.assertEqual("SUCCEEDED", job["state"], job["message"])
+
+    def test_no_secret_is_copied_into_a_result(self):
+        daemon = self.daemon()
+        secret = self.folder / "id_secret"
+        secret.write_text("a key of the owner\n")
+        (self.model / "vocab.txt").symlink_to(secret)
+        job = daemon.finish(daemon.submit(harness.write_job(
+            self.folder, model=str(self.model), fine_tune_type="full",
+            lora=None, training={"max_steps": 1, "save_steps": 0}))["id"])
+        self.assertEqual("FAILED", job["state"])
+        self.assertIn("leads out of the model's folder", job["message"])
+        for file in (daemon.state_dir / "jobs" / job["id"]).rglob("*"):
+            if file.is_file():
+                self.assertNotIn(b"a key of the owner", file.read_bytes())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config_changes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <set>
+#include <string>
+
+namespace mpsd {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+Config Parse(const std::vector<std::string>& args) {
+  auto parsed = ParseConfig(args);
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  return std::get<Config>(*parsed);
+}
+
+TEST(ConfigChangesTest, NamesWhatDiffersByWhenItCounts) {
+  const Config before = Parse({"--max-failures", "2"});
+  const Config after = Parse({"--log-level", "debug", "--quiet-hours",
+                              "22:00-07:00", "--environment", "A=b"});
+  const ConfigChanges changes = CompareConfigs(before, after);
+  EXPECT_THAT(changes.live, ElementsAre("log-level", "quiet-hours"));
+  EXPECT_THAT(changes.restart, ElementsAre("environment", "max-failures"));
+  EXPECT_THAT(CompareConfigs(after, after).live, IsEmpty());
+  EXPECT_THAT(CompareConfigs(after, after).restart, IsEmpty());
+}
+
+TEST(ConfigChangesTest, EveryOptionIsAKeyAndNoOther) {
+  auto help = ParseConfig({"--help"});
+  ASSERT_TRUE(help.ok());
+  const std::string text = std::get<PrintAndExit>(*help).text;
+  std::set<std::string> options, keys;
+  const std::regex line("\n  (?:-\\w,)?--([a-z-]+)");
+  for (std::sregex_iterator it(text.begin(), text.end(), line), end;
+       it != end; ++it) {
+    options.insert((*it)[1]);
+  }
+  for (const char* other : {"help", "version", "config"}) {
+    EXPECT_EQ(options.erase(other), 1u) << other;
+  }
+  for (const ConfigKey& key : ConfigKeys()) keys.insert(key.name);
+  EXPECT_EQ(keys, options);
+}
+
+// What is called live is taken over, and nothing else.
+TEST(ConfigChangesTest, LiveKeysAreTakenOver) {
+  const Config before = Parse({});
+  const Config after = Parse(
+      {"--log-level", "debug", "--pause-on-battery", "--pause-on-thermal",
+       "heavy", "--pause-on-memory-pressure", "warn", "--quiet-hours",
+       "22:00-07:00", "--idle-only-seconds", "5", "--pause-hold-seconds", "7",
+       "--pause-settle-seconds", "8", "--max-failures", "9", "--state-dir",
+       "/elsewhere", "--host-interval-seconds", "1"});
+  const Config taken = WithLiveKeys(before, after);
+  EXPECT_THAT(CompareConfigs(taken, after).live, IsEmpty());
+  EXPECT_THAT(CompareConfigs(before, taken).restart, IsEmpty());
+  size_t live = 0;
+  for (const ConfigKey& key : ConfigKeys()) live += key.live ? 1 : 0;
+  EXPECT_EQ(CompareConfigs(before, taken).live.size(), live);
+}
+
+}  // namespace
+}  // namespace mpsd

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/hold.h"
+
+#include <gtest/gtest.h>
+
+#include <iterator>
+#include <set>
+
+namespace mpsd::jobs {
+namespace {
+
+TEST(HoldReason, NamesDiffer) {
+  std::set<std::string_view> names;
+  for (HoldReason reason : kAllHoldReasons) names.insert(Name(reason));
+  EXPECT_EQ(names.size(), std::size(kAllHoldReasons));
+}
+
+}  // namespace
+}  // namespace mpsd::jobs

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/unary_call.h"
+
+#include <atomic>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/rpc/served.h"
+
+namespace mpsd::rpc {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A Submit that is on its way.
+struct Submission {
+  explicit Submission(v1::JobService::Stub& stub) {
+    request.set_spec_json("{}");
+    stub.async()->Submit(&context, &request, &response, [this](auto status) {
+      answer = std::move(status);
+      answered.Notify();
+    });
+  }
+  grpc::Status Await() {
+    answered.WaitForNotification();
+    return answer;
+  }
+  grpc::ClientContext context;
+  v1::SubmitRequest request;
+  v1::SubmitResponse response;
+  grpc::Status answer;
+  absl::Notification answered;
+};
+using Submissions = std::vector<std::unique_ptr<Submission>>;
+
+Options OneSubmitAtATime() {
+  Options options;
+  options.submit_threads = 1;
+  options.max_waiting_submits = 1;
+  return options;
+}
+
+class UnaryCallTest : public Served {
+ protected:
+  explicit UnaryCallTest(Options options = Options()) : Served(options) {
+    manager_.Put("a", jobs::State::kQueued);
+  }
+  ~UnaryCallTest() override {
+    if (!go_on_.HasBeenNotified()) go_on_.Notify();
+    for (auto& submission : submissions_) submission->Await();
+  }
+
+  // From now on a Submit waits for go_on_, or until nobody wants it.
+  void BlockSubmits() {
+    manager_.OnSubmit([this](const jobs::SubmitRequest& request) {
+      ++begun_;
+      absl::Status wanted;
+      while (!go_on_.HasBeenNotified() && wanted.ok()) {
+        absl::SleepFor(absl::Milliseconds(1));
+        wanted = request.wanted();
+      }
+      ++ended_;
+      if (!wanted.ok()) return Ends(wanted);
+      return absl::StatusOr<jobs::SubmitResult>(jobs::SubmitResult{
+          FakeManager::MakeJob("a", jobs::State::kQueued), false});
+    });
+  }
+  absl::StatusOr<jobs::SubmitResult> Ends(const absl::Status& why) {
+    absl::MutexLock lock(&mutex_);
+    why_ = why;
+    return why;
+  }
+  absl::Status Why() {
+    absl::MutexLock lock(&mutex_);
+    return why_;
+  }
+  Submission& Submit() {
+    submissions_.push_back(std::make_unique<Submission>(*jobs_));
+    return *submissions_.back();
+  }
+  static void Await(const std::atomic<int>& count, int reached) {
+    while (count < reached) absl::SleepFor(absl::Milliseconds(1));
+  }
+  grpc::Status Get() {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::seconds(30));
+    v1::GetJobRequest request;
+    request.set_id("a");
+    v1::Job job;
+    return jobs_->Get(&context, request, &job);
+  }
+  grpc::Status Info() {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::seconds(30));
+    v1::InfoResponse info;
+    return daemon_->Info(&context, {}, &info);
+  }
+
+  std::atomic<int> begun_ = 0, ended_ = 0;
+  absl::Notification go_on_;
+  absl::Mutex mutex_;
+  absl::Status why_ ABSL_GUARDED_BY(mutex_);
+  Submissions submissions_;
+};
+
+class OneAtATimeTest : public UnaryCallTest {
+ protected:
+  OneAtATimeTest() : UnaryCallTest(OneSubmitAtATime()) {}
+};
+
+// More of them than there are threads of any kind.
+TEST_F(UnaryCallTest, OthersAreAnsweredWhileSubmitsWait) {
+  BlockSubmits();
+  for (int i = 0; i < 40; ++i) Submit();
+  Await(begun_, 2);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(Get().ok());
+    ASSERT_TRUE(Info().ok());
+  }
+  EXPECT_EQ(begun_, 2);
+  go_on_.Notify();
+  for (auto& submission : submissions_) {
+    EXPECT_TRUE(submission->Await().ok()) << submission->answer.error_message();
+  }
+  EXPECT_EQ(begun_, 40);
+}
+
+TEST_F(OneAtATimeTest, WhatFindsNoRoomIsToldSo) {
+  BlockSubmits();
+  Submit();
+  Await(begun_, 1);
+  for (int i = 0; i < 4; ++i) Submit();
+  // Three are refused while the first runs; one waits.
+  int refused = 0;
+  while (refused < 3) {
+    refused = 0;
+    for (auto& submission : submissions_) {
+      refused += submission->answered.HasBeenNotified();
+    }
+  }
+  go_on_.Notify();
+  int answered = 0;
+  for (auto& submission : submissions_) {
+    if (submission->Await().ok()) {
+      ++answered;
+      continue;
+    }
+    EXPECT_EQ(submission->answer.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_THAT(submission->answer.error_message(), HasSubstr("try again"));
+  }
+  EXPECT_EQ(answered, 2);
+}
+
+TEST_F(OneAtATimeTest, WhoGaveUpWaitingCostsNothing) {
+  BlockSubmits();
+  Submit();
+  Await(begun_, 1);
+  Submission& waiting = Submit();
+  ASSERT_TRUE(Info().ok());  // it has come in
+  waiting.context.TryCancel();
+  EXPECT_EQ(waiting.Await().error_code(), grpc::StatusCode::CANCELLED);
+  ASSERT_TRUE(Info().ok());  // and so has its end
+  absl::SleepFor(absl::Milliseconds(200));
+  go_on_.Notify();
+  submissions_[0]->Await();
+  EXPECT_TRUE(Submit().Await().ok());
+  EXPECT_EQ(begun_, 2);
+}
+
+TEST_F(UnaryCallTest, WorkUnderWayLearnsThatItsClientIsGone) {
+  BlockSubmits();
+  Submission& submission = Submit();
+  Await(begun_, 1);
+  submission.context.TryCancel();
+  Await(ended_, 1);
+  EXPECT_EQ(submission.Await().error_code(), grpc::StatusCode::CANCELLED);
+  server_->Shutdown(absl::ZeroDuration());
+  EXPECT_EQ(Why().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(UnaryCallTest, WorkUnderWayLearnsThatItIsTooLate) {
+  BlockSubmits();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(100));
+  v1::SubmitRequest request;
+  request.set_spec_json("{}");
+  v1::SubmitResponse response;
+  EXPECT_EQ(jobs_->Submit(&context, request, &response).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  Await(ended_, 1);
+  server_->Shutdown(absl::ZeroDuration());
+  EXPECT_EQ(Why().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(UnaryCallTest, ShutdownWaitsForNoSubmit) {
+  BlockSubmits();
+  for (int i = 0; i < 10; ++i) Submit();
+  Await(begun_, 2);
+  server_->Shutdown(absl::Hours(1));  // of grace: it must not be needed
+  for (auto& submission : submissions_) {
+    EXPECT_EQ(submission->Await().error_code(),
+              grpc::StatusCode::UNAVAILABLE);
+  }
+  EXPECT_THAT(std::string(Why().message()), HasSubstr("stopping"));
+}
+
+TEST_F(UnaryCallTest, AnExceptionEndsItsCallAlone) {
+  manager_.OnSubmit([](const jobs::SubmitRequest&)
+                        -> absl::StatusOr<jobs::SubmitResult> {
+    throw std::runtime_error("a user's secret");
+  });
+  grpc::Status status = Submit().Await();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(status.error_message(), HasSubstr("JobService.Submit"));
+  manager_.OnSubmit([](const jobs::SubmitRequest&)
+                        -> absl::StatusOr<jobs::SubmitResult> {
+    throw std::bad_alloc();
+  });
+  EXPECT_EQ(Submit().Await().error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_TRUE(Info().ok());
+  EXPECT_THAT(Logged(), HasSubstr("JobService.Submit: exception "
+                                  "std::runtime_error"));
+  EXPECT_THAT(Logged(), HasSubstr("std::bad_alloc"));
+  EXPECT_THAT(Logged(), Not(HasSubstr("secret")));
+}
+
+TEST_F(UnaryCallTest, AnExceptionEndsItsStreamAlone) {
+  manager_.ThrowFromEvents(std::make_exception_ptr(std::bad_alloc()));
+  v1::WatchRequest request;
+  request.set_id("a");
+  grpc::ClientContext context;
+  auto watcher = jobs_->Watch(&context, request);
+  v1::JobEvent event;
+  EXPECT_FALSE(watcher->Read(&event));
+  EXPECT_EQ(watcher->Finish().error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(Logged(), HasSubstr("JobService.Watch: exception"));
+
+  blobs_.ThrowFromBegin(std::make_exception_ptr(std::bad_alloc()));
+  grpc::ClientContext upload;
+  v1::UploadResponse response;
+  auto writer = artifacts_->Upload(&upload, &response);
+  v1::UploadRequest header;
+  header.mutable_header()->set_sha256(std::string(64, 'a'));
+  ASSERT_TRUE(writer->Write(header));
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(Logged(), HasSubstr("ArtifactService.Upload: exception"));
+}
+
+}  // namespace
+}  // namespace mpsd::rpc

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/device_lock.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "server/supervisor/spawned_process.h"
+
+namespace mpsd::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class DeviceLockTest : public testing::Test {
+ protected:
+  DeviceLockTest()
+      : folder_(fs::path(testing::TempDir()) /
+                ("device_lock-" + std::to_string(getpid()))) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~DeviceLockTest() override { fs::remove_all(folder_); }
+
+  DeviceLock Of(const std::string& path) {
+    return DeviceLock(
+        path, [this](const std::string& line) { log_.push_back(line); });
+  }
+  bool Locks(DeviceLock& lock) {
+    auto fd = lock.Acquire();
+    EXPECT_TRUE(fd.ok()) << fd.status();
+    return fd.ok() && fd->valid();
+  }
+
+  const fs::path folder_;
+  const std::string path_ = folder_ / "gpu.lock";
+  std::vector<std::string> log_;
+};
+
+TEST_F(DeviceLockTest, OneAtATime) {
+  DeviceLock ours = Of(path_), theirs = Of(path_);
+  auto held = ours.Acquire();
+  ASSERT_TRUE(held.ok()) << held.status();
+  ASSERT_TRUE(held->valid());
+  const absl::Status refused = theirs.Acquire().status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("another mpsd uses the GPU"));
+  held->reset();
+  EXPECT_TRUE(Locks(theirs));
+  EXPECT_THAT(log_, IsEmpty());
+}
+
+// The daemon that started it may be gone.
+TEST_F(DeviceLockTest, TheWorkerHoldsIt) {
+  DeviceLock lock = Of(path_);
+  SpawnedProcess::Options options;
+  options.program = "/bin/sleep";
+  options.args = {"60"};
+  options.fds[5] = *lock.Acquire();
+  auto worker = SpawnedProcess::Spawn(std::move(options));
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_TRUE(absl::IsUnavailable(lock.Acquire().status()));
+  (*worker)->Kill();
+  EXPECT_TRUE(Locks(lock));
+}
+
+TEST_F(DeviceLockTest, AnyUserMayLockItAndNobodyWriteIt) {
+  const mode_t before = umask(077);
+  DeviceLock lock = Of(path_);
+  EXPECT_TRUE(Locks(lock));
+  umask(before);
+  struct stat info;
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0444u);
+  EXPECT_EQ(info.st_size, 0);
+}
+
+TEST_F(DeviceLockTest, OffIsNoLock) {
+  DeviceLock off = Of("");
+  EXPECT_FALSE(Locks(off));
+  EXPECT_THAT(log_, IsEmpty());
+}
+
+// Another user's doing: nothing is followed, waited for or held.
+TEST_F(DeviceLockTest, WhatIsNoLockFileIsSaidOnceAndHoldsNobody) {
+  const std::string target = folder_ / "target";
+  fs::create_symlink(target, folder_ / "link");
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0644), 0);
+  fs::create_directory(folder_ / "folder");
+  for (const char* name : {"link", "pipe", "folder", "none/lock"}) {
+    log_.clear();
+    DeviceLock lock = Of(folder_ / name);
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(Locks(lock)) << name;
+    EXPECT_THAT(log_, ElementsAre(HasSubstr(
+                          "nothing keeps other daemons off the GPU: " +
+                          (folder_ / name).string())));
+  }
+  EXPECT_FALSE(fs::exists(target));
+}
+
+}  // namespace
+}  // namespace mpsd::supervisor
