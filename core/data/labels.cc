@@ -50,7 +50,7 @@ std::string Quoted(const std::vector<std::string>& names) {
   if (!ContentsShown()) return kNotShown;
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(names.size(), kMaxShown); ++i) {
-    shown.push_back("\"" + base::Quotable(names[i]) + "\"");
+    shown.push_back(Cat("\"", base::Quotable(names[i]), "\""));
   }
   std::string text = absl::StrJoin(shown, ", ");
   if (names.size() > kMaxShown) {
@@ -64,7 +64,7 @@ std::string Found(const LabelValue& value) {
     case Kind::kAbsent:
       return "nothing";
     case Kind::kWord:
-      return "\"" + base::Quotable(value.text) + "\"";
+      return Cat("\"", base::Quotable(value.text), "\"");
     case Kind::kList:
       return "a list";
     default:

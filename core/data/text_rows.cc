@@ -30,7 +30,7 @@ std::string Quoted(const Names& names) {
   if (!ContentsShown()) return kNotShown;
   Names quoted;
   for (const std::string& name : names) {
-    if (!name.empty()) quoted.push_back("\"" + base::Quotable(name) + "\"");
+    if (!name.empty()) quoted.push_back(Cat("\"", base::Quotable(name), "\""));
   }
   return quoted.empty() ? "none" : absl::StrJoin(quoted, ", ");
 }
