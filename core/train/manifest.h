@@ -43,7 +43,8 @@ struct Manifest {
   spec::TrainSpec spec;                            // every default filled in
   std::string model_folder;
   spec::BaseModel base_model;                       // as results name it
-  std::map<std::string, std::string> model_sha256;  // file name → digest
+  // File name → digest; empty until a first step has ended.
+  std::map<std::string, std::string> model_sha256;
   std::string train_sha256, eval_sha256;            // over the files' bytes
   data::DatasetStats train_stats, eval_stats;
   std::optional<MicroBatchPlan> micro_batch;  // of auto_find_batch_size

@@ -149,6 +149,11 @@ void ModelDigests::Run(const fs::path& model_folder, const fs::path& cache) {
   done_ = true;
 }
 
+bool ModelDigests::done() const {
+  absl::MutexLock lock(&mutex_);
+  return done_;
+}
+
 absl::StatusOr<Digests> ModelDigests::Get() {
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(&done_));

@@ -35,6 +35,9 @@ class ModelDigests {
   ModelDigests(const ModelDigests&) = delete;
   ModelDigests& operator=(const ModelDigests&) = delete;
 
+  // Whether Get would give its answer at once.
+  bool done() const;
+
   // As HashModel, when it is done.
   absl::StatusOr<Digests> Get();
 
@@ -43,7 +46,7 @@ class ModelDigests {
            const std::filesystem::path& cache);
 
   std::atomic<bool> stop_{false};
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   absl::StatusOr<Digests> digests_ ABSL_GUARDED_BY(mutex_);
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -11,8 +11,9 @@
 
 namespace mpsd::train {
 
-absl::Status Trainer::HashInputs() {
-  observer_.OnStage("hashing model", 0);
+absl::Status Trainer::KnowInputs() {
+  if (!state_.fingerprint.empty()) return absl::OkStatus();
+  if (!model_digests_->done()) observer_.OnStage("hashing model", 0);
   auto digests = model_digests_->Get();
   if (!digests.ok()) return digests.status();
   manifest_.model_sha256 = *std::move(digests);
@@ -43,18 +44,21 @@ absl::Status Trainer::HashInputs() {
   inputs_.train = data_.train->hash();
   if (data_.eval != nullptr) inputs_.eval = data_.eval->hash();
   inputs_.device = device_->name();
+  state_.fingerprint = MakeFingerprint(spec_, inputs_);
   return absl::OkStatus();
 }
 
 absl::Status Trainer::Resume() {
   state_.eval_step = -1;
-  state_.fingerprint = MakeFingerprint(spec_, inputs_);
   ckpt::SweepLeftovers(options_.out_dir);
   const std::vector<int64_t> incomplete =
       ckpt::ListIncomplete(options_.out_dir);
   for (const int64_t step : incomplete) SetAside(step, "a file is missing");
   bool damaged = !incomplete.empty();
   std::vector<int64_t> steps = ckpt::ListCheckpoints(options_.out_dir);
+  if (!steps.empty()) {
+    if (absl::Status s = KnowInputs(); !s.ok()) return s;
+  }
   // From the newest back: one that a failing disk has spoilt costs the steps
   // since the one before it, not the run.
   for (; !steps.empty(); steps.pop_back()) {

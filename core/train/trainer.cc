@@ -34,7 +34,6 @@ absl::StatusOr<RunResult> Trainer::Run() {
       // After this line only the trainable's parameters change.
       &Trainer::AttachTrainable,
       &Trainer::ChooseMicroBatch,
-      &Trainer::HashInputs,
       // From here on the spec is as the run found it: its fingerprint is taken.
       &Trainer::Resume,
       &Trainer::OpenRunFolder,
@@ -42,6 +41,7 @@ absl::StatusOr<RunResult> Trainer::Run() {
   for (const Part part : kParts) {
     if (absl::Status s = (this->*part)(); !s.ok()) return s;
   }
+  observer_.OnStage("training", 0);
   return Loop();
 }
 
@@ -52,6 +52,11 @@ absl::StatusOr<RunResult> Trainer::Loop() {
     if (eval_due()) {
       absl::Status s = EvaluateNow();
       if (absl::IsCancelled(s)) return Stop(observer_.stop_request());
+      if (!s.ok()) return s;
+    }
+    if (state_.step > 0 && state_.fingerprint.empty()) {
+      absl::Status s = KnowInputs();
+      if (s.ok()) s = UpdateManifest("RUNNING");
       if (!s.ok()) return s;
     }
     if (save_due()) {

@@ -104,8 +104,10 @@ class Trainer {
   absl::StatusOr<MicroBatchPlan> PlanMicroBatches();
   absl::StatusOr<MicroBatchPlan> TryMicroBatches();
   std::string MicroBatchKey() const;
-  // Digests of what the run reads: before Resume, which compares them.
-  absl::Status HashInputs();
+  // Digests of what the run reads, and with them state_.fingerprint: before a
+  // checkpoint is compared or written. A run without one learns them beside its
+  // first step.
+  absl::Status KnowInputs();
   absl::Status Resume();
   absl::Status ResumeFrom(int64_t step);
   absl::Status CheckSameJob(const ckpt::TrainerState& saved) const;

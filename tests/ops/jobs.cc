@@ -30,7 +30,7 @@ class PartObserver : public train::Observer {
   explicit PartObserver(Recorder* recorder) : recorder_(recorder) {}
   void OnStage(const std::string& stage, double) override {
     // Reading a checkpoint is no part of the step that follows.
-    if (stage == "hashing model" || stage.starts_with("resuming")) {
+    if (stage == "training" || stage.starts_with("resuming")) {
       Close("begin");
     }
   }

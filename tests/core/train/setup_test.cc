@@ -184,7 +184,7 @@ TEST(SetupTest, StagesAreToldInOneOrder) {
   EXPECT_EQ(at("reading training data"), 0);
   EXPECT_EQ(at("reading evaluation data"), 2);
   EXPECT_EQ(at("loading model"), 4);
-  EXPECT_EQ(at("hashing model"), 5);
+  EXPECT_EQ(at("training"), 5);
 }
 
 }  // namespace
