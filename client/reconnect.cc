@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/reconnect.h"
 
-#include <algorithm>
-
 #include "client/format.h"
 
 namespace mpsd::client {
@@ -19,7 +17,7 @@ bool MayPass(grpc::StatusCode code) {
 
 void Reconnect::Received() {
   received_ = true;
-  pause_ = absl::ZeroDuration();
+  pause_.Restart();
   waited_ = absl::ZeroDuration();
 }
 
@@ -31,10 +29,7 @@ bool Reconnect::Again(const grpc::Status& status) {
                  << Seconds(absl::ToDoubleSeconds(limit_)) << '\n'
                  << std::flush;
   }
-  pause_ = std::clamp(pause_ * 2, absl::Milliseconds(200), absl::Seconds(2));
-  console_.terminal.sleep(pause_);
-  waited_ += pause_;
-  console_.daemon.Reset();
+  waited_ += pause_.Wait();
   return true;
 }
 

@@ -4,16 +4,16 @@
 
 #include "absl/time/time.h"
 #include "client/console.h"
+#include "client/retry_pause.h"
 
 namespace mpsd::client {
 
-// Brings a stream through a restart of the daemon: between two attempts it
-// waits 0.2 s, then twice as long up to 2 s, and connects afresh; it gives up
-// when nothing was received for `limit`.
+// Brings a stream through a restart of the daemon: it tries again after each
+// pause and gives up when nothing was received for `limit`.
 class Reconnect {
  public:
   Reconnect(const Console& console, absl::Duration limit)
-      : console_(console), limit_(limit) {}
+      : console_(console), limit_(limit), pause_(console) {}
 
   // Something was received: the limit starts anew.
   void Received();
@@ -28,7 +28,7 @@ class Reconnect {
   const Console& console_;
   const absl::Duration limit_;
   bool received_ = false;
-  absl::Duration pause_ = absl::ZeroDuration();
+  RetryPause pause_;
   absl::Duration waited_ = absl::ZeroDuration();
 };
 

@@ -13,12 +13,11 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "client/format.h"
+#include "client/retry_pause.h"
 
 namespace mpsd::client {
 namespace {
 
-constexpr absl::Duration kShortestPause = absl::Milliseconds(200);
-constexpr absl::Duration kLongestPause = absl::Seconds(2);
 constexpr absl::Duration kPatience = absl::Minutes(10);
 // Of it, at most: a daemon may have been at work for long before it went.
 constexpr absl::Duration kOneAttempt = absl::Minutes(1);
@@ -49,7 +48,10 @@ class SureSubmit {
  public:
   SureSubmit(const Console& console, const v1::SubmitRequest& request,
              const std::function<grpc::Status()>& upload)
-      : console_(console), request_(request), upload_(upload) {}
+      : console_(console),
+        request_(request),
+        upload_(upload),
+        pause_(console) {}
 
   ExitCode Run(v1::SubmitResponse* response) {
     // Where this fails, no job can have been queued.
@@ -133,10 +135,7 @@ class SureSubmit {
                    << Seconds(absl::ToDoubleSeconds(kPatience)) << '\n'
                    << std::flush;
     }
-    pause_ = std::clamp(pause_ * 2, kShortestPause, kLongestPause);
-    console_.terminal.sleep(pause_);
-    waited_ += pause_;
-    console_.daemon.Reset();
+    waited_ += pause_.Wait();
   }
 
   ExitCode NotKnown(ExitCode code, const std::string& why) const {
@@ -153,7 +152,7 @@ class SureSubmit {
   const std::function<grpc::Status()>& upload_;
   bool uploaded_again_ = false;
   bool remarked_ = false;
-  absl::Duration pause_ = absl::ZeroDuration();
+  RetryPause pause_;
   absl::Duration waited_ = absl::ZeroDuration();
 
   absl::Mutex mutex_;

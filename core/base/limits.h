@@ -45,6 +45,9 @@ inline constexpr size_t kPageBytes = 1 << 20;  // a page ends past these
 inline constexpr int kFilterStates = 5;
 inline constexpr int kFilterLabels = 16;
 inline constexpr size_t kPageTokenBytes = 128;
+inline constexpr size_t kIdPart = 4;     // characters of an id, to find a job
+inline constexpr size_t kWholeId = 26;   // characters of a job's id
+inline constexpr size_t kFoundJobs = 20;  // named where a part fits several
 
 // --- artifacts ---------------------------------------------------------------
 inline constexpr int64_t kChunkBytes = 1 << 20;  // of a message with data

@@ -8,21 +8,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/limits.h"
 
 namespace mpsd::rpc {
 namespace {
 
-constexpr size_t kLeastPart = 4;
-constexpr size_t kWholeId = 26;
-constexpr size_t kMostFound = 20;
-
 absl::Status CheckPart(const std::string& part) {
-  if (part.size() >= kLeastPart && part.size() <= kWholeId &&
+  if (part.size() >= limits::kIdPart && part.size() <= limits::kWholeId &&
       std::all_of(part.begin(), part.end(), absl::ascii_isalnum)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "id_part: must be ", kLeastPart, " to ", kWholeId,
+      "id_part: must be ", limits::kIdPart, " to ", limits::kWholeId,
       " letters and digits of a job's id, the first or the last ones"));
 }
 
@@ -34,10 +31,10 @@ absl::Status FindJobs(jobs::JobManager& manager,
   absl::Status checked = CheckPart(request.id_part());
   if (!checked.ok()) return checked;
   absl::StatusOr<std::vector<jobs::FoundJob>> found = manager.FindByIdPart(
-      absl::AsciiStrToUpper(request.id_part()), kMostFound + 1);
+      absl::AsciiStrToUpper(request.id_part()), limits::kFoundJobs + 1);
   if (!found.ok()) return found.status();
-  response.set_more(found->size() > kMostFound);
-  if (found->size() > kMostFound) found->resize(kMostFound);
+  response.set_more(found->size() > limits::kFoundJobs);
+  if (found->size() > limits::kFoundJobs) found->resize(limits::kFoundJobs);
   for (const jobs::FoundJob& job : *found) {
     v1::Job& out = *response.add_jobs();
     out.set_id(job.id);

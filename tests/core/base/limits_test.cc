@@ -80,6 +80,9 @@ TEST(Limits, ProtoCommentsQuoteTheTable) {
       {"jobs.proto", absl::StrCat("empty: all; at most ", kFilterStates)},
       {"jobs.proto", absl::StrCat("must match; at most ", kFilterLabels)},
       {"jobs.proto", absl::StrCat("past ", Size(kPageBytes))},
+      {"jobs.proto", absl::StrCat("fewer than ", kIdPart,
+                                  " characters, more than ", kWholeId)},
+      {"jobs.proto", absl::StrCat("at most ", kFoundJobs, "; id, name")},
       {"artifacts.proto", absl::StrCat("at most ", Digits(kBlobNames))},
       {"artifacts.proto", absl::StrCat("at most ", Size(kChunkBytes))},
   };
