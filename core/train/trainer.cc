@@ -197,6 +197,8 @@ absl::Status Trainer::EvaluateNow() {
 }
 
 absl::Status Trainer::SaveNow() {
+  // A stop within the first step's evaluation comes before Loop asks.
+  if (absl::Status s = KnowInputs(); !s.ok()) return s;
   const absl::Duration start = base::Clock::Real().Monotonic();
   auto saved = ckpt::SaveCheckpoint(options_.out_dir, state_, Live());
   if (!saved.ok()) return saved.status();

@@ -232,6 +232,21 @@ TEST(TrainerTest, AStopWithinAnEvaluationRepeatsTheEvaluation) {
   EXPECT_EQ(second.evals.front().step, 0);
 }
 
+// What the run reads is not hashed by then: no checkpoint asked for it.
+TEST(TrainerTest, AStopWithinTheFirstStepsEvaluationKeepsTheStep) {
+  JobFolder folder("trainer_first_eval_stop");
+  folder.training()["eval_steps"] = 1;
+  RecordingObserver first, second;
+  first.stop_after = 1;
+  auto stopped = Train(folder, "out", first);
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  EXPECT_EQ(stopped->checkpoint_step, 1);
+  ASSERT_TRUE(Train(folder, "out", second).ok());
+  EXPECT_EQ(second.steps.front().step, 2);
+  EXPECT_EQ(second.evals.front().step, 1);
+  EXPECT_TRUE(second.warnings().empty());
+}
+
 TEST(TrainerTest, AFinishedRunRunsNoStepAgain) {
   const JobFolder folder("trainer_again");
   RecordingObserver first, second;
