@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/format.h"
+#include "core/base/check.h"
 
 namespace mpsd::client {
 
@@ -14,6 +15,7 @@ Table::Table(std::vector<std::string> header) {
 
 void Table::Add(std::vector<std::string> cells) {
   for (std::string& cell : cells) cell = Printable(std::move(cell));
+  base::CheckAtMost(cells.size(), rows_[0].size(), "cells and columns");
   rows_.push_back(std::move(cells));
 }
 

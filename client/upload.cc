@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "client/format.h"
 #include "client/progress_line.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 
 namespace mpsd::client {
@@ -148,6 +149,7 @@ class Uploader {
   }
 
   grpc::Status Send(const Parcel& parcel) {
+    base::Check(!parcel.empty(), "a parcel has a file");
     if (parcel.front()->size_bytes <= kMaxSmall && batches_) {
       const grpc::Status sent = SendBatch(parcel);
       if (sent.error_code() != grpc::StatusCode::UNIMPLEMENTED) return sent;

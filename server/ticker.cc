@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "core/base/check.h"
 #include "core/base/clock.h"
 
 namespace mpsd {
@@ -16,6 +17,7 @@ constexpr absl::Duration kLongestNap = absl::Minutes(1);
 }  // namespace
 
 void Ticker::Start(std::function<absl::Time()> tick) {
+  base::Check(!thread_.joinable(), "Start is called once");
   tick_ = std::move(tick);
   thread_ = std::thread([this] { Run(); });
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/check.h"
+
 namespace mpsd::data {
 namespace {
 
@@ -14,6 +16,7 @@ int64_t LongestRow(const TokenArrays& samples,
   for (const std::vector<int64_t>& row : rows) {
     int64_t length = 0;
     for (int64_t index : row) {
+      base::CheckIndex(index, samples.size(), "a sample of a row");
       length += std::min(samples.length(index), max_length);
     }
     longest = std::max(longest, length);
@@ -48,6 +51,7 @@ std::vector<int64_t> LengthBuckets(int64_t max_length) {
 }
 
 int64_t PaddedLength(int64_t length, int64_t max_length, Padding padding) {
+  base::CheckAtMost(length, max_length, "a row and max_length");
   if (padding == Padding::kLongest) return length;
   if (padding == Padding::kMultipleOfEight) {
     return std::min((length + 7) / 8 * 8, max_length);
@@ -77,12 +81,15 @@ Batch MakeBatch(const TokenArrays& samples,
       const int64_t index = rows[row][segment];
       const int64_t length =
           std::min({samples.length(index), left, max_length});
+      base::CheckAtMost(std::min(samples.length(index), max_length), left,
+                        "a sample and what is left of its row");
       Place(samples, samples.begin(index), length,
             static_cast<int64_t>(segment), at, batch);
       at += length;
       left -= length;
     }
     if (packed) continue;
+    base::CheckEqual(rows[row].size(), 1, "samples of an unpacked row");
     batch.samples.push_back(rows[row][0]);
     const auto positions = batch.position_ids.begin() + row * batch.length;
     std::iota(positions, positions + batch.length, 0);

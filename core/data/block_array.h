@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/check.h"
+
 namespace mpsd::data {
 
 // An array of numbers that never moves as it grows, so that it never needs
@@ -29,6 +31,7 @@ class BlockArray {
 
   void PushBack(T value) { Append(&value, 1); }
   void Append(const T* values, int64_t count) {
+    base::CheckEqual(shift_, kBlockShift, "a view does not grow: its shift");
     while (count > 0) {
       const int64_t at = size_ & (kBlock - 1);
       if (at == 0) AddBlock();
@@ -40,7 +43,10 @@ class BlockArray {
     }
   }
   // The last number; there must be one, and the array no view.
-  T& back() { return owned_.back()[(size_ - 1) & (kBlock - 1)]; }
+  T& back() {
+    base::Check(!owned_.empty(), "the array has a number and is no view");
+    return owned_.back()[(size_ - 1) & (kBlock - 1)];
+  }
 
   // Calls take(first number, how many) for the pieces of the whole, in order.
   template <typename Take>

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_join.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/data/encode.h"
@@ -55,6 +56,8 @@ struct Rows {
 
 void Keep(Sample sample, int64_t max_length, Rows& rows) {
   const bool had_labels = sample.label_tokens() > 0;
+  base::CheckEqual(sample.input_ids.size(), sample.in_loss.size(),
+                   "ids and labels of a sample");
   const size_t length = static_cast<size_t>(max_length);
   if (sample.input_ids.size() > length) {
     sample.input_ids.resize(length);
@@ -222,6 +225,10 @@ class DatasetReader {
       ids += length;
       labels += length;
     }
+    base::CheckEqual(ids - rows.ids.data(), rows.ids.size(),
+                     "ids of all rows and of the piece");
+    base::CheckEqual(labels - rows.labels.data(), rows.labels.size(),
+                     "labels of all rows and of the piece");
   }
 
   double Share() const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/check.h"
 #include "core/data/assistant_spans.h"
 #include "core/spec/cat.h"
 #include "core/text/assistant_mask.h"
@@ -28,6 +29,8 @@ Sample AllInLoss(Ids ids) {
 // return value says whether that is the whole prompt.
 bool MaskPrompt(const Ids& prompt, bool mask, Sample& whole) {
   const Ids& ids = whole.input_ids;
+  base::CheckEqual(ids.size(), whole.in_loss.size(),
+                   "ids and labels of a sample");
   const auto parting =
       std::mismatch(prompt.begin(), prompt.end(), ids.begin(), ids.end());
   const auto shared = parting.second - ids.begin();
@@ -166,6 +169,8 @@ absl::StatusOr<Sample> RowEncoder::EncodeMessages(
   Sample sample;
   sample.in_loss = text::AssistantMask(*tokens, rendered->generation_spans);
   sample.input_ids = std::move(tokens->ids);
+  base::CheckEqual(sample.in_loss.size(), sample.input_ids.size(),
+                   "labels and ids of a conversation");
   return sample;
 }
 

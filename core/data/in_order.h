@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/check.h"
 
 namespace mpsd::data {
 
@@ -30,7 +31,9 @@ class InOrder {
   // With one thread `work` is called by Push, otherwise by several threads at
   // the same time. What it throws is thrown by Take.
   InOrder(int threads, std::function<Output(Input)> work)
-      : threads_(static_cast<size_t>(threads)), work_(std::move(work)) {}
+      : threads_(static_cast<size_t>(threads)), work_(std::move(work)) {
+    base::CheckLess(0, threads, "threads");
+  }
   // Waits for what has begun; what has not is dropped.
   ~InOrder() {
     {
@@ -64,6 +67,7 @@ class InOrder {
   // The output of the oldest input, waited for. Something must have been pushed
   // that was not taken.
   Output Take() {
+    base::Check(pending_ > 0, "an input was pushed that was not taken");
     absl::MutexLock lock(&mutex_);
     const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
       return slots_.front().done;
@@ -109,6 +113,7 @@ class InOrder {
         mutex_.Await(absl::Condition(&wake));
         --idle_;
         if (stop_) return;
+        base::CheckAtMost(waiting_, slots_.size(), "inputs that wait, and all");
         // A slot stays where it is while others come and go at the ends.
         slot = &slots_[slots_.size() - waiting_];
         --waiting_;

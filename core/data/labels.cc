@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
+#include "core/base/check.h"
 #include "core/base/json_depth.h"
 #include "core/base/printable.h"
 #include "core/data/row_errors.h"
@@ -403,7 +404,12 @@ double LossWeight(const Labels& labels, const LabelTargets& all,
     return count;
   }
   double sum = 0;
-  for (const int64_t row : rows) sum += labels.weights[all.classes[row]];
+  for (const int64_t row : rows) {
+    base::CheckIndex(row, all.classes.size(), "a labelled row");
+    const int64_t id = all.classes[row];
+    base::CheckIndex(id, labels.weights.size(), "a class with a weight");
+    sum += labels.weights[id];
+  }
   return sum;
 }
 

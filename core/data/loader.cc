@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/check.h"
 #include "core/data/order.h"
 #include "core/data/packing.h"
 
@@ -21,6 +22,7 @@ Rows OneEach(const std::vector<int64_t>& order) {
 }
 
 Rows Slice(const Rows& rows, int64_t begin, int64_t count) {
+  base::CheckAtMost(begin, rows.size(), "the begin of a slice and its rows");
   const int64_t end =
       std::min<int64_t>(begin + count, static_cast<int64_t>(rows.size()));
   return Rows(rows.begin() + begin, rows.begin() + end);
@@ -38,6 +40,11 @@ int64_t Loader::steps_per_epoch() const {
 }
 
 Loader::Rows Loader::RowsOfEpoch(int64_t epoch) const {
+  base::CheckLess(0, source_.size(), "samples of a loader");
+  base::CheckLess(0, options_.batch_size, "batch_size");
+  base::CheckLess(0, options_.gradient_accumulation_steps,
+                  "gradient_accumulation_steps");
+  base::CheckLess(0, options_.max_length, "max_length");
   const int64_t count = source_.size();
   const std::vector<int64_t> order =
       options_.shuffle ? ShuffledOrder(count, options_.seed, epoch)
@@ -97,7 +104,10 @@ int64_t Loader::PaddedLengthOf(const Rows& rows) const {
 // Of rows with a sample each.
 Loader::Rows Loader::SideBySide(const Rows& rows) const {
   std::vector<int64_t> lengths;
-  for (const std::vector<int64_t>& row : rows) lengths.push_back(LengthOf(row));
+  for (const std::vector<int64_t>& row : rows) {
+    base::CheckEqual(row.size(), 1, "samples of a row to be packed");
+    lengths.push_back(LengthOf(row));
+  }
   Rows packed =
       PackBestFit(lengths, PlainOrder(static_cast<int64_t>(rows.size())),
                   PaddedLengthOf(rows));
@@ -137,6 +147,7 @@ absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
     rows_epoch_ = cursor_.epoch;
   }
   const Rows step = RowsOfStep();
+  base::Check(!step.empty(), "a step has rows");
   Collation collation{options_.packing, /*training=*/true, options_.seed,
                       cursor_.epoch, options_.padding};
   for (const std::vector<int64_t>& row : step) {
@@ -153,6 +164,8 @@ absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
 }
 
 void Loader::Seek(const Cursor& cursor) {
+  base::Check(cursor.epoch >= 0 && cursor.step_in_epoch >= 0,
+              "a cursor counts from 0");
   cursor_ = cursor;
   if (cursor_.step_in_epoch >= steps_per_epoch()) {
     cursor_ = {cursor.epoch + 1, 0};
@@ -168,6 +181,7 @@ double Loader::epoch_fraction() const {
 EvalLoader::EvalLoader(const Source& source, int64_t batch_size,
                        Padding padding, std::optional<TokenLimit> limit)
     : source_(source), padding_(padding) {
+  base::CheckLess(0, batch_size, "batch_size of an evaluation");
   int64_t rows = 0, longest = 0;
   for (int64_t i = 0; i < source.size(); ++i) {
     bool full = rows == batch_size;
@@ -188,6 +202,7 @@ EvalLoader::EvalLoader(const Source& source, int64_t batch_size,
 }
 
 absl::StatusOr<Batch> EvalLoader::Load(int64_t index) const {
+  base::CheckIndex(index, count(), "a micro-batch of an evaluation");
   Rows rows;
   for (int64_t i = index == 0 ? 0 : ends_[index - 1]; i < ends_[index]; ++i) {
     rows.push_back({i});

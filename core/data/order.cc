@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace mpsd::data {
 uint64_t Random::Next() {
   state_ += 0x9E3779B97F4A7C15u;
@@ -16,6 +18,7 @@ uint64_t Random::Next() {
 }
 
 uint64_t Random::Below(uint64_t bound) {
+  base::CheckLess(0, bound, "the bound of a random number");
   // Numbers below 2^64 mod bound would make small results too frequent.
   const uint64_t rejected = (0 - bound) % bound;
   uint64_t number = Next();
@@ -36,6 +39,8 @@ std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed,
 std::vector<int64_t> GroupByLength(std::vector<int64_t> order,
                                    const std::vector<int64_t>& lengths,
                                    int64_t batch) {
+  base::CheckLess(0, batch, "samples of a batch");
+  base::CheckAtMost(order.size(), lengths.size(), "an order and its samples");
   const auto count = static_cast<int64_t>(order.size());
   const int64_t piece = batch * std::clamp<int64_t>(count / (batch * 4), 1, 50);
   int64_t longest = 0;  // where the longest of all stands
@@ -50,6 +55,7 @@ std::vector<int64_t> GroupByLength(std::vector<int64_t> order,
 }
 
 std::vector<int64_t> PlainOrder(int64_t count) {
+  base::CheckAtMost(0, count, "samples of an order");
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), 0);
   return order;

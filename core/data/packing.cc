@@ -5,6 +5,8 @@
 #include <deque>
 #include <map>
 
+#include "core/base/check.h"
+
 namespace mpsd::data {
 
 std::vector<std::vector<int64_t>> PackBestFit(
@@ -17,6 +19,8 @@ std::vector<std::vector<int64_t>> PackBestFit(
   std::vector<std::vector<int64_t>> rows;
   std::map<int64_t, std::deque<size_t>> rows_by_space;
   for (int64_t index : longest_first) {
+    base::CheckIndex(index, lengths.size(), "a sample to be packed");
+    base::CheckAtMost(lengths[index], capacity, "a sample and its row");
     auto fit = rows_by_space.lower_bound(lengths[index]);
     size_t row = rows.size();
     int64_t space = capacity;

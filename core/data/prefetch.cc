@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace mpsd::data {
 
 Prefetcher::Prefetcher(const Source& source, LoaderOptions options)
@@ -21,6 +23,7 @@ absl::StatusOr<std::vector<Batch>> Prefetcher::NextStep() {
     mutex_.Await(absl::Condition(&ready));
     step.swap(ahead_);
   }
+  base::Check(step.has_value(), "the thread leaves a step");
   cursor_ = step->after;
   if (!step->batches.ok()) Stop();  // the thread has ended
   return std::move(step->batches);
@@ -37,6 +40,7 @@ void Prefetcher::Run() {
     };
     mutex_.Await(absl::Condition(&free));
     if (stop_) return;
+    base::Check(!ahead_.has_value(), "one step is ahead at most");
     ahead_ = std::move(step);
     if (failed) return;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/status/status.h"
+#include "core/base/check.h"
 #include "core/spec/cat.h"
 
 namespace mpsd::data {
@@ -100,6 +101,7 @@ void RecordScanner::SkipSpace() {
 }
 
 void RecordScanner::Pass(size_t count) {
+  base::CheckAtMost(count, bytes_.size() - at_, "bytes passed and left");
   const auto begin = bytes_.begin() + at_;
   line_ += std::count(begin, begin + count, '\n');
   at_ += count;

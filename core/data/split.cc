@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "core/base/check.h"
 #include "core/base/sha256.h"
 #include "core/data/order.h"
 #include "core/spec/cat.h"
@@ -16,6 +17,7 @@ Subset::Subset(std::shared_ptr<const Source> base, std::vector<int64_t> indices)
     : base_(std::move(base)),
       indices_(std::move(indices)),
       stats_(base_->stats()) {
+  base::CheckLess(0, size(), "samples of a subset");
   stats_.rows = size();
   if (stats_.tokens > 0) {
     stats_.tokens = 0;
@@ -28,11 +30,15 @@ absl::StatusOr<Batch> Subset::Collate(
     const Collation& collation) const {
   std::vector<std::vector<int64_t>> base_rows = rows;
   for (std::vector<int64_t>& row : base_rows) {
-    for (int64_t& index : row) index = indices_[index];
+    for (int64_t& index : row) {
+      base::CheckIndex(index, indices_.size(), "a sample of a subset");
+      index = indices_[index];
+    }
   }
   absl::StatusOr<Batch> batch = base_->Collate(base_rows, collation);
   if (!batch.ok()) return batch;
   for (size_t i = 0; i < batch->samples.size(); ++i) {
+    base::CheckLess(i, rows.size(), "a sample's row");
     batch->samples[i] = rows[i][0];
   }
   return batch;
@@ -67,6 +73,7 @@ absl::StatusOr<SplitIndices> SplitForValidation(int64_t count, double share,
 
 std::vector<int64_t> FirstIndices(const std::vector<int64_t>& indices,
                                   int64_t count) {
+  base::CheckAtMost(0, count, "samples to be taken");
   const int64_t end =
       std::min<int64_t>(count, static_cast<int64_t>(indices.size()));
   return {indices.begin(), indices.begin() + end};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "core/base/check.h"
 #include "core/data/id_check.h"
 #include "core/data/in_order.h"
 #include "core/data/row_errors.h"
@@ -26,6 +27,7 @@ absl::StatusOr<Batch> TextClasses::Collate(
   batch.rows = static_cast<int64_t>(rows.size());
   int64_t longest = 0;
   for (const std::vector<int64_t>& row : rows) {
+    base::CheckEqual(row.size(), 1, "texts of a classifier's row");
     batch.samples.push_back(row[0]);
     batch.lengths.push_back(length(row[0]));
     batch.tokens += batch.lengths.back();
@@ -51,8 +53,11 @@ void TextClasses::CopyLabels(Batch& batch) const {
   const int64_t outputs = labels_.outputs();
   for (const int64_t sample : batch.samples) {
     if (!targets_.classes.empty()) {
+      base::CheckIndex(sample, targets_.classes.size(), "a labelled text");
       batch.classes.push_back(targets_.classes[sample]);
     } else {
+      base::CheckAtMost((sample + 1) * outputs, targets_.targets.size(),
+                        "a text's targets and all");
       const auto begin = targets_.targets.begin() + sample * outputs;
       batch.targets.insert(batch.targets.end(), begin, begin + outputs);
     }
@@ -132,6 +137,7 @@ class TextClassesMaker {
       made_.stats_.tokens += static_cast<int64_t>(row->ids.size());
       made_.stats_.truncated_rows += row->truncated ? 1 : 0;
       types.assign(row->type_ids.begin(), row->type_ids.end());
+      base::CheckEqual(types.size(), row->ids.size(), "types and ids");
       made_.samples_.Add(row->ids.data(), types.data(),
                          static_cast<int64_t>(row->ids.size()));
     }

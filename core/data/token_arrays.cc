@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace mpsd::data {
 
 TokenArrays::TokenArrays(const std::vector<Sample>& samples) {
@@ -16,6 +18,8 @@ TokenArrays TokenArrays::InFile(std::shared_ptr<const base::MappedFile> file,
                                 const int64_t* ends, int64_t samples,
                                 const int32_t* ids, const uint64_t* bits,
                                 int64_t tokens) {
+  base::CheckEqual(samples == 0 ? 0 : ends[samples - 1], tokens,
+                   "the last sample's end and all tokens");
   TokenArrays arrays;
   arrays.file_ = std::move(file);
   arrays.ends_ = BlockArray<int64_t>(ends, samples);
@@ -26,6 +30,8 @@ TokenArrays TokenArrays::InFile(std::shared_ptr<const base::MappedFile> file,
 
 void TokenArrays::Add(const int32_t* ids, const uint8_t* marks,
                       int64_t length) {
+  base::Check(file_ == nullptr, "arrays in a file do not grow");
+  base::CheckAtMost(0, length, "tokens of a sample");
   for (int64_t i = 0; i < length; ++i) {
     const int64_t bit = (ids_.size() + i) % kBits;
     if (bit == 0) bits_.PushBack(0);
@@ -38,6 +44,7 @@ void TokenArrays::Add(const int32_t* ids, const uint8_t* marks,
 }
 
 Sample TokenArrays::sample(int64_t index) const {
+  base::CheckIndex(index, size(), "a sample");
   Sample sample;
   const int64_t begin = this->begin(index), end = begin + length(index);
   for (int64_t place = begin; place < end; ++place) {

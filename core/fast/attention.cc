@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "core/base/check.h"
 #include "core/fast/blocked_attention.h"
 
 namespace mpsd::fast {
@@ -150,6 +151,7 @@ void ForEachSegment(const AttentionPlan& plan,
     visit(views);
     at += size;
   }
+  base::CheckEqual(at, plan.rows * plan.length, "tokens of all segments");
 }
 
 at::Tensor ForwardOnCpu(const AttentionPlan& plan, AttentionTape& tape) {
@@ -190,6 +192,7 @@ AttentionInputs FlashBackwardOnCpu(const at::Tensor& dout,
        plan.ByRow(tape.out, tape.q.size(-1)), split ? grad.q : tape.q,
        split ? grad.k : tape.k, split ? grad.v : tape.v},
       [&](const std::vector<at::Tensor>& t) {
+        base::CheckLess(i, tape.lse.size(), "a segment that went forward");
         auto [dq, dk, dv] =
             at::_scaled_dot_product_flash_attention_for_cpu_backward(
                 ByHead(t[0]), ByHead(t[1]), ByHead(t[2]), ByHead(t[3]),
@@ -209,6 +212,7 @@ AttentionInputs FlashBackwardOnCpu(const at::Tensor& dout,
 // [rows, length, heads, dim] for blocks: [rows, kv_heads, length,
 // heads / kv_heads, dim], contiguous.
 at::Tensor ForBlocks(const at::Tensor& x, int64_t kv_heads) {
+  base::CheckEqual(x.size(2) % kv_heads, 0, "heads beyond whole groups");
   const int64_t group = x.size(2) / kv_heads;
   return x.unflatten(2, {kv_heads, group})
       .permute({0, 2, 1, 3, 4})
@@ -256,6 +260,7 @@ AttentionInputs BackwardOnCpu(const at::Tensor& dout, const AttentionPlan& plan,
 }  // namespace
 
 at::Tensor AttentionPlan::ByRow(const at::Tensor& tokens, int64_t dim) const {
+  base::CheckEqual(tokens.size(0), rows * length, "tokens and the plan's");
   return by_position ? tokens.view({length, rows, -1, dim}).transpose(0, 1)
                      : tokens.view({rows, length, -1, dim});
 }
@@ -273,6 +278,7 @@ at::Tensor AttentionPlan::Join(const at::Tensor& q, const at::Tensor& k) const {
 AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
                             bool by_position, const HeadShape& shape,
                             const Options& options, BandMasks* bands) {
+  base::CheckEqual(inputs.input_ids.dim(), 2, "dimensions of input_ids");
   AttentionPlan plan;
   plan.rows = inputs.input_ids.size(0);
   plan.length = inputs.input_ids.size(1);

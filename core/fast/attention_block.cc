@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "core/base/check.h"
 #include "core/fast/norm.h"
 
 namespace mpsd::fast {
@@ -89,6 +90,8 @@ at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
                                     const RopeTable& rope,
                                     const AttentionBlockTape& tape,
                                     bool wants_dx) const {
+  base::Check(tape.rstd.defined() && tape.attention.q.defined(),
+              "Backward comes after Forward or Again");
   const bool below = wants_dx || qkv_.adapted();
   const at::Tensor dout = out_.Backward(
       {dh}, {[&] { return tape.attention.out; }, {}}, tape.out, below);

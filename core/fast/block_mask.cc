@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/check.h"
+
 namespace mpsd::fast {
 
 at::Tensor BandMask(int64_t count, int64_t keys, int64_t window,
@@ -22,6 +24,8 @@ at::Tensor BandMask(int64_t count, int64_t keys, int64_t window,
 
 at::Tensor CornerOf(const at::Tensor& band, int64_t count, int64_t keys) {
   const int64_t above = band.size(0) - count, before = band.size(1) - keys;
+  base::CheckAtMost(0, above, "rows of a band above a block");
+  base::CheckAtMost(0, before, "keys of a band before a block");
   const at::Tensor rows = above > 0 ? band.narrow(0, above, count) : band;
   return before > 0 ? rows.narrow(1, before, keys) : rows;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/spec/query_blocks.h"
 
 namespace mpsd::fast {
@@ -147,6 +148,7 @@ at::Tensor Centred(const at::Tensor& v, const Options& options) {
 // most keys, first. What it leaves free then holds those of every other, where
 // memory that grows from block to block would be new for each.
 at::Tensor Joined(std::vector<at::Tensor> parts) {
+  base::Check(!parts.empty(), "the plan has blocks");
   if (parts.size() == 1) return parts[0];
   std::reverse(parts.begin(), parts.end());
   return at::cat(parts, 1);
@@ -176,6 +178,7 @@ class KeySums {
   }
   // [rows · kv_heads, length, dim].
   at::Tensor Take() const {
+    base::Check(sum_.defined(), "Add comes before Take");
     return by_key_ && plan_.blocks.size() > 1 ? sum_.transpose(0, 1) : sum_;
   }
 
@@ -196,6 +199,8 @@ void PlanBlocks(const model::DecoderInputs& inputs, const HeadShape& shape,
                 const Options& options, BandMasks* bands, AttentionPlan& plan) {
   const int64_t count = spec::QueriesPerBlock(
       plan.rows, shape.heads, plan.length, options.kernels == Kernels::kCpu);
+  base::CheckLess(0, count, "queries of a block");
+  base::CheckEqual(shape.heads % shape.kv_heads, 0, "heads beyond groups");
   const int64_t group = shape.heads / shape.kv_heads;
   const at::TensorOptions numbers =
       inputs.input_ids.options().dtype(options.dtype);

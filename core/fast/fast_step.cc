@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/base/check.h"
 #include "core/base/work_count.h"
 #include "core/fast/head.h"
 #include "core/fast/norm.h"
@@ -56,10 +57,12 @@ FastStep::FastStep(const model::Decoder& decoder, const Options& options)
 void FastStep::Begin() {
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   pack_.Refresh();
+  begun_ = true;
 }
 
 void FastStep::End() {
   const at::AutoDispatchBelowADInplaceOrView no_graph;
+  base::Check(std::exchange(begun_, false), "Begin comes before End");
   pack_.CollectGradients();
 }
 
@@ -166,6 +169,7 @@ at::Tensor FastStep::Backward(const Layer& layer, const at::Tensor& dy,
                               const Context& context, Tape& tape,
                               bool wants_dx) const {
   const AttentionPlan& plan = context.plans.at(layer.window);
+  base::Check(tape.x.defined(), "a layer goes back after it went forward");
   if (!tape.h.defined()) {
     tape.h = layer.attention.Again(tape.x, plan, context.rope, tape.attention);
   }
@@ -201,6 +205,7 @@ at::Tensor FastStep::Head(const at::Tensor& y,
 at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
                          const model::LabelSelection& labels, double scale) {
   const at::AutoDispatchBelowADInplaceOrView no_graph;
+  base::Check(begun_, "Begin comes before Add");
   const std::shared_ptr<const Context> shared = ContextOf(inputs);
   const Context& context = *shared;
   NoteKernels(context);

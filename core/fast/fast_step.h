@@ -113,6 +113,7 @@ class FastStep {
   std::vector<std::unique_ptr<Layer>> layers_;
   at::Tensor logits_;  // the head's buffer
   size_t lowest_ = 0;  // the lowest layer with an adapter
+  bool begun_ = false;  // from Begin to End
   Keep keep_;
   std::function<void()> commit_;
   BandMasks bands_;

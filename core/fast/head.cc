@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/model/wide_linear.h"
 
 namespace mpsd::fast {
@@ -88,6 +89,7 @@ Piece LossOf(at::Tensor logits, const at::Tensor& index,
 HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
                     const LinearGroup& adapters, const at::Tensor& targets,
                     double scale, const Options& options, at::Tensor& buffer) {
+  base::CheckEqual(h.size(0), targets.size(0), "rows and their targets");
   const at::Tensor target = targets.unsqueeze(1);
   const at::Tensor real = (target != LabelSelection::kNoTarget).to(at::kFloat);
   const at::Tensor scales = real * scale;

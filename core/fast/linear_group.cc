@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "core/base/check.h"
 #include "core/fast/norm.h"
 #include "core/model/inner_product.h"
 #include "core/model/wide_linear.h"
@@ -152,6 +153,8 @@ at::Tensor LinearGroup::Thin(const at::Tensor& thin,
 
 void LinearGroup::AddAdapters(const at::Tensor& thin,
                               std::vector<at::Tensor>& y) const {
+  base::Check(thin.defined(), "the thin product of this forward");
+  base::CheckEqual(y.size(), lora_->parts.size(), "outputs and parts");
   for (size_t i = 0; i < y.size(); ++i) {
     const LoraPart& part = lora_->parts[i];
     if (part.rank > 0) y[i].addmm_(Thin(thin, part), part.b);
@@ -176,17 +179,20 @@ std::vector<at::Tensor> LinearGroup::Again(const at::Tensor& x,
 }
 
 at::Tensor LinearGroup::AdapterThin(const at::Tensor& x, LoraTape& tape) const {
+  base::Check(lora_ != nullptr, "the group is adapted");
   tape.masks.clear();
   tape.thin = lora_->draws() ? DroppedThin(x, tape) : at::mm(x, lora_->a_t);
   return tape.thin;
 }
 
 at::Tensor LinearGroup::AdapterOutput(const at::Tensor& thin) const {
+  base::CheckEqual(lora_->parts.size(), 1, "parts of a group too wide for y");
   return at::mm(thin, lora_->parts[0].b);
 }
 
 at::Tensor LinearGroup::AdapterBackward(const at::Tensor& dy,
                                         const at::Tensor& thin) const {
+  base::CheckEqual(lora_->parts.size(), 1, "parts of a group too wide for y");
   return PartBackward(lora_->parts[0], dy, thin);
 }
 
@@ -228,6 +234,7 @@ LinearGroup::Input LinearGroup::OfNorm(const at::Tensor& z,
 at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
                                  const Input& input, const LoraTape& tape,
                                  bool wants_dx) const {
+  base::CheckEqual(dy.size(), parts_.size(), "gradients and parts");
   at::Tensor dx;
   if (wants_dx) dx = BaseBackward(dy);
   if (lora_ == nullptr) return dx;
@@ -267,6 +274,7 @@ void LinearGroup::DroppedBackward(const at::Tensor& d_thin, const at::Tensor& x,
   auto mask = tape.masks.begin();
   for (const LoraPart& part : lora_->parts) {
     for (const LoraTarget& t : part.targets) {
+      base::Check(mask != tape.masks.end(), "dropout keeps a mask a target");
       const int64_t begin = part.rank_begin + t.rank_begin;
       const at::Tensor d = d_thin.narrow(1, begin, t.rank).contiguous();
       AddProduct(lora_->grad_a.narrow(0, begin, t.rank), d,

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace mpsd::fast {
 namespace {
 
@@ -43,6 +45,8 @@ bool LoraPack::draws() const {
 LoraGroup* LoraPack::Add(
     const std::vector<std::vector<const model::Linear*>>& parts,
     const at::Tensor& norm_weight) {
+  base::Check(!values_.defined(), "every Add comes before Allocate");
+  base::Check(!parts.empty() && !parts.front().empty(), "a group has linears");
   LoraGroup group;
   group.in = parts.front().front()->in_features();
   for (const auto& linears : parts) {
@@ -53,6 +57,7 @@ LoraGroup* LoraPack::Add(
     if (part.rank > 0) group.dropout = part.targets[0].lora->dropout();
     group.parts.push_back(std::move(part));
   }
+  base::CheckLess(0, group.rank, "the rank of a group, which is adapted");
   a_size_ += group.rank * group.in;
   if (group.dropout == 0) group.norm_weight = norm_weight;
   groups_.push_back(std::move(group));
@@ -91,6 +96,7 @@ LoraPack::Slices LoraPack::Slice(const at::Tensor& flat,
       set_b(part, b);
     }
   }
+  base::CheckEqual(at, flat.numel(), "the slices and their buffer");
   return slices;
 }
 
@@ -105,6 +111,7 @@ at::Tensor LoraPack::GradientScales() const {
     }
     at += g.rank * g.in;
   }
+  base::CheckEqual(at, a_size_, "numbers of all A");
   scales.narrow(0, a_size_, b_size_).copy_(b_scales_);
   return scales;
 }
@@ -115,6 +122,8 @@ void LoraPack::CollectViews() {
   for (const LoraGroup& g : groups_) {
     for (const LoraPart& part : g.parts) {
       for (const LoraTarget& t : part.targets) {
+        base::Check(t.lora->a().grad().defined(), "A has a gradient");
+        base::Check(t.lora->b().grad().defined(), "B has a gradient");
         from_a_.push_back(t.lora->a().detach());
         from_b_.push_back(t.lora->b().detach());
         to_a_.push_back(t.lora->a().grad());
@@ -124,9 +133,11 @@ void LoraPack::CollectViews() {
       }
     }
   }
+  base::CheckEqual(at, b_size_, "numbers of all B");
 }
 
 void LoraPack::Allocate(at::Device device, at::ScalarType dtype) {
+  base::Check(!values_.defined(), "Allocate is called once");
   const auto fp32 = at::TensorOptions().dtype(at::kFloat).device(device);
   values_ = at::zeros({a_size_ + b_size_}, fp32);
   gradients_ = at::zeros_like(values_);
@@ -153,6 +164,7 @@ void LoraPack::Allocate(at::Device device, at::ScalarType dtype) {
 }
 
 void LoraPack::Refresh() {
+  base::Check(values_.defined(), "Allocate comes before Refresh");
   at::_foreach_copy_(value_slices_.a, from_a_);
   at::_foreach_copy_(value_slices_.b, from_b_);
   values_.narrow(0, a_size_, b_size_).mul_(b_scales_);
@@ -161,6 +173,7 @@ void LoraPack::Refresh() {
 }
 
 void LoraPack::CollectGradients() {
+  base::Check(values_.defined(), "Allocate comes before CollectGradients");
   gradients_.mul_(gradient_scales_);
   at::_foreach_copy_(to_a_, gradient_slices_.a);
   at::_foreach_copy_(to_b_, gradient_slices_.b);

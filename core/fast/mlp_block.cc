@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "core/base/check.h"
 #include "core/fast/norm.h"
 
 namespace mpsd::fast {
@@ -36,6 +37,8 @@ void MlpBlock::Again(const at::Tensor& h, MlpTape& tape) const {
 
 at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
                               MlpTape& tape, bool wants_dh) const {
+  base::Check(tape.gate.defined() && tape.up.defined(),
+              "Backward comes after Forward or Again");
   const bool below = wants_dh || gate_up_.adapted();
   at::Tensor silu;
   if (down_.adapted()) silu = at::silu(tape.gate);

@@ -5,6 +5,8 @@
 
 #include <tuple>
 
+#include "core/base/check.h"
+
 namespace mpsd::fast {
 namespace {
 
@@ -70,6 +72,7 @@ at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
 at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
                         const at::Tensor& rstd, const model::RmsNorm& norm,
                         const at::Tensor& residual, const Options& options) {
+  base::Check(rstd.defined(), "the statistics of the norm's forward");
   if (options.kernels == Kernels::kCuda) {
     at::Tensor dx = std::get<0>(at::_fused_rms_norm_backward(
         dy, x, norm.weight.sizes(), rstd, norm.weight, {true, false}));

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/check.h"
+
 namespace mpsd::image {
 namespace {
 
@@ -11,6 +13,13 @@ namespace {
 void Paste(const Image& from, const Box& box, int64_t top, int64_t left,
            Image& to) {
   const int64_t c = from.channels;
+  base::CheckEqual(c, to.channels, "channels of both images");
+  base::Check(box.top >= 0 && box.left >= 0 && top >= 0 && left >= 0,
+              "a box begins within its image");
+  base::CheckAtMost(box.top + box.height, from.height, "a box and its rows");
+  base::CheckAtMost(box.left + box.width, from.width, "a box and its columns");
+  base::CheckAtMost(top + box.height, to.height, "a box and its new rows");
+  base::CheckAtMost(left + box.width, to.width, "a box and its new columns");
   for (int64_t y = 0; y < box.height; ++y) {
     const uint8_t* source =
         &from.pixels[((box.top + y) * from.width + box.left) * c];

@@ -3,10 +3,13 @@
 
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace mpsd::image {
 
 std::shared_ptr<const Image> ImageCache::Find(int64_t index, Form form) const {
   absl::MutexLock lock(&mutex_);
+  base::CheckIndex(index, kept_.size(), "an image of the set");
   const Kept& kept = kept_[index];
   return kept.form == form ? kept.image : nullptr;
 }
@@ -14,6 +17,7 @@ std::shared_ptr<const Image> ImageCache::Find(int64_t index, Form form) const {
 void ImageCache::Offer(int64_t index, Form form,
                        std::shared_ptr<const Image> image) {
   absl::MutexLock lock(&mutex_);
+  base::CheckIndex(index, kept_.size(), "an image of the set");
   Kept& kept = kept_[index];
   if (kept.image != nullptr || bytes_ + image->bytes() > max_bytes_) return;
   bytes_ += image->bytes();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/base/check.h"
 #include "core/base/work_count.h"
 #include "core/image/augment.h"
 
@@ -58,6 +59,7 @@ absl::StatusOr<std::unique_ptr<ImageSet>> ImageSet::Make(
 
 absl::StatusOr<std::shared_ptr<const Image>> ImageSet::Get(int64_t index,
                                                            Form form) const {
+  base::CheckIndex(index, size(), "an image");
   if (auto kept = cache_.Find(index, form)) return kept;
   auto image = ReadImage(list_.entries[index]);
   if (image.ok() && form == Form::kFitted) {
@@ -130,6 +132,7 @@ void ImageSet::FillLabels(data::Batch& batch) const {
   const int64_t outputs = labels_.outputs();
   for (const int64_t sample : batch.samples) {
     if (!targets_.classes.empty()) {
+      base::CheckIndex(sample, targets_.classes.size(), "a labelled image");
       batch.classes.push_back(targets_.classes[sample]);
     } else {
       const float* from = &targets_.targets[sample * outputs];
@@ -146,7 +149,11 @@ absl::StatusOr<data::Batch> ImageSet::Collate(
   batch.length = 1;
   batch.channels = processor_.channels();
   batch.height = batch.width = processor_.image_size();
-  for (const auto& row : rows) batch.samples.push_back(row.front());
+  for (const auto& row : rows) {
+    base::CheckEqual(row.size(), 1, "images of a row");
+    base::CheckIndex(row.front(), size(), "an image");
+    batch.samples.push_back(row.front());
+  }
   if (labelled_) FillLabels(batch);
   if (auto status = FillPixels(collation, batch); !status.ok()) return status;
   return batch;

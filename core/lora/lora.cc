@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/lora/peft_folder.h"
 #include "core/model/wide_linear.h"
 
@@ -95,7 +96,10 @@ absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
       model, std::move(written), std::move(identity), *std::move(targets)));
   adapter->parameters_ = std::make_unique<optim::ParameterSet>(initial, device);
   for (const auto& weight : *saved) {
-    *weight.tensor = adapter->parameters_->Find(kPrefix + weight.name)->value;
+    const optim::Parameter* own =
+        adapter->parameters_->Find(kPrefix + weight.name);
+    base::Check(own != nullptr, "what is saved is a parameter");
+    *weight.tensor = own->value;
   }
   adapter->Hang();
   return adapter;

@@ -7,6 +7,8 @@
 #include <map>
 #include <numeric>
 
+#include "core/base/check.h"
+
 namespace mpsd::metrics {
 namespace {
 
@@ -26,6 +28,7 @@ struct Counts {
 };
 
 std::map<int64_t, Counts> Count(const Labels& truth, const Labels& predicted) {
+  base::CheckEqual(truth.size(), predicted.size(), "labels and predictions");
   std::map<int64_t, Counts> counts;
   for (size_t i = 0; i < truth.size(); ++i) {
     ++counts[truth[i]].truth;

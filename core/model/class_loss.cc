@@ -5,10 +5,13 @@
 
 #include <optional>
 
+#include "core/base/check.h"
+
 namespace mpsd::model {
 
 at::Tensor SumClassLoss(spec::ProblemType type, const at::Tensor& logits,
                         const at::Tensor& targets, const at::Tensor& weights) {
+  base::CheckEqual(logits.size(0), targets.size(0), "rows and their targets");
   const at::Tensor wide = logits.to(at::kFloat);
   std::optional<at::Tensor> w;
   if (weights.defined()) w = weights;

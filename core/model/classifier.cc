@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/model/classifier.h"
 
+#include "core/base/check.h"
 #include "core/model/cpu_nodes.h"
 #include "core/model/decoder_classifier.h"
 #include "core/model/encoder.h"
@@ -26,6 +27,7 @@ at::Tensor Classifier::Run(const Embedding& embedding,
 absl::StatusOr<std::unique_ptr<Classifier>> Classifier::Load(
     const WeightSource& source, const spec::ModelConfig& config,
     const std::function<void(double)>& progress) {
+  base::CheckLess(0, config.num_labels, "labels of a classifier");
   switch (config.family) {
     case spec::Family::kDecoder:
       return DecoderClassifier::Load(source, config, progress);

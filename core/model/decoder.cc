@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "core/base/check.h"
+
 
 namespace mpsd::model {
 
@@ -17,6 +19,7 @@ bool Draws(const DecoderLayer& l) {
 }  // namespace
 
 std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids) {
+  base::CheckEqual(segment_ids.dim(), 2, "dimensions of segment_ids");
   const at::Tensor ids = segment_ids.contiguous();
   const int64_t* id = ids.const_data_ptr<int64_t>();
   std::vector<int64_t> lengths;

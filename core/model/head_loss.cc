@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/check.h"
 #include "core/device/traits.h"
 #include "core/model/wide_linear.h"
 
@@ -34,6 +35,8 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
                             at::ScalarType dtype, bool needs_hidden,
                             bool needs_weight) {
     const int64_t tokens = hidden.size(0);
+    base::CheckLess(0, chunk, "tokens at a time");
+    base::CheckEqual(tokens, targets.size(0), "tokens and their targets");
     const at::Tensor w = weight.to(dtype);
     std::optional<at::Tensor> b;
     if (bias) b = bias->to(dtype);

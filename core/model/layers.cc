@@ -5,6 +5,7 @@
 
 #include <numbers>
 
+#include "core/base/check.h"
 #include "core/device/traits.h"
 #include "core/model/products.h"
 #include "core/model/wide_linear.h"
@@ -50,6 +51,7 @@ at::Tensor Activate(const at::Tensor& x, const std::string& hidden_act) {
 
 at::Tensor TokenDropout(const at::Tensor& x, double probability,
                         int64_t length) {
+  base::CheckAtMost(x.size(1), length, "tokens that are left, and all");
   if (x.size(1) == length || !x.is_cpu()) {
     return at::dropout(x, probability, /*train=*/true);
   }

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "core/base/check.h"
 #include "core/base/work_count.h"
 #include "core/model/recompute.h"
 
@@ -12,6 +13,7 @@ namespace mpsd::model {
 at::Tensor Network::RunBlock(
     size_t index, const std::function<at::Tensor(const at::Tensor&)>& run,
     const at::Tensor& x, bool draws) const {
+  base::Check(x.defined(), "a block has an input");
   const auto counted = [run](const at::Tensor& in) {
     base::CountWork();
     return run(in);

@@ -13,6 +13,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace mpsd::model {
 namespace {
 
@@ -90,6 +92,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
 
 at::Tensor Recompute(std::function<at::Tensor(const at::Tensor&)> run,
                      const at::Tensor& x, bool draws) {
+  base::Check(run != nullptr, "there is a block to run again");
   const at::Tensor anchor =
       at::empty({0}, x.options().dtype(at::kFloat)).requires_grad_(true);
   auto frame = c10::make_intrusive<Frame>();

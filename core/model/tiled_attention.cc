@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/model/attention.h"
 
 namespace mpsd::model {
@@ -133,6 +134,7 @@ Forwarded Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
     const at::Tensor query = QueryTile(q, g, tq);
     at::Tensor out, sum, top;
     const int64_t first = g.first_key_tile(tq), last = g.last_key_tile(tq);
+    base::CheckAtMost(first, last, "the key tiles that a query sees");
     for (int64_t i = 0; i <= last - first; ++i) {
       const int64_t tk = g.causal ? last - i : first + i;
       const at::Tensor scores =
@@ -253,6 +255,8 @@ class TiledAttentionFunction
  private:
   static Geometry GeometryOf(const at::Tensor& q, const at::Tensor& k,
                              int64_t tile, int64_t window, bool causal) {
+    base::CheckLess(0, tile, "queries of a tile");
+    base::CheckEqual(q.size(1) % k.size(1), 0, "heads beyond whole groups");
     return {q.size(0), q.size(1), k.size(1), q.size(2),
             q.size(3), tile,      window,    causal};
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/device/traits.h"
 
 namespace mpsd::model {
@@ -40,6 +41,8 @@ at::Tensor WideLinear(const at::Tensor& x, const at::Tensor& weight,
 
 at::Tensor TimesInPieces(const at::Tensor& d, const at::Tensor& weight,
                          int64_t inner) {
+  base::CheckLess(0, inner, "numbers of a piece");
+  base::CheckEqual(d.size(1), weight.size(0), "columns and the weight's rows");
   at::Tensor sum =
       at::zeros({d.size(0), weight.size(1)}, d.options().dtype(at::kFloat));
   for (int64_t at = 0; at < weight.size(0); at += inner) {

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include "core/base/check.h"
+
 namespace mpsd::optim {
 
 AdamW::AdamW(ParameterSet& parameters, const spec::TrainingSpec& spec)
@@ -23,11 +25,13 @@ at::Tensor AdamW::GradientNorm() const {
   for (const ParameterSet::Group& group : parameters_.groups()) {
     norms.push_back(at::linalg_vector_norm(group.gradients, 2));
   }
+  base::Check(!norms.empty(), "there is something to train");
   return norms.size() == 1 ? norms[0]
                            : at::linalg_vector_norm(at::stack(norms), 2);
 }
 
 void AdamW::Clip(const at::Tensor& norm, double max_norm) {
+  base::Check(max_norm > 0, "gradients are clipped to a norm");
   const at::Tensor factor =
       (at::add(norm, 1e-6).reciprocal() * max_norm).clamp_max(1.0);
   for (const ParameterSet::Group& group : parameters_.groups()) {
@@ -37,6 +41,8 @@ void AdamW::Clip(const at::Tensor& norm, double max_norm) {
 }
 
 void AdamW::Step(double learning_rate) {
+  base::CheckEqual(states_.size(), parameters_.groups().size(),
+                   "moments and the groups that they were made for");
   for (size_t i = 0; i < states_.size(); ++i) {
     const ParameterSet::Group& group = parameters_.groups()[i];
     State& state = states_[i];

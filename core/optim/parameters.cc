@@ -5,6 +5,8 @@
 
 #include <cctype>
 
+#include "core/base/check.h"
+
 namespace mpsd::optim {
 
 ParameterSet::ParameterSet(const Initial& initial, at::Device device,
@@ -25,6 +27,9 @@ ParameterSet::ParameterSet(const Initial& initial, at::Device device,
       size += value.numel();
     }
     if (!members.empty()) AddGroup(initial, decay, members, device);
+  }
+  for (const Parameter& p : parameters_) {
+    base::Check(p.value.defined(), "every parameter lies in a group");
   }
 }
 
@@ -50,6 +55,7 @@ void ParameterSet::AddGroup(const Initial& initial, bool decay,
     parameters_[i] = {name, leaf};
     offset += n;
   }
+  base::CheckEqual(offset, size, "numbers of a group's members");
   groups_.push_back(std::move(group));
 }
 

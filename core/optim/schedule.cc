@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 
 namespace mpsd::optim {
 namespace {
@@ -49,6 +50,7 @@ absl::StatusOr<Schedule> Schedule::Create(const spec::TrainingSpec& spec,
 }
 
 double Schedule::LearningRate(int64_t step) const {
+  base::CheckAtMost(0, step, "a step of the schedule");
   return step == pinned_.first ? pinned_.second : peak_ * Factor(step);
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/base/check.h"
+
 namespace mpsd::quant {
 namespace {
 
@@ -45,6 +47,7 @@ class Int8Weight : public QuantizedWeight {
 }  // namespace
 
 Int8Parts QuantizeInt8(const at::Tensor& weight) {
+  base::CheckEqual(weight.dim(), 2, "dimensions of a weight");
   const at::Tensor w = weight.detach().to(at::kHalf);
   const at::Tensor absmax = w.abs().amax(1).to(at::kFloat);
   // A row of zeros has no scale; its codes are 0.

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/check.h"
+
 namespace mpsd::quant {
 namespace {
 
@@ -39,6 +41,7 @@ struct Blocks {
 // values: fp32, flat, whole blocks.
 Blocks QuantizeBlocks(const at::Tensor& values, int64_t block,
                       const at::Tensor& map) {
+  base::CheckEqual(values.numel() % block, 0, "values beyond whole blocks");
   const at::Tensor rows = values.view({-1, block});
   const at::Tensor absmax = rows.abs().amax(-1);
   const at::Tensor scaled =
@@ -47,6 +50,7 @@ Blocks QuantizeBlocks(const at::Tensor& values, int64_t block,
 }
 
 at::Tensor Pack(const at::Tensor& codes) {
+  base::CheckEqual(codes.numel() % 2, 0, "codes beyond whole bytes");
   const at::Tensor pairs = codes.view({-1, 2});
   return pairs.select(1, 0).mul(16).add_(pairs.select(1, 1));
 }
@@ -117,6 +121,7 @@ class Nf4Weight : public QuantizedWeight {
 
   // Of `count` blocks from `at` on, flat, in the dtype that was quantised.
   at::Tensor Values(const at::Tensor& absmax, int64_t at, int64_t count) const {
+    base::CheckAtMost(at + count, absmax.numel(), "blocks and their scales");
     const int64_t bytes = parts_.block / 2;
     const at::Tensor codes = parts_.codes.narrow(0, at * bytes, count * bytes);
     at::Tensor values = at::index_select(pairs_, 0, codes.to(at::kInt))

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/work_count.h"
 #include "core/tensorfile/safetensors_writer.h"
 
@@ -69,6 +70,8 @@ absl::StatusOr<at::Tensor> SafetensorsFile::Load(const std::string& name,
   if (entry.dtype == at::ScalarType::Undefined) {
     return Unread(path_, name, entry);
   }
+  base::CheckAtMost(entry.offset + entry.bytes, file_->bytes().size(),
+                    "a tensor's end and its file's");
   at::Tensor target =
       at::empty(entry.shape, at::TensorOptions().dtype(dtype).device(device));
   if (entry.bytes > 0) {

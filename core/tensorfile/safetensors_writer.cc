@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/work_count.h"
 #include "core/tensorfile/safetensors.h"
@@ -83,6 +84,7 @@ absl::Status SafetensorsWriter::Append(const at::Tensor& tensor) {
 }
 
 absl::Status SafetensorsWriter::Write(const char* data, size_t size) {
+  base::Check(fd_ >= 0, "the file is open");
   while (size > 0) {
     // In parts: a slow disk's work is to be seen.
     const ssize_t n = write(fd_, data, std::min<size_t>(size, 16 << 20));

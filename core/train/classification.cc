@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "core/base/check.h"
 #include "core/model/class_loss.h"
 #include "core/train/class_data.h"
 #include "core/train/parts.h"
@@ -44,6 +45,7 @@ StepInputs Classification::Inputs(std::span<const data::Batch> batches,
 }
 
 BatchLoss Classification::Loss(const BatchInputs& inputs) const {
+  base::Check(classifier_ != nullptr, "LoadModel comes before Loss");
   BatchLoss loss;
   const at::Tensor logits = classifier_->Logits(inputs.classifier);
   if (inputs.targets.defined()) {

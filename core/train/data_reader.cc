@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "core/base/check.h"
 
 namespace mpsd::train {
 namespace {
@@ -51,7 +52,8 @@ absl::StatusOr<TaskData> DataReader::Get() {
   }
   absl::MutexLock lock(&mutex_);
   if (error_) std::rethrow_exception(error_);
-  return *std::move(data_);
+  base::Check(data_.has_value(), "Get is called once");
+  return *std::exchange(data_, std::nullopt);
 }
 
 }  // namespace mpsd::train

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/device/platform.h"
 
 namespace mpsd::train {
@@ -28,6 +29,7 @@ class Collector {
   void Add(const data::Batch& batch) {
     const device::StepScope scope;
     StepInputs inputs = trained_.task.Inputs({&batch, 1}, trained_.device);
+    base::CheckEqual(inputs.batches.size(), 1, "inputs of a batch");
     const BatchLoss loss = trained_.task.Loss(inputs.batches[0]);
     weight_ += batch.loss_weight;
     label_tokens_ += batch.label_tokens;
@@ -60,6 +62,8 @@ class Collector {
       logits.insert(logits.end(), value, value + batch.logits.numel());
       value += batch.logits.numel();
     }
+    base::CheckEqual(value - host.const_data_ptr<float>(), host.numel(),
+                     "numbers of all batches and of the copy");
     pending_.clear();
   }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/model/wide_linear.h"
 
 namespace mpsd::train {
@@ -41,6 +42,8 @@ class Buffer {
         at::zeros({size_}, c10::CppTypeToScalarType<T>::value);
     T* data = host.mutable_data_ptr<T>();
     for (const Piece& piece : pieces_) {
+      base::CheckAtMost(piece.begin + std::ssize(*piece.values), size_,
+                        "the ends of a piece and of the buffer");
       std::copy(piece.values->begin(), piece.values->end(), data + piece.begin);
     }
     const at::Tensor there = host.to(
@@ -79,6 +82,8 @@ int64_t PaddedCount(int64_t count, const device::Device& device) {
 
 void AddLabels(const data::Batch& batch, const device::Device& device,
                Buffer<int64_t>& integers, model::LabelSelection& labels) {
+  base::CheckEqual(batch.labels.size(), batch.rows * batch.length,
+                   "labels of a batch and its cells");
   // The output at token i predicts token i + 1 of the same segment.
   std::vector<int64_t> rows, targets;
   for (int64_t r = 0; r < batch.rows; ++r) {
@@ -92,6 +97,7 @@ void AddLabels(const data::Batch& batch, const device::Device& device,
   labels.count = static_cast<int64_t>(rows.size());
   if (labels.count == 0) return;
   const int64_t padded = PaddedCount(labels.count, device);
+  base::CheckAtMost(labels.count, padded, "labels and their padded count");
   rows.resize(padded, 0);
   targets.resize(padded, model::LabelSelection::kNoTarget);
   integers.Add(std::move(rows), {padded}, labels.rows);
@@ -101,6 +107,8 @@ void AddLabels(const data::Batch& batch, const device::Device& device,
 void AddTokens(const data::Batch& batch, Buffer<int64_t>& integers,
                model::DecoderInputs& decoder) {
   const std::vector<int64_t> shape = {batch.rows, batch.length};
+  base::CheckEqual(batch.input_ids.size(), batch.rows * batch.length,
+                   "ids of a batch and its cells");
   integers.Add(batch.input_ids, shape, decoder.input_ids);
   if (!batch.packed) return;  // all rows count from 0
   integers.Add(batch.position_ids, shape, decoder.position_ids);
@@ -120,6 +128,7 @@ void AddClasses(const data::Batch& batch, int64_t outputs,
   } else {
     const std::vector<int64_t> shape = {batch.rows, batch.length};
     integers.Add(batch.input_ids, shape, m.input_ids);
+    base::CheckEqual(batch.lengths.size(), batch.rows, "lengths and rows");
     integers.Add(batch.lengths, {batch.rows}, m.lengths);
     if (!batch.token_type_ids.empty()) {
       integers.Add(batch.token_type_ids, shape, m.token_type_ids);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/data/dataset.h"
 #include "core/data/token_cache.h"
 #include "core/full/model_folder.h"
@@ -188,6 +189,7 @@ StepInputs LanguageModelling::Inputs(std::span<const data::Batch> batches,
 }
 
 BatchLoss LanguageModelling::Loss(const BatchInputs& inputs) const {
+  base::Check(decoder_ != nullptr, "LoadModel comes before Loss");
   if (inputs.labels.count == 0) return {};
   return {model::SumCrossEntropy(decoder_->Hidden(inputs.decoder),
                                  decoder_->head(), inputs.labels),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "nlohmann/json.hpp"
 
@@ -38,6 +39,7 @@ json PlanJson(const MicroBatchPlan& plan, int64_t batch) {
   }
   json j;
   PutChoice(plan.chosen, j);
+  base::CheckLess(0, plan.chosen.rows, "rows of the chosen micro-batch");
   j["accumulation"] = batch / plan.chosen.rows;
   j["from"] = plan.from;
   j["trials"] = trials;
@@ -137,6 +139,7 @@ std::vector<MicroBatch> KindsOf(const MicroBatchSearch& search) {
 
 // The fastest that fits; where none does, the smallest.
 MicroBatch Choose(const std::vector<MicroBatchTrial>& trials, int64_t limit) {
+  base::Check(!trials.empty(), "a choice comes after a trial");
   const MicroBatchTrial* best = nullptr;
   for (const MicroBatchTrial& t : trials) {
     if (!t.tried || t.out_of_memory || t.peak_bytes > limit) continue;
@@ -195,6 +198,7 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
   plan.from = "trial";
   const auto candidates = CandidateRows(search.batch, search.max_rows);
   const std::vector<MicroBatch> kinds = KindsOf(search);
+  base::Check(!candidates.empty() && !kinds.empty(), "there is a candidate");
   bool tried = false;
   for (const MicroBatch& kind : kinds) {
     Pass pass(search, kind);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/device/platform.h"
 
@@ -68,8 +69,10 @@ absl::StatusOr<data::Batch> MicroBatchTrials::LongestRows(int64_t rows) const {
     options.gradient_accumulation_steps = 1;
     auto step = data::Loader(source_, options).NextStep();
     if (!step.ok()) return step.status();
+    base::Check(!step->empty(), "a step has micro-batches");
     return std::move(step->front());
   }
+  base::CheckLess(0, source_.size(), "samples to be tried");
   std::vector<int64_t> order(static_cast<size_t>(source_.size()));
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [this](int64_t a, int64_t b) {

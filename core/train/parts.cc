@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/data/split.h"
 
 namespace mpsd::train {
@@ -41,6 +42,7 @@ absl::Status Split(double share, uint64_t seed, TaskData& data) {
 }  // namespace
 
 absl::Status TakeParts(const spec::TrainSpec& spec, TaskData& data) {
+  base::Check(data.train != nullptr, "there are training data");
   const spec::DatasetSpec& d = spec.dataset;
   if (data.eval == nullptr && d.validation_split > 0) {
     absl::Status s = Split(d.validation_split,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/queue_limit.h"
 
+#include "core/base/check.h"
+
 namespace mpsd::train {
 
 void QueueLimit::Begin() {
@@ -21,6 +23,7 @@ void QueueLimit::Done() {
 }
 
 void QueueLimit::Note() {
+  base::CheckLess(0, queued_, "micro-batches since Begin");
   micro_batch_ = (clock_.Monotonic() - since_) / queued_;
   Begin();
 }

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace mpsd::train {
 
 void Relay::OnStage(const std::string& stage, double fraction) {
@@ -30,6 +32,7 @@ void Relay::TellWarning(const std::string& text) {
 }
 
 void Relay::Tell() {
+  base::Check(on_own_thread(), "the run's own thread tells");
   std::deque<Saying> all;
   {
     absl::MutexLock lock(&mutex_);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/metrics/metrics.h"
 
@@ -16,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::vector<double> Softmax(const float* logits, int64_t count) {
+  base::CheckLess(0, count, "scores of a row");
   const double highest = *std::max_element(logits, logits + count);
   std::vector<double> scores(logits, logits + count);
   double sum = 0;
@@ -31,6 +33,7 @@ std::vector<double> Sigmoids(const float* logits, int64_t count) {
 }
 
 Json Named(const std::vector<double>& scores, const data::Labels& labels) {
+  base::CheckAtMost(scores.size(), labels.names.size(), "scores and names");
   Json named = Json::object();
   for (size_t i = 0; i < scores.size(); ++i) named[labels.names[i]] = scores[i];
   return named;
@@ -77,6 +80,7 @@ std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
   }
   const std::vector<int64_t> counts = metrics::ConfusionMatrix(predictions);
   const size_t n = labels.names.size();
+  base::CheckEqual(counts.size(), n * n, "cells of a confusion matrix");
   Json matrix = Json::array();
   for (size_t i = 0; i < n; ++i) {
     matrix.push_back(std::vector<int64_t>(counts.begin() + i * n,
@@ -89,6 +93,8 @@ std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
 absl::Status WritePredictions(const std::filesystem::path& folder,
                               const metrics::Predictions& predictions,
                               const data::Labels& labels) {
+  base::CheckEqual(predictions.outputs, labels.outputs(),
+                   "outputs of the model and of its labels");
   std::string jsonl, tsv = "index\tprediction\n";
   for (int64_t i = 0; i < predictions.rows(); ++i) {
     Json row = {{"index", i}};

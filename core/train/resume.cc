@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/text/overrides.h"
 #include "core/train/trainer.h"
@@ -49,6 +50,8 @@ absl::Status Trainer::KnowInputs() {
 }
 
 absl::Status Trainer::Resume() {
+  base::Check(trainable_ != nullptr && folder_ == nullptr,
+              "Resume comes after AttachTrainable and before OpenRunFolder");
   state_.eval_step = -1;
   ckpt::SweepLeftovers(options_.out_dir);
   const std::vector<int64_t> incomplete =

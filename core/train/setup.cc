@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/device/platform.h"
 #include "core/full/full_model.h"
 #include "core/full/model_folder.h"
@@ -78,6 +79,7 @@ at::ScalarType DtypeOf(const spec::TrainSpec& spec) {
 }  // namespace
 
 absl::Status Trainer::OpenDevice() {
+  base::Check(device_ == nullptr, "a run opens its device once");
   auto opened = Open(spec_.device);
   if (!opened.ok()) return opened.status();
   device_ = *std::move(opened);
@@ -86,6 +88,7 @@ absl::Status Trainer::OpenDevice() {
 }
 
 absl::Status Trainer::ReadModelFolder() {
+  base::Check(device_ != nullptr, "OpenDevice comes before ReadModelFolder");
   auto folder = spec::FindModelFolder(spec_.model);
   if (!folder.ok()) return folder.status();
   model_folder_ = *folder;
@@ -128,6 +131,7 @@ void Trainer::Warn(const std::vector<std::string>& warnings) {
 }
 
 absl::Status Trainer::LoadDataAndModel() {
+  base::Check(task_ != nullptr, "ReadModelFolder comes before the data");
   if (task_->data_change_model()) {
     absl::Status s = Take(task_->LoadData(model_folder_, config_));
     if (!s.ok()) return s;
@@ -167,6 +171,7 @@ absl::Status Trainer::LoadBoth() {
 
 absl::Status Trainer::Take(absl::StatusOr<TaskData> data) {
   const spec::TrainingSpec& t = spec_.training;
+  base::Check(data_.train == nullptr, "a run takes its data once");
   if (!data.ok()) return data.status();
   data_ = *std::move(data);
   if (absl::Status s = CheckDeviceLimits(); !s.ok()) return s;
@@ -187,6 +192,7 @@ absl::Status Trainer::Take(absl::StatusOr<TaskData> data) {
 }
 
 absl::Status Trainer::LoadModel(const std::function<void(double)>& progress) {
+  base::Check(network_ == nullptr, "a run loads its model once");
   std::unique_ptr<tensorfile::Weights> weights;
   if (!spec_.from_scratch) {
     auto opened = tensorfile::Weights::Open(model_folder_);
@@ -214,6 +220,8 @@ absl::Status Trainer::LoadModel(const std::function<void(double)>& progress) {
 }
 
 absl::Status Trainer::AttachTrainable() {
+  base::Check(network_ != nullptr && data_.train != nullptr,
+              "data and model come before what is trained");
   auto attached = spec_.fine_tune_type == spec::FineTuneType::kLora
                       ? AttachAdapter()
                       : AttachWeights();
@@ -228,6 +236,8 @@ absl::Status Trainer::AttachTrainable() {
 }
 
 absl::StatusOr<std::unique_ptr<optim::Trainable>> Trainer::AttachAdapter() {
+  base::Check(state_.fingerprint.empty(),
+              "the adapter completes the spec before its fingerprint is taken");
   auto saved = spec::MatchModulesToSave(spec_.lora, config_);
   if (!saved.ok()) return saved.status();
   // Weights that no file has must be kept: no base model has them.
@@ -268,9 +278,14 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> Trainer::AttachWeights() {
   return std::unique_ptr<optim::Trainable>(*std::move(full));
 }
 
-ckpt::LiveState Trainer::Live() { return {*trainable_, *optimizer_, *device_}; }
+ckpt::LiveState Trainer::Live() {
+  base::Check(trainable_ != nullptr && optimizer_ != nullptr,
+              "AttachTrainable comes before checkpoints");
+  return {*trainable_, *optimizer_, *device_};
+}
 
 absl::Status Trainer::OpenRunFolder() {
+  base::Check(folder_ == nullptr, "a run opens its folder once");
   auto folder =
       RunFolder::Open(options_.out_dir, state_.step, state_.eval_step);
   if (!folder.ok()) return folder.status();
@@ -321,6 +336,7 @@ std::map<std::string, int64_t> Trainer::Fallbacks() const {
 }
 
 absl::Status Trainer::UpdateManifest(const std::string& state) {
+  base::Check(folder_ != nullptr, "OpenRunFolder comes before run.json");
   Manifest& m = manifest_;
   m.state = state;
   m.steps = state_.step;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/check.h"
 #include "core/base/sha256.h"
 #include "core/spec/memory_estimate.h"
 #include "core/train/micro_batch.h"
@@ -195,6 +196,7 @@ absl::StatusOr<MicroBatchPlan> Trainer::PlanMicroBatches() {
 }
 
 absl::Status Trainer::ChooseMicroBatch() {
+  base::Check(stepper_ != nullptr, "AttachTrainable comes before trials");
   micro_batch_rows_ = spec_.training.per_device_train_batch_size;
   if (spec_.training.auto_find_batch_size) {
     auto plan = PlanMicroBatches();
@@ -209,6 +211,7 @@ absl::Status Trainer::ChooseMicroBatch() {
 
 void Trainer::Take(MicroBatchPlan plan) {
   const MicroBatch& chosen = plan.chosen;
+  base::CheckEqual(batch_rows() % chosen.rows, 0, "rows beyond micro-batches");
   micro_batch_rows_ = chosen.rows;
   model::RunOptions options = network_->options();
   options.activation_checkpointing = chosen.checkpointing;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/work_count.h"
 #include "core/device/platform.h"
 
@@ -44,6 +45,7 @@ model::AttentionRan Stepper::attention() const {
 
 at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
                                         const std::function<bool()>& go_on) {
+  base::Check(!batches.empty(), "a step has micro-batches");
   const double total = LossWeight(batches);
   trained_.trainable.set_training(true);
   trained_.network.set_training(true);
@@ -78,6 +80,7 @@ at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
 
 StepInputs Stepper::NextInputs(std::span<const data::Batch>& left) {
   const std::span<const data::Batch> next = FirstUpload(left);
+  base::Check(left.empty() == next.empty(), "an upload has a batch");
   left = left.subspan(next.size());
   StepInputs inputs = trained_.task.Inputs(next, trained_.device);
   host_.insert(host_.end(), inputs.host.begin(), inputs.host.end());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/device/platform.h"
 
@@ -21,7 +22,12 @@ Trainer::Trainer(spec::TrainSpec spec, TrainerOptions options,
     : spec_(std::move(spec)),
       options_(std::move(options)),
       observer_(observer),
-      relay_(observer) {}
+      relay_(observer) {
+  for (const std::string& file : spec_.dataset.train) {
+    base::Check(std::filesystem::path(file).is_absolute(),
+                "paths of the spec are absolute");
+  }
+}
 
 Trainer::~Trainer() = default;
 
@@ -46,6 +52,7 @@ absl::StatusOr<RunResult> Trainer::Run() {
 }
 
 absl::StatusOr<RunResult> Trainer::Loop() {
+  base::Check(folder_ != nullptr, "every stage comes before the first step");
   while (true) {
     // Step 0 is evaluated too: the loss before training. A stop between a step
     // and its evaluation makes the next attempt begin with the evaluation.
@@ -138,6 +145,7 @@ absl::Status Trainer::TrainStep() {
     report.padded_tokens += batch.rows * batch.length;
     report.label_tokens += batch.label_tokens;
   }
+  base::CheckLess(state_.step, state_.total_steps, "the step, and all");
   report.step = ++state_.step;
   report.total_steps = state_.total_steps;
   report.epoch = loader_->epoch_fraction();
@@ -164,6 +172,7 @@ absl::Status Trainer::TrainStep() {
 }
 
 absl::StatusOr<EvalResult> Trainer::RunEvaluation() {
+  base::Check(eval_loader_ != nullptr, "there are data to evaluate on");
   return Evaluate(trained(), *eval_loader_, [this](double fraction) {
     observer_.OnStage("evaluating", fraction);
     return observer_.stop_request() == StopRequest::kNone;
@@ -199,6 +208,7 @@ absl::Status Trainer::EvaluateNow() {
 absl::Status Trainer::SaveNow() {
   // A stop within the first step's evaluation comes before Loop asks.
   if (absl::Status s = KnowInputs(); !s.ok()) return s;
+  base::Check(!state_.fingerprint.empty(), "a checkpoint names what it read");
   const absl::Duration start = base::Clock::Real().Monotonic();
   auto saved = ckpt::SaveCheckpoint(options_.out_dir, state_, Live());
   if (!saved.ok()) return saved.status();

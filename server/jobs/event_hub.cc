@@ -3,10 +3,13 @@
 
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace mpsd::jobs {
 
 int64_t EventHub::Subscribe(const std::string& job_id,
                             std::function<void()> wake) {
+  base::Check(wake != nullptr, "there is somebody to wake");
   absl::MutexLock lock(&mutex_);
   subscribers_[++last_token_] = {job_id, std::move(wake)};
   return last_token_;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace mpsd::jobs {
 
 bool JobQueue::Before::operator()(const Entry& a, const Entry& b) const {
@@ -20,7 +22,11 @@ std::deque<JobQueue::Entry>::const_iterator JobQueue::Find(
   key.id = id;
   key.priority = rank->second.priority;
   key.behind = rank->second.behind;
-  return std::lower_bound(entries_.begin(), entries_.end(), key, Before());
+  const auto found =
+      std::lower_bound(entries_.begin(), entries_.end(), key, Before());
+  base::Check(found != entries_.end() && found->id == id,
+              "an entry stands where its rank says");
+  return found;
 }
 
 std::deque<JobQueue::Entry>::iterator JobQueue::Find(const std::string& id) {
@@ -34,6 +40,7 @@ void JobQueue::Push(Entry entry) {
   entries_.insert(std::lower_bound(entries_.begin(), entries_.end(), entry,
                                    Before()),
                   std::move(entry));
+  base::CheckEqual(ranks_.size(), entries_.size(), "ranks and entries");
 }
 
 bool JobQueue::Remove(const std::string& id) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "server/jobs/scheduler.h"
 #include "server/jobs/start_check.h"
 
@@ -73,6 +74,7 @@ void Scheduler::PreemptForDrain() {
 
 void Scheduler::OnHello(const Identity& identity) {
   Turn turn(*this);
+  base::Check(attempt_ != nullptr, "a worker reports within its attempt");
   view_.Change([&](ManagerInfo& info) {
     info.worker_version = identity.worker_version;
     info.torch_version = identity.torch_version;
@@ -87,6 +89,7 @@ void Scheduler::OnProgress(const Progress& progress) {
   bool held_back = false;
   {
     Turn turn(*this);
+    base::Check(attempt_ != nullptr, "a worker reports within its attempt");
     id = attempt_->run.job().id;
     view_.Change([&](ManagerInfo& info) {
       info.device = progress.device;
@@ -110,6 +113,7 @@ void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
   std::string id;
   {
     Turn turn(*this);
+    base::Check(attempt_ != nullptr, "a worker reports within its attempt");
     id = attempt_->run.job().id;
     attempt_->run.Evaluated(evaluated, parts_.clock.Now());
     parts_.metrics.Evaluated(id, Device(), evaluated);
@@ -123,6 +127,7 @@ void Scheduler::OnCheckpoint(const Checkpoint& checkpoint,
   std::string id;
   {
     Turn turn(*this);
+    base::Check(attempt_ != nullptr, "a worker reports within its attempt");
     id = attempt_->run.job().id;
     Checkpoint stamped = checkpoint;
     stamped.create_time = parts_.clock.Now();
@@ -141,6 +146,7 @@ void Scheduler::OnHeartbeat(const std::string& stage, double fraction) {
   std::string id;
   {
     Turn turn(*this);
+    base::Check(attempt_ != nullptr, "a worker reports within its attempt");
     id = attempt_->run.job().id;
     attempt_->run.Staged(stage, parts_.clock.Now());
     FlushAttempt();
@@ -152,6 +158,7 @@ void Scheduler::OnWarning(const std::string& text) {
   std::string id;
   {
     Turn turn(*this);
+    base::Check(attempt_ != nullptr, "a worker reports within its attempt");
     id = attempt_->run.job().id;
     attempt_->run.Warned(text, parts_.clock.Now());
     FlushAttempt();
@@ -163,6 +170,7 @@ void Scheduler::OnExit(const Result& result) {
   Job job;
   {
     absl::MutexLock lock(&mutex_);
+    base::Check(attempt_ != nullptr, "a worker reports within its attempt");
     job = attempt_->run.job();
   }
   const Verdict verdict = Judge(result, job);
@@ -196,6 +204,7 @@ Scheduler::Verdict Scheduler::Judge(const Result& result, const Job& job) {
 }
 
 void Scheduler::EndAttempt(const Verdict& verdict) {
+  base::Check(attempt_ && !attempt_->ended, "an attempt ends once");
   RunningJob& run = attempt_->run;
   const absl::Time now = parts_.clock.Now();
   Result result = verdict.result;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "server/jobs/scheduler.h"
 
 namespace mpsd::jobs {
@@ -35,6 +36,7 @@ void Scheduler::SetPausePolicy(PausePolicy policy) {
 }
 
 absl::Time Scheduler::LookAgain() const {
+  base::Check(host_read_at_.has_value(), "the machine was looked at");
   return parts_.clock.Now() + options_.host_interval -
          (parts_.clock.Monotonic() - *host_read_at_);
 }
@@ -71,6 +73,7 @@ bool Scheduler::HeedReasons() {
 }
 
 void Scheduler::PauseAttempt() {
+  base::Check(!attempt_->paused, "an attempt is paused once at a time");
   attempt_->paused =
       Attempt::Paused{parts_.clock.Monotonic(), parts_.clock.Now(), false};
   attempt_->worker->Pause();
@@ -78,6 +81,7 @@ void Scheduler::PauseAttempt() {
 }
 
 void Scheduler::ResumeAttempt() {
+  base::Check(attempt_->paused.has_value(), "Resume comes after Pause");
   const absl::Duration length = absl::Floor(
       parts_.clock.Monotonic() - attempt_->paused->since, absl::Seconds(1));
   attempt_->paused.reset();
@@ -109,6 +113,7 @@ void Scheduler::OnHeld() {
   std::string id;
   {
     Turn turn(*this);
+    base::Check(attempt_ != nullptr, "a worker reports within its attempt");
     id = attempt_->run.job().id;
     if (!attempt_->paused) return;  // a Resume is on its way
     attempt_->paused->held = true;
@@ -123,6 +128,7 @@ void Scheduler::OnResumed() {
   std::string id;
   {
     Turn turn(*this);
+    base::Check(attempt_ != nullptr, "a worker reports within its attempt");
     id = attempt_->run.job().id;
     if (attempt_->paused) attempt_->paused->held = false;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/scheduler.h"
 #include "server/jobs/start_check.h"
@@ -122,6 +123,7 @@ absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
   if (!Stored(stored)) return stored;
 
   view_.Remove(entry.id);
+  base::Check(attempt_ == nullptr, "the device holds one attempt");
   attempt_.reset(new Attempt{.run = *std::move(run),
                              .flushed_at = parts_.clock.Monotonic()});
   parts_.metrics.JobStarted(now - entry.since);
@@ -156,6 +158,7 @@ void Scheduler::Launch(const LaunchRequest& request) {
   }
   Turn turn(*this);
   if (!worker.ok()) return EndAttempt(verdict);
+  base::Check(attempt_ && !attempt_->worker, "an attempt has one worker");
   attempt_->worker = *std::move(worker);
   if (attempt_->ended) return;
   // What came while there was nobody to tell.

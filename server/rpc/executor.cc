@@ -3,9 +3,12 @@
 
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace mpsd::rpc {
 
 Executor::Executor(int threads) {
+  base::CheckLess(0, threads, "threads");
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
@@ -18,11 +21,13 @@ Executor::~Executor() {
 }
 
 void Executor::Post(std::function<void()> task) {
+  base::Check(task != nullptr, "there is something to run");
   absl::MutexLock lock(&mutex_);
   tasks_.push_back(std::move(task));
 }
 
 bool Executor::TryPost(std::function<void()> task, size_t max_waiting) {
+  base::Check(task != nullptr, "there is something to run");
   absl::MutexLock lock(&mutex_);
   if (tasks_.size() >= max_waiting) return false;
   tasks_.push_back(std::move(task));

@@ -19,6 +19,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "server/rpc/listen_address.h"
 
@@ -196,6 +197,7 @@ absl::Status Listener::Listen(const std::string& address) {
 Listener::~Listener() { Stop(); }
 
 void Listener::Start(std::function<void(int fd)> take) {
+  base::Check(!thread_.joinable() && wake_[1] >= 0, "Start is called once");
   take_ = std::move(take);
   thread_ = std::thread([this] { Run(); });
 }

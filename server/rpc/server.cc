@@ -10,6 +10,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "core/base/check.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -142,6 +143,7 @@ RpcServer::RpcServer(Options options, jobs::JobManager& manager,
 RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }
 
 absl::Status RpcServer::Start() {
+  base::Check(parts_->server == nullptr, "Start is called once");
   for (const std::string& address : options_.addresses) {
     absl::Status checked = CheckListenAddress(address);
     if (!checked.ok()) return checked;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "core/base/check.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/daemon_facts.h"
@@ -69,7 +70,10 @@ class RpcServer {
   absl::Status Start();
 
   // What clients connect to, ports filled in. After Start.
-  const std::vector<std::string>& addresses() const { return bound_; }
+  const std::vector<std::string>& addresses() const {
+    base::Check(!bound_.empty(), "Start comes before addresses");
+    return bound_;
+  }
 
   // Takes no new call, ends watchers, followers and submits with UNAVAILABLE,
   // lets other calls finish for up to `grace` and then cancels them. Returns

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/check.h"
 #include "grpcpp/grpcpp.h"
 #include "server/rpc/status.h"
 #include "server/rpc/stream_host.h"
@@ -104,6 +105,7 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   void Read() {
     {
       absl::MutexLock lock(&mutex_);
+      base::Check(state_ == State::kTaking, "one read is under way at most");
       state_ = State::kReading;
       reading_since_ = Clock::now();
     }
@@ -112,6 +114,7 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   void End(const absl::Status& status) {
     {
       absl::MutexLock lock(&mutex_);
+      base::Check(state_ == State::kTaking, "a stream ends once");
       state_ = State::kEnded;
     }
     sink_.reset();

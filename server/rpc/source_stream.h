@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/check.h"
 #include "grpcpp/grpcpp.h"
 #include "server/rpc/status.h"
 #include "server/rpc/stream_host.h"
@@ -101,6 +102,7 @@ class SourceStream final
     if (!ok) return End(absl::CancelledError("the client is gone"));
     {
       absl::MutexLock lock(&mutex_);
+      base::Check(state_ == State::kWriting, "a write ends after it began");
       state_ = State::kPulling;
     }
     PostPull();
@@ -176,6 +178,7 @@ class SourceStream final
   bool BecameIdle() {
     absl::MutexLock lock(&mutex_);
     if (woken_) return false;
+    base::Check(state_ == State::kPulling, "one thread at a time pulls");
     state_ = State::kIdle;
     return true;
   }
@@ -183,6 +186,7 @@ class SourceStream final
   void Write() {
     {
       absl::MutexLock lock(&mutex_);
+      base::Check(state_ == State::kPulling, "one write is under way at most");
       state_ = State::kWriting;
       writing_since_ = Clock::now();
     }
@@ -192,6 +196,7 @@ class SourceStream final
   void End(const absl::Status& status) {
     {
       absl::MutexLock lock(&mutex_);
+      base::Check(state_ != State::kEnded, "a stream ends once");
       state_ = State::kEnded;
     }
     this->Finish(ToGrpc(status));

@@ -2,6 +2,7 @@
 #include "server/rpc/stream_host.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -40,6 +41,7 @@ void StreamHost::Remove(ClosableStream& stream) {
   const auto found = streams_.find(&stream);
   if (found == streams_.end()) return;
   const auto of_peer = of_peer_.find(found->second);
+  base::Check(of_peer != of_peer_.end(), "a stream's machine is counted");
   if (--of_peer->second == 0) of_peer_.erase(of_peer);
   streams_.erase(found);
 }

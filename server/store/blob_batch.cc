@@ -8,12 +8,14 @@
 #include <cerrno>
 #include <set>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "SQLiteCpp/Transaction.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/base/sync.h"
@@ -54,6 +56,7 @@ BlobBatch::~BlobBatch() {
 
 absl::Status BlobBatch::Add(const std::string& sha256,
                             std::string_view bytes) {
+  base::Check(!committed_, "Add comes before Commit");
   const std::string hash = base::Sha256Hex(bytes);
   if (hash != sha256) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -72,6 +75,7 @@ absl::Status BlobBatch::Add(const std::string& sha256,
 }
 
 absl::Status BlobBatch::Commit() {
+  base::Check(!std::exchange(committed_, true), "Commit is called once");
   absl::Status status = Place();
   if (status.ok()) status = Record();
   if (status.ok()) staged_.clear();
@@ -86,6 +90,7 @@ absl::Status BlobBatch::Place() {
   std::set<fs::path> changed;
   for (const auto& [sha256, staged] : staged_) {
     const fs::path final_path = store_.PathOf(sha256);
+    base::Check(!final_path.empty(), "what Add took is named by a hash");
     const fs::path folder = final_path.parent_path();
     std::error_code error;
     if (fs::create_directory(folder, error)) {

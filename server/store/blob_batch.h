@@ -53,6 +53,7 @@ class BlobBatch final : public jobs::BlobBatch {
   DiskRoom& room_;
   const std::filesystem::path incoming_;
   std::map<std::string, Staged> staged_;  // by hash
+  bool committed_ = false;                // or tried to
 };
 
 // The row of a blob, unless it is there.

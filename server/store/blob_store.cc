@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "server/store/blob_batch.h"
@@ -72,6 +73,7 @@ class Writer : public jobs::BlobWriter {
       return absl::InvalidArgumentError(absl::StrCat(
           "the blob was announced with ", size_bytes_, " bytes; more came"));
     }
+    base::Check(!committed_, "Append comes before Commit");
     hash_.Update(bytes);
     written_ += bytes.size();
     while (!bytes.empty()) {
@@ -85,6 +87,7 @@ class Writer : public jobs::BlobWriter {
   }
 
   absl::Status Commit() override {
+    base::Check(!committed_, "Commit is called once");
     absl::Status verified = Verify();
     if (!verified.ok()) return verified;
     absl::Status placed = Place();

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 
 namespace mpsd::store {
 namespace {
@@ -22,10 +23,12 @@ int64_t FreeBytes(const std::filesystem::path& folder) {
 }  // namespace
 
 void DiskRoom::Reservation::Used(int64_t bytes) {
+  base::CheckAtMost(0, bytes, "bytes that were written");
   bytes = std::min(bytes, left_);
   left_ -= bytes;
   absl::MutexLock lock(&room_.mutex_);
   room_.reserved_ -= bytes;
+  base::CheckAtMost(0, room_.reserved_, "bytes of all reservations");
 }
 
 absl::StatusOr<std::unique_ptr<DiskRoom::Reservation>> DiskRoom::Reserve(

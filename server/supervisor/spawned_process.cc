@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 
@@ -147,7 +148,11 @@ std::optional<int> SpawnedProcess::Poll() {
   return status_;
 }
 
-int SpawnedProcess::Wait() { return *WaitFor(absl::InfiniteDuration()); }
+int SpawnedProcess::Wait() {
+  const std::optional<int> status = WaitFor(absl::InfiniteDuration());
+  base::Check(status.has_value(), "a wait without end has a result");
+  return *status;
+}
 
 // There is no portable wait with a deadline: a nap that grows from 1 to 20 ms.
 std::optional<int> SpawnedProcess::WaitFor(absl::Duration timeout) {

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 
 namespace mpsd::supervisor {
@@ -60,6 +61,7 @@ absl::Status WorkerLease::Refuse(int fd) {
 }
 
 absl::Status WorkerLease::Record(const UniqueFd& lease, pid_t pid) {
+  base::Check(lease.valid() && pid > 0, "a running worker has the lease");
   const std::string text = absl::StrCat(pid, "\n");
   if (pwrite(lease.get(), text.data(), text.size(), 0) < 0) {
     return base::ErrnoStatus(errno, "the worker lease");

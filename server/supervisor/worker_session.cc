@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "server/jobs/input_names.h"
 #include "server/supervisor/from_wire.h"
@@ -74,7 +75,9 @@ WorkerSession::WorkerSession(Options options,
       wake_read_(std::move(wake_read)),
       wake_write_(std::move(wake_write)),
       listener_(listener),
-      hang_limit_(options_.hang_timeout, options_.slowest_step, Now()) {}
+      hang_limit_(options_.hang_timeout, options_.slowest_step, Now()) {
+  base::Check(process_ != nullptr, "a session has a process");
+}
 
 WorkerSession::~WorkerSession() {
   {
@@ -105,6 +108,7 @@ void WorkerSession::Ask(jobs::Asked asked, absl::Duration grace) {
         kill_at_, Now() + (started_ ? grace : absl::ZeroDuration()));
     // The protocol has one Stop.
     if (first && started_) {
+      base::Check(!std::exchange(stop_sent_, true), "Stop is sent once");
       // A closed stream is the reader's to find.
       channel_.Send(wire::Encode(wire::ToWorker(StopFor(asked)))).IgnoreError();
     }
@@ -244,11 +248,12 @@ absl::Status WorkerSession::Handle(const wire::Hello& hello) {
         "it speaks version ", hello.version, ", mpsd speaks ",
         wire::kProtocolVersion, ": install mpsd and mpsd-worker of one build"));
   }
+  base::Check(!greeted_, "a worker is greeted once");
   greeted_ = true;
   listener_.OnHello(FromWire(hello));
   absl::MutexLock lock(&mutex_);
   if (asked_ != jobs::Asked::kNothing) return absl::OkStatus();
-  started_ = true;
+  base::Check(!std::exchange(started_, true), "Start is sent once");
   // A closed stream is the reader's to find.
   channel_.Send(wire::Encode(wire::ToWorker(options_.start))).IgnoreError();
   if (paused_) {

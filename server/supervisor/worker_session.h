@@ -96,8 +96,9 @@ class WorkerSession final : public jobs::Worker {
   jobs::WorkerEnding ending_;  // but for `asked`
 
   absl::Mutex mutex_;
-  bool started_ ABSL_GUARDED_BY(mutex_) = false;  // Start was sent
-  bool paused_ ABSL_GUARDED_BY(mutex_) = false;   // what was asked last
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;    // Start was sent
+  bool stop_sent_ ABSL_GUARDED_BY(mutex_) = false;  // the one Stop, too
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;     // what was asked last
   jobs::Asked asked_ ABSL_GUARDED_BY(mutex_) = jobs::Asked::kNothing;
   absl::Duration kill_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
 

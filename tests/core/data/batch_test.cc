@@ -92,5 +92,19 @@ TEST(MakeBatch, CutsSamplesAtMaxLength) {
   EXPECT_EQ(batch.tokens, 6);
 }
 
+TEST(BatchDeathTest, NoRowIsLongerThanMaxLength) {
+  for (const Padding padding :
+       {Padding::kBuckets, Padding::kMultipleOfEight, Padding::kLongest}) {
+    EXPECT_DEATH(PaddedLength(65, 64, padding), "max_length: 65 <= 64");
+  }
+}
+
+TEST(BatchDeathTest, TheSamplesOfARowFitIt) {
+  const TokenArrays samples(CountingSamples({3, 4}));
+  EXPECT_DEATH(MakeBatch(samples, {{0, 1}}, 6, 0, true),
+               "left of its row: 4 <= 3");
+  EXPECT_DEATH(MakeBatch(samples, {{2}}, 6, 0, false), "row: 2 < 2");
+}
+
 }  // namespace
 }  // namespace mpsd::data

@@ -349,5 +349,12 @@ TEST(LoaderTest, GroupedOrderIsFoundAgainAfterASeek) {
   EXPECT_TRUE(Equal(*first.NextStep(), *second.NextStep()));
 }
 
+TEST(EvalLoaderDeathTest, LoadsOnlyWhatThereIs) {
+  const Dataset dataset = CountingDataset({4, 4, 4}, 8);
+  const EvalLoader loader(dataset, 2);
+  EXPECT_DEATH(loader.Load(2).IgnoreError(), "evaluation: 2 < 2");
+  EXPECT_DEATH(loader.Load(-1).IgnoreError(), "evaluation: -1 >= 0");
+}
+
 }  // namespace
 }  // namespace mpsd::data

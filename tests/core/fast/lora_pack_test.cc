@@ -60,5 +60,14 @@ TEST(LoraPackTest, PacksInTheDtypeOfActivations) {
                         LoraOf(tiny.layer().o).a().detach().to(at::kBFloat16)));
 }
 
+TEST(LoraPackDeathTest, AllocateComesBetweenAddAndRefresh) {
+  const Tiny tiny;
+  LoraPack pack;
+  pack.Add({{&tiny.layer().o}}, {});
+  EXPECT_DEATH(pack.Refresh(), "Allocate comes before Refresh");
+  pack.Allocate(at::kCPU, at::kFloat);
+  EXPECT_DEATH(pack.Add({{&tiny.layer().q}}, {}), "every Add comes before");
+}
+
 }  // namespace
 }  // namespace mpsd::fast
