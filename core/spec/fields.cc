@@ -10,7 +10,6 @@ namespace mpsd::spec {
 namespace {
 
 using Kind = JsonNode::Kind;
-constexpr std::string_view kAllLinear = "all-linear";
 constexpr std::string_view kTargetsExpected =
     "a list of module names, a regular expression over full module names, or "
     "\"all-linear\"";
@@ -99,6 +98,12 @@ bool FieldReader::Has(std::string_view name) const {
 
 void FieldReader::Fault(std::string_view name, std::string_view message) {
   findings_.Add(LineOf(name), PathOf(name), message);
+}
+
+void FieldReader::Ignored(std::string_view name) {
+  const JsonNode* node = Take(name);
+  if (node == nullptr || node->kind == Kind::kNull) return;
+  if (node->kind != Kind::kString) Expected(PathOf(name), *node, "a string");
 }
 
 void FieldReader::Text(std::string_view name, std::string& value,

@@ -17,10 +17,13 @@
 #include "core/spec/pattern_map.h"
 #include "core/spec/train_spec.h"
 
-// The two ways over the fields of an object: FieldReader takes them out of
-// JSON, FieldWriter puts them in. Both have the same methods, so that
-// train_spec_fields.h lists each field once.
+// The ways over the fields of an object: FieldReader takes them out of JSON,
+// FieldWriter puts them in, and job_schema.cc describes them. All have the same
+// methods, so that train_spec_fields.h lists each field once.
 namespace mpsd::spec {
+
+// The word for every linear layer in target_modules.
+inline constexpr std::string_view kAllLinear = "all-linear";
 
 // The values that a number may have.
 struct Range {
@@ -53,9 +56,14 @@ class FieldReader {
   // `object` may be null: a section that is absent. `path` is "" at the root.
   FieldReader(const JsonNode* object, std::string path, Findings& findings);
 
+  // What the field of the next call is for; only the schema keeps it.
+  FieldReader& About(std::string_view) { return *this; }
+
   // The section's reader. Finish() it too.
   FieldReader Section(std::string_view name);
 
+  // A string or null, which is not kept.
+  void Ignored(std::string_view name);
   void Text(std::string_view name, std::string& value,
             std::string_view expected, bool required = false);
   // `hint` follows the error.
@@ -125,7 +133,9 @@ class FieldWriter {
     object_ = Json::object();
   }
 
+  FieldWriter& About(std::string_view) { return *this; }
   FieldWriter Section(std::string_view name);
+  void Ignored(std::string_view) {}
   void Text(std::string_view name, const std::string& value, std::string_view,
             bool required = false);
   template <typename T>

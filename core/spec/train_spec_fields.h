@@ -4,225 +4,424 @@
 
 #include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
+#include "core/spec/train_spec_words.h"
 
-// Every field of job.json, once: its name, the values it may have, and its
-// order in ToJson. `Fields` is FieldReader or FieldWriter.
+// Every field of job.json, once: its name, what it is for (a line that the
+// schema and client/README.md quote), the values that it may have, and its
+// order in ToJson. Its default is TrainSpec's. `Fields` is FieldReader,
+// FieldWriter or the one of job_schema.cc.
 namespace mpsd::spec {
 
-inline const Words<Task>& TaskWords() {
-  static const Words<Task>& words =
-      *new Words<Task>{{"CAUSAL_LM", Task::kCausalLm},
-                       {"SEQ_CLS", Task::kSeqCls},
-                       {"IMAGE_CLS", Task::kImageCls}};
-  return words;
-}
-
-inline const Words<FineTuneType>& FineTuneWords() {
-  static const Words<FineTuneType>& words =
-      *new Words<FineTuneType>{{"lora", FineTuneType::kLora},
-                               {"full", FineTuneType::kFull},
-                               {"head", FineTuneType::kHead}};
-  return words;
-}
-
-inline const Words<ProblemType>& ProblemWords() {
-  static const auto& words = *new Words<ProblemType>{
-      {ToString(ProblemType::kSingleLabel), ProblemType::kSingleLabel},
-      {ToString(ProblemType::kRegression), ProblemType::kRegression},
-      {ToString(ProblemType::kMultiLabel), ProblemType::kMultiLabel}};
-  return words;
-}
-
-inline const Words<Recompute>& RecomputeWords() {
-  static const Words<Recompute>& words = *new Words<Recompute>{
-      {"full", Recompute::kFull}, {"selective", Recompute::kSelective}};
-  return words;
-}
-
-inline const Words<Gradients>& GradientsWords() {
-  static const Words<Gradients>& words = *new Words<Gradients>{
-      {"auto", Gradients::kAuto}, {"autograd", Gradients::kAutograd}};
-  return words;
-}
-
-inline const Words<DeviceChoice>& DeviceWords() {
-  static const Words<DeviceChoice>& words =
-      *new Words<DeviceChoice>{{"auto", DeviceChoice::kAuto},
-                               {"mps", DeviceChoice::kMps},
-                               {"cuda", DeviceChoice::kCuda},
-                               {"cpu", DeviceChoice::kCpu}};
-  return words;
-}
-
-// Transformers' SchedulerType, those that need no argument.
-inline const std::vector<std::string_view>& SchedulerWords() {
-  static const std::vector<std::string_view>& words =
-      *new std::vector<std::string_view>{
-          "linear",      "cosine",   "cosine_with_restarts",
-          "polynomial",  "constant", "constant_with_warmup",
-          "inverse_sqrt"};
-  return words;
-}
-
-// Transformers' train_sampling_strategy, those of one device.
-inline const std::vector<std::string_view>& SamplingWords() {
-  static const std::vector<std::string_view>& words =
-      *new std::vector<std::string_view>{"random", "sequential",
-                                         "group_by_length"};
-  return words;
-}
-
-inline const std::vector<std::string_view>& FormatWords() {
-  static const std::vector<std::string_view>& words =
-      *new std::vector<std::string_view>{"alpaca", "alpaca_chat"};
-  return words;
+template <typename Fields>
+void VisitRowColumns(Fields& f, DatasetSpec& dataset) {
+  constexpr std::string_view kColumn = "the name of a column";
+  f.About(
+       "The column of the text; two of them for pairs of texts (SEQ_CLS). "
+       "Empty: the columns of `task_name`, else `sentence1` and `sentence2`, "
+       "`sentence` or `text`, the first that the files have; CAUSAL_LM: "
+       "`text`.")
+      .Texts("text_columns", dataset.text_columns, "one or two column names");
+  f.About(
+       "CAUSAL_LM: the column of the conversation. Absent: `messages` or "
+       "`conversations`.")
+      .Text("messages_column", dataset.messages_column, kColumn);
+  f.About("CAUSAL_LM: the column of the prompt. Absent: `prompt`.")
+      .Text("prompt_column", dataset.prompt_column, kColumn);
+  f.About("CAUSAL_LM: the column of the completion. Absent: `completion`.")
+      .Text("completion_column", dataset.completion_column, kColumn);
+  f.About(
+       "CAUSAL_LM: what becomes of rows with Alpaca's columns: Alpaca's own "
+       "prompt and a completion, or a conversation for the chat template. "
+       "Absent: `alpaca`.")
+      .OptionalWord("format", dataset.format, FormatWords());
+  f.About(
+       "SEQ_CLS and IMAGE_CLS: the column of the label. Absent: that of "
+       "`task_name`, else `label`.")
+      .Text("label_column", dataset.label_column, kColumn);
+  f.About(
+       "IMAGE_CLS: the column of the image's path in JSON Lines. Absent: "
+       "`image`.")
+      .Text("image_column", dataset.image_column, kColumn);
 }
 
 template <typename Fields>
 void VisitDataset(Fields&& f, DatasetSpec& dataset) {
   constexpr std::string_view kFiles = "a file or a list of them";
-  f.Texts("train", dataset.train, kFiles, /*required=*/true);
-  f.Texts("eval", dataset.eval, kFiles);
-  f.Texts("predict", dataset.predict, kFiles);
-  f.Number("validation_split", dataset.validation_split, Range::From0Below1());
-  f.OptionalWord("task_name", dataset.task_name, GlueTaskNames());
-  f.Texts("text_columns", dataset.text_columns, "one or two column names");
-  f.Text("messages_column", dataset.messages_column, "the name of a column");
-  f.Text("prompt_column", dataset.prompt_column, "the name of a column");
-  f.Text("completion_column", dataset.completion_column,
-         "the name of a column");
-  f.OptionalWord("format", dataset.format, FormatWords());
-  f.Text("label_column", dataset.label_column, "the name of a column");
-  f.Text("image_column", dataset.image_column, "the name of a column");
-  f.Integer("max_train_samples", dataset.max_train_samples, Range::AtLeast(1));
-  f.Integer("max_eval_samples", dataset.max_eval_samples, Range::AtLeast(1));
-  f.Integer("max_predict_samples", dataset.max_predict_samples,
-            Range::AtLeast(1));
+  f.About(
+       "The training data: files; IMAGE_CLS takes folders with a folder per "
+       "class too. Relative paths count from the folder of job.json.")
+      .Texts("train", dataset.train, kFiles, /*required=*/true);
+  f.About(
+       "The data of the evaluations: one before training and one every "
+       "`training.eval_steps`.")
+      .Texts("eval", dataset.eval, kFiles);
+  f.About(
+       "SEQ_CLS and IMAGE_CLS: data that the trained classifier labels, into "
+       "predictions.jsonl and predictions.tsv. Its rows need no labels.")
+      .Texts("predict", dataset.predict, kFiles);
+  f.About(
+       "The share of `train` that is held back for evaluations, drawn by "
+       "`training.seed`; 0: none. Cannot stand beside `eval`.")
+      .Number("validation_split", dataset.validation_split,
+              Range::From0Below1());
+  f.About(
+       "SEQ_CLS: the GLUE task whose columns, labels and metrics the data has.")
+      .OptionalWord("task_name", dataset.task_name, GlueTaskNames());
+  VisitRowColumns(f, dataset);
+  f.About("Use only this many rows of `train`, the first ones. Absent: all.")
+      .Integer("max_train_samples", dataset.max_train_samples,
+               Range::AtLeast(1));
+  f.About("Use only this many rows of `eval`, the first ones. Absent: all.")
+      .Integer("max_eval_samples", dataset.max_eval_samples, Range::AtLeast(1));
+  f.About("Use only this many rows of `predict`, the first ones. Absent: all.")
+      .Integer("max_predict_samples", dataset.max_predict_samples,
+               Range::AtLeast(1));
   f.Finish();
 }
 
 template <typename Fields>
 void VisitClassification(Fields&& f, ClassificationSpec& c) {
-  f.OptionalWord("problem_type", c.problem_type, ProblemWords());
-  f.Texts("label_names", c.label_names, "a list of label names");
-  f.Numbers("class_weights", c.class_weights, Range::Above(0));
-  f.Bool("ignore_mismatched_sizes", c.ignore_mismatched_sizes);
+  f.About(
+       "The kind of the labels, which decides the loss. Absent: that of "
+       "`dataset.task_name`, else what the labels look like: numbers with a "
+       "fraction are a regression, lists are several labels.")
+      .OptionalWord("problem_type", c.problem_type, ProblemWords());
+  f.About(
+       "The names of the labels in the order of their ids. Empty: those of the "
+       "model's config.json where they cover the data, else those of the data, "
+       "sorted.")
+      .Texts("label_names", c.label_names, "a list of label names");
+  f.About(
+       "The weight of each label in the loss, in the order of their ids. "
+       "Empty: all 1.")
+      .Numbers("class_weights", c.class_weights, Range::Above(0));
+  f.About(
+       "Draw a new head where the model's file has one of another size, which "
+       "is an error otherwise.")
+      .Bool("ignore_mismatched_sizes", c.ignore_mismatched_sizes);
   f.Finish();
 }
 
 template <typename Fields>
 void VisitAugmentation(Fields&& f, AugmentationSpec& a) {
-  f.Bool("random_resized_crop", a.random_resized_crop);
-  f.Number("crop_scale_min", a.crop_scale_min, Range::Between(0, 1));
-  f.Number("crop_scale_max", a.crop_scale_max, Range::Between(0, 1));
-  f.Number("crop_ratio_min", a.crop_ratio_min, Range::Above(0));
-  f.Number("crop_ratio_max", a.crop_ratio_max, Range::Above(0));
-  f.Number("horizontal_flip", a.horizontal_flip, Range::Between(0, 1));
+  f.About(
+       "Cut a random part out of each training image and scale it to the "
+       "model's size, as torchvision's RandomResizedCrop does.")
+      .Bool("random_resized_crop", a.random_resized_crop);
+  f.About("The smallest part that a cut takes, as a share of the image's area.")
+      .Number("crop_scale_min", a.crop_scale_min, Range::Between(0, 1));
+  f.About("The largest part that a cut takes, as a share of the image's area.")
+      .Number("crop_scale_max", a.crop_scale_max, Range::Between(0, 1));
+  f.About("The smallest ratio of a cut's width to its height.")
+      .Number("crop_ratio_min", a.crop_ratio_min, Range::Above(0));
+  f.About("The largest ratio of a cut's width to its height.")
+      .Number("crop_ratio_max", a.crop_ratio_max, Range::Above(0));
+  f.About("The probability that a training image is mirrored left to right.")
+      .Number("horizontal_flip", a.horizontal_flip, Range::Between(0, 1));
   f.Finish();
 }
 
 template <typename Fields>
 void VisitQuantization(Fields&& f, QuantizationSpec& q) {
-  f.Bool("load_in_4bit", q.load_in_4bit);
-  f.Bool("load_in_8bit", q.load_in_8bit);
-  f.Word("bnb_4bit_quant_type", q.bnb_4bit_quant_type, {"nf4"});
-  f.Bool("bnb_4bit_use_double_quant", q.bnb_4bit_use_double_quant);
-  f.OptionalWord("bnb_4bit_compute_dtype", q.bnb_4bit_compute_dtype,
-                 {"float32", "bfloat16"});
-  f.Texts("llm_int8_skip_modules", q.llm_int8_skip_modules,
-          "a list of module names");
+  f.About("Hold the linear layers of the decoder's blocks in four bits.")
+      .Bool("load_in_4bit", q.load_in_4bit);
+  f.About(
+       "Hold the linear layers of the decoder's blocks in eight bits (int8); "
+       "activations keep their type.")
+      .Bool("load_in_8bit", q.load_in_8bit);
+  f.About("The four-bit type.")
+      .Word("bnb_4bit_quant_type", q.bnb_4bit_quant_type, {"nf4"});
+  f.About(
+       "Hold the scales of the four-bit weights in eight bits. Needs "
+       "`load_in_4bit`.")
+      .Bool("bnb_4bit_use_double_quant", q.bnb_4bit_use_double_quant);
+  f.About(
+       "The type that four-bit layers compute in: `bfloat16` with "
+       "`training.bf16`, else `float32`. Absent: that one.")
+      .OptionalWord("bnb_4bit_compute_dtype", q.bnb_4bit_compute_dtype,
+                    {"float32", "bfloat16"});
+  f.About(
+       "Linear layers that keep their weights as they are: names, or ends of "
+       "names behind a dot.")
+      .Texts("llm_int8_skip_modules", q.llm_int8_skip_modules,
+             "a list of module names");
   f.Finish();
 }
 
 template <typename Fields>
 void VisitLora(Fields&& f, LoraSpec& lora) {
-  f.Integer("r", lora.r, Range::AtLeast(1));
-  f.Number("lora_alpha", lora.lora_alpha, Range::Above(0));
-  f.Number("lora_dropout", lora.lora_dropout, Range::From0Below1());
-  f.Targets("target_modules", lora.target_modules);
-  f.Bool("use_rslora", lora.use_rslora);
-  f.Integers("layers_to_transform", lora.layers_to_transform,
-             Range::AtLeast(0));
-  f.Patterns("rank_pattern", lora.rank_pattern, Range::AtLeast(1));
-  f.Patterns("alpha_pattern", lora.alpha_pattern, Range::Above(0));
-  f.Texts("modules_to_save", lora.modules_to_save, "a list of module names");
+  f.About("The rank of the adapter's matrices.")
+      .Integer("r", lora.r, Range::AtLeast(1));
+  f.About("The adapter's output is multiplied by `lora_alpha` / `r`.")
+      .Number("lora_alpha", lora.lora_alpha, Range::Above(0));
+  f.About(
+       "The probability that a value at the adapter's input is set to 0 in "
+       "training. Absent: what `adapter` was trained with, else 0.")
+      .Number("lora_dropout", lora.lora_dropout, Range::From0Below1());
+  f.About(
+       "The modules that get an adapter: a list of names or ends of names, a "
+       "regular expression over full names, or `all-linear`. Absent: PEFT's "
+       "default for the type of the model.")
+      .Targets("target_modules", lora.target_modules);
+  f.About("Divide `lora_alpha` by the square root of `r` instead of by `r`.")
+      .Bool("use_rslora", lora.use_rslora);
+  f.About(
+       "The layers that get an adapter, counted from 0. Absent: all. Needs "
+       "`target_modules` as a list.")
+      .Integers("layers_to_transform", lora.layers_to_transform,
+                Range::AtLeast(0));
+  f.About(
+       "Other values of `r`: an object of regular expressions over module "
+       "names; the first that matches counts.")
+      .Patterns("rank_pattern", lora.rank_pattern, Range::AtLeast(1));
+  f.About(
+       "Other values of `lora_alpha`: an object of regular expressions over "
+       "module names; the first that matches counts.")
+      .Patterns("alpha_pattern", lora.alpha_pattern, Range::Above(0));
+  f.About(
+       "Modules that train with all their weights and are saved beside the "
+       "adapter. The head of a classifier is always among them.")
+      .Texts("modules_to_save", lora.modules_to_save, "a list of module names");
   f.Finish();
 }
 
 template <typename Fields>
-void VisitOptimization(Fields& f, TrainingSpec& t) {
-  f.Number("num_train_epochs", t.num_train_epochs, Range::Above(0));
-  f.StepLimit("max_steps", t.max_steps);
-  f.Integer("per_device_train_batch_size", t.per_device_train_batch_size,
-            Range::AtLeast(1));
-  f.Integer("per_device_eval_batch_size", t.per_device_eval_batch_size,
-            Range::AtLeast(1));
-  f.Integer("gradient_accumulation_steps", t.gradient_accumulation_steps,
-            Range::AtLeast(1));
-  f.Number("learning_rate", t.learning_rate, Range::Above(0));
-  f.Word("lr_scheduler_type", t.lr_scheduler_type, SchedulerWords());
-  f.Integer("warmup_steps", t.warmup_steps, Range::AtLeast(0),
-            "a share of all steps goes into \"warmup_ratio\"");
-  f.Number("warmup_ratio", t.warmup_ratio, Range::Between(0, 1));
-  f.Number("weight_decay", t.weight_decay, Range::AtLeast(0));
-  f.Number("adam_beta1", t.adam_beta1, Range::From0Below1());
-  f.Number("adam_beta2", t.adam_beta2, Range::From0Below1());
-  f.Number("adam_epsilon", t.adam_epsilon, Range::Above(0));
-  f.Number("max_grad_norm", t.max_grad_norm, Range::AtLeast(0));
+void VisitSteps(Fields& f, TrainingSpec& t) {
+  f.About(
+       "How often the training data is gone through, where `max_steps` is -1.")
+      .Number("num_train_epochs", t.num_train_epochs, Range::Above(0));
+  f.About("The number of optimizer steps; -1: `num_train_epochs` decides.")
+      .StepLimit("max_steps", t.max_steps);
+  f.About("The rows of a micro-batch, which are computed together.")
+      .Integer("per_device_train_batch_size", t.per_device_train_batch_size,
+               Range::AtLeast(1));
+  f.About("The rows that evaluations and predictions compute together.")
+      .Integer("per_device_eval_batch_size", t.per_device_eval_batch_size,
+               Range::AtLeast(1));
+  f.About("The micro-batches of an optimizer step.")
+      .Integer("gradient_accumulation_steps", t.gradient_accumulation_steps,
+               Range::AtLeast(1));
+}
+
+template <typename Fields>
+void VisitOptimizer(Fields& f, TrainingSpec& t) {
+  f.About("The highest learning rate of the schedule.")
+      .Number("learning_rate", t.learning_rate, Range::Above(0));
+  f.About(
+       "How the learning rate changes from step to step, as Transformers' "
+       "schedule of this name with its defaults.")
+      .Word("lr_scheduler_type", t.lr_scheduler_type, SchedulerWords());
+  f.About(
+       "The optimizer steps in which the learning rate rises from 0; 0: "
+       "`warmup_ratio` decides.")
+      .Integer("warmup_steps", t.warmup_steps, Range::AtLeast(0),
+               "a share of all steps goes into \"warmup_ratio\"");
+  f.About(
+       "The share of all optimizer steps in which the learning rate rises from "
+       "0, where `warmup_steps` is 0.")
+      .Number("warmup_ratio", t.warmup_ratio, Range::Between(0, 1));
+  f.About("AdamW's weight decay. Biases and the weights of norms have none.")
+      .Number("weight_decay", t.weight_decay, Range::AtLeast(0));
+  f.About("AdamW's beta1, the decay of the gradient's mean.")
+      .Number("adam_beta1", t.adam_beta1, Range::From0Below1());
+  f.About("AdamW's beta2, the decay of the squared gradient's mean.")
+      .Number("adam_beta2", t.adam_beta2, Range::From0Below1());
+  f.About("AdamW's epsilon, added to the divisor.")
+      .Number("adam_epsilon", t.adam_epsilon, Range::Above(0));
+  f.About(
+       "The norm that the gradient of a step is cut down to; 0: no clipping.")
+      .Number("max_grad_norm", t.max_grad_norm, Range::AtLeast(0));
+}
+
+template <typename Fields>
+void VisitSamples(Fields& f, TrainingSpec& t) {
+  f.About(
+       "The tokens that a sample has at most; longer ones are cut at the "
+       "right.")
+      .Integer("max_length", t.max_length, Range::AtLeast(2));
+  f.About(
+       "CAUSAL_LM: put rows together into sequences of `max_length` tokens, "
+       "best fit first. Rows do not see each other.")
+      .Bool("packing", t.packing);
+  f.About(
+       "CAUSAL_LM: put short rows of a step side by side where that leaves "
+       "less padding. Rows do not see each other, and the gradient stays the "
+       "same. Absent: the trainer decides where `auto_find_batch_size` leaves "
+       "it to it, else false.")
+      .Bool("padding_free", t.padding_free);
+  f.About(
+       "The order of the rows: `random`; `sequential`, the order of the data; "
+       "`group_by_length`, random but beside rows of about the same length, so "
+       "that little is padded.")
+      .Word("train_sampling_strategy", t.train_sampling_strategy,
+            SamplingWords());
+  f.About(
+       "Let short trials find how many rows are computed together, and which "
+       "activations are kept. The rows of an optimizer step stay "
+       "`per_device_train_batch_size` times `gradient_accumulation_steps`.")
+      .Bool("auto_find_batch_size", t.auto_find_batch_size);
+  f.About(
+       "CAUSAL_LM: only what the assistant says in `messages` counts in the "
+       "loss. Absent: every token counts.")
+      .Bool("assistant_only_loss", t.assistant_only_loss);
+  f.About(
+       "CAUSAL_LM: only the completion counts in the loss. Absent: true of "
+       "rows with a prompt and a completion, false of others.")
+      .Bool("completion_only_loss", t.completion_only_loss);
+  f.About(
+       "CAUSAL_LM: a chat template in the place of the model's, saved with the "
+       "result: a .jinja or .j2 file, or a model folder, whose eos_token is "
+       "taken too. Absent: the model's.")
+      .Text("chat_template_path", t.chat_template_path,
+            "the path of a .jinja file or of a model folder");
+  f.About(
+       "CAUSAL_LM: the token that ends a text or a turn; the model's tokenizer "
+       "must have it. Absent: that of the folder in `chat_template_path`, else "
+       "the model's.")
+      .Text("eos_token", t.eos_token, "a token of the model's tokenizer");
+}
+
+template <typename Fields>
+void VisitMemory(Fields& f, TrainingSpec& t) {
+  f.About(
+       "Compute activations again in the backward pass instead of keeping "
+       "them: less memory, more time.")
+      .Bool("gradient_checkpointing", t.gradient_checkpointing);
+  f.About(
+       "What `gradient_checkpointing` computes again: whole layers, or only "
+       "the inner activations of the MLP. `selective` is for language models "
+       "with LoRA.")
+      .Word("recompute_granularity", t.recompute_granularity, RecomputeWords());
+  f.About(
+       "Hold the model in bfloat16 and compute in it. Trained weights and the "
+       "optimizer stay in float32.")
+      .Bool("bf16", t.bf16);
+}
+
+template <typename Fields>
+void VisitEvaluations(Fields& f, TrainingSpec& t) {
+  f.About(
+       "The optimizer steps from one evaluation to the next; 0: at the end of "
+       "every epoch.")
+      .Integer("eval_steps", t.eval_steps, Range::AtLeast(0));
+  f.About(
+       "The optimizer steps from one checkpoint to the next; 0: at the end "
+       "only.")
+      .Integer("save_steps", t.save_steps, Range::AtLeast(0));
+  f.About("How many checkpoints are kept; older ones are deleted. Absent: all.")
+      .Integer("save_total_limit", t.save_total_limit, Range::AtLeast(1));
+  f.About(
+       "The optimizer steps from one line of the log to the next; "
+       "metrics.jsonl has every step.")
+      .Integer("logging_steps", t.logging_steps, Range::AtLeast(1));
+  f.About("Make the result of the best checkpoint instead of the last.")
+      .Bool("load_best_model_at_end", t.load_best_model_at_end);
+  f.About(
+       "The metric that the best checkpoint is best by, such as `accuracy`. "
+       "Absent: `loss`.")
+      .Text("metric_for_best_model", t.metric_for_best_model,
+            "the name of a metric");
+  f.About(
+       "Whether a greater `metric_for_best_model` is better. Absent: true "
+       "unless it is the loss.")
+      .Bool("greater_is_better", t.greater_is_better);
+  f.About(
+       "End training after this many evaluations in a row without a gain. "
+       "Absent: never.")
+      .Integer("early_stopping_patience", t.early_stopping_patience,
+               Range::AtLeast(1));
+  f.About(
+       "How much a gain must be more than to count for "
+       "`early_stopping_patience`.")
+      .Number("early_stopping_threshold", t.early_stopping_threshold,
+              Range::AtLeast(0));
 }
 
 template <typename Fields>
 void VisitTraining(Fields&& f, TrainingSpec& t) {
-  VisitOptimization(f, t);
-  f.Integer("max_length", t.max_length, Range::AtLeast(2));
-  f.Bool("packing", t.packing);
-  f.Bool("padding_free", t.padding_free);
-  f.Word("train_sampling_strategy", t.train_sampling_strategy, SamplingWords());
-  f.Bool("auto_find_batch_size", t.auto_find_batch_size);
-  f.Bool("assistant_only_loss", t.assistant_only_loss);
-  f.Bool("completion_only_loss", t.completion_only_loss);
-  f.Text("chat_template_path", t.chat_template_path,
-         "the path of a .jinja file or of a model folder");
-  f.Text("eos_token", t.eos_token, "a token of the model's tokenizer");
-  f.Bool("gradient_checkpointing", t.gradient_checkpointing);
-  f.Word("recompute_granularity", t.recompute_granularity, RecomputeWords());
-  f.Bool("bf16", t.bf16);
-  f.Integer("seed", t.seed, Range::AtLeast(0));
-  f.Integer("eval_steps", t.eval_steps, Range::AtLeast(0));
-  f.Integer("save_steps", t.save_steps, Range::AtLeast(0));
-  f.Integer("save_total_limit", t.save_total_limit, Range::AtLeast(1));
-  f.Integer("logging_steps", t.logging_steps, Range::AtLeast(1));
-  f.Bool("load_best_model_at_end", t.load_best_model_at_end);
-  f.Text("metric_for_best_model", t.metric_for_best_model,
-         "the name of a metric");
-  f.Bool("greater_is_better", t.greater_is_better);
-  f.Integer("early_stopping_patience", t.early_stopping_patience,
-            Range::AtLeast(1));
-  f.Number("early_stopping_threshold", t.early_stopping_threshold,
-           Range::AtLeast(0));
+  VisitSteps(f, t);
+  VisitOptimizer(f, t);
+  VisitSamples(f, t);
+  VisitMemory(f, t);
+  f.About(
+       "The seed of initial values, dropout, augmentation and the order of the "
+       "rows.")
+      .Integer("seed", t.seed, Range::AtLeast(0));
+  VisitEvaluations(f, t);
   f.Finish();
 }
 
 template <typename Fields>
+void VisitSections(Fields& f, TrainSpec& spec) {
+  VisitDataset(f.About("The data files, and where a row has its parts.")
+                   .Section("dataset"),
+               spec.dataset);
+  VisitClassification(f.About("What the labels of SEQ_CLS and IMAGE_CLS are.")
+                          .Section("classification"),
+                      spec.classification);
+  VisitAugmentation(
+      f.About("How IMAGE_CLS cuts and mirrors training images at random.")
+          .Section("augmentation"),
+      spec.augmentation);
+  VisitQuantization(f.About("The frozen base in few bits (QLoRA), in the names "
+                            "of Transformers' BitsAndBytesConfig.")
+                        .Section("quantization_config"),
+                    spec.quantization_config);
+  f.About("A PEFT adapter folder to start from. Absent: a new adapter.")
+      .Text("adapter", spec.adapter, "the path of a PEFT adapter folder");
+  VisitLora(f.About("The adapter, in the names and with the defaults of PEFT's "
+                    "LoraConfig.")
+                .Section("lora"),
+            spec.lora);
+  VisitTraining(f.About("The training, in the names of Transformers' "
+                        "TrainingArguments and TRL's SFTConfig.")
+                    .Section("training"),
+                spec.training);
+}
+
+template <typename Fields>
 void VisitSpec(Fields&& f, TrainSpec& spec) {
-  f.Text("name", spec.name, "a non-empty string");
-  f.Text("model", spec.model,
-         "a model folder or the id of a model in the local Hugging Face cache",
-         /*required=*/true);
-  f.Text("model_id", spec.model_id, "the id of a model");
-  f.Word("task", spec.task, TaskWords());
-  f.Word("fine_tune_type", spec.fine_tune_type, FineTuneWords());
-  f.Bool("from_scratch", spec.from_scratch);
-  VisitDataset(f.Section("dataset"), spec.dataset);
-  VisitClassification(f.Section("classification"), spec.classification);
-  VisitAugmentation(f.Section("augmentation"), spec.augmentation);
-  VisitQuantization(f.Section("quantization_config"), spec.quantization_config);
-  f.Text("adapter", spec.adapter, "the path of a PEFT adapter folder");
-  VisitLora(f.Section("lora"), spec.lora);
-  VisitTraining(f.Section("training"), spec.training);
-  f.Word("device", spec.device, DeviceWords());
-  f.Word("gradients", spec.gradients, GradientsWords());
-  f.Bool("allow_cpu_fallback", spec.allow_cpu_fallback);
+  f.About("The schema of this file, for editors; it has no effect on the job.")
+      .Ignored("$schema");
+  f.About("A name of the job, for people.")
+      .Text("name", spec.name, "a non-empty string");
+  f.About(
+       "The base model: a Hugging Face folder on the daemon's machine, or the "
+       "id of a model in the Hugging Face cache there.")
+      .Text(
+          "model", spec.model,
+          "a model folder or the id of a model in the local Hugging Face cache",
+          /*required=*/true);
+  f.About(
+       "The id that `model`, a snapshot's folder in a Hugging Face cache, "
+       "belongs to. mpsd sets it; leave it out.")
+      .Text("model_id", spec.model_id, "the id of a model");
+  f.About(
+       "What the model is trained for: text, labels of texts, or labels of "
+       "images.")
+      .Word("task", spec.task, TaskWords());
+  f.About(
+       "What is trained: a LoRA adapter, every weight, or the classification "
+       "head alone.")
+      .Word("fine_tune_type", spec.fine_tune_type, FineTuneWords());
+  f.About(
+       "Read only the model's config.json and draw random weights. Needs "
+       "`fine_tune_type` `full`.")
+      .Bool("from_scratch", spec.from_scratch);
+  VisitSections(f, spec);
+  f.About(
+       "The device that the job runs on; `auto` takes the GPU where there is "
+       "one.")
+      .Word("device", spec.device, DeviceWords());
+  f.About(
+       "How gradients are computed: `auto` takes the backward pass that is "
+       "written out for language models with LoRA where it covers the job, "
+       "`autograd` always PyTorch's.")
+      .Word("gradients", spec.gradients, GradientsWords());
+  f.About(
+       "Run operators that MPS lacks on the CPU, counted and named in "
+       "run.json, instead of failing the job.")
+      .Bool("allow_cpu_fallback", spec.allow_cpu_fallback);
   f.Finish();
 }
 

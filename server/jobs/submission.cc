@@ -249,6 +249,8 @@ absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
 
 std::string RequestHash(const SubmitRequest& request) {
   nlohmann::json spec = base::ParseTree<nlohmann::json>(request.spec_json);
+  // "$schema" is for editors: the job is the same with and without it.
+  if (spec.is_object()) spec.erase("$schema");
   std::map<std::string, std::string> inputs;
   for (const InputFile& input : request.inputs) {
     inputs[input.path] = input.sha256;

@@ -139,6 +139,16 @@ TEST(FieldReader, ReadsTargets) {
             "over full module names, or \"all-linear\", found 3");
 }
 
+TEST(FieldReader, IgnoresAString) {
+  const auto read = [](FieldReader& f) { f.Ignored("$x"); };
+  for (const char* json :
+       {"{}", R"({"$x": "./a.json"})", R"({"$x": ""})", R"({"$x": null})"}) {
+    EXPECT_EQ(ErrorOf(json, read), "") << json;
+  }
+  EXPECT_EQ(ErrorOf(R"({"$x": 3})", read),
+            "f:1: t.$x: expected a string, found 3");
+}
+
 TEST(FieldReader, ReportsSectionsThatAreNoObject) {
   EXPECT_EQ(
       ErrorOf("{\"s\": 3}", [&](FieldReader& f) { f.Section("s").Finish(); }),

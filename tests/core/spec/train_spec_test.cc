@@ -272,6 +272,20 @@ TEST(ParseTrainSpec, WantsAnObject) {
   EXPECT_THAT(Error("{\"model\": \"m\"}"), HasSubstr("dataset.train: missing"));
 }
 
+TEST(ParseTrainSpec, ASchemaHasNoEffect) {
+  const std::string json =
+      R"({"$schema": "./job.schema.json", "model": "m",
+          "dataset": {"train": "train.jsonl"}})";
+  EXPECT_EQ(Parse(json), Parse(kMinimal));
+  EXPECT_EQ(ToJson(Parse(json)), ToJson(Parse(kMinimal)));
+  EXPECT_THAT(Error(R"({"$schema": 7, "model": "m",
+                        "dataset": {"train": "t"}})"),
+              HasSubstr("$schema: expected a string, found 7"));
+  EXPECT_THAT(Error(R"({"schema": "s", "model": "m",
+                        "dataset": {"train": "t"}})"),
+              HasSubstr("did you mean \"$schema\"?"));
+}
+
 TEST(ParseTrainSpec, RefusesAFieldGivenTwice) {
   EXPECT_EQ(Error("{\"training\": {\"seed\": 1,\n\"seed\": 2}}"),
             "job.json:2: not valid JSON: the name \"seed\" appears twice in "

@@ -343,6 +343,8 @@ TEST_F(SubmissionTest, TheHashIsOfTheMeaning) {
   b.idempotency_key = "another";
   EXPECT_EQ(RequestHash(a), RequestHash(b));
   EXPECT_EQ(RequestHash(a).size(), 64);
+  b.spec_json = R"({"$schema": "s", "model": "m", "dataset": {"train": "t"}})";
+  EXPECT_EQ(RequestHash(a), RequestHash(b));
   const auto differs = [&](auto change) {
     SubmitRequest c = a;
     change(c);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SPEC_JOB_SCHEMA_H_
+#define MPSD_CORE_SPEC_JOB_SCHEMA_H_
+
+#include <nlohmann/json.hpp>
+
+namespace mpsd::spec {
+
+// The JSON Schema (draft 2020-12) of job.json, made of the fields that
+// ParseTrainSpec reads: type, default, words, bounds and a line on each, in the
+// order of ToJson. A field whose default is absent has no "default".
+//
+// It accepts whatever ParseTrainSpec accepts, and refuses a field exactly where
+// ParseTrainSpec does, with two exceptions that no schema can tell: 8.0 and
+// integers beyond 64 bits are integers to JSON Schema and none to
+// ParseTrainSpec. What ParseTrainSpec refuses between fields
+// (train_spec_rules.h) the schema lets pass.
+nlohmann::ordered_json JobSchema();
+
+}  // namespace mpsd::spec
+
+#endif  // MPSD_CORE_SPEC_JOB_SCHEMA_H_
