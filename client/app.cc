@@ -46,6 +46,7 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddDownload(app, action);
   AddImport(app, action);
   AddMerge(app, action);
+  AddSchema(app, action);
   AddInfo(app, action);
   AddCompletion(app, action);
   for (CLI::App* verb : app.get_subcommands({})) {

@@ -28,6 +28,7 @@ void AddDelete(CLI::App& app, Action* action);
 void AddDownload(CLI::App& app, Action* action);
 void AddImport(CLI::App& app, Action* action);
 void AddMerge(CLI::App& app, Action* action);
+void AddSchema(CLI::App& app, Action* action);
 void AddInfo(CLI::App& app, Action* action);
 void AddCompletion(CLI::App& app, Action* action);
 

@@ -19,8 +19,8 @@ TEST_F(AppTest, HelpNamesVerbsAndExitCodes) {
   EXPECT_EQ(result.err, "");
   for (const char* verb :
        {"submit", "list", "show", "watch", "logs", "cancel", "retry",
-        "checkpoints", "download", "import", "merge", "info", "completion",
-        "Exit codes:"}) {
+        "checkpoints", "download", "import", "merge", "schema", "info",
+        "completion", "Exit codes:"}) {
     EXPECT_TRUE(Contains(result.out, verb)) << verb;
   }
 }
@@ -43,7 +43,7 @@ TEST_F(AppTest, UnknownVerbNamesThoseThereAre) {
   EXPECT_EQ(result.err,
             "mpsctl: there is no verb 'sumbit'; the verbs are submit, list, "
             "show, watch, logs, cancel, retry, delete, checkpoints, download, "
-            "import, merge, info, completion\n"
+            "import, merge, schema, info, completion\n"
             "See `mpsctl --help`.\n");
 }
 

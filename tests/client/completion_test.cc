@@ -68,8 +68,9 @@ TEST_F(CompletionTest, EveryShellKnowsEveryVerbAndOption) {
     EXPECT_EQ(result.code, 0);
     for (const char* word :
          {"submit", "list", "show", "watch", "logs", "cancel", "retry",
-          "checkpoints", "download", "info", "completion", "idempotency-key",
-          "follow", "force", "state-dir", "anyway", "list --quiet"}) {
+          "checkpoints", "download", "schema", "info", "completion",
+          "idempotency-key", "follow", "force", "state-dir", "anyway",
+          "markdown", "list --quiet"}) {
       EXPECT_NE(result.out.find(word), std::string::npos)
           << shell << ": " << word;
     }
