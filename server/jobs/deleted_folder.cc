@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kMark[] = ".delete";
 
-// Of the files that have no other name.
+// The bytes of the files that have no other name.
 int64_t OwnBytes(const fs::path& folder) {
   int64_t bytes = 0;
   std::error_code error;

@@ -13,7 +13,7 @@
 //
 //   jobs/.ID.delete is written     a kill: the job stays
 //   the row goes                   a kill: the folder goes at the next start
-//   jobs/ID -> jobs/.ID.….tmp      likewise
+//   jobs/ID -> jobs/.ID.….tmp      a kill: the same
 //   that is removed, then the mark
 namespace mpsd::jobs {
 

@@ -26,7 +26,7 @@ class InputNames {
   // spelled as it lies.
   static std::string Encode(const std::vector<JobFiles::Link>& links);
 
-  // Of a job's folder. A kFile that cannot be read is none.
+  // Reads the names of a job's `folder`. A kFile that cannot be read is none.
   explicit InputNames(const std::filesystem::path& folder);
 
   // `text` with the first 16 paths below inputs/ spelled as in job.json: a file

@@ -53,7 +53,7 @@ class Inputs {
 
   absl::Status Add(const InputFile& input);
   absl::Status Arrange();
-  // Of a normal path below inputs/; empty for one that names nothing.
+  // Where a normal path lies below inputs/; empty for one that names nothing.
   std::string PlaceOf(const std::string& normal) const;
   // Whether inputs lie below a normal path; they are used then.
   bool UseBelow(const std::string& folder);

@@ -42,7 +42,7 @@ enum class ExitReason {
   kDone,
   kRejected,     // the user's input
   kOutOfMemory,  // it would end the same way again
-  kNonFinite,    // likewise
+  kNonFinite,    // it would end the same way again
   kCrashed,      // signal or unexplained exit
   kHung,         // stopped reporting and was killed
   kCancelled,
@@ -142,10 +142,10 @@ struct Job {
   int32_t failures = 0;
   int32_t interruptions = 0;
   bool behind = false;  // every other job that may run goes first
-  // Of the last attempt: the machine's boot (host::BootId), "" where unknown;
-  // the highest step a checkpoint of the job was seen to hold; whether the
-  // attempt wrote one beyond those before it.
+  // The machine's boot at the last attempt (host::BootId), "" where unknown.
   std::string boot_id;
+  // The highest step that a checkpoint of the job was seen to hold, and whether
+  // the last attempt wrote one beyond those before it.
   int64_t durable_step = 0;
   bool advanced = false;
   // Estimates of the time of Submit, bytes; 0 where unknown.

@@ -52,8 +52,7 @@ struct SubmitResult {
 // What keeps a job, or every job, from training.
 struct Pause {
   PauseReasons reasons;  // empty: nothing
-  // Of the running job: its worker holds.
-  bool held = false;
+  bool held = false;     // the worker of the running job holds
   std::optional<absl::Time> since;  // when the running job was asked to
 
   bool operator==(const Pause&) const = default;
@@ -109,7 +108,7 @@ class JobManager {
                             std::function<void()> wake) = 0;
   virtual void Unsubscribe(int64_t token) = 0;
 
-  // Of a QUEUED or RUNNING job.
+  // What keeps a QUEUED or RUNNING job from training.
   virtual Pause PauseOf(const std::string& id) = 0;
   // Why it does not start, or its end is not stored; "" where nothing is wrong.
   virtual std::string HoldOf(const std::string& id) = 0;

@@ -74,7 +74,7 @@ class JobStore {
   static constexpr int kRecentJobs = 1000;
   virtual absl::StatusOr<std::vector<FoundJob>> FindByIdPart(
       const std::string& part, int limit) = 0;
-  // Of every job, in any order.
+  // The id of every job, in any order.
   virtual absl::StatusOr<std::vector<std::string>> Ids() = 0;
   virtual absl::StatusOr<std::map<State, int64_t>> CountByState() = 0;
   // The ids of the QUEUED and RUNNING jobs, oldest first, whatever else their
@@ -86,8 +86,9 @@ class JobStore {
                                       const std::string& message,
                                       absl::Time now) = 0;
 
-  // Of one job, sequence > after, at most `limit`, in order. Of the Progress
-  // more than 1,000 sequences old every tenth is left, every other event stays.
+  // The events of one job whose sequence is beyond `after`, at most `limit`, in
+  // order. Progress more than 1,000 sequences old is thinned: every tenth event
+  // of it is left. Every other event stays.
   virtual absl::StatusOr<std::vector<Event>> Events(const std::string& job_id,
                                                     int64_t after,
                                                     int limit) = 0;

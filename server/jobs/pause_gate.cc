@@ -115,21 +115,21 @@ absl::Duration PauseGate::FirstSettle(PauseReason reason) const {
              : policy_.settle;
 }
 
-PauseReasons PauseGate::Untold(const host::Reading& reading) const {
-  PauseReasons untold;
+PauseReasons PauseGate::Unobservable(const host::Reading& reading) const {
+  PauseReasons unobservable;
   if (policy_.on_battery && !reading.power_source && !reading.low_power_mode) {
-    untold.insert(PauseReason::kBattery);
+    unobservable.insert(PauseReason::kBattery);
   }
   if (policy_.thermal && !reading.thermal) {
-    untold.insert(PauseReason::kThermal);
+    unobservable.insert(PauseReason::kThermal);
   }
   if (policy_.memory_pressure && !reading.memory_pressure) {
-    untold.insert(PauseReason::kMemoryPressure);
+    unobservable.insert(PauseReason::kMemoryPressure);
   }
   if (policy_.idle_only > absl::ZeroDuration() && !reading.user_idle_seconds) {
-    untold.insert(PauseReason::kUserActive);
+    unobservable.insert(PauseReason::kUserActive);
   }
-  return untold;
+  return unobservable;
 }
 
 }  // namespace mpsd::jobs

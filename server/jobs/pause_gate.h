@@ -38,7 +38,7 @@ std::string Describe(const PauseReasons& reasons);
 struct PausePolicy {
   bool on_battery = false;
   std::optional<host::Thermal> thermal;  // at this level or above
-  std::optional<host::MemoryPressure> memory_pressure;  // likewise
+  std::optional<host::MemoryPressure> memory_pressure;  // at it or above
   std::optional<QuietHours> quiet_hours;
   absl::Duration idle_only;  // only while untouched for so long; zero: off
   absl::TimeZone zone = absl::LocalTimeZone();
@@ -52,8 +52,8 @@ struct PausePolicy {
   absl::Duration hold_limit = absl::Minutes(10);
 };
 
-// Of those reasons, how long a job is held: memory is what is lacking under
-// memory pressure, so then a minute at most.
+// How long a job is held for `reasons`. Under memory pressure a minute at most:
+// the job that is held keeps the memory that others lack.
 absl::Duration HoldLimit(const PausePolicy& policy,
                          const PauseReasons& reasons);
 
@@ -74,8 +74,9 @@ class PauseGate {
   // Empty: train.
   const PauseReasons& reasons() const { return reasons_; }
 
-  // What the policy asks for and `reading` does not tell: never a reason.
-  PauseReasons Untold(const host::Reading& reading) const;
+  // What the policy asks for and `reading` does not tell: never among the
+  // reasons.
+  PauseReasons Unobservable(const host::Reading& reading) const;
 
  private:
   struct Trace {

@@ -22,7 +22,7 @@ namespace mpsd::jobs {
 class QueueView {
  public:
   void Push(JobQueue::Entry entry);
-  // And what holds it.
+  // Forgets what holds the job, too.
   bool Remove(const std::string& id);
   // `why` it waits by itself until `not_before` (monotonic).
   void HoldJob(const std::string& id, const std::string& why,
@@ -32,7 +32,7 @@ class QueueView {
   std::optional<int32_t> Position(const std::string& id) const;
   bool empty() const;
 
-  // Of the whole queue; "" where that reason is over. Whether it is news.
+  // Holds the whole queue; with "" that reason is over. Whether it is news.
   bool Hold(HoldReason reason, const std::string& why);
   Holds holds() const;
   // What keeps a job from starting, or from being stored: its own reason, or

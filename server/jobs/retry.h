@@ -27,8 +27,8 @@ struct NextState {
   State state = State::kFailed;
   int32_t failures = 0;
   int32_t interruptions = 0;
-  bool behind = false;                 // only with kQueued
-  std::optional<absl::Time> not_before;  // likewise
+  bool behind = false;                   // only with kQueued
+  std::optional<absl::Time> not_before;  // only with kQueued
   std::string message;
 };
 

@@ -9,6 +9,16 @@
 
 namespace mpsd::jobs {
 
+absl::StatusOr<RunningJob> RunningJob::Load(JobStore& store, Job job) {
+  const absl::StatusOr<int64_t> sequence = store.LastSequence(job.id);
+  if (!sequence.ok()) return sequence.status();
+  const absl::StatusOr<std::vector<Checkpoint>> checkpoints =
+      store.Checkpoints(job.id);
+  if (!checkpoints.ok()) return checkpoints.status();
+  const int64_t last = checkpoints->empty() ? 0 : checkpoints->back().step;
+  return RunningJob(std::move(job), *sequence, last);
+}
+
 RunningJob::RunningJob(Job job, int64_t last_sequence, int64_t last_checkpoint)
     : job_(std::move(job)),
       goal_(GoalOf(job_.spec_json)),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/limits.h"
 #include "server/jobs/best_evaluation.h"
@@ -26,6 +27,9 @@ class RunningJob {
   // Bounds of a row, whatever a worker says.
   static constexpr size_t kMostWarnings = limits::kWarnings;
   static constexpr size_t kLongestWarning = limits::kWarningBytes;
+
+  // Reads what `store` knows of the job beside its row. The store's error.
+  static absl::StatusOr<RunningJob> Load(JobStore& store, Job job);
 
   // `last_sequence`: of the job's stored events; `last_checkpoint`: the highest
   // step among its checkpoints, 0 for none.

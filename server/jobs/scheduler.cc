@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/check.h"
 #include "server/jobs/job_deletion.h"
 #include "server/jobs/submission.h"
 
@@ -31,6 +30,8 @@ Scheduler::Turn::~Turn() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   s_.mutex_.Unlock();
   s_.journal_.Write();
   s_.PublishCounts();
+  if (!woken_.empty()) s_.hub_.Wake(woken_);
+  if (wants_tick_) s_.options_.on_change();
 }
 
 Scheduler::Scheduler(Options options, Parts parts)
@@ -48,7 +49,7 @@ Scheduler::~Scheduler() {
   {
     absl::MutexLock lock(&mutex_);
     draining_ = true;
-    if (attempt_) worker = std::move(attempt_->worker);
+    if (attempt_) worker = attempt_->TakeWorker();
   }
   // Its last callbacks still find the attempt, without the lock.
   worker.reset();
@@ -154,15 +155,11 @@ absl::StatusOr<std::vector<FoundJob>> Scheduler::FindByIdPart(
 }
 
 absl::StatusOr<Job> Scheduler::Cancel(const std::string& id, bool now) {
-  absl::StatusOr<Job> job = [&]() -> absl::StatusOr<Job> {
-    Turn turn(*this);
-    const bool holds_device = attempt_ && attempt_->run.job().id == id;
-    return holds_device && !attempt_->ended ? CancelAttempt(now)
-                                            : CancelStored(id);
-  }();
-  hub_.Wake(id);
-  options_.on_change();
-  return job;
+  Turn turn(*this);
+  turn.Wake(id);
+  turn.AskForTick();
+  const bool runs = attempt_ && !attempt_->ended() && attempt_->id() == id;
+  return runs ? CancelAttempt(now) : CancelStored(id);
 }
 
 absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
@@ -172,7 +169,8 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
     return absl::AbortedError(
         "the end of the job's last attempt is not stored yet: try again");
   }
-  absl::StatusOr<RunningJob> run = LoadRun(*std::move(job));
+  absl::StatusOr<RunningJob> run =
+      RunningJob::Load(parts_.store, *std::move(job));
   if (!run.ok()) return run.status();
   run->Moved(State::kCancelled, "cancelled", parts_.clock.Now());
   absl::Status stored = run->Flush(parts_.store);
@@ -186,18 +184,8 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
 }
 
 absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
-  base::Check(attempt_ && !attempt_->ended, "an attempt runs");
-  RunningJob& run = attempt_->run;
-  const bool first = !run.job().cancel_requested;
-  if (first) {
-    run.CancelRequested(parts_.clock.Now());
-    Log(run.job().id, "cancel requested");
-  }
-  const absl::Status stored = StoreAttempt();
-  if (attempt_->worker && (first || now)) {
-    attempt_->worker->Cancel(now ? absl::ZeroDuration() : options_.stop_grace);
-  }
-  if (Stored(stored)) return run.job();
+  const absl::Status stored = attempt_->Cancel(now);
+  if (Stored(stored)) return attempt_->job();
   return absl::AbortedError(absl::StrCat(
       "the job was told to stop, but that it is to be cancelled cannot be "
       "stored: should mpsd end before the job does, it runs again; cancel it "
@@ -206,13 +194,10 @@ absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
 }
 
 absl::StatusOr<Job> Scheduler::Retry(const std::string& id) {
-  absl::StatusOr<Job> job = [&] {
-    Turn turn(*this);
-    return RetryStored(id);
-  }();
-  hub_.Wake(id);
-  options_.on_change();
-  return job;
+  Turn turn(*this);
+  turn.Wake(id);
+  turn.AskForTick();
+  return RetryStored(id);
 }
 
 absl::StatusOr<Job> Scheduler::RetryStored(const std::string& id) {
@@ -226,7 +211,8 @@ absl::StatusOr<Job> Scheduler::RetryStored(const std::string& id) {
         absl::StrCat("job ", id, " is ", std::string(Name(job->state)),
                      ": only a FAILED or CANCELLED job is tried again"));
   }
-  absl::StatusOr<RunningJob> run = LoadRun(*std::move(job));
+  absl::StatusOr<RunningJob> run =
+      RunningJob::Load(parts_.store, *std::move(job));
   if (!run.ok()) return run.status();
   const absl::Time now = parts_.clock.Now();
   run->Retried(now);
@@ -242,7 +228,7 @@ absl::StatusOr<Job> Scheduler::RetryStored(const std::string& id) {
 absl::StatusOr<int64_t> Scheduler::Delete(const std::string& id) {
   {
     absl::MutexLock lock(&mutex_);
-    if (attempt_ && attempt_->ended && attempt_->run.job().id == id) {
+    if (attempt_ && attempt_->ended() && attempt_->id() == id) {
       return absl::UnavailableError(
           "the end of the job's last attempt is not stored yet: try again");
     }
@@ -312,7 +298,6 @@ absl::Status Scheduler::Recover() {
       parts_.store.Unfinished();
   if (!ids.ok()) return ids.status();
   Turn turn(*this);
-  base::Check(attempt_ == nullptr, "Recover comes before the first Tick");
   for (const std::string& id : *ids) {
     if (absl::Status s = RecoverJob(id); !s.ok()) return s;
   }
@@ -328,7 +313,8 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
     return absl::OkStatus();
   }
   absl::StatusOr<RunningJob> run =
-      job.ok() ? LoadRun(*std::move(job)) : job.status();
+      job.ok() ? RunningJob::Load(parts_.store, *std::move(job))
+               : job.status();
   if (absl::IsDataLoss(run.status())) {
     GiveUpRow(id, run.status());
     return absl::OkStatus();
@@ -338,7 +324,7 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
     run->Moved(State::kCancelled, "cancelled; mpsd ended before the worker did",
                now);
   } else {
-    const Result result = Interruption(run->job());
+    const Result result = Interruption(run->job(), options_.boot_id);
     run->Ended(result, DecideNext(options_.retry, run->job(), result, now),
                now);
   }
@@ -355,18 +341,6 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
   return stored;
 }
 
-Scheduler::Result Scheduler::Interruption(const Job& job) const {
-  Result result;
-  result.reason = ExitReason::kInterrupted;
-  result.message = "mpsd or the machine went down while the job ran";
-  if (!job.boot_id.empty() && !options_.boot_id.empty()) {
-    result.message = job.boot_id == options_.boot_id
-                         ? "mpsd ended while the job ran"
-                         : "the machine went down while the job ran";
-  }
-  return result;
-}
-
 void Scheduler::GiveUpRow(const std::string& id, const absl::Status& why) {
   const std::string message =
       absl::StrCat("unreadable row: ", why.message());
@@ -376,16 +350,6 @@ void Scheduler::GiveUpRow(const std::string& id, const absl::Status& why) {
                       : absl::StrCat(message, "; nor can it be marked: ",
                                      marked.message()));
   counts_.Ask();
-}
-
-absl::StatusOr<RunningJob> Scheduler::LoadRun(Job job) {
-  absl::StatusOr<int64_t> sequence = parts_.store.LastSequence(job.id);
-  if (!sequence.ok()) return sequence.status();
-  absl::StatusOr<std::vector<Checkpoint>> checkpoints =
-      parts_.store.Checkpoints(job.id);
-  if (!checkpoints.ok()) return checkpoints.status();
-  const int64_t last = checkpoints->empty() ? 0 : checkpoints->back().step;
-  return RunningJob(std::move(job), *sequence, last);
 }
 
 void Scheduler::Enqueue(const Job& job, absl::Time since) {
@@ -404,6 +368,34 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
   view_.Push(std::move(entry));
 }
 
+void Scheduler::Drain() {
+  draining_ = true;
+  // Whoever holds the lock sees to it at the end of their turn.
+  if (!mutex_.TryLock()) return;
+  PreemptForDrain();
+  mutex_.Unlock();
+  journal_.Write();
+}
+
+void Scheduler::PreemptForDrain() {
+  if (attempt_) attempt_->PreemptForDrain();
+}
+
+void Scheduler::ShowAttempt() {
+  idle_ = attempt_ == nullptr;
+  const bool runs = attempt_ && !attempt_->ended();
+  const PauseReasons& reasons = gate_.reasons();
+  view_.Change([&](ManagerInfo& info) { info.pause_reasons = reasons; });
+  view_.SetRunning(runs ? attempt_->id() : "",
+                   runs ? attempt_->ShownPause(reasons)
+                        : Pause{reasons, false, std::nullopt});
+}
+
+void Scheduler::SetPausePolicy(PausePolicy policy) {
+  absl::MutexLock lock(&mutex_);
+  gate_.SetPolicy(std::move(policy));
+}
+
 void Scheduler::PublishCounts() {
   counts_.Run([this] {
     absl::StatusOr<std::map<State, int64_t>> jobs = parts_.store.CountByState();
@@ -413,7 +405,7 @@ void Scheduler::PublishCounts() {
   });
 }
 
-void Scheduler::Hold(HoldReason reason, const std::string& why) {
+void Scheduler::SetStartBlocker(HoldReason reason, const std::string& why) {
   if (!view_.Hold(reason, why)) return;
   parts_.metrics.Held(view_.holds());
   const std::string name(Name(reason));
@@ -424,12 +416,13 @@ void Scheduler::Hold(HoldReason reason, const std::string& why) {
 
 bool Scheduler::Stored(const absl::Status& status) {
   if (status.ok()) {
-    Hold(HoldReason::kStorage, "");
+    SetStartBlocker(HoldReason::kStorage, "");
   } else if (!view_.holds().contains(HoldReason::kStorage)) {
-    Hold(HoldReason::kStorage,
-         absl::StrCat("the queue cannot be written, what happens waits in "
-                      "memory: ",
-                      status.message()));
+    SetStartBlocker(
+        HoldReason::kStorage,
+        absl::StrCat("the queue cannot be written, what happens waits in "
+                     "memory: ",
+                     status.message()));
   }
   return status.ok();
 }

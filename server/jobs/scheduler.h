@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/host/host.h"
+#include "server/jobs/attempt.h"
 #include "server/jobs/event_hub.h"
 #include "server/jobs/hold.h"
 #include "server/jobs/job_files.h"
@@ -30,8 +30,8 @@
 #include "server/jobs/queue_view.h"
 #include "server/jobs/relay.h"
 #include "server/jobs/retry.h"
-#include "server/jobs/running_job.h"
 #include "server/jobs/submission.h"
+#include "server/jobs/verdict.h"
 #include "server/jobs/worker_launcher.h"
 
 namespace mpsd::jobs {
@@ -51,7 +51,7 @@ class Scheduler final : public JobManager, private WorkerListener {
  public:
   struct Options {
     absl::Duration hang_timeout = absl::Minutes(10);
-    absl::Duration stop_grace = absl::Minutes(2);  // of Preempt and Cancel
+    absl::Duration stop_grace = absl::Minutes(2);  // for Preempt and Cancel
     // Steps finished within it share one event and one transaction.
     absl::Duration progress_interval = absl::Milliseconds(200);
     // Between tries while the device or the database is not to be had.
@@ -129,34 +129,9 @@ class Scheduler final : public JobManager, private WorkerListener {
   std::string JobFolder(const std::string& id) const override;
 
  private:
-  // The attempt that holds the device.
-  struct Attempt {
-    RunningJob run;
-    // Null until it is started, and where it could not be.
-    std::unique_ptr<Worker> worker = nullptr;
-    absl::Duration flushed_at = {};  // monotonic
-    bool ended = false;
-    // Of its pause, if it has one now.
-    struct Paused {
-      absl::Duration since;  // monotonic
-      absl::Time since_time;
-      bool held = false;  // the worker said so
-    };
-    std::optional<Paused> paused = std::nullopt;
-    // Checkpoints that the store does not have yet, oldest first.
-    struct Written {
-      Checkpoint checkpoint;
-      std::vector<std::string> removed_paths;
-    };
-    std::deque<Written> unstored = {};
-    PauseReasons returned_for = {};  // preempted for these
-    bool drained = false;            // preempted by Drain
-    // While it trains.
-    std::unique_ptr<host::Awake> awake = nullptr;
-  };
-
-  // The lock, for as long as one call changes things. What it left to be said,
-  // counted and asked is done at its end, without the lock.
+  // The lock, for as long as one call changes things. What the call left to be
+  // said, counted, asked and told is done at its end, in that order and without
+  // the lock.
   class ABSL_SCOPED_LOCKABLE Turn {
    public:
     explicit Turn(Scheduler& s) ABSL_EXCLUSIVE_LOCK_FUNCTION(s.mutex_);
@@ -164,16 +139,71 @@ class Scheduler final : public JobManager, private WorkerListener {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
+    // Who watches the job is woken.
+    void Wake(const std::string& id) { woken_ = id; }
+    // Options::on_change is called.
+    void AskForTick() { wants_tick_ = true; }
+
    private:
     Scheduler& s_;
-  };
-  // What a worker's end means, with a look at the disk.
-  struct Verdict {
-    Result result;
-    std::string job_lacks;   // holds the job alone
-    std::string disk_lacks;  // holds the queue
+    std::string woken_;
+    bool wants_tick_ = false;
   };
 
+  // --- The queue: scheduler.cc.
+  // The job that the key of `request` made before, if any.
+  absl::StatusOr<std::optional<SubmitResult>> FindEarlier(
+      const SubmitRequest& request, const std::string& hash);
+  // Whether a job may be made of `request`: somebody waits for it, and mpsd
+  // does not stop.
+  absl::Status Takes(const SubmitRequest& request);
+  absl::Status Insert(const Job& job, const std::string& note);
+  MachineMemory Memory() const;
+  absl::Status RecoverJob(const std::string& id);
+  // For a Get that said DataLoss.
+  void GiveUpRow(const std::string& id, const absl::Status& why);
+  void Enqueue(const Job& job, absl::Time since);
+  absl::StatusOr<Job> CancelStored(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Job> CancelAttempt(bool now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Job> RetryStored(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PreemptForDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why no queued job starts; "": that reason is over. Logged when it changes.
+  void SetStartBlocker(HoldReason reason, const std::string& why);
+  // Whether a write to the store succeeded: holds the queue while none does.
+  bool Stored(const absl::Status& status);
+  void PublishCounts();
+  void ShowAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Into the daemon's log and the job's, once nothing is locked.
+  void Log(const std::string& id, const std::string& line);
+
+  // --- The device: scheduler_device.cc.
+  // Holds, returns or lets go the running job where the machine asks for it.
+  // Returns when it is to be called again.
+  absl::Time ReadHostIfDue();
+  absl::Time NextHostReadTime() const;
+  // Says once what the policy asks for and this machine cannot tell.
+  void LogUnobservablePolicies(const host::Reading& reading)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the running job has news for its watchers.
+  bool ApplyPauseReasons() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Frees the device. False while the attempt is not over or not stored.
+  bool Reap();
+  // Writes what OnProgress held back.
+  absl::Time TendAttempt();
+  absl::Time StartNext();
+  enum class Tried { kStarted, kPassedOver, kHeld };
+  Tried TryStart(const JobQueue::Entry& entry);
+  bool IsReady();
+  bool HasItsFiles(const Job& job);
+  absl::Status Start(const JobQueue::Entry& entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  LaunchRequest RequestFor(const Job& job) const;
+  void Launch(const LaunchRequest& request);
+  // The time of day at which the monotonic clock shows `time`.
+  absl::Time WallTime(absl::Duration time) const;
   // WorkerListener, on the launcher's thread.
   void OnHello(const Identity& identity) override;
   void OnProgress(const Progress& progress) override;
@@ -185,82 +215,19 @@ class Scheduler final : public JobManager, private WorkerListener {
   void OnHeld() override;
   void OnResumed() override;
   void OnExit(const Result& result) override;
-
-  // The job that the key of `request` made before, if any.
-  absl::StatusOr<std::optional<SubmitResult>> FindEarlier(
-      const SubmitRequest& request, const std::string& hash);
-  // Whether a job may be made of `request`: somebody waits for it, and mpsd
-  // does not stop.
-  absl::Status Takes(const SubmitRequest& request);
-  absl::Status Insert(const Job& job, const std::string& note);
-  MachineMemory Memory() const;
-
-  absl::StatusOr<RunningJob> LoadRun(Job job);
-  absl::Status RecoverJob(const std::string& id);
-  Result Interruption(const Job& job) const;
-  // For a Get that said DataLoss.
-  void GiveUpRow(const std::string& id, const absl::Status& why);
-  // False while the last attempt is not over or not stored.
-  bool Reap();
-  // Writes what OnProgress held back.
-  absl::Time TendAttempt();
-  // scheduler_start.cc
-  absl::Time StartNext();
-  enum class Tried { kStarted, kPassedOver, kHeld };
-  Tried TryStart(const JobQueue::Entry& entry);
-  bool IsReady();
-  bool HasItsFiles(const Job& job);
-  absl::Status Start(const JobQueue::Entry& entry)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  LaunchRequest RequestFor(const Job& job) const;
-  void Launch(const LaunchRequest& request);
-  // Of the monotonic clock's `time`.
-  absl::Time WallTime(absl::Duration time) const;
-  // scheduler_pause.cc: looks at the machine when that is due, and holds,
-  // returns or lets go the running job. The time of the next look.
-  absl::Time HeedHost();
-  absl::Time LookAgain() const;
-  void TellUntold(const host::Reading& reading)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the job has news.
-  bool HeedReasons() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PauseAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ResumeAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReturnAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void KeepAwake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NoteAttempt(const std::string& text)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Pause AttemptPause() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // "": that reason is over. Logged when it changes.
-  void Hold(HoldReason reason, const std::string& why);
-  // Whether a write to the store succeeded: holds the queue while none does.
-  bool Stored(const absl::Status& status);
-  Verdict Judge(const Result& result, const Job& job);
+  // The attempt that a worker reports on. Aborts the process where there is
+  // none: a launcher that reports after OnExit is wrong.
+  Attempt& ReportingAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndAttempt(const Verdict& verdict)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BlameMachine(const Verdict& verdict, const std::string& text,
                     NextState& next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Job> CancelStored(const std::string& id)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Job> CancelAttempt(bool now)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Job> RetryStored(const std::string& id)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PreemptForDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Enqueue(const Job& job, absl::Time since);
-  // Whether the store lacks something of the attempt, and writes that.
-  bool IsDirty() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Writes what the store lacks of the attempt, if anything.
   bool FlushAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status StoreAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PublishCounts();
-  void ShowAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string Device() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Into the daemon's log and the job's, once nothing is locked.
-  void Log(const std::string& id, const std::string& line);
 
   const Options options_;
   const Parts parts_;
-  absl::Mutex deletions_;  // of rows take turns
+  absl::Mutex deletions_;  // one row is deleted at a time
   JobIdGenerator ids_;
   EventHub hub_;
 
@@ -273,6 +240,7 @@ class Scheduler final : public JobManager, private WorkerListener {
   // Taken before the worker's own lock, the store's and the view's, never while
   // the hub or on_change is called.
   mutable absl::Mutex mutex_;
+  // Holds the device; null while that is free.
   std::unique_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
   PauseGate gate_ ABSL_GUARDED_BY(mutex_);
   // Ends of attempts in a row that were the machine's fault, and until when
@@ -280,9 +248,9 @@ class Scheduler final : public JobManager, private WorkerListener {
   int32_t machine_faults_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration machine_wait_ ABSL_GUARDED_BY(mutex_);
 
-  // Of Tick's thread.
+  // Only the thread that calls Tick() uses these.
   std::optional<absl::Duration> host_read_at_;  // monotonic
-  std::optional<PauseReasons> untold_;          // as last said in the log
+  PauseReasons logged_unobservable_;            // as last said in the log
 };
 
 }  // namespace mpsd::jobs

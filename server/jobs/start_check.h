@@ -13,7 +13,7 @@ namespace mpsd::jobs {
 // Looks at the disk before a worker is started, and after one has failed, for
 // what the machine lacks. Texts are for people; "" where nothing is lacking.
 
-// Of the paths that the job had at Submit, the first that is not there now.
+// The first of the paths that the job had at Submit and that is gone now.
 std::string MissingPath(const Job& job, JobFiles& files);
 
 // Less than `floor` bytes are free on the state folder's disk.

@@ -47,7 +47,7 @@ TEST_F(PauseGateTest, WithoutAPolicyNothingPauses) {
               0,
               0};
   EXPECT_THAT(Now(), IsEmpty());
-  EXPECT_THAT(gate_->Untold(host::Reading()), IsEmpty());
+  EXPECT_THAT(gate_->Unobservable(host::Reading()), IsEmpty());
 }
 
 TEST_F(PauseGateTest, WhatIsUntoldIsNoReason) {
@@ -57,14 +57,14 @@ TEST_F(PauseGateTest, WhatIsUntoldIsNoReason) {
   policy_.idle_only = absl::Minutes(5);
   EXPECT_THAT(Now(), IsEmpty());
   EXPECT_THAT(
-      gate_->Untold(reading_),
+      gate_->Unobservable(reading_),
       ElementsAre(PauseReason::kBattery, PauseReason::kThermal,
                   PauseReason::kMemoryPressure, PauseReason::kUserActive));
   reading_.low_power_mode = false;
   reading_.thermal = Thermal::kNominal;
   reading_.memory_pressure = MemoryPressure::kNormal;
   reading_.user_idle_seconds = 0;
-  EXPECT_THAT(gate_->Untold(reading_), IsEmpty());
+  EXPECT_THAT(gate_->Unobservable(reading_), IsEmpty());
 }
 
 TEST_F(PauseGateTest, BatteryAndLowPowerMode) {

@@ -43,6 +43,19 @@ class RunningJobTest : public testing::Test {
   RunningJob run_;
 };
 
+TEST_F(RunningJobTest, LoadGoesOnWhereTheStoreEnds) {
+  Checkpoint checkpoint;
+  checkpoint.step = 7;
+  checkpoint.path = "/step-7";
+  ASSERT_TRUE(store_.AddCheckpoint("J", checkpoint, {}).ok());
+  absl::StatusOr<RunningJob> run = RunningJob::Load(store_, Stored());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->job().durable_step, 7);
+  run->Noted("more", kNow);
+  EXPECT_TRUE(run->Flush(store_).ok()) << "its sequence follows the stored one";
+  EXPECT_EQ(Events().back().sequence, 3);
+}
+
 TEST_F(RunningJobTest, StartingIsTheNextAttempt) {
   EXPECT_EQ(Stored().state, State::kRunning);
   EXPECT_EQ(Stored().attempt, 1);

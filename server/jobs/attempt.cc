@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/attempt.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mpsd::jobs {
+
+absl::StatusOr<std::unique_ptr<Attempt>> Attempt::Start(RunningJob run,
+                                                        Options options,
+                                                        const Parts& parts) {
+  run.Start(options.boot_id, parts.clock.Now());
+  const absl::Status stored = run.Flush(parts.store);
+  if (!stored.ok()) return stored;
+  return std::unique_ptr<Attempt>(
+      new Attempt(std::move(run), std::move(options), parts));
+}
+
+Attempt::Attempt(RunningJob run, Options options, const Parts& parts)
+    : options_(std::move(options)),
+      parts_(parts),
+      run_(std::move(run)),
+      flushed_at_(parts_.clock.Monotonic()) {}
+
+void Attempt::Require(bool allowed, const char* call) const {
+  if (allowed) return;
+  static constexpr const char* kPhases[] = {"starting", "working", "ended"};
+  std::fprintf(stderr, "Attempt::%s out of turn: the attempt is %s%s\n", call,
+               kPhases[static_cast<int>(phase_)],
+               has_worker() ? ", with a worker" : "");
+  std::abort();
+}
+
+std::string Attempt::device() const {
+  const std::optional<Progress>& progress = job().progress;
+  return progress ? progress->device : "";
+}
+
+void Attempt::AttachWorker(std::unique_ptr<Worker> worker) {
+  Require(!has_worker() && phase_ != Phase::kWorking, "AttachWorker");
+  worker_ = std::move(worker);
+  // The worker's thread may have been quicker than the one that launched it.
+  if (ended()) return;
+  phase_ = Phase::kWorking;
+  if (job().cancel_requested) worker_->Cancel(options_.stop_grace);
+  KeepAwake();
+}
+
+void Attempt::Progressed(const Progress& progress) {
+  RequireNotEnded("Progressed");
+  run_.Progressed(progress, parts_.clock.Now());
+}
+
+void Attempt::Evaluated(const jobs::Evaluated& evaluated) {
+  RequireNotEnded("Evaluated");
+  run_.Evaluated(evaluated, parts_.clock.Now());
+}
+
+void Attempt::CheckpointWritten(const Checkpoint& checkpoint,
+                                const std::vector<std::string>& removed_paths) {
+  RequireNotEnded("CheckpointWritten");
+  unstored_.push_back({checkpoint, removed_paths});
+  run_.CheckpointWritten(checkpoint, checkpoint.create_time);
+}
+
+void Attempt::Staged(const std::string& stage) {
+  RequireNotEnded("Staged");
+  run_.Staged(stage, parts_.clock.Now());
+}
+
+void Attempt::Warned(const std::string& text) {
+  RequireNotEnded("Warned");
+  run_.Warned(text, parts_.clock.Now());
+}
+
+void Attempt::Held() {
+  RequireNotEnded("Held");
+  Require(is_paused(), "Held");
+  pause_->held = true;
+  awake_.reset();
+}
+
+void Attempt::Resumed() {
+  RequireNotEnded("Resumed");
+  if (pause_) pause_->held = false;
+}
+
+absl::Status Attempt::Cancel(bool now) {
+  RequireNotEnded("Cancel");
+  const bool first = !job().cancel_requested;
+  if (first) {
+    run_.CancelRequested(parts_.clock.Now());
+    parts_.journal.Add(id(), "cancel requested");
+  }
+  // The wish is written first: a daemon killed between the two lines would
+  // otherwise run a job again that its worker was told to give up.
+  const absl::Status stored = Store();
+  if (has_worker() && (first || now)) {
+    worker_->Cancel(now ? absl::ZeroDuration() : options_.stop_grace);
+  }
+  return stored;
+}
+
+void Attempt::PreemptForDrain() {
+  if (!has_worker() || ended() || drained_ || job().cancel_requested) return;
+  drained_ = true;
+  parts_.journal.Add(id(), "mpsd stops: asked for a checkpoint");
+  worker_->Preempt(options_.stop_grace);
+}
+
+bool Attempt::ApplyPauseReasons(const PauseGate& gate) {
+  // Who was asked to end is not asked to hold.
+  if (ended() || !has_worker() || job().cancel_requested ||
+      !returned_for_.empty()) {
+    return false;
+  }
+  const PauseReasons& reasons = gate.reasons();
+  if (!pause_) {
+    if (reasons.empty()) return false;
+    AskToHold(reasons);
+  } else if (reasons.empty()) {
+    AskToGoOn();
+  } else if (parts_.clock.Monotonic() - pause_->since >=
+             HoldLimit(gate.policy(), reasons)) {
+    AskForMemory(reasons);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void Attempt::AskToHold(const PauseReasons& reasons) {
+  pause_ = PauseState{parts_.clock.Monotonic(), parts_.clock.Now()};
+  worker_->Pause();
+  Note(absl::StrCat("paused: ", Describe(reasons)));
+}
+
+void Attempt::AskToGoOn() {
+  const absl::Duration length = absl::Floor(
+      parts_.clock.Monotonic() - pause_->since, absl::Seconds(1));
+  pause_.reset();
+  worker_->Resume();
+  KeepAwake();
+  Note(
+      absl::StrCat("goes on after a pause of ", absl::FormatDuration(length)));
+}
+
+void Attempt::AskForMemory(const PauseReasons& reasons) {
+  returned_for_ = reasons;
+  worker_->Preempt(options_.stop_grace);
+  Note("a long pause: asked for a checkpoint, to give the memory back");
+}
+
+void Attempt::Note(const std::string& text) {
+  run_.Noted(text, parts_.clock.Now());
+  parts_.journal.Add(id(), text);
+}
+
+void Attempt::KeepAwake() {
+  if (parts_.host == nullptr || pause_) return;
+  awake_ = parts_.host->KeepAwake(absl::StrCat("mpsd trains job ", id()));
+}
+
+Pause Attempt::ShownPause(const PauseReasons& reasons) const {
+  if (!pause_) return {};
+  return {reasons, pause_->held, pause_->since_time};
+}
+
+Attempt::Ending Attempt::DecideEnding(const WorkerListener::Result& result,
+                                      const RetryPolicy& policy) const {
+  RequireNotEnded("DecideEnding");
+  Ending ending{result, {}};
+  ExitReason& reason = ending.result.reason;
+  const bool for_memory = reason == ExitReason::kPreempted && !drained_ &&
+                          returned_for_.contains(PauseReason::kMemoryPressure);
+  if (for_memory) reason = ExitReason::kInterrupted;
+  ending.next = DecideNext(policy, job(), ending.result, parts_.clock.Now());
+  if (ending.next.state != State::kQueued || returned_for_.empty()) {
+    return ending;
+  }
+  ending.next.message =
+      absl::StrCat("paused (", Describe(returned_for_),
+                   "), goes on by itself: ", ending.next.message);
+  // Another job may need less memory than this one.
+  if (for_memory) ending.next.behind = true;
+  return ending;
+}
+
+void Attempt::End(const Ending& ending) {
+  RequireNotEnded("End");
+  run_.Ended(ending.result, ending.next, parts_.clock.Now());
+  phase_ = Phase::kEnded;
+  pause_.reset();
+  awake_.reset();
+  parts_.journal.Add(
+      id(), absl::StrCat("attempt ", job().attempt,
+                         " ended: ", std::string(Name(ending.result.reason)),
+                         ", the job is ", std::string(Name(ending.next.state)),
+                         ending.next.message.empty() ? "" : ": ",
+                         ending.next.message));
+}
+
+absl::Status Attempt::Flush() {
+  const absl::Status stored = Store();
+  flushed_at_ = parts_.clock.Monotonic();
+  return stored;
+}
+
+absl::Status Attempt::Store() {
+  absl::Status added;
+  while (added.ok() && !unstored_.empty()) {
+    added = parts_.store.AddCheckpoint(id(), unstored_.front().checkpoint,
+                                       unstored_.front().removed_paths);
+    if (added.ok()) unstored_.pop_front();
+  }
+  const absl::Status stored = run_.Flush(parts_.store);
+  if (stored.ok() && !added.ok()) {
+    // The store takes the row: it is the checkpoint that makes no sense.
+    parts_.journal.Add(id(), absl::StrCat("checkpoint: ", added.message()));
+    unstored_.pop_front();
+  }
+  return stored;
+}
+
+absl::Duration Attempt::flush_age() const {
+  return parts_.clock.Monotonic() - flushed_at_;
+}
+
+}  // namespace mpsd::jobs

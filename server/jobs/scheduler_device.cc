@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device's side of the Scheduler: Tick, which reads the host, frees the
+// device and starts the next attempt, and what the worker on it reports. The
+// host is read, the disk looked at and a worker launched without the lock.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/spec/train_spec.h"
+#include "server/jobs/scheduler.h"
+#include "server/jobs/start_check.h"
+
+namespace mpsd::jobs {
+namespace {
+
+// How often a job's missing path is looked for, at least.
+constexpr absl::Duration kPathInterval = absl::Seconds(30);
+
+bool AllowsCpuFallback(const std::string& spec_json) {
+  const auto spec = spec::ParseTrainSpec(spec_json, "job.json");
+  return spec.ok() && spec->allow_cpu_fallback;
+}
+
+}  // namespace
+
+absl::Time Scheduler::Tick() {
+  const absl::Time next_read = ReadHostIfDue();
+  return std::min(next_read, Reap() ? StartNext() : TendAttempt());
+}
+
+absl::Time Scheduler::ReadHostIfDue() {
+  if (parts_.host == nullptr) return absl::InfiniteFuture();
+  const absl::Duration now = parts_.clock.Monotonic();
+  if (host_read_at_ && now - *host_read_at_ < options_.host_interval) {
+    return NextHostReadTime();
+  }
+  host_read_at_ = now;
+  const host::Reading reading = parts_.host->Read();
+  parts_.metrics.HostRead(reading);
+  Turn turn(*this);
+  view_.Change([&](ManagerInfo& info) { info.host = reading; });
+  LogUnobservablePolicies(reading);
+  gate_.Observe(reading, parts_.clock.Now(), now);
+  parts_.metrics.Paused(gate_.reasons());
+  if (ApplyPauseReasons()) turn.Wake(attempt_->id());
+  return NextHostReadTime();
+}
+
+absl::Time Scheduler::NextHostReadTime() const {
+  return parts_.clock.Now() + options_.host_interval -
+         (parts_.clock.Monotonic() - *host_read_at_);
+}
+
+void Scheduler::LogUnobservablePolicies(const host::Reading& reading) {
+  PauseReasons unobservable = gate_.Unobservable(reading);
+  if (unobservable == logged_unobservable_) return;
+  if (!unobservable.empty()) {
+    journal_.Add(
+        "", absl::StrCat("asked to pause for what this machine does not tell: ",
+                         Describe(unobservable)));
+  }
+  logged_unobservable_ = std::move(unobservable);
+}
+
+bool Scheduler::ApplyPauseReasons() {
+  if (!attempt_ || draining_ || !attempt_->ApplyPauseReasons(gate_)) {
+    return false;
+  }
+  FlushAttempt();
+  return true;
+}
+
+bool Scheduler::Reap() {
+  // Destroyed after the turn, without the lock: that joins the worker's thread,
+  // which may be on its way out of OnExit.
+  std::unique_ptr<Attempt> over;
+  Turn turn(*this);
+  if (!attempt_) return true;
+  if (!attempt_->ended()) return false;
+  const bool late = attempt_->dirty();  // its end was not stored when it came
+  if (!FlushAttempt()) return false;
+  if (late) {
+    counts_.Ask();
+    turn.Wake(attempt_->id());
+  }
+  over = std::move(attempt_);
+  return true;
+}
+
+absl::Time Scheduler::TendAttempt() {
+  Turn turn(*this);
+  const absl::Time now = parts_.clock.Now();
+  if (attempt_->ended()) return now + options_.poll_interval;
+  if (!attempt_->dirty()) return absl::InfiniteFuture();
+  const absl::Duration age = attempt_->flush_age();
+  if (age < options_.progress_interval) {
+    return now + (options_.progress_interval - age);
+  }
+  if (!FlushAttempt()) return now + options_.poll_interval;
+  turn.Wake(attempt_->id());
+  return absl::InfiniteFuture();
+}
+
+absl::Time Scheduler::WallTime(absl::Duration time) const {
+  if (time == absl::InfiniteDuration()) return absl::InfiniteFuture();
+  return parts_.clock.Now() + (time - parts_.clock.Monotonic());
+}
+
+absl::Time Scheduler::StartNext() {
+  const absl::Duration now = parts_.clock.Monotonic();
+  {
+    absl::MutexLock lock(&mutex_);
+    // ReadHostIfDue() comes back to it.
+    if (draining_ || !gate_.reasons().empty()) return absl::InfiniteFuture();
+    if (machine_faults_ > 0 && !view_.empty() && now < machine_wait_) {
+      return WallTime(machine_wait_);
+    }
+  }
+  while (const std::optional<JobQueue::Entry> next = view_.Next(now)) {
+    switch (TryStart(*next)) {
+      case Tried::kPassedOver:
+        continue;
+      case Tried::kHeld:
+        return WallTime(now + options_.poll_interval);
+      case Tried::kStarted:
+        absl::MutexLock lock(&mutex_);
+        return attempt_->ended() ? WallTime(now) : absl::InfiniteFuture();
+    }
+  }
+  for (HoldReason reason :
+       {HoldReason::kDevice, HoldReason::kDisk, HoldReason::kMachine}) {
+    SetStartBlocker(reason, "");
+  }
+  journal_.Write();
+  return WallTime(view_.NextTime());
+}
+
+Scheduler::Tried Scheduler::TryStart(const JobQueue::Entry& entry) {
+  SetStartBlocker(HoldReason::kMachine, "");
+  const absl::StatusOr<Job> job = parts_.store.Get(entry.id);
+  if (absl::IsNotFound(job.status()) || absl::IsDataLoss(job.status())) {
+    view_.Remove(entry.id);
+    if (absl::IsDataLoss(job.status())) GiveUpRow(entry.id, job.status());
+    journal_.Write();
+    PublishCounts();
+    hub_.Wake(entry.id);
+    return Tried::kPassedOver;
+  }
+  bool ready = job.ok() ? IsReady() : Stored(job.status());
+  if (ready && !HasItsFiles(*job)) {
+    journal_.Write();
+    return Tried::kPassedOver;
+  }
+  LaunchRequest request;
+  if (ready) {
+    Turn turn(*this);
+    // Somebody may have been quicker.
+    if (draining_) return Tried::kHeld;
+    if (!view_.Position(entry.id)) return Tried::kPassedOver;
+    ready = Start(entry).ok();
+    if (ready) request = RequestFor(attempt_->job());
+  }
+  journal_.Write();
+  if (!ready) return Tried::kHeld;
+  Launch(request);
+  hub_.Wake(entry.id);
+  return Tried::kStarted;
+}
+
+bool Scheduler::IsReady() {
+  const absl::Status ready = parts_.launcher.Ready();
+  SetStartBlocker(HoldReason::kDevice, std::string(ready.message()));
+  const std::string full = FullDisk(options_.min_free_bytes, parts_.files);
+  SetStartBlocker(HoldReason::kDisk, full);
+  return ready.ok() && full.empty();
+}
+
+bool Scheduler::HasItsFiles(const Job& job) {
+  std::string lacks = MissingPath(job, parts_.files);
+  if (lacks.empty()) {
+    lacks = NoRoomFor(job, options_.min_free_bytes, parts_.files);
+  }
+  if (lacks.empty()) return true;
+  if (view_.HoldOf(job.id) != lacks) {
+    Log(job.id, absl::StrCat("waits: ", lacks));
+  }
+  view_.HoldJob(job.id, lacks,
+                parts_.clock.Monotonic() +
+                    std::min(kPathInterval, options_.retry.max_backoff));
+  return false;
+}
+
+absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
+  absl::StatusOr<Job> job = parts_.store.Get(entry.id);
+  if (!job.ok()) return job.status();
+  absl::StatusOr<RunningJob> run =
+      RunningJob::Load(parts_.store, *std::move(job));
+  if (!run.ok()) return run.status();
+  absl::StatusOr<std::unique_ptr<Attempt>> attempt = Attempt::Start(
+      *std::move(run), {options_.boot_id, options_.stop_grace},
+      {parts_.store, journal_, parts_.clock, parts_.host});
+  if (!Stored(attempt.status())) return attempt.status();
+
+  view_.Remove(entry.id);
+  attempt_ = *std::move(attempt);
+  parts_.metrics.JobStarted(*attempt_->job().start_time - entry.since);
+  counts_.Ask();
+  Log(entry.id, absl::StrCat("attempt ", attempt_->job().attempt, " starts"));
+  return absl::OkStatus();
+}
+
+LaunchRequest Scheduler::RequestFor(const Job& job) const {
+  LaunchRequest request;
+  request.job_id = job.id;
+  request.spec_path = parts_.files.SpecPath(job.id);
+  request.output_dir = parts_.files.OutputDir(job.id);
+  request.log_path = parts_.files.LogPath(job.id);
+  request.hang_timeout = options_.hang_timeout;
+  if (job.progress) {
+    request.slowest_step = absl::Seconds(job.progress->step_seconds);
+  }
+  request.allow_cpu_fallback = AllowsCpuFallback(job.spec_json);
+  return request;
+}
+
+void Scheduler::Launch(const LaunchRequest& request) {
+  absl::StatusOr<std::unique_ptr<Worker>> worker =
+      parts_.launcher.Launch(request, *this);
+  Verdict verdict;
+  if (!worker.ok()) {
+    verdict.result.reason = ExitReason::kMachine;
+    verdict.result.message = absl::StrCat("the worker could not be started: ",
+                                          worker.status().message());
+  }
+  Turn turn(*this);
+  if (!worker.ok()) return EndAttempt(verdict);
+  attempt_->AttachWorker(*std::move(worker));
+}
+
+Attempt& Scheduler::ReportingAttempt() {
+  if (!attempt_) {
+    std::fputs("Scheduler: a worker reports, and no attempt runs\n", stderr);
+    std::abort();
+  }
+  return *attempt_;
+}
+
+void Scheduler::OnHello(const Identity& identity) {
+  Turn turn(*this);
+  view_.Change([&](ManagerInfo& info) {
+    info.worker_version = identity.worker_version;
+    info.torch_version = identity.torch_version;
+  });
+  Log(ReportingAttempt().id(),
+      absl::StrCat("worker ", identity.worker_version, ", torch ",
+                   identity.torch_version, ", pid ", identity.pid));
+}
+
+void Scheduler::OnProgress(const Progress& progress) {
+  Turn turn(*this);
+  Attempt& attempt = ReportingAttempt();
+  view_.Change([&](ManagerInfo& info) {
+    info.device = progress.device;
+    info.memory = progress.memory;
+  });
+  attempt.Progressed(progress);
+  parts_.metrics.StepFinished(attempt.id(), *attempt.job().progress);
+  const bool last = progress.step == progress.total_steps;
+  if (attempt.flush_age() < options_.progress_interval && !last) {
+    turn.AskForTick();  // it writes the step where no later one does
+    return;
+  }
+  FlushAttempt();
+  turn.Wake(attempt.id());
+}
+
+void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
+  Turn turn(*this);
+  Attempt& attempt = ReportingAttempt();
+  attempt.Evaluated(evaluated);
+  parts_.metrics.Evaluated(attempt.id(), attempt.device(), evaluated);
+  FlushAttempt();
+  turn.Wake(attempt.id());
+}
+
+void Scheduler::OnCheckpoint(const Checkpoint& checkpoint,
+                             const std::vector<std::string>& removed_paths) {
+  Turn turn(*this);
+  Attempt& attempt = ReportingAttempt();
+  Checkpoint stamped = checkpoint;
+  stamped.create_time = parts_.clock.Now();
+  attempt.CheckpointWritten(stamped, removed_paths);
+  machine_faults_ = 0;
+  parts_.metrics.CheckpointWritten(attempt.device(), checkpoint.seconds);
+  FlushAttempt();
+  turn.Wake(attempt.id());
+}
+
+void Scheduler::OnHeartbeat(const std::string& stage, double fraction) {
+  static_cast<void>(fraction);
+  if (stage.empty()) return;  // for the hang limit alone
+  Turn turn(*this);
+  ReportingAttempt().Staged(stage);
+  FlushAttempt();
+  turn.Wake(attempt_->id());
+}
+
+void Scheduler::OnWarning(const std::string& text) {
+  Turn turn(*this);
+  ReportingAttempt().Warned(text);
+  FlushAttempt();
+  turn.Wake(attempt_->id());
+}
+
+void Scheduler::OnHeld() {
+  Turn turn(*this);
+  if (!ReportingAttempt().is_paused()) return;  // a Resume is on its way
+  // Before the machine may sleep: the step that OnProgress held back is the
+  // last one for now.
+  FlushAttempt();
+  attempt_->Held();
+  turn.Wake(attempt_->id());
+}
+
+void Scheduler::OnResumed() {
+  Turn turn(*this);
+  ReportingAttempt().Resumed();
+  turn.Wake(attempt_->id());
+}
+
+void Scheduler::OnExit(const Result& result) {
+  Job job;
+  {
+    absl::MutexLock lock(&mutex_);
+    job = ReportingAttempt().job();
+  }
+  const Verdict verdict =
+      JudgeEnd(result, job, options_.min_free_bytes, parts_.files);
+  Turn turn(*this);
+  EndAttempt(verdict);
+  turn.Wake(job.id);
+  turn.AskForTick();
+}
+
+void Scheduler::EndAttempt(const Verdict& verdict) {
+  Attempt::Ending ending =
+      ReportingAttempt().DecideEnding(verdict.result, options_.retry);
+  const ExitReason reason = ending.result.reason;
+  const bool returns = ending.next.state == State::kQueued;
+  if (reason == ExitReason::kMachine && returns) {
+    BlameMachine(verdict, ending.result.message, ending.next);
+  } else {
+    machine_faults_ = 0;
+  }
+  attempt_->End(ending);
+  parts_.metrics.WorkerExited(reason);
+  const Job& job = attempt_->job();
+  if (returns) {
+    Enqueue(job, parts_.clock.Now());
+    if (!verdict.job_lacks.empty()) {
+      view_.HoldJob(job.id, verdict.job_lacks,
+                    parts_.clock.Monotonic() + options_.retry.first_backoff);
+    }
+  } else {
+    parts_.metrics.JobEnded(job.id);
+  }
+  FlushAttempt();
+  counts_.Ask();
+}
+
+void Scheduler::BlameMachine(const Verdict& verdict, const std::string& text,
+                             NextState& next) {
+  if (!verdict.job_lacks.empty()) return;  // it waits alone
+  const absl::Duration wait = Backoff(options_.retry, ++machine_faults_);
+  machine_wait_ = parts_.clock.Monotonic() + wait;
+  next.message =
+      absl::StrCat("this machine's fault, not counted, looked at again in ",
+                   absl::FormatDuration(wait), ": ", text);
+  // Where nothing explains it, whether others meet it too tells whose it is.
+  next.behind = verdict.disk_lacks.empty() && attempt_->has_worker();
+  SetStartBlocker(HoldReason::kMachine,
+                  absl::StrCat("job ", attempt_->id(), " met ", text));
+}
+
+bool Scheduler::FlushAttempt() {
+  return !attempt_->dirty() || Stored(attempt_->Flush());
+}
+
+}  // namespace mpsd::jobs
