@@ -204,10 +204,12 @@ void Daemon::MakeScheduler() {
   options.host_interval = config_.host_interval;
   options.on_change = [this] { ticker_.Poke(); };
   options.log = LineTo(log_);
+  board_ = std::make_unique<jobs::JobBoard>(*job_store_, *job_files_);
   scheduler_ = std::make_unique<jobs::Scheduler>(
       std::move(options),
-      jobs::Scheduler::Parts{*job_store_, *blob_store_, *job_files_, launcher,
-                             *metrics_, base::Clock::Real(), host_.get()});
+      jobs::Scheduler::Parts{*job_store_, *blob_store_, *job_files_, *board_,
+                             launcher, *metrics_, base::Clock::Real(),
+                             host_.get()});
 }
 
 absl::Status Daemon::StartServer() {
@@ -225,7 +227,8 @@ absl::Status Daemon::StartServer() {
   facts.schema_version = job_store_->schema_version();
   facts.protocol_version = wire::kProtocolVersion;
   server_ = std::make_unique<rpc::RpcServer>(std::move(options), *scheduler_,
-                                             *blob_store_, std::move(facts));
+                                             *board_, *blob_store_,
+                                             std::move(facts));
   return server_->Start();
 }
 

@@ -13,6 +13,7 @@
 #include "core/host/host.h"
 #include "server/config.h"
 #include "server/housekeeping.h"
+#include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/scheduler.h"
 #include "server/metrics/exposition.h"
@@ -92,6 +93,7 @@ class Daemon {
   std::unique_ptr<host::Host> host_;
   Ticker ticker_;
   std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested
+  std::unique_ptr<jobs::JobBoard> board_;
   std::unique_ptr<jobs::Scheduler> scheduler_;
   std::unique_ptr<rpc::RpcServer> server_;
   std::unique_ptr<rpc::Watchdog> watchdog_;  // null: none

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/host/host.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/jobs/job_store.h"
 #include "server/jobs/journal.h"
 #include "server/jobs/pause_gate.h"

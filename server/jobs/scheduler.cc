@@ -12,8 +12,6 @@
 namespace mpsd::jobs {
 namespace {
 
-constexpr int kMaxEvents = 1000;
-
 absl::Status Stopping() {
   return absl::UnavailableError("mpsd is stopping: submit again later");
 }
@@ -38,6 +36,8 @@ Scheduler::Scheduler(Options options, Parts parts)
     : options_(std::move(options)),
       parts_(parts),
       ids_(parts.clock, options_.random),
+      view_(parts.board.view()),
+      hub_(parts.board.hub()),
       journal_([this](const std::string& id, const std::string& line) {
         if (!id.empty()) parts_.files.AppendLog(id, line);
         options_.log(id.empty() ? line : absl::StrCat("job ", id, ": ", line));
@@ -141,19 +141,6 @@ absl::Status Scheduler::Insert(const Job& job, const std::string& note) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Job> Scheduler::Get(const std::string& id) {
-  return parts_.store.Get(id);
-}
-
-absl::StatusOr<std::vector<Job>> Scheduler::List(const ListFilter& filter) {
-  return parts_.store.List(filter);
-}
-
-absl::StatusOr<std::vector<FoundJob>> Scheduler::FindByIdPart(
-    const std::string& part, int limit) {
-  return parts_.store.FindByIdPart(part, limit);
-}
-
 absl::StatusOr<Job> Scheduler::Cancel(const std::string& id, bool now) {
   Turn turn(*this);
   turn.Wake(id);
@@ -245,52 +232,6 @@ absl::StatusOr<int64_t> Scheduler::Delete(const std::string& id) {
   journal_.Write();
   hub_.Wake(id);
   return parts_.files.FinishDelete(id);
-}
-
-absl::StatusOr<std::vector<Checkpoint>> Scheduler::Checkpoints(
-    const std::string& id) {
-  absl::StatusOr<Job> job = parts_.store.Get(id);
-  if (!job.ok()) return job.status();
-  return parts_.store.Checkpoints(id);
-}
-
-std::optional<int32_t> Scheduler::QueuePosition(const std::string& id) {
-  return view_.Position(id);
-}
-
-absl::StatusOr<std::vector<Event>> Scheduler::Events(const std::string& id,
-                                                     int64_t after) {
-  absl::StatusOr<std::vector<Event>> events =
-      parts_.store.Events(id, after, kMaxEvents);
-  if (events.ok() && events->empty()) {
-    if (absl::StatusOr<Job> job = parts_.store.Get(id); !job.ok()) {
-      return job.status();
-    }
-  }
-  return events;
-}
-
-int64_t Scheduler::Subscribe(const std::string& id,
-                             std::function<void()> wake) {
-  return hub_.Subscribe(id, std::move(wake));
-}
-
-void Scheduler::Unsubscribe(int64_t token) { hub_.Unsubscribe(token); }
-
-ManagerInfo Scheduler::Info() { return view_.Info(); }
-
-Pause Scheduler::PauseOf(const std::string& id) { return view_.PauseOf(id); }
-
-std::string Scheduler::HoldOf(const std::string& id) {
-  return view_.HoldOf(id);
-}
-
-std::string Scheduler::LogPath(const std::string& id) const {
-  return IsJobId(id) ? parts_.files.LogPath(id) : "";
-}
-
-std::string Scheduler::JobFolder(const std::string& id) const {
-  return IsJobId(id) ? parts_.files.Folder(id) : "";
 }
 
 absl::Status Scheduler::Recover() {

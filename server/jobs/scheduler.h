@@ -18,12 +18,15 @@
 #include "core/base/clock.h"
 #include "core/host/host.h"
 #include "server/jobs/attempt.h"
+#include "server/jobs/blob_store.h"
 #include "server/jobs/event_hub.h"
 #include "server/jobs/hold.h"
+#include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_id.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_queue.h"
+#include "server/jobs/job_store.h"
 #include "server/jobs/journal.h"
 #include "server/jobs/metrics_sink.h"
 #include "server/jobs/pause_gate.h"
@@ -45,8 +48,8 @@ namespace mpsd::jobs {
 //
 // A disk or a log that hangs: rows are written under the lock of what changes
 // them, so Submit, Cancel, Retry, Tick and the worker's reports wait for the
-// store. Nothing else does: Get, List, Info, Drain and Idle never take that
-// lock, files are looked at and lines are written without it.
+// store. Nothing else does: Drain, Idle and the JobBoard never take that lock,
+// files are looked at and lines are written without it.
 class Scheduler final : public JobManager, private WorkerListener {
  public:
   struct Options {
@@ -75,6 +78,7 @@ class Scheduler final : public JobManager, private WorkerListener {
     JobStore& store;
     BlobStore& blobs;
     JobFiles& files;
+    JobBoard& board;  // kept up to date by the Scheduler alone
     WorkerLauncher& launcher;
     MetricsSink& metrics;
     const base::Clock& clock;
@@ -108,25 +112,9 @@ class Scheduler final : public JobManager, private WorkerListener {
   bool Idle() const { return idle_; }
 
   absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) override;
-  absl::StatusOr<Job> Get(const std::string& id) override;
-  absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) override;
-  absl::StatusOr<std::vector<FoundJob>> FindByIdPart(const std::string& part,
-                                                     int limit) override;
   absl::StatusOr<Job> Cancel(const std::string& id, bool now = false) override;
   absl::StatusOr<Job> Retry(const std::string& id) override;
   absl::StatusOr<int64_t> Delete(const std::string& id) override;
-  absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
-      const std::string& id) override;
-  std::optional<int32_t> QueuePosition(const std::string& id) override;
-  Pause PauseOf(const std::string& id) override;
-  std::string HoldOf(const std::string& id) override;
-  absl::StatusOr<std::vector<Event>> Events(const std::string& id,
-                                            int64_t after) override;
-  int64_t Subscribe(const std::string& id, std::function<void()> wake) override;
-  void Unsubscribe(int64_t token) override;
-  ManagerInfo Info() override;
-  std::string LogPath(const std::string& id) const override;
-  std::string JobFolder(const std::string& id) const override;
 
  private:
   // The lock, for as long as one call changes things. What the call left to be
@@ -229,10 +217,10 @@ class Scheduler final : public JobManager, private WorkerListener {
   const Parts parts_;
   absl::Mutex deletions_;  // one row is deleted at a time
   JobIdGenerator ids_;
-  EventHub hub_;
+  QueueView& view_;  // what the board shows
+  EventHub& hub_;    // who waits at the board
 
   Journal journal_;
-  QueueView view_;
   Relay counts_;
   std::atomic<bool> draining_ = false;
   std::atomic<bool> idle_ = true;

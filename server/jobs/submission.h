@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/jobs/blob_store.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_manager.h"
 

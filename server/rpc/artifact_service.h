@@ -4,7 +4,7 @@
 
 #include "mpsd/v1/artifacts.grpc.pb.h"
 #include "server/jobs/blob_store.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/stream_host.h"
 #include "server/rpc/unary_call.h"
 
@@ -15,9 +15,9 @@ namespace mpsd::rpc {
 // watchers. The borrowed objects must outlive it.
 class ArtifactService final : public v1::ArtifactService::CallbackService {
  public:
-  ArtifactService(jobs::JobManager& manager, jobs::BlobUploads& blobs,
+  ArtifactService(jobs::JobReader& reader, jobs::BlobUploads& blobs,
                   CallHost& reads, StreamHost& downloads, StreamHost& uploads)
-      : manager_(manager),
+      : reader_(reader),
         blobs_(blobs),
         reads_(reads),
         downloads_(downloads),
@@ -37,7 +37,7 @@ class ArtifactService final : public v1::ArtifactService::CallbackService {
       const v1::DownloadRequest* request) override;
 
  private:
-  jobs::JobManager& manager_;
+  jobs::JobReader& reader_;
   jobs::BlobUploads& blobs_;
   CallHost& reads_;
   StreamHost& downloads_;

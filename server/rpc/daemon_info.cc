@@ -30,9 +30,9 @@ int64_t FreeBytes(const std::string& folder) {
 
 }  // namespace
 
-absl::Status DaemonInfo(jobs::JobManager& manager, const DaemonFacts& facts,
+absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
                         v1::InfoResponse& response) {
-  jobs::ManagerInfo info = manager.Info();
+  jobs::ManagerInfo info = reader.Info();
   response.set_version(facts.version);
   response.set_worker_version(info.worker_version);
   response.set_torch_version(info.torch_version);

@@ -4,13 +4,13 @@
 
 #include "absl/status/status.h"
 #include "mpsd/v1/daemon.pb.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/daemon_facts.h"
 
 namespace mpsd::rpc {
 
 // DaemonService.Info.
-absl::Status DaemonInfo(jobs::JobManager& manager, const DaemonFacts& facts,
+absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
                         v1::InfoResponse& response);
 
 }  // namespace mpsd::rpc

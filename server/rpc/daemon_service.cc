@@ -9,7 +9,7 @@ grpc::ServerUnaryReactor* DaemonService::Info(
     grpc::CallbackServerContext* context, const v1::InfoRequest*,
     v1::InfoResponse* response) {
   return Answer(context, reads_, "DaemonService.Info", [=, this] {
-    return DaemonInfo(manager_, facts_, *response);
+    return DaemonInfo(reader_, facts_, *response);
   });
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "mpsd/v1/daemon.grpc.pb.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/daemon_facts.h"
 #include "server/rpc/unary_call.h"
 
@@ -14,15 +14,15 @@ namespace mpsd::rpc {
 // mpsd.v1.DaemonService. The borrowed objects must outlive it.
 class DaemonService final : public v1::DaemonService::CallbackService {
  public:
-  DaemonService(jobs::JobManager& manager, CallHost& reads, DaemonFacts facts)
-      : manager_(manager), reads_(reads), facts_(std::move(facts)) {}
+  DaemonService(jobs::JobReader& reader, CallHost& reads, DaemonFacts facts)
+      : reader_(reader), reads_(reads), facts_(std::move(facts)) {}
 
   grpc::ServerUnaryReactor* Info(grpc::CallbackServerContext* context,
                                  const v1::InfoRequest* request,
                                  v1::InfoResponse* response) override;
 
  private:
-  jobs::JobManager& manager_;
+  jobs::JobReader& reader_;
   CallHost& reads_;
   const DaemonFacts facts_;
 };

@@ -41,10 +41,10 @@ bool IsPrediction(const fs::path& relative) {
          name == "predictions.tsv";
 }
 
-absl::StatusOr<fs::path> CheckpointFolder(jobs::JobManager& manager,
+absl::StatusOr<fs::path> CheckpointFolder(jobs::JobReader& reader,
                                           const std::string& id, int64_t step) {
   absl::StatusOr<std::vector<jobs::Checkpoint>> checkpoints =
-      manager.Checkpoints(id);
+      reader.Checkpoints(id);
   if (!checkpoints.ok()) return checkpoints.status();
   std::vector<int64_t> steps;
   for (const jobs::Checkpoint& checkpoint : *checkpoints) {
@@ -58,8 +58,8 @@ absl::StatusOr<fs::path> CheckpointFolder(jobs::JobManager& manager,
 
 class DownloadSource : public Source<v1::DownloadResponse> {
  public:
-  DownloadSource(jobs::JobManager& manager, v1::DownloadRequest request)
-      : manager_(manager), request_(std::move(request)) {}
+  DownloadSource(jobs::JobReader& reader, v1::DownloadRequest request)
+      : jobs_(reader), request_(std::move(request)) {}
 
   absl::StatusOr<Pull> Next(v1::DownloadResponse& message) override {
     if (folder_.empty()) {
@@ -87,11 +87,11 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     const std::string& id = request_.job_id();
     absl::Status checked = CheckId("job_id", id);
     if (!checked.ok()) return checked;
-    absl::StatusOr<jobs::Job> job = manager_.Get(id);
+    absl::StatusOr<jobs::Job> job = jobs_.Get(id);
     if (!job.ok()) return job.status();
     if (request_.what_case() == v1::DownloadRequest::kCheckpointStep) {
       absl::StatusOr<fs::path> folder =
-          CheckpointFolder(manager_, id, request_.checkpoint_step());
+          CheckpointFolder(jobs_, id, request_.checkpoint_step());
       if (!folder.ok()) return folder.status();
       return Selection{*std::move(folder)};
     }
@@ -109,7 +109,7 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     absl::StatusOr<Selection> selection = Select();
     if (!selection.ok()) return selection.status();
     const fs::path& folder = selection->folder;
-    if (!IsInside(folder, manager_.JobFolder(request_.job_id()))) {
+    if (!IsInside(folder, jobs_.JobFolder(request_.job_id()))) {
       return absl::InternalError(
           absl::StrCat(folder.string(), " lies outside the folder of job ",
                        request_.job_id()));
@@ -145,7 +145,7 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     return Pull::kMessage;
   }
 
-  jobs::JobManager& manager_;
+  jobs::JobReader& jobs_;
   const v1::DownloadRequest request_;
   fs::path folder_;  // empty before FindFiles
   std::vector<fs::path> files_;
@@ -157,8 +157,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
 }  // namespace
 
 std::unique_ptr<Source<v1::DownloadResponse>> MakeDownloadSource(
-    jobs::JobManager& manager, const v1::DownloadRequest& request) {
-  return std::make_unique<DownloadSource>(manager, request);
+    jobs::JobReader& reader, const v1::DownloadRequest& request) {
+  return std::make_unique<DownloadSource>(reader, request);
 }
 
 }  // namespace mpsd::rpc

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "mpsd/v1/artifacts.pb.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/source_stream.h"
 
 namespace mpsd::rpc {
@@ -16,7 +16,7 @@ namespace mpsd::rpc {
 // followed. A file that disappears or changes meanwhile ends the stream with
 // ABORTED.
 std::unique_ptr<Source<v1::DownloadResponse>> MakeDownloadSource(
-    jobs::JobManager& manager, const v1::DownloadRequest& request);
+    jobs::JobReader& reader, const v1::DownloadRequest& request);
 
 }  // namespace mpsd::rpc
 

@@ -25,12 +25,12 @@ absl::Status CheckPart(const std::string& part) {
 
 }  // namespace
 
-absl::Status FindJobs(jobs::JobManager& manager,
+absl::Status FindJobs(jobs::JobReader& reader,
                       const v1::FindJobsRequest& request,
                       v1::FindJobsResponse& response) {
   absl::Status checked = CheckPart(request.id_part());
   if (!checked.ok()) return checked;
-  absl::StatusOr<std::vector<jobs::FoundJob>> found = manager.FindByIdPart(
+  absl::StatusOr<std::vector<jobs::FoundJob>> found = reader.FindByIdPart(
       absl::AsciiStrToUpper(request.id_part()), limits::kFoundJobs + 1);
   if (!found.ok()) return found.status();
   response.set_more(found->size() > limits::kFoundJobs);

@@ -4,12 +4,12 @@
 
 #include "absl/status/status.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 
 namespace mpsd::rpc {
 
 // JobService.FindJobs; errors as its proto states.
-absl::Status FindJobs(jobs::JobManager& manager,
+absl::Status FindJobs(jobs::JobReader& reader,
                       const v1::FindJobsRequest& request,
                       v1::FindJobsResponse& response);
 

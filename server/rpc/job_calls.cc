@@ -14,67 +14,68 @@
 
 namespace mpsd::rpc {
 
-void FillJob(jobs::JobManager& manager, const jobs::Job& job, v1::Job& out) {
+void FillJob(jobs::JobReader& reader, const jobs::Job& job, v1::Job& out) {
   ToProto(job, out);
   if (jobs::IsFinal(job.state)) return;
-  const jobs::Pause pause = manager.PauseOf(job.id);
+  const jobs::Pause pause = reader.PauseOf(job.id);
   if (!pause.reasons.empty()) ToProto(pause, *out.mutable_pause());
-  out.set_hold(ValidUtf8(manager.HoldOf(job.id)));
+  out.set_hold(ValidUtf8(reader.HoldOf(job.id)));
   if (job.state != jobs::State::kQueued) return;
-  const std::optional<int32_t> position = manager.QueuePosition(job.id);
+  const std::optional<int32_t> position = reader.QueuePosition(job.id);
   if (position.has_value()) out.set_queue_position(*position);
 }
 
-absl::Status Submit(jobs::JobManager& manager, const v1::SubmitRequest& request,
-                    jobs::Wanted wanted, v1::SubmitResponse& response) {
+absl::Status Submit(jobs::JobManager& manager, jobs::JobReader& reader,
+                    const v1::SubmitRequest& request, jobs::Wanted wanted,
+                    v1::SubmitResponse& response) {
   absl::Status checked = CheckSubmit(request);
   if (!checked.ok()) return checked;
   jobs::SubmitRequest submission = FromProto(request);
   submission.wanted = std::move(wanted);
   absl::StatusOr<jobs::SubmitResult> result = manager.Submit(submission);
   if (!result.ok()) return result.status();
-  FillJob(manager, result->job, *response.mutable_job());
+  FillJob(reader, result->job, *response.mutable_job());
   response.set_existed(result->existed);
   return absl::OkStatus();
 }
 
-absl::Status GetJob(jobs::JobManager& manager, const v1::GetJobRequest& request,
+absl::Status GetJob(jobs::JobReader& reader, const v1::GetJobRequest& request,
                     v1::Job& response) {
   absl::Status checked = CheckId("id", request.id());
   if (!checked.ok()) return checked;
-  absl::StatusOr<jobs::Job> job = manager.Get(request.id());
+  absl::StatusOr<jobs::Job> job = reader.Get(request.id());
   if (!job.ok()) return job.status();
-  FillJob(manager, *job, response);
+  FillJob(reader, *job, response);
   return absl::OkStatus();
 }
 
-absl::Status CancelJob(jobs::JobManager& manager,
+absl::Status CancelJob(jobs::JobManager& manager, jobs::JobReader& reader,
                        const v1::CancelRequest& request, v1::Job& response) {
   absl::Status checked = CheckId("id", request.id());
   if (!checked.ok()) return checked;
   absl::StatusOr<jobs::Job> job = manager.Cancel(request.id(), request.now());
   if (!job.ok()) return job.status();
-  FillJob(manager, *job, response);
+  FillJob(reader, *job, response);
   return absl::OkStatus();
 }
 
-absl::Status RetryJob(jobs::JobManager& manager,
+absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
                       const v1::RetryRequest& request, v1::Job& response) {
   absl::Status checked = CheckId("id", request.id());
   if (!checked.ok()) return checked;
   absl::StatusOr<jobs::Job> job = manager.Retry(request.id());
   if (!job.ok()) return job.status();
-  FillJob(manager, *job, response);
+  FillJob(reader, *job, response);
   return absl::OkStatus();
 }
 
-absl::Status ListCheckpoints(jobs::JobManager& manager,
+absl::Status ListCheckpoints(jobs::JobReader& reader,
                              const v1::CheckpointsRequest& request,
                              v1::CheckpointsResponse& response) {
   absl::Status checked = CheckId("id", request.id());
   if (!checked.ok()) return checked;
   absl::StatusOr<std::vector<jobs::Checkpoint>> checkpoints =
-      manager.Checkpoints(request.id());
+      reader.Checkpoints(request.id());
   if (!checkpoints.ok()) return checkpoints.status();
   for (const jobs::Checkpoint& checkpoint : *checkpoints) {
     ToProto(checkpoint, *response.add_checkpoints());

@@ -5,24 +5,26 @@
 #include "absl/status/status.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 
 namespace mpsd::rpc {
 
 // The calls of JobService that concern one job; errors as its proto states.
-absl::Status Submit(jobs::JobManager& manager, const v1::SubmitRequest& request,
-                    jobs::Wanted wanted, v1::SubmitResponse& response);
-absl::Status GetJob(jobs::JobManager& manager, const v1::GetJobRequest& request,
+absl::Status Submit(jobs::JobManager& manager, jobs::JobReader& reader,
+                    const v1::SubmitRequest& request, jobs::Wanted wanted,
+                    v1::SubmitResponse& response);
+absl::Status GetJob(jobs::JobReader& reader, const v1::GetJobRequest& request,
                     v1::Job& response);
-absl::Status CancelJob(jobs::JobManager& manager,
+absl::Status CancelJob(jobs::JobManager& manager, jobs::JobReader& reader,
                        const v1::CancelRequest& request, v1::Job& response);
-absl::Status RetryJob(jobs::JobManager& manager,
+absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
                       const v1::RetryRequest& request, v1::Job& response);
-absl::Status ListCheckpoints(jobs::JobManager& manager,
+absl::Status ListCheckpoints(jobs::JobReader& reader,
                              const v1::CheckpointsRequest& request,
                              v1::CheckpointsResponse& response);
 
 // `job` as an answer: with its place in the queue.
-void FillJob(jobs::JobManager& manager, const jobs::Job& job, v1::Job& out);
+void FillJob(jobs::JobReader& reader, const jobs::Job& job, v1::Job& out);
 
 }  // namespace mpsd::rpc
 

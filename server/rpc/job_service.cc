@@ -18,7 +18,8 @@ grpc::ServerUnaryReactor* JobService::Submit(
     v1::SubmitResponse* response) {
   return Answer(context, submits_, "JobService.Submit",
                 [=, this](const jobs::Wanted& wanted) {
-                  return rpc::Submit(manager_, *request, wanted, *response);
+                  return rpc::Submit(manager_, reader_, *request, wanted,
+                                     *response);
                 });
 }
 
@@ -26,7 +27,7 @@ grpc::ServerUnaryReactor* JobService::Get(grpc::CallbackServerContext* context,
                                           const v1::GetJobRequest* request,
                                           v1::Job* response) {
   return Answer(context, reads_, "JobService.Get", [=, this] {
-    return GetJob(manager_, *request, *response);
+    return GetJob(reader_, *request, *response);
   });
 }
 
@@ -34,7 +35,7 @@ grpc::ServerUnaryReactor* JobService::List(grpc::CallbackServerContext* context,
                                            const v1::ListJobsRequest* request,
                                            v1::ListJobsResponse* response) {
   return Answer(context, reads_, "JobService.List", [=, this] {
-    return ListJobs(manager_, *request, *response);
+    return ListJobs(reader_, *request, *response);
   });
 }
 
@@ -42,7 +43,7 @@ grpc::ServerUnaryReactor* JobService::FindJobs(
     grpc::CallbackServerContext* context, const v1::FindJobsRequest* request,
     v1::FindJobsResponse* response) {
   return Answer(context, reads_, "JobService.FindJobs", [=, this] {
-    return rpc::FindJobs(manager_, *request, *response);
+    return rpc::FindJobs(reader_, *request, *response);
   });
 }
 
@@ -50,7 +51,7 @@ grpc::ServerWriteReactor<v1::JobEvent>* JobService::Watch(
     grpc::CallbackServerContext* context, const v1::WatchRequest* request) {
   return SourceStream<v1::JobEvent>::Start(
       *context, streams_, "JobService.Watch", [&](Wake wake) {
-        return MakeWatchSource(manager_, *request, std::move(wake));
+        return MakeWatchSource(reader_, *request, std::move(wake));
       });
 }
 
@@ -58,7 +59,7 @@ grpc::ServerUnaryReactor* JobService::Cancel(
     grpc::CallbackServerContext* context, const v1::CancelRequest* request,
     v1::Job* response) {
   return Answer(context, changes_, "JobService.Cancel", [=, this] {
-    return CancelJob(manager_, *request, *response);
+    return CancelJob(manager_, reader_, *request, *response);
   });
 }
 
@@ -74,7 +75,7 @@ grpc::ServerUnaryReactor* JobService::Retry(
     grpc::CallbackServerContext* context, const v1::RetryRequest* request,
     v1::Job* response) {
   return Answer(context, changes_, "JobService.Retry", [=, this] {
-    return RetryJob(manager_, *request, *response);
+    return RetryJob(manager_, reader_, *request, *response);
   });
 }
 
@@ -82,7 +83,7 @@ grpc::ServerWriteReactor<v1::LogChunk>* JobService::Logs(
     grpc::CallbackServerContext* context, const v1::LogsRequest* request) {
   return SourceStream<v1::LogChunk>::Start(
       *context, streams_, "JobService.Logs", [&](Wake wake) {
-        return MakeLogSource(manager_, *request, log_poll_interval_,
+        return MakeLogSource(reader_, *request, log_poll_interval_,
                              std::move(wake));
       });
 }
@@ -91,7 +92,7 @@ grpc::ServerUnaryReactor* JobService::Checkpoints(
     grpc::CallbackServerContext* context, const v1::CheckpointsRequest* request,
     v1::CheckpointsResponse* response) {
   return Answer(context, reads_, "JobService.Checkpoints", [=, this] {
-    return ListCheckpoints(manager_, *request, *response);
+    return ListCheckpoints(reader_, *request, *response);
   });
 }
 

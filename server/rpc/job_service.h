@@ -5,6 +5,7 @@
 #include "absl/time/time.h"
 #include "mpsd/v1/jobs.grpc.pb.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/stream_host.h"
 #include "server/rpc/unary_call.h"
 
@@ -20,9 +21,10 @@ class JobService final : public v1::JobService::CallbackService {
     CallHost& submits;    // Submit, which works on the disk
     CallHost& deletions;  // Delete, likewise
   };
-  JobService(jobs::JobManager& manager, Hosts hosts, StreamHost& streams,
-             absl::Duration log_poll_interval)
+  JobService(jobs::JobManager& manager, jobs::JobReader& reader, Hosts hosts,
+             StreamHost& streams, absl::Duration log_poll_interval)
       : manager_(manager),
+        reader_(reader),
         reads_(hosts.reads),
         changes_(hosts.changes),
         submits_(hosts.submits),
@@ -64,6 +66,7 @@ class JobService final : public v1::JobService::CallbackService {
 
  private:
   jobs::JobManager& manager_;
+  jobs::JobReader& reader_;
   CallHost& reads_;
   CallHost& changes_;
   CallHost& submits_;

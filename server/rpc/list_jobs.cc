@@ -91,14 +91,14 @@ absl::StatusOr<jobs::ListFilter> ReadFilter(
 
 }  // namespace
 
-absl::Status ListJobs(jobs::JobManager& manager,
+absl::Status ListJobs(jobs::JobReader& reader,
                       const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response) {
   absl::StatusOr<jobs::ListFilter> filter = ReadFilter(request);
   if (!filter.ok()) return filter.status();
   const size_t page_size = filter->limit;
   ++filter->limit;  // one more tells whether there is a next page
-  absl::StatusOr<std::vector<jobs::Job>> listed = manager.List(*filter);
+  absl::StatusOr<std::vector<jobs::Job>> listed = reader.List(*filter);
   if (!listed.ok()) return listed.status();
   size_t bytes = 0;
   for (size_t i = 0; i < listed->size(); ++i) {
@@ -107,7 +107,7 @@ absl::Status ListJobs(jobs::JobManager& manager,
       break;
     }
     v1::Job& out = *response.add_jobs();
-    FillJob(manager, (*listed)[i], out);
+    FillJob(reader, (*listed)[i], out);
     out.clear_spec_json();
     out.clear_confusion_matrix_json();
     out.clear_warnings();

@@ -4,13 +4,13 @@
 
 #include "absl/status/status.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 
 namespace mpsd::rpc {
 
 // JobService.List. A page token is the last id of its page and a digest of the
 // filter: it holds across restarts, and is refused with another filter.
-absl::Status ListJobs(jobs::JobManager& manager,
+absl::Status ListJobs(jobs::JobReader& reader,
                       const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response);
 

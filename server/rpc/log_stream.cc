@@ -39,26 +39,26 @@ absl::StatusOr<std::string> ReadFrom(const std::string& path, int64_t offset,
 
 class LogSource : public Source<v1::LogChunk> {
  public:
-  LogSource(jobs::JobManager& manager, const v1::LogsRequest& request,
+  LogSource(jobs::JobReader& reader, const v1::LogsRequest& request,
             absl::Duration poll_interval, Wake wake)
-      : manager_(manager),
+      : reader_(reader),
         id_(request.id()),
         follow_(request.follow()),
         offset_(request.offset_bytes()),
         poll_interval_(poll_interval),
         wake_(std::move(wake)),
-        subscription_(manager.Subscribe(id_, wake_)) {}
-  ~LogSource() override { manager_.Unsubscribe(subscription_); }
+        subscription_(reader.Subscribe(id_, wake_)) {}
+  ~LogSource() override { reader_.Unsubscribe(subscription_); }
 
   absl::StatusOr<Pull> Next(v1::LogChunk& message) override {
     absl::Status checked = CheckId("id", id_);
     if (checked.ok()) checked = CheckNotNegative("offset_bytes", offset_);
     if (!checked.ok()) return checked;
     // The state first: what a final job logged is in the file by now.
-    absl::StatusOr<jobs::Job> job = manager_.Get(id_);
+    absl::StatusOr<jobs::Job> job = reader_.Get(id_);
     if (!job.ok()) return job.status();
     absl::StatusOr<std::string> bytes =
-        ReadFrom(manager_.LogPath(id_), offset_, kChunkBytes);
+        ReadFrom(reader_.LogPath(id_), offset_, kChunkBytes);
     if (!bytes.ok()) return bytes.status();
     if (bytes->empty()) {
       if (!follow_ || jobs::IsFinal(job->state)) return Pull::kEnd;
@@ -81,7 +81,7 @@ class LogSource : public Source<v1::LogChunk> {
                 });
   }
 
-  jobs::JobManager& manager_;
+  jobs::JobReader& reader_;
   const std::string id_;
   const bool follow_;
   int64_t offset_;
@@ -94,9 +94,9 @@ class LogSource : public Source<v1::LogChunk> {
 }  // namespace
 
 std::unique_ptr<Source<v1::LogChunk>> MakeLogSource(
-    jobs::JobManager& manager, const v1::LogsRequest& request,
+    jobs::JobReader& reader, const v1::LogsRequest& request,
     absl::Duration poll_interval, Wake wake) {
-  return std::make_unique<LogSource>(manager, request, poll_interval,
+  return std::make_unique<LogSource>(reader, request, poll_interval,
                                      std::move(wake));
 }
 

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/source_stream.h"
 
 namespace mpsd::rpc {
@@ -16,7 +16,7 @@ namespace mpsd::rpc {
 // daemon, so a follower also looks every `poll_interval`. A file that is not
 // there yet is an empty one.
 std::unique_ptr<Source<v1::LogChunk>> MakeLogSource(
-    jobs::JobManager& manager, const v1::LogsRequest& request,
+    jobs::JobReader& reader, const v1::LogsRequest& request,
     absl::Duration poll_interval, Wake wake);
 
 }  // namespace mpsd::rpc

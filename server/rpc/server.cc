@@ -93,7 +93,7 @@ class Every {
 
 struct RpcServer::Parts {
   Parts(const Options& options, jobs::JobManager& manager,
-        jobs::BlobUploads& blobs, DaemonFacts facts)
+        jobs::JobReader& reader, jobs::BlobUploads& blobs, DaemonFacts facts)
       : reads(options.read_threads, options.max_waiting_reads,
               Barrier(options.log)),
         changes(options.change_threads, options.max_waiting_reads,
@@ -111,10 +111,10 @@ struct RpcServer::Parts {
                 {options.max_uploads, options.max_uploads_of_peer,
                  options.upload_idle},
                 Barrier(options.log)),
-        jobs(manager, {reads, changes, submits, deletions}, streams,
+        jobs(manager, reader, {reads, changes, submits, deletions}, streams,
              options.log_poll_interval),
-        artifacts(manager, blobs, reads, downloads, uploads),
-        daemon(manager, reads, std::move(facts)) {}
+        artifacts(reader, blobs, reads, downloads, uploads),
+        daemon(reader, reads, std::move(facts)) {}
 
   CallHost reads;
   CallHost changes;
@@ -135,9 +135,10 @@ struct RpcServer::Parts {
 };
 
 RpcServer::RpcServer(Options options, jobs::JobManager& manager,
-                     jobs::BlobUploads& blobs, DaemonFacts facts)
+                     jobs::JobReader& reader, jobs::BlobUploads& blobs,
+                     DaemonFacts facts)
     : options_(std::move(options)),
-      parts_(std::make_unique<Parts>(options_, manager, blobs,
+      parts_(std::make_unique<Parts>(options_, manager, reader, blobs,
                                      std::move(facts))) {}
 
 RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }

@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/daemon_facts.h"
 
 namespace mpsd::rpc {
@@ -59,7 +60,8 @@ class RpcServer {
  public:
   // The borrowed objects must outlive the server.
   RpcServer(Options options, jobs::JobManager& manager,
-            jobs::BlobUploads& blobs, DaemonFacts facts);
+            jobs::JobReader& reader, jobs::BlobUploads& blobs,
+            DaemonFacts facts);
   ~RpcServer();  // Shutdown(zero)
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;

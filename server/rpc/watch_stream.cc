@@ -14,13 +14,13 @@ namespace {
 
 class WatchSource : public Source<v1::JobEvent> {
  public:
-  WatchSource(jobs::JobManager& manager, const v1::WatchRequest& request,
+  WatchSource(jobs::JobReader& reader, const v1::WatchRequest& request,
               Wake wake)
-      : manager_(manager),
+      : reader_(reader),
         id_(request.id()),
         after_(request.after_sequence()),
-        subscription_(manager.Subscribe(id_, std::move(wake))) {}
-  ~WatchSource() override { manager_.Unsubscribe(subscription_); }
+        subscription_(reader.Subscribe(id_, std::move(wake))) {}
+  ~WatchSource() override { reader_.Unsubscribe(subscription_); }
 
   absl::StatusOr<Pull> Next(v1::JobEvent& message) override {
     if (page_.empty()) {
@@ -40,7 +40,7 @@ class WatchSource : public Source<v1::JobEvent> {
     absl::StatusOr<bool> found = ReadPage();
     if (!found.ok()) return found.status();
     if (*found) return Pull::kMessage;
-    absl::StatusOr<jobs::Job> job = manager_.Get(id_);
+    absl::StatusOr<jobs::Job> job = reader_.Get(id_);
     if (!job.ok()) return job.status();
     if (!jobs::IsFinal(job->state)) return Pull::kWait;
     // Its last events may have come after the first look.
@@ -54,14 +54,14 @@ class WatchSource : public Source<v1::JobEvent> {
     if (checked.ok()) checked = CheckNotNegative("after_sequence", after_);
     if (!checked.ok()) return checked;
     absl::StatusOr<std::vector<jobs::Event>> events =
-        manager_.Events(id_, after_);
+        reader_.Events(id_, after_);
     if (!events.ok()) return events.status();
     page_.assign(std::make_move_iterator(events->begin()),
                  std::make_move_iterator(events->end()));
     return !page_.empty();
   }
 
-  jobs::JobManager& manager_;
+  jobs::JobReader& reader_;
   const std::string id_;
   int64_t after_;
   const int64_t subscription_;
@@ -71,8 +71,8 @@ class WatchSource : public Source<v1::JobEvent> {
 }  // namespace
 
 std::unique_ptr<Source<v1::JobEvent>> MakeWatchSource(
-    jobs::JobManager& manager, const v1::WatchRequest& request, Wake wake) {
-  return std::make_unique<WatchSource>(manager, request, std::move(wake));
+    jobs::JobReader& reader, const v1::WatchRequest& request, Wake wake) {
+  return std::make_unique<WatchSource>(reader, request, std::move(wake));
 }
 
 }  // namespace mpsd::rpc

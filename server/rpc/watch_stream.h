@@ -5,15 +5,15 @@
 #include <memory>
 
 #include "mpsd/v1/jobs.pb.h"
-#include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 #include "server/rpc/source_stream.h"
 
 namespace mpsd::rpc {
 
 // JobService.Watch: the job's events after request.after_sequence, read from
-// the manager page by page, so that a slow client costs one page of memory.
+// the board page by page, so that a slow client costs one page of memory.
 std::unique_ptr<Source<v1::JobEvent>> MakeWatchSource(
-    jobs::JobManager& manager, const v1::WatchRequest& request, Wake wake);
+    jobs::JobReader& reader, const v1::WatchRequest& request, Wake wake);
 
 }  // namespace mpsd::rpc
 

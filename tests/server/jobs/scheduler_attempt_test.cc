@@ -67,7 +67,7 @@ TEST_F(SchedulerAttemptTest, RemembersTheWorkerAndItsDevice) {
   scheduler_->Tick();
   Worker().OnHello({42, "0.1.0", "2.11.0"});
   Worker().OnProgress(Step(1));
-  const ManagerInfo info = scheduler_->Info();
+  const ManagerInfo info = board_->Info();
   EXPECT_EQ(info.worker_version, "0.1.0");
   EXPECT_EQ(info.torch_version, "2.11.0");
   EXPECT_EQ(info.device, "mps");
@@ -94,11 +94,11 @@ TEST_F(SchedulerAttemptTest, ATakenDeviceIsNoFailure) {
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
   EXPECT_EQ(StateOf(id), State::kQueued);
   EXPECT_EQ(Stored(id).attempt, 0);
-  EXPECT_EQ(scheduler_->Info().hold, "an old worker");
+  EXPECT_EQ(board_->Info().hold, "an old worker");
   launcher_.ready = absl::OkStatus();
   scheduler_->Tick();
   EXPECT_EQ(Running(), id);
-  EXPECT_EQ(scheduler_->Info().hold, "");
+  EXPECT_EQ(board_->Info().hold, "");
 }
 
 
@@ -265,7 +265,7 @@ TEST_F(SchedulerAttemptTest, AStepHeldBackIsWrittenByTick) {
   const std::string id = Submit();
   scheduler_->Tick();
   int woken = 0;
-  const int64_t token = scheduler_->Subscribe(id, [&] { ++woken; });
+  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
   const int changes = changes_;
   Worker().OnProgress(Step(1));
   EXPECT_EQ(changes_, changes + 1);
@@ -276,7 +276,7 @@ TEST_F(SchedulerAttemptTest, AStepHeldBackIsWrittenByTick) {
   EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
   EXPECT_EQ(Stored(id).progress->step, 1);
   EXPECT_EQ(woken, 1);
-  scheduler_->Unsubscribe(token);  // the scheduler outlives `woken`
+  board_->Unsubscribe(token);  // the board outlives `woken`
 }
 
 TEST_F(SchedulerAttemptTest, CheckpointsAreListedAndTheRemovedOnesGo) {
@@ -286,7 +286,7 @@ TEST_F(SchedulerAttemptTest, CheckpointsAreListedAndTheRemovedOnesGo) {
   Worker().OnCheckpoint(At(1, "/step-1"), {});
   Worker().OnCheckpoint(At(2, "/step-2"), {});
   Worker().OnCheckpoint(At(3, "/step-3"), {"/step-1", "/step-2"});
-  auto checkpoints = scheduler_->Checkpoints(id);
+  auto checkpoints = board_->Checkpoints(id);
   ASSERT_TRUE(checkpoints.ok());
   ASSERT_THAT(*checkpoints, SizeIs(1));
   EXPECT_EQ(checkpoints->front().path, "/step-3");
@@ -298,12 +298,12 @@ TEST_F(SchedulerAttemptTest, AWarningIsStoredAndWatched) {
   const std::string id = Submit();
   scheduler_->Tick();
   int woken = 0;
-  const int64_t token = scheduler_->Subscribe(id, [&] { ++woken; });
+  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
   Worker().OnWarning("memory grows");
   EXPECT_EQ(woken, 1);
-  scheduler_->Unsubscribe(token);
+  board_->Unsubscribe(token);
   EXPECT_THAT(Stored(id).warnings, ElementsAre("memory grows"));
-  const Event last = scheduler_->Events(id, 0)->back();
+  const Event last = board_->Events(id, 0)->back();
   EXPECT_EQ(std::get<Note>(last.body).text, "memory grows");
   EXPECT_TRUE(std::get<Note>(last.body).is_warning);
 }
@@ -311,7 +311,7 @@ TEST_F(SchedulerAttemptTest, AWarningIsStoredAndWatched) {
 TEST_F(SchedulerAttemptTest, WatchersAreWoken) {
   const std::string id = Submit();
   int woken = 0;
-  const int64_t token = scheduler_->Subscribe(id, [&] { ++woken; });
+  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
   scheduler_->Tick();
   EXPECT_EQ(woken, 1);
   clock_.Advance(absl::Seconds(1));
@@ -320,7 +320,7 @@ TEST_F(SchedulerAttemptTest, WatchersAreWoken) {
   EXPECT_EQ(woken, 3);
   launcher_.Exit(ExitReason::kCrashed);
   EXPECT_EQ(woken, 4);
-  scheduler_->Unsubscribe(token);
+  board_->Unsubscribe(token);
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   EXPECT_EQ(woken, 4);
 }
@@ -334,26 +334,26 @@ TEST_F(SchedulerAttemptTest, AFullDiskDelaysTheEndButLosesNothing) {
   Worker().OnCheckpoint(At(2, "/step-2"), {"/step-1"});
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(StateOf(id), State::kRunning);
-  EXPECT_EQ(scheduler_->Info().hold_reason, "storage");
-  EXPECT_THAT(scheduler_->HoldOf(id), HasSubstr("disk full"));
+  EXPECT_EQ(board_->Info().hold_reason, "storage");
+  EXPECT_THAT(board_->HoldOf(id), HasSubstr("disk full"));
   EXPECT_TRUE(metrics_.held.contains(HoldReason::kStorage));
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
   EXPECT_FALSE(scheduler_->Idle());
   EXPECT_TRUE(absl::IsAborted(scheduler_->Cancel(id).status()));
   int woken = 0;
-  const int64_t token = scheduler_->Subscribe(id, [&] { ++woken; });
+  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
   store_.FailWith(absl::OkStatus());
   scheduler_->Tick();
   EXPECT_EQ(StateOf(id), State::kSucceeded);
   EXPECT_EQ(Stored(id).eval_loss_before, 2);
-  ASSERT_THAT(*scheduler_->Checkpoints(id), SizeIs(1));
-  EXPECT_EQ(scheduler_->Checkpoints(id)->front().path, "/step-2");
+  ASSERT_THAT(*board_->Checkpoints(id), SizeIs(1));
+  EXPECT_EQ(board_->Checkpoints(id)->front().path, "/step-2");
   EXPECT_TRUE(scheduler_->Idle());
-  EXPECT_EQ(scheduler_->Info().hold, "");
+  EXPECT_EQ(board_->Info().hold, "");
   EXPECT_THAT(metrics_.held, IsEmpty());
   EXPECT_EQ(metrics_.counts.at(State::kSucceeded), 1);
   EXPECT_EQ(woken, 1) << "a watcher would wait for ever";
-  scheduler_->Unsubscribe(token);
+  board_->Unsubscribe(token);
 }
 
 TEST_F(SchedulerAttemptTest, ACheckpointTheStoreRefusesHoldsNobody) {
@@ -361,8 +361,8 @@ TEST_F(SchedulerAttemptTest, ACheckpointTheStoreRefusesHoldsNobody) {
   scheduler_->Tick();
   Worker().OnCheckpoint(At(-1, "/step--1"), {});
   Worker().OnCheckpoint(At(1, "/step-1"), {});
-  EXPECT_EQ(scheduler_->Info().hold, "");
-  ASSERT_THAT(*scheduler_->Checkpoints(id), SizeIs(1));
+  EXPECT_EQ(board_->Info().hold, "");
+  ASSERT_THAT(*board_->Checkpoints(id), SizeIs(1));
   launcher_.Exit(ExitReason::kDone);
   scheduler_->Tick();
   EXPECT_TRUE(scheduler_->Idle());

@@ -63,7 +63,7 @@ TEST_F(SchedulerBlameTest, OthersGoBeforeAnInterruptedJob) {
   scheduler_->Tick();
   ASSERT_EQ(Running(), id);
   KillAndRestart();
-  EXPECT_EQ(scheduler_->QueuePosition(id), 1);
+  EXPECT_EQ(board_->QueuePosition(id), 1);
   clock_.Advance(absl::Hours(1));
   scheduler_->Tick();
   EXPECT_EQ(Running(), next);

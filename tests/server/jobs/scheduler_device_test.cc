@@ -38,9 +38,9 @@ TEST_F(SchedulerStartTest, AWorkerThatCannotStartHoldsTheQueue) {
     EXPECT_EQ(scheduler_->Tick(), clock_.Now());
     EXPECT_EQ(StateOf(id), State::kQueued);
     EXPECT_EQ(scheduler_->Tick(), clock_.Now() + wait) << i;
-    EXPECT_EQ(scheduler_->Info().hold_reason, "machine");
-    EXPECT_THAT(scheduler_->Info().hold, HasSubstr("worker.lock"));
-    EXPECT_THAT(scheduler_->HoldOf(other), HasSubstr("worker.lock"));
+    EXPECT_EQ(board_->Info().hold_reason, "machine");
+    EXPECT_THAT(board_->Info().hold, HasSubstr("worker.lock"));
+    EXPECT_THAT(board_->HoldOf(other), HasSubstr("worker.lock"));
     EXPECT_TRUE(metrics_.held.contains(HoldReason::kMachine));
     clock_.Advance(wait);
     wait = std::min(2 * wait, absl::Seconds(60));
@@ -51,7 +51,7 @@ TEST_F(SchedulerStartTest, AWorkerThatCannotStartHoldsTheQueue) {
   launcher_.failure = absl::OkStatus();
   scheduler_->Tick();
   EXPECT_EQ(Running(), id);
-  EXPECT_EQ(scheduler_->Info().hold, "");
+  EXPECT_EQ(board_->Info().hold, "");
 }
 
 TEST_F(SchedulerStartTest, AFullDiskHoldsAQueueAndFailsNobody) {
@@ -73,12 +73,12 @@ TEST_F(SchedulerStartTest, AFullDiskHoldsAQueueAndFailsNobody) {
   EXPECT_EQ(Stored(ids[0]).exit_reason, ExitReason::kMachine);
   EXPECT_THAT(Stored(ids[0]).message, AllOf(HasSubstr("not counted"),
                                             HasSubstr("--min-free-bytes")));
-  EXPECT_EQ(scheduler_->Info().hold_reason, "disk");
-  EXPECT_EQ(scheduler_->QueuePosition(ids[0]), 0) << "it kept its place";
+  EXPECT_EQ(board_->Info().hold_reason, "disk");
+  EXPECT_EQ(board_->QueuePosition(ids[0]), 0) << "it kept its place";
   files_.free_bytes = int64_t{1} << 40;
   scheduler_->Tick();
   EXPECT_EQ(Running(), ids[0]);
-  EXPECT_EQ(scheduler_->Info().hold, "");
+  EXPECT_EQ(board_->Info().hold, "");
   EXPECT_EQ(LinesWith("no job starts (disk)"), 1) << "logged once";
 }
 
@@ -89,8 +89,8 @@ TEST_F(SchedulerStartTest, NoRoomForOneJobsCheckpointHoldsThatJob) {
   ASSERT_TRUE(store_.Update(row, {}).ok());
   scheduler_->Tick();
   EXPECT_EQ(Running(), small);
-  EXPECT_THAT(scheduler_->HoldOf(large), HasSubstr("checkpoint of the job"));
-  EXPECT_THAT(scheduler_->HoldOf(small), IsEmpty());
+  EXPECT_THAT(board_->HoldOf(large), HasSubstr("checkpoint of the job"));
+  EXPECT_THAT(board_->HoldOf(small), IsEmpty());
 }
 
 TEST_F(SchedulerStartTest, WhatTheWorkerCallsTheMachinesIsNotCounted) {
@@ -124,8 +124,8 @@ TEST_F(SchedulerStartTest, AVolumeThatIsAwayHoldsItsJobsAlone) {
   scheduler_->Tick();
   EXPECT_EQ(Running(), other);
   EXPECT_EQ(Stored(away).attempt, 0);
-  EXPECT_THAT(scheduler_->HoldOf(away), HasSubstr("'/volumes/other'"));
-  EXPECT_EQ(scheduler_->Info().hold, "");
+  EXPECT_THAT(board_->HoldOf(away), HasSubstr("'/volumes/other'"));
+  EXPECT_EQ(board_->Info().hold, "");
   launcher_.Exit(ExitReason::kDone);
   for (int i = 0; i < 20; ++i) {
     scheduler_->Tick();
@@ -138,7 +138,7 @@ TEST_F(SchedulerStartTest, AVolumeThatIsAwayHoldsItsJobsAlone) {
   clock_.Advance(absl::Seconds(30));
   scheduler_->Tick();
   EXPECT_EQ(Running(), away);
-  EXPECT_THAT(scheduler_->HoldOf(away), IsEmpty());
+  EXPECT_THAT(board_->HoldOf(away), IsEmpty());
 }
 
 TEST_F(SchedulerStartTest, AVolumeThatGoesDuringTheAttemptIsNoRejection) {
@@ -152,7 +152,7 @@ TEST_F(SchedulerStartTest, AVolumeThatGoesDuringTheAttemptIsNoRejection) {
     EXPECT_EQ(StateOf(id), State::kQueued);
     EXPECT_EQ(Stored(id).exit_reason, ExitReason::kMachine);
     EXPECT_EQ(Stored(id).failures, 0);
-    EXPECT_THAT(scheduler_->HoldOf(id), HasSubstr("'/data/train.jsonl'"));
+    EXPECT_THAT(board_->HoldOf(id), HasSubstr("'/data/train.jsonl'"));
     ASSERT_TRUE(scheduler_->Cancel(id).ok());
   }
 }
@@ -189,7 +189,7 @@ TEST_F(SchedulerStartTest, ARowThatSpoilsInTheQueueIsPassedOver) {
   EXPECT_EQ(Running(), second);
   EXPECT_EQ(StateOf(first), State::kFailed);
   EXPECT_EQ(metrics_.counts.at(State::kFailed), 1);
-  EXPECT_EQ(scheduler_->QueuePosition(first), std::nullopt);
+  EXPECT_EQ(board_->QueuePosition(first), std::nullopt);
 }
 
 TEST_F(SchedulerStartTest, AClockSetBackLengthensNoWait) {

@@ -43,10 +43,10 @@ class SchedulerFixture : public testing::Test {
       log_.push_back(line);
     };
     options.pause = pause_;
+    board_ = std::make_unique<JobBoard>(store_, files_);
     scheduler_ = std::make_unique<Scheduler>(
-        options,
-        Scheduler::Parts{store_, blobs_, files_, launcher_, metrics_, clock_,
-                         host_});
+        options, Scheduler::Parts{store_, blobs_, files_, *board_, launcher_,
+                                  metrics_, clock_, host_});
   }
 
   static SubmitRequest Request() {
@@ -73,7 +73,7 @@ class SchedulerFixture : public testing::Test {
 
   Job Stored(const std::string& id) { return *store_.Get(id); }
   State StateOf(const std::string& id) { return Stored(id).state; }
-  std::string Running() { return scheduler_->Info().running_job_id; }
+  std::string Running() { return board_->Info().running_job_id; }
   WorkerListener& Worker() { return *launcher_.listener; }
 
   static Progress Step(int64_t step, int64_t total = 100) {
@@ -96,7 +96,7 @@ class SchedulerFixture : public testing::Test {
   // The states of the job's events, in order.
   std::vector<State> History(const std::string& id) {
     std::vector<State> states;
-    const std::vector<Event> events = *scheduler_->Events(id, 0);
+    const std::vector<Event> events = *board_->Events(id, 0);
     for (const Event& event : events) {
       const auto* change = std::get_if<StateChanged>(&event.body);
       if (change != nullptr) states.push_back(change->state);
@@ -117,6 +117,7 @@ class SchedulerFixture : public testing::Test {
   std::string boot_id_ = "boot 1";
   PausePolicy pause_;
   host::Host* host_ = nullptr;
+  std::unique_ptr<JobBoard> board_;
   std::unique_ptr<Scheduler> scheduler_;
 };
 

@@ -56,7 +56,7 @@ class SchedulerPauseTest : public SchedulerFixture {
   }
   std::vector<std::string> Notes(const std::string& id) {
     std::vector<std::string> notes;
-    const std::vector<Event> events = *scheduler_->Events(id, 0);
+    const std::vector<Event> events = *board_->Events(id, 0);
     for (const Event& event : events) {
       const auto* note = std::get_if<Note>(&event.body);
       if (note != nullptr) notes.push_back(note->text);
@@ -76,7 +76,7 @@ TEST_F(SchedulerPauseTest, LooksAtTheMachineEveryFewSeconds) {
   After(absl::Seconds(3));
   EXPECT_EQ(machine_.reads, 2);
   EXPECT_THAT(metrics_.readings, SizeIs(2));
-  EXPECT_EQ(scheduler_->Info().host, machine_.reading);
+  EXPECT_EQ(board_->Info().host, machine_.reading);
 }
 
 TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
@@ -85,7 +85,7 @@ TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
   EXPECT_EQ(launcher_.paused, 1);
   EXPECT_EQ(StateOf(id), State::kRunning);
   EXPECT_THAT(metrics_.paused, ElementsAre(PauseReason::kBattery));
-  Pause pause = scheduler_->PauseOf(id);
+  Pause pause = board_->PauseOf(id);
   EXPECT_THAT(pause.reasons, ElementsAre(PauseReason::kBattery));
   EXPECT_FALSE(pause.held) << "the worker has not said so";
   EXPECT_EQ(pause.since, clock_.Now());
@@ -93,8 +93,8 @@ TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
   EXPECT_FALSE(Stored(id).progress.has_value());
   Worker().OnHeld();
   EXPECT_EQ(Stored(id).progress->step, 1) << "what is shown is where it holds";
-  EXPECT_TRUE(scheduler_->PauseOf(id).held);
-  EXPECT_TRUE(scheduler_->Info().pause.held);
+  EXPECT_TRUE(board_->PauseOf(id).held);
+  EXPECT_TRUE(board_->Info().pause.held);
   After(absl::Seconds(60));
   EXPECT_EQ(launcher_.paused, 1);
 
@@ -103,7 +103,7 @@ TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
   After(absl::Seconds(30));
   EXPECT_EQ(launcher_.resumed, 1);
   Worker().OnResumed();
-  EXPECT_EQ(scheduler_->PauseOf(id), Pause());
+  EXPECT_EQ(board_->PauseOf(id), Pause());
   EXPECT_THAT(metrics_.paused, IsEmpty());
   EXPECT_THAT(Notes(id), ElementsAre("paused: on battery or in Low Power Mode",
                                      "goes on after a pause of 1m35s"));
@@ -128,7 +128,7 @@ TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {
   EXPECT_EQ(Stored(id).message,
             "paused (on battery or in Low Power Mode), goes on by itself: "
             "stopped at a checkpoint");
-  EXPECT_THAT(scheduler_->PauseOf(id).reasons,
+  EXPECT_THAT(board_->PauseOf(id).reasons,
               ElementsAre(PauseReason::kBattery));
 
   PlugIn();
@@ -152,9 +152,9 @@ TEST_F(SchedulerPauseTest, NothingStartsDuringAPause) {
   const std::string id = Submit();
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(5));
   EXPECT_THAT(launcher_.requests, IsEmpty());
-  EXPECT_THAT(scheduler_->PauseOf(id).reasons,
+  EXPECT_THAT(board_->PauseOf(id).reasons,
               ElementsAre(PauseReason::kBattery));
-  EXPECT_THAT(scheduler_->Info().pause.reasons,
+  EXPECT_THAT(board_->Info().pause.reasons,
               ElementsAre(PauseReason::kBattery));
   PlugIn();
   EXPECT_EQ(Running(), "");
@@ -254,13 +254,13 @@ TEST_F(SchedulerPauseTest, ANewPolicyCountsFromTheNextLookOn) {
   policy.on_battery = true;
   scheduler_->SetPausePolicy(policy);
   After(absl::Seconds(5));
-  EXPECT_THAT(scheduler_->PauseOf(id).reasons,
+  EXPECT_THAT(board_->PauseOf(id).reasons,
               ElementsAre(PauseReason::kBattery));
   // And back: the reason is none any more.
   scheduler_->SetPausePolicy(pause_);
   After(absl::Seconds(5));
   After(absl::Seconds(30));
-  EXPECT_THAT(scheduler_->PauseOf(id).reasons, IsEmpty());
+  EXPECT_THAT(board_->PauseOf(id).reasons, IsEmpty());
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST_F(SchedulerTest, WhatIsNotStoredIsNotSubmitted) {
   store_.FailWith(absl::OkStatus());
   files_.failure = absl::PermissionDeniedError("jobs/");
   EXPECT_TRUE(absl::IsPermissionDenied(scheduler_->Submit(Request()).status()));
-  EXPECT_THAT(*scheduler_->List({}), IsEmpty());
+  EXPECT_THAT(*board_->List({}), IsEmpty());
   scheduler_->Tick();
   EXPECT_THAT(launcher_.requests, IsEmpty());
 }
@@ -71,7 +71,7 @@ TEST_F(SchedulerTest, TheSameKeyAndRequestIsTheSameJob) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->existed);
   EXPECT_EQ(again->job.id, id);
-  EXPECT_EQ(scheduler_->List({})->size(), 1);
+  EXPECT_EQ(board_->List({})->size(), 1);
 }
 
 TEST_F(SchedulerTest, TheSameKeyWithAnotherRequestIsAnError) {
@@ -99,8 +99,8 @@ TEST_F(SchedulerTest, CancellingAQueuedJobEndsIt) {
   EXPECT_EQ(job->state, State::kCancelled);
   EXPECT_EQ(job->end_time, clock_.Now());
   EXPECT_THAT(History(first), ElementsAre(State::kQueued, State::kCancelled));
-  EXPECT_EQ(scheduler_->QueuePosition(first), std::nullopt);
-  EXPECT_EQ(scheduler_->QueuePosition(second), 0);
+  EXPECT_EQ(board_->QueuePosition(first), std::nullopt);
+  EXPECT_EQ(board_->QueuePosition(second), 0);
   EXPECT_THAT(metrics_.ended, ElementsAre(first));
   scheduler_->Tick();
   EXPECT_EQ(Running(), second);
@@ -117,27 +117,27 @@ TEST_F(SchedulerTest, CancellingAgainChangesNothing) {
 }
 
 TEST_F(SchedulerTest, WhatIsNotThereIsNotFound) {
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Get("X").status()));
+  EXPECT_TRUE(absl::IsNotFound(board_->Get("X").status()));
   EXPECT_TRUE(absl::IsNotFound(scheduler_->Cancel("X").status()));
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Events("X", 0).status()));
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Checkpoints("X").status()));
-  EXPECT_EQ(scheduler_->LogPath("../../etc"), "");
-  EXPECT_EQ(scheduler_->JobFolder("../../etc"), "");
+  EXPECT_TRUE(absl::IsNotFound(board_->Events("X", 0).status()));
+  EXPECT_TRUE(absl::IsNotFound(board_->Checkpoints("X").status()));
+  EXPECT_EQ(board_->LogPath("../../etc"), "");
+  EXPECT_EQ(board_->JobFolder("../../etc"), "");
 }
 
 TEST_F(SchedulerTest, EventsContinueBehindASequence) {
   const std::string id = Submit();
   scheduler_->Tick();
-  ASSERT_EQ(scheduler_->Events(id, 0)->size(), 2);
-  ASSERT_EQ(scheduler_->Events(id, 1)->size(), 1);
-  EXPECT_EQ(scheduler_->Events(id, 1)->front().sequence, 2);
-  EXPECT_THAT(*scheduler_->Events(id, 2), IsEmpty());
+  ASSERT_EQ(board_->Events(id, 0)->size(), 2);
+  ASSERT_EQ(board_->Events(id, 1)->size(), 1);
+  EXPECT_EQ(board_->Events(id, 1)->front().sequence, 2);
+  EXPECT_THAT(*board_->Events(id, 2), IsEmpty());
 }
 
 TEST_F(SchedulerTest, PathsLieInTheStateFolder) {
   const std::string id = Submit();
-  EXPECT_EQ(scheduler_->JobFolder(id), "/state/jobs/" + id);
-  EXPECT_EQ(scheduler_->LogPath(id), "/state/jobs/" + id + "/log");
+  EXPECT_EQ(board_->JobFolder(id), "/state/jobs/" + id);
+  EXPECT_EQ(board_->LogPath(id), "/state/jobs/" + id + "/log");
 }
 
 TEST_F(SchedulerTest, ACancelIsAnsweredOnceItIsStored) {
@@ -203,7 +203,7 @@ TEST_F(SchedulerTest, ACancelledJobIsTriedAgainAndOthersAreRefused) {
   const std::string id = Submit();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   ASSERT_TRUE(scheduler_->Retry(id).ok());
-  EXPECT_EQ(scheduler_->QueuePosition(id), 0);
+  EXPECT_EQ(board_->QueuePosition(id), 0);
   absl::Status refused = scheduler_->Retry(id).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("is QUEUED"));
@@ -221,7 +221,7 @@ TEST_F(SchedulerTest, ARetryThatIsNotStoredIsNone) {
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
   EXPECT_TRUE(absl::IsResourceExhausted(scheduler_->Retry(id).status()));
   store_.FailWith(absl::OkStatus());
-  EXPECT_EQ(scheduler_->QueuePosition(id), std::nullopt);
+  EXPECT_EQ(board_->QueuePosition(id), std::nullopt);
   scheduler_->Drain();
   EXPECT_TRUE(absl::IsUnavailable(scheduler_->Retry(id).status()));
 }
@@ -237,13 +237,13 @@ TEST_F(SchedulerTest, WhatIsAskedIsAnsweredWhileTheStoreHangs) {
   std::thread canceller([&] { EXPECT_TRUE(scheduler_->Cancel(other).ok()); });
   while (store_.stalled() == 0) std::this_thread::yield();
   // None of these comes back if it waits for the store.
-  EXPECT_EQ(scheduler_->Info().running_job_id, id);
-  EXPECT_EQ(scheduler_->Info().jobs.at(State::kQueued), 1);
-  EXPECT_EQ(scheduler_->Get(id)->state, State::kRunning);
-  EXPECT_EQ(scheduler_->List({})->size(), 2);
-  EXPECT_EQ(scheduler_->QueuePosition(other), 0);
-  EXPECT_EQ(scheduler_->PauseOf(id), Pause());
-  EXPECT_EQ(scheduler_->HoldOf(other), "");
+  EXPECT_EQ(board_->Info().running_job_id, id);
+  EXPECT_EQ(board_->Info().jobs.at(State::kQueued), 1);
+  EXPECT_EQ(board_->Get(id)->state, State::kRunning);
+  EXPECT_EQ(board_->List({})->size(), 2);
+  EXPECT_EQ(board_->QueuePosition(other), 0);
+  EXPECT_EQ(board_->PauseOf(id), Pause());
+  EXPECT_EQ(board_->HoldOf(other), "");
   scheduler_->Drain();
   EXPECT_FALSE(scheduler_->Idle());
   store_.Stall(false);
@@ -293,8 +293,8 @@ TEST_F(SchedulerTest, RecoverRequeuesWhatRan) {
   EXPECT_EQ(StateOf(queued), State::kQueued);
   EXPECT_EQ(Stored(queued).failures, row.failures);
   EXPECT_THAT(Stored(queued).message, HasSubstr("last checkpoint"));
-  EXPECT_EQ(scheduler_->QueuePosition(queued), 0);
-  EXPECT_EQ(scheduler_->QueuePosition(ran), 1);
+  EXPECT_EQ(board_->QueuePosition(queued), 0);
+  EXPECT_EQ(board_->QueuePosition(ran), 1);
   scheduler_->Tick();
   EXPECT_EQ(Running(), queued);
   EXPECT_EQ(Stored(queued).attempt, 2);
@@ -326,8 +326,8 @@ TEST_F(SchedulerTest, RecoverReadsManyPages) {
   for (int i = 0; i < 1100; ++i) Submit();
   Restart();
   ASSERT_TRUE(scheduler_->Recover().ok());
-  const std::vector<Job> newest = *scheduler_->List({});
-  EXPECT_EQ(scheduler_->QueuePosition(newest.front().id), 1099);
+  const std::vector<Job> newest = *board_->List({});
+  EXPECT_EQ(board_->QueuePosition(newest.front().id), 1099);
 }
 
 TEST_F(SchedulerTest, RecoverReportsTheStoresError) {
@@ -351,7 +351,7 @@ TEST_F(SchedulerTest, RecoverMakesRoomOnAFullDisk) {
   };
   ASSERT_TRUE(scheduler_->Recover().ok());
   EXPECT_EQ(StateOf(id), State::kQueued);
-  EXPECT_EQ(scheduler_->QueuePosition(id), 0);
+  EXPECT_EQ(board_->QueuePosition(id), 0);
 }
 
 TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
@@ -360,16 +360,16 @@ TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
             absl::StatusCode::kFailedPrecondition);
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   int woken = 0;
-  const int64_t token = scheduler_->Subscribe(id, [&] { ++woken; });
+  const int64_t token = board_->Subscribe(id, [&] { ++woken; });
   const absl::StatusOr<int64_t> freed = scheduler_->Delete(id);
-  scheduler_->Unsubscribe(token);
+  board_->Unsubscribe(token);
   ASSERT_TRUE(freed.ok()) << freed.status();
   EXPECT_EQ(*freed, 42);
   EXPECT_GE(woken, 1);
   EXPECT_EQ(metrics_.deleted, std::vector<std::string>{id});
   EXPECT_EQ(metrics_.counts[State::kCancelled], 0);
   EXPECT_FALSE(files_.specs.contains(id));
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Get(id).status()));
+  EXPECT_TRUE(absl::IsNotFound(board_->Get(id).status()));
   EXPECT_TRUE(absl::IsNotFound(scheduler_->Delete(id).status()));
 }
 
@@ -391,7 +391,7 @@ TEST_F(SchedulerTest, ASubmitThatNobodyWaitsForMakesNoJob) {
   absl::StatusOr<SubmitResult> result = absl::UnknownError("");
   int steps = 0;
   for (; steps < 100 && !result.ok(); ++steps) {
-    EXPECT_TRUE(scheduler_->List({})->empty());
+    EXPECT_TRUE(board_->List({})->empty());
     EXPECT_TRUE(files_.specs.empty());
     int left = steps;
     SubmitRequest request = Request();
@@ -403,7 +403,7 @@ TEST_F(SchedulerTest, ASubmitThatNobodyWaitsForMakesNoJob) {
   }
   EXPECT_TRUE(result.ok()) << result.status();
   EXPECT_GT(steps, 3);
-  EXPECT_EQ(scheduler_->List({})->size(), 1u);
+  EXPECT_EQ(board_->List({})->size(), 1u);
 }
 
 TEST_F(SchedulerTest, ASubmitEndsWhenMpsdBeginsToStop) {

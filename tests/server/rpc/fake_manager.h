@@ -16,11 +16,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/job_reader.h"
 
 namespace mpsd::rpc {
 
 // A queue in memory that the tests move by hand. Thread-safe.
-class FakeManager : public jobs::JobManager {
+class FakeManager : public jobs::JobManager, public jobs::JobReader {
  public:
   explicit FakeManager(std::filesystem::path folder = "")
       : folder_(std::move(folder)) {}
@@ -112,7 +113,7 @@ class FakeManager : public jobs::JobManager {
     return last_filter_;
   }
 
-  // --- jobs::JobManager -----------------------------------------------------
+  // --- jobs::JobManager and jobs::JobReader ---------------------------------
   absl::StatusOr<jobs::SubmitResult> Submit(
       const jobs::SubmitRequest& request) override {
     decltype(submit_) submit;

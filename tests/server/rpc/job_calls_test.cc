@@ -22,7 +22,7 @@ TEST(Submit, AnswersWithTheQueuesJob) {
   v1::SubmitRequest request;
   request.set_spec_json("{\"model\": \"m\"}");
   v1::SubmitResponse response;
-  ASSERT_TRUE(Submit(manager, request, {}, response).ok());
+  ASSERT_TRUE(Submit(manager, manager, request, {}, response).ok());
   EXPECT_EQ(response.job().id(), "a");
   EXPECT_EQ(response.job().queue_position(), 4);
   EXPECT_TRUE(response.existed());
@@ -70,13 +70,13 @@ TEST(RetryJob, AnswersWithTheQueuedJob) {
   manager.Put("a", jobs::State::kFailed);
   v1::RetryRequest request;
   v1::Job job;
-  EXPECT_EQ(RetryJob(manager, request, job).code(), kInvalid);
+  EXPECT_EQ(RetryJob(manager, manager, request, job).code(), kInvalid);
   request.set_id("x");
-  EXPECT_EQ(RetryJob(manager, request, job).code(), kNotFound);
+  EXPECT_EQ(RetryJob(manager, manager, request, job).code(), kNotFound);
   request.set_id("a");
-  ASSERT_TRUE(RetryJob(manager, request, job).ok());
+  ASSERT_TRUE(RetryJob(manager, manager, request, job).ok());
   EXPECT_EQ(job.state(), v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(RetryJob(manager, request, job).code(),
+  EXPECT_EQ(RetryJob(manager, manager, request, job).code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
@@ -87,7 +87,7 @@ TEST(CancelJob, NowIsPassedOn) {
   request.set_id("a");
   request.set_now(true);
   v1::Job job;
-  ASSERT_TRUE(CancelJob(manager, request, job).ok());
+  ASSERT_TRUE(CancelJob(manager, manager, request, job).ok());
   EXPECT_EQ(job.state(), v1::JOB_STATE_CANCELLED);
 }
 
@@ -99,7 +99,7 @@ TEST(Submit, PassesTheQueuesErrorOn) {
   v1::SubmitRequest request;
   request.set_spec_json("{}");
   v1::SubmitResponse response;
-  EXPECT_EQ(Submit(manager, request, {}, response),
+  EXPECT_EQ(Submit(manager, manager, request, {}, response),
             absl::AlreadyExistsError("another spec"));
 }
 
@@ -110,7 +110,7 @@ TEST(Submit, ChecksBeforeTheQueueSeesIt) {
     return absl::InternalError("");
   });
   v1::SubmitResponse response;
-  EXPECT_EQ(Submit(manager, {}, {}, response).code(), kInvalid);
+  EXPECT_EQ(Submit(manager, manager, {}, {}, response).code(), kInvalid);
 }
 
 TEST(GetJob, HasAPlaceInTheQueueWhileQueued) {
@@ -135,13 +135,13 @@ TEST(JobCalls, UnknownAndEmptyIds) {
   v1::Job job;
   v1::CheckpointsResponse listed;
   EXPECT_EQ(GetJob(manager, get, job).code(), kInvalid);
-  EXPECT_EQ(CancelJob(manager, cancel, job).code(), kInvalid);
+  EXPECT_EQ(CancelJob(manager, manager, cancel, job).code(), kInvalid);
   EXPECT_EQ(ListCheckpoints(manager, checkpoints, listed).code(), kInvalid);
   get.set_id("x");
   cancel.set_id("x");
   checkpoints.set_id("x");
   EXPECT_EQ(GetJob(manager, get, job).code(), kNotFound);
-  EXPECT_EQ(CancelJob(manager, cancel, job).code(), kNotFound);
+  EXPECT_EQ(CancelJob(manager, manager, cancel, job).code(), kNotFound);
   EXPECT_EQ(ListCheckpoints(manager, checkpoints, listed).code(), kNotFound);
 }
 
@@ -151,7 +151,7 @@ TEST(CancelJob, AnswersWithTheJob) {
   v1::CancelRequest request;
   request.set_id("a");
   v1::Job job;
-  ASSERT_TRUE(CancelJob(manager, request, job).ok());
+  ASSERT_TRUE(CancelJob(manager, manager, request, job).ok());
   EXPECT_TRUE(job.cancel_requested());
 }
 

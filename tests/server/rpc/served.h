@@ -59,7 +59,7 @@ class Served : public testing::Test {
       absl::MutexLock lock(&log_mutex_);
       log_ += line + "\n";
     };
-    server_ = std::make_unique<RpcServer>(options, manager_, blobs_,
+    server_ = std::make_unique<RpcServer>(options, manager_, manager_, blobs_,
                                           SomeFacts(scratch_.path()));
     absl::Status started = server_->Start();
     EXPECT_TRUE(started.ok()) << started;

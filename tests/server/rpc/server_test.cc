@@ -69,7 +69,8 @@ TEST_F(ServerTest, TheSocketIsForItsOwnerAlone) {
 TEST_F(ServerTest, StartingLeavesTheUmaskAsItWas) {
   const mode_t mask = umask(022);
   umask(mask);
-  RpcServer other({{"unix:" + socket_path() + "2"}}, manager_, blobs_, {});
+  RpcServer other({{"unix:" + socket_path() + "2"}}, manager_, manager_, blobs_,
+                  {});
   ASSERT_TRUE(other.Start().ok());
   EXPECT_EQ(umask(mask), mask);
 }
@@ -104,7 +105,8 @@ TEST_F(ServerTest, ReflectionListsTheServices) {
 TEST_F(ServerTest, AFreePortIsFoundAndServed) {
   Options options;
   options.addresses = {"127.0.0.1:0", "unix:" + socket_path() + "2"};
-  RpcServer server(options, manager_, blobs_, SomeFacts(scratch_.path()));
+  RpcServer server(options, manager_, manager_, blobs_,
+                   SomeFacts(scratch_.path()));
   ASSERT_TRUE(server.Start().ok());
   ASSERT_EQ(server.addresses().size(), 2u);
   EXPECT_THAT(server.addresses()[0], testing::StartsWith("127.0.0.1:"));
@@ -121,17 +123,18 @@ TEST_F(ServerTest, AFreePortIsFoundAndServed) {
 TEST_F(ServerTest, ATakenPortIsRefusedAndNamed) {
   Options options;
   options.addresses = {"127.0.0.1:0"};
-  RpcServer first(options, manager_, blobs_, {});
+  RpcServer first(options, manager_, manager_, blobs_, {});
   ASSERT_TRUE(first.Start().ok());
   options.addresses = first.addresses();
-  RpcServer second(options, manager_, blobs_, {});
+  RpcServer second(options, manager_, manager_, blobs_, {});
   const absl::Status status = second.Start();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr(first.addresses()[0]));
 }
 
 TEST_F(ServerTest, AnImpossibleAddressIsRefused) {
-  RpcServer server({{"unix:/" + std::string(300, 'x')}}, manager_, blobs_, {});
+  RpcServer server({{"unix:/" + std::string(300, 'x')}}, manager_, manager_,
+                   blobs_, {});
   EXPECT_EQ(server.Start().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -144,7 +147,7 @@ TEST_F(ServerTest, AStaleSocketIsReplaced) {
   socket_path().copy(name.sun_path, sizeof(name.sun_path) - 1);
   ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
   close(fd);
-  RpcServer server({{address()}}, manager_, blobs_, {});
+  RpcServer server({{address()}}, manager_, manager_, blobs_, {});
   EXPECT_TRUE(server.Start().ok());
 }
 

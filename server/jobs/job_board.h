@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_JOB_BOARD_H_
+#define MPSD_SERVER_JOBS_JOB_BOARD_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/jobs/event_hub.h"
+#include "server/jobs/job_files.h"
+#include "server/jobs/job_reader.h"
+#include "server/jobs/job_store.h"
+#include "server/jobs/queue_view.h"
+
+namespace mpsd::jobs {
+
+// What people may read of the queue, beside the Scheduler and not in it: rows
+// and events come from the store, all else from what the Scheduler has put up
+// here. It knows no Scheduler and takes none of its locks, so that a question
+// is answered while a change waits for a disk. Thread-safe. The parts must
+// outlive it.
+class JobBoard final : public JobReader {
+ public:
+  JobBoard(JobStore& store, const JobFiles& files)
+      : store_(store), files_(files) {}
+
+  absl::StatusOr<Job> Get(const std::string& id) override;
+  absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) override;
+  absl::StatusOr<std::vector<FoundJob>> FindByIdPart(const std::string& part,
+                                                     int limit) override;
+  absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
+      const std::string& id) override;
+  std::optional<int32_t> QueuePosition(const std::string& id) override;
+  absl::StatusOr<std::vector<Event>> Events(const std::string& id,
+                                            int64_t after) override;
+  int64_t Subscribe(const std::string& id, std::function<void()> wake) override;
+  void Unsubscribe(int64_t token) override;
+  Pause PauseOf(const std::string& id) override;
+  std::string HoldOf(const std::string& id) override;
+  ManagerInfo Info() override;
+  std::string LogPath(const std::string& id) const override;
+  std::string JobFolder(const std::string& id) const override;
+
+  // Where the Scheduler writes.
+  QueueView& view() { return view_; }
+  EventHub& hub() { return hub_; }
+
+ private:
+  JobStore& store_;
+  const JobFiles& files_;
+  QueueView view_;
+  EventHub hub_;
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_JOB_BOARD_H_

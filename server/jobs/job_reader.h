@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_JOB_READER_H_
+#define MPSD_SERVER_JOBS_JOB_READER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/host/host.h"
+#include "server/jobs/job.h"
+#include "server/jobs/job_store.h"
+#include "server/jobs/pause_gate.h"
+
+namespace mpsd::jobs {
+
+// What keeps a job, or every job, from training.
+struct Pause {
+  PauseReasons reasons;  // empty: nothing
+  bool held = false;     // the worker of the running job holds
+  std::optional<absl::Time> since;  // when the running job was asked to
+
+  bool operator==(const Pause&) const = default;
+};
+
+// A snapshot for DaemonService.Info and the metrics.
+struct ManagerInfo {
+  std::string worker_version, torch_version, device;
+  MemoryCounters memory;
+  std::map<State, int64_t> jobs;
+  std::string running_job_id;
+  // Why jobs that could run do not start, for people, and the name of the
+  // reason (hold.h); empty where nothing holds them.
+  std::string hold, hold_reason;
+  host::Reading host;          // the latest
+  Pause pause;                 // of the running job, or of the queue
+  PauseReasons pause_reasons;  // why nothing would train now
+};
+
+// What the API may ask about jobs; nothing here changes one. Thread-safe.
+// Errors as in proto/mpsd/v1/jobs.proto. Implemented by jobs::JobBoard.
+class JobReader {
+ public:
+  virtual ~JobReader() = default;
+  virtual absl::StatusOr<Job> Get(const std::string& id) = 0;
+  virtual absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) = 0;
+  // As JobStore::FindByIdPart.
+  virtual absl::StatusOr<std::vector<FoundJob>> FindByIdPart(
+      const std::string& part, int limit) = 0;
+  virtual absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
+      const std::string& id) = 0;
+  // Jobs that would run before it; nullopt unless QUEUED.
+  virtual std::optional<int32_t> QueuePosition(const std::string& id) = 0;
+
+  // Events of the job after `after`, at most 1,000, in order; empty when there
+  // are none yet.
+  virtual absl::StatusOr<std::vector<Event>> Events(const std::string& id,
+                                                    int64_t after) = 0;
+  // Calls `wake` (any thread, possibly at once, must not block) whenever the
+  // job may have new events or log lines; until Unsubscribe(token) returns.
+  virtual int64_t Subscribe(const std::string& id,
+                            std::function<void()> wake) = 0;
+  virtual void Unsubscribe(int64_t token) = 0;
+
+  // What keeps a QUEUED or RUNNING job from training.
+  virtual Pause PauseOf(const std::string& id) = 0;
+  // Why it does not start, or its end is not stored; "" where nothing is wrong.
+  virtual std::string HoldOf(const std::string& id) = 0;
+
+  virtual ManagerInfo Info() = 0;
+
+  // The job's log file and folder on this machine; "" for what is no job's id.
+  virtual std::string LogPath(const std::string& id) const = 0;
+  virtual std::string JobFolder(const std::string& id) const = 0;
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_JOB_READER_H_
