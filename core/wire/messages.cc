@@ -32,6 +32,7 @@ void Fields(V& v, auto& m, const Start*) {
   v("spec_path", m.spec_path);
   v("output_dir", m.output_dir);
   v.Optional("read_roots", m.read_roots);
+  v.Optional("kind", m.kind);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Stop*) {
@@ -144,6 +145,7 @@ struct EnumName {
   E value;
   const char* name;
 };
+constexpr EnumName<JobKind> kJobKinds[] = {{JobKind::kTraining, "training"}};
 constexpr EnumName<StopReason> kStopReasons[] = {
     {StopReason::kPreempt, "preempt"}, {StopReason::kCancel, "cancel"}};
 constexpr EnumName<FailureKind> kFailureKinds[] = {
@@ -153,6 +155,7 @@ constexpr EnumName<FailureKind> kFailureKinds[] = {
     {FailureKind::kInternal, "internal"}};
 constexpr EnumName<OutputKind> kOutputKinds[] = {
     {OutputKind::kAdapter, "adapter"}, {OutputKind::kModel, "model"}};
+constexpr auto& NamesOf(JobKind) { return kJobKinds; }
 constexpr auto& NamesOf(StopReason) { return kStopReasons; }
 constexpr auto& NamesOf(FailureKind) { return kFailureKinds; }
 constexpr auto& NamesOf(OutputKind) { return kOutputKinds; }
@@ -189,6 +192,12 @@ class Writer {
   }
   void Optional(const char* name, const std::vector<std::string>& value) {
     if (!value.empty()) (*this)(name, value);
+  }
+  // An enum's first value is left out.
+  template <typename E>
+  requires std::is_enum_v<E>
+  void Optional(const char* name, E value) {
+    if (value != E{}) (*this)(name, value);
   }
   template <typename T>
   void operator()(const char* name, const std::optional<T>& value) {
@@ -281,7 +290,8 @@ class Reader {
       value.push_back(text.get<std::string>());
     }
   }
-  void Optional(const char* name, std::vector<std::string>& value) {
+  template <typename T>
+  void Optional(const char* name, T& value) {
     if (in_.contains(name)) (*this)(name, value);
   }
   template <typename E>

@@ -37,6 +37,11 @@ struct Hello {
   std::string torch_version;
 };
 
+// What the worker does. The daemon's list: server/jobs/job_kind.h.
+enum class JobKind {
+  kTraining,
+};
+
 struct Start {
   std::string job_id;
   std::string spec_path;   // job.json, local paths
@@ -44,6 +49,7 @@ struct Start {
   // Folders beneath which the run may read files, beside the worker's own
   // cache; left out on the wire where it may read what it likes.
   std::vector<std::string> read_roots = {};
+  JobKind kind = JobKind::kTraining;  // left out on the wire for training
   bool operator==(const Start&) const = default;
 };
 

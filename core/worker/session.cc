@@ -158,6 +158,16 @@ void Listen(base::LineChannel& channel, SessionObserver& observer) {
   }
 }
 
+// Runs the kind of job that the daemon asks for.
+Outcome RunKind(const wire::Start& start, train::Observer& observer) {
+  switch (start.kind) {
+    case wire::JobKind::kTraining:
+      return RunJob(start.spec_path, start.output_dir, observer);
+  }
+  return wire::Failed{wire::FailureKind::kInternal,
+                      "this worker has no such kind of job"};
+}
+
 int SendOutcome(const Outcome& outcome, SessionObserver& observer,
                 std::ostream& log) {
   if (const auto* failed = std::get_if<wire::Failed>(&outcome)) {
@@ -219,7 +229,7 @@ int RunSession(int fd, std::ostream& log) {
   std::thread listener([&] { Listen(channel, observer); });
   const Outcome outcome = [&] {
     const Pulse pulse(kBeat, [&] { observer.Send(wire::Heartbeat{"", 0}); });
-    return RunJob(start->spec_path, start->output_dir, observer);
+    return RunKind(*start, observer);
   }();
   const int code = SendOutcome(outcome, observer, log);
   shutdown(fd, SHUT_RDWR);  // ends Listen

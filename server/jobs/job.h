@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/jobs/job_kind.h"
 
 namespace mpsd::jobs {
 
@@ -126,6 +127,7 @@ struct Outcome {
 
 struct Job {
   std::string id;  // 26 characters, sorts by creation time
+  JobKind kind = JobKind::kTraining;
   std::string name;
   State state = State::kQueued;
   bool cancel_requested = false;

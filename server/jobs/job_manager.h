@@ -27,6 +27,7 @@ struct InputFile {
   std::string sha256;
 };
 struct SubmitRequest {
+  JobKind kind = JobKind::kTraining;
   std::string spec_json;
   std::vector<InputFile> inputs;
   int32_t priority = 0;

@@ -70,6 +70,7 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
   absl::StatusOr<Submission> checked =
       CheckSubmission(request, job.id, parts_.files, parts_.blobs, Memory());
   if (!checked.ok()) return checked.status();
+  job.kind = request.kind;
   job.name = checked->name;
   job.spec_json = checked->spec_json;
   job.priority = request.priority;

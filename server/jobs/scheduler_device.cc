@@ -214,6 +214,7 @@ absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
 LaunchRequest Scheduler::RequestFor(const Job& job) const {
   LaunchRequest request;
   request.job_id = job.id;
+  request.kind = job.kind;
   request.spec_path = parts_.files.SpecPath(job.id);
   request.output_dir = parts_.files.OutputDir(job.id);
   request.log_path = parts_.files.LogPath(job.id);

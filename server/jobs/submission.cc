@@ -201,12 +201,11 @@ std::string DescribeEstimate(const spec::TrainSpec& spec,
       spec::TrainableParameterCount(spec, model));
 }
 
-}  // namespace
-
-absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
-                                           const std::string& job_id,
-                                           JobFiles& files, BlobStore& blobs,
-                                           const MachineMemory& memory) {
+// A job.json that trains: the spec, its inputs, its model and its memory.
+absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
+                                         const std::string& job_id,
+                                         JobFiles& files, BlobStore& blobs,
+                                         const MachineMemory& memory) {
   absl::StatusOr<spec::TrainSpec> spec =
       spec::ParseTrainSpec(request.spec_json, "job.json");
   if (!spec.ok()) return spec.status();
@@ -247,6 +246,21 @@ absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
   return submission;
 }
 
+}  // namespace
+
+absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
+                                           const std::string& job_id,
+                                           JobFiles& files, BlobStore& blobs,
+                                           const MachineMemory& memory) {
+  switch (request.kind) {
+    case JobKind::kTraining:
+      return CheckTraining(request, job_id, files, blobs, memory);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("kind: this mpsd has no kind of job with the number ",
+                   static_cast<int>(request.kind)));
+}
+
 std::string RequestHash(const SubmitRequest& request) {
   nlohmann::json spec = base::ParseTree<nlohmann::json>(request.spec_json);
   // "$schema" is for editors: the job is the same with and without it.
@@ -255,12 +269,16 @@ std::string RequestHash(const SubmitRequest& request) {
   for (const InputFile& input : request.inputs) {
     inputs[input.path] = input.sha256;
   }
-  const nlohmann::json canonical = {
+  nlohmann::json canonical = {
       {"spec", spec.is_discarded() ? nlohmann::json(request.spec_json) : spec},
       {"inputs", inputs},
       {"priority", request.priority},
       {"owner", request.owner},
       {"labels", request.labels}};
+  // Left out for training: hashes of rows from before there were kinds stay.
+  if (request.kind != JobKind::kTraining) {
+    canonical["kind"] = static_cast<int>(request.kind);
+  }
   return base::Sha256Hex(
       canonical.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }

@@ -63,6 +63,7 @@ class Worker {
 
 struct LaunchRequest {
   std::string job_id;
+  JobKind kind = JobKind::kTraining;
   std::string spec_path;
   std::string output_dir;
   std::string log_path;         // the worker's stdout and stderr, appended

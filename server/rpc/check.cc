@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/printable.h"
 #include "server/jobs/blob_store.h"
+#include "server/rpc/convert.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -113,6 +114,13 @@ absl::Status CheckInputs(const v1::SubmitRequest& request) {
                    " are allowed; name them from a folder nearer to them"));
 }
 
+absl::Status CheckKind(v1::JobKind kind) {
+  if (FromProto(kind)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("kind: this mpsd has no kind of job with the number ",
+                   static_cast<int>(kind), "; a newer one may"));
+}
+
 }  // namespace
 
 absl::Status CheckId(const std::string& field, const std::string& id) {
@@ -137,6 +145,7 @@ absl::Status CheckSubmit(const v1::SubmitRequest& request) {
   if (status.ok()) {
     status = CheckLength("spec_json", request.spec_json(), limits::kSpecBytes);
   }
+  if (status.ok()) status = CheckKind(request.kind());
   if (status.ok()) status = CheckInputs(request);
   if (status.ok()) {
     status = CheckText("owner", request.owner(), limits::kOwnerBytes);

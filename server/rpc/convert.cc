@@ -76,6 +76,16 @@ v1::JobState ToProto(jobs::State state) {
   return v1::JOB_STATE_UNSPECIFIED;
 }
 
+v1::JobKind ToProto(jobs::JobKind kind) {
+  // One list of numbers: the test holds the enums against each other.
+  return static_cast<v1::JobKind>(kind);
+}
+
+std::optional<jobs::JobKind> FromProto(v1::JobKind kind) {
+  if (kind == v1::JOB_KIND_UNSPECIFIED) return jobs::JobKind::kTraining;
+  return jobs::JobKindNumbered(kind);
+}
+
 std::optional<jobs::State> FromProto(v1::JobState state) {
   for (jobs::State known : jobs::kAllStates) {
     if (ToProto(known) == state) return known;
@@ -145,6 +155,7 @@ void ToProto(const jobs::Event& event, v1::JobEvent& out) {
 
 void ToProto(const jobs::Job& job, v1::Job& out) {
   out.set_id(job.id);
+  out.set_kind(ToProto(job.kind));
   out.set_name(ValidUtf8(job.name));
   out.set_state(ToProto(job.state));
   out.set_cancel_requested(job.cancel_requested);
@@ -178,6 +189,7 @@ void ToProto(const jobs::Job& job, v1::Job& out) {
 
 jobs::SubmitRequest FromProto(const v1::SubmitRequest& request) {
   jobs::SubmitRequest out;
+  out.kind = FromProto(request.kind()).value_or(jobs::JobKind::kTraining);
   out.spec_json = request.spec_json();
   for (const v1::InputFile& input : request.inputs()) {
     out.inputs.push_back({input.path(), input.sha256()});

@@ -24,6 +24,12 @@ v1::JobState ToProto(jobs::State state);
 // nullopt for UNSPECIFIED and for numbers of a newer client.
 std::optional<jobs::State> FromProto(v1::JobState state);
 
+v1::JobKind ToProto(jobs::JobKind kind);
+// UNSPECIFIED is training, for clients of before there were kinds; nullopt for
+// numbers of a newer client.
+std::optional<jobs::JobKind> FromProto(v1::JobKind kind);
+
+// A kind that CheckSubmit refuses is training here.
 jobs::SubmitRequest FromProto(const v1::SubmitRequest& request);
 
 }  // namespace mpsd::rpc

@@ -106,6 +106,7 @@ void BindFixed(Query& query, const jobs::Job& job) {
                  ? std::nullopt
                  : std::optional<std::string>(job.idempotency_key));
   query.Bind(job.request_hash);
+  query.Bind(static_cast<int>(job.kind));
 }
 
 void BindChanging(Query& query, const jobs::Job& job) {
@@ -160,6 +161,12 @@ JobRow ReadWhatCanBe(Query& query) {
   job.create_time = absl::FromUnixMicros(query.Int());
   job.idempotency_key = query.OptionalText().value_or("");
   job.request_hash = query.Text();
+  const int64_t kind_number = query.Int();
+  if (const auto kind = jobs::JobKindNumbered(kind_number)) {
+    job.kind = *kind;
+  } else {
+    Note(Unknown(job, absl::StrCat("kind ", kind_number)), row);
+  }
   job.name = query.Text();
   const int64_t state_number = query.Int();
   if (const std::optional<jobs::State> state = StateOf(state_number)) {

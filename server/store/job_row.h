@@ -12,9 +12,9 @@
 namespace mpsd::store {
 
 // A row of table jobs. The key and what Submit fixed (id, create_time,
-// idempotency_key, request_hash) is apart from what may change.
+// idempotency_key, request_hash, kind) is apart from what may change.
 inline constexpr char kFixedColumns[] =
-    "id, create_time_us, idempotency_key, request_hash";
+    "id, create_time_us, idempotency_key, request_hash, kind";
 inline constexpr char kChangingColumns[] =
     "name, state, cancel_requested, owner, priority, start_time_us, "
     "end_time_us, not_before_us, attempt, failures, message, exit_reason, "
@@ -22,7 +22,7 @@ inline constexpr char kChangingColumns[] =
     "spec_json, output_kind, metrics, best_evaluation, confusion_matrix, "
     "warnings, interruptions, behind, boot_id, durable_step, advanced, "
     "memory_bytes, checkpoint_bytes";
-inline constexpr int kFixedCount = 4;
+inline constexpr int kFixedCount = 5;
 inline constexpr int kChangingCount = 30;
 
 // Binds the columns in the order above.

@@ -371,7 +371,7 @@ absl::Status SqliteJobStore::MarkUnreadable(const std::string& id,
     Query(c,
           "UPDATE jobs SET state = 4, message = ?, end_time_us = ?, "
           "cancel_requested = 0, exit_reason = NULL, progress = NULL, "
-          "metrics = '{}', best_evaluation = NULL, output_kind = 1, "
+          "metrics = '{}', best_evaluation = NULL, output_kind = 1, kind = 1, "
           "confusion_matrix = '', warnings = '[]' WHERE number = ?",
           message, absl::ToUnixMicros(now), stored->number)
         .Run();

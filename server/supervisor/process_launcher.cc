@@ -39,6 +39,14 @@ absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
   return log;
 }
 
+wire::JobKind WireKind(jobs::JobKind kind) {
+  switch (kind) {
+    case jobs::JobKind::kTraining:
+      return wire::JobKind::kTraining;
+  }
+  return wire::JobKind::kTraining;
+}
+
 std::string FolderOf(const std::string& path) {
   return std::filesystem::path(path).parent_path();
 }
@@ -80,7 +88,7 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
 
   WorkerSession::Options session;
   session.start = {request.job_id, request.spec_path, request.output_dir,
-                   options_.read_roots};
+                   options_.read_roots, WireKind(request.kind)};
   if (!options_.read_roots.empty()) {
     session.start.read_roots.push_back(FolderOf(request.spec_path));
   }

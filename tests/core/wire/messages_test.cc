@@ -196,6 +196,17 @@ TEST(Decode, WhatAWorkerMayReadIsLeftOutWhereItMayReadAll) {
                    .ok());
 }
 
+TEST(Decode, AStartWithoutAKindTrainsAndAnUnknownKindIsRefused) {
+  const std::string start =
+      R"({"type":"start","job_id":"J","spec_path":"/s","output_dir":"/o")";
+  auto decoded = DecodeToWorker(start + "}");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(std::get<Start>(*decoded).kind, JobKind::kTraining);
+  EXPECT_TRUE(DecodeToWorker(start + R"(,"kind":"training"})").ok());
+  const auto unknown = DecodeToWorker(start + R"(,"kind":"dreaming"})");
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("'kind'"));
+}
+
 TEST(Decode, DoublesSurviveToTheBit) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 1000; ++i) {

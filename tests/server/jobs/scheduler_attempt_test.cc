@@ -31,6 +31,7 @@ TEST_F(SchedulerAttemptTest, RunsAJobFromStartToEnd) {
   EXPECT_THAT(metrics_.waits, ElementsAre(absl::Seconds(5)));
   ASSERT_THAT(launcher_.requests, SizeIs(1));
   EXPECT_EQ(launcher_.requests[0].job_id, id);
+  EXPECT_EQ(launcher_.requests[0].kind, JobKind::kTraining);
   EXPECT_EQ(launcher_.requests[0].spec_path, "/state/jobs/" + id + "/job.json");
   EXPECT_EQ(launcher_.requests[0].output_dir, "/state/jobs/" + id + "/out");
   EXPECT_EQ(launcher_.requests[0].log_path, "/state/jobs/" + id + "/log");

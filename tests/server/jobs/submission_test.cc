@@ -73,6 +73,11 @@ TEST_F(SubmissionTest, RefusesSpecsThatNestTooDeep) {
   ExpectError(absl::StatusCode::kInvalidArgument, "expected an object");
 }
 
+TEST_F(SubmissionTest, AKindThatThisMpsdDoesNotHaveIsAnError) {
+  request_.kind = static_cast<JobKind>(99);
+  ExpectError(absl::StatusCode::kInvalidArgument, "kind: ");
+}
+
 TEST_F(SubmissionTest, TheNameIsShortAndPrintable) {
   const auto named = [this](const std::string& name) {
     request_.spec_json = Spec(R"("train.jsonl")", ", \"name\": \"" + name + "\"");
@@ -352,6 +357,7 @@ TEST_F(SubmissionTest, TheHashIsOfTheMeaning) {
   };
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.priority = 1; }));
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.owner = "o"; }));
+  EXPECT_TRUE(differs([](SubmitRequest& r) { r.kind = JobKind(99); }));
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.labels["k"] = "v"; }));
   EXPECT_TRUE(differs([&](SubmitRequest& r) { r.inputs[0].sha256 = kOther; }));
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.spec_json = "{}"; }));

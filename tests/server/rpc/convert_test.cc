@@ -48,6 +48,21 @@ TEST(Convert, ProgressHasEveryField) {
   EXPECT_TRUE(out.memory().has_footprint_bytes());
 }
 
+TEST(Convert, TheApisKindsAreTheQueues) {
+  for (jobs::JobKind kind : jobs::kAllJobKinds) {
+    EXPECT_TRUE(v1::JobKind_IsValid(ToProto(kind))) << Name(kind);
+    EXPECT_EQ(FromProto(ToProto(kind)), kind);
+  }
+  for (int number = 1; number <= v1::JobKind_MAX; ++number) {
+    EXPECT_EQ(v1::JobKind_IsValid(number),
+              FromProto(static_cast<v1::JobKind>(number)).has_value());
+  }
+  EXPECT_EQ(ToProto(jobs::JobKind::kTraining), v1::JOB_KIND_TRAINING);
+  EXPECT_EQ(FromProto(v1::JOB_KIND_UNSPECIFIED), jobs::JobKind::kTraining);
+  EXPECT_EQ(FromProto(v1::SubmitRequest()).kind, jobs::JobKind::kTraining);
+  EXPECT_EQ(FromProto(static_cast<v1::JobKind>(99)), std::nullopt);
+}
+
 TEST(Convert, AbsentCountersStayAbsent) {
   v1::DeviceMemory out;
   ToProto(jobs::MemoryCounters(), out);

@@ -66,6 +66,7 @@ jobs::Job FullJob() {
 
 void ExpectSame(const jobs::Job& a, const jobs::Job& b) {
   EXPECT_EQ(a.id, b.id);
+  EXPECT_EQ(a.kind, b.kind);
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.state, b.state);
   EXPECT_EQ(a.cancel_requested, b.cancel_requested);
@@ -156,14 +157,15 @@ TEST_F(JobRowTest, UnknownValuesAreDataLossNamingTheJob) {
         "UPDATE jobs SET progress = NULL, metrics = '[]'",
         "UPDATE jobs SET metrics = '{}', best_evaluation = '{\"step\": []}'",
         "UPDATE jobs SET best_evaluation = NULL, output_kind = 3",
-        "UPDATE jobs SET output_kind = 1, warnings = '{}'"}) {
+        "UPDATE jobs SET output_kind = 1, warnings = '{}'",
+        "UPDATE jobs SET warnings = '[]', kind = 99"}) {
     Corrupt(sql);
     EXPECT_EQ(store_.Get(job.id).status().code(), absl::StatusCode::kDataLoss)
         << sql;
   }
   Corrupt(
       "DROP TRIGGER jobs_transition; "
-      "UPDATE jobs SET warnings = '[]', state = 9");
+      "UPDATE jobs SET kind = 1, state = 9");
   const absl::Status status = store_.Get(job.id).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(job.id));

@@ -98,6 +98,7 @@ TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
   EXPECT_EQ(queued.id, "01J00000000000000000000002");
   EXPECT_EQ(queued.state, jobs::State::kQueued);
   EXPECT_EQ(queued.idempotency_key, "k2");
+  EXPECT_EQ(queued.kind, jobs::JobKind::kTraining);
   const jobs::Job& done = (*jobs)[1];
   EXPECT_EQ(done.state, jobs::State::kSucceeded);
   EXPECT_EQ(done.owner, "ana");

@@ -30,7 +30,7 @@ TEST(UnreadableRow, IsFoundAndCanBeGivenUp) {
     absl::MutexLock lock(&c.mutex());
     c.database().exec(
         "UPDATE jobs SET exit_reason = 'Bored', progress = 'x', "
-        "metrics = '[]', best_evaluation = '7', warnings = '{}' "
+        "metrics = '[]', best_evaluation = '7', warnings = '{}', kind = 99 "
         "WHERE number < 3");
   }
   EXPECT_EQ(*store.Unfinished(), ids);

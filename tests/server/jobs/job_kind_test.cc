@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/job_kind.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace mpsd::jobs {
+namespace {
+
+TEST(JobKind, EveryKindHasANameAndANumberOfItsOwn) {
+  std::set<std::string> names;
+  for (JobKind kind : kAllJobKinds) {
+    EXPECT_NE(Name(kind), "unknown");
+    EXPECT_TRUE(names.insert(std::string(Name(kind))).second) << Name(kind);
+    EXPECT_EQ(JobKindNumbered(static_cast<int64_t>(kind)), kind);
+  }
+}
+
+// Rows and clients of earlier versions have it.
+TEST(JobKind, TheNumbersAreKept) {
+  EXPECT_EQ(JobKindNumbered(1), JobKind::kTraining);
+}
+
+TEST(JobKind, OtherNumbersAreNone) {
+  EXPECT_EQ(JobKindNumbered(0), std::nullopt);
+  EXPECT_EQ(JobKindNumbered(99), std::nullopt);
+  EXPECT_EQ(Name(static_cast<JobKind>(99)), "unknown");
+}
+
+}  // namespace
+}  // namespace mpsd::jobs
