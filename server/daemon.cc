@@ -120,14 +120,14 @@ absl::Status Daemon::OpenStores() {
 }
 
 absl::Status Daemon::StartMetrics() {
-  metrics::JobMetrics::Options options;
+  prometheus::JobMetrics::Options options;
   options.build_info = {{"version", MPSD_VERSION}, {"compiler", __VERSION__}};
   options.linger = config_.metrics_linger;
-  metrics_ = std::make_shared<metrics::JobMetrics>(std::move(options),
+  metrics_ = std::make_shared<prometheus::JobMetrics>(std::move(options),
                                                    base::Clock::Real());
   if (config_.metrics_address.empty()) return absl::OkStatus();
-  absl::StatusOr<std::unique_ptr<metrics::Exposition>> exposition =
-      metrics::Exposition::Start(config_.metrics_address, metrics_);
+  absl::StatusOr<std::unique_ptr<prometheus::Exposition>> exposition =
+      prometheus::Exposition::Start(config_.metrics_address, metrics_);
   // Jobs matter more than their numbers: another mpsd's port is no reason not
   // to run.
   if (absl::IsUnavailable(exposition.status())) {

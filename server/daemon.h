@@ -16,8 +16,8 @@
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/scheduler.h"
-#include "server/metrics/exposition.h"
-#include "server/metrics/job_metrics.h"
+#include "server/prometheus/exposition.h"
+#include "server/prometheus/job_metrics.h"
 #include "server/rpc/server.h"
 #include "server/rpc/watchdog.h"
 #include "server/state_dir.h"
@@ -88,8 +88,8 @@ class Daemon {
   std::unique_ptr<jobs::DiskJobFiles> job_files_;
   std::unique_ptr<Housekeeping> housekeeping_;
   std::unique_ptr<supervisor::ProcessLauncher> launcher_;
-  std::shared_ptr<metrics::JobMetrics> metrics_;
-  std::unique_ptr<metrics::Exposition> exposition_;  // null: off
+  std::shared_ptr<prometheus::JobMetrics> metrics_;
+  std::unique_ptr<prometheus::Exposition> exposition_;  // null: off
   std::unique_ptr<host::Host> host_;
   Ticker ticker_;
   std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested

@@ -15,7 +15,7 @@
 namespace mpsd::jobs {
 
 // What the scheduler tells the metrics, as it happens. Thread-safe, must not
-// block nor call the scheduler. Implemented by server/metrics.
+// block nor call the scheduler. Implemented by server/prometheus.
 class MetricsSink {
  public:
   virtual ~MetricsSink() = default;

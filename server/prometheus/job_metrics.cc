@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/metrics/job_metrics.h"
+#include "server/prometheus/job_metrics.h"
 
 #include <utility>
 
-namespace mpsd::metrics {
+namespace mpsd::prometheus {
 namespace {
 
-using prometheus::Histogram;
+using ::prometheus::Histogram;
 
 const Histogram::BucketBoundaries kStepBuckets = {
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250};
@@ -15,22 +15,22 @@ const Histogram::BucketBoundaries kCheckpointBuckets = {
 const Histogram::BucketBoundaries kWaitBuckets = {
     0.1, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 604800};
 
-auto& Gauges(prometheus::Registry& registry, const Metric& metric) {
-  return prometheus::BuildGauge()
+auto& Gauges(::prometheus::Registry& registry, const Metric& metric) {
+  return ::prometheus::BuildGauge()
       .Name(metric.name)
       .Help(metric.help)
       .Register(registry);
 }
 
-auto& Counters(prometheus::Registry& registry, const Metric& metric) {
-  return prometheus::BuildCounter()
+auto& Counters(::prometheus::Registry& registry, const Metric& metric) {
+  return ::prometheus::BuildCounter()
       .Name(metric.name)
       .Help(metric.help)
       .Register(registry);
 }
 
-auto& Histograms(prometheus::Registry& registry, const Metric& metric) {
-  return prometheus::BuildHistogram()
+auto& Histograms(::prometheus::Registry& registry, const Metric& metric) {
+  return ::prometheus::BuildHistogram()
       .Name(metric.name)
       .Help(metric.help)
       .Register(registry);
@@ -200,7 +200,7 @@ void JobMetrics::JobDeleted(const std::string& job_id) {
   series_.erase(series);
 }
 
-std::vector<prometheus::MetricFamily> JobMetrics::Collect() const {
+std::vector<::prometheus::MetricFamily> JobMetrics::Collect() const {
   absl::MutexLock lock(&mutex_);
   DropEnded();
   return registry_.Collect();
@@ -209,7 +209,7 @@ std::vector<prometheus::MetricFamily> JobMetrics::Collect() const {
 void JobMetrics::Set(const std::string& job_id, const std::string& device,
                      GaugeFamily& family, double value,
                      const std::string& metric) {
-  prometheus::Gauge*& gauge = series_[job_id].gauges[{&family, metric}];
+  ::prometheus::Gauge*& gauge = series_[job_id].gauges[{&family, metric}];
   if (gauge == nullptr) {
     std::map<std::string, std::string> labels = {{"job", job_id},
                                                  {"device", device}};
@@ -240,7 +240,7 @@ void JobMetrics::SetMemory(const std::string& device,
 void JobMetrics::SetWorker(const std::string& device, GaugeFamily& family,
                            std::optional<int64_t> bytes) {
   if (!bytes) return;
-  prometheus::Gauge*& gauge = worker_gauges_[&family];
+  ::prometheus::Gauge*& gauge = worker_gauges_[&family];
   if (gauge == nullptr) gauge = &family.Add({{"device", device}});
   gauge->Set(static_cast<double>(*bytes));
 }
@@ -259,7 +259,7 @@ void JobMetrics::CountFallbacks(const std::string& job_id,
 }
 
 void JobMetrics::SetHost(const Metric& metric, std::optional<double> value) {
-  prometheus::Gauge*& gauge = host_gauges_[&metric];
+  ::prometheus::Gauge*& gauge = host_gauges_[&metric];
   if (!value && gauge == nullptr) return;
   GaugeFamily& family = Gauges(registry_, metric);
   if (!value) {
@@ -283,4 +283,4 @@ void JobMetrics::DropEnded() const {
   }
 }
 
-}  // namespace mpsd::metrics
+}  // namespace mpsd::prometheus

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_METRICS_NAMES_H_
-#define MPSD_SERVER_METRICS_NAMES_H_
+#ifndef MPSD_SERVER_PROMETHEUS_NAMES_H_
+#define MPSD_SERVER_PROMETHEUS_NAMES_H_
 
-namespace mpsd::metrics {
+namespace mpsd::prometheus {
 
 // Every metric of mpsd. Names end in their unit, counters in _total
 // (prometheus.io/docs/practices/naming); renaming one breaks dashboards.
@@ -103,6 +103,6 @@ inline constexpr Metric kWorkerExits{"mpsd_worker_exits_total",
 inline constexpr Metric kBuildInfo{"mpsd_build_info",
                                    "Always 1; the labels say what was built."};
 
-}  // namespace mpsd::metrics
+}  // namespace mpsd::prometheus
 
-#endif  // MPSD_SERVER_METRICS_NAMES_H_
+#endif  // MPSD_SERVER_PROMETHEUS_NAMES_H_

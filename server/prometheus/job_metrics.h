@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_METRICS_JOB_METRICS_H_
-#define MPSD_SERVER_METRICS_JOB_METRICS_H_
+#ifndef MPSD_SERVER_PROMETHEUS_JOB_METRICS_H_
+#define MPSD_SERVER_PROMETHEUS_JOB_METRICS_H_
 
 #include <prometheus/collectable.h>
 #include <prometheus/counter.h>
@@ -20,13 +20,13 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "server/jobs/metrics_sink.h"
-#include "server/metrics/names.h"
+#include "server/prometheus/names.h"
 
-namespace mpsd::metrics {
+namespace mpsd::prometheus {
 
 // The scheduler's news as Prometheus series. Thread-safe.
 class JobMetrics final : public jobs::MetricsSink,
-                         public prometheus::Collectable {
+                         public ::prometheus::Collectable {
  public:
   struct Options {
     std::map<std::string, std::string> build_info;  // label → value
@@ -52,7 +52,7 @@ class JobMetrics final : public jobs::MetricsSink,
 
   // Drops the series of jobs that ended `linger` ago, as the jobs behind them
   // do where nobody collects.
-  std::vector<prometheus::MetricFamily> Collect() const override;
+  std::vector<::prometheus::MetricFamily> Collect() const override;
 
   // That are kept.
   size_t job_series() const {
@@ -61,13 +61,13 @@ class JobMetrics final : public jobs::MetricsSink,
   }
 
  private:
-  using GaugeFamily = prometheus::Family<prometheus::Gauge>;
-  using CounterFamily = prometheus::Family<prometheus::Counter>;
-  using HistogramFamily = prometheus::Family<prometheus::Histogram>;
+  using GaugeFamily = ::prometheus::Family<::prometheus::Gauge>;
+  using CounterFamily = ::prometheus::Family<::prometheus::Counter>;
+  using HistogramFamily = ::prometheus::Family<::prometheus::Histogram>;
 
   // The gauges of one job, by their family and their label "metric".
   struct JobSeries {
-    std::map<std::pair<GaugeFamily*, std::string>, prometheus::Gauge*> gauges;
+    std::map<std::pair<GaugeFamily*, std::string>, ::prometheus::Gauge*> gauges;
     // Evaluated before any step told the device.
     std::optional<jobs::Evaluated> early_evaluation;
     std::optional<absl::Duration> ended_at;  // monotonic
@@ -94,7 +94,7 @@ class JobMetrics final : public jobs::MetricsSink,
 
   const absl::Duration linger_;
   const base::Clock& clock_;
-  prometheus::Registry registry_;
+  ::prometheus::Registry registry_;
   GaugeFamily &jobs_, &loss_, &eval_loss_, &eval_metric_, &learning_rate_,
       &grad_norm_, &padding_, &data_wait_;
   GaugeFamily &current_, &peak_, &driver_, &recommended_, &footprint_;
@@ -105,14 +105,14 @@ class JobMetrics final : public jobs::MetricsSink,
   mutable absl::Mutex mutex_;
   mutable std::map<std::string, JobSeries> series_ ABSL_GUARDED_BY(mutex_);
   // Of the worker that runs; gone with it.
-  std::map<GaugeFamily*, prometheus::Gauge*> worker_gauges_
+  std::map<GaugeFamily*, ::prometheus::Gauge*> worker_gauges_
       ABSL_GUARDED_BY(mutex_);
   // Of the machine, by their metric.
-  std::map<const Metric*, prometheus::Gauge*> host_gauges_
+  std::map<const Metric*, ::prometheus::Gauge*> host_gauges_
       ABSL_GUARDED_BY(mutex_);
   jobs::PauseReasons pausing_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace mpsd::metrics
+}  // namespace mpsd::prometheus
 
-#endif  // MPSD_SERVER_METRICS_JOB_METRICS_H_
+#endif  // MPSD_SERVER_PROMETHEUS_JOB_METRICS_H_

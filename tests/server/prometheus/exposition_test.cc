@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/metrics/exposition.h"
+#include "server/prometheus/exposition.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -13,14 +13,14 @@
 #include <memory>
 #include <string>
 
-namespace mpsd::metrics {
+namespace mpsd::prometheus {
 namespace {
 
 using testing::HasSubstr;
 
-std::shared_ptr<prometheus::Registry> SomeMetrics() {
-  auto registry = std::make_shared<prometheus::Registry>();
-  prometheus::BuildGauge().Name("answer").Register(*registry).Add({}).Set(42);
+std::shared_ptr<::prometheus::Registry> SomeMetrics() {
+  auto registry = std::make_shared<::prometheus::Registry>();
+  ::prometheus::BuildGauge().Name("answer").Register(*registry).Add({}).Set(42);
   return registry;
 }
 
@@ -77,4 +77,4 @@ TEST(Exposition, RefusesWhatIsNoHostAndPort) {
 }
 
 }  // namespace
-}  // namespace mpsd::metrics
+}  // namespace mpsd::prometheus

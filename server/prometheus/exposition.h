@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_METRICS_EXPOSITION_H_
-#define MPSD_SERVER_METRICS_EXPOSITION_H_
+#ifndef MPSD_SERVER_PROMETHEUS_EXPOSITION_H_
+#define MPSD_SERVER_PROMETHEUS_EXPOSITION_H_
 
 #include <prometheus/collectable.h>
 
@@ -13,7 +13,7 @@ namespace prometheus {
 class Exposer;
 }
 
-namespace mpsd::metrics {
+namespace mpsd::prometheus {
 
 // Serves http://ADDRESS/metrics until it is destroyed.
 class Exposition {
@@ -22,7 +22,7 @@ class Exposition {
   // else, Unavailable when it cannot be listened on.
   static absl::StatusOr<std::unique_ptr<Exposition>> Start(
       const std::string& address,
-      std::shared_ptr<prometheus::Collectable> metrics);
+      std::shared_ptr<::prometheus::Collectable> metrics);
   ~Exposition();
 
   // The address with its port.
@@ -30,14 +30,14 @@ class Exposition {
 
  private:
   Exposition(std::string address,
-             std::shared_ptr<prometheus::Collectable> metrics,
-             std::unique_ptr<prometheus::Exposer> exposer);
+             std::shared_ptr<::prometheus::Collectable> metrics,
+             std::unique_ptr<::prometheus::Exposer> exposer);
 
   const std::string address_;
-  const std::shared_ptr<prometheus::Collectable> metrics_;
-  const std::unique_ptr<prometheus::Exposer> exposer_;
+  const std::shared_ptr<::prometheus::Collectable> metrics_;
+  const std::unique_ptr<::prometheus::Exposer> exposer_;
 };
 
-}  // namespace mpsd::metrics
+}  // namespace mpsd::prometheus
 
-#endif  // MPSD_SERVER_METRICS_EXPOSITION_H_
+#endif  // MPSD_SERVER_PROMETHEUS_EXPOSITION_H_

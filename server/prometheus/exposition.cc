@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/metrics/exposition.h"
+#include "server/prometheus/exposition.h"
 
 #include <prometheus/exposer.h>
 
@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-namespace mpsd::metrics {
+namespace mpsd::prometheus {
 namespace {
 
 // The host with its colon; empty when `address` is not HOST:PORT.
@@ -28,7 +28,7 @@ std::string HostOf(const std::string& address) {
 
 absl::StatusOr<std::unique_ptr<Exposition>> Exposition::Start(
     const std::string& address,
-    std::shared_ptr<prometheus::Collectable> metrics) {
+    std::shared_ptr<::prometheus::Collectable> metrics) {
   const std::string host = HostOf(address);
   if (host.empty()) {
     return absl::InvalidArgumentError(
@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<Exposition>> Exposition::Start(
                      "': expected HOST:PORT, as in 127.0.0.1:9464, or off"));
   }
   try {
-    auto exposer = std::make_unique<prometheus::Exposer>(address, 2);
+    auto exposer = std::make_unique<::prometheus::Exposer>(address, 2);
     exposer->RegisterCollectable(metrics);
     const std::string bound =
         absl::StrCat(host, exposer->GetListeningPorts().front());
@@ -50,12 +50,12 @@ absl::StatusOr<std::unique_ptr<Exposition>> Exposition::Start(
 }
 
 Exposition::Exposition(std::string address,
-                       std::shared_ptr<prometheus::Collectable> metrics,
-                       std::unique_ptr<prometheus::Exposer> exposer)
+                       std::shared_ptr<::prometheus::Collectable> metrics,
+                       std::unique_ptr<::prometheus::Exposer> exposer)
     : address_(std::move(address)),
       metrics_(std::move(metrics)),
       exposer_(std::move(exposer)) {}
 
 Exposition::~Exposition() = default;
 
-}  // namespace mpsd::metrics
+}  // namespace mpsd::prometheus

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/metrics/job_metrics.h"
+#include "server/prometheus/job_metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "tests/fakes/fake_clock.h"
 
-namespace mpsd::metrics {
+namespace mpsd::prometheus {
 namespace {
 
 using fakes::FakeClock;
@@ -20,7 +20,7 @@ using testing::Not;
 class JobMetricsTest : public testing::Test {
  protected:
   std::string Text() const {
-    return prometheus::TextSerializer().Serialize(metrics_.Collect());
+    return ::prometheus::TextSerializer().Serialize(metrics_.Collect());
   }
   static jobs::Progress Step() {
     jobs::Progress progress;
@@ -276,7 +276,7 @@ TEST_F(JobMetricsTest, NamesFollowTheConventions) {
   metrics_.CheckpointWritten("mps", 1);
   metrics_.HostRead(TheReading());
   std::set<std::string> names;
-  for (const prometheus::MetricFamily& family : metrics_.Collect()) {
+  for (const ::prometheus::MetricFamily& family : metrics_.Collect()) {
     const std::string& name = family.name;
     EXPECT_TRUE(names.insert(name).second) << name;
     EXPECT_TRUE(name.starts_with("mpsd_")) << name;
@@ -285,9 +285,9 @@ TEST_F(JobMetricsTest, NamesFollowTheConventions) {
     EXPECT_TRUE(family.help.ends_with('.')) << name << " lacks its help";
     EXPECT_FALSE(family.metric.empty()) << name;
     EXPECT_EQ(name.ends_with("_total"),
-              family.type == prometheus::MetricType::Counter)
+              family.type == ::prometheus::MetricType::Counter)
         << name;
-    EXPECT_TRUE(family.type != prometheus::MetricType::Histogram ||
+    EXPECT_TRUE(family.type != ::prometheus::MetricType::Histogram ||
                 name.ends_with("_seconds"))
         << name;
   }
@@ -295,4 +295,4 @@ TEST_F(JobMetricsTest, NamesFollowTheConventions) {
 }
 
 }  // namespace
-}  // namespace mpsd::metrics
+}  // namespace mpsd::prometheus
