@@ -196,7 +196,7 @@ absl::Status Listener::Listen(const std::string& address) {
 
 Listener::~Listener() { Stop(); }
 
-void Listener::Start(std::function<void(int fd)> take) {
+void Listener::Start(Take take) {
   base::Check(!thread_.joinable() && wake_[1] >= 0, "Start is called once");
   take_ = std::move(take);
   thread_ = std::thread([this] { Run(); });
@@ -239,7 +239,7 @@ bool Listener::AcceptAll(int socket) {
           "open files"));
     } else if (fd >= 0) {
       SetUp(fd);
-      take_(fd);
+      take_(socket, fd);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return true;
     } else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {

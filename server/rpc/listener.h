@@ -43,8 +43,10 @@ class Listener {
   // What clients connect to, ports filled in.
   const std::vector<std::string>& addresses() const { return bound_; }
 
-  // Gives every connection, non-blocking, to `take`, which owns it.
-  void Start(std::function<void(int fd)> take);
+  // Gives every connection, non-blocking, to `take`, which owns it, with the
+  // socket that it came through.
+  using Take = std::function<void(int socket, int fd)>;
+  void Start(Take take);
   // Takes no more connections; the sockets are gone. Harmless to repeat.
   void Stop();
 
@@ -61,7 +63,7 @@ class Listener {
   std::vector<std::string> paths_;  // of unix sockets
   std::vector<int> sockets_;
   int wake_[2] = {-1, -1};  // a pipe; Stop closes its writing end
-  std::function<void(int fd)> take_;
+  Take take_;
   absl::Time complained_ = absl::InfinitePast();
   std::thread thread_;
 };

@@ -169,8 +169,9 @@ absl::Status RpcServer::Start() {
   }
   bound_ = parts_->listener->addresses();
   SetHealth(*parts_->server, true);
-  parts_->listener->Start([this](int fd) {
+  parts_->listener->Start([this](int socket, int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters p;
+    p.listener_fd = socket;  // newer gRPC drops a connection without one
     p.fd = fd;
     parts_->acceptor->HandleNewConnection(&p);
   });

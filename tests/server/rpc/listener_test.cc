@@ -47,7 +47,7 @@ class ListenerTest : public testing::Test {
     auto opened = Listener::Open(options);
     ASSERT_TRUE(opened.ok()) << opened.status();
     listener_ = *std::move(opened);
-    listener_->Start([this](int fd) {
+    listener_->Start([this](int, int fd) {
       absl::MutexLock lock(&mutex_);
       taken_.push_back(fd);
     });
