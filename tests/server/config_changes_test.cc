@@ -36,7 +36,8 @@ TEST(ConfigChangesTest, EveryOptionIsAKeyAndNoOther) {
   ASSERT_TRUE(help.ok());
   const std::string text = std::get<PrintAndExit>(*help).text;
   std::set<std::string> options, keys;
-  const std::regex line("\n  (?:-\\w,)?--([a-z-]+)");
+  // CLI11 indents options by two columns or, since 2.5, by ten.
+  const std::regex line("\n {2,10}(?:-\\w, *)?--([a-z-]+)");
   for (std::sregex_iterator it(text.begin(), text.end(), line), end;
        it != end; ++it) {
     options.insert((*it)[1]);
