@@ -3,14 +3,19 @@
 # Configures and builds mpsd, mpsctl and mpsd-worker into build/release/bin,
 # after deploy/setup.sh.
 #
-#   deploy/build.sh [--tests] [TARGET…]
-#     --tests  also the tests; they stay on in this tree until it is removed
+#   deploy/build.sh [--tests | --preset NAME] [TARGET…]
+#     --tests        also the tests; they stay on in this tree until it is
+#                    removed
+#     --preset NAME  a preset of CMakePresets.json, in build/NAME
 #   MPSD_JOBS=N limits the compilers at work; the default goes by cores and
-#   memory.
+#   memory. MPSD_WERROR=ON or OFF: whether a compiler's warning is an error; the
+#   default is CMakeLists.txt's.
+# On a terminal ninja shows its progress; elsewhere a line says every half
+# minute how far the build is.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-tree="$root/build/release"
+folder=build/release
 
 # A source that includes torch takes up to 2 GB to compile.
 jobs_by_memory() {
@@ -32,6 +37,35 @@ jobs_by_memory() {
   echo "$limit"
 }
 
+# Passes ninja's output on, but for the line that it begins with each step:
+# these become a line every MPSD_PROGRESS_SECONDS (the tests' variable).
+show_progress() {
+  local line step every="${MPSD_PROGRESS_SECONDS:-30}" shown=0
+  SECONDS=0
+  while IFS= read -r line; do
+    case "$line" in
+      "[step "*"] "*)
+        step="${line%%"] "*}"
+        if [ $((SECONDS - shown)) -ge "$every" ]; then
+          shown=$SECONDS
+          printf 'build: %s, %s min\n' "${step#"[step "}" $((SECONDS / 60))
+        fi
+        ;;
+      "ninja: Entering directory"*) ;;
+      *) printf '%s\n' "$line" ;;
+    esac
+  done
+}
+
+run_ninja() {
+  if [ -t 1 ]; then
+    ninja -C "$root/$folder" -j "$jobs" "$@"
+  else
+    NINJA_STATUS="[step %f of %t] " ninja -C "$root/$folder" -j "$jobs" "$@" |
+      show_progress
+  fi
+}
+
 jobs="${MPSD_JOBS:-$(jobs_by_memory)}"
 if [ -r "$root/build/rust-path" ]; then
   PATH="$(cat "$root/build/rust-path"):$PATH"
@@ -39,9 +73,23 @@ if [ -r "$root/build/rust-path" ]; then
 fi
 
 arguments=()
-if [ "${1:-}" = --tests ]; then
-  shift
-  arguments+=(-DMPSD_BUILD_TESTS=ON)
+case "${1:-}" in
+  --tests)
+    shift
+    arguments+=(-DMPSD_BUILD_TESTS=ON)
+    ;;
+  --preset)
+    preset="${2:?--preset needs a name of CMakePresets.json}"
+    folder="build/$preset"
+    arguments+=(--preset "$preset")
+    shift 2
+    ;;
+esac
+if [ "$folder" = build/release ]; then
+  arguments+=(-B "$root/$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release)
+fi
+if [ -n "${MPSD_WERROR:-}" ]; then
+  arguments+=("-DMPSD_WERROR=$MPSD_WERROR")
 fi
 if command -v ccache >/dev/null 2>&1; then
   arguments+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
@@ -56,8 +104,9 @@ if [ "$(uname -s)" = Darwin ]; then
   arguments+=("-DOPENSSL_ROOT_DIR=$(brew --prefix)/opt/openssl@3")
 fi
 
-cmake -S "$root" -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-  ${arguments[@]+"${arguments[@]}"} | tail -n 3
-printf 'build: ninja with %s jobs in build/release\n' "$jobs"
-ninja -C "$tree" -j "$jobs" --quiet "$@"
-printf "build: build/release/bin is up to date\n"
+cmake -S "$root" "${arguments[@]}" | tail -n 3
+printf 'build: ninja with %s jobs in %s\n' "$jobs" "$folder"
+SECONDS=0
+run_ninja "$@"
+printf 'build: %s/bin is up to date after %s min\n' \
+  "$folder" $((SECONDS / 60))
