@@ -40,7 +40,7 @@ struct DecoderInputs {
   // Of packed rows, on the host: the lengths of the segments of all rows one
   // after the other, each row's padding as a segment of its own. Their sum is
   // rows · length.
-  std::vector<int64_t> segment_lengths;
+  std::vector<int64_t> segment_lengths = {};
 };
 
 // DecoderInputs::segment_lengths of segment ids [rows, length] on the CPU.

@@ -55,7 +55,7 @@ struct TrainerOptions {
   const device::WarningCapture* warnings = nullptr;
   // For trials of micro-batches; null: one that runs out of memory ends the
   // run.
-  Attempt attempt;
+  Attempt attempt = {};
 };
 
 struct RunResult {

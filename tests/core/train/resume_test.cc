@@ -175,7 +175,9 @@ TEST(DamagedCheckpointTest, WhatIsReportedIsWhatLiesThere) {
     }
     EXPECT_EQ(rows, folders) << limit;
     EXPECT_LE(folders.size(), std::max(limit, 2));
-    if (limit == 1) EXPECT_GT(most_removed, 1u);
+    if (limit == 1) {
+      EXPECT_GT(most_removed, 1u);
+    }
   }
 }
 
