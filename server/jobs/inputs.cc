@@ -245,6 +245,7 @@ absl::Status Inputs::CheckAllUsed() const {
 
 std::vector<JobFiles::Link> Inputs::Links() const {
   std::vector<JobFiles::Link> links;
+  links.reserve(inputs_.size());
   for (const auto& [normal, input] : inputs_) {
     links.push_back(
         {input.relative, blobs_->PathOf(input.sha256), input.path});

@@ -45,7 +45,7 @@ class JobFiles {
   };
   enum class Use { kModel, kData, kEither };
 
-  explicit JobFiles(std::filesystem::path state_dir)
+  explicit JobFiles(const std::filesystem::path& state_dir)
       : jobs_dir_(std::filesystem::absolute(state_dir) / "jobs") {}
   virtual ~JobFiles() = default;
 

@@ -55,7 +55,7 @@ std::string Lower(std::string_view name) {
 
 }  // namespace
 
-JobMetrics::JobMetrics(Options options, const base::Clock& clock)
+JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
     : linger_(options.linger),
       clock_(clock),
       jobs_(Gauges(registry_, kJobs)),

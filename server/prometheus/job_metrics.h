@@ -34,7 +34,7 @@ class JobMetrics final : public jobs::MetricsSink,
     absl::Duration linger = absl::Minutes(10);
   };
 
-  JobMetrics(Options options, const base::Clock& clock);
+  JobMetrics(const Options& options, const base::Clock& clock);
 
   void JobCounts(const std::map<jobs::State, int64_t>& jobs) override;
   void JobStarted(absl::Duration queue_wait) override;

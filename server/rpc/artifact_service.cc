@@ -35,7 +35,7 @@ grpc::ServerWriteReactor<v1::DownloadResponse>* ArtifactService::Download(
     grpc::CallbackServerContext* context, const v1::DownloadRequest* request) {
   return SourceStream<v1::DownloadResponse>::Start(
       *context, downloads_, "ArtifactService.Download",
-      [&](Wake) { return MakeDownloadSource(reader_, *request); });
+      [&](const Wake&) { return MakeDownloadSource(reader_, *request); });
 }
 
 }  // namespace mpsd::rpc

@@ -166,7 +166,7 @@ class SourceStream final
   absl::StatusOr<Pull> NextMessage() {
     if (!made_.ok()) return made_;
     absl::StatusOr<Pull> pulled;
-    const absl::Status caught = host_.barrier().Run(rpc_, [&] {
+    absl::Status caught = host_.barrier().Run(rpc_, [&] {
       message_.Clear();
       pulled = source_->Next(message_);
       return pulled.status();
