@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes and marks that every source keeps: lines of a file and of a function,
 columns, the SPDX line, include guards named after the path, finished work,
-and names that say something."""
+and names that say something. README.md stays short enough to be read."""
 
 import re
 
@@ -11,6 +11,7 @@ FILE_LINES = 500
 FUNCTION_LINES = 60
 COLUMNS = 80
 PYTHON_COLUMNS = 88
+README_LINES = 120
 
 CODE = r".*(\.(h|cc|mm|proto|py|sh|cmake|sql)|CMakeLists\.txt)$"
 VAGUE = {"util", "utils", "common", "helper", "helpers", "misc"}
@@ -120,6 +121,11 @@ def check(root):
     problems = []
     for path in source_tree.files(root):
         problems += name_problems(path)
+        if path == "README.md":
+            lines = source_tree.read(root, path).count("\n")
+            if lines > README_LINES:
+                problems.append(f"{path}: {lines} lines, at most "
+                                f"{README_LINES}")
         text = source_tree.read(root, path) if re.match(CODE, path) else None
         if text is None:
             continue

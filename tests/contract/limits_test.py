@@ -32,6 +32,11 @@ class LimitsTest(source_tree.TreeTest):
         self.assert_finds("core/a/b.cc: 501 lines",
                           self.source("int x;\n" * 500))
 
+    def test_readme_length(self):
+        self.assert_finds("README.md: 121 lines", {"README.md": "a\n" * 121})
+        self.assert_clean({"README.md": "a\n" * 120,
+                           "core/README.md": "a\n" * 121})
+
     def test_function_length(self):
         for head in ("void F() {\n", "int A::F(int b) const {\n",
                      "auto F() -> int {\n", "A::A(int b)\n    : b_(b) {\n",
