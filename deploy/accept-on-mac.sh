@@ -40,10 +40,12 @@ usage() { sed -n '3,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # The output of a command as a section of the report.
 section() {
-  printf '\n## %s\n\n```\n' "$1" >>"$report"
-  # Paths of this machine are nobody's business; a report is short.
-  tail -n "${3:-60}" "$2" | sed "s|$root|.|g; s|$HOME|~|g" >>"$report"
-  printf '```\n' >>"$report"
+  {
+    printf '\n## %s\n\n```\n' "$1"
+    # Paths of this machine are nobody's business; a report is short.
+    tail -n "${3:-60}" "$2" | sed "s|$root|.|g; s|$HOME|~|g"
+    printf '```\n'
+  } >>"$report"
 }
 
 # stage NAME COMMAND…: runs it, says how it went, notes it down, and leaves its

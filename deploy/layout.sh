@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Where deploy/install.sh puts what, and deploy/uninstall.sh finds it: sourced
 # by both, which share these options.
+# shellcheck disable=SC2034  # variables for those that source this
 set -euo pipefail
 
 PROGRAMS="mpsd mpsctl mpsd-worker"

@@ -185,6 +185,26 @@ rust() {
   say "rust: $("$found/cargo" --version)"
 }
 
+# rustfmt beside the Rust that was found, for the tests: out of the package that
+# has its version. Without one, the test of the format is skipped.
+rust_formatter() {
+  local folder minor package
+  folder="$(cat "$root/build/rust-path")"
+  [ ! -x "$folder/rustfmt" ] || return 0
+  if [ "$system" = Linux ] && [ "$manage_packages" = yes ]; then
+    minor="$("$folder/cargo" --version | sed 's/^cargo 1\.\([0-9]*\)\..*/\1/')"
+    for package in rustfmt "rustfmt-1.$minor" rustfmt-web; do
+      if apt-cache policy "$package" | grep -q "Candidate: 1\.$minor\."; then
+        say "rust: installing $package"
+        apt_install "$package"
+        return
+      fi
+    done
+  fi
+  say "rust: no rustfmt for it: the test of the Rust format will be skipped"
+}
+
+
 # --- Python ------------------------------------------------------------------
 
 # The interpreter of the environment: the system's, which has python3-venv.
@@ -277,6 +297,21 @@ requirements() {
   fi
 }
 
+# What lies ahead, measured on Debian 12; nothing where torch is there already.
+announce() {
+  local gigabytes=1.4
+  [ "$(venv_version torch)" != "$TORCH_VERSION" ] || return 0
+  [ "$tests" = no ] || gigabytes=1.6
+  say "the first time takes one to five minutes, by the network, and" \
+    "$gigabytes GB in build/venv"
+  if [ "$manage_packages" = yes ]; then
+    say "system packages, as far as they are missing: up to 0.6 GB," \
+      "and 0.5 GB for Rust"
+  fi
+  say "deploy/build.sh then takes about 15 minutes on two cores and 1 GB in" \
+    "build/, with the tests about 45 minutes"
+}
+
 # --- all of it ---------------------------------------------------------------
 
 demo=no
@@ -302,6 +337,7 @@ system="$(uname -s)"
 mkdir -p "$root/build"
 printf '=== deploy/setup.sh %s, %s\n' "$*" "$(date)" >>"$log"
 
+announce
 if [ "$manage_packages" = yes ]; then
   if [ "$system" = Darwin ]; then
     packages="$BREW_PACKAGES $BREW_PYTHON"
@@ -322,4 +358,8 @@ rust
 venv
 torch
 [ "$demo" = no ] || requirements requirements-demo.txt
+if [ "$tests" = yes ]; then
+  requirements requirements-tests.txt
+  rust_formatter
+fi
 say "done"

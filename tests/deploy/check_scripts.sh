@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks every shell script of the checkout $1: it parses, is executable, stops
 # at errors, uses nothing that macOS's bash 3.2 lacks, and passes shellcheck
-# where that is installed. Prints each fault.
+# (that of build/venv, else one on the PATH). Prints each fault.
 set -euo pipefail
 
 cd "$1"
@@ -18,6 +18,11 @@ fault() {
 NEWER='(declare|local) -A|\<(mapfile|readarray)\>|\$\{[a-z_]+(,,|\^\^)'
 NEWER="$NEWER"'|\|&|&>>|\<wait -n|\[-1\]'
 
+shellcheck=build/venv/bin/shellcheck
+[ -x "$shellcheck" ] || shellcheck="$(command -v shellcheck || true)"
+[ -n "$shellcheck" ] ||
+  echo "SKIPPED: shellcheck; deploy/setup.sh --tests installs it" >&2
+
 scripts="$(find deploy tests .ci -type f \
   \( -name '*.sh' -o -path '.ci/run' \) | sort)"
 for script in $scripts; do
@@ -29,8 +34,8 @@ for script in $scripts; do
     grep -nE "$NEWER" "$script" >&2; then
     fault "$script" "needs a bash newer than 3.2"
   fi
-  if command -v shellcheck >/dev/null 2>&1; then
-    shellcheck "$script" || fault "$script" "shellcheck complains"
+  if [ -n "$shellcheck" ]; then
+    "$shellcheck" -x "$script" || fault "$script" "shellcheck complains"
   fi
 done
 printf '%s scripts, %s faults\n' "$(printf '%s\n' "$scripts" | wc -l)" "$faults"
