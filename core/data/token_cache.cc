@@ -52,18 +52,18 @@ struct Layout {
 
 std::string HeadOf(const std::string& key, const Dataset& dataset) {
   const DatasetStats& s = dataset.stats();
-  std::string head = json{{"key", key},
-                          {"hash", dataset.hash()},
-                          {"pad_id", dataset.pad_id()},
-                          {"samples", dataset.size()},
-                          {"rows", s.rows},
-                          {"tokens", dataset.samples().tokens()},
-                          {"label_tokens", s.label_tokens},
-                          {"truncated_rows", s.truncated_rows},
-                          {"dropped_rows", s.dropped_rows},
-                          {"prompt_mismatch_rows", s.prompt_mismatch_rows},
-                          {"prompt_rows", s.prompt_rows}}
-                         .dump();
+  const json object = {{"key", key},
+                       {"hash", dataset.hash()},
+                       {"pad_id", dataset.pad_id()},
+                       {"samples", dataset.size()},
+                       {"rows", s.rows},
+                       {"tokens", dataset.samples().tokens()},
+                       {"label_tokens", s.label_tokens},
+                       {"truncated_rows", s.truncated_rows},
+                       {"dropped_rows", s.dropped_rows},
+                       {"prompt_mismatch_rows", s.prompt_mismatch_rows},
+                       {"prompt_rows", s.prompt_rows}};
+  std::string head = object.dump();
   head.resize((head.size() + 7) / 8 * 8, ' ');
   return head;
 }

@@ -30,8 +30,9 @@ void SetEnvironment(int, char** argv, char** environment) {
   environ = environment;  // the C library does so a little later
   mpsd::worker::EnsureEnvironment(argv, /*job=*/"");
 }
-[[gnu::section(".preinit_array"), gnu::used]] void (*const kSetEnvironment)(
-    int, char**, char**) = SetEnvironment;
+using Initializer = void (*)(int, char**, char**);
+[[gnu::section(".preinit_array"), gnu::used]] const Initializer
+    kSetEnvironment = SetEnvironment;
 #endif
 
 CLI::Option* DeclareSelftest(CLI::App& app,
