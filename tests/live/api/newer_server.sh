@@ -5,9 +5,9 @@
 #
 #   tests/live/api/newer_server.sh [CTEST ARGUMENT…]
 #
-# Needs root on Debian or Ubuntu, 4 GB, and build/release with its worker
-# (deploy/build.sh). Takes some 25 minutes on two cores, once; the Debian lies in
-# build/newer-grpc and is used again.
+# Needs root on Debian 12, 4 GB, and build/release with its worker
+# (deploy/build.sh). Takes some 25 minutes on two cores, once; the Debian lies
+# in build/newer-grpc and is used again.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)"
@@ -60,8 +60,9 @@ make_debian() {
 }
 
 within() {
-  chroot "$debian" env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-    PATH=/usr/sbin:/usr/bin:/sbin:/bin CCACHE_DIR=/ccache OMP_WAIT_POLICY=PASSIVE \
+  chroot "$debian" env -i HOME=/root LC_ALL=C.UTF-8 \
+    PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+    CCACHE_DIR=/ccache OMP_WAIT_POLICY=PASSIVE \
     ${http_proxy:+http_proxy="$http_proxy"} "$@"
 }
 
@@ -74,10 +75,17 @@ mount -t proc proc "$debian/proc"
 mount --rbind /dev "$debian/dev"
 build="$home/build"
 within cmake -S "$root" -B "$build" -G Ninja -DMPSD_BUILD_TESTS=ON \
-  -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_FLAGS=-Wno-deprecated-declarations
+  -DCMAKE_CXX_COMPILER_LAUNCHER=ccache \
+  -DCMAKE_CXX_FLAGS=-Wno-deprecated-declarations
 # shellcheck disable=SC2086
 within ninja -C "$build" $TARGETS
-# The worker speaks no gRPC: the one of this system serves.
+# The worker speaks no gRPC: this system's serves, with the libraries that it
+# was linked to and that a newer Debian has no more.
 cp "$worker" "$build/bin/"
+within ldd "$build/bin/mpsd-worker" | awk '/not found/ {print $1}' |
+  while read -r library; do
+    cp -aL "/usr/lib/$(uname -m)-linux-gnu/$library" \
+      "$debian/usr/lib/$(uname -m)-linux-gnu/"
+  done
 within "$build/bin/mpsd" --version
 within ctest --test-dir "$build" --output-on-failure -j 2 -R "$TESTS" "$@"
