@@ -45,7 +45,7 @@ FastStep::FastStep(const model::Decoder& decoder, const Options& options)
       options_(options),
       shape_(ShapeOf(decoder.config())),
       head_({{&decoder.head()}}, /*norm_weight=*/{}, options, pack_),
-      keep_(options.keep) {
+      recompute_(options.recompute) {
   for (const model::DecoderLayer& layer : decoder.layers()) {
     layers_.push_back(std::unique_ptr<Layer>(
         new Layer{AttentionBlock(layer, shape_, options_, pack_),
@@ -157,8 +157,8 @@ at::Tensor FastStep::Forward(const Layer& layer, const at::Tensor& x,
   tape.h = layer.attention.Forward(x, context.plans.at(layer.window),
                                    context.rope, tape.attention);
   const at::Tensor y = layer.mlp.Forward(tape.h, tape.mlp);
-  if (keep_ != Keep::kAll) tape.mlp.KeepAdaptersOnly();
-  if (keep_ == Keep::kInputs) {
+  if (recompute_ != spec::Recompute::kNone) tape.mlp.KeepAdaptersOnly();
+  if (recompute_ == spec::Recompute::kFull) {
     tape.h.reset();
     tape.attention.KeepAdaptersOnly();
   }

@@ -37,7 +37,7 @@ namespace mpsd::fast {
 class FastStep {
  public:
   // FailedPrecondition with the reason where it does not cover what is
-  // trained: weights of the model itself.
+  // trained: weights of the model itself. spec::ChooseGradients knows before.
   // `decoder`, with its adapters hung, must outlive it.
   static absl::StatusOr<std::unique_ptr<FastStep>> Create(
       const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
@@ -45,8 +45,9 @@ class FastStep {
 
   static constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
-  // What is kept of a forward, from the next Add on; at first the options'.
-  void set_keep(Keep keep) { keep_ = keep; }
+  // What a backward computes again, from the next Add on; at first the
+  // options'.
+  void set_recompute(spec::Recompute recompute) { recompute_ = recompute; }
   // Called within Add each time that some layers' work has been encoded, so
   // that the device begins with it (MPS executes what was committed); null:
   // nobody.
@@ -114,7 +115,7 @@ class FastStep {
   at::Tensor logits_;  // the head's buffer
   size_t lowest_ = 0;  // the lowest layer with an adapter
   bool begun_ = false;  // from Begin to End
-  Keep keep_;
+  spec::Recompute recompute_;
   std::function<void()> commit_;
   BandMasks bands_;
   std::list<KeptContext> contexts_;  // the latest first

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/device/device.h"
+#include "core/spec/recompute.h"
 
 namespace mpsd::fast {
 
@@ -21,16 +22,9 @@ inline Kernels KernelsFor(const device::Device& device) {
   return device.kind() == device::Kind::kCuda ? Kernels::kCuda : Kernels::kCpu;
 }
 
-// What is kept of a forward.
-enum class Keep {
-  kAll,        // whatever the backward needs
-  kSelective,  // all but the widest, gate and up, which are computed again
-  kInputs,     // of each layer its input: it is run again
-};
-
 struct Options {
   Kernels kernels = Kernels::kCpu;
-  Keep keep = Keep::kAll;
+  spec::Recompute recompute = spec::Recompute::kNone;
   at::ScalarType dtype = at::kFloat;  // of activations and frozen weights
   // fp32 scalar on the device: the norms' epsilon, made once; FastStep::Create
   // fills it in. Undefined: each norm makes its own.

@@ -19,7 +19,7 @@ at::Tensor Network::RunBlock(
     return run(in);
   };
   const at::Tensor y =
-      options_.activation_checkpointing && at::GradMode::is_enabled()
+      options_.recompute != spec::Recompute::kNone && at::GradMode::is_enabled()
           ? Recompute(counted, x, draws)
           : counted(x);
   const std::function<void()> commit =

@@ -15,15 +15,14 @@
 #include "core/model/layers.h"
 #include "core/model/load_report.h"
 #include "core/spec/model_config.h"
+#include "core/spec/recompute.h"
 
 namespace mpsd::model {
 
 struct RunOptions {
   AttentionKernel attention = AttentionKernel::kFused;
-  // Keep only each block's input; run the block again in the backward.
-  bool activation_checkpointing = false;
-  // Of that: only the MLP's inner activations, where a step can.
-  bool selective = false;
+  // By autograd a block is run again as a whole, or not at all.
+  spec::Recompute recompute = spec::Recompute::kNone;
 };
 
 // A GPU is handed its work after so many layers, there and back. On MPS a layer

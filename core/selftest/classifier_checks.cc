@@ -25,7 +25,7 @@ struct Case {
   bool adapters = false;  // else all weights are trained
   bool padded = false;
   double dropout = 0;
-  bool checkpointing = false;
+  spec::Recompute recompute = spec::Recompute::kNone;
   bool in_bf16 = true;
 };
 
@@ -43,7 +43,7 @@ Tensors Train(const Case& c, const Sizes& s, const Place& place,
       c.adapters ? HangAdapters(*network, {}, {}, reference ? 0 : c.dropout,
                                 place.device)
                  : TrainAllWeights(*network, place.device);
-  network->set_options({place.attention, c.checkpointing, false});
+  network->set_options({place.attention, c.recompute});
   const ClassBatch batch = MakeClassBatch(s, config, c.padded, place.device);
   at::AutoGradMode grad(true);
   trainable->set_training(true);
@@ -82,7 +82,7 @@ std::vector<Case> Cases() {
        .adapters = true,
        .padded = true,
        .dropout = kDropsNothing,
-       .checkpointing = true},
+       .recompute = spec::Recompute::kFull},
       {.name = "BERT, all weights", .config = Encoder("bert"), .padded = true},
       {.name = "RoBERTa, all weights",
        .config = Encoder("roberta"),

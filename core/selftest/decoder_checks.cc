@@ -34,7 +34,7 @@ struct Case {
   std::optional<quant::Options> quantized = std::nullopt;
   bool packed = false;
   double dropout = 0;
-  fast::Keep keep = fast::Keep::kAll;
+  spec::Recompute recompute = spec::Recompute::kNone;
 };
 
 std::unique_ptr<optim::Trainable> Attach(const Case& c, model::Decoder& decoder,
@@ -80,7 +80,7 @@ at::Tensor ByFastStep(const model::Decoder& decoder,
   }
   fast::Options options;
   options.kernels = place.kernels;
-  options.keep = c.keep;
+  options.recompute = c.recompute;
   options.dtype = place.dtype;
   const auto step = fast::FastStep::Create(decoder, trained, options);
   TORCH_CHECK(step.ok(), step.status().ToString());
@@ -112,8 +112,7 @@ Tensors Train(const Case& c, const Sizes& s, const Place& place,
   const auto decoder = DrawDecoder(config, place);
   if (c.quantized) Quantize(*decoder, *c.quantized, place.device);
   const auto trainable = Attach(c, *decoder, place.device);
-  decoder->set_options({place.attention, c.keep != fast::Keep::kAll,
-                        c.keep == fast::Keep::kSelective});
+  decoder->set_options({place.attention, c.recompute});
   std::vector<TextBatch> batches;
   // Of several rows and of one, which lie otherwise in memory.
   for (const int64_t rows : {NetworkRows(s), int64_t{1}}) {
@@ -143,10 +142,10 @@ std::vector<Case> ExplicitCases() {
       {.name = "explicit step, packed and windowed, layers run again",
        .parts = {.window = true},
        .packed = true,
-       .keep = fast::Keep::kInputs},
+       .recompute = spec::Recompute::kFull},
       {.name = "explicit step, biases and norms of heads",
        .parts = {.head_norms = true, .biases = true, .tied = true},
-       .keep = fast::Keep::kSelective},
+       .recompute = spec::Recompute::kSelective},
       {.name = "explicit step, adapter on the head",
        .trained = Trained::kAdaptersWithHead},
       {.name = "explicit step, dropout", .dropout = kDropsNothing},
@@ -162,7 +161,7 @@ std::vector<Case> AutogradCases() {
        .by_autograd = true,
        .trained = Trained::kAdaptersWithHead,
        .dropout = kDropsNothing,
-       .keep = fast::Keep::kInputs},
+       .recompute = spec::Recompute::kFull},
       {.name = "adapters by autograd, packed and windowed, NF4",
        .by_autograd = true,
        .parts = {.window = true},
@@ -185,7 +184,7 @@ std::vector<Case> FullCases() {
        .by_autograd = true,
        .trained = Trained::kAllWeights,
        .parts = {.tied = true},
-       .keep = fast::Keep::kInputs},
+       .recompute = spec::Recompute::kFull},
   };
 }
 

@@ -137,7 +137,7 @@ std::vector<IdleField> StepFields() {
        "only language models with LoRA know \"selective\"; whole layers are "
        "computed again",
        [](const TrainSpec& s) {
-         return IsSelective(s) && s.training.gradient_checkpointing &&
+         return s.training.recompute() == Recompute::kSelective &&
                 !AdaptsLanguageModel(s);
        }},
       {"gradients",

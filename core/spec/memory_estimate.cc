@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/spec/gradient_choice.h"
 #include "core/spec/modules.h"
 #include "core/spec/query_blocks.h"
 #include "core/spec/targets.h"
@@ -50,12 +51,8 @@ double EncoderLayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   return bytes;
 }
 
-// Whether core/fast takes the job: a decoder with adapters only.
 bool UsesExplicitStep(const TrainSpec& spec, const ModelConfig& m) {
-  return m.family == Family::kDecoder && spec.task == Task::kCausalLm &&
-         spec.fine_tune_type == FineTuneType::kLora &&
-         spec.gradients == Gradients::kAuto &&
-         spec.lora.modules_to_save.empty();
+  return ChooseGradients(spec, m).explicit_step;
 }
 
 double LayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
@@ -88,11 +85,11 @@ double ActivationBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   const double adapters = AdapterBytesPerToken(spec, m);
   const double layer = LayerBytesPerToken(spec, m);
   if (spec.fine_tune_type == FineTuneType::kHead) return ends + layer;
-  if (!spec.training.gradient_checkpointing) {
+  if (spec.training.recompute() == Recompute::kNone) {
     return ends + layers * layer + adapters;
   }
   const double inputs = layers * m.hidden_size * BaseBytes(spec);
-  if (spec.training.recompute_granularity == Recompute::kSelective &&
+  if (spec.training.recompute() == Recompute::kSelective &&
       UsesExplicitStep(spec, m)) {
     const double wide = 2.0 * m.intermediate_size * BaseBytes(spec);
     return ends + layers * (layer - wide) + wide + adapters;

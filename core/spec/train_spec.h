@@ -15,6 +15,7 @@
 #include "core/spec/model_config.h"
 #include "core/spec/pattern_map.h"
 #include "core/spec/quantization.h"
+#include "core/spec/recompute.h"
 
 namespace mpsd::spec {
 
@@ -25,7 +26,6 @@ enum class Task { kCausalLm, kSeqCls, kImageCls };
 enum class FineTuneType { kLora, kFull, kHead };
 enum class DeviceChoice { kAuto, kMps, kCuda, kCpu };
 enum class Gradients { kAuto, kAutograd };
-enum class Recompute { kFull, kSelective };
 
 // PEFT's LoraConfig, same names and defaults (peft 0.21, lora/config.py).
 struct LoraSpec {
@@ -105,8 +105,17 @@ struct TrainingSpec {
   bool gradient_checkpointing = false;
   // Of gradient_checkpointing (Megatron's name): whole layers, or only what is
   // widest in them, the MLP's inner activations. Language models with LoRA
-  // know both, others compute whole layers again.
+  // know both, others compute whole layers again. Never kNone.
   Recompute recompute_granularity = Recompute::kFull;
+  // The two fields above as the one thing that they say.
+  Recompute recompute() const {
+    return gradient_checkpointing ? recompute_granularity : Recompute::kNone;
+  }
+  void set_recompute(Recompute recompute) {
+    gradient_checkpointing = recompute != Recompute::kNone;
+    recompute_granularity =
+        gradient_checkpointing ? recompute : Recompute::kFull;
+  }
   bool bf16 = false;  // the frozen base in bfloat16; adapters stay fp32
   int64_t seed = 42;
   int64_t eval_steps = 0;    // 0: at the end of every epoch

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "core/train/inputs.h"
 #include "core/train/task.h"
 
@@ -38,13 +37,6 @@ class AutogradPath : public GradientPath {
   const std::string name_;
 };
 
-// What a forward keeps, as the network's options are now.
-fast::Keep KeepOf(const model::Decoder& decoder) {
-  if (!decoder.options().activation_checkpointing) return fast::Keep::kAll;
-  return decoder.options().selective ? fast::Keep::kSelective
-                                     : fast::Keep::kInputs;
-}
-
 class ExplicitPath : public GradientPath {
  public:
   ExplicitPath(std::unique_ptr<fast::FastStep> step,
@@ -55,7 +47,7 @@ class ExplicitPath : public GradientPath {
   }
 
   void Begin() override {
-    step_->set_keep(KeepOf(decoder_));
+    step_->set_recompute(decoder_.options().recompute);
     step_->Begin();
   }
 
@@ -92,22 +84,18 @@ std::unique_ptr<GradientPath> MakeAutogradPath(const Task& task,
   return std::make_unique<AutogradPath>(task, trainable, std::move(name));
 }
 
-std::unique_ptr<GradientPath> MakeDecoderPath(const Task& task,
-                                              const model::Decoder& decoder,
-                                              optim::Trainable& trainable,
-                                              device::Device& device) {
+std::unique_ptr<GradientPath> MakeExplicitPath(const model::Decoder& decoder,
+                                               optim::Trainable& trainable,
+                                               device::Device& device) {
   std::vector<at::Tensor> trained;
   for (const optim::Parameter& p : trainable.parameters().parameters()) {
     trained.push_back(p.value);
   }
   auto step =
       fast::FastStep::Create(decoder, trained, OptionsFor(decoder, device));
-  if (step.ok()) {
-    return std::make_unique<ExplicitPath>(*std::move(step), decoder, device);
-  }
-  return MakeAutogradPath(
-      task, trainable,
-      absl::StrCat("autograd (", std::string(step.status().message()), ")"));
+  TORCH_CHECK(step.ok(), "ChooseGradients said otherwise: ",
+              std::string(step.status().message()));
+  return std::make_unique<ExplicitPath>(*std::move(step), decoder, device);
 }
 
 }  // namespace mpsd::train

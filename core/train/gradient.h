@@ -45,12 +45,11 @@ std::unique_ptr<GradientPath> MakeAutogradPath(const Task& task,
                                                optim::Trainable& trainable,
                                                std::string name = "autograd");
 
-// By fast::FastStep where it covers what `trainable` trains of `decoder`, else
-// by autograd.
-std::unique_ptr<GradientPath> MakeDecoderPath(const Task& task,
-                                              const model::Decoder& decoder,
-                                              optim::Trainable& trainable,
-                                              device::Device& device);
+// By fast::FastStep: of adapters alone, as spec::ChooseGradients says. Throws
+// c10::Error where `trainable` trains anything else of `decoder`.
+std::unique_ptr<GradientPath> MakeExplicitPath(const model::Decoder& decoder,
+                                               optim::Trainable& trainable,
+                                               device::Device& device);
 
 }  // namespace mpsd::train
 

@@ -11,6 +11,7 @@
 #include "core/data/token_cache.h"
 #include "core/full/model_folder.h"
 #include "core/model/head_loss.h"
+#include "core/spec/gradient_choice.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "core/train/parts.h"
@@ -198,10 +199,14 @@ BatchLoss LanguageModelling::Loss(const BatchInputs& inputs) const {
 
 std::unique_ptr<GradientPath> LanguageModelling::MakeGradientPath(
     optim::Trainable& trainable, device::Device& device) const {
-  if (spec_.gradients == spec::Gradients::kAutograd) {
-    return MakeAutogradPath(*this, trainable);
+  const spec::GradientChoice choice =
+      spec::ChooseGradients(spec_, decoder_->config());
+  if (choice.explicit_step) {
+    return MakeExplicitPath(*decoder_, trainable, device);
   }
-  return MakeDecoderPath(*this, *decoder_, trainable, device);
+  if (choice.reason.empty()) return MakeAutogradPath(*this, trainable);
+  return MakeAutogradPath(*this, trainable,
+                          absl::StrCat("autograd (", choice.reason, ")"));
 }
 
 metrics::Values LanguageModelling::Metrics(double loss,

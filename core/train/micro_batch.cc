@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
+using spec::Recompute;
 
 constexpr size_t kMaxCandidates = 8;
 constexpr double kNoFaster = 0.97;  // of the time before
@@ -21,9 +22,11 @@ constexpr char kSelective[] = "selective", kFull[] = "full";
 
 void PutChoice(const MicroBatch& choice, json& j) {
   j["rows"] = choice.rows;
-  j["gradient_checkpointing"] = choice.checkpointing;
-  if (choice.checkpointing) {
-    j["recompute_granularity"] = choice.selective ? kSelective : kFull;
+  const bool checkpointing = choice.recompute != Recompute::kNone;
+  j["gradient_checkpointing"] = checkpointing;
+  if (checkpointing) {
+    j["recompute_granularity"] =
+        choice.recompute == Recompute::kSelective ? kSelective : kFull;
   }
 }
 
@@ -51,9 +54,13 @@ std::optional<MicroBatch> ChoiceOf(const json& j) {
       !j.value("gradient_checkpointing", json()).is_boolean()) {
     return std::nullopt;
   }
-  return MicroBatch{j["rows"].get<int64_t>(),
-                    j["gradient_checkpointing"].get<bool>(),
-                    j.value("recompute_granularity", json()) == kSelective};
+  MicroBatch choice{j["rows"].get<int64_t>(), Recompute::kNone};
+  if (j["gradient_checkpointing"].get<bool>()) {
+    choice.recompute = j.value("recompute_granularity", json()) == kSelective
+                           ? Recompute::kSelective
+                           : Recompute::kFull;
+  }
+  return choice;
 }
 
 std::optional<MicroBatchPlan> PlanOf(const json& j, int64_t batch) {
@@ -85,14 +92,14 @@ json ReadObject(const fs::path& file) {
   return object.is_object() ? object : json::object();
 }
 
-// One pass over the candidates, all with the same checkpointing.
+// One pass over the candidates, all with the same recomputation.
 class Pass {
  public:
-  Pass(const MicroBatchSearch& search, const MicroBatch& kind)
-      : search_(search), kind_(kind) {}
+  Pass(const MicroBatchSearch& search, Recompute recompute)
+      : search_(search), recompute_(recompute) {}
 
   MicroBatch With(int64_t rows) const {
-    return {rows, kind_.checkpointing, kind_.selective};
+    return {rows, recompute_};
   }
 
   // Whether `rows` can be tried, going by the trial before or the estimate.
@@ -122,19 +129,17 @@ class Pass {
 
  private:
   const MicroBatchSearch& search_;
-  const MicroBatch kind_;
+  const Recompute recompute_;
   MicroBatchTrial before_;
   int64_t expected_ = 0;
   int no_gain_ = 0;
 };
 
 // From keeping everything to keeping least; the job may say which.
-std::vector<MicroBatch> KindsOf(const MicroBatchSearch& search) {
-  if (search.always_checkpointing) return {{1, true, search.always_selective}};
-  std::vector<MicroBatch> kinds = {{1, false}};
-  if (search.knows_selective) kinds.push_back({1, true, true});
-  kinds.push_back({1, true});
-  return kinds;
+std::vector<Recompute> KindsOf(const MicroBatchSearch& search) {
+  if (search.demanded != Recompute::kNone) return {search.demanded};
+  if (!search.knows_selective) return {Recompute::kNone, Recompute::kFull};
+  return {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
 }
 
 // The fastest that fits; where none does, the smallest.
@@ -150,7 +155,9 @@ MicroBatch Choose(const std::vector<MicroBatchTrial>& trials, int64_t limit) {
     }
   }
   if (best != nullptr) return best->choice;
-  return {trials.front().choice.rows, true, trials.back().choice.selective};
+  const Recompute last = trials.back().choice.recompute;
+  return {trials.front().choice.rows,
+          last == Recompute::kNone ? Recompute::kFull : last};
 }
 
 }  // namespace
@@ -197,10 +204,10 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
   MicroBatchPlan plan;
   plan.from = "trial";
   const auto candidates = CandidateRows(search.batch, search.max_rows);
-  const std::vector<MicroBatch> kinds = KindsOf(search);
+  const std::vector<Recompute> kinds = KindsOf(search);
   base::Check(!candidates.empty() && !kinds.empty(), "there is a candidate");
   bool tried = false;
-  for (const MicroBatch& kind : kinds) {
+  for (const Recompute kind : kinds) {
     Pass pass(search, kind);
     bool short_of_memory = false;
     for (const int64_t rows : candidates) {

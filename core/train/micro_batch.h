@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/spec/recompute.h"
 
 namespace mpsd::train {
 
@@ -26,8 +27,7 @@ absl::Status CheckMpsTokens(int64_t rows, int64_t row_tokens);
 // is chosen, the step's gradient is the same.
 struct MicroBatch {
   int64_t rows = 1;
-  bool checkpointing = false;  // only the inputs of blocks are kept
-  bool selective = false;      // of that: all but the MLP's inner activations
+  spec::Recompute recompute = spec::Recompute::kNone;
   bool operator==(const MicroBatch&) const = default;
 };
 
@@ -53,9 +53,9 @@ struct MicroBatchSearch {
   int64_t batch = 1;     // rows of a step
   int64_t max_rows = 1;  // that the device computes rightly at once
   int64_t limit_bytes = 0;
-  int64_t resident_bytes = 0;         // held without any batch
-  bool always_checkpointing = false;  // and of the kind that the job states:
-  bool always_selective = false;
+  int64_t resident_bytes = 0;  // held without any batch
+  // What the job demands; kNone: the search chooses.
+  spec::Recompute demanded = spec::Recompute::kNone;
   bool knows_selective = false;  // otherwise it would be the same as full
   // What a choice is expected to need, asked before the first trial of a kind;
   // null: it is tried.

@@ -115,8 +115,7 @@ void MicroBatchTrials::Run(const std::vector<data::Batch>& batches,
 absl::StatusOr<MicroBatchTrial> MicroBatchTrials::Measure(
     const MicroBatch& choice, int64_t batch) {
   model::RunOptions options = network_options_;
-  options.activation_checkpointing = choice.checkpointing;
-  options.selective = choice.selective;
+  options.recompute = choice.recompute;
   trained_.network.set_options(options);
   auto rows = LongestRows(choice.rows);
   if (!rows.ok()) return rows.status();

@@ -212,9 +212,7 @@ absl::Status Trainer::LoadModel(const std::function<void(double)>& progress) {
   options.attention = device_->has_fused_attention_backward()
                           ? model::AttentionKernel::kFused
                           : model::AttentionKernel::kTiled;
-  options.activation_checkpointing = spec_.training.gradient_checkpointing;
-  options.selective =
-      spec_.training.recompute_granularity == spec::Recompute::kSelective;
+  options.recompute = spec_.training.recompute();
   network_->set_options(options);
   return absl::OkStatus();
 }

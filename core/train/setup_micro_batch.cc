@@ -40,9 +40,15 @@ spec::DeviceChoice ChoiceOf(device::Kind kind) {
 }
 
 const char* Suffix(const MicroBatch& choice) {
-  if (!choice.checkpointing) return "";
-  return choice.selective ? ", with selective checkpointing"
-                          : ", with checkpointing";
+  switch (choice.recompute) {
+    case spec::Recompute::kNone:
+      return "";
+    case spec::Recompute::kSelective:
+      return ", with selective checkpointing";
+    case spec::Recompute::kFull:
+      break;
+  }
+  return ", with checkpointing";
 }
 
 }  // namespace
@@ -142,9 +148,7 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
     }
     spec.training.per_device_train_batch_size = choice.rows;
     spec.training.gradient_accumulation_steps = batch_rows() / choice.rows;
-    spec.training.gradient_checkpointing = choice.checkpointing;
-    spec.training.recompute_granularity =
-        choice.selective ? spec::Recompute::kSelective : spec::Recompute::kFull;
+    spec.training.set_recompute(choice.recompute);
     spec.training.max_length =
         spec_.training.packing
             ? spec_.training.max_length
@@ -162,9 +166,7 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
   }
   search.limit_bytes = trials.limit_bytes();
   search.resident_bytes = trials.resident_bytes();
-  search.always_checkpointing = t.gradient_checkpointing;
-  search.always_selective =
-      t.recompute_granularity == spec::Recompute::kSelective;
+  search.demanded = t.recompute();
   search.knows_selective = stepper_->gradient_path() == kExplicitPath;
   search.estimate = estimate;
   return FindMicroBatch(search, [&](const MicroBatch& choice) {
@@ -214,8 +216,7 @@ void Trainer::Take(MicroBatchPlan plan) {
   base::CheckEqual(batch_rows() % chosen.rows, 0, "rows beyond micro-batches");
   micro_batch_rows_ = chosen.rows;
   model::RunOptions options = network_->options();
-  options.activation_checkpointing = chosen.checkpointing;
-  options.selective = chosen.selective;
+  options.recompute = chosen.recompute;
   network_->set_options(options);
   loader_ = std::make_unique<data::Prefetcher>(
       *data_.train, LoaderOptionsFor(chosen.rows, batch_rows() / chosen.rows));

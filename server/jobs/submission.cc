@@ -152,8 +152,7 @@ double Gibibytes(int64_t bytes) {
 int64_t LeastMemory(spec::TrainSpec spec, const spec::ModelConfig& model) {
   if (spec.training.auto_find_batch_size) {
     spec.training.per_device_train_batch_size = 1;
-    spec.training.gradient_checkpointing = true;
-    spec.training.recompute_granularity = spec::Recompute::kFull;
+    spec.training.set_recompute(spec::Recompute::kFull);
   }
   return spec::EstimateMemory(spec, model).total_bytes;
 }

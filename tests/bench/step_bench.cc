@@ -193,7 +193,7 @@ class Bench {
     optimizer_ =
         std::make_unique<optim::AdamW>(adapter_->parameters(), training_);
     model::RunOptions run;
-    run.activation_checkpointing = a_.checkpointing == "inputs";
+    if (a_.checkpointing == "inputs") run.recompute = spec::Recompute::kFull;
     if (a_.kernels == "mps") run.attention = model::AttentionKernel::kTiled;
     decoder_->set_options(run);
     device_->BeginSteps();
@@ -212,9 +212,11 @@ class Bench {
       options.kernels = fast::Kernels::kMps;
     }
     if (a_.checkpointing == "selective") {
-      options.keep = fast::Keep::kSelective;
+      options.recompute = spec::Recompute::kSelective;
     }
-    if (a_.checkpointing == "inputs") options.keep = fast::Keep::kInputs;
+    if (a_.checkpointing == "inputs") {
+      options.recompute = spec::Recompute::kFull;
+    }
     auto step = fast::FastStep::Create(*decoder_, trained, options);
     if (!step.ok()) return step.status();
     fast_ = *std::move(step);

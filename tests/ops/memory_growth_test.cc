@@ -85,7 +85,7 @@ class MemoryGrowth : public testing::TestWithParam<GrowthCase> {
       trained.push_back(p.value);
     }
     step_ = *FastStep::Create(*decoder_, trained,
-                              {c.kernels, fast::Keep::kAll, c.dtype});
+                              {c.kernels, spec::Recompute::kNone, c.dtype});
   }
   ~MemoryGrowth() override { SetExecution(Execution::kCompute); }
 

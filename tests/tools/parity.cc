@@ -116,7 +116,7 @@ absl::Status MakeFastStep(const Subject& subject, Tuned& tuned) {
   }
   fast::Options options;
   options.kernels = *subject.fast;
-  options.keep = subject.keep;
+  options.recompute = subject.recompute;
   options.dtype = subject.dtype;
   auto step = fast::FastStep::Create(*tuned.decoder, trained, options);
   if (!step.ok()) return step.status();

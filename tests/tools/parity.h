@@ -50,7 +50,7 @@ struct Subject {
   model::AttentionKernel attention = model::AttentionKernel::kFused;
   // The step with a backward of its own, by these kernels; else autograd.
   std::optional<fast::Kernels> fast;
-  fast::Keep keep = fast::Keep::kAll;
+  spec::Recompute recompute = spec::Recompute::kNone;
 };
 
 // Of the CPU's generator.

@@ -20,14 +20,15 @@ model::LabelSelection Labels(const model::DecoderInputs& inputs) {
   return labels;
 }
 
-using Case = std::tuple<Kernels, Keep, bool>;  // packed
+using spec::Recompute;
+using Case = std::tuple<Kernels, Recompute, bool>;  // packed
 
 class FastStepTest : public testing::TestWithParam<Case> {
  protected:
   static Options OptionsOf(const Case& c) {
     Options options;
     options.kernels = std::get<0>(c);
-    options.keep = std::get<1>(c);
+    options.recompute = std::get<1>(c);
     return options;
   }
   static model::DecoderInputs InputsOf(const Case& c, int64_t rows) {
@@ -86,8 +87,8 @@ TEST_P(FastStepTest, AnAdapterMayHangOnTheHead) {
 INSTANTIATE_TEST_SUITE_P(
     All, FastStepTest,
     testing::Combine(testing::Values(Kernels::kCpu, Kernels::kMps),
-                     testing::Values(Keep::kAll, Keep::kSelective,
-                                     Keep::kInputs),
+                     testing::Values(Recompute::kNone, Recompute::kSelective,
+                                     Recompute::kFull),
                      testing::Bool()));
 
 // The first row may be the shorter one, and its padding has any position.
@@ -130,9 +131,10 @@ TEST(FastStepKeepTest, ChangesNoBit) {
   tiny.adapter->set_training(true);
   const model::DecoderInputs inputs = Inputs(2, 12);
   std::vector<std::vector<at::Tensor>> grads;
-  for (const Keep keep : {Keep::kAll, Keep::kSelective, Keep::kInputs}) {
+  for (const Recompute recompute :
+       {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
     Options options;
-    options.keep = keep;
+    options.recompute = recompute;
     auto step = FastStep::Create(*tiny.decoder, tiny.trained(), options);
     ASSERT_TRUE(step.ok()) << step.status();
     at::manual_seed(11);
@@ -156,8 +158,9 @@ TEST(FastStepKeepTest, MayBeSetBetweenSteps) {
   auto step = FastStep::Create(*tiny.decoder, tiny.trained(), options);
   ASSERT_TRUE(step.ok()) << step.status();
   std::vector<std::vector<at::Tensor>> grads;
-  for (const Keep keep : {Keep::kAll, Keep::kInputs, Keep::kSelective}) {
-    (*step)->set_keep(keep);
+  for (const Recompute recompute :
+       {Recompute::kNone, Recompute::kFull, Recompute::kSelective}) {
+    (*step)->set_recompute(recompute);
     (*step)->Begin();
     (*step)->Add(inputs, Labels(inputs), 1);
     (*step)->End();

@@ -15,7 +15,7 @@ class Blocks : public Network {
  public:
   explicit Blocks(bool recomputed) : Network({}, at::kFloat) {
     RunOptions options;
-    options.activation_checkpointing = recomputed;
+    if (recomputed) options.recompute = spec::Recompute::kFull;
     set_options(options);
     set_commit([this] { ++commits; });
   }

@@ -125,7 +125,7 @@ TEST_P(VitCase, CheckpointingAndTilesChangeNothing) {
     plain.dropout_seed = seed;
     const Tensors expected = ForwardBackward(*model_, golden_, plain);
     Pass checkpointed = plain;
-    checkpointed.options.activation_checkpointing = true;
+    checkpointed.options.recompute = spec::Recompute::kFull;
     ExpectSame(ForwardBackward(*model_, golden_, checkpointed), expected);
     if (seed) continue;  // masks are another kernel's own
     Pass tiled = plain;

@@ -130,9 +130,10 @@ class GoldenClasses : public testing::TestWithParam<const char*> {
   Tensors golden_;
 };
 
-constexpr RunOptions kWays[] = {{AttentionKernel::kFused, false},
-                                {AttentionKernel::kTiled, false},
-                                {AttentionKernel::kFused, true}};
+constexpr RunOptions kWays[] = {
+    {AttentionKernel::kFused},
+    {AttentionKernel::kTiled},
+    {AttentionKernel::kFused, spec::Recompute::kFull}};
 
 TEST_P(GoldenClasses, WholeModelsNumbersAreThoseOfTransformers) {
   Tuned tuned = Open("");

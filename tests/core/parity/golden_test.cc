@@ -45,7 +45,7 @@ struct Golden {
 struct Way {
   const char* name;
   std::optional<fast::Kernels> fast;  // absent: autograd
-  fast::Keep keep = fast::Keep::kAll;
+  spec::Recompute recompute = spec::Recompute::kNone;
 };
 
 constexpr Way kAutograd{"autograd", std::nullopt};
@@ -53,8 +53,8 @@ constexpr Way kWays[] = {
     kAutograd,
     {"fast", fast::Kernels::kCpu},
     {"fast_as_on_mps", fast::Kernels::kMps},
-    {"fast_selective", fast::Kernels::kCpu, fast::Keep::kSelective},
-    {"fast_inputs", fast::Kernels::kMps, fast::Keep::kInputs},
+    {"fast_selective", fast::Kernels::kCpu, spec::Recompute::kSelective},
+    {"fast_inputs", fast::Kernels::kMps, spec::Recompute::kFull},
 };
 
 // `about` lies in `folder` and names model, adapter and tensors beside it.
@@ -71,7 +71,7 @@ Golden Open(const fs::path& folder, const std::string& about,
   subject.model = path("model");
   subject.adapter = path("adapter");
   subject.fast = way.fast;
-  subject.keep = way.keep;
+  subject.recompute = way.recompute;
   auto tuned = Load(subject);
   EXPECT_TRUE(tuned.ok()) << tuned.status();
   if (tensors.ok()) golden.tensors = *std::move(tensors);
@@ -228,7 +228,7 @@ TEST_P(GoldenPacking, OneRowEqualsItsSequencesOneByOne) {
   subject.model = folder / "model";
   subject.adapter = folder / "adapter";
   subject.fast = way.fast;
-  subject.keep = way.keep;
+  subject.recompute = way.recompute;
   auto tuned = Load(subject);
   ASSERT_TRUE(tuned.ok()) << tuned.status();
   Tensors inputs;

@@ -56,6 +56,21 @@ std::string Error(std::string_view json) {
   return std::string(spec.status().message());
 }
 
+TEST(TrainingSpecTest, TwoFieldsSayOneThingOfRecomputation) {
+  TrainingSpec training;
+  EXPECT_EQ(training.recompute(), Recompute::kNone);
+  training.recompute_granularity = Recompute::kSelective;
+  EXPECT_EQ(training.recompute(), Recompute::kNone);
+  training.gradient_checkpointing = true;
+  EXPECT_EQ(training.recompute(), Recompute::kSelective);
+  for (const Recompute recompute :
+       {Recompute::kFull, Recompute::kSelective, Recompute::kNone}) {
+    training.set_recompute(recompute);
+    EXPECT_EQ(training.recompute(), recompute);
+    EXPECT_NE(training.recompute_granularity, Recompute::kNone);
+  }
+}
+
 TEST(ParseTrainSpec, FillsInEveryDefault) {
   TrainSpec expected;
   expected.model = "m";

@@ -63,12 +63,15 @@ TEST_F(GradientTest, AJobMayAskForAutograd) {
 
 TEST_F(GradientTest, SaysWhyItIsNotExplicit) {
   adapter_.reset();
-  spec::LoraSpec lora;
+  spec::LoraSpec& lora = spec_.lora;
   lora.target_modules = std::vector<std::string>{"q_proj"};
   lora.modules_to_save = {"lm_head"};
   adapter_ = *lora::Adapter::Attach(*network_, lora, at::kCPU);
   EXPECT_EQ(task_.MakeGradientPath(*adapter_, *device_)->name(),
             "autograd (weights of the model itself are trained)");
+  EXPECT_THROW(MakeExplicitPath(static_cast<const model::Decoder&>(*network_),
+                                *adapter_, *device_),
+               c10::Error);
 }
 
 }  // namespace

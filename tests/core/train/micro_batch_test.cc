@@ -12,6 +12,12 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using enum spec::Recompute;
+
+// How much less memory a row takes.
+int64_t ShareOf(spec::Recompute recompute) {
+  return recompute == kNone ? 1 : recompute == kSelective ? 2 : 4;
+}
 
 // A device on which rows cost memory and a micro-batch time of its own.
 struct FakeDevice {
@@ -22,11 +28,10 @@ struct FakeDevice {
   absl::StatusOr<MicroBatchPlan> Find(const MicroBatchSearch& search) {
     return FindMicroBatch(search, [&](const MicroBatch& choice) {
       measured.push_back(choice);
-      const double slower =
-          !choice.checkpointing ? 1 : (choice.selective ? 1.1 : 1.3);
-      const int64_t bytes =
-          bytes_a_row /
-          (!choice.checkpointing ? 1 : (choice.selective ? 2 : 4));
+      const double slower = choice.recompute == kNone        ? 1
+                            : choice.recompute == kSelective ? 1.1
+                                                             : 1.3;
+      const int64_t bytes = bytes_a_row / ShareOf(choice.recompute);
       MicroBatchTrial trial{choice};
       trial.step_seconds = slower *
                            (seconds_a_call + seconds_a_row * choice.rows) *
@@ -76,11 +81,10 @@ absl::StatusOr<MicroBatchPlan> FindOn(FakeDevice& device, int64_t memory,
                                       const MicroBatchSearch& search) {
   return FindMicroBatch(search, [&](const MicroBatch& choice) {
     device.measured.push_back(choice);
-    const int64_t share =
-        !choice.checkpointing ? 1 : (choice.selective ? 2 : 4);
     MicroBatchTrial trial{choice};
     trial.peak_bytes =
-        device.resident + device.bytes_a_row / share * choice.rows;
+        device.resident +
+        device.bytes_a_row / ShareOf(choice.recompute) * choice.rows;
     trial.out_of_memory = trial.peak_bytes > memory;
     trial.step_seconds = trial.out_of_memory ? 0 : 1.0 / choice.rows;
     return absl::StatusOr<MicroBatchTrial>(trial);
@@ -94,11 +98,11 @@ TEST(FindMicroBatchTest, ATrialThatRunsOutOfMemoryIsAMeasurement) {
   MicroBatchSearch search = Search(1'000'000);
   search.knows_selective = true;
   const auto plan = *FindOn(device, 50 + 60, search);
-  EXPECT_EQ(plan.chosen, (MicroBatch{2, true}));
+  EXPECT_EQ(plan.chosen, (MicroBatch{2, kFull}));
   EXPECT_THAT(device.measured,
-              ElementsAre(MicroBatch{1, false}, MicroBatch{1, true, true},
-                          MicroBatch{2, true, true}, MicroBatch{1, true},
-                          MicroBatch{2, true}, MicroBatch{4, true}));
+              ElementsAre(MicroBatch{1, kNone}, MicroBatch{1, kSelective},
+                          MicroBatch{2, kSelective}, MicroBatch{1, kFull},
+                          MicroBatch{2, kFull}, MicroBatch{4, kFull}));
   EXPECT_TRUE(plan.trials.front().out_of_memory);
   EXPECT_TRUE(plan.trials.back().out_of_memory);
 }
@@ -106,7 +110,7 @@ TEST(FindMicroBatchTest, ATrialThatRunsOutOfMemoryIsAMeasurement) {
 TEST(FindMicroBatchTest, WhereEverythingRunsOutOfMemoryTheLeastIsTaken) {
   FakeDevice device;
   EXPECT_EQ(FindOn(device, 10, Search(1'000'000))->chosen,
-            (MicroBatch{1, true}));
+            (MicroBatch{1, kFull}));
 }
 
 TEST(FindMicroBatchTest, TheEstimateIsAskedBeforeTheFirstTrialOfAKind) {
@@ -114,14 +118,14 @@ TEST(FindMicroBatchTest, TheEstimateIsAskedBeforeTheFirstTrialOfAKind) {
   MicroBatchSearch search = Search(1'000);
   search.knows_selective = true;
   search.estimate = [](const MicroBatch& choice) {
-    return choice.checkpointing && !choice.selective ? 900 : 1'001;
+    return choice.recompute == kFull ? 900 : 1'001;
   };
   const auto plan = *device.Find(search);
-  EXPECT_EQ(plan.chosen, (MicroBatch{16, true}));
-  EXPECT_EQ(device.measured.front(), (MicroBatch{1, true}));
+  EXPECT_EQ(plan.chosen, (MicroBatch{16, kFull}));
+  EXPECT_EQ(device.measured.front(), (MicroBatch{1, kFull}));
   ASSERT_FALSE(plan.trials[0].tried);
   EXPECT_EQ(plan.trials[0].peak_bytes, 1'001);
-  EXPECT_EQ(plan.trials[1].choice, (MicroBatch{1, true, true}));
+  EXPECT_EQ(plan.trials[1].choice, (MicroBatch{1, kSelective}));
 }
 
 // It may be wrong; the least is tried whatever it says.
@@ -130,14 +134,14 @@ TEST(FindMicroBatchTest, AnEstimateAloneEndsNoJob) {
   MicroBatchSearch search = Search(1'000);
   search.estimate = [](const MicroBatch&) { return int64_t{1} << 60; };
   const auto plan = *device.Find(search);
-  EXPECT_THAT(device.measured, ElementsAre(MicroBatch{1, true}));
-  EXPECT_EQ(plan.chosen, (MicroBatch{1, true}));
+  EXPECT_THAT(device.measured, ElementsAre(MicroBatch{1, kFull}));
+  EXPECT_EQ(plan.chosen, (MicroBatch{1, kFull}));
 }
 
 TEST(FindMicroBatchTest, TakesTheFastestWhereAllFits) {
   FakeDevice device;
   const auto plan = *device.Find(Search(1'000'000));
-  EXPECT_EQ(plan.chosen, (MicroBatch{16, false}));
+  EXPECT_EQ(plan.chosen, (MicroBatch{16, kNone}));
   EXPECT_EQ(plan.from, "trial");
   EXPECT_EQ(device.measured.size(), 5u);
 }
@@ -146,9 +150,9 @@ TEST(FindMicroBatchTest, NeverTriesWhatWouldNotFit) {
   FakeDevice device;
   device.seconds_a_call = 0.1;  // checkpointing gains nothing
   const auto plan = *device.Find(Search(50 + 450));
-  EXPECT_EQ(plan.chosen, (MicroBatch{4, false}));
+  EXPECT_EQ(plan.chosen, (MicroBatch{4, kNone}));
   for (const MicroBatch& choice : device.measured) {
-    EXPECT_TRUE(choice.checkpointing || choice.rows <= 4);
+    EXPECT_TRUE(choice.recompute != kNone || choice.rows <= 4);
   }
   ASSERT_FALSE(plan.trials[3].tried);
   EXPECT_EQ(plan.trials[3].choice.rows, 8);
@@ -158,34 +162,32 @@ TEST(FindMicroBatchTest, NeverTriesWhatWouldNotFit) {
 TEST(FindMicroBatchTest, CheckpointsWhereMoreRowsAtOnceAreWorthIt) {
   FakeDevice device;  // a call costs as much as ten rows
   const auto plan = *device.Find(Search(50 + 450));
-  EXPECT_EQ(plan.chosen, (MicroBatch{16, true}));
+  EXPECT_EQ(plan.chosen, (MicroBatch{16, kFull}));
 }
 
 TEST(FindMicroBatchTest, KeepsAsMuchAsFits) {
   FakeDevice device;
   MicroBatchSearch search = Search(50 + 900);
   search.knows_selective = true;
-  EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{16, true, true}));
+  EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{16, kSelective}));
   for (const MicroBatch& choice : device.measured) {
-    EXPECT_TRUE(!choice.checkpointing || choice.selective);
+    EXPECT_NE(choice.recompute, kFull);
   }
   search.limit_bytes = 50 + 450;  // 8 rows selectively, 16 fully
-  EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{16, true}));
+  EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{16, kFull}));
   device.seconds_a_call = 0.2;  // more rows gain less than keeping more
-  EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{8, true, true}));
+  EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{8, kSelective}));
 }
 
 TEST(FindMicroBatchTest, CheckpointingThatTheJobWantsIsKeptTo) {
-  for (const bool selective : {false, true}) {
+  for (const spec::Recompute demanded : {kFull, kSelective}) {
     FakeDevice device;
     MicroBatchSearch search = Search(1'000'000);
-    search.always_checkpointing = true;
-    search.always_selective = selective;
+    search.demanded = demanded;
     search.knows_selective = true;
-    EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{16, true, selective}));
+    EXPECT_EQ(device.Find(search)->chosen, (MicroBatch{16, demanded}));
     for (const MicroBatch& choice : device.measured) {
-      EXPECT_TRUE(choice.checkpointing);
-      EXPECT_EQ(choice.selective, selective);
+      EXPECT_EQ(choice.recompute, demanded);
     }
   }
 }
@@ -193,13 +195,13 @@ TEST(FindMicroBatchTest, CheckpointingThatTheJobWantsIsKeptTo) {
 TEST(FindMicroBatchTest, OfEqualsTheSmallest) {
   FakeDevice device;
   device.seconds_a_call = 0;
-  EXPECT_EQ(device.Find(Search(1'000'000))->chosen, (MicroBatch{1, false}));
+  EXPECT_EQ(device.Find(Search(1'000'000))->chosen, (MicroBatch{1, kNone}));
   EXPECT_EQ(device.measured.size(), 3u);  // two without a gain are enough
 }
 
 TEST(FindMicroBatchTest, WhereNothingFitsTheLeastIsTaken) {
   FakeDevice device;
-  EXPECT_EQ(device.Find(Search(60))->chosen, (MicroBatch{1, true}));
+  EXPECT_EQ(device.Find(Search(60))->chosen, (MicroBatch{1, kFull}));
 }
 
 TEST(FindMicroBatchTest, AnErrorEndsTheSearch) {
@@ -210,21 +212,21 @@ TEST(FindMicroBatchTest, AnErrorEndsTheSearch) {
 }
 
 MicroBatchPlan Plan() {
-  return {{4, true},
+  return {{4, kFull},
           "trial",
-          {{{2, false}, 1.5, 300, true},
-           {{4, true}, 1.25, 200, true},
-           {{2, true, true}, 1.5, 250, false}}};
+          {{{2, kNone}, 1.5, 300, true},
+           {{4, kFull}, 1.25, 200, true},
+           {{2, kSelective}, 1.5, 250, false}}};
 }
 
 void ExpectPlan(const std::optional<MicroBatchPlan>& plan) {
   ASSERT_TRUE(plan.has_value());
-  EXPECT_EQ(plan->chosen, (MicroBatch{4, true}));
+  EXPECT_EQ(plan->chosen, (MicroBatch{4, kFull}));
   ASSERT_EQ(plan->trials.size(), 3u);
-  EXPECT_EQ(plan->trials[0].choice, (MicroBatch{2, false}));
+  EXPECT_EQ(plan->trials[0].choice, (MicroBatch{2, kNone}));
   EXPECT_EQ(plan->trials[1].step_seconds, 1.25);
   EXPECT_EQ(plan->trials[1].peak_bytes, 200);
-  EXPECT_EQ(plan->trials[2].choice, (MicroBatch{2, true, true}));
+  EXPECT_EQ(plan->trials[2].choice, (MicroBatch{2, kSelective}));
 }
 
 TEST(MicroBatchPlanTest, ComesBackFromJson) {
@@ -241,9 +243,9 @@ TEST(MicroBatchPlanTest, IsKeptByKey) {
   const auto file = testing_support::FreshFolder("plans") / "plans.json";
   EXPECT_FALSE(FindCachedPlan(file, "a", 8).has_value());
   ASSERT_TRUE(CachePlan(file, "a", Plan(), 8).ok());
-  ASSERT_TRUE(CachePlan(file, "b", {{2, false}, "trial", {}}, 8).ok());
+  ASSERT_TRUE(CachePlan(file, "b", {{2, kNone}, "trial", {}}, 8).ok());
   ExpectPlan(FindCachedPlan(file, "a", 8));
-  EXPECT_EQ(FindCachedPlan(file, "b", 8)->chosen, (MicroBatch{2, false}));
+  EXPECT_EQ(FindCachedPlan(file, "b", 8)->chosen, (MicroBatch{2, kNone}));
   EXPECT_THAT(FindCachedPlan(file, "b", 8)->trials, IsEmpty());
   ASSERT_TRUE(base::WriteFileAtomic(file, "rubbish").ok());
   EXPECT_FALSE(FindCachedPlan(file, "a", 8).has_value());

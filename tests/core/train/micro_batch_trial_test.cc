@@ -103,7 +103,7 @@ TEST_F(MicroBatchTrialTest, LeavesEverythingAsItWas) {
   {
     MicroBatchTrials trials(trained(), stepper_, dataset_, {.max_length = 16},
                             [](const MicroBatch&) { return int64_t{0}; });
-    ASSERT_TRUE(trials.Measure({2, true}, 8).ok());
+    ASSERT_TRUE(trials.Measure({2, spec::Recompute::kFull}, 8).ok());
     at::randn({7});  // as dropout would
   }
   const auto after = snapshot();
@@ -111,7 +111,7 @@ TEST_F(MicroBatchTrialTest, LeavesEverythingAsItWas) {
   for (size_t i = 0; i < before.size(); ++i) {
     EXPECT_TRUE(at::equal(before[i], after[i])) << i;
   }
-  EXPECT_FALSE(network_->options().activation_checkpointing);
+  EXPECT_EQ(network_->options().recompute, spec::Recompute::kNone);
 }
 
 }  // namespace

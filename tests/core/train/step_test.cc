@@ -73,9 +73,11 @@ TEST_F(StepTest, CheckpointingAndTilesChangeNothing) {
   const std::vector<data::Batch> batches = {MakeBatch({12, 7}, 12)};
   const at::Tensor plain = Gradient(batches);
   for (const model::RunOptions& options :
-       {model::RunOptions{model::AttentionKernel::kFused, true},
-        model::RunOptions{model::AttentionKernel::kTiled, false},
-        model::RunOptions{model::AttentionKernel::kTiled, true}}) {
+       {model::RunOptions{model::AttentionKernel::kFused,
+                          spec::Recompute::kFull},
+        model::RunOptions{model::AttentionKernel::kTiled},
+        model::RunOptions{model::AttentionKernel::kTiled,
+                          spec::Recompute::kFull}}) {
     network_->set_options(options);
     EXPECT_LE((Gradient(batches) - plain).norm().item<double>(),
               1e-5 * plain.norm().item<double>());
