@@ -63,12 +63,12 @@ absl::Status LoadOptimizer(const tensorfile::SafetensorsFile& file,
 }
 
 struct RandomState {
-  at::Tensor cpu, device;  // device: undefined where that is the CPU
+  at::Tensor cpu, device;  // device: undefined where it has no own generator
 };
 
 RandomState RandomNow(device::Device& device) {
   RandomState now{device::CpuRngState(), {}};
-  if (device.kind() != device::Kind::kCpu) now.device = device.RngState();
+  if (device.traits().own_generator) now.device = device.RngState();
   return now;
 }
 
@@ -85,7 +85,7 @@ absl::Status LoadRandom(const fs::path& path, device::Device& device) {
   auto cpu = (*file)->Load("cpu");
   if (!cpu.ok()) return cpu.status();
   RandomState saved{*cpu, {}};
-  if (device.kind() != device::Kind::kCpu) {
+  if (device.traits().own_generator) {
     auto own = (*file)->Load(device.name());
     if (!own.ok()) return own.status();
     saved.device = *own;

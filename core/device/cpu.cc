@@ -36,7 +36,6 @@ void KeepFreedMemory() {
 
 class CpuDevice : public Device {
  public:
-  Kind kind() const override { return Kind::kCpu; }
   at::Device torch_device() const override { return at::kCPU; }
   std::string name() const override { return "cpu"; }
   std::string description() const override {
@@ -63,7 +62,6 @@ class CpuDevice : public Device {
   void Seed(uint64_t seed) override { at::manual_seed(seed); }
   at::Tensor RngState() const override { return CpuRngState(); }
   void SetRngState(const at::Tensor& state) override { SetCpuRngState(state); }
-  bool has_fused_attention_backward() const override { return true; }
 };
 
 }  // namespace

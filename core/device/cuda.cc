@@ -27,13 +27,13 @@ std::string LoadCudaLibrary() {
 
 class CudaDevice : public Device {
  public:
-  Kind kind() const override { return Kind::kCuda; }
   at::Device torch_device() const override { return at::Device(at::kCUDA, 0); }
   std::string name() const override { return "cuda"; }
   std::string description() const override {
     return absl::StrCat("CUDA device 0, ", *GetMemory().recommended_max >> 20,
                         " MiB");
   }
+  std::string chip() const override { return description(); }
   void Synchronize() override {
     at::detail::getCUDAHooks().deviceSynchronize(0);
   }
@@ -62,7 +62,6 @@ class CudaDevice : public Device {
     std::lock_guard<std::mutex> lock(generator.mutex());
     generator.set_state(state);
   }
-  bool has_fused_attention_backward() const override { return true; }
 
  private:
   static c10::DeviceAllocator& allocator() {

@@ -6,7 +6,11 @@
 
 #include <mutex>
 
+#include "core/device/platform.h"
+
 namespace mpsd::device {
+
+std::string Device::chip() const { return ProcessorName(); }
 
 at::Tensor CpuRngState() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -24,6 +28,20 @@ absl::StatusOr<std::unique_ptr<Device>> OpenBest() {
   if (auto mps = OpenMps(); mps.ok()) return mps;
   if (auto cuda = OpenCuda(); cuda.ok()) return cuda;
   return OpenCpu();
+}
+
+absl::StatusOr<std::unique_ptr<Device>> Open(backend::Choice choice) {
+  switch (choice) {
+    case backend::Choice::kMps:
+      return OpenMps();
+    case backend::Choice::kCuda:
+      return OpenCuda();
+    case backend::Choice::kCpu:
+      return OpenCpu();
+    case backend::Choice::kAuto:
+      break;
+  }
+  return OpenBest();
 }
 
 }  // namespace mpsd::device

@@ -11,10 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/device/traits.h"
 
 namespace mpsd::device {
-
-enum class Kind { kCpu, kCuda, kMps };
 
 // Bytes; absent where the backend keeps no such counter.
 struct Memory {
@@ -30,11 +29,14 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  virtual Kind kind() const = 0;
   virtual at::Device torch_device() const = 0;
+  // By what others branch.
+  virtual const Traits& traits() const { return TraitsOf(torch_device()); }
   virtual std::string name() const = 0;  // "cpu", "cuda", "mps"
   // For the manifest: chip or card, and its size.
   virtual std::string description() const = 0;
+  // The chip or card on which kernels' results may depend.
+  virtual std::string chip() const;
 
   // Waits for all queued work.
   virtual void Synchronize() = 0;
@@ -55,9 +57,6 @@ class Device {
   // apart by CpuRngState.
   virtual at::Tensor RngState() const = 0;
   virtual void SetRngState(const at::Tensor& state) = 0;
-
-  // Whether fused attention has a backward here; otherwise the tiled one runs.
-  virtual bool has_fused_attention_backward() const = 0;
 };
 
 at::Tensor CpuRngState();
@@ -70,6 +69,8 @@ absl::StatusOr<std::unique_ptr<Device>> OpenMps();
 
 // MPS where there is one, else CUDA, else the CPU.
 absl::StatusOr<std::unique_ptr<Device>> OpenBest();
+// As job.json chooses; kAuto: the best.
+absl::StatusOr<std::unique_ptr<Device>> Open(backend::Choice choice);
 
 }  // namespace mpsd::device
 

@@ -17,7 +17,6 @@ namespace {
 
 class MpsDevice : public Device {
  public:
-  Kind kind() const override { return Kind::kMps; }
   at::Device torch_device() const override { return at::Device(at::kMPS, 0); }
   std::string name() const override { return "mps"; }
   std::string description() const override {
@@ -66,8 +65,6 @@ class MpsDevice : public Device {
     std::lock_guard<std::mutex> lock(generator.mutex());
     generator.set_state(state);
   }
-  // No release has one (pytorch#179294): its math path holds S×S in memory.
-  bool has_fused_attention_backward() const override { return false; }
 
  private:
   static const at::MPSHooksInterface& hooks() {

@@ -4,10 +4,9 @@
 namespace mpsd::device {
 
 const Traits& TraitsOf(at::Device device) {
-  static const Traits all;
-  static const Traits of_mps{/*long_sums=*/false, /*transposed_left=*/false,
-                             /*strided_targets=*/false};
-  return device.is_mps() ? of_mps : all;
+  using backend::Choice;
+  if (device.is_mps()) return backend::TraitsOf(Choice::kMps);
+  return backend::TraitsOf(device.is_cpu() ? Choice::kCpu : Choice::kCuda);
 }
 
 }  // namespace mpsd::device

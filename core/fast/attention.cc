@@ -13,29 +13,36 @@
 namespace mpsd::fast {
 namespace {
 
-// The heads and numbers that CUDA's flash attention takes.
+using backend::FusedAttention;
+
+// The heads and numbers that flash attention by tokens takes.
 bool IsForFlash(const HeadShape& shape, const Options& options) {
   return options.dtype != at::kFloat && shape.dim % 8 == 0 && shape.dim <= 256;
 }
 
 bool ByBlocks(const AttentionPlan& plan, const HeadShape& shape,
               const Options& options) {
-  switch (options.kernels) {
-    case Kernels::kMps:
+  switch (options.traits.fused_attention) {
+    case FusedAttention::kNone:
       return true;
-    case Kernels::kCpu:
+    case FusedAttention::kByRow:
       return plan.window > 0;
-    case Kernels::kCuda:
+    case FusedAttention::kByToken:
       return !IsForFlash(shape, options);
   }
   return true;
 }
 
-// Whether the backward alone goes by blocks: on the CPU, where flash attention
-// is slow at it, but in bf16 keeps more of the scores' bits.
+bool ByToken(const Options& options) {
+  return options.traits.fused_attention == FusedAttention::kByToken;
+}
+
+// Whether the backward alone goes by blocks: in fp32. In bf16 flash attention
+// is as slow at it, but keeps more of the scores' bits.
 bool OnlyBackwardByBlocks(const AttentionPlan& plan, const Options& options) {
-  return options.kernels == Kernels::kCpu && options.dtype == at::kFloat &&
-         plan.window == 0 && plan.segments.empty();
+  return options.traits.slow_attention_backward &&
+         options.dtype == at::kFloat && plan.window == 0 &&
+         plan.segments.empty();
 }
 
 // As if no heads had keys in common: threads share more, equal pieces.
@@ -66,8 +73,8 @@ constexpr int64_t kMinForCudnn = int64_t{3} << 20;
 // Whether cuDNN's attention does it.
 bool ByCudnn(const AttentionPlan& plan, const HeadShape& shape,
              const Options& options) {
-  return plan.window == 0 && plan.segments.empty() && shape.dim % 8 == 0 &&
-         shape.dim <= 128 && options.dtype != at::kFloat &&
+  return ByToken(options) && options.dtype != at::kFloat && plan.window == 0 &&
+         plan.segments.empty() && shape.dim % 8 == 0 && shape.dim <= 128 &&
          plan.rows * plan.length * shape.heads * shape.dim >= kMinForCudnn;
 }
 
@@ -293,7 +300,7 @@ AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
   if (only_backward || ByBlocks(plan, shape, options)) {
     PlanBlocks(inputs, only_backward ? EachWithKeys(shape) : shape, options,
                bands, plan);
-  } else if (options.kernels == Kernels::kCuda && !plan.segments.empty()) {
+  } else if (ByToken(options) && !plan.segments.empty()) {
     std::vector<int32_t> starts = {0};
     for (const int64_t size : plan.segments) {
       starts.push_back(starts.back() + static_cast<int32_t>(size));
@@ -307,7 +314,7 @@ AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
 AttentionKernels KernelsOf(const AttentionPlan& plan, const HeadShape& shape,
                            const Options& options) {
   if (ByBlocks(plan, shape, options)) return {"blocked", "blocked"};
-  if (options.kernels == Kernels::kCuda) {
+  if (ByToken(options)) {
     return ByCudnn(plan, shape, options) ? AttentionKernels{"cudnn", "cudnn"}
                                          : AttentionKernels{"flash", "flash"};
   }
@@ -328,7 +335,7 @@ at::Tensor AttentionForward(const AttentionInputs& inputs,
     tape.q = inputs.q;
     tape.k = inputs.k;
     tape.v = inputs.v;
-    if (options.kernels == Kernels::kCuda) {
+    if (ByToken(options)) {
       out = ByCudnn(plan, shape, options) ? ForwardOnCudnn(tape)
                                           : ForwardOnCuda(plan, tape);
     } else {
@@ -347,9 +354,8 @@ AttentionInputs AttentionBackward(const at::Tensor& dout,
     if (ByCudnn(plan, shape, options)) {
       return BackwardOnCudnn(dout, plan, tape);
     }
-    return options.kernels == Kernels::kCuda
-               ? BackwardOnCuda(dout, plan, shape, tape)
-               : BackwardOnCpu(dout, plan, shape, options, tape);
+    return ByToken(options) ? BackwardOnCuda(dout, plan, shape, tape)
+                            : BackwardOnCpu(dout, plan, shape, options, tape);
   }
   const BlockedGradients grad =
       BlockedBackward(ForBlocks(plan.ByRow(dout, shape.dim), shape.kv_heads),

@@ -60,8 +60,9 @@ at::Tensor SegmentMask(const AttentionPlan& plan, const QueryBlock& b) {
 at::Tensor DistanceMask(const at::Tensor& band_corner, int64_t group, bool few,
                         const Options& options) {
   const at::Tensor corner = band_corner.unsqueeze(0);
-  if (group == 1 && (!options.mps() || corner.is_contiguous())) return corner;
-  if (!options.mps() || !few) return ForAllHeads(corner);
+  const bool made = options.traits.masks_for_products;
+  if (group == 1 && (!made || corner.is_contiguous())) return corner;
+  if (!made || !few) return ForAllHeads(corner);
   return corner.unsqueeze(2)
       .expand({-1, -1, group, -1})
       .flatten(1, 2)
@@ -127,20 +128,22 @@ at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
   return at::_softmax(scores, -1, /*half_to_float=*/false);
 }
 
-// A transposed left operand. As a view it gives wrong products in fp32 on MPS
-// (pytorch#193487).
+// A transposed left operand.
 at::Tensor Left(const at::Tensor& x, const Options& options) {
   const at::Tensor view = x.transpose(1, 2);
-  return options.mps() && x.scalar_type() == at::kFloat ? view.contiguous()
-                                                        : view;
+  const bool right =
+      options.traits.transposed_left || x.scalar_type() != at::kFloat;
+  return right ? view : view.contiguous();
 }
 
 // The values as dp = do vᵀ needs them. ds = p ∘ (dp − Σ p ∘ dp) stays as it is
-// where the same vector is taken from all values; but the backward of softmax
-// on MPS sums and subtracts in bf16 where its arguments are bf16, which would
-// lose the differences of dp beside what all dp of a query have in common.
+// where the same vector is taken from all values; but a backward of softmax
+// that sums and subtracts in bf16 where its arguments are bf16 would lose the
+// differences of dp beside what all dp of a query have in common.
 at::Tensor Centred(const at::Tensor& v, const Options& options) {
-  if (!options.mps() || v.scalar_type() == at::kFloat) return v;
+  if (options.traits.exact_softmax_backward || v.scalar_type() == at::kFloat) {
+    return v;
+  }
   return v - v.mean({1}, /*keepdim=*/true);
 }
 
@@ -157,10 +160,10 @@ at::Tensor Joined(std::vector<at::Tensor> parts) {
 // Sums over blocks of gradients by keys.
 class KeySums {
  public:
-  // On MPS key by key in memory: there what a block adds to is contiguous, as
-  // targets must be.
+  // Where targets must be contiguous, key by key in memory: then what a block
+  // adds to is.
   KeySums(const AttentionPlan& plan, const Options& options)
-      : plan_(plan), by_key_(options.mps()) {}
+      : plan_(plan), by_key_(!options.traits.strided_targets) {}
 
   // `x` [rows · kv_heads, keys of the block, dim].
   void Add(const QueryBlock& block, const at::Tensor& x) {
@@ -198,7 +201,7 @@ class KeySums {
 void PlanBlocks(const model::DecoderInputs& inputs, const HeadShape& shape,
                 const Options& options, BandMasks* bands, AttentionPlan& plan) {
   const int64_t count = spec::QueriesPerBlock(
-      plan.rows, shape.heads, plan.length, options.kernels == Kernels::kCpu);
+      plan.rows, shape.heads, plan.length, options.traits.cached_pieces);
   base::CheckLess(0, count, "queries of a block");
   base::CheckEqual(shape.heads % shape.kv_heads, 0, "heads beyond groups");
   const int64_t group = shape.heads / shape.kv_heads;

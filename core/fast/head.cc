@@ -45,9 +45,9 @@ at::Tensor Logits(const at::Tensor& x, const at::Tensor& weight_t,
                   at::Tensor& buffer) {
   const bool half = x.scalar_type() != at::kFloat;
   at::Tensor logits;
-  if (!half && options.kernels == Kernels::kCpu) {
+  if (!half && options.traits.splits_products) {
     logits = LogitsInBuffer(x, weight_t, buffer);
-  } else if (half && options.kernels == Kernels::kCuda) {
+  } else if (half && options.traits.wide_products) {
     logits = at::mm(x, weight_t, at::kFloat);
   } else {
     logits = at::mm(x, weight_t).to(at::kFloat);
@@ -60,10 +60,11 @@ struct Piece {
   at::Tensor derivative;  // softmax − onehot, fp32 [n, vocab]
 };
 
-// In the logits' place, but on MPS: the graph that computes it there must not
-// write into what it still reads.
+// In the logits' place where that is right.
 at::Tensor Softmax(at::Tensor logits, const Options& options) {
-  if (options.mps()) return at::_softmax(logits, -1, /*half_to_float=*/false);
+  if (!options.traits.softmax_in_place) {
+    return at::_softmax(logits, -1, /*half_to_float=*/false);
+  }
   at::_softmax_out(logits, logits, -1, /*half_to_float=*/false);
   return logits;
 }
@@ -119,8 +120,8 @@ HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
         (adapted ? piece.derivative * piece_of(scales) : piece.derivative)
             .to(h.scalar_type());
     at::Tensor grad = piece_of(result.grad);
-    if (options.mps()) {
-      grad.copy_(model::TimesInPieces(d, weight, model::kMaxGemmInner));
+    if (const auto most = options.traits.max_sum) {
+      grad.copy_(model::TimesInPieces(d, weight, *most));
     } else {
       at::mm_out(grad, d, weight);
     }

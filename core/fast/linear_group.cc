@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <optional>
 #include <utility>
 
 #include "core/base/check.h"
@@ -94,20 +95,18 @@ at::Tensor LinearGroup::Weight(const Block& block) const {
 
 at::Tensor LinearGroup::Base(const Part& part, const at::Tensor& x,
                              const at::Tensor& residual) const {
-  // There a GEMM that begins with the residual rounds to its size at every
-  // block of the sum; a real model's gradients show it.
-  const bool on_cpu = options_.kernels == Kernels::kCpu;
   std::vector<at::Tensor> outputs;
   for (const Block& block : part) {
     const at::Tensor w =
         block.weight_t.defined() ? block.weight_t : Weight(block).t();
-    if (residual.defined() && part.size() == 1 && !on_cpu) {
+    if (residual.defined() && part.size() == 1 &&
+        !options_.traits.rounds_to_summand) {
       at::Tensor y = at::addmm(residual, x, w);
       return block.bias.defined() ? y.add_(block.bias) : y;
     }
     outputs.push_back(block.bias.defined() ? at::addmm(block.bias, x, w)
-                      : on_cpu             ? ByThreads(x, w)
-                                           : at::mm(x, w));
+                      : options_.traits.splits_products ? ByThreads(x, w)
+                                                        : at::mm(x, w));
   }
   at::Tensor y = outputs.size() == 1 ? outputs[0] : at::cat(outputs, 1);
   return residual.defined() ? y.add_(residual) : y;
@@ -124,7 +123,7 @@ std::vector<at::Tensor> LinearGroup::Bases(const at::Tensor& x,
 
 at::Tensor LinearGroup::BaseBackward(const std::vector<at::Tensor>& dy) const {
   const bool by_inner_product =
-      options_.kernels == Kernels::kCpu && options_.dtype == at::kFloat;
+      options_.traits.inner_products && options_.dtype == at::kFloat;
   at::Tensor dx;
   for (size_t i = 0; i < parts_.size(); ++i) {
     for (const Block& block : parts_[i]) {
@@ -212,12 +211,12 @@ at::Tensor LinearGroup::DroppedThin(const at::Tensor& x, LoraTape& tape) const {
 
 void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& thin,
                              const at::Tensor& wide) const {
-  // fp32 GEMMs with transposed views on the left are wrong on MPS
-  // (pytorch#193487); the copy is thin.
-  const at::Tensor left = options_.mps() ? thin.t().contiguous() : thin.t();
+  const at::Tensor left = options_.traits.transposed_left
+                              ? thin.t()
+                              : thin.t().contiguous();  // a thin copy
   if (wide.scalar_type() == at::kFloat) {
     gradient.addmm_(left, wide);
-  } else if (options_.kernels == Kernels::kCuda) {
+  } else if (options_.traits.wide_products) {
     at::addmm_out(gradient, gradient, left, wide, at::kFloat);
   } else {
     gradient.add_(at::mm(left, wide).to(at::kFloat));
@@ -252,9 +251,9 @@ at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
 at::Tensor LinearGroup::PartBackward(const LoraPart& part, const at::Tensor& dy,
                                      const at::Tensor& thin) const {
   AddProduct(part.grad_b, thin, dy);
-  return options_.mps() && part.out > model::kMaxGemmInner
-             ? model::TimesInPieces(dy, part.b_t, model::kMaxGemmInner)
-             : at::mm(dy, part.b_t);
+  const std::optional<int64_t> most = options_.traits.max_sum;
+  return most && part.out > *most ? model::TimesInPieces(dy, part.b_t, *most)
+                                  : at::mm(dy, part.b_t);
 }
 
 void LinearGroup::AdapterInputBackward(const at::Tensor& d_thin,

@@ -10,6 +10,8 @@
 namespace mpsd::fast {
 namespace {
 
+using backend::FusedNorm;
+
 at::Tensor Rstd(const at::Tensor& x, double eps, const Options& options) {
   if (x.scalar_type() == at::kFloat) {  // in Transformers' order
     return x.square().mean({-1}, /*keepdim=*/true).add_(eps).rsqrt_();
@@ -26,7 +28,7 @@ at::Tensor Rstd(const at::Tensor& x, double eps, const Options& options) {
 at::Tensor Combine(const at::Tensor& residual, const at::Tensor& g,
                    const at::Tensor& rstd, const at::Tensor& x,
                    const at::Tensor& factor, const Options& options) {
-  if (options.mps()) {  // no call mixes dtypes: the small term has fewer bits
+  if (!options.traits.mixes_dtypes) {  // the small term has fewer bits
     at::Tensor dx = Scaled(g, rstd, options);
     if (residual.defined()) dx.add_(residual);
     return dx.addcmul_(x, factor.to(x.scalar_type()), -1);
@@ -41,7 +43,7 @@ at::Tensor Combine(const at::Tensor& residual, const at::Tensor& g,
 
 at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
                   const Options& options) {
-  if (options.mps()) {  // no call mixes dtypes
+  if (!options.traits.mixes_dtypes) {
     return x.to(at::kFloat).mul(factor).to(x.scalar_type());
   }
   at::Tensor y = at::empty_like(x);
@@ -51,7 +53,7 @@ at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
 
 Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
                    const Options& options) {
-  if (options.kernels == Kernels::kCuda) {
+  if (options.traits.fused_norm == FusedNorm::kWithBackward) {
     auto [y, rstd] =
         at::_fused_rms_norm(x, norm.weight.sizes(), norm.weight, norm.eps);
     return {y, rstd};
@@ -62,7 +64,7 @@ Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
 
 at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
                      const model::RmsNorm& norm, const Options& options) {
-  if (options.mps()) {  // its kernel has no backward and keeps no statistics
+  if (options.traits.fused_norm == FusedNorm::kForward) {
     return std::get<0>(
         at::_fused_rms_norm(x, norm.weight.sizes(), norm.weight, norm.eps));
   }
@@ -73,7 +75,7 @@ at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
                         const at::Tensor& rstd, const model::RmsNorm& norm,
                         const at::Tensor& residual, const Options& options) {
   base::Check(rstd.defined(), "the statistics of the norm's forward");
-  if (options.kernels == Kernels::kCuda) {
+  if (options.traits.fused_norm == FusedNorm::kWithBackward) {
     at::Tensor dx = std::get<0>(at::_fused_rms_norm_backward(
         dy, x, norm.weight.sizes(), rstd, norm.weight, {true, false}));
     return residual.defined() ? dx.add_(residual) : dx;

@@ -55,7 +55,7 @@ RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
                         const Options& options) {
   const int64_t length = table.cos.size(2), dim = table.cos.size(-1);
   RopeTable result;
-  if (options.kernels != Kernels::kCpu && table.cos.size(0) == 1 &&
+  if (options.traits.cheap_products && table.cos.size(0) == 1 &&
       length * dim * dim <= kMaxRotation) {
     result.rotation = Rotations(table.cos.view({length, 1, dim}),
                                 table.sin.view({length, 1, dim}));
@@ -64,8 +64,8 @@ RopeTable MakeRopeTable(const model::RotaryTable& table, int64_t heads,
   }
   result.cos = table.cos.transpose(1, 2);
   result.sin = table.sin.narrow(-1, 0, dim / 2).transpose(1, 2);
-  result.by_copy = options.mps();
-  if (length * heads * dim < kMinRotated && !options.mps()) {
+  result.by_copy = !options.traits.strided_targets;
+  if (length * heads * dim < kMinRotated && !result.by_copy) {
     result.signed_sin = at::cat({result.sin.neg(), result.sin}, -1);
   }
   result.sin = result.sin.contiguous();

@@ -24,7 +24,7 @@ struct RopeTable {
   // For few numbers a row, whose time goes into calls: (−sin, sin) [rows,
   // length, 1, head_dim], so that both halves take one call.
   at::Tensor signed_sin;
-  // On MPS, whose kernels go wrong writing into views: nothing in place.
+  // Where kernels go wrong writing into views: nothing in place.
   bool by_copy = false;
 };
 

@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 
+#include "core/device/traits.h"
+
 namespace mpsd::model {
 
 // Which tokens a token sees: those of its own segment, at or before it, at most
@@ -25,6 +27,12 @@ enum class AttentionKernel {
   kFused,  // ATen's scaled_dot_product_attention and its backward
   kTiled,  // TiledAttention below: plain ATen calls, nothing S×S in memory
 };
+
+// What autograd trains with.
+inline AttentionKernel KernelFor(const device::Traits& traits) {
+  return traits.attends_fused() ? AttentionKernel::kFused
+                                : AttentionKernel::kTiled;
+}
 
 // The kernels that attention ran by, by their names below and in core/fast.
 struct AttentionRan {

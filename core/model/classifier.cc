@@ -2,6 +2,7 @@
 #include "core/model/classifier.h"
 
 #include "core/base/check.h"
+#include "core/device/traits.h"
 #include "core/model/cpu_nodes.h"
 #include "core/model/decoder_classifier.h"
 #include "core/model/encoder.h"
@@ -19,8 +20,8 @@ at::Tensor Classifier::Run(const Embedding& embedding,
                            const at::Tensor& ids) const {
   const at::Tensor& w = embedding.weight;
   const bool node = options_.attention == AttentionKernel::kFused &&
-                    w.is_cpu() && w.scalar_type() == dtype_ &&
-                    dtype_ == at::kFloat;
+                    device::TraitsOf(w.device()).one_node_layers &&
+                    w.scalar_type() == dtype_ && dtype_ == at::kFloat;
   return node ? CpuEmbedding(embedding, ids) : embedding.Forward(ids, dtype_);
 }
 

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "core/device/traits.h"
 #include "core/model/inner_product.h"
 
 namespace mpsd::model {
@@ -134,7 +135,8 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
 };
 
 bool IsPlain(const at::Tensor& t) {
-  return t.is_cpu() && t.scalar_type() == at::kFloat;
+  return t.scalar_type() == at::kFloat &&
+         device::TraitsOf(t.device()).one_node_layers;
 }
 
 }  // namespace

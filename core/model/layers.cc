@@ -52,7 +52,7 @@ at::Tensor Activate(const at::Tensor& x, const std::string& hidden_act) {
 at::Tensor TokenDropout(const at::Tensor& x, double probability,
                         int64_t length) {
   base::CheckAtMost(x.size(1), length, "tokens that are left, and all");
-  if (x.size(1) == length || !x.is_cpu()) {
+  if (x.size(1) == length || !device::TraitsOf(x.device()).draws_in_order) {
     return at::dropout(x, probability, /*train=*/true);
   }
   const at::Tensor noise =

@@ -94,8 +94,8 @@ struct RmsNorm {
 at::Tensor Activate(const at::Tensor& x, const std::string& hidden_act);
 
 // nn.Dropout in training on x [rows, n, width]: all `length` tokens of the
-// rows, or the first one alone; on the CPU it gets the mask that it would have
-// got among all.
+// rows, or the first one alone; where random numbers are drawn in order (on the
+// CPU) it gets the mask that it would have got among all.
 at::Tensor TokenDropout(const at::Tensor& x, double probability,
                         int64_t length);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/device/traits.h"
 #include "core/model/decoder.h"
 #include "core/model/tied_head.h"
 #include "core/model/weight_reader.h"
@@ -91,9 +92,7 @@ class DecoderLoader {
   // gives both; undefined where they are quantised. Made before either is read:
   // then the peak is one of them above the weights.
   at::Tensor PlaceOfBoth(const std::string& q, const std::string& k) const {
-    // On the CPU a GEMM more costs less than the holes that temporaries leave
-    // in the heap.
-    if (source_.device.is_cpu() || c_.quantization ||
+    if (device::TraitsOf(source_.device).cached_pieces || c_.quantization ||
         spec::Quantizes(source_.quantization, q) ||
         spec::Quantizes(source_.quantization, k)) {
       return {};

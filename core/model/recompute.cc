@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/device/traits.h"
 
 namespace mpsd::model {
 namespace {
@@ -35,7 +36,7 @@ void SetState(at::Generator generator, const at::Tensor& state) {
 struct RandomState {
   static RandomState Of(at::Device device) {
     RandomState s{device, StateOf(at::detail::getDefaultCPUGenerator()), {}};
-    if (!device.is_cpu()) {
+    if (device::TraitsOf(device).own_generator) {
       s.on_device = StateOf(at::globalContext().defaultGenerator(device));
     }
     return s;

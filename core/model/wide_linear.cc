@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "core/base/check.h"
@@ -12,9 +13,10 @@
 namespace mpsd::model {
 namespace {
 
-bool GoesByPieces(const at::Tensor& x, const at::Tensor& weight) {
-  return weight.size(0) > kMaxGemmInner &&
-         !device::TraitsOf(x.device()).long_sums;
+// How many outputs go at a time; absent: all.
+std::optional<int64_t> PieceOf(const at::Tensor& x, const at::Tensor& weight) {
+  const std::optional<int64_t> most = device::TraitsOf(x.device()).max_sum;
+  return most && weight.size(0) > *most ? most : std::nullopt;
 }
 
 }  // namespace
@@ -33,8 +35,8 @@ at::Tensor LinearInPieces(const at::Tensor& x, const at::Tensor& weight,
 
 at::Tensor WideLinear(const at::Tensor& x, const at::Tensor& weight,
                       const at::Tensor& bias) {
-  if (GoesByPieces(x, weight)) {
-    return LinearInPieces(x, weight, bias, kMaxGemmInner);
+  if (const auto piece = PieceOf(x, weight)) {
+    return LinearInPieces(x, weight, bias, *piece);
   }
   return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
 }
@@ -55,8 +57,8 @@ at::Tensor TimesInPieces(const at::Tensor& d, const at::Tensor& weight,
 }
 
 at::Tensor TimesWide(const at::Tensor& d, const at::Tensor& weight) {
-  return GoesByPieces(d, weight) ? TimesInPieces(d, weight, kMaxGemmInner)
-                                 : at::matmul(d, weight);
+  const auto piece = PieceOf(d, weight);
+  return piece ? TimesInPieces(d, weight, *piece) : at::matmul(d, weight);
 }
 
 }  // namespace mpsd::model

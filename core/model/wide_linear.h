@@ -8,18 +8,14 @@
 
 namespace mpsd::model {
 
-// The most products that a sum of a GEMM may have on MPS: above it kernels read
-// beyond the matrix (pytorch#177116, #195163).
-inline constexpr int64_t kMaxGemmInner = 32'766;
-
-// at::linear, for vocabularies too: on MPS one with more outputs than
-// kMaxGemmInner is computed in pieces, since its gradient by x sums over them.
-// `bias` may be undefined.
+// at::linear, for vocabularies too: one with more outputs than the device can
+// sum (device::Traits::max_sum) is computed in pieces, since its gradient by x
+// sums over them. `bias` may be undefined.
 at::Tensor WideLinear(const at::Tensor& x, const at::Tensor& weight,
                       const at::Tensor& bias = {});
 
-// d W, d [n, outputs] and W [outputs, width], in d's dtype: on MPS in sums of
-// at most kMaxGemmInner products that are added in fp32.
+// d W, d [n, outputs] and W [outputs, width], in d's dtype: in sums of as many
+// products as the device can sum, which are added in fp32.
 at::Tensor TimesWide(const at::Tensor& d, const at::Tensor& weight);
 
 // TimesWide in pieces of `inner` products, on any device.

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/device/traits.h"
+
 namespace mpsd::quant {
 
 // The frozen weight [rows, columns] of a linear layer in few bits. Immutable;
@@ -33,11 +35,13 @@ class QuantizedWeight {
   QuantizedWeight(int64_t rows, int64_t columns)
       : rows_(rows), columns_(columns) {}
 
-  // How many rows of so many values Dense should make at a time: on the CPU
-  // what its caches hold, elsewhere all, for the sake of fewer calls.
+  // How many rows of so many values Dense should make at a time: what a cache
+  // holds, or all.
   int64_t RowsAtOnce(int64_t values) const {
     constexpr int64_t kCached = 1 << 19;
-    if (!device().is_cpu()) return std::numeric_limits<int64_t>::max();
+    if (!device::TraitsOf(device()).cached_pieces) {
+      return std::numeric_limits<int64_t>::max();
+    }
     return std::max<int64_t>(kCached / values, 1);
   }
 

@@ -10,16 +10,15 @@
 namespace mpsd::selftest {
 
 std::vector<Check> AllChecks(const Sizes& sizes, const device::Device& device) {
-  const bool fused = device.has_fused_attention_backward();
   std::vector<Check> all = MatrixChecks(sizes);
   const auto add = [&all](std::vector<Check> checks) {
     all.insert(all.end(), std::make_move_iterator(checks.begin()),
                std::make_move_iterator(checks.end()));
   };
   add(LayerChecks(sizes));
-  add(AttentionChecks(sizes, fused));
+  add(AttentionChecks(sizes, device.traits().attends_fused()));
   add(LossChecks(sizes));
-  add(ExplicitChecks(sizes, fast::KernelsFor(device)));
+  add(ExplicitChecks(sizes, device.traits()));
   add(DeviceChecks(sizes));
   add(DecoderChecks(sizes));
   add(ClassifierChecks(sizes));

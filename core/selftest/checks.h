@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/device/device.h"
-#include "core/fast/options.h"
 
 namespace mpsd::selftest {
 
@@ -41,7 +40,8 @@ std::vector<Check> LayerChecks(const Sizes& sizes);
 std::vector<Check> AttentionChecks(const Sizes& sizes, bool own);
 std::vector<Check> LossChecks(const Sizes& sizes);
 // The explicit step's attention, norm, rotation and head.
-std::vector<Check> ExplicitChecks(const Sizes& sizes, fast::Kernels kernels);
+std::vector<Check> ExplicitChecks(const Sizes& sizes,
+                                  const device::Traits& traits);
 // Copies and casts, random numbers, dropout, AdamW, work that is lost.
 std::vector<Check> DeviceChecks(const Sizes& sizes);
 

@@ -79,7 +79,7 @@ at::Tensor ByFastStep(const model::Decoder& decoder,
     trained.push_back(p.value);
   }
   fast::Options options;
-  options.kernels = place.kernels;
+  options.traits = place.traits;
   options.recompute = c.recompute;
   options.dtype = place.dtype;
   const auto step = fast::FastStep::Create(decoder, trained, options);
@@ -112,7 +112,7 @@ Tensors Train(const Case& c, const Sizes& s, const Place& place,
   const auto decoder = DrawDecoder(config, place);
   if (c.quantized) Quantize(*decoder, *c.quantized, place.device);
   const auto trainable = Attach(c, *decoder, place.device);
-  decoder->set_options({place.attention, c.recompute});
+  decoder->set_options({model::KernelFor(place.traits), c.recompute});
   std::vector<TextBatch> batches;
   // Of several rows and of one, which lie otherwise in memory.
   for (const int64_t rows : {NetworkRows(s), int64_t{1}}) {

@@ -21,12 +21,12 @@
 namespace mpsd::selftest {
 namespace {
 
+using device::Traits;
 using fast::HeadShape;
-using fast::Kernels;
 
-fast::Options OptionsOf(Kernels kernels, const at::Tensor& x) {
+fast::Options OptionsOf(const Traits& traits, const at::Tensor& x) {
   fast::Options options;
-  options.kernels = kernels;
+  options.traits = traits;
   options.dtype = x.scalar_type();
   return options;
 }
@@ -78,8 +78,8 @@ Tensors AttentionInputs(const AttentionCase& c) {
               c.common};
 }
 
-Tensors Attend(const Tensors& t, const AttentionCase& c, Kernels kernels) {
-  const fast::Options options = OptionsOf(kernels, t[0]);
+Tensors Attend(const Tensors& t, const AttentionCase& c, const Traits& traits) {
+  const fast::Options options = OptionsOf(traits, t[0]);
   model::DecoderInputs inputs;
   inputs.input_ids =
       at::zeros({c.rows, c.length}, at::device(t[0].device()).dtype(at::kLong));
@@ -104,14 +104,14 @@ Tensors Attend(const Tensors& t, const AttentionCase& c, Kernels kernels) {
           grad.v.transpose(1, 2)};
 }
 
-Numeric Attention(const AttentionCase& c, Kernels kernels) {
+Numeric Attention(const AttentionCase& c, const Traits& traits) {
   Numeric n;
   n.kernel = absl::StrCat("explicit attention, ", NameOf(c.kind),
                           c.common > 1 ? ", keys alike" : "");
   n.shape = absl::StrCat(c.rows, " × ", c.shape.heads, " × ", c.length, " × ",
                          c.shape.dim);
   n.inputs = [c] { return AttentionInputs(c); };
-  n.function = [=](const Tensors& t) { return Attend(t, c, kernels); };
+  n.function = [=](const Tensors& t) { return Attend(t, c, traits); };
   n.reference = WithGradients([c](const Tensors& t) -> Tensors {
     model::AttentionMask mask;
     mask.segments = c.Segments();
@@ -163,7 +163,7 @@ Numeric Calls(const Sizes& s) {
 }
 
 // The gradient by x of a frozen norm, and its sum with a residual.
-Numeric Norm(const Sizes& s, Kernels kernels) {
+Numeric Norm(const Sizes& s, const Traits& traits) {
   Numeric n;
   n.kernel = "explicit norm, gradient by x";
   n.shape = absl::StrCat(s.tokens(), " × ", s.width);
@@ -171,7 +171,7 @@ Numeric Norm(const Sizes& s, Kernels kernels) {
     return {Normal({s.tokens(), s.width}, 84), Normal({s.width}, 85, 0.2) + 1};
   };
   n.function = [=](const Tensors& t) -> Tensors {
-    const fast::Options options = OptionsOf(kernels, t[0]);
+    const fast::Options options = OptionsOf(traits, t[0]);
     const model::RmsNorm norm{"", t[1], 1e-6};
     const fast::Normed y = fast::NormForward(t[0], norm, options);
     const at::Tensor dy = Weights(y.y);
@@ -189,7 +189,7 @@ Numeric Norm(const Sizes& s, Kernels kernels) {
 }
 
 // There and back, by the table of one row's positions and by one of all rows'.
-Numeric Rotation(const Sizes& s, Kernels kernels, bool packed) {
+Numeric Rotation(const Sizes& s, const Traits& traits, bool packed) {
   const int64_t rows = packed ? s.rows : 1;
   Numeric n;
   n.kernel =
@@ -209,7 +209,7 @@ Numeric Rotation(const Sizes& s, Kernels kernels, bool packed) {
   };
   n.function = [=](const Tensors& t) -> Tensors {
     const auto rope =
-        fast::MakeRopeTable(table(t), s.heads, OptionsOf(kernels, t[0]));
+        fast::MakeRopeTable(table(t), s.heads, OptionsOf(traits, t[0]));
     const at::Tensor y = fast::RopeForward(t[0], rope);
     return {y, fast::RopeBackward(Weights(y), rope)};
   };
@@ -221,7 +221,7 @@ Numeric Rotation(const Sizes& s, Kernels kernels, bool packed) {
   return n;
 }
 
-Numeric Head(const Sizes& s, Kernels kernels) {
+Numeric Head(const Sizes& s, const Traits& traits) {
   const int64_t labels = std::min<int64_t>(s.tokens(), 512);
   Numeric n;
   n.kernel = "explicit head and cross-entropy, gradient";
@@ -234,7 +234,7 @@ Numeric Head(const Sizes& s, Kernels kernels) {
                              model::LabelSelection::kNoTarget)};
   };
   n.function = [=](const Tensors& t) -> Tensors {
-    const fast::Options options = OptionsOf(kernels, t[0]);
+    const fast::Options options = OptionsOf(traits, t[0]);
     model::Linear head;
     head.weight = t[1];
     fast::LoraPack pack;
@@ -255,26 +255,25 @@ Numeric Head(const Sizes& s, Kernels kernels) {
 
 }  // namespace
 
-std::vector<Check> ExplicitChecks(const Sizes& sizes, Kernels kernels) {
+std::vector<Check> ExplicitChecks(const Sizes& sizes, const Traits& traits) {
   std::vector<Check> checks;
   const HeadShape shape{sizes.heads, sizes.kv_heads, sizes.head_dim};
   // On the CPU a whole micro-batch of a large model takes minutes.
   const int64_t length = std::min<int64_t>(sizes.length, 1024);
   for (const Kind kind : {Kind::kCausal, Kind::kPacked, Kind::kWindowed}) {
-    AddBoth(Attention({kind, sizes.rows, length, shape}, kernels), checks);
+    AddBoth(Attention({kind, sizes.rows, length, shape}, traits), checks);
   }
   // So many queries that MPS takes them in several blocks.
-  AddBoth(Attention({Kind::kCausal, 4, 1024, {8, 2, 16}}, kernels), checks);
-  // MPS' backward of softmax alone rounds its sums to bf16.
-  if (kernels == Kernels::kMps) {
+  AddBoth(Attention({Kind::kCausal, 4, 1024, {8, 2, 16}}, traits), checks);
+  if (!traits.exact_softmax_backward) {
     const AttentionCase alike{Kind::kCausal, 1, 512, {8, 8, 16}, 4};
-    checks.push_back(MakeCheck(Attention(alike, kernels), at::kBFloat16));
+    checks.push_back(MakeCheck(Attention(alike, traits), at::kBFloat16));
   }
   AddBoth(Calls(sizes), checks);
-  AddBoth(Norm(sizes, kernels), checks);
-  AddBoth(Rotation(sizes, kernels, false), checks);
-  AddBoth(Rotation(sizes, kernels, true), checks);
-  AddBoth(Head(sizes, kernels), checks);
+  AddBoth(Norm(sizes, traits), checks);
+  AddBoth(Rotation(sizes, traits, false), checks);
+  AddBoth(Rotation(sizes, traits, true), checks);
+  AddBoth(Head(sizes, traits), checks);
   return checks;
 }
 

@@ -103,11 +103,7 @@ at::Tensor PositionsIn(const std::vector<int64_t>& segment_lengths) {
 }  // namespace
 
 Place Place::On(const device::Device& device, at::ScalarType dtype) {
-  return {device.torch_device(), dtype,
-          device.has_fused_attention_backward()
-              ? model::AttentionKernel::kFused
-              : model::AttentionKernel::kTiled,
-          fast::KernelsFor(device)};
+  return {device.torch_device(), dtype, device.traits()};
 }
 
 int64_t NetworkRows(const Sizes& sizes) {

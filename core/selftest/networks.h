@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/device.h"
 #include "core/fast/options.h"
 #include "core/model/classifier.h"
 #include "core/model/decoder.h"
@@ -28,9 +29,7 @@ namespace mpsd::selftest {
 struct Place {
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
-  // What models and the explicit step attend with.
-  model::AttentionKernel attention = model::AttentionKernel::kFused;
-  fast::Kernels kernels = fast::Kernels::kCpu;
+  device::Traits traits = {};
 
   static Place On(const device::Device& device, at::ScalarType dtype);
 };

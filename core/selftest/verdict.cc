@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
-#include "core/device/platform.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::selftest {
@@ -99,11 +98,8 @@ std::string OsBuild() {
 
 Identity IdentityOf(const device::Device& device, std::string torch,
                     std::string mpsd, const Sizes& sizes) {
-  const std::string chip = device.kind() == device::Kind::kCuda
-                               ? device.description()
-                               : device::ProcessorName();
   return {device.name(),
-          chip,
+          device.chip(),
           OsBuild(),
           std::move(torch),
           std::move(mpsd),

@@ -147,8 +147,8 @@ std::vector<IdleField> StepFields() {
        }},
       {"allow_cpu_fallback", "it is for the device \"mps\"",
        [](const TrainSpec& s) {
-         return s.allow_cpu_fallback && (s.device == DeviceChoice::kCpu ||
-                                         s.device == DeviceChoice::kCuda);
+         return s.allow_cpu_fallback &&
+                !backend::TraitsOf(s.device).lacks_operators;
        }},
   };
 }

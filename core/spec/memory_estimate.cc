@@ -12,6 +12,9 @@
 namespace mpsd::spec {
 namespace {
 
+using backend::MemoryPlace;
+using backend::Traits;
+
 constexpr double kFloat = 4;          // bytes
 constexpr double kAdamCopies = 4;     // parameter, gradient, two moments
 constexpr int64_t kLossChunk = 1024;  // label tokens per LM-head chunk
@@ -97,27 +100,29 @@ double ActivationBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   return ends + inputs + layer + adapters / layers;
 }
 
-// Whether attention may go by blocks of queries: on MPS, on CUDA but in bf16,
-// and in its own way on the CPU.
-bool AttendsByBlocks(const TrainSpec& spec) {
-  return spec.device != DeviceChoice::kCuda || !spec.training.bf16;
+// Whether the explicit step's attention may go by blocks of queries, there or
+// back.
+bool AttendsByBlocks(const TrainSpec& spec, const Traits& traits) {
+  return traits.fused_attention != backend::FusedAttention::kByToken ||
+         !spec.training.bf16;
 }
 
 // Of a layer's attention: scores of the queries of one block, and masks.
-double BlockBytes(const TrainSpec& spec, const ModelConfig& m, double rows) {
+double BlockBytes(const TrainSpec& spec, const ModelConfig& m,
+                  const Traits& traits, double rows) {
   constexpr double kCopies = 3;
-  if (!AttendsByBlocks(spec)) return 0;
+  if (!AttendsByBlocks(spec, traits)) return 0;
   const double length = TokensPerRow(spec, m);
   constexpr double kMost = int64_t{1} << 31;  // no device computes more
   if (rows * length * m.num_attention_heads > kMost) return 0;
-  const auto count = static_cast<double>(QueriesPerBlock(
-      static_cast<int64_t>(rows), m.num_attention_heads,
-      static_cast<int64_t>(length), spec.device == DeviceChoice::kCpu));
+  const auto count = static_cast<double>(
+      QueriesPerBlock(static_cast<int64_t>(rows), m.num_attention_heads,
+                      static_cast<int64_t>(length), traits.cached_pieces));
   const double scores = rows * m.num_attention_heads * count * length;
   double masks = count * length;
   if (spec.training.packing || spec.training.padding_free.value_or(false)) {
     masks += kMostKeptMasks;
-  } else if (spec.device != DeviceChoice::kCpu) {
+  } else if (!traits.cached_pieces) {
     const double group = 1.0 * m.num_attention_heads / m.num_key_value_heads;
     masks += std::min(group * length * length, 1.0 * kMostKeptMasks);
   }
@@ -125,11 +130,12 @@ double BlockBytes(const TrainSpec& spec, const ModelConfig& m, double rows) {
 }
 
 // What the backward of one layer holds for a while.
-double BackwardBytes(const TrainSpec& spec, const ModelConfig& m, double rows) {
+double BackwardBytes(const TrainSpec& spec, const ModelConfig& m,
+                     const Traits& traits, double rows) {
   if (!UsesExplicitStep(spec, m)) return 0;
   const double tokens = rows * TokensPerRow(spec, m);
   const double values = 3.0 * m.intermediate_size + 3.0 * m.hidden_size;
-  return tokens * values * BaseBytes(spec) + BlockBytes(spec, m, rows);
+  return tokens * values * BaseBytes(spec) + BlockBytes(spec, m, traits, rows);
 }
 
 // What the frozen linears in few bits take less than the others.
@@ -171,16 +177,11 @@ bool Evaluates(const TrainSpec& spec) {
   return !spec.dataset.eval.empty() || spec.dataset.validation_split > 0;
 }
 
-bool OnMps(const TrainSpec& spec) {
-  return spec.device == DeviceChoice::kMps ||
-         spec.device == DeviceChoice::kAuto;
-}
-
-double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m) {
+double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m,
+                       const Traits& traits) {
   if (!Evaluates(spec)) return 0;
   double rows = static_cast<double>(spec.training.per_device_eval_batch_size);
-  const bool on_mps = OnMps(spec);
-  if (on_mps) {
+  if (traits.silent_out_of_memory) {
     rows = std::min(
         rows, static_cast<double>(spec.training.per_device_train_batch_size));
   }
@@ -189,12 +190,13 @@ double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m) {
   const double values =
       4.0 * m.hidden_size + attention + 3.0 * m.intermediate_size;
   return tokens * values * BaseBytes(spec) +
-         (on_mps ? tokens * attention * kFloat : 0) +
+         (traits.attends_fused() ? 0 : tokens * attention * kFloat) +
          LogitsBytes(m, tokens, rows);
 }
 
 // Of what a step's micro-batches are computed from.
-double InputBytes(const TrainSpec& spec, const ModelConfig& m) {
+double InputBytes(const TrainSpec& spec, const ModelConfig& m,
+                  const Traits& traits) {
   constexpr double kIntegers = 5 * sizeof(int64_t);
   const bool images = m.family == Family::kVision;
   const double side = m.vision.image_size;
@@ -207,7 +209,8 @@ double InputBytes(const TrainSpec& spec, const ModelConfig& m) {
       static_cast<double>(spec.training.gradient_accumulation_steps);
   const double most =
       std::max(micro_batch, static_cast<double>(kStepInputBytes));
-  return (OnMps(spec) ? 2 : 1) * std::min(step, most);
+  const int copies = traits.memory == MemoryPlace::kShared ? 2 : 1;
+  return copies * std::min(step, most);
 }
 
 double HeadParameters(ModelConfig model) {
@@ -238,6 +241,11 @@ double AdapterParameters(const TrainSpec& spec, const ModelConfig& model) {
 }  // namespace
 
 MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model) {
+  return EstimateMemory(spec, model, backend::TraitsOf(spec.device));
+}
+
+MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model,
+                              const Traits& traits) {
   const auto rows =
       static_cast<double>(spec.training.per_device_train_batch_size);
   const double tokens = rows * TokensPerRow(spec, model);
@@ -248,9 +256,9 @@ MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model) {
   estimate.activations_bytes =
       Bytes(tokens * ActivationBytesPerToken(spec, model));
   estimate.logits_bytes = Bytes(LogitsBytes(model, tokens, rows));
-  estimate.backward_bytes = Bytes(BackwardBytes(spec, model, rows));
-  estimate.evaluation_bytes = Bytes(EvaluationBytes(spec, model));
-  estimate.inputs_bytes = Bytes(InputBytes(spec, model));
+  estimate.backward_bytes = Bytes(BackwardBytes(spec, model, traits, rows));
+  estimate.evaluation_bytes = Bytes(EvaluationBytes(spec, model, traits));
+  estimate.inputs_bytes = Bytes(InputBytes(spec, model, traits));
   const double step = static_cast<double>(estimate.activations_bytes) +
                       static_cast<double>(std::max(estimate.logits_bytes,
                                                    estimate.backward_bytes));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/backend/traits.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 
@@ -71,7 +72,10 @@ struct MemoryEstimate {
   int64_t total_bytes = 0;
 };
 
+// On the device that the job names, or on one of these traits.
 MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model);
+MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model,
+                              const backend::Traits& traits);
 
 // What spec.fine_tune_type trains of `model`: of LoRA with modules_to_save, 0
 // where no target matches. For classification model.num_labels must be set.

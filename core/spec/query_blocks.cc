@@ -11,14 +11,16 @@ namespace {
 constexpr int64_t kMaxScores = int64_t{1} << 27;
 constexpr int64_t kMinScores = int64_t{1} << 24;
 constexpr int64_t kMinQueries = 256;
-constexpr int64_t kMinQueriesOnCpu = 64, kMaxQueriesOnCpu = 128;
+constexpr int64_t kMinQueriesCached = 64, kMaxQueriesCached = 128;
 
 }  // namespace
 
 int64_t QueriesPerBlock(int64_t rows, int64_t heads, int64_t length,
-                        bool on_cpu) {
+                        bool cached) {
   int64_t count = length;
-  if (on_cpu) count = std::clamp(count / 8, kMinQueriesOnCpu, kMaxQueriesOnCpu);
+  if (cached) {
+    count = std::clamp(count / 8, kMinQueriesCached, kMaxQueriesCached);
+  }
   const int64_t by_query = rows * heads * length;
   while (count > kMinQueries && count / 2 * by_query >= kMinScores) {
     count = (count + 1) / 2;

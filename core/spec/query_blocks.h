@@ -8,15 +8,15 @@ namespace mpsd::spec {
 
 // Where attention goes by blocks of queries (core/fast): how many of them, of
 // all rows and heads, have their scores computed at a time. Small blocks leave
-// out more of what causality hides; each costs a dozen calls, which on the CPU
-// cost little. A block of a GPU has 2^27 scores at most, the CPU's stay in a
-// cache.
+// out more of what causality hides; each costs a dozen calls. `cached` is
+// backend::Traits::cached_pieces: a block's scores stay in a cache, else they
+// are 2^27 at most.
 int64_t QueriesPerBlock(int64_t rows, int64_t heads, int64_t length,
-                        bool on_cpu);
+                        bool cached);
 
 // Numbers of the blocks' own masks, of all blocks together, that are kept:
-// those that the segments of packed rows make, and on MPS those that products
-// add.
+// those that the segments of packed rows make, and those made for products to
+// add (backend::Traits::masks_for_products).
 inline constexpr int64_t kMostKeptMasks = int64_t{1} << 23;
 
 }  // namespace mpsd::spec

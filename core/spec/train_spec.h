@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/backend/traits.h"
 #include "core/spec/classification.h"
 #include "core/spec/model_config.h"
 #include "core/spec/pattern_map.h"
@@ -24,7 +25,7 @@ enum class Task { kCausalLm, kSeqCls, kImageCls };
 // What is trained: a LoRA adapter (with modules_to_save), every weight, or the
 // classification head alone.
 enum class FineTuneType { kLora, kFull, kHead };
-enum class DeviceChoice { kAuto, kMps, kCuda, kCpu };
+using DeviceChoice = backend::Choice;
 enum class Gradients { kAuto, kAutograd };
 
 // PEFT's LoraConfig, same names and defaults (peft 0.21, lora/config.py).

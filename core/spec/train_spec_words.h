@@ -2,9 +2,11 @@
 #ifndef MPSD_CORE_SPEC_TRAIN_SPEC_WORDS_H_
 #define MPSD_CORE_SPEC_TRAIN_SPEC_WORDS_H_
 
+#include <iterator>
 #include <string_view>
 #include <vector>
 
+#include "core/backend/traits.h"
 #include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
 
@@ -48,11 +50,8 @@ inline const Words<Gradients>& GradientsWords() {
 }
 
 inline const Words<DeviceChoice>& DeviceWords() {
-  static const Words<DeviceChoice>& words =
-      *new Words<DeviceChoice>{{"auto", DeviceChoice::kAuto},
-                               {"mps", DeviceChoice::kMps},
-                               {"cuda", DeviceChoice::kCuda},
-                               {"cpu", DeviceChoice::kCpu}};
+  static const Words<DeviceChoice>& words = *new Words<DeviceChoice>(
+      std::begin(backend::kChoices), std::end(backend::kChoices));
   return words;
 }
 

@@ -42,7 +42,7 @@ class ExplicitPath : public GradientPath {
   ExplicitPath(std::unique_ptr<fast::FastStep> step,
                const model::Decoder& decoder, device::Device& device)
       : step_(std::move(step)), decoder_(decoder) {
-    if (device.kind() != device::Kind::kMps) return;
+    if (!device.traits().encodes_lazily) return;
     step_->set_commit([&device] { device.Commit(); });
   }
 
@@ -72,7 +72,7 @@ fast::Options OptionsFor(const model::Decoder& decoder,
                          const device::Device& device) {
   fast::Options options;
   options.dtype = decoder.dtype();
-  options.kernels = fast::KernelsFor(device);
+  options.traits = device.traits();
   return options;
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "core/model/wide_linear.h"
 
 namespace mpsd::train {
 namespace {
@@ -71,13 +70,15 @@ int64_t PaddedCount(int64_t count, const device::Device& device) {
   for (const int64_t small : {16, 32, 64, 128}) {
     if (count <= small) return small;
   }
-  if (device.kind() != device::Kind::kMps) return (count + 63) / 64 * 64;
+  const device::Traits& traits = device.traits();
+  if (!traits.compiles_each_shape) return (count + 63) / 64 * 64;
   int64_t power = 128;
   while (power < count) power *= 2;
   const int64_t middle = power / 4 * 3;
+  const int64_t padded = count <= middle ? middle : power;
   // An adapter on the head sums over them.
-  return std::min(count <= middle ? middle : power,
-                  std::max(count, model::kMaxGemmInner));
+  const auto most = traits.max_sum;
+  return most ? std::min(padded, std::max(count, *most)) : padded;
 }
 
 void AddLabels(const data::Batch& batch, const device::Device& device,

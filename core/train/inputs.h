@@ -37,10 +37,10 @@ struct StepInputs {
   std::vector<at::Tensor> host;
 };
 
-// For language models. The number of selected labels is rounded up: on MPS,
-// where each distinct shape is a graph that is compiled and kept, to 16, 32,
-// 64, 128, 192, 256, 384 … (powers of two and the middles between them),
-// elsewhere to 16, 32, then multiples of 64.
+// For language models. The number of selected labels is rounded up: where each
+// distinct shape is a graph that is compiled and kept, to 16, 32, 64, 128, 192,
+// 256, 384 … (powers of two and the middles between them), elsewhere to 16, 32,
+// then multiples of 64.
 StepInputs LanguageInputs(std::span<const data::Batch> batches,
                           const device::Device& device);
 

@@ -98,9 +98,7 @@ class Pass {
   Pass(const MicroBatchSearch& search, Recompute recompute)
       : search_(search), recompute_(recompute) {}
 
-  MicroBatch With(int64_t rows) const {
-    return {rows, recompute_};
-  }
+  MicroBatch With(int64_t rows) const { return {rows, recompute_}; }
 
   // Whether `rows` can be tried, going by the trial before or the estimate.
   bool Fits(int64_t rows) {
@@ -162,20 +160,20 @@ MicroBatch Choose(const std::vector<MicroBatchTrial>& trials, int64_t limit) {
 
 }  // namespace
 
-absl::Status CheckMpsTokens(int64_t rows, int64_t row_tokens) {
-  if (rows * row_tokens <= kMpsMaxTokens) return absl::OkStatus();
-  if (row_tokens > kMpsMaxTokens) {
+absl::Status CheckTokens(int64_t rows, int64_t row_tokens, int64_t most) {
+  if (rows * row_tokens <= most) return absl::OkStatus();
+  if (row_tokens > most) {
     return absl::InvalidArgumentError(absl::StrCat(
         "training.max_length: the longest row has ", row_tokens,
-        " tokens with its padding; MPS computes wrong gradients above ",
-        kMpsMaxTokens, " tokens at a time: set max_length to ", kMpsMaxTokens,
+        " tokens with its padding; MPS computes wrong gradients above ", most,
+        " tokens at a time: set max_length to ", most,
         " at most, which cuts longer rows"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "training.per_device_train_batch_size: ", rows, " rows of up to ",
       row_tokens, " tokens are ", rows * row_tokens,
-      "; MPS computes wrong gradients above ", kMpsMaxTokens, ": take ",
-      kMpsMaxTokens / row_tokens,
+      "; MPS computes wrong gradients above ", most, ": take ",
+      most / row_tokens,
       " rows at most and raise gradient_accumulation_steps instead, or set "
       "auto_find_batch_size"));
 }

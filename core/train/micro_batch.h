@@ -15,13 +15,10 @@
 
 namespace mpsd::train {
 
-// Above this many tokens in a GEMM MPS computes wrong gradients
-// (pytorch#177116, #195163).
-inline constexpr int64_t kMpsMaxTokens = 32'766;
-
 // InvalidArgument where a micro-batch of that many rows and tokens in each of
-// them, padding included, has more: says what to lower.
-absl::Status CheckMpsTokens(int64_t rows, int64_t row_tokens);
+// them, padding included, has more than `most` (device::Traits::max_sum): says
+// what to lower.
+absl::Status CheckTokens(int64_t rows, int64_t row_tokens, int64_t most);
 
 // How the rows of an optimizer step are computed: so many at a time. Whatever
 // is chosen, the step's gradient is the same.

@@ -23,21 +23,6 @@
 namespace mpsd::train {
 namespace {
 
-absl::StatusOr<std::unique_ptr<device::Device>> Open(
-    spec::DeviceChoice choice) {
-  switch (choice) {
-    case spec::DeviceChoice::kMps:
-      return device::OpenMps();
-    case spec::DeviceChoice::kCuda:
-      return device::OpenCuda();
-    case spec::DeviceChoice::kCpu:
-      return device::OpenCpu();
-    case spec::DeviceChoice::kAuto:
-      return device::OpenBest();
-  }
-  return absl::InternalError("an unknown device");
-}
-
 // What is trained is what the adapter holds; only dropout may be this run's, as
 // with PEFT's from_pretrained. A `lora` that asks for something else is a
 // misunderstanding.
@@ -80,7 +65,7 @@ at::ScalarType DtypeOf(const spec::TrainSpec& spec) {
 
 absl::Status Trainer::OpenDevice() {
   base::Check(device_ == nullptr, "a run opens its device once");
-  auto opened = Open(spec_.device);
+  auto opened = device::Open(spec_.device);
   if (!opened.ok()) return opened.status();
   device_ = *std::move(opened);
   device_->Seed(static_cast<uint64_t>(spec_.training.seed));
@@ -209,9 +194,7 @@ absl::Status Trainer::LoadModel(const std::function<void(double)>& progress) {
   if (!loaded.ok()) return loaded.status();
   network_ = *std::move(loaded);
   model::RunOptions options;
-  options.attention = device_->has_fused_attention_backward()
-                          ? model::AttentionKernel::kFused
-                          : model::AttentionKernel::kTiled;
+  options.attention = model::KernelFor(device_->traits());
   options.recompute = spec_.training.recompute();
   network_->set_options(options);
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,18 +26,6 @@ int64_t LongestSample(const data::Source& source, int64_t max_length) {
     longest = std::max(longest, source.length(i));
   }
   return std::min(longest, max_length);
-}
-
-spec::DeviceChoice ChoiceOf(device::Kind kind) {
-  switch (kind) {
-    case device::Kind::kMps:
-      return spec::DeviceChoice::kMps;
-    case device::Kind::kCuda:
-      return spec::DeviceChoice::kCuda;
-    case device::Kind::kCpu:
-      break;
-  }
-  return spec::DeviceChoice::kCpu;
 }
 
 const char* Suffix(const MicroBatch& choice) {
@@ -91,24 +80,26 @@ int64_t Trainer::LongestRowOf(const data::Source& source) const {
 
 absl::Status Trainer::CheckDeviceLimits() const {
   const spec::TrainingSpec& t = spec_.training;
-  if (device_->kind() != device::Kind::kMps) return absl::OkStatus();
+  const std::optional<int64_t> most = device_->traits().max_sum;
+  if (!most) return absl::OkStatus();
   for (const data::Source* source : {data_.eval.get(), data_.predict.get()}) {
     if (source == nullptr) continue;
-    absl::Status s = CheckMpsTokens(1, LongestRowOf(*source));
+    absl::Status s = CheckTokens(1, LongestRowOf(*source), *most);
     if (!s.ok()) return s;
   }
-  return CheckMpsTokens(
-      t.auto_find_batch_size ? 1 : t.per_device_train_batch_size, LongestRow());
+  return CheckTokens(t.auto_find_batch_size ? 1 : t.per_device_train_batch_size,
+                     LongestRow(), *most);
 }
 
 data::EvalLoader Trainer::EvalBatches(const data::Source& source) const {
   const spec::TrainingSpec& t = spec_.training;
   const int64_t rows = t.per_device_eval_batch_size;
-  if (device_->kind() != device::Kind::kMps) {
+  const device::Traits& traits = device_->traits();
+  if (!traits.silent_out_of_memory) {
     return data::EvalLoader(source, rows, padding());
   }
-  const int64_t tokens =
-      std::min(kMpsMaxTokens, micro_batch_rows_ * LongestRow());
+  const int64_t tried = micro_batch_rows_ * LongestRow();
+  const int64_t tokens = std::min(traits.max_sum.value_or(tried), tried);
   if (spec_.task == spec::Task::kImageCls) {
     const int64_t most = std::max<int64_t>(tokens / LongestRow(), 1);
     return data::EvalLoader(source, std::min(rows, most), padding());
@@ -140,9 +131,9 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
   const spec::TrainingSpec& t = spec_.training;
   const auto estimate = [this](const MicroBatch& choice) {
     spec::TrainSpec spec = spec_;
-    spec.device = ChoiceOf(device_->kind());
-    // Elsewhere evaluations are what they are, whatever is chosen.
-    if (device_->kind() != device::Kind::kMps) {
+    // Evaluations are what they are, whatever is chosen, unless they keep to
+    // what a micro-batch has tried.
+    if (!device_->traits().silent_out_of_memory) {
       spec.dataset.eval.clear();
       spec.dataset.validation_split = 0;
     }
@@ -154,15 +145,16 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
             ? spec_.training.max_length
             : LongestSample(*data_.train, spec_.training.max_length);
     // As it was loaded: its head may turn out not to be tied.
-    return spec::EstimateMemory(spec, network_->config()).total_bytes;
+    return spec::EstimateMemory(spec, network_->config(), device_->traits())
+        .total_bytes;
   };
   MicroBatchTrials trials(trained(), *stepper_, *data_.train,
                           LoaderOptionsFor(1, 1), estimate, options_.attempt);
   MicroBatchSearch search;
   search.batch = batch_rows();
   search.max_rows = search.batch;
-  if (device_->kind() == device::Kind::kMps) {
-    search.max_rows = kMpsMaxTokens / LongestRow();
+  if (const auto most = device_->traits().max_sum) {
+    search.max_rows = *most / LongestRow();
   }
   search.limit_bytes = trials.limit_bytes();
   search.resident_bytes = trials.resident_bytes();

@@ -32,7 +32,7 @@ Stepper::Stepper(const Trained& trained, optim::AdamW& optimizer,
       queue_(trained.device),
       canary_(at::zeros(
           {}, at::device(trained.device.torch_device()).dtype(at::kFloat))) {
-  if (trained.device.kind() != device::Kind::kMps) return;
+  if (!trained.device.traits().encodes_lazily) return;
   // For what goes by autograd.
   trained.network.set_commit([&device = trained.device] { device.Commit(); });
 }

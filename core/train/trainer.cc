@@ -81,15 +81,10 @@ absl::StatusOr<RunResult> Trainer::Loop() {
 }
 
 data::Padding Trainer::padding() const {
-  switch (device_->kind()) {
-    case device::Kind::kMps:
-      return data::Padding::kBuckets;
-    case device::Kind::kCuda:
-      return data::Padding::kMultipleOfEight;
-    case device::Kind::kCpu:
-      break;
-  }
-  return data::Padding::kLongest;
+  const device::Traits& traits = device_->traits();
+  if (traits.compiles_each_shape) return data::Padding::kBuckets;
+  return traits.lengths_by_eight ? data::Padding::kMultipleOfEight
+                                 : data::Padding::kLongest;
 }
 
 bool Trainer::finished() const {

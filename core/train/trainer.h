@@ -136,8 +136,9 @@ class Trainer {
   int64_t LongestRowOf(const data::Source& source) const;
   absl::Status CheckDeviceLimits() const;
   // The rows of an evaluation or prediction, as many at a time as the job says:
-  // on MPS fewer where they have more tokens than a training micro-batch, or
-  // than MPS computes rightly. Results are sums of theirs, or in their order.
+  // where memory runs out in silence, fewer if they have more tokens than a
+  // training micro-batch, or than the device computes rightly. Results are sums
+  // of theirs, or in their order.
   data::EvalLoader EvalBatches(const data::Source& source) const;
   data::LoaderOptions LoaderOptionsFor(int64_t rows,
                                        int64_t accumulation) const;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,16 +16,9 @@ namespace mpsd::worker {
 namespace {
 
 namespace fs = std::filesystem;
-using DevicePtr = std::unique_ptr<device::Device>;
+using backend::Choice;
 
 constexpr int kRight = 0, kWrong = 1, kUsage = 2;
-
-absl::StatusOr<DevicePtr> Open(const std::string& name) {
-  if (name == "mps") return device::OpenMps();
-  if (name == "cuda") return device::OpenCuda();
-  if (name == "cpu") return device::OpenCpu();
-  return device::OpenBest();
-}
 
 absl::StatusOr<selftest::Sizes> SizesOfJob(const fs::path& job) {
   if (job.empty()) return selftest::Sizes{};
@@ -73,9 +65,11 @@ absl::StatusOr<int> Run(const SelftestOptions& options, std::ostream& out,
                         std::ostream& err) {
   const auto sizes = SizesOfJob(options.job);
   if (!sizes.ok()) return sizes.status();
-  const auto device = Open(options.device);
+  const Choice choice =
+      backend::ChoiceOf(options.device).value_or(Choice::kAuto);
+  const auto device = device::Open(choice);
   if (!device.ok()) return device.status();
-  if (options.device == "auto" && (*device)->kind() == device::Kind::kCpu) {
+  if (choice == Choice::kAuto && (*device)->traits().is_reference) {
     out << "self-test: no accelerator; the CPU is what others are compared "
            "with\n";
     return kRight;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/backend/traits.h"
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
@@ -157,25 +158,15 @@ int64_t LeastMemory(spec::TrainSpec spec, const spec::ModelConfig& model) {
   return spec::EstimateMemory(spec, model).total_bytes;
 }
 
-std::string NameOf(spec::DeviceChoice device) {
-  switch (device) {
-    case spec::DeviceChoice::kMps:
-      return "mps";
-    case spec::DeviceChoice::kCuda:
-      return "cuda";
-    default:
-      return "cpu";
-  }
-}
-
 // What the job's device has at most; 0 where that is not known.
 int64_t LimitOf(const MachineMemory& memory, spec::DeviceChoice device) {
-  if (device == spec::DeviceChoice::kCpu) return memory.host_bytes;
-  const bool told = memory.device_bytes > 0 &&
-                    (device == spec::DeviceChoice::kAuto ||
-                     memory.device == NameOf(device));
+  const backend::MemoryPlace place = backend::TraitsOf(device).memory;
+  if (place == backend::MemoryPlace::kHost) return memory.host_bytes;
+  const bool told =
+      memory.device_bytes > 0 && (device == spec::DeviceChoice::kAuto ||
+                                  memory.device == backend::NameOf(device));
   if (told) return memory.device_bytes;
-  return device == spec::DeviceChoice::kCuda ? 0 : memory.host_bytes;
+  return place == backend::MemoryPlace::kOwn ? 0 : memory.host_bytes;
 }
 
 absl::Status CheckFits(const spec::TrainSpec& spec, int64_t needed,

@@ -45,8 +45,9 @@ class Layer {
     if (!config.ok()) return config.status();
     config->num_hidden_layers = 1;
     options_.dtype = a_.dtype == "bf16" ? at::kBFloat16 : at::kFloat;
-    if (a_.device == "cuda") options_.kernels = fast::Kernels::kCuda;
-    if (a_.kernels == "mps") options_.kernels = fast::Kernels::kMps;
+    options_.traits = a_.kernels == "mps"
+                          ? backend::TraitsOf(backend::Choice::kMps)
+                          : device_->traits();
     model::WeightSource source;
     source.device = device_->torch_device();
     source.dtype = options_.dtype;

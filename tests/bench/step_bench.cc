@@ -207,10 +207,9 @@ class Bench {
     }
     fast::Options options;
     options.dtype = dtype_;
-    if (a_.device == "cuda") options.kernels = fast::Kernels::kCuda;
-    if (a_.device == "mps" || a_.kernels == "mps") {
-      options.kernels = fast::Kernels::kMps;
-    }
+    options.traits = a_.kernels == "mps"
+                         ? backend::TraitsOf(backend::Choice::kMps)
+                         : device_->traits();
     if (a_.checkpointing == "selective") {
       options.recompute = spec::Recompute::kSelective;
     }

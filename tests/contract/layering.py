@@ -33,6 +33,12 @@ RESERVED = [
      r"|\bk(?:MPS|CUDA)\b|DeviceType::(?:MPS|CUDA)|\bis_(?:mps|cuda)\(",
      r"(core|server|client)/", r"core/device/",
      "only core/device names a backend"),
+    (r"\bis_(?:cpu|cuda|mps)\(|\b\w*Choice::k(?:Cpu|Cuda|Mps)\b"
+     r"|(?:[=!]=|\bcase)\s*(?:\w+::)*k(?:CPU|CUDA|MPS|Cpu|Cuda|Mps)\b"
+     r"|\bk(?:CPU|CUDA|MPS|Cpu|Cuda|Mps)\s*[=!]="
+     r"|[=!]=\s*\"(?:cpu|cuda|mps)\"|\"(?:cpu|cuda|mps)\"\s*[=!]=",
+     r"(core|server|client)/", r"core/(?:backend|device)/",
+     "a branch asks backend::Traits for the reason, not which device it is"),
     (r"catch\s*\(\s*(?:const\s+)?(?:c10|torch|at)::\w*Error",
      r"(core|server|client)/", r"core/worker/",
      "only core/worker catches c10::Error"),

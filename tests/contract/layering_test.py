@@ -111,6 +111,22 @@ class LayeringTest(source_tree.TreeTest):
             self.assert_finds("only core/device names a backend",
                               self.with_file("core/model/a.cc", code + ";\n"))
 
+    def test_branch_on_a_device(self):
+        for code in ("if (x.is_cpu()) return", "case Kind::kMps:",
+                     "if (device.kind() == device::Kind::kCuda) {",
+                     "spec.device != DeviceChoice::kCpu",
+                     "x.device() == at::kCPU", "at::kCPU != x.device()",
+                     "TraitsOf(backend::Choice::kMps)",
+                     'if (name == "mps") return', '"cuda" == device.name()'):
+            for room in ("core/model", "server/jobs"):
+                self.assert_finds("asks backend::Traits for the reason",
+                                  self.with_file(f"{room}/a.cc", code + ";\n"))
+            self.assert_clean(self.with_file("core/device/a.cc", code + ";\n"))
+        for code in ("weights.to(at::kCPU)", 'job["device"] = "mps"',
+                     "choice == Choice::kAuto", "traits.encodes_lazily",
+                     "// where x.is_cpu()"):
+            self.assert_clean(self.with_file("core/model/a.cc", code + ";\n"))
+
     def test_catch_outside_worker(self):
         self.assert_finds(
             "only core/worker catches c10::Error",

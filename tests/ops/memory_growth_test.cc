@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/traits.h"
 #include "core/fast/fast_step.h"
 #include "core/lora/lora.h"
 #include "core/tensorfile/weights.h"
@@ -20,8 +21,8 @@
 namespace mpsd::ops {
 namespace {
 
+using backend::Choice;
 using fast::FastStep;
-using fast::Kernels;
 using nlohmann::json;
 
 enum class Rows { kPlain, kPacked };
@@ -31,7 +32,7 @@ struct GrowthCase {
     *out << c.name;
   }
   std::string name;
-  Kernels kernels;
+  Choice traits;  // by whose the CPU computes
   Rows rows;
   int64_t window = 0;
   int64_t kv_heads = 1;  // of four heads
@@ -84,8 +85,9 @@ class MemoryGrowth : public testing::TestWithParam<GrowthCase> {
     for (const auto& p : adapter_->parameters().parameters()) {
       trained.push_back(p.value);
     }
-    step_ = *FastStep::Create(*decoder_, trained,
-                              {c.kernels, spec::Recompute::kNone, c.dtype});
+    step_ = *FastStep::Create(
+        *decoder_, trained,
+        {backend::TraitsOf(c.traits), spec::Recompute::kNone, c.dtype});
   }
   ~MemoryGrowth() override { SetExecution(Execution::kCompute); }
 
@@ -128,19 +130,19 @@ TEST_P(MemoryGrowth, IsLinear) {
 INSTANTIATE_TEST_SUITE_P(
     All, MemoryGrowth,
     testing::Values(
-        GrowthCase{"mps_plain", Kernels::kMps, Rows::kPlain},
-        GrowthCase{"mps_plain_bf16", Kernels::kMps, Rows::kPlain, 0, 1,
+        GrowthCase{"mps_plain", Choice::kMps, Rows::kPlain},
+        GrowthCase{"mps_plain_bf16", Choice::kMps, Rows::kPlain, 0, 1,
                    at::kBFloat16},
-        GrowthCase{"mps_plain_no_group", Kernels::kMps, Rows::kPlain, 0, 4},
-        GrowthCase{"mps_window", Kernels::kMps, Rows::kPlain, 1024},
-        GrowthCase{"mps_packed", Kernels::kMps, Rows::kPacked},
-        GrowthCase{"mps_packed_window", Kernels::kMps, Rows::kPacked, 1024},
-        GrowthCase{"cpu_plain", Kernels::kCpu, Rows::kPlain},
-        GrowthCase{"cpu_plain_bf16", Kernels::kCpu, Rows::kPlain, 0, 1,
+        GrowthCase{"mps_plain_no_group", Choice::kMps, Rows::kPlain, 0, 4},
+        GrowthCase{"mps_window", Choice::kMps, Rows::kPlain, 1024},
+        GrowthCase{"mps_packed", Choice::kMps, Rows::kPacked},
+        GrowthCase{"mps_packed_window", Choice::kMps, Rows::kPacked, 1024},
+        GrowthCase{"cpu_plain", Choice::kCpu, Rows::kPlain},
+        GrowthCase{"cpu_plain_bf16", Choice::kCpu, Rows::kPlain, 0, 1,
                    at::kBFloat16},
-        GrowthCase{"cpu_window", Kernels::kCpu, Rows::kPlain, 1024},
-        GrowthCase{"cpu_packed", Kernels::kCpu, Rows::kPacked},
-        GrowthCase{"cpu_packed_window", Kernels::kCpu, Rows::kPacked, 1024}),
+        GrowthCase{"cpu_window", Choice::kCpu, Rows::kPlain, 1024},
+        GrowthCase{"cpu_packed", Choice::kCpu, Rows::kPacked},
+        GrowthCase{"cpu_packed_window", Choice::kCpu, Rows::kPacked, 1024}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

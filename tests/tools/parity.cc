@@ -115,7 +115,7 @@ absl::Status MakeFastStep(const Subject& subject, Tuned& tuned) {
     trained.push_back(p.value);
   }
   fast::Options options;
-  options.kernels = *subject.fast;
+  options.traits = *subject.fast;
   options.recompute = subject.recompute;
   options.dtype = subject.dtype;
   auto step = fast::FastStep::Create(*tuned.decoder, trained, options);

@@ -48,8 +48,8 @@ struct Subject {
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
   model::AttentionKernel attention = model::AttentionKernel::kFused;
-  // The step with a backward of its own, by these kernels; else autograd.
-  std::optional<fast::Kernels> fast;
+  // The step with a backward of its own, by these traits; else autograd.
+  std::optional<device::Traits> fast;
   spec::Recompute recompute = spec::Recompute::kNone;
 };
 

@@ -14,7 +14,6 @@
 #include "CLI/CLI.hpp"
 #include "core/base/file.h"
 #include "core/device/device.h"
-#include "core/fast/options.h"
 #include "core/tensorfile/safetensors.h"
 #include "tests/tools/parity.h"
 
@@ -68,8 +67,8 @@ absl::StatusOr<Tuned> LoadFor(Subject subject, const device::Device& device,
                               const std::string& gradients) {
   const bool may = !subject.head && !subject.adapter.empty();
   if (may && gradients != "autograd") {
-    subject.fast =
-        gradients == "mps" ? fast::Kernels::kMps : fast::KernelsFor(device);
+    subject.fast = gradients == "mps" ? backend::TraitsOf(backend::Choice::kMps)
+                                      : device.traits();
     auto tuned = Load(subject);
     if (!absl::IsFailedPrecondition(tuned.status())) return tuned;
     subject.fast.reset();
@@ -86,9 +85,7 @@ absl::StatusOr<Tensors> Compute(const Options& options) {
   auto device = OpenDevice(options.device);
   if (!device.ok()) return device.status();
   subject.device = (*device)->torch_device();
-  if (!(*device)->has_fused_attention_backward()) {
-    subject.attention = model::AttentionKernel::kTiled;
-  }
+  subject.attention = model::KernelFor((*device)->traits());
   if (!options.head.empty()) {
     auto head = ParseHead(options.head);
     if (!head.ok()) return head.status();

@@ -11,10 +11,10 @@ namespace {
 
 TEST(CpuDeviceTest, SaysWhatItIs) {
   auto device = *OpenCpu();
-  EXPECT_EQ(device->kind(), Kind::kCpu);
+  EXPECT_TRUE(device->traits().is_reference);
   EXPECT_EQ(device->name(), "cpu");
   EXPECT_TRUE(device->torch_device().is_cpu());
-  EXPECT_TRUE(device->has_fused_attention_backward());
+  EXPECT_EQ(device->chip(), ProcessorName());
   EXPECT_THAT(device->description(), testing::HasSubstr("threads"));
 }
 

@@ -19,7 +19,15 @@ TEST(DeviceTest, TheBestDeviceIsAnAcceleratorWhereThereIsOne) {
   auto best = OpenBest();
   ASSERT_TRUE(best.ok());
   const bool accelerated = OpenMps().ok() || OpenCuda().ok();
-  EXPECT_EQ((*best)->kind() == Kind::kCpu, !accelerated);
+  EXPECT_EQ((*best)->traits().is_reference, !accelerated);
+}
+
+TEST(DeviceTest, OpensWhatAJobChooses) {
+  using backend::Choice;
+  EXPECT_EQ((*Open(Choice::kCpu))->name(), "cpu");
+  EXPECT_EQ((*Open(Choice::kAuto))->name(), (*OpenBest())->name());
+  EXPECT_EQ(Open(Choice::kCuda).ok(), OpenCuda().ok());
+  EXPECT_EQ(Open(Choice::kMps).ok(), OpenMps().ok());
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ TEST(MpsDeviceTest, OpensOnAMacAndElsewhereSaysWhatItNeeds) {
     return;
   }
   EXPECT_EQ((*device)->name(), "mps");
-  EXPECT_FALSE((*device)->has_fused_attention_backward());
+  EXPECT_FALSE((*device)->traits().attends_fused());
   EXPECT_GT(*(*device)->GetMemory().recommended_max, 0);
 }
 

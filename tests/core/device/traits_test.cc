@@ -6,17 +6,20 @@
 namespace mpsd::device {
 namespace {
 
-TEST(TraitsTest, MpsAloneGetsThingsWrong) {
-  const Traits& mps = TraitsOf(at::Device(at::kMPS, 0));
-  EXPECT_FALSE(mps.long_sums);
-  EXPECT_FALSE(mps.transposed_left);
-  EXPECT_FALSE(mps.strided_targets);
-  for (const at::DeviceType type : {at::kCPU, at::kCUDA, at::kMeta}) {
-    const Traits& traits = TraitsOf(at::Device(type));
-    EXPECT_TRUE(traits.long_sums) << type;
-    EXPECT_TRUE(traits.transposed_left) << type;
-    EXPECT_TRUE(traits.strided_targets) << type;
-  }
+using backend::Choice;
+
+TEST(TraitsTest, ADevicesAreThoseOfItsBackend) {
+  EXPECT_EQ(&TraitsOf(at::kCPU), &backend::TraitsOf(Choice::kCpu));
+  EXPECT_EQ(&TraitsOf(at::Device(at::kCUDA, 1)),
+            &backend::TraitsOf(Choice::kCuda));
+  EXPECT_EQ(&TraitsOf(at::Device(at::kMPS, 0)),
+            &backend::TraitsOf(Choice::kMps));
+}
+
+// As whatever else torch has: nothing of the host's is taken for granted.
+TEST(TraitsTest, ADeviceThatIsNoneOfThemIsAGpu) {
+  EXPECT_FALSE(TraitsOf(at::kMeta).is_reference);
+  EXPECT_TRUE(TraitsOf(at::kMeta).strided_targets);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace mpsd::fast {
 namespace {
 
-class AttentionBlockTest : public testing::TestWithParam<Kernels> {};
+class AttentionBlockTest : public testing::TestWithParam<Choice> {};
 
 at::Tensor Reference(const model::DecoderLayer& layer, const at::Tensor& x,
                      const model::RotaryTable& table, int64_t rows,
@@ -28,11 +28,11 @@ at::Tensor Reference(const model::DecoderLayer& layer, const at::Tensor& x,
   return x + layer.o.Forward(out.transpose(1, 2).reshape({rows * length, -1}));
 }
 
-void ExpectSame(const Tiny& tiny, Kernels kernels) {
+void ExpectSame(const Tiny& tiny, Choice choice) {
   const model::DecoderLayer& layer = tiny.layer();
   const HeadShape shape{4, 2, 8};
   Options options;
-  options.kernels = kernels;
+  options.traits = backend::TraitsOf(choice);
   LoraPack pack;
   const AttentionBlock block(layer, shape, options, pack);
   pack.Allocate(at::kCPU, at::kFloat);
@@ -75,7 +75,7 @@ TEST_P(AttentionBlockTest, NormsOfQueriesAndKeys) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, AttentionBlockTest,
-                         testing::Values(Kernels::kCpu, Kernels::kMps));
+                         testing::Values(Choice::kCpu, Choice::kMps));
 
 }  // namespace
 }  // namespace mpsd::fast

@@ -45,17 +45,17 @@ void ExpectTheModelsAttention(const model::DecoderInputs& inputs,
 }
 
 class AttentionTest
-    : public testing::TestWithParam<std::tuple<Kernels, Order, int64_t>> {};
+    : public testing::TestWithParam<std::tuple<Choice, Order, int64_t>> {};
 
 TEST_P(AttentionTest, IsTheModelsAttentionWithItsGradients) {
-  const auto& [kernels, order, window] = GetParam();
+  const auto& [choice, order, window] = GetParam();
   at::manual_seed(3);
   const int64_t rows = 2, length = 24;
   const model::DecoderInputs inputs = order == Order::kPackedRows
                                           ? PackedInputs(rows, length)
                                           : Inputs(rows, length);
   Options options;
-  options.kernels = kernels;
+  options.traits = backend::TraitsOf(choice);
   const AttentionPlan plan = PlanAttention(
       inputs, window, order == Order::kPositions, kShape, options);
   ExpectTheModelsAttention(inputs, plan, window, options);
@@ -63,10 +63,10 @@ TEST_P(AttentionTest, IsTheModelsAttentionWithItsGradients) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, AttentionTest,
-    testing::Combine(
-        testing::Values(Kernels::kCpu, Kernels::kMps, Kernels::kCuda),
-        testing::Values(Order::kRows, Order::kPackedRows, Order::kPositions),
-        testing::Values(0, 5, 64)));
+    testing::Combine(testing::Values(Choice::kCpu, Choice::kMps, Choice::kCuda),
+                     testing::Values(Order::kRows, Order::kPackedRows,
+                                     Order::kPositions),
+                     testing::Values(0, 5, 64)));
 
 // Its backward goes by blocks of queries, as if each head had its own keys.
 TEST(AttentionOnCpuTest, LongRowsAreSeveralBlocks) {
@@ -79,12 +79,34 @@ TEST(AttentionOnCpuTest, LongRowsAreSeveralBlocks) {
   }
 }
 
+// So many numbers that on CUDA cuDNN takes them.
+TEST(AttentionOnCpuTest, ManyNumbersInBf16AreItsOwnKernels) {
+  at::manual_seed(8);
+  const int64_t rows = 384, length = 64;
+  const HeadShape shape{2, 2, 64};
+  Options options;
+  options.dtype = at::kBFloat16;
+  const AttentionPlan plan =
+      PlanAttention(Inputs(rows, length), 0, false, shape, options);
+  const auto random = [&] {
+    return at::randn({rows, length, 2, 64}, at::kBFloat16);
+  };
+  AttentionTape tape;
+  const at::Tensor out = AttentionForward({random(), random(), random()}, plan,
+                                          shape, options, tape);
+  const AttentionInputs grad =
+      AttentionBackward(at::ones_like(out), plan, shape, options, tape);
+  // The probabilities of each query add up to one.
+  EXPECT_TRUE(at::allclose(grad.v.to(at::kFloat).sum(1),
+                           at::full({rows, 2, 64}, 1.0 * length), 0.02, 0));
+}
+
 // Its flash attention has neither fp32 nor heads of any size; what the plan has
 // blocks for runs without it.
 TEST(AttentionPlanTest, WhatFlashAttentionOfCudaDoesNotTakeGoesByBlocks) {
   const auto blocks = [](at::ScalarType dtype, int64_t dim) {
     Options options;
-    options.kernels = Kernels::kCuda;
+    options.traits = backend::TraitsOf(Choice::kCuda);
     options.dtype = dtype;
     const HeadShape shape{4, 2, dim};
     return PlanAttention(Inputs(2, 12), 0, false, shape, options).blocks.size();
@@ -97,7 +119,7 @@ TEST(AttentionPlanTest, WhatFlashAttentionOfCudaDoesNotTakeGoesByBlocks) {
 
 TEST(AttentionPlanTest, CudaNamesWhichFlashAttentionItRuns) {
   Options options;
-  options.kernels = Kernels::kCuda;
+  options.traits = backend::TraitsOf(Choice::kCuda);
   options.dtype = at::kBFloat16;
   const HeadShape shape{4, 2, 64};
   AttentionPlan plan = PlanAttention(Inputs(2, 12), 0, false, shape, options);

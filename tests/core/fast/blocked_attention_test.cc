@@ -12,7 +12,7 @@ constexpr HeadShape kMany{128, 64, 2};
 
 Options Mps() {
   Options options;
-  options.kernels = Kernels::kMps;
+  options.traits = backend::TraitsOf(Choice::kMps);
   return options;
 }
 
@@ -161,9 +161,9 @@ TEST(BlockedAttentionTest, CentredValuesSurviveBf16) {
   tape.k = random(4);
   tape.v = random(8);
   const at::Tensor dout = random(1);
-  const auto dq = [&](Kernels kernels, at::ScalarType dtype) {
+  const auto dq = [&](Choice choice, at::ScalarType dtype) {
     Options options;
-    options.kernels = kernels;
+    options.traits = backend::TraitsOf(choice);
     options.dtype = dtype;
     AttentionPlan plan;
     plan.rows = 1;
@@ -176,9 +176,9 @@ TEST(BlockedAttentionTest, CentredValuesSurviveBf16) {
     return BlockedBackward(dout.to(dtype), plan, shape, options, cast)
         .q.to(at::kFloat);
   };
-  const at::Tensor exact = dq(Kernels::kCpu, at::kFloat);
-  EXPECT_LE(RelativeError(dq(Kernels::kMps, at::kBFloat16), exact),
-            0.5 * RelativeError(dq(Kernels::kCpu, at::kBFloat16), exact));
+  const at::Tensor exact = dq(Choice::kCpu, at::kFloat);
+  EXPECT_LE(RelativeError(dq(Choice::kMps, at::kBFloat16), exact),
+            0.5 * RelativeError(dq(Choice::kCpu, at::kBFloat16), exact));
 }
 
 }  // namespace

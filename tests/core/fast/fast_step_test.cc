@@ -21,13 +21,13 @@ model::LabelSelection Labels(const model::DecoderInputs& inputs) {
 }
 
 using spec::Recompute;
-using Case = std::tuple<Kernels, Recompute, bool>;  // packed
+using Case = std::tuple<Choice, Recompute, bool>;  // packed
 
 class FastStepTest : public testing::TestWithParam<Case> {
  protected:
   static Options OptionsOf(const Case& c) {
     Options options;
-    options.kernels = std::get<0>(c);
+    options.traits = backend::TraitsOf(std::get<0>(c));
     options.recompute = std::get<1>(c);
     return options;
   }
@@ -86,7 +86,7 @@ TEST_P(FastStepTest, AnAdapterMayHangOnTheHead) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, FastStepTest,
-    testing::Combine(testing::Values(Kernels::kCpu, Kernels::kMps),
+    testing::Combine(testing::Values(Choice::kCpu, Choice::kMps),
                      testing::Values(Recompute::kNone, Recompute::kSelective,
                                      Recompute::kFull),
                      testing::Bool()));
@@ -154,7 +154,7 @@ TEST(FastStepKeepTest, MayBeSetBetweenSteps) {
   const Tiny tiny;
   const model::DecoderInputs inputs = Inputs(2, 12);
   Options options;
-  options.kernels = Kernels::kMps;
+  options.traits = backend::TraitsOf(Choice::kMps);
   auto step = FastStep::Create(*tiny.decoder, tiny.trained(), options);
   ASSERT_TRUE(step.ok()) << step.status();
   std::vector<std::vector<at::Tensor>> grads;

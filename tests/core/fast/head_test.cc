@@ -25,7 +25,7 @@ HeadResult Loss(const at::Tensor& h, const model::Linear& head,
   return HeadLoss(h, head, group, targets, scale, options, buffer);
 }
 
-class HeadTest : public testing::TestWithParam<Kernels> {};
+class HeadTest : public testing::TestWithParam<Choice> {};
 
 TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
   at::manual_seed(5);
@@ -40,7 +40,7 @@ TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
   const at::Tensor sum = model::SumCrossEntropy(h, head, labels);
   (sum * 0.25).backward();
   Options options;
-  options.kernels = GetParam();
+  options.traits = backend::TraitsOf(GetParam());
   const HeadResult ours =
       Loss(h.detach()[0], head, labels.targets, 0.25, options);
   EXPECT_LE(RelativeError(ours.sum, sum), 1e-6);
@@ -52,7 +52,7 @@ TEST_P(HeadTest, LossesOfHopelessTargetsAreExact) {
   model::Linear head;
   head.weight = at::tensor({200.0f, 0.0f}).view({2, 1});
   Options options;
-  options.kernels = GetParam();
+  options.traits = backend::TraitsOf(GetParam());
   const HeadResult ours =
       Loss(at::ones({1, 1}), head, at::tensor({int64_t{1}}), 1, options);
   EXPECT_NEAR(ours.sum.item<double>(), 200, 1e-4);
@@ -83,7 +83,7 @@ TEST(HeadOnCpuTest, KeepsItsBuffer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, HeadTest,
-                         testing::Values(Kernels::kCpu, Kernels::kMps));
+                         testing::Values(Choice::kCpu, Choice::kMps));
 
 }  // namespace
 }  // namespace mpsd::fast

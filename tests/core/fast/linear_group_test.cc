@@ -8,9 +8,9 @@
 namespace mpsd::fast {
 namespace {
 
-class LinearGroupTest : public testing::TestWithParam<Kernels> {
+class LinearGroupTest : public testing::TestWithParam<Choice> {
  protected:
-  LinearGroupTest() { options_.kernels = GetParam(); }
+  LinearGroupTest() { options_.traits = backend::TraitsOf(GetParam()); }
   Options options_;
 };
 
@@ -86,7 +86,7 @@ TEST(LinearGroupOnCpuTest, ThreadsShareRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, LinearGroupTest,
-                         testing::Values(Kernels::kCpu, Kernels::kMps));
+                         testing::Values(Choice::kCpu, Choice::kMps));
 
 }  // namespace
 }  // namespace mpsd::fast

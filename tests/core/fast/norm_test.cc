@@ -6,13 +6,13 @@
 namespace mpsd::fast {
 namespace {
 
-class NormTest : public testing::TestWithParam<Kernels> {
+class NormTest : public testing::TestWithParam<Choice> {
  protected:
   NormTest() {
     at::manual_seed(1);
     norm_.weight = at::randn({24});
     norm_.eps = 1e-5;
-    options_.kernels = GetParam();
+    options_.traits = backend::TraitsOf(GetParam());
   }
   model::RmsNorm norm_;
   Options options_;
@@ -67,7 +67,7 @@ TEST_P(NormTest, GradientsOfFewBitsAreRoundedNoMoreThanTheyMust) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, NormTest,
-                         testing::Values(Kernels::kCpu, Kernels::kMps));
+                         testing::Values(Choice::kCpu, Choice::kMps));
 
 }  // namespace
 }  // namespace mpsd::fast

@@ -36,9 +36,9 @@ TEST(RopeTest, AsMatricesIsTheSame) {
   const Tiny tiny;
   const model::RotaryTable table =
       tiny.decoder->rotary().Table(at::arange(64).unsqueeze(0), at::kFloat);
-  for (const Kernels kernels : {Kernels::kCuda, Kernels::kMps}) {
+  for (const Choice choice : {Choice::kCuda, Choice::kMps}) {
     Options options;
-    options.kernels = kernels;
+    options.traits = backend::TraitsOf(choice);
     const RopeTable ours = MakeRopeTable(table, 6, options);
     ASSERT_TRUE(ours.rotation.defined());
     ExpectSame(table, ours, 3, 64, 5, 8);
@@ -55,7 +55,7 @@ TEST(RopeTest, RowsOfTheirOwnPositionsHaveNoMatrices) {
   const model::RotaryTable table = tiny.decoder->rotary().Table(
       PackedInputs(2, 12).position_ids, at::kFloat);
   Options options;
-  options.kernels = Kernels::kMps;
+  options.traits = backend::TraitsOf(Choice::kMps);
   const RopeTable ours = MakeRopeTable(table, 6, options);
   EXPECT_FALSE(ours.rotation.defined());
   ExpectSame(table, ours, 2, 12, 6, 8);

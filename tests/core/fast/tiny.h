@@ -9,12 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/traits.h"
 #include "core/lora/lora.h"
 #include "core/model/decoder.h"
 #include "core/spec/model_config.h"
 #include "gtest/gtest.h"
 
 namespace mpsd::fast {
+
+// By whose traits the CPU computes.
+using backend::Choice;
 
 inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes()) return 1e9;

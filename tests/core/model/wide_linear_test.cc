@@ -52,9 +52,10 @@ TEST(WideLinearTest, ProductsAddUpInFp32) {
 // A device that is neither the CPU nor MPS, as CUDA is, has no limit.
 TEST(WideLinearTest, OtherDevicesTakeOneProduct) {
   const auto options = at::device(at::kMeta);
-  const at::Tensor weight = at::empty({kMaxGemmInner + 1, 4}, options);
+  const int64_t most = *backend::TraitsOf(backend::Choice::kMps).max_sum;
+  const at::Tensor weight = at::empty({most + 1, 4}, options);
   const at::Tensor x = at::empty({2, 4}, options);
-  const at::Tensor d = at::empty({2, kMaxGemmInner + 1}, options);
+  const at::Tensor d = at::empty({2, most + 1}, options);
   EXPECT_EQ(testing_support::CallsOf([&] { WideLinear(x, weight); }),
             testing_support::CallsOf([&] { at::linear(x, weight); }));
   EXPECT_EQ(testing_support::CallsOf([&] { TimesWide(d, weight); }),

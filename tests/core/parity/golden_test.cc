@@ -44,17 +44,17 @@ struct Golden {
 // How gradients come about.
 struct Way {
   const char* name;
-  std::optional<fast::Kernels> fast;  // absent: autograd
+  std::optional<backend::Choice> fast;  // by whose traits; absent: autograd
   spec::Recompute recompute = spec::Recompute::kNone;
 };
 
 constexpr Way kAutograd{"autograd", std::nullopt};
 constexpr Way kWays[] = {
     kAutograd,
-    {"fast", fast::Kernels::kCpu},
-    {"fast_as_on_mps", fast::Kernels::kMps},
-    {"fast_selective", fast::Kernels::kCpu, spec::Recompute::kSelective},
-    {"fast_inputs", fast::Kernels::kMps, spec::Recompute::kFull},
+    {"fast", backend::Choice::kCpu},
+    {"fast_as_on_mps", backend::Choice::kMps},
+    {"fast_selective", backend::Choice::kCpu, spec::Recompute::kSelective},
+    {"fast_inputs", backend::Choice::kMps, spec::Recompute::kFull},
 };
 
 // `about` lies in `folder` and names model, adapter and tensors beside it.
@@ -70,7 +70,7 @@ Golden Open(const fs::path& folder, const std::string& about,
   Subject subject;
   subject.model = path("model");
   subject.adapter = path("adapter");
-  subject.fast = way.fast;
+  if (way.fast) subject.fast = backend::TraitsOf(*way.fast);
   subject.recompute = way.recompute;
   auto tuned = Load(subject);
   EXPECT_TRUE(tuned.ok()) << tuned.status();
@@ -227,7 +227,7 @@ TEST_P(GoldenPacking, OneRowEqualsItsSequencesOneByOne) {
   Subject subject;
   subject.model = folder / "model";
   subject.adapter = folder / "adapter";
-  subject.fast = way.fast;
+  if (way.fast) subject.fast = backend::TraitsOf(*way.fast);
   subject.recompute = way.recompute;
   auto tuned = Load(subject);
   ASSERT_TRUE(tuned.ok()) << tuned.status();

@@ -16,7 +16,7 @@ TEST(ChecksTest, AllAreThoseOfEveryPart) {
   EXPECT_EQ(AllChecks(s, *device).size(),
             MatrixChecks(s).size() + LayerChecks(s).size() +
                 AttentionChecks(s, true).size() + LossChecks(s).size() +
-                ExplicitChecks(s, fast::Kernels::kCpu).size() +
+                ExplicitChecks(s, device->traits()).size() +
                 DeviceChecks(s).size() + DecoderChecks(s).size() +
                 ClassifierChecks(s).size());
 }

@@ -8,16 +8,18 @@
 namespace mpsd::selftest {
 namespace {
 
+using backend::Choice;
+using backend::TraitsOf;
 using testing::IsSupersetOf;
 
 TEST(ExplicitChecksTest, TheCpuPassesByItsKernelsAndByThoseOfMps) {
-  ExpectAllPass(ExplicitChecks(Small(), fast::Kernels::kCpu));
-  ExpectAllPass(ExplicitChecks(Small(), fast::Kernels::kMps));
+  ExpectAllPass(ExplicitChecks(Small(), TraitsOf(Choice::kCpu)));
+  ExpectAllPass(ExplicitChecks(Small(), TraitsOf(Choice::kMps)));
 }
 
 TEST(ExplicitChecksTest, NoPartOfTheStepIsLeftOut) {
   EXPECT_THAT(
-      selftest::Kernels(ExplicitChecks(Small(), fast::Kernels::kMps)),
+      selftest::Kernels(ExplicitChecks(Small(), TraitsOf(Choice::kMps))),
       IsSupersetOf({"explicit attention, causal", "explicit attention, packed",
                     "explicit attention, windowed",
                     "explicit norm, gradient by x",

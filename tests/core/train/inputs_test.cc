@@ -33,7 +33,9 @@ const device::Device& Cpu() {
 // The host's memory under the name of MPS.
 class CpuAsMps : public device::Device {
  public:
-  device::Kind kind() const override { return device::Kind::kMps; }
+  const device::Traits& traits() const override {
+    return backend::TraitsOf(backend::Choice::kMps);
+  }
   at::Device torch_device() const override { return at::kCPU; }
   std::string name() const override { return "mps"; }
   std::string description() const override { return ""; }
@@ -45,7 +47,6 @@ class CpuAsMps : public device::Device {
   void Seed(uint64_t) override {}
   at::Tensor RngState() const override { return {}; }
   void SetRngState(const at::Tensor&) override {}
-  bool has_fused_attention_backward() const override { return false; }
 };
 
 BatchInputs InputsOf(const data::Batch& batch,

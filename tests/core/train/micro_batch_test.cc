@@ -56,9 +56,11 @@ TEST(CandidateRowsTest, AreDivisorsUpToTheMost) {
   EXPECT_EQ(many.back(), 720);
 }
 
-TEST(CheckMpsTokensTest, SaysHowManyRowsAreRight) {
-  EXPECT_TRUE(CheckMpsTokens(15, 2'184).ok());
-  EXPECT_EQ(CheckMpsTokens(16, 2'048).message(),
+constexpr int64_t kMost = 32'766;
+
+TEST(CheckTokensTest, SaysHowManyRowsAreRight) {
+  EXPECT_TRUE(CheckTokens(15, 2'184, kMost).ok());
+  EXPECT_EQ(CheckTokens(16, 2'048, kMost).message(),
             "training.per_device_train_batch_size: 16 rows of up to 2048 "
             "tokens are 32768; MPS computes wrong gradients above 32766: take "
             "15 rows at most and raise gradient_accumulation_steps instead, or "
@@ -66,10 +68,10 @@ TEST(CheckMpsTokensTest, SaysHowManyRowsAreRight) {
 }
 
 // Fewer rows would not help.
-TEST(CheckMpsTokensTest, OfARowThatIsTooLongItNamesMaxLength) {
-  EXPECT_TRUE(CheckMpsTokens(1, 32'766).ok());
+TEST(CheckTokensTest, OfARowThatIsTooLongItNamesMaxLength) {
+  EXPECT_TRUE(CheckTokens(1, 32'766, kMost).ok());
   for (const int64_t rows : {1, 2}) {
-    EXPECT_EQ(CheckMpsTokens(rows, 32'768).message(),
+    EXPECT_EQ(CheckTokens(rows, 32'768, kMost).message(),
               "training.max_length: the longest row has 32768 tokens with its "
               "padding; MPS computes wrong gradients above 32766 tokens at a "
               "time: set max_length to 32766 at most, which cuts longer rows");
@@ -82,9 +84,9 @@ absl::StatusOr<MicroBatchPlan> FindOn(FakeDevice& device, int64_t memory,
   return FindMicroBatch(search, [&](const MicroBatch& choice) {
     device.measured.push_back(choice);
     MicroBatchTrial trial{choice};
-    trial.peak_bytes =
-        device.resident +
-        device.bytes_a_row / ShareOf(choice.recompute) * choice.rows;
+    trial.peak_bytes = device.resident + device.bytes_a_row /
+                                             ShareOf(choice.recompute) *
+                                             choice.rows;
     trial.out_of_memory = trial.peak_bytes > memory;
     trial.step_seconds = trial.out_of_memory ? 0 : 1.0 / choice.rows;
     return absl::StatusOr<MicroBatchTrial>(trial);

@@ -21,7 +21,6 @@ class SlowDevice final : public device::Device {
     queued = 0;
   }
 
-  device::Kind kind() const override { return cpu_->kind(); }
   at::Device torch_device() const override { return cpu_->torch_device(); }
   std::string name() const override { return "slow"; }
   std::string description() const override { return ""; }
@@ -32,7 +31,6 @@ class SlowDevice final : public device::Device {
   void Seed(uint64_t) override {}
   at::Tensor RngState() const override { return {}; }
   void SetRngState(const at::Tensor&) override {}
-  bool has_fused_attention_backward() const override { return true; }
 
   absl::Duration micro_batch;
   int64_t queued = 0;
