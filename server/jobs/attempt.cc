@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/attempt.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 
 namespace mpsd::jobs {
 
@@ -25,22 +24,14 @@ Attempt::Attempt(RunningJob run, Options options, const Parts& parts)
       run_(std::move(run)),
       flushed_at_(parts_.clock.Monotonic()) {}
 
-void Attempt::Require(bool allowed, const char* call) const {
-  if (allowed) return;
-  static constexpr const char* kPhases[] = {"starting", "working", "ended"};
-  std::fprintf(stderr, "Attempt::%s out of turn: the attempt is %s%s\n", call,
-               kPhases[static_cast<int>(phase_)],
-               has_worker() ? ", with a worker" : "");
-  std::abort();
-}
-
 std::string Attempt::device() const {
   const std::optional<Progress>& progress = job().progress;
   return progress ? progress->device : "";
 }
 
 void Attempt::AttachWorker(std::unique_ptr<Worker> worker) {
-  Require(!has_worker() && phase_ != Phase::kWorking, "AttachWorker");
+  base::Check(!has_worker() && phase_ != Phase::kWorking,
+              "AttachWorker is called once");
   worker_ = std::move(worker);
   // The worker's thread may have been quicker than the one that launched it.
   if (ended()) return;
@@ -50,46 +41,45 @@ void Attempt::AttachWorker(std::unique_ptr<Worker> worker) {
 }
 
 void Attempt::Progressed(const Progress& progress) {
-  RequireNotEnded("Progressed");
+  base::Check(!ended(), "Progressed comes before End");
   run_.Progressed(progress, parts_.clock.Now());
 }
 
 void Attempt::Evaluated(const jobs::Evaluated& evaluated) {
-  RequireNotEnded("Evaluated");
+  base::Check(!ended(), "Evaluated comes before End");
   run_.Evaluated(evaluated, parts_.clock.Now());
 }
 
 void Attempt::CheckpointWritten(const Checkpoint& checkpoint,
                                 const std::vector<std::string>& removed_paths) {
-  RequireNotEnded("CheckpointWritten");
+  base::Check(!ended(), "CheckpointWritten comes before End");
   unstored_.push_back({checkpoint, removed_paths});
   run_.CheckpointWritten(checkpoint, checkpoint.create_time);
 }
 
 void Attempt::Staged(const std::string& stage) {
-  RequireNotEnded("Staged");
+  base::Check(!ended(), "Staged comes before End");
   run_.Staged(stage, parts_.clock.Now());
 }
 
 void Attempt::Warned(const std::string& text) {
-  RequireNotEnded("Warned");
+  base::Check(!ended(), "Warned comes before End");
   run_.Warned(text, parts_.clock.Now());
 }
 
 void Attempt::Held() {
-  RequireNotEnded("Held");
-  Require(is_paused(), "Held");
+  base::Check(is_paused(), "Held comes while the attempt is paused");
   pause_->held = true;
   awake_.reset();
 }
 
 void Attempt::Resumed() {
-  RequireNotEnded("Resumed");
+  base::Check(!ended(), "Resumed comes before End");
   if (pause_) pause_->held = false;
 }
 
 absl::Status Attempt::Cancel(bool now) {
-  RequireNotEnded("Cancel");
+  base::Check(!ended(), "Cancel comes before End");
   const bool first = !job().cancel_requested;
   if (first) {
     run_.CancelRequested(parts_.clock.Now());
@@ -171,7 +161,7 @@ Pause Attempt::ShownPause(const PauseReasons& reasons) const {
 
 Attempt::Ending Attempt::DecideEnding(const WorkerListener::Result& result,
                                       const RetryPolicy& policy) const {
-  RequireNotEnded("DecideEnding");
+  base::Check(!ended(), "DecideEnding comes before End");
   Ending ending{result, {}};
   ExitReason& reason = ending.result.reason;
   const bool for_memory = reason == ExitReason::kPreempted && !drained_ &&
@@ -190,7 +180,7 @@ Attempt::Ending Attempt::DecideEnding(const WorkerListener::Result& result,
 }
 
 void Attempt::End(const Ending& ending) {
-  RequireNotEnded("End");
+  base::Check(!ended(), "End is called once");
   run_.Ended(ending.result, ending.next, parts_.clock.Now());
   phase_ = Phase::kEnded;
   pause_.reset();

@@ -32,11 +32,11 @@ namespace mpsd::jobs {
 // Start alone makes one, so that no attempt exists which the store does not
 // know of. The worker may report as soon as it is launched, hence in kStarting
 // too, and for the last time before End. A call that the phase does not allow
-// aborts the process, and names itself on stderr.
+// fails a base::Check.
 //
-// Not thread-safe: the lock of the scheduler guards it. That lock must not be
-// held by who destroys an attempt with a worker: a worker's destructor waits
-// for the thread that reports.
+// Not thread-safe: the lock of the scheduler guards it. Destroy an attempt that
+// has a worker without that lock: a worker's destructor waits for the thread
+// that reports.
 class Attempt {
  public:
   enum class Phase { kStarting, kWorking, kEnded };
@@ -70,9 +70,9 @@ class Attempt {
   // "mps", "cuda", "cpu"; empty before the first step of the job.
   std::string device() const;
 
-  // --- The worker. Each of the two calls at most once, the second last.
+  // --- The worker.
   // Tells `worker` of a cancel that came while it was launched. One that has
-  // ended meanwhile is kept only to be destroyed.
+  // ended meanwhile is kept only to be destroyed. At most once.
   void AttachWorker(std::unique_ptr<Worker> worker);
   // For a scheduler that ends: nothing is asked of the worker from now on.
   std::unique_ptr<Worker> TakeWorker() { return std::move(worker_); }
@@ -135,8 +135,6 @@ class Attempt {
 
   Attempt(RunningJob run, Options options, const Parts& parts);
 
-  void Require(bool allowed, const char* call) const;
-  void RequireNotEnded(const char* call) const { Require(!ended(), call); }
   // Writes without a word of it in flush_age().
   absl::Status Store();
   void AskToHold(const PauseReasons& reasons);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "server/jobs/job_deletion.h"
 #include "server/jobs/submission.h"
 
@@ -240,6 +241,7 @@ absl::Status Scheduler::Recover() {
       parts_.store.Unfinished();
   if (!ids.ok()) return ids.status();
   Turn turn(*this);
+  base::Check(attempt_ == nullptr, "Recover comes before the first Tick");
   for (const std::string& id : *ids) {
     if (absl::Status s = RecoverJob(id); !s.ok()) return s;
   }

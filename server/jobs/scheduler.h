@@ -203,8 +203,7 @@ class Scheduler final : public JobManager, private WorkerListener {
   void OnHeld() override;
   void OnResumed() override;
   void OnExit(const Result& result) override;
-  // The attempt that a worker reports on. Aborts the process where there is
-  // none: a launcher that reports after OnExit is wrong.
+  // The attempt that a worker reports on.
   Attempt& ReportingAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndAttempt(const Verdict& verdict)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

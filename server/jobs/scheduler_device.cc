@@ -3,11 +3,10 @@
 // device and starts the next attempt, and what the worker on it reports. The
 // host is read, the disk looked at and a worker launched without the lock.
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/scheduler.h"
 #include "server/jobs/start_check.h"
@@ -49,6 +48,7 @@ absl::Time Scheduler::ReadHostIfDue() {
 }
 
 absl::Time Scheduler::NextHostReadTime() const {
+  base::Check(host_read_at_.has_value(), "the machine was looked at");
   return parts_.clock.Now() + options_.host_interval -
          (parts_.clock.Monotonic() - *host_read_at_);
 }
@@ -204,6 +204,7 @@ absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
   if (!Stored(attempt.status())) return attempt.status();
 
   view_.Remove(entry.id);
+  base::Check(attempt_ == nullptr, "the device holds one attempt");
   attempt_ = *std::move(attempt);
   parts_.metrics.JobStarted(*attempt_->job().start_time - entry.since);
   counts_.Ask();
@@ -241,10 +242,7 @@ void Scheduler::Launch(const LaunchRequest& request) {
 }
 
 Attempt& Scheduler::ReportingAttempt() {
-  if (!attempt_) {
-    std::fputs("Scheduler: a worker reports, and no attempt runs\n", stderr);
-    std::abort();
-  }
+  base::Check(attempt_ != nullptr, "a worker reports within its attempt");
   return *attempt_;
 }
 

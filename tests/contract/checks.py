@@ -41,7 +41,7 @@ CHECKED_IN = {
     "core/wire/messages.h": ["server/supervisor/worker_session.cc"],
     "server/jobs/blob_store.h": ["server/store/blob_store.cc",
                                  "server/store/blob_batch.cc"],
-    "server/jobs/worker_launcher.h": ["server/jobs/scheduler_attempt.cc"],
+    "server/jobs/worker_launcher.h": ["server/jobs/scheduler_device.cc"],
 }
 
 # (header, words of the sentence): why it demands nothing that can be checked.
