@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/wire/messages.h"
 
-#include <cmath>
-#include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/json_depth.h"
-#include "nlohmann/json.hpp"
+#include "core/report/report_json.h"
 
 namespace mpsd::wire {
+
+// Where the codec looks for it: beside the enum.
+static constexpr report::EnumName<JobKind> kJobKinds[] = {
+    {JobKind::kTraining, "training"}};
+static constexpr const auto& NamesOf(JobKind) { return kJobKinds; }
+
 namespace {
 
-// Keeps the members' order, which says how to show metrics.
-using json = nlohmann::ordered_json;
+using report::Json;
+using report::JsonReader;
+using report::JsonWriter;
 
-// Each message's fields, once, for both directions: `v` is a Writer over a
-// const message or a Reader over a mutable one.
+// The fields of each message that is no report, once, for both directions: `v`
+// is a JsonWriter over a const message or a JsonReader over a mutable one.
 template <typename V>
 void Fields(V& v, auto& m, const Hello*) {
   v("version", m.version);
@@ -51,47 +55,6 @@ void Fields(V& v, auto& m, const Resumed*) {
   v("step", m.step);
 }
 template <typename V>
-void Fields(V& v, auto& m, const MemoryCounters*) {
-  v("current_allocated_bytes", m.current_allocated_bytes);
-  v("driver_allocated_bytes", m.driver_allocated_bytes);
-  v("recommended_max_bytes", m.recommended_max_bytes);
-  v("footprint_bytes", m.footprint_bytes);
-  v("peak_allocated_bytes", m.peak_allocated_bytes);
-}
-template <typename V>
-void Fields(V& v, auto& m, const Progress*) {
-  v("step", m.step);
-  v("total_steps", m.total_steps);
-  v("epoch", m.epoch);
-  v("loss", m.loss);
-  v("learning_rate", m.learning_rate);
-  v("grad_norm", m.grad_norm);
-  v("tokens", m.tokens);
-  v("label_tokens", m.label_tokens);
-  v("seconds", m.seconds);
-  v("padded_tokens", m.padded_tokens);
-  v("data_wait_seconds", m.data_wait_seconds);
-  v("device", m.device);
-  v("memory", m.memory);
-  v("cpu_fallback_ops", m.cpu_fallback_ops);
-}
-template <typename V>
-void Fields(V& v, auto& m, const Evaluated*) {
-  v("step", m.step);
-  v("eval_loss", m.eval_loss);
-  v("label_tokens", m.label_tokens);
-  v("seconds", m.seconds);
-  v("metrics", m.metrics);
-}
-template <typename V>
-void Fields(V& v, auto& m, const Checkpointed*) {
-  v("step", m.step);
-  v("path", m.path);
-  v("bytes", m.bytes);
-  v("seconds", m.seconds);
-  v("removed_paths", m.removed_paths);
-}
-template <typename V>
 void Fields(V& v, auto& m, const Heartbeat*) {
   v("stage", m.stage);
   v("fraction", m.fraction);
@@ -99,29 +62,6 @@ void Fields(V& v, auto& m, const Heartbeat*) {
 template <typename V>
 void Fields(V& v, auto& m, const Warning*) {
   v("text", m.text);
-}
-template <typename V>
-void Fields(V& v, auto& m, const Failed*) {
-  v("kind", m.kind);
-  v("message", m.message);
-  v("error", m.error);
-}
-template <typename V>
-void Fields(V& v, auto& m, const Done*) {
-  v("steps", m.steps);
-  v("output_path", m.output_path);
-  v("output_kind", m.output_kind);
-  v("train_loss", m.train_loss);
-  v("eval_loss_before", m.eval_loss_before);
-  v("eval_loss_after", m.eval_loss_after);
-  v("seconds", m.seconds);
-  v("metrics", m.metrics);
-  v("confusion_matrix", m.confusion_matrix);
-}
-template <typename V>
-void Fields(V& v, auto& m, const Stopped*) {
-  v("reason", m.reason);
-  v("step", m.step);
 }
 
 constexpr const char* TypeOf(const Hello*) { return "hello"; }
@@ -140,227 +80,21 @@ constexpr const char* TypeOf(const Failed*) { return "failed"; }
 constexpr const char* TypeOf(const Done*) { return "done"; }
 constexpr const char* TypeOf(const Stopped*) { return "stopped"; }
 
-template <typename E>
-struct EnumName {
-  E value;
-  const char* name;
-};
-constexpr EnumName<JobKind> kJobKinds[] = {{JobKind::kTraining, "training"}};
-constexpr EnumName<StopReason> kStopReasons[] = {
-    {StopReason::kPreempt, "preempt"}, {StopReason::kCancel, "cancel"}};
-constexpr EnumName<FailureKind> kFailureKinds[] = {
-    {FailureKind::kRejected, "rejected"},
-    {FailureKind::kOutOfMemory, "out_of_memory"},
-    {FailureKind::kNonFinite, "non_finite"},
-    {FailureKind::kInternal, "internal"}};
-constexpr EnumName<OutputKind> kOutputKinds[] = {
-    {OutputKind::kAdapter, "adapter"}, {OutputKind::kModel, "model"}};
-constexpr auto& NamesOf(JobKind) { return kJobKinds; }
-constexpr auto& NamesOf(StopReason) { return kStopReasons; }
-constexpr auto& NamesOf(FailureKind) { return kFailureKinds; }
-constexpr auto& NamesOf(OutputKind) { return kOutputKinds; }
-
-class Writer {
- public:
-  explicit Writer(json& out) : out_(out) {}
-
-  void operator()(const char* name, const std::string& value) {
-    out_[name] = value;
-  }
-  void operator()(const char* name, int value) { out_[name] = value; }
-  void operator()(const char* name, int64_t value) { out_[name] = value; }
-  void operator()(const char* name, double value) {
-    out_[name] = std::isfinite(value) ? json(value) : json(nullptr);
-  }
-  void operator()(const char* name, const MemoryCounters& value) {
-    json object = json::object();
-    Writer nested(object);
-    Fields(nested, value, &value);
-    out_[name] = std::move(object);
-  }
-  void operator()(const char* name, const Metrics& value) {
-    json object = json::object();
-    Writer nested(object);
-    for (const auto& [metric, number] : value) nested(metric.c_str(), number);
-    out_[name] = std::move(object);
-  }
-  void operator()(const char* name, const Counts& value) {
-    if (!value.empty()) out_[name] = value;
-  }
-  void operator()(const char* name, const std::vector<std::string>& value) {
-    out_[name] = value;
-  }
-  void Optional(const char* name, const std::vector<std::string>& value) {
-    if (!value.empty()) (*this)(name, value);
-  }
-  // An enum's first value is left out.
-  template <typename E>
-  requires std::is_enum_v<E>
-  void Optional(const char* name, E value) {
-    if (value != E{}) (*this)(name, value);
-  }
-  template <typename T>
-  void operator()(const char* name, const std::optional<T>& value) {
-    if (value.has_value()) (*this)(name, *value);
-  }
-  template <typename E>
-  requires std::is_enum_v<E>
-  void operator()(const char* name, E value) {
-    for (const auto& entry : NamesOf(value)) {
-      if (entry.value == value) out_[name] = entry.name;
-    }
-  }
-
- private:
-  json& out_;
-};
-
-// Fills fields until the first error, which it keeps.
-class Reader {
- public:
-  Reader(const json& in, std::string where)
-      : in_(in), where_(std::move(where)) {}
-
-  absl::Status status() const { return status_; }
-
-  void operator()(const char* name, std::string& value) {
-    const json* field = Required(name);
-    if (field == nullptr) return;
-    if (!field->is_string()) return IllTyped(name, "a string");
-    value = field->get<std::string>();
-  }
-  void operator()(const char* name, int64_t& value) {
-    if (const json* field = Required(name)) Integer(name, *field, value);
-  }
-  void operator()(const char* name, int& value) {
-    int64_t wide = value;
-    (*this)(name, wide);
-    if (wide < std::numeric_limits<int>::min() ||
-        wide > std::numeric_limits<int>::max()) {
-      return IllTyped(name, "a 32-bit integer");
-    }
-    value = static_cast<int>(wide);
-  }
-  void operator()(const char* name, double& value) {
-    if (const json* field = Required(name)) Number(name, *field, value);
-  }
-  void operator()(const char* name, std::optional<int64_t>& value) {
-    auto field = in_.find(name);
-    if (field == in_.end()) return;
-    Integer(name, *field, value.emplace());
-  }
-  void operator()(const char* name, std::optional<double>& value) {
-    auto field = in_.find(name);
-    if (field == in_.end()) return;
-    Number(name, *field, value.emplace());
-  }
-  void operator()(const char* name, MemoryCounters& value) {
-    const json* field = Required(name);
-    if (field == nullptr) return;
-    if (!field->is_object()) return IllTyped(name, "an object");
-    Reader nested(*field, absl::StrCat(where_, ".", name));
-    Fields(nested, value, &value);
-    status_ = nested.status();
-  }
-  void operator()(const char* name, Metrics& value) {
-    const json* field = Required(name);
-    if (field == nullptr) return;
-    if (!field->is_object()) return IllTyped(name, "an object");
-    value.clear();
-    for (const auto& [metric, number] : field->items()) {
-      Number(metric.c_str(), number, value.emplace_back(metric, 0).second);
-    }
-  }
-  void operator()(const char* name, Counts& value) {
-    const auto field = in_.find(name);
-    if (field == in_.end()) return;
-    if (!field->is_object()) return IllTyped(name, "an object");
-    value.clear();
-    for (const auto& [key, number] : field->items()) {
-      Integer(key.c_str(), number, value[key]);
-    }
-  }
-  void operator()(const char* name, std::vector<std::string>& value) {
-    const json* field = Required(name);
-    if (field == nullptr) return;
-    if (!field->is_array()) return IllTyped(name, "a list of strings");
-    value.clear();
-    for (const json& text : *field) {
-      if (!text.is_string()) return IllTyped(name, "a list of strings");
-      value.push_back(text.get<std::string>());
-    }
-  }
-  template <typename T>
-  void Optional(const char* name, T& value) {
-    if (in_.contains(name)) (*this)(name, value);
-  }
-  template <typename E>
-  requires std::is_enum_v<E>
-  void operator()(const char* name, E& value) {
-    std::string text;
-    (*this)(name, text);
-    if (!status_.ok()) return;
-    for (const auto& entry : NamesOf(value)) {
-      if (text == entry.name) {
-        value = entry.value;
-        return;
-      }
-    }
-    IllTyped(name, "a known name");
-  }
-
- private:
-  const json* Required(const char* name) {
-    if (!status_.ok()) return nullptr;
-    auto field = in_.find(name);
-    if (field != in_.end()) return &*field;
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat(where_, ": field '", name, "' is missing"));
-    return nullptr;
-  }
-  void Integer(const char* name, const json& field, int64_t& value) {
-    const bool fits = field.is_number_integer() &&
-                      !(field.is_number_unsigned() &&
-                        field.get<uint64_t>() >
-                            uint64_t{std::numeric_limits<int64_t>::max()});
-    if (!fits) return IllTyped(name, "a 64-bit integer");
-    value = field.get<int64_t>();
-  }
-  void Number(const char* name, const json& field, double& value) {
-    if (field.is_null()) {
-      value = std::numeric_limits<double>::quiet_NaN();
-    } else if (field.is_number()) {
-      value = field.get<double>();
-    } else {
-      IllTyped(name, "a number or null");
-    }
-  }
-  void IllTyped(const char* name, const char* expected) {
-    if (!status_.ok()) return;
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat(where_, ": field '", name, "' must be ", expected));
-  }
-
-  const json& in_;
-  const std::string where_;
-  absl::Status status_;
-};
-
 template <typename Variant>
 std::string EncodeAny(const Variant& message) {
   return std::visit(
       [](const auto& m) {
-        json object = {{"type", TypeOf(&m)}};
-        Writer writer(object);
+        Json object = {{"type", TypeOf(&m)}};
+        JsonWriter writer(object);
         Fields(writer, m, &m);
-        return object.dump(-1, ' ', false, json::error_handler_t::replace);
+        return report::Dump(object);
       },
       message);
 }
 
 template <typename T>
-absl::Status ReadInto(const json& object, T& message) {
-  Reader reader(object, TypeOf(&message));
+absl::Status ReadInto(const Json& object, T& message) {
+  JsonReader reader(object, TypeOf(&message), JsonReader::Missing::kError);
   Fields(reader, message, &message);
   return reader.status();
 }
@@ -368,7 +102,7 @@ absl::Status ReadInto(const json& object, T& message) {
 // Tries the alternatives of Variant from `I` on for one of type `type`.
 template <typename Variant, size_t I = 0>
 absl::StatusOr<Variant> ReadByType(const std::string& type,
-                                   const json& object) {
+                                   const Json& object) {
   if constexpr (I == std::variant_size_v<Variant>) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown message type '", type.substr(0, 80), "'"));
@@ -385,7 +119,7 @@ absl::StatusOr<Variant> ReadByType(const std::string& type,
 
 template <typename Variant>
 absl::StatusOr<Variant> DecodeAny(std::string_view line) {
-  const json object = base::ParseTree<json>(line);
+  const Json object = base::ParseTree<Json>(line);
   if (object.is_discarded()) {
     return absl::InvalidArgumentError("the line is not JSON");
   }

@@ -175,6 +175,47 @@ INSTANTIATE_TEST_SUITE_P(
              R"({"type":"stop","reason":"preempt"})"}),
     [](const auto& info) { return info.param.name; });
 
+// Names and order of the members, to the byte: a daemon of another build reads
+// these lines, and so do people.
+TEST(Line, OfAProgressIsAsInTheFirstRelease) {
+  Progress p = SomeProgress();
+  p.padded_tokens = 5000;
+  p.data_wait_seconds = 0.125;
+  p.memory = {1, 2, 3, 4, 5};
+  p.cpu_fallback_ops = {{"aten::a", 2}};
+  EXPECT_EQ(Encode(FromWorker(p)),
+            R"({"type":"progress","step":7,"total_steps":100,"epoch":0.25,)"
+            R"("loss":0.3333333333333333,"learning_rate":0.0002,)"
+            R"("grad_norm":0.1,"tokens":4096,"label_tokens":1024,)"
+            R"("seconds":0.5,"padded_tokens":5000,"data_wait_seconds":0.125,)"
+            R"("device":"cpu","memory":{"current_allocated_bytes":1,)"
+            R"("driver_allocated_bytes":2,"recommended_max_bytes":3,)"
+            R"("footprint_bytes":4,"peak_allocated_bytes":5},)"
+            R"("cpu_fallback_ops":{"aten::a":2}})");
+}
+
+TEST(Line, OfEveryOtherReportIsAsInTheFirstRelease) {
+  EXPECT_EQ(
+      Encode(FromWorker(Evaluated{5, 2.5, 9, 1.5, {{"f1", 0.5}, {"a", 1}}})),
+      R"({"type":"evaluated","step":5,"eval_loss":2.5,"label_tokens":9,)"
+      R"("seconds":1.5,"metrics":{"f1":0.5,"a":1.0}})");
+  EXPECT_EQ(Encode(FromWorker(Checkpointed{5, "/o/5", 9, 0.5, {"/o/1"}})),
+            R"({"type":"checkpointed","step":5,"path":"/o/5","bytes":9,)"
+            R"("seconds":0.5,"removed_paths":["/o/1"]})");
+  EXPECT_EQ(Encode(FromWorker(Failed{FailureKind::kOutOfMemory, "why", 12})),
+            R"({"type":"failed","kind":"out_of_memory","message":"why",)"
+            R"("error":12})");
+  EXPECT_EQ(Encode(FromWorker(Stopped{StopReason::kCancel, 3})),
+            R"({"type":"stopped","reason":"cancel","step":3})");
+  EXPECT_EQ(
+      Encode(FromWorker(Done{20, "/o/model", OutputKind::kModel, 1.5, 2.5, 1.25,
+                             30, {{"accuracy", 0.75}}, "{}"})),
+      R"({"type":"done","steps":20,"output_path":"/o/model",)"
+      R"("output_kind":"model","train_loss":1.5,"eval_loss_before":2.5,)"
+      R"("eval_loss_after":1.25,"seconds":30.0,"metrics":{"accuracy":0.75},)"
+      R"("confusion_matrix":"{}"})");
+}
+
 TEST(Decode, StartIsTheStartThatWasSent) {
   const Start start{"01J", "/s/job.json", "/s/out"};
   auto decoded = DecodeToWorker(Encode(ToWorker(start)));

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_REPORT_REPORT_H_
+#define MPSD_CORE_REPORT_REPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+// What a run reports: the trainer fills these structs, the worker sends them,
+// the daemon stores and serves them. Behind each struct stands its field list,
+// `Fields`, which is the only one: every frame (a line between worker and
+// daemon, a line of metrics.jsonl, an event of the database, a message of the
+// API, a Prometheus gauge) walks it with a visitor `v(name, member)`. A field
+// that is added to a struct and its list reaches every frame; the contract test
+// `report` names the few that a frame leaves out. Names are never reused, and
+// their order is that of the members on the line.
+namespace mpsd::report {
+
+// Name and value, in the order to show them: core/metrics/metrics.h. In JSON an
+// object whose members keep that order.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+// Name → how often, of this job so far, restarts included. Left out of JSON
+// where it is empty.
+using Counts = std::map<std::string, int64_t>;
+
+// The name that JSON has for a value of an enum.
+template <typename E>
+struct EnumName {
+  E value;
+  const char* name;
+};
+
+// Device memory, bytes; absent where the device has no such counter.
+struct MemoryCounters {
+  std::optional<int64_t> current_allocated_bytes;
+  std::optional<int64_t> driver_allocated_bytes;
+  std::optional<int64_t> recommended_max_bytes;
+  std::optional<int64_t> footprint_bytes;  // of the worker process
+  // Of live tensors, since the worker started.
+  std::optional<int64_t> peak_allocated_bytes;
+};
+template <typename V>
+void Fields(V& v, auto& m, const MemoryCounters*) {
+  v("current_allocated_bytes", m.current_allocated_bytes);
+  v("driver_allocated_bytes", m.driver_allocated_bytes);
+  v("recommended_max_bytes", m.recommended_max_bytes);
+  v("footprint_bytes", m.footprint_bytes);
+  v("peak_allocated_bytes", m.peak_allocated_bytes);
+}
+
+// One finished optimizer step.
+struct Progress {
+  int64_t step = 0;  // finished optimizer steps, from 1
+  int64_t total_steps = 0;
+  double epoch = 0;           // fraction of passes over the data
+  double loss = 0;            // mean over the step's label tokens, nats
+  double learning_rate = 0;   // that the step used
+  double grad_norm = 0;       // before clipping
+  int64_t tokens = 0;         // non-padding, of this step
+  int64_t label_tokens = 0;   // that count in the loss, of this step
+  double seconds = 0;         // wall time of this step
+  std::optional<int64_t> padded_tokens;  // padding included, of this step
+  // Of `seconds`, until the step's batches were there.
+  std::optional<double> data_wait_seconds;
+  std::string device;  // "cpu", "cuda", "mps"
+  MemoryCounters memory;
+  // Operators that MPS lacks and that ran on the CPU, "aten::…".
+  Counts cpu_fallback_ops;
+};
+template <typename V>
+void Fields(V& v, auto& m, const Progress*) {
+  v("step", m.step);
+  v("total_steps", m.total_steps);
+  v("epoch", m.epoch);
+  v("loss", m.loss);
+  v("learning_rate", m.learning_rate);
+  v("grad_norm", m.grad_norm);
+  v("tokens", m.tokens);
+  v("label_tokens", m.label_tokens);
+  v("seconds", m.seconds);
+  v("padded_tokens", m.padded_tokens);
+  v("data_wait_seconds", m.data_wait_seconds);
+  v("device", m.device);
+  v("memory", m.memory);
+  v("cpu_fallback_ops", m.cpu_fallback_ops);
+}
+
+struct Evaluated {
+  int64_t step = 0;      // 0: before training
+  double eval_loss = 0;  // mean over the eval set: nats a label token, or what
+                         // the task's loss is for a row
+  int64_t label_tokens = 0;  // rows, where the labels are of rows
+  double seconds = 0;
+  Metrics metrics;  // of the task; may be empty
+};
+template <typename V>
+void Fields(V& v, auto& m, const Evaluated*) {
+  v("step", m.step);
+  v("eval_loss", m.eval_loss);
+  v("label_tokens", m.label_tokens);
+  v("seconds", m.seconds);
+  v("metrics", m.metrics);
+}
+
+struct Checkpointed {
+  int64_t step = 0;
+  std::string path;  // the checkpoint folder, absolute
+  int64_t bytes = 0;
+  double seconds = 0;
+  // Checkpoint folders that are gone since the report before: dropped for
+  // save_total_limit, or set aside as damaged.
+  std::vector<std::string> removed_paths;
+};
+template <typename V>
+void Fields(V& v, auto& m, const Checkpointed*) {
+  v("step", m.step);
+  v("path", m.path);
+  v("bytes", m.bytes);
+  v("seconds", m.seconds);
+  v("removed_paths", m.removed_paths);
+}
+
+// The numbers are stored in the database and never reused.
+enum class OutputKind {
+  kAdapter = 1,  // a PEFT folder
+  kModel = 2,    // a folder that Transformers loads
+};
+inline constexpr EnumName<OutputKind> kOutputKinds[] = {
+    {OutputKind::kAdapter, "adapter"}, {OutputKind::kModel, "model"}};
+constexpr const auto& NamesOf(OutputKind) { return kOutputKinds; }
+
+// What a run reached that came to its end.
+struct Outcome {
+  int64_t steps = 0;
+  std::string output_path;  // the final folder, absolute
+  OutputKind output_kind = OutputKind::kAdapter;
+  std::optional<double> train_loss;        // mean over the run's steps
+  std::optional<double> eval_loss_before;  // absent without an eval set
+  std::optional<double> eval_loss_after;
+  double seconds = 0;
+  Metrics metrics;  // of what output_path holds, on the eval set; may be empty
+  // JSON of the eval set's confusion matrix, {"labels": [name…], "matrix":
+  // [[count…]…]} with a row a true label and a column a predicted one; empty
+  // where there is none.
+  std::string confusion_matrix;
+};
+template <typename V>
+void Fields(V& v, auto& m, const Outcome*) {
+  v("steps", m.steps);
+  v("output_path", m.output_path);
+  v("output_kind", m.output_kind);
+  v("train_loss", m.train_loss);
+  v("eval_loss_before", m.eval_loss_before);
+  v("eval_loss_after", m.eval_loss_after);
+  v("seconds", m.seconds);
+  v("metrics", m.metrics);
+  v("confusion_matrix", m.confusion_matrix);
+}
+
+enum class FailureKind {
+  kRejected,  // the user's input; never retried
+  kOutOfMemory,
+  kNonFinite,  // loss or gradients
+  kInternal,
+};
+inline constexpr EnumName<FailureKind> kFailureKinds[] = {
+    {FailureKind::kRejected, "rejected"},
+    {FailureKind::kOutOfMemory, "out_of_memory"},
+    {FailureKind::kNonFinite, "non_finite"},
+    {FailureKind::kInternal, "internal"}};
+constexpr const auto& NamesOf(FailureKind) { return kFailureKinds; }
+
+struct Failure {
+  FailureKind kind = FailureKind::kInternal;
+  std::string message;
+  // The errno that it came of (core/base/machine_fault.h says which are the
+  // machine's fault); absent where it came of none.
+  std::optional<int64_t> error = std::nullopt;
+};
+template <typename V>
+void Fields(V& v, auto& m, const Failure*) {
+  v("kind", m.kind);
+  v("message", m.message);
+  v("error", m.error);
+}
+
+enum class StopReason {
+  kPreempt,  // checkpoint, say Stopped, exit 0
+  kCancel,   // say Stopped and exit 0, a checkpoint is not needed
+};
+inline constexpr EnumName<StopReason> kStopReasons[] = {
+    {StopReason::kPreempt, "preempt"}, {StopReason::kCancel, "cancel"}};
+constexpr const auto& NamesOf(StopReason) { return kStopReasons; }
+
+// A run that ended because it was asked to.
+struct Stopped {
+  StopReason reason = StopReason::kPreempt;
+  int64_t step = 0;  // of the last checkpoint, 0 for none
+};
+template <typename V>
+void Fields(V& v, auto& m, const Stopped*) {
+  v("reason", m.reason);
+  v("step", m.step);
+}
+
+}  // namespace mpsd::report
+
+#endif  // MPSD_CORE_REPORT_REPORT_H_

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_REPORT_REPORT_JSON_H_
+#define MPSD_CORE_REPORT_REPORT_JSON_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/report/report.h"
+#include "nlohmann/json.hpp"
+
+// The one JSON codec of reports: two visitors of a field list. A frame that has
+// members of other types, or shapes one otherwise, derives from them.
+namespace mpsd::report {
+
+// Keeps the members' order.
+using Json = nlohmann::ordered_json;
+
+// A double that is not finite is null; an absent value, an empty list of counts
+// and a flag that is false are left out.
+class JsonWriter {
+ public:
+  // Adds members to the object `out`, which must outlive it.
+  explicit JsonWriter(Json& out) : out_(out) {}
+
+  void operator()(const char* name, const std::string& value);
+  void operator()(const char* name, bool value);
+  void operator()(const char* name, int value);
+  void operator()(const char* name, int64_t value);
+  void operator()(const char* name, double value);
+  void operator()(const char* name, const MemoryCounters& value);
+  void operator()(const char* name, const Metrics& value);
+  void operator()(const char* name, const Counts& value);
+  void operator()(const char* name, const std::vector<std::string>& value);
+  template <typename T>
+  void operator()(const char* name, const std::optional<T>& value) {
+    if (value.has_value()) (*this)(name, *value);
+  }
+  template <typename E>
+  requires std::is_enum_v<E>
+  void operator()(const char* name, E value) {
+    for (const auto& entry : NamesOf(value)) {
+      if (entry.value == value) (*this)(name, std::string(entry.name));
+    }
+  }
+  // Left out where it is empty, or the first value of its enum.
+  void Optional(const char* name, const std::vector<std::string>& value);
+  template <typename E>
+  requires std::is_enum_v<E>
+  void Optional(const char* name, E value) {
+    if (value != E{}) (*this)(name, value);
+  }
+
+ private:
+  Json& out_;
+};
+
+// Fills members until the first error, which it keeps: InvalidArgument that
+// names the place and the member. Members that no list names are ignored.
+class JsonReader {
+ public:
+  enum class Missing { kError, kDefault };
+
+  // `where`: what `in`, an object that must outlive it, is called in errors.
+  JsonReader(const Json& in, std::string where, Missing missing)
+      : in_(in), where_(std::move(where)), missing_(missing) {}
+
+  const absl::Status& status() const { return status_; }
+
+  void operator()(const char* name, std::string& value);
+  void operator()(const char* name, bool& value);
+  void operator()(const char* name, int& value);
+  void operator()(const char* name, int64_t& value);
+  void operator()(const char* name, double& value);
+  void operator()(const char* name, std::optional<int64_t>& value);
+  void operator()(const char* name, std::optional<double>& value);
+  void operator()(const char* name, MemoryCounters& value);
+  void operator()(const char* name, Metrics& value);
+  void operator()(const char* name, Counts& value);
+  void operator()(const char* name, std::vector<std::string>& value);
+  template <typename E>
+  requires std::is_enum_v<E>
+  void operator()(const char* name, E& value) {
+    std::string text;
+    if (Find(name) == nullptr) return;
+    (*this)(name, text);
+    if (!status_.ok()) return;
+    for (const auto& entry : NamesOf(value)) {
+      if (text == entry.name) {
+        value = entry.value;
+        return;
+      }
+    }
+    IllTyped(name, "a known name");
+  }
+  // Nothing is missing where it is not there.
+  template <typename T>
+  void Optional(const char* name, T& value) {
+    if (FindOptional(name) != nullptr) (*this)(name, value);
+  }
+
+ protected:
+  void IllTyped(const char* name, const char* expected);
+
+ private:
+  // Null after an error, and where there is none.
+  const Json* Find(const char* name);
+  const Json* FindOptional(const char* name) const;
+  void Integer(const char* name, const Json& field, int64_t& value);
+  void Number(const char* name, const Json& field, double& value);
+
+  const Json& in_;
+  const std::string where_;
+  const Missing missing_;
+  absl::Status status_;
+};
+
+// A line without newline; a byte that is no UTF-8 becomes U+FFFD.
+std::string Dump(const Json& object);
+
+}  // namespace mpsd::report
+
+#endif  // MPSD_CORE_REPORT_REPORT_JSON_H_
