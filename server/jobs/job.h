@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "core/report/report.h"
 #include "server/jobs/job_kind.h"
 
 namespace mpsd::jobs {
@@ -62,35 +62,22 @@ inline constexpr ExitReason kAllExitReasons[] = {
     ExitReason::kInterrupted};
 std::string_view Name(ExitReason reason);  // "Done", "Rejected" …
 
-struct MemoryCounters {
-  std::optional<int64_t> current_allocated_bytes;
-  std::optional<int64_t> driver_allocated_bytes;
-  std::optional<int64_t> recommended_max_bytes;
-  std::optional<int64_t> footprint_bytes;
-  std::optional<int64_t> peak_allocated_bytes;
-};
+// What a worker reports, as core/report has it.
+using report::Evaluated;
+using report::MemoryCounters;
+using report::Metrics;
+using report::Outcome;
+using report::OutputKind;
 
-// One finished optimizer step. Units as in proto/mpsd/v1/jobs.proto.
-struct Progress {
-  int64_t step = 0;
-  int64_t total_steps = 0;
-  double epoch = 0;
-  double loss = 0;
-  double learning_rate = 0;
-  double grad_norm = 0;
-  int64_t tokens = 0;
-  int64_t label_tokens = 0;
-  double step_seconds = 0;
+// One finished optimizer step: the worker's report, and what follows from it
+// and from those before it (StepRate).
+struct Progress : report::Progress {
   // Shares of the step's tokens that are padding, and of its time until its
   // data were there.
-  std::optional<double> padding_ratio, data_wait_ratio;
+  std::optional<double> padding_ratio = std::nullopt;
+  std::optional<double> data_wait_ratio = std::nullopt;
   double tokens_per_second = 0;
   double eta_seconds = 0;
-  std::string device;
-  MemoryCounters memory;
-  // Operators without a Metal kernel that ran on the CPU → how often, of the
-  // whole job.
-  std::map<std::string, int64_t> cpu_fallback_ops;
 };
 
 struct Checkpoint {
@@ -99,30 +86,6 @@ struct Checkpoint {
   int64_t size_bytes = 0;
   double seconds = 0;  // writing it
   absl::Time create_time;
-};
-
-// Name and value, in the order to show them.
-using Metrics = std::vector<std::pair<std::string, double>>;
-
-struct Evaluated {
-  int64_t step = 0;  // 0: before training
-  double eval_loss = 0;
-  Metrics metrics;  // of the task; may be empty
-};
-
-// The numbers are stored in the database and never reused.
-enum class OutputKind {
-  kAdapter = 1,  // a PEFT folder
-  kModel = 2,    // a folder that Transformers loads
-};
-
-// What a worker reached that was Done.
-struct Outcome {
-  std::string output_path;  // the final folder
-  OutputKind output_kind = OutputKind::kAdapter;
-  std::optional<double> train_loss, eval_loss_before, eval_loss_after;
-  Metrics metrics;               // of what output_path holds
-  std::string confusion_matrix;  // JSON, as core/wire/messages.h has it
 };
 
 struct Job {

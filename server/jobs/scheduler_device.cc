@@ -221,7 +221,7 @@ LaunchRequest Scheduler::RequestFor(const Job& job) const {
   request.log_path = parts_.files.LogPath(job.id);
   request.hang_timeout = options_.hang_timeout;
   if (job.progress) {
-    request.slowest_step = absl::Seconds(job.progress->step_seconds);
+    request.slowest_step = absl::Seconds(job.progress->seconds);
   }
   request.allow_cpu_fallback = AllowsCpuFallback(job.spec_json);
   return request;

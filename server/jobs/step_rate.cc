@@ -5,11 +5,27 @@
 
 namespace mpsd::jobs {
 
+namespace {
+
+void FillShares(Progress& progress) {
+  if (progress.padded_tokens.value_or(0) > 0) {
+    progress.padding_ratio =
+        1 - static_cast<double>(progress.tokens) /
+                static_cast<double>(*progress.padded_tokens);
+  }
+  if (progress.data_wait_seconds && progress.seconds > 0) {
+    progress.data_wait_ratio = *progress.data_wait_seconds / progress.seconds;
+  }
+}
+
+}  // namespace
+
 void StepRate::Apply(Progress& progress) {
+  FillShares(progress);
   const double weight = started_ ? kWeight : 1;
   started_ = true;
   tokens_ += weight * (progress.tokens - tokens_);
-  seconds_ += weight * (progress.step_seconds - seconds_);
+  seconds_ += weight * (progress.seconds - seconds_);
   progress.tokens_per_second = seconds_ > 0 ? tokens_ / seconds_ : 0;
   const int64_t left =
       std::max<int64_t>(progress.total_steps - progress.step, 0);

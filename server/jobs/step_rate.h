@@ -14,8 +14,10 @@ class StepRate {
  public:
   static constexpr double kWeight = 0.1;
 
-  // Fills tokens_per_second and eta_seconds of `progress` in, its own step
-  // counted. Evaluations and checkpoints still to come are not in the ETA.
+  // Fills in what `progress` has beside the worker's report: the shares of its
+  // own step, tokens_per_second and eta_seconds with its own step counted.
+  // Evaluations and checkpoints still to come are not in the ETA. A share is
+  // absent where the worker does not tell its count.
   void Apply(Progress& progress);
 
  private:

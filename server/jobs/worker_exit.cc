@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/machine_fault.h"
 #include "core/host/device_error.h"
 
 namespace mpsd::jobs {
@@ -60,13 +61,14 @@ WorkerListener::Result Ended(ExitReason reason, std::string message) {
   return result;
 }
 
-WorkerListener::Result FromDone(const DoneReport& done, int wait_status) {
+WorkerListener::Result FromDone(const report::Outcome& outcome,
+                                int wait_status) {
   WorkerListener::Result result = Ended(ExitReason::kDone, "");
   if (wait_status != 0) {
     result.message = absl::StrCat("the worker had finished, then ",
                                   DescribeWaitStatus(wait_status));
   }
-  result.outcome = done.outcome;
+  result.outcome = outcome;
   return result;
 }
 
@@ -89,19 +91,20 @@ std::optional<WorkerListener::Result> Blame(const std::string& message,
   return Ended(ExitReason::kCrashed, WithTail(text, log_tail));
 }
 
-WorkerListener::Result FromFailed(const FailedReport& failed,
+WorkerListener::Result FromFailed(const report::Failure& failed,
                                   const std::string& log_tail) {
+  if (failed.error && base::IsMachineFault(static_cast<int>(*failed.error))) {
+    return Ended(ExitReason::kMachine, failed.message);
+  }
   switch (failed.kind) {
-    case FailedReport::Kind::kRejected:
+    case report::FailureKind::kRejected:
       return Ended(ExitReason::kRejected, failed.message);
-    case FailedReport::Kind::kOutOfMemory:
+    case report::FailureKind::kOutOfMemory:
       return Ended(ExitReason::kOutOfMemory, failed.message);
-    case FailedReport::Kind::kNonFinite:
+    case report::FailureKind::kNonFinite:
       if (auto blamed = Blame(failed.message, log_tail)) return *blamed;
       return Ended(ExitReason::kNonFinite, failed.message);
-    case FailedReport::Kind::kMachine:
-      return Ended(ExitReason::kMachine, failed.message);
-    case FailedReport::Kind::kInternal:
+    case report::FailureKind::kInternal:
       break;
   }
   return Ended(
@@ -110,7 +113,7 @@ WorkerListener::Result FromFailed(const FailedReport& failed,
 }
 
 std::string DescribePreemption(const WorkerEnding& ending) {
-  if (std::holds_alternative<StoppedReport>(ending.last_word)) {
+  if (std::holds_alternative<report::Stopped>(ending.last_word)) {
     return "stopped at a checkpoint";
   }
   if (ending.killed_after_grace) {
@@ -138,7 +141,7 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending) {
                                        ending.protocol_error),
                           ending.log_tail));
   }
-  if (const auto* done = std::get_if<DoneReport>(&ending.last_word)) {
+  if (const auto* done = std::get_if<report::Outcome>(&ending.last_word)) {
     return FromDone(*done, ending.wait_status);
   }
   if (cancelled) return Ended(ExitReason::kCancelled, "cancelled");
@@ -146,13 +149,13 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending) {
     return Ended(ExitReason::kHung,
                  WithTail(DescribeSilence(ending.silence), ending.log_tail));
   }
-  if (const auto* failed = std::get_if<FailedReport>(&ending.last_word)) {
+  if (const auto* failed = std::get_if<report::Failure>(&ending.last_word)) {
     return FromFailed(*failed, ending.log_tail);
   }
   if (ending.asked == Asked::kPreempt) {
     return Ended(ExitReason::kPreempted, DescribePreemption(ending));
   }
-  if (std::holds_alternative<StoppedReport>(ending.last_word)) {
+  if (std::holds_alternative<report::Stopped>(ending.last_word)) {
     return Ended(ExitReason::kProtocolError,
                  "the worker broke the protocol: it stopped without being "
                  "asked");

@@ -7,23 +7,15 @@
 #include <variant>
 
 #include "absl/time/time.h"
+#include "core/report/report.h"
 #include "server/jobs/job.h"
 #include "server/jobs/worker_launcher.h"
 
 namespace mpsd::jobs {
 
-// The last word of a worker, in the daemon's terms.
-struct DoneReport {
-  Outcome outcome;
-};
-struct FailedReport {
-  enum class Kind { kRejected, kOutOfMemory, kNonFinite, kMachine, kInternal };
-  Kind kind = Kind::kInternal;
-  std::string message;
-};
-struct StoppedReport {};
-using LastWord =
-    std::variant<std::monostate, DoneReport, FailedReport, StoppedReport>;
+// The last word of a worker; none where it ended without.
+using LastWord = std::variant<std::monostate, report::Outcome, report::Failure,
+                              report::Stopped>;
 
 enum class Asked { kNothing, kPreempt, kCancel };
 
@@ -45,9 +37,10 @@ struct WorkerEnding {
 //                                          the output was durable by then
 //   asked to cancel                        Cancelled
 //   silent for too long                    Hung
-//   said Failed                            Rejected, OutOfMemory, NonFinite,
-//                                          Machine, or Crashed for an internal
-//                                          error
+//   said Failed                            Machine where its errno is the
+//                                          machine's fault, else Rejected,
+//                                          OutOfMemory, NonFinite, or Crashed
+//                                          for an internal error
 //   asked to preempt                       Preempted, whether it said so, was
 //                                          killed after the grace or crashed
 //   said Stopped, unasked                  ProtocolError

@@ -109,7 +109,7 @@ void JobMetrics::JobStarted(absl::Duration queue_wait) {
 void JobMetrics::StepFinished(const std::string& job_id,
                               const jobs::Progress& progress) {
   const std::string& device = progress.device;
-  step_.Add({{"device", device}}, kStepBuckets).Observe(progress.step_seconds);
+  step_.Add({{"device", device}}, kStepBuckets).Observe(progress.seconds);
   tokens_.Add({{"device", device}})
       .Increment(static_cast<double>(progress.tokens));
   absl::MutexLock lock(&mutex_);

@@ -120,7 +120,7 @@ void ToProto(const jobs::Progress& progress, v1::Progress& out) {
   out.set_grad_norm(progress.grad_norm);
   out.set_tokens(progress.tokens);
   out.set_label_tokens(progress.label_tokens);
-  out.set_step_seconds(progress.step_seconds);
+  out.set_step_seconds(progress.seconds);
   out.set_tokens_per_second(progress.tokens_per_second);
   out.set_eta_seconds(progress.eta_seconds);
   if (progress.padding_ratio) out.set_padding_ratio(*progress.padding_ratio);

@@ -10,9 +10,10 @@
 
 namespace mpsd::store {
 
-// How events lie in table events: a kind and a JSON object with the members'
-// names; a member that is absent reads as its default, so that old rows stay
-// readable. A double that is not finite is null and reads as NaN.
+// How events lie in table events: a kind and a JSON object with the fields of
+// server/jobs/event_fields.h; a member that is absent reads as its default, so
+// that old rows stay readable. A double that is not finite is null and reads as
+// NaN.
 using EventBody = decltype(jobs::Event::body);
 
 // 1 StateChanged, 2 Progress, 3 Evaluated, 4 Checkpoint, 5 Note.

@@ -17,7 +17,7 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "server/jobs/input_names.h"
-#include "server/supervisor/from_wire.h"
+#include "server/supervisor/clean_report.h"
 #include "server/supervisor/log_tail.h"
 
 namespace mpsd::supervisor {
@@ -239,7 +239,7 @@ absl::Status WorkerSession::Handle(const std::string& line) {
   if (!std::holds_alternative<std::monostate>(ending_.last_word)) {
     return Nonsense("it went on talking after its last word");
   }
-  return hello != nullptr ? Handle(*hello) : Report(*message);
+  return hello != nullptr ? Handle(*hello) : Report(*std::move(message));
 }
 
 absl::Status WorkerSession::Handle(const wire::Hello& hello) {
@@ -250,7 +250,8 @@ absl::Status WorkerSession::Handle(const wire::Hello& hello) {
   }
   base::Check(!greeted_, "a worker is greeted once");
   greeted_ = true;
-  listener_.OnHello(FromWire(hello));
+  listener_.OnHello({hello.pid, CleanVersion(hello.worker_version),
+                     CleanVersion(hello.torch_version)});
   absl::MutexLock lock(&mutex_);
   if (asked_ != jobs::Asked::kNothing) return absl::OkStatus();
   base::Check(!std::exchange(started_, true), "Start is sent once");
@@ -262,32 +263,37 @@ absl::Status WorkerSession::Handle(const wire::Hello& hello) {
   return absl::OkStatus();
 }
 
-absl::Status WorkerSession::Report(const wire::FromWorker& message) {
+absl::Status WorkerSession::Report(wire::FromWorker message) {
   std::visit(
-      [this](const auto& m) {
+      [this](auto& m) {
         using Message = std::decay_t<decltype(m)>;
-        if constexpr (std::is_same_v<Message, wire::Progress>) {
+        if constexpr (std::is_same_v<Message, report::Progress>) {
           hang_limit_.Stepped(Now(), m.seconds);
-          listener_.OnProgress(FromWire(m));
-        } else if constexpr (std::is_same_v<Message, wire::Evaluated>) {
-          listener_.OnEvaluated(FromWire(m));
-        } else if constexpr (std::is_same_v<Message, wire::Checkpointed>) {
-          listener_.OnCheckpoint(FromWire(m), RemovedPaths(m));
+          Clean(m);
+          listener_.OnProgress({std::move(m)});
+        } else if constexpr (std::is_same_v<Message, report::Evaluated>) {
+          Clean(m);
+          listener_.OnEvaluated(m);
+        } else if constexpr (std::is_same_v<Message, report::Checkpointed>) {
+          Clean(m);
+          listener_.OnCheckpoint({m.step, m.path, m.bytes, m.seconds, {}},
+                                 m.removed_paths);
         } else if constexpr (std::is_same_v<Message, wire::Heartbeat>) {
-          listener_.OnHeartbeat(StageOf(m), m.fraction);
+          listener_.OnHeartbeat(CleanStage(m.stage), m.fraction);
         } else if constexpr (std::is_same_v<Message, wire::Warning>) {
-          listener_.OnWarning(FromWire(wire::Warning{Respelled(m.text)}));
+          listener_.OnWarning(CleanWarning(Respelled(m.text)));
         } else if constexpr (std::is_same_v<Message, wire::Held>) {
           listener_.OnHeld();
         } else if constexpr (std::is_same_v<Message, wire::Resumed>) {
           listener_.OnResumed();
-        } else if constexpr (std::is_same_v<Message, wire::Stopped>) {
-          ending_.last_word = jobs::StoppedReport{};
-        } else if constexpr (std::is_same_v<Message, wire::Done>) {
-          if (LeavesMatrixOut(m)) listener_.OnWarning(kMatrixLeftOut);
-          ending_.last_word = FromWire(m);
-        } else if constexpr (!std::is_same_v<Message, wire::Hello>) {
-          ending_.last_word = FromWire(m);
+        } else if constexpr (std::is_same_v<Message, report::Outcome>) {
+          if (!Clean(m)) listener_.OnWarning(kMatrixLeftOut);
+          ending_.last_word = std::move(m);
+        } else if constexpr (std::is_same_v<Message, report::Failure>) {
+          Clean(m);
+          ending_.last_word = std::move(m);
+        } else if constexpr (std::is_same_v<Message, report::Stopped>) {
+          ending_.last_word = m;
         }
       },
       message);

@@ -78,7 +78,7 @@ class WorkerSession final : public jobs::Worker {
   void Overdue();
   absl::Status Handle(const std::string& line);
   absl::Status Handle(const wire::Hello& hello);
-  absl::Status Report(const wire::FromWorker& message);
+  absl::Status Report(wire::FromWorker message);
   int Reap();
   // Its text with the job's files as the user spells them.
   std::string Respelled(const std::string& text) const;

@@ -11,9 +11,9 @@
 #include "core/wire/messages.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "nlohmann/json.hpp"
+#include "server/jobs/step_rate.h"
 #include "server/rpc/convert.h"
 #include "server/store/event_body.h"
-#include "server/supervisor/from_wire.h"
 
 namespace mpsd {
 namespace {
@@ -76,9 +76,8 @@ Names Expected() {
 }
 
 jobs::Progress InTheDaemon() {
-  jobs::Progress progress = supervisor::FromWire(FullReport());
-  progress.tokens_per_second = 9;
-  progress.eta_seconds = 10;
+  jobs::Progress progress{FullReport()};
+  jobs::StepRate().Apply(progress);
   return progress;
 }
 

@@ -34,7 +34,8 @@ TEST(GoalOf, AMetricGoesItsOwnWayUnlessTold) {
 }
 
 TEST(IsBetter, StrictlyByTheGoal) {
-  const Evaluated low{1, 2.0, {{"f1", 0.5}}}, high{2, 3.0, {{"f1", 0.75}}};
+  const Evaluated low{1, 2.0, 0, 0, {{"f1", 0.5}}};
+  const Evaluated high{2, 3.0, 0, 0, {{"f1", 0.75}}};
   EXPECT_TRUE(IsBetter(low, high, {"", false}));
   EXPECT_FALSE(IsBetter(high, low, {"", false}));
   EXPECT_TRUE(IsBetter(high, low, {"f1", true}));
@@ -43,8 +44,8 @@ TEST(IsBetter, StrictlyByTheGoal) {
 }
 
 TEST(IsBetter, WithoutANumberNever) {
-  const Evaluated some{1, 2, {{"f1", 0.5}}}, none{2, 1, {}};
-  const Evaluated nan{3, 1, {{"f1", std::nan("")}}};
+  const Evaluated some{1, 2, 0, 0, {{"f1", 0.5}}}, none{2, 1, 0, 0, {}};
+  const Evaluated nan{3, 1, 0, 0, {{"f1", std::nan("")}}};
   for (const Evaluated& without : {none, nan}) {
     EXPECT_FALSE(IsBetter(without, some, {"f1", true}));
     EXPECT_TRUE(IsBetter(some, without, {"f1", true}));

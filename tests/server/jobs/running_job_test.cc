@@ -35,7 +35,7 @@ class RunningJobTest : public testing::Test {
     progress.step = step;
     progress.total_steps = 10;
     progress.tokens = 50;
-    progress.step_seconds = 0.5;
+    progress.seconds = 0.5;
     return progress;
   }
 
@@ -73,7 +73,7 @@ TEST_F(RunningJobTest, OnlyTheLatestProgressBetweenFlushesIsAnEvent) {
   EXPECT_TRUE(run_.Flush(store_).ok());
   EXPECT_FALSE(run_.dirty());
   run_.Progressed(Step(3), kNow);
-  run_.Evaluated({3, 0.5, {}}, kNow);
+  run_.Evaluated({3, 0.5, 0, 0, {}}, kNow);
   run_.Progressed(Step(4), kNow);
   EXPECT_TRUE(run_.Flush(store_).ok());
   ASSERT_EQ(Events().size(), 6);
@@ -87,9 +87,9 @@ TEST_F(RunningJobTest, OnlyTheLatestProgressBetweenFlushesIsAnEvent) {
 
 TEST_F(RunningJobTest, AFailedFlushKeepsEverything) {
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
-  run_.Evaluated({0, 2, {}}, kNow);
+  run_.Evaluated({0, 2, 0, 0, {}}, kNow);
   EXPECT_FALSE(run_.Flush(store_).ok());
-  run_.Evaluated({5, 1, {}}, kNow);
+  run_.Evaluated({5, 1, 0, 0, {}}, kNow);
   EXPECT_FALSE(run_.Flush(store_).ok());
   store_.FailWith(absl::OkStatus());
   EXPECT_TRUE(run_.Flush(store_).ok());
@@ -156,11 +156,12 @@ TEST_F(RunningJobTest, KeepsTheLatestMetricsAndTheBestEvaluation) {
   job.spec_json = R"({"model": "m", "task": "SEQ_CLS", "dataset":
       {"train": "t.csv"}, "training": {"metric_for_best_model": "f1"}})";
   RunningJob run(job, 2, 0);
-  run.Evaluated({0, 1, {{"f1", 1.0}}}, kNow);  // before training: no candidate
+  // Before training: no candidate.
+  run.Evaluated({0, 1, 0, 0, {{"f1", 1.0}}}, kNow);
   EXPECT_FALSE(run.job().best_evaluation.has_value());
-  run.Evaluated({4, 3, {{"f1", 0.5}}}, kNow);
-  run.Evaluated({8, 4, {{"f1", 0.75}}}, kNow);
-  run.Evaluated({12, 2, {{"f1", 0.625}}}, kNow);
+  run.Evaluated({4, 3, 0, 0, {{"f1", 0.5}}}, kNow);
+  run.Evaluated({8, 4, 0, 0, {{"f1", 0.75}}}, kNow);
+  run.Evaluated({12, 2, 0, 0, {{"f1", 0.625}}}, kNow);
   EXPECT_EQ(run.job().metrics, (Metrics{{"f1", 0.625}}));
   ASSERT_TRUE(run.job().best_evaluation.has_value());
   EXPECT_EQ(run.job().best_evaluation->step, 8);
@@ -176,7 +177,7 @@ TEST_F(RunningJobTest, DoneFillsTheRow) {
   result.outcome.output_kind = OutputKind::kModel;
   result.outcome.metrics = {{"accuracy", 0.5}};
   result.outcome.confusion_matrix = "{}";
-  run_.Evaluated({0, 4, {}}, kNow);
+  run_.Evaluated({0, 4, 0, 0, {}}, kNow);
   NextState next;
   next.state = State::kSucceeded;
   run_.Ended(result, next, kNow + absl::Seconds(9));

@@ -39,7 +39,7 @@ TEST_F(SchedulerAttemptTest, RunsAJobFromStartToEnd) {
 
   Worker().OnHello({42, "0.1.0", "2.11.0"});
   Worker().OnHeartbeat("loading model", 0.5);
-  Worker().OnEvaluated({0, 2.5, {{"f1", 0.5}}});
+  Worker().OnEvaluated({0, 2.5, 0, 0, {{"f1", 0.5}}});
   Worker().OnProgress(Step(1));
   Worker().OnCheckpoint(At(1, "/out/step-1"), {});
   launcher_.Exit(ExitReason::kDone);
@@ -108,7 +108,7 @@ TEST_F(SchedulerAttemptTest, TheNextAttemptKnowsHowSlowAStepIs) {
   scheduler_->Tick();
   EXPECT_EQ(launcher_.requests[0].slowest_step, absl::ZeroDuration());
   Progress slow = Step(1);
-  slow.step_seconds = 900;
+  slow.seconds = 900;
   Worker().OnProgress(slow);
   launcher_.Exit(ExitReason::kCrashed);
   clock_.Advance(absl::Seconds(10));
@@ -330,7 +330,7 @@ TEST_F(SchedulerAttemptTest, AFullDiskDelaysTheEndButLosesNothing) {
   const std::string id = Submit();
   scheduler_->Tick();
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
-  Worker().OnEvaluated({0, 2, {}});
+  Worker().OnEvaluated({0, 2, 0, 0, {}});
   Worker().OnCheckpoint(At(1, "/step-1"), {});
   Worker().OnCheckpoint(At(2, "/step-2"), {"/step-1"});
   launcher_.Exit(ExitReason::kDone);

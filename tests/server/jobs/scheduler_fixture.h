@@ -81,7 +81,7 @@ class SchedulerFixture : public testing::Test {
     progress.step = step;
     progress.total_steps = total;
     progress.tokens = 50;
-    progress.step_seconds = 0.5;
+    progress.seconds = 0.5;
     progress.device = "mps";
     progress.memory.footprint_bytes = 123;
     return progress;

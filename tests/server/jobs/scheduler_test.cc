@@ -231,7 +231,7 @@ TEST_F(SchedulerTest, WhatIsAskedIsAnsweredWhileTheStoreHangs) {
   scheduler_->Tick();
   store_.Stall(true);
   std::thread worker([&] {
-    Worker().OnEvaluated({0, 2, {}});
+    Worker().OnEvaluated({0, 2, 0, 0, {}});
     launcher_.Exit(ExitReason::kPreempted, "stopped at a checkpoint");
   });
   std::thread canceller([&] { EXPECT_TRUE(scheduler_->Cancel(other).ok()); });

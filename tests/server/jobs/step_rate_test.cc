@@ -11,8 +11,27 @@ Progress Step(int64_t step, int64_t tokens, double seconds) {
   progress.step = step;
   progress.total_steps = 100;
   progress.tokens = tokens;
-  progress.step_seconds = seconds;
+  progress.seconds = seconds;
   return progress;
+}
+
+TEST(StepRate, SharesOfPaddingAndWaiting) {
+  StepRate rate;
+  Progress progress = Step(1, 60, 2);
+  rate.Apply(progress);
+  EXPECT_FALSE(progress.padding_ratio.has_value());
+  EXPECT_FALSE(progress.data_wait_ratio.has_value());
+  progress.padded_tokens = 80;
+  progress.data_wait_seconds = 0.5;
+  rate.Apply(progress);
+  EXPECT_EQ(progress.padding_ratio, 0.25);
+  EXPECT_EQ(progress.data_wait_ratio, 0.25);
+  Progress without = Step(2, 0, 0);
+  without.padded_tokens = 0;
+  without.data_wait_seconds = 0;
+  rate.Apply(without);
+  EXPECT_FALSE(without.padding_ratio.has_value());
+  EXPECT_FALSE(without.data_wait_ratio.has_value());
 }
 
 TEST(StepRate, TheFirstStepStandsAlone) {

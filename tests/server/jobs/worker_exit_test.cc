@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <csignal>
 
 namespace mpsd::jobs {
 namespace {
 
+using report::FailureKind;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -22,18 +24,18 @@ WorkerEnding Ending(LastWord last_word, int wait_status) {
   return ending;
 }
 
-DoneReport Done(std::optional<double> train_loss, std::optional<double> before,
-                std::optional<double> after) {
+Outcome Done(std::optional<double> train_loss, std::optional<double> before,
+             std::optional<double> after) {
   Outcome outcome;
   outcome.output_path = "/adapter";
   outcome.train_loss = train_loss;
   outcome.eval_loss_before = before;
   outcome.eval_loss_after = after;
   outcome.metrics = {{"f1", 0.5}};
-  return {outcome};
+  return outcome;
 }
 
-FailedReport Failed(FailedReport::Kind kind) { return {kind, "why"}; }
+report::Failure Failed(FailureKind kind) { return {kind, "why"}; }
 
 TEST(DecideExit, DoneCarriesItsResult) {
   const auto result = DecideExit(Ending(Done(1.0, 2.0, 3.0), 0));
@@ -77,7 +79,7 @@ TEST(DecideExit, AnIndexBeyondItsTableIsTheDatasFault) {
 }
 
 TEST(DecideExit, NumbersThatMetalLostAreNotTheUsers) {
-  WorkerEnding ending = Ending(Failed(FailedReport::Kind::kNonFinite), kExit1);
+  WorkerEnding ending = Ending(Failed(FailureKind::kNonFinite), kExit1);
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kNonFinite);
   ending.log_tail = "Error: command buffer exited with error status.";
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCrashed);
@@ -98,11 +100,10 @@ TEST(DecideExit, DoneWinsOverACancelThatCameTooLate) {
 }
 
 TEST(DecideExit, ReportedFailuresAreNotDressedUp) {
-  using Kind = FailedReport::Kind;
-  const std::pair<Kind, ExitReason> cases[] = {
-      {Kind::kRejected, ExitReason::kRejected},
-      {Kind::kOutOfMemory, ExitReason::kOutOfMemory},
-      {Kind::kNonFinite, ExitReason::kNonFinite}};
+  const std::pair<FailureKind, ExitReason> cases[] = {
+      {FailureKind::kRejected, ExitReason::kRejected},
+      {FailureKind::kOutOfMemory, ExitReason::kOutOfMemory},
+      {FailureKind::kNonFinite, ExitReason::kNonFinite}};
   for (const auto& [kind, reason] : cases) {
     const auto result = DecideExit(Ending(Failed(kind), kExit1));
     EXPECT_EQ(result.reason, reason);
@@ -110,18 +111,22 @@ TEST(DecideExit, ReportedFailuresAreNotDressedUp) {
   }
 }
 
-TEST(DecideExit, TheMachinesFaultIsPassedOn) {
-  WorkerEnding ending;
-  ending.last_word =
-      FailedReport{FailedReport::Kind::kMachine, "no space left"};
+TEST(DecideExit, AFaultOfTheMachineIsKnownByItsErrno) {
+  report::Failure failure{FailureKind::kRejected, "/out: read-only", EROFS};
+  WorkerEnding ending = Ending(failure, kExit1);
   ending.asked = Asked::kPreempt;
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kMachine);
-  EXPECT_EQ(DecideExit(ending).message, "no space left");
+  EXPECT_EQ(DecideExit(ending).message, "/out: read-only");
+  for (const int64_t error : {int64_t{ENOENT}, int64_t{0}}) {
+    failure.error = error;
+    EXPECT_EQ(DecideExit(Ending(failure, kExit1)).reason,
+              ExitReason::kRejected);
+  }
 }
 
 TEST(DecideExit, AnInternalErrorIsACrashWithItsLog) {
   const auto result =
-      DecideExit(Ending(Failed(FailedReport::Kind::kInternal), kExit1));
+      DecideExit(Ending(Failed(FailureKind::kInternal), kExit1));
   EXPECT_EQ(result.reason, ExitReason::kCrashed);
   EXPECT_THAT(result.message, HasSubstr("why"));
   EXPECT_THAT(result.message, HasSubstr("THE TAIL"));
@@ -170,8 +175,8 @@ TEST(DecideExit, NonsenseBeatsEverythingButACancel) {
 TEST(DecideExit, ACancelledWorkerIsCancelledHoweverItEnds) {
   for (int status : {0, kExit1, SIGKILL, SIGSEGV}) {
     for (const LastWord& word :
-         {LastWord(), LastWord(StoppedReport{}),
-          LastWord(Failed(FailedReport::Kind::kInternal))}) {
+         {LastWord(), LastWord(report::Stopped{}),
+          LastWord(Failed(FailureKind::kInternal))}) {
       WorkerEnding ending = Ending(word, status);
       ending.asked = Asked::kCancel;
       EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCancelled);
@@ -180,7 +185,7 @@ TEST(DecideExit, ACancelledWorkerIsCancelledHoweverItEnds) {
 }
 
 TEST(DecideExit, PreemptedHoweverItStopped) {
-  WorkerEnding ending = Ending(StoppedReport{}, 0);
+  WorkerEnding ending = Ending(report::Stopped{}, 0);
   ending.asked = Asked::kPreempt;
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kPreempted);
   ending = Ending({}, SIGKILL);
@@ -192,13 +197,13 @@ TEST(DecideExit, PreemptedHoweverItStopped) {
 }
 
 TEST(DecideExit, AUserErrorFoundWhilePreemptingIsAUserError) {
-  WorkerEnding ending = Ending(Failed(FailedReport::Kind::kRejected), kExit1);
+  WorkerEnding ending = Ending(Failed(FailureKind::kRejected), kExit1);
   ending.asked = Asked::kPreempt;
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kRejected);
 }
 
 TEST(DecideExit, StoppingUnaskedIsNonsense) {
-  EXPECT_EQ(DecideExit(Ending(StoppedReport{}, 0)).reason,
+  EXPECT_EQ(DecideExit(Ending(report::Stopped{}, 0)).reason,
             ExitReason::kProtocolError);
 }
 

@@ -29,7 +29,7 @@ class JobMetricsTest : public testing::Test {
     progress.learning_rate = 0.001;
     progress.grad_norm = 0.75;
     progress.tokens = 100;
-    progress.step_seconds = 0.2;
+    progress.seconds = 0.2;
     progress.device = "mps";
     progress.memory = {1000, 2000, 3000, 4000, 5000};
     return progress;
@@ -182,27 +182,28 @@ TEST_F(JobMetricsTest, MemoryGoesWithItsWorker) {
 }
 
 TEST_F(JobMetricsTest, AnEvaluationBeforeTheFirstStepWaitsForItsDevice) {
-  metrics_.Evaluated("J1", "", {1, 3, {{"f1", 0.5}}});
+  metrics_.Evaluated("J1", "", {1, 3, 0, 0, {{"f1", 0.5}}});
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_loss{")));
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_metric{")));
   metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_job_eval_loss{device=\"mps\",job=\"J1\"} 3\n"));
-  metrics_.Evaluated("J1", "mps", {2, 2, {{"f1", 0.75}}});
+  metrics_.Evaluated("J1", "mps", {2, 2, 0, 0, {{"f1", 0.75}}});
   metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_job_eval_loss{device=\"mps\",job=\"J1\"} 2\n"));
 }
 
 TEST_F(JobMetricsTest, EveryMetricOfATaskHasASeries) {
-  metrics_.Evaluated("J1", "", {0, 3, {{"accuracy", 0.25}}});
+  metrics_.Evaluated("J1", "", {0, 3, 0, 0, {{"accuracy", 0.25}}});
   metrics_.StepFinished("J1", Step());
   const std::string f1 =
       "mpsd_job_eval_metric{device=\"mps\",job=\"J1\",metric=\"f1\"} ";
   const std::string accuracy =
       "mpsd_job_eval_metric{device=\"mps\",job=\"J1\",metric=\"accuracy\"} ";
   EXPECT_THAT(Text(), HasSubstr(accuracy + "0.25\n"));
-  metrics_.Evaluated("J1", "mps", {1, 2, {{"accuracy", 0.5}, {"f1", 0.75}}});
+  metrics_.Evaluated("J1", "mps",
+                     {1, 2, 0, 0, {{"accuracy", 0.5}, {"f1", 0.75}}});
   EXPECT_THAT(Text(), HasSubstr(accuracy + "0.5\n"));
   EXPECT_THAT(Text(), HasSubstr(f1 + "0.75\n"));
   metrics_.JobEnded("J1");
@@ -223,7 +224,7 @@ TEST_F(JobMetricsTest, AnEndedJobsSeriesLingerAndGo) {
 }
 
 TEST_F(JobMetricsTest, ADeletedJobsSeriesGoAtOnce) {
-  metrics_.Evaluated("J1", "mps", {1, 2, {{"f1", 0.75}}});
+  metrics_.Evaluated("J1", "mps", {1, 2, 0, 0, {{"f1", 0.75}}});
   metrics_.StepFinished("J1", Step());
   metrics_.StepFinished("J2", Step());
   metrics_.JobEnded("J1");
@@ -272,7 +273,7 @@ TEST_F(JobMetricsTest, NamesFollowTheConventions) {
   jobs::Progress progress = Step();
   progress.cpu_fallback_ops = {{"aten::a", 1}};
   metrics_.StepFinished("J1", progress);
-  metrics_.Evaluated("J1", "mps", {1, 1, {{"accuracy", 1}}});
+  metrics_.Evaluated("J1", "mps", {1, 1, 0, 0, {{"accuracy", 1}}});
   metrics_.CheckpointWritten("mps", 1);
   metrics_.HostRead(TheReading());
   std::set<std::string> names;

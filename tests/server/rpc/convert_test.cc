@@ -19,7 +19,7 @@ jobs::Progress SomeProgress() {
   progress.learning_rate = 5;
   progress.grad_norm = 6;
   progress.tokens = 7;
-  progress.step_seconds = 8;
+  progress.seconds = 8;
   progress.tokens_per_second = 9;
   progress.eta_seconds = 10;
   progress.memory.current_allocated_bytes = 11;
@@ -92,7 +92,7 @@ TEST(Convert, AJobHasEveryField) {
   job.output_path = "/a";
   job.spec_json = "{}";
   job.metrics = {{"f1", 0.5}};
-  job.best_evaluation = {4, 1.25, {{"f1", 0.75}}};
+  job.best_evaluation = {4, 1.25, 0, 0, {{"f1", 0.75}}};
   job.confusion_matrix = "{\"labels\": []}";
   job.warnings = {"memory grows", "\xff"};
   v1::Job out;
@@ -195,7 +195,7 @@ TEST(Convert, EveryEventHasItsBody) {
   EXPECT_EQ(state.state().message(), "why");
   EXPECT_EQ(convert(SomeProgress()).progress().loss(), 4);
   const v1::JobEvent evaluated =
-      convert(jobs::Evaluated{3, 1.5, {{"f1", 0.5}}});
+      convert(jobs::Evaluated{3, 1.5, 0, 0, {{"f1", 0.5}}});
   EXPECT_EQ(evaluated.evaluated().step(), 3);
   EXPECT_EQ(evaluated.evaluated().eval_loss(), 1.5);
   EXPECT_EQ(evaluated.evaluated().metrics().at("f1"), 0.5);

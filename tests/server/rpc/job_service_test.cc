@@ -194,7 +194,7 @@ TEST_F(JobServiceTest, AWatchersEndIsOk) {
   grpc::ClientContext context;
   auto reader = Watch(context, "a", 0);
   ASSERT_TRUE(manager_.AwaitSubscribers(1));
-  manager_.Append("a", jobs::Evaluated{0, 2.5, {}});
+  manager_.Append("a", jobs::Evaluated{0, 2.5, 0, 0, {}});
   v1::JobEvent event;
   ASSERT_TRUE(reader->Read(&event));
   EXPECT_EQ(event.evaluated().eval_loss(), 2.5);

@@ -24,7 +24,7 @@ jobs::Progress SomeProgress() {
   progress.grad_norm = 2;
   progress.tokens = 100;
   progress.label_tokens = 60;
-  progress.step_seconds = 0.25;
+  progress.seconds = 0.25;
   progress.padding_ratio = 0.125;
   progress.data_wait_ratio = 0.5;
   progress.tokens_per_second = 400;
@@ -42,7 +42,8 @@ jobs::Progress SomeProgress() {
 TEST(EventBody, EveryKindComesBackAsWritten) {
   const EventBody bodies[] = {
       jobs::StateChanged{jobs::State::kFailed, "line 1\nline \"2\""},
-      SomeProgress(), jobs::Evaluated{5, 2.25, {{"f1", 0.5}, {"a", kNan}}},
+      SomeProgress(),
+      jobs::Evaluated{5, 2.25, 9, 0.5, {{"f1", 0.5}, {"a", kNan}}},
       jobs::Checkpoint{5, "/c/5", 77, 0.5, absl::FromUnixMicros(123456789)},
       jobs::Note{"loading"}};
   int kind = 0;
@@ -68,6 +69,28 @@ TEST(EventBody, ProgressKeepsItsMembers) {
   EXPECT_EQ(progress->memory.footprint_bytes, 1LL << 40);
   EXPECT_EQ(progress->memory.peak_allocated_bytes, 5);
   EXPECT_EQ(progress->cpu_fallback_ops, SomeProgress().cpu_fallback_ops);
+}
+
+// To the byte, as the rows of every release.
+TEST(EventBody, BodiesAreThoseOfTheFirstRelease) {
+  EXPECT_EQ(
+      EncodeProgress(SomeProgress()),
+      R"({"step":3,"total_steps":9,"epoch":0.5,"loss":0.3333333333333333,)"
+      R"("learning_rate":0.0001,"grad_norm":2.0,"tokens":100,)"
+      R"("label_tokens":60,"step_seconds":0.25,"padding_ratio":0.125,)"
+      R"("data_wait_ratio":0.5,"tokens_per_second":400.0,"eta_seconds":1.5,)"
+      R"("device":"mps","current_allocated_bytes":1,)"
+      R"("driver_allocated_bytes":2,"recommended_max_bytes":3,)"
+      R"("footprint_bytes":1099511627776,"peak_allocated_bytes":5,)"
+      R"("cpu_fallback_ops":{"aten::a":2}})");
+  EXPECT_EQ(EncodeBody(jobs::StateChanged{jobs::State::kFailed, "why"}),
+            R"({"state":4,"message":"why"})");
+  EXPECT_EQ(EncodeBody(jobs::Evaluated{5, 2.25, 9, 0.5, {{"f1", kNan}}}),
+            R"({"step":5,"eval_loss":2.25,"metrics":{"f1":null}})");
+  EXPECT_EQ(EncodeBody(jobs::Checkpoint{5, "/c/5", 77, 0.5,
+                                        absl::FromUnixMicros(123456789)}),
+            R"({"step":5,"path":"/c/5","size_bytes":77,"seconds":0.5,)"
+            R"("create_time_us":123456789})");
 }
 
 TEST(EventBody, AWarningIsANoteThatSaysSo) {
@@ -131,12 +154,15 @@ TEST(EventBody, OldRowsReadWithDefaults) {
 }
 
 TEST(EventBody, WhatItDidNotWriteIsDataLoss) {
-  for (const char* text : {"", "[]", "{\"step\": \"4\"}", "{\"loss\": true}"}) {
+  for (const char* text : {"", "[]", "{\"step\": \"4\"}", "{\"loss\": true}",
+                           "{\"footprint_bytes\": 0.5}"}) {
     EXPECT_EQ(DecodeBody(2, text).status().code(), absl::StatusCode::kDataLoss)
         << text;
   }
-  EXPECT_EQ(DecodeBody(1, R"({"state": 9})").status().code(),
-            absl::StatusCode::kDataLoss);
+  for (const char* text : {R"({"state": 9})", R"({"message": "no state"})"}) {
+    EXPECT_EQ(DecodeBody(1, text).status().code(), absl::StatusCode::kDataLoss)
+        << text;
+  }
   EXPECT_EQ(DecodeBody(6, "{}").status().code(), absl::StatusCode::kDataLoss);
 }
 

@@ -175,7 +175,7 @@ TEST_F(JobListTest, SummariesOfOrdinaryRowsAreWhole) {
   job.message.assign(limits::kMessageBytes, 'm');
   job.output_path = "/out";
   job.metrics = {{"f1", 0.5}};
-  job.best_evaluation = jobs::Evaluated{3, 0.25, {{"f1", 0.5}}};
+  job.best_evaluation = jobs::Evaluated{3, 0.25, 0, 0, {{"f1", 0.5}}};
   job.progress = jobs::Progress();
   job.progress->step = 7;
   job.exit_reason = jobs::ExitReason::kCrashed;

@@ -49,7 +49,7 @@ jobs::Job FullJob() {
   job.spec_json = "{}";
   job.output_kind = jobs::OutputKind::kModel;
   job.metrics = {{"f1", 0.5}, {"accuracy", 0.25}};
-  job.best_evaluation = {8, 1.5, {{"f1", 0.75}}};
+  job.best_evaluation = {8, 1.5, 0, 0, {{"f1", 0.75}}};
   job.confusion_matrix = R"({"labels":["a"],"matrix":[[1]]})";
   job.warnings = {"one", "two"};
   job.interruptions = 4;
