@@ -26,8 +26,10 @@ absl::StatusOr<RunResult> Trainer::Finish() {
   RunResult result;
   result.steps = state_.step;
   result.checkpoint_step = saved_step_;
-  result.output_path = output_path();
-  result.is_adapter = spec_.fine_tune_type == spec::FineTuneType::kLora;
+  result.output_path = output_path().string();
+  result.output_kind = spec_.fine_tune_type == spec::FineTuneType::kLora
+                           ? report::OutputKind::kAdapter
+                           : report::OutputKind::kModel;
   if (state_.step > 0) result.train_loss = state_.loss_sum / state_.step;
   result.eval_loss_before = state_.eval_loss_before;
   if (state_.eval_step > 0) {

@@ -2,55 +2,13 @@
 #ifndef MPSD_CORE_TRAIN_OBSERVER_H_
 #define MPSD_CORE_TRAIN_OBSERVER_H_
 
-#include <cstdint>
-#include <filesystem>
-#include <map>
-#include <optional>
+#include <cstddef>
 #include <string>
 #include <vector>
 
-#include "core/device/device.h"
-#include "core/metrics/metrics.h"
+#include "core/report/report.h"
 
 namespace mpsd::train {
-
-// One finished optimizer step; also a line of metrics.jsonl.
-struct StepReport {
-  int64_t step = 0;  // from 1
-  int64_t total_steps = 0;
-  double epoch = 0;           // passes over the data so far
-  double loss = 0;            // mean over the step's label tokens, nats
-  double learning_rate = 0;   // that the step used
-  double grad_norm = 0;       // before clipping
-  int64_t tokens = 0;         // non-padding
-  int64_t padded_tokens = 0;  // padding included
-  int64_t label_tokens = 0;
-  double seconds = 0;            // wall time
-  double data_wait_seconds = 0;  // of it, until the step's batches were there
-  std::string device;            // "cpu", "cuda", "mps"
-  device::Memory memory;
-  int64_t footprint_bytes = 0;
-  // Operators that MPS lacks → runs on the CPU, of the whole job.
-  std::map<std::string, int64_t> cpu_fallback_ops;
-};
-
-struct EvalReport {
-  int64_t step = 0;      // 0: before training
-  double eval_loss = 0;  // mean over all targets
-  int64_t label_tokens = 0;
-  double seconds = 0;
-  metrics::Values metrics;  // of the task
-};
-
-struct CheckpointReport {
-  int64_t step = 0;
-  std::filesystem::path path;
-  int64_t bytes = 0;
-  double seconds = 0;
-  // Checkpoint folders that are gone since the report before: dropped for
-  // save_total_limit, or set aside as damaged.
-  std::vector<std::filesystem::path> removed;
-};
 
 enum class StopRequest { kNone, kPreempt, kCancel };
 
@@ -64,9 +22,9 @@ class Observer {
 
   virtual ~Observer() = default;
   virtual void OnStage(const std::string& stage, double fraction) = 0;
-  virtual void OnStep(const StepReport& report) = 0;
-  virtual void OnEval(const EvalReport& report) = 0;
-  virtual void OnCheckpoint(const CheckpointReport& report) = 0;
+  virtual void OnStep(const report::Progress& progress) = 0;
+  virtual void OnEval(const report::Evaluated& evaluated) = 0;
+  virtual void OnCheckpoint(const report::Checkpointed& checkpointed) = 0;
   // Something is amiss and the run goes on: for the job's log, `mpsctl watch`
   // and `show`, and run.json. Each text is told once, cut to kLongestWarning;
   // where there are more than kMostWarnings the last one told says so.

@@ -26,10 +26,14 @@ class Relay : public Observer {
   void Tell();
 
   void OnStage(const std::string& stage, double fraction) override;
-  void OnStep(const StepReport& report) override { to_.OnStep(report); }
-  void OnEval(const EvalReport& report) override { to_.OnEval(report); }
-  void OnCheckpoint(const CheckpointReport& report) override {
-    to_.OnCheckpoint(report);
+  void OnStep(const report::Progress& progress) override {
+    to_.OnStep(progress);
+  }
+  void OnEval(const report::Evaluated& evaluated) override {
+    to_.OnEval(evaluated);
+  }
+  void OnCheckpoint(const report::Checkpointed& checkpointed) override {
+    to_.OnCheckpoint(checkpointed);
   }
   StopRequest stop_request() override { return to_.stop_request(); }
 

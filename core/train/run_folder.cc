@@ -6,12 +6,12 @@
 #include <system_error>
 
 #include "core/base/file.h"
-#include "nlohmann/json.hpp"
+#include "core/report/report_json.h"
 
 namespace mpsd::train {
 namespace {
 
-using json = nlohmann::ordered_json;
+using report::Json;
 
 constexpr char kMetrics[] = "metrics.jsonl";
 constexpr char kEvals[] = "eval.jsonl";
@@ -24,7 +24,7 @@ std::string KeepUntil(std::string_view text, int64_t step) {
     if (end == std::string_view::npos) break;
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end + 1);
-    const json object = json::parse(line, nullptr, false);
+    const Json object = Json::parse(line, nullptr, false);
     if (!object.is_object() || !object.contains("step")) continue;
     if (object["step"].get<int64_t>() > step) break;
     kept.append(line).push_back('\n');
@@ -42,45 +42,50 @@ absl::Status AppendLine(std::FILE* file, const std::string& line,
   return absl::OkStatus();
 }
 
-void PutMemory(json& object, const char* name,
-               const std::optional<int64_t>& bytes) {
-  if (bytes) object[name] = *bytes;
+// With member `name`, where there is one, right behind member `other`, or first
+// where there is no such.
+Json Moved(const Json& object, const std::string& name,
+           const std::string& other) {
+  const auto member = object.find(name);
+  if (member == object.end()) return object;
+  Json moved = Json::object();
+  if (!object.contains(other)) moved[name] = *member;
+  for (const auto& [key, value] : object.items()) {
+    if (key != name) moved[key] = value;
+    if (key == other) moved[name] = *member;
+  }
+  return moved;
 }
+
+// Named as Transformers names them in its own log.
+class EvalWriter : public report::JsonWriter {
+ public:
+  using JsonWriter::JsonWriter;
+  using JsonWriter::operator();
+
+  void operator()(const char*, const report::Metrics& metrics) {
+    for (const auto& [name, value] : metrics) {
+      (*this)(("eval_" + name).c_str(), value);
+    }
+  }
+};
 
 }  // namespace
 
-std::string ToJsonLine(const StepReport& r) {
-  json memory = json::object();
-  PutMemory(memory, "current_allocated_bytes", r.memory.current_allocated);
-  PutMemory(memory, "peak_allocated_bytes", r.memory.peak_allocated);
-  PutMemory(memory, "driver_allocated_bytes", r.memory.driver_allocated);
-  PutMemory(memory, "recommended_max_bytes", r.memory.recommended_max);
-  memory["footprint_bytes"] = r.footprint_bytes;
-  json line = {{"step", r.step},
-               {"total_steps", r.total_steps},
-               {"epoch", r.epoch},
-               {"loss", r.loss},
-               {"learning_rate", r.learning_rate},
-               {"grad_norm", r.grad_norm},
-               {"tokens", r.tokens},
-               {"padded_tokens", r.padded_tokens},
-               {"label_tokens", r.label_tokens},
-               {"seconds", r.seconds},
-               {"data_wait_seconds", r.data_wait_seconds},
-               {"device", r.device},
-               {"memory", memory}};
-  if (!r.cpu_fallback_ops.empty())
-    line["cpu_fallback_ops"] = r.cpu_fallback_ops;
-  return line.dump();
+std::string ToJsonLine(const report::Progress& progress) {
+  Json line = Json::object();
+  report::JsonWriter writer(line);
+  Fields(writer, progress, &progress);
+  line["memory"] = Moved(line["memory"], "peak_allocated_bytes",
+                         "current_allocated_bytes");
+  return report::Dump(Moved(line, "padded_tokens", "tokens"));
 }
 
-std::string ToJsonLine(const EvalReport& r) {
-  json line = {{"step", r.step},
-               {"eval_loss", r.eval_loss},
-               {"label_tokens", r.label_tokens},
-               {"seconds", r.seconds}};
-  for (const auto& [name, value] : r.metrics) line["eval_" + name] = value;
-  return line.dump();
+std::string ToJsonLine(const report::Evaluated& evaluated) {
+  Json line = Json::object();
+  EvalWriter writer(line);
+  Fields(writer, evaluated, &evaluated);
+  return report::Dump(line);
 }
 
 absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(
@@ -111,12 +116,12 @@ absl::Status RunFolder::OpenLog(const std::string& name, int64_t step,
   return absl::OkStatus();
 }
 
-absl::Status RunFolder::Append(const StepReport& report) {
-  return AppendLine(metrics_.get(), ToJsonLine(report), path_);
+absl::Status RunFolder::Append(const report::Progress& progress) {
+  return AppendLine(metrics_.get(), ToJsonLine(progress), path_);
 }
 
-absl::Status RunFolder::Append(const EvalReport& report) {
-  return AppendLine(evals_.get(), ToJsonLine(report), path_);
+absl::Status RunFolder::Append(const report::Evaluated& evaluated) {
+  return AppendLine(evals_.get(), ToJsonLine(evaluated), path_);
 }
 
 }  // namespace mpsd::train

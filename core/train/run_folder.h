@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/train/observer.h"
+#include "core/report/report.h"
 
 namespace mpsd::train {
 
@@ -31,8 +31,8 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  absl::Status Append(const StepReport& report);
-  absl::Status Append(const EvalReport& report);
+  absl::Status Append(const report::Progress& progress);
+  absl::Status Append(const report::Evaluated& evaluated);
 
  private:
   struct CloseFile {
@@ -46,10 +46,10 @@ class RunFolder {
   File metrics_, evals_;
 };
 
-// The JSON line of a report, without newline. A step's has the members of
-// wire::Progress.
-std::string ToJsonLine(const StepReport& report);
-std::string ToJsonLine(const EvalReport& report);
+// The JSON line of a report, without newline: its members, those of a step in
+// this file's own order; an evaluation's metrics beside them as "eval_NAME".
+std::string ToJsonLine(const report::Progress& progress);
+std::string ToJsonLine(const report::Evaluated& evaluated);
 
 }  // namespace mpsd::train
 

@@ -15,6 +15,16 @@ double SecondsSince(absl::Duration start) {
   return absl::ToDoubleSeconds(base::Clock::Real().Monotonic() - start);
 }
 
+report::MemoryCounters CountersOf(const device::Memory& memory) {
+  report::MemoryCounters counters;
+  counters.current_allocated_bytes = memory.current_allocated;
+  counters.driver_allocated_bytes = memory.driver_allocated;
+  counters.recommended_max_bytes = memory.recommended_max;
+  counters.footprint_bytes = device::ProcessFootprintBytes();
+  counters.peak_allocated_bytes = memory.peak_allocated;
+  return counters;
+}
+
 }  // namespace
 
 Trainer::Trainer(spec::TrainSpec spec, TrainerOptions options,
@@ -134,12 +144,14 @@ absl::Status Trainer::TrainStep() {
     loader_->Seek({state_.epoch, state_.step_in_epoch});
   }
   if (!result.ok()) return result.status();
-  StepReport report;
+  report::Progress report;
+  int64_t padded_tokens = 0;
   for (const data::Batch& batch : *batches) {
     report.tokens += batch.tokens;
-    report.padded_tokens += batch.rows * batch.length;
+    padded_tokens += batch.rows * batch.length;
     report.label_tokens += batch.label_tokens;
   }
+  report.padded_tokens = padded_tokens;
   base::CheckLess(state_.step, state_.total_steps, "the step, and all");
   report.step = ++state_.step;
   report.total_steps = state_.total_steps;
@@ -150,8 +162,8 @@ absl::Status Trainer::TrainStep() {
   report.seconds = SecondsSince(start) - held;
   report.data_wait_seconds = data_wait;
   report.device = device_->name();
-  report.memory = device_->GetMemory();
-  report.footprint_bytes = device::ProcessFootprintBytes();
+  const device::Memory memory = device_->GetMemory();
+  report.memory = CountersOf(memory);
   report.cpu_fallback_ops = Fallbacks();
   const data::Cursor cursor = loader_->cursor();
   state_.epoch = cursor.epoch;
@@ -160,7 +172,7 @@ absl::Status Trainer::TrainStep() {
   state_.tokens_seen += report.tokens;
   state_.seconds += report.seconds;
   observer_.OnStep(report);
-  if (const auto text = memory_.Observe(report.memory)) {
+  if (const auto text = memory_.Observe(memory)) {
     observer_.OnWarning(*text);
   }
   return folder_->Append(report);
@@ -193,8 +205,9 @@ absl::Status Trainer::EvaluateNow() {
       state_.best_step = state_.step;
     }
   }
-  const EvalReport report{state_.step, result->loss, result->label_tokens,
-                          SecondsSince(start), result->metrics};
+  const report::Evaluated report{state_.step, result->loss,
+                                 result->label_tokens, SecondsSince(start),
+                                 result->metrics};
   last_eval_ = *std::move(result);
   observer_.OnEval(report);
   return folder_->Append(report);
@@ -208,15 +221,18 @@ absl::Status Trainer::SaveNow() {
   auto saved = ckpt::SaveCheckpoint(options_.out_dir, state_, Live());
   if (!saved.ok()) return saved.status();
   saved_step_ = state_.step;
-  CheckpointReport report{state_.step, saved->path, saved->bytes,
-                          SecondsSince(start), std::exchange(gone_, {})};
-  std::erase(report.removed, saved->path);  // it is there again
+  report::Checkpointed report{
+      state_.step, saved->path.string(), saved->bytes, SecondsSince(start), {}};
+  for (const auto& path : std::exchange(gone_, {})) {
+    // Not what is there again.
+    if (path != saved->path) report.removed_paths.push_back(path.string());
+  }
   if (const auto& limit = spec_.training.save_total_limit) {
     const int64_t best =
         spec_.training.load_best_model_at_end ? state_.best_step : 0;
-    for (auto& path :
+    for (const auto& path :
          ckpt::Prune(options_.out_dir, *limit, state_.step, best)) {
-      report.removed.push_back(std::move(path));
+      report.removed_paths.push_back(path.string());
     }
   }
   observer_.OnCheckpoint(report);

@@ -26,6 +26,7 @@
 #include "core/optim/adamw.h"
 #include "core/optim/schedule.h"
 #include "core/optim/trainable.h"
+#include "core/report/report.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 #include "core/train/best_model.h"
@@ -58,16 +59,10 @@ struct TrainerOptions {
   Attempt attempt = {};
 };
 
-struct RunResult {
+// Of a run that was stopped only `steps` and `seconds` of the outcome are set.
+struct RunResult : report::Outcome {
   StopRequest stopped = StopRequest::kNone;  // kNone: it ran to its end
-  int64_t steps = 0;
-  int64_t checkpoint_step = 0;        // of the last checkpoint, 0: none
-  std::filesystem::path output_path;  // empty when stopped
-  bool is_adapter = true;             // else a whole model
-  std::optional<double> train_loss, eval_loss_before, eval_loss_after;
-  double seconds = 0;
-  metrics::Values metrics;       // of the result on the eval set
-  std::string confusion_matrix;  // of the same, see ConfusionMatrixJson
+  int64_t checkpoint_step = 0;               // of the last checkpoint, 0: none
 };
 
 // One fine-tuning run, from job.json to an adapter or a model. A run whose

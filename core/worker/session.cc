@@ -44,42 +44,20 @@ class SessionObserver : public train::Observer {
     Send(wire::Heartbeat{stage, fraction});
   }
 
-  void OnStep(const train::StepReport& r) override {
-    terminal_.OnStep(r);
-    wire::Progress p;
-    p.step = r.step;
-    p.total_steps = r.total_steps;
-    p.epoch = r.epoch;
-    p.loss = r.loss;
-    p.learning_rate = r.learning_rate;
-    p.grad_norm = r.grad_norm;
-    p.tokens = r.tokens;
-    p.label_tokens = r.label_tokens;
-    p.seconds = r.seconds;
-    p.padded_tokens = r.padded_tokens;
-    p.data_wait_seconds = r.data_wait_seconds;
-    p.device = r.device;
-    p.memory = {r.memory.current_allocated, r.memory.driver_allocated,
-                r.memory.recommended_max, r.footprint_bytes,
-                r.memory.peak_allocated};
-    p.cpu_fallback_ops = r.cpu_fallback_ops;
-    step_ = r.step;
-    Send(p);
+  void OnStep(const report::Progress& progress) override {
+    terminal_.OnStep(progress);
+    step_ = progress.step;
+    Send(progress);
   }
 
-  void OnEval(const train::EvalReport& r) override {
-    terminal_.OnEval(r);
-    Send(wire::Evaluated{r.step, r.eval_loss, r.label_tokens, r.seconds,
-                         r.metrics});
+  void OnEval(const report::Evaluated& evaluated) override {
+    terminal_.OnEval(evaluated);
+    Send(evaluated);
   }
 
-  void OnCheckpoint(const train::CheckpointReport& r) override {
-    terminal_.OnCheckpoint(r);
-    wire::Checkpointed c{r.step, r.path.string(), r.bytes, r.seconds, {}};
-    for (const auto& path : r.removed) {
-      c.removed_paths.push_back(path.string());
-    }
-    Send(c);
+  void OnCheckpoint(const report::Checkpointed& checkpointed) override {
+    terminal_.OnCheckpoint(checkpointed);
+    Send(checkpointed);
   }
 
   // Holds while the daemon wants a pause.
@@ -188,19 +166,9 @@ int SendOutcome(const Outcome& outcome, SessionObserver& observer,
                                 result.checkpoint_step});
     return 0;
   }
-  wire::Done done;
-  done.steps = result.steps;
-  done.output_path = result.output_path.string();
-  done.output_kind =
-      result.is_adapter ? wire::OutputKind::kAdapter : wire::OutputKind::kModel;
-  done.train_loss = result.train_loss;
-  done.eval_loss_before = result.eval_loss_before;
-  done.eval_loss_after = result.eval_loss_after;
-  done.seconds = result.seconds;
-  done.metrics = result.metrics;
-  if (result.confusion_matrix.size() <= limits::kMatrixBytes) {
-    done.confusion_matrix = result.confusion_matrix;
-  } else {
+  report::Outcome done = result;
+  if (done.confusion_matrix.size() > limits::kMatrixBytes) {
+    done.confusion_matrix.clear();
     observer.OnWarning(
         "the confusion matrix is too large to be sent; confusion_matrix.json "
         "beside the predictions has it");

@@ -48,7 +48,8 @@ int Report(const Outcome& outcome, std::ostream& out, std::ostream& err) {
       "%s: %s\n",
       result.steps, result.seconds, Loss(result.train_loss),
       Loss(result.eval_loss_before), Loss(result.eval_loss_after),
-      result.is_adapter ? "adapter" : "model", result.output_path.string());
+      result.output_kind == report::OutputKind::kAdapter ? "adapter" : "model",
+      result.output_path);
   if (!result.metrics.empty()) out << Metrics(result.metrics) << "\n";
   return 0;
 }
@@ -61,7 +62,7 @@ void TerminalObserver::OnStage(const std::string& stage, double) {
   out_ << stage << "\n" << std::flush;
 }
 
-void TerminalObserver::OnStep(const train::StepReport& r) {
+void TerminalObserver::OnStep(const report::Progress& r) {
   stage_.clear();
   const bool last = r.step == r.total_steps;
   if (logging_steps_ <= 0 || (r.step % logging_steps_ != 0 && !last)) return;
@@ -73,7 +74,7 @@ void TerminalObserver::OnStep(const train::StepReport& r) {
        << std::flush;
 }
 
-void TerminalObserver::OnEval(const train::EvalReport& r) {
+void TerminalObserver::OnEval(const report::Evaluated& r) {
   stage_.clear();
   out_ << absl::StrFormat("eval at step %d: loss %.4f%s%s (%.1f s)\n", r.step,
                           r.eval_loss, r.metrics.empty() ? "" : "  ",
@@ -81,8 +82,8 @@ void TerminalObserver::OnEval(const train::EvalReport& r) {
        << std::flush;
 }
 
-void TerminalObserver::OnCheckpoint(const train::CheckpointReport& r) {
-  out_ << "checkpoint " << r.path.string() << "\n" << std::flush;
+void TerminalObserver::OnCheckpoint(const report::Checkpointed& r) {
+  out_ << "checkpoint " << r.path << "\n" << std::flush;
 }
 
 void TerminalObserver::TellWarning(const std::string& text) {

@@ -19,9 +19,9 @@ class TerminalObserver : public train::Observer {
       : out_(out), stop_(stop), logging_steps_(logging_steps) {}
 
   void OnStage(const std::string& stage, double fraction) override;
-  void OnStep(const train::StepReport& report) override;
-  void OnEval(const train::EvalReport& report) override;
-  void OnCheckpoint(const train::CheckpointReport& report) override;
+  void OnStep(const report::Progress& r) override;
+  void OnEval(const report::Evaluated& r) override;
+  void OnCheckpoint(const report::Checkpointed& r) override;
   train::StopRequest stop_request() override;
 
  private:

@@ -67,14 +67,14 @@ class RecordingObserver : public train::Observer {
     stages.push_back(stage);
     if (stage == stop_at_stage) request = train::StopRequest::kPreempt;
   }
-  void OnStep(const train::StepReport& report) override {
+  void OnStep(const report::Progress& report) override {
     steps.push_back(report);
     if (report.step == stop_after) request = stop_kind;
   }
-  void OnEval(const train::EvalReport& report) override {
+  void OnEval(const report::Evaluated& report) override {
     evals.push_back(report);
   }
-  void OnCheckpoint(const train::CheckpointReport& report) override {
+  void OnCheckpoint(const report::Checkpointed& report) override {
     checkpoints.push_back(report);
   }
   train::StopRequest stop_request() override {
@@ -89,9 +89,9 @@ class RecordingObserver : public train::Observer {
   train::StopRequest stop_kind = train::StopRequest::kPreempt;
   train::StopRequest request = train::StopRequest::kNone;
   std::vector<std::string> stages;
-  std::vector<train::StepReport> steps;
-  std::vector<train::EvalReport> evals;
-  std::vector<train::CheckpointReport> checkpoints;
+  std::vector<report::Progress> steps;
+  std::vector<report::Evaluated> evals;
+  std::vector<report::Checkpointed> checkpoints;
 };
 
 }  // namespace mpsd::testing_support

@@ -34,13 +34,13 @@ class PartObserver : public train::Observer {
       Close("begin");
     }
   }
-  void OnStep(const train::StepReport& report) override {
+  void OnStep(const report::Progress& report) override {
     losses.push_back(report.loss);
     Close("step");
     stop_ = report.step == kSteps - 2 && !resumed;
   }
-  void OnEval(const train::EvalReport&) override { Close("evaluation"); }
-  void OnCheckpoint(const train::CheckpointReport&) override {
+  void OnEval(const report::Evaluated&) override { Close("evaluation"); }
+  void OnCheckpoint(const report::Checkpointed&) override {
     Close("checkpoint");
   }
   train::StopRequest stop_request() override {

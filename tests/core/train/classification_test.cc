@@ -33,8 +33,8 @@ TEST(ClassificationTest, ATextClassifierLearnsAndLeavesAModel) {
   RecordingObserver observer;
   auto result = job.Train("out", observer);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_FALSE(result->is_adapter);
-  EXPECT_EQ(result->output_path, job.path() / "out/model");
+  EXPECT_EQ(result->output_kind, report::OutputKind::kModel);
+  EXPECT_EQ(result->output_path, (job.path() / "out/model").string());
   EXPECT_EQ(Metric(result->metrics, "accuracy"), 1);
   EXPECT_LT(*result->eval_loss_after, *result->eval_loss_before);
   EXPECT_EQ(observer.evals.size(), 3u);
@@ -84,7 +84,7 @@ TEST(ClassificationTest, AnAdapterKeepsItsHeadAsPeftDoes) {
   job.job["lora"] = {{"r", 4}};
   auto result = job.Train("out");
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_TRUE(result->is_adapter);
+  EXPECT_EQ(result->output_kind, report::OutputKind::kAdapter);
   const json config = job.Json("out/adapter/adapter_config.json");
   EXPECT_EQ(config["task_type"], "SEQ_CLS");
   EXPECT_EQ(config["modules_to_save"], json({"classifier", "score"}));

@@ -25,7 +25,9 @@ TEST(FinishTest, TheBestModelIsWhatIsLeft) {
   RecordingObserver observer;
   auto result = job.Train("out", observer);
   ASSERT_TRUE(result.ok()) << result.status();
-  auto accuracy = [](const EvalReport& r) { return r.metrics[0].second; };
+  auto accuracy = [](const report::Evaluated& evaluated) {
+    return evaluated.metrics[0].second;
+  };
   const auto best = std::max_element(
       observer.evals.begin() + 1, observer.evals.end(),
       [&](const auto& a, const auto& b) { return accuracy(a) < accuracy(b); });

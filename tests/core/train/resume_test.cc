@@ -84,7 +84,7 @@ TEST(DamagedCheckpointTest, ASpoiltCheckpointCostsStepsButNotTheRun) {
                                 HasSubstr("now step-6.damaged"))));
   EXPECT_TRUE(fs::exists(out / "checkpoints" / "step-6.damaged"));
   // Step 6 is there again when the next report comes.
-  EXPECT_THAT(second.checkpoints.front().removed, ElementsAre());
+  EXPECT_THAT(second.checkpoints.front().removed_paths, ElementsAre());
 }
 
 TEST(DamagedCheckpointTest, ARunWithoutAWholeCheckpointStartsOver) {
@@ -112,8 +112,8 @@ TEST(DamagedCheckpointTest, ARunWithoutAWholeCheckpointStartsOver) {
         NamesIn(out / "checkpoints"),
         ElementsAre("step-4", "step-4.damaged", "step-6.damaged", "step-8"));
     // One of the two is where it was by then.
-    EXPECT_THAT(second.checkpoints.front().removed,
-                ElementsAre(ckpt::CheckpointPath(out, 6)));
+    EXPECT_THAT(second.checkpoints.front().removed_paths,
+                ElementsAre(ckpt::CheckpointPath(out, 6).string()));
   }
 }
 
@@ -162,11 +162,12 @@ TEST(DamagedCheckpointTest, WhatIsReportedIsWhatLiesThere) {
     std::set<std::string> rows;
     size_t most_removed = 0;
     for (const auto* observer : {&first, &second}) {
-      for (const CheckpointReport& report : observer->checkpoints) {
-        for (const auto& path : report.removed)
-          rows.erase(path.filename().string());
-        rows.insert(report.path.filename().string());
-        most_removed = std::max(most_removed, report.removed.size());
+      for (const report::Checkpointed& report : observer->checkpoints) {
+        for (const std::string& path : report.removed_paths) {
+          rows.erase(fs::path(path).filename().string());
+        }
+        rows.insert(fs::path(report.path).filename().string());
+        most_removed = std::max(most_removed, report.removed_paths.size());
       }
     }
     std::set<std::string> folders;
@@ -408,7 +409,7 @@ TEST_F(EarlierReleaseTest, ItsCheckpointIsResumed) {
   EXPECT_TRUE(observer_.warnings().empty());
   ASSERT_EQ(expected_.size(), 12u);
   ASSERT_EQ(observer_.steps.size(), 7u);
-  for (const StepReport& step : observer_.steps) {
+  for (const report::Progress& step : observer_.steps) {
     // Equal on the machine that made them.
     EXPECT_NEAR(step.loss, expected_[step.step - 1], 5e-6) << step.step;
   }

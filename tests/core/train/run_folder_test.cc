@@ -15,8 +15,8 @@ namespace {
 
 using testing_support::FreshFolder;
 
-StepReport Step(int64_t step) {
-  StepReport report;
+report::Progress Step(int64_t step) {
+  report::Progress report;
   report.step = step;
   report.loss = 0.1 + 0.2;
   return report;
@@ -27,8 +27,10 @@ TEST(RunFolderTest, AResumedRunWritesEveryStepOnce) {
   {
     auto folder = *RunFolder::Open(path, 0, -1);
     for (int64_t i = 1; i <= 5; ++i) ASSERT_TRUE(folder->Append(Step(i)).ok());
-    ASSERT_TRUE(folder->Append(EvalReport{0, 3.5, 1, 1, {}}).ok());
-    ASSERT_TRUE(folder->Append(EvalReport{4, 2.5, 1, 1, {{"f1", 0.5}}}).ok());
+    const report::Evaluated before{0, 3.5, 1, 1, {}};
+    const report::Evaluated after{4, 2.5, 1, 1, {{"f1", 0.5}}};
+    ASSERT_TRUE(folder->Append(before).ok());
+    ASSERT_TRUE(folder->Append(after).ok());
   }
   std::ofstream(path / "metrics.jsonl", std::ios::app) << R"({"step": 6, "lo)";
   {
@@ -53,7 +55,7 @@ TEST(RunFolderTest, AnEvaluationThatIsRepeatedHasOneLine) {
   for (const int64_t seen : {-1, -1, 0}) {
     auto folder = *RunFolder::Open(path, seen > -1 ? 4 : 0, seen);
     const int64_t step = seen > -1 ? 4 : 0;
-    ASSERT_TRUE(folder->Append(EvalReport{step, 3.5, 1, 1, {}}).ok());
+    ASSERT_TRUE(folder->Append(report::Evaluated{step, 3.5, 1, 1, {}}).ok());
   }
   std::vector<int64_t> steps;
   std::ifstream evals(path / "eval.jsonl");
@@ -64,13 +66,13 @@ TEST(RunFolderTest, AnEvaluationThatIsRepeatedHasOneLine) {
 }
 
 TEST(RunFolderTest, MetricsOfAnEvaluationAreNamedAsTransformersNamesThem) {
-  const EvalReport report{4, 2.5, 0, 1, {{"f1", 0.5}}};
+  const report::Evaluated report{4, 2.5, 0, 1, {{"f1", 0.5}}};
   EXPECT_EQ(nlohmann::json::parse(ToJsonLine(report))["eval_f1"], 0.5);
 }
 
 TEST(RunFolderTest, ALineHoldsWhatTheReportHolds) {
-  StepReport report = Step(7);
-  report.memory.driver_allocated = 123;
+  report::Progress report = Step(7);
+  report.memory.driver_allocated_bytes = 123;
   const auto line = nlohmann::json::parse(ToJsonLine(report));
   EXPECT_EQ(line["step"], 7);
   EXPECT_EQ(line["loss"].get<double>(), 0.1 + 0.2);
@@ -86,6 +88,46 @@ TEST(RunFolderTest, ALineHoldsWhatTheReportHolds) {
        {"epoch", "learning_rate", "grad_norm", "tokens", "seconds"}) {
     EXPECT_TRUE(line.contains(field)) << field;
   }
+}
+
+// To the byte, as in the first release: scripts of people read them.
+TEST(RunFolderTest, LinesAreThoseOfTheFirstRelease) {
+  report::Progress report = Step(7);
+  report.total_steps = 8;
+  report.epoch = 0.5;
+  report.learning_rate = 2e-4;
+  report.grad_norm = 2;
+  report.tokens = 60;
+  report.padded_tokens = 80;
+  report.label_tokens = 30;
+  report.seconds = 0.25;
+  report.data_wait_seconds = 0.125;
+  report.device = "mps";
+  report.memory = {1, 2, 3, 4, 5};
+  report.cpu_fallback_ops = {{"aten::a", 2}};
+  EXPECT_EQ(
+      ToJsonLine(report),
+      R"({"step":7,"total_steps":8,"epoch":0.5,"loss":0.30000000000000004,)"
+      R"("learning_rate":0.0002,"grad_norm":2.0,"tokens":60,)"
+      R"("padded_tokens":80,"label_tokens":30,"seconds":0.25,)"
+      R"("data_wait_seconds":0.125,"device":"mps","memory":{)"
+      R"("current_allocated_bytes":1,"peak_allocated_bytes":5,)"
+      R"("driver_allocated_bytes":2,"recommended_max_bytes":3,)"
+      R"("footprint_bytes":4},"cpu_fallback_ops":{"aten::a":2}})");
+  report.memory.current_allocated_bytes.reset();
+  EXPECT_THAT(ToJsonLine(report),
+              testing::HasSubstr(R"("memory":{"peak_allocated_bytes":5,)"
+                                 R"("driver_allocated_bytes":2,)"));
+  // As on the CPU.
+  report.memory = {};
+  report.memory.footprint_bytes = 4;
+  report.cpu_fallback_ops.clear();
+  EXPECT_THAT(ToJsonLine(report),
+              testing::EndsWith(
+                  R"("device":"mps","memory":{"footprint_bytes":4}})"));
+  EXPECT_EQ(ToJsonLine(report::Evaluated{4, 2.5, 9, 0.5, {{"f1", 0.5}}}),
+            R"({"step":4,"eval_loss":2.5,"label_tokens":9,"seconds":0.5,)"
+            R"("eval_f1":0.5})");
 }
 
 TEST(RunFolderTest, AFolderThatCannotBeMadeIsAnError) {

@@ -60,11 +60,11 @@ class AutoBatchTest : public testing::Test {
 };
 
 // The same rows and the same gradient, up to rounding.
-void ExpectSameSteps(const std::vector<StepReport>& steps,
-                     const std::vector<StepReport>& expected) {
+void ExpectSameSteps(const std::vector<report::Progress>& steps,
+                     const std::vector<report::Progress>& expected) {
   ASSERT_EQ(steps.size(), expected.size());
   for (size_t i = 0; i < steps.size(); ++i) {
-    const StepReport &a = steps[i], &b = expected[i];
+    const report::Progress &a = steps[i], &b = expected[i];
     EXPECT_NEAR(a.loss, b.loss, 1e-5) << i;
     EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-4 * b.grad_norm) << i;
     EXPECT_EQ(a.tokens, b.tokens);
@@ -112,8 +112,8 @@ TEST_F(AutoBatchTest, ShortRowsSideBySideTrainTheSame) {
   ASSERT_TRUE(Train("beside", beside).ok());
   ExpectSameSteps(beside.steps, padded.steps);
   int64_t before = 0, after = 0;
-  for (const StepReport& step : padded.steps) before += step.padded_tokens;
-  for (const StepReport& step : beside.steps) after += step.padded_tokens;
+  for (const auto& step : padded.steps) before += *step.padded_tokens;
+  for (const auto& step : beside.steps) after += *step.padded_tokens;
   EXPECT_LT(after, before);
 }
 

@@ -61,7 +61,7 @@ TEST(TrainerTest, ARunGivesEverythingItPromises) {
         "adapter/adapter_config.json", "adapter/adapter_model.safetensors"}) {
     EXPECT_TRUE(fs::exists(out / file)) << file;
   }
-  for (const StepReport& step : observer.steps) {
+  for (const report::Progress& step : observer.steps) {
     EXPECT_GT(step.tokens, 0);
     EXPECT_GE(step.padded_tokens, step.tokens);
     EXPECT_GT(step.grad_norm, 0);

@@ -41,7 +41,7 @@ TEST(RunJobTest, TheUsersErrorsAreRejected) {
 
 TEST(RunJobTest, AnExceptionOfTorchIsAFailureAndNoAbort) {
   struct Throwing : RecordingObserver {
-    void OnStep(const train::StepReport& report) override {
+    void OnStep(const report::Progress& report) override {
       TORCH_CHECK_INDEX(!index, "index 9 is out of bounds for dimension 0");
       TORCH_CHECK(report.step < 2, "shape mismatch");
     }

@@ -15,8 +15,8 @@ namespace {
 using testing::HasSubstr;
 using testing_support::JobFolder;
 
-train::StepReport Step(int64_t step) {
-  train::StepReport report;
+report::Progress Step(int64_t step) {
+  report::Progress report;
   report.step = step;
   report.total_steps = 7;
   report.loss = 1.25;
