@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include "core/report/report.h"
+#include "server/jobs/event_fields.h"
+
 namespace mpsd::prometheus {
 namespace {
 
@@ -40,6 +43,33 @@ std::map<std::string, std::string> Labels(jobs::PauseReason reason) {
   return {{"reason", std::string(Name(reason))}};
 }
 
+// The numbers that a step has, by their fields' names.
+class Numbers {
+ public:
+  const double* Find(std::string_view field) const {
+    const auto number = numbers_.find(field);
+    return number == numbers_.end() ? nullptr : &number->second;
+  }
+
+  void operator()(const char* name, double value) { numbers_[name] = value; }
+  void operator()(const char* name, int64_t value) {
+    numbers_[name] = static_cast<double>(value);
+  }
+  template <typename T>
+  void operator()(const char* name, const std::optional<T>& value) {
+    if (value.has_value()) (*this)(name, *value);
+  }
+  void operator()(const char*, const report::MemoryCounters& value) {
+    Fields(*this, value, &value);
+  }
+  // Not numbers; the counts are a counter of their own.
+  void operator()(const char*, const std::string&) {}
+  void operator()(const char*, const report::Counts&) {}
+
+ private:
+  std::map<std::string_view, double> numbers_;
+};
+
 // An enum's or a flag's number.
 template <typename T>
 std::optional<double> Number(const std::optional<T>& value) {
@@ -59,18 +89,8 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
     : linger_(options.linger),
       clock_(clock),
       jobs_(Gauges(registry_, kJobs)),
-      loss_(Gauges(registry_, kLoss)),
       eval_loss_(Gauges(registry_, kEvalLoss)),
       eval_metric_(Gauges(registry_, kEvalMetric)),
-      learning_rate_(Gauges(registry_, kLearningRate)),
-      grad_norm_(Gauges(registry_, kGradNorm)),
-      padding_(Gauges(registry_, kPadding)),
-      data_wait_(Gauges(registry_, kDataWait)),
-      current_(Gauges(registry_, kCurrentAllocated)),
-      peak_(Gauges(registry_, kPeakAllocated)),
-      driver_(Gauges(registry_, kDriverAllocated)),
-      recommended_(Gauges(registry_, kRecommendedMax)),
-      footprint_(Gauges(registry_, kFootprint)),
       paused_(Gauges(registry_, kPaused)),
       held_(Gauges(registry_, kHeld)),
       tokens_(Counters(registry_, kTokens)),
@@ -80,6 +100,12 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
       queue_wait_(Histograms(registry_, kQueueWait)),
       step_(Histograms(registry_, kStep)),
       checkpoint_(Histograms(registry_, kCheckpoint)) {
+  for (const auto& [field, metric] : kStepGauges) {
+    step_gauges_.emplace_back(field, &Gauges(registry_, metric));
+  }
+  for (const auto& [field, metric] : kMemoryGauges) {
+    memory_gauges_.emplace_back(field, &Gauges(registry_, metric));
+  }
   Gauges(registry_, kBuildInfo).Add(options.build_info).Set(1);
   // Known series start at 0, so that a rate sees their first increment.
   queue_wait_.Add({}, kWaitBuckets);
@@ -115,19 +141,10 @@ void JobMetrics::StepFinished(const std::string& job_id,
   absl::MutexLock lock(&mutex_);
   DropEnded();
   series_[job_id].ended_at.reset();  // it was tried again
-  Set(job_id, device, loss_, progress.loss);
-  Set(job_id, device, learning_rate_, progress.learning_rate);
-  Set(job_id, device, grad_norm_, progress.grad_norm);
-  if (progress.padding_ratio) {
-    Set(job_id, device, padding_, *progress.padding_ratio);
-  }
-  if (progress.data_wait_ratio) {
-    Set(job_id, device, data_wait_, *progress.data_wait_ratio);
-  }
+  SetStep(job_id, progress);
   std::optional<jobs::Evaluated>& early = series_[job_id].early_evaluation;
   if (early) SetEvaluation(job_id, device, *early);
   early.reset();
-  SetMemory(device, progress.memory);
   CountFallbacks(job_id, progress);
 }
 
@@ -228,21 +245,27 @@ void JobMetrics::SetEvaluation(const std::string& job_id,
   }
 }
 
-void JobMetrics::SetMemory(const std::string& device,
-                           const jobs::MemoryCounters& memory) {
-  SetWorker(device, current_, memory.current_allocated_bytes);
-  SetWorker(device, peak_, memory.peak_allocated_bytes);
-  SetWorker(device, driver_, memory.driver_allocated_bytes);
-  SetWorker(device, recommended_, memory.recommended_max_bytes);
-  SetWorker(device, footprint_, memory.footprint_bytes);
+void JobMetrics::SetStep(const std::string& job_id,
+                         const jobs::Progress& progress) {
+  Numbers numbers;
+  EventFields(numbers, progress, &progress);
+  for (const auto& [field, family] : step_gauges_) {
+    if (const double* number = numbers.Find(field)) {
+      Set(job_id, progress.device, *family, *number);
+    }
+  }
+  for (const auto& [field, family] : memory_gauges_) {
+    if (const double* number = numbers.Find(field)) {
+      SetWorker(progress.device, *family, *number);
+    }
+  }
 }
 
 void JobMetrics::SetWorker(const std::string& device, GaugeFamily& family,
-                           std::optional<int64_t> bytes) {
-  if (!bytes) return;
+                           double value) {
   ::prometheus::Gauge*& gauge = worker_gauges_[&family];
   if (gauge == nullptr) gauge = &family.Add({{"device", device}});
-  gauge->Set(static_cast<double>(*bytes));
+  gauge->Set(value);
 }
 
 // The counts are of the whole job and come back lower where a worker resumes

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -80,10 +81,9 @@ class JobMetrics final : public jobs::MetricsSink,
   void SetEvaluation(const std::string& job_id, const std::string& device,
                      const jobs::Evaluated& evaluated)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetMemory(const std::string& device, const jobs::MemoryCounters& memory)
+  void SetStep(const std::string& job_id, const jobs::Progress& progress)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetWorker(const std::string& device, GaugeFamily& family,
-                 std::optional<int64_t> bytes)
+  void SetWorker(const std::string& device, GaugeFamily& family, double value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountFallbacks(const std::string& job_id,
                       const jobs::Progress& progress)
@@ -95,10 +95,10 @@ class JobMetrics final : public jobs::MetricsSink,
   const absl::Duration linger_;
   const base::Clock& clock_;
   ::prometheus::Registry registry_;
-  GaugeFamily &jobs_, &loss_, &eval_loss_, &eval_metric_, &learning_rate_,
-      &grad_norm_, &padding_, &data_wait_;
-  GaugeFamily &current_, &peak_, &driver_, &recommended_, &footprint_;
-  GaugeFamily &paused_, &held_;
+  GaugeFamily &jobs_, &eval_loss_, &eval_metric_, &paused_, &held_;
+  // By the field of a step that they show.
+  std::vector<std::pair<std::string_view, GaugeFamily*>> step_gauges_,
+      memory_gauges_;
   CounterFamily &tokens_, &exits_, &fallbacks_, &pauses_;
   HistogramFamily &queue_wait_, &step_, &checkpoint_;
 

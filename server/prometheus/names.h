@@ -11,6 +11,13 @@ struct Metric {
   const char* help;
 };
 
+// The gauge of a field that a step has (server/jobs/event_fields.h). What is
+// absent of a step sets nothing.
+struct FieldGauge {
+  const char* field;
+  Metric metric;
+};
+
 inline constexpr Metric kJobs{"mpsd_jobs", "Jobs in the database by state."};
 inline constexpr Metric kQueueWait{
     "mpsd_job_queue_wait_seconds",
@@ -23,43 +30,53 @@ inline constexpr Metric kCheckpoint{"mpsd_checkpoint_seconds",
                                     "Wall time of writing one checkpoint."};
 inline constexpr Metric kTokens{"mpsd_tokens_total",
                                 "Non-padding tokens trained on."};
-inline constexpr Metric kCurrentAllocated{
-    "mpsd_device_memory_current_allocated_bytes",
-    "Device memory held by live tensors of the worker."};
-inline constexpr Metric kDriverAllocated{
-    "mpsd_device_memory_driver_allocated_bytes",
-    "Device memory the driver holds for the worker."};
-inline constexpr Metric kRecommendedMax{
-    "mpsd_device_memory_recommended_max_bytes",
-    "Device memory the system recommends not to exceed."};
-inline constexpr Metric kPeakAllocated{
-    "mpsd_device_memory_peak_allocated_bytes",
-    "Most device memory held by live tensors of the worker."};
 // Labelled by op too.
 inline constexpr Metric kCpuFallbacks{
     "mpsd_cpu_fallback_ops_total",
     "Runs on the CPU of operators that have no Metal kernel."};
-inline constexpr Metric kFootprint{
-    "mpsd_worker_footprint_bytes",
-    "Memory the system charges to the worker process."};
+
+// Labelled by device; gone with the worker.
+inline constexpr FieldGauge kMemoryGauges[] = {
+    {"current_allocated_bytes",
+     {"mpsd_device_memory_current_allocated_bytes",
+      "Device memory held by live tensors of the worker."}},
+    {"peak_allocated_bytes",
+     {"mpsd_device_memory_peak_allocated_bytes",
+      "Most device memory held by live tensors of the worker."}},
+    {"driver_allocated_bytes",
+     {"mpsd_device_memory_driver_allocated_bytes",
+      "Device memory the driver holds for the worker."}},
+    {"recommended_max_bytes",
+     {"mpsd_device_memory_recommended_max_bytes",
+      "Device memory the system recommends not to exceed."}},
+    {"footprint_bytes",
+     {"mpsd_worker_footprint_bytes",
+      "Memory the system charges to the worker process."}},
+};
 
 // Labelled by job and device; gone some time after the job's end.
-inline constexpr Metric kLoss{"mpsd_job_loss",
-                              "Loss of the last step, mean over its labels."};
+inline constexpr FieldGauge kStepGauges[] = {
+    {"loss",
+     {"mpsd_job_loss",
+      "Loss of the last step, mean over its labels."}},
+    {"learning_rate",
+     {"mpsd_job_learning_rate",
+      "Learning rate of the last step."}},
+    {"grad_norm",
+     {"mpsd_job_grad_norm",
+      "Gradient norm of the last step before clipping."}},
+    {"padding_ratio",
+     {"mpsd_job_padding_ratio",
+      "Padding among the tokens of the last step."}},
+    {"data_wait_ratio",
+     {"mpsd_job_data_wait_ratio",
+      "Share of the last step's time spent waiting for its data."}},
+};
 inline constexpr Metric kEvalLoss{
     "mpsd_job_eval_loss", "Loss of the last evaluation, mean over its labels."};
 // Labelled by metric too: "accuracy", "f1" …
 inline constexpr Metric kEvalMetric{
     "mpsd_job_eval_metric", "A metric of the task in the last evaluation."};
-inline constexpr Metric kLearningRate{"mpsd_job_learning_rate",
-                                      "Learning rate of the last step."};
-inline constexpr Metric kGradNorm{
-    "mpsd_job_grad_norm", "Gradient norm of the last step before clipping."};
-inline constexpr Metric kPadding{"mpsd_job_padding_ratio",
-                                 "Padding among the tokens of the last step."};
-inline constexpr Metric kDataWait{
-    "mpsd_job_data_wait_ratio",
-    "Share of the last step's time spent waiting for its data."};
 
 // Of the machine; no series where it does not tell.
 inline constexpr Metric kHostOnBattery{

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/convert.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <string>
 #include <variant>
 
 #include "absl/time/time.h"
+#include "core/report/report.h"
+#include "server/jobs/event_fields.h"
 #include "server/rpc/status.h"
 
 namespace mpsd::rpc {
 namespace {
+
+using google::protobuf::Message;
+using jobs::EventFields;
+using Field = google::protobuf::FieldDescriptor;
 
 void FillBody(const jobs::StateChanged& body, v1::JobEvent& out) {
   out.mutable_state()->set_state(ToProto(body.state));
@@ -35,6 +44,59 @@ void FillMetrics(const jobs::Metrics& metrics,
                  google::protobuf::Map<std::string, double>& out) {
   for (const auto& [name, value] : metrics) out[ValidUtf8(name)] = value;
 }
+
+// Visits a report and sets the message's fields of the same names; that there
+// is one for each is held by the contract test `report`.
+class MessageWriter {
+ public:
+  explicit MessageWriter(Message& out)
+      : out_(out), set_(*out.GetReflection()) {}
+
+  void operator()(const char* name, int64_t value) {
+    if (const Field* field = Find(name)) set_.SetInt64(&out_, field, value);
+  }
+  void operator()(const char* name, double value) {
+    if (const Field* field = Find(name)) set_.SetDouble(&out_, field, value);
+  }
+  void operator()(const char* name, const std::string& value) {
+    if (const Field* field = Find(name)) {
+      set_.SetString(&out_, field, ValidUtf8(value));
+    }
+  }
+  template <typename T>
+  void operator()(const char* name, const std::optional<T>& value) {
+    if (value.has_value()) (*this)(name, *value);
+  }
+  void operator()(const char* name, const report::MemoryCounters& value) {
+    const Field* field = Find(name);
+    if (field == nullptr) return;
+    MessageWriter nested(*set_.MutableMessage(&out_, field));
+    Fields(nested, value, &value);
+  }
+  void operator()(const char* name, const report::Metrics& value) {
+    for (const auto& [key, number] : value) AddEntry(name, key, number);
+  }
+  void operator()(const char* name, const report::Counts& value) {
+    for (const auto& [key, number] : value) AddEntry(name, key, number);
+  }
+
+ private:
+  const Field* Find(const char* name) const {
+    return out_.GetDescriptor()->FindFieldByName(name);
+  }
+  // Of a map, whose entries are messages "key" and "value".
+  template <typename Number>
+  void AddEntry(const char* name, const std::string& key, Number number) {
+    const Field* field = Find(name);
+    if (field == nullptr) return;
+    MessageWriter entry(*set_.AddMessage(&out_, field));
+    entry("key", key);
+    entry("value", number);
+  }
+
+  Message& out_;
+  const google::protobuf::Reflection& set_;
+};
 
 void FillOutcome(const jobs::Job& job, v1::Job& out) {
   FillMetrics(job.metrics, *out.mutable_metrics());
@@ -94,50 +156,18 @@ std::optional<jobs::State> FromProto(v1::JobState state) {
 }
 
 void ToProto(const jobs::MemoryCounters& memory, v1::DeviceMemory& out) {
-  if (memory.current_allocated_bytes) {
-    out.set_current_allocated_bytes(*memory.current_allocated_bytes);
-  }
-  if (memory.driver_allocated_bytes) {
-    out.set_driver_allocated_bytes(*memory.driver_allocated_bytes);
-  }
-  if (memory.recommended_max_bytes) {
-    out.set_recommended_max_bytes(*memory.recommended_max_bytes);
-  }
-  if (memory.footprint_bytes) {
-    out.set_footprint_bytes(*memory.footprint_bytes);
-  }
-  if (memory.peak_allocated_bytes) {
-    out.set_peak_allocated_bytes(*memory.peak_allocated_bytes);
-  }
+  MessageWriter writer(out);
+  Fields(writer, memory, &memory);
 }
 
 void ToProto(const jobs::Progress& progress, v1::Progress& out) {
-  out.set_step(progress.step);
-  out.set_total_steps(progress.total_steps);
-  out.set_epoch(progress.epoch);
-  out.set_loss(progress.loss);
-  out.set_learning_rate(progress.learning_rate);
-  out.set_grad_norm(progress.grad_norm);
-  out.set_tokens(progress.tokens);
-  out.set_label_tokens(progress.label_tokens);
-  out.set_step_seconds(progress.seconds);
-  out.set_tokens_per_second(progress.tokens_per_second);
-  out.set_eta_seconds(progress.eta_seconds);
-  if (progress.padding_ratio) out.set_padding_ratio(*progress.padding_ratio);
-  if (progress.data_wait_ratio) {
-    out.set_data_wait_ratio(*progress.data_wait_ratio);
-  }
-  out.set_device(ValidUtf8(progress.device));
-  ToProto(progress.memory, *out.mutable_memory());
-  for (const auto& [op, count] : progress.cpu_fallback_ops) {
-    (*out.mutable_cpu_fallback_ops())[ValidUtf8(op)] = count;
-  }
+  MessageWriter writer(out);
+  EventFields(writer, progress, &progress);
 }
 
 void ToProto(const jobs::Evaluated& evaluated, v1::Evaluated& out) {
-  out.set_step(evaluated.step);
-  out.set_eval_loss(evaluated.eval_loss);
-  FillMetrics(evaluated.metrics, *out.mutable_metrics());
+  MessageWriter writer(out);
+  EventFields(writer, evaluated, &evaluated);
 }
 
 void ToProto(const jobs::Checkpoint& checkpoint, v1::Checkpoint& out) {
