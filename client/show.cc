@@ -91,6 +91,10 @@ void ProgressFields(const v1::Job& job, std::ostream& out) {
   if (p.tokens_per_second() > 0) {
     absl::StrAppend(&speed, ", ", Count(p.tokens_per_second()), " tokens/s");
   }
+  if (p.has_device_utilization_ratio()) {
+    absl::StrAppendFormat(&speed, ", device %.0f%% busy",
+                          100 * p.device_utilization_ratio());
+  }
   if (job.state() == v1::JOB_STATE_RUNNING) {
     absl::StrAppend(&speed, ", ETA ", Seconds(p.eta_seconds()));
   }

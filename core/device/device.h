@@ -44,6 +44,11 @@ class Device {
   virtual void Commit() = 0;
 
   virtual Memory GetMemory() const = 0;
+  // Share of time, 0..1, that the device is busy for any process; absent where
+  // it does not tell. Well below a millisecond.
+  virtual std::optional<double> utilization_ratio() const {
+    return std::nullopt;
+  }
   virtual void ResetPeak() = 0;
   // Gives cached blocks back to the system; synchronises.
   virtual void EmptyCache() = 0;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/device/device.h"
 #include "core/device/platform.h"
+#include "core/host/host.h"
 
 namespace mpsd::device {
 namespace {
@@ -39,6 +40,9 @@ class MpsDevice : public Device {
           allocator->getDeviceStats(0).allocated_bytes[kAll].peak;
     }
     return memory;
+  }
+  std::optional<double> utilization_ratio() const override {
+    return host::GpuUtilization();
   }
   void ResetPeak() override {
     peak_ = 0;

@@ -61,6 +61,10 @@ class Host {
 // This machine.
 std::unique_ptr<Host> OpenHost();
 
+// gpu_utilization_ratio of this machine's Reading, alone: for every step of a
+// run. From any thread.
+std::optional<double> GpuUtilization();
+
 // "mains", "battery"; "nominal", "moderate" …; "normal", "warn", "critical".
 std::string_view Name(PowerSource source);
 std::string_view Name(Thermal level);

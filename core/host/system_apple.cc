@@ -244,4 +244,10 @@ class Mac final : public Host {
 
 std::unique_ptr<Host> OpenHost() { return std::make_unique<Mac>(); }
 
+std::optional<double> GpuUtilization() {
+  Reading reading;
+  ReadGpu(reading);
+  return reading.gpu_utilization_ratio;
+}
+
 }  // namespace mpsd::host

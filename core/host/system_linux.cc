@@ -18,4 +18,8 @@ class Linux final : public Host {
 
 std::unique_ptr<Host> OpenHost() { return std::make_unique<Linux>(); }
 
+std::optional<double> GpuUtilization() {
+  return ReadLinuxFiles("/").gpu_utilization_ratio;
+}
+
 }  // namespace mpsd::host

@@ -70,6 +70,9 @@ struct Progress {
   MemoryCounters memory;
   // Operators that MPS lacks and that ran on the CPU, "aten::…".
   Counts cpu_fallback_ops;
+  // Share of time, 0 to 1, that the device was busy when the step ended, for
+  // any process; absent where the device does not tell.
+  std::optional<double> device_utilization_ratio;
 };
 template <typename V>
 void Fields(V& v, auto& m, const Progress*) {
@@ -87,6 +90,7 @@ void Fields(V& v, auto& m, const Progress*) {
   v("device", m.device);
   v("memory", m.memory);
   v("cpu_fallback_ops", m.cpu_fallback_ops);
+  v("device_utilization_ratio", m.device_utilization_ratio);
 }
 
 struct Evaluated {

@@ -165,6 +165,7 @@ absl::Status Trainer::TrainStep() {
   const device::Memory memory = device_->GetMemory();
   report.memory = CountersOf(memory);
   report.cpu_fallback_ops = Fallbacks();
+  report.device_utilization_ratio = device_->utilization_ratio();
   const data::Cursor cursor = loader_->cursor();
   state_.epoch = cursor.epoch;
   state_.step_in_epoch = cursor.step_in_epoch;

@@ -71,6 +71,9 @@ inline constexpr FieldGauge kStepGauges[] = {
     {"data_wait_ratio",
      {"mpsd_job_data_wait_ratio",
       "Share of the last step's time spent waiting for its data."}},
+    {"device_utilization_ratio",
+     {"mpsd_job_device_utilization_ratio",
+      "Share of time the device was busy at the last step's end, 0 to 1."}},
 };
 inline constexpr Metric kEvalLoss{
     "mpsd_job_eval_loss", "Loss of the last evaluation, mean over its labels."};

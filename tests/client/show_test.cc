@@ -23,6 +23,7 @@ TEST_F(ShowTest, Running) {
   progress.set_step_seconds(0.5);
   progress.set_tokens_per_second(1234);
   progress.set_eta_seconds(80);
+  progress.set_device_utilization_ratio(0.934);
   progress.mutable_memory()->set_current_allocated_bytes(3'000'000'000);
   progress.mutable_memory()->set_footprint_bytes(4'000'000'000);
   job.set_eval_loss_before(2.75);
@@ -42,7 +43,8 @@ TEST_F(ShowTest, Running) {
             "  loss          2.5000\n"
             "  learning rate 5e-05\n"
             "  grad norm     1.25\n"
-            "  speed         0.5s a step, 1,234 tokens/s, ETA 1m20s\n"
+            "  speed         0.5s a step, 1,234 tokens/s, device 93% busy, "
+            "ETA 1m20s\n"
             "  memory        3.0 GB allocated, 4.0 GB worker footprint\n"
             "  eval loss     2.7500 before, 2.2500 latest\n"
             "  last exit     Crashed\n"

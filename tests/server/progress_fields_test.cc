@@ -27,7 +27,7 @@ wire::Progress FullReport() {
   // A new member does not compile here: it belongs into the report below.
   auto& [step, total_steps, epoch, loss, learning_rate, grad_norm, tokens,
          label_tokens, seconds, padded_tokens, data_wait_seconds, device,
-         memory, cpu_fallback_ops] = p;
+         memory, cpu_fallback_ops, device_utilization_ratio] = p;
   step = 1;
   total_steps = 2;
   epoch = 0.5;
@@ -43,6 +43,7 @@ wire::Progress FullReport() {
   auto& [current, driver, recommended, footprint, peak] = memory;
   current = 1, driver = 2, recommended = 3, footprint = 4, peak = 5;
   cpu_fallback_ops = {{"aten::a", 2}};
+  device_utilization_ratio = 0.75;
   return p;
 }
 
@@ -117,6 +118,26 @@ TEST(ProgressFieldsTest, TheApiHasThemAll) {
   EXPECT_EQ(names, Expected());
   EXPECT_EQ(progress.padding_ratio(), 0.25);
   EXPECT_EQ(progress.data_wait_ratio(), 1.0 / 7);
+  EXPECT_EQ(progress.device_utilization_ratio(), 0.75);
+  EXPECT_EQ(progress.device(), "mps");
+  EXPECT_EQ(progress.memory().peak_allocated_bytes(), 5);
+  EXPECT_EQ(progress.cpu_fallback_ops().at("aten::a"), 2);
+}
+
+// Absent is absent, never 0: nobody takes a device that does not tell for one
+// that rests.
+TEST(ProgressFieldsTest, WhatTheDeviceDoesNotTellIsInNoFrame) {
+  report::Progress silent = FullReport();
+  silent.device_utilization_ratio.reset();
+  EXPECT_EQ(wire::Encode(wire::FromWorker(silent)).find("utilization"),
+            std::string::npos);
+  const std::string text = store::EncodeProgress(jobs::Progress{silent});
+  EXPECT_EQ(text.find("utilization"), std::string::npos);
+  auto stored = store::DecodeProgress(text);
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  v1::Progress progress;
+  rpc::ToProto(*stored, progress);
+  EXPECT_FALSE(progress.has_device_utilization_ratio());
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ TEST(CpuDeviceTest, SaysWhatItIs) {
 TEST(CpuDeviceTest, HasNoAllocatorCountersButASize) {
   const Memory memory = (*OpenCpu())->GetMemory();
   EXPECT_FALSE(memory.current_allocated.has_value());
+  EXPECT_FALSE((*OpenCpu())->utilization_ratio().has_value());
   EXPECT_GT(memory.recommended_max.value_or(0), int64_t{1} << 28);
 }
 

@@ -2,6 +2,8 @@
 // The contract of OpenHost, whichever system implements it.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "core/host/host.h"
 
 namespace mpsd::host {
@@ -19,6 +21,14 @@ TEST(OpenHostTest, SaysNothingThatCannotBe) {
   EXPECT_GE(*reading.swap_used_bytes, 0);
   EXPECT_GE(reading.wired_limit_bytes.value_or(0), 0);
   EXPECT_GE(reading.user_idle_seconds.value_or(0), 0);
+}
+
+TEST(GpuUtilizationTest, IsThatOfAReading) {
+  const std::optional<double> ratio = GpuUtilization();
+  EXPECT_EQ(ratio.has_value(),
+            OpenHost()->Read().gpu_utilization_ratio.has_value());
+  EXPECT_GE(ratio.value_or(0), 0);
+  EXPECT_LE(ratio.value_or(0), 1);
 }
 
 TEST(OpenHostTest, IsKeptAwakeAndLetGo) {

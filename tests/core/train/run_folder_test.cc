@@ -118,6 +118,10 @@ TEST(RunFolderTest, LinesAreThoseOfTheFirstRelease) {
   EXPECT_THAT(ToJsonLine(report),
               testing::HasSubstr(R"("memory":{"peak_allocated_bytes":5,)"
                                  R"("driver_allocated_bytes":2,)"));
+  report.device_utilization_ratio = 0.5;
+  EXPECT_THAT(ToJsonLine(report),
+              testing::EndsWith(R"(,"device_utilization_ratio":0.5})"));
+  report.device_utilization_ratio.reset();
   // As on the CPU.
   report.memory = {};
   report.memory.footprint_bytes = 4;

@@ -82,6 +82,17 @@ TEST_F(JobMetricsTest, SharesOfPaddingAndWaitingWhereTheyAreKnown) {
                                 "\"J1\"} 0.125\n"));
 }
 
+TEST_F(JobMetricsTest, HowBusyTheDeviceIsWhereItTells) {
+  metrics_.StepFinished("J1", Step());
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_device_utilization_ratio{")));
+  jobs::Progress step = Step();
+  step.device_utilization_ratio = 0.75;
+  metrics_.StepFinished("J1", step);
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_job_device_utilization_ratio{device=\"mps\",job="
+                        "\"J1\"} 0.75\n"));
+}
+
 TEST_F(JobMetricsTest, AStepSetsItsSeries) {
   metrics_.StepFinished("J1", Step());
   metrics_.StepFinished("J1", Step());

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A field of a report reaches every frame. core/report/report.h has the one
+list of each report; held against it are the structs themselves, the trainer
+that fills them, the names that the daemon gives them, the API's messages and
+the Prometheus gauges. What a frame leaves out on purpose stands here or in
+server/jobs/event_fields.h."""
+
+import re
+
+import source_tree
+
+REPORTS = "core/report/report.h"
+EVENTS = "server/jobs/event_fields.h"
+PROTO = "proto/mpsd/v1/jobs.proto"
+GAUGES = "server/prometheus/names.h"
+
+# The API's message of a report, as the daemon names its fields.
+MESSAGES = {"Progress": "Progress", "Evaluated": "Evaluated",
+            "MemoryCounters": "DeviceMemory"}
+
+# Fields of a step that are no gauge: counters and histograms of their own,
+# and what only a person who follows the job wants.
+NO_GAUGE = {
+    "step", "total_steps", "epoch", "tokens", "label_tokens", "step_seconds",
+    "tokens_per_second", "eta_seconds", "device", "memory",
+    "cpu_fallback_ops"}
+
+# Who walks the lists: no frame has names of its own.
+FRAMES = {
+    "core/wire/messages.cc": r"\bFields\(writer, m, &m\)",
+    "core/train/run_folder.cc": r"\bFields\(writer, progress, &progress\)",
+    "server/store/event_body.cc": r"\bEventFields\(writer, body, &body\)",
+    "server/rpc/convert.cc": r"\bEventFields\(writer, progress, &progress\)",
+    "server/prometheus/job_metrics.cc":
+        r"\bEventFields\(numbers, progress, &progress\)",
+}
+
+
+def bare(text):
+    """Without comments."""
+    return re.sub(r"//[^\n]*", "", text)
+
+
+def members(text):
+    """{struct: its members}."""
+    found = {}
+    for name, body in re.findall(r"\bstruct (\w+) \{\n(.*?)^\};", text,
+                                 re.S | re.M):
+        found[name] = re.findall(
+            r"^\s+[\w:<>, ]+?[\s>](\w+)(?:\s*=\s*[^;]+)?;", body, re.M)
+    return found
+
+
+def bodies(text, function):
+    """{struct: body of its list}."""
+    return dict(re.findall(
+        r"void " + function + r"\([^)]*const (\w+)\*\) \{\n(.*?)^\}", text,
+        re.S | re.M))
+
+
+def visited(body):
+    """(name, member) of each v("name", m.member)."""
+    return re.findall(r'\bv\("(\w+)", \w+\.([\w.]+)\)', body)
+
+
+def event_names(names, body):
+    """The list as the daemon names it: renamed, replaced and left out."""
+    changes = {field: re.findall(r'\bv\("(\w+)"', told) for field, told in
+               re.findall(r'if \(field == "(\w+)"\) (\{.*?\n    \}|[^;]*;)',
+                          body, re.S)}
+    changes.update({field: [] for field in
+                    re.findall(r'field != "(\w+)"', body)})
+    told = [new for name in names for new in changes.get(name, [name])]
+    return told, sorted(set(changes) - set(names))
+
+
+def message_fields(text, name):
+    match = re.search(r"^message " + name + r" \{\n(.*?)^\}", text,
+                      re.S | re.M)
+    return re.findall(r"\b(\w+) = \d+;", match.group(1)) if match else []
+
+
+def list_problems(reports):
+    structs, lists = members(reports), bodies(reports, "Fields")
+    for name, fields in structs.items():
+        if name == "EnumName":
+            continue
+        pairs = visited(lists.get(name, ""))
+        for field in fields:
+            if (field, field) not in pairs:
+                yield f"{REPORTS}: {name}.{field} is not in its field list"
+        for called, member in pairs:
+            if member not in fields or called != member:
+                yield f"{REPORTS}: {name} lists '{called}' as {member}"
+
+
+def filler_problems(root, paths, lists):
+    source = "\n".join(bare(source_tree.read(root, path)) for path in paths
+                       if re.match(r"core/train/\w+\.cc$", path))
+    for name in ("Progress", "MemoryCounters"):
+        for field, _ in visited(lists.get(name, "")):
+            if not re.search(rf"\w\.{field}\s*(?:\+=|=(?!=))", source):
+                yield f"core/train: nobody sets {name}.{field}"
+
+
+def proto_problems(told, proto):
+    for name, message in MESSAGES.items():
+        fields = message_fields(proto, message)
+        for field in told[name]:
+            if field not in fields:
+                yield f"{PROTO}: message {message} lacks {field} of {name}"
+        for field in fields:
+            if field not in told[name]:
+                yield f"{PROTO}: message {message}: nobody sets {field}"
+
+
+def gauge_problems(told, names):
+    gauges = re.findall(r'^    \{"(\w+)",$', names, re.M)
+    known = told["Progress"] + told["MemoryCounters"]
+    for field in known:
+        if field not in gauges and field not in NO_GAUGE:
+            yield (f"{GAUGES}: no gauge of {field}, nor is it among those "
+                   f"without one")
+    for field in sorted(set(gauges) - set(known)):
+        yield f"{GAUGES}: no step has {field}"
+
+
+def check(root):
+    paths = set(source_tree.files(root))
+    text = {path: bare(source_tree.read(root, path))
+            for path in (REPORTS, EVENTS, PROTO, GAUGES, *FRAMES)
+            if path in paths}
+    missing = [f"{path}: is missing"
+               for path in (REPORTS, EVENTS, PROTO, GAUGES, *FRAMES)
+               if path not in text]
+    if missing:
+        return missing
+    lists = bodies(text[REPORTS], "Fields")
+    events = bodies(text[EVENTS], "EventFields")
+    problems = list(list_problems(text[REPORTS]))
+    told = {}
+    for name in MESSAGES:
+        names = [field for field, _ in visited(lists.get(name, ""))]
+        told[name], stale = event_names(names, events.get(name, ""))
+        problems += [f"{EVENTS}: no {name} has {field}" for field in stale]
+    problems += filler_problems(root, sorted(paths), lists)
+    problems += proto_problems(told, text[PROTO])
+    problems += gauge_problems(told, text[GAUGES])
+    for path, walk in FRAMES.items():
+        if not re.search(walk, text[path]):
+            problems.append(f"{path}: does not walk the field list")
+    return problems
+
+
+if __name__ == "__main__":
+    source_tree.main(check)
