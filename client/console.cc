@@ -121,8 +121,7 @@ void Console::PrintJson(const google::protobuf::Message& message) const {
   const std::string line = ToJson(message).dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
   // What it escapes a JSON text escapes the same way, but for U+007F.
-  out << (terminal.is_tty ? base::Printable(line) : line) << '\n'
-      << std::flush;
+  out << (terminal.is_tty ? base::Printable(line) : line) << '\n' << std::flush;
 }
 
 ExitCode Console::Fail(ExitCode code, const std::string& what,
@@ -138,10 +137,10 @@ ExitCode Console::Fail(const grpc::Status& status) const {
   const ExitCode code = ForStatus(status);
   if (code == ExitCode::kUnreachable) {
     if (Answers(daemon)) {
-      return Fail(ExitCode::kTryAgain,
-                  absl::StrCat("mpsd cannot do it now: ",
-                               status.error_message()),
-                  "Try again in a few seconds.");
+      return Fail(
+          ExitCode::kTryAgain,
+          absl::StrCat("mpsd cannot do it now: ", status.error_message()),
+          "Try again in a few seconds.");
     }
     return Fail(code, WhyUnreachable(daemon, status),
                 HowToReach(daemon.address()));

@@ -239,8 +239,7 @@ absl::Status PlaceFolder(const Console& console, const fs::path& fresh,
                          const fs::path& output, bool force,
                          const std::vector<DownloadedFile>& files) {
   // Only where nothing is, or an empty folder.
-  const int error =
-      rename(fresh.c_str(), output.c_str()) == 0 ? 0 : errno;
+  const int error = rename(fresh.c_str(), output.c_str()) == 0 ? 0 : errno;
   absl::Status status = base::ErrnoStatus(error, output.string());
   if (error == 0) {
     return base::SyncPath(output.parent_path(), O_RDONLY | O_DIRECTORY);
@@ -270,9 +269,8 @@ ExitCode FailedPlace(const Console& console, const absl::Status& status,
                      const std::string& next) {
   switch (status.code()) {
     case absl::StatusCode::kAlreadyExists:
-      return console.Fail(
-          ExitCode::kBadInput, status,
-          "Name another --output, or replace it with --force.");
+      return console.Fail(ExitCode::kBadInput, status,
+                          "Name another --output, or replace it with --force.");
     case absl::StatusCode::kFailedPrecondition:
       return console.Fail(ExitCode::kBadInput, status,
                           "Name another --output: --force replaces former "

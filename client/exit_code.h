@@ -22,7 +22,7 @@ enum class ExitCode {
   // A daemon is there, but did not answer in time or could not do it now; what
   // was asked for may have happened all the same.
   kTryAgain = 7,
-  kDetached = 130,    // Ctrl-C while watching; the job goes on
+  kDetached = 130,  // Ctrl-C while watching; the job goes on
 };
 
 // The table above as `mpsctl --help` prints it.

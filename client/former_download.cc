@@ -33,8 +33,7 @@ constexpr const char* kSigns[] = {"adapter_config.json", "config.json",
                                   "confusion_matrix.json"};
 
 absl::Status Refused(const fs::path& path, const std::string& why) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(path.string(), " ", why));
+  return absl::FailedPreconditionError(absl::StrCat(path.string(), " ", why));
 }
 
 // Whether `folder` is `path` or lies above it, links resolved.
@@ -158,12 +157,10 @@ std::vector<std::string> NotListed(const fs::path& folder,
 
 // Whether one of `entries` is what every download has.
 bool HasSign(const std::vector<Entry>& entries) {
-  return std::any_of(
-      entries.begin(), entries.end(), [](const Entry& entry) {
-        return std::find(std::begin(kSigns), std::end(kSigns),
-                         entry.relative.generic_string()) !=
-               std::end(kSigns);
-      });
+  return std::any_of(entries.begin(), entries.end(), [](const Entry& entry) {
+    return std::find(std::begin(kSigns), std::end(kSigns),
+                     entry.relative.generic_string()) != std::end(kSigns);
+  });
 }
 
 // What `entries` have beside the names of `fresh`; all where one is missing.

@@ -103,12 +103,11 @@ std::optional<std::string> ResolveJobId(const Console& console,
         ExitCode::kNotFound,
         absl::StrCat("no job's id begins or ends with '", text, "'"), see);
   } else if (matches.jobs.size() > 1) {
-    *code = console.Fail(
-        ExitCode::kBadInput,
-        absl::StrCat("'", text, "' is ambiguous: ",
-                     matches.more ? "more than " : "", matches.jobs.size(),
-                     " jobs match"),
-        Listing(matches));
+    *code = console.Fail(ExitCode::kBadInput,
+                         absl::StrCat("'", text, "' is ambiguous: ",
+                                      matches.more ? "more than " : "",
+                                      matches.jobs.size(), " jobs match"),
+                         Listing(matches));
   } else {
     return matches.jobs[0].id();
   }

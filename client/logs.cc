@@ -70,10 +70,9 @@ class LogPrinter {
 
   void PrintLine(const std::string& line) {
     const nlohmann::json object = {{"line", line}};
-    const std::string text = object.dump(
-        -1, ' ', false, nlohmann::json::error_handler_t::replace);
-    console_.out << (raw_ ? text : base::Printable(text)) << '\n'
-                 << std::flush;
+    const std::string text =
+        object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    console_.out << (raw_ ? text : base::Printable(text)) << '\n' << std::flush;
   }
 
   const Console& console_;

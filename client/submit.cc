@@ -81,8 +81,8 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
                         "Nothing was submitted.");
   }
   for (const std::string& warning : job->warnings) {
-    console.err << "warning: " << options.job_file << ": "
-                << Printable(warning) << '\n';
+    console.err << "warning: " << options.job_file << ": " << Printable(warning)
+                << '\n';
   }
   v1::SubmitRequest request = MakeRequest(options, *job);
   absl::Status labels = AddLabels(options.labels, request.mutable_labels());

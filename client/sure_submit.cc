@@ -62,8 +62,7 @@ class SureSubmit {
     while (true) {
       const absl::Duration begin = console_.terminal.clock->Monotonic();
       status = Attempt(response);
-      const absl::Duration took =
-          console_.terminal.clock->Monotonic() - begin;
+      const absl::Duration took = console_.terminal.clock->Monotonic() - begin;
       if (status.ok()) return ExitCode::kOk;
       if (listener.raised()) {
         return NotKnown(ExitCode::kDetached, "interrupted");
@@ -74,9 +73,9 @@ class SureSubmit {
       }
       if (!LeavesOpen(status)) return console_.Fail(status);
       if (waited_ >= kPatience) {
-        return NotKnown(ExitCode::kTryAgain,
-                        absl::StrCat("no answer from mpsd: ",
-                                     status.error_message()));
+        return NotKnown(
+            ExitCode::kTryAgain,
+            absl::StrCat("no answer from mpsd: ", status.error_message()));
       }
       Pause();
       waited_ += std::min(took, kOneAttempt);

@@ -195,8 +195,8 @@ class Uploader {
     if (!mapped.ok()) return Invalid(std::string(mapped.status().message()));
     const std::string_view bytes = (*mapped)->bytes();
     if (bytes.size() != static_cast<size_t>(file.size_bytes)) {
-      return Invalid(absl::StrCat(file.local.string(),
-                                  " changed while it was sent"));
+      return Invalid(
+          absl::StrCat(file.local.string(), " changed while it was sent"));
     }
     v1::UploadBatchRequest::Blob& blob = *request.add_blobs();
     blob.set_sha256(file.sha256);

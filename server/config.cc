@@ -282,16 +282,16 @@ absl::Status CheckListen(const Config& config) {
       ": the API has neither TLS nor tokens yet; whoever reaches a port, on "
       "127.0.0.1 every account of this machine, could run jobs as this user. "
       "From another machine reach the socket by ssh instead: ssh -N -L "
-      "/tmp/mpsd.sock:", config.SocketPath().string(),
+      "/tmp/mpsd.sock:",
+      config.SocketPath().string(),
       " HOST, and mpsctl --server unix:/tmp/mpsd.sock. If a port is meant "
       "nonetheless, give --insecure-listen too"));
 }
 
 bool IsVariable(const std::string& name) {
   return !name.empty() && !absl::ascii_isdigit(name[0]) &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return absl::ascii_isalnum(c) || c == '_';
-         });
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
 }
 
 absl::Status FinishEnvironment(const Options& o, const CLI::App& app,
@@ -347,9 +347,9 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   FinishReads(o, config);
   if (absl::Status s = FinishEnvironment(o, app, config); !s.ok()) return s;
   if (config.metrics_address == "off") config.metrics_address.clear();
-  config.device_lock = o.device_lock.empty()   ? DefaultDeviceLock()
+  config.device_lock = o.device_lock.empty()    ? DefaultDeviceLock()
                        : o.device_lock == "off" ? fs::path()
-                                               : fs::absolute(o.device_lock);
+                                                : fs::absolute(o.device_lock);
   config.hang_timeout = absl::Seconds(o.hang_timeout);
   config.stop_grace = absl::Seconds(o.stop_grace);
   config.retry_backoff = absl::Seconds(o.retry_backoff);

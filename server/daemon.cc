@@ -112,9 +112,8 @@ absl::Status Daemon::OpenStores() {
   job_files_ = std::make_unique<jobs::DiskJobFiles>(config_.state_dir,
                                                     FoldersJobsRead());
   housekeeping_ = std::make_unique<Housekeeping>(
-      Housekeeping::Options{
-          config_.state_dir / "jobs", config_.blob_grace,
-          LineTo(log_)},
+      Housekeeping::Options{config_.state_dir / "jobs", config_.blob_grace,
+                            LineTo(log_)},
       *blob_store_);
   return absl::OkStatus();
 }
@@ -124,7 +123,7 @@ absl::Status Daemon::StartMetrics() {
   options.build_info = {{"version", MPSD_VERSION}, {"compiler", __VERSION__}};
   options.linger = config_.metrics_linger;
   metrics_ = std::make_shared<prometheus::JobMetrics>(std::move(options),
-                                                   base::Clock::Real());
+                                                      base::Clock::Real());
   if (config_.metrics_address.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<prometheus::Exposition>> exposition =
       prometheus::Exposition::Start(config_.metrics_address, metrics_);
@@ -226,9 +225,8 @@ absl::Status Daemon::StartServer() {
   facts.start_time = start_time_;
   facts.schema_version = job_store_->schema_version();
   facts.protocol_version = wire::kProtocolVersion;
-  server_ = std::make_unique<rpc::RpcServer>(std::move(options), *scheduler_,
-                                             *board_, *blob_store_,
-                                             std::move(facts));
+  server_ = std::make_unique<rpc::RpcServer>(
+      std::move(options), *scheduler_, *board_, *blob_store_, std::move(facts));
   return server_->Start();
 }
 
@@ -263,9 +261,9 @@ void Daemon::Reload(const Config& next) {
     log_->warn("SIGHUP: takes effect when mpsd is restarted: {}",
                absl::StrJoin(changes.restart, ", "));
   }
-  log_->warn("SIGHUP: the configuration was read again; new in effect: {}",
-             changes.live.empty() ? "nothing"
-                                  : absl::StrJoin(changes.live, ", "));
+  log_->warn(
+      "SIGHUP: the configuration was read again; new in effect: {}",
+      changes.live.empty() ? "nothing" : absl::StrJoin(changes.live, ", "));
 }
 
 std::string Daemon::metrics_address() const {

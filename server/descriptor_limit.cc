@@ -47,8 +47,7 @@ int RaiseDescriptorLimit() {
 }
 
 int FirstReservedDescriptor(int limit) {
-  return std::min(limit - std::min(limit / 4, kMostReserved),
-                  kMostConnections);
+  return std::min(limit - std::min(limit / 4, kMostReserved), kMostConnections);
 }
 
 }  // namespace mpsd

@@ -50,8 +50,8 @@ absl::Time Housekeeping::Tidy() {
   if (!freed.ok()) {
     options_.log(absl::StrCat("collecting blobs: ", freed.status().message()));
   } else if (*freed > 0) {
-    options_.log(absl::StrCat("removed uploads that no job uses: ", *freed,
-                              " bytes"));
+    options_.log(
+        absl::StrCat("removed uploads that no job uses: ", *freed, " bytes"));
   }
   return absl::Now() + std::clamp(options_.blob_grace / 4,
                                   absl::Milliseconds(250), absl::Hours(1));

@@ -38,8 +38,9 @@ class QueuedSink::Writer final : public spdlog::sinks::sink {
     const uint64_t dropped = Dropped();
     if (dropped != said_) {
       const std::string text =
-          absl::StrCat(dropped - said_, " lines were dropped here: they came "
-                                        "faster than they could be written");
+          absl::StrCat(dropped - said_,
+                       " lines were dropped here: they came "
+                       "faster than they could be written");
       inner_->log({message.time, message.source, message.logger_name,
                    spdlog::level::warn, text});
       said_ = dropped;

@@ -68,8 +68,7 @@ bool StderrSink::Write(std::string_view text) {
       stalled_ = true;
       return false;
     }
-    const ssize_t n =
-        write(fd_, text.data(), std::min(text.size(), kPiece));
+    const ssize_t n = write(fd_, text.data(), std::min(text.size(), kPiece));
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) return true;  // nobody will ever read it
     text.remove_prefix(n);

@@ -55,10 +55,10 @@ void FailCheck(const char* invariant, const char* file, int line) {
 void FailCheck(Number a, const char* relation, Number b, const char* invariant,
                const char* file, int line) {
   char text[kLongestLine];
-  Abort(text, std::snprintf(
-                  text, sizeof(text), "%s:%d: check failed: %s: %s %s %s\n",
-                  file, line, invariant, Digits(a).text, relation,
-                  Digits(b).text));
+  Abort(text,
+        std::snprintf(text, sizeof(text), "%s:%d: check failed: %s: %s %s %s\n",
+                      file, line, invariant, Digits(a).text, relation,
+                      Digits(b).text));
 }
 
 }  // namespace mpsd::base::internal

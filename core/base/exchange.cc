@@ -18,8 +18,8 @@ int ExchangeAtOnce(const fs::path& a, const fs::path& b) {
 #ifdef __APPLE__
   const int result = renamex_np(a.c_str(), b.c_str(), RENAME_SWAP);
 #else
-  const int result = renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(),
-                               RENAME_EXCHANGE);
+  const int result =
+      renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE);
 #endif
   return result == 0 ? 0 : errno;
 }

@@ -26,9 +26,9 @@ inline constexpr size_t kKeyBytes = 128;  // idempotency_key
 inline constexpr size_t kLabels = 64;
 inline constexpr size_t kLabelKeyBytes = 128;
 inline constexpr size_t kLabelValueBytes = 256;
-inline constexpr size_t kInputs = 50'000;      // uploaded files of a job
-inline constexpr size_t kPathBytes = 4096;     // of an input's path
-inline constexpr size_t kPathParts = 64;       // between slashes
+inline constexpr size_t kInputs = 50'000;        // uploaded files of a job
+inline constexpr size_t kPathBytes = 4096;       // of an input's path
+inline constexpr size_t kPathParts = 64;         // between slashes
 inline constexpr size_t kPathsBytes = 16 << 20;  // of all inputs' paths
 inline constexpr size_t kIdBytes = 64;
 
@@ -39,14 +39,14 @@ inline constexpr size_t kModuleNames = 256;
 inline constexpr int64_t kMatchSteps = 20'000'000;
 
 // --- List --------------------------------------------------------------------
-inline constexpr int kPageSize = 500;         // jobs of a page
-inline constexpr int kDefaultPageSize = 50;   // where none is asked for
+inline constexpr int kPageSize = 500;          // jobs of a page
+inline constexpr int kDefaultPageSize = 50;    // where none is asked for
 inline constexpr size_t kPageBytes = 1 << 20;  // a page ends past these
 inline constexpr int kFilterStates = 5;
 inline constexpr int kFilterLabels = 16;
 inline constexpr size_t kPageTokenBytes = 128;
-inline constexpr size_t kIdPart = 4;     // characters of an id, to find a job
-inline constexpr size_t kWholeId = 26;   // characters of a job's id
+inline constexpr size_t kIdPart = 4;      // characters of an id, to find a job
+inline constexpr size_t kWholeId = 26;    // characters of a job's id
 inline constexpr size_t kFoundJobs = 20;  // named where a part fits several
 
 // --- artifacts ---------------------------------------------------------------

@@ -49,8 +49,7 @@ std::string Escape(const Character& c, char byte) {
   if (c.length <= 1) {
     std::snprintf(text, sizeof text, "\\x%02x", static_cast<uint8_t>(byte));
   } else {
-    std::snprintf(text, sizeof text, "\\u%04x",
-                  static_cast<unsigned>(c.code));
+    std::snprintf(text, sizeof text, "\\u%04x", static_cast<unsigned>(c.code));
   }
   return text;
 }

@@ -67,12 +67,11 @@ absl::Status Outside(const fs::path& path) {
 int OpenStepwise(const fs::path& resolved) {
   int folder = open("/", kPass | O_DIRECTORY | O_CLOEXEC);
   const fs::path relative = resolved.relative_path();
-  for (auto part = relative.begin(); folder >= 0; ) {
+  for (auto part = relative.begin(); folder >= 0;) {
     const fs::path name = *part;
     const bool last = ++part == relative.end();
     // O_NONBLOCK: a pipe without a writer.
-    const int flags =
-        last ? O_RDONLY | O_NONBLOCK : kPass | O_DIRECTORY;
+    const int flags = last ? O_RDONLY | O_NONBLOCK : kPass | O_DIRECTORY;
     const int next =
         openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC);
     const int error = errno;

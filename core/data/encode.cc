@@ -129,8 +129,8 @@ absl::StatusOr<Encoded> RowEncoder::EncodeCompletion(
       tokenizer_.EncodeIds(row.prompt + WithEnd(row.completion), true);
   if (!whole.ok()) return whole.status();
   Sample sample = AllInLoss(*std::move(whole));
-  const bool is_prefix = MaskPrompt(
-      *prompt, options_.completion_only_loss.value_or(true), sample);
+  const bool is_prefix =
+      MaskPrompt(*prompt, options_.completion_only_loss.value_or(true), sample);
   return Encoded{std::move(sample), is_prefix, /*has_prompt=*/true};
 }
 

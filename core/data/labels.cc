@@ -154,10 +154,9 @@ class Decision {
     }
     for (size_t id = 0; id < labels_.names.size(); ++id) {
       if (!labels_.ids.emplace(labels_.names[id], id).second) {
-        return absl::InvalidArgumentError(
-            Cat("classification.label_names: \"",
-                base::Quotable(labels_.names[id]),
-                "\" is there twice; expected every name once"));
+        return absl::InvalidArgumentError(Cat(
+            "classification.label_names: \"", base::Quotable(labels_.names[id]),
+            "\" is there twice; expected every name once"));
       }
     }
     if (labels_.problem != ProblemType::kRegression) AddIntegers();
@@ -301,9 +300,8 @@ int64_t IdOf(const std::string& text, const Labels& labels,
              std::string* fault) {
   const auto it = labels.ids.find(text);
   if (it != labels.ids.end()) return it->second;
-  *fault =
-      Cat("label: \"", base::Quotable(text), "\" is none of the labels ",
-          Quoted(labels.names));
+  *fault = Cat("label: \"", base::Quotable(text), "\" is none of the labels ",
+               Quoted(labels.names));
   return -1;
 }
 

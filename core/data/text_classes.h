@@ -26,7 +26,7 @@ struct TextClassesOptions {
   // The model tells token types apart: type_vocab_size > 1.
   bool token_types = false;
   IdTables tables = {};  // rows beyond them are errors
-  int threads = 0;  // that tokenize; 0: as many as WorkThreads
+  int threads = 0;       // that tokenize; 0: as many as WorkThreads
 };
 
 // Texts or pairs as tokens, with their labels, in memory, in the files' order.

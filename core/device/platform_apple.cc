@@ -40,9 +40,7 @@ int64_t PhysicalMemoryBytes() {
   return bytes;
 }
 
-std::string ProcessorName() {
-  return Text("machdep.cpu.brand_string");
-}
+std::string ProcessorName() { return Text("machdep.cpu.brand_string"); }
 
 std::string OperatingSystem() {
   utsname name;

@@ -112,8 +112,8 @@ class FastStep {
   LoraPack pack_;
   LinearGroup head_;
   std::vector<std::unique_ptr<Layer>> layers_;
-  at::Tensor logits_;  // the head's buffer
-  size_t lowest_ = 0;  // the lowest layer with an adapter
+  at::Tensor logits_;   // the head's buffer
+  size_t lowest_ = 0;   // the lowest layer with an adapter
   bool begun_ = false;  // from Begin to End
   spec::Recompute recompute_;
   std::function<void()> commit_;

@@ -110,10 +110,15 @@ absl::Status WriteConfig(const fs::path& from, const fs::path& to,
 namespace {
 
 constexpr char kTemplates[] = "additional_chat_templates";
-constexpr const char* kTextFiles[] = {
-    "tokenizer.json",   "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json", "vocab.txt",            "vocab.json",
-    "merges.txt",       "tokenizer.model",       "chat_template.jinja"};
+constexpr const char* kTextFiles[] = {"tokenizer.json",
+                                      "tokenizer_config.json",
+                                      "special_tokens_map.json",
+                                      "added_tokens.json",
+                                      "vocab.txt",
+                                      "vocab.json",
+                                      "merges.txt",
+                                      "tokenizer.model",
+                                      "chat_template.jinja"};
 constexpr const char* kOtherFiles[] = {"generation_config.json",
                                        "preprocessor_config.json"};
 

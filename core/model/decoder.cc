@@ -6,7 +6,6 @@
 
 #include "core/base/check.h"
 
-
 namespace mpsd::model {
 
 namespace {

@@ -32,7 +32,7 @@ struct DecoderLayer {
 };
 
 struct DecoderInputs {
-  at::Tensor input_ids;     // int64 [rows, length]
+  at::Tensor input_ids;  // int64 [rows, length]
   // int64 [rows or 1, length]: from 0 in each row (as when undefined) or,
   // packed, in each segment; what stands at padding does not matter.
   at::Tensor position_ids;

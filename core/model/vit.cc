@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-
 namespace mpsd::model {
 
 at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {

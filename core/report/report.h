@@ -56,13 +56,13 @@ void Fields(V& v, auto& m, const MemoryCounters*) {
 struct Progress {
   int64_t step = 0;  // finished optimizer steps, from 1
   int64_t total_steps = 0;
-  double epoch = 0;           // fraction of passes over the data
-  double loss = 0;            // mean over the step's label tokens, nats
-  double learning_rate = 0;   // that the step used
-  double grad_norm = 0;       // before clipping
-  int64_t tokens = 0;         // non-padding, of this step
-  int64_t label_tokens = 0;   // that count in the loss, of this step
-  double seconds = 0;         // wall time of this step
+  double epoch = 0;          // fraction of passes over the data
+  double loss = 0;           // mean over the step's label tokens, nats
+  double learning_rate = 0;  // that the step used
+  double grad_norm = 0;      // before clipping
+  int64_t tokens = 0;        // non-padding, of this step
+  int64_t label_tokens = 0;  // that count in the loss, of this step
+  double seconds = 0;        // wall time of this step
   std::optional<int64_t> padded_tokens;  // padding included, of this step
   // Of `seconds`, until the step's batches were there.
   std::optional<double> data_wait_seconds;

@@ -76,10 +76,10 @@ void JsonReader::IllTyped(const char* name, const char* expected) {
 }
 
 void JsonReader::Integer(const char* name, const Json& field, int64_t& value) {
-  const bool fits = field.is_number_integer() &&
-                    !(field.is_number_unsigned() &&
-                      field.get<uint64_t>() >
-                          uint64_t{std::numeric_limits<int64_t>::max()});
+  const bool fits =
+      field.is_number_integer() &&
+      !(field.is_number_unsigned() &&
+        field.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()});
   if (!fits) return IllTyped(name, "a 64-bit integer");
   value = field.get<int64_t>();
 }
@@ -165,8 +165,7 @@ void JsonReader::operator()(const char* name, Counts& value) {
   }
 }
 
-void JsonReader::operator()(const char* name,
-                            std::vector<std::string>& value) {
+void JsonReader::operator()(const char* name, std::vector<std::string>& value) {
   const Json* field = Find(name);
   if (field == nullptr) return;
   if (!field->is_array()) return IllTyped(name, "a list of strings");

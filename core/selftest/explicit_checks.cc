@@ -71,11 +71,10 @@ struct AttentionCase {
 // as those of real models do: what a backward loses of a sum over keys is large
 // beside what is left of it.
 Tensors AttentionInputs(const AttentionCase& c) {
-  return {Normal({c.rows, c.shape.heads, c.length, c.shape.dim}, 81),
-          Normal({c.rows, c.shape.kv_heads, c.length, c.shape.dim}, 82) +
-              c.common,
-          Normal({c.rows, c.shape.kv_heads, c.length, c.shape.dim}, 83) +
-              c.common};
+  return {
+      Normal({c.rows, c.shape.heads, c.length, c.shape.dim}, 81),
+      Normal({c.rows, c.shape.kv_heads, c.length, c.shape.dim}, 82) + c.common,
+      Normal({c.rows, c.shape.kv_heads, c.length, c.shape.dim}, 83) + c.common};
 }
 
 Tensors Attend(const Tensors& t, const AttentionCase& c, const Traits& traits) {

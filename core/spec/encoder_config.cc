@@ -69,8 +69,8 @@ class Reader {
  private:
   void Size(std::string_view name, int64_t& value, Range range = SizeRange()) {
     if (Value(root_, name) == nullptr) {
-      return fields_.Fault(name, Cat("missing; expected an integer",
-                                     range.Text()));
+      return fields_.Fault(name,
+                           Cat("missing; expected an integer", range.Text()));
     }
     fields_.Integer(name, value, range);
   }
@@ -134,8 +134,7 @@ class Reader {
     fields_.Integer("num_channels", v.num_channels, SizeRange());
     fields_.Bool("qkv_bias", v.qkv_bias);
     c_.max_position_embeddings = v.patches() + 1;
-    if (v.num_channels >
-        limits::kModelSize / (v.patch_size * v.patch_size)) {
+    if (v.num_channels > limits::kModelSize / (v.patch_size * v.patch_size)) {
       fields_.Fault("num_channels",
                     Cat("expected at most ", limits::kModelSize,
                         " values of a patch, found ", v.num_channels,
@@ -156,8 +155,7 @@ class Reader {
     }
     const auto& sides = node->items;
     if (sides.size() != 2 || sides[0].kind != Kind::kInteger ||
-        !range.Holds(sides[0].number) ||
-        sides[0].integer != sides[1].integer) {
+        !range.Holds(sides[0].number) || sides[0].integer != sides[1].integer) {
       return fields_.Fault(name, Cat("expected an integer", range.Text(),
                                      ", or two equal ones"));
     }
@@ -220,10 +218,9 @@ void ReadLabelNames(FieldReader& fields, const JsonNode& id2label,
     const char* end = member.name.data() + member.name.size();
     std::from_chars(member.name.data(), end, id);
     if (id >= names.size() || given[id] || member.kind != Kind::kString) {
-      fields.Fault("id2label",
-                   Cat("expected a name for each id from 0 to ",
-                       names.size() - 1, ", found \"",
-                       base::Quotable(member.name), "\""));
+      fields.Fault("id2label", Cat("expected a name for each id from 0 to ",
+                                   names.size() - 1, ", found \"",
+                                   base::Quotable(member.name), "\""));
       return;
     }
     given[id] = true;

@@ -110,8 +110,8 @@ class DecoderReader {
 
   void Size(std::string_view name, int64_t& value, Range range = SizeRange()) {
     if (!HasValue(name)) {
-      return fields_.Fault(name, Cat("missing; expected an integer",
-                                     range.Text()));
+      return fields_.Fault(name,
+                           Cat("missing; expected an integer", range.Text()));
     }
     fields_.Integer(name, value, range);
   }
@@ -274,11 +274,10 @@ class DecoderReader {
     }
     if (config_.head_dim > 0 &&
         config_.num_attention_heads > limits::kModelSize / config_.head_dim) {
-      fields_.Fault("head_dim",
-                    Cat("expected at most ", limits::kModelSize,
-                        " together with num_attention_heads (",
-                        config_.num_attention_heads, "), found ",
-                        config_.head_dim));
+      fields_.Fault("head_dim", Cat("expected at most ", limits::kModelSize,
+                                    " together with num_attention_heads (",
+                                    config_.num_attention_heads, "), found ",
+                                    config_.head_dim));
     }
     if (config_.head_dim % 2 != 0 || config_.head_dim == 0) {
       fields_.Fault("head_dim",

@@ -59,8 +59,8 @@ fs::path RepositoryOf(const std::string& id, const Environment& environment) {
 
 // The snapshot that refs/NAME names; empty without one.
 fs::path SnapshotOfRef(const fs::path& repository, const std::string& name) {
-  const auto ref = base::ReadSmallFile(repository / "refs" / name,
-                                       limits::kPathBytes);
+  const auto ref =
+      base::ReadSmallFile(repository / "refs" / name, limits::kPathBytes);
   if (!ref.ok()) return {};
   const std::string hash(absl::StripAsciiWhitespace(*ref));
   const fs::path snapshot = repository / "snapshots" / hash;

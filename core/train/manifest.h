@@ -42,10 +42,10 @@ struct Manifest {
   std::string dtype;                               // of the frozen base
   spec::TrainSpec spec;                            // every default filled in
   std::string model_folder;
-  spec::BaseModel base_model;                       // as results name it
+  spec::BaseModel base_model;  // as results name it
   // File name → digest; empty until a first step has ended.
   std::map<std::string, std::string> model_sha256;
-  std::string train_sha256, eval_sha256;            // over the files' bytes
+  std::string train_sha256, eval_sha256;  // over the files' bytes
   data::DatasetStats train_stats, eval_stats;
   std::optional<MicroBatchPlan> micro_batch;  // of auto_find_batch_size
   std::vector<std::string> label_names;    // by id; empty for language models
@@ -67,7 +67,7 @@ struct Manifest {
   double seconds = 0;
   device::MemoryWatch::Summary memory;              // since the last restart
   std::map<std::string, int64_t> cpu_fallback_ops;  // that MPS lacks → runs
-  std::vector<std::string> warnings;  // since the last restart
+  std::vector<std::string> warnings;                // since the last restart
 };
 
 // Writes folder/run.json, replacing it as a whole.

@@ -76,8 +76,8 @@ std::string ToJsonLine(const report::Progress& progress) {
   Json line = Json::object();
   report::JsonWriter writer(line);
   Fields(writer, progress, &progress);
-  line["memory"] = Moved(line["memory"], "peak_allocated_bytes",
-                         "current_allocated_bytes");
+  line["memory"] =
+      Moved(line["memory"], "peak_allocated_bytes", "current_allocated_bytes");
   return report::Dump(Moved(line, "padded_tokens", "tokens"));
 }
 

@@ -154,7 +154,7 @@ class Trainer {
   std::unique_ptr<device::Device> device_;
   std::string model_folder_;
   std::unique_ptr<ModelDigests> model_digests_;  // once there is a folder
-  std::vector<std::string> weight_files_;  // of it, that the run reads
+  std::vector<std::string> weight_files_;        // of it, that the run reads
   RunInputs inputs_;
   spec::ModelConfig config_;
   std::unique_ptr<Task> task_;

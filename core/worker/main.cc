@@ -31,8 +31,8 @@ void SetEnvironment(int, char** argv, char** environment) {
   mpsd::worker::EnsureEnvironment(argv, /*job=*/"");
 }
 using Initializer = void (*)(int, char**, char**);
-[[gnu::section(".preinit_array"), gnu::used]] const Initializer
-    kSetEnvironment = SetEnvironment;
+[[gnu::section(".preinit_array"),
+  gnu::used]] const Initializer kSetEnvironment = SetEnvironment;
 #endif
 
 CLI::Option* DeclareSelftest(CLI::App& app,

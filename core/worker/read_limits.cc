@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 // links; so its name counts.
 bool IsBelow(const std::string& path, const fs::path& folder) {
   const fs::path normal = fs::path(path).lexically_normal();
-  const auto [at, _] = std::mismatch(folder.begin(), folder.end(),
-                                     normal.begin(), normal.end());
+  const auto [at, _] =
+      std::mismatch(folder.begin(), folder.end(), normal.begin(), normal.end());
   return at == folder.end();
 }
 

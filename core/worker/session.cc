@@ -151,9 +151,9 @@ int SendOutcome(const Outcome& outcome, SessionObserver& observer,
   if (const auto* failed = std::get_if<wire::Failed>(&outcome)) {
     // It may quote a user's file: a cell of many MB, escapes of a terminal.
     wire::Failed told = *failed;
-    told.message = base::Shortened(
-        base::Printable(failed->message, base::Breaks::kKeep),
-        limits::kMessageBytes);
+    told.message =
+        base::Shortened(base::Printable(failed->message, base::Breaks::kKeep),
+                        limits::kMessageBytes);
     log << "failed: " << base::Indented(told.message) << "\n" << std::flush;
     observer.Send(told);
     return 1;

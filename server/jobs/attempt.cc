@@ -129,13 +129,12 @@ void Attempt::AskToHold(const PauseReasons& reasons) {
 }
 
 void Attempt::AskToGoOn() {
-  const absl::Duration length = absl::Floor(
-      parts_.clock.Monotonic() - pause_->since, absl::Seconds(1));
+  const absl::Duration length =
+      absl::Floor(parts_.clock.Monotonic() - pause_->since, absl::Seconds(1));
   pause_.reset();
   worker_->Resume();
   KeepAwake();
-  Note(
-      absl::StrCat("goes on after a pause of ", absl::FormatDuration(length)));
+  Note(absl::StrCat("goes on after a pause of ", absl::FormatDuration(length)));
 }
 
 void Attempt::AskForMemory(const PauseReasons& reasons) {

@@ -149,12 +149,12 @@ class Attempt {
   Phase phase_ = Phase::kStarting;
   RunningJob run_;
   std::unique_ptr<Worker> worker_;
-  absl::Duration flushed_at_;             // monotonic
-  std::deque<Written> unstored_;          // checkpoints, oldest first
-  std::optional<PauseState> pause_;       // from its beginning to its end
-  PauseReasons returned_for_;             // preempted for these, if for any
-  bool drained_ = false;                  // preempted by PreemptForDrain
-  std::unique_ptr<host::Awake> awake_;    // while it trains
+  absl::Duration flushed_at_;           // monotonic
+  std::deque<Written> unstored_;        // checkpoints, oldest first
+  std::optional<PauseState> pause_;     // from its beginning to its end
+  PauseReasons returned_for_;           // preempted for these, if for any
+  bool drained_ = false;                // preempted by PreemptForDrain
+  std::unique_ptr<host::Awake> awake_;  // while it trains
 };
 
 }  // namespace mpsd::jobs

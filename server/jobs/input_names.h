@@ -37,7 +37,7 @@ class InputNames {
   // The spelling of the path that `rest` begins with, and its bytes there.
   std::pair<std::string, size_t> Spelling(std::string_view rest) const;
 
-  std::string inputs_;  // ".../inputs/"
+  std::string inputs_;                                     // ".../inputs/"
   std::map<std::string, std::string, std::less<>> names_;  // by place
   size_t longest_ = 0;                                     // of the places
 };

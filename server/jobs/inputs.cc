@@ -247,8 +247,7 @@ std::vector<JobFiles::Link> Inputs::Links() const {
   std::vector<JobFiles::Link> links;
   links.reserve(inputs_.size());
   for (const auto& [normal, input] : inputs_) {
-    links.push_back(
-        {input.relative, blobs_->PathOf(input.sha256), input.path});
+    links.push_back({input.relative, blobs_->PathOf(input.sha256), input.path});
   }
   return links;
 }

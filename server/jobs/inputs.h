@@ -31,9 +31,9 @@ class Inputs {
   // The path that the worker gets for a file or folder of the spec: among the
   // inputs, or else of this machine where jobs may read it for that use.
   // `field` names it in errors.
-  absl::StatusOr<std::string> Resolve(
-      const std::string& field, const std::string& path,
-      JobFiles::Use use = JobFiles::Use::kData);
+  absl::StatusOr<std::string> Resolve(const std::string& field,
+                                      const std::string& path,
+                                      JobFiles::Use use = JobFiles::Use::kData);
 
   // INVALID_ARGUMENT for an input that no Resolve reached.
   absl::Status CheckAllUsed() const;

@@ -9,10 +9,10 @@ namespace mpsd::jobs {
 namespace {
 
 constexpr std::pair<State, State> kTransitions[] = {
-    {State::kQueued, State::kRunning},    {State::kQueued, State::kCancelled},
-    {State::kQueued, State::kFailed},     {State::kRunning, State::kSucceeded},
-    {State::kRunning, State::kFailed},    {State::kRunning, State::kCancelled},
-    {State::kRunning, State::kQueued},    {State::kFailed, State::kQueued},
+    {State::kQueued, State::kRunning},   {State::kQueued, State::kCancelled},
+    {State::kQueued, State::kFailed},    {State::kRunning, State::kSucceeded},
+    {State::kRunning, State::kFailed},   {State::kRunning, State::kCancelled},
+    {State::kRunning, State::kQueued},   {State::kFailed, State::kQueued},
     {State::kCancelled, State::kQueued},
 };
 

@@ -34,7 +34,7 @@ inline constexpr State kAllStates[] = {State::kQueued, State::kRunning,
                                        State::kCancelled};
 
 bool CanTransition(State from, State to);
-bool IsFinal(State state);  // it takes a person to leave it
+bool IsFinal(State state);           // it takes a person to leave it
 std::string_view Name(State state);  // "QUEUED" …
 
 // How an attempt ended: what a worker's end says is decided in one function
@@ -54,12 +54,10 @@ enum class ExitReason {
                    // for memory pressure
 };
 inline constexpr ExitReason kAllExitReasons[] = {
-    ExitReason::kDone,      ExitReason::kRejected,
-    ExitReason::kOutOfMemory, ExitReason::kNonFinite,
-    ExitReason::kCrashed,   ExitReason::kHung,
-    ExitReason::kCancelled, ExitReason::kPreempted,
-    ExitReason::kProtocolError, ExitReason::kMachine,
-    ExitReason::kInterrupted};
+    ExitReason::kDone,      ExitReason::kRejected,   ExitReason::kOutOfMemory,
+    ExitReason::kNonFinite, ExitReason::kCrashed,    ExitReason::kHung,
+    ExitReason::kCancelled, ExitReason::kPreempted,  ExitReason::kProtocolError,
+    ExitReason::kMachine,   ExitReason::kInterrupted};
 std::string_view Name(ExitReason reason);  // "Done", "Rejected" …
 
 // What a worker reports, as core/report has it.
@@ -101,7 +99,7 @@ struct Job {
   std::optional<absl::Time> start_time;
   std::optional<absl::Time> end_time;
   std::optional<absl::Time> not_before;
-  int32_t attempt = 0;   // workers started
+  int32_t attempt = 0;  // workers started
   // Attempts that ended early in a row, without a new checkpoint between, by
   // their own fault and by an interruption (blame.h).
   int32_t failures = 0;

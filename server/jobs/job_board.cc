@@ -48,8 +48,7 @@ absl::StatusOr<std::vector<Event>> JobBoard::Events(const std::string& id,
   return events;
 }
 
-int64_t JobBoard::Subscribe(const std::string& id,
-                            std::function<void()> wake) {
+int64_t JobBoard::Subscribe(const std::string& id, std::function<void()> wake) {
   return hub_.Subscribe(id, std::move(wake));
 }
 

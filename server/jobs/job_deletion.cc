@@ -11,10 +11,11 @@ absl::Status DeleteRow(JobStore& store, JobFiles& files,
   // A row that cannot be read can go; the store reads its state alone.
   if (!job.ok() && !absl::IsDataLoss(job.status())) return job.status();
   if (job.ok() && !IsFinal(job->state)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "job ", id, " is ", std::string(Name(job->state)),
-        ": cancel it (`mpsctl cancel ", id, "`), and delete it once it has "
-        "ended"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " is ", std::string(Name(job->state)),
+                     ": cancel it (`mpsctl cancel ", id,
+                     "`), and delete it once it has "
+                     "ended"));
   }
   absl::Status status = files.BeginDelete(id);
   if (!status.ok()) return status;

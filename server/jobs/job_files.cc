@@ -170,12 +170,11 @@ void DiskJobFiles::AppendLog(const std::string& job_id,
   const int fd = open(LogPath(job_id).c_str(),
                       O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return;
-  const std::string text =
-      absl::StrCat(absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(),
-                                    absl::UTCTimeZone()),
-                   " mpsd: ",
-                   base::Indented(base::Printable(line, base::Breaks::kKeep)),
-                   "\n");
+  const std::string text = absl::StrCat(
+      absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(),
+                       absl::UTCTimeZone()),
+      " mpsd: ", base::Indented(base::Printable(line, base::Breaks::kKeep)),
+      "\n");
   // A log line that does not fit on the disk is lost, the job goes on.
   [[maybe_unused]] ssize_t n = write(fd, text.data(), text.size());
   close(fd);
@@ -209,9 +208,11 @@ absl::Status DiskJobFiles::MayRead(const std::string& path, Use use) {
   }
   if (inside) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "'", path, "' is of a job, and no model for others: copy the model to "
+        "'", path,
+        "' is of a job, and no model for others: copy the model to "
         "another folder, or have mpsd started with --model-root for a folder "
-        "in ", jobs_dir_.string()));
+        "in ",
+        jobs_dir_.string()));
   }
   const auto name = [](std::string* out, const fs::path& folder) {
     out->append(folder.string());

@@ -29,8 +29,8 @@ namespace mpsd::jobs {
 class JobFiles {
  public:
   struct Link {
-    std::string relative;  // below inputs/, '/' between parts, no ".."
-    std::string target;    // absolute
+    std::string relative;      // below inputs/, '/' between parts, no ".."
+    std::string target;        // absolute
     std::string spelled = "";  // as job.json has it, for people
   };
   struct Model {

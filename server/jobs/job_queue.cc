@@ -30,16 +30,15 @@ std::deque<JobQueue::Entry>::const_iterator JobQueue::Find(
 }
 
 std::deque<JobQueue::Entry>::iterator JobQueue::Find(const std::string& id) {
-  return entries_.begin() +
-         (std::as_const(*this).Find(id) - entries_.cbegin());
+  return entries_.begin() + (std::as_const(*this).Find(id) - entries_.cbegin());
 }
 
 void JobQueue::Push(Entry entry) {
   Remove(entry.id);
   ranks_[entry.id] = {entry.priority, entry.behind};
-  entries_.insert(std::lower_bound(entries_.begin(), entries_.end(), entry,
-                                   Before()),
-                  std::move(entry));
+  entries_.insert(
+      std::lower_bound(entries_.begin(), entries_.end(), entry, Before()),
+      std::move(entry));
   base::CheckEqual(ranks_.size(), entries_.size(), "ranks and entries");
 }
 

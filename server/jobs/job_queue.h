@@ -21,7 +21,7 @@ class JobQueue {
   struct Entry {
     std::string id;
     int32_t priority = 0;
-    absl::Time since;  // in the queue
+    absl::Time since;                                       // in the queue
     absl::Duration not_before = -absl::InfiniteDuration();  // monotonic
     bool behind = false;
   };

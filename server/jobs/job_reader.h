@@ -20,8 +20,8 @@ namespace mpsd::jobs {
 
 // What keeps a job, or every job, from training.
 struct Pause {
-  PauseReasons reasons;  // empty: nothing
-  bool held = false;     // the worker of the running job holds
+  PauseReasons reasons;             // empty: nothing
+  bool held = false;                // the worker of the running job holds
   std::optional<absl::Time> since;  // when the running job was asked to
 
   bool operator==(const Pause&) const = default;

@@ -18,8 +18,8 @@ namespace {
 // Whether `folder` is as Submit makes it, before anything ran in it.
 bool IsUntouched(const fs::path& folder) {
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end;
-       !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name != "job.json" && name != "inputs" && name != InputNames::kFile) {
       return false;

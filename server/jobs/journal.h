@@ -18,8 +18,8 @@ namespace mpsd::jobs {
 class Journal {
  public:
   // `id`: of the job whose log it is for too, or empty.
-  using Sink = std::function<void(const std::string& id,
-                                  const std::string& line)>;
+  using Sink =
+      std::function<void(const std::string& id, const std::string& line)>;
   // Lines that wait for a log that hangs; what comes beyond is dropped, and
   // said.
   static constexpr size_t kMostWaiting = 10'000;

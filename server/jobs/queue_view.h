@@ -11,8 +11,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/jobs/hold.h"
-#include "server/jobs/job_reader.h"
 #include "server/jobs/job_queue.h"
+#include "server/jobs/job_reader.h"
 
 namespace mpsd::jobs {
 

@@ -15,9 +15,9 @@ void Wait(const RetryPolicy& policy, const std::string& what, int32_t count,
   const absl::Duration wait = Backoff(policy, count);
   next.state = State::kQueued;
   next.not_before = now + wait;
-  next.message = absl::StrCat(what, " ", count, " of ", limit,
-                              ", tried again in ", absl::FormatDuration(wait),
-                              ": ", next.message);
+  next.message =
+      absl::StrCat(what, " ", count, " of ", limit, ", tried again in ",
+                   absl::FormatDuration(wait), ": ", next.message);
 }
 
 void AfterFailure(const RetryPolicy& policy, absl::Time now, NextState& next) {

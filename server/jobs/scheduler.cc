@@ -257,8 +257,7 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
     return absl::OkStatus();
   }
   absl::StatusOr<RunningJob> run =
-      job.ok() ? RunningJob::Load(parts_.store, *std::move(job))
-               : job.status();
+      job.ok() ? RunningJob::Load(parts_.store, *std::move(job)) : job.status();
   if (absl::IsDataLoss(run.status())) {
     GiveUpRow(id, run.status());
     return absl::OkStatus();
@@ -286,13 +285,13 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
 }
 
 void Scheduler::GiveUpRow(const std::string& id, const absl::Status& why) {
-  const std::string message =
-      absl::StrCat("unreadable row: ", why.message());
+  const std::string message = absl::StrCat("unreadable row: ", why.message());
   const absl::Status marked =
       parts_.store.MarkUnreadable(id, message, parts_.clock.Now());
-  Log(id, marked.ok() ? message
-                      : absl::StrCat(message, "; nor can it be marked: ",
-                                     marked.message()));
+  Log(id, marked.ok()
+              ? message
+              : absl::StrCat(message,
+                             "; nor can it be marked: ", marked.message()));
   counts_.Ask();
 }
 
@@ -353,9 +352,9 @@ void Scheduler::SetStartBlocker(HoldReason reason, const std::string& why) {
   if (!view_.Hold(reason, why)) return;
   parts_.metrics.Held(view_.holds());
   const std::string name(Name(reason));
-  journal_.Add("", why.empty() ? absl::StrCat("jobs start again (", name, ")")
-                               : absl::StrCat("no job starts (", name,
-                                              "): ", why));
+  journal_.Add("", why.empty()
+                       ? absl::StrCat("jobs start again (", name, ")")
+                       : absl::StrCat("no job starts (", name, "): ", why));
 }
 
 bool Scheduler::Stored(const absl::Status& status) {

@@ -205,8 +205,7 @@ class Scheduler final : public JobManager, private WorkerListener {
   void OnExit(const Result& result) override;
   // The attempt that a worker reports on.
   Attempt& ReportingAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndAttempt(const Verdict& verdict)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndAttempt(const Verdict& verdict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BlameMachine(const Verdict& verdict, const std::string& text,
                     NextState& next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Writes what the store lacks of the attempt, if anything.

@@ -198,9 +198,9 @@ absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
   absl::StatusOr<RunningJob> run =
       RunningJob::Load(parts_.store, *std::move(job));
   if (!run.ok()) return run.status();
-  absl::StatusOr<std::unique_ptr<Attempt>> attempt = Attempt::Start(
-      *std::move(run), {options_.boot_id, options_.stop_grace},
-      {parts_.store, journal_, parts_.clock, parts_.host});
+  absl::StatusOr<std::unique_ptr<Attempt>> attempt =
+      Attempt::Start(*std::move(run), {options_.boot_id, options_.stop_grace},
+                     {parts_.store, journal_, parts_.clock, parts_.host});
   if (!Stored(attempt.status())) return attempt.status();
 
   view_.Remove(entry.id);

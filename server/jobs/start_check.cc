@@ -62,11 +62,10 @@ std::string FullDisk(int64_t floor, JobFiles& files) {
 std::string NoRoomFor(const Job& job, int64_t floor, JobFiles& files) {
   const std::optional<int64_t> free = files.FreeBytes();
   if (!free || *free - floor >= job.checkpoint_bytes) return "";
-  return absl::StrCat("a checkpoint of the job takes about ",
-                      Gibibytes(job.checkpoint_bytes),
-                      " and the state folder's disk has ", Gibibytes(*free),
-                      " left, of which ", Gibibytes(floor),
-                      " are kept free (mpsd --min-free-bytes): make room");
+  return absl::StrCat(
+      "a checkpoint of the job takes about ", Gibibytes(job.checkpoint_bytes),
+      " and the state folder's disk has ", Gibibytes(*free), " left, of which ",
+      Gibibytes(floor), " are kept free (mpsd --min-free-bytes): make room");
 }
 
 }  // namespace mpsd::jobs

@@ -88,9 +88,9 @@ absl::Status PlaceInputs(Inputs& inputs, spec::TrainSpec& spec) {
   const size_t files =
       dataset.train.size() + dataset.eval.size() + dataset.predict.size();
   if (files > limits::kInputs) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "dataset: train, eval and predict name ", files, " files, at most ",
-        limits::kInputs, " are allowed"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("dataset: train, eval and predict name ", files,
+                     " files, at most ", limits::kInputs, " are allowed"));
   }
   for (const auto& [field, paths] : sets) {
     for (std::string& path : paths) {
@@ -98,15 +98,14 @@ absl::Status PlaceInputs(Inputs& inputs, spec::TrainSpec& spec) {
     }
   }
   if (!spec.adapter.empty()) {
-    absl::Status s = Resolve(inputs, "adapter", spec.adapter,
-                             JobFiles::Use::kEither);
+    absl::Status s =
+        Resolve(inputs, "adapter", spec.adapter, JobFiles::Use::kEither);
     if (!s.ok()) return s;
   }
   std::string& chat_template = spec.training.chat_template_path;
   if (!chat_template.empty()) {
-    absl::Status s =
-        Resolve(inputs, "training.chat_template_path", chat_template,
-                JobFiles::Use::kEither);
+    absl::Status s = Resolve(inputs, "training.chat_template_path",
+                             chat_template, JobFiles::Use::kEither);
     if (!s.ok()) return s;
   }
   return RowsNameFiles(spec) ? absl::OkStatus() : inputs.CheckAllUsed();

@@ -66,9 +66,9 @@ struct LaunchRequest {
   JobKind kind = JobKind::kTraining;
   std::string spec_path;
   std::string output_dir;
-  std::string log_path;         // the worker's stdout and stderr, appended
-  absl::Duration hang_timeout;  // without any message: Hung, killed
-  absl::Duration slowest_step;  // of earlier attempts, see HangLimit
+  std::string log_path;             // the worker's stdout and stderr, appended
+  absl::Duration hang_timeout;      // without any message: Hung, killed
+  absl::Duration slowest_step;      // of earlier attempts, see HangLimit
   bool allow_cpu_fallback = false;  // of job.json
 };
 

@@ -71,7 +71,7 @@ class JobMetrics final : public jobs::MetricsSink,
     std::map<std::pair<GaugeFamily*, std::string>, ::prometheus::Gauge*> gauges;
     // Evaluated before any step told the device.
     std::optional<jobs::Evaluated> early_evaluation;
-    std::optional<absl::Duration> ended_at;  // monotonic
+    std::optional<absl::Duration> ended_at;           // monotonic
     std::map<std::string, int64_t> cpu_fallback_ops;  // counted so far
   };
 
@@ -85,8 +85,7 @@ class JobMetrics final : public jobs::MetricsSink,
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetWorker(const std::string& device, GaugeFamily& family, double value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountFallbacks(const std::string& job_id,
-                      const jobs::Progress& progress)
+  void CountFallbacks(const std::string& job_id, const jobs::Progress& progress)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetHost(const Metric& metric, std::optional<double> value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -56,18 +56,13 @@ inline constexpr FieldGauge kMemoryGauges[] = {
 
 // Labelled by job and device; gone some time after the job's end.
 inline constexpr FieldGauge kStepGauges[] = {
-    {"loss",
-     {"mpsd_job_loss",
-      "Loss of the last step, mean over its labels."}},
+    {"loss", {"mpsd_job_loss", "Loss of the last step, mean over its labels."}},
     {"learning_rate",
-     {"mpsd_job_learning_rate",
-      "Learning rate of the last step."}},
+     {"mpsd_job_learning_rate", "Learning rate of the last step."}},
     {"grad_norm",
-     {"mpsd_job_grad_norm",
-      "Gradient norm of the last step before clipping."}},
+     {"mpsd_job_grad_norm", "Gradient norm of the last step before clipping."}},
     {"padding_ratio",
-     {"mpsd_job_padding_ratio",
-      "Padding among the tokens of the last step."}},
+     {"mpsd_job_padding_ratio", "Padding among the tokens of the last step."}},
     {"data_wait_ratio",
      {"mpsd_job_data_wait_ratio",
       "Share of the last step's time spent waiting for its data."}},

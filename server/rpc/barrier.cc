@@ -29,8 +29,8 @@ absl::Status Barrier::Caught(const char* rpc, const char* type) const try {
   const std::unique_ptr<char, decltype(&std::free)> readable(
       abi::__cxa_demangle(type, nullptr, nullptr, &failed), &std::free);
   if (log_) {
-    log_(absl::StrCat(rpc, ": exception ",
-                      failed == 0 ? readable.get() : type));
+    log_(
+        absl::StrCat(rpc, ": exception ", failed == 0 ? readable.get() : type));
   }
   return absl::InternalError(absl::StrCat(
       rpc, " failed by an error of mpsd's own; its log names the kind"));

@@ -109,8 +109,10 @@ absl::Status CheckInputs(const v1::SubmitRequest& request) {
   }
   if (!status.ok() || bytes <= limits::kPathsBytes) return status;
   return absl::InvalidArgumentError(
-      absl::StrCat("inputs: their paths have ", bytes, " bytes together, at "
-                   "most ", limits::kPathsBytes,
+      absl::StrCat("inputs: their paths have ", bytes,
+                   " bytes together, at "
+                   "most ",
+                   limits::kPathsBytes,
                    " are allowed; name them from a folder nearer to them"));
 }
 

@@ -8,9 +8,8 @@ namespace mpsd::rpc {
 grpc::ServerUnaryReactor* DaemonService::Info(
     grpc::CallbackServerContext* context, const v1::InfoRequest*,
     v1::InfoResponse* response) {
-  return Answer(context, reads_, "DaemonService.Info", [=, this] {
-    return DaemonInfo(reader_, facts_, *response);
-  });
+  return Answer(context, reads_, "DaemonService.Info",
+                [=, this] { return DaemonInfo(reader_, facts_, *response); });
 }
 
 }  // namespace mpsd::rpc

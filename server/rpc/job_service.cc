@@ -26,17 +26,15 @@ grpc::ServerUnaryReactor* JobService::Submit(
 grpc::ServerUnaryReactor* JobService::Get(grpc::CallbackServerContext* context,
                                           const v1::GetJobRequest* request,
                                           v1::Job* response) {
-  return Answer(context, reads_, "JobService.Get", [=, this] {
-    return GetJob(reader_, *request, *response);
-  });
+  return Answer(context, reads_, "JobService.Get",
+                [=, this] { return GetJob(reader_, *request, *response); });
 }
 
 grpc::ServerUnaryReactor* JobService::List(grpc::CallbackServerContext* context,
                                            const v1::ListJobsRequest* request,
                                            v1::ListJobsResponse* response) {
-  return Answer(context, reads_, "JobService.List", [=, this] {
-    return ListJobs(reader_, *request, *response);
-  });
+  return Answer(context, reads_, "JobService.List",
+                [=, this] { return ListJobs(reader_, *request, *response); });
 }
 
 grpc::ServerUnaryReactor* JobService::FindJobs(
@@ -66,9 +64,8 @@ grpc::ServerUnaryReactor* JobService::Cancel(
 grpc::ServerUnaryReactor* JobService::Delete(
     grpc::CallbackServerContext* context, const v1::DeleteRequest* request,
     v1::DeleteResponse* response) {
-  return Answer(context, deletions_, "JobService.Delete", [=, this] {
-    return DeleteJob(manager_, *request, *response);
-  });
+  return Answer(context, deletions_, "JobService.Delete",
+                [=, this] { return DeleteJob(manager_, *request, *response); });
 }
 
 grpc::ServerUnaryReactor* JobService::Retry(

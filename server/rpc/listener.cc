@@ -31,11 +31,11 @@ constexpr int kRetryMs = 100;  // after accept found no descriptor
 constexpr absl::Duration kComplainEvery = absl::Minutes(1);
 
 absl::Status Unavailable(const std::string& address, const std::string& why) {
-  return absl::UnavailableError(absl::StrCat(
-      "cannot listen on ", address, ": ", why,
-      why == std::generic_category().message(EADDRINUSE)
-          ? "; is another program using the address?"
-          : ""));
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen on ", address, ": ", why,
+                   why == std::generic_category().message(EADDRINUSE)
+                       ? "; is another program using the address?"
+                       : ""));
 }
 
 absl::Status Unavailable(const std::string& address, int error) {

@@ -59,9 +59,8 @@ struct Options {
 class RpcServer {
  public:
   // The borrowed objects must outlive the server.
-  RpcServer(Options options, jobs::JobManager& manager,
-            jobs::JobReader& reader, jobs::BlobUploads& blobs,
-            DaemonFacts facts);
+  RpcServer(Options options, jobs::JobManager& manager, jobs::JobReader& reader,
+            jobs::BlobUploads& blobs, DaemonFacts facts);
   ~RpcServer();  // Shutdown(zero)
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;

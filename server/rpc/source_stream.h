@@ -205,7 +205,7 @@ class SourceStream final
   grpc::CallbackServerContext& context_;
   StreamHost& host_;
   const char* const rpc_;
-  absl::Status made_;  // why it has to end before it begins
+  absl::Status made_;                   // why it has to end before it begins
   std::shared_ptr<SourceStream> self_;  // until OnDone
   std::unique_ptr<Source<Message>> source_;
   Message message_;

@@ -36,7 +36,7 @@ class ClosableStream {
 class StreamHost {
  public:
   struct Limits {
-    int streams = 1024;   // at a time
+    int streams = 1024;    // at a time
     int of_a_peer = 1024;  // of them, of one machine
     // How long a stream may wait for its client.
     absl::Duration idle = absl::InfiniteDuration();

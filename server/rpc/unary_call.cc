@@ -21,8 +21,9 @@ absl::Status IsWanted(const grpc::CallbackServerContext& context,
 
 absl::Status Busy(const char* rpc) {
   return absl::UnavailableError(absl::StrCat(
-      rpc, ": mpsd is busy, too many calls wait already: try again in a few "
-           "seconds"));
+      rpc,
+      ": mpsd is busy, too many calls wait already: try again in a few "
+      "seconds"));
 }
 
 }  // namespace
@@ -50,10 +51,9 @@ grpc::ServerUnaryReactor* Answer(
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
                                  CallHost& host, const char* rpc,
                                  std::function<absl::Status()> work) {
-  return Answer(context, host, rpc,
-                [work = std::move(work)](const jobs::Wanted&) {
-                  return work();
-                });
+  return Answer(
+      context, host, rpc,
+      [work = std::move(work)](const jobs::Wanted&) { return work(); });
 }
 
 }  // namespace mpsd::rpc

@@ -15,9 +15,9 @@ absl::Status CheckData(const std::string& field, const std::string& data) {
   if (data.size() <= static_cast<size_t>(kMaxChunkBytes)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, ": has ", data.size(), " bytes, at most ", kMaxChunkBytes,
-      " are allowed in one message"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": has ", data.size(), " bytes, at most ",
+                   kMaxChunkBytes, " are allowed in one message"));
 }
 
 class UploadSink : public Sink<v1::UploadRequest> {

@@ -18,8 +18,8 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(
-      address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
 }
 
 }  // namespace
@@ -68,9 +68,9 @@ void Watchdog::Run() {
     // either: such a question does not count.
     if (health.ok() || took > 2 * options_.patience) continue;
     if (++unanswered < options_.tries) continue;
-    return options_.deaf(absl::StrCat(
-        "mpsd does not answer at ", options_.address, ", asked ", unanswered,
-        " times in a row: ", health.message()));
+    return options_.deaf(absl::StrCat("mpsd does not answer at ",
+                                      options_.address, ", asked ", unanswered,
+                                      " times in a row: ", health.message()));
   }
 }
 

@@ -54,8 +54,7 @@ BlobBatch::~BlobBatch() {
   for (const auto& [sha256, staged] : staged_) unlink(staged.path.c_str());
 }
 
-absl::Status BlobBatch::Add(const std::string& sha256,
-                            std::string_view bytes) {
+absl::Status BlobBatch::Add(const std::string& sha256, std::string_view bytes) {
   base::Check(!committed_, "Add comes before Commit");
   const std::string hash = base::Sha256Hex(bytes);
   if (hash != sha256) {

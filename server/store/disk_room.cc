@@ -16,8 +16,8 @@ int64_t FreeBytes(const std::filesystem::path& folder) {
   std::error_code error;
   const auto space = std::filesystem::space(folder, error);
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
-  return static_cast<int64_t>(error ? kMost : std::min<uint64_t>(
-                                                  space.available, kMost));
+  return static_cast<int64_t>(
+      error ? kMost : std::min<uint64_t>(space.available, kMost));
 }
 
 }  // namespace

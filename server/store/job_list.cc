@@ -46,8 +46,8 @@ std::vector<Label> RarestFirst(Connection& c, const jobs::ListFilter& filter)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   std::vector<std::pair<int64_t, const Label*>> counted;
   for (const Label& label : filter.labels) {
-    counted.emplace_back(
-        filter.labels.size() > 1 ? CountLabelled(c, label) : 0, &label);
+    counted.emplace_back(filter.labels.size() > 1 ? CountLabelled(c, label) : 0,
+                         &label);
   }
   std::stable_sort(
       counted.begin(), counted.end(),

@@ -29,9 +29,9 @@ absl::StatusOr<UniqueFd> DeviceLock::Acquire() {
   absl::StatusOr<UniqueFd> fd = Open();
   if (!fd.ok()) {
     if (!std::exchange(said_, true)) {
-      log_(absl::StrCat("nothing keeps other daemons off the GPU: ",
-                        fd.status().message(),
-                        "; name another file with --device-lock, or off"));
+      log_(absl::StrCat(
+          "nothing keeps other daemons off the GPU: ", fd.status().message(),
+          "; name another file with --device-lock, or off"));
     }
     return UniqueFd();
   }

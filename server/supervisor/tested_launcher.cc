@@ -65,9 +65,8 @@ void TestedLauncher::Run() {
     const absl::Status verdict = Test();
     Conclude(verdict);
     absl::MutexLock lock(&mutex_);
-    if (verdict.ok() ||
-        mutex_.AwaitWithTimeout(absl::Condition(&stopping_),
-                                options_.retry_interval)) {
+    if (verdict.ok() || mutex_.AwaitWithTimeout(absl::Condition(&stopping_),
+                                                options_.retry_interval)) {
       return;
     }
   }
@@ -90,10 +89,10 @@ absl::Status TestedLauncher::Test() {
   const std::optional<int> status = process->WaitFor(options_.limit);
   if (status) return VerdictOf(*status);
   process->Kill();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the self-test of the device took longer than ",
-      absl::FormatDuration(options_.limit), " (", options_.log_path, ")",
-      Advice()));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the self-test of the device took longer than ",
+                   absl::FormatDuration(options_.limit), " (",
+                   options_.log_path, ")", Advice()));
 }
 
 std::string TestedLauncher::Advice() const {

@@ -104,8 +104,8 @@ void WorkerSession::Ask(jobs::Asked asked, absl::Duration grace) {
     const bool first = asked_ == jobs::Asked::kNothing;
     if (asked_ != jobs::Asked::kCancel) asked_ = asked;
     // Before Start there is nothing to save.
-    kill_at_ = std::min(
-        kill_at_, Now() + (started_ ? grace : absl::ZeroDuration()));
+    kill_at_ =
+        std::min(kill_at_, Now() + (started_ ? grace : absl::ZeroDuration()));
     // The protocol has one Stop.
     if (first && started_) {
       base::Check(!std::exchange(stop_sent_, true), "Stop is sent once");

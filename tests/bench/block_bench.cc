@@ -99,10 +99,9 @@ class Layer {
           mlp_->Backward(d_.clone(), x_, tape, /*wants_dh=*/true));
     });
     Add("head/both", [this] {
-      benchmark::DoNotOptimize(
-          fast::HeadLoss(x_, decoder_->head(), *head_, targets_, 1, options_,
-                         logits_)
-              .grad);
+      benchmark::DoNotOptimize(fast::HeadLoss(x_, decoder_->head(), *head_,
+                                              targets_, 1, options_, logits_)
+                                   .grad);
     });
   }
 

@@ -38,8 +38,7 @@ TEST_F(DeleteTest, NeitherNothingNorALittleIsAJob) {
 }
 
 TEST_F(DeleteTest, OneThatIsGoneDoesNotKeepTheOthers) {
-  const Result result =
-      RunVerb({"delete", "01KAH0000000000000000000CC", kId});
+  const Result result = RunVerb({"delete", "01KAH0000000000000000000CC", kId});
   EXPECT_EQ(result.code, 4);
   EXPECT_EQ(data().jobs.size(), 1u);
 }

@@ -39,8 +39,8 @@ class FakeDaemon {
     std::vector<v1::DownloadResponse> download;
     v1::InfoResponse info;
     std::map<std::string, std::string> blobs;  // by hash
-    int uploads = 0;  // of blobs
-    int batches = 0;  // calls of UploadBatch
+    int uploads = 0;                           // of blobs
+    int batches = 0;                           // calls of UploadBatch
     std::vector<v1::SubmitRequest> submitted;
     std::vector<std::chrono::system_clock::time_point> submit_deadlines;
     std::set<std::string> keys;
@@ -146,8 +146,7 @@ class FakeDaemon {
       d_.data_.submitted.push_back(*request);
       *response->mutable_job() = d_.data_.jobs.front();
       const std::string& key = request->idempotency_key();
-      response->set_existed(!key.empty() &&
-                            !d_.data_.keys.insert(key).second);
+      response->set_existed(!key.empty() && !d_.data_.keys.insert(key).second);
       if (!response->existed()) ++d_.data_.made;
       if (!d_.data_.lost.empty()) {
         const Status lost = d_.data_.lost.front();

@@ -27,8 +27,8 @@ class FormerDownloadTest : public testing::Test {
   void Write(const std::string& name, const std::string& bytes) {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
-    files_.push_back({name, static_cast<int64_t>(bytes.size()),
-                      base::Sha256Hex(bytes)});
+    files_.push_back(
+        {name, static_cast<int64_t>(bytes.size()), base::Sha256Hex(bytes)});
   }
 
   fs::path folder_;

@@ -30,8 +30,8 @@ TEST_F(RetryTest, SeveralJobsAndTheFirstErrorsCode) {
 
 TEST_F(RetryTest, AJobThatHasNotFailedIsRefusedWithItsState) {
   AddJob(kId, v1::JOB_STATE_RUNNING);
-  data().fail["Retry"] = grpc::Status(
-      grpc::StatusCode::FAILED_PRECONDITION, "job X is RUNNING: only a FAILED");
+  data().fail["Retry"] = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                                      "job X is RUNNING: only a FAILED");
   const Result result = RunVerb({"retry", kId});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("is RUNNING"));

@@ -201,9 +201,15 @@ TEST_F(ShowTest, NothingOfAJobSteersTheTerminal) {
   data().info.set_hold(kEvil);
   terminal_.is_tty = true;
   for (const std::vector<std::string>& args :
-       {std::vector<std::string>{"show", kId}, {"show", kId, "--spec"},
-        {"show", kId, "--json"}, {"list"}, {"list", "--json"}, {"watch", kId},
-        {"watch", kId, "--json"}, {"checkpoints", kId}, {"info"},
+       {std::vector<std::string>{"show", kId},
+        {"show", kId, "--spec"},
+        {"show", kId, "--json"},
+        {"list"},
+        {"list", "--json"},
+        {"watch", kId},
+        {"watch", kId, "--json"},
+        {"checkpoints", kId},
+        {"info"},
         {"cancel", "01KAH0"}}) {
     const Result result = RunVerb(args);
     // Its own redrawing of the last line.

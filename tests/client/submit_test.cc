@@ -17,10 +17,9 @@ class SubmitTest : public ClientTest {
 
 TEST_F(SubmitTest, Detached) {
   data().jobs[0].set_queue_position(2);
-  const Result result =
-      RunVerb({"submit", job_, "--detach", "--idempotency-key", "k",
-               "--priority", "-5", "--anyway", "--label", "a=1", "--label",
-               "b=2"});
+  const Result result = RunVerb(
+      {"submit", job_, "--detach", "--idempotency-key", "k", "--priority", "-5",
+       "--anyway", "--label", "a=1", "--label", "b=2"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out,
             "Job 01KAH0000000000000000000AA submitted: QUEUED, 2 ahead of it\n"

@@ -135,8 +135,7 @@ TEST_F(UploadTest, ABusyDaemonIsWaitedFor) {
 TEST_F(UploadTest, ADaemonThatStaysBusyIsNot) {
   data().fail["UploadBatch"] = grpc::Status(grpc::StatusCode::UNAVAILABLE,
                                             "64 such transfers: try again");
-  EXPECT_EQ(Send({File("a", "x")}).error_code(),
-            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Send({File("a", "x")}).error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(sleeps_, 6);
 }
 

@@ -29,8 +29,8 @@ constexpr auto kEvery = std::chrono::milliseconds(5);
 
 struct Load {
   std::string address, job_id, spec_json;
-  int submits = 8;    // at a time
-  int images = 2000;  // of each
+  int submits = 8;     // at a time
+  int images = 2000;   // of each
   double seconds = 3;  // each submits once at least
 
   std::vector<std::string> blobs;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>

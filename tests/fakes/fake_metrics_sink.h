@@ -36,9 +36,7 @@ class FakeMetricsSink final : public jobs::MetricsSink {
   void HostRead(const host::Reading& reading) override {
     readings.push_back(reading);
   }
-  void Paused(const jobs::PauseReasons& reasons) override {
-    paused = reasons;
-  }
+  void Paused(const jobs::PauseReasons& reasons) override { paused = reasons; }
   void Held(const jobs::Holds& holds) override { held = holds; }
   void JobEnded(const std::string& job_id) override { ended.push_back(job_id); }
   void JobDeleted(const std::string& job_id) override {

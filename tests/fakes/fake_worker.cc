@@ -292,8 +292,9 @@ const std::map<std::string, Mode>& Modes() {
        }},
       {"rejected-input",
        [](Worker& w) {
-         const std::string inputs = w.start.spec_path.substr(
-             0, w.start.spec_path.rfind('/')) + "/inputs/";
+         const std::string inputs =
+             w.start.spec_path.substr(0, w.start.spec_path.rfind('/')) +
+             "/inputs/";
          w.Say(wire::Warning{inputs + "train.jsonl is short"});
          Fail(w, Kind::kRejected, inputs + "up/e2.csv:2: no label");
        }},

@@ -32,8 +32,7 @@ int Slowly(const char* name, int fd) {
   static const char* const hang = std::getenv("SLOW_SYNC_HANG");
   if (delay != nullptr) usleep(std::atoi(delay) * 1000);
   while (hang != nullptr && access(hang, F_OK) == 0) usleep(10'000);
-  const int result =
-      reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, name))(fd);
+  const int result = reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, name))(fd);
   const std::string line = std::string(name) + " " + PathOf(fd) + "\n";
   if (log >= 0 && write(log, line.data(), line.size()) < 0) return -1;
   return result;

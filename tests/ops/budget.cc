@@ -28,12 +28,10 @@ struct Field {
   const char* name;
   int64_t Cost::*value;
 };
-constexpr Field kFields[] = {{"kernels", &Cost::kernels},
-                             {"bytes", &Cost::bytes},
-                             {"peak", &Cost::peak},
-                             {"uploads", &Cost::uploads},
-                             {"syncs", &Cost::syncs},
-                             {"shapes", &Cost::shapes}};
+constexpr Field kFields[] = {
+    {"kernels", &Cost::kernels}, {"bytes", &Cost::bytes},
+    {"peak", &Cost::peak},       {"uploads", &Cost::uploads},
+    {"syncs", &Cost::syncs},     {"shapes", &Cost::shapes}};
 
 Budget ReadBudget() {
   auto text = base::ReadFile(kPath);

@@ -40,13 +40,12 @@ TEST_F(FakeMpsTest, SoftmaxBackwardRoundsItsSums) {
     at::manual_seed(7);
     const at::Tensor p = at::softmax(at::randn({8, 64}), -1).to(at::kBFloat16);
     const at::Tensor dp = (at::randn({8, 64}) + common).to(at::kBFloat16);
-    const at::Tensor exact =
-        at::_softmax_backward_data(dp.to(at::kFloat), p.to(at::kFloat), -1,
-                                   at::kFloat);
-    const at::Tensor ours = at::_softmax_backward_data(OnMps(dp), OnMps(p), -1,
-                                                       at::kBFloat16)
-                                .cpu()
-                                .to(at::kFloat);
+    const at::Tensor exact = at::_softmax_backward_data(
+        dp.to(at::kFloat), p.to(at::kFloat), -1, at::kFloat);
+    const at::Tensor ours =
+        at::_softmax_backward_data(OnMps(dp), OnMps(p), -1, at::kBFloat16)
+            .cpu()
+            .to(at::kFloat);
     return ((ours - exact).norm() / exact.norm()).item<double>();
   };
   EXPECT_LE(error(0), 0.01);

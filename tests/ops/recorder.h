@@ -19,7 +19,7 @@ struct Part {
   int64_t kernels = 0;  // calls
   int64_t bytes = 0;    // of all tensors made
   int64_t peak = 0;     // of what lives at a time, above the part's beginning
-  int64_t syncs = 0;  // times the host waited for the device
+  int64_t syncs = 0;    // times the host waited for the device
   int64_t uploads = 0;  // copies to the device
   std::set<std::string> signatures;
   // How many rows were picked at a time by index: token ids and labels.

@@ -38,8 +38,8 @@ TEST(ConfigChangesTest, EveryOptionIsAKeyAndNoOther) {
   std::set<std::string> options, keys;
   // CLI11 indents options by two columns or, since 2.5, by ten.
   const std::regex line("\n {2,10}(?:-\\w, *)?--([a-z-]+)");
-  for (std::sregex_iterator it(text.begin(), text.end(), line), end;
-       it != end; ++it) {
+  for (std::sregex_iterator it(text.begin(), text.end(), line), end; it != end;
+       ++it) {
     options.insert((*it)[1]);
   }
   for (const char* other : {"help", "version", "config"}) {
@@ -52,12 +52,27 @@ TEST(ConfigChangesTest, EveryOptionIsAKeyAndNoOther) {
 // What is called live is taken over, and nothing else.
 TEST(ConfigChangesTest, LiveKeysAreTakenOver) {
   const Config before = Parse({});
-  const Config after = Parse(
-      {"--log-level", "debug", "--pause-on-battery", "--pause-on-thermal",
-       "heavy", "--pause-on-memory-pressure", "warn", "--quiet-hours",
-       "22:00-07:00", "--idle-only-seconds", "5", "--pause-hold-seconds", "7",
-       "--pause-settle-seconds", "8", "--max-failures", "9", "--state-dir",
-       "/elsewhere", "--host-interval-seconds", "1"});
+  const Config after = Parse({"--log-level",
+                              "debug",
+                              "--pause-on-battery",
+                              "--pause-on-thermal",
+                              "heavy",
+                              "--pause-on-memory-pressure",
+                              "warn",
+                              "--quiet-hours",
+                              "22:00-07:00",
+                              "--idle-only-seconds",
+                              "5",
+                              "--pause-hold-seconds",
+                              "7",
+                              "--pause-settle-seconds",
+                              "8",
+                              "--max-failures",
+                              "9",
+                              "--state-dir",
+                              "/elsewhere",
+                              "--host-interval-seconds",
+                              "1"});
   const Config taken = WithLiveKeys(before, after);
   EXPECT_THAT(CompareConfigs(taken, after).live, IsEmpty());
   EXPECT_THAT(CompareConfigs(before, taken).restart, IsEmpty());

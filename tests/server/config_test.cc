@@ -77,12 +77,12 @@ TEST_F(ConfigTest, NobodyIsMindedUnlessAsked) {
 }
 
 TEST_F(ConfigTest, ReadsTheMannersOfASharedMachine) {
-  const Config config = Parse(
-      {"--pause-on-battery", "--pause-on-thermal", "heavy",
-       "--pause-on-memory-pressure", "critical", "--quiet-hours", "22:00-07:00",
-       "--idle-only-seconds", "300", "--pause-hold-seconds", "60",
-       "--pause-settle-seconds", "0", "--host-interval-seconds", "0.5",
-       "--host-file", "/h.json"});
+  const Config config =
+      Parse({"--pause-on-battery", "--pause-on-thermal", "heavy",
+             "--pause-on-memory-pressure", "critical", "--quiet-hours",
+             "22:00-07:00", "--idle-only-seconds", "300",
+             "--pause-hold-seconds", "60", "--pause-settle-seconds", "0",
+             "--host-interval-seconds", "0.5", "--host-file", "/h.json"});
   EXPECT_TRUE(config.pause.on_battery);
   EXPECT_EQ(config.pause.thermal, host::Thermal::kHeavy);
   EXPECT_EQ(config.pause.memory_pressure, host::MemoryPressure::kCritical);
@@ -234,8 +234,7 @@ TEST_F(ConfigTest, ReadsTheEnvironmentOfWorkers) {
       {"HF_HUB_OFFLINE", "1"},
       {"https_proxy", "http://proxy:3128"}};
   EXPECT_EQ(config.environment, expected);
-  const Config flags =
-      Parse({"--environment", "A=b=c", "--environment", "E="});
+  const Config flags = Parse({"--environment", "A=b=c", "--environment", "E="});
   EXPECT_EQ(flags.environment.at("A"), "b=c");
   EXPECT_EQ(flags.environment.at("E"), "");
 }

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -257,8 +257,8 @@ TEST_F(DaemonTest, AJobReadsNothingOutsideOfItsFolders) {
   std::ifstream log(config_.state_dir / "jobs" / id / "log");
   const std::string text((std::istreambuf_iterator<char>(log)), {});
   for (const fs::path& root :
-       {folder_ / "model", folder_ / "data",
-        config_.state_dir / "jobs" / id, config_.state_dir / "blobs"}) {
+       {folder_ / "model", folder_ / "data", config_.state_dir / "jobs" / id,
+        config_.state_dir / "blobs"}) {
     EXPECT_THAT(text, HasSubstr("may read " + root.string() + "\n"));
   }
 }
@@ -289,8 +289,7 @@ TEST_F(DaemonTest, ATakenMetricsPortIsAWarning) {
   EXPECT_THAT(text, HasSubstr("--metrics-address"));
   // What is no address is a fault of the configuration.
   config_.metrics_address = "nonsense";
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(Daemon::Start(config_).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Daemon::Start(config_).status()));
 }
 
 // Two people's daemons on one machine.

@@ -29,8 +29,8 @@ TEST_F(DescriptorLimitTest, TheSoftLimitIsRaised) {
 
 TEST_F(DescriptorLimitTest, AHigherOneStays) {
   const int limit = RaiseDescriptorLimit();
-  EXPECT_GE(static_cast<rlim_t>(limit), std::min<rlim_t>(before_.rlim_cur,
-                                                         1 << 30));
+  EXPECT_GE(static_cast<rlim_t>(limit),
+            std::min<rlim_t>(before_.rlim_cur, 1 << 30));
   EXPECT_EQ(RaiseDescriptorLimit(), limit);
 }
 

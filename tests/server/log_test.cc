@@ -74,8 +74,7 @@ TEST_F(LogTest, BracesInALineAreNoFormat) {
   auto log = OpenLog(config_);
   ASSERT_TRUE(log.ok()) << log.status();
   (*log)->info(std::string("a spec: {\"model\": {}}"));
-  EXPECT_THAT(Text(**log),
-              HasSubstr("a spec: {\"model\": {}}"));
+  EXPECT_THAT(Text(**log), HasSubstr("a spec: {\"model\": {}}"));
 }
 
 TEST_F(LogTest, TheLastLinesAreWrittenAtTheEnd) {

@@ -41,8 +41,7 @@ class SlowSink final : public spdlog::sinks::base_sink<std::mutex> {
 class QueuedSinkTest : public testing::Test {
  protected:
   std::shared_ptr<SlowSink> slow_ = std::make_shared<SlowSink>();
-  std::shared_ptr<QueuedSink> queued_ =
-      std::make_shared<QueuedSink>(slow_, 3);
+  std::shared_ptr<QueuedSink> queued_ = std::make_shared<QueuedSink>(slow_, 3);
   spdlog::logger log_{"mpsd", queued_};
 };
 

@@ -43,9 +43,8 @@ TEST(SignalsDeathTest, AHangupReloadsAndNeverKills) {
         BlockSignals();
         int reloads = 0;
         kill(getpid(), SIGHUP);
-        const int number = AwaitShutdownSignal([&] {
-          kill(getpid(), ++reloads < 3 ? SIGHUP : SIGTERM);
-        });
+        const int number = AwaitShutdownSignal(
+            [&] { kill(getpid(), ++reloads < 3 ? SIGHUP : SIGTERM); });
         _exit(number == SIGTERM && reloads == 3 ? 7 : 8);
       },
       testing::ExitedWithCode(7), "");

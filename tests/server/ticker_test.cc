@@ -69,8 +69,8 @@ TEST(Ticker, ATickThatHangsHoldsNobodyForEver) {
     done = true;
     return absl::InfiniteFuture();
   });
-  EXPECT_FALSE(ticker.Await([&] { return done.load(); },
-                            absl::Milliseconds(20)));
+  EXPECT_FALSE(
+      ticker.Await([&] { return done.load(); }, absl::Milliseconds(20)));
   hang.Notify();
   EXPECT_TRUE(ticker.Await([&] { return done.load(); }));
 }

@@ -21,7 +21,9 @@ TEST(Printable, WritesOutWhatATerminalObeys) {
       {"a\nb\rc\td", "a\\nb\\rc\\td"},
       {std::string("a\0b", 3), "a\\x00b"},
       {"\x7f", "\\x7f"},
-      {"\xc2\x80 \xc2\x9b" "31m \xc2\x9f", "\\u0080 \\u009b31m \\u009f"},
+      {"\xc2\x80 \xc2\x9b"
+       "31m \xc2\x9f",
+       "\\u0080 \\u009b31m \\u009f"},
       {"\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f", "\\u061c\\u200e\\u200f"},
       {"\xe2\x80\xa8\xe2\x80\xa9", "\\u2028\\u2029"},
       {"\xe2\x80\xaa\xe2\x80\xae", "\\u202a\\u202e"},
@@ -36,7 +38,9 @@ TEST(Printable, WritesOutWhatATerminalObeys) {
 }
 
 TEST(Printable, WritesOutBytesThatAreNoUtf8) {
-  EXPECT_EQ(Printable("a\xff" "b"), "a\\xffb");
+  EXPECT_EQ(Printable("a\xff"
+                      "b"),
+            "a\\xffb");
   EXPECT_EQ(Printable("cut \xe2\x82"), "cut \\xe2\\x82");
   EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf") << "overlong";
   EXPECT_EQ(Printable("\xe0\x80\xaf"), "\\xe0\\x80\\xaf") << "overlong";

@@ -33,8 +33,8 @@ class ShownTest : public testing::Test {
   // The error of a table, once as it is and once without contents.
   void ExpectHidden(const std::string& name, const std::string& text,
                     const std::string& place) {
-    path_ = fs::path(testing::TempDir()) /
-            (std::to_string(getpid()) + "-" + name);
+    path_ =
+        fs::path(testing::TempDir()) / (std::to_string(getpid()) + "-" + name);
     std::ofstream(path_) << text;
     for (bool shown : {true, false}) {
       ShowContents(shown);

@@ -140,8 +140,7 @@ TEST_F(ModelFolderTest, WhatThereIsOfATokenizerIsCopied) {
 TEST_F(ModelFolderTest, NothingIsCopiedThroughALinkOutOfTheFolder) {
   std::ofstream(root_ / "secret") << "{\"key\": 1}";
   fs::create_directories(from_ / "additional_chat_templates");
-  for (const char* name :
-       {"vocab.txt", "additional_chat_templates/a.jinja"}) {
+  for (const char* name : {"vocab.txt", "additional_chat_templates/a.jinja"}) {
     fs::create_symlink(root_ / "secret", from_ / name);
     const absl::Status s = CopyTokenizer(from_, to_);
     EXPECT_TRUE(absl::IsFailedPrecondition(s)) << s;

@@ -99,8 +99,8 @@ TEST(ReportJson, AnIllTypedMemberIsAnErrorEitherWay) {
         Bad{R"({"cpu_fallback_ops":[]})", "must be an object"},
         Bad{R"({"padded_tokens":null})", "must be a 64-bit integer"}}) {
     Progress progress;
-    const absl::Status status = ReadInto(
-        Json::parse(text), JsonReader::Missing::kDefault, progress);
+    const absl::Status status =
+        ReadInto(Json::parse(text), JsonReader::Missing::kDefault, progress);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(status.message()), HasSubstr(message)) << text;
   }

@@ -168,9 +168,9 @@ TEST(EncoderConfig, SizesHaveBounds) {
   ExpectError(replaced(kVitTiny, "[224, 224]", "32769"),
               "image_size: expected an integer >= 1 and <= 32768, found");
   const std::string wide = replaced(kVitTiny, "[224, 224]", "32768");
-  ExpectError(replaced(wide, "\"num_channels\": 3",
-                       "\"num_channels\": 2147483648"),
-              "num_channels: expected at most 2147483648 values of a patch");
+  ExpectError(
+      replaced(wide, "\"num_channels\": 3", "\"num_channels\": 2147483648"),
+      "num_channels: expected at most 2147483648 values of a patch");
 }
 
 }  // namespace

@@ -182,8 +182,7 @@ TEST(MatchTargets, AKeyThatIsANameMatchesAsItsRegexDoes) {
     const auto matches = MatchTargets(lora, Tiny());
     ASSERT_TRUE(matches.ok()) << matches.status();
     for (size_t i = 0; i < matches->size(); ++i) {
-      EXPECT_EQ((*matches)[i].r,
-                regex->FullMatch((*modules)[i].name) ? 3 : 8)
+      EXPECT_EQ((*matches)[i].r, regex->FullMatch((*modules)[i].name) ? 3 : 8)
           << key << " " << (*modules)[i].name;
     }
   }

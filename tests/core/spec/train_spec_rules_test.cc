@@ -232,8 +232,10 @@ TEST(CheckRules, ListsOfModulesHaveABound) {
             "j:1: lora.modules_to_save: has 257 entries, at most 256 are "
             "allowed");
   const auto skipped = [&](size_t count) {
-    return JobError("\"quantization_config\": {\"load_in_8bit\": true, "
-                    "\"llm_int8_skip_modules\": " + list(count) + "}");
+    return JobError(
+        "\"quantization_config\": {\"load_in_8bit\": true, "
+        "\"llm_int8_skip_modules\": " +
+        list(count) + "}");
   };
   EXPECT_EQ(skipped(limits::kModuleNames), "");
   EXPECT_EQ(skipped(limits::kModuleNames + 1),

@@ -147,7 +147,9 @@ TEST(FingerprintTest, WhatChangesTheMathematicsIsRefusedByName) {
        "training.metric_for_best_model"},
       {[](TrainSpec& s) { s.quantization_config.load_in_4bit = true; },
        "quantization_config.load_in_4bit"},
-      {[](TrainSpec& s) { s.classification.class_weights = {1, 2}; },
+      {[](TrainSpec& s) {
+         s.classification.class_weights = {1, 2};
+       },
        "classification.class_weights is [1.0,2.0]"},
       {[](TrainSpec& s) { s.dataset.text_columns = {"a"}; },
        "dataset.text_columns"},

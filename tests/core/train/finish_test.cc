@@ -67,11 +67,11 @@ TEST(FinishTest, WithoutTheBestTheLastWeightsAreTheResult) {
     RecordingObserver observer;
     auto result = job.Train("out", observer);
     ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_THAT(observer.warnings(),
-                testing::ElementsAre(testing::AllOf(
-                    testing::HasSubstr("best checkpoint, step " +
-                                       std::to_string(best)),
-                    testing::HasSubstr("that of the last step, 30"))));
+    EXPECT_THAT(
+        observer.warnings(),
+        testing::ElementsAre(testing::AllOf(
+            testing::HasSubstr("best checkpoint, step " + std::to_string(best)),
+            testing::HasSubstr("that of the last step, 30"))));
     EXPECT_EQ(job.Json("out/run.json")["result"]["result_step"], 30);
     EXPECT_EQ(job.Bytes("out/model/model.safetensors"),
               job.Bytes("out/checkpoints/step-30/model.safetensors"));

@@ -293,7 +293,8 @@ TEST_F(ResumedJobTest, AnotherStartAdapterIsNamed) {
 TEST_F(ResumedJobTest, OtherDataIsNamed) {
   Stop();
   std::ofstream(folder_.path() / "train.jsonl", std::ios::app)
-      << R"({"text": "one row more"})" << "\n";
+      << R"({"text": "one row more"})"
+      << "\n";
   EXPECT_THAT(Refusal(), HasSubstr("data.train is sha256 "));
 }
 

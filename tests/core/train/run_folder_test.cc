@@ -126,9 +126,9 @@ TEST(RunFolderTest, LinesAreThoseOfTheFirstRelease) {
   report.memory = {};
   report.memory.footprint_bytes = 4;
   report.cpu_fallback_ops.clear();
-  EXPECT_THAT(ToJsonLine(report),
-              testing::EndsWith(
-                  R"("device":"mps","memory":{"footprint_bytes":4}})"));
+  EXPECT_THAT(
+      ToJsonLine(report),
+      testing::EndsWith(R"("device":"mps","memory":{"footprint_bytes":4}})"));
   EXPECT_EQ(ToJsonLine(report::Evaluated{4, 2.5, 9, 0.5, {{"f1", 0.5}}}),
             R"({"step":4,"eval_loss":2.5,"label_tokens":9,"seconds":0.5,)"
             R"("eval_f1":0.5})");

@@ -369,7 +369,8 @@ TEST(TrainerTest, ALossOnCompletionsThatNoRowHasIsSaid) {
   ASSERT_TRUE(Train(folder, "texts", texts).ok());
   EXPECT_THAT(texts.warnings(), warning);
   std::ofstream(folder.path() / "train.jsonl", std::ios::app)
-      << R"({"prompt": "row", "completion": " word1"})" << "\n";
+      << R"({"prompt": "row", "completion": " word1"})"
+      << "\n";
   ASSERT_TRUE(Train(folder, "prompts", prompts).ok());
   EXPECT_THAT(prompts.warnings(), testing::Not(warning));
 }

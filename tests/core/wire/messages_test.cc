@@ -208,8 +208,15 @@ TEST(Line, OfEveryOtherReportIsAsInTheFirstRelease) {
   EXPECT_EQ(Encode(FromWorker(Stopped{StopReason::kCancel, 3})),
             R"({"type":"stopped","reason":"cancel","step":3})");
   EXPECT_EQ(
-      Encode(FromWorker(Done{20, "/o/model", OutputKind::kModel, 1.5, 2.5, 1.25,
-                             30, {{"accuracy", 0.75}}, "{}"})),
+      Encode(FromWorker(Done{20,
+                             "/o/model",
+                             OutputKind::kModel,
+                             1.5,
+                             2.5,
+                             1.25,
+                             30,
+                             {{"accuracy", 0.75}},
+                             "{}"})),
       R"({"type":"done","steps":20,"output_path":"/o/model",)"
       R"("output_kind":"model","train_loss":1.5,"eval_loss_before":2.5,)"
       R"("eval_loss_after":1.25,"seconds":30.0,"metrics":{"accuracy":0.75},)"

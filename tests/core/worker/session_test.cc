@@ -127,7 +127,9 @@ TEST_F(SessionTest, ReadsNothingOutsideOfWhatItMay) {
       testing_support::Golden("smollm", "model") / "model.safetensors",
       model / "link");
   std::filesystem::rename(model / "link", model / "model.safetensors");
-  Send(wire::Start{"job", job.Write().string(), (job.path() / "out").string(),
+  Send(wire::Start{"job",
+                   job.Write().string(),
+                   (job.path() / "out").string(),
                    {job.path().string(), model.string()}});
   const auto messages = Follow();
   const auto* failed = std::get_if<wire::Failed>(&messages.back());
@@ -140,7 +142,8 @@ TEST_F(SessionTest, ReadsNothingOutsideOfWhatItMay) {
 
 TEST_F(SessionTest, WhatItMayReadIsEnough) {
   const JobFolder folder("session_enough");
-  Send(wire::Start{"job", folder.Write().string(),
+  Send(wire::Start{"job",
+                   folder.Write().string(),
                    (folder.path() / "out").string(),
                    {folder.path().string(),
                     testing_support::Golden("smollm", "model").string()}});
@@ -155,14 +158,14 @@ TEST_F(SessionTest, DataThatWereNotUploadedAreNotQuoted) {
   for (const char* train : {"train.jsonl", "inputs/train.jsonl"}) {
     JobFolder job = folder;
     const auto path = folder.path() / train;
-    std::ofstream(path) << R"({"password of the owner": 1})" << "\n";
+    std::ofstream(path) << R"({"password of the owner": 1})"
+                        << "\n";
     job.job()["dataset"] = {{"train", path.string()}, {"eval", path.string()}};
     wire::Start start{"job", job.Write().string(),
                       (folder.path() / "out").string()};
     LimitToStart(start);
     testing_support::RecordingObserver observer;
-    const Outcome outcome =
-        RunJob(start.spec_path, start.output_dir, observer);
+    const Outcome outcome = RunJob(start.spec_path, start.output_dir, observer);
     const auto* failed = std::get_if<wire::Failed>(&outcome);
     ASSERT_NE(failed, nullptr);
     const bool uploaded = train[0] == 'i';

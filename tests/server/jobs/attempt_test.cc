@@ -43,8 +43,9 @@ class AttemptTest : public testing::Test {
           log_.push_back(line);
         }),
         gate_(OnBattery()) {
-    EXPECT_TRUE(store_.Insert(QueuedJob(), {"J", 1, clock_.Now(),
-                                            StateChanged{State::kQueued, ""}})
+    EXPECT_TRUE(store_
+                    .Insert(QueuedJob(), {"J", 1, clock_.Now(),
+                                          StateChanged{State::kQueued, ""}})
                     .ok());
     machine_.reading.power_source = host::PowerSource::kMains;
   }

@@ -184,8 +184,8 @@ TEST_F(InputsTest, AsManyPathsAsThereMayBe) {
   std::string deep;
   for (int i = 0; i < 61; ++i) deep += "d/";
   for (int i = 0; i < 50'000; ++i) {
-    files.push_back({deep + std::to_string(i % 100) + "/" + std::to_string(i),
-                     kSha});
+    files.push_back(
+        {deep + std::to_string(i % 100) + "/" + std::to_string(i), kSha});
   }
   const std::string step(60, 's');
   std::string longest;

@@ -104,9 +104,8 @@ TEST_F(DiskJobFilesTest, ADeletionInItsSteps) {
 // On a file system that knows no case the second link finds the first.
 TEST_F(DiskJobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
   const std::string blob = state_ / "blob";
-  const absl::Status status =
-      files_.Create("J", "{}",
-                    {{"other", blob}, {"d/same", blob}, {"d/same", blob}}, {});
+  const absl::Status status = files_.Create(
+      "J", "{}", {{"other", blob}, {"d/same", blob}, {"d/same", blob}}, {});
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               testing::HasSubstr("'d/same' and 'd/same' are one name"));

@@ -102,7 +102,6 @@ TEST_F(SchedulerAttemptTest, ATakenDeviceIsNoFailure) {
   EXPECT_EQ(board_->Info().hold, "");
 }
 
-
 TEST_F(SchedulerAttemptTest, TheNextAttemptKnowsHowSlowAStepIs) {
   Submit();
   scheduler_->Tick();

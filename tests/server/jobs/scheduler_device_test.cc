@@ -71,8 +71,8 @@ TEST_F(SchedulerStartTest, AFullDiskHoldsAQueueAndFailsNobody) {
     EXPECT_EQ(Stored(id).failures, 0);
   }
   EXPECT_EQ(Stored(ids[0]).exit_reason, ExitReason::kMachine);
-  EXPECT_THAT(Stored(ids[0]).message, AllOf(HasSubstr("not counted"),
-                                            HasSubstr("--min-free-bytes")));
+  EXPECT_THAT(Stored(ids[0]).message,
+              AllOf(HasSubstr("not counted"), HasSubstr("--min-free-bytes")));
   EXPECT_EQ(board_->Info().hold_reason, "disk");
   EXPECT_EQ(board_->QueuePosition(ids[0]), 0) << "it kept its place";
   files_.free_bytes = int64_t{1} << 40;
@@ -216,10 +216,10 @@ TEST_F(SchedulerStartTest, AJobBeyondTheMachineIsRefusedUnlessToldAnyway) {
   SubmitRequest request = Request();
   const absl::Status refused = scheduler_->Submit(request).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()),
-              AllOf(HasSubstr("this machine has 0.00 GiB"),
-                    HasSubstr("per_device_train_batch_size"),
-                    HasSubstr("--anyway")));
+  EXPECT_THAT(
+      std::string(refused.message()),
+      AllOf(HasSubstr("this machine has 0.00 GiB"),
+            HasSubstr("per_device_train_batch_size"), HasSubstr("--anyway")));
   request.anyway = true;
   const auto accepted = scheduler_->Submit(request);
   ASSERT_TRUE(accepted.ok()) << accepted.status();

@@ -128,8 +128,7 @@ TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {
   EXPECT_EQ(Stored(id).message,
             "paused (on battery or in Low Power Mode), goes on by itself: "
             "stopped at a checkpoint");
-  EXPECT_THAT(board_->PauseOf(id).reasons,
-              ElementsAre(PauseReason::kBattery));
+  EXPECT_THAT(board_->PauseOf(id).reasons, ElementsAre(PauseReason::kBattery));
 
   PlugIn();
   After(absl::Seconds(30));
@@ -152,10 +151,8 @@ TEST_F(SchedulerPauseTest, NothingStartsDuringAPause) {
   const std::string id = Submit();
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(5));
   EXPECT_THAT(launcher_.requests, IsEmpty());
-  EXPECT_THAT(board_->PauseOf(id).reasons,
-              ElementsAre(PauseReason::kBattery));
-  EXPECT_THAT(board_->Info().pause.reasons,
-              ElementsAre(PauseReason::kBattery));
+  EXPECT_THAT(board_->PauseOf(id).reasons, ElementsAre(PauseReason::kBattery));
+  EXPECT_THAT(board_->Info().pause.reasons, ElementsAre(PauseReason::kBattery));
   PlugIn();
   EXPECT_EQ(Running(), "");
   After(absl::Seconds(30));
@@ -254,8 +251,7 @@ TEST_F(SchedulerPauseTest, ANewPolicyCountsFromTheNextLookOn) {
   policy.on_battery = true;
   scheduler_->SetPausePolicy(policy);
   After(absl::Seconds(5));
-  EXPECT_THAT(board_->PauseOf(id).reasons,
-              ElementsAre(PauseReason::kBattery));
+  EXPECT_THAT(board_->PauseOf(id).reasons, ElementsAre(PauseReason::kBattery));
   // And back: the reason is none any more.
   scheduler_->SetPausePolicy(pause_);
   After(absl::Seconds(5));

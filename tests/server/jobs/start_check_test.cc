@@ -64,8 +64,7 @@ TEST_F(StartCheckTest, RoomIsCountedAtTheLimit) {
   EXPECT_THAT(FullDisk(3 * kGibibyte + 1, files_), HasSubstr("3.00 GiB left"));
   EXPECT_THAT(NoRoomFor(job_, kGibibyte, files_), IsEmpty());
   ++job_.checkpoint_bytes;
-  EXPECT_THAT(NoRoomFor(job_, kGibibyte, files_),
-              HasSubstr("about 2.00 GiB"));
+  EXPECT_THAT(NoRoomFor(job_, kGibibyte, files_), HasSubstr("about 2.00 GiB"));
 }
 
 TEST_F(StartCheckTest, ADiskThatTellsNothingHoldsNothing) {

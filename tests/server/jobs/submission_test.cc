@@ -80,7 +80,8 @@ TEST_F(SubmissionTest, AKindThatThisMpsdDoesNotHaveIsAnError) {
 
 TEST_F(SubmissionTest, TheNameIsShortAndPrintable) {
   const auto named = [this](const std::string& name) {
-    request_.spec_json = Spec(R"("train.jsonl")", ", \"name\": \"" + name + "\"");
+    request_.spec_json =
+        Spec(R"("train.jsonl")", ", \"name\": \"" + name + "\"");
   };
   named(std::string(limits::kNameBytes, 'n'));
   EXPECT_EQ(Checked().name, std::string(limits::kNameBytes, 'n'));
@@ -224,7 +225,8 @@ TEST_F(SubmissionTest, TheEstimateKnowsTheHead) {
 TEST_F(SubmissionTest, AJobBeyondTheMachineIsRefused) {
   const auto fits = [&](const std::string& more, MachineMemory memory) {
     request_.spec_json = R"({"model": "org/tiny", "dataset": {"train":
-        "/data/t"})" + more + "}";
+        "/data/t"})" + more +
+                         "}";
     return CheckSubmission(request_, "J", files_, blobs_, memory).status();
   };
   files_.paths.insert("/data/t");

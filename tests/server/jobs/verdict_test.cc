@@ -44,8 +44,8 @@ TEST_F(VerdictTest, AnErrorThatTheDiskDoesNotExplainStays) {
 
 TEST_F(VerdictTest, AFileThatIsAwayIsTheMachinesFault) {
   files_.paths.erase("/data/t.jsonl");
-  for (ExitReason reason : {ExitReason::kCrashed, ExitReason::kRejected,
-                            ExitReason::kMachine}) {
+  for (ExitReason reason :
+       {ExitReason::kCrashed, ExitReason::kRejected, ExitReason::kMachine}) {
     const Verdict verdict = Judge(reason);
     EXPECT_EQ(verdict.result.reason, ExitReason::kMachine);
     EXPECT_THAT(verdict.result.message, HasSubstr("'/data/t.jsonl'"));

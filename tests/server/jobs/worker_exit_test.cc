@@ -174,9 +174,8 @@ TEST(DecideExit, NonsenseBeatsEverythingButACancel) {
 
 TEST(DecideExit, ACancelledWorkerIsCancelledHoweverItEnds) {
   for (int status : {0, kExit1, SIGKILL, SIGSEGV}) {
-    for (const LastWord& word :
-         {LastWord(), LastWord(report::Stopped{}),
-          LastWord(Failed(FailureKind::kInternal))}) {
+    for (const LastWord& word : {LastWord(), LastWord(report::Stopped{}),
+                                 LastWord(Failed(FailureKind::kInternal))}) {
       WorkerEnding ending = Ending(word, status);
       ending.asked = Asked::kCancel;
       EXPECT_EQ(DecideExit(ending).reason, ExitReason::kCancelled);

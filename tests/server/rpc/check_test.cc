@@ -146,51 +146,52 @@ void SetPathsBytes(Request& r, size_t bytes) {
 
 INSTANTIATE_TEST_SUITE_P(
     Submit, AtTheLimit,
-    testing::Values(
-        Bound{"Spec", limits::kSpecBytes,
-              [](Request& r, size_t n) {
-                r.set_spec_json(std::string(n, ' '));
-              }},
-        Bound{"Inputs", limits::kInputs,
-              [](Request& r, size_t n) { AddInputs(r, n, 8); }},
-        Bound{"Path", limits::kPathBytes,
-              [](Request& r, size_t n) {
-                r.mutable_inputs(0)->set_path(PathOf(n));
-              }},
-        Bound{"PathPart", NAME_MAX,
-              [](Request& r, size_t n) {
-                r.mutable_inputs(0)->set_path("p/" + std::string(n, 'p') +
-                                              "/p");
-              }},
-        Bound{"PathParts", limits::kPathParts,
-              [](Request& r, size_t n) {
-                std::string path = "p";
-                for (size_t i = 1; i < n; ++i) path += "/p";
-                r.mutable_inputs(0)->set_path(path);
-              }},
-        Bound{"PathsTogether", limits::kPathsBytes,
-              [](Request& r, size_t n) { SetPathsBytes(r, n); }},
-        Bound{"Owner", limits::kOwnerBytes,
-              [](Request& r, size_t n) { r.set_owner(std::string(n, 'o')); }},
-        Bound{"Key", limits::kKeyBytes,
-              [](Request& r, size_t n) {
-                r.set_idempotency_key(std::string(n, 'k'));
-              }},
-        Bound{"Labels", limits::kLabels,
-              [](Request& r, size_t n) {
-                r.clear_labels();
-                for (size_t i = 0; i < n; ++i) {
-                  (*r.mutable_labels())[std::to_string(i)] = "";
-                }
-              }},
-        Bound{"LabelKey", limits::kLabelKeyBytes,
-              [](Request& r, size_t n) {
-                (*r.mutable_labels())[std::string(n, 'l')] = "";
-              }},
-        Bound{"LabelValue", limits::kLabelValueBytes,
-              [](Request& r, size_t n) {
-                (*r.mutable_labels())["l"] = std::string(n, 'v');
-              }}),
+    testing::Values(Bound{"Spec", limits::kSpecBytes,
+                          [](Request& r, size_t n) {
+                            r.set_spec_json(std::string(n, ' '));
+                          }},
+                    Bound{"Inputs", limits::kInputs,
+                          [](Request& r, size_t n) { AddInputs(r, n, 8); }},
+                    Bound{"Path", limits::kPathBytes,
+                          [](Request& r, size_t n) {
+                            r.mutable_inputs(0)->set_path(PathOf(n));
+                          }},
+                    Bound{"PathPart", NAME_MAX,
+                          [](Request& r, size_t n) {
+                            r.mutable_inputs(0)->set_path(
+                                "p/" + std::string(n, 'p') + "/p");
+                          }},
+                    Bound{"PathParts", limits::kPathParts,
+                          [](Request& r, size_t n) {
+                            std::string path = "p";
+                            for (size_t i = 1; i < n; ++i) path += "/p";
+                            r.mutable_inputs(0)->set_path(path);
+                          }},
+                    Bound{"PathsTogether", limits::kPathsBytes,
+                          [](Request& r, size_t n) { SetPathsBytes(r, n); }},
+                    Bound{"Owner", limits::kOwnerBytes,
+                          [](Request& r, size_t n) {
+                            r.set_owner(std::string(n, 'o'));
+                          }},
+                    Bound{"Key", limits::kKeyBytes,
+                          [](Request& r, size_t n) {
+                            r.set_idempotency_key(std::string(n, 'k'));
+                          }},
+                    Bound{"Labels", limits::kLabels,
+                          [](Request& r, size_t n) {
+                            r.clear_labels();
+                            for (size_t i = 0; i < n; ++i) {
+                              (*r.mutable_labels())[std::to_string(i)] = "";
+                            }
+                          }},
+                    Bound{"LabelKey", limits::kLabelKeyBytes,
+                          [](Request& r, size_t n) {
+                            (*r.mutable_labels())[std::string(n, 'l')] = "";
+                          }},
+                    Bound{"LabelValue", limits::kLabelValueBytes,
+                          [](Request& r, size_t n) {
+                            (*r.mutable_labels())["l"] = std::string(n, 'v');
+                          }}),
     [](const auto& info) { return info.param.name; });
 
 TEST(CheckSubmit, RefusesPathsThatNoFileHas) {

@@ -76,8 +76,8 @@ TEST_F(ListJobsTest, ZeroIsFifty) {
 TEST_F(ListJobsTest, APageEndsPastItsBytes) {
   constexpr int kJobs = 75;
   for (int i = 0; i < kJobs; ++i) {
-    jobs::Job job = FakeManager::MakeJob(std::to_string(100 + i),
-                                         jobs::State::kFailed);
+    jobs::Job job =
+        FakeManager::MakeJob(std::to_string(100 + i), jobs::State::kFailed);
     job.message.assign(100'000, 'x');
     manager_.Put(job);
   }

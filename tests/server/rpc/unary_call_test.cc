@@ -216,24 +216,23 @@ TEST_F(UnaryCallTest, ShutdownWaitsForNoSubmit) {
   Await(begun_, 2);
   server_->Shutdown(absl::Hours(1));  // of grace: it must not be needed
   for (auto& submission : submissions_) {
-    EXPECT_EQ(submission->Await().error_code(),
-              grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(submission->Await().error_code(), grpc::StatusCode::UNAVAILABLE);
   }
   EXPECT_THAT(std::string(Why().message()), HasSubstr("stopping"));
 }
 
 TEST_F(UnaryCallTest, AnExceptionEndsItsCallAlone) {
-  manager_.OnSubmit([](const jobs::SubmitRequest&)
-                        -> absl::StatusOr<jobs::SubmitResult> {
-    throw std::runtime_error("a user's secret");
-  });
+  manager_.OnSubmit(
+      [](const jobs::SubmitRequest&) -> absl::StatusOr<jobs::SubmitResult> {
+        throw std::runtime_error("a user's secret");
+      });
   grpc::Status status = Submit().Await();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(status.error_message(), HasSubstr("JobService.Submit"));
-  manager_.OnSubmit([](const jobs::SubmitRequest&)
-                        -> absl::StatusOr<jobs::SubmitResult> {
-    throw std::bad_alloc();
-  });
+  manager_.OnSubmit(
+      [](const jobs::SubmitRequest&) -> absl::StatusOr<jobs::SubmitResult> {
+        throw std::bad_alloc();
+      });
   EXPECT_EQ(Submit().Await().error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_TRUE(Info().ok());
   EXPECT_THAT(Logged(), HasSubstr("JobService.Submit: exception "

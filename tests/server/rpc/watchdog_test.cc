@@ -84,11 +84,11 @@ TEST_F(WatchdogTest, HealthIsAnsweredWhateverItIs) {
 // No thread of ours is needed to answer it.
 TEST_F(WatchdogTest, ASlowDaemonIsNotDeaf) {
   absl::Notification go_on;
-  manager_.OnSubmit([&](const jobs::SubmitRequest&)
-                        -> absl::StatusOr<jobs::SubmitResult> {
-    go_on.WaitForNotification();
-    return absl::InternalError("");
-  });
+  manager_.OnSubmit(
+      [&](const jobs::SubmitRequest&) -> absl::StatusOr<jobs::SubmitResult> {
+        go_on.WaitForNotification();
+        return absl::InternalError("");
+      });
   std::vector<std::thread> submits;
   for (int i = 0; i < 20; ++i) {
     submits.emplace_back([this] {

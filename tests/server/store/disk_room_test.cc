@@ -18,8 +18,8 @@ namespace {
 class DiskRoomTest : public testing::Test {
  protected:
   DiskRoomTest() {
-    free_ = static_cast<int64_t>(
-        std::filesystem::space(scratch_.path()).available);
+    free_ =
+        static_cast<int64_t>(std::filesystem::space(scratch_.path()).available);
   }
   Scratch scratch_;
   int64_t free_ = 0;

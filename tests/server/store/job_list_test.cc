@@ -205,11 +205,12 @@ TEST_F(JobListTest, OneUnreadableRowDoesNotHideTheOthers) {
     job.message = "why";
     Insert(job);
   }
-  Execute("UPDATE jobs SET exit_reason = 'Bored\x1b', progress = 'x', "
-          "metrics = '[[[[' WHERE id = '" + QueuedJob(11).id + "'");
+  Execute(
+      "UPDATE jobs SET exit_reason = 'Bored\x1b', progress = 'x', "
+      "metrics = '[[[[' WHERE id = '" +
+      QueuedJob(11).id + "'");
   jobs::ListFilter filter;
-  EXPECT_EQ(store_->List(filter).status().code(),
-            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(store_->List(filter).status().code(), absl::StatusCode::kDataLoss);
   filter.summaries = true;
   EXPECT_THAT(Ids(filter), ElementsAre("12", "11", "10"));
   const jobs::Job read = store_->List(filter)->at(1);

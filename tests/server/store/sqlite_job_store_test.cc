@@ -205,9 +205,8 @@ TEST_F(SqliteJobStoreTest, CountsFollowTheRows) {
   EXPECT_FALSE(store_->Insert(twice, StateEvent(twice, 1)).ok());
   EXPECT_EQ(*store_->CountByState(), counted());
   jobs::Job job = QueuedJob(2);
-  for (const State state :
-       {State::kRunning, State::kRunning, State::kQueued, State::kRunning,
-        State::kSucceeded}) {
+  for (const State state : {State::kRunning, State::kRunning, State::kQueued,
+                            State::kRunning, State::kSucceeded}) {
     job.state = state;
     Update(job, {});
     EXPECT_EQ(*store_->CountByState(), counted());

@@ -60,8 +60,7 @@ TEST(CleanReport, TextsAreCutAtTheirLimits) {
        [](const std::string& t) { return CleanText(t); }},
       {limits::kWarningBytes,
        [](const std::string& t) { return CleanWarning(t); }},
-      {limits::kStageBytes,
-       [](const std::string& t) { return CleanStage(t); }},
+      {limits::kStageBytes, [](const std::string& t) { return CleanStage(t); }},
       {limits::kVersionBytes,
        [](const std::string& t) { return CleanVersion(t); }},
       {limits::kVersionBytes,
@@ -91,8 +90,7 @@ TEST(CleanReport, TextsAreCutAtTheirLimits) {
     const std::string hostile = of(std::string(5 << 20, '\x1b'));
     EXPECT_LE(hostile.size(), limit) << i;
     EXPECT_TRUE(base::IsPrintable(hostile)) << i;
-    EXPECT_EQ(of("\xe2\x80\xae\xc2\x9b\xff"), "\\u202e\\u009b\\xff")
-        << i;
+    EXPECT_EQ(of("\xe2\x80\xae\xc2\x9b\xff"), "\\u202e\\u009b\\xff") << i;
   }
 }
 

@@ -100,9 +100,10 @@ TEST_F(DeviceLockTest, WhatIsNoLockFileIsSaidOnceAndHoldsNobody) {
     log_.clear();
     DeviceLock lock = Of(folder_ / name);
     for (int i = 0; i < 3; ++i) EXPECT_FALSE(Locks(lock)) << name;
-    EXPECT_THAT(log_, ElementsAre(HasSubstr(
-                          "nothing keeps other daemons off the GPU: " +
-                          (folder_ / name).string())));
+    EXPECT_THAT(
+        log_,
+        ElementsAre(HasSubstr("nothing keeps other daemons off the GPU: " +
+                              (folder_ / name).string())));
   }
   EXPECT_FALSE(fs::exists(target));
 }

@@ -29,8 +29,13 @@ class ProcessLauncherTest : public testing::Test {
     fs::create_directories(folder_);
     options_.worker_path = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
     options_.lease_path = folder_ / "lease";
-    request_ = {"J", folder_ / "job.json", folder_ / "out", folder_ / "log",
-                absl::Seconds(60), absl::ZeroDuration(), false};
+    request_ = {"J",
+                folder_ / "job.json",
+                folder_ / "out",
+                folder_ / "log",
+                absl::Seconds(60),
+                absl::ZeroDuration(),
+                false};
   }
   ~ProcessLauncherTest() override { fs::remove_all(folder_); }
 
@@ -88,8 +93,8 @@ TEST_F(ProcessLauncherTest, TheEnvironmentIsThatOfASharedMac) {
     const std::string text((std::istreambuf_iterator<char>(log)), {});
     for (const char* variable :
          {"PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.95\n",
-          "PYTORCH_MPS_LOW_WATERMARK_RATIO=0.75\n",
-          "PYTORCH_MPS_FAST_MATH=0\n", "AGX_RELAX_CDM_CTXSTORE_TIMEOUT=1\n",
+          "PYTORCH_MPS_LOW_WATERMARK_RATIO=0.75\n", "PYTORCH_MPS_FAST_MATH=0\n",
+          "AGX_RELAX_CDM_CTXSTORE_TIMEOUT=1\n",
           allow ? "PYTORCH_ENABLE_MPS_FALLBACK=1\n"
                 : "PYTORCH_ENABLE_MPS_FALLBACK=0\n"}) {
       EXPECT_THAT(text, HasSubstr(variable));
@@ -140,7 +145,8 @@ TEST_F(ProcessLauncherTest, TheWorkerHearsWhatItMayRead) {
       EXPECT_THAT(text, testing::Not(HasSubstr("may read")));
     } else {
       EXPECT_THAT(text, HasSubstr("may read /models\nmay read /data\n"
-                                  "may read " + job + "\n"));
+                                  "may read " +
+                                  job + "\n"));
     }
   }
 }

@@ -109,7 +109,11 @@ extern "C" {
 /// labels, and midnight must not lie between.
 fn now() -> Duration {
     static NOW: OnceLock<Duration> = OnceLock::new();
-    *NOW.get_or_init(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    *NOW.get_or_init(|| {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+    })
 }
 
 /// `datetime.now().strftime(format)`: local time, C's conversions and %f. One
