@@ -101,12 +101,12 @@ class ReportTest(source_tree.TreeTest):
         self.assert_finds(
             "no gauge of device_utilization_ratio",
             self.changed(report.GAUGES, '    {"device_utilization_ratio",\n',
-                         '    {"loss",\n'))
+                         '    {"loss", {'))
 
     def test_gauge_of_nothing(self):
         self.assert_finds(
             "no step has speed",
-            self.changed(report.GAUGES, '    {"loss",\n', '    {"speed",\n'))
+            self.changed(report.GAUGES, '    {"loss", {', '    {"speed", {'))
 
     def test_frame_of_its_own(self):
         for path in report.FRAMES:
