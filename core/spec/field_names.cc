@@ -87,7 +87,7 @@ const Table& Aliases() {
 const Table& UnsupportedTraining() {
   static const Table& table = *new Table{
       {"data_seed", "seed also orders the data"},
-      {"dataset_num_proc", "the data is read by one thread"},
+      {"dataset_num_proc", "every core tokenizes"},
       {"ddp_backend", "a job has one device"},
       {"deepspeed", "a job has one device"},
       {"do_eval", "evaluation happens where dataset.eval names files"},
@@ -230,13 +230,13 @@ const Table& UnsupportedLora() {
        "A starts Kaiming-uniform, B at zero (PEFT's true)"},
       {"layer_replication", "the model keeps its layers"},
       {"layers_pattern", "layers_to_transform counts the decoder's layers"},
-      {"loftq_config", "the base model is not quantized"},
+      {"loftq_config", "LoftQ would change the base model"},
       {"peft_type", "the adapter is always LoRA"},
       {"target_parameters", "LoRA goes onto modules, see target_modules"},
       {"task_type", "write \"task\" at the top level"},
       {"trainable_token_indices", "put \"embed_tokens\" into modules_to_save"},
       {"use_dora", "only plain LoRA and rsLoRA (use_rslora) are there"},
-      {"use_qalora", "the base model is not quantized"},
+      {"use_qalora", "adapters are not pooled by groups"},
   };
   return table;
 }
