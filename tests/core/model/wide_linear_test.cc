@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "core/backend/traits.h"
 #include "tests/core/calls.h"
 
 namespace mpsd::model {
