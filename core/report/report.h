@@ -100,6 +100,9 @@ struct Evaluated {
   int64_t label_tokens = 0;  // rows, where the labels are of rows
   double seconds = 0;
   Metrics metrics;  // of the task; may be empty
+  // It is the best so far of those after a step, by
+  // training.metric_for_best_model: what the trainer alone decides.
+  bool best = false;
 };
 template <typename V>
 void Fields(V& v, auto& m, const Evaluated*) {
@@ -108,6 +111,7 @@ void Fields(V& v, auto& m, const Evaluated*) {
   v("label_tokens", m.label_tokens);
   v("seconds", m.seconds);
   v("metrics", m.metrics);
+  v("best", m.best);
 }
 
 struct Checkpointed {

@@ -194,6 +194,7 @@ absl::Status Trainer::EvaluateNow() {
   state_.eval_step = state_.step;
   state_.eval_loss = result->loss;
   state_.eval_metrics = result->metrics;
+  bool best = false;
   if (state_.step == 0) {
     state_.eval_loss_before = result->loss;
   } else {
@@ -201,14 +202,15 @@ absl::Status Trainer::EvaluateNow() {
     state_.evaluations_without_gain = best_->Gains(value, state_.best_metric)
                                           ? 0
                                           : state_.evaluations_without_gain + 1;
-    if (best_->IsBetter(value, state_.best_metric)) {
+    best = best_->IsBetter(value, state_.best_metric);
+    if (best) {
       state_.best_metric = value;
       state_.best_step = state_.step;
     }
   }
-  const report::Evaluated report{state_.step, result->loss,
+  const report::Evaluated report{state_.step,          result->loss,
                                  result->label_tokens, SecondsSince(start),
-                                 result->metrics};
+                                 result->metrics,      best};
   last_eval_ = *std::move(result);
   observer_.OnEval(report);
   return folder_->Append(report);

@@ -37,13 +37,16 @@ void EventFields(V& v, auto& e, const Progress*) {
   Fields(told, e, static_cast<const report::Progress*>(nullptr));
 }
 
-// Without what only the run's own eval.jsonl keeps: the number of its labels
-// and how long it took.
+// Without what only the run's own eval.jsonl keeps: the number of its labels,
+// how long it took, and whether it was the best so far. The job's row has the
+// one that is.
 template <typename V>
 void EventFields(V& v, auto& e, const Evaluated*) {
   const auto told = [&](const char* name, auto& value) {
     const std::string_view field = name;
-    if (field != "label_tokens" && field != "seconds") v(name, value);
+    if (field != "label_tokens" && field != "seconds" && field != "best") {
+      v(name, value);
+    }
   };
   Fields(told, e, static_cast<const report::Evaluated*>(nullptr));
 }

@@ -121,7 +121,7 @@ struct Job {
   std::optional<double> eval_loss_after;
   std::optional<double> train_loss;
   Metrics metrics;  // of the latest evaluation; once it is done, the output's
-  std::optional<Evaluated> best_evaluation;  // best_evaluation.h
+  std::optional<Evaluated> best_evaluation;  // the last one marked as such
   std::string output_path;
   OutputKind output_kind = OutputKind::kAdapter;
   std::string confusion_matrix;

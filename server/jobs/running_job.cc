@@ -20,9 +20,7 @@ absl::StatusOr<RunningJob> RunningJob::Load(JobStore& store, Job job) {
 }
 
 RunningJob::RunningJob(Job job, int64_t last_sequence, int64_t last_checkpoint)
-    : job_(std::move(job)),
-      goal_(GoalOf(job_.spec_json)),
-      last_sequence_(last_sequence) {
+    : job_(std::move(job)), last_sequence_(last_sequence) {
   job_.durable_step = std::max(job_.durable_step, last_checkpoint);
 }
 
@@ -72,10 +70,7 @@ void RunningJob::Evaluated(const jobs::Evaluated& evaluated, absl::Time now) {
   (evaluated.step == 0 ? job_.eval_loss_before : job_.eval_loss_after) =
       evaluated.eval_loss;
   job_.metrics = evaluated.metrics;
-  std::optional<jobs::Evaluated>& best = job_.best_evaluation;
-  if (evaluated.step > 0 && (!best || IsBetter(evaluated, *best, goal_))) {
-    best = evaluated;
-  }
+  if (evaluated.best) job_.best_evaluation = evaluated;
   Add(evaluated, now);
 }
 

@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/limits.h"
-#include "server/jobs/best_evaluation.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_store.h"
 #include "server/jobs/retry.h"
@@ -79,7 +78,6 @@ class RunningJob {
   void Saved(int64_t step);
 
   Job job_;
-  const Goal goal_;
   int64_t last_sequence_;
   bool began_ = false;  // a step of this attempt was seen
   std::string stage_;

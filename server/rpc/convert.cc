@@ -52,6 +52,9 @@ class MessageWriter {
   explicit MessageWriter(Message& out)
       : out_(out), set_(*out.GetReflection()) {}
 
+  void operator()(const char* name, bool value) {
+    if (const Field* field = Find(name)) set_.SetBool(&out_, field, value);
+  }
   void operator()(const char* name, int64_t value) {
     if (const Field* field = Find(name)) set_.SetInt64(&out_, field, value);
   }

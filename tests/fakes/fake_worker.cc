@@ -161,7 +161,7 @@ void SayDone(Worker& w) {
   WriteFile(adapter / "adapter_config.json", "{\"peft_type\": \"LORA\"}\n");
   WriteFile(adapter / "adapter_model.safetensors",
             std::string("\x02\0\0\0\0\0\0\0{}", 10));
-  w.Say(wire::Evaluated{w.step, 0.5, 50, 0.1, {}});
+  w.Say(wire::Evaluated{w.step, 0.5, 50, 0.1, {}, /*best=*/true});
   wire::Done done;
   done.steps = w.step;
   done.output_path = adapter.string();
@@ -185,7 +185,7 @@ void Classify(Worker& w) {
   w.Say(wire::Evaluated{0, 0.7, 8, 0.1, {{"accuracy", 0.5}, {"f1", 0.25}}});
   Train(w, w.total_steps, absl::ZeroDuration(), 0);
   const wire::Metrics metrics = {{"accuracy", 0.875}, {"f1", 0.75}};
-  w.Say(wire::Evaluated{w.step, 0.4, 8, 0.1, metrics});
+  w.Say(wire::Evaluated{w.step, 0.4, 8, 0.1, metrics, /*best=*/true});
   const fs::path model = w.Folder() / "model";
   WriteFile(model / "config.json", "{\"model_type\": \"bert\"}\n");
   WriteFile(w.Folder() / "predictions.jsonl", "{\"label\": \"yes\"}\n");

@@ -51,7 +51,7 @@ TEST(ReportJson, EveryReportComesBackAsWritten) {
   progress.cpu_fallback_ops = {{"aten::a", 2}};
   ExpectComesBack(Progress());
   ExpectComesBack(progress);
-  ExpectComesBack(Evaluated{1, 2, 3, 4, {{"z", 1}, {"a", kNan}}});
+  ExpectComesBack(Evaluated{1, 2, 3, 4, {{"z", 1}, {"a", kNan}}, true});
   ExpectComesBack(Checkpointed{1, "/p", 2, 3, {"/q", "/r"}});
   ExpectComesBack(Outcome{1, "/p", OutputKind::kModel, 2, 3, 4, 5, {}, "{}"});
   ExpectComesBack(Failure{FailureKind::kNonFinite, "why", 5});

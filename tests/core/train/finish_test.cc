@@ -31,6 +31,14 @@ TEST(FinishTest, TheBestModelIsWhatIsLeft) {
   const auto best = std::max_element(
       observer.evals.begin() + 1, observer.evals.end(),
       [&](const auto& a, const auto& b) { return accuracy(a) < accuracy(b); });
+  for (const auto& evaluated : observer.evals) {
+    // The last one that is marked.
+    if (evaluated.step >= best->step) {
+      EXPECT_EQ(evaluated.best, evaluated.step == best->step);
+    }
+  }
+  EXPECT_FALSE(observer.evals[0].best);  // before training
+  EXPECT_TRUE(observer.evals[1].best);
   EXPECT_EQ(result->metrics[0].second, accuracy(*best));
   EXPECT_EQ(*result->eval_loss_after, best->eval_loss);
   const json matrix = json::parse(result->confusion_matrix)["matrix"];

@@ -114,6 +114,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Evaluated", FromWorker(Evaluated{0, 2.5, 900, 1.5, {}}),
              R"({"type":"evaluated","step":0,"eval_loss":2.5,
                  "label_tokens":900,"seconds":1.5,"metrics":{}})"},
+        Case{"EvaluatedAsTheBest",
+             FromWorker(Evaluated{5, 2.5, 9, 1.5, {}, true}),
+             R"({"type":"evaluated","step":5,"eval_loss":2.5,
+                 "label_tokens":9,"seconds":1.5,"metrics":{},"best":true})"},
         Case{"EvaluatedWithMetrics",
              FromWorker(Evaluated{
                  5, 2.5, 9, 1.5, {{"f1", 0.5}, {"accuracy", 1}}}),

@@ -152,15 +152,11 @@ TEST_F(RunningJobTest, WarningsHaveBounds) {
 }
 
 TEST_F(RunningJobTest, KeepsTheLatestMetricsAndTheBestEvaluation) {
-  Job job = Stored();
-  job.spec_json = R"({"model": "m", "task": "SEQ_CLS", "dataset":
-      {"train": "t.csv"}, "training": {"metric_for_best_model": "f1"}})";
-  RunningJob run(job, 2, 0);
-  // Before training: no candidate.
+  RunningJob run(Stored(), 2, 0);
   run.Evaluated({0, 1, 0, 0, {{"f1", 1.0}}}, kNow);
   EXPECT_FALSE(run.job().best_evaluation.has_value());
-  run.Evaluated({4, 3, 0, 0, {{"f1", 0.5}}}, kNow);
-  run.Evaluated({8, 4, 0, 0, {{"f1", 0.75}}}, kNow);
+  run.Evaluated({4, 3, 0, 0, {{"f1", 0.5}}, true}, kNow);
+  run.Evaluated({8, 4, 0, 0, {{"f1", 0.75}}, true}, kNow);
   run.Evaluated({12, 2, 0, 0, {{"f1", 0.625}}}, kNow);
   EXPECT_EQ(run.job().metrics, (Metrics{{"f1", 0.625}}));
   ASSERT_TRUE(run.job().best_evaluation.has_value());

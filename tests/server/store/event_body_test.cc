@@ -85,7 +85,7 @@ TEST(EventBody, BodiesAreThoseOfTheFirstRelease) {
       R"("cpu_fallback_ops":{"aten::a":2}})");
   EXPECT_EQ(EncodeBody(jobs::StateChanged{jobs::State::kFailed, "why"}),
             R"({"state":4,"message":"why"})");
-  EXPECT_EQ(EncodeBody(jobs::Evaluated{5, 2.25, 9, 0.5, {{"f1", kNan}}}),
+  EXPECT_EQ(EncodeBody(jobs::Evaluated{5, 2.25, 9, 0.5, {{"f1", kNan}}, true}),
             R"({"step":5,"eval_loss":2.25,"metrics":{"f1":null}})");
   EXPECT_EQ(EncodeBody(jobs::Checkpoint{5, "/c/5", 77, 0.5,
                                         absl::FromUnixMicros(123456789)}),
