@@ -37,7 +37,7 @@ TEST_F(MicroBatchTrialTest, MeasuresTimeAndMemory) {
                           [](const MicroBatch& choice) {
                             return (int64_t{1} << 50) * choice.rows;
                           });
-  const auto trial = trials.Measure({2, false}, 8);
+  const auto trial = trials.Measure({2}, 8);
   ASSERT_TRUE(trial.ok()) << trial.status();
   EXPECT_GT(trial->step_seconds, 0);
   EXPECT_EQ(trial->peak_bytes, int64_t{1} << 51);  // the CPU counts no peak
@@ -45,7 +45,7 @@ TEST_F(MicroBatchTrialTest, MeasuresTimeAndMemory) {
   EXPECT_GT(trials.limit_bytes(), 0);
   EXPECT_LT(trials.limit_bytes(), device::PhysicalMemoryBytes());
   // More rows than the data has.
-  EXPECT_TRUE(trials.Measure({8, true}, 8).ok());
+  EXPECT_TRUE(trials.Measure({8, spec::Recompute::kFull}, 8).ok());
 }
 
 TEST_F(MicroBatchTrialTest, RunningOutOfMemoryIsAResult) {
@@ -58,7 +58,7 @@ TEST_F(MicroBatchTrialTest, RunningOutOfMemoryIsAResult) {
   MicroBatchTrials trials(
       trained(), stepper_, dataset_, {.max_length = 16},
       [](const MicroBatch&) { return int64_t{7}; }, out_of_memory);
-  const auto trial = trials.Measure({2, false}, 8);
+  const auto trial = trials.Measure({2}, 8);
   ASSERT_TRUE(trial.ok()) << trial.status();
   EXPECT_EQ(runs, 1);
   EXPECT_TRUE(trial->tried);
@@ -75,14 +75,14 @@ TEST_F(MicroBatchTrialTest, OtherErrorsAreErrors) {
       trained(), stepper_, dataset_, {.max_length = 16},
       [](const MicroBatch&) { return int64_t{0}; },
       [](const std::function<void()>&) { return absl::DataLossError("x"); });
-  EXPECT_TRUE(absl::IsDataLoss(trials.Measure({1, false}, 8).status()));
+  EXPECT_TRUE(absl::IsDataLoss(trials.Measure({1}, 8).status()));
 }
 
 TEST_F(MicroBatchTrialTest, PackedRowsAreMeasuredToo) {
   MicroBatchTrials trials(trained(), stepper_, dataset_,
                           {.max_length = 16, .packing = true},
                           [](const MicroBatch&) { return int64_t{0}; });
-  EXPECT_TRUE(trials.Measure({1, false}, 2).ok());
+  EXPECT_TRUE(trials.Measure({1}, 2).ok());
 }
 
 TEST_F(MicroBatchTrialTest, LeavesEverythingAsItWas) {
