@@ -137,16 +137,18 @@ absl::StatusOr<TensorEntry> ParseEntry(const json& value) {
 // Each begins where the one before it ends, the last ends with the file.
 absl::Status CheckCover(const std::map<std::string, TensorEntry>& entries,
                         size_t data_bytes) {
-  std::vector<std::tuple<size_t, size_t, const std::string*>> order;
+  // By name where two lie at the same place.
+  std::vector<std::tuple<size_t, size_t, std::string_view>> order;
   for (const auto& [name, entry] : entries) {
-    order.emplace_back(entry.offset, entry.offset + entry.bytes, &name);
+    order.emplace_back(entry.offset, entry.offset + entry.bytes, name);
   }
   std::sort(order.begin(), order.end());
   size_t end = 0;
   for (const auto& [begin, next, name] : order) {
     if (begin != end) {
-      return Bad(absl::StrCat("tensor \"", *name, "\": its bytes begin at ",
-                              begin, ", those before them end at ", end));
+      return Bad(absl::StrCat("tensor \"", std::string(name),
+                              "\": its bytes begin at ", begin,
+                              ", those before them end at ", end));
     }
     end = next;
   }
