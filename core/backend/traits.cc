@@ -4,7 +4,7 @@
 namespace mpsd::backend {
 namespace {
 
-// What GPUs have in common.
+// The traits that all GPUs share.
 Traits OfGpu() {
   Traits t;
   t.inner_products = false;

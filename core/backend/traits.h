@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-// What is known of the devices that torch computes on, without torch: for the
-// daemon's estimates too. core/device opens them.
+// Facts about the devices that torch computes on. This room does without torch,
+// so that the daemon's estimates can use it; core/device opens the devices.
 namespace mpsd::backend {
 
 // job.json's "device".
@@ -21,7 +21,7 @@ inline constexpr std::pair<std::string_view, Choice> kChoices[] = {
     {"cpu", Choice::kCpu}};
 
 std::string_view NameOf(Choice choice);
-// Nothing for a word that is none of them.
+// Nullopt for an unknown word.
 std::optional<Choice> ChoiceOf(std::string_view name);
 
 // Attention as one operator with a backward that an explicit step can call.
@@ -50,51 +50,53 @@ enum class MemoryPlace {
   kOwn,     // in the device's own
 };
 
-// What a device does, gets wrong or makes dear, by which the code elsewhere
-// branches: it asks for the reason, never for the device. The defaults are the
-// CPU's, whose numbers are the reference.
+// What a device does, gets wrong or makes expensive. Code elsewhere branches on
+// these reasons, never on the device's kind. The defaults are the CPU's, whose
+// numbers are the reference.
 struct Traits {
   // --- What kernels get wrong. ---
 
   // The most products that a sum of a GEMM may have; absent: any number. Above
-  // it MPS' kernels read beyond the matrices (pytorch#177116 until 2.14,
-  // #195163 open). The gradient of a weight sums over the tokens of a
-  // micro-batch, so that these have the same bound.
+  // this bound MPS' kernels read beyond the matrices (pytorch#177116 until
+  // 2.14, #195163 open). The gradient of a weight sums over the tokens of a
+  // micro-batch, so that the bound holds for a micro-batch's tokens too.
   std::optional<int64_t> max_sum;
-  // fp32 GEMMs with a transposed view at their left. MPS' are wrong by up to
-  // 30 % (pytorch#193487, torch 2.7 to 2.13; 2.14 masks it).
+  // fp32 GEMMs whose left operand is a transposed view are exact. MPS' results
+  // are wrong by up to 30 % (pytorch#193487, torch 2.7 to 2.13; 2.14 masks the
+  // fault).
   bool transposed_left = true;
-  // Results written into tensors that are not contiguous. Kernels of MPS have
-  // left them as they were (pytorch#118115, #165267).
+  // Kernels can write results into tensors that are not contiguous. Some MPS
+  // kernels left such tensors unchanged (pytorch#118115, #165267).
   bool strided_targets = true;
-  // A softmax in its operand's place. The graph that MPS compiles would write
-  // into what it still reads.
+  // A softmax can overwrite its operand. The graph that MPS compiles would
+  // overwrite values that it still has to read.
   bool softmax_in_place = true;
-  // The backward of softmax sums in fp32 whatever its arguments are. MPS' sums
-  // and subtracts in bf16, which loses what tells gradients of keys apart
-  // (core/selftest compares).
+  // The backward of softmax sums in fp32 whatever its arguments' dtype. MPS
+  // sums and subtracts in bf16, which loses the small differences that make up
+  // the gradients of keys (core/selftest compares).
   bool exact_softmax_backward = true;
-  // Calls whose operands differ in dtype, or whose result does. Kernels of MPS
-  // have returned garbage or aborted (layer_norm: pytorch#190054, #190055).
+  // Kernels take operands and results of different dtypes. Some MPS kernels
+  // returned garbage or aborted (layer_norm: pytorch#190054, #190055).
   bool mixes_dtypes = true;
-  // Operators without a kernel, which may run on the CPU instead (torch's
+  // Some operators have no kernel and may run on the CPU instead (torch's
   // MPSFallback.mm; PYTORCH_ENABLE_MPS_FALLBACK).
   bool lacks_operators = false;
-  // Out of memory may come without an error, as stale numbers: up to torch
-  // 2.14.0 nobody reads the state of Metal's command buffers (pytorch#193571,
-  // mended by #198883). Evaluations keep to the tokens of a training
-  // micro-batch, which has been tried.
+  // Running out of memory may give stale numbers instead of an error: up to
+  // torch 2.14.0 no code reads the state of Metal's command buffers
+  // (pytorch#193571, mended by #198883). An evaluation therefore takes at most
+  // as many tokens at a time as a training micro-batch, which is known to fit.
   bool silent_out_of_memory = false;
 
   // --- Which kernels there are. ---
 
   FusedAttention fused_attention = FusedAttention::kByRow;
   FusedNorm fused_norm = FusedNorm::kNone;
-  // Products of half-precision matrices with an fp32 result (out_dtype of mm
-  // and addmm): CUDA alone has them.
+  // Products of half-precision matrices may have an fp32 result (out_dtype of
+  // mm and addmm): only on CUDA.
   bool wide_products = false;
-  // oneDNN's fp32 inner product, which is faster than a GEMM where it is exact
-  // enough: core/model/inner_product.h has the measurements.
+  // The device has oneDNN's fp32 inner product, which is faster than a GEMM;
+  // core/model/inner_product.h says where it is exact enough, with
+  // measurements.
   bool inner_products = true;
 
   // --- What costs what. ---
@@ -102,43 +104,44 @@ struct Traits {
   // The backward of fused attention in fp32 is slower than blocks of products
   // (ATen's flash attention of the CPU).
   bool slow_attention_backward = true;
-  // BLAS shares a product of few rows, or of many outputs, badly among its
-  // threads: pieces are faster (MKL).
+  // BLAS (MKL) divides a product of few rows, or of many outputs, badly among
+  // its threads: splitting the product is faster.
   bool splits_products = true;
-  // A GEMM that begins with a summand rounds to its size at every block of the
-  // sum, which gradients of a real model show: it is added afterwards (MKL).
+  // A GEMM that adds a summand (MKL's addmm) rounds each partial sum to the
+  // summand's magnitude, which is visible in a real model's gradients: callers
+  // add the summand afterwards.
   bool rounds_to_summand = true;
-  // A call costs little and memory much: work goes in pieces whose numbers stay
-  // in a cache, and a GEMM more is cheaper than a hole in the heap. GPUs want
-  // few calls.
+  // A call costs little and memory much: work is divided into pieces that stay
+  // in a cache, and one more GEMM is cheaper than a hole in the heap. GPUs are
+  // faster with few calls.
   bool cached_pieces = true;
-  // A pass over memory costs as much as arithmetic: a layer is one node of
-  // autograd (core/model/cpu_nodes.h).
+  // A pass over memory costs as much as arithmetic: each layer becomes one
+  // autograd node (core/model/cpu_nodes.h).
   bool one_node_layers = true;
-  // Arithmetic costs less than a second pass over memory, even with zeros.
+  // Arithmetic, even on zeros, costs less than a second pass over memory.
   bool cheap_products = false;
-  // A product adds a mask on its way where that has a contiguous row for each
-  // query; others take a pass, which is a kernel more (MPS).
+  // A product adds a mask on its way if the mask has a contiguous row for each
+  // query; any other mask takes a further kernel (MPS).
   bool masks_for_products = false;
   // Rows are padded to multiples of eight, the shapes of tensor cores.
   bool lengths_by_eight = false;
-  // A graph for each operator, dtype and shape is compiled and kept for the
-  // process' life (MPSGraph; emptyCache drops them since torch 2.13,
-  // pytorch#181485): lengths and counts are rounded so that few shapes occur.
+  // The device compiles a graph for each operator, dtype and shape and keeps it
+  // for the process' life (MPSGraph; emptyCache drops the graphs since torch
+  // 2.13, pytorch#181485): lengths and counts are rounded so that few shapes
+  // occur.
   bool compiles_each_shape = false;
-  // Calls are encoded, and begin only when what is encoded is committed or
-  // waited for.
+  // Calls are only encoded; the device begins them at a commit or a wait.
   bool encodes_lazily = false;
 
   // --- What it is. ---
 
   MemoryPlace memory = MemoryPlace::kHost;
-  // It has a generator of random numbers beside the CPU's.
+  // The device has a random number generator of its own beside the CPU's.
   bool own_generator = false;
-  // Random numbers are drawn one behind the other, so that a part of a mask is
-  // that of the whole one, as Transformers draws it.
+  // Random numbers are drawn in sequence, so that a mask drawn in parts equals
+  // the whole mask that Transformers draws.
   bool draws_in_order = true;
-  // Its numbers are what other devices are compared with.
+  // Other devices' numbers are compared with this device's.
   bool is_reference = true;
 
   bool attends_fused() const {
@@ -146,7 +149,7 @@ struct Traits {
   }
 };
 
-// kAuto is taken for MPS, what mpsd is for.
+// kAuto counts as MPS, the device that mpsd is made for.
 const Traits& TraitsOf(Choice choice);
 
 }  // namespace mpsd::backend

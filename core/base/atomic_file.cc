@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr char kTemporary[] = ".tmp";
-// Bytes of one call: a slow disk's work is to be seen.
+// Bytes of one write(): each call counts as work, so that whoever watches
+// WorkCount sees a slow disk make progress.
 constexpr size_t kMaxWrite = 16 << 20;
 
 absl::Status SyncFd(int fd, const fs::path& path) {

@@ -13,7 +13,7 @@ namespace mpsd::base {
 
 // A file that is written in pieces and appears under its name whole or not at
 // all. Destroyed uncommitted, it leaves nothing behind; a process that is
-// killed meanwhile leaves a file that IsUnfinished tells.
+// killed before then leaves a file that IsUnfinished recognises.
 class AtomicFile {
  public:
   // NotFound, PermissionDenied, ResourceExhausted … naming the path.
@@ -24,10 +24,12 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   absl::Status Append(std::string_view bytes);
-  // fsyncs, renames, fsyncs the folder: after OK the bytes survive a power cut,
-  // after an error what had the name before is untouched.
+  // Fsyncs the file, renames it and fsyncs the folder: after OK the bytes
+  // survive a power cut, after an error the file that had the name before is
+  // untouched.
   absl::Status Commit();
-  // Without the fsyncs: a power cut may leave a file that is not whole.
+  // As Commit without the fsyncs: a power cut may leave a file that is not
+  // whole.
   absl::Status CommitUnsynced();
 
  private:
@@ -41,12 +43,13 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Beside `path`, of another name with every call.
+// A path in the folder of `path`, with another name at every call.
 std::filesystem::path TemporaryBeside(const std::filesystem::path& path);
-// Whether TemporaryBeside makes such names.
+// Whether the file's name is one that TemporaryBeside makes.
 bool IsUnfinished(const std::filesystem::path& path);
 
-// fsync as far as the drive; `flags` as of open.
+// Flushes the file or folder to the drive itself, not only to the drive's
+// cache; `flags` are those of open().
 absl::Status SyncPath(const std::filesystem::path& path, int flags);
 
 }  // namespace mpsd::base

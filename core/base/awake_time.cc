@@ -7,7 +7,8 @@ namespace mpsd::base {
 namespace {
 
 #ifdef __APPLE__
-// As mach_absolute_time; CLOCK_MONOTONIC counts through sleep on macOS.
+// CLOCK_UPTIME_RAW is mach_absolute_time; macOS' CLOCK_MONOTONIC counts through
+// sleep.
 constexpr clockid_t kAwake = CLOCK_UPTIME_RAW;
 #else
 constexpr clockid_t kAwake = CLOCK_MONOTONIC;

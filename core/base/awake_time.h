@@ -7,8 +7,9 @@
 namespace mpsd::base {
 
 // Time since an arbitrary start that never jumps and stands still while the
-// machine sleeps: what another process has had to work in. Of Clock's times
-// (clock.h) one jumps and the other counts on.
+// machine sleeps: it measures how long another process could work. Neither of
+// Clock's times does (clock.h): wall time jumps, Monotonic() counts through
+// sleep.
 absl::Duration AwakeTime();
 
 }  // namespace mpsd::base

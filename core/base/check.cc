@@ -11,8 +11,8 @@
 namespace mpsd::base::internal {
 namespace {
 
-// A pipe takes so much in one piece or not at all (POSIX's _POSIX_PIPE_BUF), so
-// that lines of other threads do not mix with it.
+// POSIX's _POSIX_PIPE_BUF: a pipe takes a line of up to this many bytes in one
+// piece, so that lines of other threads do not mix with it.
 constexpr size_t kLongestLine = 512;
 constexpr int kPatienceMs = 1000;
 
@@ -21,8 +21,8 @@ constexpr int kPatienceMs = 1000;
   const size_t size =
       std::clamp<size_t>(length < 0 ? 0 : length, 1, kLongestLine - 1);
   line[size - 1] = '\n';
-  // Whoever should read stderr may have stopped: a daemon that waits for that
-  // would hang where it should end.
+  // The reader of stderr may have stopped reading: a daemon that waits for the
+  // pipe to drain would hang where it should end.
   pollfd stderr_ready = {STDERR_FILENO, POLLOUT, 0};
   if (poll(&stderr_ready, 1, kPatienceMs) == 1) {
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line, size);

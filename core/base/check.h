@@ -9,9 +9,9 @@
 // Invariants of our own code, held in every build: `assert` is compiled out,
 // since NDEBUG is defined even in Debug (torch's layout depends on it). A check
 // that fails writes one line to stderr (the file, the line, the invariant and
-// the values) and aborts. The worker may die so: its job is tried again. What a
-// user, a client, a worker's message or a file can cause is never checked here,
-// but answered with an absl::Status.
+// the values) and aborts. The worker may end this way: the daemon tries its job
+// again. What a user, a client, a worker's message or a file can cause is never
+// checked here, but answered with an absl::Status.
 //
 // These are functions, not macros: a macro could print the condition's text,
 // but `i < size` says nothing without its values, and torch's headers define
@@ -38,7 +38,7 @@ struct Number {
 };
 
 [[noreturn]] void FailCheck(const char* invariant, const char* file, int line);
-// `relation` stands between the numbers: what should have held.
+// `relation` is the operator that should have held between the numbers.
 [[noreturn]] void FailCheck(Number a, const char* relation, Number b,
                             const char* invariant, const char* file, int line);
 

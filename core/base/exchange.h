@@ -8,11 +8,11 @@
 
 namespace mpsd::base {
 
-// What `a` names and what `b` names change places, at one moment: whoever looks
-// finds one of them at either path. Both exist, on one file system. A file
-// system that cannot do that renames three times, by a name beside `b`; a
-// process that is killed between them leaves all bytes, one under that name.
-// Fsyncs nothing.
+// Swaps the files or folders at `a` and `b` in one step: at any moment each
+// path names one of the two. Both exist, on one file system. Where the file
+// system has no such swap this renames three times, by a temporary name beside
+// `b`; a process that is killed between the renames loses no bytes, but leaves
+// one of the two under the temporary name. Fsyncs nothing.
 absl::Status ExchangePaths(const std::filesystem::path& a,
                            const std::filesystem::path& b);
 

@@ -14,7 +14,8 @@
 
 namespace mpsd::base {
 
-// A read-only mapping of a whole file. The bytes stay valid while it lives.
+// A read-only mapping of a whole file. The bytes stay valid while the object
+// lives.
 class MappedFile {
  public:
   // NotFound, PermissionDenied or Internal, naming the path.
@@ -45,13 +46,13 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path);
 absl::Status WriteFileAtomic(const std::filesystem::path& path,
                              std::string_view bytes);
 
-// fsyncs every file below `dir` and `dir` itself.
+// Fsyncs every file below `dir` and `dir` itself.
 absl::Status SyncTree(const std::filesystem::path& dir);
 
 // A folder that appears under its final name whole or not at all. Write below
-// staging(); Commit() fsyncs the tree and renames it to the final path, taking
-// the place of a folder already there. Destroyed uncommitted, it removes what
-// was staged.
+// staging(); Commit() fsyncs the tree and renames it to the final path, where
+// it replaces an existing folder. Destroyed uncommitted, the object removes the
+// staged files.
 class StagedFolder {
  public:
   static absl::StatusOr<StagedFolder> Create(std::filesystem::path final_path);

@@ -7,8 +7,8 @@
 namespace mpsd::base {
 
 // Whether arrays and objects of `json` stand within each other more than
-// limits::kJsonDepth levels deep. Looks at brackets outside of strings alone,
-// in one pass without recursion, whatever else is wrong with the text.
+// limits::kJsonDepth levels deep. Looks only at brackets outside of strings, in
+// one pass without recursion, so that text with other faults is answered too.
 bool NestsTooDeep(std::string_view json);
 
 // `text` as a tree of nlohmann's `Json` (basic_json), or a discarded value when

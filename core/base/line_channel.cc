@@ -82,6 +82,8 @@ absl::StatusOr<std::optional<std::string>> LineChannel::Receive(
       scanned_ = 0;
       return line;
     }
+    // The bytes searched so far hold no newline: without this mark a long line
+    // that arrives in pieces would take time quadratic in its length.
     scanned_ = buffer_.size();
     if (absl::Status s = WaitReadable(fd_, timeout); !s.ok()) return s;
     char piece[1 << 14];

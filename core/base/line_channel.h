@@ -15,8 +15,9 @@
 
 namespace mpsd::base {
 
-// Lines over a connected stream file descriptor, which it owns and closes.
-// Send may be called from any thread; Receive from one thread at a time.
+// Lines over a connected stream file descriptor, which the channel owns and
+// closes. Send may be called from any thread; Receive from one thread at a
+// time.
 class LineChannel {
  public:
   static constexpr size_t kMaxLine = 16 << 20;  // bytes
@@ -32,8 +33,8 @@ class LineChannel {
   absl::Status Send(std::string_view line);
 
   // The next line without its newline. nullopt at end of stream (a last line
-  // without newline is dropped: it was cut). DeadlineExceeded when none came
-  // within `timeout`; InvalidArgument for a line over kMaxLine.
+  // without newline is dropped, since it was cut). DeadlineExceeded when none
+  // came within `timeout`; InvalidArgument for a line over kMaxLine.
   absl::StatusOr<std::optional<std::string>> Receive(
       absl::Duration timeout = absl::InfiniteDuration());
 
@@ -43,7 +44,7 @@ class LineChannel {
   const int fd_;
   absl::Mutex send_mutex_;
   std::string buffer_;  // received, not yet returned
-  size_t scanned_ = 0;  // of buffer_, known to hold no newline
+  size_t scanned_ = 0;  // bytes of buffer_ known to hold no newline
 };
 
 }  // namespace mpsd::base

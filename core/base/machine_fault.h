@@ -6,17 +6,18 @@
 
 namespace mpsd::base {
 
-// The errno that ErrnoStatus (file.h) made `status` of, however it was handed
-// on since; 0 for a status of another making, or whose text was put in another.
+// The errno from which ErrnoStatus (file.h) made `status`, also when the status
+// was copied or returned on since; 0 for a status made otherwise, or for a new
+// status that quotes its text.
 int ErrnoOf(const absl::Status& status);
 
-// `status`, to be known by ErrnoOf.
+// `status` with `error` attached, where ErrnoOf finds it.
 absl::Status WithErrno(absl::Status status, int error);
 
-// Whether who met `error` may fare better later with nothing of their own
-// changed: a full disk or quota, no descriptor left, a device that fails or is
-// gone, a volume that went read-only. Want of memory is none of them: that may
-// well be the asker's own.
+// Whether the same call may succeed later although the caller changes nothing:
+// a full disk or quota, no descriptor left, a device that fails or is gone, a
+// volume that went read-only. Lack of memory does not count: the caller's own
+// use may cause it.
 bool IsMachineFault(int error);
 
 }  // namespace mpsd::base

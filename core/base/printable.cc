@@ -89,7 +89,8 @@ std::string Shortened(std::string_view text, size_t max_bytes) {
 }
 
 std::string Quotable(std::string_view text) {
-  // What follows cannot be part of the result: no need to look at all of it.
+  // Bytes beyond this cannot be part of the result; the cut spares a pass over
+  // a long text.
   const std::string begin = Shortened(text, 4 * limits::kQuotedBytes);
   return Shortened(Printable(begin), limits::kQuotedBytes);
 }

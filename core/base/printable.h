@@ -16,7 +16,7 @@ enum class Breaks {
 
 // `text` as a terminal, a log or a database may have it: UTF-8 without anything
 // that moves the cursor, changes the terminal or turns the order of words
-// around. Written out instead, in ASCII, are
+// around. These are written out in ASCII instead:
 //   "\x1b"    bytes of control (U+0000 to U+001F, U+007F), of which "\n", "\r"
 //             and "\t" go by those names, and bytes that are no UTF-8;
 //   "\u009b"  U+0080 to U+009F, the bidirectional controls (U+061C, U+200E,

@@ -19,7 +19,7 @@ namespace mpsd::base {
 namespace fs = std::filesystem;
 namespace {
 
-// To pass through a folder takes no right to list it.
+// O_PATH and O_SEARCH pass through a folder that the process may not list.
 #if defined(O_PATH)
 constexpr int kPass = O_PATH;
 #elif defined(O_SEARCH)
@@ -30,9 +30,9 @@ constexpr int kPass = O_RDONLY;
 
 std::atomic<const ReadRoots*> limit{nullptr};
 
-// Where `path` lies with every link followed; what does not exist behind the
-// part that does is taken by its name. Nullopt where that cannot be known: a
-// link that leads nowhere, a folder that may not be searched.
+// `path` with every link followed; the part that does not exist is appended as
+// written. Nullopt where the target is unknown: a link that leads nowhere, a
+// folder that may not be searched.
 std::optional<fs::path> Resolve(const fs::path& path) {
   if (path.native().find('\0') != std::string::npos) return std::nullopt;
   std::error_code error;
@@ -62,15 +62,15 @@ absl::Status Outside(const fs::path& path) {
       path.string(), ": lies outside of the folders that jobs may read"));
 }
 
-// Opens an absolute path without links part by part, so that a link put there
-// since is an error.
+// Opens an absolute path without links part by part (O_NOFOLLOW), so that a
+// link put there after the check is an error.
 int OpenStepwise(const fs::path& resolved) {
   int folder = open("/", kPass | O_DIRECTORY | O_CLOEXEC);
   const fs::path relative = resolved.relative_path();
   for (auto part = relative.begin(); folder >= 0;) {
     const fs::path name = *part;
     const bool last = ++part == relative.end();
-    // O_NONBLOCK: a pipe without a writer.
+    // O_NONBLOCK: without it open() of a pipe waits for a writer.
     const int flags = last ? O_RDONLY | O_NONBLOCK : kPass | O_DIRECTORY;
     const int next =
         openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC);
@@ -88,7 +88,7 @@ int OpenStepwise(const fs::path& resolved) {
 ReadRoots::ReadRoots(const std::vector<fs::path>& folders) {
   for (const fs::path& folder : folders) {
     if (std::optional<fs::path> resolved = Resolve(folder)) {
-      // Without the empty name behind a slash at the end.
+      // Drops the empty name behind a trailing slash.
       resolved_.push_back(resolved->has_filename() ? *resolved
                                                    : resolved->parent_path());
     }
@@ -118,7 +118,7 @@ absl::StatusOr<int> ReadRoots::Open(const fs::path& path) const {
   }
   const int fd = OpenStepwise(*resolved);
   if (fd < 0) {
-    // A link, where none was a moment ago.
+    // Somebody put a link there after the check.
     if (errno == ELOOP || errno == EMLINK) return Outside(path);
     return ErrnoStatus(errno, path.string());
   }

@@ -11,11 +11,11 @@
 
 namespace mpsd::base {
 
-// Folders beneath which files may be read. What counts is where a file lies
-// once every link on the way is followed, on both sides: a link that leads out
-// of the folders is outside of them, and a folder may be named by a link. What
-// does not exist lies where its name says, so that nothing outside tells
-// whether it exists. Thread-safe.
+// Folders beneath which files may be read. Links are followed in the folders'
+// paths and in a file's path before they are compared: a link that leads out of
+// the folders is outside of them, and a folder may be named by a link. A path
+// that does not exist counts as its name says, so that the answer never tells
+// whether something outside exists. Thread-safe.
 class ReadRoots {
  public:
   // A folder that does not exist counts under its name.
@@ -24,10 +24,11 @@ class ReadRoots {
   // Whether `path` is one of the folders or lies beneath one.
   bool Contain(const std::filesystem::path& path) const;
 
-  // A descriptor of a regular file beneath the folders, for reading; no link
-  // put in the way meanwhile is followed. FailedPrecondition, in the same
-  // words whatever is there, for one outside; InvalidArgument for what is no
-  // regular file; NotFound and the like. All name the path.
+  // A descriptor of a regular file beneath the folders, for reading; a link
+  // that somebody puts into the path meanwhile is not followed.
+  // FailedPrecondition for a path outside, in the same words whether a file
+  // exists there or not; InvalidArgument for anything but a regular file;
+  // NotFound and the like. Every error names the path.
   absl::StatusOr<int> Open(const std::filesystem::path& path) const;
 
  private:
@@ -37,17 +38,18 @@ class ReadRoots {
 };
 
 // From now on this process opens no file outside `roots` by way of ReadFile and
-// MappedFile: what a job names cannot lead it elsewhere. Once, before the
-// threads that read.
+// MappedFile: a path that a job names cannot lead it elsewhere. Call it before
+// any thread that reads starts, and a single time.
 void LimitReads(ReadRoots roots);
 
-// What LimitReads allows, else whatever the system does, with O_RDONLY and
-// `flags`. `within`, where it is not null, must contain the file too.
+// Opens a file that LimitReads allows, or any file where LimitReads was not
+// called, with O_RDONLY and `flags`. `within`, where it is not null, must
+// contain the file too.
 absl::StatusOr<int> OpenToRead(const std::filesystem::path& path,
                                const ReadRoots* within = nullptr,
                                int flags = 0);
 
-// As ReadFile of file.h, of a file that `within` contains too.
+// As ReadFile of file.h, for a file that `within` contains too.
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path,
                                      const ReadRoots& within);
 

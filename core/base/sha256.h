@@ -20,7 +20,7 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void Update(std::string_view bytes);
-  // 64 lower-case hexadecimal digits. The object is spent afterwards.
+  // 64 lower-case hexadecimal digits. The object cannot be used afterwards.
   std::string FinishHex();
 
  private:
@@ -30,7 +30,8 @@ class Sha256 {
 
 std::string Sha256Hex(std::string_view bytes);
 
-// Of a file's bytes, read in pieces. NotFound … naming the path.
+// The digest of a file's bytes, which are read in pieces. NotFound … naming the
+// path.
 absl::StatusOr<std::string> Sha256File(const std::filesystem::path& path);
 
 }  // namespace mpsd::base

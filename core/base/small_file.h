@@ -10,11 +10,11 @@
 
 namespace mpsd::base {
 
-// A whole file that somebody else chose: it must be a regular one, which is
-// looked at on the open descriptor, so that neither a pipe nor a device holds
-// or floods the reader, and no longer than `max_bytes`, however it grows
-// meanwhile. InvalidArgument where it is not; NotFound, PermissionDenied or
-// Internal as ReadFile. Each names the path.
+// Reads a whole file that somebody else chose: it must be a regular one, tested
+// on the open descriptor, so that neither a pipe nor a device holds or floods
+// the reader; and no longer than `max_bytes`, also where it grows during the
+// read. InvalidArgument otherwise; NotFound, PermissionDenied or Internal as
+// ReadFile. Each error names the path.
 absl::StatusOr<std::string> ReadSmallFile(const std::filesystem::path& path,
                                           size_t max_bytes);
 

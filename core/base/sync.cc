@@ -26,8 +26,8 @@ absl::Status FlushBy(Flush flush, const fs::path& path) {
 
 #ifdef __APPLE__
 
-// fsync brings the bytes to the drive, F_FULLFSYNC empties the drive's cache,
-// whoever's bytes lie in it.
+// fsync brings the bytes to the drive; one F_FULLFSYNC then empties the drive's
+// whole cache, the bytes of all these files included.
 absl::Status SyncMany(const std::vector<fs::path>& paths) {
   for (const fs::path& path : paths) {
     if (absl::Status s = FlushBy(fsync, path); !s.ok()) return s;
@@ -43,7 +43,8 @@ absl::Status SyncMany(const std::vector<fs::path>& paths) {
 
 #endif
 
-// Up to so many, what others write meanwhile costs more than to wait for each.
+// Up to this many paths, waiting for each is cheaper than a flush of the whole
+// file system, which writes the data of other processes too.
 constexpr size_t kFew = 8;
 
 }  // namespace

@@ -9,10 +9,10 @@
 
 namespace mpsd::base {
 
-// Flushes files and folders as far as the drive, all of one file system: after
-// OK they survive a power cut. Waits for the drive as rarely as the system
-// allows: Linux flushes the file system once where there are many, macOS hands
-// every file to the drive and has it empty its cache once.
+// Flushes files and folders of one file system to the drive: after OK they
+// survive a power cut. Waits for the drive as rarely as the system allows: for
+// many paths Linux flushes the file system once; macOS hands every file to the
+// drive and then empties the drive's cache once.
 absl::Status SyncAll(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace mpsd::base

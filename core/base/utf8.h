@@ -7,8 +7,8 @@
 
 namespace mpsd::base {
 
-// Bytes of the well-formed UTF-8 character that `text`, which is not empty,
-// begins with; 0 where there is none (Unicode 15, table 3-7).
+// Bytes of the well-formed UTF-8 character at the beginning of `text`, which is
+// not empty; 0 where the bytes are not well-formed (Unicode 15, table 3-7).
 size_t CharacterLength(std::string_view text);
 
 }  // namespace mpsd::base

@@ -40,9 +40,10 @@ class SpanFinder {
     return first;
   }
 
-  // How much of `turn`, the rendering of messages up to the i-th, stands at the
-  // beginning of `text`, that of all from the same place. The end token behind
-  // a whole conversation belongs to its last message.
+  // The length of `turn` where `text` begins with it, else nullopt. `turn` is
+  // the rendering of the messages up to the i-th, `text` that of all messages,
+  // both from the same place on. An end token that closes a whole conversation
+  // belongs to the last message and is not counted for others.
   std::optional<size_t> BeginsWith(std::string_view text, std::string_view turn,
                                    size_t i) {
     if (!IsLast(i) && turn.ends_with(end_token_) && EndTokenCloses()) {
@@ -64,7 +65,7 @@ class SpanFinder {
     return Span(before->size(), *end);
   }
 
-  // Where `mark` is, if it is there once.
+  // The place of `mark` if `text` has it a single time.
   static std::optional<size_t> Once(std::string_view text,
                                     std::string_view mark) {
     const size_t at = text.find(mark);
@@ -73,7 +74,7 @@ class SpanFinder {
     return at;
   }
 
-  // A word that no message has.
+  // A word that occurs in no message.
   std::string NewMark() const {
     const std::string all = messages_.dump();
     for (int i = 0;; ++i) {
@@ -112,10 +113,10 @@ class SpanFinder {
     return Span(*begin, whole_.size() - rest.size());
   }
 
-  // Where the generation prompt ends in `before`, the text before a mark. Where
-  // it is not to be found, or could be what a message says, that is the end of
-  // `before`, if a good part of the prompt stands there. Nothing where `whole_`
-  // does not begin the same.
+  // The place where the generation prompt ends in `before`, the text before a
+  // mark. Where the prompt is not found, or a message contains it, that place
+  // is the end of `before`, if at least half of the prompt stands there.
+  // Nullopt where `whole_` does not begin with the same text.
   std::optional<size_t> HeaderEnd(std::string_view before) {
     if (before.size() < done_) return std::nullopt;
     const std::string_view prompt = Closing().prompt;
@@ -132,7 +133,7 @@ class SpanFinder {
     return end;
   }
 
-  // Whether a message has this in its own text.
+  // Whether a message's own text contains `text`.
   bool IsSaid(std::string_view text) const {
     const std::string quoted = RowJson(text).dump();
     return messages_.dump().find(quoted.substr(1, quoted.size() - 2)) !=
@@ -141,10 +142,10 @@ class SpanFinder {
 
   bool EndTokenCloses() { return Closing().end_token; }
 
-  // What stands behind all messages. `prompt` is empty where the template has
-  // no generation prompt, or none that can be told.
+  // The text behind all messages. `prompt` is empty where the template has no
+  // generation prompt, or none that can be told from the rest.
   struct Close {
-    bool end_token = false;  // instead of the generation prompt
+    bool end_token = false;  // written instead of the prompt
     std::string prompt;
   };
   const Close& Closing() {

@@ -17,26 +17,29 @@ namespace mpsd::data {
 // Half-open byte ranges.
 using TextSpans = std::vector<std::pair<size_t, size_t>>;
 
-// Renders messages, with the generation prompt or without; nothing where the
+// Renders messages, with the generation prompt or without; nullopt where the
 // template refuses them.
 using RenderMessages = std::function<std::optional<std::string>(
     const RowJson& messages, bool add_generation_prompt)>;
 
-// What the assistant's messages made of `whole`, the rendering of `messages`
-// by a template without {% generation %} blocks: for each of them what stands
-// behind the generation prompt, up to where the next message begins, the text
-// that ends a turn included. These are the blocks of TRL's training templates
-// (trl 1.16) but for those of core/text/training_template.h.
+// The parts of `whole` that the assistant's messages produced, where `whole` is
+// the rendering of `messages` by a template without {% generation %} blocks. A
+// part reaches from behind the generation prompt to the next message's
+// beginning and includes the text that ends a turn. These are the blocks of
+// TRL's training templates (trl 1.16), except of the templates in
+// core/text/training_template.h.
 //
 // A turn is found, in this order:
-//  - between the rendering of the messages before it with the generation
-//    prompt and that of the messages up to it, where `whole` begins with both;
-//  - around a mark in the place of its content: for templates that render a
-//    turn differently once others follow (thinking that is dropped), or that
+//  - by prefixes, where `whole` begins with both: the rendering of the messages
+//    before the turn with the generation prompt is where the turn begins, the
+//    rendering of the messages up to the turn is where the turn ends;
+//  - by a mark that replaces the turn's content, for templates that render a
+//    turn differently once others follow (they drop its thinking), or that
 //    cannot render the beginning of a conversation.
-// `end_token` (or empty) may stand behind the last message alone, as in Phi's.
+// `end_token` (or empty) may follow only the last message, as in Phi's
+// template.
 //
-// Nothing where that does not tell exactly which bytes are the assistant's.
+// Nullopt where neither way tells exactly which bytes are the assistant's.
 std::optional<TextSpans> FindAssistantSpans(const RowJson& messages,
                                             const std::string& whole,
                                             std::string_view end_token,

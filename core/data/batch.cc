@@ -24,7 +24,9 @@ int64_t LongestRow(const TokenArrays& samples,
   return std::min(longest, max_length);
 }
 
-// Writes the `length` tokens of `samples` that begin at `from`, from `at` on.
+// Writes `length` tokens of `samples` from place `from` on into `batch` from
+// `at` on. The first token is never a label, because after the causal shift the
+// token before it would predict it: that is another segment's last.
 void Place(const TokenArrays& samples, int64_t from, int64_t length,
            int64_t segment, int64_t at, Batch& batch) {
   for (int64_t i = 0; i < length; ++i) {

@@ -12,14 +12,14 @@ namespace mpsd::data {
 inline constexpr int32_t kIgnoreIndex = -100;
 
 // A micro-batch on the host. Vectors without a shape are row-major [rows,
-// length]; those that a task does not use are empty.
+// length]; vectors that the task does not use are empty.
 struct Batch {
   int64_t rows = 0;
   int64_t length = 0;  // see PaddedLength; 1 for images
   std::vector<int64_t> input_ids;
   int64_t tokens = 0;  // without padding; rows for images
-  // What the sum of the losses of these rows is a mean over: label tokens,
-  // rows, rows × labels, or the sum of the rows' class weights.
+  // The number by which the sum of these rows' losses is divided for a mean:
+  // label tokens, rows, rows × labels, or the sum of the rows' class weights.
   double loss_weight = 0;
   // [rows], indices in the source; empty where packed.
   std::vector<int64_t> samples;
@@ -29,8 +29,9 @@ struct Batch {
   // a segment has kIgnoreIndex, so that after the causal shift no segment
   // predicts the next one.
   std::vector<int64_t> labels;
-  // From 0 in each segment. Padding goes on counting, so that rows that are not
-  // packed have the same positions, all of them; in packed rows it has 0.
+  // Counted from 0 in each segment. In rows that are not packed padding goes on
+  // counting, so that all rows have the same positions; in packed rows padding
+  // has 0.
   std::vector<int64_t> position_ids;
   std::vector<int64_t> segment_ids;  // 0-based per row; padding: -1
   int64_t label_tokens = 0;          // labels other than kIgnoreIndex
@@ -38,8 +39,8 @@ struct Batch {
 
   // --- classification
   std::vector<int64_t> lengths;         // [rows], tokens of texts
-  std::vector<int64_t> token_type_ids;  // of pairs, where the model has them
-  std::vector<int64_t> classes;         // [rows], of single-label problems
+  std::vector<int64_t> token_type_ids;  // pairs, if the model has types
+  std::vector<int64_t> classes;         // [rows], single-label problems
   std::vector<float> targets;  // [rows, outputs]: regression, multi-label
   std::vector<float> pixels;   // [rows, channels, height, width]
   int64_t channels = 0, height = 0, width = 0;
@@ -51,14 +52,14 @@ struct Batch {
 // below a third.
 std::vector<int64_t> LengthBuckets(int64_t max_length);
 
-// To what a batch is padded.
+// The length to which a batch is padded.
 enum class Padding {
-  kBuckets,          // the smallest of them: for MPS, which compiles each shape
+  kBuckets,          // the smallest bucket: for MPS, which compiles each shape
   kMultipleOfEight,  // for CUDA, whose matrix units take eight at a time
   kLongest,          // no further than the longest row
 };
 
-// `length` is at most max_length, and so is what it becomes.
+// `length` is at most max_length, and so is the result.
 int64_t PaddedLength(int64_t length, int64_t max_length, Padding padding);
 
 // A language-modelling batch, whose row i holds the samples rows[i] one after

@@ -13,9 +13,9 @@
 
 namespace mpsd::data {
 
-// An array of numbers that never moves as it grows, so that it never needs
-// memory for two of itself: blocks of a mebibyte. Or a view of numbers that
-// somebody else holds, which cannot grow.
+// An array of numbers in blocks of a mebibyte: growing moves no number, so that
+// the array never needs memory for a second copy of itself. Or a view of
+// numbers that another object holds, which cannot grow.
 template <typename T>
 class BlockArray {
  public:
@@ -42,13 +42,14 @@ class BlockArray {
       size_ += fits;
     }
   }
-  // The last number; there must be one, and the array no view.
+  // The last number; the array must have a number and be no view.
   T& back() {
     base::Check(!owned_.empty(), "the array has a number and is no view");
     return owned_.back()[(size_ - 1) & (kBlock - 1)];
   }
 
-  // Calls take(first number, how many) for the pieces of the whole, in order.
+  // Calls take(pointer to the first number, count) for each contiguous piece,
+  // in order.
   template <typename Take>
   void ForEachPiece(Take take) const {
     for (int64_t at = 0; at < size_;) {

@@ -25,26 +25,27 @@ using spec::Cat;
 using File = std::unique_ptr<base::MappedFile>;
 
 constexpr int kProgressSteps = 200;
-// Of a file, in bytes: what a thread takes at a time is whole rows of about
-// this length, less of little data.
+// A thread takes whole rows of about this many bytes at a time; less where
+// there are few data, so that every thread gets some.
 constexpr size_t kPiece = 32 << 10;
 constexpr size_t kPieces = 256;
-// How much of a file is let go at a time; a multiple of every page size.
+// Bytes of a file whose pages are dropped at a time; a multiple of every page
+// size.
 constexpr size_t kRead = 256 << 10;
 
-// Rows of a file, one after the other, that one thread reads.
+// Consecutive rows of a file that one thread tokenizes.
 struct Piece {
   std::vector<Record> records;
-  size_t bytes = 0;  // of the file that these were found in
+  size_t bytes = 0;  // the file's bytes that hold them
 };
 
-// What became of a piece.
+// The result of one piece.
 struct Rows {
   struct Error {
     int64_t line;
     std::string fault;
   };
-  std::vector<int32_t> ids;     // of all rows that are kept
+  std::vector<int32_t> ids;     // all kept rows' tokens
   std::vector<uint8_t> labels;  // a byte each
   std::vector<int64_t> lengths;
   DatasetStats stats;
@@ -147,7 +148,8 @@ class DatasetReader {
     file_bytes_ = dropped_bytes_ = 0;
     const std::string_view bytes = file.bytes();
     RecordScanner records(bytes);
-    // What ended the rows: OK for the end of the file.
+    // Why no more rows come: OK at the end of the file, else the scanner's
+    // error.
     std::optional<absl::Status> end;
     size_t at = 0;
     while (!end || !pool_.empty()) {
@@ -175,7 +177,7 @@ class DatasetReader {
     return absl::OkStatus();
   }
 
-  // About kPiece bytes of rows; sets `end` where there are no more.
+  // About kPiece bytes of rows; sets `end` at the file's end or at a fault.
   Piece NextPiece(RecordScanner& records,
                   std::optional<absl::Status>& end) const {
     const size_t least = std::min(kPiece, total_bytes_ / kPieces + 1);
@@ -192,7 +194,9 @@ class DatasetReader {
     return piece;
   }
 
-  // Takes what was made of the oldest piece.
+  // Takes the result of the oldest piece. Only this thread adds rows, in the
+  // pieces' order, so that the data set does not depend on the number of
+  // threads.
   void TakeRows(const std::string& name, const base::MappedFile& file) {
     const Rows rows = pool_.Take();
     for (const Rows::Error& error : rows.errors) {
@@ -274,11 +278,12 @@ class DatasetReader {
   size_t total_bytes_ = 0;
   size_t done_bytes_ = 0;
   int progress_step_ = -1;
-  // Of the file that is read: bytes that were taken, and of these those whose
-  // pages are let go.
+  // Bytes of the current file whose rows were taken, and how many of these had
+  // their pages dropped.
   size_t file_bytes_ = 0, dropped_bytes_ = 0;
   std::vector<File> files_;  // null once read
-  // Last: its threads use the rest until it is gone.
+  // Declared last, so destroyed first: the pool's threads use the other members
+  // until then.
   InOrder<Piece, Rows> pool_;
 };
 

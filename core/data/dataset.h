@@ -28,10 +28,11 @@ struct LoadOptions {
   std::optional<bool> completion_only_loss = std::nullopt;
   int32_t pad_id = 0;
   IdTables tables = {};  // rows beyond them are errors
-  int threads = 0;       // that tokenize; 0: as many as WorkThreads
+  int threads = 0;       // for tokenizing; 0: WorkThreads()
   RowFormat rows = {};
-  // Whatever else than the model folder's files and these options decides the
-  // tokens: chat template and end token that the job brings. For TokenKey.
+  // Identifies the chat template and end token that the job brings: with the
+  // model folder's files and these options they decide the tokens. For
+  // TokenKey.
   std::string text_id = "";
 };
 
@@ -58,7 +59,7 @@ class Dataset : public Source {
                      collation.padding);
   }
   const DatasetStats& stats() const override { return stats_; }
-  // Over the files' bytes, one after the other.
+  // SHA-256 over the files' bytes, one file after the other.
   std::string hash() const override { return hash_; }
 
   const TokenArrays& samples() const { return samples_; }
@@ -75,15 +76,14 @@ class Dataset : public Source {
 
 // Reads JSON Lines, or a file that is one JSON array: rows {"messages": […],
 // "tools": […]?}, {"prompt": …, "completion": …} (strings or lists of
-// messages), {"text": …} and what else ParseRow takes. A byte order mark, CRLF
-// and blank lines are taken. Rows without a label are dropped and
-// counted. The result, errors too, does not depend on how many threads there
-// are.
+// messages), {"text": …} and the other forms that ParseRow reads. A byte order
+// mark, CRLF and blank lines are accepted. Rows without a label are dropped and
+// counted. Neither the result nor the errors depend on the number of threads.
 //
 // InvalidArgument "<file>:<line>: <reason>, <what was expected>" for bad rows,
 // up to five of them, one a line; for a file without rows; and where no row has
-// a label left, with the reason. NotFound and the like for files. No data set
-// has fewer than one sample.
+// a label left, with the reason. NotFound and the like for files. Every data
+// set has at least one sample.
 //
 // `chat_template` is null if the model has none. `progress` may be null; it is
 // called now and then, on this thread, with the share done, 0 to 1.

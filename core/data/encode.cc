@@ -25,8 +25,9 @@ Sample AllInLoss(Ids ids) {
   return sample;
 }
 
-// Takes what the prompt and the whole have in common out of the loss. The
-// return value says whether that is the whole prompt.
+// Takes the tokens that `whole` shares with the prompt out of the loss. Returns
+// whether `whole` begins with the whole prompt: a tokenizer may merge the
+// prompt's last letters with the completion's first.
 bool MaskPrompt(const Ids& prompt, bool mask, Sample& whole) {
   const Ids& ids = whole.input_ids;
   base::CheckEqual(ids.size(), whole.in_loss.size(),

@@ -16,9 +16,9 @@
 
 namespace mpsd::data {
 
-// Which tokens are labels. Absent is TRL's default (1.16, SFTConfig):
+// Which tokens are labels. Absent means TRL's default (1.16, SFTConfig):
 // assistant_only_loss false; completion_only_loss true for rows of prompt and
-// completion, and without meaning for others.
+// completion, and no effect on other rows.
 struct LossOptions {
   std::optional<bool> assistant_only_loss = std::nullopt;
   std::optional<bool> completion_only_loss = std::nullopt;
@@ -26,36 +26,36 @@ struct LossOptions {
 
 struct Encoded {
   Sample sample;  // whole, not cut
-  // False where the tokens of the prompt alone are not how those of prompt and
-  // completion begin: the completion then starts where the two part.
+  // False where the tokens of prompt and completion do not begin with the
+  // tokens of the prompt alone: the completion then starts at the first token
+  // that differs.
   bool prompt_is_prefix = true;
   bool has_prompt = false;  // a row of a prompt and its completion
 };
 
-// Rows to tokens as TRL's SFTTrainer does it (trl 1.16, sft_trainer.py
+// Turns rows into tokens as TRL's SFTTrainer does (trl 1.16, sft_trainer.py
 // tokenize_fn and build_labels):
 //  - messages: rendered by the chat template, tokenized without special tokens;
-//  - prompt and completion as messages: the same of both together; the
-//    completion begins behind the tokens shared with the prompt rendered alone
+//  - prompt and completion as messages: both are rendered together; the
+//    completion begins behind the tokens shared with the prompt, rendered alone
 //    with the generation prompt;
-//  - text, or prompt and completion as strings: the end token is appended where
-//    the text does not end in it; tokenized with special tokens.
-// With assistant_only_loss the labels are what {% generation %} blocks
-// rendered; with a template that has none FindAssistantSpans finds them, an
-// error where that is not exact.
+//  - text, or prompt and completion as strings: the end token is appended
+//    unless the text ends in it; tokenized with special tokens.
+// With assistant_only_loss the labels are the text that {% generation %} blocks
+// rendered; for a template without such blocks FindAssistantSpans finds the
+// labels, and it is an error where the result is not exact.
 class RowEncoder {
  public:
   // `chat_template` may be null: rows of messages are then errors. Both must
-  // outlive the encoder.
-  // Tokens behind the first `max_length` will be cut: they are not held against
-  // `tables`.
+  // outlive the encoder. Tokens behind the first `max_length` will be cut and
+  // are not checked against `tables`.
   RowEncoder(const text::Tokenizer& tokenizer,
              const text::ChatTemplate* chat_template, LossOptions options,
              IdTables tables = {},
              int64_t max_length = std::numeric_limits<int64_t>::max());
 
-  // InvalidArgument: the row does not go with the options or the template, or
-  // the template refuses it, or a token has no row in the model's table.
+  // InvalidArgument: the row does not fit the options or the template, or the
+  // template refuses it, or a token has no row in the model's table.
   absl::StatusOr<Encoded> Encode(const Row& row) const;
 
  private:
@@ -66,8 +66,8 @@ class RowEncoder {
   absl::StatusOr<Encoded> EncodeCompletion(const CompletionRow& row) const;
   absl::StatusOr<Encoded> EncodeText(const TextRow& row) const;
 
-  // The tokens of a conversation; in_loss holds the assistant's with
-  // assistant_only_loss, else all.
+  // The tokens of a conversation; in_loss marks the assistant's tokens with
+  // assistant_only_loss, else all tokens.
   absl::StatusOr<Sample> EncodeMessages(const Row& row,
                                         const RowJson& messages) const;
   absl::StatusOr<text::Rendered> Render(const Row& row, const RowJson& messages,

@@ -6,7 +6,7 @@
 namespace mpsd::data {
 namespace {
 
-// Where the first value beyond `rows` stands; -1 without one.
+// The index of the first value beyond `rows`; -1 without one.
 int64_t FirstBeyond(absl::Span<const int32_t> values, int64_t rows) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] >= rows) return static_cast<int64_t>(i);

@@ -10,22 +10,22 @@
 
 namespace mpsd::data {
 
-// The rows of the tables that a model looks a row's tokens up in. Beyond them
-// there is an exception on the CPU, and on a GPU the end of the process or
-// numbers out of anywhere.
+// Rows of the tables in which a model looks up a row's tokens. An id beyond a
+// table is an exception on the CPU; on a GPU it ends the process or reads
+// arbitrary numbers.
 struct IdTables {
-  int64_t tokens = 0;  // vocab_size; 0: not known, nothing is checked
+  int64_t tokens = 0;  // vocab_size; 0: not known, not checked
   int64_t types = 0;   // type_vocab_size; 0: the model has no such table
 };
 
-// What is wrong with a row's tokens, naming the first token that has no row and
-// what to do; "" for nothing.
+// The fault of a row's tokens, which names the first token without a table row
+// and what to do; "" without a fault.
 std::string TokenFault(absl::Span<const int32_t> ids, const IdTables& tables,
                        const text::Tokenizer& tokenizer);
 std::string TypeFault(absl::Span<const int32_t> types, const IdTables& tables);
 
-// What to pad with: `id` where the model has a row for it, else 0. Padding is
-// masked, and never reaches the loss.
+// The padding id: `id` where the model has a table row for it, else 0. Padding
+// is masked and never reaches the loss.
 int32_t PaddingWithin(int32_t id, const IdTables& tables);
 
 }  // namespace mpsd::data

@@ -11,6 +11,7 @@ namespace mpsd::data {
 
 int WorkThreads() {
 #ifdef __APPLE__
+  // On a Mac only the performance cores (perflevel0).
   int cores = 0;
   size_t size = sizeof cores;
   if (sysctlbyname("hw.perflevel0.logicalcpu", &cores, &size, nullptr, 0) ==

@@ -17,14 +17,14 @@
 
 namespace mpsd::data {
 
-// How many threads there is work for on this machine: its cores, on a Mac its
-// fast ones.
+// The number of threads that work best on this machine: its cores, on a Mac its
+// performance cores.
 int WorkThreads();
 
-// Makes outputs of inputs on several threads and gives them back in the order
-// of the inputs, so that nobody can tell how many threads there were. Of one
-// thread, which pushes and takes. A thread is started when an input finds none
-// waiting, and not before.
+// Computes outputs from inputs on several threads and returns them in the order
+// of the inputs, so that results do not depend on the number of threads. One
+// thread, the owner, constructs, pushes, takes and destroys. A worker thread is
+// started only when an input finds no idle one.
 template <typename Input, typename Output>
 class InOrder {
  public:
@@ -34,7 +34,7 @@ class InOrder {
       : threads_(static_cast<size_t>(threads)), work_(std::move(work)) {
     base::CheckLess(0, threads, "threads");
   }
-  // Waits for what has begun; what has not is dropped.
+  // Waits for inputs in work; inputs not begun are dropped.
   ~InOrder() {
     {
       absl::MutexLock lock(&mutex_);
@@ -64,7 +64,7 @@ class InOrder {
     if (start) pool_.emplace_back([this] { Run(); });
   }
 
-  // The output of the oldest input, waited for. Something must have been pushed
+  // Waits for the output of the oldest input. Something must have been pushed
   // that was not taken.
   Output Take() {
     base::Check(pending_ > 0, "an input was pushed that was not taken");
@@ -114,7 +114,8 @@ class InOrder {
         --idle_;
         if (stop_) return;
         base::CheckAtMost(waiting_, slots_.size(), "inputs that wait, and all");
-        // A slot stays where it is while others come and go at the ends.
+        // A deque's slots do not move while others are added or removed at its
+        // ends, so that Work may use `*slot` without the mutex.
         slot = &slots_[slots_.size() - waiting_];
         --waiting_;
       }
@@ -124,8 +125,8 @@ class InOrder {
 
   const size_t threads_;
   const std::function<Output(Input)> work_;
-  size_t pending_ = 0;             // of the owner
-  std::vector<std::thread> pool_;  // of the owner
+  size_t pending_ = 0;             // used by the owner only
+  std::vector<std::thread> pool_;  // used by the owner only
   absl::Mutex mutex_;
   std::deque<Slot> slots_ ABSL_GUARDED_BY(mutex_);
   size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // at slots_' end, not begun

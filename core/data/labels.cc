@@ -36,7 +36,8 @@ std::optional<int64_t> Integer(std::string_view text) {
 }
 
 std::optional<double> Number(const std::string& text) {
-  // strtod takes more than a table's number: hexadecimal and leading blanks.
+  // strtod also accepts hexadecimal and leading blanks, which are no numbers
+  // here.
   if (text.empty() ||
       text.find_first_not_of("0123456789+-.eEnaifNAIF") != std::string::npos) {
     return std::nullopt;
@@ -88,7 +89,7 @@ struct NameOrder {
 };
 using NameSet = std::set<std::string, NameOrder>;
 
-// What a label lacks for the problem, or "".
+// The reason why a label does not fit the problem, or "".
 std::string KindFault(const LabelValue& value, ProblemType problem) {
   const char* expected = nullptr;
   const char* advice = "";
@@ -130,7 +131,7 @@ std::string KindFault(const LabelValue& value, ProblemType problem) {
   return Cat("label: expected ", expected, ", found ", Found(value), advice);
 }
 
-// Decides once; see DecideLabels.
+// Carries the state of one DecideLabels.
 class Decision {
  public:
   Decision(const std::vector<LabelValue>& values, const LabelPlace& place,
@@ -180,7 +181,7 @@ class Decision {
                                 : ProblemType::kSingleLabel;
   }
 
-  // The kind of label that the problem takes, for each row.
+  // Checks that every row's label has the kind that the problem needs.
   absl::Status CheckKinds() const {
     RowErrors errors;
     for (size_t i = 0; i < values_.size() && !errors.full(); ++i) {
@@ -215,8 +216,8 @@ class Decision {
     }
   }
 
-  // Files of a task call its labels by their names or by their place in the
-  // task's own order, in whatever order the model has them.
+  // Files of a task write its labels by name or by their place in the task's
+  // own order, also where the model's config orders them differently.
   void NameByTask() {
     const std::vector<std::string> own(task_->label_names.begin(),
                                        task_->label_names.end());
@@ -295,7 +296,7 @@ class Decision {
   Labels labels_;
 };
 
-// The id, or -1 with the fault.
+// The label's id, or -1 after setting the fault.
 int64_t IdOf(const std::string& text, const Labels& labels,
              std::string* fault) {
   const auto it = labels.ids.find(text);

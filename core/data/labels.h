@@ -17,7 +17,7 @@
 
 namespace mpsd::data {
 
-// A label as a file has it.
+// A label as a file writes it.
 struct LabelValue {
   enum class Kind {
     kAbsent,    // an empty cell, null, no such column
@@ -28,45 +28,47 @@ struct LabelValue {
     kOther,     // an object, a list in a list …
   };
   Kind kind = Kind::kAbsent;
-  std::string text;               // as written; kInteger without "+" and zeros
-  std::vector<std::string> list;  // of kList
+  std::string text;               // as written; kInteger: no "+", no zeros
+  std::vector<std::string> list;  // kList's names
 };
 
-// The label of a folder of images or of a cell in a table: a number where the
-// whole cell is one; a list where it is a JSON list.
+// The label that an image folder's name or a table's cell gives: a number where
+// the whole text is one; a list where the text is a JSON list.
 LabelValue LabelFromText(std::string_view text);
-// The label of a row of JSON Lines. A string is a word, whatever is in it,
+// The label of a row of JSON Lines. A string is a word, even "2.5" or "[1]",
 // unless it is an integer.
 LabelValue LabelFromJson(const nlohmann::ordered_json& value);
 
-// What the labels of a classification job are: decided once from the spec, the
-// model's config and the training data, then used for every file.
+// The labels of a classification job, decided from the spec, the model's config
+// and the training data, then used for every file.
 struct Labels {
   spec::ProblemType problem = spec::ProblemType::kSingleLabel;
   std::vector<std::string> names;  // by id; regression: one, "LABEL_0"
   std::vector<double> weights;     // by id, or empty: all 1
-  // What files call them: the names, and integers where those are ids.
+  // Ids by the names that files may use: the labels' names, and integers where
+  // integers are ids.
   std::map<std::string, int64_t, std::less<>> ids;
 
   int64_t outputs() const { return static_cast<int64_t>(names.size()); }
 };
 
-// Where value i of a list of labels stands, for errors: "train.csv:7".
+// The place of value i of a list of labels, for errors: "train.csv:7".
 using LabelPlace = std::function<std::string(int64_t index)>;
 
 // The labels of the training data `values`, by these rules:
-//  - the problem: the spec's; else that of `task`; else lists are several
-//    labels, and numbers of which one at least has a fraction a regression;
+//  - the problem: the spec's; else that of `task`; else lists mean several
+//    labels a row, and numbers of which at least one has a fraction mean a
+//    regression;
 //  - the names: the spec's; else those of `task`, in the order of the model's
-//    config where that has the same (letter case aside: run_glue.py); else
-//    those of the config where every label is among them, or where the labels
-//    are the integers 0 … n-1 for its n names; else those of the data, sorted,
-//    integers as numbers;
-//  - integers are ids where no name is an integer and every one is below the
-//    names' count.
-// `task` may be null. Whatever else is worth saying is appended to `warnings`,
-// which may be null. InvalidArgument names the place (up to five of them, one a
-// line) or the field of the job.
+//    config where the config has the same names (letter case aside:
+//    run_glue.py); else the config's, where they cover every label, or where
+//    the labels are the integers 0 … n-1 for the config's n names; else the
+//    data's labels, sorted, integers as numbers;
+//  - integers are ids where no name is an integer and every integer is below
+//    the number of names.
+// `task` may be null. Warnings are appended to `warnings`, which may be null.
+// InvalidArgument names the place (up to five of them, one a line) or the field
+// of the job.
 absl::StatusOr<Labels> DecideLabels(const std::vector<LabelValue>& values,
                                     const LabelPlace& place,
                                     const spec::ClassificationSpec& spec,
@@ -80,16 +82,16 @@ struct LabelTargets {
   std::vector<float> targets;    // [rows, outputs]: regression, multi-label
 };
 
-// InvalidArgument "<place>: label: …" for labels that are absent, that are none
-// of `labels`, or that are no finite number in a regression; up to five of
-// them, one a line.
+// InvalidArgument "<place>: label: …" for a label that is absent, that is not
+// in `labels`, or that is no finite number in a regression; up to five faults,
+// one a line.
 absl::StatusOr<LabelTargets> EncodeLabels(const std::vector<LabelValue>& values,
                                           const LabelPlace& place,
                                           const Labels& labels);
 
-// What the sum of the losses of these rows is a mean over (Batch::loss_weight):
-// rows; rows × outputs of several labels; or the sum of the rows' class
-// weights.
+// The number by which these rows' summed loss is divided for a mean
+// (Batch::loss_weight): rows; rows × outputs for several labels a row; or the
+// sum of the rows' class weights.
 double LossWeight(const Labels& labels, const LabelTargets& all,
                   const std::vector<int64_t>& rows);
 

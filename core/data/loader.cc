@@ -101,7 +101,7 @@ int64_t Loader::PaddedLengthOf(const Rows& rows) const {
   return PaddedLength(longest, options_.max_length, options_.padding);
 }
 
-// Of rows with a sample each.
+// Packs rows that have one sample each.
 Loader::Rows Loader::SideBySide(const Rows& rows) const {
   std::vector<int64_t> lengths;
   for (const std::vector<int64_t>& row : rows) {
@@ -117,9 +117,11 @@ Loader::Rows Loader::SideBySide(const Rows& rows) const {
   return packed;
 }
 
-// Of batch_size rows each, the last of those that are left. How many rows there
-// are side by side changes from step to step: where every shape is compiled the
-// rest is taken in halves of batch_size, halves of that and so on.
+// Divides the step into micro-batches of batch_size rows; the last has the rows
+// that are left. With padding_free the number of rows changes from step to
+// step. On a backend that compiles a graph for every shape, the rest is
+// therefore divided into batch_size / 2, / 4 … rows: only log2(batch_size) row
+// counts occur, which bounds the graphs that MPS caches.
 std::vector<Loader::Rows> Loader::MicroBatches(const Rows& step) const {
   const bool halves =
       options_.padding_free && options_.padding == Padding::kBuckets;
@@ -132,7 +134,7 @@ std::vector<Loader::Rows> Loader::MicroBatches(const Rows& step) const {
   return batches;
 }
 
-// Tokens with padding, in micro-batches.
+// Tokens of the rows' micro-batches, padding included.
 int64_t Loader::PaddedCells(const Rows& rows) const {
   int64_t cells = 0;
   for (const Rows& batch : MicroBatches(rows)) {

@@ -20,16 +20,17 @@ struct LoaderOptions {
   uint64_t seed = 42;
   bool shuffle = true;
   bool group_by_length = false;  // see GroupByLength; not with packing
-  // The rows of an optimizer step from long to short: less padding where it has
-  // several micro-batches, and the same gradient.
+  // The rows of an optimizer step from long to short: less padding in a step of
+  // several micro-batches, with the same gradient.
   bool sort_steps = false;
-  // The samples of an optimizer step side by side in rows as long as its
-  // longest, where less is padded so; never more rows. Not with packing.
+  // Lays the samples of an optimizer step side by side in rows as long as the
+  // step's longest sample, where this leaves less padding; never makes more
+  // rows. Not with packing.
   bool padding_free = false;
   Padding padding = Padding::kBuckets;
 };
 
-// Where a run stands in its data: before the step with these numbers.
+// A run's place in its data: before the step with these numbers.
 struct Cursor {
   int64_t epoch = 0;
   int64_t step_in_epoch = 0;
@@ -37,9 +38,10 @@ struct Cursor {
 };
 
 // Micro-batches in the order of training, without end: epoch after epoch, each
-// in an order of its own that only the options, the samples' count (packed: and
-// lengths) and the number of the epoch decide. With packing the samples are
-// packed anew for each epoch, into always as many rows. One thread at a time.
+// epoch in its own order, which only the options, the number of samples (with
+// packing: and their lengths) and the epoch's number decide. With packing the
+// samples are packed anew for each epoch, always into the same number of rows.
+// One thread at a time.
 class Loader {
  public:
   // `source` must outlive the loader and hold one sample at least; the numbers
@@ -56,13 +58,12 @@ class Loader {
   // the source's.
   absl::StatusOr<std::vector<Batch>> NextStep();
 
-  // After Seek(cursor()) of an equal loader the steps are equal to the ones
-  // that follow there. A step beyond the epoch's last is the next epoch's
-  // first.
+  // After Seek to the cursor of an equal loader both loaders give equal steps.
+  // A cursor behind an epoch's last step means the next epoch's first step.
   Cursor cursor() const { return cursor_; }
   void Seek(const Cursor& cursor);
 
-  // Epochs done, with the share of the current one.
+  // Finished epochs plus the finished share of the current epoch.
   double epoch_fraction() const;
 
  private:
@@ -72,9 +73,9 @@ class Loader {
   Rows SideBySide(const Rows& rows) const;
   std::vector<Rows> MicroBatches(const Rows& step) const;
   int64_t PaddedCells(const Rows& rows) const;
-  int64_t PaddedLengthOf(const Rows& rows) const;  // of the longest
+  int64_t PaddedLengthOf(const Rows& rows) const;  // from the longest row
   int64_t LengthOf(const std::vector<int64_t>& row) const;
-  std::vector<int64_t> Lengths() const;  // of the samples, as cut
+  std::vector<int64_t> Lengths() const;  // the samples', as cut
 
   int64_t rows_per_step() const {
     return options_.batch_size * options_.gradient_accumulation_steps;
@@ -83,18 +84,18 @@ class Loader {
   const Source& source_;
   const LoaderOptions options_;
   Cursor cursor_;
-  int64_t rows_epoch_ = 0;  // that rows_ belongs to
+  int64_t rows_epoch_ = 0;  // whose rows are in rows_
   Rows rows_;
 };
 
-// What a device computes at a time: tokens of a micro-batch, padding included,
-// of rows cut at max_length. A row alone may have more.
+// The most tokens that a micro-batch of several rows may have, padding
+// included, with rows cut at max_length. A single row may have more.
 struct TokenLimit {
   int64_t tokens, max_length;
 };
 
 // The micro-batches of an evaluation or a prediction: every sample once, in
-// order, unpacked, as it is. Made when asked for.
+// order, unpacked, unaugmented. A batch is made when Load asks for it.
 class EvalLoader {
  public:
   // `source` must outlive it; batch_size > 0.
@@ -102,7 +103,7 @@ class EvalLoader {
              Padding padding = Padding::kBuckets,
              std::optional<TokenLimit> limit = std::nullopt);
 
-  int64_t count() const {  // of micro-batches
+  int64_t count() const {  // micro-batches
     return static_cast<int64_t>(ends_.size());
   }
   // 0 <= index < count(). An error is the source's.
@@ -111,7 +112,7 @@ class EvalLoader {
  private:
   const Source& source_;
   const Padding padding_;
-  std::vector<int64_t> ends_;  // of each micro-batch, in the source
+  std::vector<int64_t> ends_;  // each micro-batch's end in the source
 };
 
 }  // namespace mpsd::data

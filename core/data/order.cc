@@ -19,7 +19,8 @@ uint64_t Random::Next() {
 
 uint64_t Random::Below(uint64_t bound) {
   base::CheckLess(0, bound, "the bound of a random number");
-  // Numbers below 2^64 mod bound would make small results too frequent.
+  // 2^64 is no multiple of most bounds: numbers below 2^64 mod bound are drawn
+  // again, else small results would be too frequent.
   const uint64_t rejected = (0 - bound) % bound;
   uint64_t number = Next();
   while (number < rejected) number = Next();
@@ -43,7 +44,7 @@ std::vector<int64_t> GroupByLength(std::vector<int64_t> order,
   base::CheckAtMost(order.size(), lengths.size(), "an order and its samples");
   const auto count = static_cast<int64_t>(order.size());
   const int64_t piece = batch * std::clamp<int64_t>(count / (batch * 4), 1, 50);
-  int64_t longest = 0;  // where the longest of all stands
+  int64_t longest = 0;  // index in `order` of the longest sample
   for (int64_t at = 0; at < count; at += piece) {
     std::stable_sort(
         order.begin() + at, order.begin() + std::min(at + piece, count),

@@ -24,16 +24,17 @@ class Random {
 // the same on every platform and in every version.
 std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, int64_t epoch);
 
-// `order` with samples of about the same length beside each other: cut into
-// pieces of up to 50 batches, each sorted from long to short, and the longest
-// of all first, so that what does not fit into memory fails at once
-// (transformers 5.23, trainer_pt_utils.py, get_length_grouped_indices).
-// `lengths` by sample; `batch` samples are a step.
+// `order` with samples of about the same length beside each other: the order is
+// cut into pieces of up to 50 batches, each piece is sorted from long to short,
+// and the longest sample of all comes first, so that a job that does not fit
+// into memory fails at once (transformers 5.23, trainer_pt_utils.py,
+// get_length_grouped_indices). `lengths` is indexed by sample; `batch` is the
+// number of samples of a step.
 std::vector<int64_t> GroupByLength(std::vector<int64_t> order,
                                    const std::vector<int64_t>& lengths,
                                    int64_t batch);
 
-// 0 … count-1.
+// The numbers 0 … count-1 in this order.
 std::vector<int64_t> PlainOrder(int64_t count);
 
 }  // namespace mpsd::data

@@ -17,6 +17,8 @@ std::vector<std::vector<int64_t>> PackBestFit(
       longest_first.begin(), longest_first.end(),
       [&](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
   std::vector<std::vector<int64_t>> rows;
+  // Rows with space left, by space. The queue keeps rows of equal space in the
+  // order in which they got it, as TRL does, so that equal inputs pack alike.
   std::map<int64_t, std::deque<size_t>> rows_by_space;
   for (int64_t index : longest_first) {
     base::CheckIndex(index, lengths.size(), "a sample to be packed");

@@ -25,13 +25,14 @@ absl::StatusOr<std::vector<Batch>> Prefetcher::NextStep() {
   }
   base::Check(step.has_value(), "the thread leaves a step");
   cursor_ = step->after;
-  if (!step->batches.ok()) Stop();  // the thread has ended
+  if (!step->batches.ok()) Stop();  // the thread ended after the error
   return std::move(step->batches);
 }
 
 void Prefetcher::Run() {
   while (true) {
     Step step{loader_.NextStep(), {}};
+    // Read here, because only this thread may use loader_ while it runs.
     step.after = loader_.cursor();
     const bool failed = !step.batches.ok();
     absl::MutexLock lock(&mutex_);
@@ -56,6 +57,7 @@ void Prefetcher::Stop() {
   absl::MutexLock lock(&mutex_);
   stop_ = false;
   ahead_.reset();
+  // The loader is one step ahead of the steps that were taken: back to them.
   loader_.Seek(cursor_);
 }
 

@@ -16,18 +16,20 @@
 namespace mpsd::data {
 
 // A Loader whose next step is made on a thread of its own while the step before
-// is trained: the same batches in the same order. One step is ahead at most. Of
-// one thread, like Loader; the source must bear calls from another.
+// is trained: the same batches in the same order. At most one step is made
+// ahead. Called from one thread at a time, like Loader; the source must bear
+// calls from another thread, the prefetching one.
 class Prefetcher {
  public:
-  // As Loader's.
+  // As Loader's constructor.
   Prefetcher(const Source& source, LoaderOptions options);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // All as Loader's: they speak of the steps that were taken, not of the one
-  // ahead. After an error the next call tries again.
+  // As Loader's methods. They count the steps that NextStep returned, not the
+  // step made ahead. After an error the next call of NextStep tries the same
+  // step again.
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   absl::StatusOr<std::vector<Batch>> NextStep();
   Cursor cursor() const { return cursor_; }
@@ -43,7 +45,7 @@ class Prefetcher {
   void Run();
   void Stop();
 
-  Loader loader_;  // of the thread, while there is one
+  Loader loader_;  // used by thread_ alone while it runs
   const int64_t steps_per_epoch_;
   Cursor cursor_;
   absl::Mutex mutex_;

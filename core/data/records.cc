@@ -14,6 +14,8 @@ constexpr std::string_view kSpace = " \t\r\n";
 
 }  // namespace
 
+// A row of JSON Lines is an object and begins with a brace, so that an opening
+// bracket marks an array.
 RecordScanner::RecordScanner(std::string_view bytes) : bytes_(bytes) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (bytes_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
@@ -71,6 +73,9 @@ absl::StatusOr<std::optional<Record>> RecordScanner::NextElement() {
   return record;
 }
 
+// Finds the value's end by brackets and quotes alone; the row's parser checks
+// the value. A backslash in a string skips the next byte, so that an escaped
+// quote does not end the string.
 size_t RecordScanner::ElementLength() const {
   int64_t depth = 0;
   for (size_t i = at_; i < bytes_.size(); ++i) {

@@ -14,12 +14,12 @@ namespace mpsd::data {
 // A row's text as it stands in a file.
 struct Record {
   std::string_view text;
-  int64_t line = 0;  // where it begins, from 1
+  int64_t line = 0;  // the line where it begins, from 1
 };
 
-// Takes a file of JSON rows apart without parsing them: a row a line (JSON
-// Lines), or one array of rows, which is known by its opening bracket. It goes
-// through the bytes once and holds none of them.
+// Splits a file of JSON rows without parsing the rows: one row a line (JSON
+// Lines), or one array of rows, recognised by its opening bracket. The scanner
+// reads the bytes a single time and copies none.
 //
 //   RecordScanner records(bytes);
 //   while (true) {
@@ -30,24 +30,24 @@ struct Record {
 class RecordScanner {
  public:
   // `bytes` must outlive the scanner and its records. A byte order mark is
-  // passed over.
+  // skipped.
   explicit RecordScanner(std::string_view bytes);
 
-  // The next row that is not blank, of an array without the white space around
-  // it; nothing behind the last. Elements of an array that are no objects are
-  // rows too: whoever parses them says so. InvalidArgument "<line>: <fault>"
-  // for an array that is not well-formed around its rows: there is nothing to
-  // be had behind that.
+  // The next row that is not blank; an array's row comes without the white
+  // space around it; nullopt behind the last row. Elements of an array that are
+  // no objects are rows too; the row's parser reports them. InvalidArgument
+  // "<line>: <fault>" for an array that is not well-formed around its rows: the
+  // scanner cannot read on behind the fault.
   absl::StatusOr<std::optional<Record>> Next();
 
   bool is_array() const { return array_; }
-  // Bytes that were gone through.
+  // The number of bytes read so far.
   size_t position() const { return at_; }
 
  private:
   absl::StatusOr<std::optional<Record>> NextLine();
   absl::StatusOr<std::optional<Record>> NextElement();
-  // Bytes of the value at at_, 0 if it does not end.
+  // The length in bytes of the value at at_; 0 if the value does not end.
   size_t ElementLength() const;
   void SkipSpace();
   void Pass(size_t count);  // moves on, counting lines
@@ -55,9 +55,9 @@ class RecordScanner {
 
   const std::string_view bytes_;
   size_t at_ = 0;
-  int64_t line_ = 1;  // of at_
+  int64_t line_ = 1;  // the line of at_
   bool array_ = false;
-  bool begun_ = false;  // a row of the array was given
+  bool begun_ = false;  // a row of the array was returned
   bool done_ = false;   // the array ended
 };
 

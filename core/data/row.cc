@@ -17,7 +17,7 @@ absl::Status Bad(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 
-// The deepest nesting of brackets outside strings.
+// The depth of nested brackets outside strings.
 int Depth(std::string_view json) {
   int depth = 0;
   int deepest = 0;
@@ -64,7 +64,8 @@ bool Has(const RowJson& row, const std::string& name) {
   return it != row.end() && !it->is_null();
 }
 
-// ShareGPT's names in the place of ChatML's, in the order that TRL leaves them.
+// Replaces ShareGPT's names by ChatML's, with the key order that TRL produces:
+// templates print objects.
 void RenameShareGpt(RowJson& message) {
   if (!message.is_object()) return;
   const auto rename = [&message](const char* from, const char* to) {
@@ -141,7 +142,8 @@ absl::StatusOr<std::string> Kwargs(const RowJson& row) {
 
 std::string Quoted(const std::string& name) { return "\"" + name + "\""; }
 
-// stanford_alpaca's prompts; the break at the end is axolotl's and torchtune's.
+// stanford_alpaca's prompts; the line break at the end is added as in axolotl
+// and torchtune.
 std::string AlpacaPrompt(const std::string& instruction,
                          const std::string& input) {
   if (input.empty()) {
@@ -157,7 +159,7 @@ std::string AlpacaPrompt(const std::string& instruction,
       instruction, "\n\n### Input:\n", input, "\n\n### Response:\n");
 }
 
-// One object.
+// Reads one row object.
 class ContentReader {
  public:
   ContentReader(const RowJson& json, const RowFormat& format, Row& row)

@@ -43,22 +43,22 @@ struct Row {
 // A line of JSON Lines, which holds an object. InvalidArgument as below.
 absl::StatusOr<RowJson> ParseRowObject(std::string_view line);
 
-// What a value is, for errors: "a list", "null", "3".
+// A value in the words of an error: "a list", "null", "3".
 std::string DescribeJson(const RowJson& value);
 
 // Reads a row: a JSON object. One with "prompt" and "completion" is taken as
 // such, else one with "messages" or "conversations", else one with "text"
 // (TRL's order), else one with "instruction" and "output" as Alpaca's; other
-// names are left alone, and null is as good as absent. Where `format` names a
-// column or a format, rows are of that kind. "tools" may be a list or a string
+// names are ignored, and null counts as absent. Where `format` names a column
+// or a format, rows are read as that kind. "tools" may be a list or a string
 // that holds one.
 //
 // A message may have ShareGPT's "from" and "value" for "role" and "content", as
-// TRL's maybe_convert_to_chatml takes them; there "human" and "gpt" are "user"
-// and "assistant". Alpaca's prompt is that of stanford_alpaca, a line break
-// behind its last colon.
+// with TRL's maybe_convert_to_chatml; in "from", "human" and "gpt" mean "user"
+// and "assistant". Alpaca's prompt is stanford_alpaca's with a line break
+// behind the last colon.
 //
-// InvalidArgument says what is wrong and what was expected, without file and
+// InvalidArgument names the fault and what was expected, but neither file nor
 // line.
 absl::StatusOr<Row> ParseRow(std::string_view line,
                              const RowFormat& format = {});

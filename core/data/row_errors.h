@@ -12,8 +12,8 @@
 
 namespace mpsd::data {
 
-// The faults of a file's rows, the first few of them; their places alone where
-// contents are not shown (shown.h).
+// The first few faults of a file's rows; only their places where contents are
+// not shown (shown.h).
 class RowErrors {
  public:
   static constexpr size_t kMax = 5;
@@ -22,7 +22,7 @@ class RowErrors {
     if (full()) return;
     errors_.push_back(spec::Cat(place, ": ", ContentsShown() ? fault : Bad()));
   }
-  // A fault that begins with its line.
+  // Adds a fault whose text begins with its line.
   void AddAt(const std::string& file, const std::string& line_and_fault) {
     const size_t line_end = line_and_fault.find(": ");
     const std::string line = line_and_fault.substr(0, line_end);
@@ -34,7 +34,7 @@ class RowErrors {
   bool full() const { return errors_.size() == kMax; }
   bool empty() const { return errors_.empty(); }
 
-  // InvalidArgument "<place>: <fault>", one a line; OK when there are none.
+  // InvalidArgument "<place>: <fault>", one a line; OK without faults.
   absl::Status status() const {
     if (errors_.empty()) return absl::OkStatus();
     std::string message = absl::StrJoin(errors_, "\n");

@@ -6,8 +6,8 @@
 
 namespace mpsd::data {
 
-// Where rows have their parts: the fields of job.json's dataset. "" is the
-// default.
+// The columns that hold a row's parts: fields of job.json's "dataset". "" is
+// the default.
 struct RowFormat {
   std::string messages_column = "";
   std::string prompt_column = "", completion_column = "";

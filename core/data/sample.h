@@ -11,11 +11,11 @@ namespace mpsd::data {
 // One row of a data set as tokens.
 struct Sample {
   std::vector<int32_t> input_ids;
-  // As long as input_ids; 1 where the token is a label. The first token counts
-  // for nothing even then: no token predicts it.
+  // As long as input_ids; 1 where the token is a label. A 1 at the first token
+  // is ignored: no token predicts the first.
   std::vector<uint8_t> in_loss;
 
-  // Tokens that something predicts and that are labels.
+  // The number of tokens that are labels and have a token before them.
   int64_t label_tokens() const {
     int64_t count = 0;
     for (size_t i = 1; i < in_loss.size(); ++i) count += in_loss[i];

@@ -4,13 +4,14 @@
 
 namespace mpsd::data {
 
-// Whether messages may say what stands in the data of this process' job. Not
-// where whoever gave the job may not read the files themselves: those that were
-// not uploaded with it. True until it is set, once, before any data are read.
+// Whether messages may quote the data of this process' job. False for files
+// that were not uploaded with the job: whoever submitted the job might not be
+// allowed to read them. True until ShowContents sets it, which happens before
+// any data are read.
 bool ContentsShown();
 void ShowContents(bool shown);
 
-// What stands in the place of contents.
+// The text that replaces contents in messages.
 inline constexpr char kNotShown[] =
     "not shown, since the data were not uploaded with the job";
 

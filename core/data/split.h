@@ -12,8 +12,8 @@
 
 namespace mpsd::data {
 
-// Some samples of another source, in the order given. Batches name them by
-// their place here.
+// Some samples of another source, in the order given. Batches name a sample by
+// its place in the subset.
 class Subset : public Source {
  public:
   // `indices` into `base`, one at least.
@@ -27,12 +27,13 @@ class Subset : public Source {
   }
   absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
                                 const Collation& collation) const override;
-  // Of the base's hash and the indices.
+  // SHA-256 over the base's hash and the indices.
   std::string hash() const override;
-  // Rows and tokens of the subset; what was cut or dropped on reading, of all.
+  // Rows and tokens count the subset; rows cut or dropped on reading count the
+  // whole base.
   const DatasetStats& stats() const override { return stats_; }
 
-  // Where a sample is in the base.
+  // A sample's index in the base.
   int64_t base_index(int64_t index) const { return indices_[index]; }
 
  private:
@@ -45,14 +46,14 @@ struct SplitIndices {
   std::vector<int64_t> train, validation;  // both ascending
 };
 
-// Takes round(share × count) samples off for validation, one at least and not
-// all: the first ones of ShuffledOrder(count, seed, 0), so that it is the same
-// on every platform and in every version. InvalidArgument for fewer than two
-// samples. 0 < share < 1.
+// Takes round(share × count) samples for validation, at least one and not all:
+// the first ones of ShuffledOrder(count, seed, 0), so that the split is the
+// same on every platform and in every version. InvalidArgument for fewer than
+// two samples. 0 < share < 1.
 absl::StatusOr<SplitIndices> SplitForValidation(int64_t count, double share,
                                                 uint64_t seed);
 
-// The first `count` samples; all of them where there are no more.
+// The first `count` samples; all of them where `indices` has fewer.
 std::vector<int64_t> FirstIndices(const std::vector<int64_t>& indices,
                                   int64_t count);
 

@@ -128,6 +128,8 @@ class DelimitedReader {
       errors_.Add(Cat(name_, ":", row.line), fault);
       return;
     }
+    // Only GLUE's files come here: without a task another width was a fault
+    // above.
     if (found < expected) {
       ++table_.dropped_rows;
       return;
@@ -185,6 +187,7 @@ absl::StatusOr<Table> ReadJsonRows(const std::string& name,
         ": the file is empty; expected a JSON object a line, or an array of "
         "them"));
   }
+  // Rows before the first occurrence of a column lack its cell.
   for (TableRow& row : table.rows) row.cells.resize(table.columns.size());
   return table;
 }

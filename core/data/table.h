@@ -14,8 +14,8 @@
 namespace mpsd::data {
 
 struct TableRow {
-  int64_t line = 0;            // where it begins in its file, from 1
-  std::vector<RowJson> cells;  // one a column; null: not there
+  int64_t line = 0;            // first line in the file, from 1
+  std::vector<RowJson> cells;  // one a column; null: absent
 };
 
 // A file of rows and named columns, in memory.
@@ -23,18 +23,18 @@ struct Table {
   bool json = false;  // cells have types; else all are strings
   std::vector<std::string> columns;
   std::vector<TableRow> rows;
-  int64_t dropped_rows = 0;  // of a GLUE task's file, see below
+  int64_t dropped_rows = 0;  // in a GLUE task's file, see below
 };
 
 // Reads `bytes` by the extension of `name`:
 //  - .jsonl, .json: an object a line, or one array of objects; the columns are
-//    all its rows' names;
-//  - .csv: a header line and rows, quoted where need be (RFC 4180);
+//    the names of all rows;
+//  - .csv: a header line and rows, quoted where needed (RFC 4180);
 //  - .tsv, .txt: the same with tabs between the columns.
-// With a GLUE task, .tsv and .txt are as GLUE's files: without quoting, of CoLA
-// without a header line; rows that end too early are dropped and what is beyond
-// the last column is not looked at, as the `glue` data set of Hugging Face
-// does. Blank lines, a byte order mark and CRLF are taken. `task` may be null.
+// With a GLUE task, .tsv and .txt are as GLUE's files: without quoting, and for
+// CoLA without a header line; rows that end too early are dropped and cells
+// beyond the last column are ignored, as in Hugging Face's `glue` data set.
+// Blank lines, a byte order mark and CRLF are accepted. `task` may be null.
 //
 // InvalidArgument "<name>:<line>: <fault>" for rows that are not as wide as the
 // header, quotes that do not close, bytes that are no text, a column named

@@ -16,7 +16,7 @@ namespace mpsd::data {
 namespace {
 
 constexpr int64_t kProgressSteps = 200;
-constexpr int64_t kMostRows = 256;  // that a thread takes at a time
+constexpr int64_t kMostRows = 256;  // a thread takes at a time
 
 }  // namespace
 
@@ -65,7 +65,8 @@ void TextClasses::CopyLabels(Batch& batch) const {
   batch.loss_weight = LossWeight(labels_, targets_, batch.samples);
 }
 
-// Makes a TextClasses, some rows at a time.
+// Fills a TextClasses, some rows at a time. Threads tokenize ranges; only the
+// calling thread adds them, in the rows' order.
 class TextClassesMaker {
  public:
   TextClassesMaker(const TextRows& rows, const text::Tokenizer& tokenizer,

@@ -19,14 +19,14 @@
 namespace mpsd::data {
 
 struct TextClassesOptions {
-  // Tokens with special ones, at most what the model has positions for; longer
-  // texts are cut, see Tokenizer::EncodeForClassifier.
+  // Tokens of a row, special ones included, at most the model's positions;
+  // longer texts are cut, see Tokenizer::EncodeForClassifier.
   int64_t max_length = 128;
   int32_t pad_id = 0;
   // The model tells token types apart: type_vocab_size > 1.
   bool token_types = false;
   IdTables tables = {};  // rows beyond them are errors
-  int threads = 0;       // that tokenize; 0: as many as WorkThreads
+  int threads = 0;       // for tokenizing; 0: WorkThreads()
 };
 
 // Texts or pairs as tokens, with their labels, in memory, in the files' order.
@@ -38,9 +38,9 @@ class TextClasses : public Source {
     return samples_.length(index);
   }
   // A row holds one sample; padded as DataCollatorWithPadding does, at the
-  // right, to the longest row's bucket. token_type_ids only of pairs, where the
-  // model has types; classes or targets only where there are labels,
-  // loss_weight 0 otherwise.
+  // right, to the longest row's bucket. token_type_ids only for pairs, where
+  // the model has types; classes or targets only with labels, else loss_weight
+  // is 0.
   absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
                                 const Collation& collation) const override;
   std::string hash() const override { return hash_; }
@@ -63,7 +63,7 @@ class TextClasses : public Source {
 
   const Labels labels_;
   const TextClassesOptions options_;
-  TokenArrays samples_;  // marked where a token is of the second text
+  TokenArrays samples_;  // marks the second text's tokens
   LabelTargets targets_;
   bool has_labels_ = false;
   bool pairs_ = false;
@@ -73,8 +73,8 @@ class TextClasses : public Source {
 
 // Tokenizes the rows. `progress` may be null; it is called now and then, on
 // this thread, with the share done, 0 to 1. InvalidArgument as EncodeLabels, or
-// "<place>: …" for what the tokenizer refuses. How many threads there are
-// changes nothing.
+// "<place>: …" for a text that the tokenizer refuses. The result does not
+// depend on the number of threads.
 absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
     const TextRows& rows, const Labels& labels,
     const text::Tokenizer& tokenizer, const TextClassesOptions& options,

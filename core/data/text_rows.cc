@@ -35,7 +35,7 @@ std::string Quoted(const Names& names) {
   return quoted.empty() ? "none" : absl::StrJoin(quoted, ", ");
 }
 
-// One after the other: the columns to look for where the job names none.
+// The sets of columns to look for, in this order.
 std::vector<Names> TextCandidates(const spec::DatasetSpec& dataset,
                                   const spec::GlueTask* task) {
   if (!dataset.text_columns.empty()) return {dataset.text_columns};
@@ -180,12 +180,14 @@ class TextRowReader {
     result_.labels.push_back(std::move(value));
   }
 
-  // GLUE's own files have a few empty texts, and are trained on as they are.
+  // GLUE's own files have a few empty texts, which run_glue.py trains on too.
   bool IsText(const RowJson& cell) const {
     if (!cell.is_string()) return false;
     return task_ != nullptr || !cell.get_ref<const std::string&>().empty();
   }
 
+  // GLUE's test files have -1 in place of labels. One unknown label makes all
+  // of them useless for metrics.
   void DropUnknown() {
     const bool unknown = std::any_of(
         result_.labels.begin(), result_.labels.end(), [](const LabelValue& l) {

@@ -16,14 +16,14 @@ struct LabelledText {
   std::string text;
   std::string pair;  // the second text, where there are pairs
   int32_t file = 0;  // in TextRows::files
-  int64_t line = 0;  // where it begins there, from 1
+  int64_t line = 0;  // first line in the file, from 1
 };
 
 // The rows of a text classification, read and not yet tokenized.
 struct TextRows {
   std::vector<std::string> files;
   std::vector<LabelledText> rows;
-  std::vector<LabelValue> labels;  // of every row, or empty: there are none
+  std::vector<LabelValue> labels;  // one a row, or empty
   bool pairs = false;
   int64_t dropped_rows = 0;  // see ReadTable
   std::string hash;          // SHA-256 over the files' bytes, in hexadecimal
@@ -35,18 +35,18 @@ struct TextRows {
 
 enum class LabelUse {
   kRequired,  // a file without a label column is an error
-  kOptional,  // of files to predict: labels that a row lacks make all absent
+  kOptional,  // files to predict; one row without a label: none has one
 };
 
 // Reads the files (see ReadTable) with the columns that `dataset` names: its
-// text_columns, else those of its task_name, as GLUE's own files or Hugging
-// Face's `glue` data set name them, else "sentence1" and "sentence2",
-// "sentence", or "text". The label is in label_column, else where the task has
-// it, else in "label". A label of -1 in a file to predict stands for none.
+// text_columns, else the columns of its task_name in GLUE's own files or
+// Hugging Face's `glue` data set, else "sentence1" and "sentence2", "sentence",
+// or "text". The label is in label_column, else in the task's column, else in
+// "label". A label of -1 in a file to predict means no label.
 //
-// InvalidArgument names file and line, or the file and the columns that it has;
-// texts must not be empty but in GLUE's tasks. NotFound and the like for files.
-// `train` is the training data, or null: pairs there must be pairs here.
+// InvalidArgument names file and line, or the file and its columns; texts must
+// not be empty but in GLUE's tasks. NotFound and the like for files. `train` is
+// the training data, or null: pairs there must be pairs here.
 absl::StatusOr<TextRows> ReadTextRows(const std::vector<std::string>& files,
                                       const spec::DatasetSpec& dataset,
                                       LabelUse use,

@@ -12,43 +12,45 @@
 
 namespace mpsd::data {
 
-// The samples of a data set as three arrays: all tokens one behind the other, a
-// bit for each, and where each sample ends. Four bytes and an eighth a token,
-// eight bytes a sample, and nothing beside. In memory, or in a file of which
-// the system holds what is used and drops what it has better use for.
+// The samples of a data set as three arrays: the tokens of all samples in
+// sequence, a bit for each token, and the end of each sample. They take four
+// bytes and one bit a token and eight bytes a sample. They are in memory, or in
+// a mapped file, of which the system holds the pages in use and drops pages
+// when it needs memory.
 class TokenArrays {
  public:
   TokenArrays() = default;
-  // Copies them; the bit is in_loss.
+  // Copies `samples`; the bit is in_loss.
   explicit TokenArrays(const std::vector<Sample>& samples);
-  // Those that lie in `file`, which it keeps open: `samples` ends (counted in
-  // tokens from the first one's begin), all ids, and their bits, the lowest of
-  // a word first. The ends must rise up to `tokens`.
+  // Arrays that lie in `file`, which the object keeps open: `samples` ends
+  // (counted in tokens from the first sample's begin), all ids, and their bits,
+  // the lowest bit of a word first. The ends must rise up to `tokens`.
   static TokenArrays InFile(std::shared_ptr<const base::MappedFile> file,
                             const int64_t* ends, int64_t samples,
                             const int32_t* ids, const uint64_t* bits,
                             int64_t tokens);
 
-  // A sample more, of `length` ids and, a byte each, their bits (0 or not);
-  // without `marks` all bits are 0. Not of one InFile.
+  // Appends a sample of `length` ids and their bits, given as a byte each (0 or
+  // not); without `marks` all bits are 0. Not for an object made by InFile.
   void Add(const int32_t* ids, const uint8_t* marks, int64_t length);
 
   int64_t size() const { return ends_.size(); }
   int64_t tokens() const { return ids_.size(); }
-  // Of sample `index`: where its tokens begin among all, and how many it has.
+  // The place of sample `index`'s first token among all tokens, and the
+  // sample's number of tokens.
   int64_t begin(int64_t index) const {
     return index == 0 ? 0 : ends_[index - 1];
   }
   int64_t length(int64_t index) const { return ends_[index] - begin(index); }
-  // Of the token at a place among all.
+  // The id and the bit of the token at a place among all tokens.
   int32_t id(int64_t place) const { return ids_[place]; }
   bool mark(int64_t place) const {
     return (bits_[place / kBits] >> (place % kBits) & 1) != 0;
   }
-  // A copy.
+  // A copy of sample `index`.
   Sample sample(int64_t index) const;
 
-  // What it takes, here or in the file.
+  // The arrays' size in memory or in the file.
   int64_t bytes() const {
     return ends_.size() * sizeof(int64_t) + ids_.size() * sizeof(int32_t) +
            bits_.size() * sizeof(uint64_t);

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using spec::Cat;
 
-// Raised whenever the same row becomes other tokens or labels.
+// Raised whenever a program change gives the same row other tokens or labels.
 constexpr int kEncoding = 2;
 // Raised with the layout of a file, see Layout.
 constexpr int kFormat = 3;
@@ -111,7 +111,7 @@ DatasetStats StatsOf(const json& head) {
   return stats;
 }
 
-// The head's length; nothing where it leaves the file.
+// The head's length; nullopt where the head would be longer than the file.
 std::optional<size_t> HeadSize(std::string_view bytes) {
   const size_t begin = kMagic.size() + sizeof(uint64_t);
   if (bytes.size() < begin + kDigest || !bytes.starts_with(kMagic)) {
@@ -123,7 +123,8 @@ std::optional<size_t> HeadSize(std::string_view bytes) {
   return size;
 }
 
-// A count of things of `bytes` each that fit into `size`.
+// A number in the head of things of `bytes` each; nullopt where they would not
+// fit into `size`: a broken file must not make reads go beyond its mapping.
 std::optional<int64_t> Count(const json& head, const char* name, size_t bytes,
                              size_t size) {
   const auto it = head.find(name);
@@ -140,7 +141,7 @@ bool ReadPadId(const json& head, int32_t& pad_id) {
   return true;
 }
 
-// Every sample has a token.
+// Whether the ends rise up to `tokens`, so that every sample has a token.
 bool AreEnds(const int64_t* ends, int64_t samples, int64_t tokens) {
   int64_t begin = 0;
   for (int64_t i = 0; i < samples; ++i) {
@@ -150,7 +151,7 @@ bool AreEnds(const int64_t* ends, int64_t samples, int64_t tokens) {
   return begin == tokens;
 }
 
-// Of the file's first bytes; leaves none of them in memory.
+// The SHA-256 of the file's first `size` bytes; drops the pages it read.
 std::string HashOf(const base::MappedFile& file, size_t size) {
   constexpr size_t kPiece = 1 << 20;
   base::Sha256 hash;
@@ -163,7 +164,8 @@ std::string HashOf(const base::MappedFile& file, size_t size) {
   return hash.FinishHex();
 }
 
-// What lies in the file, where it is whole and of this key.
+// The data set in the file; nullopt where the file is not whole or has another
+// key.
 std::optional<Dataset> DatasetIn(std::shared_ptr<const base::MappedFile> file,
                                  const std::string& key,
                                  const LoadOptions& options) {
@@ -198,7 +200,7 @@ std::optional<Dataset> DatasetIn(std::shared_ptr<const base::MappedFile> file,
       with_pad, StatsOf(head), head["hash"].get<std::string>());
 }
 
-// What a tokenizer or a chat template may be read from.
+// Whether a tokenizer or a chat template may be read from the file.
 bool MakesTokens(const fs::path& file) {
   const std::string extension = file.extension().string();
   const std::string name = file.filename().string();
@@ -210,7 +212,7 @@ bool MakesTokens(const fs::path& file) {
 }
 
 absl::StatusOr<std::set<fs::path>> TokenizerFiles(const fs::path& folder) {
-  std::set<fs::path> files;  // in an order of its own
+  std::set<fs::path> files;  // sorted: the key needs one order
   std::error_code error;
   for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
     if (entry.is_regular_file() && MakesTokens(entry.path())) {
@@ -243,7 +245,7 @@ absl::StatusOr<std::optional<Dataset>> TokenCache::Find(
     return absl::DataLossError(
         Cat(path.string(), ": is broken; the data is tokenized again"));
   }
-  // Its last use.
+  // The file's time is its last use, by which DropOldest chooses.
   fs::last_write_time(path, fs::file_time_type::clock::now(), error);
   return dataset;
 }
@@ -257,7 +259,8 @@ absl::Status TokenCache::Put(const std::string& key,
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) return base::ErrnoStatus(error.value(), folder_.string());
-  // Not begun where it cannot end: others need what is left of a disk.
+  // Not begun where the file does not fit: other programs need the rest of the
+  // disk.
   const fs::space_info space = fs::space(folder_, error);
   if (!error && space.available < layout.size) {
     return base::ErrnoStatus(ENOSPC, folder_.string());
@@ -274,7 +277,7 @@ absl::Status TokenCache::Put(const std::string& key,
   if (arrays.tokens() % 2 != 0) writer.Write(std::string(sizeof(int32_t), 0));
   writer.Write(arrays.bits());
   absl::Status s = writer.Finish();
-  // What a power cut spoils is noticed by its digest.
+  // Without fsync: Find notices by the digest if a power cut spoiled the file.
   if (s.ok()) s = (*file)->CommitUnsynced();
   if (s.ok()) DropOldest();
   return s;
@@ -291,7 +294,7 @@ void TokenCache::DropOldest() const {
   std::error_code error;
   const auto now = fs::file_time_type::clock::now();
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
-    // Of a process that was killed while it wrote.
+    // Left by a process that was killed while it wrote.
     if (base::IsUnfinished(entry.path()) &&
         entry.last_write_time(error) < now - kAbandoned) {
       fs::remove(entry.path(), error);
@@ -347,7 +350,7 @@ absl::StatusOr<Dataset> LoadCachedDataset(
   if (cache_folder.empty()) return load();
   const TokenCache cache(cache_folder, kMaxBytes);
   const auto key = TokenKey(files, model_folder, options);
-  if (!key.ok()) return load();  // says what is wrong with the files
+  if (!key.ok()) return load();  // it reports what is wrong with the files
   auto found = cache.Find(*key, options);
   if (!found.ok()) {
     warn(std::string(found.status().message()));
@@ -360,7 +363,8 @@ absl::StatusOr<Dataset> LoadCachedDataset(
     warn(Cat("tokenized data is not kept: ", std::string(s.message())));
     return dataset;
   }
-  // From now on the system may drop what is not in use.
+  // Use the mapped file instead of the loaded copy: the system may drop its
+  // pages.
   auto kept = cache.Find(*key, options);
   if (kept.ok() && *kept) return **std::move(kept);
   return dataset;

@@ -15,22 +15,23 @@
 
 namespace mpsd::data {
 
-// Tokenized data sets kept in a folder, a file each, by a key that says all
-// they were made of. Several processes may use one folder.
+// Keeps tokenized data sets in a folder, one file each, by a key that covers
+// all that decides their tokens. Several processes may use one folder.
 class TokenCache {
  public:
-  // Files of more than `max_bytes` together are dropped, those longest unused
-  // first.
+  // Once the files together exceed `max_bytes`, the longest unused ones are
+  // removed.
   TokenCache(std::filesystem::path folder, int64_t max_bytes)
       : folder_(std::move(folder)), max_bytes_(max_bytes) {}
 
-  // The data set of `key` with these options but pad_id, left in its file;
-  // nothing where there is none. DataLoss for a file that is broken.
+  // The data set of `key`, mapped from its file, with these options except
+  // pad_id, which the file gives; nullopt for an unknown key. DataLoss for a
+  // broken file.
   absl::StatusOr<std::optional<Dataset>> Find(const std::string& key,
                                               const LoadOptions& options) const;
 
-  // Keeps it, whole or not at all; not where it is larger than all may be.
-  // ResourceExhausted where the disk has not as much to spare.
+  // Keeps the data set, whole or not at all; ignores one larger than max_bytes.
+  // ResourceExhausted where the disk lacks the space.
   absl::Status Put(const std::string& key, const Dataset& dataset) const;
 
   std::filesystem::path PathOf(const std::string& key) const;
@@ -42,18 +43,18 @@ class TokenCache {
   const int64_t max_bytes_;
 };
 
-// SHA-256 of what decides the tokens of `files`: their bytes, the files of the
-// model folder that a tokenizer or chat template is read from (pad_id is of
-// those), the options, and the version of this program.
+// SHA-256 of everything that decides the tokens of `files`: their bytes, the
+// files of the model folder from which a tokenizer or chat template is read
+// (they decide pad_id too), the options, and the version of this program.
 absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
                                      const std::filesystem::path& model_folder,
                                      const LoadOptions& options);
 
-// What `load` makes of the files, by LoadDataset with the tokenizer and the
-// template of `model_folder`. What `cache_folder` (empty: none) holds already
-// is not loaded again, and takes no memory beside the system's cache of files.
-// A cache that cannot be read or written costs time and a call of `warn`,
-// nothing else. options.pad_id may be any.
+// The data set that `load` makes of the files by LoadDataset, with the
+// tokenizer and the template of `model_folder`. A data set that `cache_folder`
+// (empty: no cache) already holds is mapped instead: it takes no memory beside
+// the system's file cache. A cache that cannot be read or written costs only
+// time and a call of `warn`. options.pad_id is ignored.
 absl::StatusOr<Dataset> LoadCachedDataset(
     const std::vector<std::string>& files, const LoadOptions& options,
     const std::filesystem::path& model_folder,

@@ -13,19 +13,20 @@
 namespace mpsd::device {
 namespace {
 
-// While a model is loaded: every block of some size goes back to the system as
-// it is freed. glibc would soon keep those of up to 32 MB, and cut up by what
-// is kept of each tensor they would stay for good.
+// While a model is loaded, every larger block goes back to the system when it
+// is freed. By default glibc would soon keep freed blocks of up to 32 MB; the
+// small blocks that remain of each tensor would divide them, and they would
+// never be returned.
 void GiveBackFreedMemory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
 #endif
 }
 
-// A step frees and takes the same blocks again and again: given back in
-// between, every step would touch new pages. Not the largest (logits, weights
-// made of few bits): their holes would be cut up by small blocks that outlive
-// them, and each layer would need new ones.
+// A step frees and takes the same blocks again and again: if they went back to
+// the system in between, every step would touch new pages. The largest blocks
+// (logits, dense forms of quantised weights) do go back: small blocks that live
+// longer would divide their holes, and each layer would need new memory.
 void KeepFreedMemory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtorch_cuda is not linked: where it lies beside libtorch_cpu it is loaded
-// on first use and registers its hooks and kernels. Only generic interfaces of
-// ATen are called, so no CUDA header is needed.
+// libtorch_cuda is not linked: where the library lies beside libtorch_cpu it is
+// loaded on first use and registers its hooks and kernels. Only generic
+// interfaces of ATen are called, so no CUDA header is needed.
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>

@@ -23,17 +23,17 @@ struct Memory {
   std::optional<int64_t> recommended_max;    // what it should stay below
 };
 
-// The one accelerator of a worker. Every call from the training thread only.
+// The one accelerator of a worker. Called only from the training thread.
 // torch's own exceptions pass through: core/worker turns them into a Status.
 class Device {
  public:
   virtual ~Device() = default;
 
   virtual at::Device torch_device() const = 0;
-  // By what others branch.
+  // The facts by which other rooms branch.
   virtual const Traits& traits() const { return TraitsOf(torch_device()); }
   virtual std::string name() const = 0;  // "cpu", "cuda", "mps"
-  // For the manifest: chip or card, and its size.
+  // The chip or card and its memory size, for run.json.
   virtual std::string description() const = 0;
   // The chip or card on which kernels' results may depend.
   virtual std::string chip() const;
@@ -45,15 +45,16 @@ class Device {
 
   virtual Memory GetMemory() const = 0;
   // Share of time, 0..1, that the device is busy for any process; absent where
-  // it does not tell. Well below a millisecond.
+  // the device does not report it. The call takes well below a millisecond.
   virtual std::optional<double> utilization_ratio() const {
     return std::nullopt;
   }
   virtual void ResetPeak() = 0;
   // Gives cached blocks back to the system; synchronises.
   virtual void EmptyCache() = 0;
-  // From now on the same work comes again and again, in blocks of the same
-  // sizes: what loading left is given back, what is freed is kept for the next.
+  // Called when steps begin, which repeat the same work in blocks of the same
+  // sizes: the device returns to the system what loading left, and keeps freed
+  // blocks for the next step.
   virtual void BeginSteps() {}
 
   // Seeds this device's generator and the CPU's.
@@ -67,14 +68,14 @@ class Device {
 at::Tensor CpuRngState();
 void SetCpuRngState(const at::Tensor& state);
 
-// The device of that kind; FailedPrecondition says what is missing.
+// Opens the device of the named kind; FailedPrecondition says what is missing.
 absl::StatusOr<std::unique_ptr<Device>> OpenCpu();
 absl::StatusOr<std::unique_ptr<Device>> OpenCuda();
 absl::StatusOr<std::unique_ptr<Device>> OpenMps();
 
 // MPS where there is one, else CUDA, else the CPU.
 absl::StatusOr<std::unique_ptr<Device>> OpenBest();
-// As job.json chooses; kAuto: the best.
+// Opens the device that job.json names; kAuto: as OpenBest.
 absl::StatusOr<std::unique_ptr<Device>> Open(backend::Choice choice);
 
 }  // namespace mpsd::device

@@ -8,12 +8,12 @@
 namespace mpsd::device {
 namespace {
 
-// Every shape's graph is compiled within some steps; the least overhead of the
-// steps after that is the baseline.
+// By kWarmUpSteps the device has compiled a graph for every shape; the smallest
+// overhead of the later steps up to kBaselineSteps is the baseline.
 constexpr int64_t kWarmUpSteps = 10;
 constexpr int64_t kBaselineSteps = 20;
-constexpr double kNearlyAll = 0.95;  // as the watermark of the worker
-constexpr double kMuchGrowth = 0.1;  // of what the machine recommends
+constexpr double kNearlyAll = 0.95;  // as the worker's high watermark
+constexpr double kMuchGrowth = 0.1;  // share of the recommended memory
 
 void Raise(std::optional<int64_t>& peak, const std::optional<int64_t>& now) {
   if (now) peak = std::max(peak.value_or(0), *now);

@@ -15,25 +15,27 @@ namespace mpsd::device {
 // fill with holes, a leak).
 class MemoryWatch {
  public:
-  // Bytes; absent where the device has no such counter, growth also within the
-  // first steps.
+  // Bytes; absent where the device has no such counter; growth is absent within
+  // the first steps too.
   struct Summary {
     std::optional<int64_t> peak_allocated;
     std::optional<int64_t> peak_driver;
-    // Driver less live tensors: now, less what it was after the warm-up.
+    // Overhead is what the driver holds beyond live tensors; this is its growth
+    // since the warm-up.
     std::optional<int64_t> overhead_growth;
   };
 
-  // After each step. A sentence for the job's log the first time that the
-  // driver holds nearly all the machine recommends, and the first time that its
-  // overhead has grown by a tenth of that.
+  // Called after each step. Returns a sentence for the job's log the first time
+  // that the driver holds nearly all the memory that the machine recommends,
+  // and the first time that the overhead has grown by a tenth of the
+  // recommended memory.
   std::optional<std::string> Observe(const Memory& memory);
 
   const Summary& summary() const { return summary_; }
 
  private:
   int64_t steps_ = 0;
-  std::optional<int64_t> baseline_;  // of the overhead
+  std::optional<int64_t> baseline_;  // overhead after the warm-up
   bool told_full_ = false, told_growth_ = false;
   Summary summary_;
 };

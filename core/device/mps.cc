@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Through torch's hooks interface: it exists in every build of libtorch, so
-// this file compiles and is tested on Linux, where the hooks answer "no MPS".
+// Calls MPS through torch's hooks interface, which exists in every build of
+// libtorch: this file compiles and is tested on Linux, where the hooks answer
+// "no MPS".
 #include <ATen/Context.h>
 #include <ATen/detail/MPSHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
@@ -52,7 +53,7 @@ class MpsDevice : public Device {
   }
   void EmptyCache() override { hooks().emptyCache(); }
   // at::manual_seed did not reach MPS before torch 2.13 (pytorch#164571), so
-  // its generator is seeded by name.
+  // Seed seeds the MPS generator explicitly.
   void Seed(uint64_t seed) override {
     at::manual_seed(seed);
     at::Generator generator = hooks().getDefaultGenerator();
@@ -74,7 +75,7 @@ class MpsDevice : public Device {
   static const at::MPSHooksInterface& hooks() {
     return at::detail::getMPSHooks();
   }
-  // It keeps the peak since torch 2.13 (pytorch#186748); null before.
+  // torch's allocator keeps the peak since 2.13 (pytorch#186748); null before.
   static c10::DeviceAllocator* StatisticalAllocator() {
     return dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(at::kMPS));
   }

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <string>
 
-// What the operating system knows, one .cc per system.
+// Facts that the operating system knows, with one .cc per system.
 namespace mpsd::device {
 
 // Memory this process holds, bytes: on macOS the physical footprint (what
-// Activity Monitor shows), on Linux its anonymous and shared pages, so that
-// mapped model files do not count. 0 where it cannot be read.
+// Activity Monitor shows), on Linux the process' anonymous and shared pages, so
+// that mapped model files do not count. 0 where the number cannot be read.
 int64_t ProcessFootprintBytes();
 
 int64_t PhysicalMemoryBytes();

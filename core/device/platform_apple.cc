@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/device/platform.h"
 
-// libobjc, without an Objective-C source.
+// libobjc's functions are declared here, so that no source is Objective-C.
 extern "C" void* objc_autoreleasePoolPush(void);
 extern "C" void objc_autoreleasePoolPop(void* pool);
 

@@ -10,7 +10,8 @@ namespace mpsd::device {
 
 using backend::Traits;
 
-// Of the device where a tensor lies. Whoever was handed a Device asks that one.
+// The traits of the device where a tensor lies. Code that has a Device calls
+// Device::traits() instead.
 const Traits& TraitsOf(at::Device device);
 
 }  // namespace mpsd::device

@@ -6,7 +6,7 @@
 namespace mpsd::device {
 namespace {
 
-// Texts with numbers in them might come without end.
+// Bounds `told_`: texts that contain numbers might never repeat.
 constexpr size_t kMostTold = 200;
 
 }  // namespace

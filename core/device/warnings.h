@@ -12,16 +12,17 @@
 
 namespace mpsd::device {
 
-// Takes torch's warnings on the thread that made it, while it lives. Those that
-// say that an operator has no Metal kernel and ran on the CPU are counted by
-// the operator's name; every other text is told once.
+// While it lives, receives torch's warnings of the thread that made it.
+// Warnings that an operator without a Metal kernel ran on the CPU are counted
+// by the operator's name; every other text is passed to `tell` a single time.
 //
-// torch has one site that warns for all such operators, and would warn there
-// once a process: the warning is asked for always, process-wide. Autograd's
-// threads hand their warnings to the thread that called backward.
+// torch warns for all such operators at one place in its code, and by default a
+// single time in a process: this class switches torch to repeat every warning,
+// process-wide. Autograd's threads hand their warnings to the thread that
+// called backward.
 class WarningCapture final : private c10::WarningHandler {
  public:
-  // `tell`: on this thread, from within torch: it must not throw.
+  // `tell` is called on this thread, from within torch: it must not throw.
   explicit WarningCapture(std::function<void(const std::string&)> tell);
 
   // "aten::linalg_eig" → runs on the CPU since this object was made.

@@ -12,33 +12,34 @@ namespace mpsd::host {
 // What a device's error text means for the job.
 struct DeviceError {
   enum class Kind {
-    // It would end the same way again: less at a time is needed.
+    // Another try would end the same way: the job needs smaller batches.
     kOutOfMemory,
     // The job asks for what this device cannot do.
     kUnsupported,
     // The job's data point beyond a table of its model.
     kBadIndex,
-    // The machine's; from the last checkpoint it may well go on.
+    // The machine's fault: from the last checkpoint the job may well go on.
     kTransient,
   };
   Kind kind = Kind::kTransient;
   std::string advice;  // a sentence for people, without a full stop
 };
 
-// One kind of error, by words that only its text has; all must occur.
+// One kind of error, known by words that only its text contains; all must
+// occur.
 struct DeviceErrorRow {
   std::vector<std::string_view> signs;
   DeviceError::Kind kind;
   std::string_view advice;
 };
 
-// Every text that is known, the more special before the more general: of
-// exceptions out of torch (MPS, CUDA, the CPU's allocator), of Metal's command
-// buffers, of assertions that end the process, of the worker's own checks.
+// Every known text, special ones before general ones: texts of torch's
+// exceptions (MPS, CUDA, the CPU's allocator), of Metal's command buffers, of
+// assertions that end the process and of the worker's own checks.
 const std::vector<DeviceErrorRow>& DeviceErrorTable();
 
-// Of an exception's text, or of the end of a worker's log; the first row that
-// fits, nullopt where none does.
+// Classifies an exception's text, or the end of a worker's log, by the first
+// row that fits; nullopt where no row does.
 std::optional<DeviceError> FindDeviceError(std::string_view text);
 
 }  // namespace mpsd::host

@@ -12,17 +12,17 @@ using Environment = std::map<std::string, std::string>;
 // The environment of this process.
 Environment CurrentEnvironment();
 
-// `base` with what a worker needs of torch's Metal backend and of Apple's GPU
-// driver, where `base` does not say otherwise. torch reads these once, at load,
-// so they must be there when the process starts:
+// `base` with the settings that a worker needs for torch's Metal backend and
+// Apple's GPU driver; a variable that `base` sets keeps its value. torch reads
+// these once, at load, so they must be there when the process starts:
 //
 //   PYTORCH_MPS_HIGH_WATERMARK_RATIO 0.95, …_LOW_… 0.75: shares of what the
-//     machine recommends for the GPU. torch's own, 1.7 and 1.4 times that, swap
-//     instead of failing. A low mark above the high one, which torch refuses,
-//     is lowered to it.
+//     machine recommends for the GPU. With torch's defaults, 1.7 and 1.4, the
+//     machine swaps instead of the job failing. A low mark above the high one,
+//     which torch refuses, is lowered to the high one.
 //   PYTORCH_ENABLE_MPS_FALLBACK 0, or 1 with `allow_cpu_fallback`: whether an
 //     operator that Metal lacks runs on the CPU or fails the job. A value that
-//     is no number would end torch at load and is replaced.
+//     is no number is replaced, because torch would abort at load.
 //   PYTORCH_MPS_FAST_MATH 0.
 //   AGX_RELAX_CDM_CTXSTORE_TIMEOUT 1: the driver's watchdog does not end long
 //     command buffers for the display's sake ("Impacting Interactivity").

@@ -21,7 +21,7 @@ void Take(const json& object, const char* name, std::optional<T>& field) {
   }
 }
 
-// The word that `name` holds, for the functions that know the words.
+// The string member `name`, turned into an enum by one of the …Named functions.
 std::string Word(const json& object, const char* name) {
   const auto member = object.find(name);
   return member != object.end() && member->is_string()

@@ -10,11 +10,11 @@
 
 namespace mpsd::host {
 
-// A machine that is what a JSON file says, so that tests of the real programs
-// can pull the plug: {"power_source": "battery", "thermal": "heavy", …}, the
-// members named as those of Reading, levels by their names. Read anew each
-// time. A file that is missing says nothing; one that is half written counts
-// as what it was before.
+// A machine whose state a JSON file gives, so that tests of the real programs
+// can pull the plug: {"power_source": "battery", "thermal": "heavy", …}, with
+// Reading's member names and the levels' names. Each Read() reads the file
+// anew. A missing file reports nothing; after a half-written one the last whole
+// content counts.
 class FileHost final : public Host {
  public:
   explicit FileHost(std::filesystem::path path) : path_(std::move(path)) {}

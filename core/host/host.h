@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-// The machine that a job shares with people: what it says of itself, and how it
-// is kept awake. No torch, no privileges.
+// The machine that a job shares with people: its power, heat, memory and use,
+// and how to keep it awake. Needs neither torch nor privileges.
 namespace mpsd::host {
 
 enum class PowerSource { kMains, kBattery };
@@ -19,12 +19,12 @@ enum class PowerSource { kMains, kBattery };
 // has passed, "passive", "hot" or "critical".
 enum class Thermal { kNominal, kModerate, kHeavy, kTrapping, kSleeping };
 
-// macOS: kern.memorystatus_vm_pressure_level. Linux: of the last ten seconds
-// one at least in which some process waited for memory (kWarn), or every
-// process did (kCritical).
+// macOS: kern.memorystatus_vm_pressure_level. Linux: during at least one of the
+// last ten seconds some process waited for memory (kWarn), or every process did
+// (kCritical).
 enum class MemoryPressure { kNormal, kWarn, kCritical };
 
-// What the machine says of itself now; absent what it does not say.
+// The machine's state now; a value that the machine does not report is absent.
 struct Reading {
   std::optional<PowerSource> power_source;
   std::optional<double> battery_ratio;  // charge, 0..1
@@ -32,7 +32,7 @@ struct Reading {
   std::optional<Thermal> thermal;
   std::optional<MemoryPressure> memory_pressure;
   std::optional<int64_t> swap_used_bytes;
-  std::optional<double> gpu_utilization_ratio;  // of all processes, 0..1
+  std::optional<double> gpu_utilization_ratio;  // by all processes, 0..1
   std::optional<int64_t> gpu_resets;            // since the machine started
   // iogpu.wired_limit_mb: what the GPU may wire; 0 is the system's own policy.
   std::optional<int64_t> wired_limit_bytes;
@@ -41,8 +41,8 @@ struct Reading {
   bool operator==(const Reading&) const = default;
 };
 
-// Keeps the machine from sleeping for want of a user while it lives. It does
-// not keep a closed lid awake.
+// While this object lives the machine does not sleep because its user is idle.
+// A machine whose lid is closed sleeps nevertheless.
 class Awake {
  public:
   virtual ~Awake() = default;
@@ -51,18 +51,18 @@ class Awake {
 class Host {
  public:
   virtual ~Host() = default;
-  // Milliseconds. From one thread at a time.
+  // Takes milliseconds. Called from one thread at a time.
   virtual Reading Read() = 0;
-  // `why`: what the system shows people who ask. Null where the system knows no
-  // such thing, or refuses.
+  // `why` is shown by the system to people who ask. Null where the system has
+  // no such request, or refuses it.
   virtual std::unique_ptr<Awake> KeepAwake(const std::string& why) = 0;
 };
 
 // This machine.
 std::unique_ptr<Host> OpenHost();
 
-// gpu_utilization_ratio of this machine's Reading, alone: for every step of a
-// run. From any thread.
+// Only gpu_utilization_ratio of this machine's Reading, cheap enough for every
+// step of a run. Called from any thread.
 std::optional<double> GpuUtilization();
 
 // "mains", "battery"; "nominal", "moderate" …; "normal", "warn", "critical".
@@ -70,12 +70,13 @@ std::string_view Name(PowerSource source);
 std::string_view Name(Thermal level);
 std::string_view Name(MemoryPressure level);
 
-// The reverse; nullopt for a word that names none.
+// The reverse of Name; nullopt for an unknown word.
 std::optional<PowerSource> PowerSourceNamed(std::string_view name);
 std::optional<Thermal> ThermalNamed(std::string_view name);
 std::optional<MemoryPressure> MemoryPressureNamed(std::string_view name);
 
-// The numbers macOS has for them: 0 to 4, and 1, 2, 4. nullopt for others.
+// The levels by macOS' numbers, 0 to 4 for heat, 1, 2 and 4 for memory; nullopt
+// for other numbers.
 std::optional<Thermal> ThermalOfState(uint64_t state);
 std::optional<MemoryPressure> MemoryPressureOfLevel(int level);
 

@@ -14,10 +14,10 @@ namespace mpsd::host {
 namespace fs = std::filesystem;
 namespace {
 
-// Percent of the last ten seconds.
+// The percentage of the last ten seconds that counts as pressure.
 constexpr double kPressing = 10;
 
-// The first line; nullopt for a file that is not there.
+// The file's first line; nullopt for a missing file.
 std::optional<std::string> Line(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -92,7 +92,8 @@ void ReadThermal(const fs::path& root, Reading& reading) {
   }
 }
 
-// avg10 of the line that begins with `kind`: "some avg10=0.00 avg60=…".
+// The value of avg10 in the line that begins with `kind`: "some avg10=0.00
+// avg60=…".
 std::optional<double> Pressure(const fs::path& path, const std::string& kind) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

@@ -8,10 +8,10 @@
 
 namespace mpsd::host {
 
-// What /proc and /sys below `root` ("/" on a real machine) say: power_supply,
-// thermal zones with their trip points, platform_profile, the pressure of
-// memory (PSI), swap, gpu_busy_percent of amdgpu. Pure reading: it compiles and
-// is tested everywhere.
+// The reading that files in /proc and /sys below `root` ("/" on a real machine)
+// give: power_supply, thermal zones with their trip points, platform_profile,
+// memory pressure (PSI), swap, amdgpu's gpu_busy_percent. Only reads files:
+// compiles and is tested on every system.
 Reading ReadLinuxFiles(const std::filesystem::path& root);
 
 }  // namespace mpsd::host

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-// What does not change while the machine runs.
+// Facts that do not change while the machine runs.
 namespace mpsd::host {
 
-// A name of this boot of the machine, another one after each; "" where the
+// Names this boot of the machine; every boot has another name. "" where the
 // system has none.
 std::string BootId();
 

@@ -56,10 +56,10 @@ constexpr CFIndex kInt64 = 4;           // kCFNumberSInt64Type
 constexpr uint32_t kAssertionOn = 255;  // kIOPMAssertionLevelOn
 constexpr unsigned int kMainPort = 0;   // kIOMainPortDefault
 constexpr uint32_t kNotifyOk = 0;       // NOTIFY_STATUS_OK
-constexpr double kNanoseconds = 1e9;    // of HIDIdleTime
-constexpr int64_t kMebibyte = 1 << 20;  // of iogpu.wired_limit_mb
+constexpr double kNanoseconds = 1e9;    // HIDIdleTime counts nanoseconds
+constexpr int64_t kMebibyte = 1 << 20;  // unit of iogpu.wired_limit_mb
 
-// Owns what a function with Create or Copy in its name gave.
+// Owns an object that a function with Create or Copy in its name returned.
 class Owned {
  public:
   explicit Owned(CFTypeRef object) : object_(object) {}
@@ -93,10 +93,10 @@ std::optional<int64_t> Member(CFTypeRef dictionary, const char* key) {
   return Integer(CFDictionaryGetValue(dictionary, name.get()));
 }
 
-// A property of the first service of that class which has it.
+// The property of the first service of this class that has one.
 Owned Property(const char* service_class, const char* key) {
   io_object_t services = 0;
-  // The matching dictionary is consumed.
+  // The call takes ownership of the matching dictionary.
   if (IOServiceGetMatchingServices(kMainPort, IOServiceMatching(service_class),
                                    &services) != 0) {
     return Owned(nullptr);
@@ -146,7 +146,7 @@ std::optional<double> BatteryRatio(CFTypeRef info) {
 void ReadPower(Reading& reading) {
   const Owned info(IOPSCopyPowerSourcesInfo());
   if (!info) return;
-  // Not owned. "AC Power", "Battery Power" or "UPS Power".
+  // This string is not owned: "AC Power", "Battery Power" or "UPS Power".
   CFTypeRef type = IOPSGetProvidingPowerSourceType(info.get());
   const Owned mains = Text("AC Power");
   if (type != nullptr) {

@@ -8,7 +8,7 @@ namespace {
 class Linux final : public Host {
  public:
   Reading Read() override { return ReadLinuxFiles("/"); }
-  // A server does not sleep, and on a desktop its user has said when to.
+  // A server does not sleep, and a desktop sleeps when its user has set it to.
   std::unique_ptr<Awake> KeepAwake(const std::string&) override {
     return nullptr;
   }

@@ -25,7 +25,8 @@ std::string Describe(const TensorEntry& entry) {
 
 bool IsChannels(int64_t size) { return size == 1 || size == 3; }
 
-// "" for [N, H, W], [N, H, W, C] and [N, C, H, W].
+// The fault of the images' shape; "" for [N, H, W], [N, H, W, C] and [N, C, H,
+// W].
 std::string ImagesFault(const TensorEntry& images) {
   const auto& shape = images.shape;
   const bool fits =
@@ -43,14 +44,14 @@ std::string ImagesFault(const TensorEntry& images) {
   return "";
 }
 
-// As [N, H, W, C].
+// The images as [N, H, W, C].
 at::Tensor ChannelsLast(const at::Tensor& images) {
   if (images.dim() == 3) return images.unsqueeze(3);
   return IsChannels(images.size(3)) ? images
                                     : images.permute({0, 2, 3, 1}).contiguous();
 }
 
-// "" where the labels fit the images.
+// The fault of the labels; "" where they fit the images.
 std::string LabelsFault(const TensorEntry& labels, int64_t count) {
   if (labels.dtype == at::kLong && labels.shape == std::vector{count}) {
     return "";

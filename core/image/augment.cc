@@ -16,7 +16,7 @@ int64_t Round(double value) {
   return static_cast<int64_t>(std::nearbyint(value));
 }
 
-// The largest part of an allowed ratio, from the middle.
+// The largest box in the middle with an allowed ratio.
 Box MiddleBox(const spec::AugmentationSpec& spec, int64_t height,
               int64_t width) {
   const double ratio = static_cast<double>(width) / height;
@@ -35,6 +35,7 @@ Box DrawBox(const spec::AugmentationSpec& spec, int64_t height, int64_t width,
   for (int i = 0; i < 10; ++i) {
     const double target =
         area * Uniform(random, spec.crop_scale_min, spec.crop_scale_max);
+    // Uniform in the logarithm, so that 3:4 is as likely as 4:3.
     const double ratio = std::exp(Uniform(random, std::log(spec.crop_ratio_min),
                                           std::log(spec.crop_ratio_max)));
     const int64_t w = Round(std::sqrt(target * ratio));
@@ -50,7 +51,8 @@ Box DrawBox(const spec::AugmentationSpec& spec, int64_t height, int64_t width,
 }  // namespace
 
 data::Random RandomOfSample(uint64_t seed, int64_t epoch, int64_t sample) {
-  // An epoch's order is drawn from the same seed: its numbers are not these.
+  // An epoch's order is drawn from the same seed; the constant makes these
+  // numbers independent of the order's.
   constexpr uint64_t kImages = 0x696d61676573;  // "images"
   data::Random epochs(data::Random(seed ^ kImages).Next() +
                       static_cast<uint64_t>(epoch));

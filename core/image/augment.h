@@ -10,19 +10,19 @@
 
 namespace mpsd::image {
 
-// What chance does to one image: the part that is kept, then the mirror.
+// The random changes of one image: first the crop, then the mirroring.
 struct Augmentation {
   Box crop;
   bool flip = false;
 };
 
-// The draws of a sample in an epoch: a function of its arguments alone, so that
-// a resumed run sees the images that the first one would have seen.
+// The random numbers of a sample in an epoch: a function of the arguments
+// alone, so that a resumed run sees the same images as an uninterrupted one.
 data::Random RandomOfSample(uint64_t seed, int64_t epoch, int64_t sample);
 
-// By the rules of torchvision.transforms.RandomResizedCrop.get_params (ten
-// tries to cut an area and a ratio that fit, else the middle) and
-// RandomHorizontalFlip; the numbers are our own. Without
+// Draws by the rules of torchvision.transforms.RandomResizedCrop.get_params
+// (ten tries for an area and a ratio that fit, else the middle) and
+// RandomHorizontalFlip; the random numbers are not torch's. Without
 // spec.random_resized_crop the whole image is kept.
 Augmentation DrawAugmentation(const spec::AugmentationSpec& spec,
                               int64_t height, int64_t width,

@@ -12,9 +12,9 @@
 // destructor may live in a frame that is jumped over.
 namespace mpsd::image {
 
-// What a codec makes of some bytes: `pixels` are as DecodeImage says, or empty
-// after the header alone. `error` is empty on success, else a phrase such as
-// "is cut short".
+// A codec's result: `pixels` in DecodeImage's form, or empty when only the
+// header was read. `error` is empty on success, else a phrase such as "is cut
+// short".
 struct Decoded {
   Image image;
   std::string error;
@@ -26,7 +26,7 @@ Decoded DecodePng(std::string_view bytes, bool header_only);
 bool IsJpeg(std::string_view bytes);
 Decoded DecodeJpeg(std::string_view bytes, bool header_only);
 
-// "" for a size that may be unpacked.
+// The reason why an image of this size may not be unpacked, or "".
 std::string SizeError(int64_t height, int64_t width);
 
 }  // namespace mpsd::image

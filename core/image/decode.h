@@ -11,14 +11,15 @@
 
 namespace mpsd::image {
 
-// Images of more pixels are refused before they are unpacked: what Pillow
-// warns of as a decompression bomb (Image.MAX_IMAGE_PIXELS).
+// Images of more pixels are refused before they are unpacked; Pillow warns of a
+// decompression bomb at this size (Image.MAX_IMAGE_PIXELS).
 inline constexpr int64_t kMaxPixels = 89'478'485;
 
-// A PNG's or JPEG's bytes to RGB as Transformers' load_image gives, that is
-// PIL's ImageOps.exif_transpose(Image.open(…)).convert("RGB"): turned upright
-// by the orientation in its EXIF, transparency left out and not blended, grey
-// of 16 bits cut at 255. The encoding is told by the bytes, not by the name.
+// Decodes a PNG's or JPEG's bytes to RGB as Transformers' load_image does, that
+// is PIL's ImageOps.exif_transpose(Image.open(…)).convert("RGB"): the image is
+// turned upright by its EXIF orientation, transparency is dropped without
+// blending, 16-bit grey is cut at 255. The bytes decide the encoding, not the
+// name.
 //
 // InvalidArgument "<name>: …" for other files, for damaged and cut ones and
 // for more than kMaxPixels.
@@ -29,7 +30,8 @@ struct ImageSize {
   int64_t height = 0;
   int64_t width = 0;
 };
-// Of the upright image, from the header alone; errors as above.
+// The size of the upright image, read from the header alone; errors as
+// DecodeImage.
 absl::StatusOr<ImageSize> ReadImageSize(std::string_view bytes,
                                         const std::string& name);
 

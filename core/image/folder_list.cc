@@ -24,7 +24,7 @@ absl::Status FolderError(const fs::path& folder, const std::error_code& error) {
       Cat(folder.string(), ": cannot be listed: ", error.message()));
 }
 
-// What lies in `folder`, by name, hidden things left out.
+// The contents of `folder` in the order of their names, without hidden ones.
 absl::StatusOr<std::vector<fs::path>> Contents(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> paths;
@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<fs::path>> Contents(const fs::path& folder) {
 // Every file in `folder` and below it.
 absl::Status AppendFiles(const fs::path& folder, int depth,
                          std::vector<fs::path>& files) {
-  constexpr int kMaxDepth = 32;  // a link may lead to a folder above it
+  constexpr int kMaxDepth = 32;  // a link may lead back up
   if (depth > kMaxDepth) {
     return absl::InvalidArgumentError(
         Cat(folder.string(), ": more than ", kMaxDepth, " folders deep"));
@@ -60,8 +60,8 @@ absl::Status AppendFiles(const fs::path& folder, int depth,
   return absl::OkStatus();
 }
 
-// A folder's name is a class, whatever number or list it looks like; an integer
-// may be an id.
+// A folder's name is a class name, even if it looks like a number or a list;
+// only an integer may be an id.
 data::LabelValue ClassName(const fs::path& folder) {
   const std::string name = folder.filename().string();
   data::LabelValue label = data::LabelFromText(name);
@@ -76,8 +76,8 @@ bool IsImage(const fs::path& file) {
 }
 
 struct FolderImages {
-  std::vector<fs::path> loose;                  // without a class
-  std::vector<std::vector<fs::path>> by_class;  // in the order of the names
+  std::vector<fs::path> loose;                  // images without a class
+  std::vector<std::vector<fs::path>> by_class;  // in `names`' order
   std::vector<data::LabelValue> names;
 };
 
@@ -102,8 +102,8 @@ absl::StatusOr<FolderImages> Find(const fs::path& folder,
   return found;
 }
 
-// The longest beginnings of the classes that have `count` files together, no
-// two of them differing by more than one where there are enough.
+// Keeps the first files of every class, `count` files together. The classes'
+// numbers differ by at most one, except where a class has fewer files.
 void KeepFirst(int64_t count, std::vector<std::vector<fs::path>>& by_class) {
   std::vector<size_t> kept(by_class.size());
   bool more = true;

@@ -28,15 +28,17 @@ void Paste(const Image& from, const Box& box, int64_t top, int64_t left,
   }
 }
 
-// Of one axis: where the kept part begins in the image and in the result.
+// On one axis: where the kept part begins in the image and in the result, and
+// its length.
 struct Span {
   int64_t from, to, length;
 };
 
 Span Middle(int64_t have, int64_t want) {
   if (want <= have) return {(have - want) / 2, 0, want};
-  // The image is set into zeros at the rounded-up half, and the window's start
-  // is the floor of (have - want) / 2, moved by as much: that is 0.
+  // Transformers puts the image into zeros at ceil((want - have) / 2) and
+  // begins the window at floor((have - want) / 2) plus the same offset, which
+  // is 0.
   return {0, (want - have + 1) / 2, have};
 }
 

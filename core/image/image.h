@@ -19,7 +19,7 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-// All zero.
+// An image of zeros.
 Image Blank(int64_t height, int64_t width, int64_t channels);
 
 // A rectangle of an image, in pixels.
@@ -32,13 +32,13 @@ struct Box {
 // `box` must lie within the image.
 Image Crop(const Image& image, const Box& box);
 
-// The middle; where the image is too small it is padded with zeros
+// The middle of the image; a too small image is padded with zeros
 // (transformers, image_transforms.py, center_crop).
 Image CenterCrop(const Image& image, int64_t height, int64_t width);
 
 Image FlipHorizontally(const Image& image);
 
-// To 1 or 3 channels as PIL's convert("L") and convert("RGB") do.
+// Converts to 1 or 3 channels as PIL's convert("L") and convert("RGB") do.
 Image ToChannels(Image image, int64_t channels);
 
 }  // namespace mpsd::image

@@ -13,9 +13,10 @@
 
 namespace mpsd::image {
 
-// Images that need not be decoded again. What is in stays in, until the bytes
-// are used up: epochs ask for all images in turn, where dropping the oldest
-// would find none. Thread-safe.
+// Keeps images so that they need not be decoded again. Images are kept until
+// max_bytes are used up and are never replaced: every epoch asks for all images
+// in turn, and a cache that dropped the oldest would never have the next one.
+// Thread-safe.
 class ImageCache {
  public:
   enum class Form {
@@ -26,9 +27,9 @@ class ImageCache {
   ImageCache(int64_t images, size_t max_bytes)
       : max_bytes_(max_bytes), kept_(images) {}
 
-  // Null when it is not there in this form.
+  // Null where the image is not kept in this form.
   std::shared_ptr<const Image> Find(int64_t index, Form form) const;
-  // Keeps it where there is room and nothing of the index yet.
+  // Keeps the image if there is room and no image of this index is kept yet.
   void Offer(int64_t index, Form form, std::shared_ptr<const Image> image);
   size_t bytes() const;
 

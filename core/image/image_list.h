@@ -16,10 +16,10 @@
 
 namespace mpsd::image {
 
-// An image that can be read, and its label as written.
+// A readable image and its label as written.
 struct Entry {
   std::string place;           // in errors: "cats/1.png", "rows.jsonl:3"
-  std::filesystem::path file;  // PNG or JPEG; or else
+  std::filesystem::path file;  // PNG or JPEG; empty for an array
   at::Tensor array;            // uint8 [height, width, channels] on the CPU
   int64_t height = 0, width = 0;
   data::LabelValue label;
@@ -32,7 +32,7 @@ struct ImageList {
 };
 
 struct ListOptions {
-  std::string image_column;   // of JSON Lines; "": "image"
+  std::string image_column;   // in JSON Lines; "": "image"
   std::string label_column;   // "": "label"
   bool labels_needed = true;  // false: images without a label are listed too
   std::optional<int64_t> max_samples;  // the first ones
@@ -41,27 +41,27 @@ struct ListOptions {
 // Each path is one of
 // - a folder with a folder for each class, whose name is the label. Images lie
 //   in it or below it and are taken in the order of their paths. Hidden files
-//   are left alone; any other that is neither PNG nor JPEG is an error, and so
-//   is a class without images. Files beside the class folders are left alone
-//   unless they are images: those have no label. Of max_samples every class in
-//   turn has one.
+//   are ignored; any other file that is neither PNG nor JPEG is an error, and
+//   so is a class without images. Files beside the class folders are ignored
+//   unless they are images, which have no label. max_samples takes one image of
+//   every class in turn.
 // - a file of JSON Lines, {"image": "a/b.png", "label": …}: the path is
-//   relative to that file's folder. Other names are left alone.
+//   relative to that file's folder. Other names are ignored.
 // - a .safetensors file with `images`, uint8 [N, H, W], [N, H, W, C] or
 //   [N, C, H, W] (C is 1 or 3), and `labels`, int64 [N].
-// Every file is read once, for its hash and its header; pixels are decoded when
-// asked for.
+// Every file is read now for its hash and its header; pixels are decoded when a
+// batch needs them.
 //
-// NotFound and the like for `paths`; InvalidArgument "<place>: …" for what is
-// wrong in them, up to five faults, one a line. No list is empty.
+// NotFound and the like for `paths`; InvalidArgument "<place>: …" for faults in
+// the files, up to five, one a line. No list is empty.
 absl::StatusOr<ImageList> ListImages(const std::vector<std::string>& paths,
                                      const ListOptions& options);
 
-// Whether ListImages reads it as JSON Lines: these alone have columns.
+// Whether ListImages reads `path` as JSON Lines, the only form with columns.
 bool HasRows(const std::filesystem::path& path);
 
-// The labels of a list and where they stand, for data::DecideLabels. The list
-// must outlive the second.
+// The labels of a list and their places, for data::DecideLabels. The list must
+// outlive the result of PlacesOf.
 std::vector<data::LabelValue> LabelValues(const ImageList& list);
 data::LabelPlace PlacesOf(const ImageList& list);
 

@@ -15,10 +15,12 @@ namespace {
 
 using Form = ImageCache::Form;
 
-// Pixels of a batch below which threads cost more than they save.
+// Below this many pixels a batch, threads cost more than they save.
 constexpr int64_t kPixelsForThreads = 200'000;
 
-// work(0) … work(count - 1), on `threads` threads.
+// Calls work(0) … work(count - 1) on `threads` threads, the caller's included;
+// each thread takes the next number, so that large images do not hold up the
+// rest.
 void RunAll(int64_t count, int64_t threads,
             const std::function<void(int64_t)>& work) {
   std::atomic<int64_t> next = 0;
@@ -67,7 +69,8 @@ absl::StatusOr<std::shared_ptr<const Image>> ImageSet::Get(int64_t index,
   }
   if (!image.ok()) return image.status();
   auto shared = std::make_shared<const Image>(*std::move(image));
-  // Arrays are in memory as they are.
+  // Decoded arrays are in memory already: the cache keeps only files and fitted
+  // images.
   if (form == Form::kFitted || !list_.entries[index].array.defined()) {
     cache_.Offer(index, form, shared);
   }

@@ -21,27 +21,28 @@
 namespace mpsd::image {
 
 struct ImageSetOptions {
-  spec::AugmentationSpec augmentation;  // of training batches
+  spec::AugmentationSpec augmentation;  // training batches only
   size_t cache_bytes = size_t{512} << 20;
 };
 
 // Images and their labels. Each is decoded when a batch asks for it, by several
-// threads where that is worth it; a small set is decoded once and kept.
+// threads for large batches; a small set stays decoded in memory.
 class ImageSet : public data::Source {
  public:
-  // With `labels` null there are none: batches have neither classes nor
-  // targets (prediction). Errors as data::EncodeLabels.
+  // With `labels` null batches have neither classes nor targets (prediction).
+  // Errors as data::EncodeLabels.
   static absl::StatusOr<std::unique_ptr<ImageSet>> Make(
       ImageList list, const data::Labels* labels, const Processor& processor,
       const ImageSetOptions& options);
 
   int64_t size() const override { return std::ssize(list_.entries); }
   int64_t length(int64_t) const override { return 1; }
-  // A row is one sample. Of training batches the images are cut to the crop
-  // that their sample's draws give, resized to the model's size with the
-  // bilinear filter (torchvision's RandomResizedCrop) and mirrored; without
-  // random_resized_crop, and of all others, they are what the processor makes.
-  // InvalidArgument names an image that cannot be decoded or does not fit.
+  // A row is one sample. In training batches an image is cut to the crop that
+  // its sample's random numbers give, resized to the model's size with the
+  // bilinear filter (torchvision's RandomResizedCrop) and mirrored. Without
+  // random_resized_crop, and in all other batches, the processor fits the
+  // image. InvalidArgument names an image that cannot be decoded or does not
+  // fit.
   absl::StatusOr<data::Batch> Collate(
       const std::vector<std::vector<int64_t>>& rows,
       const data::Collation& collation) const override;
@@ -56,7 +57,7 @@ class ImageSet : public data::Source {
  private:
   ImageSet(ImageList list, const Processor& processor,
            const ImageSetOptions& options);
-  // What Normalize turns into the batch's pixels.
+  // The image that Normalize turns into the batch's pixels.
   absl::StatusOr<Image> Prepare(int64_t index,
                                 const data::Collation& collation) const;
   absl::StatusOr<Image> Augmented(int64_t index, data::Random& random) const;

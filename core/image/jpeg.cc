@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// jpeglib.h wants these two before it.
+// jpeglib.h needs these two headers before it.
 #include <cstddef>
 #include <cstdio>
 // clang-format off
@@ -15,7 +15,7 @@ namespace mpsd::image {
 namespace {
 
 struct Errors {
-  jpeg_error_mgr manager;  // first: libjpeg knows this alone
+  jpeg_error_mgr manager;  // first: libjpeg sees only this part
   jmp_buf jump;
   bool cut_short = false;
   char message[JMSG_LENGTH_MAX] = "";
@@ -27,8 +27,8 @@ void Fail(j_common_ptr info) {
   longjmp(errors->jump, 1);
 }
 
-// libjpeg makes up an end where a file has none; all other warnings are of
-// damage that PIL overlooks too.
+// libjpeg invents an end for a file without one, which is an error here; all
+// other warnings concern damage that PIL overlooks too.
 void Warn(j_common_ptr info, int level) {
   auto* errors = reinterpret_cast<Errors*>(info->err);
   if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF) {
@@ -36,7 +36,7 @@ void Warn(j_common_ptr info, int level) {
   }
 }
 
-// False after an error, which `errors` then has or `decoded`.
+// False after an error, which is then in `errors` or in `decoded`.
 bool ReadJpeg(jpeg_decompress_struct* info, Errors* errors,
               std::string_view bytes, bool header_only, Decoded* decoded) {
   if (setjmp(errors->jump)) return false;
@@ -66,7 +66,7 @@ int MultiplyDivide255(int a, int b) {
   return ((product >> 8) + product) >> 8;
 }
 
-// PIL takes every CMYK JPEG for Adobe's, which stores 255 minus the ink
+// PIL treats every CMYK JPEG as Adobe's, which stores 255 minus the ink
 // (libImaging/Convert.c, cmyk2rgb).
 void InvertedCmykToRgb(Image& image) {
   std::vector<uint8_t> rgb(image.height * image.width * 3);

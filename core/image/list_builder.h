@@ -21,8 +21,9 @@ class ListBuilder {
 
   const ListOptions& options() const { return options_; }
 
-  // A PNG or JPEG, by its header; `hashed_name` goes into the hash with its
-  // bytes. A fault names `place`, and the file where that is something else.
+  // Adds a PNG or JPEG, of which only the header is decoded; `hashed_name` goes
+  // into the hash with the file's bytes. A fault names `place`, and the file
+  // where its name differs.
   void AddFile(const std::string& place, const std::filesystem::path& file,
                const std::string& hashed_name, data::LabelValue label);
   void AddArray(const std::string& place, at::Tensor array,
@@ -32,11 +33,11 @@ class ListBuilder {
   void Fault(const std::string& place, const std::string& fault) {
     errors_.Add(place, fault);
   }
-  // Nothing more need be read.
+  // Enough faults were found: nothing more need be read.
   bool full() const { return errors_.full(); }
   size_t size() const { return entries_.size(); }
 
-  // The builder is spent afterwards.
+  // The builder cannot be used afterwards.
   absl::StatusOr<ImageList> Finish();
 
  private:
@@ -46,7 +47,8 @@ class ListBuilder {
   base::Sha256 sha256_;
 };
 
-// Of one path each. The error is one of the path as a whole.
+// Each adds the images of one path. An error concerns the path as a whole;
+// faults of single images go to the builder.
 absl::Status ListFolder(const std::filesystem::path& folder,
                         ListBuilder& builder);
 absl::Status ListRows(const std::filesystem::path& file, ListBuilder& builder);

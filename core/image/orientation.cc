@@ -17,7 +17,7 @@ using namespace std::string_view_literals;
 constexpr uint64_t kOrientationTag = 0x0112;
 constexpr std::string_view kExifName = "Exif\0\0"sv;
 
-// Unsigned integers out of bytes; nothing behind their end.
+// Reads unsigned integers from bytes; nullopt beyond the bytes' end.
 class Numbers {
  public:
   Numbers(std::string_view bytes, bool big_endian)
@@ -40,7 +40,7 @@ class Numbers {
   const bool big_endian_;
 };
 
-// Bytes of a value of a TIFF type; 0 for one that Pillow does not know.
+// Bytes of a value of a TIFF type; 0 for a type that Pillow does not know.
 uint64_t SizeOfType(uint64_t type) {
   constexpr uint8_t kSizes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2,
                                 4, 8, 4, 8, 4, 0, 0, 8};
@@ -53,8 +53,9 @@ bool IsInteger(uint64_t type) {
          std::end(kInteger);
 }
 
-// The orientation in a TIFF file's first directory: 0 for none, 1 for one that
-// there is not. What Pillow gives up on ends the search here.
+// The orientation in a TIFF file's first directory: 0 without the tag, 1 for a
+// value that is no orientation. The search ends at the same faults at which
+// Pillow gives up.
 int OfTiff(std::string_view tiff) {
   const bool big_endian = tiff.starts_with("MM");
   if (!big_endian && !tiff.starts_with("II")) return 0;
@@ -62,7 +63,7 @@ int OfTiff(std::string_view tiff) {
   if (numbers.At(2, 2) != 42) return 0;
   const uint64_t directory = numbers.At(4, 4).value_or(tiff.size());
   const uint64_t entries = numbers.At(directory, 2).value_or(0);
-  uint64_t told = 0;  // bytes of the values that lie elsewhere
+  uint64_t told = 0;  // bytes of values outside the directory
   for (uint64_t i = 0; i < entries; ++i) {
     const uint64_t entry = directory + 2 + 12 * i;
     if (!numbers.At(entry, 8) || !numbers.At(entry + 8, 4)) return 0;
@@ -108,7 +109,7 @@ int OfXmp(std::string_view xmp) {
   return 0;
 }
 
-// What a file says of itself.
+// The metadata of one file.
 struct Told {
   std::string exif, xmp;
 
@@ -127,19 +128,19 @@ void TakeApp1(std::string_view segment, Told& told) {
   }
 }
 
-// The segments before the first scan.
+// Reads the segments before the first scan.
 Told OfJpeg(std::string_view bytes) {
   Told told;
   const Numbers numbers(bytes, /*big_endian=*/true);
   for (size_t at = 2; at + 1 < bytes.size();) {
     const auto marker = static_cast<uint8_t>(bytes[at + 1]);
     if (bytes[at] != '\xff' || marker == 0xff || marker == 0) {
-      ++at;  // fill and junk between segments
+      ++at;  // skips fill bytes and junk
       continue;
     }
     if (marker == 0xda || marker == 0xd9) break;
     at += 2;
-    // TEM, RSTn and SOI are alone.
+    // The markers TEM, RSTn and SOI have no length and no content.
     if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) continue;
     const uint64_t length = numbers.At(at, 2).value_or(0);
     if (length < 2 || length > bytes.size() - at) break;
@@ -149,8 +150,8 @@ Told OfJpeg(std::string_view bytes) {
   return told;
 }
 
-// The bytes that an ImageMagick profile spells: three lines of heading, then
-// hexadecimal digits in lines.
+// Decodes an ImageMagick profile: three lines of heading, then lines of
+// hexadecimal digits.
 std::string OfRawProfile(std::string_view text) {
   for (int line = 0; line < 3; ++line) {
     const size_t end = text.find('\n');
@@ -159,7 +160,7 @@ std::string OfRawProfile(std::string_view text) {
   }
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string bytes;
-  int high = -1;  // the first digit of a byte, -1 before it
+  int high = -1;  // a byte's first digit; -1 before it
   for (const char c : text) {
     if (absl::ascii_isspace(static_cast<unsigned char>(c))) continue;
     const size_t digit =
@@ -171,8 +172,8 @@ std::string OfRawProfile(std::string_view text) {
   return high >= 0 ? "" : bytes;
 }
 
-// Cuts `text` at its first NUL byte and returns what was before it; all of it
-// where there is none.
+// Cuts `text` at its first NUL byte and returns what was before it; all of
+// `text` where it has none.
 std::string_view TakeWord(std::string_view& text) {
   const size_t end = std::min(text.find('\0'), text.size());
   const std::string_view word = text.substr(0, end);
@@ -180,13 +181,14 @@ std::string_view TakeWord(std::string_view& text) {
   return word;
 }
 
-// The text in a chunk that begins behind its name; empty for a packed one.
+// The text in a chunk whose name was already taken off; empty for a packed
+// chunk.
 std::string TextOf(std::string_view kind, std::string_view chunk) {
   if (kind == "tEXt") return std::string(chunk);
   if (chunk.size() < 2 || chunk[0] != 0) return "";
   chunk.remove_prefix(2);
-  TakeWord(chunk);  // the language
-  TakeWord(chunk);  // the name in it
+  TakeWord(chunk);  // the language tag
+  TakeWord(chunk);  // the translated keyword
   return std::string(chunk);
 }
 
@@ -206,7 +208,7 @@ Told OfPng(std::string_view bytes) {
       if (name == "Raw profile type exif") profile = TextOf(kind, chunk);
       if (name == "XML:com.adobe.xmp") told.xmp = TextOf(kind, chunk);
     }
-    at += 12 + length;  // its CRC too
+    at += 12 + length;  // length, kind, content and CRC
   }
   if (told.exif.empty()) told.exif = OfRawProfile(profile);
   return told;

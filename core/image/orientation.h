@@ -8,20 +8,21 @@
 
 namespace mpsd::image {
 
-// How a camera was held, as EXIF counts it: 1 upright, 2 to 8 mirrored, turned
-// or both; 5 to 8 lie on a side.
+// How the camera was held, by EXIF's numbers: 1 upright, 2 to 8 mirrored,
+// turned or both; images of 5 to 8 lie on a side.
 //
-// Of a PNG's or JPEG's bytes, where Pillow's ImageOps.exif_transpose looks
-// (Image.getexif): tag 0x0112 of the first directory of a JPEG's APP1 segments,
-// of a PNG's eXIf chunk or its "Raw profile type exif"; where there is no such
-// tag, tiff:Orientation in the XMP of either. A PNG's packed texts (zTXt) are
-// not looked into. 1 for all else: none, damaged, no image.
+// Reads the orientation from a PNG's or JPEG's bytes where Pillow's
+// ImageOps.exif_transpose looks (Image.getexif): tag 0x0112 in the first
+// directory of a JPEG's APP1 segments, or of a PNG's eXIf chunk or "Raw profile
+// type exif"; without this tag, tiff:Orientation in the file's XMP. A PNG's
+// packed texts (zTXt) are not searched. 1 for files without an orientation,
+// damaged files and other files.
 int ReadOrientation(std::string_view bytes);
 
-// The image as it is to be looked at. Unknown orientations change nothing.
+// The image turned upright. Unknown orientations change nothing.
 Image Upright(Image image, int orientation);
 
-// Whether height and width change places.
+// Whether turning the image upright swaps height and width.
 inline bool LiesOnSide(int orientation) {
   return orientation >= 5 && orientation <= 8;
 }

@@ -32,7 +32,7 @@ void Read(png_structp png, png_bytep out, size_t count) {
   input->left -= count;
 }
 
-// Everything to eight bits RGB, but for grey of 16 bits.
+// Has libpng convert everything to eight-bit RGB, except 16-bit grey.
 void AskForRgb(png_structp png, png_infop info, bool grey16) {
   const int type = png_get_color_type(png, info);
   if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
@@ -48,7 +48,7 @@ void AskForRgb(png_structp png, png_infop info, bool grey16) {
   png_read_update_info(png, info);
 }
 
-// False after an error, which `input` then has or `decoded`.
+// False after an error, which is then in `input` or in `decoded`.
 bool ReadPng(png_structp png, png_infop info, Input* input, bool header_only,
              Decoded* decoded, std::vector<png_bytep>* rows, bool* grey16) {
   if (setjmp(png_jmpbuf(png))) return false;
@@ -72,8 +72,8 @@ bool ReadPng(png_structp png, png_infop info, Input* input, bool header_only,
   return true;
 }
 
-// Pillow's "I;16" to "RGB": what is above 255 is 255 (libImaging/Convert.c,
-// I16_RGB).
+// Pillow's conversion of "I;16" to "RGB": values above 255 become 255
+// (libImaging/Convert.c, I16_RGB).
 void CutGrey16(Image& image) {
   std::vector<uint8_t> rgb(image.height * image.width * 3);
   for (size_t i = 0; 2 * i < image.pixels.size(); ++i) {

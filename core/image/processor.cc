@@ -17,14 +17,14 @@ using spec::Cat;
 // IMAGENET_STANDARD_MEAN and _STD of transformers, image_utils.py.
 constexpr double kMean = 0.5, kDeviation = 0.5;
 
-// The size of every result, where it is not the image's own that decides.
+// The size of every result; nullopt where it depends on the image's own size.
 std::optional<std::pair<int64_t, int64_t>> FixedSize(const ProcessorConfig& c) {
   if (c.do_center_crop) return std::pair(c.crop_height, c.crop_width);
   if (c.do_resize && !c.shortest_edge) return std::pair(c.height, c.width);
   return std::nullopt;
 }
 
-// Makes `values` one for each channel.
+// Completes `values` to one for each channel.
 absl::Status Spread(std::string_view field, double otherwise, int64_t channels,
                     std::string_view origin, std::vector<double>& values) {
   if (values.empty()) values = {otherwise};
@@ -58,7 +58,8 @@ Processor::Processor(const ProcessorConfig& config,
     const float mean = config.image_mean[c];
     const float deviation = config.image_std[c];
     for (int byte = 0; byte < 256; ++byte) {
-      // Rescaled in fp64, rounded, normalised in fp32: NumPy's order.
+      // Rescaled in fp64, rounded to fp32, then normalised in fp32: NumPy's
+      // order of roundings.
       float value = config.do_rescale ? byte * config.rescale_factor : byte;
       if (config.do_normalize) value = (value - mean) / deviation;
       values_[c][byte] = value;

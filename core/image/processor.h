@@ -17,12 +17,12 @@
 namespace mpsd::image {
 
 // preprocessor_config.json with the defaults of Transformers' ViTImageProcessor
-// (5.23, models/vit/image_processing_pil_vit.py). do_convert_rgb has no field:
-// what is decoded is RGB.
+// (5.23, models/vit/image_processing_pil_vit.py). do_convert_rgb has no field,
+// because decoded images are always RGB.
 struct ProcessorConfig {
   bool do_resize = true;
-  int64_t height = 224, width = 224;     // of "size"
-  std::optional<int64_t> shortest_edge;  // instead; the other keeps the ratio
+  int64_t height = 224, width = 224;     // from "size"
+  std::optional<int64_t> shortest_edge;  // replaces size; keeps the ratio
   Filter resample = Filter::kBilinear;
   bool do_center_crop = false;
   int64_t crop_height = 224, crop_width = 224;
@@ -35,23 +35,25 @@ struct ProcessorConfig {
   bool operator==(const ProcessorConfig&) const = default;
 };
 
-// The text of preprocessor_config.json. Names that it does not know are left
-// alone, as Transformers does. Unimplemented for another type of processor,
-// naming it, and for padding; InvalidArgument "<origin>:<line>: <field>: …".
+// The text of preprocessor_config.json. Unknown names are ignored, as
+// Transformers does. Unimplemented for another type of processor, naming it,
+// and for padding; InvalidArgument "<origin>:<line>: <field>: …".
 absl::StatusOr<ProcessorConfig> ParseProcessorConfig(std::string_view json,
                                                      std::string_view origin);
 
-// The text of a preprocessor_config.json that Transformers reads alike.
+// The text of a preprocessor_config.json that Transformers reads as the same
+// config.
 std::string ToJson(const ProcessorConfig& config);
 
-// Makes of an image what a vision transformer gets, as ViTImageProcessor does:
+// Turns an image into a vision transformer's input as ViTImageProcessor does:
 // resized and cut with eight bits a channel, then rescaled and normalised in
-// fp32. Equal to Transformers' with Pillow to the last bit of fp32.
+// fp32. The result equals Transformers' with Pillow to the last bit of fp32.
 class Processor {
  public:
-  // Of the model's folder. Without a preprocessor_config.json it resizes to the
-  // model's image_size. InvalidArgument where it makes another size or
-  // normalises another number of channels than the model has.
+  // Reads the config of the model's folder. Without a preprocessor_config.json
+  // the processor resizes to the model's image_size. InvalidArgument where the
+  // config gives another image size, or has means for another number of
+  // channels, than the model has.
   static absl::StatusOr<Processor> Read(const std::string& model_dir,
                                         const spec::VisionConfig& model);
   // `origin` names the config in errors.
@@ -61,11 +63,11 @@ class Processor {
 
   int64_t channels() const { return channels_; }
   int64_t image_size() const { return image_size_; }  // height and width
-  // With a mean and a deviation for each channel.
+  // The config, completed to a mean and a deviation for each channel.
   const ProcessorConfig& config() const { return config_; }
 
   // The image with channels() channels, resized and cut to image_size().
-  // InvalidArgument "<name>: …" where the config leaves it another size.
+  // InvalidArgument "<name>: …" where the config gives this image another size.
   absl::StatusOr<Image> Fit(const Image& image, const std::string& name) const;
 
   // The floats of an image with channels() channels, [channels, height, width].

@@ -17,7 +17,7 @@ using spec::JsonNode;
 using spec::Range;
 using Kind = JsonNode::Kind;
 
-// All one processor, by name of its release.
+// One processor under the names that releases of Transformers gave it.
 constexpr std::array<std::string_view, 4> kTypes = {
     "ViTImageProcessor", "ViTImageProcessorFast", "ViTImageProcessorPil",
     "ViTFeatureExtractor"};
@@ -140,7 +140,7 @@ class ConfigReader {
     if (node->kind == Kind::kArray) {
       fields_.Numbers(name, values, range);
     } else {
-      double all = 0;  // one number for every channel
+      double all = 0;  // a single number is for every channel
       fields_.Number(name, all, range);
       values = {all};
     }

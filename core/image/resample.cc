@@ -8,6 +8,9 @@
 namespace mpsd::image {
 namespace {
 
+// Bits behind the point of a weight: a sum of bytes times weights fits into 32
+// bits, with two bits for weights whose sum exceeds 1 (Pillow's
+// PRECISION_BITS).
 constexpr int kPrecisionBits = 32 - 8 - 2;
 constexpr double kPi = 3.14159265358979323846;
 
@@ -59,7 +62,7 @@ double Support(Filter filter) {
   }
 }
 
-// What one output pixel is made of: weights of `first`, `first` + 1 ….
+// The inputs of one output pixel: weights of the pixels `first`, `first` + 1 ….
 struct Taps {
   int64_t first = 0;
   std::vector<int32_t> weights;
@@ -110,6 +113,7 @@ Image ResizeRows(const Image& image, const std::vector<Taps>& taps) {
     const uint8_t* row = &image.pixels[y * image.width * kChannels];
     for (const Taps& t : taps) {
       int32_t sums[kChannels];
+      // Begins at one half, so that Round's shift rounds to nearest.
       std::fill_n(sums, kChannels, 1 << (kPrecisionBits - 1));
       const uint8_t* from = row + t.first * kChannels;
       for (const int32_t weight : t.weights) {
@@ -149,14 +153,16 @@ Image ResizeHeight(const Image& image, int64_t height, Filter filter) {
   return ResizeColumns(image, TapsOfAxis(filter, image.height, height));
 }
 
-// The order of the passes decides on roundings.
+// Each pass rounds to eight bits, so that the passes' order changes the result:
+// this is Pillow 13's order.
 bool VerticalFirst(const Image& image, int64_t height, int64_t width) {
   const int64_t less_height = image.height - height;
   return less_height > 0 && less_height > 2 * (image.width - width);
 }
 
-// The source of every output pixel; the sum is kept as Pillow's
-// ImagingScaleAffine keeps it, whose rounding decides.
+// The source of every output pixel. `x` is summed up step by step as in
+// Pillow's ImagingScaleAffine: a product i * scale would round differently and
+// choose other pixels.
 std::vector<int64_t> NearestOfAxis(int64_t from, int64_t to) {
   const double scale = static_cast<double>(from) / to;
   std::vector<int64_t> sources;

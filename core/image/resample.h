@@ -8,7 +8,8 @@
 
 namespace mpsd::image {
 
-// By the numbers of PIL.Image.Resampling, as preprocessor_config.json has them.
+// Filters with PIL.Image.Resampling's numbers, which preprocessor_config.json
+// uses.
 enum class Filter {
   kNearest = 0,
   kLanczos = 1,
@@ -21,10 +22,10 @@ enum class Filter {
 // The image at another size, bit for bit as Pillow 13's Image.resize: filters
 // widen as the image shrinks (no aliasing), are weighed in fixed point, and the
 // result is rounded to eight bits after the horizontal and after the vertical
-// pass (libImaging/Resample.c); the vertical one comes first where the height
-// loses more than twice what the width loses, which it never did before
-// version 13. Integers throughout, so that every platform gives the same;
-// ATen's antialiased kernels round otherwise.
+// pass (libImaging/Resample.c); The vertical pass comes first where the height
+// loses more than twice as many pixels as the width; before version 13 it never
+// did. The passes compute in integers, so that every platform gives the same
+// result; ATen's antialiased kernels round differently.
 Image Resize(const Image& image, int64_t height, int64_t width, Filter filter);
 
 }  // namespace mpsd::image

@@ -19,7 +19,7 @@ using Numbers = std::vector<double>;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view kCombined = "combined_score";
 
-// How often a label is there, is predicted, and both.
+// How many rows have a label, are predicted to have it, and both.
 struct Counts {
   double truth = 0, predicted = 0, both = 0;
   double F1() const {
@@ -38,7 +38,8 @@ std::map<int64_t, Counts> Count(const Labels& truth, const Labels& predicted) {
   return counts;
 }
 
-// Of a multi-label problem, per label; a logit above zero predicts it.
+// The counts of each label in a multi-label problem; a logit above zero
+// (probability 0.5) predicts the label.
 std::vector<Counts> CountColumns(const Predictions& p) {
   std::vector<Counts> counts(p.outputs);
   for (size_t i = 0; i < p.logits.size(); ++i) {
@@ -79,7 +80,7 @@ double MacroF1(const std::vector<Counts>& columns) {
   return sum / static_cast<double>(columns.size());
 }
 
-// The mean of `power` of the distances.
+// The mean of power(logit - target).
 template <typename Power>
 double MeanError(const Predictions& p, Power power) {
   double sum = 0;
@@ -94,7 +95,8 @@ bool AllEqual(const Numbers& values) {
                      [&](double v) { return v == values.front(); });
 }
 
-// Less its mean, divided by its length.
+// `values` minus their mean, divided by the Euclidean norm: the dot product of
+// two such vectors is Pearson's correlation.
 Numbers Normalized(const Numbers& values) {
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) /
                       static_cast<double>(values.size());
@@ -106,7 +108,7 @@ Numbers Normalized(const Numbers& values) {
   return result;
 }
 
-// From 1; equal values share their mean.
+// Ranks count from 1; equal values get the mean of their ranks.
 Numbers Ranks(const Numbers& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -128,7 +130,8 @@ bool HasNan(const Numbers& values) {
                      [](double v) { return std::isnan(v); });
 }
 
-// What evaluate's "glue" computes of a task; empty for one that has none.
+// The metrics that evaluate's "glue" computes for a task; empty for an unknown
+// task.
 std::vector<std::string> GlueNames(std::string_view task, ProblemType problem) {
   if (problem == ProblemType::kRegression) {
     if (task == "stsb") return {"pearson", "spearmanr"};

@@ -9,19 +9,19 @@
 
 namespace mpsd::metrics {
 
-// What a classifier said of a data set, and what is true. Rows in the order of
-// the data set.
+// A classifier's outputs for a data set and the true labels. Rows are in the
+// order of the data set.
 struct Predictions {
   spec::ProblemType problem = spec::ProblemType::kSingleLabel;
   int64_t outputs = 0;         // per row
   std::vector<float> logits;   // [rows, outputs]
-  std::vector<int64_t> truth;  // [rows], of single-label problems
-  std::vector<float> targets;  // [rows, outputs], of the others
+  std::vector<int64_t> truth;  // [rows], single-label problems only
+  std::vector<float> targets;  // [rows, outputs], the other problems
 
   int64_t rows() const {
     return outputs == 0 ? 0 : static_cast<int64_t>(logits.size()) / outputs;
   }
-  // The class with the highest logit, the first of equals; [rows].
+  // The class with the highest logit of each row, the first of equals.
   std::vector<int64_t> Classes() const;
 };
 

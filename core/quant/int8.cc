@@ -34,7 +34,9 @@ class Int8Weight : public QuantizedWeight {
 
  private:
   at::Tensor Values(int64_t at, int64_t count) const {
-    // In this order: bitsandbytes' int8_vectorwise_dequant.
+    // The factors are multiplied in the order of bitsandbytes'
+    // int8_vectorwise_dequant, so that the roundings are the same; the constant
+    // is 1 / 127 in fp32.
     return codes_.narrow(0, at, count)
         .to(at::kFloat)
         .mul_(absmax_.narrow(0, at, count).unsqueeze(-1))
@@ -50,7 +52,8 @@ Int8Parts QuantizeInt8(const at::Tensor& weight) {
   base::CheckEqual(weight.dim(), 2, "dimensions of a weight");
   const at::Tensor w = weight.detach().to(at::kHalf);
   const at::Tensor absmax = w.abs().amax(1).to(at::kFloat);
-  // A row of zeros has no scale; its codes are 0.
+  // A row of zeros has no scale (1 / 0); nan_to_num_ makes it 0, and so the
+  // codes.
   const at::Tensor scale = absmax.reciprocal().mul_(127).nan_to_num_(0, 0, 0);
   return {at::round(w.to(at::kFloat) * scale.unsqueeze(-1)).to(at::kChar),
           absmax};

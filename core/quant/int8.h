@@ -12,15 +12,15 @@ namespace mpsd::quant {
 
 // Eight bits a value and a scale a row:
 //   value = code · absmax[row] / 127
-// The weights are those of bitsandbytes' Linear8bitLt; its activations, which
+// The codes equal those of bitsandbytes' Linear8bitLt; activations, which
 // LLM.int8() quantises too, stay in the dtype that the job computes in.
 struct Int8Parts {
   at::Tensor codes;   // int8 [rows, columns]
   at::Tensor absmax;  // fp32 [rows]
 };
 
-// Quantises `weight` [rows, columns], on the CPU; as bitsandbytes' Int8Params
-// it takes the weight's fp16 values.
+// Quantises `weight` [rows, columns], on the CPU, from its values rounded to
+// fp16, as bitsandbytes' Int8Params does.
 Int8Parts QuantizeInt8(const at::Tensor& weight);
 
 std::shared_ptr<const QuantizedWeight> MakeInt8(const Int8Parts& parts,

@@ -15,6 +15,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Weight = std::shared_ptr<const QuantizedWeight>;
 
+// Autograd saves only values and tensors: this holder lets the node keep the
+// codes alive without saving a dense matrix.
 struct Layer : torch::CustomClassHolder {
   Layer(Weight w, at::Tensor b) : weight(std::move(w)), bias(std::move(b)) {}
   const Weight weight;
@@ -33,6 +35,7 @@ class Function : public torch::autograd::Function<Function> {
     const auto capsule = ctx->saved_data["layer"].toCapsule();
     const Layer& layer = static_cast<const Layer&>(*capsule);
     const at::Tensor& dy = gradients[0];
+    // dx = dy W, with W made again; the frozen weight has no gradient.
     return {at::matmul(dy, layer.weight->Dense(dy.scalar_type())),
             at::Tensor()};
   }

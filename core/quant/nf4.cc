@@ -14,7 +14,7 @@ namespace mpsd::quant {
 namespace {
 
 constexpr int64_t kNestedBlock = 256;
-// Values quantised at a time: bounds what is in memory beside the weight.
+// Values quantised at a time, which bounds the memory needed beside the weight.
 constexpr int64_t kChunk = 1 << 22;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -27,6 +27,7 @@ at::Tensor PadTo(const at::Tensor& flat, int64_t size) {
 
 // The indices of the values of `map` (ascending) nearest to `values`.
 at::Tensor Nearest(const at::Tensor& values, const at::Tensor& map) {
+  // The nearest value changes in the middle between two neighbours of the map.
   const int64_t n = map.numel();
   const at::Tensor bounds =
       (map.narrow(0, 0, n - 1) + map.narrow(0, 1, n - 1)) / 2;
@@ -56,6 +57,8 @@ at::Tensor Pack(const at::Tensor& codes) {
 }
 
 void QuantizeAbsmax(Nf4Parts& parts) {
+  // Scales are positive while the map is symmetric around 0: subtracting the
+  // mean first uses both halves of the map.
   const at::Tensor mean = parts.absmax.mean();
   const int64_t count = parts.absmax.numel();
   parts.nested_map = DynamicMap();
@@ -67,7 +70,7 @@ void QuantizeAbsmax(Nf4Parts& parts) {
   parts.nested_absmax = nested.absmax;
 }
 
-// What each byte of codes stands for, fp32 [256, 2].
+// The two values that each byte of codes stands for, fp32 [256, 2].
 at::Tensor PairTable() {
   const at::Tensor values = Nf4Values();
   return at::stack({values.repeat_interleave(16), values.repeat({16})}, 1)
@@ -119,7 +122,8 @@ class Nf4Weight : public QuantizedWeight {
  private:
   bool nested() const { return parts_.nested_absmax.defined(); }
 
-  // Of `count` blocks from `at` on, flat, in the dtype that was quantised.
+  // The values of `count` blocks from block `at` on, flat, in the dtype of the
+  // weight before it was quantised.
   at::Tensor Values(const at::Tensor& absmax, int64_t at, int64_t count) const {
     base::CheckAtMost(at + count, absmax.numel(), "blocks and their scales");
     const int64_t bytes = parts_.block / 2;

@@ -20,11 +20,12 @@ namespace mpsd::quant {
 struct Nf4Parts {
   int64_t rows = 0, columns = 0;
   int64_t block = 64;
-  // Of the weight before; the dense values are rounded to it.
+  // The dtype of the weight before it was quantised; dense values are rounded
+  // to it.
   at::ScalarType dtype = at::kFloat;
   at::Tensor codes;   // uint8 [blocks · block / 2]
   at::Tensor absmax;  // fp32 [blocks]; uint8 where nested
-  // Of a nested absmax; else undefined.
+  // Defined only for a nested absmax:
   at::Tensor nested_map;     // fp32 [256]
   at::Tensor nested_absmax;  // fp32 [ceil(blocks / nested_block)]
   int64_t nested_block = 256;
@@ -37,8 +38,8 @@ struct Nf4Parts {
 Nf4Parts QuantizeNf4(const at::Tensor& weight, bool double_quantization,
                      int64_t block = 64);
 
-// The weight on `device`. Its dense form is made of a table look-up of pairs, a
-// multiplication and a cast: each has kernels on every backend.
+// The weight on `device`. Its dense form takes a table look-up of pairs, a
+// multiplication and a cast, for which every backend has kernels.
 std::shared_ptr<const QuantizedWeight> MakeNf4(const Nf4Parts& parts,
                                                at::Device device);
 

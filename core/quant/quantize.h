@@ -14,7 +14,7 @@ enum class Format { kNf4, kInt8 };
 
 struct Options {
   Format format = Format::kNf4;
-  bool double_quantization = false;  // of NF4's scales
+  bool double_quantization = false;  // NF4's scales in eight bits too
 };
 
 // `weight` [rows, columns], on the CPU, in few bits on `device`.

@@ -13,7 +13,7 @@
 namespace mpsd::quant {
 
 // The frozen weight [rows, columns] of a linear layer in few bits. Immutable;
-// shared by whoever computes with it.
+// shared by all layers and threads that compute with it.
 class QuantizedWeight {
  public:
   virtual ~QuantizedWeight() = default;
@@ -24,10 +24,10 @@ class QuantizedWeight {
   int64_t columns() const { return columns_; }  // in_features
 
   // The weight as a matrix [rows, columns] of its own in `dtype`, on the device
-  // of the codes: made by the call, kept by nobody.
+  // of the codes. Every call makes a new one; the object keeps none.
   virtual at::Tensor Dense(at::ScalarType dtype) const = 0;
 
-  // Held for as long as it lives, on its device.
+  // Bytes that the object holds on its device while it lives.
   virtual int64_t bytes() const = 0;
   virtual at::Device device() const = 0;
 
@@ -35,8 +35,8 @@ class QuantizedWeight {
   QuantizedWeight(int64_t rows, int64_t columns)
       : rows_(rows), columns_(columns) {}
 
-  // How many rows of so many values Dense should make at a time: what a cache
-  // holds, or all.
+  // How many rows of `values` values each Dense should make at a time: as many
+  // as fit into a cache, or all.
   int64_t RowsAtOnce(int64_t values) const {
     constexpr int64_t kCached = 1 << 19;
     if (!device::TraitsOf(device()).cached_pieces) {

@@ -60,6 +60,7 @@ class StoredWeight {
     }
     const at::Tensor map = Tensor(name_ + ".quant_map", at::kFloat, 16);
     if (!status_.ok()) return status_;
+    // Codes index this map: another one would silently give other weights.
     if (!at::equal(map, Nf4Values()))
       return Bad("quant_map is not that of nf4");
     return MakeNf4(parts, device);
@@ -71,7 +72,8 @@ class StoredWeight {
         absl::StrCat("quantized weight \"", name_, "\": ", what));
   }
 
-  // Flat, of so many values; the first error is kept.
+  // Loads a tensor of `values` values, flat. Keeps the first error and then
+  // does nothing, so that callers check status_ after several loads.
   at::Tensor Tensor(const std::string& name, at::ScalarType dtype,
                     int64_t values) {
     if (!status_.ok()) return {};
@@ -134,6 +136,7 @@ class StoredWeight {
     parts.dtype = dtype == "bfloat16"  ? at::kBFloat16
                   : dtype == "float16" ? at::kHalf
                                        : at::kFloat;
+    // Two codes share a byte: an odd block would begin within a byte.
     if (parts.block % 2 != 0) status_ = Bad("an odd blocksize");
   }
 
@@ -151,6 +154,7 @@ bool HasState(const tensorfile::Weights& weights, const std::string& name,
 
 }  // namespace
 
+// Weights that are not quantised are floats: an integer dtype marks codes.
 bool IsStored(const tensorfile::Weights& weights, const std::string& name) {
   const tensorfile::TensorEntry* entry = weights.Find(name);
   return entry != nullptr &&

@@ -12,11 +12,11 @@
 #include "core/quant/quantized_weight.h"
 #include "core/tensorfile/weights.h"
 
-// Weights that a file holds quantised, as Transformers saves a model that
-// bitsandbytes quantised: beside "NAME" (uint8 codes) in four bits
-//   NAME.absmax, NAME.quant_map, NAME.quant_state.bitsandbytes__nf4 (JSON)
-//   and of double quantisation NAME.nested_absmax, NAME.nested_quant_map
-// and in eight bits (int8 codes) SCB in the place of "weight".
+// Quantised weights in a file, as Transformers saves a model that bitsandbytes
+// quantised. In four bits "NAME" (uint8 codes) is accompanied by
+//   NAME.absmax, NAME.quant_map, NAME.quant_state.bitsandbytes__nf4 (JSON) and,
+//   with double quantisation, NAME.nested_absmax, NAME.nested_quant_map
+// and in eight bits (int8 codes) by SCB in the place of "weight".
 namespace mpsd::quant {
 
 // `name` ends in ".weight".

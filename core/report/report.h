@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-// What a run reports: the trainer fills these structs, the worker sends them,
-// the daemon stores and serves them. Behind each struct stands its field list,
+// A run's reports: the trainer fills these structs, the worker sends them, the
+// daemon stores and serves them. Each struct is followed by its field list,
 // `Fields`, which is the only one: every frame (a line between worker and
 // daemon, a line of metrics.jsonl, an event of the database, a message of the
 // API, a Prometheus gauge) walks it with a visitor `v(name, member)`. A field
@@ -19,12 +19,12 @@
 // their order is that of the members on the line.
 namespace mpsd::report {
 
-// Name and value, in the order to show them: core/metrics/metrics.h. In JSON an
-// object whose members keep that order.
+// Name and value of each metric, in the order to show them
+// (core/metrics/metrics.h). JSON has an object whose members keep this order.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-// Name → how often, of this job so far, restarts included. Left out of JSON
-// where it is empty.
+// Name → occurrences in this job so far, restarts included. Left out of JSON
+// where the map is empty.
 using Counts = std::map<std::string, int64_t>;
 
 // The name that JSON has for a value of an enum.
@@ -39,8 +39,8 @@ struct MemoryCounters {
   std::optional<int64_t> current_allocated_bytes;
   std::optional<int64_t> driver_allocated_bytes;
   std::optional<int64_t> recommended_max_bytes;
-  std::optional<int64_t> footprint_bytes;  // of the worker process
-  // Of live tensors, since the worker started.
+  std::optional<int64_t> footprint_bytes;  // the worker process'
+  // The most that live tensors took since the worker started.
   std::optional<int64_t> peak_allocated_bytes;
 };
 template <typename V>
@@ -58,20 +58,20 @@ struct Progress {
   int64_t total_steps = 0;
   double epoch = 0;          // fraction of passes over the data
   double loss = 0;           // mean over the step's label tokens, nats
-  double learning_rate = 0;  // that the step used
+  double learning_rate = 0;  // used by this step
   double grad_norm = 0;      // before clipping
   int64_t tokens = 0;        // non-padding, of this step
-  int64_t label_tokens = 0;  // that count in the loss, of this step
+  int64_t label_tokens = 0;  // counted in the loss, of this step
   double seconds = 0;        // wall time of this step
   std::optional<int64_t> padded_tokens;  // padding included, of this step
-  // Of `seconds`, until the step's batches were there.
+  // The part of `seconds` until the step's batches were ready.
   std::optional<double> data_wait_seconds;
   std::string device;  // "cpu", "cuda", "mps"
   MemoryCounters memory;
   // Operators that MPS lacks and that ran on the CPU, "aten::…".
   Counts cpu_fallback_ops;
   // Share of time, 0 to 1, that the device was busy when the step ended, for
-  // any process; absent where the device does not tell.
+  // any process; absent where the device does not report it.
   std::optional<double> device_utilization_ratio;
 };
 template <typename V>
@@ -99,9 +99,9 @@ struct Evaluated {
                          // the task's loss is for a row
   int64_t label_tokens = 0;  // rows, where the labels are of rows
   double seconds = 0;
-  Metrics metrics;  // of the task; may be empty
-  // It is the best so far of those after a step, by
-  // training.metric_for_best_model: what the trainer alone decides.
+  Metrics metrics;  // the task's; may be empty
+  // Whether this is the best evaluation so far after a step, by
+  // training.metric_for_best_model. Only the trainer decides this.
   bool best = false;
 };
 template <typename V>
@@ -119,7 +119,7 @@ struct Checkpointed {
   std::string path;  // the checkpoint folder, absolute
   int64_t bytes = 0;
   double seconds = 0;
-  // Checkpoint folders that are gone since the report before: dropped for
+  // Checkpoint folders that were removed since the last report: dropped for
   // save_total_limit, or set aside as damaged.
   std::vector<std::string> removed_paths;
 };
@@ -141,7 +141,7 @@ inline constexpr EnumName<OutputKind> kOutputKinds[] = {
     {OutputKind::kAdapter, "adapter"}, {OutputKind::kModel, "model"}};
 constexpr const auto& NamesOf(OutputKind) { return kOutputKinds; }
 
-// What a run reached that came to its end.
+// The result of a run that finished.
 struct Outcome {
   int64_t steps = 0;
   std::string output_path;  // the final folder, absolute
@@ -150,10 +150,11 @@ struct Outcome {
   std::optional<double> eval_loss_before;  // absent without an eval set
   std::optional<double> eval_loss_after;
   double seconds = 0;
-  Metrics metrics;  // of what output_path holds, on the eval set; may be empty
+  // The metrics of the model at output_path on the eval set; may be empty.
+  Metrics metrics;
   // JSON of the eval set's confusion matrix, {"labels": [name…], "matrix":
   // [[count…]…]} with a row a true label and a column a predicted one; empty
-  // where there is none.
+  // without a matrix.
   std::string confusion_matrix;
 };
 template <typename V>
@@ -185,8 +186,8 @@ constexpr const auto& NamesOf(FailureKind) { return kFailureKinds; }
 struct Failure {
   FailureKind kind = FailureKind::kInternal;
   std::string message;
-  // The errno that it came of (core/base/machine_fault.h says which are the
-  // machine's fault); absent where it came of none.
+  // The errno that caused the failure (core/base/machine_fault.h says which are
+  // the machine's fault); absent where no errno did.
   std::optional<int64_t> error = std::nullopt;
 };
 template <typename V>
@@ -207,7 +208,7 @@ constexpr const auto& NamesOf(StopReason) { return kStopReasons; }
 // A run that ended because it was asked to.
 struct Stopped {
   StopReason reason = StopReason::kPreempt;
-  int64_t step = 0;  // of the last checkpoint, 0 for none
+  int64_t step = 0;  // the last checkpoint's, 0 without one
 };
 template <typename V>
 void Fields(V& v, auto& m, const Stopped*) {

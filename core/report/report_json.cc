@@ -76,6 +76,7 @@ void JsonReader::IllTyped(const char* name, const char* expected) {
 }
 
 void JsonReader::Integer(const char* name, const Json& field, int64_t& value) {
+  // get<int64_t>() would wrap a larger unsigned number to a negative one.
   const bool fits =
       field.is_number_integer() &&
       !(field.is_number_unsigned() &&
@@ -101,6 +102,7 @@ void JsonReader::operator()(const char* name, std::string& value) {
   value = field->get<std::string>();
 }
 
+// JsonWriter leaves false out, so that an absent flag is no error.
 void JsonReader::operator()(const char* name, bool& value) {
   const Json* field = FindOptional(name);
   if (field == nullptr) return;
@@ -142,6 +144,7 @@ void JsonReader::operator()(const char* name, MemoryCounters& value) {
   if (!field->is_object()) return IllTyped(name, "an object");
   JsonReader nested(*field, absl::StrCat(where_, ".", name), missing_);
   Fields(nested, value, &value);
+  // Find returned a field, so that status_ was OK: no earlier error is lost.
   status_ = nested.status();
 }
 

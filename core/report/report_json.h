@@ -14,17 +14,18 @@
 #include "nlohmann/json.hpp"
 
 // The one JSON codec of reports: two visitors of a field list. A frame that has
-// members of other types, or shapes one otherwise, derives from them.
+// members of other types, or that writes a member differently, derives from
+// these visitors.
 namespace mpsd::report {
 
-// Keeps the members' order.
+// An object that keeps its members' order.
 using Json = nlohmann::ordered_json;
 
 // A double that is not finite is null; an absent value, an empty list of counts
 // and a flag that is false are left out.
 class JsonWriter {
  public:
-  // Adds members to the object `out`, which must outlive it.
+  // Adds members to the object `out`, which must outlive the writer.
   explicit JsonWriter(Json& out) : out_(out) {}
 
   void operator()(const char* name, const std::string& value);
@@ -47,7 +48,8 @@ class JsonWriter {
       if (entry.value == value) (*this)(name, std::string(entry.name));
     }
   }
-  // Left out where it is empty, or the first value of its enum.
+  // Leaves the member out where the list is empty, or where the value is its
+  // enum's first.
   void Optional(const char* name, const std::vector<std::string>& value);
   template <typename E>
   requires std::is_enum_v<E>
@@ -59,8 +61,9 @@ class JsonWriter {
   Json& out_;
 };
 
-// Fills members until the first error, which it keeps: InvalidArgument that
-// names the place and the member. Members that no list names are ignored.
+// Fills members until the first error, which status() keeps: InvalidArgument
+// that names the place and the member. Members of the JSON that the field list
+// lacks are ignored.
 class JsonReader {
  public:
   enum class Missing { kError, kDefault };
@@ -97,7 +100,7 @@ class JsonReader {
     }
     IllTyped(name, "a known name");
   }
-  // Nothing is missing where it is not there.
+  // An absent member is no error and leaves `value` as it is.
   template <typename T>
   void Optional(const char* name, T& value) {
     if (FindOptional(name) != nullptr) (*this)(name, value);
@@ -107,7 +110,7 @@ class JsonReader {
   void IllTyped(const char* name, const char* expected);
 
  private:
-  // Null after an error, and where there is none.
+  // Null after an error and for an absent member.
   const Json* Find(const char* name);
   const Json* FindOptional(const char* name) const;
   void Integer(const char* name, const Json& field, int64_t& value);

@@ -6,8 +6,9 @@ namespace {
 
 constexpr auto kSingle = ProblemType::kSingleLabel;
 
-// The column names of the files that the GLUE benchmark hands out, and of
-// run_glue.py's task_to_keys where they differ (its data sets are renamed).
+// The column names of the files that the GLUE benchmark distributes, and those
+// of run_glue.py's task_to_keys where they differ (Hugging Face renamed
+// columns).
 const std::vector<GlueTask>& Tasks() {
   static const std::vector<GlueTask>& tasks = *new std::vector<GlueTask>{
       {"cola",

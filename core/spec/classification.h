@@ -19,25 +19,25 @@ enum class ProblemType {
   kMultiLabel,   // "multi_label_classification": binary cross-entropy a label
 };
 
-// The job's `classification` section: what the labels are.
+// The job's `classification` section: the meaning of the labels.
 struct ClassificationSpec {
-  // Absent: what the data's task_name says, else what the labels look like:
-  // numbers with a fraction are a regression, lists several labels.
+  // Absent: the type that the data's task_name has, else the labels decide:
+  // numbers with a fraction are a regression, lists are several labels a row.
   std::optional<ProblemType> problem_type;
-  // Names in the order of their ids. Empty: the config's, where every label of
-  // the data is among them; else those of the data, sorted (run_glue.py).
+  // Names in the order of their ids. Empty: the config's names where they cover
+  // every label of the data; else the data's labels, sorted (run_glue.py).
   std::vector<std::string> label_names;
   // A weight for each label in the loss, as CrossEntropyLoss(weight=…) and
   // BCEWithLogitsLoss(pos_weight=…); empty: all 1.
   std::vector<double> class_weights;
-  // Take a head of another size in the model's file for absent, as
+  // A head of another size in the model's file counts as absent, as with
   // from_pretrained(ignore_mismatched_sizes=True).
   bool ignore_mismatched_sizes = false;
   bool operator==(const ClassificationSpec&) const = default;
 };
 
-// A GLUE task (Wang et al. 2019; run_glue.py's --task_name): how its files are
-// laid out and what it is judged by.
+// A GLUE task (Wang et al. 2019; run_glue.py's --task_name): the layout of its
+// files and its main metric.
 struct GlueTask {
   std::string_view name;  // "mrpc"
   // Column names in the files' header line.
@@ -47,9 +47,9 @@ struct GlueTask {
   // mark, sentence); -1: they have one.
   int sentence1_index, label_index;
   ProblemType problem_type;
-  // By id; for files that hold names instead of numbers.
+  // Names by id, for files that hold names instead of numbers.
   std::vector<std::string_view> label_names;
-  std::string_view metric_for_best_model;  // of those that it is judged by
+  std::string_view metric_for_best_model;  // the main metric
 };
 
 // Null for an unknown name.

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = JsonNode::Kind;
 
-// What a family calls the fields that all have.
+// The family's names for fields that every family has.
 struct Names {
   std::string_view hidden_size = "hidden_size";
   std::string_view intermediate_size = "intermediate_size";
@@ -162,7 +162,8 @@ class Reader {
     value = sides[0].integer;
   }
 
-  // Refuses what would silently make another network.
+  // Refuses options that mpsd would otherwise ignore and that change the
+  // network.
   absl::Status CheckOptions() {
     const std::string& act = c_.encoder.hidden_act;
     bool known = false;

@@ -13,21 +13,21 @@
 // The parts of model_config.h for encoders of text and vision transformers.
 namespace mpsd::spec {
 
-// What a width, a vocabulary, a number of heads or positions may be, and the
-// number of blocks.
+// The allowed values of a width, a vocabulary, a number of heads or positions,
+// and of the number of blocks.
 inline Range SizeRange() { return Range::Between(1, limits::kModelSize); }
 inline Range LayerRange() { return Range::Between(1, limits::kModelLayers); }
 
 bool IsEncoderType(std::string_view model_type);
 
 // config.json of BERT, RoBERTa, DistilBERT and ViT; defaults of their config
-// classes (transformers 5.23, models/*/configuration_*.py). Errors as
+// classes (transformers 5.23, models/*/configuration_*.py). Errors are those of
 // ParseModelConfig.
 absl::StatusOr<ModelConfig> ReadEncoderConfig(const JsonNode& root,
                                               std::string_view origin);
 
-// What every family's config.json may say: architectures, dtype, labels,
-// pad_token_id, initializer_range.
+// Reads the fields that every family's config.json may have: architectures,
+// dtype, labels, pad_token_id, initializer_range.
 void ReadCommon(FieldReader& fields, const JsonNode& root, ModelConfig& config);
 
 }  // namespace mpsd::spec

@@ -17,7 +17,7 @@ namespace {
 using Names = std::vector<std::string_view>;
 using Table = std::map<std::string_view, std::string_view>;
 
-// Names that other tools use, and the path of the field here.
+// Names that other tools use, and the path of mpsd's field.
 const Table& Aliases() {
   static const Table& table = *new Table{
       {"alpha", "lora.lora_alpha"},
@@ -136,7 +136,8 @@ const Table& UnsupportedTraining() {
   return table;
 }
 
-// Further names of TrainingArguments and SFTConfig; no reason to give.
+// Further names of TrainingArguments and SFTConfig, whose absence needs no
+// reason.
 const Names& OtherTrainingArguments() {
   static const Names& names =
       *new Names{"accelerator_config",
@@ -264,7 +265,7 @@ std::optional<std::string> Unsupported(std::string_view section,
   return "not supported: mpsd has no such training argument; leave it out";
 }
 
-// The path of the field that is called `name` exactly, in whatever section.
+// The path of the field with exactly this name, in any section.
 std::optional<std::string> InAnotherSection(const std::string& name) {
   static const nlohmann::ordered_json& all = *new nlohmann::ordered_json(
       nlohmann::ordered_json::parse(ToJson(TrainSpec()), nullptr, false));

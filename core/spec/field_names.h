@@ -20,11 +20,10 @@ int EditDistance(std::string_view a, std::string_view b);
 std::optional<std::string_view> NearestName(
     std::string_view name, const std::vector<std::string_view>& candidates);
 
-// What to say of a field that `section` ("", "lora", "training", "dataset")
-// does not have: why mpsd has no such field where it is one of Transformers,
-// TRL or PEFT; else the valid name, be it one that another tool spells
-// differently, one of another section or one that is near; else the list of
-// names.
+// The error text for a field that `section` ("", "lora", "training", "dataset")
+// does not have. For a field of Transformers, TRL or PEFT: why mpsd lacks it.
+// Else the valid name: another tool's name for it, the same name in another
+// section, or a similar name. Else the list of names.
 std::string UnknownField(std::string_view section, std::string_view name,
                          const std::set<std::string, std::less<>>& known);
 

@@ -70,6 +70,7 @@ FieldReader FieldReader::Section(std::string_view name) {
   return FieldReader(Take(name), PathOf(name), findings_);
 }
 
+// Marks the field as known, also when it is absent: Finish reports the rest.
 const JsonNode* FieldReader::Take(std::string_view name) {
   known_.emplace(name);
   return object_ == nullptr ? nullptr : object_->Find(name);

@@ -17,9 +17,10 @@
 #include "core/spec/pattern_map.h"
 #include "core/spec/train_spec.h"
 
-// The ways over the fields of an object: FieldReader takes them out of JSON,
-// FieldWriter puts them in, and job_schema.cc describes them. All have the same
-// methods, so that train_spec_fields.h lists each field once.
+// The visitors of an object's fields: FieldReader takes them out of JSON,
+// FieldWriter writes them, and the visitor of job_schema.cc describes them. All
+// have the same methods, so that train_spec_fields.h lists each field a single
+// time.
 namespace mpsd::spec {
 
 // The word for every linear layer in target_modules.
@@ -29,8 +30,8 @@ inline constexpr std::string_view kAllLinear = "all-linear";
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool above_low = false;   // low itself is out
-  bool below_high = false;  // high itself is out
+  bool above_low = false;   // excludes low itself
+  bool below_high = false;  // excludes high itself
 
   static Range AtLeast(double low) { return {.low = low}; }
   static Range Above(double low) { return {.low = low, .above_low = true}; }
@@ -49,24 +50,24 @@ struct Range {
 template <typename E>
 using Words = std::vector<std::pair<std::string_view, E>>;
 
-// Every fault goes to `findings`; the value then stays as it was. A field that
-// is absent leaves its value alone; null is as good as absent for an optional.
+// Every fault goes to `findings`; the value then stays as it was. An absent
+// field leaves its value as it was; so does null for an optional.
 class FieldReader {
  public:
-  // `object` may be null: a section that is absent. `path` is "" at the root.
+  // `object` is null for an absent section. `path` is "" at the root.
   FieldReader(const JsonNode* object, std::string path, Findings& findings);
 
-  // What the field of the next call is for; only the schema keeps it.
+  // The purpose of the next call's field; only the schema uses it.
   FieldReader& About(std::string_view) { return *this; }
 
-  // The section's reader. Finish() it too.
+  // The section's reader, on which the caller calls Finish() too.
   FieldReader Section(std::string_view name);
 
-  // A string or null, which is not kept.
+  // Accepts a string or null and keeps neither.
   void Ignored(std::string_view name);
   void Text(std::string_view name, std::string& value,
             std::string_view expected, bool required = false);
-  // `hint` follows the error.
+  // `hint` is appended to the error.
   void Integer(std::string_view name, int64_t& value, Range range,
                std::string_view hint = "");
   void Integer(std::string_view name, std::optional<int64_t>& value,
@@ -80,7 +81,8 @@ class FieldReader {
   void Word(std::string_view name, E& value, const Words<E>& words);
   void Word(std::string_view name, std::string& value,
             const std::vector<std::string_view>& words);
-  // The same for what may be absent: null, or "" in the program.
+  // As Word, for a field that may be absent: null in JSON, nullopt or "" in
+  // C++.
   template <typename E>
   void OptionalWord(std::string_view name, std::optional<E>& value,
                     const Words<E>& words);
@@ -100,7 +102,7 @@ class FieldReader {
   // Reports the fields that no method asked for.
   void Finish();
 
-  // Of the field when present, else of the object.
+  // The line of the field when present, else the object's line.
   int LineOf(std::string_view name) const;
   bool Has(std::string_view name) const;
   void Fault(std::string_view name, std::string_view message);

@@ -9,19 +9,19 @@
 
 namespace mpsd::spec {
 
-// How a job's gradients come about.
+// How a job's gradients are computed.
 struct GradientChoice {
-  // By the backward that core/fast writes out; else by autograd.
+  // By the backward written out in core/fast; else by autograd.
   bool explicit_step = false;
-  // Why a job that could have had the explicit step gets autograd; empty where
-  // there is no other way, or where the job asks for autograd.
+  // Why a job gets autograd although its kind could use the explicit step;
+  // empty where its kind cannot, or where the job asks for autograd.
   std::string reason;
   bool operator==(const GradientChoice&) const = default;
 };
 
-// The one place that decides it: what a job is estimated to need, what it is
-// trained by and what run.json says of it follow from this. `spec` is as the
-// job states it, or as a run has completed it.
+// The one place that decides: the memory estimate, the training and run.json
+// all follow this result. `spec` is as the job states it, or as a run has
+// completed it.
 GradientChoice ChooseGradients(const TrainSpec& spec,
                                const ModelConfig& config);
 

@@ -8,12 +8,12 @@
 
 namespace mpsd::spec {
 
-// The Hugging Face cache of this process' environment, as FindModelFolder
-// (train_spec.h) has it; the folder need not exist.
+// The Hugging Face cache that this process' environment names, by the rules of
+// FindModelFolder (train_spec.h); the folder need not exist.
 std::string HubCacheFolder();
 
-// The snapshot of a model id in it; NotFound as FindModelFolder's. A folder of
-// that name is left alone.
+// The snapshot of a model id in that cache; NotFound as FindModelFolder's. A
+// local folder of the same name is ignored.
 absl::StatusOr<std::string> FindInHubCache(const std::string& id);
 
 }  // namespace mpsd::spec

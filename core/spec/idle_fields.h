@@ -11,13 +11,14 @@
 
 namespace mpsd::spec {
 
-// A field of job.json that changes nothing where another is not as it needs it.
-// What would be another job than was meant is refused (train_spec_rules.h);
-// what is only idle is said.
+// A field of job.json that has no effect unless another field has a certain
+// value. A combination that would run another job than was meant is refused
+// (train_spec_rules.h); a field without effect is only reported.
 struct IdleField {
   std::string_view field;  // "training.recompute_granularity"
   std::string_view reason;
-  // Whether it is set in `spec`, to another value than its default, and idle.
+  // Whether `spec` sets the field to another value than its default and the
+  // field has no effect.
   bool (*idle)(const TrainSpec& spec);
 };
 
@@ -26,8 +27,8 @@ const std::vector<IdleField>& IdleFields();
 // "<field> has no effect: <reason>", for each that is idle in `spec`.
 std::vector<std::string> IdleWarnings(const TrainSpec& spec);
 
-// What is worth saying of `spec` with a model of this config: lengths beyond
-// its positions, names that nothing of it has.
+// Warnings about `spec` with a model of this config: lengths beyond the model's
+// positions, names that no module of the model has.
 std::vector<std::string> ModelWarnings(const TrainSpec& spec,
                                        const ModelConfig& config);
 

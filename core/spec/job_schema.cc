@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// 1 instead of 1.0, which an editor would write into a job.
+// Writes 1 instead of 1.0, because an editor would copy 1.0 into a job.
 Json Shortest(double value) {
   if (std::abs(value) < 1e15 && value == std::floor(value)) {
     return static_cast<int64_t>(value);
@@ -49,7 +49,7 @@ Json NonEmptyText() { return {{"type", "string"}, {"minLength", 1}}; }
 // object. The values are the defaults.
 class FieldSchema {
  public:
-  // `object` must outlive this.
+  // `object` must outlive this visitor.
   explicit FieldSchema(Json& object) : object_(object) {
     object_["type"] = "object";
     object_["additionalProperties"] = false;
@@ -154,7 +154,7 @@ class FieldSchema {
     field["examples"] = Json::array({kAllLinear});
   }
 
-  // Names what must be there: fields, and sections with such a field.
+  // Names the required fields, and the sections that have a required field.
   void Finish() {
     Json required = Json::array();
     for (const auto& [name, field] : object_["properties"].items()) {

@@ -11,10 +11,10 @@ namespace mpsd::spec {
 // order of ToJson. A field whose default is absent has no "default".
 //
 // It accepts whatever ParseTrainSpec accepts, and refuses a field exactly where
-// ParseTrainSpec does, with two exceptions that no schema can tell: 8.0 and
-// integers beyond 64 bits are integers to JSON Schema and none to
-// ParseTrainSpec. What ParseTrainSpec refuses between fields
-// (train_spec_rules.h) the schema lets pass.
+// ParseTrainSpec does, with two exceptions that a schema cannot express: 8.0
+// and integers beyond 64 bits are integers to JSON Schema and none to
+// ParseTrainSpec. The schema also accepts combinations of fields that
+// ParseTrainSpec refuses (train_spec_rules.h).
 nlohmann::ordered_json JobSchema();
 
 }  // namespace mpsd::spec

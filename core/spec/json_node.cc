@@ -17,7 +17,8 @@ namespace {
 using Kind = JsonNode::Kind;
 constexpr size_t kShownFault = 300;  // bytes of the parser's own words
 
-// What the lexer has taken so far; it never holds more than one byte back.
+// The line that the lexer has reached and the last byte that it has read, which
+// is at most one past the token.
 struct Consumed {
   int line = 1;
   char last = 0;
@@ -160,7 +161,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool InList() const {
     return !open_.empty() && open_.back()->kind == Kind::kArray;
   }
-  // Another value: a member is one with its name, anything else by itself.
+  // Counts a value against the limit: a member with its name is one value.
   bool Count() {
     if (++values_ <= limits::kJsonValues) return true;
     return Fail(Cat("more than ", limits::kJsonValues, " values"));
@@ -190,7 +191,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   const size_t max_members_;
   JsonNode root_;
   std::vector<JsonNode*> open_;
-  std::vector<std::set<std::string>> names_;  // of each of open_
+  std::vector<std::set<std::string>> names_;  // member names of each of open_
   size_t values_ = 0;
   std::string error_;
 };

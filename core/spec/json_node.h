@@ -23,13 +23,14 @@ struct JsonNode {
   bool boolean = false;
   int64_t integer = 0;
   double number = 0;  // also set for kInteger
-  std::string text;   // of a string
+  std::string text;   // kString's
   std::vector<JsonNode> items;
-  // In the order written, each with its name; its line is that of the name.
+  // In the order written, each with its name; a member's line is that of its
+  // name.
   std::vector<JsonNode> members;
-  std::string name;  // of a member, else empty
+  std::string name;  // a member's, else empty
 
-  // Null when there is none.
+  // The member of this name, or null.
   const JsonNode* Find(std::string_view name) const;
 };
 
@@ -41,7 +42,7 @@ absl::StatusOr<JsonNode> ParseJson(std::string_view json,
                                    std::string_view origin,
                                    size_t max_members = limits::kJsonNames);
 
-// What an error says was found: `the string "x"`, `12`, `a list`, `null`.
+// The value in the words of an error: `the string "x"`, `12`, `a list`, `null`.
 std::string Describe(const JsonNode& node);
 
 }  // namespace mpsd::spec

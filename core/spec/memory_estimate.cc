@@ -19,8 +19,9 @@ constexpr double kFloat = 4;          // bytes
 constexpr double kAdamCopies = 4;     // parameter, gradient, two moments
 constexpr int64_t kLossChunk = 1024;  // label tokens per LM-head chunk
 constexpr double kLogitsCopies = 3;   // logits, log-softmax, gradient
-// A value of a quantised weight while its dense form is made: half an index,
-// fp32, bf16 or a copy.
+// Bytes a value of a quantised weight while its dense form is made: an int32
+// index for each two values, the fp32 value, and the bf16 value or an fp32
+// copy.
 constexpr double kBytesOfMaking = 2 + 4 + 4;
 
 int64_t Bytes(double value) {
@@ -33,7 +34,7 @@ double BaseBytes(const TrainSpec& spec) {
   return spec.training.bf16 ? 2 : kFloat;
 }
 
-// Of one row's tokens.
+// The tokens of one row.
 double TokensPerRow(const TrainSpec& spec, const ModelConfig& m) {
   if (m.family == Family::kVision) return m.max_position_embeddings;
   const double length = spec.training.max_length;
@@ -60,7 +61,8 @@ bool UsesExplicitStep(const TrainSpec& spec, const ModelConfig& m) {
 
 double LayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   if (m.family != Family::kDecoder) return EncoderLayerBytesPerToken(spec, m);
-  // The explicit step keeps of each norm its input, of the MLP gate and up.
+  // The explicit step keeps each norm's input only, and of the MLP only gate
+  // and up: it computes the outputs again in the backward.
   const double share = UsesExplicitStep(spec, m) ? 2 : 4;
   const double hidden = share * m.hidden_size;
   const double attention = 2.0 * m.q_size() + 2.0 * m.kv_size();
@@ -100,20 +102,20 @@ double ActivationBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
   return ends + inputs + layer + adapters / layers;
 }
 
-// Whether the explicit step's attention may go by blocks of queries, there or
-// back.
+// Whether the explicit step may compute attention by blocks of queries, in the
+// forward or the backward.
 bool AttendsByBlocks(const TrainSpec& spec, const Traits& traits) {
   return traits.fused_attention != backend::FusedAttention::kByToken ||
          !spec.training.bf16;
 }
 
-// Of a layer's attention: scores of the queries of one block, and masks.
+// A layer's attention: the scores of one block of queries, and the masks.
 double BlockBytes(const TrainSpec& spec, const ModelConfig& m,
                   const Traits& traits, double rows) {
   constexpr double kCopies = 3;
   if (!AttendsByBlocks(spec, traits)) return 0;
   const double length = TokensPerRow(spec, m);
-  constexpr double kMost = int64_t{1} << 31;  // no device computes more
+  constexpr double kMost = int64_t{1} << 31;  // scores; no device computes more
   if (rows * length * m.num_attention_heads > kMost) return 0;
   const auto count = static_cast<double>(
       QueriesPerBlock(static_cast<int64_t>(rows), m.num_attention_heads,
@@ -129,7 +131,7 @@ double BlockBytes(const TrainSpec& spec, const ModelConfig& m,
   return (scores * kCopies + masks) * BaseBytes(spec);
 }
 
-// What the backward of one layer holds for a while.
+// The temporaries of one layer's backward.
 double BackwardBytes(const TrainSpec& spec, const ModelConfig& m,
                      const Traits& traits, double rows) {
   if (!UsesExplicitStep(spec, m)) return 0;
@@ -138,11 +140,11 @@ double BackwardBytes(const TrainSpec& spec, const ModelConfig& m,
   return tokens * values * BaseBytes(spec) + BlockBytes(spec, m, traits, rows);
 }
 
-// What the frozen linears in few bits take less than the others.
+// The bytes that quantised linears save against dense ones.
 double SavedByQuantization(const TrainSpec& spec, const ModelConfig& model) {
   QuantizationSpec q =
       model.quantization ? *model.quantization : spec.quantization_config;
-  if (!q.enabled()) return 0;  // without a look at the modules
+  if (!q.enabled()) return 0;  // spares the walk over the modules
   double saved = 0, largest = 0;
   for (const Module& m : Modules(model)) {
     if (m.kind != Module::Kind::kLinear || !Quantizes(q, m.name)) continue;
@@ -194,7 +196,7 @@ double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m,
          LogitsBytes(m, tokens, rows);
 }
 
-// Of what a step's micro-batches are computed from.
+// The inputs of a step's micro-batches.
 double InputBytes(const TrainSpec& spec, const ModelConfig& m,
                   const Traits& traits) {
   constexpr double kIntegers = 5 * sizeof(int64_t);
@@ -214,7 +216,7 @@ double InputBytes(const TrainSpec& spec, const ModelConfig& m,
 }
 
 double HeadParameters(ModelConfig model) {
-  model.num_hidden_layers = 0;  // it stands outside of the blocks
+  model.num_hidden_layers = 0;  // the head is outside of the blocks
   double count = 0;
   for (const Module& module : Modules(model)) {
     if (module.head) count += static_cast<double>(module.parameters());

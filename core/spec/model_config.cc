@@ -36,7 +36,7 @@ constexpr DecoderFamily kFamilies[] = {
     {"qwen3", 32, 128, 32768},
 };
 
-// Of the Llama family.
+// The default sizes of the Llama family.
 class DecoderReader {
  public:
   DecoderReader(const JsonNode& root, std::string_view origin)
@@ -80,7 +80,8 @@ class DecoderReader {
                              "\" is not supported; there are ", kModelTypes));
   }
 
-  // Refuses what would silently make another network.
+  // Refuses options that mpsd would otherwise ignore and that change the
+  // network.
   absl::Status CheckOptions() {
     if (HasValue("quantization_config")) {
       auto stored = ReadStoredQuantization(*root_.Find("quantization_config"));
@@ -136,7 +137,8 @@ class DecoderReader {
     fields_.Number("rms_norm_eps", config_.rms_norm_eps, Range::Above(0));
   }
 
-  // `absent` without the field (0: as for null), `derived` for null.
+  // Reads a count: `absent` without the field (0: treat as null), `derived` for
+  // null.
   int64_t Default(std::string_view name, int64_t absent, int64_t derived) {
     std::optional<int64_t> value;
     fields_.Integer(name, value, SizeRange());
@@ -161,8 +163,9 @@ class DecoderReader {
     config_.qk_norm = type == "qwen3";
   }
 
-  // RotaryEmbeddingConfigMixin.convert_rope_params_to_dict: a rope_scaling
-  // takes the place of rope_parameters; rope_theta stands inside, else beside.
+  // RotaryEmbeddingConfigMixin.convert_rope_params_to_dict: rope_scaling takes
+  // the place of rope_parameters; rope_theta is read from inside it, else from
+  // beside it.
   absl::Status ReadRope() {
     fields_.Number("rope_theta", config_.rope_theta, Range::Above(0));
     const std::string_view name =
@@ -227,7 +230,7 @@ class DecoderReader {
   }
 
   absl::Status ReadQwenWindows(int64_t window) {
-    int64_t full_layers = 28;  // the first ones
+    int64_t full_layers = 28;  // the first layers attend fully
     fields_.Integer("max_window_layers", full_layers, Range::AtLeast(0));
     if (HasValue("layer_types")) return ReadLayerTypes(window);
     for (int64_t i = full_layers; i < config_.num_hidden_layers; ++i) {
@@ -293,8 +296,8 @@ class DecoderReader {
   ModelConfig config_;
 };
 
-// What mlx_lm quantises has a "quantization", and of late the same again as
-// "quantization_config", with sizes and no method's name.
+// mlx_lm writes a "quantization", and in recent versions a copy as
+// "quantization_config", with sizes but without the method's name.
 absl::Status RefuseMlx(const JsonNode& root, std::string_view origin) {
   for (std::string_view name : {"quantization", "quantization_config"}) {
     const JsonNode* node = root.Find(name);
@@ -352,7 +355,8 @@ int64_t CountWithLayers(ModelConfig config, int64_t layers) {
 
 }  // namespace
 
-// The blocks are alike: none of them is looked at but one.
+// All blocks have the same parameters: one is counted and multiplied, so that a
+// config with 10,000 layers costs no more.
 int64_t ParameterCount(const ModelConfig& config) {
   int64_t count = CountWithLayers(config, 0);
   const int64_t one = CountWithLayers(config, 1);

@@ -24,17 +24,18 @@ struct Llama3RopeScaling {
 
 enum class Family {
   kDecoder,  // causal: llama, mistral, qwen2, qwen3
-  kEncoder,  // of text: bert, roberta, distilbert
+  kEncoder,  // text: bert, roberta, distilbert
   kVision,   // vit
 };
 
-// What only encoders and vision transformers have.
+// Fields that only encoders and vision transformers have.
 struct EncoderConfig {
   double layer_norm_eps = 1e-12;
   std::string hidden_act = "gelu";  // "gelu", "gelu_new", "relu", "silu"
   double hidden_dropout_prob = 0;
   double attention_probs_dropout_prob = 0;
-  // Before the classifier: the config's own, else as the family falls back.
+  // Dropout before the classifier: the config's own, else the family's
+  // fallback.
   double classifier_dropout = 0;
   int64_t type_vocab_size = 0;  // 0: no token types (DistilBERT)
   // The first token's position: pad_token_id + 1 in RoBERTa, where padding
@@ -43,7 +44,7 @@ struct EncoderConfig {
   bool pooler = false;  // BERT: tanh(dense(first token)) before the classifier
 };
 
-// What only vision transformers have.
+// Fields that only vision transformers have.
 struct VisionConfig {
   int64_t image_size = 224;  // height and width
   int64_t patch_size = 16;
@@ -54,10 +55,10 @@ struct VisionConfig {
   }
 };
 
-// What config.json says of a classification head.
+// config.json's description of a classification head.
 struct HeadConfig {
-  // The names of id2label by id; empty where it says nothing but Transformers'
-  // own "LABEL_0", "LABEL_1" ….
+  // The names of id2label by id; empty where id2label has only Transformers'
+  // generated "LABEL_0", "LABEL_1" ….
   std::vector<std::string> label_names;
   std::optional<int64_t> num_labels;  // length of id2label, or num_labels
   std::string problem_type;           // as in Transformers, or ""
@@ -68,13 +69,14 @@ struct ModelConfig {
   Family family = Family::kDecoder;
   std::string model_type;  // "llama", "bert" …
   std::vector<std::string> architectures;
-  EncoderConfig encoder;  // of kEncoder and kVision
-  VisionConfig vision;    // of kVision
+  EncoderConfig encoder;  // kEncoder and kVision
+  VisionConfig vision;    // kVision only
   HeadConfig head;
   std::optional<int64_t> pad_token_id;
-  double initializer_range = 0.02;  // deviation of weights that no file has
+  double initializer_range = 0.02;  // deviation of newly drawn weights
   // The outputs of the classification head that the network gets instead of a
-  // language-model head; 0: none. No field of the file: the task decides.
+  // language-model head; 0: none. The task decides this number; the file has no
+  // such field.
   int64_t num_labels = 0;
 
   int64_t vocab_size = 0;
@@ -86,13 +88,13 @@ struct ModelConfig {
   int64_t head_dim = 0;             // default: hidden_size / heads
   int64_t max_position_embeddings = 0;
 
-  // Of decoders.
+  // The rest is for decoders.
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
   std::optional<Llama3RopeScaling> rope_scaling;
   std::optional<double> linear_rope_factor;  // rope_type "linear"
-  // rope_type "dynamic": as "default" up to max_position_embeddings, and no
-  // farther (see CheckTask).
+  // rope_type "dynamic": equal to "default" up to max_position_embeddings;
+  // longer inputs are refused (see CheckTask).
   bool dynamic_rope = false;
   bool tie_word_embeddings = false;
   bool qkv_bias = false;  // q, k, v projections (Qwen2)
@@ -102,7 +104,7 @@ struct ModelConfig {
   // Tokens a query sees, itself included; per layer, 0 = all before it.
   std::vector<int64_t> sliding_window;
   std::string torch_dtype;  // "bfloat16", "float32" … as stored, or ""
-  // How the file holds the linears of the blocks; absent: as they are.
+  // How the file quantises the linears of the blocks; absent: not at all.
   std::optional<QuantizationSpec> quantization;
 
   int64_t q_size() const { return num_attention_heads * head_dim; }
@@ -115,14 +117,14 @@ struct ModelConfig {
 // the network excepted, which must be there. Unimplemented for an architecture
 // or option mpsd does not have (naming it and those it has); InvalidArgument
 // for a missing or ill-typed field, or one beyond core/base/limits.h, naming it
-// and its line. `origin` names the file in errors. Which tasks a family is for:
-// see CheckTask in train_spec.h.
+// and its line. `origin` names the file in errors. CheckTask in train_spec.h
+// tells which tasks a family can do.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                                              std::string_view origin);
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_dir);
 
-// Numbers in the base model's weights, embeddings counted once when tied; no
-// more than an int64_t holds.
+// The number of parameters of the base model, with tied embeddings counted a
+// single time; at most the largest int64_t.
 int64_t ParameterCount(const ModelConfig& config);
 
 }  // namespace mpsd::spec

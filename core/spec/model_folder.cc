@@ -48,7 +48,7 @@ bool LooksLikeId(const std::string& model) {
          model.back() != '/';
 }
 
-// "owner/name" as the cache names its folder.
+// The cache's folder name for "owner/name".
 std::string RepositoryName(const std::string& id) {
   return Cat("models--", absl::StrReplaceAll(id, {{"/", "--"}}));
 }
@@ -57,7 +57,7 @@ fs::path RepositoryOf(const std::string& id, const Environment& environment) {
   return CacheFolder(environment) / RepositoryName(id);
 }
 
-// The snapshot that refs/NAME names; empty without one.
+// The snapshot that refs/NAME names; empty without such a ref.
 fs::path SnapshotOfRef(const fs::path& repository, const std::string& name) {
   const auto ref =
       base::ReadSmallFile(repository / "refs" / name, limits::kPathBytes);

@@ -11,13 +11,14 @@
 namespace mpsd::spec {
 
 // Entries of a list of module names, as target_modules has them: a full name,
-// or the end of one behind a dot. A look costs the same however many there are.
+// or the end of one behind a dot. A look-up costs the same for any number of
+// entries.
 class ModuleNames {
  public:
-  // `entries` must outlive it.
+  // `entries` must outlive the object.
   explicit ModuleNames(const std::vector<std::string>& entries);
 
-  // Whether an entry means `name`; every entry that does is met then.
+  // Whether an entry names `name`; marks every such entry as met.
   bool Mean(std::string_view name);
 
   // The first entry that was not met, or null.

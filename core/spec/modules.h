@@ -10,15 +10,15 @@
 
 namespace mpsd::spec {
 
-// A module with weights, by the name it has in Transformers 5 (which PEFT's
-// target_modules and an adapter's keys speak of). A vision transformer's file
-// has older names: see StoredName.
+// A module with weights, by its name in Transformers 5, which PEFT's
+// target_modules and an adapter's keys use. A vision transformer's file has
+// older names: see StoredName.
 struct Module {
   enum class Kind {
     kEmbedding,
     kLinear,
     kNorm,
-    kConvolution,  // of patches: in_features = channels · patch_size²
+    kConvolution,  // patches: in_features = channels · patch_size²
     kParameter,    // a tensor by itself, without ".weight"
   };
 
@@ -27,18 +27,18 @@ struct Module {
   int64_t in_features = 0;   // embedding: its rows; norm: 1
   int64_t out_features = 0;  // embedding, norm: its width
   bool bias = false;
-  int64_t layer = -1;  // of the network's blocks; -1 outside
-  bool head = false;   // of the task, behind the network proper
+  int64_t layer = -1;  // index of the block; -1 outside
+  bool head = false;   // part of the task's head
 
   int64_t parameters() const {
     return in_features * out_features + (bias ? out_features : 0);
   }
 };
 
-// All of them in the order of the network. A decoder ends in "lm_head" (there
-// with tied embeddings too, as in Transformers); with config.num_labels > 0 a
-// network ends in the head of classification instead: "score" of a decoder,
-// "classifier" and what leads to it of the others.
+// All modules in the order of the network. A decoder ends in "lm_head" (with
+// tied embeddings too, as in Transformers); with config.num_labels > 0 a
+// network ends in the head of classification instead: a decoder in "score", the
+// others in "classifier" and the layers before it.
 std::vector<Module> Modules(const ModelConfig& config);
 
 // The name of a module or weight in the model's file: what save_pretrained

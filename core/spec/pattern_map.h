@@ -11,7 +11,7 @@
 namespace mpsd::spec {
 
 // PEFT's rank_pattern and alpha_pattern: regex → value, in the order they were
-// written. The order counts: of several patterns that match a module PEFT takes
+// written. The order counts: where several patterns match a module PEFT takes
 // the first.
 template <typename V>
 class PatternMap {

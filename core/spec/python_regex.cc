@@ -16,8 +16,11 @@ namespace {
 using Kind = RegexNode::Kind;
 using Positions = std::bitset<PythonRegex::kMaxName + 1>;
 
-// Where a node may end when it begins at a position, as a set: which way leads
-// there does not matter for a yes or no. Each pair is computed once.
+// Computes the set of positions at which a node may end when it begins at a
+// given position. Sets suffice, because a yes-or-no match does not ask which
+// way leads to an end. Each pair of node and position is computed a single
+// time, so that time is polynomial where a backtracking matcher's is
+// exponential.
 class Matcher {
  public:
   Matcher(std::string_view text, int nodes)
@@ -77,8 +80,9 @@ class Matcher {
     return ends;
   }
 
-  // No position is left for an earlier one, so that both loops come to rest
-  // within as many rounds as there are positions.
+  // A node never ends before its beginning, so that both loops stop changing
+  // within as many rounds as the name has positions, however large `min` and
+  // `max` are.
   Positions Repeat(const RegexNode& node, size_t begin) {
     const RegexNode& child = node.children[0];
     Positions ends = At(begin);
@@ -96,7 +100,7 @@ class Matcher {
   }
 
   Positions FromAll(const RegexNode& node, const Positions& begins) {
-    constexpr int kSteps = 8;  // what a look at every position costs
+    constexpr int kSteps = 8;  // the loop over all positions, in steps
     steps_ += kSteps;
     Positions ends;
     for (size_t i = 0; i <= text_.size(); ++i) {
@@ -121,7 +125,7 @@ class Matcher {
   }
 
   const std::string_view text_;
-  // By node and position.
+  // Indexed by node and position.
   std::vector<bool> known_;
   std::vector<Positions> ends_;
   int64_t steps_ = 0;

@@ -29,14 +29,14 @@ class PythonRegex {
   // InvalidArgument: `the regular expression "…" …`, with the reason.
   static absl::StatusOr<PythonRegex> Compile(std::string_view pattern);
 
-  // re.fullmatch(pattern, name) is not None. Adds the steps that it took, of
-  // some ten nanoseconds each, to `steps`.
+  // Python's `re.fullmatch(pattern, name) is not None`. Adds the matcher's
+  // steps, some ten nanoseconds each, to `steps`.
   bool FullMatch(std::string_view name, int64_t* steps = nullptr) const;
 
  private:
   explicit PythonRegex(std::shared_ptr<const RegexNode> root);
   std::shared_ptr<const RegexNode> root_;
-  int nodes_;  // their ids are below it
+  int nodes_;  // every node's id is smaller
 };
 
 // The regular expression that PEFT matches a key of rank_pattern and

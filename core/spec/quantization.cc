@@ -21,10 +21,10 @@ std::string Word(const JsonNode& node, std::string_view name) {
   return word == nullptr ? "" : word->text;
 }
 
-// Modules that would be trained whole though they have no weights to train.
+// Refuses modules_to_save that are quantised: their codes cannot be trained.
 absl::Status CheckSaved(const TrainSpec& job, const ModelConfig& model) {
   const auto saved = MatchModulesToSave(EffectiveLora(job.lora, model), model);
-  if (!saved.ok()) return absl::OkStatus();  // said by others
+  if (!saved.ok()) return absl::OkStatus();  // other checks report this
   for (const Module& module : *saved) {
     const bool quantized = Quantizes(job.quantization_config, module.name) ||
                            (model.quantization && module.layer >= 0);

@@ -14,44 +14,45 @@ namespace mpsd::spec {
 
 // Transformers' BitsAndBytesConfig, same names (transformers 5.23,
 // utils/quantization_config.py): the linear layers of a decoder's blocks in
-// four or eight bits, frozen. Neither of the two: as they are.
+// four or eight bits, frozen. With neither flag they stay dense.
 struct QuantizationSpec {
   bool load_in_4bit = false;
   // Weights alone: LLM.int8() would quantise activations too.
   bool load_in_8bit = false;
-  std::string bnb_4bit_quant_type = "nf4";  // there is no other
+  std::string bnb_4bit_quant_type = "nf4";  // the only type
   bool bnb_4bit_use_double_quant = false;   // the scales in eight bits
-  // What the layers compute in: "float32" or "bfloat16", as training.bf16 says;
-  // "": that.
+  // The dtype that the layers compute in: "float32" or "bfloat16", in agreement
+  // with training.bf16; "": the dtype of training.bf16.
   std::string bnb_4bit_compute_dtype;
-  // Linears to leave as they are: names, or ends of names behind a dot.
+  // Linears to leave dense: names, or ends of names behind a dot.
   std::vector<std::string> llm_int8_skip_modules;
 
   bool enabled() const { return load_in_4bit || load_in_8bit; }
   bool operator==(const QuantizationSpec&) const = default;
 };
 
-// Whether `spec` makes the linear of this full name one of few bits: those of a
-// decoder's blocks that it does not skip, as Transformers does, which leaves
-// embeddings and head alone.
+// Whether `spec` quantises the linear of this full name. As in Transformers
+// these are the linears of a decoder's blocks that llm_int8_skip_modules does
+// not name; embeddings and head stay dense.
 bool Quantizes(const QuantizationSpec& spec, std::string_view module);
 
-// Whether an entry of llm_int8_skip_modules means this module: its name, or
-// whole parts of it.
+// Whether an entry of llm_int8_skip_modules means this module: the entry is the
+// module's name or whole dotted parts of that name.
 bool MeansModule(std::string_view entry, std::string_view module);
 
-// config.json's "quantization_config" of a model that bitsandbytes quantised.
-// Unimplemented for another method, or another type than nf4 and int8.
+// Reads config.json's "quantization_config" of a model that bitsandbytes
+// quantised. Unimplemented for another method, or another type than nf4 and
+// int8.
 absl::StatusOr<QuantizationSpec> ReadStoredQuantization(const JsonNode& node);
 
 struct TrainSpec;
 struct ModelConfig;
-// Whether this job can train on weights in few bits, where it asks for them or
-// the model is stored so. InvalidArgument and Unimplemented say what is wrong.
+// Checks a job that asks for quantised weights, or whose model is stored
+// quantised. InvalidArgument and Unimplemented say what is wrong.
 absl::Status CheckQuantization(const TrainSpec& job, const ModelConfig& model);
 
-// Bytes that `parameters` of a linear with `rows` rows take in few bits, scales
-// included.
+// The bytes that `parameters` quantised parameters of a linear with `rows` rows
+// take, scales included.
 double QuantizedBytes(const QuantizationSpec& spec, double parameters,
                       double rows);
 

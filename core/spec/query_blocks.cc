@@ -6,8 +6,8 @@
 namespace mpsd::spec {
 namespace {
 
-// A block's scores, all rows and heads: few enough that one of bf16 stays below
-// 256 MiB, and enough to be worth a block of its own.
+// Bounds on the scores of one block over all rows and heads: few enough that a
+// bf16 block takes at most 256 MiB, and enough to be worth a block's calls.
 constexpr int64_t kMaxScores = int64_t{1} << 27;
 constexpr int64_t kMinScores = int64_t{1} << 24;
 constexpr int64_t kMinQueries = 256;

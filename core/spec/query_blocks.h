@@ -6,17 +6,17 @@
 
 namespace mpsd::spec {
 
-// Where attention goes by blocks of queries (core/fast): how many of them, of
-// all rows and heads, have their scores computed at a time. Small blocks leave
-// out more of what causality hides; each costs a dozen calls. `cached` is
-// backend::Traits::cached_pieces: a block's scores stay in a cache, else they
-// are 2^27 at most.
+// For attention by blocks of queries (core/fast): how many queries of every row
+// and head have their scores computed at a time. Small blocks skip more of the
+// scores that causality masks; but each block costs a dozen calls. `cached` is
+// backend::Traits::cached_pieces: a block's scores then fit into a cache, else
+// they number 2^27 at most.
 int64_t QueriesPerBlock(int64_t rows, int64_t heads, int64_t length,
                         bool cached);
 
-// Numbers of the blocks' own masks, of all blocks together, that are kept:
-// those that the segments of packed rows make, and those made for products to
-// add (backend::Traits::masks_for_products).
+// The most mask numbers that are kept for all blocks together: masks of packed
+// rows' segments, and masks that products add
+// (backend::Traits::masks_for_products).
 inline constexpr int64_t kMostKeptMasks = int64_t{1} << 23;
 
 }  // namespace mpsd::spec

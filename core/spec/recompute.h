@@ -4,13 +4,13 @@
 
 namespace mpsd::spec {
 
-// What the backward of a layer computes again instead of finding it kept.
-// Whatever is chosen, the gradient is the same.
+// The activations of a layer that the backward computes again instead of
+// keeping them. The gradient is the same with every choice.
 enum class Recompute {
-  kNone,       // nothing: the forward keeps all that the backward reads
-  kSelective,  // the widest, the MLP's inner activations; autograd knows whole
-               // layers alone, and computes those again
-  kFull,       // the whole layer: of it only its input is kept
+  kNone,       // the forward keeps all that the backward reads
+  kSelective,  // recomputes the widest, the MLP's inner activations; autograd
+               // recomputes whole layers instead
+  kFull,       // recomputes the whole layer from its input
 };
 
 }  // namespace mpsd::spec

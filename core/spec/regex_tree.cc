@@ -18,8 +18,8 @@ using Kind = RegexNode::Kind;
 using Set = std::bitset<256>;
 
 constexpr size_t kMaxPattern = 1000;  // bytes
-constexpr int kMaxDepth = 50;         // of groups
-constexpr int kMaxCount = 10000;      // of {m,n}
+constexpr int kMaxDepth = 50;         // nested groups
+constexpr int kMaxCount = 10000;      // in {m,n}
 
 Set Single(unsigned char c) { return Set().set(c); }
 
@@ -203,7 +203,7 @@ class Parser {
     }
   }
 
-  // What follows a backslash, in a class or outside.
+  // Parses the characters behind a backslash, in a class or outside.
   Set EscapedSet() {
     if (rest_.empty()) return Fail("ends in a backslash"), Set();
     const char c = Next();
@@ -241,7 +241,7 @@ class Parser {
   RegexNode Class() {
     const bool negated = Take("^");
     Set set;
-    bool first = true;  // a "]" there is a member
+    bool first = true;  // a leading "]" is a member
     while (fault_.empty()) {
       if (rest_.empty()) return Fail("has a \"[\" without a \"]\"");
       if (!first && Take("]")) break;
@@ -273,7 +273,7 @@ class Parser {
     int min, max;
     if (!fault_.empty() || !Quantifier(min, max)) return atom;
     if (IsPlace(atom.kind)) return NothingToRepeat();
-    Take("?");  // lazy: the same names match
+    Take("?");  // lazy quantifiers match the same names
     if (rest_.starts_with("+")) return Unsupported("a possessive quantifier");
     int again_min, again_max;
     if (Quantifier(again_min, again_max)) {
@@ -330,7 +330,7 @@ class Parser {
 
   std::string_view rest_;
   std::string fault_;
-  std::set<std::string_view> names_;  // of groups
+  std::set<std::string_view> names_;  // the groups' names
   int next_id_ = 0;
 };
 

@@ -19,11 +19,11 @@ struct RegexNode {
     kSequence,  // the children one after the other; none: empty
     kChoice,    // one of the children
     kRepeat,    // children[0], `min` to `max` times
-    kBegin,     // of the text
+    kBegin,     // the text's beginning
     kEnd,
     kWordBoundary,
     kNoWordBoundary,
-    kAhead,  // children[0] matches here; takes nothing
+    kAhead,  // children[0] matches here; consumes nothing
     kNotAhead,
   };
   static constexpr int kUnlimited = std::numeric_limits<int>::max();
@@ -33,11 +33,11 @@ struct RegexNode {
   int min = 0;
   int max = kUnlimited;
   std::vector<RegexNode> children;
-  int id = 0;  // of its own within the tree
+  int id = 0;  // unique within the tree
 };
 
-// Parses the language that PythonRegex describes. The error is only the reason,
-// to stand behind `the regular expression "…" `.
+// Parses the language that PythonRegex describes. The error holds only the
+// reason, which the caller appends to `the regular expression "…" `.
 absl::StatusOr<std::shared_ptr<const RegexNode>> ParseRegex(
     std::string_view pattern);
 

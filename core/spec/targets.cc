@@ -107,7 +107,8 @@ absl::Status UnmatchedRegex(std::string_view pattern,
 }
 
 // Whether the end of `name` is `key`, behind a dot or as a whole, where a dot
-// of `key` is any letter: PatternKeyRegex of a key without other signs.
+// of `key` is any letter: the same as PatternKeyRegex for a key without other
+// signs, but faster.
 bool IsPlainMatch(std::string_view key, std::string_view name) {
   if (name.size() < key.size()) return false;
   const size_t begin = name.size() - key.size();
@@ -122,7 +123,7 @@ bool IsPlain(std::string_view key) {
   });
 }
 
-// Compiled rank_pattern or alpha_pattern.
+// A compiled rank_pattern or alpha_pattern.
 template <typename V>
 class Patterns {
  public:
@@ -151,8 +152,8 @@ class Patterns {
     return otherwise;
   }
 
-  // The first key that matches none of them; null where each matches one, or
-  // where the steps are at an end.
+  // The first key that matches none of `matches`; null where each key matches
+  // one, or once the matcher's steps are used up.
   const std::string* Unmatched(const std::vector<TargetMatch>& matches,
                                int64_t* steps) const {
     for (const Entry& entry : entries_) {
@@ -194,8 +195,7 @@ absl::Status CheckLayers(const LoraSpec& lora, const ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// The layers to transform; absent: all. An empty list is as good as none
-// (PEFT).
+// The layers to transform; absent: all. An empty list counts as absent (PEFT).
 std::optional<std::set<int64_t>> KeptLayers(const LoraSpec& lora) {
   if (!lora.layers_to_transform || lora.layers_to_transform->empty()) {
     return std::nullopt;

@@ -20,21 +20,20 @@ struct TargetMatch {
   std::string name;  // "model.layers.0.self_attn.q_proj"
   int64_t r = 0;
   double alpha = 0;
-  double scaling = 0;  // of B·A: alpha / r, or alpha / sqrt(r) with rsLoRA
+  double scaling = 0;  // alpha / r, or alpha / sqrt(r) with rsLoRA
   int64_t in_features = 0;
   int64_t out_features = 0;
   bool operator==(const TargetMatch&) const = default;
 };
 
-// What PEFT targets for a model type when target_modules is absent
-// (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING); for those that PEFT
-// wants it said of (DistilBERT, ViT), queries and values too.
+// PEFT's targets for a model type when target_modules is absent
+// (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING). For model types without
+// a default in PEFT (DistilBERT, ViT): queries and values.
 std::vector<std::string> DefaultTargetModules(const std::string& model_type);
 
-// `lora` with PEFT's defaults where it names none, of targets and dropout, and,
-// for a model with a
-// head of classification, modules_to_save with that head, as PEFT's
-// PeftModelForSequenceClassification adds it.
+// `lora` with PEFT's defaults for targets and dropout where `lora` leaves them
+// out. For a model with a classification head, modules_to_save also gets the
+// head, which PEFT's PeftModelForSequenceClassification adds.
 LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config);
 
 // The matches in the order of the network, one at least.
@@ -47,19 +46,20 @@ LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config);
 //  - r and alpha are those of the first key of rank_pattern and alpha_pattern
 //    that matches the end of the name as (.*\.)?(key)$.
 // InvalidArgument for an entry or regex that matches no linear layer, listing
-// those there are, and for a layer number the model does not have.
+// the model's linear layers, and for a layer number that the model does not
+// have.
 absl::StatusOr<std::vector<TargetMatch>> MatchTargets(
     const LoraSpec& lora, const ModelConfig& config);
 
 // InvalidArgument for a key of rank_pattern or alpha_pattern that matches none
-// of MatchTargets: what a job asks for and nothing has. An adapter's own config
-// may have such keys: PEFT passes over them.
+// of MatchTargets: the job asks for a module that the model lacks. An adapter's
+// own config may have such keys, which PEFT ignores.
 absl::Status CheckPatternKeys(const LoraSpec& lora, const ModelConfig& config);
 
-// The modules of modules_to_save: those with weights whose name, or that of a
-// module around them, ends in an entry (plain suffix, as PEFT does).
-// InvalidArgument for an entry that no module ends in, "classifier" and "score"
-// excepted where the model classifies.
+// The modules of modules_to_save: modules with weights where their own name, or
+// the name of a module around them, ends in an entry (plain suffix, as PEFT
+// does). InvalidArgument for an entry that no module ends in, "classifier" and
+// "score" excepted where the model classifies.
 absl::StatusOr<std::vector<Module>> MatchModulesToSave(
     const LoraSpec& lora, const ModelConfig& config);
 

@@ -32,8 +32,8 @@ enum class Gradients { kAuto, kAutograd };
 struct LoraSpec {
   int64_t r = 8;
   double lora_alpha = 8;
-  // Absent: what the job's `adapter` was trained with; without one 0, PEFT's
-  // default.
+  // Absent: the dropout that the job's `adapter` was trained with; without
+  // `adapter` 0, PEFT's default.
   std::optional<double> lora_dropout;
   // One of: a list of name suffixes, a regex over full names (Python's
   // re.fullmatch), or the word "all-linear". Absent: PEFT's default for the
@@ -71,44 +71,46 @@ struct TrainingSpec {
   double max_grad_norm = 1;   // 0: no clipping
   int64_t max_length = 1024;  // tokens; longer samples are cut at the right
   bool packing = false;
-  // TRL's name: of a step's rows short ones go side by side, as segments that
-  // do not see each other, where that leaves less padding. The gradient stays.
-  // Absent: the trainer chooses if auto_find_batch_size leaves it the layout.
+  // TRL's name: short rows of a step are laid side by side, as segments that do
+  // not attend to each other, where this leaves less padding. The gradient is
+  // the same. Absent: the trainer chooses if auto_find_batch_size lets it
+  // choose the layout.
   std::optional<bool> padding_free;
   // "random"; "sequential", the order of the data; or "group_by_length": in
   // random order, but beside rows of about its length (Transformers'
   // LengthGroupedSampler), so that little is padded.
   std::string train_sampling_strategy = "random";
   // The trainer chooses the micro-batch: the batch of an optimizer step stays
-  // per_device_train_batch_size · gradient_accumulation_steps rows, how many
-  // are computed at a time, and whether activations are kept, is what a short
-  // trial finds fastest within the device's memory. (Transformers halves the
-  // batch itself until it fits.) gradient_checkpointing true is kept to.
+  // per_device_train_batch_size · gradient_accumulation_steps rows, a short
+  // trial finds which micro-batch, with activations kept or not, is fastest
+  // within the device's memory. (Transformers halves the batch itself until it
+  // fits.) gradient_checkpointing true stays in force.
   bool auto_find_batch_size = false;
   // Absent: TRL's defaults. The loss of a prompt/completion row is on its
   // completion, that of a messages or text row on every token. At most one of
   // the two may be true.
   //
   // assistant_only_loss: the labels are what {% generation %} blocks of the
-  // chat template render; of a template without them what stands behind each
-  // generation prompt, the end of the turn included. Stock templates get TRL's
-  // labels (Qwen3's is rendered with the thinking of every turn, as TRL does).
+  // chat template render; for a template without such blocks the text behind
+  // each generation prompt, the end of the turn included. Stock templates get
+  // TRL's labels (Qwen3's is rendered with the thinking of every turn, as TRL
+  // does).
   std::optional<bool> assistant_only_loss;
   std::optional<bool> completion_only_loss;
   // A chat template in the place of the model's, for base models, which have
   // none: a .jinja or .j2 file; or a model folder, whose chat template and
   // eos_token are taken. Adapter and model are saved with it. "": the model's.
   std::string chat_template_path;
-  // The token that ends a text or a turn, in the place of the model's: one that
-  // its tokenizer has ("<|im_end|>"). "": the model's, or that of
+  // The token that ends a text or a turn, in the place of the model's: a token
+  // that the tokenizer has ("<|im_end|>"). "": the model's, or that of
   // chat_template_path's folder.
   std::string eos_token;
   bool gradient_checkpointing = false;
-  // Of gradient_checkpointing (Megatron's name): whole layers, or only what is
-  // widest in them, the MLP's inner activations. Language models with LoRA
-  // know both, others compute whole layers again. Never kNone.
+  // The extent of gradient_checkpointing (Megatron's name): whole layers, or
+  // only their widest values, the MLP's inner activations. Language models with
+  // LoRA support both; other jobs compute whole layers again. Never kNone.
   Recompute recompute_granularity = Recompute::kFull;
-  // The two fields above as the one thing that they say.
+  // The two fields above as one value.
   Recompute recompute() const {
     return gradient_checkpointing ? recompute_granularity : Recompute::kNone;
   }
@@ -122,10 +124,10 @@ struct TrainingSpec {
   int64_t eval_steps = 0;    // 0: at the end of every epoch
   int64_t save_steps = 500;  // 0: at the end only
   std::optional<int64_t> save_total_limit;
-  int64_t logging_steps = 1;  // metrics.jsonl has every step; this paces logs
+  int64_t logging_steps = 1;  // spaces log lines; metrics.jsonl has every step
   bool load_best_model_at_end = false;
-  // What the best checkpoint has best: "loss", or a metric of the task
-  // ("accuracy", "eval_accuracy"); "": the loss.
+  // The metric that decides the best checkpoint: "loss", or a metric of the
+  // task ("accuracy", "eval_accuracy"); "": the loss.
   std::string metric_for_best_model;
   std::optional<bool> greater_is_better;  // absent: true unless it is the loss
   std::optional<int64_t> early_stopping_patience;  // evaluations
@@ -133,7 +135,7 @@ struct TrainingSpec {
   bool operator==(const TrainingSpec&) const = default;
 };
 
-// Files, and where the task's parts are in them. Language models read JSON
+// Files, and the columns that hold the task's parts. Language models read JSON
 // Lines, or a file that is one JSON array of objects; text classification reads
 // those, CSV (.csv) and TSV (.tsv, .txt) with a header; images come as a folder
 // with a folder per class, as JSON Lines with paths, or as a .safetensors file
@@ -143,27 +145,29 @@ struct DatasetSpec {
   std::vector<std::string> eval;
   std::vector<std::string> predict;  // labels may be absent
   // The share of `train` taken off for evaluation where `eval` is empty, drawn
-  // by `seed`; 0: none.
+  // by `training.seed`; 0: none.
   double validation_split = 0;
   // A GLUE task: its layout of columns, labels and metrics; see GlueTaskNames.
   std::string task_name;
   // One or two columns that hold the text; empty: those of task_name, else
-  // "sentence1" and "sentence2", "sentence", or "text", whichever there are. Of
-  // a language model one, "text" by default (TRL's dataset_text_field).
+  // "sentence1" and "sentence2", "sentence", or "text", the first that the
+  // files have. A language model has one, "text" by default (TRL's
+  // dataset_text_field).
   std::vector<std::string> text_columns;
-  // Language models: where rows have their parts. Absent ones are "messages"
-  // (or "conversations"), "prompt" and "completion"; of rows that have several
-  // of these and "text" the first is taken in the order prompt/completion,
-  // messages, text. Naming a column says what the rows are.
+  // Language models: the columns that hold the parts of a row. Defaults are
+  // "messages" (or "conversations"), "prompt" and "completion"; a row that has
+  // several of these or "text" is read as the first in the order
+  // prompt/completion, messages, text. Naming a column decides what the rows
+  // are.
   std::string messages_column, prompt_column, completion_column;
-  // Rows of Alpaca's "instruction", "input" and "output", which are known by
-  // these names too where there is nothing else: "alpaca", the default, puts
-  // them into Alpaca's prompt, with the output as the completion;
+  // How to read rows with Alpaca's "instruction", "input" and "output", which
+  // are recognised by these names where no other column is: "alpaca", the
+  // default, puts them into Alpaca's prompt, with the output as the completion;
   // "alpaca_chat" makes them a user's and an assistant's message for the chat
   // template, input behind instruction and an empty line.
   std::string format;
-  std::string label_column;  // "": "label"
-  std::string image_column;  // of JSON Lines with paths; "": "image"
+  std::string label_column;                  // "": "label"
+  std::string image_column;                  // in JSON Lines; "": "image"
   std::optional<int64_t> max_train_samples;  // the first ones
   std::optional<int64_t> max_eval_samples;
   std::optional<int64_t> max_predict_samples;
@@ -174,7 +178,7 @@ struct DatasetSpec {
 // torchvision.transforms.RandomResizedCrop and RandomHorizontalFlip do.
 struct AugmentationSpec {
   bool random_resized_crop = true;
-  double crop_scale_min = 0.08, crop_scale_max = 1;           // of the area
+  double crop_scale_min = 0.08, crop_scale_max = 1;           // area share
   double crop_ratio_min = 3.0 / 4, crop_ratio_max = 4.0 / 3;  // width by height
   double horizontal_flip = 0.5;                               // probability
   bool operator==(const AugmentationSpec&) const = default;
@@ -184,19 +188,19 @@ struct AugmentationSpec {
 struct TrainSpec {
   std::string name;   // optional, for people
   std::string model;  // folder, or id in the local Hugging Face cache
-  // The id that `model`, the folder of a snapshot in such a cache, is of: mpsd
-  // puts it here when a job asks for a model by its id. A folder that is none
-  // of that id's is an error.
+  // The id whose snapshot in a Hugging Face cache the folder `model` is: mpsd
+  // sets it when a job asks for a model by its id. A folder that is no snapshot
+  // of this id is an error.
   std::string model_id;
   Task task = Task::kCausalLm;
   FineTuneType fine_tune_type = FineTuneType::kLora;
-  // Only config.json is read; weights are drawn as Transformers initialises
-  // them. With fine_tune_type "full".
+  // Reads only config.json and draws the weights as Transformers initialises
+  // them. Only with fine_tune_type "full".
   bool from_scratch = false;
   DatasetSpec dataset;
-  ClassificationSpec classification;     // of SEQ_CLS and IMAGE_CLS
-  AugmentationSpec augmentation;         // of IMAGE_CLS
-  QuantizationSpec quantization_config;  // of the frozen base
+  ClassificationSpec classification;     // SEQ_CLS and IMAGE_CLS
+  AugmentationSpec augmentation;         // IMAGE_CLS
+  QuantizationSpec quantization_config;  // the frozen base's
   std::string adapter;  // a PEFT folder to start from, or empty
   LoraSpec lora;
   TrainingSpec training;
@@ -204,8 +208,8 @@ struct TrainSpec {
   // An operator that MPS lacks runs on the CPU, counted and named in run.json,
   // instead of failing the job.
   bool allow_cpu_fallback = false;
-  // "autograd": language models too, instead of the backward written out for
-  // them ("auto", where it covers the job): to compare, and to be sure.
+  // "auto": the backward written out for language models, where it covers the
+  // job. "autograd": autograd for these too, for comparison.
   Gradients gradients = Gradients::kAuto;
   bool operator==(const TrainSpec&) const = default;
 };
@@ -213,8 +217,8 @@ struct TrainSpec {
 // Parses and validates job.json. `origin` names the text in errors. The error
 // is InvalidArgument with one line for each fault, at most 20:
 // "<origin>:<line>: <path>: <what was expected and found>"; for an unknown
-// field it gives the valid name that was meant. A name given twice is an error
-// too. Paths are kept as written.
+// field the line gives the valid name that was probably meant. A name given
+// twice is an error too. Paths are kept as written.
 absl::StatusOr<TrainSpec> ParseTrainSpec(std::string_view json,
                                          std::string_view origin);
 
@@ -227,17 +231,17 @@ std::string ToJson(const TrainSpec& spec);
 TrainSpec ResolvePaths(TrainSpec spec, const std::string& base_dir);
 
 // Whether a model of this config can do the job's task with this fine-tuning;
-// Unimplemented or InvalidArgument says what there is instead.
+// Unimplemented or InvalidArgument names the possible choices.
 absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config);
 
-// The folder of `model`: itself when it is a folder with config.json, else in
-// the Hugging Face cache the snapshot that refs/main names, or the newest. The
-// cache is HF_HUB_CACHE, else HF_HOME/hub, else
-// XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. NotFound says
-// where it looked and what to do.
+// The folder of `model`: the path itself when it is a folder with config.json,
+// else a snapshot in the Hugging Face cache: the one that refs/main names, or
+// the newest. The cache is HF_HUB_CACHE, else HF_HOME/hub, else
+// XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. NotFound names
+// the folders searched and what to do.
 absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 
-// What a result calls its base model, as the job asked for it: a folder, or an
+// The name of a result's base model, as the job asked for it: a folder, or an
 // id with the revision that its snapshot's folder is named after.
 struct BaseModel {
   std::string name;
@@ -245,21 +249,23 @@ struct BaseModel {
   bool operator==(const BaseModel&) const = default;
 };
 
-// Of a job whose model lies in `folder`, as FindModelFolder gave it.
+// The base model of a job whose model lies in `folder`, a result of
+// FindModelFolder.
 BaseModel BaseModelOf(const TrainSpec& spec, const std::string& folder);
 
-// The revision of `id` that `folder` is the snapshot of in a Hugging Face
-// cache; "" where it is none of that id's.
+// The revision of `id` whose snapshot in a Hugging Face cache `folder` is; ""
+// where `folder` is no snapshot of `id`.
 std::string RevisionOf(const std::string& id, const std::string& folder);
 
-// The same with the environment given: the value of a variable, or null.
+// As FindModelFolder above with a given environment, which maps a variable's
+// name to its value or null.
 using Environment = std::function<const char*(const char* name)>;
 absl::StatusOr<std::string> FindModelFolder(const std::string& model,
                                             const Environment& environment);
 
-// The folder of a base model at its revision, the hash of a snapshot or the
-// name of a ref; "" is FindModelFolder's. NotFound where the cache has another
-// revision alone.
+// The folder of a base model at its revision: a snapshot's hash or a ref's
+// name; "" is the revision that FindModelFolder finds. NotFound where the cache
+// has only other revisions.
 absl::StatusOr<std::string> FindBaseModel(const BaseModel& base,
                                           const Environment& environment);
 absl::StatusOr<std::string> FindBaseModel(const BaseModel& base);

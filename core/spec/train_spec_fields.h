@@ -6,10 +6,10 @@
 #include "core/spec/train_spec.h"
 #include "core/spec/train_spec_words.h"
 
-// Every field of job.json, once: its name, what it is for (a line that the
-// schema and client/README.md quote), the values that it may have, and its
-// order in ToJson. Its default is TrainSpec's. `Fields` is FieldReader,
-// FieldWriter or the one of job_schema.cc.
+// Every field of job.json, once: its name, its purpose (a line that the schema
+// and client/README.md quote), its allowed values, and its place in ToJson. Its
+// default is TrainSpec's. `Fields` is FieldReader, FieldWriter or the visitor
+// of job_schema.cc.
 namespace mpsd::spec {
 
 template <typename Fields>

@@ -142,7 +142,8 @@ class Rules {
     }
   }
 
-  // What the rows of a language model's data are must be said once.
+  // Several fields can decide how to read a language model's rows: at most one
+  // may.
   void CheckRowColumns() {
     const DatasetSpec& d = spec_.dataset;
     const std::tuple<const char*, bool, int> columns[] = {
@@ -266,7 +267,7 @@ class Rules {
     }
   }
 
-  // What is compared with each module of the model.
+  // Lists whose entries are compared with each module of the model.
   void CheckLists() {
     CheckCount("quantization_config", "llm_int8_skip_modules",
                spec_.quantization_config.llm_int8_skip_modules.size(),

@@ -8,7 +8,7 @@
 
 namespace mpsd::spec {
 
-// Adds to `findings` what is wrong between fields that are valid by
+// Adds to `findings` the faults of combinations of fields that are valid by
 // themselves. `root` is the JSON that `spec` was read from.
 void CheckRules(const TrainSpec& spec, const JsonNode& root,
                 Findings& findings);

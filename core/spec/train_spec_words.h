@@ -10,7 +10,7 @@
 #include "core/spec/fields.h"
 #include "core/spec/train_spec.h"
 
-// The words that fields of job.json may have, each list once.
+// The words that fields of job.json may have; each list stands only here.
 namespace mpsd::spec {
 
 inline const Words<Task>& TaskWords() {
@@ -55,7 +55,7 @@ inline const Words<DeviceChoice>& DeviceWords() {
   return words;
 }
 
-// Transformers' SchedulerType, those that need no argument.
+// Transformers' SchedulerType, without the types that need an argument.
 inline const std::vector<std::string_view>& SchedulerWords() {
   static const std::vector<std::string_view>& words =
       *new std::vector<std::string_view>{
@@ -65,7 +65,7 @@ inline const std::vector<std::string_view>& SchedulerWords() {
   return words;
 }
 
-// Transformers' train_sampling_strategy, those of one device.
+// Transformers' train_sampling_strategy, without those for several devices.
 inline const std::vector<std::string_view>& SamplingWords() {
   static const std::vector<std::string_view>& words =
       *new std::vector<std::string_view>{"random", "sequential",

@@ -27,7 +27,7 @@ void AddLayer(const ModelConfig& c, int64_t i, std::vector<Module>& out) {
   add("mlp.fc2", Kind::kLinear, c.intermediate_size, h);
 }
 
-// The file's name of a part of a block.
+// The name that a part of a block has in the file.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6>
     kStoredParts = {{
         {"attention.q_proj", "attention.attention.query"},

@@ -16,8 +16,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxHeader = 100'000'000;  // bytes, as the reference reader
-constexpr int kMaxDepth = 127;              // nested containers, likewise
+// Bytes; the reference reader's limit.
+constexpr size_t kMaxHeader = 100'000'000;
+// Nested containers; the reference reader's limit.
+constexpr int kMaxDepth = 127;
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxSize = std::numeric_limits<int64_t>::max();
 
@@ -56,7 +58,8 @@ bool IsSize(const json& value) {
   return value.is_number_unsigned() && value.get<uint64_t>() <= kMaxSize;
 }
 
-// The header's JSON. What a tree of values cannot say, it watches for.
+// Parses the header's JSON and checks on the way what a finished tree no longer
+// shows: names that occur twice and the depth.
 absl::StatusOr<json> ParseJson(std::string_view text) {
   std::vector<std::set<std::string>> open;  // the names of each container
   std::string twice;
@@ -76,7 +79,8 @@ absl::StatusOr<json> ParseJson(std::string_view text) {
     }
     return true;
   };
-  // The parser would pass over a byte order mark, and end at a zero.
+  // The JSON parser would skip a byte order mark and stop at a zero byte; the
+  // reference reader refuses both.
   if (text.starts_with("\xEF\xBB\xBF") ||
       text.find('\0') != std::string_view::npos) {
     return Bad("its header is not JSON");
@@ -90,7 +94,7 @@ absl::StatusOr<json> ParseJson(std::string_view text) {
   return header;
 }
 
-// The elements of a shape, which gets its dimensions.
+// Reads the dimensions into `shape` and returns the number of elements.
 absl::StatusOr<uint64_t> ReadShape(const json& dims,
                                    std::vector<int64_t>& shape) {
   uint64_t elements = 1;
@@ -104,8 +108,8 @@ absl::StatusOr<uint64_t> ReadShape(const json& dims,
   return elements;
 }
 
-// The entry of one header value, its offset counted from the data's first byte;
-// or what is wrong with it.
+// The entry of one header value, with its offset counted from the data's first
+// byte, or the fault.
 absl::StatusOr<TensorEntry> ParseEntry(const json& value) {
   if (!value.is_object() || !value.contains("dtype") ||
       !value["dtype"].is_string() || !value.contains("shape") ||
@@ -134,7 +138,8 @@ absl::StatusOr<TensorEntry> ParseEntry(const json& value) {
   return entry;
 }
 
-// Each begins where the one before it ends, the last ends with the file.
+// Checks that each tensor begins where the last one ends, and that the last
+// ends with the file.
 absl::Status CheckCover(const std::map<std::string, TensorEntry>& entries,
                         size_t data_bytes) {
   // By name where two lie at the same place.

@@ -16,26 +16,26 @@
 namespace mpsd::tensorfile {
 
 struct TensorEntry {
-  // Undefined: a dtype that only its name is known of ("U32", "F8_E4M3").
+  // Undefined for a dtype that mpsd knows only by name ("U32", "F8_E4M3").
   at::ScalarType dtype = at::kFloat;
   std::vector<int64_t> shape;
-  size_t offset = 0;  // of the first byte, in the file
+  size_t offset = 0;  // the first byte's place in the file
   size_t bytes = 0;
   std::string dtype_name;  // as the file spells it
 };
 
-// What a safetensors file says of its tensors.
+// The tensors and metadata that a safetensors file declares.
 struct Header {
   std::map<std::string, TensorEntry> entries;
   std::map<std::string, std::string> metadata;
 };
 
-// Reads the header of a whole file's bytes and holds it against them as the
-// reference reader does (safetensors 0.8, tensor.rs): the tensors lie one
-// behind the other from the first byte of data to the last of the file, each as
-// long as its dtype and shape say. Two things differ on purpose: a dtype that
-// nobody has heard of is the fault of those who load that tensor, and a name
-// that is there twice is refused. InvalidArgument, without a file's name.
+// Reads the header of a whole file's bytes and checks it as the reference
+// reader does (safetensors 0.8, tensor.rs): the tensors follow each other
+// without gaps from the first byte of data to the last of the file, each as
+// long as its dtype and shape say. Two things differ on purpose: an unknown
+// dtype is an error only when that tensor is loaded, and a name that occurs
+// twice is refused. Errors are InvalidArgument and do not name the file.
 absl::StatusOr<Header> ParseHeader(std::string_view bytes);
 
 // "F32", "BF16" …; empty for a dtype that the format lacks.

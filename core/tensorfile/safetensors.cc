@@ -15,7 +15,8 @@
 namespace mpsd::tensorfile {
 namespace {
 
-// Of what is copied to a device, whatever the dtype: Metal wants it of offsets.
+// Alignment of bytes that are copied to a device, whatever their dtype: Metal
+// demands it of a buffer's offset.
 constexpr size_t kAlignment = 4;
 
 absl::Status Unread(const std::filesystem::path& path, const std::string& name,
@@ -26,8 +27,8 @@ absl::Status Unread(const std::filesystem::path& path, const std::string& name,
       "float32"));
 }
 
-// The tensor where it lies in the mapped file, or as a copy where it lies too
-// oddly to be read there.
+// A view of the tensor in the mapped file, or a copy where the file's offset is
+// not aligned for its dtype or for Metal.
 at::Tensor InPlace(const char* data, const TensorEntry& entry) {
   const size_t alignment =
       std::max<size_t>(kAlignment, at::elementSize(entry.dtype));

@@ -35,16 +35,17 @@ class SafetensorsFile {
     return header_.metadata;
   }
 
-  // A copy of `name` on `device` in `dtype`. Once copied its file pages are
-  // dropped: reading a whole file never holds it twice. NotFound; Unimplemented
-  // for a tensor stored in a dtype that mpsd does not read.
+  // A copy of `name` on `device` in `dtype`. The tensor's file pages are
+  // dropped after the copy, so that reading a whole file never takes its size
+  // twice. NotFound; Unimplemented for a tensor stored in a dtype that mpsd
+  // does not read.
   absl::StatusOr<at::Tensor> Load(const std::string& name, at::Device device,
                                   at::ScalarType dtype) const;
-  // The bytes of `name` in the mapped file; none where it is not there.
+  // The bytes of `name` in the mapped file; empty for an unknown name.
   std::string_view Bytes(const std::string& name) const;
   // Drops the pages that Bytes brought into memory.
   void DropBytes(const std::string& name) const;
-  // On the CPU, as stored.
+  // A copy on the CPU in the stored dtype.
   absl::StatusOr<at::Tensor> Load(const std::string& name) const;
 
  private:
@@ -57,7 +58,7 @@ class SafetensorsFile {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Writes `tensors` in the given order, each copied to the CPU by itself, and
+// Writes `tensors` in the given order, copying one at a time to the CPU, and
 // fsyncs. The file is not replaced atomically: write below a StagedFolder.
 absl::Status WriteSafetensors(
     const std::filesystem::path& path, const NamedTensors& tensors,

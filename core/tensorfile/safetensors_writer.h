@@ -16,7 +16,7 @@
 
 namespace mpsd::tensorfile {
 
-// A tensor that a file will hold.
+// A tensor that will be written to a file.
 struct PlannedTensor {
   std::string name;
   at::ScalarType dtype = at::kFloat;
@@ -25,8 +25,9 @@ struct PlannedTensor {
   int64_t bytes() const;
 };
 
-// Writes a .safetensors file tensor by tensor: what they are is known before
-// the first of them exists, so that one at a time is in memory.
+// Writes a .safetensors file tensor by tensor: names, dtypes and shapes are
+// known before the first tensor exists, so that only one at a time is in
+// memory.
 class SafetensorsWriter {
  public:
   // InvalidArgument for a dtype that the format lacks. A file of that name is
@@ -38,11 +39,11 @@ class SafetensorsWriter {
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
-  // The next tensor of the plan, on any device. InvalidArgument where it is
-  // not of that dtype and shape.
+  // The next tensor of the plan, on any device. InvalidArgument where its dtype
+  // or shape differs from the plan.
   absl::Status Append(const at::Tensor& tensor);
 
-  // fsyncs. FailedPrecondition before the plan's last tensor.
+  // Fsyncs. FailedPrecondition before the plan's last tensor.
   absl::Status Finish();
 
  private:

@@ -27,6 +27,9 @@ absl::StatusOr<std::unique_ptr<ShardedWriter>> ShardedWriter::Create(
   writer->shards_.emplace_back();
   int64_t size = 0;
   for (const PlannedTensor& tensor : plan) {
+    // A shard gets tensors in order until the next one does not fit, as in
+    // save_pretrained. Planned ahead, because the file names need the number of
+    // shards before the first tensor is written.
     if (size + tensor.bytes() > max_shard_bytes && size > 0) {
       writer->shards_.emplace_back();
       size = 0;

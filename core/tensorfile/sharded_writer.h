@@ -18,7 +18,7 @@
 namespace mpsd::tensorfile {
 
 // The weights of a model folder, tensor by tensor, in files as Transformers'
-// save_pretrained lays them out: model.safetensors where everything fits into
+// save_pretrained lays them out: model.safetensors where all tensors fit into
 // one, else model-00001-of-0000N.safetensors … with
 // model.safetensors.index.json.
 class ShardedWriter {
@@ -28,7 +28,7 @@ class ShardedWriter {
       std::filesystem::path folder, const std::vector<PlannedTensor>& plan,
       int64_t max_shard_bytes);
 
-  // As SafetensorsWriter's.
+  // As the methods of SafetensorsWriter.
   absl::Status Append(const at::Tensor& tensor);
   absl::Status Finish();
 
@@ -41,13 +41,13 @@ class ShardedWriter {
 
   std::filesystem::path folder_;
   std::vector<std::vector<PlannedTensor>> shards_;
-  std::unique_ptr<SafetensorsWriter> file_;  // of shard_
+  std::unique_ptr<SafetensorsWriter> file_;  // the file of shard_
   size_t shard_ = 0;
-  size_t left_ = 0;  // tensors of that file
+  size_t left_ = 0;  // tensors that file_ still expects
 };
 
-// "5GB", "200MiB", "4096": bytes, as Transformers' max_shard_size spells them.
-// InvalidArgument says so.
+// The number of bytes in "5GB", "200MiB" or "4096", as Transformers spells
+// max_shard_size. InvalidArgument for other texts.
 absl::StatusOr<int64_t> ParseByteSize(const std::string& text);
 
 }  // namespace mpsd::tensorfile

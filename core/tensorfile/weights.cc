@@ -109,6 +109,7 @@ bool Weights::SameBytes(const std::string& name,
   const SafetensorsFile& first = *by_name_.at(name);
   const SafetensorsFile& second = *by_name_.at(other);
   const bool same = first.Bytes(name) == second.Bytes(other);
+  // The comparison read both tensors' pages from the files.
   first.DropBytes(name);
   second.DropBytes(other);
   return same;

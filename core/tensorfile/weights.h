@@ -23,13 +23,14 @@ class Weights {
       const std::filesystem::path& folder);
 
   bool Contains(const std::string& name) const;
-  // Null when there is no such weight.
+  // Null for an unknown weight.
   const TensorEntry* Find(const std::string& name) const;
   // As SafetensorsFile::Load. InvalidArgument when the shape is not `shape`.
   absl::StatusOr<at::Tensor> Load(const std::string& name,
                                   at::IntArrayRef shape, at::Device device,
                                   at::ScalarType dtype) const;
-  // Whether both are there, of one dtype and shape, and equal byte by byte.
+  // Whether both weights exist, have one dtype and shape, and are equal byte by
+  // byte.
   bool SameBytes(const std::string& name, const std::string& other) const;
   std::vector<std::string> names() const;
   // The files read, for hashing.

@@ -5,11 +5,10 @@
 // The C face of the Rust crate in core/text/crate (its src/abi.rs is the other
 // half; change both together). Only this room's sources include it.
 //
-// Every function that can fail returns a code and, unless that is
-// MPSD_TEXT_OK, puts a message into `*error`. No panic leaves the crate: one
-// that happens inside becomes MPSD_TEXT_PANIC. Strings are UTF-8, given as
-// pointer and length, read during the call only. Handles may be used by many
-// threads at once.
+// Every function that can fail returns a code and, unless that is MPSD_TEXT_OK,
+// puts a message into `*error`. No panic leaves the crate: a panic inside
+// becomes MPSD_TEXT_PANIC. Strings are UTF-8, given as pointer and length, read
+// during the call only. Handles may be used by many threads at once.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,11 +89,11 @@ struct mpsd_text_sizes {
 enum mpsd_text_row_fault {
   MPSD_TEXT_ROW_SOUND = 0,
   MPSD_TEXT_ROW_UNCLOSED = 1,      // a quoted field does not end
-  MPSD_TEXT_ROW_BEHIND_QUOTE = 2,  // or goes on behind its closing quote
+  MPSD_TEXT_ROW_BEHIND_QUOTE = 2,  // text follows its closing quote
 };
 
 struct mpsd_text_row {
-  uint64_t line;      // of its first byte, from 1
+  uint64_t line;      // the line of its first byte, from 1
   size_t fields_end;  // one past its last field
   uint32_t fault;     // mpsd_text_row_fault
 };
@@ -114,9 +113,9 @@ void mpsd_text_ids_free(struct mpsd_text_ids ids);
 void mpsd_text_sizes_free(struct mpsd_text_sizes sizes);
 void mpsd_text_rows_free(struct mpsd_text_rows rows);
 
-// Separated values: `text` gets the fields one after the other, `ends` where
-// each ends in it. `input` need not be UTF-8. Without `quoting` a quote is a
-// character like any other.
+// Separated values: `text` gets the fields one after the other, `ends` the
+// place in `text` where each field ends. `input` need not be UTF-8. Without
+// `quoting` a quote is a character like any other.
 int mpsd_text_parse_rows(struct mpsd_text_view input, char delimiter,
                          int quoting, struct mpsd_text_bytes* text,
                          struct mpsd_text_sizes* ends,
@@ -124,24 +123,25 @@ int mpsd_text_parse_rows(struct mpsd_text_view input, char delimiter,
                          struct mpsd_text_bytes* error);
 
 // `json`: a tokenizer.json. `added`: a JSON array of two arrays of tokens, in
-// the form of tokenizer.json's "added_tokens" without id: those of the first
-// take the place of what `json` says about them, those of the second are added
-// where neither has them.
-// `split_special`: special tokens in a text are cut like any other text.
+// the form of tokenizer.json's "added_tokens" without id: tokens of the first
+// replace what `json` says about them; tokens of the second are added where
+// neither `json` nor the first array has them. `split_special`: special tokens
+// in a text are split like any other text.
 int mpsd_text_tokenizer_new(struct mpsd_text_view json,
                             struct mpsd_text_view added, int split_special,
                             struct mpsd_text_tokenizer** out,
                             struct mpsd_text_bytes* error);
 void mpsd_text_tokenizer_free(struct mpsd_text_tokenizer* tokenizer);
 size_t mpsd_text_vocab_size(const struct mpsd_text_tokenizer* tokenizer);
-// -1 when there is none.
+// The token's id, or -1 for an unknown token.
 int64_t mpsd_text_token_to_id(const struct mpsd_text_tokenizer* tokenizer,
                               struct mpsd_text_view token);
 int mpsd_text_encode(const struct mpsd_text_tokenizer* tokenizer,
                      struct mpsd_text_view text, int add_special_tokens,
                      struct mpsd_text_tokens* out,
                      struct mpsd_text_bytes* error);
-// The same without the ranges, which take longer to find than the ids.
+// As mpsd_text_encode without the ranges, which take longer to compute than the
+// ids.
 int mpsd_text_encode_ids(const struct mpsd_text_tokenizer* tokenizer,
                          struct mpsd_text_view text, int add_special_tokens,
                          struct mpsd_text_ids* out,
@@ -165,7 +165,7 @@ int mpsd_text_template_new(struct mpsd_text_view sources,
                            struct mpsd_text_template** out,
                            struct mpsd_text_bytes* error);
 void mpsd_text_template_free(struct mpsd_text_template* chat_template);
-// Of the template taken when there are no tools.
+// Whether the template that is used without tools has {% generation %} blocks.
 int mpsd_text_template_has_generation(
     const struct mpsd_text_template* chat_template);
 int mpsd_text_template_render(const struct mpsd_text_template* chat_template,

@@ -16,12 +16,12 @@ struct mpsd_text_template;  // The Rust half, see core/text/abi.h.
 
 namespace mpsd::text {
 
-// What a template is for.
+// The purpose that a template is loaded for.
 enum class TemplateUse {
   kAsIs,
-  // Labels for assistant_only_loss: a stock template that has no {% generation
-  // %} blocks is taken in the form that TRL trains with, where it has one of
-  // its own (see TrainingTemplate).
+  // Labels for assistant_only_loss: a stock template without {% generation %}
+  // blocks is replaced by TRL's training form of it, where TRL has one (see
+  // TrainingTemplate).
   kAssistantLoss,
 };
 
@@ -44,9 +44,9 @@ struct Rendered {
 class ChatTemplate {
  public:
   // The template of a model folder, found as Transformers 5 finds it: from
-  // chat_template.jinja and additional_chat_templates/*.jinja when there are
-  // any, else from "chat_template" of tokenizer_config.json (one template, or a
-  // list of named ones). The special tokens (bos_token, …) are variables.
+  // chat_template.jinja and additional_chat_templates/*.jinja if any of these
+  // exists, else from "chat_template" of tokenizer_config.json (one template,
+  // or a list of named ones). The special tokens (bos_token, …) are variables.
   // NotFound: the folder has no chat template. InvalidArgument names the file,
   // and for a syntax error the line.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> FromFolder(

@@ -14,11 +14,11 @@ namespace mpsd::text {
 enum class QuoteFault {
   kNone,
   kUnclosed,     // a quoted field does not end
-  kBehindQuote,  // something stands behind a field's closing quote
+  kBehindQuote,  // text follows a field's closing quote
 };
 
 struct DelimitedRow {
-  int64_t line = 0;  // where it begins, from 1
+  int64_t line = 0;  // the row's first line, from 1
   std::vector<std::string> fields;
   QuoteFault fault = QuoteFault::kNone;
 };

@@ -39,7 +39,7 @@ absl::Status Invalid(const fs::path& file, absl::string_view fault) {
   return absl::InvalidArgumentError(absl::StrCat(file.string(), ": ", fault));
 }
 
-// The object in the file; an empty one when there is no such file.
+// The object in the file; an empty object for a missing file.
 absl::StatusOr<Json> ReadObject(const fs::path& file) {
   std::error_code error;
   if (!fs::exists(file, error)) return Json::object();
@@ -65,8 +65,8 @@ std::optional<std::string> Content(const Json& token) {
   return std::nullopt;
 }
 
-// The token as tokenizer.json writes one, without its id. `special` is the
-// default, and special tokens are not normalized by default.
+// The token in tokenizer.json's form, without the id. `special` is the default
+// of the field "special"; special tokens are not normalized by default.
 Json AddedToken(const Json& token, bool special) {
   const bool is_object = token.is_object();
   const auto flag = [&](const char* name, bool fallback) {
@@ -209,7 +209,7 @@ absl::Status Reader::CollectSpecial() {
   }
   for (const auto& [name, token] : config_.items()) {
     if (IsStandard(name) || !absl::EndsWith(name, "_token")) continue;
-    // add_bos_token and its like end the same and are no tokens.
+    // add_bos_token and similar flags have the same ending and are no tokens.
     if (!Content(token).has_value()) continue;
     if (absl::Status s = CollectNamed(name, token); !s.ok()) return s;
   }

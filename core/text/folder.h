@@ -9,12 +9,12 @@
 
 namespace mpsd::text {
 
-// What a model folder says about its text beside tokenizer.json, gathered from
+// The settings of a model folder for text beside tokenizer.json, gathered from
 // tokenizer_config.json, special_tokens_map.json, added_tokens.json and the
 // template files with the precedence of Transformers 5
-// (PreTrainedTokenizerBase._from_pretrained). Defaults that only live in
-// Transformers' tokenizer classes are not known here: a folder that leaves out
-// its bos_token has none.
+// (PreTrainedTokenizerBase._from_pretrained). Defaults that exist only in
+// Transformers' tokenizer classes are not known here: a folder without a
+// "bos_token" has no such token.
 struct FolderText {
   // The named special tokens by attribute: "bos_token", "eos_token", … and the
   // model's own ("image_token"). The variables of its chat templates.
@@ -27,7 +27,8 @@ struct FolderText {
   bool truncate_left = false;
   // Sources by name: "default", "tool_use", ….
   std::map<std::string, std::string> chat_templates;
-  // Tokens that overrides ask of the tokenizer, and who asks.
+  // Tokens that overrides require of the tokenizer, by token the override's
+  // name.
   std::map<std::string, std::string> asked_tokens;
 };
 

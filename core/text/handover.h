@@ -12,7 +12,8 @@
 
 namespace mpsd::text {
 
-// What crosses between this room's C++ and its Rust, for its sources alone.
+// Types that cross between this room's C++ and Rust; only sources of this room
+// include them.
 
 inline mpsd_text_view View(std::string_view text) {
   return {text.data(), text.size()};

@@ -65,7 +65,8 @@ absl::Status TakeTemplate(const std::string& path, FolderText other,
   return absl::OkStatus();
 }
 
-// Has `change` change the object in the file, if there is one or `create`.
+// Calls `change` on the file's object and writes the object back; a missing
+// file is made where `create`, else left missing.
 absl::Status ChangeObject(const fs::path& file, bool create,
                           const std::function<void(Json&)>& change) {
   std::error_code error;
@@ -85,7 +86,7 @@ absl::Status ChangeObject(const fs::path& file, bool create,
   return base::WriteFileAtomic(file, json.dump(2) + "\n");
 }
 
-// The end token, with those before it that end a generation too.
+// `id` first, then the ids that end a generation in `before`.
 Json WithEndToken(int32_t id, const Json& before) {
   if (before.is_number()) return WithEndToken(id, Json::array({before}));
   Json ids = Json::array({id});
@@ -102,7 +103,8 @@ absl::StatusOr<std::string> OverridesId(const std::string& dir,
   if (overrides.empty()) return std::string();
   absl::StatusOr<FolderText> text = ReadFolderText(dir, overrides);
   if (!text.ok()) return text.status();
-  // What is not overridden is the model folder's, and the same for the same.
+  // Templates and tokens that are not overridden are hashed too; they come from
+  // the model folder and are equal for an equal folder.
   return base::Sha256Hex(Json{text->chat_templates, text->special_tokens}.dump(
       -1, ' ', false, Json::error_handler_t::replace));
 }

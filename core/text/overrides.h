@@ -13,30 +13,34 @@
 
 namespace mpsd::text {
 
-// What takes the place of what a folder says. The fields are job.json's, in
-// training; empty ones change nothing.
+// Replacements for a folder's settings, with the names of the fields of
+// job.json's "training"; empty ones change nothing.
 struct TextOverrides {
-  // A .jinja or .j2 file; or a folder, whose default template and eos_token are
-  // taken, and whose tokens that stand in the template are asked for.
+  // A .jinja or .j2 file; or a folder. A folder gives its default template and
+  // eos_token; the tokenizer is required to have the folder's tokens that occur
+  // in this template.
   std::string chat_template_path = "";
   std::string eos_token = "";
 
   bool empty() const { return chat_template_path.empty() && eos_token.empty(); }
 };
 
-// As the other of this name, and InvalidArgument or NotFound for the overrides.
+// As ReadFolderText of folder.h, and InvalidArgument or NotFound for faults of
+// the overrides.
 absl::StatusOr<FolderText> ReadFolderText(const std::string& dir,
                                           const TextOverrides& overrides);
 
-// SHA-256 of what ReadFolderText takes of the overrides; "" for empty ones.
+// SHA-256 of the templates and tokens that ReadFolderText makes of the
+// overrides; "" for empty ones.
 absl::StatusOr<std::string> OverridesId(const std::string& dir,
                                         const TextOverrides& overrides);
 
 // Writes the overrides into `folder`, which holds copies of the files of the
 // model folder `dir`: chat_template.jinja in the place of all templates, and
 // the end token of tokenizer_config.json and special_tokens_map.json. `eos_id`
-// is its id, absent where there is none: where there are a config.json and a
-// generation_config.json they get it, the second before those that it has.
+// is the end token's id, absent without an end token. Existing files
+// config.json and generation_config.json get the id, generation_config.json
+// before its other end ids.
 absl::Status WriteOverrides(const std::string& dir,
                             const TextOverrides& overrides,
                             std::optional<int32_t> eos_id,

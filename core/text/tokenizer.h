@@ -23,9 +23,10 @@ namespace mpsd::text {
 // The tokens of one text. Both vectors have the same length.
 struct Encoding {
   std::vector<int32_t> ids;
-  // Per token the half-open byte range of the text it came from, always whole
-  // characters: tokens that share the bytes of one character share its range.
-  // Tokens that the post-processor added (bos, eos) have (0, 0).
+  // The half-open byte range of the text from which each token came, always
+  // whole characters: tokens that share the bytes of one character share the
+  // character's range. Tokens that the post-processor added (bos, eos) have (0,
+  // 0).
   std::vector<std::pair<size_t, size_t>> offsets;
 };
 
@@ -33,24 +34,23 @@ struct Encoding {
 // same length.
 struct ClassifierEncoding {
   std::vector<int32_t> ids;
-  std::vector<int32_t> type_ids;  // as the post-processor gives them: 0 or 1
+  std::vector<int32_t> type_ids;  // 0 or 1, by the post-processor
   bool truncated = false;
 };
 
 // The tokenizer of a Hugging Face model folder: its tokenizer.json, run by the
 // library that Transformers runs. Truncation and padding stored in that file
-// are ignored; cutting is the caller's business. Immutable; any number of
-// threads may use one at the same time.
+// are ignored; the caller cuts. Immutable; any number of threads may use one at
+// the same time.
 class Tokenizer {
  public:
   // Reads tokenizer.json (required) and, when present, tokenizer_config.json,
   // special_tokens_map.json and added_tokens.json, from which it takes what
-  // Transformers takes: the special tokens, added to the vocabulary where
-  // tokenizer.json lacks them. Whether bos and eos are added is
-  // tokenizer.json's own affair (add_bos_token is ignored, as Transformers 5
-  // does).
-  // NotFound: no tokenizer.json. InvalidArgument names the file and the fault,
-  // or a token that the overrides ask for and the vocabulary lacks.
+  // Transformers takes: the special tokens, which are added to the vocabulary
+  // where tokenizer.json lacks them. Only tokenizer.json decides whether bos
+  // and eos are added to a text (add_bos_token is ignored, as in Transformers
+  // 5). NotFound: no tokenizer.json. InvalidArgument names the file and the
+  // fault, or a token that the overrides ask for and the vocabulary lacks.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> FromFolder(
       const std::string& dir, const TextOverrides& overrides = {});
 
@@ -59,22 +59,22 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   // `add_special_tokens` applies the post-processor (bos, [CLS] … [SEP]). A
-  // rendered chat template already has its special tokens: pass false there.
+  // rendered chat template already has its special tokens: pass false for one.
   // InvalidArgument: `text` is not UTF-8.
   absl::StatusOr<Encoding> Encode(std::string_view text,
                                   bool add_special_tokens) const;
 
-  // The ids of Encode alone, which are found sooner than where they came from.
+  // Only the ids of Encode; faster, because no byte ranges are computed.
   absl::StatusOr<std::vector<int32_t>> EncodeIds(std::string_view text,
                                                  bool add_special_tokens) const;
 
-  // With special tokens, and cut so that there are max_length tokens with them:
+  // With special tokens, and cut to max_length tokens, which include these:
   // token by token from the longer of the two texts (longest_first), at the end
   // or where tokenizer_config.json says truncation_side "left" at the
-  // beginning. The same as Transformers' fast
-  // tokenizer([text], [pair], truncation=True, max_length=max_length). Cheap
-  // for many calls with the same max_length.
-  // InvalidArgument: not UTF-8, or no room beside the special tokens.
+  // beginning. The same as Transformers' fast tokenizer([text], [pair],
+  // truncation=True, max_length=max_length). Calls with the last call's
+  // max_length are cheap. InvalidArgument: not UTF-8, or no room beside the
+  // special tokens.
   absl::StatusOr<ClassifierEncoding> EncodeForClassifier(
       std::string_view text, std::optional<std::string_view> pair,
       int64_t max_length) const;

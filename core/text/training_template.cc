@@ -7,11 +7,11 @@ namespace mpsd::text {
 namespace {
 
 struct Stock {
-  std::string_view sha256;  // of the template's bytes
+  std::string_view sha256;  // the template's bytes' digest
   std::vector<TemplateEdit> edits;
 };
 
-// Both end an assistant's turn in these lines.
+// Both templates end an assistant's turn with these lines.
 constexpr TemplateEdit kEndOfTurn = {
     R"({{- '<|im_end|>\n' }}
     {%- elif message.role == "tool" %})",
@@ -20,8 +20,8 @@ constexpr TemplateEdit kEndOfTurn = {
 
 const std::vector<Stock>& KnownTemplates() {
   static const auto& known = *new std::vector<Stock>{
-      // Qwen2.5: answers take the branch of tool calls too, which opens the
-      // block before its line break.
+      // Qwen2.5: plain answers are rendered by the branch of tool calls too;
+      // the block opens in that branch before the line break.
       {"cd8e9439f0570856fd70470bf8889ebd8b5d1107207f67a5efb46e342330527f",
        {{R"( or (message.role == "assistant" and not message.tool_calls) %})",
          " %}"},
@@ -31,7 +31,7 @@ const std::vector<Stock>& KnownTemplates() {
         {%- if not message.tool_calls %}{{- '\n' + message.content }}
         {%- elif message.content %})"},
         kEndOfTurn}},
-      // Qwen3: every turn takes the branch of the last one.
+      // Qwen3: every turn is rendered by the branch of the last turn.
       {"a55ee1b1660128b7098723e0abcd92caa0788061051c62d51cbe87d9cf1974d8",
        {{"{%- if loop.index0 > ns.last_query_index %}",
          R"({{- '<|im_start|>' + message.role + '\n' }}{%- generation %}

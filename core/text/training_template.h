@@ -11,24 +11,24 @@
 
 namespace mpsd::text {
 
-// A part of a template that stands there exactly once, and what takes its
-// place.
+// A part of a template that stands there exactly once, and its replacement.
 struct TemplateEdit {
   std::string_view from;
   std::string_view to;
 };
 
-// `source` with the edits made one after the other; nothing where `from` of one
-// of them is not there, or is there more than once.
+// `source` with the edits made one after the other; nullopt where `from` of an
+// edit occurs not at all or several times.
 std::optional<std::string> EditTemplate(std::string source,
                                         absl::Span<const TemplateEdit> edits);
 
 // The template that TRL trains with under assistant_only_loss in the place of a
 // stock one (trl 1.16, get_training_chat_template): the same tokens, the same
-// {% generation %} blocks. Only stock templates whose labels cannot be had
-// from their own rendering are known: those of Qwen2.5, which has the line
-// break behind "assistant" in the loss, and of Qwen3, which is rendered with
-// the thinking of every turn. Nothing for all others, by a byte too.
+// {% generation %} blocks. Known are only stock templates whose labels
+// FindAssistantSpans cannot get from their own rendering: Qwen2.5's, because
+// TRL has the line break behind "assistant" in the loss, and Qwen3's, because
+// TRL renders the thinking of every turn. Nullopt for every other template,
+// even if one byte differs.
 std::optional<std::string> TrainingTemplate(const std::string& source);
 
 }  // namespace mpsd::text

@@ -10,7 +10,7 @@
 
 namespace mpsd::wire {
 
-// Where the codec looks for it: beside the enum.
+// In JobKind's namespace, where the codec's argument-dependent lookup finds it.
 static constexpr report::EnumName<JobKind> kJobKinds[] = {
     {JobKind::kTraining, "training"}};
 static constexpr const auto& NamesOf(JobKind) { return kJobKinds; }
@@ -21,8 +21,8 @@ using report::Json;
 using report::JsonReader;
 using report::JsonWriter;
 
-// The fields of each message that is no report, once, for both directions: `v`
-// is a JsonWriter over a const message or a JsonReader over a mutable one.
+// The one field list of each message that is no report, for both directions:
+// `v` is a JsonWriter over a const message or a JsonReader over a mutable one.
 template <typename V>
 void Fields(V& v, auto& m, const Hello*) {
   v("version", m.version);
@@ -99,7 +99,7 @@ absl::Status ReadInto(const Json& object, T& message) {
   return reader.status();
 }
 
-// Tries the alternatives of Variant from `I` on for one of type `type`.
+// Decodes the alternative of Variant, from index `I` on, whose name is `type`.
 template <typename Variant, size_t I = 0>
 absl::StatusOr<Variant> ReadByType(const std::string& type,
                                    const Json& object) {

@@ -28,7 +28,7 @@ namespace mpsd::wire {
 inline constexpr int kProtocolVersion = 4;
 inline constexpr int kWorkerFd = 3;
 
-// What a run reports is framed as core/report has it: a Progress after every
+// The reports of a run are core/report's structs: a Progress after every
 // optimizer step.
 using report::Checkpointed;
 using report::Counts;
@@ -46,11 +46,11 @@ using Failed = report::Failure;
 struct Hello {
   int version = kProtocolVersion;
   int64_t pid = 0;
-  std::string worker_version;  // of mpsd-worker
+  std::string worker_version;  // mpsd-worker's version
   std::string torch_version;
 };
 
-// What the worker does. The daemon's list: server/jobs/job_kind.h.
+// The kind of work. The daemon's list of kinds is in server/jobs/job_kind.h.
 enum class JobKind {
   kTraining,
 };
@@ -60,7 +60,7 @@ struct Start {
   std::string spec_path;   // job.json, local paths
   std::string output_dir;  // the worker's --out
   // Folders beneath which the run may read files, beside the worker's own
-  // cache; left out on the wire where it may read what it likes.
+  // cache; left out on the wire where the run may read every file.
   std::vector<std::string> read_roots = {};
   JobKind kind = JobKind::kTraining;  // left out on the wire for training
   bool operator==(const Start&) const = default;
@@ -70,15 +70,15 @@ struct Stop {
   StopReason reason = StopReason::kPreempt;
 };
 
-// Hold between two micro-batches (of an evaluation: two batches), with
-// everything in memory, until Resume or Stop. The worker answers Held when it
-// holds, sends Heartbeats without a stage meanwhile, and Resumed when it goes
-// on. A Resume that comes before that takes the Pause back: then there is no
-// answer.
+// The worker halts between two micro-batches (during an evaluation: two
+// batches), with everything in memory, until Resume or Stop. It answers Held
+// when it has halted, sends Heartbeats without a stage while it waits, and
+// Resumed when it goes on. A Resume that arrives before the worker has halted
+// cancels the Pause: the worker then answers neither.
 struct Pause {};
 struct Resume {};
 
-// The answers to Pause and Resume; `step`: the last one finished.
+// The answers to Pause and Resume; `step` is the last finished step.
 struct Held {
   int64_t step = 0;
 };
@@ -86,14 +86,16 @@ struct Resumed {
   int64_t step = 0;
 };
 
-// Proof of life while no step ends: loading, tokenizing, evaluating; a step of
-// many micro-batches. A worker that gets no work done sends none.
+// Proof of life while no step ends: during loading, tokenizing, an evaluation
+// or a step of many micro-batches. A worker whose work does not advance sends
+// none.
 struct Heartbeat {
-  std::string stage;    // "loading model", "evaluating" …; empty: as before
-  double fraction = 0;  // of the stage, 0..1; 0 where unknown
+  std::string stage;    // "loading model", "evaluating" …; empty: unchanged
+  double fraction = 0;  // done of the stage, 0..1; 0 where unknown
 };
 
-// Something is amiss and the run goes on. For people; each text once.
+// Something is wrong, but the run goes on. The text is for people; each text is
+// sent a single time.
 struct Warning {
   std::string text;
 };
@@ -108,8 +110,9 @@ using ToWorker = std::variant<Start, Pause, Resume, Stop>;
 std::string Encode(const FromWorker& message);
 std::string Encode(const ToWorker& message);
 
-// InvalidArgument for what is no such message: not JSON, unknown type, a
-// missing or ill-typed field. Unknown fields are ignored (a newer peer).
+// InvalidArgument for a line that is not JSON, an unknown type, a missing or
+// ill-typed field. Unknown fields are ignored, because a newer peer may send
+// them.
 absl::StatusOr<FromWorker> DecodeFromWorker(std::string_view line);
 absl::StatusOr<ToWorker> DecodeToWorker(std::string_view line);
 

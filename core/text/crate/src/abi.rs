@@ -20,7 +20,7 @@ pub struct View {
     size: usize,
 }
 
-/// A `Vec` in parts, as the C side holds it.
+/// A `Vec` as pointer, size and capacity, in which form the C side holds it.
 #[repr(C)]
 pub struct Parts<T> {
     data: *mut T,

@@ -17,7 +17,7 @@ use crate::generation::{self, Tracker};
 use crate::json;
 
 const RESERVED: [&str; 3] = ["messages", "tools", "add_generation_prompt"];
-// Names of a message's reasoning; the first is the one that templates read.
+// Names that a message's reasoning may have; templates read the first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 type Pairs = Vec<(Value, Value)>;
@@ -37,7 +37,8 @@ impl ChatTemplate {
         let mut environment = environment::new();
         let mut has_generation = false;
         for (name, source) in sources {
-            // As Jinja's lexer does, whatever the file was written on.
+            // Jinja's lexer replaces line ends in the same way, so that files
+            // written on any system render alike.
             let source = source.replace("\r\n", "\n").replace('\r', "\n");
             let (source, generation) = generation::rewrite(&source);
             has_generation |= generation && name == "default";
@@ -57,7 +58,7 @@ impl ChatTemplate {
         self.has_generation
     }
 
-    /// The text and the byte ranges of it that generation blocks made.
+    /// The text and its byte ranges that generation blocks produced.
     pub fn render(
         &self,
         messages: &str,
@@ -105,7 +106,7 @@ impl ChatTemplate {
     }
 }
 
-/// The output, which tells the tracker how many characters it has.
+/// The output; tells the tracker how many characters were written.
 struct Sink {
     bytes: Vec<u8>,
     written: Arc<AtomicUsize>,
@@ -140,7 +141,7 @@ fn byte_ranges(text: &str, tracker: &Tracker) -> Vec<Range> {
         .collect()
 }
 
-/// An object's members; none for an empty text.
+/// The members of an object; none for an empty text.
 fn pairs(text: &str, what: &str) -> Result<Pairs, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -226,7 +227,8 @@ fn message_of(members: Pairs) -> Value {
     Value::from_pairs(members)
 }
 
-/// One line: where, and what went wrong; the template's own words if it raised.
+/// One line with the place and the fault; the template's own words if the
+/// template raised the error.
 fn describe(error: &Error) -> String {
     let mut deepest = error;
     let mut source = error.source();

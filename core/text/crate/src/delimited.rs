@@ -10,14 +10,15 @@ const BEHIND_QUOTE: u32 = 2;
 
 #[repr(C)]
 pub struct Row {
-    /// From 1: of the row's first byte.
+    /// The line of the row's first byte, from 1.
     line: u64,
     /// One past its last field in `Rows::ends`.
     fields_end: usize,
     fault: u32,
 }
 
-/// The fields one after the other, where each ends, and the rows.
+/// The fields' text one after the other, the end of each field in it, and the
+/// rows.
 #[derive(Default)]
 pub struct Rows {
     pub text: Vec<u8>,
@@ -49,7 +50,8 @@ pub fn parse(input: &[u8], delimiter: u8, quoting: bool) -> Rows {
             written += out;
             count += fields;
             match result {
-                // No more input: the next call ends the record.
+                // The input is used up: the next call, without input, ends the
+                // record.
                 ReadRecordResult::InputEmpty | ReadRecordResult::OutputFull => {}
                 ReadRecordResult::OutputEndsFull => ends.resize(2 * ends.len(), 0),
                 ReadRecordResult::Record => break,
@@ -88,8 +90,8 @@ fn line_ends(input: &[u8], begin: usize, end: usize) -> u64 {
     (begin..end).filter(ends).count() as u64
 }
 
-/// What the reader takes without a word: a quoted field that does not end, or
-/// goes on behind its closing quote.
+/// Faults that the csv reader accepts silently: a quoted field that does not
+/// end, or text behind a closing quote.
 fn fault(raw: &[u8], delimiter: u8) -> u32 {
     let mut at = 0;
     while at < raw.len() {

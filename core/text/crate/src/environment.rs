@@ -105,8 +105,9 @@ extern "C" {
     ) -> usize;
 }
 
-/// The time of the first call: a row is rendered several times to find its
-/// labels, and midnight must not lie between.
+/// The time of the first call, kept for the process: a row is rendered several
+/// times to find its labels, and these renderings must not differ because
+/// midnight passed.
 fn now() -> Duration {
     static NOW: OnceLock<Duration> = OnceLock::new();
     *NOW.get_or_init(|| {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `{% generation %} … {% endgeneration %}`, the tag by which Transformers'
-//! templates name the assistant's text, in terms of what the engine knows: a
-//! captured block in a scope of its own, handed to a function. Transformers'
-//! extension makes it a call block; the engine's call blocks would see stale
-//! variables in loops and none that are only assigned to.
+//! templates name the assistant's text, rewritten as statements that the engine
+//! knows: a captured block in a scope of its own, passed to a function.
+//! Transformers' extension makes it a call block; the engine's call blocks
+//! would see stale variables in loops, and would not see variables that are
+//! only assigned to.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,7 @@ pub const TRACKER: &str = "__mpsd_generation";
 const BODY: &str = "__mpsd_body";
 
 /// Rewrites the tags, keeping lines and white space control. The flag tells
-/// whether there were any.
+/// whether `source` has any.
 pub fn rewrite(source: &str) -> (String, bool) {
     let mut out = String::with_capacity(source.len() + 64);
     let mut found = false;
@@ -45,8 +46,9 @@ fn next_tag(source: &str) -> Option<usize> {
         .find(|&i| bytes[i] == b'{' && matches!(bytes[i + 1], b'{' | b'%' | b'#'))
 }
 
-/// The length of the tag `source` begins with; a raw block is one tag. All of
-/// `source` when the tag does not end (the engine reports that).
+/// The length of the tag at the beginning of `source`; a raw block is one tag.
+/// The length of all of `source` when the tag does not end, which the engine
+/// reports.
 fn tag_len(source: &str) -> usize {
     match source.as_bytes()[1] {
         b'#' => source.find("#}").map_or(source.len(), |i| i + 2),
@@ -139,8 +141,8 @@ pub struct Tracker {
 }
 
 impl Object for Tracker {
-    // What Transformers' _generation_support does, its view of "so far"
-    // included: inside a macro or a set block nothing has been written yet.
+    // Equal to Transformers' _generation_support, also where "so far"
+    // surprises: inside a macro or a set block nothing has been written yet.
     fn call(self: &Arc<Self>, _: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         let (body,): (Value,) = from_args(args)?;
         let begin = self.written.load(Ordering::Relaxed);

@@ -42,7 +42,7 @@ fn string_method(text: &str, method: &str, args: &[Value]) -> Option<Result<Valu
         "rindex" => |text, args| index(args, |part| text.rfind(part), text),
         "ljust" => |text, args| pad(text, args, |_, _| 0),
         "rjust" => |text, args| pad(text, args, |missing, _| missing),
-        // CPython puts the odd space left when the width is odd.
+        // When the width is odd CPython puts the odd space at the left.
         "center" => |text, args| {
             pad(text, args, |missing, width| {
                 missing / 2 + (missing & width & 1)
@@ -65,7 +65,7 @@ fn strip(text: &str, args: &[Value], left: bool, right: bool) -> Result<Value, E
     Ok(Value::from(strip_str(text, chars, left, right)))
 }
 
-/// `str.strip(chars)`, white space when there are none.
+/// `str.strip(chars)`; strips white space without `chars`.
 pub fn strip_str<'a>(text: &'a str, chars: Option<&str>, left: bool, right: bool) -> &'a str {
     let matches = |c: char| chars.map_or_else(|| is_space(c), |set| set.contains(c));
     let text = if left {
@@ -118,8 +118,8 @@ fn split(text: &str, args: &[Value], from_right: bool) -> Result<Value, Error> {
     Ok(parts.into_iter().map(Value::from).collect())
 }
 
-/// Splits at runs of white space, what is at the ends dropped; beyond `limit`
-/// the rest stays whole. In the order found.
+/// Splits at runs of white space and drops white space at the ends; after
+/// `limit` splits the rest stays whole. Parts come in the order found.
 fn split_space(text: &str, limit: usize, from_right: bool) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = strip_str(text, None, !from_right, from_right);
@@ -180,7 +180,8 @@ fn index(args: &[Value], find: impl Fn(&str) -> Option<usize>, text: &str) -> Re
     Ok(Value::from(text[..at].chars().count()))
 }
 
-/// Fills up to a width; `left(missing, width)` fills go to the left.
+/// Pads to a width; `left(missing, width)` of the fill characters go to the
+/// left.
 fn pad(text: &str, args: &[Value], left: impl Fn(usize, usize) -> usize) -> Result<Value, Error> {
     let (width, fill): (usize, Option<&str>) = from_args(args)?;
     let missing = width.saturating_sub(text.chars().count()).min(1 << 20);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The model of a tokenizer.json, read in fewer passes than the library's own
-//! wrapper takes: half the time that it takes to read a tokenizer.
+//! The model of a tokenizer.json, read in fewer passes than by the library's
+//! own wrapper: this halves the time to read a tokenizer.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use tokenizers::models::TrainerWrapper;
 use tokenizers::{Model, ModelWrapper, Result, Token};
 
 /// Words whose tokens a thread keeps, at some 230 bytes a word. The library's
-/// own number, 10,000, is no faster and costs each thread 1.4 MB more.
+/// default, 10,000, is no faster and costs each thread 1.4 MB more.
 const REMEMBERED_WORDS: usize = 4096;
 
 #[derive(Clone)]
 pub struct FileModel(ModelWrapper);
 
-/// Of a model's JSON. Anything else in it is passed over.
+/// The fields of a model's JSON that are read; all others are ignored.
 #[derive(Deserialize)]
 struct Kind {
     #[serde(rename = "type")]
@@ -27,9 +27,9 @@ struct Kind {
 }
 
 impl<'de> Deserialize<'de> for FileModel {
-    // The wrapper makes two trees of the JSON before it reads a model of them.
-    // The kind that large vocabularies have is read from the text itself, by
-    // the same code; what that refuses is the wrapper's to judge.
+    // The wrapper builds two trees of the JSON before it reads the model. BPE,
+    // the kind that large vocabularies have, is read directly from the text by
+    // the same code; the wrapper judges any model that this code refuses.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let json = <&RawValue>::deserialize(deserializer)?.get();
         if serde_json::from_str::<Kind>(json).is_ok_and(|kind| kind.name == "BPE") {

@@ -54,8 +54,9 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// `str.isprintable` of one character. Rust escapes the same characters for
-/// debugging but for spaces, and marks only at the start of a string.
+/// `str.isprintable` of one character. Rust's debug format escapes the same
+/// characters, except spaces; it escapes combining marks only at the start of a
+/// string.
 fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return (' '..='~').contains(&c);

@@ -33,7 +33,7 @@ pub struct ClassifierToken {
     type_id: u32,
 }
 
-/// A tokenizer with the length and the side that it cuts at.
+/// A tokenizer that cuts, with its length and its side (left or not).
 type Cutting = (usize, bool, Arc<Tokenizer>);
 
 pub struct TextTokenizer {
@@ -42,9 +42,9 @@ pub struct TextTokenizer {
 }
 
 impl TextTokenizer {
-    /// `added`: a JSON array of two arrays of tokens. Those of the first take
-    /// the place of what tokenizer.json says about them, those of the second
-    /// are added where neither has them.
+    /// `added`: a JSON array of two arrays of tokens. Tokens of the first
+    /// replace what tokenizer.json says about them; tokens of the second are
+    /// added where neither tokenizer.json nor the first has them.
     pub fn new(json: &[u8], added: &[u8], split_special: bool) -> Result<Self, String> {
         let mut tokenizer: Tokenizer = serde_json::from_slice(json).map_err(|e| e.to_string())?;
         tokenizer.with_padding(None);
@@ -117,10 +117,12 @@ impl TextTokenizer {
             None => EncodeInput::from(text),
         };
         let cutting = self.cutting(max_length, truncate_left)?;
-        // encode_fast would lose the types where no processor sets them.
+        // encode_fast would lose the token types where no post-processor sets
+        // them.
         let encoding = cutting.encode(input(), true).map_err(|e| e.to_string())?;
-        // The tokenizer stops at max_length tokens and cuts afterwards: where
-        // there is nothing to cut it says nothing of what it has not read.
+        // The tokenizer stops reading at max_length tokens and cuts afterwards:
+        // with exactly max_length tokens it does not report whether unread text
+        // was left, so the whole text is encoded to find out.
         let mut cut = !encoding.get_overflowing().is_empty();
         if !cut && added == 0 && encoding.len() == max_length {
             let whole = self.tokenizer.encode(input(), true);
@@ -136,8 +138,8 @@ impl TextTokenizer {
     }
 
     /// A copy of the tokenizer that cuts, as Transformers sets it up. Which of
-    /// two long texts loses the odd token depends on where it stops reading
-    /// them, so that its own cutting cannot be done afterwards.
+    /// two long texts loses the odd token depends on where the tokenizer stops
+    /// reading, so that cutting a finished encoding could give another result.
     fn cutting(&self, max_length: usize, left: bool) -> Result<Arc<Tokenizer>, String> {
         let mut cached = self.cutting.lock().map_err(|e| e.to_string())?;
         if let Some((length, is_left, tokenizer)) = &*cached {
