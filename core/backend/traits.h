@@ -44,7 +44,7 @@ enum class FusedNorm {
 
 // Where tensors of the device lie.
 enum class MemoryPlace {
-  kHost,    // in the host's memory, of which there is no second copy
+  kHost,    // in the host's memory, without a second copy
   kShared,  // in the host's memory, beside the host's own copy: unified memory
             // (MPS: torch 2.12, pytorch#175818)
   kOwn,     // in the device's own
@@ -87,7 +87,7 @@ struct Traits {
   // as many tokens at a time as a training micro-batch, which is known to fit.
   bool silent_out_of_memory = false;
 
-  // --- Which kernels there are. ---
+  // --- Which kernels the device has. ---
 
   FusedAttention fused_attention = FusedAttention::kByRow;
   FusedNorm fused_norm = FusedNorm::kNone;

@@ -14,9 +14,9 @@ enum class Breaks {
   kKeep,    // '\n' and '\t' stay
 };
 
-// `text` as a terminal, a log or a database may have it: UTF-8 without anything
-// that moves the cursor, changes the terminal or turns the order of words
-// around. These are written out in ASCII instead:
+// `text` safe for a terminal, a log or a database: UTF-8 without characters
+// that move the cursor, change the terminal's state or reverse the order of
+// words. These are written out in ASCII instead:
 //   "\x1b"    bytes of control (U+0000 to U+001F, U+007F), of which "\n", "\r"
 //             and "\t" go by those names, and bytes that are no UTF-8;
 //   "\u009b"  U+0080 to U+009F, the bidirectional controls (U+061C, U+200E,
@@ -26,15 +26,15 @@ enum class Breaks {
 // nothing.
 std::string Printable(std::string_view text, Breaks breaks = Breaks::kEscape);
 
-// Whether Printable would leave `text` as it is.
+// Whether Printable(text, breaks) equals `text`.
 bool IsPrintable(std::string_view text, Breaks breaks = Breaks::kEscape);
 
 // `text` when it has at most `max_bytes`, else its beginning, cut between
 // characters, and "…", together at most `max_bytes`, which are 3 or more.
 std::string Shortened(std::string_view text, size_t max_bytes);
 
-// `text` as an error may quote what a user wrote: printable, one line, at most
-// limits::kQuotedBytes.
+// A user's `text` in a form that an error may quote: printable, one line, at
+// most limits::kQuotedBytes.
 std::string Quotable(std::string_view text);
 
 // `text` with every line but the first moved to the right, so that none of its

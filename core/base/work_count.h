@@ -8,7 +8,7 @@ namespace mpsd::base {
 
 // Pieces of work that this process has done: a file read or a part of it
 // hashed, a text tokenized, a tensor written, a layer or a micro-batch
-// computed. By this number whoever watches the process tells slow from stuck. A
+// computed. A watcher of the process tells slow from stuck by this number. A
 // piece must end in itself: nothing that waits or tries again may count.
 // Thread-safe, and as cheap as an addition.
 void CountWork();

@@ -63,8 +63,8 @@ enum class Padding {
 int64_t PaddedLength(int64_t length, int64_t max_length, Padding padding);
 
 // A language-modelling batch, whose row i holds the samples rows[i] one after
-// the other, padded as the longest row says. Samples are cut at max_length; a
-// row's samples must fit it together.
+// the other, padded to PaddedLength of the longest row. Samples are cut at
+// max_length; a row's samples must fit it together.
 Batch MakeBatch(const TokenArrays& samples,
                 const std::vector<std::vector<int64_t>>& rows,
                 int64_t max_length, int32_t pad_id, bool packed,

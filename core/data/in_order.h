@@ -29,7 +29,7 @@ template <typename Input, typename Output>
 class InOrder {
  public:
   // With one thread `work` is called by Push, otherwise by several threads at
-  // the same time. What it throws is thrown by Take.
+  // the same time. Take rethrows an exception of `work`.
   InOrder(int threads, std::function<Output(Input)> work)
       : threads_(static_cast<size_t>(threads)), work_(std::move(work)) {
     base::CheckLess(0, threads, "threads");

@@ -14,7 +14,7 @@ namespace mpsd::data {
 
 struct LabelledText {
   std::string text;
-  std::string pair;  // the second text, where there are pairs
+  std::string pair;  // the second text of a pair
   int32_t file = 0;  // in TextRows::files
   int64_t line = 0;  // first line in the file, from 1
 };
@@ -35,7 +35,8 @@ struct TextRows {
 
 enum class LabelUse {
   kRequired,  // a file without a label column is an error
-  kOptional,  // files to predict; one row without a label: none has one
+  // For files to predict: if one row lacks a label all labels are dropped.
+  kOptional,
 };
 
 // Reads the files (see ReadTable) with the columns that `dataset` names: its

@@ -20,7 +20,7 @@ struct Memory {
   std::optional<int64_t> current_allocated;  // in live tensors
   std::optional<int64_t> peak_allocated;     // since the last ResetPeak
   std::optional<int64_t> driver_allocated;   // by this process, caches included
-  std::optional<int64_t> recommended_max;    // what it should stay below
+  std::optional<int64_t> recommended_max;    // limit of driver_allocated
 };
 
 // The one accelerator of a worker. Called only from the training thread.

@@ -10,9 +10,9 @@
 
 namespace mpsd::device {
 
-// Follows a run's memory from step to step: its peaks, and whether what the
-// driver holds beyond live tensors keeps growing (compiled graphs, heaps that
-// fill with holes, a leak).
+// Follows a run's memory from step to step: the peaks, and whether the driver's
+// memory beyond live tensors keeps growing (compiled graphs, heaps that fill
+// with holes, a leak).
 class MemoryWatch {
  public:
   // Bytes; absent where the device has no such counter; growth is absent within

@@ -41,8 +41,8 @@ struct Reading {
   bool operator==(const Reading&) const = default;
 };
 
-// While this object lives the machine does not sleep because its user is idle.
-// A machine whose lid is closed sleeps nevertheless.
+// While this object lives, the machine does not fall asleep when its user is
+// idle. A machine whose lid is closed still sleeps.
 class Awake {
  public:
   virtual ~Awake() = default;

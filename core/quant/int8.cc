@@ -52,8 +52,8 @@ Int8Parts QuantizeInt8(const at::Tensor& weight) {
   base::CheckEqual(weight.dim(), 2, "dimensions of a weight");
   const at::Tensor w = weight.detach().to(at::kHalf);
   const at::Tensor absmax = w.abs().amax(1).to(at::kFloat);
-  // A row of zeros has no scale (1 / 0); nan_to_num_ makes it 0, and so the
-  // codes.
+  // A row of zeros has no scale (1 / 0); nan_to_num_ makes the scale 0, so that
+  // the row's codes are 0.
   const at::Tensor scale = absmax.reciprocal().mul_(127).nan_to_num_(0, 0, 0);
   return {at::round(w.to(at::kFloat) * scale.unsqueeze(-1)).to(at::kChar),
           absmax};

@@ -15,8 +15,8 @@ namespace mpsd::spec {
 int EditDistance(std::string_view a, std::string_view b);
 
 // The candidate that `name` was most likely meant to be: at most a third of its
-// letters away, upper case and "-" for "_" not counted. Absent when none is
-// near.
+// letters away, upper case and "-" for "_" not counted. Absent when no
+// candidate is near.
 std::optional<std::string_view> NearestName(
     std::string_view name, const std::vector<std::string_view>& candidates);
 

@@ -45,8 +45,8 @@ Json Bounded(std::string_view type, Range range) {
 
 Json NonEmptyText() { return {{"type", "string"}, {"minLength", 1}}; }
 
-// FieldReader's methods; each adds the schema of its field to that of the
-// object. The values are the defaults.
+// FieldReader's methods; each adds its field's schema to the object's. The
+// values are the defaults.
 class FieldSchema {
  public:
   // `object` must outlive this visitor.

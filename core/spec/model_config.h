@@ -113,8 +113,8 @@ struct ModelConfig {
 
 // Reads the text of config.json, of Transformers 4 ("rope_theta",
 // "rope_scaling", "torch_dtype") or 5 ("rope_parameters", "dtype"). A field
-// that is absent has the default of Transformers' config class, the sizes of
-// the network excepted, which must be there. Unimplemented for an architecture
+// that is absent has the default of Transformers' config class, except the
+// sizes of the network, which must be there. Unimplemented for an architecture
 // or option mpsd does not have (naming it and those it has); InvalidArgument
 // for a missing or ill-typed field, or one beyond core/base/limits.h, naming it
 // and its line. `origin` names the file in errors. CheckTask in train_spec.h

@@ -44,7 +44,7 @@ std::vector<Module> Modules(const ModelConfig& config);
 // The name of a module or weight in the model's file: what save_pretrained
 // writes. "vit.layers.0.attention.q_proj.weight" is stored as
 // "vit.encoder.layer.0.attention.attention.query.weight" (transformers 5.23,
-// conversion_mapping.py); all others as they are called.
+// conversion_mapping.py); all other families store the names above.
 std::string StoredName(const ModelConfig& config, const std::string& name);
 
 }  // namespace mpsd::spec

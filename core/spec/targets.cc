@@ -23,9 +23,9 @@ bool IsNameOrTail(std::string_view name, std::string_view entry) {
   return name == entry || name.ends_with(Cat(".", entry));
 }
 
-// A module is trained whole when its name, or that of a module around it, ends
-// in the entry (plain suffix, as PEFT does: "classifier" means DistilBERT's
-// "pre_classifier" too).
+// A module is trained whole when its own name, or the name of a module around
+// it, ends in the entry (plain suffix, as PEFT does: "classifier" means
+// DistilBERT's "pre_classifier" too).
 bool IsSavedBy(std::string_view name, std::string_view entry) {
   for (size_t end = name.find('.'); end != std::string_view::npos;
        end = name.find('.', end + 1)) {

@@ -43,8 +43,8 @@ LoraSpec EffectiveLora(LoraSpec lora, const ModelConfig& config);
 //  - "all-linear": every linear layer but those of the head.
 //  - layers_to_transform keeps only those decoder layers.
 //  - Modules of modules_to_save never match: they are trained whole.
-//  - r and alpha are those of the first key of rank_pattern and alpha_pattern
-//    that matches the end of the name as (.*\.)?(key)$.
+//  - r and alpha come from the first key of rank_pattern and alpha_pattern that
+//    matches the end of the name as (.*\.)?(key)$.
 // InvalidArgument for an entry or regex that matches no linear layer, listing
 // the model's linear layers, and for a layer number that the model does not
 // have.

@@ -87,8 +87,8 @@ struct TrainingSpec {
   // fits.) gradient_checkpointing true stays in force.
   bool auto_find_batch_size = false;
   // Absent: TRL's defaults. The loss of a prompt/completion row is on its
-  // completion, that of a messages or text row on every token. At most one of
-  // the two may be true.
+  // completion, the loss of a messages or text row is on every token. At most
+  // one of the two may be true.
   //
   // assistant_only_loss: the labels are what {% generation %} blocks of the
   // chat template render; for a template without such blocks the text behind
@@ -102,8 +102,8 @@ struct TrainingSpec {
   // eos_token are taken. Adapter and model are saved with it. "": the model's.
   std::string chat_template_path;
   // The token that ends a text or a turn, in the place of the model's: a token
-  // that the tokenizer has ("<|im_end|>"). "": the model's, or that of
-  // chat_template_path's folder.
+  // that the tokenizer has ("<|im_end|>"). "": the model's token, or the token
+  // of chat_template_path's folder.
   std::string eos_token;
   bool gradient_checkpointing = false;
   // The extent of gradient_checkpointing (Megatron's name): whole layers, or

@@ -24,7 +24,7 @@ namespace mpsd::tensorfile {
 // One .safetensors file, memory-mapped. Thread-safe.
 class SafetensorsFile {
  public:
-  // InvalidArgument for what is no safetensors file: see ParseHeader.
+  // InvalidArgument for any other file: see ParseHeader.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(
       const std::filesystem::path& path);
 

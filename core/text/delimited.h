@@ -26,7 +26,7 @@ struct DelimitedRow {
 // The rows of a table of separated values (RFC 4180): fields that begin with a
 // quote may hold delimiters, line breaks and doubled quotes. Without `quoting`
 // a quote is a character like any other (Python's csv.QUOTE_NONE). Lines end in
-// LF, CRLF or CR; empty ones are left out. Bytes are taken as they are.
+// LF, CRLF or CR; empty ones are left out. Bytes are not decoded.
 absl::StatusOr<std::vector<DelimitedRow>> ParseDelimited(std::string_view bytes,
                                                          char delimiter,
                                                          bool quoting);
