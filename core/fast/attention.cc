@@ -15,7 +15,7 @@ namespace {
 
 using backend::FusedAttention;
 
-// The heads and numbers that flash attention by tokens takes.
+// Whether CUDA's flash attention has a kernel for these heads in this dtype.
 bool IsForFlash(const HeadShape& shape, const Options& options) {
   return options.dtype != at::kFloat && shape.dim % 8 == 0 && shape.dim <= 256;
 }
@@ -37,20 +37,23 @@ bool ByToken(const Options& options) {
   return options.traits.fused_attention == FusedAttention::kByToken;
 }
 
-// Whether the backward alone goes by blocks: in fp32. In bf16 flash attention
-// is as slow at it, but keeps more of the scores' bits.
+// Whether the forward is fused and the backward blocked: in fp32, where ATen's
+// backward on the CPU is the slower one. In bf16 that backward is as slow as
+// the blocked one, but keeps more of the scores' bits.
 bool OnlyBackwardByBlocks(const AttentionPlan& plan, const Options& options) {
   return options.traits.slow_attention_backward &&
          options.dtype == at::kFloat && plan.window == 0 &&
          plan.segments.empty();
 }
 
-// As if no heads had keys in common: threads share more, equal pieces.
+// The shape in which each query head has keys and values of its own: threads
+// then share more, equal pieces.
 HeadShape EachWithKeys(const HeadShape& shape) {
   return {shape.heads, shape.heads, shape.dim};
 }
 
-// The window of CUDA's kernel: keys before a query, without itself.
+// The window in the terms of CUDA's kernel: how many keys before the query it
+// sees, the query's own key not counted.
 std::optional<int64_t> WindowLeft(const AttentionPlan& plan) {
   if (plan.window == 0) return std::nullopt;
   return plan.window - 1;
@@ -61,16 +64,17 @@ std::optional<int64_t> WindowRight(const AttentionPlan& plan) {
   return 0;
 }
 
-// All rows behind each other where segments are told apart by their starts.
+// Joins the rows into one sequence where segments are told apart by their
+// starts: the kernel takes packed tokens as [tokens, heads, dim].
 at::Tensor ForCuda(const at::Tensor& x, const AttentionPlan& plan) {
   return plan.segments.empty() ? x : x.flatten(0, 1);
 }
 
-// Numbers of q below which cuDNN's attention costs the host more than it saves
-// the device.
+// Below this many numbers of q cuDNN's attention costs the host more time than
+// it saves the device.
 constexpr int64_t kMinForCudnn = int64_t{3} << 20;
 
-// Whether cuDNN's attention does it.
+// Whether cuDNN's attention computes this plan.
 bool ByCudnn(const AttentionPlan& plan, const HeadShape& shape,
              const Options& options) {
   return ByToken(options) && options.dtype != at::kFloat && plan.window == 0 &&
@@ -142,8 +146,9 @@ AttentionInputs BackwardOnCuda(const at::Tensor& dout,
           plan.ByRow(dv, shape.dim)};
 }
 
-// Calls `visit` with a view of the rows or segments that attend within
-// themselves, [n, length, heads, dim] of each of the tensors.
+// Calls `visit` with views of `tensors`, [n, length, heads, dim] each: once
+// with all rows or, where rows are packed, once for each segment, which attends
+// within itself.
 template <typename Visit>
 void ForEachSegment(const AttentionPlan& plan,
                     const std::vector<at::Tensor>& tensors,
@@ -216,8 +221,8 @@ AttentionInputs FlashBackwardOnCpu(const at::Tensor& dout,
   return grad;
 }
 
-// [rows, length, heads, dim] for blocks: [rows, kv_heads, length,
-// heads / kv_heads, dim], contiguous.
+// [rows, length, heads, dim] → [rows, kv_heads, length, heads / kv_heads, dim],
+// contiguous: the layout of blocked attention.
 at::Tensor ForBlocks(const at::Tensor& x, int64_t kv_heads) {
   base::CheckEqual(x.size(2) % kv_heads, 0, "heads beyond whole groups");
   const int64_t group = x.size(2) / kv_heads;
@@ -226,18 +231,20 @@ at::Tensor ForBlocks(const at::Tensor& x, int64_t kv_heads) {
       .contiguous();
 }
 
+// The reverse of ForBlocks: [rows, length, heads, dim].
 at::Tensor FromBlocks(const at::Tensor& x) {
   return x.permute({0, 2, 1, 3, 4}).flatten(/*start_dim=*/2, /*end_dim=*/3);
 }
 
-// The keys or values of each head.
+// Repeats keys or values for every query head that shares them.
 at::Tensor ForEachHead(const at::Tensor& x, const HeadShape& shape) {
   const int64_t group = shape.heads / shape.kv_heads;
   if (group == 1) return x;
   return x.unsqueeze(3).expand({-1, -1, -1, group, -1}).flatten(2, 3);
 }
 
-// And the gradient back.
+// The gradient by ForEachHead's argument: sums over the query heads that share
+// keys or values.
 at::Tensor FromEachHead(const at::Tensor& x, const HeadShape& shape) {
   const int64_t group = shape.heads / shape.kv_heads;
   return group == 1 ? x : x.unflatten(2, {shape.kv_heads, group}).sum(3);
@@ -249,7 +256,7 @@ AttentionInputs BackwardOnCpu(const at::Tensor& dout, const AttentionPlan& plan,
   if (!OnlyBackwardByBlocks(plan, options)) {
     return FlashBackwardOnCpu(dout, plan, tape);
   }
-  // Of one row, products take the heads where they lie.
+  // With a single row a transposed view serves as the batch of heads: no copy.
   const auto by_head = [&](const at::Tensor& x) {
     return plan.rows == 1 ? ByHead(x).unsqueeze(3) : ForBlocks(x, shape.heads);
   };

@@ -17,63 +17,84 @@ struct HeadShape {
   int64_t heads, kv_heads, dim;
 };
 
-// Queries [begin, begin + count) of every row and the keys, from `first_key` to
-// the last query, that some of them may see.
+// Queries [begin, begin + count) of every row, and the keys that some of these
+// queries may see: from `first_key` to the last query's own, `keys` of them.
 struct QueryBlock {
   int64_t begin, count, first_key, keys;
-  // Added to scores: 0 or −inf, [1, count · heads / kv_heads, keys] where a
-  // product adds it, else [rows or 1, 1, count, 1, keys], the heads being left
-  // out; undefined: see AttentionPlan::band.
+  // Added to the scores: 0 or −inf. [1, count · heads / kv_heads, keys] where a
+  // GEMM adds the mask on its way; else [rows or 1, 1, count, 1, keys],
+  // broadcast over heads. Undefined: made at each use from AttentionPlan::band
+  // and segment_ids.
   at::Tensor mask;
 };
 
-// What one micro-batch's causal attention has in common over all layers of one
-// window.
+// What the causal attention of one micro-batch shares among all layers that
+// have the same window.
 struct AttentionPlan {
   int64_t rows = 0, length = 0, window = 0;
-  // Whether the step's tokens lie position by position (and there row by row),
-  // not row by row.
+  // False: tokens lie row by row. True: position by position, and within a
+  // position row by row.
   bool by_position = false;
-  std::vector<int64_t> segments;  // lengths; empty: one a row
+  std::vector<int64_t> segments;  // lengths; empty: each row is one
   at::Tensor segment_starts;      // int32 [segments + 1], for CUDA
   int64_t longest_segment = 0;
-  // For MPS, on the CPU with a window, on CUDA in fp32 and for odd heads; for
-  // the CPU's backward in fp32, as if no heads had keys in common.
+  // Filled in where PlanAttention's table says "blocked"; else empty.
   std::vector<QueryBlock> blocks;
-  at::Tensor zero;  // with blocks: a scalar for products that add nothing
-  // Of which blocks without a mask get it: the mask by distance alone, see
-  // BandMask, and the segment of each token.
+  // With blocks: a scalar summand for products that add nothing.
+  at::Tensor zero;
+  // What the masks of blocks without one are made from: BandMask, which hides
+  // keys by distance alone, and the segment of each token, int64 [rows,
+  // length].
   at::Tensor band, segment_ids;
 
-  // [tokens, heads · dim] as a view [rows, length, heads, dim] and back, which
-  // is a view of what lies as the tokens do.
+  // [tokens, heads · dim] as a view [rows, length, heads, dim].
   at::Tensor ByRow(const at::Tensor& tokens, int64_t dim) const;
+  // The reverse of ByRow; a view where `by_row` lies in memory as the tokens
+  // do.
   at::Tensor Tokens(const at::Tensor& by_row) const;
-  // Of q and k, by row, one tensor, which lies as the tokens do.
+  // q and k side by side, [rows, length, heads + kv_heads, dim], in memory as
+  // the tokens lie.
   at::Tensor Join(const at::Tensor& q, const at::Tensor& k) const;
 };
 
-// `window` as model::AttentionMask has it. `bands` may be null: nothing is kept
-// for the next plan.
+// Chooses how attention runs:
+//
+//   backend     inputs                                   forward  backward
+//   MPS         all                                      blocked  blocked
+//   CPU         a window shorter than the rows           blocked  blocked
+//               fp32, no window, not packed              flash    blocked
+//               else                                     flash    flash
+//   CUDA        fp32, or dim no multiple of 8 or > 256   blocked  blocked
+//               no window, not packed, dim ≤ 128,        cudnn    cudnn
+//               kMinForCudnn numbers of q or more
+//               else                                     flash    flash
+//
+// The backend stands for Traits::fused_attention (kNone, kByRow, kByToken), and
+// the CPU's fp32 backward for Traits::slow_attention_backward. That backward
+// goes as if each query head had keys of its own: threads share more, equal
+// pieces. `window` is that of model::AttentionMask. `bands` keeps masks for
+// later plans; null: none are kept.
 AttentionPlan PlanAttention(const model::DecoderInputs& inputs, int64_t window,
                             bool by_position, const HeadShape& shape,
                             const Options& options, BandMasks* bands = nullptr);
 
-// The kernels that a plan runs, by name: "flash", "cudnn" or "blocked".
+// The kernels that a plan runs, in the words of the table above.
 struct AttentionKernels {
   const char *forward, *backward;
 };
 AttentionKernels KernelsOf(const AttentionPlan& plan, const HeadShape& shape,
                            const Options& options);
 
-// What the backward needs. q [rows, length, heads, dim], k and v with
-// kv_heads; by blocks instead q [rows, kv_heads, length, heads / kv_heads, dim]
-// and k, v [rows, kv_heads, length, 1, dim], contiguous.
+// What the backward reads. q [rows, length, heads, dim]; k and v [rows, length,
+// kv_heads, dim]. Where the forward is blocked instead q [rows, kv_heads,
+// length, heads / kv_heads, dim] and k, v [rows, kv_heads, length, 1, dim],
+// contiguous.
 struct AttentionTape {
   at::Tensor q, k, v;
-  at::Tensor out;               // [tokens, heads · dim]
-  std::vector<at::Tensor> lse;  // of flash attention, by segment on the CPU
-  at::Tensor random, unused;    // of CUDA's
+  at::Tensor out;  // [tokens, heads · dim]
+  // Log Σ exp(scores) of flash and cuDNN attention; one a segment on the CPU.
+  std::vector<at::Tensor> lse;
+  at::Tensor random, unused;  // what CUDA's kernels return for their backward
 };
 
 // q [rows, length, heads, dim]; k and v [rows, length, kv_heads, dim].
@@ -81,14 +102,18 @@ struct AttentionInputs {
   at::Tensor q, k, v;
 };
 
-// softmax(q kᵀ / sqrt(dim) + mask) v: [tokens, heads · dim], kept as tape.out
-// beside what else the backward needs.
+// o = softmax(q kᵀ / sqrt(dim) + mask) v for each head: [tokens, heads · dim].
+// Fills in `tape`, o included.
 at::Tensor AttentionForward(const AttentionInputs& inputs,
                             const AttentionPlan& plan, const HeadShape& shape,
                             const Options& options, AttentionTape& tape);
 
-// With p the probabilities: dv = pᵀ do, ds = p ∘ (do vᵀ − rowsum(do ∘ o)),
-// dq = ds k / sqrt(dim), dk = dsᵀ q / sqrt(dim).
+// For each head, with p = softmax(q kᵀ / sqrt(dim) + mask):
+//   dv = pᵀ do
+//   ds = p ∘ (do vᵀ − rowsum(do ∘ o))
+//   dq = ds k / sqrt(dim),  dk = dsᵀ q / sqrt(dim)
+// dk and dv are summed over the query heads that share keys and values. `dout`
+// is do, [tokens, heads · dim]; the result has the shapes of AttentionInputs.
 AttentionInputs AttentionBackward(const at::Tensor& dout,
                                   const AttentionPlan& plan,
                                   const HeadShape& shape,

@@ -16,16 +16,34 @@ struct AttentionBlockTape {
   at::Tensor rstd;
   LoraTape qkv, out;
   AttentionTape attention;
-  // Of models that normalise q and k: those before it, [tokens, heads, dim],
-  // and its statistics.
+  // Models that normalise q and k alone: q and k before their norm, [tokens,
+  // heads, dim], and the norm's rstd.
   at::Tensor raw_q, raw_k, q_rstd, k_rstd;
 
   void KeepAdaptersOnly() { *this = {{}, qkv, out, {}, {}, {}, {}, {}}; }
 };
 
-// h = x + o(attention(rope(q(n)), rope(k(n)), v(n))), n = norm(x), with tokens
-// as rows: x and h [tokens, hidden_size]. The backward is what autograd makes
-// of it, written out; what is kept is said in the tape.
+// The first half of a decoder layer. Rows are tokens: x, n, h and their
+// gradients [tokens, hidden_size]; q and o [tokens, heads · dim]; k and v
+// [tokens, kv_heads · dim]. Linears are frozen and may have adapters
+// (LinearGroup); norms are frozen (norm.h); rope and its transpose are in
+// rope.h; attention is in attention.h.
+// Forward:
+//   n  = norm(x)
+//   q, k, v = n W_qᵀ + …, n W_kᵀ + …, n W_vᵀ + …      one LinearGroup
+//   q′ = rope(q_norm(q)),  k′ = rope(k_norm(k))        norms: Qwen3 alone
+//   o  = attention(q′, k′, v)
+//   h  = x + o W_oᵀ + …                                another LinearGroup
+// Backward:
+//   do = dh W_o + …
+//   dq′, dk′, dv = the gradients of attention by q′, k′ and v
+//   dq = q_normᵀ(ropeᵀ(dq′)),  dk = k_normᵀ(ropeᵀ(dk′))
+//   dn = dq W_q + dk W_k + dv W_v + …
+//   dx = dh + normᵀ(dn)
+// where fᵀ(dy) is the gradient by f's input, and "…" stands for biases
+// (forward) and the adapters' terms. Each LinearGroup adds its adapters'
+// gradients on the way. Where no gradient is wanted below o, or below q, k and
+// v, Backward ends there.
 class AttentionBlock {
  public:
   // `layer` must outlive it.
@@ -34,11 +52,12 @@ class AttentionBlock {
 
   at::Tensor Forward(const at::Tensor& x, const AttentionPlan& plan,
                      const RopeTable& rope, AttentionBlockTape& tape) const;
-  // Fills in what a tape that only the adapters' part was kept of lacks;
-  // returns h.
+  // Completes a tape of which KeepAdaptersOnly has kept the adapters' part
+  // alone; returns h.
   at::Tensor Again(const at::Tensor& x, const AttentionPlan& plan,
                    const RopeTable& rope, AttentionBlockTape& tape) const;
-  // dx of dh; undefined unless wanted. May overwrite dh.
+  // Returns dx, or an undefined tensor if `wants_dx` is false. May overwrite
+  // dh.
   at::Tensor Backward(const at::Tensor& dh, const at::Tensor& x,
                       const AttentionPlan& plan, const RopeTable& rope,
                       const AttentionBlockTape& tape, bool wants_dx) const;
@@ -46,13 +65,15 @@ class AttentionBlock {
   bool adapted() const { return qkv_.adapted() || out_.adapted(); }
 
  private:
-  // The attention's output of the projections, q with k and v.
+  // o, from the projections: qkv[0] is q beside k, qkv[1] is v.
   at::Tensor Attend(const std::vector<at::Tensor>& qkv,
                     const AttentionPlan& plan, const RopeTable& rope,
                     AttentionBlockTape& tape) const;
-  // Rotated q and k of [tokens, (heads + kv_heads) · dim], and back.
+  // q′ and k′ (v stays undefined) from q beside k, [tokens, (heads + kv_heads)
+  // · dim].
   AttentionInputs Rotate(const at::Tensor& qk, const AttentionPlan& plan,
                          const RopeTable& rope, AttentionBlockTape& tape) const;
+  // dq beside dk, from dq′ and dk′.
   at::Tensor RotateBack(const AttentionInputs& grad, const AttentionPlan& plan,
                         const RopeTable& rope,
                         const AttentionBlockTape& tape) const;

@@ -16,9 +16,9 @@
 namespace mpsd::fast {
 namespace {
 
-// The first key that one of the queries from `begin` on may see: the start of
-// the earliest segment that reaches there, rounded down so that few shapes
-// occur.
+// The first key that a query from `begin` on may see: the start of the earliest
+// segment that reaches into the block. Rounded down to a multiple of `step`, so
+// that few shapes occur.
 int64_t FirstKey(const AttentionPlan& plan, int64_t begin, int64_t step) {
   int64_t first = plan.segments.empty() ? 0 : begin;
   int64_t at = 0;
@@ -31,15 +31,15 @@ int64_t FirstKey(const AttentionPlan& plan, int64_t begin, int64_t step) {
   return first / step * step;
 }
 
-// The most keys that a block can have, so that one band does for all plans of
-// these rows.
+// An upper bound of the keys of any block of these rows, so that one band
+// serves all plans.
 int64_t WidestKeys(const AttentionPlan& plan, int64_t count) {
   if (plan.window == 0) return plan.length;
   return std::min(plan.length, plan.window + 2 * count);
 }
 
-// A mask [rows or 1, count, keys] beside scores [rows, kv_heads, count, group,
-// keys].
+// Makes a mask [rows or 1, count, keys] broadcast against scores [rows,
+// kv_heads, count, group, keys].
 at::Tensor ForAllHeads(const at::Tensor& mask) {
   return mask.unsqueeze(1).unsqueeze(3);
 }
@@ -54,9 +54,10 @@ at::Tensor SegmentMask(const AttentionPlan& plan, const QueryBlock& b) {
           .masked_fill(others, -std::numeric_limits<double>::infinity()));
 }
 
-// The mask of a block without segments. What a product can add is read beside
-// the scores, not in a pass of its own: that takes a row for each query of a
-// key's group, and on MPS one that is contiguous. Where `few` it is made so.
+// The mask of a block without segments. A GEMM that adds the mask on its way
+// saves a pass over the scores, but needs the mask's row repeated for each
+// query head that shares the key and, on MPS, a contiguous mask. Such a mask is
+// made only where `few` says that all blocks' masks together stay small.
 at::Tensor DistanceMask(const at::Tensor& band_corner, int64_t group, bool few,
                         const Options& options) {
   const at::Tensor corner = band_corner.unsqueeze(0);
@@ -83,7 +84,8 @@ at::Tensor Narrowed(const at::Tensor& x, int64_t begin, int64_t count) {
   return count == x.size(1) ? x : x.narrow(1, begin, count);
 }
 
-// Of all heads' [rows · kv_heads, .., dim] those of a block.
+// The block's part of the queries of all heads, [rows · kv_heads, length ·
+// group, dim].
 at::Tensor Queries(const at::Tensor& x, const QueryBlock& b, const Sizes& s) {
   return Narrowed(x, b.begin * s.group, b.count * s.group);
 }
@@ -92,7 +94,7 @@ at::Tensor Keys(const at::Tensor& x, const QueryBlock& b) {
   return Narrowed(x, b.first_key, b.keys);
 }
 
-// As matrices by row and kv head.
+// All queries, and all keys or values, as one matrix for each row and kv head.
 at::Tensor AllQueries(const at::Tensor& x, const Sizes& s) {
   return x.view({s.batch(), s.length * s.group, s.dim});
 }
@@ -101,13 +103,14 @@ at::Tensor AllKeys(const at::Tensor& x, const Sizes& s) {
   return x.view({s.batch(), s.length, s.dim});
 }
 
-// scale · a b of matrices in a batch.
+// scale · a b for each matrix of a batch.
 at::Tensor ScaledProduct(const at::Tensor& a, const at::Tensor& b, double scale,
                          const at::Tensor& zero) {
   return at::baddbmm(zero, a, b, /*beta=*/0, scale);
 }
 
-// [rows · kv_heads, count · group, keys]
+// softmax(q kᵀ / sqrt(dim) + mask) of one block, [rows · kv_heads, count ·
+// group, keys].
 at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
                          const AttentionPlan& plan, const QueryBlock& b,
                          const Sizes& s) {
@@ -128,7 +131,8 @@ at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
   return at::_softmax(scores, -1, /*half_to_float=*/false);
 }
 
-// A transposed left operand.
+// xᵀ as the left operand of a GEMM: a copy where the device multiplies
+// transposed fp32 views wrongly.
 at::Tensor Left(const at::Tensor& x, const Options& options) {
   const at::Tensor view = x.transpose(1, 2);
   const bool right =
@@ -136,10 +140,11 @@ at::Tensor Left(const at::Tensor& x, const Options& options) {
   return right ? view : view.contiguous();
 }
 
-// The values as dp = do vᵀ needs them. ds = p ∘ (dp − Σ p ∘ dp) stays as it is
-// where the same vector is taken from all values; but a backward of softmax
-// that sums and subtracts in bf16 where its arguments are bf16 would lose the
-// differences of dp beside what all dp of a query have in common.
+// The values as dp = do vᵀ reads them. Subtracting one vector from all values
+// shifts every dp of a query by the same number, which ds = p ∘ (dp − Σ p ∘ dp)
+// cancels. A softmax backward that sums in bf16 (MPS) would lose the
+// differences between the dp of a query beside that common part, so that the
+// mean value is subtracted first.
 at::Tensor Centred(const at::Tensor& v, const Options& options) {
   if (options.traits.exact_softmax_backward || v.scalar_type() == at::kFloat) {
     return v;
@@ -147,9 +152,10 @@ at::Tensor Centred(const at::Tensor& v, const Options& options) {
   return v - v.mean({1}, /*keepdim=*/true);
 }
 
-// Of blocks in the order in which they are computed: the last one, which sees
-// most keys, first. What it leaves free then holds those of every other, where
-// memory that grows from block to block would be new for each.
+// Joins the results of blocks along the queries. The blocks come last one
+// first: the last block sees most keys, so that the memory it frees fits every
+// other block. In the opposite order each block would outgrow the memory freed
+// before.
 at::Tensor Joined(std::vector<at::Tensor> parts) {
   base::Check(!parts.empty(), "the plan has blocks");
   if (parts.size() == 1) return parts[0];
@@ -157,15 +163,15 @@ at::Tensor Joined(std::vector<at::Tensor> parts) {
   return at::cat(parts, 1);
 }
 
-// Sums over blocks of gradients by keys.
+// Adds up the gradients by keys or values over all blocks.
 class KeySums {
  public:
-  // Where targets must be contiguous, key by key in memory: then what a block
-  // adds to is.
+  // Where the device must not write into strided views, the sum lies key by key
+  // in memory: then the keys of a block are a contiguous slice.
   KeySums(const AttentionPlan& plan, const Options& options)
       : plan_(plan), by_key_(!options.traits.strided_targets) {}
 
-  // `x` [rows · kv_heads, keys of the block, dim].
+  // `x` has [rows · kv_heads, keys of the block, dim].
   void Add(const QueryBlock& block, const at::Tensor& x) {
     if (!sum_.defined() && block.keys == plan_.length) {
       sum_ = InMemory(x);
@@ -179,7 +185,7 @@ class KeySums {
     sum_.narrow(by_key_ ? 0 : 1, block.first_key, block.keys)
         .add_(by_key_ ? x.transpose(0, 1) : x);
   }
-  // [rows · kv_heads, length, dim].
+  // The sum, [rows · kv_heads, length, dim].
   at::Tensor Take() const {
     base::Check(sum_.defined(), "Add comes before Take");
     return by_key_ && plan_.blocks.size() > 1 ? sum_.transpose(0, 1) : sum_;

@@ -8,18 +8,21 @@
 
 namespace mpsd::fast {
 
-// Attention by blocks of queries over all keys that they see, in plain ATen
-// calls: what MPS trains with, where no fused attention has a backward, and the
-// CPU's backward, where the fused one is slower. The probabilities of one block
-// exist at a time and are computed again in the backward. Layouts: see
-// AttentionTape; `out` is laid out as q.
+// Attention block by block: a block of queries over all keys that the block
+// sees, in plain ATen calls. MPS trains with this attention, since no fused one
+// has a backward on MPS. The CPU runs its fp32 backward by it, since the fused
+// backward is slower. Only one block's probabilities exist at a time; the
+// backward computes them again. AttentionTape has the layouts; the results are
+// laid out as q, k and v. TiledAttention (core/model/attention.h) is the
+// counterpart under autograd.
 //
-// PlanBlocks fills in the plan's blocks, its band and its zero. What hides keys
-// of rows without segments is there once for all blocks: a band of `bands`, or
-// made where that is null. Segments make a mask a block, and so do the products
-// of MPS: kept while all together stay small (spec::kMostKeptMasks). Beyond
-// that the former are made as they are used, and the latter are views of the
-// band, added apart.
+// PlanBlocks fills in the plan's blocks, band, zero and segment_ids. Without
+// segments one band masks all blocks: it comes from `bands`, or is made anew
+// where `bands` is null. Two cases need a mask a block: segments, and GEMMs
+// that add the mask on their way (MPS). Such masks are kept while all together
+// stay within spec::kMostKeptMasks. Beyond that bound a segment's mask is made
+// at each use, and a GEMM's mask is replaced by a view of the band that a
+// separate pass adds.
 void PlanBlocks(const model::DecoderInputs& inputs, const HeadShape& shape,
                 const Options& options, BandMasks* bands, AttentionPlan& plan);
 
@@ -27,7 +30,7 @@ at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
                           const AttentionTape& tape);
 
 struct BlockedGradients {
-  at::Tensor q, k, v;  // laid out as the tape's
+  at::Tensor q, k, v;  // laid out as q, k and v of the tape
 };
 BlockedGradients BlockedBackward(const at::Tensor& dout,
                                  const AttentionPlan& plan,

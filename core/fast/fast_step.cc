@@ -86,7 +86,8 @@ int64_t FastStep::Context::bytes() const {
 
 std::shared_ptr<const FastStep::Context> FastStep::ContextOf(
     const model::DecoderInputs& inputs) {
-  // Segments have positions and masks of their own.
+  // A packed micro-batch has its own segments, hence its own positions and
+  // masks: nothing to keep.
   if (inputs.segment_ids.defined()) {
     return std::make_shared<Context>(MakeContext(inputs));
   }
@@ -112,7 +113,9 @@ std::shared_ptr<const FastStep::Context> FastStep::ContextOf(
 }
 
 FastStep::Context FastStep::MakeContext(const model::DecoderInputs& inputs) {
-  // Rows that are not packed count from 0, whatever stands at their padding.
+  // Rows that are not packed count from 0: padding stands at the right, where
+  // no real token sees it, so its positions do not matter. All rows then share
+  // one table of rotations.
   const at::Tensor& ids = inputs.input_ids;
   const at::Tensor positions =
       inputs.segment_ids.defined()
@@ -123,10 +126,14 @@ FastStep::Context FastStep::MakeContext(const model::DecoderInputs& inputs) {
                     shape_.heads + shape_.kv_heads, options_),
       {},
       {}};
-  // Dropout draws its masks in the order of the tokens, which is PEFT's.
+  // With a rotation, rope is a product batched by position. If the activations
+  // lie position by position, its operands are views; row by row, each layer
+  // would copy q and k there and back. With dropout the rows stay in order,
+  // since PEFT draws its masks in that order.
   const bool by_position =
       context.rope.rotation.defined() && ids.size(0) > 1 && !pack_.draws();
   if (by_position) {
+    // places[row · length + position] = position · rows + row.
     context.places = at::arange(ids.numel(), ids.options())
                          .view({ids.size(1), ids.size(0)})
                          .t()
@@ -153,6 +160,9 @@ void FastStep::NoteKernels(const Context& context) {
 
 at::Tensor FastStep::Forward(const Layer& layer, const at::Tensor& x,
                              const Context& context, Tape& tape) const {
+  // The tape keeps what the backward reads; with recomputation only the layer's
+  // input, or that and its sum after attention, beside the adapters' small
+  // part.
   tape.x = x;
   tape.h = layer.attention.Forward(x, context.plans.at(layer.window),
                                    context.rope, tape.attention);
@@ -217,6 +227,7 @@ at::Tensor FastStep::Add(const model::DecoderInputs& inputs,
   std::vector<Tape> tapes(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
     base::CountWork();
+    // Below the lowest adapter no gradient is wanted: nothing is kept.
     if (i < lowest_) {
       Tape unused;
       x = Forward(*layers_[i], x, context, unused);

@@ -23,40 +23,42 @@
 
 namespace mpsd::fast {
 
-// The gradients of a decoder whose weights are frozen by its LoRA adapters,
-// forward and backward written out over saved activations: no autograd graph,
-// no weight gradients, nothing kept but what the backward reads. Equal to
-// autograd over the same model up to rounding (with bf16, adapters multiply in
-// bf16 here and in fp32 there).
+// Computes the gradients of a decoder's LoRA adapters; the decoder's own
+// weights are frozen. Forward and backward are written out over saved
+// activations: no autograd graph, no weight gradients, and the tape holds only
+// what the backward reads. The result equals autograd over the same model up to
+// rounding (in bf16 the adapters multiply in bf16 here and in fp32 under
+// autograd).
 //
 //   step.Begin();  for each micro-batch: step.Add(…);  step.End();
 //
-// What depends on the rows' shape alone (rotations, masks) is kept from
-// micro-batch to micro-batch and from step to step: of the latest shape, and of
-// others while that is kKeptBytes at most.
+// One layer is AttentionBlock, then MlpBlock, whose headers have the formulas;
+// head.h has the loss. Rotations and masks depend on the rows' shape alone and
+// are kept from step to step: those of the latest shape always, those of
+// earlier shapes while they take kKeptBytes together or less.
 class FastStep {
  public:
-  // FailedPrecondition with the reason where it does not cover what is
-  // trained: weights of the model itself. spec::ChooseGradients knows before.
-  // `decoder`, with its adapters hung, must outlive it.
+  // FailedPrecondition, with the reason, where `trained` has weights of the
+  // model itself, which this step does not cover. spec::ChooseGradients
+  // foresees the answer. `decoder`, which already carries its adapters, must
+  // outlive the step.
   static absl::StatusOr<std::unique_ptr<FastStep>> Create(
       const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
       const Options& options);
 
   static constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
-  // What a backward computes again, from the next Add on; at first the
-  // options'.
+  // What the backward recomputes, from the next Add on. Starts as
+  // options.recompute.
   void set_recompute(spec::Recompute recompute) { recompute_ = recompute; }
-  // Called within Add each time that some layers' work has been encoded, so
-  // that the device begins with it (MPS executes what was committed); null:
-  // nobody.
+  // Add calls `commit` after every few layers, so that the device starts on the
+  // work encoded so far (MPS executes only what was committed). Null: no calls.
   void set_commit(std::function<void()> commit) { commit_ = std::move(commit); }
 
-  // Takes the parameters' values as they are now.
+  // Copies the parameters' current values into the step's own buffers.
   void Begin();
-  // Adds `scale` times the gradient of the summed loss; returns that sum, an
-  // fp32 scalar on the device.
+  // Adds `scale` times the gradient of the summed loss. Returns the summed
+  // loss, an fp32 scalar on the device.
   at::Tensor Add(const model::DecoderInputs& inputs,
                  const model::LabelSelection& labels, double scale);
   // Writes the gradients into the parameters' .grad.
@@ -72,16 +74,17 @@ class FastStep {
     int64_t window;
     bool adapted() const { return attention.adapted() || mlp.adapted(); }
   };
-  // What one layer keeps between forward and backward.
+  // What one layer keeps from its forward to its backward.
   struct Tape {
-    at::Tensor x, h;  // its input; after attention
+    at::Tensor x, h;  // the layer's input; its sum after attention
     AttentionBlockTape attention;
     MlpTape mlp;
   };
   // What the layers of one micro-batch share.
   struct Context {
     RopeTable rope;
-    // Where tokens lie position by position: the place of each of the inputs'.
+    // Where tokens lie position by position: entry row · length + position is
+    // the row of the activations that has this token. Undefined: row by row.
     at::Tensor places;
     std::map<int64_t, AttentionPlan> plans;  // by window
     int64_t bytes() const;
@@ -100,9 +103,11 @@ class FastStep {
                      const Context& context, Tape& tape) const;
   at::Tensor Backward(const Layer& layer, const at::Tensor& dy,
                       const Context& context, Tape& tape, bool wants_dx) const;
-  // With this many layers below what is done forward, or left back.
+  // Calls commit_ where it is due. `layers`: how many lie below the point
+  // reached, forward or backward.
   void Commit(size_t layers) const;
-  // The gradient of the last layer's output.
+  // Computes the loss into `sum`; returns the gradient by the last layer's
+  // output y.
   at::Tensor Head(const at::Tensor& y, const model::LabelSelection& labels,
                   double scale, const Context& context, at::Tensor& sum);
 
@@ -112,13 +117,13 @@ class FastStep {
   LoraPack pack_;
   LinearGroup head_;
   std::vector<std::unique_ptr<Layer>> layers_;
-  at::Tensor logits_;   // the head's buffer
+  at::Tensor logits_;   // HeadLoss' buffer
   size_t lowest_ = 0;   // the lowest layer with an adapter
   bool begun_ = false;  // from Begin to End
   spec::Recompute recompute_;
   std::function<void()> commit_;
   BandMasks bands_;
-  std::list<KeptContext> contexts_;  // the latest first
+  std::list<KeptContext> contexts_;  // the most recently used first
   model::AttentionRan attention_;
 };
 

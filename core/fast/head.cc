@@ -17,7 +17,7 @@ using model::LabelSelection;
 
 constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;
 constexpr int64_t kFewestRows = 256;
-// Outputs of a product on the CPU: of more, BLAS' threads share the work badly.
+// BLAS' threads share a product of more outputs than this badly, on the CPU.
 constexpr int64_t kOutputsAtOnce = 2048;
 
 int64_t RowsAtOnce(int64_t vocab_size) {
@@ -39,7 +39,7 @@ at::Tensor LogitsInBuffer(const at::Tensor& x, const at::Tensor& weight_t,
   return logits;
 }
 
-// fp32 [n, vocab].
+// h Wᵀ + b in fp32, [n, vocab]; in `buffer` on the CPU.
 at::Tensor Logits(const at::Tensor& x, const at::Tensor& weight_t,
                   const at::Tensor& bias, const Options& options,
                   at::Tensor& buffer) {
@@ -60,7 +60,8 @@ struct Piece {
   at::Tensor derivative;  // softmax − onehot, fp32 [n, vocab]
 };
 
-// In the logits' place where that is right.
+// softmax(logits) along the last dimension. Overwrites `logits` where the
+// device computes softmax in place rightly.
 at::Tensor Softmax(at::Tensor logits, const Options& options) {
   if (!options.traits.softmax_in_place) {
     return at::_softmax(logits, -1, /*half_to_float=*/false);
@@ -69,11 +70,14 @@ at::Tensor Softmax(at::Tensor logits, const Options& options) {
   return logits;
 }
 
-// May take the logits' place.
+// The losses of a piece and their derivative by the logits. May overwrite
+// `logits`.
 Piece LossOf(at::Tensor logits, const at::Tensor& index,
              const Options& options) {
-  // −log softmax[target] = log Σ exp − l[target], and log Σ exp by the largest
-  // probability, which is never below 1 / vocab as the target's may be.
+  // −log softmax(l)[target] = log Σ exp(l) − l[target]. With m = max l and the
+  // softmax at hand, log Σ exp(l) = m − log(max softmax(l)). That logarithm is
+  // safe: the largest probability is 1 / vocab at least, while the target's may
+  // round to 0.
   const at::Tensor top = logits.amax(-1, /*keepdim=*/true);
   const at::Tensor of_target = logits.gather(1, index);
   logits = Softmax(std::move(logits), options);

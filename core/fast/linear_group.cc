@@ -31,11 +31,13 @@ bool AnyAdapted(const std::vector<std::vector<const model::Linear*>>& parts) {
   return false;
 }
 
-// Rows of one thread's part below which packing the weight for each costs more.
+// Below this many rows a thread, MKL's packing of the weight, once a call of
+// each thread, outweighs the better balance.
 constexpr int64_t kFewestRowsOfPart = 128;
 
-// x w on the CPU, in rows as equal parts, one a thread: MKL shares a single
-// product of few rows worse. Each sum is the same, bit for bit.
+// x w on the CPU as a batch of equal slices of rows, one a thread: MKL balances
+// a single product of few rows badly among its threads. Each output is the same
+// sum, bit for bit.
 at::Tensor ByThreads(const at::Tensor& x, const at::Tensor& w) {
   const int64_t parts = at::get_num_threads(), rows = x.size(0) / parts;
   if (parts == 1 || !at::hasMKL() || x.scalar_type() != at::kFloat ||
@@ -99,6 +101,9 @@ at::Tensor LinearGroup::Base(const Part& part, const at::Tensor& x,
   for (const Block& block : part) {
     const at::Tensor w =
         block.weight_t.defined() ? block.weight_t : Weight(block).t();
+    // On the CPU addmm rounds each partial sum to the residual's magnitude,
+    // which is visible in a real model's gradients: the residual is added
+    // afterwards, at the end of this function.
     if (residual.defined() && part.size() == 1 &&
         !options_.traits.rounds_to_summand) {
       at::Tensor y = at::addmm(residual, x, w);
@@ -213,7 +218,7 @@ void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& thin,
                              const at::Tensor& wide) const {
   const at::Tensor left = options_.traits.transposed_left
                               ? thin.t()
-                              : thin.t().contiguous();  // a thin copy
+                              : thin.t().contiguous();  // small: R columns
   if (wide.scalar_type() == at::kFloat) {
     gradient.addmm_(left, wide);
   } else if (options_.traits.wide_products) {

@@ -116,7 +116,9 @@ at::Tensor LoraPack::GradientScales() const {
   return scales;
 }
 
-// What Refresh and CollectGradients copy between, target by target.
+// Lists the parameters, their gradients and the scales, target by target. The
+// order is that of the slices, which Refresh and CollectGradients copy from and
+// to.
 void LoraPack::CollectViews() {
   int64_t at = 0;
   for (const LoraGroup& g : groups_) {

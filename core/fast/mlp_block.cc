@@ -45,7 +45,9 @@ at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
   at::Tensor da = down_.Backward({dy}, {[&] { return silu * tape.up; }, {}},
                                  tape.down, below);
   if (!below) return {};
-  // Each in the place of what is not needed any more.
+  // Each result overwrites an operand that is not read again, so that the
+  // backward adds few tensors [tokens, intermediate_size]: dg lies in u and du
+  // in silu(g), which itself lies in g unless down's adapters had it made.
   at::Tensor dgate = tape.up.mul_(da);
   at::silu_backward_out(dgate, dgate, tape.gate);
   if (!silu.defined()) silu = at::silu_(tape.gate);

@@ -18,8 +18,23 @@ struct MlpTape {
   void KeepAdaptersOnly() { *this = {{}, {}, {}, gate_up, down}; }
 };
 
-// y = h + down(silu(gate(n)) ∘ up(n)), n = norm(h), with tokens as rows.
-//   dup = da ∘ silu(g),  dg = da ∘ u ∘ silu'(g),  a = silu(g) ∘ u
+// The second half of a decoder layer. Rows are tokens: h, n, y and their
+// gradients [tokens, hidden_size]; g, u, a and theirs [tokens,
+// intermediate_size]. Linears are frozen and may have adapters (LinearGroup);
+// the norm is frozen (norm.h).
+// Forward, with silu(g) = g · σ(g):
+//   n = norm(h)
+//   g, u = n W_gateᵀ + …, n W_upᵀ + …      one LinearGroup
+//   a = silu(g) ∘ u
+//   y = h + a W_downᵀ + …                  another LinearGroup
+// Backward, with silu′(g) = σ(g) · (1 + g · (1 − σ(g))):
+//   da = dy W_down + …
+//   dg = da ∘ u ∘ silu′(g),  du = da ∘ silu(g)
+//   dn = dg W_gate + du W_up + …
+//   dh = dy + normᵀ(dn)
+// where normᵀ(dn) is the gradient by the norm's input, and "…" stands for
+// biases (forward) and the adapters' terms. The tape keeps g and u, not a:
+// down's adapters get a from them in the backward.
 class MlpBlock {
  public:
   // `layer` must outlive it.
@@ -27,9 +42,11 @@ class MlpBlock {
            LoraPack& pack);
 
   at::Tensor Forward(const at::Tensor& h, MlpTape& tape) const;
-  // Fills in what a tape that only the adapters' part was kept of lacks.
+  // Completes a tape of which KeepAdaptersOnly has kept the adapters' part
+  // alone.
   void Again(const at::Tensor& h, MlpTape& tape) const;
-  // dh of dy; undefined unless wanted. Uses up the tape, may overwrite dy.
+  // Returns dh, or an undefined tensor if `wants_dh` is false. Overwrites the
+  // tape's g and u; may overwrite dy.
   at::Tensor Backward(const at::Tensor& dy, const at::Tensor& h, MlpTape& tape,
                       bool wants_dh) const;
 

@@ -13,10 +13,11 @@ namespace {
 using backend::FusedNorm;
 
 at::Tensor Rstd(const at::Tensor& x, double eps, const Options& options) {
-  if (x.scalar_type() == at::kFloat) {  // in Transformers' order
+  if (x.scalar_type() == at::kFloat) {  // Transformers' order of operations
     return x.square().mean({-1}, /*keepdim=*/true).add_(eps).rsqrt_();
   }
   const double n = static_cast<double>(x.size(-1));
+  // length = sqrt(Σ x²), summed in fp32, so that mean(x²) = length² / n.
   const at::Tensor length =
       at::linalg_vector_norm(x, 2, {-1}, /*keepdim=*/true, at::kFloat);
   const at::Tensor first =
@@ -24,11 +25,12 @@ at::Tensor Rstd(const at::Tensor& x, double eps, const Options& options) {
   return at::addcmul(first, length, length, 1 / n).rsqrt_();
 }
 
-// residual + g · rstd − x · factor; factor [.., 1] in fp32.
+// residual + g · rstd − x · factor, factor fp32 [.., 1]: dx with factor = rstd³
+// · sum(g ∘ x) / n.
 at::Tensor Combine(const at::Tensor& residual, const at::Tensor& g,
                    const at::Tensor& rstd, const at::Tensor& x,
                    const at::Tensor& factor, const Options& options) {
-  if (!options.traits.mixes_dtypes) {  // the small term has fewer bits
+  if (!options.traits.mixes_dtypes) {  // x · factor, the small term, is rounded
     at::Tensor dx = Scaled(g, rstd, options);
     if (residual.defined()) dx.add_(residual);
     return dx.addcmul_(x, factor.to(x.scalar_type()), -1);

@@ -9,7 +9,8 @@
 
 namespace mpsd::fast {
 
-// x · factor in x's dtype, the product in fp32; factor fp32 [.., 1].
+// x · factor, multiplied in fp32 and returned in x's dtype; factor fp32 [..,
+// 1].
 at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
                   const Options& options);
 
@@ -18,17 +19,23 @@ struct Normed {
   at::Tensor rstd;  // fp32 [.., 1]
 };
 
-// RMSNorm of a frozen weight w over the last dimension, of size n:
-//   rstd = rsqrt(mean(x²) + eps),  y = x · rstd · w
-//   dx = rstd · (g − x · rstd² · mean(g ∘ x)),  g = dy ∘ w
+// RMSNorm with a frozen weight. x, y, dy and dx [.., n], w [n], rstd [.., 1];
+// mean and sum run over the last dimension.
+// Forward:
+//   rstd = rsqrt(mean(x²) + eps)
+//   y    = x · rstd · w
+// Backward; w gets no gradient:
+//   g  = dy ∘ w
+//   dx = rstd · g − x · rstd³ · sum(g ∘ x) / n
+// rstd and sum(g ∘ x) are fp32 whatever x is.
 Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
                    const Options& options);
 
-// y again.
+// y from x and the rstd of the forward.
 at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
                      const model::RmsNorm& norm, const Options& options);
 
-// dx, plus `residual` where it is defined (which may be overwritten).
+// Returns dx, plus `residual` where that is defined. May overwrite `residual`.
 at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
                         const at::Tensor& rstd, const model::RmsNorm& norm,
                         const at::Tensor& residual, const Options& options);

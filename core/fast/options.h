@@ -11,13 +11,14 @@
 namespace mpsd::fast {
 
 struct Options {
-  // Which kernels the step is made of; the mathematics is the same. Those of
-  // the device that computes, or in tests of another, on the CPU.
+  // Which kernels the step calls; the mathematics is the same. Normally the
+  // traits of the device that computes; tests give the CPU another device's.
   device::Traits traits = {};
   spec::Recompute recompute = spec::Recompute::kNone;
-  at::ScalarType dtype = at::kFloat;  // of activations and frozen weights
-  // fp32 scalar on the device: the norms' epsilon, made once; FastStep::Create
-  // fills it in. Undefined: each norm makes its own.
+  at::ScalarType dtype = at::kFloat;  // activations and frozen weights
+  // The norms' epsilon as an fp32 scalar on the device, so that it is copied
+  // there once. FastStep::Create fills it in; undefined: each norm makes its
+  // own.
   at::Tensor eps = {};
 };
 

@@ -7,11 +7,12 @@ namespace mpsd::fast {
 namespace {
 
 constexpr int64_t kMaxRotation = int64_t{1} << 27;  // 256 MiB in bf16
-// Numbers of a row below which calls cost more than memory.
+// Below this many numbers a row of q and k, calls cost more than passes over
+// memory.
 constexpr int64_t kMinRotated = int64_t{1} << 21;
 
-// R = diag(cos) + P diag(sin), where x P = (−hi, lo). `cos`, `sin` [length, 1,
-// head_dim].
+// R = diag(cos) + P diag(sin) of every position, [length, head_dim, head_dim];
+// P swaps the halves: x P = (−hi, lo). `cos` and `sin` [length, 1, head_dim].
 at::Tensor Rotations(const at::Tensor& cos, const at::Tensor& sin) {
   const int64_t dim = cos.size(-1), half = dim / 2;
   const at::Tensor one = at::eye(dim, cos.options());
@@ -21,13 +22,16 @@ at::Tensor Rotations(const at::Tensor& cos, const at::Tensor& sin) {
 }
 
 at::Tensor ByRotation(const at::Tensor& x, const at::Tensor& rotation) {
+  // The batch of the product is the position, so that one R serves all rows and
+  // heads. The transpose is a view where x lies position by position.
   if (x.size(0) == 1) return at::bmm(x.select(0, 0), rotation).unsqueeze(0);
   const at::Tensor y = at::bmm(
       x.transpose(0, 1).flatten(/*start_dim=*/1, /*end_dim=*/2), rotation);
   return y.view({x.size(1), x.size(0), x.size(2), x.size(3)}).transpose(0, 1);
 }
 
-// x rotated by the table's angles, or with `sign` −1 back.
+// x R with `sign` 1, x Rᵀ with `sign` −1: the transpose rotates by the negative
+// angle.
 at::Tensor Rotate(const at::Tensor& x, const RopeTable& table, double sign) {
   if (table.rotation.defined()) {
     return ByRotation(x, sign > 0 ? table.rotation : table.back);
