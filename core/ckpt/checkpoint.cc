@@ -36,7 +36,7 @@ tensorfile::NamedTensors OptimizerTensors(optim::AdamW& optimizer) {
 
 using File = std::unique_ptr<tensorfile::SafetensorsFile>;
 
-// The optimizer's file, once it is known to fit.
+// The optimizer's file, checked against the optimizer's tensors.
 absl::StatusOr<File> OpenOptimizer(const fs::path& path,
                                    optim::AdamW& optimizer) {
   auto file = tensorfile::SafetensorsFile::Open(path);
@@ -77,8 +77,8 @@ void SetRandom(const RandomState& state, device::Device& device) {
   device::SetCpuRngState(state.cpu);
 }
 
-// Sets the generators, or leaves them as they were: torch throws on a state
-// that is none.
+// Sets both generators, or on an error leaves both unchanged: torch throws on a
+// state that is none.
 absl::Status LoadRandom(const fs::path& path, device::Device& device) {
   auto file = tensorfile::SafetensorsFile::Open(path);
   if (!file.ok()) return file.status();
@@ -127,7 +127,7 @@ bool IsComplete(const fs::path& folder) {
          (has("adapter_model.safetensors") || has("model.safetensors"));
 }
 
-// The steps of the folders step-N that are complete, or that are not.
+// The steps of the folders step-N that are complete, or of those that are not.
 std::vector<int64_t> ListSteps(const fs::path& out_dir, bool complete) {
   std::vector<int64_t> steps;
   std::error_code error;
@@ -165,6 +165,7 @@ absl::StatusOr<Saved> SaveCheckpoint(const fs::path& out_dir,
   }
   if (s.ok()) s = SaveRandom(at / kRandom, live.device);
   if (s.ok()) s = WriteTrainerState(at, state);
+  // The folder gets its name last: a checkpoint under its name is complete.
   if (s.ok()) s = folder->Commit();
   if (!s.ok()) return s;
   return Saved{path, BytesBelow(path)};
@@ -179,9 +180,11 @@ absl::StatusOr<TrainerState> LoadCheckpoint(const fs::path& folder,
   auto optimizer = OpenOptimizer(folder / kOptimizer, live.optimizer);
   if (!optimizer.ok()) return optimizer.status();
   if (s = LoadRandom(folder / kRandom, live.device); !s.ok()) return s;
-  // Every part is there and fits.
+  // Every part exists and fits: from here on `live` changes.
   s = live.trainable.LoadCheckpoint(folder);
   if (s.ok()) s = LoadOptimizer(**optimizer, live.optimizer);
+  // `live` is partly restored: the caller must not take the error for a damaged
+  // checkpoint and go on with an older one.
   if (!s.ok()) return absl::InternalError(s.message());
   return state;
 }
@@ -210,7 +213,7 @@ std::vector<fs::path> Prune(const fs::path& out_dir, int64_t limit,
     fs::rename(path, hidden, error);
     if (error) continue;
     removed.push_back(path);
-    fs::remove_all(hidden, error);  // or by the next sweep
+    fs::remove_all(hidden, error);  // else the next sweep does
     --excess;
   }
   return removed;

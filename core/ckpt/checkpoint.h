@@ -25,7 +25,7 @@
 // hidden folders .step-N…: being written, being removed, or left by a kill.
 namespace mpsd::ckpt {
 
-// Everything a step reads and writes.
+// Everything that a step reads and writes.
 struct LiveState {
   optim::Trainable& trainable;
   optim::AdamW& optimizer;
@@ -37,42 +37,43 @@ struct Saved {
   int64_t bytes = 0;
 };
 
-// Writes out_dir/checkpoints/step-N for state.step, fsynced, renamed in place.
+// Writes out_dir/checkpoints/step-N for state.step into a hidden folder, fsyncs
+// the files and renames the folder.
 absl::StatusOr<Saved> SaveCheckpoint(const std::filesystem::path& out_dir,
                                      const TrainerState& state,
                                      const LiveState& live);
 
 // Restores `live` from a checkpoint folder, bit for bit on the CPU.
-// InvalidArgument or NotFound when a part is missing, cut or does not fit: the
-// checkpoint is damaged, and `live` is as it was. After another error (the disk
-// fails within a file that is whole) `live` is undefined.
+// InvalidArgument or NotFound if a part is missing, cut short or does not fit:
+// the checkpoint is damaged, and `live` is unchanged. After another error (the
+// disk fails within a complete file) `live` is undefined.
 absl::StatusOr<TrainerState> LoadCheckpoint(const std::filesystem::path& folder,
                                             const LiveState& live);
 
-// The step numbers of the checkpoints below out_dir, ascending. A folder that
-// lacks one of the files above is none.
+// The step numbers of the checkpoints below out_dir, in ascending order. A
+// folder that lacks one of the files above does not count.
 std::vector<int64_t> ListCheckpoints(const std::filesystem::path& out_dir);
 
-// The steps N whose folder step-N lacks a file, ascending.
+// The steps N whose folder step-N lacks a file, in ascending order.
 std::vector<int64_t> ListIncomplete(const std::filesystem::path& out_dir);
 
 std::filesystem::path CheckpointPath(const std::filesystem::path& out_dir,
                                      int64_t step);
 
-// Removes the oldest checkpoints beyond `limit`, never those of the steps
-// `written` (which was just saved) and `best` (0: none). Each is renamed to a
-// hidden name before it is removed: a kill leaves no part of a checkpoint under
-// its name. Returns the folders that are gone.
+// Removes the oldest checkpoints beyond `limit`, but never those of the steps
+// `written` (which was just saved) and `best` (0: none). Renames each to a
+// hidden name before removing it: a kill then leaves no part of a checkpoint
+// under the checkpoint's name. Returns the folders removed.
 std::vector<std::filesystem::path> Prune(const std::filesystem::path& out_dir,
                                          int64_t limit, int64_t written,
                                          int64_t best);
 
-// Renames step-N to step-N.damaged, in place of an earlier one, so that no
-// resume, limit or save meets it again. Returns the new path.
+// Renames step-N to step-N.damaged, replacing an earlier one: resuming, the
+// limit and saving then ignore it. Returns the new path.
 absl::StatusOr<std::filesystem::path> SetAside(
     const std::filesystem::path& out_dir, int64_t step);
 
-// Removes what a killed save or removal left. Not while another run writes
+// Removes what a killed save or removal left. No other run may be writing
 // there.
 void SweepLeftovers(const std::filesystem::path& out_dir);
 

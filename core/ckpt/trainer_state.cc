@@ -11,7 +11,7 @@
 namespace mpsd::ckpt {
 namespace {
 
-// Ordered: a fingerprint comes back as it was.
+// Ordered, so that a fingerprint is read back byte for byte.
 using json = nlohmann::ordered_json;
 
 void Put(json& object, const char* name, const std::optional<double>& value) {
@@ -24,7 +24,7 @@ std::optional<double> Take(const json& object, const char* name) {
   return value.get<double>();
 }
 
-// JSON has no NaN, which a correlation may be: it is null there.
+// JSON has no NaN, which a correlation may be: null stands for it.
 double Number(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN()
                          : value.get<double>();
@@ -74,7 +74,7 @@ absl::Status WriteTrainerState(const std::filesystem::path& folder,
   Put(j, "eval_loss_before", s.eval_loss_before);
   Put(j, "eval_loss", s.eval_loss);
   Put(j, "best_metric", s.best_metric);
-  j["eval_metrics"] = json::array();  // a list: the order is the task's
+  j["eval_metrics"] = json::array();  // a list keeps the task's order
   for (const auto& [name, value] : s.eval_metrics) {
     j["eval_metrics"].push_back({name, value});
   }

@@ -16,25 +16,25 @@ namespace mpsd::ckpt {
 
 inline constexpr char kTrainerStateFile[] = "trainer_state.json";
 
-// What a run knows beyond its tensors: trainer_state.json of a checkpoint.
+// The state of a run beside its tensors: trainer_state.json of a checkpoint.
 struct TrainerState {
   int64_t step = 0;  // finished optimizer steps
   int64_t total_steps = 0;
-  int64_t epoch = 0;  // the data cursor
+  int64_t epoch = 0;  // with step_in_epoch the position in the data
   int64_t step_in_epoch = 0;
-  double loss_sum = 0;      // of the steps' losses
-  int64_t tokens_seen = 0;  // non-padding
-  double seconds = 0;       // of training, attempts before included
+  double loss_sum = 0;      // over all steps
+  int64_t tokens_seen = 0;  // without padding
+  double seconds = 0;       // training time, in all attempts
   std::optional<double> eval_loss_before;
-  std::optional<double> eval_loss;  // the latest
-  int64_t eval_step = 0;            // where it was taken
-  // Of that evaluation, beyond the loss; in the task's order.
+  std::optional<double> eval_loss;  // the latest evaluation's
+  int64_t eval_step = 0;            // step of the latest evaluation
+  // The latest evaluation's metrics beside the loss, in the task's order.
   std::vector<std::pair<std::string, double>> eval_metrics;
-  std::optional<double> best_metric;  // of metric_for_best_model
+  std::optional<double> best_metric;  // value of metric_for_best_model
   int64_t best_step = 0;
   int64_t evaluations_without_gain = 0;  // for early stopping
-  // What must not change under a resumed run: JSON, core/train/fingerprint.h;
-  // of mpsd 0.1 a SHA-256.
+  // Everything that a resumed run may not change: JSON
+  // (core/train/fingerprint.h); a SHA-256 in checkpoints of mpsd 0.1.
   std::string fingerprint;
   bool operator==(const TrainerState&) const = default;
 };
@@ -42,7 +42,7 @@ struct TrainerState {
 absl::Status WriteTrainerState(const std::filesystem::path& folder,
                                const TrainerState& state);
 
-// NotFound without the file; InvalidArgument for a broken one. Doubles come
+// NotFound without the file; InvalidArgument for a broken one. Doubles are read
 // back bit for bit.
 absl::StatusOr<TrainerState> ReadTrainerState(
     const std::filesystem::path& folder);

@@ -30,8 +30,8 @@ std::set<std::string> HeadModules(const spec::ModelConfig& config) {
   return names;
 }
 
-// The weights to train: all, or the head's and those that the model's file did
-// not have (BERT's pooler in a file without one).
+// The weights to train: all, or the head's and those that were missing from the
+// model's file (BERT's pooler in some files).
 std::vector<NamedWeight> Chosen(model::Network& network, bool head_only) {
   std::vector<NamedWeight> all = network.NamedWeights();
   if (!head_only) return all;
@@ -44,7 +44,7 @@ std::vector<NamedWeight> Chosen(model::Network& network, bool head_only) {
   return all;
 }
 
-// Names that share a tensor (a tied head) stand together under the first.
+// Names that share a tensor (a tied head) are listed together under the first.
 using Shared = std::vector<std::vector<NamedWeight>>;
 
 Shared BySharedTensor(const std::vector<NamedWeight>& weights) {

@@ -15,20 +15,21 @@
 
 namespace mpsd::full {
 
-// A model trained by its own weights: all of them, or its head. They become
-// fp32 parameters; a network that computes in bf16 casts them as it goes.
-// Destroying it leaves the network with the trained weights.
+// Trains a model's own weights: all of them, or its head. They become fp32
+// parameters; a network that computes in bf16 casts them at each use. The
+// destructor leaves the trained weights in the network.
 class FullModel : public optim::Trainable {
  public:
   struct Options {
     bool head_only = false;
     spec::Task task = spec::Task::kCausalLm;
-    // Whose config.json and tokenizer files the result gets.
+    // The folder whose config.json and tokenizer files the result gets.
     std::filesystem::path model_folder;
-    // Of the result's config.json, by id; empty for language models.
+    // Label names for the result's config.json, by id; empty for language
+    // models.
     std::vector<std::string> label_names;
     std::string problem_type;
-    // Written into the result where model_folder has no file of that name.
+    // Written into the result where model_folder has no file of the same name.
     std::map<std::string, std::string> files;
   };
 
@@ -36,20 +37,20 @@ class FullModel : public optim::Trainable {
   static absl::StatusOr<std::unique_ptr<FullModel>> Attach(
       model::Network& network, Options options, at::Device device);
 
-  // Named as the model's file names them.
+  // Parameters have the names of the model's file.
   optim::ParameterSet& parameters() override { return *parameters_; }
   void set_training(bool) override {}
 
-  // model.safetensors with the trained weights, config.json.
+  // Writes model.safetensors with the trained weights, and config.json.
   absl::Status SaveCheckpoint(
       const std::filesystem::path& folder) const override;
   absl::Status CheckCheckpoint(
       const std::filesystem::path& folder) const override;
   absl::Status LoadCheckpoint(const std::filesystem::path& folder) override;
 
-  // A folder that Transformers' from_pretrained takes: every weight in the
-  // network's dtype, config.json with the head and its labels, tokenizer or
-  // image processor.
+  // Writes a folder for Transformers' from_pretrained: every weight in the
+  // network's dtype, config.json with the head and its labels, and the
+  // tokenizer or image processor.
   absl::Status SaveResult(const std::filesystem::path& folder) const override;
 
  private:

@@ -16,14 +16,15 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Where the files of a Hugging Face snapshot lie: models--…/blobs.
+// The folder with the files of a Hugging Face snapshot: models--…/blobs.
 bool IsBlobFolder(const fs::path& folder) {
   return folder.filename() == "blobs" &&
          folder.parent_path().filename().string().starts_with("models--");
 }
 
-// What is copied into a result, which others get to see, is the model's own: a
-// link that leads out of its folder to anything but such a blob is an error.
+// Others get to see a result, so that it copies only the model's own files: a
+// link that leads out of the model's folder to anything but such a blob is an
+// error.
 absl::StatusOr<base::ReadRoots> OwnRoots(const fs::path& folder,
                                          const fs::path& name) {
   const fs::path path = folder / name;
@@ -68,7 +69,7 @@ void PutLabels(const ResultConfig& result, Json& json) {
   json["id2label"] = names;
   json["label2id"] = ids;
   json["problem_type"] = result.problem_type;
-  // A head on the last token finds it by the padding behind it.
+  // A head on the last token finds that token by the padding after it.
   if (result.config.pad_token_id) {
     json["pad_token_id"] = *result.config.pad_token_id;
   }
@@ -98,7 +99,7 @@ absl::Status WriteConfig(const fs::path& from, const fs::path& to,
                                                     : "float32";
   json.erase("dtype");
   json["torch_dtype"] = dtype;  // Transformers 4 and 5 read it
-  // A file that holds both, of different values, is not tied.
+  // A file that holds both with different values is not tied.
   if (result.config.family == spec::Family::kDecoder &&
       json.contains("tie_word_embeddings")) {
     json["tie_word_embeddings"] = result.config.tie_word_embeddings;
@@ -129,7 +130,7 @@ absl::Status CopyOwn(const fs::path& from, const fs::path& to,
   return base::WriteFileAtomic(to / name, *bytes);
 }
 
-// Those that there are.
+// Copies those of the files that exist.
 absl::Status CopyFiles(const fs::path& from, const fs::path& to,
                        absl::Span<const char* const> names) {
   for (const char* name : names) {

@@ -12,8 +12,8 @@
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 
-// The files beside the weights in a model folder of Transformers. None is
-// copied through a link that leads out of the folder, but to the blobs of a
+// The files beside the weights in a model folder of Transformers. No file is
+// copied through a link that leads out of the folder, except to the blobs of a
 // Hugging Face cache: FailedPrecondition.
 namespace mpsd::full {
 
@@ -28,21 +28,21 @@ struct ResultConfig {
 // The class that Transformers loads: "BertForSequenceClassification".
 std::string Architecture(const spec::ModelConfig& config, spec::Task task);
 
-// FailedPrecondition where such a link lies in the way of what a job over the
-// model in `from` will write.
+// FailedPrecondition if a file that a job over the model in `from` will copy is
+// a link that leads out of the folder.
 absl::Status CheckCopied(const std::filesystem::path& from);
 
-// `to`/config.json: that of `from` with the architecture, dtype, labels
+// Writes `to`/config.json: that of `from` with the architecture, dtype, labels
 // (id2label, label2id) and problem type of the result.
 absl::Status WriteConfig(const std::filesystem::path& from,
                          const std::filesystem::path& to,
                          const ResultConfig& result);
 
-// Copies what `from` has of tokenizer and chat templates.
+// Copies the tokenizer's files and the chat templates that `from` has.
 absl::Status CopyText(const std::filesystem::path& from,
                       const std::filesystem::path& to);
 
-// The same, and generation config and image processor.
+// Copies these, the generation config and the image processor.
 absl::Status CopyTokenizer(const std::filesystem::path& from,
                            const std::filesystem::path& to);
 

@@ -38,7 +38,7 @@ std::string ModuleOf(const std::string& weight) {
   return weight.substr(0, weight.rfind('.'));
 }
 
-// The weights of the modules that modules_to_save names.
+// The weights of the modules in modules_to_save.
 absl::StatusOr<std::vector<model::NamedWeight>> SavedWeights(
     model::Network& model, const spec::LoraSpec& spec) {
   auto modules = spec::MatchModulesToSave(spec, model.config());
@@ -52,8 +52,8 @@ absl::StatusOr<std::vector<model::NamedWeight>> SavedWeights(
   return chosen;
 }
 
-// PEFT's "all-linear" takes linears within a head, which modules_to_save then
-// cannot wrap: where there is such a head, the names are written out.
+// PEFT's "all-linear" matches linears within a head too, which modules_to_save
+// then cannot wrap: where the model has such a head, the names are written out.
 spec::LoraSpec AsWritten(spec::LoraSpec spec, const PeftIdentity& identity,
                          const std::vector<spec::TargetMatch>& targets) {
   if (identity.task_type == "CAUSAL_LM" ||
@@ -99,6 +99,7 @@ absl::StatusOr<std::unique_ptr<Adapter>> Adapter::Attach(
     const optim::Parameter* own =
         adapter->parameters_->Find(kPrefix + weight.name);
     base::Check(own != nullptr, "what is saved is a parameter");
+    // The network computes with the trained copy from here on.
     *weight.tensor = own->value;
   }
   adapter->Hang();

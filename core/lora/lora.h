@@ -50,22 +50,22 @@ class LoraLinear : public model::LinearAdapter {
   const bool* const training_;
 };
 
-// What adapter_config.json says beside the LoRA settings.
+// The fields of adapter_config.json beside the LoRA settings.
 struct PeftIdentity {
   std::string base_model;               // base_model_name_or_path
   std::string task_type = "CAUSAL_LM";  // PEFT's TaskType; "": null
-  std::string revision = {};            // of base_model; "": null
+  std::string revision = {};            // base_model's revision; "": null
 };
 
-// Everything trainable of a run: the adapters hung onto a model's linears and
-// the modules trained in full. The model must outlive it; destroying it takes
-// the adapters off.
+// Everything that a run trains: adapters hung onto a model's linears, and
+// modules trained in full. The model must outlive this object; the destructor
+// takes the adapters off.
 class Adapter : public optim::Trainable {
  public:
-  // Initialises as PEFT: A uniform in ±1/√in (kaiming_uniform_ with a = √5), B
-  // zero, drawn from the CPU generator in module order; modules_to_save start
-  // as fp32 copies. InvalidArgument for a target or module that matches none,
-  // listing those there are.
+  // Initialises as PEFT does: A uniform in ±1/√in (kaiming_uniform_ with a =
+  // √5), B zero, drawn from the CPU generator in module order; modules_to_save
+  // start as fp32 copies. InvalidArgument for a target or module that matches
+  // nothing, with a list of what exists.
   static absl::StatusOr<std::unique_ptr<Adapter>> Attach(
       model::Network& model, const spec::LoraSpec& spec, at::Device device,
       PeftIdentity identity = {});
@@ -78,10 +78,10 @@ class Adapter : public optim::Trainable {
   // "base_model.model.<module>.weight" for modules_to_save.
   optim::ParameterSet& parameters() override { return *parameters_; }
 
-  // Of LoRA's dropout.
+  // Switches LoRA's dropout.
   void set_training(bool training) override { training_ = training; }
 
-  // All speak of a PEFT folder (peft_folder.h).
+  // Each of the next functions reads or writes a PEFT folder (peft_folder.h).
   absl::Status SaveCheckpoint(
       const std::filesystem::path& folder) const override;
   absl::Status CheckCheckpoint(

@@ -21,7 +21,7 @@ namespace mpsd::lora {
 namespace fs = std::filesystem;
 namespace {
 
-// Ordered: of several patterns that match a module PEFT takes the first.
+// Ordered, since PEFT takes the first of several patterns that match a module.
 using json = nlohmann::ordered_json;
 
 constexpr char kConfigName[] = "adapter_config.json";
@@ -32,7 +32,7 @@ bool IsOff(const json& value) {
          ((value.is_object() || value.is_array()) && value.empty());
 }
 
-// A whole number where it is one: PEFT's lora_alpha is an int.
+// Written as an integer where the value is one: PEFT's lora_alpha is an int.
 json Number(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) {
     return static_cast<int64_t>(value);
@@ -40,7 +40,7 @@ json Number(double value) {
   return value;
 }
 
-// The fields both files share, read strictly; the first bad one is kept.
+// Reads fields strictly; keeps the first error.
 class ConfigReader {
  public:
   ConfigReader(const json& config, std::string origin)
@@ -75,8 +75,9 @@ class ConfigReader {
   absl::Status status_;
 };
 
-// PEFT initialises an adapter before it reads its weights; with some words it
-// changes the base model's weights then (tuners/lora/layer.py, update_layer).
+// PEFT initialises an adapter before it reads the weights, and some values of
+// init_lora_weights then change the base model's weights (tuners/lora/layer.py,
+// update_layer).
 absl::Status CheckInitialisation(const json& config,
                                  const std::string& origin) {
   const json init = config.value("init_lora_weights", json());
@@ -147,8 +148,8 @@ const std::vector<PeftField>& PeftFields() {
       {"runtime_config", Use::kNothing},
       {"megatron_config", Use::kNothing},
       {"megatron_core", Use::kNothing},
-      {"qalora_group_size", Use::kNothing},  // of use_qalora
-      {"loftq_config", Use::kNothing},       // these of init_lora_weights
+      {"qalora_group_size", Use::kNothing},  // used with use_qalora
+      {"loftq_config", Use::kNothing},  // used with init_lora_weights alone
       {"eva_config", Use::kNothing},
       {"corda_config", Use::kNothing},
       {"lora_ga_config", Use::kNothing},

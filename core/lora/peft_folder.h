@@ -20,8 +20,8 @@ namespace mpsd::lora {
 struct PeftField {
   enum class Use {
     kRead,
-    // Of other programs, or of the moment in which PEFT made the adapter:
-    // whatever it says, the adapter computes the same.
+    // Used by other programs, or only when PEFT makes an adapter: the adapter
+    // computes the same with any value.
     kNothing,
     // Changes the arithmetic in ways mpsd does not compute: must be off, which
     // null, false, empty and "none" mean.
@@ -31,7 +31,7 @@ struct PeftField {
   Use use;
 };
 
-// Every field that there is.
+// Every field of PEFT's LoraConfig.
 const std::vector<PeftField>& PeftFields();
 
 // The LoRA part of adapter_config.json. Unimplemented for a setting mpsd cannot
@@ -40,12 +40,12 @@ const std::vector<PeftField>& PeftFields();
 absl::StatusOr<spec::LoraSpec> ReadPeftConfig(
     const std::filesystem::path& folder);
 
-// Whether the folder's tensors are those of `parameters`: InvalidArgument where
-// one is missing, unknown or of another shape, naming it.
+// Whether the folder's tensors match `parameters`: InvalidArgument names a
+// tensor that is missing, unknown or of another shape.
 absl::Status CheckPeftWeights(const std::filesystem::path& folder,
                               const optim::ParameterSet& parameters);
 
-// Copies the folder's tensors into `parameters`, once CheckPeftWeights takes
+// Copies the folder's tensors into `parameters`, if CheckPeftWeights accepts
 // them.
 absl::Status LoadPeftWeights(const std::filesystem::path& folder,
                              optim::ParameterSet& parameters);

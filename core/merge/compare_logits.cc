@@ -26,7 +26,7 @@ struct Loaded {
   }
 };
 
-// The adapter of `pair`, hung onto the linears that are there.
+// Hangs the adapter of `pair` onto the linears that the network has.
 class Hung {
  public:
   static absl::StatusOr<Hung> Hang(const Pair& pair, model::Network& network) {
@@ -34,7 +34,7 @@ class Hung {
     for (model::Linear* l : network.Linears()) linears[l->name] = l;
     for (const spec::TargetMatch& target : pair.targets()) {
       const auto linear = linears.find(target.name);
-      if (linear == linears.end()) continue;  // of a layer left out
+      if (linear == linears.end()) continue;  // its layer is left out
       auto change = pair.Change(target);
       if (!change.ok()) return change.status();
       linear->second->adapter = std::make_unique<lora::LoraLinear>(
@@ -74,7 +74,7 @@ at::Tensor Logits(const Loaded& loaded, const spec::ModelConfig& config) {
   if (config.family == spec::Family::kVision) {
     const auto& v = config.vision;
     model::ClassifierInputs images;
-    // The same for both networks.
+    // Both networks get the same rows.
     images.pixels =
         at::arange(kRows * v.num_channels * v.image_size * v.image_size,
                    at::kFloat)
@@ -102,7 +102,7 @@ at::Tensor Logits(const Loaded& loaded, const spec::ModelConfig& config) {
   return loaded.classifier->Logits(texts);
 }
 
-// How many layers fit, one at least.
+// The number of layers that fit, and one in any case.
 int64_t LayersWithin(const spec::ModelConfig& config, int64_t max_bytes) {
   spec::ModelConfig part = config;
   for (part.num_hidden_layers = config.num_hidden_layers;
@@ -151,7 +151,8 @@ absl::StatusOr<Comparison> CompareLogits(const Pair& pair,
   Comparison comparison{config.num_hidden_layers};
   comparison.error =
       ((*merged - *reference).norm() / reference->norm()).item<double>();
-  // Errors of the layers add up, in random directions.
+  // The layers' errors have random directions: their sum grows with the square
+  // root of the layers.
   const double layers = static_cast<double>(config.num_hidden_layers);
   const double limit = 4 * RoundingOf(dtype) * std::sqrt(layers) + 1e-4;
   if (comparison.error <= limit) return comparison;

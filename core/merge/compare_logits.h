@@ -13,15 +13,15 @@
 namespace mpsd::merge {
 
 struct Comparison {
-  int64_t layers = 0;  // of the network that were run
+  int64_t layers = 0;  // layers of the network that were run
   // ‖merged − reference‖ / ‖reference‖ over the logits.
   double error = 0;
 };
 
-// Runs base with adapter, and the merged weights in `folder`, on a few random
-// rows in fp32 on the CPU; of a model with more than `max_bytes` of fp32
-// weights the first layers alone. DataLoss where they differ by more than
-// weights rounded to `dtype` explain.
+// Runs the base model with the adapter, and the merged weights in `folder`, on
+// a few random rows in fp32 on the CPU. If the model has more than `max_bytes`
+// of fp32 weights, only the first layers run. DataLoss if the logits differ by
+// more than rounding the weights to `dtype` explains.
 absl::StatusOr<Comparison> CompareLogits(const Pair& pair,
                                          const std::filesystem::path& folder,
                                          at::ScalarType dtype,

@@ -25,13 +25,13 @@ namespace {
 namespace fs = std::filesystem;
 using Progress = std::function<void(const std::string&, double)>;
 
-// A weight of the result and where it comes from.
+// A weight of the result and its sources.
 struct Part {
   tensorfile::PlannedTensor planned;
-  std::string name;    // in Transformers
-  std::string stored;  // in the model's file; empty: the adapter's alone
-  bool saved = false;  // the adapter has it whole
-  const spec::TargetMatch* target = nullptr;  // or null
+  std::string name;    // its name in Transformers
+  std::string stored;  // in the model's file; empty: only in the adapter
+  bool saved = false;  // the adapter replaces it as a whole
+  const spec::TargetMatch* target = nullptr;  // null: not adapted
 };
 
 std::vector<std::string> WeightsOf(const spec::Module& m) {
@@ -155,15 +155,17 @@ class Merger {
     ++report_.merged_weights;
     const at::Tensor base = weight->to(at::kFloat, /*non_blocking=*/false,
                                        /*copy=*/true);
-    // As PEFT: the sum is made in fp32 and rounded once.
+    // As in PEFT the sum is computed in fp32 and rounded to W's dtype at the
+    // end.
     weight->add_(at::matmul(change->b, change->a) * change->scaling);
     absl::Status s = Check(part.name, base, *change, *weight);
     if (!s.ok()) return s;
     return weight;
   }
 
-  // |merged x − (W x + s B A x)| ≤ (rounding of the weights and of the sums) ·
-  // |merged| |x|, for every row of outputs.
+  // Checks the merged weight on random inputs x, for every row of outputs:
+  //   |merged x − (W x + s B A x)| ≤ limit · |merged| |x|
+  // where `limit` covers the rounding of the weight and of the sums.
   absl::Status Check(const std::string& name, const at::Tensor& base,
                      const LowRank& change, const at::Tensor& merged) const {
     const at::Tensor x = at::randn({base.size(1), 4});
@@ -198,7 +200,7 @@ class Merger {
   const Pair& pair_;
   const Progress progress_;
   const model::WeightReader names_;
-  at::ScalarType dtype_ = at::kFloat;  // of the weight placed last
+  at::ScalarType dtype_ = at::kFloat;  // dtype of the weight placed last
   std::vector<Part> parts_;
   MergeReport report_;
 };

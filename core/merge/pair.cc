@@ -31,7 +31,7 @@ std::string NameB(const std::string& module) {
   return absl::StrCat(kPrefix, module, ".lora_B.weight");
 }
 
-// What the training run beside the adapter says of its labels.
+// The labels in the run.json of the training run that made the adapter.
 json RunLabels(const fs::path& adapter) {
   auto text = base::ReadFile(adapter.parent_path() / "run.json");
   if (!text.ok()) return json::object();
@@ -77,7 +77,8 @@ absl::Status Pair::ReadConfigs() {
   return absl::OkStatus();
 }
 
-// A head that the adapter saved decides; else the model's architecture.
+// The task: a head that the adapter saved decides; else the model's
+// architecture.
 void Pair::FindLabels() {
   for (const char* head : {"score", "classifier", "classifier.out_proj"}) {
     const auto* saved = FindSaved(absl::StrCat(head, ".weight"));
@@ -94,7 +95,8 @@ void Pair::FindLabels() {
   }
 }
 
-// As the network is loaded: what the file has decides what is tied.
+// Decides as the loading of the network does: the file's tensors say what is
+// tied.
 absl::Status Pair::FindHead() {
   if (!config_.tie_word_embeddings || config_.num_labels > 0) {
     return absl::OkStatus();
@@ -111,8 +113,8 @@ absl::Status Pair::FindHead() {
   return absl::OkStatus();
 }
 
-// A tied head has no weight of its own: a change of one of the two would have
-// to break the tie.
+// A tied head has no weight of its own: changing one of the two weights would
+// break the tie.
 absl::Status Pair::CheckTied() const {
   if (!config_.tie_word_embeddings || config_.num_labels > 0) {
     return absl::OkStatus();
@@ -128,7 +130,7 @@ absl::Status Pair::CheckTied() const {
       "merged, load it with PEFT beside the model"));
 }
 
-// Every tensor of the adapter must go somewhere.
+// Refuses an adapter with a tensor that has no place in the model.
 absl::Status Pair::CheckComplete() const {
   std::set<std::string> unknown;
   for (const auto& [name, entry] : file_->entries()) unknown.insert(name);

@@ -24,11 +24,11 @@ struct LowRank {
   double scaling = 1;
 };
 
-// A model folder and an adapter that goes with it.
+// A model folder and an adapter that fits it.
 class Pair {
  public:
-  // config().num_labels is set where the model or the adapter classifies.
-  // Errors as Merge's.
+  // config().num_labels is set if the model or the adapter classifies. Fails
+  // with the errors of Merge.
   static absl::StatusOr<Pair> Open(const std::filesystem::path& model,
                                    const std::filesystem::path& adapter);
 
@@ -36,23 +36,24 @@ class Pair {
   const spec::ModelConfig& config() const { return config_; }
   spec::Task task() const { return task_; }
   const tensorfile::Weights& weights() const { return *weights_; }
-  // The file has a head and no embedding: it is both (TiedHead::kHead).
+  // Whether the file has a head and no embedding: the head is both
+  // (TiedHead::kHead).
   bool head_is_embedding() const { return head_is_embedding_; }
-  // In the order of the network.
+  // The adapted modules, in the order of the network.
   const std::vector<spec::TargetMatch>& targets() const { return targets_; }
 
-  // By the full name of the module; InvalidArgument where the adapter's file
-  // lacks its matrices or has them in another shape.
+  // The change of a module, by its full name. InvalidArgument if the adapter's
+  // file lacks its matrices or has them in another shape.
   absl::StatusOr<LowRank> Change(const spec::TargetMatch& target) const;
 
-  // A weight that the adapter has in the model's place ("lm_head.weight"), as
-  // stored; null entry where it has none.
+  // A weight that the adapter holds in place of the model's ("lm_head.weight"),
+  // as stored; null if the adapter has none of that name.
   const tensorfile::TensorEntry* FindSaved(const std::string& weight) const;
   absl::StatusOr<at::Tensor> LoadSaved(const std::string& weight,
                                        at::ScalarType dtype) const;
 
-  // Where the names of the labels are known, from the model's config or from
-  // the run that made the adapter; else Transformers' own.
+  // The labels' names, from the model's config or from the run that made the
+  // adapter; Transformers' default names if neither has any.
   std::vector<std::string> LabelNames() const;
   std::string ProblemType() const;
 
@@ -69,7 +70,7 @@ class Pair {
   spec::Task task_ = spec::Task::kCausalLm;
   spec::LoraSpec lora_;
   std::unique_ptr<tensorfile::Weights> weights_;
-  std::unique_ptr<tensorfile::SafetensorsFile> file_;  // of the adapter
+  std::unique_ptr<tensorfile::SafetensorsFile> file_;  // the adapter's file
   std::vector<spec::TargetMatch> targets_;
   bool head_is_embedding_ = false;
 };

@@ -27,7 +27,7 @@ at::Tensor FullMask(const AttentionMask& mask, int64_t length,
   return seen.unsqueeze(1);
 }
 
-// Every kv head once for each query head of its group.
+// Repeats each kv head for every query head of its group.
 at::Tensor RepeatHeads(const at::Tensor& x, int64_t heads) {
   const int64_t repeat = heads / x.size(1);
   if (repeat == 1) return x;

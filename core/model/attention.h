@@ -12,13 +12,14 @@
 
 namespace mpsd::model {
 
-// Which tokens a token sees: those of its own segment, at or before it, at most
-// `window` of them counting itself (0: no limit). Right padding needs no mask
-// under causality: no real token stands after it.
+// Decides which tokens a token sees: those of its own segment, at or before
+// itself, and the nearest `window` of these, itself included (0: no limit).
+// Causality hides right padding without a mask: every real token stands before
+// it.
 struct AttentionMask {
   at::Tensor segments;  // int64 [rows, length]; undefined: one segment a row
   int64_t window = 0;
-  // False: those after it too; then `keys` says which are real.
+  // False: a token sees later tokens too, and `keys` says which are real.
   bool causal = true;
   at::Tensor keys = {};  // as PaddingMask makes it; undefined: all are real
 };
@@ -28,21 +29,23 @@ enum class AttentionKernel {
   kTiled,  // TiledAttention below: plain ATen calls, nothing S×S in memory
 };
 
-// What autograd trains with.
+// How the network attends under autograd: TiledAttention below where the device
+// has no fused attention.
 inline AttentionKernel KernelFor(const device::Traits& traits) {
   return traits.attends_fused() ? AttentionKernel::kFused
                                 : AttentionKernel::kTiled;
 }
 
-// The kernels that attention ran by, by their names below and in core/fast.
+// The names of the attention kernels that ran, in the words below and in
+// core/fast.
 struct AttentionRan {
   std::set<std::string> forward, backward;
   bool operator==(const AttentionRan&) const = default;
 };
 
-// What CausalAttention and BidirectionalAttention run by:
+// The kernel that CausalAttention or BidirectionalAttention takes:
 // "scaled_dot_product_attention" (ATen's choice of kernels), "tiled", or
-// "plain", the whole matrix of probabilities.
+// "plain", which holds the whole matrix of probabilities.
 const char* CausalName(AttentionKernel kernel);
 const char* BidirectionalName(const at::Tensor& q, const at::Tensor& k,
                               double dropout, AttentionKernel kernel);
@@ -55,9 +58,9 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, const AttentionMask& mask,
                            AttentionKernel kernel);
 
-// What is added to every query's scores of right-padded rows, of which the
-// first `lengths` [rows] of `length` tokens are real: 0 there, −inf at padding;
-// [rows, 1, 1, length] in `dtype`.
+// The mask of right-padded rows, of which the first `lengths` [rows] of
+// `length` tokens are real: 0 for real keys, −inf for padding, to be added to
+// every query's scores. [rows, 1, 1, length] in `dtype`.
 at::Tensor PaddingMask(const at::Tensor& lengths, int64_t length,
                        at::ScalarType dtype);
 
@@ -65,18 +68,19 @@ at::Tensor PaddingMask(const at::Tensor& lengths, int64_t length,
 //   q [rows, heads, queries, head_dim]
 //   k, v [rows, heads, length, head_dim]
 //   keys as PaddingMask makes it, or undefined
-// `dropout` falls on the probabilities; on the CPU its masks are those of
-// Transformers' sdpa path. kTiled knows none: with dropout, and for fewer
-// queries than keys, the whole matrix of probabilities is computed there.
+// `dropout` is applied to the probabilities; on the CPU its masks are those of
+// Transformers' sdpa path. TiledAttention has no dropout and as many queries as
+// keys: in other cases kTiled computes the whole matrix of probabilities.
 at::Tensor BidirectionalAttention(const at::Tensor& q, const at::Tensor& k,
                                   const at::Tensor& v, const at::Tensor& keys,
                                   double dropout, AttentionKernel kernel);
 
 // CausalAttention or, with mask.causal false, BidirectionalAttention with an
 // explicit forward and backward over tiles of `tile` queries by `tile` keys in
-// fp32; saves q, k, v, the output and the log-sum-exp. This is what MPS trains
-// with: no release of torch has a fused backward there, and the composite one
-// holds several rows × heads × S × S tensors.
+// fp32; saves q, k, v, the output and the log-sum-exp. MPS trains with it where
+// autograd runs: no release of torch has a fused backward for MPS, and the
+// composite one holds several rows × heads × S × S tensors.
+// core/fast/blocked_attention.h is its counterpart in the explicit step.
 at::Tensor TiledAttention(const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const AttentionMask& mask,
                           int64_t tile = 256);

@@ -16,12 +16,12 @@ namespace mpsd::model {
 
 // A micro-batch of texts or of images, on the model's device.
 struct ClassifierInputs {
-  // Of texts, padded at the right.
+  // Texts, padded at the right.
   at::Tensor input_ids;       // int64 [rows, length]
   at::Tensor lengths;         // int64 [rows], tokens without padding
   at::Tensor token_type_ids;  // int64 [rows, length], or undefined: all 0
   bool padded = true;         // false: every row is `length` long
-  // Of images.
+  // Images.
   at::Tensor pixels;  // fp32 [rows, channels, height, width]
 };
 
@@ -29,7 +29,7 @@ struct ClassifierInputs {
 // on its last token, or a vision transformer.
 class Classifier : public Network {
  public:
-  // [rows, config().num_labels].
+  // The logits, [rows, config().num_labels].
   virtual at::Tensor Logits(const ClassifierInputs& inputs) const = 0;
 
   // By config.family; config.num_labels must be set. Weights the head needs and
@@ -43,9 +43,8 @@ class Classifier : public Network {
  protected:
   using Network::Network;
 
-  // Forward of the layer, on the CPU as a node of its own (cpu_nodes.h). Not
-  // where the attention is the tiled one: that is MPS' way of computing, which
-  // the CPU then stands in for.
+  // The layer's Forward; on the CPU as a single node of autograd (cpu_nodes.h).
+  // Not with kTiled attention: then the CPU stands in for MPS, in tests.
   at::Tensor Run(const Linear& linear, const at::Tensor& x) const;
   at::Tensor Run(const Embedding& embedding, const at::Tensor& ids) const;
 };

@@ -14,8 +14,8 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-// Of a node's inputs those that may be absent must be optional: undefined
-// tensors it does not take.
+// A node's input that may be absent: autograd refuses undefined tensors, so
+// that such an input is an optional.
 using MaybeTensor = std::optional<at::Tensor>;
 
 MaybeTensor Maybe(const at::Tensor& tensor) {
@@ -26,8 +26,9 @@ bool TakesGradientHere(const at::Tensor& parameter) {
   return parameter.is_leaf() && parameter.grad().defined();
 }
 
-// The gradient scale · left · right of `parameter` for autograd to take;
-// undefined when it needs none or has got it.
+// Adds scale · left · right to the .grad of `parameter` and returns undefined;
+// where the parameter has no .grad yet, returns the product for autograd.
+// Nothing for a frozen parameter.
 at::Tensor GiveProduct(const at::Tensor& parameter, const at::Tensor& left,
                        const at::Tensor& right, double scale = 1) {
   if (!parameter.requires_grad()) return {};

@@ -7,24 +7,24 @@
 #include "core/model/layers.h"
 
 // Layers as single nodes of autograd, for training in fp32 on the CPU, where a
-// pass over memory costs as much as arithmetic. The values are those of
-// Forward up to rounding, the random numbers the same ones.
+// pass over memory costs as much as arithmetic. Values equal those of Forward
+// up to rounding; random numbers are the same.
 //
-// A parameter that is a leaf and has a .grad (optim::ParameterSet's all do)
-// gets its gradient added there by the node itself; no accumulating node sees
-// it. Any other gets it from autograd.
+// A node itself adds the gradient of a leaf parameter to its .grad, where that
+// exists (optim::ParameterSet gives one to all); no accumulating node of
+// autograd sees it. Autograd gets the gradient of any other parameter.
 namespace mpsd::model {
 
-// Whether CpuLinear computes this: fp32 on the CPU, a dense weight, and no
-// adapter but a low-rank one.
+// Whether CpuLinear takes this layer: fp32 on the CPU, a dense weight, and
+// either no adapter or a low-rank one.
 bool CpuLinearTakes(const Linear& linear, const at::Tensor& x);
 
-// linear.Forward(x), the adapter's term included. The products with the weight
-// are oneDNN's where torch was built with it.
+// linear.Forward(x), the adapter's term included. oneDNN multiplies by the
+// weight where torch was built with it.
 at::Tensor CpuLinear(const Linear& linear, const at::Tensor& x);
 
-// embedding.Forward(ids) of an fp32 table on the CPU. Its backward touches the
-// rows that were looked up, no others.
+// embedding.Forward(ids) of an fp32 table on the CPU. The backward touches only
+// the rows that were looked up.
 at::Tensor CpuEmbedding(const Embedding& embedding, const at::Tensor& ids);
 
 }  // namespace mpsd::model

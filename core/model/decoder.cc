@@ -39,7 +39,8 @@ at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
   const RotaryTable table = rotary_.Table(positions, dtype());
   size_t index = 0;
   for (const DecoderLayer& layer : layers_) {
-    // By value: a checkpointed block runs again after this call has returned.
+    // Captured by value: a recomputed block runs again after this call has
+    // returned.
     auto run = [this, &layer, table,
                 segments = inputs.segment_ids](const at::Tensor& in) {
       return RunLayer(layer, in, table, segments);
@@ -79,7 +80,7 @@ at::Tensor Decoder::RunLayer(const DecoderLayer& layer, const at::Tensor& x,
   const at::Tensor h =
       x + Attend(layer, layer.input_norm.Forward(x), table, segments);
   const at::Tensor n = layer.post_attention_norm.Forward(h);
-  // In this order: dropout draws its masks as PEFT's forward does.
+  // Gate before up: dropout draws its masks in the order of PEFT's forward.
   const at::Tensor gate = at::silu(layer.gate.Forward(n));
   return h + layer.down.Forward(gate * layer.up.Forward(n));
 }

@@ -33,13 +33,14 @@ struct DecoderLayer {
 
 struct DecoderInputs {
   at::Tensor input_ids;  // int64 [rows, length]
-  // int64 [rows or 1, length]: from 0 in each row (as when undefined) or,
-  // packed, in each segment; what stands at padding does not matter.
+  // int64 [rows or 1, length], counted from 0 in each row (undefined means that
+  // too) or, in packed rows, in each segment. Positions of padding do not
+  // matter.
   at::Tensor position_ids;
   at::Tensor segment_ids;  // int64 [rows, length] for packed rows, or undefined
-  // Of packed rows, on the host: the lengths of the segments of all rows one
-  // after the other, each row's padding as a segment of its own. Their sum is
-  // rows · length.
+  // For packed rows, on the host: the lengths of the segments of all rows in
+  // order, where each row's padding is a segment too. They add up to rows ·
+  // length.
   std::vector<int64_t> segment_lengths = {};
 };
 
@@ -49,21 +50,23 @@ std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids);
 // A causal language model by its Hugging Face weights.
 class Decoder : public Network {
  public:
-  // Reads each weight straight into its place on `device`; the peak is the
-  // weights plus one tensor. `progress` (may be null) gets 0..1.
+  // Reads each weight into its place on `device`; the peak is the weights plus
+  // one tensor. `progress` (may be null) gets 0..1.
   static absl::StatusOr<std::unique_ptr<Decoder>> Load(
       const tensorfile::Weights& weights, const spec::ModelConfig& config,
       at::Device device, at::ScalarType dtype,
       const std::function<void(double)>& progress = nullptr);
-  // The same; without weights the network is drawn. With config.num_labels the
-  // head is the linear "score" of a classifier (see decoder_classifier.h).
+  // The same from any source. Without weights the network is drawn at random.
+  // With config.num_labels the head is the linear "score" of a classifier
+  // (decoder_classifier.h).
   static absl::StatusOr<std::unique_ptr<Decoder>> Load(
       const WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress = nullptr);
 
   // The output of the final norm, [rows, length, hidden_size].
   at::Tensor Hidden(const DecoderInputs& inputs) const;
-  // [rows, length, vocab_size]; for tests and tools, training uses head_loss.
+  // [rows, length, vocab_size]. For tests and tools; training uses head_loss.h,
+  // which never holds all logits.
   at::Tensor Logits(const DecoderInputs& inputs) const;
 
   const Embedding& embedding() const { return embedding_; }

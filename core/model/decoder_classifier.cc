@@ -14,7 +14,7 @@ absl::StatusOr<std::unique_ptr<DecoderClassifier>> DecoderClassifier::Load(
       new DecoderClassifier(*std::move(decoder)));
 }
 
-// int64 [rows], into a row.
+// The position of each row's scored token, int64 [rows].
 at::Tensor DecoderClassifier::LastTokens(const ClassifierInputs& inputs) const {
   if (!config_.pad_token_id) return inputs.lengths - 1;
   const at::Tensor index =

@@ -12,8 +12,8 @@ at::Tensor Encoder::Logits(const ClassifierInputs& inputs) const {
   if (inputs.padded) keys = PaddingMask(inputs.lengths, x.size(1), dtype_);
   size_t index = 0;
   for (const EncoderLayer& layer : layers_) {
-    // Adapters behind the attention that draw must see all tokens: their masks
-    // have the shape of what they see.
+    // Only the first token goes on after the last attention, unless an adapter
+    // there draws dropout: its mask has the shape of all tokens.
     const bool first_only = &layer == &layers_.back() && !layer.o.draws() &&
                             !layer.up.draws() && !layer.down.draws();
     auto run = [this, &layer, keys, first_only](const at::Tensor& in) {
@@ -27,7 +27,8 @@ at::Tensor Encoder::Logits(const ClassifierInputs& inputs) const {
 at::Tensor Encoder::Embed(const ClassifierInputs& inputs) const {
   at::Tensor x = Run(words_, inputs.input_ids);
   if (types_.weight.defined()) {
-    // A network of one type (RoBERTa) takes a pair for a single sentence.
+    // A network with one token type (RoBERTa) takes a pair for a single
+    // sentence.
     const bool given =
         inputs.token_type_ids.defined() && types_.weight.size(0) > 1;
     x = x + Run(types_, given ? inputs.token_type_ids
@@ -73,7 +74,8 @@ at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
   const at::Tensor v = heads(Run(layer.v, x));
   const double dropout =
       training_ ? config_.encoder.attention_probs_dropout_prob : 0;
-  // With dropout all queries are needed, for the masks' sake.
+  // With dropout all queries are computed, so that the masks have Transformers'
+  // shape.
   if (first_only && dropout == 0) q = q.narrow(2, 0, 1);
   Ran(BidirectionalName(q, k, dropout, options_.attention));
   const at::Tensor out =

@@ -14,10 +14,10 @@
 
 namespace mpsd::model {
 
-// One block of BERT, norms behind the sums:
+// One block of BERT; the norms come after the sums:
 //   h = norm(x + drop(o(attention(q x, k x, v x))))
 //   y = norm(h + drop(down(act(up h))))
-// DistilBERT has no dropout behind o.
+// DistilBERT has no dropout after o.
 struct EncoderLayer {
   Linear q, k, v, o;
   LayerNorm attention_norm;
@@ -30,12 +30,13 @@ struct EncoderLayer {
 //   BERT        out(drop(tanh(dense x₀)))      dense: the pooler
 //   RoBERTa     out(drop(tanh(dense(drop x₀))))
 //   DistilBERT  out(drop(relu(dense x₀)))      dense: pre_classifier
-// on the last block's first token x₀; for the others that block stops after its
-// attention. In training on the CPU every dropout mask is the one that the same
-// seed gives in Transformers with its sdpa attention.
+// x₀ is the last block's first token. The head reads no other token, so that
+// the last block computes only x₀ after its attention. In training on the CPU
+// every dropout mask is the one that the same seed gives in Transformers with
+// its sdpa attention.
 //
-// Rows are as long as max_position_embeddings at most; in RoBERTa positions
-// count the tokens that are not pad_token_id, from pad_token_id + 1.
+// Rows have max_position_embeddings tokens or fewer. RoBERTa's positions count
+// the tokens that are not pad_token_id, from pad_token_id + 1.
 class Encoder : public Classifier {
  public:
   // As Classifier::Load.
@@ -65,7 +66,7 @@ class Encoder : public Classifier {
     return config_.model_type == model_type;
   }
 
-  Embedding words_, positions_, types_;  // types_ empty in DistilBERT
+  Embedding words_, positions_, types_;  // types_: empty in DistilBERT
   LayerNorm embedding_norm_;
   std::vector<EncoderLayer> layers_;
   Linear dense_, out_;

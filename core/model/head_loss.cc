@@ -23,11 +23,14 @@ at::Tensor SumOf(const at::Tensor& logits, const at::Tensor& targets) {
                                 at::Reduction::Sum, LabelSelection::kNoTarget);
 }
 
-// With l = W h: d(sum)/dh = (softmax(l) − onehot(target)) W per token, and
-// d(sum)/dW the sum over tokens of (softmax(l) − onehot(target)) hᵀ.
+// With l = W h for each token:
+//   d(sum)/dh = (softmax(l) − onehot(target)) W
+//   d(sum)/dW = Σ (softmax(l) − onehot(target)) hᵀ over the tokens
+// Both are computed in the forward, while a chunk's logits exist; the backward
+// only scales them.
 class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
  public:
-  // W and h are multiplied in `dtype`, the logits are h's.
+  // W and h are multiplied in `dtype`; the logits have the dtype of h.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& hidden,
                             const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias,
@@ -69,7 +72,7 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
     if (saved[0].defined()) {
       result[0] = saved[0] * grads[0].to(saved[0].scalar_type());
     }
-    // In place: it is as large as the head.
+    // In place, since the gradient is as large as the head.
     if (saved[1].defined()) {
       result[1] = saved[1].mul_(grads[0].to(saved[1].scalar_type()));
     }
@@ -77,8 +80,8 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
   }
 
  private:
-  // Adds the loss of fp32 `logits` to `sum`, and turns them into its
-  // derivative if that is wanted.
+  // Adds the loss of fp32 `logits` to `sum`. Turns `logits` into the derivative
+  // of the loss if `wanted`.
   static at::Tensor Derivative(const at::Tensor& logits,
                                const at::Tensor& targets, at::Tensor& sum,
                                bool wanted) {
@@ -96,7 +99,8 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
     return d.mul_(real);
   }
 
-  // A left operand.
+  // A matrix transposed as the left operand of a GEMM; a copy where the device
+  // multiplies such views wrongly.
   static at::Tensor Transposed(const at::Tensor& matrix) {
     return device::TraitsOf(matrix.device()).transposed_left
                ? matrix.t()

@@ -10,22 +10,22 @@
 
 namespace mpsd::model {
 
-// Tokens whose next token is a label, picked on the host so that the device
-// never synchronises. Padded with rows whose target is kNoTarget, so that few
-// shapes occur.
+// The tokens whose next token is a label. The host picks them, so that the
+// device never synchronises. Padded with rows whose target is kNoTarget, so
+// that few shapes occur.
 struct LabelSelection {
   static constexpr int64_t kNoTarget = -100;
   at::Tensor rows;     // int64 [n], into the flattened [rows · length] tokens
   at::Tensor targets;  // int64 [n], the next token, or kNoTarget
-  int64_t count = 0;   // of real targets
+  int64_t count = 0;   // number of real targets
 };
 
-// Sum over the selected tokens of −log softmax(W h)[target], fp32 scalar.
+// Σ −log softmax(W h)[target] over the selected tokens, fp32 scalar.
 //   hidden [rows, length, hidden_size], after the final norm.
-// The logits of at most `chunk` tokens exist at a time, and nothing of them is
-// saved: the gradients by `hidden` and, of a trained head, by its weight are
-// computed beside the loss. Not so where the head carries an adapter or its
-// bias is trained: then autograd keeps the logits. Its backward runs once.
+// The logits of at most `chunk` tokens exist at a time, and none are saved: the
+// forward computes, beside the loss, the gradients by `hidden` and, if the head
+// is trained, by its weight. If the head carries an adapter or its bias is
+// trained, autograd keeps the logits instead. The backward runs a single time.
 at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
                            const LabelSelection& labels, int64_t chunk = 1024);
 

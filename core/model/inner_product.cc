@@ -9,11 +9,11 @@
 namespace mpsd::model {
 namespace {
 
-// Rows below which oneDNN gains nothing. Heads have few, and a gradient summed
-// over few rows shows most of another order of adding.
+// Below this many rows oneDNN gains nothing. Heads have few rows, and a
+// gradient summed over few rows shows most of another order of adding.
 constexpr int64_t kFewRows = 64;
 
-// torch registers it for its compiler.
+// An operator that torch registers for its compiler.
 const std::optional<c10::OperatorHandle>& OneDnn() {
   static const std::optional<c10::OperatorHandle> handle =
       c10::Dispatcher::singleton().findSchema(

@@ -66,8 +66,8 @@ at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
   const at::Tensor scale =
       at::rsqrt(at::add(wide.square().mean({-1}, /*keepdim=*/true), eps));
   at::Tensor normed = (wide * scale).to(x.scalar_type());
-  // The gradient of heads comes back transposed, and autograd adds to it in
-  // place.
+  // The gradient by heads arrives transposed, and autograd adds to it in place:
+  // on devices that write strided tensors wrongly it is made contiguous.
   if (x.dim() == 4 && !device::TraitsOf(x.device()).strided_targets)
     normed = WithContiguousGradient(normed);
   if (weight.scalar_type() == x.scalar_type()) return weight * normed;
@@ -76,14 +76,14 @@ at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
 
 namespace {
 
-// Transformers' rope_init functions, operation by operation in fp32: a unit in
-// the last place of a frequency is seen in the logits.
+// Transformers' rope_init functions, operation by operation in fp32: a
+// difference in a frequency's last place is visible in the logits.
 at::Tensor Over(double dividend, const at::Tensor& x) {
   return x.reciprocal() * dividend;
 }
 
-// _compute_llama3_parameters: long wavelengths are divided by `factor`, short
-// ones kept, those between blended.
+// _compute_llama3_parameters: divides long wavelengths by `factor`, keeps short
+// ones, and blends those between.
 at::Tensor ScaleLlama3(const at::Tensor& plain,
                        const spec::Llama3RopeScaling& s) {
   const double original =

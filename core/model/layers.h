@@ -18,11 +18,11 @@ namespace mpsd::model {
 struct LowRank {
   at::Tensor a, b;  // [r, in], [out, r]
   double scaling = 1;
-  double dropout = 0;  // its probability now: 0 where nothing is trained
+  double dropout = 0;  // its probability now; 0 outside of training
 };
 
-// What core/lora hangs onto a linear layer; the model knows nothing else of
-// adapters.
+// The interface through which core/lora hangs an adapter onto a linear layer;
+// core/model knows nothing else of adapters.
 class LinearAdapter {
  public:
   virtual ~LinearAdapter() = default;
@@ -31,7 +31,7 @@ class LinearAdapter {
   virtual at::Tensor Apply(const at::Tensor& base, const at::Tensor& x) = 0;
   // Whether Apply would draw random numbers, as dropout does.
   virtual bool draws() const { return true; }
-  // What Apply adds to `base`, where it is a low-rank term.
+  // The term that Apply adds to `base`; absent where it is not a low-rank one.
   virtual std::optional<LowRank> low_rank() const { return std::nullopt; }
 };
 
@@ -41,15 +41,17 @@ struct Linear {
   at::Tensor weight;  // [out, in]
   at::Tensor bias;    // [out], or undefined
   std::unique_ptr<LinearAdapter> adapter;  // or null
-  // Where the weight is not in x's dtype: cast the weight, as a master weight
-  // of mixed precision is, instead of computing in the weight's dtype as PEFT
-  // does with modules_to_save.
+  // Decides what happens where the weight has another dtype than x. True: the
+  // weight is cast, as a master weight of mixed precision is. False: the
+  // product is computed in the weight's dtype, as PEFT does with
+  // modules_to_save.
   bool compute_in_input_dtype = false;
-  // Stands for a frozen weight, which then is undefined; else null.
+  // A quantised frozen weight, in place of `weight`, which then is undefined;
+  // else null.
   std::shared_ptr<const quant::QuantizedWeight> quantized = nullptr;
 
   at::Tensor Forward(const at::Tensor& x) const;
-  // The weight in `dtype`; of a quantised one a matrix made by the call.
+  // The weight in `dtype`. A quantised weight is made dense anew by each call.
   at::Tensor Dense(at::ScalarType dtype) const;
   bool draws() const { return adapter != nullptr && adapter->draws(); }
   int64_t in_features() const {
@@ -60,8 +62,8 @@ struct Linear {
   }
 };
 
-// Rows of a table. The row `padding_row` gets no gradient (nn.Embedding's
-// padding_idx).
+// Looks up rows of a table. The row `padding_row` gets no gradient
+// (nn.Embedding's padding_idx).
 struct Embedding {
   std::string name;
   at::Tensor weight;  // [rows, width]
@@ -71,7 +73,8 @@ struct Embedding {
   at::Tensor Forward(const at::Tensor& ids, at::ScalarType dtype) const;
 };
 
-// (x − mean) / sqrt(variance + eps) · w + b, statistics in fp32, in x's dtype.
+// (x − mean) / sqrt(variance + eps) · w + b in x's dtype; mean and variance in
+// fp32.
 struct LayerNorm {
   std::string name;
   at::Tensor weight, bias;  // [size]
@@ -93,9 +96,9 @@ struct RmsNorm {
 // Transformers' ACT2FN by its name in config.json's hidden_act.
 at::Tensor Activate(const at::Tensor& x, const std::string& hidden_act);
 
-// nn.Dropout in training on x [rows, n, width]: all `length` tokens of the
-// rows, or the first one alone; where random numbers are drawn in order (on the
-// CPU) it gets the mask that it would have got among all.
+// nn.Dropout in training. x [rows, n, width] has all `length` tokens of the
+// rows, or the first token alone. Where random numbers are drawn in order (on
+// the CPU), the first token gets the mask that it would get among all tokens.
 at::Tensor TokenDropout(const at::Tensor& x, double probability,
                         int64_t length);
 

@@ -42,8 +42,8 @@ class DecoderLoader {
   }
 
  private:
-  // Whether head and embedding are tied, and the module that the file has for
-  // the embedding.
+  // Decides whether head and embedding are tied; returns the module of the
+  // embedding in the file.
   std::string DecideHead() {
     const bool tied = c_.tie_word_embeddings && c_.num_labels == 0;
     if (!tied || source_.weights == nullptr) return kEmbedding;
@@ -88,9 +88,10 @@ class DecoderLoader {
     if (!c_.sliding_window.empty()) layer.window = c_.sliding_window[i];
   }
 
-  // Where the weights of q and k lie one behind the other, so that one GEMM
-  // gives both; undefined where they are quantised. Made before either is read:
-  // then the peak is one of them above the weights.
+  // Memory for the weights of q and k side by side, so that one GEMM gives
+  // both; undefined where they are quantised or GEMMs are cheap to call.
+  // Allocated before either is read: the peak is then one weight above the
+  // weights.
   at::Tensor PlaceOfBoth(const std::string& q, const std::string& k) const {
     if (device::TraitsOf(source_.device).cached_pieces || c_.quantization ||
         spec::Quantizes(source_.quantization, q) ||
@@ -135,7 +136,7 @@ class DecoderLoader {
   static constexpr char kHead[] = "lm_head";
 
   const WeightSource& source_;
-  spec::ModelConfig c_;  // as the file's tensors want it
+  spec::ModelConfig c_;  // adjusted to the file's tensors
   const std::function<void(double)>& progress_;
   WeightReader reader_;
   bool untied_ = false;

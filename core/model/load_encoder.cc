@@ -8,7 +8,7 @@
 namespace mpsd::model {
 namespace {
 
-// What the parts of a block are called.
+// The names of a block's modules in each family.
 struct BlockNames {
   const char *blocks, *q, *k, *v, *o, *attention_norm, *up, *down, *output_norm;
 };

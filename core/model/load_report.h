@@ -10,23 +10,25 @@
 
 namespace mpsd::model {
 
-// How the weights of a file and those of a network came together: what
-// Transformers prints as its LOAD REPORT.
+// Which weights a file and a network share: what Transformers prints as its
+// LOAD REPORT.
 struct LoadReport {
-  // In the file, and no weight of the network; by name. Buffers that older
-  // versions of Transformers wrote are left out, as it does.
+  // Names of weights that are in the file but not in the network. Buffers that
+  // older versions of Transformers wrote are left out, as Transformers does.
   std::vector<std::string> unused;
-  // Of the network, and not in the file: they were drawn.
+  // Names of weights that are in the network but not in the file; they were
+  // drawn at random.
   std::vector<std::string> missing;
-  // config.json ties the head to the embedding, and the file has both, of
-  // different values: they are not tied.
+  // config.json ties the head to the embedding, but the file has both with
+  // different values: they were loaded untied.
   bool untied = false;
 };
 
-// A sentence for each part that is not empty, a few names at most in it.
+// A sentence for each non-empty member, with a few names at most.
 std::vector<std::string> Warnings(const LoadReport& report);
 
-// Whether a tensor of this name is such a buffer of a network of the family.
+// Whether a tensor of this name is a buffer that older versions of Transformers
+// wrote for networks of the family.
 bool IsOldBuffer(std::string_view name, spec::Family family);
 
 }  // namespace mpsd::model

@@ -35,8 +35,8 @@ class VitLoader {
   }
 
  private:
-  // Drawn in Transformers' order: what lies within a module before what it
-  // holds itself.
+  // Drawn in Transformers' order: a module's submodules come before its own
+  // weights.
   void LoadEmbeddings() {
     const std::string e = "vit.embeddings.";
     const std::string projection = e + "patch_embeddings.projection.";
@@ -68,7 +68,7 @@ class VitLoader {
     layer.down = MakeLinear(p + "mlp.fc2", width, inner, true);
   }
 
-  // Its name in the file; `name` itself where the file has that.
+  // The name of the weight in the file; `name` itself if the file has that.
   std::string NameInFile(const std::string& name) const {
     return reader_.Contains(name + ".weight") ? name
                                               : spec::StoredName(c_, name);

@@ -26,7 +26,7 @@ at::Tensor Network::RunBlock(
       (index + 1) % kLayersPerCommit == 0 ? commit_ : nullptr;
   if (commit) commit();
   if (y.requires_grad()) {
-    // Runs once the blocks above have gone back.
+    // The hook runs when the backward of the blocks above is encoded.
     y.register_hook([commit](const at::Tensor&) {
       base::CountWork();
       if (commit) commit();

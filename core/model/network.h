@@ -21,13 +21,14 @@ namespace mpsd::model {
 
 struct RunOptions {
   AttentionKernel attention = AttentionKernel::kFused;
-  // By autograd a block is run again as a whole, or not at all.
+  // Under autograd kSelective is kFull: a block is recomputed as a whole, or
+  // not at all.
   spec::Recompute recompute = spec::Recompute::kNone;
 };
 
-// A GPU is handed its work after so many layers, there and back. On MPS a layer
-// is some fifty calls forward and a hundred back, and a commit costs about as
-// much as two of them.
+// The network hands its work to a GPU after this many layers, forward and
+// backward. On MPS a layer is some fifty calls forward and a hundred backward,
+// and a commit costs about as much as two of these calls.
 inline constexpr size_t kLayersPerCommit = 2;
 
 // A weight by its full Hugging Face name.
@@ -58,7 +59,7 @@ class WeightList {
   std::vector<NamedWeight> all_;
 };
 
-// What every model of core/model is to those that train it: linears to hang
+// The interface of every model for those that train it: linears to hang
 // adapters on, weights to train in full. Weights are frozen as loaded. Not
 // thread-safe.
 class Network {
@@ -85,30 +86,29 @@ class Network {
   // The model's own dropout is active while training.
   void set_training(bool training) { training_ = training; }
 
-  // The attention kernels that ran so far while training, or while not.
+  // The attention kernels that ran so far: while training, or in evaluations.
   const std::set<std::string>& attention_ran(bool training) const {
     return attention_ran_[training];
   }
 
-  // What activations are computed in; the dtype that the weights were loaded
-  // in. Weights of another dtype (masters in training) are cast as they are
-  // used.
+  // The dtype of activations: the one that the weights were loaded in. A weight
+  // of another dtype (a master weight in training) is cast at each use.
   at::ScalarType dtype() const { return dtype_; }
 
-  // Weights that the file did not have, drawn at random: the names of modules
+  // The modules whose weights were missing from the file and drawn at random
   // ("classifier", "bert.pooler.dense").
   const std::vector<std::string>& fresh_modules() const { return fresh_; }
 
-  // Of the file that it was loaded from; empty from scratch.
+  // How the weights of the file matched; empty from scratch.
   const LoadReport& load_report() const { return report_; }
 
  protected:
   Network(spec::ModelConfig config, at::ScalarType dtype)
       : config_(std::move(config)), dtype_(dtype) {}
 
-  // run(x), the block of that index: recomputed in the backward where the
-  // options say so, counted as a piece of work there and back. `draws`: whether
-  // `run` draws random numbers.
+  // Returns run(x), where `run` is the block `index`. The backward recomputes
+  // the block where the options say so. Counts the block as a piece of work,
+  // forward and backward. `draws`: whether `run` draws random numbers.
   at::Tensor RunBlock(size_t index,
                       const std::function<at::Tensor(const at::Tensor&)>& run,
                       const at::Tensor& x, bool draws) const;

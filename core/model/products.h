@@ -4,18 +4,17 @@
 
 #include <ATen/core/Tensor.h>
 
-// Calls whose backward is not what autograd would make of them, for the sake of
-// MPS: fp32 GEMMs with transposed views on the left are wrong there
-// (pytorch#193487), and kernels have left targets unwritten that are not
-// contiguous.
+// Products with a backward of their own, since autograd's is wrong on MPS: its
+// fp32 GEMMs with transposed views on the left are wrong (pytorch#193487), and
+// its kernels have left targets unwritten that are not contiguous.
 namespace mpsd::model {
 
-// a b and a bᵀ; a [.., m, k], the same leading sizes in both. In the backward
-// left sides are contiguous, and so are the gradients by b.
+// a b and a bᵀ; a [.., m, k], with the same leading sizes in both operands. The
+// backward makes its left operands and the gradients by b contiguous.
 at::Tensor Product(const at::Tensor& a, const at::Tensor& b);
 at::Tensor ProductOfTransposed(const at::Tensor& a, const at::Tensor& b);
 
-// x itself; its gradient is made contiguous.
+// Returns x; the backward makes the gradient contiguous.
 at::Tensor WithContiguousGradient(const at::Tensor& x);
 
 }  // namespace mpsd::model

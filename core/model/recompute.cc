@@ -58,8 +58,8 @@ struct Frame : torch::CustomClassHolder {
 
 class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
  public:
-  // `anchor` requires a gradient, so that the node exists also where x needs
-  // none (the first block above frozen embeddings).
+  // `anchor` requires a gradient, so that autograd makes the node even if x
+  // needs none (in the first block above frozen embeddings).
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
                             const at::Tensor& /*anchor*/,
                             const c10::intrusive_ptr<Frame>& frame) {

@@ -8,11 +8,12 @@
 
 namespace mpsd::model {
 
-// Activation checkpointing (Chen et al. 2016): run(x) without keeping what its
-// backward needs; the backward runs it again with gradients on. Gradients of
-// parameters that `run` captures accumulate into their .grad as usual. Random
-// numbers drawn in `run` are drawn the same way again: unless `draws` is false,
-// the generators of the CPU and of x's device are set back for the second run.
+// Activation checkpointing (Chen et al. 2016): computes run(x) without keeping
+// what the backward needs; the backward calls `run` again with gradients on.
+// Gradients of parameters that `run` captures accumulate into their .grad as
+// usual. Unless `draws` is false, the generators of the CPU and of x's device
+// are set back for the second call, so that `run` draws the same random
+// numbers.
 at::Tensor Recompute(std::function<at::Tensor(const at::Tensor&)> run,
                      const at::Tensor& x, bool draws = true);
 

@@ -14,15 +14,16 @@ namespace mpsd::model {
 // The name of a language model's head.
 inline constexpr char kHeadWeight[] = "lm_head.weight";
 
-// What a language model whose config.json says tie_word_embeddings reads, by
-// the tensors of its file (transformers 5.23, modeling_utils.py, tie_weights).
+// Which weights a language model reads whose config.json says
+// tie_word_embeddings: the tensors of its file decide (transformers 5.23,
+// modeling_utils.py, tie_weights).
 enum class TiedHead {
-  kEmbedding,  // the embedding alone, or both alike: it is the head too
-  kHead,       // the head alone: it is the embedding too
-  kBoth,       // both, of different values: they are not tied
+  kEmbedding,  // the embedding, which is the head too; both, if alike
+  kHead,       // the head, which is the embedding too
+  kBoth,       // both, with different values: untied
 };
 
-// `embedding` is what the file calls that weight. Values are compared in
+// `embedding` is the embedding's name in the file. Values are compared in
 // `dtype`.
 absl::StatusOr<TiedHead> FindTiedHead(const tensorfile::Weights& weights,
                                       const std::string& embedding,

@@ -36,7 +36,7 @@ struct Geometry {
   int64_t last_key_tile(int64_t t) const { return causal ? t : tiles() - 1; }
 };
 
-// Both may be undefined.
+// Either may be undefined.
 struct Masks {
   at::Tensor segments;  // [rows, length]
   at::Tensor keys;      // fp32 [rows·kv_heads, 1, 1, length], added to scores
@@ -57,7 +57,7 @@ at::Tensor Group(const at::Tensor& x, const Geometry& g) {
       .contiguous();
 }
 
-// Queries of tile `t` as the rows of one matrix per kv head.
+// The queries of tile `t`, as the rows of one matrix for each kv head.
 at::Tensor QueryTile(const at::Tensor& x, const Geometry& g, int64_t t) {
   return x.narrow(2, g.begin(t), g.size(t))
       .reshape({g.rows * g.kv_heads, g.group() * g.size(t), x.size(3)});
@@ -69,8 +69,8 @@ at::Tensor KeyTile(const at::Tensor& x, const Geometry& g, int64_t t) {
 }
 
 // True where a query of tile `tq` does not see a key of tile `tk`, shaped for
-// the scores [rows·kv_heads, group, size(tq), size(tk)]; undefined when all is
-// seen.
+// the scores [rows·kv_heads, group, size(tq), size(tk)]; undefined where every
+// query sees every key.
 at::Tensor Hidden(const Geometry& g, const at::Tensor& segments, int64_t tq,
                   int64_t tk, at::Device device) {
   const bool causal_edge = g.causal && tk == tq;
@@ -99,8 +99,8 @@ at::Tensor Hidden(const Geometry& g, const at::Tensor& segments, int64_t tq,
   return hidden;
 }
 
-// Scaled scores of one pair of tiles, hidden ones -inf:
-// [rows·kv_heads, group·size(tq), size(tk)].
+// The scaled scores of one pair of tiles, −inf where hidden: [rows·kv_heads,
+// group·size(tq), size(tk)].
 at::Tensor Scores(const at::Tensor& q, const at::Tensor& k, const Geometry& g,
                   const Masks& masks, int64_t tq, int64_t tk) {
   at::Tensor scores =
@@ -122,10 +122,10 @@ struct Forwarded {
   at::Tensor lse;  // [rows·kv_heads, group, length] fp32
 };
 
-// Algorithm 1: each query tile once over the keys it sees. The first key tile
-// must leave every query a key, or its maximum is not finite: the diagonal one
-// does under causality, where a query always sees itself, and the one at the
-// left does over right-padded rows. Tiles are walked from there.
+// Algorithm 1: each query tile goes over the key tiles it sees. The first key
+// tile must leave every query a key, or the query's maximum is not finite.
+// Under causality the diagonal tile does, since a query always sees itself; in
+// right-padded rows the leftmost tile does. The walk begins there.
 Forwarded Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const Masks& masks, const Geometry& g) {
   Forwarded result{at::empty_like(q),
@@ -165,7 +165,7 @@ Forwarded Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
 }
 
 struct Gradients {
-  at::Tensor dq, dk, dv;  // q's, k's and v's numbers in their order
+  at::Tensor dq, dk, dv;  // laid out as q, k and v
 };
 
 // Algorithm 2: p = exp(scores − lse), dv += pᵀ do,
@@ -178,7 +178,8 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
   const at::Tensor delta = (dout * forwarded.out).sum(-1, /*keepdim=*/true);
   const at::Tensor lse = forwarded.lse.unsqueeze(-1);
   Gradients grad{at::empty_like(q), {}, {}};
-  // A tensor a tile, which is contiguous: what MPS adds into should be.
+  // One tensor for each key tile: MPS adds rightly into contiguous tensors
+  // only.
   std::vector<at::Tensor> dk, dv;
   for (int64_t tk = 0; tk < g.tiles(); ++tk) {
     dk.push_back(at::zeros({k.size(0), g.size(tk), g.dim}, k.options()));

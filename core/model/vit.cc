@@ -10,8 +10,8 @@ at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
   at::Tensor x = Embed(inputs.pixels);
   size_t index = 0;
   for (const VitLayer& layer : layers_) {
-    // Adapters behind the attention that draw must see all tokens: their masks
-    // have the shape of what they see.
+    // Only the first token goes on after the last attention, unless an adapter
+    // there draws dropout: its mask has the shape of all tokens.
     const bool first_only = &layer == &layers_.back() && !layer.o.draws() &&
                             !layer.up.draws() && !layer.down.draws();
     auto run = [this, &layer, first_only](const at::Tensor& in) {
@@ -26,7 +26,7 @@ at::Tensor Vit::EmbedPatches(const at::Tensor& pixels) const {
   const spec::VisionConfig& v = config_.vision;
   const int64_t rows = pixels.size(0), p = v.patch_size;
   const int64_t across = v.image_size / p;
-  const int64_t kept = across * p;  // a convolution leaves out what is over
+  const int64_t kept = across * p;  // a convolution drops a partial patch too
   const at::Tensor patches =
       pixels.to(dtype_)
           .slice(2, 0, kept)
@@ -74,7 +74,8 @@ at::Tensor Vit::Attend(const VitLayer& layer, const at::Tensor& x,
   };
   const double dropout =
       training_ ? config_.encoder.attention_probs_dropout_prob : 0;
-  // With dropout all queries are needed, for the masks' sake.
+  // With dropout all queries are computed, so that the masks have Transformers'
+  // shape.
   const bool one_query = first_only && dropout == 0 && !layer.q.draws();
   const at::Tensor q = heads(Run(layer.q, one_query ? x.narrow(1, 0, 1) : x));
   const at::Tensor k = heads(Run(layer.k, x));

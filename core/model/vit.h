@@ -14,7 +14,7 @@
 
 namespace mpsd::model {
 
-// One block of ViT, norms before the parts:
+// One block of ViT; the norms come before attention and MLP:
 //   h = x + drop(o(attention(q n₁x, k n₁x, v n₁x)))
 //   y = h + drop(down(act(up(n₂ h))))
 struct VitLayer {
@@ -23,14 +23,15 @@ struct VitLayer {
   Linear up, down;  // fc1, fc2
 };
 
-// ViT for image classification (transformers 5.23,
-// models/vit/modeling_vit.py): patches and a class token, their positions, the
-// blocks, a norm, the head on the class token alone. The last block stops at
-// that token after its attention. In training on the CPU every dropout mask is
-// the one that the same seed gives in Transformers with its sdpa attention.
+// ViT for image classification (transformers 5.23, models/vit/modeling_vit.py):
+// patches and a class token with positions, the blocks, a norm, and the head on
+// the class token alone. The head reads no other token, so that the last block
+// computes only the class token after its attention. In training on the CPU
+// every dropout mask is the one that the same seed gives in Transformers with
+// its sdpa attention.
 //
-// Images must be of the config's image_size and channels: anything else is a
-// c10::Error, as core/image makes no other.
+// Images must be of the config's image_size and channels, as core/image makes
+// them; others raise a c10::Error.
 class Vit : public Classifier {
  public:
   at::Tensor Logits(const ClassifierInputs& inputs) const override;
@@ -41,7 +42,8 @@ class Vit : public Classifier {
   using Classifier::Classifier;
   friend class VitLoader;
 
-  // A convolution with patches as wide as its stride: a linear of each.
+  // The patches' embedding: a convolution whose stride is as wide as its
+  // kernel, computed as a linear of each patch.
   at::Tensor EmbedPatches(const at::Tensor& pixels) const;
   at::Tensor Embed(const at::Tensor& pixels) const;
   at::Tensor RunLayer(const VitLayer& layer, const at::Tensor& x,
@@ -60,8 +62,8 @@ class Vit : public Classifier {
   Linear head_;
 };
 
-// Of config.family kVision; as Classifier::Load. Weights are found under the
-// names of files (spec::StoredName) and under those of modules.
+// As Classifier::Load, for config.family kVision. Finds weights under the names
+// of files (spec::StoredName) and under those of modules.
 absl::StatusOr<std::unique_ptr<Classifier>> LoadVisionClassifier(
     const WeightSource& source, const spec::ModelConfig& config,
     const std::function<void(double)>& progress = nullptr);

@@ -184,7 +184,8 @@ at::Tensor WeightReader::HeadTensor(const std::string& module,
         "classification.ignore_mismatched_sizes to train a new head"));
     return {};
   }
-  // Of another shape: taken note of, and not taken.
+  // The file's head has another shape: used according to the report, but not
+  // read.
   if (stored) MarkUsed(StoredName(name));
   missing_.push_back(name);
   if (fresh_.empty() || fresh_.back() != module) fresh_.push_back(module);
@@ -194,7 +195,7 @@ at::Tensor WeightReader::HeadTensor(const std::string& module,
 LoadReport WeightReader::Report(spec::Family family) const {
   LoadReport report{{}, missing_};
   if (source_.weights == nullptr) return report;
-  // What a quantised weight has beside it: "….weight.absmax", "….SCB".
+  // Tensors that belong to a quantised weight: "….weight.absmax", "….SCB".
   const auto beside = [&](const std::string& name) {
     for (size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
          dot = name.rfind('.', dot - 1)) {

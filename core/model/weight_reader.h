@@ -20,20 +20,20 @@ namespace mpsd::model {
 
 // Where a network's weights come from and where they go.
 struct WeightSource {
-  const tensorfile::Weights* weights = nullptr;  // null: from scratch
+  const tensorfile::Weights* weights = nullptr;  // null: draw all weights
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
-  // A head of another shape in the file counts as absent.
+  // A head whose shape in the file differs counts as absent.
   bool ignore_mismatched_heads = false;
-  // Linears of the decoder's blocks are quantised so; absent: as they are.
+  // How linears of the decoder's blocks are quantised; absent: as in the file.
   spec::QuantizationSpec quantization = {};
-  // Weights from scratch come from the device's own generator, in `dtype`:
-  // fast for large models, but not Transformers' numbers.
+  // Without a file: weights come from the device's own generator, in `dtype`.
+  // Fast for large models, but not Transformers' numbers.
   bool draw_on_device = false;
 };
 
-// What a weight that no file has is drawn like, with the config's
-// initializer_range as deviation.
+// The distribution of a weight that is missing from the file; its deviation is
+// the config's initializer_range.
 enum class Initial {
   kNormal,
   kTruncatedNormal,  // nn.init.trunc_normal_ with its default bounds, ±2
@@ -41,12 +41,13 @@ enum class Initial {
   kOne,
 };
 
-// Reads a network weight by weight; keeps the first error, after which it gives
-// undefined tensors. From scratch, and for head modules that the file lacks, it
-// draws them as Transformers' _init_weights (5.23, modeling_utils.py): linears
-// and embeddings normal, biases 0, norms 1 and 0. Drawn in fp32 from the CPU
-// generator in the order of the calls: read in the order of the module tree,
-// the same seed gives Transformers' numbers.
+// Reads a network weight by weight. Keeps the first error; every later read
+// then gives an undefined tensor. Without a file, and for head modules that are
+// missing from the file, it draws the weights as Transformers' _init_weights
+// does (5.23, modeling_utils.py): linears and embeddings normal, biases 0,
+// norms 1 and 0. Weights are drawn in fp32 from the CPU generator in the order
+// of the calls: if the calls follow the module tree, the same seed gives
+// Transformers' numbers.
 class WeightReader {
  public:
   // `base_prefix` ("bert.", "model.", "vit."): names that begin with it are
@@ -59,33 +60,35 @@ class WeightReader {
   // "….gamma" for weight, "….beta" for bias.
   at::Tensor Tensor(const std::string& name, at::IntArrayRef shape,
                     Initial initial = Initial::kNormal);
-  // Quantised where the file stores it so, or the source asks for it: then no
-  // more than this one is dense, on the CPU.
+  // Quantised if the file stores it so or the source asks for it. While a
+  // weight is quantised it alone is dense, on the CPU.
   Linear MakeLinear(const std::string& name, int64_t out, int64_t in,
                     bool bias);
-  // `padding` is the config's pad_token_id; negative counts from the end, one
-  // outside of the table is none.
+  // `padding` is the config's pad_token_id. A negative one counts from the end;
+  // one outside of the table stands for none.
   Embedding MakeEmbedding(const std::string& name, int64_t rows, int64_t width,
                           std::optional<int64_t> padding = std::nullopt);
   LayerNorm MakeLayerNorm(const std::string& name, int64_t size, double eps);
   RmsNorm MakeRmsNorm(const std::string& name, int64_t size, double eps);
 
-  // A head's linear: what the file lacks or, with ignore_mismatched_heads, has
-  // in another shape is drawn; then `name` is in fresh_modules().
+  // A head's linear. It is drawn if the file lacks it or, with
+  // ignore_mismatched_heads, has it in another shape; then fresh_modules()
+  // lists `name`.
   Linear MakeHead(const std::string& name, int64_t out, int64_t in, bool bias);
 
   bool Contains(const std::string& name) const;
-  // What the file calls it; `name` itself where it has none.
+  // The name of the weight in the file; `name` itself if the file lacks it.
   std::string StoredName(const std::string& name) const;
   const absl::Status& status() const { return status_; }
-  // In the order of the calls; empty from scratch.
+  // The drawn head modules in the order of the calls; empty without a file.
   const std::vector<std::string>& fresh_modules() const { return fresh_; }
-  // Of all calls so far, for a network of the family; empty from scratch.
+  // The report over all calls so far, for a network of the family; empty
+  // without a file.
   LoadReport Report(spec::Family family) const;
 
-  // A tensor of the file that is taken without being read.
+  // Marks a tensor of the file as used without reading it.
   void MarkUsed(const std::string& stored) { used_.insert(stored); }
-  // Keeps `status` as the first error if there was none.
+  // Keeps `status` unless an earlier error is kept.
   void Fail(const absl::Status& status) { status_.Update(status); }
 
  private:
@@ -101,7 +104,7 @@ class WeightReader {
   absl::Status status_;
   std::vector<std::string> fresh_;
   std::vector<std::string> missing_;
-  std::set<std::string> used_;  // tensors of the file
+  std::set<std::string> used_;  // names of tensors of the file
 };
 
 }  // namespace mpsd::model

@@ -8,17 +8,17 @@
 
 namespace mpsd::model {
 
-// at::linear, for vocabularies too: one with more outputs than the device can
-// sum (device::Traits::max_sum) is computed in pieces, since its gradient by x
-// sums over them. `bias` may be undefined.
+// at::linear that is right for vocabularies too: its gradient by x sums over
+// the outputs, so that a layer with more outputs than the device can sum
+// (device::Traits::max_sum) is computed in pieces. `bias` may be undefined.
 at::Tensor WideLinear(const at::Tensor& x, const at::Tensor& weight,
                       const at::Tensor& bias = {});
 
-// d W, d [n, outputs] and W [outputs, width], in d's dtype: in sums of as many
-// products as the device can sum, which are added in fp32.
+// d W in d's dtype; d [n, outputs], W [outputs, width]. Split into sums of as
+// many products as the device can sum, which are added in fp32.
 at::Tensor TimesWide(const at::Tensor& d, const at::Tensor& weight);
 
-// TimesWide in pieces of `inner` products, on any device.
+// TimesWide in sums of `inner` products, on any device.
 at::Tensor TimesInPieces(const at::Tensor& d, const at::Tensor& weight,
                          int64_t inner);
 // WideLinear in pieces of `outputs`, on any device.

@@ -21,6 +21,7 @@ AdamW::AdamW(ParameterSet& parameters, const spec::TrainingSpec& spec)
 }
 
 at::Tensor AdamW::GradientNorm() const {
+  // The norm of the groups' norms is the norm of all gradients.
   std::vector<at::Tensor> norms;
   for (const ParameterSet::Group& group : parameters_.groups()) {
     norms.push_back(at::linalg_vector_norm(group.gradients, 2));
@@ -32,6 +33,8 @@ at::Tensor AdamW::GradientNorm() const {
 
 void AdamW::Clip(const at::Tensor& norm, double max_norm) {
   base::Check(max_norm > 0, "gradients are clipped to a norm");
+  // A factor of 1 stands for "no clipping", so that the host need not wait for
+  // the norm.
   const at::Tensor factor =
       (at::add(norm, 1e-6).reciprocal() * max_norm).clamp_max(1.0);
   for (const ParameterSet::Group& group : parameters_.groups()) {

@@ -20,10 +20,10 @@ class AdamW {
   // `parameters` must outlive it.
   AdamW(ParameterSet& parameters, const spec::TrainingSpec& spec);
 
-  // The L2 norm of all gradients, fp32 scalar on the device.
+  // Returns the L2 norm of all gradients, an fp32 scalar on the device.
   at::Tensor GradientNorm() const;
-  // Scales all gradients by max_norm / (norm + 1e-6) where that is below 1, as
-  // torch.nn.utils.clip_grad_norm_; no synchronisation.
+  // Scales all gradients by max_norm / (norm + 1e-6) if that is below 1, as
+  // torch.nn.utils.clip_grad_norm_ does; without a synchronisation.
   void Clip(const at::Tensor& norm, double max_norm);
   void Step(double learning_rate);
 

@@ -17,24 +17,25 @@ struct Parameter {
   at::Tensor value;  // fp32, requires_grad
 };
 
-// The trainable parameters of a run in flat fp32 buffers, one per weight-decay
-// group: one fill, one norm, one optimizer call a group, whatever their number.
-// A group that would outgrow what MPS allows of a tensor (4 GiB) is several.
+// The trainable parameters of a run in flat fp32 buffers, one for each
+// weight-decay group: filling, the norm and the optimizer each take one call a
+// group, however many parameters there are. A group that would exceed MPS'
+// limit of a tensor (4 GiB) is split into several.
 class ParameterSet {
  public:
   static constexpr int64_t kMaxGroupElements = int64_t{1} << 28;  // 1 GiB
 
-  // All fp32 and on one device. `initial` values are copied. A parameter above
-  // `max_group_elements` has a group to itself.
+  // All `initial` values are fp32 on one device, and are copied. A parameter
+  // above `max_group_elements` gets its own group.
   ParameterSet(const std::vector<std::pair<std::string, at::Tensor>>& initial,
                at::Device device,
                int64_t max_group_elements = kMaxGroupElements);
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 
-  // In the order given to the constructor.
+  // The parameters in the order given to the constructor.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  // Null for an unknown name.
+  // The parameter of that name; null for an unknown name.
   const Parameter* Find(std::string_view name) const;
 
   struct Group {
@@ -46,11 +47,11 @@ class ParameterSet {
   const std::vector<Group>& groups() const { return groups_; }
   int64_t element_count() const;
 
-  // Gradients to zero, in place.
+  // Sets the gradients to zero in place.
   void ZeroGradients();
 
-  // Which parameters HF's Trainer decays (transformers, trainer.py,
-  // get_decay_parameter_names): none that is a bias or belongs to a norm.
+  // Whether HF's Trainer decays the parameter (transformers, trainer.py,
+  // get_decay_parameter_names): no bias and no weight of a norm.
   static bool Decays(std::string_view name);
 
  private:

@@ -28,10 +28,11 @@ class Schedule {
   static absl::StatusOr<Schedule> Create(const spec::TrainingSpec& spec,
                                          int64_t total_steps);
 
-  // For the optimizer step that follows `step` finished ones, step ≥ 0.
+  // The rate of the optimizer step that follows `step` finished ones, step ≥ 0.
   double LearningRate(int64_t step) const;
 
-  // Makes that of one step `rate`: what another schedule had planned for it.
+  // Fixes the rate of one step to `rate`, which another schedule had planned
+  // for it.
   void Pin(int64_t step, double rate) { pinned_ = {step, rate}; }
 
   int64_t warmup_steps() const { return warmup_; }

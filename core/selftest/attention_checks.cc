@@ -77,7 +77,7 @@ Numeric Attention(const Sizes& s, Kind kind, AttentionKernel kernel) {
 }  // namespace
 
 std::vector<Check> AttentionChecks(const Sizes& sizes, bool own) {
-  // On the CPU a whole micro-batch of a large model takes minutes.
+  // The CPU would take minutes for a whole micro-batch of a large model.
   Sizes s = sizes;
   s.length = std::min<int64_t>(s.length, 1024);
   std::vector<Check> checks;

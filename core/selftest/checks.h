@@ -21,41 +21,42 @@ struct Sizes {
   bool operator==(const Sizes&) const = default;
 };
 
-// One comparison of what training uses with the CPU in fp32.
+// One comparison of a computation that training uses with the CPU in fp32.
 struct Check {
   std::string kernel;  // "linear, gradients"
   std::string shape;   // "576 × 256 → 640, bfloat16"
   double tolerance = 0;
-  // The error found, as the check defines it; relative where numbers are
+  // Returns the error as the check defines it; a relative one where numbers are
   // compared. torch's exceptions pass through.
   std::function<double(device::Device&)> error;
 };
 
 // GEMMs, plain and batched, forward and backward, in fp32 and bf16, at `sizes`
-// and at the edges that MPS has got wrong.
+// and at the edges that MPS computed wrongly.
 std::vector<Check> MatrixChecks(const Sizes& sizes);
 // Norms, rotary embedding, activations, embeddings, softmax.
 std::vector<Check> LayerChecks(const Sizes& sizes);
-// Attention: tiled and, where training uses it, the device's own.
+// Attention: tiled and, if training uses it, the device's own.
 std::vector<Check> AttentionChecks(const Sizes& sizes, bool own);
 std::vector<Check> LossChecks(const Sizes& sizes);
 // The explicit step's attention, norm, rotation and head.
 std::vector<Check> ExplicitChecks(const Sizes& sizes,
                                   const device::Traits& traits);
-// Copies and casts, random numbers, dropout, AdamW, work that is lost.
+// Copies and casts, random numbers, dropout, AdamW, and the detection of lost
+// work.
 std::vector<Check> DeviceChecks(const Sizes& sizes);
 
 // Decoders as jobs train them: adapters by the explicit step (plain, packed,
 // windowed, quantised …) and by autograd, all weights; the losses of a step and
 // of an evaluation, and every gradient.
 std::vector<Check> DecoderChecks(const Sizes& sizes);
-// Classifiers of texts and of images, likewise.
+// Classifiers of texts and of images: the same comparisons.
 std::vector<Check> ClassifierChecks(const Sizes& sizes);
 
-// All of them, for this device.
+// All checks for this device.
 std::vector<Check> AllChecks(const Sizes& sizes, const device::Device& device);
 
-// Changes with what the checks are of: their names, shapes and tolerances.
+// A digest of the checks' names, shapes and tolerances: changes when they do.
 std::string Coverage(const std::vector<Check>& checks);
 
 }  // namespace mpsd::selftest

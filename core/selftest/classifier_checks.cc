@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classifiers of two layers, trained on the device as jobs train them, against
-// the CPU in fp32: losses, logits and every gradient.
+// Trains classifiers of two layers on the device as jobs do, and compares
+// losses, logits and every gradient with the CPU in fp32.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -20,9 +20,9 @@ namespace {
 
 struct Case {
   std::string name;
-  // With that dropout of its own; a decoder has none.
+  // The network's own dropout; a decoder has none.
   std::function<spec::ModelConfig(const Sizes&, double)> config;
-  bool adapters = false;  // else all weights are trained
+  bool adapters = false;  // false: all weights are trained
   bool padded = false;
   double dropout = 0;
   spec::Recompute recompute = spec::Recompute::kNone;
@@ -88,7 +88,7 @@ std::vector<Case> Cases() {
        .config = Encoder("roberta"),
        .padded = true,
        .dropout = kDropsNothing},
-      // Its head has a relu.
+      // DistilBERT's head has a relu.
       {.name = "DistilBERT, all weights",
        .config = Encoder("distilbert"),
        .in_bf16 = false},

@@ -22,7 +22,7 @@ Tensors Moved(const Tensors& inputs, at::Device device, at::ScalarType dtype) {
   return moved;
 }
 
-// What the device gets to see, in fp32.
+// The inputs as the device sees them, in fp32.
 Tensors Rounded(const Tensors& inputs, at::ScalarType dtype) {
   Tensors rounded;
   for (const at::Tensor& t : inputs) {

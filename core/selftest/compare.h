@@ -8,28 +8,28 @@
 #include <functional>
 #include <vector>
 
-// A computation on a device against the same on the CPU in fp32.
+// Compares a computation on a device with the same on the CPU in fp32.
 namespace mpsd::selftest {
 
 using Tensors = std::vector<at::Tensor>;
 using Function = std::function<Tensors(const Tensors&)>;
 
-// Greatest difference between two tensors, over the greatest magnitude in
-// `expected`; infinite where shapes differ or a number is not finite on one
-// side alone.
+// The greatest difference between two tensors, divided by the greatest
+// magnitude in `expected`; infinite if the shapes differ or a number is finite
+// on one side alone.
 double RelativeError(const at::Tensor& actual, const at::Tensor& expected);
 
-// The worst RelativeError of the results of `function` on `device`, its
+// The worst RelativeError of the results of `function` on `device`, with its
 // floating inputs in `dtype`, against `reference` on the CPU in fp32. Both get
 // the same numbers: `inputs` (on the CPU) are rounded to `dtype` first.
 double ErrorOf(const Function& function, const Function& reference,
                const Tensors& inputs, at::Device device, at::ScalarType dtype);
 
-// The results of `function` and, behind them, the gradients by every floating
-// input of Σ cos(i) · results[0][i] over its elements.
+// The results of `function`, followed by the gradients of Σ cos(i) ·
+// results[0][i] over its elements, by every floating input.
 Function WithGradients(Function function);
 
-// Numbers that only `seed` decides, normally distributed; on the CPU.
+// Normally distributed numbers on the CPU that depend on `seed` alone.
 at::Tensor Normal(at::IntArrayRef shape, uint64_t seed, double deviation = 1);
 // Whole numbers from 0 to limit − 1.
 at::Tensor Integers(at::IntArrayRef shape, int64_t limit, uint64_t seed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders of two layers, trained on the device as jobs train them, against
-// autograd on the CPU in fp32: losses and every gradient.
+// Trains decoders of two layers on the device as jobs do, and compares losses
+// and every gradient with autograd on the CPU in fp32.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -20,9 +20,9 @@ namespace mpsd::selftest {
 namespace {
 
 enum class Trained {
-  kAdapters,          // of all linears
-  kAdaptersWithHead,  // of q and of the head
-  kModulesToSave,     // and the embedding and the head beside adapters
+  kAdapters,          // on all linears
+  kAdaptersWithHead,  // on q and on the head
+  kModulesToSave,     // embedding and head are trained beside adapters
   kAllWeights,
 };
 
@@ -54,7 +54,7 @@ std::unique_ptr<optim::Trainable> Attach(const Case& c, model::Decoder& decoder,
   return HangAdapters(decoder, {}, {}, c.dropout, device);
 }
 
-// The sums of losses; gradients are in the parameters.
+// Returns the sums of losses; leaves the gradients in the parameters.
 at::Tensor ByAutograd(model::Decoder& decoder, optim::Trainable& trainable,
                       const std::vector<TextBatch>& batches) {
   trainable.parameters().ZeroGradients();
@@ -94,7 +94,7 @@ at::Tensor ByFastStep(const model::Decoder& decoder,
   return loss;
 }
 
-// As an evaluation computes it.
+// The loss as an evaluation computes it.
 at::Tensor Evaluated(model::Decoder& decoder, optim::Trainable& trainable,
                      const TextBatch& batch) {
   const at::NoGradGuard no_grad;
@@ -114,7 +114,7 @@ Tensors Train(const Case& c, const Sizes& s, const Place& place,
   const auto trainable = Attach(c, *decoder, place.device);
   decoder->set_options({model::KernelFor(place.traits), c.recompute});
   std::vector<TextBatch> batches;
-  // Of several rows and of one, which lie otherwise in memory.
+  // Both several rows and one row, since they have different layouts in memory.
   for (const int64_t rows : {NetworkRows(s), int64_t{1}}) {
     batches.push_back(
         MakeTexts(s, rows, config.vocab_size, c.packed, place.device));

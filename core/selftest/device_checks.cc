@@ -23,7 +23,7 @@ double Exact(const at::Tensor& actual, const at::Tensor& expected) {
   return at::equal(actual.cpu(), expected) ? 0 : 1;
 }
 
-// There and back in every dtype that training copies.
+// Copies to the device and back, in every dtype that training copies.
 double RoundTrips(Device& device) {
   double wrong = 0;
   const at::Tensor numbers = Normal({1001}, 41, 100);
@@ -48,7 +48,7 @@ double Casts(Device& device) {
                        ids.to(at::kFloat));
 }
 
-// Strided sources and targets, as heads and tiles are.
+// Copies between strided tensors, as heads and tiles are.
 double Views(Device& device) {
   const at::Tensor host = Normal({6, 10, 8}, 44);
   const at::Tensor there = host.to(device.torch_device());
@@ -92,7 +92,7 @@ double Indexing(Device& device) {
   return wrong;
 }
 
-// Masks, positions and codes.
+// Integers: masks, positions and codes.
 double WholeNumbers(Device& device) {
   const auto run = [](const at::Tensor& a, const at::Tensor& b) -> Tensors {
     const at::Tensor less = a < b;
@@ -115,7 +115,7 @@ double WholeNumbers(Device& device) {
   return wrong;
 }
 
-// Whether a result is finite is asked before it is written.
+// Training asks whether a result is finite before it writes the result.
 double FiniteNumbers(Device& device) {
   const auto finite = [&device](const at::Tensor& host) {
     return at::isfinite(host.to(device.torch_device())).all().item<bool>();
@@ -132,7 +132,7 @@ double FiniteNumbers(Device& device) {
   return wrong;
 }
 
-// How far the moments of `numbers` are from what they should be, in standard
+// How far the moments of `numbers` are from their expected values, in standard
 // deviations of their estimates.
 double MomentError(const at::Tensor& numbers, double mean, double variance,
                    double fourth_moment) {
@@ -176,7 +176,8 @@ double Repeats(Device& device) {
   return wrong + (at::equal(first, second) ? 1 : 0);
 }
 
-// What is kept is scaled, its share is right, and the backward drops the same.
+// Dropout: kept numbers are scaled, their share is right, and the backward
+// drops the same numbers.
 double Dropout(Device& device) {
   constexpr double kProbability = 0.1;
   device.Seed(9);
@@ -194,7 +195,7 @@ double Dropout(Device& device) {
   return MomentError(ones, p, p * q, p * q * (p * p * p + q * q * q));
 }
 
-// Three steps with clipping, in two groups of decay.
+// Three steps of AdamW with clipping, in two groups of weight decay.
 Tensors AdamWSteps(at::Device device) {
   optim::ParameterSet parameters({{"a.weight", Normal({37, 53}, 51)},
                                   {"a.bias", Normal({53}, 52)},
@@ -232,8 +233,9 @@ double AdamW(Device& device) {
   return error;
 }
 
-// Work that a GPU drops leaves what was there before (pytorch#193571): a long
-// queue of large products, a mark behind it, and the numbers that must come.
+// A GPU that drops work leaves old numbers in memory (pytorch#193571). The
+// check queues many large products with a mark after them, and compares the
+// products with the numbers that must come.
 double LostWork(Device& device) {
   constexpr int64_t kSide = 384;
   constexpr int kRounds = 24;
@@ -255,7 +257,7 @@ double LostWork(Device& device) {
 }  // namespace
 
 std::vector<Check> DeviceChecks(const Sizes&) {
-  // Standard deviations: beyond five by chance once in two million.
+  // In standard deviations: chance exceeds five once in two million checks.
   constexpr double kDeviations = 5;
   return {
       {"copies to the device and back", "7 dtypes × 1001", 0, RoundTrips},

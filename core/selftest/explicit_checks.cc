@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the explicit step by themselves: an error that a step of two
-// layers would blur shows here.
+// Checks the parts of the explicit step one by one: an error that a step of two
+// layers would blur is visible here.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ fast::Options OptionsOf(const Traits& traits, const at::Tensor& x) {
   return options;
 }
 
-// What WithGradients takes for the gradient of a result.
+// The gradient of a result in WithGradients.
 at::Tensor Weights(const at::Tensor& result) {
   return at::arange(result.numel(), at::kFloat)
       .cos()
@@ -57,7 +57,7 @@ struct AttentionCase {
   Kind kind = Kind::kCausal;
   int64_t rows = 1, length = 1;
   HeadShape shape = {1, 1, 1};
-  double common = 1;  // part of all keys, and of all values
+  double common = 1;  // a part that all keys share, and all values
   int64_t window() const { return kind == Kind::kWindowed ? length / 3 : 0; }
   at::Tensor Segments() const {
     if (kind != Kind::kPacked) return {};
@@ -67,9 +67,9 @@ struct AttentionCase {
   }
 };
 
-// q, k and v [rows, heads, length, dim]. Keys and values have a part in common,
-// as those of real models do: what a backward loses of a sum over keys is large
-// beside what is left of it.
+// q, k and v [rows, heads, length, dim]. All keys share a part, and so do all
+// values, as in real models: what a backward loses of a sum over keys is then
+// large beside the rest of the sum.
 Tensors AttentionInputs(const AttentionCase& c) {
   return {
       Normal({c.rows, c.shape.heads, c.length, c.shape.dim}, 81),
@@ -121,8 +121,8 @@ Numeric Attention(const AttentionCase& c, const Traits& traits) {
   return n;
 }
 
-// Its calls that no other check makes alone: what is lost in one place of a
-// large tensor is little in the gradients of a network.
+// Checks calls that no other check makes by themselves: an error in one place
+// of a large tensor is small in a network's gradients.
 Numeric Calls(const Sizes& s) {
   const int64_t rows = std::min<int64_t>(s.tokens(), 512), width = s.width;
   Numeric n;
@@ -161,7 +161,7 @@ Numeric Calls(const Sizes& s) {
   return n;
 }
 
-// The gradient by x of a frozen norm, and its sum with a residual.
+// The gradient of a frozen norm by x, alone and added to a residual.
 Numeric Norm(const Sizes& s, const Traits& traits) {
   Numeric n;
   n.kernel = "explicit norm, gradient by x";
@@ -187,7 +187,8 @@ Numeric Norm(const Sizes& s, const Traits& traits) {
   return n;
 }
 
-// There and back, by the table of one row's positions and by one of all rows'.
+// Rotates forward and backward, with a table of one row's positions and with
+// one of all rows' positions.
 Numeric Rotation(const Sizes& s, const Traits& traits, bool packed) {
   const int64_t rows = packed ? s.rows : 1;
   Numeric n;
@@ -257,12 +258,12 @@ Numeric Head(const Sizes& s, const Traits& traits) {
 std::vector<Check> ExplicitChecks(const Sizes& sizes, const Traits& traits) {
   std::vector<Check> checks;
   const HeadShape shape{sizes.heads, sizes.kv_heads, sizes.head_dim};
-  // On the CPU a whole micro-batch of a large model takes minutes.
+  // The CPU would take minutes for a whole micro-batch of a large model.
   const int64_t length = std::min<int64_t>(sizes.length, 1024);
   for (const Kind kind : {Kind::kCausal, Kind::kPacked, Kind::kWindowed}) {
     AddBoth(Attention({kind, sizes.rows, length, shape}, traits), checks);
   }
-  // So many queries that MPS takes them in several blocks.
+  // Enough queries for MPS to split them into several blocks.
   AddBoth(Attention({Kind::kCausal, 4, 1024, {8, 2, 16}}, traits), checks);
   if (!traits.exact_softmax_backward) {
     const AttentionCase alike{Kind::kCausal, 1, 512, {8, 8, 16}, 4};

@@ -59,7 +59,7 @@ Numeric Rotary(const Sizes& s) {
   return n;
 }
 
-// Some rows are asked for often, most never.
+// Looks up some rows often, most never.
 Numeric Embedding(const Sizes& s) {
   Numeric n;
   n.kernel = "embedding, gradients";
@@ -89,7 +89,7 @@ Numeric Softmax(const Sizes& s) {
   return n;
 }
 
-// Of scores, in their own dtype, over as many keys as a row has.
+// Softmax of scores in their own dtype, over as many keys as a row has.
 Numeric ScoreSoftmax(const Sizes& s) {
   constexpr int64_t kQueries = 64;
   Numeric n;
@@ -102,8 +102,8 @@ Numeric ScoreSoftmax(const Sizes& s) {
   return n;
 }
 
-// What a step reduces: sums, maxima, norms, over one dimension and all; of
-// bf16 in fp32.
+// The reductions of a step: sums, maxima and norms over one dimension and over
+// all; of bf16 numbers in fp32.
 Numeric Reductions(const Sizes& s) {
   Numeric n;
   n.kernel = "sum, mean, maximum, norm";
@@ -124,8 +124,8 @@ Numeric Reductions(const Sizes& s) {
   return n;
 }
 
-// In bf16 without the gradients by the weights: sums over all tokens, which
-// backends add up in bf16 too.
+// In bf16 the gradients by the weights are left out: they are sums over all
+// tokens, and backends may add those up in bf16.
 void AddNorm(const Sizes& s, const std::string& name, const Function& norm,
              std::vector<Check>& checks) {
   checks.push_back(

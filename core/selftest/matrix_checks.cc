@@ -27,16 +27,16 @@ Numeric Linear(int64_t tokens, int64_t in, int64_t out, bool bias) {
   return n;
 }
 
-// In bf16 without the bias, whose gradient is a sum over all tokens that
-// backends add up in bf16 too.
+// In bf16 the bias is left out: its gradient is a sum over all tokens, and
+// backends may add that up in bf16.
 void AddWithBias(int64_t tokens, int64_t in, int64_t out,
                  std::vector<Check>& checks) {
   checks.push_back(MakeCheck(Linear(tokens, in, out, true), at::kFloat));
   checks.push_back(MakeCheck(Linear(tokens, in, out, false), at::kBFloat16));
 }
 
-// As a written-out backward calls them: the gradient by W of y = x Wᵀ, its left
-// side made contiguous.
+// The gradient by W of y = x Wᵀ as the explicit step computes it, with a
+// contiguous left operand.
 Numeric WeightGradient(int64_t tokens, int64_t in, int64_t out) {
   Numeric n;
   n.kernel = "matmul, left side transposed and copied";
@@ -53,8 +53,8 @@ Numeric WeightGradient(int64_t tokens, int64_t in, int64_t out) {
   return n;
 }
 
-// The longest sum that training asks for, with sides that MPS used to read
-// beyond of (pytorch#177116, #195163).
+// The longest sum that training needs, at sizes where MPS used to read beyond
+// the matrices (pytorch#177116, #195163).
 Numeric LongSum(int64_t batch) {
   constexpr int64_t kInner = 32'766;
   Numeric n;
@@ -91,10 +91,10 @@ std::vector<Check> MatrixChecks(const Sizes& s) {
   std::vector<Check> checks;
   AddBoth(Linear(s.tokens(), s.width, s.inner, false), checks);
   AddWithBias(s.tokens(), s.inner, s.width, checks);
-  // Down and up again through an adapter's rank.
+  // The two products of an adapter, through its rank.
   AddBoth(Linear(s.tokens(), s.width, 16, false), checks);
   AddBoth(Linear(s.tokens(), 16, s.width, false), checks);
-  // Sides that are no multiple of anything.
+  // Sizes that are no multiple of a tile.
   AddWithBias(61, 127, 33, checks);
   AddBoth(WeightGradient(s.tokens(), s.width, s.inner), checks);
   AddBoth(WeightGradient(37, 65, 17), checks);

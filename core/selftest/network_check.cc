@@ -17,7 +17,7 @@ double Largest(const at::Tensor& t) {
   return t.numel() == 0 ? 0 : t.abs().max().item<double>();
 }
 
-// By rank.
+// The largest magnitude of the gradients of each rank.
 std::map<int64_t, double> LargestOf(const Tensors& tensors) {
   std::map<int64_t, double> largest;
   for (const at::Tensor& t : tensors) {

@@ -12,28 +12,30 @@
 
 namespace mpsd::selftest {
 
-// Of the gradients and losses of two layers, relative to the largest number of
-// each tensor: bf16 rounds every activation and every weight's gradient on the
-// way to them.
+// The tolerated error of the gradients and losses of two layers, relative to
+// the largest number of each tensor. In bf16 every activation and every
+// weight's gradient is rounded on the way.
 inline constexpr double kNetworkFloatTolerance = 2e-4;
 inline constexpr double kNetworkBfloat16Tolerance = 0.25;
-// Gradients that are sums over all tokens (of biases and norms) may be added up
-// in bf16: they may be so much further away there.
+// The tolerance in bf16 is multiplied by this for gradients that are sums over
+// all tokens (of biases and norms): devices may add them up in bf16.
 inline constexpr double kSumsInBfloat16 = 2;
-// A gradient so much smaller than the largest of its rank is zero but for
-// rounding, as that of a key's bias is: its error counts relative to that one.
+// A gradient below this share of the largest gradient of its rank is zero but
+// for rounding, as that of a key's bias is: its error counts relative to the
+// largest.
 inline constexpr double kNothing = 1e-3;
 
-// A network that is trained for a moment.
+// A network, and a single training step of it.
 struct NetworkTrial {
   std::string kernel, shape;
-  // Losses and gradients, on the CPU; `reference`: as exact as can be, by
-  // autograd.
+  // Trains; returns losses and gradients on the CPU. `reference`: by autograd,
+  // as exactly as possible.
   std::function<Tensors(const Place&, bool reference)> train;
-  // The best of so many counts, each with other random numbers.
+  // How many attempts are made, each with other random numbers; the best
+  // counts.
   int attempts = 1;
-  // Of a network whose gradients jump, as a relu's do where rounding turns a
-  // sign, there is nothing to compare in bf16.
+  // False for a network whose gradients jump, as a relu's do if rounding turns
+  // a sign: a comparison in bf16 would mean nothing.
   bool in_bf16 = true;
 };
 
@@ -41,8 +43,9 @@ struct NetworkTrial {
 // fp32, which both share.
 void AddNetwork(const NetworkTrial& trial, std::vector<Check>& checks);
 
-// Networks whose weights are trained in fp32 take sixteen bytes a weight twice,
-// here and on the CPU: above this width the default sizes stand for them.
+// A network whose weights are trained in fp32 takes sixteen bytes a weight, on
+// the device and again on the CPU. Models above this width are represented by
+// the default sizes.
 inline constexpr int64_t kMaxFullWidth = 1024;
 Sizes WithinWidth(const Sizes& sizes, int64_t width);
 

@@ -22,15 +22,14 @@ namespace {
 constexpr int64_t kLayers = 2, kClasses = 3, kMaxVocabulary = 4096;
 constexpr uint64_t kSeed = 17;
 
-// Weights of a network that cannot be made are a fault of this file, and fail
-// the check.
+// A network that cannot be made is a fault of this file, and fails the check.
 template <typename T>
 T Value(absl::StatusOr<T> result) {
   TORCH_CHECK(result.ok(), result.status().ToString());
   return *std::move(result);
 }
 
-// The device's own generator stays as it is.
+// Seeds the CPU's generator alone; the device's own stays unchanged.
 void SeedHost() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   std::lock_guard<std::mutex> lock(generator.mutex());
@@ -41,7 +40,8 @@ at::Tensor ExactInBf16(const at::Tensor& t) {
   return t.to(at::kBFloat16).to(at::kFloat);
 }
 
-// Weights as drawn, but norms and biases, which are drawn 1 and 0.
+// Keeps drawn weights, but replaces norms and biases, which are drawn as 1 and
+// 0.
 void Settle(model::Network& network) {
   const at::NoGradGuard no_grad;
   uint64_t seed = 100;
@@ -84,7 +84,7 @@ spec::ModelConfig Parsed(const nlohmann::json& json) {
   return config;
 }
 
-// Parts of a row that do not see each other, and padding.
+// The segments of a packed row, which do not see each other, and padding.
 at::Tensor Segments(int64_t rows, int64_t length) {
   const at::Tensor at = at::arange(length);
   const at::Tensor segment =
@@ -93,7 +93,7 @@ at::Tensor Segments(int64_t rows, int64_t length) {
   return segment.expand({rows, length}).contiguous();
 }
 
-// Of each token its distance from the beginning of its segment.
+// Each token's distance from the beginning of its segment.
 at::Tensor PositionsIn(const std::vector<int64_t>& segment_lengths) {
   std::vector<at::Tensor> parts;
   for (const int64_t size : segment_lengths) parts.push_back(at::arange(size));
@@ -244,7 +244,7 @@ TextBatch MakeTexts(const Sizes& s, int64_t rows, int64_t vocabulary,
   }
   in.input_ids = ids.to(device);
   in.position_ids = positions.to(device);
-  // Two of three tokens have a target, and the last places none.
+  // Two of three tokens have a target; the last tokens have none.
   const at::Tensor all = at::arange(tokens - 1);
   const at::Tensor picked = all.masked_select(all % 3 != 1);
   const int64_t count = picked.numel(), padding = 64 - count % 64;

@@ -20,12 +20,12 @@
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 
-// Networks of two layers whose numbers only their configuration decides: the
-// same on every device. All are exact in bf16, so that they are the same in
-// both dtypes too.
+// Networks of two layers whose numbers depend on their configuration alone, so
+// that every device gets the same. All numbers are exact in bf16, so that both
+// dtypes have the same too.
 namespace mpsd::selftest {
 
-// Where a network is trained, and in which dtype.
+// The device on which a network is trained, and the dtype.
 struct Place {
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
@@ -34,25 +34,25 @@ struct Place {
   static Place On(const device::Device& device, at::ScalarType dtype);
 };
 
-// Dropout that drops nothing: its kernels run, and the results are those
-// without it. But for one number in 2^25: CUDA drops what is drawn so near to 1
-// that a float rounds it up. Networks with it are of FewTokens, and have
-// several attempts.
+// A dropout that drops nothing: its kernels run, and the results equal those
+// without dropout. The exception is one number in 2^25: CUDA drops a draw so
+// near to 1 that a float rounds it up. Networks with this dropout therefore
+// have FewTokens and several attempts.
 inline constexpr double kDropsNothing = 1e-9;
 inline constexpr int kDropoutAttempts = 3;
 
-// What tells decoders apart.
+// The features in which decoders differ.
 struct DecoderParts {
-  bool window = false;      // of a third of the tokens, in the first layer
-  bool head_norms = false;  // of q and k
+  bool window = false;      // a third of the tokens, in the first layer
+  bool head_norms = false;  // norms of q and k
   bool biases = false;
   bool tied = false;
-  int64_t labels = 0;  // of a classifier
+  int64_t labels = 0;  // for a classifier
 };
 
-// Vocabularies are cut to 4096 tokens: what a wide one does is in LossChecks.
+// Vocabularies are cut to 4096 tokens; LossChecks covers wide ones.
 spec::ModelConfig DecoderConfig(const Sizes& sizes, const DecoderParts& parts);
-// Of model_type "bert", "roberta" or "distilbert"; for three classes.
+// For model_type "bert", "roberta" or "distilbert", with three classes.
 spec::ModelConfig EncoderConfig(const Sizes& sizes, const std::string& type,
                                 double dropout);
 spec::ModelConfig VisionConfig(const Sizes& sizes, double dropout);
@@ -62,21 +62,21 @@ std::unique_ptr<model::Decoder> DrawDecoder(const spec::ModelConfig& config,
 std::unique_ptr<model::Classifier> DrawClassifier(
     const spec::ModelConfig& config, const Place& place);
 
-// Holds the linears of the decoder's blocks in few bits.
+// Quantises the linears of the decoder's blocks.
 void Quantize(model::Decoder& decoder, const quant::Options& options,
               at::Device device);
 
-// Adapters whose B is not zero, on all linears or those that are named, with
-// modules trained beside them. The network must outlive them.
+// Hangs adapters whose B is not zero onto all linears or the named ones, and
+// trains `modules_to_save` beside them. The network must outlive the result.
 std::unique_ptr<optim::Trainable> HangAdapters(
     model::Network& network, const std::vector<std::string>& targets,
     const std::vector<std::string>& modules_to_save, double dropout,
     at::Device device);
-// All weights of the network, as fp32 masters.
+// Trains all weights of the network, as fp32 masters.
 std::unique_ptr<optim::Trainable> TrainAllWeights(model::Network& network,
                                                   at::Device device);
 
-// A micro-batch of `rows` texts with labels, of which some are none.
+// A micro-batch of `rows` texts with labels; some tokens have no label.
 struct TextBatch {
   model::DecoderInputs inputs;
   model::LabelSelection labels;
@@ -84,7 +84,7 @@ struct TextBatch {
 TextBatch MakeTexts(const Sizes& sizes, int64_t rows, int64_t vocabulary,
                     bool packed, at::Device device);
 
-// Micro-batches of the classifier of a config, with their classes.
+// Micro-batches for the classifier of a config, with classes.
 struct ClassBatch {
   model::ClassifierInputs inputs;
   at::Tensor classes;
@@ -92,14 +92,14 @@ struct ClassBatch {
 ClassBatch MakeClassBatch(const Sizes& sizes, const spec::ModelConfig& config,
                           bool padded, at::Device device);
 
-// Rows and tokens a row of a micro-batch of networks at `sizes`: few enough for
-// the CPU to compute the same in seconds.
+// How many rows a micro-batch has at `sizes`, and how many tokens a row: few
+// enough for the CPU to compute the same in seconds.
 int64_t NetworkRows(const Sizes& sizes);
 int64_t NetworkLength(const Sizes& sizes);
 // Sizes at which a network draws so few numbers that none is likely to be 1.
 Sizes FewTokens(const Sizes& sizes);
 
-// The gradients of all parameters, on the CPU.
+// The gradients of all parameters, copied to the CPU.
 Tensors GradientsOf(optim::Trainable& trainable);
 
 }  // namespace mpsd::selftest

@@ -12,14 +12,14 @@
 
 namespace mpsd::selftest {
 
-// Relative to the largest number of a result: fp32 leaves room for sums in
-// another order, bf16 for its own rounding (2⁻⁹), which gradients summed in it
-// add up.
+// The tolerated error, relative to the largest number of a result. fp32 leaves
+// room for sums in another order; bf16 for its own rounding (2⁻⁹), which
+// gradients summed in bf16 add up.
 inline constexpr double kFloatTolerance = 1e-4;
 inline constexpr double kBfloat16Tolerance = 3e-2;
 
-// What to compare: `function` on the device with `reference` on the CPU; a null
-// reference is the function itself.
+// Compares `function` on the device with `reference` on the CPU; null: with
+// `function` itself on the CPU.
 struct Numeric {
   std::string kernel, shape;
   std::function<Tensors()> inputs;  // made when the check runs
@@ -30,7 +30,7 @@ struct Numeric {
 // The check in `dtype`, whose name it adds to the shape.
 Check MakeCheck(Numeric numeric, at::ScalarType dtype);
 
-// Both in fp32 and in bf16.
+// Adds the check in fp32 and in bf16.
 void AddBoth(const Numeric& numeric, std::vector<Check>& checks);
 
 }  // namespace mpsd::selftest

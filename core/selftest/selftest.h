@@ -9,15 +9,15 @@
 #include "core/device/device.h"
 #include "core/selftest/checks.h"
 
-// Whether a device computes what training needs as the CPU does. Systems and
-// libraries have got kernels wrong without a word; this finds it before a run
-// does.
+// Tests whether a device computes what training needs as the CPU does. Systems
+// and libraries have computed kernels wrongly without an error; the test finds
+// such a kernel before a run uses it.
 namespace mpsd::selftest {
 
 struct Result {
   std::string kernel, shape;
   double error = 0, tolerance = 0;
-  std::string failure;  // of an exception: its first line
+  std::string failure;  // an exception's first line
   bool passed() const { return failure.empty() && error <= tolerance; }
 };
 
@@ -29,12 +29,12 @@ struct Report {
   std::string Summary() const;
 };
 
-// Runs all `checks`; an exception of torch fails its check alone. `progress`
-// (may be null) gets every result. The device's random state is seeded anew.
+// Runs all `checks`; an exception of torch fails only its own check. `progress`
+// (may be null) gets every result. Seeds the device's generator anew.
 Report RunChecks(device::Device& device, const std::vector<Check>& checks,
                  const std::function<void(const Result&)>& progress = nullptr);
 
-// The report as a table with a line a check.
+// The report as a table with one line for each check.
 std::string ToTable(const Report& report);
 std::string TableHeader();
 std::string TableRow(const Result& result);

@@ -13,23 +13,24 @@
 
 namespace mpsd::selftest {
 
-// What decides how kernels compute: a verdict holds as long as it is the same.
+// Everything that decides how kernels compute: a verdict is valid while its
+// identity is unchanged.
 struct Identity {
   std::string device;    // "mps"
   std::string chip;      // "Apple M4 Pro"
   std::string os_build;  // "25B78": what `sw_vers` calls the build
   std::string torch;     // "2.15.0"
   std::string mpsd;      // its version
-  std::string checks;    // Coverage of what was checked
+  std::string checks;    // Coverage of the checks
   Sizes sizes;
   bool operator==(const Identity&) const = default;
 };
 
-// Of all checks of `device` at `sizes` on this machine.
+// The identity of all checks of `device` at `sizes` on this machine.
 Identity IdentityOf(const device::Device& device, std::string torch,
                     std::string mpsd, const Sizes& sizes);
 
-// The build of the operating system: on a Mac kern.osversion, elsewhere what
+// The build of the operating system: kern.osversion on a Mac, elsewhere what
 // uname says of the kernel.
 std::string OsBuild();
 
@@ -43,8 +44,8 @@ struct Verdict {
 absl::Status WriteVerdict(const std::filesystem::path& path,
                           const Identity& identity, const Report& report);
 
-// What WriteVerdict wrote; absent where there is no such file, or it cannot be
-// read: then the test runs again.
+// Reads what WriteVerdict wrote; absent if the file is missing or cannot be
+// read, in which case the test runs again.
 std::optional<Verdict> ReadVerdict(const std::filesystem::path& path);
 
 }  // namespace mpsd::selftest

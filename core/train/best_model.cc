@@ -39,7 +39,8 @@ double BestModel::ValueOf(const EvalResult& result) const {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-// A metric that is not a number (a correlation of constants) is never better.
+// A metric may be NaN (a correlation of constants). NaN is never better: no
+// comparison could replace it as the best.
 bool BestModel::IsBetter(double value,
                          const std::optional<double>& best) const {
   if (std::isnan(value)) return false;

@@ -12,24 +12,27 @@
 
 namespace mpsd::train {
 
-// By what one evaluation is better than another (transformers, trainer.py
-// _determine_best_metric; trainer_callback.py EarlyStoppingCallback).
+// Decides which of two evaluations is better, by the rules of Transformers
+// (trainer.py, _determine_best_metric; trainer_callback.py,
+// EarlyStoppingCallback).
 class BestModel {
  public:
-  // `metrics` are those of the task. InvalidArgument for a
-  // metric_for_best_model that is none of them, listing them.
+  // `metrics` names the task's metrics. InvalidArgument, with that list, where
+  // training.metric_for_best_model names none of them.
   static absl::StatusOr<BestModel> Create(
       const spec::TrainingSpec& training,
       const std::vector<std::string>& metrics);
 
   const std::string& metric() const { return metric_; }
+  // The evaluation's value of metric().
   double ValueOf(const EvalResult& result) const;
+  // Whether `value` is better than `best`; any number is better than none.
   bool IsBetter(double value, const std::optional<double>& best) const;
-  // Whether it is better by more than early_stopping_threshold.
+  // Whether `value` is better by more than early_stopping_threshold.
   bool Gains(double value, const std::optional<double>& best) const;
 
  private:
-  std::string metric_;  // "loss", or one of the task's
+  std::string metric_;  // "loss", or one of the task's metrics
   bool greater_is_better_ = false;
   double threshold_ = 0;
 };

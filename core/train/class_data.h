@@ -14,23 +14,24 @@
 
 namespace mpsd::train {
 
-// The data of a classification job, with its labels decided.
+// The data sets of a classification job, and the labels decided from them.
 struct ClassData {
   TaskData sets;
   data::Labels labels;
-  // What a model folder needs beside the weights and the base model does not
-  // have: file name → contents.
+  // Files that the result's folder needs and the base model's folder lacks:
+  // file name → contents.
   std::map<std::string, std::string> files;
 };
 
-// SEQ_CLS: tables of texts, tokenized. A decoder gets pad_token_id where its
-// config has none.
+// SEQ_CLS: reads tables of texts and tokenizes them. Sets config.pad_token_id
+// where a decoder's config has none.
 absl::StatusOr<ClassData> LoadTextClasses(const spec::TrainSpec& spec,
                                           const std::string& model_folder,
                                           spec::ModelConfig& config,
                                           Observer& observer);
 
-// IMAGE_CLS: images, prepared as the model's preprocessor_config.json says.
+// IMAGE_CLS: reads images and prepares them as the model's
+// preprocessor_config.json says.
 absl::StatusOr<ClassData> LoadImages(const spec::TrainSpec& spec,
                                      const std::string& model_folder,
                                      const spec::ModelConfig& config,

@@ -13,8 +13,8 @@
 
 namespace mpsd::train {
 
-// SEQ_CLS and IMAGE_CLS: one or several labels, or a number, of a text, a pair
-// of texts or an image.
+// SEQ_CLS and IMAGE_CLS: predicts one or several labels, or a number, for a
+// text, a pair of texts or an image.
 class Classification : public Task {
  public:
   Classification(const spec::TrainSpec& spec, Observer& observer)
@@ -25,7 +25,7 @@ class Classification : public Task {
   absl::StatusOr<std::unique_ptr<model::Network>> LoadModel(
       const model::WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress) override;
-  // `sum` is undefined for a batch without labels.
+  // BatchLoss::sum is undefined for a batch without labels.
   StepInputs Inputs(std::span<const data::Batch> batches,
                     const device::Device& device) const override;
   BatchLoss Loss(const BatchInputs& inputs) const override;
@@ -42,8 +42,9 @@ class Classification : public Task {
   Observer& observer_;
   data::Labels labels_;
   std::map<std::string, std::string> files_;
-  model::Classifier* classifier_ = nullptr;  // after LoadModel
-  at::Tensor class_weights_;                 // likewise; undefined: all 1
+  // Null until LoadModel; the Trainer owns it.
+  model::Classifier* classifier_ = nullptr;
+  at::Tensor class_weights_;  // undefined: all 1
 };
 
 }  // namespace mpsd::train

@@ -9,6 +9,7 @@
 namespace mpsd::train {
 namespace {
 
+// How often a waiting Get passes on the reader's progress.
 constexpr absl::Duration kTellEvery = absl::Milliseconds(100);
 
 }  // namespace
@@ -29,6 +30,8 @@ void DataReader::Run() {
   try {
     data.emplace(task_.LoadData(model_folder_, config_));
   } catch (...) {
+    // torch's exceptions surface on the run's thread, in Get, as if LoadData
+    // had run there.
     error = std::current_exception();
   }
   absl::MutexLock lock(&mutex_);

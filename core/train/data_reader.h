@@ -16,24 +16,25 @@
 
 namespace mpsd::train {
 
-// Task::LoadData on a thread of its own, while the run's thread, which alone
-// calls the device, loads the weights. For tasks whose data do not change the
-// model's config.
+// Runs Task::LoadData on its own thread while the run's thread loads the
+// weights; only the run's thread calls the device. For tasks whose data do not
+// change the model's config (Task::data_change_model).
 class DataReader {
  public:
-  // `task` tells `relay` what it does; both must outlive this object.
+  // Starts the thread. `task` reports to `relay`; both must outlive this
+  // object.
   DataReader(Task& task, Relay& relay, std::string model_folder,
              spec::ModelConfig config);
-  // Waits for what was begun.
+  // Waits until LoadData has returned.
   ~DataReader();
   DataReader(const DataReader&) = delete;
   DataReader& operator=(const DataReader&) = delete;
 
-  // Whether Get would give its answer at once.
+  // Whether Get would return without waiting.
   bool done() const;
 
-  // What LoadData gave, or threw, waited for; meanwhile the relay tells what is
-  // going on. Once.
+  // Waits for LoadData, passing on what the relay has collected meanwhile;
+  // returns its result, or rethrows its exception. Called at most once.
   absl::StatusOr<TaskData> Get();
 
  private:
@@ -47,7 +48,7 @@ class DataReader {
   std::optional<absl::StatusOr<TaskData>> data_ ABSL_GUARDED_BY(mutex_);
   std::exception_ptr error_ ABSL_GUARDED_BY(mutex_);
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses the rest
+  std::thread thread_;  // last member: Run uses those above
 };
 
 }  // namespace mpsd::train

@@ -14,8 +14,8 @@
 namespace mpsd::train {
 namespace {
 
-// Collects what batches say; sums are added in double on the host: MPS has no
-// double, and a float loses digits over a long evaluation.
+// Collects losses and logits. Losses are summed in double on the host: MPS has
+// no double, and a float loses digits over a long evaluation.
 class Collector {
  public:
   Collector(const Trained& trained, bool with_loss)
@@ -45,7 +45,8 @@ class Collector {
     if (pending_.size() == kBatchesAtOnce) ReadBack();
   }
 
-  // What has not been read back yet, in one copy: the device goes on meanwhile.
+  // Reads back all pending batches in one copy. Reading back each batch by
+  // itself would leave the device idle while the host waits.
   void ReadBack() {
     std::vector<at::Tensor> parts;
     for (const Pending& batch : pending_) {
@@ -86,7 +87,8 @@ class Collector {
 
  private:
   static constexpr size_t kBatchesAtOnce = 8;
-  // On the device, but for what was copied there.
+  // Results on the device, and the host memory that their inputs are copied
+  // from: the copies may still be under way until ReadBack has waited.
   struct Pending {
     at::Tensor sum, logits;  // undefined: none
     std::vector<at::Tensor> host;

@@ -16,7 +16,8 @@
 
 namespace mpsd::train {
 
-// What a run trains, seen from the steps: all must outlive who holds it.
+// What a step and an evaluation need of the run; all four must outlive the
+// holder of this struct.
 struct Trained {
   const Task& task;
   model::Network& network;
@@ -25,20 +26,20 @@ struct Trained {
 };
 
 struct EvalResult {
-  double loss = 0;           // mean, weighted as in training
-  int64_t label_tokens = 0;  // of language models
+  double loss = 0;           // mean over the targets, weighted as in training
+  int64_t label_tokens = 0;  // 0 for classifiers
   metrics::Values metrics;
-  metrics::Predictions predictions;  // no rows for language models
+  metrics::Predictions predictions;  // without rows for language models
 };
 
-// The loss and metrics of a data set, without dropout or gradients. `go_on` is
-// asked before each batch with the share done; false ends early with Cancelled.
-// DataLoss for a loss that is not finite.
+// Computes the loss and the metrics of a data set, without dropout and
+// gradients. Asks `go_on` before each batch with the share done so far; false
+// ends the evaluation with Cancelled. DataLoss for a loss that is not finite.
 absl::StatusOr<EvalResult> Evaluate(const Trained& trained,
                                     const data::EvalLoader& batches,
                                     const std::function<bool(double)>& go_on);
 
-// A classifier's logits for rows whose labels need not be known.
+// Computes a classifier's logits for rows that may have no labels.
 absl::StatusOr<metrics::Predictions> Predict(
     const Trained& trained, const data::EvalLoader& batches,
     const std::function<bool(double)>& go_on);

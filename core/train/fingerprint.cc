@@ -70,7 +70,7 @@ constexpr std::pair<const char*, FieldRole> kRoles[] = {
     {"quantization_config.load_in_8bit", kCompared},
     {"quantization_config.bnb_4bit_quant_type", kCompared},
     {"quantization_config.bnb_4bit_use_double_quant", kCompared},
-    {"quantization_config.bnb_4bit_compute_dtype", kFree},  // that of bf16
+    {"quantization_config.bnb_4bit_compute_dtype", kFree},  // follows from bf16
     {"quantization_config.llm_int8_skip_modules", kCompared},
     {"adapter", kDerived},
     {"lora.r", kCompared},
@@ -123,14 +123,14 @@ constexpr std::pair<const char*, FieldRole> kRoles[] = {
     {"allow_cpu_fallback", kFree},
 };
 
-// mpsd 0.1's dataset section in what it hashed: paths were left out.
+// The dataset section as mpsd 0.1 hashed it: without paths.
 constexpr char kNoDataset[] =
     R"({"train":[],"eval":[],"predict":[],"validation_split":0.0,)"
     R"("task_name":null,"text_columns":[],"label_column":null,)"
     R"("image_column":null,"max_train_samples":null,"max_eval_samples":null,)"
     R"("max_predict_samples":null})";
 
-// A spec's fields by their paths, as ToJson wrote them.
+// The fields of a spec by path, from the text that ToJson wrote.
 Values Flat(const json& spec) {
   Values flat;
   for (const auto& [name, value] : spec.items()) {
@@ -167,7 +167,8 @@ int64_t Product(const Values& flat) {
   return product;
 }
 
-// All that is compared of a spec. A dropout that nobody named is none.
+// The fields of a spec that are compared. An absent dropout counts as 0, since
+// both train alike.
 Values Compared(const Values& flat) {
   Values values;
   for (const auto& [path, value] : flat) {
@@ -255,7 +256,7 @@ absl::Status Unreadable(const std::filesystem::path& out_dir) {
       "they are; choose another folder or remove it"));
 }
 
-// What that release hashed.
+// The text that mpsd 0.1 hashed.
 std::string EarlierDigest(const json& run) {
   json spec = run.at("spec");
   spec.at("name") = nullptr;
@@ -282,7 +283,7 @@ RunInputs EarlierInputs(const json& run, const Values& now) {
     }
     if (!name.starts_with("model/")) continue;
     const std::string file = name.substr(6);
-    // It hashed these and the weights.
+    // mpsd 0.1 hashed these files and the weights.
     const bool hashed = file == "config.json" || file == "tokenizer.json" ||
                         file == "tokenizer_config.json" ||
                         file.ends_with(".safetensors");

@@ -52,40 +52,46 @@
 //   allow_cpu_fallback               where an operator runs
 namespace mpsd::train {
 
-// SHA-256 of what the run reads; "" or absent: it reads none.
+// SHA-256 of the files that the run reads; "" or absent for what it does not
+// read.
 struct RunInputs {
-  std::map<std::string, std::string> model;    // file name → digest
-  std::map<std::string, std::string> adapter;  // that it starts from
+  std::map<std::string, std::string> model;  // file name → digest
+  // The adapter that training starts from.
+  std::map<std::string, std::string> adapter;
   std::string train, eval;
   std::string device;  // "cpu", "cuda", "mps"
 };
 
 enum class FieldRole {
-  kCompared,  // by value
-  kDerived,   // by what it names or makes: content, a product, a found device
-  kFree,      // may change
+  kCompared,  // compared by value
+  // Compared by what it stands for: content, a product, a found device.
+  kDerived,
+  kFree,  // may change under a resumed run
 };
 
-// What a field of the spec is to a resumed run, by its path: "seed" of
-// "training" is "training.seed". Every field has one.
+// The role of each field of the spec when a run resumes, by path: field "seed"
+// of section "training" has the path "training.seed". Every field has a role.
 const std::map<std::string, FieldRole, std::less<>>& FieldRoles();
 
-// The paths of a spec's fields, those of its sections with a dot.
+// The paths of all fields of a spec.
 std::vector<std::string> FieldPaths();
 
-// The document, as JSON. `spec`: as the run found it.
+// The fingerprint, a JSON document. `spec` is the run's own spec, the adapter's
+// settings filled in.
 std::string MakeFingerprint(const spec::TrainSpec& spec,
                             const RunInputs& inputs);
 
-// Whether the run of the fingerprint `now` may go on from a checkpoint with
-// that of `saved`. FailedPrecondition names each value that differs, or says
-// that a newer release wrote it; InvalidArgument: it is no fingerprint.
+// Whether a run with the fingerprint `now` may continue from a checkpoint with
+// the fingerprint `saved`. FailedPrecondition names each value that differs, or
+// says that a newer release wrote `saved`. InvalidArgument: `saved` is no
+// fingerprint.
 absl::Status CheckFingerprint(std::string_view saved, std::string_view now);
 
-// The fingerprint of a checkpoint of mpsd 0.1, which has but a SHA-256 over the
-// job, its data and its device; the run.json in `out_dir` says of which, and is
-// held to it. What that release did not note (an adapter's digest) is taken to
-// be as it is in `now`. FailedPrecondition without such a run.json.
+// Rebuilds the fingerprint of a checkpoint of mpsd 0.1, which stored only a
+// SHA-256 over the job, its data and its device. The values come from the
+// run.json in `out_dir` and are verified against `sha256`. Values that release
+// did not record (an adapter's digest) are copied from `now`.
+// FailedPrecondition where no run.json fits.
 absl::StatusOr<std::string> EarlierFingerprint(
     std::string_view sha256, const std::filesystem::path& out_dir,
     std::string_view now);

@@ -45,8 +45,8 @@ absl::StatusOr<RunResult> Trainer::Finish() {
   return result;
 }
 
-// Loads the best checkpoint where the job wants it and it is not the last step.
-// Where it cannot be read the weights stay those of the last step.
+// Loads the best checkpoint if the job asks for it and it is not the last
+// step's. If it cannot be read, the weights stay those of the last step.
 absl::StatusOr<bool> Trainer::GoBackToBest() {
   manifest_.result_step = state_.step;
   if (!spec_.training.load_best_model_at_end || state_.best_step == 0 ||
@@ -67,8 +67,10 @@ absl::StatusOr<bool> Trainer::GoBackToBest() {
   return true;
 }
 
-// A classifier's predictions of the eval set are those of the weights that are
-// exported.
+// Makes last_eval_ an evaluation of the weights that are exported, since a
+// classifier's predictions are written from it. Evaluates anew after a return
+// to the best checkpoint and, for predictions, where this process has not
+// evaluated.
 absl::Status Trainer::TakeBest() {
   const absl::StatusOr<bool> went_back = GoBackToBest();
   if (!went_back.ok()) return went_back.status();

@@ -19,34 +19,37 @@ struct BatchInputs;
 
 inline constexpr char kExplicitPath[] = "explicit";
 
-// How the gradients of one optimizer step come about, in the parameters' .grad:
-// Begin, Add for each micro-batch, End.
+// Computes the gradients of one optimizer step into the parameters' .grad. The
+// calls of a step are Begin, then Add for each micro-batch, then End.
 class GradientPath {
  public:
   virtual ~GradientPath() = default;
 
   virtual void Begin() = 0;
-  // Adds `scale` times the gradient of the batch's summed loss; returns `scale`
+  // Adds `scale` times the gradient of the batch's summed loss. Returns `scale`
   // times that sum, an fp32 scalar on the device, or an undefined tensor for a
-  // batch without a target. `inputs` are of Task::Inputs.
+  // batch without a target. `inputs` come from Task::Inputs.
   virtual at::Tensor Add(const BatchInputs& inputs, double scale) = 0;
   virtual void End() = 0;
 
-  // kExplicitPath, or "autograd"; where both exist with why the first is not
-  // it: "autograd (weights of the model itself are trained)". For run.json.
+  // kExplicitPath or "autograd", for run.json. Where the task has both ways,
+  // "autograd" is followed by the reason against the explicit one: "autograd
+  // (weights of the model itself are trained)".
   virtual std::string name() const = 0;
 
-  // The attention kernels that ran; null: those of the network itself.
+  // The attention kernels that ran. Null: the network itself counts them.
   virtual const model::AttentionRan* attention() const { return nullptr; }
 };
 
-// By autograd over Task::Loss: of every task, the reference.
+// Gradients by autograd over Task::Loss: works for every task, and is the
+// reference for the explicit step.
 std::unique_ptr<GradientPath> MakeAutogradPath(const Task& task,
                                                optim::Trainable& trainable,
                                                std::string name = "autograd");
 
-// By fast::FastStep: of adapters alone, as spec::ChooseGradients says. Throws
-// c10::Error where `trainable` trains anything else of `decoder`.
+// Gradients of LoRA adapters by fast::FastStep, where spec::ChooseGradients has
+// chosen it. Throws c10::Error where `trainable` trains any other weight of
+// `decoder`.
 std::unique_ptr<GradientPath> MakeExplicitPath(const model::Decoder& decoder,
                                                optim::Trainable& trainable,
                                                device::Device& device);

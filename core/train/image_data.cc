@@ -55,7 +55,7 @@ class ImageLoader {
   }
 
  private:
-  // Only rows have columns.
+  // Folders of images have no columns to name.
   void WarnOfIdleColumns() {
     const spec::DatasetSpec& d = spec_.dataset;
     for (const Paths* paths : {&d.train, &d.eval, &d.predict}) {
@@ -71,8 +71,8 @@ class ImageLoader {
     }
   }
 
-  // The limit takes one image of each class in turn; where a split comes first
-  // it is left to TakeParts.
+  // The limit takes one image of each class in turn, so that it is applied
+  // here. A split comes before the limit: then TakeParts applies both.
   absl::StatusOr<image::ImageList> List(const Paths& paths, bool labels_needed,
                                         const std::optional<int64_t>& limit,
                                         const char* what) {

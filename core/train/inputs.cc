@@ -13,11 +13,11 @@
 namespace mpsd::train {
 namespace {
 
-// Bytes at whose multiples each tensor of a buffer begins: what Metal asks of
-// the offset of any argument.
+// Each tensor of a buffer begins at a multiple of this many bytes: Metal
+// demands it of the offset of any argument.
 constexpr int64_t kAlignment = 256;
 
-// Collects numbers of one type for one copy.
+// Collects the tensors of one type, so that one copy takes all to the device.
 template <typename T>
 class Buffer {
  public:
@@ -76,7 +76,8 @@ int64_t PaddedCount(int64_t count, const device::Device& device) {
   while (power < count) power *= 2;
   const int64_t middle = power / 4 * 3;
   const int64_t padded = count <= middle ? middle : power;
-  // An adapter on the head sums over them.
+  // The gradient of an adapter on the head sums over the labels, within the
+  // device's bound.
   const auto most = traits.max_sum;
   return most ? std::min(padded, std::max(count, *most)) : padded;
 }
@@ -111,7 +112,7 @@ void AddTokens(const data::Batch& batch, Buffer<int64_t>& integers,
   base::CheckEqual(batch.input_ids.size(), batch.rows * batch.length,
                    "ids of a batch and its cells");
   integers.Add(batch.input_ids, shape, decoder.input_ids);
-  if (!batch.packed) return;  // all rows count from 0
+  if (!batch.packed) return;  // undefined positions count from 0 in each row
   integers.Add(batch.position_ids, shape, decoder.position_ids);
   integers.Add(batch.segment_ids, shape, decoder.segment_ids);
   decoder.segment_lengths = model::SegmentLengths(at::from_blob(
@@ -177,7 +178,8 @@ StepInputs ClassInputs(std::span<const data::Batch> batches, int64_t outputs,
 std::span<const data::Batch> FirstUpload(std::span<const data::Batch> batches) {
   size_t count = 0, bytes = 0;
   for (const data::Batch& batch : batches) {
-    // Ids, positions and segments or types, and labels' rows and targets.
+    // Bytes of ids, of positions and segments (or types), and of the labels'
+    // rows and targets.
     bytes += 5 * batch.input_ids.size() * sizeof(int64_t) +
              batch.pixels.size() * sizeof(float);
     if (count > 0 && bytes > static_cast<size_t>(kUploadBytes)) break;

@@ -17,39 +17,39 @@
 
 namespace mpsd::train {
 
-// A micro-batch as a model takes it: views of StepInputs' buffers.
+// One micro-batch in the form that a model takes: views of StepInputs' buffers.
 struct BatchInputs {
-  // Of language models; without a label neither is filled in but labels.count.
+  // Language models. A batch without a label has only labels.count filled in.
   model::DecoderInputs decoder;
   model::LabelSelection labels;
-  // Of classifiers.
+  // Classifiers.
   model::ClassifierInputs classifier;
-  at::Tensor targets;  // as SumClassLoss takes them; undefined: no labels
+  at::Tensor targets;  // as SumClassLoss takes them; undefined: none
 };
 
-// Micro-batches on the device. Their integers were copied there at once, and
-// their floats, by copies that nobody waits for: on MPS a copy that is waited
-// for lets the device run dry.
+// Micro-batches on the device. One copy takes all integers there and one all
+// floats, and nobody waits for the copies: on MPS the device would run dry
+// while the host waits.
 struct StepInputs {
   std::vector<BatchInputs> batches;
-  // What the device reads from until it has been waited for: it must live as
-  // long (torch keeps it by itself since 2.14 only).
+  // The host memory that the device copies from. It must live until the device
+  // has been waited for (torch itself keeps it since 2.14 only).
   std::vector<at::Tensor> host;
 };
 
-// For language models. The number of selected labels is rounded up: where each
-// distinct shape is a graph that is compiled and kept, to 16, 32, 64, 128, 192,
-// 256, 384 … (powers of two and the middles between them), elsewhere to 16, 32,
-// then multiples of 64.
+// For language models. Rounds up the number of selected labels, so that few
+// shapes occur. Where the device compiles and keeps a graph for each shape, to
+// 16, 32, 64, 128, 192, 256, 384 … (powers of two and the middles between
+// them); elsewhere to 16, 32, then multiples of 64.
 StepInputs LanguageInputs(std::span<const data::Batch> batches,
                           const device::Device& device);
 
-// For classifiers with `outputs` of each row.
+// For classifiers; `outputs` is how many numbers a row's target has.
 StepInputs ClassInputs(std::span<const data::Batch> batches, int64_t outputs,
                        const device::Device& device);
 
-// The first of `batches` whose inputs are kUploadBytes at most together, one at
-// least: those of one upload.
+// The first of `batches` that one upload takes: as many as have kUploadBytes of
+// inputs together or less, and one in any case.
 inline constexpr int64_t kUploadBytes = spec::kStepInputBytes;
 std::span<const data::Batch> FirstUpload(std::span<const data::Batch> batches);
 

@@ -21,7 +21,8 @@ namespace {
 
 using SourcePtr = std::unique_ptr<data::Source>;
 
-// Says what is worth knowing of a data set.
+// Reports the counts of a data set. Warns of prompts that are tokenized
+// otherwise alone than before their completion.
 void Report(const data::DatasetStats& stats, Observer& observer) {
   observer.OnStage(
       absl::StrCat(stats.rows, " rows, ", stats.tokens, " tokens, ",
@@ -75,8 +76,8 @@ absl::StatusOr<Text> ReadText(const std::string& folder,
   return text;
 }
 
-// Reads sets of rows. The tokenizer is read when the first of them has to be
-// tokenized: one that is kept needs none.
+// Reads the data sets. The tokenizer is read only when a set has to be
+// tokenized: a set from the cache needs none.
 class RowLoader {
  public:
   // `text_id`: OverridesId of the job.

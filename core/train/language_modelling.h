@@ -12,15 +12,19 @@
 
 namespace mpsd::train {
 
-// CAUSAL_LM: next-token prediction by a decoder. Metric: perplexity.
+// CAUSAL_LM: a decoder learns to predict the next token. Its metric is
+// perplexity.
 class LanguageModelling : public Task {
  public:
   LanguageModelling(const spec::TrainSpec& spec, Observer& observer)
       : spec_(spec), observer_(observer) {}
 
+  // The data leave the model's config as it is, so that LoadData may run beside
+  // LoadModel.
   bool data_change_model() const override { return false; }
   absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
                                     spec::ModelConfig& config) override;
+  // Writes the tokenizer with the job's chat template and end token.
   absl::Status CompleteResult(
       const std::string& model_folder,
       const std::filesystem::path& folder) const override;
@@ -30,6 +34,7 @@ class LanguageModelling : public Task {
   StepInputs Inputs(std::span<const data::Batch> batches,
                     const device::Device& device) const override;
   BatchLoss Loss(const BatchInputs& inputs) const override;
+  // The explicit step where spec::ChooseGradients allows it, else autograd.
   std::unique_ptr<GradientPath> MakeGradientPath(
       optim::Trainable& trainable, device::Device& device) const override;
   metrics::Values Metrics(
@@ -39,7 +44,8 @@ class LanguageModelling : public Task {
  private:
   const spec::TrainSpec& spec_;
   Observer& observer_;
-  model::Decoder* decoder_ = nullptr;  // after LoadModel
+  // Null until LoadModel; the Trainer owns it.
+  model::Decoder* decoder_ = nullptr;
 };
 
 }  // namespace mpsd::train

@@ -17,7 +17,7 @@ using json = nlohmann::ordered_json;
 
 constexpr char kFile[] = "run.json";
 constexpr char kFallbacks[] = "cpu_fallback_ops";
-constexpr size_t kNames = 100;  // of a list that may be long
+constexpr size_t kNames = 100;  // longest list of names
 
 json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
   return {{"sha256", sha256},
@@ -30,7 +30,7 @@ json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
           {"prompt_rows", stats.prompt_rows}};
 }
 
-// How many there are, and the first of them.
+// The number of names, and the first kNames of them.
 json Bounded(const std::vector<std::string>& names) {
   const auto shown =
       static_cast<std::ptrdiff_t>(std::min(names.size(), kNames));
@@ -123,7 +123,7 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
       {"driver_overhead_growth_bytes", Optional(m.memory.overhead_growth)}};
   j[kFallbacks] = m.cpu_fallback_ops;
   j["warnings"] = m.warnings;
-  // A warning may quote bytes that are no UTF-8.
+  // A warning may quote bytes of a user's file that are no UTF-8.
   const std::string text =
       j.dump(2, ' ', false, json::error_handler_t::replace);
   return base::WriteFileAtomic(folder / kFile, text + "\n");

@@ -22,67 +22,72 @@
 
 namespace mpsd::train {
 
-// The attention kernels that ran, by the names of core/model/attention.h and
-// core/fast/attention.h. In run.json {"training": {"forward": "flash",
-// "backward": "blocked"}, "evaluation": …}; several joined by " and ", null
-// where none ran yet.
+// The names of the attention kernels that ran (core/model/attention.h and
+// core/fast/attention.h). In run.json {"training": {"forward": "flash",
+// "backward": "blocked"}, "evaluation": …}; several names are joined by " and
+// ", and null stands for none yet.
 struct AttentionNames {
   model::AttentionRan training;
   std::set<std::string> evaluation;
   void Add(const AttentionNames& other);
 };
 
-// What it takes to repeat a run, and what came of it: run.json.
+// The contents of run.json: what one needs to repeat a run, and its results.
 struct Manifest {
   std::string mpsd_version, torch_version, operating_system, processor;
   std::string device, device_description;
-  std::map<std::string, std::string> environment;  // PYTORCH_* and the like
-  AttentionNames attention;                        // that ran so far
-  std::string gradients;                           // see GradientPath::name
-  std::string dtype;                               // of the frozen base
-  spec::TrainSpec spec;                            // every default filled in
+  // Variables that results may depend on.
+  std::map<std::string, std::string> environment;
+  AttentionNames attention;  // kernels that ran so far
+  std::string gradients;     // see GradientPath::name
+  std::string dtype;         // dtype of the frozen base weights
+  spec::TrainSpec spec;      // with every default filled in
   std::string model_folder;
-  spec::BaseModel base_model;  // as results name it
-  // File name → digest; empty until a first step has ended.
+  spec::BaseModel base_model;  // the base model as results name it
+  // File name → SHA-256; empty until the first step has ended.
   std::map<std::string, std::string> model_sha256;
-  std::string train_sha256, eval_sha256;  // over the files' bytes
+  std::string train_sha256, eval_sha256;  // SHA-256 of the files' bytes
   data::DatasetStats train_stats, eval_stats;
-  std::optional<MicroBatchPlan> micro_batch;  // of auto_find_batch_size
-  std::vector<std::string> label_names;    // by id; empty for language models
-  std::string problem_type;                // likewise
-  std::vector<std::string> fresh_modules;  // drawn: the file had them not
-  model::LoadReport load_report;           // of the model's weights
+  // Absent without auto_find_batch_size.
+  std::optional<MicroBatchPlan> micro_batch;
+  std::vector<std::string> label_names;  // by id; empty for language models
+  std::string problem_type;              // "" for language models
+  // Drawn at random: missing from the file.
+  std::vector<std::string> fresh_modules;
+  model::LoadReport load_report;  // how the model's weights matched
   int64_t trainable_parameters = 0;
   int64_t total_steps = 0;
-  std::vector<int64_t> resumed_at_steps;  // one a restart
-  // Filled in as the run goes.
+  std::vector<int64_t> resumed_at_steps;  // one entry a restart
+  // The members below change during the run.
   std::string state;  // "RUNNING", "STOPPED", "SUCCEEDED"
   int64_t steps = 0;
   std::optional<double> train_loss, eval_loss_before, eval_loss_after;
-  metrics::Values eval_metrics;       // of the latest evaluation
-  std::optional<double> best_metric;  // of metric_for_best_model
-  int64_t best_step = 0;              // where that was
-  int64_t result_step = 0;  // whose weights the result has; 0: none yet
+  metrics::Values eval_metrics;       // the latest evaluation's
+  std::optional<double> best_metric;  // the value of metric_for_best_model
+  int64_t best_step = 0;              // the step of best_metric
+  int64_t result_step = 0;  // step of the result's weights; 0: no result
   int64_t tokens = 0;
   double seconds = 0;
-  device::MemoryWatch::Summary memory;              // since the last restart
-  std::map<std::string, int64_t> cpu_fallback_ops;  // that MPS lacks → runs
-  std::vector<std::string> warnings;                // since the last restart
+  device::MemoryWatch::Summary memory;  // since the last restart
+  // Operator missing on MPS → runs on the CPU.
+  std::map<std::string, int64_t> cpu_fallback_ops;
+  std::vector<std::string> warnings;  // since the last restart
 };
 
-// Writes folder/run.json, replacing it as a whole.
+// Replaces folder/run.json atomically.
 absl::Status WriteManifest(const std::filesystem::path& folder,
                            const Manifest& manifest);
 
-// "resumed_at_steps" of the manifest already there; empty without one.
+// "resumed_at_steps" of the run.json in `folder`, which an earlier attempt of
+// the job wrote; empty without one.
 std::vector<int64_t> ReadResumedSteps(const std::filesystem::path& folder);
 
-// The operators that ran on the CPU before a restart: those of the run.json in
-// `folder`; none without one.
+// "cpu_fallback_ops" of the run.json in `folder`: what an earlier attempt
+// counted; empty without one.
 std::map<std::string, int64_t> ReadFallbacks(
     const std::filesystem::path& folder);
 
-// "attention" of the run.json in `folder`: before a restart.
+// "attention" of the run.json in `folder`: what an earlier attempt ran.
 AttentionNames ReadAttention(const std::filesystem::path& folder);
 
 }  // namespace mpsd::train

@@ -17,7 +17,7 @@ using json = nlohmann::ordered_json;
 using spec::Recompute;
 
 constexpr size_t kMaxCandidates = 8;
-constexpr double kNoFaster = 0.97;  // of the time before
+constexpr double kNoFaster = 0.97;  // share of the time of the trial before
 constexpr char kSelective[] = "selective", kFull[] = "full";
 
 void PutChoice(const MicroBatch& choice, json& j) {
@@ -100,7 +100,9 @@ class Pass {
 
   MicroBatch With(int64_t rows) const { return {rows, recompute_}; }
 
-  // Whether `rows` can be tried, going by the trial before or the estimate.
+  // Whether `rows` should fit. The first trial goes by the estimate; later ones
+  // by the trial before, whose memory beyond the resident bytes grows with the
+  // rows.
   bool Fits(int64_t rows) {
     if (before_.peak_bytes == 0) {
       expected_ = search_.estimate ? search_.estimate(With(rows)) : 0;
@@ -116,7 +118,8 @@ class Pass {
   MicroBatchTrial Untried(int64_t rows) const {
     return {With(rows), 0, expected_, false};
   }
-  // Whether to go on to more rows.
+  // Whether more rows are worth a trial: the last two were not both without
+  // gain.
   bool Faster(const MicroBatchTrial& trial) {
     const bool faster = before_.peak_bytes == 0 ||
                         trial.step_seconds < kNoFaster * before_.step_seconds;
@@ -133,7 +136,8 @@ class Pass {
   int no_gain_ = 0;
 };
 
-// From keeping everything to keeping least; the job may say which.
+// The kinds of recomputation to try, from the one that keeps most to the one
+// that keeps least; a job's own demand is the only one.
 std::vector<Recompute> KindsOf(const MicroBatchSearch& search) {
   if (search.demanded != Recompute::kNone) return {search.demanded};
   if (!search.knows_selective) return {Recompute::kNone, Recompute::kFull};
@@ -184,7 +188,7 @@ std::vector<int64_t> CandidateRows(int64_t batch, int64_t max_rows) {
        ++n) {
     if (batch % n == 0) rows.push_back(n);
   }
-  // Every second one goes, the largest stays.
+  // Drops every second candidate, never the largest.
   while (rows.size() > kMaxCandidates) {
     std::vector<int64_t> fewer;
     for (size_t i = (rows.size() + 1) % 2; i < rows.size(); i += 2) {
@@ -222,7 +226,8 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
           trial->out_of_memory || trial->peak_bytes > search.limit_bytes;
       if (short_of_memory || !pass.Faster(*trial)) break;
     }
-    if (!short_of_memory) break;  // keeping less would only be slower
+    // Memory did not end this pass, so recomputing would only be slower.
+    if (!short_of_memory) break;
   }
   if (!tried) {
     auto trial = measure(Pass(search, kinds.back()).With(candidates.front()));

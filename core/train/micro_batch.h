@@ -15,77 +15,86 @@
 
 namespace mpsd::train {
 
-// InvalidArgument where a micro-batch of that many rows and tokens in each of
-// them, padding included, has more than `most` (device::Traits::max_sum): says
-// what to lower.
+// InvalidArgument, with advice, where `rows` rows of `row_tokens` tokens each,
+// padding included, have more tokens than `most` (Traits::max_sum).
 absl::Status CheckTokens(int64_t rows, int64_t row_tokens, int64_t most);
 
-// How the rows of an optimizer step are computed: so many at a time. Whatever
-// is chosen, the step's gradient is the same.
+// How many rows of an optimizer step are computed at a time, and what their
+// backward recomputes. The step's gradient does not depend on the choice.
 struct MicroBatch {
   int64_t rows = 1;
   spec::Recompute recompute = spec::Recompute::kNone;
   bool operator==(const MicroBatch&) const = default;
 };
 
-// What a micro-batch was found to cost.
+// The measured cost of one choice.
 struct MicroBatchTrial {
   MicroBatch choice;
-  double step_seconds = 0;  // of all rows of a step
+  double step_seconds = 0;  // for all rows of a step
   int64_t peak_bytes = 0;
-  bool tried = true;  // false: it would not fit, peak_bytes is an estimate
-  // It was tried, and needed more than peak_bytes or than was free.
+  // false: not run, since the estimate peak_bytes does not fit.
+  bool tried = true;
+  // The trial ran out of memory: it needed more than peak_bytes or than was
+  // free.
   bool out_of_memory = false;
 };
 
 struct MicroBatchPlan {
   MicroBatch chosen;
-  // "job": as the job says; "trial": the trials below, made now; "cache": made
-  // by an earlier run on this machine; "resumed": what the run began with.
+  // Where the choice comes from. "job": job.json; "trial": the trials below,
+  // made by this attempt; "cache": trials of an earlier run on this machine;
+  // "resumed": the run's first attempt.
   std::string from = "job";
   std::vector<MicroBatchTrial> trials;
 };
 
 struct MicroBatchSearch {
-  int64_t batch = 1;     // rows of a step
-  int64_t max_rows = 1;  // that the device computes rightly at once
+  int64_t batch = 1;     // rows of an optimizer step
+  int64_t max_rows = 1;  // bound of what the device computes rightly
   int64_t limit_bytes = 0;
-  int64_t resident_bytes = 0;  // held without any batch
-  // What the job demands; kNone: the search chooses.
+  int64_t resident_bytes = 0;  // held without a batch
+  // The recomputation that the job asks for; kNone leaves the choice to the
+  // search.
   spec::Recompute demanded = spec::Recompute::kNone;
-  bool knows_selective = false;  // otherwise it would be the same as full
-  // What a choice is expected to need, asked before the first trial of a kind;
-  // null: it is tried.
+  bool knows_selective = false;  // false: kSelective would equal kFull
+  // Estimates the bytes that a choice needs. Asked before the first trial with
+  // each kind of recomputation; null: every first trial runs.
   std::function<int64_t(const MicroBatch&)> estimate = nullptr;
 };
 
-// The divisors of `batch` up to `max_rows`, ascending, eight at most.
+// The divisors of `batch` up to `max_rows`, in ascending order; eight of them,
+// if there are more.
 std::vector<int64_t> CandidateRows(int64_t batch, int64_t max_rows);
 
-// Tries candidates from few rows to many, without checkpointing and, where
-// memory ended that, with selective and then with full; stops where the
-// estimate or what came before says that the next would not fit, where it ran
-// out of memory, or where more rows have ceased to be faster. The fastest one
-// is chosen; of two within 3 % the one with less memory. Where no estimate fits
-// the least is tried all the same. `measure` may fail: its error ends the
-// search.
+// Searches for the fastest micro-batch that fits into memory.
+//
+// For each kind of recomputation, beginning with none, it tries candidates from
+// few rows to many. A pass over the candidates ends where the estimate or the
+// trial before says that the next one would not fit, where a trial runs out of
+// memory, and where more rows have ceased to be faster. The next kind
+// (selective, then full) is tried only if memory ended the pass.
+//
+// The fastest trial wins; of two within 3 % the one with less memory. If no
+// estimate fits, the smallest candidate is tried nevertheless. An error of
+// `measure` ends the search.
 absl::StatusOr<MicroBatchPlan> FindMicroBatch(
     const MicroBatchSearch& search,
     const std::function<absl::StatusOr<MicroBatchTrial>(const MicroBatch&)>&
         measure);
 
-// As JSON, for run.json: rows, accumulation, gradient_checkpointing,
+// The plan as JSON for run.json: rows, accumulation, gradient_checkpointing,
 // recompute_granularity where that is true, from, and the trials.
 std::string ToJson(const MicroBatchPlan& plan, int64_t batch);
-// Nothing where `json` is no plan for that batch.
+// The plan from ToJson's text. Absent where `json` is no plan for `batch`.
 std::optional<MicroBatchPlan> ParseMicroBatchPlan(const std::string& json,
                                                   int64_t batch);
 
-// "micro_batch" of the run.json in `folder`.
+// The plan in the run.json in `folder`, if it has one for `batch`.
 std::optional<MicroBatchPlan> ReadPlanOfRun(const std::filesystem::path& folder,
                                             int64_t batch);
 
-// Plans by key in one file, replaced as a whole; what cannot be read is empty.
+// A cache of plans in one JSON file, key → plan. A file that cannot be read
+// counts as empty; CachePlan replaces the file atomically.
 std::optional<MicroBatchPlan> FindCachedPlan(const std::filesystem::path& file,
                                              const std::string& key,
                                              int64_t batch);

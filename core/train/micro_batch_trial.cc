@@ -15,10 +15,11 @@
 namespace mpsd::train {
 namespace {
 
-// Of what the device recommends, or of the machine's memory: the rest is for
-// what is not counted.
+// The share of the device's recommended memory, or of the machine's, that may
+// be used. The rest is left to memory that nobody counts.
 constexpr double kUsable = 0.9;
-// A short trial is repeated, this often at most, until it took so long.
+// A short trial is repeated until the trials took kEnoughSeconds together, but
+// kMaxRepeats times at the very most: one short run alone is too noisy.
 constexpr double kEnoughSeconds = 0.2;
 constexpr int kMaxRepeats = 3;
 
@@ -61,7 +62,9 @@ int64_t MicroBatchTrials::Held() const {
   return memory.current_allocated.value_or(device::ProcessFootprintBytes());
 }
 
-// Packed rows are all about as long; of others the longest samples of all.
+// The batch to measure. Packed rows are all about equally long, so the first
+// step's serve. Otherwise the longest samples of the data set, so that no batch
+// of training needs more than the trial.
 absl::StatusOr<data::Batch> MicroBatchTrials::LongestRows(int64_t rows) const {
   if (options_.packing) {
     data::LoaderOptions options = options_;
@@ -97,7 +100,7 @@ double MicroBatchTrials::SecondsOf(const std::vector<data::Batch>& batches) {
 
 void MicroBatchTrials::Run(const std::vector<data::Batch>& batches,
                            int64_t batch, MicroBatchTrial& trial) {
-  SecondsOf(batches);  // compiles and allocates what the first time needs
+  SecondsOf(batches);  // not measured: the first run compiles and allocates
   const auto peak = trained_.device.GetMemory().peak_allocated;
   const int64_t held = Held();
   double seconds = SecondsOf(batches);
@@ -109,6 +112,8 @@ void MicroBatchTrials::Run(const std::vector<data::Batch>& batches,
   }
   trial.step_seconds = seconds * static_cast<double>(batch) /
                        static_cast<double>(trial.choice.rows);
+  // Without a counter of the peak the memory held after a run stands for it,
+  // which misses what was freed on the way: never less than the estimate.
   trial.peak_bytes = peak ? *peak : std::max(held, estimate_(trial.choice));
 }
 
@@ -134,6 +139,8 @@ absl::StatusOr<MicroBatchTrial> MicroBatchTrials::Measure(
     if (!ran.ok()) return ran;
     return trial;
   }
+  // What the failed trial queued must end before its memory is free for the
+  // next one.
   trained_.device.Synchronize();
   trained_.trainable.parameters().ZeroGradients();
   trained_.device.EmptyCache();

@@ -16,19 +16,20 @@
 
 namespace mpsd::train {
 
-// Runs what may need more memory than there is: ResourceExhausted where it did,
-// and what it held is free again.
+// Runs a function that may run out of memory. If it does, returns
+// ResourceExhausted after the function's memory has been freed.
 using Attempt = std::function<absl::Status(const std::function<void()>&)>;
 
-// Runs forward and backward of micro-batches of the data's longest rows to see
-// what they cost. Nothing of the run changes: parameters and optimizer are not
-// touched; gradients are zeroed, and generators and the network's options are
-// put back when it is destroyed.
+// Measures what micro-batches of the data's longest rows cost, by forward and
+// backward passes without an update. The run itself stays unchanged: parameters
+// and optimizer are not touched, gradients are zeroed, and the destructor
+// restores the generators and the network's options.
 class MicroBatchTrials {
  public:
-  // All must outlive it. `estimate` is the least that a choice is taken to
-  // need, bytes; of devices that count their peak only what ran out of memory
-  // is. Null `attempt`: exceptions pass through.
+  // All must outlive this object. `estimate` gives the least bytes that a
+  // choice is taken to need. Devices that count their own peak use it only for
+  // trials that ran out of memory. With a null `attempt` exceptions pass
+  // through.
   MicroBatchTrials(const Trained& trained, Stepper& stepper,
                    const data::Source& source, data::LoaderOptions options,
                    std::function<int64_t(const MicroBatch&)> estimate,
@@ -37,18 +38,18 @@ class MicroBatchTrials {
   MicroBatchTrials(const MicroBatchTrials&) = delete;
   MicroBatchTrials& operator=(const MicroBatchTrials&) = delete;
 
-  // Bytes held without a batch, and those that may be held.
+  // Bytes that the run holds without a batch, and bytes that it may hold.
   int64_t resident_bytes() const { return resident_bytes_; }
   int64_t limit_bytes() const;
 
-  // For a step of `batch` rows. To run out of memory is a result; an error is
-  // the source's.
+  // Tries `choice` for a step of `batch` rows. Running out of memory is a
+  // result, not an error; errors come from the data source.
   absl::StatusOr<MicroBatchTrial> Measure(const MicroBatch& choice,
                                           int64_t batch);
 
  private:
   absl::StatusOr<data::Batch> LongestRows(int64_t rows) const;
-  // Fills in time and peak.
+  // Fills in the trial's time and peak.
   void Run(const std::vector<data::Batch>& batches, int64_t batch,
            MicroBatchTrial& trial);
   double SecondsOf(const std::vector<data::Batch>& batches);

@@ -25,14 +25,16 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kPiece = 8 << 20;
-// Of the weights, in bytes: the disk stays ahead of a reader from here on.
+// Bytes of the weights to read ahead: behind them the disk stays ahead of the
+// loading thread by itself.
 constexpr int64_t kReadAhead = int64_t{1} << 30;
 
-// Size and time of a file: its digest is taken to be that of the same key.
+// A file's key in the cache. A file of the same path, size and time is taken to
+// have the same digest.
 std::string CacheKey(const fs::path& path) {
   std::error_code error;
   const fs::path full = fs::canonical(path, error);
-  // libc++ counts in 128 bits.
+  // libc++'s file_time counts in 128 bits, which StrCat does not take.
   const auto time = static_cast<int64_t>(
       fs::last_write_time(path, error).time_since_epoch().count());
   return absl::StrCat(full.string(), "|", fs::file_size(path, error), "|",
@@ -73,7 +75,8 @@ absl::StatusOr<std::string> HashFile(const fs::path& path,
   return hash.FinishHex();
 }
 
-// Asks the system for the file's beginning; it need not heed it.
+// Asks the system to read the file's beginning into memory. A hint: failures do
+// not matter.
 void ReadAhead(const fs::path& path, int64_t bytes) {
   const absl::StatusOr<int> opened = base::OpenToRead(path);
   if (!opened.ok()) return;
@@ -127,7 +130,7 @@ absl::StatusOr<Digests> HashModel(const fs::path& model_folder,
     changed = true;
   }
   if (error) return base::ErrnoStatus(error.value(), model_folder.string());
-  // A cache that cannot be written costs time, nothing else.
+  // A cache that cannot be written costs the next run time, nothing else.
   if (changed) base::WriteFileAtomic(cache, known.dump()).IgnoreError();
   if (!changed) ReadWeightsAhead(model_folder);
   return digests;

@@ -17,28 +17,29 @@ namespace mpsd::train {
 // File name → SHA-256.
 using Digests = std::map<std::string, std::string>;
 
-// Of the files of a model folder that decide numbers: config, weights,
-// tokenizer, chat template, image processor. Digests are kept in the file
-// `cache` by path, size and time. `stop` may turn true meanwhile: Cancelled.
+// The digests of the files of a model folder that results depend on: config,
+// weights, tokenizer, chat template, image processor. The file `cache` keeps
+// digests by path, size and time. Another thread may set `stop` meanwhile:
+// Cancelled.
 absl::StatusOr<Digests> HashModel(const std::filesystem::path& model_folder,
                                   const std::filesystem::path& cache,
                                   const std::atomic<bool>& stop);
 
-// HashModel on a thread of its own, while data are read and weights are loaded.
-// Where the digests are known it reads the weights' beginning ahead instead, so
-// that they are in memory when they are asked for.
+// Runs HashModel on its own thread while the run reads data and weights. If the
+// cache has all digests, the thread instead asks the system to read the
+// beginning of the weights, so that they are in memory when they are loaded.
 class ModelDigests {
  public:
   ModelDigests(std::filesystem::path model_folder, std::filesystem::path cache);
-  // Gives up what is not done.
+  // Stops the thread, whether it is done or not.
   ~ModelDigests();
   ModelDigests(const ModelDigests&) = delete;
   ModelDigests& operator=(const ModelDigests&) = delete;
 
-  // Whether Get would give its answer at once.
+  // Whether Get would return without waiting.
   bool done() const;
 
-  // As HashModel, when it is done.
+  // Waits for the thread; returns HashModel's result.
   absl::StatusOr<Digests> Get();
 
  private:

@@ -10,13 +10,15 @@
 
 namespace mpsd::train {
 
+// kPreempt: save a checkpoint and end, to be resumed. kCancel: end without one.
 enum class StopRequest { kNone, kPreempt, kCancel };
 
-// Who watches a run: the daemon's session, or the terminal. Called on the
-// training thread.
+// Watches a run: implemented by the daemon's session and by the terminal. All
+// calls come from the training thread.
 class Observer {
  public:
-  // Bounds of what a run may warn of: torch's texts may have numbers in them.
+  // Bounds of a run's warnings: torch's texts may contain numbers, so that no
+  // two are alike.
   static constexpr size_t kMostWarnings = 50;
   static constexpr size_t kLongestWarning = 2000;  // bytes
 
@@ -25,19 +27,20 @@ class Observer {
   virtual void OnStep(const report::Progress& progress) = 0;
   virtual void OnEval(const report::Evaluated& evaluated) = 0;
   virtual void OnCheckpoint(const report::Checkpointed& checkpointed) = 0;
-  // Something is amiss and the run goes on: for the job's log, `mpsctl watch`
-  // and `show`, and run.json. Each text is told once, cut to kLongestWarning;
-  // where there are more than kMostWarnings the last one told says so.
+  // Reports that something is amiss while the run goes on. The text goes to the
+  // job's log, to `mpsctl watch` and `show`, and to run.json. Each text is told
+  // only the first time, cut to kLongestWarning; the last of kMostWarnings says
+  // that further ones are left out.
   void OnWarning(const std::string& text);
   const std::vector<std::string>& warnings() const { return warnings_; }
   // Asked between steps, between the micro-batches of a step and between the
-  // batches of an evaluation. May hold the run there as long as it likes.
+  // batches of an evaluation. It may block for as long as a pause lasts.
   virtual StopRequest stop_request() = 0;
 
  private:
   virtual void TellWarning(const std::string&) {}
 
-  std::vector<std::string> warnings_;  // as told
+  std::vector<std::string> warnings_;  // as they were told
 };
 
 }  // namespace mpsd::train

@@ -8,9 +8,10 @@
 
 namespace mpsd::train {
 
-// Takes validation_split off the training data where there is no eval set, and
-// keeps of each set the first max_…_samples (transformers, run_glue.py: the
-// split comes first). InvalidArgument where a side would be empty.
+// Splits and limits the data. Without an eval set it takes validation_split off
+// the training data; then it keeps the first max_…_samples of each set (the
+// order of Transformers' run_glue.py: split first). InvalidArgument where a set
+// would be empty.
 absl::Status TakeParts(const spec::TrainSpec& spec, TaskData& data);
 
 }  // namespace mpsd::train

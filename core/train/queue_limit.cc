@@ -12,6 +12,8 @@ void QueueLimit::Begin() {
 
 void QueueLimit::Queued() {
   ++queued_;
+  // micro_batch_ starts as infinite, so that the first call of a run waits, and
+  // measures.
   if (queued_ * micro_batch_ < kAhead) return;
   device_.Synchronize();
   Note();

@@ -10,35 +10,40 @@
 
 namespace mpsd::train {
 
-// A GPU lets the host queue a whole step within a second and then computes for
-// minutes. This keeps it from getting further ahead than one micro-batch, or
-// than kAhead of them where they are short: what the host counts as done is
-// then done, and a stop takes no longer than that. Waiting so seldom costs
-// nothing that could be measured. Of the training thread.
+// Keeps the host at most one micro-batch ahead of the device or, where
+// micro-batches are short, as many as take kAhead. A GPU lets the host queue a
+// whole step within a second and then computes for minutes: without the limit
+// the host would count work as done that is not, and a stop would wait for all
+// of it. Waiting this seldom costs no measurable time. Used by the training
+// thread alone.
 class QueueLimit {
  public:
   static constexpr absl::Duration kAhead = absl::Seconds(2);
 
-  // Both must outlive it.
+  // `device` and `clock` must outlive it.
   explicit QueueLimit(device::Device& device,
                       const base::Clock& clock = base::Clock::Real())
       : device_(device), clock_(clock) {}
 
-  // Nothing of a step is queued yet.
+  // A step begins; nothing is queued yet.
   void Begin();
-  // A micro-batch was handed to the device, and another one follows. May wait.
+  // The host has queued a micro-batch and is about to queue another one. May
+  // wait for the device.
   void Queued();
-  // The device has been waited for; the step's last micro-batch is done too.
+  // The caller has waited for the device, and with it for the step's last
+  // micro-batch.
   void Done();
 
  private:
+  // Measures the time a micro-batch takes, now that the device is idle.
   void Note();
 
   device::Device& device_;
   const base::Clock& clock_;
-  absl::Duration since_;  // monotonic: when the device was last idle
-  int64_t queued_ = 0;    // since then
-  absl::Duration micro_batch_ = absl::InfiniteDuration();  // takes, as measured
+  absl::Duration since_;  // monotonic time when the device was last idle
+  int64_t queued_ = 0;    // micro-batches queued since `since_`
+  // Time of one micro-batch, as last measured.
+  absl::Duration micro_batch_ = absl::InfiniteDuration();
 };
 
 }  // namespace mpsd::train

@@ -13,6 +13,8 @@ void Relay::OnStage(const std::string& stage, double fraction) {
     return;
   }
   absl::MutexLock lock(&mutex_);
+  // The same stage, further on: only its latest progress is worth telling, and
+  // the queue stays short.
   const bool goes_on = !waiting_.empty() && !waiting_.back().is_warning &&
                        waiting_.back().text == stage;
   if (goes_on) {
@@ -33,6 +35,8 @@ void Relay::TellWarning(const std::string& text) {
 
 void Relay::Tell() {
   base::Check(on_own_thread(), "the run's own thread tells");
+  // The observer is called without the lock: it may block, and the other thread
+  // must not wait for it.
   std::deque<Saying> all;
   {
     absl::MutexLock lock(&mutex_);

@@ -12,17 +12,18 @@
 
 namespace mpsd::train {
 
-// Stands for a run's observer where work may be done beside the run's own
-// thread: what another thread says of stages and warnings waits for Tell. On
-// the run's own thread it passes everything on at once.
+// An observer for work that may run beside the run's own thread. Observers
+// expect calls from the run's thread alone; so stages and warnings from another
+// thread are queued until the run's thread calls Tell. Calls from the run's own
+// thread pass through at once.
 class Relay : public Observer {
  public:
-  // The calling thread is the run's own. `to` must outlive it.
+  // Takes the calling thread for the run's own. `to` must outlive it.
   explicit Relay(Observer& to)
       : to_(to), own_thread_(std::this_thread::get_id()) {}
 
-  // Tells what waits, in the order it was said; of one stage's progress the
-  // last. On the run's own thread.
+  // Passes on everything queued, in the order of the calls; of one stage's
+  // progress only the latest. Called on the run's own thread.
   void Tell();
 
   void OnStage(const std::string& stage, double fraction) override;

@@ -39,7 +39,7 @@ Json Named(const std::vector<double>& scores, const data::Labels& labels) {
   return named;
 }
 
-// One row's prediction and scores.
+// One line of predictions.jsonl.
 Json RowOf(const float* logits, const data::Labels& labels) {
   const int64_t count = labels.outputs();
   if (labels.problem == spec::ProblemType::kRegression) {

@@ -13,23 +13,23 @@
 // What a classifier leaves behind beside its weights.
 namespace mpsd::train {
 
-// A confusion matrix grows with the square of the labels, and travels to the
-// daemon and its clients: with more labels there is none.
+// The most labels for which a confusion matrix is made: it grows with the
+// square of the labels, and travels to the daemon and its clients.
 inline constexpr size_t kMaxMatrixLabels = 1000;
 
-// {"labels": [name…], "matrix": [[count…]…]}: a row a true label, a column a
-// predicted one. Empty for other problems than single-label ones and for too
-// many labels.
+// {"labels": [name…], "matrix": [[count…]…]}: one row for each true label, one
+// column for each predicted label. Empty for problems other than single-label
+// ones, and for more than kMaxMatrixLabels labels.
 std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
                                 const data::Labels& labels);
 
-// `folder`/predictions.jsonl and predictions.tsv, a line a row of the data, in
-// its order:
+// Writes `folder`/predictions.jsonl and predictions.tsv, one line for each row
+// of the data, in the data's order:
 //   {"index": 0, "prediction": "positive", "scores": {"negative": 0.1, …}}
 //   index<TAB>prediction
-// The prediction is a label's name; a number for a regression; a list (in TSV
-// separated by commas) for several labels. Scores are softmax or, for several
-// labels, the sigmoid.
+// The prediction is a label's name; for a regression a number; for several
+// labels a list (in TSV separated by commas). Scores are the softmax or, for
+// several labels, the sigmoid of the logits.
 absl::Status WritePredictions(const std::filesystem::path& folder,
                               const metrics::Predictions& predictions,
                               const data::Labels& labels);

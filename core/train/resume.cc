@@ -19,7 +19,8 @@ absl::Status Trainer::KnowInputs() {
   if (!digests.ok()) return digests.status();
   manifest_.model_sha256 = *std::move(digests);
   for (const auto& [file, digest] : manifest_.model_sha256) {
-    // Weights that lie there and are not read are nothing to the run.
+    // The run does not read other weights in the folder: their digests do not
+    // matter.
     const bool read = !file.ends_with(".safetensors") ||
                       std::find(weight_files_.begin(), weight_files_.end(),
                                 file) != weight_files_.end();
@@ -62,8 +63,8 @@ absl::Status Trainer::Resume() {
   if (!steps.empty()) {
     if (absl::Status s = KnowInputs(); !s.ok()) return s;
   }
-  // From the newest back: one that a failing disk has spoilt costs the steps
-  // since the one before it, not the run.
+  // Tries the newest checkpoint first. A checkpoint that a failing disk has
+  // spoilt costs the steps since the one before it, not the run.
   for (; !steps.empty(); steps.pop_back()) {
     absl::Status s = ResumeFrom(steps.back());
     if (!absl::IsInvalidArgument(s) && !absl::IsNotFound(s)) return s;
@@ -87,8 +88,8 @@ void Trainer::SetAside(int64_t step, const std::string& why) {
                                 ")")));
 }
 
-// FailedPrecondition for a checkpoint of another job; InvalidArgument and
-// NotFound for a damaged one, after which the run is as it was.
+// FailedPrecondition for a checkpoint of another job. InvalidArgument and
+// NotFound for a damaged one; the run is then unchanged.
 absl::Status Trainer::ResumeFrom(int64_t step) {
   const auto path = ckpt::CheckpointPath(options_.out_dir, step);
   auto saved = ckpt::ReadTrainerState(path);
@@ -101,6 +102,8 @@ absl::Status Trainer::ResumeFrom(int64_t step) {
   auto restored = ckpt::LoadCheckpoint(path, Live());
   if (!restored.ok()) return restored.status();
   const int64_t total_steps = state_.total_steps;
+  // The run's own fingerprint stays: a checkpoint of an earlier release may
+  // have an older form of it.
   restored->fingerprint = std::move(state_.fingerprint);
   state_ = *std::move(restored);
   saved_step_ = state_.step;
@@ -109,7 +112,9 @@ absl::Status Trainer::ResumeFrom(int64_t step) {
   if (state_.total_steps != total_steps) {
     absl::StrAppend(&stage, " (of ", total_steps, " steps, not of ",
                     state_.total_steps, ")");
-    // As Transformers' scheduler, which has set the next rate when it is saved.
+    // The job's number of steps has changed. Transformers' scheduler saves the
+    // rate of the next step, computed from the old number; only later steps
+    // follow the new one.
     auto before = optim::Schedule::Create(spec_.training, state_.total_steps);
     if (!before.ok()) return before.status();
     schedule_->Pin(state_.step, before->LearningRate(state_.step));

@@ -16,7 +16,7 @@ using report::Json;
 constexpr char kMetrics[] = "metrics.jsonl";
 constexpr char kEvals[] = "eval.jsonl";
 
-// The lines whose step is at most `step`; a line cut short by a crash goes.
+// The lines of steps up to `step`. Drops a last line that a crash cut short.
 std::string KeepUntil(std::string_view text, int64_t step) {
   std::string kept;
   while (!text.empty()) {
@@ -42,8 +42,8 @@ absl::Status AppendLine(std::FILE* file, const std::string& line,
   return absl::OkStatus();
 }
 
-// With member `name`, where there is one, right behind member `other`, or first
-// where there is no such.
+// Moves the member `name`, where there is one, right behind the member `other`;
+// to the front where there is no `other`.
 Json Moved(const Json& object, const std::string& name,
            const std::string& other) {
   const auto member = object.find(name);
@@ -57,7 +57,7 @@ Json Moved(const Json& object, const std::string& name,
   return moved;
 }
 
-// Named as Transformers names them in its own log.
+// The names of Transformers' own log.
 class EvalWriter : public report::JsonWriter {
  public:
   using JsonWriter::JsonWriter;

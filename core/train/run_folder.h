@@ -23,9 +23,9 @@ namespace mpsd::train {
 //   run.json          the manifest
 class RunFolder {
  public:
-  // Creates `path` where missing and cuts both logs back to what the run has
-  // seen that goes on here, so that it writes every step and every evaluation
-  // once: steps up to `step`, evaluations up to that of `eval_step` (-1: none).
+  // Creates `path` where it is missing. Cuts both logs back to the steps up to
+  // `step` and the evaluations up to that of `eval_step` (-1: none), so that a
+  // resumed run leaves one line for each step and each evaluation.
   static absl::StatusOr<std::unique_ptr<RunFolder>> Open(
       const std::filesystem::path& path, int64_t step, int64_t eval_step);
 
@@ -46,8 +46,9 @@ class RunFolder {
   File metrics_, evals_;
 };
 
-// The JSON line of a report, without newline: its members, those of a step in
-// this file's own order; an evaluation's metrics beside them as "eval_NAME".
+// A report as one JSON line, without newline. A step's members come in the
+// order of this file; an evaluation's metrics appear as "eval_NAME" beside its
+// other members.
 std::string ToJsonLine(const report::Progress& progress);
 std::string ToJsonLine(const report::Evaluated& evaluated);
 

@@ -23,8 +23,9 @@
 namespace mpsd::train {
 namespace {
 
-// What is trained is what the adapter holds; only dropout may be this run's, as
-// with PEFT's from_pretrained. A `lora` that asks for something else is a
+// The settings of an adapter that training starts from. The adapter decides
+// what is trained; only dropout may be this run's, as with PEFT's
+// from_pretrained. A job whose `lora` asks for anything else is refused as a
 // misunderstanding.
 absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
                                              const spec::ModelConfig& config) {
@@ -52,11 +53,11 @@ absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
   return lora;
 }
 
-// Leaves the loading of weights, as torch's exceptions do, where they would be
-// in vain.
+// Thrown to abandon the loading of weights, as torch's exceptions are, where
+// the data have already failed.
 struct DataFailed {};
 
-// Where the job computes: bf16 or fp32.
+// The dtype in which the job computes.
 at::ScalarType DtypeOf(const spec::TrainSpec& spec) {
   return spec.training.bf16 ? at::kBFloat16 : at::kFloat;
 }
@@ -78,6 +79,8 @@ absl::Status Trainer::ReadModelFolder() {
   if (!folder.ok()) return folder.status();
   model_folder_ = *folder;
   if (absl::Status s = full::CheckCopied(model_folder_); !s.ok()) return s;
+  // Hashing starts as soon as the folder is known, and runs beside everything
+  // up to the first checkpoint.
   model_digests_ = std::make_unique<ModelDigests>(
       model_folder_, options_.cache_dir / "model-digests.json");
   auto config = spec::ReadModelConfig(model_folder_);
@@ -93,8 +96,9 @@ absl::Status Trainer::ReadModelFolder() {
   if (spec_.fine_tune_type != spec::FineTuneType::kLora) {
     return absl::OkStatus();
   }
-  // A wrong target is said before data and weights are read. Any number of
-  // labels stands for the data's.
+  // Refuses a wrong target before data and weights are read. MatchTargets needs
+  // a head, but the number of labels is not known yet: any number stands for
+  // it.
   spec::ModelConfig with_head = config_;
   if (spec_.task != spec::Task::kCausalLm) with_head.num_labels = 2;
   if (!spec_.adapter.empty()) {
@@ -105,7 +109,8 @@ absl::Status Trainer::ReadModelFolder() {
   spec_.lora = spec::EffectiveLora(std::move(spec_.lora), with_head);
   absl::Status s = spec::MatchTargets(spec_.lora, with_head).status();
   if (!s.ok() || !spec_.adapter.empty()) return s;
-  // Submit refuses it; what is queued since an earlier release is trained.
+  // Submit refuses such a pattern today. A job that an earlier release queued
+  // is trained, with a warning.
   s = spec::CheckPatternKeys(spec_.lora, with_head);
   if (!s.ok()) Warn({std::string(s.message())});
   return absl::OkStatus();
@@ -221,7 +226,8 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> Trainer::AttachAdapter() {
               "the adapter completes the spec before its fingerprint is taken");
   auto saved = spec::MatchModulesToSave(spec_.lora, config_);
   if (!saved.ok()) return saved.status();
-  // Weights that no file has must be kept: no base model has them.
+  // Weights drawn at random must be saved with the adapter: no base model has
+  // them.
   for (const std::string& module : network_->fresh_modules()) {
     const bool kept =
         std::any_of(saved->begin(), saved->end(),

@@ -108,7 +108,8 @@ data::EvalLoader Trainer::EvalBatches(const data::Source& source) const {
                           data::TokenLimit{tokens, t.max_length});
 }
 
-// What the cost of a micro-batch depends on.
+// The key of a cached plan: everything that the cost of a micro-batch depends
+// on, and nothing that may differ between runs of equal cost.
 std::string Trainer::MicroBatchKey() const {
   spec::TrainSpec essence = spec_;
   essence.name.clear();
@@ -131,8 +132,8 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
   const spec::TrainingSpec& t = spec_.training;
   const auto estimate = [this](const MicroBatch& choice) {
     spec::TrainSpec spec = spec_;
-    // Evaluations are what they are, whatever is chosen, unless they keep to
-    // what a micro-batch has tried.
+    // The memory of an evaluation does not depend on the choice, unless
+    // evaluations are limited to the tokens of a training micro-batch.
     if (!device_->traits().silent_out_of_memory) {
       spec.dataset.eval.clear();
       spec.dataset.validation_split = 0;
@@ -144,7 +145,8 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
         spec_.training.packing
             ? spec_.training.max_length
             : LongestSample(*data_.train, spec_.training.max_length);
-    // As it was loaded: its head may turn out not to be tied.
+    // The network's own config, not that of the file: the head may turn out not
+    // to be tied.
     return spec::EstimateMemory(spec, network_->config(), device_->traits())
         .total_bytes;
   };
@@ -169,7 +171,8 @@ absl::StatusOr<MicroBatchPlan> Trainer::TryMicroBatches() {
   });
 }
 
-// A run goes on as it began; a machine that has tried does not try again.
+// A resumed run keeps its first attempt's plan: another split would round its
+// sums otherwise. A machine that has tried this job's shape does not try again.
 absl::StatusOr<MicroBatchPlan> Trainer::PlanMicroBatches() {
   if (!ckpt::ListCheckpoints(options_.out_dir).empty()) {
     if (auto plan = ReadPlanOfRun(options_.out_dir, batch_rows())) {
@@ -185,7 +188,8 @@ absl::StatusOr<MicroBatchPlan> Trainer::PlanMicroBatches() {
   }
   auto plan = TryMicroBatches();
   if (!plan.ok()) return plan.status();
-  CachePlan(file, key, *plan, batch_rows()).IgnoreError();  // costs time only
+  // A failure costs the next run a search, nothing else.
+  CachePlan(file, key, *plan, batch_rows()).IgnoreError();
   return plan;
 }
 

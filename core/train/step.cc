@@ -33,14 +33,15 @@ Stepper::Stepper(const Trained& trained, optim::AdamW& optimizer,
       canary_(at::zeros(
           {}, at::device(trained.device.torch_device()).dtype(at::kFloat))) {
   if (!trained.device.traits().encodes_lazily) return;
-  // For what goes by autograd.
+  // Gradients by autograd commit within the network; the explicit step commits
+  // itself.
   trained.network.set_commit([&device = trained.device] { device.Commit(); });
 }
 
 model::AttentionRan Stepper::attention() const {
   if (const auto* own = gradients_->attention()) return *own;
   const auto& ran = trained_.network.attention_ran(/*training=*/true);
-  return {ran, ran};  // autograd goes back the way it came
+  return {ran, ran};  // autograd's backward is its forward's
 }
 
 at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
@@ -49,12 +50,14 @@ at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
   const double total = LossWeight(batches);
   trained_.trainable.set_training(true);
   trained_.network.set_training(true);
-  if (!host_.empty()) {  // of a step that nobody waited for
+  if (!host_.empty()) {  // left by a step that nobody waited for
     trained_.device.Synchronize();
     host_.clear();
   }
   std::span<const data::Batch> left = batches;
   StepInputs inputs = NextInputs(left);
+  // The first upload goes to the device before the first kernel; in most steps
+  // it is the only one.
   gradients_->Begin();
   at::Tensor loss = at::zeros_like(canary_);
   queue_.Begin();
@@ -67,6 +70,8 @@ at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
         if (go_on && !go_on()) return {};
       }
       first = false;
+      // Each batch adds its sum over all targets of the step, not over its own:
+      // the split into micro-batches changes nothing.
       const at::Tensor part = gradients_->Add(batch, 1.0 / total);
       if (!part.defined()) continue;
       loss.add_(part);
@@ -97,9 +102,12 @@ absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
   const at::Tensor norm = optimizer_.GradientNorm();
   if (max_grad_norm_ > 0) optimizer_.Clip(norm, max_grad_norm_);
   optimizer_.Step(learning_rate);
+  // The canary goes behind the update: once its number has arrived, so has the
+  // work before it. The numbers stay below 2^20, which fp32 holds exactly, and
+  // differ from step to step.
   const float mark = static_cast<float>(++runs_ % (1 << 20));
   canary_.fill_(mark);
-  // The one synchronisation of the step.
+  // Loss, norm and canary in one copy: the only read-back of the step.
   const at::Tensor host = at::stack({loss, norm, canary_}).to(at::kCPU);
   queue_.Done();
   host_.clear();

@@ -19,41 +19,47 @@
 namespace mpsd::train {
 
 struct StepResult {
-  double loss = 0;       // mean over the targets of all micro-batches
-  double grad_norm = 0;  // before clipping
+  double loss = 0;       // mean over all targets of the step
+  double grad_norm = 0;  // L2, before clipping
 };
 
-// One optimizer step over its micro-batches: the gradient of the mean loss over
-// all their targets (label tokens, rows, class weights), so that how they are
-// split changes nothing (transformers ≥ 4.46, Trainer.get_batch_samples);
-// clipped; AdamW. Its inputs go to the device before its first kernel, in one
-// copy (more where they are large: FirstUpload), and it reads back once.
+// Runs optimizer steps. A step computes the gradient of the mean loss over the
+// targets (label tokens, rows, class weights) of all its micro-batches, so that
+// the split into micro-batches changes nothing (transformers ≥ 4.46,
+// Trainer.get_batch_samples); clips it; and lets AdamW update. A step copies
+// its inputs to the device before its first kernel, in one upload (more where
+// they are large: FirstUpload), and reads back a single time, at its end.
 class Stepper {
  public:
-  // All must outlive it. `max_grad_norm` 0: no clipping.
+  // `trained` and `optimizer` must outlive it. `max_grad_norm` 0: no clipping.
   Stepper(const Trained& trained, optim::AdamW& optimizer,
           double max_grad_norm);
 
-  // How gradients come about, for run.json.
+  // GradientPath::name, for run.json.
   std::string gradient_path() const { return gradients_->name(); }
-  model::AttentionRan attention() const;  // the kernels that ran
+  model::AttentionRan attention() const;  // kernels that ran
 
-  // DataLoss for a loss or gradient that is not finite, or when the device lost
-  // work (its canary was not written): nothing of the run can be trusted then
-  // and the last checkpoint is the place to go back to.
-  // Cancelled when `go_on`, which is asked between two micro-batches, says no:
-  // then parameters and optimizer are as before, but random numbers were drawn.
+  // Runs one step.
+  //
+  // DataLoss for a loss or gradient that is not finite, and where the device
+  // lost work (the canary was not written): nothing in memory can be trusted
+  // then, and the caller goes back to the last checkpoint.
+  //
+  // Cancelled where `go_on`, asked between two micro-batches, returns false:
+  // parameters and optimizer are unchanged, but random numbers were drawn.
   absl::StatusOr<StepResult> Run(const std::vector<data::Batch>& batches,
                                  double learning_rate,
                                  const std::function<bool()>& go_on = {});
 
-  // The gradient of the mean loss, in the parameters' .grad; no update.
-  // Returns the loss, a scalar on the device; undefined where `go_on` said no.
+  // Computes the gradient of the mean loss into the parameters' .grad, without
+  // an update. Returns the loss, a scalar on the device, or an undefined tensor
+  // where `go_on` returned false.
   at::Tensor AccumulateGradients(const std::vector<data::Batch>& batches,
                                  const std::function<bool()>& go_on = {});
 
  private:
-  // Of the first of `left`, as many as go into one upload, which are taken off.
+  // The inputs of as many of the first of `left` as one upload takes; removes
+  // them from `left`.
   StepInputs NextInputs(std::span<const data::Batch>& left);
 
   const Trained trained_;
@@ -61,9 +67,14 @@ class Stepper {
   const std::unique_ptr<GradientPath> gradients_;
   const double max_grad_norm_;
   QueueLimit queue_;
-  // What the device may be reading from until the step has been waited for.
+  // Host memory that the device may still be copying from: kept until the step
+  // has waited for the device.
   std::vector<at::Tensor> host_;
+  // A number that each step writes on the device after its update and reads
+  // back. A device that drops queued work without an error leaves an old
+  // number.
   at::Tensor canary_;
+  // Counts steps; the source of the canary's numbers.
   int64_t runs_ = 0;
 };
 

@@ -29,78 +29,82 @@
 namespace mpsd::train {
 
 struct TaskData {
-  std::unique_ptr<data::Source> train, eval, predict;  // null: none
+  std::unique_ptr<data::Source> train, eval, predict;  // null: the job has none
 };
 
-// Of one micro-batch.
+// What Task::Loss computes of one micro-batch.
 struct BatchLoss {
   at::Tensor sum;     // fp32 scalar on the device; undefined: no target
   at::Tensor logits;  // fp32 [rows, outputs]; undefined for language models
 };
 
-// What a job's task makes of its data and its model: the part of a run that
-// differs between tasks.
+// What differs between tasks: how data become batches, which model is loaded,
+// and how batches become a loss and metrics.
 class Task {
  public:
   virtual ~Task() = default;
 
-  // Of spec.task. `spec` and `observer` must outlive it.
+  // Makes the Task for spec.task. `spec` and `observer` must outlive it.
   static std::unique_ptr<Task> Make(const spec::TrainSpec& spec,
                                     Observer& observer);
 
-  // Where tokenized data may be kept between runs; none without.
+  // The folder that keeps tokenized data between runs; by default nothing is
+  // kept.
   void set_cache_folder(std::filesystem::path folder) {
     cache_folder_ = std::move(folder);
   }
 
-  // Whether LoadData must come before LoadModel. Where not, it leaves `config`
-  // as it is, calls nothing of torch and may run on another thread beside it.
+  // Whether LoadData may change the model's config, so that it runs before
+  // LoadModel. If not, LoadData calls nothing of torch and may run on another
+  // thread beside LoadModel.
   virtual bool data_change_model() const { return true; }
 
-  // Reads what the job's dataset names; `config`, read from `model_folder`,
-  // gets what the data decide (num_labels). Errors are the user's.
+  // Reads the job's data sets. Writes what the data decide (num_labels) into
+  // `config`, which was read from `model_folder`. Its errors are the user's.
   virtual absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
                                             spec::ModelConfig& config) = 0;
 
-  // The network, kept by the caller beyond this object's last use.
+  // Loads the network. The caller owns it and keeps it beyond the last use of
+  // this object.
   virtual absl::StatusOr<std::unique_ptr<model::Network>> LoadModel(
       const model::WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress) = 0;
 
-  // What Loss takes, on `device`.
+  // Puts micro-batches on `device`, in the form that Loss takes.
   virtual StepInputs Inputs(std::span<const data::Batch> batches,
                             const device::Device& device) const = 0;
 
-  // With the network that LoadModel gave.
+  // The loss of one micro-batch by LoadModel's network.
   virtual BatchLoss Loss(const BatchInputs& inputs) const = 0;
 
-  // How a step gets the gradients of what `trainable` trains of LoadModel's
-  // network; both must outlive it.
+  // The way in which a step computes the gradients of what `trainable` trains
+  // in LoadModel's network; both must outlive the result.
   virtual std::unique_ptr<GradientPath> MakeGradientPath(
       optim::Trainable& trainable, device::Device&) const {
     return MakeAutogradPath(*this, trainable);
   }
 
-  // What an evaluation says beyond its mean loss; `predictions` has no rows for
-  // language models.
+  // The metrics of an evaluation beside its mean loss. `predictions` has no
+  // rows for language models.
   virtual metrics::Values Metrics(
       double loss, const metrics::Predictions& predictions) const = 0;
+  // The names of Metrics' values, in their order.
   virtual std::vector<std::string> MetricNames() const = 0;
 
-  // Null for language models; known after LoadData.
+  // The class labels that LoadData decided; null for language models.
   virtual const data::Labels* labels() const { return nullptr; }
 
-  // Puts into `folder`, which has the adapter or the model, what else the task
-  // makes of the files of `model_folder`: a language model's tokenizer with the
-  // job's own chat template and end token.
+  // Adds to `folder`, which already has the adapter or the model, what else the
+  // task makes of the files of `model_folder`: for a language model the
+  // tokenizer with the job's own chat template and end token.
   virtual absl::Status CompleteResult(
       const std::string& /*model_folder*/,
       const std::filesystem::path& /*folder*/) const {
     return absl::OkStatus();
   }
 
-  // Files that a whole model's folder needs where the base model's has them
-  // not: name → contents.
+  // Files that a whole model's folder needs and the base model's folder lacks:
+  // file name → contents.
   virtual std::map<std::string, std::string> ResultFiles() const { return {}; }
 
  protected:

@@ -65,7 +65,7 @@ class TextLoader {
     return absl::OkStatus();
   }
 
-  // Longer texts than the model has positions for are cut.
+  // Texts are cut to the positions that the model has.
   int64_t MaxLength() const {
     return std::min(
         spec_.training.max_length,
@@ -76,7 +76,8 @@ class TextLoader {
                                    const std::string& stage) {
     data::TextClassesOptions options;
     options.max_length = MaxLength();
-    // RoBERTa's tokenizers give a model no types, whatever their template says.
+    // RoBERTa's tokenizers pass no types to the model, whatever their template
+    // says.
     const int64_t types = config_.encoder.type_vocab_size;
     const bool typed = types > 1 || config_.model_type != "roberta";
     options.tables = {config_.vocab_size, typed ? types : 0};

@@ -47,10 +47,13 @@ absl::StatusOr<RunResult> Trainer::Run() {
       &Trainer::OpenDevice,
       &Trainer::ReadModelFolder,
       &Trainer::LoadDataAndModel,
-      // After this line only the trainable's parameters change.
+      // AttachAdapter may still extend spec_.lora. From here on only the
+      // trainable's parameters change.
       &Trainer::AttachTrainable,
       &Trainer::ChooseMicroBatch,
-      // From here on the spec is as the run found it: its fingerprint is taken.
+      // From here on spec_ stays as it is: its fingerprint is taken, by Resume
+      // or after the first step. A stage that changed spec_ in another order
+      // would make every older checkpoint one "of another job".
       &Trainer::Resume,
       &Trainer::OpenRunFolder,
   };
@@ -64,8 +67,9 @@ absl::StatusOr<RunResult> Trainer::Run() {
 absl::StatusOr<RunResult> Trainer::Loop() {
   base::Check(folder_ != nullptr, "every stage comes before the first step");
   while (true) {
-    // Step 0 is evaluated too: the loss before training. A stop between a step
-    // and its evaluation makes the next attempt begin with the evaluation.
+    // Step 0 is evaluated too: the loss before training. A stop during an
+    // evaluation saves a state whose eval_step is older than its step, so that
+    // the next attempt begins with that evaluation.
     if (eval_due()) {
       absl::Status s = EvaluateNow();
       if (absl::IsCancelled(s)) return Stop(observer_.stop_request());
@@ -76,6 +80,8 @@ absl::StatusOr<RunResult> Trainer::Loop() {
       if (s.ok()) s = UpdateManifest("RUNNING");
       if (!s.ok()) return s;
     }
+    // A checkpoint comes after the evaluation of its step: its state then has
+    // the metrics that decide which checkpoint is the best.
     if (save_due()) {
       if (absl::Status s = SaveNow(); !s.ok()) return s;
     }
@@ -120,9 +126,9 @@ bool Trainer::save_due() const {
   return (every > 0 && state_.step % every == 0) || is_best || finished();
 }
 
-// Cancelled for a stop between two micro-batches: nothing is as if the step had
-// begun, so that a checkpoint written now, or the last one, leads to the same
-// bytes as a run that was never stopped.
+// Cancelled for a stop between two micro-batches. The generators and the loader
+// are then set back to the step's beginning: a checkpoint written now, or the
+// last one, leads to the same bytes as a run that was never stopped.
 absl::Status Trainer::TrainStep() {
   const absl::Duration start = base::Clock::Real().Monotonic();
   auto batches = loader_->NextStep();
@@ -131,7 +137,7 @@ absl::Status Trainer::TrainStep() {
   const double learning_rate = schedule_->LearningRate(state_.step);
   const at::Tensor cpu_random = device::CpuRngState();
   const at::Tensor device_random = device_->RngState();
-  double held = 0;  // seconds, by a pause
+  double held = 0;  // seconds that a pause held the step
   auto result = stepper_->Run(*batches, learning_rate, [&] {
     const absl::Duration asked = base::Clock::Real().Monotonic();
     const bool go_on = observer_.stop_request() == StopRequest::kNone;
@@ -217,7 +223,8 @@ absl::Status Trainer::EvaluateNow() {
 }
 
 absl::Status Trainer::SaveNow() {
-  // A stop within the first step's evaluation comes before Loop asks.
+  // Loop learns the fingerprint after the first step's evaluation; a stop
+  // within that evaluation saves before.
   if (absl::Status s = KnowInputs(); !s.ok()) return s;
   base::Check(!state_.fingerprint.empty(), "a checkpoint names what it read");
   const absl::Duration start = base::Clock::Real().Monotonic();
@@ -227,7 +234,8 @@ absl::Status Trainer::SaveNow() {
   report::Checkpointed report{
       state_.step, saved->path.string(), saved->bytes, SecondsSince(start), {}};
   for (const auto& path : std::exchange(gone_, {})) {
-    // Not what is there again.
+    // A checkpoint set aside earlier whose step has now been saved anew is not
+    // gone.
     if (path != saved->path) report.removed_paths.push_back(path.string());
   }
   if (const auto& limit = spec_.training.save_total_limit) {

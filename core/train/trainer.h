@@ -46,33 +46,37 @@ namespace mpsd::train {
 
 struct TrainerOptions {
   std::filesystem::path out_dir;
-  // For what is worth keeping between runs: model digests, tokenized data,
-  // what micro-batches cost.
+  // Keeps between runs: model digests, tokenized data, costs of micro-batches.
   std::filesystem::path cache_dir;
   std::string mpsd_version, torch_version;
-  // Variables that results may depend on, for run.json.
+  // Environment variables that results may depend on, for run.json.
   std::map<std::string, std::string> environment;
-  // Of the thread that runs; null: nobody counts operators on the CPU.
+  // Captures torch's warnings on the training thread, which name operators that
+  // ran on the CPU; null: nobody counts them.
   const device::WarningCapture* warnings = nullptr;
-  // For trials of micro-batches; null: one that runs out of memory ends the
-  // run.
+  // Runs trials of micro-batches. Null: a trial that runs out of memory ends
+  // the run.
   Attempt attempt = {};
 };
 
-// Of a run that was stopped only `steps` and `seconds` of the outcome are set.
+// A run that was stopped sets only `steps` and `seconds` of the outcome.
 struct RunResult : report::Outcome {
-  StopRequest stopped = StopRequest::kNone;  // kNone: it ran to its end
-  int64_t checkpoint_step = 0;               // of the last checkpoint, 0: none
+  StopRequest stopped = StopRequest::kNone;  // kNone: the run is complete
+  int64_t checkpoint_step = 0;  // step of the last checkpoint; 0: none
 };
 
-// One fine-tuning run, from job.json to an adapter or a model. A run whose
-// folder holds checkpoints of the same job goes on after the last one, bit for
-// bit on the CPU; one that is damaged is set aside for the one before it, or
-// for a new start, and said. One call of Run per object.
+// One fine-tuning run, from job.json to an adapter or a model. If the run's
+// folder holds checkpoints of the same job, the run continues after the last
+// one, bit for bit on the CPU. A damaged checkpoint is set aside with a
+// warning, and the one before it is used; without one the run starts over. Run
+// is called at most once.
+//
+// Run goes through the stages in the order of their declarations below; each
+// reads members that an earlier stage has set.
 //
 // Errors: InvalidArgument, NotFound, FailedPrecondition and Unimplemented are
-// the user's (spec, data, model); DataLoss is a run whose numbers cannot be
-// trusted; others are the machine's. torch's exceptions pass through.
+// the user's (spec, data, model). DataLoss means that the run's numbers cannot
+// be trusted. Others are the machine's. torch's exceptions pass through.
 class Trainer {
  public:
   // `observer` must outlive it. Paths of `spec` must be absolute.
@@ -85,8 +89,8 @@ class Trainer {
   absl::Status OpenDevice();
   absl::Status ReadModelFolder();
   void Warn(const std::vector<std::string>& warnings);
-  // The weights beside the data where these do not change the model. What is
-  // wrong with the data is said first, and as soon as it is known.
+  // Loads data and weights: side by side where the data do not change the
+  // model. Errors of the data come first, as soon as they are known.
   absl::Status LoadDataAndModel();
   absl::Status LoadBoth();
   absl::Status Take(absl::StatusOr<TaskData> data);
@@ -99,14 +103,15 @@ class Trainer {
   absl::StatusOr<MicroBatchPlan> PlanMicroBatches();
   absl::StatusOr<MicroBatchPlan> TryMicroBatches();
   std::string MicroBatchKey() const;
-  // Digests of what the run reads, and with them state_.fingerprint: before a
-  // checkpoint is compared or written. A run without one learns them beside its
-  // first step.
+  // Fills in inputs_, the digests of what the run reads, and with them
+  // state_.fingerprint. A checkpoint is compared or written only with a
+  // fingerprint. A run without checkpoints does this beside its first step.
   absl::Status KnowInputs();
   absl::Status Resume();
   absl::Status ResumeFrom(int64_t step);
   absl::Status CheckSameJob(const ckpt::TrainerState& saved) const;
-  // Says why, too. One that cannot be renamed stays, and is said as well.
+  // Renames a damaged checkpoint and warns, with the reason. A checkpoint that
+  // cannot be renamed stays in place; the warning says that too.
   void SetAside(int64_t step, const std::string& why);
   absl::Status OpenRunFolder();
   absl::StatusOr<RunResult> Loop();
@@ -118,7 +123,7 @@ class Trainer {
   absl::Status SaveNow();
   absl::StatusOr<RunResult> Stop(StopRequest request);
 
-  // Of Finish.
+  // The parts of Finish.
   absl::Status TakeBest();
   absl::StatusOr<bool> GoBackToBest();
   absl::Status WritePredictionFiles();
@@ -126,14 +131,15 @@ class Trainer {
   std::filesystem::path output_path() const;
 
   data::Padding padding() const;
-  int64_t batch_rows() const;  // of an optimizer step
-  int64_t LongestRow() const;  // tokens, with padding, once there are data
+  int64_t batch_rows() const;  // rows of an optimizer step
+  int64_t LongestRow() const;  // in tokens, padding included; reads data_
   int64_t LongestRowOf(const data::Source& source) const;
   absl::Status CheckDeviceLimits() const;
-  // The rows of an evaluation or prediction, as many at a time as the job says:
-  // where memory runs out in silence, fewer if they have more tokens than a
-  // training micro-batch, or than the device computes rightly. Results are sums
-  // of theirs, or in their order.
+  // The batches of an evaluation or a prediction, of as many rows as the job
+  // says. Where the device may run out of memory in silence, a batch has no
+  // more tokens than a training micro-batch, or than the device computes
+  // rightly. The split does not change results: they are sums over rows, or
+  // keep the rows' order.
   data::EvalLoader EvalBatches(const data::Source& source) const;
   data::LoaderOptions LoaderOptionsFor(int64_t rows,
                                        int64_t accumulation) const;
@@ -143,40 +149,42 @@ class Trainer {
   Trained trained() const { return {*task_, *network_, *trainable_, *device_}; }
   ckpt::LiveState Live();
   absl::Status UpdateManifest(const std::string& state);
-  // Operators that ran on the CPU, of the whole job.
+  // Operators that ran on the CPU, counted over all attempts of the job.
   std::map<std::string, int64_t> Fallbacks() const;
 
   spec::TrainSpec spec_;
   const TrainerOptions options_;
   Observer& observer_;
-  Relay relay_;  // to observer_, for the task
+  Relay relay_;  // passes on to observer_; used by task_
 
   std::unique_ptr<device::Device> device_;
   std::string model_folder_;
-  std::unique_ptr<ModelDigests> model_digests_;  // once there is a folder
-  std::vector<std::string> weight_files_;        // of it, that the run reads
+  std::unique_ptr<ModelDigests> model_digests_;  // null until ReadModelFolder
+  std::vector<std::string> weight_files_;        // files that the run reads
   RunInputs inputs_;
   spec::ModelConfig config_;
   std::unique_ptr<Task> task_;
   TaskData data_;
   std::unique_ptr<data::Prefetcher> loader_;
-  std::unique_ptr<data::EvalLoader> eval_loader_;  // after ChooseMicroBatch
-  int64_t micro_batch_rows_ = 1;                   // likewise
+  // Null until ChooseMicroBatch.
+  std::unique_ptr<data::EvalLoader> eval_loader_;
+  int64_t micro_batch_rows_ = 1;  // set by ChooseMicroBatch
   std::optional<BestModel> best_;
   std::unique_ptr<model::Network> network_;
-  std::unique_ptr<optim::Trainable> trainable_;  // hangs on network_
+  std::unique_ptr<optim::Trainable> trainable_;  // destroyed before network_
   std::unique_ptr<optim::AdamW> optimizer_;
   std::unique_ptr<Stepper> stepper_;
   std::optional<optim::Schedule> schedule_;
   std::unique_ptr<RunFolder> folder_;
   ckpt::TrainerState state_;
-  std::optional<EvalResult> last_eval_;  // of this process
-  int64_t saved_step_ = 0;               // of the last checkpoint, 0: none
-  // Checkpoints that are no longer where they were, not yet reported.
+  std::optional<EvalResult> last_eval_;  // the latest in this process
+  int64_t saved_step_ = 0;               // step of the last checkpoint; 0: none
+  // Checkpoints that were set aside, to be reported with the next one saved.
   std::vector<std::filesystem::path> gone_;
   Manifest manifest_;
   device::MemoryWatch memory_;
-  std::map<std::string, int64_t> earlier_fallbacks_;  // before a restart
+  // Counted by earlier attempts.
+  std::map<std::string, int64_t> earlier_fallbacks_;
 };
 
 }  // namespace mpsd::train

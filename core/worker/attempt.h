@@ -8,9 +8,9 @@
 
 namespace mpsd::worker {
 
-// Runs `work`, for train::TrainerOptions: ResourceExhausted with the text of
-// what was thrown where device or host had not the memory that it needed
-// (core/host/device_error.h). Every other exception passes through.
+// Runs `work`, for train::TrainerOptions. If an exception says that device or
+// host lacked memory (core/host/device_error.h), returns ResourceExhausted with
+// its text. Other exceptions pass through.
 absl::Status Attempt(const std::function<void()>& work);
 
 }  // namespace mpsd::worker

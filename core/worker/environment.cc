@@ -30,7 +30,8 @@ std::string ProgramPath() {
 #endif
 }
 
-// RunJob says what is wrong with it.
+// A job that cannot be read counts as one without the option; RunJob reports
+// what is wrong.
 bool AllowsCpuFallback(const std::string& job) {
   if (job.empty()) return false;
   const auto text = base::ReadFile(job);

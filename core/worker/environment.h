@@ -9,17 +9,19 @@
 
 namespace mpsd::worker {
 
-// What `current` must become for the job in the file `job` ("": none):
-// host::WorkerEnvironment, and what the job itself opts in to.
+// The environment that the job in the file `job` ("": none) needs, made from
+// `current`: host::WorkerEnvironment, and what the job itself opts in to.
 host::Environment NeededEnvironment(const host::Environment& current,
                                     const std::string& job);
 
-// For a worker that mpsd did not start: starts this program anew, in this
-// process, where its environment is not the needed one, since torch has read it
-// by the time main runs. Returns where it is, or where the system refuses.
+// For a worker that mpsd did not start. If the environment is not the needed
+// one, starts this program anew within the process, since torch has read the
+// environment by the time main runs. Returns if the environment is right, or if
+// the system refuses the start.
 void EnsureEnvironment(char** argv, const std::string& job);
 
-// Of this process, what results may depend on: PYTORCH_*, OMP_*, AGX_*, MKL_*.
+// The variables of this process that results may depend on: PYTORCH_*, OMP_*,
+// AGX_*, MKL_*.
 std::map<std::string, std::string> NotedEnvironment();
 
 }  // namespace mpsd::worker

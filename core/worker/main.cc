@@ -21,13 +21,13 @@
 namespace {
 
 // torch and OpenMP read the environment when they are initialised, which takes
-// a third of a second. An ELF program is asked before its libraries are: where
-// something is missing it starts anew then, and not after it in main. A
-// sanitizer wants to be the first itself.
+// a third of a second. On ELF systems this function runs before any library is
+// initialised: if a variable is missing, the program starts anew here instead
+// of later in main. A sanitizer has to run first itself.
 #if defined(__ELF__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 void SetEnvironment(int, char** argv, char** environment) {
-  environ = environment;  // the C library does so a little later
+  environ = environment;  // the C library sets it only later
   mpsd::worker::EnsureEnvironment(argv, /*job=*/"");
 }
 using Initializer = void (*)(int, char**, char**);
@@ -76,8 +76,9 @@ CLI::Option* DeclareMerge(CLI::App& app, mpsd::worker::MergeArguments& merge) {
 
 int main(int argc, char** argv) {
 #ifdef __GLIBC__
-  // Every large block that is freed merges all small ones that wait in glibc's
-  // fast bins: a seventh of the time it takes to tokenize rows.
+  // glibc merges all free small blocks of its fast bins whenever a large block
+  // is freed, which took a seventh of the time of tokenizing rows. Without fast
+  // bins nothing waits to be merged.
   mallopt(M_MXFAST, 0);
 #endif
   CLI::App app(
@@ -94,7 +95,7 @@ int main(int argc, char** argv) {
       "--version", "mpsd-worker " + mpsd::worker::WorkerVersion() + ", torch " +
                        mpsd::worker::TorchVersion());
   CLI11_PARSE(app, argc, argv);
-  // mpsd has seen to it for the workers it starts.
+  // Workers that mpsd starts already have the right environment.
   mpsd::worker::EnsureEnvironment(argv, job);
   if (selftest_flag->count() > 0) {
     selftest.job = job;

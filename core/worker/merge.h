@@ -7,7 +7,7 @@
 
 namespace mpsd::worker {
 
-// As mpsd-worker --merge gets them.
+// The arguments of mpsd-worker --merge.
 struct MergeArguments {
   std::string adapter;  // a PEFT folder
   std::string model;    // folder or id; empty: the one the adapter names
@@ -16,8 +16,8 @@ struct MergeArguments {
   std::string max_shard_size = "5GB";
 };
 
-// mpsd-worker --merge: see core/merge. Returns the exit code: 0 done, 1 failed,
-// 2 the user's input.
+// Runs mpsd-worker --merge (core/merge). Returns the exit code: 0 done, 1
+// failed, 2 the user's input.
 int RunMerge(const MergeArguments& arguments, std::ostream& out,
              std::ostream& err);
 

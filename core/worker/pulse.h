@@ -10,9 +10,9 @@
 
 namespace mpsd::worker {
 
-// Says that this process gets on: calls `beat`, on a thread of its own, every
-// `interval` in which work was done (core/base/work_count.h). One that stands
-// still has no pulse. Destroying it ends the calls.
+// Shows that this process makes progress. A thread calls `beat` in every
+// `interval` in which work was done (core/base/work_count.h); a process that is
+// stuck has no pulse. The destructor ends the calls.
 class Pulse {
  public:
   Pulse(absl::Duration interval, std::function<void()> beat);

@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An uploaded file is a link to its blob where the file system has no hard
-// links; so its name counts.
+// Compares names, without following links: on a file system without hard links
+// an uploaded file is a symbolic link to its blob.
 bool IsBelow(const std::string& path, const fs::path& folder) {
   const fs::path normal = fs::path(path).lexically_normal();
   const auto [at, _] =
@@ -26,7 +26,7 @@ bool IsBelow(const std::string& path, const fs::path& folder) {
   return at == folder.end();
 }
 
-// A job that cannot be read fails by itself.
+// A job that cannot be read counts as uploaded; reading it fails later.
 bool UploadedWhole(const fs::path& spec_path) {
   const auto text = base::ReadFile(spec_path);
   if (!text.ok()) return true;

@@ -6,10 +6,10 @@
 
 namespace mpsd::worker {
 
-// Holds this process to what the daemon says of the job that it runs: it opens
-// no file outside of `start`.read_roots and its own cache, where there are such
-// roots; and where data of the job lie outside of the job's own inputs/, no
-// message shows what stands in them. Once, before the job is read.
+// Holds this process to the daemon's limits for its job. If `start`.read_roots
+// has roots, the process opens no file outside of them and its own cache. If
+// data of the job lie outside of the job's own inputs/, no message shows their
+// contents. Called once, before the job is read.
 void LimitToStart(const wire::Start& start);
 
 }  // namespace mpsd::worker

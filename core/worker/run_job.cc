@@ -58,7 +58,7 @@ wire::Failed KindOf(const absl::Status& status) {
     case absl::StatusCode::kPermissionDenied:
       return {wire::FailureKind::kRejected, message};
     case absl::StatusCode::kDataLoss:
-      // The device's doing, or the numbers'.
+      // Either the device lost work, or the numbers are not finite.
       return host::FindDeviceError(message)
                  ? FailureOf(message)
                  : wire::Failed{wire::FailureKind::kNonFinite, message};
@@ -76,7 +76,7 @@ Outcome RunJob(const fs::path& spec_path, const fs::path& out_dir,
     if (!result.ok()) return FailureOf(result.status());
     return *std::move(result);
   } catch (const c10::IndexError& e) {
-    // The same data would end the same way again.
+    // kRejected, since a retry with the same data would fail the same way.
     wire::Failed failed = FailureOf(std::string(e.what_without_backtrace()));
     failed.kind = wire::FailureKind::kRejected;
     return failed;

@@ -12,25 +12,26 @@
 
 namespace mpsd::worker {
 
-// Either what the run gave or why it failed.
+// Either the run's result or why it failed.
 using Outcome = std::variant<train::RunResult, wire::Failed>;
 
-// Runs job.json at `spec_path` into `out_dir`. Every error ends here: this is
-// the one place where torch's exceptions are caught, but for a trial's that ran
-// out of memory (attempt.h).
+// Runs the job.json at `spec_path` into `out_dir`. Every error ends here: no
+// other place catches torch's exceptions, except those of a trial that runs out
+// of memory (attempt.h).
 Outcome RunJob(const std::filesystem::path& spec_path,
                const std::filesystem::path& out_dir, train::Observer& observer);
 
-// The failure that an error of the trainer is: the user's, the numbers', the
-// device's (core/host/device_error.h) or the worker's; with the errno that it
-// came of, by which the daemon tells the machine's faults.
+// Turns an error of the trainer into a failure: the user's, the numbers', the
+// device's (core/host/device_error.h) or the worker's. Keeps the errno behind
+// the error, by which the daemon recognises faults of the machine.
 wire::Failed FailureOf(const absl::Status& status);
 
-// Of an exception's text out of libtorch, by core/host/device_error.h: with a
-// sentence of what to do where it is known, else internal.
+// Turns the text of libtorch's exception into a failure. A text that
+// core/host/device_error.h knows gets a sentence of advice; any other is
+// internal.
 wire::Failed FailureOf(const std::string& exception_text);
 
-// For what is worth keeping between runs; made if need be.
+// The folder for data kept between runs; created if it is missing.
 std::filesystem::path CacheFolder();
 
 std::string WorkerVersion();

@@ -53,7 +53,7 @@ int Test(device::Device& device, const selftest::Identity& identity,
                           [&out](const selftest::Result& result) {
                             out << selftest::TableRow(result) << std::flush;
                           });
-  // Without it the next start tests again.
+  // Without the file the next start tests again: not an error.
   if (absl::Status s = selftest::WriteVerdict(path, identity, report);
       !s.ok()) {
     err << "mpsd-worker: the verdict is not kept: " << s.message() << "\n";
@@ -81,7 +81,7 @@ absl::StatusOr<int> Run(const SelftestOptions& options, std::ostream& out,
           ? CacheFolder() / absl::StrCat("selftest-", identity.device, ".json")
           : options.verdict;
   const auto kept = selftest::ReadVerdict(path);
-  // A failure may have been one of the moment.
+  // Only a verdict that passed is reused: a failure may have been momentary.
   if (!options.force && kept && kept->passed && kept->identity == identity) {
     out << "kept in " << path.string() << ": ";
     return Verdict(true, "", identity.device, out);
@@ -99,7 +99,7 @@ int RunSelftest(const SelftestOptions& options, std::ostream& out,
     err << "mpsd-worker: " << code.status().message() << "\n";
     return kUsage;
   } catch (const std::exception& e) {
-    // A device that cannot even be opened.
+    // For example a device that cannot even be opened.
     err << "mpsd-worker: " << e.what() << "\n";
     return kWrong;
   }

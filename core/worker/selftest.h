@@ -14,23 +14,24 @@
 namespace mpsd::worker {
 
 struct SelftestOptions {
-  // "auto" is the accelerator there is; without one there is nothing to test.
+  // "auto" is the machine's accelerator; without one nothing is tested.
   std::string device = "auto";  // or "mps", "cuda", "cpu"
-  // Where the verdict lies and goes; empty: in the cache folder.
+  // The file of the verdict; empty: in the cache folder.
   std::filesystem::path verdict;
-  std::filesystem::path job;  // whose sizes to test at, or empty
-  bool force = false;         // a verdict that there is does not count
+  std::filesystem::path job;  // job whose sizes are tested, or empty
+  bool force = false;         // ignores an earlier verdict
 };
 
-// mpsd-worker --selftest: compares the device's kernels with the CPU's, prints
-// a table, keeps the verdict. One that passed, of the same device, system,
-// torch, checks and sizes, is repeated without testing. Returns the exit code:
-// 0 the device is right, 1 it is wrong, 2 the user's input, or no such device.
+// Runs mpsd-worker --selftest: compares the device's kernels with the CPU's,
+// prints a table and stores the verdict. If a stored verdict of the same
+// device, system, torch, checks and sizes has passed, prints that one without a
+// test. Returns the exit code: 0 the device is right, 1 it is wrong, 2 the
+// user's input, or no such device.
 int RunSelftest(const SelftestOptions& options, std::ostream& out,
                 std::ostream& err);
 
-// The sizes at which a job trains a model. A job without texts has the tokens
-// of its images.
+// The sizes at which a job trains a model. A job without texts counts an
+// image's tokens.
 selftest::Sizes SizesOf(const spec::TrainSpec& spec,
                         const spec::ModelConfig& config);
 

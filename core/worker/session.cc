@@ -28,7 +28,7 @@ using train::StopRequest;
 constexpr absl::Duration kHeldBeat = absl::Seconds(1);
 constexpr absl::Duration kBeat = absl::Milliseconds(500);
 
-// Sends what happens to the daemon, and a line of it to the job's log.
+// Reports each event to the daemon, and as a line to the job's log.
 class SessionObserver : public train::Observer {
  public:
   SessionObserver(base::LineChannel& channel, std::ostream& log)
@@ -36,7 +36,7 @@ class SessionObserver : public train::Observer {
 
   void OnStage(const std::string& stage, double fraction) override {
     terminal_.OnStage(stage, fraction);
-    // Often enough to show life, seldom enough to cost nothing.
+    // Once a second shows life and costs nothing.
     const absl::Duration now = base::Clock::Real().Monotonic();
     if (stage == last_stage_ && now - last_beat_ < absl::Seconds(1)) return;
     last_stage_ = stage;
@@ -60,7 +60,8 @@ class SessionObserver : public train::Observer {
     Send(checkpointed);
   }
 
-  // Holds while the daemon wants a pause.
+  // Blocks while the daemon wants a pause. Called on the training thread. The
+  // worker sends Held, then heartbeats while it is held, then Resumed.
   StopRequest stop_request() override {
     if (!Wait(absl::ZeroDuration())) {
       Send(wire::Held{step_});
@@ -83,7 +84,8 @@ class SessionObserver : public train::Observer {
     paused_ = paused;
   }
 
-  // A daemon that is gone is noticed by the reader.
+  // An error is ignored: the thread that listens notices when the daemon is
+  // gone.
   void Send(const wire::FromWorker& message) {
     channel_.Send(wire::Encode(message)).IgnoreError();
   }
@@ -94,7 +96,8 @@ class SessionObserver : public train::Observer {
     Send(wire::Warning{text});
   }
 
-  // False when a pause outlasts `timeout`.
+  // Waits until the run may go on or has to stop; false if a pause outlasts
+  // `timeout`.
   bool Wait(absl::Duration timeout) {
     absl::MutexLock lock(&mutex_);
     const auto free = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -106,7 +109,7 @@ class SessionObserver : public train::Observer {
   base::LineChannel& channel_;
   const std::atomic<bool> never_{false};
   TerminalObserver terminal_;
-  int64_t step_ = 0;  // the last one finished
+  int64_t step_ = 0;  // the last finished step
   mutable absl::Mutex mutex_;
   StopRequest stop_ ABSL_GUARDED_BY(mutex_) = StopRequest::kNone;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
@@ -114,7 +117,8 @@ class SessionObserver : public train::Observer {
   absl::Duration last_beat_;
 };
 
-// Follows the daemon until the stream ends.
+// Applies the daemon's messages until the stream ends. Runs on a thread of its
+// own.
 void Listen(base::LineChannel& channel, SessionObserver& observer) {
   while (true) {
     auto line = channel.Receive();
@@ -131,6 +135,8 @@ void Listen(base::LineChannel& channel, SessionObserver& observer) {
       observer.SetPaused(false);
     }
   }
+  // A daemon that is gone counts as Stop{kPreempt}: the run saves a checkpoint,
+  // from which the next daemon resumes.
   if (observer.stop() == StopRequest::kNone) {
     observer.RequestStop(StopRequest::kPreempt);
   }
@@ -149,7 +155,8 @@ Outcome RunKind(const wire::Start& start, train::Observer& observer) {
 int SendOutcome(const Outcome& outcome, SessionObserver& observer,
                 std::ostream& log) {
   if (const auto* failed = std::get_if<wire::Failed>(&outcome)) {
-    // It may quote a user's file: a cell of many MB, escapes of a terminal.
+    // The text may quote a user's file: a cell of many MB, escapes of a
+    // terminal.
     wire::Failed told = *failed;
     told.message =
         base::Shortened(base::Printable(failed->message, base::Breaks::kKeep),

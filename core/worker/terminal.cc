@@ -99,7 +99,7 @@ int RunAlone(const std::string& job, const std::string& out_dir,
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);
   int64_t logging_steps = 1;
-  // Only to learn the pace of the log; RunJob reports what is wrong with it.
+  // Read only for logging_steps; RunJob reports what is wrong with the job.
   if (auto text = base::ReadFile(job); text.ok()) {
     if (auto spec = spec::ParseTrainSpec(*text, job); spec.ok()) {
       logging_steps = spec->training.logging_steps;

@@ -10,7 +10,7 @@
 
 namespace mpsd::worker {
 
-// Lines for people: what a run does, and a step every `logging_steps`.
+// Writes lines for people: what a run does, and a step every `logging_steps`.
 class TerminalObserver : public train::Observer {
  public:
   // `out` and `stop` must outlive it. `stop` may be set from a signal handler.
@@ -33,9 +33,9 @@ class TerminalObserver : public train::Observer {
   std::string stage_;
 };
 
-// mpsd-worker --job JOB --out DIR: runs one job without a daemon. Returns the
-// exit code: 0 done or stopped by a signal after a checkpoint, 1 failed, 2 the
-// user's input.
+// Runs mpsd-worker --job JOB --out DIR: one job without a daemon. Returns the
+// exit code: 0 done, or stopped by a signal with a checkpoint saved; 1 failed;
+// 2 the user's input.
 int RunAlone(const std::string& job, const std::string& out_dir,
              std::ostream& out, std::ostream& err);
 
