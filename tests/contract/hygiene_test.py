@@ -56,6 +56,25 @@ class HygieneTest(source_tree.TreeTest):
         self.assert_line("space at the end", "x ")
         self.assert_finds("no line break at the end", {"a.txt": "x"})
 
+    def test_comments(self):
+        for word in ("Of", "There", "And", "Likewise"):
+            for code in (f"// {word} the thread.", f"  /// {word}.",
+                         f"int a;  // {word} the owner"):
+                for path in ("core/a/b.h", "server/a.cc", "client/a.cc",
+                             "core/text/crate/src/a.rs", "core/a/b.mm"):
+                    self.assert_finds(
+                        f"{path}:2: a comment begins with \"{word}\"",
+                        {path: f"int b;\n{code}\n"})
+
+    def test_comments_that_are_sentences(self):
+        self.assert_clean({
+            "core/a.h": "// Offsets of the parts, one a row.\n"
+                        "// There and Of begin lines of a block only.\n"
+                        "int a;  // of a row, therefore an int\n"
+                        "auto b = \"x // Of a text\";\n",
+            "tests/core/a.cc": "// Of a test.\n",
+            "core/a.py": "// Of another language.\n"})
+
     def test_size(self):
         self.assert_finds("a.bin: 1048577 bytes",
                           {"a.bin": "x" * ((1 << 20) + 1)})
