@@ -6,17 +6,17 @@
 
 namespace mpsd::client {
 
-// Where `mpsd` is looked for.
+// Where mpsctl looks for `mpsd`.
 struct Address {
-  std::string target;       // as gRPC takes it: "unix:/…/mpsd.sock", "host:1"
-  std::string socket_path;  // of a unix socket, else empty
+  std::string target;       // in gRPC's form: "unix:/…/mpsd.sock", "host:1"
+  std::string socket_path;  // the path of a unix socket, else empty
 };
 
-// `server` (--server) wins over MPSD_SERVER, which wins over the socket of
-// `state_dir` (--state-dir), of MPSD_STATE_DIR and of the default folder, in
-// this order; but a --state-dir on the command line wins over the environment.
-// Empty means not given. A `server` that begins with "/", "./" or "../" is the
-// path of a socket.
+// Finds the daemon. `server` (--server) wins over MPSD_SERVER, which wins over
+// the socket in `state_dir` (--state-dir), in MPSD_STATE_DIR and in the default
+// folder, in this order; but a --state-dir on the command line wins over the
+// environment. An empty argument was not given. A `server` that begins with
+// "/", "./" or "../" is the path of a socket.
 Address FindAddress(const std::string& server, const std::string& state_dir);
 
 // ~/.local/state/mpsd on Linux, ~/Library/Application Support/mpsd on a Mac.

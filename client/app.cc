@@ -57,7 +57,7 @@ void AddVerbs(CLI::App& app, Action* action) {
   app.get_formatter()->label("SUBCOMMAND", "VERB");
 }
 
-// CLI11's complaint, in our words where its own would not help.
+// CLI11's complaint, in our words where CLI11's would not help.
 std::string Complaint(const CLI::App& app, const CLI::ParseError& error,
                       const std::vector<std::string>& args) {
   if (!app.get_subcommands().empty()) return error.what();

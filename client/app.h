@@ -10,8 +10,8 @@
 
 namespace mpsd::client {
 
-// mpsctl as a function: `args` without the program's name. Returns the exit
-// code (exit_code.h), which tells too where `out` could not be written. Reads
+// Runs mpsctl; `args` leave out the program's name. Returns the exit code
+// (exit_code.h), which also tells of a failed write to `out`. Reads
 // MPSD_SERVER, MPSD_STATE_DIR, HOME and USER.
 int Run(const std::vector<std::string>& args, std::ostream& out,
         std::ostream& err, const Terminal& terminal);

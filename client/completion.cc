@@ -18,7 +18,7 @@ std::vector<const CLI::App*> Verbs(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-// "--follow", "-f" of one option; nothing for a positional.
+// "--follow" and "-f" for one option; nothing for a positional argument.
 std::vector<std::string> Spellings(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) {
@@ -51,7 +51,7 @@ bool TakesJobId(const CLI::App& verb) {
   return first != nullptr && first->get_positional();
 }
 
-// Every option of the program that is followed by a value.
+// Every option of the program that takes a value.
 std::vector<std::string> ValueOptions(const CLI::App& app) {
   std::vector<std::string> names;
   const auto add = [&names](const CLI::App& of) {

@@ -14,9 +14,9 @@ namespace mpsd::client {
 // The shells that CompletionScript knows.
 std::vector<std::string> CompletionShells();
 
-// The completion script of `app` for one of CompletionShells(), made out of its
-// verbs and options: verbs, options, files, and ids of jobs as
-// `mpsctl list --quiet` prints them where a verb takes kJobIdName.
+// The completion script of `app` for one of CompletionShells(), made from its
+// verbs and options. The script completes verbs, options, files and, where a
+// verb takes kJobIdName, the ids that `mpsctl list --quiet` prints.
 std::string CompletionScript(const CLI::App& app, const std::string& shell);
 
 }  // namespace mpsd::client

@@ -16,13 +16,12 @@ Connection::Connection(Address address) : address_(std::move(address)) {
 
 void Connection::Reset() {
   grpc::ChannelArguments arguments;
-  // Proxies are for the web; a subchannel shared with an earlier connection
-  // would bring its back-off along.
+  // Proxies are for the web. A subchannel that is shared with an earlier
+  // connection would keep that connection's back-off.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(64 << 20);
-  // A call that waits, without a deadline, ends where the daemon's machine is
-  // gone.
+  // Ends a call without a deadline once the daemon's machine is gone.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);

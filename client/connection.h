@@ -15,8 +15,8 @@
 
 namespace mpsd::client {
 
-// The three services of one daemon. Connects with the first call; a call fails
-// at once with UNAVAILABLE where nobody listens. Used by one thread.
+// The three services of one daemon. The first call connects; a call fails at
+// once with UNAVAILABLE where no daemon listens. Used by one thread.
 class Connection {
  public:
   explicit Connection(Address address);
@@ -37,7 +37,7 @@ class Connection {
   std::unique_ptr<v1::DaemonService::Stub> daemon_;
 };
 
-// Gives a call that answers once 30 s to do so.
+// Gives a unary call 30 s to answer.
 void SetDeadline(grpc::ClientContext& context);
 
 }  // namespace mpsd::client

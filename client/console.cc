@@ -47,7 +47,7 @@ std::string WhyUnreachable(const Connection& daemon,
                       why);
 }
 
-// The daemon is there now, whatever a call ended with.
+// Whether a daemon is there now, whatever the failed call ended with.
 bool Answers(Connection& daemon) {
   daemon.Reset();
   grpc::ClientContext context;
@@ -57,13 +57,13 @@ bool Answers(Connection& daemon) {
   return daemon.daemon().Info(&context, v1::InfoRequest(), &info).ok();
 }
 
-// gRPC's own bound of a message, ours or the daemon's.
+// Whether the message was larger than gRPC accepts, here or at the daemon.
 bool IsTooLarge(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
          absl::StrContains(status.error_message(), "larger than max");
 }
 
-// Of the daemon's disk, and not of its descriptors or memory.
+// Whether the daemon ran out of disk, not of descriptors or memory.
 bool IsOfDisk(const grpc::Status& status) {
   const std::string& text = status.error_message();
   return absl::StrContains(text, "disk") || absl::StrContains(text, "Disk") ||
@@ -120,7 +120,8 @@ std::string What(const grpc::Status& status) {
 void Console::PrintJson(const google::protobuf::Message& message) const {
   const std::string line = ToJson(message).dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
-  // What it escapes a JSON text escapes the same way, but for U+007F.
+  // In a JSON text Printable escapes nothing but U+007F, because JSON has
+  // escaped the other control characters.
   out << (terminal.is_tty ? base::Printable(line) : line) << '\n' << std::flush;
 }
 

@@ -15,13 +15,13 @@
 
 namespace mpsd::client {
 
-// What every verb gets: whom to ask and where to print.
+// The daemon to ask and the streams to print to; every verb gets them.
 struct Console {
-  std::ostream& out;  // results
-  std::ostream& err;  // errors and hints
+  std::ostream& out;  // for results
+  std::ostream& err;  // for errors and hints
   const Terminal& terminal;
   Connection& daemon;
-  bool json = false;  // results are JSON, one object a line
+  bool json = false;  // print results as JSON, one object a line
 
   // Prints `message` as one line of JSON.
   void PrintJson(const google::protobuf::Message& message) const;
@@ -29,10 +29,10 @@ struct Console {
   // Prints "mpsctl: <what>" and, unless empty, what to do next; returns `code`.
   ExitCode Fail(ExitCode code, const std::string& what,
                 const std::string& next) const;
-  // A failed call: what the daemon said, or that it cannot be reached and how
-  // to start it. The code is ForStatus(status).
+  // Reports a failed call: what the daemon said, or that no daemon can be
+  // reached and how to start one. The code is ForStatus(status).
   ExitCode Fail(const grpc::Status& status) const;
-  // A local failure, of a file or of the input.
+  // Reports a local failure, of a file or of the input.
   ExitCode Fail(ExitCode code, const absl::Status& status,
                 const std::string& next) const;
 };

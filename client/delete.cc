@@ -19,7 +19,7 @@ ExitCode DeleteOne(const std::string& id, const Console& console) {
   v1::DeleteRequest request;
   request.set_id(id);
   v1::DeleteResponse response;
-  // Without a deadline: large folders take their time.
+  // No deadline: a large folder takes long to remove.
   grpc::Status status =
       console.daemon.jobs().Delete(&context, request, &response);
   if (listener.raised()) {

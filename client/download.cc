@@ -38,8 +38,8 @@ struct DownloadOptions {
   bool force = false;
 };
 
-// Writes what a Download stream carries below a folder, and checks each file
-// against the size and hash announced for it.
+// Writes the files of a Download stream below a folder, and checks each file
+// against its announced size and hash.
 class Receiver {
  public:
   Receiver(const Console& console, fs::path folder)
@@ -113,25 +113,25 @@ class Receiver {
   ProgressLine line_;
   std::ofstream out_;
   std::unique_ptr<base::Sha256> hash_;
-  int64_t received_ = 0;  // of the last of files_
+  int64_t received_ = 0;  // bytes of the last of files_
   std::vector<File> files_;
 };
 
-// Where what was received goes: the whole of it, or the one file of it that is
-// wanted.
+// The place for the received files: a folder for all of them, or one file.
 struct Destination {
   fs::path path;
-  std::string only;    // "predictions.tsv"; "": path is a folder for all of it
-  bool force = false;  // what is there may be a former download
+  std::string only;    // "predictions.tsv"; "": `path` is a folder for all
+  bool force = false;  // `path` may hold a former download
 };
 
-// What is received, below a name beside its destination.
+// The received files, under a temporary name beside their destination.
 struct Staged {
   fs::path path;
-  base::StagedFolder folder;  // that will be `path`
+  base::StagedFolder folder;  // will be renamed to `path`
 };
 
-// A failed call to Download; the two kinds of nothing there are kNotFound.
+// Reports a failed call to Download; a missing job and a missing output are
+// both kNotFound.
 ExitCode FailedCall(const Console& console, const std::string& id,
                     const grpc::Status& status) {
   if (status.error_code() != grpc::StatusCode::FAILED_PRECONDITION) {
@@ -179,7 +179,7 @@ std::vector<DownloadedFile> Downloaded(const std::vector<File>& files) {
   return downloaded;
 }
 
-// Whether what lies at `to` may go, if anything does; `fresh` as of
+// Whether the files at `to`, if any, may be replaced; `fresh` as in
 // FormerDownload.
 absl::Status CheckDestination(const Destination& to,
                               const std::vector<DownloadedFile>* fresh) {
@@ -212,8 +212,8 @@ absl::Status PlaceFile(const base::StagedFolder& folder, const Destination& to,
                : absl::OkStatus();
 }
 
-// `fresh` changes places with the former download at `output`, which is removed
-// then.
+// Exchanges `fresh` with the former download at `output`, then removes the
+// latter.
 absl::Status Replace(const Console& console, const fs::path& fresh,
                      const fs::path& output,
                      const std::vector<DownloadedFile>& files) {
@@ -221,7 +221,8 @@ absl::Status Replace(const Console& console, const fs::path& fresh,
   if (!former.ok()) return former.status();
   absl::Status status = base::ExchangePaths(fresh, output);
   if (!status.ok()) return status;
-  // Durable before the former one goes.
+  // Flush the exchange before the former download is removed, so that a power
+  // cut leaves one of the two whole.
   base::SyncPath(output.parent_path(), O_RDONLY | O_DIRECTORY).IgnoreError();
   if (RemoveFormer(fresh, *former)) return absl::OkStatus();
   std::error_code error;
@@ -233,12 +234,12 @@ absl::Status Replace(const Console& console, const fs::path& fresh,
   return absl::OkStatus();
 }
 
-// The folder appears under its name whole. `force`: in the place of a former
-// download too.
+// Renames the folder to its final name, so that it appears there whole.
+// `force`: it may replace a former download.
 absl::Status PlaceFolder(const Console& console, const fs::path& fresh,
                          const fs::path& output, bool force,
                          const std::vector<DownloadedFile>& files) {
-  // Only where nothing is, or an empty folder.
+  // rename succeeds only where nothing is, or an empty folder.
   const int error = rename(fresh.c_str(), output.c_str()) == 0 ? 0 : errno;
   absl::Status status = base::ErrnoStatus(error, output.string());
   if (error == 0) {
@@ -316,7 +317,7 @@ ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
   return ExitCode::kOk;
 }
 
-// --predictions to a .jsonl or .tsv takes that one alone.
+// --predictions with a .jsonl or .tsv as the output downloads that file alone.
 std::string WantedFile(const DownloadOptions& options, const fs::path& output) {
   const std::string extension = output.extension().string();
   if (!options.predictions || (extension != ".jsonl" && extension != ".tsv")) {

@@ -28,7 +28,8 @@ std::string Padded(const std::string& text, int width, bool left) {
   return left ? text + gap : gap + text;
 }
 
-// Indented by two, the first column to the left and the others to the right.
+// Prints rows indented by two, with the first column to the left and the others
+// to the right.
 void PrintRows(const std::vector<Row>& rows, std::ostream& out) {
   std::vector<int> widths(rows[0].size());
   for (const Row& row : rows) {

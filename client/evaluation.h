@@ -9,7 +9,7 @@
 
 #include "mpsd/v1/jobs.pb.h"
 
-// What a task is judged by, as people read it.
+// Prints a task's evaluation for people.
 namespace mpsd::client {
 
 using MetricMap = google::protobuf::Map<std::string, double>;
@@ -17,12 +17,12 @@ using MetricMap = google::protobuf::Map<std::string, double>;
 // "accuracy 0.8750, f1 0.8333", by name.
 std::string MetricsText(const MetricMap& metrics);
 
-// A line a metric under a header: of the latest evaluation, and of the best one
-// where it is another. Nothing for a job without metrics.
+// Prints a header and one line a metric: the latest evaluation, and the best
+// one where that is another. Prints nothing for a job without metrics.
 void PrintMetrics(const v1::Job& job, std::ostream& out);
 
-// Job.confusion_matrix_json as a table, true labels down and predicted ones
-// across. Nothing for what is empty or no such matrix.
+// Prints Job.confusion_matrix_json as a table, true labels down and predicted
+// labels across. Prints nothing for an empty text or another JSON.
 void PrintConfusionMatrix(const std::string& json, std::ostream& out);
 
 }  // namespace mpsd::client

@@ -73,7 +73,7 @@ void EventPrinter::Print(const v1::JobEvent& event) {
     case v1::JobEvent::kWarning:
       return Line(event, absl::StrCat("warning: ", Printable(event.warning())));
     case v1::JobEvent::EVENT_NOT_SET:
-      return;  // of a newer daemon
+      return;  // a newer daemon's event
   }
 }
 

@@ -9,16 +9,16 @@
 
 namespace mpsd::client {
 
-// Prints a job's events as they come: on a terminal lines above a progress bar,
-// in a pipe lines (of the progress one a percent, every one of a run of at most
-// 100 steps), with --json each event as an object.
+// Prints a job's events as they come: on a terminal as lines above a progress
+// bar; in a pipe as lines (progress once a percent, or every step of a run of
+// at most 100 steps); with --json each event as an object.
 class EventPrinter {
  public:
   explicit EventPrinter(const Console& console)
       : console_(console), line_(console) {}
 
   void Print(const v1::JobEvent& event);
-  // Removes the bar, before others print.
+  // Removes the bar, so that other code can print.
   void Clear() { line_.Clear(); }
 
  private:
@@ -30,8 +30,8 @@ class EventPrinter {
   int64_t last_percent_ = -1;
 };
 
-// What became of a job that has ended, in a few lines: state and time taken,
-// eval losses, metrics, the output or the reason, and what to do next.
+// Prints the end of a job in a few lines: state and duration, eval losses,
+// metrics, the output or the reason, and what to do next.
 void PrintOutcome(const Console& console, const v1::Job& job);
 
 }  // namespace mpsd::client

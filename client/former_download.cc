@@ -27,7 +27,7 @@ using Files = std::map<std::string, DownloadedFile>;  // by path
 constexpr int64_t kMostHashed = 16 << 20;
 constexpr size_t kMostNamed = 10;
 constexpr size_t kLongestRow = 1 << 20;
-// Each kind of download has one of them.
+// Each kind of download has one of these files.
 constexpr const char* kSigns[] = {"adapter_config.json", "config.json",
                                   "predictions.jsonl", "predictions.tsv",
                                   "confusion_matrix.json"};
@@ -36,7 +36,7 @@ absl::Status Refused(const fs::path& path, const std::string& why) {
   return absl::FailedPreconditionError(absl::StrCat(path.string(), " ", why));
 }
 
-// Whether `folder` is `path` or lies above it, links resolved.
+// Whether `folder` is `path` or contains it, with links resolved.
 bool Holds(const fs::path& folder, const fs::path& path) {
   std::error_code error;
   const fs::path inner = fs::weakly_canonical(path, error);
@@ -47,7 +47,7 @@ bool Holds(const fs::path& folder, const fs::path& path) {
              .first == outer.end();
 }
 
-// The folder's own list; nullopt where it has none that can be read.
+// The list in the folder; nullopt where there is no list that can be read.
 std::optional<Files> ReadList(const fs::path& folder) {
   std::error_code error;
   const fs::path path = folder / kDownloadList;
@@ -99,7 +99,7 @@ absl::Status WouldBeLost(const fs::path& folder,
 struct Entry {
   fs::path relative;
   bool is_folder = false;
-  bool is_file = false;  // a regular one, no link
+  bool is_file = false;  // a regular file, no link
 };
 
 absl::StatusOr<std::vector<Entry>> EntriesBelow(const fs::path& folder) {
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<Entry>> EntriesBelow(const fs::path& folder) {
   return entries;
 }
 
-// The folders that `files` lie in.
+// The folders that contain `files`.
 std::set<std::string> FoldersOf(const std::set<std::string>& files) {
   std::set<std::string> folders;
   for (const std::string& file : files) {
@@ -132,7 +132,7 @@ std::string Shown(const Entry& entry) {
   return entry.relative.generic_string() + (entry.is_folder ? "/" : "");
 }
 
-// What `entries` have that the list does not, or not so.
+// The `entries` that the list does not have, or has with another size or hash.
 std::vector<std::string> NotListed(const fs::path& folder,
                                    const std::vector<Entry>& entries,
                                    const Files& list) {
@@ -155,7 +155,7 @@ std::vector<std::string> NotListed(const fs::path& folder,
   return foreign;
 }
 
-// Whether one of `entries` is what every download has.
+// Whether one of `entries` is a file that every download of some kind has.
 bool HasSign(const std::vector<Entry>& entries) {
   return std::any_of(entries.begin(), entries.end(), [](const Entry& entry) {
     return std::find(std::begin(kSigns), std::end(kSigns),
@@ -163,7 +163,8 @@ bool HasSign(const std::vector<Entry>& entries) {
   });
 }
 
-// What `entries` have beside the names of `fresh`; all where one is missing.
+// The `entries` whose names are not in `fresh`; all of them where a name of
+// `fresh` is missing.
 std::vector<std::string> NotFresh(const std::vector<Entry>& entries,
                                   const std::vector<DownloadedFile>& fresh) {
   std::set<std::string> names;
@@ -235,7 +236,7 @@ absl::StatusOr<std::vector<fs::path>> FormerDownload(
   std::vector<std::string> foreign = Foreign(folder, *entries, fresh);
   if (!foreign.empty()) return WouldBeLost(folder, std::move(foreign));
   std::vector<fs::path> paths;
-  // An iterator goes from a folder to what is in it.
+  // In reverse: the iterator lists a folder before the entries of the folder.
   for (auto entry = entries->rbegin(); entry != entries->rend(); ++entry) {
     paths.push_back(entry->relative);
   }
@@ -262,7 +263,7 @@ absl::Status CheckFormerPredictions(const fs::path& file) {
 bool RemoveFormer(const fs::path& folder,
                   const std::vector<fs::path>& entries) {
   std::error_code error;
-  // Without recursion: a folder that has got something else stays.
+  // Without recursion: a folder that has gained another file stays.
   for (const fs::path& entry : entries) fs::remove(folder / entry, error);
   return fs::remove(folder, error) && !error;
 }

@@ -10,12 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// What `mpsctl download` may take the place of: a former download, and nothing
-// else of the user's.
+// Decides what `mpsctl download` may replace: a former download, and no other
+// file of the user's.
 namespace mpsd::client {
 
-// A downloaded folder's list of what is in it. Hidden, so that it is neither
-// loaded nor uploaded with the others.
+// The file in a downloaded folder that lists the other files. The name is
+// hidden, so that the list is neither loaded nor uploaded with the files.
 inline constexpr char kDownloadList[] = ".mpsctl-download.json";
 
 struct DownloadedFile {
@@ -24,12 +24,12 @@ struct DownloadedFile {
   std::string sha256;
 };
 
-// FailedPrecondition for a place that nothing is downloaded to, whatever lies
-// there: a symbolic link, the root, the home folder, the current folder, a
+// FailedPrecondition for a place to which nothing is downloaded, whatever lies
+// there: a symbolic link, the root, the home folder, the current folder, or a
 // folder above one of them.
 absl::Status CheckPlace(const std::filesystem::path& output);
 
-// Writes the list of `files` into `folder`; durable.
+// Writes the list of `files` into `folder`, durably.
 absl::Status WriteDownloadList(const std::filesystem::path& folder,
                                const std::string& job_id,
                                const std::vector<DownloadedFile>& files);
@@ -44,12 +44,12 @@ absl::StatusOr<std::vector<std::filesystem::path>> FormerDownload(
     const std::filesystem::path& folder,
     const std::vector<DownloadedFile>* fresh);
 
-// FailedPrecondition unless `file` is a predictions.tsv or .jsonl, whatever its
-// name.
+// FailedPrecondition unless `file` has the content of a predictions.tsv or
+// .jsonl, whatever its name.
 absl::Status CheckFormerPredictions(const std::filesystem::path& file);
 
-// Removes `entries` (as of FormerDownload) and then `folder`. False where
-// something else has come in meanwhile: that and `folder` are left.
+// Removes `entries` (from FormerDownload) and then `folder`. False where
+// another file has appeared meanwhile; that file and `folder` stay.
 bool RemoveFormer(const std::filesystem::path& folder,
                   const std::vector<std::filesystem::path>& entries);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr absl::Duration kIdle = absl::Minutes(1);
 
-// THERMAL_LEVEL_HEAVY → "heavy".
+// "heavy" for THERMAL_LEVEL_HEAVY.
 std::string Level(const std::string& name) {
   return absl::AsciiStrToLower(name.substr(name.rfind('_') + 1));
 }

@@ -8,17 +8,18 @@
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
 
-// The machine that jobs share with people, as people read it.
+// Describes the machine that jobs share with people.
 namespace mpsd::client {
 
 // "battery 62%, heat nominal, memory pressure normal, 1.2 GB swap …"; empty for
-// a machine that says nothing.
+// a machine that tells nothing.
 std::string HostText(const v1::HostReading& host);
 
-// "held for 2m05s: on battery"; empty where nothing keeps from training.
+// "held for 2m05s: on battery"; empty where nothing keeps the job from
+// training.
 std::string PauseText(const v1::Pause& pause, absl::Time now);
 
-// "aten::a 12 times, aten::b 1 time"; empty for none.
+// "aten::a 12 times, aten::b 1 time"; empty where no operator ran on the CPU.
 std::string FallbackText(const v1::Progress& progress);
 
 }  // namespace mpsd::client

@@ -23,8 +23,8 @@ struct ImportOptions {
   bool force = false;
 };
 
-// Relative paths of a command line count from the current folder, those of
-// job.json from its own.
+// Rewrites relative paths: on a command line they count from the current
+// folder, in job.json from the file's own folder.
 PathWriter WriterFor(const fs::path& output) {
   std::error_code error;
   const fs::path here = fs::current_path(error);

@@ -55,7 +55,7 @@ class Importer {
   void FindTask() {
     images_ = run_.script == "run_image_classification.py" ||
               values_.Has("train_dir");
-    job_["name"] = nullptr;  // keeps its place
+    job_["name"] = nullptr;  // keeps its place in the object
     job_["model"] = nullptr;
     job_["task"] = images_ ? "IMAGE_CLS" : "SEQ_CLS";
     job_["fine_tune_type"] = "full";
@@ -107,7 +107,8 @@ class Importer {
       Note("do_train", "not given; a job always trains");
   }
 
-  // The scripts fetch these from the Hub, a job names files.
+  // Notes the tasks whose data the scripts fetch from the Hub; a job names
+  // files.
   void DownloadedTask(const std::string& task) {
     const bool mnli = task == "mnli";
     train_ = "train.tsv";
@@ -236,7 +237,7 @@ class Importer {
     }
   }
 
-  // Of Transformers 5 a share of the steps where it is below 1.
+  // In Transformers 5 a value below 1 is a share of the steps.
   void Warmup() {
     const RunArgument* warmup = values_.Find("warmup_steps");
     if (warmup == nullptr) return;
@@ -294,7 +295,7 @@ class Importer {
     }
   }
 
-  // What no member above reads.
+  // Handles the arguments that no member above reads.
   void Rest() {
     for (const RunArgument& argument : run_.arguments) {
       if (values_.asked().contains(argument.name)) continue;

@@ -11,7 +11,7 @@
 
 namespace mpsd::client {
 
-// Something that job.json does not say as the arguments did.
+// An argument whose meaning job.json does not have, or has differently.
 struct ImportNote {
   std::string subject;  // "--fp16"
   std::string text;     // why, and what to do instead
@@ -22,14 +22,14 @@ struct ImportedJob {
   std::vector<ImportNote> notes;
 };
 
-// How a path of the arguments is to be written in job.json. Not called for the
-// id of a model.
+// Rewrites a path of the arguments for job.json. Not called for the id of a
+// model.
 using PathWriter = std::function<std::string(const std::string& path)>;
 
 // The job of run_glue.py, run_classification.py or run_image_classification.py
-// with these arguments: full fine-tuning of a classifier. What has no equal,
-// what is not known and what the scripts do by themselves (downloading data)
-// is in the notes.
+// with these arguments: full fine-tuning of a classifier. The notes name the
+// arguments without an equal, the unknown ones, and what the scripts do by
+// themselves (downloading data).
 //
 // InvalidArgument for a value of another type than its argument's, for
 // arguments that name no model or no data, and for those that make no valid job

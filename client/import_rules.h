@@ -5,12 +5,12 @@
 #include <string_view>
 #include <vector>
 
-// What the arguments of Transformers' example scripts are in job.json
+// The arguments of Transformers' example scripts in terms of job.json
 // (TrainingArguments of transformers 4 and 5; run_glue.py,
 // run_classification.py, run_image_classification.py).
 namespace mpsd::client {
 
-// One that is a field of the same meaning.
+// An argument for which job.json has a field of the same meaning.
 struct FieldRule {
   enum class Kind { kText, kInteger, kNumber, kSwitch };
   std::string_view name;
@@ -18,14 +18,15 @@ struct FieldRule {
   std::string_view field;
   Kind kind;
 };
-// Null for a name that is none.
+// The rule for an argument; null for a name without a rule.
 const FieldRule* FindFieldRule(std::string_view name);
 
-// Why one has no equal, or what does the same; "" for a name that is none.
+// Why an argument has no equal, or what does the same; "" for a name that has
+// no such text.
 std::string_view WhyNoEqual(std::string_view name);
 
-// Of both kinds; those that client/import_job.cc reads itself are not among
-// them.
+// The names of both kinds. Arguments that client/import_job.cc reads itself are
+// not among them.
 std::vector<std::string_view> RuleNames();
 
 }  // namespace mpsd::client

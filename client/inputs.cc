@@ -36,7 +36,7 @@ bool Hidden(const fs::path& relative) {
   });
 }
 
-// The regular files below `folder`, relative to it, hidden ones left out.
+// The regular files below `folder`, relative to it; hidden files are left out.
 absl::StatusOr<std::vector<fs::path>> FilesBelow(const fs::path& folder) {
   std::vector<fs::path> relatives;
   std::error_code error;
@@ -125,8 +125,8 @@ class Collector {
     return Missing(field, path, local, images() ? "file or folder" : "file");
   }
 
-  // The images that rows of JSON Lines name, relative to that file's folder. A
-  // row that cannot be read is the worker's to refuse.
+  // Adds the images that rows of JSON Lines name, relative to that file's
+  // folder. The worker refuses rows that cannot be read.
   absl::Status AddImages(const std::string& path, const fs::path& local) {
     absl::StatusOr<std::string> text = base::ReadFile(local);
     if (!text.ok()) return text.status();
@@ -159,7 +159,7 @@ class Collector {
     return image->get<std::string>();
   }
 
-  // A folder of this machine, or an absolute path of the daemon's.
+  // Adds a folder of this machine, or leaves an absolute path to the daemon.
   absl::Status AddPlace(const std::string& field, const std::string& path) {
     const fs::path folder = base_ / path;
     std::error_code error;
@@ -169,7 +169,8 @@ class Collector {
     return Missing(field, path, folder, "folder");
   }
 
-  // Of a folder, a model's perhaps, only what its text is read from.
+  // Takes from a folder, perhaps a model's, only the files that hold the
+  // template.
   absl::Status AddChatTemplate() {
     constexpr char kField[] = "training.chat_template_path";
     const std::string& path = spec_.training.chat_template_path;

@@ -13,27 +13,27 @@ namespace mpsd::client {
 
 // A file of this machine that a job needs.
 struct LocalFile {
-  std::string path;             // as job.json spells it
-  std::filesystem::path local;  // where it lies
+  std::string path;             // the path in job.json
+  std::filesystem::path local;  // the path on this machine
   std::string sha256;
   int64_t size_bytes = 0;
 };
 
-// job.json made ready to be sent.
+// A job.json that is ready to be sent.
 struct PreparedJob {
   std::string spec_json;
   std::vector<LocalFile> files;
-  std::vector<std::string> warnings;  // of fields that change nothing
+  std::vector<std::string> warnings;  // for fields that change nothing
 };
 
-// Reads and validates job.json and hashes what it names, relative to its own
-// folder: data files, the files of the adapter's folder and, of a job of
-// images, those below a folder of data and those that its JSON Lines name. A
+// Reads and validates job.json and hashes the files that it names, relative to
+// its own folder: data files, the files of the adapter's folder and, of a job
+// of images, those below a folder of data and those that its JSON Lines name. A
 // relative `model` that is a folder here is made absolute in spec_json. An
-// absolute path that is not on this machine is left for the daemon's, and so is
-// an absolute one in a row.
+// absolute path that does not exist on this machine is taken for a path of the
+// daemon's machine, and so is every absolute path in a row.
 //
-// InvalidArgument, or NotFound for a missing file, names line or field, and
+// InvalidArgument, or NotFound for a missing file, names the line or field, and
 // what was expected.
 absl::StatusOr<PreparedJob> PrepareJob(const std::filesystem::path& job_file);
 

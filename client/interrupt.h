@@ -9,14 +9,14 @@
 
 namespace mpsd::client {
 
-// Ctrl-C, for those who can end well on it. Thread-safe.
+// Ctrl-C, for verbs that can end well when it comes. Thread-safe.
 class Interrupt {
  public:
-  // While it lives, an interrupt calls `wake` (on the raising thread) instead
-  // of ending the process. One at a time.
+  // While a listener lives, an interrupt calls `wake` (on the raising thread)
+  // instead of ending the process. One listener at a time.
   class Listener {
    public:
-    // `interrupt` may be null: then nothing is ever raised.
+    // A null `interrupt` never raises.
     Listener(Interrupt* interrupt, std::function<void()> wake);
     ~Listener();
     Listener(const Listener&) = delete;
@@ -27,8 +27,8 @@ class Interrupt {
     Interrupt* const interrupt_;
   };
 
-  // Wakes the listener. False when there is none, or it was woken before: then
-  // the caller ends the process as the signal would have.
+  // Wakes the listener. False when there is no listener, or when it was woken
+  // before; the caller then ends the process as the signal would have.
   bool Raise();
   bool raised() const;
 

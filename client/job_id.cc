@@ -16,7 +16,7 @@ struct Matches {
   bool more = false;
 };
 
-// By a daemon that does not know FindJobs: every page of every job.
+// For a daemon that does not know FindJobs: reads every page of every job.
 grpc::Status FindInPages(v1::JobService::Stub& jobs, const std::string& part,
                          Matches* matches) {
   v1::ListJobsRequest request;
@@ -68,7 +68,7 @@ std::string Listing(const Matches& matches) {
   return text;
 }
 
-// What is wrong with `text` before anybody is asked; "": nothing.
+// The fault of `text` that shows without asking the daemon; "" for none.
 std::string Complaint(const std::string& text, Care care) {
   const size_t least = static_cast<size_t>(care);
   if (text.empty()) return "the job's id is empty";

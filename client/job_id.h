@@ -18,17 +18,19 @@ enum class Care : size_t {
   kChanges = 6,  // a verb that ends, removes or starts jobs
 };
 
-// The job that `text` means: a whole id, or the beginning or end of exactly
-// one, in either case of its letters; the end of one that has not ended or is
-// among the latest 1,000. Otherwise nothing, the error printed and *code set:
-// kNotFound, kBadInput where `text` is too short or no part of an id or several
-// jobs match (it lists them), or that of the failed call.
+// The id of the one job that `text` means: a whole id, or its beginning or end,
+// in either case of its letters. An end counts only for jobs that have not
+// ended and for the latest 1,000. Without such a job prints the error, returns
+// nothing and sets *code: kNotFound; kBadInput where `text` is too short, no
+// part of an id, or a part of several ids (which are listed); or the code of
+// the failed call.
 std::optional<std::string> ResolveJobId(const Console& console,
                                         const std::string& text, ExitCode* code,
                                         Care care = Care::kLooks);
 
-// Each of `texts` in turn, a job that two of them mean once; nothing where one
-// of them means none, so that nothing happens to the others.
+// Resolves each of `texts` in turn; a job that two texts mean is in the result
+// once. Returns nothing where one text means no job, so that the verb leaves
+// the other jobs alone, too.
 std::optional<std::vector<std::string>> ResolveJobIds(
     const Console& console, const std::vector<std::string>& texts,
     ExitCode* code, Care care);

@@ -31,7 +31,7 @@ std::string BoundsText(const Json& schema) {
   return bounds.empty() ? "" : " " + absl::StrJoin(bounds, " and ");
 }
 
-// Of `type`, one of those that `schema` allows.
+// The text for one of the types that `schema` allows.
 std::string OneTypeText(const std::string& type, const Json& schema) {
   if (type == "array") {
     return absl::StrCat("list of ", schema["items"]["type"].get<std::string>(),
@@ -59,7 +59,8 @@ std::string DefaultText(const std::string& name, const Json& field,
   return field.contains("properties") ? "" : "absent";
 }
 
-// A row for each field of `object`, sections with a link to their own table.
+// One row a field of `object`; a section's row links to the section's own
+// table.
 std::string Table(const Json& object) {
   std::string rows =
       "| field | type | default | meaning |\n|---|---|---|---|\n";

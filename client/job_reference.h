@@ -7,14 +7,14 @@
 
 namespace mpsd::client {
 
-// The reference of job.json in Markdown, out of spec::JobSchema(): a table of
-// the fields at the top, then one a section, each row with the field's name,
-// type, default and meaning. client/README.md holds it, and a test compares
-// the two.
+// The reference of job.json in Markdown, made from spec::JobSchema(): one table
+// for the top level, then one a section, each row with a field's name, type,
+// default and meaning. client/README.md contains the reference, and a test
+// compares the two.
 std::string JobReference();
 
-// What a field may hold, in words: "integer >= 1", "string or list of strings".
-// null is left out.
+// The values that a field may hold, in words: "integer >= 1", "string or list
+// of strings". null is left out.
 std::string TypeText(const nlohmann::ordered_json& schema);
 
 }  // namespace mpsd::client

@@ -25,7 +25,7 @@ using google::protobuf::Reflection;
 using google::protobuf::Timestamp;
 using Json = nlohmann::ordered_json;
 
-// JOB_STATE_QUEUED of the enum JobState → QUEUED.
+// QUEUED for JOB_STATE_QUEUED of the enum JobState.
 Json PlainName(const EnumValueDescriptor& value) {
   std::string prefix;
   for (char c : std::string(value.type()->name())) {
@@ -76,7 +76,7 @@ Json Single(const Message& m, const FieldDescriptor& field) {
   return nullptr;
 }
 
-// The API's maps are from strings; sorted, their own order is by chance.
+// The API's maps have string keys. Sorted, because protobuf's order is random.
 Json Map(const Message& m, const FieldDescriptor& field) {
   nlohmann::json object = nlohmann::json::object();
   const Reflection& get = *m.GetReflection();
@@ -89,7 +89,7 @@ Json Map(const Message& m, const FieldDescriptor& field) {
   return Json(object);
 }
 
-// The API's lists are of messages, enums or strings.
+// The API's lists contain messages, enums or strings.
 Json List(const Message& m, const FieldDescriptor& field) {
   Json array = Json::array();
   const Reflection& get = *m.GetReflection();

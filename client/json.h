@@ -8,10 +8,10 @@
 
 namespace mpsd::client {
 
-// A message as mpsctl prints it: the proto's snake_case names in the proto's
+// `message` in the JSON of mpsctl: the proto's snake_case names in the proto's
 // order, numbers as numbers, states by their plain name ("QUEUED"), times as
-// RFC 3339 in UTC. Every field is there, null where it is absent; of a oneof
-// the one that is set. `spec_json` becomes `spec`, an object.
+// RFC 3339 in UTC. Every field is present, with null for an absent one; a oneof
+// shows only the field that is set. `spec_json` becomes `spec`, an object.
 nlohmann::ordered_json ToJson(const google::protobuf::Message& message);
 
 }  // namespace mpsd::client

@@ -11,8 +11,9 @@
 
 namespace mpsd::client {
 
-// Adds each "NAME=VALUE" to `labels`; InvalidArgument, naming it, for what is
-// none, an empty name, or a name given twice with different values.
+// Adds each "NAME=VALUE" to `labels`. InvalidArgument, naming the text, for a
+// text of another form, an empty name, or a name given twice with different
+// values.
 absl::Status AddLabels(const std::vector<std::string>& texts,
                        google::protobuf::Map<std::string, std::string>* labels);
 

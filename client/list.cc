@@ -38,7 +38,7 @@ v1::JobState StateOf(const std::string& name) {
   return state;
 }
 
-// Up to `limit` jobs, over as many pages as it takes.
+// Fetches up to `limit` jobs, over as many pages as needed.
 grpc::Status Fetch(v1::JobService::Stub& jobs, v1::ListJobsRequest request,
                    int limit, std::vector<v1::Job>* all) {
   do {

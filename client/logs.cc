@@ -14,7 +14,7 @@
 namespace mpsd::client {
 namespace {
 
-// How many of the last bytes begin a UTF-8 character that goes on behind them.
+// The number of last bytes that begin a UTF-8 character whose rest is missing.
 size_t CutOff(std::string_view text) {
   for (size_t i = 1; i <= 3 && i <= text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[text.size() - i]);
@@ -28,8 +28,8 @@ size_t CutOff(std::string_view text) {
   return 0;
 }
 
-// Prints log bytes: as they are, or what would steer a terminal written out, or
-// each line as an object.
+// Prints log bytes: as they are, with escapes for what would steer a terminal,
+// or each line as an object.
 class LogPrinter {
  public:
   LogPrinter(const Console& console, bool raw)
@@ -77,7 +77,7 @@ class LogPrinter {
 
   const Console& console_;
   const bool raw_;
-  std::string rest_;  // a line or character whose end has not come yet
+  std::string rest_;  // a line or character without its end
 };
 
 class LogReader {

@@ -29,8 +29,8 @@ void EndBySignal(int signal) {
   raise(signal);
 }
 
-// SIGINT goes to one thread that waits for it, so that its handler may lock
-// and call gRPC. Must run before any other thread starts.
+// Blocks SIGINT in every thread but one that waits for it, so that the handler
+// may lock and call gRPC. Must run before any other thread starts.
 void CatchInterrupts(mpsd::client::Interrupt& interrupt) {
   sigset_t set;
   sigemptyset(&set);
@@ -44,11 +44,11 @@ void CatchInterrupts(mpsd::client::Interrupt& interrupt) {
   }).detach();
 }
 
-// A descriptor that the caller closed is not to become a connection's: what is
-// printed to it fails.
+// Opens /dev/null for a closed descriptor of the three standard ones, so that
+// no connection gets the number; writing to it fails.
 void KeepStandardDescriptors() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // The lowest free number, which is `fd`.
+    // open returns the lowest free number, which is `fd`.
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDONLY);
   }
 }
@@ -57,9 +57,9 @@ void KeepStandardDescriptors() {
 
 int main(int argc, char** argv) {
   KeepStandardDescriptors();
-  // Its own complaints about a connection come on top of ours.
+  // gRPC would print its own complaints about a connection beside ours.
   setenv("GRPC_VERBOSITY", "NONE", 0);
-  // Outlives the thread that waits for signals.
+  // Static, because the thread that waits for signals outlives main.
   static mpsd::client::Interrupt interrupt;
   CatchInterrupts(interrupt);
   mpsd::client::Terminal terminal;

@@ -35,7 +35,7 @@ struct MergeOptions {
   std::string worker;
 };
 
-// Beside this program: mpsctl itself has no tensors.
+// mpsd-worker beside this program merges; mpsctl has no tensors.
 fs::path DefaultWorker() {
 #ifdef __APPLE__
   char path[4096];
@@ -64,8 +64,8 @@ std::vector<std::string> Command(const MergeOptions& options,
   return command;
 }
 
-// Runs it to its end; its wait status, or -1 with errno. Signals are what they
-// are by default there: this program's own wait for them.
+// Runs `command` to its end; returns the wait status, or -1 with errno. The
+// command gets the default signal actions, which this program has changed.
 int Run(const std::vector<std::string>& command) {
   std::vector<char*> argv;
   for (const std::string& word : command) {

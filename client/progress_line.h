@@ -18,8 +18,8 @@ std::string Bar(int64_t done, int64_t total, const std::string& text,
 // "step 12/100  loss 1.2345  812 tok/s  ETA 1m20s".
 std::string StepText(const v1::Progress& progress);
 
-// The last line of the screen, redrawn in place; nothing where the output is
-// no terminal, or JSON. Cleared when destroyed.
+// The last line of the screen, redrawn in place. Does nothing where the output
+// is no terminal, or is JSON. The destructor clears the line.
 class ProgressLine {
  public:
   explicit ProgressLine(const Console& console) : console_(console) {}
@@ -34,7 +34,7 @@ class ProgressLine {
 
  private:
   const Console& console_;
-  std::string drawn_;  // what stands there, empty for nothing
+  std::string drawn_;  // the text on the screen, empty for none
 };
 
 }  // namespace mpsd::client

@@ -6,8 +6,9 @@
 namespace mpsd::client {
 namespace {
 
-// How a stream ends when its daemon stops or the connection breaks; OK is one
-// that a daemon closed in good order before the job had ended.
+// Whether a stream may end so when its daemon stops or the connection breaks;
+// OK comes from a daemon that closed the stream in good order before the job
+// had ended.
 bool MayPass(grpc::StatusCode code) {
   return code == grpc::StatusCode::UNAVAILABLE ||
          code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::OK;

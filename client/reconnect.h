@@ -8,20 +8,20 @@
 
 namespace mpsd::client {
 
-// Brings a stream through a restart of the daemon: it tries again after each
-// pause and gives up when nothing was received for `limit`.
+// Continues a stream after a restart of the daemon: tries again after each
+// pause, and gives up when nothing was received for `limit`.
 class Reconnect {
  public:
   Reconnect(const Console& console, absl::Duration limit)
       : console_(console), limit_(limit), pause_(console) {}
 
-  // Something was received: the limit starts anew.
+  // The stream received something: the limit starts anew.
   void Received();
 
-  // Whether an attempt that ended with `status` may be made again; waits and
-  // resets the connection if so. False for errors that a new attempt would
-  // meet again, and for the first attempt of all unless Received was called.
-  // Says on stderr, once an outage, that it waits.
+  // Whether to try again after an attempt that ended with `status`; if so,
+  // first waits and resets the connection. False for errors that a new attempt
+  // would meet again, and for the first attempt of all unless Received was
+  // called. Says on stderr, once an outage, that it waits.
   bool Again(const grpc::Status& status);
 
  private:

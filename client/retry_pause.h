@@ -14,7 +14,7 @@ class RetryPause {
   explicit RetryPause(const Console& console) : console_(console) {}
 
   // Waits and drops the connection, so that the next attempt makes a new one.
-  // Returns how long it waited.
+  // Returns the time waited.
   absl::Duration Wait();
   // An attempt got through: the next pause is the shortest.
   void Restart() { pause_ = absl::ZeroDuration(); }

@@ -31,7 +31,7 @@ void Set(RunArguments& run, RunArgument argument) {
   }
 }
 
-// Words from `begin` on are arguments.
+// Reads the words from `begin` on as arguments.
 void ReadWords(const Words& words, size_t begin, RunArguments& run) {
   for (size_t i = begin; i < words.size();) {
     if (!absl::StartsWith(words[i], "--")) {
@@ -73,7 +73,8 @@ absl::StatusOr<RunArguments> FromShell(std::string_view text) {
     run.launcher.assign(first->begin(), script);
     first->erase(first->begin(), script + 1);
   }
-  // Arguments may go on without a backslash; another command ends them.
+  // Arguments may go on in the next line without a backslash; another command
+  // ends them.
   Words words;
   for (auto it = first; it != commands->end(); ++it) {
     const bool arguments = it->empty() || it->front() == "-" ||

@@ -16,18 +16,19 @@ struct RunArgument {
   std::vector<std::string> values;  // none: a switch that is on
 };
 
-// How a Transformers example is run.
+// A command that runs a Transformers example.
 struct RunArguments {
-  std::string script;  // "run_glue.py"; "" where the text does not say
-  std::vector<RunArgument> arguments;  // each name once, the last one's values
-  std::vector<std::string> launcher;  // words before the script: "torchrun" …
-  std::vector<std::string> strays;    // words that belong to no argument
+  std::string script;  // "run_glue.py"; "" where the text names none
+  std::vector<RunArgument> arguments;  // each name once, the last value wins
+  // The words before the script: "torchrun" …
+  std::vector<std::string> launcher;
+  std::vector<std::string> strays;  // words that belong to no argument
 };
 
-// Reads a command line (see shell_words.h; with or without the program before
-// the arguments, which may stand in several lines) or the JSON object that
-// HfArgumentParser reads. "-" in a name is "_". Of several commands the first
-// that runs a .py counts. InvalidArgument for text that is neither.
+// Reads a command line (see shell_words.h; the program's name may be missing,
+// and the arguments may span several lines) or the JSON object that
+// HfArgumentParser reads. "-" in a name becomes "_". Of several commands the
+// first that runs a .py counts. InvalidArgument for any other text.
 absl::StatusOr<RunArguments> ParseRunArguments(std::string_view text);
 
 }  // namespace mpsd::client

@@ -14,25 +14,27 @@
 
 namespace mpsd::client {
 
-// The arguments of a run by name, as HfArgumentParser understands their values.
-// Remembers which names were asked for, and the first value of a wrong type.
+// The arguments of a run by name, with their values as HfArgumentParser
+// understands them. Remembers which names were asked for, and the first value
+// of a wrong type.
 class RunValues {
  public:
   explicit RunValues(const RunArguments& run) : run_(run) {}
 
-  // Null for one that is absent.
+  // Null for an argument that is absent.
   const RunArgument* Find(std::string_view name);
   bool Has(std::string_view name) { return Find(name) != nullptr; }
-  // Its values with spaces between; "" for one that is absent.
+  // The argument's values, joined by spaces; "" for an argument that is absent.
   std::string Text(std::string_view name);
-  // Whether it is there and not false.
+  // Whether the argument is present and not false.
   bool On(std::string_view name);
-  // Absent where there is none; a fault for what is no number.
+  // nullopt for an argument that is absent; a value that is no number sets
+  // fault().
   std::optional<double> Number(std::string_view name);
 
   void Fault(const RunArgument& argument, const char* expected);
   void Fault(const std::string& message);
-  // InvalidArgument, of the first fault.
+  // InvalidArgument for the first fault.
   const absl::Status& fault() const { return fault_; }
 
   const std::set<std::string, std::less<>>& asked() const { return asked_; }
@@ -48,7 +50,8 @@ std::optional<int64_t> IntegerOf(const std::string& text);
 std::optional<double> NumberOf(const std::string& text);
 // "yes", "true", "t", "y", "1" and their opposites, in any case.
 std::optional<bool> BoolOf(const std::string& text);
-// Whether it only says that something is not wanted: "False", "none", "0".
+// Whether the argument only says that something is not wanted: "False", "none",
+// "0".
 bool IsOff(const RunArgument& argument);
 
 }  // namespace mpsd::client

@@ -17,7 +17,7 @@ bool IsNameCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
 }
 
-// Where the value of NAME=value begins; 0 for another word.
+// The offset of the value in NAME=value; 0 for another word.
 size_t ValueOf(const std::string& word) {
   const size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0) return 0;
@@ -73,7 +73,7 @@ class Splitter {
   }
 
   void Escaped() {
-    if (Next('\r')) Take();  // a file of Windows
+    if (Next('\r')) Take();  // a file from Windows
     if (at_ == text_.size()) return;
     const char c = Take();
     if (c != '\n') Append(c);

@@ -12,8 +12,8 @@ namespace mpsd::client {
 
 // The commands of a shell script, each as its words: quotes, backslashes,
 // continued lines and comments as POSIX has them. NAME=value before a command
-// and `export NAME=value` set what $NAME and ${NAME} stand for; the
-// environment does not. Nothing is run, and patterns are left as they are.
+// and `export NAME=value` set what $NAME and ${NAME} stand for; the environment
+// does not. The function runs nothing and leaves patterns as they are.
 //
 // InvalidArgument, with the line, for a quote that does not end, a variable
 // that the text does not set, and a command within a command.

@@ -18,7 +18,7 @@
 namespace mpsd::client {
 namespace {
 
-// "  name          value", left out where there is none.
+// Prints "  name          value"; prints nothing for an empty value.
 void Field(std::ostream& out, const char* name, const std::string& value) {
   if (value.empty()) return;
   out << "  " << std::left << std::setw(14) << name << PrintableLines(value)

@@ -94,7 +94,8 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
   v1::SubmitResponse response;
   const ExitCode code = SubmitSurely(console, request, upload, &response);
   if (code != ExitCode::kOk) return code;
-  // Under a key of our own the earlier job is that of this very call.
+  // Under a key of our own, an earlier job comes from an earlier try of this
+  // call.
   if (options.idempotency_key.empty()) response.set_existed(false);
   PrintSubmitted(console, response, options.detach);
   if (options.detach) return ExitCode::kOk;

@@ -19,12 +19,13 @@ namespace mpsd::client {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(10);
-// Of it, at most: a daemon may have been at work for long before it went.
+// The most time of one attempt that counts: a daemon may have been at work for
+// long before it went away.
 constexpr absl::Duration kOneAttempt = absl::Minutes(1);
-// An answer that takes longer is remarked upon.
+// Prints a remark when an answer takes longer.
 constexpr absl::Duration kSoon = absl::Seconds(10);
 
-// Whether an end of Submit leaves open what became of the job.
+// Whether Submit may have made a job although it ended with `status`.
 bool LeavesOpen(const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
@@ -32,7 +33,7 @@ bool LeavesOpen(const grpc::Status& status) {
     case grpc::StatusCode::CANCELLED:
       return true;
     case grpc::StatusCode::UNKNOWN:
-      // What gRPC makes of some connections that break.
+      // gRPC reports some broken connections with this text.
       return status.error_message() == "Stream removed";
     default:
       return false;
@@ -54,7 +55,7 @@ class SureSubmit {
         pause_(console) {}
 
   ExitCode Run(v1::SubmitResponse* response) {
-    // Where this fails, no job can have been queued.
+    // A failure here cannot have queued a job.
     grpc::Status status = Reach();
     if (!status.ok()) return console_.Fail(status);
     Interrupt::Listener listener(console_.terminal.interrupt,

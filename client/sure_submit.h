@@ -12,12 +12,12 @@ namespace mpsd::client {
 // "mpsctl-" and 32 random hexadecimal digits.
 std::string NewIdempotencyKey();
 
-// Queues the job of `request`, which has an idempotency key, once: as long as
-// the daemon has not said what became of it (the connection broke, the daemon
+// Queues the job of `request`, which has an idempotency key, a single time. As
+// long as the daemon has not told the result (the connection broke, the daemon
 // restarts or is busy) the same request is sent again, after 0.2 s, then twice
-// as long up to 2 s. Without a deadline: a daemon that is at work is waited
-// for, a dead one is noticed by the connection's keepalive. kOk with *response
-// filled; else prints what happened:
+// as long up to 2 s. The calls have no deadline: the client waits for a daemon
+// that is at work, and the connection's keepalive notices a dead one. kOk with
+// *response filled; else prints what happened:
 //   as Console::Fail  the daemon cannot be reached to begin with, or refused;
 //   kTryAgain         ten minutes of attempts and pauses brought no answer, of
 //                     each attempt at most one counted;

@@ -8,16 +8,16 @@
 
 namespace mpsd::client {
 
-// Rows under a header, each column as wide as its widest cell, two spaces
-// between; the last column is neither padded nor bounded.
+// Rows under a header. Each column is as wide as its widest cell, with two
+// spaces between columns; the last column is neither padded nor bounded.
 class Table {
  public:
   explicit Table(std::vector<std::string> header);
 
-  // As many cells as the header has; each is made printable.
+  // `cells`: as many as the header has; Add makes each printable.
   void Add(std::vector<std::string> cells);
 
-  // Lines longer than `columns` are cut; 0 for no bound.
+  // Cuts lines longer than `columns`; 0 means no bound.
   void Print(std::ostream& out, int columns) const;
 
  private:

@@ -11,9 +11,10 @@
 
 namespace mpsd::client {
 
-// What surrounds a run of mpsctl, so that tests can stand in for it.
+// The surroundings of a run of mpsctl, which tests replace.
 struct Terminal {
-  bool is_tty = false;  // output goes to a screen that can redraw its last line
+  // Output goes to a screen whose last line can be redrawn
+  bool is_tty = false;
   std::function<int()> columns = [] { return 80; };
   absl::TimeZone zone = absl::UTCTimeZone();
   const base::Clock* clock = &base::Clock::Real();

@@ -20,21 +20,21 @@
 namespace mpsd::client {
 namespace {
 
-constexpr int kMaxHashes = 1000;      // of a FindBlobs call
+constexpr int kMaxHashes = 1000;      // hashes in one FindBlobs call
 constexpr size_t kChunk = 256 << 10;  // bytes
-// UploadBatch: of a file, of a message and of a stream. What a stream that
-// breaks off has sent is sent again.
+// Bounds of UploadBatch: bytes of a file, of a message and of a stream. A
+// stream that breaks off has to send everything again, so a stream is not long.
 constexpr int64_t kMaxSmall = 1 << 20;  // bytes
 constexpr int kBlobsOfMessage = 1000;
 constexpr size_t kParcelFiles = 4000;
 constexpr int64_t kParcelBytes = 32 << 20;
-constexpr size_t kStreams = 4;  // at a time
-// While too many others upload.
+constexpr size_t kStreams = 4;  // uploads at a time
+// The number of tries while too many other clients upload.
 constexpr int kTries = 6;
 constexpr absl::Duration kFirstWait = absl::Milliseconds(250);
 
-// The daemon answered that it has too much to do. Where it cannot be reached,
-// gRPC says so of the connection.
+// Whether the daemon answered that it has too much to do. gRPC's own
+// UNAVAILABLE, for a daemon that cannot be reached, has another text.
 bool IsBusy(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
          status.error_message().find("try again") != std::string::npos;
@@ -60,7 +60,7 @@ grpc::Status DropPresent(v1::ArtifactService::Stub& artifacts, ByHash& files) {
   return grpc::Status::OK;
 }
 
-// Drawn by whichever thread has sent something.
+// Draws the progress bar; called by each thread that has sent something.
 class Progress {
  public:
   Progress(const Console& console, int64_t total)
@@ -85,7 +85,7 @@ grpc::Status Invalid(const std::string& message) {
   return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, message);
 }
 
-// Small files that are sent together, or one of any size.
+// Several small files, sent together, or one file of any size.
 using Parcel = std::vector<const LocalFile*>;
 
 std::vector<Parcel> Parcels(const ByHash& files) {
@@ -110,8 +110,8 @@ std::vector<Parcel> Parcels(const ByHash& files) {
   return parcels;
 }
 
-// Sends parcels over a few streams at a time: one fills the line while others
-// wait for the daemon's drive.
+// Sends parcels over a few streams at a time: one stream fills the line while
+// others wait for the daemon's drive.
 class Uploader {
  public:
   Uploader(v1::ArtifactService::Stub& artifacts, Progress& progress,
@@ -141,7 +141,7 @@ class Uploader {
     }
   }
 
-  // Null when all are sent, or one could not be.
+  // The next parcel; null when all are sent, or when one could not be sent.
   const Parcel* Next() {
     absl::MutexLock lock(&mutex_);
     if (!failed_.ok() || next_ == parcels_.size()) return nullptr;

@@ -9,9 +9,9 @@
 
 namespace mpsd::client {
 
-// Sends the files whose bytes the daemon does not hold yet, each content once,
-// small ones many at a time, with a progress bar over all bytes on a terminal.
-// Waits some seconds for a daemon that says it is busy.
+// Sends the files whose bytes the daemon does not have yet: each content once,
+// small files together, with a progress bar over all bytes on a terminal. Waits
+// some seconds for a daemon that answers that it is busy.
 grpc::Status Upload(const Console& console,
                     const std::vector<LocalFile>& files);
 

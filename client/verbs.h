@@ -14,8 +14,8 @@ namespace mpsd::client {
 
 using Action = std::function<ExitCode(const Console&)>;
 
-// Each adds its verb to `app`. Parsing a command line that names the verb sets
-// *action to what it asks for. Defined in <verb>.cc.
+// Each function adds its verb to `app`. Parsing a command line with the verb
+// sets *action to the verb's action. Defined in <verb>.cc.
 void AddSubmit(CLI::App& app, Action* action);
 void AddList(CLI::App& app, Action* action);
 void AddShow(CLI::App& app, Action* action);
@@ -32,7 +32,7 @@ void AddSchema(CLI::App& app, Action* action);
 void AddInfo(CLI::App& app, Action* action);
 void AddCompletion(CLI::App& app, Action* action);
 
-// The name of a positional that is a job's id.
+// The name of a positional argument that is a job's id.
 inline constexpr char kJobIdName[] = "ID";
 
 }  // namespace mpsd::client

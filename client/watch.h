@@ -12,15 +12,15 @@ namespace mpsd::client {
 
 struct WatchOptions {
   std::string id;              // a whole id
-  int64_t after_sequence = 0;  // events up to it are not shown
-  // How long a daemon that went away is waited for.
+  int64_t after_sequence = 0;  // earlier events are not shown
+  // How long the client waits for a daemon that went away.
   absl::Duration patience = absl::Minutes(2);
 };
 
-// Prints the job's events until it ends, then what became of it (with --json
-// the job as the last object). Resumes from the last event seen when the
-// connection breaks. Ctrl-C leaves the job running: kDetached. Otherwise the
-// code of the job's final state, or that of the failed call.
+// Prints the job's events until the job ends, then its outcome (with --json the
+// job as the last object). When the connection breaks, resumes after the last
+// event seen. Ctrl-C leaves the job running and returns kDetached. Otherwise
+// returns the code of the job's final state, or of the failed call.
 ExitCode Watch(const Console& console, const WatchOptions& options);
 
 }  // namespace mpsd::client

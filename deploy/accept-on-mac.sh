@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What only a Mac can show, in one command for the first person who has one:
-# sets up, builds, compares the device's kernels and whole models with the CPU,
-# trains, resumes, and watches the memory. Goes on after a failure, and leaves
-# one file to send back: build/accept/report.md.
+# Tests what only a Mac can show, in one command for the first person who has
+# one: sets up, builds, compares the device's kernels and whole models with the
+# CPU, trains, resumes, and watches the memory. Goes on after a failure, and
+# writes one file to send back: build/accept/report.md.
 #
 #   deploy/accept-on-mac.sh [OPTION…]
 #     --device D  mps, cuda or cpu [mps]
@@ -71,7 +71,7 @@ stage() {
   section "$name: $verdict, $(($(date +%s) - started)) s" "$out/$name.log"
 }
 
-# Prints a command and what it says, or that there is no such thing here.
+# Prints a command and its output, or that this machine lacks the command.
 fact() {
   printf '%s: %s\n' "$*" "$("$@" 2>&1 | head -n 3 || true)"
 }
@@ -174,8 +174,8 @@ if sys.argv[2] not in json.dumps(run.get("device")):
 PYTHON
 }
 
-# A run that goes on from its middle ends in the same bytes. On a GPU this need
-# not hold; then it says by how much it does not.
+# A run that resumes from its middle ends in the same bytes. On a GPU the bytes
+# may differ; then the report says by how much.
 resume() {
   job resume
   rm -rf "$out/whole" "$out/resumed"
@@ -209,7 +209,7 @@ take_back() {
     --state-dir "$MPSD_STATE_DIR" --purge
 }
 
-# The short job, by an mpsd that the system's service manager started.
+# Runs the short job through an mpsd that the system's service manager started.
 service() {
   local file tries=0 id
   for file in "$HOME/Library/LaunchAgents/org.mpsd.agent.plist" \
@@ -265,7 +265,7 @@ case "$device" in
   *) die "--device is mps, cuda or cpu, not '$device'" ;;
 esac
 
-# A Mac that nobody touches would go to sleep.
+# Keeps the Mac awake, which would sleep while nobody touches it.
 ! command -v caffeinate >/dev/null 2>&1 || caffeinate -i -w $$ &
 
 mkdir -p "$out"

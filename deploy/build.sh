@@ -93,14 +93,14 @@ if [ -n "${MPSD_WERROR:-}" ]; then
 fi
 if command -v ccache >/dev/null 2>&1; then
   arguments+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  # A second clone finds what the first one compiled.
+  # A second clone of the repository reuses what the first one compiled.
   export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
-  # Precompiled headers are looked up in the cache only with these.
+  # ccache looks up precompiled headers only with these settings.
   export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:-\
 pch_defines,time_macros,include_file_mtime,include_file_ctime}"
 fi
 if [ "$(uname -s)" = Darwin ]; then
-  # Homebrew keeps this one out of the default search path.
+  # Homebrew keeps this package out of the default search path.
   arguments+=("-DOPENSSL_ROOT_DIR=$(brew --prefix)/opt/openssl@3")
 fi
 

@@ -88,7 +88,7 @@ stop_daemon() {
   daemon=""
 }
 
-# However the script ends: no daemon stays, and a failure shows its logs.
+# However the script ends, it stops its daemon, and shows the logs of a failure.
 finish() {
   local failed=$?
   trap - EXIT INT TERM
@@ -126,7 +126,7 @@ make_model() {
 }
 
 make_data() {
-  # Made again when the rules have changed.
+  # The data are made again when make_data.py's rules have changed.
   if [ "$demo/data/train.jsonl" -nt "$root/deploy/demo/make_data.py" ]; then
     say "data: $demo/data is there"
   else

@@ -31,7 +31,7 @@ usage() { sed -n '3,24s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # --- files -------------------------------------------------------------------
 
-# folder MODE PATH: made if it is missing; parents are the system's.
+# folder MODE PATH: makes a missing folder; its parents belong to the system.
 folder() {
   local path="$root_dir$2"
   [ ! -d "$path" ] || return 0
@@ -39,8 +39,8 @@ folder() {
   run chmod "$1" "$path"
 }
 
-# As folder, and given to the user that mpsd runs as; so are its parents that
-# are missing in that user's home.
+# Like folder, but gives the folder to the user that mpsd runs as, and so the
+# parents that are missing in that user's home.
 own_folder() {
   [ ! -d "$root_dir$2" ] || return 0
   case "$2" in
@@ -50,8 +50,8 @@ own_folder() {
   [ "$(id -u)" -ne 0 ] || run chown "$user:$group" "$root_dir$2"
 }
 
-# put MODE SOURCE PATH: a copy, replaced in one go, so that a program that runs
-# keeps the file that it runs from.
+# put MODE SOURCE PATH: copies a file and replaces PATH in one step, so that a
+# running program keeps the file that it runs from.
 put() {
   local path="$root_dir$3"
   if cmp -s "$2" "$path"; then
@@ -64,8 +64,8 @@ put() {
   run mv -f "$path.new" "$path"
 }
 
-# What `sed` puts in place of @NAME@: the value of $1, escaped for its second
-# half, and for XML where $2 is a plist.
+# The text that `sed` puts in place of @NAME@: the value of $1, escaped for
+# sed's replacement, and for XML where $2 is a plist.
 value() {
   case "$2" in
     *.plist) printf '%s' "$1" | sed 's/&/\&amp;/g; s/</\&lt;/g' ;;
@@ -113,7 +113,7 @@ programs() {
   for program in $PROGRAMS; do
     put 755 "$build/$program" "$prefix/bin/$program"
   done
-  # CUDA's are gigabytes, and the worker finds them where it was built.
+  # CUDA's libraries take gigabytes; the worker finds them where it was built.
   if ls "$root"/build/venv/nvidia-gpu-* >/dev/null 2>&1; then
     say "torch with CUDA stays in $root/build/venv: keep that folder"
     return
@@ -168,7 +168,7 @@ service_files() {
 
 # --- the service -------------------------------------------------------------
 
-# launchctl bootout comes back before the job has ended.
+# launchctl bootout returns before the service has ended.
 await_end() {
   local tries=0
   while [ "$dry_run" = no ] && [ "$tries" -lt 180 ] &&

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Where deploy/install.sh puts what, and deploy/uninstall.sh finds it: sourced
-# by both, which share these options.
+# Where deploy/install.sh puts each file and deploy/uninstall.sh finds it. Both
+# scripts source this one and share these options.
 # shellcheck disable=SC2034  # variables for those that source this
 set -euo pipefail
 
@@ -23,8 +23,8 @@ run() {
   fi
 }
 
-# Takes one of the shared options; 1 where $1 is none, else $taken says how
-# many words it had.
+# Takes one of the shared options; returns 1 where $1 is no such option, else
+# sets $taken to the number of its words.
 shared_option() {
   taken=1
   case "$1" in
@@ -44,7 +44,7 @@ shared_option() {
   esac
 }
 
-# What no unit, plist or newsyslog.conf would have to quote.
+# Characters that no unit, plist or newsyslog.conf has to quote.
 check_path() {
   case "$2" in
     /*) ;;
@@ -142,8 +142,8 @@ systemd() {
   fi
 }
 
-# Whether the service manager of this machine is to be told: not of files that
-# are put aside under DESTDIR, nor in a container without one.
+# Whether to tell the machine's service manager: not for files under DESTDIR,
+# nor in a container without a service manager.
 manager_runs() {
   [ -z "$root_dir" ] || return 1
   [ "$system" = Darwin ] || [ -d "${SYSTEMD_RUN:-/run/systemd/system}" ]

@@ -14,7 +14,7 @@
 set -euo pipefail
 
 TORCH_VERSION=2.15.0
-# What core/text's crate needs at least, as 1.<this>.
+# The minimum Rust version for core/text's crate, as 1.<this>.
 RUST_MINOR=85
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -185,8 +185,8 @@ rust() {
   say "rust: $("$found/cargo" --version)"
 }
 
-# rustfmt beside the Rust that was found, for the tests: out of the package that
-# has its version. Without one, the test of the format is skipped.
+# For the tests, links rustfmt beside the Rust that was found, from the package
+# of the same version. Without a rustfmt the test of the format is skipped.
 rust_formatter() {
   local folder minor package
   folder="$(cat "$root/build/rust-path")"
@@ -297,7 +297,8 @@ requirements() {
   fi
 }
 
-# What lies ahead, measured on Debian 12; nothing where torch is there already.
+# Says how long the set-up takes and how much it stores, measured on Debian 12;
+# says nothing where torch is installed already.
 announce() {
   local gigabytes=1.4
   [ "$(venv_version torch)" != "$TORCH_VERSION" ] || return 0

@@ -24,7 +24,7 @@ drop() {
   run rm -f "$root_dir$1"
 }
 
-# Folders that only mpsd had something in.
+# Removes folders that only mpsd put files into.
 drop_empty() {
   [ -d "$root_dir$1" ] || return 0
   run rmdir "$root_dir$1" 2>/dev/null || true
@@ -49,7 +49,7 @@ files() {
   for program in $PROGRAMS; do
     drop "$prefix/bin/$program"
   done
-  # The folder is ours alone.
+  # Only mpsd uses this folder.
   for file in "$root_dir$prefix"/lib/mpsd/lib*; do
     [ ! -e "$file" ] || drop "${file#"$root_dir"}"
   done
@@ -61,7 +61,7 @@ files() {
   fi
 }
 
-# Whether what the user made goes too.
+# Whether to remove the state folder too, which holds the user's jobs.
 purges() {
   local answer
   [ "$purge" = no ] || return 0
@@ -71,7 +71,7 @@ purges() {
   [ "$answer" = y ] || [ "$answer" = Y ]
 }
 
-# The folder is a state folder of mpsd: nothing else is removed whole.
+# Whether the folder is a state folder of mpsd; no other is removed as a whole.
 purge_state() {
   if [ ! -e "$root_dir$state/mpsd.db" ] &&
     [ ! -e "$root_dir$state/mpsd.toml" ]; then

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- What is amiss with a job that goes on: a JSON list of texts, as the notes
--- among its events that are warnings.
+-- The warnings of a job: a JSON list of texts, the same as in the job's events
+-- that are warnings.
 
 ALTER TABLE jobs ADD COLUMN warnings TEXT NOT NULL DEFAULT '[]';

@@ -2,13 +2,13 @@
 -- Whose fault it was that attempts ended early (server/jobs/blame.h), what a
 -- job needs of the machine, and jobs that are tried again.
 
--- In a row, without a new checkpoint between.
+-- Interrupted attempts in a row, without a new checkpoint between them.
 ALTER TABLE jobs ADD COLUMN interruptions INTEGER NOT NULL DEFAULT 0
   CHECK (interruptions >= 0);
--- 1: waits until every other job that may run has run.
+-- 1: the job waits until every other job that may run has run.
 ALTER TABLE jobs ADD COLUMN behind INTEGER NOT NULL DEFAULT 0
   CHECK (behind IN (0, 1));
--- Of the machine at the start of the last attempt; '': not known.
+-- The machine's boot id at the start of the last attempt; '': not known.
 ALTER TABLE jobs ADD COLUMN boot_id TEXT NOT NULL DEFAULT '';
 -- The highest step that a checkpoint held, and whether the last attempt wrote
 -- one beyond those before it.
@@ -16,7 +16,7 @@ ALTER TABLE jobs ADD COLUMN durable_step INTEGER NOT NULL DEFAULT 0
   CHECK (durable_step >= 0);
 ALTER TABLE jobs ADD COLUMN advanced INTEGER NOT NULL DEFAULT 0
   CHECK (advanced IN (0, 1));
--- Estimates of the time of Submit; 0: not known.
+-- Estimates made at Submit, in bytes; 0: not known.
 ALTER TABLE jobs ADD COLUMN memory_bytes INTEGER NOT NULL DEFAULT 0
   CHECK (memory_bytes >= 0);
 ALTER TABLE jobs ADD COLUMN checkpoint_bytes INTEGER NOT NULL DEFAULT 0

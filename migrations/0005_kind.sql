@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
--- What a job does with the device: the numbers of server/jobs/job_kind.h. The
--- rows of before are training. No list of the known numbers is checked here:
--- a kind that is added needs no migration, and the reader refuses the unknown.
+-- What a job does with the device: the numbers of server/jobs/job_kind.h. Older
+-- rows are training jobs. The CHECK lists no known numbers, so a new kind needs
+-- no migration; the code that reads a row refuses an unknown number.
 
 ALTER TABLE jobs ADD COLUMN kind INTEGER NOT NULL DEFAULT 1
   CHECK (kind > 0);

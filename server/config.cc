@@ -57,7 +57,8 @@ fs::path ProgramPath() {
 #endif
 }
 
-// The table [environment] is the option of that name, NAME=VALUE each.
+// Reads the table [environment] as the option of that name, one NAME=VALUE a
+// key.
 class ConfigFile : public CLI::ConfigTOML {
  public:
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
@@ -200,7 +201,8 @@ void DeclareLimits(CLI::App& app, Options& o) {
       ->capture_default_str();
 }
 
-// Each of them pauses what trains and keeps the queue waiting.
+// Declares the options that pause the running job and hold the queue for
+// people.
 void DeclareManners(CLI::App& app, Options& o) {
   app.add_flag("--pause-on-battery", o.config.pause.on_battery,
                "Do not train on battery or in Low Power Mode");
@@ -231,10 +233,10 @@ void DeclareManners(CLI::App& app, Options& o) {
                  "How often the machine is looked at")
       ->check(CLI::Range(0.01, 1e9))
       ->capture_default_str();
-  app.add_option("--host-file", o.host_file)->group("");  // of tests
+  app.add_option("--host-file", o.host_file)->group("");  // for tests
 }
 
-// CLI11 says "INI was not able to parse KEY", "KEY.++" for a section.
+// CLI11 reports "INI was not able to parse KEY", "KEY.++" for a section.
 absl::Status UnknownKey(const CLI::ConfigError& error) {
   std::string key = error.what();
   key = key.substr(key.rfind(' ') + 1);
@@ -403,7 +405,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
   DeclareLimits(app, options);
   DeclareManners(app, options);
   try {
-    // CLI11 takes them last one first.
+    // CLI11 takes the arguments in reverse order.
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::CallForHelp&) {
     return PrintAndExit{app.help()};

@@ -9,21 +9,22 @@
 
 namespace mpsd {
 
-// The keys, as --help spells them without the dashes, whose values differ.
+// The keys whose values differ, as --help spells them without the dashes.
 struct ConfigChanges {
   std::vector<std::string> live;     // take effect while mpsd runs
-  std::vector<std::string> restart;  // only when it starts
+  std::vector<std::string> restart;  // take effect when mpsd starts
 };
 ConfigChanges CompareConfigs(const Config& before, const Config& after);
 
-// Every key, and whether it takes effect while mpsd runs.
+// Every key, and whether a new value takes effect while mpsd runs.
 struct ConfigKey {
   const char* name;
   bool live;
 };
 std::vector<ConfigKey> ConfigKeys();
 
-// `running` with what of `next` takes effect while mpsd runs.
+// `running`, with the values of `next` for every key that takes effect while
+// mpsd runs.
 Config WithLiveKeys(Config running, const Config& next);
 
 }  // namespace mpsd

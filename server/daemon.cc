@@ -25,13 +25,13 @@
 namespace mpsd {
 namespace {
 
-// Of calls that are under way when the daemon stops.
+// How long calls under way may take when the daemon stops.
 constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
 constexpr int kExitDeaf = 70;  // sysexits.h: EX_SOFTWARE
-// Beside the stop grace: to kill a worker, and to write its row.
+// The time beside the stop grace for killing a worker and writing the row.
 constexpr absl::Duration kDrainMargin = absl::Seconds(5);
 
-// What a line of a job quotes never begins a line of the log.
+// Escapes the line, so that a job's text never begins a line of the log.
 std::function<void(const std::string&)> LineTo(
     std::shared_ptr<spdlog::logger> log,
     spdlog::level::level_enum level = spdlog::level::info) {
@@ -56,7 +56,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   daemon->housekeeping_->Start(*daemon->job_store_);
   status = daemon->StartServer();
   if (!status.ok()) return status;
-  // Only now, so that a daemon that cannot serve starts no worker.
+  // The ticker starts last, so that a daemon that cannot serve starts no
+  // worker.
   daemon->ticker_.Start(
       [raw = daemon.get()] { return raw->scheduler_->Tick(); });
   daemon->StartWatchdog();
@@ -72,7 +73,8 @@ Daemon::~Daemon() {
   watchdog_.reset();
   if (server_) server_->Shutdown(kShutdownGrace);
   ticker_.Stop();
-  // Its worker's thread pokes the ticker.
+  // The server calls the scheduler, and a worker's thread pokes the ticker:
+  // destroy them in this order, while the ticker object still exists.
   server_.reset();
   scheduler_.reset();
   tested_.reset();
@@ -127,8 +129,8 @@ absl::Status Daemon::StartMetrics() {
   if (config_.metrics_address.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<prometheus::Exposition>> exposition =
       prometheus::Exposition::Start(config_.metrics_address, metrics_);
-  // Jobs matter more than their numbers: another mpsd's port is no reason not
-  // to run.
+  // Jobs matter more than metrics: run even where another mpsd has the metrics
+  // port.
   if (absl::IsUnavailable(exposition.status())) {
     log_->warn("metrics are off: {}",
                std::string(exposition.status().message()));
@@ -145,7 +147,8 @@ jobs::JobFiles::ReadFolders Daemon::FoldersJobsRead() const {
   return folders;
 }
 
-// An input is a link to its blob where the file system has no hard links.
+// An input is a symbolic link to its blob where the file system has no hard
+// links, so a worker has to read the blob store too.
 std::vector<std::string> Daemon::FoldersWorkersRead() const {
   const jobs::JobFiles::ReadFolders folders = FoldersJobsRead();
   std::vector<std::string> roots = {config_.state_dir / "blobs"};

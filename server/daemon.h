@@ -30,7 +30,7 @@
 
 namespace mpsd {
 
-// The whole of mpsd, put together: the only place that sees every room.
+// Creates and connects every part of mpsd; no other class sees every room.
 //
 //   state folder locked -> database, blobs -> jobs recovered -> metrics, API
 //   served -> the queue runs -> Drain() -> destroyed
@@ -43,19 +43,19 @@ class Daemon {
   // Kills a running worker without a checkpoint, unless drained.
   ~Daemon();
 
-  // Takes no more jobs, lets the running one write a checkpoint and returns it
-  // to the queue. Blocks for at most the stop grace, and some seconds; false
+  // Takes no more jobs, has the running job write a checkpoint and returns that
+  // job to the queue. Blocks for at most the stop grace and some seconds. False
   // where the queue could not be written by then: threads may hang in the disk,
-  // so that the process is to end at once. The row is taken over by the next
-  // daemon.
+  // so the process has to end at once, and the next daemon takes over the row.
   bool Drain();
 
-  // Takes over what of `next` may change while mpsd runs (config_changes.h) and
-  // names in the log what has changed, and what of it waits for a restart. One
-  // thread at a time.
+  // Applies the settings of `next` that may change while mpsd runs
+  // (config_changes.h), and logs which have changed and which wait for a
+  // restart. One thread at a time.
   void Reload(const Config& next);
 
-  // Where the API and the metrics are served, ports filled in.
+  // The addresses that serve the API and the metrics, with the real port for
+  // port 0.
   const std::vector<std::string>& addresses() const {
     return server_->addresses();
   }
@@ -64,11 +64,11 @@ class Daemon {
 
  private:
   explicit Daemon(const Config& config);
-  // The steps of Start, in order.
+  // Start calls these steps in order.
   absl::Status OpenState();
   absl::Status CheckWorker() const;
   jobs::JobFiles::ReadFolders FoldersJobsRead() const;
-  // Empty: any.
+  // An empty list means any folder.
   std::vector<std::string> FoldersWorkersRead() const;
   absl::Status OpenStores();
   absl::Status StartMetrics();
@@ -77,9 +77,9 @@ class Daemon {
   absl::Status StartServer();
   void StartWatchdog();
 
-  Config config_;  // as it is in effect
+  Config config_;  // the settings in effect
   const absl::Time start_time_;
-  // In the order of their making; each may use those above it.
+  // Members are created in this order; each may use those above it.
   std::unique_ptr<StateDir> state_dir_;
   std::shared_ptr<spdlog::logger> log_;
   std::unique_ptr<store::Database> database_;

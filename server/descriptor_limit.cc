@@ -17,8 +17,9 @@ constexpr rlim_t kWanted = 65'536;
 constexpr int kMostReserved = 512;
 constexpr int kMostConnections = 4096;
 
-// The most that setrlimit takes. On macOS the hard limit may be infinite while
-// the kernel has one of its own, beyond which setrlimit fails.
+// The highest limit that setrlimit accepts. On macOS the hard limit may be
+// infinite while the kernel has a limit of its own, beyond which setrlimit
+// fails.
 rlim_t Allowed(const rlimit& limit) {
   rlim_t allowed = std::min(limit.rlim_max, kWanted);
 #ifdef __APPLE__

@@ -4,13 +4,14 @@
 
 namespace mpsd {
 
-// Raises how many files and connections this process may have open, as far as
-// the system lets it and no further than 65,536; shells start programs with as
-// few as 256. Returns the limit that holds now.
+// Raises the number of files and connections that this process may have open,
+// as far as the system allows and to at most 65,536; shells start programs with
+// as few as 256. Returns the limit in effect.
 int RaiseDescriptorLimit();
 
-// The number of the first descriptor that no connection gets, where `limit`
-// may be open: those above are for the database, uploads and workers.
+// The first descriptor number that no connection gets when `limit` descriptors
+// may be open. The numbers from this one on are for the database, uploads and
+// workers.
 int FirstReservedDescriptor(int limit);
 
 }  // namespace mpsd

@@ -14,8 +14,8 @@
 namespace mpsd {
 namespace {
 
-// Of a submission that was cut off: its folder is small, and a database that is
-// put back after a repair may know it.
+// How long the folder of a submission that was cut off stays: the folder is
+// small, and a database that is put back after a repair may know the job.
 constexpr absl::Duration kSubmissionGrace = absl::Hours(1);
 
 }  // namespace

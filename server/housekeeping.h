@@ -14,26 +14,26 @@
 
 namespace mpsd {
 
-// Removes what nobody needs any more, on a thread of its own: once what daemons
-// that were killed left, and from time to time blobs that no job uses.
+// Removes files that nobody needs, on a thread of its own: once the leftovers
+// of daemons that were killed, and from time to time blobs that no job uses.
 class Housekeeping {
  public:
   struct Options {
     std::filesystem::path jobs_dir;
     absl::Duration blob_grace;
-    // One line each, of what was removed or could not be.
+    // Gets one line for each thing that was removed or could not be removed.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
 
-  // `blobs` must outlive it.
+  // `blobs` must outlive the Housekeeping.
   Housekeeping(Options options, store::BlobStore& blobs)
       : options_(std::move(options)), blobs_(blobs) {}
 
-  // Looks what there is to remove, before the first job is submitted or
-  // deleted; removing it goes on after the return. What cannot be looked at is
-  // logged and stays.
+  // Finds what there is to remove; call it before the first job is submitted or
+  // deleted. Removal goes on after Start returns. Start logs whatever it cannot
+  // look at and leaves it in place.
   void Start(jobs::JobStore& store);
-  // Waits for what is under way.
+  // Waits for a removal in progress.
   void Stop() { ticker_.Stop(); }
 
  private:
@@ -41,7 +41,8 @@ class Housekeeping {
 
   const Options options_;
   store::BlobStore& blobs_;
-  std::vector<std::filesystem::path> garbage_;  // of the thread, once started
+  // Once started, used by the ticker's thread alone.
+  std::vector<std::filesystem::path> garbage_;
   Ticker ticker_;
 };
 

@@ -14,12 +14,13 @@ namespace mpsd {
 
 // Writes to STATE/log/mpsd.log, which rotates, and to stderr unless the
 // configuration says otherwise. The state folder must exist. Logging never
-// waits for either: a thread each writes what a bounded queue holds, and says
-// how many lines it had to drop. The last lines are written when the logger is
-// destroyed, within some seconds. Thread-safe.
+// waits for the file or for stderr: each has a bounded queue and a thread that
+// writes the queued lines and reports how many lines were dropped. Destroying
+// the logger writes the last lines, within some seconds. Thread-safe.
 absl::StatusOr<std::shared_ptr<spdlog::logger>> OpenLog(const Config& config);
 
-// Waits until what was logged is written, `timeout` at most; false where not.
+// Waits until every earlier line is written, for at most `timeout`; false where
+// some line is not.
 bool FlushLog(const spdlog::logger& log, absl::Duration timeout);
 
 }  // namespace mpsd

@@ -23,7 +23,8 @@ namespace {
 constexpr int kExitUsage = 64;
 constexpr int kExitUnavailable = 69;
 constexpr int kExitUnstored = 74;
-// For calls under way and the database's last flush, once the queue is stored.
+// How long calls under way and the database's last flush may take once the
+// queue is stored.
 constexpr absl::Duration kEndPatience = absl::Seconds(10);
 
 int Complain(const absl::Status& status, int exit_code) {
@@ -31,7 +32,8 @@ int Complain(const absl::Status& status, int exit_code) {
   return exit_code;
 }
 
-// What a hanging disk still holds up by then is left to it.
+// Ends the process after kEndPatience, however long a hanging disk would hold
+// up the end.
 void EndInTime() {
   std::thread([] {
     absl::SleepFor(kEndPatience);
@@ -39,8 +41,9 @@ void EndInTime() {
   }).detach();
 }
 
-// A standard stream that is closed would be the next file that is opened, and
-// what is said to it would be written there.
+// Opens /dev/null for a standard stream that is closed: the next file that is
+// opened would get the stream's number, and messages for the stream would be
+// written into that file.
 void KeepStandardStreams() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", O_RDWR);
@@ -49,7 +52,8 @@ void KeepStandardStreams() {
 
 using Arguments = std::vector<std::string>;
 
-// The command line and the file it names, as they are now.
+// Reads the command line and the file that it names again, and applies the new
+// values.
 void Reload(mpsd::Daemon& daemon, const Arguments& arguments) {
   const auto parsed = mpsd::ParseConfig(arguments);
   const auto* config =
@@ -63,7 +67,7 @@ void Reload(mpsd::Daemon& daemon, const Arguments& arguments) {
 }
 
 int Serve(const mpsd::Config& config, const Arguments& arguments) {
-  // Before any thread is started, and for workers to inherit.
+  // Set before any thread is started; workers inherit the variables.
   for (const auto& [name, value] : config.environment) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   }
@@ -74,7 +78,7 @@ int Serve(const mpsd::Config& config, const Arguments& arguments) {
       mpsd::AwaitShutdownSignal([&] { Reload(**daemon, arguments); });
   (*daemon)->log().info("signal {}; a second one ends mpsd at once", number);
   if (!(*daemon)->Drain()) {
-    // Where the disk hangs, what says so may hang as well.
+    // A disk that hangs may hang the log as well, so another thread logs.
     std::thread([] {
       std::fputs("mpsd: ends without having written the queue\n", stderr);
     }).detach();

@@ -14,10 +14,11 @@
 namespace mpsd {
 namespace {
 
-// At the end, of a disk that is slow.
+// How long the destructor waits for a slow disk.
 constexpr absl::Duration kLastWords = absl::Seconds(2);
 
-// For good: a pool that is destroyed waits for its thread.
+// Keeps `part` for ever: a pool that is destroyed waits for its thread, which
+// may be stuck.
 void Keep(std::shared_ptr<void> part) {
   static absl::Mutex* const mutex = new absl::Mutex;
   static auto* const kept = new std::vector<std::shared_ptr<void>>;
@@ -27,7 +28,7 @@ void Keep(std::shared_ptr<void> part) {
 
 }  // namespace
 
-// What the thread calls.
+// The sink that the thread writes to.
 class QueuedSink::Writer final : public spdlog::sinks::sink {
  public:
   Writer(spdlog::sink_ptr inner,
@@ -47,7 +48,8 @@ class QueuedSink::Writer final : public spdlog::sinks::sink {
     }
     inner_->log(message);
     inner_->flush();
-    // Whatever became of it: what is thrown is counted by nobody else.
+    // Counts the line whatever `inner_` did with it. The error handler counts a
+    // line whose write throws.
     ++written_;
   }
   void flush() override {}
@@ -70,7 +72,7 @@ class QueuedSink::Writer final : public spdlog::sinks::sink {
   const spdlog::sink_ptr inner_;
   const std::weak_ptr<spdlog::details::thread_pool> pool_;
   std::atomic<uint64_t> written_{0};
-  uint64_t said_ = 0;  // of the thread
+  uint64_t said_ = 0;  // used by the thread alone
 };
 
 QueuedSink::QueuedSink(spdlog::sink_ptr inner, size_t capacity)
@@ -79,7 +81,7 @@ QueuedSink::QueuedSink(spdlog::sink_ptr inner, size_t capacity)
       logger_(std::make_shared<spdlog::async_logger>(
           "mpsd", writer_, pool_, spdlog::async_overflow_policy::block)) {
   logger_->set_level(spdlog::level::trace);
-  // spdlog's own would write to stderr, and wait for it.
+  // spdlog's own error handler would write to stderr and wait for it.
   logger_->set_error_handler(
       [writer = writer_.get()](const std::string&) { writer->CountFailure(); });
 }

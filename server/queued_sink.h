@@ -16,24 +16,25 @@
 
 namespace mpsd {
 
-// Lines go into a queue, and a thread of its own writes them to another sink:
-// whoever logs never waits for a disk or a terminal. A full queue gives up its
-// oldest line; how many is said, in the same place, before the next one that is
-// written. Thread-safe.
+// Queues lines, and a thread of its own writes them to another sink, so that a
+// caller that logs never waits for a disk or a terminal. A full queue drops its
+// oldest line; the sink writes the number of dropped lines before the next
+// line. Thread-safe.
 class QueuedSink final : public spdlog::sinks::sink {
  public:
-  // `capacity`: lines that wait at most.
+  // `capacity`: the most lines that wait.
   QueuedSink(spdlog::sink_ptr inner, size_t capacity);
-  // Waits for what is queued, but not for a sink that is stuck: that one keeps
-  // its thread.
+  // Waits for the queued lines, but not for a sink that is stuck: a stuck sink
+  // keeps its thread.
   ~QueuedSink() override;
 
   void log(const spdlog::details::log_msg& message) override;
-  void flush() override {}  // each line is, when it is written
+  void flush() override {}  // the thread flushes each line that it writes
   void set_pattern(const std::string& pattern) override;
   void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
 
-  // False where what was logged before is not written within `timeout`.
+  // False where a line that was logged before this call is not written within
+  // `timeout`.
   bool Drain(absl::Duration timeout) const;
 
  private:

@@ -16,7 +16,8 @@ bool HangupIsIgnored() {
          action.sa_handler == SIG_IGN;
 }
 
-// Waiting for an ignored signal that is blocked would take it nonetheless.
+// Leaves out an ignored SIGHUP: sigwait would take a signal that is ignored and
+// blocked.
 sigset_t AwaitedSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -25,7 +26,7 @@ sigset_t AwaitedSignals() {
   return set;
 }
 
-// Of SIGTERM and SIGINT.
+// Waits for SIGTERM or SIGINT and calls `on_hangup` for each SIGHUP before.
 int Wait(const std::function<void()>& on_hangup) {
   const sigset_t set = AwaitedSignals();
   while (true) {

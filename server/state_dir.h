@@ -10,13 +10,13 @@
 
 namespace mpsd {
 
-// The state folder, locked: no second mpsd uses it while this lives. The lock
-// is on STATE/lock, which names the pid of its holder, and ends with the
-// process however that ends.
+// The state folder, locked: no second mpsd uses the folder while this object
+// lives. The lock is on STATE/lock, which names the pid of the holder; the
+// system releases the lock however the process ends.
 class StateDir {
  public:
-  // Makes the folder (0700) where it is missing. Unavailable, naming the other
-  // mpsd, when it is locked.
+  // Creates the folder (0700) where it is missing. Unavailable, naming the
+  // other mpsd, when the folder is locked.
   static absl::StatusOr<std::unique_ptr<StateDir>> Open(
       const std::filesystem::path& path);
   ~StateDir();

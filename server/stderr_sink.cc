@@ -14,7 +14,7 @@
 namespace mpsd {
 namespace {
 
-// What poll() says there is room for, of a pipe (pipe(7)).
+// The bytes that a pipe has room for once poll() reports it writable (pipe(7)).
 constexpr size_t kPiece = std::min<size_t>(PIPE_BUF, 512);
 
 std::string_view ColourOf(spdlog::level::level_enum level) {
@@ -70,14 +70,14 @@ bool StderrSink::Write(std::string_view text) {
     }
     const ssize_t n = write(fd_, text.data(), std::min(text.size(), kPiece));
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (n < 0) return true;  // nobody will ever read it
+    if (n < 0) return true;  // nobody will ever read the pipe
     text.remove_prefix(n);
     torn_ = !text.empty();
   }
   return true;
 }
 
-// Also true where writing would fail at once.
+// Also true where a write would fail at once.
 bool StderrSink::AwaitRoom(absl::Duration patience) const {
   pollfd room{fd_, POLLOUT, 0};
   const int ms = static_cast<int>(absl::ToInt64Milliseconds(patience));

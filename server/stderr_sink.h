@@ -12,10 +12,11 @@
 
 namespace mpsd {
 
-// Lines to a descriptor that may be a pipe nobody reads or a terminal after
-// Ctrl-S: a line waits for `patience` at most and is left out then, as are
-// those behind it until there is room again; how many is said first. The
-// descriptor's own settings, which others share, stay. Coloured on a terminal.
+// Writes lines to a descriptor that may be a pipe nobody reads or a terminal
+// after Ctrl-S. A line waits for at most `patience`; after that the sink drops
+// the line and those behind it until the descriptor takes bytes again, and then
+// first writes how many were dropped. The sink leaves the descriptor's flags
+// alone, because other processes share them. Coloured on a terminal.
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit StderrSink(int fd, absl::Duration patience);
@@ -32,7 +33,7 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
   const bool coloured_;
   const absl::Duration patience_;
   bool stalled_ = false;
-  bool torn_ = false;  // a line was begun and not ended
+  bool torn_ = false;  // the last line was written in part
   uint64_t left_out_ = 0;
 };
 

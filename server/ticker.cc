@@ -11,7 +11,8 @@
 namespace mpsd {
 namespace {
 
-// The wall clock may jump while the thread waits.
+// The wall clock may jump while the thread waits, so it looks again at least
+// this often.
 constexpr absl::Duration kLongestNap = absl::Minutes(1);
 
 }  // namespace

@@ -12,21 +12,21 @@
 
 namespace mpsd {
 
-// A thread that calls a function when the time it returned has come, or when it
-// is poked. Thread-safe; the destructor joins.
+// A thread that calls a function at the time that the function returned last,
+// or when Poke() is called. Thread-safe; the destructor joins the thread.
 class Ticker {
  public:
   ~Ticker() { Stop(); }
 
-  // At most once. `tick` gives the time until which nothing need happen.
+  // At most once. `tick` returns the time until which no call is needed.
   void Start(std::function<absl::Time()> tick);
-  // The next call comes soon; also before Start.
+  // Makes the next call come soon, also when it is called before Start.
   void Poke();
-  // Whether `done` holds, now or after a call within `timeout`. False after
-  // Stop.
+  // Whether `done` holds, now or after some call within `timeout`. False once
+  // Stop was called.
   bool Await(const std::function<bool()>& done,
              absl::Duration timeout = absl::InfiniteDuration());
-  // Waits for a call that is under way.
+  // Waits for a call in progress.
   void Stop();
 
  private:

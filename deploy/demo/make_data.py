@@ -116,7 +116,7 @@ def make(lines, out, train, evaluation, seed):
     out.mkdir(parents=True, exist_ok=True)
     write(out / "eval.jsonl", held_out)
     write(out / "quick.jsonl", held_out[:QUICK_ROWS])
-    # Last: a folder with train.jsonl is a whole one.
+    # Written last: a folder that has train.jsonl is complete.
     write(out / "train.jsonl", rows)
 
 

@@ -252,7 +252,7 @@ def convert(source, out):
     write_json(out / "tokenizer.json", tokenizer(source))
     write_json(out / "tokenizer_config.json", tokenizer_config(source))
     write_json(out / "special_tokens_map.json", named_specials(source))
-    # Last: a folder with config.json is a whole one.
+    # Written last: a folder that has config.json is complete.
     write_json(out / "config.json", settings)
 
 

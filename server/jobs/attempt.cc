@@ -33,7 +33,7 @@ void Attempt::AttachWorker(std::unique_ptr<Worker> worker) {
   base::Check(!has_worker() && phase_ != Phase::kWorking,
               "AttachWorker is called once");
   worker_ = std::move(worker);
-  // The worker's thread may have been quicker than the one that launched it.
+  // The worker's thread may have reported the end before Launch returned.
   if (ended()) return;
   phase_ = Phase::kWorking;
   if (job().cancel_requested) worker_->Cancel(options_.stop_grace);
@@ -85,8 +85,8 @@ absl::Status Attempt::Cancel(bool now) {
     run_.CancelRequested(parts_.clock.Now());
     parts_.journal.Add(id(), "cancel requested");
   }
-  // The wish is written first: a daemon killed between the two lines would
-  // otherwise run a job again that its worker was told to give up.
+  // Store the cancel first: a daemon that is killed between these two lines
+  // would otherwise run a job again whose worker was told to give up.
   const absl::Status stored = Store();
   if (has_worker() && (first || now)) {
     worker_->Cancel(now ? absl::ZeroDuration() : options_.stop_grace);
@@ -102,7 +102,7 @@ void Attempt::PreemptForDrain() {
 }
 
 bool Attempt::ApplyPauseReasons(const PauseGate& gate) {
-  // Who was asked to end is not asked to hold.
+  // A worker that was asked to end is not asked to hold as well.
   if (ended() || !has_worker() || job().cancel_requested ||
       !returned_for_.empty()) {
     return false;
@@ -207,7 +207,8 @@ absl::Status Attempt::Store() {
   }
   const absl::Status stored = run_.Flush(parts_.store);
   if (stored.ok() && !added.ok()) {
-    // The store takes the row: it is the checkpoint that makes no sense.
+    // The store accepted the row, so the checkpoint is at fault: drop it
+    // instead of trying it for ever.
     parts_.journal.Add(id(), absl::StrCat("checkpoint: ", added.message()));
     unstored_.pop_front();
   }

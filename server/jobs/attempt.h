@@ -23,42 +23,42 @@
 
 namespace mpsd::jobs {
 
-// One attempt at a job: the row as it changes, the worker, the pause, and what
-// the store lacks of all that.
+// One attempt at a job: the row as it changes, the worker, the pause, and the
+// changes that the store does not have yet.
 //
 //   Start -> kStarting --AttachWorker--> kWorking --End--> kEnded
 //            kStarting --End--> kEnded   (no worker, or one that ended first)
 //
-// Start alone makes one, so that no attempt exists which the store does not
-// know of. The worker may report as soon as it is launched, hence in kStarting
-// too, and for the last time before End. A call that the phase does not allow
-// fails a base::Check.
+// Only Start makes an attempt, so the store knows of every attempt that exists.
+// The worker may report from its launch on, hence in kStarting too, until End.
+// A call that the phase does not allow fails a base::Check.
 //
-// Not thread-safe: the lock of the scheduler guards it. Destroy an attempt that
-// has a worker without that lock: a worker's destructor waits for the thread
-// that reports.
+// Not thread-safe: the scheduler's lock guards the attempt. Destroy an attempt
+// that has a worker without holding the lock: a worker's destructor waits for
+// the thread that reports.
 class Attempt {
  public:
   enum class Phase { kStarting, kWorking, kEnded };
   struct Options {
-    std::string boot_id;        // host::BootId()
-    absl::Duration stop_grace;  // for Preempt and Cancel of the worker
+    std::string boot_id;  // host::BootId()
+    // Between asking the worker to end and killing it
+    absl::Duration stop_grace;
   };
-  // They must outlive the attempt.
+  // The parts must outlive the attempt.
   struct Parts {
     JobStore& store;
     Journal& journal;
     const base::Clock& clock;
     host::Host* host = nullptr;  // kept awake while the worker trains; or null
   };
-  // How it ended, and what becomes of the job.
+  // How the attempt ended, and the job's next state.
   struct Ending {
     WorkerListener::Result result;
     NextState next;
   };
 
-  // Makes the row of `run` RUNNING and stores it. The store's error: nothing
-  // has begun.
+  // Makes the row of `run` RUNNING and stores it. Returns the store's error, in
+  // which case nothing has begun.
   static absl::StatusOr<std::unique_ptr<Attempt>> Start(RunningJob run,
                                                         Options options,
                                                         const Parts& parts);
@@ -67,66 +67,67 @@ class Attempt {
   bool ended() const { return phase_ == Phase::kEnded; }
   const Job& job() const { return run_.job(); }
   const std::string& id() const { return run_.job().id; }
-  // "mps", "cuda", "cpu"; empty before the first step of the job.
+  // "mps", "cuda" or "cpu"; empty before the job's first step.
   std::string device() const;
 
-  // --- The worker.
-  // Tells `worker` of a cancel that came while it was launched. One that has
-  // ended meanwhile is kept only to be destroyed. At most once.
+  // --- The worker. Takes `worker`, and tells the worker of a cancel that came
+  // during the launch. A worker that has ended meanwhile is kept only to be
+  // destroyed. Called at most once.
   void AttachWorker(std::unique_ptr<Worker> worker);
-  // For a scheduler that ends: nothing is asked of the worker from now on.
+  // Called when the scheduler itself ends; the attempt asks nothing more of the
+  // worker.
   std::unique_ptr<Worker> TakeWorker() { return std::move(worker_); }
   bool has_worker() const { return worker_ != nullptr; }
 
   // --- What the worker reports; not after End.
   void Progressed(const Progress& progress);
   void Evaluated(const jobs::Evaluated& evaluated);
-  // It has its create_time.
+  // `checkpoint` has its create_time set.
   void CheckpointWritten(const Checkpoint& checkpoint,
                          const std::vector<std::string>& removed_paths);
   void Staged(const std::string& stage);
   void Warned(const std::string& text);
-  // The worker holds, as it was asked: the machine may sleep from now on. Only
-  // while is_paused().
+  // The worker holds, as it was asked: the machine may sleep from now on.
+  // Called only while is_paused().
   void Held();
-  // Nothing where the pause is over by now.
+  // Does nothing where the pause is over by now.
   void Resumed();
 
   // --- What is asked of the worker; not after End, but for PreemptForDrain,
-  // which does nothing then.
-  // Stores the wish, then tells the worker: the first time, and again where it
-  // is to be killed `now`. The status is that of the store.
+  // which does nothing then. Stores the cancel, then tells the worker: on the
+  // first call, and again on a call with `now`, which kills the worker. Returns
+  // the store's status.
   absl::Status Cancel(bool now);
-  // Once, and unless the job is to be cancelled.
+  // Called once, and only for a job that is not to be cancelled.
   void PreemptForDrain();
   // Asks the worker to hold, to go on, or to give its memory back, as the
-  // reasons of `gate` want it. Whether it asked for anything.
+  // reasons of `gate` require. Returns whether it asked for anything.
   bool ApplyPauseReasons(const PauseGate& gate);
   bool is_paused() const { return pause_.has_value(); }
-  // The pause it was asked for, for `reasons`; nothing where none is.
+  // The pause that the worker was asked for, shown with `reasons`; empty where
+  // there is none.
   Pause ShownPause(const PauseReasons& reasons) const;
 
-  // --- The end.
-  // What `result` makes of the job by `policy`.
+  // --- The end. The job's next state after `result`, by `policy`.
   Ending DecideEnding(const WorkerListener::Result& result,
                       const RetryPolicy& policy) const;
-  // Once.
+  // Called once.
   void End(const Ending& ending);
 
-  // --- The store.
-  // Whether the store lacks something of it.
+  // --- The store. Whether the store lacks a change of this attempt.
   bool dirty() const { return run_.dirty() || !unstored_.empty(); }
-  // Writes what the store lacks. On error that is kept for the next try, but
-  // for a checkpoint that the store refuses while it takes the row.
+  // Writes the changes that the store lacks. On error they are kept for the
+  // next try, except a checkpoint that the store refuses while it accepts the
+  // row.
   absl::Status Flush();
-  // Since the last Flush, or the start.
+  // The time since the last Flush, or since the start.
   absl::Duration flush_age() const;
 
  private:
   struct PauseState {
     absl::Duration since;  // monotonic
     absl::Time since_time;
-    bool held = false;  // the worker said so
+    bool held = false;  // the worker reported Held
   };
   struct Written {
     Checkpoint checkpoint;
@@ -135,12 +136,12 @@ class Attempt {
 
   Attempt(RunningJob run, Options options, const Parts& parts);
 
-  // Writes without a word of it in flush_age().
+  // Like Flush, but does not reset flush_age().
   absl::Status Store();
   void AskToHold(const PauseReasons& reasons);
   void AskToGoOn();
   void AskForMemory(const PauseReasons& reasons);
-  // Into the job's events and its log.
+  // Adds `text` to the job's events and its log.
   void Note(const std::string& text);
   void KeepAwake();
 
@@ -149,12 +150,13 @@ class Attempt {
   Phase phase_ = Phase::kStarting;
   RunningJob run_;
   std::unique_ptr<Worker> worker_;
-  absl::Duration flushed_at_;           // monotonic
-  std::deque<Written> unstored_;        // checkpoints, oldest first
-  std::optional<PauseState> pause_;     // from its beginning to its end
-  PauseReasons returned_for_;           // preempted for these, if for any
-  bool drained_ = false;                // preempted by PreemptForDrain
-  std::unique_ptr<host::Awake> awake_;  // while it trains
+  absl::Duration flushed_at_;     // monotonic
+  std::deque<Written> unstored_;  // checkpoints, oldest first
+  // Set from the pause's beginning to its end
+  std::optional<PauseState> pause_;
+  PauseReasons returned_for_;  // the worker was preempted for these, if any
+  bool drained_ = false;       // preempted by PreemptForDrain
+  std::unique_ptr<host::Awake> awake_;  // set while the worker trains
 };
 
 }  // namespace mpsd::jobs

@@ -17,7 +17,8 @@ void KeepBallast(const fs::path& path) {
   if (fs::exists(path, error)) return;
   const fs::space_info space = fs::space(path.parent_path(), error);
   if (error || space.available < 8 * uint64_t{kBallastBytes}) return;
-  // Bytes that no file system leaves out. Half of them is ballast as well.
+  // Bytes that are not zero, so that no file system leaves a hole. A file that
+  // a full disk cut short still reserves its part.
   std::ofstream(path, std::ios::binary) << std::string(kBallastBytes, 'b');
 }
 

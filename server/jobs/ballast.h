@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 
-// A file that takes room on the state folder's disk and is thrown off where the
-// disk is full: to delete a job its row must go first, and that takes room.
+// A file that reserves room on the state folder's disk and is removed when the
+// disk is full: to delete a job its row must go first, and deleting a row takes
+// room.
 namespace mpsd::jobs {
 
 inline constexpr int64_t kBallastBytes = 8 << 20;
@@ -14,10 +15,11 @@ inline constexpr int64_t kBallastBytes = 8 << 20;
 // STATE/ballast.
 std::filesystem::path BallastPath(const std::filesystem::path& jobs_dir);
 
-// Makes it where there is none and the disk has eight times as much free.
+// Makes the file where it is missing and the disk has eight times its size
+// free.
 void KeepBallast(const std::filesystem::path& path);
 
-// Whether there was one.
+// Returns whether the file existed.
 bool ThrowOffBallast(const std::filesystem::path& path);
 
 }  // namespace mpsd::jobs

@@ -6,8 +6,8 @@
 
 namespace mpsd::jobs {
 
-// Whose fault it is that an attempt ended as it did, and what follows. This is
-// the only table of it; retry.h has the limits and waits.
+// Whose fault the end of an attempt is, and what follows. No other table
+// decides this; retry.h has the limits and waits.
 //
 //   nobody's        Done, Cancelled, Preempted (the daemon was stopped, or the
 //                   machine was wanted for something else). Nothing counts; a
@@ -28,7 +28,7 @@ namespace mpsd::jobs {
 //                   checkpoint; tried again after a wait and behind the others,
 //                   FAILED at a limit of its own.
 //
-// A new checkpoint, beyond every earlier one, ends both rows of counts.
+// A new checkpoint, beyond every earlier one, resets both counts to zero.
 enum class Blame { kNobody, kJob, kMachine, kInterruption };
 
 Blame BlameFor(ExitReason reason);

@@ -12,47 +12,48 @@
 
 namespace mpsd::jobs {
 
-// 64 lower-case hexadecimal digits.
+// Whether `text` is 64 lower-case hexadecimal digits.
 inline bool IsSha256(std::string_view text) {
   return text.size() == 64 &&
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// Content-addressed files, implemented by server/store/blob_store; named by the
-// SHA-256 of their bytes. What is no SHA-256 is not there and has the empty
-// path. Thread-safe.
+// Content-addressed files, each named by the SHA-256 of its bytes; implemented
+// by server/store/blob_store. A name that is no SHA-256 is never present and
+// has the empty path. Thread-safe.
 class BlobStore {
  public:
   virtual ~BlobStore() = default;
-  // Asking for a blob keeps it: one that no job uses goes a grace after it was
-  // last uploaded, asked for, or dropped by a job that was deleted.
+  // Asking for a blob keeps it: the store removes a blob that no job uses only
+  // a grace after its last upload, its last Has, or the deletion of its last
+  // job.
   virtual bool Has(const std::string& sha256) = 0;
   virtual std::string PathOf(const std::string& sha256) const = 0;
 };
 
-// One blob on its way in. Destroyed before Commit, it leaves nothing behind.
-// One thread at a time.
+// One blob during its upload. A writer that is destroyed before Commit leaves
+// nothing behind. One thread at a time.
 class BlobWriter {
  public:
   virtual ~BlobWriter() = default;
-  // InvalidArgument once more bytes came than were announced;
+  // InvalidArgument once more bytes came than the client announced;
   // ResourceExhausted when the disk is full.
   virtual absl::Status Append(std::string_view bytes) = 0;
-  // The blob is there, durably, from OK on. InvalidArgument when size or hash
-  // are not what was announced. At most once.
+  // Once Commit returns OK the blob is stored durably. InvalidArgument when the
+  // size or hash differs from the announced one. Called at most once.
   virtual absl::Status Commit() = 0;
 };
 
-// Many small blobs on their way in, flushed together. Destroyed before Commit,
-// it leaves nothing behind. One thread at a time.
+// Many small blobs during their upload, flushed together. A batch that is
+// destroyed before Commit leaves nothing behind. One thread at a time.
 class BlobBatch {
  public:
   virtual ~BlobBatch() = default;
-  // InvalidArgument where the hash of `bytes` is another; ResourceExhausted
-  // when the disk is full. The same blob may come again.
+  // InvalidArgument where `bytes` have another hash; ResourceExhausted when the
+  // disk is full. The same blob may be added again.
   virtual absl::Status Add(const std::string& sha256,
                            std::string_view bytes) = 0;
-  // The blobs are there, durably, from OK on. At most once.
+  // Once Commit returns OK the blobs are stored durably. Called at most once.
   virtual absl::Status Commit() = 0;
 };
 
@@ -61,7 +62,7 @@ class BlobUploads : public BlobStore {
  public:
   // InvalidArgument for a name that is no SHA-256 or a negative size;
   // ResourceExhausted when the disk has no room for `size_bytes` beside what
-  // the other writers will need. Writers of the same blob do not disturb each
+  // the other writers announced. Writers of the same blob do not disturb each
   // other.
   virtual absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(
       const std::string& sha256, int64_t size_bytes) = 0;

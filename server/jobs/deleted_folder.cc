@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kMark[] = ".delete";
 
-// The bytes of the files that have no other name.
+// The bytes of the files that have no other hard link.
 int64_t OwnBytes(const fs::path& folder) {
   int64_t bytes = 0;
   std::error_code error;
@@ -43,7 +43,7 @@ fs::path DeletionMark(const fs::path& folder) {
 
 fs::path MarkedFolder(const fs::path& path) {
   const std::string name = path.filename().string();
-  // A dot, an id, the mark.
+  // The name is a dot, an id and the mark.
   if (name.size() <= sizeof kMark || !name.starts_with(".") ||
       !name.ends_with(kMark)) {
     return {};
@@ -55,7 +55,8 @@ absl::Status MarkForDeletion(const fs::path& folder) {
   const fs::path mark = DeletionMark(folder);
   absl::Status status = base::WriteFileAtomic(mark, "");
   if (!absl::IsResourceExhausted(status)) return status;
-  // Room is what a deletion is to make: a second name takes none.
+  // A deletion has to make room on a full disk: the mark is a second name of an
+  // existing file, which takes no room.
   std::error_code error;
   fs::create_hard_link(folder / "job.json", mark, error);
   return error ? status
@@ -68,7 +69,7 @@ void UnmarkForDeletion(const fs::path& folder) {
 }
 
 int64_t RemoveMarkedFolder(const fs::path& folder) {
-  // Aside first: whoever looks finds all of it or nothing.
+  // Renames the folder first, so that a reader finds all of it or nothing.
   const fs::path aside = base::TemporaryBeside(folder);
   std::error_code error;
   fs::rename(folder, aside, error);

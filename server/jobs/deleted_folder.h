@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 
-// The folder of a job on its way out. Its row and its folder cannot go at one
-// moment, so the intent is written down first; a daemon that starts finishes or
-// forgets it (job_sweep.h):
+// Deletes a job's folder. The row and the folder cannot go at one moment, so
+// the intent is written down first; a daemon that starts finishes or forgets
+// the deletion (job_sweep.h):
 //
 //   jobs/.ID.delete is written     a kill: the job stays
 //   the row goes                   a kill: the folder goes at the next start
@@ -17,18 +17,18 @@
 //   that is removed, then the mark
 namespace mpsd::jobs {
 
-// jobs/.ID.delete of the folder jobs/ID.
+// The path jobs/.ID.delete for the folder jobs/ID.
 std::filesystem::path DeletionMark(const std::filesystem::path& folder);
-// The folder that `path` is the mark of; empty where it is none.
+// The folder that the mark `path` stands for; empty where `path` is no mark.
 std::filesystem::path MarkedFolder(const std::filesystem::path& path);
 
-// Durable from OK on. A folder that is not there can be marked too.
+// Once it returns OK the mark is durable. `folder` need not exist.
 absl::Status MarkForDeletion(const std::filesystem::path& folder);
-// The job stays.
+// Removes the mark; the job stays.
 void UnmarkForDeletion(const std::filesystem::path& folder);
-// The row is gone: removes `folder` and then its mark; what cannot be removed
-// is left to the next start. Returns the bytes that this gives back: inputs are
-// links to blobs, which stay for a while.
+// Call it once the row is gone: removes `folder` and then its mark; the next
+// start removes what cannot be removed now. Returns the bytes freed; uploaded
+// inputs are links to blobs, which stay for a while.
 int64_t RemoveMarkedFolder(const std::filesystem::path& folder);
 
 }  // namespace mpsd::jobs

@@ -7,10 +7,10 @@
 #include "core/report/report.h"
 #include "server/jobs/job.h"
 
-// The field lists of what an event holds, by the names that the database, the
-// API and the metrics have for them. A worker's report is walked by its own
-// list (core/report/report.h); only what the daemon names otherwise, adds or
-// leaves out stands here.
+// The field lists of an event, by the names that the database, the API and the
+// metrics use. A worker's report is walked by its own list
+// (core/report/report.h); this file adds only what the daemon renames, adds or
+// leaves out.
 namespace mpsd::jobs {
 
 template <typename V>
@@ -19,8 +19,8 @@ void EventFields(V& v, auto& e, const StateChanged*) {
   v("message", e.message);
 }
 
-// Two counts become the shares that people compare, and behind those stand the
-// rates of the attempt.
+// The daemon replaces two of the worker's counts by shares, which people
+// compare, and appends the rates of the attempt.
 template <typename V>
 void EventFields(V& v, auto& e, const Progress*) {
   const auto told = [&](const char* name, auto& value) {
@@ -37,9 +37,9 @@ void EventFields(V& v, auto& e, const Progress*) {
   Fields(told, e, static_cast<const report::Progress*>(nullptr));
 }
 
-// Without what only the run's own eval.jsonl keeps: the number of its labels,
-// how long it took, and whether it was the best so far. The job's row has the
-// one that is.
+// Leaves out the fields that only the run's own eval.jsonl keeps: the number of
+// label tokens, the seconds that the evaluation took, and whether it was the
+// best so far. The job's row has the best evaluation.
 template <typename V>
 void EventFields(V& v, auto& e, const Evaluated*) {
   const auto told = [&](const char* name, auto& value) {
@@ -51,7 +51,8 @@ void EventFields(V& v, auto& e, const Evaluated*) {
   Fields(told, e, static_cast<const report::Evaluated*>(nullptr));
 }
 
-// A row of its own: what was removed is another row's end.
+// A checkpoint has a row of its own. A report's removed paths are not part of
+// the row: each removes another row.
 template <typename V>
 void EventFields(V& v, auto& e, const Checkpoint*) {
   v("step", e.step);

@@ -12,10 +12,10 @@
 
 namespace mpsd::jobs {
 
-// Who waits for news of which job. Thread-safe. A wake function runs under the
-// hub's lock, so that none runs once Unsubscribe has returned: it must not
-// block, nor call the hub; and Unsubscribe must not be called with a lock held
-// that the wake function takes.
+// Knows which callers wait for news of which job. Thread-safe. Wake functions
+// run under the hub's lock, so that none runs once Unsubscribe has returned.
+// Hence a wake function must not block, nor call the hub; and Unsubscribe must
+// not be called with a lock held that the wake function takes.
 class EventHub {
  public:
   int64_t Subscribe(const std::string& job_id, std::function<void()> wake);

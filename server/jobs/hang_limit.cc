@@ -19,7 +19,7 @@ void HangLimit::Heard(absl::Duration now) {
 
 void HangLimit::Stepped(absl::Duration now, double seconds) {
   Heard(now);
-  // A number that is none is no reason to wait.
+  // NaN, zero and negative seconds do not lengthen the limit.
   if (seconds > 0) {
     slowest_ =
         std::max(slowest_, std::min(absl::Seconds(seconds), now - stepped_at_));

@@ -6,27 +6,28 @@
 
 namespace mpsd::jobs {
 
-// Until when a silent worker is waited for: as long as was configured, or three
-// times as long as the slowest step of the job and the longest silence that the
-// worker broke by itself, whichever is longer. What a slow machine was seen to
-// take is no hang. Times are of a clock that stands still while the machine
-// sleeps, as the worker does (base::AwakeTime); not thread-safe.
+// How long the daemon waits for a silent worker: the configured time, or three
+// times the job's slowest step or the longest silence that the worker ended by
+// itself, whichever is longest. A slow machine that was seen to take so long
+// does not hang. Times come from a clock that stands still while the machine
+// sleeps, as the worker does (base::AwakeTime). Not thread-safe.
 class HangLimit {
  public:
   static constexpr int kFactor = 3;
 
-  // What an earlier attempt says of itself is believed up to here: its clock
-  // may have counted the machine's sleep.
+  // The longest step of an earlier attempt that is believed: the attempt's
+  // clock may have counted the machine's sleep.
   static constexpr absl::Duration kMostBelieved = absl::Hours(1);
 
-  // `slowest_step`: of earlier attempts, zero for none.
+  // `slowest_step`: seconds of the slowest step of earlier attempts, zero for
+  // none.
   HangLimit(absl::Duration configured, absl::Duration slowest_step,
             absl::Duration now);
 
-  // The worker said something.
+  // The worker sent any message at `now`.
   void Heard(absl::Duration now);
-  // … that a step is done which took `seconds` by its own account. The time
-  // since the step before it bounds what is believed.
+  // The worker finished a step, which took `seconds` by its own account. The
+  // limit believes no more than the time since the step before it.
   void Stepped(absl::Duration now, double seconds);
 
   absl::Duration heard_at() const { return heard_at_; }
@@ -37,7 +38,7 @@ class HangLimit {
   const absl::Duration configured_;
   absl::Duration slowest_;
   absl::Duration heard_at_;
-  absl::Duration stepped_at_;  // or began
+  absl::Duration stepped_at_;  // end of the last step, or the start
 };
 
 }  // namespace mpsd::jobs

@@ -8,18 +8,18 @@
 
 namespace mpsd::jobs {
 
-// Why no queued job starts though none trains, gravest first.
+// Why no queued job starts though none trains, the gravest reason first.
 enum class HoldReason {
   kStorage,  // the queue cannot be written
   kDisk,     // less is free than mpsd was told to leave
   kMachine,  // the machine's fault ended the last attempt
-  kDevice,   // its self-test, a worker of an earlier daemon
+  kDevice,   // the self-test failed, or an earlier daemon's worker has it
 };
 inline constexpr HoldReason kAllHoldReasons[] = {
     HoldReason::kStorage, HoldReason::kDisk, HoldReason::kMachine,
     HoldReason::kDevice};
 
-// Each with its text for people.
+// Each reason with its text for people.
 using Holds = std::map<HoldReason, std::string>;
 
 // "storage", "disk", "machine", "device": the label of metrics.

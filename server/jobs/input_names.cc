@@ -63,7 +63,7 @@ std::pair<std::string, size_t> InputNames::Spelling(
     const auto file = names_.find(rest.substr(0, size));
     if (file != names_.end()) return {file->second, size};
   }
-  // A folder is spelled as a file in it, without the file's own part.
+  // A folder is spelled as a file in the folder, without the file's own part.
   const std::string_view folder =
       rest.substr(0, rest.find_first_of(":;,'\"() \t\n"));
   std::string inside(folder);
@@ -71,7 +71,7 @@ std::pair<std::string, size_t> InputNames::Spelling(
   const auto file = names_.lower_bound(inside);
   if (folder.empty() || file == names_.end() ||
       !file->first.starts_with(inside)) {
-    return {"", 0};  // as it lies
+    return {"", 0};  // spelled like its place
   }
   const std::string_view own =
       std::string_view(file->first).substr(folder.size());

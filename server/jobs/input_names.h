@@ -15,31 +15,35 @@
 
 namespace mpsd::jobs {
 
-// How job.json spells the uploaded files of a job, for what its worker says,
-// which knows them by their places below JOBS/ID/inputs.
+// How job.json spells a job's uploaded files. The worker knows these files only
+// by their places below JOBS/ID/inputs, and its messages are shown in the
+// user's spelling.
 class InputNames {
  public:
-  // The file of a job's folder that keeps them.
+  // The name of the file in the job's folder that keeps the names.
   static constexpr char kFile[] = "input_names.json";
 
-  // What kFile holds for `links`; empty, and no such file, where each is
-  // spelled as it lies.
+  // The content of kFile for `links`; empty, and then no file is needed, where
+  // every input is spelled like its place.
   static std::string Encode(const std::vector<JobFiles::Link>& links);
 
-  // Reads the names of a job's `folder`. A kFile that cannot be read is none.
+  // Reads the names of a job's `folder`. A kFile that cannot be read counts as
+  // empty.
   explicit InputNames(const std::filesystem::path& folder);
 
-  // `text` with the first 16 paths below inputs/ spelled as in job.json: a file
-  // by its name, a folder of files and what nobody uploaded accordingly.
+  // `text` with the first 16 paths below inputs/ spelled as in job.json. A
+  // folder is spelled after a file in it, and so is a path that nobody
+  // uploaded.
   std::string Respelled(std::string_view text) const;
 
  private:
-  // The spelling of the path that `rest` begins with, and its bytes there.
+  // The spelling of the path at the start of `rest`, and how many bytes of
+  // `rest` the path has.
   std::pair<std::string, size_t> Spelling(std::string_view rest) const;
 
   std::string inputs_;                                     // ".../inputs/"
-  std::map<std::string, std::string, std::less<>> names_;  // by place
-  size_t longest_ = 0;                                     // of the places
+  std::map<std::string, std::string, std::less<>> names_;  // place → name
+  size_t longest_ = 0;  // length of the longest place
 };
 
 }  // namespace mpsd::jobs

@@ -15,7 +15,8 @@ namespace {
 
 using Parts = std::vector<std::string_view>;
 
-// Between the slashes of a normal path; a leading slash makes none.
+// The parts between the slashes of a normal path; a leading slash makes no
+// part.
 Parts PartsOf(std::string_view normal) {
   Parts parts;
   while (!normal.empty()) {
@@ -28,7 +29,7 @@ Parts PartsOf(std::string_view normal) {
 
 bool IsAbsolute(std::string_view path) { return path.starts_with('/'); }
 
-// As std::filesystem::path::lexically_normal, without a slash at the end.
+// Like std::filesystem::path::lexically_normal, without a slash at the end.
 std::string Normal(std::string_view path) {
   Parts kept;
   for (const std::string_view part : PartsOf(path)) {
@@ -62,14 +63,14 @@ bool IsBelow(std::string_view path, std::string_view folder) {
          path[folder.size()] == '/';
 }
 
-// Puts a folder directly before what lies below it.
+// Sorts a folder directly before the paths below it.
 bool FolderFirst(std::string_view a, std::string_view b) {
   const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   if (x == a.end() || y == b.end()) return y != b.end();
   return *x != *y && (*x == '/' || (*y != '/' && *x < *y));
 }
 
-// `name`, longer by what makes it no part of a path.
+// Lengthens `name` until no part of an input's path has the name.
 class FreeName {
  public:
   explicit FreeName(std::string name) : name_(std::move(name)) {}
@@ -87,7 +88,7 @@ class FreeName {
 
  private:
   const std::string name_;
-  std::set<size_t> taken_;  // lengths
+  std::set<size_t> taken_;  // lengths of such parts
 };
 
 absl::Status Invalid(const InputFile& input, const std::string& what) {

@@ -14,9 +14,9 @@
 
 namespace mpsd::jobs {
 
-// The uploaded files of a submission below the inputs/ of its job. They lie
-// there as they lay to each other where they come from, so that a path in one
-// of them finds another: "train.jsonl" and "../images/1.png" become
+// Places the uploaded files of a submission below the inputs/ of its job. The
+// files keep their positions relative to each other, so that a path in one of
+// them finds another: "train.jsonl" and "../images/1.png" become
 // "up/train.jsonl" and "images/1.png", "/data/t.csv" becomes "root/data/t.csv".
 class Inputs {
  public:
@@ -28,14 +28,14 @@ class Inputs {
                                        const std::string& job_id,
                                        JobFiles& files, BlobStore& blobs);
 
-  // The path that the worker gets for a file or folder of the spec: among the
-  // inputs, or else of this machine where jobs may read it for that use.
-  // `field` names it in errors.
+  // The path that the worker gets for a file or folder of the spec: below
+  // inputs/, or else a path of this machine that jobs may read for `use`.
+  // Errors begin with `field`.
   absl::StatusOr<std::string> Resolve(const std::string& field,
                                       const std::string& path,
                                       JobFiles::Use use = JobFiles::Use::kData);
 
-  // INVALID_ARGUMENT for an input that no Resolve reached.
+  // INVALID_ARGUMENT for an input that no call of Resolve used.
   absl::Status CheckAllUsed() const;
 
   std::vector<JobFiles::Link> Links() const;
@@ -44,7 +44,7 @@ class Inputs {
   struct Input {
     std::string path;  // as given
     std::string sha256;
-    std::string relative;  // below inputs/
+    std::string relative;  // relative to inputs/
     bool used = false;
   };
 
@@ -53,9 +53,10 @@ class Inputs {
 
   absl::Status Add(const InputFile& input);
   absl::Status Arrange();
-  // Where a normal path lies below inputs/; empty for one that names nothing.
+  // The place of a normal path below inputs/; empty for a path that names
+  // nothing.
   std::string PlaceOf(const std::string& normal) const;
-  // Whether inputs lie below a normal path; they are used then.
+  // Whether inputs lie below a normal path; marks them as used.
   bool UseBelow(const std::string& folder);
   absl::StatusOr<std::string> Local(const std::string& field,
                                     const std::string& path,
@@ -65,8 +66,8 @@ class Inputs {
   JobFiles* files_;
   BlobStore* blobs_;
   std::map<std::string, Input> inputs_;  // by normal path
-  std::map<std::string, bool> folders_;  // what UseBelow found
-  int levels_up_ = 0;  // the most ".." that a path begins with
+  std::map<std::string, bool> folders_;  // results of UseBelow
+  int levels_up_ = 0;  // the most ".." at the beginning of a path
   std::string up_ = "up", root_ = "root";
 };
 

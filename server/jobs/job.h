@@ -34,21 +34,21 @@ inline constexpr State kAllStates[] = {State::kQueued, State::kRunning,
                                        State::kCancelled};
 
 bool CanTransition(State from, State to);
-bool IsFinal(State state);           // it takes a person to leave it
+bool IsFinal(State state);           // only a person's request leaves it
 std::string_view Name(State state);  // "QUEUED" …
 
-// How an attempt ended: what a worker's end says is decided in one function
-// (worker_exit.h), whose fault that is in one table (blame.h).
+// How an attempt ended. One function (worker_exit.h) decides the reason, and
+// one table (blame.h) says whose fault the reason is.
 enum class ExitReason {
   kDone,
-  kRejected,     // the user's input
-  kOutOfMemory,  // it would end the same way again
-  kNonFinite,    // it would end the same way again
+  kRejected,     // the user's input is wrong
+  kOutOfMemory,  // another attempt would end the same way
+  kNonFinite,    // another attempt would end the same way
   kCrashed,      // signal or unexplained exit
-  kHung,         // stopped reporting and was killed
+  kHung,         // sent no message for too long and was killed
   kCancelled,
-  kPreempted,      // stopped at a checkpoint for the daemon's sake
-  kProtocolError,  // spoke nonsense on fd 3
+  kPreempted,      // stopped at a checkpoint at the daemon's request
+  kProtocolError,  // sent a line on fd 3 that breaks the protocol
   kMachine,        // a full disk, no descriptor left, a volume away …
   kInterrupted,    // daemon or machine went down with it, or it was returned
                    // for memory pressure
@@ -60,18 +60,18 @@ inline constexpr ExitReason kAllExitReasons[] = {
     ExitReason::kMachine,   ExitReason::kInterrupted};
 std::string_view Name(ExitReason reason);  // "Done", "Rejected" …
 
-// What a worker reports, as core/report has it.
+// A worker's reports, as core/report defines them.
 using report::Evaluated;
 using report::MemoryCounters;
 using report::Metrics;
 using report::Outcome;
 using report::OutputKind;
 
-// One finished optimizer step: the worker's report, and what follows from it
-// and from those before it (StepRate).
+// One finished optimizer step: the worker's report, and the values that the
+// daemon computes from this and earlier reports (StepRate).
 struct Progress : report::Progress {
-  // Shares of the step's tokens that are padding, and of its time until its
-  // data were there.
+  // Shares: padding among the step's tokens, and waiting for data in the step's
+  // time.
   std::optional<double> padding_ratio = std::nullopt;
   std::optional<double> data_wait_ratio = std::nullopt;
   double tokens_per_second = 0;
@@ -82,12 +82,12 @@ struct Checkpoint {
   int64_t step = 0;
   std::string path;
   int64_t size_bytes = 0;
-  double seconds = 0;  // writing it
+  double seconds = 0;  // how long writing it took
   absl::Time create_time;
 };
 
 struct Job {
-  std::string id;  // 26 characters, sorts by creation time
+  std::string id;  // 26 characters; ids sort by creation time
   JobKind kind = JobKind::kTraining;
   std::string name;
   State state = State::kQueued;
@@ -99,19 +99,19 @@ struct Job {
   std::optional<absl::Time> start_time;
   std::optional<absl::Time> end_time;
   std::optional<absl::Time> not_before;
-  int32_t attempt = 0;  // workers started
-  // Attempts that ended early in a row, without a new checkpoint between, by
-  // their own fault and by an interruption (blame.h).
+  int32_t attempt = 0;  // number of workers started
+  // Attempts in a row that ended early without writing a new checkpoint: those
+  // that failed by the job's fault, and those that were interrupted (blame.h).
   int32_t failures = 0;
   int32_t interruptions = 0;
-  bool behind = false;  // every other job that may run goes first
-  // The machine's boot at the last attempt (host::BootId), "" where unknown.
+  bool behind = false;  // every other job that may run starts first
+  // The machine's boot id at the last attempt (host::BootId), "" where unknown.
   std::string boot_id;
-  // The highest step that a checkpoint of the job was seen to hold, and whether
-  // the last attempt wrote one beyond those before it.
+  // The highest step of any checkpoint of the job, and whether the last attempt
+  // wrote a checkpoint beyond the earlier ones.
   int64_t durable_step = 0;
   bool advanced = false;
-  // Estimates of the time of Submit, bytes; 0 where unknown.
+  // Estimates made at Submit, in bytes; 0 where unknown.
   int64_t memory_bytes = 0;
   int64_t checkpoint_bytes = 0;
   std::string message;
@@ -120,13 +120,15 @@ struct Job {
   std::optional<double> eval_loss_before;
   std::optional<double> eval_loss_after;
   std::optional<double> train_loss;
-  Metrics metrics;  // of the latest evaluation; once it is done, the output's
-  std::optional<Evaluated> best_evaluation;  // the last one marked as such
+  // The latest evaluation's metrics; once the job has SUCCEEDED, those of its
+  // output.
+  Metrics metrics;
+  std::optional<Evaluated> best_evaluation;  // the last one marked as best
   std::string output_path;
   OutputKind output_kind = OutputKind::kAdapter;
   std::string confusion_matrix;
-  std::vector<std::string> warnings;  // RunningJob::Warned
-  std::string spec_json;  // fully defaulted, paths as the worker gets them
+  std::vector<std::string> warnings;  // kept by RunningJob::Warned
+  std::string spec_json;  // with every default; paths as the worker gets them
   std::string idempotency_key;
   std::string request_hash;  // SHA-256 of the canonical request
 };
@@ -135,14 +137,14 @@ struct StateChanged {
   State state;
   std::string message;
 };
-// For people.
+// A text for people.
 struct Note {
   std::string text;
   bool is_warning = false;
 };
 struct Event {
   std::string job_id;
-  int64_t sequence = 0;  // within the job, from 1, without gaps
+  int64_t sequence = 0;  // counts the job's events from 1 without gaps
   absl::Time time;
   std::variant<StateChanged, Progress, Evaluated, Checkpoint, Note> body;
 };

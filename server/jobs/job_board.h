@@ -17,11 +17,10 @@
 
 namespace mpsd::jobs {
 
-// What people may read of the queue, beside the Scheduler and not in it: rows
-// and events come from the store, all else from what the Scheduler has put up
-// here. It knows no Scheduler and takes none of its locks, so that a question
-// is answered while a change waits for a disk. Thread-safe. The parts must
-// outlive it.
+// What people may read of the queue. Rows and events come from the store,
+// everything else from the view that the Scheduler writes. The board knows no
+// Scheduler and takes none of its locks, so that a question is answered while a
+// change waits for a disk. Thread-safe. The parts must outlive the board.
 class JobBoard final : public JobReader {
  public:
   JobBoard(JobStore& store, const JobFiles& files)
@@ -44,7 +43,7 @@ class JobBoard final : public JobReader {
   std::string LogPath(const std::string& id) const override;
   std::string JobFolder(const std::string& id) const override;
 
-  // Where the Scheduler writes.
+  // The view that the Scheduler writes.
   QueueView& view() { return view_; }
   EventHub& hub() { return hub_; }
 

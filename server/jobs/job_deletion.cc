@@ -8,7 +8,8 @@ namespace mpsd::jobs {
 absl::Status DeleteRow(JobStore& store, JobFiles& files,
                        const std::string& id) {
   absl::StatusOr<Job> job = store.Get(id);
-  // A row that cannot be read can go; the store reads its state alone.
+  // A job whose row cannot be read can be deleted; the store reads the state
+  // alone.
   if (!job.ok() && !absl::IsDataLoss(job.status())) return job.status();
   if (job.ok() && !IsFinal(job->state)) {
     return absl::FailedPreconditionError(
@@ -19,7 +20,7 @@ absl::Status DeleteRow(JobStore& store, JobFiles& files,
   }
   absl::Status status = files.BeginDelete(id);
   if (!status.ok()) return status;
-  // Looks at the state again, in the transaction.
+  // The store looks at the state again, within the transaction.
   status = store.Delete(id);
   if (absl::IsResourceExhausted(status) && files.MakeRoom()) {
     status = store.Delete(id);

@@ -10,9 +10,9 @@
 
 namespace mpsd::jobs {
 
-// Removes a job that has ended: its row with events, labels, checkpoints and
-// idempotency key. files.FinishDelete(id) is due then; the order is that of
-// deleted_folder.h, which survives a kill. One call at a time.
+// Removes the row of a job that has ended, with its events, labels, checkpoints
+// and idempotency key. The caller then calls files.FinishDelete(id); the order
+// of deleted_folder.h survives a kill. One call at a time.
 //   NOT_FOUND            no such job.
 //   FAILED_PRECONDITION  it has not ended, or a job that has not ended names
 //                        files of its folder.

@@ -28,9 +28,9 @@ namespace mpsd::jobs {
 namespace fs = std::filesystem;
 namespace {
 
-// A hard link, so that the file stays when the blob store drops its name, and
-// so that the store sees that it is used; a symbolic one where the file system
-// has none, a copy where it has no more of them.
+// Makes a hard link, so that the file stays when the blob store drops its own
+// name, and so that the store sees the use. A symbolic link where the file
+// system has no hard links; a copy where the file has too many.
 absl::Status LinkFile(const fs::path& target, const fs::path& link) {
   std::error_code error;
   fs::create_directories(link.parent_path(), error);
@@ -70,8 +70,9 @@ absl::Status FoldersBelow(const fs::path& folder,
   return absl::OkStatus();
 }
 
-// For a link whose name is taken: by an earlier one that this file system calls
-// the same, as it knows no case or writes accents in one way only.
+// The error for a link whose name is taken by an earlier link: this file system
+// ignores case, or writes accents in one way only, and takes the two names for
+// one.
 absl::Status TwoInOne(const std::vector<JobFiles::Link>& links, size_t taken,
                       const fs::path& inputs) {
   const std::string& name = links[taken].relative;
@@ -79,7 +80,8 @@ absl::Status TwoInOne(const std::vector<JobFiles::Link>& links, size_t taken,
   for (size_t i = 0; i < taken; ++i) {
     const std::string& earlier = links[i].relative;
     std::error_code ignored;
-    // Links to one blob are equivalent, too: what is spelled alike is likelier.
+    // Two links to one blob collide as well; names that differ in case alone
+    // are the likelier cause.
     if (absl::EqualsIgnoreCase(earlier, name)) {
       other = &earlier;
       break;
@@ -96,7 +98,7 @@ absl::Status TwoInOne(const std::vector<JobFiles::Link>& links, size_t taken,
       "' are one name on the daemon's file system: rename one of the files"));
 }
 
-// What links lead to is durable already: flushed are the folders they lie in.
+// Flushes the folders of the links; the targets are durable already.
 absl::Status Stage(const fs::path& staging, const std::string& spec_json,
                    const std::vector<JobFiles::Link>& links,
                    const Wanted& wanted) {
@@ -175,7 +177,7 @@ void DiskJobFiles::AppendLog(const std::string& job_id,
                        absl::UTCTimeZone()),
       " mpsd: ", base::Indented(base::Printable(line, base::Breaks::kKeep)),
       "\n");
-  // A log line that does not fit on the disk is lost, the job goes on.
+  // A log line for which the disk has no room is lost; the job goes on.
   [[maybe_unused]] ssize_t n = write(fd, text.data(), text.size());
   close(fd);
 }
@@ -240,7 +242,7 @@ absl::StatusOr<JobFiles::Model> DiskJobFiles::FindModel(
   absl::StatusOr<std::string> folder =
       named ? spec::FindModelFolder(model) : spec::FindInHubCache(model);
   if (!folder.ok()) return folder.status();
-  // That file may be a link.
+  // config.json may be a link that leaves the folder.
   absl::Status inside = MayRead(*folder + "/config.json", Use::kModel);
   if (!inside.ok()) return inside;
   absl::StatusOr<spec::ModelConfig> config = spec::ReadModelConfig(*folder);

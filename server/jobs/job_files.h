@@ -16,8 +16,8 @@
 
 namespace mpsd::jobs {
 
-// The folder of a job and what the scheduler asks of the disk. One folder per
-// job below STATE/jobs:
+// The folders of jobs, and the scheduler's questions about the disk. One folder
+// per job below STATE/jobs:
 //
 //   ID/job.json   the fully defaulted spec, paths of this machine
 //   ID/inputs/    the uploaded files, links to their blobs
@@ -25,13 +25,14 @@ namespace mpsd::jobs {
 //   ID/out/       the worker's --out
 //   ID/log        the worker's stderr and the daemon's lines about the job
 //
-// Thread-safe. DiskJobFiles is the real one; tests keep it in memory.
+// Thread-safe. DiskJobFiles is the implementation on a disk; tests keep the
+// files in memory.
 class JobFiles {
  public:
   struct Link {
-    std::string relative;      // below inputs/, '/' between parts, no ".."
-    std::string target;        // absolute
-    std::string spelled = "";  // as job.json has it, for people
+    std::string relative;  // relative to inputs/, '/' between parts, no ".."
+    std::string target;    // absolute
+    std::string spelled = "";  // the path in job.json, for people
   };
   struct Model {
     std::string folder;  // absolute
@@ -39,7 +40,8 @@ class JobFiles {
   };
 
   // Folders of this machine beneath which jobs may name files: models and
-  // adapters, data, and chat templates beneath either.
+  // adapters below `models`, data below `data`, and chat templates below
+  // either.
   struct ReadFolders {
     std::vector<std::filesystem::path> models, data;
   };
@@ -49,34 +51,38 @@ class JobFiles {
       : jobs_dir_(std::filesystem::absolute(state_dir) / "jobs") {}
   virtual ~JobFiles() = default;
 
-  // Makes the folder with job.json and inputs/; durable when it returns OK, as
-  // far as the links' targets are. Ends early, with nothing made, where nobody
-  // wants it any more.
+  // Makes the folder with job.json and inputs/. Once Create returns OK the
+  // folder is durable, provided that the targets of the links are. Create ends
+  // early and leaves nothing behind when `wanted` says that nobody waits any
+  // more.
   virtual absl::Status Create(const std::string& job_id,
                               const std::string& spec_json,
                               const std::vector<Link>& links,
                               const Wanted& wanted) = 0;
   virtual void Remove(const std::string& job_id) = 0;
-  // A deletion in its steps, as of deleted_folder.h: marked, then removed once
-  // the row is gone (the bytes given back), or left as it is.
+  // The steps of a deletion (deleted_folder.h): mark the folder; remove the
+  // folder once the row is gone, returning the bytes freed; or take the mark
+  // back.
   virtual absl::Status BeginDelete(const std::string& job_id) = 0;
   virtual int64_t FinishDelete(const std::string& job_id) = 0;
   virtual void AbandonDelete(const std::string& job_id) = 0;
-  // Gives back room on a full disk, so that a row can go; false: none left.
+  // Frees room on a full disk, so that a row can be deleted; false where
+  // nothing was left to free.
   virtual bool MakeRoom() = 0;
   // Appends "<time> mpsd: <line>" to the job's log.
   virtual void AppendLog(const std::string& job_id,
                          const std::string& line) = 0;
-  // Whether this machine has such a file or folder.
+  // Whether this machine has a file or folder at `path`.
   virtual bool Exists(const std::string& path) = 0;
-  // FailedPrecondition, in the same words whether `path` exists or not, where
-  // jobs may not name it for that use.
+  // FailedPrecondition where jobs may not name `path` for `use`, in the same
+  // words whether `path` exists or not.
   virtual absl::Status MayRead(const std::string& path, Use use) = 0;
-  // What is free on the file system of the state folder; nullopt where that
-  // cannot be told.
+  // The free bytes of the state folder's file system; nullopt where the system
+  // does not tell.
   virtual std::optional<int64_t> FreeBytes() = 0;
-  // spec::FindModelFolder, of what MayRead allows, and spec::ReadModelConfig
-  // of what it finds. An id is looked for in the Hugging Face cache alone.
+  // Finds a model with spec::FindModelFolder among the folders that MayRead
+  // allows, and reads its config with spec::ReadModelConfig. An id is looked up
+  // in the Hugging Face cache alone.
   virtual absl::StatusOr<Model> FindModel(const std::string& model) = 0;
 
   const std::filesystem::path& jobs_dir() const { return jobs_dir_; }
@@ -103,9 +109,9 @@ class JobFiles {
 
 class DiskJobFiles final : public JobFiles {
  public:
-  // What lies in STATE/jobs, uploads and results, is no model but where
-  // `folders` name a folder in it. The folders are looked up anew each time,
-  // for those on a volume that comes and goes.
+  // A path in STATE/jobs (uploads and results) is no model unless `folders`
+  // name a folder in STATE/jobs. The folders are resolved again at each call,
+  // because their volume may come and go.
   explicit DiskJobFiles(const std::filesystem::path& state_dir,
                         ReadFolders folders = {{"/"}, {"/"}})
       : JobFiles(state_dir),

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 constexpr uint64_t kFortyBits = (uint64_t{1} << 40) - 1;
 
-// The low `digits` * 5 bits of `value`.
+// Appends the low `digits` * 5 bits of `value`.
 void AppendBase32(uint64_t value, int digits, std::string& text) {
   for (int i = digits - 1; i >= 0; --i) {
     text += kAlphabet[(value >> (5 * i)) & 31];

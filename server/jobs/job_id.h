@@ -14,17 +14,17 @@
 namespace mpsd::jobs {
 
 // Makes ULIDs (github.com/ulid/spec): 48 bits of milliseconds and 80 random
-// bits as 26 characters of Crockford's base 32. Each is greater than the one
+// bits as 26 characters of Crockford's base 32. Each id is greater than the id
 // before, also within one millisecond and when the clock steps back.
 // Thread-safe.
 class JobIdGenerator {
  public:
-  using Random = std::function<uint64_t()>;  // 64 uniform bits
+  using Random = std::function<uint64_t()>;  // returns 64 uniform bits
 
   JobIdGenerator(const base::Clock& clock, Random random);
   std::string Next();
 
-  // From std::random_device.
+  // Draws from std::random_device.
   static Random SystemRandom();
 
  private:
@@ -36,7 +36,7 @@ class JobIdGenerator {
   uint64_t low_ ABSL_GUARDED_BY(mutex_) = 0;   // 40 random bits
 };
 
-// 26 characters of the alphabet: safe as a file name.
+// Whether `text` is 26 characters of the alphabet, hence safe as a file name.
 bool IsJobId(std::string_view text);
 
 }  // namespace mpsd::jobs

@@ -9,8 +9,8 @@
 namespace mpsd::jobs {
 
 // What a job does with the device. Every kind is queued, started, watched,
-// paused, tried again and deleted alike. The next one is added, with one line
-// or one case each, to
+// paused, tried again and deleted alike. To add a kind, add one line or one
+// case to each of these:
 //
 //   JobKind of proto/mpsd/v1/jobs.proto, with the number it has here;
 //   kAllJobKinds and Name below: rows hold the number, no migration is needed;

@@ -14,8 +14,9 @@
 
 namespace mpsd::jobs {
 
-// Whether somebody waits for an answer: OK, or why nobody does any more. Cheap;
-// asked from the thread that works on the answer. Empty: always.
+// OK while somebody waits for the answer; otherwise the reason why nobody does.
+// Cheap; called from the thread that works on the answer. Empty: somebody
+// always waits.
 using Wanted = std::function<absl::Status()>;
 
 inline absl::Status StillWanted(const Wanted& wanted) {
@@ -23,7 +24,7 @@ inline absl::Status StillWanted(const Wanted& wanted) {
 }
 
 struct InputFile {
-  std::string path;  // as job.json spells it
+  std::string path;  // the path in job.json
   std::string sha256;
 };
 struct SubmitRequest {
@@ -34,31 +35,31 @@ struct SubmitRequest {
   std::string owner;
   std::map<std::string, std::string> labels;
   std::string idempotency_key;
-  // Asked before each of Submit's expensive parts and before the job is
-  // stored: once nobody waits, no job is made.
+  // Asked before each expensive part of Submit and before the job is stored: no
+  // job is made once nobody waits.
   Wanted wanted;
-  bool anyway = false;  // queue it though the machine is too small for it
+  bool anyway = false;  // queue a job that needs more memory than there is
 };
 struct SubmitResult {
   Job job;
   bool existed = false;
 };
 
-// What the API may change about jobs; what it may ask is JobReader. These two
-// are the only doors from server/rpc. Thread-safe. Errors as in
+// The changes that the API may make to jobs; JobReader answers its questions.
+// server/rpc uses these two interfaces alone. Thread-safe. Errors as in
 // proto/mpsd/v1/jobs.proto. Implemented by jobs::Scheduler.
 class JobManager {
  public:
   virtual ~JobManager() = default;
   virtual absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) = 0;
-  // `now`: kills its worker without waiting for it. Aborted where the
-  // wish cannot be stored; the worker was asked nonetheless.
+  // With `now` the worker is killed without a wait. Aborted where the cancel
+  // cannot be stored; the worker is asked to end nonetheless.
   virtual absl::StatusOr<Job> Cancel(const std::string& id,
                                      bool now = false) = 0;
-  // A FAILED or CANCELLED job once more, from its checkpoints; of another state
-  // FailedPrecondition.
+  // Queues a FAILED or CANCELLED job again, from its checkpoints;
+  // FailedPrecondition for a job in another state.
   virtual absl::StatusOr<Job> Retry(const std::string& id) = 0;
-  // Returns the bytes given back.
+  // Returns the bytes freed.
   virtual absl::StatusOr<int64_t> Delete(const std::string& id) = 0;
 };
 

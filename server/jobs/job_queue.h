@@ -12,47 +12,49 @@
 
 namespace mpsd::jobs {
 
-// The QUEUED jobs in the order they run: those not told to stay behind first,
+// The QUEUED jobs in the order in which they run: jobs without `behind` first,
 // then higher priority, then the older id; a job that came back keeps its
-// place. Waits are of the monotonic clock: nobody's clock can lengthen them.
-// Not thread-safe.
+// place. Waits use the monotonic clock, so that no change of the wall clock
+// lengthens them. Not thread-safe.
 class JobQueue {
  public:
   struct Entry {
     std::string id;
     int32_t priority = 0;
-    absl::Time since;                                       // in the queue
+    absl::Time since;  // when the job was queued
     absl::Duration not_before = -absl::InfiniteDuration();  // monotonic
     bool behind = false;
   };
 
-  // In the place of the one with its id, if there is one.
+  // Replaces the entry with the same id, if there is one.
   void Push(Entry entry);
-  // False when it was not there.
+  // False when the queue has no such entry.
   bool Remove(const std::string& id);
-  // Not before `not_before`; nothing when it is not there.
+  // Sets the entry's not_before; does nothing when the queue has no such entry.
   void Delay(const std::string& id, absl::Duration not_before);
 
-  // The first that may run at `now`; it stays in the queue.
+  // The first entry that may run at `now`; the entry stays in the queue.
   std::optional<Entry> Next(absl::Duration now) const;
-  // When Next() has something to give; infinite when the queue is empty.
+  // The time from which Next() returns an entry; infinite when the queue is
+  // empty.
   absl::Duration NextTime() const;
   bool empty() const { return entries_.empty(); }
 
-  // Entries before it; nullopt when it is not there. Asked for each job of a
-  // list: a matter of two searches, however many there are.
+  // The number of entries before `id`; nullopt when the queue has no such
+  // entry. A list asks this of each of its jobs, so the cost is two binary
+  // searches whatever the queue's length.
   std::optional<int32_t> Position(const std::string& id) const;
 
  private:
   struct Before {
     bool operator()(const Entry& a, const Entry& b) const;
   };
-  // What else than the id decides the place.
+  // The values that decide the place before the id does.
   struct Rank {
     int32_t priority = 0;
     bool behind = false;
   };
-  // Where the entry of `id` stands; the end when it is not there.
+  // The entry of `id`; the end when the queue has no such entry.
   std::deque<Entry>::iterator Find(const std::string& id);
   std::deque<Entry>::const_iterator Find(const std::string& id) const;
 

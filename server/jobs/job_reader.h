@@ -18,11 +18,11 @@
 
 namespace mpsd::jobs {
 
-// What keeps a job, or every job, from training.
+// Why a job, or every job, does not train at present.
 struct Pause {
-  PauseReasons reasons;             // empty: nothing
-  bool held = false;                // the worker of the running job holds
-  std::optional<absl::Time> since;  // when the running job was asked to
+  PauseReasons reasons;             // empty: the job may train
+  bool held = false;                // the running job's worker holds
+  std::optional<absl::Time> since;  // when the running job was asked to hold
 
   bool operator==(const Pause&) const = default;
 };
@@ -33,31 +33,33 @@ struct ManagerInfo {
   MemoryCounters memory;
   std::map<State, int64_t> jobs;
   std::string running_job_id;
-  // Why jobs that could run do not start, for people, and the name of the
-  // reason (hold.h); empty where nothing holds them.
+  // Why jobs that could run do not start, as a text for people and as the
+  // reason's name (hold.h); empty where nothing holds them.
   std::string hold, hold_reason;
-  host::Reading host;          // the latest
-  Pause pause;                 // of the running job, or of the queue
-  PauseReasons pause_reasons;  // why nothing would train now
+  host::Reading host;          // the latest reading of the machine
+  Pause pause;                 // the running job's, or else the queue's
+  PauseReasons pause_reasons;  // why no job would train now
 };
 
-// What the API may ask about jobs; nothing here changes one. Thread-safe.
-// Errors as in proto/mpsd/v1/jobs.proto. Implemented by jobs::JobBoard.
+// The questions that the API may ask about jobs; no call changes a job.
+// Thread-safe. Errors as in proto/mpsd/v1/jobs.proto. Implemented by
+// jobs::JobBoard.
 class JobReader {
  public:
   virtual ~JobReader() = default;
   virtual absl::StatusOr<Job> Get(const std::string& id) = 0;
   virtual absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) = 0;
-  // As JobStore::FindByIdPart.
+  // The same as JobStore::FindByIdPart.
   virtual absl::StatusOr<std::vector<FoundJob>> FindByIdPart(
       const std::string& part, int limit) = 0;
   virtual absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
       const std::string& id) = 0;
-  // Jobs that would run before it; nullopt unless QUEUED.
+  // The number of jobs that would run before `id`; nullopt unless `id` is
+  // QUEUED.
   virtual std::optional<int32_t> QueuePosition(const std::string& id) = 0;
 
-  // Events of the job after `after`, at most 1,000, in order; empty when there
-  // are none yet.
+  // At most 1,000 events of the job after sequence `after`, in order; empty
+  // when the job has none yet.
   virtual absl::StatusOr<std::vector<Event>> Events(const std::string& id,
                                                     int64_t after) = 0;
   // Calls `wake` (any thread, possibly at once, must not block) whenever the
@@ -66,14 +68,16 @@ class JobReader {
                             std::function<void()> wake) = 0;
   virtual void Unsubscribe(int64_t token) = 0;
 
-  // What keeps a QUEUED or RUNNING job from training.
+  // Why a QUEUED or RUNNING job does not train.
   virtual Pause PauseOf(const std::string& id) = 0;
-  // Why it does not start, or its end is not stored; "" where nothing is wrong.
+  // Why the job does not start, or why its end is not stored; "" where nothing
+  // is wrong.
   virtual std::string HoldOf(const std::string& id) = 0;
 
   virtual ManagerInfo Info() = 0;
 
-  // The job's log file and folder on this machine; "" for what is no job's id.
+  // The job's log file and folder on this machine; "" where `id` is no job's
+  // id.
   virtual std::string LogPath(const std::string& id) const = 0;
   virtual std::string JobFolder(const std::string& id) const = 0;
 };

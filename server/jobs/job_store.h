@@ -21,10 +21,11 @@ struct ListFilter {
   std::string owner;                          // empty: all
   std::map<std::string, std::string> labels;  // all must match
   int limit = 50;
-  std::string before_id;  // exclusive; empty: from the newest
-  // For a table of jobs: spec_json, confusion_matrix and warnings are left
-  // empty, texts cut to limits.h; a row that cannot be read as a whole comes
-  // with what can be, and says so in its message. Never written back.
+  std::string before_id;  // exclusive; empty: start at the newest
+  // For a table of jobs: spec_json, confusion_matrix and warnings stay empty,
+  // and texts are cut to limits.h. A row that cannot be read as a whole comes
+  // with its readable columns and says so in its message. A summary is never
+  // written back.
   bool summaries = false;
 };
 
@@ -34,61 +35,63 @@ struct FoundJob {
   State state = State::kQueued;
 };
 
-// Where jobs live. Every call that changes something is one transaction and
+// Stores jobs. Every call that changes something is one transaction, and
 // durable when it returns OK. Thread-safe. Implemented by server/store over
 // SQLite and by a fake in the tests.
 class JobStore {
  public:
   virtual ~JobStore() = default;
 
-  // A new row and its first event. AlreadyExists when the idempotency key is
-  // taken (whatever the request).
+  // Adds a row and its first event. AlreadyExists when the idempotency key is
+  // taken, whatever the request.
   virtual absl::Status Insert(const Job& job, const Event& first) = 0;
 
-  // Replaces the row of job.id and appends `events` (their sequence already
-  // set). FailedPrecondition when the stored state cannot become job.state.
-  // A call that changes neither state nor cancel_requested and brings Progress
-  // alone survives the death of mpsd at once, but a power cut only once a later
-  // call of another kind has returned.
+  // Replaces the row of job.id and appends `events`, whose sequences are
+  // already set. FailedPrecondition when the stored state cannot become
+  // job.state. A call that changes neither state nor cancel_requested and whose
+  // only events are Progress survives a kill of mpsd at once, but survives a
+  // power cut only once a later call of another kind has returned.
   virtual absl::Status Update(const Job& job,
                               absl::Span<const Event> events) = 0;
 
-  // The checkpoints at `removed_paths` are gone.
+  // Adds a checkpoint; removes the rows of the checkpoints at `removed_paths`,
+  // whose folders are gone.
   virtual absl::Status AddCheckpoint(
       const std::string& job_id, const Checkpoint& checkpoint,
       absl::Span<const std::string> removed_paths) = 0;
 
-  // Removes the row and all that hangs on it. NotFound; FailedPrecondition when
-  // the job has not ended, or the spec of one that has not ended names a path
-  // in its folder.
+  // Removes the row with its events, labels and checkpoints. NotFound;
+  // FailedPrecondition when the job has not ended, or when the spec of a job
+  // that has not ended names a path in its folder.
   virtual absl::Status Delete(const std::string& id) = 0;
 
-  // NotFound.
+  // NotFound when there is no such job.
   virtual absl::StatusOr<Job> Get(const std::string& id) = 0;
   virtual absl::StatusOr<std::optional<Job>> FindByIdempotencyKey(
       const std::string& key) = 0;
   // Newest first.
   virtual absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) = 0;
-  // Whose id begins with `part`, and, of those that have not ended and of the
-  // latest kRecentJobs, whose id ends with it. Newest first, at most `limit`.
+  // Jobs whose id begins with `part`, and jobs whose id ends with `part` among
+  // those that have not ended and the latest kRecentJobs. Newest first, at most
+  // `limit`.
   static constexpr int kRecentJobs = 1000;
   virtual absl::StatusOr<std::vector<FoundJob>> FindByIdPart(
       const std::string& part, int limit) = 0;
   // The id of every job, in any order.
   virtual absl::StatusOr<std::vector<std::string>> Ids() = 0;
   virtual absl::StatusOr<std::map<State, int64_t>> CountByState() = 0;
-  // The ids of the QUEUED and RUNNING jobs, oldest first, whatever else their
-  // rows hold.
+  // The ids of the QUEUED and RUNNING jobs, oldest first, even where the rest
+  // of their rows cannot be read.
   virtual absl::StatusOr<std::vector<std::string>> Unfinished() = 0;
-  // For a row that Get calls DataLoss: FAILED, with `message`; what of it may
-  // be unreadable is dropped, so that it can be read from now on.
+  // Makes a row for which Get returns DataLoss FAILED, with `message`, and
+  // drops its unreadable columns, so that the row can be read from now on.
   virtual absl::Status MarkUnreadable(const std::string& id,
                                       const std::string& message,
                                       absl::Time now) = 0;
 
-  // The events of one job whose sequence is beyond `after`, at most `limit`, in
-  // order. Progress more than 1,000 sequences old is thinned: every tenth event
-  // of it is left. Every other event stays.
+  // At most `limit` events of one job after sequence `after`, in order.
+  // Progress more than 1,000 sequences old is thinned: the store keeps every
+  // tenth such event. Every other event stays.
   virtual absl::StatusOr<std::vector<Event>> Events(const std::string& job_id,
                                                     int64_t after,
                                                     int limit) = 0;

@@ -15,7 +15,7 @@ namespace mpsd::jobs {
 namespace fs = std::filesystem;
 namespace {
 
-// Whether `folder` is as Submit makes it, before anything ran in it.
+// Whether `folder` is as Submit makes it, before a worker ran in it.
 bool IsUntouched(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;

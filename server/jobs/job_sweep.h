@@ -10,26 +10,26 @@
 #include "absl/time/time.h"
 #include "server/jobs/job_store.h"
 
-// What daemons that were killed left in STATE/jobs.
+// Finds and removes what killed daemons left in STATE/jobs.
 namespace mpsd::jobs {
 
 struct Leftovers {
-  // To remove, in this order: staged folders of submissions and deletions; of
-  // jobs without a row the folders that a deletion marked, then their marks;
-  // and those of submissions that were cut off before they had a row.
+  // Paths to remove, in this order: staged folders of submissions and
+  // deletions; folders of jobs without a row that a deletion marked, then their
+  // marks; folders of submissions that were cut off before they had a row.
   std::vector<std::filesystem::path> garbage;
-  // Names of other folders of jobs without a row, which hold results, say: of
-  // a database that was replaced by an older one. They stay.
+  // Names of the other folders of jobs without a row. They may hold results
+  // (the database was replaced by an older one, say), so they stay.
   std::vector<std::string> unknown;
 };
 
-// Only while no job is submitted or deleted. Takes back the marks of jobs that
-// have their row. A submission that was cut off is garbage once its folder is
-// older than `grace`.
+// Call it only while no job is submitted or deleted. Takes back the marks of
+// jobs that have their row. The folder of a submission that was cut off is
+// garbage once it is older than `grace`.
 absl::StatusOr<Leftovers> FindLeftovers(const std::filesystem::path& jobs_dir,
                                         JobStore& store, absl::Duration grace);
 
-// Any thread, whatever the others do meanwhile.
+// Safe on any thread, while other threads submit and delete jobs.
 void RemoveLeftovers(const std::vector<std::filesystem::path>& garbage);
 
 }  // namespace mpsd::jobs

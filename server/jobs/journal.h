@@ -13,22 +13,23 @@
 
 namespace mpsd::jobs {
 
-// Lines for the logs, collected where nothing may block and written later, in
-// order, by one thread at a time. Thread-safe.
+// Collects log lines where nothing may block; one thread at a time writes them
+// later, in order. Thread-safe.
 class Journal {
  public:
-  // `id`: of the job whose log it is for too, or empty.
+  // `id`: the job whose log gets the line too, or empty.
   using Sink =
       std::function<void(const std::string& id, const std::string& line)>;
-  // Lines that wait for a log that hangs; what comes beyond is dropped, and
-  // said.
+  // The most lines that wait for a log that hangs; Add drops further lines, and
+  // Write reports their number.
   static constexpr size_t kMostWaiting = 10'000;
 
   explicit Journal(Sink sink) : sink_(std::move(sink)) {}
 
   // Never blocks.
   void Add(std::string id, std::string line);
-  // Writes what waits, unless another thread does. Not with a lock held.
+  // Writes the waiting lines, unless another thread does so now. Call it
+  // without a lock held.
   void Write();
 
  private:

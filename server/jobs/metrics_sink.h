@@ -14,8 +14,9 @@
 
 namespace mpsd::jobs {
 
-// What the scheduler tells the metrics, as it happens. Thread-safe, must not
-// block nor call the scheduler. Implemented by server/prometheus.
+// The scheduler reports its events to the metrics here. Thread-safe. An
+// implementation must not block nor call the scheduler. Implemented by
+// server/prometheus.
 class MetricsSink {
  public:
   virtual ~MetricsSink() = default;
@@ -23,19 +24,19 @@ class MetricsSink {
   virtual void JobStarted(absl::Duration queue_wait) = 0;
   virtual void StepFinished(const std::string& job_id,
                             const Progress& progress) = 0;
-  // `device`: of the job's last step, empty before the first.
+  // `device`: the device of the job's last step, empty before the first.
   virtual void Evaluated(const std::string& job_id, const std::string& device,
                          const jobs::Evaluated& evaluated) = 0;
   virtual void CheckpointWritten(const std::string& device, double seconds) = 0;
   virtual void WorkerExited(ExitReason reason) = 0;
   virtual void HostRead(const host::Reading& reading) = 0;
-  // What keeps jobs from training now; empty: nothing does.
+  // The reasons that keep jobs from training now; empty: none.
   virtual void Paused(const PauseReasons& reasons) = 0;
-  // What keeps queued jobs from starting though nothing trains.
+  // The reasons that keep queued jobs from starting though nothing trains.
   virtual void Held(const Holds& holds) = 0;
-  // No more news of the job: its series may go.
+  // The job sends no more news: its series may go.
   virtual void JobEnded(const std::string& job_id) = 0;
-  // Its series go at once.
+  // The job's series go at once.
   virtual void JobDeleted(const std::string& job_id) = 0;
 };
 

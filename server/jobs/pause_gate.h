@@ -37,45 +37,50 @@ std::string Describe(const PauseReasons& reasons);
 // What the people who share the machine asked for; all off by default.
 struct PausePolicy {
   bool on_battery = false;
-  std::optional<host::Thermal> thermal;  // at this level or above
-  std::optional<host::MemoryPressure> memory_pressure;  // at it or above
+  std::optional<host::Thermal> thermal;  // pause at this level or above
+  // pause at this level or above
+  std::optional<host::MemoryPressure> memory_pressure;
   std::optional<QuietHours> quiet_hours;
-  absl::Duration idle_only;  // only while untouched for so long; zero: off
+  // Train once nobody used the machine for this; zero: always
+  absl::Duration idle_only;
   absl::TimeZone zone = absl::LocalTimeZone();
 
-  // A reason is over once it has not held for so long. It doubles, up to
-  // settle_max, each time the reason comes back within ten times as much.
+  // How long a condition has to be gone before its reason ends. The time
+  // doubles, up to settle_max, each time the condition comes back within ten
+  // times the time.
   absl::Duration settle = absl::Seconds(30);
   absl::Duration settle_max = absl::Minutes(10);
-  // A job is held in memory for so long, then it writes a checkpoint, goes
-  // back to the queue and gives the memory back.
+  // How long a job is held in memory; then it writes a checkpoint, goes back to
+  // the queue and gives the memory back.
   absl::Duration hold_limit = absl::Minutes(10);
 };
 
-// How long a job is held for `reasons`. Under memory pressure a minute at most:
-// the job that is held keeps the memory that others lack.
+// How long a job is held for `reasons`: under memory pressure a minute at most,
+// because a held job keeps the memory that others lack.
 absl::Duration HoldLimit(const PausePolicy& policy,
                          const PauseReasons& reasons);
 
-// Decides from what the machine says whether anything may train. Pausing is
-// immediate, going on waits for things to settle. Not thread-safe.
+// Decides from the machine's readings whether any job may train. A pause begins
+// at once and ends only when its condition has settled, so that a reading that
+// flickers does not stop and start the worker. Not thread-safe.
 class PauseGate {
  public:
   explicit PauseGate(PausePolicy policy) : policy_(std::move(policy)) {}
 
   const PausePolicy& policy() const { return policy_; }
-  // From the next Observe on. What is over settles as before.
+  // Applies from the next Observe on. A condition that is over settles as
+  // before.
   void SetPolicy(PausePolicy policy) { policy_ = std::move(policy); }
 
-  // `monotonic`: of the same moment as `now`.
+  // `monotonic`: the monotonic clock at the moment of `now`.
   void Observe(const host::Reading& reading, absl::Time now,
                absl::Duration monotonic);
 
-  // Empty: train.
+  // The reasons to pause; empty: train.
   const PauseReasons& reasons() const { return reasons_; }
 
-  // What the policy asks for and `reading` does not tell: never among the
-  // reasons.
+  // The reasons that the policy asks for and `reading` cannot show; reasons()
+  // never contains them.
   PauseReasons Unobservable(const host::Reading& reading) const;
 
  private:

@@ -16,15 +16,15 @@
 
 namespace mpsd::jobs {
 
-// The queue and all that is told of it without the store. Its lock is held for
-// no I/O and while no other is taken, so that Info, Get and List are answered
-// while a disk hangs. Thread-safe.
+// The queue, and everything that the API tells without the store. The view's
+// lock is held for no I/O and while no other lock is taken, so that Info, Get
+// and List are answered while a disk hangs. Thread-safe.
 class QueueView {
  public:
   void Push(JobQueue::Entry entry);
-  // Forgets what holds the job, too.
+  // Forgets the job's own hold, too.
   bool Remove(const std::string& id);
-  // `why` it waits by itself until `not_before` (monotonic).
+  // Holds this job alone until `not_before` (monotonic), because of `why`.
   void HoldJob(const std::string& id, const std::string& why,
                absl::Duration not_before);
   std::optional<JobQueue::Entry> Next(absl::Duration now) const;
@@ -32,19 +32,20 @@ class QueueView {
   std::optional<int32_t> Position(const std::string& id) const;
   bool empty() const;
 
-  // Holds the whole queue; with "" that reason is over. Whether it is news.
+  // Holds the whole queue because of `why`; an empty `why` ends the reason.
+  // Returns whether anything changed.
   bool Hold(HoldReason reason, const std::string& why);
   Holds holds() const;
-  // What keeps a job from starting, or from being stored: its own reason, or
-  // the queue's gravest. "" where nothing does.
+  // Why a job does not start, or why its end is not stored: the job's own hold,
+  // or else the queue's gravest one. "" where neither exists.
   std::string HoldOf(const std::string& id) const;
 
-  // `id` of the job that trains, "" for none, and what it or the queue is
-  // paused for.
+  // `id`: the job that trains, "" for none. `pause`: the pause of that job, or
+  // else of the queue.
   void SetRunning(const std::string& id, const Pause& pause);
   Pause PauseOf(const std::string& id) const;
 
-  // Changes what Info tells but for what the calls above do.
+  // Changes the parts of Info that the calls above do not set.
   void Change(const std::function<void(ManagerInfo&)>& change);
   ManagerInfo Info() const;
 

@@ -13,7 +13,7 @@ namespace {
 constexpr int kHour = 60;
 constexpr int kDay = 24 * kHour;
 
-// "07:00", exactly so.
+// Minutes since midnight for "07:00", in exactly this form.
 std::optional<int> Minute(const std::string& text) {
   if (text.size() != 5 || text[2] != ':') return std::nullopt;
   for (size_t i : {0, 1, 3, 4}) {

@@ -9,15 +9,16 @@
 
 namespace mpsd::jobs {
 
-// The hours of a day in which nothing trains, by the clock on the wall.
+// The hours of a day in which nothing trains, by local wall-clock time.
 struct QuietHours {
-  int begin_minute = 0;  // of the day, 0..1439
-  int end_minute = 0;    // exclusive; before `begin`: of the next day
+  int begin_minute = 0;  // minute of the day, 0..1439
+  int end_minute = 0;    // exclusive; before `begin`: on the next day
 
   bool operator==(const QuietHours&) const = default;
 };
 
-// "22:00-07:00". InvalidArgument for anything else, also for an empty span.
+// Parses "22:00-07:00". InvalidArgument for any other form, and for an empty
+// span.
 absl::StatusOr<QuietHours> ParseQuietHours(const std::string& text);
 
 bool IsQuiet(const QuietHours& hours, absl::Time now, absl::TimeZone zone);

@@ -9,9 +9,10 @@
 
 namespace mpsd::jobs {
 
-// Work of which one run serves everybody who asked before it began, done by one
-// of the threads that ask, one at a time. A thread that finds another at it
-// goes on at once: work that hangs hangs one thread. Thread-safe.
+// Runs work in such a way that one run serves every thread that asked before
+// the run began. One of the asking threads does the work, one at a time; a
+// thread that finds another at work goes on at once, so that work that hangs
+// blocks one thread alone. Thread-safe.
 class Relay {
  public:
   void Ask() { asked_ = true; }
@@ -19,8 +20,8 @@ class Relay {
   // Runs `work` until nobody asks any more, unless another thread does.
   template <typename Work>
   void Run(const Work& work) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    // Who asks while the other thread is about to leave is seen by its last
-    // look.
+    // The loop's last look at asked_ sees a thread that asks while this one is
+    // about to leave.
     while (asked_) {
       if (!mutex_.TryLock()) return;
       while (asked_.exchange(false)) work();

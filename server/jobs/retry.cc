@@ -9,7 +9,8 @@
 namespace mpsd::jobs {
 namespace {
 
-// Back to the queue after a wait: the `count`th of at most `limit`.
+// Returns the job to the queue after a wait, for the `count`th early end of at
+// most `limit`.
 void Wait(const RetryPolicy& policy, const std::string& what, int32_t count,
           int32_t limit, absl::Time now, NextState& next) {
   const absl::Duration wait = Backoff(policy, count);

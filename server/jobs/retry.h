@@ -13,16 +13,17 @@
 namespace mpsd::jobs {
 
 struct RetryPolicy {
-  // A job FAILED after so many failures, and after so many interruptions, in a
-  // row without a new checkpoint between them.
+  // A job FAILED after this many failures, or this many interruptions, in a row
+  // without a new checkpoint between them.
   int32_t max_failures = 3;
   int32_t max_interruptions = 5;
-  // The wait after the first; it doubles up to the cap.
+  // The wait after the first failure; each further wait is twice as long, up to
+  // the cap.
   absl::Duration first_backoff = absl::Seconds(10);
   absl::Duration max_backoff = absl::Minutes(10);
 };
 
-// What becomes of a RUNNING job.
+// The next state of a RUNNING job.
 struct NextState {
   State state = State::kFailed;
   int32_t failures = 0;
@@ -32,12 +33,12 @@ struct NextState {
   std::string message;
 };
 
-// As the table of blame.h says. After a cancel everything but Done makes
+// Decides by the table of blame.h. After a cancel every result but Done makes
 // CANCELLED.
 NextState DecideNext(const RetryPolicy& policy, const Job& job,
                      const WorkerListener::Result& result, absl::Time now);
 
-// The wait after the `count`th in a row.
+// The wait after the `count`th early end in a row.
 absl::Duration Backoff(const RetryPolicy& policy, int32_t count);
 
 }  // namespace mpsd::jobs

@@ -53,7 +53,7 @@ void RunningJob::Progressed(Progress progress, absl::Time now) {
   if (!std::exchange(began_, true)) {
     const bool advanced = job_.advanced;
     Saved(progress.step - 1);
-    job_.advanced = advanced;  // it was not this attempt's doing
+    job_.advanced = advanced;  // another attempt wrote the checkpoint
   }
   for (const auto& [op, count] : progress.cpu_fallback_ops) {
     if (job_.progress && job_.progress->cpu_fallback_ops.contains(op)) continue;

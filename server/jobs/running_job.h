@@ -18,56 +18,57 @@
 
 namespace mpsd::jobs {
 
-// The row of a job that changes, and the events the store does not have yet.
-// Each method changes the row in memory; Flush() writes it with its events in
-// one transaction. Not thread-safe.
+// The row of a job during an attempt, and the events that the store does not
+// have yet. Each method changes the row in memory; Flush() writes the row with
+// its events in one transaction. Not thread-safe.
 class RunningJob {
  public:
-  // Bounds of a row, whatever a worker says.
+  // Bounds of a row, whatever a worker sends.
   static constexpr size_t kMostWarnings = limits::kWarnings;
   static constexpr size_t kLongestWarning = limits::kWarningBytes;
 
-  // Reads what `store` knows of the job beside its row. The store's error.
+  // Reads the job's last event and checkpoint from `store`. Returns the store's
+  // error.
   static absl::StatusOr<RunningJob> Load(JobStore& store, Job job);
 
-  // `last_sequence`: of the job's stored events; `last_checkpoint`: the highest
-  // step among its checkpoints, 0 for none.
+  // `last_sequence`: the sequence of the job's last stored event;
+  // `last_checkpoint`: the highest step among its checkpoints, 0 for none.
   RunningJob(Job job, int64_t last_sequence, int64_t last_checkpoint);
 
   const Job& job() const { return job_; }
 
-  // The next attempt, on the machine's boot `boot_id`.
+  // Begins the next attempt; `boot_id` names the machine's boot.
   void Start(const std::string& boot_id, absl::Time now);
   void CancelRequested(absl::Time now);
-  // Fills in tokens per second and ETA. An attempt that begins beyond every
-  // checkpoint known was preceded by one that nobody heard of: a worker wrote
-  // it without a daemon. Between two flushes only the latest
-  // progress becomes an event. An operator that ran on the CPU for the first
-  // time is an event of its own.
+  // Records a step, with tokens per second and ETA. When an attempt's
+  // first step is beyond every known checkpoint, an earlier worker wrote a
+  // newer checkpoint while no daemon ran. Between two flushes only the latest
+  // progress becomes an event. The first time that an operator runs on the CPU
+  // is an event of its own.
   void Progressed(Progress progress, absl::Time now);
   void Evaluated(const Evaluated& evaluated, absl::Time now);
-  // A step beyond every earlier checkpoint ends a row of failures and of
+  // A step beyond every earlier checkpoint resets the counts of failures and
   // interruptions.
   void CheckpointWritten(const Checkpoint& checkpoint, absl::Time now);
-  // An event for people when `stage` differs from the one before.
+  // Adds an event for people when `stage` differs from the stage before.
   void Staged(const std::string& stage, absl::Time now);
-  // An event for people.
+  // Adds an event for people.
   void Noted(const std::string& text, absl::Time now);
-  // Something is amiss and the run goes on: an event, and kept in the row, if
-  // it is new to the job. Cut to kLongestWarning; where there are more than
-  // kMostWarnings the last one says so.
+  // Something is amiss but the run goes on. A text that is new to the job
+  // becomes an event and is kept in the row, cut to kLongestWarning; the last
+  // of kMostWarnings says that there were more.
   void Warned(const std::string& text, absl::Time now);
-  // How the attempt ended, and into which state it brings the job.
+  // Records how the attempt ended, and the job's next state.
   void Ended(const WorkerListener::Result& result, const NextState& next,
              absl::Time now);
-  // Somebody asked for it once more, after its end: QUEUED, nothing counted.
-  // It resumes from its checkpoints.
+  // A person asked for the job again after its end: QUEUED, with every count at
+  // zero. The next attempt resumes from the job's checkpoints.
   void Retried(absl::Time now);
-  // To `state` without a worker's doing.
+  // Moves the job to `state` without a worker's report.
   void Moved(State state, const std::string& message, absl::Time now);
 
   bool dirty() const { return dirty_; }
-  // On error everything is kept for the next try.
+  // On error row and events are kept for the next try.
   absl::Status Flush(JobStore& store);
 
  private:
@@ -79,7 +80,7 @@ class RunningJob {
 
   Job job_;
   int64_t last_sequence_;
-  bool began_ = false;  // a step of this attempt was seen
+  bool began_ = false;  // a step of this attempt was reported
   std::string stage_;
   StepRate rate_;
   std::vector<Event> unsaved_;

@@ -52,7 +52,8 @@ Scheduler::~Scheduler() {
     draining_ = true;
     if (attempt_) worker = attempt_->TakeWorker();
   }
-  // Its last callbacks still find the attempt, without the lock.
+  // Without the lock: destroying the worker joins its thread, whose last
+  // callbacks take the lock and still find the attempt.
   worker.reset();
   journal_.Write();
 }
@@ -84,6 +85,9 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
   job.checkpoint_bytes = checked->checkpoint_bytes;
 
   if (absl::Status s = Takes(request); !s.ok()) return s;
+  // The folder comes before the row, so that a row in the store always finds
+  // its files. A kill between the two leaves a folder, which a later start
+  // removes.
   absl::Status status = parts_.files.Create(job.id, job.spec_json,
                                             checked->links, request.wanted);
   if (!status.ok()) return status;
@@ -97,13 +101,15 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
   }
   parts_.files.Remove(job.id);
   if (!absl::IsAlreadyExists(status)) return status;
-  // The same key came in by another door meanwhile.
+  // Another call inserted a job with the same key meanwhile.
   earlier = FindEarlier(request, hash);
   if (!earlier.ok()) return earlier.status();
   if (earlier->has_value()) return **std::move(earlier);
   return status;
 }
 
+// Submit asks this again after each slow part: meanwhile the client may have
+// gone, or Drain may have begun.
 absl::Status Scheduler::Takes(const SubmitRequest& request) {
   if (absl::Status s = StillWanted(request.wanted); !s.ok()) return s;
   return draining_ ? Stopping() : absl::OkStatus();
@@ -302,7 +308,7 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
   entry.since = since;
   entry.behind = job.behind;
   if (job.not_before) {
-    // A clock that was set back since must not lengthen the wait.
+    // A wall clock that was set back since must not lengthen the wait.
     entry.not_before =
         parts_.clock.Monotonic() +
         std::clamp(*job.not_before - parts_.clock.Now(), absl::ZeroDuration(),
@@ -313,7 +319,9 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
 
 void Scheduler::Drain() {
   draining_ = true;
-  // Whoever holds the lock sees to it at the end of their turn.
+  // The thread that holds the lock preempts the worker at the end of its turn:
+  // Drain has set draining_ before, and Drain must not wait for a store that
+  // hangs.
   if (!mutex_.TryLock()) return;
   PreemptForDrain();
   mutex_.Unlock();

@@ -39,50 +39,56 @@
 
 namespace mpsd::jobs {
 
-// The queue of one device: one job at a time, FIFO within priority. It has no
-// thread and does no I/O of its own: whoever owns it calls Tick() when the
-// time that Tick() returned has come or `on_change` was called, from one
-// thread. Everything else is thread-safe. The parts must outlive it.
+// The queue of one device: one job at a time, FIFO within priority. The
+// scheduler has no thread and does no I/O of its own: its owner calls Tick(),
+// from one thread, when the time that Tick() returned has come or `on_change`
+// was called. Every other method is thread-safe. The parts must outlive the
+// scheduler.
 //
 //   Recover(); while (!stop) wait(until = Tick()); Drain(); wait(Idle());
 //
-// A disk or a log that hangs: rows are written under the lock of what changes
-// them, so Submit, Cancel, Retry, Tick and the worker's reports wait for the
-// store. Nothing else does: Drain, Idle and the JobBoard never take that lock,
-// files are looked at and lines are written without it.
+// When a disk or a log hangs: the thread that changes a row writes the row
+// under the scheduler's lock, so Submit, Cancel, Retry, Tick and the worker's
+// reports wait for the store. Drain, Idle and the JobBoard never wait for that
+// lock, and the scheduler holds it neither to look at files nor to write log
+// lines.
 class Scheduler final : public JobManager, private WorkerListener {
  public:
   struct Options {
     absl::Duration hang_timeout = absl::Minutes(10);
-    absl::Duration stop_grace = absl::Minutes(2);  // for Preempt and Cancel
-    // Steps finished within it share one event and one transaction.
+    // Between asking a worker to end and killing it
+    absl::Duration stop_grace = absl::Minutes(2);
+    // Steps that finish within this time share one event and one transaction.
     absl::Duration progress_interval = absl::Milliseconds(200);
-    // Between tries while the device or the database is not to be had.
+    // The time between two tries while the device or the database is not
+    // available.
     absl::Duration poll_interval = absl::Seconds(1);
-    // No job starts with less of the state folder's disk free.
+    // No job starts while the state folder's disk has fewer free bytes.
     int64_t min_free_bytes = 0;
-    // The memory of this machine; 0 where that is not known.
+    // The memory of this machine in bytes; 0 where it is not known.
     int64_t machine_bytes = 0;
     std::string boot_id;  // host::BootId()
     RetryPolicy retry;
     PausePolicy pause;
-    // How often the machine is looked at.
+    // How often Tick() reads the machine's state.
     absl::Duration host_interval = absl::Seconds(5);
     JobIdGenerator::Random random = JobIdGenerator::SystemRandom();
-    // Tick() has something to do. Any thread, must not block.
+    // Called when Tick() has something to do. Called on any thread, so it must
+    // not block.
     std::function<void()> on_change = [] {};
-    // The daemon's own log, one line each.
+    // The daemon's own log; gets one line a call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
   struct Parts {
     JobStore& store;
     BlobStore& blobs;
     JobFiles& files;
-    JobBoard& board;  // kept up to date by the Scheduler alone
+    JobBoard& board;  // written by the Scheduler alone
     WorkerLauncher& launcher;
     MetricsSink& metrics;
     const base::Clock& clock;
-    // The machine that jobs share with people; null: a server of its own.
+    // The machine's state, if people share the machine; null on a dedicated
+    // server.
     host::Host* host = nullptr;
   };
 
@@ -90,25 +96,25 @@ class Scheduler final : public JobManager, private WorkerListener {
   // Kills a running worker without waiting for a checkpoint.
   ~Scheduler() override;
 
-  // Takes over what an earlier daemon left, before the first Tick: RUNNING rows
-  // are interrupted attempts (CANCELLED where that was asked); the worker
-  // resumes from its last checkpoint by itself. A row that cannot be read is
-  // FAILED and stops nobody.
+  // Takes over the rows of an earlier daemon; call it before the first Tick.
+  // RUNNING rows count as interrupted attempts (CANCELLED where a cancel is
+  // stored); a new worker resumes from the last checkpoint by itself. A row
+  // that cannot be read becomes FAILED and blocks no other job.
   absl::Status Recover();
 
-  // Starts the next job if the device is free. Nothing need happen before the
-  // time it returns.
+  // Starts the next job if the device is free. Returns the time until which no
+  // call is needed.
   absl::Time Tick();
 
-  // In the place of Options::pause, from the next look at the machine on.
+  // Replaces Options::pause, from the next reading of the machine on.
   void SetPausePolicy(PausePolicy policy);
 
-  // Takes no more jobs, starts none and preempts the running one, which goes
-  // back to QUEUED. Never blocks: where the store hangs, the worker is asked as
-  // soon as it does not.
+  // Takes no more jobs, starts none and preempts the running job, which returns
+  // to QUEUED. Never blocks: where another thread waits for the store with the
+  // lock, that thread preempts the worker as soon as the store answers.
   void Drain();
-  // No worker runs and everything is stored. Only Tick() makes it so. Never
-  // blocks.
+  // Whether no worker runs and everything is stored. Only Tick() makes it true.
+  // Never blocks.
   bool Idle() const { return idle_; }
 
   absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) override;
@@ -117,9 +123,10 @@ class Scheduler final : public JobManager, private WorkerListener {
   absl::StatusOr<int64_t> Delete(const std::string& id) override;
 
  private:
-  // The lock, for as long as one call changes things. What the call left to be
-  // said, counted, asked and told is done at its end, in that order and without
-  // the lock.
+  // Holds the lock while one call changes things. At its end the turn releases
+  // the lock and then writes the log lines, publishes the counts, wakes the
+  // watchers and asks for a Tick, in that order, because each of these may
+  // block or call back into the scheduler.
   class ABSL_SCOPED_LOCKABLE Turn {
    public:
     explicit Turn(Scheduler& s) ABSL_EXCLUSIVE_LOCK_FUNCTION(s.mutex_);
@@ -127,9 +134,9 @@ class Scheduler final : public JobManager, private WorkerListener {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-    // Who watches the job is woken.
+    // Wakes the watchers of the job at the end of the turn.
     void Wake(const std::string& id) { woken_ = id; }
-    // Options::on_change is called.
+    // Calls Options::on_change at the end of the turn.
     void AskForTick() { wants_tick_ = true; }
 
    private:
@@ -138,17 +145,17 @@ class Scheduler final : public JobManager, private WorkerListener {
     bool wants_tick_ = false;
   };
 
-  // --- The queue: scheduler.cc.
-  // The job that the key of `request` made before, if any.
+  // --- The queue: scheduler.cc. The job that an earlier request with the same
+  // idempotency key made, if any.
   absl::StatusOr<std::optional<SubmitResult>> FindEarlier(
       const SubmitRequest& request, const std::string& hash);
-  // Whether a job may be made of `request`: somebody waits for it, and mpsd
-  // does not stop.
+  // OK while a job may be made of `request`: somebody waits for the job, and
+  // mpsd does not stop.
   absl::Status Takes(const SubmitRequest& request);
   absl::Status Insert(const Job& job, const std::string& note);
   MachineMemory Memory() const;
   absl::Status RecoverJob(const std::string& id);
-  // For a Get that said DataLoss.
+  // Marks a row as FAILED for which Get returned DataLoss.
   void GiveUpRow(const std::string& id, const absl::Status& why);
   void Enqueue(const Job& job, absl::Time since);
   absl::StatusOr<Job> CancelStored(const std::string& id)
@@ -158,28 +165,30 @@ class Scheduler final : public JobManager, private WorkerListener {
   absl::StatusOr<Job> RetryStored(const std::string& id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PreemptForDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Why no queued job starts; "": that reason is over. Logged when it changes.
+  // Sets why no queued job starts; "" ends that reason. Logs each change.
   void SetStartBlocker(HoldReason reason, const std::string& why);
-  // Whether a write to the store succeeded: holds the queue while none does.
+  // Returns whether a write to the store succeeded, and holds the queue until a
+  // later write does.
   bool Stored(const absl::Status& status);
   void PublishCounts();
   void ShowAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Into the daemon's log and the job's, once nothing is locked.
+  // Queues a line for the daemon's log and the job's; it is written once no
+  // lock is held.
   void Log(const std::string& id, const std::string& line);
 
-  // --- The device: scheduler_device.cc.
-  // Holds, returns or lets go the running job where the machine asks for it.
-  // Returns when it is to be called again.
+  // --- The device: scheduler_device.cc. Reads the machine's state when that is
+  // due, and pauses, preempts or resumes the running job by it. Returns the
+  // time of the next reading.
   absl::Time ReadHostIfDue();
   absl::Time NextHostReadTime() const;
-  // Says once what the policy asks for and this machine cannot tell.
+  // Logs once which reasons the policy names and this machine cannot show.
   void LogUnobservablePolicies(const host::Reading& reading)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the running job has news for its watchers.
+  // Returns whether the running job has news for its watchers.
   bool ApplyPauseReasons() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Frees the device. False while the attempt is not over or not stored.
+  // Frees the device. False while the attempt runs or its end is not stored.
   bool Reap();
-  // Writes what OnProgress held back.
+  // Writes the progress that OnProgress held back.
   absl::Time TendAttempt();
   absl::Time StartNext();
   enum class Tried { kStarted, kPassedOver, kHeld };
@@ -190,9 +199,9 @@ class Scheduler final : public JobManager, private WorkerListener {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   LaunchRequest RequestFor(const Job& job) const;
   void Launch(const LaunchRequest& request);
-  // The time of day at which the monotonic clock shows `time`.
+  // The wall-clock time at which the monotonic clock will show `time`.
   absl::Time WallTime(absl::Duration time) const;
-  // WorkerListener, on the launcher's thread.
+  // The methods of WorkerListener, called on the launcher's thread.
   void OnHello(const Identity& identity) override;
   void OnProgress(const Progress& progress) override;
   void OnEvaluated(const jobs::Evaluated& evaluated) override;
@@ -208,35 +217,35 @@ class Scheduler final : public JobManager, private WorkerListener {
   void EndAttempt(const Verdict& verdict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BlameMachine(const Verdict& verdict, const std::string& text,
                     NextState& next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Writes what the store lacks of the attempt, if anything.
+  // Writes the changes of the attempt that the store lacks, if any.
   bool FlushAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const Parts parts_;
-  absl::Mutex deletions_;  // one row is deleted at a time
+  absl::Mutex deletions_;  // only one thread deletes a row at a time
   JobIdGenerator ids_;
-  QueueView& view_;  // what the board shows
-  EventHub& hub_;    // who waits at the board
+  QueueView& view_;  // the board's view
+  EventHub& hub_;    // wakes those who wait at the board
 
   Journal journal_;
   Relay counts_;
   std::atomic<bool> draining_ = false;
   std::atomic<bool> idle_ = true;
 
-  // Taken before the worker's own lock, the store's and the view's, never while
-  // the hub or on_change is called.
+  // A thread that holds this lock may take the worker's, the store's and the
+  // view's lock. No thread holds it when it calls the hub or on_change.
   mutable absl::Mutex mutex_;
-  // Holds the device; null while that is free.
+  // The attempt that holds the device; null while the device is free.
   std::unique_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
   PauseGate gate_ ABSL_GUARDED_BY(mutex_);
-  // Ends of attempts in a row that were the machine's fault, and until when
-  // (monotonic) the queue waits for that.
+  // The number of attempts in a row that a fault of the machine ended, and the
+  // monotonic time until which the queue waits for the machine.
   int32_t machine_faults_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration machine_wait_ ABSL_GUARDED_BY(mutex_);
 
   // Only the thread that calls Tick() uses these.
   std::optional<absl::Duration> host_read_at_;  // monotonic
-  PauseReasons logged_unobservable_;            // as last said in the log
+  PauseReasons logged_unobservable_;            // as the log last said
 };
 
 }  // namespace mpsd::jobs

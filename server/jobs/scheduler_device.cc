@@ -14,7 +14,7 @@
 namespace mpsd::jobs {
 namespace {
 
-// How often a job's missing path is looked for, at least.
+// A job whose path is missing is looked at again at least this often.
 constexpr absl::Duration kPathInterval = absl::Seconds(30);
 
 bool AllowsCpuFallback(const std::string& spec_json) {
@@ -73,13 +73,14 @@ bool Scheduler::ApplyPauseReasons() {
 }
 
 bool Scheduler::Reap() {
-  // Destroyed after the turn, without the lock: that joins the worker's thread,
-  // which may be on its way out of OnExit.
+  // `over` is destroyed after the turn, without the lock: its destructor joins
+  // the worker's thread, which may be on its way out of OnExit.
   std::unique_ptr<Attempt> over;
   Turn turn(*this);
   if (!attempt_) return true;
   if (!attempt_->ended()) return false;
-  const bool late = attempt_->dirty();  // its end was not stored when it came
+  // The store refused the end when the worker reported it.
+  const bool late = attempt_->dirty();
   if (!FlushAttempt()) return false;
   if (late) {
     counts_.Ask();
@@ -112,7 +113,8 @@ absl::Time Scheduler::StartNext() {
   const absl::Duration now = parts_.clock.Monotonic();
   {
     absl::MutexLock lock(&mutex_);
-    // ReadHostIfDue() comes back to it.
+    // The next reading of the machine, for which Tick() returns the time,
+    // brings the next try.
     if (draining_ || !gate_.reasons().empty()) return absl::InfiniteFuture();
     if (machine_faults_ > 0 && !view_.empty() && now < machine_wait_) {
       return WallTime(machine_wait_);
@@ -156,7 +158,8 @@ Scheduler::Tried Scheduler::TryStart(const JobQueue::Entry& entry) {
   LaunchRequest request;
   if (ready) {
     Turn turn(*this);
-    // Somebody may have been quicker.
+    // Drain or Cancel may have come while files were looked at without the
+    // lock.
     if (draining_) return Tried::kHeld;
     if (!view_.Position(entry.id)) return Tried::kPassedOver;
     ready = Start(entry).ok();
@@ -268,7 +271,7 @@ void Scheduler::OnProgress(const Progress& progress) {
   parts_.metrics.StepFinished(attempt.id(), *attempt.job().progress);
   const bool last = progress.step == progress.total_steps;
   if (attempt.flush_age() < options_.progress_interval && !last) {
-    turn.AskForTick();  // it writes the step where no later one does
+    turn.AskForTick();  // writes the step if no later step does
     return;
   }
   FlushAttempt();
@@ -299,7 +302,7 @@ void Scheduler::OnCheckpoint(const Checkpoint& checkpoint,
 
 void Scheduler::OnHeartbeat(const std::string& stage, double fraction) {
   static_cast<void>(fraction);
-  if (stage.empty()) return;  // for the hang limit alone
+  if (stage.empty()) return;  // counts for the hang limit alone
   Turn turn(*this);
   ReportingAttempt().Staged(stage);
   FlushAttempt();
@@ -316,8 +319,8 @@ void Scheduler::OnWarning(const std::string& text) {
 void Scheduler::OnHeld() {
   Turn turn(*this);
   if (!ReportingAttempt().is_paused()) return;  // a Resume is on its way
-  // Before the machine may sleep: the step that OnProgress held back is the
-  // last one for now.
+  // The machine may sleep from Held() on, and no later step would write the
+  // step that OnProgress held back: store it now.
   FlushAttempt();
   attempt_->Held();
   turn.Wake(attempt_->id());
@@ -371,13 +374,14 @@ void Scheduler::EndAttempt(const Verdict& verdict) {
 
 void Scheduler::BlameMachine(const Verdict& verdict, const std::string& text,
                              NextState& next) {
-  if (!verdict.job_lacks.empty()) return;  // it waits alone
+  if (!verdict.job_lacks.empty()) return;  // this job waits, the queue does not
   const absl::Duration wait = Backoff(options_.retry, ++machine_faults_);
   machine_wait_ = parts_.clock.Monotonic() + wait;
   next.message =
       absl::StrCat("this machine's fault, not counted, looked at again in ",
                    absl::FormatDuration(wait), ": ", text);
-  // Where nothing explains it, whether others meet it too tells whose it is.
+  // Where nothing explains the fault, let other jobs run first: if they meet it
+  // too, the machine is at fault, not this job.
   next.behind = verdict.disk_lacks.empty() && attempt_->has_worker();
   SetStartBlocker(HoldReason::kMachine,
                   absl::StrCat("job ", attempt_->id(), " met ", text));

@@ -12,7 +12,7 @@
 namespace mpsd::jobs {
 namespace {
 
-using Place = std::pair<const char*, std::string>;  // the field, its path
+using Place = std::pair<const char*, std::string>;  // field of the spec, path
 
 std::vector<Place> PlacesOf(const spec::TrainSpec& spec) {
   std::vector<Place> places = {
@@ -41,7 +41,7 @@ std::string MissingPath(const Job& job, JobFiles& files) {
                         " is not there: it starts when it is back");
   }
   const auto spec = spec::ParseTrainSpec(job.spec_json, "job.json");
-  if (!spec.ok()) return "";  // the worker says what is wrong
+  if (!spec.ok()) return "";  // the worker reports what is wrong
   for (const auto& [field, path] : PlacesOf(*spec)) {
     if (path.empty() || files.Exists(path)) continue;
     return absl::StrCat(field, ": '", path,

@@ -10,16 +10,17 @@
 
 namespace mpsd::jobs {
 
-// Looks at the disk before a worker is started, and after one has failed, for
-// what the machine lacks. Texts are for people; "" where nothing is lacking.
+// Looks for what the machine lacks, before a worker is started and after one
+// has failed. Each function returns a text for people, "" where nothing is
+// lacking.
 
-// The first of the paths that the job had at Submit and that is gone now.
+// Names the first of the job's paths that existed at Submit and is gone now.
 std::string MissingPath(const Job& job, JobFiles& files);
 
-// Less than `floor` bytes are free on the state folder's disk.
+// Says that fewer than `floor` bytes are free on the state folder's disk.
 std::string FullDisk(int64_t floor, JobFiles& files);
 
-// Beside `floor` there is no room for a checkpoint of the job.
+// Says that the disk has no room for a checkpoint of the job beside `floor`.
 std::string NoRoomFor(const Job& job, int64_t floor, JobFiles& files);
 
 }  // namespace mpsd::jobs

@@ -8,16 +8,16 @@
 
 namespace mpsd::jobs {
 
-// Speed and time left of one attempt: averages of tokens and seconds a step,
-// the last step weighing a tenth. Not thread-safe.
+// The speed and remaining time of one attempt, from averages of tokens and
+// seconds a step in which the last step weighs a tenth. Not thread-safe.
 class StepRate {
  public:
   static constexpr double kWeight = 0.1;
 
-  // Fills in what `progress` has beside the worker's report: the shares of its
-  // own step, tokens_per_second and eta_seconds with its own step counted.
-  // Evaluations and checkpoints still to come are not in the ETA. A share is
-  // absent where the worker does not tell its count.
+  // Fills in the fields of `progress` that the worker does not report: the
+  // shares of this step, and tokens_per_second and eta_seconds with this step
+  // counted. The ETA leaves out evaluations and checkpoints to come. A share is
+  // absent where the worker does not report its count.
   void Apply(Progress& progress);
 
  private:

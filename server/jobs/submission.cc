@@ -74,7 +74,8 @@ absl::Status Resolve(Inputs& inputs, const std::string& field,
   return absl::OkStatus();
 }
 
-// Whether a data file may name further files, whose paths only it knows.
+// Whether a data file may name further files; only the file itself has the
+// paths.
 bool RowsNameFiles(const spec::TrainSpec& spec) {
   return spec.task == spec::Task::kImageCls;
 }
@@ -111,7 +112,7 @@ absl::Status PlaceInputs(Inputs& inputs, spec::TrainSpec& spec) {
   return RowsNameFiles(spec) ? absl::OkStatus() : inputs.CheckAllUsed();
 }
 
-// The outputs of the head, as far as they can be known before the data are
+// The number of outputs of the head, as far as it is known before the data are
 // read.
 int64_t ExpectedLabels(const spec::TrainSpec& spec,
                        const spec::ModelConfig& model) {
@@ -130,8 +131,9 @@ int64_t ExpectedLabels(const spec::TrainSpec& spec,
   return model.head.num_labels.value_or(2);
 }
 
-// That lora finds its modules in this model. What an adapter's folder asks for
-// is the worker's to check: it may lie among blobs that have no folder yet.
+// Checks that lora finds its target modules in this model. The worker checks
+// the modules of an adapter's folder, which may still be blobs without a
+// folder.
 absl::Status CheckTargets(const spec::TrainSpec& spec,
                           const spec::ModelConfig& model) {
   if (spec.fine_tune_type != spec::FineTuneType::kLora ||
@@ -147,8 +149,8 @@ double Gibibytes(int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
-// At its least: auto_find_batch_size goes down to single rows whose layers are
-// computed anew.
+// The least memory that the job can run with: auto_find_batch_size goes down to
+// single rows whose layers are recomputed.
 int64_t LeastMemory(spec::TrainSpec spec, const spec::ModelConfig& model) {
   if (spec.training.auto_find_batch_size) {
     spec.training.per_device_train_batch_size = 1;
@@ -157,7 +159,7 @@ int64_t LeastMemory(spec::TrainSpec spec, const spec::ModelConfig& model) {
   return spec::EstimateMemory(spec, model).total_bytes;
 }
 
-// What the job's device has at most; 0 where that is not known.
+// The memory of the job's device in bytes; 0 where it is not known.
 int64_t LimitOf(const MachineMemory& memory, spec::DeviceChoice device) {
   const backend::MemoryPlace place = backend::TraitsOf(device).memory;
   if (place == backend::MemoryPlace::kHost) return memory.host_bytes;
@@ -190,7 +192,8 @@ std::string DescribeEstimate(const spec::TrainSpec& spec,
       spec::TrainableParameterCount(spec, model));
 }
 
-// A job.json that trains: the spec, its inputs, its model and its memory.
+// Checks a job.json for training: the spec, its inputs, its model and its
+// memory.
 absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
                                          const std::string& job_id,
                                          JobFiles& files, BlobStore& blobs,
@@ -212,7 +215,7 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   }
   model->config.num_labels = ExpectedLabels(*spec, model->config);
   if (absl::Status s = CheckTargets(*spec, model->config); !s.ok()) return s;
-  // Results name the id that was asked for, not a folder of this machine.
+  // Keep the requested id: results name the id, not a folder of this machine.
   if (!spec::RevisionOf(spec->model, model->folder).empty()) {
     spec->model_id = spec->model;
   }
@@ -223,7 +226,8 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
     absl::Status fits = CheckFits(*spec, submission.memory_bytes, memory);
     if (!fits.ok()) return fits;
   }
-  // Values and both moments of what is trained; the gradients are not kept.
+  // A checkpoint holds the values and both moments of the trained weights,
+  // without gradients.
   submission.checkpoint_bytes =
       spec::EstimateMemory(*spec, model->config).trainable_bytes / 4 * 3;
   submission.name = spec->name;
@@ -252,7 +256,7 @@ absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
 
 std::string RequestHash(const SubmitRequest& request) {
   nlohmann::json spec = base::ParseTree<nlohmann::json>(request.spec_json);
-  // "$schema" is for editors: the job is the same with and without it.
+  // "$schema" is for editors: the job is the same with and without the field.
   if (spec.is_object()) spec.erase("$schema");
   std::map<std::string, std::string> inputs;
   for (const InputFile& input : request.inputs) {
@@ -264,7 +268,8 @@ std::string RequestHash(const SubmitRequest& request) {
       {"priority", request.priority},
       {"owner", request.owner},
       {"labels", request.labels}};
-  // Left out for training: hashes of rows from before there were kinds stay.
+  // The kind is left out for training, so that hashes of rows from before there
+  // were kinds stay valid.
   if (request.kind != JobKind::kTraining) {
     canonical["kind"] = static_cast<int>(request.kind);
   }

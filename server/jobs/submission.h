@@ -13,24 +13,24 @@
 
 namespace mpsd::jobs {
 
-// A request that will run: everything that can be known to be wrong before a
-// worker starts has been looked at.
+// A request that passed every check that is possible before a worker starts.
 struct Submission {
   std::string name;
-  std::string spec_json;  // defaulted, paths as the worker gets them
+  std::string spec_json;  // with every default; paths as the worker gets them
   std::vector<JobFiles::Link> links;
-  std::string note;  // for people: the estimated device memory
-  // Estimates: device memory at its least (where the trainer may choose the
-  // layout), and a checkpoint.
+  std::string note;  // for people: estimated device memory
+  // Estimates in bytes: the least device memory (where the trainer may choose
+  // the layout), and a checkpoint.
   int64_t memory_bytes = 0;
   int64_t checkpoint_bytes = 0;
 };
 
-// What a job may take, bytes; 0 where that is not known.
+// The memory that a job may take, in bytes; 0 where it is not known.
 struct MachineMemory {
   int64_t host_bytes = 0;
-  std::string device;  // of the last worker: "mps", "cuda", "cpu"; or empty
-  int64_t device_bytes = 0;  // what the system recommends for it at most
+  std::string device;  // the last worker's: "mps", "cuda", "cpu"; or empty
+  // the most that the system recommends for the device
+  int64_t device_bytes = 0;
 };
 
 // Checks `request` and replaces the paths that its inputs cover by those below
@@ -46,8 +46,8 @@ absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
                                            JobFiles& files, BlobStore& blobs,
                                            const MachineMemory& memory = {});
 
-// SHA-256 of the request's meaning: neither the order of JSON keys or inputs
-// nor white space changes it.
+// SHA-256 of the request's meaning: the order of JSON keys or inputs and white
+// space do not change the hash.
 std::string RequestHash(const SubmitRequest& request);
 
 }  // namespace mpsd::jobs

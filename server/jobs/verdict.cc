@@ -15,7 +15,7 @@ Verdict JudgeEnd(const WorkerListener::Result& result, const Job& job,
     return verdict;
   }
   verdict.job_lacks = MissingPath(job, files);
-  // A full disk rejects no job: what the worker calls wrong stays wrong.
+  // A full disk rejects no job, so a Rejected keeps the worker's words.
   if (reason != ExitReason::kRejected) {
     verdict.disk_lacks = FullDisk(min_free_bytes, files);
   }

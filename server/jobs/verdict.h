@@ -11,20 +11,21 @@
 
 namespace mpsd::jobs {
 
-// What the end of an attempt means once the machine has been looked at.
+// The meaning of an attempt's end, once the disk has been looked at.
 struct Verdict {
   WorkerListener::Result result;
   std::string job_lacks;   // holds this job alone; "" where nothing is lacking
-  std::string disk_lacks;  // holds the queue; likewise
+  std::string disk_lacks;  // holds the queue; "" where nothing is lacking
 };
 
-// Looks at the disk where that may explain `result`: an error of the job is
-// kMachine then, with what is lacking before its message. `min_free_bytes` as
-// Scheduler::Options has it. Does I/O: call it without a lock.
+// Looks at the disk where the disk may explain `result`. An error of the job
+// then becomes kMachine, and its message begins with what the disk lacks.
+// `min_free_bytes` is the option of the Scheduler. Does I/O: call it without a
+// lock.
 Verdict JudgeEnd(const WorkerListener::Result& result, const Job& job,
                  int64_t min_free_bytes, JobFiles& files);
 
-// The end of an attempt whose daemon is gone, told on the machine's boot
+// The result of an attempt whose daemon is gone, as seen on the machine's boot
 // `boot_id` ("": not known).
 WorkerListener::Result Interruption(const Job& job, const std::string& boot_id);
 

@@ -72,8 +72,8 @@ WorkerListener::Result FromDone(const report::Outcome& outcome,
   return result;
 }
 
-// What the device's error in the log makes of an end that is described by
-// `message`; nullopt where the log holds none.
+// What the device's error in the log makes of an end with `message`; nullopt
+// where the log holds no such error.
 std::optional<WorkerListener::Result> Blame(const std::string& message,
                                             const std::string& log_tail) {
   const auto error = host::FindDeviceError(log_tail);

@@ -13,25 +13,26 @@
 
 namespace mpsd::jobs {
 
-// The last word of a worker; none where it ended without.
+// The last message of a worker; none where the worker ended without one.
 using LastWord = std::variant<std::monostate, report::Outcome, report::Failure,
                               report::Stopped>;
 
 enum class Asked { kNothing, kPreempt, kCancel };
 
-// All that is known once the process has been reaped.
+// What the daemon knows once the process has been reaped.
 struct WorkerEnding {
   LastWord last_word;
   int wait_status = 0;  // as waitpid gives it
   Asked asked = Asked::kNothing;
-  bool hung = false;       // killed: no message for too long
-  absl::Duration silence;  // … how long
+  bool hung = false;       // killed because it sent no message for too long
+  absl::Duration silence;  // how long it sent no message
   bool killed_after_grace = false;
-  std::string protocol_error;  // killed: what it said that makes no sense
+  std::string protocol_error;  // killed because of this breach of the protocol
   std::string log_tail;        // the end of its stderr
 };
 
-// How it ended and what to tell people. In order, the first that holds:
+// How the attempt ended, and a message for people. The first of these rows that
+// holds decides:
 //   nonsense on fd 3, not asked to cancel  ProtocolError
 //   said Done                              Done, however the process ended:
 //                                          the output was durable by then
@@ -45,10 +46,10 @@ struct WorkerEnding {
 //                                          killed after the grace or crashed
 //   said Stopped, unasked                  ProtocolError
 //   signal, exit status, exit 0            Crashed
-// Where the end of the log holds a device's error (core/host/device_error.h), a
-// crash and a NonFinite are what that says: OutOfMemory, Rejected, or a Crashed
-// that is tried again, with its advice.
-// Messages of Crashed, Hung and ProtocolError end with the log's last lines.
+// Where the end of the log holds a device's error (core/host/device_error.h),
+// that error decides about a Crashed and a NonFinite: OutOfMemory, Rejected, or
+// a Crashed that is tried again, with its advice. Messages of Crashed, Hung and
+// ProtocolError end with the log's last lines.
 WorkerListener::Result DecideExit(const WorkerEnding& ending);
 
 // "killed by SIGSEGV (segmentation fault)", "exited with status 1".

@@ -16,8 +16,8 @@
 
 namespace mpsd::jobs {
 
-// What a worker reported, already decoded. Called on the launcher's thread, in
-// order; OnExit comes last, exactly once.
+// Gets the reports of a worker, already decoded. The launcher's thread calls
+// the methods in order; OnExit comes last, exactly once.
 class WorkerListener {
  public:
   virtual ~WorkerListener() = default;
@@ -26,10 +26,11 @@ class WorkerListener {
     std::string worker_version;
     std::string torch_version;
   };
-  struct Result {  // how it ended, worker_exit.h
+  // How the worker ended (worker_exit.h).
+  struct Result {
     ExitReason reason = ExitReason::kCrashed;
     std::string message;
-    Outcome outcome;  // Done
+    Outcome outcome;  // only with Done
   };
   virtual void OnHello(const Identity& identity) = 0;
   virtual void OnProgress(const Progress& progress) = 0;
@@ -37,26 +38,28 @@ class WorkerListener {
   virtual void OnCheckpoint(const Checkpoint& checkpoint,
                             const std::vector<std::string>& removed_paths) = 0;
   virtual void OnHeartbeat(const std::string& stage, double fraction) = 0;
-  // Something is amiss and the run goes on; UTF-8.
+  // Something is amiss but the run goes on; `text` is UTF-8.
   virtual void OnWarning(const std::string& text) = 0;
-  // The worker holds, as Pause asked; and goes on.
+  // The worker holds, as Pause asked; OnResumed reports that it goes on.
   virtual void OnHeld() = 0;
   virtual void OnResumed() = 0;
   virtual void OnExit(const Result& result) = 0;
 };
 
 // One live worker process. Thread-safe. Destroying it kills the process and
-// waits for it; OnExit has been called by then.
+// waits for the end; OnExit has been called by then.
 class Worker {
  public:
   virtual ~Worker() = default;
-  // Checkpoint and exit; killed after `grace`, of the time that the machine is
-  // awake.
+  // Asks for a checkpoint and an exit; kills the worker after `grace` of time
+  // in which the machine is awake.
   virtual void Preempt(absl::Duration grace) = 0;
-  // Exit without result; killed after `grace`. A second call may shorten that.
+  // Asks for an exit without a result; kills the worker after `grace`. A second
+  // call may shorten the grace.
   virtual void Cancel(absl::Duration grace) = 0;
-  // Hold between two micro-batches, with everything in memory; Preempt and
-  // Cancel end the hold. Nothing after one of those.
+  // Asks the worker to hold between two micro-batches with everything in
+  // memory. Preempt and Cancel end the hold; Pause and Resume do nothing after
+  // either.
   virtual void Pause() = 0;
   virtual void Resume() = 0;
 };
@@ -66,10 +69,10 @@ struct LaunchRequest {
   JobKind kind = JobKind::kTraining;
   std::string spec_path;
   std::string output_dir;
-  std::string log_path;             // the worker's stdout and stderr, appended
-  absl::Duration hang_timeout;      // without any message: Hung, killed
-  absl::Duration slowest_step;      // of earlier attempts, see HangLimit
-  bool allow_cpu_fallback = false;  // of job.json
+  std::string log_path;         // gets the worker's stdout and stderr
+  absl::Duration hang_timeout;  // a worker silent for so long is killed: Hung
+  absl::Duration slowest_step;  // in earlier attempts, see HangLimit
+  bool allow_cpu_fallback = false;  // as job.json says
 };
 
 // Starts workers. Implemented by server/supervisor over posix_spawn and by a
@@ -77,12 +80,12 @@ struct LaunchRequest {
 class WorkerLauncher {
  public:
   virtual ~WorkerLauncher() = default;
-  // Whether Launch may be called: Unavailable, saying why, while a worker of
-  // an earlier daemon still holds the device or its self-test runs;
-  // FailedPrecondition after that has failed.
+  // OK when Launch may be called. Unavailable, with the reason, while a worker
+  // of an earlier daemon holds the device or the self-test runs;
+  // FailedPrecondition after a failed self-test.
   virtual absl::Status Ready() { return absl::OkStatus(); }
-  // `listener` must outlive the worker. An error means no process runs and no
-  // callback comes.
+  // `listener` must outlive the worker. On an error no process runs and the
+  // listener is not called.
   virtual absl::StatusOr<std::unique_ptr<Worker>> Launch(
       const LaunchRequest& request, WorkerListener& listener) = 0;
 };

@@ -12,7 +12,7 @@
 namespace mpsd::prometheus {
 namespace {
 
-// The host with its colon; empty when `address` is not HOST:PORT.
+// The host and its colon; empty when `address` is not HOST:PORT.
 std::string HostOf(const std::string& address) {
   const size_t colon = address.rfind(':');
   int32_t port = 0;

@@ -15,7 +15,7 @@ class Exposer;
 
 namespace mpsd::prometheus {
 
-// Serves http://ADDRESS/metrics until it is destroyed.
+// Serves http://ADDRESS/metrics until the object is destroyed.
 class Exposition {
  public:
   // `address`: HOST:PORT; port 0 takes a free one. InvalidArgument for anything
@@ -25,7 +25,7 @@ class Exposition {
       std::shared_ptr<::prometheus::Collectable> metrics);
   ~Exposition();
 
-  // The address with its port.
+  // The address with the real port.
   const std::string& address() const { return address_; }
 
  private:

@@ -43,7 +43,7 @@ std::map<std::string, std::string> Labels(jobs::PauseReason reason) {
   return {{"reason", std::string(Name(reason))}};
 }
 
-// The numbers that a step has, by their fields' names.
+// Collects the numbers of a step by their fields' names.
 class Numbers {
  public:
   const double* Find(std::string_view field) const {
@@ -62,7 +62,7 @@ class Numbers {
   void operator()(const char*, const report::MemoryCounters& value) {
     Fields(*this, value, &value);
   }
-  // Not numbers; the counts are a counter of their own.
+  // Fields that are no numbers; cpu_fallback_ops has a counter of its own.
   void operator()(const char*, const std::string&) {}
   void operator()(const char*, const report::Counts&) {}
 
@@ -70,7 +70,7 @@ class Numbers {
   std::map<std::string_view, double> numbers_;
 };
 
-// An enum's or a flag's number.
+// The number of an enum or a flag.
 template <typename T>
 std::optional<double> Number(const std::optional<T>& value) {
   if (!value) return std::nullopt;
@@ -140,7 +140,7 @@ void JobMetrics::StepFinished(const std::string& job_id,
       .Increment(static_cast<double>(progress.tokens));
   absl::MutexLock lock(&mutex_);
   DropEnded();
-  series_[job_id].ended_at.reset();  // it was tried again
+  series_[job_id].ended_at.reset();  // the job was tried again
   SetStep(job_id, progress);
   std::optional<jobs::Evaluated>& early = series_[job_id].early_evaluation;
   if (early) SetEvaluation(job_id, device, *early);
@@ -268,7 +268,7 @@ void JobMetrics::SetWorker(const std::string& device, GaugeFamily& family,
   gauge->Set(value);
 }
 
-// The counts are of the whole job and come back lower where a worker resumes
+// The counts cover the whole job, and come back lower where a worker resumes
 // from a checkpoint.
 void JobMetrics::CountFallbacks(const std::string& job_id,
                                 const jobs::Progress& progress) {

@@ -25,13 +25,13 @@
 
 namespace mpsd::prometheus {
 
-// The scheduler's news as Prometheus series. Thread-safe.
+// Shows the scheduler's reports as Prometheus series. Thread-safe.
 class JobMetrics final : public jobs::MetricsSink,
                          public ::prometheus::Collectable {
  public:
   struct Options {
     std::map<std::string, std::string> build_info;  // label → value
-    // How long the series of a job that has ended are still collected.
+    // How long Collect() returns the series of a job that has ended.
     absl::Duration linger = absl::Minutes(10);
   };
 
@@ -51,11 +51,11 @@ class JobMetrics final : public jobs::MetricsSink,
   void JobEnded(const std::string& job_id) override;
   void JobDeleted(const std::string& job_id) override;
 
-  // Drops the series of jobs that ended `linger` ago, as the jobs behind them
-  // do where nobody collects.
+  // Drops the series of jobs that ended more than `linger` ago, as JobEnded
+  // does in case nobody collects.
   std::vector<::prometheus::MetricFamily> Collect() const override;
 
-  // That are kept.
+  // The number of jobs whose series are kept.
   size_t job_series() const {
     absl::MutexLock lock(&mutex_);
     return series_.size();
@@ -66,10 +66,10 @@ class JobMetrics final : public jobs::MetricsSink,
   using CounterFamily = ::prometheus::Family<::prometheus::Counter>;
   using HistogramFamily = ::prometheus::Family<::prometheus::Histogram>;
 
-  // The gauges of one job, by their family and their label "metric".
+  // The gauges of one job, by family and label "metric".
   struct JobSeries {
     std::map<std::pair<GaugeFamily*, std::string>, ::prometheus::Gauge*> gauges;
-    // Evaluated before any step told the device.
+    // An evaluation that came before any step told the device.
     std::optional<jobs::Evaluated> early_evaluation;
     std::optional<absl::Duration> ended_at;           // monotonic
     std::map<std::string, int64_t> cpu_fallback_ops;  // counted so far
@@ -95,7 +95,7 @@ class JobMetrics final : public jobs::MetricsSink,
   const base::Clock& clock_;
   ::prometheus::Registry registry_;
   GaugeFamily &jobs_, &eval_loss_, &eval_metric_, &paused_, &held_;
-  // By the field of a step that they show.
+  // Keyed by the field of a step that the gauge shows.
   std::vector<std::pair<std::string_view, GaugeFamily*>> step_gauges_,
       memory_gauges_;
   CounterFamily &tokens_, &exits_, &fallbacks_, &pauses_;
@@ -103,10 +103,10 @@ class JobMetrics final : public jobs::MetricsSink,
 
   mutable absl::Mutex mutex_;
   mutable std::map<std::string, JobSeries> series_ ABSL_GUARDED_BY(mutex_);
-  // Of the worker that runs; gone with it.
+  // Gauges of the running worker; removed when the worker ends.
   std::map<GaugeFamily*, ::prometheus::Gauge*> worker_gauges_
       ABSL_GUARDED_BY(mutex_);
-  // Of the machine, by their metric.
+  // Gauges of the machine, by metric.
   std::map<const Metric*, ::prometheus::Gauge*> host_gauges_
       ABSL_GUARDED_BY(mutex_);
   jobs::PauseReasons pausing_ ABSL_GUARDED_BY(mutex_);

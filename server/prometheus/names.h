@@ -4,15 +4,15 @@
 
 namespace mpsd::prometheus {
 
-// Every metric of mpsd. Names end in their unit, counters in _total
-// (prometheus.io/docs/practices/naming); renaming one breaks dashboards.
+// Every metric of mpsd. Names end in their unit, and counters in _total
+// (prometheus.io/docs/practices/naming); renaming a metric breaks dashboards.
 struct Metric {
   const char* name;
   const char* help;
 };
 
-// The gauge of a field that a step has (server/jobs/event_fields.h). What is
-// absent of a step sets nothing.
+// The gauge for a field of a step (server/jobs/event_fields.h). A field that a
+// step lacks leaves the gauge unset.
 struct FieldGauge {
   const char* field;
   Metric metric;
@@ -30,12 +30,12 @@ inline constexpr Metric kCheckpoint{"mpsd_checkpoint_seconds",
                                     "Wall time of writing one checkpoint."};
 inline constexpr Metric kTokens{"mpsd_tokens_total",
                                 "Non-padding tokens trained on."};
-// Labelled by op too.
+// Labelled by device and op.
 inline constexpr Metric kCpuFallbacks{
     "mpsd_cpu_fallback_ops_total",
     "Runs on the CPU of operators that have no Metal kernel."};
 
-// Labelled by device; gone with the worker.
+// Labelled by device; the series end with the worker.
 inline constexpr FieldGauge kMemoryGauges[] = {
     {"current_allocated_bytes",
      {"mpsd_device_memory_current_allocated_bytes",
@@ -54,7 +54,7 @@ inline constexpr FieldGauge kMemoryGauges[] = {
       "Memory the system charges to the worker process."}},
 };
 
-// Labelled by job and device; gone some time after the job's end.
+// Labelled by job and device; the series end some time after the job.
 inline constexpr FieldGauge kStepGauges[] = {
     {"loss", {"mpsd_job_loss", "Loss of the last step, mean over its labels."}},
     {"learning_rate",
@@ -72,11 +72,11 @@ inline constexpr FieldGauge kStepGauges[] = {
 };
 inline constexpr Metric kEvalLoss{
     "mpsd_job_eval_loss", "Loss of the last evaluation, mean over its labels."};
-// Labelled by metric too: "accuracy", "f1" …
+// Labelled by job, device and metric ("accuracy", "f1" …).
 inline constexpr Metric kEvalMetric{
     "mpsd_job_eval_metric", "A metric of the task in the last evaluation."};
 
-// Of the machine; no series where it does not tell.
+// Gauges of the machine; a value that the machine does not tell has no series.
 inline constexpr Metric kHostOnBattery{
     "mpsd_host_on_battery", "1 while the machine runs on battery, else 0."};
 inline constexpr Metric kHostBattery{"mpsd_host_battery_ratio",

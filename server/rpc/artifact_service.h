@@ -10,9 +10,10 @@
 
 namespace mpsd::rpc {
 
-// mpsd.v1.ArtifactService. Downloads and uploads have hosts of their own: who
-// hashes a checkpoint or waits for a flush holds up neither the other nor the
-// watchers. The borrowed objects must outlive it.
+// mpsd.v1.ArtifactService. Downloads and uploads each have a host of their own,
+// so that a call that hashes a checkpoint or waits for a flush delays neither
+// the other kind nor the watchers. The borrowed objects must outlive the
+// service.
 class ArtifactService final : public v1::ArtifactService::CallbackService {
  public:
   ArtifactService(jobs::JobReader& reader, jobs::BlobUploads& blobs,

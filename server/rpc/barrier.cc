@@ -23,7 +23,7 @@ absl::Status Barrier::Run(const char* rpc,
   }
 }
 
-// Memory may have run out: what cannot be said is left unsaid.
+// Memory may have run out, so a log line that cannot be made is left out.
 absl::Status Barrier::Caught(const char* rpc, const char* type) const try {
   int failed = 0;
   const std::unique_ptr<char, decltype(&std::free)> readable(

@@ -11,16 +11,17 @@
 
 namespace mpsd::rpc {
 
-// Where an exception of a handler ends, one call with it and nothing else.
-// gRPC would answer UNIMPLEMENTED, or end the process. Thread-safe.
+// Catches the exceptions of handlers, so that an exception ends one call and
+// nothing else; gRPC would answer UNIMPLEMENTED or end the process.
+// Thread-safe.
 class Barrier {
  public:
-  // `log` gets a line per exception: the RPC and the exception's type, never
-  // its text, in which may stand what a user sent.
+  // `log` gets one line an exception: the RPC and the exception's type, never
+  // its text, which may quote a user's data.
   explicit Barrier(std::function<void(const std::string&)> log = {})
       : log_(std::move(log)) {}
 
-  // What `work` returns; INTERNAL where it throws.
+  // Returns the result of `work`; INTERNAL where `work` throws.
   absl::Status Run(const char* rpc,
                    absl::FunctionRef<absl::Status()> work) const;
 

@@ -24,7 +24,8 @@ absl::Status CheckLength(const std::string& field, const std::string& value,
       field, ": has ", value.size(), " bytes, at most ", max, " are allowed"));
 }
 
-// What people see of a job: short, and nothing that a terminal obeys.
+// Checks a text that people see of a job: short, and without control characters
+// that a terminal obeys.
 absl::Status CheckText(const std::string& field, const std::string& value,
                        size_t max) {
   absl::Status status = CheckLength(field, value, max);
@@ -61,7 +62,7 @@ absl::Status CheckLabels(const Labels& labels, size_t max) {
   return status;
 }
 
-// That a file can have each part of it for a name.
+// Checks that a file can have each part of the path as its name.
 absl::Status CheckParts(const std::string& field, std::string_view path) {
   if (path.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError(

@@ -12,8 +12,8 @@
 
 namespace mpsd::rpc {
 
-// The bounds of core/base/limits.h, as proto/mpsd/v1 states them. Every error
-// is InvalidArgument and begins with the field's name.
+// Checks a request against the bounds of core/base/limits.h, as proto/mpsd/v1
+// states them. Every error is InvalidArgument and begins with the field's name.
 inline constexpr int64_t kMaxChunkBytes = limits::kChunkBytes;
 inline constexpr int kMaxBlobNames = limits::kBlobNames;
 inline constexpr int kMaxBatchBlobs = limits::kBatchBlobs;
@@ -22,7 +22,7 @@ absl::Status CheckId(const std::string& field, const std::string& id);
 absl::Status CheckSha256(const std::string& field, const std::string& sha256);
 absl::Status CheckNotNegative(const std::string& field, int64_t value);
 absl::Status CheckSubmit(const v1::SubmitRequest& request);
-// The filter and the token of a page; the states themselves are not looked at.
+// Checks the filter and the page token, but not the states.
 absl::Status CheckList(const v1::ListJobsRequest& request);
 
 }  // namespace mpsd::rpc

@@ -45,8 +45,8 @@ void FillMetrics(const jobs::Metrics& metrics,
   for (const auto& [name, value] : metrics) out[ValidUtf8(name)] = value;
 }
 
-// Visits a report and sets the message's fields of the same names; that there
-// is one for each is held by the contract test `report`.
+// Visits a report and sets the message's fields of the same names; the contract
+// test `report` checks that each has one.
 class MessageWriter {
  public:
   explicit MessageWriter(Message& out)
@@ -87,7 +87,7 @@ class MessageWriter {
   const Field* Find(const char* name) const {
     return out_.GetDescriptor()->FindFieldByName(name);
   }
-  // Of a map, whose entries are messages "key" and "value".
+  // Fills in a map, whose entries are messages with "key" and "value".
   template <typename Number>
   void AddEntry(const char* name, const std::string& key, Number number) {
     const Field* field = Find(name);
@@ -142,7 +142,7 @@ v1::JobState ToProto(jobs::State state) {
 }
 
 v1::JobKind ToProto(jobs::JobKind kind) {
-  // One list of numbers: the test holds the enums against each other.
+  // Both enums have the same numbers; a test compares the enums.
   return static_cast<v1::JobKind>(kind);
 }
 

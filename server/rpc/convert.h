@@ -10,8 +10,8 @@
 
 namespace mpsd::rpc {
 
-// Between the queue's structs and the API's messages; each fills an empty
-// message. Text that is no UTF-8 is repaired.
+// Conversions between the queue's structs and the API's messages; each function
+// fills an empty message and repairs text that is not UTF-8.
 void ToProto(const jobs::Job& job, v1::Job& out);
 void ToProto(const jobs::Progress& progress, v1::Progress& out);
 void ToProto(const jobs::MemoryCounters& memory, v1::DeviceMemory& out);
@@ -21,15 +21,15 @@ void ToProto(const jobs::Event& event, v1::JobEvent& out);
 void ToProto(absl::Time time, google::protobuf::Timestamp& out);
 
 v1::JobState ToProto(jobs::State state);
-// nullopt for UNSPECIFIED and for numbers of a newer client.
+// nullopt for UNSPECIFIED and for a number that only a newer client knows.
 std::optional<jobs::State> FromProto(v1::JobState state);
 
 v1::JobKind ToProto(jobs::JobKind kind);
-// UNSPECIFIED is training, for clients of before there were kinds; nullopt for
-// numbers of a newer client.
+// UNSPECIFIED means training, because older clients know no kinds; nullopt for
+// a number that only a newer client knows.
 std::optional<jobs::JobKind> FromProto(v1::JobKind kind);
 
-// A kind that CheckSubmit refuses is training here.
+// A kind that CheckSubmit refuses becomes training.
 jobs::SubmitRequest FromProto(const v1::SubmitRequest& request);
 
 }  // namespace mpsd::rpc

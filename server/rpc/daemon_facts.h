@@ -9,10 +9,10 @@
 
 namespace mpsd::rpc {
 
-// What DaemonService.Info says of the daemon that does not change while it
-// runs. The composition root fills it in.
+// The fields of DaemonService.Info that do not change while the daemon runs.
+// server/daemon.cc fills them in.
 struct DaemonFacts {
-  std::string version;  // of mpsd
+  std::string version;  // mpsd's version
   std::string state_dir;
   std::string metrics_address;  // empty: off
   absl::Time start_time;

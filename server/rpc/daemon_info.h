@@ -9,7 +9,7 @@
 
 namespace mpsd::rpc {
 
-// DaemonService.Info.
+// Implements DaemonService.Info.
 absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
                         v1::InfoResponse& response);
 

@@ -11,7 +11,7 @@
 
 namespace mpsd::rpc {
 
-// mpsd.v1.DaemonService. The borrowed objects must outlive it.
+// mpsd.v1.DaemonService. The borrowed objects must outlive the service.
 class DaemonService final : public v1::DaemonService::CallbackService {
  public:
   DaemonService(jobs::JobReader& reader, CallHost& reads, DaemonFacts facts)

@@ -8,7 +8,7 @@
 
 namespace mpsd::rpc {
 
-// JobService.Delete; errors as its proto states.
+// Implements JobService.Delete; errors as the proto states.
 absl::Status DeleteJob(jobs::JobManager& manager,
                        const v1::DeleteRequest& request,
                        v1::DeleteResponse& response);

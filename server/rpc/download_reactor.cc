@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kHashSlice = 8 << 20;  // bytes: some 10 ms
 
-// What to send: of `folder` all files, or those that `wanted` takes.
+// The files to send: all of `folder`, or those that `wanted` accepts.
 struct Selection {
   fs::path folder;
   bool (*wanted)(const fs::path& relative) = nullptr;
@@ -34,7 +34,7 @@ absl::StatusOr<fs::path> OutputFolder(const jobs::Job& job) {
       "had before"));
 }
 
-// They lie in the run's folder, beside the final output.
+// Predictions lie in the run's folder, beside the final output.
 bool IsPrediction(const fs::path& relative) {
   const std::string name = relative.string();
   return name == "confusion_matrix.json" || name == "predictions.jsonl" ||
@@ -131,8 +131,9 @@ class DownloadSource : public Source<v1::DownloadResponse> {
         " has no predictions: dataset.predict of its job.json names no file"));
   }
 
-  // A slice of the file's hash, or its header once that is known: a file of
-  // many gigabytes holds up nobody, and stops when its client does.
+  // Hashes one slice of the file, or sends the header once the hash is
+  // complete. So a file of many gigabytes delays no other stream, and hashing
+  // stops when the client is gone.
   absl::StatusOr<Pull> Announce(v1::DownloadResponse& message) {
     absl::StatusOr<bool> hashed = reader_->HashNext(kHashSlice);
     if (!hashed.ok()) return hashed.status();
@@ -150,8 +151,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   fs::path folder_;  // empty before FindFiles
   std::vector<fs::path> files_;
   size_t next_ = 0;
-  std::unique_ptr<FileReader> reader_;  // of files_[next_ - 1]
-  bool announced_ = false;              // its header was sent
+  std::unique_ptr<FileReader> reader_;  // reads files_[next_ - 1]
+  bool announced_ = false;              // the file's header was sent
 };
 
 }  // namespace

@@ -13,20 +13,21 @@
 
 namespace mpsd::rpc {
 
-// A fixed number of threads that run tasks in the order posted. It is where
-// calls and streams read files and the queue, so that gRPC's own threads, and
-// the thread that reports progress, never wait for a disk. Tasks do not throw.
-// Thread-safe.
+// A fixed number of threads that run tasks in the order in which they were
+// posted. Calls and streams read files and the queue on these threads, so that
+// neither gRPC's own threads nor the thread that reports progress wait for a
+// disk. Tasks do not throw. Thread-safe.
 class Executor {
  public:
   explicit Executor(int threads);
-  // Runs what was posted, then joins. A task may post until then.
+  // Runs the posted tasks, then joins the threads. A task may post further
+  // tasks until then.
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   void Post(std::function<void()> task);
-  // False, and nothing happens, where `max_waiting` tasks wait for a thread.
+  // False, without posting, where `max_waiting` tasks wait for a thread.
   bool TryPost(std::function<void()> task, size_t max_waiting);
 
  private:

@@ -14,10 +14,12 @@
 
 namespace mpsd::rpc {
 
-// An open regular file, read from its start to the size it had when opened.
+// An open regular file, read from its start to the size that it had when it was
+// opened.
 class FileReader {
  public:
-  // Never through a symbolic link. Aborted when it is not there (any more).
+  // Opens `path`, never through a symbolic link. Aborted when there is no such
+  // file (any more).
   static absl::StatusOr<std::unique_ptr<FileReader>> Open(
       const std::filesystem::path& path);
   ~FileReader();
@@ -27,12 +29,12 @@ class FileReader {
   int64_t size_bytes() const { return size_bytes_; }
   int64_t left_bytes() const { return size_bytes_ - offset_; }
 
-  // Hashes the next bytes, at most `max`, and does not move the reader. True
-  // when the whole file has been: sha256() is its hash.
+  // Hashes the next bytes, at most `max`, without moving the reader. Returns
+  // true once the whole file is hashed; then sha256() is valid.
   absl::StatusOr<bool> HashNext(int64_t max);
   const std::string& sha256() const { return sha256_; }
-  // The next bytes, exactly min(max, left_bytes()). Aborted when the file
-  // became shorter.
+  // The next min(max, left_bytes()) bytes. Aborted when the file became
+  // shorter.
   absl::StatusOr<std::string> Read(size_t max);
 
  private:
@@ -49,12 +51,12 @@ class FileReader {
   std::string sha256_;
 };
 
-// The regular files below `folder`, relative to it, sorted; links left out.
-// Aborted when it is not there (any more).
+// The regular files below `folder`, relative to it, sorted, without links.
+// Aborted when there is no such folder (any more).
 absl::StatusOr<std::vector<std::filesystem::path>> FilesBelow(
     const std::filesystem::path& folder);
 
-// Whether `path` lies in `folder`, links resolved.
+// Whether `path`, with links resolved, lies in `folder`.
 bool IsInside(const std::filesystem::path& path,
               const std::filesystem::path& folder);
 

@@ -8,7 +8,8 @@
 
 namespace mpsd::rpc {
 
-// ArtifactService.FindBlobs: those asked for that are there, in that order.
+// Implements ArtifactService.FindBlobs: returns the requested blobs that the
+// store has, in the order of the request.
 absl::Status FindBlobs(jobs::BlobStore& blobs,
                        const v1::FindBlobsRequest& request,
                        v1::FindBlobsResponse& response);

@@ -8,7 +8,7 @@
 
 namespace mpsd::rpc {
 
-// JobService.FindJobs; errors as its proto states.
+// Implements JobService.FindJobs; errors as the proto states.
 absl::Status FindJobs(jobs::JobReader& reader,
                       const v1::FindJobsRequest& request,
                       v1::FindJobsResponse& response);

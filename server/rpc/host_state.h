@@ -9,8 +9,8 @@
 
 namespace mpsd::rpc {
 
-// The machine that jobs share with people, and what it keeps from training, as
-// the API has them.
+// Converts the machine's readings, and the pause that follows from them, to the
+// API's messages.
 void ToProto(const host::Reading& reading, v1::HostReading& out);
 void ToProto(const jobs::Pause& pause, v1::Pause& out);
 

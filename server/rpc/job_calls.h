@@ -9,7 +9,7 @@
 
 namespace mpsd::rpc {
 
-// The calls of JobService that concern one job; errors as its proto states.
+// The calls of JobService that concern one job; errors as the proto states.
 absl::Status Submit(jobs::JobManager& manager, jobs::JobReader& reader,
                     const v1::SubmitRequest& request, jobs::Wanted wanted,
                     v1::SubmitResponse& response);
@@ -23,7 +23,7 @@ absl::Status ListCheckpoints(jobs::JobReader& reader,
                              const v1::CheckpointsRequest& request,
                              v1::CheckpointsResponse& response);
 
-// `job` as an answer: with its place in the queue.
+// Fills in the answer for `job`, with its place in the queue.
 void FillJob(jobs::JobReader& reader, const jobs::Job& job, v1::Job& out);
 
 }  // namespace mpsd::rpc

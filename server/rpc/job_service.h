@@ -11,15 +11,16 @@
 
 namespace mpsd::rpc {
 
-// mpsd.v1.JobService over the queue. The borrowed objects must outlive it.
+// mpsd.v1.JobService over the queue. The borrowed objects must outlive the
+// service.
 class JobService final : public v1::JobService::CallbackService {
  public:
-  // Where unary calls run.
+  // The threads on which unary calls run.
   struct Hosts {
-    CallHost& reads;      // every call that is not named below
+    CallHost& reads;      // calls that have no host below
     CallHost& changes;    // Cancel and Retry, which wait for the store
     CallHost& submits;    // Submit, which works on the disk
-    CallHost& deletions;  // Delete, likewise
+    CallHost& deletions;  // Delete, which works on the disk
   };
   JobService(jobs::JobManager& manager, jobs::JobReader& reader, Hosts hosts,
              StreamHost& streams, absl::Duration log_poll_interval)

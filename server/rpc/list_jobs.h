@@ -8,8 +8,9 @@
 
 namespace mpsd::rpc {
 
-// JobService.List. A page token is the last id of its page and a digest of the
-// filter: it holds across restarts, and is refused with another filter.
+// Implements JobService.List. A page token is the last id of the page and a
+// digest of the filter: it stays valid across restarts and is refused with
+// another filter.
 absl::Status ListJobs(jobs::JobReader& reader,
                       const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response);

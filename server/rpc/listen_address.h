@@ -8,15 +8,16 @@
 
 namespace mpsd::rpc {
 
-// "/run/mpsd.sock" of "unix:/run/mpsd.sock"; empty for other addresses.
+// The path of a unix socket: "/run/mpsd.sock" for "unix:/run/mpsd.sock". Empty
+// for other addresses.
 std::string SocketPath(const std::string& address);
 
-// InvalidArgument, before anything is touched, for an address that cannot be
-// listened on: a socket path the system has no room for, or one where something
-// lies that is no socket.
+// Touches nothing. InvalidArgument for an address that no socket can listen on:
+// a socket path too long for the system, or a path that holds something else
+// than a socket.
 absl::Status CheckListenAddress(const std::string& address);
 
-// `address` with the port that was found for port 0.
+// `address` with port 0 replaced by the real port.
 std::string BoundAddress(const std::string& address, int port);
 
 }  // namespace mpsd::rpc

@@ -27,7 +27,7 @@ namespace mpsd::rpc {
 namespace {
 
 constexpr int kBacklog = 1024;
-constexpr int kRetryMs = 100;  // after accept found no descriptor
+constexpr int kRetryMs = 100;  // in ms, after accept found no descriptor
 constexpr absl::Duration kComplainEvery = absl::Minutes(1);
 
 absl::Status Unavailable(const std::string& address, const std::string& why) {
@@ -42,9 +42,9 @@ absl::Status Unavailable(const std::string& address, int error) {
   return Unavailable(address, std::generic_category().message(error));
 }
 
-// A socket is created with the umask's mode; between its creation and chmod
-// nobody else may connect. 077 and not 177: another thread may be creating a
-// folder.
+// Holds the umask at 077 while a socket is made, because nobody else may
+// connect between its creation and chmod. 077 and not 177: another thread may
+// be creating a folder.
 class PrivateUmask {
  public:
   PrivateUmask() : before_(umask(077)) {}
@@ -59,7 +59,7 @@ void SetUp(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-// Whether this process connected to itself.
+// Whether this process is the client of the connection.
 bool IsOwn(int fd) {
 #ifdef __APPLE__
   pid_t pid = 0;
@@ -74,7 +74,7 @@ bool IsOwn(int fd) {
 #endif
 }
 
-// 0, or an errno.
+// Returns 0 or an errno.
 int BindUnix(int fd, const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) {
@@ -93,7 +93,7 @@ int BindUnix(int fd, const std::string& path) {
 
 int BindTcp(int fd, const addrinfo& entry) {
   const int on = 1, off = 0;
-  // Without SO_REUSEPORT: a second daemon on the same port must fail.
+  // SO_REUSEPORT stays off: a second daemon on the same port must fail.
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   if (entry.ai_family == AF_INET6) {
@@ -119,12 +119,12 @@ in_port_t BoundPort(int fd) {
   return *PortOf(reinterpret_cast<sockaddr&>(address));
 }
 
-// A machine without IPv6 has names for its addresses all the same.
+// A machine without IPv6 still resolves names to IPv6 addresses.
 bool HasNoSuchAddress(int error) {
   return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
 }
 
-// Every address of the host, all on one port. The port.
+// Listens on every address of the host, all on one port. Returns the port.
 absl::StatusOr<int> ListenTcp(const std::string& address,
                               std::vector<int>& sockets) {
   const size_t colon = address.rfind(':');

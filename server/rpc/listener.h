@@ -15,39 +15,39 @@
 
 namespace mpsd::rpc {
 
-// The sockets that clients connect to and the thread that accepts them. It goes
-// on whatever accept says: where descriptors or memory run out, it waits until
-// there are some again. Start and Stop are called by one thread.
+// The listening sockets and the thread that accepts connections. The thread
+// goes on whatever error accept returns; where descriptors or memory run out,
+// it waits and tries again. Start and Stop are called by one thread.
 class Listener {
  public:
   struct Options {
-    // "unix:/path" or "HOST:PORT", port 0 for a free one. CheckListenAddress
-    // passed.
+    // "unix:/path" or "HOST:PORT", with port 0 for a free port.
+    // CheckListenAddress passed for each.
     std::vector<std::string> addresses;
-    // A connection whose descriptor is this number or above is closed at once:
-    // the system gives the lowest free number, so that those above stay free
-    // for files and workers. A connection of this process itself has a place
-    // nevertheless.
+    // The listener closes a connection at once whose descriptor is this number
+    // or above. The system gives the lowest free number, so the numbers above
+    // stay free for files and workers. A connection from this process itself is
+    // kept nevertheless.
     int max_descriptor = 1 << 30;
     std::function<void(const std::string&)> log;
   };
 
-  // Binds and listens; nobody is accepted yet. A unix socket is for its owner
-  // alone (0600), and a stale one is replaced. Unavailable for an address that
-  // cannot be had, naming it.
+  // Binds and listens, but accepts nobody yet. Only its owner may use a unix
+  // socket (0600); a stale socket is replaced. Unavailable, naming the address,
+  // where an address is not available.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(Options options);
-  ~Listener();  // Stop()
+  ~Listener();  // calls Stop()
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // What clients connect to, ports filled in.
+  // The addresses for clients, with the real ports.
   const std::vector<std::string>& addresses() const { return bound_; }
 
-  // Gives every connection, non-blocking, to `take`, which owns it, with the
-  // socket that it came through.
+  // Gets every connection as `fd`, non-blocking, and owns it; `socket` is the
+  // listening socket that accepted it.
   using Take = std::function<void(int socket, int fd)>;
   void Start(Take take);
-  // Takes no more connections; the sockets are gone. Harmless to repeat.
+  // Accepts no more connections and removes the sockets. Harmless to repeat.
   void Stop();
 
  private:
@@ -60,9 +60,9 @@ class Listener {
 
   const Options options_;
   std::vector<std::string> bound_;
-  std::vector<std::string> paths_;  // of unix sockets
+  std::vector<std::string> paths_;  // paths of unix sockets
   std::vector<int> sockets_;
-  int wake_[2] = {-1, -1};  // a pipe; Stop closes its writing end
+  int wake_[2] = {-1, -1};  // a pipe; Stop() closes the writing end
   Take take_;
   absl::Time complained_ = absl::InfinitePast();
   std::thread thread_;

@@ -19,7 +19,8 @@ namespace {
 
 constexpr size_t kChunkBytes = 64 << 10;
 
-// Bytes of the file from `offset` on, at most `max`; none where it ends.
+// Reads at most `max` bytes of the file from `offset` on; empty at the end of
+// the file.
 absl::StatusOr<std::string> ReadFrom(const std::string& path, int64_t offset,
                                      size_t max) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -54,7 +55,8 @@ class LogSource : public Source<v1::LogChunk> {
     absl::Status checked = CheckId("id", id_);
     if (checked.ok()) checked = CheckNotNegative("offset_bytes", offset_);
     if (!checked.ok()) return checked;
-    // The state first: what a final job logged is in the file by now.
+    // Read the state before the file: once the state is final, the job's last
+    // lines are in the file.
     absl::StatusOr<jobs::Job> job = reader_.Get(id_);
     if (!job.ok()) return job.status();
     absl::StatusOr<std::string> bytes =
@@ -88,7 +90,7 @@ class LogSource : public Source<v1::LogChunk> {
   const absl::Duration poll_interval_;
   const Wake wake_;
   const int64_t subscription_;
-  std::unique_ptr<grpc::Alarm> alarm_;  // cancelled with the source
+  std::unique_ptr<grpc::Alarm> alarm_;  // destroying the source cancels it
 };
 
 }  // namespace

@@ -11,10 +11,10 @@
 
 namespace mpsd::rpc {
 
-// JobService.Logs: the job's log file from request.offset_bytes on, in chunks
-// of at most 64 KiB. The worker writes the file itself, without a word to the
-// daemon, so a follower also looks every `poll_interval`. A file that is not
-// there yet is an empty one.
+// Implements JobService.Logs: sends the job's log file from
+// request.offset_bytes on, in chunks of at most 64 KiB. The worker writes the
+// file without notifying the daemon, so a stream that follows the log looks at
+// the file every `poll_interval`. A missing file counts as empty.
 std::unique_ptr<Source<v1::LogChunk>> MakeLogSource(
     jobs::JobReader& reader, const v1::LogsRequest& request,
     absl::Duration poll_interval, Wake wake);

@@ -26,14 +26,16 @@ namespace mpsd::rpc {
 namespace {
 
 constexpr int kStreamThreads = 2;
-// A large folder takes its time to remove; the next one waits.
+// One thread removes the folders of deleted jobs, one after the other, however
+// long a large folder takes.
 constexpr int kDeletionThreads = 1;
 constexpr int kDownloadThreads = 2;
-// Most of them wait for the drive.
+// Most of the upload threads wait for the drive.
 constexpr int kUploadThreads = 4;
-// Calls at a time of one connection; gRPC's clients keep the others back.
+// The calls that one connection may have at a time; gRPC's clients queue the
+// others.
 constexpr int kStreamsOfConnection = 256;
-// Of messages on their way in and out.
+// The memory for messages that are being received or sent.
 constexpr size_t kBufferBytes = 512 << 20;
 constexpr char const* kServices[] = {
     "mpsd.v1.JobService", "mpsd.v1.ArtifactService", "mpsd.v1.DaemonService"};
@@ -58,7 +60,7 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              Milliseconds(options.handshake));
   builder.SetResourceQuota(grpc::ResourceQuota("mpsd").Resize(kBufferBytes));
-  // Reflection alone is a synchronous service.
+  // Only reflection is a synchronous service.
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
@@ -72,7 +74,7 @@ void SetHealth(grpc::Server& server, bool serving) {
   }
 }
 
-// Calls `tick` every so often until it is destroyed.
+// Calls `tick` at a fixed interval until it is destroyed.
 class Every {
  public:
   Every(absl::Duration interval, std::function<void()> tick)
@@ -126,8 +128,8 @@ struct RpcServer::Parts {
   JobService jobs;
   ArtifactService artifacts;
   DaemonService daemon;
-  absl::Mutex stopping;  // one thread at a time stops the listener
-  // In the order of their making.
+  absl::Mutex stopping;  // so that one thread stops the listener
+  // Members are created in this order.
   std::unique_ptr<Listener> listener;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;

@@ -18,59 +18,61 @@
 namespace mpsd::rpc {
 
 struct Options {
-  // "unix:/path/mpsd.sock" or "127.0.0.1:7433"; port 0 takes a free one. A
-  // unix socket is for its owner alone (0600), and a stale one is replaced.
+  // "unix:/path/mpsd.sock" or "127.0.0.1:7433"; port 0 takes a free port. Only
+  // its owner may use a unix socket (0600); a stale socket is replaced.
   std::vector<std::string> addresses;
-  int max_receive_bytes = 32 << 20;  // of one message
+  int max_receive_bytes = 32 << 20;  // the largest message
   int max_send_bytes = 64 << 20;
   absl::Duration keepalive = absl::Minutes(1);
-  // Threads of Submit, of Cancel and Retry (which wait for the store
-  // where it hangs), and of the calls that only look; and how many of each kind
-  // may wait for one, of the second as many as of the last. A call beyond that
-  // gets UNAVAILABLE.
+  // Threads for Submit, for Cancel and Retry (which wait for the store where it
+  // hangs), and for the calls that only read; and how many calls of each kind
+  // may wait for a thread, where Cancel and Retry share the number of the
+  // reading calls. Further calls get UNAVAILABLE.
   int submit_threads = 2;
   int change_threads = 2;
   int read_threads = 4;
   int max_waiting_submits = 64;
   int max_waiting_reads = 256;
-  // Uploads at a time, in all and of one machine; downloads as well. Those
-  // beyond get UNAVAILABLE.
+  // The most uploads at a time, in all and from one machine; the same for
+  // downloads. Further calls get UNAVAILABLE.
   int max_uploads = 64;
   int max_uploads_of_peer = 32;
-  // An upload of which nothing comes, or a download of which nothing is taken,
-  // ends after so long.
+  // After this time the server ends an upload that received nothing, or a
+  // download of which the client read nothing.
   absl::Duration upload_idle = absl::Minutes(2);
   absl::Duration download_idle = absl::Minutes(10);
-  // A connection without a call is closed after so long, one that speaks no
-  // HTTP/2 sooner.
+  // After this time the server closes a connection without a call; a connection
+  // that speaks no HTTP/2 is closed sooner.
   absl::Duration connection_idle = absl::Minutes(10);
   absl::Duration handshake = absl::Seconds(10);
-  // The first descriptor that no connection gets, as Listener has it.
+  // The first descriptor number that no connection gets; see Listener.
   int max_descriptor = 1 << 30;
-  // Gets a line for what went wrong in mpsd itself; any thread.
+  // Gets a line for each fault in mpsd itself; called on any thread.
   std::function<void(const std::string&)> log = {};
-  // How often a followed log is looked at where nothing woke the stream.
+  // How often the server looks at a log that a client follows, where nothing
+  // else wakes the stream.
   absl::Duration log_poll_interval = absl::Milliseconds(500);
 };
 
 // The API over gRPC: JobService, ArtifactService, DaemonService, the standard
-// health service (SERVING between Start and Shutdown) and reflection. No thread
-// per call, and none of ours waits on a thread of gRPC's. Thread-safe.
+// health service (SERVING between Start and Shutdown) and reflection. No call
+// has a thread of its own, and none of our threads waits for a thread of
+// gRPC's. Thread-safe.
 class RpcServer {
  public:
   // The borrowed objects must outlive the server.
   RpcServer(Options options, jobs::JobManager& manager, jobs::JobReader& reader,
             jobs::BlobUploads& blobs, DaemonFacts facts);
-  ~RpcServer();  // Shutdown(zero)
+  ~RpcServer();  // calls Shutdown(zero)
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
 
-  // Listens and serves; once. InvalidArgument for an address that cannot be
-  // (a socket path too long for the system), Unavailable for one that is taken,
-  // naming it.
+  // Listens and serves. Called once. Names the address in its errors:
+  // InvalidArgument for an address that cannot work (a socket path too long for
+  // the system), Unavailable for an address that is taken.
   absl::Status Start();
 
-  // What clients connect to, ports filled in. After Start.
+  // The addresses for clients, with the real ports. After Start.
   const std::vector<std::string>& addresses() const {
     base::Check(!bound_.empty(), "Start comes before addresses");
     return bound_;
@@ -78,7 +80,7 @@ class RpcServer {
 
   // Takes no new call, ends watchers, followers and submits with UNAVAILABLE,
   // lets other calls finish for up to `grace` and then cancels them. Returns
-  // once no call is left. Harmless to repeat.
+  // once every call has ended. Harmless to repeat.
   void Shutdown(absl::Duration grace);
 
  private:

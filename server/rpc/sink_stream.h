@@ -17,24 +17,26 @@
 namespace mpsd::rpc {
 
 enum class Push {
-  kMore,  // the next message is wanted
-  kEnd,   // the answer is known: the rest need not be read
+  kMore,  // read the next message
+  kEnd,   // the answer is known: leave the rest unread
 };
 
-// What takes a client's stream, one message a call, and fills in the answer.
-// Called by one thread at a time, never by gRPC's; may write files. An error
-// ends the stream with it.
+// Takes a client's stream, one message a call, and fills in the answer. One
+// thread at a time calls it, never a thread of gRPC's, so it may write files.
+// An error ends the stream.
 template <typename Message>
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual absl::StatusOr<Push> Take(const Message& message) = 0;
-  // The client sent all it has.
+  // Called once the client has sent everything.
   virtual absl::Status End() = 0;
 };
 
-// The mechanics of every client stream: one message is read, given to the sink
-// on the host's threads, then the next. Deletes itself when the call is done.
+// Runs a client stream: reads one message, gives it to the sink on the host's
+// threads, then reads the next. So a client sends no faster than the disk
+// writes, and one message a stream is in memory. Deletes itself when the call
+// is done.
 //
 //   reading ⇄ taking
 //   reading, taking → ended
@@ -42,7 +44,7 @@ template <typename Message>
 class SinkStream final : public grpc::ServerReadReactor<Message>,
                          public ClosableStream {
  public:
-  // The reactor to return to gRPC. `rpc` is "Service.Method", a literal.
+  // Returns the reactor for gRPC. `rpc` is "Service.Method", a literal.
   static grpc::ServerReadReactor<Message>* Start(
       grpc::CallbackServerContext& context, StreamHost& host, const char* rpc,
       std::unique_ptr<Sink<Message>> sink) {
@@ -85,8 +87,8 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
     delete this;
   }
 
-  // Each ends the call or asks for the next message; after that the stream may
-  // be gone.
+  // Take and TakeEnd end the call or ask for the next message; after that the
+  // stream may be gone.
   void Take() {
     Push push = Push::kEnd;
     const absl::Status taken = host_.barrier().Run(rpc_, [&] {
@@ -120,7 +122,8 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
     sink_.reset();
     this->Finish(ToGrpc(status));
   }
-  // The read under way fails by it.
+  // Finish makes the outstanding read fail; OnReadDone then finds kEnded and
+  // leaves the stream alone.
   void EndReading(Clock::time_point since, const absl::Status& status) {
     {
       absl::MutexLock lock(&mutex_);

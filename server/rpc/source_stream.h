@@ -19,13 +19,13 @@ namespace mpsd::rpc {
 
 enum class Pull {
   kMessage,  // the message is filled in: send it
-  kWait,     // nothing yet: ask again after a wake-up
-  kMore,     // not yet, but there is more to do: ask again, others first
-  kEnd,      // nothing more: end the stream with OK
+  kWait,     // nothing yet: call Next again after a wake-up
+  kMore,     // nothing yet: call Next again, after other streams
+  kEnd,      // end the stream with OK
 };
 
-// What a server stream sends, one message a call. Called by one thread at a
-// time, never by gRPC's; may read files. An error ends the stream with it.
+// Produces a server stream, one message a call. One thread at a time calls it,
+// never a thread of gRPC's, so it may read files. An error ends the stream.
 template <typename Message>
 class Source {
  public:
@@ -33,13 +33,13 @@ class Source {
   virtual absl::StatusOr<Pull> Next(Message& message) = 0;
 };
 
-// Whom to tell that a source which said kWait may have more. Any thread, at any
-// time, also after the stream is gone; does not block.
+// Tells the stream that a source which returned kWait may have more. Callable
+// on any thread and at any time, also after the stream is gone; does not block.
 using Wake = std::function<void()>;
 
-// The mechanics of every server stream: pulls a Source on the host's threads,
-// one write outstanding at most, so that a slow client holds back its own
-// source and nothing else. A client that vanishes ends it.
+// Runs a server stream: pulls messages from a Source on the host's threads,
+// with at most one write outstanding, so that a slow client holds back its own
+// source and nothing else. The stream ends when its client is gone.
 //
 //   starting → pulling ⇄ writing
 //              pulling ⇄ idle
@@ -52,8 +52,8 @@ class SourceStream final
  public:
   using MakeSource = std::function<std::unique_ptr<Source<Message>>(Wake)>;
 
-  // The reactor to return to gRPC; it lives until its call is done. The source
-  // is destroyed with the call. `rpc` is "Service.Method", a literal.
+  // Returns the reactor for gRPC, which lives until its call is done. The
+  // source is destroyed with the call. `rpc` is "Service.Method", a literal.
   static grpc::ServerWriteReactor<Message>* Start(
       grpc::CallbackServerContext& context, StreamHost& host, const char* rpc,
       const MakeSource& make) {
@@ -81,8 +81,8 @@ class SourceStream final
     }
     OnWake();
   }
-  // A client that reads nothing. It learns no reason: what was sent before it
-  // has not been read.
+  // Cancels the call of a client that reads nothing. The client learns no
+  // reason, because it has not read the earlier messages.
   void EndIfIdle(Clock::time_point since) override {
     {
       absl::MutexLock lock(&mutex_);
@@ -116,10 +116,11 @@ class SourceStream final
     OnWake();
   }
 
-  // Nothing touches source_ any more: Finish was called by the last to do so.
+  // No thread uses source_ any more: the last thread that did called Finish.
   void OnDone() override {
     {
-      // After End: gRPC says so, this says it to who cannot see into gRPC.
+      // The critical section is empty: it orders OnDone after End() for
+      // ThreadSanitizer, which cannot see gRPC's own ordering.
       absl::MutexLock lock(&mutex_);
     }
     host_.Remove(*this);
@@ -175,6 +176,8 @@ class SourceStream final
     return pulled;
   }
 
+  // A wake-up may come between NextMessage and this lock. It leaves woken_ set,
+  // and the stream pulls again instead of sleeping through the news.
   bool BecameIdle() {
     absl::MutexLock lock(&mutex_);
     if (woken_) return false;
@@ -205,8 +208,8 @@ class SourceStream final
   grpc::CallbackServerContext& context_;
   StreamHost& host_;
   const char* const rpc_;
-  absl::Status made_;                   // why it has to end before it begins
-  std::shared_ptr<SourceStream> self_;  // until OnDone
+  absl::Status made_;                   // why the stream ends before it begins
+  std::shared_ptr<SourceStream> self_;  // keeps the stream alive until OnDone
   std::unique_ptr<Source<Message>> source_;
   Message message_;
 

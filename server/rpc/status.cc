@@ -8,8 +8,8 @@
 namespace mpsd::rpc {
 namespace {
 
-// A message is a header, percent-encoded: a byte that is not printable ASCII
-// counts three times. gRPC's peers refuse headers of 8 KiB together.
+// A message travels as a header, percent-encoded: a byte that is not printable
+// ASCII takes three. gRPC's peers refuse headers of more than 8 KiB in all.
 constexpr size_t kMaxEncoded = 6144;
 
 std::string CutToFit(const std::string& message) {

@@ -10,13 +10,13 @@
 
 namespace mpsd::rpc {
 
-// The only place where a Status becomes a grpc::Status: the same code, the
-// message made valid UTF-8 and cut where a header would get too long (6,000
-// characters of ASCII).
+// Makes a grpc::Status of a Status; no other code does. The code stays; the
+// message becomes valid UTF-8 and is cut where the header would get too long
+// (6,000 characters of ASCII).
 grpc::Status ToGrpc(const absl::Status& status);
 
-// `text` with every byte that is no UTF-8 replaced by U+FFFD: protobuf refuses
-// to parse a string with others in it.
+// `text` with U+FFFD in the place of every byte that is not UTF-8: protobuf
+// refuses to parse a string that contains such bytes.
 std::string ValidUtf8(std::string_view text);
 
 }  // namespace mpsd::rpc

@@ -7,7 +7,8 @@
 namespace mpsd::rpc {
 namespace {
 
-// "ipv4:10.0.0.1" of "ipv4:10.0.0.1:4711"; each connection has its port.
+// "ipv4:10.0.0.1" for "ipv4:10.0.0.1:4711"; each connection has a port of its
+// own.
 std::string MachineOf(const std::string& peer) {
   return peer.starts_with("ip") ? peer.substr(0, peer.rfind(':')) : peer;
 }

@@ -16,28 +16,28 @@
 
 namespace mpsd::rpc {
 
-// A stream that can be asked to end before its time. Any thread; neither call
-// blocks.
+// A stream that can be asked to end early. Both calls come from any thread and
+// do not block.
 class ClosableStream {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Ends it with UNAVAILABLE soon.
+  // Ends the stream with UNAVAILABLE soon.
   virtual void Close() = 0;
-  // Ends it where it has waited for its client since before `since`.
+  // Ends the stream if it has waited for its client since before `since`.
   virtual void EndIfIdle(Clock::time_point since) = 0;
 
  protected:
   ~ClosableStream() = default;
 };
 
-// The live streams of one kind and the threads that feed them. Thread-safe.
-// Outlives its streams.
+// The live streams of one kind and the threads that feed them. Thread-safe. The
+// host must outlive its streams.
 class StreamHost {
  public:
   struct Limits {
-    int streams = 1024;    // at a time
-    int of_a_peer = 1024;  // of them, of one machine
+    int streams = 1024;    // at a time, from all machines
+    int of_a_peer = 1024;  // at a time, from one machine
     // How long a stream may wait for its client.
     absl::Duration idle = absl::InfiniteDuration();
   };
@@ -50,13 +50,14 @@ class StreamHost {
   Executor& executor() { return executor_; }
   const Barrier& barrier() const { return barrier_; }
 
-  // A stream added after CloseAll is closed at once. Unavailable where there
-  // are as many as may be; then it is not added. `peer` as gRPC names it.
+  // Adds a stream; closes a stream at once that is added after CloseAll.
+  // Unavailable, without adding it, where there are as many streams as allowed.
+  // `peer`: the client as gRPC names it.
   absl::Status Add(ClosableStream& stream, const std::string& peer);
-  // Harmless for one that was not added.
+  // Harmless for a stream that was not added.
   void Remove(ClosableStream& stream);
   void CloseAll();
-  // To be called every now and then.
+  // The server calls this every now and then.
   void EndIdle(ClosableStream::Clock::time_point now);
   int live() const;
 
@@ -65,10 +66,10 @@ class StreamHost {
   const Barrier barrier_;
   mutable absl::Mutex mutex_;
   std::map<ClosableStream*, std::string> streams_
-      ABSL_GUARDED_BY(mutex_);  // and the machine each comes from
+      ABSL_GUARDED_BY(mutex_);  // value: the machine of the stream's client
   std::map<std::string, int> of_peer_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  Executor executor_;  // last: its tasks use the rest
+  Executor executor_;  // last: its tasks use the members above
 };
 
 }  // namespace mpsd::rpc

@@ -7,7 +7,8 @@
 namespace mpsd::rpc {
 namespace {
 
-// gRPC cancels a call whose deadline has passed.
+// Looks at the cancellation alone: gRPC cancels a call whose deadline has
+// passed.
 absl::Status IsWanted(const grpc::CallbackServerContext& context,
                       const CallHost& host) {
   if (context.IsCancelled()) {

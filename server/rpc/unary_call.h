@@ -15,9 +15,9 @@
 
 namespace mpsd::rpc {
 
-// The threads on which unary calls of one kind run, and how many may wait for
-// one. Calls that take long have a host of their own, so that the others never
-// queue behind them. Thread-safe. Outlives its calls.
+// The threads on which unary calls of one kind run, and how many calls may wait
+// for a thread. Slow kinds of calls have a host of their own, so that other
+// calls never queue behind them. Thread-safe. The host must outlive its calls.
 class CallHost {
  public:
   CallHost(int threads, size_t max_waiting, Barrier barrier)
@@ -25,12 +25,12 @@ class CallHost {
         barrier_(std::move(barrier)),
         executor_(threads) {}
 
-  // Calls that wait end with UNAVAILABLE, and those under way are told that
-  // they are not wanted any more.
+  // Ends waiting calls with UNAVAILABLE, and tells running calls that nobody
+  // waits for them any more.
   void Close() { closed_ = true; }
 
   bool closed() const { return closed_; }
-  // False, and nothing happens, where too many wait already.
+  // False, without posting, where too many calls wait already.
   bool Post(std::function<void()> task) {
     return executor_.TryPost(std::move(task), max_waiting_);
   }
@@ -40,18 +40,19 @@ class CallHost {
   const size_t max_waiting_;
   const Barrier barrier_;
   std::atomic<bool> closed_ = false;
-  Executor executor_;  // last: its tasks use the rest
+  Executor executor_;  // last: its tasks use the members above
 };
 
-// Runs `work` on a thread of the host and answers the call with its status: a
-// handler is one line. Where the client is gone, or its deadline has passed,
-// before the call's turn comes, `work` does not run. UNAVAILABLE where the
-// host has no room. `rpc` is "Service.Method", a literal.
+// Runs `work` on a thread of the host and answers the call with the status, so
+// that a handler is one line. `work` does not run where the client is gone, or
+// the deadline has passed, before its turn. UNAVAILABLE where the host has no
+// room. `rpc` is "Service.Method", a literal.
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
                                  CallHost& host, const char* rpc,
                                  std::function<absl::Status()> work);
 
-// For work of many steps: it asks between them whether it is still wanted.
+// For work of several steps: `work` asks between them whether the client still
+// waits.
 grpc::ServerUnaryReactor* Answer(
     grpc::CallbackServerContext* context, CallHost& host, const char* rpc,
     std::function<absl::Status(const jobs::Wanted&)> work);

@@ -10,14 +10,14 @@
 
 namespace mpsd::rpc {
 
-// ArtifactService.Upload: each message is written to the blob's file. A blob
-// already there is answered at once, the rest of the stream unread. What is
-// borrowed must outlive it.
+// Implements ArtifactService.Upload: writes each message to the blob's file.
+// For a blob that the store has already, it answers at once and leaves the rest
+// of the stream unread. The borrowed objects must outlive the sink.
 std::unique_ptr<Sink<v1::UploadRequest>> MakeUploadSink(
     jobs::BlobUploads& blobs, v1::UploadResponse& response);
 
-// ArtifactService.UploadBatch: the blobs of each message are written, all of
-// them flushed together at the end of the stream.
+// Implements ArtifactService.UploadBatch: writes the blobs of each message, and
+// flushes all of them together at the end of the stream.
 std::unique_ptr<Sink<v1::UploadBatchRequest>> MakeBatchSink(
     jobs::BlobUploads& blobs, v1::UploadBatchResponse& response);
 

@@ -35,7 +35,7 @@ class WatchSource : public Source<v1::JobEvent> {
   }
 
  private:
-  // kMessage: page_ has events.
+  // Returns kMessage once page_ has events.
   absl::StatusOr<Pull> Fill() {
     absl::StatusOr<bool> found = ReadPage();
     if (!found.ok()) return found.status();
@@ -43,7 +43,7 @@ class WatchSource : public Source<v1::JobEvent> {
     absl::StatusOr<jobs::Job> job = reader_.Get(id_);
     if (!job.ok()) return job.status();
     if (!jobs::IsFinal(job->state)) return Pull::kWait;
-    // Its last events may have come after the first look.
+    // Looks again: the job's last events may have come after the first look.
     found = ReadPage();
     if (!found.ok()) return found.status();
     return *found ? Pull::kMessage : Pull::kEnd;

@@ -10,8 +10,9 @@
 
 namespace mpsd::rpc {
 
-// JobService.Watch: the job's events after request.after_sequence, read from
-// the board page by page, so that a slow client costs one page of memory.
+// Implements JobService.Watch: sends the job's events after
+// request.after_sequence. The stream reads them from the board page by page, so
+// that a slow client costs one page of memory.
 std::unique_ptr<Source<v1::JobEvent>> MakeWatchSource(
     jobs::JobReader& reader, const v1::WatchRequest& request, Wake wake);
 

@@ -17,6 +17,8 @@ using Clock = std::chrono::steady_clock;
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A connection of its own for each question: gRPC would otherwise reuse a
+  // connection that was accepted while the server could still accept.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    arguments);
@@ -64,8 +66,8 @@ void Watchdog::Run() {
     const absl::Status health = Ask();
     const absl::Duration took = absl::FromChrono(Clock::now() - asked);
     if (health.ok()) unanswered = 0;
-    // A process that was stopped, or a machine that slept, heard no answer
-    // either: such a question does not count.
+    // Does not count a question during which the process was stopped or the
+    // machine slept: the watchdog itself slept through the answer.
     if (health.ok() || took > 2 * options_.patience) continue;
     if (++unanswered < options_.tries) continue;
     return options_.deaf(absl::StrCat("mpsd does not answer at ",
@@ -85,7 +87,7 @@ absl::Status Watchdog::Ask() {
       AskHealth(options_.address, options_.patience, context);
   absl::MutexLock lock(&mutex_);
   asking_ = nullptr;
-  // Nobody asks any more.
+  // The watchdog's own end cancelled the question.
   return stopping_ ? absl::OkStatus() : health;
 }
 

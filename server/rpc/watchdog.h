@@ -16,29 +16,29 @@
 namespace mpsd::rpc {
 
 // Asks a server for its health, each time over a new connection as any client
-// would, and says when it answers no more: a process that serves nobody looks
-// alive to a service manager. What takes its time counts as an answer however
-// busy the disk or the queue is, for health is answered without them.
+// would, and reports when the server no longer answers: a process that serves
+// nobody looks alive to a service manager. A busy disk or queue does not delay
+// the answer, because the server answers health without either.
 class Watchdog {
  public:
   struct Options {
-    std::string address;  // as RpcServer::addresses() has it
+    std::string address;  // one of RpcServer::addresses()
     absl::Duration interval = absl::Seconds(40);  // between questions
     absl::Duration patience = absl::Seconds(40);  // for one answer
-    int tries = 3;                                // in a row, without an answer
-    // Told why, once, on the watchdog's thread.
+    int tries = 3;  // unanswered questions in a row
+    // Called with the reason, once, on the watchdog's thread.
     std::function<void(const std::string& why)> deaf;
   };
 
   explicit Watchdog(Options options);
-  // Takes a question back that is under way.
+  // Cancels a question that is under way.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
   void Run();
-  // False when it is to end.
+  // Waits for the next question; false when the watchdog ends.
   bool Sleep();
   absl::Status Ask();
 
@@ -49,8 +49,8 @@ class Watchdog {
   std::thread thread_;
 };
 
-// OK when the server at `address` answers a question for its health, whatever
-// it says, within `patience`.
+// OK when the server at `address` answers within `patience`, whatever health it
+// reports.
 absl::Status AskHealth(const std::string& address, absl::Duration patience,
                        grpc::ClientContext& context);
 

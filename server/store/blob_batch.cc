@@ -25,7 +25,7 @@ namespace mpsd::store {
 namespace fs = std::filesystem;
 namespace {
 
-// A new file, read-only for good. 0, or an errno.
+// Writes a new file, read-only for good. Returns 0 or an errno.
 int WriteNew(const fs::path& path, std::string_view bytes) {
   const int fd =
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);

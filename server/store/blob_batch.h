@@ -19,13 +19,14 @@
 
 namespace mpsd::store {
 
-// Blobs as files in `incoming`, closed as soon as they are written; Commit
-// flushes them together, renames them into the store's folders, flushes those
-// together and writes all rows in one transaction. A daemon that dies between
-// leaves some of the blobs, each whole.
+// Writes blobs as files in `incoming` and closes each at once. Commit flushes
+// the files together, renames them into the store's folders, flushes the
+// folders together and writes all rows in one transaction. A daemon that dies
+// in between leaves some of the blobs, each complete.
 class BlobBatch final : public jobs::BlobBatch {
  public:
-  // The borrowed objects must outlive it. `names`: as of BlobStore.
+  // The borrowed objects must outlive the batch. `names`: the store's lock of
+  // that name.
   BlobBatch(Database& database, const jobs::BlobStore& store,
             absl::Mutex& names, DiskRoom& room, std::filesystem::path incoming)
       : database_(database),
@@ -53,10 +54,10 @@ class BlobBatch final : public jobs::BlobBatch {
   DiskRoom& room_;
   const std::filesystem::path incoming_;
   std::map<std::string, Staged> staged_;  // by hash
-  bool committed_ = false;                // or tried to
+  bool committed_ = false;                // Commit was called
 };
 
-// The row of a blob, unless it is there.
+// Inserts the row of a blob, unless the row exists.
 void RecordBlob(Connection& c, const std::string& sha256, int64_t size_bytes)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
 

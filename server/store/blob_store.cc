@@ -34,7 +34,7 @@ absl::Status FsError(const std::error_code& error, const fs::path& path) {
 
 absl::Status SyncDescriptor(int fd, const fs::path& path) {
 #ifdef __APPLE__
-  // fsync on macOS leaves the bytes in the drive's cache.
+  // On macOS fsync leaves the bytes in the drive's cache; F_FULLFSYNC does not.
   if (fcntl(fd, F_FULLFSYNC) == 0) return absl::OkStatus();
 #endif
   if (fsync(fd) != 0) return base::ErrnoStatus(errno, path.string());
@@ -53,7 +53,7 @@ class Writer : public jobs::BlobWriter {
  public:
   using Reservation = std::unique_ptr<DiskRoom::Reservation>;
 
-  // `names`: as of BlobStore.
+  // `names`: the store's lock of that name.
   Writer(Database& database, absl::Mutex& names, Reservation room,
          fs::path temporary, int fd, fs::path final_path, int64_t size_bytes)
       : database_(database),
@@ -148,7 +148,7 @@ class Writer : public jobs::BlobWriter {
   bool committed_ = false;
 };
 
-// The blobs in FOLDER/ab, added to `found`: name → size.
+// Adds the blobs in FOLDER/ab to `found`: name → size.
 void BlobsOfShard(const fs::path& shard,
                   std::map<std::string, int64_t>& found) {
   std::error_code error;
@@ -173,8 +173,8 @@ std::map<std::string, int64_t> BlobFiles(const fs::path& folder) {
   return found;
 }
 
-// Whether a file of `from` can have a second name in `to`.
-// The file stays: a full disk may have no room for a new one.
+// Whether a file of `from` can get a hard link in `to`. The probe file stays: a
+// full disk may have no room for a new one.
 bool CanLink(const fs::path& from, const fs::path& to) {
   const fs::path file = from / "link-probe", link = to / ".link-probe";
   std::error_code ignored, error;
@@ -253,13 +253,14 @@ absl::Status BlobStore::MatchRows() {
 bool BlobStore::Has(const std::string& sha256) {
   if (!jobs::IsSha256(sha256)) return false;
   const std::string path = PathOf(sha256);
-  // The time of its last reading, so that those who look at the time of its
-  // bytes see no other file.
+  // Sets the access time alone, so that programs that compare modification
+  // times see no new file.
   const timespec now[] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
   struct stat info;
   absl::MutexLock lock(&names_);
   if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
-  // A blob that cannot be kept is to be uploaded anew.
+  // Has() says no for a blob that it cannot keep, so that the client uploads it
+  // again.
   return utimensat(AT_FDCWD, path.c_str(), now, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -290,7 +291,7 @@ absl::Status BlobStore::Forget(const std::vector<std::string>& gone) {
                                     SQLite::TransactionBehavior::IMMEDIATE);
     for (const std::string& sha256 : gone) {
       std::error_code ignored;
-      if (fs::exists(PathOf(sha256), ignored)) continue;  // it came again
+      if (fs::exists(PathOf(sha256), ignored)) continue;  // uploaded again
       Query(c, "DELETE FROM blobs WHERE sha256 = ?", sha256).Run();
     }
     transaction.commit();

@@ -18,25 +18,26 @@
 
 namespace mpsd::store {
 
-// Blobs as files FOLDER/ab/<sha256> ("ab" its first two digits), read-only once
-// there, and one row each in table blobs. The files are the truth: a blob is
-// written to FOLDER/incoming/, verified, fsynced and only then renamed, and
-// Open makes the rows follow the files. The jobs that use a blob are its other
-// hard links; when one of them came or went, and when it was asked for, is the
-// time of its inode's last change.
+// Keeps blobs as read-only files FOLDER/ab/<sha256> ("ab" being the first two
+// digits), with a row each in table blobs. The files are authoritative: a blob
+// is written to FOLDER/incoming/, verified, fsynced and only then renamed, and
+// Open() makes the rows match the files. A job that uses a blob has a further
+// hard link to the file. The inode's change time (ctime) tells when a link was
+// last added or removed, or when the blob was last asked for.
 class BlobStore : public jobs::BlobUploads {
  public:
-  // Creates `folder` if need be and removes what broken-off uploads left. Only
-  // one BlobStore may use a folder at a time. `database` must outlive it.
-  // Uploads leave `min_free_bytes` of the disk free.
+  // Creates `folder` if needed and removes the remains of interrupted uploads.
+  // Only one BlobStore may use a folder at a time. `database` must outlive the
+  // store. Uploads leave `min_free_bytes` of the disk free.
   static absl::StatusOr<std::unique_ptr<BlobStore>> Open(
       Database& database, std::filesystem::path folder,
       int64_t min_free_bytes = 0);
 
-  // Removes the blobs that no job in `jobs_dir` has a link to and that were not
-  // uploaded, asked for or unlinked within `grace`, so that a submission whose
-  // FindBlobs or Upload found a blob finds it at Submit. None where the file
-  // system has no hard links between the two. Returns the bytes given back.
+  // Removes the blobs to which no job in `jobs_dir` has a link and that were
+  // not uploaded, asked for or unlinked within `grace`, so that Submit finds
+  // every blob that the submission's FindBlobs or Upload found. Removes none
+  // where the file system has no hard links between the two folders. Returns
+  // the bytes freed.
   absl::StatusOr<int64_t> Collect(const std::filesystem::path& jobs_dir,
                                   absl::Duration grace);
 
@@ -52,15 +53,15 @@ class BlobStore : public jobs::BlobUploads {
       : database_(database),
         folder_(std::move(folder)),
         room_(folder_, min_free_bytes) {}
-  // Makes table blobs say what lies in the folder.
+  // Makes table blobs match the files in the folder.
   absl::Status MatchRows();
   absl::Status Forget(const std::vector<std::string>& gone);
 
   Database& database_;
   const std::filesystem::path folder_;
   DiskRoom room_;
-  // Held while one blob is kept, placed or removed: whoever was told that it is
-  // there finds it.
+  // Held while one blob is touched, placed or removed, so that a caller that
+  // was told of a blob finds it.
   absl::Mutex names_;
 };
 

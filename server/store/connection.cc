@@ -29,12 +29,12 @@ std::shared_ptr<SQLite::Statement> Connection::Prepared(
 }
 
 Query::~Query() {
-  // tryReset repeats the code of a failed step, which was thrown then.
+  // tryReset, because reset would throw the failed step's error a second time.
   statement_.tryReset();
   try {
     statement_.clearBindings();
   } catch (const SQLite::Exception&) {
-    // Every parameter is bound anew by the next Query.
+    // The next Query binds every parameter anew, so the old values may stay.
   }
 }
 

@@ -17,13 +17,14 @@
 
 namespace mpsd::store {
 
-// One SQLite connection with its prepared statements. Locked (mutex()) around
-// every use. What it calls throws SQLite::Exception: use inside Caught().
+// One SQLite connection with its prepared statements. The caller holds mutex()
+// around every use. SQLite throws SQLite::Exception: use the connection inside
+// Caught().
 class Connection {
  public:
   enum class Durability {
     kPowerCut,  // each commit is fsynced
-    kProcess,   // a commit survives the process; fsynced with a later one
+    kProcess,   // a commit survives a kill; a later one fsyncs it
   };
 
   explicit Connection(SQLite::Database database)
@@ -36,12 +37,12 @@ class Connection {
     return database_;
   }
 
-  // For the transactions to come; not inside one.
+  // Applies to later transactions; not callable inside a transaction.
   void SetDurability(Durability durability)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // `sql` prepared, one of the last kKeptStatements where it was not used for
-  // long. It must not outlive the connection.
+  // Returns `sql` prepared; the connection keeps the last kKeptStatements used.
+  // The statement must not outlive the connection.
   static constexpr size_t kKeptStatements = 64;
   std::shared_ptr<SQLite::Statement> Prepared(const std::string& sql)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -58,13 +59,14 @@ class Connection {
   absl::Mutex mutex_;
   SQLite::Database database_ ABSL_GUARDED_BY(mutex_);
   std::optional<Durability> durability_ ABSL_GUARDED_BY(mutex_);
-  // The last used first; after database_: finalized before it closes.
+  // Most recently used first. Declared after database_, because the statements
+  // have to be finalized before the database closes.
   std::list<Kept> statements_ ABSL_GUARDED_BY(mutex_);
 };
 
-// One run of a prepared statement with its parameters, in order. Ends with it:
-// an unfinished SELECT would keep the WAL from being checkpointed. At most one
-// Query of the same SQL at a time.
+// One run of a prepared statement with its parameters, in order. The destructor
+// resets the statement: an unfinished SELECT would keep the WAL from being
+// checkpointed. At most one Query of the same SQL at a time.
 class Query {
  public:
   template <typename... Values>
@@ -77,7 +79,7 @@ class Query {
   Query(const Query&) = delete;
   Query& operator=(const Query&) = delete;
 
-  // Appends one more parameter.
+  // Binds the next parameter.
   void Bind(const std::string& value) { statement_.bind(++bound_, value); }
   void Bind(int value) { statement_.bind(++bound_, value); }
   void Bind(int64_t value) { statement_.bind(++bound_, value); }
@@ -91,15 +93,15 @@ class Query {
     }
   }
 
-  // The next row, or false.
+  // Steps to the next row; false after the last.
   bool Next() {
     column_ = 0;
     return statement_.executeStep();
   }
-  // Runs it to its end; returns the number of rows changed.
+  // Runs the statement to its end; returns the number of rows changed.
   int Run() { return statement_.exec(); }
 
-  // The row's columns, left to right, one a call.
+  // Each call returns the row's next column, from left to right.
   std::string Text() { return statement_.getColumn(column_++).getString(); }
   int64_t Int() { return statement_.getColumn(column_++).getInt64(); }
   double Real() { return statement_.getColumn(column_++).getDouble(); }

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kBusyTimeoutMs = 5000;
 
-// SQLite would create the file readable by all; -wal and -shm copy its mode.
+// Creates the file, because SQLite would make it readable by everybody; -wal
+// and -shm copy its mode.
 absl::Status CreatePrivate(const std::filesystem::path& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return base::ErrnoStatus(errno, path.string());

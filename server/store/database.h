@@ -11,13 +11,13 @@
 
 namespace mpsd::store {
 
-// The state folder's SQLite file: one connection that writes and one that only
-// reads, so that a reader never waits for a writer's fsync (WAL). Thread-safe.
-// Outlives the stores made of it.
+// The state folder's SQLite file, with one connection that writes and one that
+// only reads, so that a reader never waits for a writer's fsync (WAL).
+// Thread-safe. The database must outlive the stores that use it.
 class Database {
  public:
-  // Opens or creates `path` and migrates it. A new file is readable by its
-  // owner alone. Errors as Migrate and StatusOf.
+  // Opens or creates `path` and migrates it. Only its owner may read a new
+  // file. Errors as Migrate and StatusOf state.
   static absl::StatusOr<std::unique_ptr<Database>> Open(
       const std::filesystem::path& path);
 

@@ -11,7 +11,7 @@
 namespace mpsd::store {
 namespace {
 
-// A disk that does not say is taken to have room: writing tells.
+// A disk that does not tell counts as having room: a write then fails.
 int64_t FreeBytes(const std::filesystem::path& folder) {
   std::error_code error;
   const auto space = std::filesystem::space(folder, error);

@@ -12,23 +12,23 @@
 
 namespace mpsd::store {
 
-// The free bytes of a disk, shared among uploads that are under way: each is
-// given what it announced or refused at its beginning, and `min_free_bytes` are
-// left for the database, logs and checkpoints. Thread-safe; outlives its
-// reservations.
+// Shares the free bytes of a disk among the uploads under way. Each upload
+// reserves its announced size or is refused at its beginning; `min_free_bytes`
+// stay free for the database, logs and checkpoints. Thread-safe. The room must
+// outlive its reservations.
 class DiskRoom {
  public:
   DiskRoom(std::filesystem::path folder, int64_t min_free_bytes)
       : folder_(std::move(folder)), min_free_bytes_(min_free_bytes) {}
 
-  // Bytes that will be written. One thread at a time.
+  // Bytes that an upload will write. One thread at a time.
   class Reservation {
    public:
     Reservation(DiskRoom& room, int64_t bytes) : room_(room), left_(bytes) {}
     ~Reservation() { Used(left_); }
     Reservation(const Reservation&) = delete;
     Reservation& operator=(const Reservation&) = delete;
-    // `bytes` more of them are on the disk.
+    // Notes that `bytes` more of the reservation are on the disk.
     void Used(int64_t bytes);
 
    private:
@@ -36,7 +36,7 @@ class DiskRoom {
     int64_t left_;
   };
 
-  // ResourceExhausted where they do not fit.
+  // ResourceExhausted where the disk has no room for the bytes.
   absl::StatusOr<std::unique_ptr<Reservation>> Reserve(int64_t bytes);
 
  private:

@@ -20,7 +20,7 @@ using report::Json;
 using report::JsonReader;
 using report::JsonWriter;
 
-// The counters of memory stand beside the step's other members.
+// Writes the memory counters beside the step's other members.
 class BodyWriter : public JsonWriter {
  public:
   using JsonWriter::JsonWriter;
@@ -88,7 +88,7 @@ absl::StatusOr<Body> Decode(const std::string& text) {
   return Unreadable(text);
 }
 
-// A member that is a column of its own.
+// Marks a member that has a column of its own.
 constexpr char kColumn[] = "column";
 
 template <typename Member>

@@ -10,29 +10,29 @@
 
 namespace mpsd::store {
 
-// How events lie in table events: a kind and a JSON object with the fields of
-// server/jobs/event_fields.h; a member that is absent reads as its default, so
-// that old rows stay readable. A double that is not finite is null and reads as
-// NaN.
+// The encoding of events in table events: a kind, and a JSON object with the
+// fields of server/jobs/event_fields.h. A member that is absent reads as its
+// default, so that old rows stay readable. A double that is not finite is
+// stored as null and reads as NaN.
 using EventBody = decltype(jobs::Event::body);
 
-// 1 StateChanged, 2 Progress, 3 Evaluated, 4 Checkpoint, 5 Note.
+// The numbers: 1 StateChanged, 2 Progress, 3 Evaluated, 4 Checkpoint, 5 Note.
 int KindOf(const EventBody& body);
 inline constexpr int kProgressKind = 2;
 
 std::string EncodeBody(const EventBody& body);
-// DataLoss for what EncodeBody did not write.
+// DataLoss for a body that EncodeBody did not write.
 absl::StatusOr<EventBody> DecodeBody(int kind, const std::string& text);
 
 std::string EncodeProgress(const jobs::Progress& progress);
 absl::StatusOr<jobs::Progress> DecodeProgress(const std::string& text);
 absl::StatusOr<jobs::Evaluated> DecodeEvaluated(const std::string& text);
 
-// An object whose members keep the order of the metrics.
+// A JSON object whose members keep the order of the metrics.
 std::string EncodeMetrics(const jobs::Metrics& metrics);
 absl::StatusOr<jobs::Metrics> DecodeMetrics(const std::string& text);
 
-// A list of strings.
+// A JSON list of strings.
 std::string EncodeWarnings(const std::vector<std::string>& warnings);
 absl::StatusOr<std::vector<std::string>> DecodeWarnings(
     const std::string& text);

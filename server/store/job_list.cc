@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kShownFault = 300;  // bytes
 
-// Cuts what is long, and says what could not be read.
+// Cuts long texts, and says which columns could not be read.
 void Summarise(JobRow& row) {
   if (!row.fault.ok()) {
     const std::string fault = base::Printable(std::string(row.fault.message()));
@@ -29,7 +29,8 @@ void Summarise(JobRow& row) {
 
 using Label = std::pair<const std::string, std::string>;
 
-// Jobs with the label, at most so many: which label to begin with.
+// Counts the jobs with the label, up to a bound, to choose the label to begin
+// with.
 int64_t CountLabelled(Connection& c, const Label& label)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   constexpr int kEnough = 1000;
@@ -57,8 +58,8 @@ std::vector<Label> RarestFirst(Connection& c, const jobs::ListFilter& filter)
   return labels;
 }
 
-// By the order of their ids, which is that of an index; with a label by the
-// order in which they came, which is that of the index of labels.
+// Sorts by id, for which there is an index; with a label by the order in which
+// the jobs came, which is the order of the labels' index.
 std::string ListSql(const jobs::ListFilter& filter) {
   std::vector<std::string> where;
   const bool labelled = !filter.labels.empty();

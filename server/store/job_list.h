@@ -11,10 +11,10 @@
 
 namespace mpsd::store {
 
-// jobs::JobStore::List: newest first, by the order of ids, and where labels are
-// asked for by the order in which the jobs came, both along an index. Of whole
-// jobs one unreadable row is DataLoss; summaries show what can be read. Throws
-// as Connection does.
+// jobs::JobStore::List. The order is that of ids, newest first; with labels in
+// the filter, the order in which the jobs came. Either order follows an index.
+// For whole jobs an unreadable row is DataLoss; summaries show the readable
+// columns. Throws as Connection does.
 absl::StatusOr<std::vector<jobs::Job>> ListJobs(Connection& connection,
                                                 const jobs::ListFilter& filter)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());

@@ -44,12 +44,12 @@ absl::Status Unknown(const jobs::Job& job, const std::string& what) {
       absl::StrCat("the database's row of job ", job.id, " has ", what));
 }
 
-// Keeps the first fault.
+// Keeps the row's first fault.
 void Note(const absl::Status& status, JobRow& row) {
   if (row.fault.ok()) row.fault = status;
 }
 
-// The columns that migrations 0002 and 0003 added.
+// Reads the columns that migrations 0002 and 0003 added.
 void ReadOutcome(Query& query, JobRow& row) {
   jobs::Job& job = row.job;
   const int64_t kind = query.Int();
@@ -73,20 +73,20 @@ void ReadOutcome(Query& query, JobRow& row) {
   if (warnings.ok()) job.warnings = *std::move(warnings);
 }
 
-// SQL for the beginning of a text column, in characters; a byte more than its
-// bound tells Shorten that it was longer.
+// SQL for the first characters of a text column. The result may have one byte
+// more than `max_bytes`, so that Shorten sees that the text was longer.
 std::string Beginning(const char* column, size_t max_bytes) {
   return absl::StrCat("substr(", column, ", 1, ", max_bytes + 1, ")");
 }
 
-// SQL for a column of JSON, which makes no sense cut.
+// SQL for a column of JSON, which would make no sense when cut.
 std::string WholeOr(const char* column, const char* otherwise) {
   constexpr size_t kMost = 64 << 10;
   return absl::StrCat("CASE WHEN length(", column, ") > ", kMost, " THEN ",
                       otherwise, " ELSE ", column, " END");
 }
 
-// The columns that migration 0004 added.
+// Reads the columns that migration 0004 added.
 void ReadBlame(Query& query, jobs::Job& job) {
   job.interruptions = static_cast<int32_t>(query.Int());
   job.behind = query.Int() != 0;

@@ -11,8 +11,9 @@
 
 namespace mpsd::store {
 
-// A row of table jobs. The key and what Submit fixed (id, create_time,
-// idempotency_key, request_hash, kind) is apart from what may change.
+// The columns of table jobs. The key and the columns that Submit fixes (id,
+// create_time, idempotency_key, request_hash, kind) are apart from the columns
+// that change.
 inline constexpr char kFixedColumns[] =
     "id, create_time_us, idempotency_key, request_hash, kind";
 inline constexpr char kChangingColumns[] =
@@ -25,7 +26,7 @@ inline constexpr char kChangingColumns[] =
 inline constexpr int kFixedCount = 5;
 inline constexpr int kChangingCount = 30;
 
-// Binds the columns in the order above.
+// Binds the columns in the order of the lists above.
 void BindFixed(Query& query, const jobs::Job& job);
 void BindChanging(Query& query, const jobs::Job& job);
 
@@ -34,23 +35,23 @@ const std::string& WholeColumns();
 
 struct JobRow {
   int64_t number = 0;
-  jobs::Job job;  // without its labels
-  // DataLoss, the first column that holds what this mpsd does not know; the
-  // member is then as if it had not been set, and every other one is there.
+  jobs::Job job;  // labels are left empty
+  // DataLoss for the first column whose value this mpsd does not know. That
+  // column's member keeps its default; every other member is set.
   absl::Status fault;
 };
-// Of a row of WholeColumns().
+// Reads a row of WholeColumns().
 JobRow ReadWhatCanBe(Query& query);
-// The same, or its fault.
+// Like ReadWhatCanBe, but returns the fault as an error.
 absl::StatusOr<JobRow> ReadJobRow(Query& query);
 
-// Adds its labels. Throws as Connection does.
+// Adds the job's labels. Throws as Connection does.
 void ReadLabels(Connection& c, JobRow& row)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
 
-// What to select in the place of WholeColumns() for a summary
-// (jobs::ListFilter::summaries): texts of any length are not read
-// from the disk beyond their bounds. Shorten cuts to the byte what is left.
+// The columns to select instead of WholeColumns() for a summary
+// (jobs::ListFilter::summaries): SQLite does not read texts from the disk
+// beyond their bounds. Shorten then cuts them to the byte.
 const std::string& SummaryColumns();
 void Shorten(jobs::Job& job);
 

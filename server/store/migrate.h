@@ -11,7 +11,7 @@
 
 namespace mpsd::store {
 
-// PRAGMA application_id of mpsd's database: "mpsd".
+// mpsd's PRAGMA application_id: the bytes of "mpsd".
 inline constexpr int32_t kApplicationId = 0x6d707364;
 
 struct Migration {
@@ -19,13 +19,14 @@ struct Migration {
   const char* sql;
 };
 
-// migrations/*.sql in order. The schema version is how many there are;
-// PRAGMA user_version says how many a database has seen.
+// migrations/*.sql in order. The schema version is their number; PRAGMA
+// user_version tells how many of them a database has seen.
 absl::Span<const Migration> AllMigrations();
 
 // Brings the database to the newest version, each missing migration in one
-// transaction, and returns that version. One that fails leaves the database at
-// the version before it. FailedPrecondition, the file untouched, when
+// transaction, and returns that version. A migration that fails leaves the
+// database at the version before it. FailedPrecondition, the file untouched,
+// when
 //   - it was written by a newer mpsd,
 //   - it is some other program's.
 absl::StatusOr<int64_t> Migrate(SQLite::Database& database,

@@ -17,7 +17,8 @@
 namespace mpsd::store {
 namespace {
 
-// Of the progress events older than this many sequences one in kStride stays.
+// One in kStride progress events stays once it is older than this many
+// sequences.
 constexpr int64_t kProgressKept = 1000;
 constexpr int64_t kStride = 10;
 
@@ -45,7 +46,7 @@ absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("no job ", id));
 }
 
-// What Update must know of the row as it is.
+// The parts of the stored row that Update needs.
 struct Stored {
   int64_t number = 0;
   jobs::State state = jobs::State::kQueued;
@@ -120,8 +121,8 @@ absl::StatusOr<std::optional<jobs::Job>> SelectOne(Connection& c,
   return std::optional<jobs::Job>(std::move(row->job));
 }
 
-// A job that has not ended and whose spec names a path in the folder of job
-// `id`, or "".
+// The id of a job that has not ended and whose spec names a path in the folder
+// of job `id`, or "".
 std::string UserOf(Connection& c, const std::string& id)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   Query query(c,
@@ -133,7 +134,7 @@ std::string UserOf(Connection& c, const std::string& id)
   return query.Next() ? query.Text() : "";
 }
 
-// The first by a range of the index of ids, the others over few rows.
+// The index of ids serves the first condition; the others look at few rows.
 constexpr char kFindByIdPart[] =
     "SELECT * FROM (SELECT id, name, state FROM jobs "
     "WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?) "
@@ -250,7 +251,7 @@ absl::Status SqliteJobStore::Delete(const std::string& id) {
           "job ", user, ", which has not ended, uses files of job ", id,
           ": wait for it or cancel it first"));
     }
-    // Labels, events and checkpoints go with it.
+    // The foreign keys delete labels, events and checkpoints with the row.
     Query(c, "DELETE FROM jobs WHERE number = ?", stored->number).Run();
     transaction.commit();
     Count(stored->state, std::nullopt);
@@ -328,7 +329,8 @@ absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
     absl::MutexLock lock(&counts_mutex_);
     if (counts_) return *counts_;
   }
-  // The writer's lock: no state changes between the query and its result.
+  // The writer's lock, so that no state changes between the query and the
+  // return.
   Connection& c = database_.writer();
   using Result = absl::StatusOr<std::map<jobs::State, int64_t>>;
   return Caught("counting jobs", [&]() -> Result {

@@ -20,11 +20,11 @@
 namespace mpsd::store {
 
 // jobs::JobStore over SQLite in WAL mode. A change is fsynced before its call
-// returns (synchronous=FULL), but for progress, which is written once per
-// optimizer step: its commits skip the fsync (synchronous=NORMAL), so they cost
-// a write to the page cache, survive kill -9, and reach the disk with the next
-// change of another kind. WAL frames are ordered: a power cut can lose the last
-// of them, never one in the middle.
+// returns (synchronous=FULL), except for progress, which comes with every
+// optimizer step. A commit of progress skips the fsync (synchronous=NORMAL), so
+// it costs a write to the page cache, survives kill -9, and reaches the disk
+// with the next change of another kind. WAL frames are ordered: a power cut can
+// lose the last of them, never one in the middle.
 //
 // A double that is NaN in Job::eval_loss_* or train_loss reads back as absent.
 class SqliteJobStore : public jobs::JobStore {
@@ -64,14 +64,14 @@ class SqliteJobStore : public jobs::JobStore {
   int64_t schema_version() const override { return database_.schema_version(); }
 
  private:
-  // Keeps counts_ with the rows: a job went from one state to another; absent
-  // where its row is new or gone. With the writer's lock held, behind the
-  // commit.
+  // Keeps counts_ in step with the rows: one job went from state `from` to
+  // `to`; nullopt where the row is new or gone. Call it after the commit, with
+  // the writer's lock held.
   void Count(std::optional<jobs::State> from, std::optional<jobs::State> to);
 
   Database& database_;
   absl::Mutex counts_mutex_;
-  // Absent until they are first asked for.
+  // nullopt until the counts are first asked for.
   std::optional<std::map<jobs::State, int64_t>> counts_
       ABSL_GUARDED_BY(counts_mutex_);
 };

@@ -10,7 +10,7 @@
 
 namespace mpsd::store {
 
-// What a failed call of SQLite means to its caller:
+// The status for a failed call of SQLite:
 //   FULL → ResourceExhausted, BUSY and LOCKED → Unavailable, CORRUPT and NOTADB
 //   → DataLoss, UNIQUE and PRIMARY KEY → AlreadyExists, RAISE in a trigger →
 //   FailedPrecondition, READONLY, PERM and CANTOPEN → PermissionDenied, IOERR
@@ -18,8 +18,8 @@ namespace mpsd::store {
 // The text is "<what>: <SQLite's words>", with what to do where that helps.
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& what);
 
-// body(), which returns absl::Status or absl::StatusOr<T>; what it throws
-// becomes a status. The room's only catch.
+// Returns body(), which returns absl::Status or absl::StatusOr<T>, or a status
+// for the exception that body() throws. The only catch in this room.
 template <typename Body>
 auto Caught(const std::string& what, Body&& body) -> decltype(body()) {
   try {

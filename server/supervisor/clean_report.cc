@@ -14,14 +14,15 @@
 namespace mpsd::supervisor {
 namespace {
 
-// Printable and at most `max_bytes`. What lies far behind is not looked at.
+// `text`, printable and at most `max_bytes` long. Bytes far behind the bound
+// are not even looked at.
 std::string Bounded(std::string_view text, size_t max_bytes,
                     base::Breaks breaks = base::Breaks::kEscape) {
   return base::Shortened(
       base::Printable(base::Shortened(text, max_bytes + 8), breaks), max_bytes);
 }
 
-// With printable labels; empty where it is left out.
+// The matrix with printable labels; empty where it is left out.
 std::string CleanMatrix(const std::string& text) {
   if (text.size() > limits::kMatrixBytes) return "";
   auto matrix = base::ParseTree<nlohmann::ordered_json>(text);
@@ -63,13 +64,13 @@ class Cleaner {
     }
     value = std::move(clean);
   }
-  // Paths.
+  // A list of paths.
   void operator()(std::string_view, std::vector<std::string>& value) const {
     if (value.size() > limits::kRemovedPaths) {
       value.resize(limits::kRemovedPaths);
     }
   }
-  // What holds no text; a member of another type does not compile here.
+  // A field without text; a member of another type does not compile here.
   template <typename T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void operator()(std::string_view, T&) const {}

@@ -9,21 +9,21 @@
 
 namespace mpsd::supervisor {
 
-// A worker repeats what stands in files that users sent: in every text of a
-// report but its paths what is not printable is written out, and texts and
-// lists are cut to the bounds of core/base/limits.h. Only a failure's message
-// may have several lines. Works by the report's field list, so that a text that
-// is added to a report is clean from the start.
+// Makes a worker's report safe to store and show, because a worker repeats the
+// content of users' files: unprintable characters are escaped in every text but
+// paths, and texts and lists are cut to the bounds of core/base/limits.h. Only
+// a failure's message may have several lines. Clean() walks the report's field
+// list, so that a text that is added to a report is clean from the start.
 void Clean(report::Progress& progress);
 void Clean(report::Evaluated& evaluated);
 void Clean(report::Checkpointed& checkpointed);
 void Clean(report::Failure& failure);
-// A confusion matrix that is too large, or no JSON to be read, is left out.
-// Returns false where it was.
+// Leaves out a confusion matrix that is too large or is not valid JSON; returns
+// false then.
 bool Clean(report::Outcome& outcome);
 
-// Texts beside the reports. `CleanText`: what a worker wrote elsewhere, to its
-// log or against the protocol, as part of a message.
+// Texts outside the reports. `CleanText`: a worker's text, from its log or a
+// breach of the protocol, as part of a message.
 std::string CleanText(std::string_view text);
 std::string CleanWarning(std::string_view text);
 std::string CleanStage(std::string_view text);

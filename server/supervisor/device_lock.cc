@@ -15,7 +15,7 @@
 namespace mpsd::supervisor {
 namespace {
 
-// O_NONBLOCK: of a pipe nobody writes to.
+// O_NONBLOCK: opening a pipe that nobody writes to would block.
 constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
 }  // namespace
@@ -44,12 +44,12 @@ absl::StatusOr<UniqueFd> DeviceLock::Acquire() {
 }
 
 absl::StatusOr<UniqueFd> DeviceLock::Open() const {
-  // Not O_CREAT at once: in a sticky folder Linux refuses it for a file that
-  // another user made.
+  // Without O_CREAT at first: in a sticky folder Linux refuses O_CREAT for a
+  // file that another user made.
   UniqueFd fd(open(path_.c_str(), kFlags));
   if (!fd.valid() && errno == ENOENT) {
     fd.reset(open(path_.c_str(), kFlags | O_CREAT | O_EXCL, 0444));
-    // Whatever the umask: for everybody, to lock.
+    // Lets everybody open and lock the file, whatever the umask.
     if (fd.valid()) fchmod(fd.get(), 0444);
     if (!fd.valid() && errno == EEXIST) fd.reset(open(path_.c_str(), kFlags));
   }

@@ -10,19 +10,19 @@
 
 namespace mpsd::supervisor {
 
-// The GPU among all daemons of a machine, whoever runs them: a lock on a file
-// in a folder that every user may write. As with WorkerLease the worker holds
-// it, by a descriptor of its own. The file is opened for reading alone, never
-// through a link, and holds nothing. What somebody else put there that is no
-// such file is said once and does not keep jobs from training. One thread at a
-// time.
+// Keeps the GPU for one daemon at a time, whichever user runs it: a lock on a
+// file in a folder that every user may write. As with WorkerLease, the worker
+// holds the lock by a descriptor of its own. The file is empty and is opened
+// for reading alone, never through a link. If something else lies at the path,
+// the lock logs that once and lets jobs train without it. One thread at a time.
 class DeviceLock {
  public:
-  // `path`: empty for none.
+  // `path`: empty for no lock.
   DeviceLock(std::string path, std::function<void(const std::string&)> log);
 
-  // The lock, given up when its last copy is closed; none where there is no
-  // path or no such file to be had. Unavailable while another has it.
+  // Returns the lock, which ends when its last copy is closed; an invalid
+  // descriptor where there is no path or no usable file. Unavailable while
+  // another process has the lock.
   absl::StatusOr<UniqueFd> Acquire();
 
  private:

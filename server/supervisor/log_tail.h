@@ -10,9 +10,9 @@ namespace mpsd::supervisor {
 
 inline constexpr size_t kLogTailBytes = 4096;
 
-// The last kLogTailBytes of the file at `path` behind `start`, from the
-// beginning of a line where it had to be cut, printable (base::Printable, lines
-// kept). Empty for a file that cannot be read.
+// The last kLogTailBytes of the file at `path` after offset `start`, made
+// printable (base::Printable, lines kept). A tail that had to be cut begins
+// with a whole line. Empty for a file that cannot be read.
 std::string ReadLogTail(const std::string& path, int64_t start);
 
 }  // namespace mpsd::supervisor

@@ -51,7 +51,7 @@ std::string FolderOf(const std::string& path) {
   return std::filesystem::path(path).parent_path();
 }
 
-// For fd 1 beside fd 2.
+// A duplicate of the log's descriptor, for fd 1 beside fd 2.
 absl::StatusOr<UniqueFd> Duplicate(const UniqueFd& fd) {
   UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return base::ErrnoStatus(errno, "fcntl");
@@ -66,7 +66,8 @@ ProcessLauncher::ProcessLauncher(Options options, const base::Clock& clock)
       device_lock_(options_.device_lock, options_.log) {}
 
 absl::Status ProcessLauncher::Ready() {
-  // An own worker that is still there has both.
+  // A worker of an earlier daemon holds both locks. Acquire the lease first,
+  // because its error names that worker.
   const absl::StatusOr<UniqueFd> lease = lease_.Acquire();
   return lease.ok() ? device_lock_.Acquire().status() : lease.status();
 }

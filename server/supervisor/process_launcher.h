@@ -19,24 +19,26 @@
 
 namespace mpsd::supervisor {
 
-// Starts mpsd-worker as a child: fd 0 /dev/null, 1 and 2 the job's log, 3 the
-// stream to the daemon, 4 the lease, 5 the lock of the GPU if there is one,
-// nothing else. One thread at a time.
+// Starts mpsd-worker as a child process. The child gets these descriptors and
+// no others: 0 /dev/null, 1 and 2 the job's log, 3 the stream to the daemon, 4
+// the lease, 5 the lock of the GPU if there is one. One thread at a time.
 class ProcessLauncher final : public jobs::WorkerLauncher {
  public:
   struct Options {
     std::string worker_path;
-    // That of the daemon; what a worker needs is added (core/host).
+    // The daemon's environment; the launcher adds what a worker needs
+    // (core/host).
     host::Environment environment;
     std::string lease_path;
     std::string device_lock;  // see DeviceLock
-    // Folders beneath which a worker may read files, beside its job's own;
-    // empty: any.
+    // Folders below which a worker may read files, beside its job's own; empty:
+    // any folder.
     std::vector<std::string> read_roots;
-    // How long a worker of an earlier daemon may write its last checkpoint.
+    // How long a worker of an earlier daemon may take to write its last
+    // checkpoint.
     absl::Duration orphan_patience = absl::Minutes(2);
     absl::Duration exit_grace = absl::Seconds(10);
-    // The daemon's own log, one line each.
+    // The daemon's own log; gets one line a call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
     std::function<absl::Duration()> awake_time = base::AwakeTime;
   };

@@ -49,8 +49,9 @@ class Attributes {
   posix_spawnattr_t attributes_;
 };
 
-// Above every number that the child uses, so that no dup2 of the list lands on
-// the source of a later one, nor on itself.
+// Moves a descriptor above every number that the child uses, so that no dup2 of
+// the list overwrites the source of a later dup2, or duplicates a number to
+// itself.
 absl::Status LiftAbove(int highest, UniqueFd& fd) {
   const int lifted = fcntl(fd.get(), F_DUPFD_CLOEXEC, highest + 1);
   if (lifted < 0) return base::ErrnoStatus(errno, "fcntl(F_DUPFD_CLOEXEC)");
@@ -76,8 +77,8 @@ absl::Status PlanFds(SpawnedProcess::Options& options, FileActions& actions) {
   return absl::OkStatus();
 }
 
-// A group of its own, every signal unblocked and at its default: the daemon
-// blocks some and ignores others.
+// The child gets a group of its own, and every signal unblocked and at its
+// default: the daemon blocks some signals and ignores others.
 void PlanAttributes(Attributes& attributes) {
   short flags =
       POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
@@ -143,7 +144,8 @@ std::optional<int> SpawnedProcess::Poll() {
     reaped = waitpid(pid_, &status, WNOHANG);
   } while (reaped < 0 && errno == EINTR);
   if (reaped == pid_) status_ = status;
-  // Somebody else reaped it: how it ended is lost, that it ended is not.
+  // Another call of waitpid reaped the child: the status is lost, but the end
+  // is known.
   if (reaped < 0) status_ = 255 << 8;
   return status_;
 }
@@ -154,7 +156,7 @@ int SpawnedProcess::Wait() {
   return *status;
 }
 
-// There is no portable wait with a deadline: a nap that grows from 1 to 20 ms.
+// POSIX has no wait with a deadline: poll with naps that grow from 1 to 20 ms.
 std::optional<int> SpawnedProcess::WaitFor(absl::Duration timeout) {
   const base::Clock& clock = base::Clock::Real();
   const absl::Duration deadline = clock.Monotonic() + timeout;

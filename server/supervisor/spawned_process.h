@@ -18,22 +18,23 @@
 
 namespace mpsd::supervisor {
 
-// A child made by posix_spawn, in a process group of its own. Only posix_spawn:
-// a fork without exec breaks Metal and XPC. Thread-safe. Destroying it kills
-// the group and reaps the child, so that no zombie stays.
+// A child process in a process group of its own. posix_spawn makes it, because
+// a fork without exec breaks Metal and XPC. Thread-safe. Destroying the object
+// kills the group and reaps the child, so that no zombie stays.
 class SpawnedProcess {
  public:
   struct Options {
     std::string program;            // path, not looked up in PATH
     std::vector<std::string> args;  // without argv[0]
-    std::map<std::string, std::string> environment;  // the whole of it
-    // Child's descriptor → ours, which it takes and closes. The child gets
-    // these, /dev/null where 0, 1 or 2 is missing, and nothing else.
+    // The child's whole environment
+    std::map<std::string, std::string> environment;
+    // Maps the child's descriptor to ours, which Spawn takes and closes. The
+    // child gets these, /dev/null where 0, 1 or 2 is missing, and no others.
     std::map<int, UniqueFd> fds;
   };
 
-  // Child and options' fds are gone after an error. NotFound,
-  // PermissionDenied … naming the program.
+  // After an error neither the child nor the descriptors are left. NotFound,
+  // PermissionDenied … name the program.
   static absl::StatusOr<std::unique_ptr<SpawnedProcess>> Spawn(Options options);
   ~SpawnedProcess();
   SpawnedProcess(const SpawnedProcess&) = delete;
@@ -41,15 +42,15 @@ class SpawnedProcess {
 
   pid_t pid() const { return pid_; }
 
-  // To the whole group; nothing once the child has been reaped.
+  // Signals the whole group; does nothing once the child has been reaped.
   void Signal(int number);
 
-  // The status as waitpid gives it, from the moment the child has ended.
+  // The status as waitpid gives it; nullopt while the child runs.
   std::optional<int> Poll();
   int Wait();
   std::optional<int> WaitFor(absl::Duration timeout);
 
-  // SIGTERM, and SIGKILL after `grace`.
+  // Sends SIGTERM, and SIGKILL after `grace`.
   int TerminateOrKill(absl::Duration grace);
   int Kill();
 
@@ -57,7 +58,7 @@ class SpawnedProcess {
   explicit SpawnedProcess(pid_t pid) : pid_(pid) {}
 
   const pid_t pid_;
-  absl::Mutex mutex_;  // a pid is not signalled after it was reaped
+  absl::Mutex mutex_;  // so that no reaped pid is signalled
   std::optional<int> status_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -18,46 +18,48 @@
 
 namespace mpsd::supervisor {
 
-// Starts no worker before `mpsd-worker --selftest` has found the device right.
-// The worker keeps a verdict that is good as long as chip, system and torch are
-// the same; so it is asked at every start of the daemon, and answers at once
-// but for the first time. A device that fails, or a worker that cannot run the
-// test, holds every job in the queue until a later try goes well: what was
-// wrong may have been another's memory, or a GPU that was reset. Thread-safe.
+// Starts no worker before `mpsd-worker --selftest` has passed on the device.
+// The worker stores a verdict that is valid as long as chip, system and torch
+// are the same, so the test that runs at every start of the daemon takes long
+// only the first time. A device that fails, or a worker that cannot run the
+// test, holds every job in the queue until a later test passes: the cause may
+// have been another process's memory, or a GPU that was reset. Thread-safe.
 class TestedLauncher final : public jobs::WorkerLauncher {
  public:
   struct Options {
     std::string worker_path;
-    std::map<std::string, std::string> environment;  // the whole of it
-    std::string verdict_path;                        // the worker's, JSON
-    std::string log_path;                            // gets its table
+    // The child's whole environment
+    std::map<std::string, std::string> environment;
+    std::string verdict_path;  // written by the worker, JSON
+    std::string log_path;      // gets the table of results
     absl::Duration limit = absl::Minutes(15);
-    // From a test that did not go well to the next.
+    // The time between a test that did not pass and the next test.
     absl::Duration retry_interval = absl::Minutes(10);
-    // Ready() may answer otherwise now. Any thread, must not block.
+    // Called when Ready() may return another status. Called on any thread, so
+    // it must not block.
     std::function<void()> on_change = [] {};
-    // The daemon's own log, one line each.
+    // The daemon's own log; gets one line a call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
 
-  // `inner` must outlive it.
+  // `inner` must outlive the launcher.
   TestedLauncher(jobs::WorkerLauncher& inner, Options options);
   // Kills a test that runs.
   ~TestedLauncher() override;
 
-  // Unavailable before the first test has ended; FailedPrecondition, with what
-  // it found and what to do, while the last one did not go well.
+  // Unavailable until the first test has ended. FailedPrecondition, with the
+  // test's result and what to do, while the last test did not pass.
   absl::Status Ready() override;
   absl::StatusOr<std::unique_ptr<jobs::Worker>> Launch(
       const jobs::LaunchRequest& request,
       jobs::WorkerListener& listener) override;
 
  private:
-  // Until one goes well.
+  // Tests until a test passes.
   void Run();
   absl::Status Test();
   absl::StatusOr<std::unique_ptr<SpawnedProcess>> Spawn() const;
-  // Of its exit; `status` as waitpid gives it.
+  // The verdict for a test that ended with `status`, as waitpid gives it.
   absl::Status VerdictOf(int status) const;
   std::string Advice() const;
   void Conclude(absl::Status verdict);

@@ -18,7 +18,7 @@
 namespace mpsd::supervisor {
 namespace {
 
-// 0 when the file names none.
+// The pid in the file; 0 when the file names none.
 pid_t RecordedPid(int fd) {
   char text[32] = {};
   const ssize_t n = pread(fd, text, sizeof text - 1, 0);
@@ -52,8 +52,8 @@ absl::Status WorkerLease::Refuse(int fd) {
   std::string message = "a worker of an earlier mpsd still runs";
   if (pid > 0) absl::StrAppend(&message, ", pid ", pid);
   if (pid > 0 && now - *refused_since_ >= patience_) {
-    // Safe from reused pids: whoever holds the lock is alive, and it is the
-    // process that the file names.
+    // The pid cannot have been reused: the process that holds the lock is
+    // alive, and the file names that process.
     kill(-pid, SIGKILL);
     absl::StrAppend(&message, "; it took too long and was killed");
   }

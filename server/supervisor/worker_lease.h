@@ -14,19 +14,20 @@
 
 namespace mpsd::supervisor {
 
-// The device as a file lock that the worker holds, not the daemon: it inherits
-// the descriptor, so that the lock ends with the last process that has it. A
-// daemon started after a kill -9 finds it taken while the old worker writes
-// its last checkpoint. The file names the worker's pid. One thread at a time.
+// The right to the device, as a file lock that the worker holds, not the
+// daemon: the worker inherits the descriptor, so the lock ends with the last
+// process that has it. A daemon that starts after a kill -9 finds the lock
+// taken while the old worker writes its last checkpoint. The file names the
+// worker's pid. One thread at a time.
 class WorkerLease {
  public:
-  // A worker of an earlier daemon is killed when it still holds the lease
+  // Acquire() kills a worker of an earlier daemon that still holds the lease
   // `patience` after the first refused Acquire().
   WorkerLease(std::string path, absl::Duration patience,
               const base::Clock& clock);
 
-  // The lock, given up when its last copy is closed. Unavailable while another
-  // process has it, naming that process.
+  // Returns the lock, which ends when its last copy is closed. Unavailable,
+  // naming the other process, while another process has the lock.
   absl::StatusOr<UniqueFd> Acquire();
 
   // Notes that `pid` has inherited `lease`.

@@ -82,6 +82,8 @@ WorkerSession::WorkerSession(Options options,
 WorkerSession::~WorkerSession() {
   {
     absl::MutexLock lock(&mutex_);
+    // The daemon ends, so the end that follows counts as a preemption, not as a
+    // crash of the worker.
     if (asked_ == jobs::Asked::kNothing) asked_ = jobs::Asked::kPreempt;
     kill_at_ = Now();
   }
@@ -103,13 +105,14 @@ void WorkerSession::Ask(jobs::Asked asked, absl::Duration grace) {
     absl::MutexLock lock(&mutex_);
     const bool first = asked_ == jobs::Asked::kNothing;
     if (asked_ != jobs::Asked::kCancel) asked_ = asked;
-    // Before Start there is nothing to save.
+    // Before Start the worker has nothing to save, so it gets no grace.
     kill_at_ =
         std::min(kill_at_, Now() + (started_ ? grace : absl::ZeroDuration()));
-    // The protocol has one Stop.
+    // The protocol allows one Stop.
     if (first && started_) {
       base::Check(!std::exchange(stop_sent_, true), "Stop is sent once");
-      // A closed stream is the reader's to find.
+      // A failed send means that the stream is closed, which the reading thread
+      // notices.
       channel_.Send(wire::Encode(wire::ToWorker(StopFor(asked)))).IgnoreError();
     }
   }
@@ -124,14 +127,15 @@ void WorkerSession::SetPaused(bool paused) {
   absl::MutexLock lock(&mutex_);
   if (paused == paused_ || asked_ != jobs::Asked::kNothing) return;
   paused_ = paused;
-  if (!started_) return;  // said after Start
+  if (!started_) return;  // Handle(Hello) sends it after Start
   const wire::ToWorker message =
       paused ? wire::ToWorker(wire::Pause{}) : wire::ToWorker(wire::Resume{});
   channel_.Send(wire::Encode(message)).IgnoreError();
 }
 
 void WorkerSession::Wake() {
-  // A full pipe wakes just as well.
+  // A write to a full pipe fails, but a full pipe wakes the thread just as
+  // well.
   [[maybe_unused]] ssize_t n = write(wake_write_.get(), "", 1);
 }
 
@@ -151,7 +155,7 @@ void WorkerSession::Run() {
 std::string WorkerSession::Respelled(const std::string& text) const {
   const std::filesystem::path spec = options_.start.spec_path;
   const std::filesystem::path folder = spec.parent_path();
-  // Seldom: reading the names costs a file.
+  // Rarely true; reading the names costs a file.
   if (!spec.is_absolute() ||
       text.find((folder / "inputs").string()) == std::string::npos) {
     return text;
@@ -180,13 +184,15 @@ void WorkerSession::Converse() {
 absl::StatusOr<std::optional<std::string>> WorkerSession::NextLine() {
   while (true) {
     {
-      // A talkative worker must not outrun its grace.
+      // Checked before each line: a worker that sends many lines must not
+      // outlast its grace.
       absl::MutexLock lock(&mutex_);
       if (Now() >= kill_at_) return absl::DeadlineExceededError("grace");
     }
     absl::StatusOr<std::optional<std::string>> line =
         channel_.Receive(absl::ZeroDuration());
     if (!absl::IsDeadlineExceeded(line.status())) return line;
+    // Nothing is buffered: sleep until a line, a Wake() or the next limit.
     const absl::Duration deadline = Deadline();
     if (Now() >= deadline) return absl::DeadlineExceededError("silence");
     if (absl::Status s = WaitForNews(deadline); !s.ok()) return s;
@@ -255,7 +261,7 @@ absl::Status WorkerSession::Handle(const wire::Hello& hello) {
   absl::MutexLock lock(&mutex_);
   if (asked_ != jobs::Asked::kNothing) return absl::OkStatus();
   base::Check(!std::exchange(started_, true), "Start is sent once");
-  // A closed stream is the reader's to find.
+  // A failed send means that the stream is closed, which the next read notices.
   channel_.Send(wire::Encode(wire::ToWorker(options_.start))).IgnoreError();
   if (paused_) {
     channel_.Send(wire::Encode(wire::ToWorker(wire::Pause{}))).IgnoreError();
@@ -301,6 +307,8 @@ absl::Status WorkerSession::Report(wire::FromWorker message) {
 }
 
 int WorkerSession::Reap() {
+  // A stream that did not end was left at a breach of the protocol or a limit:
+  // the process gets no further time.
   if (!at_end_of_stream_) return process_->Kill();
   if (std::optional<int> status = process_->WaitFor(options_.exit_grace)) {
     return *status;

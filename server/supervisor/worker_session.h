@@ -25,25 +25,28 @@
 
 namespace mpsd::supervisor {
 
-// The daemon's end of one worker: a thread that reads what the worker says,
-// holds it to the protocol and its time limits, and reports to the listener.
+// The daemon's end of one worker: a thread that reads the worker's messages,
+// enforces the protocol and the time limits, and reports to the listener.
 //
 //   spawned -> Hello -> running -> last word -> end of stream -> reaped
 //
-// At any point: nonsense, silence beyond the hang limit or a grace that is over
-// kill the process group and lead to reaped. Limits stand still while the
-// machine sleeps. Destroying it kills what still runs and joins the thread.
+// At any point a breach of the protocol, silence beyond the hang limit or the
+// end of a grace makes the session kill the process group, which leads to
+// reaped. Time limits stand still while the machine sleeps. Destroying the
+// session kills a worker that still runs and joins the thread.
 class WorkerSession final : public jobs::Worker {
  public:
   struct Options {
     wire::Start start;
-    absl::Duration hang_timeout;  // at least, see jobs::HangLimit
-    absl::Duration slowest_step;  // of earlier attempts
-    // From the last word, or the end of the stream, to the end of the process.
+    absl::Duration hang_timeout;  // at least; see jobs::HangLimit
+    absl::Duration slowest_step;  // in earlier attempts
+    // How long the process may take to end after its last message or the end of
+    // the stream.
     absl::Duration exit_grace = absl::Seconds(10);
     std::string log_path;
-    int64_t log_start = 0;  // size of the log before this worker
-    // Of every limit: a worker gets no work done while the machine sleeps.
+    int64_t log_start = 0;  // the log's size before this worker
+    // The clock for every limit: a worker makes no progress while the machine
+    // sleeps.
     std::function<absl::Duration()> awake_time = base::AwakeTime;
   };
 
@@ -68,10 +71,10 @@ class WorkerSession final : public jobs::Worker {
   void Wake();
   absl::Duration Now() const { return options_.awake_time(); }
 
-  // On the thread.
+  // Run() and the methods below it run on the session's thread.
   void Run();
   void Converse();
-  // As LineChannel::Receive; DeadlineExceeded when a time limit has passed.
+  // Like LineChannel::Receive; DeadlineExceeded when a time limit has passed.
   absl::StatusOr<std::optional<std::string>> NextLine();
   absl::Status WaitForNews(absl::Duration deadline);
   absl::Duration Deadline();
@@ -80,25 +83,25 @@ class WorkerSession final : public jobs::Worker {
   absl::Status Handle(const wire::Hello& hello);
   absl::Status Report(wire::FromWorker message);
   int Reap();
-  // Its text with the job's files as the user spells them.
+  // `text` with the job's files in the user's spelling.
   std::string Respelled(const std::string& text) const;
 
   const Options options_;
   const std::unique_ptr<SpawnedProcess> process_;
   base::LineChannel channel_;
-  const UniqueFd wake_read_, wake_write_;  // a byte: look again
+  const UniqueFd wake_read_, wake_write_;  // wakes poll() to look at kill_at_
   jobs::WorkerListener& listener_;
 
-  // Of the thread.
+  // Accessed only from the session's thread.
   bool greeted_ = false;
   bool at_end_of_stream_ = false;
   jobs::HangLimit hang_limit_;
-  jobs::WorkerEnding ending_;  // but for `asked`
+  jobs::WorkerEnding ending_;  // complete but for `asked`
 
   absl::Mutex mutex_;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;    // Start was sent
-  bool stop_sent_ ABSL_GUARDED_BY(mutex_) = false;  // the one Stop, too
-  bool paused_ ABSL_GUARDED_BY(mutex_) = false;     // what was asked last
+  bool stop_sent_ ABSL_GUARDED_BY(mutex_) = false;  // Stop was sent
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;     // the last request
   jobs::Asked asked_ ABSL_GUARDED_BY(mutex_) = jobs::Asked::kNothing;
   absl::Duration kill_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
 
