@@ -27,7 +27,8 @@ class MergeVerbTest : public testing::Test {
   const fs::path result_ =
       testing_support::FreshFolder("merge_verb") / "merged";
   MergeArguments arguments_{(golden_ / "adapter").string(),
-                            (golden_ / "model").string(), result_.string()};
+                            (golden_ / "model").string(), result_.string(),
+                            /*dtype=*/""};
   std::ostringstream out_, err_;
 };
 
