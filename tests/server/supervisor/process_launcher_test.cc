@@ -30,6 +30,7 @@ class ProcessLauncherTest : public testing::Test {
     options_.worker_path = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
     options_.lease_path = folder_ / "lease";
     request_ = {"J",
+                jobs::JobKind::kTraining,
                 folder_ / "job.json",
                 folder_ / "out",
                 folder_ / "log",
