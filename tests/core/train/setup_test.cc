@@ -95,8 +95,8 @@ TEST(SetupTest, AMissingDeviceSaysWhatItNeeds) {
   folder.job()["device"] = "mps";
   auto spec = spec::ParseTrainSpec(*base::ReadFile(folder.Write()), "job.json");
   RecordingObserver observer;
-  Trainer trainer(*spec, {folder.path() / "out", folder.path(), "", "", {}},
-                  observer);
+  Trainer trainer(spec::ResolvePaths(*std::move(spec), folder.path().string()),
+                  {folder.path() / "out", folder.path(), "", "", {}}, observer);
   const absl::Status status = trainer.Run().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
