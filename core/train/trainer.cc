@@ -75,11 +75,6 @@ absl::StatusOr<RunResult> Trainer::Loop() {
       if (absl::IsCancelled(s)) return Stop(observer_.stop_request());
       if (!s.ok()) return s;
     }
-    if (state_.step > 0 && state_.fingerprint.empty()) {
-      absl::Status s = KnowInputs();
-      if (s.ok()) s = UpdateManifest("RUNNING");
-      if (!s.ok()) return s;
-    }
     // A checkpoint comes after the evaluation of its step: its state then has
     // the metrics that decide which checkpoint is the best.
     if (save_due()) {
@@ -92,6 +87,10 @@ absl::StatusOr<RunResult> Trainer::Loop() {
     }
     absl::Status s = TrainStep();
     if (absl::IsCancelled(s)) return Stop(observer_.stop_request());
+    if (s.ok() && state_.fingerprint.empty()) {
+      s = KnowInputs();
+      if (s.ok()) s = UpdateManifest("RUNNING");
+    }
     if (!s.ok()) return s;
   }
 }
@@ -223,9 +222,6 @@ absl::Status Trainer::EvaluateNow() {
 }
 
 absl::Status Trainer::SaveNow() {
-  // Loop learns the fingerprint after the first step's evaluation; a stop
-  // within that evaluation saves before.
-  if (absl::Status s = KnowInputs(); !s.ok()) return s;
   base::Check(!state_.fingerprint.empty(), "a checkpoint names what it read");
   const absl::Duration start = base::Clock::Real().Monotonic();
   auto saved = ckpt::SaveCheckpoint(options_.out_dir, state_, Live());
