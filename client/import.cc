@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
-#include "client/import_job.h"
+#include "client/import/import_job.h"
 #include "client/verbs.h"
 #include "core/base/file.h"
 

@@ -95,7 +95,7 @@ struct Traits {
   // mm and addmm): only on CUDA.
   bool wide_products = false;
   // The device has oneDNN's fp32 inner product, which is faster than a GEMM;
-  // core/model/inner_product.h says where it is exact enough, with
+  // core/products/inner_product.h says where it is exact enough, with
   // measurements.
   bool inner_products = true;
 

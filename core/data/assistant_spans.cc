@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/assistant_spans.h"
 
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 
 namespace mpsd::data {
 namespace {
@@ -78,7 +78,7 @@ class SpanFinder {
   std::string NewMark() const {
     const std::string all = messages_.dump();
     for (int i = 0;; ++i) {
-      std::string mark = spec::Cat("mpsdmark", i, "x");
+      std::string mark = base::Cat("mpsdmark", i, "x");
       if (all.find(mark) == std::string::npos &&
           whole_.find(mark) == std::string::npos) {
         return mark;

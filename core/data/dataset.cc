@@ -11,17 +11,17 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/base/strings.h"
 #include "core/data/encode.h"
 #include "core/data/in_order.h"
 #include "core/data/records.h"
 #include "core/data/row.h"
 #include "core/data/row_errors.h"
-#include "core/spec/cat.h"
 
 namespace mpsd::data {
 namespace {
 
-using spec::Cat;
+using base::Cat;
 using File = std::unique_ptr<base::MappedFile>;
 
 constexpr int kProgressSteps = 200;

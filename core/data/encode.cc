@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/strings.h"
 #include "core/data/assistant_spans.h"
-#include "core/spec/cat.h"
 #include "core/text/assistant_mask.h"
 
 namespace mpsd::data {
@@ -186,7 +186,7 @@ absl::StatusOr<text::Rendered> RowEncoder::Render(
   absl::StatusOr<text::Rendered> rendered = chat_template_->Render(
       messages.dump(), row.tools_json, add_generation_prompt, row.kwargs_json);
   if (rendered.ok()) return rendered;
-  return Bad(spec::Cat("the chat template refused it: ",
+  return Bad(base::Cat("the chat template refused it: ",
                        std::string(rendered.status().message())));
 }
 

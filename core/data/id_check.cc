@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/id_check.h"
 
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 
 namespace mpsd::data {
 namespace {
@@ -23,7 +23,7 @@ std::string TokenFault(absl::Span<const int32_t> ids, const IdTables& tables,
   if (at < 0) return "";
   const auto text =
       tokenizer.Decode(ids.subspan(at, 1), /*skip_special_tokens=*/false);
-  return spec::Cat(
+  return base::Cat(
       "token ", at, " is \"", text.ok() ? *text : "", "\" with the id ",
       ids[at], ", and the model has rows for ", tables.tokens,
       " tokens (vocab_size): the tokenizer was given tokens that the model was "
@@ -35,7 +35,7 @@ std::string TypeFault(absl::Span<const int32_t> types, const IdTables& tables) {
   if (tables.types == 0) return "";
   const int64_t at = FirstBeyond(types, tables.types);
   if (at < 0) return "";
-  return spec::Cat("token ", at, " is of type ", types[at],
+  return base::Cat("token ", at, " is of type ", types[at],
                    ", and the model has rows for ", tables.types,
                    " (type_vocab_size): the tokenizer is another model's");
 }

@@ -12,14 +12,14 @@
 #include "core/base/check.h"
 #include "core/base/json_depth.h"
 #include "core/base/printable.h"
+#include "core/base/strings.h"
 #include "core/data/row_errors.h"
 #include "core/data/shown.h"
-#include "core/spec/cat.h"
 
 namespace mpsd::data {
 namespace {
 
-using spec::Cat;
+using base::Cat;
 using spec::ProblemType;
 using Json = nlohmann::ordered_json;
 using Kind = LabelValue::Kind;

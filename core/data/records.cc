@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "core/base/check.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 
 namespace mpsd::data {
 namespace {
@@ -113,7 +113,7 @@ void RecordScanner::Pass(size_t count) {
 }
 
 absl::Status RecordScanner::Fault(int64_t line, std::string_view what) const {
-  return absl::InvalidArgumentError(spec::Cat(line, ": ", what));
+  return absl::InvalidArgumentError(base::Cat(line, ": ", what));
 }
 
 }  // namespace mpsd::data

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 
 namespace mpsd::data {
 namespace {
 
-using spec::Cat;
+using base::Cat;
 
 constexpr int kMaxDepth = 100;
 

@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_join.h"
+#include "core/base/strings.h"
 #include "core/data/shown.h"
-#include "core/spec/cat.h"
 
 namespace mpsd::data {
 
@@ -20,7 +20,7 @@ class RowErrors {
 
   void Add(const std::string& place, const std::string& fault) {
     if (full()) return;
-    errors_.push_back(spec::Cat(place, ": ", ContentsShown() ? fault : Bad()));
+    errors_.push_back(base::Cat(place, ": ", ContentsShown() ? fault : Bad()));
   }
   // Adds a fault whose text begins with its line.
   void AddAt(const std::string& file, const std::string& line_and_fault) {
@@ -29,7 +29,7 @@ class RowErrors {
     const std::string fault = line_end == line_and_fault.npos
                                   ? ""
                                   : line_and_fault.substr(line_end + 2);
-    Add(spec::Cat(file, ":", line), fault);
+    Add(base::Cat(file, ":", line), fault);
   }
   bool full() const { return errors_.size() == kMax; }
   bool empty() const { return errors_.empty(); }
@@ -39,14 +39,14 @@ class RowErrors {
     if (errors_.empty()) return absl::OkStatus();
     std::string message = absl::StrJoin(errors_, "\n");
     if (full()) {
-      message += spec::Cat("\n(reading stopped at ", kMax, " bad rows)");
+      message += base::Cat("\n(reading stopped at ", kMax, " bad rows)");
     }
     return absl::InvalidArgumentError(message);
   }
 
  private:
   static std::string Bad() {
-    return spec::Cat("a bad row (what is wrong is ", kNotShown, ")");
+    return base::Cat("a bad row (what is wrong is ", kNotShown, ")");
   }
 
   std::vector<std::string> errors_;

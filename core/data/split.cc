@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "core/base/check.h"
 #include "core/base/sha256.h"
+#include "core/base/strings.h"
 #include "core/data/order.h"
-#include "core/spec/cat.h"
 
 namespace mpsd::data {
 
@@ -47,7 +47,7 @@ absl::StatusOr<Batch> Subset::Collate(
 std::string Subset::hash() const {
   base::Sha256 hash;
   hash.Update(base_->hash());
-  for (const int64_t index : indices_) hash.Update(spec::Cat(" ", index));
+  for (const int64_t index : indices_) hash.Update(base::Cat(" ", index));
   return hash.FinishHex();
 }
 
@@ -55,7 +55,7 @@ absl::StatusOr<SplitIndices> SplitForValidation(int64_t count, double share,
                                                 uint64_t seed) {
   if (count < 2) {
     return absl::InvalidArgumentError(
-        spec::Cat("dataset.validation_split: the training data has ", count,
+        base::Cat("dataset.validation_split: the training data has ", count,
                   count == 1 ? " row" : " rows",
                   "; a split needs two at least: name files in dataset.eval "
                   "instead"));

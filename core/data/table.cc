@@ -8,17 +8,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "core/base/strings.h"
 #include "core/base/utf8.h"
 #include "core/data/records.h"
 #include "core/data/row_errors.h"
 #include "core/data/shown.h"
-#include "core/spec/cat.h"
 #include "core/text/delimited.h"
 
 namespace mpsd::data {
 namespace {
 
-using spec::Cat;
+using base::Cat;
 using text::DelimitedRow;
 
 absl::Status Bad(const std::string& message) {

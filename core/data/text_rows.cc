@@ -11,15 +11,15 @@
 #include "core/base/file.h"
 #include "core/base/printable.h"
 #include "core/base/sha256.h"
+#include "core/base/strings.h"
 #include "core/data/row_errors.h"
 #include "core/data/shown.h"
 #include "core/data/table.h"
-#include "core/spec/cat.h"
 
 namespace mpsd::data {
 namespace {
 
-using spec::Cat;
+using base::Cat;
 using Names = std::vector<std::string>;
 
 absl::Status Bad(const std::string& message) {

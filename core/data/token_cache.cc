@@ -14,15 +14,15 @@
 #include "core/base/atomic_file.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/base/strings.h"
 #include "core/base/work_count.h"
-#include "core/spec/cat.h"
 
 namespace mpsd::data {
 namespace {
 
 namespace fs = std::filesystem;
+using base::Cat;
 using nlohmann::json;
-using spec::Cat;
 
 // Raised whenever a program change gives the same row other tokens or labels.
 constexpr int kEncoding = 2;

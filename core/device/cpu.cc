@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/device/device.h"
-#include "core/device/platform.h"
+#include "core/host/platform.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -40,14 +40,14 @@ class CpuDevice : public Device {
   at::Device torch_device() const override { return at::kCPU; }
   std::string name() const override { return "cpu"; }
   std::string description() const override {
-    return absl::StrCat(ProcessorName(), ", ", at::get_num_threads(),
+    return absl::StrCat(host::ProcessorName(), ", ", at::get_num_threads(),
                         " threads");
   }
   void Synchronize() override {}
   void Commit() override {}
   Memory GetMemory() const override {
     Memory memory;
-    memory.recommended_max = PhysicalMemoryBytes();
+    memory.recommended_max = host::PhysicalMemoryBytes();
     return memory;
   }
   void ResetPeak() override {}

@@ -6,11 +6,11 @@
 
 #include <mutex>
 
-#include "core/device/platform.h"
+#include "core/host/platform.h"
 
 namespace mpsd::device {
 
-std::string Device::chip() const { return ProcessorName(); }
+std::string Device::chip() const { return host::ProcessorName(); }
 
 at::Tensor CpuRngState() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/device/device.h"
-#include "core/device/platform.h"
 #include "core/host/host.h"
+#include "core/host/platform.h"
 
 namespace mpsd::device {
 namespace {
@@ -22,7 +22,7 @@ class MpsDevice : public Device {
   at::Device torch_device() const override { return at::Device(at::kMPS, 0); }
   std::string name() const override { return "mps"; }
   std::string description() const override {
-    return absl::StrCat(ProcessorName(), ", ",
+    return absl::StrCat(host::ProcessorName(), ", ",
                         hooks().getRecommendedMaxMemory() >> 20,
                         " MiB recommended for the GPU");
   }

@@ -4,16 +4,16 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "core/base/strings.h"
 #include "core/image/decode.h"
 #include "core/image/list_builder.h"
-#include "core/spec/cat.h"
 #include "core/tensorfile/safetensors.h"
 
 namespace mpsd::image {
 namespace {
 
 namespace fs = std::filesystem;
-using spec::Cat;
+using base::Cat;
 using tensorfile::SafetensorsFile;
 using tensorfile::TensorEntry;
 

@@ -4,16 +4,16 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/base/strings.h"
 #include "core/base/work_count.h"
 #include "core/image/codec.h"
 #include "core/image/list_builder.h"
-#include "core/spec/cat.h"
 
 namespace mpsd::image {
 namespace {
 
 namespace fs = std::filesystem;
-using spec::Cat;
+using base::Cat;
 
 bool Hidden(const fs::path& path) {
   return path.filename().string().starts_with(".");

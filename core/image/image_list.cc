@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/base/strings.h"
 #include "core/image/decode.h"
 #include "core/image/list_builder.h"
-#include "core/spec/cat.h"
 
 namespace mpsd::image {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string NameOf(const std::string& place, const fs::path& file) {
-  return place == file ? place : spec::Cat(place, ": ", file.string());
+  return place == file ? place : base::Cat(place, ": ", file.string());
 }
 
 // The part of a status' message behind "<name>: ".
@@ -44,7 +44,7 @@ void ListBuilder::AddFile(const std::string& place, const fs::path& file,
     std::string fault = FaultIn(size.status(), place);
     return Fault(NameOf(place, file), fault);
   }
-  Hash(spec::Cat(hashed_name, "\n", base::Sha256Hex(*bytes), "\n"));
+  Hash(base::Cat(hashed_name, "\n", base::Sha256Hex(*bytes), "\n"));
   entries_.push_back(
       {place, file, {}, size->height, size->width, std::move(label)});
 }

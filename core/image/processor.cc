@@ -7,12 +7,12 @@
 
 #include "absl/status/status.h"
 #include "core/base/file.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 
 namespace mpsd::image {
 namespace {
 
-using spec::Cat;
+using base::Cat;
 
 // IMAGENET_STANDARD_MEAN and _STD of transformers, image_utils.py.
 constexpr double kMean = 0.5, kDeviation = 0.5;

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
+#include "core/base/strings.h"
 #include "core/image/processor.h"
-#include "core/spec/cat.h"
 #include "core/spec/fields.h"
 #include "core/spec/findings.h"
 #include "core/spec/json_node.h"
@@ -12,7 +12,7 @@
 namespace mpsd::image {
 namespace {
 
-using spec::Cat;
+using base::Cat;
 using spec::JsonNode;
 using spec::Range;
 using Kind = JsonNode::Kind;

@@ -4,15 +4,15 @@
 
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
+#include "core/base/strings.h"
 #include "core/image/list_builder.h"
-#include "core/spec/cat.h"
 
 namespace mpsd::image {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-using spec::Cat;
+using base::Cat;
 
 class RowReader {
  public:

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/lora/peft_folder.h"
-#include "core/model/wide_linear.h"
+#include "core/products/wide_linear.h"
 
 namespace mpsd::lora {
 namespace {
@@ -71,7 +71,8 @@ spec::LoraSpec AsWritten(spec::LoraSpec spec, const PeftIdentity& identity,
 at::Tensor LoraLinear::Apply(const at::Tensor& base, const at::Tensor& x) {
   at::Tensor in = x.to(at::kFloat);
   if (dropout_ > 0 && *training_) in = at::dropout(in, dropout_, true);
-  const at::Tensor delta = model::WideLinear(at::linear(in, a_), b_) * scaling_;
+  const at::Tensor delta =
+      products::WideLinear(at::linear(in, a_), b_) * scaling_;
   if (base.scalar_type() == at::kFloat) return base + delta;
   return (base.to(at::kFloat) + delta).to(base.scalar_type());
 }

@@ -11,7 +11,7 @@
 namespace mpsd::model {
 
 at::Tensor Classifier::Run(const Linear& linear, const at::Tensor& x) const {
-  const bool node = options_.attention == AttentionKernel::kFused &&
+  const bool node = options_.attention == attention::AttentionKernel::kFused &&
                     CpuLinearTakes(linear, x);
   return node ? CpuLinear(linear, x) : linear.Forward(x);
 }
@@ -19,7 +19,7 @@ at::Tensor Classifier::Run(const Linear& linear, const at::Tensor& x) const {
 at::Tensor Classifier::Run(const Embedding& embedding,
                            const at::Tensor& ids) const {
   const at::Tensor& w = embedding.weight;
-  const bool node = options_.attention == AttentionKernel::kFused &&
+  const bool node = options_.attention == attention::AttentionKernel::kFused &&
                     device::TraitsOf(w.device()).one_node_layers &&
                     w.scalar_type() == dtype_ && dtype_ == at::kFloat;
   return node ? CpuEmbedding(embedding, ids) : embedding.Forward(ids, dtype_);

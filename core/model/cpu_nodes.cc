@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/device/traits.h"
-#include "core/model/inner_product.h"
+#include "core/products/inner_product.h"
 
 namespace mpsd::model {
 namespace {
@@ -56,7 +56,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor a = maybe_a.value_or(at::Tensor());
     const at::Tensor b = maybe_b.value_or(at::Tensor());
     const at::Tensor rows = x.reshape({-1, w.size(1)});
-    at::Tensor y = InnerProduct(rows, w, maybe_bias);
+    at::Tensor y = products::InnerProduct(rows, w, maybe_bias);
     at::Tensor noise, in = rows, narrow;
     if (a.defined()) {
       if (dropout > 0) {
@@ -93,7 +93,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
       db = GiveProduct(b, across, narrow, scaling);
     }
     if (ctx->needs_input_grad(0)) {
-      dx = InnerProduct(dy, w.t());
+      dx = products::InnerProduct(dy, w.t());
       if (noise.defined()) {
         dx.add_(at::mm(thin, a).mul_(noise));
       } else if (a.defined()) {

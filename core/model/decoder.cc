@@ -17,16 +17,10 @@ bool Draws(const DecoderLayer& l) {
 
 }  // namespace
 
-std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids) {
-  base::CheckEqual(segment_ids.dim(), 2, "dimensions of segment_ids");
-  const at::Tensor ids = segment_ids.contiguous();
-  const int64_t* id = ids.const_data_ptr<int64_t>();
-  std::vector<int64_t> lengths;
-  for (int64_t i = 0; i < ids.numel(); ++i) {
-    if (i % ids.size(1) == 0 || id[i] != id[i - 1]) lengths.push_back(0);
-    ++lengths.back();
-  }
-  return lengths;
+attention::TokenLayout DecoderInputs::layout() const {
+  base::CheckEqual(input_ids.dim(), 2, "dimensions of input_ids");
+  return {input_ids.size(0), input_ids.size(1), input_ids.device(), segment_ids,
+          segment_lengths};
 }
 
 at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
@@ -66,8 +60,8 @@ at::Tensor Decoder::Attend(const DecoderLayer& layer, const at::Tensor& x,
   const at::Tensor v = heads(layer.v.Forward(x), config_.num_key_value_heads);
   if (layer.q_norm) q = layer.q_norm->Forward(q);
   if (layer.k_norm) k = layer.k_norm->Forward(k);
-  Ran(CausalName(options_.attention));
-  const at::Tensor out = CausalAttention(
+  Ran(attention::CausalName(options_.attention));
+  const at::Tensor out = attention::CausalAttention(
       Rotary::Apply(q.transpose(1, 2), table),
       Rotary::Apply(k.transpose(1, 2), table), v.transpose(1, 2),
       {segments, layer.window}, options_.attention);

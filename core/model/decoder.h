@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/model/attention.h"
+#include "core/attention/attention.h"
+#include "core/attention/token_layout.h"
 #include "core/model/layers.h"
 #include "core/model/network.h"
 #include "core/model/weight_reader.h"
@@ -38,14 +39,11 @@ struct DecoderInputs {
   // matter.
   at::Tensor position_ids;
   at::Tensor segment_ids;  // int64 [rows, length] for packed rows, or undefined
-  // For packed rows, on the host: the lengths of the segments of all rows in
-  // order, where each row's padding is a segment too. They add up to rows ·
-  // length.
+  // For packed rows: attention::SegmentLengths of segment_ids.
   std::vector<int64_t> segment_lengths = {};
-};
 
-// DecoderInputs::segment_lengths of segment ids [rows, length] on the CPU.
-std::vector<int64_t> SegmentLengths(const at::Tensor& segment_ids);
+  attention::TokenLayout layout() const;
+};
 
 // A causal language model by its Hugging Face weights.
 class Decoder : public Network {

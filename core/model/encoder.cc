@@ -9,7 +9,8 @@ namespace mpsd::model {
 at::Tensor Encoder::Logits(const ClassifierInputs& inputs) const {
   at::Tensor x = Embed(inputs);
   at::Tensor keys;
-  if (inputs.padded) keys = PaddingMask(inputs.lengths, x.size(1), dtype_);
+  if (inputs.padded)
+    keys = attention::PaddingMask(inputs.lengths, x.size(1), dtype_);
   size_t index = 0;
   for (const EncoderLayer& layer : layers_) {
     // Only the first token goes on after the last attention, unless an adapter
@@ -77,10 +78,10 @@ at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
   // With dropout all queries are computed, so that the masks have Transformers'
   // shape.
   if (first_only && dropout == 0) q = q.narrow(2, 0, 1);
-  Ran(BidirectionalName(q, k, dropout, options_.attention));
-  const at::Tensor out =
-      BidirectionalAttention(q, k, v, keys, dropout, options_.attention)
-          .transpose(1, 2);
+  Ran(attention::BidirectionalName(q, k, dropout, options_.attention));
+  const at::Tensor out = attention::BidirectionalAttention(
+                             q, k, v, keys, dropout, options_.attention)
+                             .transpose(1, 2);
   return (first_only ? out.narrow(1, 0, 1) : out)
       .reshape({rows, first_only ? 1 : length, -1});
 }

@@ -10,7 +10,7 @@
 
 #include "core/base/check.h"
 #include "core/device/traits.h"
-#include "core/model/wide_linear.h"
+#include "core/products/wide_linear.h"
 
 namespace mpsd::model {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "core/base/check.h"
 #include "core/device/traits.h"
-#include "core/model/products.h"
-#include "core/model/wide_linear.h"
+#include "core/products/products.h"
+#include "core/products/wide_linear.h"
 #include "core/quant/linear.h"
 
 namespace mpsd::model {
@@ -28,7 +28,8 @@ at::Tensor Linear::Forward(const at::Tensor& x) const {
     return Forward(x.to(weight.scalar_type())).to(dtype);
   }
   const at::Tensor w = weight.to(dtype);
-  const at::Tensor y = WideLinear(x, w, bias.defined() ? bias.to(dtype) : bias);
+  const at::Tensor y =
+      products::WideLinear(x, w, bias.defined() ? bias.to(dtype) : bias);
   return adapter == nullptr ? y : adapter->Apply(y, x);
 }
 
@@ -69,7 +70,7 @@ at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
   // The gradient by heads arrives transposed, and autograd adds to it in place:
   // on devices that write strided tensors wrongly it is made contiguous.
   if (x.dim() == 4 && !device::TraitsOf(x.device()).strided_targets)
-    normed = WithContiguousGradient(normed);
+    normed = products::WithContiguousGradient(normed);
   if (weight.scalar_type() == x.scalar_type()) return weight * normed;
   return (weight * normed.to(weight.scalar_type())).to(x.scalar_type());
 }

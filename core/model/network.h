@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/model/attention.h"
+#include "core/attention/attention.h"
 #include "core/model/layers.h"
 #include "core/model/load_report.h"
 #include "core/spec/model_config.h"
@@ -20,7 +20,7 @@
 namespace mpsd::model {
 
 struct RunOptions {
-  AttentionKernel attention = AttentionKernel::kFused;
+  attention::AttentionKernel attention = attention::AttentionKernel::kFused;
   // Under autograd kSelective is kFull: a block is recomputed as a whole, or
   // not at all.
   spec::Recompute recompute = spec::Recompute::kNone;

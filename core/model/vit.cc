@@ -80,10 +80,10 @@ at::Tensor Vit::Attend(const VitLayer& layer, const at::Tensor& x,
   const at::Tensor q = heads(Run(layer.q, one_query ? x.narrow(1, 0, 1) : x));
   const at::Tensor k = heads(Run(layer.k, x));
   const at::Tensor v = heads(Run(layer.v, x));
-  Ran(BidirectionalName(q, k, dropout, options_.attention));
-  at::Tensor out =
-      BidirectionalAttention(q, k, v, {}, dropout, options_.attention)
-          .transpose(1, 2);
+  Ran(attention::BidirectionalName(q, k, dropout, options_.attention));
+  at::Tensor out = attention::BidirectionalAttention(q, k, v, {}, dropout,
+                                                     options_.attention)
+                       .transpose(1, 2);
   if (first_only) out = out.narrow(1, 0, 1);
   return out.reshape({out.size(0), out.size(1), -1});
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/model/attention.h"
+#include "core/attention/attention.h"
 #include "core/selftest/checks.h"
 #include "core/selftest/compare.h"
 #include "core/selftest/numeric_check.h"
@@ -12,8 +12,8 @@
 namespace mpsd::selftest {
 namespace {
 
-using model::AttentionKernel;
-using model::AttentionMask;
+using attention::AttentionKernel;
+using attention::AttentionMask;
 
 enum class Kind { kCausal, kSegments, kWindow, kPadding };
 
@@ -49,13 +49,14 @@ Tensors Inputs(const Sizes& s, Kind kind) {
 Tensors Attend(const Tensors& t, Kind kind, AttentionKernel kernel) {
   if (kind == Kind::kPadding) {
     const at::Tensor keys =
-        model::PaddingMask(t[3], t[0].size(2), t[0].scalar_type());
-    return {model::BidirectionalAttention(t[0], t[1], t[2], keys, 0, kernel)};
+        attention::PaddingMask(t[3], t[0].size(2), t[0].scalar_type());
+    return {
+        attention::BidirectionalAttention(t[0], t[1], t[2], keys, 0, kernel)};
   }
   AttentionMask mask;
   if (kind == Kind::kSegments) mask.segments = t[3];
   if (kind == Kind::kWindow) mask.window = 33;
-  return {model::CausalAttention(t[0], t[1], t[2], mask, kernel)};
+  return {attention::CausalAttention(t[0], t[1], t[2], mask, kernel)};
 }
 
 Numeric Attention(const Sizes& s, Kind kind, AttentionKernel kernel) {

@@ -43,7 +43,7 @@ Tensors Train(const Case& c, const Sizes& s, const Place& place,
       c.adapters ? HangAdapters(*network, {}, {}, reference ? 0 : c.dropout,
                                 place.device)
                  : TrainAllWeights(*network, place.device);
-  network->set_options({model::KernelFor(place.traits), c.recompute});
+  network->set_options({attention::KernelFor(place.traits), c.recompute});
   const ClassBatch batch = MakeClassBatch(s, config, c.padded, place.device);
   at::AutoGradMode grad(true);
   trainable->set_training(true);

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/fast/fast_step.h"
+#include "core/explicit_step/explicit_step.h"
 #include "core/selftest/checks.h"
 #include "core/selftest/network_check.h"
 #include "core/selftest/networks.h"
@@ -70,19 +70,20 @@ at::Tensor ByAutograd(model::Decoder& decoder, optim::Trainable& trainable,
   return loss;
 }
 
-at::Tensor ByFastStep(const model::Decoder& decoder,
-                      optim::Trainable& trainable,
-                      const std::vector<TextBatch>& batches, const Case& c,
-                      const Place& place) {
+at::Tensor ByExplicitStep(const model::Decoder& decoder,
+                          optim::Trainable& trainable,
+                          const std::vector<TextBatch>& batches, const Case& c,
+                          const Place& place) {
   std::vector<at::Tensor> trained;
   for (const auto& p : trainable.parameters().parameters()) {
     trained.push_back(p.value);
   }
-  fast::Options options;
+  explicit_step::Options options;
   options.traits = place.traits;
   options.recompute = c.recompute;
   options.dtype = place.dtype;
-  const auto step = fast::FastStep::Create(decoder, trained, options);
+  const auto step =
+      explicit_step::ExplicitStep::Create(decoder, trained, options);
   TORCH_CHECK(step.ok(), step.status().ToString());
   at::Tensor loss = at::zeros({}, trained[0].options());
   (*step)->Begin();
@@ -112,7 +113,7 @@ Tensors Train(const Case& c, const Sizes& s, const Place& place,
   const auto decoder = DrawDecoder(config, place);
   if (c.quantized) Quantize(*decoder, *c.quantized, place.device);
   const auto trainable = Attach(c, *decoder, place.device);
-  decoder->set_options({model::KernelFor(place.traits), c.recompute});
+  decoder->set_options({attention::KernelFor(place.traits), c.recompute});
   std::vector<TextBatch> batches;
   // Both several rows and one row, since they have different layouts in memory.
   for (const int64_t rows : {NetworkRows(s), int64_t{1}}) {
@@ -125,7 +126,7 @@ Tensors Train(const Case& c, const Sizes& s, const Place& place,
   const at::Tensor loss =
       reference || c.by_autograd
           ? ByAutograd(*decoder, *trainable, batches)
-          : ByFastStep(*decoder, *trainable, batches, c, place);
+          : ByExplicitStep(*decoder, *trainable, batches, c, place);
   Tensors results = GradientsOf(*trainable);
   results.push_back(loss.cpu());
   results.push_back(Evaluated(*decoder, *trainable, batches[0]).cpu());

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/fast/attention.h"
-#include "core/fast/head.h"
-#include "core/fast/norm.h"
-#include "core/fast/rope.h"
-#include "core/model/attention.h"
+#include "core/attention/attention.h"
+#include "core/attention/attention_plan.h"
+#include "core/explicit_step/head.h"
+#include "core/explicit_step/norm.h"
+#include "core/explicit_step/rope.h"
 #include "core/selftest/checks.h"
 #include "core/selftest/networks.h"
 #include "core/selftest/numeric_check.h"
@@ -21,11 +21,11 @@
 namespace mpsd::selftest {
 namespace {
 
+using attention::HeadShape;
 using device::Traits;
-using fast::HeadShape;
 
-fast::Options OptionsOf(const Traits& traits, const at::Tensor& x) {
-  fast::Options options;
+explicit_step::Options OptionsOf(const Traits& traits, const at::Tensor& x) {
+  explicit_step::Options options;
   options.traits = traits;
   options.dtype = x.scalar_type();
   return options;
@@ -78,26 +78,27 @@ Tensors AttentionInputs(const AttentionCase& c) {
 }
 
 Tensors Attend(const Tensors& t, const AttentionCase& c, const Traits& traits) {
-  const fast::Options options = OptionsOf(traits, t[0]);
-  model::DecoderInputs inputs;
-  inputs.input_ids =
-      at::zeros({c.rows, c.length}, at::device(t[0].device()).dtype(at::kLong));
+  const explicit_step::Options options = OptionsOf(traits, t[0]);
+  attention::TokenLayout layout;
+  layout.rows = c.rows;
+  layout.length = c.length;
+  layout.device = t[0].device();
   if (c.kind == Kind::kPacked) {
-    inputs.segment_lengths = model::SegmentLengths(c.Segments());
-    inputs.segment_ids = c.Segments().to(t[0].device());
+    layout.segment_lengths = attention::SegmentLengths(c.Segments());
+    layout.segment_ids = c.Segments().to(t[0].device());
   }
   const bool by_position = c.kind == Kind::kCausal && c.rows > 1;
-  const fast::AttentionPlan plan =
-      fast::PlanAttention(inputs, c.window(), by_position, c.shape, options);
-  fast::AttentionTape tape;
+  const attention::AttentionPlan plan = attention::PlanAttention(
+      layout, c.window(), by_position, c.shape, options);
+  attention::AttentionTape tape;
   const auto by_row = [](const at::Tensor& x) {
     return x.transpose(1, 2).contiguous();
   };
-  const at::Tensor tokens = fast::AttentionForward(
+  const at::Tensor tokens = attention::AttentionForward(
       {by_row(t[0]), by_row(t[1]), by_row(t[2])}, plan, c.shape, options, tape);
   const at::Tensor out =
       plan.ByRow(tokens, c.shape.dim).transpose(1, 2).contiguous();
-  const fast::AttentionInputs grad = fast::AttentionBackward(
+  const attention::AttentionInputs grad = attention::AttentionBackward(
       plan.Tokens(by_row(Weights(out))), plan, c.shape, options, tape);
   return {out, grad.q.transpose(1, 2), grad.k.transpose(1, 2),
           grad.v.transpose(1, 2)};
@@ -112,11 +113,11 @@ Numeric Attention(const AttentionCase& c, const Traits& traits) {
   n.inputs = [c] { return AttentionInputs(c); };
   n.function = [=](const Tensors& t) { return Attend(t, c, traits); };
   n.reference = WithGradients([c](const Tensors& t) -> Tensors {
-    model::AttentionMask mask;
+    attention::AttentionMask mask;
     mask.segments = c.Segments();
     mask.window = c.window();
-    return {model::CausalAttention(t[0], t[1], t[2], mask,
-                                   model::AttentionKernel::kFused)};
+    return {attention::CausalAttention(t[0], t[1], t[2], mask,
+                                       attention::AttentionKernel::kFused)};
   });
   return n;
 }
@@ -170,13 +171,15 @@ Numeric Norm(const Sizes& s, const Traits& traits) {
     return {Normal({s.tokens(), s.width}, 84), Normal({s.width}, 85, 0.2) + 1};
   };
   n.function = [=](const Tensors& t) -> Tensors {
-    const fast::Options options = OptionsOf(traits, t[0]);
+    const explicit_step::Options options = OptionsOf(traits, t[0]);
     const model::RmsNorm norm{"", t[1], 1e-6};
-    const fast::Normed y = fast::NormForward(t[0], norm, options);
+    const explicit_step::Normed y =
+        explicit_step::NormForward(t[0], norm, options);
     const at::Tensor dy = Weights(y.y);
-    return {y.y, fast::NormApply(t[0], y.rstd, norm, options),
-            fast::NormBackward(dy, t[0], y.rstd, norm, {}, options),
-            fast::NormBackward(dy, t[0], y.rstd, norm, dy.clone(), options)};
+    return {y.y, explicit_step::NormApply(t[0], y.rstd, norm, options),
+            explicit_step::NormBackward(dy, t[0], y.rstd, norm, {}, options),
+            explicit_step::NormBackward(dy, t[0], y.rstd, norm, dy.clone(),
+                                        options)};
   };
   n.reference = [](const Tensors& t) -> Tensors {
     const Tensors r = WithGradients([&](const Tensors& leaves) -> Tensors {
@@ -208,10 +211,10 @@ Numeric Rotation(const Sizes& s, const Traits& traits, bool packed) {
     return model::Rotary(config, t[0].device()).Table(t[1], t[0].scalar_type());
   };
   n.function = [=](const Tensors& t) -> Tensors {
-    const auto rope =
-        fast::MakeRopeTable(table(t), s.heads, OptionsOf(traits, t[0]));
-    const at::Tensor y = fast::RopeForward(t[0], rope);
-    return {y, fast::RopeBackward(Weights(y), rope)};
+    const auto rope = explicit_step::MakeRopeTable(table(t), s.heads,
+                                                   OptionsOf(traits, t[0]));
+    const at::Tensor y = explicit_step::RopeForward(t[0], rope);
+    return {y, explicit_step::RopeBackward(Weights(y), rope)};
   };
   n.reference = WithGradients([=](const Tensors& t) -> Tensors {
     return {model::Rotary::Apply(t[0].transpose(1, 2), table(t))
@@ -234,14 +237,14 @@ Numeric Head(const Sizes& s, const Traits& traits) {
                              model::LabelSelection::kNoTarget)};
   };
   n.function = [=](const Tensors& t) -> Tensors {
-    const fast::Options options = OptionsOf(traits, t[0]);
+    const explicit_step::Options options = OptionsOf(traits, t[0]);
     model::Linear head;
     head.weight = t[1];
-    fast::LoraPack pack;
-    const fast::LinearGroup group({{&head}}, {}, options, pack);
+    explicit_step::LoraPack pack;
+    const explicit_step::LinearGroup group({{&head}}, {}, options, pack);
     at::Tensor buffer;
-    const fast::HeadResult r =
-        fast::HeadLoss(t[0], head, group, t[2], 1, options, buffer);
+    const explicit_step::HeadResult r =
+        explicit_step::HeadLoss(t[0], head, group, t[2], 1, options, buffer);
     return {r.sum, r.grad};
   };
   n.reference = WithGradients([=](const Tensors& t) -> Tensors {

@@ -238,7 +238,7 @@ TextBatch MakeTexts(const Sizes& s, int64_t rows, int64_t vocabulary,
   at::Tensor positions = at::arange(length).expand({rows, length}).contiguous();
   if (packed) {
     const at::Tensor segments = Segments(rows, length);
-    in.segment_lengths = model::SegmentLengths(segments);
+    in.segment_lengths = attention::SegmentLengths(segments);
     in.segment_ids = segments.to(device);
     positions = PositionsIn(in.segment_lengths).view({rows, length});
   }

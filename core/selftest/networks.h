@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/device/device.h"
-#include "core/fast/options.h"
+#include "core/explicit_step/options.h"
 #include "core/model/classifier.h"
 #include "core/model/decoder.h"
 #include "core/model/head_loss.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::spec {
@@ -37,21 +37,21 @@ absl::Status CheckLength(const TrainSpec& spec, const ModelConfig& config) {
       spec.training.max_length <= limit) {
     return absl::OkStatus();
   }
-  return absl::UnimplementedError(
-      Cat("training.max_length: ", spec.training.max_length,
-          " is more than the max_position_embeddings of the model (", limit,
-          "), beyond which its rope type \"dynamic\" is not supported; set "
-          "max_length to ",
-          limit, " at most"));
+  return absl::UnimplementedError(base::Cat(
+      "training.max_length: ", spec.training.max_length,
+      " is more than the max_position_embeddings of the model (", limit,
+      "), beyond which its rope type \"dynamic\" is not supported; set "
+      "max_length to ",
+      limit, " at most"));
 }
 
 }  // namespace
 
 absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config) {
   if (!Serves(config.family, spec.task)) {
-    return absl::InvalidArgumentError(
-        Cat("task: a model of type \"", config.model_type, "\" is for ",
-            TasksOf(config.family), "; set task, or choose another model"));
+    return absl::InvalidArgumentError(base::Cat(
+        "task: a model of type \"", config.model_type, "\" is for ",
+        TasksOf(config.family), "; set task, or choose another model"));
   }
   if (absl::Status s = CheckQuantization(spec, config); !s.ok()) return s;
   if (absl::Status s = CheckLength(spec, config); !s.ok()) return s;
@@ -62,10 +62,10 @@ absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config) {
     if (name.ends_with("ForCausalLM")) return absl::OkStatus();
   }
   if (config.architectures.empty()) return absl::OkStatus();
-  return absl::UnimplementedError(
-      Cat("model: CAUSAL_LM takes causal language models (…ForCausalLM); the "
-          "architecture of this one is \"",
-          config.architectures[0], "\""));
+  return absl::UnimplementedError(base::Cat(
+      "model: CAUSAL_LM takes causal language models (…ForCausalLM); the "
+      "architecture of this one is \"",
+      config.architectures[0], "\""));
 }
 
 }  // namespace mpsd::spec

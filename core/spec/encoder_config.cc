@@ -6,7 +6,7 @@
 
 #include "core/base/limits.h"
 #include "core/base/printable.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/findings.h"
 
 namespace mpsd::spec {
@@ -56,9 +56,10 @@ class Reader {
     }
     if (absl::Status s = CheckOptions(); !s.ok()) return s;
     if (findings_.empty() && c_.hidden_size % c_.num_attention_heads != 0) {
-      fields_.Fault(names_.heads,
-                    Cat("expected a divisor of ", names_.hidden_size, " (",
-                        c_.hidden_size, "), found ", c_.num_attention_heads));
+      fields_.Fault(
+          names_.heads,
+          base::Cat("expected a divisor of ", names_.hidden_size, " (",
+                    c_.hidden_size, "), found ", c_.num_attention_heads));
     }
     if (!findings_.empty()) return findings_.ToStatus(origin_);
     c_.num_key_value_heads = c_.num_attention_heads;
@@ -69,8 +70,8 @@ class Reader {
  private:
   void Size(std::string_view name, int64_t& value, Range range = SizeRange()) {
     if (Value(root_, name) == nullptr) {
-      return fields_.Fault(name,
-                           Cat("missing; expected an integer", range.Text()));
+      return fields_.Fault(
+          name, base::Cat("missing; expected an integer", range.Text()));
     }
     fields_.Integer(name, value, range);
   }
@@ -122,8 +123,8 @@ class Reader {
     if (c_.model_type == "roberta") e.first_position = *c_.pad_token_id + 1;
     if (e.first_position >= c_.max_position_embeddings) {
       fields_.Fault("max_position_embeddings",
-                    Cat("expected more than ", e.first_position,
-                        ", the first token's position"));
+                    base::Cat("expected more than ", e.first_position,
+                              ", the first token's position"));
     }
   }
 
@@ -135,14 +136,16 @@ class Reader {
     fields_.Bool("qkv_bias", v.qkv_bias);
     c_.max_position_embeddings = v.patches() + 1;
     if (v.num_channels > limits::kModelSize / (v.patch_size * v.patch_size)) {
-      fields_.Fault("num_channels",
-                    Cat("expected at most ", limits::kModelSize,
-                        " values of a patch, found ", v.num_channels,
-                        " channels of ", v.patch_size, " x ", v.patch_size));
+      fields_.Fault(
+          "num_channels",
+          base::Cat("expected at most ", limits::kModelSize,
+                    " values of a patch, found ", v.num_channels,
+                    " channels of ", v.patch_size, " x ", v.patch_size));
     }
     if (v.patch_size > v.image_size) {
-      fields_.Fault("patch_size", Cat("expected at most image_size (",
-                                      v.image_size, "), found ", v.patch_size));
+      fields_.Fault("patch_size",
+                    base::Cat("expected at most image_size (", v.image_size,
+                              "), found ", v.patch_size));
     }
   }
 
@@ -156,8 +159,8 @@ class Reader {
     const auto& sides = node->items;
     if (sides.size() != 2 || sides[0].kind != Kind::kInteger ||
         !range.Holds(sides[0].number) || sides[0].integer != sides[1].integer) {
-      return fields_.Fault(name, Cat("expected an integer", range.Text(),
-                                     ", or two equal ones"));
+      return fields_.Fault(name, base::Cat("expected an integer", range.Text(),
+                                           ", or two equal ones"));
     }
     value = sides[0].integer;
   }
@@ -173,15 +176,16 @@ class Reader {
     }
     if (!known) {
       return Unimplemented(
-          names_.act, Cat("supported are gelu, gelu_new, gelu_pytorch_tanh, "
-                          "relu, silu; found \"",
-                          base::Quotable(act), "\""));
+          names_.act,
+          base::Cat("supported are gelu, gelu_new, gelu_pytorch_tanh, "
+                    "relu, silu; found \"",
+                    base::Quotable(act), "\""));
     }
     const JsonNode* positions = Value(root_, "position_embedding_type");
     if (positions != nullptr && positions->text != "absolute") {
       return Unimplemented(
           "position_embedding_type",
-          Cat("supported is \"absolute\", found ", Describe(*positions)));
+          base::Cat("supported is \"absolute\", found ", Describe(*positions)));
     }
     for (const char* name : {"is_decoder", "add_cross_attention"}) {
       const JsonNode* node = Value(root_, name);
@@ -196,8 +200,8 @@ class Reader {
   }
 
   absl::Status Unimplemented(std::string_view field, std::string_view message) {
-    return absl::UnimplementedError(
-        Cat(origin_, ":", fields_.LineOf(field), ": ", field, ": ", message));
+    return absl::UnimplementedError(base::Cat(
+        origin_, ":", fields_.LineOf(field), ": ", field, ": ", message));
   }
 
   const JsonNode& root_;
@@ -219,14 +223,15 @@ void ReadLabelNames(FieldReader& fields, const JsonNode& id2label,
     const char* end = member.name.data() + member.name.size();
     std::from_chars(member.name.data(), end, id);
     if (id >= names.size() || given[id] || member.kind != Kind::kString) {
-      fields.Fault("id2label", Cat("expected a name for each id from 0 to ",
-                                   names.size() - 1, ", found \"",
-                                   base::Quotable(member.name), "\""));
+      fields.Fault(
+          "id2label",
+          base::Cat("expected a name for each id from 0 to ", names.size() - 1,
+                    ", found \"", base::Quotable(member.name), "\""));
       return;
     }
     given[id] = true;
     names[id] = member.text;
-    usual = usual && member.text == Cat("LABEL_", id);
+    usual = usual && member.text == base::Cat("LABEL_", id);
   }
   head.num_labels = static_cast<int64_t>(names.size());
   if (!usual) head.label_names = std::move(names);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/family_modules.h"
 
 namespace mpsd::spec {
@@ -30,7 +30,7 @@ class List {
 
  private:
   void Add(const char* name, Kind kind, int64_t in, int64_t out, bool bias) {
-    modules_.push_back({Cat(prefix_, name), kind, in, out, bias, layer_});
+    modules_.push_back({base::Cat(prefix_, name), kind, in, out, bias, layer_});
   }
 
   const ModelConfig& c_;
@@ -57,7 +57,7 @@ void AddEmbeddings(const ModelConfig& c, List& list) {
 
 void AddBertLayer(const ModelConfig& c, int64_t i, List& list) {
   const int64_t h = c.hidden_size;
-  list.Begin(Cat(c.model_type, ".encoder.layer.", i, "."), i);
+  list.Begin(base::Cat(c.model_type, ".encoder.layer.", i, "."), i);
   list.Linear("attention.self.query", h, h);
   list.Linear("attention.self.key", h, h);
   list.Linear("attention.self.value", h, h);
@@ -70,7 +70,7 @@ void AddBertLayer(const ModelConfig& c, int64_t i, List& list) {
 
 void AddDistilBertLayer(const ModelConfig& c, int64_t i, List& list) {
   const int64_t h = c.hidden_size;
-  list.Begin(Cat("distilbert.transformer.layer.", i, "."), i);
+  list.Begin(base::Cat("distilbert.transformer.layer.", i, "."), i);
   list.Linear("attention.q_lin", h, h);
   list.Linear("attention.k_lin", h, h);
   list.Linear("attention.v_lin", h, h);

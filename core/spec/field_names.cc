@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::spec {
@@ -252,11 +252,11 @@ std::optional<std::string> Unsupported(std::string_view section,
   if (section == "lora") {
     const auto found = UnsupportedLora().find(name);
     if (found == UnsupportedLora().end()) return std::nullopt;
-    return Cat("not supported: ", found->second);
+    return base::Cat("not supported: ", found->second);
   }
   const auto found = UnsupportedTraining().find(name);
   if (found != UnsupportedTraining().end()) {
-    return Cat("not supported: ", found->second);
+    return base::Cat("not supported: ", found->second);
   }
   const Names& others = OtherTrainingArguments();
   if (std::find(others.begin(), others.end(), name) == others.end()) {
@@ -272,18 +272,18 @@ std::optional<std::string> InAnotherSection(const std::string& name) {
   if (all.contains(name)) return name;
   for (const auto& [section, fields] : all.items()) {
     if (fields.is_object() && fields.contains(name)) {
-      return Cat(section, ".", name);
+      return base::Cat(section, ".", name);
     }
   }
   return std::nullopt;
 }
 
 std::string DidYouMean(std::string_view section, std::string_view path) {
-  const std::string prefix = Cat(section, ".");
+  const std::string prefix = base::Cat(section, ".");
   if (!section.empty() && path.substr(0, prefix.size()) == prefix) {
     path.remove_prefix(prefix.size());
   }
-  return Cat("unknown field; did you mean \"", path, "\"?");
+  return base::Cat("unknown field; did you mean \"", path, "\"?");
 }
 
 }  // namespace
@@ -338,7 +338,8 @@ std::string UnknownField(std::string_view section, std::string_view name,
   if (auto nearest = NearestName(name, candidates)) {
     return DidYouMean(section, *nearest);
   }
-  return Cat("unknown field; the fields here are ", absl::StrJoin(known, ", "));
+  return base::Cat("unknown field; the fields here are ",
+                   absl::StrJoin(known, ", "));
 }
 
 }  // namespace mpsd::spec

@@ -3,7 +3,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/field_names.h"
 
 namespace mpsd::spec {
@@ -49,10 +49,10 @@ std::string Range::Text() const {
   const bool lower = low > -std::numeric_limits<double>::infinity();
   const bool upper = high < std::numeric_limits<double>::infinity();
   std::string text;
-  if (lower) text += Cat(above_low ? " > " : " >= ", ShowNumber(low));
+  if (lower) text += base::Cat(above_low ? " > " : " >= ", ShowNumber(low));
   if (lower && upper) text += " and";
   if (upper) {
-    text += Cat(below_high ? " < " : " <= ", ShowNumber(high));
+    text += base::Cat(below_high ? " < " : " <= ", ShowNumber(high));
   }
   return text;
 }
@@ -77,14 +77,14 @@ const JsonNode* FieldReader::Take(std::string_view name) {
 }
 
 std::string FieldReader::PathOf(std::string_view name) const {
-  return path_.empty() ? std::string(name) : Cat(path_, ".", name);
+  return path_.empty() ? std::string(name) : base::Cat(path_, ".", name);
 }
 
 void FieldReader::Expected(std::string_view path, const JsonNode& node,
                            std::string_view expected, std::string_view hint) {
   findings_.Add(node.line, path,
-                Cat("expected ", expected, ", found ", Describe(node),
-                    hint.empty() ? "" : "; ", hint));
+                base::Cat("expected ", expected, ", found ", Describe(node),
+                          hint.empty() ? "" : "; ", hint));
 }
 
 int FieldReader::LineOf(std::string_view name) const {
@@ -111,7 +111,7 @@ void FieldReader::Text(std::string_view name, std::string& value,
                        std::string_view expected, bool required) {
   const JsonNode* node = Take(name);
   if (node == nullptr) {
-    if (required) Fault(name, Cat("missing; expected ", expected));
+    if (required) Fault(name, base::Cat("missing; expected ", expected));
     return;
   }
   if (node->kind == Kind::kNull && !required) return;
@@ -128,7 +128,7 @@ bool FieldReader::IntegerValue(std::string_view path, const JsonNode& node,
     value = node.integer;
     return true;
   }
-  Expected(path, node, Cat("an integer", range.Text()), hint);
+  Expected(path, node, base::Cat("an integer", range.Text()), hint);
   return false;
 }
 
@@ -139,7 +139,7 @@ bool FieldReader::NumberValue(std::string_view path, const JsonNode& node,
     value = node.number;
     return true;
   }
-  Expected(path, node, Cat("a number", range.Text()));
+  Expected(path, node, base::Cat("a number", range.Text()));
   return false;
 }
 
@@ -206,12 +206,12 @@ bool FieldReader::CheckWord(std::string_view name, const JsonNode& node,
       if (word == node.text) return true;
     }
   }
-  std::string message = Cat("expected ", words.size() == 1 ? "\"" : "one of \"",
-                            absl::StrJoin(Strings(words), "\", \""),
-                            "\", found ", Describe(node));
+  std::string message = base::Cat(
+      "expected ", words.size() == 1 ? "\"" : "one of \"",
+      absl::StrJoin(Strings(words), "\", \""), "\", found ", Describe(node));
   if (node.kind == Kind::kString) {
     if (auto nearest = NearestName(node.text, words)) {
-      message += Cat("; did you mean \"", *nearest, "\"?");
+      message += base::Cat("; did you mean \"", *nearest, "\"?");
     }
   }
   findings_.Add(node.line, PathOf(name), message);
@@ -236,12 +236,12 @@ void FieldReader::Numbers(std::string_view name, std::vector<double>& value,
   if (node == nullptr || node->kind == Kind::kNull) return;
   if (node->kind != Kind::kArray) {
     return Expected(PathOf(name), *node,
-                    Cat("a list of numbers", range.Text()));
+                    base::Cat("a list of numbers", range.Text()));
   }
   std::vector<double> read(node->items.size());
   for (size_t i = 0; i < read.size(); ++i) {
-    if (!NumberValue(Cat(PathOf(name), "[", i, "]"), node->items[i], range,
-                     read[i])) {
+    if (!NumberValue(base::Cat(PathOf(name), "[", i, "]"), node->items[i],
+                     range, read[i])) {
       return;
     }
   }
@@ -252,7 +252,7 @@ void FieldReader::Texts(std::string_view name, std::vector<std::string>& value,
                         std::string_view expected, bool required) {
   const JsonNode* node = Take(name);
   if (node == nullptr) {
-    if (required) Fault(name, Cat("missing; expected ", expected));
+    if (required) Fault(name, base::Cat("missing; expected ", expected));
     return;
   }
   if (node->kind == Kind::kNull && !required) return;
@@ -263,13 +263,15 @@ void FieldReader::Texts(std::string_view name, std::vector<std::string>& value,
   if (node->kind != Kind::kArray || (required && node->items.empty())) {
     return Expected(
         PathOf(name), *node,
-        Cat(expected, node->kind == Kind::kArray ? ", one at least" : ""));
+        base::Cat(expected,
+                  node->kind == Kind::kArray ? ", one at least" : ""));
   }
   if (!AllNonEmptyTexts(*node)) {
     for (size_t i = 0; i < node->items.size(); ++i) {
       const JsonNode& item = node->items[i];
       if (item.kind == Kind::kString && !item.text.empty()) continue;
-      Expected(Cat(PathOf(name), "[", i, "]"), item, "a non-empty string");
+      Expected(base::Cat(PathOf(name), "[", i, "]"), item,
+               "a non-empty string");
     }
     return;
   }
@@ -288,12 +290,12 @@ void FieldReader::Integers(std::string_view name,
   }
   if (node->kind != Kind::kArray) {
     return Expected(PathOf(name), *node,
-                    Cat("a list of integers", range.Text()));
+                    base::Cat("a list of integers", range.Text()));
   }
   read.resize(node->items.size());
   for (size_t i = 0; i < node->items.size(); ++i) {
-    if (!IntegerValue(Cat(PathOf(name), "[", i, "]"), node->items[i], range,
-                      read[i])) {
+    if (!IntegerValue(base::Cat(PathOf(name), "[", i, "]"), node->items[i],
+                      range, read[i])) {
       return;
     }
   }
@@ -311,7 +313,7 @@ void FieldReader::PatternObject(std::string_view name, PatternMap<V>& value,
   }
   for (const JsonNode& number : node->members) {
     V read_value = V();
-    if (read(Cat(PathOf(name), "[\"", number.name, "\"]"), number,
+    if (read(base::Cat(PathOf(name), "[\"", number.name, "\"]"), number,
              read_value)) {
       value[number.name] = read_value;
     }

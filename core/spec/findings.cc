@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/printable.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 
 namespace mpsd::spec {
 
@@ -14,7 +14,7 @@ constexpr size_t kMaxShown = 20;
 
 void Findings::Add(int line, std::string_view path, std::string_view message) {
   const std::string_view colon = path.empty() ? "" : ": ";
-  list_.push_back({line, Cat(path, colon, message)});
+  list_.push_back({line, base::Cat(path, colon, message)});
 }
 
 absl::Status Findings::ToStatus(std::string_view origin) const {
@@ -25,11 +25,11 @@ absl::Status Findings::ToStatus(std::string_view origin) const {
       [](const Finding& a, const Finding& b) { return a.line < b.line; });
   std::string message;
   for (size_t i = 0; i < std::min(sorted.size(), kMaxShown); ++i) {
-    message += Cat(i == 0 ? "" : "\n", origin, ":", sorted[i].line, ": ",
-                   base::Printable(sorted[i].text));
+    message += base::Cat(i == 0 ? "" : "\n", origin, ":", sorted[i].line, ": ",
+                         base::Printable(sorted[i].text));
   }
   if (sorted.size() > kMaxShown) {
-    message += Cat("\n… and ", sorted.size() - kMaxShown, " more");
+    message += base::Cat("\n… and ", sorted.size() - kMaxShown, " more");
   }
   return absl::InvalidArgumentError(message);
 }

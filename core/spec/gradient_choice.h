@@ -11,7 +11,7 @@ namespace mpsd::spec {
 
 // How a job's gradients are computed.
 struct GradientChoice {
-  // By the backward written out in core/fast; else by autograd.
+  // By the backward written out in core/explicit_step; else by autograd.
   bool explicit_step = false;
   // Why a job gets autograd although its kind could use the explicit step;
   // empty where its kind cannot, or where the job asks for autograd.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/modules.h"
 
 namespace mpsd::spec {
@@ -212,7 +212,8 @@ std::vector<std::string> IdleWarnings(const TrainSpec& spec) {
   std::vector<std::string> warnings;
   for (const IdleField& field : IdleFields()) {
     if (!field.idle(spec)) continue;
-    warnings.push_back(Cat(field.field, " has no effect: ", field.reason));
+    warnings.push_back(
+        base::Cat(field.field, " has no effect: ", field.reason));
   }
   return warnings;
 }
@@ -224,16 +225,16 @@ std::vector<std::string> ModelWarnings(const TrainSpec& spec,
   const int64_t limit =
       config.max_position_embeddings - config.encoder.first_position;
   if (spec.task == Task::kCausalLm && length > limit) {
-    warnings.push_back(
-        Cat("training.max_length is ", length,
-            ", the model's max_position_embeddings ", limit,
-            ": in longer rows it meets positions that it was not made for"));
+    warnings.push_back(base::Cat(
+        "training.max_length is ", length,
+        ", the model's max_position_embeddings ", limit,
+        ": in longer rows it meets positions that it was not made for"));
   }
   if (spec.task == Task::kSeqCls && length > limit &&
       length != DefaultTraining().max_length) {
-    warnings.push_back(Cat("training.max_length is ", length,
-                           ", the model has positions for ", limit,
-                           " tokens: texts are cut to those"));
+    warnings.push_back(base::Cat("training.max_length is ", length,
+                                 ", the model has positions for ", limit,
+                                 " tokens: texts are cut to those"));
   }
   const std::vector<Module> modules = Modules(config);
   for (const std::string& entry :
@@ -243,8 +244,8 @@ std::vector<std::string> ModelWarnings(const TrainSpec& spec,
         [&](const Module& m) { return MeansModule(entry, m.name); });
     if (found) continue;
     warnings.push_back(
-        Cat("quantization_config.llm_int8_skip_modules: \"", entry,
-            "\" has no effect: no module of this model has that name"));
+        base::Cat("quantization_config.llm_int8_skip_modules: \"", entry,
+                  "\" has no effect: no module of this model has that name"));
   }
   return warnings;
 }

@@ -9,7 +9,7 @@
 
 #include "core/base/limits.h"
 #include "core/base/printable.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 
 namespace mpsd::spec {
 namespace {
@@ -97,15 +97,15 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& name) override {
     JsonNode& object = *open_.back();
     if (object.members.size() == max_members_) {
-      return Fail(Cat("an object of more than ", max_members_, " names"));
+      return Fail(base::Cat("an object of more than ", max_members_, " names"));
     }
     if (name.size() > limits::kJsonNameBytes) {
-      return Fail(Cat("a name of ", name.size(), " bytes, at most ",
-                      limits::kJsonNameBytes, " are allowed"));
+      return Fail(base::Cat("a name of ", name.size(), " bytes, at most ",
+                            limits::kJsonNameBytes, " are allowed"));
     }
     if (!names_.back().insert(name).second) {
-      return Fail(Cat("the name \"", base::Quotable(name),
-                      "\" appears twice in the same object"));
+      return Fail(base::Cat("the name \"", base::Quotable(name),
+                            "\" appears twice in the same object"));
     }
     if (!Count()) return false;
     JsonNode& member = object.members.emplace_back();
@@ -164,11 +164,12 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   // Counts a value against the limit: a member with its name is one value.
   bool Count() {
     if (++values_ <= limits::kJsonValues) return true;
-    return Fail(Cat("more than ", limits::kJsonValues, " values"));
+    return Fail(base::Cat("more than ", limits::kJsonValues, " values"));
   }
   bool Open(Kind kind) {
     if (open_.size() == limits::kJsonDepth) {
-      return Fail(Cat("nested deeper than ", limits::kJsonDepth, " levels"));
+      return Fail(
+          base::Cat("nested deeper than ", limits::kJsonDepth, " levels"));
     }
     if (InList() && !Count()) return false;
     JsonNode& node = Next(consumed_.line);
@@ -214,7 +215,7 @@ absl::StatusOr<JsonNode> ParseJson(std::string_view json,
   }
   if (json.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     return absl::InvalidArgumentError(
-        Cat(origin, ":1: not valid JSON: it is empty"));
+        base::Cat(origin, ":1: not valid JSON: it is empty"));
   }
   Consumed consumed;
   TreeBuilder builder(consumed, max_members);
@@ -223,7 +224,7 @@ absl::StatusOr<JsonNode> ParseJson(std::string_view json,
                                  CountingIterator(end, &consumed), &builder)) {
     const int line = consumed.line - (consumed.last == '\n' ? 1 : 0);
     return absl::InvalidArgumentError(
-        Cat(origin, ":", line, ": not valid JSON: ", builder.error()));
+        base::Cat(origin, ":", line, ": not valid JSON: ", builder.error()));
   }
   return std::move(builder.root());
 }
@@ -235,11 +236,11 @@ std::string Describe(const JsonNode& node) {
     case Kind::kBool:
       return node.boolean ? "true" : "false";
     case Kind::kInteger:
-      return Cat(node.integer);
+      return base::Cat(node.integer);
     case Kind::kNumber:
       return nlohmann::json(node.number).dump();
     case Kind::kString:
-      return Cat("the string \"", base::Quotable(node.text), "\"");
+      return base::Cat("the string \"", base::Quotable(node.text), "\"");
     case Kind::kArray:
       return "a list";
     case Kind::kObject:

@@ -32,7 +32,7 @@ inline constexpr int64_t kStepInputBytes = int64_t{64} << 20;
 //            b
 //            + 4 · heads [log-sum-exp]
 //            For a frozen decoder with adapters, whose backward is written out
-//            (core/fast): (2H + 2Q + 2KV + 2I) · b + 4 · heads
+//            (core/explicit_step): (2H + 2Q + 2KV + 2I) · b + 4 · heads
 //            For an encoder: (8H [input, q, k, v, the attention's output,
 //            both sums before the norms, the norm between] + 2I) · b
 //            + 4 · heads; with dropout 2H more; with dropout of the attention
@@ -43,7 +43,7 @@ inline constexpr int64_t kStepInputBytes = int64_t{64} << 20;
 //            layers without the MLP's 2I, and 2I of one layer
 //  logits    min(T, 1024) · vocab_size · 3 · 4: a chunk of the LM head in fp32,
 //            its log-softmax and its gradient; a classifier: rows · labels
-//  backward  the temporaries of one layer's backward in core/fast:
+//  backward  the temporaries of one layer's backward in core/explicit_step:
 //            T · (3I + 3H) · b, and for the attention, unless CUDA's kernels
 //            compute it, S · 3b for a block's S = rows · heads · length ·
 //            QueriesPerBlock scores: probabilities, their gradient and the

@@ -7,7 +7,7 @@
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/small_file.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/encoder_config.h"
 #include "core/spec/fields.h"
 #include "core/spec/findings.h"
@@ -58,8 +58,8 @@ class DecoderReader {
 
  private:
   absl::Status Unimplemented(std::string_view field, std::string_view message) {
-    return absl::UnimplementedError(
-        Cat(origin_, ":", fields_.LineOf(field), ": ", field, ": ", message));
+    return absl::UnimplementedError(base::Cat(
+        origin_, ":", fields_.LineOf(field), ": ", field, ": ", message));
   }
 
   bool HasValue(std::string_view name) const {
@@ -75,9 +75,10 @@ class DecoderReader {
       if (family.model_type == config_.model_type) family_ = &family;
     }
     if (family_ != nullptr) return absl::OkStatus();
-    return Unimplemented("model_type",
-                         Cat("\"", base::Quotable(config_.model_type),
-                             "\" is not supported; there are ", kModelTypes));
+    return Unimplemented(
+        "model_type",
+        base::Cat("\"", base::Quotable(config_.model_type),
+                  "\" is not supported; there are ", kModelTypes));
   }
 
   // Refuses options that mpsd would otherwise ignore and that change the
@@ -94,7 +95,8 @@ class DecoderReader {
     const JsonNode* act = root_.Find("hidden_act");
     if (act != nullptr && act->text != "silu" && act->text != "swish") {
       return Unimplemented(
-          "hidden_act", Cat("supported is \"silu\", found ", Describe(*act)));
+          "hidden_act",
+          base::Cat("supported is \"silu\", found ", Describe(*act)));
     }
     for (const char* name : {"attention_dropout", "partial_rotary_factor"}) {
       const JsonNode* node = root_.Find(name);
@@ -103,16 +105,16 @@ class DecoderReader {
           node->number == neutral) {
         continue;
       }
-      return Unimplemented(
-          name, Cat("supported is ", neutral, ", found ", Describe(*node)));
+      return Unimplemented(name, base::Cat("supported is ", neutral, ", found ",
+                                           Describe(*node)));
     }
     return absl::OkStatus();
   }
 
   void Size(std::string_view name, int64_t& value, Range range = SizeRange()) {
     if (!HasValue(name)) {
-      return fields_.Fault(name,
-                           Cat("missing; expected an integer", range.Text()));
+      return fields_.Fault(
+          name, base::Cat("missing; expected an integer", range.Text()));
     }
     fields_.Integer(name, value, range);
   }
@@ -185,7 +187,8 @@ class DecoderReader {
       config_.dynamic_rope = true;
     } else if (type != "default") {
       return Unimplemented(
-          name, Cat("the rope type \"", base::Quotable(type),
+          name,
+          base::Cat("the rope type \"", base::Quotable(type),
                     "\" is not supported; there are default, dynamic, linear, "
                     "llama3"));
     }
@@ -252,10 +255,10 @@ class DecoderReader {
       if (types[i] == "full_attention") continue;
       if (types[i] != "sliding_attention") {
         return Unimplemented("layer_types",
-                             Cat("\"", base::Quotable(types[i]),
-                                 "\" is not supported; there are "
-                                 "full_attention, "
-                                 "sliding_attention"));
+                             base::Cat("\"", base::Quotable(types[i]),
+                                       "\" is not supported; there are "
+                                       "full_attention, "
+                                       "sliding_attention"));
       }
       if (window == 0) {
         fields_.Fault("layer_types",
@@ -271,20 +274,21 @@ class DecoderReader {
   void CheckSizes() {
     if (config_.num_attention_heads % config_.num_key_value_heads != 0) {
       fields_.Fault("num_key_value_heads",
-                    Cat("expected a divisor of num_attention_heads (",
-                        config_.num_attention_heads, "), found ",
-                        config_.num_key_value_heads));
+                    base::Cat("expected a divisor of num_attention_heads (",
+                              config_.num_attention_heads, "), found ",
+                              config_.num_key_value_heads));
     }
     if (config_.head_dim > 0 &&
         config_.num_attention_heads > limits::kModelSize / config_.head_dim) {
-      fields_.Fault("head_dim", Cat("expected at most ", limits::kModelSize,
-                                    " together with num_attention_heads (",
-                                    config_.num_attention_heads, "), found ",
-                                    config_.head_dim));
+      fields_.Fault("head_dim",
+                    base::Cat("expected at most ", limits::kModelSize,
+                              " together with num_attention_heads (",
+                              config_.num_attention_heads, "), found ",
+                              config_.head_dim));
     }
     if (config_.head_dim % 2 != 0 || config_.head_dim == 0) {
-      fields_.Fault("head_dim",
-                    Cat("expected an even number, found ", config_.head_dim));
+      fields_.Fault("head_dim", base::Cat("expected an even number, found ",
+                                          config_.head_dim));
     }
   }
 
@@ -305,12 +309,12 @@ absl::Status RefuseMlx(const JsonNode& root, std::string_view origin) {
     const JsonNode* bits = node->Find("bits");
     if (bits == nullptr || node->Find("group_size") == nullptr) continue;
     return absl::UnimplementedError(
-        Cat(origin, ":", node->line, ": ", name,
-            ": this is a folder of MLX in ", bits->integer,
-            " bits, which only mlx reads; name the model that "
-            "it was made from, or write it out with `mlx_lm.convert "
-            "--dequantize`, and let quantization_config.load_in_4bit in "
-            "job.json hold that in few bits"));
+        base::Cat(origin, ":", node->line, ": ", name,
+                  ": this is a folder of MLX in ", bits->integer,
+                  " bits, which only mlx reads; name the model that "
+                  "it was made from, or write it out with `mlx_lm.convert "
+                  "--dequantize`, and let quantization_config.load_in_4bit in "
+                  "job.json hold that in few bits"));
   }
   return absl::OkStatus();
 }

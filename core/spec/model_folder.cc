@@ -7,7 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "core/base/limits.h"
 #include "core/base/small_file.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/hub_cache.h"
 #include "core/spec/train_spec.h"
 
@@ -50,7 +50,7 @@ bool LooksLikeId(const std::string& model) {
 
 // The cache's folder name for "owner/name".
 std::string RepositoryName(const std::string& id) {
-  return Cat("models--", absl::StrReplaceAll(id, {{"/", "--"}}));
+  return base::Cat("models--", absl::StrReplaceAll(id, {{"/", "--"}}));
 }
 
 fs::path RepositoryOf(const std::string& id, const Environment& environment) {
@@ -92,15 +92,15 @@ const char* OfThisProcess(const char* name) { return std::getenv(name); }
 absl::StatusOr<std::string> FindInCache(const std::string& model,
                                         const Environment& environment) {
   if (model.empty() || !LooksLikeId(model)) {
-    return absl::NotFoundError(Cat("model: there is no folder ", model));
+    return absl::NotFoundError(base::Cat("model: there is no folder ", model));
   }
   const fs::path repository = RepositoryOf(model, environment);
   const fs::path snapshot = Snapshot(repository);
   if (!snapshot.empty()) return snapshot.string();
-  return absl::NotFoundError(
-      Cat("model: neither a folder ", model,
-          " nor a snapshot with config.json in ", repository.string(),
-          "; fetch it with `hf download ", model, "`, or name a model folder"));
+  return absl::NotFoundError(base::Cat(
+      "model: neither a folder ", model, " nor a snapshot with config.json in ",
+      repository.string(), "; fetch it with `hf download ", model,
+      "`, or name a model folder"));
 }
 
 }  // namespace
@@ -114,8 +114,8 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model,
   std::error_code error;
   if (fs::is_directory(model, error)) {
     return absl::NotFoundError(
-        Cat("model: the folder ", model,
-            " has no config.json; name a folder in Hugging Face layout"));
+        base::Cat("model: the folder ", model,
+                  " has no config.json; name a folder in Hugging Face layout"));
   }
   return FindInCache(model, environment);
 }
@@ -151,7 +151,8 @@ absl::StatusOr<std::string> FindBaseModel(const BaseModel& base,
     return FindModelFolder(base.name, environment);
   }
   if (base.name.empty() || !LooksLikeId(base.name)) {
-    return absl::NotFoundError(Cat("model: there is no folder ", base.name));
+    return absl::NotFoundError(
+        base::Cat("model: there is no folder ", base.name));
   }
   const fs::path repository = RepositoryOf(base.name, environment);
   const bool upwards = base.revision.find("..") != std::string::npos;
@@ -161,9 +162,9 @@ absl::StatusOr<std::string> FindBaseModel(const BaseModel& base,
       upwards ? fs::path() : SnapshotOfRef(repository, base.revision);
   if (!named.empty()) return named.string();
   return absl::NotFoundError(
-      Cat("model: no snapshot ", base.revision, " with config.json in ",
-          repository.string(), "; fetch it with `hf download ", base.name,
-          " --revision ", base.revision, "`, or name a model folder"));
+      base::Cat("model: no snapshot ", base.revision, " with config.json in ",
+                repository.string(), "; fetch it with `hf download ", base.name,
+                " --revision ", base.revision, "`, or name a model folder"));
 }
 
 absl::StatusOr<std::string> FindBaseModel(const BaseModel& base) {

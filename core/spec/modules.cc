@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/modules.h"
 
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/family_modules.h"
 
 namespace mpsd::spec {
@@ -11,10 +11,10 @@ using Kind = Module::Kind;
 
 void AddDecoderLayer(const ModelConfig& c, int64_t layer,
                      std::vector<Module>& out) {
-  const std::string prefix = Cat("model.layers.", layer, ".");
+  const std::string prefix = base::Cat("model.layers.", layer, ".");
   const auto add = [&](const char* name, Kind kind, int64_t in, int64_t width,
                        bool bias = false) {
-    out.push_back({Cat(prefix, name), kind, in, width, bias, layer});
+    out.push_back({base::Cat(prefix, name), kind, in, width, bias, layer});
   };
   add("self_attn.q_proj", Kind::kLinear, c.hidden_size, c.q_size(), c.qkv_bias);
   add("self_attn.k_proj", Kind::kLinear, c.hidden_size, c.kv_size(),

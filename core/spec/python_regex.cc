@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/regex_tree.h"
 
 namespace mpsd::spec {
@@ -147,9 +147,9 @@ absl::StatusOr<PythonRegex> PythonRegex::Compile(std::string_view pattern) {
   if (root.ok()) return PythonRegex(*std::move(root));
   constexpr size_t kShown = 200;
   const std::string shown =
-      pattern.size() > kShown ? "" : Cat("\"", pattern, "\" ");
-  return absl::InvalidArgumentError(Cat("the regular expression ", shown,
-                                        std::string(root.status().message())));
+      pattern.size() > kShown ? "" : base::Cat("\"", pattern, "\" ");
+  return absl::InvalidArgumentError(base::Cat(
+      "the regular expression ", shown, std::string(root.status().message())));
 }
 
 PythonRegex::PythonRegex(std::shared_ptr<const RegexNode> root)
@@ -164,7 +164,7 @@ bool PythonRegex::FullMatch(std::string_view name, int64_t* steps) const {
 }
 
 std::string PatternKeyRegex(std::string_view key) {
-  return Cat("(.*\\.)?(", key, ")$");
+  return base::Cat("(.*\\.)?(", key, ")$");
 }
 
 }  // namespace mpsd::spec

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/modules.h"
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
@@ -29,10 +29,10 @@ absl::Status CheckSaved(const TrainSpec& job, const ModelConfig& model) {
     const bool quantized = Quantizes(job.quantization_config, module.name) ||
                            (model.quantization && module.layer >= 0);
     if (module.kind != Module::Kind::kLinear || !quantized) continue;
-    return absl::InvalidArgumentError(
-        Cat("lora.modules_to_save: ", module.name,
-            " is quantized and cannot be trained whole; leave it out, or name "
-            "it in quantization_config.llm_int8_skip_modules"));
+    return absl::InvalidArgumentError(base::Cat(
+        "lora.modules_to_save: ", module.name,
+        " is quantized and cannot be trained whole; leave it out, or name "
+        "it in quantization_config.llm_int8_skip_modules"));
   }
   return absl::OkStatus();
 }
@@ -49,7 +49,8 @@ bool Quantizes(const QuantizationSpec& spec, std::string_view module) {
 }
 
 bool MeansModule(std::string_view entry, std::string_view module) {
-  return Cat(".", module, ".").find(Cat(".", entry, ".")) != std::string::npos;
+  return base::Cat(".", module, ".").find(base::Cat(".", entry, ".")) !=
+         std::string::npos;
 }
 
 absl::StatusOr<QuantizationSpec> ReadStoredQuantization(const JsonNode& node) {
@@ -71,8 +72,8 @@ absl::Status CheckQuantization(const TrainSpec& job, const ModelConfig& model) {
   if (!asked.enabled() && !model.quantization) return absl::OkStatus();
   if (model.family != Family::kDecoder) {
     return absl::UnimplementedError(
-        Cat("quantization_config: is for decoders; a model of type \"",
-            model.model_type, "\" is small enough without"));
+        base::Cat("quantization_config: is for decoders; a model of type \"",
+                  model.model_type, "\" is small enough without"));
   }
   if (model.quantization && asked.enabled()) {
     return absl::InvalidArgumentError(

@@ -6,11 +6,11 @@
 
 namespace mpsd::spec {
 
-// For attention by blocks of queries (core/fast): how many queries of every row
-// and head have their scores computed at a time. Small blocks skip more of the
-// scores that causality masks; but each block costs a dozen calls. `cached` is
-// backend::Traits::cached_pieces: a block's scores then fit into a cache, else
-// they number 2^27 at most.
+// For attention by blocks of queries (core/explicit_step): how many queries of
+// every row and head have their scores computed at a time. Small blocks skip
+// more of the scores that causality masks; but each block costs a dozen calls.
+// `cached` is backend::Traits::cached_pieces: a block's scores then fit into a
+// cache, else they number 2^27 at most.
 int64_t QueriesPerBlock(int64_t rows, int64_t heads, int64_t length,
                         bool cached);
 

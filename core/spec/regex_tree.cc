@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 
 namespace mpsd::spec {
 namespace {
@@ -103,7 +103,7 @@ class Parser {
     return Fail("has a quantifier with nothing to repeat");
   }
   RegexNode Unsupported(std::string_view what) {
-    return Fail(Cat("has ", what, ", which is not supported"));
+    return Fail(base::Cat("has ", what, ", which is not supported"));
   }
 
   bool Take(std::string_view text) {
@@ -176,7 +176,7 @@ class Parser {
       }
       rest_.remove_prefix(end + 1);
     } else if (!Take("?:") && rest_.starts_with("?")) {
-      return Unsupported(Cat("the group \"(", rest_.substr(0, 2), "\""));
+      return Unsupported(base::Cat("the group \"(", rest_.substr(0, 2), "\""));
     }
     RegexNode inside = Choice(depth + 1);
     if (!fault_.empty()) return inside;
@@ -211,7 +211,7 @@ class Parser {
     if (auto control = ControlCharacter(c)) return Single(*control);
     if (c == 'x') return Hexadecimal();
     if (absl::ascii_isalnum(c)) {
-      return Unsupported(Cat("\"\\", std::string(1, c), "\"")), Set();
+      return Unsupported(base::Cat("\"\\", std::string(1, c), "\"")), Set();
     }
     return Single(c);
   }
@@ -281,7 +281,7 @@ class Parser {
     }
     if (min > max) return Fail("has a {m,n} with m > n");
     if (min > kMaxCount || (max > kMaxCount && max != RegexNode::kUnlimited)) {
-      return Fail(Cat("repeats more than ", kMaxCount, " times"));
+      return Fail(base::Cat("repeats more than ", kMaxCount, " times"));
     }
     std::vector<RegexNode> children;
     children.push_back(std::move(atom));
@@ -340,7 +340,7 @@ absl::StatusOr<std::shared_ptr<const RegexNode>> ParseRegex(
     std::string_view pattern) {
   if (pattern.size() > kMaxPattern) {
     return absl::InvalidArgumentError(
-        Cat("is longer than ", kMaxPattern, " bytes"));
+        base::Cat("is longer than ", kMaxPattern, " bytes"));
   }
   return Parser(pattern).Parse();
 }

@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "core/base/limits.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/field_names.h"
 #include "core/spec/module_names.h"
 #include "core/spec/python_regex.h"
@@ -20,7 +20,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 bool IsNameOrTail(std::string_view name, std::string_view entry) {
-  return name == entry || name.ends_with(Cat(".", entry));
+  return name == entry || name.ends_with(base::Cat(".", entry));
 }
 
 // A module is trained whole when its own name, or the name of a module around
@@ -72,14 +72,16 @@ std::string LinearList(const ModelConfig& config) {
       others.push_back(module.name);
     }
   }
-  return Cat("the linear layers of this model are ", absl::StrJoin(parts, ", "),
-             " in ", prefix, "0 to ", prefix, config.num_hidden_layers - 1,
-             others.empty() ? "" : ", and ", absl::StrJoin(others, ", "));
+  return base::Cat("the linear layers of this model are ",
+                   absl::StrJoin(parts, ", "), " in ", prefix, "0 to ", prefix,
+                   config.num_hidden_layers - 1, others.empty() ? "" : ", and ",
+                   absl::StrJoin(others, ", "));
 }
 
 absl::Status Unmatched(std::string_view entry, const ModelConfig& config) {
-  std::string message = Cat("lora.target_modules: \"", entry,
-                            "\" matches no linear layer; ", LinearList(config));
+  std::string message =
+      base::Cat("lora.target_modules: \"", entry,
+                "\" matches no linear layer; ", LinearList(config));
   std::set<std::string_view> parts;
   bool has_weights = false;
   const std::vector<Module> modules = Modules(config);
@@ -89,10 +91,10 @@ absl::Status Unmatched(std::string_view entry, const ModelConfig& config) {
   }
   const std::string_view last = LastPart(entry);
   if (has_weights) {
-    message +=
-        Cat("; \"", entry, "\" can be trained whole through modules_to_save");
+    message += base::Cat("; \"", entry,
+                         "\" can be trained whole through modules_to_save");
   } else if (auto nearest = NearestName(last, {parts.begin(), parts.end()})) {
-    message += Cat("; did you mean \"", *nearest, "\"?");
+    message += base::Cat("; did you mean \"", *nearest, "\"?");
   }
   return absl::InvalidArgumentError(message);
 }
@@ -100,10 +102,10 @@ absl::Status Unmatched(std::string_view entry, const ModelConfig& config) {
 absl::Status UnmatchedRegex(std::string_view pattern,
                             const ModelConfig& config) {
   return absl::InvalidArgumentError(
-      Cat("lora.target_modules: the regular expression \"", pattern,
-          "\" matches no linear layer as a whole; write [\"q_proj\"] or "
-          "\".*q_proj\" for every q_proj; ",
-          LinearList(config)));
+      base::Cat("lora.target_modules: the regular expression \"", pattern,
+                "\" matches no linear layer as a whole; write [\"q_proj\"] or "
+                "\".*q_proj\" for every q_proj; ",
+                LinearList(config)));
 }
 
 // Whether the end of `name` is `key`, behind a dot or as a whole, where a dot
@@ -135,8 +137,8 @@ class Patterns {
       auto regex = alone.ok() ? PythonRegex::Compile(PatternKeyRegex(key))
                               : std::move(alone);
       if (!regex.ok()) {
-        return absl::InvalidArgumentError(
-            Cat("lora.", field, ": ", std::string(regex.status().message())));
+        return absl::InvalidArgumentError(base::Cat(
+            "lora.", field, ": ", std::string(regex.status().message())));
       }
       compiled.entries_.push_back(
           {key, *std::move(regex), value, IsPlain(key)});
@@ -188,9 +190,9 @@ absl::Status CheckLayers(const LoraSpec& lora, const ModelConfig& config) {
   if (!lora.layers_to_transform) return absl::OkStatus();
   for (int64_t layer : *lora.layers_to_transform) {
     if (layer >= 0 && layer < config.num_hidden_layers) continue;
-    return absl::InvalidArgumentError(
-        Cat("lora.layers_to_transform: there is no layer ", layer,
-            "; expected numbers from 0 to ", config.num_hidden_layers - 1));
+    return absl::InvalidArgumentError(base::Cat(
+        "lora.layers_to_transform: there is no layer ", layer,
+        "; expected numbers from 0 to ", config.num_hidden_layers - 1));
   }
   return absl::OkStatus();
 }
@@ -219,17 +221,17 @@ Matched MatchList(const Names& entries, const ModelConfig& config) {
 }
 
 absl::Status TooSlow(std::string_view field) {
-  return absl::InvalidArgumentError(
-      Cat("lora.", field, ": takes more than ", limits::kMatchSteps,
-          " steps to match with the modules of this model; write fewer or "
-          "simpler patterns"));
+  return absl::InvalidArgumentError(base::Cat(
+      "lora.", field, ": takes more than ", limits::kMatchSteps,
+      " steps to match with the modules of this model; write fewer or "
+      "simpler patterns"));
 }
 
 Matched MatchRegex(const std::string& pattern, const ModelConfig& config) {
   const auto regex = PythonRegex::Compile(pattern);
   if (!regex.ok()) {
-    return absl::InvalidArgumentError(
-        Cat("lora.target_modules: ", std::string(regex.status().message())));
+    return absl::InvalidArgumentError(base::Cat(
+        "lora.target_modules: ", std::string(regex.status().message())));
   }
   std::vector<Module> matched;
   int64_t steps = 0;
@@ -326,11 +328,11 @@ absl::Status UnmatchedKey(std::string_view field, std::string_view key,
     parts.insert(std::string(LastPart(match.name)));
   }
   std::string message =
-      Cat("lora.", field, ": \"", key,
-          "\" matches no layer that is adapted; those are ",
-          absl::StrJoin(parts, ", "), " (see target_modules)");
+      base::Cat("lora.", field, ": \"", key,
+                "\" matches no layer that is adapted; those are ",
+                absl::StrJoin(parts, ", "), " (see target_modules)");
   if (auto near = NearestName(LastPart(key), {parts.begin(), parts.end()})) {
-    message += Cat("; did you mean \"", *near, "\"?");
+    message += base::Cat("; did you mean \"", *near, "\"?");
   }
   return absl::InvalidArgumentError(message);
 }
@@ -377,9 +379,9 @@ absl::Status UnmatchedSaved(std::string_view entry,
     }
   }
   return absl::InvalidArgumentError(
-      Cat("lora.modules_to_save: no module with weights ends in \"", entry,
-          "\"; there are ", absl::StrJoin(outside, ", "),
-          ", and in each layer ", inside, " and so on"));
+      base::Cat("lora.modules_to_save: no module with weights ends in \"",
+                entry, "\"; there are ", absl::StrJoin(outside, ", "),
+                ", and in each layer ", inside, " and so on"));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "core/base/limits.h"
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/python_regex.h"
 
 namespace mpsd::spec {
@@ -43,7 +43,7 @@ class Rules {
     const int line = field != nullptr  ? field->line
                      : node != nullptr ? node->line
                                        : root_.line;
-    findings_.Add(line, Cat(section, ".", name), message);
+    findings_.Add(line, base::Cat(section, ".", name), message);
   }
 
   void CheckModelId() {
@@ -51,10 +51,11 @@ class Rules {
         !RevisionOf(spec_.model_id, spec_.model).empty()) {
       return;
     }
-    FaultAt("model_id",
-            Cat("\"", spec_.model_id, "\" has no snapshot ", spec_.model,
-                "; leave it out: mpsd sets it for a model asked for by its "
-                "id"));
+    FaultAt(
+        "model_id",
+        base::Cat("\"", spec_.model_id, "\" has no snapshot ", spec_.model,
+                  "; leave it out: mpsd sets it for a model asked for by its "
+                  "id"));
   }
 
   void CheckEvaluation() {
@@ -134,11 +135,12 @@ class Rules {
     const size_t most = lm ? 1 : 2;
     if (lm && d.text_columns.size() > most) {
       Fault("dataset", "text_columns",
-            Cat("a language model's text is in one column, found ",
-                d.text_columns.size()));
+            base::Cat("a language model's text is in one column, found ",
+                      d.text_columns.size()));
     } else if (d.text_columns.size() > most) {
       Fault("dataset", "text_columns",
-            Cat("expected one or two columns, found ", d.text_columns.size()));
+            base::Cat("expected one or two columns, found ",
+                      d.text_columns.size()));
     }
   }
 
@@ -161,9 +163,10 @@ class Rules {
         continue;
       }
       if (first != nullptr && its_kind != kind) {
-        Fault("dataset", name,
-              Cat("cannot stand beside ", first,
-                  ": each says what the rows are; leave one of them out"));
+        Fault(
+            "dataset", name,
+            base::Cat("cannot stand beside ", first,
+                      ": each says what the rows are; leave one of them out"));
       }
       if (first == nullptr) kind = its_kind;
       if (first == nullptr) first = name;
@@ -191,8 +194,8 @@ class Rules {
     } else if (!c.label_names.empty() &&
                c.label_names.size() != c.class_weights.size()) {
       Fault("classification", "class_weights",
-            Cat("expected one for each of the ", c.label_names.size(),
-                " label_names, found ", c.class_weights.size()));
+            base::Cat("expected one for each of the ", c.label_names.size(),
+                      " label_names, found ", c.class_weights.size()));
     }
   }
 
@@ -226,7 +229,8 @@ class Rules {
     if (!q.bnb_4bit_compute_dtype.empty() &&
         q.bnb_4bit_compute_dtype != dtype) {
       Fault(kSection, "bnb_4bit_compute_dtype",
-            Cat("with training.bf16 ", spec_.training.bf16 ? "true" : "false",
+            base::Cat(
+                "with training.bf16 ", spec_.training.bf16 ? "true" : "false",
                 " the job computes in ", dtype, "; set one to the other"));
     }
     if (q.enabled() && spec_.fine_tune_type != FineTuneType::kLora) {
@@ -248,7 +252,7 @@ class Rules {
   void Only(bool right_task, bool set, std::string_view section,
             std::string_view name, std::string_view tasks) {
     if (right_task || !set) return;
-    Fault(section, name, Cat("is for task ", tasks, "; leave it out"));
+    Fault(section, name, base::Cat("is for task ", tasks, "; leave it out"));
   }
 
   void FaultAt(std::string_view name, std::string_view message) {
@@ -280,7 +284,7 @@ class Rules {
                   size_t max) {
     if (count <= max) return;
     Fault(section, name,
-          Cat("has ", count, " entries, at most ", max, " are allowed"));
+          base::Cat("has ", count, " entries, at most ", max, " are allowed"));
   }
 
   void CheckTargets() {

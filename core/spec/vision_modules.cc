@@ -2,7 +2,7 @@
 #include <array>
 #include <utility>
 
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 #include "core/spec/family_modules.h"
 
 namespace mpsd::spec {
@@ -11,11 +11,11 @@ namespace {
 using Kind = Module::Kind;
 
 void AddLayer(const ModelConfig& c, int64_t i, std::vector<Module>& out) {
-  const std::string prefix = Cat("vit.layers.", i, ".");
+  const std::string prefix = base::Cat("vit.layers.", i, ".");
   const int64_t h = c.hidden_size;
   const auto add = [&](const char* name, Kind kind, int64_t in, int64_t width,
                        bool bias = true) {
-    out.push_back({Cat(prefix, name), kind, in, width, bias, i});
+    out.push_back({base::Cat(prefix, name), kind, in, width, bias, i});
   };
   add("attention.q_proj", Kind::kLinear, h, h, c.vision.qkv_bias);
   add("attention.k_proj", Kind::kLinear, h, h, c.vision.qkv_bias);
@@ -68,12 +68,12 @@ std::string StoredVisionName(const std::string& name) {
   const std::string layer = name.substr(kLayers.size(), dot - kLayers.size());
   std::string part = name.substr(dot + 1);
   for (const auto& [called, stored] : kStoredParts) {
-    if (part == called || part.starts_with(Cat(called, "."))) {
-      part = Cat(stored, part.substr(called.size()));
+    if (part == called || part.starts_with(base::Cat(called, "."))) {
+      part = base::Cat(stored, part.substr(called.size()));
       break;
     }
   }
-  return Cat("vit.encoder.layer.", layer, ".", part);
+  return base::Cat("vit.encoder.layer.", layer, ".", part);
 }
 
 }  // namespace mpsd::spec

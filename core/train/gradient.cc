@@ -39,7 +39,7 @@ class AutogradPath : public GradientPath {
 
 class ExplicitPath : public GradientPath {
  public:
-  ExplicitPath(std::unique_ptr<fast::FastStep> step,
+  ExplicitPath(std::unique_ptr<explicit_step::ExplicitStep> step,
                const model::Decoder& decoder, device::Device& device)
       : step_(std::move(step)), decoder_(decoder) {
     if (!device.traits().encodes_lazily) return;
@@ -59,18 +59,18 @@ class ExplicitPath : public GradientPath {
   void End() override { step_->End(); }
 
   std::string name() const override { return kExplicitPath; }
-  const model::AttentionRan* attention() const override {
+  const attention::AttentionRan* attention() const override {
     return &step_->attention();
   }
 
  private:
-  const std::unique_ptr<fast::FastStep> step_;
+  const std::unique_ptr<explicit_step::ExplicitStep> step_;
   const model::Decoder& decoder_;
 };
 
-fast::Options OptionsFor(const model::Decoder& decoder,
-                         const device::Device& device) {
-  fast::Options options;
+explicit_step::Options OptionsFor(const model::Decoder& decoder,
+                                  const device::Device& device) {
+  explicit_step::Options options;
   options.dtype = decoder.dtype();
   options.traits = device.traits();
   return options;
@@ -91,8 +91,8 @@ std::unique_ptr<GradientPath> MakeExplicitPath(const model::Decoder& decoder,
   for (const optim::Parameter& p : trainable.parameters().parameters()) {
     trained.push_back(p.value);
   }
-  auto step =
-      fast::FastStep::Create(decoder, trained, OptionsFor(decoder, device));
+  auto step = explicit_step::ExplicitStep::Create(decoder, trained,
+                                                  OptionsFor(decoder, device));
   TORCH_CHECK(step.ok(), "ChooseGradients said otherwise: ",
               std::string(step.status().message()));
   return std::make_unique<ExplicitPath>(*std::move(step), decoder, device);

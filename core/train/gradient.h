@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/device/device.h"
-#include "core/fast/fast_step.h"
+#include "core/explicit_step/explicit_step.h"
 #include "core/model/decoder.h"
 #include "core/optim/trainable.h"
 
@@ -38,7 +38,7 @@ class GradientPath {
   virtual std::string name() const = 0;
 
   // The attention kernels that ran. Null: the network itself counts them.
-  virtual const model::AttentionRan* attention() const { return nullptr; }
+  virtual const attention::AttentionRan* attention() const { return nullptr; }
 };
 
 // Gradients by autograd over Task::Loss: works for every task, and is the
@@ -47,9 +47,9 @@ std::unique_ptr<GradientPath> MakeAutogradPath(const Task& task,
                                                optim::Trainable& trainable,
                                                std::string name = "autograd");
 
-// Gradients of LoRA adapters by fast::FastStep, where spec::ChooseGradients has
-// chosen it. Throws c10::Error where `trainable` trains any other weight of
-// `decoder`.
+// Gradients of LoRA adapters by explicit_step::ExplicitStep, where
+// spec::ChooseGradients has chosen it. Throws c10::Error where `trainable`
+// trains any other weight of `decoder`.
 std::unique_ptr<GradientPath> MakeExplicitPath(const model::Decoder& decoder,
                                                optim::Trainable& trainable,
                                                device::Device& device);

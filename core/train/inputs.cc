@@ -115,7 +115,7 @@ void AddTokens(const data::Batch& batch, Buffer<int64_t>& integers,
   if (!batch.packed) return;  // undefined positions count from 0 in each row
   integers.Add(batch.position_ids, shape, decoder.position_ids);
   integers.Add(batch.segment_ids, shape, decoder.segment_ids);
-  decoder.segment_lengths = model::SegmentLengths(at::from_blob(
+  decoder.segment_lengths = attention::SegmentLengths(at::from_blob(
       const_cast<int64_t*>(batch.segment_ids.data()), shape, at::kLong));
 }
 

@@ -12,22 +12,23 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/attention/attention.h"
 #include "core/data/source.h"
 #include "core/device/memory_watch.h"
 #include "core/metrics/metrics.h"
-#include "core/model/attention.h"
 #include "core/model/load_report.h"
 #include "core/spec/train_spec.h"
 #include "core/train/micro_batch.h"
 
 namespace mpsd::train {
 
-// The names of the attention kernels that ran (core/model/attention.h and
-// core/fast/attention.h). In run.json {"training": {"forward": "flash",
-// "backward": "blocked"}, "evaluation": …}; several names are joined by " and
+// The names of the attention kernels that ran (core/attention/attention.h and
+// core/attention/attention_plan.h). In run.json {"training": {"forward":
+// "flash", "backward": "blocked"}, "evaluation": …}; several names are joined
+// by " and
 // ", and null stands for none yet.
 struct AttentionNames {
-  model::AttentionRan training;
+  attention::AttentionRan training;
   std::set<std::string> evaluation;
   void Add(const AttentionNames& other);
 };

@@ -10,7 +10,7 @@
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
-#include "core/device/platform.h"
+#include "core/host/platform.h"
 
 namespace mpsd::train {
 namespace {
@@ -52,14 +52,14 @@ MicroBatchTrials::~MicroBatchTrials() {
 
 int64_t MicroBatchTrials::limit_bytes() const {
   const auto recommended = trained_.device.GetMemory().recommended_max;
-  const int64_t all = recommended.value_or(device::PhysicalMemoryBytes());
+  const int64_t all = recommended.value_or(host::PhysicalMemoryBytes());
   return static_cast<int64_t>(kUsable * static_cast<double>(all));
 }
 
 int64_t MicroBatchTrials::Held() const {
   const device::Memory memory = trained_.device.GetMemory();
   if (memory.driver_allocated) return *memory.driver_allocated;
-  return memory.current_allocated.value_or(device::ProcessFootprintBytes());
+  return memory.current_allocated.value_or(host::ProcessFootprintBytes());
 }
 
 // The batch to measure. Packed rows are all about equally long, so the first
@@ -91,7 +91,7 @@ absl::StatusOr<data::Batch> MicroBatchTrials::LongestRows(int64_t rows) const {
 }
 
 double MicroBatchTrials::SecondsOf(const std::vector<data::Batch>& batches) {
-  const device::StepScope scope;
+  const host::StepScope scope;
   const double start = Now();
   stepper_.AccumulateGradients(batches);
   trained_.device.Synchronize();

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/device/platform.h"
 #include "core/full/full_model.h"
 #include "core/full/model_folder.h"
+#include "core/host/platform.h"
 #include "core/lora/lora.h"
 #include "core/lora/peft_folder.h"
 #include "core/spec/idle_fields.h"
@@ -199,7 +199,7 @@ absl::Status Trainer::LoadModel(const std::function<void(double)>& progress) {
   if (!loaded.ok()) return loaded.status();
   network_ = *std::move(loaded);
   model::RunOptions options;
-  options.attention = model::KernelFor(device_->traits());
+  options.attention = attention::KernelFor(device_->traits());
   options.recompute = spec_.training.recompute();
   network_->set_options(options);
   return absl::OkStatus();
@@ -280,8 +280,8 @@ absl::Status Trainer::OpenRunFolder() {
   Manifest& m = manifest_;
   m.mpsd_version = options_.mpsd_version;
   m.torch_version = options_.torch_version;
-  m.operating_system = device::OperatingSystem();
-  m.processor = device::ProcessorName();
+  m.operating_system = host::OperatingSystem();
+  m.processor = host::ProcessorName();
   m.device = device_->name();
   m.device_description = device_->description();
   m.environment = options_.environment;

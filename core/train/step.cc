@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/work_count.h"
-#include "core/device/platform.h"
+#include "core/host/platform.h"
 
 namespace mpsd::train {
 namespace {
@@ -38,7 +38,7 @@ Stepper::Stepper(const Trained& trained, optim::AdamW& optimizer,
   trained.network.set_commit([&device = trained.device] { device.Commit(); });
 }
 
-model::AttentionRan Stepper::attention() const {
+attention::AttentionRan Stepper::attention() const {
   if (const auto* own = gradients_->attention()) return *own;
   const auto& ran = trained_.network.attention_ran(/*training=*/true);
   return {ran, ran};  // autograd's backward is its forward's
@@ -95,7 +95,7 @@ StepInputs Stepper::NextInputs(std::span<const data::Batch>& left) {
 absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
                                         double learning_rate,
                                         const std::function<bool()>& go_on) {
-  const device::StepScope scope;
+  const host::StepScope scope;
   const at::Tensor loss = AccumulateGradients(batches, go_on);
   if (!loss.defined()) return absl::CancelledError("stopped within a step");
   at::NoGradGuard no_grad;

@@ -37,7 +37,7 @@ class Stepper {
 
   // GradientPath::name, for run.json.
   std::string gradient_path() const { return gradients_->name(); }
-  model::AttentionRan attention() const;  // kernels that ran
+  attention::AttentionRan attention() const;  // kernels that ran
 
   // Runs one step.
   //

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/clock.h"
-#include "core/device/platform.h"
+#include "core/host/platform.h"
 
 namespace mpsd::train {
 namespace {
@@ -20,7 +20,7 @@ report::MemoryCounters CountersOf(const device::Memory& memory) {
   counters.current_allocated_bytes = memory.current_allocated;
   counters.driver_allocated_bytes = memory.driver_allocated;
   counters.recommended_max_bytes = memory.recommended_max;
-  counters.footprint_bytes = device::ProcessFootprintBytes();
+  counters.footprint_bytes = host::ProcessFootprintBytes();
   counters.peak_allocated_bytes = memory.peak_allocated;
   return counters;
 }

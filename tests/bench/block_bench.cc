@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times the blocks of core/fast, forward and backward each, on random weights
-// of a real model's shape. Takes google-benchmark's options too, among them
+// Times the blocks of core/explicit_step, forward and backward each, on random
+// weights of a real model's shape. Takes google-benchmark's options too, among
+// them
 // --benchmark_filter and --benchmark_format=json.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -14,10 +15,10 @@
 
 #include "CLI/CLI.hpp"
 #include "core/device/device.h"
-#include "core/fast/attention_block.h"
-#include "core/fast/head.h"
-#include "core/fast/mlp_block.h"
-#include "core/fast/norm.h"
+#include "core/explicit_step/attention_block.h"
+#include "core/explicit_step/head.h"
+#include "core/explicit_step/mlp_block.h"
+#include "core/explicit_step/norm.h"
 #include "core/lora/lora.h"
 #include "core/model/decoder.h"
 #include "tests/bench/shapes.h"
@@ -70,37 +71,38 @@ class Layer {
   void Register() {
     Add("norm/forward", [this] {
       benchmark::DoNotOptimize(
-          fast::NormForward(x_, layer().input_norm, options_));
+          explicit_step::NormForward(x_, layer().input_norm, options_));
     });
-    Add("norm/backward",
-        [this, n = fast::NormForward(x_, layer().input_norm, options_)] {
-          benchmark::DoNotOptimize(fast::NormBackward(
-              d_, x_, n.rstd, layer().input_norm, {}, options_));
-        });
+    Add("norm/backward", [this, n = explicit_step::NormForward(
+                                    x_, layer().input_norm, options_)] {
+      benchmark::DoNotOptimize(explicit_step::NormBackward(
+          d_, x_, n.rstd, layer().input_norm, {}, options_));
+    });
     Add("attention/forward", [this] {
-      fast::AttentionBlockTape tape;
+      explicit_step::AttentionBlockTape tape;
       benchmark::DoNotOptimize(attention_->Forward(x_, plan_, *rope_, tape));
     });
-    auto kept = std::make_shared<fast::AttentionBlockTape>();
+    auto kept = std::make_shared<explicit_step::AttentionBlockTape>();
     attention_->Forward(x_, plan_, *rope_, *kept);
     Add("attention/backward", [this, kept] {
       benchmark::DoNotOptimize(attention_->Backward(
           d_.clone(), x_, plan_, *rope_, *kept, /*wants_dx=*/true));
     });
     Add("mlp/forward", [this] {
-      fast::MlpTape tape;
+      explicit_step::MlpTape tape;
       benchmark::DoNotOptimize(mlp_->Forward(x_, tape));
     });
     // The backward uses up its tape: both are timed.
     Add("mlp/both", [this] {
-      fast::MlpTape tape;
+      explicit_step::MlpTape tape;
       mlp_->Forward(x_, tape);
       benchmark::DoNotOptimize(
           mlp_->Backward(d_.clone(), x_, tape, /*wants_dh=*/true));
     });
     Add("head/both", [this] {
-      benchmark::DoNotOptimize(fast::HeadLoss(x_, decoder_->head(), *head_,
-                                              targets_, 1, options_, logits_)
+      benchmark::DoNotOptimize(explicit_step::HeadLoss(x_, decoder_->head(),
+                                                       *head_, targets_, 1,
+                                                       options_, logits_)
                                    .grad);
     });
   }
@@ -111,10 +113,10 @@ class Layer {
   void MakeBlocks(const spec::ModelConfig& config) {
     shape_ = {config.num_attention_heads, config.num_key_value_heads,
               config.head_dim};
-    attention_ = std::make_unique<fast::AttentionBlock>(layer(), shape_,
-                                                        options_, pack_);
-    mlp_ = std::make_unique<fast::MlpBlock>(layer(), options_, pack_);
-    head_ = std::make_unique<fast::LinearGroup>(
+    attention_ = std::make_unique<explicit_step::AttentionBlock>(
+        layer(), shape_, options_, pack_);
+    mlp_ = std::make_unique<explicit_step::MlpBlock>(layer(), options_, pack_);
+    head_ = std::make_unique<explicit_step::LinearGroup>(
         std::vector<std::vector<const model::Linear*>>{{&decoder_->head()}},
         at::Tensor(), options_, pack_);
     pack_.Allocate(device_->torch_device(), options_.dtype);
@@ -132,12 +134,14 @@ class Layer {
     inputs.position_ids = at::arange(a_.length, like.dtype(at::kLong))
                               .expand({a_.rows, a_.length})
                               .contiguous();
-    rope_ = std::make_unique<fast::RopeTable>(fast::MakeRopeTable(
-        decoder_->rotary().Table(inputs.position_ids.narrow(0, 0, 1),
-                                 options_.dtype),
-        shape_.heads + shape_.kv_heads, options_));
-    plan_ = fast::PlanAttention(
-        inputs, 0, rope_->rotation.defined() && a_.rows > 1, shape_, options_);
+    rope_ =
+        std::make_unique<explicit_step::RopeTable>(explicit_step::MakeRopeTable(
+            decoder_->rotary().Table(inputs.position_ids.narrow(0, 0, 1),
+                                     options_.dtype),
+            shape_.heads + shape_.kv_heads, options_));
+    plan_ = attention::PlanAttention(inputs.layout(), 0,
+                                     rope_->rotation.defined() && a_.rows > 1,
+                                     shape_, options_);
   }
 
   void Add(const std::string& name, std::function<void()> work) {
@@ -158,17 +162,17 @@ class Layer {
   }
 
   const Arguments a_;
-  fast::Options options_;
-  fast::HeadShape shape_;
+  explicit_step::Options options_;
+  attention::HeadShape shape_;
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<model::Decoder> decoder_;
   std::unique_ptr<lora::Adapter> adapter_;
-  fast::LoraPack pack_;
-  std::unique_ptr<fast::AttentionBlock> attention_;
-  std::unique_ptr<fast::MlpBlock> mlp_;
-  std::unique_ptr<fast::LinearGroup> head_;
-  fast::AttentionPlan plan_;
-  std::unique_ptr<fast::RopeTable> rope_;
+  explicit_step::LoraPack pack_;
+  std::unique_ptr<explicit_step::AttentionBlock> attention_;
+  std::unique_ptr<explicit_step::MlpBlock> mlp_;
+  std::unique_ptr<explicit_step::LinearGroup> head_;
+  attention::AttentionPlan plan_;
+  std::unique_ptr<explicit_step::RopeTable> rope_;
   at::Tensor x_, d_, targets_, logits_;
 };
 

@@ -16,7 +16,7 @@
 
 #include "CLI/CLI.hpp"
 #include "core/device/device.h"
-#include "core/fast/fast_step.h"
+#include "core/explicit_step/explicit_step.h"
 #include "core/lora/lora.h"
 #include "core/model/decoder.h"
 #include "core/model/head_loss.h"
@@ -194,18 +194,18 @@ class Bench {
         std::make_unique<optim::AdamW>(adapter_->parameters(), training_);
     model::RunOptions run;
     if (a_.checkpointing == "inputs") run.recompute = spec::Recompute::kFull;
-    if (a_.kernels == "mps") run.attention = model::AttentionKernel::kTiled;
+    if (a_.kernels == "mps") run.attention = attention::AttentionKernel::kTiled;
     decoder_->set_options(run);
     device_->BeginSteps();
-    return a_.path == "explicit" ? MakeFastStep() : absl::OkStatus();
+    return a_.path == "explicit" ? MakeExplicitStep() : absl::OkStatus();
   }
 
-  absl::Status MakeFastStep() {
+  absl::Status MakeExplicitStep() {
     std::vector<at::Tensor> trained;
     for (const auto& p : adapter_->parameters().parameters()) {
       trained.push_back(p.value);
     }
-    fast::Options options;
+    explicit_step::Options options;
     options.dtype = dtype_;
     options.traits = a_.kernels == "mps"
                          ? backend::TraitsOf(backend::Choice::kMps)
@@ -216,7 +216,8 @@ class Bench {
     if (a_.checkpointing == "inputs") {
       options.recompute = spec::Recompute::kFull;
     }
-    auto step = fast::FastStep::Create(*decoder_, trained, options);
+    auto step =
+        explicit_step::ExplicitStep::Create(*decoder_, trained, options);
     if (!step.ok()) return step.status();
     fast_ = *std::move(step);
     return absl::OkStatus();
@@ -270,7 +271,7 @@ class Bench {
   std::unique_ptr<model::Decoder> decoder_;
   std::unique_ptr<lora::Adapter> adapter_;
   std::unique_ptr<optim::AdamW> optimizer_;
-  std::unique_ptr<fast::FastStep> fast_;
+  std::unique_ptr<explicit_step::ExplicitStep> fast_;
   double loss_ = 0;
 };
 

@@ -113,7 +113,7 @@ def target_of(path):
     if path in PROGRAMS:
         return PROGRAMS[path]
     parts = path.split("/")
-    if parts[0] == "client":
+    if parts[0] == "client" and len(parts) == 2:
         return "mpsd_client"
     if parts[0] == "server" and len(parts) == 2:
         return "mpsd_server_daemon"

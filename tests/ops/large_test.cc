@@ -132,7 +132,7 @@ class LargeModel : public testing::TestWithParam<LargeCase> {
         source, *spec::ReadModelConfig(folder.string()), nullptr);
     ASSERT_TRUE(network.ok()) << network.status();
     (*network)->set_options(
-        {model::AttentionKernel::kTiled, spec.training.recompute()});
+        {attention::AttentionKernel::kTiled, spec.training.recompute()});
     auto trainable = Attach(spec, **network, device);
     ASSERT_TRUE(trainable.ok()) << trainable.status();
     optim::AdamW optimizer((*trainable)->parameters(), spec.training);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/backend/traits.h"
-#include "core/fast/fast_step.h"
+#include "core/explicit_step/explicit_step.h"
 #include "core/lora/lora.h"
 #include "core/tensorfile/weights.h"
 #include "tests/core/scratch_folder.h"
@@ -22,7 +22,7 @@ namespace mpsd::ops {
 namespace {
 
 using backend::Choice;
-using fast::FastStep;
+using explicit_step::ExplicitStep;
 using nlohmann::json;
 
 enum class Rows { kPlain, kPacked };
@@ -85,7 +85,7 @@ class MemoryGrowth : public testing::TestWithParam<GrowthCase> {
     for (const auto& p : adapter_->parameters().parameters()) {
       trained.push_back(p.value);
     }
-    step_ = *FastStep::Create(
+    step_ = *ExplicitStep::Create(
         *decoder_, trained,
         {backend::TraitsOf(c.traits), spec::Recompute::kNone, c.dtype});
   }
@@ -108,7 +108,7 @@ class MemoryGrowth : public testing::TestWithParam<GrowthCase> {
 
   std::unique_ptr<model::Decoder> decoder_;
   std::unique_ptr<lora::Adapter> adapter_;
-  std::unique_ptr<FastStep> step_;
+  std::unique_ptr<ExplicitStep> step_;
 };
 
 // Twice the tokens take twice the memory at most. What the last doubling added

@@ -109,16 +109,17 @@ absl::Status AttachTrainable(const Subject& subject, Tuned& tuned) {
   return lora::LoadPeftWeights(subject.adapter, tuned.trainable->parameters());
 }
 
-absl::Status MakeFastStep(const Subject& subject, Tuned& tuned) {
+absl::Status MakeExplicitStep(const Subject& subject, Tuned& tuned) {
   std::vector<at::Tensor> trained;
   for (const auto& p : tuned.trainable->parameters().parameters()) {
     trained.push_back(p.value);
   }
-  fast::Options options;
+  explicit_step::Options options;
   options.traits = *subject.fast;
   options.recompute = subject.recompute;
   options.dtype = subject.dtype;
-  auto step = fast::FastStep::Create(*tuned.decoder, trained, options);
+  auto step =
+      explicit_step::ExplicitStep::Create(*tuned.decoder, trained, options);
   if (!step.ok()) return step.status();
   tuned.fast = *std::move(step);
   return absl::OkStatus();
@@ -132,7 +133,7 @@ absl::StatusOr<Tuned> Load(const Subject& subject) {
   if (absl::Status s = LoadNetwork(subject, tuned); !s.ok()) return s;
   if (absl::Status s = AttachTrainable(subject, tuned); !s.ok()) return s;
   if (subject.fast) {
-    if (absl::Status s = MakeFastStep(subject, tuned); !s.ok()) return s;
+    if (absl::Status s = MakeExplicitStep(subject, tuned); !s.ok()) return s;
   }
   return tuned;
 }
@@ -199,7 +200,7 @@ Batch LanguageBatch(const Tensors& in, at::Device device) {
           .to(device);
   if (segments.defined()) {
     batch.inputs.segment_ids = segments.to(device);
-    batch.inputs.segment_lengths = model::SegmentLengths(segments);
+    batch.inputs.segment_lengths = attention::SegmentLengths(segments);
   }
   return batch;
 }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/fast/fast_step.h"
+#include "core/explicit_step/explicit_step.h"
 #include "core/lora/lora.h"
 #include "core/model/classifier.h"
 #include "core/model/decoder.h"
@@ -47,7 +47,7 @@ struct Subject {
   std::optional<Head> head;       // a classifier; else a language model
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
-  model::AttentionKernel attention = model::AttentionKernel::kFused;
+  attention::AttentionKernel attention = attention::AttentionKernel::kFused;
   // The step with a backward of its own, by these traits; else autograd.
   std::optional<device::Traits> fast;
   spec::Recompute recompute = spec::Recompute::kNone;
@@ -62,8 +62,8 @@ struct Tuned {
   model::Decoder* decoder = nullptr;        // of a language model
   model::Classifier* classifier = nullptr;  // else
   std::unique_ptr<optim::Trainable> trainable;
-  lora::Adapter* adapter = nullptr;      // the trainable; null: the whole model
-  std::unique_ptr<fast::FastStep> fast;  // null: autograd
+  lora::Adapter* adapter = nullptr;  // the trainable; null: the whole model
+  std::unique_ptr<explicit_step::ExplicitStep> fast;  // null: autograd
   spec::LoraSpec lora;
   Head head;
   at::Device device = at::kCPU;

@@ -85,7 +85,7 @@ absl::StatusOr<Tensors> Compute(const Options& options) {
   auto device = OpenDevice(options.device);
   if (!device.ok()) return device.status();
   subject.device = (*device)->torch_device();
-  subject.attention = model::KernelFor((*device)->traits());
+  subject.attention = attention::KernelFor((*device)->traits());
   if (!options.head.empty()) {
     auto head = ParseHead(options.head);
     if (!head.ok()) return head.status();

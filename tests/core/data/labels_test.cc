@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/spec/cat.h"
+#include "core/base/strings.h"
 
 namespace mpsd::data {
 namespace {
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Kind = LabelValue::Kind;
 
-std::string Place(int64_t index) { return spec::Cat("x.csv:", index + 2); }
+std::string Place(int64_t index) { return base::Cat("x.csv:", index + 2); }
 
 std::vector<LabelValue> FromTexts(const std::vector<std::string>& texts) {
   std::vector<LabelValue> values;
@@ -225,7 +225,7 @@ TEST_F(LabelsTest, TheLossIsAMeanOverRowsOrCells) {
 
 TEST_F(LabelsTest, ShowsTwentyNamesAtMost) {
   std::vector<std::string> many;
-  for (int i = 0; i < 25; ++i) many.push_back(spec::Cat("n", i + 10));
+  for (int i = 0; i < 25; ++i) many.push_back(base::Cat("n", i + 10));
   const auto encoded = EncodeLabels(FromTexts({"x"}), Place, Decide(many));
   EXPECT_THAT(std::string(encoded.status().message()),
               HasSubstr("\"n29\" and 5 more"));

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/device/device.h"
-#include "core/device/platform.h"
+#include "core/host/platform.h"
 
 namespace mpsd::device {
 namespace {
@@ -14,7 +14,7 @@ TEST(CpuDeviceTest, SaysWhatItIs) {
   EXPECT_TRUE(device->traits().is_reference);
   EXPECT_EQ(device->name(), "cpu");
   EXPECT_TRUE(device->torch_device().is_cpu());
-  EXPECT_EQ(device->chip(), ProcessorName());
+  EXPECT_EQ(device->chip(), host::ProcessorName());
   EXPECT_THAT(device->description(), testing::HasSubstr("threads"));
 }
 
@@ -34,14 +34,14 @@ TEST(CpuDeviceTest, FreedBlocksStayOnceStepsBegin) {
   constexpr int64_t kBytes = int64_t{24} << 20;
   const auto touch = [] { at::ones({kBytes / 4}); };
   auto device = *OpenCpu();
-  const int64_t before = ProcessFootprintBytes();
+  const int64_t before = host::ProcessFootprintBytes();
   touch();
-  EXPECT_LT(ProcessFootprintBytes(), before + kBytes / 2);
+  EXPECT_LT(host::ProcessFootprintBytes(), before + kBytes / 2);
   device->BeginSteps();
   touch();
-  EXPECT_GT(ProcessFootprintBytes(), before + kBytes / 2);
+  EXPECT_GT(host::ProcessFootprintBytes(), before + kBytes / 2);
   device->EmptyCache();
-  EXPECT_LT(ProcessFootprintBytes(), before + kBytes / 2);
+  EXPECT_LT(host::ProcessFootprintBytes(), before + kBytes / 2);
 }
 
 TEST(CpuDeviceTest, TheSameSeedDrawsTheSame) {

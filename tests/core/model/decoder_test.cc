@@ -46,7 +46,8 @@ TEST(DecoderTest, PackedSegmentsDoNotSeeEachOther) {
   packed.position_ids = at::cat({other.position_ids, alone.position_ids}, 1);
   packed.segment_ids =
       at::cat({at::zeros({1, 7}, at::kLong), at::ones({1, 5}, at::kLong)}, 1);
-  for (const auto kernel : {AttentionKernel::kFused, AttentionKernel::kTiled}) {
+  for (const auto kernel : {attention::AttentionKernel::kFused,
+                            attention::AttentionKernel::kTiled}) {
     model->set_options({kernel});
     EXPECT_TRUE(at::allclose(model->Logits(packed).narrow(1, 7, 5),
                              model->Logits(alone), 1e-4, 1e-5));

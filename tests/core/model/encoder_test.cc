@@ -47,7 +47,8 @@ TEST_P(EncoderTest, APaddedRowGivesWhatItGivesAlone) {
   ClassifierInputs alone;
   alone.input_ids = both.input_ids.narrow(0, 1, 1).narrow(1, 0, 5);
   alone.padded = false;
-  for (const auto kernel : {AttentionKernel::kFused, AttentionKernel::kTiled}) {
+  for (const auto kernel : {attention::AttentionKernel::kFused,
+                            attention::AttentionKernel::kTiled}) {
     encoder_->set_options({kernel});
     const at::Tensor logits = encoder_->Logits(both);
     EXPECT_EQ(logits.sizes(), at::IntArrayRef({2, 3}));
@@ -81,7 +82,7 @@ TEST_P(EncoderTest, ItSaysWhatItsAttentionRanBy) {
   EXPECT_THAT(encoder->attention_ran(false),
               testing::ElementsAre("scaled_dot_product_attention"));
   EXPECT_THAT(encoder->attention_ran(true), testing::ElementsAre());
-  encoder->set_options({AttentionKernel::kTiled});
+  encoder->set_options({attention::AttentionKernel::kTiled});
   encoder->set_training(true);
   encoder->Logits(inputs);
   EXPECT_THAT(encoder->attention_ran(true), testing::ElementsAre("plain"));

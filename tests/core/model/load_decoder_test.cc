@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "core/device/platform.h"
+#include "core/host/platform.h"
 #include "core/model/decoder.h"
 #include "core/tensorfile/safetensors.h"
 #include "tests/core/scratch_folder.h"
@@ -59,11 +59,11 @@ TEST(LoadDecoderTest, PeakMemoryIsTheWeightsPlusLittle) {
       fs::file_size(synthetic.dir_ / "model.safetensors");
   ASSERT_GT(weight_bytes, 150 << 20);
   auto weights = *tensorfile::Weights::Open(synthetic.dir_);
-  const int64_t before = device::ProcessFootprintBytes();
+  const int64_t before = host::ProcessFootprintBytes();
   int64_t peak = 0;
   auto model = Decoder::Load(
       *weights, synthetic.config_, at::kCPU, at::kBFloat16,
-      [&](double) { peak = std::max(peak, device::ProcessFootprintBytes()); });
+      [&](double) { peak = std::max(peak, host::ProcessFootprintBytes()); });
   ASSERT_TRUE(model.ok()) << model.status();
   // The largest tensor is 2 MiB; 8 MiB allow for the allocator.
   EXPECT_LE(peak - before, weight_bytes + (8 << 20));

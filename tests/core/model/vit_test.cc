@@ -129,7 +129,7 @@ TEST_P(VitCase, CheckpointingAndTilesChangeNothing) {
     ExpectSame(ForwardBackward(*model_, golden_, checkpointed), expected);
     if (seed) continue;  // masks are another kernel's own
     Pass tiled = plain;
-    tiled.options.attention = AttentionKernel::kTiled;
+    tiled.options.attention = attention::AttentionKernel::kTiled;
     ExpectSame(ForwardBackward(*model_, golden_, tiled), expected);
   }
 }

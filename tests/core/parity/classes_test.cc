@@ -18,7 +18,7 @@ namespace mpsd::parity {
 namespace {
 
 namespace fs = std::filesystem;
-using model::AttentionKernel;
+using attention::AttentionKernel;
 using model::RunOptions;
 
 constexpr double kTensorTolerance = 1e-5;

@@ -2,7 +2,7 @@
 #include "core/train/micro_batch_trial.h"
 
 #include "core/data/dataset.h"
-#include "core/device/platform.h"
+#include "core/host/platform.h"
 #include "tests/core/train/lm_parts.h"
 
 namespace mpsd::train {
@@ -43,7 +43,7 @@ TEST_F(MicroBatchTrialTest, MeasuresTimeAndMemory) {
   EXPECT_EQ(trial->peak_bytes, int64_t{1} << 51);  // the CPU counts no peak
   EXPECT_GT(trials.resident_bytes(), 0);
   EXPECT_GT(trials.limit_bytes(), 0);
-  EXPECT_LT(trials.limit_bytes(), device::PhysicalMemoryBytes());
+  EXPECT_LT(trials.limit_bytes(), host::PhysicalMemoryBytes());
   // More rows than the data has.
   EXPECT_TRUE(trials.Measure({8, spec::Recompute::kFull}, 8).ok());
 }

@@ -73,10 +73,10 @@ TEST_F(StepTest, CheckpointingAndTilesChangeNothing) {
   const std::vector<data::Batch> batches = {MakeBatch({12, 7}, 12)};
   const at::Tensor plain = Gradient(batches);
   for (const model::RunOptions& options :
-       {model::RunOptions{model::AttentionKernel::kFused,
+       {model::RunOptions{attention::AttentionKernel::kFused,
                           spec::Recompute::kFull},
-        model::RunOptions{model::AttentionKernel::kTiled},
-        model::RunOptions{model::AttentionKernel::kTiled,
+        model::RunOptions{attention::AttentionKernel::kTiled},
+        model::RunOptions{attention::AttentionKernel::kTiled,
                           spec::Recompute::kFull}}) {
     network_->set_options(options);
     EXPECT_LE((Gradient(batches) - plain).norm().item<double>(),

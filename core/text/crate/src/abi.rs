@@ -7,6 +7,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use crate::chat::ChatTemplate;
 use crate::delimited::{self, Row};
+use crate::range::Range;
 use crate::tokenizer::{ClassifierToken, TextTokenizer, Token};
 
 const OK: i32 = 0;
@@ -26,13 +27,6 @@ pub struct Parts<T> {
     data: *mut T,
     size: usize,
     capacity: usize,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
-    pub begin: usize,
-    pub end: usize,
 }
 
 impl View {

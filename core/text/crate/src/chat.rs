@@ -11,10 +11,10 @@ use std::sync::Arc;
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, Value};
 
-use crate::abi::Range;
 use crate::environment::{self, RAISED};
 use crate::generation::{self, Tracker};
 use crate::json;
+use crate::range::Range;
 
 const RESERVED: [&str; 3] = ["messages", "tools", "add_generation_prompt"];
 // Names that a message's reasoning may have; templates read the first.

@@ -10,5 +10,6 @@ mod json;
 mod methods;
 mod model;
 mod python;
+mod range;
 mod tojson;
 mod tokenizer;

@@ -9,8 +9,8 @@ use tokenizers::{
     PostProcessorWrapper, PreTokenizerWrapper, TokenizerImpl,
 };
 
-use crate::abi::Range;
 use crate::model::FileModel;
+use crate::range::Range;
 
 type Tokenizer = TokenizerImpl<
     FileModel,

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_ATTENTION_ATTENTION_PLAN_H_
+#define MPSD_CORE_ATTENTION_ATTENTION_PLAN_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "core/attention/block_mask.h"
+#include "core/attention/options.h"
+#include "core/attention/token_layout.h"
+
+namespace mpsd::attention {
+
+struct HeadShape {
+  int64_t heads, kv_heads, dim;
+};
+
+// Queries [begin, begin + count) of every row, and the keys that some of these
+// queries may see: from `first_key` to the last query's own, `keys` of them.
+struct QueryBlock {
+  int64_t begin, count, first_key, keys;
+  // Added to the scores: 0 or −inf. [1, count · heads / kv_heads, keys] where a
+  // GEMM adds the mask on its way; else [rows or 1, 1, count, 1, keys],
+  // broadcast over heads. Undefined: made at each use from AttentionPlan::band
+  // and segment_ids.
+  at::Tensor mask;
+};
+
+// What the causal attention of one micro-batch shares among all layers that
+// have the same window.
+struct AttentionPlan {
+  int64_t rows = 0, length = 0, window = 0;
+  // False: tokens lie row by row. True: position by position, and within a
+  // position row by row.
+  bool by_position = false;
+  std::vector<int64_t> segments;  // lengths; empty: each row is one
+  at::Tensor segment_starts;      // int32 [segments + 1], for CUDA
+  int64_t longest_segment = 0;
+  // Filled in where PlanAttention's table says "blocked"; else empty.
+  std::vector<QueryBlock> blocks;
+  // With blocks: a scalar summand for products that add nothing.
+  at::Tensor zero;
+  // What the masks of blocks without one are made from: BandMask, which hides
+  // keys by distance alone, and the segment of each token, int64 [rows,
+  // length].
+  at::Tensor band, segment_ids;
+
+  // [tokens, heads · dim] as a view [rows, length, heads, dim].
+  at::Tensor ByRow(const at::Tensor& tokens, int64_t dim) const;
+  // The reverse of ByRow; a view where `by_row` lies in memory as the tokens
+  // do.
+  at::Tensor Tokens(const at::Tensor& by_row) const;
+  // q and k side by side, [rows, length, heads + kv_heads, dim], in memory as
+  // the tokens lie.
+  at::Tensor Join(const at::Tensor& q, const at::Tensor& k) const;
+};
+
+// Chooses how attention runs:
+//
+//   backend     inputs                                   forward  backward
+//   MPS         all                                      blocked  blocked
+//   CPU         a window shorter than the rows           blocked  blocked
+//               fp32, no window, not packed              flash    blocked
+//               else                                     flash    flash
+//   CUDA        fp32, or dim no multiple of 8 or > 256   blocked  blocked
+//               no window, not packed, dim ≤ 128,        cudnn    cudnn
+//               kMinForCudnn numbers of q or more
+//               else                                     flash    flash
+//
+// The backend stands for Traits::fused_attention (kNone, kByRow, kByToken), and
+// the CPU's fp32 backward for Traits::slow_attention_backward. That backward
+// goes as if each query head had keys of its own: threads share more, equal
+// pieces. `window` is that of AttentionMask. `bands` keeps masks for
+// later plans; null: none are kept.
+AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
+                            bool by_position, const HeadShape& shape,
+                            const Options& options, BandMasks* bands = nullptr);
+
+// The kernels that a plan runs, in the words of the table above.
+struct AttentionKernels {
+  const char *forward, *backward;
+};
+AttentionKernels KernelsOf(const AttentionPlan& plan, const HeadShape& shape,
+                           const Options& options);
+
+// What the backward reads. q [rows, length, heads, dim]; k and v [rows, length,
+// kv_heads, dim]. Where the forward is blocked instead q [rows, kv_heads,
+// length, heads / kv_heads, dim] and k, v [rows, kv_heads, length, 1, dim],
+// contiguous.
+struct AttentionTape {
+  at::Tensor q, k, v;
+  at::Tensor out;  // [tokens, heads · dim]
+  // Log Σ exp(scores) of flash and cuDNN attention; one a segment on the CPU.
+  std::vector<at::Tensor> lse;
+  at::Tensor random, unused;  // what CUDA's kernels return for their backward
+};
+
+// q [rows, length, heads, dim]; k and v [rows, length, kv_heads, dim].
+struct AttentionInputs {
+  at::Tensor q, k, v;
+};
+
+// o = softmax(q kᵀ / sqrt(dim) + mask) v for each head: [tokens, heads · dim].
+// Fills in `tape`, o included.
+at::Tensor AttentionForward(const AttentionInputs& inputs,
+                            const AttentionPlan& plan, const HeadShape& shape,
+                            const Options& options, AttentionTape& tape);
+
+// For each head, with p = softmax(q kᵀ / sqrt(dim) + mask):
+//   dv = pᵀ do
+//   ds = p ∘ (do vᵀ − rowsum(do ∘ o))
+//   dq = ds k / sqrt(dim),  dk = dsᵀ q / sqrt(dim)
+// dk and dv are summed over the query heads that share keys and values. `dout`
+// is do, [tokens, heads · dim]; the result has the shapes of AttentionInputs.
+AttentionInputs AttentionBackward(const at::Tensor& dout,
+                                  const AttentionPlan& plan,
+                                  const HeadShape& shape,
+                                  const Options& options,
+                                  const AttentionTape& tape);
+
+}  // namespace mpsd::attention
+
+#endif  // MPSD_CORE_ATTENTION_ATTENTION_PLAN_H_

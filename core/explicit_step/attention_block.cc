@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/explicit_step/attention_block.h"
+
+#include <ATen/ATen.h>
+
+#include "core/base/check.h"
+#include "core/explicit_step/norm.h"
+
+namespace mpsd::explicit_step {
+
+AttentionBlock::AttentionBlock(const model::DecoderLayer& layer,
+                               const attention::HeadShape& shape,
+                               const Options& options, LoraPack& pack)
+    : layer_(layer),
+      shape_(shape),
+      options_(options),
+      qkv_({{&layer.q, &layer.k}, {&layer.v}}, layer.input_norm.weight, options,
+           pack),
+      out_({{&layer.o}}, {}, options, pack) {}
+
+attention::AttentionInputs AttentionBlock::Rotate(
+    const at::Tensor& qk, const attention::AttentionPlan& plan,
+    const RopeTable& rope, AttentionBlockTape& tape) const {
+  const int64_t heads = shape_.heads, kv_heads = shape_.kv_heads;
+  if (!layer_.q_norm) {
+    const at::Tensor both = RopeForward(plan.ByRow(qk, shape_.dim), rope);
+    return {both.narrow(2, 0, heads), both.narrow(2, heads, kv_heads), {}};
+  }
+  const at::Tensor by_head =
+      qk.view({qk.size(0), heads + kv_heads, shape_.dim});
+  tape.raw_q = by_head.narrow(1, 0, heads).contiguous();
+  tape.raw_k = by_head.narrow(1, heads, kv_heads).contiguous();
+  const Normed q = NormForward(tape.raw_q, *layer_.q_norm, options_);
+  const Normed k = NormForward(tape.raw_k, *layer_.k_norm, options_);
+  tape.q_rstd = q.rstd;
+  tape.k_rstd = k.rstd;
+  return {RopeForward(plan.ByRow(q.y, shape_.dim), rope),
+          RopeForward(plan.ByRow(k.y, shape_.dim), rope),
+          {}};
+}
+
+at::Tensor AttentionBlock::Attend(const std::vector<at::Tensor>& qkv,
+                                  const attention::AttentionPlan& plan,
+                                  const RopeTable& rope,
+                                  AttentionBlockTape& tape) const {
+  attention::AttentionInputs inputs = Rotate(qkv[0], plan, rope, tape);
+  inputs.v = plan.ByRow(qkv[1], shape_.dim);
+  return attention::AttentionForward(inputs, plan, shape_, options_,
+                                     tape.attention);
+}
+
+at::Tensor AttentionBlock::Forward(const at::Tensor& x,
+                                   const attention::AttentionPlan& plan,
+                                   const RopeTable& rope,
+                                   AttentionBlockTape& tape) const {
+  const Normed n = NormForward(x, layer_.input_norm, options_);
+  tape.rstd = n.rstd;
+  const auto qkv = qkv_.Forward(n.y, {}, tape.qkv);
+  return out_.Forward(Attend(qkv, plan, rope, tape), x, tape.out)[0];
+}
+
+at::Tensor AttentionBlock::Again(const at::Tensor& x,
+                                 const attention::AttentionPlan& plan,
+                                 const RopeTable& rope,
+                                 AttentionBlockTape& tape) const {
+  const Normed n = NormForward(x, layer_.input_norm, options_);
+  tape.rstd = n.rstd;
+  const auto qkv = qkv_.Again(n.y, {}, tape.qkv);
+  return out_.Again(Attend(qkv, plan, rope, tape), x, tape.out)[0];
+}
+
+at::Tensor AttentionBlock::RotateBack(const attention::AttentionInputs& grad,
+                                      const attention::AttentionPlan& plan,
+                                      const RopeTable& rope,
+                                      const AttentionBlockTape& tape) const {
+  if (!layer_.q_norm) {
+    return plan.Tokens(RopeBackward(plan.Join(grad.q, grad.k), rope));
+  }
+  const auto back = [&](const at::Tensor& dy, const at::Tensor& raw,
+                        const at::Tensor& rstd, const model::RmsNorm& norm) {
+    const at::Tensor d = plan.Tokens(RopeBackward(dy, rope)).view(raw.sizes());
+    return NormBackward(d, raw, rstd, norm, {}, options_);
+  };
+  const at::Tensor dq = back(grad.q, tape.raw_q, tape.q_rstd, *layer_.q_norm);
+  const at::Tensor dk = back(grad.k, tape.raw_k, tape.k_rstd, *layer_.k_norm);
+  return at::cat({dq, dk}, 1).flatten(/*start_dim=*/1);
+}
+
+at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
+                                    const attention::AttentionPlan& plan,
+                                    const RopeTable& rope,
+                                    const AttentionBlockTape& tape,
+                                    bool wants_dx) const {
+  base::Check(tape.rstd.defined() && tape.attention.q.defined(),
+              "Backward comes after Forward or Again");
+  const bool below = wants_dx || qkv_.adapted();
+  const at::Tensor dout = out_.Backward(
+      {dh}, {[&] { return tape.attention.out; }, {}}, tape.out, below);
+  if (!below) return {};
+  const attention::AttentionInputs grad = attention::AttentionBackward(
+      dout, plan, shape_, options_, tape.attention);
+  const at::Tensor dn = qkv_.Backward(
+      {RotateBack(grad, plan, rope, tape), plan.Tokens(grad.v)},
+      qkv_.OfNorm(x, tape.rstd, layer_.input_norm), tape.qkv, wants_dx);
+  if (!wants_dx) return {};
+  return NormBackward(dn, x, tape.rstd, layer_.input_norm, dh, options_);
+}
+
+}  // namespace mpsd::explicit_step

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_EXPLICIT_STEP_ATTENTION_BLOCK_H_
+#define MPSD_CORE_EXPLICIT_STEP_ATTENTION_BLOCK_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "core/attention/attention_plan.h"
+#include "core/explicit_step/linear_group.h"
+#include "core/explicit_step/rope.h"
+
+namespace mpsd::explicit_step {
+
+struct AttentionBlockTape {
+  at::Tensor rstd;
+  LoraTape qkv, out;
+  attention::AttentionTape attention;
+  // Models that normalise q and k alone: q and k before their norm, [tokens,
+  // heads, dim], and the norm's rstd.
+  at::Tensor raw_q, raw_k, q_rstd, k_rstd;
+
+  void KeepAdaptersOnly() { *this = {{}, qkv, out, {}, {}, {}, {}, {}}; }
+};
+
+// The first half of a decoder layer. Rows are tokens: x, n, h and their
+// gradients [tokens, hidden_size]; q and o [tokens, heads · dim]; k and v
+// [tokens, kv_heads · dim]. Linears are frozen and may have adapters
+// (LinearGroup); norms are frozen (norm.h); rope and its transpose are in
+// rope.h; attention is in attention.h.
+// Forward:
+//   n  = norm(x)
+//   q, k, v = n W_qᵀ + …, n W_kᵀ + …, n W_vᵀ + …      one LinearGroup
+//   q′ = rope(q_norm(q)),  k′ = rope(k_norm(k))        norms: Qwen3 alone
+//   o  = attention(q′, k′, v)
+//   h  = x + o W_oᵀ + …                                another LinearGroup
+// Backward:
+//   do = dh W_o + …
+//   dq′, dk′, dv = the gradients of attention by q′, k′ and v
+//   dq = q_normᵀ(ropeᵀ(dq′)),  dk = k_normᵀ(ropeᵀ(dk′))
+//   dn = dq W_q + dk W_k + dv W_v + …
+//   dx = dh + normᵀ(dn)
+// where fᵀ(dy) is the gradient by f's input, and "…" stands for biases
+// (forward) and the adapters' terms. Each LinearGroup adds its adapters'
+// gradients on the way. Where no gradient is wanted below o, or below q, k and
+// v, Backward ends there.
+class AttentionBlock {
+ public:
+  // `layer` must outlive it.
+  AttentionBlock(const model::DecoderLayer& layer,
+                 const attention::HeadShape& shape, const Options& options,
+                 LoraPack& pack);
+
+  at::Tensor Forward(const at::Tensor& x, const attention::AttentionPlan& plan,
+                     const RopeTable& rope, AttentionBlockTape& tape) const;
+  // Completes a tape of which KeepAdaptersOnly has kept the adapters' part
+  // alone; returns h.
+  at::Tensor Again(const at::Tensor& x, const attention::AttentionPlan& plan,
+                   const RopeTable& rope, AttentionBlockTape& tape) const;
+  // Returns dx, or an undefined tensor if `wants_dx` is false. May overwrite
+  // dh.
+  at::Tensor Backward(const at::Tensor& dh, const at::Tensor& x,
+                      const attention::AttentionPlan& plan,
+                      const RopeTable& rope, const AttentionBlockTape& tape,
+                      bool wants_dx) const;
+
+  bool adapted() const { return qkv_.adapted() || out_.adapted(); }
+
+ private:
+  // o, from the projections: qkv[0] is q beside k, qkv[1] is v.
+  at::Tensor Attend(const std::vector<at::Tensor>& qkv,
+                    const attention::AttentionPlan& plan, const RopeTable& rope,
+                    AttentionBlockTape& tape) const;
+  // q′ and k′ (v stays undefined) from q beside k, [tokens, (heads + kv_heads)
+  // · dim].
+  attention::AttentionInputs Rotate(const at::Tensor& qk,
+                                    const attention::AttentionPlan& plan,
+                                    const RopeTable& rope,
+                                    AttentionBlockTape& tape) const;
+  // dq beside dk, from dq′ and dk′.
+  at::Tensor RotateBack(const attention::AttentionInputs& grad,
+                        const attention::AttentionPlan& plan,
+                        const RopeTable& rope,
+                        const AttentionBlockTape& tape) const;
+
+  const model::DecoderLayer& layer_;
+  const attention::HeadShape shape_;
+  const Options options_;
+  LinearGroup qkv_, out_;
+};
+
+}  // namespace mpsd::explicit_step
+
+#endif  // MPSD_CORE_EXPLICIT_STEP_ATTENTION_BLOCK_H_

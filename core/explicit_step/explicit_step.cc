@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/explicit_step/explicit_step.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/work_count.h"
+#include "core/explicit_step/head.h"
+#include "core/explicit_step/norm.h"
+
+namespace mpsd::explicit_step {
+namespace {
+
+attention::HeadShape ShapeOf(const spec::ModelConfig& config) {
+  return {config.num_attention_heads, config.num_key_value_heads,
+          config.head_dim};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ExplicitStep>> ExplicitStep::Create(
+    const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
+    const Options& options) {
+  Options complete = options;
+  complete.eps = at::full({}, decoder.config().rms_norm_eps,
+                          at::device(decoder.norm().weight.device()));
+  std::unique_ptr<ExplicitStep> step(new ExplicitStep(decoder, complete));
+  const size_t count = 2 * static_cast<size_t>(step->pack_.adapters());
+  if (count != trained.size()) {
+    return absl::FailedPreconditionError(
+        "weights of the model itself are trained");
+  }
+  if (count == 0) return absl::FailedPreconditionError("no adapter");
+  step->pack_.Allocate(trained.front().device(), options.dtype);
+  return step;
+}
+
+ExplicitStep::ExplicitStep(const model::Decoder& decoder,
+                           const Options& options)
+    : decoder_(decoder),
+      options_(options),
+      shape_(ShapeOf(decoder.config())),
+      head_({{&decoder.head()}}, /*norm_weight=*/{}, options, pack_),
+      recompute_(options.recompute) {
+  for (const model::DecoderLayer& layer : decoder.layers()) {
+    layers_.push_back(std::unique_ptr<Layer>(
+        new Layer{AttentionBlock(layer, shape_, options_, pack_),
+                  MlpBlock(layer, options_, pack_), layer.window}));
+  }
+  while (lowest_ < layers_.size() && !layers_[lowest_]->adapted()) ++lowest_;
+}
+
+void ExplicitStep::Begin() {
+  const at::AutoDispatchBelowADInplaceOrView no_graph;
+  pack_.Refresh();
+  begun_ = true;
+}
+
+void ExplicitStep::End() {
+  const at::AutoDispatchBelowADInplaceOrView no_graph;
+  base::Check(std::exchange(begun_, false), "Begin comes before End");
+  pack_.CollectGradients();
+}
+
+int64_t ExplicitStep::Context::bytes() const {
+  std::map<const void*, size_t> storages;
+  const auto add = [&storages](const at::Tensor& t) {
+    if (t.defined()) storages[t.storage().data()] = t.storage().nbytes();
+  };
+  for (const at::Tensor& t :
+       {rope.cos, rope.sin, rope.rotation, rope.signed_sin, places}) {
+    add(t);
+  }
+  for (const auto& [window, plan] : plans) {
+    add(plan.band);
+    for (const attention::QueryBlock& block : plan.blocks) add(block.mask);
+  }
+  int64_t sum = 0;
+  for (const auto& [data, size] : storages) sum += static_cast<int64_t>(size);
+  return sum;
+}
+
+std::shared_ptr<const ExplicitStep::Context> ExplicitStep::ContextOf(
+    const model::DecoderInputs& inputs) {
+  // A packed micro-batch has its own segments, hence its own positions and
+  // masks: nothing to keep.
+  if (inputs.segment_ids.defined()) {
+    return std::make_shared<Context>(MakeContext(inputs));
+  }
+  const int64_t rows = inputs.input_ids.size(0);
+  const int64_t length = inputs.input_ids.size(1);
+  const auto known = std::find_if(
+      contexts_.begin(), contexts_.end(), [&](const KeptContext& kept) {
+        return kept.rows == rows && kept.length == length &&
+               kept.draws == pack_.draws();
+      });
+  if (known != contexts_.end()) {
+    contexts_.splice(contexts_.begin(), contexts_, known);
+    return contexts_.front().context;
+  }
+  int64_t bytes = 0;
+  for (auto it = contexts_.begin(); it != contexts_.end();) {
+    bytes += it->context->bytes();
+    it = bytes > kKeptBytes ? contexts_.erase(it) : std::next(it);
+  }
+  contexts_.push_front({rows, length, pack_.draws(),
+                        std::make_shared<Context>(MakeContext(inputs))});
+  return contexts_.front().context;
+}
+
+ExplicitStep::Context ExplicitStep::MakeContext(
+    const model::DecoderInputs& inputs) {
+  // Rows that are not packed count from 0: padding stands at the right, where
+  // no real token sees it, so its positions do not matter. All rows then share
+  // one table of rotations.
+  const at::Tensor& ids = inputs.input_ids;
+  const at::Tensor positions =
+      inputs.segment_ids.defined()
+          ? inputs.position_ids
+          : at::arange(ids.size(1), ids.options()).unsqueeze(0);
+  Context context{
+      MakeRopeTable(decoder_.rotary().Table(positions, options_.dtype),
+                    shape_.heads + shape_.kv_heads, options_),
+      {},
+      {}};
+  // With a rotation, rope is a product batched by position. If the activations
+  // lie position by position, its operands are views; row by row, each layer
+  // would copy q and k there and back. With dropout the rows stay in order,
+  // since PEFT draws its masks in that order.
+  const bool by_position =
+      context.rope.rotation.defined() && ids.size(0) > 1 && !pack_.draws();
+  if (by_position) {
+    // places[row · length + position] = position · rows + row.
+    context.places = at::arange(ids.numel(), ids.options())
+                         .view({ids.size(1), ids.size(0)})
+                         .t()
+                         .flatten();
+  }
+  for (const auto& layer : layers_) {
+    if (context.plans.contains(layer->window)) continue;
+    context.plans[layer->window] = attention::PlanAttention(
+        inputs.layout(), layer->window, by_position, shape_, options_, &bands_);
+  }
+  return context;
+}
+
+void ExplicitStep::NoteKernels(const Context& context) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const attention::AttentionKernels kernels = attention::KernelsOf(
+        context.plans.at(layers_[i]->window), shape_, options_);
+    attention_.forward.insert(kernels.forward);
+    if (i > lowest_ || (i == lowest_ && layers_[i]->attention.adapted())) {
+      attention_.backward.insert(kernels.backward);
+    }
+  }
+}
+
+at::Tensor ExplicitStep::Forward(const Layer& layer, const at::Tensor& x,
+                                 const Context& context, Tape& tape) const {
+  // The tape keeps what the backward reads; with recomputation only the layer's
+  // input, or that and its sum after attention, beside the adapters' small
+  // part.
+  tape.x = x;
+  tape.h = layer.attention.Forward(x, context.plans.at(layer.window),
+                                   context.rope, tape.attention);
+  const at::Tensor y = layer.mlp.Forward(tape.h, tape.mlp);
+  if (recompute_ != spec::Recompute::kNone) tape.mlp.KeepAdaptersOnly();
+  if (recompute_ == spec::Recompute::kFull) {
+    tape.h.reset();
+    tape.attention.KeepAdaptersOnly();
+  }
+  return y;
+}
+
+at::Tensor ExplicitStep::Backward(const Layer& layer, const at::Tensor& dy,
+                                  const Context& context, Tape& tape,
+                                  bool wants_dx) const {
+  const attention::AttentionPlan& plan = context.plans.at(layer.window);
+  base::Check(tape.x.defined(), "a layer goes back after it went forward");
+  if (!tape.h.defined()) {
+    tape.h = layer.attention.Again(tape.x, plan, context.rope, tape.attention);
+  }
+  if (!tape.mlp.gate.defined()) layer.mlp.Again(tape.h, tape.mlp);
+  const bool below = wants_dx || layer.attention.adapted();
+  const at::Tensor dh = layer.mlp.Backward(dy, tape.h, tape.mlp, below);
+  if (!below) return {};
+  tape.mlp = {};
+  return layer.attention.Backward(dh, tape.x, plan, context.rope,
+                                  tape.attention, wants_dx);
+}
+
+void ExplicitStep::Commit(size_t layers) const {
+  if (commit_ && layers > 0 && layers % model::kLayersPerCommit == 0) commit_();
+}
+
+at::Tensor ExplicitStep::Head(const at::Tensor& y,
+                              const model::LabelSelection& labels, double scale,
+                              const Context& context, at::Tensor& sum) {
+  const at::Tensor rows = context.places.defined()
+                              ? context.places.index_select(0, labels.rows)
+                              : labels.rows;
+  const at::Tensor picked = y.index_select(0, rows);
+  const Normed n = NormForward(picked, decoder_.norm(), options_);
+  HeadResult loss = HeadLoss(n.y, decoder_.head(), head_, labels.targets, scale,
+                             options_, logits_);
+  sum = loss.sum;
+  const at::Tensor d =
+      NormBackward(loss.grad, picked, n.rstd, decoder_.norm(), {}, options_);
+  return at::zeros_like(y).index_add_(0, rows, d);
+}
+
+at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
+                             const model::LabelSelection& labels,
+                             double scale) {
+  const at::AutoDispatchBelowADInplaceOrView no_graph;
+  base::Check(begun_, "Begin comes before Add");
+  const std::shared_ptr<const Context> shared = ContextOf(inputs);
+  const Context& context = *shared;
+  NoteKernels(context);
+  const at::Tensor ids = context.places.defined()
+                             ? inputs.input_ids.t().contiguous()
+                             : inputs.input_ids;
+  at::Tensor x =
+      decoder_.embedding().Forward(ids, options_.dtype).flatten(0, 1);
+  std::vector<Tape> tapes(layers_.size());
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    base::CountWork();
+    // Below the lowest adapter no gradient is wanted: nothing is kept.
+    if (i < lowest_) {
+      Tape unused;
+      x = Forward(*layers_[i], x, context, unused);
+    } else {
+      x = Forward(*layers_[i], x, context, tapes[i]);
+    }
+    Commit(i + 1);
+  }
+  at::Tensor sum;
+  at::Tensor d = Head(x, labels, scale, context, sum);
+  x.reset();
+  for (size_t i = layers_.size(); i-- > lowest_;) {
+    base::CountWork();
+    d = Backward(*layers_[i], d, context, tapes[i], i > lowest_);
+    tapes[i] = {};
+    Commit(i);
+  }
+  return sum;
+}
+
+}  // namespace mpsd::explicit_step

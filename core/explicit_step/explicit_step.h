@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_EXPLICIT_STEP_EXPLICIT_STEP_H_
+#define MPSD_CORE_EXPLICIT_STEP_EXPLICIT_STEP_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/explicit_step/attention_block.h"
+#include "core/explicit_step/linear_group.h"
+#include "core/explicit_step/lora_pack.h"
+#include "core/explicit_step/mlp_block.h"
+#include "core/explicit_step/options.h"
+#include "core/model/decoder.h"
+#include "core/model/head_loss.h"
+
+namespace mpsd::explicit_step {
+
+// Computes the gradients of a decoder's LoRA adapters; the decoder's own
+// weights are frozen. Forward and backward are written out over saved
+// activations: no autograd graph, no weight gradients, and the tape holds only
+// what the backward reads. The result equals autograd over the same model up to
+// rounding (in bf16 the adapters multiply in bf16 here and in fp32 under
+// autograd).
+//
+//   step.Begin();  for each micro-batch: step.Add(…);  step.End();
+//
+// One layer is AttentionBlock, then MlpBlock, whose headers have the formulas;
+// head.h has the loss. Rotations and masks depend on the rows' shape alone and
+// are kept from step to step: those of the latest shape always, those of
+// earlier shapes while they take kKeptBytes together or less.
+class ExplicitStep {
+ public:
+  // FailedPrecondition, with the reason, where `trained` has weights of the
+  // model itself, which this step does not cover. spec::ChooseGradients
+  // foresees the answer. `decoder`, which already carries its adapters, must
+  // outlive the step.
+  static absl::StatusOr<std::unique_ptr<ExplicitStep>> Create(
+      const model::Decoder& decoder, const std::vector<at::Tensor>& trained,
+      const Options& options);
+
+  static constexpr int64_t kKeptBytes = int64_t{64} << 20;
+
+  // What the backward recomputes, from the next Add on. Starts as
+  // options.recompute.
+  void set_recompute(spec::Recompute recompute) { recompute_ = recompute; }
+  // Add calls `commit` after every few layers, so that the device starts on the
+  // work encoded so far (MPS executes only what was committed). Null: no calls.
+  void set_commit(std::function<void()> commit) { commit_ = std::move(commit); }
+
+  // Copies the parameters' current values into the step's own buffers.
+  void Begin();
+  // Adds `scale` times the gradient of the summed loss. Returns the summed
+  // loss, an fp32 scalar on the device.
+  at::Tensor Add(const model::DecoderInputs& inputs,
+                 const model::LabelSelection& labels, double scale);
+  // Writes the gradients into the parameters' .grad.
+  void End();
+
+  // The attention kernels that ran so far.
+  const attention::AttentionRan& attention() const { return attention_; }
+
+ private:
+  struct Layer {
+    AttentionBlock attention;
+    MlpBlock mlp;
+    int64_t window;
+    bool adapted() const { return attention.adapted() || mlp.adapted(); }
+  };
+  // What one layer keeps from its forward to its backward.
+  struct Tape {
+    at::Tensor x, h;  // the layer's input; its sum after attention
+    AttentionBlockTape attention;
+    MlpTape mlp;
+  };
+  // What the layers of one micro-batch share.
+  struct Context {
+    RopeTable rope;
+    // Where tokens lie position by position: entry row · length + position is
+    // the row of the activations that has this token. Undefined: row by row.
+    at::Tensor places;
+    std::map<int64_t, attention::AttentionPlan> plans;  // by window
+    int64_t bytes() const;
+  };
+  struct KeptContext {
+    int64_t rows, length;
+    bool draws;
+    std::shared_ptr<const Context> context;
+  };
+
+  ExplicitStep(const model::Decoder& decoder, const Options& options);
+  std::shared_ptr<const Context> ContextOf(const model::DecoderInputs& inputs);
+  Context MakeContext(const model::DecoderInputs& inputs);
+  void NoteKernels(const Context& context);
+  at::Tensor Forward(const Layer& layer, const at::Tensor& x,
+                     const Context& context, Tape& tape) const;
+  at::Tensor Backward(const Layer& layer, const at::Tensor& dy,
+                      const Context& context, Tape& tape, bool wants_dx) const;
+  // Calls commit_ where it is due. `layers`: how many lie below the point
+  // reached, forward or backward.
+  void Commit(size_t layers) const;
+  // Computes the loss into `sum`; returns the gradient by the last layer's
+  // output y.
+  at::Tensor Head(const at::Tensor& y, const model::LabelSelection& labels,
+                  double scale, const Context& context, at::Tensor& sum);
+
+  const model::Decoder& decoder_;
+  const Options options_;
+  const attention::HeadShape shape_;
+  LoraPack pack_;
+  LinearGroup head_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+  at::Tensor logits_;   // HeadLoss' buffer
+  size_t lowest_ = 0;   // the lowest layer with an adapter
+  bool begun_ = false;  // from Begin to End
+  spec::Recompute recompute_;
+  std::function<void()> commit_;
+  attention::BandMasks bands_;
+  std::list<KeptContext> contexts_;  // the most recently used first
+  attention::AttentionRan attention_;
+};
+
+}  // namespace mpsd::explicit_step
+
+#endif  // MPSD_CORE_EXPLICIT_STEP_EXPLICIT_STEP_H_

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/explicit_step/linear_group.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <optional>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/explicit_step/norm.h"
+#include "core/products/inner_product.h"
+#include "core/products/wide_linear.h"
+
+namespace mpsd::explicit_step {
+namespace {
+
+// Whether `b` begins in memory where `a` ends.
+bool Follows(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_contiguous() && b.is_contiguous() &&
+         a.storage().is_alias_of(b.storage()) &&
+         b.storage_offset() == a.storage_offset() + a.numel();
+}
+
+bool AnyAdapted(const std::vector<std::vector<const model::Linear*>>& parts) {
+  for (const auto& part : parts) {
+    for (const model::Linear* l : part) {
+      if (l->adapter != nullptr) return true;
+    }
+  }
+  return false;
+}
+
+// Below this many rows a thread, MKL's packing of the weight, once a call of
+// each thread, outweighs the better balance.
+constexpr int64_t kFewestRowsOfPart = 128;
+
+// x w on the CPU as a batch of equal slices of rows, one a thread: MKL balances
+// a single product of few rows badly among its threads. Each output is the same
+// sum, bit for bit.
+at::Tensor ByThreads(const at::Tensor& x, const at::Tensor& w) {
+  const int64_t parts = at::get_num_threads(), rows = x.size(0) / parts;
+  if (parts == 1 || !at::hasMKL() || x.scalar_type() != at::kFloat ||
+      rows < kFewestRowsOfPart || rows * parts != x.size(0)) {
+    return at::mm(x, w);
+  }
+  return at::bmm(x.view({parts, rows, x.size(1)}), w.expand({parts, -1, -1}))
+      .view({x.size(0), w.size(1)});
+}
+
+}  // namespace
+
+LinearGroup::LinearGroup(
+    const std::vector<std::vector<const model::Linear*>>& parts,
+    const at::Tensor& norm_weight, const Options& options, LoraPack& pack)
+    : options_(options) {
+  for (const auto& linears : parts) parts_.push_back(MakePart(linears));
+  if (AnyAdapted(parts)) lora_ = pack.Add(parts, norm_weight);
+}
+
+LinearGroup::Part LinearGroup::MakePart(
+    const std::vector<const model::Linear*>& linears) const {
+  Part part;
+  int64_t rows = 0;
+  for (const model::Linear* l : linears) {
+    Block block{l, {}, {}, {}, rows, l->out_features()};
+    rows += block.out;
+    if (l->bias.defined()) block.bias = l->bias.to(options_.dtype);
+    if (l->weight.defined() && l->weight.scalar_type() == options_.dtype) {
+      block.weight = l->weight;
+    }
+    const bool joins = !part.empty() && block.weight.defined() &&
+                       part.back().weight.defined() &&
+                       Follows(part.back().weight, block.weight) &&
+                       part.back().bias.defined() == block.bias.defined();
+    if (!joins) {
+      part.push_back(std::move(block));
+    } else {
+      Block& last = part.back();
+      last.out += block.out;
+      last.weight = last.weight.as_strided({last.out, l->in_features()},
+                                           {l->in_features(), 1},
+                                           last.weight.storage_offset());
+      if (block.bias.defined()) last.bias = at::cat({last.bias, block.bias});
+    }
+    if (part.back().weight.defined()) {
+      part.back().weight_t = part.back().weight.t();
+    }
+  }
+  return part;
+}
+
+at::Tensor LinearGroup::Weight(const Block& block) const {
+  return block.weight.defined() ? block.weight
+                                : block.linear->Dense(options_.dtype);
+}
+
+at::Tensor LinearGroup::Base(const Part& part, const at::Tensor& x,
+                             const at::Tensor& residual) const {
+  std::vector<at::Tensor> outputs;
+  for (const Block& block : part) {
+    const at::Tensor w =
+        block.weight_t.defined() ? block.weight_t : Weight(block).t();
+    // On the CPU addmm rounds each partial sum to the residual's magnitude,
+    // which is visible in a real model's gradients: the residual is added
+    // afterwards, at the end of this function.
+    if (residual.defined() && part.size() == 1 &&
+        !options_.traits.rounds_to_summand) {
+      at::Tensor y = at::addmm(residual, x, w);
+      return block.bias.defined() ? y.add_(block.bias) : y;
+    }
+    outputs.push_back(block.bias.defined() ? at::addmm(block.bias, x, w)
+                      : options_.traits.splits_products ? ByThreads(x, w)
+                                                        : at::mm(x, w));
+  }
+  at::Tensor y = outputs.size() == 1 ? outputs[0] : at::cat(outputs, 1);
+  return residual.defined() ? y.add_(residual) : y;
+}
+
+std::vector<at::Tensor> LinearGroup::Bases(const at::Tensor& x,
+                                           const at::Tensor& residual) const {
+  std::vector<at::Tensor> y;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    y.push_back(Base(parts_[i], x, i == 0 ? residual : at::Tensor()));
+  }
+  return y;
+}
+
+at::Tensor LinearGroup::BaseBackward(const std::vector<at::Tensor>& dy) const {
+  const bool by_inner_product =
+      options_.traits.inner_products && options_.dtype == at::kFloat;
+  at::Tensor dx;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    for (const Block& block : parts_[i]) {
+      const at::Tensor d = parts_[i].size() == 1
+                               ? dy[i]
+                               : dy[i].narrow(1, block.begin, block.out);
+      const at::Tensor w = Weight(block);
+      if (by_inner_product) {
+        const at::Tensor product = products::InnerProduct(d, w.t());
+        dx = dx.defined() ? dx.add_(product) : product;
+      } else if (dx.defined()) {
+        dx.addmm_(d, w);
+      } else {
+        dx = at::mm(d, w);
+      }
+    }
+  }
+  return dx;
+}
+
+at::Tensor LinearGroup::Thin(const at::Tensor& thin,
+                             const LoraPart& part) const {
+  return part.rank == lora_->rank ? thin
+                                  : thin.narrow(1, part.rank_begin, part.rank);
+}
+
+void LinearGroup::AddAdapters(const at::Tensor& thin,
+                              std::vector<at::Tensor>& y) const {
+  base::Check(thin.defined(), "the thin product of this forward");
+  base::CheckEqual(y.size(), lora_->parts.size(), "outputs and parts");
+  for (size_t i = 0; i < y.size(); ++i) {
+    const LoraPart& part = lora_->parts[i];
+    if (part.rank > 0) y[i].addmm_(Thin(thin, part), part.b);
+  }
+}
+
+std::vector<at::Tensor> LinearGroup::Forward(const at::Tensor& x,
+                                             const at::Tensor& residual,
+                                             LoraTape& tape) const {
+  std::vector<at::Tensor> y = Bases(x, residual);
+  if (lora_ == nullptr) return y;
+  AddAdapters(AdapterThin(x, tape), y);
+  return y;
+}
+
+std::vector<at::Tensor> LinearGroup::Again(const at::Tensor& x,
+                                           const at::Tensor& residual,
+                                           const LoraTape& tape) const {
+  std::vector<at::Tensor> y = Bases(x, residual);
+  if (lora_ != nullptr) AddAdapters(tape.thin, y);
+  return y;
+}
+
+at::Tensor LinearGroup::AdapterThin(const at::Tensor& x, LoraTape& tape) const {
+  base::Check(lora_ != nullptr, "the group is adapted");
+  tape.masks.clear();
+  tape.thin = lora_->draws() ? DroppedThin(x, tape) : at::mm(x, lora_->a_t);
+  return tape.thin;
+}
+
+at::Tensor LinearGroup::AdapterOutput(const at::Tensor& thin) const {
+  base::CheckEqual(lora_->parts.size(), 1, "parts of a group too wide for y");
+  return at::mm(thin, lora_->parts[0].b);
+}
+
+at::Tensor LinearGroup::AdapterBackward(const at::Tensor& dy,
+                                        const at::Tensor& thin) const {
+  base::CheckEqual(lora_->parts.size(), 1, "parts of a group too wide for y");
+  return PartBackward(lora_->parts[0], dy, thin);
+}
+
+at::Tensor LinearGroup::DroppedThin(const at::Tensor& x, LoraTape& tape) const {
+  std::vector<at::Tensor> thin;
+  for (const LoraPart& part : lora_->parts) {
+    for (const LoraTarget& t : part.targets) {
+      const auto [dropped, mask] =
+          at::native_dropout(x, lora_->dropout, /*train=*/true);
+      const int64_t begin = part.rank_begin + t.rank_begin;
+      thin.push_back(at::mm(dropped, lora_->a_t.narrow(1, begin, t.rank)));
+      tape.masks.push_back(mask);
+    }
+  }
+  return at::cat(thin, 1);
+}
+
+void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& thin,
+                             const at::Tensor& wide) const {
+  const at::Tensor left = options_.traits.transposed_left
+                              ? thin.t()
+                              : thin.t().contiguous();  // small: R columns
+  if (wide.scalar_type() == at::kFloat) {
+    gradient.addmm_(left, wide);
+  } else if (options_.traits.wide_products) {
+    at::addmm_out(gradient, gradient, left, wide, at::kFloat);
+  } else {
+    gradient.add_(at::mm(left, wide).to(at::kFloat));
+  }
+}
+
+LinearGroup::Input LinearGroup::OfNorm(const at::Tensor& z,
+                                       const at::Tensor& rstd,
+                                       const model::RmsNorm& norm) const {
+  if (!wants_normed()) return {[=] { return z; }, rstd};
+  return {[=, this, &norm] { return NormApply(z, rstd, norm, options_); }, {}};
+}
+
+at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
+                                 const Input& input, const LoraTape& tape,
+                                 bool wants_dx) const {
+  base::CheckEqual(dy.size(), parts_.size(), "gradients and parts");
+  at::Tensor dx;
+  if (wants_dx) dx = BaseBackward(dy);
+  if (lora_ == nullptr) return dx;
+  std::vector<at::Tensor> d_thins;
+  for (size_t i = 0; i < dy.size(); ++i) {
+    const LoraPart& part = lora_->parts[i];
+    if (part.rank == 0) continue;
+    d_thins.push_back(PartBackward(part, dy[i], Thin(tape.thin, part)));
+  }
+  AdapterInputBackward(d_thins.size() == 1 ? d_thins[0] : at::cat(d_thins, 1),
+                       input, tape, dx);
+  return dx;
+}
+
+at::Tensor LinearGroup::PartBackward(const LoraPart& part, const at::Tensor& dy,
+                                     const at::Tensor& thin) const {
+  AddProduct(part.grad_b, thin, dy);
+  const std::optional<int64_t> most = options_.traits.max_sum;
+  return most && part.out > *most ? model::TimesInPieces(dy, part.b_t, *most)
+                                  : at::mm(dy, part.b_t);
+}
+
+void LinearGroup::AdapterInputBackward(const at::Tensor& d_thin,
+                                       const Input& input, const LoraTape& tape,
+                                       at::Tensor& dx) const {
+  const at::Tensor x = input.tensor();
+  if (!tape.masks.empty()) return DroppedBackward(d_thin, x, tape, dx);
+  if (dx.defined()) dx.addmm_(d_thin, lora_->a);
+  AddProduct(
+      lora_->grad_a,
+      input.rstd.defined() ? Scaled(d_thin, input.rstd, options_) : d_thin, x);
+}
+
+void LinearGroup::DroppedBackward(const at::Tensor& d_thin, const at::Tensor& x,
+                                  const LoraTape& tape, at::Tensor& dx) const {
+  const double scale = 1 / (1 - lora_->dropout);
+  auto mask = tape.masks.begin();
+  for (const LoraPart& part : lora_->parts) {
+    for (const LoraTarget& t : part.targets) {
+      base::Check(mask != tape.masks.end(), "dropout keeps a mask a target");
+      const int64_t begin = part.rank_begin + t.rank_begin;
+      const at::Tensor d = d_thin.narrow(1, begin, t.rank).contiguous();
+      AddProduct(lora_->grad_a.narrow(0, begin, t.rank), d,
+                 at::native_dropout_backward(x, *mask, scale));
+      if (dx.defined()) {
+        dx.add_(at::native_dropout_backward(
+            at::mm(d, lora_->a.narrow(0, begin, t.rank)), *mask, scale));
+      }
+      ++mask;
+    }
+  }
+}
+
+}  // namespace mpsd::explicit_step

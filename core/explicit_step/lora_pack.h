@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_EXPLICIT_STEP_LORA_PACK_H_
+#define MPSD_CORE_EXPLICIT_STEP_LORA_PACK_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "core/lora/lora.h"
+#include "core/model/layers.h"
+
+namespace mpsd::explicit_step {
+
+// One adapter and its place in the part.
+struct LoraTarget {
+  const lora::LoraLinear* lora;
+  int64_t rank_begin, rank;  // columns of tₚ
+  int64_t out_begin, out;    // columns of yₚ
+};
+
+// The adapters of the linears that write into one output y [tokens, out]:
+//   y += t B̃,  t [tokens, R]: the part's columns of the group's x Aᵀ
+// B̃ [R, out] has scaling · Bᵀ of each adapter on its diagonal, and zeros
+// elsewhere.
+struct LoraPart {
+  std::vector<LoraTarget> targets;
+  int64_t rank_begin = 0;     // first column in the group's x Aᵀ
+  int64_t rank = 0, out = 0;  // rank 0: no linear of the part is adapted
+  at::Tensor b, b_t, grad_b;  // [R, out], [out, R], fp32 [R, out]
+};
+
+// The adapters of the linears that share an input x. A [R, in] stacks the A of
+// all of them, so that one GEMM gives x Aᵀ. Values have the dtype of
+// activations, gradients are fp32.
+struct LoraGroup {
+  std::vector<LoraPart> parts;
+  int64_t rank = 0, in = 0;
+  // Where x = z · rstd · w is a norm's output: w [in]. The steps then may add
+  // to grad_a as if x were z · rstd, and CollectGradients multiplies grad_a by
+  // w.
+  at::Tensor norm_weight;
+  at::Tensor a, a_t, grad_a;  // [R, in], [in, R], fp32 [R, in]
+  double dropout = 0;
+  bool draws() const;  // whether dropout is on now
+};
+
+// All adapters of a model in flat buffers. Refresh fills the buffers from the
+// parameters before a step and CollectGradients copies the gradients back after
+// the step: a few fused calls instead of several a target.
+class LoraPack {
+ public:
+  // Makes the group of the linears of `parts`, of which at least one must have
+  // an adapter. The group is valid as long as the pack lives. `norm_weight`:
+  // see LoraGroup; may be undefined.
+  LoraGroup* Add(const std::vector<std::vector<const model::Linear*>>& parts,
+                 const at::Tensor& norm_weight);
+  int64_t adapters() const { return adapters_; }
+  bool draws() const;  // whether any group's dropout is on now
+  // After the last Add.
+  void Allocate(at::Device device, at::ScalarType dtype);
+
+  // Copies the parameters' values in and sets the gradients to zero.
+  void Refresh();
+  // Writes the gradients of all micro-batches since Refresh into the
+  // parameters' .grad.
+  void CollectGradients();
+
+ private:
+  struct Slices {
+    std::vector<at::Tensor> a, b;  // views of one flat buffer, one a target
+  };
+  // Cuts `flat`, which holds the A of all groups and then the B̃ of all parts,
+  // into views. Hands each group's A to `set_a` and each part's B̃ to `set_b`.
+  Slices Slice(const at::Tensor& flat,
+               void (*set_a)(LoraGroup&, const at::Tensor& a),
+               void (*set_b)(LoraPart&, const at::Tensor& b));
+  void CollectViews();
+  at::Tensor GradientScales() const;
+
+  std::deque<LoraGroup> groups_;
+  int64_t adapters_ = 0, a_size_ = 0, b_size_ = 0;
+  at::Tensor values_;           // fp32 [a_size + b_size]
+  at::Tensor packed_;           // `values_` in the dtype of activations
+  at::Tensor gradients_;        // fp32 [a_size + b_size]
+  at::Tensor gradient_scales_;  // fp32 [a_size + b_size]: w, scaling
+  at::Tensor b_scales_;         // fp32 [b_size], scaling of each adapter
+  std::vector<at::Tensor> from_a_, from_b_, to_a_, to_b_;  // one a target
+  Slices value_slices_, gradient_slices_;
+};
+
+}  // namespace mpsd::explicit_step
+
+#endif  // MPSD_CORE_EXPLICIT_STEP_LORA_PACK_H_

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_EXPLICIT_STEP_MLP_BLOCK_H_
+#define MPSD_CORE_EXPLICIT_STEP_MLP_BLOCK_H_
+
+#include <ATen/core/Tensor.h>
+
+#include "core/explicit_step/linear_group.h"
+#include "core/explicit_step/options.h"
+#include "core/model/decoder.h"
+
+namespace mpsd::explicit_step {
+
+struct MlpTape {
+  at::Tensor rstd;
+  at::Tensor gate, up;  // [tokens, intermediate_size]
+  LoraTape gate_up, down;
+
+  void KeepAdaptersOnly() { *this = {{}, {}, {}, gate_up, down}; }
+};
+
+// The second half of a decoder layer. Rows are tokens: h, n, y and their
+// gradients [tokens, hidden_size]; g, u, a and theirs [tokens,
+// intermediate_size]. Linears are frozen and may have adapters (LinearGroup);
+// the norm is frozen (norm.h).
+// Forward, with silu(g) = g · σ(g):
+//   n = norm(h)
+//   g, u = n W_gateᵀ + …, n W_upᵀ + …      one LinearGroup
+//   a = silu(g) ∘ u
+//   y = h + a W_downᵀ + …                  another LinearGroup
+// Backward, with silu′(g) = σ(g) · (1 + g · (1 − σ(g))):
+//   da = dy W_down + …
+//   dg = da ∘ u ∘ silu′(g),  du = da ∘ silu(g)
+//   dn = dg W_gate + du W_up + …
+//   dh = dy + normᵀ(dn)
+// where normᵀ(dn) is the gradient by the norm's input, and "…" stands for
+// biases (forward) and the adapters' terms. The tape keeps g and u, not a:
+// down's adapters get a from them in the backward.
+class MlpBlock {
+ public:
+  // `layer` must outlive it.
+  MlpBlock(const model::DecoderLayer& layer, const Options& options,
+           LoraPack& pack);
+
+  at::Tensor Forward(const at::Tensor& h, MlpTape& tape) const;
+  // Completes a tape of which KeepAdaptersOnly has kept the adapters' part
+  // alone.
+  void Again(const at::Tensor& h, MlpTape& tape) const;
+  // Returns dh, or an undefined tensor if `wants_dh` is false. Overwrites the
+  // tape's g and u; may overwrite dy.
+  at::Tensor Backward(const at::Tensor& dy, const at::Tensor& h, MlpTape& tape,
+                      bool wants_dh) const;
+
+  bool adapted() const { return gate_up_.adapted() || down_.adapted(); }
+
+ private:
+  const model::DecoderLayer& layer_;
+  const Options options_;
+  LinearGroup gate_up_, down_;
+};
+
+}  // namespace mpsd::explicit_step
+
+#endif  // MPSD_CORE_EXPLICIT_STEP_MLP_BLOCK_H_

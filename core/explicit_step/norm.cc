@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/explicit_step/norm.h"
+
+#include <ATen/ATen.h>
+
+#include <tuple>
+
+#include "core/base/check.h"
+
+namespace mpsd::explicit_step {
+namespace {
+
+using backend::FusedNorm;
+
+at::Tensor Rstd(const at::Tensor& x, double eps, const Options& options) {
+  if (x.scalar_type() == at::kFloat) {  // Transformers' order of operations
+    return x.square().mean({-1}, /*keepdim=*/true).add_(eps).rsqrt_();
+  }
+  const double n = static_cast<double>(x.size(-1));
+  // length = sqrt(Σ x²), summed in fp32, so that mean(x²) = length² / n.
+  const at::Tensor length =
+      at::linalg_vector_norm(x, 2, {-1}, /*keepdim=*/true, at::kFloat);
+  const at::Tensor first =
+      options.eps.defined() ? options.eps : at::full({}, eps, length.options());
+  return at::addcmul(first, length, length, 1 / n).rsqrt_();
+}
+
+// residual + g · rstd − x · factor, factor fp32 [.., 1]: dx with factor = rstd³
+// · sum(g ∘ x) / n.
+at::Tensor Combine(const at::Tensor& residual, const at::Tensor& g,
+                   const at::Tensor& rstd, const at::Tensor& x,
+                   const at::Tensor& factor, const Options& options) {
+  if (!options.traits.mixes_dtypes) {  // x · factor, the small term, is rounded
+    at::Tensor dx = Scaled(g, rstd, options);
+    if (residual.defined()) dx.add_(residual);
+    return dx.addcmul_(x, factor.to(x.scalar_type()), -1);
+  }
+  at::Tensor dx =
+      residual.defined() ? at::Tensor(residual) : Scaled(g, rstd, options);
+  if (residual.defined()) dx.addcmul_(g, rstd);
+  return dx.addcmul_(x, factor, -1);
+}
+
+}  // namespace
+
+at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
+                  const Options& options) {
+  if (!options.traits.mixes_dtypes) {
+    return x.to(at::kFloat).mul(factor).to(x.scalar_type());
+  }
+  at::Tensor y = at::empty_like(x);
+  at::mul_out(y, x, factor);
+  return y;
+}
+
+Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
+                   const Options& options) {
+  if (options.traits.fused_norm == FusedNorm::kWithBackward) {
+    auto [y, rstd] =
+        at::_fused_rms_norm(x, norm.weight.sizes(), norm.weight, norm.eps);
+    return {y, rstd};
+  }
+  const at::Tensor rstd = Rstd(x, norm.eps, options);
+  return {NormApply(x, rstd, norm, options), rstd};
+}
+
+at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
+                     const model::RmsNorm& norm, const Options& options) {
+  if (options.traits.fused_norm == FusedNorm::kForward) {
+    return std::get<0>(
+        at::_fused_rms_norm(x, norm.weight.sizes(), norm.weight, norm.eps));
+  }
+  return Scaled(x, rstd, options).mul_(norm.weight);
+}
+
+at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
+                        const at::Tensor& rstd, const model::RmsNorm& norm,
+                        const at::Tensor& residual, const Options& options) {
+  base::Check(rstd.defined(), "the statistics of the norm's forward");
+  if (options.traits.fused_norm == FusedNorm::kWithBackward) {
+    at::Tensor dx = std::get<0>(at::_fused_rms_norm_backward(
+        dy, x, norm.weight.sizes(), rstd, norm.weight, {true, false}));
+    return residual.defined() ? dx.add_(residual) : dx;
+  }
+  const double n = static_cast<double>(x.size(-1));
+  const at::Tensor g = dy * norm.weight;
+  const at::Tensor dot = at::mul(g, x).sum({-1}, /*keepdim=*/true, at::kFloat);
+  const at::Tensor factor = dot.mul_(rstd.pow(3)).mul_(1 / n);
+  return Combine(residual, g, rstd, x, factor, options);
+}
+
+}  // namespace mpsd::explicit_step

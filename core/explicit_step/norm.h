@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_EXPLICIT_STEP_NORM_H_
+#define MPSD_CORE_EXPLICIT_STEP_NORM_H_
+
+#include <ATen/core/Tensor.h>
+
+#include "core/explicit_step/options.h"
+#include "core/model/layers.h"
+
+namespace mpsd::explicit_step {
+
+// x · factor, multiplied in fp32 and returned in x's dtype; factor fp32 [..,
+// 1].
+at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
+                  const Options& options);
+
+struct Normed {
+  at::Tensor y;
+  at::Tensor rstd;  // fp32 [.., 1]
+};
+
+// RMSNorm with a frozen weight. x, y, dy and dx [.., n], w [n], rstd [.., 1];
+// mean and sum run over the last dimension.
+// Forward:
+//   rstd = rsqrt(mean(x²) + eps)
+//   y    = x · rstd · w
+// Backward; w gets no gradient:
+//   g  = dy ∘ w
+//   dx = rstd · g − x · rstd³ · sum(g ∘ x) / n
+// rstd and sum(g ∘ x) are fp32 whatever x is.
+Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
+                   const Options& options);
+
+// y from x and the rstd of the forward.
+at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
+                     const model::RmsNorm& norm, const Options& options);
+
+// Returns dx, plus `residual` where that is defined. May overwrite `residual`.
+at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
+                        const at::Tensor& rstd, const model::RmsNorm& norm,
+                        const at::Tensor& residual, const Options& options);
+
+}  // namespace mpsd::explicit_step
+
+#endif  // MPSD_CORE_EXPLICIT_STEP_NORM_H_

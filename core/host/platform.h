@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_HOST_PLATFORM_H_
+#define MPSD_CORE_HOST_PLATFORM_H_
+
+#include <cstdint>
+#include <string>
+
+// Facts that the operating system knows, with one .cc per system.
+namespace mpsd::host {
+
+// Memory this process holds, bytes: on macOS the physical footprint (what
+// Activity Monitor shows), on Linux the process' anonymous and shared pages, so
+// that mapped model files do not count. 0 where the number cannot be read.
+int64_t ProcessFootprintBytes();
+
+int64_t PhysicalMemoryBytes();
+
+std::string ProcessorName();
+
+// "Linux 6.1.0 x86_64"; "macOS 26.1 (25B78), Darwin 25.1.0 arm64", with the
+// build, on which Metal's results may depend.
+std::string OperatingSystem();
+
+// Scope of one optimizer step: on macOS an autorelease pool, since a command
+// line program has no run loop that would drain Metal's objects.
+class StepScope {
+ public:
+  StepScope();
+  ~StepScope();
+  StepScope(const StepScope&) = delete;
+  StepScope& operator=(const StepScope&) = delete;
+
+ private:
+  void* pool_;
+};
+
+}  // namespace mpsd::host
+
+#endif  // MPSD_CORE_HOST_PLATFORM_H_
