@@ -9,6 +9,7 @@
 #include "core/attention/attention_plan.h"
 #include "core/explicit_step/linear_group.h"
 #include "core/explicit_step/rope.h"
+#include "core/model/decoder.h"
 
 namespace mpsd::explicit_step {
 

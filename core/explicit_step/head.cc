@@ -125,7 +125,7 @@ HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
             .to(h.scalar_type());
     at::Tensor grad = piece_of(result.grad);
     if (const auto most = options.traits.max_sum) {
-      grad.copy_(model::TimesInPieces(d, weight, *most));
+      grad.copy_(products::TimesInPieces(d, weight, *most));
     } else {
       at::mm_out(grad, d, weight);
     }

@@ -257,7 +257,7 @@ at::Tensor LinearGroup::PartBackward(const LoraPart& part, const at::Tensor& dy,
                                      const at::Tensor& thin) const {
   AddProduct(part.grad_b, thin, dy);
   const std::optional<int64_t> most = options_.traits.max_sum;
-  return most && part.out > *most ? model::TimesInPieces(dy, part.b_t, *most)
+  return most && part.out > *most ? products::TimesInPieces(dy, part.b_t, *most)
                                   : at::mm(dy, part.b_t);
 }
 

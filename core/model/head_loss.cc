@@ -55,7 +55,7 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
       if (!d.defined()) continue;
       const at::Tensor by_logits = d.to(hidden.scalar_type()).to(dtype);
       if (needs_hidden) {
-        by_hidden.narrow(0, at, size).copy_(TimesWide(by_logits, w));
+        by_hidden.narrow(0, at, size).copy_(products::TimesWide(by_logits, w));
       }
       if (needs_weight) {
         by_weight.add_(
