@@ -21,19 +21,6 @@ std::string ProcessorName();
 // build, on which Metal's results may depend.
 std::string OperatingSystem();
 
-// Scope of one optimizer step: on macOS an autorelease pool, since a command
-// line program has no run loop that would drain Metal's objects.
-class StepScope {
- public:
-  StepScope();
-  ~StepScope();
-  StepScope(const StepScope&) = delete;
-  StepScope& operator=(const StepScope&) = delete;
-
- private:
-  void* pool_;
-};
-
 }  // namespace mpsd::host
 
 #endif  // MPSD_CORE_HOST_PLATFORM_H_

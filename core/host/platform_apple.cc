@@ -8,10 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/host/platform.h"
 
-// libobjc's functions are declared here, so that no source is Objective-C.
-extern "C" void* objc_autoreleasePoolPush(void);
-extern "C" void objc_autoreleasePoolPop(void* pool);
-
 namespace mpsd::host {
 namespace {
 
@@ -49,8 +45,5 @@ std::string OperatingSystem() {
                       Text("kern.osversion"), "), ", name.sysname, " ",
                       name.release, " ", name.machine);
 }
-
-StepScope::StepScope() : pool_(objc_autoreleasePoolPush()) {}
-StepScope::~StepScope() { objc_autoreleasePoolPop(pool_); }
 
 }  // namespace mpsd::host

@@ -55,7 +55,4 @@ std::string OperatingSystem() {
   return absl::StrCat(name.sysname, " ", name.release, " ", name.machine);
 }
 
-StepScope::StepScope() : pool_(nullptr) {}
-StepScope::~StepScope() = default;
-
 }  // namespace mpsd::host

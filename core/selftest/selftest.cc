@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/clock.h"
-#include "core/host/platform.h"
+#include "core/device/step_scope.h"
 
 namespace mpsd::selftest {
 namespace {
@@ -19,7 +19,7 @@ std::string FirstLine(const std::string& text) {
 
 Result RunOne(device::Device& device, const Check& check) {
   Result result{check.kernel, check.shape, 0, check.tolerance, ""};
-  const host::StepScope scope;
+  const device::StepScope scope;
   try {
     result.error = check.error(device);
   } catch (const std::exception& e) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "core/host/platform.h"
+#include "core/device/step_scope.h"
 
 namespace mpsd::train {
 namespace {
@@ -27,7 +27,7 @@ class Collector {
   }
 
   void Add(const data::Batch& batch) {
-    const host::StepScope scope;
+    const device::StepScope scope;
     StepInputs inputs = trained_.task.Inputs({&batch, 1}, trained_.device);
     base::CheckEqual(inputs.batches.size(), 1, "inputs of a batch");
     const BatchLoss loss = trained_.task.Loss(inputs.batches[0]);

@@ -10,6 +10,7 @@
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
+#include "core/device/step_scope.h"
 #include "core/host/platform.h"
 
 namespace mpsd::train {
@@ -91,7 +92,7 @@ absl::StatusOr<data::Batch> MicroBatchTrials::LongestRows(int64_t rows) const {
 }
 
 double MicroBatchTrials::SecondsOf(const std::vector<data::Batch>& batches) {
-  const host::StepScope scope;
+  const device::StepScope scope;
   const double start = Now();
   stepper_.AccumulateGradients(batches);
   trained_.device.Synchronize();

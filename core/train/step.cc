@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/work_count.h"
-#include "core/host/platform.h"
+#include "core/device/step_scope.h"
 
 namespace mpsd::train {
 namespace {
@@ -95,7 +95,7 @@ StepInputs Stepper::NextInputs(std::span<const data::Batch>& left) {
 absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
                                         double learning_rate,
                                         const std::function<bool()>& go_on) {
-  const host::StepScope scope;
+  const device::StepScope scope;
   const at::Tensor loss = AccumulateGradients(batches, go_on);
   if (!loss.defined()) return absl::CancelledError("stopped within a step");
   at::NoGradGuard no_grad;

@@ -52,7 +52,7 @@ def brew(*packages):
 # The sources of one platform, and what they use.
 PLATFORM = ("core/CMakeFiles/mpsd_core_host.dir/",
             "core/CMakeFiles/mpsd_core_base.dir/",
-            "core/CMakeFiles/mpsd_core_device.dir/device/platform_apple.cc.o")
+            "core/CMakeFiles/mpsd_core_device.dir/device/step_scope_apple.cc.o")
 # What the linker itself makes.
 LINKER = {"___dso_handle", "__mh_execute_header"}
 RPATHS = {"mpsd-worker": ["@loader_path/../lib/mpsd",

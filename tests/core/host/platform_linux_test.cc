@@ -28,10 +28,5 @@ TEST(PlatformTest, DescribesTheMachine) {
   EXPECT_THAT(OperatingSystem(), testing::ContainsRegex("^[A-Z][a-z]+ [0-9]"));
 }
 
-TEST(PlatformTest, StepScopesNest) {
-  const StepScope outer;
-  for (int i = 0; i < 3; ++i) StepScope inner;
-}
-
 }  // namespace
 }  // namespace mpsd::host

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/device/step_scope.h"
+
+namespace mpsd::device {
+
+StepScope::StepScope() : pool_(nullptr) {}
+StepScope::~StepScope() = default;
+
+}  // namespace mpsd::device
