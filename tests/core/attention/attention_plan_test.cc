@@ -3,6 +3,7 @@
 
 #include <tuple>
 
+#include "core/attention/attention.h"
 #include "tests/core/attention/layouts.h"
 
 namespace mpsd::attention {

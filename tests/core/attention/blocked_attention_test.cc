@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/attention/attention.h"
 #include "tests/core/attention/layouts.h"
 
 namespace mpsd::attention {
@@ -55,7 +56,7 @@ TEST(BlockedAttentionTest, BlocksSkipKeysOfOtherSegments) {
   TokenLayout layout = Rows(1, length);
   layout.segment_ids = at::cat(
       {at::zeros({1, 256}, at::kLong), at::ones({1, 256}, at::kLong)}, 1);
-  layout.segment_lengths = attention::SegmentLengths(layout.segment_ids);
+  layout.segment_lengths = SegmentLengths(layout.segment_ids);
   const AttentionPlan plan = PlanAttention(layout, 0, false, kMany, Mps());
   ASSERT_EQ(plan.blocks.size(), 2u);
   EXPECT_EQ(plan.blocks[1].first_key, 256);
@@ -65,7 +66,7 @@ TEST(BlockedAttentionTest, BlocksSkipKeysOfOtherSegments) {
 // [count, keys] of a block's scores, by the definition: 0 or −inf.
 at::Tensor HiddenOf(const TokenLayout& layout, const QueryBlock& b,
                     int64_t window) {
-  const at::Tensor at = at::arange(layout.input_ids.size(1));
+  const at::Tensor at = at::arange(layout.length);
   const at::Tensor distance = at.narrow(0, b.begin, b.count).unsqueeze(1) -
                               at.narrow(0, b.first_key, b.keys).unsqueeze(0);
   at::Tensor hidden = (distance < 0).unsqueeze(0);
