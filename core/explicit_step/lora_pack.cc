@@ -20,7 +20,11 @@ LoraPart MakePart(const std::vector<const model::Linear*>& linears,
     if (const auto* lora =
             dynamic_cast<const lora::LoraLinear*>(linear->adapter.get())) {
       const int64_t rank = lora->a().size(0);
-      part.targets.push_back({lora, part.rank, rank, part.out, out});
+      part.targets.push_back({.lora = lora,
+                              .rank_begin = part.rank,
+                              .rank = rank,
+                              .out_begin = part.out,
+                              .out = out});
       part.rank += rank;
     }
     part.out += out;
@@ -64,11 +68,8 @@ LoraGroup* LoraPack::Add(
   return &groups_.back();
 }
 
-LoraPack::Slices LoraPack::Slice(const at::Tensor& flat,
-                                 void (*set_a)(LoraGroup&, const at::Tensor& a),
-                                 void (*set_b)(LoraPart&,
-                                               const at::Tensor& b)) {
-  Slices slices;
+LoraPack::Matrices LoraPack::Cut(const at::Tensor& flat) const {
+  Matrices matrices;
   int64_t at = 0;
   const auto take = [&](int64_t rows, int64_t columns) {
     const at::Tensor view =
@@ -76,28 +77,48 @@ LoraPack::Slices LoraPack::Slice(const at::Tensor& flat,
     at += rows * columns;
     return view;
   };
-  for (LoraGroup& g : groups_) {
-    const at::Tensor a = take(g.rank, g.in);
+  for (const LoraGroup& g : groups_) matrices.a.push_back(take(g.rank, g.in));
+  for (const LoraGroup& g : groups_) {
+    for (const LoraPart& part : g.parts) {
+      matrices.b.push_back(take(part.rank, part.out));
+    }
+  }
+  base::CheckEqual(at, flat.numel(), "the matrices and their buffer");
+  return matrices;
+}
+
+LoraPack::Blocks LoraPack::ByTarget(const Matrices& matrices) const {
+  Blocks blocks;
+  auto a = matrices.a.begin(), b = matrices.b.begin();
+  for (const LoraGroup& g : groups_) {
     for (const LoraPart& part : g.parts) {
       for (const LoraTarget& t : part.targets) {
-        slices.a.push_back(a.narrow(0, part.rank_begin + t.rank_begin, t.rank));
-      }
-    }
-    set_a(g, a);
-  }
-  for (LoraGroup& g : groups_) {
-    for (LoraPart& part : g.parts) {
-      const at::Tensor b = take(part.rank, part.out);
-      for (const LoraTarget& t : part.targets) {
-        slices.b.push_back(b.narrow(0, t.rank_begin, t.rank)
+        blocks.a.push_back(
+            a->narrow(0, part.rank_begin + t.rank_begin, t.rank));
+        // B̃ holds Bᵀ, so that the block's transpose has the shape of B.
+        blocks.b.push_back(b->narrow(0, t.rank_begin, t.rank)
                                .narrow(1, t.out_begin, t.out)
                                .t());
       }
-      set_b(part, b);
+      ++b;
+    }
+    ++a;
+  }
+  return blocks;
+}
+
+void LoraPack::HandOut(const Matrices& packed, const Matrices& gradients) {
+  size_t group = 0, part = 0;
+  for (LoraGroup& g : groups_) {
+    g.a = packed.a[group];
+    g.a_t = g.a.t();
+    g.grad_a = gradients.a[group++];
+    for (LoraPart& p : g.parts) {
+      p.b = packed.b[part];
+      p.b_t = p.b.t();
+      p.grad_b = gradients.b[part++];
     }
   }
-  base::CheckEqual(at, flat.numel(), "the slices and their buffer");
-  return slices;
 }
 
 at::Tensor LoraPack::GradientScales() const {
@@ -116,10 +137,9 @@ at::Tensor LoraPack::GradientScales() const {
   return scales;
 }
 
-// Lists the parameters, their gradients and the scales, target by target. The
-// order is that of the slices, which Refresh and CollectGradients copy from and
-// to.
-void LoraPack::CollectViews() {
+// Lists the parameters, their gradients and the scales in ByTarget's order:
+// Refresh and CollectGradients copy block by block.
+void LoraPack::ListParameters() {
   int64_t at = 0;
   for (const LoraGroup& g : groups_) {
     for (const LoraPart& part : g.parts) {
@@ -145,30 +165,20 @@ void LoraPack::Allocate(at::Device device, at::ScalarType dtype) {
   gradients_ = at::zeros_like(values_);
   packed_ = dtype == at::kFloat ? values_ : values_.to(dtype);
   b_scales_ = at::empty({b_size_}, fp32);
-  value_slices_ = Slice(
-      values_, [](LoraGroup&, const at::Tensor&) {},
-      [](LoraPart&, const at::Tensor&) {});
-  gradient_slices_ = Slice(
-      gradients_, [](LoraGroup& g, const at::Tensor& a) { g.grad_a = a; },
-      [](LoraPart& p, const at::Tensor& b) { p.grad_b = b; });
-  Slice(
-      packed_,
-      [](LoraGroup& g, const at::Tensor& a) {
-        g.a = a;
-        g.a_t = a.t();
-      },
-      [](LoraPart& p, const at::Tensor& b) {
-        p.b = b;
-        p.b_t = b.t();
-      });
-  CollectViews();
+  const Matrices gradients = Cut(gradients_);
+  value_blocks_ = ByTarget(Cut(values_));
+  gradient_blocks_ = ByTarget(gradients);
+  HandOut(Cut(packed_), gradients);
+  ListParameters();
   gradient_scales_ = GradientScales();
 }
 
 void LoraPack::Refresh() {
   base::Check(values_.defined(), "Allocate comes before Refresh");
-  at::_foreach_copy_(value_slices_.a, from_a_);
-  at::_foreach_copy_(value_slices_.b, from_b_);
+  at::_foreach_copy_(value_blocks_.a, from_a_);
+  at::_foreach_copy_(value_blocks_.b, from_b_);
+  // B̃ holds scaling · Bᵀ, so that no forward or backward of this step
+  // multiplies by `scaling` again.
   values_.narrow(0, a_size_, b_size_).mul_(b_scales_);
   if (!packed_.is_same(values_)) packed_.copy_(values_);
   gradients_.zero_();
@@ -176,9 +186,11 @@ void LoraPack::Refresh() {
 
 void LoraPack::CollectGradients() {
   base::Check(values_.defined(), "Allocate comes before CollectGradients");
+  // By the chain rule dB = scaling · dB̃ᵀ; dA lacks the norm's weight
+  // (LoraGroup::norm_weight). One product does both.
   gradients_.mul_(gradient_scales_);
-  at::_foreach_copy_(to_a_, gradient_slices_.a);
-  at::_foreach_copy_(to_b_, gradient_slices_.b);
+  at::_foreach_copy_(to_a_, gradient_blocks_.a);
+  at::_foreach_copy_(to_b_, gradient_blocks_.b);
 }
 
 }  // namespace mpsd::explicit_step

@@ -68,15 +68,23 @@ class LoraPack {
   void CollectGradients();
 
  private:
-  struct Slices {
-    std::vector<at::Tensor> a, b;  // views of one flat buffer, one a target
+  // Views of one flat buffer, which holds the A of all groups and then the B̃
+  // of all parts.
+  struct Matrices {
+    std::vector<at::Tensor> a;  // one a group, [R, in]
+    std::vector<at::Tensor> b;  // one a part, [R, out]
   };
-  // Cuts `flat`, which holds the A of all groups and then the B̃ of all parts,
-  // into views. Hands each group's A to `set_a` and each part's B̃ to `set_b`.
-  Slices Slice(const at::Tensor& flat,
-               void (*set_a)(LoraGroup&, const at::Tensor& a),
-               void (*set_b)(LoraPart&, const at::Tensor& b));
-  void CollectViews();
+  // The blocks of such matrices that belong to one target each, in the shape
+  // of its parameters.
+  struct Blocks {
+    std::vector<at::Tensor> a;  // [rank, in]
+    std::vector<at::Tensor> b;  // [out, rank]
+  };
+  Matrices Cut(const at::Tensor& flat) const;
+  Blocks ByTarget(const Matrices& matrices) const;
+  // Gives each group and part its views of `packed_` and `gradients_`.
+  void HandOut(const Matrices& packed, const Matrices& gradients);
+  void ListParameters();
   at::Tensor GradientScales() const;
 
   std::deque<LoraGroup> groups_;
@@ -86,8 +94,10 @@ class LoraPack {
   at::Tensor gradients_;        // fp32 [a_size + b_size]
   at::Tensor gradient_scales_;  // fp32 [a_size + b_size]: w, scaling
   at::Tensor b_scales_;         // fp32 [b_size], scaling of each adapter
-  std::vector<at::Tensor> from_a_, from_b_, to_a_, to_b_;  // one a target
-  Slices value_slices_, gradient_slices_;
+  // One a target, in one order: what Refresh reads and writes, and what
+  // CollectGradients writes and reads.
+  std::vector<at::Tensor> from_a_, from_b_, to_a_, to_b_;
+  Blocks value_blocks_, gradient_blocks_;
 };
 
 }  // namespace mpsd::explicit_step
