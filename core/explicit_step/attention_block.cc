@@ -14,6 +14,8 @@ AttentionBlock::AttentionBlock(const model::DecoderLayer& layer,
     : layer_(layer),
       shape_(shape),
       options_(options),
+      // q and k share an output, since rope takes both in one call; v, which is
+      // not rotated, stays apart and dense.
       qkv_({{&layer.q, &layer.k}, {&layer.v}}, layer.input_norm.weight, options,
            pack),
       out_({{&layer.o}}, {}, options, pack) {}
@@ -22,9 +24,13 @@ attention::AttentionInputs AttentionBlock::Rotate(
     const at::Tensor& qk, const attention::AttentionPlan& plan,
     const RopeTable& rope, AttentionBlockTape& tape) const {
   const int64_t heads = shape_.heads, kv_heads = shape_.kv_heads;
+  // Rope treats all heads alike, so that q and k pass it side by side: half the
+  // calls. Norms of q and k have weights of their own and part the two.
   if (!layer_.q_norm) {
     const at::Tensor both = RopeForward(plan.ByRow(qk, shape_.dim), rope);
-    return {both.narrow(2, 0, heads), both.narrow(2, heads, kv_heads), {}};
+    return {.q = both.narrow(2, 0, heads),
+            .k = both.narrow(2, heads, kv_heads),
+            .v = {}};
   }
   const at::Tensor by_head =
       qk.view({qk.size(0), heads + kv_heads, shape_.dim});
@@ -34,9 +40,9 @@ attention::AttentionInputs AttentionBlock::Rotate(
   const Normed k = NormForward(tape.raw_k, *layer_.k_norm, options_);
   tape.q_rstd = q.rstd;
   tape.k_rstd = k.rstd;
-  return {RopeForward(plan.ByRow(q.y, shape_.dim), rope),
-          RopeForward(plan.ByRow(k.y, shape_.dim), rope),
-          {}};
+  return {.q = RopeForward(plan.ByRow(q.y, shape_.dim), rope),
+          .k = RopeForward(plan.ByRow(k.y, shape_.dim), rope),
+          .v = {}};
 }
 
 at::Tensor AttentionBlock::Attend(const std::vector<at::Tensor>& qkv,
@@ -95,7 +101,7 @@ at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
               "Backward comes after Forward or Again");
   const bool below = wants_dx || qkv_.adapted();
   const at::Tensor dout = out_.Backward(
-      {dh}, {[&] { return tape.attention.out; }, {}}, tape.out, below);
+      {dh}, {.tensor = [&] { return tape.attention.out; }}, tape.out, below);
   if (!below) return {};
   const attention::AttentionInputs grad = attention::AttentionBackward(
       dout, plan, shape_, options_, tape.attention);

@@ -21,7 +21,12 @@ struct AttentionBlockTape {
   // heads, dim], and the norm's rstd.
   at::Tensor raw_q, raw_k, q_rstd, k_rstd;
 
-  void KeepAdaptersOnly() { *this = {{}, qkv, out, {}, {}, {}, {}, {}}; }
+  void KeepAdaptersOnly() {
+    AttentionBlockTape kept;
+    kept.qkv = qkv;
+    kept.out = out;
+    *this = kept;
+  }
 };
 
 // The first half of a decoder layer. Rows are tokens: x, n, h and their

@@ -10,7 +10,6 @@
 
 #include "core/base/check.h"
 #include "core/base/work_count.h"
-#include "core/explicit_step/head.h"
 #include "core/explicit_step/norm.h"
 
 namespace mpsd::explicit_step {
@@ -45,7 +44,7 @@ ExplicitStep::ExplicitStep(const model::Decoder& decoder,
     : decoder_(decoder),
       options_(options),
       shape_(ShapeOf(decoder.config())),
-      head_({{&decoder.head()}}, /*norm_weight=*/{}, options, pack_),
+      head_(decoder.head(), options, pack_),
       recompute_(options.recompute) {
   for (const model::DecoderLayer& layer : decoder.layers()) {
     layers_.push_back(std::unique_ptr<Layer>(
@@ -123,19 +122,22 @@ ExplicitStep::Context ExplicitStep::MakeContext(
       inputs.segment_ids.defined()
           ? inputs.position_ids
           : at::arange(ids.size(1), ids.options()).unsqueeze(0);
-  Context context{
+  Context context;
+  context.rope =
       MakeRopeTable(decoder_.rotary().Table(positions, options_.dtype),
-                    shape_.heads + shape_.kv_heads, options_),
-      {},
-      {}};
-  // With a rotation, rope is a product batched by position. If the activations
-  // lie position by position, its operands are views; row by row, each layer
+                    shape_.heads + shape_.kv_heads, options_);
+  // Where the table has rotation matrices, rope is one product a position: q
+  // and k of all rows at this position times one matrix. If the activations lie
+  // position by position, these operands are views; row by row, each layer
   // would copy q and k there and back. With dropout the rows stay in order,
   // since PEFT draws its masks in that order.
   const bool by_position =
       context.rope.rotation.defined() && ids.size(0) > 1 && !pack_.draws();
   if (by_position) {
-    // places[row · length + position] = position · rows + row.
+    // Labels name a token by its place row by row; `places` maps this to its
+    // place position by position: places[row · length + position] = position ·
+    // rows + row. The view [length, rows] holds position · rows + row at
+    // [position, row]; its transpose, read row by row, is the map.
     context.places = at::arange(ids.numel(), ids.options())
                          .view({ids.size(1), ids.size(0)})
                          .t()
@@ -206,8 +208,7 @@ at::Tensor ExplicitStep::Head(const at::Tensor& y,
                               : labels.rows;
   const at::Tensor picked = y.index_select(0, rows);
   const Normed n = NormForward(picked, decoder_.norm(), options_);
-  HeadResult loss = HeadLoss(n.y, decoder_.head(), head_, labels.targets, scale,
-                             options_, logits_);
+  const LossHead::Result loss = head_.Loss(n.y, labels.targets, scale);
   sum = loss.sum;
   const at::Tensor d =
       NormBackward(loss.grad, picked, n.rstd, decoder_.norm(), {}, options_);

@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/explicit_step/attention_block.h"
-#include "core/explicit_step/linear_group.h"
+#include "core/explicit_step/head.h"
 #include "core/explicit_step/lora_pack.h"
 #include "core/explicit_step/mlp_block.h"
 #include "core/explicit_step/options.h"
@@ -115,9 +115,8 @@ class ExplicitStep {
   const Options options_;
   const attention::HeadShape shape_;
   LoraPack pack_;
-  LinearGroup head_;
+  LossHead head_;
   std::vector<std::unique_ptr<Layer>> layers_;
-  at::Tensor logits_;   // HeadLoss' buffer
   size_t lowest_ = 0;   // the lowest layer with an adapter
   bool begun_ = false;  // from Begin to End
   spec::Recompute recompute_;

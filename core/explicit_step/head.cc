@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/check.h"
+#include "core/model/head_loss.h"
 #include "core/products/wide_linear.h"
 
 namespace mpsd::explicit_step {
@@ -24,38 +25,7 @@ int64_t RowsAtOnce(int64_t vocab_size) {
   return std::max(kFewestRows, kLogitsAtOnce / vocab_size / 64 * 64);
 }
 
-at::Tensor LogitsInBuffer(const at::Tensor& x, const at::Tensor& weight_t,
-                          at::Tensor& buffer) {
-  const int64_t rows = x.size(0), vocab_size = weight_t.size(1);
-  if (!buffer.defined() || buffer.size(0) < rows) {
-    buffer = at::empty({rows, vocab_size}, x.options());
-  }
-  const at::Tensor logits = buffer.narrow(0, 0, rows);
-  for (int64_t at = 0; at < vocab_size; at += kOutputsAtOnce) {
-    const int64_t size = std::min(kOutputsAtOnce, vocab_size - at);
-    at::Tensor piece = logits.narrow(1, at, size);
-    at::mm_out(piece, x, weight_t.narrow(1, at, size));
-  }
-  return logits;
-}
-
-// h Wᵀ + b in fp32, [n, vocab]; in `buffer` on the CPU.
-at::Tensor Logits(const at::Tensor& x, const at::Tensor& weight_t,
-                  const at::Tensor& bias, const Options& options,
-                  at::Tensor& buffer) {
-  const bool half = x.scalar_type() != at::kFloat;
-  at::Tensor logits;
-  if (!half && options.traits.splits_products) {
-    logits = LogitsInBuffer(x, weight_t, buffer);
-  } else if (half && options.traits.wide_products) {
-    logits = at::mm(x, weight_t, at::kFloat);
-  } else {
-    logits = at::mm(x, weight_t).to(at::kFloat);
-  }
-  return bias.defined() ? logits.add_(bias) : logits;
-}
-
-struct Piece {
+struct LossAndDerivative {
   at::Tensor losses;      // fp32 [n, 1]
   at::Tensor derivative;  // softmax − onehot, fp32 [n, vocab]
 };
@@ -72,8 +42,8 @@ at::Tensor Softmax(at::Tensor logits, const Options& options) {
 
 // The losses of a piece and their derivative by the logits. May overwrite
 // `logits`.
-Piece LossOf(at::Tensor logits, const at::Tensor& index,
-             const Options& options) {
+LossAndDerivative CrossEntropy(at::Tensor logits, const at::Tensor& index,
+                               const Options& options) {
   // −log softmax(l)[target] = log Σ exp(l) − l[target]. With m = max l and the
   // softmax at hand, log Σ exp(l) = m − log(max softmax(l)). That logarithm is
   // safe: the largest probability is 1 / vocab at least, while the target's may
@@ -81,7 +51,7 @@ Piece LossOf(at::Tensor logits, const at::Tensor& index,
   const at::Tensor top = logits.amax(-1, /*keepdim=*/true);
   const at::Tensor of_target = logits.gather(1, index);
   logits = Softmax(std::move(logits), options);
-  Piece piece;
+  LossAndDerivative piece;
   piece.losses = top - logits.amax(-1, /*keepdim=*/true).log_();
   piece.losses.sub_(of_target);
   logits.scatter_add_(1, index, at::full_like(piece.losses, -1));
@@ -89,58 +59,136 @@ Piece LossOf(at::Tensor logits, const at::Tensor& index,
   return piece;
 }
 
+// The rows of one piece of a walk.
+struct Rows {
+  int64_t begin, size;
+  at::Tensor operator()(const at::Tensor& x) const {
+    return x.narrow(0, begin, size);
+  }
+};
+
 }  // namespace
 
-HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
-                    const LinearGroup& adapters, const at::Tensor& targets,
-                    double scale, const Options& options, at::Tensor& buffer) {
+// What the pieces of one call share. Tensors [n, 1] have a number a row.
+struct LossHead::Walk {
+  at::Tensor h, weight, weight_t;
+  at::Tensor index;         // int64 [n, 1]: the target, or 0 without one
+  at::Tensor real, scales;  // fp32 [n, 1]: 1 or 0; s of the formulas
+  // Filled in piece by piece: fp32 [n, 1], [n, hidden_size].
+  at::Tensor losses, grad;
+
+  template <typename Visit>
+  void ForEachPiece(const Visit& visit) const {
+    const int64_t rows = h.size(0), step = RowsAtOnce(weight.size(0));
+    for (int64_t at = 0; at < rows; at += step) {
+      visit(Rows{at, std::min(step, rows - at)});
+    }
+  }
+};
+
+LossHead::LossHead(const model::Linear& head, const Options& options,
+                   LoraPack& pack)
+    : head_(head),
+      options_(options),
+      adapters_({{&head}}, /*norm_weight=*/{}, options, pack) {}
+
+LossHead::Result LossHead::Loss(const at::Tensor& h, const at::Tensor& targets,
+                                double scale) {
+  Walk walk = Begin(h, targets, scale);
+  if (adapters_.adapted()) {
+    LossWithAdapters(walk);
+  } else {
+    LossOfHead(walk);
+  }
+  return {.sum = walk.losses.mul_(walk.real).sum(), .grad = walk.grad};
+}
+
+LossHead::Walk LossHead::Begin(const at::Tensor& h, const at::Tensor& targets,
+                               double scale) const {
   base::CheckEqual(h.size(0), targets.size(0), "rows and their targets");
   const at::Tensor target = targets.unsqueeze(1);
-  const at::Tensor real = (target != LabelSelection::kNoTarget).to(at::kFloat);
-  const at::Tensor scales = real * scale;
-  const at::Tensor index = target.clamp_min(0);
-  const at::Tensor weight = head.Dense(h.scalar_type());
-  const at::Tensor weight_t = weight.t();
-  const int64_t rows = h.size(0), step = RowsAtOnce(weight.size(0));
-  const bool adapted = adapters.adapted();
+  Walk walk;
+  walk.h = h;
+  walk.real = (target != LabelSelection::kNoTarget).to(at::kFloat);
+  walk.scales = walk.real * scale;
+  walk.index = target.clamp_min(0);
+  walk.weight = head_.Dense(h.scalar_type());
+  walk.weight_t = walk.weight.t();
+  walk.losses = at::empty({h.size(0), 1}, h.options().dtype(at::kFloat));
+  walk.grad = at::empty_like(h);
+  return walk;
+}
+
+void LossHead::LossOfHead(Walk& walk) {
+  walk.ForEachPiece([&](const Rows& rows) {
+    const LossAndDerivative piece =
+        CrossEntropy(Logits(walk, rows(walk.h)), rows(walk.index), options_);
+    rows(walk.losses).copy_(piece.losses);
+    const at::Tensor d = piece.derivative.to(walk.h.scalar_type());
+    TimesWeight(d, walk, rows(walk.grad));
+  });
+  // s multiplies dh, not D: dh = (s ∘ D) W = s ∘ (D W), and dh has fewer
+  // columns than D.
+  walk.grad.mul_(walk.scales.to(walk.h.scalar_type()));
+}
+
+void LossHead::LossWithAdapters(Walk& walk) {
   LoraTape tape;
-  if (adapted) adapters.AdapterThin(h, tape);
+  adapters_.AdapterThin(walk.h, tape);
   std::vector<at::Tensor> d_thin;
-  at::Tensor losses = at::empty({rows, 1}, h.options().dtype(at::kFloat));
-  HeadResult result{{}, at::empty_like(h)};
-  for (int64_t at = 0; at < rows; at += step) {
-    const int64_t size = std::min(step, rows - at);
-    const auto piece_of = [&](const at::Tensor& x) {
-      return x.narrow(0, at, size);
-    };
-    at::Tensor logits =
-        Logits(piece_of(h), weight_t, head.bias, options, buffer);
-    if (adapted) {
-      logits.add_(adapters.AdapterOutput(piece_of(tape.thin)).to(at::kFloat));
-    }
-    const Piece piece = LossOf(std::move(logits), piece_of(index), options);
-    piece_of(losses).copy_(piece.losses);
+  walk.ForEachPiece([&](const Rows& rows) {
+    const at::Tensor thin = rows(tape.thin);
+    at::Tensor logits = Logits(walk, rows(walk.h));
+    logits.add_(adapters_.AdapterOutput(thin).to(at::kFloat));
+    const LossAndDerivative piece =
+        CrossEntropy(std::move(logits), rows(walk.index), options_);
+    rows(walk.losses).copy_(piece.losses);
+    // The adapters' gradients are sums over rows, so that here s must multiply
+    // D itself.
     const at::Tensor d =
-        (adapted ? piece.derivative * piece_of(scales) : piece.derivative)
-            .to(h.scalar_type());
-    at::Tensor grad = piece_of(result.grad);
-    if (const auto most = options.traits.max_sum) {
-      grad.copy_(products::TimesInPieces(d, weight, *most));
-    } else {
-      at::mm_out(grad, d, weight);
-    }
-    if (adapted) {
-      d_thin.push_back(adapters.AdapterBackward(d, piece_of(tape.thin)));
-    }
-  }
-  result.sum = losses.mul_(real).sum();
-  if (adapted) {
-    adapters.AdapterInputBackward(at::cat(d_thin), {[&] { return h; }, {}},
-                                  tape, result.grad);
+        (piece.derivative * rows(walk.scales)).to(walk.h.scalar_type());
+    TimesWeight(d, walk, rows(walk.grad));
+    d_thin.push_back(adapters_.AdapterBackward(d, thin));
+  });
+  adapters_.AdapterInputBackward(
+      at::cat(d_thin), {.tensor = [&] { return walk.h; }}, tape, walk.grad);
+}
+
+at::Tensor LossHead::Logits(const Walk& walk, const at::Tensor& h) {
+  const bool half = h.scalar_type() != at::kFloat;
+  at::Tensor logits;
+  if (!half && options_.traits.splits_products) {
+    logits = LogitsInBuffer(h, walk.weight_t);
+  } else if (half && options_.traits.wide_products) {
+    logits = at::mm(h, walk.weight_t, at::kFloat);
   } else {
-    result.grad.mul_(scales.to(h.scalar_type()));
+    logits = at::mm(h, walk.weight_t).to(at::kFloat);
   }
-  return result;
+  return head_.bias.defined() ? logits.add_(head_.bias) : logits;
+}
+
+at::Tensor LossHead::LogitsInBuffer(const at::Tensor& h,
+                                    const at::Tensor& weight_t) {
+  const int64_t rows = h.size(0), vocab_size = weight_t.size(1);
+  if (!buffer_.defined() || buffer_.size(0) < rows) {
+    buffer_ = at::empty({rows, vocab_size}, h.options());
+  }
+  const at::Tensor logits = buffer_.narrow(0, 0, rows);
+  for (int64_t at = 0; at < vocab_size; at += kOutputsAtOnce) {
+    const int64_t size = std::min(kOutputsAtOnce, vocab_size - at);
+    at::Tensor piece = logits.narrow(1, at, size);
+    at::mm_out(piece, h, weight_t.narrow(1, at, size));
+  }
+  return logits;
+}
+
+void LossHead::TimesWeight(const at::Tensor& d, const Walk& walk,
+                           at::Tensor grad) const {
+  if (const auto most = options_.traits.max_sum) {
+    grad.copy_(products::TimesInPieces(d, walk.weight, *most));
+  } else {
+    at::mm_out(grad, d, walk.weight);
+  }
 }
 
 }  // namespace mpsd::explicit_step

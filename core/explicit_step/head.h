@@ -5,22 +5,18 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/explicit_step/linear_group.h"
+#include "core/explicit_step/lora_pack.h"
 #include "core/explicit_step/options.h"
-#include "core/model/head_loss.h"
 #include "core/model/layers.h"
 
 namespace mpsd::explicit_step {
 
-struct HeadResult {
-  at::Tensor sum;   // Σ −log softmax(l)[target], fp32 scalar
-  at::Tensor grad;  // scale · d(sum)/dh, [n, hidden_size]
-};
-
-// The loss of n tokens under a frozen head, and its gradient, computed in one
-// walk over pieces of rows. A piece has about 2^25 logits; the logits of all
-// tokens never exist at once. Shapes: h [n, hidden_size], W [vocab,
-// hidden_size], b [vocab], l and D [n, vocab], targets [n]; t, A and B̃ are
-// those of `adapters`, the head's own LinearGroup.
+// A frozen head with its adapters, if it has any, and the loss of what it
+// predicts. Loss and gradient of n tokens are computed in one walk over pieces
+// of rows. A piece has about 2^25 logits; the logits of all tokens never exist
+// at once. Shapes: h [n, hidden_size], W [vocab, hidden_size], b [vocab], l and
+// D [n, vocab], targets [n]; t, A and B̃ are those of the head's own
+// LinearGroup.
 // Forward:
 //   l   = h Wᵀ + b + t B̃,  t = h Aᵀ           in fp32
 //   sum = Σ −log softmax(l)[target]            over rows with a real target
@@ -28,13 +24,42 @@ struct HeadResult {
 //   D  = s ∘ (softmax(l) − onehot(target))
 //   dh = D W + dt A,  dt = D B̃ᵀ
 //   dB̃ += tᵀ D,  dA += dtᵀ h
-// Without adapters s multiplies dh instead of D, which is the same and cheaper.
-// The caller keeps `buffer`, undefined at first, from call to call: on the CPU
-// the logits lie in it, since the system would map a block of this size anew
-// each time.
-HeadResult HeadLoss(const at::Tensor& h, const model::Linear& head,
-                    const LinearGroup& adapters, const at::Tensor& targets,
-                    double scale, const Options& options, at::Tensor& buffer);
+class LossHead {
+ public:
+  // `head`, which already carries its adapter, must outlive this object.
+  LossHead(const model::Linear& head, const Options& options, LoraPack& pack);
+
+  struct Result {
+    at::Tensor sum;   // Σ −log softmax(l)[target], fp32 scalar
+    at::Tensor grad;  // scale · d(sum)/dh, [n, hidden_size]
+  };
+  // `targets` int64 [n]; model::LabelSelection::kNoTarget marks rows without
+  // one. Adds to the adapters' gradients.
+  Result Loss(const at::Tensor& h, const at::Tensor& targets, double scale);
+
+  // Where the CPU's logits lie, from call to call: the system would map a block
+  // of this size anew each time. Undefined before the first call.
+  const at::Tensor& buffer() const { return buffer_; }
+
+ private:
+  struct Walk;
+  Walk Begin(const at::Tensor& h, const at::Tensor& targets,
+             double scale) const;
+  // The two walks over the pieces: of a head alone, and with adapters.
+  void LossOfHead(Walk& walk);
+  void LossWithAdapters(Walk& walk);
+  // h Wᵀ + b of one piece's h, in fp32, [n, vocab]; in `buffer_` on the CPU.
+  at::Tensor Logits(const Walk& walk, const at::Tensor& h);
+  at::Tensor LogitsInBuffer(const at::Tensor& h, const at::Tensor& weight_t);
+  // Writes D W into `grad`.
+  void TimesWeight(const at::Tensor& d, const Walk& walk,
+                   at::Tensor grad) const;
+
+  const model::Linear& head_;
+  const Options options_;
+  const LinearGroup adapters_;
+  at::Tensor buffer_;
+};
 
 }  // namespace mpsd::explicit_step
 

@@ -63,12 +63,17 @@ LinearGroup::Part LinearGroup::MakePart(
   Part part;
   int64_t rows = 0;
   for (const model::Linear* l : linears) {
-    Block block{l, {}, {}, {}, rows, l->out_features()};
+    Block block;
+    block.linear = l;
+    block.begin = rows;
+    block.out = l->out_features();
     rows += block.out;
     if (l->bias.defined()) block.bias = l->bias.to(options_.dtype);
     if (l->weight.defined() && l->weight.scalar_type() == options_.dtype) {
       block.weight = l->weight;
     }
+    // Weights that lie one behind the other in memory (DecoderLoader puts q and
+    // k so) are one matrix: one GEMM reads x once for both.
     const bool joins = !part.empty() && block.weight.defined() &&
                        part.back().weight.defined() &&
                        Follows(part.back().weight, block.weight) &&
@@ -201,6 +206,8 @@ at::Tensor LinearGroup::AdapterBackward(const at::Tensor& dy,
 }
 
 at::Tensor LinearGroup::DroppedThin(const at::Tensor& x, LoraTape& tape) const {
+  // PEFT draws one mask a target, in the order of the targets: so does this
+  // loop, which therefore needs a GEMM a target.
   std::vector<at::Tensor> thin;
   for (const LoraPart& part : lora_->parts) {
     for (const LoraTarget& t : part.targets) {
@@ -219,6 +226,8 @@ void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& thin,
   const at::Tensor left = options_.traits.transposed_left
                               ? thin.t()
                               : thin.t().contiguous();  // small: R columns
+  // The sum over micro-batches stays in fp32: added up in bf16, late
+  // micro-batches would round away beside what is there.
   if (wide.scalar_type() == at::kFloat) {
     gradient.addmm_(left, wide);
   } else if (options_.traits.wide_products) {
@@ -231,8 +240,10 @@ void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& thin,
 LinearGroup::Input LinearGroup::OfNorm(const at::Tensor& z,
                                        const at::Tensor& rstd,
                                        const model::RmsNorm& norm) const {
-  if (!wants_normed()) return {[=] { return z; }, rstd};
-  return {[=, this, &norm] { return NormApply(z, rstd, norm, options_); }, {}};
+  if (!wants_normed()) return {.tensor = [=] { return z; }, .rstd = rstd};
+  return {.tensor = [=, this, &norm] {
+    return NormApply(z, rstd, norm, options_);
+  }};
 }
 
 at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
@@ -266,6 +277,7 @@ void LinearGroup::AdapterInputBackward(const at::Tensor& d_thin,
                                        at::Tensor& dx) const {
   const at::Tensor x = input.tensor();
   if (!tape.masks.empty()) return DroppedBackward(d_thin, x, tape, dx);
+  // dx takes dt itself; dA takes rstd · dt where `x` is z (see the class).
   if (dx.defined()) dx.addmm_(d_thin, lora_->a);
   AddProduct(
       lora_->grad_a,

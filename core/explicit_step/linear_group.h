@@ -66,7 +66,7 @@ class LinearGroup {
     // Returns x, or the z of x = z · rstd · w. Called only if the group is
     // adapted.
     std::function<at::Tensor()> tensor;
-    at::Tensor rstd;  // fp32 [tokens, 1], if `tensor` returns z
+    at::Tensor rstd = {};  // fp32 [tokens, 1], if `tensor` returns z
   };
   // The Input where x = norm(z). `norm` is the one whose weight the constructor
   // got.
@@ -100,9 +100,10 @@ class LinearGroup {
   // One frozen GEMM: the weight of a linear, or of several linears of a part
   // whose weights are adjacent in memory.
   struct Block {
-    const model::Linear* linear;  // makes a quantised weight dense at each use
+    // Makes a quantised weight dense at each use.
+    const model::Linear* linear = nullptr;
     at::Tensor weight, weight_t, bias;
-    int64_t begin, out;  // place among the part's outputs
+    int64_t begin = 0, out = 0;  // place among the part's outputs
   };
   using Part = std::vector<Block>;
 

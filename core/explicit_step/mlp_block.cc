@@ -42,8 +42,8 @@ at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
   const bool below = wants_dh || gate_up_.adapted();
   at::Tensor silu;
   if (down_.adapted()) silu = at::silu(tape.gate);
-  at::Tensor da = down_.Backward({dy}, {[&] { return silu * tape.up; }, {}},
-                                 tape.down, below);
+  at::Tensor da = down_.Backward(
+      {dy}, {.tensor = [&] { return silu * tape.up; }}, tape.down, below);
   if (!below) return {};
   // Each result overwrites an operand that is not read again, so that the
   // backward adds few tensors [tokens, intermediate_size]: dg lies in u and du

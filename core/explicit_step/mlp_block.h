@@ -15,7 +15,12 @@ struct MlpTape {
   at::Tensor gate, up;  // [tokens, intermediate_size]
   LoraTape gate_up, down;
 
-  void KeepAdaptersOnly() { *this = {{}, {}, {}, gate_up, down}; }
+  void KeepAdaptersOnly() {
+    MlpTape kept;
+    kept.gate_up = gate_up;
+    kept.down = down;
+    *this = kept;
+  }
 };
 
 // The second half of a decoder layer. Rows are tokens: h, n, y and their

@@ -14,6 +14,7 @@
 #include "core/explicit_step/head.h"
 #include "core/explicit_step/norm.h"
 #include "core/explicit_step/rope.h"
+#include "core/model/head_loss.h"
 #include "core/selftest/checks.h"
 #include "core/selftest/networks.h"
 #include "core/selftest/numeric_check.h"
@@ -241,10 +242,9 @@ Numeric Head(const Sizes& s, const Traits& traits) {
     model::Linear head;
     head.weight = t[1];
     explicit_step::LoraPack pack;
-    const explicit_step::LinearGroup group({{&head}}, {}, options, pack);
-    at::Tensor buffer;
-    const explicit_step::HeadResult r =
-        explicit_step::HeadLoss(t[0], head, group, t[2], 1, options, buffer);
+    explicit_step::LossHead loss(head, options, pack);
+    const explicit_step::LossHead::Result r =
+        loss.Loss(t[0], t[2], /*scale=*/1);
     return {r.sum, r.grad};
   };
   n.reference = WithGradients([=](const Tensors& t) -> Tensors {

@@ -100,10 +100,7 @@ class Layer {
           mlp_->Backward(d_.clone(), x_, tape, /*wants_dh=*/true));
     });
     Add("head/both", [this] {
-      benchmark::DoNotOptimize(explicit_step::HeadLoss(x_, decoder_->head(),
-                                                       *head_, targets_, 1,
-                                                       options_, logits_)
-                                   .grad);
+      benchmark::DoNotOptimize(head_->Loss(x_, targets_, /*scale=*/1).grad);
     });
   }
 
@@ -116,9 +113,8 @@ class Layer {
     attention_ = std::make_unique<explicit_step::AttentionBlock>(
         layer(), shape_, options_, pack_);
     mlp_ = std::make_unique<explicit_step::MlpBlock>(layer(), options_, pack_);
-    head_ = std::make_unique<explicit_step::LinearGroup>(
-        std::vector<std::vector<const model::Linear*>>{{&decoder_->head()}},
-        at::Tensor(), options_, pack_);
+    head_ = std::make_unique<explicit_step::LossHead>(decoder_->head(),
+                                                      options_, pack_);
     pack_.Allocate(device_->torch_device(), options_.dtype);
     pack_.Refresh();
   }
@@ -170,10 +166,10 @@ class Layer {
   explicit_step::LoraPack pack_;
   std::unique_ptr<explicit_step::AttentionBlock> attention_;
   std::unique_ptr<explicit_step::MlpBlock> mlp_;
-  std::unique_ptr<explicit_step::LinearGroup> head_;
+  std::unique_ptr<explicit_step::LossHead> head_;
   attention::AttentionPlan plan_;
   std::unique_ptr<explicit_step::RopeTable> rope_;
-  at::Tensor x_, d_, targets_, logits_;
+  at::Tensor x_, d_, targets_;
 };
 
 int Main(int argc, char** argv) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/model/head_loss.h"
 #include "tests/core/explicit_step/tiny.h"
 
 namespace mpsd::explicit_step {
@@ -15,14 +16,12 @@ model::Linear Head(int64_t vocab, int64_t width) {
   return head;
 }
 
-// Of a head without an adapter.
-HeadResult Loss(const at::Tensor& h, const model::Linear& head,
-                const at::Tensor& targets, double scale,
-                const Options& options) {
+// The loss under a head without an adapter.
+LossHead::Result Loss(const at::Tensor& h, const model::Linear& head,
+                      const at::Tensor& targets, double scale,
+                      const Options& options) {
   LoraPack pack;
-  const LinearGroup group({{&head}}, {}, options, pack);
-  at::Tensor buffer;
-  return HeadLoss(h, head, group, targets, scale, options, buffer);
+  return LossHead(head, options, pack).Loss(h, targets, scale);
 }
 
 class HeadTest : public testing::TestWithParam<Choice> {};
@@ -41,7 +40,7 @@ TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
   (sum * 0.25).backward();
   Options options;
   options.traits = backend::TraitsOf(GetParam());
-  const HeadResult ours =
+  const LossHead::Result ours =
       Loss(h.detach()[0], head, labels.targets, 0.25, options);
   EXPECT_LE(RelativeError(ours.sum, sum), 1e-6);
   EXPECT_LE(RelativeError(ours.grad, h.grad()[0]), 1e-6);
@@ -53,7 +52,7 @@ TEST_P(HeadTest, LossesOfHopelessTargetsAreExact) {
   head.weight = at::tensor({200.0f, 0.0f}).view({2, 1});
   Options options;
   options.traits = backend::TraitsOf(GetParam());
-  const HeadResult ours =
+  const LossHead::Result ours =
       Loss(at::ones({1, 1}), head, at::tensor({int64_t{1}}), 1, options);
   EXPECT_NEAR(ours.sum.item<double>(), 200, 1e-4);
 }
@@ -63,8 +62,7 @@ TEST(HeadOnCpuTest, KeepsItsBuffer) {
   at::manual_seed(9);
   const model::Linear head = Head(5000, 8);
   LoraPack pack;
-  const LinearGroup group({{&head}}, {}, {}, pack);
-  at::Tensor buffer;
+  LossHead loss(head, {}, pack);
   const void* kept = nullptr;
   for (const int64_t rows : {24, 7, 24}) {
     const at::Tensor h = at::randn({1, rows, 8}).requires_grad_(true);
@@ -73,12 +71,11 @@ TEST(HeadOnCpuTest, KeepsItsBuffer) {
     labels.targets = at::randint(5000, {rows}, at::kLong);
     const at::Tensor sum = model::SumCrossEntropy(h, head, labels);
     sum.backward();
-    const HeadResult ours =
-        HeadLoss(h.detach()[0], head, group, labels.targets, 1, {}, buffer);
+    const LossHead::Result ours = loss.Loss(h.detach()[0], labels.targets, 1);
     EXPECT_LE(RelativeError(ours.sum, sum), 1e-6);
     EXPECT_LE(RelativeError(ours.grad, h.grad()[0]), 1e-6);
-    if (kept == nullptr) kept = buffer.data_ptr();
-    EXPECT_EQ(buffer.data_ptr(), kept);
+    if (kept == nullptr) kept = loss.buffer().data_ptr();
+    EXPECT_EQ(loss.buffer().data_ptr(), kept);
   }
 }
 
