@@ -142,6 +142,9 @@ Forwarded Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
       const at::Tensor tile_top = scores.amax(-1, /*keepdim=*/true);
       const at::Tensor new_top =
           top.defined() ? at::maximum(top, tile_top) : tile_top;
+      // What is summed so far belongs to the former maximum: exp(top − new_top)
+      // brings it to the new one. Every exponent stays ≤ 0, so that nothing
+      // overflows.
       const at::Tensor p = at::exp(scores - new_top);
       const at::Tensor tile_sum = p.sum(-1, /*keepdim=*/true);
       const at::Tensor tile_out = at::bmm(p, KeyTile(v, g, tk));
@@ -175,9 +178,11 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
                    const at::Tensor& dout, const Masks& masks,
                    const Geometry& g) {
   const double scale = 1.0 / std::sqrt(g.dim);
+  // rowsum(do ∘ out) needs no tile of p, so it is computed once for all tiles.
   const at::Tensor delta = (dout * forwarded.out).sum(-1, /*keepdim=*/true);
   const at::Tensor lse = forwarded.lse.unsqueeze(-1);
-  Gradients grad{at::empty_like(q), {}, {}};
+  Gradients grad;
+  grad.dq = at::empty_like(q);
   // One tensor for each key tile: MPS adds rightly into contiguous tensors
   // only.
   std::vector<at::Tensor> dk, dv;
@@ -215,6 +220,9 @@ Gradients Backward(const at::Tensor& q, const at::Tensor& k,
 
 class TiledAttentionFunction
     : public torch::autograd::Function<TiledAttentionFunction> {
+  // Places among the saved tensors.
+  enum Saved { kQ, kK, kV, kSegments, kKeys, kOut, kLse };
+
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q,
                             const at::Tensor& k, const at::Tensor& v,
@@ -236,21 +244,20 @@ class TiledAttentionFunction
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
-    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2];
+    const at::Tensor &q = saved[kQ], &k = saved[kK], &v = saved[kV];
+    const Forwarded forwarded{.out = saved[kOut], .lse = saved[kLse]};
+    const Masks masks{.segments = saved[kSegments], .keys = saved[kKeys]};
     const Geometry g = GeometryOf(q, k, ctx->saved_data["tile"].toInt(),
                                   ctx->saved_data["window"].toInt(),
                                   ctx->saved_data["causal"].toBool());
-    const Gradients grad =
-        Backward(Group(q, g), Group(k, g), Group(v, g), {saved[5], saved[6]},
-                 Group(grads[0], g), {saved[3], saved[4]}, g);
-    return {grad.dq.reshape(q.sizes()).to(q.scalar_type()),
-            grad.dk.reshape(k.sizes()).to(k.scalar_type()),
-            grad.dv.reshape(v.sizes()).to(v.scalar_type()),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor()};
+    const Gradients grad = Backward(Group(q, g), Group(k, g), Group(v, g),
+                                    forwarded, Group(grads[0], g), masks, g);
+    // One for each argument of forward; the five after q, k and v have none.
+    variable_list result(8);
+    result[0] = grad.dq.reshape(q.sizes()).to(q.scalar_type());
+    result[1] = grad.dk.reshape(k.sizes()).to(k.scalar_type());
+    result[2] = grad.dv.reshape(v.sizes()).to(v.scalar_type());
+    return result;
   }
 
  private:
@@ -258,8 +265,14 @@ class TiledAttentionFunction
                              int64_t tile, int64_t window, bool causal) {
     base::CheckLess(0, tile, "queries of a tile");
     base::CheckEqual(q.size(1) % k.size(1), 0, "heads beyond whole groups");
-    return {q.size(0), q.size(1), k.size(1), q.size(2),
-            q.size(3), tile,      window,    causal};
+    return {.rows = q.size(0),
+            .heads = q.size(1),
+            .kv_heads = k.size(1),
+            .length = q.size(2),
+            .dim = q.size(3),
+            .tile = tile,
+            .window = window,
+            .causal = causal};
   }
 };
 

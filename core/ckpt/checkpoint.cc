@@ -63,11 +63,12 @@ absl::Status LoadOptimizer(const tensorfile::SafetensorsFile& file,
 }
 
 struct RandomState {
-  at::Tensor cpu, device;  // device: undefined where it has no own generator
+  at::Tensor cpu;
+  at::Tensor device = {};  // undefined where the device has no own generator
 };
 
 RandomState RandomNow(device::Device& device) {
-  RandomState now{device::CpuRngState(), {}};
+  RandomState now{.cpu = device::CpuRngState()};
   if (device.traits().own_generator) now.device = device.RngState();
   return now;
 }
@@ -84,7 +85,7 @@ absl::Status LoadRandom(const fs::path& path, device::Device& device) {
   if (!file.ok()) return file.status();
   auto cpu = (*file)->Load("cpu");
   if (!cpu.ok()) return cpu.status();
-  RandomState saved{*cpu, {}};
+  RandomState saved{.cpu = *cpu};
   if (device.traits().own_generator) {
     auto own = (*file)->Load(device.name());
     if (!own.ok()) return own.status();

@@ -328,7 +328,7 @@ void Append(const LabelValue& value, const Labels& labels, LabelTargets& all,
 }
 
 LabelValue Listed(const Json& value) {
-  LabelValue label{Kind::kList, value.dump(), {}};
+  LabelValue label{Kind::kList, value.dump()};
   for (const Json& item : value) {
     const LabelValue one = LabelFromJson(item);
     if (one.kind != Kind::kWord && one.kind != Kind::kInteger) {
@@ -345,29 +345,29 @@ LabelValue LabelFromText(std::string_view text) {
   if (text.empty()) return {};
   const std::string word(text);
   if (const auto number = Integer(text)) {
-    return {Kind::kInteger, Cat(*number), {}};
+    return {Kind::kInteger, Cat(*number)};
   }
-  if (Number(word)) return {Kind::kFraction, word, {}};
+  if (Number(word)) return {Kind::kFraction, word};
   if (text.front() == '[') {
     const Json list = base::ParseTree<Json>(word);
     if (list.is_array()) return Listed(list);
   }
-  return {Kind::kWord, word, {}};
+  return {Kind::kWord, word};
 }
 
 LabelValue LabelFromJson(const Json& value) {
   if (value.is_null()) return {};
   if (value.is_array()) return Listed(value);
-  if (value.is_number_float()) return {Kind::kFraction, value.dump(), {}};
-  if (value.is_number()) return {Kind::kInteger, value.dump(), {}};
-  if (value.is_boolean()) return {Kind::kWord, value.dump(), {}};
-  if (!value.is_string()) return {Kind::kOther, "an object", {}};
+  if (value.is_number_float()) return {Kind::kFraction, value.dump()};
+  if (value.is_number()) return {Kind::kInteger, value.dump()};
+  if (value.is_boolean()) return {Kind::kWord, value.dump()};
+  if (!value.is_string()) return {Kind::kOther, "an object"};
   const std::string text = value.get<std::string>();
   if (text.empty()) return {};
   if (const auto number = Integer(text)) {
-    return {Kind::kInteger, Cat(*number), {}};
+    return {Kind::kInteger, Cat(*number)};
   }
-  return {Kind::kWord, text, {}};
+  return {Kind::kWord, text};
 }
 
 absl::StatusOr<Labels> DecideLabels(const std::vector<LabelValue>& values,

@@ -28,8 +28,8 @@ struct LabelValue {
     kOther,     // an object, a list in a list …
   };
   Kind kind = Kind::kAbsent;
-  std::string text;               // as written; kInteger: no "+", no zeros
-  std::vector<std::string> list;  // kList's names
+  std::string text;                    // as written; kInteger: no "+", no zeros
+  std::vector<std::string> list = {};  // kList's names
 };
 
 // The label that an image folder's name or a table's cell gives: a number where

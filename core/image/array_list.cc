@@ -102,8 +102,7 @@ absl::Status ListArrays(const fs::path& path, ListBuilder& builder) {
     data::LabelValue label;
     if (labels.defined()) {
       label = {data::LabelValue::Kind::kInteger,
-               std::to_string(labels.const_data_ptr<int64_t>()[i]),
-               {}};
+               std::to_string(labels.const_data_ptr<int64_t>()[i])};
     }
     builder.AddArray(Cat(path.string(), "[", i, "]"), pixels[i],
                      std::move(label));

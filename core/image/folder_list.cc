@@ -66,7 +66,7 @@ data::LabelValue ClassName(const fs::path& folder) {
   const std::string name = folder.filename().string();
   data::LabelValue label = data::LabelFromText(name);
   if (label.kind == data::LabelValue::Kind::kInteger) return label;
-  return {data::LabelValue::Kind::kWord, name, {}};
+  return {data::LabelValue::Kind::kWord, name};
 }
 
 bool IsImage(const fs::path& file) {

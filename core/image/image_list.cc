@@ -45,15 +45,23 @@ void ListBuilder::AddFile(const std::string& place, const fs::path& file,
     return Fault(NameOf(place, file), fault);
   }
   Hash(base::Cat(hashed_name, "\n", base::Sha256Hex(*bytes), "\n"));
-  entries_.push_back(
-      {place, file, {}, size->height, size->width, std::move(label)});
+  entries_.push_back({.place = place,
+                      .file = file,
+                      .array = {},
+                      .height = size->height,
+                      .width = size->width,
+                      .label = std::move(label)});
 }
 
 void ListBuilder::AddArray(const std::string& place, at::Tensor array,
                            data::LabelValue label) {
   const int64_t height = array.size(0), width = array.size(1);
-  entries_.push_back(
-      {place, {}, std::move(array), height, width, std::move(label)});
+  entries_.push_back({.place = place,
+                      .file = {},
+                      .array = std::move(array),
+                      .height = height,
+                      .width = width,
+                      .label = std::move(label)});
 }
 
 absl::StatusOr<ImageList> ListBuilder::Finish() {

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
+#include <utility>
 
 #include "core/device/traits.h"
 #include "core/products/inner_product.h"
@@ -22,6 +23,9 @@ MaybeTensor Maybe(const at::Tensor& tensor) {
   return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
 }
 
+// Whether the node adds to the parameter's .grad itself. A product goes there
+// in one call; autograd would make it as a tensor first, and add it in a second
+// pass over memory.
 bool TakesGradientHere(const at::Tensor& parameter) {
   return parameter.is_leaf() && parameter.grad().defined();
 }
@@ -45,7 +49,25 @@ at::Tensor GiveSum(const at::Tensor& parameter, const at::Tensor& rows) {
   return {};
 }
 
+// y = x Wᵀ + bias + scaling · t Bᵀ with t = d(x) Aᵀ, where d(x) = x ∘ noise is
+// x itself without dropout. Backward, with dt = scaling · dy B:
+//   dx = dy W + (dt A) ∘ noise
+//   dW = dyᵀ x,  dbias = Σ dy,  dA = dtᵀ d(x),  dB = scaling · dyᵀ t
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
+  // Places among the saved tensors. What a layer does not have or need is saved
+  // undefined, so that the places are the same for all layers.
+  enum Saved {
+    kWeight,
+    kBias,
+    kA,
+    kB,
+    kRows,     // x, [tokens, in]: for dW, and for dA without dropout
+    kDropped,  // d(x) with dropout
+    kThin,     // t
+    kNoise,    // 0 or 1 / (1 − dropout)
+    kSavedCount,
+  };
+
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
                             const at::Tensor& w, const MaybeTensor& maybe_bias,
@@ -57,19 +79,26 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor b = maybe_b.value_or(at::Tensor());
     const at::Tensor rows = x.reshape({-1, w.size(1)});
     at::Tensor y = products::InnerProduct(rows, w, maybe_bias);
-    at::Tensor noise, in = rows, narrow;
+    at::Tensor noise, in = rows, thin;
     if (a.defined()) {
       if (dropout > 0) {
         noise = at::empty_like(rows).bernoulli_(1 - dropout).div_(1 - dropout);
         in = rows * noise;
       }
-      narrow = at::mm(in, a.t());
-      y.addmm_(narrow, b.t(), 1, scaling);
+      thin = at::mm(in, a.t());
+      y.addmm_(thin, b.t(), 1, scaling);
     }
     const bool keeps = w.requires_grad() || a.defined();
-    ctx->save_for_backward({w, bias, a, b, keeps ? rows : at::Tensor(),
-                            noise.defined() ? in : at::Tensor(), narrow,
-                            noise});
+    variable_list saved(kSavedCount);
+    saved[kWeight] = w;
+    saved[kBias] = bias;
+    saved[kA] = a;
+    saved[kB] = b;
+    if (keeps) saved[kRows] = rows;
+    if (noise.defined()) saved[kDropped] = in;
+    saved[kThin] = thin;
+    saved[kNoise] = noise;
+    ctx->save_for_backward(std::move(saved));
     ctx->saved_data["scaling"] = scaling;
     ctx->saved_data["shape"] = x.sizes().vec();
     std::vector<int64_t> shape = x.sizes().vec();
@@ -79,34 +108,37 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 
   static variable_list backward(AutogradContext* ctx,
                                 const variable_list& gradients) {
-    const variable_list s = ctx->get_saved_variables();
-    const at::Tensor &w = s[0], &a = s[2], &b = s[3], &rows = s[4];
-    const at::Tensor &narrow = s[6], &noise = s[7];
-    const at::Tensor in = noise.defined() ? s[5] : rows;
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &w = saved[kWeight], &a = saved[kA], &b = saved[kB];
+    const at::Tensor& noise = saved[kNoise];
+    const at::Tensor in = saved[noise.defined() ? kDropped : kRows];
     const at::Tensor dy = gradients[0].reshape({-1, w.size(0)});
     const at::Tensor across = dy.t();
-    at::Tensor dx, dw, da, db, thin;
+    at::Tensor dx, dw, da, db, d_thin;
     if (a.defined()) {
       const double scaling = ctx->saved_data["scaling"].toDouble();
-      thin = at::mm(dy, b).mul_(scaling);
-      da = GiveProduct(a, thin.t(), in);
-      db = GiveProduct(b, across, narrow, scaling);
+      d_thin = at::mm(dy, b).mul_(scaling);
+      da = GiveProduct(a, d_thin.t(), in);
+      db = GiveProduct(b, across, saved[kThin], scaling);
     }
     if (ctx->needs_input_grad(0)) {
       dx = products::InnerProduct(dy, w.t());
       if (noise.defined()) {
-        dx.add_(at::mm(thin, a).mul_(noise));
+        dx.add_(at::mm(d_thin, a).mul_(noise));
       } else if (a.defined()) {
-        dx.addmm_(thin, a);
+        dx.addmm_(d_thin, a);
       }
       dx = dx.view(ctx->saved_data["shape"].toIntVector());
     }
-    if (w.requires_grad()) dw = GiveProduct(w, across, rows);
-    return {dx, dw, GiveSum(s[1], dy), da, db, at::Tensor(), at::Tensor()};
+    if (w.requires_grad()) dw = GiveProduct(w, across, saved[kRows]);
+    // One for each argument of forward; scaling and dropout have none.
+    return {dx, dw, GiveSum(saved[kBias], dy), da, db, {}, {}};
   }
 };
 
 class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
+  enum Saved { kWeight, kIds };
+
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& weight,
                             const at::Tensor& ids, int64_t padding_row) {
@@ -117,10 +149,11 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
 
   static variable_list backward(AutogradContext* ctx,
                                 const variable_list& gradients) {
-    const variable_list s = ctx->get_saved_variables();
-    const at::Tensor& weight = s[0];
-    const at::Tensor ids = s[1].reshape({-1});
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor& weight = saved[kWeight];
+    const at::Tensor ids = saved[kIds].reshape({-1});
     at::Tensor dy = gradients[0].reshape({-1, weight.size(1)});
+    // at::embedding's own backward gives the padding row no gradient either.
     const int64_t padding = ctx->saved_data["padding"].toInt();
     if (padding >= 0) {
       dy = dy.masked_fill((ids == padding).unsqueeze(1), 0);

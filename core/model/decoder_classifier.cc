@@ -14,7 +14,10 @@ absl::StatusOr<std::unique_ptr<DecoderClassifier>> DecoderClassifier::Load(
       new DecoderClassifier(*std::move(decoder)));
 }
 
-// The position of each row's scored token, int64 [rows].
+// The position of each row's scored token, int64 [rows]: the last that is no
+// padding. Transformers looks for pad_token_id, so that a text which ends in
+// this token is scored before it; the product with `real` leaves the positions
+// of other tokens, of which the largest is the last.
 at::Tensor DecoderClassifier::LastTokens(const ClassifierInputs& inputs) const {
   if (!config_.pad_token_id) return inputs.lengths - 1;
   const at::Tensor index =
@@ -28,7 +31,9 @@ at::Tensor DecoderClassifier::Logits(const ClassifierInputs& inputs) const {
   decoder_->set_options(options_);
   decoder_->set_commit(commit());
   const at::Tensor& ids = inputs.input_ids;
-  const at::Tensor hidden = decoder_->Hidden({ids, {}, {}, {}});
+  DecoderInputs texts;
+  texts.input_ids = ids;
+  const at::Tensor hidden = decoder_->Hidden(texts);
   const at::Tensor row = at::arange(ids.size(0), ids.options());
   const at::Tensor picked =
       hidden.reshape({-1, hidden.size(2)})

@@ -35,7 +35,9 @@ void SetState(at::Generator generator, const at::Tensor& state) {
 // The states of the generators that work on `device` may draw from.
 struct RandomState {
   static RandomState Of(at::Device device) {
-    RandomState s{device, StateOf(at::detail::getDefaultCPUGenerator()), {}};
+    RandomState s{.device = device,
+                  .cpu = StateOf(at::detail::getDefaultCPUGenerator()),
+                  .on_device = {}};
     if (device::TraitsOf(device).own_generator) {
       s.on_device = StateOf(at::globalContext().defaultGenerator(device));
     }
@@ -72,6 +74,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
     const at::Tensor saved = ctx->get_saved_variables()[0];
     const auto capsule = ctx->saved_data["frame"].toCapsule();
     const Frame& frame = static_cast<const Frame&>(*capsule);
+    // A leaf of its own, so that the second backward ends at x.
     const at::Tensor x = saved.detach().requires_grad_(saved.requires_grad());
     std::optional<RandomState> after;
     if (frame.random) {
@@ -83,6 +86,7 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
       at::AutoGradMode grad_on(true);
       y = frame.run(x);
     }
+    // What draws after this backward must not repeat the block's numbers.
     if (after) after->Restore();
     if (y.requires_grad()) torch::autograd::backward({y}, {grads[0]});
     return {x.grad(), at::Tensor(), at::Tensor()};

@@ -193,7 +193,8 @@ at::Tensor WeightReader::HeadTensor(const std::string& module,
 }
 
 LoadReport WeightReader::Report(spec::Family family) const {
-  LoadReport report{{}, missing_};
+  LoadReport report;
+  report.missing = missing_;
   if (source_.weights == nullptr) return report;
   // Tensors that belong to a quantised weight: "….weight.absmax", "….SCB".
   const auto beside = [&](const std::string& name) {

@@ -40,8 +40,9 @@ Tensors Train(const Case& c, const Sizes& s, const Place& place,
   const spec::ModelConfig config = c.config(s, reference ? 0 : c.dropout);
   const auto network = DrawClassifier(config, place);
   const auto trainable =
-      c.adapters ? HangAdapters(*network, {}, {}, reference ? 0 : c.dropout,
-                                place.device)
+      c.adapters ? HangAdapters(*network, /*targets=*/{},
+                                /*modules_to_save=*/{},
+                                reference ? 0 : c.dropout, place.device)
                  : TrainAllWeights(*network, place.device);
   network->set_options({attention::KernelFor(place.traits), c.recompute});
   const ClassBatch batch = MakeClassBatch(s, config, c.padded, place.device);

@@ -43,15 +43,17 @@ std::unique_ptr<optim::Trainable> Attach(const Case& c, model::Decoder& decoder,
     case Trained::kAllWeights:
       return TrainAllWeights(decoder, device);
     case Trained::kAdaptersWithHead:
-      return HangAdapters(decoder, {"q_proj", "lm_head"}, {}, c.dropout,
-                          device);
+      return HangAdapters(decoder, /*targets=*/{"q_proj", "lm_head"},
+                          /*modules_to_save=*/{}, c.dropout, device);
     case Trained::kModulesToSave:
-      return HangAdapters(decoder, {}, {"embed_tokens", "lm_head"}, c.dropout,
-                          device);
+      return HangAdapters(decoder, /*targets=*/{},
+                          /*modules_to_save=*/{"embed_tokens", "lm_head"},
+                          c.dropout, device);
     case Trained::kAdapters:
       break;
   }
-  return HangAdapters(decoder, {}, {}, c.dropout, device);
+  return HangAdapters(decoder, /*targets=*/{}, /*modules_to_save=*/{},
+                      c.dropout, device);
 }
 
 // Returns the sums of losses; leaves the gradients in the parameters.

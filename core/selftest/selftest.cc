@@ -18,7 +18,10 @@ std::string FirstLine(const std::string& text) {
 }
 
 Result RunOne(device::Device& device, const Check& check) {
-  Result result{check.kernel, check.shape, 0, check.tolerance, ""};
+  Result result;
+  result.kernel = check.kernel;
+  result.shape = check.shape;
+  result.tolerance = check.tolerance;
   const device::StepScope scope;
   try {
     result.error = check.error(device);

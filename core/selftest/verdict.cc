@@ -98,13 +98,13 @@ std::string OsBuild() {
 
 Identity IdentityOf(const device::Device& device, std::string torch,
                     std::string mpsd, const Sizes& sizes) {
-  return {device.name(),
-          device.chip(),
-          OsBuild(),
-          std::move(torch),
-          std::move(mpsd),
-          Coverage(AllChecks(sizes, device)),
-          sizes};
+  return {.device = device.name(),
+          .chip = device.chip(),
+          .os_build = OsBuild(),
+          .torch = std::move(torch),
+          .mpsd = std::move(mpsd),
+          .checks = Coverage(AllChecks(sizes, device)),
+          .sizes = sizes};
 }
 
 absl::Status WriteVerdict(const std::filesystem::path& path,
