@@ -44,6 +44,7 @@ bool IsPlain(const at::Tensor& q, const at::Tensor& k, double dropout) {
 at::Tensor PlainAttention(const at::Tensor& q, const at::Tensor& k,
                           const at::Tensor& v, const at::Tensor& keys,
                           double dropout) {
+  // Scaling q is a pass over [length, head_dim], not over [length, length].
   at::Tensor scores =
       products::ProductOfTransposed(q * (1.0 / std::sqrt(q.size(3))), k);
   if (keys.defined()) scores = scores + keys;
@@ -73,6 +74,8 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k,
   const int64_t length = q.size(2);
   const bool plain =
       !mask.segments.defined() && (mask.window == 0 || mask.window >= length);
+  // A mask only where is_causal says too little: on CUDA a mask rules out flash
+  // attention.
   std::optional<at::Tensor> seen;
   if (!plain) seen = FullMask(mask, length, q.device());
   return at::scaled_dot_product_attention(

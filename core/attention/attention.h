@@ -36,8 +36,8 @@ inline AttentionKernel KernelFor(const device::Traits& traits) {
                                 : AttentionKernel::kTiled;
 }
 
-// The names of the attention kernels that ran, in the words below and in
-// core/explicit_step.
+// The names of the attention kernels that ran: in the words below, and in the
+// explicit step in those of attention_plan.h.
 struct AttentionRan {
   std::set<std::string> forward, backward;
   bool operator==(const AttentionRan&) const = default;

@@ -8,14 +8,21 @@
 #include <vector>
 
 #include "core/attention/block_mask.h"
+#include "core/attention/head_layout.h"
 #include "core/attention/options.h"
 #include "core/attention/token_layout.h"
 
 namespace mpsd::attention {
 
-struct HeadShape {
-  int64_t heads, kv_heads, dim;
+// What computes a planned attention, forward or backward.
+enum class PlannedKernel {
+  kBlocked,    // core/attention/blocked_attention.h
+  kFlashCpu,   // core/attention/flash_cpu.h
+  kFlashCuda,  // core/attention/flash_cuda.h
+  kCudnn,      // core/attention/cudnn.h
 };
+// "blocked", "flash", "flash" or "cudnn".
+const char* NameOf(PlannedKernel kernel);
 
 // Queries [begin, begin + count) of every row, and the keys that some of these
 // queries may see: from `first_key` to the last query's own, `keys` of them.
@@ -31,14 +38,16 @@ struct QueryBlock {
 // What the causal attention of one micro-batch shares among all layers that
 // have the same window.
 struct AttentionPlan {
+  PlannedKernel forward = PlannedKernel::kBlocked;
+  PlannedKernel backward = PlannedKernel::kBlocked;
   int64_t rows = 0, length = 0, window = 0;
   // False: tokens lie row by row. True: position by position, and within a
   // position row by row.
   bool by_position = false;
   std::vector<int64_t> segments;  // lengths; empty: each row is one
-  at::Tensor segment_starts;      // int32 [segments + 1], for CUDA
   int64_t longest_segment = 0;
-  // Filled in where PlanAttention's table says "blocked"; else empty.
+  at::Tensor segment_starts;  // int32 [segments + 1]; kFlashCuda, if packed
+  // Filled in by PlanBlocks where one of the kernels is kBlocked; else empty.
   std::vector<QueryBlock> blocks;
   // With blocks: a scalar summand for products that add nothing.
   at::Tensor zero;
@@ -65,60 +74,17 @@ struct AttentionPlan {
 //               fp32, no window, not packed              flash    blocked
 //               else                                     flash    flash
 //   CUDA        fp32, or dim no multiple of 8 or > 256   blocked  blocked
-//               no window, not packed, dim ≤ 128,        cudnn    cudnn
-//               kMinForCudnn numbers of q or more
+//               no window, not packed, dim ≤ 128, q of   cudnn    cudnn
+//               kMinForCudnn numbers or more
 //               else                                     flash    flash
 //
 // The backend stands for Traits::fused_attention (kNone, kByRow, kByToken), and
-// the CPU's fp32 backward for Traits::slow_attention_backward. That backward
-// goes as if each query head had keys of its own: threads share more, equal
-// pieces. `window` is that of AttentionMask. `bands` keeps masks for
-// later plans; null: none are kept.
+// the CPU's fp32 backward for Traits::slow_attention_backward. The blocks of
+// that backward are those of EachWithKeys(shape). `window` is that of
+// AttentionMask. `bands` keeps masks for later plans; null: none are kept.
 AttentionPlan PlanAttention(const TokenLayout& layout, int64_t window,
                             bool by_position, const HeadShape& shape,
                             const Options& options, BandMasks* bands = nullptr);
-
-// The kernels that a plan runs, in the words of the table above.
-struct AttentionKernels {
-  const char *forward, *backward;
-};
-AttentionKernels KernelsOf(const AttentionPlan& plan, const HeadShape& shape,
-                           const Options& options);
-
-// What the backward reads. q [rows, length, heads, dim]; k and v [rows, length,
-// kv_heads, dim]. Where the forward is blocked instead q [rows, kv_heads,
-// length, heads / kv_heads, dim] and k, v [rows, kv_heads, length, 1, dim],
-// contiguous.
-struct AttentionTape {
-  at::Tensor q, k, v;
-  at::Tensor out;  // [tokens, heads · dim]
-  // Log Σ exp(scores) of flash and cuDNN attention; one a segment on the CPU.
-  std::vector<at::Tensor> lse;
-  at::Tensor random, unused;  // what CUDA's kernels return for their backward
-};
-
-// q [rows, length, heads, dim]; k and v [rows, length, kv_heads, dim].
-struct AttentionInputs {
-  at::Tensor q, k, v;
-};
-
-// o = softmax(q kᵀ / sqrt(dim) + mask) v for each head: [tokens, heads · dim].
-// Fills in `tape`, o included.
-at::Tensor AttentionForward(const AttentionInputs& inputs,
-                            const AttentionPlan& plan, const HeadShape& shape,
-                            const Options& options, AttentionTape& tape);
-
-// For each head, with p = softmax(q kᵀ / sqrt(dim) + mask):
-//   dv = pᵀ do
-//   ds = p ∘ (do vᵀ − rowsum(do ∘ o))
-//   dq = ds k / sqrt(dim),  dk = dsᵀ q / sqrt(dim)
-// dk and dv are summed over the query heads that share keys and values. `dout`
-// is do, [tokens, heads · dim]; the result has the shapes of AttentionInputs.
-AttentionInputs AttentionBackward(const at::Tensor& dout,
-                                  const AttentionPlan& plan,
-                                  const HeadShape& shape,
-                                  const Options& options,
-                                  const AttentionTape& tape);
 
 }  // namespace mpsd::attention
 

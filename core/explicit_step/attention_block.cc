@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "core/attention/planned_attention.h"
 #include "core/base/check.h"
 #include "core/explicit_step/norm.h"
 
@@ -51,8 +52,7 @@ at::Tensor AttentionBlock::Attend(const std::vector<at::Tensor>& qkv,
                                   AttentionBlockTape& tape) const {
   attention::AttentionInputs inputs = Rotate(qkv[0], plan, rope, tape);
   inputs.v = plan.ByRow(qkv[1], shape_.dim);
-  return attention::AttentionForward(inputs, plan, shape_, options_,
-                                     tape.attention);
+  return attention::AttentionForward(inputs, plan, shape_, tape.attention);
 }
 
 at::Tensor AttentionBlock::Forward(const at::Tensor& x,

@@ -102,6 +102,7 @@ std::shared_ptr<const ExplicitStep::Context> ExplicitStep::ContextOf(
     contexts_.splice(contexts_.begin(), contexts_, known);
     return contexts_.front().context;
   }
+  // From the latest on; what no longer fits goes.
   int64_t bytes = 0;
   for (auto it = contexts_.begin(); it != contexts_.end();) {
     bytes += it->context->bytes();
@@ -153,11 +154,10 @@ ExplicitStep::Context ExplicitStep::MakeContext(
 
 void ExplicitStep::NoteKernels(const Context& context) {
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const attention::AttentionKernels kernels = attention::KernelsOf(
-        context.plans.at(layers_[i]->window), shape_, options_);
-    attention_.forward.insert(kernels.forward);
+    const attention::AttentionPlan& plan = context.plans.at(layers_[i]->window);
+    attention_.forward.insert(attention::NameOf(plan.forward));
     if (i > lowest_ || (i == lowest_ && layers_[i]->attention.adapted())) {
-      attention_.backward.insert(kernels.backward);
+      attention_.backward.insert(attention::NameOf(plan.backward));
     }
   }
 }
@@ -184,6 +184,8 @@ at::Tensor ExplicitStep::Backward(const Layer& layer, const at::Tensor& dy,
                                   bool wants_dx) const {
   const attention::AttentionPlan& plan = context.plans.at(layer.window);
   base::Check(tape.x.defined(), "a layer goes back after it went forward");
+  // What was not kept is made again in the order of the forward: the MLP reads
+  // h.
   if (!tape.h.defined()) {
     tape.h = layer.attention.Again(tape.x, plan, context.rope, tape.attention);
   }
@@ -191,6 +193,7 @@ at::Tensor ExplicitStep::Backward(const Layer& layer, const at::Tensor& dy,
   const bool below = wants_dx || layer.attention.adapted();
   const at::Tensor dh = layer.mlp.Backward(dy, tape.h, tape.mlp, below);
   if (!below) return {};
+  // The MLP's activations go before attention's backward makes its own.
   tape.mlp = {};
   return layer.attention.Backward(dh, tape.x, plan, context.rope,
                                   tape.attention, wants_dx);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/attention/attention.h"
 #include "core/attention/attention_plan.h"
+#include "core/attention/planned_attention.h"
 #include "core/explicit_step/head.h"
 #include "core/explicit_step/norm.h"
 #include "core/explicit_step/rope.h"
@@ -96,7 +97,7 @@ Tensors Attend(const Tensors& t, const AttentionCase& c, const Traits& traits) {
     return x.transpose(1, 2).contiguous();
   };
   const at::Tensor tokens = attention::AttentionForward(
-      {by_row(t[0]), by_row(t[1]), by_row(t[2])}, plan, c.shape, options, tape);
+      {by_row(t[0]), by_row(t[1]), by_row(t[2])}, plan, c.shape, tape);
   const at::Tensor out =
       plan.ByRow(tokens, c.shape.dim).transpose(1, 2).contiguous();
   const attention::AttentionInputs grad = attention::AttentionBackward(

@@ -25,8 +25,7 @@ namespace mpsd::train {
 // The names of the attention kernels that ran (core/attention/attention.h and
 // core/attention/attention_plan.h). In run.json {"training": {"forward":
 // "flash", "backward": "blocked"}, "evaluation": …}; several names are joined
-// by " and
-// ", and null stands for none yet.
+// by " and ", and null stands for none yet.
 struct AttentionNames {
   attention::AttentionRan training;
   std::set<std::string> evaluation;

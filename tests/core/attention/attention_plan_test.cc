@@ -1,105 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/attention/attention_plan.h"
 
-#include <tuple>
+#include <string>
+#include <utility>
 
 #include "core/attention/attention.h"
 #include "tests/core/attention/layouts.h"
 
 namespace mpsd::attention {
 namespace {
-
-constexpr HeadShape kShape{4, 2, 8};
-
-enum class Order { kRows, kPackedRows, kPositions };
-
-// Forward and backward against autograd over the model's own attention.
-void ExpectTheModelsAttention(const TokenLayout& layout,
-                              const AttentionPlan& plan, int64_t window,
-                              const Options& options) {
-  const auto random = [&](int64_t heads) {
-    return at::randn({plan.rows, plan.length, heads, 8}).requires_grad_(true);
-  };
-  const at::Tensor q = random(4), k = random(2), v = random(2);
-  const at::Tensor dout = at::randn({plan.rows * plan.length, 32});
-  const at::Tensor expected = plan.Tokens(
-      CausalAttention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
-                      {layout.segment_ids, window}, AttentionKernel::kFused)
-          .transpose(1, 2));
-  expected.backward(dout);
-
-  AttentionTape tape;
-  const at::Tensor out = AttentionForward({q.detach(), k.detach(), v.detach()},
-                                          plan, kShape, options, tape);
-  EXPECT_LE(RelativeError(out, expected), 2e-6);
-  // Flash attention leaves its log-sum-exp behind, and who has blocks uses
-  // them.
-  const AttentionKernels kernels = KernelsOf(plan, kShape, options);
-  EXPECT_STREQ(kernels.forward, tape.lse.empty() ? "blocked" : "flash");
-  EXPECT_STREQ(kernels.backward, plan.blocks.empty() ? "flash" : "blocked");
-  const AttentionInputs grad =
-      AttentionBackward(dout, plan, kShape, options, tape);
-  EXPECT_LE(RelativeError(grad.q, q.grad()), 2e-6);
-  EXPECT_LE(RelativeError(grad.k, k.grad()), 2e-6);
-  EXPECT_LE(RelativeError(grad.v, v.grad()), 2e-6);
-}
-
-class AttentionTest
-    : public testing::TestWithParam<std::tuple<Choice, Order, int64_t>> {};
-
-TEST_P(AttentionTest, IsTheModelsAttentionWithItsGradients) {
-  const auto& [choice, order, window] = GetParam();
-  at::manual_seed(3);
-  const int64_t rows = 2, length = 24;
-  const TokenLayout layout = order == Order::kPackedRows
-                                 ? PackedRows(rows, length)
-                                 : Rows(rows, length);
-  Options options;
-  options.traits = backend::TraitsOf(choice);
-  const AttentionPlan plan = PlanAttention(
-      layout, window, order == Order::kPositions, kShape, options);
-  ExpectTheModelsAttention(layout, plan, window, options);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, AttentionTest,
-    testing::Combine(testing::Values(Choice::kCpu, Choice::kMps, Choice::kCuda),
-                     testing::Values(Order::kRows, Order::kPackedRows,
-                                     Order::kPositions),
-                     testing::Values(0, 5, 64)));
-
-// Its backward goes by blocks of queries, as if each head had its own keys.
-TEST(AttentionOnCpuTest, LongRowsAreSeveralBlocks) {
-  at::manual_seed(8);
-  for (const int64_t rows : {1, 3}) {
-    const TokenLayout layout = Rows(rows, 200);
-    const AttentionPlan plan = PlanAttention(layout, 0, false, kShape, {});
-    ASSERT_EQ(plan.blocks.size(), 4u);
-    ExpectTheModelsAttention(layout, plan, 0, {});
-  }
-}
-
-// So many numbers that on CUDA cuDNN takes them.
-TEST(AttentionOnCpuTest, ManyNumbersInBf16AreItsOwnKernels) {
-  at::manual_seed(8);
-  const int64_t rows = 384, length = 64;
-  const HeadShape shape{2, 2, 64};
-  Options options;
-  options.dtype = at::kBFloat16;
-  const AttentionPlan plan =
-      PlanAttention(Rows(rows, length), 0, false, shape, options);
-  const auto random = [&] {
-    return at::randn({rows, length, 2, 64}, at::kBFloat16);
-  };
-  AttentionTape tape;
-  const at::Tensor out = AttentionForward({random(), random(), random()}, plan,
-                                          shape, options, tape);
-  const AttentionInputs grad =
-      AttentionBackward(at::ones_like(out), plan, shape, options, tape);
-  // The probabilities of each query add up to one.
-  EXPECT_TRUE(at::allclose(grad.v.to(at::kFloat).sum(1),
-                           at::full({rows, 2, 64}, 1.0 * length), 0.02, 0));
-}
 
 // Its flash attention has neither fp32 nor heads of any size; what the plan has
 // blocks for runs without it.
@@ -117,22 +26,67 @@ TEST(AttentionPlanTest, WhatFlashAttentionOfCudaDoesNotTakeGoesByBlocks) {
   EXPECT_EQ(blocks(at::kBFloat16, 320), 1);
 }
 
-TEST(AttentionPlanTest, CudaNamesWhichFlashAttentionItRuns) {
+using Names = std::pair<std::string, std::string>;
+
+Names NamesOf(Choice choice, at::ScalarType dtype, const TokenLayout& layout,
+              int64_t window, int64_t dim = 64) {
+  Options options;
+  options.traits = backend::TraitsOf(choice);
+  options.dtype = dtype;
+  const AttentionPlan plan =
+      PlanAttention(layout, window, false, {4, 2, dim}, options);
+  return {NameOf(plan.forward), NameOf(plan.backward)};
+}
+
+// The table above PlanAttention, row by row.
+TEST(AttentionPlanTest, BackendDtypeAndWindowDecideTheKernels) {
+  const Names blocked = {"blocked", "blocked"}, flash = {"flash", "flash"};
+  const TokenLayout rows = Rows(2, 12), packed = PackedRows(2, 12);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    EXPECT_EQ(NamesOf(Choice::kMps, dtype, rows, 0), blocked);
+    EXPECT_EQ(NamesOf(Choice::kMps, dtype, packed, 5), blocked);
+    EXPECT_EQ(NamesOf(Choice::kCpu, dtype, rows, 5), blocked);
+    EXPECT_EQ(NamesOf(Choice::kCpu, dtype, packed, 5), blocked);
+    EXPECT_EQ(NamesOf(Choice::kCpu, dtype, packed, 0), flash);
+  }
+  EXPECT_EQ(NamesOf(Choice::kCpu, at::kFloat, rows, 0),
+            Names("flash", "blocked"));
+  EXPECT_EQ(NamesOf(Choice::kCpu, at::kFloat, rows, 12),
+            Names("flash", "blocked"));  // a window that hides nothing
+  EXPECT_EQ(NamesOf(Choice::kCpu, at::kBFloat16, rows, 0), flash);
+  EXPECT_EQ(NamesOf(Choice::kCuda, at::kFloat, rows, 0), blocked);
+  EXPECT_EQ(NamesOf(Choice::kCuda, at::kBFloat16, rows, 0), flash);
+  EXPECT_EQ(NamesOf(Choice::kCuda, at::kBFloat16, packed, 5), flash);
+}
+
+TEST(AttentionPlanTest, CudnnTakesManyNumbersWithoutWindowOrSegments) {
+  const auto names = [](const TokenLayout& layout, int64_t window,
+                        int64_t dim) {
+    return NamesOf(Choice::kCuda, at::kBFloat16, layout, window, dim);
+  };
+  const Names flash = {"flash", "flash"};
+  EXPECT_EQ(names(Rows(64, 1024), 0, 64), Names("cudnn", "cudnn"));
+  EXPECT_EQ(names(Rows(64, 1024), 8, 64), flash);
+  EXPECT_EQ(names(PackedRows(64, 1024), 0, 64), flash);
+  EXPECT_EQ(names(Rows(64, 1024), 0, 256), flash);
+}
+
+TEST(AttentionPlanTest, FlashAttentionOfCudaGetsTheStartsOfSegments) {
   Options options;
   options.traits = backend::TraitsOf(Choice::kCuda);
   options.dtype = at::kBFloat16;
-  const HeadShape shape{4, 2, 64};
-  AttentionPlan plan = PlanAttention(Rows(2, 12), 0, false, shape, options);
-  EXPECT_STREQ(KernelsOf(plan, shape, options).forward, "flash");
-  EXPECT_STREQ(KernelsOf(plan, shape, options).backward, "flash");
-  plan.rows = 64;  // enough for cuDNN
-  plan.length = 1024;
-  EXPECT_STREQ(KernelsOf(plan, shape, options).forward, "cudnn");
-  EXPECT_STREQ(KernelsOf(plan, shape, options).backward, "cudnn");
+  const TokenLayout layout = PackedRows(2, 12);
+  const AttentionPlan plan =
+      PlanAttention(layout, 0, false, {4, 2, 64}, options);
+  ASSERT_EQ(plan.segment_starts.scalar_type(), at::kInt);
+  const at::Tensor lengths = at::tensor(layout.segment_lengths);
+  EXPECT_TRUE(at::equal(plan.segment_starts.diff().to(at::kLong), lengths));
+  EXPECT_EQ(plan.segment_starts[0].item<int>(), 0);
+  EXPECT_EQ(plan.longest_segment, lengths.max().item<int64_t>());
 }
 
 TEST(AttentionPlanTest, TokensMayLieByPosition) {
-  const AttentionPlan plan = PlanAttention(Rows(2, 3), 0, true, kShape, {});
+  const AttentionPlan plan = PlanAttention(Rows(2, 3), 0, true, {4, 2, 8}, {});
   const at::Tensor x = at::arange(2 * 3 * 4 * 8).view({2, 3, 4, 8});
   const at::Tensor tokens = plan.Tokens(x);
   EXPECT_TRUE(at::equal(tokens[1], x[1][0].flatten()));

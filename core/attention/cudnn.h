@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_ATTENTION_CUDNN_H_
+#define MPSD_CORE_ATTENTION_CUDNN_H_
+
+#include <ATen/core/Tensor.h>
+
+#include "core/attention/attention_plan.h"
+#include "core/attention/attention_tape.h"
+
+namespace mpsd::attention {
+
+// cuDNN's attention on CUDA, in bf16 and fp16, of rows that are not packed and
+// have no window: faster on the device than flash attention, dearer to call.
+//
+// Returns o [rows, length, heads, dim] of the tape's q, k and v. Fills in the
+// tape's lse, random and unused.
+at::Tensor CudnnForward(AttentionTape& tape);
+// `dout` [tokens, heads · dim]. Reads the tape's out too.
+AttentionInputs CudnnBackward(const at::Tensor& dout, const AttentionPlan& plan,
+                              const AttentionTape& tape);
+
+}  // namespace mpsd::attention
+
+#endif  // MPSD_CORE_ATTENTION_CUDNN_H_
