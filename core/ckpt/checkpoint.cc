@@ -54,6 +54,7 @@ absl::StatusOr<File> OpenOptimizer(const fs::path& path,
 
 absl::Status LoadOptimizer(const tensorfile::SafetensorsFile& file,
                            optim::AdamW& optimizer) {
+  // copy_ writes into the optimizer's own memory, which these tensors share.
   for (auto& [name, target] : OptimizerTensors(optimizer)) {
     auto saved = file.Load(name);
     if (!saved.ok()) return saved.status();
@@ -209,6 +210,9 @@ std::vector<fs::path> Prune(const fs::path& out_dir, int64_t limit,
     const fs::path path = CheckpointPath(out_dir, step);
     const fs::path hidden =
         path.parent_path() / absl::StrCat(".", kPrefix, step, ".removed");
+    // Renamed before it is emptied: a crash in between leaves no folder step-N
+    // that lacks files. `hidden` is in the way if an earlier removal was cut
+    // short.
     std::error_code error;
     fs::remove_all(hidden, error);
     fs::rename(path, hidden, error);

@@ -90,6 +90,9 @@ Batch MakeBatch(const TokenArrays& samples,
       at += length;
       left -= length;
     }
+    // In packed rows the padding is a segment of its own with position 0. In
+    // others positions go on into the padding: all rows then share one table of
+    // rotations, and no real token sees the padding.
     if (packed) continue;
     base::CheckEqual(rows[row].size(), 1, "samples of an unpacked row");
     batch.samples.push_back(rows[row][0]);

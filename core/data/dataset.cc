@@ -56,6 +56,8 @@ struct Rows {
 };
 
 void Keep(Sample sample, int64_t max_length, Rows& rows) {
+  // Counted before the cut: a row that loses its last label to max_length gets
+  // another advice than one that never had any.
   const bool had_labels = sample.label_tokens() > 0;
   base::CheckEqual(sample.input_ids.size(), sample.in_loss.size(),
                    "ids and labels of a sample");

@@ -69,6 +69,7 @@ absl::StatusOr<Encoded> RowEncoder::Encode(const Row& row) const {
   absl::StatusOr<Encoded> encoded = EncodeRow(row);
   if (!encoded.ok()) return encoded;
   const absl::Span<const int32_t> ids = encoded->sample.input_ids;
+  // Tokens that max_length cuts off reach no model.
   const size_t kept = std::min(ids.size(), static_cast<size_t>(max_length_));
   const std::string fault = TokenFault(ids.first(kept), tables_, tokenizer_);
   if (!fault.empty()) return Bad(fault);
@@ -124,6 +125,9 @@ absl::StatusOr<Encoded> RowEncoder::EncodeCompletion(
         "assistant_only_loss needs conversations: rows with \"messages\", or "
         "with \"prompt\" and \"completion\" as lists of messages");
   }
+  // The completion is never tokenized alone, since a tokenizer may merge
+  // letters of both where they meet. As in TRL, the tokens that the prompt
+  // shares with the whole count as prompt.
   absl::StatusOr<Ids> prompt = tokenizer_.EncodeIds(row.prompt, true);
   if (!prompt.ok()) return prompt.status();
   absl::StatusOr<Ids> whole =

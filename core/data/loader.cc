@@ -54,6 +54,8 @@ Loader::Rows Loader::RowsOfEpoch(int64_t epoch) const {
                        ? GroupByLength(order, Lengths(), rows_per_step())
                        : order);
   }
+  // The order decides which samples of equal length share a row. The rows come
+  // out longest samples first, so that they are shuffled once more.
   Rows packed = PackBestFit(Lengths(), order, options_.max_length);
   if (!options_.shuffle) return packed;
   Rows shuffled;
@@ -81,6 +83,8 @@ Loader::Rows Loader::RowsOfStep() const {
                      });
   }
   if (!options_.padding_free || options_.packing) return rows;
+  // Fewer rows are not always fewer cells: the micro-batches change too, and
+  // with them the length to which each is padded.
   Rows fewer = SideBySide(rows);
   return PaddedCells(fewer) < PaddedCells(rows) ? fewer : rows;
 }
@@ -150,8 +154,11 @@ absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
   }
   const Rows step = RowsOfStep();
   base::Check(!step.empty(), "a step has rows");
-  Collation collation{options_.packing, /*training=*/true, options_.seed,
-                      cursor_.epoch, options_.padding};
+  Collation collation{.packed = options_.packing,
+                      .training = true,
+                      .seed = options_.seed,
+                      .epoch = cursor_.epoch,
+                      .padding = options_.padding};
   for (const std::vector<int64_t>& row : step) {
     if (row.size() > 1) collation.packed = true;
   }
@@ -161,6 +168,7 @@ absl::StatusOr<std::vector<Batch>> Loader::NextStep() {
     if (!batch.ok()) return batch.status();
     batches.push_back(*std::move(batch));
   }
+  // The cursor moves last: after an error the same step is tried again.
   Seek({cursor_.epoch, cursor_.step_in_epoch + 1});
   return batches;
 }
@@ -192,6 +200,7 @@ EvalLoader::EvalLoader(const Source& source, int64_t batch_size,
       const int64_t padded =
           PaddedLength(std::max(longest, length), limit->max_length, padding);
       full = full || (rows + 1) * padded > limit->tokens;
+      // The row that does not fit begins the next micro-batch.
       longest = full ? length : std::max(longest, length);
     }
     if (full && rows > 0) {

@@ -12,6 +12,7 @@ namespace mpsd::data {
 std::vector<std::vector<int64_t>> PackBestFit(
     const std::vector<int64_t>& lengths, const std::vector<int64_t>& order,
     int64_t capacity) {
+  // Stable: among equal lengths `order`, which changes by epoch, decides.
   std::vector<int64_t> longest_first = order;
   std::stable_sort(
       longest_first.begin(), longest_first.end(),

@@ -15,10 +15,11 @@
 
 namespace mpsd::data {
 
-// A Loader whose next step is made on a thread of its own while the step before
-// is trained: the same batches in the same order. At most one step is made
-// ahead. Called from one thread at a time, like Loader; the source must bear
-// calls from another thread, the prefetching one.
+// A Loader whose next steps are made on a thread of its own while a step is
+// trained: the same batches in the same order. At most one step waits to be
+// taken, while the thread makes the one behind it. Called from one thread at a
+// time, like Loader; the source must bear calls from another thread, the
+// prefetching one.
 class Prefetcher {
  public:
   // As Loader's constructor.
@@ -27,8 +28,8 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // As Loader's methods. They count the steps that NextStep returned, not the
-  // step made ahead. After an error the next call of NextStep tries the same
+  // As Loader's methods. They count the steps that NextStep returned, not
+  // those made ahead. After an error the next call of NextStep tries the same
   // step again.
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   absl::StatusOr<std::vector<Batch>> NextStep();

@@ -28,6 +28,8 @@ Subset::Subset(std::shared_ptr<const Source> base, std::vector<int64_t> indices)
 absl::StatusOr<Batch> Subset::Collate(
     const std::vector<std::vector<int64_t>>& rows,
     const Collation& collation) const {
+  // The base collates by its own indices; what it writes about samples is then
+  // turned back into this subset's.
   std::vector<std::vector<int64_t>> base_rows = rows;
   for (std::vector<int64_t>& row : base_rows) {
     for (int64_t& index : row) {
@@ -45,6 +47,8 @@ absl::StatusOr<Batch> Subset::Collate(
 }
 
 std::string Subset::hash() const {
+  // Another choice of samples is another data set: a checkpoint of one must not
+  // resume on the other.
   base::Sha256 hash;
   hash.Update(base_->hash());
   for (const int64_t index : indices_) hash.Update(base::Cat(" ", index));
@@ -62,6 +66,8 @@ absl::StatusOr<SplitIndices> SplitForValidation(int64_t count, double share,
   }
   const int64_t taken = std::clamp<int64_t>(
       std::llround(share * static_cast<double>(count)), 1, count - 1);
+  // Drawn, then sorted: which rows are held out depends on the seed and the
+  // number of rows alone, and both parts keep the files' order.
   const std::vector<int64_t> order = ShuffledOrder(count, seed, 0);
   SplitIndices split;
   split.validation.assign(order.begin(), order.begin() + taken);

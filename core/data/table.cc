@@ -134,7 +134,8 @@ class DelimitedReader {
       ++table_.dropped_rows;
       return;
     }
-    TableRow taken{row.line, {}};
+    TableRow taken;
+    taken.line = row.line;
     taken.cells.reserve(expected);
     for (size_t i = 0; i < expected; ++i) {
       taken.cells.emplace_back(std::move(row.fields[i]));

@@ -108,7 +108,8 @@ class TextClassesMaker {
   };
 
   Encoded Encode(Range range) const {
-    Encoded encoded{range, {}};
+    Encoded encoded;
+    encoded.range = range;
     for (int64_t i = range.begin; i < range.end; ++i) {
       const LabelledText& row = rows_.rows[i];
       std::optional<std::string_view> pair;

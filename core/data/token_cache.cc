@@ -172,6 +172,9 @@ std::optional<Dataset> DatasetIn(std::shared_ptr<const base::MappedFile> file,
   const std::string_view bytes = file->bytes();
   const auto head_size = HeadSize(bytes);
   if (!head_size) return std::nullopt;
+  // The digest comes before every other look into the file: bytes that pass are
+  // those that Put wrote. The bounds below still hold for a file that another
+  // program gave a digest of its own.
   if (HashOf(*file, bytes.size() - kDigest) !=
       bytes.substr(bytes.size() - kDigest)) {
     return std::nullopt;

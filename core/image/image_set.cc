@@ -118,6 +118,9 @@ absl::Status ImageSet::FillPixels(const data::Collation& collation,
   const int64_t threads = pixels < kPixelsForThreads
                               ? 1
                               : std::min({batch.rows, cores, int64_t{8}});
+  // Each row writes its own part of `pixels` and its own status, so that no
+  // lock is needed; the first error by row, not by time, is the one that is
+  // returned.
   RunAll(batch.rows, threads, [&](int64_t row) {
     auto image = Prepare(batch.samples[row], collation);
     statuses[row] = image.status();

@@ -36,7 +36,9 @@ void Warn(j_common_ptr info, int level) {
   }
 }
 
-// False after an error, which is then in `errors` or in `decoded`.
+// False after an error, which is then in `errors` or in `decoded`. longjmp runs
+// no destructor: what has one belongs to the caller, or ends before the next
+// call into libjpeg.
 bool ReadJpeg(jpeg_decompress_struct* info, Errors* errors,
               std::string_view bytes, bool header_only, Decoded* decoded) {
   if (setjmp(errors->jump)) return false;

@@ -48,7 +48,8 @@ void AskForRgb(png_structp png, png_infop info, bool grey16) {
   png_read_update_info(png, info);
 }
 
-// False after an error, which is then in `input` or in `decoded`.
+// False after an error, which is then in `input` or in `decoded`. longjmp runs
+// no destructor: `rows` belongs to the caller.
 bool ReadPng(png_structp png, png_infop info, Input* input, bool header_only,
              Decoded* decoded, std::vector<png_bytep>* rows, bool* grey16) {
   if (setjmp(png_jmpbuf(png))) return false;

@@ -69,6 +69,9 @@ spec::LoraSpec AsWritten(spec::LoraSpec spec, const PeftIdentity& identity,
 }  // namespace
 
 at::Tensor LoraLinear::Apply(const at::Tensor& base, const at::Tensor& x) {
+  // fp32 whatever the base computes in, as in PEFT (autocast_adapter_dtype):
+  // the adapter's term is small beside the base's, and rounded once, with their
+  // sum.
   at::Tensor in = x.to(at::kFloat);
   if (dropout_ > 0 && *training_) in = at::dropout(in, dropout_, true);
   const at::Tensor delta =
@@ -132,6 +135,8 @@ absl::Status Adapter::LoadCheckpoint(const std::filesystem::path& folder) {
   return LoadPeftWeights(folder, *parameters_);
 }
 
+// The linears' adapters point to training_, which ends here, while the model
+// lives on.
 Adapter::~Adapter() {
   for (model::Linear* l : model_.Linears()) l->adapter.reset();
 }

@@ -267,11 +267,15 @@ absl::Status LoadPeftWeights(const fs::path& folder,
   const fs::path path = folder / kWeightsName;
   auto file = tensorfile::SafetensorsFile::Open(path);
   if (!file.ok()) return file.status();
+  // All names and shapes are checked before the first value is written: an
+  // adapter of another model leaves the parameters as they were.
   absl::Status s = CheckEntries(**file, path.string(), parameters);
   if (!s.ok()) return s;
   for (const optim::Parameter& p : parameters.parameters()) {
     auto tensor = (*file)->Load(p.name, at::kCPU, at::kFloat);
     if (!tensor.ok()) return tensor.status();
+    // Into the parameter's own memory, which the optimizer's group holds;
+    // detached, since autograd forbids writing into a leaf.
     p.value.detach().copy_(*tensor);
   }
   return absl::OkStatus();
@@ -337,8 +341,11 @@ absl::Status SavePeftFolder(const fs::path& folder, const spec::LoraSpec& spec,
   for (const optim::Parameter& p : parameters.parameters()) {
     tensors.emplace_back(p.name, p.value);
   }
+  // By name, as safetensors' own writer sorts tensors of one dtype: equal
+  // adapters give equal bytes.
   std::sort(tensors.begin(), tensors.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
+  // The config comes last: who finds it finds whole weights beside it.
   absl::Status s = tensorfile::WriteSafetensors(folder / kWeightsName, tensors);
   if (!s.ok()) return s;
   return base::WriteFileAtomic(folder / kConfigName,

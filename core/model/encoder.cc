@@ -44,6 +44,8 @@ at::Tensor Encoder::PositionIds(const at::Tensor& input_ids) const {
   if (!is("roberta")) {
     return at::arange(input_ids.size(1), input_ids.options()).unsqueeze(0);
   }
+  // RoBERTa counts real tokens from padding + 1 on; padding itself has the
+  // position `padding`.
   const int64_t padding = *config_.pad_token_id;
   const at::Tensor real = (input_ids != padding).to(at::kLong);
   return real.cumsum(1) * real + padding;

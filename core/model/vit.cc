@@ -25,6 +25,8 @@ at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
 at::Tensor Vit::EmbedPatches(const at::Tensor& pixels) const {
   const spec::VisionConfig& v = config_.vision;
   const int64_t rows = pixels.size(0), p = v.patch_size;
+  // The convolution's stride is its kernel's size: each patch meets the weight
+  // once, so that one product of flattened patches computes it.
   const int64_t across = v.image_size / p;
   const int64_t kept = across * p;  // a convolution drops a partial patch too
   const at::Tensor patches =

@@ -11,6 +11,8 @@ namespace mpsd::optim {
 
 ParameterSet::ParameterSet(const Initial& initial, at::Device device,
                            int64_t max_group_elements) {
+  // Groups take the parameters in another order, decayed ones first;
+  // parameters_ keeps that of `initial`.
   parameters_.resize(initial.size());
   for (const bool decay : {true, false}) {
     std::vector<size_t> members;
@@ -50,6 +52,8 @@ void ParameterSet::AddGroup(const Initial& initial, bool decay,
         group.values.narrow(0, offset, n).view(value.sizes()).detach();
     leaf.copy_(value);
     leaf.requires_grad_(true);
+    // The gradient exists from the start, so that autograd adds into the
+    // group's buffer instead of making a tensor of its own.
     leaf.mutable_grad() =
         group.gradients.narrow(0, offset, n).view(value.sizes()).detach();
     parameters_[i] = {name, leaf};

@@ -54,6 +54,7 @@ double Schedule::LearningRate(int64_t step) const {
   return step == pinned_.first ? pinned_.second : peak_ * Factor(step);
 }
 
+// In Transformers' order of operations.
 double Schedule::Factor(int64_t step) const {
   if (type_ == ScheduleType::kConstant) return 1;
   if (step < warmup_) {

@@ -10,6 +10,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// With y = a b:   da = dy bᵀ,  db = aᵀ dy.
+// With y = a bᵀ:  da = dy b,   db = dyᵀ a.
 class ProductFunction : public torch::autograd::Function<ProductFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& a,

@@ -45,6 +45,7 @@ at::Tensor TimesInPieces(const at::Tensor& d, const at::Tensor& weight,
                          int64_t inner) {
   base::CheckLess(0, inner, "numbers of a piece");
   base::CheckEqual(d.size(1), weight.size(0), "columns and the weight's rows");
+  // The pieces are added in fp32, so that only their own products are rounded.
   at::Tensor sum =
       at::zeros({d.size(0), weight.size(1)}, d.options().dtype(at::kFloat));
   for (int64_t at = 0; at < weight.size(0); at += inner) {

@@ -34,6 +34,8 @@ double WorstError(const Tensors& actual, const Tensors& expected,
   const std::map<int64_t, double> largest = LargestOf(expected);
   double worst = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
+    // A gradient that is nothing beside others of its rank consists of
+    // rounding: its error counts by their magnitude.
     double error = RelativeError(actual[i], expected[i]);
     const double most = largest.at(expected[i].dim());
     const double own = std::max(Largest(expected[i]), 1e-30);
@@ -60,6 +62,8 @@ void AddNetwork(const NetworkTrial& trial, std::vector<Check>& checks) {
     check.tolerance =
         narrow ? kNetworkBfloat16Tolerance : kNetworkFloatTolerance;
     check.error = [=, tolerance = check.tolerance](device::Device& device) {
+      // The reference is the CPU's in fp32 for both dtypes, computed when the
+      // first of the two checks runs.
       if (expected->empty()) *expected = trial.train(Place{}, true);
       const Place place = Place::On(device, dtype);
       double best = std::numeric_limits<double>::infinity();

@@ -23,6 +23,8 @@ Result RunOne(device::Device& device, const Check& check) {
   result.shape = check.shape;
   result.tolerance = check.tolerance;
   const device::StepScope scope;
+  // An operator that the device lacks throws: that fails its check, and the
+  // others still run.
   try {
     result.error = check.error(device);
   } catch (const std::exception& e) {

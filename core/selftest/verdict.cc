@@ -47,7 +47,7 @@ json ToJson(const Result& r) {
 
 std::optional<Sizes> ReadSizes(const json& list) {
   if (!list.is_array() || list.size() != 8) return std::nullopt;
-  Sizes s;
+  Sizes s;  // in ToJson's order
   int64_t* const fields[] = {&s.width,    &s.inner,      &s.heads, &s.kv_heads,
                              &s.head_dim, &s.vocabulary, &s.rows,  &s.length};
   for (size_t i = 0; i < 8; ++i) {

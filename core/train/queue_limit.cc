@@ -20,6 +20,7 @@ void QueueLimit::Queued() {
 }
 
 void QueueLimit::Done() {
+  // The step's last micro-batch: no Queued follows it.
   ++queued_;
   Note();
 }
