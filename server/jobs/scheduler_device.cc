@@ -235,6 +235,7 @@ void Scheduler::Launch(const LaunchRequest& request) {
       parts_.launcher.Launch(request, *this);
   Verdict verdict;
   if (!worker.ok()) {
+    verdict.launched = false;
     verdict.result.reason = ExitReason::kMachine;
     verdict.result.message = absl::StrCat("the worker could not be started: ",
                                           worker.status().message());
@@ -382,7 +383,7 @@ void Scheduler::BlameMachine(const Verdict& verdict, const std::string& text,
                    absl::FormatDuration(wait), ": ", text);
   // Where nothing explains the fault, let other jobs run first: if they meet it
   // too, the machine is at fault, not this job.
-  next.behind = verdict.disk_lacks.empty() && attempt_->has_worker();
+  next.behind = verdict.disk_lacks.empty() && verdict.launched;
   SetStartBlocker(HoldReason::kMachine,
                   absl::StrCat("job ", attempt_->id(), " met ", text));
 }
