@@ -148,7 +148,7 @@ v1::JobKind ToProto(jobs::JobKind kind) {
 
 std::optional<jobs::JobKind> FromProto(v1::JobKind kind) {
   if (kind == v1::JOB_KIND_UNSPECIFIED) return jobs::JobKind::kTraining;
-  return jobs::JobKindNumbered(kind);
+  return report::Numbered(jobs::kJobKinds, kind);
 }
 
 std::optional<jobs::State> FromProto(v1::JobState state) {

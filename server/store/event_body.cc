@@ -49,12 +49,9 @@ class BodyReader : public JsonReader {
   void operator()(const char* name, jobs::State& value) {
     int64_t number = 0;
     (*this)(name, number);
-    for (jobs::State state : jobs::kAllStates) {
-      if (number != static_cast<int64_t>(state)) continue;
-      value = state;
-      return;
-    }
-    IllTyped(name, "a state's number");
+    const auto state = report::Numbered(jobs::kStates, number);
+    if (!state) return IllTyped(name, "a state's number");
+    value = *state;
   }
   void operator()(const char* name, absl::Time& value) {
     int64_t micros = 0;

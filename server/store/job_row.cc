@@ -25,13 +25,6 @@ std::optional<absl::Time> OptionalTime(Query& query) {
   return absl::FromUnixMicros(*micros);
 }
 
-std::optional<jobs::State> StateOf(int64_t number) {
-  for (jobs::State state : jobs::kAllStates) {
-    if (static_cast<int64_t>(state) == number) return state;
-  }
-  return std::nullopt;
-}
-
 std::optional<jobs::ExitReason> ExitReasonOf(const std::string& name) {
   for (jobs::ExitReason reason : jobs::kAllExitReasons) {
     if (jobs::Name(reason) == name) return reason;
@@ -53,8 +46,8 @@ void Note(const absl::Status& status, JobRow& row) {
 void ReadOutcome(Query& query, JobRow& row) {
   jobs::Job& job = row.job;
   const int64_t kind = query.Int();
-  if (kind == 1 || kind == 2) {
-    job.output_kind = static_cast<jobs::OutputKind>(kind);
+  if (const auto known = report::Numbered(report::kOutputKinds, kind)) {
+    job.output_kind = *known;
   } else {
     Note(Unknown(job, absl::StrCat("output kind ", kind)), row);
   }
@@ -162,14 +155,14 @@ JobRow ReadWhatCanBe(Query& query) {
   job.idempotency_key = query.OptionalText().value_or("");
   job.request_hash = query.Text();
   const int64_t kind_number = query.Int();
-  if (const auto kind = jobs::JobKindNumbered(kind_number)) {
+  if (const auto kind = report::Numbered(jobs::kJobKinds, kind_number)) {
     job.kind = *kind;
   } else {
     Note(Unknown(job, absl::StrCat("kind ", kind_number)), row);
   }
   job.name = query.Text();
   const int64_t state_number = query.Int();
-  if (const std::optional<jobs::State> state = StateOf(state_number)) {
+  if (const auto state = report::Numbered(jobs::kStates, state_number)) {
     job.state = *state;
   } else {
     job.state = jobs::State::kFailed;
