@@ -148,7 +148,7 @@ struct Checkpointed {
   double seconds = 0;
   // Checkpoint folders that were removed since the last report: dropped for
   // save_total_limit, or set aside as damaged.
-  std::vector<std::string> removed_paths;
+  std::vector<std::string> removed_paths = {};
 };
 template <typename V>
 void Fields(V& v, auto& m, const Checkpointed*) {

@@ -94,12 +94,10 @@ struct Progress : report::Progress {
   double eta_seconds = 0;
 };
 
-struct Checkpoint {
-  int64_t step = 0;
-  std::string path;
-  int64_t size_bytes = 0;
-  double seconds = 0;  // how long writing it took
-  absl::Time create_time;
+// The worker's report of a checkpoint, and when it came. A checkpoint of the
+// store has no removed_paths: they are rows that are gone.
+struct Checkpoint : report::Checkpointed {
+  absl::Time create_time = {};
 };
 
 struct Job {

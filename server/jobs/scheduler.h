@@ -205,8 +205,7 @@ class Scheduler final : public JobManager, private WorkerListener {
   void OnHello(const Identity& identity) override;
   void OnProgress(const Progress& progress) override;
   void OnEvaluated(const jobs::Evaluated& evaluated) override;
-  void OnCheckpoint(const Checkpoint& checkpoint,
-                    const std::vector<std::string>& removed_paths) override;
+  void OnCheckpoint(const report::Checkpointed& checkpoint) override;
   void OnHeartbeat(const std::string& stage, double fraction) override;
   void OnWarning(const std::string& text) override;
   void OnHeld() override;

@@ -288,13 +288,10 @@ void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
   turn.Wake(attempt.id());
 }
 
-void Scheduler::OnCheckpoint(const Checkpoint& checkpoint,
-                             const std::vector<std::string>& removed_paths) {
+void Scheduler::OnCheckpoint(const report::Checkpointed& checkpoint) {
   Turn turn(*this);
   Attempt& attempt = ReportingAttempt();
-  Checkpoint stamped = checkpoint;
-  stamped.create_time = parts_.clock.Now();
-  attempt.CheckpointWritten(stamped, removed_paths);
+  attempt.CheckpointWritten({checkpoint, parts_.clock.Now()});
   machine_faults_ = 0;
   parts_.metrics.CheckpointWritten(attempt.device(), checkpoint.seconds);
   FlushAttempt();

@@ -176,7 +176,7 @@ void ToProto(const jobs::Evaluated& evaluated, v1::Evaluated& out) {
 void ToProto(const jobs::Checkpoint& checkpoint, v1::Checkpoint& out) {
   out.set_step(checkpoint.step);
   out.set_path(ValidUtf8(checkpoint.path));
-  out.set_size_bytes(checkpoint.size_bytes);
+  out.set_size_bytes(checkpoint.bytes);
   ToProto(checkpoint.create_time, *out.mutable_create_time());
 }
 

@@ -202,9 +202,8 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
   });
 }
 
-absl::Status SqliteJobStore::AddCheckpoint(
-    const std::string& job_id, const jobs::Checkpoint& checkpoint,
-    absl::Span<const std::string> removed_paths) {
+absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
+                                           const jobs::Checkpoint& checkpoint) {
   Connection& c = database_.writer();
   const std::string what = absl::StrCat("storing a checkpoint of job ", job_id);
   return Caught(what, [&]() -> absl::Status {
@@ -214,7 +213,7 @@ absl::Status SqliteJobStore::AddCheckpoint(
     c.SetDurability(Connection::Durability::kPowerCut);
     SQLite::Transaction transaction(c.database(),
                                     TransactionBehavior::IMMEDIATE);
-    for (const std::string& path : removed_paths) {
+    for (const std::string& path : checkpoint.removed_paths) {
       Query(c, "DELETE FROM checkpoints WHERE job = ? AND path = ?",
             stored->number, path)
           .Run();
@@ -223,9 +222,8 @@ absl::Status SqliteJobStore::AddCheckpoint(
           "INSERT OR REPLACE INTO checkpoints "
           "(job, step, path, size_bytes, seconds, create_time_us) "
           "VALUES (?, ?, ?, ?, ?, ?)",
-          stored->number, checkpoint.step, checkpoint.path,
-          checkpoint.size_bytes, checkpoint.seconds,
-          absl::ToUnixMicros(checkpoint.create_time))
+          stored->number, checkpoint.step, checkpoint.path, checkpoint.bytes,
+          checkpoint.seconds, absl::ToUnixMicros(checkpoint.create_time))
         .Run();
     transaction.commit();
     return absl::OkStatus();
@@ -452,7 +450,7 @@ absl::StatusOr<std::vector<jobs::Checkpoint>> SqliteJobStore::Checkpoints(
       jobs::Checkpoint& checkpoint = checkpoints.emplace_back();
       checkpoint.step = query.Int();
       checkpoint.path = query.Text();
-      checkpoint.size_bytes = query.Int();
+      checkpoint.bytes = query.Int();
       checkpoint.seconds = query.Real();
       checkpoint.create_time = absl::FromUnixMicros(query.Int());
     }

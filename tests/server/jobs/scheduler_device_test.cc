@@ -116,7 +116,7 @@ TEST_F(SchedulerStartTest, WhatTheWorkerCallsTheMachinesIsNotCounted) {
   clock_.Advance(absl::Seconds(10));
   scheduler_->Tick();
   EXPECT_EQ(Running(), other) << "whether it meets the fault tells whose it is";
-  Worker().OnCheckpoint(At(1, "/step-1"), {});
+  Worker().OnCheckpoint(At(1, "/step-1"));
   launcher_.Exit(ExitReason::kDone);
   scheduler_->Tick();
   EXPECT_EQ(Running(), id);

@@ -44,7 +44,7 @@ TEST(EventBody, EveryKindComesBackAsWritten) {
       jobs::StateChanged{jobs::State::kFailed, "line 1\nline \"2\""},
       SomeProgress(),
       jobs::Evaluated{5, 2.25, 9, 0.5, {{"f1", 0.5}, {"a", kNan}}},
-      jobs::Checkpoint{5, "/c/5", 77, 0.5, absl::FromUnixMicros(123456789)},
+      jobs::Checkpoint{{5, "/c/5", 77, 0.5}, absl::FromUnixMicros(123456789)},
       jobs::Note{"loading"}};
   int kind = 0;
   for (const EventBody& body : bodies) {
@@ -87,7 +87,7 @@ TEST(EventBody, BodiesAreThoseOfTheFirstRelease) {
             R"({"state":4,"message":"why"})");
   EXPECT_EQ(EncodeBody(jobs::Evaluated{5, 2.25, 9, 0.5, {{"f1", kNan}}, true}),
             R"({"step":5,"eval_loss":2.25,"metrics":{"f1":null}})");
-  EXPECT_EQ(EncodeBody(jobs::Checkpoint{5, "/c/5", 77, 0.5,
+  EXPECT_EQ(EncodeBody(jobs::Checkpoint{{5, "/c/5", 77, 0.5},
                                         absl::FromUnixMicros(123456789)}),
             R"({"step":5,"path":"/c/5","size_bytes":77,"seconds":0.5,)"
             R"("create_time_us":123456789})");
