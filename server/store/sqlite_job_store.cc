@@ -134,6 +134,19 @@ std::string UserOf(Connection& c, const std::string& id)
   return query.Next() ? query.Text() : "";
 }
 
+absl::StatusOr<std::vector<std::string>> IdsWhere(Connection& c,
+                                                  const char* condition) {
+  using Result = absl::StatusOr<std::vector<std::string>>;
+  return Caught("listing the ids of jobs", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    std::vector<std::string> ids;
+    Query query(c, absl::StrCat("SELECT id FROM jobs WHERE ", condition,
+                                " ORDER BY id"));
+    while (query.Next()) ids.push_back(query.Text());
+    return ids;
+  });
+}
+
 // The index of ids serves the first condition; the others look at few rows.
 constexpr char kFindByIdPart[] =
     "SELECT * FROM (SELECT id, name, state FROM jobs "
@@ -311,15 +324,7 @@ absl::StatusOr<std::vector<jobs::FoundJob>> SqliteJobStore::FindByIdPart(
 }
 
 absl::StatusOr<std::vector<std::string>> SqliteJobStore::Ids() {
-  Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::vector<std::string>>;
-  return Caught("listing the ids of jobs", [&]() -> Result {
-    absl::MutexLock lock(&c.mutex());
-    std::vector<std::string> ids;
-    Query query(c, "SELECT id FROM jobs");
-    while (query.Next()) ids.push_back(query.Text());
-    return ids;
-  });
+  return IdsWhere(database_.reader(), "true");
 }
 
 absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
@@ -346,15 +351,7 @@ absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
 }
 
 absl::StatusOr<std::vector<std::string>> SqliteJobStore::Unfinished() {
-  Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::vector<std::string>>;
-  return Caught("listing unfinished jobs", [&]() -> Result {
-    absl::MutexLock lock(&c.mutex());
-    std::vector<std::string> ids;
-    Query query(c, "SELECT id FROM jobs WHERE state IN (1, 2) ORDER BY id");
-    while (query.Next()) ids.push_back(query.Text());
-    return ids;
-  });
+  return IdsWhere(database_.reader(), "state IN (1, 2)");
 }
 
 absl::Status SqliteJobStore::MarkUnreadable(const std::string& id,
