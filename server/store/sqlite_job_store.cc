@@ -6,7 +6,6 @@
 
 #include "SQLiteCpp/Transaction.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/connection.h"
 #include "server/store/event_body.h"
@@ -23,24 +22,6 @@ constexpr int64_t kProgressKept = 1000;
 constexpr int64_t kStride = 10;
 
 using SQLite::TransactionBehavior;
-
-std::string Placeholders(int count) {
-  return absl::StrJoin(std::vector<std::string>(count, "?"), ", ");
-}
-
-const std::string& InsertJob() {
-  static const auto* sql = new std::string(absl::StrCat(
-      "INSERT INTO jobs (", kFixedColumns, ", ", kChangingColumns, ") VALUES (",
-      Placeholders(kFixedCount + kChangingCount), ")"));
-  return *sql;
-}
-
-const std::string& UpdateJob() {
-  static const auto* sql = new std::string(
-      absl::StrCat("UPDATE jobs SET (", kChangingColumns, ") = (",
-                   Placeholders(kChangingCount), ") WHERE number = ? "));
-  return *sql;
-}
 
 absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("no job ", id));
@@ -168,7 +149,7 @@ absl::Status SqliteJobStore::Insert(const jobs::Job& job,
     SQLite::Transaction transaction(c.database(),
                                     TransactionBehavior::IMMEDIATE);
     {
-      Query insert(c, InsertJob());
+      Query insert(c, InsertJobSql());
       BindFixed(insert, job);
       BindChanging(insert, job);
       insert.Run();
@@ -201,7 +182,7 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
     SQLite::Transaction transaction(c.database(),
                                     TransactionBehavior::IMMEDIATE);
     {
-      Query update(c, UpdateJob());
+      Query update(c, UpdateJobSql());
       BindChanging(update, job);
       update.Bind(stored->number);
       update.Run();
