@@ -31,9 +31,10 @@ void Keep(std::shared_ptr<void> part) {
 // The sink that the thread writes to.
 class QueuedSink::Writer final : public spdlog::sinks::sink {
  public:
-  Writer(spdlog::sink_ptr inner,
-         std::weak_ptr<spdlog::details::thread_pool> pool)
-      : inner_(std::move(inner)), pool_(std::move(pool)) {}
+  // `pool`: the one whose thread calls log(). The pool's destructor waits for
+  // that thread, so the pool is there whenever the thread counts its lines.
+  Writer(spdlog::sink_ptr inner, spdlog::details::thread_pool& pool)
+      : inner_(std::move(inner)), pool_(pool) {}
 
   void log(const spdlog::details::log_msg& message) override {
     const uint64_t dropped = Dropped();
@@ -64,20 +65,17 @@ class QueuedSink::Writer final : public spdlog::sinks::sink {
   uint64_t Done() const { return written_ + Dropped(); }
 
  private:
-  uint64_t Dropped() const {
-    const auto pool = pool_.lock();
-    return pool ? pool->overrun_counter() : 0;
-  }
+  uint64_t Dropped() const { return pool_.overrun_counter(); }
 
   const spdlog::sink_ptr inner_;
-  const std::weak_ptr<spdlog::details::thread_pool> pool_;
+  spdlog::details::thread_pool& pool_;
   std::atomic<uint64_t> written_{0};
   uint64_t said_ = 0;  // used by the thread alone
 };
 
 QueuedSink::QueuedSink(spdlog::sink_ptr inner, size_t capacity)
     : pool_(std::make_shared<spdlog::details::thread_pool>(capacity, 1)),
-      writer_(std::make_shared<Writer>(std::move(inner), pool_)),
+      writer_(std::make_shared<Writer>(std::move(inner), *pool_)),
       logger_(std::make_shared<spdlog::async_logger>(
           "mpsd", writer_, pool_, spdlog::async_overflow_policy::block)) {
   logger_->set_level(spdlog::level::trace);

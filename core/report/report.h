@@ -2,6 +2,8 @@
 #ifndef MPSD_CORE_REPORT_REPORT_H_
 #define MPSD_CORE_REPORT_REPORT_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -27,12 +29,37 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 // where the map is empty.
 using Counts = std::map<std::string, int64_t>;
 
-// The name that JSON has for a value of an enum.
+// The name that JSON has for a value of an enum. An array of such names is the
+// enum's only list of values.
 template <typename E>
 struct EnumName {
   E value;
   const char* name;
 };
+template <typename E, size_t N>
+constexpr std::array<E, N> ValuesOf(const EnumName<E> (&names)[N]) {
+  std::array<E, N> values{};
+  for (size_t i = 0; i < N; ++i) values[i] = names[i].value;
+  return values;
+}
+// "unknown" for a value that the list lacks.
+template <typename E, size_t N>
+constexpr const char* NameIn(const EnumName<E> (&names)[N], E value) {
+  for (const EnumName<E>& known : names) {
+    if (known.value == value) return known.name;
+  }
+  return "unknown";
+}
+// The value with this number, as a database row or a message has it; nullopt
+// where the list lacks the number.
+template <typename E, size_t N>
+constexpr std::optional<E> Numbered(const EnumName<E> (&names)[N],
+                                    int64_t number) {
+  for (const EnumName<E>& known : names) {
+    if (static_cast<int64_t>(known.value) == number) return known.value;
+  }
+  return std::nullopt;
+}
 
 // Device memory, bytes; absent where the device has no such counter.
 struct MemoryCounters {
@@ -121,7 +148,7 @@ struct Checkpointed {
   double seconds = 0;
   // Checkpoint folders that were removed since the last report: dropped for
   // save_total_limit, or set aside as damaged.
-  std::vector<std::string> removed_paths;
+  std::vector<std::string> removed_paths = {};
 };
 template <typename V>
 void Fields(V& v, auto& m, const Checkpointed*) {

@@ -69,7 +69,7 @@ const Json* JsonReader::Find(const char* name) {
   return field;
 }
 
-void JsonReader::IllTyped(const char* name, const char* expected) {
+void JsonReader::IllTyped(const char* name, const std::string& expected) {
   if (!status_.ok()) return;
   status_ = absl::InvalidArgumentError(
       absl::StrCat(where_, ": field '", name, "' must be ", expected));

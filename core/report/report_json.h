@@ -92,13 +92,15 @@ class JsonReader {
     if (Find(name) == nullptr) return;
     (*this)(name, text);
     if (!status_.ok()) return;
+    std::string known;
     for (const auto& entry : NamesOf(value)) {
       if (text == entry.name) {
         value = entry.value;
         return;
       }
+      known.append(known.empty() ? "" : ", ").append(entry.name);
     }
-    IllTyped(name, "a known name");
+    IllTyped(name, "one of " + known + ", not '" + text.substr(0, 80) + "'");
   }
   // An absent member is no error and leaves `value` as it is.
   template <typename T>
@@ -107,7 +109,7 @@ class JsonReader {
   }
 
  protected:
-  void IllTyped(const char* name, const char* expected);
+  void IllTyped(const char* name, const std::string& expected);
 
  private:
   // Null after an error and for an absent member.

@@ -124,7 +124,7 @@ double BlockBytes(const TrainSpec& spec, const ModelConfig& m,
   double masks = count * length;
   if (spec.training.packing || spec.training.padding_free.value_or(false)) {
     masks += kMostKeptMasks;
-  } else if (!traits.cached_pieces) {
+  } else if (traits.masks_for_products) {
     const double group = 1.0 * m.num_attention_heads / m.num_key_value_heads;
     masks += std::min(group * length * length, 1.0 * kMostKeptMasks);
   }

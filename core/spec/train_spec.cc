@@ -42,15 +42,11 @@ std::string ToJson(const TrainSpec& spec) {
 TrainSpec ResolvePaths(TrainSpec spec, const std::string& base_dir) {
   std::error_code error;
   const fs::path base = fs::absolute(base_dir, error);
-  const auto resolve = [&base](std::string& path) {
-    if (!path.empty()) path = (base / path).lexically_normal().string();
-  };
-  for (std::string& file : spec.dataset.train) resolve(file);
-  for (std::string& file : spec.dataset.eval) resolve(file);
-  for (std::string& file : spec.dataset.predict) resolve(file);
-  resolve(spec.adapter);
-  resolve(spec.training.chat_template_path);
-  if (fs::is_directory(base / spec.model, error)) resolve(spec.model);
+  const bool is_id = !fs::is_directory(base / spec.model, error);
+  VisitPaths(spec, [&](const char*, std::string& path) {
+    if (path.empty() || (is_id && &path == &spec.model)) return;
+    path = (base / path).lexically_normal().string();
+  });
   return spec;
 }
 

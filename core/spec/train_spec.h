@@ -230,6 +230,19 @@ std::string ToJson(const TrainSpec& spec);
 // that is no existing folder is left as an id.
 TrainSpec ResolvePaths(TrainSpec spec, const std::string& base_dir);
 
+// Calls visit(field, path) for each path of `spec`, in the order of job.json's
+// fields: the model (or its id), the files and folders of the data set, the
+// adapter, the chat template. A field that names nothing has the empty path.
+template <typename Spec, typename Visit>
+void VisitPaths(Spec& spec, const Visit& visit) {
+  visit("model", spec.model);
+  for (auto& path : spec.dataset.train) visit("dataset.train", path);
+  for (auto& path : spec.dataset.eval) visit("dataset.eval", path);
+  for (auto& path : spec.dataset.predict) visit("dataset.predict", path);
+  visit("adapter", spec.adapter);
+  visit("training.chat_template_path", spec.training.chat_template_path);
+}
+
 // Whether a model of this config can do the job's task with this fine-tuning;
 // Unimplemented or InvalidArgument names the possible choices.
 absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config);

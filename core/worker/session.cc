@@ -197,7 +197,14 @@ int RunSession(int fd, std::ostream& log) {
   const auto* start =
       message.ok() ? std::get_if<wire::Start>(&*message) : nullptr;
   if (start == nullptr) {
-    log << "mpsd-worker: expected Start on fd " << fd << "\n" << std::flush;
+    // The daemon shows the end of this log: a Start that this worker cannot
+    // read has to say why, a kind of job of a newer daemon above all.
+    log << "mpsd-worker: expected Start on fd " << fd;
+    if (!message.ok()) {
+      log << ": " << base::Printable(message.status().message())
+          << "; install mpsd and mpsd-worker of one build";
+    }
+    log << "\n" << std::flush;
     return 2;
   }
   LimitToStart(*start);

@@ -50,11 +50,10 @@ void Attempt::Evaluated(const jobs::Evaluated& evaluated) {
   run_.Evaluated(evaluated, parts_.clock.Now());
 }
 
-void Attempt::CheckpointWritten(const Checkpoint& checkpoint,
-                                const std::vector<std::string>& removed_paths) {
+void Attempt::CheckpointWritten(const Checkpoint& checkpoint) {
   base::Check(!ended(), "CheckpointWritten comes before End");
-  unstored_.push_back({checkpoint, removed_paths});
-  run_.CheckpointWritten(checkpoint, checkpoint.create_time);
+  unstored_.push_back(checkpoint);
+  run_.CheckpointWritten(checkpoint);
 }
 
 void Attempt::Staged(const std::string& stage) {
@@ -201,8 +200,7 @@ absl::Status Attempt::Flush() {
 absl::Status Attempt::Store() {
   absl::Status added;
   while (added.ok() && !unstored_.empty()) {
-    added = parts_.store.AddCheckpoint(id(), unstored_.front().checkpoint,
-                                       unstored_.front().removed_paths);
+    added = parts_.store.AddCheckpoint(id(), unstored_.front());
     if (added.ok()) unstored_.pop_front();
   }
   const absl::Status stored = run_.Flush(parts_.store);

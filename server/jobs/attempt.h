@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -83,8 +82,7 @@ class Attempt {
   void Progressed(const Progress& progress);
   void Evaluated(const jobs::Evaluated& evaluated);
   // `checkpoint` has its create_time set.
-  void CheckpointWritten(const Checkpoint& checkpoint,
-                         const std::vector<std::string>& removed_paths);
+  void CheckpointWritten(const Checkpoint& checkpoint);
   void Staged(const std::string& stage);
   void Warned(const std::string& text);
   // The worker holds, as it was asked: the machine may sleep from now on.
@@ -129,10 +127,6 @@ class Attempt {
     absl::Time since_time;
     bool held = false;  // the worker reported Held
   };
-  struct Written {
-    Checkpoint checkpoint;
-    std::vector<std::string> removed_paths;
-  };
 
   Attempt(RunningJob run, Options options, const Parts& parts);
 
@@ -150,8 +144,8 @@ class Attempt {
   Phase phase_ = Phase::kStarting;
   RunningJob run_;
   std::unique_ptr<Worker> worker_;
-  absl::Duration flushed_at_;     // monotonic
-  std::deque<Written> unstored_;  // checkpoints, oldest first
+  absl::Duration flushed_at_;        // monotonic
+  std::deque<Checkpoint> unstored_;  // oldest first
   // Set from the pause's beginning to its end
   std::optional<PauseState> pause_;
   PauseReasons returned_for_;  // the worker was preempted for these, if any

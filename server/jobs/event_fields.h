@@ -51,14 +51,15 @@ void EventFields(V& v, auto& e, const Evaluated*) {
   Fields(told, e, static_cast<const report::Evaluated*>(nullptr));
 }
 
-// A checkpoint has a row of its own. A report's removed paths are not part of
-// the row: each removes another row.
+// Leaves out the removed paths: each removes the row of another checkpoint.
 template <typename V>
 void EventFields(V& v, auto& e, const Checkpoint*) {
-  v("step", e.step);
-  v("path", e.path);
-  v("size_bytes", e.size_bytes);
-  v("seconds", e.seconds);
+  const auto told = [&](const char* name, auto& value) {
+    const std::string_view field = name;
+    if (field == "removed_paths") return;
+    v(field == "bytes" ? "size_bytes" : name, value);
+  };
+  Fields(told, e, static_cast<const report::Checkpointed*>(nullptr));
   v("create_time_us", e.create_time);
 }
 

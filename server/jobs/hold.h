@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/report/report.h"
+
 namespace mpsd::jobs {
 
 // Why no queued job starts though none trains, the gravest reason first.
@@ -15,15 +17,19 @@ enum class HoldReason {
   kMachine,  // the machine's fault ended the last attempt
   kDevice,   // the self-test failed, or an earlier daemon's worker has it
 };
-inline constexpr HoldReason kAllHoldReasons[] = {
-    HoldReason::kStorage, HoldReason::kDisk, HoldReason::kMachine,
-    HoldReason::kDevice};
+// The names are the labels of metrics.
+inline constexpr report::EnumName<HoldReason> kHoldReasons[] = {
+    {HoldReason::kStorage, "storage"},
+    {HoldReason::kDisk, "disk"},
+    {HoldReason::kMachine, "machine"},
+    {HoldReason::kDevice, "device"}};
+inline constexpr auto kAllHoldReasons = report::ValuesOf(kHoldReasons);
+constexpr std::string_view Name(HoldReason reason) {
+  return report::NameIn(kHoldReasons, reason);
+}
 
 // Each reason with its text for people.
 using Holds = std::map<HoldReason, std::string>;
-
-// "storage", "disk", "machine", "device": the label of metrics.
-std::string_view Name(HoldReason reason);
 
 }  // namespace mpsd::jobs
 

@@ -28,48 +28,4 @@ bool IsFinal(State state) {
          state == State::kCancelled;
 }
 
-std::string_view Name(State state) {
-  switch (state) {
-    case State::kQueued:
-      return "QUEUED";
-    case State::kRunning:
-      return "RUNNING";
-    case State::kSucceeded:
-      return "SUCCEEDED";
-    case State::kFailed:
-      return "FAILED";
-    case State::kCancelled:
-      return "CANCELLED";
-  }
-  return "UNKNOWN";
-}
-
-std::string_view Name(ExitReason reason) {
-  switch (reason) {
-    case ExitReason::kDone:
-      return "Done";
-    case ExitReason::kRejected:
-      return "Rejected";
-    case ExitReason::kOutOfMemory:
-      return "OutOfMemory";
-    case ExitReason::kNonFinite:
-      return "NonFinite";
-    case ExitReason::kCrashed:
-      return "Crashed";
-    case ExitReason::kHung:
-      return "Hung";
-    case ExitReason::kCancelled:
-      return "Cancelled";
-    case ExitReason::kPreempted:
-      return "Preempted";
-    case ExitReason::kProtocolError:
-      return "ProtocolError";
-    case ExitReason::kMachine:
-      return "Machine";
-    case ExitReason::kInterrupted:
-      return "Interrupted";
-  }
-  return "Unknown";
-}
-
 }  // namespace mpsd::jobs

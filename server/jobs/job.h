@@ -29,13 +29,19 @@ enum class State {
   kFailed = 4,
   kCancelled = 5,
 };
-inline constexpr State kAllStates[] = {State::kQueued, State::kRunning,
-                                       State::kSucceeded, State::kFailed,
-                                       State::kCancelled};
+inline constexpr report::EnumName<State> kStates[] = {
+    {State::kQueued, "QUEUED"},
+    {State::kRunning, "RUNNING"},
+    {State::kSucceeded, "SUCCEEDED"},
+    {State::kFailed, "FAILED"},
+    {State::kCancelled, "CANCELLED"}};
+inline constexpr auto kAllStates = report::ValuesOf(kStates);
+constexpr std::string_view Name(State state) {
+  return report::NameIn(kStates, state);
+}
 
 bool CanTransition(State from, State to);
-bool IsFinal(State state);           // only a person's request leaves it
-std::string_view Name(State state);  // "QUEUED" …
+bool IsFinal(State state);  // only a person's request leaves it
 
 // How an attempt ended. One function (worker_exit.h) decides the reason, and
 // one table (blame.h) says whose fault the reason is.
@@ -53,12 +59,22 @@ enum class ExitReason {
   kInterrupted,    // daemon or machine went down with it, or it was returned
                    // for memory pressure
 };
-inline constexpr ExitReason kAllExitReasons[] = {
-    ExitReason::kDone,      ExitReason::kRejected,   ExitReason::kOutOfMemory,
-    ExitReason::kNonFinite, ExitReason::kCrashed,    ExitReason::kHung,
-    ExitReason::kCancelled, ExitReason::kPreempted,  ExitReason::kProtocolError,
-    ExitReason::kMachine,   ExitReason::kInterrupted};
-std::string_view Name(ExitReason reason);  // "Done", "Rejected" …
+inline constexpr report::EnumName<ExitReason> kExitReasons[] = {
+    {ExitReason::kDone, "Done"},
+    {ExitReason::kRejected, "Rejected"},
+    {ExitReason::kOutOfMemory, "OutOfMemory"},
+    {ExitReason::kNonFinite, "NonFinite"},
+    {ExitReason::kCrashed, "Crashed"},
+    {ExitReason::kHung, "Hung"},
+    {ExitReason::kCancelled, "Cancelled"},
+    {ExitReason::kPreempted, "Preempted"},
+    {ExitReason::kProtocolError, "ProtocolError"},
+    {ExitReason::kMachine, "Machine"},
+    {ExitReason::kInterrupted, "Interrupted"}};
+inline constexpr auto kAllExitReasons = report::ValuesOf(kExitReasons);
+constexpr std::string_view Name(ExitReason reason) {
+  return report::NameIn(kExitReasons, reason);
+}
 
 // A worker's reports, as core/report defines them.
 using report::Evaluated;
@@ -78,12 +94,10 @@ struct Progress : report::Progress {
   double eta_seconds = 0;
 };
 
-struct Checkpoint {
-  int64_t step = 0;
-  std::string path;
-  int64_t size_bytes = 0;
-  double seconds = 0;  // how long writing it took
-  absl::Time create_time;
+// The worker's report of a checkpoint, and when it came. A checkpoint of the
+// store has no removed_paths: they are rows that are gone.
+struct Checkpoint : report::Checkpointed {
+  absl::Time create_time = {};
 };
 
 struct Job {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,20 +27,33 @@ class JobBoard final : public JobReader {
   JobBoard(JobStore& store, const JobFiles& files)
       : store_(store), files_(files) {}
 
-  absl::StatusOr<Job> Get(const std::string& id) override;
-  absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) override;
+  absl::StatusOr<Job> Get(const std::string& id) override {
+    return store_.Get(id);
+  }
+  absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) override {
+    return store_.List(filter);
+  }
   absl::StatusOr<std::vector<FoundJob>> FindByIdPart(const std::string& part,
-                                                     int limit) override;
+                                                     int limit) override {
+    return store_.FindByIdPart(part, limit);
+  }
   absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
       const std::string& id) override;
-  std::optional<int32_t> QueuePosition(const std::string& id) override;
+  std::optional<int32_t> QueuePosition(const std::string& id) override {
+    return view_.Position(id);
+  }
   absl::StatusOr<std::vector<Event>> Events(const std::string& id,
                                             int64_t after) override;
-  int64_t Subscribe(const std::string& id, std::function<void()> wake) override;
-  void Unsubscribe(int64_t token) override;
-  Pause PauseOf(const std::string& id) override;
-  std::string HoldOf(const std::string& id) override;
-  ManagerInfo Info() override;
+  int64_t Subscribe(const std::string& id,
+                    std::function<void()> wake) override {
+    return hub_.Subscribe(id, std::move(wake));
+  }
+  void Unsubscribe(int64_t token) override { hub_.Unsubscribe(token); }
+  Pause PauseOf(const std::string& id) override { return view_.PauseOf(id); }
+  std::string HoldOf(const std::string& id) override {
+    return view_.HoldOf(id);
+  }
+  ManagerInfo Info() override { return view_.Info(); }
   std::string LogPath(const std::string& id) const override;
   std::string JobFolder(const std::string& id) const override;
 

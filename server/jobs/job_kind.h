@@ -2,9 +2,9 @@
 #ifndef MPSD_SERVER_JOBS_JOB_KIND_H_
 #define MPSD_SERVER_JOBS_JOB_KIND_H_
 
-#include <cstdint>
-#include <optional>
 #include <string_view>
+
+#include "core/report/report.h"
 
 namespace mpsd::jobs {
 
@@ -13,7 +13,7 @@ namespace mpsd::jobs {
 // case to each of these:
 //
 //   JobKind of proto/mpsd/v1/jobs.proto, with the number it has here;
-//   kAllJobKinds and Name below: rows hold the number, no migration is needed;
+//   kJobKinds below: rows hold the number, no migration is needed;
 //   CheckSubmission (submission.cc), which tells what is wrong before it runs;
 //   JobKind of core/wire/messages.h and WireKind of server/supervisor;
 //   RunKind (core/worker/session.cc), which runs it.
@@ -22,11 +22,12 @@ namespace mpsd::jobs {
 enum class JobKind {
   kTraining = 1,
 };
-inline constexpr JobKind kAllJobKinds[] = {JobKind::kTraining};
-
-std::string_view Name(JobKind kind);  // "training"
-// nullopt for a number that no kind of this mpsd has.
-std::optional<JobKind> JobKindNumbered(int64_t number);
+inline constexpr report::EnumName<JobKind> kJobKinds[] = {
+    {JobKind::kTraining, "training"}};
+inline constexpr auto kAllJobKinds = report::ValuesOf(kJobKinds);
+constexpr std::string_view Name(JobKind kind) {
+  return report::NameIn(kJobKinds, kind);
+}
 
 }  // namespace mpsd::jobs
 

@@ -54,11 +54,10 @@ class JobStore {
   virtual absl::Status Update(const Job& job,
                               absl::Span<const Event> events) = 0;
 
-  // Adds a checkpoint; removes the rows of the checkpoints at `removed_paths`,
-  // whose folders are gone.
-  virtual absl::Status AddCheckpoint(
-      const std::string& job_id, const Checkpoint& checkpoint,
-      absl::Span<const std::string> removed_paths) = 0;
+  // Adds a checkpoint; removes the rows of the checkpoints at its
+  // removed_paths, whose folders are gone.
+  virtual absl::Status AddCheckpoint(const std::string& job_id,
+                                     const Checkpoint& checkpoint) = 0;
 
   // Removes the row with its events, labels and checkpoints. NotFound;
   // FailedPrecondition when the job has not ended, or when the spec of a job

@@ -11,21 +11,12 @@ namespace {
 constexpr absl::Duration kMemoryHoldLimit = absl::Minutes(1);
 constexpr int kSoonAgain = 10;  // times the settling time
 
-const char* Words(PauseReason reason) {
-  switch (reason) {
-    case PauseReason::kBattery:
-      return "on battery or in Low Power Mode";
-    case PauseReason::kThermal:
-      return "too hot";
-    case PauseReason::kMemoryPressure:
-      return "short of memory";
-    case PauseReason::kQuietHours:
-      return "quiet hours";
-    case PauseReason::kUserActive:
-      return "somebody uses the machine";
-  }
-  return "";
-}
+constexpr report::EnumName<PauseReason> kWords[] = {
+    {PauseReason::kBattery, "on battery or in Low Power Mode"},
+    {PauseReason::kThermal, "too hot"},
+    {PauseReason::kMemoryPressure, "short of memory"},
+    {PauseReason::kQuietHours, "quiet hours"},
+    {PauseReason::kUserActive, "somebody uses the machine"}};
 
 template <typename Level>
 bool Reaches(const std::optional<Level>& level,
@@ -35,26 +26,11 @@ bool Reaches(const std::optional<Level>& level,
 
 }  // namespace
 
-std::string_view Name(PauseReason reason) {
-  switch (reason) {
-    case PauseReason::kBattery:
-      return "battery";
-    case PauseReason::kThermal:
-      return "thermal";
-    case PauseReason::kMemoryPressure:
-      return "memory_pressure";
-    case PauseReason::kQuietHours:
-      return "quiet_hours";
-    case PauseReason::kUserActive:
-      return "user_active";
-  }
-  return "unknown";
-}
-
 std::string Describe(const PauseReasons& reasons) {
   std::string text;
   for (PauseReason reason : reasons) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", Words(reason));
+    absl::StrAppend(&text, text.empty() ? "" : ", ",
+                    report::NameIn(kWords, reason));
   }
   return text;
 }

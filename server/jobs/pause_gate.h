@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "core/host/host.h"
+#include "core/report/report.h"
 #include "server/jobs/quiet_hours.h"
 
 namespace mpsd::jobs {
@@ -24,13 +25,19 @@ enum class PauseReason {
   kQuietHours,
   kUserActive,  // somebody uses the machine
 };
-inline constexpr PauseReason kAllPauseReasons[] = {
-    PauseReason::kBattery, PauseReason::kThermal, PauseReason::kMemoryPressure,
-    PauseReason::kQuietHours, PauseReason::kUserActive};
-using PauseReasons = std::set<PauseReason>;
+// The names are the labels of metrics.
+inline constexpr report::EnumName<PauseReason> kPauseReasons[] = {
+    {PauseReason::kBattery, "battery"},
+    {PauseReason::kThermal, "thermal"},
+    {PauseReason::kMemoryPressure, "memory_pressure"},
+    {PauseReason::kQuietHours, "quiet_hours"},
+    {PauseReason::kUserActive, "user_active"}};
+inline constexpr auto kAllPauseReasons = report::ValuesOf(kPauseReasons);
+constexpr std::string_view Name(PauseReason reason) {
+  return report::NameIn(kPauseReasons, reason);
+}
 
-// "battery", "thermal" …: the label of metrics.
-std::string_view Name(PauseReason reason);
+using PauseReasons = std::set<PauseReason>;
 // For people: "on battery, too hot".
 std::string Describe(const PauseReasons& reasons);
 

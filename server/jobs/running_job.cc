@@ -74,10 +74,9 @@ void RunningJob::Evaluated(const jobs::Evaluated& evaluated, absl::Time now) {
   Add(evaluated, now);
 }
 
-void RunningJob::CheckpointWritten(const Checkpoint& checkpoint,
-                                   absl::Time now) {
+void RunningJob::CheckpointWritten(const Checkpoint& checkpoint) {
   Saved(checkpoint.step);
-  Add(checkpoint, now);
+  Add(checkpoint, checkpoint.create_time);
 }
 
 void RunningJob::Saved(int64_t step) {

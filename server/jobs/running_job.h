@@ -49,7 +49,7 @@ class RunningJob {
   void Evaluated(const Evaluated& evaluated, absl::Time now);
   // A step beyond every earlier checkpoint resets the counts of failures and
   // interruptions.
-  void CheckpointWritten(const Checkpoint& checkpoint, absl::Time now);
+  void CheckpointWritten(const Checkpoint& checkpoint);
   // Adds an event for people when `stage` differs from the stage before.
   void Staged(const std::string& stage, absl::Time now);
   // Adds an event for people.

@@ -94,7 +94,7 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
   status = Takes(request);
   if (status.ok()) status = Insert(job, checked->note);
   if (status.ok()) {
-    Log(job.id, "queued");
+    journal_.Add(job.id, "queued");
     journal_.Write();
     options_.on_change();
     return SubmitResult{std::move(job), false};
@@ -174,7 +174,7 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
   view_.Remove(id);
   parts_.metrics.JobEnded(id);
   counts_.Ask();
-  Log(id, "cancelled while queued");
+  journal_.Add(id, "cancelled while queued");
   return run->job();
 }
 
@@ -192,10 +192,6 @@ absl::StatusOr<Job> Scheduler::Retry(const std::string& id) {
   Turn turn(*this);
   turn.Wake(id);
   turn.AskForTick();
-  return RetryStored(id);
-}
-
-absl::StatusOr<Job> Scheduler::RetryStored(const std::string& id) {
   absl::StatusOr<Job> job = parts_.store.Get(id);
   if (!job.ok()) return job;
   if (draining_) {
@@ -216,7 +212,7 @@ absl::StatusOr<Job> Scheduler::RetryStored(const std::string& id) {
   Stored(stored);
   Enqueue(run->job(), now);
   counts_.Ask();
-  Log(id, "queued again");
+  journal_.Add(id, "queued again");
   return run->job();
 }
 
@@ -282,7 +278,7 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
   } else {
     parts_.metrics.JobEnded(id);
   }
-  Log(id, run->job().message);
+  journal_.Add(id, run->job().message);
   absl::Status stored = run->Flush(parts_.store);
   if (absl::IsResourceExhausted(stored) && parts_.files.MakeRoom()) {
     stored = run->Flush(parts_.store);
@@ -294,10 +290,10 @@ void Scheduler::GiveUpRow(const std::string& id, const absl::Status& why) {
   const std::string message = absl::StrCat("unreadable row: ", why.message());
   const absl::Status marked =
       parts_.store.MarkUnreadable(id, message, parts_.clock.Now());
-  Log(id, marked.ok()
-              ? message
-              : absl::StrCat(message,
-                             "; nor can it be marked: ", marked.message()));
+  journal_.Add(id, marked.ok()
+                       ? message
+                       : absl::StrCat(message, "; nor can it be marked: ",
+                                      marked.message()));
   counts_.Ask();
 }
 
@@ -376,10 +372,6 @@ bool Scheduler::Stored(const absl::Status& status) {
                      status.message()));
   }
   return status.ok();
-}
-
-void Scheduler::Log(const std::string& id, const std::string& line) {
-  journal_.Add(id, line);
 }
 
 }  // namespace mpsd::jobs

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/host/host.h"
+#include "core/spec/train_spec.h"
 #include "server/jobs/attempt.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/event_hub.h"
@@ -162,8 +163,6 @@ class Scheduler final : public JobManager, private WorkerListener {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Job> CancelAttempt(bool now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Job> RetryStored(const std::string& id)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PreemptForDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sets why no queued job starts; "" ends that reason. Logs each change.
   void SetStartBlocker(HoldReason reason, const std::string& why);
@@ -172,9 +171,6 @@ class Scheduler final : public JobManager, private WorkerListener {
   bool Stored(const absl::Status& status);
   void PublishCounts();
   void ShowAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Queues a line for the daemon's log and the job's; it is written once no
-  // lock is held.
-  void Log(const std::string& id, const std::string& line);
 
   // --- The device: scheduler_device.cc. Reads the machine's state when that is
   // due, and pauses, preempts or resumes the running job by it. Returns the
@@ -194,10 +190,10 @@ class Scheduler final : public JobManager, private WorkerListener {
   enum class Tried { kStarted, kPassedOver, kHeld };
   Tried TryStart(const JobQueue::Entry& entry);
   bool IsReady();
-  bool HasItsFiles(const Job& job);
+  bool HasItsFiles(const Job& job, const spec::TrainSpec& spec);
   absl::Status Start(const JobQueue::Entry& entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  LaunchRequest RequestFor(const Job& job) const;
+  LaunchRequest RequestFor(const Job& job, const spec::TrainSpec& spec) const;
   void Launch(const LaunchRequest& request);
   // The wall-clock time at which the monotonic clock will show `time`.
   absl::Time WallTime(absl::Duration time) const;
@@ -205,8 +201,7 @@ class Scheduler final : public JobManager, private WorkerListener {
   void OnHello(const Identity& identity) override;
   void OnProgress(const Progress& progress) override;
   void OnEvaluated(const jobs::Evaluated& evaluated) override;
-  void OnCheckpoint(const Checkpoint& checkpoint,
-                    const std::vector<std::string>& removed_paths) override;
+  void OnCheckpoint(const report::Checkpointed& checkpoint) override;
   void OnHeartbeat(const std::string& stage, double fraction) override;
   void OnWarning(const std::string& text) override;
   void OnHeld() override;

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/spec/train_spec.h"
 #include "server/jobs/scheduler.h"
 #include "server/jobs/start_check.h"
 
@@ -16,11 +15,6 @@ namespace {
 
 // A job whose path is missing is looked at again at least this often.
 constexpr absl::Duration kPathInterval = absl::Seconds(30);
-
-bool AllowsCpuFallback(const std::string& spec_json) {
-  const auto spec = spec::ParseTrainSpec(spec_json, "job.json");
-  return spec.ok() && spec->allow_cpu_fallback;
-}
 
 }  // namespace
 
@@ -151,7 +145,8 @@ Scheduler::Tried Scheduler::TryStart(const JobQueue::Entry& entry) {
     return Tried::kPassedOver;
   }
   bool ready = job.ok() ? IsReady() : Stored(job.status());
-  if (ready && !HasItsFiles(*job)) {
+  const spec::TrainSpec spec = ready ? SpecOf(*job) : spec::TrainSpec();
+  if (ready && !HasItsFiles(*job, spec)) {
     journal_.Write();
     return Tried::kPassedOver;
   }
@@ -163,7 +158,7 @@ Scheduler::Tried Scheduler::TryStart(const JobQueue::Entry& entry) {
     if (draining_) return Tried::kHeld;
     if (!view_.Position(entry.id)) return Tried::kPassedOver;
     ready = Start(entry).ok();
-    if (ready) request = RequestFor(attempt_->job());
+    if (ready) request = RequestFor(attempt_->job(), spec);
   }
   journal_.Write();
   if (!ready) return Tried::kHeld;
@@ -180,14 +175,14 @@ bool Scheduler::IsReady() {
   return ready.ok() && full.empty();
 }
 
-bool Scheduler::HasItsFiles(const Job& job) {
-  std::string lacks = MissingPath(job, parts_.files);
+bool Scheduler::HasItsFiles(const Job& job, const spec::TrainSpec& spec) {
+  std::string lacks = MissingPath(job, spec, parts_.files);
   if (lacks.empty()) {
     lacks = NoRoomFor(job, options_.min_free_bytes, parts_.files);
   }
   if (lacks.empty()) return true;
   if (view_.HoldOf(job.id) != lacks) {
-    Log(job.id, absl::StrCat("waits: ", lacks));
+    journal_.Add(job.id, absl::StrCat("waits: ", lacks));
   }
   view_.HoldJob(job.id, lacks,
                 parts_.clock.Monotonic() +
@@ -211,11 +206,13 @@ absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
   attempt_ = *std::move(attempt);
   parts_.metrics.JobStarted(*attempt_->job().start_time - entry.since);
   counts_.Ask();
-  Log(entry.id, absl::StrCat("attempt ", attempt_->job().attempt, " starts"));
+  journal_.Add(entry.id,
+               absl::StrCat("attempt ", attempt_->job().attempt, " starts"));
   return absl::OkStatus();
 }
 
-LaunchRequest Scheduler::RequestFor(const Job& job) const {
+LaunchRequest Scheduler::RequestFor(const Job& job,
+                                    const spec::TrainSpec& spec) const {
   LaunchRequest request;
   request.job_id = job.id;
   request.kind = job.kind;
@@ -226,7 +223,7 @@ LaunchRequest Scheduler::RequestFor(const Job& job) const {
   if (job.progress) {
     request.slowest_step = absl::Seconds(job.progress->seconds);
   }
-  request.allow_cpu_fallback = AllowsCpuFallback(job.spec_json);
+  request.allow_cpu_fallback = spec.allow_cpu_fallback;
   return request;
 }
 
@@ -235,6 +232,7 @@ void Scheduler::Launch(const LaunchRequest& request) {
       parts_.launcher.Launch(request, *this);
   Verdict verdict;
   if (!worker.ok()) {
+    verdict.launched = false;
     verdict.result.reason = ExitReason::kMachine;
     verdict.result.message = absl::StrCat("the worker could not be started: ",
                                           worker.status().message());
@@ -255,9 +253,9 @@ void Scheduler::OnHello(const Identity& identity) {
     info.worker_version = identity.worker_version;
     info.torch_version = identity.torch_version;
   });
-  Log(ReportingAttempt().id(),
-      absl::StrCat("worker ", identity.worker_version, ", torch ",
-                   identity.torch_version, ", pid ", identity.pid));
+  journal_.Add(ReportingAttempt().id(),
+               absl::StrCat("worker ", identity.worker_version, ", torch ",
+                            identity.torch_version, ", pid ", identity.pid));
 }
 
 void Scheduler::OnProgress(const Progress& progress) {
@@ -287,13 +285,10 @@ void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
   turn.Wake(attempt.id());
 }
 
-void Scheduler::OnCheckpoint(const Checkpoint& checkpoint,
-                             const std::vector<std::string>& removed_paths) {
+void Scheduler::OnCheckpoint(const report::Checkpointed& checkpoint) {
   Turn turn(*this);
   Attempt& attempt = ReportingAttempt();
-  Checkpoint stamped = checkpoint;
-  stamped.create_time = parts_.clock.Now();
-  attempt.CheckpointWritten(stamped, removed_paths);
+  attempt.CheckpointWritten({checkpoint, parts_.clock.Now()});
   machine_faults_ = 0;
   parts_.metrics.CheckpointWritten(attempt.device(), checkpoint.seconds);
   FlushAttempt();
@@ -382,7 +377,7 @@ void Scheduler::BlameMachine(const Verdict& verdict, const std::string& text,
                    absl::FormatDuration(wait), ": ", text);
   // Where nothing explains the fault, let other jobs run first: if they meet it
   // too, the machine is at fault, not this job.
-  next.behind = verdict.disk_lacks.empty() && attempt_->has_worker();
+  next.behind = verdict.disk_lacks.empty() && verdict.launched;
   SetStartBlocker(HoldReason::kMachine,
                   absl::StrCat("job ", attempt_->id(), " met ", text));
 }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -66,8 +67,7 @@ absl::StatusOr<JobFiles::Model> FindModel(JobFiles& files,
 }
 
 absl::Status Resolve(Inputs& inputs, const std::string& field,
-                     std::string& path,
-                     JobFiles::Use use = JobFiles::Use::kData) {
+                     std::string& path, JobFiles::Use use) {
   absl::StatusOr<std::string> resolved = inputs.Resolve(field, path, use);
   if (!resolved.ok()) return resolved.status();
   path = *std::move(resolved);
@@ -82,10 +82,6 @@ bool RowsNameFiles(const spec::TrainSpec& spec) {
 
 absl::Status PlaceInputs(Inputs& inputs, spec::TrainSpec& spec) {
   spec::DatasetSpec& dataset = spec.dataset;
-  const std::pair<const char*, std::vector<std::string>&> sets[] = {
-      {"dataset.train", dataset.train},
-      {"dataset.eval", dataset.eval},
-      {"dataset.predict", dataset.predict}};
   const size_t files =
       dataset.train.size() + dataset.eval.size() + dataset.predict.size();
   if (files > limits::kInputs) {
@@ -93,22 +89,16 @@ absl::Status PlaceInputs(Inputs& inputs, spec::TrainSpec& spec) {
         absl::StrCat("dataset: train, eval and predict name ", files,
                      " files, at most ", limits::kInputs, " are allowed"));
   }
-  for (const auto& [field, paths] : sets) {
-    for (std::string& path : paths) {
-      if (absl::Status s = Resolve(inputs, field, path); !s.ok()) return s;
+  absl::Status resolved;
+  spec::VisitPaths(spec, [&](const char* field, std::string& path) {
+    const bool data = std::string_view(field).starts_with("dataset.");
+    if (!resolved.ok() || &path == &spec.model || (path.empty() && !data)) {
+      return;
     }
-  }
-  if (!spec.adapter.empty()) {
-    absl::Status s =
-        Resolve(inputs, "adapter", spec.adapter, JobFiles::Use::kEither);
-    if (!s.ok()) return s;
-  }
-  std::string& chat_template = spec.training.chat_template_path;
-  if (!chat_template.empty()) {
-    absl::Status s = Resolve(inputs, "training.chat_template_path",
-                             chat_template, JobFiles::Use::kEither);
-    if (!s.ok()) return s;
-  }
+    resolved = Resolve(inputs, field, path,
+                       data ? JobFiles::Use::kData : JobFiles::Use::kEither);
+  });
+  if (!resolved.ok()) return resolved;
   return RowsNameFiles(spec) ? absl::OkStatus() : inputs.CheckAllUsed();
 }
 

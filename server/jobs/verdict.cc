@@ -14,7 +14,7 @@ Verdict JudgeEnd(const WorkerListener::Result& result, const Job& job,
       reason != ExitReason::kRejected) {
     return verdict;
   }
-  verdict.job_lacks = MissingPath(job, files);
+  verdict.job_lacks = MissingPath(job, SpecOf(job), files);
   // A full disk rejects no job, so a Rejected keeps the worker's words.
   if (reason != ExitReason::kRejected) {
     verdict.disk_lacks = FullDisk(min_free_bytes, files);

@@ -16,6 +16,7 @@ struct Verdict {
   WorkerListener::Result result;
   std::string job_lacks;   // holds this job alone; "" where nothing is lacking
   std::string disk_lacks;  // holds the queue; "" where nothing is lacking
+  bool launched = true;    // false where no worker started
 };
 
 // Looks at the disk where the disk may explain `result`. An error of the job

@@ -35,8 +35,7 @@ class WorkerListener {
   virtual void OnHello(const Identity& identity) = 0;
   virtual void OnProgress(const Progress& progress) = 0;
   virtual void OnEvaluated(const Evaluated& evaluated) = 0;
-  virtual void OnCheckpoint(const Checkpoint& checkpoint,
-                            const std::vector<std::string>& removed_paths) = 0;
+  virtual void OnCheckpoint(const report::Checkpointed& checkpoint) = 0;
   virtual void OnHeartbeat(const std::string& stage, double fraction) = 0;
   // Something is amiss but the run goes on; `text` is UTF-8.
   virtual void OnWarning(const std::string& text) = 0;

@@ -148,7 +148,7 @@ v1::JobKind ToProto(jobs::JobKind kind) {
 
 std::optional<jobs::JobKind> FromProto(v1::JobKind kind) {
   if (kind == v1::JOB_KIND_UNSPECIFIED) return jobs::JobKind::kTraining;
-  return jobs::JobKindNumbered(kind);
+  return report::Numbered(jobs::kJobKinds, kind);
 }
 
 std::optional<jobs::State> FromProto(v1::JobState state) {
@@ -176,7 +176,7 @@ void ToProto(const jobs::Evaluated& evaluated, v1::Evaluated& out) {
 void ToProto(const jobs::Checkpoint& checkpoint, v1::Checkpoint& out) {
   out.set_step(checkpoint.step);
   out.set_path(ValidUtf8(checkpoint.path));
-  out.set_size_bytes(checkpoint.size_bytes);
+  out.set_size_bytes(checkpoint.bytes);
   ToProto(checkpoint.create_time, *out.mutable_create_time());
 }
 

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -41,6 +40,21 @@ int WriteNew(const fs::path& path, std::string_view bytes) {
 }
 
 }  // namespace
+
+absl::Status PlaceBlob(const fs::path& temporary, const fs::path& final_path,
+                       absl::Mutex& names, std::set<fs::path>& changed) {
+  const fs::path folder = final_path.parent_path();
+  std::error_code error;
+  if (fs::create_directory(folder, error)) changed.insert(folder.parent_path());
+  if (error) return base::ErrnoStatus(error.value(), folder.string());
+  {
+    absl::MutexLock lock(&names);
+    fs::rename(temporary, final_path, error);
+  }
+  if (error) return base::ErrnoStatus(error.value(), final_path.string());
+  changed.insert(folder);
+  return absl::OkStatus();
+}
 
 void RecordBlob(Connection& c, const std::string& sha256, int64_t size_bytes) {
   Query(c,
@@ -90,18 +104,8 @@ absl::Status BlobBatch::Place() {
   for (const auto& [sha256, staged] : staged_) {
     const fs::path final_path = store_.PathOf(sha256);
     base::Check(!final_path.empty(), "what Add took is named by a hash");
-    const fs::path folder = final_path.parent_path();
-    std::error_code error;
-    if (fs::create_directory(folder, error)) {
-      changed.insert(folder.parent_path());
-    }
-    if (error) return base::ErrnoStatus(error.value(), folder.string());
-    {
-      absl::MutexLock lock(&names_);
-      fs::rename(staged.path, final_path, error);
-    }
-    if (error) return base::ErrnoStatus(error.value(), final_path.string());
-    changed.insert(folder);
+    absl::Status placed = PlaceBlob(staged.path, final_path, names_, changed);
+    if (!placed.ok()) return placed;
   }
   return base::SyncAll({changed.begin(), changed.end()});
 }

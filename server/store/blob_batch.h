@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,6 +57,13 @@ class BlobBatch final : public jobs::BlobBatch {
   std::map<std::string, Staged> staged_;  // by hash
   bool committed_ = false;                // Commit was called
 };
+
+// Moves a flushed file to the blob's final path. Adds the folders whose entries
+// changed to `changed`: the caller flushes them. `names`: the store's lock.
+absl::Status PlaceBlob(const std::filesystem::path& temporary,
+                       const std::filesystem::path& final_path,
+                       absl::Mutex& names,
+                       std::set<std::filesystem::path>& changed);
 
 // Inserts the row of a blob, unless the row exists.
 void RecordBlob(Connection& c, const std::string& sha256, int64_t size_bytes)

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -17,9 +18,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/atomic_file.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/base/sync.h"
 #include "server/store/blob_batch.h"
 #include "server/store/connection.h"
 #include "server/store/sqlite_status.h"
@@ -30,23 +33,6 @@ namespace {
 
 absl::Status FsError(const std::error_code& error, const fs::path& path) {
   return base::ErrnoStatus(error.value(), path.string());
-}
-
-absl::Status SyncDescriptor(int fd, const fs::path& path) {
-#ifdef __APPLE__
-  // On macOS fsync leaves the bytes in the drive's cache; F_FULLFSYNC does not.
-  if (fcntl(fd, F_FULLFSYNC) == 0) return absl::OkStatus();
-#endif
-  if (fsync(fd) != 0) return base::ErrnoStatus(errno, path.string());
-  return absl::OkStatus();
-}
-
-absl::Status SyncFolder(const fs::path& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return base::ErrnoStatus(errno, path.string());
-  absl::Status synced = SyncDescriptor(fd, path);
-  close(fd);
-  return synced;
 }
 
 class Writer : public jobs::BlobWriter {
@@ -119,21 +105,12 @@ class Writer : public jobs::BlobWriter {
     if (fchmod(fd_, 0400) != 0) {
       return base::ErrnoStatus(errno, temporary_.string());
     }
-    absl::Status synced = SyncDescriptor(fd_, temporary_);
-    if (!synced.ok()) return synced;
-    const fs::path folder = final_.parent_path();
-    std::error_code error;
-    const bool is_new = fs::create_directory(folder, error);
-    if (error) return FsError(error, folder);
-    {
-      absl::MutexLock lock(&names_);
-      fs::rename(temporary_, final_, error);
-    }
-    if (error) return FsError(error, final_);
+    absl::Status status = base::SyncPath(temporary_, O_RDONLY);
+    std::set<fs::path> changed;
+    if (status.ok()) status = PlaceBlob(temporary_, final_, names_, changed);
+    if (!status.ok()) return status;
     committed_ = true;
-    synced = SyncFolder(folder);
-    if (synced.ok() && is_new) synced = SyncFolder(folder.parent_path());
-    return synced;
+    return base::SyncAll({changed.begin(), changed.end()});
   }
 
   Database& database_;

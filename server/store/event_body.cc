@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -49,12 +51,9 @@ class BodyReader : public JsonReader {
   void operator()(const char* name, jobs::State& value) {
     int64_t number = 0;
     (*this)(name, number);
-    for (jobs::State state : jobs::kAllStates) {
-      if (number != static_cast<int64_t>(state)) continue;
-      value = state;
-      return;
-    }
-    IllTyped(name, "a state's number");
+    const auto state = report::Numbered(jobs::kStates, number);
+    if (!state) return IllTyped(name, "a state's number");
+    value = *state;
   }
   void operator()(const char* name, absl::Time& value) {
     int64_t micros = 0;
@@ -91,24 +90,10 @@ absl::StatusOr<Body> Decode(const std::string& text) {
 // Marks a member that has a column of its own.
 constexpr char kColumn[] = "column";
 
-template <typename Member>
-std::string EncodeColumn(const Member& member) {
-  Json object = Json::object();
-  JsonWriter writer(object);
-  writer(kColumn, member);
-  return report::Dump(object[kColumn]);
-}
-
-template <typename Member>
-absl::StatusOr<Member> DecodeColumn(const std::string& text) {
-  Json object = Json::object();
-  object[kColumn] = base::ParseTree<Json>(text);
-  Member member;
-  JsonReader reader(object, "row", JsonReader::Missing::kError);
-  reader(kColumn, member);
-  if (!reader.status().ok()) return Unreadable(text);
-  return member;
-}
+// Whether a value has the field list of an event.
+template <typename Value>
+constexpr bool kIsBody = std::is_same_v<Value, jobs::Progress> ||
+                         std::is_same_v<Value, jobs::Evaluated>;
 
 template <typename Body>
 absl::StatusOr<EventBody> DecodeAs(const std::string& text) {
@@ -143,33 +128,41 @@ absl::StatusOr<EventBody> DecodeBody(int kind, const std::string& text) {
   }
 }
 
-std::string EncodeProgress(const jobs::Progress& progress) {
-  return Encode(progress);
+template <typename Value>
+std::string EncodeColumn(const Value& value) {
+  if constexpr (kIsBody<Value>) {
+    return Encode(value);
+  } else {
+    Json object = Json::object();
+    JsonWriter writer(object);
+    writer(kColumn, value);
+    return report::Dump(object[kColumn]);
+  }
 }
 
-absl::StatusOr<jobs::Progress> DecodeProgress(const std::string& text) {
-  return Decode<jobs::Progress>(text);
+template <typename Value>
+absl::StatusOr<Value> DecodeColumn(const std::string& text) {
+  if constexpr (kIsBody<Value>) {
+    return Decode<Value>(text);
+  } else {
+    Json object = Json::object();
+    object[kColumn] = base::ParseTree<Json>(text);
+    Value value;
+    JsonReader reader(object, "row", JsonReader::Missing::kError);
+    reader(kColumn, value);
+    if (!reader.status().ok()) return Unreadable(text);
+    return value;
+  }
 }
 
-absl::StatusOr<jobs::Evaluated> DecodeEvaluated(const std::string& text) {
-  return Decode<jobs::Evaluated>(text);
-}
-
-std::string EncodeMetrics(const jobs::Metrics& metrics) {
-  return EncodeColumn(metrics);
-}
-
-absl::StatusOr<jobs::Metrics> DecodeMetrics(const std::string& text) {
-  return DecodeColumn<jobs::Metrics>(text);
-}
-
-std::string EncodeWarnings(const std::vector<std::string>& warnings) {
-  return EncodeColumn(warnings);
-}
-
-absl::StatusOr<std::vector<std::string>> DecodeWarnings(
-    const std::string& text) {
-  return DecodeColumn<std::vector<std::string>>(text);
-}
+template std::string EncodeColumn(const jobs::Progress&);
+template std::string EncodeColumn(const jobs::Evaluated&);
+template std::string EncodeColumn(const jobs::Metrics&);
+template std::string EncodeColumn(const std::vector<std::string>&);
+template absl::StatusOr<jobs::Progress> DecodeColumn(const std::string&);
+template absl::StatusOr<jobs::Evaluated> DecodeColumn(const std::string&);
+template absl::StatusOr<jobs::Metrics> DecodeColumn(const std::string&);
+template absl::StatusOr<std::vector<std::string>> DecodeColumn(
+    const std::string&);
 
 }  // namespace mpsd::store

@@ -3,7 +3,6 @@
 #define MPSD_SERVER_STORE_EVENT_BODY_H_
 
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/jobs/job.h"
@@ -24,18 +23,13 @@ std::string EncodeBody(const EventBody& body);
 // DataLoss for a body that EncodeBody did not write.
 absl::StatusOr<EventBody> DecodeBody(int kind, const std::string& text);
 
-std::string EncodeProgress(const jobs::Progress& progress);
-absl::StatusOr<jobs::Progress> DecodeProgress(const std::string& text);
-absl::StatusOr<jobs::Evaluated> DecodeEvaluated(const std::string& text);
-
-// A JSON object whose members keep the order of the metrics.
-std::string EncodeMetrics(const jobs::Metrics& metrics);
-absl::StatusOr<jobs::Metrics> DecodeMetrics(const std::string& text);
-
-// A JSON list of strings.
-std::string EncodeWarnings(const std::vector<std::string>& warnings);
-absl::StatusOr<std::vector<std::string>> DecodeWarnings(
-    const std::string& text);
+// The JSON of a column of table jobs: the fields of a jobs::Progress or
+// jobs::Evaluated; jobs::Metrics as an object whose members keep their order; a
+// list of strings. No other type is instantiated.
+template <typename Value>
+std::string EncodeColumn(const Value& value);
+template <typename Value>
+absl::StatusOr<Value> DecodeColumn(const std::string& text);
 
 }  // namespace mpsd::store
 

@@ -2,10 +2,14 @@
 #include "server/store/job_row.h"
 
 #include <optional>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
@@ -14,194 +18,249 @@
 namespace mpsd::store {
 namespace {
 
-std::optional<int64_t> Micros(const std::optional<absl::Time>& time) {
-  if (!time.has_value()) return std::nullopt;
-  return absl::ToUnixMicros(*time);
+// What a summary shows of a column.
+struct Shown {
+  size_t bytes = 0;                 // the most of a text; 0: all
+  const char* otherwise = nullptr;  // SQL in place of what is left out
+};
+constexpr Shown Beginning(size_t bytes) { return {bytes, nullptr}; }
+constexpr Shown Nothing(const char* otherwise) { return {0, otherwise}; }
+// JSON would make no sense when cut: all of it or nothing.
+constexpr Shown IfShort(const char* otherwise) { return {64 << 10, otherwise}; }
+
+// The columns of table jobs in the order of every statement, each with its
+// member of the job. Both lists are the only ones: the statements, what they
+// bind, what is read and what a summary shows come from them.
+template <typename V>
+void FixedColumns(V& v, auto& job) {
+  v("id", job.id);
+  v("create_time_us", job.create_time);
+  v("idempotency_key", job.idempotency_key);
+  v("request_hash", job.request_hash, Nothing("''"));
+  v("kind", job.kind);
+}
+template <typename V>
+void ChangingColumns(V& v, auto& job) {
+  v("name", job.name, Beginning(limits::kNameBytes));
+  v("state", job.state);
+  v("cancel_requested", job.cancel_requested);
+  v("owner", job.owner, Beginning(limits::kOwnerBytes));
+  v("priority", job.priority);
+  v("start_time_us", job.start_time);
+  v("end_time_us", job.end_time);
+  v("not_before_us", job.not_before);
+  v("attempt", job.attempt);
+  v("failures", job.failures);
+  v("message", job.message, Beginning(limits::kMessageBytes));
+  v("exit_reason", job.exit_reason);
+  v("progress", job.progress, IfShort("NULL"));
+  v("eval_loss_before", job.eval_loss_before);
+  v("eval_loss_after", job.eval_loss_after);
+  v("train_loss", job.train_loss);
+  v("output_path", job.output_path, Beginning(limits::kPathBytes));
+  v("spec_json", job.spec_json, Nothing("''"));
+  v("output_kind", job.output_kind);
+  v("metrics", job.metrics, IfShort("'{}'"));
+  v("best_evaluation", job.best_evaluation, IfShort("NULL"));
+  v("confusion_matrix", job.confusion_matrix, Nothing("''"));
+  v("warnings", job.warnings, Nothing("'[]'"));
+  v("interruptions", job.interruptions);
+  v("behind", job.behind);
+  v("boot_id", job.boot_id);
+  v("durable_step", job.durable_step);
+  v("advanced", job.advanced);
+  v("memory_bytes", job.memory_bytes);
+  v("checkpoint_bytes", job.checkpoint_bytes);
 }
 
-std::optional<absl::Time> OptionalTime(Query& query) {
-  const std::optional<int64_t> micros = query.OptionalInt();
-  if (!micros.has_value()) return std::nullopt;
-  return absl::FromUnixMicros(*micros);
-}
-
-std::optional<jobs::State> StateOf(int64_t number) {
-  for (jobs::State state : jobs::kAllStates) {
-    if (static_cast<int64_t>(state) == number) return state;
+// SQL for what a summary shows of a column. A text may come with one byte more
+// than its bound, so that Shorten sees that the text was longer.
+std::string Summarised(const char* column, const Shown& shown) {
+  if (shown.otherwise == nullptr) {
+    return shown.bytes == 0
+               ? column
+               : absl::StrCat("substr(", column, ", 1, ", shown.bytes + 1, ")");
   }
-  return std::nullopt;
+  if (shown.bytes == 0) return shown.otherwise;
+  return absl::StrCat("CASE WHEN length(", column, ") > ", shown.bytes,
+                      " THEN ", shown.otherwise, " ELSE ", column, " END");
 }
 
-std::optional<jobs::ExitReason> ExitReasonOf(const std::string& name) {
-  for (jobs::ExitReason reason : jobs::kAllExitReasons) {
-    if (jobs::Name(reason) == name) return reason;
+struct Names {
+  bool summarised = false;
+  std::vector<std::string> columns = {};
+
+  void operator()(const char* name, const auto&, const Shown& shown = {}) {
+    columns.push_back(summarised ? Summarised(name, shown) : name);
   }
-  return std::nullopt;
+};
+
+std::string SelectedColumns(bool summarised) {
+  const jobs::Job job;
+  Names names{summarised, {"number"}};
+  FixedColumns(names, job);
+  ChangingColumns(names, job);
+  return absl::StrJoin(names.columns, ", ");
 }
 
-absl::Status Unknown(const jobs::Job& job, const std::string& what) {
-  return absl::DataLossError(
-      absl::StrCat("the database's row of job ", job.id, " has ", what));
+std::string Placeholders(size_t count) {
+  return absl::StrJoin(std::vector<std::string>(count, "?"), ", ");
 }
 
-// Keeps the row's first fault.
-void Note(const absl::Status& status, JobRow& row) {
-  if (row.fault.ok()) row.fault = status;
-}
+class Binder {
+ public:
+  explicit Binder(Query& query) : query_(query) {}
 
-// Reads the columns that migrations 0002 and 0003 added.
-void ReadOutcome(Query& query, JobRow& row) {
-  jobs::Job& job = row.job;
-  const int64_t kind = query.Int();
-  if (kind == 1 || kind == 2) {
-    job.output_kind = static_cast<jobs::OutputKind>(kind);
-  } else {
-    Note(Unknown(job, absl::StrCat("output kind ", kind)), row);
+  template <typename T>
+  void operator()(std::string_view name, const T& value, const Shown& = {}) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      // The index of keys takes each text once, but any number of NULLs.
+      if (name == "idempotency_key" && value.empty()) return BindNull();
+    }
+    Bind(value);
   }
-  absl::StatusOr<jobs::Metrics> metrics = DecodeMetrics(query.Text());
-  Note(metrics.status(), row);
-  if (metrics.ok()) job.metrics = *std::move(metrics);
-  if (const std::optional<std::string> text = query.OptionalText()) {
-    absl::StatusOr<jobs::Evaluated> best = DecodeEvaluated(*text);
-    Note(best.status(), row);
-    if (best.ok()) job.best_evaluation = *std::move(best);
+
+ private:
+  void BindNull() { query_.Bind(std::optional<int>()); }
+
+  template <typename T>
+  void Bind(const T& value) {
+    if constexpr (std::is_same_v<T, absl::Time>) {
+      query_.Bind(absl::ToUnixMicros(value));
+    } else if constexpr (std::is_same_v<T, jobs::ExitReason>) {
+      query_.Bind(std::string(jobs::Name(value)));
+    } else if constexpr (std::is_enum_v<T> || std::is_same_v<T, bool>) {
+      query_.Bind(static_cast<int>(value));
+    } else if constexpr (std::is_arithmetic_v<T> ||
+                         std::is_same_v<T, std::string>) {
+      query_.Bind(value);
+    } else {
+      query_.Bind(EncodeColumn(value));
+    }
   }
-  job.confusion_matrix = query.Text();
-  absl::StatusOr<std::vector<std::string>> warnings =
-      DecodeWarnings(query.Text());
-  Note(warnings.status(), row);
-  if (warnings.ok()) job.warnings = *std::move(warnings);
-}
+  template <typename T>
+  void Bind(const std::optional<T>& value) {
+    value.has_value() ? Bind(*value) : BindNull();
+  }
 
-// SQL for the first characters of a text column. The result may have one byte
-// more than `max_bytes`, so that Shorten sees that the text was longer.
-std::string Beginning(const char* column, size_t max_bytes) {
-  return absl::StrCat("substr(", column, ", 1, ", max_bytes + 1, ")");
-}
+  Query& query_;
+};
 
-// SQL for a column of JSON, which would make no sense when cut.
-std::string WholeOr(const char* column, const char* otherwise) {
-  constexpr size_t kMost = 64 << 10;
-  return absl::StrCat("CASE WHEN length(", column, ") > ", kMost, " THEN ",
-                      otherwise, " ELSE ", column, " END");
-}
+class Reader {
+ public:
+  Reader(Query& query, JobRow& row) : query_(query), row_(row) {}
 
-// Reads the columns that migration 0004 added.
-void ReadBlame(Query& query, jobs::Job& job) {
-  job.interruptions = static_cast<int32_t>(query.Int());
-  job.behind = query.Int() != 0;
-  job.boot_id = query.Text();
-  job.durable_step = query.Int();
-  job.advanced = query.Int() != 0;
-  job.memory_bytes = query.Int();
-  job.checkpoint_bytes = query.Int();
-}
+  void operator()(const char*, auto& value, const Shown& = {}) { Read(value); }
+
+ private:
+  // Keeps the row's first fault.
+  void Note(const absl::Status& status) {
+    if (row_.fault.ok()) row_.fault = status;
+  }
+  void NoteUnknown(const std::string& what) {
+    Note(absl::DataLossError(absl::StrCat("the database's row of job ",
+                                          row_.job.id, " has ", what)));
+  }
+
+  void Read(std::string& value) { value = query_.OptionalText().value_or(""); }
+  void Read(int64_t& value) { value = query_.Int(); }
+  void Read(int32_t& value) { value = static_cast<int32_t>(query_.Int()); }
+  void Read(bool& value) { value = query_.Int() != 0; }
+  void Read(std::optional<double>& value) { value = query_.OptionalReal(); }
+  void Read(absl::Time& value) { value = absl::FromUnixMicros(query_.Int()); }
+  void Read(std::optional<absl::Time>& value) {
+    if (const auto micros = query_.OptionalInt()) {
+      value = absl::FromUnixMicros(*micros);
+    }
+  }
+  void Read(jobs::State& value) {
+    value = jobs::State::kFailed;
+    ReadNumber(jobs::kStates, "state ", value);
+  }
+  void Read(jobs::JobKind& value) {
+    ReadNumber(jobs::kJobKinds, "kind ", value);
+  }
+  void Read(jobs::OutputKind& value) {
+    ReadNumber(report::kOutputKinds, "output kind ", value);
+  }
+  template <typename E, size_t N>
+  void ReadNumber(const report::EnumName<E> (&known)[N], const char* what,
+                  E& value) {
+    const int64_t number = query_.Int();
+    const std::optional<E> found = report::Numbered(known, number);
+    if (!found) return NoteUnknown(absl::StrCat(what, number));
+    value = *found;
+  }
+  void Read(std::optional<jobs::ExitReason>& value) {
+    const std::optional<std::string> name = query_.OptionalText();
+    if (!name) return;
+    for (const auto& known : jobs::kExitReasons) {
+      if (*name == known.name) value = known.value;
+    }
+    if (!value) NoteUnknown("exit reason " + base::Quotable(*name));
+  }
+  void Read(jobs::Metrics& value) { ReadJson<jobs::Metrics>(value); }
+  void Read(std::vector<std::string>& value) {
+    ReadJson<std::vector<std::string>>(value);
+  }
+  // Every other column is JSON or NULL.
+  template <typename T>
+  void Read(std::optional<T>& value) {
+    ReadJson<T>(value);
+  }
+  template <typename T>
+  void ReadJson(auto& value) {
+    const std::optional<std::string> text = query_.OptionalText();
+    if (!text) return;
+    absl::StatusOr<T> decoded = DecodeColumn<T>(*text);
+    Note(decoded.status());
+    if (decoded.ok()) value = *std::move(decoded);
+  }
+
+  Query& query_;
+  JobRow& row_;
+};
 
 }  // namespace
 
+std::string InsertJobSql() {
+  const jobs::Job job;
+  Names names;
+  FixedColumns(names, job);
+  ChangingColumns(names, job);
+  return absl::StrCat("INSERT INTO jobs (", absl::StrJoin(names.columns, ", "),
+                      ") VALUES (", Placeholders(names.columns.size()), ")");
+}
+
+std::string UpdateJobSql() {
+  const jobs::Job job;
+  Names names;
+  ChangingColumns(names, job);
+  return absl::StrCat("UPDATE jobs SET (", absl::StrJoin(names.columns, ", "),
+                      ") = (", Placeholders(names.columns.size()),
+                      ") WHERE number = ?");
+}
+
 void BindFixed(Query& query, const jobs::Job& job) {
-  query.Bind(job.id);
-  query.Bind(absl::ToUnixMicros(job.create_time));
-  query.Bind(job.idempotency_key.empty()
-                 ? std::nullopt
-                 : std::optional<std::string>(job.idempotency_key));
-  query.Bind(job.request_hash);
-  query.Bind(static_cast<int>(job.kind));
+  Binder binder(query);
+  FixedColumns(binder, job);
 }
 
 void BindChanging(Query& query, const jobs::Job& job) {
-  query.Bind(job.name);
-  query.Bind(static_cast<int>(job.state));
-  query.Bind(job.cancel_requested ? 1 : 0);
-  query.Bind(job.owner);
-  query.Bind(job.priority);
-  query.Bind(Micros(job.start_time));
-  query.Bind(Micros(job.end_time));
-  query.Bind(Micros(job.not_before));
-  query.Bind(job.attempt);
-  query.Bind(job.failures);
-  query.Bind(job.message);
-  std::optional<std::string> exit_reason, progress;
-  if (job.exit_reason) exit_reason = std::string(jobs::Name(*job.exit_reason));
-  if (job.progress) progress = EncodeProgress(*job.progress);
-  query.Bind(exit_reason);
-  query.Bind(progress);
-  query.Bind(job.eval_loss_before);
-  query.Bind(job.eval_loss_after);
-  query.Bind(job.train_loss);
-  query.Bind(job.output_path);
-  query.Bind(job.spec_json);
-  query.Bind(static_cast<int>(job.output_kind));
-  query.Bind(EncodeMetrics(job.metrics));
-  std::optional<std::string> best;
-  if (job.best_evaluation) best = EncodeBody(*job.best_evaluation);
-  query.Bind(best);
-  query.Bind(job.confusion_matrix);
-  query.Bind(EncodeWarnings(job.warnings));
-  query.Bind(job.interruptions);
-  query.Bind(job.behind ? 1 : 0);
-  query.Bind(job.boot_id);
-  query.Bind(job.durable_step);
-  query.Bind(job.advanced ? 1 : 0);
-  query.Bind(job.memory_bytes);
-  query.Bind(job.checkpoint_bytes);
+  Binder binder(query);
+  ChangingColumns(binder, job);
 }
 
-const std::string& WholeColumns() {
-  static const auto* sql = new std::string(
-      absl::StrCat("number, ", kFixedColumns, ", ", kChangingColumns));
-  return *sql;
-}
+std::string WholeColumns() { return SelectedColumns(false); }
+
+std::string SummaryColumns() { return SelectedColumns(true); }
 
 JobRow ReadWhatCanBe(Query& query) {
   JobRow row;
-  jobs::Job& job = row.job;
   row.number = query.Int();
-  job.id = query.Text();
-  job.create_time = absl::FromUnixMicros(query.Int());
-  job.idempotency_key = query.OptionalText().value_or("");
-  job.request_hash = query.Text();
-  const int64_t kind_number = query.Int();
-  if (const auto kind = jobs::JobKindNumbered(kind_number)) {
-    job.kind = *kind;
-  } else {
-    Note(Unknown(job, absl::StrCat("kind ", kind_number)), row);
-  }
-  job.name = query.Text();
-  const int64_t state_number = query.Int();
-  if (const std::optional<jobs::State> state = StateOf(state_number)) {
-    job.state = *state;
-  } else {
-    job.state = jobs::State::kFailed;
-    Note(Unknown(job, absl::StrCat("state ", state_number)), row);
-  }
-  job.cancel_requested = query.Int() != 0;
-  job.owner = query.Text();
-  job.priority = static_cast<int32_t>(query.Int());
-  job.start_time = OptionalTime(query);
-  job.end_time = OptionalTime(query);
-  job.not_before = OptionalTime(query);
-  job.attempt = static_cast<int32_t>(query.Int());
-  job.failures = static_cast<int32_t>(query.Int());
-  job.message = query.Text();
-  if (const std::optional<std::string> name = query.OptionalText()) {
-    job.exit_reason = ExitReasonOf(*name);
-    if (!job.exit_reason) {
-      Note(Unknown(job, "exit reason " + base::Quotable(*name)), row);
-    }
-  }
-  if (const std::optional<std::string> text = query.OptionalText()) {
-    absl::StatusOr<jobs::Progress> progress = DecodeProgress(*text);
-    Note(progress.status(), row);
-    if (progress.ok()) job.progress = *std::move(progress);
-  }
-  job.eval_loss_before = query.OptionalReal();
-  job.eval_loss_after = query.OptionalReal();
-  job.train_loss = query.OptionalReal();
-  job.output_path = query.Text();
-  job.spec_json = query.Text();
-  ReadOutcome(query, row);
-  ReadBlame(query, job);
+  Reader reader(query, row);
+  FixedColumns(reader, row.job);
+  ChangingColumns(reader, row.job);
   return row;
 }
 
@@ -219,38 +278,13 @@ void ReadLabels(Connection& c, JobRow& row) {
   }
 }
 
-const std::string& SummaryColumns() {
-  static const auto* sql = new std::string([] {
-    std::string columns =
-        absl::StrCat(", ", kFixedColumns, ", ", kChangingColumns, ",");
-    const std::pair<const char*, std::string> instead[] = {
-        {"request_hash", "''"},
-        {"name", Beginning("name", limits::kNameBytes)},
-        {"owner", Beginning("owner", limits::kOwnerBytes)},
-        {"message", Beginning("message", limits::kMessageBytes)},
-        {"progress", WholeOr("progress", "NULL")},
-        {"output_path", Beginning("output_path", limits::kPathBytes)},
-        {"spec_json", "''"},
-        {"metrics", WholeOr("metrics", "'{}'")},
-        {"best_evaluation", WholeOr("best_evaluation", "NULL")},
-        {"confusion_matrix", "''"},
-        {"warnings", "'[]'"}};
-    for (const auto& [column, expression] : instead) {
-      const std::string text = absl::StrCat(", ", column, ",");
-      columns.replace(columns.find(text), text.size(),
-                      absl::StrCat(", ", expression, ","));
-    }
-    columns.pop_back();
-    return "number" + columns;
-  }());
-  return *sql;
-}
-
 void Shorten(jobs::Job& job) {
-  job.name = base::Shortened(job.name, limits::kNameBytes);
-  job.owner = base::Shortened(job.owner, limits::kOwnerBytes);
-  job.message = base::Shortened(job.message, limits::kMessageBytes);
-  job.output_path = base::Shortened(job.output_path, limits::kPathBytes);
+  const auto shorten = [](const char*, auto& value, const Shown& shown = {}) {
+    if constexpr (std::is_same_v<decltype(value), std::string&>) {
+      if (shown.bytes > 0) value = base::Shortened(value, shown.bytes);
+    }
+  };
+  ChangingColumns(shorten, job);
 }
 
 }  // namespace mpsd::store

@@ -11,27 +11,17 @@
 
 namespace mpsd::store {
 
-// The columns of table jobs. The key and the columns that Submit fixes (id,
-// create_time, idempotency_key, request_hash, kind) are apart from the columns
-// that change.
-inline constexpr char kFixedColumns[] =
-    "id, create_time_us, idempotency_key, request_hash, kind";
-inline constexpr char kChangingColumns[] =
-    "name, state, cancel_requested, owner, priority, start_time_us, "
-    "end_time_us, not_before_us, attempt, failures, message, exit_reason, "
-    "progress, eval_loss_before, eval_loss_after, train_loss, output_path, "
-    "spec_json, output_kind, metrics, best_evaluation, confusion_matrix, "
-    "warnings, interruptions, behind, boot_id, durable_step, advanced, "
-    "memory_bytes, checkpoint_bytes";
-inline constexpr int kFixedCount = 5;
-inline constexpr int kChangingCount = 30;
-
-// Binds the columns in the order of the lists above.
+// "INSERT INTO jobs …" and "UPDATE jobs … WHERE number = ?". BindFixed and then
+// BindChanging bind the parameters of the first; BindChanging and then the
+// job's number those of the second. Submit fixes the fixed columns: id,
+// create_time, idempotency_key, request_hash and kind.
+std::string InsertJobSql();
+std::string UpdateJobSql();
 void BindFixed(Query& query, const jobs::Job& job);
 void BindChanging(Query& query, const jobs::Job& job);
 
-// "number, <kFixedColumns>, <kChangingColumns>"
-const std::string& WholeColumns();
+// The columns to select for ReadWhatCanBe and ReadJobRow.
+std::string WholeColumns();
 
 struct JobRow {
   int64_t number = 0;
@@ -52,7 +42,7 @@ void ReadLabels(Connection& c, JobRow& row)
 // The columns to select instead of WholeColumns() for a summary
 // (jobs::ListFilter::summaries): SQLite does not read texts from the disk
 // beyond their bounds. Shorten then cuts them to the byte.
-const std::string& SummaryColumns();
+std::string SummaryColumns();
 void Shorten(jobs::Job& job);
 
 }  // namespace mpsd::store

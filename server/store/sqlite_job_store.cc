@@ -6,7 +6,6 @@
 
 #include "SQLiteCpp/Transaction.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/connection.h"
 #include "server/store/event_body.h"
@@ -23,24 +22,6 @@ constexpr int64_t kProgressKept = 1000;
 constexpr int64_t kStride = 10;
 
 using SQLite::TransactionBehavior;
-
-std::string Placeholders(int count) {
-  return absl::StrJoin(std::vector<std::string>(count, "?"), ", ");
-}
-
-const std::string& InsertJob() {
-  static const auto* sql = new std::string(absl::StrCat(
-      "INSERT INTO jobs (", kFixedColumns, ", ", kChangingColumns, ") VALUES (",
-      Placeholders(kFixedCount + kChangingCount), ")"));
-  return *sql;
-}
-
-const std::string& UpdateJob() {
-  static const auto* sql = new std::string(
-      absl::StrCat("UPDATE jobs SET (", kChangingColumns, ") = (",
-                   Placeholders(kChangingCount), ") WHERE number = ? "));
-  return *sql;
-}
 
 absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("no job ", id));
@@ -134,6 +115,19 @@ std::string UserOf(Connection& c, const std::string& id)
   return query.Next() ? query.Text() : "";
 }
 
+absl::StatusOr<std::vector<std::string>> IdsWhere(Connection& c,
+                                                  const char* condition) {
+  using Result = absl::StatusOr<std::vector<std::string>>;
+  return Caught("listing the ids of jobs", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    std::vector<std::string> ids;
+    Query query(c, absl::StrCat("SELECT id FROM jobs WHERE ", condition,
+                                " ORDER BY id"));
+    while (query.Next()) ids.push_back(query.Text());
+    return ids;
+  });
+}
+
 // The index of ids serves the first condition; the others look at few rows.
 constexpr char kFindByIdPart[] =
     "SELECT * FROM (SELECT id, name, state FROM jobs "
@@ -155,7 +149,7 @@ absl::Status SqliteJobStore::Insert(const jobs::Job& job,
     SQLite::Transaction transaction(c.database(),
                                     TransactionBehavior::IMMEDIATE);
     {
-      Query insert(c, InsertJob());
+      Query insert(c, InsertJobSql());
       BindFixed(insert, job);
       BindChanging(insert, job);
       insert.Run();
@@ -188,7 +182,7 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
     SQLite::Transaction transaction(c.database(),
                                     TransactionBehavior::IMMEDIATE);
     {
-      Query update(c, UpdateJob());
+      Query update(c, UpdateJobSql());
       BindChanging(update, job);
       update.Bind(stored->number);
       update.Run();
@@ -202,9 +196,8 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
   });
 }
 
-absl::Status SqliteJobStore::AddCheckpoint(
-    const std::string& job_id, const jobs::Checkpoint& checkpoint,
-    absl::Span<const std::string> removed_paths) {
+absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
+                                           const jobs::Checkpoint& checkpoint) {
   Connection& c = database_.writer();
   const std::string what = absl::StrCat("storing a checkpoint of job ", job_id);
   return Caught(what, [&]() -> absl::Status {
@@ -214,7 +207,7 @@ absl::Status SqliteJobStore::AddCheckpoint(
     c.SetDurability(Connection::Durability::kPowerCut);
     SQLite::Transaction transaction(c.database(),
                                     TransactionBehavior::IMMEDIATE);
-    for (const std::string& path : removed_paths) {
+    for (const std::string& path : checkpoint.removed_paths) {
       Query(c, "DELETE FROM checkpoints WHERE job = ? AND path = ?",
             stored->number, path)
           .Run();
@@ -223,9 +216,8 @@ absl::Status SqliteJobStore::AddCheckpoint(
           "INSERT OR REPLACE INTO checkpoints "
           "(job, step, path, size_bytes, seconds, create_time_us) "
           "VALUES (?, ?, ?, ?, ?, ?)",
-          stored->number, checkpoint.step, checkpoint.path,
-          checkpoint.size_bytes, checkpoint.seconds,
-          absl::ToUnixMicros(checkpoint.create_time))
+          stored->number, checkpoint.step, checkpoint.path, checkpoint.bytes,
+          checkpoint.seconds, absl::ToUnixMicros(checkpoint.create_time))
         .Run();
     transaction.commit();
     return absl::OkStatus();
@@ -313,15 +305,7 @@ absl::StatusOr<std::vector<jobs::FoundJob>> SqliteJobStore::FindByIdPart(
 }
 
 absl::StatusOr<std::vector<std::string>> SqliteJobStore::Ids() {
-  Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::vector<std::string>>;
-  return Caught("listing the ids of jobs", [&]() -> Result {
-    absl::MutexLock lock(&c.mutex());
-    std::vector<std::string> ids;
-    Query query(c, "SELECT id FROM jobs");
-    while (query.Next()) ids.push_back(query.Text());
-    return ids;
-  });
+  return IdsWhere(database_.reader(), "true");
 }
 
 absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
@@ -348,15 +332,7 @@ absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
 }
 
 absl::StatusOr<std::vector<std::string>> SqliteJobStore::Unfinished() {
-  Connection& c = database_.reader();
-  using Result = absl::StatusOr<std::vector<std::string>>;
-  return Caught("listing unfinished jobs", [&]() -> Result {
-    absl::MutexLock lock(&c.mutex());
-    std::vector<std::string> ids;
-    Query query(c, "SELECT id FROM jobs WHERE state IN (1, 2) ORDER BY id");
-    while (query.Next()) ids.push_back(query.Text());
-    return ids;
-  });
+  return IdsWhere(database_.reader(), "state IN (1, 2)");
 }
 
 absl::Status SqliteJobStore::MarkUnreadable(const std::string& id,
@@ -452,7 +428,7 @@ absl::StatusOr<std::vector<jobs::Checkpoint>> SqliteJobStore::Checkpoints(
       jobs::Checkpoint& checkpoint = checkpoints.emplace_back();
       checkpoint.step = query.Int();
       checkpoint.path = query.Text();
-      checkpoint.size_bytes = query.Int();
+      checkpoint.bytes = query.Int();
       checkpoint.seconds = query.Real();
       checkpoint.create_time = absl::FromUnixMicros(query.Int());
     }

@@ -35,9 +35,8 @@ class SqliteJobStore : public jobs::JobStore {
   absl::Status Insert(const jobs::Job& job, const jobs::Event& first) override;
   absl::Status Update(const jobs::Job& job,
                       absl::Span<const jobs::Event> events) override;
-  absl::Status AddCheckpoint(
-      const std::string& job_id, const jobs::Checkpoint& checkpoint,
-      absl::Span<const std::string> removed_paths) override;
+  absl::Status AddCheckpoint(const std::string& job_id,
+                             const jobs::Checkpoint& checkpoint) override;
 
   absl::Status Delete(const std::string& id) override;
 

@@ -282,8 +282,7 @@ absl::Status WorkerSession::Report(wire::FromWorker message) {
           listener_.OnEvaluated(m);
         } else if constexpr (std::is_same_v<Message, report::Checkpointed>) {
           Clean(m);
-          listener_.OnCheckpoint({m.step, m.path, m.bytes, m.seconds, {}},
-                                 m.removed_paths);
+          listener_.OnCheckpoint(m);
         } else if constexpr (std::is_same_v<Message, wire::Heartbeat>) {
           listener_.OnHeartbeat(CleanStage(m.stage), m.fraction);
         } else if constexpr (std::is_same_v<Message, wire::Warning>) {

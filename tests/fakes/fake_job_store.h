@@ -66,17 +66,18 @@ class FakeJobStore final : public jobs::JobStore {
   }
 
   absl::Status AddCheckpoint(const std::string& job_id,
-                             const jobs::Checkpoint& checkpoint,
-                             absl::Span<const std::string> removed) override {
+                             const jobs::Checkpoint& checkpoint) override {
     absl::MutexLock lock(&mutex_);
     if (!failure_.ok()) return failure_;
     if (checkpoint.step < 0) return absl::InternalError("no step");
+    const auto& removed = checkpoint.removed_paths;
     auto& list = rows_[job_id].checkpoints;
     std::erase_if(list, [&](const jobs::Checkpoint& c) {
       return std::count(removed.begin(), removed.end(), c.path) > 0 ||
              c.path == checkpoint.path;
     });
     list.push_back(checkpoint);
+    list.back().removed_paths.clear();
     return absl::OkStatus();
   }
 

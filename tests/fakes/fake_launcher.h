@@ -2,6 +2,7 @@
 #ifndef MPSD_TESTS_FAKES_FAKE_LAUNCHER_H_
 #define MPSD_TESTS_FAKES_FAKE_LAUNCHER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ class FakeLauncher final : public jobs::WorkerLauncher {
     requests.push_back(request);
     this->listener = &listener;
     ++alive;
+    if (within_launch) within_launch();
     return std::make_unique<FakeWorker>(*this);
   }
 
@@ -44,6 +46,8 @@ class FakeLauncher final : public jobs::WorkerLauncher {
 
   absl::Status ready;
   absl::Status failure;  // of Launch
+  // Called before Launch returns, as by the thread of a worker that is quick.
+  std::function<void()> within_launch;
   std::vector<jobs::LaunchRequest> requests;
   jobs::WorkerListener* listener = nullptr;
   int alive = 0;

@@ -83,11 +83,11 @@ jobs::Progress InTheDaemon() {
 }
 
 TEST(ProgressFieldsTest, TheEventInTheDatabaseHasThemAll) {
-  const std::string text = store::EncodeProgress(InTheDaemon());
+  const std::string text = store::EncodeColumn(InTheDaemon());
   EXPECT_EQ(NamesOf(json::parse(text)), Expected());
-  auto read = store::DecodeProgress(text);
+  auto read = store::DecodeColumn<jobs::Progress>(text);
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(store::EncodeProgress(*read), text);
+  EXPECT_EQ(store::EncodeColumn(*read), text);
 }
 
 // By reflection: a field that nobody fills fails.
@@ -109,7 +109,8 @@ void AddSet(const google::protobuf::Message& message, Names& names) {
 
 TEST(ProgressFieldsTest, TheApiHasThemAll) {
   // As a watcher gets it who comes late: out of the database.
-  auto stored = store::DecodeProgress(store::EncodeProgress(InTheDaemon()));
+  auto stored =
+      store::DecodeColumn<jobs::Progress>(store::EncodeColumn(InTheDaemon()));
   ASSERT_TRUE(stored.ok()) << stored.status();
   v1::Progress progress;
   rpc::ToProto(*stored, progress);
@@ -131,9 +132,9 @@ TEST(ProgressFieldsTest, WhatTheDeviceDoesNotTellIsInNoFrame) {
   silent.device_utilization_ratio.reset();
   EXPECT_EQ(wire::Encode(wire::FromWorker(silent)).find("utilization"),
             std::string::npos);
-  const std::string text = store::EncodeProgress(jobs::Progress{silent});
+  const std::string text = store::EncodeColumn(jobs::Progress{silent});
   EXPECT_EQ(text.find("utilization"), std::string::npos);
-  auto stored = store::DecodeProgress(text);
+  auto stored = store::DecodeColumn<jobs::Progress>(text);
   ASSERT_TRUE(stored.ok()) << stored.status();
   v1::Progress progress;
   rpc::ToProto(*stored, progress);

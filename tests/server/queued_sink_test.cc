@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace mpsd {
 namespace {
@@ -24,6 +26,12 @@ class SlowSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   std::vector<std::string> lines;
   absl::Notification begun, go;
+
+  // The lines so far, while the thread may write more.
+  std::vector<std::string> Copy() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return lines;
+  }
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -79,6 +87,22 @@ TEST_F(QueuedSinkTest, ASinkThatIsStuckDoesNotHoldTheEnd) {
   queued_.reset();  // returns
   EXPECT_TRUE(slow_->lines.empty());
   slow_->go.Notify();
+}
+
+TEST_F(QueuedSinkTest, DroppedLinesAreCountedRightBeyondTheEndOfTheSink) {
+  log_.info("first");
+  slow_->begun.WaitForNotification();
+  for (int i = 0; i < 10; ++i) log_.info("line {}", i);
+  log_.sinks().clear();
+  queued_.reset();
+  slow_->go.Notify();
+  const absl::Time most = absl::Now() + absl::Seconds(30);
+  while (slow_->Copy().size() < 5 && absl::Now() < most) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_THAT(slow_->Copy(),
+              ElementsAre("first", testing::StartsWith("7 lines were dropped"),
+                          "line 7", "line 8", "line 9"));
 }
 
 }  // namespace

@@ -307,6 +307,23 @@ TEST(ParseTrainSpec, RefusesAFieldGivenTwice) {
             "the same object");
 }
 
+TEST(VisitPaths, NamesEachFieldThatHasAPath) {
+  TrainSpec spec = Parse(kMinimal);
+  spec.dataset.train = {"a", "b"};
+  spec.dataset.eval = {"c"};
+  spec.dataset.predict = {"d"};
+  spec.model = "m";
+  spec.training.chat_template_path = "t";
+  std::string seen;
+  VisitPaths(std::as_const(spec),
+             [&](const char* field, const std::string& path) {
+               seen += std::string(field) + "=" + path + ";";
+             });
+  EXPECT_EQ(seen,
+            "model=m;dataset.train=a;dataset.train=b;dataset.eval=c;"
+            "dataset.predict=d;adapter=;training.chat_template_path=t;");
+}
+
 TEST(ResolvePaths, MakesPathsAbsoluteButNotIds) {
   const std::string base = ::testing::TempDir() + "/resolve_paths";
   std::filesystem::create_directories(base + "/models/smol");

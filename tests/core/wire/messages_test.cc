@@ -256,7 +256,9 @@ TEST(Decode, AStartWithoutAKindTrainsAndAnUnknownKindIsRefused) {
   EXPECT_EQ(std::get<Start>(*decoded).kind, JobKind::kTraining);
   EXPECT_TRUE(DecodeToWorker(start + R"(,"kind":"training"})").ok());
   const auto unknown = DecodeToWorker(start + R"(,"kind":"dreaming"})");
-  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("'kind'"));
+  EXPECT_THAT(
+      std::string(unknown.status().message()),
+      HasSubstr("field 'kind' must be one of training, not 'dreaming'"));
 }
 
 TEST(Decode, DoublesSurviveToTheBit) {
@@ -347,7 +349,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{R"({"type":"stopped","reason":"preempt"})",
             "stopped: field 'step' is missing"},
         Bad{R"({"type":"stopped","reason":"later","step":1})",
-            "stopped: field 'reason' must be a known name"},
+            "stopped: field 'reason' must be one of preempt, cancel, not "
+            "'later'"},
         Bad{R"({"type":"stopped","reason":1,"step":1})",
             "stopped: field 'reason' must be a string"},
         Bad{R"({"type":"stopped","reason":"preempt","step":"1"})",
@@ -394,7 +397,8 @@ INSTANTIATE_TEST_SUITE_P(
             "evaluated: field 'f1' must be a number or null"},
         Bad{R"({"type":"done","steps":1,"output_path":"",
                 "output_kind":"folder"})",
-            "done: field 'output_kind' must be a known name"},
+            "done: field 'output_kind' must be one of adapter, model, not "
+            "'folder'"},
         Bad{R"({"type":"done","steps":1,"output_path":"",
                 "output_kind":"model","seconds":0,"train_loss":"low"})",
             "done: field 'train_loss' must be a number or null"}));

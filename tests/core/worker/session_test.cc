@@ -114,6 +114,19 @@ TEST_F(SessionTest, AFailureIsToldShortAndPrintable) {
   EXPECT_EQ(log_.str().find("\nmodel"), std::string::npos) << "is indented";
 }
 
+TEST_F(SessionTest, AnUnknownKindOfJobIsNamedBesideTheKnownOnes) {
+  ASSERT_TRUE(daemon_
+                  ->Send(R"({"type":"start","job_id":"job","spec_path":"/j",)"
+                         R"("output_dir":"/o","kind":"sweep"})")
+                  .ok());
+  Follow();
+  EXPECT_EQ(code_, 2);
+  EXPECT_THAT(log_.str(), testing::HasSubstr("expected Start on fd "));
+  EXPECT_THAT(
+      log_.str(),
+      testing::HasSubstr("field 'kind' must be one of training, not 'sweep'"));
+}
+
 TEST_F(SessionTest, ReadsNothingOutsideOfWhatItMay) {
   const JobFolder folder("session_roots");
   const std::filesystem::path model =

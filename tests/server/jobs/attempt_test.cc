@@ -211,7 +211,7 @@ TEST_F(AttemptTest, ALongPauseGivesTheMemoryBackOnce) {
 TEST_F(AttemptTest, WhatIsNotStoredWaitsForTheNextFlush) {
   const std::unique_ptr<Attempt> attempt = Working();
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
-  attempt->CheckpointWritten({1, "/step-1", 5, 0.5, clock_.Now()}, {});
+  attempt->CheckpointWritten({{1, "/step-1", 5, 0.5}, clock_.Now()});
   EndFor(*attempt, ExitReason::kDone);
   EXPECT_FALSE(attempt->Flush().ok());
   EXPECT_TRUE(attempt->dirty());
@@ -226,7 +226,7 @@ TEST_F(AttemptTest, WhatIsNotStoredWaitsForTheNextFlush) {
 
 TEST_F(AttemptTest, ACheckpointThatTheStoreRefusesIsDroppedWithALine) {
   const std::unique_ptr<Attempt> attempt = Working();
-  attempt->CheckpointWritten({-1, "/step--1", 5, 0.5, clock_.Now()}, {});
+  attempt->CheckpointWritten({{-1, "/step--1", 5, 0.5}, clock_.Now()});
   EXPECT_TRUE(attempt->Flush().ok());
   EXPECT_FALSE(attempt->dirty());
   journal_.Write();
@@ -248,7 +248,7 @@ TEST_F(AttemptDeathTest, ReportsNothingAfterItsEnd) {
   const std::unique_ptr<Attempt> ended = Ended();
   EXPECT_DEATH(ended->Progressed(Progress()), "Progressed comes before End");
   EXPECT_DEATH(ended->Evaluated(Evaluated()), "Evaluated comes before End");
-  EXPECT_DEATH(ended->CheckpointWritten({}, {}), "CheckpointWritten comes");
+  EXPECT_DEATH(ended->CheckpointWritten({}), "CheckpointWritten comes");
   EXPECT_DEATH(ended->Staged("late"), "Staged comes before End");
   EXPECT_DEATH(ended->Warned("late"), "Warned comes before End");
   EXPECT_DEATH(ended->Resumed(), "Resumed comes before End");

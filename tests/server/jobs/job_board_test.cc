@@ -34,7 +34,7 @@ class JobBoardTest : public testing::Test {
 
 TEST_F(JobBoardTest, ShowsWhatTheStoreHas) {
   Put(kId);
-  ASSERT_TRUE(store_.AddCheckpoint(kId, {1, "/c", 5, 0.5, {}}, {}).ok());
+  ASSERT_TRUE(store_.AddCheckpoint(kId, {{1, "/c", 5, 0.5}, {}}).ok());
   EXPECT_EQ(board_.Get(kId)->id, kId);
   EXPECT_THAT(*board_.List({}), SizeIs(1));
   EXPECT_THAT(*board_.FindByIdPart("01KA", 5), SizeIs(1));

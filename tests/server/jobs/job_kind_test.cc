@@ -14,18 +14,18 @@ TEST(JobKind, EveryKindHasANameAndANumberOfItsOwn) {
   for (JobKind kind : kAllJobKinds) {
     EXPECT_NE(Name(kind), "unknown");
     EXPECT_TRUE(names.insert(std::string(Name(kind))).second) << Name(kind);
-    EXPECT_EQ(JobKindNumbered(static_cast<int64_t>(kind)), kind);
+    EXPECT_EQ(report::Numbered(kJobKinds, static_cast<int64_t>(kind)), kind);
   }
 }
 
 // Rows and clients of earlier versions have it.
 TEST(JobKind, TheNumbersAreKept) {
-  EXPECT_EQ(JobKindNumbered(1), JobKind::kTraining);
+  EXPECT_EQ(report::Numbered(kJobKinds, 1), JobKind::kTraining);
 }
 
 TEST(JobKind, OtherNumbersAreNone) {
-  EXPECT_EQ(JobKindNumbered(0), std::nullopt);
-  EXPECT_EQ(JobKindNumbered(99), std::nullopt);
+  EXPECT_EQ(report::Numbered(kJobKinds, 0), std::nullopt);
+  EXPECT_EQ(report::Numbered(kJobKinds, 99), std::nullopt);
   EXPECT_EQ(Name(static_cast<JobKind>(99)), "unknown");
 }
 

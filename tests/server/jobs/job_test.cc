@@ -67,7 +67,7 @@ TEST(ExitReason, NamesDiffer) {
   EXPECT_EQ(names.size(), std::size(kAllExitReasons));
   EXPECT_TRUE(names.contains("OutOfMemory"));
   EXPECT_TRUE(names.contains("ProtocolError"));
-  EXPECT_FALSE(names.contains("Unknown"));
+  EXPECT_FALSE(names.contains("unknown"));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST_F(RunningJobTest, LoadGoesOnWhereTheStoreEnds) {
   Checkpoint checkpoint;
   checkpoint.step = 7;
   checkpoint.path = "/step-7";
-  ASSERT_TRUE(store_.AddCheckpoint("J", checkpoint, {}).ok());
+  ASSERT_TRUE(store_.AddCheckpoint("J", checkpoint).ok());
   absl::StatusOr<RunningJob> run = RunningJob::Load(store_, Stored());
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->job().durable_step, 7);
@@ -103,10 +103,10 @@ TEST_F(RunningJobTest, OnlyANewCheckpointForgivesFailures) {
   RunningJob run(Stored(), 2, /*last_checkpoint=*/10);
   Checkpoint checkpoint;
   checkpoint.step = 10;
-  run.CheckpointWritten(checkpoint, kNow);
+  run.CheckpointWritten(checkpoint);
   EXPECT_EQ(run.job().failures, 2);
   checkpoint.step = 11;
-  run.CheckpointWritten(checkpoint, kNow);
+  run.CheckpointWritten(checkpoint);
   EXPECT_EQ(run.job().failures, 0);
 }
 

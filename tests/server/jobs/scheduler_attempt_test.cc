@@ -41,7 +41,7 @@ TEST_F(SchedulerAttemptTest, RunsAJobFromStartToEnd) {
   Worker().OnHeartbeat("loading model", 0.5);
   Worker().OnEvaluated({0, 2.5, 0, 0, {{"f1", 0.5}}});
   Worker().OnProgress(Step(1));
-  Worker().OnCheckpoint(At(1, "/out/step-1"), {});
+  Worker().OnCheckpoint(At(1, "/out/step-1"));
   launcher_.Exit(ExitReason::kDone);
 
   const Job job = Stored(id);
@@ -152,14 +152,14 @@ TEST_F(SchedulerAttemptTest, ProgressForgivesFailures) {
   for (int attempt = 1; attempt <= 10; ++attempt) {
     scheduler_->Tick();
     ASSERT_EQ(Running(), id);
-    Worker().OnCheckpoint(At(attempt, "/step-" + std::to_string(attempt)), {});
+    Worker().OnCheckpoint(At(attempt, "/step-" + std::to_string(attempt)));
     launcher_.Exit(ExitReason::kCrashed);
     ASSERT_EQ(Stored(id).failures, 1);
     clock_.Advance(absl::Seconds(10));
   }
   scheduler_->Tick();
   // Not a new one: this run came as far before.
-  Worker().OnCheckpoint(At(10, "/step-10"), {});
+  Worker().OnCheckpoint(At(10, "/step-10"));
   launcher_.Exit(ExitReason::kCrashed);
   EXPECT_EQ(Stored(id).failures, 2);
 }
@@ -283,9 +283,9 @@ TEST_F(SchedulerAttemptTest, CheckpointsAreListedAndTheRemovedOnesGo) {
   const std::string id = Submit();
   scheduler_->Tick();
   Worker().OnProgress(Step(1));
-  Worker().OnCheckpoint(At(1, "/step-1"), {});
-  Worker().OnCheckpoint(At(2, "/step-2"), {});
-  Worker().OnCheckpoint(At(3, "/step-3"), {"/step-1", "/step-2"});
+  Worker().OnCheckpoint(At(1, "/step-1"));
+  Worker().OnCheckpoint(At(2, "/step-2"));
+  Worker().OnCheckpoint(At(3, "/step-3", {"/step-1", "/step-2"}));
   auto checkpoints = board_->Checkpoints(id);
   ASSERT_TRUE(checkpoints.ok());
   ASSERT_THAT(*checkpoints, SizeIs(1));
@@ -330,8 +330,8 @@ TEST_F(SchedulerAttemptTest, AFullDiskDelaysTheEndButLosesNothing) {
   scheduler_->Tick();
   store_.FailWith(absl::ResourceExhaustedError("disk full"));
   Worker().OnEvaluated({0, 2, 0, 0, {}});
-  Worker().OnCheckpoint(At(1, "/step-1"), {});
-  Worker().OnCheckpoint(At(2, "/step-2"), {"/step-1"});
+  Worker().OnCheckpoint(At(1, "/step-1"));
+  Worker().OnCheckpoint(At(2, "/step-2", {"/step-1"}));
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(StateOf(id), State::kRunning);
   EXPECT_EQ(board_->Info().hold_reason, "storage");
@@ -359,8 +359,8 @@ TEST_F(SchedulerAttemptTest, AFullDiskDelaysTheEndButLosesNothing) {
 TEST_F(SchedulerAttemptTest, ACheckpointTheStoreRefusesHoldsNobody) {
   const std::string id = Submit();
   scheduler_->Tick();
-  Worker().OnCheckpoint(At(-1, "/step--1"), {});
-  Worker().OnCheckpoint(At(1, "/step-1"), {});
+  Worker().OnCheckpoint(At(-1, "/step--1"));
+  Worker().OnCheckpoint(At(1, "/step-1"));
   EXPECT_EQ(board_->Info().hold, "");
   ASSERT_THAT(*board_->Checkpoints(id), SizeIs(1));
   launcher_.Exit(ExitReason::kDone);

@@ -76,7 +76,7 @@ TEST_F(SchedulerBlameTest, ANewCheckpointEndsARowOfInterruptions) {
     scheduler_->Tick();
     ASSERT_EQ(Running(), id);
     if (round % 3 == 0) {
-      Worker().OnCheckpoint(At(round, "/step-" + std::to_string(round)), {});
+      Worker().OnCheckpoint(At(round, "/step-" + std::to_string(round)));
     }
     KillAndRestart();
     ASSERT_EQ(StateOf(id), State::kQueued);
@@ -173,7 +173,7 @@ TEST_F(SchedulerPressureTest, AJobThatAdvancesGoesOnBehindTheOthers) {
   After(absl::Seconds(5));
   for (int round = 1; round <= 10; ++round) {
     ASSERT_EQ(Running(), large);
-    Worker().OnCheckpoint(At(round, "/step-" + std::to_string(round)), {});
+    Worker().OnCheckpoint(At(round, "/step-" + std::to_string(round)));
     const std::string small = Submit();
     Press();
     ASSERT_EQ(Stored(large).interruptions, 0);

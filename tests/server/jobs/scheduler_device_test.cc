@@ -93,6 +93,18 @@ TEST_F(SchedulerStartTest, NoRoomForOneJobsCheckpointHoldsThatJob) {
   EXPECT_THAT(board_->HoldOf(small), IsEmpty());
 }
 
+TEST_F(SchedulerStartTest, AWorkerThatEndsWithinItsLaunchHasStartedAllTheSame) {
+  const std::string id = Submit(9), next = Submit();
+  launcher_.within_launch = [this] {
+    launcher_.Exit(ExitReason::kMachine, "/out/x: Input/output error");
+  };
+  scheduler_->Tick();
+  EXPECT_EQ(StateOf(id), State::kQueued);
+  // Whether the job or the machine is at fault shows once another job has run.
+  EXPECT_EQ(board_->QueuePosition(id), 1);
+  EXPECT_EQ(board_->QueuePosition(next), 0);
+}
+
 TEST_F(SchedulerStartTest, WhatTheWorkerCallsTheMachinesIsNotCounted) {
   const std::string id = Submit(), other = Submit();
   scheduler_->Tick();
@@ -104,7 +116,7 @@ TEST_F(SchedulerStartTest, WhatTheWorkerCallsTheMachinesIsNotCounted) {
   clock_.Advance(absl::Seconds(10));
   scheduler_->Tick();
   EXPECT_EQ(Running(), other) << "whether it meets the fault tells whose it is";
-  Worker().OnCheckpoint(At(1, "/step-1"), {});
+  Worker().OnCheckpoint(At(1, "/step-1"));
   launcher_.Exit(ExitReason::kDone);
   scheduler_->Tick();
   EXPECT_EQ(Running(), id);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/jobs/scheduler.h"
@@ -86,12 +87,9 @@ class SchedulerFixture : public testing::Test {
     progress.memory.footprint_bytes = 123;
     return progress;
   }
-  static Checkpoint At(int64_t step, const std::string& path) {
-    Checkpoint checkpoint;
-    checkpoint.step = step;
-    checkpoint.path = path;
-    checkpoint.seconds = 0.25;
-    return checkpoint;
+  static report::Checkpointed At(int64_t step, const std::string& path,
+                                 std::vector<std::string> removed_paths = {}) {
+    return {step, path, 0, 0.25, std::move(removed_paths)};
   }
   // The states of the job's events, in order.
   std::vector<State> History(const std::string& id) {

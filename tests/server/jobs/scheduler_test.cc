@@ -283,7 +283,7 @@ TEST_F(SchedulerTest, RecoverRequeuesWhatRan) {
   const std::string ran = Submit(), queued = Submit(5);
   scheduler_->Tick();
   ASSERT_EQ(Running(), queued);
-  Worker().OnCheckpoint(At(1, "/step-1"), {});
+  Worker().OnCheckpoint(At(1, "/step-1"));
   // The row as a daemon killed at this moment leaves it.
   const Job row = Stored(queued);
   launcher_.listener = nullptr;

@@ -29,11 +29,12 @@ class StartCheckTest : public testing::Test {
   }
   // Each of the paths there are, gone and back.
   void ExpectEachIsMissed() {
-    EXPECT_THAT(MissingPath(job_, files_), IsEmpty());
+    EXPECT_THAT(MissingPath(job_, SpecOf(job_), files_), IsEmpty());
     const auto all = files_.paths;
     for (const std::string& path : all) {
       files_.paths.erase(path);
-      EXPECT_THAT(MissingPath(job_, files_), HasSubstr("'" + path + "'"));
+      EXPECT_THAT(MissingPath(job_, SpecOf(job_), files_),
+                  HasSubstr("'" + path + "'"));
       files_.paths.insert(path);
     }
   }
@@ -49,12 +50,14 @@ TEST_F(StartCheckTest, EveryPathIsLookedAt) {
   files_.paths = {"/v/model", "/v/a", "/v/p"};
   ExpectEachIsMissed();
   files_.specs.clear();
-  EXPECT_THAT(MissingPath(job_, files_), HasSubstr("/state/jobs/J"));
+  EXPECT_THAT(MissingPath(job_, SpecOf(job_), files_),
+              HasSubstr("/state/jobs/J"));
 }
 
 TEST_F(StartCheckTest, ASpecThatCannotBeReadIsTheWorkersToRefuse) {
   job_.spec_json = "{";
-  EXPECT_THAT(MissingPath(job_, files_), IsEmpty());
+  EXPECT_FALSE(SpecOf(job_).allow_cpu_fallback);
+  EXPECT_THAT(MissingPath(job_, SpecOf(job_), files_), IsEmpty());
 }
 
 TEST_F(StartCheckTest, RoomIsCountedAtTheLimit) {

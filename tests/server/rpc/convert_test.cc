@@ -200,7 +200,7 @@ TEST(Convert, EveryEventHasItsBody) {
   EXPECT_EQ(evaluated.evaluated().eval_loss(), 1.5);
   EXPECT_EQ(evaluated.evaluated().metrics().at("f1"), 0.5);
   const v1::JobEvent checkpoint =
-      convert(jobs::Checkpoint{5, "/c", 6, 0.5, absl::FromUnixSeconds(9)});
+      convert(jobs::Checkpoint{{5, "/c", 6, 0.5}, absl::FromUnixSeconds(9)});
   EXPECT_EQ(checkpoint.checkpoint().step(), 5);
   EXPECT_EQ(checkpoint.checkpoint().path(), "/c");
   EXPECT_EQ(checkpoint.checkpoint().size_bytes(), 6);

@@ -26,7 +26,7 @@ class DownloadSourceTest : public testing::Test {
     job.output_path = (folder_ / "adapter").string();
     manager_.Put(job);
     manager_.AddCheckpoint(
-        "a", {5, (folder_ / "checkpoints/step-5").string(), 1, 1, {}});
+        "a", {{5, (folder_ / "checkpoints/step-5").string(), 1, 1}, {}});
   }
   void Write(const std::string& name, const std::string& bytes) {
     const fs::path path = folder_ / name;

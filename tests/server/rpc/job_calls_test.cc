@@ -158,8 +158,8 @@ TEST(CancelJob, AnswersWithTheJob) {
 TEST(ListCheckpoints, KeepsTheOrder) {
   FakeManager manager;
   manager.Put("a", jobs::State::kRunning);
-  manager.AddCheckpoint("a", {5, "/c/5", 1, 1, absl::UnixEpoch()});
-  manager.AddCheckpoint("a", {10, "/c/10", 1, 1, absl::UnixEpoch()});
+  manager.AddCheckpoint("a", {{5, "/c/5", 1, 1}, absl::UnixEpoch()});
+  manager.AddCheckpoint("a", {{10, "/c/10", 1, 1}, absl::UnixEpoch()});
   v1::CheckpointsRequest request;
   request.set_id("a");
   v1::CheckpointsResponse response;

@@ -48,7 +48,7 @@ TEST_F(JobServiceTest, SubmitGetCancelCheckpoints) {
   ASSERT_TRUE(jobs_->Submit(&c1, submit, &submitted).ok());
   EXPECT_EQ(submitted.job().owner(), "ana");
   manager_.Put("a", jobs::State::kQueued);
-  manager_.AddCheckpoint("a", {5, "/c/5", 1, 1, absl::UnixEpoch()});
+  manager_.AddCheckpoint("a", {{5, "/c/5", 1, 1}, absl::UnixEpoch()});
   v1::GetJobRequest get;
   get.set_id("a");
   v1::Job job;

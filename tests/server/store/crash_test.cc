@@ -42,7 +42,7 @@ std::string BlobOf(int number) { return absl::StrCat("blob ", number); }
     job.state = jobs::State::kRunning;
     ok = ok && store.Update(job, {StateEvent(job, 2)}).ok();
     ok = ok && store.Update(job, {ProgressEvent(job, 3)}).ok();
-    ok = ok && store.AddCheckpoint(job.id, {3, "/c/3", 1, 1, {}}, {}).ok();
+    ok = ok && store.AddCheckpoint(job.id, {{3, "/c/3", 1, 1}, {}}).ok();
     const std::string bytes = BlobOf(number);
     auto writer = (*blobs)->Begin(base::Sha256Hex(bytes), bytes.size());
     ok = ok && writer.ok() && (*writer)->Append(bytes).ok() &&

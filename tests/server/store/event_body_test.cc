@@ -12,6 +12,8 @@
 namespace mpsd::store {
 namespace {
 
+using Warnings = std::vector<std::string>;
+
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 jobs::Progress SomeProgress() {
@@ -44,7 +46,7 @@ TEST(EventBody, EveryKindComesBackAsWritten) {
       jobs::StateChanged{jobs::State::kFailed, "line 1\nline \"2\""},
       SomeProgress(),
       jobs::Evaluated{5, 2.25, 9, 0.5, {{"f1", 0.5}, {"a", kNan}}},
-      jobs::Checkpoint{5, "/c/5", 77, 0.5, absl::FromUnixMicros(123456789)},
+      jobs::Checkpoint{{5, "/c/5", 77, 0.5}, absl::FromUnixMicros(123456789)},
       jobs::Note{"loading"}};
   int kind = 0;
   for (const EventBody& body : bodies) {
@@ -59,7 +61,7 @@ TEST(EventBody, EveryKindComesBackAsWritten) {
 }
 
 TEST(EventBody, ProgressKeepsItsMembers) {
-  auto progress = DecodeProgress(EncodeProgress(SomeProgress()));
+  auto progress = DecodeColumn<jobs::Progress>(EncodeColumn(SomeProgress()));
   ASSERT_TRUE(progress.ok()) << progress.status();
   EXPECT_EQ(progress->step, 3);
   EXPECT_EQ(progress->loss, 1.0 / 3.0);
@@ -74,7 +76,7 @@ TEST(EventBody, ProgressKeepsItsMembers) {
 // To the byte, as the rows of every release.
 TEST(EventBody, BodiesAreThoseOfTheFirstRelease) {
   EXPECT_EQ(
-      EncodeProgress(SomeProgress()),
+      EncodeColumn(SomeProgress()),
       R"({"step":3,"total_steps":9,"epoch":0.5,"loss":0.3333333333333333,)"
       R"("learning_rate":0.0001,"grad_norm":2.0,"tokens":100,)"
       R"("label_tokens":60,"step_seconds":0.25,"padding_ratio":0.125,)"
@@ -87,7 +89,7 @@ TEST(EventBody, BodiesAreThoseOfTheFirstRelease) {
             R"({"state":4,"message":"why"})");
   EXPECT_EQ(EncodeBody(jobs::Evaluated{5, 2.25, 9, 0.5, {{"f1", kNan}}, true}),
             R"({"step":5,"eval_loss":2.25,"metrics":{"f1":null}})");
-  EXPECT_EQ(EncodeBody(jobs::Checkpoint{5, "/c/5", 77, 0.5,
+  EXPECT_EQ(EncodeBody(jobs::Checkpoint{{5, "/c/5", 77, 0.5},
                                         absl::FromUnixMicros(123456789)}),
             R"({"step":5,"path":"/c/5","size_bytes":77,"seconds":0.5,)"
             R"("create_time_us":123456789})");
@@ -108,29 +110,31 @@ TEST(EventBody, AWarningIsANoteThatSaysSo) {
 
 TEST(EventBody, WarningsAreAList) {
   const std::vector<std::string> warnings = {"a \"b\"", "cut \xc3"};
-  auto decoded = DecodeWarnings(EncodeWarnings(warnings));
+  auto decoded = DecodeColumn<Warnings>(EncodeColumn(warnings));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, (std::vector<std::string>{"a \"b\"", "cut \uFFFD"}));
-  EXPECT_TRUE(DecodeWarnings(EncodeWarnings({}))->empty());
+  EXPECT_TRUE(DecodeColumn<Warnings>(EncodeColumn(Warnings{}))->empty());
   for (const char* text : {"", "{}", "[1]", "[\"a\""}) {
-    EXPECT_EQ(DecodeWarnings(text).status().code(),
+    EXPECT_EQ(DecodeColumn<Warnings>(text).status().code(),
               absl::StatusCode::kDataLoss);
   }
 }
 
 TEST(EventBody, MetricsKeepTheirOrder) {
   const jobs::Metrics metrics = {{"spearmanr", 0.5}, {"pearson", kNan}};
-  EXPECT_EQ(EncodeMetrics(metrics), R"({"spearmanr":0.5,"pearson":null})");
-  auto decoded = DecodeMetrics(EncodeMetrics(metrics));
+  EXPECT_EQ(EncodeColumn(metrics), R"({"spearmanr":0.5,"pearson":null})");
+  auto decoded = DecodeColumn<jobs::Metrics>(EncodeColumn(metrics));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   ASSERT_EQ(decoded->size(), 2u);
   EXPECT_EQ((*decoded)[0], metrics[0]);
   EXPECT_TRUE(std::isnan((*decoded)[1].second));
-  auto evaluated = DecodeEvaluated(R"({"step": 3, "eval_loss": 2})");
+  auto evaluated =
+      DecodeColumn<jobs::Evaluated>(R"({"step": 3, "eval_loss": 2})");
   ASSERT_TRUE(evaluated.ok()) << evaluated.status();
   EXPECT_TRUE(evaluated->metrics.empty());
   for (const char* text : {"", "[]", R"({"f1": "good"})"}) {
-    EXPECT_EQ(DecodeMetrics(text).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(DecodeColumn<jobs::Metrics>(text).status().code(),
+              absl::StatusCode::kDataLoss);
   }
 }
 
@@ -138,14 +142,15 @@ TEST(EventBody, ANonFiniteLossIsNan) {
   jobs::Progress progress = SomeProgress();
   for (double loss : {kNan, HUGE_VAL, -HUGE_VAL}) {
     progress.loss = loss;
-    auto decoded = DecodeProgress(EncodeProgress(progress));
+    auto decoded = DecodeColumn<jobs::Progress>(EncodeColumn(progress));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_TRUE(std::isnan(decoded->loss));
   }
 }
 
 TEST(EventBody, OldRowsReadWithDefaults) {
-  auto progress = DecodeProgress(R"({"step": 4, "gone_member": 1})");
+  auto progress =
+      DecodeColumn<jobs::Progress>(R"({"step": 4, "gone_member": 1})");
   ASSERT_TRUE(progress.ok()) << progress.status();
   EXPECT_EQ(progress->step, 4);
   EXPECT_EQ(progress->tokens, 0);

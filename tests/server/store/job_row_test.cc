@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,16 +12,6 @@
 
 namespace mpsd::store {
 namespace {
-
-int CountColumns(const char* columns) {
-  return static_cast<int>(
-      std::vector<std::string>(absl::StrSplit(columns, ", ")).size());
-}
-
-TEST(JobRow, CountsAreThoseOfTheColumns) {
-  EXPECT_EQ(CountColumns(kFixedColumns), kFixedCount);
-  EXPECT_EQ(CountColumns(kChangingColumns), kChangingCount);
-}
 
 // Every member with a value of its own, so that two swapped columns show.
 jobs::Job FullJob() {

@@ -68,11 +68,10 @@ TEST_F(SqliteJobStoreTest, WhatWasStoredIsThereAfterReopening) {
   job.state = State::kRunning;
   job.attempt = 1;
   Update(job, {StateEvent(job, 2), ProgressEvent(job, 3)});
-  ASSERT_TRUE(
-      store_
-          ->AddCheckpoint(job.id,
-                          {5, "/c/5", 10, 0.5, absl::FromUnixMicros(99)}, {})
-          .ok());
+  ASSERT_TRUE(store_
+                  ->AddCheckpoint(
+                      job.id, {{5, "/c/5", 10, 0.5}, absl::FromUnixMicros(99)})
+                  .ok());
   Reopen();
   auto read = store_->Get(job.id);
   ASSERT_TRUE(read.ok()) << read.status();
@@ -92,7 +91,7 @@ TEST_F(SqliteJobStoreTest, UnknownJobsAreNotFound) {
   EXPECT_EQ(store_->Events("x", 0, 1).status().code(), kNotFound);
   EXPECT_EQ(store_->LastSequence("x").status().code(), kNotFound);
   EXPECT_EQ(store_->Checkpoints("x").status().code(), kNotFound);
-  EXPECT_EQ(store_->AddCheckpoint("x", {}, {}).code(), kNotFound);
+  EXPECT_EQ(store_->AddCheckpoint("x", {}).code(), kNotFound);
   EXPECT_EQ(store_->Update(QueuedJob(1), {}).code(), kNotFound);
 }
 
@@ -256,7 +255,7 @@ TEST_F(SqliteJobStoreTest, ADeletedJobLeavesNothing) {
   Insert(QueuedJob(2));
   job.state = State::kRunning;
   Update(job, {StateEvent(job, 2)});
-  ASSERT_TRUE(store_->AddCheckpoint(job.id, {5, "/c/5", 1, 1, {}}, {}).ok());
+  ASSERT_TRUE(store_->AddCheckpoint(job.id, {{5, "/c/5", 1, 1}, {}}).ok());
   for (const jobs::Job& unfinished : {job, QueuedJob(2)}) {
     EXPECT_EQ(store_->Delete(unfinished.id).code(),
               absl::StatusCode::kFailedPrecondition);
@@ -366,7 +365,7 @@ TEST_F(SqliteJobStoreTest, ProgressAloneIsNotFsyncedEverythingElseIs) {
   Update(job, {});
   EXPECT_EQ(Synchronous(), kFull);
   Update(job, {ProgressEvent(job, 5)});
-  ASSERT_TRUE(store_->AddCheckpoint(job.id, {}, {}).ok());
+  ASSERT_TRUE(store_->AddCheckpoint(job.id, {}).ok());
   EXPECT_EQ(Synchronous(), kFull);
   Update(job, {ProgressEvent(job, 6)});
   job.cancel_requested = true;
@@ -382,9 +381,10 @@ TEST_F(SqliteJobStoreTest, CheckpointsReplaceTheirStepAndAllThatAreGone) {
   Insert(job);
   const auto add = [&](int64_t step, int64_t size,
                        const std::vector<std::string>& removed) {
-    const jobs::Checkpoint checkpoint{step, "/c/" + std::to_string(step), size,
-                                      0.5, absl::UnixEpoch()};
-    ASSERT_TRUE(store_->AddCheckpoint(job.id, checkpoint, removed).ok());
+    const jobs::Checkpoint checkpoint{
+        {step, "/c/" + std::to_string(step), size, 0.5, removed},
+        absl::UnixEpoch()};
+    ASSERT_TRUE(store_->AddCheckpoint(job.id, checkpoint).ok());
   };
   add(10, 1, {});
   add(5, 2, {});
@@ -396,7 +396,8 @@ TEST_F(SqliteJobStoreTest, CheckpointsReplaceTheirStepAndAllThatAreGone) {
   ASSERT_EQ(checkpoints->size(), 2u);
   EXPECT_EQ((*checkpoints)[0].step, 10);
   EXPECT_EQ((*checkpoints)[1].step, 15);
-  EXPECT_EQ((*checkpoints)[1].size_bytes, 4);
+  EXPECT_EQ((*checkpoints)[1].bytes, 4);
+  EXPECT_TRUE((*checkpoints)[0].removed_paths.empty());
 }
 
 TEST_F(SqliteJobStoreTest, ReadersAndWritersRunTogether) {

@@ -27,8 +27,7 @@ class FakeListener final : public jobs::WorkerListener {
     absl::MutexLock lock(&mutex_);
     evaluated_.push_back(evaluated);
   }
-  void OnCheckpoint(const jobs::Checkpoint& checkpoint,
-                    const std::vector<std::string>&) override {
+  void OnCheckpoint(const report::Checkpointed& checkpoint) override {
     absl::MutexLock lock(&mutex_);
     checkpoints_.push_back(checkpoint);
   }
@@ -72,7 +71,7 @@ class FakeListener final : public jobs::WorkerListener {
 
   std::vector<jobs::Progress> progress() const { return Copy(progress_); }
   std::vector<jobs::Evaluated> evaluated() const { return Copy(evaluated_); }
-  std::vector<jobs::Checkpoint> checkpoints() const {
+  std::vector<report::Checkpointed> checkpoints() const {
     return Copy(checkpoints_);
   }
   std::vector<std::string> warnings() const { return Copy(warnings_); }
@@ -101,7 +100,7 @@ class FakeListener final : public jobs::WorkerListener {
   Identity identity_;
   std::vector<jobs::Progress> progress_;
   std::vector<jobs::Evaluated> evaluated_;
-  std::vector<jobs::Checkpoint> checkpoints_;
+  std::vector<report::Checkpointed> checkpoints_;
   std::vector<std::string> stages_;
   std::vector<std::string> warnings_;
   std::vector<bool> holds_;
