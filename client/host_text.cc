@@ -34,8 +34,9 @@ const char* Words(int reason) {
       return "quiet hours";
     case v1::PAUSE_REASON_USER_ACTIVE:
       return "somebody uses the machine";
+    default:
+      return "a reason this mpsctl does not know";
   }
-  return "a reason this mpsctl does not know";
 }
 
 void Add(std::string& text, const std::string& part) {

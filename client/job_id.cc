@@ -92,7 +92,7 @@ std::optional<std::string> ResolveJobId(const Console& console,
     *code = console.Fail(ExitCode::kBadInput, wrong, see);
     return std::nullopt;
   }
-  const std::string part = absl::AsciiStrToUpper(text);
+  std::string part = absl::AsciiStrToUpper(text);
   if (part.size() == kJobIdLength) return part;
   Matches matches;
   grpc::Status status = FindMatches(console.daemon.jobs(), part, &matches);

@@ -11,6 +11,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "core/base/json_depth.h"
 
@@ -33,9 +35,9 @@ Json PlainName(const EnumValueDescriptor& value) {
     prefix += absl::ascii_toupper(c);
   }
   prefix += '_';
-  const std::string name(value.name());
+  const absl::string_view name = value.name();
   if (name == prefix + "UNSPECIFIED") return nullptr;
-  return absl::StartsWith(name, prefix) ? name.substr(prefix.size()) : name;
+  return std::string(absl::StripPrefix(name, prefix));
 }
 
 Json TimeText(const Timestamp& time) {
@@ -106,6 +108,8 @@ Json List(const Message& m, const FieldDescriptor& field) {
 }
 
 void Put(const Message& m, const FieldDescriptor& field, Json& object) {
+  // A std::string& here, a view in newer versions of Protocol Buffers.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const std::string name(field.name());
   if (field.is_map()) {
     object[name] = Map(m, field);

@@ -34,15 +34,6 @@ class LogPrinter {
  public:
   LogPrinter(const Console& console, bool raw)
       : console_(console), raw_(raw || !console.terminal.is_tty) {}
-  ~LogPrinter() {
-    if (rest_.empty()) return;
-    if (console_.json) {
-      PrintLine(rest_);
-    } else {
-      PrintClean(rest_);
-    }
-  }
-
   void Print(const std::string& data) {
     if (!console_.json && raw_) {
       console_.out << data << std::flush;
@@ -61,6 +52,16 @@ class LogPrinter {
       PrintLine(rest_.substr(begin, end - begin));
     }
     rest_.erase(0, begin);
+  }
+
+  // Prints the line or character whose end has not come. Call it last.
+  void Finish() {
+    if (rest_.empty()) return;
+    if (console_.json) {
+      PrintLine(rest_);
+    } else {
+      PrintClean(rest_);
+    }
   }
 
  private:
@@ -92,6 +93,13 @@ class LogReader {
   }
 
   ExitCode Run() {
+    const ExitCode code = ReadToTheEnd();
+    printer_.Finish();
+    return code;
+  }
+
+ private:
+  ExitCode ReadToTheEnd() {
     while (true) {
       bool interrupted = false;
       grpc::Status status = Stream(&interrupted);
@@ -104,7 +112,6 @@ class LogReader {
     }
   }
 
- private:
   grpc::Status Stream(bool* interrupted) {
     grpc::ClientContext context;
     Interrupt::Listener listener(console_.terminal.interrupt,

@@ -68,6 +68,7 @@ std::vector<std::string> Command(const MergeOptions& options,
 // command gets the default signal actions, which this program has changed.
 int Run(const std::vector<std::string>& command) {
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (const std::string& word : command) {
     argv.push_back(const_cast<char*>(word.c_str()));
   }

@@ -123,6 +123,7 @@ class Uploader {
   grpc::Status Run() {
     std::vector<std::thread> threads;
     const size_t streams = std::min(parcels_.size(), kStreams);
+    threads.reserve(streams);
     for (size_t i = 0; i < streams; ++i) {
       threads.emplace_back([this] { SendParcels(); });
     }

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sets up, builds and runs the tests; ctest's closing lines come last.
 #
-#   tests/run.sh [CTEST ARGUMENT…]          all tests but the kinds below and
-#                                           `ctest -L clang`
+#   tests/run.sh [CTEST ARGUMENT…]          all tests but the kinds below
 #   tests/run.sh --live [CTEST ARGUMENT…]   against Transformers and PEFT, on
 #                                           real models
 #   tests/run.sh --macos [CTEST ARGUMENT…]  on Linux: everything built, linked
@@ -14,7 +13,7 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 kind=""
 case "${1:-}" in
   -h | --help)
-    sed -n '3,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    sed -n '3,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
     exit 0
     ;;
   --live | --macos)
@@ -38,4 +37,4 @@ if [ -n "$kind" ]; then
   exec ctest --output-on-failure -L "$kind" "$@"
 fi
 # Some tests start processes and wait for them: two at a time is enough.
-exec ctest --output-on-failure -LE "live|macos|clang" -j 2 "$@"
+exec ctest --output-on-failure -LE "live|macos" -j 2 "$@"

@@ -11,13 +11,14 @@
 namespace mpsd::base {
 
 // absl::StrCat that takes std::string_view too: in an Abseil built for C++14
-// (Debian's) absl::string_view is another type.
+// (Debian's) absl::string_view is another type. An AlphaNum refers to its text,
+// which Cat's caller keeps.
 template <typename T>
-const T& ForAbsl(const T& value) {
+absl::AlphaNum ForAbsl(const T& value) {
   return value;
 }
-inline absl::string_view ForAbsl(std::string_view text) {
-  return {text.data(), text.size()};
+inline absl::AlphaNum ForAbsl(std::string_view text) {
+  return absl::string_view(text.data(), text.size());
 }
 
 template <typename... T>

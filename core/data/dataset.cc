@@ -134,7 +134,7 @@ class DatasetReader {
       files_.push_back(*std::move(file));
     }
     for (size_t i = 0; i < files_.size(); ++i) {
-      const absl::Status status = ReadFile(names[i], *files_[i]);
+      absl::Status status = ReadFile(names[i], *files_[i]);
       if (!status.ok()) return status;
       files_[i].reset();
     }

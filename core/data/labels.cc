@@ -29,8 +29,9 @@ constexpr size_t kMaxShown = 20;
 std::optional<int64_t> Integer(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, number);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [at, error] = std::from_chars(begin, end, number);
   if (error != std::errc() || at != end) return std::nullopt;
   return number;
 }
@@ -222,6 +223,7 @@ class Decision {
     const std::vector<std::string> own(task_->label_names.begin(),
                                        task_->label_names.end());
     std::vector<std::string> lower;
+    lower.reserve(head_.label_names.size());
     for (const std::string& name : head_.label_names) {
       lower.push_back(absl::AsciiStrToLower(name));
     }

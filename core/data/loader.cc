@@ -67,6 +67,7 @@ Loader::Rows Loader::RowsOfEpoch(int64_t epoch) const {
 
 std::vector<int64_t> Loader::Lengths() const {
   std::vector<int64_t> lengths;
+  lengths.reserve(source_.size());
   for (int64_t i = 0; i < source_.size(); ++i) {
     lengths.push_back(std::min(source_.length(i), options_.max_length));
   }

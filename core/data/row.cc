@@ -108,8 +108,7 @@ absl::StatusOr<RowJson> Messages(const RowJson& json, const std::string& name) {
   }
   for (size_t i = 0; i < messages.size(); ++i) {
     RenameShareGpt(messages[i]);
-    const absl::Status status =
-        CheckMessage(messages[i], Cat(name, "[", i, "]"));
+    absl::Status status = CheckMessage(messages[i], Cat(name, "[", i, "]"));
     if (!status.ok()) return status;
   }
   return messages;
@@ -307,7 +306,7 @@ absl::StatusOr<Row> ParseRow(std::string_view line, const RowFormat& format) {
   absl::StatusOr<RowJson> json = ParseRowObject(line);
   if (!json.ok()) return json.status();
   Row row;
-  const absl::Status status = ContentReader(*json, format, row).Read();
+  absl::Status status = ContentReader(*json, format, row).Read();
   if (!status.ok()) return status;
   absl::StatusOr<std::string> tools = Tools(*json);
   if (!tools.ok()) return tools.status();

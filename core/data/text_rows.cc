@@ -126,6 +126,7 @@ class TextRowReader {
       if (found.size() == names.size()) return found;
     }
     std::vector<std::string> expected;
+    expected.reserve(candidates.size());
     for (const Names& names : candidates) {
       expected.push_back(absl::StrJoin(
           names, " and ", [](std::string* out, const std::string& n) {

@@ -34,6 +34,7 @@ bool AllNonEmptyTexts(const JsonNode& list) {
 
 std::vector<std::string> TextsOf(const JsonNode& list) {
   std::vector<std::string> texts;
+  texts.reserve(list.items.size());
   for (const JsonNode& item : list.items) texts.push_back(item.text);
   return texts;
 }

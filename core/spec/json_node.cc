@@ -219,8 +219,9 @@ absl::StatusOr<JsonNode> ParseJson(std::string_view json,
   }
   Consumed consumed;
   TreeBuilder builder(consumed, max_members);
-  const char* const end = json.data() + json.size();
-  if (!nlohmann::json::sax_parse(CountingIterator(json.data(), &consumed),
+  const char* const begin = json.data();
+  const char* const end = begin + json.size();
+  if (!nlohmann::json::sax_parse(CountingIterator(begin, &consumed),
                                  CountingIterator(end, &consumed), &builder)) {
     const int line = consumed.line - (consumed.last == '\n' ? 1 : 0);
     return absl::InvalidArgumentError(

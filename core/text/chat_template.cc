@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromFolder(
 }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> ChatTemplate::FromSource(
-    std::string source, std::string tokens_json, TemplateUse use) {
+    std::string source, const std::string& tokens_json, TemplateUse use) {
   absl::StatusOr<Compiled> compiled =
       Compile(ForUse({{"default", std::move(source)}}, use), tokens_json,
               "given source");

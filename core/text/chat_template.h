@@ -56,7 +56,7 @@ class ChatTemplate {
   // `tokens_json` is an object of the variables that every rendering sees
   // ({"bos_token": "<s>"}), or empty for none.
   static absl::StatusOr<std::unique_ptr<ChatTemplate>> FromSource(
-      std::string source, std::string tokens_json,
+      std::string source, const std::string& tokens_json,
       TemplateUse use = TemplateUse::kAsIs);
 
   ~ChatTemplate();

@@ -12,7 +12,7 @@ absl::StatusOr<std::unique_ptr<Attempt>> Attempt::Start(RunningJob run,
                                                         Options options,
                                                         const Parts& parts) {
   run.Start(options.boot_id, parts.clock.Now());
-  const absl::Status stored = run.Flush(parts.store);
+  absl::Status stored = run.Flush(parts.store);
   if (!stored.ok()) return stored;
   return std::unique_ptr<Attempt>(
       new Attempt(std::move(run), std::move(options), parts));

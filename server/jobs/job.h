@@ -148,7 +148,7 @@ struct Job {
 };
 
 struct StateChanged {
-  State state;
+  State state = State::kQueued;
   std::string message;
 };
 // A text for people.

@@ -97,6 +97,7 @@ absl::Status BlobBatch::Commit() {
 
 absl::Status BlobBatch::Place() {
   std::vector<fs::path> written;
+  written.reserve(staged_.size());
   for (const auto& [sha256, staged] : staged_) written.push_back(staged.path);
   absl::Status synced = base::SyncAll(written);
   if (!synced.ok()) return synced;

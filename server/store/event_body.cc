@@ -22,7 +22,10 @@ using report::Json;
 using report::JsonReader;
 using report::JsonWriter;
 
-// Writes the memory counters beside the step's other members.
+// Writes the memory counters beside the step's other members. The field lists
+// call a writer and a reader by their own types, so that these operators may
+// hide JsonWriter's and JsonReader's.
+// NOLINTBEGIN(bugprone-derived-method-shadowing-base-method)
 class BodyWriter : public JsonWriter {
  public:
   using JsonWriter::JsonWriter;
@@ -61,6 +64,7 @@ class BodyReader : public JsonReader {
     value = absl::FromUnixMicros(micros);
   }
 };
+// NOLINTEND(bugprone-derived-method-shadowing-base-method)
 
 absl::Status Unreadable(const std::string& text) {
   return absl::DataLossError(

@@ -46,6 +46,7 @@ int64_t CountLabelled(Connection& c, const Label& label)
 std::vector<Label> RarestFirst(Connection& c, const jobs::ListFilter& filter)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   std::vector<std::pair<int64_t, const Label*>> counted;
+  counted.reserve(filter.labels.size());
   for (const Label& label : filter.labels) {
     counted.emplace_back(filter.labels.size() > 1 ? CountLabelled(c, label) : 0,
                          &label);
@@ -54,6 +55,7 @@ std::vector<Label> RarestFirst(Connection& c, const jobs::ListFilter& filter)
       counted.begin(), counted.end(),
       [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Label> labels;
+  labels.reserve(counted.size());
   for (const auto& [count, label] : counted) labels.push_back(*label);
   return labels;
 }

@@ -100,6 +100,7 @@ void PlanAttributes(Attributes& attributes) {
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
   for (std::string& s : strings) pointers.push_back(s.data());
   pointers.push_back(nullptr);
   return pointers;
@@ -117,6 +118,7 @@ absl::StatusOr<std::unique_ptr<SpawnedProcess>> SpawnedProcess::Spawn(
   std::vector<std::string> args = {options.program};
   args.insert(args.end(), options.args.begin(), options.args.end());
   std::vector<std::string> environment;
+  environment.reserve(options.environment.size());
   for (const auto& [name, value] : options.environment) {
     environment.push_back(absl::StrCat(name, "=", value));
   }

@@ -105,7 +105,7 @@ std::string TestedLauncher::Advice() const {
       "nonetheless");
 }
 
-void TestedLauncher::Conclude(absl::Status verdict) {
+void TestedLauncher::Conclude(const absl::Status& verdict) {
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return;

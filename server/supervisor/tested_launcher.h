@@ -62,7 +62,7 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   // The verdict for a test that ended with `status`, as waitpid gives it.
   absl::Status VerdictOf(int status) const;
   std::string Advice() const;
-  void Conclude(absl::Status verdict);
+  void Conclude(const absl::Status& verdict);
 
   jobs::WorkerLauncher& inner_;
   const Options options_;

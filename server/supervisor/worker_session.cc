@@ -29,7 +29,7 @@ constexpr char kMatrixLeftOut[] =
     "the confusion matrix is too large to be shown; confusion_matrix.json "
     "beside the predictions has it";
 
-absl::Status Nonsense(std::string message) {
+absl::Status Nonsense(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 

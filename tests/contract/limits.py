@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes and marks that every source keeps: lines of a file and of a function,
 columns, the SPDX line, include guards named after the path, finished work,
-and names that say something. README.md stays short enough to be read."""
+and names that say something. Prose in Markdown stays within its columns, and
+README.md short enough to be read."""
 
 import re
 
@@ -11,6 +12,7 @@ FILE_LINES = 500
 FUNCTION_LINES = 60
 COLUMNS = 80
 PYTHON_COLUMNS = 88
+MARKDOWN_COLUMNS = 120
 README_LINES = 120
 
 CODE = r".*(\.(h|cc|mm|proto|py|sh|cmake|sql)|CMakeLists\.txt)$"
@@ -96,6 +98,17 @@ def line_problems(path, text):
             yield f"{path}:{number}: unfinished work"
 
 
+def markdown_problems(path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        # Neither a table's row nor an address can be broken; README.md, which
+        # is read as a file too, has short rows.
+        is_whole = (line.startswith("|") and path != "README.md"
+                    or len(line.lstrip(" -*>").split()) == 1)
+        if len(line) > MARKDOWN_COLUMNS and not is_whole:
+            yield (f"{path}:{number}: {len(line)} columns, at most "
+                   f"{MARKDOWN_COLUMNS}")
+
+
 def source_problems(path, text):
     if path.endswith(".h"):
         guard = guard_of(path)
@@ -126,6 +139,8 @@ def check(root):
             if lines > README_LINES:
                 problems.append(f"{path}: {lines} lines, at most "
                                 f"{README_LINES}")
+        if path.endswith(".md"):
+            problems += markdown_problems(path, source_tree.read(root, path))
         text = source_tree.read(root, path) if re.match(CODE, path) else None
         if text is None:
             continue

@@ -64,6 +64,16 @@ class LimitsTest(source_tree.TreeTest):
         self.assert_clean(self.source("//" + "ü" * 78 + "\n"))
         self.assert_clean(self.source('f(R"(' + "x" * 90 + ')");\n'))
 
+    def test_columns_of_markdown(self):
+        prose = "- " + "x " * 59
+        row, address = "| " + "x " * 70 + "|", "- https://" + "x" * 120
+        for path in ("README.md", "core/README.md"):
+            self.assert_clean({path: f"{prose}\n{address}\n"})
+            self.assert_finds(f"{path}:2: 121 columns, at most 120",
+                              {path: f"a\n{prose}y\n"})
+        self.assert_clean({"core/README.md": row})
+        self.assert_finds("README.md:1: 143 columns", {"README.md": row})
+
     def test_spdx(self):
         self.assert_finds("no SPDX line", {"core/a/b.cc": "int x;\n"})
         self.assert_finds("no SPDX line", {"deploy/x.sh": "#!/bin/sh\necho\n"})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What deploy/build.sh prints and passes on, and how tests/sanitizers/run.sh
-ends, with a cmake, a ninja and a ctest of ours.
+"""What deploy/build.sh prints and passes on, what .ci/run asks of it, and how
+tests/sanitizers/run.sh ends, with a cmake, a ninja and a ctest of ours.
 
     build_test.py ROOT
 """
@@ -43,8 +43,10 @@ class BuildTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
-        for script in ("deploy/build.sh", "tests/sanitizers/run.sh"):
-            (self.root / script).parent.mkdir(parents=True)
+        (self.root / "build/release").mkdir(parents=True)
+        for script in ("deploy/build.sh", "tests/sanitizers/run.sh",
+                       "tests/run.sh", ".ci/run"):
+            (self.root / script).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / script, self.root / script)
         programs = self.root / "programs"
         programs.mkdir()
@@ -97,6 +99,14 @@ class BuildTest(unittest.TestCase):
         self.build("--tests")
         self.assertNotIn("WERROR", self.logged())
         self.build("--tests", MPSD_WERROR="ON")
+        self.assertIn("-DMPSD_WERROR=ON", self.logged())
+
+    def test_what_checks_each_change_asks_for_it(self):
+        done = self.build(script="tests/run.sh")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertNotIn("WERROR", self.logged())
+        done = self.build(script=".ci/run")
+        self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("-DMPSD_WERROR=ON", self.logged())
 
     def test_a_preset_is_built_in_its_own_folder(self):

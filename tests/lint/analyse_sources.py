@@ -6,29 +6,36 @@ checks of .clang-tidy. Every finding is an error.
 
 BUILD holds compile_commands.json and the generated headers. Without FILEs: all
 sources of core/, server/ and client/ that include no torch, whose headers take
-Clang 20 seconds a source; of FILEs, those among them. Exit status 77: no
+Clang 20 seconds a source; of FILEs, those among them. BUILD/clang_tidy records
+each source without a finding: until a file that Clang read for it, .clang-tidy,
+its command or the tool changes, it is not read again. Exit status 77: no
 clang-tidy.
 """
 
 import argparse
 import concurrent.futures
+import functools
+import hashlib
 import json
 import os
 import pathlib
 import platform
 import re
 import subprocess
+import time
 
 import lint_tools
 
-# A GCC's own options mean nothing to Clang.
-OPTIONS = ["-Wthread-safety", "-Wno-unknown-warning-option"]
+# A GCC's own options mean nothing to Clang. -Werror of the build would make
+# errors of warnings that .clang-tidy leaves out. -H lists the headers read.
+OPTIONS = ["-Wthread-safety", "-Wno-unknown-warning-option", "-Wno-error", "-H"]
+INCLUDED = re.compile(r"^\.+ (.+)\n", re.M)
 FINDING = re.compile(r"^(\S+?):(\d+):\d+: (?:warning|error): (.*)$", re.M)
 
 
 def compiled_sources(root, build):
-    """The sources that Clang is to read, as compile_commands.json names them,
-    by their paths below `root`."""
+    """The sources that Clang is to read by their paths below `root`, as their
+    entries in compile_commands.json."""
     found = {}
     text = (build / "compile_commands.json").read_text(encoding="utf-8")
     for entry in json.loads(text):
@@ -36,7 +43,7 @@ def compiled_sources(root, build):
         # Sources on torch have its headers precompiled for the compiler.
         if (re.match(r"(core|server|client)/", path)
                 and "cmake_pch" not in entry["command"]):
-            found[path] = entry["file"]
+            found[path] = entry
     return found
 
 
@@ -55,23 +62,78 @@ def with_headers(root, named, compiled):
     return wanted
 
 
-def analyse(tool, root, build, source):
-    """Clang's findings in one source and the headers that it includes."""
-    options = list(OPTIONS)
-    if platform.system() == "Darwin":
-        sdk = subprocess.run(["xcrun", "--show-sdk-path"], check=True,
-                             capture_output=True, text=True).stdout.strip()
-        options += ["-isysroot", sdk]
-    done = subprocess.run(
-        [tool, "-p", str(build), "--quiet", f"--config-file={root}/.clang-tidy",
-         *(f"--extra-arg={option}" for option in options), source],
-        capture_output=True, text=True, check=False)
-    problems = [f"{os.path.relpath(path, root)}:{line}: {what}"
-                for path, line, what in FINDING.findall(done.stdout)]
-    if done.returncode != 0 and not problems:
-        problems = [f"{os.path.relpath(source, root)}: clang-tidy ended with "
-                    f"{done.returncode}: {done.stderr.strip()[-2000:]}"]
-    return problems
+@functools.lru_cache(maxsize=None)
+def digest(path):
+    """The SHA-256 of a file's bytes; of nothing where it is missing."""
+    try:
+        return hashlib.sha256(pathlib.Path(path).read_bytes()).digest()
+    except OSError:
+        return b""
+
+
+class Analysis:
+    """Clang over one checkout, with its records of the sources it has read."""
+
+    def __init__(self, tool, root, build):
+        self.tool, self.root, self.build = tool, root, build
+        self.begun = time.time()
+        options = list(OPTIONS)
+        if platform.system() == "Darwin":
+            sdk = subprocess.run(["xcrun", "--show-sdk-path"], check=True,
+                                 capture_output=True, text=True).stdout.strip()
+            options += ["-isysroot", sdk]
+        self.command = [
+            tool, "-p", str(build), "--quiet",
+            f"--config-file={root}/.clang-tidy",
+            *(f"--extra-arg={option}" for option in options)]
+        version = subprocess.run([tool, "--version"], capture_output=True,
+                                 text=True, check=False).stdout
+        config = (root / ".clang-tidy").read_text(encoding="utf-8")
+        self.how = json.dumps([self.command, version, config])
+
+    def record(self, path):
+        return self.build / "clang_tidy" / f"{path}.clean"
+
+    def fingerprint(self, entry, files):
+        """Everything that the findings in a source depend on."""
+        of_all = hashlib.sha256((self.how + entry["command"]).encode())
+        for file in files:
+            of_all.update(file.encode() + b"\0" + digest(file))
+        return of_all.hexdigest()
+
+    def is_clean(self, path, entry):
+        """Whether Clang found nothing in a source that is as it was then."""
+        if not self.record(path).exists():
+            return False
+        text = self.record(path).read_text(encoding="utf-8")
+        fingerprint, *files = text.splitlines()
+        return fingerprint == self.fingerprint(entry, files)
+
+    def findings(self, path, entry):
+        """Clang's findings in one source and the headers that it includes."""
+        source, folder = entry["file"], entry["directory"]
+        done = subprocess.run([*self.command, source], capture_output=True,
+                              text=True, check=False)
+        problems = [f"{os.path.relpath(file, self.root)}:{line}: {what}"
+                    for file, line, what in FINDING.findall(done.stdout)]
+        if done.returncode != 0 and not problems:
+            said = INCLUDED.sub("", done.stderr).strip()[-2000:]
+            problems = [f"{path}: clang-tidy ended with {done.returncode}: "
+                        f"{said}"]
+        if not problems:
+            self.keep(path, entry, [source] + sorted(
+                {os.path.normpath(os.path.join(folder, file))
+                 for file in INCLUDED.findall(done.stderr)}))
+        return problems
+
+    def keep(self, path, entry, files):
+        # A file that was written since may not be the one that Clang read.
+        if any(os.stat(file).st_mtime >= self.begun for file in files):
+            return
+        record = self.record(path)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text("\n".join([self.fingerprint(entry, files), *files]),
+                          encoding="utf-8")
 
 
 def main():
@@ -89,10 +151,15 @@ def main():
     compiled = compiled_sources(root, build)
     wanted = (with_headers(root, options.files, compiled) if options.files
               else set(compiled))
-    print(f"Clang reads {len(wanted)} sources", flush=True)
+    analysis = Analysis(tool, root, build)
+    unread = [path for path in sorted(wanted)
+              if not analysis.is_clean(path, compiled[path])]
+    print(f"Clang reads {len(unread)} of {len(wanted)} sources" + (
+        "; the others are as they were when it found nothing"
+        if len(unread) < len(wanted) else ""), flush=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(lambda path: analyse(tool, root, build,
-                                                compiled[path]), sorted(wanted))
+        results = pool.map(
+            lambda path: analysis.findings(path, compiled[path]), unread)
         # A header's finding comes with each source that includes it.
         problems = list(dict.fromkeys(p for found in results for p in found))
     lint_tools.finish(problems, ".clang-tidy says what each check is for.")

@@ -128,8 +128,8 @@ class LintTest(unittest.TestCase):
         status, text = self.analyse(tree, options="-Wall")
         self.assertEqual(1, status, text)
         self.assertEqual(1, text.count("core/a/a.h:4: variable 'b' is"), text)
-        self.assertIn("Clang reads 2 sources", text)
-        self.assertIn("Clang reads 1 sources",
+        self.assertIn("Clang reads 2 of 2 sources", text)
+        self.assertIn("Clang reads 1 of 1 sources",
                       self.analyse(tree, "core/a/a.h", options="-Wall")[1])
 
     def test_what_does_not_compile_is_no_pass(self):
@@ -137,10 +137,41 @@ class LintTest(unittest.TestCase):
         self.assertEqual(1, status, text)
         self.assertIn("use of undeclared identifier 'x'", text)
 
+    def test_only_what_changed_since_it_was_clean_is_read_again(self):
+        def read(tree, options=""):
+            status, text = self.analyse(tree, options=options)
+            return status, text.splitlines()[0]
+
+        tree = {"core/a/a.h": "#ifndef H\n#define H\nint F();\n#endif\n",
+                "core/a/b.cc": '#include "core/a/a.h"\n',
+                "core/a/c.cc": "int C();\n"}
+        clean = "; the others are as they were when it found nothing"
+        self.assertEqual((0, "Clang reads 2 of 2 sources"), read(tree))
+        self.assertEqual((0, f"Clang reads 0 of 2 sources{clean}"), read(tree))
+        tree["core/a/a.h"] = tree["core/a/a.h"].replace("F()", "g_x = NULL")
+        for _ in range(2):  # a source with a finding has no record
+            self.assertEqual((1, f"Clang reads 1 of 2 sources{clean}"),
+                             read(tree))
+        tree["core/a/a.h"] = tree["core/a/a.h"].replace("g_x = NULL", "G()")
+        self.assertEqual((0, f"Clang reads 1 of 2 sources{clean}"), read(tree))
+        self.assertEqual((0, "Clang reads 2 of 2 sources"),
+                         read(tree, "-DNDEBUG"))
+        config = (self.root / ".clang-tidy").read_text(encoding="utf-8")
+        self.write(".clang-tidy", config + "# another\n")
+        self.assertEqual((0, "Clang reads 2 of 2 sources"),
+                         read(tree, "-DNDEBUG"))
+
+    def test_a_build_whose_warnings_are_errors_changes_no_finding(self):
+        source = {"core/a/b.cc": "[[deprecated]] int F();\n"
+                                 "int G() { return F(); }\n"}
+        for options in ("-Wall", "-Wall -Werror"):
+            status, text = self.analyse(source, options=options)
+            self.assertEqual(0, status, text)
+
     def test_sources_on_torch_are_left_out(self):
         status, text = self.analyse({"core/a/b.cc": "broken"},
                                     options="-include cmake_pch.hxx")
-        self.assertEqual((0, "Clang reads 0 sources\n"), (status, text))
+        self.assertEqual((0, "Clang reads 0 of 0 sources\n"), (status, text))
 
     def test_without_its_tool_a_check_says_so(self):
         self.write("core/a.cc", "int x;\n")
