@@ -49,8 +49,8 @@ inline constexpr int64_t kStepInputBytes = int64_t{64} << 20;
 //            QueriesPerBlock scores: probabilities, their gradient and the
 //            scores' gradient. The block's masks have as many numbers as one
 //            head's scores; for packed rows, and on a device whose products add
-//            masks (MPS), up to kMostKeptMasks more. Logits and these temporaries are not held at
-//            the same time: the larger counts
+//            masks (MPS), up to kMostKeptMasks more. Logits and these
+//            temporaries are not held at the same time: the larger counts
 //  evaluation  for E tokens (per_device_eval_batch_size · max_length; on MPS,
 //            which "auto" counts as, at most T): E · (4H + 2Q + 2KV + 3I) · b,
 //            where attention is tiled E · (2Q + 2KV) · 4 more, and logits.
