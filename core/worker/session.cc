@@ -201,7 +201,7 @@ int RunSession(int fd, std::ostream& log) {
     // read has to say why, a kind of job of a newer daemon above all.
     log << "mpsd-worker: expected Start on fd " << fd;
     if (!message.ok()) {
-      log << ": " << base::Printable(message.status().message())
+      log << ": " << base::Printable(std::string(message.status().message()))
           << "; install mpsd and mpsd-worker of one build";
     }
     log << "\n" << std::flush;
