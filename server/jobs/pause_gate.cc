@@ -19,9 +19,11 @@ constexpr report::EnumName<PauseReason> kWords[] = {
     {PauseReason::kUserActive, "somebody uses the machine"}};
 
 template <typename Level>
-bool Reaches(const std::optional<Level>& level,
-             const std::optional<Level>& limit) {
-  return level && limit && *level >= *limit;
+std::optional<bool> Reaches(const std::optional<Level>& level,
+                            const std::optional<Level>& limit) {
+  if (!limit) return false;
+  if (!level) return std::nullopt;
+  return *level >= *limit;
 }
 
 }  // namespace
@@ -46,7 +48,7 @@ void PauseGate::Observe(const host::Reading& reading, absl::Time now,
                         absl::Duration monotonic) {
   for (PauseReason reason : kAllPauseReasons) {
     Trace& trace = traces_[reason];
-    if (Holds(reason, reading, now)) {
+    if (Holds(reason, reading, now).value_or(false)) {
       if (reasons_.insert(reason).second) {
         const bool soon_again =
             monotonic - trace.ended < kSoonAgain * trace.settle;
@@ -62,13 +64,15 @@ void PauseGate::Observe(const host::Reading& reading, absl::Time now,
   }
 }
 
-bool PauseGate::Holds(PauseReason reason, const host::Reading& reading,
-                      absl::Time now) const {
+std::optional<bool> PauseGate::Holds(PauseReason reason,
+                                     const host::Reading& reading,
+                                     absl::Time now) const {
   switch (reason) {
     case PauseReason::kBattery:
-      return policy_.on_battery &&
-             (reading.power_source == host::PowerSource::kBattery ||
-              reading.low_power_mode == true);
+      if (!policy_.on_battery) return false;
+      if (!reading.power_source && !reading.low_power_mode) break;
+      return reading.power_source == host::PowerSource::kBattery ||
+             reading.low_power_mode == true;
     case PauseReason::kThermal:
       return Reaches(reading.thermal, policy_.thermal);
     case PauseReason::kMemoryPressure:
@@ -77,10 +81,11 @@ bool PauseGate::Holds(PauseReason reason, const host::Reading& reading,
       return policy_.quiet_hours &&
              IsQuiet(*policy_.quiet_hours, now, policy_.zone);
     case PauseReason::kUserActive:
-      return reading.user_idle_seconds &&
-             absl::Seconds(*reading.user_idle_seconds) < policy_.idle_only;
+      if (policy_.idle_only <= absl::ZeroDuration()) return false;
+      if (!reading.user_idle_seconds) break;
+      return absl::Seconds(*reading.user_idle_seconds) < policy_.idle_only;
   }
-  return false;
+  return std::nullopt;
 }
 
 // The clock and the user's idleness settle by themselves.
@@ -93,17 +98,9 @@ absl::Duration PauseGate::FirstSettle(PauseReason reason) const {
 
 PauseReasons PauseGate::Unobservable(const host::Reading& reading) const {
   PauseReasons unobservable;
-  if (policy_.on_battery && !reading.power_source && !reading.low_power_mode) {
-    unobservable.insert(PauseReason::kBattery);
-  }
-  if (policy_.thermal && !reading.thermal) {
-    unobservable.insert(PauseReason::kThermal);
-  }
-  if (policy_.memory_pressure && !reading.memory_pressure) {
-    unobservable.insert(PauseReason::kMemoryPressure);
-  }
-  if (policy_.idle_only > absl::ZeroDuration() && !reading.user_idle_seconds) {
-    unobservable.insert(PauseReason::kUserActive);
+  for (PauseReason reason : kAllPauseReasons) {
+    // Only the quiet hours depend on the time, and they need no reading.
+    if (!Holds(reason, reading, absl::UnixEpoch())) unobservable.insert(reason);
   }
   return unobservable;
 }

@@ -97,8 +97,10 @@ class PauseGate {
     absl::Duration settle;
   };
 
-  bool Holds(PauseReason reason, const host::Reading& reading,
-             absl::Time now) const;
+  // False where the policy does not ask for the reason; nullopt where it does
+  // and `reading` cannot show the condition.
+  std::optional<bool> Holds(PauseReason reason, const host::Reading& reading,
+                            absl::Time now) const;
   absl::Duration FirstSettle(PauseReason reason) const;
 
   PausePolicy policy_;

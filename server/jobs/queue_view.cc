@@ -5,11 +5,6 @@
 
 namespace mpsd::jobs {
 
-void QueueView::Push(JobQueue::Entry entry) {
-  absl::MutexLock lock(&mutex_);
-  queue_.Push(std::move(entry));
-}
-
 bool QueueView::Remove(const std::string& id) {
   absl::MutexLock lock(&mutex_);
   job_holds_.erase(id);
@@ -24,36 +19,11 @@ void QueueView::HoldJob(const std::string& id, const std::string& why,
   queue_.Delay(id, not_before);
 }
 
-std::optional<JobQueue::Entry> QueueView::Next(absl::Duration now) const {
-  absl::MutexLock lock(&mutex_);
-  return queue_.Next(now);
-}
-
-absl::Duration QueueView::NextTime() const {
-  absl::MutexLock lock(&mutex_);
-  return queue_.NextTime();
-}
-
-std::optional<int32_t> QueueView::Position(const std::string& id) const {
-  absl::MutexLock lock(&mutex_);
-  return queue_.Position(id);
-}
-
-bool QueueView::empty() const {
-  absl::MutexLock lock(&mutex_);
-  return queue_.empty();
-}
-
 bool QueueView::Hold(HoldReason reason, const std::string& why) {
   absl::MutexLock lock(&mutex_);
   if (why.empty()) return holds_.erase(reason) > 0;
   std::string& known = holds_[reason];
   return std::exchange(known, why) != why;
-}
-
-Holds QueueView::holds() const {
-  absl::MutexLock lock(&mutex_);
-  return holds_;
 }
 
 std::string QueueView::HoldOf(const std::string& id) const {
@@ -75,11 +45,6 @@ Pause QueueView::PauseOf(const std::string& id) const {
   absl::MutexLock lock(&mutex_);
   if (id == info_.running_job_id) return info_.pause;
   return {info_.pause_reasons, false, std::nullopt};
-}
-
-void QueueView::Change(const std::function<void(ManagerInfo&)>& change) {
-  absl::MutexLock lock(&mutex_);
-  change(info_);
 }
 
 ManagerInfo QueueView::Info() const {

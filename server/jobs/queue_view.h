@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -21,21 +22,39 @@ namespace mpsd::jobs {
 // and List are answered while a disk hangs. Thread-safe.
 class QueueView {
  public:
-  void Push(JobQueue::Entry entry);
+  void Push(JobQueue::Entry entry) {
+    absl::MutexLock lock(&mutex_);
+    queue_.Push(std::move(entry));
+  }
   // Forgets the job's own hold, too.
   bool Remove(const std::string& id);
   // Holds this job alone until `not_before` (monotonic), because of `why`.
   void HoldJob(const std::string& id, const std::string& why,
                absl::Duration not_before);
-  std::optional<JobQueue::Entry> Next(absl::Duration now) const;
-  absl::Duration NextTime() const;
-  std::optional<int32_t> Position(const std::string& id) const;
-  bool empty() const;
+  std::optional<JobQueue::Entry> Next(absl::Duration now) const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.Next(now);
+  }
+  absl::Duration NextTime() const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.NextTime();
+  }
+  std::optional<int32_t> Position(const std::string& id) const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.Position(id);
+  }
+  bool empty() const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.empty();
+  }
 
   // Holds the whole queue because of `why`; an empty `why` ends the reason.
   // Returns whether anything changed.
   bool Hold(HoldReason reason, const std::string& why);
-  Holds holds() const;
+  Holds holds() const {
+    absl::MutexLock lock(&mutex_);
+    return holds_;
+  }
   // Why a job does not start, or why its end is not stored: the job's own hold,
   // or else the queue's gravest one. "" where neither exists.
   std::string HoldOf(const std::string& id) const;
@@ -46,7 +65,10 @@ class QueueView {
   Pause PauseOf(const std::string& id) const;
 
   // Changes the parts of Info that the calls above do not set.
-  void Change(const std::function<void(ManagerInfo&)>& change);
+  void Change(const std::function<void(ManagerInfo&)>& change) {
+    absl::MutexLock lock(&mutex_);
+    change(info_);
+  }
   ManagerInfo Info() const;
 
  private:

@@ -125,27 +125,19 @@ class Writer : public jobs::BlobWriter {
   bool committed_ = false;
 };
 
-// Adds the blobs in FOLDER/ab to `found`: name → size.
-void BlobsOfShard(const fs::path& shard,
-                  std::map<std::string, int64_t>& found) {
-  std::error_code error;
-  fs::directory_iterator file(shard, error);
-  for (; !error && file != fs::directory_iterator(); file.increment(error)) {
-    const std::string name = file->path().filename().string();
-    std::error_code unreadable;
-    const auto size = file->file_size(unreadable);
-    if (!unreadable && jobs::IsSha256(name)) {
-      found[name] = static_cast<int64_t>(size);
-    }
-  }
-}
-
+// The blobs in FOLDER/ab for every ab: name → size.
 std::map<std::string, int64_t> BlobFiles(const fs::path& folder) {
   std::map<std::string, int64_t> found;
   std::error_code error;
-  fs::directory_iterator shard(folder, error);
-  for (; !error && shard != fs::directory_iterator(); shard.increment(error)) {
-    BlobsOfShard(shard->path(), found);
+  fs::recursive_directory_iterator file(
+      folder, fs::directory_options::skip_permission_denied, error);
+  for (; !error && file != fs::recursive_directory_iterator();
+       file.increment(error)) {
+    const std::string name = file->path().filename().string();
+    if (file.depth() != 1 || !jobs::IsSha256(name)) continue;
+    std::error_code unreadable;
+    const auto size = file->file_size(unreadable);
+    if (!unreadable) found[name] = static_cast<int64_t>(size);
   }
   return found;
 }

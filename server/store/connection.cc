@@ -38,19 +38,4 @@ Query::~Query() {
   }
 }
 
-std::optional<std::string> Query::OptionalText() {
-  if (statement_.isColumnNull(column_)) return ++column_, std::nullopt;
-  return Text();
-}
-
-std::optional<int64_t> Query::OptionalInt() {
-  if (statement_.isColumnNull(column_)) return ++column_, std::nullopt;
-  return Int();
-}
-
-std::optional<double> Query::OptionalReal() {
-  if (statement_.isColumnNull(column_)) return ++column_, std::nullopt;
-  return Real();
-}
-
 }  // namespace mpsd::store

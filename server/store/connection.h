@@ -105,11 +105,18 @@ class Query {
   std::string Text() { return statement_.getColumn(column_++).getString(); }
   int64_t Int() { return statement_.getColumn(column_++).getInt64(); }
   double Real() { return statement_.getColumn(column_++).getDouble(); }
-  std::optional<std::string> OptionalText();
-  std::optional<int64_t> OptionalInt();
-  std::optional<double> OptionalReal();
+  // Absent for NULL.
+  std::optional<std::string> OptionalText() { return Or(&Query::Text); }
+  std::optional<int64_t> OptionalInt() { return Or(&Query::Int); }
+  std::optional<double> OptionalReal() { return Or(&Query::Real); }
 
  private:
+  template <typename T>
+  std::optional<T> Or(T (Query::*read)()) {
+    if (statement_.isColumnNull(column_)) return ++column_, std::nullopt;
+    return (this->*read)();
+  }
+
   const std::shared_ptr<SQLite::Statement> owned_;
   SQLite::Statement& statement_;
   int bound_ = 0;

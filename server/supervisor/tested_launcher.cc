@@ -55,11 +55,6 @@ absl::Status TestedLauncher::Ready() {
   return inner_.Ready();
 }
 
-absl::StatusOr<std::unique_ptr<jobs::Worker>> TestedLauncher::Launch(
-    const jobs::LaunchRequest& request, jobs::WorkerListener& listener) {
-  return inner_.Launch(request, listener);
-}
-
 void TestedLauncher::Run() {
   while (true) {
     const absl::Status verdict = Test();

@@ -52,7 +52,9 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   absl::Status Ready() override;
   absl::StatusOr<std::unique_ptr<jobs::Worker>> Launch(
       const jobs::LaunchRequest& request,
-      jobs::WorkerListener& listener) override;
+      jobs::WorkerListener& listener) override {
+    return inner_.Launch(request, listener);
+  }
 
  private:
   // Tests until a test passes.

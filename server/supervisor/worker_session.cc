@@ -92,14 +92,6 @@ WorkerSession::~WorkerSession() {
   if (thread_.joinable()) thread_.join();
 }
 
-void WorkerSession::Preempt(absl::Duration grace) {
-  Ask(jobs::Asked::kPreempt, grace);
-}
-
-void WorkerSession::Cancel(absl::Duration grace) {
-  Ask(jobs::Asked::kCancel, grace);
-}
-
 void WorkerSession::Ask(jobs::Asked asked, absl::Duration grace) {
   {
     absl::MutexLock lock(&mutex_);
@@ -118,10 +110,6 @@ void WorkerSession::Ask(jobs::Asked asked, absl::Duration grace) {
   }
   Wake();
 }
-
-void WorkerSession::Pause() { SetPaused(true); }
-
-void WorkerSession::Resume() { SetPaused(false); }
 
 void WorkerSession::SetPaused(bool paused) {
   absl::MutexLock lock(&mutex_);

@@ -56,10 +56,14 @@ class WorkerSession final : public jobs::Worker {
       UniqueFd channel_fd, jobs::WorkerListener& listener);
   ~WorkerSession() override;
 
-  void Preempt(absl::Duration grace) override;
-  void Cancel(absl::Duration grace) override;
-  void Pause() override;
-  void Resume() override;
+  void Preempt(absl::Duration grace) override {
+    Ask(jobs::Asked::kPreempt, grace);
+  }
+  void Cancel(absl::Duration grace) override {
+    Ask(jobs::Asked::kCancel, grace);
+  }
+  void Pause() override { SetPaused(true); }
+  void Resume() override { SetPaused(false); }
 
  private:
   WorkerSession(Options options, std::unique_ptr<SpawnedProcess> process,
