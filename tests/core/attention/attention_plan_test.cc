@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "core/attention/attention.h"
 #include "tests/core/attention/layouts.h"
 
 namespace mpsd::attention {
