@@ -38,9 +38,10 @@ struct EnumName {
 };
 template <typename E, size_t N>
 constexpr std::array<E, N> ValuesOf(const EnumName<E> (&names)[N]) {
-  std::array<E, N> values{};
-  for (size_t i = 0; i < N; ++i) values[i] = names[i].value;
-  return values;
+  const auto listed = [&]<size_t... I>(std::index_sequence<I...>) {
+    return std::array<E, N>{names[I].value...};
+  };
+  return listed(std::make_index_sequence<N>());
 }
 // "unknown" for a value that the list lacks.
 template <typename E, size_t N>

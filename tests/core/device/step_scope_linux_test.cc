@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contract of step_scope.h, whichever system implements it.
-#include "core/device/step_scope.h"
-
 #include <gtest/gtest.h>
+
+#include "core/device/step_scope.h"
 
 namespace mpsd::device {
 namespace {
