@@ -8,20 +8,21 @@
 #include "core/base/check.h"
 #include "core/model/class_loss.h"
 #include "core/train/class_data.h"
-#include "core/train/parts.h"
+#include "core/train/split_and_limit.h"
 
 namespace mpsd::train {
 
 absl::StatusOr<TaskData> Classification::LoadData(
-    const std::string& model_folder, spec::ModelConfig& config) {
+    const std::string& model_folder, spec::ModelConfig& config,
+    Observer& observer) {
   auto data = spec_.task == spec::Task::kImageCls
-                  ? LoadImages(spec_, model_folder, config, observer_)
-                  : LoadTextClasses(spec_, model_folder, config, observer_);
+                  ? LoadImages(spec_, model_folder, config, observer)
+                  : LoadTextClasses(spec_, model_folder, config, observer);
   if (!data.ok()) return data.status();
   labels_ = std::move(data->labels);
   files_ = std::move(data->files);
   config.num_labels = labels_.outputs();
-  if (absl::Status s = TakeParts(spec_, data->sets); !s.ok()) return s;
+  if (absl::Status s = SplitAndLimit(spec_, data->sets); !s.ok()) return s;
   return std::move(data->sets);
 }
 

@@ -17,11 +17,11 @@ namespace mpsd::train {
 // text, a pair of texts or an image.
 class Classification : public Task {
  public:
-  Classification(const spec::TrainSpec& spec, Observer& observer)
-      : spec_(spec), observer_(observer) {}
+  explicit Classification(const spec::TrainSpec& spec) : spec_(spec) {}
 
   absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
-                                    spec::ModelConfig& config) override;
+                                    spec::ModelConfig& config,
+                                    Observer& observer) override;
   absl::StatusOr<std::unique_ptr<model::Network>> LoadModel(
       const model::WeightSource& source, const spec::ModelConfig& config,
       const std::function<void(double)>& progress) override;
@@ -39,10 +39,9 @@ class Classification : public Task {
 
  private:
   const spec::TrainSpec& spec_;
-  Observer& observer_;
   data::Labels labels_;
   std::map<std::string, std::string> files_;
-  // Null until LoadModel; the Trainer owns it.
+  // Null until LoadModel; the run owns it.
   model::Classifier* classifier_ = nullptr;
   at::Tensor class_weights_;  // undefined: all 1
 };

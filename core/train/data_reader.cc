@@ -1,60 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/data_reader.h"
 
+#include <chrono>
 #include <utility>
 
-#include "absl/time/time.h"
 #include "core/base/check.h"
 
 namespace mpsd::train {
 namespace {
 
 // How often a waiting Get passes on the reader's progress.
-constexpr absl::Duration kTellEvery = absl::Milliseconds(100);
+constexpr std::chrono::milliseconds kTellEvery(100);
 
 }  // namespace
 
-DataReader::DataReader(Task& task, Relay& relay, std::string model_folder,
+DataReader::DataReader(Task& task, Observer& observer, std::string model_folder,
                        spec::ModelConfig config)
-    : task_(task),
-      relay_(relay),
-      model_folder_(std::move(model_folder)),
-      config_(std::move(config)),
-      thread_([this] { Run(); }) {}
+    : to_(observer),
+      read_(std::async(std::launch::async,
+                       [this, &task = task, folder = std::move(model_folder),
+                        own = std::move(config)]() mutable {
+                         data_.emplace(task.LoadData(folder, own, *this));
+                       })) {}
 
-DataReader::~DataReader() { thread_.join(); }
-
-void DataReader::Run() {
-  std::optional<absl::StatusOr<TaskData>> data;
-  std::exception_ptr error;
-  try {
-    data.emplace(task_.LoadData(model_folder_, config_));
-  } catch (...) {
-    // torch's exceptions surface on the run's thread, in Get, as if LoadData
-    // had run there.
-    error = std::current_exception();
-  }
+void DataReader::OnStage(const std::string& stage, double fraction) {
   absl::MutexLock lock(&mutex_);
-  data_ = std::move(data);
-  error_ = error;
-  done_ = true;
+  // Only a stage's latest progress is worth telling, and the queue stays short.
+  if (!waiting_.empty() && !waiting_.back().is_warning &&
+      waiting_.back().text == stage) {
+    waiting_.back().fraction = fraction;
+  } else {
+    waiting_.push_back({false, stage, fraction});
+  }
+}
+
+void DataReader::TellWarning(const std::string& text) {
+  absl::MutexLock lock(&mutex_);
+  waiting_.push_back({true, text, 0});
+}
+
+void DataReader::Tell() {
+  // The observer is called without the lock: it may block, and the other thread
+  // must not wait for it.
+  std::deque<Saying> all;
+  {
+    absl::MutexLock lock(&mutex_);
+    all.swap(waiting_);
+  }
+  for (const Saying& saying : all) {
+    if (saying.is_warning) {
+      to_.OnWarning(saying.text);
+    } else {
+      to_.OnStage(saying.text, saying.fraction);
+    }
+  }
 }
 
 bool DataReader::done() const {
-  absl::MutexLock lock(&mutex_);
-  return done_;
+  return read_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 absl::StatusOr<TaskData> DataReader::Get() {
-  for (bool done = false; !done;) {
-    {
-      absl::MutexLock lock(&mutex_);
-      done = mutex_.AwaitWithTimeout(absl::Condition(&done_), kTellEvery);
-    }
-    relay_.Tell();
-  }
-  absl::MutexLock lock(&mutex_);
-  if (error_) std::rethrow_exception(error_);
+  while (read_.wait_for(kTellEvery) != std::future_status::ready) Tell();
+  Tell();
+  read_.get();
   base::Check(data_.has_value(), "Get is called once");
   return *std::exchange(data_, std::nullopt);
 }

@@ -2,16 +2,16 @@
 #ifndef MPSD_CORE_TRAIN_DATA_READER_H_
 #define MPSD_CORE_TRAIN_DATA_READER_H_
 
-#include <exception>
+#include <deque>
+#include <future>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "core/spec/model_config.h"
-#include "core/train/relay.h"
+#include "core/train/observer.h"
 #include "core/train/task.h"
 
 namespace mpsd::train {
@@ -19,36 +19,49 @@ namespace mpsd::train {
 // Runs Task::LoadData on its own thread while the run's thread loads the
 // weights; only the run's thread calls the device. For tasks whose data do not
 // change the model's config (Task::data_change_model).
-class DataReader {
+//
+// Observers expect calls from the run's thread alone: what LoadData tells is
+// queued until the run's thread calls Tell or Get.
+class DataReader final : private Observer {
  public:
-  // Starts the thread. `task` reports to `relay`; both must outlive this
-  // object.
-  DataReader(Task& task, Relay& relay, std::string model_folder,
+  // Starts the thread. `task` and `observer` must outlive this object.
+  DataReader(Task& task, Observer& observer, std::string model_folder,
              spec::ModelConfig config);
-  // Waits until LoadData has returned.
-  ~DataReader();
+  // The destructor waits until LoadData has returned.
   DataReader(const DataReader&) = delete;
   DataReader& operator=(const DataReader&) = delete;
+
+  // Passes on everything queued, in the order of the calls; of one stage's
+  // progress only the latest.
+  void Tell();
 
   // Whether Get would return without waiting.
   bool done() const;
 
-  // Waits for LoadData, passing on what the relay has collected meanwhile;
-  // returns its result, or rethrows its exception. Called at most once.
+  // Waits for LoadData, passing on what is queued meanwhile; returns its
+  // result, or rethrows its exception. Called at most once, unless it throws.
   absl::StatusOr<TaskData> Get();
 
  private:
-  void Run();
+  struct Saying {
+    bool is_warning;
+    std::string text;
+    double fraction;
+  };
 
-  Task& task_;
-  Relay& relay_;
-  const std::string model_folder_;
-  spec::ModelConfig config_;
-  mutable absl::Mutex mutex_;
-  std::optional<absl::StatusOr<TaskData>> data_ ABSL_GUARDED_BY(mutex_);
-  std::exception_ptr error_ ABSL_GUARDED_BY(mutex_);
-  bool done_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last member: Run uses those above
+  // Called on the reading thread.
+  void OnStage(const std::string& stage, double fraction) override;
+  void TellWarning(const std::string& text) override;
+  void OnStep(const report::Progress&) override {}
+  void OnEval(const report::Evaluated&) override {}
+  void OnCheckpoint(const report::Checkpointed&) override {}
+  StopRequest stop_request() override { return StopRequest::kNone; }
+
+  Observer& to_;
+  absl::Mutex mutex_;
+  std::deque<Saying> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::StatusOr<TaskData>> data_;  // set when `read_` is ready
+  std::shared_future<void> read_;  // last member: its thread uses those above
 };
 
 }  // namespace mpsd::train

@@ -18,9 +18,9 @@ namespace {
 // no double, and a float loses digits over a long evaluation.
 class Collector {
  public:
-  Collector(const Trained& trained, bool with_loss)
-      : trained_(trained), with_loss_(with_loss) {
-    const data::Labels* labels = trained.task.labels();
+  Collector(const TrainingSubject& subject, bool with_loss)
+      : subject_(subject), with_loss_(with_loss) {
+    const data::Labels* labels = subject.task.labels();
     if (labels == nullptr) return;
     predictions_.problem = labels->problem;
     predictions_.outputs = labels->outputs();
@@ -28,9 +28,9 @@ class Collector {
 
   void Add(const data::Batch& batch) {
     const device::StepScope scope;
-    StepInputs inputs = trained_.task.Inputs({&batch, 1}, trained_.device);
+    StepInputs inputs = subject_.task.Inputs({&batch, 1}, subject_.device);
     base::CheckEqual(inputs.batches.size(), 1, "inputs of a batch");
-    const BatchLoss loss = trained_.task.Loss(inputs.batches[0]);
+    const BatchLoss loss = subject_.task.Loss(inputs.batches[0]);
     weight_ += batch.loss_weight;
     label_tokens_ += batch.label_tokens;
     pending_.push_back({with_loss_ ? loss.sum : at::Tensor(), loss.logits,
@@ -41,7 +41,7 @@ class Collector {
       p.targets.insert(p.targets.end(), batch.targets.begin(),
                        batch.targets.end());
     }
-    trained_.device.Commit();
+    subject_.device.Commit();
     if (pending_.size() == kBatchesAtOnce) ReadBack();
   }
 
@@ -76,7 +76,7 @@ class Collector {
       return absl::DataLossError("the evaluation loss is not finite");
     }
     result.label_tokens = label_tokens_;
-    result.metrics = trained_.task.Metrics(result.loss, predictions_);
+    result.metrics = subject_.task.Metrics(result.loss, predictions_);
     result.predictions = std::move(predictions_);
     return result;
   }
@@ -94,7 +94,7 @@ class Collector {
     std::vector<at::Tensor> host;
   };
 
-  const Trained& trained_;
+  const TrainingSubject& subject_;
   const bool with_loss_;
   std::vector<Pending> pending_;
   double sum_ = 0, weight_ = 0;
@@ -102,12 +102,13 @@ class Collector {
   metrics::Predictions predictions_;
 };
 
-absl::Status Collect(const Trained& trained, const data::EvalLoader& batches,
+absl::Status Collect(const TrainingSubject& subject,
+                     const data::EvalLoader& batches,
                      const std::function<bool(double)>& go_on,
                      Collector& collector) {
   at::NoGradGuard no_grad;
-  trained.trainable.set_training(false);
-  trained.network.set_training(false);
+  subject.trainable.set_training(false);
+  subject.network.set_training(false);
   for (int64_t i = 0; i < batches.count(); ++i) {
     if (!go_on(static_cast<double>(i) / batches.count())) {
       return absl::CancelledError("evaluation stopped");
@@ -121,20 +122,20 @@ absl::Status Collect(const Trained& trained, const data::EvalLoader& batches,
 
 }  // namespace
 
-absl::StatusOr<EvalResult> Evaluate(const Trained& trained,
+absl::StatusOr<EvalResult> Evaluate(const TrainingSubject& subject,
                                     const data::EvalLoader& batches,
                                     const std::function<bool(double)>& go_on) {
-  Collector collector(trained, /*with_loss=*/true);
-  absl::Status s = Collect(trained, batches, go_on, collector);
+  Collector collector(subject, /*with_loss=*/true);
+  absl::Status s = Collect(subject, batches, go_on, collector);
   if (!s.ok()) return s;
   return std::move(collector).Result();
 }
 
 absl::StatusOr<metrics::Predictions> Predict(
-    const Trained& trained, const data::EvalLoader& batches,
+    const TrainingSubject& subject, const data::EvalLoader& batches,
     const std::function<bool(double)>& go_on) {
-  Collector collector(trained, /*with_loss=*/false);
-  absl::Status s = Collect(trained, batches, go_on, collector);
+  Collector collector(subject, /*with_loss=*/false);
+  absl::Status s = Collect(subject, batches, go_on, collector);
   if (!s.ok()) return s;
   return std::move(collector).Predictions();
 }

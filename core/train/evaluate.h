@@ -18,7 +18,7 @@ namespace mpsd::train {
 
 // What a step and an evaluation need of the run; all four must outlive the
 // holder of this struct.
-struct Trained {
+struct TrainingSubject {
   const Task& task;
   model::Network& network;
   optim::Trainable& trainable;
@@ -35,13 +35,13 @@ struct EvalResult {
 // Computes the loss and the metrics of a data set, without dropout and
 // gradients. Asks `go_on` before each batch with the share done so far; false
 // ends the evaluation with Cancelled. DataLoss for a loss that is not finite.
-absl::StatusOr<EvalResult> Evaluate(const Trained& trained,
+absl::StatusOr<EvalResult> Evaluate(const TrainingSubject& subject,
                                     const data::EvalLoader& batches,
                                     const std::function<bool(double)>& go_on);
 
 // Computes a classifier's logits for rows that may have no labels.
 absl::StatusOr<metrics::Predictions> Predict(
-    const Trained& trained, const data::EvalLoader& batches,
+    const TrainingSubject& subject, const data::EvalLoader& batches,
     const std::function<bool(double)>& go_on);
 
 }  // namespace mpsd::train

@@ -72,7 +72,7 @@ class ImageLoader {
   }
 
   // The limit takes one image of each class in turn, so that it is applied
-  // here. A split comes before the limit: then TakeParts applies both.
+  // here. A split comes before the limit: then SplitAndLimit applies both.
   absl::StatusOr<image::ImageList> List(const Paths& paths, bool labels_needed,
                                         const std::optional<int64_t>& limit,
                                         const char* what) {
@@ -95,9 +95,7 @@ class ImageLoader {
         image::LabelValues(list), image::PlacesOf(list), spec_.classification,
         nullptr, config_.head, &warnings);
     if (!labels.ok()) return labels.status();
-    for (const std::string& warning : warnings) {
-      observer_.OnWarning(warning);
-    }
+    observer_.OnWarnings(warnings);
     result_.labels = *std::move(labels);
     return absl::OkStatus();
   }

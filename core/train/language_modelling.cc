@@ -14,7 +14,7 @@
 #include "core/spec/gradient_choice.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
-#include "core/train/parts.h"
+#include "core/train/split_and_limit.h"
 
 namespace mpsd::train {
 namespace {
@@ -137,11 +137,12 @@ class RowLoader {
 }  // namespace
 
 absl::StatusOr<TaskData> LanguageModelling::LoadData(
-    const std::string& model_folder, spec::ModelConfig& config) {
+    const std::string& model_folder, spec::ModelConfig& config,
+    Observer& observer) {
   auto text_id = text::OverridesId(model_folder, OverridesOf(spec_.training));
   if (!text_id.ok()) return text_id.status();
   RowLoader loader(spec_, model_folder, *std::move(text_id), config.vocab_size,
-                   cache_folder_, observer_);
+                   cache_folder_, observer);
   const spec::DatasetSpec& d = spec_.dataset;
   TaskData data;
   auto train = loader.Load(d.train, "reading training data");
@@ -155,11 +156,11 @@ absl::StatusOr<TaskData> LanguageModelling::LoadData(
   int64_t prompts = data.train->stats().prompt_rows;
   if (data.eval != nullptr) prompts += data.eval->stats().prompt_rows;
   if (spec_.training.completion_only_loss.has_value() && prompts == 0) {
-    observer_.OnWarning(
+    observer.OnWarning(
         "training.completion_only_loss has no effect: no row has a prompt and "
         "a completion");
   }
-  if (absl::Status s = TakeParts(spec_, data); !s.ok()) return s;
+  if (absl::Status s = SplitAndLimit(spec_, data); !s.ok()) return s;
   return data;
 }
 

@@ -16,14 +16,14 @@ namespace mpsd::train {
 // perplexity.
 class LanguageModelling : public Task {
  public:
-  LanguageModelling(const spec::TrainSpec& spec, Observer& observer)
-      : spec_(spec), observer_(observer) {}
+  explicit LanguageModelling(const spec::TrainSpec& spec) : spec_(spec) {}
 
   // The data leave the model's config as it is, so that LoadData may run beside
   // LoadModel.
   bool data_change_model() const override { return false; }
   absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
-                                    spec::ModelConfig& config) override;
+                                    spec::ModelConfig& config,
+                                    Observer& observer) override;
   // Writes the tokenizer with the job's chat template and end token.
   absl::Status CompleteResult(
       const std::string& model_folder,
@@ -43,8 +43,7 @@ class LanguageModelling : public Task {
 
  private:
   const spec::TrainSpec& spec_;
-  Observer& observer_;
-  // Null until LoadModel; the Trainer owns it.
+  // Null until LoadModel; the run owns it.
   model::Decoder* decoder_ = nullptr;
 };
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
+#include "core/host/platform.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::train {
@@ -16,7 +17,10 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr char kFile[] = "run.json";
+// Members that a later attempt reads.
 constexpr char kFallbacks[] = "cpu_fallback_ops";
+constexpr char kAttention[] = "attention";
+constexpr char kResumed[] = "resumed_at_steps";
 constexpr size_t kNames = 100;  // longest list of names
 
 json StatsJson(const data::DatasetStats& stats, const std::string& sha256) {
@@ -60,18 +64,23 @@ std::set<std::string> Names(const json& joined) {
   return absl::StrSplit(joined.get<std::string>(), " and ");
 }
 
-json ResultJson(const Manifest& m) {
-  json result = {{"steps", m.steps},
-                 {"train_loss", Optional(m.train_loss)},
-                 {"eval_loss_before", Optional(m.eval_loss_before)},
-                 {"eval_loss_after", Optional(m.eval_loss_after)},
-                 {"tokens", m.tokens},
-                 {"seconds", m.seconds}};
-  if (m.result_step > 0) result["result_step"] = m.result_step;
+json ResultJson(const ckpt::TrainerState& state, int64_t result_step) {
+  const bool evaluated = state.eval_step > 0;  // since training began
+  json result;
+  result["steps"] = state.step;
+  result["train_loss"] =
+      state.step > 0 ? json(state.loss_sum / state.step) : json();
+  result["eval_loss_before"] = Optional(state.eval_loss_before);
+  result["eval_loss_after"] = evaluated ? Optional(state.eval_loss) : json();
+  result["tokens"] = state.tokens_seen;
+  result["seconds"] = state.seconds;
+  if (result_step > 0) result["result_step"] = result_step;
   json& metrics = result["eval_metrics"] = json::object();
-  for (const auto& [name, value] : m.eval_metrics) metrics[name] = value;
-  if (m.best_metric) {
-    result["best"] = {{"metric", *m.best_metric}, {"step", m.best_step}};
+  if (!evaluated) return result;
+  for (const auto& [name, value] : state.eval_metrics) metrics[name] = value;
+  if (state.best_metric) {
+    result["best"] = {{"metric", *state.best_metric},
+                      {"step", state.best_step}};
   }
   return result;
 }
@@ -83,18 +92,19 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   j["state"] = m.state;
   j["mpsd_version"] = m.mpsd_version;
   j["torch_version"] = m.torch_version;
-  j["operating_system"] = m.operating_system;
-  j["processor"] = m.processor;
+  j["operating_system"] = host::OperatingSystem();
+  j["processor"] = host::ProcessorName();
   j["device"] = m.device;
   j["device_description"] = m.device_description;
   j["environment"] = m.environment;
-  j["attention"] = AttentionJson(m.attention);
+  j[kAttention] = AttentionJson(m.attention);
   j["gradients"] = m.gradients;
-  j["dtype"] = m.dtype;
+  j["dtype"] = m.spec.training.bf16 ? "bfloat16" : "float32";
   j["seed"] = m.spec.training.seed;
   j["spec"] = json::parse(spec::ToJson(m.spec));
-  j["model"] = {{"name", m.base_model.name},
-                {"revision", m.base_model.revision},
+  const spec::BaseModel base = spec::BaseModelOf(m.spec, m.model_folder);
+  j["model"] = {{"name", base.name},
+                {"revision", base.revision},
                 {"folder", m.model_folder},
                 {"sha256", m.model_sha256}};
   j["train"] = StatsJson(m.train_stats, m.train_sha256);
@@ -114,9 +124,9 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   j["unused_tensors"] = Bounded(m.load_report.unused);
   j["missing_tensors"] = Bounded(m.load_report.missing);
   j["trainable_parameters"] = m.trainable_parameters;
-  j["total_steps"] = m.total_steps;
-  j["resumed_at_steps"] = m.resumed_at_steps;
-  j["result"] = ResultJson(m);
+  j["total_steps"] = m.progress.total_steps;
+  j[kResumed] = m.resumed_at_steps;
+  j["result"] = ResultJson(m.progress, m.result_step);
   j["memory"] = {
       {"peak_allocated_bytes", Optional(m.memory.peak_allocated)},
       {"peak_driver_allocated_bytes", Optional(m.memory.peak_driver)},
@@ -129,30 +139,6 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   return base::WriteFileAtomic(folder / kFile, text + "\n");
 }
 
-std::vector<int64_t> ReadResumedSteps(const fs::path& folder) {
-  auto text = base::ReadFile(folder / kFile);
-  if (!text.ok()) return {};
-  const json j = json::parse(*text, nullptr, false);
-  if (!j.is_object() || !j.contains("resumed_at_steps")) return {};
-  std::vector<int64_t> steps;
-  for (const json& step : j["resumed_at_steps"]) {
-    if (step.is_number_integer()) steps.push_back(step.get<int64_t>());
-  }
-  return steps;
-}
-
-std::map<std::string, int64_t> ReadFallbacks(const fs::path& folder) {
-  auto text = base::ReadFile(folder / kFile);
-  if (!text.ok()) return {};
-  const json j = json::parse(*text, nullptr, false);
-  if (!j.is_object() || !j.contains(kFallbacks)) return {};
-  std::map<std::string, int64_t> counts;
-  for (const auto& [op, count] : j[kFallbacks].items()) {
-    if (count.is_number_integer()) counts[op] = count.get<int64_t>();
-  }
-  return counts;
-}
-
 void AttentionNames::Add(const AttentionNames& other) {
   training.forward.insert(other.training.forward.begin(),
                           other.training.forward.end());
@@ -161,19 +147,32 @@ void AttentionNames::Add(const AttentionNames& other) {
   evaluation.insert(other.evaluation.begin(), other.evaluation.end());
 }
 
-AttentionNames ReadAttention(const fs::path& folder) {
+EarlierAttempts ReadEarlierAttempts(const fs::path& folder, int64_t step) {
+  EarlierAttempts earlier;
   auto text = base::ReadFile(folder / kFile);
-  if (!text.ok()) return {};
-  const json run = json::parse(*text, nullptr, false);
-  if (!run.is_object() || !run.contains("attention")) return {};
-  const json& names = run["attention"];
-  if (!names.is_object() || !names.value("training", json()).is_object()) {
-    return {};
+  json run = text.ok() ? json::parse(*text, nullptr, false) : json();
+  if (!run.is_object()) run = json::object();
+  for (const json& at : run.value(kResumed, json::array())) {
+    if (at.is_number_integer()) {
+      earlier.resumed_at_steps.push_back(at.get<int64_t>());
+    }
   }
-  const json& training = names["training"];
-  return {{Names(training.value("forward", json())),
-           Names(training.value("backward", json()))},
-          Names(names.value("evaluation", json()))};
+  if (step == 0) return earlier;
+  earlier.resumed_at_steps.push_back(step);
+  const json counts = run.value(kFallbacks, json::object());
+  for (const auto& [op, count] : counts.items()) {
+    if (count.is_number_integer()) {
+      earlier.cpu_fallback_ops[op] = count.get<int64_t>();
+    }
+  }
+  const json names = run.value(kAttention, json::object());
+  if (!names.is_object()) return earlier;
+  const json training = names.value("training", json());
+  if (!training.is_object()) return earlier;
+  earlier.attention = {{Names(training.value("forward", json())),
+                        Names(training.value("backward", json()))},
+                       Names(names.value("evaluation", json()))};
+  return earlier;
 }
 
 }  // namespace mpsd::train

@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/attention/attention.h"
+#include "core/ckpt/trainer_state.h"
 #include "core/data/source.h"
 #include "core/device/memory_watch.h"
-#include "core/metrics/metrics.h"
 #include "core/model/load_report.h"
 #include "core/spec/train_spec.h"
 #include "core/train/micro_batch.h"
@@ -34,16 +34,14 @@ struct AttentionNames {
 
 // The contents of run.json: what one needs to repeat a run, and its results.
 struct Manifest {
-  std::string mpsd_version, torch_version, operating_system, processor;
+  std::string mpsd_version, torch_version;
   std::string device, device_description;
   // Variables that results may depend on.
   std::map<std::string, std::string> environment;
   AttentionNames attention;  // kernels that ran so far
   std::string gradients;     // see GradientPath::name
-  std::string dtype;         // dtype of the frozen base weights
   spec::TrainSpec spec;      // with every default filled in
   std::string model_folder;
-  spec::BaseModel base_model;  // the base model as results name it
   // File name → SHA-256; empty until the first step has ended.
   std::map<std::string, std::string> model_sha256;
   std::string train_sha256, eval_sha256;  // SHA-256 of the files' bytes
@@ -56,18 +54,11 @@ struct Manifest {
   std::vector<std::string> fresh_modules;
   model::LoadReport load_report;  // how the model's weights matched
   int64_t trainable_parameters = 0;
-  int64_t total_steps = 0;
   std::vector<int64_t> resumed_at_steps;  // one entry a restart
   // The members below change during the run.
   std::string state;  // "RUNNING", "STOPPED", "SUCCEEDED"
-  int64_t steps = 0;
-  std::optional<double> train_loss, eval_loss_before, eval_loss_after;
-  metrics::Values eval_metrics;       // the latest evaluation's
-  std::optional<double> best_metric;  // the value of metric_for_best_model
-  int64_t best_step = 0;              // the step of best_metric
+  ckpt::TrainerState progress;
   int64_t result_step = 0;  // step of the result's weights; 0: no result
-  int64_t tokens = 0;
-  double seconds = 0;
   device::MemoryWatch::Summary memory;  // since the last restart
   // Operator missing on MPS → runs on the CPU.
   std::map<std::string, int64_t> cpu_fallback_ops;
@@ -78,17 +69,18 @@ struct Manifest {
 absl::Status WriteManifest(const std::filesystem::path& folder,
                            const Manifest& manifest);
 
-// "resumed_at_steps" of the run.json in `folder`, which an earlier attempt of
-// the job wrote; empty without one.
-std::vector<int64_t> ReadResumedSteps(const std::filesystem::path& folder);
+// What earlier attempts of a job left in its run.json.
+struct EarlierAttempts {
+  std::vector<int64_t> resumed_at_steps;
+  std::map<std::string, int64_t> cpu_fallback_ops;
+  AttentionNames attention;
+};
 
-// "cpu_fallback_ops" of the run.json in `folder`: what an earlier attempt
-// counted; empty without one.
-std::map<std::string, int64_t> ReadFallbacks(
-    const std::filesystem::path& folder);
-
-// "attention" of the run.json in `folder`: what an earlier attempt ran.
-AttentionNames ReadAttention(const std::filesystem::path& folder);
+// Reads the run.json in `folder` for an attempt that begins after `step`, whose
+// restart is counted too. An attempt that starts over (step 0) counts operators
+// and kernels anew. Without a run.json nothing was.
+EarlierAttempts ReadEarlierAttempts(const std::filesystem::path& folder,
+                                    int64_t step);
 
 }  // namespace mpsd::train
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "nlohmann/json.hpp"
@@ -164,24 +163,6 @@ MicroBatch Choose(const std::vector<MicroBatchTrial>& trials, int64_t limit) {
 
 }  // namespace
 
-absl::Status CheckTokens(int64_t rows, int64_t row_tokens, int64_t most) {
-  if (rows * row_tokens <= most) return absl::OkStatus();
-  if (row_tokens > most) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "training.max_length: the longest row has ", row_tokens,
-        " tokens with its padding; MPS computes wrong gradients above ", most,
-        " tokens at a time: set max_length to ", most,
-        " at most, which cuts longer rows"));
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "training.per_device_train_batch_size: ", rows, " rows of up to ",
-      row_tokens, " tokens are ", rows * row_tokens,
-      "; MPS computes wrong gradients above ", most, ": take ",
-      most / row_tokens,
-      " rows at most and raise gradient_accumulation_steps instead, or set "
-      "auto_find_batch_size"));
-}
-
 std::vector<int64_t> CandidateRows(int64_t batch, int64_t max_rows) {
   std::vector<int64_t> rows;
   for (int64_t n = 1; n <= std::min(batch, std::max<int64_t>(max_rows, 1));
@@ -240,11 +221,6 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
 
 std::string ToJson(const MicroBatchPlan& plan, int64_t batch) {
   return PlanJson(plan, batch).dump();
-}
-
-std::optional<MicroBatchPlan> ParseMicroBatchPlan(const std::string& text,
-                                                  int64_t batch) {
-  return PlanOf(json::parse(text, nullptr, /*allow_exceptions=*/false), batch);
 }
 
 std::optional<MicroBatchPlan> ReadPlanOfRun(const fs::path& folder,

@@ -15,10 +15,6 @@
 
 namespace mpsd::train {
 
-// InvalidArgument, with advice, where `rows` rows of `row_tokens` tokens each,
-// padding included, have more tokens than `most` (Traits::max_sum).
-absl::Status CheckTokens(int64_t rows, int64_t row_tokens, int64_t most);
-
 // How many rows of an optimizer step are computed at a time, and what their
 // backward recomputes. The step's gradient does not depend on the choice.
 struct MicroBatch {
@@ -47,6 +43,10 @@ struct MicroBatchPlan {
   std::string from = "job";
   std::vector<MicroBatchTrial> trials;
 };
+
+// Runs a function that may run out of memory. If it does, returns
+// ResourceExhausted after the function's memory has been freed.
+using Attempt = std::function<absl::Status(const std::function<void()>&)>;
 
 struct MicroBatchSearch {
   int64_t batch = 1;     // rows of an optimizer step
@@ -85,9 +85,6 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
 // The plan as JSON for run.json: rows, accumulation, gradient_checkpointing,
 // recompute_granularity where that is true, from, and the trials.
 std::string ToJson(const MicroBatchPlan& plan, int64_t batch);
-// The plan from ToJson's text. Absent where `json` is no plan for `batch`.
-std::optional<MicroBatchPlan> ParseMicroBatchPlan(const std::string& json,
-                                                  int64_t batch);
 
 // The plan in the run.json in `folder`, if it has one for `batch`.
 std::optional<MicroBatchPlan> ReadPlanOfRun(const std::filesystem::path& folder,

@@ -29,36 +29,36 @@ double Now() { return absl::ToDoubleSeconds(base::Clock::Real().Monotonic()); }
 }  // namespace
 
 MicroBatchTrials::MicroBatchTrials(
-    const Trained& trained, Stepper& stepper, const data::Source& source,
-    data::LoaderOptions options,
+    const TrainingSubject& subject, Stepper& stepper,
+    const data::Source& source, data::LoaderOptions options,
     std::function<int64_t(const MicroBatch&)> estimate, Attempt attempt)
-    : trained_(trained),
+    : subject_(subject),
       stepper_(stepper),
       source_(source),
       options_(options),
       estimate_(std::move(estimate)),
       attempt_(std::move(attempt)),
-      network_options_(trained.network.options()),
+      network_options_(subject.network.options()),
       cpu_generator_(device::CpuRngState()),
-      device_generator_(trained.device.RngState()),
+      device_generator_(subject.device.RngState()),
       resident_bytes_(Held()) {}
 
 MicroBatchTrials::~MicroBatchTrials() {
-  trained_.trainable.parameters().ZeroGradients();
-  trained_.network.set_options(network_options_);
-  trained_.device.EmptyCache();
-  trained_.device.SetRngState(device_generator_);
+  subject_.trainable.parameters().ZeroGradients();
+  subject_.network.set_options(network_options_);
+  subject_.device.EmptyCache();
+  subject_.device.SetRngState(device_generator_);
   device::SetCpuRngState(cpu_generator_);
 }
 
 int64_t MicroBatchTrials::limit_bytes() const {
-  const auto recommended = trained_.device.GetMemory().recommended_max;
+  const auto recommended = subject_.device.GetMemory().recommended_max;
   const int64_t all = recommended.value_or(host::PhysicalMemoryBytes());
   return static_cast<int64_t>(kUsable * static_cast<double>(all));
 }
 
 int64_t MicroBatchTrials::Held() const {
-  const device::Memory memory = trained_.device.GetMemory();
+  const device::Memory memory = subject_.device.GetMemory();
   if (memory.driver_allocated) return *memory.driver_allocated;
   return memory.current_allocated.value_or(host::ProcessFootprintBytes());
 }
@@ -95,14 +95,14 @@ double MicroBatchTrials::SecondsOf(const std::vector<data::Batch>& batches) {
   const device::StepScope scope;
   const double start = Now();
   stepper_.AccumulateGradients(batches);
-  trained_.device.Synchronize();
+  subject_.device.Synchronize();
   return Now() - start;
 }
 
 void MicroBatchTrials::Run(const std::vector<data::Batch>& batches,
                            int64_t batch, MicroBatchTrial& trial) {
   SecondsOf(batches);  // not measured: the first run compiles and allocates
-  const auto peak = trained_.device.GetMemory().peak_allocated;
+  const auto peak = subject_.device.GetMemory().peak_allocated;
   const int64_t held = Held();
   double seconds = SecondsOf(batches);
   double all = seconds;
@@ -122,12 +122,12 @@ absl::StatusOr<MicroBatchTrial> MicroBatchTrials::Measure(
     const MicroBatch& choice, int64_t batch) {
   model::RunOptions options = network_options_;
   options.recompute = choice.recompute;
-  trained_.network.set_options(options);
+  subject_.network.set_options(options);
   auto rows = LongestRows(choice.rows);
   if (!rows.ok()) return rows.status();
   const std::vector<data::Batch> batches = {*std::move(rows)};
-  trained_.device.EmptyCache();
-  trained_.device.ResetPeak();
+  subject_.device.EmptyCache();
+  subject_.device.ResetPeak();
   MicroBatchTrial trial{choice};
   const auto run = [&] { Run(batches, batch, trial); };
   absl::Status ran;
@@ -142,13 +142,13 @@ absl::StatusOr<MicroBatchTrial> MicroBatchTrials::Measure(
   }
   // What the failed trial queued must end before its memory is free for the
   // next one.
-  trained_.device.Synchronize();
-  trained_.trainable.parameters().ZeroGradients();
-  trained_.device.EmptyCache();
+  subject_.device.Synchronize();
+  subject_.trainable.parameters().ZeroGradients();
+  subject_.device.EmptyCache();
   trial.out_of_memory = true;
   trial.step_seconds = 0;
   trial.peak_bytes =
-      std::max(trained_.device.GetMemory().peak_allocated.value_or(0),
+      std::max(subject_.device.GetMemory().peak_allocated.value_or(0),
                estimate_(choice));
   return trial;
 }

@@ -16,10 +16,6 @@
 
 namespace mpsd::train {
 
-// Runs a function that may run out of memory. If it does, returns
-// ResourceExhausted after the function's memory has been freed.
-using Attempt = std::function<absl::Status(const std::function<void()>&)>;
-
 // Measures what micro-batches of the data's longest rows cost, by forward and
 // backward passes without an update. The run itself stays unchanged: parameters
 // and optimizer are not touched, gradients are zeroed, and the destructor
@@ -30,7 +26,7 @@ class MicroBatchTrials {
   // choice is taken to need. Devices that count their own peak use it only for
   // trials that ran out of memory. With a null `attempt` exceptions pass
   // through.
-  MicroBatchTrials(const Trained& trained, Stepper& stepper,
+  MicroBatchTrials(const TrainingSubject& subject, Stepper& stepper,
                    const data::Source& source, data::LoaderOptions options,
                    std::function<int64_t(const MicroBatch&)> estimate,
                    Attempt attempt = nullptr);
@@ -55,7 +51,7 @@ class MicroBatchTrials {
   double SecondsOf(const std::vector<data::Batch>& batches);
   int64_t Held() const;
 
-  const Trained trained_;
+  const TrainingSubject subject_;
   Stepper& stepper_;
   const data::Source& source_;
   const data::LoaderOptions options_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string_view>
 #include <system_error>
@@ -137,30 +138,20 @@ absl::StatusOr<Digests> HashModel(const fs::path& model_folder,
 }
 
 ModelDigests::ModelDigests(fs::path model_folder, fs::path cache)
-    : thread_([this, folder = std::move(model_folder),
-               file = std::move(cache)] { Run(folder, file); }) {}
+    : digests_(std::async(
+          std::launch::async,
+          [this, folder = std::move(model_folder), file = std::move(cache)] {
+            return HashModel(folder, file, stop_);
+          })) {}
 
-ModelDigests::~ModelDigests() {
-  stop_ = true;
-  thread_.join();
-}
-
-void ModelDigests::Run(const fs::path& model_folder, const fs::path& cache) {
-  auto digests = HashModel(model_folder, cache, stop_);
-  absl::MutexLock lock(&mutex_);
-  digests_ = std::move(digests);
-  done_ = true;
-}
+// The member's destructor waits for the thread.
+ModelDigests::~ModelDigests() { stop_ = true; }
 
 bool ModelDigests::done() const {
-  absl::MutexLock lock(&mutex_);
-  return done_;
+  return digests_.wait_for(std::chrono::seconds(0)) ==
+         std::future_status::ready;
 }
 
-absl::StatusOr<Digests> ModelDigests::Get() {
-  absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(&done_));
-  return digests_;
-}
+absl::StatusOr<Digests> ModelDigests::Get() { return digests_.get(); }
 
 }  // namespace mpsd::train

@@ -4,18 +4,19 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <string>
-#include <thread>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 
 namespace mpsd::train {
 
 // File name → SHA-256.
 using Digests = std::map<std::string, std::string>;
+
+// The cache of digests within the folder of caches.
+inline constexpr char kModelDigestsFile[] = "model-digests.json";
 
 // The digests of the files of a model folder that results depend on: config,
 // weights, tokenizer, chat template, image processor. The file `cache` keeps
@@ -43,14 +44,8 @@ class ModelDigests {
   absl::StatusOr<Digests> Get();
 
  private:
-  void Run(const std::filesystem::path& model_folder,
-           const std::filesystem::path& cache);
-
   std::atomic<bool> stop_{false};
-  mutable absl::Mutex mutex_;
-  absl::StatusOr<Digests> digests_ ABSL_GUARDED_BY(mutex_);
-  bool done_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  const std::shared_future<absl::StatusOr<Digests>> digests_;
 };
 
 }  // namespace mpsd::train

@@ -32,6 +32,9 @@ class Observer {
   // only the first time, cut to kLongestWarning; the last of kMostWarnings says
   // that further ones are left out.
   void OnWarning(const std::string& text);
+  void OnWarnings(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) OnWarning(text);
+  }
   const std::vector<std::string>& warnings() const { return warnings_; }
   // Asked between steps, between the micro-batches of a step and between the
   // batches of an evaluation. It may block for as long as a pause lasts.

@@ -1,140 +1,165 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Trainer::Run that goes on from a checkpoint.
+#include "core/train/resume.h"
+
 #include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/check.h"
+#include "absl/strings/string_view.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/text/overrides.h"
-#include "core/train/trainer.h"
+#include "core/train/fingerprint.h"
 
 namespace mpsd::train {
+namespace {
 
-absl::Status Trainer::KnowInputs() {
-  if (!state_.fingerprint.empty()) return absl::OkStatus();
-  if (!model_digests_->done()) observer_.OnStage("hashing model", 0);
-  auto digests = model_digests_->Get();
-  if (!digests.ok()) return digests.status();
-  manifest_.model_sha256 = *std::move(digests);
-  for (const auto& [file, digest] : manifest_.model_sha256) {
-    // The run does not read other weights in the folder: their digests do not
-    // matter.
-    const bool read = !file.ends_with(".safetensors") ||
-                      std::find(weight_files_.begin(), weight_files_.end(),
-                                file) != weight_files_.end();
-    if (read) inputs_.model[file] = digest;
-  }
-  const spec::TrainingSpec& t = spec_.training;
-  if (!t.chat_template_path.empty()) {
-    auto id =
-        text::OverridesId(model_folder_, {t.chat_template_path, t.eos_token});
-    if (!id.ok()) return id.status();
-    inputs_.model["chat_template_path"] = *std::move(id);
-  }
-  if (!spec_.adapter.empty()) {
-    const std::atomic<bool> never{false};
-    auto adapter = HashModel(spec_.adapter,
-                             options_.cache_dir / "model-digests.json", never);
-    if (!adapter.ok()) return adapter.status();
-    constexpr char kWeights[] = "adapter_model.safetensors";
-    if (adapter->contains(kWeights)) {
-      inputs_.adapter[kWeights] = (*adapter)[kWeights];
-    }
-  }
-  inputs_.train = data_.train->hash();
-  if (data_.eval != nullptr) inputs_.eval = data_.eval->hash();
-  inputs_.device = device_->name();
-  state_.fingerprint = MakeFingerprint(spec_, inputs_);
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::Resume() {
-  base::Check(trainable_ != nullptr && folder_ == nullptr,
-              "Resume comes after AttachTrainable and before OpenRunFolder");
-  state_.eval_step = -1;
-  ckpt::SweepLeftovers(options_.out_dir);
-  const std::vector<int64_t> incomplete =
-      ckpt::ListIncomplete(options_.out_dir);
-  for (const int64_t step : incomplete) SetAside(step, "a file is missing");
-  bool damaged = !incomplete.empty();
-  std::vector<int64_t> steps = ckpt::ListCheckpoints(options_.out_dir);
-  if (!steps.empty()) {
-    if (absl::Status s = KnowInputs(); !s.ok()) return s;
-  }
-  // Tries the newest checkpoint first. A checkpoint that a failing disk has
-  // spoilt costs the steps since the one before it, not the run.
-  for (; !steps.empty(); steps.pop_back()) {
-    absl::Status s = ResumeFrom(steps.back());
-    if (!absl::IsInvalidArgument(s) && !absl::IsNotFound(s)) return s;
-    SetAside(steps.back(), std::string(s.message()));
-    damaged = true;
-  }
-  if (damaged) {
-    observer_.OnWarning("no checkpoint can be read: the run starts over");
-  }
-  return absl::OkStatus();
-}
-
-void Trainer::SetAside(int64_t step, const std::string& why) {
-  const auto path = ckpt::CheckpointPath(options_.out_dir, step);
-  const auto aside = ckpt::SetAside(options_.out_dir, step);
-  if (aside.ok()) gone_.push_back(path);
-  observer_.OnWarning(absl::StrCat(
+void SetAside(const Loaded& loaded, int64_t step, absl::string_view why,
+              StartingPoint& start) {
+  const std::filesystem::path& out_dir = loaded.context.out_dir;
+  const auto path = ckpt::CheckpointPath(out_dir, step);
+  const auto aside = ckpt::SetAside(out_dir, step);
+  if (aside.ok()) start.gone.push_back(path);
+  loaded.observer.OnWarning(absl::StrCat(
       "the checkpoint ", path.string(), " is damaged (", why, ") and ",
       aside.ok() ? absl::StrCat("now ", aside->filename().string())
                  : absl::StrCat("cannot be renamed (", aside.status().message(),
                                 ")")));
 }
 
+absl::Status CheckSameJob(const ckpt::TrainerState& saved,
+                          const std::string& fingerprint,
+                          const std::filesystem::path& out_dir) {
+  absl::StatusOr<std::string> before = saved.fingerprint;
+  if (!before->starts_with("{")) {
+    before = EarlierFingerprint(*before, out_dir, fingerprint);
+    if (!before.ok()) return before.status();
+  }
+  const absl::Status s = CheckFingerprint(*before, fingerprint);
+  if (!absl::IsFailedPrecondition(s)) return s;
+  return absl::FailedPreconditionError(
+      absl::StrCat(out_dir.string(), " holds ", s.message(),
+                   "; choose another folder, remove it, or set that back"));
+}
+
 // FailedPrecondition for a checkpoint of another job. InvalidArgument and
 // NotFound for a damaged one; the run is then unchanged.
-absl::Status Trainer::ResumeFrom(int64_t step) {
-  const auto path = ckpt::CheckpointPath(options_.out_dir, step);
+absl::StatusOr<ckpt::TrainerState> RestoreStep(int64_t step,
+                                               const Loaded& loaded,
+                                               const std::string& fingerprint,
+                                               optim::AdamW& optimizer) {
+  const auto path = ckpt::CheckpointPath(loaded.context.out_dir, step);
   auto saved = ckpt::ReadTrainerState(path);
   if (!saved.ok()) return saved.status();
   if (saved->step != step) {
     return absl::InvalidArgumentError(
         absl::StrCat("its trainer_state.json is of step ", saved->step));
   }
-  if (absl::Status s = CheckSameJob(*saved); !s.ok()) return s;
-  auto restored = ckpt::LoadCheckpoint(path, Live());
-  if (!restored.ok()) return restored.status();
-  const int64_t total_steps = state_.total_steps;
-  // The run's own fingerprint stays: a checkpoint of an earlier release may
-  // have an older form of it.
-  restored->fingerprint = std::move(state_.fingerprint);
-  state_ = *std::move(restored);
-  saved_step_ = state_.step;
-  loader_->Seek({state_.epoch, state_.step_in_epoch});
-  std::string stage = absl::StrCat("resuming after step ", state_.step);
-  if (state_.total_steps != total_steps) {
+  absl::Status s = CheckSameJob(*saved, fingerprint, loaded.context.out_dir);
+  if (!s.ok()) return s;
+  return ckpt::LoadCheckpoint(path,
+                              {*loaded.trainable, optimizer, *loaded.device});
+}
+
+}  // namespace
+
+absl::StatusOr<JobIdentity> IdentifyJob(const Loaded& loaded) {
+  if (!loaded.digests->done()) loaded.observer.OnStage("hashing model", 0);
+  auto digests = loaded.digests->Get();
+  if (!digests.ok()) return digests.status();
+  const std::vector<std::string>& weights = loaded.weight_files;
+  RunInputs inputs;
+  for (const auto& [file, digest] : *digests) {
+    // The run does not read other weights in the folder: their digests do not
+    // matter.
+    const bool read =
+        !file.ends_with(".safetensors") ||
+        std::find(weights.begin(), weights.end(), file) != weights.end();
+    if (read) inputs.model[file] = digest;
+  }
+  const spec::TrainSpec& spec = *loaded.spec;
+  const spec::TrainingSpec& t = spec.training;
+  if (!t.chat_template_path.empty()) {
+    auto id = text::OverridesId(loaded.model_folder,
+                                {t.chat_template_path, t.eos_token});
+    if (!id.ok()) return id.status();
+    inputs.model["chat_template_path"] = *std::move(id);
+  }
+  if (!spec.adapter.empty()) {
+    const std::atomic<bool> never{false};
+    auto adapter = HashModel(
+        spec.adapter, loaded.context.cache_dir / kModelDigestsFile, never);
+    if (!adapter.ok()) return adapter.status();
+    constexpr char kWeights[] = "adapter_model.safetensors";
+    if (adapter->contains(kWeights)) {
+      inputs.adapter[kWeights] = (*adapter)[kWeights];
+    }
+  }
+  inputs.train = loaded.data.train->hash();
+  if (loaded.data.eval != nullptr) inputs.eval = loaded.data.eval->hash();
+  inputs.device = loaded.device->name();
+  return JobIdentity{*std::move(digests), MakeFingerprint(spec, inputs)};
+}
+
+absl::StatusOr<StartingPoint> Resume(const Loaded& loaded, int64_t total_steps,
+                                     optim::AdamW& optimizer,
+                                     data::Prefetcher& loader,
+                                     optim::Schedule& schedule) {
+  const std::filesystem::path& out_dir = loaded.context.out_dir;
+  StartingPoint start;
+  ckpt::SweepLeftovers(out_dir);
+  const std::vector<int64_t> incomplete = ckpt::ListIncomplete(out_dir);
+  for (const int64_t step : incomplete) {
+    SetAside(loaded, step, "a file is missing", start);
+  }
+  bool damaged = !incomplete.empty();
+  std::vector<int64_t> steps = ckpt::ListCheckpoints(out_dir);
+  if (!steps.empty()) {
+    auto identity = IdentifyJob(loaded);
+    if (!identity.ok()) return identity.status();
+    start.identity = *std::move(identity);
+  }
+  ckpt::TrainerState& state = start.state;
+  state.eval_step = -1;
+  state.total_steps = total_steps;
+  for (; !steps.empty(); steps.pop_back()) {
+    auto restored = RestoreStep(steps.back(), loaded,
+                                start.identity.fingerprint, optimizer);
+    const absl::Status& s = restored.status();
+    if (restored.ok()) {
+      state = *std::move(restored);
+      break;
+    }
+    if (!absl::IsInvalidArgument(s) && !absl::IsNotFound(s)) return s;
+    SetAside(loaded, steps.back(), s.message(), start);
+    damaged = true;
+  }
+  // The run's own fingerprint: a checkpoint of an earlier release may have an
+  // older form of it.
+  state.fingerprint = start.identity.fingerprint;
+  if (steps.empty()) {
+    if (damaged) {
+      loaded.observer.OnWarning(
+          "no checkpoint can be read: the run starts over");
+    }
+    return start;
+  }
+  loader.Seek({state.epoch, state.step_in_epoch});
+  std::string stage = absl::StrCat("resuming after step ", state.step);
+  if (state.total_steps != total_steps) {
     absl::StrAppend(&stage, " (of ", total_steps, " steps, not of ",
-                    state_.total_steps, ")");
+                    state.total_steps, ")");
     // The job's number of steps has changed. Transformers' scheduler saves the
     // rate of the next step, computed from the old number; only later steps
     // follow the new one.
-    auto before = optim::Schedule::Create(spec_.training, state_.total_steps);
+    auto before =
+        optim::Schedule::Create(loaded.spec->training, state.total_steps);
     if (!before.ok()) return before.status();
-    schedule_->Pin(state_.step, before->LearningRate(state_.step));
-    state_.total_steps = total_steps;
+    schedule.Pin(state.step, before->LearningRate(state.step));
+    state.total_steps = total_steps;
   }
-  observer_.OnStage(stage, 0);
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::CheckSameJob(const ckpt::TrainerState& saved) const {
-  absl::StatusOr<std::string> before = saved.fingerprint;
-  if (!before->starts_with("{")) {
-    before = EarlierFingerprint(*before, options_.out_dir, state_.fingerprint);
-    if (!before.ok()) return before.status();
-  }
-  const absl::Status s = CheckFingerprint(*before, state_.fingerprint);
-  if (!absl::IsFailedPrecondition(s)) return s;
-  return absl::FailedPreconditionError(
-      absl::StrCat(options_.out_dir.string(), " holds ", s.message(),
-                   "; choose another folder, remove it, or set that back"));
+  loaded.observer.OnStage(stage, 0);
+  return start;
 }
 
 }  // namespace mpsd::train

@@ -22,25 +22,25 @@ double LossWeight(const std::vector<data::Batch>& batches) {
 
 }  // namespace
 
-Stepper::Stepper(const Trained& trained, optim::AdamW& optimizer,
+Stepper::Stepper(const TrainingSubject& subject, optim::AdamW& optimizer,
                  double max_grad_norm)
-    : trained_(trained),
+    : subject_(subject),
       optimizer_(optimizer),
       gradients_(
-          trained.task.MakeGradientPath(trained.trainable, trained.device)),
+          subject.task.MakeGradientPath(subject.trainable, subject.device)),
       max_grad_norm_(max_grad_norm),
-      queue_(trained.device),
+      queue_(subject.device),
       canary_(at::zeros(
-          {}, at::device(trained.device.torch_device()).dtype(at::kFloat))) {
-  if (!trained.device.traits().encodes_lazily) return;
+          {}, at::device(subject.device.torch_device()).dtype(at::kFloat))) {
+  if (!subject.device.traits().encodes_lazily) return;
   // Gradients by autograd commit within the network; the explicit step commits
   // itself.
-  trained.network.set_commit([&device = trained.device] { device.Commit(); });
+  subject.network.set_commit([&device = subject.device] { device.Commit(); });
 }
 
 attention::AttentionRan Stepper::attention() const {
   if (const auto* own = gradients_->attention()) return *own;
-  const auto& ran = trained_.network.attention_ran(/*training=*/true);
+  const auto& ran = subject_.network.attention_ran(/*training=*/true);
   return {ran, ran};  // autograd's backward is its forward's
 }
 
@@ -48,10 +48,10 @@ at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
                                         const std::function<bool()>& go_on) {
   base::Check(!batches.empty(), "a step has micro-batches");
   const double total = LossWeight(batches);
-  trained_.trainable.set_training(true);
-  trained_.network.set_training(true);
+  subject_.trainable.set_training(true);
+  subject_.network.set_training(true);
   if (!host_.empty()) {  // left by a step that nobody waited for
-    trained_.device.Synchronize();
+    subject_.device.Synchronize();
     host_.clear();
   }
   std::span<const data::Batch> left = batches;
@@ -75,7 +75,7 @@ at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
       const at::Tensor part = gradients_->Add(batch, 1.0 / total);
       if (!part.defined()) continue;
       loss.add_(part);
-      trained_.device.Commit();
+      subject_.device.Commit();
     }
     inputs = NextInputs(left);
   }
@@ -87,7 +87,7 @@ StepInputs Stepper::NextInputs(std::span<const data::Batch>& left) {
   const std::span<const data::Batch> next = FirstUpload(left);
   base::Check(left.empty() == next.empty(), "an upload has a batch");
   left = left.subspan(next.size());
-  StepInputs inputs = trained_.task.Inputs(next, trained_.device);
+  StepInputs inputs = subject_.task.Inputs(next, subject_.device);
   host_.insert(host_.end(), inputs.host.begin(), inputs.host.end());
   return inputs;
 }

@@ -31,8 +31,8 @@ struct StepResult {
 // they are large: FirstUpload), and reads back a single time, at its end.
 class Stepper {
  public:
-  // `trained` and `optimizer` must outlive it. `max_grad_norm` 0: no clipping.
-  Stepper(const Trained& trained, optim::AdamW& optimizer,
+  // `subject` and `optimizer` must outlive it. `max_grad_norm` 0: no clipping.
+  Stepper(const TrainingSubject& subject, optim::AdamW& optimizer,
           double max_grad_norm);
 
   // GradientPath::name, for run.json.
@@ -62,7 +62,7 @@ class Stepper {
   // them from `left`.
   StepInputs NextInputs(std::span<const data::Batch>& left);
 
-  const Trained trained_;
+  const TrainingSubject subject_;
   optim::AdamW& optimizer_;
   const std::unique_ptr<GradientPath> gradients_;
   const double max_grad_norm_;

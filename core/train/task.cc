@@ -6,12 +6,11 @@
 
 namespace mpsd::train {
 
-std::unique_ptr<Task> Task::Make(const spec::TrainSpec& spec,
-                                 Observer& observer) {
+std::unique_ptr<Task> Task::Make(const spec::TrainSpec& spec) {
   if (spec.task == spec::Task::kCausalLm) {
-    return std::make_unique<LanguageModelling>(spec, observer);
+    return std::make_unique<LanguageModelling>(spec);
   }
-  return std::make_unique<Classification>(spec, observer);
+  return std::make_unique<Classification>(spec);
 }
 
 }  // namespace mpsd::train

@@ -44,9 +44,8 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  // Makes the Task for spec.task. `spec` and `observer` must outlive it.
-  static std::unique_ptr<Task> Make(const spec::TrainSpec& spec,
-                                    Observer& observer);
+  // Makes the Task for spec.task. `spec` must outlive it.
+  static std::unique_ptr<Task> Make(const spec::TrainSpec& spec);
 
   // The folder that keeps tokenized data between runs; by default nothing is
   // kept.
@@ -59,10 +58,12 @@ class Task {
   // thread beside LoadModel.
   virtual bool data_change_model() const { return true; }
 
-  // Reads the job's data sets. Writes what the data decide (num_labels) into
-  // `config`, which was read from `model_folder`. Its errors are the user's.
+  // Reads the job's data sets, and tells `observer` how far it is. Writes what
+  // the data decide (num_labels) into `config`, which was read from
+  // `model_folder`. Its errors are the user's.
   virtual absl::StatusOr<TaskData> LoadData(const std::string& model_folder,
-                                            spec::ModelConfig& config) = 0;
+                                            spec::ModelConfig& config,
+                                            Observer& observer) = 0;
 
   // Loads the network. The caller owns it and keeps it beyond the last use of
   // this object.

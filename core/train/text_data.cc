@@ -58,9 +58,7 @@ class TextLoader {
         rows.labels, rows.places(), spec_.classification,
         spec::FindGlueTask(spec_.dataset.task_name), config_.head, &warnings);
     if (!labels.ok()) return labels.status();
-    for (const std::string& warning : warnings) {
-      observer_.OnWarning(warning);
-    }
+    observer_.OnWarnings(warnings);
     result_.labels = *std::move(labels);
     return absl::OkStatus();
   }

@@ -8,7 +8,7 @@
 
 namespace mpsd::worker {
 
-// Runs `work`, for train::TrainerOptions. If an exception says that device or
+// Runs `work`, for train::RunContext. If an exception says that device or
 // host lacked memory (core/host/device_error.h), returns ResourceExhausted with
 // its text. Other exceptions pass through.
 absl::Status Attempt(const std::function<void()>& work);

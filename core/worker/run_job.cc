@@ -33,19 +33,18 @@ absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
   if (!text.ok()) return text.status();
   auto spec = spec::ParseTrainSpec(*text, spec_path.filename().string());
   if (!spec.ok()) return spec.status();
-  train::TrainerOptions options;
-  options.out_dir = fs::absolute(out_dir);
-  options.cache_dir = CacheFolder();
-  options.mpsd_version = WorkerVersion();
-  options.torch_version = TorchVersion();
-  options.environment = NotedEnvironment();
-  options.warnings = &warnings;
-  options.attempt = Attempt;
-  train::Trainer trainer(
+  train::RunContext context;
+  context.out_dir = fs::absolute(out_dir);
+  context.cache_dir = CacheFolder();
+  context.mpsd_version = WorkerVersion();
+  context.torch_version = TorchVersion();
+  context.environment = NotedEnvironment();
+  context.warnings = &warnings;
+  context.attempt = Attempt;
+  return train::Run(
       spec::ResolvePaths(*std::move(spec),
                          fs::absolute(spec_path).parent_path().string()),
-      std::move(options), observer);
-  return trainer.Run();
+      context, observer);
 }
 
 wire::Failed KindOf(const absl::Status& status) {

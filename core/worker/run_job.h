@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "core/train/observer.h"
-#include "core/train/trainer.h"
+#include "core/train/run.h"
 #include "core/wire/messages.h"
 
 namespace mpsd::worker {

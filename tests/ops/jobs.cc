@@ -10,7 +10,7 @@
 
 #include "core/base/file.h"
 #include "core/tensorfile/safetensors.h"
-#include "core/train/trainer.h"
+#include "core/train/run.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/scratch_folder.h"
@@ -144,12 +144,12 @@ absl::Status Train(const fs::path& folder, const json& job,
                    train::Observer& observer) {
   auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
   if (!spec.ok()) return spec.status();
-  train::TrainerOptions options;
-  options.out_dir = folder / "out";
-  options.cache_dir = folder;
-  train::Trainer trainer(spec::ResolvePaths(*spec, folder.string()), options,
-                         observer);
-  return trainer.Run().status();
+  train::RunContext context;
+  context.out_dir = folder / "out";
+  context.cache_dir = folder;
+  return train::Run(spec::ResolvePaths(*spec, folder.string()), context,
+                    observer)
+      .status();
 }
 
 Recording Record(const std::string& task, const Configuration& configuration,

@@ -36,7 +36,7 @@ struct Recording {
   std::vector<const Part*> named(const std::string& name) const;
 };
 
-// Runs the job through train::Trainer on `device` ("mps", "cpu"): six steps,
+// Runs the job through train::Run on `device` ("mps", "cpu"): six steps,
 // evaluations, a checkpoint, its end; from then on again, which reads the
 // checkpoint. A run is made once a process and kept.
 const Recording& RecordingOf(const std::string& task,

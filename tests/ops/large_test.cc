@@ -95,8 +95,7 @@ class LargeModel : public testing::TestWithParam<LargeCase> {
     const spec::TrainSpec spec = SpecOf(c);
     const auto folder = Folder(c);
     WriteHollowDecoder(folder, c.config);
-    testing_support::RecordingObserver observer;
-    train::LanguageModelling task(spec, observer);
+    train::LanguageModelling task(spec);
     const auto device = *device::OpenMps();
     Train(spec, folder, task, *device, c);
   }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/base/file.h"
-#include "core/train/trainer.h"
+#include "core/train/run.h"
 #include "core/worker/attempt.h"
 #include "tests/core/job_folder.h"
 #include "tests/ops/fake_mps.h"
@@ -54,13 +54,12 @@ class MemoryLimit : public testing::Test {
   absl::Status Train(const std::string& out, train::Observer& observer) {
     const auto spec =
         *spec::ParseTrainSpec(*base::ReadFile(folder_.Write()), "job.json");
-    train::TrainerOptions options;
-    options.out_dir = folder_.path() / out;
-    options.cache_dir = folder_.path() / out;
-    options.attempt = worker::Attempt;
-    return train::Trainer(spec::ResolvePaths(spec, folder_.path().string()),
-                          options, observer)
-        .Run()
+    train::RunContext context;
+    context.out_dir = folder_.path() / out;
+    context.cache_dir = folder_.path() / out;
+    context.attempt = worker::Attempt;
+    return train::Run(spec::ResolvePaths(spec, folder_.path().string()),
+                      context, observer)
         .status();
   }
   json Choice(const std::string& out) {

@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "core/base/file.h"
-#include "core/spec/train_spec.h"
-#include "core/train/trainer.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 #include "tests/core/job_folder.h"
+#include "tests/core/train/lm_job.h"
 
 namespace mpsd::train {
 
@@ -36,14 +35,7 @@ class ClassJob {
   // Trains into `out`; relative paths are below the folder.
   absl::StatusOr<RunResult> Train(const std::string& out, Observer& observer) {
     Write("job.json", job.dump());
-    auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
-    if (!spec.ok()) return spec.status();
-    TrainerOptions options;
-    options.out_dir = path_ / out;
-    options.cache_dir = path_;
-    Trainer trainer(spec::ResolvePaths(*spec, path_.string()), options,
-                    observer);
-    return trainer.Run();
+    return train::Train(job, path_, out, observer);
   }
   absl::StatusOr<RunResult> Train(const std::string& out) {
     testing_support::RecordingObserver observer;

@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "core/train/language_modelling.h"
 #include "tests/core/job_folder.h"
@@ -19,27 +23,50 @@ using testing::ElementsAre;
 // A task whose data are there when the test says so.
 class SlowTask : public LanguageModelling {
  public:
-  SlowTask(const spec::TrainSpec& spec, Relay& relay,
-           absl::StatusOr<TaskData> data)
-      : LanguageModelling(spec, relay), relay_(relay), data_(std::move(data)) {}
+  SlowTask(const spec::TrainSpec& spec, absl::StatusOr<TaskData> data)
+      : LanguageModelling(spec), data_(std::move(data)) {}
 
   absl::StatusOr<TaskData> LoadData(const std::string& folder,
-                                    spec::ModelConfig& config) override {
+                                    spec::ModelConfig& config,
+                                    Observer& observer) override {
     thread = std::this_thread::get_id();
-    relay_.OnStage(folder + ", layers", config.num_hidden_layers);
+    observer.OnStage(folder + ", layers", config.num_hidden_layers);
+    told.Notify();
     go_on.WaitForNotification();
-    relay_.OnWarning("slow");
+    observer.OnStage("tokenizing", 0.25);
+    observer.OnStage("tokenizing", 0.5);
+    observer.OnWarning("slow");
+    observer.OnStage("tokenizing", 0.75);
     if (throws) throw std::runtime_error("thrown");
     return std::move(data_);
   }
 
-  absl::Notification go_on;
+  absl::Notification told, go_on;
   bool throws = false;
   std::thread::id thread;
 
  private:
-  Relay& relay_;
   absl::StatusOr<TaskData> data_;
+};
+
+class Listener : public testing_support::RecordingObserver {
+ public:
+  void OnStage(const std::string& stage, double fraction) override {
+    RecordingObserver::OnStage(stage, fraction);
+    Hear(absl::StrCat(stage, " ", fraction));
+  }
+  std::vector<std::string> said;
+  bool threads_agree = true;
+
+ private:
+  void TellWarning(const std::string& text) override {
+    Hear("warning " + text);
+  }
+  void Hear(const std::string& text) {
+    said.push_back(text);
+    threads_agree &= std::this_thread::get_id() == thread_;
+  }
+  const std::thread::id thread_ = std::this_thread::get_id();
 };
 
 class DataReaderTest : public testing::Test {
@@ -48,46 +75,52 @@ class DataReaderTest : public testing::Test {
 
   spec::TrainSpec spec_;
   spec::ModelConfig config_;
-  testing_support::RecordingObserver observer_;
-  Relay relay_{observer_};
+  Listener observer_;
 };
 
 TEST_F(DataReaderTest, ReadsBesideTheCallerAndTellsOnItsThread) {
   TaskData data;
   data.train = std::make_unique<Batches>(
       std::vector<data::Batch>{MakeBatch({4}, 4), MakeBatch({3}, 4)});
-  SlowTask task(spec_, relay_, std::move(data));
-  DataReader reader(task, relay_, "folder", config_);
+  SlowTask task(spec_, std::move(data));
+  DataReader reader(task, observer_, "folder", config_);
   EXPECT_FALSE(reader.done());
+  task.told.WaitForNotification();
   EXPECT_TRUE(observer_.stages.empty());
+  reader.Tell();
+  EXPECT_THAT(observer_.stages, ElementsAre("folder, layers"));
   task.go_on.Notify();
   auto read = reader.Get();
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->train->size(), 2);
   EXPECT_TRUE(reader.done());
   EXPECT_NE(task.thread, std::this_thread::get_id());
-  EXPECT_THAT(observer_.stages, ElementsAre("folder, layers"));
-  EXPECT_THAT(observer_.warnings(), ElementsAre("slow"));
+  // The latest of a stage's progress, and all in the order of the calls.
+  EXPECT_THAT(observer_.said, ElementsAre("folder, layers 3", "tokenizing 0.5",
+                                          "warning slow", "tokenizing 0.75"));
+  EXPECT_TRUE(observer_.threads_agree);
 }
 
 TEST_F(DataReaderTest, GivesErrorsAndWhatWasThrown) {
   {
-    SlowTask task(spec_, relay_, absl::InvalidArgumentError("line 3"));
+    SlowTask task(spec_, absl::InvalidArgumentError("line 3"));
     task.go_on.Notify();
-    DataReader reader(task, relay_, "folder", config_);
+    DataReader reader(task, observer_, "folder", config_);
     EXPECT_EQ(reader.Get().status(), absl::InvalidArgumentError("line 3"));
   }
-  SlowTask task(spec_, relay_, TaskData());
+  SlowTask task(spec_, TaskData());
   task.throws = true;
   task.go_on.Notify();
-  DataReader reader(task, relay_, "folder", config_);
-  EXPECT_THROW(reader.Get().IgnoreError(), std::runtime_error);
+  DataReader reader(task, observer_, "folder", config_);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROW(reader.Get().IgnoreError(), std::runtime_error);
+  }
 }
 
 TEST_F(DataReaderTest, AnswersThatNobodyTakesAreWaitedFor) {
-  SlowTask task(spec_, relay_, TaskData());
+  SlowTask task(spec_, TaskData());
   task.go_on.Notify();
-  { DataReader reader(task, relay_, "folder", config_); }
+  { DataReader reader(task, observer_, "folder", config_); }
   EXPECT_NE(task.thread, std::thread::id());
 }
 

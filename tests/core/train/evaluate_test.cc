@@ -18,7 +18,7 @@ class EvaluateTest : public LmParts {
       std::vector<data::Batch> batches,
       const std::function<bool(double)>& go_on) {
     const Batches source(std::move(batches));
-    return Evaluate(trained(), data::EvalLoader(source, 1), go_on);
+    return Evaluate(subject(), data::EvalLoader(source, 1), go_on);
   }
 };
 

@@ -3,6 +3,7 @@
 #define MPSD_TESTS_CORE_TRAIN_LM_PARTS_H_
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -69,7 +70,7 @@ class Batches : public data::Source {
 // The golden model "llama3" with adapters on every linear, as a task trains it.
 class LmParts : public testing::Test {
  protected:
-  LmParts() : task_(spec_, observer_) {
+  LmParts() : task_(spec_) {
     const std::string folder =
         testing_support::Golden("llama3", "model").string();
     auto weights = *tensorfile::Weights::Open(folder);
@@ -84,10 +85,9 @@ class LmParts : public testing::Test {
     at::Tensor values = adapter_->parameters().groups()[0].values;
     values.add_(at::randn_like(values) * 0.1);
   }
-  Trained trained() { return {task_, *network_, *adapter_, *device_}; }
+  TrainingSubject subject() { return {task_, *network_, *adapter_, *device_}; }
 
   spec::TrainSpec spec_;
-  testing_support::RecordingObserver observer_;
   LanguageModelling task_;
   std::unique_ptr<model::Network> network_;
   std::unique_ptr<device::Device> device_ = *device::OpenCpu();

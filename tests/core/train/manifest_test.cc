@@ -23,7 +23,7 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   manifest.spec.model = "/models/x";
   manifest.spec.training.seed = 11;
   manifest.resumed_at_steps = {4, 9};
-  manifest.eval_loss_before = 2.5;
+  manifest.progress.eval_loss_before = 2.5;
   manifest.environment = {{"PYTORCH_X", "1"}};
   manifest.memory.peak_allocated = 7;
   manifest.cpu_fallback_ops = {{"aten::a", 3}};
@@ -45,15 +45,45 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   EXPECT_EQ(json["attention"]["training"]["forward"], "blocked and flash");
   EXPECT_EQ(json["attention"]["training"]["backward"], "blocked");
   EXPECT_TRUE(json["attention"]["evaluation"].is_null());
-  AttentionNames names = ReadAttention(folder);
+  const EarlierAttempts earlier = ReadEarlierAttempts(folder, 12);
+  AttentionNames names = earlier.attention;
   EXPECT_EQ(names.training, manifest.attention.training);
   names.Add({{{"flash"}, {"flash"}}, {"tiled"}});
   EXPECT_THAT(names.training.backward,
               testing::ElementsAre("blocked", "flash"));
   EXPECT_THAT(names.evaluation, testing::ElementsAre("tiled"));
-  EXPECT_THAT(ReadFallbacks(folder),
+  EXPECT_THAT(earlier.cpu_fallback_ops,
               testing::ElementsAre(testing::Pair("aten::a", 3)));
-  EXPECT_THAT(ReadResumedSteps(folder), testing::ElementsAre(4, 9));
+  EXPECT_THAT(earlier.resumed_at_steps, testing::ElementsAre(4, 9, 12));
+  const EarlierAttempts over = ReadEarlierAttempts(folder, 0);
+  EXPECT_TRUE(over.cpu_fallback_ops.empty());
+  EXPECT_TRUE(over.attention.training.forward.empty());
+  EXPECT_THAT(over.resumed_at_steps, testing::ElementsAre(4, 9));
+}
+
+// A loss before training is no result of it.
+TEST(ManifestTest, TheResultIsWhatTheStepsGave) {
+  const auto folder = FreshFolder("manifest_result");
+  Manifest manifest;
+  ckpt::TrainerState& state = manifest.progress;
+  state.eval_loss = state.eval_loss_before = 2.0;
+  state.eval_metrics = {{"perplexity", 7.4}};
+  const auto result = [&] {
+    EXPECT_TRUE(WriteManifest(folder, manifest).ok());
+    return nlohmann::json::parse(
+        *base::ReadFile(folder / "run.json"))["result"];
+  };
+  EXPECT_TRUE(result()["train_loss"].is_null());
+  EXPECT_TRUE(result()["eval_loss_after"].is_null());
+  EXPECT_TRUE(result()["eval_metrics"].empty());
+  EXPECT_FALSE(result().contains("best"));
+  state.step = state.eval_step = state.best_step = 4;
+  state.loss_sum = 6;
+  state.best_metric = 2.0;
+  EXPECT_EQ(result()["train_loss"], 1.5);
+  EXPECT_EQ(result()["eval_loss_after"], 2.0);
+  EXPECT_EQ(result()["eval_metrics"]["perplexity"], 7.4);
+  EXPECT_EQ(result()["best"]["step"], 4);
 }
 
 // A file of another kind of network has thousands.
@@ -74,9 +104,10 @@ TEST(ManifestTest, ListsTheFirstOfTheTensorsThatNothingUsed) {
 }
 
 TEST(ManifestTest, NoManifestMeansNoRestarts) {
-  EXPECT_TRUE(ReadAttention(FreshFolder("manifest_none")).evaluation.empty());
-  EXPECT_TRUE(ReadResumedSteps(FreshFolder("manifest_none")).empty());
-  EXPECT_TRUE(ReadFallbacks(FreshFolder("manifest_none")).empty());
+  const auto folder = FreshFolder("manifest_none");
+  EXPECT_TRUE(ReadEarlierAttempts(folder, 4).attention.evaluation.empty());
+  EXPECT_TRUE(ReadEarlierAttempts(folder, 4).cpu_fallback_ops.empty());
+  EXPECT_TRUE(ReadEarlierAttempts(folder, 0).resumed_at_steps.empty());
 }
 
 }  // namespace

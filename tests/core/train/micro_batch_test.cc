@@ -56,28 +56,6 @@ TEST(CandidateRowsTest, AreDivisorsUpToTheMost) {
   EXPECT_EQ(many.back(), 720);
 }
 
-constexpr int64_t kMost = 32'766;
-
-TEST(CheckTokensTest, SaysHowManyRowsAreRight) {
-  EXPECT_TRUE(CheckTokens(15, 2'184, kMost).ok());
-  EXPECT_EQ(CheckTokens(16, 2'048, kMost).message(),
-            "training.per_device_train_batch_size: 16 rows of up to 2048 "
-            "tokens are 32768; MPS computes wrong gradients above 32766: take "
-            "15 rows at most and raise gradient_accumulation_steps instead, or "
-            "set auto_find_batch_size");
-}
-
-// Fewer rows would not help.
-TEST(CheckTokensTest, OfARowThatIsTooLongItNamesMaxLength) {
-  EXPECT_TRUE(CheckTokens(1, 32'766, kMost).ok());
-  for (const int64_t rows : {1, 2}) {
-    EXPECT_EQ(CheckTokens(rows, 32'768, kMost).message(),
-              "training.max_length: the longest row has 32768 tokens with its "
-              "padding; MPS computes wrong gradients above 32766 tokens at a "
-              "time: set max_length to 32766 at most, which cuts longer rows");
-  }
-}
-
 // A device on which what needs more than `memory` cannot be tried.
 absl::StatusOr<MicroBatchPlan> FindOn(FakeDevice& device, int64_t memory,
                                       const MicroBatchSearch& search) {
@@ -232,12 +210,17 @@ void ExpectPlan(const std::optional<MicroBatchPlan>& plan) {
 }
 
 TEST(MicroBatchPlanTest, ComesBackFromJson) {
-  ExpectPlan(ParseMicroBatchPlan(ToJson(Plan(), 8), 8));
-  EXPECT_FALSE(ParseMicroBatchPlan(ToJson(Plan(), 8), 6).has_value());
+  const auto file = testing_support::FreshFolder("plan_json") / "plans.json";
+  const auto read = [&](const std::string& plan, int64_t batch) {
+    EXPECT_TRUE(base::WriteFileAtomic(file, "{\"a\": " + plan + "}").ok());
+    return FindCachedPlan(file, "a", batch);
+  };
+  ExpectPlan(read(ToJson(Plan(), 8), 8));
+  EXPECT_FALSE(read(ToJson(Plan(), 8), 6).has_value());
   for (const char* text :
        {"", "[]", "{}", R"({"rows": 0})",
         R"({"rows": "4", "gradient_checkpointing": true})"}) {
-    EXPECT_FALSE(ParseMicroBatchPlan(text, 8).has_value()) << text;
+    EXPECT_FALSE(read(text, 8).has_value()) << text;
   }
 }
 

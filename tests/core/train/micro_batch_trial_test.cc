@@ -25,7 +25,7 @@ class MicroBatchTrialTest : public LmParts {
  protected:
   MicroBatchTrialTest()
       : optimizer_(adapter_->parameters(), spec_.training),
-        stepper_(trained(), optimizer_, 1) {}
+        stepper_(subject(), optimizer_, 1) {}
 
   const data::Dataset dataset_ = Samples();
   optim::AdamW optimizer_;
@@ -33,7 +33,7 @@ class MicroBatchTrialTest : public LmParts {
 };
 
 TEST_F(MicroBatchTrialTest, MeasuresTimeAndMemory) {
-  MicroBatchTrials trials(trained(), stepper_, dataset_, {.max_length = 16},
+  MicroBatchTrials trials(subject(), stepper_, dataset_, {.max_length = 16},
                           [](const MicroBatch& choice) {
                             return (int64_t{1} << 50) * choice.rows;
                           });
@@ -56,7 +56,7 @@ TEST_F(MicroBatchTrialTest, RunningOutOfMemoryIsAResult) {
     return absl::ResourceExhaustedError("MPS backend out of memory");
   };
   MicroBatchTrials trials(
-      trained(), stepper_, dataset_, {.max_length = 16},
+      subject(), stepper_, dataset_, {.max_length = 16},
       [](const MicroBatch&) { return int64_t{7}; }, out_of_memory);
   const auto trial = trials.Measure({2}, 8);
   ASSERT_TRUE(trial.ok()) << trial.status();
@@ -72,14 +72,14 @@ TEST_F(MicroBatchTrialTest, RunningOutOfMemoryIsAResult) {
 
 TEST_F(MicroBatchTrialTest, OtherErrorsAreErrors) {
   MicroBatchTrials trials(
-      trained(), stepper_, dataset_, {.max_length = 16},
+      subject(), stepper_, dataset_, {.max_length = 16},
       [](const MicroBatch&) { return int64_t{0}; },
       [](const std::function<void()>&) { return absl::DataLossError("x"); });
   EXPECT_TRUE(absl::IsDataLoss(trials.Measure({1}, 8).status()));
 }
 
 TEST_F(MicroBatchTrialTest, PackedRowsAreMeasuredToo) {
-  MicroBatchTrials trials(trained(), stepper_, dataset_,
+  MicroBatchTrials trials(subject(), stepper_, dataset_,
                           {.max_length = 16, .packing = true},
                           [](const MicroBatch&) { return int64_t{0}; });
   EXPECT_TRUE(trials.Measure({1}, 2).ok());
@@ -101,7 +101,7 @@ TEST_F(MicroBatchTrialTest, LeavesEverythingAsItWas) {
   adapter_->parameters().ZeroGradients();
   const auto before = snapshot();
   {
-    MicroBatchTrials trials(trained(), stepper_, dataset_, {.max_length = 16},
+    MicroBatchTrials trials(subject(), stepper_, dataset_, {.max_length = 16},
                             [](const MicroBatch&) { return int64_t{0}; });
     ASSERT_TRUE(trials.Measure({2, spec::Recompute::kFull}, 8).ok());
     at::randn({7});  // as dropout would

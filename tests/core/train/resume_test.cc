@@ -10,9 +10,7 @@
 #include "core/base/file.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/optim/schedule.h"
-#include "core/train/trainer.h"
-#include "nlohmann/json.hpp"
-#include "tests/core/job_folder.h"
+#include "tests/core/train/lm_job.h"
 
 namespace mpsd::train {
 namespace {
@@ -26,30 +24,6 @@ using testing_support::FreshFolder;
 using testing_support::Golden;
 using testing_support::JobFolder;
 using testing_support::RecordingObserver;
-
-absl::StatusOr<RunResult> Train(const json& job, const fs::path& folder,
-                                const std::string& out, Observer& observer) {
-  auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
-  if (!spec.ok()) return spec.status();
-  TrainerOptions options;
-  options.out_dir = folder / out;
-  options.cache_dir = folder;
-  return Trainer(spec::ResolvePaths(*spec, folder.string()), options, observer)
-      .Run();
-}
-
-std::string AdapterBytes(const fs::path& out) {
-  return *base::ReadFile(out / "adapter" / "adapter_model.safetensors");
-}
-
-absl::StatusOr<RunResult> Train(JobFolder& folder, const std::string& out,
-                                Observer& observer) {
-  return Train(folder.job(), folder.path(), out, observer);
-}
-
-std::string AdapterBytes(const JobFolder& folder, const std::string& out) {
-  return AdapterBytes(folder.path() / out);
-}
 
 std::vector<std::string> NamesIn(const fs::path& folder) {
   std::vector<std::string> names;

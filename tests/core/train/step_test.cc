@@ -17,7 +17,7 @@ class StepTest : public LmParts {
  protected:
   StepTest()
       : optimizer_(adapter_->parameters(), spec::TrainingSpec{}),
-        stepper_(std::make_unique<Stepper>(trained(), optimizer_, 1.0)) {}
+        stepper_(std::make_unique<Stepper>(subject(), optimizer_, 1.0)) {}
   at::Tensor Gradient(const std::vector<data::Batch>& batches) {
     loss_ = stepper_->AccumulateGradients(batches).item<double>();
     return adapter_->parameters().groups()[0].gradients.clone();

@@ -11,14 +11,13 @@ namespace mpsd::train {
 namespace {
 
 TEST(TaskTest, IsThatOfTheSpec) {
-  testing_support::RecordingObserver observer;
   spec::TrainSpec spec;
-  auto lm = Task::Make(spec, observer);
+  auto lm = Task::Make(spec);
   EXPECT_NE(dynamic_cast<LanguageModelling*>(lm.get()), nullptr);
   EXPECT_EQ(lm->labels(), nullptr);
   for (const spec::Task task : {spec::Task::kSeqCls, spec::Task::kImageCls}) {
     spec.task = task;
-    auto classes = Task::Make(spec, observer);
+    auto classes = Task::Make(spec);
     EXPECT_NE(dynamic_cast<Classification*>(classes.get()), nullptr);
     EXPECT_NE(classes->labels(), nullptr);
   }

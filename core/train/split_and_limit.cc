@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/parts.h"
+#include "core/train/split_and_limit.h"
 
 #include <memory>
 #include <numeric>
@@ -41,7 +41,7 @@ absl::Status Split(double share, uint64_t seed, TaskData& data) {
 
 }  // namespace
 
-absl::Status TakeParts(const spec::TrainSpec& spec, TaskData& data) {
+absl::Status SplitAndLimit(const spec::TrainSpec& spec, TaskData& data) {
   base::Check(data.train != nullptr, "there are training data");
   const spec::DatasetSpec& d = spec.dataset;
   if (data.eval == nullptr && d.validation_split > 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/parts.h"
+#include "core/train/split_and_limit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,16 +22,16 @@ spec::TrainSpec Splitting(double share) {
   return spec;
 }
 
-TEST(TakePartsTest, TheSplitComesOffTheTrainingData) {
+TEST(SplitAndLimitTest, TheSplitComesOffTheTrainingData) {
   TaskData data;
   data.train = Some(10);
-  ASSERT_TRUE(TakeParts(Splitting(0.2), data).ok());
+  ASSERT_TRUE(SplitAndLimit(Splitting(0.2), data).ok());
   EXPECT_EQ(data.train->size(), 8);
   ASSERT_NE(data.eval, nullptr);
   EXPECT_EQ(data.eval->size(), 2);
 }
 
-TEST(TakePartsTest, LimitsComeAfterTheSplit) {
+TEST(SplitAndLimitTest, LimitsComeAfterTheSplit) {
   spec::TrainSpec spec = Splitting(0.5);
   spec.dataset.max_train_samples = 3;
   spec.dataset.max_eval_samples = 100;
@@ -39,25 +39,25 @@ TEST(TakePartsTest, LimitsComeAfterTheSplit) {
   TaskData data;
   data.train = Some(10);
   data.predict = Some(4);
-  ASSERT_TRUE(TakeParts(spec, data).ok());
+  ASSERT_TRUE(SplitAndLimit(spec, data).ok());
   EXPECT_EQ(data.train->size(), 3);
   EXPECT_EQ(data.eval->size(), 5);
   EXPECT_EQ(data.predict->size(), 1);
 }
 
-TEST(TakePartsTest, WithoutAnyNothingChanges) {
+TEST(SplitAndLimitTest, WithoutAnyNothingChanges) {
   TaskData data;
   data.train = Some(3);
   const data::Source* train = data.train.get();
-  ASSERT_TRUE(TakeParts(spec::TrainSpec(), data).ok());
+  ASSERT_TRUE(SplitAndLimit(spec::TrainSpec(), data).ok());
   EXPECT_EQ(data.train.get(), train);
   EXPECT_EQ(data.eval, nullptr);
 }
 
-TEST(TakePartsTest, OneSampleCannotBeSplit) {
+TEST(SplitAndLimitTest, OneSampleCannotBeSplit) {
   TaskData data;
   data.train = Some(1);
-  const absl::Status s = TakeParts(Splitting(0.5), data);
+  const absl::Status s = SplitAndLimit(Splitting(0.5), data);
   EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(s.message()),
               testing::HasSubstr("dataset.validation_split"));

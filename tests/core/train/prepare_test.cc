@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs with auto_find_batch_size, as a whole.
+// How a job's steps are cut into micro-batches, and what run.json says of it.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
 
 #include "core/base/file.h"
-#include "core/tensorfile/safetensors.h"
-#include "core/train/trainer.h"
-#include "tests/core/job_folder.h"
+#include "tests/core/train/lm_job.h"
 
 namespace mpsd::train {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
+using testing::ElementsAre;
 using testing_support::JobFolder;
 using testing_support::RecordingObserver;
 
@@ -27,22 +29,11 @@ class AutoBatchTest : public testing::Test {
   }
   absl::StatusOr<RunResult> Train(const std::string& out,
                                   RecordingObserver& observer) {
-    const auto spec =
-        *spec::ParseTrainSpec(*base::ReadFile(folder_.Write()), "job.json");
-    TrainerOptions options;
-    options.out_dir = folder_.path() / out;
-    options.cache_dir = folder_.path();
-    return Trainer(spec::ResolvePaths(spec, folder_.path().string()), options,
-                   observer)
-        .Run();
+    return train::Train(folder_, out, observer);
   }
   json Choice(const std::string& out) {
     return json::parse(
         *base::ReadFile(folder_.path() / out / "run.json"))["micro_batch"];
-  }
-  std::string Adapter(const std::string& out) {
-    return *base::ReadFile(folder_.path() / out / "adapter" /
-                           "adapter_model.safetensors");
   }
   // As an earlier run on this machine would have left it.
   void PutIntoCache(int64_t rows, bool checkpointing, bool selective = false) {
@@ -131,7 +122,7 @@ TEST_F(AutoBatchTest, AResumedRunKeepsToWhatItBeganWith) {
   ASSERT_TRUE(Train("parts", rest).ok());
   EXPECT_EQ(Choice("parts")["from"], "resumed");
   EXPECT_EQ(Choice("parts")["rows"], 3);
-  EXPECT_EQ(Adapter("parts"), Adapter("whole"));
+  EXPECT_EQ(AdapterBytes(folder_, "parts"), AdapterBytes(folder_, "whole"));
 }
 
 TEST_F(AutoBatchTest, CheckpointingThatTheJobStatesIsKept) {
@@ -140,6 +131,87 @@ TEST_F(AutoBatchTest, CheckpointingThatTheJobStatesIsKept) {
   RecordingObserver observer;
   ASSERT_TRUE(Train("kept", observer).ok());
   EXPECT_EQ(Choice("kept")["gradient_checkpointing"], true);
+}
+
+TEST(PrepareTest, EpochsSetTheLengthWhenMaxStepsDoesNot) {
+  JobFolder folder("prepare_epochs");
+  folder.training().erase("max_steps");
+  folder.training()["num_train_epochs"] = 1.5;
+  folder.training()["eval_steps"] = 0;
+  RecordingObserver observer;
+  auto result = Train(folder, "out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->steps, 8);  // ceil(1.5 · ceil(10 rows / 2))
+  std::vector<int64_t> eval_steps;
+  for (const auto& eval : observer.evals) eval_steps.push_back(eval.step);
+  EXPECT_THAT(eval_steps, ElementsAre(0, 5, 8));
+  EXPECT_DOUBLE_EQ(observer.steps.back().epoch, 1.6);
+}
+
+// run.json names what ran, a restart's share included.
+TEST(PrepareTest, TheAttentionThatRanIsNamed) {
+  struct Case {
+    std::function<void(JobFolder&)> change;
+    const char *forward, *backward;
+  };
+  const char* const kAten = "scaled_dot_product_attention";
+  const Case cases[] = {
+      {[](JobFolder&) {}, "flash", "blocked"},
+      {[](JobFolder& f) { f.training()["packing"] = true; }, "flash", "flash"},
+      {[](JobFolder& f) { f.job()["gradients"] = "autograd"; }, kAten, kAten},
+  };
+  for (const Case& c : cases) {
+    JobFolder folder("prepare_attention");
+    c.change(folder);
+    const auto attention = [&] {
+      return json::parse(
+          *base::ReadFile(folder.path() / "out/run.json"))["attention"];
+    };
+    RecordingObserver first, second, third;
+    first.stop_at_stage = "evaluating";  // before the first step
+    ASSERT_TRUE(Train(folder, "out", first).ok());
+    EXPECT_TRUE(attention()["training"]["forward"].is_null());
+    ASSERT_TRUE(Train(folder, "out", second).ok());
+    ASSERT_TRUE(Train(folder, "out", third).ok());  // no step again
+    EXPECT_EQ(attention()["training"]["forward"], c.forward);
+    EXPECT_EQ(attention()["training"]["backward"], c.backward);
+    EXPECT_EQ(attention()["evaluation"], kAten);
+  }
+}
+
+json ConfigOf(const JobFolder& folder, const std::string& out) {
+  return json::parse(
+      *base::ReadFile(folder.path() / out / "adapter/adapter_config.json"));
+}
+
+TEST(PrepareTest, AResultNamesItsModelAsTheJobDoes) {
+  JobFolder folder("prepare_model_id");
+  folder.training()["max_steps"] = 1;
+  folder.training()["eval_steps"] = 0;
+  const fs::path snapshot =
+      folder.path() / "hub" / "models--me--tiny" / "snapshots" / "abc123";
+  fs::create_directories(snapshot.parent_path());
+  fs::copy(testing_support::Golden("smollm", "model"), snapshot);
+  RecordingObserver observer;
+  const auto name_of = [&](const std::string& out) {
+    auto result = Train(folder, out, observer);
+    EXPECT_TRUE(result.ok()) << result.status();
+    const json config = ConfigOf(folder, out);
+    return std::pair{config["base_model_name_or_path"], config["revision"]};
+  };
+  setenv("HF_HUB_CACHE", (folder.path() / "hub").c_str(), 1);
+  folder.job()["model"] = "me/tiny";  // by hand
+  EXPECT_EQ(name_of("id"), (std::pair<json, json>{"me/tiny", "abc123"}));
+  unsetenv("HF_HUB_CACHE");
+  const json run =
+      json::parse(*base::ReadFile(folder.path() / "id" / "run.json"));
+  EXPECT_EQ(run["model"]["folder"], snapshot.string());
+  EXPECT_EQ(run["model"]["name"], "me/tiny");
+  folder.job()["model"] = snapshot.string();
+  EXPECT_EQ(name_of("path"),
+            (std::pair<json, json>{snapshot.string(), nullptr}));
+  folder.job()["model_id"] = "me/tiny";  // as mpsd hands it on
+  EXPECT_EQ(name_of("mpsd"), (std::pair<json, json>{"me/tiny", "abc123"}));
 }
 
 }  // namespace

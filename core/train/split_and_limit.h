@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_PARTS_H_
-#define MPSD_CORE_TRAIN_PARTS_H_
+#ifndef MPSD_CORE_TRAIN_SPLIT_AND_LIMIT_H_
+#define MPSD_CORE_TRAIN_SPLIT_AND_LIMIT_H_
 
 #include "absl/status/status.h"
 #include "core/spec/train_spec.h"
@@ -12,8 +12,8 @@ namespace mpsd::train {
 // the training data; then it keeps the first max_…_samples of each set (the
 // order of Transformers' run_glue.py: split first). InvalidArgument where a set
 // would be empty.
-absl::Status TakeParts(const spec::TrainSpec& spec, TaskData& data);
+absl::Status SplitAndLimit(const spec::TrainSpec& spec, TaskData& data);
 
 }  // namespace mpsd::train
 
-#endif  // MPSD_CORE_TRAIN_PARTS_H_
+#endif  // MPSD_CORE_TRAIN_SPLIT_AND_LIMIT_H_

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "core/full/full_model.h"
+#include "core/lora/lora.h"
+#include "core/optim/schedule.h"
+#include "core/spec/targets.h"
+#include "core/tensorfile/weights.h"
+#include "core/train/data_reader.h"
+#include "core/train/stages.h"
+
+namespace mpsd::train {
+namespace {
+
+constexpr char kLoading[] = "loading model";  // the stage's name
+
+// Thrown to abandon the loading of weights, as torch's exceptions are, where
+// the data have already failed.
+struct DataFailed {};
+
+struct DataAndModel {
+  TaskData data;
+  std::optional<BestModel> best;
+  std::vector<std::string> weight_files;
+  std::unique_ptr<model::Network> network;
+};
+
+// Takes the data into `read`, and checks what the spec asks of them.
+absl::Status TakeData(const Opened& opened, const Task& task,
+                      absl::StatusOr<TaskData> data, DataAndModel& read) {
+  if (!data.ok()) return data.status();
+  read.data = *std::move(data);
+  const device::Device& device = *opened.device;
+  const data::BatchShapes shapes(*opened.spec, opened.config, device.traits(),
+                                 device.name());
+  absl::Status s = shapes.CheckDeviceLimits(
+      *read.data.train, {read.data.eval.get(), read.data.predict.get()});
+  if (!s.ok()) return s;
+  const spec::TrainingSpec& training = opened.spec->training;
+  auto best = BestModel::Create(training, task.MetricNames());
+  if (!best.ok()) return best.status();
+  read.best = *std::move(best);
+  // Only the schedule's name is in question: Prepare knows the steps.
+  return optim::Schedule::Create(training, /*total_steps=*/1).status();
+}
+
+absl::Status LoadModel(const Opened& opened, Task& task,
+                       const std::function<void(double)>& progress,
+                       DataAndModel& read) {
+  const spec::TrainSpec& spec = *opened.spec;
+  std::unique_ptr<tensorfile::Weights> weights;
+  if (!spec.from_scratch) {
+    auto found = tensorfile::Weights::Open(opened.model_folder);
+    if (!found.ok()) return found.status();
+    weights = *std::move(found);
+    for (const auto& file : weights->files()) {
+      read.weight_files.push_back(file.filename().string());
+    }
+  }
+  auto network = task.LoadModel(
+      {weights.get(), opened.device->torch_device(),
+       spec.training.bf16 ? at::kBFloat16 : at::kFloat,
+       spec.classification.ignore_mismatched_sizes, spec.quantization_config},
+      opened.config, progress);
+  if (!network.ok()) return network.status();
+  read.network = *std::move(network);
+  model::RunOptions options;
+  options.attention = attention::KernelFor(opened.device->traits());
+  options.recompute = spec.training.recompute();
+  read.network->set_options(options);
+  return absl::OkStatus();
+}
+
+absl::Status LoadDataThenModel(Opened& opened, Task& task, DataAndModel& read) {
+  Observer& observer = opened.observer;
+  absl::Status s = TakeData(
+      opened, task, task.LoadData(opened.model_folder, opened.config, observer),
+      read);
+  if (!s.ok()) return s;
+  const auto tell = [&](double part) { observer.OnStage(kLoading, part); };
+  return LoadModel(opened, task, tell, read);
+}
+
+absl::Status LoadBoth(const Opened& opened, Task& task, DataAndModel& read) {
+  DataReader reader(task, opened.observer, opened.model_folder, opened.config);
+  std::optional<absl::Status> data;
+  const auto tell = [&](double part) {
+    reader.Tell();
+    if (!data && reader.done()) {
+      data = TakeData(opened, task, reader.Get(), read);
+    }
+    if (!data) return;
+    if (!data->ok()) throw DataFailed();
+    opened.observer.OnStage(kLoading, part);
+  };
+  absl::Status model;
+  std::exception_ptr error;
+  try {
+    model = LoadModel(opened, task, tell, read);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (!data) data = TakeData(opened, task, reader.Get(), read);
+  if (!data->ok()) return *data;
+  if (error) std::rethrow_exception(error);
+  if (model.ok()) opened.observer.OnStage(kLoading, 1);
+  return model;
+}
+
+// Completes spec.lora.
+absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachAdapter(
+    Opened& opened, model::Network& network) {
+  spec::TrainSpec& spec = *opened.spec;
+  auto saved = spec::MatchModulesToSave(spec.lora, opened.config);
+  if (!saved.ok()) return saved.status();
+  // Weights drawn at random must be saved with the adapter: no base model has
+  // them.
+  for (const std::string& module : network.fresh_modules()) {
+    const bool kept =
+        std::any_of(saved->begin(), saved->end(),
+                    [&](const spec::Module& m) { return m.name == module; });
+    if (!kept) spec.lora.modules_to_save.push_back(module);
+  }
+  const char* task_type = spec.task == spec::Task::kCausalLm ? "CAUSAL_LM"
+                          : spec.task == spec::Task::kSeqCls ? "SEQ_CLS"
+                                                             : "";
+  const spec::BaseModel base = spec::BaseModelOf(spec, opened.model_folder);
+  auto adapter =
+      lora::Adapter::Attach(network, spec.lora, opened.device->torch_device(),
+                            {base.name, task_type, base.revision});
+  if (!adapter.ok()) return adapter.status();
+  if (!spec.adapter.empty()) {
+    absl::Status s = (*adapter)->LoadCheckpoint(spec.adapter);
+    if (!s.ok()) return s;
+  }
+  return std::unique_ptr<optim::Trainable>(*std::move(adapter));
+}
+
+absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachWeights(
+    const Opened& opened, const Task& task, model::Network& network) {
+  full::FullModel::Options options;
+  options.head_only = opened.spec->fine_tune_type == spec::FineTuneType::kHead;
+  options.task = opened.spec->task;
+  options.model_folder = opened.model_folder;
+  options.files = task.ResultFiles();
+  if (const data::Labels* labels = task.labels(); labels != nullptr) {
+    options.label_names = labels->names;
+    options.problem_type = std::string(spec::ToString(labels->problem));
+  }
+  auto full = full::FullModel::Attach(network, std::move(options),
+                                      opened.device->torch_device());
+  if (!full.ok()) return full.status();
+  return std::unique_ptr<optim::Trainable>(*std::move(full));
+}
+
+}  // namespace
+
+absl::StatusOr<Loaded> Load(Opened opened) {
+  auto task = Task::Make(*opened.spec);
+  if (!opened.context.cache_dir.empty()) {
+    task->set_cache_folder(opened.context.cache_dir / "tokens");
+  }
+  DataAndModel read;
+  absl::Status s = task->data_change_model()
+                       ? LoadDataThenModel(opened, *task, read)
+                       : LoadBoth(opened, *task, read);
+  if (!s.ok()) return s;
+  opened.observer.OnWarnings(model::Warnings(read.network->load_report()));
+  auto trainable = opened.spec->fine_tune_type == spec::FineTuneType::kLora
+                       ? AttachAdapter(opened, *read.network)
+                       : AttachWeights(opened, *task, *read.network);
+  if (!trainable.ok()) return trainable.status();
+  return Loaded{opened.context,
+                opened.observer,
+                std::move(opened.device),
+                std::move(opened.model_folder),
+                std::move(opened.digests),
+                std::move(opened.spec),
+                std::move(opened.config),
+                std::move(task),
+                std::move(read.data),
+                *std::move(read.best),
+                std::move(read.weight_files),
+                std::move(read.network),
+                *std::move(trainable)};
+}
+
+}  // namespace mpsd::train

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/check.h"
+#include "core/base/sha256.h"
+#include "core/ckpt/checkpoint.h"
+#include "core/spec/memory_estimate.h"
+#include "core/train/micro_batch_trial.h"
+#include "core/train/resume.h"
+#include "core/train/stages.h"
+
+namespace mpsd::train {
+namespace {
+
+constexpr char kCacheFile[] = "micro-batches.json";
+
+const char* Suffix(const MicroBatch& choice) {
+  switch (choice.recompute) {
+    case spec::Recompute::kNone:
+      return "";
+    case spec::Recompute::kSelective:
+      return ", with selective checkpointing";
+    case spec::Recompute::kFull:
+      break;
+  }
+  return ", with checkpointing";
+}
+
+// The key of a cached plan: everything that the cost of a micro-batch depends
+// on, and nothing that may differ between runs of equal cost.
+std::string CacheKey(const Loaded& loaded) {
+  spec::TrainSpec essence = *loaded.spec;
+  essence.name.clear();
+  essence.dataset = {};
+  essence.training.seed = 0;
+  essence.training.learning_rate = 1;
+  essence.training.num_train_epochs = 1;
+  essence.training.max_steps = -1;
+  const spec::ModelConfig& config = loaded.config;
+  const data::Source& train = *loaded.data.train;
+  const data::BatchShapes shapes = loaded.shapes();
+  return base::Sha256Hex(absl::StrCat(
+      spec::ToJson(essence), "\n", spec::ParameterCount(config), " ",
+      config.hidden_size, " ", config.num_hidden_layers, " ", config.vocab_size,
+      "\n", shapes.LongestSample(train), " ",
+      train.size() < shapes.step_rows() ? train.size() : 0, "\n",
+      loaded.device->name(), " ", loaded.device->description(), "\n",
+      loaded.context.mpsd_version, " ", loaded.context.torch_version));
+}
+
+int64_t EstimatedBytes(const Loaded& loaded, const MicroBatch& choice) {
+  const data::BatchShapes shapes = loaded.shapes();
+  const device::Traits& traits = loaded.device->traits();
+  spec::TrainSpec spec = *loaded.spec;
+  // The memory of an evaluation does not depend on the choice, unless
+  // evaluations are limited to the tokens of a training micro-batch.
+  if (!traits.silent_out_of_memory) {
+    spec.dataset.eval.clear();
+    spec.dataset.validation_split = 0;
+  }
+  spec.training.per_device_train_batch_size = choice.rows;
+  spec.training.gradient_accumulation_steps = shapes.step_rows() / choice.rows;
+  spec.training.set_recompute(choice.recompute);
+  if (!spec.training.packing) {
+    spec.training.max_length = shapes.LongestSample(*loaded.data.train);
+  }
+  // The network's own config, not that of the file: the head may turn out not
+  // to be tied.
+  return spec::EstimateMemory(spec, loaded.network->config(), traits)
+      .total_bytes;
+}
+
+absl::StatusOr<MicroBatchPlan> TryMicroBatches(const Loaded& loaded,
+                                               Stepper& stepper) {
+  const data::BatchShapes shapes = loaded.shapes();
+  const data::Source& train = *loaded.data.train;
+  const auto estimate = [&](const MicroBatch& choice) {
+    return EstimatedBytes(loaded, choice);
+  };
+  MicroBatchTrials trials(loaded.subject(), stepper, train,
+                          shapes.TrainOptions(1), estimate,
+                          loaded.context.attempt);
+  MicroBatchSearch search;
+  search.batch = shapes.step_rows();
+  search.max_rows = search.batch;
+  if (const auto most = loaded.device->traits().max_sum) {
+    search.max_rows = *most / shapes.LongestRow(train);
+  }
+  search.limit_bytes = trials.limit_bytes();
+  search.resident_bytes = trials.resident_bytes();
+  search.demanded = loaded.spec->training.recompute();
+  search.knows_selective = stepper.gradient_path() == kExplicitPath;
+  search.estimate = estimate;
+  return FindMicroBatch(search, [&](const MicroBatch& choice) {
+    loaded.observer.OnStage(
+        absl::StrCat("trying micro-batches of ", choice.rows, Suffix(choice)),
+        0);
+    return trials.Measure(choice, search.batch);
+  });
+}
+
+// A resumed run keeps its first attempt's plan: another split would round its
+// sums otherwise. A machine that has tried this job's shape does not try again.
+absl::StatusOr<MicroBatchPlan> FindPlan(const Loaded& loaded, Stepper& stepper,
+                                        int64_t rows) {
+  const RunContext& context = loaded.context;
+  if (!ckpt::ListCheckpoints(context.out_dir).empty()) {
+    if (auto plan = ReadPlanOfRun(context.out_dir, rows)) {
+      plan->from = "resumed";
+      return *std::move(plan);
+    }
+  }
+  const auto file = context.cache_dir / kCacheFile;
+  const std::string key = CacheKey(loaded);
+  if (auto plan = FindCachedPlan(file, key, rows)) {
+    plan->from = "cache";
+    return *std::move(plan);
+  }
+  auto plan = TryMicroBatches(loaded, stepper);
+  if (!plan.ok()) return plan.status();
+  // A failure costs the next run a search, nothing else.
+  CachePlan(file, key, *plan, rows).IgnoreError();
+  return plan;
+}
+
+// For a job with auto_find_batch_size: decides how many rows are computed at a
+// time, and sets the network's recomputation.
+absl::StatusOr<MicroBatchPlan> ChooseMicroBatch(const Loaded& loaded,
+                                                Stepper& stepper) {
+  const int64_t rows = loaded.shapes().step_rows();
+  auto plan = FindPlan(loaded, stepper, rows);
+  if (!plan.ok()) return plan.status();
+  model::RunOptions options = loaded.network->options();
+  options.recompute = plan->chosen.recompute;
+  loaded.network->set_options(options);
+  loaded.observer.OnStage(
+      absl::StrFormat("micro-batches of %d of %d rows%s (%s)",
+                      plan->chosen.rows, rows, Suffix(plan->chosen),
+                      plan->from),
+      1);
+  return plan;
+}
+
+// What run.json says of a run before its next step.
+Manifest ManifestOf(const Loaded& loaded, const Stepper& stepper,
+                    const StartingPoint& start) {
+  const RunContext& context = loaded.context;
+  Manifest m;
+  m.mpsd_version = context.mpsd_version;
+  m.torch_version = context.torch_version;
+  m.device = loaded.device->name();
+  m.device_description = loaded.device->description();
+  m.environment = context.environment;
+  m.gradients = stepper.gradient_path();
+  m.spec = *loaded.spec;
+  m.model_folder = loaded.model_folder;
+  m.model_sha256 = start.identity.model_sha256;
+  m.train_sha256 = loaded.data.train->hash();
+  m.train_stats = loaded.data.train->stats();
+  if (loaded.data.eval != nullptr) {
+    m.eval_sha256 = loaded.data.eval->hash();
+    m.eval_stats = loaded.data.eval->stats();
+  }
+  if (const data::Labels* labels = loaded.task->labels(); labels != nullptr) {
+    m.label_names = labels->names;
+    m.problem_type = std::string(spec::ToString(labels->problem));
+  }
+  m.fresh_modules = loaded.network->fresh_modules();
+  m.load_report = loaded.network->load_report();
+  m.trainable_parameters = loaded.trainable->parameters().element_count();
+  return m;
+}
+
+}  // namespace
+
+absl::StatusOr<Prepared> Prepare(Loaded loaded) {
+  const spec::TrainingSpec& t = loaded.spec->training;
+  const data::BatchShapes shapes = loaded.shapes();
+  const data::Source& train = *loaded.data.train;
+  auto optimizer =
+      std::make_unique<optim::AdamW>(loaded.trainable->parameters(), t);
+  auto stepper =
+      std::make_unique<Stepper>(loaded.subject(), *optimizer, t.max_grad_norm);
+  loaded.device->BeginSteps();
+  int64_t rows = t.per_device_train_batch_size;
+  std::optional<MicroBatchPlan> plan;
+  if (t.auto_find_batch_size) {
+    auto chosen = ChooseMicroBatch(loaded, *stepper);
+    if (!chosen.ok()) return chosen.status();
+    rows = chosen->chosen.rows;
+    plan = *std::move(chosen);
+  }
+  std::optional<data::EvalLoader> evals;
+  if (const data::Source* eval = loaded.data.eval.get(); eval != nullptr) {
+    evals.emplace(shapes.EvalBatches(*eval, train, rows));
+  }
+  auto loader =
+      std::make_unique<data::Prefetcher>(train, shapes.TrainOptions(rows));
+  const double epoch = static_cast<double>(loader->steps_per_epoch());
+  const int64_t steps =
+      t.max_steps > 0
+          ? t.max_steps
+          : static_cast<int64_t>(std::ceil(t.num_train_epochs * epoch));
+  auto schedule = optim::Schedule::Create(t, steps);
+  if (!schedule.ok()) return schedule.status();
+  auto start = Resume(loaded, steps, *optimizer, *loader, *schedule);
+  if (!start.ok()) return start.status();
+  const std::filesystem::path& out_dir = loaded.context.out_dir;
+  const int64_t step = start->state.step;
+  auto folder = RunFolder::Open(out_dir, step, start->state.eval_step);
+  if (!folder.ok()) return folder.status();
+  Manifest manifest = ManifestOf(loaded, *stepper, *start);
+  manifest.micro_batch = std::move(plan);
+  EarlierAttempts earlier = ReadEarlierAttempts(out_dir, step);
+  manifest.resumed_at_steps = std::move(earlier.resumed_at_steps);
+  manifest.attention = std::move(earlier.attention);
+  Prepared prepared{std::move(loaded),
+                    std::move(optimizer),
+                    std::move(stepper),
+                    rows,
+                    std::move(loader),
+                    std::move(evals),
+                    *std::move(schedule),
+                    std::move(start->state),
+                    step,
+                    std::move(start->gone),
+                    *std::move(folder),
+                    std::move(manifest),
+                    std::move(earlier.cpu_fallback_ops),
+                    {}};
+  absl::Status s = prepared.UpdateManifest("RUNNING");
+  if (!s.ok()) return s;
+  return prepared;
+}
+
+absl::StatusOr<EvalResult> Prepared::EvaluateWeights() const {
+  base::Check(eval_loader.has_value(), "there are data to evaluate on");
+  Observer& observer = loaded.observer;
+  return Evaluate(loaded.subject(), *eval_loader, [&](double fraction) {
+    observer.OnStage("evaluating", fraction);
+    return observer.stop_request() == StopRequest::kNone;
+  });
+}
+
+std::map<std::string, int64_t> Prepared::Fallbacks() const {
+  std::map<std::string, int64_t> all = earlier_fallbacks;
+  const device::WarningCapture* warnings = loaded.context.warnings;
+  if (warnings == nullptr) return all;
+  for (const auto& [op, count] : warnings->cpu_fallback_ops()) {
+    all[op] += count;
+  }
+  return all;
+}
+
+absl::Status Prepared::UpdateManifest(const std::string& run_state) {
+  Manifest& m = manifest;
+  m.state = run_state;
+  m.progress = state;
+  m.memory = memory.summary();
+  m.cpu_fallback_ops = Fallbacks();
+  m.warnings = loaded.observer.warnings();
+  m.attention.Add({stepper->attention(),
+                   loaded.network->attention_ran(/*training=*/false)});
+  return WriteManifest(loaded.context.out_dir, m);
+}
+
+}  // namespace mpsd::train
