@@ -43,7 +43,8 @@ ExitCode CancelOne(const std::string& id, bool now, const Console& console) {
 ExitCode Cancel(const std::vector<std::string>& texts, bool now,
                 const Console& console) {
   ExitCode code = ExitCode::kOk;
-  const auto ids = ResolveJobIds(console, texts, &code, Care::kChanges);
+  const auto ids =
+      ResolveJobIds(console, texts, &code, FewestIdCharacters::kChanges);
   if (!ids) return code;
   for (const std::string& id : *ids) {
     const ExitCode one = CancelOne(id, now, console);

@@ -97,7 +97,7 @@ std::string NextStep(const grpc::Status& status) {
   }
 }
 
-std::string What(const grpc::Status& status) {
+std::string MessageOf(const grpc::Status& status) {
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return "mpsd did not answer in time";
   }
@@ -146,7 +146,7 @@ ExitCode Console::Fail(const grpc::Status& status) const {
     return Fail(code, WhyUnreachable(daemon, status),
                 HowToReach(daemon.address()));
   }
-  return Fail(code, What(status), NextStep(status));
+  return Fail(code, MessageOf(status), NextStep(status));
 }
 
 ExitCode Console::Fail(ExitCode code, const absl::Status& status,

@@ -69,8 +69,8 @@ std::string Listing(const Matches& matches) {
 }
 
 // The fault of `text` that shows without asking the daemon; "" for none.
-std::string Complaint(const std::string& text, Care care) {
-  const size_t least = static_cast<size_t>(care);
+std::string Complaint(const std::string& text, FewestIdCharacters fewest) {
+  const size_t least = static_cast<size_t>(fewest);
   if (text.empty()) return "the job's id is empty";
   if (!std::all_of(text.begin(), text.end(), absl::ascii_isalnum) ||
       text.size() > kJobIdLength) {
@@ -86,9 +86,9 @@ std::string Complaint(const std::string& text, Care care) {
 
 std::optional<std::string> ResolveJobId(const Console& console,
                                         const std::string& text, ExitCode* code,
-                                        Care care) {
+                                        FewestIdCharacters fewest) {
   const std::string see = "See the jobs there are with `mpsctl list`.";
-  if (const std::string wrong = Complaint(text, care); !wrong.empty()) {
+  if (const std::string wrong = Complaint(text, fewest); !wrong.empty()) {
     *code = console.Fail(ExitCode::kBadInput, wrong, see);
     return std::nullopt;
   }
@@ -116,10 +116,10 @@ std::optional<std::string> ResolveJobId(const Console& console,
 
 std::optional<std::vector<std::string>> ResolveJobIds(
     const Console& console, const std::vector<std::string>& texts,
-    ExitCode* code, Care care) {
+    ExitCode* code, FewestIdCharacters fewest) {
   std::vector<std::string> ids;
   for (const std::string& text : texts) {
-    std::optional<std::string> id = ResolveJobId(console, text, code, care);
+    std::optional<std::string> id = ResolveJobId(console, text, code, fewest);
     if (!id) return std::nullopt;
     if (std::find(ids.begin(), ids.end(), *id) == ids.end()) {
       ids.push_back(*std::move(id));

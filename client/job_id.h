@@ -13,7 +13,7 @@ namespace mpsd::client {
 inline constexpr size_t kJobIdLength = 26;
 
 // The fewest characters of an id that a verb takes.
-enum class Care : size_t {
+enum class FewestIdCharacters : size_t {
   kLooks = 4,
   kChanges = 6,  // a verb that ends, removes or starts jobs
 };
@@ -24,16 +24,16 @@ enum class Care : size_t {
 // nothing and sets *code: kNotFound; kBadInput where `text` is too short, no
 // part of an id, or a part of several ids (which are listed); or the code of
 // the failed call.
-std::optional<std::string> ResolveJobId(const Console& console,
-                                        const std::string& text, ExitCode* code,
-                                        Care care = Care::kLooks);
+std::optional<std::string> ResolveJobId(
+    const Console& console, const std::string& text, ExitCode* code,
+    FewestIdCharacters fewest = FewestIdCharacters::kLooks);
 
 // Resolves each of `texts` in turn; a job that two texts mean is in the result
 // once. Returns nothing where one text means no job, so that the verb leaves
 // the other jobs alone, too.
 std::optional<std::vector<std::string>> ResolveJobIds(
     const Console& console, const std::vector<std::string>& texts,
-    ExitCode* code, Care care);
+    ExitCode* code, FewestIdCharacters fewest);
 
 }  // namespace mpsd::client
 

@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
-#include "client/labels.h"
+#include "client/job_labels.h"
 #include "client/table.h"
 #include "client/verbs.h"
 
@@ -18,7 +18,7 @@ namespace {
 struct ListOptions {
   std::vector<std::string> states;
   std::string owner;
-  std::vector<std::string> labels;
+  std::vector<std::string> job_labels;
   int limit = 50;
   bool quiet = false;
 };
@@ -94,8 +94,9 @@ ExitCode List(const ListOptions& options, const Console& console) {
     request.add_states(StateOf(name));
   }
   request.set_owner(options.owner);
-  absl::Status labels = AddLabels(options.labels, request.mutable_labels());
-  if (!labels.ok()) return console.Fail(ExitCode::kBadInput, labels, "");
+  absl::Status added =
+      AddJobLabels(options.job_labels, request.mutable_labels());
+  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
   std::vector<v1::Job> jobs;
   grpc::Status status =
       Fetch(console.daemon.jobs(), request, options.limit, &jobs);
@@ -120,7 +121,7 @@ void AddList(CLI::App& app, Action* action) {
       ->allow_extra_args(false);
   verb->add_option("--owner", options->owner, "Only this owner's")
       ->type_name("NAME");
-  verb->add_option("--label", options->labels,
+  verb->add_option("--label", options->job_labels,
                    "Only with this label; repeatable, all must match")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);

@@ -108,7 +108,7 @@ class LogReader {
       bool ended = false;
       if (status.ok()) status = HasEnded(&ended);
       if (ended) return ExitCode::kOk;
-      if (!reconnect_.Again(status)) return console_.Fail(status);
+      if (!reconnect_.ShouldRetry(status)) return console_.Fail(status);
     }
   }
 

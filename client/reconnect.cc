@@ -22,7 +22,7 @@ void Reconnect::Received() {
   waited_ = absl::ZeroDuration();
 }
 
-bool Reconnect::Again(const grpc::Status& status) {
+bool Reconnect::ShouldRetry(const grpc::Status& status) {
   if (!received_ || !MayPass(status.error_code())) return false;
   if (waited_ >= limit_) return false;
   if (waited_ == absl::ZeroDuration()) {

@@ -22,7 +22,7 @@ class Reconnect {
   // first waits and resets the connection. False for errors that a new attempt
   // would meet again, and for the first attempt of all unless Received was
   // called. Says on stderr, once an outage, that it waits.
-  bool Again(const grpc::Status& status);
+  bool ShouldRetry(const grpc::Status& status);
 
  private:
   const Console& console_;

@@ -34,7 +34,8 @@ ExitCode RetryOne(const std::string& id, const Console& console) {
 
 ExitCode Retry(const std::vector<std::string>& texts, const Console& console) {
   ExitCode code = ExitCode::kOk;
-  const auto ids = ResolveJobIds(console, texts, &code, Care::kChanges);
+  const auto ids =
+      ResolveJobIds(console, texts, &code, FewestIdCharacters::kChanges);
   if (!ids) return code;
   for (const std::string& id : *ids) {
     const ExitCode one = RetryOne(id, console);

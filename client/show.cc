@@ -10,7 +10,7 @@
 #include "client/format.h"
 #include "client/host_text.h"
 #include "client/job_id.h"
-#include "client/labels.h"
+#include "client/job_labels.h"
 #include "client/verbs.h"
 #include "core/base/printable.h"
 #include "core/spec/train_spec.h"
@@ -172,7 +172,7 @@ void PrintJob(const v1::Job& job, const Console& console) {
   Field(out, "waits for", Printable(job.hold()));
   Field(out, "paused", PauseText(job.pause(), console.terminal.clock->Now()));
   Field(out, "owner", Printable(job.owner()));
-  Field(out, "labels", Printable(LabelsText(job.labels())));
+  Field(out, "labels", Printable(JobLabelsText(job.labels())));
   Field(out, "priority", absl::StrCat(job.priority()));
   Times(job, console);
   ProgressFields(job, out);

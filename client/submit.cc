@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
 #include "client/inputs.h"
-#include "client/labels.h"
+#include "client/job_labels.h"
 #include "client/sure_submit.h"
 #include "client/upload.h"
 #include "client/verbs.h"
@@ -28,7 +28,7 @@ struct SubmitOptions {
   std::string idempotency_key;
   int32_t priority = 0;
   std::string owner;
-  std::vector<std::string> labels;
+  std::vector<std::string> job_labels;
   bool anyway = false;
 };
 
@@ -85,8 +85,9 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
                 << '\n';
   }
   v1::SubmitRequest request = MakeRequest(options, *job);
-  absl::Status labels = AddLabels(options.labels, request.mutable_labels());
-  if (!labels.ok()) return console.Fail(ExitCode::kBadInput, labels, "");
+  absl::Status added =
+      AddJobLabels(options.job_labels, request.mutable_labels());
+  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
 
   const auto upload = [&] { return Upload(console, job->files); };
   grpc::Status status = upload();
@@ -125,7 +126,8 @@ void AddSubmit(CLI::App& app, Action* action) {
   verb->add_option("--owner", options->owner,
                    "Who asks; default: the user's name")
       ->type_name("NAME");
-  verb->add_option("--label", options->labels, "To find the job by; repeatable")
+  verb->add_option("--label", options->job_labels,
+                   "To find the job by; repeatable")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   verb->callback([=] {

@@ -32,7 +32,7 @@ class Watcher {
       printer_.Clear();
       if (interrupted) return Detached();
       if (status.ok() && IsFinal(job.state())) return Ended(job);
-      if (!reconnect_.Again(status)) return GiveUp(status);
+      if (!reconnect_.ShouldRetry(status)) return GiveUp(status);
     }
   }
 

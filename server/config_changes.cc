@@ -7,7 +7,7 @@ namespace {
 using jobs::PausePolicy;
 
 template <auto kMember>
-bool Same(const Config& a, const Config& b) {
+bool IsSame(const Config& a, const Config& b) {
   return a.*kMember == b.*kMember;
 }
 template <auto kMember>
@@ -22,30 +22,30 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"state-dir", Same<&Config::state_dir>},
-    {"worker", Same<&Config::worker>},
-    {"skip-selftest", Same<&Config::skip_selftest>},
-    {"listen", Same<&Config::listen>},
-    {"insecure-listen", Same<&Config::insecure_listen>},
-    {"metrics-address", Same<&Config::metrics_address>},
-    {"device-lock", Same<&Config::device_lock>},
-    {"model-root", Same<&Config::model_roots>},
-    {"data-root", Same<&Config::data_roots>},
-    {"environment", Same<&Config::environment>},
-    {"min-free-bytes", Same<&Config::min_free_bytes>},
-    {"blob-grace-seconds", Same<&Config::blob_grace>},
-    {"log-level", Same<&Config::log_level>, true},
-    {"log-max-bytes", Same<&Config::log_max_bytes>},
-    {"log-files", Same<&Config::log_files>},
-    {"log-stderr", Same<&Config::log_stderr>},
-    {"hang-timeout-seconds", Same<&Config::hang_timeout>},
-    {"stop-grace-seconds", Same<&Config::stop_grace>},
-    {"retry-backoff-seconds", Same<&Config::retry_backoff>},
-    {"retry-backoff-max-seconds", Same<&Config::retry_backoff_max>},
-    {"metrics-linger-seconds", Same<&Config::metrics_linger>},
-    {"watchdog-seconds", Same<&Config::watchdog>},
-    {"max-failures", Same<&Config::max_failures>},
-    {"max-interruptions", Same<&Config::max_interruptions>},
+    {"state-dir", IsSame<&Config::state_dir>},
+    {"worker", IsSame<&Config::worker>},
+    {"skip-selftest", IsSame<&Config::skip_selftest>},
+    {"listen", IsSame<&Config::listen>},
+    {"insecure-listen", IsSame<&Config::insecure_listen>},
+    {"metrics-address", IsSame<&Config::metrics_address>},
+    {"device-lock", IsSame<&Config::device_lock>},
+    {"model-root", IsSame<&Config::model_roots>},
+    {"data-root", IsSame<&Config::data_roots>},
+    {"environment", IsSame<&Config::environment>},
+    {"min-free-bytes", IsSame<&Config::min_free_bytes>},
+    {"blob-grace-seconds", IsSame<&Config::blob_grace>},
+    {"log-level", IsSame<&Config::log_level>, true},
+    {"log-max-bytes", IsSame<&Config::log_max_bytes>},
+    {"log-files", IsSame<&Config::log_files>},
+    {"log-stderr", IsSame<&Config::log_stderr>},
+    {"hang-timeout-seconds", IsSame<&Config::hang_timeout>},
+    {"stop-grace-seconds", IsSame<&Config::stop_grace>},
+    {"retry-backoff-seconds", IsSame<&Config::retry_backoff>},
+    {"retry-backoff-max-seconds", IsSame<&Config::retry_backoff_max>},
+    {"metrics-linger-seconds", IsSame<&Config::metrics_linger>},
+    {"watchdog-seconds", IsSame<&Config::watchdog>},
+    {"max-failures", IsSame<&Config::max_failures>},
+    {"max-interruptions", IsSame<&Config::max_interruptions>},
     {"pause-on-battery", SamePause<&PausePolicy::on_battery>, true},
     {"pause-on-thermal", SamePause<&PausePolicy::thermal>, true},
     {"pause-on-memory-pressure", SamePause<&PausePolicy::memory_pressure>,
@@ -54,7 +54,7 @@ constexpr Row kRows[] = {
     {"idle-only-seconds", SamePause<&PausePolicy::idle_only>, true},
     {"pause-hold-seconds", SamePause<&PausePolicy::hold_limit>, true},
     {"pause-settle-seconds", SamePause<&PausePolicy::settle>, true},
-    {"host-interval-seconds", Same<&Config::host_interval>},
+    {"host-interval-seconds", IsSame<&Config::host_interval>},
 };
 
 }  // namespace

@@ -124,11 +124,11 @@ absl::Status Daemon::StartMetrics() {
   prometheus::JobMetrics::Options options;
   options.build_info = {{"version", MPSD_VERSION}, {"compiler", __VERSION__}};
   options.linger = config_.metrics_linger;
-  metrics_ = std::make_shared<prometheus::JobMetrics>(std::move(options),
-                                                      base::Clock::Real());
+  exported_metrics_ = std::make_shared<prometheus::JobMetrics>(
+      std::move(options), base::Clock::Real());
   if (config_.metrics_address.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<prometheus::Exposition>> exposition =
-      prometheus::Exposition::Start(config_.metrics_address, metrics_);
+      prometheus::Exposition::Start(config_.metrics_address, exported_metrics_);
   // Jobs matter more than metrics: run even where another mpsd has the metrics
   // port.
   if (absl::IsUnavailable(exposition.status())) {
@@ -179,7 +179,7 @@ void Daemon::MakeLauncher() {
                                              /*allow_cpu_fallback=*/false);
   test.verdict_path = config_.state_dir / "selftest.json";
   test.log_path = config_.state_dir / "log" / "selftest.log";
-  test.on_change = [this] { ticker_.Poke(); };
+  test.on_change = [this] { ticker_.WakeUp(); };
   test.log = LineTo(log_);
   tested_ =
       std::make_unique<supervisor::TestedLauncher>(*launcher_, std::move(test));
@@ -204,14 +204,14 @@ void Daemon::MakeScheduler() {
   options.boot_id = host::BootId();
   options.pause = config_.pause;
   options.host_interval = config_.host_interval;
-  options.on_change = [this] { ticker_.Poke(); };
+  options.on_change = [this] { ticker_.WakeUp(); };
   options.log = LineTo(log_);
   board_ = std::make_unique<jobs::JobBoard>(*job_store_, *job_files_);
   scheduler_ = std::make_unique<jobs::Scheduler>(
       std::move(options),
-      jobs::Scheduler::Parts{*job_store_, *blob_store_, *job_files_, *board_,
-                             launcher, *metrics_, base::Clock::Real(),
-                             host_.get()});
+      jobs::Scheduler::Dependencies{*job_store_, *blob_store_, *job_files_,
+                                    *board_, launcher, *exported_metrics_,
+                                    base::Clock::Real(), host_.get()});
 }
 
 absl::Status Daemon::StartServer() {
@@ -250,7 +250,7 @@ bool Daemon::Drain() {
   log_->info(
       "stopping: no new jobs, the running one is asked for a checkpoint");
   scheduler_->Drain();
-  ticker_.Poke();
+  ticker_.WakeUp();
   return ticker_.Await([this] { return scheduler_->Idle(); },
                        config_.stop_grace + kDrainMargin);
 }

@@ -88,7 +88,7 @@ class Daemon {
   std::unique_ptr<jobs::DiskJobFiles> job_files_;
   std::unique_ptr<Housekeeping> housekeeping_;
   std::unique_ptr<supervisor::ProcessLauncher> launcher_;
-  std::shared_ptr<prometheus::JobMetrics> metrics_;
+  std::shared_ptr<prometheus::JobMetrics> exported_metrics_;
   std::unique_ptr<prometheus::Exposition> exposition_;  // null: off
   std::unique_ptr<host::Host> host_;
   Ticker ticker_;

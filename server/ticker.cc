@@ -30,17 +30,17 @@ void Ticker::Run() {
     absl::MutexLock lock(&mutex_);
     ++ticks_;
     const auto roused = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return poked_ || stopped_;
+      return woken_ || stopped_;
     };
     mutex_.AwaitWithTimeout(absl::Condition(&roused), nap);
     if (stopped_) return;
-    poked_ = false;
+    woken_ = false;
   }
 }
 
-void Ticker::Poke() {
+void Ticker::WakeUp() {
   absl::MutexLock lock(&mutex_);
-  poked_ = true;
+  woken_ = true;
 }
 
 bool Ticker::Await(const std::function<bool()>& done, absl::Duration timeout) {

@@ -13,7 +13,7 @@
 namespace mpsd {
 
 // A thread that calls a function at the time that the function returned last,
-// or when Poke() is called. Thread-safe; the destructor joins the thread.
+// or when WakeUp() is called. Thread-safe; the destructor joins the thread.
 class Ticker {
  public:
   ~Ticker() { Stop(); }
@@ -21,7 +21,7 @@ class Ticker {
   // At most once. `tick` returns the time until which no call is needed.
   void Start(std::function<absl::Time()> tick);
   // Makes the next call come soon, also when it is called before Start.
-  void Poke();
+  void WakeUp();
   // Whether `done` holds, now or after some call within `timeout`. False once
   // Stop was called.
   bool Await(const std::function<bool()>& done,
@@ -34,7 +34,7 @@ class Ticker {
 
   std::function<absl::Time()> tick_;
   absl::Mutex mutex_;
-  bool poked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t ticks_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread thread_;

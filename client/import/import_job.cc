@@ -103,7 +103,7 @@ class Importer {
     }
     dataset["train"] = train_;
     if (!task.empty()) dataset["task_name"] = task;
-    if (!values_.On("do_train"))
+    if (!values_.IsOn("do_train"))
       Note("do_train", "not given; a job always trains");
   }
 
@@ -151,7 +151,7 @@ class Importer {
     const std::string validation =
         values_.Text(images_ ? "validation_dir" : "validation_file");
     if (!validation.empty()) eval_ = write_path_(validation);
-    const bool asked = values_.On("do_eval");
+    const bool asked = values_.IsOn("do_eval");
     const bool evaluates = asked || Strategy() != "no";
     const std::optional<double> split = values_.Number("train_val_split");
     if (evaluates && images_ && eval_.empty()) {
@@ -167,7 +167,7 @@ class Importer {
         dataset.contains("eval") || dataset.contains("validation_split");
     const std::string test = values_.Text("test_file");
     if (!test.empty()) predict_ = write_path_(test);
-    if (values_.On("do_predict") && !predict_.empty()) {
+    if (values_.IsOn("do_predict") && !predict_.empty()) {
       dataset["predict"] = predict_;
     } else if (!test.empty()) {
       Note("test_file", "left out: there is no --do_predict");
@@ -175,7 +175,7 @@ class Importer {
   }
 
   void Columns() {
-    if (values_.On("do_regression"))
+    if (values_.IsOn("do_regression"))
       job_["classification"]["problem_type"] = "regression";
     const std::string columns = values_.Text("text_column_names");
     if (columns.empty()) return;
@@ -199,7 +199,7 @@ class Importer {
         section[field] = values_.Text(rule->name);
         return;
       case Kind::kSwitch:
-        section[field] = values_.On(rule->name);
+        section[field] = values_.IsOn(rule->name);
         return;
       case Kind::kNumber:
         section[field] = values_.Number(rule->name).value_or(0);
@@ -286,9 +286,9 @@ class Importer {
   }
 
   void Device() {
-    const bool use_cpu = values_.On("use_cpu");
-    const bool no_cuda = values_.On("no_cuda");
-    if (values_.On("use_mps_device")) {
+    const bool use_cpu = values_.IsOn("use_cpu");
+    const bool no_cuda = values_.IsOn("no_cuda");
+    if (values_.IsOn("use_mps_device")) {
       job_["device"] = "mps";
     } else if (use_cpu || no_cuda) {
       job_["device"] = "cpu";

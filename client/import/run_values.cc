@@ -55,7 +55,7 @@ std::string RunValues::Text(std::string_view name) {
   return argument == nullptr ? "" : TextOf(*argument);
 }
 
-bool RunValues::On(std::string_view name) {
+bool RunValues::IsOn(std::string_view name) {
   const RunArgument* argument = Find(name);
   if (argument == nullptr) return false;
   if (argument->values.empty()) return true;

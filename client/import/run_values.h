@@ -27,7 +27,7 @@ class RunValues {
   // The argument's values, joined by spaces; "" for an argument that is absent.
   std::string Text(std::string_view name);
   // Whether the argument is present and not false.
-  bool On(std::string_view name);
+  bool IsOn(std::string_view name);
   // nullopt for an argument that is absent; a value that is no number sets
   // fault().
   std::optional<double> Number(std::string_view name);

@@ -14,9 +14,9 @@ struct AttentionInputs {
 };
 
 // What a planned forward keeps for its backward. q, k and v have the shapes of
-// AttentionInputs. Where the forward is blocked they are ForBlocks of these: q
-// [rows, kv_heads, length, heads / kv_heads, dim] and k, v [rows, kv_heads,
-// length, 1, dim].
+// AttentionInputs. Where the forward is blocked they are ToBlockedLayout of
+// these: q [rows, kv_heads, length, heads / kv_heads, dim] and k, v [rows,
+// kv_heads, length, 1, dim].
 struct AttentionTape {
   at::Tensor q, k, v;
   at::Tensor out;  // [tokens, heads · dim]

@@ -83,7 +83,7 @@ at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& k,
 
 // xᵀ as the left operand of a GEMM: a copy where the device multiplies
 // transposed fp32 views wrongly.
-at::Tensor Left(const at::Tensor& x, const Options& options) {
+at::Tensor TransposedLeft(const at::Tensor& x, const Options& options) {
   const at::Tensor view = x.transpose(1, 2);
   const bool right =
       options.traits.transposed_left || x.scalar_type() != at::kFloat;
@@ -106,7 +106,7 @@ at::Tensor Centred(const at::Tensor& v, const Options& options) {
 // first: the last block sees most keys, so that the memory it frees fits every
 // other block. In the opposite order each block would outgrow the memory freed
 // before.
-at::Tensor Joined(std::vector<at::Tensor> parts) {
+at::Tensor JoinBlocks(std::vector<at::Tensor> parts) {
   base::Check(!parts.empty(), "the plan has blocks");
   if (parts.size() == 1) return parts[0];
   std::reverse(parts.begin(), parts.end());
@@ -165,7 +165,7 @@ at::Tensor BlockedForward(const AttentionPlan& plan, const HeadShape& shape,
         Probabilities(Queries(q, b, s), Keys(k, b), plan, b, s);
     out.push_back(at::bmm(p, Keys(v, b)));
   }
-  return Joined(std::move(out)).view(tape.q.sizes());
+  return JoinBlocks(std::move(out)).view(tape.q.sizes());
 }
 
 BlockedGradients BlockedBackward(const at::Tensor& dout,
@@ -183,16 +183,16 @@ BlockedGradients BlockedBackward(const at::Tensor& dout,
     const at::Tensor q = Queries(all_q, b, s), k = Keys(all_k, b);
     const at::Tensor d = Queries(all_d, b, s);
     const at::Tensor p = Probabilities(q, k, plan, b, s);
-    dv.Add(b, at::bmm(Left(p, options), d));
+    dv.Add(b, at::bmm(TransposedLeft(p, options), d));
     const at::Tensor dp = at::bmm(d, Keys(centred, b).transpose(1, 2));
     const at::Tensor ds =
         at::_softmax_backward_data(dp, p, -1, p.scalar_type());
     // The scale of the scores goes into these two products: a pass over ds, the
     // largest tensor here, would cost more.
     dq.push_back(ScaledProduct(ds, k, scale, plan.zero));
-    dk.Add(b, ScaledProduct(Left(ds, options), q, scale, plan.zero));
+    dk.Add(b, ScaledProduct(TransposedLeft(ds, options), q, scale, plan.zero));
   }
-  return {Joined(std::move(dq)).view(tape.q.sizes()),
+  return {JoinBlocks(std::move(dq)).view(tape.q.sizes()),
           dk.Take().view(tape.k.sizes()), dv.Take().view(tape.v.sizes())};
 }
 

@@ -16,13 +16,14 @@ at::Tensor CudnnForward(AttentionTape& tape) {
   auto [out, lse, starts_q, starts_k, longest_q, longest_k, seed, offset,
         debug] =
       at::_scaled_dot_product_cudnn_attention(
-          ByHead(tape.q), ByHead(tape.k), ByHead(tape.v),
+          SwapTokensAndHeads(tape.q), SwapTokensAndHeads(tape.k),
+          SwapTokensAndHeads(tape.v),
           /*attn_bias=*/std::nullopt, /*compute_log_sumexp=*/true,
           /*dropout_p=*/0.0, /*is_causal=*/true);
   tape.lse = {lse};
   tape.random = seed;
   tape.unused = offset;
-  return ByHead(out);
+  return SwapTokensAndHeads(out);
 }
 
 AttentionInputs CudnnBackward(const at::Tensor& dout, const AttentionPlan& plan,
@@ -30,12 +31,15 @@ AttentionInputs CudnnBackward(const at::Tensor& dout, const AttentionPlan& plan,
   const int64_t dim = tape.q.size(-1);
   base::CheckEqual(tape.lse.size(), 1, "sums of the forward");
   auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
-      ByHead(plan.ByRow(dout, dim)), ByHead(tape.q), ByHead(tape.k),
-      ByHead(tape.v), ByHead(plan.ByRow(tape.out, dim)), tape.lse[0],
-      tape.random, tape.unused, /*attn_bias=*/at::Tensor(),
+      SwapTokensAndHeads(plan.ByRow(dout, dim)), SwapTokensAndHeads(tape.q),
+      SwapTokensAndHeads(tape.k), SwapTokensAndHeads(tape.v),
+      SwapTokensAndHeads(plan.ByRow(tape.out, dim)), tape.lse[0], tape.random,
+      tape.unused, /*attn_bias=*/at::Tensor(),
       /*cum_seq_q=*/at::Tensor(), /*cum_seq_k=*/at::Tensor(), plan.length,
       plan.length, /*dropout_p=*/0.0, /*is_causal=*/true);
-  return {.q = ByHead(dq), .k = ByHead(dk), .v = ByHead(dv)};
+  return {.q = SwapTokensAndHeads(dq),
+          .k = SwapTokensAndHeads(dk),
+          .v = SwapTokensAndHeads(dv)};
 }
 
 }  // namespace mpsd::attention

@@ -35,18 +35,23 @@ void ForEachSegment(const AttentionPlan& plan, const Visit& visit) {
 // Attends within each of [n, size, heads, dim]; appends to `lse`.
 at::Tensor Attend(const AttentionInputs& x, std::vector<at::Tensor>& lse) {
   auto [out, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
-      ByHead(x.q), ByHead(x.k), ByHead(x.v), /*dropout_p=*/0.0,
+      SwapTokensAndHeads(x.q), SwapTokensAndHeads(x.k), SwapTokensAndHeads(x.v),
+      /*dropout_p=*/0.0,
       /*is_causal=*/true);
   lse.push_back(sums);
-  return ByHead(out);
+  return SwapTokensAndHeads(out);
 }
 
 AttentionInputs AttendBackward(const at::Tensor& dout, const AttentionInputs& x,
                                const at::Tensor& out, const at::Tensor& lse) {
   auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      ByHead(dout), ByHead(x.q), ByHead(x.k), ByHead(x.v), ByHead(out), lse,
+      SwapTokensAndHeads(dout), SwapTokensAndHeads(x.q),
+      SwapTokensAndHeads(x.k), SwapTokensAndHeads(x.v), SwapTokensAndHeads(out),
+      lse,
       /*dropout_p=*/0.0, /*is_causal=*/true);
-  return {.q = ByHead(dq), .k = ByHead(dk), .v = ByHead(dv)};
+  return {.q = SwapTokensAndHeads(dq),
+          .k = SwapTokensAndHeads(dk),
+          .v = SwapTokensAndHeads(dv)};
 }
 
 }  // namespace

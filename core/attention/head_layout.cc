@@ -11,9 +11,9 @@ HeadShape EachWithKeys(const HeadShape& shape) {
   return {.heads = shape.heads, .kv_heads = shape.heads, .dim = shape.dim};
 }
 
-at::Tensor ByHead(const at::Tensor& x) { return x.transpose(1, 2); }
+at::Tensor SwapTokensAndHeads(const at::Tensor& x) { return x.transpose(1, 2); }
 
-at::Tensor ForBlocks(const at::Tensor& x, int64_t kv_heads) {
+at::Tensor ToBlockedLayout(const at::Tensor& x, int64_t kv_heads) {
   base::CheckEqual(x.size(2) % kv_heads, 0, "heads beyond whole groups");
   const int64_t group = x.size(2) / kv_heads;
   // Each block is a batch of GEMMs: one matrix a row and kv head, one copy
@@ -23,7 +23,7 @@ at::Tensor ForBlocks(const at::Tensor& x, int64_t kv_heads) {
       .contiguous();
 }
 
-at::Tensor FromBlocks(const at::Tensor& x) {
+at::Tensor FromBlockedLayout(const at::Tensor& x) {
   return x.permute({0, 2, 1, 3, 4}).flatten(/*start_dim=*/2, /*end_dim=*/3);
 }
 

@@ -22,12 +22,12 @@ HeadShape EachWithKeys(const HeadShape& shape);
 // results back.
 //
 // [rows, heads, length, dim], a view; its own reverse. ATen's attention.
-at::Tensor ByHead(const at::Tensor& x);
+at::Tensor SwapTokensAndHeads(const at::Tensor& x);
 
 // [rows, kv_heads, length, heads / kv_heads, dim], contiguous: the query heads
 // that share keys are rows of one matrix. Blocked attention.
-at::Tensor ForBlocks(const at::Tensor& x, int64_t kv_heads);
-at::Tensor FromBlocks(const at::Tensor& x);
+at::Tensor ToBlockedLayout(const at::Tensor& x, int64_t kv_heads);
+at::Tensor FromBlockedLayout(const at::Tensor& x);
 
 // Keys or values repeated for every query head that shares them: [rows, length,
 // heads, dim] from [rows, length, kv_heads, dim]. The reverse is the gradient:

@@ -17,12 +17,12 @@ AttentionInputs BackwardOfBlocks(const at::Tensor& dout,
                                  const AttentionPlan& plan,
                                  const HeadShape& shape, const Options& options,
                                  const AttentionTape& tape) {
-  const BlockedGradients grad =
-      BlockedBackward(ForBlocks(plan.ByRow(dout, shape.dim), shape.kv_heads),
-                      plan, shape, options, tape);
-  return {.q = FromBlocks(grad.q),
-          .k = FromBlocks(grad.k),
-          .v = FromBlocks(grad.v)};
+  const BlockedGradients grad = BlockedBackward(
+      ToBlockedLayout(plan.ByRow(dout, shape.dim), shape.kv_heads), plan, shape,
+      options, tape);
+  return {.q = FromBlockedLayout(grad.q),
+          .k = FromBlockedLayout(grad.k),
+          .v = FromBlockedLayout(grad.v)};
 }
 
 // The blocked backward behind a fused forward. Each query head gets keys and
@@ -34,7 +34,8 @@ AttentionInputs BackwardByHeads(const at::Tensor& dout,
                                 const AttentionTape& tape) {
   // With a single row a transposed view serves as the batch of heads: no copy.
   const auto by_head = [&](const at::Tensor& x) {
-    return plan.rows == 1 ? ByHead(x).unsqueeze(3) : ForBlocks(x, shape.heads);
+    return plan.rows == 1 ? SwapTokensAndHeads(x).unsqueeze(3)
+                          : ToBlockedLayout(x, shape.heads);
   };
   AttentionTape each;
   each.q = by_head(tape.q);
@@ -43,9 +44,9 @@ AttentionInputs BackwardByHeads(const at::Tensor& dout,
   const BlockedGradients grad =
       BlockedBackward(by_head(plan.ByRow(dout, shape.dim)), plan,
                       EachWithKeys(shape), options, each);
-  return {.q = FromBlocks(grad.q),
-          .k = FromEachHead(FromBlocks(grad.k), shape),
-          .v = FromEachHead(FromBlocks(grad.v), shape)};
+  return {.q = FromBlockedLayout(grad.q),
+          .k = FromEachHead(FromBlockedLayout(grad.k), shape),
+          .v = FromEachHead(FromBlockedLayout(grad.v), shape)};
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ at::Tensor AttentionForward(const AttentionInputs& inputs,
   tape.lse.clear();
   const bool blocked = plan.forward == PlannedKernel::kBlocked;
   const auto kept = [&](const at::Tensor& x) {
-    return blocked ? ForBlocks(x, shape.kv_heads) : x;
+    return blocked ? ToBlockedLayout(x, shape.kv_heads) : x;
   };
   tape.q = kept(inputs.q);
   tape.k = kept(inputs.k);
@@ -64,7 +65,7 @@ at::Tensor AttentionForward(const AttentionInputs& inputs,
   at::Tensor out;
   switch (plan.forward) {
     case PlannedKernel::kBlocked:
-      out = FromBlocks(BlockedForward(plan, shape, tape));
+      out = FromBlockedLayout(BlockedForward(plan, shape, tape));
       break;
     case PlannedKernel::kFlashCpu:
       out = FlashCpuForward(plan, tape);

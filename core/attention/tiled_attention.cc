@@ -117,7 +117,7 @@ at::Tensor Scores(const at::Tensor& q, const at::Tensor& k, const Geometry& g,
   return scores;
 }
 
-struct Forwarded {
+struct ForwardResult {
   at::Tensor out;  // [rows·kv_heads, group, length, dim] fp32
   at::Tensor lse;  // [rows·kv_heads, group, length] fp32
 };
@@ -126,10 +126,12 @@ struct Forwarded {
 // tile must leave every query a key, or the query's maximum is not finite.
 // Under causality the diagonal tile does, since a query always sees itself; in
 // right-padded rows the leftmost tile does. The walk begins there.
-Forwarded Forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  const Masks& masks, const Geometry& g) {
-  Forwarded result{at::empty_like(q),
-                   at::empty({q.size(0), q.size(1), q.size(2)}, q.options())};
+ForwardResult Forward(const at::Tensor& q, const at::Tensor& k,
+                      const at::Tensor& v, const Masks& masks,
+                      const Geometry& g) {
+  ForwardResult result{
+      at::empty_like(q),
+      at::empty({q.size(0), q.size(1), q.size(2)}, q.options())};
   for (int64_t tq = 0; tq < g.tiles(); ++tq) {
     const at::Tensor query = QueryTile(q, g, tq);
     at::Tensor out, sum, top;
@@ -174,7 +176,7 @@ struct Gradients {
 // Algorithm 2: p = exp(scores − lse), dv += pᵀ do,
 // ds = p ∘ (do vᵀ − rowsum(do ∘ out)), dq += ds k, dk += dsᵀ q.
 Gradients Backward(const at::Tensor& q, const at::Tensor& k,
-                   const at::Tensor& v, const Forwarded& forwarded,
+                   const at::Tensor& v, const ForwardResult& forwarded,
                    const at::Tensor& dout, const Masks& masks,
                    const Geometry& g) {
   const double scale = 1.0 / std::sqrt(g.dim);
@@ -232,7 +234,7 @@ class TiledAttentionFunction
     const Geometry g = GeometryOf(q, k, tile, window, causal);
     const Masks masks = MasksOf(maybe_segments.value_or(at::Tensor()),
                                 maybe_keys.value_or(at::Tensor()), g);
-    const Forwarded result =
+    const ForwardResult result =
         Forward(Group(q, g), Group(k, g), Group(v, g), masks, g);
     ctx->save_for_backward(
         {q, k, v, masks.segments, masks.keys, result.out, result.lse});
@@ -245,7 +247,7 @@ class TiledAttentionFunction
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[kQ], &k = saved[kK], &v = saved[kV];
-    const Forwarded forwarded{.out = saved[kOut], .lse = saved[kLse]};
+    const ForwardResult forwarded{.out = saved[kOut], .lse = saved[kLse]};
     const Masks masks{.segments = saved[kSegments], .keys = saved[kKeys]};
     const Geometry g = GeometryOf(q, k, ctx->saved_data["tile"].toInt(),
                                   ctx->saved_data["window"].toInt(),

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/data/row.h"
+#include "core/data/language_row.h"
 
 namespace mpsd::data {
 

@@ -73,7 +73,7 @@ Batch MakeBatch(const TokenArrays& samples,
       PaddedLength(LongestRow(samples, rows, max_length), max_length, padding);
   const size_t cells = static_cast<size_t>(batch.rows * batch.length);
   batch.input_ids.assign(cells, pad_id);
-  batch.labels.assign(cells, kIgnoreIndex);
+  batch.labels.assign(cells, base::kIgnoreIndex);
   batch.position_ids.assign(cells, 0);
   batch.segment_ids.assign(cells, -1);
   for (int64_t row = 0; row < batch.rows; ++row) {

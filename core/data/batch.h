@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/ignore_index.h"
 #include "core/data/token_arrays.h"
 
 namespace mpsd::data {
-
-inline constexpr int32_t kIgnoreIndex = -100;
 
 // A micro-batch on the host. Vectors without a shape are row-major [rows,
 // length]; vectors that the task does not use are empty.

@@ -21,7 +21,7 @@ RecordScanner::RecordScanner(std::string_view bytes) : bytes_(bytes) {
   if (bytes_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
   const size_t first = bytes_.find_first_not_of(kSpace, at_);
   array_ = first != std::string_view::npos && bytes_[first] == '[';
-  if (array_) Pass(first + 1 - at_);
+  if (array_) SkipBytes(first + 1 - at_);
 }
 
 absl::StatusOr<std::optional<Record>> RecordScanner::Next() {
@@ -50,7 +50,7 @@ absl::StatusOr<std::optional<Record>> RecordScanner::NextElement() {
     return Fault(line_, "the array does not end; expected \"]\"");
   }
   if (bytes_[at_] == ']' && !begun_) {
-    Pass(1);
+    SkipBytes(1);
     done_ = true;
     return NextElement();
   }
@@ -60,7 +60,7 @@ absl::StatusOr<std::optional<Record>> RecordScanner::NextElement() {
                                   ? "expected a row beside the comma"
                                   : "the row that begins here does not end");
   }
-  Pass(record.text.size());
+  SkipBytes(record.text.size());
   begun_ = true;
   SkipSpace();
   if (at_ < bytes_.size() && bytes_[at_] != ',' && bytes_[at_] != ']') {
@@ -68,7 +68,7 @@ absl::StatusOr<std::optional<Record>> RecordScanner::NextElement() {
   }
   if (at_ < bytes_.size()) {
     done_ = bytes_[at_] == ']';
-    Pass(1);
+    SkipBytes(1);
   }
   return record;
 }
@@ -102,10 +102,10 @@ size_t RecordScanner::ElementLength() const {
 void RecordScanner::SkipSpace() {
   const size_t next =
       std::min(bytes_.find_first_not_of(kSpace, at_), bytes_.size());
-  Pass(next - at_);
+  SkipBytes(next - at_);
 }
 
-void RecordScanner::Pass(size_t count) {
+void RecordScanner::SkipBytes(size_t count) {
   base::CheckAtMost(count, bytes_.size() - at_, "bytes passed and left");
   const auto begin = bytes_.begin() + at_;
   line_ += std::count(begin, begin + count, '\n');

@@ -50,7 +50,7 @@ class RecordScanner {
   // The length in bytes of the value at at_; 0 if the value does not end.
   size_t ElementLength() const;
   void SkipSpace();
-  void Pass(size_t count);  // moves on, counting lines
+  void SkipBytes(size_t count);  // moves on, counting lines
   absl::Status Fault(int64_t line, std::string_view what) const;
 
   const std::string_view bytes_;

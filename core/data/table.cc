@@ -47,12 +47,12 @@ std::string Columns(size_t count) {
 class DelimitedReader {
  public:
   DelimitedReader(const std::string& name, char delimiter,
-                  const spec::GlueTask* task)
-      : name_(name), delimiter_(delimiter), task_(task) {}
+                  const spec::GlueTask* glue_task)
+      : name_(name), delimiter_(delimiter), glue_task_(glue_task) {}
 
   absl::StatusOr<Table> Read(std::string_view bytes) {
     if (absl::Status s = CheckText(name_, bytes); !s.ok()) return s;
-    auto rows = text::ParseDelimited(bytes, delimiter_, task_ == nullptr);
+    auto rows = text::ParseDelimited(bytes, delimiter_, glue_task_ == nullptr);
     if (!rows.ok()) return rows.status();
     if (rows->empty()) {
       return Bad(Cat(name_,
@@ -64,9 +64,9 @@ class DelimitedReader {
       if (absl::Status s = TakeHeader(rows->front()); !s.ok()) return s;
       next = 1;
     } else {
-      table_.columns.resize(task_->sentence1_index + 1);
-      table_.columns[task_->label_index] = task_->label;
-      table_.columns[task_->sentence1_index] = task_->sentence1;
+      table_.columns.resize(glue_task_->sentence1_index + 1);
+      table_.columns[glue_task_->label_index] = glue_task_->label;
+      table_.columns[glue_task_->sentence1_index] = glue_task_->sentence1;
     }
     for (; next < rows->size() && !errors_.full(); ++next) {
       TakeRow(std::move((*rows)[next]));
@@ -80,9 +80,9 @@ class DelimitedReader {
 
  private:
   bool HasHeader(const DelimitedRow& first) const {
-    if (task_ == nullptr || task_->sentence1_index < 0) return true;
+    if (glue_task_ == nullptr || glue_task_->sentence1_index < 0) return true;
     return std::find(first.fields.begin(), first.fields.end(),
-                     task_->sentence1) != first.fields.end();
+                     glue_task_->sentence1) != first.fields.end();
   }
 
   absl::Status TakeHeader(const DelimitedRow& header) {
@@ -119,7 +119,7 @@ class DelimitedReader {
     const size_t expected = table_.columns.size();
     const size_t found = row.fields.size();
     std::string fault = QuoteFault(row);
-    if (fault.empty() && task_ == nullptr && found != expected) {
+    if (fault.empty() && glue_task_ == nullptr && found != expected) {
       fault = Cat("expected ", Columns(expected), " as in the header, found ",
                   found, "; quote fields that hold ",
                   delimiter_ == ',' ? "commas" : "tabs", " or line breaks");
@@ -145,7 +145,7 @@ class DelimitedReader {
 
   const std::string& name_;
   const char delimiter_;
-  const spec::GlueTask* const task_;
+  const spec::GlueTask* const glue_task_;
   Table table_;
   RowErrors errors_;
 };
@@ -196,7 +196,7 @@ absl::StatusOr<Table> ReadJsonRows(const std::string& name,
 }  // namespace
 
 absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
-                                const spec::GlueTask* task) {
+                                const spec::GlueTask* glue_task) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (bytes.starts_with(kByteOrderMark)) {
     bytes.remove_prefix(kByteOrderMark.size());
@@ -210,7 +210,7 @@ absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
     return DelimitedReader(name, ',', nullptr).Read(bytes);
   }
   if (extension == ".tsv" || extension == ".txt") {
-    return DelimitedReader(name, '\t', task).Read(bytes);
+    return DelimitedReader(name, '\t', glue_task).Read(bytes);
   }
   return Bad(
       Cat(name, ": expected a file named .csv, .tsv, .txt (tabs) or .jsonl"));

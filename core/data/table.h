@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/data/row.h"
+#include "core/data/language_row.h"
 #include "core/spec/classification.h"
 
 namespace mpsd::data {
@@ -34,14 +34,15 @@ struct Table {
 // With a GLUE task, .tsv and .txt are as GLUE's files: without quoting, and for
 // CoLA without a header line; rows that end too early are dropped and cells
 // beyond the last column are ignored, as in Hugging Face's `glue` data set.
-// Blank lines, a byte order mark and CRLF are accepted. `task` may be null.
+// Blank lines, a byte order mark and CRLF are accepted. `glue_task` may be
+// null.
 //
 // InvalidArgument "<name>:<line>: <fault>" for rows that are not as wide as the
 // header, quotes that do not close, bytes that are no text, a column named
 // twice, and what is no JSON object; up to five rows, one a line; for a file
 // without rows; and for other extensions.
 absl::StatusOr<Table> ReadTable(const std::string& name, std::string_view bytes,
-                                const spec::GlueTask* task);
+                                const spec::GlueTask* glue_task);
 
 }  // namespace mpsd::data
 

@@ -45,12 +45,12 @@ absl::StatusOr<Batch> TextClasses::Collate(
       if (has_types()) batch.token_type_ids[at + i] = samples_.mark(from + i);
     }
   }
-  if (has_labels_) CopyLabels(batch);
+  if (has_class_labels_) CopyClassTargets(batch);
   return batch;
 }
 
-void TextClasses::CopyLabels(Batch& batch) const {
-  const int64_t outputs = labels_.outputs();
+void TextClasses::CopyClassTargets(Batch& batch) const {
+  const int64_t outputs = class_labels_.outputs();
   for (const int64_t sample : batch.samples) {
     if (!targets_.classes.empty()) {
       base::CheckIndex(sample, targets_.classes.size(), "a labelled text");
@@ -62,14 +62,14 @@ void TextClasses::CopyLabels(Batch& batch) const {
       batch.targets.insert(batch.targets.end(), begin, begin + outputs);
     }
   }
-  batch.loss_weight = LossWeight(labels_, targets_, batch.samples);
+  batch.loss_weight = LossWeight(class_labels_, targets_, batch.samples);
 }
 
 // Fills a TextClasses, some rows at a time. Threads tokenize ranges; only the
 // calling thread adds them, in the rows' order.
 class TextClassesMaker {
  public:
-  TextClassesMaker(const TextRows& rows, const text::Tokenizer& tokenizer,
+  TextClassesMaker(const LabelledTable& rows, const text::Tokenizer& tokenizer,
                    TextClasses& made)
       : rows_(rows), tokenizer_(tokenizer), made_(made) {}
 
@@ -78,8 +78,9 @@ class TextClassesMaker {
     stats.dropped_rows = rows_.dropped_rows;
     stats.rows = static_cast<int64_t>(rows_.rows.size());
     const int threads = made_.options_.threads;
-    InOrder<Range, Encoded> pool(threads > 0 ? threads : WorkThreads(),
-                                 [this](Range range) { return Encode(range); });
+    InOrder<Range, EncodedTexts> pool(
+        threads > 0 ? threads : WorkThreads(),
+        [this](Range range) { return Encode(range); });
     const int64_t stride =
         std::clamp<int64_t>(stats.rows / kProgressSteps, 1, kMostRows);
     int64_t pushed = 0, taken = 0;
@@ -90,7 +91,7 @@ class TextClassesMaker {
         pushed = end;
         continue;
       }
-      const Encoded encoded = pool.Take();
+      const EncodedTexts encoded = pool.Take();
       taken = encoded.range.end;
       Add(encoded);
       if (progress) progress(static_cast<double>(taken) / stats.rows);
@@ -102,13 +103,13 @@ class TextClassesMaker {
   struct Range {
     int64_t begin, end;  // rows
   };
-  struct Encoded {
+  struct EncodedTexts {
     Range range;
     std::vector<absl::StatusOr<text::ClassifierEncoding>> rows;
   };
 
-  Encoded Encode(Range range) const {
-    Encoded encoded;
+  EncodedTexts Encode(Range range) const {
+    EncodedTexts encoded;
     encoded.range = range;
     for (int64_t i = range.begin; i < range.end; ++i) {
       const LabelledText& row = rows_.rows[i];
@@ -120,7 +121,7 @@ class TextClassesMaker {
     return encoded;
   }
 
-  void Add(const Encoded& encoded) {
+  void Add(const EncodedTexts& encoded) {
     int64_t index = encoded.range.begin;
     std::vector<uint8_t> types;
     for (const auto& row : encoded.rows) {
@@ -145,21 +146,22 @@ class TextClassesMaker {
     }
   }
 
-  const TextRows& rows_;
+  const LabelledTable& rows_;
   const text::Tokenizer& tokenizer_;
   TextClasses& made_;
   RowErrors errors_;
 };
 
 absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
-    const TextRows& rows, const Labels& labels,
+    const LabelledTable& rows, const ClassLabels& class_labels,
     const text::Tokenizer& tokenizer, const TextClassesOptions& options,
     const std::function<void(double)>& progress) {
-  auto made = absl::WrapUnique(new TextClasses(labels, options));
+  auto made = absl::WrapUnique(new TextClasses(class_labels, options));
   made->pairs_ = rows.pairs;
   made->hash_ = rows.hash;
-  made->has_labels_ = !rows.labels.empty();
-  auto targets = EncodeLabels(rows.labels, rows.places(), labels);
+  made->has_class_labels_ = !rows.label_values.empty();
+  auto targets =
+      EncodeClassLabels(rows.label_values, rows.places(), class_labels);
   if (!targets.ok()) return targets.status();
   made->targets_ = *std::move(targets);
   absl::Status s = TextClassesMaker(rows, tokenizer, *made).Make(progress);

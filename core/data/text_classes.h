@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/data/class_labels.h"
 #include "core/data/id_check.h"
-#include "core/data/labels.h"
+#include "core/data/labelled_table.h"
 #include "core/data/source.h"
-#include "core/data/text_rows.h"
 #include "core/data/token_arrays.h"
 #include "core/text/tokenizer.h"
 
@@ -46,37 +46,39 @@ class TextClasses : public Source {
   std::string hash() const override { return hash_; }
   const DatasetStats& stats() const override { return stats_; }
 
-  bool has_labels() const { return has_labels_; }
+  bool has_class_labels() const { return has_class_labels_; }
   // The labels of all samples; both empty without labels.
-  const LabelTargets& targets() const { return targets_; }
+  const ClassTargets& targets() const { return targets_; }
 
  private:
   friend class TextClassesMaker;
   friend absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
-      const TextRows& rows, const Labels& labels,
+      const LabelledTable& rows, const ClassLabels& class_labels,
       const text::Tokenizer& tokenizer, const TextClassesOptions& options,
       const std::function<void(double)>& progress);
-  TextClasses(const Labels& labels, const TextClassesOptions& options)
-      : labels_(labels), options_(options) {}
+  TextClasses(const ClassLabels& class_labels,
+              const TextClassesOptions& options)
+      : class_labels_(class_labels), options_(options) {}
   bool has_types() const { return options_.token_types && pairs_; }
-  void CopyLabels(Batch& batch) const;
+  void CopyClassTargets(Batch& batch) const;
 
-  const Labels labels_;
+  const ClassLabels class_labels_;
   const TextClassesOptions options_;
   TokenArrays samples_;  // marks the second text's tokens
-  LabelTargets targets_;
-  bool has_labels_ = false;
+  ClassTargets targets_;
+  bool has_class_labels_ = false;
   bool pairs_ = false;
   std::string hash_;
   DatasetStats stats_;
 };
 
 // Tokenizes the rows. `progress` may be null; it is called now and then, on
-// this thread, with the share done, 0 to 1. InvalidArgument as EncodeLabels, or
+// this thread, with the share done, 0 to 1. InvalidArgument as
+// EncodeClassLabels, or
 // "<place>: …" for a text that the tokenizer refuses. The result does not
 // depend on the number of threads.
 absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
-    const TextRows& rows, const Labels& labels,
+    const LabelledTable& rows, const ClassLabels& class_labels,
     const text::Tokenizer& tokenizer, const TextClassesOptions& options,
     const std::function<void(double)>& progress);
 

@@ -7,8 +7,8 @@
 
 namespace mpsd::data {
 
-TokenArrays::TokenArrays(const std::vector<Sample>& samples) {
-  for (const Sample& sample : samples) {
+TokenArrays::TokenArrays(const std::vector<TokenSample>& samples) {
+  for (const TokenSample& sample : samples) {
     Add(sample.input_ids.data(), sample.in_loss.data(),
         static_cast<int64_t>(sample.input_ids.size()));
   }
@@ -44,9 +44,9 @@ void TokenArrays::Add(const int32_t* ids, const uint8_t* marks,
   ends_.PushBack(ids_.size());
 }
 
-Sample TokenArrays::sample(int64_t index) const {
+TokenSample TokenArrays::sample(int64_t index) const {
   base::CheckIndex(index, size(), "a sample");
-  Sample sample;
+  TokenSample sample;
   const int64_t begin = this->begin(index), end = begin + length(index);
   for (int64_t place = begin; place < end; ++place) {
     sample.input_ids.push_back(id(place));

@@ -8,7 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/data/block_array.h"
-#include "core/data/sample.h"
+#include "core/data/token_sample.h"
 
 namespace mpsd::data {
 
@@ -21,7 +21,7 @@ class TokenArrays {
  public:
   TokenArrays() = default;
   // Copies `samples`; the bit is in_loss.
-  explicit TokenArrays(const std::vector<Sample>& samples);
+  explicit TokenArrays(const std::vector<TokenSample>& samples);
   // Arrays that lie in `file`, which the object keeps open: `samples` ends
   // (counted in tokens from the first sample's begin), all ids, and their bits,
   // the lowest bit of a word first. The ends must rise up to `tokens`.
@@ -48,7 +48,7 @@ class TokenArrays {
     return (bits_[place / kBits] >> (place % kBits) & 1) != 0;
   }
   // A copy of sample `index`.
-  Sample sample(int64_t index) const;
+  TokenSample sample(int64_t index) const;
 
   // The arrays' size in memory or in the file.
   int64_t bytes() const {

@@ -50,7 +50,7 @@ struct Layout {
   }
 };
 
-std::string HeadOf(const std::string& key, const Dataset& dataset) {
+std::string HeadOf(const std::string& key, const TokenDataset& dataset) {
   const DatasetStats& s = dataset.stats();
   const json object = {{"key", key},
                        {"hash", dataset.hash()},
@@ -166,9 +166,9 @@ std::string HashOf(const base::MappedFile& file, size_t size) {
 
 // The data set in the file; nullopt where the file is not whole or has another
 // key.
-std::optional<Dataset> DatasetIn(std::shared_ptr<const base::MappedFile> file,
-                                 const std::string& key,
-                                 const LoadOptions& options) {
+std::optional<TokenDataset> DatasetIn(
+    std::shared_ptr<const base::MappedFile> file, const std::string& key,
+    const TokenizeOptions& options) {
   const std::string_view bytes = file->bytes();
   const auto head_size = HeadSize(bytes);
   if (!head_size) return std::nullopt;
@@ -189,7 +189,7 @@ std::optional<Dataset> DatasetIn(std::shared_ptr<const base::MappedFile> file,
   const auto samples = Count(head, "samples", sizeof(int64_t), bytes.size());
   const auto tokens = Count(head, "tokens", sizeof(int32_t), bytes.size());
   if (!samples || !tokens) return std::nullopt;
-  LoadOptions with_pad = options;
+  TokenizeOptions with_pad = options;
   if (!ReadPadId(head, with_pad.pad_id)) return std::nullopt;
   const Layout layout(*head_size, *samples, *tokens);
   if (layout.size != bytes.size()) return std::nullopt;
@@ -198,7 +198,7 @@ std::optional<Dataset> DatasetIn(std::shared_ptr<const base::MappedFile> file,
   const auto* ids = reinterpret_cast<const int32_t*>(data + layout.ids);
   const auto* bits = reinterpret_cast<const uint64_t*>(data + layout.bits);
   if (!AreEnds(ends, *samples, *tokens)) return std::nullopt;
-  return Dataset(
+  return TokenDataset(
       TokenArrays::InFile(std::move(file), ends, *samples, ids, bits, *tokens),
       with_pad, StatsOf(head), head["hash"].get<std::string>());
 }
@@ -236,8 +236,8 @@ fs::path TokenCache::PathOf(const std::string& key) const {
   return folder_ / (key + kSuffix);
 }
 
-absl::StatusOr<std::optional<Dataset>> TokenCache::Find(
-    const std::string& key, const LoadOptions& options) const {
+absl::StatusOr<std::optional<TokenDataset>> TokenCache::Find(
+    const std::string& key, const TokenizeOptions& options) const {
   const fs::path path = PathOf(key);
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
@@ -254,7 +254,7 @@ absl::StatusOr<std::optional<Dataset>> TokenCache::Find(
 }
 
 absl::Status TokenCache::Put(const std::string& key,
-                             const Dataset& dataset) const {
+                             const TokenDataset& dataset) const {
   const TokenArrays& arrays = dataset.samples();
   const std::string head = HeadOf(key, dataset);
   const Layout layout(head.size(), arrays.size(), arrays.tokens());
@@ -317,8 +317,8 @@ void TokenCache::DropOldest() const {
 
 absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
                                      const fs::path& model_folder,
-                                     const LoadOptions& options) {
-  const RowFormat& r = options.rows;
+                                     const TokenizeOptions& options) {
+  const LanguageRowFormat& r = options.rows;
   std::string made_of =
       Cat("format ", kFormat, ", encoding ", kEncoding, ", mpsd ", MPSD_VERSION,
           ", max_length ", options.max_length, ", vocab_size ",
@@ -345,10 +345,10 @@ absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
   return base::Sha256Hex(made_of);
 }
 
-absl::StatusOr<Dataset> LoadCachedDataset(
-    const std::vector<std::string>& files, const LoadOptions& options,
+absl::StatusOr<TokenDataset> LoadCachedTokens(
+    const std::vector<std::string>& files, const TokenizeOptions& options,
     const fs::path& model_folder, const fs::path& cache_folder,
-    const std::function<absl::StatusOr<Dataset>()>& load,
+    const std::function<absl::StatusOr<TokenDataset>()>& load,
     const std::function<void(const std::string&)>& warn) {
   if (cache_folder.empty()) return load();
   const TokenCache cache(cache_folder, kMaxBytes);

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/data/dataset.h"
+#include "core/data/token_dataset.h"
 
 namespace mpsd::data {
 
@@ -27,12 +27,12 @@ class TokenCache {
   // The data set of `key`, mapped from its file, with these options except
   // pad_id, which the file gives; nullopt for an unknown key. DataLoss for a
   // broken file.
-  absl::StatusOr<std::optional<Dataset>> Find(const std::string& key,
-                                              const LoadOptions& options) const;
+  absl::StatusOr<std::optional<TokenDataset>> Find(
+      const std::string& key, const TokenizeOptions& options) const;
 
   // Keeps the data set, whole or not at all; ignores one larger than max_bytes.
   // ResourceExhausted where the disk lacks the space.
-  absl::Status Put(const std::string& key, const Dataset& dataset) const;
+  absl::Status Put(const std::string& key, const TokenDataset& dataset) const;
 
   std::filesystem::path PathOf(const std::string& key) const;
 
@@ -48,18 +48,18 @@ class TokenCache {
 // (they decide pad_id too), the options, and the version of this program.
 absl::StatusOr<std::string> TokenKey(const std::vector<std::string>& files,
                                      const std::filesystem::path& model_folder,
-                                     const LoadOptions& options);
+                                     const TokenizeOptions& options);
 
-// The data set that `load` makes of the files by LoadDataset, with the
+// The data set that `load` makes of the files by LoadTokenDataset, with the
 // tokenizer and the template of `model_folder`. A data set that `cache_folder`
 // (empty: no cache) already holds is mapped instead: it takes no memory beside
 // the system's file cache. A cache that cannot be read or written costs only
 // time and a call of `warn`. options.pad_id is ignored.
-absl::StatusOr<Dataset> LoadCachedDataset(
-    const std::vector<std::string>& files, const LoadOptions& options,
+absl::StatusOr<TokenDataset> LoadCachedTokens(
+    const std::vector<std::string>& files, const TokenizeOptions& options,
     const std::filesystem::path& model_folder,
     const std::filesystem::path& cache_folder,
-    const std::function<absl::StatusOr<Dataset>()>& load,
+    const std::function<absl::StatusOr<TokenDataset>()>& load,
     const std::function<void(const std::string&)>& warn);
 
 }  // namespace mpsd::data

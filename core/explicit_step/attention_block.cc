@@ -65,14 +65,14 @@ at::Tensor AttentionBlock::Forward(const at::Tensor& x,
   return out_.Forward(Attend(qkv, plan, rope, tape), x, tape.out)[0];
 }
 
-at::Tensor AttentionBlock::Again(const at::Tensor& x,
-                                 const attention::AttentionPlan& plan,
-                                 const RopeTable& rope,
-                                 AttentionBlockTape& tape) const {
+at::Tensor AttentionBlock::ForwardAgain(const at::Tensor& x,
+                                        const attention::AttentionPlan& plan,
+                                        const RopeTable& rope,
+                                        AttentionBlockTape& tape) const {
   const Normed n = NormForward(x, layer_.input_norm, options_);
   tape.rstd = n.rstd;
-  const auto qkv = qkv_.Again(n.y, {}, tape.qkv);
-  return out_.Again(Attend(qkv, plan, rope, tape), x, tape.out)[0];
+  const auto qkv = qkv_.ForwardAgain(n.y, {}, tape.qkv);
+  return out_.ForwardAgain(Attend(qkv, plan, rope, tape), x, tape.out)[0];
 }
 
 at::Tensor AttentionBlock::RotateBack(const attention::AttentionInputs& grad,
@@ -98,7 +98,7 @@ at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
                                     const AttentionBlockTape& tape,
                                     bool wants_dx) const {
   base::Check(tape.rstd.defined() && tape.attention.q.defined(),
-              "Backward comes after Forward or Again");
+              "Backward comes after Forward or ForwardAgain");
   const bool below = wants_dx || qkv_.adapted();
   const at::Tensor dout = out_.Backward(
       {dh}, {.tensor = [&] { return tape.attention.out; }}, tape.out, below);

@@ -63,8 +63,10 @@ class AttentionBlock {
                      const RopeTable& rope, AttentionBlockTape& tape) const;
   // Completes a tape of which KeepAdaptersOnly has kept the adapters' part
   // alone; returns h.
-  at::Tensor Again(const at::Tensor& x, const attention::AttentionPlan& plan,
-                   const RopeTable& rope, AttentionBlockTape& tape) const;
+  at::Tensor ForwardAgain(const at::Tensor& x,
+                          const attention::AttentionPlan& plan,
+                          const RopeTable& rope,
+                          AttentionBlockTape& tape) const;
   // Returns dx, or an undefined tensor if `wants_dx` is false. May overwrite
   // dh.
   at::Tensor Backward(const at::Tensor& dh, const at::Tensor& x,

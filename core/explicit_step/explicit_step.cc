@@ -187,9 +187,10 @@ at::Tensor ExplicitStep::Backward(const Layer& layer, const at::Tensor& dy,
   // What was not kept is made again in the order of the forward: the MLP reads
   // h.
   if (!tape.h.defined()) {
-    tape.h = layer.attention.Again(tape.x, plan, context.rope, tape.attention);
+    tape.h = layer.attention.ForwardAgain(tape.x, plan, context.rope,
+                                          tape.attention);
   }
-  if (!tape.mlp.gate.defined()) layer.mlp.Again(tape.h, tape.mlp);
+  if (!tape.mlp.gate.defined()) layer.mlp.ForwardAgain(tape.h, tape.mlp);
   const bool below = wants_dx || layer.attention.adapted();
   const at::Tensor dh = layer.mlp.Backward(dy, tape.h, tape.mlp, below);
   if (!below) return {};

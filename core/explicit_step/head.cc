@@ -109,7 +109,7 @@ LossHead::Walk LossHead::Begin(const at::Tensor& h, const at::Tensor& targets,
   const at::Tensor target = targets.unsqueeze(1);
   Walk walk;
   walk.h = h;
-  walk.real = (target != LabelSelection::kNoTarget).to(at::kFloat);
+  walk.real = (target != base::kIgnoreIndex).to(at::kFloat);
   walk.scales = walk.real * scale;
   walk.index = target.clamp_min(0);
   walk.weight = head_.Dense(h.scalar_type());
@@ -134,12 +134,12 @@ void LossHead::LossOfHead(Walk& walk) {
 
 void LossHead::LossWithAdapters(Walk& walk) {
   LoraTape tape;
-  adapters_.AdapterThin(walk.h, tape);
-  std::vector<at::Tensor> d_thin;
+  adapters_.AdapterLowRank(walk.h, tape);
+  std::vector<at::Tensor> d_low_rank;
   walk.ForEachPiece([&](const Rows& rows) {
-    const at::Tensor thin = rows(tape.thin);
+    const at::Tensor low_rank = rows(tape.low_rank);
     at::Tensor logits = Logits(walk, rows(walk.h));
-    logits.add_(adapters_.AdapterOutput(thin).to(at::kFloat));
+    logits.add_(adapters_.AdapterOutput(low_rank).to(at::kFloat));
     const LossAndDerivative piece =
         CrossEntropy(std::move(logits), rows(walk.index), options_);
     rows(walk.losses).copy_(piece.losses);
@@ -148,10 +148,10 @@ void LossHead::LossWithAdapters(Walk& walk) {
     const at::Tensor d =
         (piece.derivative * rows(walk.scales)).to(walk.h.scalar_type());
     TimesWeight(d, walk, rows(walk.grad));
-    d_thin.push_back(adapters_.AdapterBackward(d, thin));
+    d_low_rank.push_back(adapters_.AdapterBackward(d, low_rank));
   });
   adapters_.AdapterInputBackward(
-      at::cat(d_thin), {.tensor = [&] { return walk.h; }}, tape, walk.grad);
+      at::cat(d_low_rank), {.tensor = [&] { return walk.h; }}, tape, walk.grad);
 }
 
 at::Tensor LossHead::Logits(const Walk& walk, const at::Tensor& h) {

@@ -33,7 +33,7 @@ class LossHead {
     at::Tensor sum;   // Σ −log softmax(l)[target], fp32 scalar
     at::Tensor grad;  // scale · d(sum)/dh, [n, hidden_size]
   };
-  // `targets` int64 [n]; model::LabelSelection::kNoTarget marks rows without
+  // `targets` int64 [n]; model::LabelSelection::kIgnoreIndex marks rows without
   // one. Adds to the adapters' gradients.
   Result Loss(const at::Tensor& h, const at::Tensor& targets, double scale);
 

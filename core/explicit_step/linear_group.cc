@@ -16,7 +16,7 @@ namespace mpsd::explicit_step {
 namespace {
 
 // Whether `b` begins in memory where `a` ends.
-bool Follows(const at::Tensor& a, const at::Tensor& b) {
+bool IsAdjacent(const at::Tensor& a, const at::Tensor& b) {
   return a.is_contiguous() && b.is_contiguous() &&
          a.storage().is_alias_of(b.storage()) &&
          b.storage_offset() == a.storage_offset() + a.numel();
@@ -54,13 +54,13 @@ LinearGroup::LinearGroup(
     const std::vector<std::vector<const model::Linear*>>& parts,
     const at::Tensor& norm_weight, const Options& options, LoraPack& pack)
     : options_(options) {
-  for (const auto& linears : parts) parts_.push_back(MakePart(linears));
+  for (const auto& linears : parts) parts_.push_back(MakeOutputBlocks(linears));
   if (AnyAdapted(parts)) lora_ = pack.Add(parts, norm_weight);
 }
 
-LinearGroup::Part LinearGroup::MakePart(
+LinearGroup::OutputBlocks LinearGroup::MakeOutputBlocks(
     const std::vector<const model::Linear*>& linears) const {
-  Part part;
+  OutputBlocks part;
   int64_t rows = 0;
   for (const model::Linear* l : linears) {
     Block block;
@@ -76,7 +76,7 @@ LinearGroup::Part LinearGroup::MakePart(
     // k so) are one matrix: one GEMM reads x once for both.
     const bool joins = !part.empty() && block.weight.defined() &&
                        part.back().weight.defined() &&
-                       Follows(part.back().weight, block.weight) &&
+                       IsAdjacent(part.back().weight, block.weight) &&
                        part.back().bias.defined() == block.bias.defined();
     if (!joins) {
       part.push_back(std::move(block));
@@ -100,7 +100,7 @@ at::Tensor LinearGroup::Weight(const Block& block) const {
                                 : block.linear->Dense(options_.dtype);
 }
 
-at::Tensor LinearGroup::Base(const Part& part, const at::Tensor& x,
+at::Tensor LinearGroup::Base(const OutputBlocks& part, const at::Tensor& x,
                              const at::Tensor& residual) const {
   std::vector<at::Tensor> outputs;
   for (const Block& block : part) {
@@ -154,19 +154,20 @@ at::Tensor LinearGroup::BaseBackward(const std::vector<at::Tensor>& dy) const {
   return dx;
 }
 
-at::Tensor LinearGroup::Thin(const at::Tensor& thin,
-                             const LoraPart& part) const {
-  return part.rank == lora_->rank ? thin
-                                  : thin.narrow(1, part.rank_begin, part.rank);
+at::Tensor LinearGroup::LowRankColumns(const at::Tensor& low_rank,
+                                       const OutputAdapters& part) const {
+  return part.rank == lora_->rank
+             ? low_rank
+             : low_rank.narrow(1, part.rank_begin, part.rank);
 }
 
-void LinearGroup::AddAdapters(const at::Tensor& thin,
+void LinearGroup::AddAdapters(const at::Tensor& low_rank,
                               std::vector<at::Tensor>& y) const {
-  base::Check(thin.defined(), "the thin product of this forward");
+  base::Check(low_rank.defined(), "the low-rank product of this forward");
   base::CheckEqual(y.size(), lora_->parts.size(), "outputs and parts");
   for (size_t i = 0; i < y.size(); ++i) {
-    const LoraPart& part = lora_->parts[i];
-    if (part.rank > 0) y[i].addmm_(Thin(thin, part), part.b);
+    const OutputAdapters& part = lora_->parts[i];
+    if (part.rank > 0) y[i].addmm_(LowRankColumns(low_rank, part), part.b);
   }
 }
 
@@ -175,57 +176,60 @@ std::vector<at::Tensor> LinearGroup::Forward(const at::Tensor& x,
                                              LoraTape& tape) const {
   std::vector<at::Tensor> y = Bases(x, residual);
   if (lora_ == nullptr) return y;
-  AddAdapters(AdapterThin(x, tape), y);
+  AddAdapters(AdapterLowRank(x, tape), y);
   return y;
 }
 
-std::vector<at::Tensor> LinearGroup::Again(const at::Tensor& x,
-                                           const at::Tensor& residual,
-                                           const LoraTape& tape) const {
+std::vector<at::Tensor> LinearGroup::ForwardAgain(const at::Tensor& x,
+                                                  const at::Tensor& residual,
+                                                  const LoraTape& tape) const {
   std::vector<at::Tensor> y = Bases(x, residual);
-  if (lora_ != nullptr) AddAdapters(tape.thin, y);
+  if (lora_ != nullptr) AddAdapters(tape.low_rank, y);
   return y;
 }
 
-at::Tensor LinearGroup::AdapterThin(const at::Tensor& x, LoraTape& tape) const {
+at::Tensor LinearGroup::AdapterLowRank(const at::Tensor& x,
+                                       LoraTape& tape) const {
   base::Check(lora_ != nullptr, "the group is adapted");
   tape.masks.clear();
-  tape.thin = lora_->draws() ? DroppedThin(x, tape) : at::mm(x, lora_->a_t);
-  return tape.thin;
+  tape.low_rank =
+      lora_->draws() ? DroppedLowRank(x, tape) : at::mm(x, lora_->a_t);
+  return tape.low_rank;
 }
 
-at::Tensor LinearGroup::AdapterOutput(const at::Tensor& thin) const {
+at::Tensor LinearGroup::AdapterOutput(const at::Tensor& low_rank) const {
   base::CheckEqual(lora_->parts.size(), 1, "parts of a group too wide for y");
-  return at::mm(thin, lora_->parts[0].b);
+  return at::mm(low_rank, lora_->parts[0].b);
 }
 
 at::Tensor LinearGroup::AdapterBackward(const at::Tensor& dy,
-                                        const at::Tensor& thin) const {
+                                        const at::Tensor& low_rank) const {
   base::CheckEqual(lora_->parts.size(), 1, "parts of a group too wide for y");
-  return PartBackward(lora_->parts[0], dy, thin);
+  return OutputBackward(lora_->parts[0], dy, low_rank);
 }
 
-at::Tensor LinearGroup::DroppedThin(const at::Tensor& x, LoraTape& tape) const {
+at::Tensor LinearGroup::DroppedLowRank(const at::Tensor& x,
+                                       LoraTape& tape) const {
   // PEFT draws one mask a target, in the order of the targets: so does this
   // loop, which therefore needs a GEMM a target.
-  std::vector<at::Tensor> thin;
-  for (const LoraPart& part : lora_->parts) {
+  std::vector<at::Tensor> low_rank;
+  for (const OutputAdapters& part : lora_->parts) {
     for (const LoraTarget& t : part.targets) {
       const auto [dropped, mask] =
           at::native_dropout(x, lora_->dropout, /*train=*/true);
       const int64_t begin = part.rank_begin + t.rank_begin;
-      thin.push_back(at::mm(dropped, lora_->a_t.narrow(1, begin, t.rank)));
+      low_rank.push_back(at::mm(dropped, lora_->a_t.narrow(1, begin, t.rank)));
       tape.masks.push_back(mask);
     }
   }
-  return at::cat(thin, 1);
+  return at::cat(low_rank, 1);
 }
 
-void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& thin,
+void LinearGroup::AddProduct(at::Tensor gradient, const at::Tensor& low_rank,
                              const at::Tensor& wide) const {
   const at::Tensor left = options_.traits.transposed_left
-                              ? thin.t()
-                              : thin.t().contiguous();  // small: R columns
+                              ? low_rank.t()
+                              : low_rank.t().contiguous();  // small: R columns
   // The sum over micro-batches stays in fp32: added up in bf16, late
   // micro-batches would round away beside what is there.
   if (wide.scalar_type() == at::kFloat) {
@@ -253,46 +257,51 @@ at::Tensor LinearGroup::Backward(const std::vector<at::Tensor>& dy,
   at::Tensor dx;
   if (wants_dx) dx = BaseBackward(dy);
   if (lora_ == nullptr) return dx;
-  std::vector<at::Tensor> d_thins;
+  std::vector<at::Tensor> d_low_ranks;
   for (size_t i = 0; i < dy.size(); ++i) {
-    const LoraPart& part = lora_->parts[i];
+    const OutputAdapters& part = lora_->parts[i];
     if (part.rank == 0) continue;
-    d_thins.push_back(PartBackward(part, dy[i], Thin(tape.thin, part)));
+    d_low_ranks.push_back(
+        OutputBackward(part, dy[i], LowRankColumns(tape.low_rank, part)));
   }
-  AdapterInputBackward(d_thins.size() == 1 ? d_thins[0] : at::cat(d_thins, 1),
-                       input, tape, dx);
+  AdapterInputBackward(
+      d_low_ranks.size() == 1 ? d_low_ranks[0] : at::cat(d_low_ranks, 1), input,
+      tape, dx);
   return dx;
 }
 
-at::Tensor LinearGroup::PartBackward(const LoraPart& part, const at::Tensor& dy,
-                                     const at::Tensor& thin) const {
-  AddProduct(part.grad_b, thin, dy);
+at::Tensor LinearGroup::OutputBackward(const OutputAdapters& part,
+                                       const at::Tensor& dy,
+                                       const at::Tensor& low_rank) const {
+  AddProduct(part.grad_b, low_rank, dy);
   const std::optional<int64_t> most = options_.traits.max_sum;
   return most && part.out > *most ? products::TimesInPieces(dy, part.b_t, *most)
                                   : at::mm(dy, part.b_t);
 }
 
-void LinearGroup::AdapterInputBackward(const at::Tensor& d_thin,
+void LinearGroup::AdapterInputBackward(const at::Tensor& d_low_rank,
                                        const Input& input, const LoraTape& tape,
                                        at::Tensor& dx) const {
   const at::Tensor x = input.tensor();
-  if (!tape.masks.empty()) return DroppedBackward(d_thin, x, tape, dx);
+  if (!tape.masks.empty()) return DroppedBackward(d_low_rank, x, tape, dx);
   // dx takes dt itself; dA takes rstd · dt where `x` is z (see the class).
-  if (dx.defined()) dx.addmm_(d_thin, lora_->a);
-  AddProduct(
-      lora_->grad_a,
-      input.rstd.defined() ? Scaled(d_thin, input.rstd, options_) : d_thin, x);
+  if (dx.defined()) dx.addmm_(d_low_rank, lora_->a);
+  AddProduct(lora_->grad_a,
+             input.rstd.defined() ? Scaled(d_low_rank, input.rstd, options_)
+                                  : d_low_rank,
+             x);
 }
 
-void LinearGroup::DroppedBackward(const at::Tensor& d_thin, const at::Tensor& x,
-                                  const LoraTape& tape, at::Tensor& dx) const {
+void LinearGroup::DroppedBackward(const at::Tensor& d_low_rank,
+                                  const at::Tensor& x, const LoraTape& tape,
+                                  at::Tensor& dx) const {
   const double scale = 1 / (1 - lora_->dropout);
   auto mask = tape.masks.begin();
-  for (const LoraPart& part : lora_->parts) {
+  for (const OutputAdapters& part : lora_->parts) {
     for (const LoraTarget& t : part.targets) {
       base::Check(mask != tape.masks.end(), "dropout keeps a mask a target");
       const int64_t begin = part.rank_begin + t.rank_begin;
-      const at::Tensor d = d_thin.narrow(1, begin, t.rank).contiguous();
+      const at::Tensor d = d_low_rank.narrow(1, begin, t.rank).contiguous();
       AddProduct(lora_->grad_a.narrow(0, begin, t.rank), d,
                  at::native_dropout_backward(x, *mask, scale));
       if (dx.defined()) {

@@ -16,7 +16,7 @@ namespace mpsd::explicit_step {
 
 // What a forward keeps for the backward of the group's adapters.
 struct LoraTape {
-  at::Tensor thin;  // t = x Aᵀ, [tokens, R]; undefined: no adapter
+  at::Tensor low_rank;  // t = x Aᵀ, [tokens, R]; undefined: no adapter
   std::vector<at::Tensor> masks;  // dropout's, one a target; empty: no dropout
 };
 
@@ -58,8 +58,9 @@ class LinearGroup {
                                   LoraTape& tape) const;
   // Repeats Forward from the t and the masks that the first run left on `tape`,
   // so that dropout draws nothing anew.
-  std::vector<at::Tensor> Again(const at::Tensor& x, const at::Tensor& residual,
-                                const LoraTape& tape) const;
+  std::vector<at::Tensor> ForwardAgain(const at::Tensor& x,
+                                       const at::Tensor& residual,
+                                       const LoraTape& tape) const;
 
   // The input x, in the form that the gradient of A is computed from.
   struct Input {
@@ -82,16 +83,16 @@ class LinearGroup {
   // head). The caller walks the output in pieces of rows.
   //
   // t = x Aᵀ of all tokens; recorded on `tape`.
-  at::Tensor AdapterThin(const at::Tensor& x, LoraTape& tape) const;
-  // What the adapters add to y for the rows of t in `thin`: t B̃.
-  at::Tensor AdapterOutput(const at::Tensor& thin) const;
-  // dt of the rows of `dy`; adds to the gradient of B̃. `thin`: their rows of
-  // t.
+  at::Tensor AdapterLowRank(const at::Tensor& x, LoraTape& tape) const;
+  // What the adapters add to y for the rows of t in `low_rank`: t B̃.
+  at::Tensor AdapterOutput(const at::Tensor& low_rank) const;
+  // dt of the rows of `dy`; adds to the gradient of B̃. `low_rank`: their rows
+  // of t.
   at::Tensor AdapterBackward(const at::Tensor& dy,
-                             const at::Tensor& thin) const;
+                             const at::Tensor& low_rank) const;
   // Takes dt of all tokens: adds to the gradient of A and, where `dx` is
   // defined, to dx.
-  void AdapterInputBackward(const at::Tensor& d_thin, const Input& input,
+  void AdapterInputBackward(const at::Tensor& d_low_rank, const Input& input,
                             const LoraTape& tape, at::Tensor& dx) const;
 
  private:
@@ -105,30 +106,34 @@ class LinearGroup {
     at::Tensor weight, weight_t, bias;
     int64_t begin = 0, out = 0;  // place among the part's outputs
   };
-  using Part = std::vector<Block>;
+  using OutputBlocks = std::vector<Block>;
 
-  Part MakePart(const std::vector<const model::Linear*>& linears) const;
+  OutputBlocks MakeOutputBlocks(
+      const std::vector<const model::Linear*>& linears) const;
   at::Tensor Weight(const Block& block) const;
-  at::Tensor Base(const Part& part, const at::Tensor& x,
+  at::Tensor Base(const OutputBlocks& part, const at::Tensor& x,
                   const at::Tensor& residual) const;
   std::vector<at::Tensor> Bases(const at::Tensor& x,
                                 const at::Tensor& residual) const;
   at::Tensor BaseBackward(const std::vector<at::Tensor>& dy) const;
   // The columns of t or dt [tokens, R] that belong to `part`.
-  at::Tensor Thin(const at::Tensor& thin, const LoraPart& part) const;
-  void AddAdapters(const at::Tensor& thin, std::vector<at::Tensor>& y) const;
+  at::Tensor LowRankColumns(const at::Tensor& low_rank,
+                            const OutputAdapters& part) const;
+  void AddAdapters(const at::Tensor& low_rank,
+                   std::vector<at::Tensor>& y) const;
   // Returns dt of a part; adds to the gradient of the part's B̃.
-  at::Tensor PartBackward(const LoraPart& part, const at::Tensor& dy,
-                          const at::Tensor& thin) const;
-  at::Tensor DroppedThin(const at::Tensor& x, LoraTape& tape) const;
-  void DroppedBackward(const at::Tensor& d_thin, const at::Tensor& x,
+  at::Tensor OutputBackward(const OutputAdapters& part, const at::Tensor& dy,
+                            const at::Tensor& low_rank) const;
+  at::Tensor DroppedLowRank(const at::Tensor& x, LoraTape& tape) const;
+  void DroppedBackward(const at::Tensor& d_low_rank, const at::Tensor& x,
                        const LoraTape& tape, at::Tensor& dx) const;
-  // gradient += thinᵀ wide, summed in fp32; thin [tokens, r], wide [tokens, n].
-  void AddProduct(at::Tensor gradient, const at::Tensor& thin,
+  // gradient += low_rankᵀ wide, summed in fp32; low_rank [tokens, r], wide
+  // [tokens, n].
+  void AddProduct(at::Tensor gradient, const at::Tensor& low_rank,
                   const at::Tensor& wide) const;
 
   const Options options_;
-  std::vector<Part> parts_;
+  std::vector<OutputBlocks> parts_;
   LoraGroup* lora_ = nullptr;
 };
 

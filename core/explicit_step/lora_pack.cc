@@ -11,9 +11,9 @@
 namespace mpsd::explicit_step {
 namespace {
 
-LoraPart MakePart(const std::vector<const model::Linear*>& linears,
-                  int64_t rank_begin) {
-  LoraPart part;
+OutputAdapters MakeOutputAdapters(
+    const std::vector<const model::Linear*>& linears, int64_t rank_begin) {
+  OutputAdapters part;
   part.rank_begin = rank_begin;
   for (const model::Linear* linear : linears) {
     const int64_t out = linear->out_features();
@@ -35,7 +35,7 @@ LoraPart MakePart(const std::vector<const model::Linear*>& linears,
 }  // namespace
 
 bool LoraGroup::draws() const {
-  for (const LoraPart& part : parts) {
+  for (const OutputAdapters& part : parts) {
     if (!part.targets.empty()) return part.targets[0].lora->draws();
   }
   return false;
@@ -54,7 +54,7 @@ LoraGroup* LoraPack::Add(
   LoraGroup group;
   group.in = parts.front().front()->in_features();
   for (const auto& linears : parts) {
-    LoraPart part = MakePart(linears, group.rank);
+    OutputAdapters part = MakeOutputAdapters(linears, group.rank);
     group.rank += part.rank;
     b_size_ += part.rank * part.out;
     adapters_ += static_cast<int64_t>(part.targets.size());
@@ -79,7 +79,7 @@ LoraPack::Matrices LoraPack::Cut(const at::Tensor& flat) const {
   };
   for (const LoraGroup& g : groups_) matrices.a.push_back(take(g.rank, g.in));
   for (const LoraGroup& g : groups_) {
-    for (const LoraPart& part : g.parts) {
+    for (const OutputAdapters& part : g.parts) {
       matrices.b.push_back(take(part.rank, part.out));
     }
   }
@@ -91,7 +91,7 @@ LoraPack::Blocks LoraPack::ByTarget(const Matrices& matrices) const {
   Blocks blocks;
   auto a = matrices.a.begin(), b = matrices.b.begin();
   for (const LoraGroup& g : groups_) {
-    for (const LoraPart& part : g.parts) {
+    for (const OutputAdapters& part : g.parts) {
       for (const LoraTarget& t : part.targets) {
         blocks.a.push_back(
             a->narrow(0, part.rank_begin + t.rank_begin, t.rank));
@@ -113,7 +113,7 @@ void LoraPack::HandOut(const Matrices& packed, const Matrices& gradients) {
     g.a = packed.a[group];
     g.a_t = g.a.t();
     g.grad_a = gradients.a[group++];
-    for (LoraPart& p : g.parts) {
+    for (OutputAdapters& p : g.parts) {
       p.b = packed.b[part];
       p.b_t = p.b.t();
       p.grad_b = gradients.b[part++];
@@ -142,7 +142,7 @@ at::Tensor LoraPack::GradientScales() const {
 void LoraPack::ListParameters() {
   int64_t at = 0;
   for (const LoraGroup& g : groups_) {
-    for (const LoraPart& part : g.parts) {
+    for (const OutputAdapters& part : g.parts) {
       for (const LoraTarget& t : part.targets) {
         base::Check(t.lora->a().grad().defined(), "A has a gradient");
         base::Check(t.lora->b().grad().defined(), "B has a gradient");

@@ -24,7 +24,7 @@ struct LoraTarget {
 //   y += t B̃,  t [tokens, R]: the part's columns of the group's x Aᵀ
 // B̃ [R, out] has scaling · Bᵀ of each adapter on its diagonal, and zeros
 // elsewhere.
-struct LoraPart {
+struct OutputAdapters {
   std::vector<LoraTarget> targets;
   int64_t rank_begin = 0;     // first column in the group's x Aᵀ
   int64_t rank = 0, out = 0;  // rank 0: no linear of the part is adapted
@@ -35,7 +35,7 @@ struct LoraPart {
 // all of them, so that one GEMM gives x Aᵀ. Values have the dtype of
 // activations, gradients are fp32.
 struct LoraGroup {
-  std::vector<LoraPart> parts;
+  std::vector<OutputAdapters> parts;
   int64_t rank = 0, in = 0;
   // Where x = z · rstd · w is a norm's output: w [in]. The steps then may add
   // to grad_a as if x were z · rstd, and CollectGradients multiplies grad_a by

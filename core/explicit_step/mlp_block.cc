@@ -27,10 +27,10 @@ at::Tensor MlpBlock::Forward(const at::Tensor& h, MlpTape& tape) const {
   return down_.Forward(a, h, tape.down)[0];
 }
 
-void MlpBlock::Again(const at::Tensor& h, MlpTape& tape) const {
+void MlpBlock::ForwardAgain(const at::Tensor& h, MlpTape& tape) const {
   const Normed n = NormForward(h, layer_.post_attention_norm, options_);
   tape.rstd = n.rstd;
-  const auto outputs = gate_up_.Again(n.y, {}, tape.gate_up);
+  const auto outputs = gate_up_.ForwardAgain(n.y, {}, tape.gate_up);
   tape.gate = outputs[0];
   tape.up = outputs[1];
 }
@@ -38,7 +38,7 @@ void MlpBlock::Again(const at::Tensor& h, MlpTape& tape) const {
 at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
                               MlpTape& tape, bool wants_dh) const {
   base::Check(tape.gate.defined() && tape.up.defined(),
-              "Backward comes after Forward or Again");
+              "Backward comes after Forward or ForwardAgain");
   const bool below = wants_dh || gate_up_.adapted();
   at::Tensor silu;
   if (down_.adapted()) silu = at::silu(tape.gate);

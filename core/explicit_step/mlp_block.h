@@ -49,7 +49,7 @@ class MlpBlock {
   at::Tensor Forward(const at::Tensor& h, MlpTape& tape) const;
   // Completes a tape of which KeepAdaptersOnly has kept the adapters' part
   // alone.
-  void Again(const at::Tensor& h, MlpTape& tape) const;
+  void ForwardAgain(const at::Tensor& h, MlpTape& tape) const;
   // Returns dh, or an undefined tensor if `wants_dh` is false. Overwrites the
   // tape's g and u; may overwrite dy.
   at::Tensor Backward(const at::Tensor& dy, const at::Tensor& h, MlpTape& tape,

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/data/labels.h"
+#include "core/data/class_labels.h"
 #include "core/image/image.h"
 
 namespace mpsd::image {
@@ -60,8 +60,8 @@ absl::StatusOr<ImageList> ListImages(const std::vector<std::string>& paths,
 // Whether ListImages reads `path` as JSON Lines, the only form with columns.
 bool HasRows(const std::filesystem::path& path);
 
-// The labels of a list and their places, for data::DecideLabels. The list must
-// outlive the result of PlacesOf.
+// The labels of a list and their places, for data::DecideClassLabels. The list
+// must outlive the result of PlacesOf.
 std::vector<data::LabelValue> LabelValues(const ImageList& list);
 data::LabelPlace PlacesOf(const ImageList& list);
 

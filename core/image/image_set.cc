@@ -45,16 +45,16 @@ ImageSet::ImageSet(ImageList list, const Processor& processor,
 }
 
 absl::StatusOr<std::unique_ptr<ImageSet>> ImageSet::Make(
-    ImageList list, const data::Labels* labels, const Processor& processor,
-    const ImageSetOptions& options) {
+    ImageList list, const data::ClassLabels* class_labels,
+    const Processor& processor, const ImageSetOptions& options) {
   std::unique_ptr<ImageSet> set(
       new ImageSet(std::move(list), processor, options));
-  if (labels == nullptr) return set;
-  auto targets = data::EncodeLabels(LabelValues(set->list_),
-                                    PlacesOf(set->list_), *labels);
+  if (class_labels == nullptr) return set;
+  auto targets = data::EncodeClassLabels(LabelValues(set->list_),
+                                         PlacesOf(set->list_), *class_labels);
   if (!targets.ok()) return targets.status();
   set->labelled_ = true;
-  set->labels_ = *labels;
+  set->class_labels_ = *class_labels;
   set->targets_ = *std::move(targets);
   return set;
 }
@@ -134,8 +134,8 @@ absl::Status ImageSet::FillPixels(const data::Collation& collation,
 }
 
 void ImageSet::FillLabels(data::Batch& batch) const {
-  batch.loss_weight = data::LossWeight(labels_, targets_, batch.samples);
-  const int64_t outputs = labels_.outputs();
+  batch.loss_weight = data::LossWeight(class_labels_, targets_, batch.samples);
+  const int64_t outputs = class_labels_.outputs();
   for (const int64_t sample : batch.samples) {
     if (!targets_.classes.empty()) {
       base::CheckIndex(sample, targets_.classes.size(), "a labelled image");

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/data/labels.h"
+#include "core/data/class_labels.h"
 #include "core/data/order.h"
 #include "core/data/source.h"
 #include "core/image/image_cache.h"
@@ -29,11 +29,11 @@ struct ImageSetOptions {
 // threads for large batches; a small set stays decoded in memory.
 class ImageSet : public data::Source {
  public:
-  // With `labels` null batches have neither classes nor targets (prediction).
-  // Errors as data::EncodeLabels.
+  // With `class_labels` null batches have neither classes nor targets
+  // (prediction). Errors as data::EncodeClassLabels.
   static absl::StatusOr<std::unique_ptr<ImageSet>> Make(
-      ImageList list, const data::Labels* labels, const Processor& processor,
-      const ImageSetOptions& options);
+      ImageList list, const data::ClassLabels* class_labels,
+      const Processor& processor, const ImageSetOptions& options);
 
   int64_t size() const override { return std::ssize(list_.entries); }
   int64_t length(int64_t) const override { return 1; }
@@ -72,8 +72,8 @@ class ImageSet : public data::Source {
   const ImageSetOptions options_;
   data::DatasetStats stats_;
   bool labelled_ = false;
-  data::Labels labels_;
-  data::LabelTargets targets_;
+  data::ClassLabels class_labels_;
+  data::ClassTargets targets_;
   mutable ImageCache cache_;
 };
 

@@ -110,7 +110,7 @@ int OfXmp(std::string_view xmp) {
 }
 
 // The metadata of one file.
-struct Told {
+struct FoundOrientation {
   std::string exif, xmp;
 
   int Orientation() const {
@@ -119,7 +119,7 @@ struct Told {
   }
 };
 
-void TakeApp1(std::string_view segment, Told& told) {
+void TakeApp1(std::string_view segment, FoundOrientation& told) {
   constexpr std::string_view kXmp = "http://ns.adobe.com/xap/1.0/\0"sv;
   if (segment.starts_with(kExifName)) {
     told.exif += segment.substr(kExifName.size());
@@ -129,8 +129,8 @@ void TakeApp1(std::string_view segment, Told& told) {
 }
 
 // Reads the segments before the first scan.
-Told OfJpeg(std::string_view bytes) {
-  Told told;
+FoundOrientation OfJpeg(std::string_view bytes) {
+  FoundOrientation told;
   const Numbers numbers(bytes, /*big_endian=*/true);
   for (size_t at = 2; at + 1 < bytes.size();) {
     const auto marker = static_cast<uint8_t>(bytes[at + 1]);
@@ -192,8 +192,8 @@ std::string TextOf(std::string_view kind, std::string_view chunk) {
   return std::string(chunk);
 }
 
-Told OfPng(std::string_view bytes) {
-  Told told;
+FoundOrientation OfPng(std::string_view bytes) {
+  FoundOrientation told;
   std::string profile;
   const Numbers numbers(bytes, /*big_endian=*/true);
   for (uint64_t at = 8; numbers.At(at, 8);) {

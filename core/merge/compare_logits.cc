@@ -26,27 +26,28 @@ struct Loaded {
   }
 };
 
-// Hangs the adapter of `pair` onto the linears that the network has.
-class Hung {
+// Hangs the adapter of `adapted` onto the linears that the network has.
+class HungAdapter {
  public:
-  static absl::StatusOr<Hung> Hang(const Pair& pair, model::Network& network) {
+  static absl::StatusOr<HungAdapter> Hang(const AdaptedModel& adapted,
+                                          model::Network& network) {
     std::map<std::string, model::Linear*> linears;
     for (model::Linear* l : network.Linears()) linears[l->name] = l;
-    for (const spec::TargetMatch& target : pair.targets()) {
+    for (const spec::TargetMatch& target : adapted.targets()) {
       const auto linear = linears.find(target.name);
       if (linear == linears.end()) continue;  // its layer is left out
-      auto change = pair.Change(target);
+      auto change = adapted.WeightChange(target);
       if (!change.ok()) return change.status();
       linear->second->adapter = std::make_unique<lora::LoraLinear>(
           change->a, change->b, change->scaling, 0.0, &kTraining);
     }
     for (const model::NamedWeight& weight : network.NamedWeights()) {
-      if (pair.FindSaved(weight.name) == nullptr) continue;
-      auto saved = pair.LoadSaved(weight.name, at::kFloat);
+      if (adapted.FindSaved(weight.name) == nullptr) continue;
+      auto saved = adapted.LoadSaved(weight.name, at::kFloat);
       if (!saved.ok()) return saved.status();
       *weight.tensor = *std::move(saved);
     }
-    return Hung();
+    return HungAdapter();
   }
 
  private:
@@ -112,11 +113,11 @@ int64_t LayersWithin(const spec::ModelConfig& config, int64_t max_bytes) {
   return part.num_hidden_layers;
 }
 
-absl::StatusOr<at::Tensor> ReferenceLogits(const Pair& pair,
+absl::StatusOr<at::Tensor> ReferenceLogits(const AdaptedModel& adapted,
                                            const spec::ModelConfig& config) {
-  auto loaded = Load(pair.weights(), config);
+  auto loaded = Load(adapted.weights(), config);
   if (!loaded.ok()) return loaded.status();
-  auto hung = Hung::Hang(pair, loaded->network());
+  auto hung = HungAdapter::Hang(adapted, loaded->network());
   if (!hung.ok()) return hung.status();
   return Logits(*loaded, config);
 }
@@ -138,13 +139,13 @@ double RoundingOf(at::ScalarType dtype) {
   return 1e-7;
 }
 
-absl::StatusOr<Comparison> CompareLogits(const Pair& pair,
+absl::StatusOr<Comparison> CompareLogits(const AdaptedModel& adapted,
                                          const std::filesystem::path& folder,
                                          at::ScalarType dtype,
                                          int64_t max_bytes) {
-  spec::ModelConfig config = pair.config();
+  spec::ModelConfig config = adapted.config();
   config.num_hidden_layers = LayersWithin(config, max_bytes);
-  auto reference = ReferenceLogits(pair, config);
+  auto reference = ReferenceLogits(adapted, config);
   if (!reference.ok()) return reference.status();
   auto merged = MergedLogits(folder, config);
   if (!merged.ok()) return merged.status();

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "absl/status/statusor.h"
-#include "core/merge/pair.h"
+#include "core/merge/adapted_model.h"
 
 namespace mpsd::merge {
 
@@ -22,7 +22,7 @@ struct Comparison {
 // a few random rows in fp32 on the CPU. If the model has more than `max_bytes`
 // of fp32 weights, only the first layers run. DataLoss if the logits differ by
 // more than rounding the weights to `dtype` explains.
-absl::StatusOr<Comparison> CompareLogits(const Pair& pair,
+absl::StatusOr<Comparison> CompareLogits(const AdaptedModel& adapted,
                                          const std::filesystem::path& folder,
                                          at::ScalarType dtype,
                                          int64_t max_bytes);

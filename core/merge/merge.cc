@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/full/model_folder.h"
+#include "core/merge/adapted_model.h"
 #include "core/merge/compare_logits.h"
-#include "core/merge/pair.h"
 #include "core/model/tied_head.h"
 #include "core/model/weight_reader.h"
 #include "core/spec/modules.h"
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using Progress = std::function<void(const std::string&, double)>;
 
 // A weight of the result and its sources.
-struct Part {
+struct PlannedWeight {
   tensorfile::PlannedTensor planned;
   std::string name;    // its name in Transformers
   std::string stored;  // in the model's file; empty: only in the adapter
@@ -49,20 +49,21 @@ std::string BasePrefix(const spec::ModelConfig& config) {
 
 class Merger {
  public:
-  Merger(const MergeOptions& options, const Pair& pair, Progress progress)
+  Merger(const MergeOptions& options, const AdaptedModel& adapted,
+         Progress progress)
       : options_(options),
-        pair_(pair),
+        adapted_(adapted),
         progress_(std::move(progress)),
-        names_({&pair.weights()}, BasePrefix(pair.config()), 0) {}
+        names_({&adapted.weights()}, BasePrefix(adapted.config()), 0) {}
 
   absl::StatusOr<MergeReport> Run(const fs::path& folder) {
     absl::Status s = Plan();
     if (s.ok()) s = Write(folder);
     if (s.ok()) s = WriteBeside(folder);
     if (!s.ok()) return s;
-    Say("comparing logits", 0);
+    ReportProgress("comparing logits", 0);
     auto compared =
-        CompareLogits(pair_, folder, dtype_, options_.max_compared_bytes);
+        CompareLogits(adapted_, folder, dtype_, options_.max_compared_bytes);
     if (!compared.ok()) return compared.status();
     report_.compared_layers = compared->layers;
     report_.logit_error = compared->error;
@@ -70,87 +71,88 @@ class Merger {
   }
 
  private:
-  void Say(const std::string& what, double share) const {
+  void ReportProgress(const std::string& what, double share) const {
     if (progress_) progress_(what, share);
   }
 
   absl::Status Plan() {
-    const spec::ModelConfig& config = pair_.config();
+    const spec::ModelConfig& config = adapted_.config();
     std::map<std::string, const spec::TargetMatch*> targets;
-    for (const auto& t : pair_.targets()) targets[t.name + ".weight"] = &t;
+    for (const auto& t : adapted_.targets()) targets[t.name + ".weight"] = &t;
     for (const spec::Module& m : spec::Modules(config)) {
       const bool tied = m.name == "lm_head" && config.tie_word_embeddings;
       if (tied) continue;
       for (const std::string& name : WeightsOf(m)) {
-        Part part;
-        part.name = name;
+        PlannedWeight item;
+        item.name = name;
         const auto target = targets.find(name);
-        if (target != targets.end()) part.target = target->second;
-        if (absl::Status s = Place(part); !s.ok()) return s;
-        parts_.push_back(std::move(part));
+        if (target != targets.end()) item.target = target->second;
+        if (absl::Status s = Place(item); !s.ok()) return s;
+        planned_weights_.push_back(std::move(item));
       }
     }
     return absl::OkStatus();
   }
 
-  absl::Status Place(Part& part) {
-    const auto* saved = pair_.FindSaved(part.name);
-    const std::string kept = spec::StoredName(pair_.config(), part.name);
-    const bool both =
-        pair_.head_is_embedding() && part.name == "model.embed_tokens.weight";
+  absl::Status Place(PlannedWeight& item) {
+    const auto* saved = adapted_.FindSaved(item.name);
+    const std::string kept = spec::StoredName(adapted_.config(), item.name);
+    const bool both = adapted_.head_is_embedding() &&
+                      item.name == "model.embed_tokens.weight";
     const std::string name =
         both ? model::kHeadWeight : names_.StoredName(kept);
-    const auto* stored = pair_.weights().Find(name);
-    part.saved = saved != nullptr;
+    const auto* stored = adapted_.weights().Find(name);
+    item.saved = saved != nullptr;
     if (stored == nullptr && saved == nullptr) {
       return absl::InvalidArgumentError(
-          absl::StrCat(options_.model.string(), ": has no weight \"", part.name,
+          absl::StrCat(options_.model.string(), ": has no weight \"", item.name,
                        "\", and the adapter has none"));
     }
     if (stored != nullptr) {
-      part.stored = name;
+      item.stored = name;
       dtype_ = options_.dtype.value_or(stored->dtype);
       if (!at::isFloatingType(stored->dtype)) {
         return absl::UnimplementedError(
-            absl::StrCat(options_.model.string(), ": \"", part.name,
+            absl::StrCat(options_.model.string(), ": \"", item.name,
                          "\" is stored as ", stored->dtype_name,
                          "; merge into the model it was quantized from"));
       }
     }
-    part.planned = {kept, dtype_,
+    item.planned = {kept, dtype_,
                     saved != nullptr ? saved->shape : stored->shape};
     return absl::OkStatus();
   }
 
   absl::Status Write(const fs::path& folder) {
     std::vector<tensorfile::PlannedTensor> plan;
-    for (const Part& part : parts_) {
-      plan.push_back(part.planned);
-      report_.bytes += part.planned.bytes();
+    for (const PlannedWeight& item : planned_weights_) {
+      plan.push_back(item.planned);
+      report_.bytes += item.planned.bytes();
     }
     auto writer = tensorfile::ShardedWriter::Create(folder, plan,
                                                     options_.max_shard_bytes);
     if (!writer.ok()) return writer.status();
     report_.shards = (*writer)->shard_count();
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      Say("merging", static_cast<double>(i) / parts_.size());
-      auto tensor = Make(parts_[i]);
+    for (size_t i = 0; i < planned_weights_.size(); ++i) {
+      ReportProgress("merging",
+                     static_cast<double>(i) / planned_weights_.size());
+      auto tensor = Make(planned_weights_[i]);
       if (!tensor.ok()) return tensor.status();
       if (absl::Status s = (*writer)->Append(*tensor); !s.ok()) return s;
     }
     return (*writer)->Finish();
   }
 
-  absl::StatusOr<at::Tensor> Make(const Part& part) {
-    const at::ScalarType dtype = part.planned.dtype;
-    if (part.saved) {
+  absl::StatusOr<at::Tensor> Make(const PlannedWeight& item) {
+    const at::ScalarType dtype = item.planned.dtype;
+    if (item.saved) {
       ++report_.replaced_weights;
-      return pair_.LoadSaved(part.name, dtype);
+      return adapted_.LoadSaved(item.name, dtype);
     }
-    auto weight =
-        pair_.weights().Load(part.stored, part.planned.shape, at::kCPU, dtype);
-    if (!weight.ok() || part.target == nullptr) return weight;
-    auto change = pair_.Change(*part.target);
+    auto weight = adapted_.weights().Load(item.stored, item.planned.shape,
+                                          at::kCPU, dtype);
+    if (!weight.ok() || item.target == nullptr) return weight;
+    auto change = adapted_.WeightChange(*item.target);
     if (!change.ok()) return change.status();
     ++report_.merged_weights;
     const at::Tensor base = weight->to(at::kFloat, /*non_blocking=*/false,
@@ -158,7 +160,7 @@ class Merger {
     // As in PEFT the sum is computed in fp32 and rounded to W's dtype at the
     // end.
     weight->add_(at::matmul(change->b, change->a) * change->scaling);
-    absl::Status s = Check(part.name, base, *change, *weight);
+    absl::Status s = Check(item.name, base, *change, *weight);
     if (!s.ok()) return s;
     return weight;
   }
@@ -186,22 +188,22 @@ class Merger {
   }
 
   absl::Status WriteBeside(const fs::path& folder) {
-    const full::ResultConfig result{pair_.config(), pair_.task(),
-                                    pair_.task() == spec::Task::kCausalLm
+    const full::ResultConfig result{adapted_.config(), adapted_.task(),
+                                    adapted_.task() == spec::Task::kCausalLm
                                         ? std::vector<std::string>()
-                                        : pair_.LabelNames(),
-                                    pair_.ProblemType(), dtype_};
+                                        : adapted_.LabelNames(),
+                                    adapted_.ProblemType(), dtype_};
     absl::Status s = full::WriteConfig(options_.model, folder, result);
     if (s.ok()) s = full::CopyTokenizer(options_.model, folder);
     return s;
   }
 
   const MergeOptions& options_;
-  const Pair& pair_;
+  const AdaptedModel& adapted_;
   const Progress progress_;
   const model::WeightReader names_;
   at::ScalarType dtype_ = at::kFloat;  // dtype of the weight placed last
-  std::vector<Part> parts_;
+  std::vector<PlannedWeight> planned_weights_;
   MergeReport report_;
 };
 
@@ -210,8 +212,8 @@ class Merger {
 absl::StatusOr<MergeReport> Merge(const MergeOptions& options,
                                   const Progress& progress) {
   at::NoGradGuard no_grad;
-  auto pair = Pair::Open(options.model, options.adapter);
-  if (!pair.ok()) return pair.status();
+  auto adapted = AdaptedModel::Open(options.model, options.adapter);
+  if (!adapted.ok()) return adapted.status();
   std::error_code error;
   if (fs::exists(options.out, error) &&
       fs::equivalent(options.out, options.model, error)) {
@@ -220,7 +222,7 @@ absl::StatusOr<MergeReport> Merge(const MergeOptions& options,
   }
   auto staged = base::StagedFolder::Create(options.out);
   if (!staged.ok()) return staged.status();
-  auto report = Merger(options, *pair, progress).Run(staged->staging());
+  auto report = Merger(options, *adapted, progress).Run(staged->staging());
   if (!report.ok()) return report;
   if (absl::Status s = staged->Commit(); !s.ok()) return s;
   return report;

@@ -13,7 +13,7 @@ namespace mpsd::metrics {
 namespace {
 
 using spec::ProblemType;
-using Labels = std::vector<int64_t>;
+using ClassIds = std::vector<int64_t>;
 using Numbers = std::vector<double>;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -27,7 +27,8 @@ struct Counts {
   }
 };
 
-std::map<int64_t, Counts> Count(const Labels& truth, const Labels& predicted) {
+std::map<int64_t, Counts> Count(const ClassIds& truth,
+                                const ClassIds& predicted) {
   base::CheckEqual(truth.size(), predicted.size(), "labels and predictions");
   std::map<int64_t, Counts> counts;
   for (size_t i = 0; i < truth.size(); ++i) {
@@ -146,7 +147,7 @@ std::vector<std::string> GlueNames(std::string_view task, ProblemType problem) {
   return {};
 }
 
-double SingleLabel(const Predictions& p, const Labels& classes,
+double SingleLabel(const Predictions& p, const ClassIds& classes,
                    std::string_view name) {
   if (name == "accuracy") return Accuracy(p.truth, classes);
   if (name == "f1") return F1Binary(p.truth, classes, 1);
@@ -180,7 +181,7 @@ Values Compute(const Predictions& p, std::string_view glue_task) {
   Values values;
   if (p.rows() == 0) return values;
   const bool single = p.problem == ProblemType::kSingleLabel;
-  const Labels classes = single ? p.Classes() : Labels();
+  const ClassIds classes = single ? p.Classes() : ClassIds();
   for (std::string& name : MetricNames(p.problem, p.outputs, glue_task)) {
     const double value = name == kCombined ? Mean(values)
                          : single          ? SingleLabel(p, classes, name)
@@ -196,26 +197,26 @@ double Perplexity(double loss) { return std::exp(loss); }
 
 std::vector<int64_t> ConfusionMatrix(const Predictions& p) {
   std::vector<int64_t> matrix(p.outputs * p.outputs);
-  const Labels classes = p.Classes();
+  const ClassIds classes = p.Classes();
   for (int64_t row = 0; row < p.rows(); ++row) {
     ++matrix[p.truth[row] * p.outputs + classes[row]];
   }
   return matrix;
 }
 
-double Accuracy(const Labels& truth, const Labels& predicted) {
+double Accuracy(const ClassIds& truth, const ClassIds& predicted) {
   if (truth.empty()) return kNan;
   int64_t right = 0;
   for (size_t i = 0; i < truth.size(); ++i) right += truth[i] == predicted[i];
   return static_cast<double>(right) / static_cast<double>(truth.size());
 }
 
-double F1Binary(const Labels& truth, const Labels& predicted,
+double F1Binary(const ClassIds& truth, const ClassIds& predicted,
                 int64_t positive) {
   return Count(truth, predicted)[positive].F1();
 }
 
-double F1Macro(const Labels& truth, const Labels& predicted) {
+double F1Macro(const ClassIds& truth, const ClassIds& predicted) {
   if (truth.empty()) return kNan;
   double sum = 0;
   const std::map<int64_t, Counts> counts = Count(truth, predicted);
@@ -223,7 +224,7 @@ double F1Macro(const Labels& truth, const Labels& predicted) {
   return sum / static_cast<double>(counts.size());
 }
 
-double MatthewsCorrelation(const Labels& truth, const Labels& predicted) {
+double MatthewsCorrelation(const ClassIds& truth, const ClassIds& predicted) {
   const auto rows = static_cast<double>(truth.size());
   double right = 0, product = 0, truths = 0, predictions = 0;
   for (const auto& [label, of] : Count(truth, predicted)) {

@@ -19,7 +19,7 @@ using torch::autograd::variable_list;
 // that such an input is an optional.
 using MaybeTensor = std::optional<at::Tensor>;
 
-MaybeTensor Maybe(const at::Tensor& tensor) {
+MaybeTensor OptionalTensor(const at::Tensor& tensor) {
   return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
 }
 
@@ -79,14 +79,14 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor b = maybe_b.value_or(at::Tensor());
     const at::Tensor rows = x.reshape({-1, w.size(1)});
     at::Tensor y = products::InnerProduct(rows, w, maybe_bias);
-    at::Tensor noise, in = rows, thin;
+    at::Tensor noise, in = rows, low_rank;
     if (a.defined()) {
       if (dropout > 0) {
         noise = at::empty_like(rows).bernoulli_(1 - dropout).div_(1 - dropout);
         in = rows * noise;
       }
-      thin = at::mm(in, a.t());
-      y.addmm_(thin, b.t(), 1, scaling);
+      low_rank = at::mm(in, a.t());
+      y.addmm_(low_rank, b.t(), 1, scaling);
     }
     const bool keeps = w.requires_grad() || a.defined();
     variable_list saved(kSavedCount);
@@ -96,7 +96,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     saved[kB] = b;
     if (keeps) saved[kRows] = rows;
     if (noise.defined()) saved[kDropped] = in;
-    saved[kThin] = thin;
+    saved[kThin] = low_rank;
     saved[kNoise] = noise;
     ctx->save_for_backward(std::move(saved));
     ctx->saved_data["scaling"] = scaling;
@@ -114,19 +114,19 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor in = saved[noise.defined() ? kDropped : kRows];
     const at::Tensor dy = gradients[0].reshape({-1, w.size(0)});
     const at::Tensor across = dy.t();
-    at::Tensor dx, dw, da, db, d_thin;
+    at::Tensor dx, dw, da, db, d_low_rank;
     if (a.defined()) {
       const double scaling = ctx->saved_data["scaling"].toDouble();
-      d_thin = at::mm(dy, b).mul_(scaling);
-      da = GiveProduct(a, d_thin.t(), in);
+      d_low_rank = at::mm(dy, b).mul_(scaling);
+      da = GiveProduct(a, d_low_rank.t(), in);
       db = GiveProduct(b, across, saved[kThin], scaling);
     }
     if (ctx->needs_input_grad(0)) {
       dx = products::InnerProduct(dy, w.t());
       if (noise.defined()) {
-        dx.add_(at::mm(d_thin, a).mul_(noise));
+        dx.add_(at::mm(d_low_rank, a).mul_(noise));
       } else if (a.defined()) {
-        dx.addmm_(d_thin, a);
+        dx.addmm_(d_low_rank, a);
       }
       dx = dx.view(ctx->saved_data["shape"].toIntVector());
     }
@@ -183,9 +183,9 @@ bool CpuLinearTakes(const Linear& linear, const at::Tensor& x) {
 at::Tensor CpuLinear(const Linear& linear, const at::Tensor& x) {
   LowRank term;
   if (linear.adapter != nullptr) term = *linear.adapter->low_rank();
-  return LinearFunction::apply(x, linear.weight, Maybe(linear.bias),
-                               Maybe(term.a), Maybe(term.b), term.scaling,
-                               term.dropout);
+  return LinearFunction::apply(x, linear.weight, OptionalTensor(linear.bias),
+                               OptionalTensor(term.a), OptionalTensor(term.b),
+                               term.scaling, term.dropout);
 }
 
 at::Tensor CpuEmbedding(const Embedding& embedding, const at::Tensor& ids) {

@@ -10,7 +10,7 @@ namespace mpsd::model {
 
 namespace {
 
-bool Draws(const DecoderLayer& l) {
+bool DrawsDropout(const DecoderLayer& l) {
   return l.q.draws() || l.k.draws() || l.v.draws() || l.o.draws() ||
          l.gate.draws() || l.up.draws() || l.down.draws();
 }
@@ -39,7 +39,7 @@ at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
                 segments = inputs.segment_ids](const at::Tensor& in) {
       return RunLayer(layer, in, table, segments);
     };
-    x = RunBlock(index++, run, x, Draws(layer));
+    x = RunBlock(index++, run, x, DrawsDropout(layer));
   }
   return norm_.Forward(x);
 }
@@ -60,7 +60,7 @@ at::Tensor Decoder::Attend(const DecoderLayer& layer, const at::Tensor& x,
   const at::Tensor v = heads(layer.v.Forward(x), config_.num_key_value_heads);
   if (layer.q_norm) q = layer.q_norm->Forward(q);
   if (layer.k_norm) k = layer.k_norm->Forward(k);
-  Ran(attention::CausalName(options_.attention));
+  NoteAttention(attention::CausalName(options_.attention));
   const at::Tensor out = attention::CausalAttention(
       Rotary::Apply(q.transpose(1, 2), table),
       Rotary::Apply(k.transpose(1, 2), table), v.transpose(1, 2),

@@ -20,7 +20,7 @@ at::Tensor Encoder::Logits(const ClassifierInputs& inputs) const {
     auto run = [this, &layer, keys, first_only](const at::Tensor& in) {
       return RunLayer(layer, in, keys, first_only);
     };
-    x = RunBlock(index++, run, x, Draws(layer));
+    x = RunBlock(index++, run, x, DrawsDropout(layer));
   }
   return Head(x.select(1, 0));
 }
@@ -80,7 +80,8 @@ at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
   // With dropout all queries are computed, so that the masks have Transformers'
   // shape.
   if (first_only && dropout == 0) q = q.narrow(2, 0, 1);
-  Ran(attention::BidirectionalName(q, k, dropout, options_.attention));
+  NoteAttention(
+      attention::BidirectionalName(q, k, dropout, options_.attention));
   const at::Tensor out = attention::BidirectionalAttention(
                              q, k, v, keys, dropout, options_.attention)
                              .transpose(1, 2);
@@ -102,7 +103,7 @@ at::Tensor Encoder::Drop(const at::Tensor& x, double probability,
   return TokenDropout(x, probability, length);
 }
 
-bool Encoder::Draws(const EncoderLayer& l) const {
+bool Encoder::DrawsDropout(const EncoderLayer& l) const {
   const spec::EncoderConfig& e = config_.encoder;
   const bool own = training_ && (e.hidden_dropout_prob > 0 ||
                                  e.attention_probs_dropout_prob > 0);

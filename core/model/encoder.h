@@ -61,7 +61,7 @@ class Encoder : public Classifier {
   at::Tensor Head(const at::Tensor& first) const;
   at::Tensor Drop(const at::Tensor& x, double probability,
                   int64_t length) const;
-  bool Draws(const EncoderLayer& layer) const;
+  bool DrawsDropout(const EncoderLayer& layer) const;
   bool is(const char* model_type) const {
     return config_.model_type == model_type;
   }

@@ -20,7 +20,7 @@ using torch::autograd::variable_list;
 
 at::Tensor SumOf(const at::Tensor& logits, const at::Tensor& targets) {
   return at::cross_entropy_loss(logits, targets, /*weight=*/{},
-                                at::Reduction::Sum, LabelSelection::kNoTarget);
+                                at::Reduction::Sum, base::kIgnoreIndex);
 }
 
 // With l = W h for each token:
@@ -86,7 +86,7 @@ class FusedHeadLoss : public torch::autograd::Function<FusedHeadLoss> {
                                const at::Tensor& targets, at::Tensor& sum,
                                bool wanted) {
     const at::Tensor target = targets.unsqueeze(1);
-    const at::Tensor real = target != LabelSelection::kNoTarget;
+    const at::Tensor real = target != base::kIgnoreIndex;
     const at::Tensor index = target.clamp_min(0);
     // Not exp(logits − logsumexp): rounding the log-sum-exp leaves rows that
     // do not sum to one, and a large common part of W amplifies that.

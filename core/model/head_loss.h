@@ -6,17 +6,17 @@
 
 #include <cstdint>
 
+#include "core/base/ignore_index.h"
 #include "core/model/layers.h"
 
 namespace mpsd::model {
 
 // The tokens whose next token is a label. The host picks them, so that the
-// device never synchronises. Padded with rows whose target is kNoTarget, so
+// device never synchronises. Padded with rows whose target is kIgnoreIndex, so
 // that few shapes occur.
 struct LabelSelection {
-  static constexpr int64_t kNoTarget = -100;
   at::Tensor rows;     // int64 [n], into the flattened [rows · length] tokens
-  at::Tensor targets;  // int64 [n], the next token, or kNoTarget
+  at::Tensor targets;  // int64 [n], the next token, or kIgnoreIndex
   int64_t count = 0;   // number of real targets
 };
 

@@ -79,7 +79,7 @@ namespace {
 
 // Transformers' rope_init functions, operation by operation in fp32: a
 // difference in a frequency's last place is visible in the logits.
-at::Tensor Over(double dividend, const at::Tensor& x) {
+at::Tensor DividedBy(double dividend, const at::Tensor& x) {
   return x.reciprocal() * dividend;
 }
 
@@ -89,12 +89,13 @@ at::Tensor ScaleLlama3(const at::Tensor& plain,
                        const spec::Llama3RopeScaling& s) {
   const double original =
       static_cast<double>(s.original_max_position_embeddings);
-  const at::Tensor wavelength = Over(2 * std::numbers::pi, plain);
+  const at::Tensor wavelength = DividedBy(2 * std::numbers::pi, plain);
   const at::Tensor is_long = wavelength > original / s.low_freq_factor;
   const at::Tensor is_short = wavelength < original / s.high_freq_factor;
   const at::Tensor divided = at::where(is_long, plain / s.factor, plain);
-  const at::Tensor smooth = (Over(original, wavelength) - s.low_freq_factor) /
-                            (s.high_freq_factor - s.low_freq_factor);
+  const at::Tensor smooth =
+      (DividedBy(original, wavelength) - s.low_freq_factor) /
+      (s.high_freq_factor - s.low_freq_factor);
   const at::Tensor blended =
       (1 - smooth) * divided / s.factor + smooth * divided;
   return at::where(is_long.logical_or(is_short), divided, blended);

@@ -71,9 +71,9 @@ class DecoderLoader {
     const int64_t width = c_.hidden_size, inner = c_.intermediate_size;
     const at::Tensor qk = PlaceOfBoth(a + "q_proj", a + "k_proj");
     layer.q = linear(a + "q_proj", c_.q_size(), width, c_.qkv_bias);
-    Move(layer.q, qk, 0);
+    MoveWeight(layer.q, qk, 0);
     layer.k = linear(a + "k_proj", c_.kv_size(), width, c_.qkv_bias);
-    Move(layer.k, qk, c_.q_size());
+    MoveWeight(layer.k, qk, c_.q_size());
     layer.v = linear(a + "v_proj", c_.kv_size(), width, c_.qkv_bias);
     layer.o = linear(a + "o_proj", width, c_.q_size(), c_.o_bias);
     if (c_.qk_norm) {
@@ -102,7 +102,7 @@ class DecoderLoader {
                      at::device(source_.device).dtype(source_.dtype));
   }
 
-  static void Move(Linear& linear, const at::Tensor& place, int64_t row) {
+  static void MoveWeight(Linear& linear, const at::Tensor& place, int64_t row) {
     if (!linear.weight.defined() || !place.defined()) return;
     const at::Tensor rows = place.narrow(0, row, linear.weight.size(0));
     rows.copy_(linear.weight);

@@ -13,7 +13,7 @@ constexpr char kUntied[] =
     "config.json says tie_word_embeddings, but the file's lm_head.weight is "
     "not its embedding: the two are not tied, as in Transformers 5";
 
-std::string Some(const std::vector<std::string>& names) {
+std::string FirstNames(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
     absl::StrAppend(&text, i == 0 ? "" : ", ", names[i]);
@@ -31,13 +31,13 @@ std::vector<std::string> Warnings(const LoadReport& report) {
   if (!report.unused.empty()) {
     warnings.push_back(absl::StrCat(
         "the model's file has ", report.unused.size(),
-        " tensors that the network does not: ", Some(report.unused)));
+        " tensors that the network does not: ", FirstNames(report.unused)));
   }
   if (!report.missing.empty()) {
     warnings.push_back(
         absl::StrCat("the model's file lacks ", report.missing.size(),
                      " tensors of the network, which are drawn at random: ",
-                     Some(report.missing)));
+                     FirstNames(report.missing)));
   }
   if (report.untied) warnings.emplace_back(kUntied);
   return warnings;

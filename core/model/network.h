@@ -113,7 +113,7 @@ class Network {
                       const std::function<at::Tensor(const at::Tensor&)>& run,
                       const at::Tensor& x, bool draws) const;
 
-  void Ran(const char* attention) const {
+  void NoteAttention(const char* attention) const {
     attention_ran_[training_].insert(attention);
   }
 

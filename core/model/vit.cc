@@ -17,7 +17,7 @@ at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
     auto run = [this, &layer, first_only](const at::Tensor& in) {
       return RunLayer(layer, in, first_only);
     };
-    x = RunBlock(index++, run, x, Draws(layer));
+    x = RunBlock(index++, run, x, DrawsDropout(layer));
   }
   return Run(head_, norm_.Forward(x.select(1, 0)));
 }
@@ -82,7 +82,8 @@ at::Tensor Vit::Attend(const VitLayer& layer, const at::Tensor& x,
   const at::Tensor q = heads(Run(layer.q, one_query ? x.narrow(1, 0, 1) : x));
   const at::Tensor k = heads(Run(layer.k, x));
   const at::Tensor v = heads(Run(layer.v, x));
-  Ran(attention::BidirectionalName(q, k, dropout, options_.attention));
+  NoteAttention(
+      attention::BidirectionalName(q, k, dropout, options_.attention));
   at::Tensor out = attention::BidirectionalAttention(q, k, v, {}, dropout,
                                                      options_.attention)
                        .transpose(1, 2);
@@ -96,7 +97,7 @@ at::Tensor Vit::Drop(const at::Tensor& x, int64_t length) const {
   return TokenDropout(x, probability, length);
 }
 
-bool Vit::Draws(const VitLayer& l) const {
+bool Vit::DrawsDropout(const VitLayer& l) const {
   const spec::EncoderConfig& e = config_.encoder;
   const bool own = training_ && (e.hidden_dropout_prob > 0 ||
                                  e.attention_probs_dropout_prob > 0);

@@ -51,7 +51,7 @@ class Vit : public Classifier {
   at::Tensor Attend(const VitLayer& layer, const at::Tensor& x,
                     bool first_only) const;
   at::Tensor Drop(const at::Tensor& x, int64_t length) const;
-  bool Draws(const VitLayer& layer) const;
+  bool DrawsDropout(const VitLayer& layer) const;
 
   at::Tensor class_token_;   // [1, 1, hidden]
   at::Tensor positions_;     // [1, patches + 1, hidden]

@@ -73,7 +73,7 @@ std::function<spec::ModelConfig(const Sizes&, double)> Encoder(
 }
 
 spec::ModelConfig Decoder(const Sizes& s, double) {
-  return DecoderConfig(s, {.head_norms = true, .labels = 3});
+  return DecoderConfig(s, {.head_norms = true, .class_labels = 3});
 }
 
 std::vector<Case> Cases() {

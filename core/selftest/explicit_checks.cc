@@ -235,8 +235,7 @@ Numeric Head(const Sizes& s, const Traits& traits) {
     return {Normal({labels, s.width}, 87),
             Normal({s.vocabulary, s.width}, 88, 0.05),
             Integers({labels}, s.vocabulary, 89)
-                .masked_fill(at::arange(labels) % 5 == 4,
-                             model::LabelSelection::kNoTarget)};
+                .masked_fill(at::arange(labels) % 5 == 4, base::kIgnoreIndex)};
   };
   n.function = [=](const Tensors& t) -> Tensors {
     const explicit_step::Options options = OptionsOf(traits, t[0]);

@@ -24,11 +24,11 @@ Numeric HeadLoss(const Sizes& s, bool trained) {
   n.shape = absl::StrCat(labels, " × ", s.width, " → ", s.vocabulary);
   n.inputs = [=]() -> Tensors {
     const at::Tensor targets = Integers({labels}, s.vocabulary, 31);
-    return {Normal({s.rows, s.length, s.width}, 32),
-            Normal({s.vocabulary, s.width}, 33, 0.05),
-            Integers({labels}, s.tokens(), 34),
-            targets.masked_fill(at::arange(labels) % 5 == 4,
-                                model::LabelSelection::kNoTarget)};
+    return {
+        Normal({s.rows, s.length, s.width}, 32),
+        Normal({s.vocabulary, s.width}, 33, 0.05),
+        Integers({labels}, s.tokens(), 34),
+        targets.masked_fill(at::arange(labels) % 5 == 4, base::kIgnoreIndex)};
   };
   n.function = WithGradients([=](const Tensors& t) -> Tensors {
     model::Linear head;
@@ -41,19 +41,19 @@ Numeric HeadLoss(const Sizes& s, bool trained) {
 }
 
 Numeric ClassLoss(const Sizes& s, spec::ProblemType type) {
-  constexpr int64_t kLabels = 5;
+  constexpr int64_t kClassLabels = 5;
   const int64_t rows = s.rows * 16;
   const bool regression = type == spec::ProblemType::kRegression;
-  const int64_t outputs = regression ? 1 : kLabels;
+  const int64_t outputs = regression ? 1 : kClassLabels;
   Numeric n;
   n.kernel = absl::StrCat("loss of ", std::string(spec::ToString(type)),
                           ", gradients");
   n.shape = absl::StrCat(rows, " × ", outputs);
   n.inputs = [=]() -> Tensors {
-    const at::Tensor classes = Integers({rows}, kLabels, 35);
+    const at::Tensor classes = Integers({rows}, kClassLabels, 35);
     at::Tensor targets = classes;
     if (type == spec::ProblemType::kMultiLabel) {
-      targets = classes.unsqueeze(1) >= at::arange(kLabels);
+      targets = classes.unsqueeze(1) >= at::arange(kClassLabels);
     } else if (regression) {
       targets = classes.unsqueeze(1);
     }
@@ -63,7 +63,7 @@ Numeric ClassLoss(const Sizes& s, spec::ProblemType type) {
     const bool ids = type == spec::ProblemType::kSingleLabel;
     const at::Tensor weights =
         regression ? at::Tensor()
-                   : at::linspace(0.5, 2, kLabels).to(t[0].device());
+                   : at::linspace(0.5, 2, kClassLabels).to(t[0].device());
     return {model::SumClassLoss(type, t[0], ids ? t[1] : t[1].to(at::kFloat),
                                 weights)};
   });

@@ -137,8 +137,8 @@ spec::ModelConfig DecoderConfig(const Sizes& s, const DecoderParts& parts) {
   config.qkv_bias = config.o_bias = config.mlp_bias = parts.biases;
   config.qk_norm = parts.head_norms;
   if (parts.window) config.sliding_window = {NetworkLength(s) / 3, 0};
-  config.num_labels = parts.labels;
-  if (parts.labels > 0) config.pad_token_id = 1;
+  config.num_labels = parts.class_labels;
+  if (parts.class_labels > 0) config.pad_token_id = 1;
   return config;
 }
 
@@ -250,10 +250,9 @@ TextBatch MakeTexts(const Sizes& s, int64_t rows, int64_t vocabulary,
   const int64_t count = picked.numel(), padding = 64 - count % 64;
   batch.labels.rows =
       at::cat({picked, at::zeros({padding}, at::kLong)}).to(device);
-  batch.labels.targets =
-      at::cat({ids.flatten().index_select(0, picked + 1),
-               at::full({padding}, model::LabelSelection::kNoTarget)})
-          .to(device);
+  batch.labels.targets = at::cat({ids.flatten().index_select(0, picked + 1),
+                                  at::full({padding}, base::kIgnoreIndex)})
+                             .to(device);
   batch.labels.count = count;
   return batch;
 }

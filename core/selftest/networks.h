@@ -47,7 +47,7 @@ struct DecoderParts {
   bool head_norms = false;  // norms of q and k
   bool biases = false;
   bool tied = false;
-  int64_t labels = 0;  // for a classifier
+  int64_t class_labels = 0;  // how many, of a classifier
 };
 
 // Vocabularies are cut to 4096 tokens; LossChecks covers wide ones.

@@ -9,8 +9,8 @@ constexpr auto kSingle = ProblemType::kSingleLabel;
 // The column names of the files that the GLUE benchmark distributes, and those
 // of run_glue.py's task_to_keys where they differ (Hugging Face renamed
 // columns).
-const std::vector<GlueTask>& Tasks() {
-  static const std::vector<GlueTask>& tasks = *new std::vector<GlueTask>{
+const std::vector<GlueTask>& GlueTasks() {
+  static const std::vector<GlueTask>& glue_tasks = *new std::vector<GlueTask>{
       {"cola",
        "sentence",
        "",
@@ -93,21 +93,21 @@ const std::vector<GlueTask>& Tasks() {
        {"not_entailment", "entailment"},
        "accuracy"},
   };
-  return tasks;
+  return glue_tasks;
 }
 
 }  // namespace
 
 const GlueTask* FindGlueTask(std::string_view name) {
-  for (const GlueTask& task : Tasks()) {
-    if (task.name == name) return &task;
+  for (const GlueTask& glue_task : GlueTasks()) {
+    if (glue_task.name == name) return &glue_task;
   }
   return nullptr;
 }
 
 std::vector<std::string_view> GlueTaskNames() {
   std::vector<std::string_view> names;
-  for (const GlueTask& task : Tasks()) names.push_back(task.name);
+  for (const GlueTask& glue_task : GlueTasks()) names.push_back(glue_task.name);
   return names;
 }
 

@@ -30,7 +30,7 @@ size_t FirstOf(const Set& set) {
 }
 
 template <typename Predicate>
-Set Where(Predicate predicate) {
+Set CharactersWhere(Predicate predicate) {
   Set set;
   for (int c = 0; c < 256; ++c) set[c] = predicate(static_cast<char>(c));
   return set;
@@ -41,13 +41,14 @@ std::optional<Set> Category(char letter) {
   Set set;
   switch (absl::ascii_tolower(letter)) {
     case 'd':
-      set = Where([](char c) { return absl::ascii_isdigit(c); });
+      set = CharactersWhere([](char c) { return absl::ascii_isdigit(c); });
       break;
     case 's':
-      set = Where([](char c) { return absl::ascii_isspace(c); });
+      set = CharactersWhere([](char c) { return absl::ascii_isspace(c); });
       break;
     case 'w':
-      set = Where([](char c) { return absl::ascii_isalnum(c) || c == '_'; });
+      set = CharactersWhere(
+          [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
       break;
     default:
       return std::nullopt;

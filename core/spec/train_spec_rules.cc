@@ -106,25 +106,26 @@ class Rules {
     const TrainingSpec& t = spec_.training;
     const bool lm = spec_.task == Task::kCausalLm;
     const bool text = spec_.task == Task::kSeqCls;
-    Only(text, !d.task_name.empty(), "dataset", "task_name", "SEQ_CLS");
-    Only(lm || text, !d.text_columns.empty(), "dataset", "text_columns",
-         "CAUSAL_LM and SEQ_CLS");
-    Only(!lm, !d.label_column.empty(), "dataset", "label_column",
-         "SEQ_CLS and IMAGE_CLS");
-    Only(!lm, !d.predict.empty(), "dataset", "predict",
-         "SEQ_CLS and IMAGE_CLS");
-    Only(!lm && !text, !d.image_column.empty(), "dataset", "image_column",
-         "IMAGE_CLS");
-    Only(lm, t.packing, "training", "packing", "CAUSAL_LM");
-    Only(lm, t.padding_free.has_value(), "training", "padding_free",
-         "CAUSAL_LM");
-    Only(lm, t.assistant_only_loss.has_value(), "training",
-         "assistant_only_loss", "CAUSAL_LM");
-    Only(lm, t.completion_only_loss.has_value(), "training",
-         "completion_only_loss", "CAUSAL_LM");
-    Only(lm, !t.chat_template_path.empty(), "training", "chat_template_path",
-         "CAUSAL_LM");
-    Only(lm, !t.eos_token.empty(), "training", "eos_token", "CAUSAL_LM");
+    AllowOnlyFor(text, !d.task_name.empty(), "dataset", "task_name", "SEQ_CLS");
+    AllowOnlyFor(lm || text, !d.text_columns.empty(), "dataset", "text_columns",
+                 "CAUSAL_LM and SEQ_CLS");
+    AllowOnlyFor(!lm, !d.label_column.empty(), "dataset", "label_column",
+                 "SEQ_CLS and IMAGE_CLS");
+    AllowOnlyFor(!lm, !d.predict.empty(), "dataset", "predict",
+                 "SEQ_CLS and IMAGE_CLS");
+    AllowOnlyFor(!lm && !text, !d.image_column.empty(), "dataset",
+                 "image_column", "IMAGE_CLS");
+    AllowOnlyFor(lm, t.packing, "training", "packing", "CAUSAL_LM");
+    AllowOnlyFor(lm, t.padding_free.has_value(), "training", "padding_free",
+                 "CAUSAL_LM");
+    AllowOnlyFor(lm, t.assistant_only_loss.has_value(), "training",
+                 "assistant_only_loss", "CAUSAL_LM");
+    AllowOnlyFor(lm, t.completion_only_loss.has_value(), "training",
+                 "completion_only_loss", "CAUSAL_LM");
+    AllowOnlyFor(lm, !t.chat_template_path.empty(), "training",
+                 "chat_template_path", "CAUSAL_LM");
+    AllowOnlyFor(lm, !t.eos_token.empty(), "training", "eos_token",
+                 "CAUSAL_LM");
     if (lm && spec_.classification != ClassificationSpec()) {
       FaultAt("classification", "is for SEQ_CLS and IMAGE_CLS; leave it out");
     }
@@ -159,7 +160,8 @@ class Rules {
     for (const auto& [name, set, its_kind] : columns) {
       if (!set) continue;
       if (spec_.task != Task::kCausalLm) {
-        if (its_kind != 2) Only(false, true, "dataset", name, "CAUSAL_LM");
+        if (its_kind != 2)
+          AllowOnlyFor(false, true, "dataset", name, "CAUSAL_LM");
         continue;
       }
       if (first != nullptr && its_kind != kind) {
@@ -249,8 +251,8 @@ class Rules {
     }
   }
 
-  void Only(bool right_task, bool set, std::string_view section,
-            std::string_view name, std::string_view tasks) {
+  void AllowOnlyFor(bool right_task, bool set, std::string_view section,
+                    std::string_view name, std::string_view tasks) {
     if (right_task || !set) return;
     Fault(section, name, base::Cat("is for task ", tasks, "; leave it out"));
   }

@@ -6,18 +6,18 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/data/labels.h"
+#include "core/data/class_labels.h"
 #include "core/spec/model_config.h"
 #include "core/spec/train_spec.h"
 #include "core/train/observer.h"
-#include "core/train/task.h"
+#include "core/train/task_pipeline.h"
 
 namespace mpsd::train {
 
 // The data sets of a classification job, and the labels decided from them.
 struct ClassData {
   TaskData sets;
-  data::Labels labels;
+  data::ClassLabels class_labels;
   // Files that the result's folder needs and the base model's folder lacks:
   // file name → contents.
   std::map<std::string, std::string> files;

@@ -19,9 +19,9 @@ absl::StatusOr<TaskData> Classification::LoadData(
                   ? LoadImages(spec_, model_folder, config, observer)
                   : LoadTextClasses(spec_, model_folder, config, observer);
   if (!data.ok()) return data.status();
-  labels_ = std::move(data->labels);
+  class_labels_ = std::move(data->class_labels);
   files_ = std::move(data->files);
-  config.num_labels = labels_.outputs();
+  config.num_labels = class_labels_.outputs();
   if (absl::Status s = SplitAndLimit(spec_, data->sets); !s.ok()) return s;
   return std::move(data->sets);
 }
@@ -32,8 +32,8 @@ absl::StatusOr<std::unique_ptr<model::Network>> Classification::LoadModel(
   auto loaded = model::Classifier::Load(source, config, progress);
   if (!loaded.ok()) return loaded.status();
   classifier_ = loaded->get();
-  if (!labels_.weights.empty()) {
-    class_weights_ = at::tensor(labels_.weights, at::kDouble)
+  if (!class_labels_.weights.empty()) {
+    class_weights_ = at::tensor(class_labels_.weights, at::kDouble)
                          .to(at::kFloat)
                          .to(source.device);
   }
@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<model::Network>> Classification::LoadModel(
 
 StepInputs Classification::Inputs(std::span<const data::Batch> batches,
                                   const device::Device& device) const {
-  return ClassInputs(batches, labels_.outputs(), device);
+  return ClassInputs(batches, class_labels_.outputs(), device);
 }
 
 BatchLoss Classification::Loss(const BatchInputs& inputs) const {
@@ -50,8 +50,8 @@ BatchLoss Classification::Loss(const BatchInputs& inputs) const {
   BatchLoss loss;
   const at::Tensor logits = classifier_->Logits(inputs.classifier);
   if (inputs.targets.defined()) {
-    loss.sum = model::SumClassLoss(labels_.problem, logits, inputs.targets,
-                                   class_weights_);
+    loss.sum = model::SumClassLoss(class_labels_.problem, logits,
+                                   inputs.targets, class_weights_);
   }
   loss.logits = logits.detach().to(at::kFloat);
   return loss;
@@ -63,7 +63,7 @@ metrics::Values Classification::Metrics(
 }
 
 std::vector<std::string> Classification::MetricNames() const {
-  return metrics::MetricNames(labels_.problem, labels_.outputs(),
+  return metrics::MetricNames(class_labels_.problem, class_labels_.outputs(),
                               spec_.dataset.task_name);
 }
 

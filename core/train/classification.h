@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "core/model/classifier.h"
-#include "core/train/task.h"
+#include "core/train/task_pipeline.h"
 
 namespace mpsd::train {
 
 // SEQ_CLS and IMAGE_CLS: predicts one or several labels, or a number, for a
 // text, a pair of texts or an image.
-class Classification : public Task {
+class Classification : public TaskPipeline {
  public:
   explicit Classification(const spec::TrainSpec& spec) : spec_(spec) {}
 
@@ -32,14 +32,16 @@ class Classification : public Task {
   metrics::Values Metrics(
       double loss, const metrics::Predictions& predictions) const override;
   std::vector<std::string> MetricNames() const override;
-  const data::Labels* labels() const override { return &labels_; }
+  const data::ClassLabels* class_labels() const override {
+    return &class_labels_;
+  }
   std::map<std::string, std::string> ResultFiles() const override {
     return files_;
   }
 
  private:
   const spec::TrainSpec& spec_;
-  data::Labels labels_;
+  data::ClassLabels class_labels_;
   std::map<std::string, std::string> files_;
   // Null until LoadModel; the run owns it.
   model::Classifier* classifier_ = nullptr;

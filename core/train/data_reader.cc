@@ -14,14 +14,14 @@ constexpr std::chrono::milliseconds kTellEvery(100);
 
 }  // namespace
 
-DataReader::DataReader(Task& task, Observer& observer, std::string model_folder,
-                       spec::ModelConfig config)
+DataReader::DataReader(TaskPipeline& pipeline, Observer& observer,
+                       std::string model_folder, spec::ModelConfig config)
     : to_(observer),
-      read_(std::async(std::launch::async,
-                       [this, &task = task, folder = std::move(model_folder),
-                        own = std::move(config)]() mutable {
-                         data_.emplace(task.LoadData(folder, own, *this));
-                       })) {}
+      read_(std::async(std::launch::async, [this, &pipeline = pipeline,
+                                            folder = std::move(model_folder),
+                                            own = std::move(config)]() mutable {
+        data_.emplace(pipeline.LoadData(folder, own, *this));
+      })) {}
 
 void DataReader::OnStage(const std::string& stage, double fraction) {
   absl::MutexLock lock(&mutex_);
@@ -42,12 +42,12 @@ void DataReader::TellWarning(const std::string& text) {
 void DataReader::Tell() {
   // The observer is called without the lock: it may block, and the other thread
   // must not wait for it.
-  std::deque<Saying> all;
+  std::deque<RelayedCall> all;
   {
     absl::MutexLock lock(&mutex_);
     all.swap(waiting_);
   }
-  for (const Saying& saying : all) {
+  for (const RelayedCall& saying : all) {
     if (saying.is_warning) {
       to_.OnWarning(saying.text);
     } else {

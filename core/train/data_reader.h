@@ -12,21 +12,21 @@
 #include "absl/synchronization/mutex.h"
 #include "core/spec/model_config.h"
 #include "core/train/observer.h"
-#include "core/train/task.h"
+#include "core/train/task_pipeline.h"
 
 namespace mpsd::train {
 
-// Runs Task::LoadData on its own thread while the run's thread loads the
-// weights; only the run's thread calls the device. For tasks whose data do not
-// change the model's config (Task::data_change_model).
+// Runs TaskPipeline::LoadData on its own thread while the run's thread loads
+// the weights; only the run's thread calls the device. For tasks whose data do
+// not change the model's config (TaskPipeline::data_change_model).
 //
 // Observers expect calls from the run's thread alone: what LoadData tells is
 // queued until the run's thread calls Tell or Get.
 class DataReader final : private Observer {
  public:
   // Starts the thread. `task` and `observer` must outlive this object.
-  DataReader(Task& task, Observer& observer, std::string model_folder,
-             spec::ModelConfig config);
+  DataReader(TaskPipeline& pipeline, Observer& observer,
+             std::string model_folder, spec::ModelConfig config);
   // The destructor waits until LoadData has returned.
   DataReader(const DataReader&) = delete;
   DataReader& operator=(const DataReader&) = delete;
@@ -43,7 +43,7 @@ class DataReader final : private Observer {
   absl::StatusOr<TaskData> Get();
 
  private:
-  struct Saying {
+  struct RelayedCall {
     bool is_warning;
     std::string text;
     double fraction;
@@ -59,7 +59,7 @@ class DataReader final : private Observer {
 
   Observer& to_;
   absl::Mutex mutex_;
-  std::deque<Saying> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::deque<RelayedCall> waiting_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::StatusOr<TaskData>> data_;  // set when `read_` is ready
   std::shared_future<void> read_;  // last member: its thread uses those above
 };

@@ -20,17 +20,17 @@ class Collector {
  public:
   Collector(const TrainingSubject& subject, bool with_loss)
       : subject_(subject), with_loss_(with_loss) {
-    const data::Labels* labels = subject.task.labels();
-    if (labels == nullptr) return;
-    predictions_.problem = labels->problem;
-    predictions_.outputs = labels->outputs();
+    const data::ClassLabels* class_labels = subject.pipeline.class_labels();
+    if (class_labels == nullptr) return;
+    predictions_.problem = class_labels->problem;
+    predictions_.outputs = class_labels->outputs();
   }
 
   void Add(const data::Batch& batch) {
     const device::StepScope scope;
-    StepInputs inputs = subject_.task.Inputs({&batch, 1}, subject_.device);
+    StepInputs inputs = subject_.pipeline.Inputs({&batch, 1}, subject_.device);
     base::CheckEqual(inputs.batches.size(), 1, "inputs of a batch");
-    const BatchLoss loss = subject_.task.Loss(inputs.batches[0]);
+    const BatchLoss loss = subject_.pipeline.Loss(inputs.batches[0]);
     weight_ += batch.loss_weight;
     label_tokens_ += batch.label_tokens;
     pending_.push_back({with_loss_ ? loss.sum : at::Tensor(), loss.logits,
@@ -76,7 +76,7 @@ class Collector {
       return absl::DataLossError("the evaluation loss is not finite");
     }
     result.label_tokens = label_tokens_;
-    result.metrics = subject_.task.Metrics(result.loss, predictions_);
+    result.metrics = subject_.pipeline.Metrics(result.loss, predictions_);
     result.predictions = std::move(predictions_);
     return result;
   }

@@ -12,14 +12,14 @@
 #include "core/metrics/predictions.h"
 #include "core/model/network.h"
 #include "core/optim/trainable.h"
-#include "core/train/task.h"
+#include "core/train/task_pipeline.h"
 
 namespace mpsd::train {
 
 // What a step and an evaluation need of the run; all four must outlive the
 // holder of this struct.
 struct TrainingSubject {
-  const Task& task;
+  const TaskPipeline& pipeline;
   model::Network& network;
   optim::Trainable& trainable;
   device::Device& device;

@@ -51,7 +51,7 @@ absl::Status TakeBest(Prepared& run, std::optional<EvalResult>& last_eval) {
   const absl::StatusOr<bool> went_back = GoBackToBest(run);
   if (!went_back.ok()) return went_back.status();
   if (*went_back) last_eval.reset();
-  const bool wants_predictions = run.loaded.task->labels() != nullptr;
+  const bool wants_predictions = run.loaded.pipeline->class_labels() != nullptr;
   if (!run.eval_loader || last_eval || (!*went_back && !wants_predictions)) {
     return absl::OkStatus();
   }
@@ -73,7 +73,7 @@ absl::Status WritePredictionFiles(const Prepared& run,
     if (!s.ok()) return s;
   }
   const data::Source* source = loaded.data.predict.get();
-  if (loaded.task->labels() == nullptr || source == nullptr) {
+  if (loaded.pipeline->class_labels() == nullptr || source == nullptr) {
     return absl::OkStatus();
   }
   const data::EvalLoader batches = loaded.shapes().EvalBatches(
@@ -85,7 +85,7 @@ absl::Status WritePredictionFiles(const Prepared& run,
       });
   if (!predictions.ok()) return predictions.status();
   return WritePredictions(run.folder->path(), *predictions,
-                          *loaded.task->labels());
+                          *loaded.pipeline->class_labels());
 }
 
 absl::Status Export(const Prepared& run) {
@@ -102,7 +102,7 @@ absl::Status Export(const Prepared& run) {
   if (!staged.ok()) return staged.status();
   absl::Status s = loaded.trainable->SaveResult(staged->staging());
   if (s.ok()) {
-    s = loaded.task->CompleteResult(loaded.model_folder, staged->staging());
+    s = loaded.pipeline->CompleteResult(loaded.model_folder, staged->staging());
   }
   return s.ok() ? staged->Commit() : s;
 }
@@ -115,10 +115,10 @@ absl::StatusOr<RunResult> Finish(Prepared& run,
   RunResult result;
   absl::Status s = TakeBest(run, last_eval);
   if (s.ok()) {
-    const data::Labels* labels = run.loaded.task->labels();
-    if (last_eval && labels != nullptr) {
+    const data::ClassLabels* class_labels = run.loaded.pipeline->class_labels();
+    if (last_eval && class_labels != nullptr) {
       result.confusion_matrix =
-          ConfusionMatrixJson(last_eval->predictions, *labels);
+          ConfusionMatrixJson(last_eval->predictions, *class_labels);
     }
     s = WritePredictionFiles(run, result.confusion_matrix);
   }

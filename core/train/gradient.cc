@@ -7,20 +7,21 @@
 #include <vector>
 
 #include "core/train/inputs.h"
-#include "core/train/task.h"
+#include "core/train/task_pipeline.h"
 
 namespace mpsd::train {
 namespace {
 
 class AutogradPath : public GradientPath {
  public:
-  AutogradPath(const Task& task, optim::Trainable& trainable, std::string name)
-      : task_(task), trainable_(trainable), name_(std::move(name)) {}
+  AutogradPath(const TaskPipeline& pipeline, optim::Trainable& trainable,
+               std::string name)
+      : pipeline_(pipeline), trainable_(trainable), name_(std::move(name)) {}
 
   void Begin() override { trainable_.parameters().ZeroGradients(); }
 
   at::Tensor Add(const BatchInputs& inputs, double scale) override {
-    const BatchLoss loss = task_.Loss(inputs);
+    const BatchLoss loss = pipeline_.Loss(inputs);
     if (!loss.sum.defined()) return {};
     const at::Tensor part = loss.sum * scale;
     part.backward();
@@ -32,15 +33,15 @@ class AutogradPath : public GradientPath {
   std::string name() const override { return name_; }
 
  private:
-  const Task& task_;
+  const TaskPipeline& pipeline_;
   optim::Trainable& trainable_;
   const std::string name_;
 };
 
-class ExplicitPath : public GradientPath {
+class ExplicitStepPath : public GradientPath {
  public:
-  ExplicitPath(std::unique_ptr<explicit_step::ExplicitStep> step,
-               const model::Decoder& decoder, device::Device& device)
+  ExplicitStepPath(std::unique_ptr<explicit_step::ExplicitStep> step,
+                   const model::Decoder& decoder, device::Device& device)
       : step_(std::move(step)), decoder_(decoder) {
     if (!device.traits().encodes_lazily) return;
     step_->set_commit([&device] { device.Commit(); });
@@ -58,7 +59,7 @@ class ExplicitPath : public GradientPath {
 
   void End() override { step_->End(); }
 
-  std::string name() const override { return kExplicitPath; }
+  std::string name() const override { return kExplicitStep; }
   const attention::AttentionRan* attention() const override {
     return &step_->attention();
   }
@@ -78,15 +79,15 @@ explicit_step::Options OptionsFor(const model::Decoder& decoder,
 
 }  // namespace
 
-std::unique_ptr<GradientPath> MakeAutogradPath(const Task& task,
+std::unique_ptr<GradientPath> MakeAutogradPath(const TaskPipeline& pipeline,
                                                optim::Trainable& trainable,
                                                std::string name) {
-  return std::make_unique<AutogradPath>(task, trainable, std::move(name));
+  return std::make_unique<AutogradPath>(pipeline, trainable, std::move(name));
 }
 
-std::unique_ptr<GradientPath> MakeExplicitPath(const model::Decoder& decoder,
-                                               optim::Trainable& trainable,
-                                               device::Device& device) {
+std::unique_ptr<GradientPath> MakeExplicitStepPath(
+    const model::Decoder& decoder, optim::Trainable& trainable,
+    device::Device& device) {
   std::vector<at::Tensor> trained;
   for (const optim::Parameter& p : trainable.parameters().parameters()) {
     trained.push_back(p.value);
@@ -95,7 +96,7 @@ std::unique_ptr<GradientPath> MakeExplicitPath(const model::Decoder& decoder,
                                                   OptionsFor(decoder, device));
   TORCH_CHECK(step.ok(), "ChooseGradients said otherwise: ",
               std::string(step.status().message()));
-  return std::make_unique<ExplicitPath>(*std::move(step), decoder, device);
+  return std::make_unique<ExplicitStepPath>(*std::move(step), decoder, device);
 }
 
 }  // namespace mpsd::train

@@ -14,10 +14,10 @@
 
 namespace mpsd::train {
 
-class Task;
+class TaskPipeline;
 struct BatchInputs;
 
-inline constexpr char kExplicitPath[] = "explicit";
+inline constexpr char kExplicitStep[] = "explicit";
 
 // Computes the gradients of one optimizer step into the parameters' .grad. The
 // calls of a step are Begin, then Add for each micro-batch, then End.
@@ -28,11 +28,11 @@ class GradientPath {
   virtual void Begin() = 0;
   // Adds `scale` times the gradient of the batch's summed loss. Returns `scale`
   // times that sum, an fp32 scalar on the device, or an undefined tensor for a
-  // batch without a target. `inputs` come from Task::Inputs.
+  // batch without a target. `inputs` come from TaskPipeline::Inputs.
   virtual at::Tensor Add(const BatchInputs& inputs, double scale) = 0;
   virtual void End() = 0;
 
-  // kExplicitPath or "autograd", for run.json. Where the task has both ways,
+  // kExplicitStep or "autograd", for run.json. Where the task has both ways,
   // "autograd" is followed by the reason against the explicit one: "autograd
   // (weights of the model itself are trained)".
   virtual std::string name() const = 0;
@@ -41,18 +41,18 @@ class GradientPath {
   virtual const attention::AttentionRan* attention() const { return nullptr; }
 };
 
-// Gradients by autograd over Task::Loss: works for every task, and is the
-// reference for the explicit step.
-std::unique_ptr<GradientPath> MakeAutogradPath(const Task& task,
+// Gradients by autograd over TaskPipeline::Loss: works for every task, and is
+// the reference for the explicit step.
+std::unique_ptr<GradientPath> MakeAutogradPath(const TaskPipeline& pipeline,
                                                optim::Trainable& trainable,
                                                std::string name = "autograd");
 
 // Gradients of LoRA adapters by explicit_step::ExplicitStep, where
 // spec::ChooseGradients has chosen it. Throws c10::Error where `trainable`
 // trains any other weight of `decoder`.
-std::unique_ptr<GradientPath> MakeExplicitPath(const model::Decoder& decoder,
-                                               optim::Trainable& trainable,
-                                               device::Device& device);
+std::unique_ptr<GradientPath> MakeExplicitStepPath(
+    const model::Decoder& decoder, optim::Trainable& trainable,
+    device::Device& device);
 
 }  // namespace mpsd::train
 

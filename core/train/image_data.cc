@@ -38,11 +38,11 @@ class ImageLoader {
     if (!train.ok()) return train.status();
     if (absl::Status s = Decide(*train); !s.ok()) return s;
     absl::Status s =
-        Add(*std::move(train), &result_.labels, result_.sets.train);
+        Add(*std::move(train), &result_.class_labels, result_.sets.train);
     if (s.ok() && !d.eval.empty()) {
       auto eval = List(d.eval, true, d.max_eval_samples, "evaluation images");
       if (!eval.ok()) return eval.status();
-      s = Add(*std::move(eval), &result_.labels, result_.sets.eval);
+      s = Add(*std::move(eval), &result_.class_labels, result_.sets.eval);
     }
     if (s.ok() && !d.predict.empty()) {
       auto predict =
@@ -91,21 +91,21 @@ class ImageLoader {
 
   absl::Status Decide(const image::ImageList& list) {
     std::vector<std::string> warnings;
-    auto labels = data::DecideLabels(
+    auto class_labels = data::DecideClassLabels(
         image::LabelValues(list), image::PlacesOf(list), spec_.classification,
         nullptr, config_.head, &warnings);
-    if (!labels.ok()) return labels.status();
+    if (!class_labels.ok()) return class_labels.status();
     observer_.OnWarnings(warnings);
-    result_.labels = *std::move(labels);
+    result_.class_labels = *std::move(class_labels);
     return absl::OkStatus();
   }
 
-  absl::Status Add(image::ImageList list, const data::Labels* labels,
+  absl::Status Add(image::ImageList list, const data::ClassLabels* class_labels,
                    SourcePtr& source) {
     image::ImageSetOptions options;
     options.augmentation = spec_.augmentation;
-    auto set =
-        image::ImageSet::Make(std::move(list), labels, processor_, options);
+    auto set = image::ImageSet::Make(std::move(list), class_labels, processor_,
+                                     options);
     if (!set.ok()) return set.status();
     source = *std::move(set);
     return absl::OkStatus();

@@ -91,7 +91,7 @@ void AddLabels(const data::Batch& batch, const device::Device& device,
   for (int64_t r = 0; r < batch.rows; ++r) {
     for (int64_t i = 0; i + 1 < batch.length; ++i) {
       const int64_t at = r * batch.length + i;
-      if (batch.labels[at + 1] == data::kIgnoreIndex) continue;
+      if (batch.labels[at + 1] == base::kIgnoreIndex) continue;
       rows.push_back(at);
       targets.push_back(batch.labels[at + 1]);
     }
@@ -101,7 +101,7 @@ void AddLabels(const data::Batch& batch, const device::Device& device,
   const int64_t padded = PaddedCount(labels.count, device);
   base::CheckAtMost(labels.count, padded, "labels and their padded count");
   rows.resize(padded, 0);
-  targets.resize(padded, model::LabelSelection::kNoTarget);
+  targets.resize(padded, base::kIgnoreIndex);
   integers.Add(std::move(rows), {padded}, labels.rows);
   integers.Add(std::move(targets), {padded}, labels.targets);
 }

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/data/dataset.h"
 #include "core/data/token_cache.h"
+#include "core/data/token_dataset.h"
 #include "core/full/model_folder.h"
 #include "core/model/head_loss.h"
 #include "core/spec/gradient_choice.h"
@@ -49,7 +49,7 @@ text::TextOverrides OverridesOf(const spec::TrainingSpec& training) {
   return {training.chat_template_path, training.eos_token};
 }
 
-data::RowFormat RowsOf(const spec::DatasetSpec& dataset) {
+data::LanguageRowFormat RowsOf(const spec::DatasetSpec& dataset) {
   return {dataset.messages_column, dataset.prompt_column,
           dataset.completion_column,
           dataset.text_columns.empty() ? "" : dataset.text_columns[0],
@@ -99,18 +99,18 @@ class RowLoader {
   absl::StatusOr<SourcePtr> Load(const std::vector<std::string>& files,
                                  const char* stage) {
     observer_.OnStage(stage, 0);
-    auto loaded = data::LoadCachedDataset(
+    auto loaded = data::LoadCachedTokens(
         files, options_, folder_, cache_,
         [&] { return Tokenize(files, stage); },
         [&](const std::string& what) { observer_.OnWarning(what); });
     if (!loaded.ok()) return loaded.status();
     Report(loaded->stats(), observer_);
-    return std::make_unique<data::Dataset>(*std::move(loaded));
+    return std::make_unique<data::TokenDataset>(*std::move(loaded));
   }
 
  private:
-  absl::StatusOr<data::Dataset> Tokenize(const std::vector<std::string>& files,
-                                         const char* stage) {
+  absl::StatusOr<data::TokenDataset> Tokenize(
+      const std::vector<std::string>& files, const char* stage) {
     if (!text_.tokenizer) {
       auto text = ReadText(folder_, training_);
       if (!text.ok()) return text.status();
@@ -121,7 +121,7 @@ class RowLoader {
         data::PaddingWithin(tokenizer.pad_id().value_or(
                                 tokenizer.eos_id().value_or(options_.pad_id)),
                             options_.tables);
-    return data::LoadDataset(
+    return data::LoadTokenDataset(
         files, options_, tokenizer, text_.chat.get(),
         [&](double fraction) { observer_.OnStage(stage, fraction); });
   }
@@ -130,7 +130,7 @@ class RowLoader {
   const std::string folder_;
   const std::filesystem::path& cache_;
   Observer& observer_;
-  data::LoadOptions options_;
+  data::TokenizeOptions options_;
   Text text_;
 };
 
@@ -204,7 +204,7 @@ std::unique_ptr<GradientPath> LanguageModelling::MakeGradientPath(
   const spec::GradientChoice choice =
       spec::ChooseGradients(spec_, decoder_->config());
   if (choice.explicit_step) {
-    return MakeExplicitPath(*decoder_, trainable, device);
+    return MakeExplicitStepPath(*decoder_, trainable, device);
   }
   if (choice.reason.empty()) return MakeAutogradPath(*this, trainable);
   return MakeAutogradPath(*this, trainable,

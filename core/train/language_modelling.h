@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "core/model/decoder.h"
-#include "core/train/task.h"
+#include "core/train/task_pipeline.h"
 
 namespace mpsd::train {
 
 // CAUSAL_LM: a decoder learns to predict the next token. Its metric is
 // perplexity.
-class LanguageModelling : public Task {
+class LanguageModelling : public TaskPipeline {
  public:
   explicit LanguageModelling(const spec::TrainSpec& spec) : spec_(spec) {}
 

@@ -32,7 +32,7 @@ struct DataAndModel {
 };
 
 // Takes the data into `read`, and checks what the spec asks of them.
-absl::Status TakeData(const Opened& opened, const Task& task,
+absl::Status TakeData(const Opened& opened, const TaskPipeline& pipeline,
                       absl::StatusOr<TaskData> data, DataAndModel& read) {
   if (!data.ok()) return data.status();
   read.data = *std::move(data);
@@ -43,14 +43,14 @@ absl::Status TakeData(const Opened& opened, const Task& task,
       *read.data.train, {read.data.eval.get(), read.data.predict.get()});
   if (!s.ok()) return s;
   const spec::TrainingSpec& training = opened.spec->training;
-  auto best = BestModel::Create(training, task.MetricNames());
+  auto best = BestModel::Create(training, pipeline.MetricNames());
   if (!best.ok()) return best.status();
   read.best = *std::move(best);
   // Only the schedule's name is in question: Prepare knows the steps.
   return optim::Schedule::Create(training, /*total_steps=*/1).status();
 }
 
-absl::Status LoadModel(const Opened& opened, Task& task,
+absl::Status LoadModel(const Opened& opened, TaskPipeline& pipeline,
                        const std::function<void(double)>& progress,
                        DataAndModel& read) {
   const spec::TrainSpec& spec = *opened.spec;
@@ -63,7 +63,7 @@ absl::Status LoadModel(const Opened& opened, Task& task,
       read.weight_files.push_back(file.filename().string());
     }
   }
-  auto network = task.LoadModel(
+  auto network = pipeline.LoadModel(
       {weights.get(), opened.device->torch_device(),
        spec.training.bf16 ? at::kBFloat16 : at::kFloat,
        spec.classification.ignore_mismatched_sizes, spec.quantization_config},
@@ -77,23 +77,26 @@ absl::Status LoadModel(const Opened& opened, Task& task,
   return absl::OkStatus();
 }
 
-absl::Status LoadDataThenModel(Opened& opened, Task& task, DataAndModel& read) {
+absl::Status LoadDataThenModel(Opened& opened, TaskPipeline& pipeline,
+                               DataAndModel& read) {
   Observer& observer = opened.observer;
   absl::Status s = TakeData(
-      opened, task, task.LoadData(opened.model_folder, opened.config, observer),
-      read);
+      opened, pipeline,
+      pipeline.LoadData(opened.model_folder, opened.config, observer), read);
   if (!s.ok()) return s;
   const auto tell = [&](double part) { observer.OnStage(kLoading, part); };
-  return LoadModel(opened, task, tell, read);
+  return LoadModel(opened, pipeline, tell, read);
 }
 
-absl::Status LoadBoth(const Opened& opened, Task& task, DataAndModel& read) {
-  DataReader reader(task, opened.observer, opened.model_folder, opened.config);
+absl::Status LoadBoth(const Opened& opened, TaskPipeline& pipeline,
+                      DataAndModel& read) {
+  DataReader reader(pipeline, opened.observer, opened.model_folder,
+                    opened.config);
   std::optional<absl::Status> data;
   const auto tell = [&](double part) {
     reader.Tell();
     if (!data && reader.done()) {
-      data = TakeData(opened, task, reader.Get(), read);
+      data = TakeData(opened, pipeline, reader.Get(), read);
     }
     if (!data) return;
     if (!data->ok()) throw DataFailed();
@@ -102,11 +105,11 @@ absl::Status LoadBoth(const Opened& opened, Task& task, DataAndModel& read) {
   absl::Status model;
   std::exception_ptr error;
   try {
-    model = LoadModel(opened, task, tell, read);
+    model = LoadModel(opened, pipeline, tell, read);
   } catch (...) {
     error = std::current_exception();
   }
-  if (!data) data = TakeData(opened, task, reader.Get(), read);
+  if (!data) data = TakeData(opened, pipeline, reader.Get(), read);
   if (!data->ok()) return *data;
   if (error) std::rethrow_exception(error);
   if (model.ok()) opened.observer.OnStage(kLoading, 1);
@@ -143,15 +146,17 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachAdapter(
 }
 
 absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachWeights(
-    const Opened& opened, const Task& task, model::Network& network) {
+    const Opened& opened, const TaskPipeline& pipeline,
+    model::Network& network) {
   full::FullModel::Options options;
   options.head_only = opened.spec->fine_tune_type == spec::FineTuneType::kHead;
   options.task = opened.spec->task;
   options.model_folder = opened.model_folder;
-  options.files = task.ResultFiles();
-  if (const data::Labels* labels = task.labels(); labels != nullptr) {
-    options.label_names = labels->names;
-    options.problem_type = std::string(spec::ToString(labels->problem));
+  options.files = pipeline.ResultFiles();
+  if (const data::ClassLabels* class_labels = pipeline.class_labels();
+      class_labels != nullptr) {
+    options.label_names = class_labels->names;
+    options.problem_type = std::string(spec::ToString(class_labels->problem));
   }
   auto full = full::FullModel::Attach(network, std::move(options),
                                       opened.device->torch_device());
@@ -162,19 +167,19 @@ absl::StatusOr<std::unique_ptr<optim::Trainable>> AttachWeights(
 }  // namespace
 
 absl::StatusOr<Loaded> Load(Opened opened) {
-  auto task = Task::Make(*opened.spec);
+  auto pipeline = TaskPipeline::Make(*opened.spec);
   if (!opened.context.cache_dir.empty()) {
-    task->set_cache_folder(opened.context.cache_dir / "tokens");
+    pipeline->set_cache_folder(opened.context.cache_dir / "tokens");
   }
   DataAndModel read;
-  absl::Status s = task->data_change_model()
-                       ? LoadDataThenModel(opened, *task, read)
-                       : LoadBoth(opened, *task, read);
+  absl::Status s = pipeline->data_change_model()
+                       ? LoadDataThenModel(opened, *pipeline, read)
+                       : LoadBoth(opened, *pipeline, read);
   if (!s.ok()) return s;
   opened.observer.OnWarnings(model::Warnings(read.network->load_report()));
   auto trainable = opened.spec->fine_tune_type == spec::FineTuneType::kLora
                        ? AttachAdapter(opened, *read.network)
-                       : AttachWeights(opened, *task, *read.network);
+                       : AttachWeights(opened, *pipeline, *read.network);
   if (!trainable.ok()) return trainable.status();
   return Loaded{opened.context,
                 opened.observer,
@@ -183,7 +188,7 @@ absl::StatusOr<Loaded> Load(Opened opened) {
                 std::move(opened.digests),
                 std::move(opened.spec),
                 std::move(opened.config),
-                std::move(task),
+                std::move(pipeline),
                 std::move(read.data),
                 *std::move(read.best),
                 std::move(read.weight_files),

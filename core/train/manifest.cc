@@ -48,15 +48,15 @@ json Optional(const std::optional<T>& value) {
   return value ? json(*value) : json();
 }
 
-json Joined(const std::set<std::string>& names) {
+json JoinNames(const std::set<std::string>& names) {
   return names.empty() ? json() : json(absl::StrJoin(names, " and "));
 }
 
 json AttentionJson(const AttentionNames& names) {
   return {{"training",
-           {{"forward", Joined(names.training.forward)},
-            {"backward", Joined(names.training.backward)}}},
-          {"evaluation", Joined(names.evaluation)}};
+           {{"forward", JoinNames(names.training.forward)},
+            {"backward", JoinNames(names.training.backward)}}},
+          {"evaluation", JoinNames(names.evaluation)}};
 }
 
 std::set<std::string> Names(const json& joined) {

@@ -92,9 +92,9 @@ json ReadObject(const fs::path& file) {
 }
 
 // One pass over the candidates, all with the same recomputation.
-class Pass {
+class CandidatePass {
  public:
-  Pass(const MicroBatchSearch& search, Recompute recompute)
+  CandidatePass(const MicroBatchSearch& search, Recompute recompute)
       : search_(search), recompute_(recompute) {}
 
   MicroBatch With(int64_t rows) const { return {rows, recompute_}; }
@@ -191,7 +191,7 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
   base::Check(!candidates.empty() && !kinds.empty(), "there is a candidate");
   bool tried = false;
   for (const Recompute kind : kinds) {
-    Pass pass(search, kind);
+    CandidatePass pass(search, kind);
     bool short_of_memory = false;
     for (const int64_t rows : candidates) {
       short_of_memory = !pass.Fits(rows);
@@ -211,7 +211,8 @@ absl::StatusOr<MicroBatchPlan> FindMicroBatch(
     if (!short_of_memory) break;
   }
   if (!tried) {
-    auto trial = measure(Pass(search, kinds.back()).With(candidates.front()));
+    auto trial =
+        measure(CandidatePass(search, kinds.back()).With(candidates.front()));
     if (!trial.ok()) return trial.status();
     plan.trials.push_back(*trial);
   }

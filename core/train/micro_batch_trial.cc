@@ -41,7 +41,7 @@ MicroBatchTrials::MicroBatchTrials(
       network_options_(subject.network.options()),
       cpu_generator_(device::CpuRngState()),
       device_generator_(subject.device.RngState()),
-      resident_bytes_(Held()) {}
+      resident_bytes_(HeldBytes()) {}
 
 MicroBatchTrials::~MicroBatchTrials() {
   subject_.trainable.parameters().ZeroGradients();
@@ -57,7 +57,7 @@ int64_t MicroBatchTrials::limit_bytes() const {
   return static_cast<int64_t>(kUsable * static_cast<double>(all));
 }
 
-int64_t MicroBatchTrials::Held() const {
+int64_t MicroBatchTrials::HeldBytes() const {
   const device::Memory memory = subject_.device.GetMemory();
   if (memory.driver_allocated) return *memory.driver_allocated;
   return memory.current_allocated.value_or(host::ProcessFootprintBytes());
@@ -103,7 +103,7 @@ void MicroBatchTrials::Run(const std::vector<data::Batch>& batches,
                            int64_t batch, MicroBatchTrial& trial) {
   SecondsOf(batches);  // not measured: the first run compiles and allocates
   const auto peak = subject_.device.GetMemory().peak_allocated;
-  const int64_t held = Held();
+  const int64_t held = HeldBytes();
   double seconds = SecondsOf(batches);
   double all = seconds;
   for (int i = 1; i < kMaxRepeats && all < kEnoughSeconds; ++i) {

@@ -49,7 +49,7 @@ class MicroBatchTrials {
   void Run(const std::vector<data::Batch>& batches, int64_t batch,
            MicroBatchTrial& trial);
   double SecondsOf(const std::vector<data::Batch>& batches);
-  int64_t Held() const;
+  int64_t HeldBytes() const;
 
   const TrainingSubject subject_;
   Stepper& stepper_;

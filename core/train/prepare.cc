@@ -92,7 +92,7 @@ absl::StatusOr<MicroBatchPlan> TryMicroBatches(const Loaded& loaded,
   search.limit_bytes = trials.limit_bytes();
   search.resident_bytes = trials.resident_bytes();
   search.demanded = loaded.spec->training.recompute();
-  search.knows_selective = stepper.gradient_path() == kExplicitPath;
+  search.knows_selective = stepper.gradient_path() == kExplicitStep;
   search.estimate = estimate;
   return FindMicroBatch(search, [&](const MicroBatch& choice) {
     loaded.observer.OnStage(
@@ -164,9 +164,10 @@ Manifest ManifestOf(const Loaded& loaded, const Stepper& stepper,
     m.eval_sha256 = loaded.data.eval->hash();
     m.eval_stats = loaded.data.eval->stats();
   }
-  if (const data::Labels* labels = loaded.task->labels(); labels != nullptr) {
-    m.label_names = labels->names;
-    m.problem_type = std::string(spec::ToString(labels->problem));
+  if (const data::ClassLabels* class_labels = loaded.pipeline->class_labels();
+      class_labels != nullptr) {
+    m.label_names = class_labels->names;
+    m.problem_type = std::string(spec::ToString(class_labels->problem));
   }
   m.fresh_modules = loaded.network->fresh_modules();
   m.load_report = loaded.network->load_report();

@@ -32,31 +32,34 @@ std::vector<double> Sigmoids(const float* logits, int64_t count) {
   return scores;
 }
 
-Json Named(const std::vector<double>& scores, const data::Labels& labels) {
-  base::CheckAtMost(scores.size(), labels.names.size(), "scores and names");
+Json Named(const std::vector<double>& scores,
+           const data::ClassLabels& class_labels) {
+  base::CheckAtMost(scores.size(), class_labels.names.size(),
+                    "scores and names");
   Json named = Json::object();
-  for (size_t i = 0; i < scores.size(); ++i) named[labels.names[i]] = scores[i];
+  for (size_t i = 0; i < scores.size(); ++i)
+    named[class_labels.names[i]] = scores[i];
   return named;
 }
 
 // One line of predictions.jsonl.
-Json RowOf(const float* logits, const data::Labels& labels) {
-  const int64_t count = labels.outputs();
-  if (labels.problem == spec::ProblemType::kRegression) {
+Json RowOf(const float* logits, const data::ClassLabels& class_labels) {
+  const int64_t count = class_labels.outputs();
+  if (class_labels.problem == spec::ProblemType::kRegression) {
     if (count == 1) return {{"prediction", logits[0]}};
     return {{"prediction", std::vector<float>(logits, logits + count)}};
   }
-  if (labels.problem == spec::ProblemType::kMultiLabel) {
+  if (class_labels.problem == spec::ProblemType::kMultiLabel) {
     const std::vector<double> scores = Sigmoids(logits, count);
     Json chosen = Json::array();
     for (int64_t i = 0; i < count; ++i) {
-      if (logits[i] > 0) chosen.push_back(labels.names[i]);
+      if (logits[i] > 0) chosen.push_back(class_labels.names[i]);
     }
-    return {{"prediction", chosen}, {"scores", Named(scores, labels)}};
+    return {{"prediction", chosen}, {"scores", Named(scores, class_labels)}};
   }
   const int64_t best = std::max_element(logits, logits + count) - logits;
-  return {{"prediction", labels.names[best]},
-          {"scores", Named(Softmax(logits, count), labels)}};
+  return {{"prediction", class_labels.names[best]},
+          {"scores", Named(Softmax(logits, count), class_labels)}};
 }
 
 std::string Cell(const Json& prediction) {
@@ -73,32 +76,33 @@ std::string Cell(const Json& prediction) {
 }  // namespace
 
 std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
-                                const data::Labels& labels) {
-  if (labels.problem != spec::ProblemType::kSingleLabel ||
-      predictions.rows() == 0 || labels.names.size() > kMaxMatrixLabels) {
+                                const data::ClassLabels& class_labels) {
+  if (class_labels.problem != spec::ProblemType::kSingleLabel ||
+      predictions.rows() == 0 || class_labels.names.size() > kMaxMatrixLabels) {
     return "";
   }
   const std::vector<int64_t> counts = metrics::ConfusionMatrix(predictions);
-  const size_t n = labels.names.size();
+  const size_t n = class_labels.names.size();
   base::CheckEqual(counts.size(), n * n, "cells of a confusion matrix");
   Json matrix = Json::array();
   for (size_t i = 0; i < n; ++i) {
     matrix.push_back(std::vector<int64_t>(counts.begin() + i * n,
                                           counts.begin() + (i + 1) * n));
   }
-  return Json{{"labels", labels.names}, {"matrix", matrix}}.dump(
+  return Json{{"labels", class_labels.names}, {"matrix", matrix}}.dump(
       -1, ' ', false, Json::error_handler_t::replace);
 }
 
 absl::Status WritePredictions(const std::filesystem::path& folder,
                               const metrics::Predictions& predictions,
-                              const data::Labels& labels) {
-  base::CheckEqual(predictions.outputs, labels.outputs(),
+                              const data::ClassLabels& class_labels) {
+  base::CheckEqual(predictions.outputs, class_labels.outputs(),
                    "outputs of the model and of its labels");
   std::string jsonl, tsv = "index\tprediction\n";
   for (int64_t i = 0; i < predictions.rows(); ++i) {
     Json row = {{"index", i}};
-    row.update(RowOf(&predictions.logits[i * predictions.outputs], labels));
+    row.update(
+        RowOf(&predictions.logits[i * predictions.outputs], class_labels));
     jsonl += row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     absl::StrAppend(&tsv, i, "\t", Cell(row["prediction"]), "\n");
   }

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "core/data/labels.h"
+#include "core/data/class_labels.h"
 #include "core/metrics/predictions.h"
 
 // What a classifier leaves behind beside its weights.
@@ -21,7 +21,7 @@ inline constexpr size_t kMaxMatrixLabels = 1000;
 // column for each predicted label. Empty for problems other than single-label
 // ones, and for more than kMaxMatrixLabels labels.
 std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
-                                const data::Labels& labels);
+                                const data::ClassLabels& class_labels);
 
 // Writes `folder`/predictions.jsonl and predictions.tsv, one line for each row
 // of the data, in the data's order:
@@ -32,7 +32,7 @@ std::string ConfusionMatrixJson(const metrics::Predictions& predictions,
 // several labels, the sigmoid of the logits.
 absl::Status WritePredictions(const std::filesystem::path& folder,
                               const metrics::Predictions& predictions,
-                              const data::Labels& labels);
+                              const data::ClassLabels& class_labels);
 
 }  // namespace mpsd::train
 

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "core/spec/train_spec.h"
-#include "core/train/task.h"
+#include "core/train/task_pipeline.h"
 
 namespace mpsd::train {
 

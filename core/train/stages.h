@@ -32,7 +32,7 @@
 #include "core/train/run.h"
 #include "core/train/run_folder.h"
 #include "core/train/step.h"
-#include "core/train/task.h"
+#include "core/train/task_pipeline.h"
 
 // The stages of Run (run.h), a file each: open.cc, load.cc, prepare.cc,
 // loop.cc, finish.cc. What a stage returns is complete, and is all that the
@@ -69,7 +69,7 @@ struct Loaded {
   // it would make every older checkpoint one "of another job".
   std::unique_ptr<const spec::TrainSpec> spec;
   spec::ModelConfig config;  // with what the data decide
-  std::unique_ptr<Task> task;
+  std::unique_ptr<TaskPipeline> pipeline;
   TaskData data;
   BestModel best;
   std::vector<std::string> weight_files;  // of the model folder: what was read
@@ -77,7 +77,7 @@ struct Loaded {
   std::unique_ptr<optim::Trainable> trainable;  // destroyed before `network`
 
   TrainingSubject subject() const {
-    return {*task, *network, *trainable, *device};
+    return {*pipeline, *network, *trainable, *device};
   }
   data::BatchShapes shapes() const {
     return {*spec, config, device->traits(), device->name()};

@@ -27,7 +27,7 @@ Stepper::Stepper(const TrainingSubject& subject, optim::AdamW& optimizer,
     : subject_(subject),
       optimizer_(optimizer),
       gradients_(
-          subject.task.MakeGradientPath(subject.trainable, subject.device)),
+          subject.pipeline.MakeGradientPath(subject.trainable, subject.device)),
       max_grad_norm_(max_grad_norm),
       queue_(subject.device),
       canary_(at::zeros(
@@ -87,7 +87,7 @@ StepInputs Stepper::NextInputs(std::span<const data::Batch>& left) {
   const std::span<const data::Batch> next = FirstUpload(left);
   base::Check(left.empty() == next.empty(), "an upload has a batch");
   left = left.subspan(next.size());
-  StepInputs inputs = subject_.task.Inputs(next, subject_.device);
+  StepInputs inputs = subject_.pipeline.Inputs(next, subject_.device);
   host_.insert(host_.end(), inputs.host.begin(), inputs.host.end());
   return inputs;
 }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/data/labelled_table.h"
 #include "core/data/text_classes.h"
-#include "core/data/text_rows.h"
 #include "core/text/tokenizer.h"
 #include "core/train/class_data.h"
 
@@ -45,21 +45,21 @@ class TextLoader {
   }
 
  private:
-  absl::StatusOr<data::TextRows> Read(const Files& files, data::LabelUse use,
-                                      const char* what,
-                                      const data::TextRows* train) {
+  absl::StatusOr<data::LabelledTable> Read(const Files& files,
+                                           data::LabelUse use, const char* what,
+                                           const data::LabelledTable* train) {
     observer_.OnStage(absl::StrCat("reading ", what), 0);
-    return data::ReadTextRows(files, spec_.dataset, use, train);
+    return data::ReadLabelledTable(files, spec_.dataset, use, train);
   }
 
-  absl::Status Decide(const data::TextRows& rows) {
+  absl::Status Decide(const data::LabelledTable& rows) {
     std::vector<std::string> warnings;
-    auto labels = data::DecideLabels(
-        rows.labels, rows.places(), spec_.classification,
+    auto class_labels = data::DecideClassLabels(
+        rows.label_values, rows.places(), spec_.classification,
         spec::FindGlueTask(spec_.dataset.task_name), config_.head, &warnings);
-    if (!labels.ok()) return labels.status();
+    if (!class_labels.ok()) return class_labels.status();
     observer_.OnWarnings(warnings);
-    result_.labels = *std::move(labels);
+    result_.class_labels = *std::move(class_labels);
     return absl::OkStatus();
   }
 
@@ -70,7 +70,7 @@ class TextLoader {
         config_.max_position_embeddings - config_.encoder.first_position);
   }
 
-  absl::StatusOr<SourcePtr> Encode(const data::TextRows& rows,
+  absl::StatusOr<SourcePtr> Encode(const data::LabelledTable& rows,
                                    const std::string& stage) {
     data::TextClassesOptions options;
     options.max_length = MaxLength();
@@ -83,7 +83,7 @@ class TextLoader {
         static_cast<int32_t>(config_.pad_token_id.value_or(0)), options.tables);
     options.token_types = config_.encoder.type_vocab_size > 1;
     auto encoded = data::EncodeTextClasses(
-        rows, result_.labels, tokenizer_, options,
+        rows, result_.class_labels, tokenizer_, options,
         [&](double share) { observer_.OnStage(stage, share); });
     if (!encoded.ok()) return encoded.status();
     const data::DatasetStats& stats = (*encoded)->stats();
@@ -96,7 +96,7 @@ class TextLoader {
   }
 
   absl::Status Add(const Files& files, data::LabelUse use, const char* what,
-                   const data::TextRows& train, SourcePtr& source) {
+                   const data::LabelledTable& train, SourcePtr& source) {
     if (files.empty()) return absl::OkStatus();
     auto rows = Read(files, use, what, &train);
     if (!rows.ok()) return rows.status();

@@ -8,21 +8,21 @@
 
 namespace mpsd::jobs {
 
-absl::StatusOr<std::unique_ptr<Attempt>> Attempt::Start(RunningJob run,
-                                                        Options options,
-                                                        const Parts& parts) {
-  run.Start(options.boot_id, parts.clock.Now());
-  absl::Status stored = run.Flush(parts.store);
+absl::StatusOr<std::unique_ptr<Attempt>> Attempt::Start(
+    RunningJob run, Options options, const Dependencies& dependencies) {
+  run.Start(options.boot_id, dependencies.clock.Now());
+  absl::Status stored = run.Flush(dependencies.store);
   if (!stored.ok()) return stored;
   return std::unique_ptr<Attempt>(
-      new Attempt(std::move(run), std::move(options), parts));
+      new Attempt(std::move(run), std::move(options), dependencies));
 }
 
-Attempt::Attempt(RunningJob run, Options options, const Parts& parts)
+Attempt::Attempt(RunningJob run, Options options,
+                 const Dependencies& dependencies)
     : options_(std::move(options)),
-      parts_(parts),
+      dependencies_(dependencies),
       run_(std::move(run)),
-      flushed_at_(parts_.clock.Monotonic()) {}
+      flushed_at_(dependencies_.clock.Monotonic()) {}
 
 std::string Attempt::device() const {
   const std::optional<Progress>& progress = job().progress;
@@ -42,12 +42,12 @@ void Attempt::AttachWorker(std::unique_ptr<Worker> worker) {
 
 void Attempt::Progressed(const Progress& progress) {
   base::Check(!ended(), "Progressed comes before End");
-  run_.Progressed(progress, parts_.clock.Now());
+  run_.Progressed(progress, dependencies_.clock.Now());
 }
 
 void Attempt::Evaluated(const jobs::Evaluated& evaluated) {
   base::Check(!ended(), "Evaluated comes before End");
-  run_.Evaluated(evaluated, parts_.clock.Now());
+  run_.Evaluated(evaluated, dependencies_.clock.Now());
 }
 
 void Attempt::CheckpointWritten(const Checkpoint& checkpoint) {
@@ -58,12 +58,12 @@ void Attempt::CheckpointWritten(const Checkpoint& checkpoint) {
 
 void Attempt::Staged(const std::string& stage) {
   base::Check(!ended(), "Staged comes before End");
-  run_.Staged(stage, parts_.clock.Now());
+  run_.Staged(stage, dependencies_.clock.Now());
 }
 
 void Attempt::Warned(const std::string& text) {
   base::Check(!ended(), "Warned comes before End");
-  run_.Warned(text, parts_.clock.Now());
+  run_.Warned(text, dependencies_.clock.Now());
 }
 
 void Attempt::Held() {
@@ -81,8 +81,8 @@ absl::Status Attempt::Cancel(bool now) {
   base::Check(!ended(), "Cancel comes before End");
   const bool first = !job().cancel_requested;
   if (first) {
-    run_.CancelRequested(parts_.clock.Now());
-    parts_.journal.Add(id(), "cancel requested");
+    run_.CancelRequested(dependencies_.clock.Now());
+    dependencies_.journal.Add(id(), "cancel requested");
   }
   // Store the cancel first: a daemon that is killed between these two lines
   // would otherwise run a job again whose worker was told to give up.
@@ -96,7 +96,7 @@ absl::Status Attempt::Cancel(bool now) {
 void Attempt::PreemptForDrain() {
   if (!has_worker() || ended() || drained_ || job().cancel_requested) return;
   drained_ = true;
-  parts_.journal.Add(id(), "mpsd stops: asked for a checkpoint");
+  dependencies_.journal.Add(id(), "mpsd stops: asked for a checkpoint");
   worker_->Preempt(options_.stop_grace);
 }
 
@@ -112,7 +112,7 @@ bool Attempt::ApplyPauseReasons(const PauseGate& gate) {
     AskToHold(reasons);
   } else if (reasons.empty()) {
     AskToGoOn();
-  } else if (parts_.clock.Monotonic() - pause_->since >=
+  } else if (dependencies_.clock.Monotonic() - pause_->since >=
              HoldLimit(gate.policy(), reasons)) {
     AskForMemory(reasons);
   } else {
@@ -122,14 +122,15 @@ bool Attempt::ApplyPauseReasons(const PauseGate& gate) {
 }
 
 void Attempt::AskToHold(const PauseReasons& reasons) {
-  pause_ = PauseState{parts_.clock.Monotonic(), parts_.clock.Now()};
+  pause_ =
+      PauseState{dependencies_.clock.Monotonic(), dependencies_.clock.Now()};
   worker_->Pause();
   Note(absl::StrCat("paused: ", Describe(reasons)));
 }
 
 void Attempt::AskToGoOn() {
-  const absl::Duration length =
-      absl::Floor(parts_.clock.Monotonic() - pause_->since, absl::Seconds(1));
+  const absl::Duration length = absl::Floor(
+      dependencies_.clock.Monotonic() - pause_->since, absl::Seconds(1));
   pause_.reset();
   worker_->Resume();
   KeepAwake();
@@ -143,13 +144,14 @@ void Attempt::AskForMemory(const PauseReasons& reasons) {
 }
 
 void Attempt::Note(const std::string& text) {
-  run_.Noted(text, parts_.clock.Now());
-  parts_.journal.Add(id(), text);
+  run_.Noted(text, dependencies_.clock.Now());
+  dependencies_.journal.Add(id(), text);
 }
 
 void Attempt::KeepAwake() {
-  if (parts_.host == nullptr || pause_) return;
-  awake_ = parts_.host->KeepAwake(absl::StrCat("mpsd trains job ", id()));
+  if (dependencies_.host == nullptr || pause_) return;
+  awake_ =
+      dependencies_.host->KeepAwake(absl::StrCat("mpsd trains job ", id()));
 }
 
 Pause Attempt::ShownPause(const PauseReasons& reasons) const {
@@ -165,7 +167,8 @@ Attempt::Ending Attempt::DecideEnding(const WorkerListener::Result& result,
   const bool for_memory = reason == ExitReason::kPreempted && !drained_ &&
                           returned_for_.contains(PauseReason::kMemoryPressure);
   if (for_memory) reason = ExitReason::kInterrupted;
-  ending.next = DecideNext(policy, job(), ending.result, parts_.clock.Now());
+  ending.next =
+      DecideNext(policy, job(), ending.result, dependencies_.clock.Now());
   if (ending.next.state != State::kQueued || returned_for_.empty()) {
     return ending;
   }
@@ -179,11 +182,11 @@ Attempt::Ending Attempt::DecideEnding(const WorkerListener::Result& result,
 
 void Attempt::End(const Ending& ending) {
   base::Check(!ended(), "End is called once");
-  run_.Ended(ending.result, ending.next, parts_.clock.Now());
+  run_.Ended(ending.result, ending.next, dependencies_.clock.Now());
   phase_ = Phase::kEnded;
   pause_.reset();
   awake_.reset();
-  parts_.journal.Add(
+  dependencies_.journal.Add(
       id(), absl::StrCat("attempt ", job().attempt,
                          " ended: ", std::string(Name(ending.result.reason)),
                          ", the job is ", std::string(Name(ending.next.state)),
@@ -193,28 +196,29 @@ void Attempt::End(const Ending& ending) {
 
 absl::Status Attempt::Flush() {
   const absl::Status stored = Store();
-  flushed_at_ = parts_.clock.Monotonic();
+  flushed_at_ = dependencies_.clock.Monotonic();
   return stored;
 }
 
 absl::Status Attempt::Store() {
   absl::Status added;
   while (added.ok() && !unstored_.empty()) {
-    added = parts_.store.AddCheckpoint(id(), unstored_.front());
+    added = dependencies_.store.AddCheckpoint(id(), unstored_.front());
     if (added.ok()) unstored_.pop_front();
   }
-  const absl::Status stored = run_.Flush(parts_.store);
+  const absl::Status stored = run_.Flush(dependencies_.store);
   if (stored.ok() && !added.ok()) {
     // The store accepted the row, so the checkpoint is at fault: drop it
     // instead of trying it for ever.
-    parts_.journal.Add(id(), absl::StrCat("checkpoint: ", added.message()));
+    dependencies_.journal.Add(id(),
+                              absl::StrCat("checkpoint: ", added.message()));
     unstored_.pop_front();
   }
   return stored;
 }
 
 absl::Duration Attempt::flush_age() const {
-  return parts_.clock.Monotonic() - flushed_at_;
+  return dependencies_.clock.Monotonic() - flushed_at_;
 }
 
 }  // namespace mpsd::jobs

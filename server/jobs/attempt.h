@@ -43,8 +43,8 @@ class Attempt {
     // Between asking the worker to end and killing it
     absl::Duration stop_grace;
   };
-  // The parts must outlive the attempt.
-  struct Parts {
+  // The dependencies must outlive the attempt.
+  struct Dependencies {
     JobStore& store;
     Journal& journal;
     const base::Clock& clock;
@@ -58,9 +58,8 @@ class Attempt {
 
   // Makes the row of `run` RUNNING and stores it. Returns the store's error, in
   // which case nothing has begun.
-  static absl::StatusOr<std::unique_ptr<Attempt>> Start(RunningJob run,
-                                                        Options options,
-                                                        const Parts& parts);
+  static absl::StatusOr<std::unique_ptr<Attempt>> Start(
+      RunningJob run, Options options, const Dependencies& dependencies);
 
   Phase phase() const { return phase_; }
   bool ended() const { return phase_ == Phase::kEnded; }
@@ -128,7 +127,7 @@ class Attempt {
     bool held = false;  // the worker reported Held
   };
 
-  Attempt(RunningJob run, Options options, const Parts& parts);
+  Attempt(RunningJob run, Options options, const Dependencies& dependencies);
 
   // Like Flush, but does not reset flush_age().
   absl::Status Store();
@@ -140,7 +139,7 @@ class Attempt {
   void KeepAwake();
 
   const Options options_;
-  const Parts parts_;
+  const Dependencies dependencies_;
   Phase phase_ = Phase::kStarting;
   RunningJob run_;
   std::unique_ptr<Worker> worker_;

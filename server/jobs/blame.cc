@@ -3,25 +3,25 @@
 
 namespace mpsd::jobs {
 
-Blame BlameFor(ExitReason reason) {
+BlamedParty BlamedPartyFor(ExitReason reason) {
   switch (reason) {
     case ExitReason::kDone:
     case ExitReason::kCancelled:
     case ExitReason::kPreempted:
-      return Blame::kNobody;
+      return BlamedParty::kNobody;
     case ExitReason::kRejected:
     case ExitReason::kOutOfMemory:
     case ExitReason::kNonFinite:
     case ExitReason::kCrashed:
     case ExitReason::kHung:
     case ExitReason::kProtocolError:
-      return Blame::kJob;
+      return BlamedParty::kJob;
     case ExitReason::kMachine:
-      return Blame::kMachine;
+      return BlamedParty::kMachine;
     case ExitReason::kInterrupted:
-      return Blame::kInterruption;
+      return BlamedParty::kInterruption;
   }
-  return Blame::kJob;
+  return BlamedParty::kJob;
 }
 
 bool IsForGood(ExitReason reason) {

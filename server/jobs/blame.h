@@ -29,9 +29,9 @@ namespace mpsd::jobs {
 //                   FAILED at a limit of its own.
 //
 // A new checkpoint, beyond every earlier one, resets both counts to zero.
-enum class Blame { kNobody, kJob, kMachine, kInterruption };
+enum class BlamedParty { kNobody, kJob, kMachine, kInterruption };
 
-Blame BlameFor(ExitReason reason);
+BlamedParty BlamedPartyFor(ExitReason reason);
 
 // Whether the same attempt would end the same way again.
 bool IsForGood(ExitReason reason);

@@ -13,12 +13,12 @@ namespace mpsd::jobs {
 namespace fs = std::filesystem;
 namespace {
 
-using Parts = std::vector<std::string_view>;
+using PathParts = std::vector<std::string_view>;
 
 // The parts between the slashes of a normal path; a leading slash makes no
 // part.
-Parts PartsOf(std::string_view normal) {
-  Parts parts;
+PathParts PartsOf(std::string_view normal) {
+  PathParts parts;
   while (!normal.empty()) {
     const size_t end = std::min(normal.find('/'), normal.size());
     if (end > 0) parts.push_back(normal.substr(0, end));
@@ -31,7 +31,7 @@ bool IsAbsolute(std::string_view path) { return path.starts_with('/'); }
 
 // Like std::filesystem::path::lexically_normal, without a slash at the end.
 std::string Normal(std::string_view path) {
-  Parts kept;
+  PathParts kept;
   for (const std::string_view part : PartsOf(path)) {
     if (part == ".") continue;
     if (part != ".." || (kept.empty() && !IsAbsolute(path)) ||

@@ -21,7 +21,8 @@ namespace mpsd::jobs {
 // What people may read of the queue. Rows and events come from the store,
 // everything else from the view that the Scheduler writes. The board knows no
 // Scheduler and takes none of its locks, so that a question is answered while a
-// change waits for a disk. Thread-safe. The parts must outlive the board.
+// change waits for a disk. Thread-safe. The dependencies must outlive the
+// board.
 class JobBoard final : public JobReader {
  public:
   JobBoard(JobStore& store, const JobFiles& files)

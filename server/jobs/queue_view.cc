@@ -19,7 +19,7 @@ void QueueView::HoldJob(const std::string& id, const std::string& why,
   queue_.Delay(id, not_before);
 }
 
-bool QueueView::Hold(HoldReason reason, const std::string& why) {
+bool QueueView::SetQueueHold(HoldReason reason, const std::string& why) {
   absl::MutexLock lock(&mutex_);
   if (why.empty()) return holds_.erase(reason) > 0;
   std::string& known = holds_[reason];

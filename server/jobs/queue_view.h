@@ -50,7 +50,7 @@ class QueueView {
 
   // Holds the whole queue because of `why`; an empty `why` ends the reason.
   // Returns whether anything changed.
-  bool Hold(HoldReason reason, const std::string& why);
+  bool SetQueueHold(HoldReason reason, const std::string& why);
   Holds holds() const {
     absl::MutexLock lock(&mutex_);
     return holds_;

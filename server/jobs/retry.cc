@@ -73,15 +73,15 @@ NextState DecideNext(const RetryPolicy& policy, const Job& job,
     next.state = State::kCancelled;
     return next;
   }
-  switch (BlameFor(result.reason)) {
-    case Blame::kNobody:
-    case Blame::kMachine:
+  switch (BlamedPartyFor(result.reason)) {
+    case BlamedParty::kNobody:
+    case BlamedParty::kMachine:
       next.state = State::kQueued;
       break;
-    case Blame::kJob:
+    case BlamedParty::kJob:
       if (!IsForGood(result.reason)) AfterFailure(policy, now, next);
       break;
-    case Blame::kInterruption:
+    case BlamedParty::kInterruption:
       AfterInterruption(policy, job.advanced, now, next);
       break;
   }

@@ -33,14 +33,14 @@ Scheduler::Turn::~Turn() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (wants_tick_) s_.options_.on_change();
 }
 
-Scheduler::Scheduler(Options options, Parts parts)
+Scheduler::Scheduler(Options options, Dependencies dependencies)
     : options_(std::move(options)),
-      parts_(parts),
-      ids_(parts.clock, options_.random),
-      view_(parts.board.view()),
-      hub_(parts.board.hub()),
+      dependencies_(dependencies),
+      ids_(dependencies.clock, options_.random),
+      view_(dependencies.board.view()),
+      hub_(dependencies.board.hub()),
       journal_([this](const std::string& id, const std::string& line) {
-        if (!id.empty()) parts_.files.AppendLog(id, line);
+        if (!id.empty()) dependencies_.files.AppendLog(id, line);
         options_.log(id.empty() ? line : absl::StrCat("job ", id, ": ", line));
       }),
       gate_(options_.pause) {}
@@ -66,11 +66,11 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
   if (!earlier.ok()) return earlier.status();
   if (earlier->has_value()) return **std::move(earlier);
 
-  if (absl::Status s = Takes(request); !s.ok()) return s;
+  if (absl::Status s = CheckAccepts(request); !s.ok()) return s;
   Job job;
   job.id = ids_.Next();
-  absl::StatusOr<Submission> checked =
-      CheckSubmission(request, job.id, parts_.files, parts_.blobs, Memory());
+  absl::StatusOr<Submission> checked = CheckSubmission(
+      request, job.id, dependencies_.files, dependencies_.blobs, Memory());
   if (!checked.ok()) return checked.status();
   job.kind = request.kind;
   job.name = checked->name;
@@ -80,18 +80,18 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
   job.labels = request.labels;
   job.idempotency_key = request.idempotency_key;
   job.request_hash = hash;
-  job.create_time = parts_.clock.Now();
+  job.create_time = dependencies_.clock.Now();
   job.memory_bytes = checked->memory_bytes;
   job.checkpoint_bytes = checked->checkpoint_bytes;
 
-  if (absl::Status s = Takes(request); !s.ok()) return s;
+  if (absl::Status s = CheckAccepts(request); !s.ok()) return s;
   // The folder comes before the row, so that a row in the store always finds
   // its files. A kill between the two leaves a folder, which a later start
   // removes.
-  absl::Status status = parts_.files.Create(job.id, job.spec_json,
-                                            checked->links, request.wanted);
+  absl::Status status = dependencies_.files.Create(
+      job.id, job.spec_json, checked->links, request.wanted);
   if (!status.ok()) return status;
-  status = Takes(request);
+  status = CheckAccepts(request);
   if (status.ok()) status = Insert(job, checked->note);
   if (status.ok()) {
     journal_.Add(job.id, "queued");
@@ -99,7 +99,7 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
     options_.on_change();
     return SubmitResult{std::move(job), false};
   }
-  parts_.files.Remove(job.id);
+  dependencies_.files.Remove(job.id);
   if (!absl::IsAlreadyExists(status)) return status;
   // Another call inserted a job with the same key meanwhile.
   earlier = FindEarlier(request, hash);
@@ -110,7 +110,7 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
 
 // Submit asks this again after each slow part: meanwhile the client may have
 // gone, or Drain may have begun.
-absl::Status Scheduler::Takes(const SubmitRequest& request) {
+absl::Status Scheduler::CheckAccepts(const SubmitRequest& request) {
   if (absl::Status s = StillWanted(request.wanted); !s.ok()) return s;
   return draining_ ? Stopping() : absl::OkStatus();
 }
@@ -125,7 +125,7 @@ absl::StatusOr<std::optional<SubmitResult>> Scheduler::FindEarlier(
     const SubmitRequest& request, const std::string& hash) {
   if (request.idempotency_key.empty()) return std::nullopt;
   absl::StatusOr<std::optional<Job>> job =
-      parts_.store.FindByIdempotencyKey(request.idempotency_key);
+      dependencies_.store.FindByIdempotencyKey(request.idempotency_key);
   if (!job.ok()) return job.status();
   if (!job->has_value()) return std::nullopt;
   if ((*job)->request_hash != hash) {
@@ -141,7 +141,7 @@ absl::Status Scheduler::Insert(const Job& job, const std::string& note) {
                     StateChanged{State::kQueued, note}};
   Turn turn(*this);
   if (draining_) return Stopping();
-  absl::Status status = parts_.store.Insert(job, first);
+  absl::Status status = dependencies_.store.Insert(job, first);
   if (!status.ok()) return status;
   Stored(status);
   Enqueue(job, job.create_time);
@@ -158,21 +158,21 @@ absl::StatusOr<Job> Scheduler::Cancel(const std::string& id, bool now) {
 }
 
 absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
-  absl::StatusOr<Job> job = parts_.store.Get(id);
+  absl::StatusOr<Job> job = dependencies_.store.Get(id);
   if (!job.ok() || IsFinal(job->state)) return job;
   if (job->state == State::kRunning) {
     return absl::AbortedError(
         "the end of the job's last attempt is not stored yet: try again");
   }
   absl::StatusOr<RunningJob> run =
-      RunningJob::Load(parts_.store, *std::move(job));
+      RunningJob::Load(dependencies_.store, *std::move(job));
   if (!run.ok()) return run.status();
-  run->Moved(State::kCancelled, "cancelled", parts_.clock.Now());
-  absl::Status stored = run->Flush(parts_.store);
+  run->Moved(State::kCancelled, "cancelled", dependencies_.clock.Now());
+  absl::Status stored = run->Flush(dependencies_.store);
   if (!stored.ok()) return stored;
   Stored(stored);
   view_.Remove(id);
-  parts_.metrics.JobEnded(id);
+  dependencies_.exported_metrics.JobEnded(id);
   counts_.Ask();
   journal_.Add(id, "cancelled while queued");
   return run->job();
@@ -192,7 +192,7 @@ absl::StatusOr<Job> Scheduler::Retry(const std::string& id) {
   Turn turn(*this);
   turn.Wake(id);
   turn.AskForTick();
-  absl::StatusOr<Job> job = parts_.store.Get(id);
+  absl::StatusOr<Job> job = dependencies_.store.Get(id);
   if (!job.ok()) return job;
   if (draining_) {
     return absl::UnavailableError("mpsd is stopping: try again later");
@@ -203,11 +203,11 @@ absl::StatusOr<Job> Scheduler::Retry(const std::string& id) {
                      ": only a FAILED or CANCELLED job is tried again"));
   }
   absl::StatusOr<RunningJob> run =
-      RunningJob::Load(parts_.store, *std::move(job));
+      RunningJob::Load(dependencies_.store, *std::move(job));
   if (!run.ok()) return run.status();
-  const absl::Time now = parts_.clock.Now();
+  const absl::Time now = dependencies_.clock.Now();
   run->Retried(now);
-  absl::Status stored = run->Flush(parts_.store);
+  absl::Status stored = run->Flush(dependencies_.store);
   if (!stored.ok()) return stored;
   Stored(stored);
   Enqueue(run->job(), now);
@@ -226,21 +226,22 @@ absl::StatusOr<int64_t> Scheduler::Delete(const std::string& id) {
   }
   {
     absl::MutexLock turn(&deletions_);
-    absl::Status status = DeleteRow(parts_.store, parts_.files, id);
+    absl::Status status =
+        DeleteRow(dependencies_.store, dependencies_.files, id);
     if (!status.ok()) return status;
   }
-  parts_.metrics.JobDeleted(id);
+  dependencies_.exported_metrics.JobDeleted(id);
   counts_.Ask();
   PublishCounts();
   journal_.Add("", absl::StrCat("job ", id, ": deleted"));
   journal_.Write();
   hub_.Wake(id);
-  return parts_.files.FinishDelete(id);
+  return dependencies_.files.FinishDelete(id);
 }
 
 absl::Status Scheduler::Recover() {
   const absl::StatusOr<std::vector<std::string>> ids =
-      parts_.store.Unfinished();
+      dependencies_.store.Unfinished();
   if (!ids.ok()) return ids.status();
   Turn turn(*this);
   base::Check(attempt_ == nullptr, "Recover comes before the first Tick");
@@ -252,14 +253,15 @@ absl::Status Scheduler::Recover() {
 }
 
 absl::Status Scheduler::RecoverJob(const std::string& id) {
-  const absl::Time now = parts_.clock.Now();
-  absl::StatusOr<Job> job = parts_.store.Get(id);
+  const absl::Time now = dependencies_.clock.Now();
+  absl::StatusOr<Job> job = dependencies_.store.Get(id);
   if (job.ok() && job->state == State::kQueued) {
     Enqueue(*job, job->create_time);
     return absl::OkStatus();
   }
   absl::StatusOr<RunningJob> run =
-      job.ok() ? RunningJob::Load(parts_.store, *std::move(job)) : job.status();
+      job.ok() ? RunningJob::Load(dependencies_.store, *std::move(job))
+               : job.status();
   if (absl::IsDataLoss(run.status())) {
     GiveUpRow(id, run.status());
     return absl::OkStatus();
@@ -276,20 +278,20 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
   if (run->job().state == State::kQueued) {
     Enqueue(run->job(), now);
   } else {
-    parts_.metrics.JobEnded(id);
+    dependencies_.exported_metrics.JobEnded(id);
   }
   journal_.Add(id, run->job().message);
-  absl::Status stored = run->Flush(parts_.store);
-  if (absl::IsResourceExhausted(stored) && parts_.files.MakeRoom()) {
-    stored = run->Flush(parts_.store);
+  absl::Status stored = run->Flush(dependencies_.store);
+  if (absl::IsResourceExhausted(stored) && dependencies_.files.MakeRoom()) {
+    stored = run->Flush(dependencies_.store);
   }
   return stored;
 }
 
 void Scheduler::GiveUpRow(const std::string& id, const absl::Status& why) {
   const std::string message = absl::StrCat("unreadable row: ", why.message());
-  const absl::Status marked =
-      parts_.store.MarkUnreadable(id, message, parts_.clock.Now());
+  const absl::Status marked = dependencies_.store.MarkUnreadable(
+      id, message, dependencies_.clock.Now());
   journal_.Add(id, marked.ok()
                        ? message
                        : absl::StrCat(message, "; nor can it be marked: ",
@@ -306,9 +308,9 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
   if (job.not_before) {
     // A wall clock that was set back since must not lengthen the wait.
     entry.not_before =
-        parts_.clock.Monotonic() +
-        std::clamp(*job.not_before - parts_.clock.Now(), absl::ZeroDuration(),
-                   options_.retry.max_backoff);
+        dependencies_.clock.Monotonic() +
+        std::clamp(*job.not_before - dependencies_.clock.Now(),
+                   absl::ZeroDuration(), options_.retry.max_backoff);
   }
   view_.Push(std::move(entry));
 }
@@ -345,16 +347,17 @@ void Scheduler::SetPausePolicy(PausePolicy policy) {
 
 void Scheduler::PublishCounts() {
   counts_.Run([this] {
-    absl::StatusOr<std::map<State, int64_t>> jobs = parts_.store.CountByState();
+    absl::StatusOr<std::map<State, int64_t>> jobs =
+        dependencies_.store.CountByState();
     if (!jobs.ok()) return;
-    parts_.metrics.JobCounts(*jobs);
+    dependencies_.exported_metrics.JobCounts(*jobs);
     view_.Change([&](ManagerInfo& info) { info.jobs = *std::move(jobs); });
   });
 }
 
 void Scheduler::SetStartBlocker(HoldReason reason, const std::string& why) {
-  if (!view_.Hold(reason, why)) return;
-  parts_.metrics.Held(view_.holds());
+  if (!view_.SetQueueHold(reason, why)) return;
+  dependencies_.exported_metrics.Held(view_.holds());
   const std::string name(Name(reason));
   journal_.Add("", why.empty()
                        ? absl::StrCat("jobs start again (", name, ")")

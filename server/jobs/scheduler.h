@@ -21,6 +21,7 @@
 #include "server/jobs/attempt.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/event_hub.h"
+#include "server/jobs/exported_metrics.h"
 #include "server/jobs/hold.h"
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
@@ -29,7 +30,6 @@
 #include "server/jobs/job_queue.h"
 #include "server/jobs/job_store.h"
 #include "server/jobs/journal.h"
-#include "server/jobs/metrics_sink.h"
 #include "server/jobs/pause_gate.h"
 #include "server/jobs/queue_view.h"
 #include "server/jobs/relay.h"
@@ -43,8 +43,8 @@ namespace mpsd::jobs {
 // The queue of one device: one job at a time, FIFO within priority. The
 // scheduler has no thread and does no I/O of its own: its owner calls Tick(),
 // from one thread, when the time that Tick() returned has come or `on_change`
-// was called. Every other method is thread-safe. The parts must outlive the
-// scheduler.
+// was called. Every other method is thread-safe. The dependencies must outlive
+// the scheduler.
 //
 //   Recover(); while (!stop) wait(until = Tick()); Drain(); wait(Idle());
 //
@@ -80,20 +80,20 @@ class Scheduler final : public JobManager, private WorkerListener {
     // The daemon's own log; gets one line a call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
-  struct Parts {
+  struct Dependencies {
     JobStore& store;
     BlobStore& blobs;
     JobFiles& files;
     JobBoard& board;  // written by the Scheduler alone
     WorkerLauncher& launcher;
-    MetricsSink& metrics;
+    ExportedMetrics& exported_metrics;
     const base::Clock& clock;
     // The machine's state, if people share the machine; null on a dedicated
     // server.
     host::Host* host = nullptr;
   };
 
-  Scheduler(Options options, Parts parts);
+  Scheduler(Options options, Dependencies dependencies);
   // Kills a running worker without waiting for a checkpoint.
   ~Scheduler() override;
 
@@ -152,7 +152,7 @@ class Scheduler final : public JobManager, private WorkerListener {
       const SubmitRequest& request, const std::string& hash);
   // OK while a job may be made of `request`: somebody waits for the job, and
   // mpsd does not stop.
-  absl::Status Takes(const SubmitRequest& request);
+  absl::Status CheckAccepts(const SubmitRequest& request);
   absl::Status Insert(const Job& job, const std::string& note);
   MachineMemory Memory() const;
   absl::Status RecoverJob(const std::string& id);
@@ -187,8 +187,8 @@ class Scheduler final : public JobManager, private WorkerListener {
   // Writes the progress that OnProgress held back.
   absl::Time TendAttempt();
   absl::Time StartNext();
-  enum class Tried { kStarted, kPassedOver, kHeld };
-  Tried TryStart(const JobQueue::Entry& entry);
+  enum class StartResult { kStarted, kPassedOver, kHeld };
+  StartResult TryStart(const JobQueue::Entry& entry);
   bool IsReady();
   bool HasItsFiles(const Job& job, const spec::TrainSpec& spec);
   absl::Status Start(const JobQueue::Entry& entry)
@@ -216,7 +216,7 @@ class Scheduler final : public JobManager, private WorkerListener {
   bool FlushAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  const Parts parts_;
+  const Dependencies dependencies_;
   absl::Mutex deletions_;  // only one thread deletes a row at a time
   JobIdGenerator ids_;
   QueueView& view_;  // the board's view

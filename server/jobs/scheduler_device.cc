@@ -24,27 +24,27 @@ absl::Time Scheduler::Tick() {
 }
 
 absl::Time Scheduler::ReadHostIfDue() {
-  if (parts_.host == nullptr) return absl::InfiniteFuture();
-  const absl::Duration now = parts_.clock.Monotonic();
+  if (dependencies_.host == nullptr) return absl::InfiniteFuture();
+  const absl::Duration now = dependencies_.clock.Monotonic();
   if (host_read_at_ && now - *host_read_at_ < options_.host_interval) {
     return NextHostReadTime();
   }
   host_read_at_ = now;
-  const host::Reading reading = parts_.host->Read();
-  parts_.metrics.HostRead(reading);
+  const host::Reading reading = dependencies_.host->Read();
+  dependencies_.exported_metrics.HostRead(reading);
   Turn turn(*this);
   view_.Change([&](ManagerInfo& info) { info.host = reading; });
   LogUnobservablePolicies(reading);
-  gate_.Observe(reading, parts_.clock.Now(), now);
-  parts_.metrics.Paused(gate_.reasons());
+  gate_.Observe(reading, dependencies_.clock.Now(), now);
+  dependencies_.exported_metrics.Paused(gate_.reasons());
   if (ApplyPauseReasons()) turn.Wake(attempt_->id());
   return NextHostReadTime();
 }
 
 absl::Time Scheduler::NextHostReadTime() const {
   base::Check(host_read_at_.has_value(), "the machine was looked at");
-  return parts_.clock.Now() + options_.host_interval -
-         (parts_.clock.Monotonic() - *host_read_at_);
+  return dependencies_.clock.Now() + options_.host_interval -
+         (dependencies_.clock.Monotonic() - *host_read_at_);
 }
 
 void Scheduler::LogUnobservablePolicies(const host::Reading& reading) {
@@ -86,7 +86,7 @@ bool Scheduler::Reap() {
 
 absl::Time Scheduler::TendAttempt() {
   Turn turn(*this);
-  const absl::Time now = parts_.clock.Now();
+  const absl::Time now = dependencies_.clock.Now();
   if (attempt_->ended()) return now + options_.poll_interval;
   if (!attempt_->dirty()) return absl::InfiniteFuture();
   const absl::Duration age = attempt_->flush_age();
@@ -100,11 +100,11 @@ absl::Time Scheduler::TendAttempt() {
 
 absl::Time Scheduler::WallTime(absl::Duration time) const {
   if (time == absl::InfiniteDuration()) return absl::InfiniteFuture();
-  return parts_.clock.Now() + (time - parts_.clock.Monotonic());
+  return dependencies_.clock.Now() + (time - dependencies_.clock.Monotonic());
 }
 
 absl::Time Scheduler::StartNext() {
-  const absl::Duration now = parts_.clock.Monotonic();
+  const absl::Duration now = dependencies_.clock.Monotonic();
   {
     absl::MutexLock lock(&mutex_);
     // The next reading of the machine, for which Tick() returns the time,
@@ -116,11 +116,11 @@ absl::Time Scheduler::StartNext() {
   }
   while (const std::optional<JobQueue::Entry> next = view_.Next(now)) {
     switch (TryStart(*next)) {
-      case Tried::kPassedOver:
+      case StartResult::kPassedOver:
         continue;
-      case Tried::kHeld:
+      case StartResult::kHeld:
         return WallTime(now + options_.poll_interval);
-      case Tried::kStarted:
+      case StartResult::kStarted:
         absl::MutexLock lock(&mutex_);
         return attempt_->ended() ? WallTime(now) : absl::InfiniteFuture();
     }
@@ -133,78 +133,80 @@ absl::Time Scheduler::StartNext() {
   return WallTime(view_.NextTime());
 }
 
-Scheduler::Tried Scheduler::TryStart(const JobQueue::Entry& entry) {
+Scheduler::StartResult Scheduler::TryStart(const JobQueue::Entry& entry) {
   SetStartBlocker(HoldReason::kMachine, "");
-  const absl::StatusOr<Job> job = parts_.store.Get(entry.id);
+  const absl::StatusOr<Job> job = dependencies_.store.Get(entry.id);
   if (absl::IsNotFound(job.status()) || absl::IsDataLoss(job.status())) {
     view_.Remove(entry.id);
     if (absl::IsDataLoss(job.status())) GiveUpRow(entry.id, job.status());
     journal_.Write();
     PublishCounts();
     hub_.Wake(entry.id);
-    return Tried::kPassedOver;
+    return StartResult::kPassedOver;
   }
   bool ready = job.ok() ? IsReady() : Stored(job.status());
   const spec::TrainSpec spec = ready ? SpecOf(*job) : spec::TrainSpec();
   if (ready && !HasItsFiles(*job, spec)) {
     journal_.Write();
-    return Tried::kPassedOver;
+    return StartResult::kPassedOver;
   }
   LaunchRequest request;
   if (ready) {
     Turn turn(*this);
     // Drain or Cancel may have come while files were looked at without the
     // lock.
-    if (draining_) return Tried::kHeld;
-    if (!view_.Position(entry.id)) return Tried::kPassedOver;
+    if (draining_) return StartResult::kHeld;
+    if (!view_.Position(entry.id)) return StartResult::kPassedOver;
     ready = Start(entry).ok();
     if (ready) request = RequestFor(attempt_->job(), spec);
   }
   journal_.Write();
-  if (!ready) return Tried::kHeld;
+  if (!ready) return StartResult::kHeld;
   Launch(request);
   hub_.Wake(entry.id);
-  return Tried::kStarted;
+  return StartResult::kStarted;
 }
 
 bool Scheduler::IsReady() {
-  const absl::Status ready = parts_.launcher.Ready();
+  const absl::Status ready = dependencies_.launcher.Ready();
   SetStartBlocker(HoldReason::kDevice, std::string(ready.message()));
-  const std::string full = FullDisk(options_.min_free_bytes, parts_.files);
+  const std::string full =
+      FullDisk(options_.min_free_bytes, dependencies_.files);
   SetStartBlocker(HoldReason::kDisk, full);
   return ready.ok() && full.empty();
 }
 
 bool Scheduler::HasItsFiles(const Job& job, const spec::TrainSpec& spec) {
-  std::string lacks = MissingPath(job, spec, parts_.files);
+  std::string lacks = MissingPath(job, spec, dependencies_.files);
   if (lacks.empty()) {
-    lacks = NoRoomFor(job, options_.min_free_bytes, parts_.files);
+    lacks = NoRoomFor(job, options_.min_free_bytes, dependencies_.files);
   }
   if (lacks.empty()) return true;
   if (view_.HoldOf(job.id) != lacks) {
     journal_.Add(job.id, absl::StrCat("waits: ", lacks));
   }
   view_.HoldJob(job.id, lacks,
-                parts_.clock.Monotonic() +
+                dependencies_.clock.Monotonic() +
                     std::min(kPathInterval, options_.retry.max_backoff));
   return false;
 }
 
 absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
-  absl::StatusOr<Job> job = parts_.store.Get(entry.id);
+  absl::StatusOr<Job> job = dependencies_.store.Get(entry.id);
   if (!job.ok()) return job.status();
   absl::StatusOr<RunningJob> run =
-      RunningJob::Load(parts_.store, *std::move(job));
+      RunningJob::Load(dependencies_.store, *std::move(job));
   if (!run.ok()) return run.status();
-  absl::StatusOr<std::unique_ptr<Attempt>> attempt =
-      Attempt::Start(*std::move(run), {options_.boot_id, options_.stop_grace},
-                     {parts_.store, journal_, parts_.clock, parts_.host});
+  absl::StatusOr<std::unique_ptr<Attempt>> attempt = Attempt::Start(
+      *std::move(run), {options_.boot_id, options_.stop_grace},
+      {dependencies_.store, journal_, dependencies_.clock, dependencies_.host});
   if (!Stored(attempt.status())) return attempt.status();
 
   view_.Remove(entry.id);
   base::Check(attempt_ == nullptr, "the device holds one attempt");
   attempt_ = *std::move(attempt);
-  parts_.metrics.JobStarted(*attempt_->job().start_time - entry.since);
+  dependencies_.exported_metrics.JobStarted(*attempt_->job().start_time -
+                                            entry.since);
   counts_.Ask();
   journal_.Add(entry.id,
                absl::StrCat("attempt ", attempt_->job().attempt, " starts"));
@@ -216,9 +218,9 @@ LaunchRequest Scheduler::RequestFor(const Job& job,
   LaunchRequest request;
   request.job_id = job.id;
   request.kind = job.kind;
-  request.spec_path = parts_.files.SpecPath(job.id);
-  request.output_dir = parts_.files.OutputDir(job.id);
-  request.log_path = parts_.files.LogPath(job.id);
+  request.spec_path = dependencies_.files.SpecPath(job.id);
+  request.output_dir = dependencies_.files.OutputDir(job.id);
+  request.log_path = dependencies_.files.LogPath(job.id);
   request.hang_timeout = options_.hang_timeout;
   if (job.progress) {
     request.slowest_step = absl::Seconds(job.progress->seconds);
@@ -229,7 +231,7 @@ LaunchRequest Scheduler::RequestFor(const Job& job,
 
 void Scheduler::Launch(const LaunchRequest& request) {
   absl::StatusOr<std::unique_ptr<Worker>> worker =
-      parts_.launcher.Launch(request, *this);
+      dependencies_.launcher.Launch(request, *this);
   Verdict verdict;
   if (!worker.ok()) {
     verdict.launched = false;
@@ -266,7 +268,8 @@ void Scheduler::OnProgress(const Progress& progress) {
     info.memory = progress.memory;
   });
   attempt.Progressed(progress);
-  parts_.metrics.StepFinished(attempt.id(), *attempt.job().progress);
+  dependencies_.exported_metrics.StepFinished(attempt.id(),
+                                              *attempt.job().progress);
   const bool last = progress.step == progress.total_steps;
   if (attempt.flush_age() < options_.progress_interval && !last) {
     turn.AskForTick();  // writes the step if no later step does
@@ -280,7 +283,8 @@ void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
   Turn turn(*this);
   Attempt& attempt = ReportingAttempt();
   attempt.Evaluated(evaluated);
-  parts_.metrics.Evaluated(attempt.id(), attempt.device(), evaluated);
+  dependencies_.exported_metrics.Evaluated(attempt.id(), attempt.device(),
+                                           evaluated);
   FlushAttempt();
   turn.Wake(attempt.id());
 }
@@ -288,9 +292,10 @@ void Scheduler::OnEvaluated(const jobs::Evaluated& evaluated) {
 void Scheduler::OnCheckpoint(const report::Checkpointed& checkpoint) {
   Turn turn(*this);
   Attempt& attempt = ReportingAttempt();
-  attempt.CheckpointWritten({checkpoint, parts_.clock.Now()});
+  attempt.CheckpointWritten({checkpoint, dependencies_.clock.Now()});
   machine_faults_ = 0;
-  parts_.metrics.CheckpointWritten(attempt.device(), checkpoint.seconds);
+  dependencies_.exported_metrics.CheckpointWritten(attempt.device(),
+                                                   checkpoint.seconds);
   FlushAttempt();
   turn.Wake(attempt.id());
 }
@@ -334,7 +339,7 @@ void Scheduler::OnExit(const Result& result) {
     job = ReportingAttempt().job();
   }
   const Verdict verdict =
-      JudgeEnd(result, job, options_.min_free_bytes, parts_.files);
+      JudgeEnd(result, job, options_.min_free_bytes, dependencies_.files);
   Turn turn(*this);
   EndAttempt(verdict);
   turn.Wake(job.id);
@@ -352,16 +357,17 @@ void Scheduler::EndAttempt(const Verdict& verdict) {
     machine_faults_ = 0;
   }
   attempt_->End(ending);
-  parts_.metrics.WorkerExited(reason);
+  dependencies_.exported_metrics.WorkerExited(reason);
   const Job& job = attempt_->job();
   if (returns) {
-    Enqueue(job, parts_.clock.Now());
+    Enqueue(job, dependencies_.clock.Now());
     if (!verdict.job_lacks.empty()) {
-      view_.HoldJob(job.id, verdict.job_lacks,
-                    parts_.clock.Monotonic() + options_.retry.first_backoff);
+      view_.HoldJob(
+          job.id, verdict.job_lacks,
+          dependencies_.clock.Monotonic() + options_.retry.first_backoff);
     }
   } else {
-    parts_.metrics.JobEnded(job.id);
+    dependencies_.exported_metrics.JobEnded(job.id);
   }
   FlushAttempt();
   counts_.Ask();
@@ -371,7 +377,7 @@ void Scheduler::BlameMachine(const Verdict& verdict, const std::string& text,
                              NextState& next) {
   if (!verdict.job_lacks.empty()) return;  // this job waits, the queue does not
   const absl::Duration wait = Backoff(options_.retry, ++machine_faults_);
-  machine_wait_ = parts_.clock.Monotonic() + wait;
+  machine_wait_ = dependencies_.clock.Monotonic() + wait;
   next.message =
       absl::StrCat("this machine's fault, not counted, looked at again in ",
                    absl::FormatDuration(wait), ": ", text);

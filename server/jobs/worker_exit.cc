@@ -74,8 +74,8 @@ WorkerListener::Result FromDone(const report::Outcome& outcome,
 
 // What the device's error in the log makes of an end with `message`; nullopt
 // where the log holds no such error.
-std::optional<WorkerListener::Result> Blame(const std::string& message,
-                                            const std::string& log_tail) {
+std::optional<WorkerListener::Result> EndByDeviceError(
+    const std::string& message, const std::string& log_tail) {
   const auto error = host::FindDeviceError(log_tail);
   if (!error) return std::nullopt;
   const std::string text = absl::StrCat(message, ": ", error->advice);
@@ -102,7 +102,8 @@ WorkerListener::Result FromFailed(const report::Failure& failed,
     case report::FailureKind::kOutOfMemory:
       return Ended(ExitReason::kOutOfMemory, failed.message);
     case report::FailureKind::kNonFinite:
-      if (auto blamed = Blame(failed.message, log_tail)) return *blamed;
+      if (auto blamed = EndByDeviceError(failed.message, log_tail))
+        return *blamed;
       return Ended(ExitReason::kNonFinite, failed.message);
     case report::FailureKind::kInternal:
       break;
@@ -163,7 +164,7 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending) {
   const std::string message =
       absl::StrCat("the worker ", DescribeWaitStatus(ending.wait_status),
                    " before it was done");
-  if (auto blamed = Blame(message, ending.log_tail)) return *blamed;
+  if (auto blamed = EndByDeviceError(message, ending.log_tail)) return *blamed;
   return Ended(ExitReason::kCrashed, WithTail(message, ending.log_tail));
 }
 

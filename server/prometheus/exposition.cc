@@ -53,7 +53,7 @@ Exposition::Exposition(std::string address,
                        std::shared_ptr<::prometheus::Collectable> metrics,
                        std::unique_ptr<::prometheus::Exposer> exposer)
     : address_(std::move(address)),
-      metrics_(std::move(metrics)),
+      exported_metrics_(std::move(metrics)),
       exposer_(std::move(exposer)) {}
 
 Exposition::~Exposition() = default;

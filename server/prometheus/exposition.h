@@ -34,7 +34,7 @@ class Exposition {
              std::unique_ptr<::prometheus::Exposer> exposer);
 
   const std::string address_;
-  const std::shared_ptr<::prometheus::Collectable> metrics_;
+  const std::shared_ptr<::prometheus::Collectable> exported_metrics_;
   const std::unique_ptr<::prometheus::Exposer> exposer_;
 };
 

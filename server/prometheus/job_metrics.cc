@@ -39,7 +39,7 @@ auto& Histograms(::prometheus::Registry& registry, const Metric& metric) {
       .Register(registry);
 }
 
-std::map<std::string, std::string> Labels(jobs::PauseReason reason) {
+std::map<std::string, std::string> ReasonLabel(jobs::PauseReason reason) {
   return {{"reason", std::string(Name(reason))}};
 }
 
@@ -113,8 +113,8 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
     exits_.Add({{"reason", std::string(Name(reason))}});
   }
   for (jobs::PauseReason reason : jobs::kAllPauseReasons) {
-    paused_.Add(Labels(reason));
-    pauses_.Add(Labels(reason));
+    paused_.Add(ReasonLabel(reason));
+    pauses_.Add(ReasonLabel(reason));
   }
   Held({});
   JobCounts({});
@@ -187,9 +187,9 @@ void JobMetrics::Paused(const jobs::PauseReasons& reasons) {
   absl::MutexLock lock(&mutex_);
   for (jobs::PauseReason reason : jobs::kAllPauseReasons) {
     const bool holds = reasons.contains(reason);
-    paused_.Add(Labels(reason)).Set(holds ? 1 : 0);
+    paused_.Add(ReasonLabel(reason)).Set(holds ? 1 : 0);
     if (holds && !pausing_.contains(reason)) {
-      pauses_.Add(Labels(reason)).Increment();
+      pauses_.Add(ReasonLabel(reason)).Increment();
     }
   }
   pausing_ = reasons;

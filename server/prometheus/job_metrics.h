@@ -20,13 +20,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
-#include "server/jobs/metrics_sink.h"
+#include "server/jobs/exported_metrics.h"
 #include "server/prometheus/names.h"
 
 namespace mpsd::prometheus {
 
 // Shows the scheduler's reports as Prometheus series. Thread-safe.
-class JobMetrics final : public jobs::MetricsSink,
+class JobMetrics final : public jobs::ExportedMetrics,
                          public ::prometheus::Collectable {
  public:
   struct Options {

@@ -17,14 +17,15 @@ absl::Status Barrier::Run(const char* rpc,
   try {
     return work();
   } catch (const std::exception& e) {
-    return Caught(rpc, typeid(e).name());
+    return ReportException(rpc, typeid(e).name());
   } catch (...) {
-    return Caught(rpc, "of a type of its own");
+    return ReportException(rpc, "of a type of its own");
   }
 }
 
 // Memory may have run out, so a log line that cannot be made is left out.
-absl::Status Barrier::Caught(const char* rpc, const char* type) const try {
+absl::Status Barrier::ReportException(const char* rpc, const char* type) const
+    try {
   int failed = 0;
   const std::unique_ptr<char, decltype(&std::free)> readable(
       abi::__cxa_demangle(type, nullptr, nullptr, &failed), &std::free);

@@ -26,7 +26,7 @@ class Barrier {
                    absl::FunctionRef<absl::Status()> work) const;
 
  private:
-  absl::Status Caught(const char* rpc, const char* type) const;
+  absl::Status ReportException(const char* rpc, const char* type) const;
 
   std::function<void(const std::string&)> log_;
 };

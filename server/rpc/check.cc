@@ -15,7 +15,7 @@
 namespace mpsd::rpc {
 namespace {
 
-using Labels = google::protobuf::Map<std::string, std::string>;
+using JobLabels = google::protobuf::Map<std::string, std::string>;
 
 absl::Status CheckLength(const std::string& field, const std::string& value,
                          size_t max) {
@@ -47,16 +47,16 @@ absl::Status CheckCount(const std::string& field, size_t count, size_t max) {
       field, ": has ", count, " entries, at most ", max, " are allowed"));
 }
 
-absl::Status CheckLabels(const Labels& labels, size_t max) {
+absl::Status CheckJobLabels(const JobLabels& labels, size_t max) {
   absl::Status status = CheckCount("labels", labels.size(), max);
   for (const auto& [key, value] : labels) {
     if (status.ok()) status = CheckNotEmpty("labels: key", key);
     if (status.ok()) {
-      status = CheckText("labels: key", key, limits::kLabelKeyBytes);
+      status = CheckText("labels: key", key, limits::kJobLabelKeyBytes);
     }
     if (status.ok()) {
       status = CheckText(absl::StrCat("labels[", key, "]"), value,
-                         limits::kLabelValueBytes);
+                         limits::kJobLabelValueBytes);
     }
   }
   return status;
@@ -153,7 +153,8 @@ absl::Status CheckSubmit(const v1::SubmitRequest& request) {
   if (status.ok()) {
     status = CheckText("owner", request.owner(), limits::kOwnerBytes);
   }
-  if (status.ok()) status = CheckLabels(request.labels(), limits::kLabels);
+  if (status.ok())
+    status = CheckJobLabels(request.labels(), limits::kJobLabels);
   if (status.ok()) {
     status = CheckText("idempotency_key", request.idempotency_key(),
                        limits::kKeyBytes);
@@ -168,7 +169,7 @@ absl::Status CheckList(const v1::ListJobsRequest& request) {
     status = CheckLength("owner", request.owner(), limits::kOwnerBytes);
   }
   if (status.ok()) {
-    status = CheckLabels(request.labels(), limits::kFilterLabels);
+    status = CheckJobLabels(request.labels(), limits::kFilterLabels);
   }
   if (status.ok()) {
     status = CheckLength("page_token", request.page_token(),

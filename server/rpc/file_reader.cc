@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kHashStep = 1 << 20;
 
-absl::Status Gone(const fs::path& path, const std::string& why) {
+absl::Status FileGone(const fs::path& path, const std::string& why) {
   return absl::AbortedError(absl::StrCat(
       path.string(), " changed while it was read (", why, "); ask again"));
 }
@@ -30,13 +30,13 @@ absl::StatusOr<std::unique_ptr<FileReader>> FileReader::Open(
     const fs::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0 && (errno == ENOENT || errno == ELOOP)) {
-    return Gone(path, "it is no file any more");
+    return FileGone(path, "it is no file any more");
   }
   if (fd < 0) return base::ErrnoStatus(errno, path.string());
   struct stat info;
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
-    return Gone(path, "it is no file any more");
+    return FileGone(path, "it is no file any more");
   }
   return std::unique_ptr<FileReader>(new FileReader(path, fd, info.st_size));
 }
@@ -72,7 +72,7 @@ absl::StatusOr<std::string> FileReader::ReadAt(int64_t offset,
                             offset + static_cast<int64_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return base::ErrnoStatus(errno, path_.string());
-    if (n == 0) return Gone(path_, "it became shorter");
+    if (n == 0) return FileGone(path_, "it became shorter");
     done += n;
   }
   return bytes;
@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<fs::path>> FilesBelow(const fs::path& folder) {
       files.push_back(entry->path().lexically_relative(folder));
     }
   }
-  if (error) return Gone(folder, error.message());
+  if (error) return FileGone(folder, error.message());
   std::sort(files.begin(), files.end());
   return files;
 }

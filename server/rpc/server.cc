@@ -75,13 +75,13 @@ void SetHealth(grpc::Server& server, bool serving) {
 }
 
 // Calls `tick` at a fixed interval until it is destroyed.
-class Every {
+class PeriodicCall {
  public:
-  Every(absl::Duration interval, std::function<void()> tick)
+  PeriodicCall(absl::Duration interval, std::function<void()> tick)
       : thread_([this, interval, tick = std::move(tick)] {
           while (!stopping_.WaitForNotificationWithTimeout(interval)) tick();
         }) {}
-  ~Every() {
+  ~PeriodicCall() {
     stopping_.Notify();
     thread_.join();
   }
@@ -93,9 +93,9 @@ class Every {
 
 }  // namespace
 
-struct RpcServer::Parts {
-  Parts(const Options& options, jobs::JobManager& manager,
-        jobs::JobReader& reader, jobs::BlobUploads& blobs, DaemonFacts facts)
+struct RpcServer::Services {
+  Services(const Options& options, jobs::JobManager& manager,
+           jobs::JobReader& reader, jobs::BlobUploads& blobs, DaemonFacts facts)
       : reads(options.read_threads, options.max_waiting_reads,
               Barrier(options.log)),
         changes(options.change_threads, options.max_waiting_reads,
@@ -133,20 +133,20 @@ struct RpcServer::Parts {
   std::unique_ptr<Listener> listener;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<Every> idle;
+  std::unique_ptr<PeriodicCall> idle;
 };
 
 RpcServer::RpcServer(Options options, jobs::JobManager& manager,
                      jobs::JobReader& reader, jobs::BlobUploads& blobs,
                      DaemonFacts facts)
     : options_(std::move(options)),
-      parts_(std::make_unique<Parts>(options_, manager, reader, blobs,
-                                     std::move(facts))) {}
+      services_(std::make_unique<Services>(options_, manager, reader, blobs,
+                                           std::move(facts))) {}
 
 RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }
 
 absl::Status RpcServer::Start() {
-  base::Check(parts_->server == nullptr, "Start is called once");
+  base::Check(services_->server == nullptr, "Start is called once");
   for (const std::string& address : options_.addresses) {
     absl::Status checked = CheckListenAddress(address);
     if (!checked.ok()) return checked;
@@ -158,47 +158,47 @@ absl::Status RpcServer::Start() {
   absl::StatusOr<std::unique_ptr<Listener>> listener = Listener::Open(
       {options_.addresses, options_.max_descriptor, options_.log});
   if (!listener.ok()) return listener.status();
-  parts_->listener = *std::move(listener);
-  parts_->acceptor = builder.experimental().AddExternalConnectionAcceptor(
+  services_->listener = *std::move(listener);
+  services_->acceptor = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
-  builder.RegisterService(&parts_->jobs);
-  builder.RegisterService(&parts_->artifacts);
-  builder.RegisterService(&parts_->daemon);
-  parts_->server = builder.BuildAndStart();
-  if (parts_->server == nullptr) {
+  builder.RegisterService(&services_->jobs);
+  builder.RegisterService(&services_->artifacts);
+  builder.RegisterService(&services_->daemon);
+  services_->server = builder.BuildAndStart();
+  if (services_->server == nullptr) {
     return absl::InternalError("gRPC does not start; its lines say why");
   }
-  bound_ = parts_->listener->addresses();
-  SetHealth(*parts_->server, true);
-  parts_->listener->Start([this](int socket, int fd) {
+  bound_ = services_->listener->addresses();
+  SetHealth(*services_->server, true);
+  services_->listener->Start([this](int socket, int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters p;
     p.listener_fd = socket;  // newer gRPC drops a connection without one
     p.fd = fd;
-    parts_->acceptor->HandleNewConnection(&p);
+    services_->acceptor->HandleNewConnection(&p);
   });
-  parts_->idle = std::make_unique<Every>(
+  services_->idle = std::make_unique<PeriodicCall>(
       std::min(options_.upload_idle, options_.download_idle) / 4, [this] {
         const auto now = ClosableStream::Clock::now();
-        parts_->uploads.EndIdle(now);
-        parts_->downloads.EndIdle(now);
+        services_->uploads.EndIdle(now);
+        services_->downloads.EndIdle(now);
       });
   return absl::OkStatus();
 }
 
 void RpcServer::Shutdown(absl::Duration grace) {
-  if (parts_->server == nullptr) return;
+  if (services_->server == nullptr) return;
   {
-    absl::MutexLock lock(&parts_->stopping);
-    parts_->listener->Stop();
+    absl::MutexLock lock(&services_->stopping);
+    services_->listener->Stop();
   }
-  SetHealth(*parts_->server, false);
-  parts_->streams.CloseAll();
-  parts_->changes.Close();
-  parts_->submits.Close();
-  parts_->deletions.Close();
-  parts_->server->Shutdown(std::chrono::system_clock::now() +
-                           absl::ToChronoMilliseconds(grace));
+  SetHealth(*services_->server, false);
+  services_->streams.CloseAll();
+  services_->changes.Close();
+  services_->submits.Close();
+  services_->deletions.Close();
+  services_->server->Shutdown(std::chrono::system_clock::now() +
+                              absl::ToChronoMilliseconds(grace));
 }
 
 }  // namespace mpsd::rpc

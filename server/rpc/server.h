@@ -84,11 +84,11 @@ class RpcServer {
   void Shutdown(absl::Duration grace);
 
  private:
-  struct Parts;
+  struct Services;
 
   const Options options_;
   std::vector<std::string> bound_;
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Services> services_;
 };
 
 }  // namespace mpsd::rpc

@@ -113,7 +113,7 @@ absl::Status BlobBatch::Place() {
 
 absl::Status BlobBatch::Record() {
   Connection& c = database_.writer();
-  return Caught("recording blobs", [&] {
+  return CatchSqlite("recording blobs", [&] {
     absl::MutexLock lock(&c.mutex());
     c.SetDurability(Connection::Durability::kPowerCut);
     SQLite::Transaction transaction(c.database(),

@@ -79,7 +79,7 @@ class Writer : public jobs::BlobWriter {
     absl::Status placed = Place();
     if (!placed.ok()) return placed;
     Connection& c = database_.writer();
-    return Caught("recording a blob", [&] {
+    return CatchSqlite("recording a blob", [&] {
       absl::MutexLock lock(&c.mutex());
       c.SetDurability(Connection::Durability::kPowerCut);
       RecordBlob(c, final_.filename().string(), size_bytes_);
@@ -196,7 +196,7 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(
 absl::Status BlobStore::MatchRows() {
   const std::map<std::string, int64_t> files = BlobFiles(folder_);
   Connection& c = database_.writer();
-  return Caught("matching the blobs with their rows", [&] {
+  return CatchSqlite("matching the blobs with their rows", [&] {
     absl::MutexLock lock(&c.mutex());
     SQLite::Transaction transaction(c.database(),
                                     SQLite::TransactionBehavior::IMMEDIATE);
@@ -254,7 +254,7 @@ absl::StatusOr<int64_t> BlobStore::Collect(const fs::path& jobs_dir,
 absl::Status BlobStore::Forget(const std::vector<std::string>& gone) {
   if (gone.empty()) return absl::OkStatus();
   Connection& c = database_.writer();
-  return Caught("forgetting blobs", [&] {
+  return CatchSqlite("forgetting blobs", [&] {
     absl::MutexLock lock(&c.mutex());
     SQLite::Transaction transaction(c.database(),
                                     SQLite::TransactionBehavior::IMMEDIATE);

@@ -19,7 +19,7 @@ namespace mpsd::store {
 
 // One SQLite connection with its prepared statements. The caller holds mutex()
 // around every use. SQLite throws SQLite::Exception: use the connection inside
-// Caught().
+// CatchSqlite().
 class Connection {
  public:
   enum class Durability {

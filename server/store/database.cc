@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(
   using Result = absl::StatusOr<std::unique_ptr<Database>>;
   absl::Status created = CreatePrivate(path);
   if (!created.ok()) return created;
-  return Caught(path.string(), [&]() -> Result {
+  return CatchSqlite(path.string(), [&]() -> Result {
     SQLite::Database writer(path.string(),
                             SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX,
                             kBusyTimeoutMs);

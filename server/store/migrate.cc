@@ -44,7 +44,7 @@ absl::Status CheckVersion(SQLite::Database& database, int64_t version,
 
 absl::Status Apply(SQLite::Database& database, int64_t version,
                    const Migration& migration) {
-  return Caught(absl::StrCat("migration ", migration.name), [&] {
+  return CatchSqlite(absl::StrCat("migration ", migration.name), [&] {
     SQLite::Transaction transaction(database,
                                     SQLite::TransactionBehavior::IMMEDIATE);
     database.exec(migration.sql);
@@ -69,7 +69,7 @@ absl::Span<const Migration> AllMigrations() { return kMigrations; }
 absl::StatusOr<int64_t> Migrate(SQLite::Database& database,
                                 absl::Span<const Migration> migrations) {
   const int64_t newest = migrations.size();
-  return Caught(database.getFilename(), [&]() -> absl::StatusOr<int64_t> {
+  return CatchSqlite(database.getFilename(), [&]() -> absl::StatusOr<int64_t> {
     absl::Status ours = CheckOwner(database);
     if (!ours.ok()) return ours;
     const int64_t found = IntPragma(database, "user_version");

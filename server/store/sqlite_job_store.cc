@@ -118,7 +118,7 @@ std::string UserOf(Connection& c, const std::string& id)
 absl::StatusOr<std::vector<std::string>> IdsWhere(Connection& c,
                                                   const char* condition) {
   using Result = absl::StatusOr<std::vector<std::string>>;
-  return Caught("listing the ids of jobs", [&]() -> Result {
+  return CatchSqlite("listing the ids of jobs", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     std::vector<std::string> ids;
     Query query(c, absl::StrCat("SELECT id FROM jobs WHERE ", condition,
@@ -143,7 +143,7 @@ constexpr char kFindByIdPart[] =
 absl::Status SqliteJobStore::Insert(const jobs::Job& job,
                                     const jobs::Event& first) {
   Connection& c = database_.writer();
-  return Caught(absl::StrCat("storing job ", job.id), [&] {
+  return CatchSqlite(absl::StrCat("storing job ", job.id), [&] {
     absl::MutexLock lock(&c.mutex());
     c.SetDurability(Connection::Durability::kPowerCut);
     SQLite::Transaction transaction(c.database(),
@@ -166,41 +166,42 @@ absl::Status SqliteJobStore::Insert(const jobs::Job& job,
 absl::Status SqliteJobStore::Update(const jobs::Job& job,
                                     absl::Span<const jobs::Event> events) {
   Connection& c = database_.writer();
-  return Caught(absl::StrCat("updating job ", job.id), [&]() -> absl::Status {
-    absl::MutexLock lock(&c.mutex());
-    const std::optional<Stored> stored = Find(c, job.id);
-    if (!stored) return NoSuchJob(job.id);
-    if (job.state != stored->state &&
-        !jobs::CanTransition(stored->state, job.state)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "job ", job.id, " is ", std::string(jobs::Name(stored->state)),
-          " and cannot become ", std::string(jobs::Name(job.state))));
-    }
-    c.SetDurability(IsProgressOnly(job, *stored, events)
-                        ? Connection::Durability::kProcess
-                        : Connection::Durability::kPowerCut);
-    SQLite::Transaction transaction(c.database(),
-                                    TransactionBehavior::IMMEDIATE);
-    {
-      Query update(c, UpdateJobSql());
-      BindChanging(update, job);
-      update.Bind(stored->number);
-      update.Run();
-    }
-    for (const jobs::Event& event : events) {
-      AppendEvent(c, stored->number, event);
-    }
-    transaction.commit();
-    Count(stored->state, job.state);
-    return absl::OkStatus();
-  });
+  return CatchSqlite(
+      absl::StrCat("updating job ", job.id), [&]() -> absl::Status {
+        absl::MutexLock lock(&c.mutex());
+        const std::optional<Stored> stored = Find(c, job.id);
+        if (!stored) return NoSuchJob(job.id);
+        if (job.state != stored->state &&
+            !jobs::CanTransition(stored->state, job.state)) {
+          return absl::FailedPreconditionError(absl::StrCat(
+              "job ", job.id, " is ", std::string(jobs::Name(stored->state)),
+              " and cannot become ", std::string(jobs::Name(job.state))));
+        }
+        c.SetDurability(IsProgressOnly(job, *stored, events)
+                            ? Connection::Durability::kProcess
+                            : Connection::Durability::kPowerCut);
+        SQLite::Transaction transaction(c.database(),
+                                        TransactionBehavior::IMMEDIATE);
+        {
+          Query update(c, UpdateJobSql());
+          BindChanging(update, job);
+          update.Bind(stored->number);
+          update.Run();
+        }
+        for (const jobs::Event& event : events) {
+          AppendEvent(c, stored->number, event);
+        }
+        transaction.commit();
+        Count(stored->state, job.state);
+        return absl::OkStatus();
+      });
 }
 
 absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
                                            const jobs::Checkpoint& checkpoint) {
   Connection& c = database_.writer();
   const std::string what = absl::StrCat("storing a checkpoint of job ", job_id);
-  return Caught(what, [&]() -> absl::Status {
+  return CatchSqlite(what, [&]() -> absl::Status {
     absl::MutexLock lock(&c.mutex());
     const std::optional<Stored> stored = Find(c, job_id);
     if (!stored) return NoSuchJob(job_id);
@@ -226,7 +227,7 @@ absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
 
 absl::Status SqliteJobStore::Delete(const std::string& id) {
   Connection& c = database_.writer();
-  return Caught(absl::StrCat("deleting job ", id), [&]() -> absl::Status {
+  return CatchSqlite(absl::StrCat("deleting job ", id), [&]() -> absl::Status {
     absl::MutexLock lock(&c.mutex());
     const std::optional<Stored> stored = Find(c, id);
     if (!stored) return NoSuchJob(id);
@@ -254,7 +255,7 @@ absl::Status SqliteJobStore::Delete(const std::string& id) {
 absl::StatusOr<jobs::Job> SqliteJobStore::Get(const std::string& id) {
   Connection& c = database_.reader();
   using Result = absl::StatusOr<jobs::Job>;
-  return Caught(absl::StrCat("reading job ", id), [&]() -> Result {
+  return CatchSqlite(absl::StrCat("reading job ", id), [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     absl::StatusOr<std::optional<jobs::Job>> job = SelectOne(c, "id", id);
     if (!job.ok()) return job.status();
@@ -267,7 +268,7 @@ absl::StatusOr<std::optional<jobs::Job>> SqliteJobStore::FindByIdempotencyKey(
     const std::string& key) {
   Connection& c = database_.reader();
   using Result = absl::StatusOr<std::optional<jobs::Job>>;
-  return Caught("reading a job by its key", [&]() -> Result {
+  return CatchSqlite("reading a job by its key", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     return SelectOne(c, "idempotency_key", key);
   });
@@ -277,7 +278,7 @@ absl::StatusOr<std::vector<jobs::Job>> SqliteJobStore::List(
     const jobs::ListFilter& filter) {
   Connection& c = database_.reader();
   using Result = absl::StatusOr<std::vector<jobs::Job>>;
-  return Caught("listing jobs", [&]() -> Result {
+  return CatchSqlite("listing jobs", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     return ListJobs(c, filter);
   });
@@ -287,7 +288,7 @@ absl::StatusOr<std::vector<jobs::FoundJob>> SqliteJobStore::FindByIdPart(
     const std::string& part, int limit) {
   Connection& c = database_.reader();
   using Result = absl::StatusOr<std::vector<jobs::FoundJob>>;
-  return Caught("finding jobs by a part of their id", [&]() -> Result {
+  return CatchSqlite("finding jobs by a part of their id", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     const int from_end = -static_cast<int>(part.size());
     Query query(c, kFindByIdPart, part, part + "~", limit, kRecentJobs,
@@ -317,7 +318,7 @@ absl::StatusOr<std::map<jobs::State, int64_t>> SqliteJobStore::CountByState() {
   // return.
   Connection& c = database_.writer();
   using Result = absl::StatusOr<std::map<jobs::State, int64_t>>;
-  return Caught("counting jobs", [&]() -> Result {
+  return CatchSqlite("counting jobs", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     std::map<jobs::State, int64_t> counts;
     Query query(c, "SELECT state, count(*) FROM jobs GROUP BY state");
@@ -339,7 +340,7 @@ absl::Status SqliteJobStore::MarkUnreadable(const std::string& id,
                                             const std::string& message,
                                             absl::Time now) {
   Connection& c = database_.writer();
-  return Caught(absl::StrCat("marking job ", id), [&]() -> absl::Status {
+  return CatchSqlite(absl::StrCat("marking job ", id), [&]() -> absl::Status {
     absl::MutexLock lock(&c.mutex());
     const std::optional<Stored> stored = Find(c, id);
     if (!stored) return NoSuchJob(id);
@@ -375,7 +376,7 @@ absl::StatusOr<std::vector<jobs::Event>> SqliteJobStore::Events(
   Connection& c = database_.reader();
   using Result = absl::StatusOr<std::vector<jobs::Event>>;
   const std::string what = absl::StrCat("reading events of job ", job_id);
-  return Caught(what, [&]() -> Result {
+  return CatchSqlite(what, [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     const std::optional<Stored> stored = Find(c, job_id);
     if (!stored) return NoSuchJob(job_id);
@@ -402,7 +403,7 @@ absl::StatusOr<int64_t> SqliteJobStore::LastSequence(
   Connection& c = database_.reader();
   using Result = absl::StatusOr<int64_t>;
   const std::string what = absl::StrCat("reading events of job ", job_id);
-  return Caught(what, [&]() -> Result {
+  return CatchSqlite(what, [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     const std::optional<Stored> stored = Find(c, job_id);
     if (!stored) return NoSuchJob(job_id);
@@ -415,7 +416,7 @@ absl::StatusOr<std::vector<jobs::Checkpoint>> SqliteJobStore::Checkpoints(
   Connection& c = database_.reader();
   using Result = absl::StatusOr<std::vector<jobs::Checkpoint>>;
   const std::string what = absl::StrCat("reading checkpoints of job ", job_id);
-  return Caught(what, [&]() -> Result {
+  return CatchSqlite(what, [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     const std::optional<Stored> stored = Find(c, job_id);
     if (!stored) return NoSuchJob(job_id);

@@ -21,7 +21,7 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& what);
 // Returns body(), which returns absl::Status or absl::StatusOr<T>, or a status
 // for the exception that body() throws. The only catch in this room.
 template <typename Body>
-auto Caught(const std::string& what, Body&& body) -> decltype(body()) {
+auto CatchSqlite(const std::string& what, Body&& body) -> decltype(body()) {
   try {
     return std::forward<Body>(body)();
   } catch (const SQLite::Exception& error) {

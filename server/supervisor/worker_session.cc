@@ -29,7 +29,7 @@ constexpr char kMatrixLeftOut[] =
     "the confusion matrix is too large to be shown; confusion_matrix.json "
     "beside the predictions has it";
 
-absl::Status Nonsense(const std::string& message) {
+absl::Status ProtocolViolation(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 
@@ -227,18 +227,19 @@ absl::Status WorkerSession::Handle(const std::string& line) {
   if (!message.ok()) return message.status();
   const auto* hello = std::get_if<wire::Hello>(&*message);
   if (!greeted_ && hello == nullptr) {
-    return Nonsense("its first message was no Hello");
+    return ProtocolViolation("its first message was no Hello");
   }
-  if (greeted_ && hello != nullptr) return Nonsense("it said Hello twice");
+  if (greeted_ && hello != nullptr)
+    return ProtocolViolation("it said Hello twice");
   if (!std::holds_alternative<std::monostate>(ending_.last_word)) {
-    return Nonsense("it went on talking after its last word");
+    return ProtocolViolation("it went on talking after its last word");
   }
   return hello != nullptr ? Handle(*hello) : Report(*std::move(message));
 }
 
 absl::Status WorkerSession::Handle(const wire::Hello& hello) {
   if (hello.version != wire::kProtocolVersion) {
-    return Nonsense(absl::StrCat(
+    return ProtocolViolation(absl::StrCat(
         "it speaks version ", hello.version, ", mpsd speaks ",
         wire::kProtocolVersion, ": install mpsd and mpsd-worker of one build"));
   }

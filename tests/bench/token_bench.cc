@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   CLI::App app("Times the reading of a data set for language modelling.");
   std::string model, cache;
   std::vector<std::string> files;
-  data::LoadOptions options{.max_length = 1024};
+  data::TokenizeOptions options{.max_length = 1024};
   bool assistant_only = false;
   app.add_option("model", model, "folder")->required();
   app.add_option("files", files, "JSON Lines")->required();
@@ -50,11 +50,11 @@ int main(int argc, char** argv) {
   std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
   const int64_t before = StatusBytes("VmRSS");
   const auto start = std::chrono::steady_clock::now();
-  const auto dataset = data::LoadCachedDataset(
+  const auto dataset = data::LoadCachedTokens(
       files, options, model, cache,
       [&] {
-        return data::LoadDataset(files, options, **tokenizer, chat.get(),
-                                 nullptr);
+        return data::LoadTokenDataset(files, options, **tokenizer, chat.get(),
+                                      nullptr);
       },
       [](const std::string& text) { std::cerr << text << "\n"; });
   if (!dataset.ok()) {

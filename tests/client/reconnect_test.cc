@@ -22,14 +22,14 @@ class ReconnectTest : public ClientTest {
 };
 
 TEST_F(ReconnectTest, NotBeforeAnythingCame) {
-  EXPECT_FALSE(reconnect_.Again(kGone));
+  EXPECT_FALSE(reconnect_.ShouldRetry(kGone));
   EXPECT_EQ(slept_, absl::ZeroDuration());
 }
 
 TEST_F(ReconnectTest, GivesUpAfterTheLimit) {
   reconnect_.Received();
   int attempts = 0;
-  while (reconnect_.Again(kGone)) ++attempts;
+  while (reconnect_.ShouldRetry(kGone)) ++attempts;
   EXPECT_EQ(attempts, 8) << "0.2 + 0.4 + 0.8 + 1.6 + 2 …";
   EXPECT_GE(slept_, absl::Seconds(10));
   EXPECT_LT(slept_, absl::Seconds(12));
@@ -40,16 +40,17 @@ TEST_F(ReconnectTest, GivesUpAfterTheLimit) {
 TEST_F(ReconnectTest, TheLimitStartsAnewWhenSomethingComes) {
   for (int outage = 0; outage < 20; ++outage) {
     reconnect_.Received();
-    EXPECT_TRUE(reconnect_.Again(kGone));
+    EXPECT_TRUE(reconnect_.ShouldRetry(kGone));
   }
   EXPECT_EQ(slept_, absl::Seconds(4));
 }
 
 TEST_F(ReconnectTest, SomeErrorsWouldComeAgain) {
   reconnect_.Received();
-  EXPECT_FALSE(reconnect_.Again(
+  EXPECT_FALSE(reconnect_.ShouldRetry(
       grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job")));
-  EXPECT_TRUE(reconnect_.Again(grpc::Status::OK)) << "closed in good order";
+  EXPECT_TRUE(reconnect_.ShouldRetry(grpc::Status::OK))
+      << "closed in good order";
 }
 
 }  // namespace

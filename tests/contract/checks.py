@@ -60,7 +60,7 @@ EXEMPT = {
         "torch reads them before any code of ours runs",
     ("core/data/prefetch.h", "the source must bear calls from another"):
         "whether a class is thread-safe cannot be computed",
-    ("core/data/text_rows.h", "pairs there must be pairs here"):
+    ("core/data/labelled_table.h", "pairs there must be pairs here"):
         "a user's file: a status answers it",
     ("core/lora/peft_folder.h", "must be off"):
         "a user's file: a status answers it",

@@ -46,7 +46,7 @@ Budget ReadBudget() {
 Cost CostOf(const Recording& recording) {
   Cost cost;
   std::set<std::string> signatures;
-  for (const Part* step : recording.named("step")) {
+  for (const RecordedPart* step : recording.named("step")) {
     cost.kernels += step->kernels;
     cost.bytes += step->bytes;
     cost.peak = std::max(cost.peak, step->peak);

@@ -186,9 +186,10 @@ Recording Record(const std::string& task, const Configuration& configuration,
 
 }  // namespace
 
-std::vector<const Part*> Recording::named(const std::string& name) const {
-  std::vector<const Part*> found;
-  for (const Part& part : parts) {
+std::vector<const RecordedPart*> Recording::named(
+    const std::string& name) const {
+  std::vector<const RecordedPart*> found;
+  for (const RecordedPart& part : parts) {
     if (part.name == name) found.push_back(&part);
   }
   return found;

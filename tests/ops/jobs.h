@@ -27,13 +27,13 @@ std::vector<Configuration> Configurations(const std::string& task);
 // What a run asked of the fake MPS: parts are "step", "evaluation",
 // "checkpoint", and "begin" and "end" around them.
 struct Recording {
-  std::vector<Part> parts;
+  std::vector<RecordedPart> parts;
   std::map<std::string, int64_t> missing;
   std::set<std::string> faults;
   std::vector<double> losses;  // of the steps
   int64_t max_length = 0;      // of the job
 
-  std::vector<const Part*> named(const std::string& name) const;
+  std::vector<const RecordedPart*> named(const std::string& name) const;
 };
 
 // Runs the job through train::Run on `device` ("mps", "cpu"): six steps,

@@ -51,7 +51,7 @@ TEST_P(JobOnMps, EveryCallIsLegal) {
 // not run could be wrong unseen.
 TEST_P(JobOnMps, TheSelftestRunsEveryOperator) {
   std::set<std::string> left_out;
-  for (const Part& part : recording().parts) {
+  for (const RecordedPart& part : recording().parts) {
     for (const std::string& op : part.operators) {
       if (!RunBySelftest().contains(op)) left_out.insert(op);
     }
@@ -64,7 +64,7 @@ TEST_P(JobOnMps, TheSelftestRunsEveryOperator) {
 TEST_P(JobOnMps, AStepWaitsForItsReadBackAlone) {
   const std::string& name = GetParam().configuration.name;
   int more = 0;
-  for (const Part* step : recording().named("step")) {
+  for (const RecordedPart* step : recording().named("step")) {
     EXPECT_LE(step->syncs, 2) << name;
     more += step->syncs > 1;
   }
@@ -79,7 +79,7 @@ TEST_P(JobOnMps, WorkIsCommittedWithinAMicroBatch) {
     GTEST_SKIP() << "one layer";
   }
   const int64_t micro_batches = name == "causal_lm_accumulation" ? 3 : 1;
-  for (const Part* step : recording().named("step")) {
+  for (const RecordedPart* step : recording().named("step")) {
     EXPECT_GE(step->commits, 2 * micro_batches) << name;
   }
 }
@@ -91,14 +91,14 @@ TEST_P(JobOnMps, AStepsInputsAreOneUpload) {
   const bool has_floats = name.starts_with("image_cls") ||
                           name.ends_with("_regression") ||
                           name.ends_with("_several");
-  for (const Part* step : recording().named("step")) {
+  for (const RecordedPart* step : recording().named("step")) {
     EXPECT_EQ(step->uploads, 1 + has_floats) << name;
   }
 }
 
 // Of 24 rows in batches of four: copies there for each, and one back for all.
 TEST_P(JobOnMps, AnEvaluationReadsBackRarely) {
-  for (const Part* part : recording().named("evaluation")) {
+  for (const RecordedPart* part : recording().named("evaluation")) {
     EXPECT_LE(part->syncs, 1) << GetParam().configuration.name;
     EXPECT_LE(part->uploads, 6 * 2) << GetParam().configuration.name;
   }
@@ -108,7 +108,7 @@ TEST_P(JobOnMps, AnEvaluationReadsBackRarely) {
 // shape that came later. The last two of the six steps are of the run's
 // continuation, in which shapes are new again.
 TEST_P(JobOnMps, NothingGrowsFromStepToStep) {
-  const std::vector<const Part*> steps = recording().named("step");
+  const std::vector<const RecordedPart*> steps = recording().named("step");
   ASSERT_GE(steps.size(), 6u);
   std::set<int64_t> shapes;
   int64_t most = 0;
@@ -129,7 +129,7 @@ TEST_P(JobOnMps, ShapesAreThoseOfTheBuckets) {
     for (int64_t rows = 1; rows <= 8; ++rows) allowed.insert(rows * length);
   }
   for (const int64_t count : data::LengthBuckets(8 * 48)) allowed.insert(count);
-  for (const Part& part : recording().parts) {
+  for (const RecordedPart& part : recording().parts) {
     for (const int64_t count : part.picked) {
       if (count <= 8) continue;
       EXPECT_THAT(allowed, Contains(count));

@@ -72,7 +72,7 @@ data::Batch MakeBatch(int64_t rows, int64_t length, bool packed) {
   for (int64_t i = 0; i < rows * length; ++i) {
     const int64_t at = i % length;
     batch.input_ids.push_back(at % 1000);
-    batch.labels.push_back(at == 0 ? data::kIgnoreIndex : at % 1000);
+    batch.labels.push_back(at == 0 ? base::kIgnoreIndex : at % 1000);
     batch.position_ids.push_back(at);
     batch.segment_ids.push_back(at / 512);
   }

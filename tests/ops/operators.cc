@@ -73,7 +73,7 @@ bool MakesNumbers(const c10::OperatorHandle& op, c10::ArrayRef<IValue> inputs) {
   return false;
 }
 
-bool Draws(const c10::OperatorHandle& op) {
+bool DrawsRandomNumbers(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::nondeterministic_seeded);
 }
 

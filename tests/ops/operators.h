@@ -21,7 +21,7 @@ bool MakesNumbers(const c10::OperatorHandle& op,
                   c10::ArrayRef<c10::IValue> inputs);
 
 // Whether its results are drawn.
-bool Draws(const c10::OperatorHandle& op);
+bool DrawsRandomNumbers(const c10::OperatorHandle& op);
 
 }  // namespace mpsd::ops
 

@@ -14,7 +14,7 @@ namespace mpsd::ops {
 
 // What one part of a run (an optimizer step, an evaluation) asked of the
 // device.
-struct Part {
+struct RecordedPart {
   std::string name;
   int64_t kernels = 0;  // calls
   int64_t bytes = 0;    // of all tensors made
@@ -39,7 +39,7 @@ class Recorder : public KernelObserver {
   // What came since the last Close is a part of this name.
   void Close(const std::string& name);
 
-  const std::vector<Part>& parts() const { return parts_; }
+  const std::vector<RecordedPart>& parts() const { return parts_; }
   // Operators that have no kernel on MPS, and how often they were called.
   const std::map<std::string, int64_t>& missing() const { return missing_; }
   // Faults of calls (legality.h), each once.
@@ -51,9 +51,9 @@ class Recorder : public KernelObserver {
   void OnMemory(int64_t bytes, int64_t live) override;
 
  private:
-  Part current_;
+  RecordedPart current_;
   int64_t live_at_begin_, commits_at_begin_, waits_at_begin_;
-  std::vector<Part> parts_;
+  std::vector<RecordedPart> parts_;
   std::map<std::string, int64_t> missing_;
   std::set<std::string> faults_, operators_;
 };

@@ -20,7 +20,7 @@ std::vector<RunCheck> RunAll() {
     Recorder recorder;
     const selftest::Report report = selftest::RunChecks(*device, {check});
     recorder.Close("");
-    const Part& part = recorder.parts()[0];
+    const RecordedPart& part = recorder.parts()[0];
     RunCheck run{std::move(check), part.operators, part.signatures,
                  part.kernels,     report.seconds, ""};
     if (!report.passed()) run.failure = selftest::TableRow(report.results[0]);

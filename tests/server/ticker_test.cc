@@ -19,7 +19,7 @@ TEST(Ticker, TicksAtTheStartAndWhenPoked) {
     return absl::InfiniteFuture();
   });
   ticker.Await([&] { return ticks == 1; });
-  ticker.Poke();
+  ticker.WakeUp();
   ticker.Await([&] { return ticks == 2; });
   EXPECT_EQ(ticks, 2);
 }
@@ -39,7 +39,7 @@ TEST(Ticker, APokeDuringATickIsNotLost) {
   std::atomic<int> ticks = 0;
   Ticker ticker;
   ticker.Start([&] {
-    if (++ticks == 1) ticker.Poke();
+    if (++ticks == 1) ticker.WakeUp();
     return absl::InfiniteFuture();
   });
   ticker.Await([&] { return ticks == 2; });
@@ -55,7 +55,7 @@ TEST(Ticker, StopEndsTicksAndWaiters) {
   });
   ticker.Stop();
   const int last = ticks;
-  ticker.Poke();
+  ticker.WakeUp();
   ticker.Await([] { return false; });
   EXPECT_EQ(ticks, last);
 }
@@ -77,7 +77,7 @@ TEST(Ticker, ATickThatHangsHoldsNobodyForEver) {
 
 TEST(Ticker, NeedNotBeStarted) {
   Ticker ticker;
-  ticker.Poke();
+  ticker.WakeUp();
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ LabelSelection SelectLabels(const at::Tensor& labels,
   std::vector<int64_t> chosen, targets;
   for (int64_t i = 0; i < rows * length; ++i) {
     if (i % length == length - 1) continue;
-    if (label[i + 1] == LabelSelection::kNoTarget) continue;
+    if (label[i + 1] == base::kIgnoreIndex) continue;
     if (segment != nullptr && segment[i] != segment[i + 1]) continue;
     chosen.push_back(i);
     targets.push_back(label[i + 1]);
@@ -157,7 +157,7 @@ LabelSelection SelectLabels(const at::Tensor& labels,
   selection.count = static_cast<int64_t>(targets.size());
   while (targets.size() % 64 != 0) {
     chosen.push_back(0);
-    targets.push_back(LabelSelection::kNoTarget);
+    targets.push_back(base::kIgnoreIndex);
   }
   selection.rows = at::tensor(chosen, at::kLong);
   selection.targets = at::tensor(targets, at::kLong);

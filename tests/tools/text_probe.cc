@@ -28,8 +28,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/data/encode.h"
-#include "core/data/row.h"
+#include "core/data/language_row.h"
+#include "core/data/language_row_encoder.h"
 #include "core/text/assistant_mask.h"
 #include "core/text/chat_template.h"
 #include "core/text/delimited.h"
@@ -166,10 +166,11 @@ class Probe {
     if (question.contains("completion")) {
       options.completion_only_loss = question["completion"].get<bool>();
     }
-    auto row = data::ParseRow(question.at("row").get<std::string>());
+    auto row = data::ParseLanguageRow(question.at("row").get<std::string>());
     if (!row.ok()) return row.status();
     auto encoded =
-        data::RowEncoder(*tokenizer_, template_.get(), options).Encode(*row);
+        data::LanguageRowEncoder(*tokenizer_, template_.get(), options)
+            .Encode(*row);
     if (!encoded.ok()) return encoded.status();
     return Json{{"ids", encoded->sample.input_ids},
                 {"labels", encoded->sample.in_loss},

@@ -20,9 +20,9 @@ RunArguments Some() {
 TEST(RunValues, ReadsEachKind) {
   const RunArguments run = Some();
   RunValues values(run);
-  EXPECT_TRUE(values.On("do_train"));
-  EXPECT_FALSE(values.On("bf16"));
-  EXPECT_FALSE(values.On("absent"));
+  EXPECT_TRUE(values.IsOn("do_train"));
+  EXPECT_FALSE(values.IsOn("bf16"));
+  EXPECT_FALSE(values.IsOn("absent"));
   EXPECT_EQ(values.Text("report_to"), "a b");
   EXPECT_EQ(values.Text("absent"), "");
   EXPECT_EQ(values.Number("rate"), 2e-5);
@@ -35,7 +35,7 @@ TEST(RunValues, ReadsEachKind) {
 TEST(RunValues, KeepsTheFirstFault) {
   const RunArguments run = Some();
   RunValues values(run);
-  EXPECT_FALSE(values.On("odd"));
+  EXPECT_FALSE(values.IsOn("odd"));
   EXPECT_EQ(values.Number("report_to"), std::nullopt);
   EXPECT_EQ(values.fault(),
             absl::InvalidArgumentError(

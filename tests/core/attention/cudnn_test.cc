@@ -22,14 +22,16 @@ using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 // The kernel takes [rows, heads, length, dim].
 Reference ReferenceOf(const at::Tensor& q, const at::Tensor& k,
                       const at::Tensor& v) {
-  const auto flat = [](const at::Tensor& x) { return ByHead(x).flatten(0, 1); };
+  const auto flat = [](const at::Tensor& x) {
+    return SwapTokensAndHeads(x).flatten(0, 1);
+  };
   return Reference({.q = flat(q), .k = flat(k), .v = flat(v)},
                    at::arange(q.size(0)).repeat_interleave(q.size(2)),
                    q.size(2));
 }
 
 at::Tensor Like(const at::Tensor& x, const at::Tensor& by_head) {
-  return ByHead(x.view(ByHead(by_head).sizes()));
+  return SwapTokensAndHeads(x.view(SwapTokensAndHeads(by_head).sizes()));
 }
 
 Forwarded FakeForward(const at::Tensor& q, const at::Tensor& k,
@@ -71,8 +73,8 @@ Gradients FakeBackward(const at::Tensor& dout, const at::Tensor& q,
   EXPECT_TRUE(causal);
   const Reference reference = ReferenceOf(q, k, v);
   EXPECT_LE(RelativeError(out, Like(reference.out(), q)), 2e-6);
-  const AttentionInputs grad =
-      reference.Backward(ByHead(dout).reshape(reference.out().sizes()));
+  const AttentionInputs grad = reference.Backward(
+      SwapTokensAndHeads(dout).reshape(reference.out().sizes()));
   return {Like(grad.q, q), Like(grad.k, k), Like(grad.v, v)};
 }
 

@@ -16,17 +16,17 @@ at::Tensor Tokens(int64_t heads) {
 
 TEST(HeadLayoutTest, ByHeadIsItsOwnReverse) {
   const at::Tensor x = Tokens(4);
-  EXPECT_TRUE(at::equal(ByHead(x)[1][2], x.select(2, 2)[1]));
-  EXPECT_TRUE(at::equal(ByHead(ByHead(x)), x));
+  EXPECT_TRUE(at::equal(SwapTokensAndHeads(x)[1][2], x.select(2, 2)[1]));
+  EXPECT_TRUE(at::equal(SwapTokensAndHeads(SwapTokensAndHeads(x)), x));
 }
 
 TEST(HeadLayoutTest, QueryHeadsThatShareKeysAreRowsOfOneMatrix) {
-  const at::Tensor x = Tokens(4), blocks = ForBlocks(x, 2);
+  const at::Tensor x = Tokens(4), blocks = ToBlockedLayout(x, 2);
   ASSERT_EQ(blocks.sizes(), at::IntArrayRef({2, 2, 5, 2, 3}));
   EXPECT_TRUE(blocks.is_contiguous());
   // Row 1, kv head 1, position 4, its first query head: head 2.
   EXPECT_TRUE(at::equal(blocks[1][1][4][0], x[1][4][2]));
-  EXPECT_TRUE(at::equal(FromBlocks(blocks), x));
+  EXPECT_TRUE(at::equal(FromBlockedLayout(blocks), x));
 }
 
 TEST(HeadLayoutTest, EachQueryHeadGetsTheKeysItShares) {
@@ -40,7 +40,7 @@ TEST(HeadLayoutTest, EachQueryHeadGetsTheKeysItShares) {
 }
 
 TEST(HeadLayoutDeathTest, HeadsAreWholeGroups) {
-  EXPECT_DEATH(ForBlocks(Tokens(4), 3), "heads beyond whole groups");
+  EXPECT_DEATH(ToBlockedLayout(Tokens(4), 3), "heads beyond whole groups");
 }
 
 }  // namespace

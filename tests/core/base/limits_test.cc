@@ -66,9 +66,9 @@ TEST(Limits, ProtoCommentsQuoteTheTable) {
       {"jobs.proto", absl::StrCat("all of them at most ", Size(kPathsBytes))},
       {"jobs.proto",
        absl::StrCat("free text, at most ", Size(kOwnerBytes), ", indexed")},
-      {"jobs.proto",
-       absl::StrCat("At most ", kLabels, "; a key has 1 to ", kLabelKeyBytes,
-                    " bytes, a value at most ", kLabelValueBytes)},
+      {"jobs.proto", absl::StrCat("At most ", kJobLabels, "; a key has 1 to ",
+                                  kJobLabelKeyBytes, " bytes, a value at most ",
+                                  kJobLabelValueBytes)},
       {"jobs.proto", absl::StrCat("At most ", Size(kKeyBytes), ". The same")},
       {"jobs.proto", absl::StrCat("At most ", Size(kMessageBytes), " of text")},
       {"jobs.proto", absl::StrCat("At most ", kWarnings, " of at most ",
@@ -97,7 +97,7 @@ TEST(Limits, ProtoCommentsQuoteTheTable) {
 // A page may end with a job that is as long as a job can be.
 TEST(Limits, APageAndAJobFitIntoAMessage) {
   constexpr size_t kMessage = 4 << 20;  // what gRPC takes by itself
-  const size_t labels = kLabels * (kLabelKeyBytes + kLabelValueBytes);
+  const size_t labels = kJobLabels * (kJobLabelKeyBytes + kJobLabelValueBytes);
   const size_t texts = kMessageBytes + kNameBytes + kOwnerBytes +
                        2 * kMetrics * kMetricNameBytes +
                        kFallbackOps * kMetricNameBytes;

@@ -38,14 +38,14 @@ class TinyRun {
     }
     optimizer_->Step(1e-2);
   }
-  LiveState Live() { return {*adapter_, *optimizer_, *device_}; }
+  LiveState LiveObjects() { return {*adapter_, *optimizer_, *device_}; }
   at::Tensor Values() {
     return adapter_->parameters().groups()[0].values.clone();
   }
   absl::StatusOr<Saved> Save(const fs::path& out, int64_t step) {
     TrainerState state;
     state.step = step;
-    return SaveCheckpoint(out, state, Live());
+    return SaveCheckpoint(out, state, LiveObjects());
   }
   std::unique_ptr<model::Decoder> model_ = LoadGolden("llama2");
   std::unique_ptr<device::Device> device_ = *device::OpenCpu();
@@ -66,7 +66,7 @@ TEST(CheckpointTest, ARestoredRunGoesOnBitForBit) {
 
   TinyRun other;
   other.Step();
-  auto state = LoadCheckpoint(saved->path, other.Live());
+  auto state = LoadCheckpoint(saved->path, other.LiveObjects());
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->step, 3);
   for (int i = 0; i < 3; ++i) other.Step();
@@ -77,9 +77,10 @@ TEST(CheckpointTest, ACheckpointOfAnotherShapeIsRefused) {
   const fs::path out = FreshFolder("checkpoint_shape");
   ASSERT_TRUE(TinyRun(4).Save(out, 1).ok());
   TinyRun other(2);
-  EXPECT_EQ(
-      LoadCheckpoint(CheckpointPath(out, 1), other.Live()).status().code(),
-      absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(LoadCheckpoint(CheckpointPath(out, 1), other.LiveObjects())
+                .status()
+                .code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(CheckpointTest, AMissingPartIsNamed) {
@@ -90,7 +91,7 @@ TEST(CheckpointTest, AMissingPartIsNamed) {
     ASSERT_TRUE(run.Save(out, 1).ok());
     fs::remove(CheckpointPath(out, 1) / part);
     const absl::Status status =
-        LoadCheckpoint(CheckpointPath(out, 1), run.Live()).status();
+        LoadCheckpoint(CheckpointPath(out, 1), run.LiveObjects()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << part;
     EXPECT_THAT(std::string(status.message()), testing::HasSubstr(part));
   }
@@ -220,7 +221,7 @@ TEST(CheckpointTest, ADamagedOneChangesNothing) {
     const at::Tensor moments = run.optimizer_->states()[0].first_moment.clone();
     const at::Tensor random = device::CpuRngState();
     const absl::Status status =
-        LoadCheckpoint(CheckpointPath(out, 1), run.Live()).status();
+        LoadCheckpoint(CheckpointPath(out, 1), run.LiveObjects()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_TRUE(at::equal(run.Values(), values)) << status;
     EXPECT_TRUE(at::equal(run.optimizer_->states()[0].first_moment, moments));

@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "absl/strings/str_replace.h"
-#include "core/data/labels.h"
+#include "core/data/class_labels.h"
+#include "core/data/labelled_table.h"
 #include "core/data/text_classes.h"
-#include "core/data/text_rows.h"
 #include "tests/core/data/data_folder.h"
 #include "tests/core/data/model_folder.h"
 
@@ -202,13 +202,14 @@ std::vector<BadCase> Cases() {
 class BadTextDataTest : public DataFolder,
                         public ::testing::WithParamInterface<BadCase> {
  protected:
-  absl::StatusOr<Labels> Decide(const TextRows& rows, const Job& job) {
+  absl::StatusOr<ClassLabels> Decide(const LabelledTable& rows,
+                                     const Job& job) {
     spec::ClassificationSpec spec;
     spec.problem_type = job.problem;
     spec.label_names = job.label_names;
     spec.class_weights = job.class_weights;
-    return DecideLabels(rows.labels, rows.places(), spec,
-                        spec::FindGlueTask(job.task), {}, nullptr);
+    return DecideClassLabels(rows.label_values, rows.places(), spec,
+                             spec::FindGlueTask(job.task), {}, nullptr);
   }
 
   // What the trainer does with a file.
@@ -216,20 +217,21 @@ class BadTextDataTest : public DataFolder,
     spec::DatasetSpec dataset;
     dataset.task_name = c.job.task;
     dataset.text_columns = c.job.text_columns;
-    const auto rows =
-        ReadTextRows({Write(c.file, c.bytes)}, dataset, LabelUse::kRequired);
+    const auto rows = ReadLabelledTable({Write(c.file, c.bytes)}, dataset,
+                                        LabelUse::kRequired);
     if (!rows.ok()) return rows.status();
-    absl::StatusOr<Labels> labels;
+    absl::StatusOr<ClassLabels> class_labels;
     if (c.train.empty()) {
-      labels = Decide(*rows, c.job);
+      class_labels = Decide(*rows, c.job);
     } else {
-      const auto train = ReadTextRows({Write("train.csv", c.train)}, dataset,
-                                      LabelUse::kRequired);
-      labels = Decide(*train, c.job);
+      const auto train = ReadLabelledTable({Write("train.csv", c.train)},
+                                           dataset, LabelUse::kRequired);
+      class_labels = Decide(*train, c.job);
     }
-    if (!labels.ok()) return labels.status();
+    if (!class_labels.ok()) return class_labels.status();
     const auto tokenizer = LoadTokenizer("wordpiece");
-    return EncodeTextClasses(*rows, *labels, *tokenizer, {}, nullptr).status();
+    return EncodeTextClasses(*rows, *class_labels, *tokenizer, {}, nullptr)
+        .status();
   }
 };
 
@@ -257,7 +259,7 @@ TEST_F(BadFilesTest, FilesMustAgreeOnTheirTexts) {
   const std::string two =
       Write("two.csv", "sentence1,sentence2,label\nx,y,a\n");
   EXPECT_EQ(
-      ReadTextRows({one, two}, {}, LabelUse::kRequired).status().message(),
+      ReadLabelledTable({one, two}, {}, LabelUse::kRequired).status().message(),
       two + ": has 2 text columns and " + one +
           " 1; set dataset.text_columns to columns that every file has");
 }
@@ -266,21 +268,22 @@ TEST_F(BadFilesTest, WhatIsPredictedMustBeLikeTheTrainingData) {
   const std::string pairs =
       Write("train.csv", "sentence1,sentence2,label\nx,y,a\n");
   const std::string single = Write("test.csv", "sentence\nx\n");
-  const auto train = ReadTextRows({pairs}, {}, LabelUse::kRequired);
+  const auto train = ReadLabelledTable({pairs}, {}, LabelUse::kRequired);
   ASSERT_TRUE(train.ok());
-  EXPECT_EQ(ReadTextRows({single}, {}, LabelUse::kOptional, &*train)
+  EXPECT_EQ(ReadLabelledTable({single}, {}, LabelUse::kOptional, &*train)
                 .status()
                 .message(),
             single + ": has 1 text columns and " + pairs +
                 " 2; set dataset.text_columns to columns that every file has");
-  EXPECT_TRUE(ReadTextRows({pairs}, {}, LabelUse::kOptional, &*train).ok());
+  EXPECT_TRUE(
+      ReadLabelledTable({pairs}, {}, LabelUse::kOptional, &*train).ok());
 }
 
 TEST_F(BadFilesTest, AreNamed) {
-  EXPECT_EQ(ReadTextRows({}, {}, LabelUse::kRequired).status().message(),
+  EXPECT_EQ(ReadLabelledTable({}, {}, LabelUse::kRequired).status().message(),
             "dataset: expected one file at least");
   const absl::Status status =
-      ReadTextRows({Path("none.csv")}, {}, LabelUse::kRequired).status();
+      ReadLabelledTable({Path("none.csv")}, {}, LabelUse::kRequired).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()),
               ::testing::HasSubstr(Path("none.csv")));

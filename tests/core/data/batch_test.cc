@@ -31,7 +31,7 @@ TEST(MakeBatch, PadsToTheSmallestBucketThatFits) {
   EXPECT_EQ(batch.input_ids[3], 9);
   EXPECT_EQ(batch.segment_ids[3], -1);
   EXPECT_EQ(batch.position_ids[3], 3);  // padding counts on
-  EXPECT_EQ(batch.labels[3], kIgnoreIndex);
+  EXPECT_EQ(batch.labels[3], base::kIgnoreIndex);
   EXPECT_EQ(MakeBatch(samples, {{0}, {1}}, 64, 9, false).length, 48);
   EXPECT_EQ(MakeBatch(samples, {{0}, {1}}, 40, 9, false).length, 40);
 }
@@ -48,7 +48,7 @@ TEST(PaddedLength, IsAMultipleOfEightWhereShapesAreFree) {
 }
 
 TEST(MakeBatch, LabelsAreNotShiftedAndLeaveOutTheFirstToken) {
-  Sample sample;
+  TokenSample sample;
   sample.input_ids = {5, 6, 7, 8};
   sample.in_loss = {1, 0, 1, 1};
   const Batch batch = MakeBatch(TokenArrays({sample}), {{0}}, 4, 0, false);

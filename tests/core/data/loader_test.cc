@@ -69,7 +69,8 @@ TEST(Loader, CountsStepsAsTransformersDoes) {
                                          {10, 3, 3, 2},
                                          {1, 8, 4, 1},
                                          {16, 2, 4, 2}}) {
-    const Dataset dataset = CountingDataset(std::vector<int64_t>(c.rows, 4), 8);
+    const TokenDataset dataset =
+        CountingTokenDataset(std::vector<int64_t>(c.rows, 4), 8);
     const Loader loader(dataset, {.batch_size = c.batch,
                                   .gradient_accumulation_steps = c.accumulation,
                                   .max_length = 8});
@@ -78,7 +79,8 @@ TEST(Loader, CountsStepsAsTransformersDoes) {
 }
 
 TEST(Loader, TheLastStepTakesWhatIsLeft) {
-  const Dataset dataset = CountingDataset(std::vector<int64_t>(10, 4), 8);
+  const TokenDataset dataset =
+      CountingTokenDataset(std::vector<int64_t>(10, 4), 8);
   Loader loader(
       dataset,
       {.batch_size = 3, .gradient_accumulation_steps = 3, .max_length = 8});
@@ -94,7 +96,7 @@ TEST(Loader, TheLastStepTakesWhatIsLeft) {
 }
 
 TEST(Loader, EveryEpochHasEveryTokenOnceInAnotherOrder) {
-  const Dataset dataset = CountingDataset(Lengths(), 48);
+  const TokenDataset dataset = CountingTokenDataset(Lengths(), 48);
   std::multiset<int64_t> expected;
   for (int64_t i = 0; i < dataset.size(); ++i) {
     for (int32_t id : dataset.sample(i).input_ids) expected.insert(id);
@@ -113,7 +115,7 @@ TEST(Loader, EveryEpochHasEveryTokenOnceInAnotherOrder) {
 }
 
 TEST(Loader, ResumesAtTheStepWhereItWasLeft) {
-  const Dataset dataset = CountingDataset(Lengths(), 48);
+  const TokenDataset dataset = CountingTokenDataset(Lengths(), 48);
   for (bool packing : {false, true}) {
     Loader whole(dataset, Options(packing));
     const int64_t steps = 2 * whole.steps_per_epoch() + 1;
@@ -128,14 +130,14 @@ TEST(Loader, ResumesAtTheStepWhereItWasLeft) {
 }
 
 TEST(Loader, SeekBeyondTheEpochIsTheNextOne) {
-  const Dataset dataset = CountingDataset({4, 4, 4}, 8);
+  const TokenDataset dataset = CountingTokenDataset({4, 4, 4}, 8);
   Loader loader(dataset, {.batch_size = 1, .max_length = 8});
   loader.Seek({2, 3});
   EXPECT_EQ(loader.cursor(), (Cursor{3, 0}));
 }
 
 TEST(Loader, WithoutShuffleKeepsTheOrder) {
-  const Dataset dataset = CountingDataset({2, 2, 2}, 2);
+  const TokenDataset dataset = CountingTokenDataset({2, 2, 2}, 2);
   Loader loader(dataset, {.batch_size = 3, .max_length = 2, .shuffle = false});
   for (int epoch = 0; epoch < 2; ++epoch) {
     EXPECT_THAT((*loader.NextStep())[0].input_ids,
@@ -144,7 +146,7 @@ TEST(Loader, WithoutShuffleKeepsTheOrder) {
 }
 
 TEST(Loader, SeedsGiveOrdersOfTheirOwn) {
-  const Dataset dataset = CountingDataset(Lengths(), 48);
+  const TokenDataset dataset = CountingTokenDataset(Lengths(), 48);
   LoaderOptions other = Options(false);
   other.seed = 43;
   EXPECT_FALSE(Equal(*Loader(dataset, Options(false)).NextStep(),
@@ -152,7 +154,7 @@ TEST(Loader, SeedsGiveOrdersOfTheirOwn) {
 }
 
 TEST(Loader, PackedSegmentsAreContiguousAndWhole) {
-  const Dataset dataset = CountingDataset(Lengths(), 48);
+  const TokenDataset dataset = CountingTokenDataset(Lengths(), 48);
   Loader loader(dataset, Options(true));
   EXPECT_LT(loader.steps_per_epoch(),
             Loader(dataset, Options(false)).steps_per_epoch());
@@ -167,7 +169,7 @@ TEST(Loader, PackedSegmentsAreContiguousAndWhole) {
         const bool begins = batch.position_ids[at] == 0;
         EXPECT_EQ(batch.segment_ids[at],
                   batch.segment_ids[at - 1] + (begins ? 1 : 0));
-        EXPECT_EQ(batch.labels[at] == kIgnoreIndex, begins);
+        EXPECT_EQ(batch.labels[at] == base::kIgnoreIndex, begins);
         if (begins) continue;
         EXPECT_EQ(batch.position_ids[at], batch.position_ids[at - 1] + 1);
         EXPECT_EQ(batch.input_ids[at], batch.input_ids[at - 1] + 1);
@@ -214,7 +216,7 @@ TEST(Loader, TellsTheSourceSeedAndEpochAndHandsOnItsErrors) {
 }
 
 TEST(EvalLoader, HasEverySampleOnceInOrder) {
-  const Dataset dataset = CountingDataset({2, 3, 1, 2, 2}, 4);
+  const TokenDataset dataset = CountingTokenDataset({2, 3, 1, 2, 2}, 4);
   const EvalLoader loader(dataset, 2);
   ASSERT_EQ(loader.count(), 3);
   EXPECT_THAT(loader.Load(0)->input_ids,
@@ -235,7 +237,8 @@ TEST(EvalLoader, HasEverySampleOnceInOrder) {
 
 // Lengths 2 3 1 2 2 9 2 2 2 2 with at most three rows and 12 tokens a batch.
 TEST(EvalLoader, ALimitOfTokensCutsWhatIsLong) {
-  const Dataset dataset = CountingDataset({2, 3, 1, 2, 2, 9, 2, 2, 2, 2}, 20);
+  const TokenDataset dataset =
+      CountingTokenDataset({2, 3, 1, 2, 2, 9, 2, 2, 2, 2}, 20);
   const auto rows_of = [&](const EvalLoader& loader) {
     std::vector<int64_t> rows, samples;
     for (int64_t i = 0; i < loader.count(); ++i) {
@@ -257,7 +260,7 @@ TEST(EvalLoader, ALimitOfTokensCutsWhatIsLong) {
 }
 
 int64_t PaddedTokens(const LoaderOptions& options) {
-  const Dataset dataset = CountingDataset(Lengths(), 48);
+  const TokenDataset dataset = CountingTokenDataset(Lengths(), 48);
   Loader loader(dataset, options);
   int64_t padded = 0;
   for (int64_t i = 0; i < loader.steps_per_epoch(); ++i) {
@@ -279,7 +282,7 @@ TEST(LoaderTest, GroupsOfLikeLengthsArePaddedLess) {
 TEST(LoaderTest, SortedStepsHoldTheSameRowsWithLessPadding) {
   LoaderOptions options = Options(/*packing=*/false);
   options.padding = Padding::kLongest;
-  const Dataset dataset = CountingDataset(Lengths(), 48);
+  const TokenDataset dataset = CountingTokenDataset(Lengths(), 48);
   Loader plain(dataset, options);
   const int64_t random = PaddedTokens(options);
   options.sort_steps = true;
@@ -291,7 +294,7 @@ TEST(LoaderTest, SortedStepsHoldTheSameRowsWithLessPadding) {
 }
 
 TEST(LoaderTest, RowsSideBySideAreTheSameRowsInFewerCells) {
-  const Dataset dataset = CountingDataset(Lengths(), 48);
+  const TokenDataset dataset = CountingTokenDataset(Lengths(), 48);
   for (const Padding padding : {Padding::kLongest, Padding::kBuckets}) {
     LoaderOptions options = Options(/*packing=*/false);
     options.padding = padding;
@@ -328,7 +331,8 @@ TEST(LoaderTest, RowsSideBySideAreTheSameRowsInFewerCells) {
 }
 
 TEST(LoaderTest, RowsOfOneLengthStayAsTheyAre) {
-  const Dataset dataset = CountingDataset(std::vector<int64_t>(12, 40), 48);
+  const TokenDataset dataset =
+      CountingTokenDataset(std::vector<int64_t>(12, 40), 48);
   LoaderOptions options = Options(/*packing=*/false);
   Loader plain(dataset, options);
   options.padding_free = true;
@@ -341,7 +345,7 @@ TEST(LoaderTest, RowsOfOneLengthStayAsTheyAre) {
 TEST(LoaderTest, GroupedOrderIsFoundAgainAfterASeek) {
   LoaderOptions options = Options(/*packing=*/false);
   options.group_by_length = true;
-  const Dataset dataset = CountingDataset(Lengths(), 48);
+  const TokenDataset dataset = CountingTokenDataset(Lengths(), 48);
   Loader first(dataset, options);
   for (int i = 0; i < 7; ++i) ASSERT_TRUE(first.NextStep().ok());
   Loader second(dataset, options);
@@ -350,7 +354,7 @@ TEST(LoaderTest, GroupedOrderIsFoundAgainAfterASeek) {
 }
 
 TEST(EvalLoaderDeathTest, LoadsOnlyWhatThereIs) {
-  const Dataset dataset = CountingDataset({4, 4, 4}, 8);
+  const TokenDataset dataset = CountingTokenDataset({4, 4, 4}, 8);
   const EvalLoader loader(dataset, 2);
   EXPECT_DEATH(loader.Load(2).IgnoreError(), "evaluation: 2 < 2");
   EXPECT_DEATH(loader.Load(-1).IgnoreError(), "evaluation: -1 >= 0");

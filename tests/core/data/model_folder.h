@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/dataset.h"
+#include "core/data/token_dataset.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 
@@ -44,12 +44,12 @@ inline std::unique_ptr<text::ChatTemplate> MakeTemplate(
 
 // Samples with these lengths; ids count up, so that each token is found again,
 // and every token but each sample's first is a label.
-inline std::vector<Sample> CountingSamples(
+inline std::vector<TokenSample> CountingSamples(
     const std::vector<int64_t>& lengths) {
-  std::vector<Sample> samples;
+  std::vector<TokenSample> samples;
   int32_t next = 1000;
   for (int64_t length : lengths) {
-    Sample sample;
+    TokenSample sample;
     for (int64_t i = 0; i < length; ++i) {
       sample.input_ids.push_back(next++);
       sample.in_loss.push_back(1);
@@ -60,10 +60,10 @@ inline std::vector<Sample> CountingSamples(
 }
 
 // A data set of them.
-inline Dataset CountingDataset(const std::vector<int64_t>& lengths,
-                               int64_t max_length) {
-  return Dataset(TokenArrays(CountingSamples(lengths)),
-                 {.max_length = max_length}, DatasetStats(), "");
+inline TokenDataset CountingTokenDataset(const std::vector<int64_t>& lengths,
+                                         int64_t max_length) {
+  return TokenDataset(TokenArrays(CountingSamples(lengths)),
+                      {.max_length = max_length}, DatasetStats(), "");
 }
 
 }  // namespace mpsd::data

@@ -43,7 +43,7 @@ struct Cost {
 };
 
 // What `load` costs, in a process of its own.
-Cost CostOf(const std::function<Dataset()>& load) {
+Cost CostOf(const std::function<TokenDataset()>& load) {
   int fds[2];
   EXPECT_EQ(pipe(fds), 0);
   const pid_t child = fork();
@@ -51,7 +51,7 @@ Cost CostOf(const std::function<Dataset()>& load) {
     malloc_trim(0);
     std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
     const int64_t before = StatusBytes("VmRSS");
-    const Dataset dataset = load();
+    const TokenDataset dataset = load();
     const Cost cost{StatusBytes("VmHWM") - before, dataset.samples().bytes()};
     _exit(write(fds[1], &cost, sizeof cost) == sizeof cost ? 0 : 1);
   }
@@ -81,12 +81,13 @@ class PeakMemoryTest : public testing::Test {
       file << i % 100 << "\"}\n";
     }
   }
-  Dataset Load(const fs::path& data, const fs::path& cache) const {
+  TokenDataset Load(const fs::path& data, const fs::path& cache) const {
     const std::vector<std::string> files = {data.string()};
-    auto dataset = LoadCachedDataset(
+    auto dataset = LoadCachedTokens(
         files, kOptions, ModelFolder("bpe"), cache,
         [&] {
-          return LoadDataset(files, kOptions, *tokenizer_, nullptr, nullptr);
+          return LoadTokenDataset(files, kOptions, *tokenizer_, nullptr,
+                                  nullptr);
         },
         [](const std::string& text) { ADD_FAILURE() << text; });
     EXPECT_TRUE(dataset.ok()) << dataset.status();
@@ -101,7 +102,8 @@ class PeakMemoryTest : public testing::Test {
     RecordProperty(what, std::to_string(1.0 * cost.peak / cost.arrays));
   }
 
-  static constexpr LoadOptions kOptions = {.max_length = 4096, .threads = 2};
+  static constexpr TokenizeOptions kOptions = {.max_length = 4096,
+                                               .threads = 2};
   const fs::path folder_ = FreshFolder("peak");
   const fs::path small_ = folder_ / "small.jsonl";
   const fs::path large_ = folder_ / "large.jsonl";

@@ -11,10 +11,10 @@
 namespace mpsd::data {
 namespace {
 
-Dataset Samples() {
+TokenDataset Samples() {
   std::vector<int64_t> lengths;
   for (int i = 0; i < 31; ++i) lengths.push_back(2 + (i * 7) % 30);
-  return CountingDataset(lengths, 48);
+  return CountingTokenDataset(lengths, 48);
 }
 
 LoaderOptions Options() {
@@ -29,7 +29,7 @@ bool Equal(const std::vector<Batch>& a, const std::vector<Batch>& b) {
 }
 
 TEST(PrefetcherTest, GivesTheLoadersStepsInTheirOrder) {
-  const Dataset dataset = Samples();
+  const TokenDataset dataset = Samples();
   Loader loader(dataset, Options());
   Prefetcher prefetcher(dataset, Options());
   EXPECT_EQ(prefetcher.steps_per_epoch(), loader.steps_per_epoch());
@@ -41,7 +41,7 @@ TEST(PrefetcherTest, GivesTheLoadersStepsInTheirOrder) {
 }
 
 TEST(PrefetcherTest, SeeksBeforeAndAmidSteps) {
-  const Dataset dataset = Samples();
+  const TokenDataset dataset = Samples();
   Loader loader(dataset, Options());
   Prefetcher prefetcher(dataset, Options());
   for (const Cursor& cursor :
@@ -77,7 +77,7 @@ class Watched : public Source {
   mutable absl::Notification second_step;  // the fourth batch was made
 
  private:
-  const Dataset dataset_ = Samples();
+  const TokenDataset dataset_ = Samples();
   mutable std::atomic<int64_t> left_, made_{0};
 };
 
@@ -100,7 +100,7 @@ TEST(PrefetcherTest, AnErrorComesWithItsStepAndCanBeTriedAgain) {
 }
 
 TEST(PrefetcherTest, EndsWithAStepAhead) {
-  const Dataset dataset = Samples();
+  const TokenDataset dataset = Samples();
   Prefetcher prefetcher(dataset, Options());
   ASSERT_TRUE(prefetcher.NextStep().ok());
 }

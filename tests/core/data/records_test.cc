@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "core/data/row.h"
+#include "core/data/language_row.h"
 
 namespace mpsd::data {
 namespace {
@@ -91,7 +91,7 @@ TEST(RecordScanner, DepthCostsNothing) {
   const auto record = scanner.Next();
   ASSERT_TRUE(record.ok() && *record);
   EXPECT_EQ((*record)->text.size(), closed.size() - 2);
-  EXPECT_FALSE(ParseRow((*record)->text).ok());
+  EXPECT_FALSE(ParseLanguageRow((*record)->text).ok());
 }
 
 // Whatever the bytes are, it comes to an end, and records lie within them.

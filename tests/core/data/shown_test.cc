@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "core/data/labels.h"
+#include "core/data/class_labels.h"
+#include "core/data/labelled_table.h"
 #include "core/data/row_errors.h"
 #include "core/data/table.h"
-#include "core/data/text_rows.h"
 
 namespace mpsd::data {
 namespace {
@@ -38,7 +38,8 @@ class ShownTest : public testing::Test {
     std::ofstream(path_) << text;
     for (bool shown : {true, false}) {
       ShowContents(shown);
-      const auto rows = ReadTextRows({path_.string()}, {}, LabelUse::kRequired);
+      const auto rows =
+          ReadLabelledTable({path_.string()}, {}, LabelUse::kRequired);
       ASSERT_FALSE(rows.ok());
       const std::string message(rows.status().message());
       EXPECT_EQ(message.find("s3cret") != message.npos, shown) << message;
@@ -60,7 +61,7 @@ TEST_F(ShownTest, RowsOfATable) {
   ExpectHidden("d.jsonl", "{\"s3cret\n", ":1: ");
 }
 
-TEST_F(ShownTest, Labels) {
+TEST_F(ShownTest, ClassLabels) {
   for (bool shown : {true, false}) {
     ShowContents(shown);
     const LabelPlace place = [](int64_t i) {
@@ -69,18 +70,20 @@ TEST_F(ShownTest, Labels) {
     std::vector<std::string> warnings;
     const std::vector<LabelValue> same = {LabelFromText("s3cret"),
                                           LabelFromText("s3cret")};
-    const auto labels = DecideLabels(same, place, {}, nullptr, {}, &warnings);
-    ASSERT_TRUE(labels.ok());
+    const auto class_labels =
+        DecideClassLabels(same, place, {}, nullptr, {}, &warnings);
+    ASSERT_TRUE(class_labels.ok());
     ASSERT_EQ(warnings.size(), 1u);
     EXPECT_EQ(warnings[0].find("s3cret") != std::string::npos, shown);
     const auto other =
-        EncodeLabels({LabelFromText("s3cret, too")}, place, *labels);
+        EncodeClassLabels({LabelFromText("s3cret, too")}, place, *class_labels);
     const std::string message(other.status().message());
     EXPECT_EQ(message.find("s3cret") != message.npos, shown) << message;
     EXPECT_THAT(message, HasSubstr("t.csv:2: "));
     spec::ClassificationSpec weighted;
     weighted.class_weights = {1, 2, 3};
-    const auto weights = DecideLabels(same, place, weighted, nullptr, {}, {});
+    const auto weights =
+        DecideClassLabels(same, place, weighted, nullptr, {}, {});
     const std::string text(weights.status().message());
     EXPECT_EQ(text.find("s3cret") != text.npos, shown) << text;
   }

@@ -42,7 +42,8 @@ TEST(SplitForValidation, NeitherSideIsEmpty) {
 }
 
 TEST(Subset, IsAViewWithPlacesOfItsOwn) {
-  const auto base = std::make_shared<Dataset>(CountingDataset({2, 3, 4, 5}, 8));
+  const auto base =
+      std::make_shared<TokenDataset>(CountingTokenDataset({2, 3, 4, 5}, 8));
   const Subset subset(base, {3, 1});
   EXPECT_EQ(subset.size(), 2);
   EXPECT_EQ(subset.length(0), 5);
@@ -57,7 +58,8 @@ TEST(Subset, IsAViewWithPlacesOfItsOwn) {
 }
 
 TEST(Subset, IsHashedByWhatIsInIt) {
-  const auto base = std::make_shared<Dataset>(CountingDataset({2, 3, 4}, 8));
+  const auto base =
+      std::make_shared<TokenDataset>(CountingTokenDataset({2, 3, 4}, 8));
   EXPECT_EQ(Subset(base, {0, 1}).hash(), Subset(base, {0, 1}).hash());
   EXPECT_NE(Subset(base, {0, 1}).hash(), Subset(base, {1, 0}).hash());
   EXPECT_NE(Subset(base, {0, 1}).hash(), Subset(base, {0}).hash());

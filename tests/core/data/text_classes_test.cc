@@ -22,18 +22,18 @@ class TextClassesTest : public ::testing::Test {
   TextClassesTest() {
     rows_.files = {"x.csv"};
     rows_.hash = "abc";
-    labels_.names = {"neg", "pos"};
-    labels_.ids = {{"neg", 0}, {"pos", 1}};
+    class_labels_.names = {"neg", "pos"};
+    class_labels_.ids = {{"neg", 0}, {"pos", 1}};
   }
   void Add(const std::string& text, const std::string& pair,
            const std::string& label) {
     rows_.rows.push_back(
         {text, pair, 0, static_cast<int64_t>(rows_.rows.size()) + 2});
-    rows_.labels.push_back(LabelFromText(label));
+    rows_.label_values.push_back(LabelFromText(label));
   }
   std::unique_ptr<TextClasses> Encode(TextClassesOptions options) {
     auto encoded =
-        EncodeTextClasses(rows_, labels_, *tokenizer_, options, nullptr);
+        EncodeTextClasses(rows_, class_labels_, *tokenizer_, options, nullptr);
     EXPECT_TRUE(encoded.ok()) << encoded.status();
     return *std::move(encoded);
   }
@@ -41,8 +41,8 @@ class TextClassesTest : public ::testing::Test {
 
   const std::unique_ptr<text::Tokenizer> tokenizer_ =
       LoadTokenizer("wordpiece");
-  TextRows rows_;
-  Labels labels_;
+  LabelledTable rows_;
+  ClassLabels class_labels_;
 };
 
 TEST_F(TextClassesTest, TokensAndTypesBeyondTheirTablesAreNamed) {
@@ -56,7 +56,7 @@ TEST_F(TextClassesTest, TokensAndTypesBeyondTheirTablesAreNamed) {
   const auto fault = [&](IdTables tables) {
     options.tables = tables;
     const auto encoded =
-        EncodeTextClasses(rows_, labels_, *tokenizer_, options, nullptr);
+        EncodeTextClasses(rows_, class_labels_, *tokenizer_, options, nullptr);
     EXPECT_EQ(encoded.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(encoded.status().message());
   };
@@ -128,8 +128,8 @@ TEST_F(TextClassesTest, CutsAndCounts) {
 }
 
 TEST_F(TextClassesTest, TargetsOfRegressionAndSeveralLabels) {
-  labels_.problem = spec::ProblemType::kRegression;
-  labels_.names = {"LABEL_0"};
+  class_labels_.problem = spec::ProblemType::kRegression;
+  class_labels_.names = {"LABEL_0"};
   Add("dog", "", "1.5");
   Add("fox", "", "-2");
   Batch batch = *Encode({.max_length = 8})->Collate({{1}, {0}}, {});
@@ -137,17 +137,17 @@ TEST_F(TextClassesTest, TargetsOfRegressionAndSeveralLabels) {
   EXPECT_THAT(batch.classes, IsEmpty());
   EXPECT_EQ(batch.loss_weight, 2);
 
-  labels_.problem = spec::ProblemType::kMultiLabel;
-  labels_.names = {"neg", "pos"};
-  rows_.labels = {LabelFromText(R"(["pos"])"),
-                  LabelFromText(R"(["pos", "neg"])")};
+  class_labels_.problem = spec::ProblemType::kMultiLabel;
+  class_labels_.names = {"neg", "pos"};
+  rows_.label_values = {LabelFromText(R"(["pos"])"),
+                        LabelFromText(R"(["pos", "neg"])")};
   batch = *Encode({.max_length = 8})->Collate({{0}, {1}}, {});
   EXPECT_THAT(batch.targets, ElementsAre(0, 1, 1, 1));
   EXPECT_EQ(batch.loss_weight, 4);
 }
 
 TEST_F(TextClassesTest, ClassWeightsAreTheMeansDenominator) {
-  labels_.weights = {0.5, 2};
+  class_labels_.weights = {0.5, 2};
   Add("dog", "", "pos");
   Add("fox", "", "neg");
   const auto source = Encode({.max_length = 8});
@@ -157,9 +157,9 @@ TEST_F(TextClassesTest, ClassWeightsAreTheMeansDenominator) {
 
 TEST_F(TextClassesTest, WithoutLabelsThereIsNoLoss) {
   Add("dog", "", "pos");
-  rows_.labels.clear();
+  rows_.label_values.clear();
   const auto source = Encode({.max_length = 8});
-  EXPECT_FALSE(source->has_labels());
+  EXPECT_FALSE(source->has_class_labels());
   const Batch batch = *source->Collate({{0}}, {});
   EXPECT_THAT(batch.classes, IsEmpty());
   EXPECT_EQ(batch.loss_weight, 0);
@@ -169,7 +169,7 @@ TEST_F(TextClassesTest, NamesTheRowOfAnUnknownLabel) {
   Add("dog", "", "pos");
   Add("fox", "", "odd");
   const auto encoded =
-      EncodeTextClasses(rows_, labels_, *tokenizer_, {}, nullptr);
+      EncodeTextClasses(rows_, class_labels_, *tokenizer_, {}, nullptr);
   EXPECT_EQ(encoded.status().message(),
             "x.csv:3: label: \"odd\" is none of the labels \"neg\", \"pos\"");
 }
@@ -203,7 +203,7 @@ TEST_F(TextClassesTest, HowManyThreadsThereAreChangesNoError) {
   }
   std::string one;
   for (const int threads : {1, 4}) {
-    const auto encoded = EncodeTextClasses(rows_, labels_, *tokenizer_,
+    const auto encoded = EncodeTextClasses(rows_, class_labels_, *tokenizer_,
                                            {.threads = threads}, nullptr);
     const std::string message(encoded.status().message());
     EXPECT_THAT(message, ::testing::StartsWith("x.csv:301: "));
@@ -217,10 +217,9 @@ TEST_F(TextClassesTest, HowManyThreadsThereAreChangesNoError) {
 TEST_F(TextClassesTest, ReportsProgressUpToOne) {
   for (int i = 0; i < 30; ++i) Add("dog", "", "pos");
   std::vector<double> seen;
-  ASSERT_TRUE(
-      EncodeTextClasses(rows_, labels_, *tokenizer_, {}, [&](double share) {
-        seen.push_back(share);
-      }).ok());
+  ASSERT_TRUE(EncodeTextClasses(rows_, class_labels_, *tokenizer_, {},
+                                [&](double share) { seen.push_back(share); })
+                  .ok());
   EXPECT_GT(seen.size(), 10u);
   EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
   EXPECT_EQ(seen.back(), 1);

@@ -10,10 +10,10 @@
 namespace mpsd::data {
 namespace {
 
-std::vector<Sample> RandomSamples(int count, int longest) {
+std::vector<TokenSample> RandomSamples(int count, int longest) {
   std::mt19937 random(3);
-  std::vector<Sample> samples(count);
-  for (Sample& sample : samples) {
+  std::vector<TokenSample> samples(count);
+  for (TokenSample& sample : samples) {
     const int length = 1 + static_cast<int>(random() % longest);
     for (int i = 0; i < length; ++i) {
       sample.input_ids.push_back(static_cast<int32_t>(random()));
@@ -25,7 +25,7 @@ std::vector<Sample> RandomSamples(int count, int longest) {
 
 TEST(TokenArraysTest, GivesBackEverySample) {
   // More than a block of each array but the ends.
-  const std::vector<Sample> samples = RandomSamples(40, 40'000);
+  const std::vector<TokenSample> samples = RandomSamples(40, 40'000);
   const TokenArrays arrays(samples);
   ASSERT_EQ(arrays.size(), 40);
   ASSERT_GT(arrays.tokens(), 600'000);
@@ -63,7 +63,7 @@ TEST(TokenArraysTest, AnEmptySampleIsOne) {
   arrays.Add(&id, nullptr, 1);
   EXPECT_EQ(arrays.length(0), 0);
   EXPECT_EQ(arrays.length(1), 1);
-  EXPECT_EQ(arrays.sample(0), Sample());
+  EXPECT_EQ(arrays.sample(0), TokenSample());
 }
 
 TEST(BlockArrayTest, PiecesAreTheWholeInOrder) {

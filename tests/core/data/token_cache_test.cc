@@ -25,9 +25,9 @@ using testing::HasSubstr;
 using testing_support::FreshFolder;
 
 constexpr int64_t kPlenty = 1 << 20;
-const LoadOptions kOptions = {.max_length = 16, .pad_id = 3};
+const TokenizeOptions kOptions = {.max_length = 16, .pad_id = 3};
 
-Dataset Made() {
+TokenDataset Made() {
   DatasetStats stats;
   stats.rows = 3;
   stats.tokens = 17;
@@ -38,11 +38,11 @@ Dataset Made() {
   stats.prompt_rows = 7;
   auto samples = CountingSamples({5, 8, 4});
   samples[1].in_loss[2] = 0;
-  return Dataset(TokenArrays(samples), kOptions, stats, "the hash");
+  return TokenDataset(TokenArrays(samples), kOptions, stats, "the hash");
 }
 
-void ExpectMade(const Dataset& found) {
-  const Dataset made = Made();
+void ExpectMade(const TokenDataset& found) {
+  const TokenDataset made = Made();
   ASSERT_EQ(found.size(), made.size());
   for (int64_t i = 0; i < made.size(); ++i) {
     EXPECT_EQ(found.sample(i), made.sample(i));
@@ -109,9 +109,9 @@ TEST(TokenCacheTest, AWrongFileWithARightDigestStaysWithinItself) {
 // Several blocks of every array.
 TEST(TokenCacheTest, LargeArraysAreLeftInTheirFile) {
   const TokenCache cache(FreshFolder("large"), int64_t{1} << 30);
-  std::vector<Sample> samples = CountingSamples({300'001, 1, 400'000});
+  std::vector<TokenSample> samples = CountingSamples({300'001, 1, 400'000});
   for (size_t i = 0; i < 300'001; i += 3) samples[0].in_loss[i] = 0;
-  const Dataset large(TokenArrays(samples), kOptions, {}, "h");
+  const TokenDataset large(TokenArrays(samples), kOptions, {}, "h");
   ASSERT_TRUE(cache.Put("a", large).ok());
   const auto found = cache.Find("a", kOptions);
   ASSERT_TRUE(found.ok() && found->has_value()) << found.status();
@@ -181,17 +181,17 @@ class LoadCachedTest : public testing::Test {
   void Write(const std::string& rows) {
     ASSERT_TRUE(base::WriteFileAtomic(data_, rows).ok());
   }
-  std::string Key(const LoadOptions& options = kOptions) {
+  std::string Key(const TokenizeOptions& options = kOptions) {
     return *TokenKey({data_.string()}, model_, options);
   }
-  absl::StatusOr<Dataset> Tokenize() const {
-    return LoadDataset({data_.string()}, kOptions, *tokenizer_, nullptr,
-                       nullptr);
+  absl::StatusOr<TokenDataset> Tokenize() const {
+    return LoadTokenDataset({data_.string()}, kOptions, *tokenizer_, nullptr,
+                            nullptr);
   }
-  absl::StatusOr<Dataset> Load() {
+  absl::StatusOr<TokenDataset> Load() {
     warning_.clear();
     loads_ = 0;
-    return LoadCachedDataset(
+    return LoadCachedTokens(
         {data_.string()}, kOptions, model_, cache_,
         [this] {
           ++loads_;
@@ -213,7 +213,7 @@ class LoadCachedTest : public testing::Test {
 TEST_F(LoadCachedTest, TheKeyIsOfAllThatDecidesTokens) {
   const std::string key = Key();
   EXPECT_EQ(Key(), key);
-  LoadOptions other = kOptions;
+  TokenizeOptions other = kOptions;
   other.max_length = 17;
   EXPECT_NE(Key(other), key);
   other = kOptions;
@@ -223,10 +223,12 @@ TEST_F(LoadCachedTest, TheKeyIsOfAllThatDecidesTokens) {
   other.text_id = "the job's own template";
   EXPECT_NE(Key(other), key);
   std::set<std::string> keys = {key};
-  for (const RowFormat& rows :
-       {RowFormat{.messages_column = "x"}, RowFormat{.prompt_column = "x"},
-        RowFormat{.completion_column = "x"}, RowFormat{.text_column = "x"},
-        RowFormat{.format = "x"}}) {
+  for (const LanguageRowFormat& rows :
+       {LanguageRowFormat{.messages_column = "x"},
+        LanguageRowFormat{.prompt_column = "x"},
+        LanguageRowFormat{.completion_column = "x"},
+        LanguageRowFormat{.text_column = "x"},
+        LanguageRowFormat{.format = "x"}}) {
     other = kOptions;
     other.rows = rows;
     EXPECT_TRUE(keys.insert(Key(other)).second);
@@ -254,15 +256,15 @@ TEST_F(LoadCachedTest, TokenizesOnce) {
 }
 
 TEST_F(LoadCachedTest, PaddingIsOfTheDataThatAreKept) {
-  LoadOptions options = kOptions;
+  TokenizeOptions options = kOptions;
   options.pad_id = 77;
   for (int i = 0; i < 2; ++i) {
-    const auto made = LoadCachedDataset(
+    const auto made = LoadCachedTokens(
         {data_.string()}, {.max_length = 16}, model_, cache_,
         [&] {
           EXPECT_EQ(i, 0);
-          return LoadDataset({data_.string()}, options, *tokenizer_, nullptr,
-                             nullptr);
+          return LoadTokenDataset({data_.string()}, options, *tokenizer_,
+                                  nullptr, nullptr);
         },
         [](const std::string& text) { ADD_FAILURE() << text; });
     ASSERT_TRUE(made.ok()) << made.status();
@@ -315,7 +317,7 @@ TEST_F(LoadCachedTest, TwoAtOnceBothHaveTheData) {
   std::vector<int64_t> sizes(4);
   for (int64_t& size : sizes) {
     threads.emplace_back([this, &size] {
-      const auto made = LoadCachedDataset(
+      const auto made = LoadCachedTokens(
           {data_.string()}, kOptions, model_, cache_,
           [this] { return Tokenize(); },
           [](const std::string& text) { ADD_FAILURE() << text; });

@@ -54,7 +54,8 @@ void ExpectSame(const Tiny& tiny, Choice choice) {
   const at::Tensor ours = block.Forward(x.detach(), plan, rope, tape);
   EXPECT_LE(RelativeError(ours, h), 1e-6);
   tape.KeepAdaptersOnly();
-  EXPECT_TRUE(at::equal(block.Again(x.detach(), plan, rope, tape), ours));
+  EXPECT_TRUE(
+      at::equal(block.ForwardAgain(x.detach(), plan, rope, tape), ours));
   const at::Tensor dx = block.Backward(dh.clone(), x.detach(), plan, rope, tape,
                                        /*wants_dx=*/true);
   EXPECT_LE(RelativeError(dx, x.grad()), 2e-6);

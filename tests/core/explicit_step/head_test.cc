@@ -35,7 +35,7 @@ TEST_P(HeadTest, IsTheCrossEntropyWithItsGradient) {
   model::LabelSelection labels;
   labels.rows = at::arange(rows);
   labels.targets = at::randint(37, {rows}, at::kLong);
-  labels.targets.narrow(0, 590, 10).fill_(model::LabelSelection::kNoTarget);
+  labels.targets.narrow(0, 590, 10).fill_(base::kIgnoreIndex);
   const at::Tensor sum = model::SumCrossEntropy(h, head, labels);
   (sum * 0.25).backward();
   Options options;

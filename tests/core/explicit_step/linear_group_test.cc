@@ -34,7 +34,7 @@ TEST_P(LinearGroupTest, IsItsLinearsWithTheirGradients) {
   const auto y = group.Forward(x.detach(), {}, tape);
   EXPECT_LE(RelativeError(y[0], qk), 1e-6);
   EXPECT_LE(RelativeError(y[1], v), 1e-6);
-  EXPECT_TRUE(at::equal(group.Again(x.detach(), {}, tape)[0], y[0]));
+  EXPECT_TRUE(at::equal(group.ForwardAgain(x.detach(), {}, tape)[0], y[0]));
   const at::Tensor dx = group.Backward(dy, {[&] { return x.detach(); }, {}},
                                        tape, /*wants_dx=*/true);
   EXPECT_LE(RelativeError(dx, x.grad()), 1e-6);

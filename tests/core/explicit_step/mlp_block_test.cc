@@ -31,7 +31,7 @@ TEST_P(MlpBlockTest, IsTheModelsMlpWithItsGradients) {
   if (GetParam()) {
     tape.KeepAdaptersOnly();
     EXPECT_FALSE(tape.gate.defined());
-    block.Again(h.detach(), tape);
+    block.ForwardAgain(h.detach(), tape);
   }
   const at::Tensor dh =
       block.Backward(dy.clone(), h.detach(), tape, /*wants_dh=*/true);

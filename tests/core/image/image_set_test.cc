@@ -27,11 +27,11 @@ Processor SmallProcessor(int64_t channels = 3) {
   return *processor;
 }
 
-data::Labels CatsAndDogs() {
-  data::Labels labels;
-  labels.names = {"cat", "dog"};
-  labels.ids = {{"cat", 0}, {"dog", 1}};
-  return labels;
+data::ClassLabels CatsAndDogs() {
+  data::ClassLabels class_labels;
+  class_labels.names = {"cat", "dog"};
+  class_labels.ids = {{"cat", 0}, {"dog", 1}};
+  return class_labels;
 }
 
 fs::path CatAndDogFolder(const std::string& name) {
@@ -46,9 +46,9 @@ std::unique_ptr<ImageSet> Open(const std::string& path,
                                const ImageSetOptions& options = {}) {
   auto list = ListImages({path}, {});
   EXPECT_TRUE(list.ok()) << list.status();
-  const data::Labels labels = CatsAndDogs();
-  auto set =
-      ImageSet::Make(*std::move(list), &labels, SmallProcessor(), options);
+  const data::ClassLabels class_labels = CatsAndDogs();
+  auto set = ImageSet::Make(*std::move(list), &class_labels, SmallProcessor(),
+                            options);
   EXPECT_TRUE(set.ok()) << set.status();
   return set.ok() ? *std::move(set) : nullptr;
 }
@@ -174,9 +174,9 @@ TEST(ImageSet, HasNoClassesWithoutLabels) {
 TEST(ImageSet, WeighsTheLossByClass) {
   auto list = ListImages({CatAndDogFolder("set_weights")}, {});
   ASSERT_TRUE(list.ok()) << list.status();
-  data::Labels labels = CatsAndDogs();
-  labels.weights = {0.25, 2};
-  auto set = ImageSet::Make(*list, &labels, SmallProcessor(), {});
+  data::ClassLabels class_labels = CatsAndDogs();
+  class_labels.weights = {0.25, 2};
+  auto set = ImageSet::Make(*list, &class_labels, SmallProcessor(), {});
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(Collated(**set, {{0}, {2}, {1}}).loss_weight, 2.5);
 }
@@ -189,9 +189,9 @@ TEST(ImageSet, GivesTargetsOfSeveralLabels) {
                 "{\"image\": \"cat/1.jpg\", \"label\": [\"dog\"]}\n");
   auto list = ListImages({rows}, {});
   ASSERT_TRUE(list.ok()) << list.status();
-  data::Labels labels = CatsAndDogs();
-  labels.problem = spec::ProblemType::kMultiLabel;
-  auto set = ImageSet::Make(*list, &labels, SmallProcessor(), {});
+  data::ClassLabels class_labels = CatsAndDogs();
+  class_labels.problem = spec::ProblemType::kMultiLabel;
+  auto set = ImageSet::Make(*list, &class_labels, SmallProcessor(), {});
   ASSERT_TRUE(set.ok()) << set.status();
   const data::Batch batch = Collated(**set, {{1}, {0}});
   EXPECT_THAT(batch.targets, ElementsAre(0, 1, 1, 1));
@@ -204,8 +204,8 @@ TEST(ImageSet, RefusesALabelThatIsNone) {
   const std::string path = WriteImage(folder / "horse/1.png");
   auto list = ListImages({folder}, {});
   ASSERT_TRUE(list.ok()) << list.status();
-  const data::Labels labels = CatsAndDogs();
-  auto set = ImageSet::Make(*list, &labels, SmallProcessor(), {});
+  const data::ClassLabels class_labels = CatsAndDogs();
+  auto set = ImageSet::Make(*list, &class_labels, SmallProcessor(), {});
   EXPECT_EQ(set.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(set.status().message()),
               testing::StartsWith(path + ": label: "));

@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "tests/core/merge/golden_pairs.h"
+#include "tests/core/merge/golden_adapted_models.h"
 
 namespace mpsd::merge {
 namespace {
@@ -14,16 +14,17 @@ class CompareLogitsTest : public testing::Test {
   CompareLogitsTest() { EXPECT_TRUE(Merge(options_).ok()); }
   absl::StatusOr<Comparison> Compare(const std::filesystem::path& folder,
                                      int64_t max_bytes) {
-    return CompareLogits(pair_, folder, at::kFloat, max_bytes);
+    return CompareLogits(adapted_, folder, at::kFloat, max_bytes);
   }
   const MergeOptions options_ = GoldenMerge("llama2");
-  const Pair pair_ = *Pair::Open(options_.model, options_.adapter);
+  const AdaptedModel adapted_ =
+      *AdaptedModel::Open(options_.model, options_.adapter);
 };
 
 TEST_F(CompareLogitsTest, AMergedModelPasses) {
   const auto compared = Compare(options_.out, int64_t{1} << 30);
   ASSERT_TRUE(compared.ok()) << compared.status();
-  EXPECT_EQ(compared->layers, pair_.config().num_hidden_layers);
+  EXPECT_EQ(compared->layers, adapted_.config().num_hidden_layers);
   EXPECT_LT(compared->error, 1e-5);
 }
 
@@ -31,7 +32,7 @@ TEST_F(CompareLogitsTest, ALargeModelIsComparedByItsFirstLayers) {
   const auto compared = Compare(options_.out, 1);
   ASSERT_TRUE(compared.ok()) << compared.status();
   EXPECT_EQ(compared->layers, 1);
-  EXPECT_GT(pair_.config().num_hidden_layers, 1);
+  EXPECT_GT(adapted_.config().num_hidden_layers, 1);
 }
 
 TEST_F(CompareLogitsTest, TheBaseModelIsNotTheMergedOne) {

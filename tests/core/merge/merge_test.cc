@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/file.h"
-#include "core/merge/pair.h"
+#include "core/merge/adapted_model.h"
 #include "core/model/decoder.h"
 #include "core/tensorfile/weights.h"
-#include "tests/core/merge/golden_pairs.h"
+#include "tests/core/merge/golden_adapted_models.h"
 
 namespace mpsd::merge {
 namespace {
@@ -86,10 +86,10 @@ INSTANTIATE_TEST_SUITE_P(All, ClassifierMergeTest,
 TEST(MergeTest, AddsScaledBTimesAToItsWeightAndReplacesSavedModules) {
   const MergeOptions options = GoldenMerge("llama2");
   ASSERT_TRUE(Merge(options).ok());
-  const auto pair = Pair::Open(options.model, options.adapter);
-  ASSERT_TRUE(pair.ok()) << pair.status();
-  const spec::TargetMatch& target = pair->targets()[0];
-  const LowRank change = *pair->Change(target);
+  const auto adapted = AdaptedModel::Open(options.model, options.adapter);
+  ASSERT_TRUE(adapted.ok()) << adapted.status();
+  const spec::TargetMatch& target = adapted->targets()[0];
+  const LowRank change = *adapted->WeightChange(target);
   const std::string name = target.name + ".weight";
   EXPECT_TRUE(at::equal(Weight(options.out, name),
                         Weight(options.model, name) +
@@ -100,7 +100,7 @@ TEST(MergeTest, AddsScaledBTimesAToItsWeightAndReplacesSavedModules) {
   EXPECT_TRUE(
       at::equal(Weight(options.out, other), Weight(options.model, other)));
   EXPECT_TRUE(at::equal(Weight(options.out, "lm_head.weight"),
-                        *pair->LoadSaved("lm_head.weight", at::kFloat)));
+                        *adapted->LoadSaved("lm_head.weight", at::kFloat)));
 }
 
 // A copy of the model in which config.json says that head and embedding are

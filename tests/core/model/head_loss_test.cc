@@ -18,8 +18,8 @@ class HeadLossTest : public testing::Test {
     hidden_ = at::randn({2, kTokens / 2, kHidden}).requires_grad_();
     labels_.rows = at::tensor(
         {int64_t{1}, int64_t{2}, int64_t{6}, int64_t{9}, int64_t{0}});
-    labels_.targets = at::tensor({int64_t{3}, int64_t{0}, int64_t{16},
-                                  int64_t{3}, LabelSelection::kNoTarget});
+    labels_.targets = at::tensor(
+        {int64_t{3}, int64_t{0}, int64_t{16}, int64_t{3}, base::kIgnoreIndex});
     labels_.count = 4;
   }
   // By torch's own cross entropy over the real targets.
@@ -83,9 +83,8 @@ TEST_F(HeadLossTest, AnFp32HeadInABf16ModelComputesInFp32) {
           .to(at::kBFloat16)
           .to(at::kFloat)
           .index_select(0, labels_.rows);
-  const at::Tensor expected =
-      at::cross_entropy_loss(logits, labels_.targets, {}, at::Reduction::Sum,
-                             LabelSelection::kNoTarget);
+  const at::Tensor expected = at::cross_entropy_loss(
+      logits, labels_.targets, {}, at::Reduction::Sum, base::kIgnoreIndex);
   EXPECT_TRUE(at::allclose(SumCrossEntropy(narrow, head_, labels_, 3), expected,
                            1e-5, 1e-6));
 }
@@ -113,7 +112,7 @@ TEST_F(HeadLossTest, WithoutGradientsItIsTheSameNumber) {
 }
 
 TEST_F(HeadLossTest, PaddedTargetsCountNothing) {
-  labels_.targets.fill_(LabelSelection::kNoTarget);
+  labels_.targets.fill_(base::kIgnoreIndex);
   const at::Tensor loss = SumCrossEntropy(hidden_, head_, labels_);
   EXPECT_EQ(loss.item<float>(), 0);
   EXPECT_EQ(GradientOf(loss).abs().max().item<float>(), 0);

@@ -20,7 +20,7 @@ constexpr uint64_t kSeed = 4321;     // of tests/golden/vit.py
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-struct Pass {
+struct ForwardOptions {
   std::optional<uint64_t> dropout_seed;
   bool head_only = false;
   RunOptions options;
@@ -34,7 +34,7 @@ at::Tensor MeanLoss(const at::Tensor& logits, const at::Tensor& labels) {
 
 // logits, loss, grad.NAME of the case's batch.
 Tensors ForwardBackward(Classifier& model, const GoldenVit& golden,
-                        const Pass& run = {}) {
+                        const ForwardOptions& run = {}) {
   model.set_options(run.options);
   model.set_training(run.dropout_seed.has_value());
   for (const NamedWeight& weight : model.NamedWeights()) {
@@ -106,13 +106,13 @@ TEST_P(VitCase, TheHeadAloneHasTheSameGradients) {
            item.first.rfind("grad.classifier.", 0) != 0;
   });
   ASSERT_EQ(theirs.size(), 4u);
-  Pass run;
+  ForwardOptions run;
   run.head_only = true;
   ExpectSame(ForwardBackward(*model_, golden_, run), theirs);
 }
 
 TEST_P(VitCase, DropoutDrawsTheMasksOfTransformers) {
-  Pass run;
+  ForwardOptions run;
   run.dropout_seed = kSeed;
   ExpectSame(ForwardBackward(*model_, golden_, run),
              Theirs(golden_, "full_dropout"));
@@ -121,14 +121,14 @@ TEST_P(VitCase, DropoutDrawsTheMasksOfTransformers) {
 TEST_P(VitCase, CheckpointingAndTilesChangeNothing) {
   for (const std::optional<uint64_t> seed :
        {std::optional<uint64_t>(), std::optional<uint64_t>(7)}) {
-    Pass plain;
+    ForwardOptions plain;
     plain.dropout_seed = seed;
     const Tensors expected = ForwardBackward(*model_, golden_, plain);
-    Pass checkpointed = plain;
+    ForwardOptions checkpointed = plain;
     checkpointed.options.recompute = spec::Recompute::kFull;
     ExpectSame(ForwardBackward(*model_, golden_, checkpointed), expected);
     if (seed) continue;  // masks are another kernel's own
-    Pass tiled = plain;
+    ForwardOptions tiled = plain;
     tiled.options.attention = attention::AttentionKernel::kTiled;
     ExpectSame(ForwardBackward(*model_, golden_, tiled), expected);
   }

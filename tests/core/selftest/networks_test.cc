@@ -81,8 +81,7 @@ TEST(NetworksTest, LabelsAreTheNextTokens) {
   EXPECT_TRUE(
       at::equal(labels.targets.narrow(0, 0, labels.count),
                 batch.inputs.input_ids.flatten().index_select(0, rows + 1)));
-  EXPECT_EQ(labels.targets[-1].item<int64_t>(),
-            model::LabelSelection::kNoTarget);
+  EXPECT_EQ(labels.targets[-1].item<int64_t>(), base::kIgnoreIndex);
 }
 
 TEST(NetworksTest, LinearsOfTheBlocksAreQuantised) {

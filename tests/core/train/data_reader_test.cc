@@ -21,9 +21,9 @@ namespace {
 using testing::ElementsAre;
 
 // A task whose data are there when the test says so.
-class SlowTask : public LanguageModelling {
+class SlowPipeline : public LanguageModelling {
  public:
-  SlowTask(const spec::TrainSpec& spec, absl::StatusOr<TaskData> data)
+  SlowPipeline(const spec::TrainSpec& spec, absl::StatusOr<TaskData> data)
       : LanguageModelling(spec), data_(std::move(data)) {}
 
   absl::StatusOr<TaskData> LoadData(const std::string& folder,
@@ -82,19 +82,19 @@ TEST_F(DataReaderTest, ReadsBesideTheCallerAndTellsOnItsThread) {
   TaskData data;
   data.train = std::make_unique<Batches>(
       std::vector<data::Batch>{MakeBatch({4}, 4), MakeBatch({3}, 4)});
-  SlowTask task(spec_, std::move(data));
-  DataReader reader(task, observer_, "folder", config_);
+  SlowPipeline pipeline(spec_, std::move(data));
+  DataReader reader(pipeline, observer_, "folder", config_);
   EXPECT_FALSE(reader.done());
-  task.told.WaitForNotification();
+  pipeline.told.WaitForNotification();
   EXPECT_TRUE(observer_.stages.empty());
   reader.Tell();
   EXPECT_THAT(observer_.stages, ElementsAre("folder, layers"));
-  task.go_on.Notify();
+  pipeline.go_on.Notify();
   auto read = reader.Get();
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->train->size(), 2);
   EXPECT_TRUE(reader.done());
-  EXPECT_NE(task.thread, std::this_thread::get_id());
+  EXPECT_NE(pipeline.thread, std::this_thread::get_id());
   // The latest of a stage's progress, and all in the order of the calls.
   EXPECT_THAT(observer_.said, ElementsAre("folder, layers 3", "tokenizing 0.5",
                                           "warning slow", "tokenizing 0.75"));
@@ -103,25 +103,25 @@ TEST_F(DataReaderTest, ReadsBesideTheCallerAndTellsOnItsThread) {
 
 TEST_F(DataReaderTest, GivesErrorsAndWhatWasThrown) {
   {
-    SlowTask task(spec_, absl::InvalidArgumentError("line 3"));
-    task.go_on.Notify();
-    DataReader reader(task, observer_, "folder", config_);
+    SlowPipeline pipeline(spec_, absl::InvalidArgumentError("line 3"));
+    pipeline.go_on.Notify();
+    DataReader reader(pipeline, observer_, "folder", config_);
     EXPECT_EQ(reader.Get().status(), absl::InvalidArgumentError("line 3"));
   }
-  SlowTask task(spec_, TaskData());
-  task.throws = true;
-  task.go_on.Notify();
-  DataReader reader(task, observer_, "folder", config_);
+  SlowPipeline pipeline(spec_, TaskData());
+  pipeline.throws = true;
+  pipeline.go_on.Notify();
+  DataReader reader(pipeline, observer_, "folder", config_);
   for (int i = 0; i < 2; ++i) {
     EXPECT_THROW(reader.Get().IgnoreError(), std::runtime_error);
   }
 }
 
 TEST_F(DataReaderTest, AnswersThatNobodyTakesAreWaitedFor) {
-  SlowTask task(spec_, TaskData());
-  task.go_on.Notify();
-  { DataReader reader(task, observer_, "folder", config_); }
-  EXPECT_NE(task.thread, std::thread::id());
+  SlowPipeline pipeline(spec_, TaskData());
+  pipeline.go_on.Notify();
+  { DataReader reader(pipeline, observer_, "folder", config_); }
+  EXPECT_NE(pipeline.thread, std::thread::id());
 }
 
 }  // namespace

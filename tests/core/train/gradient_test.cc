@@ -20,7 +20,8 @@ class GradientTest : public LmParts {
     const std::vector<data::Batch> batches = {MakeBatch({9, 3}, 9),
                                               MakeBatch({5}, 8, 4)};
     double loss = 0;
-    for (const BatchInputs& inputs : task_.Inputs(batches, *device_).batches) {
+    for (const BatchInputs& inputs :
+         pipeline_.Inputs(batches, *device_).batches) {
       loss += path.Add(inputs, 0.25).item<double>();
     }
     path.End();
@@ -32,10 +33,10 @@ class GradientTest : public LmParts {
 };
 
 TEST_F(GradientTest, TheExplicitPathIsThatOfAutograd) {
-  const auto autograd = MakeAutogradPath(task_, *adapter_);
+  const auto autograd = MakeAutogradPath(pipeline_, *adapter_);
   const double expected_loss = Run(*autograd);
   const at::Tensor expected = Gradients();
-  const auto path = task_.MakeGradientPath(*adapter_, *device_);
+  const auto path = pipeline_.MakeGradientPath(*adapter_, *device_);
   EXPECT_EQ(path->name(), "explicit");
   EXPECT_NEAR(Run(*path), expected_loss, 1e-5 * expected_loss);
   EXPECT_LE((Gradients() - expected).norm().item<double>(),
@@ -45,11 +46,11 @@ TEST_F(GradientTest, TheExplicitPathIsThatOfAutograd) {
 TEST_F(GradientTest, ABatchWithoutATargetAddsNothing) {
   for (const bool explicit_path : {false, true}) {
     const auto path = explicit_path
-                          ? task_.MakeGradientPath(*adapter_, *device_)
-                          : MakeAutogradPath(task_, *adapter_);
+                          ? pipeline_.MakeGradientPath(*adapter_, *device_)
+                          : MakeAutogradPath(pipeline_, *adapter_);
     path->Begin();
     const data::Batch batch = MakeBatch({1}, 8);
-    const StepInputs inputs = task_.Inputs({&batch, 1}, *device_);
+    const StepInputs inputs = pipeline_.Inputs({&batch, 1}, *device_);
     EXPECT_FALSE(path->Add(inputs.batches[0], 1).defined());
     path->End();
     EXPECT_EQ(Gradients().abs().max().item<float>(), 0);
@@ -58,7 +59,8 @@ TEST_F(GradientTest, ABatchWithoutATargetAddsNothing) {
 
 TEST_F(GradientTest, AJobMayAskForAutograd) {
   spec_.gradients = spec::Gradients::kAutograd;
-  EXPECT_EQ(task_.MakeGradientPath(*adapter_, *device_)->name(), "autograd");
+  EXPECT_EQ(pipeline_.MakeGradientPath(*adapter_, *device_)->name(),
+            "autograd");
 }
 
 TEST_F(GradientTest, SaysWhyItIsNotExplicit) {
@@ -67,11 +69,12 @@ TEST_F(GradientTest, SaysWhyItIsNotExplicit) {
   lora.target_modules = std::vector<std::string>{"q_proj"};
   lora.modules_to_save = {"lm_head"};
   adapter_ = *lora::Adapter::Attach(*network_, lora, at::kCPU);
-  EXPECT_EQ(task_.MakeGradientPath(*adapter_, *device_)->name(),
+  EXPECT_EQ(pipeline_.MakeGradientPath(*adapter_, *device_)->name(),
             "autograd (weights of the model itself are trained)");
-  EXPECT_THROW(MakeExplicitPath(static_cast<const model::Decoder&>(*network_),
-                                *adapter_, *device_),
-               c10::Error);
+  EXPECT_THROW(
+      MakeExplicitStepPath(static_cast<const model::Decoder&>(*network_),
+                           *adapter_, *device_),
+      c10::Error);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace mpsd::train {
 namespace {
 
-constexpr int64_t kNo = data::kIgnoreIndex;
+constexpr int64_t kNo = base::kIgnoreIndex;
 
 data::Batch TwoRows() {
   data::Batch batch;
@@ -101,9 +101,7 @@ TEST(InputsTest, TheSelectionIsPaddedToFewSizes) {
   }
   data::Batch batch = TwoRows();
   const BatchInputs inputs = InputsOf(batch);
-  EXPECT_EQ((inputs.labels.targets == model::LabelSelection::kNoTarget)
-                .sum()
-                .item<int64_t>(),
+  EXPECT_EQ((inputs.labels.targets == base::kIgnoreIndex).sum().item<int64_t>(),
             16 - 3);
 }
 

@@ -16,11 +16,11 @@ using LanguageModellingTest = LmParts;
 
 TEST_F(LanguageModellingTest, ABatchWithoutLabelsHasNoLoss) {
   data::Batch batch = MakeBatch({4}, 4);
-  batch.labels.assign(batch.labels.size(), data::kIgnoreIndex);
+  batch.labels.assign(batch.labels.size(), base::kIgnoreIndex);
   const std::vector<data::Batch> batches = {batch, MakeBatch({4}, 4)};
-  const StepInputs inputs = task_.Inputs(batches, *device_);
-  EXPECT_FALSE(task_.Loss(inputs.batches[0]).sum.defined());
-  EXPECT_TRUE(task_.Loss(inputs.batches[1]).sum.defined());
+  const StepInputs inputs = pipeline_.Inputs(batches, *device_);
+  EXPECT_FALSE(pipeline_.Loss(inputs.batches[0]).sum.defined());
+  EXPECT_TRUE(pipeline_.Loss(inputs.batches[1]).sum.defined());
 }
 
 // A causal language model by all its weights: from the golden one, and resumed.

@@ -34,7 +34,7 @@ inline data::Batch MakeBatch(const std::vector<int64_t>& lengths,
       const bool real = i < n;
       token = (token * 7 + 11) % 96;
       batch.input_ids.push_back(real ? token : 0);
-      batch.labels.push_back(real && i > 0 ? token : data::kIgnoreIndex);
+      batch.labels.push_back(real && i > 0 ? token : base::kIgnoreIndex);
       batch.position_ids.push_back(real ? i : 0);
       batch.segment_ids.push_back(real ? 0 : -1);
       batch.tokens += real;
@@ -70,12 +70,12 @@ class Batches : public data::Source {
 // The golden model "llama3" with adapters on every linear, as a task trains it.
 class LmParts : public testing::Test {
  protected:
-  LmParts() : task_(spec_) {
+  LmParts() : pipeline_(spec_) {
     const std::string folder =
         testing_support::Golden("llama3", "model").string();
     auto weights = *tensorfile::Weights::Open(folder);
-    network_ = *task_.LoadModel({weights.get()}, *spec::ReadModelConfig(folder),
-                                nullptr);
+    network_ = *pipeline_.LoadModel({weights.get()},
+                                    *spec::ReadModelConfig(folder), nullptr);
     at::manual_seed(10);
     spec::LoraSpec lora;
     lora.target_modules = spec::LoraSpec::AllLinear{};
@@ -85,10 +85,12 @@ class LmParts : public testing::Test {
     at::Tensor values = adapter_->parameters().groups()[0].values;
     values.add_(at::randn_like(values) * 0.1);
   }
-  TrainingSubject subject() { return {task_, *network_, *adapter_, *device_}; }
+  TrainingSubject subject() {
+    return {pipeline_, *network_, *adapter_, *device_};
+  }
 
   spec::TrainSpec spec_;
-  LanguageModelling task_;
+  LanguageModelling pipeline_;
   std::unique_ptr<model::Network> network_;
   std::unique_ptr<device::Device> device_ = *device::OpenCpu();
   std::unique_ptr<lora::Adapter> adapter_;

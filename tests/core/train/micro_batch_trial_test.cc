@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/micro_batch_trial.h"
 
-#include "core/data/dataset.h"
+#include "core/data/token_dataset.h"
 #include "core/host/platform.h"
 #include "tests/core/train/lm_parts.h"
 
 namespace mpsd::train {
 namespace {
 
-data::Dataset Samples() {
-  std::vector<data::Sample> samples;
+data::TokenDataset Samples() {
+  std::vector<data::TokenSample> samples;
   for (int32_t length : {5, 9, 7, 3}) {
-    data::Sample sample;
+    data::TokenSample sample;
     for (int32_t i = 0; i < length; ++i) {
       sample.input_ids.push_back((7 * i + length) % 96);
       sample.in_loss.push_back(1);
     }
     samples.push_back(std::move(sample));
   }
-  return data::Dataset(data::TokenArrays(samples), {.max_length = 16}, {}, "");
+  return data::TokenDataset(data::TokenArrays(samples), {.max_length = 16}, {},
+                            "");
 }
 
 class MicroBatchTrialTest : public LmParts {
@@ -27,7 +28,7 @@ class MicroBatchTrialTest : public LmParts {
       : optimizer_(adapter_->parameters(), spec_.training),
         stepper_(subject(), optimizer_, 1) {}
 
-  const data::Dataset dataset_ = Samples();
+  const data::TokenDataset dataset_ = Samples();
   optim::AdamW optimizer_;
   Stepper stepper_;
 };

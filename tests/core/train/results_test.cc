@@ -26,18 +26,19 @@ metrics::Predictions Predicted(ProblemType problem, int64_t outputs,
   return p;
 }
 
-data::Labels Named(ProblemType problem, std::vector<std::string> names) {
-  data::Labels labels;
-  labels.problem = problem;
-  labels.names = std::move(names);
-  return labels;
+data::ClassLabels Named(ProblemType problem, std::vector<std::string> names) {
+  data::ClassLabels class_labels;
+  class_labels.problem = problem;
+  class_labels.names = std::move(names);
+  return class_labels;
 }
 
 // The lines of predictions.jsonl; `tsv` gets the other file.
 std::vector<json> Written(const metrics::Predictions& predictions,
-                          const data::Labels& labels, std::string* tsv) {
+                          const data::ClassLabels& class_labels,
+                          std::string* tsv) {
   const auto folder = testing_support::FreshFolder("results");
-  const absl::Status s = WritePredictions(folder, predictions, labels);
+  const absl::Status s = WritePredictions(folder, predictions, class_labels);
   EXPECT_TRUE(s.ok()) << s;
   std::istringstream lines(*base::ReadFile(folder / "predictions.jsonl"));
   std::vector<json> rows;

@@ -46,8 +46,8 @@ TEST_F(StepTest, SplittingABatchUnevenlyChangesNothing) {
     part.position_ids = take(all.position_ids);
     part.segment_ids = take(all.segment_ids);
     for (int64_t label : part.labels) {
-      part.label_tokens += label != data::kIgnoreIndex;
-      part.loss_weight += label != data::kIgnoreIndex;
+      part.label_tokens += label != base::kIgnoreIndex;
+      part.loss_weight += label != base::kIgnoreIndex;
     }
     parts.push_back(part);
   }
@@ -62,7 +62,7 @@ TEST_F(StepTest, PaddingChangesNothing) {
   data::Batch padded = MakeBatch({6}, 6);
   padded.length = 16;
   padded.input_ids.resize(16, 0);
-  padded.labels.resize(16, data::kIgnoreIndex);
+  padded.labels.resize(16, base::kIgnoreIndex);
   padded.position_ids.resize(16, 0);
   padded.segment_ids.resize(16, -1);
   EXPECT_LE((Gradient({padded}) - tight).norm().item<double>(),

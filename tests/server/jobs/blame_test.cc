@@ -9,22 +9,22 @@ namespace mpsd::jobs {
 namespace {
 
 // The table of blame.h, once more and by hand.
-TEST(BlameFor, FollowsTheTable) {
-  const std::map<ExitReason, Blame> expected = {
-      {ExitReason::kDone, Blame::kNobody},
-      {ExitReason::kCancelled, Blame::kNobody},
-      {ExitReason::kPreempted, Blame::kNobody},
-      {ExitReason::kRejected, Blame::kJob},
-      {ExitReason::kOutOfMemory, Blame::kJob},
-      {ExitReason::kNonFinite, Blame::kJob},
-      {ExitReason::kCrashed, Blame::kJob},
-      {ExitReason::kHung, Blame::kJob},
-      {ExitReason::kProtocolError, Blame::kJob},
-      {ExitReason::kMachine, Blame::kMachine},
-      {ExitReason::kInterrupted, Blame::kInterruption}};
+TEST(BlamedPartyFor, FollowsTheTable) {
+  const std::map<ExitReason, BlamedParty> expected = {
+      {ExitReason::kDone, BlamedParty::kNobody},
+      {ExitReason::kCancelled, BlamedParty::kNobody},
+      {ExitReason::kPreempted, BlamedParty::kNobody},
+      {ExitReason::kRejected, BlamedParty::kJob},
+      {ExitReason::kOutOfMemory, BlamedParty::kJob},
+      {ExitReason::kNonFinite, BlamedParty::kJob},
+      {ExitReason::kCrashed, BlamedParty::kJob},
+      {ExitReason::kHung, BlamedParty::kJob},
+      {ExitReason::kProtocolError, BlamedParty::kJob},
+      {ExitReason::kMachine, BlamedParty::kMachine},
+      {ExitReason::kInterrupted, BlamedParty::kInterruption}};
   for (ExitReason reason : kAllExitReasons) {
     ASSERT_TRUE(expected.contains(reason)) << Name(reason);
-    EXPECT_EQ(BlameFor(reason), expected.at(reason)) << Name(reason);
+    EXPECT_EQ(BlamedPartyFor(reason), expected.at(reason)) << Name(reason);
   }
 }
 
@@ -35,7 +35,7 @@ TEST(IsForGood, OnlyWhatTheJobWouldDoAgain) {
                                      reason == ExitReason::kNonFinite)
         << Name(reason);
     if (IsForGood(reason)) {
-      EXPECT_EQ(BlameFor(reason), Blame::kJob) << Name(reason);
+      EXPECT_EQ(BlamedPartyFor(reason), BlamedParty::kJob) << Name(reason);
     }
   }
 }

@@ -52,7 +52,7 @@ TEST_F(JobBoardTest, WhatIsNotThereIsNotFound) {
 TEST_F(JobBoardTest, ShowsWhatTheSchedulerPutUp) {
   board_.view().Push({"a", 0, absl::UnixEpoch()});
   board_.view().Push({"b", 0, absl::UnixEpoch()});
-  board_.view().Hold(HoldReason::kDisk, "full");
+  board_.view().SetQueueHold(HoldReason::kDisk, "full");
   board_.view().SetRunning("r", {{PauseReason::kBattery}, true, {}});
   EXPECT_EQ(board_.QueuePosition("b"), 1);
   EXPECT_EQ(board_.HoldOf("b"), "full");

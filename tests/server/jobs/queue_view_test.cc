@@ -17,16 +17,16 @@ JobQueue::Entry Entry(const std::string& id) {
 
 TEST(QueueView, TellsTheGravestHold) {
   QueueView view;
-  EXPECT_TRUE(view.Hold(HoldReason::kDevice, "the self-test runs"));
-  EXPECT_FALSE(view.Hold(HoldReason::kDevice, "the self-test runs"));
-  EXPECT_TRUE(view.Hold(HoldReason::kStorage, "the disk is full"));
+  EXPECT_TRUE(view.SetQueueHold(HoldReason::kDevice, "the self-test runs"));
+  EXPECT_FALSE(view.SetQueueHold(HoldReason::kDevice, "the self-test runs"));
+  EXPECT_TRUE(view.SetQueueHold(HoldReason::kStorage, "the disk is full"));
   EXPECT_EQ(view.Info().hold, "the disk is full");
   EXPECT_EQ(view.Info().hold_reason, "storage");
   EXPECT_EQ(view.holds().size(), 2);
-  EXPECT_TRUE(view.Hold(HoldReason::kStorage, ""));
-  EXPECT_FALSE(view.Hold(HoldReason::kStorage, ""));
+  EXPECT_TRUE(view.SetQueueHold(HoldReason::kStorage, ""));
+  EXPECT_FALSE(view.SetQueueHold(HoldReason::kStorage, ""));
   EXPECT_EQ(view.Info().hold_reason, "device");
-  EXPECT_TRUE(view.Hold(HoldReason::kDevice, ""));
+  EXPECT_TRUE(view.SetQueueHold(HoldReason::kDevice, ""));
   EXPECT_THAT(view.Info().hold, IsEmpty());
   EXPECT_THAT(view.Info().hold_reason, IsEmpty());
 }
@@ -51,7 +51,7 @@ TEST(QueueView, TheQueuesReasonIsEveryWaitingJobs) {
   QueueView view;
   view.Push(Entry("a"));
   view.SetRunning("r", Pause());
-  view.Hold(HoldReason::kDisk, "the disk is full");
+  view.SetQueueHold(HoldReason::kDisk, "the disk is full");
   EXPECT_EQ(view.HoldOf("a"), "the disk is full");
   EXPECT_THAT(view.HoldOf("r"), IsEmpty());
   EXPECT_EQ(view.Info().running_job_id, "r");

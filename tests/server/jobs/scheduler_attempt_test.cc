@@ -28,7 +28,7 @@ TEST_F(SchedulerAttemptTest, RunsAJobFromStartToEnd) {
   EXPECT_EQ(scheduler_->Tick(), absl::InfiniteFuture());
   EXPECT_EQ(StateOf(id), State::kRunning);
   EXPECT_EQ(Running(), id);
-  EXPECT_THAT(metrics_.waits, ElementsAre(absl::Seconds(5)));
+  EXPECT_THAT(exported_metrics_.waits, ElementsAre(absl::Seconds(5)));
   ASSERT_THAT(launcher_.requests, SizeIs(1));
   EXPECT_EQ(launcher_.requests[0].job_id, id);
   EXPECT_EQ(launcher_.requests[0].kind, JobKind::kTraining);
@@ -50,7 +50,8 @@ TEST_F(SchedulerAttemptTest, RunsAJobFromStartToEnd) {
   EXPECT_EQ(job.exit_reason, ExitReason::kDone);
   EXPECT_EQ(job.eval_loss_before, 2.5);
   EXPECT_EQ(job.metrics, (Metrics{{"f1", 0.5}}));
-  EXPECT_THAT(metrics_.eval_metrics, ElementsAre(Metrics{{"f1", 0.5}}));
+  EXPECT_THAT(exported_metrics_.eval_metrics,
+              ElementsAre(Metrics{{"f1", 0.5}}));
   EXPECT_EQ(job.eval_loss_after, 0.5);
   EXPECT_EQ(job.progress->step, 1);
   EXPECT_EQ(job.output_path, "/adapter");
@@ -134,8 +135,8 @@ TEST_F(SchedulerAttemptTest, CrashesAreTriedAgainAfterAWait) {
   EXPECT_EQ(Stored(id).attempt, 3);
   EXPECT_EQ(Stored(id).exit_reason, ExitReason::kHung);
   EXPECT_THAT(Stored(id).message, HasSubstr("3 failures in a row"));
-  EXPECT_THAT(metrics_.ended, ElementsAre(id));
-  EXPECT_THAT(metrics_.exits, SizeIs(3));
+  EXPECT_THAT(exported_metrics_.ended, ElementsAre(id));
+  EXPECT_THAT(exported_metrics_.exits, SizeIs(3));
 }
 
 TEST_F(SchedulerAttemptTest, OthersRunWhileAJobWaits) {
@@ -254,7 +255,7 @@ TEST_F(SchedulerAttemptTest, QuickStepsShareATransaction) {
     clock_.Advance(absl::Milliseconds(10));
   }
   EXPECT_EQ(store_.updates() - before, 2);
-  EXPECT_EQ(metrics_.steps, 50);
+  EXPECT_EQ(exported_metrics_.steps, 50);
   Worker().OnProgress(Step(100, 100));
   EXPECT_EQ(store_.updates() - before, 3) << "the last step is never held back";
   EXPECT_EQ(Stored(id).progress->step, 100);
@@ -291,7 +292,8 @@ TEST_F(SchedulerAttemptTest, CheckpointsAreListedAndTheRemovedOnesGo) {
   ASSERT_THAT(*checkpoints, SizeIs(1));
   EXPECT_EQ(checkpoints->front().path, "/step-3");
   EXPECT_EQ(checkpoints->front().create_time, clock_.Now());
-  EXPECT_THAT(metrics_.checkpoint_seconds, ElementsAre(0.25, 0.25, 0.25));
+  EXPECT_THAT(exported_metrics_.checkpoint_seconds,
+              ElementsAre(0.25, 0.25, 0.25));
 }
 
 TEST_F(SchedulerAttemptTest, AWarningIsStoredAndWatched) {
@@ -336,7 +338,7 @@ TEST_F(SchedulerAttemptTest, AFullDiskDelaysTheEndButLosesNothing) {
   EXPECT_EQ(StateOf(id), State::kRunning);
   EXPECT_EQ(board_->Info().hold_reason, "storage");
   EXPECT_THAT(board_->HoldOf(id), HasSubstr("disk full"));
-  EXPECT_TRUE(metrics_.held.contains(HoldReason::kStorage));
+  EXPECT_TRUE(exported_metrics_.held.contains(HoldReason::kStorage));
   EXPECT_EQ(scheduler_->Tick(), clock_.Now() + absl::Seconds(1));
   EXPECT_FALSE(scheduler_->Idle());
   EXPECT_TRUE(absl::IsAborted(scheduler_->Cancel(id).status()));
@@ -350,8 +352,8 @@ TEST_F(SchedulerAttemptTest, AFullDiskDelaysTheEndButLosesNothing) {
   EXPECT_EQ(board_->Checkpoints(id)->front().path, "/step-2");
   EXPECT_TRUE(scheduler_->Idle());
   EXPECT_EQ(board_->Info().hold, "");
-  EXPECT_THAT(metrics_.held, IsEmpty());
-  EXPECT_EQ(metrics_.counts.at(State::kSucceeded), 1);
+  EXPECT_THAT(exported_metrics_.held, IsEmpty());
+  EXPECT_EQ(exported_metrics_.counts.at(State::kSucceeded), 1);
   EXPECT_EQ(woken, 1) << "a watcher would wait for ever";
   board_->Unsubscribe(token);
 }

@@ -52,7 +52,7 @@ TEST_F(SchedulerBlameTest, AJobThatTakesTheMachineDownIsGivenUp) {
   EXPECT_THAT(Stored(id).message,
               AllOf(HasSubstr("5 interruptions in a row"),
                     HasSubstr("mpsd ended while the job ran")));
-  EXPECT_THAT(metrics_.ended, Contains(id));
+  EXPECT_THAT(exported_metrics_.ended, Contains(id));
   const std::string after = Submit();
   scheduler_->Tick();
   EXPECT_EQ(Running(), after);

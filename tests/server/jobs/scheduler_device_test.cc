@@ -41,7 +41,7 @@ TEST_F(SchedulerStartTest, AWorkerThatCannotStartHoldsTheQueue) {
     EXPECT_EQ(board_->Info().hold_reason, "machine");
     EXPECT_THAT(board_->Info().hold, HasSubstr("worker.lock"));
     EXPECT_THAT(board_->HoldOf(other), HasSubstr("worker.lock"));
-    EXPECT_TRUE(metrics_.held.contains(HoldReason::kMachine));
+    EXPECT_TRUE(exported_metrics_.held.contains(HoldReason::kMachine));
     clock_.Advance(wait);
     wait = std::min(2 * wait, absl::Seconds(60));
   }
@@ -200,7 +200,7 @@ TEST_F(SchedulerStartTest, ARowThatSpoilsInTheQueueIsPassedOver) {
   scheduler_->Tick();
   EXPECT_EQ(Running(), second);
   EXPECT_EQ(StateOf(first), State::kFailed);
-  EXPECT_EQ(metrics_.counts.at(State::kFailed), 1);
+  EXPECT_EQ(exported_metrics_.counts.at(State::kFailed), 1);
   EXPECT_EQ(board_->QueuePosition(first), std::nullopt);
 }
 

@@ -12,10 +12,10 @@
 
 #include "server/jobs/scheduler.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/fakes/fake_exported_metrics.h"
 #include "tests/fakes/fake_job_files.h"
 #include "tests/fakes/fake_job_store.h"
 #include "tests/fakes/fake_launcher.h"
-#include "tests/fakes/fake_metrics_sink.h"
 
 namespace mpsd::jobs {
 
@@ -46,8 +46,9 @@ class SchedulerFixture : public testing::Test {
     options.pause = pause_;
     board_ = std::make_unique<JobBoard>(store_, files_);
     scheduler_ = std::make_unique<Scheduler>(
-        options, Scheduler::Parts{store_, blobs_, files_, *board_, launcher_,
-                                  metrics_, clock_, host_});
+        options,
+        Scheduler::Dependencies{store_, blobs_, files_, *board_, launcher_,
+                                exported_metrics_, clock_, host_});
   }
 
   static SubmitRequest Request() {
@@ -107,7 +108,7 @@ class SchedulerFixture : public testing::Test {
   fakes::FakeJobFiles files_;
   fakes::FakeBlobs blobs_;
   fakes::FakeLauncher launcher_;
-  fakes::FakeMetricsSink metrics_;
+  fakes::FakeExportedMetrics exported_metrics_;
   int changes_ = 0;
   std::vector<std::string> log_;
   std::function<void()> on_log_;  // before each line

@@ -75,7 +75,7 @@ TEST_F(SchedulerPauseTest, LooksAtTheMachineEveryFewSeconds) {
   EXPECT_EQ(machine_.reads, 1);
   After(absl::Seconds(3));
   EXPECT_EQ(machine_.reads, 2);
-  EXPECT_THAT(metrics_.readings, SizeIs(2));
+  EXPECT_THAT(exported_metrics_.readings, SizeIs(2));
   EXPECT_EQ(board_->Info().host, machine_.reading);
 }
 
@@ -84,7 +84,7 @@ TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
   Unplug();
   EXPECT_EQ(launcher_.paused, 1);
   EXPECT_EQ(StateOf(id), State::kRunning);
-  EXPECT_THAT(metrics_.paused, ElementsAre(PauseReason::kBattery));
+  EXPECT_THAT(exported_metrics_.paused, ElementsAre(PauseReason::kBattery));
   Pause pause = board_->PauseOf(id);
   EXPECT_THAT(pause.reasons, ElementsAre(PauseReason::kBattery));
   EXPECT_FALSE(pause.held) << "the worker has not said so";
@@ -104,7 +104,7 @@ TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
   EXPECT_EQ(launcher_.resumed, 1);
   Worker().OnResumed();
   EXPECT_EQ(board_->PauseOf(id), Pause());
-  EXPECT_THAT(metrics_.paused, IsEmpty());
+  EXPECT_THAT(exported_metrics_.paused, IsEmpty());
   EXPECT_THAT(Notes(id), ElementsAre("paused: on battery or in Low Power Mode",
                                      "goes on after a pause of 1m35s"));
   launcher_.Exit(ExitReason::kDone);

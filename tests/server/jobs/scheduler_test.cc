@@ -38,7 +38,7 @@ TEST_F(SchedulerTest, SubmitAnswersWithADurableJob) {
   EXPECT_THAT(job.spec_json, HasSubstr("/models/tiny"));
   EXPECT_EQ(files_.specs.at(job.id), job.spec_json);
   EXPECT_EQ(changes_, 1);
-  EXPECT_EQ(metrics_.counts.at(State::kQueued), 1);
+  EXPECT_EQ(exported_metrics_.counts.at(State::kQueued), 1);
   EXPECT_THAT(History(job.id), ElementsAre(State::kQueued));
 }
 
@@ -101,7 +101,7 @@ TEST_F(SchedulerTest, CancellingAQueuedJobEndsIt) {
   EXPECT_THAT(History(first), ElementsAre(State::kQueued, State::kCancelled));
   EXPECT_EQ(board_->QueuePosition(first), std::nullopt);
   EXPECT_EQ(board_->QueuePosition(second), 0);
-  EXPECT_THAT(metrics_.ended, ElementsAre(first));
+  EXPECT_THAT(exported_metrics_.ended, ElementsAre(first));
   scheduler_->Tick();
   EXPECT_EQ(Running(), second);
 }
@@ -187,7 +187,7 @@ TEST_F(SchedulerTest, AFailedJobIsTriedAgainFromItsCheckpoints) {
   EXPECT_EQ(job->state, State::kQueued);
   EXPECT_EQ(job->failures, 0);
   EXPECT_EQ(job->end_time, std::nullopt);
-  EXPECT_EQ(metrics_.counts.at(State::kQueued), 2);
+  EXPECT_EQ(exported_metrics_.counts.at(State::kQueued), 2);
   scheduler_->Tick();
   EXPECT_EQ(Running(), first);
   EXPECT_EQ(Stored(first).attempt, 4);
@@ -366,8 +366,8 @@ TEST_F(SchedulerTest, AJobThatHasEndedIsDeleted) {
   ASSERT_TRUE(freed.ok()) << freed.status();
   EXPECT_EQ(*freed, 42);
   EXPECT_GE(woken, 1);
-  EXPECT_EQ(metrics_.deleted, std::vector<std::string>{id});
-  EXPECT_EQ(metrics_.counts[State::kCancelled], 0);
+  EXPECT_EQ(exported_metrics_.deleted, std::vector<std::string>{id});
+  EXPECT_EQ(exported_metrics_.counts[State::kCancelled], 0);
   EXPECT_FALSE(files_.specs.contains(id));
   EXPECT_TRUE(absl::IsNotFound(board_->Get(id).status()));
   EXPECT_TRUE(absl::IsNotFound(scheduler_->Delete(id).status()));

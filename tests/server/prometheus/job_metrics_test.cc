@@ -20,7 +20,8 @@ using testing::Not;
 class JobMetricsTest : public testing::Test {
  protected:
   std::string Text() const {
-    return ::prometheus::TextSerializer().Serialize(metrics_.Collect());
+    return ::prometheus::TextSerializer().Serialize(
+        exported_metrics_.Collect());
   }
   static jobs::Progress Step() {
     jobs::Progress progress;
@@ -49,7 +50,8 @@ class JobMetricsTest : public testing::Test {
   }
 
   FakeClock clock_;
-  JobMetrics metrics_{{{{"version", "0.1.0"}}, absl::Minutes(10)}, clock_};
+  JobMetrics exported_metrics_{{{{"version", "0.1.0"}}, absl::Minutes(10)},
+                               clock_};
 };
 
 TEST_F(JobMetricsTest, KnownSeriesStartAtZero) {
@@ -61,21 +63,22 @@ TEST_F(JobMetricsTest, KnownSeriesStartAtZero) {
 }
 
 TEST_F(JobMetricsTest, CountsJobsByState) {
-  metrics_.JobCounts({{jobs::State::kQueued, 2}, {jobs::State::kRunning, 1}});
+  exported_metrics_.JobCounts(
+      {{jobs::State::kQueued, 2}, {jobs::State::kRunning, 1}});
   EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"queued\"} 2\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"running\"} 1\n"));
-  metrics_.JobCounts({{jobs::State::kSucceeded, 3}});
+  exported_metrics_.JobCounts({{jobs::State::kSucceeded, 3}});
   EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"queued\"} 0\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"succeeded\"} 3\n"));
 }
 
 TEST_F(JobMetricsTest, SharesOfPaddingAndWaitingWhereTheyAreKnown) {
-  metrics_.StepFinished("J1", Step());
+  exported_metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_padding_ratio{")));
   jobs::Progress step = Step();
   step.padding_ratio = 0.25;
   step.data_wait_ratio = 0.125;
-  metrics_.StepFinished("J1", step);
+  exported_metrics_.StepFinished("J1", step);
   EXPECT_THAT(Text(), HasSubstr("mpsd_job_padding_ratio{device=\"mps\",job="
                                 "\"J1\"} 0.25\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_job_data_wait_ratio{device=\"mps\",job="
@@ -83,19 +86,19 @@ TEST_F(JobMetricsTest, SharesOfPaddingAndWaitingWhereTheyAreKnown) {
 }
 
 TEST_F(JobMetricsTest, HowBusyTheDeviceIsWhereItTells) {
-  metrics_.StepFinished("J1", Step());
+  exported_metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_device_utilization_ratio{")));
   jobs::Progress step = Step();
   step.device_utilization_ratio = 0.75;
-  metrics_.StepFinished("J1", step);
+  exported_metrics_.StepFinished("J1", step);
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_job_device_utilization_ratio{device=\"mps\",job="
                         "\"J1\"} 0.75\n"));
 }
 
 TEST_F(JobMetricsTest, AStepSetsItsSeries) {
-  metrics_.StepFinished("J1", Step());
-  metrics_.StepFinished("J1", Step());
+  exported_metrics_.StepFinished("J1", Step());
+  exported_metrics_.StepFinished("J1", Step());
   for (const char* line :
        {"mpsd_job_loss{device=\"mps\",job=\"J1\"} 2.5\n",
         "mpsd_job_learning_rate{device=\"mps\",job=\"J1\"} 0.001\n",
@@ -116,7 +119,7 @@ TEST_F(JobMetricsTest, AStepSetsItsSeries) {
 TEST_F(JobMetricsTest, ACounterTheDeviceLacksHasNoSeries) {
   jobs::Progress progress = Step();
   progress.memory = {};
-  metrics_.StepFinished("J1", progress);
+  exported_metrics_.StepFinished("J1", progress);
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_device_memory")));
 }
 
@@ -125,23 +128,23 @@ TEST_F(JobMetricsTest, CountsOperatorsOnTheCpu) {
       "mpsd_cpu_fallback_ops_total{device=\"mps\",op=\"aten::a\"} ";
   jobs::Progress progress = Step();
   progress.cpu_fallback_ops = {{"aten::a", 3}, {"aten::b", 1}};
-  metrics_.StepFinished("J1", progress);
-  metrics_.StepFinished("J1", progress);
+  exported_metrics_.StepFinished("J1", progress);
+  exported_metrics_.StepFinished("J1", progress);
   EXPECT_THAT(Text(), HasSubstr(a + "3\n"));
   progress.cpu_fallback_ops["aten::a"] = 5;
-  metrics_.StepFinished("J1", progress);
+  exported_metrics_.StepFinished("J1", progress);
   EXPECT_THAT(Text(), HasSubstr(a + "5\n"));
   // Another job's count starts anew, and one goes back to a checkpoint.
   progress.cpu_fallback_ops = {{"aten::a", 1}};
-  metrics_.StepFinished("J2", progress);
-  metrics_.StepFinished("J1", progress);
+  exported_metrics_.StepFinished("J2", progress);
+  exported_metrics_.StepFinished("J1", progress);
   EXPECT_THAT(Text(), HasSubstr(a + "6\n"));
 }
 
 TEST_F(JobMetricsTest, SaysWhatTheMachineSays) {
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_host_")));
   host::Reading reading = TheReading();
-  metrics_.HostRead(reading);
+  exported_metrics_.HostRead(reading);
   for (const char* line :
        {"mpsd_host_on_battery 1\n", "mpsd_host_battery_ratio 0.5\n",
         "mpsd_host_low_power_mode 1\n", "mpsd_host_thermal_level 2\n",
@@ -154,7 +157,7 @@ TEST_F(JobMetricsTest, SaysWhatTheMachineSays) {
   }
   reading.battery_ratio.reset();
   reading.power_source = host::PowerSource::kMains;
-  metrics_.HostRead(reading);
+  exported_metrics_.HostRead(reading);
   EXPECT_THAT(Text(), HasSubstr("mpsd_host_on_battery 0\n"));
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_host_battery_ratio")));
 }
@@ -162,70 +165,70 @@ TEST_F(JobMetricsTest, SaysWhatTheMachineSays) {
 TEST_F(JobMetricsTest, SaysWhatKeepsJobsFromTraining) {
   using jobs::PauseReason;
   EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"battery\"} 0\n"));
-  metrics_.Paused({PauseReason::kBattery});
-  metrics_.Paused({PauseReason::kBattery, PauseReason::kThermal});
+  exported_metrics_.Paused({PauseReason::kBattery});
+  exported_metrics_.Paused({PauseReason::kBattery, PauseReason::kThermal});
   EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"battery\"} 1\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"thermal\"} 1\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_pauses_total{reason=\"battery\"} 1\n"));
-  metrics_.Paused({});
-  metrics_.Paused({PauseReason::kBattery});
+  exported_metrics_.Paused({});
+  exported_metrics_.Paused({PauseReason::kBattery});
   EXPECT_THAT(Text(), HasSubstr("mpsd_pauses_total{reason=\"battery\"} 2\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"thermal\"} 0\n"));
 }
 
 TEST_F(JobMetricsTest, SaysWhatHoldsTheQueue) {
   EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"storage\"} 0\n"));
-  metrics_.Held({{jobs::HoldReason::kDisk, "full"}});
+  exported_metrics_.Held({{jobs::HoldReason::kDisk, "full"}});
   EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"disk\"} 1\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"machine\"} 0\n"));
-  metrics_.Held({});
+  exported_metrics_.Held({});
   EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"disk\"} 0\n"));
 }
 
 TEST_F(JobMetricsTest, MemoryGoesWithItsWorker) {
-  metrics_.StepFinished("J1", Step());
-  metrics_.WorkerExited(jobs::ExitReason::kCrashed);
+  exported_metrics_.StepFinished("J1", Step());
+  exported_metrics_.WorkerExited(jobs::ExitReason::kCrashed);
   EXPECT_THAT(Text(), Not(HasSubstr("current_allocated_bytes{")));
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_worker_exits_total{reason=\"Crashed\"} 1\n"));
-  metrics_.StepFinished("J1", Step());
+  exported_metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(), HasSubstr("current_allocated_bytes{"));
 }
 
 TEST_F(JobMetricsTest, AnEvaluationBeforeTheFirstStepWaitsForItsDevice) {
-  metrics_.Evaluated("J1", "", {1, 3, 0, 0, {{"f1", 0.5}}});
+  exported_metrics_.Evaluated("J1", "", {1, 3, 0, 0, {{"f1", 0.5}}});
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_loss{")));
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_metric{")));
-  metrics_.StepFinished("J1", Step());
+  exported_metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_job_eval_loss{device=\"mps\",job=\"J1\"} 3\n"));
-  metrics_.Evaluated("J1", "mps", {2, 2, 0, 0, {{"f1", 0.75}}});
-  metrics_.StepFinished("J1", Step());
+  exported_metrics_.Evaluated("J1", "mps", {2, 2, 0, 0, {{"f1", 0.75}}});
+  exported_metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_job_eval_loss{device=\"mps\",job=\"J1\"} 2\n"));
 }
 
 TEST_F(JobMetricsTest, EveryMetricOfATaskHasASeries) {
-  metrics_.Evaluated("J1", "", {0, 3, 0, 0, {{"accuracy", 0.25}}});
-  metrics_.StepFinished("J1", Step());
+  exported_metrics_.Evaluated("J1", "", {0, 3, 0, 0, {{"accuracy", 0.25}}});
+  exported_metrics_.StepFinished("J1", Step());
   const std::string f1 =
       "mpsd_job_eval_metric{device=\"mps\",job=\"J1\",metric=\"f1\"} ";
   const std::string accuracy =
       "mpsd_job_eval_metric{device=\"mps\",job=\"J1\",metric=\"accuracy\"} ";
   EXPECT_THAT(Text(), HasSubstr(accuracy + "0.25\n"));
-  metrics_.Evaluated("J1", "mps",
-                     {1, 2, 0, 0, {{"accuracy", 0.5}, {"f1", 0.75}}});
+  exported_metrics_.Evaluated("J1", "mps",
+                              {1, 2, 0, 0, {{"accuracy", 0.5}, {"f1", 0.75}}});
   EXPECT_THAT(Text(), HasSubstr(accuracy + "0.5\n"));
   EXPECT_THAT(Text(), HasSubstr(f1 + "0.75\n"));
-  metrics_.JobEnded("J1");
+  exported_metrics_.JobEnded("J1");
   clock_.Advance(absl::Minutes(10));
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_metric{")));
 }
 
 TEST_F(JobMetricsTest, AnEndedJobsSeriesLingerAndGo) {
-  metrics_.StepFinished("J1", Step());
-  metrics_.StepFinished("J2", Step());
-  metrics_.JobEnded("J1");
+  exported_metrics_.StepFinished("J1", Step());
+  exported_metrics_.StepFinished("J2", Step());
+  exported_metrics_.JobEnded("J1");
   clock_.Advance(absl::Minutes(10) - absl::Seconds(1));
   EXPECT_THAT(Text(), HasSubstr("job=\"J1\""));
   clock_.Advance(absl::Seconds(1));
@@ -235,12 +238,12 @@ TEST_F(JobMetricsTest, AnEndedJobsSeriesLingerAndGo) {
 }
 
 TEST_F(JobMetricsTest, ADeletedJobsSeriesGoAtOnce) {
-  metrics_.Evaluated("J1", "mps", {1, 2, 0, 0, {{"f1", 0.75}}});
-  metrics_.StepFinished("J1", Step());
-  metrics_.StepFinished("J2", Step());
-  metrics_.JobEnded("J1");
-  metrics_.JobDeleted("J1");
-  metrics_.JobDeleted("J3");
+  exported_metrics_.Evaluated("J1", "mps", {1, 2, 0, 0, {{"f1", 0.75}}});
+  exported_metrics_.StepFinished("J1", Step());
+  exported_metrics_.StepFinished("J2", Step());
+  exported_metrics_.JobEnded("J1");
+  exported_metrics_.JobDeleted("J1");
+  exported_metrics_.JobDeleted("J3");
   EXPECT_THAT(Text(), Not(HasSubstr("job=\"J1\"")));
   EXPECT_THAT(Text(), HasSubstr("job=\"J2\""));
 }
@@ -248,30 +251,30 @@ TEST_F(JobMetricsTest, ADeletedJobsSeriesGoAtOnce) {
 TEST_F(JobMetricsTest, SeriesOfEndedJobsGoWithoutACollector) {
   for (int i = 0; i < 100; ++i) {
     const std::string id = "J" + std::to_string(i);
-    metrics_.StepFinished(id, Step());
-    metrics_.JobEnded(id);
+    exported_metrics_.StepFinished(id, Step());
+    exported_metrics_.JobEnded(id);
     clock_.Advance(absl::Minutes(5));
-    EXPECT_LE(metrics_.job_series(), 3u);
+    EXPECT_LE(exported_metrics_.job_series(), 3u);
   }
   // A step is enough, and so is an end.
-  metrics_.StepFinished("J", Step());
+  exported_metrics_.StepFinished("J", Step());
   clock_.Advance(absl::Minutes(10));
-  metrics_.StepFinished("J", Step());
-  EXPECT_EQ(metrics_.job_series(), 1u);
+  exported_metrics_.StepFinished("J", Step());
+  EXPECT_EQ(exported_metrics_.job_series(), 1u);
 }
 
 TEST_F(JobMetricsTest, AJobThatIsTriedAgainKeepsItsSeries) {
-  metrics_.StepFinished("J1", Step());
-  metrics_.JobEnded("J1");
+  exported_metrics_.StepFinished("J1", Step());
+  exported_metrics_.JobEnded("J1");
   clock_.Advance(absl::Minutes(9));
-  metrics_.StepFinished("J1", Step());
+  exported_metrics_.StepFinished("J1", Step());
   clock_.Advance(absl::Minutes(9));
   EXPECT_THAT(Text(), HasSubstr("job=\"J1\""));
 }
 
 TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
-  metrics_.JobStarted(absl::Seconds(3));
-  metrics_.CheckpointWritten("cpu", 0.3);
+  exported_metrics_.JobStarted(absl::Seconds(3));
+  exported_metrics_.CheckpointWritten("cpu", 0.3);
   EXPECT_THAT(Text(), HasSubstr("mpsd_job_queue_wait_seconds_sum 3\n"));
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_job_queue_wait_seconds_bucket{le=\"5\"} 1\n"));
@@ -283,12 +286,12 @@ TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
 TEST_F(JobMetricsTest, NamesFollowTheConventions) {
   jobs::Progress progress = Step();
   progress.cpu_fallback_ops = {{"aten::a", 1}};
-  metrics_.StepFinished("J1", progress);
-  metrics_.Evaluated("J1", "mps", {1, 1, 0, 0, {{"accuracy", 1}}});
-  metrics_.CheckpointWritten("mps", 1);
-  metrics_.HostRead(TheReading());
+  exported_metrics_.StepFinished("J1", progress);
+  exported_metrics_.Evaluated("J1", "mps", {1, 1, 0, 0, {{"accuracy", 1}}});
+  exported_metrics_.CheckpointWritten("mps", 1);
+  exported_metrics_.HostRead(TheReading());
   std::set<std::string> names;
-  for (const ::prometheus::MetricFamily& family : metrics_.Collect()) {
+  for (const ::prometheus::MetricFamily& family : exported_metrics_.Collect()) {
     const std::string& name = family.name;
     EXPECT_TRUE(names.insert(name).second) << name;
     EXPECT_TRUE(name.starts_with("mpsd_")) << name;

@@ -177,18 +177,18 @@ INSTANTIATE_TEST_SUITE_P(
                           [](Request& r, size_t n) {
                             r.set_idempotency_key(std::string(n, 'k'));
                           }},
-                    Bound{"Labels", limits::kLabels,
+                    Bound{"Labels", limits::kJobLabels,
                           [](Request& r, size_t n) {
                             r.clear_labels();
                             for (size_t i = 0; i < n; ++i) {
                               (*r.mutable_labels())[std::to_string(i)] = "";
                             }
                           }},
-                    Bound{"LabelKey", limits::kLabelKeyBytes,
+                    Bound{"LabelKey", limits::kJobLabelKeyBytes,
                           [](Request& r, size_t n) {
                             (*r.mutable_labels())[std::string(n, 'l')] = "";
                           }},
-                    Bound{"LabelValue", limits::kLabelValueBytes,
+                    Bound{"LabelValue", limits::kJobLabelValueBytes,
                           [](Request& r, size_t n) {
                             (*r.mutable_labels())["l"] = std::string(n, 'v');
                           }}),

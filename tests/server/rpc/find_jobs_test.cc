@@ -9,7 +9,7 @@
 namespace mpsd::rpc {
 namespace {
 
-v1::FindJobsRequest Part(const std::string& part) {
+v1::FindJobsRequest WithIdPart(const std::string& part) {
   v1::FindJobsRequest request;
   request.set_id_part(part);
   return request;
@@ -22,7 +22,7 @@ TEST(FindJobs, AnswersWithIdNameAndState) {
   manager.Put(job);
   manager.Put("01KAH0BBBB", jobs::State::kQueued);
   v1::FindJobsResponse response;
-  ASSERT_TRUE(FindJobs(manager, Part("aaaa"), response).ok());
+  ASSERT_TRUE(FindJobs(manager, WithIdPart("aaaa"), response).ok());
   ASSERT_EQ(response.jobs_size(), 1);
   EXPECT_EQ(response.jobs(0).id(), "01KAH0AAAA");
   EXPECT_EQ(response.jobs(0).name(), "moods");
@@ -37,12 +37,12 @@ TEST(FindJobs, SaysWhereThereAreMore) {
     manager.Put("01KAH" + std::to_string(i), jobs::State::kQueued);
   }
   v1::FindJobsResponse response;
-  ASSERT_TRUE(FindJobs(manager, Part("01KAH"), response).ok());
+  ASSERT_TRUE(FindJobs(manager, WithIdPart("01KAH"), response).ok());
   EXPECT_EQ(response.jobs_size(), 20);
   EXPECT_FALSE(response.more());
   manager.Put("01KAH30", jobs::State::kQueued);
   response.Clear();
-  ASSERT_TRUE(FindJobs(manager, Part("01KAH"), response).ok());
+  ASSERT_TRUE(FindJobs(manager, WithIdPart("01KAH"), response).ok());
   EXPECT_EQ(response.jobs_size(), 20);
   EXPECT_EQ(response.jobs(0).id(), "01KAH30");
   EXPECT_TRUE(response.more());
@@ -55,7 +55,7 @@ TEST(FindJobs, RefusesWhatIsNoPartOfAnId) {
         std::string("01K%"), std::string("../01KAH"),
         std::string("01KA\0H", 6)}) {
     v1::FindJobsResponse response;
-    const absl::Status status = FindJobs(manager, Part(part), response);
+    const absl::Status status = FindJobs(manager, WithIdPart(part), response);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << part;
     EXPECT_EQ(status.message().substr(0, 9), "id_part: ") << status;
   }

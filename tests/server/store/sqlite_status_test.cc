@@ -41,13 +41,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{SQLITE_MISUSE, absl::StatusCode::kInternal}));
 
 absl::Status Execute(SQLite::Database& database, const char* sql) {
-  return Caught("x", [&] {
+  return CatchSqlite("x", [&] {
     database.exec(sql);
     return absl::OkStatus();
   });
 }
 
-TEST(Caught, TellsConstraintsApart) {
+TEST(CatchSqlite, TellsConstraintsApart) {
   SQLite::Database database(":memory:", SQLite::OPEN_READWRITE);
   database.exec(
       "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER UNIQUE, "
@@ -65,12 +65,12 @@ TEST(Caught, TellsConstraintsApart) {
   EXPECT_TRUE(Execute(database, "INSERT INTO t VALUES (2, 2, 2)").ok());
 }
 
-TEST(Caught, PassesResultsThrough) {
+TEST(CatchSqlite, PassesResultsThrough) {
   const absl::StatusOr<int> seven =
-      Caught("x", []() -> absl::StatusOr<int> { return 7; });
+      CatchSqlite("x", []() -> absl::StatusOr<int> { return 7; });
   ASSERT_TRUE(seven.ok());
   EXPECT_EQ(*seven, 7);
-  const absl::StatusOr<int> failed = Caught(
+  const absl::StatusOr<int> failed = CatchSqlite(
       "x", []() -> absl::StatusOr<int> { return absl::AbortedError("no"); });
   EXPECT_EQ(failed.status(), absl::AbortedError("no"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/encode.h"
+#include "core/data/language_row_encoder.h"
 
 #include <algorithm>
 #include <utility>
@@ -18,8 +18,8 @@ absl::Status Bad(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 
-Sample AllInLoss(Ids ids) {
-  Sample sample;
+TokenSample AllInLoss(Ids ids) {
+  TokenSample sample;
   sample.in_loss.assign(ids.size(), 1);
   sample.input_ids = std::move(ids);
   return sample;
@@ -28,7 +28,7 @@ Sample AllInLoss(Ids ids) {
 // Takes the tokens that `whole` shares with the prompt out of the loss. Returns
 // whether `whole` begins with the whole prompt: a tokenizer may merge the
 // prompt's last letters with the completion's first.
-bool MaskPrompt(const Ids& prompt, bool mask, Sample& whole) {
+bool MaskPrompt(const Ids& prompt, bool mask, TokenSample& whole) {
   const Ids& ids = whole.input_ids;
   base::CheckEqual(ids.size(), whole.in_loss.size(),
                    "ids and labels of a sample");
@@ -51,9 +51,10 @@ absl::Status NotExact() {
 
 }  // namespace
 
-RowEncoder::RowEncoder(const text::Tokenizer& tokenizer,
-                       const text::ChatTemplate* chat_template,
-                       LossOptions options, IdTables tables, int64_t max_length)
+LanguageRowEncoder::LanguageRowEncoder(const text::Tokenizer& tokenizer,
+                                       const text::ChatTemplate* chat_template,
+                                       LossOptions options, IdTables tables,
+                                       int64_t max_length)
     : tokenizer_(tokenizer),
       chat_template_(chat_template),
       options_(options),
@@ -65,8 +66,9 @@ RowEncoder::RowEncoder(const text::Tokenizer& tokenizer,
   end_ = tokenizer.Decode(ids, /*skip_special_tokens=*/false).value_or("");
 }
 
-absl::StatusOr<Encoded> RowEncoder::Encode(const Row& row) const {
-  absl::StatusOr<Encoded> encoded = EncodeRow(row);
+absl::StatusOr<EncodedRow> LanguageRowEncoder::Encode(
+    const LanguageRow& row) const {
+  absl::StatusOr<EncodedRow> encoded = EncodeRow(row);
   if (!encoded.ok()) return encoded;
   const absl::Span<const int32_t> ids = encoded->sample.input_ids;
   // Tokens that max_length cuts off reach no model.
@@ -76,7 +78,8 @@ absl::StatusOr<Encoded> RowEncoder::Encode(const Row& row) const {
   return encoded;
 }
 
-absl::StatusOr<Encoded> RowEncoder::EncodeRow(const Row& row) const {
+absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeRow(
+    const LanguageRow& row) const {
   if (const auto* chat = std::get_if<ChatCompletionRow>(&row.content)) {
     return EncodeChatCompletion(row, *chat);
   }
@@ -91,18 +94,18 @@ absl::StatusOr<Encoded> RowEncoder::EncodeRow(const Row& row) const {
   if (const auto* chat = std::get_if<ChatRow>(&row.content)) {
     return EncodeChat(row, *chat);
   }
-  return EncodeText(std::get<TextRow>(row.content));
+  return EncodeText(std::get<PlainTextRow>(row.content));
 }
 
-absl::StatusOr<Encoded> RowEncoder::EncodeChat(const Row& row,
-                                               const ChatRow& chat) const {
-  absl::StatusOr<Sample> sample = EncodeMessages(row, chat.messages);
+absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeChat(
+    const LanguageRow& row, const ChatRow& chat) const {
+  absl::StatusOr<TokenSample> sample = EncodeMessages(row, chat.messages);
   if (!sample.ok()) return sample.status();
-  return Encoded{*std::move(sample)};
+  return EncodedRow{*std::move(sample)};
 }
 
-absl::StatusOr<Encoded> RowEncoder::EncodeChatCompletion(
-    const Row& row, const ChatCompletionRow& chat) const {
+absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeChatCompletion(
+    const LanguageRow& row, const ChatCompletionRow& chat) const {
   absl::StatusOr<text::Rendered> prompt = Render(row, chat.prompt, true);
   if (!prompt.ok()) return prompt.status();
   absl::StatusOr<Ids> prompt_tokens =
@@ -111,14 +114,14 @@ absl::StatusOr<Encoded> RowEncoder::EncodeChatCompletion(
   RowJson messages = chat.prompt;
   messages.insert(messages.end(), chat.completion.begin(),
                   chat.completion.end());
-  absl::StatusOr<Sample> whole = EncodeMessages(row, messages);
+  absl::StatusOr<TokenSample> whole = EncodeMessages(row, messages);
   if (!whole.ok()) return whole.status();
   const bool is_prefix = MaskPrompt(
       *prompt_tokens, options_.completion_only_loss.value_or(true), *whole);
-  return Encoded{*std::move(whole), is_prefix, /*has_prompt=*/true};
+  return EncodedRow{*std::move(whole), is_prefix, /*has_prompt=*/true};
 }
 
-absl::StatusOr<Encoded> RowEncoder::EncodeCompletion(
+absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeCompletion(
     const CompletionRow& row) const {
   if (assistant_only()) {
     return Bad(
@@ -133,13 +136,14 @@ absl::StatusOr<Encoded> RowEncoder::EncodeCompletion(
   absl::StatusOr<Ids> whole =
       tokenizer_.EncodeIds(row.prompt + WithEnd(row.completion), true);
   if (!whole.ok()) return whole.status();
-  Sample sample = AllInLoss(*std::move(whole));
+  TokenSample sample = AllInLoss(*std::move(whole));
   const bool is_prefix =
       MaskPrompt(*prompt, options_.completion_only_loss.value_or(true), sample);
-  return Encoded{std::move(sample), is_prefix, /*has_prompt=*/true};
+  return EncodedRow{std::move(sample), is_prefix, /*has_prompt=*/true};
 }
 
-absl::StatusOr<Encoded> RowEncoder::EncodeText(const TextRow& row) const {
+absl::StatusOr<EncodedRow> LanguageRowEncoder::EncodeText(
+    const PlainTextRow& row) const {
   if (assistant_only()) {
     return Bad(
         "assistant_only_loss needs conversations: rows with "
@@ -147,11 +151,11 @@ absl::StatusOr<Encoded> RowEncoder::EncodeText(const TextRow& row) const {
   }
   absl::StatusOr<Ids> tokens = tokenizer_.EncodeIds(WithEnd(row.text), true);
   if (!tokens.ok()) return tokens.status();
-  return Encoded{AllInLoss(*std::move(tokens))};
+  return EncodedRow{AllInLoss(*std::move(tokens))};
 }
 
-absl::StatusOr<Sample> RowEncoder::EncodeMessages(
-    const Row& row, const RowJson& messages) const {
+absl::StatusOr<TokenSample> LanguageRowEncoder::EncodeMessages(
+    const LanguageRow& row, const RowJson& messages) const {
   absl::StatusOr<text::Rendered> rendered = Render(row, messages, false);
   if (!rendered.ok()) return rendered.status();
   if (!assistant_only()) {
@@ -171,7 +175,7 @@ absl::StatusOr<Sample> RowEncoder::EncodeMessages(
     if (!spans) return NotExact();
     rendered->generation_spans = *std::move(spans);
   }
-  Sample sample;
+  TokenSample sample;
   sample.in_loss = text::AssistantMask(*tokens, rendered->generation_spans);
   sample.input_ids = std::move(tokens->ids);
   base::CheckEqual(sample.in_loss.size(), sample.input_ids.size(),
@@ -179,8 +183,9 @@ absl::StatusOr<Sample> RowEncoder::EncodeMessages(
   return sample;
 }
 
-absl::StatusOr<text::Rendered> RowEncoder::Render(
-    const Row& row, const RowJson& messages, bool add_generation_prompt) const {
+absl::StatusOr<text::Rendered> LanguageRowEncoder::Render(
+    const LanguageRow& row, const RowJson& messages,
+    bool add_generation_prompt) const {
   if (chat_template_ == nullptr) {
     return Bad(
         "the model has no chat template for messages; use \"text\" or "
@@ -194,7 +199,7 @@ absl::StatusOr<text::Rendered> RowEncoder::Render(
                        std::string(rendered.status().message())));
 }
 
-std::string RowEncoder::WithEnd(std::string text) const {
+std::string LanguageRowEncoder::WithEnd(std::string text) const {
   if (!text.ends_with(end_)) text += end_;
   return text;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/text_rows.h"
+#include "core/data/labelled_table.h"
 
 #include <algorithm>
 #include <memory>
@@ -37,22 +37,23 @@ std::string Quoted(const Names& names) {
 
 // The sets of columns to look for, in this order.
 std::vector<Names> TextCandidates(const spec::DatasetSpec& dataset,
-                                  const spec::GlueTask* task) {
+                                  const spec::GlueTask* glue_task) {
   if (!dataset.text_columns.empty()) return {dataset.text_columns};
-  if (task == nullptr) {
+  if (glue_task == nullptr) {
     return {{"sentence1", "sentence2"}, {"sentence"}, {"text"}};
   }
-  Names own = {std::string(task->sentence1)};
-  if (!task->sentence2.empty()) own.push_back(std::string(task->sentence2));
+  Names own = {std::string(glue_task->sentence1)};
+  if (!glue_task->sentence2.empty())
+    own.push_back(std::string(glue_task->sentence2));
   if (own.size() == 1) return {own};
   return {own, {"sentence1", "sentence2"}, {"premise", "hypothesis"}};
 }
 
 Names LabelCandidates(const spec::DatasetSpec& dataset,
-                      const spec::GlueTask* task) {
+                      const spec::GlueTask* glue_task) {
   if (!dataset.label_column.empty()) return {dataset.label_column};
-  if (task == nullptr) return {"label"};
-  return {std::string(task->label), "label"};
+  if (glue_task == nullptr) return {"label"};
+  return {std::string(glue_task->label), "label"};
 }
 
 std::optional<size_t> Find(const Names& columns, const std::string& name) {
@@ -64,20 +65,20 @@ std::optional<size_t> Find(const Names& columns, const std::string& name) {
 class TextRowReader {
  public:
   TextRowReader(const spec::DatasetSpec& dataset, LabelUse use,
-                const TextRows* train)
+                const LabelledTable* train)
       : dataset_(dataset),
-        task_(spec::FindGlueTask(dataset.task_name)),
+        glue_task_(spec::FindGlueTask(dataset.task_name)),
         use_(use),
         train_(train) {}
 
-  absl::StatusOr<TextRows> Read(const std::vector<std::string>& files) {
+  absl::StatusOr<LabelledTable> Read(const std::vector<std::string>& files) {
     result_.files = files;
     base::Sha256 hash;
     for (size_t i = 0; i < files.size(); ++i) {
       auto file = base::MappedFile::Open(files[i]);
       if (!file.ok()) return file.status();
       hash.Update((*file)->bytes());
-      auto table = ReadTable(files[i], (*file)->bytes(), task_);
+      auto table = ReadTable(files[i], (*file)->bytes(), glue_task_);
       if (!table.ok()) return table.status();
       if (absl::Status s = Take(*std::move(table), i); !s.ok()) return s;
     }
@@ -97,7 +98,7 @@ class TextRowReader {
     const auto texts = TextColumns(name, table.columns);
     if (!texts.ok()) return texts.status();
     const bool pairs = texts->size() == 2;
-    const TextRows* first = train_ != nullptr ? train_ : &result_;
+    const LabelledTable* first = train_ != nullptr ? train_ : &result_;
     if (first == &result_ && file == 0) result_.pairs = pairs;
     if (pairs != first->pairs) {
       return Bad(Cat(name, ": has ", texts->size(), " text columns and ",
@@ -117,7 +118,7 @@ class TextRowReader {
 
   absl::StatusOr<std::vector<size_t>> TextColumns(const std::string& name,
                                                   const Names& columns) const {
-    const std::vector<Names> candidates = TextCandidates(dataset_, task_);
+    const std::vector<Names> candidates = TextCandidates(dataset_, glue_task_);
     for (const Names& names : candidates) {
       std::vector<size_t> found;
       for (const std::string& column : names) {
@@ -140,7 +141,7 @@ class TextRowReader {
 
   absl::StatusOr<std::optional<size_t>> LabelColumn(
       const std::string& name, const Names& columns) const {
-    const Names candidates = LabelCandidates(dataset_, task_);
+    const Names candidates = LabelCandidates(dataset_, glue_task_);
     for (const std::string& candidate : candidates) {
       if (const auto at = Find(columns, candidate)) return at;
     }
@@ -178,47 +179,48 @@ class TextRowReader {
       value = table.json ? LabelFromJson(cell)
                          : LabelFromText(cell.get_ref<const std::string&>());
     }
-    result_.labels.push_back(std::move(value));
+    result_.label_values.push_back(std::move(value));
   }
 
   // GLUE's own files have a few empty texts, which run_glue.py trains on too.
   bool IsText(const RowJson& cell) const {
     if (!cell.is_string()) return false;
-    return task_ != nullptr || !cell.get_ref<const std::string&>().empty();
+    return glue_task_ != nullptr || !cell.get_ref<const std::string&>().empty();
   }
 
   // GLUE's test files have -1 in place of labels. One unknown label makes all
   // of them useless for metrics.
   void DropUnknown() {
     const bool unknown = std::any_of(
-        result_.labels.begin(), result_.labels.end(), [](const LabelValue& l) {
+        result_.label_values.begin(), result_.label_values.end(),
+        [](const LabelValue& l) {
           return l.kind == LabelValue::Kind::kAbsent ||
                  (l.kind == LabelValue::Kind::kInteger && l.text == "-1");
         });
-    if (unknown) result_.labels.clear();
+    if (unknown) result_.label_values.clear();
   }
 
   const spec::DatasetSpec& dataset_;
-  const spec::GlueTask* const task_;
+  const spec::GlueTask* const glue_task_;
   const LabelUse use_;
-  const TextRows* const train_;
-  TextRows result_;
+  const LabelledTable* const train_;
+  LabelledTable result_;
   RowErrors errors_;
 };
 
 }  // namespace
 
-std::string TextRows::Place(int64_t index) const {
+std::string LabelledTable::Place(int64_t index) const {
   return Cat(files[rows[index].file], ":", rows[index].line);
 }
 
-LabelPlace TextRows::places() const {
+LabelPlace LabelledTable::places() const {
   return [this](int64_t index) { return Place(index); };
 }
 
-absl::StatusOr<TextRows> ReadTextRows(const std::vector<std::string>& files,
-                                      const spec::DatasetSpec& dataset,
-                                      LabelUse use, const TextRows* train) {
+absl::StatusOr<LabelledTable> ReadLabelledTable(
+    const std::vector<std::string>& files, const spec::DatasetSpec& dataset,
+    LabelUse use, const LabelledTable* train) {
   if (files.empty()) return Bad("dataset: expected one file at least");
   return TextRowReader(dataset, use, train).Read(files);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_ROW_H_
-#define MPSD_CORE_DATA_ROW_H_
+#ifndef MPSD_CORE_DATA_LANGUAGE_ROW_H_
+#define MPSD_CORE_DATA_LANGUAGE_ROW_H_
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "absl/status/statusor.h"
-#include "core/data/row_format.h"
+#include "core/data/language_row_format.h"
 
 namespace mpsd::data {
 
@@ -30,12 +30,12 @@ struct CompletionRow {
   std::string completion;
 };
 // {"text": "..."}
-struct TextRow {
+struct PlainTextRow {
   std::string text;
 };
 
-struct Row {
-  std::variant<ChatRow, ChatCompletionRow, CompletionRow, TextRow> content;
+struct LanguageRow {
+  std::variant<ChatRow, ChatCompletionRow, CompletionRow, PlainTextRow> content;
   std::string tools_json;   // a list of tool schemas, or empty
   std::string kwargs_json;  // chat_template_kwargs, or empty
 };
@@ -60,9 +60,9 @@ std::string DescribeJson(const RowJson& value);
 //
 // InvalidArgument names the fault and what was expected, but neither file nor
 // line.
-absl::StatusOr<Row> ParseRow(std::string_view line,
-                             const RowFormat& format = {});
+absl::StatusOr<LanguageRow> ParseLanguageRow(
+    std::string_view line, const LanguageRowFormat& format = {});
 
 }  // namespace mpsd::data
 
-#endif  // MPSD_CORE_DATA_ROW_H_
+#endif  // MPSD_CORE_DATA_LANGUAGE_ROW_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_ROW_FORMAT_H_
-#define MPSD_CORE_DATA_ROW_FORMAT_H_
+#ifndef MPSD_CORE_DATA_LANGUAGE_ROW_FORMAT_H_
+#define MPSD_CORE_DATA_LANGUAGE_ROW_FORMAT_H_
 
 #include <string>
 
@@ -8,15 +8,15 @@ namespace mpsd::data {
 
 // The columns that hold a row's parts: fields of job.json's "dataset". "" is
 // the default.
-struct RowFormat {
+struct LanguageRowFormat {
   std::string messages_column = "";
   std::string prompt_column = "", completion_column = "";
   std::string text_column = "";
   std::string format = "";  // "alpaca" or "alpaca_chat"
 
-  bool operator==(const RowFormat&) const = default;
+  bool operator==(const LanguageRowFormat&) const = default;
 };
 
 }  // namespace mpsd::data
 
-#endif  // MPSD_CORE_DATA_ROW_FORMAT_H_
+#endif  // MPSD_CORE_DATA_LANGUAGE_ROW_FORMAT_H_

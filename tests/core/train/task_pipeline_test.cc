@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/task.h"
+#include "core/train/task_pipeline.h"
 
 #include <gtest/gtest.h>
 
@@ -10,16 +10,16 @@
 namespace mpsd::train {
 namespace {
 
-TEST(TaskTest, IsThatOfTheSpec) {
+TEST(TaskPipelineTest, IsThatOfTheSpec) {
   spec::TrainSpec spec;
-  auto lm = Task::Make(spec);
+  auto lm = TaskPipeline::Make(spec);
   EXPECT_NE(dynamic_cast<LanguageModelling*>(lm.get()), nullptr);
-  EXPECT_EQ(lm->labels(), nullptr);
+  EXPECT_EQ(lm->class_labels(), nullptr);
   for (const spec::Task task : {spec::Task::kSeqCls, spec::Task::kImageCls}) {
     spec.task = task;
-    auto classes = Task::Make(spec);
+    auto classes = TaskPipeline::Make(spec);
     EXPECT_NE(dynamic_cast<Classification*>(classes.get()), nullptr);
-    EXPECT_NE(classes->labels(), nullptr);
+    EXPECT_NE(classes->class_labels(), nullptr);
   }
 }
 

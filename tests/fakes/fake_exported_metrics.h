@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_FAKES_FAKE_METRICS_SINK_H_
-#define MPSD_TESTS_FAKES_FAKE_METRICS_SINK_H_
+#ifndef MPSD_TESTS_FAKES_FAKE_EXPORTED_METRICS_H_
+#define MPSD_TESTS_FAKES_FAKE_EXPORTED_METRICS_H_
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "server/jobs/metrics_sink.h"
+#include "server/jobs/exported_metrics.h"
 
 namespace mpsd::fakes {
 
 // Keeps what it is told. One thread at a time.
-class FakeMetricsSink final : public jobs::MetricsSink {
+class FakeExportedMetrics final : public jobs::ExportedMetrics {
  public:
   void JobCounts(const std::map<jobs::State, int64_t>& jobs) override {
     counts = jobs;
@@ -58,4 +58,4 @@ class FakeMetricsSink final : public jobs::MetricsSink {
 
 }  // namespace mpsd::fakes
 
-#endif  // MPSD_TESTS_FAKES_FAKE_METRICS_SINK_H_
+#endif  // MPSD_TESTS_FAKES_FAKE_EXPORTED_METRICS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_MERGE_PAIR_H_
-#define MPSD_CORE_MERGE_PAIR_H_
+#ifndef MPSD_CORE_MERGE_ADAPTED_MODEL_H_
+#define MPSD_CORE_MERGE_ADAPTED_MODEL_H_
 
 #include <ATen/core/Tensor.h>
 
@@ -25,12 +25,12 @@ struct LowRank {
 };
 
 // A model folder and an adapter that fits it.
-class Pair {
+class AdaptedModel {
  public:
   // config().num_labels is set if the model or the adapter classifies. Fails
   // with the errors of Merge.
-  static absl::StatusOr<Pair> Open(const std::filesystem::path& model,
-                                   const std::filesystem::path& adapter);
+  static absl::StatusOr<AdaptedModel> Open(
+      const std::filesystem::path& model, const std::filesystem::path& adapter);
 
   const std::filesystem::path& model() const { return model_; }
   const spec::ModelConfig& config() const { return config_; }
@@ -44,7 +44,7 @@ class Pair {
 
   // The change of a module, by its full name. InvalidArgument if the adapter's
   // file lacks its matrices or has them in another shape.
-  absl::StatusOr<LowRank> Change(const spec::TargetMatch& target) const;
+  absl::StatusOr<LowRank> WeightChange(const spec::TargetMatch& target) const;
 
   // A weight that the adapter holds in place of the model's ("lm_head.weight"),
   // as stored; null if the adapter has none of that name.
@@ -58,9 +58,9 @@ class Pair {
   std::string ProblemType() const;
 
  private:
-  Pair() = default;
+  AdaptedModel() = default;
   absl::Status ReadConfigs();
-  void FindLabels();
+  void FindClassLabels();
   absl::Status FindHead();
   absl::Status CheckTied() const;
   absl::Status CheckComplete() const;
@@ -77,4 +77,4 @@ class Pair {
 
 }  // namespace mpsd::merge
 
-#endif  // MPSD_CORE_MERGE_PAIR_H_
+#endif  // MPSD_CORE_MERGE_ADAPTED_MODEL_H_

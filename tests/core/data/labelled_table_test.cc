@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/text_rows.h"
+#include "core/data/labelled_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,44 +13,45 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class TextRowsTest : public DataFolder {
+class LabelledTableTest : public DataFolder {
  protected:
-  TextRows Read(const std::vector<std::string>& files,
-                LabelUse use = LabelUse::kRequired) {
-    auto rows = ReadTextRows(files, dataset_, use);
+  LabelledTable Read(const std::vector<std::string>& files,
+                     LabelUse use = LabelUse::kRequired) {
+    auto rows = ReadLabelledTable(files, dataset_, use);
     EXPECT_TRUE(rows.ok()) << rows.status();
-    return rows.value_or(TextRows());
+    return rows.value_or(LabelledTable());
   }
   // The only row of a file with `bytes`: "text|pair|label".
-  std::string Only(const std::string& name, const std::string& bytes) {
-    const TextRows rows = Read({Write(name, bytes)});
+  std::string TheOnlyRow(const std::string& name, const std::string& bytes) {
+    const LabelledTable rows = Read({Write(name, bytes)});
     if (rows.rows.size() != 1) return "not one row";
     return rows.rows[0].text + "|" + (rows.pairs ? rows.rows[0].pair : "-") +
-           "|" + rows.labels[0].text;
+           "|" + rows.label_values[0].text;
   }
 
   spec::DatasetSpec dataset_;
 };
 
-TEST_F(TextRowsTest, FindsTheUsualColumns) {
-  EXPECT_EQ(Only("a.csv", "id,sentence1,sentence2,label\n7,x,y,1\n"), "x|y|1");
-  EXPECT_EQ(Only("b.csv", "sentence,label\nx,1\n"), "x|-|1");
-  EXPECT_EQ(Only("c.csv", "label,text\n1,x\n"), "x|-|1");
-  EXPECT_EQ(Only("d.csv", "text,sentence,label\nno,x,1\n"), "x|-|1");
-  EXPECT_EQ(Only("e.jsonl", R"({"text": "x", "label": 1, "more": {}})"),
+TEST_F(LabelledTableTest, FindsTheUsualColumns) {
+  EXPECT_EQ(TheOnlyRow("a.csv", "id,sentence1,sentence2,label\n7,x,y,1\n"),
+            "x|y|1");
+  EXPECT_EQ(TheOnlyRow("b.csv", "sentence,label\nx,1\n"), "x|-|1");
+  EXPECT_EQ(TheOnlyRow("c.csv", "label,text\n1,x\n"), "x|-|1");
+  EXPECT_EQ(TheOnlyRow("d.csv", "text,sentence,label\nno,x,1\n"), "x|-|1");
+  EXPECT_EQ(TheOnlyRow("e.jsonl", R"({"text": "x", "label": 1, "more": {}})"),
             "x|-|1");
 }
 
-TEST_F(TextRowsTest, TakesTheColumnsThatTheJobNames) {
+TEST_F(LabelledTableTest, TakesTheColumnsThatTheJobNames) {
   dataset_.text_columns = {"headline", "body"};
   dataset_.label_column = "topic";
-  EXPECT_EQ(Only("a.csv", "topic,body,headline,label\nsport,y,x,no\n"),
+  EXPECT_EQ(TheOnlyRow("a.csv", "topic,body,headline,label\nsport,y,x,no\n"),
             "x|y|sport");
   dataset_.text_columns = {"body"};
-  EXPECT_EQ(Only("b.tsv", "body\ttopic\nx\tnews\n"), "x|-|news");
+  EXPECT_EQ(TheOnlyRow("b.tsv", "body\ttopic\nx\tnews\n"), "x|-|news");
 }
 
-TEST_F(TextRowsTest, KnowsEveryLayoutOfGlue) {
+TEST_F(LabelledTableTest, KnowsEveryLayoutOfGlue) {
   struct Case {
     const char* task;
     const char* original;
@@ -90,16 +91,16 @@ TEST_F(TextRowsTest, KnowsEveryLayoutOfGlue) {
            {"wnli", "index\tsentence1\tsentence2\tlabel\n0\tx\ty\t1\n",
             "sentence1,sentence2,label,idx\nx,y,1,0\n", "x|y|1"}}) {
     dataset_.task_name = c.task;
-    EXPECT_EQ(Only("train.tsv", c.original), c.expected) << c.task;
-    EXPECT_EQ(Only("train.csv", c.renamed), c.expected) << c.task;
+    EXPECT_EQ(TheOnlyRow("train.tsv", c.original), c.expected) << c.task;
+    EXPECT_EQ(TheOnlyRow("train.csv", c.renamed), c.expected) << c.task;
   }
   EXPECT_EQ(spec::GlueTaskNames().size(), 9u);
 }
 
-TEST_F(TextRowsTest, KeepsTheOrderOfFilesAndKnowsPlaces) {
+TEST_F(LabelledTableTest, KeepsTheOrderOfFilesAndKnowsPlaces) {
   const std::string first = Write("a.csv", "text,label\nx,0\n\ny,1\n");
   const std::string second = Write("b.jsonl", R"({"text": "z", "label": "0"})");
-  const TextRows rows = Read({first, second});
+  const LabelledTable rows = Read({first, second});
   ASSERT_EQ(rows.rows.size(), 3u);
   EXPECT_EQ(rows.rows[2].text, "z");
   EXPECT_EQ(rows.Place(1), first + ":4");
@@ -108,26 +109,27 @@ TEST_F(TextRowsTest, KeepsTheOrderOfFilesAndKnowsPlaces) {
                                        "{\"text\": \"z\", \"label\": \"0\"}"));
 }
 
-TEST_F(TextRowsTest, LabelsOfWhatIsPredictedMayBeAbsent) {
+TEST_F(LabelledTableTest, LabelsOfWhatIsPredictedMayBeAbsent) {
   const std::string known = Write("a.csv", "text,label\nx,0\n");
-  EXPECT_EQ(Read({known}, LabelUse::kOptional).labels.size(), 1u);
+  EXPECT_EQ(Read({known}, LabelUse::kOptional).label_values.size(), 1u);
   for (const char* bytes :
        {"text\nx\n", "text,label\nx,0\ny,-1\n", "text,label\nx,\n"}) {
     const std::string file = Write("b.csv", bytes);
-    EXPECT_THAT(Read({known, file}, LabelUse::kOptional).labels, IsEmpty());
+    EXPECT_THAT(Read({known, file}, LabelUse::kOptional).label_values,
+                IsEmpty());
   }
 }
 
-TEST_F(TextRowsTest, GlueFilesKeepEmptyTextsAndDropRaggedRows) {
+TEST_F(LabelledTableTest, GlueFilesKeepEmptyTextsAndDropRaggedRows) {
   dataset_.task_name = "rte";
-  const TextRows rows =
+  const LabelledTable rows =
       Read({Write("a.tsv",
                   "index\tsentence1\tsentence2\tlabel\n"
                   "0\tx\t\tentailment\n1\tx\n2\ta\tb\tnot_entailment\n")});
   EXPECT_EQ(rows.rows.size(), 2u);
   EXPECT_EQ(rows.dropped_rows, 1);
   EXPECT_EQ(rows.rows[0].pair, "");
-  const auto none = ReadTextRows(
+  const auto none = ReadLabelledTable(
       {Write("b.tsv", "index\tsentence1\tsentence2\tlabel\n0\tx\n")}, dataset_,
       LabelUse::kRequired);
   EXPECT_EQ(none.status().message(),

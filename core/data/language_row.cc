@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/row.h"
+#include "core/data/language_row.h"
 
 #include <algorithm>
 #include <vector>
@@ -161,11 +161,12 @@ std::string AlpacaPrompt(const std::string& instruction,
 // Reads one row object.
 class ContentReader {
  public:
-  ContentReader(const RowJson& json, const RowFormat& format, Row& row)
+  ContentReader(const RowJson& json, const LanguageRowFormat& format,
+                LanguageRow& row)
       : json_(json), format_(format), row_(row) {}
 
   absl::Status Read() {
-    const RowFormat& f = format_;
+    const LanguageRowFormat& f = format_;
     if (!f.format.empty()) return Alpaca();
     if (!f.prompt_column.empty() || !f.completion_column.empty()) {
       return Completion();
@@ -240,7 +241,7 @@ class ContentReader {
     if (!Has(json_, name)) return Missing(Quoted(name));
     const RowJson& text = json_[name];
     if (!text.is_string()) return Expected(name, "a string", text);
-    row_.content = TextRow{text};
+    row_.content = PlainTextRow{text};
     return absl::OkStatus();
   }
 
@@ -270,8 +271,8 @@ class ContentReader {
   }
 
   const RowJson& json_;
-  const RowFormat& format_;
-  Row& row_;
+  const LanguageRowFormat& format_;
+  LanguageRow& row_;
 };
 
 }  // namespace
@@ -302,10 +303,11 @@ absl::StatusOr<RowJson> ParseRowObject(std::string_view line) {
   return json;
 }
 
-absl::StatusOr<Row> ParseRow(std::string_view line, const RowFormat& format) {
+absl::StatusOr<LanguageRow> ParseLanguageRow(std::string_view line,
+                                             const LanguageRowFormat& format) {
   absl::StatusOr<RowJson> json = ParseRowObject(line);
   if (!json.ok()) return json.status();
-  Row row;
+  LanguageRow row;
   absl::Status status = ContentReader(*json, format, row).Read();
   if (!status.ok()) return status;
   absl::StatusOr<std::string> tools = Tools(*json);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_TEXT_ROWS_H_
-#define MPSD_CORE_DATA_TEXT_ROWS_H_
+#ifndef MPSD_CORE_DATA_LABELLED_TABLE_H_
+#define MPSD_CORE_DATA_LABELLED_TABLE_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/data/labels.h"
+#include "core/data/class_labels.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::data {
@@ -15,21 +15,21 @@ namespace mpsd::data {
 struct LabelledText {
   std::string text;
   std::string pair;  // the second text of a pair
-  int32_t file = 0;  // in TextRows::files
+  int32_t file = 0;  // in LabelledTable::files
   int64_t line = 0;  // first line in the file, from 1
 };
 
 // The rows of a text classification, read and not yet tokenized.
-struct TextRows {
+struct LabelledTable {
   std::vector<std::string> files;
   std::vector<LabelledText> rows;
-  std::vector<LabelValue> labels;  // one a row, or empty
+  std::vector<LabelValue> label_values;  // one a row, or empty
   bool pairs = false;
   int64_t dropped_rows = 0;  // see ReadTable
   std::string hash;          // SHA-256 over the files' bytes, in hexadecimal
 
   std::string Place(int64_t index) const;  // "train.csv:7"
-  // Place, for the functions of labels.h; the rows must outlive it.
+  // Place, for the functions of class_labels.h; the rows must outlive it.
   LabelPlace places() const;
 };
 
@@ -48,11 +48,10 @@ enum class LabelUse {
 // InvalidArgument names file and line, or the file and its columns; texts must
 // not be empty but in GLUE's tasks. NotFound and the like for files. `train` is
 // the training data, or null: pairs there must be pairs here.
-absl::StatusOr<TextRows> ReadTextRows(const std::vector<std::string>& files,
-                                      const spec::DatasetSpec& dataset,
-                                      LabelUse use,
-                                      const TextRows* train = nullptr);
+absl::StatusOr<LabelledTable> ReadLabelledTable(
+    const std::vector<std::string>& files, const spec::DatasetSpec& dataset,
+    LabelUse use, const LabelledTable* train = nullptr);
 
 }  // namespace mpsd::data
 
-#endif  // MPSD_CORE_DATA_TEXT_ROWS_H_
+#endif  // MPSD_CORE_DATA_LABELLED_TABLE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_SAMPLE_H_
-#define MPSD_CORE_DATA_SAMPLE_H_
+#ifndef MPSD_CORE_DATA_TOKEN_SAMPLE_H_
+#define MPSD_CORE_DATA_TOKEN_SAMPLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace mpsd::data {
 
 // One row of a data set as tokens.
-struct Sample {
+struct TokenSample {
   std::vector<int32_t> input_ids;
   // As long as input_ids; 1 where the token is a label. A 1 at the first token
   // is ignored: no token predicts the first.
@@ -21,9 +21,9 @@ struct Sample {
     for (size_t i = 1; i < in_loss.size(); ++i) count += in_loss[i];
     return count;
   }
-  bool operator==(const Sample&) const = default;
+  bool operator==(const TokenSample&) const = default;
 };
 
 }  // namespace mpsd::data
 
-#endif  // MPSD_CORE_DATA_SAMPLE_H_
+#endif  // MPSD_CORE_DATA_TOKEN_SAMPLE_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/row.h"
+#include "core/data/language_row.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,38 +9,39 @@ namespace {
 
 using ::testing::StartsWith;
 
-Row Parse(std::string_view line) {
-  auto row = ParseRow(line);
+LanguageRow Parse(std::string_view line) {
+  auto row = ParseLanguageRow(line);
   EXPECT_TRUE(row.ok()) << row.status();
-  return row.value_or(Row());
+  return row.value_or(LanguageRow());
 }
 
 std::string Error(std::string_view line) {
-  const auto row = ParseRow(line);
+  const auto row = ParseLanguageRow(line);
   EXPECT_EQ(row.status().code(), absl::StatusCode::kInvalidArgument) << line;
   return std::string(row.status().message());
 }
 
-TEST(ParseRow, ReadsEachKind) {
-  const Row chat =
+TEST(ParseLanguageRow, ReadsEachKind) {
+  const LanguageRow chat =
       Parse(R"({"messages": [{"role": "user", "content": "hi"}]})");
   EXPECT_EQ(std::get<ChatRow>(chat.content).messages.dump(),
             R"([{"role":"user","content":"hi"}])");
   EXPECT_EQ(chat.tools_json, "");
   EXPECT_EQ(chat.kwargs_json, "");
 
-  const Row strings = Parse(R"({"prompt": "a", "completion": ""})");
+  const LanguageRow strings = Parse(R"({"prompt": "a", "completion": ""})");
   EXPECT_EQ(std::get<CompletionRow>(strings.content).prompt, "a");
 
-  const Row lists =
+  const LanguageRow lists =
       Parse(R"({"prompt": [{"role": "user", "content": "a"}],)"
             R"("completion": [{"role": "assistant", "content": "b"}]})");
   EXPECT_EQ(std::get<ChatCompletionRow>(lists.content).completion.size(), 1u);
 
-  EXPECT_EQ(std::get<TextRow>(Parse(R"({"text": "t"})").content).text, "t");
+  EXPECT_EQ(std::get<PlainTextRow>(Parse(R"({"text": "t"})").content).text,
+            "t");
 }
 
-TEST(ParseRow, TakesPromptsBeforeMessagesBeforeText) {
+TEST(ParseLanguageRow, TakesPromptsBeforeMessagesBeforeText) {
   const std::string messages =
       R"("messages": [{"role": "user", "content": "hi"}], "text": "t")";
   EXPECT_TRUE(std::holds_alternative<CompletionRow>(
@@ -51,8 +52,8 @@ TEST(ParseRow, TakesPromptsBeforeMessagesBeforeText) {
           .content));
 }
 
-TEST(ParseRow, KeepsTheOrderOfKeysAndTakesTools) {
-  const Row row = Parse(
+TEST(ParseLanguageRow, KeepsTheOrderOfKeysAndTakesTools) {
+  const LanguageRow row = Parse(
       R"({"messages": [{"role": "user", "content": "hi"}],)"
       R"("tools": [{"z": 1, "a": 2}], "chat_template_kwargs": {"b": 1}})");
   EXPECT_EQ(row.tools_json, R"([{"z":1,"a":2}])");
@@ -64,13 +65,13 @@ TEST(ParseRow, KeepsTheOrderOfKeysAndTakesTools) {
   EXPECT_EQ(Parse("{" + messages + R"(, "tools": null})").tools_json, "");
 }
 
-TEST(ParseRow, TakesMessagesWithoutText) {
+TEST(ParseLanguageRow, TakesMessagesWithoutText) {
   Parse(R"({"messages": [{"role": "assistant", "content": null}]})");
   Parse(R"({"messages": [{"role": "assistant", "tool_calls": [{}]}]})");
   Parse(R"({"messages": [{"role": "user", "content": [{"type": "text"}]}]})");
 }
 
-TEST(ParseRow, SaysWhatWasExpected) {
+TEST(ParseLanguageRow, SaysWhatWasExpected) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"[1]", "expected an object, found a list"},
       {R"({"prompt": "p", "id": 3})",
@@ -131,12 +132,12 @@ TEST(ParseRow, SaysWhatWasExpected) {
   }
 }
 
-std::string MessagesOf(const Row& row) {
+std::string MessagesOf(const LanguageRow& row) {
   const auto* chat = std::get_if<ChatRow>(&row.content);
   return chat == nullptr ? "no messages" : chat->messages.dump();
 }
 
-TEST(ParseRow, TakesShareGptAsTrlDoes) {
+TEST(ParseLanguageRow, TakesShareGptAsTrlDoes) {
   EXPECT_EQ(
       MessagesOf(Parse(
           R"({"id": 1, "conversations": [{"from": "system", "value": "s"},)"
@@ -151,13 +152,14 @@ TEST(ParseRow, TakesShareGptAsTrlDoes) {
   EXPECT_EQ(MessagesOf(Parse(R"({"conversations": [{"role": "human",)"
                              R"( "content": "q"}]})")),
             R"([{"role":"human","content":"q"}])");
-  const Row pair = Parse(R"({"prompt": [{"from": "human", "value": "q"}],)"
-                         R"( "completion": [{"from": "gpt", "value": "a"}]})");
+  const LanguageRow pair =
+      Parse(R"({"prompt": [{"from": "human", "value": "q"}],)"
+            R"( "completion": [{"from": "gpt", "value": "a"}]})");
   EXPECT_EQ(std::get<ChatCompletionRow>(pair.content).completion.dump(),
             R"([{"role":"assistant","content":"a"}])");
 }
 
-TEST(ParseRow, TakesAlpacasColumns) {
+TEST(ParseLanguageRow, TakesAlpacasColumns) {
   const std::string line =
       R"({"instruction": "Add.", "input": "1, 2", "output": "3"})";
   const auto plain = std::get<CompletionRow>(Parse(line).content);
@@ -177,34 +179,36 @@ TEST(ParseRow, TakesAlpacasColumns) {
               "that appropriately completes the request.\n\n### Instruction:\n"
               "Hi\n\n### Response:\n");
   }
-  EXPECT_EQ(MessagesOf(ParseRow(line, {.format = "alpaca_chat"}).value()),
-            R"([{"role":"user","content":"Add.\n\n1, 2"},)"
-            R"({"role":"assistant","content":"3"}])");
+  EXPECT_EQ(
+      MessagesOf(ParseLanguageRow(line, {.format = "alpaca_chat"}).value()),
+      R"([{"role":"user","content":"Add.\n\n1, 2"},)"
+      R"({"role":"assistant","content":"3"}])");
   // Where there is a text too, it is taken as TRL takes it, unless told.
   const std::string both =
       R"({"instruction": "i", "output": "o", "text": "t"})";
-  EXPECT_TRUE(std::holds_alternative<TextRow>(Parse(both).content));
+  EXPECT_TRUE(std::holds_alternative<PlainTextRow>(Parse(both).content));
   EXPECT_TRUE(std::holds_alternative<CompletionRow>(
-      ParseRow(both, {.format = "alpaca"}).value().content));
+      ParseLanguageRow(both, {.format = "alpaca"}).value().content));
 }
 
-TEST(ParseRow, TakesTheColumnsThatAreNamed) {
+TEST(ParseLanguageRow, TakesTheColumnsThatAreNamed) {
   const std::string line =
       R"({"text": "t", "q": "1", "a": "2", "log": [{"role": "user",)"
       R"( "content": "c"}]})";
   const auto pair = std::get<CompletionRow>(
-      ParseRow(line, {.prompt_column = "q", .completion_column = "a"})
+      ParseLanguageRow(line, {.prompt_column = "q", .completion_column = "a"})
           .value()
           .content);
   EXPECT_EQ(pair.prompt + pair.completion, "12");
-  EXPECT_EQ(MessagesOf(ParseRow(line, {.messages_column = "log"}).value()),
-            R"([{"role":"user","content":"c"}])");
   EXPECT_EQ(
-      std::get<TextRow>(ParseRow(line, {.text_column = "q"}).value().content)
-          .text,
-      "1");
-  const auto error = [&](const RowFormat& format) {
-    return std::string(ParseRow(line, format).status().message());
+      MessagesOf(ParseLanguageRow(line, {.messages_column = "log"}).value()),
+      R"([{"role":"user","content":"c"}])");
+  EXPECT_EQ(std::get<PlainTextRow>(
+                ParseLanguageRow(line, {.text_column = "q"}).value().content)
+                .text,
+            "1");
+  const auto error = [&](const LanguageRowFormat& format) {
+    return std::string(ParseLanguageRow(line, format).status().message());
   };
   EXPECT_EQ(error({.prompt_column = "q"}),
             "expected \"q\" and \"completion\", found \"text\", \"q\", \"a\", "
@@ -217,9 +221,10 @@ TEST(ParseRow, TakesTheColumnsThatAreNamed) {
               StartsWith("expected \"instruction\", \"output\" and perhaps"));
 }
 
-TEST(ParseRow, CountsBracketsOutsideStringsOnly) {
+TEST(ParseLanguageRow, CountsBracketsOutsideStringsOnly) {
   EXPECT_TRUE(
-      ParseRow("{\"text\": \"\\\"" + std::string(500, '[') + "\"}").ok());
+      ParseLanguageRow("{\"text\": \"\\\"" + std::string(500, '[') + "\"}")
+          .ok());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/labels.h"
+#include "core/data/class_labels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,30 +23,30 @@ std::vector<LabelValue> FromTexts(const std::vector<std::string>& texts) {
   return values;
 }
 
-class LabelsTest : public ::testing::Test {
+class ClassLabelsTest : public ::testing::Test {
  protected:
-  Labels Decide(const std::vector<std::string>& texts) {
-    auto labels =
-        DecideLabels(FromTexts(texts), Place, spec_, task_, head_, &warnings_);
-    EXPECT_TRUE(labels.ok()) << labels.status();
-    return labels.value_or(Labels());
+  ClassLabels Decide(const std::vector<std::string>& texts) {
+    auto class_labels = DecideClassLabels(FromTexts(texts), Place, spec_,
+                                          glue_task_, head_, &warnings_);
+    EXPECT_TRUE(class_labels.ok()) << class_labels.status();
+    return class_labels.value_or(ClassLabels());
   }
   std::string Error(const std::vector<std::string>& texts) {
-    const auto labels =
-        DecideLabels(FromTexts(texts), Place, spec_, task_, head_, &warnings_);
-    EXPECT_EQ(labels.status().code(), absl::StatusCode::kInvalidArgument);
-    return std::string(labels.status().message());
+    const auto class_labels = DecideClassLabels(FromTexts(texts), Place, spec_,
+                                                glue_task_, head_, &warnings_);
+    EXPECT_EQ(class_labels.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(class_labels.status().message());
   }
   std::vector<int64_t> Classes(const std::vector<std::string>& texts,
-                               const Labels& labels) {
-    auto encoded = EncodeLabels(FromTexts(texts), Place, labels);
+                               const ClassLabels& class_labels) {
+    auto encoded = EncodeClassLabels(FromTexts(texts), Place, class_labels);
     EXPECT_TRUE(encoded.ok()) << encoded.status();
     EXPECT_THAT(encoded->targets, IsEmpty());
     return encoded->classes;
   }
 
   spec::ClassificationSpec spec_;
-  const spec::GlueTask* task_ = nullptr;
+  const spec::GlueTask* glue_task_ = nullptr;
   spec::HeadConfig head_;
   std::vector<std::string> warnings_;
 };
@@ -93,61 +93,63 @@ TEST(LabelFromJson, GoesByTheType) {
   EXPECT_EQ(read("{}").kind, Kind::kOther);
 }
 
-TEST_F(LabelsTest, OfTheDataAreSorted) {
-  const Labels labels = Decide({"b", "Z", "a", "b"});
-  EXPECT_EQ(labels.problem, ProblemType::kSingleLabel);
-  EXPECT_THAT(labels.names, ElementsAre("Z", "a", "b"));
-  EXPECT_THAT(Classes({"a", "b", "Z"}, labels), ElementsAre(1, 2, 0));
+TEST_F(ClassLabelsTest, OfTheDataAreSorted) {
+  const ClassLabels class_labels = Decide({"b", "Z", "a", "b"});
+  EXPECT_EQ(class_labels.problem, ProblemType::kSingleLabel);
+  EXPECT_THAT(class_labels.names, ElementsAre("Z", "a", "b"));
+  EXPECT_THAT(Classes({"a", "b", "Z"}, class_labels), ElementsAre(1, 2, 0));
   EXPECT_THAT(Decide({"10", "9", "2"}).names, ElementsAre("2", "9", "10"));
   EXPECT_THAT(Classes({"10", "2"}, Decide({"10", "9", "2"})),
               ElementsAre(2, 0));
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-TEST_F(LabelsTest, OneClassIsWorthAWarning) {
+TEST_F(ClassLabelsTest, OneClassIsWorthAWarning) {
   EXPECT_THAT(Decide({"a", "a"}).names, ElementsAre("a"));
   EXPECT_THAT(warnings_, ElementsAre("every row has the label \"a\": there is "
                                      "nothing to tell apart"));
 }
 
-TEST_F(LabelsTest, FractionsAreARegressionAndListsSeveralLabels) {
-  const Labels score = Decide({"3", "2.5", "1e0"});
+TEST_F(ClassLabelsTest, FractionsAreARegressionAndListsSeveralLabels) {
+  const ClassLabels score = Decide({"3", "2.5", "1e0"});
   EXPECT_EQ(score.problem, ProblemType::kRegression);
   EXPECT_EQ(score.outputs(), 1);
-  const auto encoded = EncodeLabels(FromTexts({"3", "-2.5"}), Place, score);
+  const auto encoded =
+      EncodeClassLabels(FromTexts({"3", "-2.5"}), Place, score);
   EXPECT_THAT(encoded->targets, ElementsAre(3, -2.5));
   EXPECT_THAT(encoded->classes, IsEmpty());
 
-  const Labels tags = Decide({R"(["b", "a"])", "[]", R"(["c"])"});
+  const ClassLabels tags = Decide({R"(["b", "a"])", "[]", R"(["c"])"});
   EXPECT_EQ(tags.problem, ProblemType::kMultiLabel);
   EXPECT_THAT(tags.names, ElementsAre("a", "b", "c"));
-  EXPECT_THAT(
-      EncodeLabels(FromTexts({R"(["c", "a"])", "[]"}), Place, tags)->targets,
-      ElementsAre(1, 0, 1, 0, 0, 0));
+  EXPECT_THAT(EncodeClassLabels(FromTexts({R"(["c", "a"])", "[]"}), Place, tags)
+                  ->targets,
+              ElementsAre(1, 0, 1, 0, 0, 0));
 }
 
-TEST_F(LabelsTest, TheSpecDecides) {
+TEST_F(ClassLabelsTest, TheSpecDecides) {
   spec_.problem_type = ProblemType::kRegression;
   EXPECT_EQ(Decide({"1", "2"}).problem, ProblemType::kRegression);
   spec_.problem_type.reset();
   spec_.label_names = {"neg", "pos"};
-  const Labels labels = Decide({"pos", "neg"});
-  EXPECT_THAT(labels.names, ElementsAre("neg", "pos"));
+  const ClassLabels class_labels = Decide({"pos", "neg"});
+  EXPECT_THAT(class_labels.names, ElementsAre("neg", "pos"));
   // Integers are ids where no name is one.
-  EXPECT_THAT(Classes({"1", "neg", "0"}, labels), ElementsAre(1, 0, 0));
+  EXPECT_THAT(Classes({"1", "neg", "0"}, class_labels), ElementsAre(1, 0, 0));
   spec_.label_names = {"2", "1"};
   EXPECT_THAT(Classes({"1", "2"}, Decide({"1", "2"})), ElementsAre(1, 0));
-  EXPECT_THAT(std::string(EncodeLabels(FromTexts({"0"}), Place, Decide({"1"}))
-                              .status()
-                              .message()),
-              "x.csv:2: label: \"0\" is none of the labels \"2\", \"1\"");
+  EXPECT_THAT(
+      std::string(EncodeClassLabels(FromTexts({"0"}), Place, Decide({"1"}))
+                      .status()
+                      .message()),
+      "x.csv:2: label: \"0\" is none of the labels \"2\", \"1\"");
   spec_.label_names = {"a", "a"};
   EXPECT_EQ(Error({"a"}),
             "classification.label_names: \"a\" is there twice; expected every "
             "name once");
 }
 
-TEST_F(LabelsTest, TheConfigNamesThemWhereAllAreItsOwn) {
+TEST_F(ClassLabelsTest, TheConfigNamesThemWhereAllAreItsOwn) {
   head_.label_names = {"positive", "negative", "neutral"};
   EXPECT_THAT(Decide({"negative", "positive"}).names,
               ElementsAre("positive", "negative", "neutral"));
@@ -160,22 +162,23 @@ TEST_F(LabelsTest, TheConfigNamesThemWhereAllAreItsOwn) {
   EXPECT_THAT(Decide({"0", "1"}).names, ElementsAre("0", "1"));
 }
 
-TEST_F(LabelsTest, AGlueTaskHasItsOwn) {
-  task_ = spec::FindGlueTask("rte");
-  const Labels labels = Decide({"1", "0"});
-  EXPECT_THAT(labels.names, ElementsAre("entailment", "not_entailment"));
-  EXPECT_THAT(Classes({"not_entailment", "0"}, labels), ElementsAre(1, 0));
+TEST_F(ClassLabelsTest, AGlueTaskHasItsOwn) {
+  glue_task_ = spec::FindGlueTask("rte");
+  const ClassLabels class_labels = Decide({"1", "0"});
+  EXPECT_THAT(class_labels.names, ElementsAre("entailment", "not_entailment"));
+  EXPECT_THAT(Classes({"not_entailment", "0"}, class_labels),
+              ElementsAre(1, 0));
   // A model fine-tuned on it keeps its order; the files' ids stay the task's.
   head_.label_names = {"NOT_ENTAILMENT", "ENTAILMENT"};
-  const Labels turned = Decide({"1", "0"});
+  const ClassLabels turned = Decide({"1", "0"});
   EXPECT_THAT(turned.names, ElementsAre("NOT_ENTAILMENT", "ENTAILMENT"));
   EXPECT_THAT(Classes({"not_entailment", "1", "0", "entailment"}, turned),
               ElementsAre(0, 0, 1, 1));
-  task_ = spec::FindGlueTask("stsb");
+  glue_task_ = spec::FindGlueTask("stsb");
   EXPECT_EQ(Decide({"1", "5"}).problem, ProblemType::kRegression);
 }
 
-TEST_F(LabelsTest, RefusesWhatDoesNotFitTheProblem) {
+TEST_F(ClassLabelsTest, RefusesWhatDoesNotFitTheProblem) {
   EXPECT_EQ(Error({"a", "", "1.5"}),
             "x.csv:3: label: expected a class name or an integer, found "
             "nothing\n"
@@ -199,12 +202,13 @@ TEST_F(LabelsTest, RefusesWhatDoesNotFitTheProblem) {
                         "(reading stopped at 5 bad rows)"));
 }
 
-TEST_F(LabelsTest, WeighsEveryName) {
+TEST_F(ClassLabelsTest, WeighsEveryName) {
   spec_.class_weights = {1, 3};
-  const Labels labels = Decide({"a", "b"});
-  EXPECT_THAT(labels.weights, ElementsAre(1, 3));
-  const auto encoded = EncodeLabels(FromTexts({"a", "b", "b"}), Place, labels);
-  EXPECT_EQ(LossWeight(labels, *encoded, {0, 2}), 4);
+  const ClassLabels class_labels = Decide({"a", "b"});
+  EXPECT_THAT(class_labels.weights, ElementsAre(1, 3));
+  const auto encoded =
+      EncodeClassLabels(FromTexts({"a", "b", "b"}), Place, class_labels);
+  EXPECT_EQ(LossWeight(class_labels, *encoded, {0, 2}), 4);
   EXPECT_EQ(Error({"a", "b", "c"}),
             "classification.class_weights: expected 3 numbers, for the labels "
             "\"a\", \"b\", \"c\" in this order, found 2");
@@ -214,19 +218,19 @@ TEST_F(LabelsTest, WeighsEveryName) {
             "it out");
 }
 
-TEST_F(LabelsTest, TheLossIsAMeanOverRowsOrCells) {
-  const Labels plain = Decide({"a", "b"});
-  EXPECT_EQ(LossWeight(plain, LabelTargets{{0, 1}, {}}, {0, 1}), 2);
-  const Labels score = Decide({"1.5"});
-  EXPECT_EQ(LossWeight(score, LabelTargets{{}, {1.5}}, {0}), 1);
-  const Labels tags = Decide({R"(["a", "b", "c"])"});
-  EXPECT_EQ(LossWeight(tags, LabelTargets{{}, {1, 1, 1, 0, 0, 0}}, {0, 1}), 6);
+TEST_F(ClassLabelsTest, TheLossIsAMeanOverRowsOrCells) {
+  const ClassLabels plain = Decide({"a", "b"});
+  EXPECT_EQ(LossWeight(plain, ClassTargets{{0, 1}, {}}, {0, 1}), 2);
+  const ClassLabels score = Decide({"1.5"});
+  EXPECT_EQ(LossWeight(score, ClassTargets{{}, {1.5}}, {0}), 1);
+  const ClassLabels tags = Decide({R"(["a", "b", "c"])"});
+  EXPECT_EQ(LossWeight(tags, ClassTargets{{}, {1, 1, 1, 0, 0, 0}}, {0, 1}), 6);
 }
 
-TEST_F(LabelsTest, ShowsTwentyNamesAtMost) {
+TEST_F(ClassLabelsTest, ShowsTwentyNamesAtMost) {
   std::vector<std::string> many;
   for (int i = 0; i < 25; ++i) many.push_back(base::Cat("n", i + 10));
-  const auto encoded = EncodeLabels(FromTexts({"x"}), Place, Decide(many));
+  const auto encoded = EncodeClassLabels(FromTexts({"x"}), Place, Decide(many));
   EXPECT_THAT(std::string(encoded.status().message()),
               HasSubstr("\"n29\" and 5 more"));
 }

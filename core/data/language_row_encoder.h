@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_ENCODE_H_
-#define MPSD_CORE_DATA_ENCODE_H_
+#ifndef MPSD_CORE_DATA_LANGUAGE_ROW_ENCODER_H_
+#define MPSD_CORE_DATA_LANGUAGE_ROW_ENCODER_H_
 
 #include <cstdint>
 #include <limits>
@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "core/data/id_check.h"
-#include "core/data/row.h"
-#include "core/data/sample.h"
+#include "core/data/language_row.h"
+#include "core/data/token_sample.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 
@@ -24,8 +24,8 @@ struct LossOptions {
   std::optional<bool> completion_only_loss = std::nullopt;
 };
 
-struct Encoded {
-  Sample sample;  // whole, not cut
+struct EncodedRow {
+  TokenSample sample;  // whole, not cut
   // False where the tokens of prompt and completion do not begin with the
   // tokens of the prompt alone: the completion then starts at the first token
   // that differs.
@@ -44,33 +44,35 @@ struct Encoded {
 // With assistant_only_loss the labels are the text that {% generation %} blocks
 // rendered; for a template without such blocks FindAssistantSpans finds the
 // labels, and it is an error where the result is not exact.
-class RowEncoder {
+class LanguageRowEncoder {
  public:
   // `chat_template` may be null: rows of messages are then errors. Both must
   // outlive the encoder. Tokens behind the first `max_length` will be cut and
   // are not checked against `tables`.
-  RowEncoder(const text::Tokenizer& tokenizer,
-             const text::ChatTemplate* chat_template, LossOptions options,
-             IdTables tables = {},
-             int64_t max_length = std::numeric_limits<int64_t>::max());
+  LanguageRowEncoder(const text::Tokenizer& tokenizer,
+                     const text::ChatTemplate* chat_template,
+                     LossOptions options, IdTables tables = {},
+                     int64_t max_length = std::numeric_limits<int64_t>::max());
 
   // InvalidArgument: the row does not fit the options or the template, or the
   // template refuses it, or a token has no row in the model's table.
-  absl::StatusOr<Encoded> Encode(const Row& row) const;
+  absl::StatusOr<EncodedRow> Encode(const LanguageRow& row) const;
 
  private:
-  absl::StatusOr<Encoded> EncodeRow(const Row& row) const;
-  absl::StatusOr<Encoded> EncodeChat(const Row& row, const ChatRow& chat) const;
-  absl::StatusOr<Encoded> EncodeChatCompletion(
-      const Row& row, const ChatCompletionRow& chat) const;
-  absl::StatusOr<Encoded> EncodeCompletion(const CompletionRow& row) const;
-  absl::StatusOr<Encoded> EncodeText(const TextRow& row) const;
+  absl::StatusOr<EncodedRow> EncodeRow(const LanguageRow& row) const;
+  absl::StatusOr<EncodedRow> EncodeChat(const LanguageRow& row,
+                                        const ChatRow& chat) const;
+  absl::StatusOr<EncodedRow> EncodeChatCompletion(
+      const LanguageRow& row, const ChatCompletionRow& chat) const;
+  absl::StatusOr<EncodedRow> EncodeCompletion(const CompletionRow& row) const;
+  absl::StatusOr<EncodedRow> EncodeText(const PlainTextRow& row) const;
 
   // The tokens of a conversation; in_loss marks the assistant's tokens with
   // assistant_only_loss, else all tokens.
-  absl::StatusOr<Sample> EncodeMessages(const Row& row,
-                                        const RowJson& messages) const;
-  absl::StatusOr<text::Rendered> Render(const Row& row, const RowJson& messages,
+  absl::StatusOr<TokenSample> EncodeMessages(const LanguageRow& row,
+                                             const RowJson& messages) const;
+  absl::StatusOr<text::Rendered> Render(const LanguageRow& row,
+                                        const RowJson& messages,
                                         bool add_generation_prompt) const;
   std::string WithEnd(std::string text) const;
   bool assistant_only() const {
@@ -87,4 +89,4 @@ class RowEncoder {
 
 }  // namespace mpsd::data
 
-#endif  // MPSD_CORE_DATA_ENCODE_H_
+#endif  // MPSD_CORE_DATA_LANGUAGE_ROW_ENCODER_H_

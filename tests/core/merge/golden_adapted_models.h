@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_TESTS_CORE_MERGE_GOLDEN_PAIRS_H_
-#define MPSD_TESTS_CORE_MERGE_GOLDEN_PAIRS_H_
+#ifndef MPSD_TESTS_CORE_MERGE_GOLDEN_ADAPTED_MODELS_H_
+#define MPSD_TESTS_CORE_MERGE_GOLDEN_ADAPTED_MODELS_H_
 
 #include <filesystem>
 #include <string>
@@ -27,4 +27,4 @@ inline MergeOptions GoldenMerge(const std::string& name) {
 
 }  // namespace mpsd::merge
 
-#endif  // MPSD_TESTS_CORE_MERGE_GOLDEN_PAIRS_H_
+#endif  // MPSD_TESTS_CORE_MERGE_GOLDEN_ADAPTED_MODELS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/labels.h"
+#include "client/job_labels.h"
 
 #include <map>
 
@@ -7,9 +7,9 @@
 
 namespace mpsd::client {
 
-absl::Status AddLabels(
+absl::Status AddJobLabels(
     const std::vector<std::string>& texts,
-    google::protobuf::Map<std::string, std::string>* labels) {
+    google::protobuf::Map<std::string, std::string>* job_labels) {
   for (const std::string& text : texts) {
     const size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos) {
@@ -18,22 +18,22 @@ absl::Status AddLabels(
     }
     const std::string name = text.substr(0, equals);
     const std::string value = text.substr(equals + 1);
-    auto known = labels->find(name);
-    if (known != labels->end() && known->second != value) {
+    auto known = job_labels->find(name);
+    if (known != job_labels->end() && known->second != value) {
       return absl::InvalidArgumentError(
           absl::StrCat("--label ", name, " is given twice, as '", known->second,
                        "' and '", value, "'"));
     }
-    (*labels)[name] = value;
+    (*job_labels)[name] = value;
   }
   return absl::OkStatus();
 }
 
-std::string LabelsText(
-    const google::protobuf::Map<std::string, std::string>& labels) {
+std::string JobLabelsText(
+    const google::protobuf::Map<std::string, std::string>& job_labels) {
   std::string text;
-  for (const auto& [name, value] :
-       std::map<std::string, std::string>(labels.begin(), labels.end())) {
+  for (const auto& [name, value] : std::map<std::string, std::string>(
+           job_labels.begin(), job_labels.end())) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", name, "=", value);
   }
   return text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/merge/pair.h"
+#include "core/merge/adapted_model.h"
 
 #include <ATen/ATen.h>
 
@@ -32,7 +32,7 @@ std::string NameB(const std::string& module) {
 }
 
 // The labels in the run.json of the training run that made the adapter.
-json RunLabels(const fs::path& adapter) {
+json RunClassLabels(const fs::path& adapter) {
   auto text = base::ReadFile(adapter.parent_path() / "run.json");
   if (!text.ok()) return json::object();
   const json run = base::ParseTree<json>(*text);
@@ -42,32 +42,33 @@ json RunLabels(const fs::path& adapter) {
 
 }  // namespace
 
-absl::StatusOr<Pair> Pair::Open(const fs::path& model,
-                                const fs::path& adapter) {
-  Pair pair;
-  pair.model_ = model;
-  pair.adapter_ = adapter;
-  if (absl::Status s = pair.ReadConfigs(); !s.ok()) return s;
+absl::StatusOr<AdaptedModel> AdaptedModel::Open(const fs::path& model,
+                                                const fs::path& adapter) {
+  AdaptedModel adapted;
+  adapted.model_ = model;
+  adapted.adapter_ = adapter;
+  if (absl::Status s = adapted.ReadConfigs(); !s.ok()) return s;
   auto weights = tensorfile::Weights::Open(model);
   if (!weights.ok()) return weights.status();
-  pair.weights_ = *std::move(weights);
+  adapted.weights_ = *std::move(weights);
   auto file =
       tensorfile::SafetensorsFile::Open(adapter / "adapter_model.safetensors");
   if (!file.ok()) return file.status();
-  pair.file_ = *std::move(file);
-  pair.FindLabels();
-  if (absl::Status s = pair.FindHead(); !s.ok()) return s;
-  pair.lora_ = spec::EffectiveLora(std::move(pair.lora_), pair.config_);
-  auto targets = spec::MatchTargets(pair.lora_, pair.config_);
+  adapted.file_ = *std::move(file);
+  adapted.FindClassLabels();
+  if (absl::Status s = adapted.FindHead(); !s.ok()) return s;
+  adapted.lora_ =
+      spec::EffectiveLora(std::move(adapted.lora_), adapted.config_);
+  auto targets = spec::MatchTargets(adapted.lora_, adapted.config_);
   if (!targets.ok()) return targets.status();
-  pair.targets_ = *std::move(targets);
-  absl::Status s = pair.CheckTied();
-  if (s.ok()) s = pair.CheckComplete();
+  adapted.targets_ = *std::move(targets);
+  absl::Status s = adapted.CheckTied();
+  if (s.ok()) s = adapted.CheckComplete();
   if (!s.ok()) return s;
-  return pair;
+  return adapted;
 }
 
-absl::Status Pair::ReadConfigs() {
+absl::Status AdaptedModel::ReadConfigs() {
   auto config = spec::ReadModelConfig(model_.string());
   if (!config.ok()) return config.status();
   config_ = *std::move(config);
@@ -79,7 +80,7 @@ absl::Status Pair::ReadConfigs() {
 
 // The task: a head that the adapter saved decides; else the model's
 // architecture.
-void Pair::FindLabels() {
+void AdaptedModel::FindClassLabels() {
   for (const char* head : {"score", "classifier", "classifier.out_proj"}) {
     const auto* saved = FindSaved(absl::StrCat(head, ".weight"));
     if (saved != nullptr) config_.num_labels = saved->shape[0];
@@ -97,7 +98,7 @@ void Pair::FindLabels() {
 
 // Decides as the loading of the network does: the file's tensors say what is
 // tied.
-absl::Status Pair::FindHead() {
+absl::Status AdaptedModel::FindHead() {
   if (!config_.tie_word_embeddings || config_.num_labels > 0) {
     return absl::OkStatus();
   }
@@ -115,7 +116,7 @@ absl::Status Pair::FindHead() {
 
 // A tied head has no weight of its own: changing one of the two weights would
 // break the tie.
-absl::Status Pair::CheckTied() const {
+absl::Status AdaptedModel::CheckTied() const {
   if (!config_.tie_word_embeddings || config_.num_labels > 0) {
     return absl::OkStatus();
   }
@@ -131,7 +132,7 @@ absl::Status Pair::CheckTied() const {
 }
 
 // Refuses an adapter with a tensor that has no place in the model.
-absl::Status Pair::CheckComplete() const {
+absl::Status AdaptedModel::CheckComplete() const {
   std::set<std::string> unknown;
   for (const auto& [name, entry] : file_->entries()) unknown.insert(name);
   for (const auto& target : targets_) {
@@ -152,7 +153,8 @@ absl::Status Pair::CheckComplete() const {
                    "; is it another model's adapter?"));
 }
 
-absl::StatusOr<LowRank> Pair::Change(const spec::TargetMatch& target) const {
+absl::StatusOr<LowRank> AdaptedModel::WeightChange(
+    const spec::TargetMatch& target) const {
   auto a = file_->Load(NameA(target.name), at::kCPU, at::kFloat);
   if (!a.ok()) return a.status();
   auto b = file_->Load(NameB(target.name), at::kCPU, at::kFloat);
@@ -171,22 +173,22 @@ absl::StatusOr<LowRank> Pair::Change(const spec::TargetMatch& target) const {
   return LowRank{*std::move(a), *std::move(b), target.scaling};
 }
 
-const tensorfile::TensorEntry* Pair::FindSaved(
+const tensorfile::TensorEntry* AdaptedModel::FindSaved(
     const std::string& weight) const {
   const auto it = file_->entries().find(kPrefix + weight);
   return it == file_->entries().end() ? nullptr : &it->second;
 }
 
-absl::StatusOr<at::Tensor> Pair::LoadSaved(const std::string& weight,
-                                           at::ScalarType dtype) const {
+absl::StatusOr<at::Tensor> AdaptedModel::LoadSaved(const std::string& weight,
+                                                   at::ScalarType dtype) const {
   return file_->Load(kPrefix + weight, at::kCPU, dtype);
 }
 
-std::vector<std::string> Pair::LabelNames() const {
+std::vector<std::string> AdaptedModel::LabelNames() const {
   std::vector<std::string> names;
-  const json labels = RunLabels(adapter_);
-  if (labels.contains("names") && labels["names"].is_array()) {
-    for (const json& name : labels["names"]) {
+  const json class_labels = RunClassLabels(adapter_);
+  if (class_labels.contains("names") && class_labels["names"].is_array()) {
+    for (const json& name : class_labels["names"]) {
       if (name.is_string()) names.push_back(name.get<std::string>());
     }
   }
@@ -200,9 +202,9 @@ std::vector<std::string> Pair::LabelNames() const {
   return names;
 }
 
-std::string Pair::ProblemType() const {
-  const json labels = RunLabels(adapter_);
-  const json problem = labels.value("problem_type", json());
+std::string AdaptedModel::ProblemType() const {
+  const json class_labels = RunClassLabels(adapter_);
+  const json problem = class_labels.value("problem_type", json());
   if (problem.is_string()) return problem.get<std::string>();
   if (!config_.head.problem_type.empty()) return config_.head.problem_type;
   return config_.num_labels == 1 ? "regression" : "single_label_classification";

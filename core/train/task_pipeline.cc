@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/task.h"
+#include "core/train/task_pipeline.h"
 
 #include "core/train/classification.h"
 #include "core/train/language_modelling.h"
 
 namespace mpsd::train {
 
-std::unique_ptr<Task> Task::Make(const spec::TrainSpec& spec) {
+std::unique_ptr<TaskPipeline> TaskPipeline::Make(const spec::TrainSpec& spec) {
   if (spec.task == spec::Task::kCausalLm) {
     return std::make_unique<LanguageModelling>(spec);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_DATASET_H_
-#define MPSD_CORE_DATA_DATASET_H_
+#ifndef MPSD_CORE_DATA_TOKEN_DATASET_H_
+#define MPSD_CORE_DATA_TOKEN_DATASET_H_
 
 #include <cstdint>
 #include <functional>
@@ -12,16 +12,16 @@
 #include "absl/status/statusor.h"
 #include "core/data/batch.h"
 #include "core/data/id_check.h"
-#include "core/data/row_format.h"
-#include "core/data/sample.h"
+#include "core/data/language_row_format.h"
 #include "core/data/source.h"
 #include "core/data/token_arrays.h"
+#include "core/data/token_sample.h"
 #include "core/text/chat_template.h"
 #include "core/text/tokenizer.h"
 
 namespace mpsd::data {
 
-struct LoadOptions {
+struct TokenizeOptions {
   int64_t max_length;  // tokens; longer rows are cut at the right
   // As in training.*; absent means TRL's default, see LossOptions.
   std::optional<bool> assistant_only_loss = std::nullopt;
@@ -29,7 +29,7 @@ struct LoadOptions {
   int32_t pad_id = 0;
   IdTables tables = {};  // rows beyond them are errors
   int threads = 0;       // for tokenizing; 0: WorkThreads()
-  RowFormat rows = {};
+  LanguageRowFormat rows = {};
   // Identifies the chat template and end token that the job brings: with the
   // model folder's files and these options they decide the tokens. For
   // TokenKey.
@@ -37,11 +37,11 @@ struct LoadOptions {
 };
 
 // Rows of language modelling, tokenized, in the files' order.
-class Dataset : public Source {
+class TokenDataset : public Source {
  public:
   // No sample is longer than options.max_length.
-  Dataset(TokenArrays samples, const LoadOptions& options, DatasetStats stats,
-          std::string hash)
+  TokenDataset(TokenArrays samples, const TokenizeOptions& options,
+               DatasetStats stats, std::string hash)
       : samples_(std::move(samples)),
         max_length_(options.max_length),
         pad_id_(options.pad_id),
@@ -64,7 +64,7 @@ class Dataset : public Source {
 
   const TokenArrays& samples() const { return samples_; }
   int32_t pad_id() const { return pad_id_; }
-  Sample sample(int64_t index) const { return samples_.sample(index); }
+  TokenSample sample(int64_t index) const { return samples_.sample(index); }
 
  private:
   TokenArrays samples_;
@@ -76,9 +76,10 @@ class Dataset : public Source {
 
 // Reads JSON Lines, or a file that is one JSON array: rows {"messages": […],
 // "tools": […]?}, {"prompt": …, "completion": …} (strings or lists of
-// messages), {"text": …} and the other forms that ParseRow reads. A byte order
-// mark, CRLF and blank lines are accepted. Rows without a label are dropped and
-// counted. Neither the result nor the errors depend on the number of threads.
+// messages), {"text": …} and the other forms that ParseLanguageRow reads. A
+// byte order mark, CRLF and blank lines are accepted. Rows without a label are
+// dropped and counted. Neither the result nor the errors depend on the number
+// of threads.
 //
 // InvalidArgument "<file>:<line>: <reason>, <what was expected>" for bad rows,
 // up to five of them, one a line; for a file without rows; and where no row has
@@ -87,11 +88,11 @@ class Dataset : public Source {
 //
 // `chat_template` is null if the model has none. `progress` may be null; it is
 // called now and then, on this thread, with the share done, 0 to 1.
-absl::StatusOr<Dataset> LoadDataset(
-    const std::vector<std::string>& files, const LoadOptions& options,
+absl::StatusOr<TokenDataset> LoadTokenDataset(
+    const std::vector<std::string>& files, const TokenizeOptions& options,
     const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
     const std::function<void(double)>& progress);
 
 }  // namespace mpsd::data
 
-#endif  // MPSD_CORE_DATA_DATASET_H_
+#endif  // MPSD_CORE_DATA_TOKEN_DATASET_H_

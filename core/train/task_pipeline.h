@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_TRAIN_TASK_H_
-#define MPSD_CORE_TRAIN_TASK_H_
+#ifndef MPSD_CORE_TRAIN_TASK_PIPELINE_H_
+#define MPSD_CORE_TRAIN_TASK_PIPELINE_H_
 
 #include <ATen/core/Tensor.h>
 
@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/data/batch.h"
-#include "core/data/labels.h"
+#include "core/data/class_labels.h"
 #include "core/data/source.h"
 #include "core/metrics/metrics.h"
 #include "core/model/network.h"
@@ -32,7 +32,7 @@ struct TaskData {
   std::unique_ptr<data::Source> train, eval, predict;  // null: the job has none
 };
 
-// What Task::Loss computes of one micro-batch.
+// What TaskPipeline::Loss computes of one micro-batch.
 struct BatchLoss {
   at::Tensor sum;     // fp32 scalar on the device; undefined: no target
   at::Tensor logits;  // fp32 [rows, outputs]; undefined for language models
@@ -40,12 +40,12 @@ struct BatchLoss {
 
 // What differs between tasks: how data become batches, which model is loaded,
 // and how batches become a loss and metrics.
-class Task {
+class TaskPipeline {
  public:
-  virtual ~Task() = default;
+  virtual ~TaskPipeline() = default;
 
-  // Makes the Task for spec.task. `spec` must outlive it.
-  static std::unique_ptr<Task> Make(const spec::TrainSpec& spec);
+  // Makes the TaskPipeline for spec.task. `spec` must outlive it.
+  static std::unique_ptr<TaskPipeline> Make(const spec::TrainSpec& spec);
 
   // The folder that keeps tokenized data between runs; by default nothing is
   // kept.
@@ -93,7 +93,7 @@ class Task {
   virtual std::vector<std::string> MetricNames() const = 0;
 
   // The class labels that LoadData decided; null for language models.
-  virtual const data::Labels* labels() const { return nullptr; }
+  virtual const data::ClassLabels* class_labels() const { return nullptr; }
 
   // Adds to `folder`, which already has the adapter or the model, what else the
   // task makes of the files of `model_folder`: for a language model the
@@ -114,4 +114,4 @@ class Task {
 
 }  // namespace mpsd::train
 
-#endif  // MPSD_CORE_TRAIN_TASK_H_
+#endif  // MPSD_CORE_TRAIN_TASK_PIPELINE_H_

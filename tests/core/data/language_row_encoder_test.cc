@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/encode.h"
+#include "core/data/language_row_encoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,12 +18,12 @@ constexpr char kChat[] =
     R"({"role": "user", "content": "world"},)"
     R"({"role": "assistant", "content": "a fox"}]})";
 
-class RowEncoderTest : public ::testing::Test {
+class LanguageRowEncoderTest : public ::testing::Test {
  protected:
-  absl::StatusOr<Encoded> Encode(std::string_view line, LossOptions options,
-                                 const text::ChatTemplate* chat_template) {
-    const RowEncoder encoder(*tokenizer_, chat_template, options);
-    return encoder.Encode(ParseRow(line).value());
+  absl::StatusOr<EncodedRow> Encode(std::string_view line, LossOptions options,
+                                    const text::ChatTemplate* chat_template) {
+    const LanguageRowEncoder encoder(*tokenizer_, chat_template, options);
+    return encoder.Encode(ParseLanguageRow(line).value());
   }
 
   // The encoded row with its labels in brackets.
@@ -35,7 +35,7 @@ class RowEncoderTest : public ::testing::Test {
     const auto encoded = Encode(line, options, &chat_template);
     EXPECT_TRUE(encoded.ok()) << encoded.status();
     if (!encoded.ok()) return "";
-    const Sample& sample = encoded->sample;
+    const TokenSample& sample = encoded->sample;
     EXPECT_EQ(sample.input_ids.size(), sample.in_loss.size());
     std::string shown;
     std::vector<int32_t> run;
@@ -60,20 +60,20 @@ class RowEncoderTest : public ::testing::Test {
   const std::unique_ptr<text::ChatTemplate> template_ = LoadTemplate();
 };
 
-TEST_F(RowEncoderTest, MessagesAreAllInTheLossByDefault) {
+TEST_F(LanguageRowEncoderTest, MessagesAreAllInTheLossByDefault) {
   EXPECT_EQ(Shown(kChat, {}),
             "[<|user|>hello<|end|><|assistant|>the dog<|end|><|user|>world"
             "<|end|><|assistant|>a fox<|end|>]");
   EXPECT_EQ(Shown(kChat, {.assistant_only_loss = false}), Shown(kChat, {}));
 }
 
-TEST_F(RowEncoderTest, AssistantOnlyTakesTheGenerationBlocks) {
+TEST_F(LanguageRowEncoderTest, AssistantOnlyTakesTheGenerationBlocks) {
   EXPECT_EQ(Shown(kChat, {.assistant_only_loss = true}),
             "<|user|>hello<|end|><|assistant|>[the dog<|end|>]<|user|>world"
             "<|end|><|assistant|>[a fox<|end|>]");
 }
 
-TEST_F(RowEncoderTest, WithoutBlocksTheAssistantIsFoundByRendering) {
+TEST_F(LanguageRowEncoderTest, WithoutBlocksTheAssistantIsFoundByRendering) {
   const auto plain = MakeTemplate(
       "{%- for m in messages %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' "
       "}}{%- endfor %}{%- if add_generation_prompt %}{{ '<|assistant|>' }}"
@@ -84,7 +84,7 @@ TEST_F(RowEncoderTest, WithoutBlocksTheAssistantIsFoundByRendering) {
             "<|end|><|assistant|>[a fox<|end|>]");
 }
 
-TEST_F(RowEncoderTest, WhereRenderingIsNotExactItIsAnError) {
+TEST_F(LanguageRowEncoderTest, WhereRenderingIsNotExactItIsAnError) {
   // As templates do that drop the thinking of earlier turns.
   const auto forgetful = MakeTemplate(
       "{%- for m in messages %}{{ '<|' + m.role + '|>' }}"
@@ -96,7 +96,8 @@ TEST_F(RowEncoderTest, WhereRenderingIsNotExactItIsAnError) {
                  "%} blocks: this one has none, and what it renders does not"));
 }
 
-TEST_F(RowEncoderTest, CompletionsOfMessagesBeginBehindTheGenerationPrompt) {
+TEST_F(LanguageRowEncoderTest,
+       CompletionsOfMessagesBeginBehindTheGenerationPrompt) {
   constexpr char kRow[] =
       R"({"prompt": [{"role": "user", "content": "hello"},)"
       R"({"role": "assistant", "content": "the dog"},)"
@@ -117,7 +118,7 @@ TEST_F(RowEncoderTest, CompletionsOfMessagesBeginBehindTheGenerationPrompt) {
       "<|end|><|assistant|>[a fox<|end|>]");
 }
 
-TEST_F(RowEncoderTest, StringCompletionsGetTheEndToken) {
+TEST_F(LanguageRowEncoderTest, StringCompletionsGetTheEndToken) {
   EXPECT_EQ(Shown(R"({"prompt": "hello", "completion": " world"})", {}),
             "hello[ world<|end|>]");
   EXPECT_EQ(Shown(R"({"prompt": "hello", "completion": " world<|end|>"})", {}),
@@ -129,12 +130,12 @@ TEST_F(RowEncoderTest, StringCompletionsGetTheEndToken) {
             "[hello world<|end|>]");
 }
 
-TEST_F(RowEncoderTest, TextGetsTheEndToken) {
+TEST_F(LanguageRowEncoderTest, TextGetsTheEndToken) {
   EXPECT_EQ(Shown(R"({"text": "hello world"})", {}), "[hello world<|end|>]");
   EXPECT_EQ(Shown(R"({"text": "hello<|end|>"})", {}), "[hello<|end|>]");
 }
 
-TEST_F(RowEncoderTest, ACompletionThatMergesWithThePromptIsNoticed) {
+TEST_F(LanguageRowEncoderTest, ACompletionThatMergesWithThePromptIsNoticed) {
   const auto split =
       Encode(R"({"prompt": "the", "completion": " dog"})", {}, nullptr);
   ASSERT_TRUE(split.ok());
@@ -147,17 +148,17 @@ TEST_F(RowEncoderTest, ACompletionThatMergesWithThePromptIsNoticed) {
             "t[he dog<|end|>]");
 }
 
-TEST_F(RowEncoderTest, TextGetsTheTokenizersSpecialTokens) {
+TEST_F(LanguageRowEncoderTest, TextGetsTheTokenizersSpecialTokens) {
   const auto wordpiece = LoadTokenizer("wordpiece");
-  const RowEncoder encoder(*wordpiece, nullptr, {});
+  const LanguageRowEncoder encoder(*wordpiece, nullptr, {});
   const auto encoded =
-      encoder.Encode(ParseRow(R"({"text": "the dog"})").value());
+      encoder.Encode(ParseLanguageRow(R"({"text": "the dog"})").value());
   ASSERT_TRUE(encoded.ok());
   EXPECT_EQ(encoded->sample.input_ids.front(), wordpiece->TokenToId("[CLS]"));
   EXPECT_EQ(encoded->sample.input_ids.back(), wordpiece->TokenToId("[SEP]"));
 }
 
-TEST_F(RowEncoderTest, ChatTemplateArgumentsReachTheTemplate) {
+TEST_F(LanguageRowEncoderTest, ChatTemplateArgumentsReachTheTemplate) {
   const auto chat_template = MakeTemplate(
       "{{ tools | length if tools else 0 }}{{ style }}{{ messages[0].role }}");
   EXPECT_EQ(Shown(R"({"messages": [{"role": "user", "content": ""}],)"
@@ -167,7 +168,7 @@ TEST_F(RowEncoderTest, ChatTemplateArgumentsReachTheTemplate) {
             "[2xuser]");
 }
 
-TEST_F(RowEncoderTest, OptionsMustGoWithTheRows) {
+TEST_F(LanguageRowEncoderTest, OptionsMustGoWithTheRows) {
   EXPECT_EQ(Error(R"({"text": "a"})", {.assistant_only_loss = true}, nullptr),
             "assistant_only_loss needs conversations: rows with \"messages\"");
   EXPECT_THAT(Error(R"({"prompt": "a", "completion": "b"})",
@@ -182,7 +183,7 @@ TEST_F(RowEncoderTest, OptionsMustGoWithTheRows) {
               StartsWith("the model has no chat template for messages; use"));
 }
 
-TEST_F(RowEncoderTest, TheTemplatesRefusalIsToldOn) {
+TEST_F(LanguageRowEncoderTest, TheTemplatesRefusalIsToldOn) {
   const auto strict =
       MakeTemplate("{{ raise_exception('roles must alternate') }}");
   EXPECT_THAT(Error(kChat, {}, strict.get()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/dataset.h"
+#include "core/data/token_dataset.h"
 
 #include <algorithm>
 #include <memory>
@@ -12,10 +12,10 @@
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 #include "core/base/strings.h"
-#include "core/data/encode.h"
 #include "core/data/in_order.h"
+#include "core/data/language_row.h"
+#include "core/data/language_row_encoder.h"
 #include "core/data/records.h"
-#include "core/data/row.h"
 #include "core/data/row_errors.h"
 
 namespace mpsd::data {
@@ -55,7 +55,7 @@ struct Rows {
   std::vector<Error> errors;
 };
 
-void Keep(Sample sample, int64_t max_length, Rows& rows) {
+void Keep(TokenSample sample, int64_t max_length, Rows& rows) {
   // Counted before the cut: a row that loses its last label to max_length gets
   // another advice than one that never had any.
   const bool had_labels = sample.label_tokens() > 0;
@@ -73,7 +73,7 @@ void Keep(Sample sample, int64_t max_length, Rows& rows) {
     if (had_labels) ++rows.cut_out_rows;
     return;
   }
-  const Sample& s = sample;
+  const TokenSample& s = sample;
   rows.ids.insert(rows.ids.end(), s.input_ids.begin(), s.input_ids.end());
   rows.labels.insert(rows.labels.end(), s.in_loss.begin(), s.in_loss.end());
   rows.lengths.push_back(static_cast<int64_t>(s.input_ids.size()));
@@ -82,11 +82,11 @@ void Keep(Sample sample, int64_t max_length, Rows& rows) {
   rows.stats.label_tokens += labels;
 }
 
-void ReadRow(const Record& record, const RowEncoder& encoder,
-             const LoadOptions& options, Rows& rows) {
+void ReadRow(const Record& record, const LanguageRowEncoder& encoder,
+             const TokenizeOptions& options, Rows& rows) {
   ++rows.rows;
-  absl::StatusOr<Row> row = ParseRow(record.text, options.rows);
-  absl::StatusOr<Encoded> encoded =
+  absl::StatusOr<LanguageRow> row = ParseLanguageRow(record.text, options.rows);
+  absl::StatusOr<EncodedRow> encoded =
       row.ok() ? encoder.Encode(*row) : row.status();
   if (!encoded.ok()) {
     rows.errors.push_back(
@@ -98,8 +98,8 @@ void ReadRow(const Record& record, const RowEncoder& encoder,
   Keep(std::move(encoded->sample), options.max_length, rows);
 }
 
-Rows ReadPiece(const Piece& piece, const RowEncoder& encoder,
-               const LoadOptions& options) {
+Rows ReadPiece(const Piece& piece, const LanguageRowEncoder& encoder,
+               const TokenizeOptions& options) {
   Rows rows;
   rows.bytes = piece.bytes;
   rows.ids.reserve(piece.bytes / 2);
@@ -113,7 +113,8 @@ Rows ReadPiece(const Piece& piece, const RowEncoder& encoder,
 
 class DatasetReader {
  public:
-  DatasetReader(const LoadOptions& options, const text::Tokenizer& tokenizer,
+  DatasetReader(const TokenizeOptions& options,
+                const text::Tokenizer& tokenizer,
                 const text::ChatTemplate* chat_template,
                 const std::function<void(double)>& progress)
       : options_(options),
@@ -126,7 +127,7 @@ class DatasetReader {
                 return ReadPiece(piece, encoder_, options_);
               }) {}
 
-  absl::StatusOr<Dataset> Read(const std::vector<std::string>& names) {
+  absl::StatusOr<TokenDataset> Read(const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       absl::StatusOr<File> file = base::MappedFile::Open(name);
       if (!file.ok()) return file.status();
@@ -141,7 +142,8 @@ class DatasetReader {
     if (!errors_.empty()) return errors_.status();
     if (samples_.size() == 0) return NothingToLearn(names);
     if (progress_) progress_(1);
-    return Dataset(std::move(samples_), options_, stats_, hash_.FinishHex());
+    return TokenDataset(std::move(samples_), options_, stats_,
+                        hash_.FinishHex());
   }
 
  private:
@@ -268,8 +270,8 @@ class DatasetReader {
     return absl::InvalidArgumentError(message);
   }
 
-  const LoadOptions& options_;
-  const RowEncoder encoder_;
+  const TokenizeOptions& options_;
+  const LanguageRowEncoder encoder_;
   const std::function<void(double)>& progress_;
   base::Sha256 hash_;
   TokenArrays samples_;
@@ -291,8 +293,8 @@ class DatasetReader {
 
 }  // namespace
 
-absl::StatusOr<Dataset> LoadDataset(
-    const std::vector<std::string>& files, const LoadOptions& options,
+absl::StatusOr<TokenDataset> LoadTokenDataset(
+    const std::vector<std::string>& files, const TokenizeOptions& options,
     const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
     const std::function<void(double)>& progress) {
   if (files.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_METRICS_SINK_H_
-#define MPSD_SERVER_JOBS_METRICS_SINK_H_
+#ifndef MPSD_SERVER_JOBS_EXPORTED_METRICS_H_
+#define MPSD_SERVER_JOBS_EXPORTED_METRICS_H_
 
 #include <cstdint>
 #include <map>
@@ -14,12 +14,12 @@
 
 namespace mpsd::jobs {
 
-// The scheduler reports its events to the metrics here. Thread-safe. An
-// implementation must not block nor call the scheduler. Implemented by
+// The scheduler reports its events to the exported metrics here. Thread-safe.
+// An implementation must not block nor call the scheduler. Implemented by
 // server/prometheus.
-class MetricsSink {
+class ExportedMetrics {
  public:
-  virtual ~MetricsSink() = default;
+  virtual ~ExportedMetrics() = default;
   virtual void JobCounts(const std::map<State, int64_t>& jobs) = 0;
   virtual void JobStarted(absl::Duration queue_wait) = 0;
   virtual void StepFinished(const std::string& job_id,
@@ -42,4 +42,4 @@ class MetricsSink {
 
 }  // namespace mpsd::jobs
 
-#endif  // MPSD_SERVER_JOBS_METRICS_SINK_H_
+#endif  // MPSD_SERVER_JOBS_EXPORTED_METRICS_H_

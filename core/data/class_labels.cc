@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/labels.h"
+#include "core/data/class_labels.h"
 
 #include <algorithm>
 #include <charconv>
@@ -132,45 +132,47 @@ std::string KindFault(const LabelValue& value, ProblemType problem) {
   return Cat("label: expected ", expected, ", found ", Found(value), advice);
 }
 
-// Carries the state of one DecideLabels.
+// Carries the state of one DecideClassLabels.
 class Decision {
  public:
   Decision(const std::vector<LabelValue>& values, const LabelPlace& place,
-           const spec::ClassificationSpec& spec, const spec::GlueTask* task,
-           const spec::HeadConfig& head, std::vector<std::string>* warnings)
+           const spec::ClassificationSpec& spec,
+           const spec::GlueTask* glue_task, const spec::HeadConfig& head,
+           std::vector<std::string>* warnings)
       : values_(values),
         place_(place),
         spec_(spec),
-        task_(task),
+        glue_task_(glue_task),
         head_(head),
         warnings_(warnings) {}
 
-  absl::StatusOr<Labels> Make() {
-    labels_.problem = Problem();
+  absl::StatusOr<ClassLabels> Make() {
+    class_labels_.problem = Problem();
     absl::Status status = CheckKinds();
     if (!status.ok()) return status;
-    if (labels_.problem == ProblemType::kRegression) {
-      labels_.names = {"LABEL_0"};
+    if (class_labels_.problem == ProblemType::kRegression) {
+      class_labels_.names = {"LABEL_0"};
     } else {
       NameClasses();
     }
-    for (size_t id = 0; id < labels_.names.size(); ++id) {
-      if (!labels_.ids.emplace(labels_.names[id], id).second) {
-        return absl::InvalidArgumentError(Cat(
-            "classification.label_names: \"", base::Quotable(labels_.names[id]),
-            "\" is there twice; expected every name once"));
+    for (size_t id = 0; id < class_labels_.names.size(); ++id) {
+      if (!class_labels_.ids.emplace(class_labels_.names[id], id).second) {
+        return absl::InvalidArgumentError(
+            Cat("classification.label_names: \"",
+                base::Quotable(class_labels_.names[id]),
+                "\" is there twice; expected every name once"));
       }
     }
-    if (labels_.problem != ProblemType::kRegression) AddIntegers();
-    if (status = Weigh(); !status.ok()) return status;
+    if (class_labels_.problem != ProblemType::kRegression) AddIntegers();
+    if (status = SetClassWeights(); !status.ok()) return status;
     Warn();
-    return std::move(labels_);
+    return std::move(class_labels_);
   }
 
  private:
   ProblemType Problem() const {
     if (spec_.problem_type) return *spec_.problem_type;
-    if (task_ != nullptr) return task_->problem_type;
+    if (glue_task_ != nullptr) return glue_task_->problem_type;
     bool lists = false, numbers = true, fractions = false;
     for (const LabelValue& value : values_) {
       lists |= value.kind == Kind::kList;
@@ -186,7 +188,7 @@ class Decision {
   absl::Status CheckKinds() const {
     RowErrors errors;
     for (size_t i = 0; i < values_.size() && !errors.full(); ++i) {
-      const std::string fault = KindFault(values_[i], labels_.problem);
+      const std::string fault = KindFault(values_[i], class_labels_.problem);
       if (!fault.empty()) errors.Add(place_(i), fault);
     }
     return errors.status();
@@ -207,21 +209,21 @@ class Decision {
   void NameClasses() {
     const NameSet found = NamesOfData();
     if (!spec_.label_names.empty()) {
-      labels_.names = spec_.label_names;
-    } else if (task_ != nullptr && !task_->label_names.empty()) {
+      class_labels_.names = spec_.label_names;
+    } else if (glue_task_ != nullptr && !glue_task_->label_names.empty()) {
       NameByTask();
     } else if (FitsConfig(found)) {
-      labels_.names = head_.label_names;
+      class_labels_.names = head_.label_names;
     } else {
-      labels_.names.assign(found.begin(), found.end());
+      class_labels_.names.assign(found.begin(), found.end());
     }
   }
 
   // Files of a task write its labels by name or by their place in the task's
   // own order, also where the model's config orders them differently.
   void NameByTask() {
-    const std::vector<std::string> own(task_->label_names.begin(),
-                                       task_->label_names.end());
+    const std::vector<std::string> own(glue_task_->label_names.begin(),
+                                       glue_task_->label_names.end());
     std::vector<std::string> lower;
     lower.reserve(head_.label_names.size());
     for (const std::string& name : head_.label_names) {
@@ -229,12 +231,12 @@ class Decision {
     }
     const bool same =
         std::is_permutation(lower.begin(), lower.end(), own.begin(), own.end());
-    labels_.names = same ? head_.label_names : own;
+    class_labels_.names = same ? head_.label_names : own;
     for (size_t i = 0; i < own.size(); ++i) {
       const auto at = std::find(lower.begin(), lower.end(), own[i]);
       const int64_t id = same ? at - lower.begin() : static_cast<int64_t>(i);
-      labels_.ids[Cat(i)] = id;
-      if (labels_.names[id] != own[i]) labels_.ids[own[i]] = id;
+      class_labels_.ids[Cat(i)] = id;
+      if (class_labels_.names[id] != own[i]) class_labels_.ids[own[i]] = id;
     }
   }
 
@@ -252,37 +254,38 @@ class Decision {
 
   void AddIntegers() {
     const bool named_so = std::any_of(
-        labels_.names.begin(), labels_.names.end(),
+        class_labels_.names.begin(), class_labels_.names.end(),
         [](const std::string& n) { return Integer(n).has_value(); });
     if (named_so) return;
-    for (size_t id = 0; id < labels_.names.size(); ++id) {
-      labels_.ids.emplace(Cat(id), id);
+    for (size_t id = 0; id < class_labels_.names.size(); ++id) {
+      class_labels_.ids.emplace(Cat(id), id);
     }
   }
 
-  absl::Status Weigh() {
-    labels_.weights = spec_.class_weights;
-    const size_t count = labels_.weights.size();
+  absl::Status SetClassWeights() {
+    class_labels_.weights = spec_.class_weights;
+    const size_t count = class_labels_.weights.size();
     if (count == 0) return absl::OkStatus();
-    if (labels_.problem == ProblemType::kRegression) {
+    if (class_labels_.problem == ProblemType::kRegression) {
       return absl::InvalidArgumentError(
           "classification.class_weights: a regression has no classes; leave "
           "it out");
     }
-    if (count == labels_.names.size()) return absl::OkStatus();
+    if (count == class_labels_.names.size()) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        Cat("classification.class_weights: expected ", labels_.names.size(),
-            " numbers, for the labels ", Quoted(labels_.names),
-            " in this order, found ", count));
+        Cat("classification.class_weights: expected ",
+            class_labels_.names.size(), " numbers, for the labels ",
+            Quoted(class_labels_.names), " in this order, found ", count));
   }
 
   void Warn() {
     if (warnings_ == nullptr || values_.empty() ||
-        labels_.problem == ProblemType::kRegression) {
+        class_labels_.problem == ProblemType::kRegression) {
       return;
     }
     const NameSet found = NamesOfData();
-    if (labels_.problem == ProblemType::kSingleLabel && found.size() == 1) {
+    if (class_labels_.problem == ProblemType::kSingleLabel &&
+        found.size() == 1) {
       warnings_->push_back(Cat("every row has the label ",
                                Quoted({*found.begin()}),
                                ": there is nothing to tell apart"));
@@ -292,36 +295,36 @@ class Decision {
   const std::vector<LabelValue>& values_;
   const LabelPlace& place_;
   const spec::ClassificationSpec& spec_;
-  const spec::GlueTask* const task_;
+  const spec::GlueTask* const glue_task_;
   const spec::HeadConfig& head_;
   std::vector<std::string>* const warnings_;
-  Labels labels_;
+  ClassLabels class_labels_;
 };
 
 // The label's id, or -1 after setting the fault.
-int64_t IdOf(const std::string& text, const Labels& labels,
+int64_t IdOf(const std::string& text, const ClassLabels& class_labels,
              std::string* fault) {
-  const auto it = labels.ids.find(text);
-  if (it != labels.ids.end()) return it->second;
+  const auto it = class_labels.ids.find(text);
+  if (it != class_labels.ids.end()) return it->second;
   *fault = Cat("label: \"", base::Quotable(text), "\" is none of the labels ",
-               Quoted(labels.names));
+               Quoted(class_labels.names));
   return -1;
 }
 
-void Append(const LabelValue& value, const Labels& labels, LabelTargets& all,
-            std::string* fault) {
-  switch (labels.problem) {
+void Append(const LabelValue& value, const ClassLabels& class_labels,
+            ClassTargets& all, std::string* fault) {
+  switch (class_labels.problem) {
     case ProblemType::kSingleLabel:
-      all.classes.push_back(IdOf(value.text, labels, fault));
+      all.classes.push_back(IdOf(value.text, class_labels, fault));
       return;
     case ProblemType::kRegression:
       all.targets.push_back(static_cast<float>(*Number(value.text)));
       return;
     case ProblemType::kMultiLabel: {
       const size_t begin = all.targets.size();
-      all.targets.resize(begin + labels.names.size(), 0);
+      all.targets.resize(begin + class_labels.names.size(), 0);
       for (const std::string& name : value.list) {
-        const int64_t id = IdOf(name, labels, fault);
+        const int64_t id = IdOf(name, class_labels, fault);
         if (id >= 0) all.targets[begin + id] = 1;
       }
       return;
@@ -372,44 +375,43 @@ LabelValue LabelFromJson(const Json& value) {
   return {Kind::kWord, text};
 }
 
-absl::StatusOr<Labels> DecideLabels(const std::vector<LabelValue>& values,
-                                    const LabelPlace& place,
-                                    const spec::ClassificationSpec& spec,
-                                    const spec::GlueTask* task,
-                                    const spec::HeadConfig& head,
-                                    std::vector<std::string>* warnings) {
-  return Decision(values, place, spec, task, head, warnings).Make();
+absl::StatusOr<ClassLabels> DecideClassLabels(
+    const std::vector<LabelValue>& values, const LabelPlace& place,
+    const spec::ClassificationSpec& spec, const spec::GlueTask* glue_task,
+    const spec::HeadConfig& head, std::vector<std::string>* warnings) {
+  return Decision(values, place, spec, glue_task, head, warnings).Make();
 }
 
-absl::StatusOr<LabelTargets> EncodeLabels(const std::vector<LabelValue>& values,
-                                          const LabelPlace& place,
-                                          const Labels& labels) {
-  LabelTargets all;
+absl::StatusOr<ClassTargets> EncodeClassLabels(
+    const std::vector<LabelValue>& values, const LabelPlace& place,
+    const ClassLabels& class_labels) {
+  ClassTargets all;
   RowErrors errors;
   for (size_t i = 0; i < values.size() && !errors.full(); ++i) {
-    std::string fault = KindFault(values[i], labels.problem);
-    if (fault.empty()) Append(values[i], labels, all, &fault);
+    std::string fault = KindFault(values[i], class_labels.problem);
+    if (fault.empty()) Append(values[i], class_labels, all, &fault);
     if (!fault.empty()) errors.Add(place(i), fault);
   }
   if (absl::Status status = errors.status(); !status.ok()) return status;
   return all;
 }
 
-double LossWeight(const Labels& labels, const LabelTargets& all,
+double LossWeight(const ClassLabels& class_labels, const ClassTargets& all,
                   const std::vector<int64_t>& rows) {
   const double count = static_cast<double>(rows.size());
-  if (labels.problem == ProblemType::kMultiLabel) {
-    return count * static_cast<double>(labels.outputs());
+  if (class_labels.problem == ProblemType::kMultiLabel) {
+    return count * static_cast<double>(class_labels.outputs());
   }
-  if (labels.weights.empty() || labels.problem == ProblemType::kRegression) {
+  if (class_labels.weights.empty() ||
+      class_labels.problem == ProblemType::kRegression) {
     return count;
   }
   double sum = 0;
   for (const int64_t row : rows) {
     base::CheckIndex(row, all.classes.size(), "a labelled row");
     const int64_t id = all.classes[row];
-    base::CheckIndex(id, labels.weights.size(), "a class with a weight");
-    sum += labels.weights[id];
+    base::CheckIndex(id, class_labels.weights.size(), "a class with a weight");
+    sum += class_labels.weights[id];
   }
   return sum;
 }

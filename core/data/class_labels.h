@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CORE_DATA_LABELS_H_
-#define MPSD_CORE_DATA_LABELS_H_
+#ifndef MPSD_CORE_DATA_CLASS_LABELS_H_
+#define MPSD_CORE_DATA_CLASS_LABELS_H_
 
 #include <cstdint>
 #include <functional>
@@ -41,7 +41,7 @@ LabelValue LabelFromJson(const nlohmann::ordered_json& value);
 
 // The labels of a classification job, decided from the spec, the model's config
 // and the training data, then used for every file.
-struct Labels {
+struct ClassLabels {
   spec::ProblemType problem = spec::ProblemType::kSingleLabel;
   std::vector<std::string> names;  // by id; regression: one, "LABEL_0"
   std::vector<double> weights;     // by id, or empty: all 1
@@ -56,45 +56,44 @@ struct Labels {
 using LabelPlace = std::function<std::string(int64_t index)>;
 
 // The labels of the training data `values`, by these rules:
-//  - the problem: the spec's; else that of `task`; else lists mean several
+//  - the problem: the spec's; else that of `glue_task`; else lists mean several
 //    labels a row, and numbers of which at least one has a fraction mean a
 //    regression;
-//  - the names: the spec's; else those of `task`, in the order of the model's
+//  - the names: the spec's; else those of `glue_task`, in the order of the
+//  model's
 //    config where the config has the same names (letter case aside:
 //    run_glue.py); else the config's, where they cover every label, or where
 //    the labels are the integers 0 … n-1 for the config's n names; else the
 //    data's labels, sorted, integers as numbers;
 //  - integers are ids where no name is an integer and every integer is below
 //    the number of names.
-// `task` may be null. Warnings are appended to `warnings`, which may be null.
-// InvalidArgument names the place (up to five of them, one a line) or the field
-// of the job.
-absl::StatusOr<Labels> DecideLabels(const std::vector<LabelValue>& values,
-                                    const LabelPlace& place,
-                                    const spec::ClassificationSpec& spec,
-                                    const spec::GlueTask* task,
-                                    const spec::HeadConfig& head,
-                                    std::vector<std::string>* warnings);
+// `glue_task` may be null. Warnings are appended to `warnings`, which may be
+// null. InvalidArgument names the place (up to five of them, one a line) or the
+// field of the job.
+absl::StatusOr<ClassLabels> DecideClassLabels(
+    const std::vector<LabelValue>& values, const LabelPlace& place,
+    const spec::ClassificationSpec& spec, const spec::GlueTask* glue_task,
+    const spec::HeadConfig& head, std::vector<std::string>* warnings);
 
 // The labels of a file's rows as the loss takes them; one of the two is empty.
-struct LabelTargets {
+struct ClassTargets {
   std::vector<int64_t> classes;  // [rows]
   std::vector<float> targets;    // [rows, outputs]: regression, multi-label
 };
 
 // InvalidArgument "<place>: label: …" for a label that is absent, that is not
-// in `labels`, or that is no finite number in a regression; up to five faults,
-// one a line.
-absl::StatusOr<LabelTargets> EncodeLabels(const std::vector<LabelValue>& values,
-                                          const LabelPlace& place,
-                                          const Labels& labels);
+// in `class_labels`, or that is no finite number in a regression; up to five
+// faults, one a line.
+absl::StatusOr<ClassTargets> EncodeClassLabels(
+    const std::vector<LabelValue>& values, const LabelPlace& place,
+    const ClassLabels& class_labels);
 
 // The number by which these rows' summed loss is divided for a mean
 // (Batch::loss_weight): rows; rows × outputs for several labels a row; or the
 // sum of the rows' class weights.
-double LossWeight(const Labels& labels, const LabelTargets& all,
+double LossWeight(const ClassLabels& class_labels, const ClassTargets& all,
                   const std::vector<int64_t>& rows);
 
 }  // namespace mpsd::data
 
-#endif  // MPSD_CORE_DATA_LABELS_H_
+#endif  // MPSD_CORE_DATA_CLASS_LABELS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/dataset.h"
+#include "core/data/token_dataset.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,26 +17,28 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-class LoadDatasetTest : public ::testing::Test {
+class LoadTokenDatasetTest : public ::testing::Test {
  protected:
-  LoadDatasetTest()
+  LoadTokenDatasetTest()
       : dir_(::testing::TempDir() + "/load_dataset_" +
              ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
     std::filesystem::create_directories(dir_);
   }
-  ~LoadDatasetTest() override { std::filesystem::remove_all(dir_); }
+  ~LoadTokenDatasetTest() override { std::filesystem::remove_all(dir_); }
 
   std::string Write(const std::string& name, const std::string& bytes) {
     const std::string path = dir_ + "/" + name;
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }
-  absl::StatusOr<Dataset> Load(const std::vector<std::string>& files,
-                               LoadOptions options = {.max_length = 64}) {
-    return LoadDataset(files, options, *tokenizer_, template_.get(), nullptr);
+  absl::StatusOr<TokenDataset> Load(const std::vector<std::string>& files,
+                                    TokenizeOptions options = {
+                                        .max_length = 64}) {
+    return LoadTokenDataset(files, options, *tokenizer_, template_.get(),
+                            nullptr);
   }
   std::string Error(const std::vector<std::string>& files,
-                    LoadOptions options = {.max_length = 64}) {
+                    TokenizeOptions options = {.max_length = 64}) {
     const auto dataset = Load(files, options);
     EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(dataset.status().message());
@@ -47,7 +49,7 @@ class LoadDatasetTest : public ::testing::Test {
   const std::unique_ptr<text::ChatTemplate> template_ = LoadTemplate();
 };
 
-TEST_F(LoadDatasetTest, ReadsFilesInOrder) {
+TEST_F(LoadTokenDatasetTest, ReadsFilesInOrder) {
   const std::string a =
       Write("a.jsonl", "{\"text\": \"hello\"}\n{\"text\": \"the\"}");
   const std::string b =
@@ -74,7 +76,7 @@ TEST_F(LoadDatasetTest, ReadsFilesInOrder) {
                             "\"content\": \"world\"}]}\n"));
 }
 
-TEST_F(LoadDatasetTest, TakesByteOrderMarkCrLfAndBlankLines) {
+TEST_F(LoadTokenDatasetTest, TakesByteOrderMarkCrLfAndBlankLines) {
   const auto dataset = Load({Write(
       "x.jsonl",
       "\xEF\xBB\xBF\r\n{\"text\": \"hello\"}\r\n  \n\n{\"text\": \"the\"}"
@@ -83,7 +85,7 @@ TEST_F(LoadDatasetTest, TakesByteOrderMarkCrLfAndBlankLines) {
   EXPECT_EQ(dataset->size(), 2);
 }
 
-TEST_F(LoadDatasetTest, AJsonArrayIsAsItsRowsInLines) {
+TEST_F(LoadTokenDatasetTest, AJsonArrayIsAsItsRowsInLines) {
   const std::string rows[] = {
       R"({"text": "hello"})", R"({"prompt": "the", "completion": " dog"})",
       R"({"conversations": [{"from": "human", "value": "a]},"},
@@ -102,7 +104,7 @@ TEST_F(LoadDatasetTest, AJsonArrayIsAsItsRowsInLines) {
   }
 }
 
-TEST_F(LoadDatasetTest, NamesTheLineOfABadRowInAnArray) {
+TEST_F(LoadTokenDatasetTest, NamesTheLineOfABadRowInAnArray) {
   const std::string array =
       Write("a.json",
             "[\n  {\"text\": \"a\"},\n  {\n    \"tex\": 1\n  },\n"
@@ -118,8 +120,8 @@ TEST_F(LoadDatasetTest, NamesTheLineOfABadRowInAnArray) {
   EXPECT_THAT(Error({Write("b.json", "[]")}), HasSubstr("has no rows"));
 }
 
-TEST_F(LoadDatasetTest, TakesTheColumnsOfTheJob) {
-  LoadOptions options = {.max_length = 64};
+TEST_F(LoadTokenDatasetTest, TakesTheColumnsOfTheJob) {
+  TokenizeOptions options = {.max_length = 64};
   options.rows.prompt_column = "question";
   options.rows.completion_column = "answer";
   const auto dataset = Load(
@@ -129,7 +131,7 @@ TEST_F(LoadDatasetTest, TakesTheColumnsOfTheJob) {
             "the dog<|end|>");
 }
 
-TEST_F(LoadDatasetTest, NamesFileLineAndReasonOfBadRows) {
+TEST_F(LoadTokenDatasetTest, NamesFileLineAndReasonOfBadRows) {
   const std::string path = Write("x.jsonl",
                                  "{\"text\": \"hello\"}\n\n{\"text\": 3}\r\n"
                                  "{\"messages\": []}\n");
@@ -139,12 +141,12 @@ TEST_F(LoadDatasetTest, NamesFileLineAndReasonOfBadRows) {
                 "empty list");
 }
 
-TEST_F(LoadDatasetTest, NamesRowsWithTokensThatTheModelLacks) {
+TEST_F(LoadTokenDatasetTest, NamesRowsWithTokensThatTheModelLacks) {
   const std::string file =
       Write("a.jsonl",
             "{\"text\": \"the\"}\n{\"text\": \"hello\"}\n\n"
             "{\"text\": \"the hello\"}");
-  LoadOptions options{.max_length = 64};
+  TokenizeOptions options{.max_length = 64};
   options.tables.tokens = tokenizer_->vocab_size();
   EXPECT_TRUE(Load({file}, options).ok());
   options.tables.tokens = *tokenizer_->TokenToId("hello");
@@ -160,7 +162,7 @@ TEST_F(LoadDatasetTest, NamesRowsWithTokensThatTheModelLacks) {
   EXPECT_EQ(dataset->stats().truncated_rows, 1);
 }
 
-TEST_F(LoadDatasetTest, StopsAtFiveBadRows) {
+TEST_F(LoadTokenDatasetTest, StopsAtFiveBadRows) {
   std::string rows;
   for (int i = 0; i < 9; ++i) rows += "{}\n";
   const std::string error = Error({Write("x.jsonl", rows)});
@@ -169,7 +171,7 @@ TEST_F(LoadDatasetTest, StopsAtFiveBadRows) {
   EXPECT_THAT(error, HasSubstr("\n(reading stopped at 5 bad rows)"));
 }
 
-TEST_F(LoadDatasetTest, NamesTheRowThatTheTemplateRefuses) {
+TEST_F(LoadTokenDatasetTest, NamesTheRowThatTheTemplateRefuses) {
   const std::string path =
       Write("x.jsonl",
             "{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}]}\n"
@@ -177,15 +179,15 @@ TEST_F(LoadDatasetTest, NamesTheRowThatTheTemplateRefuses) {
   const auto strict = MakeTemplate(
       "{% if messages[0].role == 'king' %}{{ raise_exception('no kings') }}"
       "{% endif %}hello hello");
-  const auto dataset = LoadDataset({path}, {.max_length = 8}, *tokenizer_,
-                                   strict.get(), nullptr);
+  const auto dataset = LoadTokenDataset({path}, {.max_length = 8}, *tokenizer_,
+                                        strict.get(), nullptr);
   EXPECT_THAT(
       std::string(dataset.status().message()),
       ::testing::AllOf(StartsWith(path + ":2: the chat template refused it: "),
                        HasSubstr("no kings")));
 }
 
-TEST_F(LoadDatasetTest, RefusesEmptyFiles) {
+TEST_F(LoadTokenDatasetTest, RefusesEmptyFiles) {
   const std::string full = Write("full.jsonl", "{\"text\": \"hello\"}\n");
   for (const char* bytes : {"", "\n \r\n", "\xEF\xBB\xBF"}) {
     const std::string path = Write("empty.jsonl", bytes);
@@ -200,7 +202,7 @@ TEST_F(LoadDatasetTest, RefusesEmptyFiles) {
             absl::StatusCode::kNotFound);
 }
 
-TEST_F(LoadDatasetTest, CutsAtTheRightAndDropsRowsWithoutLabels) {
+TEST_F(LoadTokenDatasetTest, CutsAtTheRightAndDropsRowsWithoutLabels) {
   const std::string path = Write(
       "x.jsonl",
       "{\"prompt\": \"hello\", \"completion\": \" world world\"}\n"
@@ -217,13 +219,13 @@ TEST_F(LoadDatasetTest, CutsAtTheRightAndDropsRowsWithoutLabels) {
   EXPECT_EQ(dataset->stats().rows, 2);
   EXPECT_EQ(dataset->stats().truncated_rows, 2);
   EXPECT_EQ(dataset->stats().dropped_rows, 2);
-  Sample expected = whole->sample(0);
+  TokenSample expected = whole->sample(0);
   expected.input_ids.resize(cut);
   expected.in_loss.resize(cut);
   EXPECT_EQ(dataset->sample(0), expected);
 }
 
-TEST_F(LoadDatasetTest, RefusesADataSetWithoutLabels) {
+TEST_F(LoadTokenDatasetTest, RefusesADataSetWithoutLabels) {
   const std::string cut =
       Write("cut.jsonl",
             "{\"prompt\": \"hello hello hello\", \"completion\": \"x\"}"
@@ -246,7 +248,7 @@ TEST_F(LoadDatasetTest, RefusesADataSetWithoutLabels) {
   EXPECT_THAT(Error({single}), HasSubstr("or a single token"));
 }
 
-TEST_F(LoadDatasetTest, CountsPromptsThatMergeWithTheirCompletion) {
+TEST_F(LoadTokenDatasetTest, CountsPromptsThatMergeWithTheirCompletion) {
   const auto dataset =
       Load({Write("x.jsonl",
                   "{\"prompt\": \"th\", \"completion\": \"e dog\"}\n"
@@ -255,7 +257,7 @@ TEST_F(LoadDatasetTest, CountsPromptsThatMergeWithTheirCompletion) {
   EXPECT_EQ(dataset->stats().prompt_mismatch_rows, 1);
 }
 
-TEST_F(LoadDatasetTest, CountsRowsOfAPromptAndItsCompletion) {
+TEST_F(LoadTokenDatasetTest, CountsRowsOfAPromptAndItsCompletion) {
   const auto dataset =
       Load({Write("x.jsonl",
                   "{\"text\": \"the dog\"}\n"
@@ -291,7 +293,7 @@ std::string MixedRows(int count, const std::function<bool(int)>& bad) {
   return rows;
 }
 
-TEST_F(LoadDatasetTest, HowManyThreadsThereAreChangesNothing) {
+TEST_F(LoadTokenDatasetTest, HowManyThreadsThereAreChangesNothing) {
   const std::string rows = MixedRows(3000, [](int) { return false; });
   const std::vector<std::string> files = {
       Write("a.jsonl", rows), Write("b.jsonl", "{\"text\": \"the end\"}"),
@@ -313,7 +315,7 @@ TEST_F(LoadDatasetTest, HowManyThreadsThereAreChangesNothing) {
   }
 }
 
-TEST_F(LoadDatasetTest, HowManyThreadsThereAreChangesNoError) {
+TEST_F(LoadTokenDatasetTest, HowManyThreadsThereAreChangesNoError) {
   const std::vector<std::function<bool(int)>> kinds = {
       [](int i) { return i == 2900; },
       [](int i) { return i % 700 == 3; },
@@ -332,7 +334,7 @@ TEST_F(LoadDatasetTest, HowManyThreadsThereAreChangesNoError) {
   }
 }
 
-TEST_F(LoadDatasetTest, ARowLongerThanAPieceIsOneRow) {
+TEST_F(LoadTokenDatasetTest, ARowLongerThanAPieceIsOneRow) {
   std::string text;
   while (text.size() < 300'000) text += "the dog ";
   const auto dataset =
@@ -344,13 +346,13 @@ TEST_F(LoadDatasetTest, ARowLongerThanAPieceIsOneRow) {
   EXPECT_GT(dataset->length(1), 50'000);
 }
 
-TEST_F(LoadDatasetTest, ReportsProgressUpToOne) {
+TEST_F(LoadTokenDatasetTest, ReportsProgressUpToOne) {
   std::string rows;
   for (int i = 0; i < 50; ++i) rows += "{\"text\": \"hello\"}\n";
   std::vector<double> seen;
   const auto dataset =
-      LoadDataset({Write("x.jsonl", rows)}, {.max_length = 8}, *tokenizer_,
-                  nullptr, [&](double share) { seen.push_back(share); });
+      LoadTokenDataset({Write("x.jsonl", rows)}, {.max_length = 8}, *tokenizer_,
+                       nullptr, [&](double share) { seen.push_back(share); });
   ASSERT_TRUE(dataset.ok());
   EXPECT_GT(seen.size(), 10u);
   EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));

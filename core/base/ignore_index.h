@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_BASE_IGNORE_INDEX_H_
+#define MPSD_CORE_BASE_IGNORE_INDEX_H_
+
+#include <cstdint>
+
+namespace mpsd::base {
+
+// The label of a token that no loss reads: the default ignore_index of torch's
+// cross entropy, which Transformers and TRL write into labels too.
+inline constexpr int64_t kIgnoreIndex = -100;
+
+}  // namespace mpsd::base
+
+#endif  // MPSD_CORE_BASE_IGNORE_INDEX_H_
