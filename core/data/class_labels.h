@@ -60,8 +60,7 @@ using LabelPlace = std::function<std::string(int64_t index)>;
 //    labels a row, and numbers of which at least one has a fraction mean a
 //    regression;
 //  - the names: the spec's; else those of `glue_task`, in the order of the
-//  model's
-//    config where the config has the same names (letter case aside:
+//    model's config where the config has the same names (letter case aside:
 //    run_glue.py); else the config's, where they cover every label, or where
 //    the labels are the integers 0 … n-1 for the config's n names; else the
 //    data's labels, sorted, integers as numbers;

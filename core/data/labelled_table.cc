@@ -43,8 +43,9 @@ std::vector<Names> TextCandidates(const spec::DatasetSpec& dataset,
     return {{"sentence1", "sentence2"}, {"sentence"}, {"text"}};
   }
   Names own = {std::string(glue_task->sentence1)};
-  if (!glue_task->sentence2.empty())
+  if (!glue_task->sentence2.empty()) {
     own.push_back(std::string(glue_task->sentence2));
+  }
   if (own.size() == 1) return {own};
   return {own, {"sentence1", "sentence2"}, {"premise", "hypothesis"}};
 }

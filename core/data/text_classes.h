@@ -74,9 +74,8 @@ class TextClasses : public Source {
 
 // Tokenizes the rows. `progress` may be null; it is called now and then, on
 // this thread, with the share done, 0 to 1. InvalidArgument as
-// EncodeClassLabels, or
-// "<place>: …" for a text that the tokenizer refuses. The result does not
-// depend on the number of threads.
+// EncodeClassLabels, or "<place>: …" for a text that the tokenizer refuses. The
+// result does not depend on the number of threads.
 absl::StatusOr<std::unique_ptr<TextClasses>> EncodeTextClasses(
     const LabelledTable& rows, const ClassLabels& class_labels,
     const text::Tokenizer& tokenizer, const TextClassesOptions& options,

@@ -33,8 +33,8 @@ class LossHead {
     at::Tensor sum;   // Σ −log softmax(l)[target], fp32 scalar
     at::Tensor grad;  // scale · d(sum)/dh, [n, hidden_size]
   };
-  // `targets` int64 [n]; model::LabelSelection::kIgnoreIndex marks rows without
-  // one. Adds to the adapters' gradients.
+  // `targets` int64 [n]; base::kIgnoreIndex marks rows without a target. Adds
+  // to the adapters' gradients.
   Result Loss(const at::Tensor& h, const at::Tensor& targets, double scale);
 
   // Where the CPU's logits lie, from call to call: the system would map a block

@@ -127,8 +127,8 @@ class LinearGroup {
   at::Tensor DroppedLowRank(const at::Tensor& x, LoraTape& tape) const;
   void DroppedBackward(const at::Tensor& d_low_rank, const at::Tensor& x,
                        const LoraTape& tape, at::Tensor& dx) const;
-  // gradient += low_rankᵀ wide, summed in fp32; low_rank [tokens, r], wide
-  // [tokens, n].
+  // gradient += low_rankᵀ wide, summed in fp32. Shapes: gradient [r, n],
+  // low_rank [tokens, r], wide [tokens, n].
   void AddProduct(at::Tensor gradient, const at::Tensor& low_rank,
                   const at::Tensor& wide) const;
 

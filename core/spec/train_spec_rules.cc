@@ -160,8 +160,9 @@ class Rules {
     for (const auto& [name, set, its_kind] : columns) {
       if (!set) continue;
       if (spec_.task != Task::kCausalLm) {
-        if (its_kind != 2)
+        if (its_kind != 2) {
           AllowOnlyFor(false, true, "dataset", name, "CAUSAL_LM");
+        }
         continue;
       }
       if (first != nullptr && its_kind != kind) {

@@ -24,7 +24,7 @@ namespace mpsd::train {
 // queued until the run's thread calls Tell or Get.
 class DataReader final : private Observer {
  public:
-  // Starts the thread. `task` and `observer` must outlive this object.
+  // Starts the thread. `pipeline` and `observer` must outlive this object.
   DataReader(TaskPipeline& pipeline, Observer& observer,
              std::string model_folder, spec::ModelConfig config);
   // The destructor waits until LoadData has returned.

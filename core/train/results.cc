@@ -37,8 +37,9 @@ Json Named(const std::vector<double>& scores,
   base::CheckAtMost(scores.size(), class_labels.names.size(),
                     "scores and names");
   Json named = Json::object();
-  for (size_t i = 0; i < scores.size(); ++i)
+  for (size_t i = 0; i < scores.size(); ++i) {
     named[class_labels.names[i]] = scores[i];
+  }
   return named;
 }
 

@@ -102,8 +102,9 @@ WorkerListener::Result FromFailed(const report::Failure& failed,
     case report::FailureKind::kOutOfMemory:
       return Ended(ExitReason::kOutOfMemory, failed.message);
     case report::FailureKind::kNonFinite:
-      if (auto blamed = EndByDeviceError(failed.message, log_tail))
+      if (auto blamed = EndByDeviceError(failed.message, log_tail)) {
         return *blamed;
+      }
       return Ended(ExitReason::kNonFinite, failed.message);
     case report::FailureKind::kInternal:
       break;

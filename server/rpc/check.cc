@@ -153,8 +153,9 @@ absl::Status CheckSubmit(const v1::SubmitRequest& request) {
   if (status.ok()) {
     status = CheckText("owner", request.owner(), limits::kOwnerBytes);
   }
-  if (status.ok())
+  if (status.ok()) {
     status = CheckJobLabels(request.labels(), limits::kJobLabels);
+  }
   if (status.ok()) {
     status = CheckText("idempotency_key", request.idempotency_key(),
                        limits::kKeyBytes);

@@ -229,8 +229,9 @@ absl::Status WorkerSession::Handle(const std::string& line) {
   if (!greeted_ && hello == nullptr) {
     return ProtocolViolation("its first message was no Hello");
   }
-  if (greeted_ && hello != nullptr)
+  if (greeted_ && hello != nullptr) {
     return ProtocolViolation("it said Hello twice");
+  }
   if (!std::holds_alternative<std::monostate>(ending_.last_word)) {
     return ProtocolViolation("it went on talking after its last word");
   }
