@@ -119,7 +119,7 @@ TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
   auto checkpoints = store.Checkpoints(done.id);
   ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
   ASSERT_EQ(checkpoints->size(), 1u);
-  EXPECT_EQ((*checkpoints)[0].size_bytes, 1000);
+  EXPECT_EQ((*checkpoints)[0].bytes, 1000);
 }
 
 TEST(Migrate, NextMigrationRunsOnTheOldSnapshotAlone) {
