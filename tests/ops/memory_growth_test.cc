@@ -85,9 +85,10 @@ class MemoryGrowth : public testing::TestWithParam<GrowthCase> {
     for (const auto& p : adapter_->parameters().parameters()) {
       trained.push_back(p.value);
     }
-    step_ = *ExplicitStep::Create(
-        *decoder_, trained,
-        {backend::TraitsOf(c.traits), spec::Recompute::kNone, c.dtype});
+    explicit_step::Options options;
+    options.traits = backend::TraitsOf(c.traits);
+    options.dtype = c.dtype;
+    step_ = *ExplicitStep::Create(*decoder_, trained, options);
   }
   ~MemoryGrowth() override { SetExecution(Execution::kCompute); }
 
