@@ -51,6 +51,11 @@ def inputs(batch, prefix=""):
             f"{prefix}labels": batch["labels"]}
 
 
+def in_double(batch):
+    return {name: value.double() if value.is_floating_point() else value
+            for name, value in batch.items()}
+
+
 def open_model(model, adapter):
     return (vit.load_adapter(model, adapter).eval() if adapter
             else vit.load_model(model))
@@ -60,13 +65,13 @@ def named(values, adapter):
     return values if adapter else vit.as_in_files(values)
 
 
-def compare(report, where, ours, theirs):
+def compare(report, where, ours, theirs, exact=None):
     """The gradients of keys' biases are the rounding of zero."""
     for values in (ours, theirs):
         for name in [n for n in values if n.endswith(".key.bias")]:
             report.less(f"{where} {name}", "zero",
                         values.pop(name).norm().item(), 1e-6)
-    report.tensors(where, ours, theirs)
+    report.tensors(where, ours, theirs, exact=exact)
 
 
 def check(report, program, name, case, chance, folder):
@@ -84,7 +89,10 @@ def check(report, program, name, case, chance, folder):
         theirs = classes.forward_backward(open_model(model, without), head,
                                           batch)
         ours = parity.probe(program, model, without, inputs(batch), head=head)
-        compare(report, where, ours, named(theirs, without))
+        compare(report, where, ours, named(theirs, without),
+                lambda: named(classes.forward_backward(
+                    open_model(model, without).double(), head,
+                    in_double(batch)), without))
         theirs = classes.with_dropout(open_model(model, with_dropout), head,
                                       batch)
         ours = parity.probe(program, model, with_dropout, inputs(batch),
