@@ -11,6 +11,9 @@ namespace mpsd::jobs {
 absl::StatusOr<std::unique_ptr<Attempt>> Attempt::Start(
     RunningJob run, Options options, const Dependencies& dependencies) {
   run.Start(options.boot_id, dependencies.clock.Now());
+  // The row is RUNNING before a process exists, so that Recover counts every
+  // kill from here on: a job that takes the machine down with it does not start
+  // for ever.
   absl::Status stored = run.Flush(dependencies.store);
   if (!stored.ok()) return stored;
   return std::unique_ptr<Attempt>(
@@ -201,6 +204,9 @@ absl::Status Attempt::Flush() {
 }
 
 absl::Status Attempt::Store() {
+  // Checkpoints go before the row. A kill between the two leaves a row that is
+  // behind its checkpoints, which RunningJob mends when it loads the row; the
+  // other way round a kill would leave a checkpoint that nobody lists.
   absl::Status added;
   while (added.ok() && !unstored_.empty()) {
     added = dependencies_.store.AddCheckpoint(id(), unstored_.front());

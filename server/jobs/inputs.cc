@@ -117,6 +117,8 @@ absl::Status Inputs::Add(const InputFile& input) {
                    "must have 64 lower-case hexadecimal digits for its "
                    "sha256");
   }
+  // Has also begins the blob's grace anew: Collect must not remove the blob
+  // before the job's folder has a link to the file.
   if (!blobs_->Has(input.sha256)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "input '", input.path, "' (", input.sha256,

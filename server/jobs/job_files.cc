@@ -134,9 +134,14 @@ absl::Status DiskJobFiles::Create(const std::string& job_id,
   const fs::path folder = Folder(job_id);
   const fs::path staging = base::TemporaryBeside(folder);
   std::vector<fs::path> above = {folder.parent_path()};
+  // The look comes before Stage, which also makes STATE/jobs where it is
+  // missing: the entry of a new folder is durable only after a flush of its
+  // parent.
   if (!Exists(above.front())) above.push_back(above.front().parent_path());
   absl::Status status = Stage(staging, spec_json, links, wanted);
   std::error_code error;
+  // Stage flushes before the rename, so a power cut leaves the whole folder or
+  // a staged one, which the next start removes.
   if (status.ok()) fs::rename(staging, folder, error);
   if (error) status = base::ErrnoStatus(error.value(), folder.string());
   if (status.ok()) status = base::SyncAll(above);

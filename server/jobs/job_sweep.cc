@@ -63,6 +63,8 @@ absl::StatusOr<Leftovers> FindLeftovers(const fs::path& jobs_dir,
   for (const fs::path& mark : marks) {
     const std::string id = MarkedFolder(mark).filename().string();
     if (rows.contains(id)) {
+      // The daemon was killed before the row went, so nobody was told that the
+      // job is deleted.
       UnmarkForDeletion(jobs_dir / id);
       continue;
     }

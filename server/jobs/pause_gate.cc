@@ -48,6 +48,8 @@ void PauseGate::Observe(const host::Reading& reading, absl::Time now,
                         absl::Duration monotonic) {
   for (PauseReason reason : kAllPauseReasons) {
     Trace& trace = traces_[reason];
+    // A sensor that falls silent counts as a condition that is over, so that it
+    // cannot hold the queue for ever.
     if (Holds(reason, reading, now).value_or(false)) {
       if (reasons_.insert(reason).second) {
         const bool soon_again =

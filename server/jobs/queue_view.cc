@@ -14,6 +14,8 @@ bool QueueView::Remove(const std::string& id) {
 void QueueView::HoldJob(const std::string& id, const std::string& why,
                         absl::Duration not_before) {
   absl::MutexLock lock(&mutex_);
+  // A Cancel may have removed the entry since the caller looked; nothing would
+  // remove a hold that came after.
   if (!queue_.Position(id)) return;
   job_holds_[id] = why;
   queue_.Delay(id, not_before);

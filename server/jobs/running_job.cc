@@ -144,6 +144,8 @@ void RunningJob::Moved(State state, const std::string& message,
                        absl::Time now) {
   job_.state = state;
   job_.message = base::Shortened(message, limits::kMessageBytes);
+  // A request that outlived its attempt would cancel the next one after a
+  // Retry.
   if (state != State::kRunning) job_.cancel_requested = false;
   if (IsFinal(state)) job_.end_time = now;
   Add(StateChanged{state, job_.message}, now);
@@ -151,6 +153,8 @@ void RunningJob::Moved(State state, const std::string& message,
 
 absl::Status RunningJob::Flush(JobStore& store) {
   if (!dirty_) return absl::OkStatus();
+  // Events get their numbers only now, because Progressed may replace one that
+  // waits. A write that failed gives the same numbers again.
   int64_t sequence = last_sequence_;
   for (Event& event : unsaved_) event.sequence = ++sequence;
   absl::Status status = store.Update(job_, unsaved_);

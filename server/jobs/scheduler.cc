@@ -25,6 +25,8 @@ Scheduler::Turn::Turn(Scheduler& s) ABSL_NO_THREAD_SAFETY_ANALYSIS : s_(s) {
 
 Scheduler::Turn::~Turn() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (s_.draining_) s_.PreemptForDrain();
+  // ShowAttempt needs the lock: of two turns that end at once, the later one
+  // must show last, or readers keep the older attempt.
   s_.ShowAttempt();
   s_.mutex_.Unlock();
   s_.journal_.Write();
@@ -144,6 +146,8 @@ absl::Status Scheduler::Insert(const Job& job, const std::string& note) {
   absl::Status status = dependencies_.store.Insert(job, first);
   if (!status.ok()) return status;
   Stored(status);
+  // The row comes before the queue's entry: TryStart reads the row without this
+  // lock, and drops an entry whose row the store does not have.
   Enqueue(job, job.create_time);
   counts_.Ask();
   return absl::OkStatus();
@@ -171,6 +175,8 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
   absl::Status stored = run->Flush(dependencies_.store);
   if (!stored.ok()) return stored;
   Stored(stored);
+  // TryStart looks for the entry under the same lock, so no worker starts for a
+  // job that this turn cancels.
   view_.Remove(id);
   dependencies_.exported_metrics.JobEnded(id);
   counts_.Ask();
@@ -219,12 +225,16 @@ absl::StatusOr<Job> Scheduler::Retry(const std::string& id) {
 absl::StatusOr<int64_t> Scheduler::Delete(const std::string& id) {
   {
     absl::MutexLock lock(&mutex_);
+    // Until Reap the row may still say RUNNING, and DeleteRow would advise to
+    // cancel a job that has ended.
     if (attempt_ && attempt_->ended() && attempt_->id() == id) {
       return absl::UnavailableError(
           "the end of the job's last attempt is not stored yet: try again");
     }
   }
   {
+    // Two deletions may both read a job's row. The later one would find no row
+    // to remove, and take back the mark that the first still needs.
     absl::MutexLock turn(&deletions_);
     absl::Status status =
         DeleteRow(dependencies_.store, dependencies_.files, id);
@@ -275,6 +285,8 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
     run->Ended(result, DecideNext(options_.retry, run->job(), result, now),
                now);
   }
+  // The queue may know the job before the row is written: no Tick runs yet, and
+  // the daemon does not start where the write fails.
   if (run->job().state == State::kQueued) {
     Enqueue(run->job(), now);
   } else {
@@ -320,6 +332,8 @@ void Scheduler::Drain() {
   // The thread that holds the lock preempts the worker at the end of its turn:
   // Drain has set draining_ before, and Drain must not wait for a store that
   // hangs.
+  // A turn may have read draining_ just before; then the next Tick preempts,
+  // which the daemon asks for once Drain has returned.
   if (!mutex_.TryLock()) return;
   PreemptForDrain();
   mutex_.Unlock();

@@ -87,6 +87,8 @@ bool Scheduler::Reap() {
 absl::Time Scheduler::TendAttempt() {
   Turn turn(*this);
   const absl::Time now = dependencies_.clock.Now();
+  // Reap left the attempt in place, and no other thread takes it away between
+  // the two turns.
   if (attempt_->ended()) return now + options_.poll_interval;
   if (!attempt_->dirty()) return absl::InfiniteFuture();
   const absl::Duration age = attempt_->flush_age();
@@ -122,9 +124,13 @@ absl::Time Scheduler::StartNext() {
         return WallTime(now + options_.poll_interval);
       case StartResult::kStarted:
         absl::MutexLock lock(&mutex_);
+        // An attempt that ended meanwhile, as after a failed launch, still
+        // holds the device: the next Tick has to reap it at once.
         return attempt_->ended() ? WallTime(now) : absl::InfiniteFuture();
     }
   }
+  // No job that could start now is left, and only a try to start looks at these
+  // reasons again: they would stay on display.
   for (HoldReason reason :
        {HoldReason::kDevice, HoldReason::kDisk, HoldReason::kMachine}) {
     SetStartBlocker(reason, "");
@@ -192,6 +198,8 @@ bool Scheduler::HasItsFiles(const Job& job, const spec::TrainSpec& spec) {
 }
 
 absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
+  // Reads the row again, now with the lock: a Cancel and a Retry may have
+  // changed the row since TryStart read it.
   absl::StatusOr<Job> job = dependencies_.store.Get(entry.id);
   if (!job.ok()) return job.status();
   absl::StatusOr<RunningJob> run =
@@ -336,6 +344,8 @@ void Scheduler::OnExit(const Result& result) {
   Job job;
   {
     absl::MutexLock lock(&mutex_);
+    // OnExit copies the row, because JudgeEnd looks at the disk without the
+    // lock. The attempt stays meanwhile: Reap takes only one that has ended.
     job = ReportingAttempt().job();
   }
   const Verdict verdict =
@@ -360,6 +370,8 @@ void Scheduler::EndAttempt(const Verdict& verdict) {
   dependencies_.exported_metrics.WorkerExited(reason);
   const Job& job = attempt_->job();
   if (returns) {
+    // The entry may come before the row is stored: no job starts until Reap has
+    // stored the end and freed the device.
     Enqueue(job, dependencies_.clock.Now());
     if (!verdict.job_lacks.empty()) {
       view_.HoldJob(

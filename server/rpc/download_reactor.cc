@@ -75,6 +75,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     }
     if (next_ == files_.size()) return Pull::kEnd;
     absl::StatusOr<std::unique_ptr<FileReader>> reader =
+        // The file stays open from its hash to its last byte, so that a
+        // deletion meanwhile does not tear it.
         FileReader::Open(folder_ / files_[next_++]);
     if (!reader.ok()) return reader.status();
     reader_ = *std::move(reader);
@@ -109,6 +111,8 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     absl::StatusOr<Selection> selection = Select();
     if (!selection.ok()) return selection.status();
     const fs::path& folder = selection->folder;
+    // The worker reported this path: a wrong or linked one must not open other
+    // files to clients.
     if (!IsInside(folder, jobs_.JobFolder(request_.job_id()))) {
       return absl::InternalError(
           absl::StrCat(folder.string(), " lies outside the folder of job ",

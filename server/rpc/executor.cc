@@ -22,6 +22,8 @@ Executor::~Executor() {
 
 void Executor::Post(std::function<void()> task) {
   base::Check(task != nullptr, "there is something to run");
+  // absl::Mutex wakes a thread of Loop by itself: on release it looks whether
+  // Ready() holds.
   absl::MutexLock lock(&mutex_);
   tasks_.push_back(std::move(task));
 }
@@ -39,10 +41,14 @@ void Executor::Loop() {
     std::function<void()> task;
     {
       absl::MutexLock lock(&mutex_, absl::Condition(this, &Executor::Ready));
+      // A thread leaves only when nothing waits: a call whose task never ran
+      // would never be finished.
       if (tasks_.empty()) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
+    // The task runs and is destroyed without the lock: a task may post the next
+    // one, or hold the last pointer to a stream.
     task();
   }
 }

@@ -34,6 +34,7 @@ absl::StatusOr<std::unique_ptr<FileReader>> FileReader::Open(
   }
   if (fd < 0) return base::ErrnoStatus(errno, path.string());
   struct stat info;
+  // Asks the open file: the path may name another file by now.
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
     return FileGone(path, "it is no file any more");

@@ -21,6 +21,8 @@ void FillJob(jobs::JobReader& reader, const jobs::Job& job, v1::Job& out) {
   if (!pause.reasons.empty()) ToProto(pause, *out.mutable_pause());
   out.set_hold(ValidUtf8(reader.HoldOf(job.id)));
   if (job.state != jobs::State::kQueued) return;
+  // The job may have left the queue since its row was read; it then has no
+  // position.
   const std::optional<int32_t> position = reader.QueuePosition(job.id);
   if (position.has_value()) out.set_queue_position(*position);
 }

@@ -13,6 +13,8 @@
 
 namespace mpsd::rpc {
 
+// gRPC keeps request and response until the call is finished, so the tasks of
+// all handlers capture pointers.
 grpc::ServerUnaryReactor* JobService::Submit(
     grpc::CallbackServerContext* context, const v1::SubmitRequest* request,
     v1::SubmitResponse* response) {

@@ -60,6 +60,8 @@ void SetUp(int fd) {
 }
 
 // Whether this process is the client of the connection.
+// The watchdog's connections are: were one refused while descriptors are short,
+// the watchdog would take the daemon for deaf and end it.
 bool IsOwn(int fd) {
 #ifdef __APPLE__
   pid_t pid = 0;
@@ -203,6 +205,9 @@ void Listener::Start(Take take) {
 }
 
 void Listener::Stop() {
+  // Closing the pipe ends the poll of Run. The sockets stay open until the
+  // thread has ended: it would otherwise accept on a number that another file
+  // has by then.
   if (wake_[1] >= 0) close(wake_[1]);
   wake_[1] = -1;
   if (thread_.joinable()) thread_.join();
@@ -224,12 +229,16 @@ void Listener::Run() {
     for (size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents != 0) accepted &= AcceptAll(polled[i].fd);
     }
+    // Waits on the pipe alone, so that Stop ends the wait, but a connection
+    // that nobody could accept does not.
     if (!accepted) poll(polled.data(), 1, kRetryMs);
   }
 }
 
 bool Listener::AcceptAll(int socket) {
   while (true) {
+    // The socket does not block: a client that gives up between poll and accept
+    // must not hold this thread.
     const int fd = accept(socket, nullptr, nullptr);
     if (fd >= options_.max_descriptor && !IsOwn(fd)) {
       close(fd);

@@ -23,6 +23,8 @@ constexpr size_t kChunkBytes = 64 << 10;
 // the file.
 absl::StatusOr<std::string> ReadFrom(const std::string& path, int64_t offset,
                                      size_t max) {
+  // Each chunk opens the file anew, so that a follower who waits holds no
+  // descriptor.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 && errno == ENOENT) return std::string();
   if (fd < 0) return base::ErrnoStatus(errno, path);
@@ -74,10 +76,14 @@ class LogSource : public Source<v1::LogChunk> {
   }
 
  private:
+  // The worker writes its lines to the file without a word to the daemon, so no
+  // event wakes the stream for them.
   void SetAlarm() {
     alarm_ = std::make_unique<grpc::Alarm>();
     alarm_->Set(std::chrono::system_clock::now() +
                     absl::ToChronoMilliseconds(poll_interval_),
+                // gRPC's thread calls this for a cancelled alarm too, maybe
+                // after the source is gone, so the lambda owns a copy of wake.
                 [wake = wake_](bool expired) {
                   if (expired) wake();
                 });

@@ -51,6 +51,9 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
                              Milliseconds(options.keepalive));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // mpsctl pings every 20 s, also while a job it watches is silent. By gRPC's
+  // default of five minutes between pings the server would end such a
+  // connection.
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
@@ -118,6 +121,8 @@ struct RpcServer::Services {
         artifacts(reader, blobs, reads, downloads, uploads),
         daemon(reader, reads, std::move(facts)) {}
 
+  // The destructor goes upwards: the server ends before the services and hosts
+  // that its last calls use.
   CallHost reads;
   CallHost changes;
   CallHost submits;
@@ -170,6 +175,8 @@ absl::Status RpcServer::Start() {
     return absl::InternalError("gRPC does not start; its lines say why");
   }
   bound_ = services_->listener->addresses();
+  // Clients wait in the sockets' backlog until the listener starts, so the
+  // first question for the health finds SERVING.
   SetHealth(*services_->server, true);
   services_->listener->Start([this](int socket, int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters p;
@@ -190,9 +197,14 @@ void RpcServer::Shutdown(absl::Duration grace) {
   if (services_->server == nullptr) return;
   {
     absl::MutexLock lock(&services_->stopping);
+    // The listener ends first: gRPC never closes a connection that it gets
+    // after its own end.
     services_->listener->Stop();
   }
   SetHealth(*services_->server, false);
+  // gRPC's Shutdown returns only when every call has ended. Watchers and
+  // followers would spend the whole grace, and a Submit asks between its steps
+  // whether to go on. Reads are short, and transfers may use the grace.
   services_->streams.CloseAll();
   services_->changes.Close();
   services_->submits.Close();

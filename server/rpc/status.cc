@@ -37,6 +37,8 @@ std::string ValidUtf8(std::string_view text) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
+  // The cut comes first, because it may fall within a character, which
+  // ValidUtf8 then replaces.
   const std::string message = CutToFit(std::string(status.message()));
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
                       ValidUtf8(message));

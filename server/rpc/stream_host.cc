@@ -33,6 +33,8 @@ absl::Status StreamHost::Add(ClosableStream& stream, const std::string& peer) {
   }
   ++of_peer;
   streams_[&stream] = machine;
+  // CloseAll has passed and does not come again, and Shutdown would spend its
+  // whole grace on this stream.
   if (closed_) stream.Close();
   return absl::OkStatus();
 }
@@ -50,6 +52,9 @@ void StreamHost::Remove(ClosableStream& stream) {
 void StreamHost::CloseAll() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
+  // CloseAll keeps the lock, so that a stream whose OnDone comes meanwhile
+  // waits in Remove and still exists. The host's lock comes before a stream's:
+  // a stream calls the host without its own.
   for (auto& [stream, machine] : streams_) stream->Close();
 }
 

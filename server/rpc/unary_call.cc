@@ -33,11 +33,15 @@ grpc::ServerUnaryReactor* Answer(
     grpc::CallbackServerContext* context, CallHost& host, const char* rpc,
     std::function<absl::Status(const jobs::Wanted&)> work) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  // This is a thread of gRPC's, which only makes and posts the task. The
+  // barrier guards it too, because making a task takes memory.
   const absl::Status posted = host.barrier().Run(rpc, [&] {
     const auto task = [=, &host, work = std::move(work)] {
       const jobs::Wanted wanted = [=, &host] {
         return IsWanted(*context, host);
       };
+      // Finish is the last step: gRPC may free context, request and response
+      // before Finish returns.
       reactor->Finish(ToGrpc(host.barrier().Run(rpc, [&] {
         const absl::Status still = wanted();
         return still.ok() ? work(wanted) : still;

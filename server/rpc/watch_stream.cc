@@ -19,6 +19,9 @@ class WatchSource : public Source<v1::JobEvent> {
       : reader_(reader),
         id_(request.id()),
         after_(request.after_sequence()),
+        // Subscribes before the first look at the store, so that an event
+        // between the two wakes the stream. gRPC's thread runs this
+        // constructor, so the first look waits for Next.
         subscription_(reader.Subscribe(id_, std::move(wake))) {}
   ~WatchSource() override { reader_.Unsubscribe(subscription_); }
 

@@ -29,6 +29,8 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
 absl::Status AskHealth(const std::string& address, absl::Duration patience,
                        grpc::ClientContext& context) {
   grpc::GenericStub stub(Connect(address));
+  // Within the patience a connection that is refused is tried again: a backlog
+  // that is full for a moment is no deafness.
   context.set_wait_for_ready(true);
   context.set_deadline(std::chrono::system_clock::now() +
                        absl::ToChronoMilliseconds(patience));
@@ -81,6 +83,7 @@ absl::Status Watchdog::Ask() {
   {
     absl::MutexLock lock(&mutex_);
     asking_ = &context;
+    // A destructor that came before this lock found no question to cancel.
     if (stopping_) context.TryCancel();
   }
   const absl::Status health =

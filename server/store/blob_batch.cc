@@ -48,6 +48,8 @@ absl::Status PlaceBlob(const fs::path& temporary, const fs::path& final_path,
   if (fs::create_directory(folder, error)) changed.insert(folder.parent_path());
   if (error) return base::ErrnoStatus(error.value(), folder.string());
   {
+    // Without the lock Collect could look at an old blob of this name and then
+    // unlink the new one.
     absl::MutexLock lock(&names);
     fs::rename(temporary, final_path, error);
   }
@@ -80,6 +82,8 @@ absl::Status BlobBatch::Add(const std::string& sha256, std::string_view bytes) {
   if (!room.ok()) return room.status();
   static std::atomic<int64_t> counter{0};
   const fs::path path = incoming_ / absl::StrCat(sha256, ".b", ++counter);
+  // The name is noted before the write, so that the destructor removes a file
+  // that a full disk cut short.
   staged_[sha256] = {path, static_cast<int64_t>(bytes.size())};
   if (const int error = WriteNew(path, bytes)) {
     return base::ErrnoStatus(error, path.string());
@@ -99,6 +103,8 @@ absl::Status BlobBatch::Place() {
   std::vector<fs::path> written;
   written.reserve(staged_.size());
   for (const auto& [sha256, staged] : staged_) written.push_back(staged.path);
+  // The files are flushed before any rename: the name of a blob promises its
+  // bytes, also after a power cut.
   absl::Status synced = base::SyncAll(written);
   if (!synced.ok()) return synced;
   std::set<fs::path> changed;

@@ -76,6 +76,8 @@ class Writer : public jobs::BlobWriter {
     base::Check(!committed_, "Commit is called once");
     absl::Status verified = Verify();
     if (!verified.ok()) return verified;
+    // The file comes before its row: MatchRows mends a missing row at the next
+    // start, but could not bring back a missing file.
     absl::Status placed = Place();
     if (!placed.ok()) return placed;
     Connection& c = database_.writer();
@@ -200,6 +202,8 @@ absl::Status BlobStore::MatchRows() {
     absl::MutexLock lock(&c.mutex());
     SQLite::Transaction transaction(c.database(),
                                     SQLite::TransactionBehavior::IMMEDIATE);
+    // The names are collected first: SQLite leaves undefined what a SELECT
+    // shows of a table whose rows change under it.
     std::vector<std::string> gone;
     {
       Query rows(c, "SELECT sha256 FROM blobs");

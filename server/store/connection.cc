@@ -24,6 +24,8 @@ std::shared_ptr<SQLite::Statement> Connection::Prepared(
   }
   statements_.push_front(
       {sql, std::make_shared<SQLite::Statement>(database_, sql)});
+  // A Query that runs shares the ownership of its statement, so this finalizes
+  // none in use.
   if (statements_.size() > kKeptStatements) statements_.pop_back();
   return statements_.front().statement;
 }

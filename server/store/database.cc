@@ -57,6 +57,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(
                             SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX,
                             kBusyTimeoutMs);
     Configure(writer);
+    // Migrate refuses another program's file, so it comes before the switch to
+    // WAL, which would change that file for good.
     absl::StatusOr<int64_t> version = Migrate(writer, AllMigrations());
     if (!version.ok()) return version.status();
     absl::Status wal = SwitchToWal(writer);

@@ -34,6 +34,8 @@ void DiskRoom::Reservation::Used(int64_t bytes) {
 absl::StatusOr<std::unique_ptr<DiskRoom::Reservation>> DiskRoom::Reserve(
     int64_t bytes) {
   absl::MutexLock lock(&mutex_);
+  // The lock comes first: an upload's bytes leave reserved_ only after their
+  // write, so a race may count bytes twice but never forgets them.
   const int64_t free = FreeBytes(folder_);
   if (bytes > free - min_free_bytes_ - reserved_) {
     return absl::ResourceExhaustedError(absl::StrCat(

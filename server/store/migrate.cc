@@ -55,6 +55,8 @@ absl::Status Apply(SQLite::Database& database, int64_t version,
           orphans.getColumn(0).getString(), " without its parent"));
     }
     orphans.reset();
+    // The version is part of the transaction: a kill leaves the old schema with
+    // the old number, and the next start migrates again.
     database.exec(absl::StrCat("PRAGMA application_id=", kApplicationId,
                                "; PRAGMA user_version=", version));
     transaction.commit();

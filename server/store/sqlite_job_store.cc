@@ -63,6 +63,8 @@ void AppendEvent(Connection& c, int64_t number, const jobs::Event& event)
         number, event.sequence, absl::ToUnixMicros(event.time),
         KindOf(event.body), EncodeBody(event.body))
       .Run();
+  // Each append thins one old event, so that no transaction ever has many to
+  // delete.
   const int64_t aged = event.sequence - kProgressKept;
   if (aged <= 0 || aged % kStride == 0) return;
   Query(c, "DELETE FROM events WHERE job = ? AND sequence = ? AND kind = ?",
@@ -78,6 +80,8 @@ int64_t LastEvent(Connection& c, int64_t number)
   return query.OptionalInt().value_or(0);
 }
 
+// A power cut may take such an update: the job resumes from its last checkpoint
+// and repeats those steps anyway. A state or a cancel was promised to somebody.
 bool IsProgressOnly(const jobs::Job& job, const Stored& stored,
                     absl::Span<const jobs::Event> events) {
   return !events.empty() && job.state == stored.state &&
@@ -98,6 +102,8 @@ absl::StatusOr<std::optional<jobs::Job>> SelectOne(Connection& c,
   if (!query.Next()) return std::optional<jobs::Job>();
   absl::StatusOr<JobRow> row = ReadJobRow(query);
   if (!row.ok()) return row.status();
+  // The row's query is still open, so the labels come from the same snapshot of
+  // the database.
   ReadLabels(c, *row);
   return std::optional<jobs::Job>(std::move(row->job));
 }
@@ -158,6 +164,9 @@ absl::Status SqliteJobStore::Insert(const jobs::Job& job,
     InsertLabels(c, number, job);
     AppendEvent(c, number, first);
     transaction.commit();
+    // Count follows the commit, because a rollback changes no count, and keeps
+    // the writer's lock, so that a CountByState that reads the rows neither
+    // misses a change nor counts one twice.
     Count(std::nullopt, job.state);
     return absl::OkStatus();
   });
@@ -169,6 +178,8 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
   return CatchSqlite(
       absl::StrCat("updating job ", job.id), [&]() -> absl::Status {
         absl::MutexLock lock(&c.mutex());
+        // The connection that writes reads too, under one lock, so that the
+        // state cannot change before the transaction begins.
         const std::optional<Stored> stored = Find(c, job.id);
         if (!stored) return NoSuchJob(job.id);
         if (job.state != stored->state &&
