@@ -6,11 +6,12 @@
 #include <map>
 #include <string>
 
-#include "absl/time/time.h"
 #include "core/host/host.h"
 #include "server/jobs/hold.h"
 #include "server/jobs/job.h"
+#include "server/jobs/job_queue.h"
 #include "server/jobs/pause_gate.h"
+#include "server/jobs/started_job.h"
 
 namespace mpsd::jobs {
 
@@ -21,21 +22,25 @@ class ExportedMetrics {
  public:
   virtual ~ExportedMetrics() = default;
   virtual void JobCounts(const std::map<State, int64_t>& jobs) = 0;
-  virtual void JobStarted(absl::Duration queue_wait) = 0;
+  // Called soon after each change of the queue, with its depth then.
+  virtual void QueueChanged(const QueueDepth& depth) = 0;
+  virtual void JobStarted(const StartedJob& job) = 0;
   virtual void StepFinished(const std::string& job_id,
                             const Progress& progress) = 0;
   // `device`: the device of the job's last step, empty before the first.
   virtual void Evaluated(const std::string& job_id, const std::string& device,
                          const jobs::Evaluated& evaluated) = 0;
-  virtual void CheckpointWritten(const std::string& device, double seconds) = 0;
+  virtual void CheckpointWritten(const std::string& job_id,
+                                 const std::string& device, double seconds) = 0;
   virtual void WorkerExited(ExitReason reason) = 0;
   virtual void HostRead(const host::Reading& reading) = 0;
   // The reasons that keep jobs from training now; empty: none.
   virtual void Paused(const PauseReasons& reasons) = 0;
   // The reasons that keep queued jobs from starting though nothing trains.
   virtual void Held(const Holds& holds) = 0;
-  // The job sends no more news: its series may go.
-  virtual void JobEnded(const std::string& job_id) = 0;
+  // The job is in `state`, a final one, and sends no more news: its series may
+  // go.
+  virtual void JobEnded(const std::string& job_id, State state) = 0;
   // The job's series go at once.
   virtual void JobDeleted(const std::string& job_id) = 0;
 };

@@ -7,6 +7,15 @@
 #include "core/base/check.h"
 
 namespace mpsd::jobs {
+namespace {
+
+void CountDown(auto& counts, const auto& key) {
+  const auto count = counts.find(key);
+  base::Check(count != counts.end(), "an entry is counted");
+  if (--count->second == 0) counts.erase(count);
+}
+
+}  // namespace
 
 bool JobQueue::Before::operator()(const Entry& a, const Entry& b) const {
   if (a.behind != b.behind) return b.behind;
@@ -36,6 +45,9 @@ std::deque<JobQueue::Entry>::iterator JobQueue::Find(const std::string& id) {
 void JobQueue::Push(Entry entry) {
   Remove(entry.id);
   ranks_[entry.id] = {entry.priority, entry.behind};
+  ++depth_.by_priority[entry.priority];
+  ++depth_.by_owner[entry.owner];
+  times_.insert(entry.since);
   entries_.insert(
       std::lower_bound(entries_.begin(), entries_.end(), entry, Before()),
       std::move(entry));
@@ -46,6 +58,9 @@ bool JobQueue::Remove(const std::string& id) {
   const auto found = Find(id);
   if (found == entries_.end()) return false;
   ranks_.erase(id);
+  CountDown(depth_.by_priority, found->priority);
+  CountDown(depth_.by_owner, found->owner);
+  times_.erase(times_.find(found->since));
   entries_.erase(found);
   return true;
 }
@@ -66,6 +81,12 @@ absl::Duration JobQueue::NextTime() const {
   absl::Duration time = absl::InfiniteDuration();
   for (const Entry& entry : entries_) time = std::min(time, entry.not_before);
   return time;
+}
+
+QueueDepth JobQueue::Depth() const {
+  QueueDepth depth = depth_;
+  if (!times_.empty()) depth.oldest = *times_.begin();
+  return depth;
 }
 
 std::optional<int32_t> JobQueue::Position(const std::string& id) const {

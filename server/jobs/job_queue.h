@@ -6,11 +6,20 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/time/time.h"
 
 namespace mpsd::jobs {
+
+// How many jobs wait, and for how long.
+struct QueueDepth {
+  std::map<int32_t, int64_t> by_priority;
+  std::map<std::string, int64_t> by_owner;
+  // When the job that has waited longest was queued; absent where none waits.
+  std::optional<absl::Time> oldest;
+};
 
 // The QUEUED jobs in the order in which they run: jobs without `behind` first,
 // then higher priority, then the older id; a job that came back keeps its
@@ -24,6 +33,7 @@ class JobQueue {
     absl::Time since;  // when the job was queued
     absl::Duration not_before = -absl::InfiniteDuration();  // monotonic
     bool behind = false;
+    std::string owner = "";
   };
 
   // Replaces the entry with the same id, if there is one.
@@ -39,6 +49,8 @@ class JobQueue {
   // empty.
   absl::Duration NextTime() const;
   bool empty() const { return entries_.empty(); }
+  // Copies a count for each priority and owner, whatever the queue's length.
+  QueueDepth Depth() const;
 
   // The number of entries before `id`; nullopt when the queue has no such
   // entry. A list asks this of each of its jobs, so the cost is two binary
@@ -60,6 +72,8 @@ class JobQueue {
 
   std::deque<Entry> entries_;          // sorted
   std::map<std::string, Rank> ranks_;  // by id
+  QueueDepth depth_;                   // but for `oldest`
+  std::multiset<absl::Time> times_;    // of all entries, when they were queued
 };
 
 }  // namespace mpsd::jobs

@@ -47,6 +47,10 @@ class QueueView {
     absl::MutexLock lock(&mutex_);
     return queue_.empty();
   }
+  QueueDepth Depth() const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.Depth();
+  }
 
   // Holds the whole queue because of `why`; an empty `why` ends the reason.
   // Returns whether anything changed.

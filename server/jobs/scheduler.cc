@@ -178,7 +178,7 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
   // TryStart looks for the entry under the same lock, so no worker starts for a
   // job that this turn cancels.
   view_.Remove(id);
-  dependencies_.exported_metrics.JobEnded(id);
+  dependencies_.exported_metrics.JobEnded(id, State::kCancelled);
   counts_.Ask();
   journal_.Add(id, "cancelled while queued");
   return run->job();
@@ -290,7 +290,7 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
   if (run->job().state == State::kQueued) {
     Enqueue(run->job(), now);
   } else {
-    dependencies_.exported_metrics.JobEnded(id);
+    dependencies_.exported_metrics.JobEnded(id, run->job().state);
   }
   journal_.Add(id, run->job().message);
   absl::Status stored = run->Flush(dependencies_.store);
@@ -304,6 +304,9 @@ void Scheduler::GiveUpRow(const std::string& id, const absl::Status& why) {
   const std::string message = absl::StrCat("unreadable row: ", why.message());
   const absl::Status marked = dependencies_.store.MarkUnreadable(
       id, message, dependencies_.clock.Now());
+  if (marked.ok()) {
+    dependencies_.exported_metrics.JobEnded(id, State::kFailed);
+  }
   journal_.Add(id, marked.ok()
                        ? message
                        : absl::StrCat(message, "; nor can it be marked: ",
@@ -317,6 +320,7 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
   entry.priority = job.priority;
   entry.since = since;
   entry.behind = job.behind;
+  entry.owner = job.owner;
   if (job.not_before) {
     // A wall clock that was set back since must not lengthen the wait.
     entry.not_before =
@@ -361,6 +365,7 @@ void Scheduler::SetPausePolicy(PausePolicy policy) {
 
 void Scheduler::PublishCounts() {
   counts_.Run([this] {
+    dependencies_.exported_metrics.QueueChanged(view_.Depth());
     absl::StatusOr<std::map<State, int64_t>> jobs =
         dependencies_.store.CountByState();
     if (!jobs.ok()) return;

@@ -191,7 +191,7 @@ class Scheduler final : public JobManager, private WorkerListener {
   StartResult TryStart(const JobQueue::Entry& entry);
   bool IsReady();
   bool HasItsFiles(const Job& job, const spec::TrainSpec& spec);
-  absl::Status Start(const JobQueue::Entry& entry)
+  absl::Status Start(const JobQueue::Entry& entry, const spec::TrainSpec& spec)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   LaunchRequest RequestFor(const Job& job, const spec::TrainSpec& spec) const;
   void Launch(const LaunchRequest& request);

@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "server/jobs/scheduler.h"
 #include "server/jobs/start_check.h"
+#include "server/jobs/started_job.h"
 
 namespace mpsd::jobs {
 namespace {
@@ -144,6 +145,7 @@ Scheduler::StartResult Scheduler::TryStart(const JobQueue::Entry& entry) {
   const absl::StatusOr<Job> job = dependencies_.store.Get(entry.id);
   if (absl::IsNotFound(job.status()) || absl::IsDataLoss(job.status())) {
     view_.Remove(entry.id);
+    counts_.Ask();
     if (absl::IsDataLoss(job.status())) GiveUpRow(entry.id, job.status());
     journal_.Write();
     PublishCounts();
@@ -163,7 +165,7 @@ Scheduler::StartResult Scheduler::TryStart(const JobQueue::Entry& entry) {
     // lock.
     if (draining_) return StartResult::kHeld;
     if (!view_.Position(entry.id)) return StartResult::kPassedOver;
-    ready = Start(entry).ok();
+    ready = Start(entry, spec).ok();
     if (ready) request = RequestFor(attempt_->job(), spec);
   }
   journal_.Write();
@@ -197,7 +199,8 @@ bool Scheduler::HasItsFiles(const Job& job, const spec::TrainSpec& spec) {
   return false;
 }
 
-absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
+absl::Status Scheduler::Start(const JobQueue::Entry& entry,
+                              const spec::TrainSpec& spec) {
   // Reads the row again, now with the lock: a Cancel and a Retry may have
   // changed the row since TryStart read it.
   absl::StatusOr<Job> job = dependencies_.store.Get(entry.id);
@@ -213,8 +216,8 @@ absl::Status Scheduler::Start(const JobQueue::Entry& entry) {
   view_.Remove(entry.id);
   base::Check(attempt_ == nullptr, "the device holds one attempt");
   attempt_ = *std::move(attempt);
-  dependencies_.exported_metrics.JobStarted(*attempt_->job().start_time -
-                                            entry.since);
+  dependencies_.exported_metrics.JobStarted(
+      DescribeStart(attempt_->job(), spec, entry.since));
   counts_.Ask();
   journal_.Add(entry.id,
                absl::StrCat("attempt ", attempt_->job().attempt, " starts"));
@@ -302,8 +305,8 @@ void Scheduler::OnCheckpoint(const report::Checkpointed& checkpoint) {
   Attempt& attempt = ReportingAttempt();
   attempt.CheckpointWritten({checkpoint, dependencies_.clock.Now()});
   machine_faults_ = 0;
-  dependencies_.exported_metrics.CheckpointWritten(attempt.device(),
-                                                   checkpoint.seconds);
+  dependencies_.exported_metrics.CheckpointWritten(
+      attempt.id(), attempt.device(), checkpoint.seconds);
   FlushAttempt();
   turn.Wake(attempt.id());
 }
@@ -379,7 +382,7 @@ void Scheduler::EndAttempt(const Verdict& verdict) {
           dependencies_.clock.Monotonic() + options_.retry.first_backoff);
     }
   } else {
-    dependencies_.exported_metrics.JobEnded(job.id);
+    dependencies_.exported_metrics.JobEnded(job.id, job.state);
   }
   FlushAttempt();
   counts_.Ask();

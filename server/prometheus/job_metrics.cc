@@ -5,42 +5,38 @@
 
 #include "core/report/report.h"
 #include "server/jobs/event_fields.h"
+#include "server/prometheus/families.h"
+#include "server/prometheus/label_values.h"
+#include "server/prometheus/process_metrics.h"
 
 namespace mpsd::prometheus {
 namespace {
 
 using ::prometheus::Histogram;
 
+// From the 20 ms of a model of 135M parameters to the 13 minutes of a 7B's
+// largest batches.
 const Histogram::BucketBoundaries kStepBuckets = {
-    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250};
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 400, 800};
 const Histogram::BucketBoundaries kCheckpointBuckets = {
     0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300};
 const Histogram::BucketBoundaries kWaitBuckets = {
     0.1, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 604800};
 
-auto& Gauges(::prometheus::Registry& registry, const Metric& metric) {
-  return ::prometheus::BuildGauge()
-      .Name(metric.name)
-      .Help(metric.help)
-      .Register(registry);
-}
-
-auto& Counters(::prometheus::Registry& registry, const Metric& metric) {
-  return ::prometheus::BuildCounter()
-      .Name(metric.name)
-      .Help(metric.help)
-      .Register(registry);
-}
-
-auto& Histograms(::prometheus::Registry& registry, const Metric& metric) {
-  return ::prometheus::BuildHistogram()
-      .Name(metric.name)
-      .Help(metric.help)
-      .Register(registry);
-}
-
 std::map<std::string, std::string> ReasonLabel(jobs::PauseReason reason) {
-  return {{"reason", std::string(Name(reason))}};
+  return {{"reason", SnakeCase(Name(reason))}};
+}
+
+std::map<std::string, std::string> ReasonLabel(jobs::ExitReason reason) {
+  return {{"reason", SnakeCase(Name(reason))}};
+}
+
+std::map<std::string, std::string> StateLabel(jobs::State state) {
+  return {{"state", SnakeCase(Name(state))}};
+}
+
+double UnixSeconds(absl::Time time) {
+  return absl::ToDoubleSeconds(time - absl::UnixEpoch());
 }
 
 // Collects the numbers of a step by their fields' names.
@@ -77,22 +73,22 @@ std::optional<double> Number(const std::optional<T>& value) {
   return static_cast<double>(*value);
 }
 
-std::string Lower(std::string_view name) {
-  std::string text;
-  for (char c : name) text += c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
-  return text;
-}
-
 }  // namespace
 
 JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
     : linger_(options.linger),
       clock_(clock),
+      queue_(registry_),
       jobs_(Gauges(registry_, kJobs)),
+      info_(Gauges(registry_, kJobInfo)),
+      last_step_(Gauges(registry_, kLastStep)),
+      last_checkpoint_(Gauges(registry_, kLastCheckpoint)),
       eval_loss_(Gauges(registry_, kEvalLoss)),
       eval_metric_(Gauges(registry_, kEvalMetric)),
       paused_(Gauges(registry_, kPaused)),
       held_(Gauges(registry_, kHeld)),
+      ended_(Counters(registry_, kJobsEnded)),
+      steps_(Counters(registry_, kSteps)),
       tokens_(Counters(registry_, kTokens)),
       exits_(Counters(registry_, kWorkerExits)),
       fallbacks_(Counters(registry_, kCpuFallbacks)),
@@ -110,11 +106,14 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
   // Known series start at 0, so that a rate sees their first increment.
   queue_wait_.Add({}, kWaitBuckets);
   for (jobs::ExitReason reason : jobs::kAllExitReasons) {
-    exits_.Add({{"reason", std::string(Name(reason))}});
+    exits_.Add(ReasonLabel(reason));
   }
   for (jobs::PauseReason reason : jobs::kAllPauseReasons) {
     paused_.Add(ReasonLabel(reason));
     pauses_.Add(ReasonLabel(reason));
+  }
+  for (jobs::State state : jobs::kAllStates) {
+    if (jobs::IsFinal(state)) ended_.Add(StateLabel(state));
   }
   Held({});
   JobCounts({});
@@ -123,25 +122,46 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
 void JobMetrics::JobCounts(const std::map<jobs::State, int64_t>& jobs) {
   for (jobs::State state : jobs::kAllStates) {
     auto count = jobs.find(state);
-    jobs_.Add({{"state", Lower(Name(state))}})
+    jobs_.Add(StateLabel(state))
         .Set(count == jobs.end() ? 0 : static_cast<double>(count->second));
   }
 }
 
-void JobMetrics::JobStarted(absl::Duration queue_wait) {
-  queue_wait_.Add({}, kWaitBuckets).Observe(absl::ToDoubleSeconds(queue_wait));
+void JobMetrics::QueueChanged(const jobs::QueueDepth& depth) {
+  absl::MutexLock lock(&mutex_);
+  queue_.Set(depth);
+}
+
+void JobMetrics::JobStarted(const jobs::StartedJob& job) {
+  queue_wait_.Add({}, kWaitBuckets)
+      .Observe(absl::ToDoubleSeconds(job.queue_wait));
+  absl::MutexLock lock(&mutex_);
+  DropEnded();
+  JobSeries& series = series_[job.id];
+  series.ended_at.reset();  // the job was tried again
+  ::prometheus::Gauge*& info = series.gauges[{&info_, ""}];
+  if (info == nullptr) {
+    info = &info_.Add({{"job_id", job.id},
+                       {"name", BoundedLabel(job.name)},
+                       {"owner", BoundedLabel(job.owner)},
+                       {"task", BoundedLabel(job.task)},
+                       {"model", BoundedLabel(job.model)}});
+  }
+  info->Set(1);
 }
 
 void JobMetrics::StepFinished(const std::string& job_id,
                               const jobs::Progress& progress) {
   const std::string& device = progress.device;
   step_.Add({{"device", device}}, kStepBuckets).Observe(progress.seconds);
+  steps_.Add({{"device", device}}).Increment();
   tokens_.Add({{"device", device}})
       .Increment(static_cast<double>(progress.tokens));
   absl::MutexLock lock(&mutex_);
   DropEnded();
   series_[job_id].ended_at.reset();  // the job was tried again
   SetStep(job_id, progress);
+  Set(job_id, device, last_step_, UnixSeconds(clock_.Now()));
   std::optional<jobs::Evaluated>& early = series_[job_id].early_evaluation;
   if (early) SetEvaluation(job_id, device, *early);
   early.reset();
@@ -158,12 +178,15 @@ void JobMetrics::Evaluated(const std::string& job_id, const std::string& device,
   }
 }
 
-void JobMetrics::CheckpointWritten(const std::string& device, double seconds) {
+void JobMetrics::CheckpointWritten(const std::string& job_id,
+                                   const std::string& device, double seconds) {
   checkpoint_.Add({{"device", device}}, kCheckpointBuckets).Observe(seconds);
+  absl::MutexLock lock(&mutex_);
+  Set(job_id, device, last_checkpoint_, UnixSeconds(clock_.Now()));
 }
 
 void JobMetrics::WorkerExited(jobs::ExitReason reason) {
-  exits_.Add({{"reason", std::string(Name(reason))}}).Increment();
+  exits_.Add(ReasonLabel(reason)).Increment();
   absl::MutexLock lock(&mutex_);
   for (auto& [family, gauge] : worker_gauges_) family->Remove(gauge);
   worker_gauges_.clear();
@@ -197,12 +220,13 @@ void JobMetrics::Paused(const jobs::PauseReasons& reasons) {
 
 void JobMetrics::Held(const jobs::Holds& holds) {
   for (jobs::HoldReason reason : jobs::kAllHoldReasons) {
-    held_.Add({{"reason", std::string(Name(reason))}})
+    held_.Add({{"reason", SnakeCase(Name(reason))}})
         .Set(holds.contains(reason) ? 1 : 0);
   }
 }
 
-void JobMetrics::JobEnded(const std::string& job_id) {
+void JobMetrics::JobEnded(const std::string& job_id, jobs::State state) {
+  ended_.Add(StateLabel(state)).Increment();
   absl::MutexLock lock(&mutex_);
   DropEnded();
   auto series = series_.find(job_id);
@@ -220,7 +244,13 @@ void JobMetrics::JobDeleted(const std::string& job_id) {
 std::vector<::prometheus::MetricFamily> JobMetrics::Collect() const {
   absl::MutexLock lock(&mutex_);
   DropEnded();
-  return registry_.Collect();
+  queue_.SetAge(clock_.Now());
+  std::vector<::prometheus::MetricFamily> families = registry_.Collect();
+  for (::prometheus::MetricFamily& family :
+       ProcessFamilies(host::ReadProcessUsage())) {
+    families.push_back(std::move(family));
+  }
+  return families;
 }
 
 void JobMetrics::Set(const std::string& job_id, const std::string& device,
@@ -228,7 +258,7 @@ void JobMetrics::Set(const std::string& job_id, const std::string& device,
                      const std::string& metric) {
   ::prometheus::Gauge*& gauge = series_[job_id].gauges[{&family, metric}];
   if (gauge == nullptr) {
-    std::map<std::string, std::string> labels = {{"job", job_id},
+    std::map<std::string, std::string> labels = {{"job_id", job_id},
                                                  {"device", device}};
     if (!metric.empty()) labels["metric"] = metric;
     gauge = &family.Add(labels);

@@ -22,6 +22,7 @@
 #include "core/base/clock.h"
 #include "server/jobs/exported_metrics.h"
 #include "server/prometheus/names.h"
+#include "server/prometheus/queue_metrics.h"
 
 namespace mpsd::prometheus {
 
@@ -38,21 +39,23 @@ class JobMetrics final : public jobs::ExportedMetrics,
   JobMetrics(const Options& options, const base::Clock& clock);
 
   void JobCounts(const std::map<jobs::State, int64_t>& jobs) override;
-  void JobStarted(absl::Duration queue_wait) override;
+  void QueueChanged(const jobs::QueueDepth& depth) override;
+  void JobStarted(const jobs::StartedJob& job) override;
   void StepFinished(const std::string& job_id,
                     const jobs::Progress& progress) override;
   void Evaluated(const std::string& job_id, const std::string& device,
                  const jobs::Evaluated& evaluated) override;
-  void CheckpointWritten(const std::string& device, double seconds) override;
+  void CheckpointWritten(const std::string& job_id, const std::string& device,
+                         double seconds) override;
   void WorkerExited(jobs::ExitReason reason) override;
   void HostRead(const host::Reading& reading) override;
   void Paused(const jobs::PauseReasons& reasons) override;
   void Held(const jobs::Holds& holds) override;
-  void JobEnded(const std::string& job_id) override;
+  void JobEnded(const std::string& job_id, jobs::State state) override;
   void JobDeleted(const std::string& job_id) override;
 
   // Drops the series of jobs that ended more than `linger` ago, as JobEnded
-  // does in case nobody collects.
+  // does in case nobody collects. Adds what the system counts for this process.
   std::vector<::prometheus::MetricFamily> Collect() const override;
 
   // The number of jobs whose series are kept.
@@ -94,11 +97,13 @@ class JobMetrics final : public jobs::ExportedMetrics,
   const absl::Duration linger_;
   const base::Clock& clock_;
   ::prometheus::Registry registry_;
-  GaugeFamily &jobs_, &eval_loss_, &eval_metric_, &paused_, &held_;
+  QueueMetrics queue_ ABSL_GUARDED_BY(mutex_);
+  GaugeFamily &jobs_, &info_, &last_step_, &last_checkpoint_, &eval_loss_,
+      &eval_metric_, &paused_, &held_;
   // Keyed by the field of a step that the gauge shows.
   std::vector<std::pair<std::string_view, GaugeFamily*>> step_gauges_,
       memory_gauges_;
-  CounterFamily &tokens_, &exits_, &fallbacks_, &pauses_;
+  CounterFamily &ended_, &steps_, &tokens_, &exits_, &fallbacks_, &pauses_;
   HistogramFamily &queue_wait_, &step_, &checkpoint_;
 
   mutable absl::Mutex mutex_;

@@ -4,10 +4,15 @@
 
 namespace mpsd::prometheus {
 
+enum class MetricKind { kGauge, kCounter, kHistogram };
+
 // Every metric of mpsd. Names end in their unit, and counters in _total
 // (prometheus.io/docs/practices/naming); renaming a metric breaks dashboards.
+// The table of deploy/README.md is made of these (metric_reference.h).
 struct Metric {
   const char* name;
+  MetricKind kind;
+  const char* labels;  // the names of its labels, sorted: "device, job_id"
   const char* help;
 };
 
@@ -18,105 +23,210 @@ struct FieldGauge {
   Metric metric;
 };
 
-inline constexpr Metric kJobs{"mpsd_jobs", "Jobs in the database by state."};
+// --- The queue.
+inline constexpr Metric kJobs{"mpsd_jobs", MetricKind::kGauge, "state",
+                              "Jobs in the database by state."};
+inline constexpr Metric kJobsEnded{
+    "mpsd_jobs_ended_total", MetricKind::kCounter, "state",
+    "Jobs that ended while this mpsd ran, by state."};
+// A value that has no label of its own is counted under "other".
+inline constexpr Metric kQueuedByPriority{
+    "mpsd_queue_priority_jobs", MetricKind::kGauge, "priority",
+    "Queued jobs by priority: the first 16 that were met, the rest as other."};
+inline constexpr Metric kQueuedByOwner{
+    "mpsd_queue_owner_jobs", MetricKind::kGauge, "owner",
+    "Queued jobs by owner: the first 32 who were met, the rest as other."};
+inline constexpr Metric kQueueOldest{
+    "mpsd_queue_oldest_age_seconds", MetricKind::kGauge, "",
+    "Time since the oldest queued job entered the queue; 0: none waits."};
 inline constexpr Metric kQueueWait{
-    "mpsd_job_queue_wait_seconds",
+    "mpsd_job_queue_wait_seconds", MetricKind::kHistogram, "",
     "Time from entering the queue to the start of a worker."};
 
-// Labelled by device.
-inline constexpr Metric kStep{"mpsd_step_seconds",
-                              "Wall time of one optimizer step."};
+// --- Training, by device.
+inline constexpr Metric kStep{"mpsd_step_seconds", MetricKind::kHistogram,
+                              "device", "Wall time of one optimizer step."};
+inline constexpr Metric kSteps{"mpsd_steps_total", MetricKind::kCounter,
+                               "device", "Optimizer steps that finished."};
+inline constexpr Metric kTokens{"mpsd_tokens_total", MetricKind::kCounter,
+                                "device", "Non-padding tokens trained on."};
 inline constexpr Metric kCheckpoint{"mpsd_checkpoint_seconds",
+                                    MetricKind::kHistogram, "device",
                                     "Wall time of writing one checkpoint."};
-inline constexpr Metric kTokens{"mpsd_tokens_total",
-                                "Non-padding tokens trained on."};
-// Labelled by device and op.
 inline constexpr Metric kCpuFallbacks{
-    "mpsd_cpu_fallback_ops_total",
+    "mpsd_cpu_fallback_ops_total", MetricKind::kCounter, "device, op",
     "Runs on the CPU of operators that have no Metal kernel."};
 
-// Labelled by device; the series end with the worker.
+// --- The worker; the series end with it.
 inline constexpr FieldGauge kMemoryGauges[] = {
     {"current_allocated_bytes",
-     {"mpsd_device_memory_current_allocated_bytes",
-      "Device memory held by live tensors of the worker."}},
+     {"mpsd_device_memory_current_allocated_bytes", MetricKind::kGauge,
+      "device", "Device memory held by live tensors of the worker."}},
     {"peak_allocated_bytes",
-     {"mpsd_device_memory_peak_allocated_bytes",
+     {"mpsd_device_memory_peak_allocated_bytes", MetricKind::kGauge, "device",
       "Most device memory held by live tensors of the worker."}},
     {"driver_allocated_bytes",
-     {"mpsd_device_memory_driver_allocated_bytes",
+     {"mpsd_device_memory_driver_allocated_bytes", MetricKind::kGauge, "device",
       "Device memory the driver holds for the worker."}},
     {"recommended_max_bytes",
-     {"mpsd_device_memory_recommended_max_bytes",
+     {"mpsd_device_memory_recommended_max_bytes", MetricKind::kGauge, "device",
       "Device memory the system recommends not to exceed."}},
     {"footprint_bytes",
-     {"mpsd_worker_footprint_bytes",
+     {"mpsd_worker_footprint_bytes", MetricKind::kGauge, "device",
       "Memory the system charges to the worker process."}},
 };
 
-// Labelled by job and device; the series end some time after the job.
+// --- One job; the series end some time after the job.
+inline constexpr Metric kJobInfo{
+    "mpsd_job_info", MetricKind::kGauge, "job_id, model, name, owner, task",
+    "Always 1 for a job that started; the labels say what it is."};
 inline constexpr FieldGauge kStepGauges[] = {
-    {"loss", {"mpsd_job_loss", "Loss of the last step, mean over its labels."}},
+    {"step",
+     {"mpsd_job_step", MetricKind::kGauge, "device, job_id",
+      "Optimizer steps the job has finished."}},
+    {"total_steps",
+     {"mpsd_job_planned_steps", MetricKind::kGauge, "device, job_id",
+      "Optimizer steps the job will have finished at its end."}},
+    {"eta_seconds",
+     {"mpsd_job_eta_seconds", MetricKind::kGauge, "device, job_id",
+      "Time left at the last step, without evaluations and checkpoints."}},
+    {"loss",
+     {"mpsd_job_loss", MetricKind::kGauge, "device, job_id",
+      "Loss of the last step, mean over its labels."}},
     {"learning_rate",
-     {"mpsd_job_learning_rate", "Learning rate of the last step."}},
+     {"mpsd_job_learning_rate", MetricKind::kGauge, "device, job_id",
+      "Learning rate of the last step."}},
     {"grad_norm",
-     {"mpsd_job_grad_norm", "Gradient norm of the last step before clipping."}},
+     {"mpsd_job_grad_norm", MetricKind::kGauge, "device, job_id",
+      "Gradient norm of the last step before clipping."}},
     {"padding_ratio",
-     {"mpsd_job_padding_ratio", "Padding among the tokens of the last step."}},
+     {"mpsd_job_padding_ratio", MetricKind::kGauge, "device, job_id",
+      "Padding among the tokens of the last step."}},
     {"data_wait_ratio",
-     {"mpsd_job_data_wait_ratio",
+     {"mpsd_job_data_wait_ratio", MetricKind::kGauge, "device, job_id",
       "Share of the last step's time spent waiting for its data."}},
     {"device_utilization_ratio",
-     {"mpsd_job_device_utilization_ratio",
+     {"mpsd_job_device_utilization_ratio", MetricKind::kGauge, "device, job_id",
       "Share of time the device was busy at the last step's end, 0 to 1."}},
 };
+inline constexpr Metric kLastStep{"mpsd_job_last_step_timestamp_seconds",
+                                  MetricKind::kGauge, "device, job_id",
+                                  "When the last step finished, in Unix time."};
+inline constexpr Metric kLastCheckpoint{
+    "mpsd_job_last_checkpoint_timestamp_seconds", MetricKind::kGauge,
+    "device, job_id", "When the last checkpoint was written, in Unix time."};
 inline constexpr Metric kEvalLoss{
-    "mpsd_job_eval_loss", "Loss of the last evaluation, mean over its labels."};
-// Labelled by job, device and metric ("accuracy", "f1" …).
+    "mpsd_job_eval_loss", MetricKind::kGauge, "device, job_id",
+    "Loss of the last evaluation, mean over its labels."};
+// `metric`: "accuracy", "f1" …
 inline constexpr Metric kEvalMetric{
-    "mpsd_job_eval_metric", "A metric of the task in the last evaluation."};
+    "mpsd_job_eval_metric", MetricKind::kGauge, "device, job_id, metric",
+    "A metric of the task in the last evaluation."};
 
-// Gauges of the machine; a value that the machine does not tell has no series.
+// --- The machine; a value that the machine does not tell has no series.
 inline constexpr Metric kHostOnBattery{
-    "mpsd_host_on_battery", "1 while the machine runs on battery, else 0."};
+    "mpsd_host_on_battery", MetricKind::kGauge, "",
+    "1 while the machine runs on battery, else 0."};
 inline constexpr Metric kHostBattery{"mpsd_host_battery_ratio",
+                                     MetricKind::kGauge, "",
                                      "Charge of the battery, 0 to 1."};
 inline constexpr Metric kHostLowPower{"mpsd_host_low_power_mode",
+                                      MetricKind::kGauge, "",
                                       "1 in Low Power Mode, else 0."};
 inline constexpr Metric kHostThermal{
-    "mpsd_host_thermal_level",
+    "mpsd_host_thermal_level", MetricKind::kGauge, "",
     "0 nominal, 1 moderate, 2 heavy, 3 trapping, 4 sleeping."};
 inline constexpr Metric kHostMemoryPressure{"mpsd_host_memory_pressure_level",
+                                            MetricKind::kGauge, "",
                                             "0 normal, 1 warn, 2 critical."};
 inline constexpr Metric kHostSwap{"mpsd_host_swap_used_bytes",
+                                  MetricKind::kGauge, "",
                                   "Swap in use on the machine."};
 inline constexpr Metric kHostGpu{
-    "mpsd_host_gpu_utilization_ratio",
+    "mpsd_host_gpu_utilization_ratio", MetricKind::kGauge, "",
     "Share of time the GPU is busy for any process, 0 to 1."};
 inline constexpr Metric kHostGpuResets{
-    "mpsd_host_gpu_resets",
+    "mpsd_host_gpu_resets", MetricKind::kGauge, "",
     "Times the system reset the GPU since the machine started."};
 inline constexpr Metric kHostWiredLimit{
-    "mpsd_host_wired_limit_bytes",
+    "mpsd_host_wired_limit_bytes", MetricKind::kGauge, "",
     "What the GPU may wire (iogpu.wired_limit_mb); 0: the system's policy."};
 inline constexpr Metric kHostUserIdle{"mpsd_host_user_idle_seconds",
+                                      MetricKind::kGauge, "",
                                       "Time since the last key or click."};
 
-// Labelled by reason: battery, thermal, memory_pressure, quiet_hours,
-// user_active.
+// --- What keeps jobs from training (battery, thermal, memory_pressure,
+// quiet_hours, user_active) or from starting (storage, disk, machine, device).
 inline constexpr Metric kPaused{
-    "mpsd_paused", "1 while this keeps jobs from training, else 0."};
-inline constexpr Metric kPauses{"mpsd_pauses_total",
+    "mpsd_paused", MetricKind::kGauge, "reason",
+    "1 while this keeps jobs from training, else 0."};
+inline constexpr Metric kPauses{"mpsd_pauses_total", MetricKind::kCounter,
+                                "reason",
                                 "Times this began to keep jobs from training."};
-
-// Labelled by reason: storage, disk, machine, device.
 inline constexpr Metric kHeld{
-    "mpsd_held", "1 while this keeps queued jobs from starting, else 0."};
-
+    "mpsd_held", MetricKind::kGauge, "reason",
+    "1 while this keeps queued jobs from starting, else 0."};
 inline constexpr Metric kWorkerExits{"mpsd_worker_exits_total",
+                                     MetricKind::kCounter, "reason",
                                      "Workers that ended, by reason."};
-inline constexpr Metric kBuildInfo{"mpsd_build_info",
+
+// --- mpsd itself; the names of process_* are those of every client library.
+inline constexpr Metric kBuildInfo{"mpsd_build_info", MetricKind::kGauge,
+                                   "compiler, version",
                                    "Always 1; the labels say what was built."};
+inline constexpr Metric kProcessCpu{"process_cpu_seconds_total",
+                                    MetricKind::kCounter, "",
+                                    "CPU time of mpsd, user and system."};
+inline constexpr Metric kProcessResident{"process_resident_memory_bytes",
+                                         MetricKind::kGauge, "",
+                                         "Memory of mpsd that is resident."};
+inline constexpr Metric kProcessDescriptors{
+    "process_open_fds", MetricKind::kGauge, "", "Descriptors mpsd has open."};
+inline constexpr Metric kProcessMostDescriptors{
+    "process_max_fds", MetricKind::kGauge, "", "Descriptors mpsd may open."};
+inline constexpr Metric kProcessStart{"process_start_time_seconds",
+                                      MetricKind::kGauge, "",
+                                      "When mpsd started, in Unix time."};
+
+// The metrics that no field of a step stands for, as the table shows them.
+inline constexpr const Metric* kMetrics[] = {
+    &kJobs,
+    &kJobsEnded,
+    &kQueuedByPriority,
+    &kQueuedByOwner,
+    &kQueueOldest,
+    &kQueueWait,
+    &kStep,
+    &kSteps,
+    &kTokens,
+    &kCheckpoint,
+    &kCpuFallbacks,
+    &kJobInfo,
+    &kLastStep,
+    &kLastCheckpoint,
+    &kEvalLoss,
+    &kEvalMetric,
+    &kHostOnBattery,
+    &kHostBattery,
+    &kHostLowPower,
+    &kHostThermal,
+    &kHostMemoryPressure,
+    &kHostSwap,
+    &kHostGpu,
+    &kHostGpuResets,
+    &kHostWiredLimit,
+    &kHostUserIdle,
+    &kPaused,
+    &kPauses,
+    &kHeld,
+    &kWorkerExits,
+    &kBuildInfo,
+    &kProcessCpu,
+    &kProcessResident,
+    &kProcessDescriptors,
+    &kProcessMostDescriptors,
+    &kProcessStart,
+};
 
 }  // namespace mpsd::prometheus
 

@@ -21,9 +21,8 @@ MESSAGES = {"Progress": "Progress", "Evaluated": "Evaluated",
 # Fields of a step that are no gauge: counters and histograms of their own,
 # and what only a person who follows the job wants.
 NO_GAUGE = {
-    "step", "total_steps", "epoch", "tokens", "label_tokens", "step_seconds",
-    "tokens_per_second", "eta_seconds", "device", "memory",
-    "cpu_fallback_ops"}
+    "epoch", "tokens", "label_tokens", "step_seconds", "tokens_per_second",
+    "device", "memory", "cpu_fallback_ops"}
 
 # Who walks the lists: no frame has names of its own.
 FRAMES = {

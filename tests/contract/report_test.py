@@ -101,12 +101,13 @@ class ReportTest(source_tree.TreeTest):
         self.assert_finds(
             "no gauge of device_utilization_ratio",
             self.changed(report.GAUGES, '    {"device_utilization_ratio",\n',
-                         '    {"loss", {'))
+                         '    {"loss",\n'))
 
     def test_gauge_of_nothing(self):
         self.assert_finds(
             "no step has speed",
-            self.changed(report.GAUGES, '    {"loss", {', '    {"speed", {'))
+            self.changed(report.GAUGES, '    {"loss",\n',
+                         '    {"speed",\n'))
 
     def test_frame_of_its_own(self):
         for path in report.FRAMES:

@@ -114,7 +114,7 @@ class ClassificationTest(harness.EndToEndTest):
         url = f"http://{info['metrics_address']}/metrics"
         with urllib.request.urlopen(url, timeout=harness.TIMEOUT) as answer:
             text = answer.read().decode()
-        self.assertIn('mpsd_job_eval_metric{device="cpu",job="%s",'
+        self.assertIn('mpsd_job_eval_metric{device="cpu",job_id="%s",'
                       'metric="accuracy"}' % job_id, text)
 
     def check_model(self, folder):

@@ -61,11 +61,16 @@ class TrainingTest(harness.EndToEndTest):
                 samples[name] = float(value)
         self.assertEqual(1, samples['mpsd_jobs{state="succeeded"}'], text)
         self.assertEqual(8, samples['mpsd_step_seconds_count{device="cpu"}'])
+        self.assertEqual(8, samples['mpsd_steps_total{device="cpu"}'])
+        self.assertEqual(1, samples['mpsd_jobs_ended_total{state="succeeded"}'])
+        self.assertEqual(0, samples["mpsd_queue_oldest_age_seconds"])
         self.assertGreater(samples['mpsd_tokens_total{device="cpu"}'], 0)
         for name in ("mpsd_job_loss", "mpsd_job_eval_loss",
                      "mpsd_job_learning_rate", "mpsd_job_grad_norm",
                      "mpsd_job_queue_wait_seconds", "mpsd_build_info",
-                     "mpsd_worker_exits_total"):
+                     "mpsd_worker_exits_total", "mpsd_job_info",
+                     "mpsd_job_last_step_timestamp_seconds",
+                     "process_resident_memory_bytes"):
             self.assertIn(f"# HELP {name} ", text)
 
     def test_a_result_names_the_id_of_its_model(self):

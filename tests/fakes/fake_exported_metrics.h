@@ -16,8 +16,10 @@ class FakeExportedMetrics final : public jobs::ExportedMetrics {
   void JobCounts(const std::map<jobs::State, int64_t>& jobs) override {
     counts = jobs;
   }
-  void JobStarted(absl::Duration queue_wait) override {
-    waits.push_back(queue_wait);
+  void QueueChanged(const jobs::QueueDepth& depth) override { queue = depth; }
+  void JobStarted(const jobs::StartedJob& job) override {
+    waits.push_back(job.queue_wait);
+    started.push_back(job);
   }
   void StepFinished(const std::string&, const jobs::Progress&) override {
     ++steps;
@@ -27,7 +29,9 @@ class FakeExportedMetrics final : public jobs::ExportedMetrics {
     eval_devices.push_back(device);
     eval_metrics.push_back(evaluated.metrics);
   }
-  void CheckpointWritten(const std::string&, double seconds) override {
+  void CheckpointWritten(const std::string& job_id, const std::string&,
+                         double seconds) override {
+    checkpoint_jobs.push_back(job_id);
     checkpoint_seconds.push_back(seconds);
   }
   void WorkerExited(jobs::ExitReason reason) override {
@@ -38,19 +42,26 @@ class FakeExportedMetrics final : public jobs::ExportedMetrics {
   }
   void Paused(const jobs::PauseReasons& reasons) override { paused = reasons; }
   void Held(const jobs::Holds& holds) override { held = holds; }
-  void JobEnded(const std::string& job_id) override { ended.push_back(job_id); }
+  void JobEnded(const std::string& job_id, jobs::State state) override {
+    ended.push_back(job_id);
+    end_states.push_back(state);
+  }
   void JobDeleted(const std::string& job_id) override {
     deleted.push_back(job_id);
   }
 
   std::map<jobs::State, int64_t> counts;
+  jobs::QueueDepth queue;
   std::vector<absl::Duration> waits;
+  std::vector<jobs::StartedJob> started;
   int steps = 0;
   std::vector<std::string> eval_devices;
   std::vector<jobs::Metrics> eval_metrics;
   std::vector<double> checkpoint_seconds;
+  std::vector<std::string> checkpoint_jobs;
   std::vector<jobs::ExitReason> exits;
   std::vector<std::string> ended, deleted;
+  std::vector<jobs::State> end_states;
   std::vector<host::Reading> readings;
   jobs::PauseReasons paused;
   jobs::Holds held;

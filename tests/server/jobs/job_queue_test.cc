@@ -20,6 +20,32 @@ JobQueue::Entry Entry(const std::string& id, int32_t priority = 0,
   return {id, priority, absl::UnixEpoch(), not_before, false};
 }
 
+TEST(JobQueue, CountsWhoWaitsAndForHowLong) {
+  JobQueue queue;
+  EXPECT_EQ(queue.Depth().oldest, std::nullopt);
+  const absl::Time start = absl::UnixEpoch();
+  for (const char* id : {"1", "2", "3"}) {
+    JobQueue::Entry entry = Entry(id, id[0] == '3' ? 7 : 0);
+    entry.owner = id[0] == '1' ? "ada" : "bob";
+    entry.since = start - absl::Seconds(id[0] - '0');
+    queue.Push(entry);
+  }
+  const QueueDepth depth = queue.Depth();
+  EXPECT_EQ(depth.by_priority, (std::map<int32_t, int64_t>{{0, 2}, {7, 1}}));
+  EXPECT_EQ(depth.by_owner,
+            (std::map<std::string, int64_t>{{"ada", 1}, {"bob", 2}}));
+  EXPECT_EQ(depth.oldest, start - absl::Seconds(3));
+  queue.Remove("3");
+  EXPECT_EQ(queue.Depth().oldest, start - absl::Seconds(2));
+  queue.Push(Entry("2", 5));  // in the place of the other
+  EXPECT_EQ(queue.Depth().by_priority,
+            (std::map<int32_t, int64_t>{{0, 1}, {5, 1}}));
+  queue.Remove("1");
+  queue.Remove("2");
+  EXPECT_TRUE(queue.Depth().by_owner.empty());
+  EXPECT_EQ(queue.Depth().oldest, std::nullopt);
+}
+
 TEST(JobQueue, IsFifoWithinPriority) {
   JobQueue queue;
   for (const auto& entry :

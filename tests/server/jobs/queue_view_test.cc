@@ -31,6 +31,13 @@ TEST(QueueView, TellsTheGravestHold) {
   EXPECT_THAT(view.Info().hold_reason, IsEmpty());
 }
 
+TEST(QueueView, CountsTheJobsThatWait) {
+  QueueView view;
+  EXPECT_TRUE(view.Depth().by_priority.empty());
+  view.Push(Entry("a"));
+  EXPECT_EQ(view.Depth().by_priority.at(0), 1);
+}
+
 TEST(QueueView, AJobsOwnReasonGoesWithIt) {
   QueueView view;
   view.Push(Entry("a"));

@@ -29,6 +29,9 @@ TEST_F(SchedulerAttemptTest, RunsAJobFromStartToEnd) {
   EXPECT_EQ(StateOf(id), State::kRunning);
   EXPECT_EQ(Running(), id);
   EXPECT_THAT(exported_metrics_.waits, ElementsAre(absl::Seconds(5)));
+  EXPECT_EQ(exported_metrics_.started[0].id, id);
+  EXPECT_EQ(exported_metrics_.started[0].task, "CAUSAL_LM");
+  EXPECT_EQ(exported_metrics_.queue.oldest, std::nullopt);
   ASSERT_THAT(launcher_.requests, SizeIs(1));
   EXPECT_EQ(launcher_.requests[0].job_id, id);
   EXPECT_EQ(launcher_.requests[0].kind, JobKind::kTraining);
@@ -136,6 +139,7 @@ TEST_F(SchedulerAttemptTest, CrashesAreTriedAgainAfterAWait) {
   EXPECT_EQ(Stored(id).exit_reason, ExitReason::kHung);
   EXPECT_THAT(Stored(id).message, HasSubstr("3 failures in a row"));
   EXPECT_THAT(exported_metrics_.ended, ElementsAre(id));
+  EXPECT_THAT(exported_metrics_.end_states, ElementsAre(StateOf(id)));
   EXPECT_THAT(exported_metrics_.exits, SizeIs(3));
 }
 
@@ -294,6 +298,7 @@ TEST_F(SchedulerAttemptTest, CheckpointsAreListedAndTheRemovedOnesGo) {
   EXPECT_EQ(checkpoints->front().create_time, clock_.Now());
   EXPECT_THAT(exported_metrics_.checkpoint_seconds,
               ElementsAre(0.25, 0.25, 0.25));
+  EXPECT_THAT(exported_metrics_.checkpoint_jobs, ElementsAre(id, id, id));
 }
 
 TEST_F(SchedulerAttemptTest, AWarningIsStoredAndWatched) {

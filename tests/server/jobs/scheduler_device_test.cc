@@ -201,6 +201,8 @@ TEST_F(SchedulerStartTest, ARowThatSpoilsInTheQueueIsPassedOver) {
   EXPECT_EQ(Running(), second);
   EXPECT_EQ(StateOf(first), State::kFailed);
   EXPECT_EQ(exported_metrics_.counts.at(State::kFailed), 1);
+  EXPECT_EQ(exported_metrics_.end_states, std::vector{State::kFailed});
+  EXPECT_EQ(exported_metrics_.queue.oldest, std::nullopt);
   EXPECT_EQ(board_->QueuePosition(first), std::nullopt);
 }
 

@@ -102,8 +102,28 @@ TEST_F(SchedulerTest, CancellingAQueuedJobEndsIt) {
   EXPECT_EQ(board_->QueuePosition(first), std::nullopt);
   EXPECT_EQ(board_->QueuePosition(second), 0);
   EXPECT_THAT(exported_metrics_.ended, ElementsAre(first));
+  EXPECT_THAT(exported_metrics_.end_states, ElementsAre(State::kCancelled));
   scheduler_->Tick();
   EXPECT_EQ(Running(), second);
+}
+
+TEST_F(SchedulerTest, TellsWhoWaitsAndSinceWhen) {
+  const absl::Time since = clock_.Now();
+  SubmitRequest request = Request();
+  request.owner = "ada";
+  const std::string first = scheduler_->Submit(request)->job.id;
+  clock_.Advance(absl::Seconds(1));
+  Submit(/*priority=*/5);
+  const QueueDepth& queue = exported_metrics_.queue;
+  EXPECT_EQ(queue.by_priority, (std::map<int32_t, int64_t>{{0, 1}, {5, 1}}));
+  EXPECT_EQ(queue.by_owner,
+            (std::map<std::string, int64_t>{{"", 1}, {"ada", 1}}));
+  EXPECT_EQ(queue.oldest, since);
+  ASSERT_TRUE(scheduler_->Cancel(first).ok());
+  EXPECT_EQ(queue.oldest, since + absl::Seconds(1));
+  scheduler_->Tick();
+  EXPECT_TRUE(queue.by_owner.empty());
+  EXPECT_EQ(queue.oldest, std::nullopt);
 }
 
 TEST_F(SchedulerTest, CancellingAgainChangesNothing) {

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
+#include <map>
 #include <set>
 #include <string>
 
+#include "absl/strings/str_join.h"
+#include "server/prometheus/metric_reference.h"
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd::prometheus {
@@ -26,6 +29,8 @@ class JobMetricsTest : public testing::Test {
   static jobs::Progress Step() {
     jobs::Progress progress;
     progress.step = 1;
+    progress.total_steps = 9;
+    progress.eta_seconds = 1.5;
     progress.loss = 2.5;
     progress.learning_rate = 0.001;
     progress.grad_norm = 0.75;
@@ -34,6 +39,11 @@ class JobMetricsTest : public testing::Test {
     progress.device = "mps";
     progress.memory = {1000, 2000, 3000, 4000, 5000};
     return progress;
+  }
+
+  static jobs::StartedJob Started(const std::string& id,
+                                  absl::Duration queue_wait = {}) {
+    return {id, "night run", "ada", "CAUSAL_LM", "org/tiny", queue_wait};
   }
 
   static host::Reading TheReading() {
@@ -49,17 +59,37 @@ class JobMetricsTest : public testing::Test {
             3.5};
   }
 
+  // Every metric has a series afterwards.
+  void TellEverything() {
+    jobs::Progress progress = Step();
+    progress.cpu_fallback_ops = {{"aten::a", 1}};
+    progress.padding_ratio = progress.data_wait_ratio = 0.5;
+    progress.device_utilization_ratio = 0.5;
+    exported_metrics_.QueueChanged({{{0, 1}}, {{"ada", 1}}, clock_.Now()});
+    exported_metrics_.JobStarted(Started("J1"));
+    exported_metrics_.StepFinished("J1", progress);
+    exported_metrics_.Evaluated("J1", "mps", {1, 1, 0, 0, {{"accuracy", 1}}});
+    exported_metrics_.CheckpointWritten("J1", "mps", 1);
+    exported_metrics_.HostRead(TheReading());
+  }
+
   FakeClock clock_;
-  JobMetrics exported_metrics_{{{{"version", "0.1.0"}}, absl::Minutes(10)},
-                               clock_};
+  JobMetrics exported_metrics_{
+      {{{"compiler", "c"}, {"version", "0.1.0"}}, absl::Minutes(10)}, clock_};
 };
 
 TEST_F(JobMetricsTest, KnownSeriesStartAtZero) {
-  EXPECT_THAT(Text(), HasSubstr("mpsd_build_info{version=\"0.1.0\"} 1\n"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("mpsd_build_info{compiler=\"c\",version=\"0.1.0\"} 1\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"queued\"} 0\n"));
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_worker_exits_total{reason=\"Hung\"} 0\n"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("mpsd_worker_exits_total{reason=\"protocol_error\"} 0\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_job_queue_wait_seconds_count 0\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_jobs_ended_total{state=\"failed\"} 0\n"));
+  EXPECT_THAT(Text(),
+              Not(HasSubstr("mpsd_jobs_ended_total{state=\"queued\"}")));
 }
 
 TEST_F(JobMetricsTest, CountsJobsByState) {
@@ -79,10 +109,11 @@ TEST_F(JobMetricsTest, SharesOfPaddingAndWaitingWhereTheyAreKnown) {
   step.padding_ratio = 0.25;
   step.data_wait_ratio = 0.125;
   exported_metrics_.StepFinished("J1", step);
-  EXPECT_THAT(Text(), HasSubstr("mpsd_job_padding_ratio{device=\"mps\",job="
+  EXPECT_THAT(Text(), HasSubstr("mpsd_job_padding_ratio{device=\"mps\",job_id="
                                 "\"J1\"} 0.25\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_job_data_wait_ratio{device=\"mps\",job="
-                                "\"J1\"} 0.125\n"));
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_job_data_wait_ratio{device=\"mps\",job_id="
+                        "\"J1\"} 0.125\n"));
 }
 
 TEST_F(JobMetricsTest, HowBusyTheDeviceIsWhereItTells) {
@@ -91,21 +122,28 @@ TEST_F(JobMetricsTest, HowBusyTheDeviceIsWhereItTells) {
   jobs::Progress step = Step();
   step.device_utilization_ratio = 0.75;
   exported_metrics_.StepFinished("J1", step);
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_job_device_utilization_ratio{device=\"mps\",job="
-                        "\"J1\"} 0.75\n"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("mpsd_job_device_utilization_ratio{device=\"mps\",job_id="
+                "\"J1\"} 0.75\n"));
 }
 
 TEST_F(JobMetricsTest, AStepSetsItsSeries) {
   exported_metrics_.StepFinished("J1", Step());
   exported_metrics_.StepFinished("J1", Step());
   for (const char* line :
-       {"mpsd_job_loss{device=\"mps\",job=\"J1\"} 2.5\n",
-        "mpsd_job_learning_rate{device=\"mps\",job=\"J1\"} 0.001\n",
-        "mpsd_job_grad_norm{device=\"mps\",job=\"J1\"} 0.75\n",
+       {"mpsd_job_loss{device=\"mps\",job_id=\"J1\"} 2.5\n",
+        "mpsd_job_learning_rate{device=\"mps\",job_id=\"J1\"} 0.001\n",
+        "mpsd_job_grad_norm{device=\"mps\",job_id=\"J1\"} 0.75\n",
+        "mpsd_job_step{device=\"mps\",job_id=\"J1\"} 1\n",
+        "mpsd_job_planned_steps{device=\"mps\",job_id=\"J1\"} 9\n",
+        "mpsd_job_eta_seconds{device=\"mps\",job_id=\"J1\"} 1.5\n",
+        "mpsd_job_last_step_timestamp_seconds{device=\"mps\",job_id=\"J1\"} "
+        "1767225600\n",
+        "mpsd_steps_total{device=\"mps\"} 2\n",
         "mpsd_tokens_total{device=\"mps\"} 200\n",
         "mpsd_step_seconds_count{device=\"mps\"} 2\n",
-        "mpsd_step_seconds_bucket{device=\"mps\",le=\"0.25\"} 2\n",
+        "mpsd_step_seconds_bucket{device=\"mps\",le=\"0.2\"} 2\n",
         "mpsd_step_seconds_bucket{device=\"mps\",le=\"0.1\"} 0\n",
         "mpsd_device_memory_current_allocated_bytes{device=\"mps\"} 1000\n",
         "mpsd_device_memory_driver_allocated_bytes{device=\"mps\"} 2000\n",
@@ -190,7 +228,7 @@ TEST_F(JobMetricsTest, MemoryGoesWithItsWorker) {
   exported_metrics_.WorkerExited(jobs::ExitReason::kCrashed);
   EXPECT_THAT(Text(), Not(HasSubstr("current_allocated_bytes{")));
   EXPECT_THAT(Text(),
-              HasSubstr("mpsd_worker_exits_total{reason=\"Crashed\"} 1\n"));
+              HasSubstr("mpsd_worker_exits_total{reason=\"crashed\"} 1\n"));
   exported_metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(), HasSubstr("current_allocated_bytes{"));
 }
@@ -200,27 +238,29 @@ TEST_F(JobMetricsTest, AnEvaluationBeforeTheFirstStepWaitsForItsDevice) {
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_loss{")));
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_metric{")));
   exported_metrics_.StepFinished("J1", Step());
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_job_eval_loss{device=\"mps\",job=\"J1\"} 3\n"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("mpsd_job_eval_loss{device=\"mps\",job_id=\"J1\"} 3\n"));
   exported_metrics_.Evaluated("J1", "mps", {2, 2, 0, 0, {{"f1", 0.75}}});
   exported_metrics_.StepFinished("J1", Step());
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_job_eval_loss{device=\"mps\",job=\"J1\"} 2\n"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("mpsd_job_eval_loss{device=\"mps\",job_id=\"J1\"} 2\n"));
 }
 
 TEST_F(JobMetricsTest, EveryMetricOfATaskHasASeries) {
   exported_metrics_.Evaluated("J1", "", {0, 3, 0, 0, {{"accuracy", 0.25}}});
   exported_metrics_.StepFinished("J1", Step());
   const std::string f1 =
-      "mpsd_job_eval_metric{device=\"mps\",job=\"J1\",metric=\"f1\"} ";
+      "mpsd_job_eval_metric{device=\"mps\",job_id=\"J1\",metric=\"f1\"} ";
   const std::string accuracy =
-      "mpsd_job_eval_metric{device=\"mps\",job=\"J1\",metric=\"accuracy\"} ";
+      "mpsd_job_eval_metric{device=\"mps\",job_id=\"J1\",metric=\"accuracy\"} ";
   EXPECT_THAT(Text(), HasSubstr(accuracy + "0.25\n"));
   exported_metrics_.Evaluated("J1", "mps",
                               {1, 2, 0, 0, {{"accuracy", 0.5}, {"f1", 0.75}}});
   EXPECT_THAT(Text(), HasSubstr(accuracy + "0.5\n"));
   EXPECT_THAT(Text(), HasSubstr(f1 + "0.75\n"));
-  exported_metrics_.JobEnded("J1");
+  exported_metrics_.JobEnded("J1", jobs::State::kFailed);
   clock_.Advance(absl::Minutes(10));
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_metric{")));
 }
@@ -228,12 +268,12 @@ TEST_F(JobMetricsTest, EveryMetricOfATaskHasASeries) {
 TEST_F(JobMetricsTest, AnEndedJobsSeriesLingerAndGo) {
   exported_metrics_.StepFinished("J1", Step());
   exported_metrics_.StepFinished("J2", Step());
-  exported_metrics_.JobEnded("J1");
+  exported_metrics_.JobEnded("J1", jobs::State::kFailed);
   clock_.Advance(absl::Minutes(10) - absl::Seconds(1));
-  EXPECT_THAT(Text(), HasSubstr("job=\"J1\""));
+  EXPECT_THAT(Text(), HasSubstr("job_id=\"J1\""));
   clock_.Advance(absl::Seconds(1));
-  EXPECT_THAT(Text(), Not(HasSubstr("job=\"J1\"")));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_job_loss{device=\"mps\",job=\"J2\"}"));
+  EXPECT_THAT(Text(), Not(HasSubstr("job_id=\"J1\"")));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_job_loss{device=\"mps\",job_id=\"J2\"}"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_tokens_total{device=\"mps\"} 200\n"));
 }
 
@@ -241,18 +281,18 @@ TEST_F(JobMetricsTest, ADeletedJobsSeriesGoAtOnce) {
   exported_metrics_.Evaluated("J1", "mps", {1, 2, 0, 0, {{"f1", 0.75}}});
   exported_metrics_.StepFinished("J1", Step());
   exported_metrics_.StepFinished("J2", Step());
-  exported_metrics_.JobEnded("J1");
+  exported_metrics_.JobEnded("J1", jobs::State::kFailed);
   exported_metrics_.JobDeleted("J1");
   exported_metrics_.JobDeleted("J3");
-  EXPECT_THAT(Text(), Not(HasSubstr("job=\"J1\"")));
-  EXPECT_THAT(Text(), HasSubstr("job=\"J2\""));
+  EXPECT_THAT(Text(), Not(HasSubstr("job_id=\"J1\"")));
+  EXPECT_THAT(Text(), HasSubstr("job_id=\"J2\""));
 }
 
 TEST_F(JobMetricsTest, SeriesOfEndedJobsGoWithoutACollector) {
   for (int i = 0; i < 100; ++i) {
     const std::string id = "J" + std::to_string(i);
     exported_metrics_.StepFinished(id, Step());
-    exported_metrics_.JobEnded(id);
+    exported_metrics_.JobEnded(id, jobs::State::kSucceeded);
     clock_.Advance(absl::Minutes(5));
     EXPECT_LE(exported_metrics_.job_series(), 3u);
   }
@@ -265,16 +305,16 @@ TEST_F(JobMetricsTest, SeriesOfEndedJobsGoWithoutACollector) {
 
 TEST_F(JobMetricsTest, AJobThatIsTriedAgainKeepsItsSeries) {
   exported_metrics_.StepFinished("J1", Step());
-  exported_metrics_.JobEnded("J1");
+  exported_metrics_.JobEnded("J1", jobs::State::kFailed);
   clock_.Advance(absl::Minutes(9));
   exported_metrics_.StepFinished("J1", Step());
   clock_.Advance(absl::Minutes(9));
-  EXPECT_THAT(Text(), HasSubstr("job=\"J1\""));
+  EXPECT_THAT(Text(), HasSubstr("job_id=\"J1\""));
 }
 
 TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
-  exported_metrics_.JobStarted(absl::Seconds(3));
-  exported_metrics_.CheckpointWritten("cpu", 0.3);
+  exported_metrics_.JobStarted(Started("J1", absl::Seconds(3)));
+  exported_metrics_.CheckpointWritten("J1", "cpu", 0.3);
   EXPECT_THAT(Text(), HasSubstr("mpsd_job_queue_wait_seconds_sum 3\n"));
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_job_queue_wait_seconds_bucket{le=\"5\"} 1\n"));
@@ -282,19 +322,85 @@ TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
               HasSubstr("mpsd_checkpoint_seconds_sum{device=\"cpu\"} 0.3\n"));
 }
 
+TEST_F(JobMetricsTest, StepsFromTwentyMillisecondsToThirteenMinutesDiffer) {
+  jobs::Progress fast = Step(), slow = Step();
+  fast.seconds = 0.015;
+  slow.seconds = 13 * 60;
+  exported_metrics_.StepFinished("J1", fast);
+  exported_metrics_.StepFinished("J1", slow);
+  const std::string bucket = "mpsd_step_seconds_bucket{device=\"mps\",le=";
+  EXPECT_THAT(Text(), HasSubstr(bucket + "\"0.01\"} 0\n"));
+  EXPECT_THAT(Text(), HasSubstr(bucket + "\"0.02\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr(bucket + "\"400\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr(bucket + "\"800\"} 2\n"));
+}
+
+TEST_F(JobMetricsTest, SaysWhatAJobIsUntilItsSeriesGo) {
+  const std::string info =
+      "mpsd_job_info{job_id=\"J1\",model=\"org/tiny\",name=\"night run\","
+      "owner=\"ada\",task=\"CAUSAL_LM\"} 1\n";
+  exported_metrics_.JobStarted(Started("J1"));
+  EXPECT_THAT(Text(), HasSubstr(info));
+  exported_metrics_.JobEnded("J1", jobs::State::kFailed);
+  clock_.Advance(absl::Minutes(9));
+  // Somebody tries the job again, and its model takes long to load.
+  exported_metrics_.JobStarted(Started("J1"));
+  clock_.Advance(absl::Minutes(9));
+  EXPECT_THAT(Text(), HasSubstr(info));
+  exported_metrics_.JobEnded("J1", jobs::State::kSucceeded);
+  clock_.Advance(absl::Minutes(10));
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_info{")));
+}
+
+TEST_F(JobMetricsTest, AJobsTextsAreBounded) {
+  jobs::StartedJob job = Started("J1");
+  job.name = job.owner = job.model = std::string(1 << 20, 'x') + "\n";
+  exported_metrics_.JobStarted(job);
+  EXPECT_LT(Text().size(), 100'000u);
+}
+
+TEST_F(JobMetricsTest, TellsWhenTheLastStepAndCheckpointCame) {
+  const std::string labels = "{device=\"mps\",job_id=\"J1\"} ";
+  exported_metrics_.CheckpointWritten("J1", "mps", 1);
+  clock_.Advance(absl::Seconds(7));
+  exported_metrics_.StepFinished("J1", Step());
+  EXPECT_THAT(Text(), HasSubstr("mpsd_job_last_checkpoint_timestamp_seconds" +
+                                labels + "1767225600\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_job_last_step_timestamp_seconds" +
+                                labels + "1767225607\n"));
+}
+
+TEST_F(JobMetricsTest, CountsTheJobsThatEnd) {
+  exported_metrics_.JobEnded("J1", jobs::State::kFailed);
+  exported_metrics_.JobEnded("J2", jobs::State::kFailed);
+  EXPECT_THAT(Text(), HasSubstr("mpsd_jobs_ended_total{state=\"failed\"} 2\n"));
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_jobs_ended_total{state=\"succeeded\"} 0\n"));
+}
+
+TEST_F(JobMetricsTest, TheOldestQueuedJobGrowsOlderBetweenScrapes) {
+  exported_metrics_.QueueChanged({{{0, 1}}, {{"ada", 1}}, clock_.Now()});
+  clock_.Advance(absl::Seconds(30));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_queue_oldest_age_seconds 30\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_queue_owner_jobs{owner=\"ada\"} 1\n"));
+}
+
+TEST_F(JobMetricsTest, TellsWhatTheProcessTakes) {
+  for (const char* name :
+       {"process_cpu_seconds_total", "process_resident_memory_bytes",
+        "process_open_fds", "process_max_fds", "process_start_time_seconds"}) {
+    EXPECT_THAT(Text(), HasSubstr(std::string("\n") + name + " "));
+  }
+}
+
 // What `promtool check metrics` asks for.
 TEST_F(JobMetricsTest, NamesFollowTheConventions) {
-  jobs::Progress progress = Step();
-  progress.cpu_fallback_ops = {{"aten::a", 1}};
-  exported_metrics_.StepFinished("J1", progress);
-  exported_metrics_.Evaluated("J1", "mps", {1, 1, 0, 0, {{"accuracy", 1}}});
-  exported_metrics_.CheckpointWritten("mps", 1);
-  exported_metrics_.HostRead(TheReading());
+  TellEverything();
   std::set<std::string> names;
   for (const ::prometheus::MetricFamily& family : exported_metrics_.Collect()) {
     const std::string& name = family.name;
     EXPECT_TRUE(names.insert(name).second) << name;
-    EXPECT_TRUE(name.starts_with("mpsd_")) << name;
+    EXPECT_TRUE(name.starts_with("mpsd_") || name.starts_with("process_"));
     EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"),
               std::string::npos);
     EXPECT_TRUE(family.help.ends_with('.')) << name << " lacks its help";
@@ -306,7 +412,34 @@ TEST_F(JobMetricsTest, NamesFollowTheConventions) {
                 name.ends_with("_seconds"))
         << name;
   }
-  EXPECT_EQ(names.size(), 31);
+}
+
+// The table of deploy/README.md is made of AllMetrics().
+TEST_F(JobMetricsTest, TheTableOfMetricsIsWhatAScrapeHas) {
+  TellEverything();
+  std::map<std::string, Metric> expected;
+  for (const Metric& metric : AllMetrics())
+    expected.insert({metric.name, metric});
+  const std::map<::prometheus::MetricType, MetricKind> kinds = {
+      {::prometheus::MetricType::Gauge, MetricKind::kGauge},
+      {::prometheus::MetricType::Counter, MetricKind::kCounter},
+      {::prometheus::MetricType::Histogram, MetricKind::kHistogram}};
+  for (const ::prometheus::MetricFamily& family : exported_metrics_.Collect()) {
+    const auto metric = expected.find(family.name);
+    ASSERT_NE(metric, expected.end()) << family.name << " is not in the table";
+    EXPECT_EQ(kinds.at(family.type), metric->second.kind) << family.name;
+    EXPECT_EQ(family.help, metric->second.help);
+    for (const ::prometheus::ClientMetric& series : family.metric) {
+      std::set<std::string> labels;
+      for (const auto& label : series.label) labels.insert(label.name);
+      EXPECT_EQ(absl::StrJoin(labels, ", "), metric->second.labels)
+          << family.name;
+    }
+    expected.erase(metric);
+  }
+  for (const auto& [name, metric] : expected) {
+    ADD_FAILURE() << name << " is in the table alone";
+  }
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/jobs/started_job.h"
+
+#include <filesystem>
+
+#include "core/base/check.h"
+#include "core/spec/train_spec_words.h"
+
+namespace mpsd::jobs {
+namespace {
+
+std::string TaskName(spec::Task task) {
+  for (const auto& [word, value] : spec::TaskWords()) {
+    if (value == task) return std::string(word);
+  }
+  return "";
+}
+
+std::string ModelName(const spec::TrainSpec& spec) {
+  if (!spec.model_id.empty()) return spec.model_id;
+  const std::filesystem::path folder =
+      std::filesystem::path(spec.model).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path())
+      .filename()
+      .string();
+}
+
+}  // namespace
+
+StartedJob DescribeStart(const Job& job, const spec::TrainSpec& spec,
+                         absl::Time since) {
+  base::Check(job.start_time.has_value(), "the job has started");
+  return {job.id,          job.name,
+          job.owner,       TaskName(spec.task),
+          ModelName(spec), *job.start_time - since};
+}
+
+}  // namespace mpsd::jobs

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/prometheus/families.h"
+
+#include "core/base/check.h"
+
+namespace mpsd::prometheus {
+
+::prometheus::Family<::prometheus::Gauge>& Gauges(
+    ::prometheus::Registry& registry, const Metric& metric) {
+  base::Check(metric.kind == MetricKind::kGauge, "a gauge is made");
+  return ::prometheus::BuildGauge()
+      .Name(metric.name)
+      .Help(metric.help)
+      .Register(registry);
+}
+
+::prometheus::Family<::prometheus::Counter>& Counters(
+    ::prometheus::Registry& registry, const Metric& metric) {
+  base::Check(metric.kind == MetricKind::kCounter, "a counter is made");
+  return ::prometheus::BuildCounter()
+      .Name(metric.name)
+      .Help(metric.help)
+      .Register(registry);
+}
+
+::prometheus::Family<::prometheus::Histogram>& Histograms(
+    ::prometheus::Registry& registry, const Metric& metric) {
+  base::Check(metric.kind == MetricKind::kHistogram, "a histogram is made");
+  return ::prometheus::BuildHistogram()
+      .Name(metric.name)
+      .Help(metric.help)
+      .Register(registry);
+}
+
+}  // namespace mpsd::prometheus

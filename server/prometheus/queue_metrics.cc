@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/prometheus/queue_metrics.h"
+
+#include <algorithm>
+
+#include "server/prometheus/families.h"
+
+namespace mpsd::prometheus {
+
+QueueMetrics::QueueMetrics(::prometheus::Registry& registry)
+    : by_priority_(Gauges(registry, kQueuedByPriority)),
+      by_owner_(Gauges(registry, kQueuedByOwner)),
+      oldest_age_(Gauges(registry, kQueueOldest).Add({})) {}
+
+void QueueMetrics::Set(const jobs::QueueDepth& depth) {
+  std::map<std::string, int64_t> priorities, owners;
+  for (const auto& [priority, jobs] : depth.by_priority) {
+    priorities[priorities_.Of(std::to_string(priority))] += jobs;
+  }
+  for (const auto& [owner, jobs] : depth.by_owner) {
+    // Prometheus takes an empty label for none.
+    owners[owners_.Of(owner.empty() ? "unknown" : BoundedLabel(owner))] += jobs;
+  }
+  SetAll(by_priority_, "priority", priorities, priority_series_);
+  SetAll(by_owner_, "owner", owners, owner_series_);
+  oldest_ = depth.oldest;
+}
+
+void QueueMetrics::SetAge(absl::Time now) const {
+  // A wall clock that was set back makes no age negative.
+  const absl::Duration age =
+      oldest_ ? std::max(now - *oldest_, absl::ZeroDuration())
+              : absl::ZeroDuration();
+  oldest_age_.Set(absl::ToDoubleSeconds(age));
+}
+
+// A series that was met stays, at 0, so that a graph shows the queue empty.
+void QueueMetrics::SetAll(GaugeFamily& family, const std::string& label,
+                          const std::map<std::string, int64_t>& jobs,
+                          Series& series) {
+  for (auto& [value, gauge] : series) gauge->Set(0);
+  for (const auto& [value, count] : jobs) {
+    ::prometheus::Gauge*& gauge = series[value];
+    if (gauge == nullptr) gauge = &family.Add({{label, value}});
+    gauge->Set(static_cast<double>(count));
+  }
+}
+
+}  // namespace mpsd::prometheus

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_PROMETHEUS_QUEUE_METRICS_H_
+#define MPSD_SERVER_PROMETHEUS_QUEUE_METRICS_H_
+
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/jobs/job_queue.h"
+#include "server/prometheus/label_values.h"
+
+namespace mpsd::prometheus {
+
+// The gauges of the queue. Not thread-safe.
+class QueueMetrics {
+ public:
+  // Values with a label of their own; the help texts name the numbers.
+  static constexpr size_t kMostPriorities = 16;
+  static constexpr size_t kMostOwners = 32;
+
+  // `registry` must outlive the QueueMetrics.
+  explicit QueueMetrics(::prometheus::Registry& registry);
+
+  void Set(const jobs::QueueDepth& depth);
+  // Sets the age of the oldest queued job as of `now`, the wall clock's time.
+  void SetAge(absl::Time now) const;
+
+ private:
+  using GaugeFamily = ::prometheus::Family<::prometheus::Gauge>;
+  using Series = std::map<std::string, ::prometheus::Gauge*>;  // by label
+
+  static void SetAll(GaugeFamily& family, const std::string& label,
+                     const std::map<std::string, int64_t>& jobs,
+                     Series& series);
+
+  GaugeFamily &by_priority_, &by_owner_;
+  ::prometheus::Gauge& oldest_age_;
+  LabelCap priorities_{kMostPriorities}, owners_{kMostOwners};
+  Series priority_series_, owner_series_;
+  std::optional<absl::Time> oldest_;
+};
+
+}  // namespace mpsd::prometheus
+
+#endif  // MPSD_SERVER_PROMETHEUS_QUEUE_METRICS_H_

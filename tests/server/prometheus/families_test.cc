@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/prometheus/families.h"
+
+#include <gtest/gtest.h>
+
+namespace mpsd::prometheus {
+namespace {
+
+constexpr Metric kGauge{"mpsd_a", MetricKind::kGauge, "", "A."};
+
+TEST(Families, AreMadeOnce) {
+  ::prometheus::Registry registry;
+  Gauges(registry, kGauge).Add({}).Set(3);
+  EXPECT_EQ(Gauges(registry, kGauge).Add({}).Value(), 3);
+  const auto families = registry.Collect();
+  ASSERT_EQ(families.size(), 1u);
+  EXPECT_EQ(families[0].name, "mpsd_a");
+  EXPECT_EQ(families[0].help, "A.");
+  EXPECT_EQ(families[0].type, ::prometheus::MetricType::Gauge);
+}
+
+TEST(FamiliesDeathTest, AGaugeIsNoCounter) {
+  ::prometheus::Registry registry;
+  EXPECT_DEATH(Counters(registry, kGauge), "a counter is made");
+  EXPECT_DEATH(Histograms(registry, kGauge), "a histogram is made");
+}
+
+}  // namespace
+}  // namespace mpsd::prometheus
