@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -109,7 +110,7 @@ class SchedulerFixture : public testing::Test {
   fakes::FakeBlobs blobs_;
   fakes::FakeLauncher launcher_;
   fakes::FakeExportedMetrics exported_metrics_;
-  int changes_ = 0;
+  std::atomic<int> changes_{0};  // counted on any thread
   std::vector<std::string> log_;
   std::function<void()> on_log_;  // before each line
   int64_t machine_bytes_ = 0;

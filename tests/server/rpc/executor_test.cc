@@ -2,6 +2,7 @@
 #include "server/rpc/executor.h"
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -71,14 +72,9 @@ TEST(Executor, TakesNoMoreThanMayWait) {
 
 TEST(Executor, ATaskRunsOffTheThreadThatPosted) {
   Executor executor(1);
-  absl::Notification done;
-  std::thread::id id;
-  executor.Post([&] {
-    id = std::this_thread::get_id();
-    done.Notify();
-  });
-  done.WaitForNotification();
-  EXPECT_NE(id, std::this_thread::get_id());
+  std::promise<std::thread::id> ran_on;
+  executor.Post([&] { ran_on.set_value(std::this_thread::get_id()); });
+  EXPECT_NE(ran_on.get_future().get(), std::this_thread::get_id());
 }
 
 }  // namespace
