@@ -31,6 +31,8 @@ std::string CheckpointText(const v1::Checkpoint& checkpoint) {
                       Bytes(checkpoint.size_bytes()), ")");
 }
 
+constexpr size_t kLongestSparkline = 20;
+
 }  // namespace
 
 void EventPrinter::Line(const v1::JobEvent& event, const std::string& text) {
@@ -43,7 +45,10 @@ void EventPrinter::Line(const v1::JobEvent& event, const std::string& text) {
 void EventPrinter::PrintProgress(const v1::JobEvent& event) {
   const v1::Progress& progress = event.progress();
   if (console_.terminal.is_tty) {
-    line_.Draw(progress.step(), progress.total_steps(), StepText(progress));
+    if (losses_.size() == kLongestSparkline) losses_.erase(losses_.begin());
+    losses_.push_back(progress.loss());
+    line_.Draw(progress.step(), progress.total_steps(),
+               StepText(progress, losses_, console_.terminal));
     return;
   }
   const int64_t percent = progress.total_steps() > 0

@@ -3,6 +3,7 @@
 #define MPSD_CLIENT_EVENT_PRINTER_H_
 
 #include <string>
+#include <vector>
 
 #include "client/console.h"
 #include "client/progress_line.h"
@@ -10,8 +11,9 @@
 namespace mpsd::client {
 
 // Prints a job's events as they come: on a terminal as lines above a progress
-// bar; in a pipe as lines (progress once a percent, or every step of a run of
-// at most 100 steps); with --json each event as an object.
+// bar with a sparkline of the last losses; in a pipe as lines (progress once a
+// percent, or every step of a run of at most 100 steps); with --json each event
+// as an object.
 class EventPrinter {
  public:
   explicit EventPrinter(const Console& console)
@@ -27,6 +29,7 @@ class EventPrinter {
 
   const Console& console_;
   ProgressLine line_;
+  std::vector<double> losses_;  // the last ones
   int64_t last_percent_ = -1;
 };
 

@@ -13,11 +13,13 @@
 
 namespace {
 
-int ScreenColumns() {
+// The terminal's that the output goes to; 80×24 where there is none.
+winsize ScreenSize() {
   winsize size = {};
-  const bool known =
-      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  if (!known || size.ws_col == 0) size.ws_col = 80;
+  if (!known || size.ws_row == 0) size.ws_row = 24;
+  return size;
 }
 
 void EndBySignal(int signal) {
@@ -64,7 +66,10 @@ int main(int argc, char** argv) {
   CatchInterrupts(interrupt);
   mpsd::client::Terminal terminal;
   terminal.is_tty = isatty(STDOUT_FILENO) == 1;
-  terminal.columns = ScreenColumns;
+  terminal.columns = [] { return ScreenSize().ws_col; };
+  terminal.rows = [] { return ScreenSize().ws_row; };
+  terminal.utf8 = mpsd::client::IsUtf8Locale(
+      getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"));
   terminal.zone = absl::LocalTimeZone();
   terminal.interrupt = &interrupt;
   return mpsd::client::Run({argv + 1, argv + argc}, std::cout, std::cerr,

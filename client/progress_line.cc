@@ -2,20 +2,42 @@
 #include "client/progress_line.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/format.h"
+#include "client/sparkline.h"
 
 namespace mpsd::client {
 namespace {
 
 constexpr int kLongestBar = 30;
 constexpr int kShortestBar = 6;
+constexpr int kShortestSparkline = 4;
+// The percentage, the shortest bar, a space, and the column that stays free.
+constexpr int kColumnsBesideText = 5 + kShortestBar + 1 + 1;
 
 std::string Repeat(const char* mark, int times) {
   std::string text;
   for (int i = 0; i < times; ++i) text += mark;
+  return text;
+}
+
+std::string LossText(const v1::Progress& progress) {
+  return absl::StrCat("step ", progress.step(), "/", progress.total_steps(),
+                      "  loss ", Loss(progress.loss()));
+}
+
+std::string SpeedText(const v1::Progress& progress) {
+  std::string text;
+  if (progress.tokens_per_second() > 0) {
+    absl::StrAppend(&text, "  ", Count(progress.tokens_per_second()), " tok/s");
+  }
+  if (progress.step() < progress.total_steps()) {
+    absl::StrAppend(&text, "  ETA ", Seconds(progress.eta_seconds()));
+  }
   return text;
 }
 
@@ -36,16 +58,20 @@ std::string Bar(int64_t done, int64_t total, const std::string& text,
 }
 
 std::string StepText(const v1::Progress& progress) {
-  std::string text =
-      absl::StrCat("step ", progress.step(), "/", progress.total_steps(),
-                   "  loss ", Loss(progress.loss()));
-  if (progress.tokens_per_second() > 0) {
-    absl::StrAppend(&text, "  ", Count(progress.tokens_per_second()), " tok/s");
+  return LossText(progress) + SpeedText(progress);
+}
+
+std::string StepText(const v1::Progress& progress,
+                     const std::vector<double>& losses,
+                     const Terminal& terminal) {
+  const std::string loss = LossText(progress);
+  const std::string speed = SpeedText(progress);
+  const int room =
+      terminal.columns() - kColumnsBesideText - Width(loss) - Width(speed) - 1;
+  if (std::min<int64_t>(room, std::ssize(losses)) < kShortestSparkline) {
+    return loss + speed;
   }
-  if (progress.step() < progress.total_steps()) {
-    absl::StrAppend(&text, "  ETA ", Seconds(progress.eta_seconds()));
-  }
-  return text;
+  return absl::StrCat(loss, " ", Sparkline(losses, room, terminal.utf8), speed);
 }
 
 void ProgressLine::Draw(int64_t done, int64_t total, const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "client/console.h"
 #include "mpsd/v1/jobs.pb.h"
@@ -17,6 +18,11 @@ std::string Bar(int64_t done, int64_t total, const std::string& text,
 
 // "step 12/100  loss 1.2345  812 tok/s  ETA 1m20s".
 std::string StepText(const v1::Progress& progress);
+// The same with a sparkline of `losses` behind the loss, where `terminal` has
+// the columns for at least four of them beside a short bar.
+std::string StepText(const v1::Progress& progress,
+                     const std::vector<double>& losses,
+                     const Terminal& terminal);
 
 // The last line of the screen, redrawn in place. Does nothing where the output
 // is no terminal, or is JSON. The destructor clears the line.

@@ -20,7 +20,14 @@ struct Terminal {
   const base::Clock* clock = &base::Clock::Real();
   std::function<void(absl::Duration)> sleep = absl::SleepFor;
   Interrupt* interrupt = nullptr;  // may be null: Ctrl-C ends the process
+  std::function<int()> rows = [] { return 24; };
+  bool utf8 = true;  // the screen shows more than ASCII
 };
+
+// Whether a locale's characters are UTF-8, by the values of LC_ALL, LC_CTYPE
+// and LANG (null: not set): the first that is not empty decides, and without
+// any they are ASCII.
+bool IsUtf8Locale(const char* lc_all, const char* lc_ctype, const char* lang);
 
 }  // namespace mpsd::client
 

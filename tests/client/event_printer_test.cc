@@ -69,6 +69,20 @@ TEST_F(EventPrinterTest, OnATerminalABarUnderTheLines) {
             "\r\x1b[K");
 }
 
+TEST_F(EventPrinterTest, OnATerminalTheLastTwentyLosses) {
+  terminal_.is_tty = true;
+  for (int step = 1; step <= 24; ++step) {
+    AddProgress(kId, step, 24);
+    data().events[kId].back().mutable_progress()->set_loss(step > 4 ? 1 : 9);
+  }
+  terminal_.columns = [] { return 120; };
+  std::string blocks;
+  for (int i = 0; i < 20; ++i) blocks += "▅";
+  EXPECT_TRUE(Printed().ends_with("step 24/24  loss 1.0000 " + blocks +
+                                  "  1,234 tok/s\x1b[K\r\x1b[K"))
+      << Printed();
+}
+
 TEST_F(EventPrinterTest, JsonIsOneObjectALine) {
   AddState(kId, v1::JOB_STATE_QUEUED);
   AddEvent(kId).set_note("n");

@@ -45,6 +45,29 @@ TEST(StepTextTest, WhatIsKnown) {
   EXPECT_EQ(StepText(progress), "step 20/20  loss 1.2346  1,234 tok/s");
 }
 
+TEST(StepTextTest, ASparklineWhereTheWidthAllows) {
+  v1::Progress progress;
+  progress.set_step(20);
+  progress.set_total_steps(20);
+  progress.set_loss(1);
+  const std::vector<double> losses = {7, 6, 5, 4, 3, 2, 1, 0};
+  Terminal terminal;
+  // The text has 23 columns, the percentage and the shortest bar 13.
+  for (const auto& [columns, text] :
+       {std::pair{80, "step 20/20  loss 1.0000 █▇▆▅▄▃▂▁"},
+        std::pair{41, "step 20/20  loss 1.0000 █▆▃▁"},
+        std::pair{40, "step 20/20  loss 1.0000"},
+        std::pair{1, "step 20/20  loss 1.0000"}}) {
+    terminal.columns = [columns = columns] { return columns; };
+    EXPECT_EQ(StepText(progress, losses, terminal), text) << columns;
+  }
+  terminal.utf8 = false;
+  terminal.columns = [] { return 80; };
+  EXPECT_EQ(StepText(progress, losses, terminal),
+            "step 20/20  loss 1.0000 #*+=-:._");
+  EXPECT_EQ(StepText(progress, {3, 2, 1}, terminal), "step 20/20  loss 1.0000");
+}
+
 class ProgressLineTest : public testing::Test {
  protected:
   std::string Draw(bool is_tty, bool json) {
