@@ -38,6 +38,7 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddList(app, action);
   AddShow(app, action);
   AddWatch(app, action);
+  AddPlot(app, action);
   AddLogs(app, action);
   AddCancel(app, action);
   AddRetry(app, action);

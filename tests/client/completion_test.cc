@@ -38,18 +38,21 @@ class CompletionTest : public ClientTest {
 
 TEST_F(CompletionTest, BashVerbs) {
   EXPECT_EQ(Bash("su"), "submit\n");
+  EXPECT_EQ(Bash("pl"), "plot\n");
   EXPECT_EQ(Bash("--json c"), "cancel checkpoints completion\n");
   EXPECT_EQ(Bash("--state-dir /x wa"), "watch\n");
 }
 
 TEST_F(CompletionTest, BashOptionsOfTheVerbAndGlobal) {
   EXPECT_EQ(Bash("submit --de"), "--detach\n");
+  EXPECT_EQ(Bash("plot --met"), "--metric\n");
   EXPECT_EQ(Bash("submit --se"), "--server\n");
   EXPECT_EQ(Bash("list --de"), "\n");
 }
 
 TEST_F(CompletionTest, BashIdsFromTheSameDaemon) {
   EXPECT_EQ(Bash("show 01KAHA"), "01KAHAA\n");
+  EXPECT_EQ(Bash("plot 01KAHA"), "01KAHAA\n");
   EXPECT_EQ(Bash("--state-dir /x show ''"),
             "01KAHAA 01KAHBB --state-dir /x list --quiet\n");
 }
