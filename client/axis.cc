@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "absl/strings/str_format.h"
@@ -47,8 +48,10 @@ std::vector<Tick> Texts(const std::vector<double>& values, double step) {
   double largest = 0;
   for (const double v : values) largest = std::max(largest, std::abs(v));
   std::vector<Tick> ticks;
-  for (const double v : values)
+  ticks.reserve(values.size());
+  for (const double v : values) {
     ticks.push_back({v, TickText(v, step, largest)});
+  }
   return ticks;
 }
 
@@ -77,17 +80,21 @@ std::vector<Tick> LinearTicks(double low, double high, int most,
     return Ends(low, high);
   }
   std::vector<double> values;
-  for (double i = first; i <= last; ++i) values.push_back(i * step);
+  for (auto i = static_cast<int64_t>(first); i <= static_cast<int64_t>(last);
+       ++i) {
+    values.push_back(static_cast<double>(i) * step);
+  }
   return values.size() < 2 ? Ends(low, high) : Texts(values, step);
 }
 
 std::vector<Tick> LogarithmicTicks(double low, double high, int most) {
   const double decades = std::log10(high) - std::log10(low);
   const bool in_between = decades * 3 <= most + 1;
-  const double stride = std::max(1.0, std::ceil(decades / most));
+  const int stride = std::max(1, static_cast<int>(std::ceil(decades / most)));
+  const int highest = static_cast<int>(std::ceil(std::log10(high)));
   std::vector<Tick> ticks;
-  for (double power = std::floor(std::log10(low));
-       power <= std::ceil(std::log10(high)); power += stride) {
+  for (int power = static_cast<int>(std::floor(std::log10(low)));
+       power <= highest; power += stride) {
     for (const double factor : {1, 2, 5}) {
       if (factor > 1 && !in_between) break;
       const double value = factor * std::pow(10, power);

@@ -70,12 +70,11 @@ class LivenessTest(harness.EndToEndTest):
         with daemon.watch(job["id"]) as watch:
             watch.until(lambda e: e.get("progress", {}).get("step") == 1)
             time.sleep(seconds / 8)
-            asked = time.monotonic()
             self.assertEqual(0, daemon.terminate(), daemon.said())
-            self.assertLess(time.monotonic() - asked, 0.6 * seconds,
-                            "it waited for the end of the step")
             daemon.start()
             job = watch.finish()
+        # Step 2 is the last: a worker that waited for its end would have
+        # finished the job in its first attempt.
         self.assertEqual(2, job["attempt"])
         # The last is the job's own.
         self.assertEqual([1, 2, 2], watch.steps())
