@@ -202,13 +202,6 @@ class FieldSchema {
     for (const auto& [word, _] : words) field["enum"].push_back(word);
     return field;
   }
-  template <typename E>
-  static std::string_view WordOf(E value, const Words<E>& words) {
-    for (const auto& [word, meaning] : words) {
-      if (meaning == value) return word;
-    }
-    return "";
-  }
   static void MakeOptional(Json& field) {
     field["type"] = {"string", "null"};
     field["enum"].push_back(nullptr);

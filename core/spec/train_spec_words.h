@@ -13,6 +13,15 @@
 // The words that fields of job.json may have; each list stands only here.
 namespace mpsd::spec {
 
+// The word that means `value`; "" where none does.
+template <typename E>
+std::string_view WordOf(E value, const Words<E>& words) {
+  for (const auto& [word, meaning] : words) {
+    if (meaning == value) return word;
+  }
+  return "";
+}
+
 inline const Words<Task>& TaskWords() {
   static const Words<Task>& words =
       *new Words<Task>{{"CAUSAL_LM", Task::kCausalLm},

@@ -9,13 +9,6 @@
 namespace mpsd::jobs {
 namespace {
 
-std::string TaskName(spec::Task task) {
-  for (const auto& [word, value] : spec::TaskWords()) {
-    if (value == task) return std::string(word);
-  }
-  return "";
-}
-
 std::string ModelName(const spec::TrainSpec& spec) {
   if (!spec.model_id.empty()) return spec.model_id;
   const std::filesystem::path folder =
@@ -30,9 +23,10 @@ std::string ModelName(const spec::TrainSpec& spec) {
 StartedJob DescribeStart(const Job& job, const spec::TrainSpec& spec,
                          absl::Time since) {
   base::Check(job.start_time.has_value(), "the job has started");
-  return {job.id,          job.name,
-          job.owner,       TaskName(spec.task),
-          ModelName(spec), *job.start_time - since};
+  return {
+      job.id,          job.name,
+      job.owner,       std::string(spec::WordOf(spec.task, spec::TaskWords())),
+      ModelName(spec), *job.start_time - since};
 }
 
 }  // namespace mpsd::jobs

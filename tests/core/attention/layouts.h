@@ -7,18 +7,14 @@
 #include "core/attention/token_layout.h"
 #include "core/backend/traits.h"
 #include "gtest/gtest.h"
+#include "tests/core/relative_error.h"
 
 namespace mpsd::attention {
 
 // By whose traits the CPU computes.
 using backend::Choice;
 
-inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
-  if (a.sizes() != b.sizes()) return 1e9;
-  const at::Tensor wide = b.to(at::kDouble);
-  return ((a.to(at::kDouble) - wide).norm() / wide.norm().clamp_min(1e-30))
-      .item<double>();
-}
+using testing_support::RelativeError;
 
 inline TokenLayout Rows(int64_t rows, int64_t length) {
   TokenLayout layout;

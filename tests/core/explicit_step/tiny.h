@@ -14,18 +14,14 @@
 #include "core/model/decoder.h"
 #include "core/spec/model_config.h"
 #include "gtest/gtest.h"
+#include "tests/core/relative_error.h"
 
 namespace mpsd::explicit_step {
 
 // By whose traits the CPU computes.
 using backend::Choice;
 
-inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
-  if (a.sizes() != b.sizes()) return 1e9;
-  const at::Tensor wide = b.to(at::kDouble);
-  return ((a.to(at::kDouble) - wide).norm() / wide.norm().clamp_min(1e-30))
-      .item<double>();
-}
+using testing_support::RelativeError;
 
 // A small random decoder with an adapter whose B is not zero.
 struct Tiny {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_CORE_RELATIVE_ERROR_H_
+#define MPSD_TESTS_CORE_RELATIVE_ERROR_H_
+
+#include <ATen/ATen.h>
+
+namespace mpsd::testing_support {
+
+// |a − b| / |b| in fp64, by the L2 norm; 1e9 where the sizes differ.
+inline double RelativeError(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) return 1e9;
+  const at::Tensor wide = b.to(at::kDouble);
+  return ((a.to(at::kDouble) - wide).norm() / wide.norm().clamp_min(1e-30))
+      .item<double>();
+}
+
+}  // namespace mpsd::testing_support
+
+#endif  // MPSD_TESTS_CORE_RELATIVE_ERROR_H_
