@@ -30,6 +30,7 @@ class JobMetricsTest : public testing::Test {
     jobs::Progress progress;
     progress.step = 1;
     progress.total_steps = 9;
+    progress.epoch = 0.25;
     progress.eta_seconds = 1.5;
     progress.loss = 2.5;
     progress.learning_rate = 0.001;
@@ -137,6 +138,7 @@ TEST_F(JobMetricsTest, AStepSetsItsSeries) {
         "mpsd_job_grad_norm{device=\"mps\",job_id=\"J1\"} 0.75\n",
         "mpsd_job_step{device=\"mps\",job_id=\"J1\"} 1\n",
         "mpsd_job_planned_steps{device=\"mps\",job_id=\"J1\"} 9\n",
+        "mpsd_job_epoch{device=\"mps\",job_id=\"J1\"} 0.25\n",
         "mpsd_job_eta_seconds{device=\"mps\",job_id=\"J1\"} 1.5\n",
         "mpsd_job_last_step_timestamp_seconds{device=\"mps\",job_id=\"J1\"} "
         "1767225600\n",
