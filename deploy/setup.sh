@@ -26,11 +26,12 @@ APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
   protobuf-compiler protobuf-compiler-grpc libabsl-dev libsqlite3-dev
   libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev nlohmann-json3-dev
   libcli11-dev libssl-dev libpng-dev libjpeg-dev"
-APT_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev"
+APT_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev prometheus
+  prometheus-alertmanager"
 BREW_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil sqlite
   sqlitecpp spdlog prometheus-cpp nlohmann-json cli11 openssl@3
   libpng jpeg-turbo"
-BREW_TEST_PACKAGES="googletest google-benchmark"
+BREW_TEST_PACKAGES="googletest google-benchmark prometheus"
 BREW_PYTHON="python@3.13"
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -69,9 +70,25 @@ apt_installed() {
     grep -q '^installed'
 }
 
+# Debian's packages start the services that they bring, as Prometheus on every
+# address of the machine. Tests start their own: this policy, which apt asks
+# where the machine has none, refuses while packages are installed.
+NO_SERVICES=/usr/sbin/policy-rc.d
+
 apt_install() {
+  local policy=kept
+  if [ ! -e "$NO_SERVICES" ]; then
+    policy=ours
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$NO_SERVICES" >/dev/null
+    as_root chmod 755 "$NO_SERVICES"
+    trap 'as_root rm -f "$NO_SERVICES"' EXIT
+  fi
   logged as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -q --no-install-recommends "$@"
+  if [ "$policy" = ours ]; then
+    as_root rm -f "$NO_SERVICES"
+    trap - EXIT
+  fi
 }
 
 apt_packages() {
