@@ -18,9 +18,11 @@
 #include "core/host/machine.h"
 #include "core/spec/hub_cache.h"
 #include "core/wire/messages.h"
+#include "server/build_info.h"
 #include "server/config_changes.h"
 #include "server/descriptor_limit.h"
 #include "server/log.h"
+#include "server/prometheus/metric_set.h"
 
 namespace mpsd {
 namespace {
@@ -61,6 +63,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   daemon->ticker_.Start(
       [raw = daemon.get()] { return raw->scheduler_->Tick(); });
   daemon->StartWatchdog();
+  daemon->StartDiskWatch();
   daemon->log_->info("mpsd {} serves {}", MPSD_VERSION,
                      daemon->addresses().front());
   return daemon;
@@ -101,8 +104,14 @@ absl::Status Daemon::CheckWorker() const {
 }
 
 absl::Status Daemon::OpenStores() {
+  daemon_metrics_ =
+      std::make_shared<prometheus::DaemonMetrics>(base::Clock::Real());
   absl::StatusOr<std::unique_ptr<store::Database>> database =
-      store::Database::Open(config_.state_dir / "mpsd.db");
+      store::Database::Open(
+          config_.state_dir / "mpsd.db",
+          [metrics = daemon_metrics_](absl::Duration duration) {
+            metrics->Committed(duration);
+          });
   if (!database.ok()) return database.status();
   database_ = *std::move(database);
   job_store_ = std::make_unique<store::SqliteJobStore>(*database_);
@@ -122,13 +131,17 @@ absl::Status Daemon::OpenStores() {
 
 absl::Status Daemon::StartMetrics() {
   prometheus::JobMetrics::Options options;
-  options.build_info = {{"version", MPSD_VERSION}, {"compiler", __VERSION__}};
+  options.build_info = BuildInfo();
   options.linger = config_.metrics_linger;
   exported_metrics_ = std::make_shared<prometheus::JobMetrics>(
       std::move(options), base::Clock::Real());
   if (config_.metrics_address.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<prometheus::Exposition>> exposition =
-      prometheus::Exposition::Start(config_.metrics_address, exported_metrics_);
+      prometheus::Exposition::Start(
+          config_.metrics_address,
+          std::make_shared<prometheus::MetricSet>(
+              prometheus::MetricSet::Sources{exported_metrics_,
+                                             daemon_metrics_}));
   // Jobs matter more than metrics: run even where another mpsd has the metrics
   // port.
   if (absl::IsUnavailable(exposition.status())) {
@@ -180,6 +193,9 @@ void Daemon::MakeLauncher() {
   test.verdict_path = config_.state_dir / "selftest.json";
   test.log_path = config_.state_dir / "log" / "selftest.log";
   test.on_change = [this] { ticker_.WakeUp(); };
+  test.on_pass = [this](const std::string& device, absl::Time time) {
+    daemon_metrics_->SelftestPassed(device, time);
+  };
   test.log = LineTo(log_);
   tested_ =
       std::make_unique<supervisor::TestedLauncher>(*launcher_, std::move(test));
@@ -221,6 +237,7 @@ absl::Status Daemon::StartServer() {
                            config_.listen.end());
   options.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
   options.log = LineTo(log_, spdlog::level::err);
+  options.calls = &daemon_metrics_->rpc();
   rpc::DaemonFacts facts;
   facts.version = MPSD_VERSION;
   facts.state_dir = config_.state_dir;
@@ -244,6 +261,15 @@ void Daemon::StartWatchdog() {
     _exit(kExitDeaf);
   };
   watchdog_ = std::make_unique<rpc::Watchdog>(std::move(options));
+}
+
+void Daemon::StartDiskWatch() {
+  if (exposition_ == nullptr) return;
+  DiskWatch::Options options;
+  options.state_dir = config_.state_dir;
+  options.log = LineTo(log_, spdlog::level::warn);
+  disk_watch_ =
+      std::make_unique<DiskWatch>(std::move(options), daemon_metrics_);
 }
 
 bool Daemon::Drain() {

@@ -12,10 +12,12 @@
 #include "absl/status/statusor.h"
 #include "core/host/host.h"
 #include "server/config.h"
+#include "server/disk_watch.h"
 #include "server/housekeeping.h"
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/scheduler.h"
+#include "server/prometheus/daemon_metrics.h"
 #include "server/prometheus/exposition.h"
 #include "server/prometheus/job_metrics.h"
 #include "server/rpc/server.h"
@@ -76,12 +78,14 @@ class Daemon {
   void MakeScheduler();
   absl::Status StartServer();
   void StartWatchdog();
+  void StartDiskWatch();
 
   Config config_;  // the settings in effect
   const absl::Time start_time_;
   // Members are created in this order; each may use those above it.
   std::unique_ptr<StateDir> state_dir_;
   std::shared_ptr<spdlog::logger> log_;
+  std::shared_ptr<prometheus::DaemonMetrics> daemon_metrics_;
   std::unique_ptr<store::Database> database_;
   std::unique_ptr<store::SqliteJobStore> job_store_;
   std::unique_ptr<store::BlobStore> blob_store_;
@@ -97,6 +101,7 @@ class Daemon {
   std::unique_ptr<jobs::Scheduler> scheduler_;
   std::unique_ptr<rpc::RpcServer> server_;
   std::unique_ptr<rpc::Watchdog> watchdog_;  // null: none
+  std::unique_ptr<DiskWatch> disk_watch_;    // null: metrics are off
 };
 
 }  // namespace mpsd

@@ -175,7 +175,7 @@ inline constexpr Metric kWorkerExits{"mpsd_worker_exits_total",
 
 // --- mpsd itself; the names of process_* are those of every client library.
 inline constexpr Metric kBuildInfo{"mpsd_build_info", MetricKind::kGauge,
-                                   "compiler, version",
+                                   "commit, compiler, torch, version",
                                    "Always 1; the labels say what was built."};
 inline constexpr Metric kProcessCpu{"process_cpu_seconds_total",
                                     MetricKind::kCounter, "",
@@ -190,6 +190,37 @@ inline constexpr Metric kProcessMostDescriptors{
 inline constexpr Metric kProcessStart{"process_start_time_seconds",
                                       MetricKind::kGauge, "",
                                       "When mpsd started, in Unix time."};
+
+// --- The API. Methods that do not exist are counted under "unknown".
+inline constexpr Metric kRpcRequests{
+    "mpsd_rpc_requests_total", MetricKind::kCounter, "code, method",
+    "RPCs that ended, by what the client was told."};
+inline constexpr Metric kRpcSeconds{
+    "mpsd_rpc_seconds", MetricKind::kHistogram, "method",
+    "Wall time of RPCs that are no streams, from arrival to end."};
+inline constexpr Metric kRpcOpenStreams{"mpsd_rpc_open_streams",
+                                        MetricKind::kGauge, "method",
+                                        "RPCs that are streams and open now."};
+
+// --- The state folder; a measurement that is some minutes old has no series.
+inline constexpr Metric kDatabaseCommit{
+    "mpsd_database_commit_seconds", MetricKind::kHistogram, "",
+    "Wall time of one commit of the database."};
+inline constexpr Metric kStateDiskFree{
+    "mpsd_state_disk_free_bytes", MetricKind::kGauge, "",
+    "Bytes that mpsd may yet write to the disk of its state folder."};
+inline constexpr Metric kStateDiskSize{"mpsd_state_disk_size_bytes",
+                                       MetricKind::kGauge, "",
+                                       "Size of the disk of the state folder."};
+// `kind`: server/state_usage.h.
+inline constexpr Metric kStateBytes{
+    "mpsd_state_bytes", MetricKind::kGauge, "kind",
+    "Disk space of the files in the state folder, links not followed."};
+
+// --- The device's self-test.
+inline constexpr Metric kSelftestPassed{
+    "mpsd_selftest_timestamp_seconds", MetricKind::kGauge, "device",
+    "When the device's self-test last passed, in Unix time."};
 
 // The metrics that no field of a step stands for, as the table shows them.
 inline constexpr const Metric* kMetrics[] = {
@@ -229,6 +260,14 @@ inline constexpr const Metric* kMetrics[] = {
     &kProcessDescriptors,
     &kProcessMostDescriptors,
     &kProcessStart,
+    &kRpcRequests,
+    &kRpcSeconds,
+    &kRpcOpenStreams,
+    &kDatabaseCommit,
+    &kStateDiskFree,
+    &kStateDiskSize,
+    &kStateBytes,
+    &kSelftestPassed,
 };
 
 }  // namespace mpsd::prometheus

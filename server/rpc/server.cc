@@ -15,6 +15,7 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "server/rpc/artifact_service.h"
+#include "server/rpc/call_report.h"
 #include "server/rpc/daemon_service.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/listen_address.h"
@@ -67,6 +68,15 @@ void Configure(const Options& options, grpc::ServerBuilder& builder) {
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+}
+
+void ReportCalls(jobs::ExportedCalls& calls, grpc::ServerBuilder& builder) {
+  std::vector<
+      std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+      interceptors;
+  interceptors.push_back(
+      std::make_unique<CallReport>(ServedMethods(kServices), calls));
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
 }
 
 void SetHealth(grpc::Server& server, bool serving) {
@@ -160,6 +170,7 @@ absl::Status RpcServer::Start() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(options_, builder);
+  if (options_.calls != nullptr) ReportCalls(*options_.calls, builder);
   absl::StatusOr<std::unique_ptr<Listener>> listener = Listener::Open(
       {options_.addresses, options_.max_descriptor, options_.log});
   if (!listener.ok()) return listener.status();

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "core/base/check.h"
 #include "server/jobs/blob_store.h"
+#include "server/jobs/exported_calls.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_reader.h"
 #include "server/rpc/daemon_facts.h"
@@ -49,6 +50,8 @@ struct Options {
   int max_descriptor = 1 << 30;
   // Gets a line for each fault in mpsd itself; called on any thread.
   std::function<void(const std::string&)> log = {};
+  // Gets every call; must outlive the server. Null: nobody counts.
+  jobs::ExportedCalls* calls = nullptr;
   // How often the server looks at a log that a client follows, where nothing
   // else wakes the stream.
   absl::Duration log_poll_interval = absl::Milliseconds(500);

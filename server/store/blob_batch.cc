@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "SQLiteCpp/Transaction.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -122,12 +121,11 @@ absl::Status BlobBatch::Record() {
   return CatchSqlite("recording blobs", [&] {
     absl::MutexLock lock(&c.mutex());
     c.SetDurability(Connection::Durability::kPowerCut);
-    SQLite::Transaction transaction(c.database(),
-                                    SQLite::TransactionBehavior::IMMEDIATE);
+    Transaction transaction(c);
     for (const auto& [sha256, staged] : staged_) {
       RecordBlob(c, sha256, staged.size_bytes);
     }
-    transaction.commit();
+    transaction.Commit();
     return absl::OkStatus();
   });
 }

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "SQLiteCpp/Transaction.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
@@ -84,7 +83,9 @@ class Writer : public jobs::BlobWriter {
     return CatchSqlite("recording a blob", [&] {
       absl::MutexLock lock(&c.mutex());
       c.SetDurability(Connection::Durability::kPowerCut);
+      Transaction transaction(c);
       RecordBlob(c, final_.filename().string(), size_bytes_);
+      transaction.Commit();
       return absl::OkStatus();
     });
   }
@@ -200,8 +201,7 @@ absl::Status BlobStore::MatchRows() {
   Connection& c = database_.writer();
   return CatchSqlite("matching the blobs with their rows", [&] {
     absl::MutexLock lock(&c.mutex());
-    SQLite::Transaction transaction(c.database(),
-                                    SQLite::TransactionBehavior::IMMEDIATE);
+    Transaction transaction(c);
     // The names are collected first: SQLite leaves undefined what a SELECT
     // shows of a table whose rows change under it.
     std::vector<std::string> gone;
@@ -218,7 +218,7 @@ absl::Status BlobStore::MatchRows() {
     for (const auto& [sha256, size_bytes] : files) {
       RecordBlob(c, sha256, size_bytes);
     }
-    transaction.commit();
+    transaction.Commit();
     return absl::OkStatus();
   });
 }
@@ -260,14 +260,13 @@ absl::Status BlobStore::Forget(const std::vector<std::string>& gone) {
   Connection& c = database_.writer();
   return CatchSqlite("forgetting blobs", [&] {
     absl::MutexLock lock(&c.mutex());
-    SQLite::Transaction transaction(c.database(),
-                                    SQLite::TransactionBehavior::IMMEDIATE);
+    Transaction transaction(c);
     for (const std::string& sha256 : gone) {
       std::error_code ignored;
       if (fs::exists(PathOf(sha256), ignored)) continue;  // uploaded again
       Query(c, "DELETE FROM blobs WHERE sha256 = ?", sha256).Run();
     }
-    transaction.commit();
+    transaction.Commit();
     return absl::OkStatus();
   });
 }

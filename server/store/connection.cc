@@ -3,7 +3,28 @@
 
 #include <algorithm>
 
+#include "core/base/clock.h"
+
 namespace mpsd::store {
+namespace {
+
+// Tells the connection how long the object lived. A commit that fails throws,
+// and on a disk that is about to die it does so late.
+class CommitTimer {
+ public:
+  explicit CommitTimer(const Connection& connection)
+      : connection_(connection) {}
+  ~CommitTimer() { connection_.Committed(clock_.Monotonic() - start_); }
+  CommitTimer(const CommitTimer&) = delete;
+  CommitTimer& operator=(const CommitTimer&) = delete;
+
+ private:
+  const Connection& connection_;
+  const base::Clock& clock_ = base::Clock::Real();
+  const absl::Duration start_ = clock_.Monotonic();
+};
+
+}  // namespace
 
 void Connection::SetDurability(Durability durability) {
   if (durability_ == durability) return;
@@ -28,6 +49,11 @@ std::shared_ptr<SQLite::Statement> Connection::Prepared(
   // none in use.
   if (statements_.size() > kKeptStatements) statements_.pop_back();
   return statements_.front().statement;
+}
+
+void Transaction::Commit() {
+  const CommitTimer timer(connection_);
+  transaction_.commit();
 }
 
 Query::~Query() {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -12,8 +13,10 @@
 
 #include "SQLiteCpp/Database.h"
 #include "SQLiteCpp/Statement.h"
+#include "SQLiteCpp/Transaction.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 
 namespace mpsd::store {
 
@@ -27,8 +30,12 @@ class Connection {
     kProcess,   // a commit survives a kill; a later one fsyncs it
   };
 
-  explicit Connection(SQLite::Database database)
-      : database_(std::move(database)) {}
+  // Gets the wall time of a commit, also of one that failed. Called with the
+  // connection's mutex held: it neither blocks nor uses the connection.
+  using OnCommit = std::function<void(absl::Duration)>;
+
+  explicit Connection(SQLite::Database database, OnCommit on_commit = {})
+      : database_(std::move(database)), on_commit_(std::move(on_commit)) {}
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -40,6 +47,11 @@ class Connection {
   // Applies to later transactions; not callable inside a transaction.
   void SetDurability(Durability durability)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Transaction reports a commit here.
+  void Committed(absl::Duration duration) const {
+    if (on_commit_) on_commit_(duration);
+  }
 
   // Returns `sql` prepared; the connection keeps the last kKeptStatements used.
   // The statement must not outlive the connection.
@@ -58,10 +70,28 @@ class Connection {
 
   absl::Mutex mutex_;
   SQLite::Database database_ ABSL_GUARDED_BY(mutex_);
+  const OnCommit on_commit_;
   std::optional<Durability> durability_ ABSL_GUARDED_BY(mutex_);
   // Most recently used first. Declared after database_, because the statements
   // have to be finalized before the database closes.
   std::list<Kept> statements_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A transaction that writes; rolled back where it is destroyed without Commit.
+class Transaction {
+ public:
+  // `connection` must outlive the transaction.
+  explicit Transaction(Connection& connection)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex())
+      : connection_(connection),
+        transaction_(connection.database(),
+                     SQLite::TransactionBehavior::IMMEDIATE) {}
+
+  void Commit();
+
+ private:
+  Connection& connection_;
+  SQLite::Transaction transaction_;
 };
 
 // One run of a prepared statement with its parameters, in order. The destructor

@@ -48,7 +48,7 @@ absl::Status SwitchToWal(SQLite::Database& database) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(
-    const std::filesystem::path& path) {
+    const std::filesystem::path& path, Connection::OnCommit on_commit) {
   using Result = absl::StatusOr<std::unique_ptr<Database>>;
   absl::Status created = CreatePrivate(path);
   if (!created.ok()) return created;
@@ -68,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(
                             kBusyTimeoutMs);
     Configure(reader);
     return std::unique_ptr<Database>(new Database(
-        std::make_unique<Connection>(std::move(writer)),
+        std::make_unique<Connection>(std::move(writer), std::move(on_commit)),
         std::make_unique<Connection>(std::move(reader)), *version));
   });
 }

@@ -17,9 +17,10 @@ namespace mpsd::store {
 class Database {
  public:
   // Opens or creates `path` and migrates it. Only its owner may read a new
-  // file. Errors as Migrate and StatusOf state.
+  // file. Errors as Migrate and StatusOf state. `on_commit`: as Connection has
+  // it; called on any thread.
   static absl::StatusOr<std::unique_ptr<Database>> Open(
-      const std::filesystem::path& path);
+      const std::filesystem::path& path, Connection::OnCommit on_commit = {});
 
   Connection& writer() { return *writer_; }
   Connection& reader() { return *reader_; }

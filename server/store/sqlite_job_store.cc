@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "SQLiteCpp/Transaction.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/connection.h"
@@ -20,8 +19,6 @@ namespace {
 // sequences.
 constexpr int64_t kProgressKept = 1000;
 constexpr int64_t kStride = 10;
-
-using SQLite::TransactionBehavior;
 
 absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("no job ", id));
@@ -152,8 +149,7 @@ absl::Status SqliteJobStore::Insert(const jobs::Job& job,
   return CatchSqlite(absl::StrCat("storing job ", job.id), [&] {
     absl::MutexLock lock(&c.mutex());
     c.SetDurability(Connection::Durability::kPowerCut);
-    SQLite::Transaction transaction(c.database(),
-                                    TransactionBehavior::IMMEDIATE);
+    Transaction transaction(c);
     {
       Query insert(c, InsertJobSql());
       BindFixed(insert, job);
@@ -163,7 +159,7 @@ absl::Status SqliteJobStore::Insert(const jobs::Job& job,
     const int64_t number = c.database().getLastInsertRowid();
     InsertLabels(c, number, job);
     AppendEvent(c, number, first);
-    transaction.commit();
+    transaction.Commit();
     // Count follows the commit, because a rollback changes no count, and keeps
     // the writer's lock, so that a CountByState that reads the rows neither
     // misses a change nor counts one twice.
@@ -191,8 +187,7 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
         c.SetDurability(IsProgressOnly(job, *stored, events)
                             ? Connection::Durability::kProcess
                             : Connection::Durability::kPowerCut);
-        SQLite::Transaction transaction(c.database(),
-                                        TransactionBehavior::IMMEDIATE);
+        Transaction transaction(c);
         {
           Query update(c, UpdateJobSql());
           BindChanging(update, job);
@@ -202,7 +197,7 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
         for (const jobs::Event& event : events) {
           AppendEvent(c, stored->number, event);
         }
-        transaction.commit();
+        transaction.Commit();
         Count(stored->state, job.state);
         return absl::OkStatus();
       });
@@ -217,8 +212,7 @@ absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
     const std::optional<Stored> stored = Find(c, job_id);
     if (!stored) return NoSuchJob(job_id);
     c.SetDurability(Connection::Durability::kPowerCut);
-    SQLite::Transaction transaction(c.database(),
-                                    TransactionBehavior::IMMEDIATE);
+    Transaction transaction(c);
     for (const std::string& path : checkpoint.removed_paths) {
       Query(c, "DELETE FROM checkpoints WHERE job = ? AND path = ?",
             stored->number, path)
@@ -231,7 +225,7 @@ absl::Status SqliteJobStore::AddCheckpoint(const std::string& job_id,
           stored->number, checkpoint.step, checkpoint.path, checkpoint.bytes,
           checkpoint.seconds, absl::ToUnixMicros(checkpoint.create_time))
         .Run();
-    transaction.commit();
+    transaction.Commit();
     return absl::OkStatus();
   });
 }
@@ -248,8 +242,7 @@ absl::Status SqliteJobStore::Delete(const std::string& id) {
                        std::string(jobs::Name(stored->state)), " again"));
     }
     c.SetDurability(Connection::Durability::kPowerCut);
-    SQLite::Transaction transaction(c.database(),
-                                    TransactionBehavior::IMMEDIATE);
+    Transaction transaction(c);
     if (const std::string user = UserOf(c, id); !user.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "job ", user, ", which has not ended, uses files of job ", id,
@@ -257,7 +250,7 @@ absl::Status SqliteJobStore::Delete(const std::string& id) {
     }
     // The foreign keys delete labels, events and checkpoints with the row.
     Query(c, "DELETE FROM jobs WHERE number = ?", stored->number).Run();
-    transaction.commit();
+    transaction.Commit();
     Count(stored->state, std::nullopt);
     return absl::OkStatus();
   });
@@ -356,8 +349,7 @@ absl::Status SqliteJobStore::MarkUnreadable(const std::string& id,
     const std::optional<Stored> stored = Find(c, id);
     if (!stored) return NoSuchJob(id);
     c.SetDurability(Connection::Durability::kPowerCut);
-    SQLite::Transaction transaction(c.database(),
-                                    TransactionBehavior::IMMEDIATE);
+    Transaction transaction(c);
     Query(c,
           "UPDATE jobs SET state = 4, message = ?, end_time_us = ?, "
           "cancel_requested = 0, exit_reason = NULL, progress = NULL, "
@@ -368,7 +360,7 @@ absl::Status SqliteJobStore::MarkUnreadable(const std::string& id,
     AppendEvent(c, stored->number,
                 {id, LastEvent(c, stored->number) + 1, now,
                  jobs::StateChanged{jobs::State::kFailed, message}});
-    transaction.commit();
+    transaction.Commit();
     Count(stored->state, jobs::State::kFailed);
     return absl::OkStatus();
   });

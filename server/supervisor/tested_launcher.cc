@@ -2,6 +2,7 @@
 #include "server/supervisor/tested_launcher.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,15 +18,19 @@
 namespace mpsd::supervisor {
 namespace {
 
-std::string SummaryIn(const std::string& path) {
+// An object; null where there is none.
+nlohmann::json VerdictIn(const std::string& path) {
   const auto text = base::ReadFile(path);
-  if (!text.ok()) return "";
-  const auto object = base::ParseTree<nlohmann::json>(*text);
+  if (!text.ok()) return nullptr;
+  return base::ParseTree<nlohmann::json>(*text);
+}
+
+// "" where `object` has no such text.
+std::string TextIn(const nlohmann::json& object, const char* name) {
   if (!object.is_object()) return "";
-  const auto summary = object.find("summary");
-  return summary != object.end() && summary->is_string()
-             ? summary->get<std::string>()
-             : "";
+  const auto text = object.find(name);
+  return text != object.end() && text->is_string() ? text->get<std::string>()
+                                                   : "";
 }
 
 }  // namespace
@@ -106,9 +111,23 @@ void TestedLauncher::Conclude(const absl::Status& verdict) {
     if (stopping_) return;
     verdict_ = verdict;
   }
+  if (verdict.ok()) TellPass();
   options_.log(verdict.ok() ? "self-test of the device: passed"
                             : std::string(verdict.message()));
   options_.on_change();
+}
+
+void TestedLauncher::TellPass() const {
+  struct stat file;
+  if (stat(options_.verdict_path.c_str(), &file) != 0) return;
+  const nlohmann::json verdict = VerdictIn(options_.verdict_path);
+  if (!verdict.is_object() || !verdict.contains("identity")) return;
+  const std::string device = TextIn(verdict["identity"], "device");
+  // The worker writes the file when it has run the checks, and leaves it alone
+  // when an earlier verdict still holds.
+  if (!device.empty()) {
+    options_.on_pass(device, absl::FromTimeT(file.st_mtime));
+  }
 }
 
 absl::StatusOr<std::unique_ptr<SpawnedProcess>> TestedLauncher::Spawn() const {
@@ -133,7 +152,8 @@ absl::Status TestedLauncher::VerdictOf(int status) const {
   if (WIFSIGNALED(status)) {
     what = absl::StrCat("crashed with signal ", WTERMSIG(status));
   } else if (WEXITSTATUS(status) == 1) {
-    what = absl::StrCat("failed: ", SummaryIn(options_.verdict_path));
+    what = absl::StrCat("failed: ",
+                        TextIn(VerdictIn(options_.verdict_path), "summary"));
   } else {
     what = absl::StrCat("could not run, exit status ", WEXITSTATUS(status));
   }

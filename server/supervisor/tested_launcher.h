@@ -38,6 +38,11 @@ class TestedLauncher final : public jobs::WorkerLauncher {
     // Called when Ready() may return another status. Called on any thread, so
     // it must not block.
     std::function<void()> on_change = [] {};
+    // The device that passed ("mps"), and when: at an earlier start where the
+    // worker kept that verdict. Not called on a machine without a device to
+    // test. Called on any thread, so it must not block.
+    std::function<void(const std::string&, absl::Time)> on_pass =
+        [](const std::string&, absl::Time) {};
     // The daemon's own log; gets one line a call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
@@ -65,6 +70,8 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   absl::Status VerdictOf(int status) const;
   std::string Advice() const;
   void Conclude(const absl::Status& verdict);
+  // Reads the worker's verdict and calls on_pass.
+  void TellPass() const;
 
   jobs::WorkerLauncher& inner_;
   const Options options_;

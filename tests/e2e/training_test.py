@@ -65,6 +65,15 @@ class TrainingTest(harness.EndToEndTest):
         self.assertEqual(1, samples['mpsd_jobs_ended_total{state="succeeded"}'])
         self.assertEqual(0, samples["mpsd_queue_oldest_age_seconds"])
         self.assertGreater(samples['mpsd_tokens_total{device="cpu"}'], 0)
+        for name in ('mpsd_rpc_requests_total{code="ok",'
+                     'method="JobService.Submit"}',
+                     'mpsd_rpc_seconds_count{method="JobService.Submit"}',
+                     "mpsd_database_commit_seconds_count",
+                     "mpsd_state_disk_free_bytes", "mpsd_state_disk_size_bytes",
+                     'mpsd_state_bytes{kind="database"}'):
+            self.assertGreater(samples[name], 0, name)
+        self.assertRegex(text, r'mpsd_build_info\{commit="[0-9a-z-]+",.*'
+                               r'torch="[0-9]+\.')
         for name in ("mpsd_job_loss", "mpsd_job_eval_loss",
                      "mpsd_job_learning_rate", "mpsd_job_grad_norm",
                      "mpsd_job_queue_wait_seconds", "mpsd_build_info",

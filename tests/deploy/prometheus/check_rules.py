@@ -27,8 +27,6 @@ TARGET = {"job", "instance"}  # Prometheus' own labels
 
 # Metrics that rules name ahead of mpsd, and the values of their labels.
 AWAITED = {
-    "mpsd_database_commit_seconds_sum": {},
-    "mpsd_database_commit_seconds_count": {},
     "mpsd_job_attempt_start_timestamp_seconds": {"job_id": None},
     "mpsd_job_retries_total": {
         "class": {"nobody", "job", "machine", "interruption"}, "reason": None},
@@ -39,11 +37,6 @@ AWAITED = {
     "mpsd_phase_seconds_total": {
         "device": None, "phase": {"load", "train", "data_wait", "evaluate",
                                   "save", "paused"}},
-    "mpsd_rpc_requests_total": {
-        "code": {"ok", "data_loss", "internal", "unavailable", "unknown"},
-        "method": None},
-    "mpsd_selftest_timestamp_seconds": {"device": None},
-    "mpsd_state_disk_free_bytes": {},
 }
 OWN_SERIES = {"up": TARGET}   # Prometheus' own series
 
@@ -57,6 +50,8 @@ VALUES = [
     (r"mpsd_worker_exits_total|mpsd_job_retries_total", "reason", EXITS),
     (r"mpsd_jobs|mpsd_jobs_ended_total", "state",
      ("server/jobs/job.h", "kStates")),
+    (r"mpsd_rpc_requests_total", "code",
+     ("server/prometheus/rpc_metrics.h", "kRpcCodes")),
     (r"mpsd_.*", "device", ("core/backend/traits.h", "kChoices")),
 ]
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "server/prometheus/metric_reference.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/server/prometheus/told_daemon_metrics.h"
 
 namespace mpsd::prometheus {
 namespace {
@@ -75,14 +76,19 @@ class JobMetricsTest : public testing::Test {
   }
 
   FakeClock clock_;
-  JobMetrics exported_metrics_{
-      {{{"compiler", "c"}, {"version", "0.1.0"}}, absl::Minutes(10)}, clock_};
+  JobMetrics exported_metrics_{{{{"commit", "unknown"},
+                                 {"compiler", "c"},
+                                 {"torch", "2.15.0"},
+                                 {"version", "0.1.0"}},
+                                absl::Minutes(10)},
+                               clock_};
 };
 
 TEST_F(JobMetricsTest, KnownSeriesStartAtZero) {
   EXPECT_THAT(
       Text(),
-      HasSubstr("mpsd_build_info{compiler=\"c\",version=\"0.1.0\"} 1\n"));
+      HasSubstr("mpsd_build_info{commit=\"unknown\",compiler=\"c\",torch="
+                "\"2.15.0\",version=\"0.1.0\"} 1\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"queued\"} 0\n"));
   EXPECT_THAT(
       Text(),
@@ -419,6 +425,13 @@ TEST_F(JobMetricsTest, NamesFollowTheConventions) {
 // The table of deploy/README.md is made of AllMetrics().
 TEST_F(JobMetricsTest, TheTableOfMetricsIsWhatAScrapeHas) {
   TellEverything();
+  DaemonMetrics daemon_metrics(clock_);
+  TellEverythingOf(daemon_metrics);
+  std::vector<::prometheus::MetricFamily> families =
+      exported_metrics_.Collect();
+  for (::prometheus::MetricFamily& family : daemon_metrics.Collect()) {
+    families.push_back(std::move(family));
+  }
   std::map<std::string, Metric> expected;
   for (const Metric& metric : AllMetrics())
     expected.insert({metric.name, metric});
@@ -426,7 +439,7 @@ TEST_F(JobMetricsTest, TheTableOfMetricsIsWhatAScrapeHas) {
       {::prometheus::MetricType::Gauge, MetricKind::kGauge},
       {::prometheus::MetricType::Counter, MetricKind::kCounter},
       {::prometheus::MetricType::Histogram, MetricKind::kHistogram}};
-  for (const ::prometheus::MetricFamily& family : exported_metrics_.Collect()) {
+  for (const ::prometheus::MetricFamily& family : families) {
     const auto metric = expected.find(family.name);
     ASSERT_NE(metric, expected.end()) << family.name << " is not in the table";
     EXPECT_EQ(kinds.at(family.type), metric->second.kind) << family.name;

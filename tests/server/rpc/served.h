@@ -17,6 +17,7 @@
 #include "mpsd/v1/jobs.grpc.pb.h"
 #include "server/rpc/server.h"
 #include "tests/server/rpc/fake_blobs.h"
+#include "tests/server/rpc/fake_calls.h"
 #include "tests/server/rpc/fake_manager.h"
 
 namespace mpsd::rpc {
@@ -55,6 +56,7 @@ class Served : public testing::Test {
   explicit Served(Options options = Options()) {
     options.addresses = {address()};
     options.log_poll_interval = absl::Milliseconds(5);
+    options.calls = &calls_;
     options.log = [this](const std::string& line) {
       absl::MutexLock lock(&log_mutex_);
       log_ += line + "\n";
@@ -84,6 +86,7 @@ class Served : public testing::Test {
   Scratch scratch_;
   FakeManager manager_{scratch_.path() / "jobs"};
   FakeBlobs blobs_;
+  FakeCalls calls_;
   std::unique_ptr<RpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::JobService::Stub> jobs_;

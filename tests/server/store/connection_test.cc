@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "SQLiteCpp/Exception.h"
 #include "absl/synchronization/mutex.h"
@@ -16,10 +17,12 @@ namespace {
 class ConnectionTest : public testing::Test {
  protected:
   ConnectionTest()
-      : connection_(SQLite::Database(":memory:", SQLite::OPEN_READWRITE)) {
+      : connection_(SQLite::Database(":memory:", SQLite::OPEN_READWRITE),
+                    [this](absl::Duration took) { commits_.push_back(took); }) {
     absl::MutexLock lock(&connection_.mutex());
     connection_.database().exec("CREATE TABLE t (a, b)");
   }
+  std::vector<absl::Duration> commits_;
   Connection connection_;
 };
 
@@ -43,6 +46,40 @@ TEST_F(ConnectionTest, OnlyTheLastStatementsAreKept) {
   }
   EXPECT_EQ(connection_.kept_statements(), Connection::kKeptStatements);
   EXPECT_FALSE(held.Next()) << "it lives as long as its query";
+}
+
+TEST_F(ConnectionTest, TellsHowLongACommitTook) {
+  absl::MutexLock lock(&connection_.mutex());
+  {
+    Transaction transaction(connection_);
+    Query(connection_, "INSERT INTO t VALUES (1, 2)").Run();
+    EXPECT_TRUE(commits_.empty());
+    transaction.Commit();
+  }
+  ASSERT_EQ(commits_.size(), 1u);
+  EXPECT_GE(commits_[0], absl::ZeroDuration());
+  EXPECT_LT(commits_[0], absl::Minutes(1));
+}
+
+TEST_F(ConnectionTest, ATransactionThatIsNotCommittedIsNoCommit) {
+  absl::MutexLock lock(&connection_.mutex());
+  {
+    Transaction transaction(connection_);
+    Query(connection_, "INSERT INTO t VALUES (1, 2)").Run();
+  }
+  EXPECT_TRUE(commits_.empty());
+  EXPECT_FALSE(Query(connection_, "SELECT a FROM t").Next());
+}
+
+TEST_F(ConnectionTest, ACommitThatFailsIsToldToo) {
+  absl::MutexLock lock(&connection_.mutex());
+  connection_.database().exec(
+      "PRAGMA foreign_keys=ON; CREATE TABLE p (id INTEGER PRIMARY KEY);"
+      "CREATE TABLE c (p REFERENCES p DEFERRABLE INITIALLY DEFERRED)");
+  Transaction transaction(connection_);
+  Query(connection_, "INSERT INTO c VALUES (7)").Run();
+  EXPECT_THROW(transaction.Commit(), SQLite::Exception);
+  EXPECT_EQ(commits_.size(), 1u);
 }
 
 TEST_F(ConnectionTest, ValuesOfEveryTypeComeBack) {

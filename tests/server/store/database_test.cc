@@ -6,9 +6,12 @@
 #include <string>
 
 #include "absl/synchronization/mutex.h"
+#include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/store/blob_store.h"
 #include "server/store/migrate.h"
+#include "server/store/sqlite_job_store.h"
 #include "tests/server/store/scratch.h"
 
 namespace mpsd::store {
@@ -39,6 +42,28 @@ TEST(Database, UsesAWriteAheadLogAndForeignKeys) {
   EXPECT_EQ(c.database().execAndGet("PRAGMA journal_mode").getString(), "wal");
   EXPECT_EQ(c.database().execAndGet("PRAGMA foreign_keys").getInt(), 1);
   EXPECT_EQ(c.database().execAndGet("PRAGMA synchronous").getInt(), 2);
+}
+
+TEST(Database, EveryStoreTellsOfItsCommits) {
+  Scratch scratch;
+  int commits = 0;
+  auto database =
+      Database::Open(scratch.file(), [&](absl::Duration) { ++commits; });
+  ASSERT_TRUE(database.ok()) << database.status();
+  SqliteJobStore jobs(**database);
+  const jobs::Job job = QueuedJob(1);
+  ASSERT_TRUE(jobs.Insert(job, StateEvent(job, 1)).ok());
+  EXPECT_EQ(commits, 1);
+  ASSERT_TRUE(jobs.Get(job.id).ok());
+  EXPECT_EQ(commits, 1) << "reading is no commit";
+  auto blobs = BlobStore::Open(**database, scratch.path() / "blobs");
+  ASSERT_TRUE(blobs.ok()) << blobs.status();
+  commits = 0;
+  const std::string bytes = "bytes";
+  auto writer = (*blobs)->Begin(base::Sha256Hex(bytes), bytes.size());
+  ASSERT_TRUE(writer.ok() && (*writer)->Append(bytes).ok() &&
+              (*writer)->Commit().ok());
+  EXPECT_EQ(commits, 1);
 }
 
 TEST(Database, TheReaderSeesCommitsAndCannotWrite) {

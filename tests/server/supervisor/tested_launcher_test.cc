@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/supervisor/tested_launcher.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -44,6 +48,9 @@ class TestedLauncherTest : public testing::Test {
     options_.on_change = [this] {
       if (!done_.HasBeenNotified()) done_.Notify();
     };
+    options_.on_pass = [this](const std::string& device, absl::Time time) {
+      passed_.emplace_back(device, time);
+    };
     options_.log = [this](const std::string& line) { line_ = line; };
   }
   ~TestedLauncherTest() override { fs::remove_all(folder_); }
@@ -64,6 +71,7 @@ class TestedLauncherTest : public testing::Test {
   IdleLauncher idle_;
   absl::Notification done_;
   std::string line_;
+  std::vector<std::pair<std::string, absl::Time>> passed_;
 };
 
 TEST_F(TestedLauncherTest, ADeviceThatPassesIsReady) {
@@ -73,6 +81,44 @@ TEST_F(TestedLauncherTest, ADeviceThatPassesIsReady) {
   std::ifstream log(options_.log_path);
   const std::string text((std::istreambuf_iterator<char>(log)), {});
   EXPECT_EQ(text, "--selftest --verdict " + options_.verdict_path + "\n");
+}
+
+// The worker leaves the verdict of an earlier start as it is.
+TEST_F(TestedLauncherTest, TellsWhichDevicePassedAndWhen) {
+  std::ofstream(options_.verdict_path)
+      << R"({"passed": true, "identity": {"device": "mps"}})";
+  const timespec times[] = {{1'700'000'000, 0}, {1'700'000'000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, options_.verdict_path.c_str(), times, 0), 0);
+  Worker("exit 0");
+  EXPECT_TRUE(Verdict().ok());
+  EXPECT_THAT(passed_, testing::ElementsAre(testing::Pair(
+                           "mps", absl::FromUnixSeconds(1'700'000'000))));
+}
+
+TEST_F(TestedLauncherTest, WithoutADeviceToTestNothingPassed) {
+  Worker("exit 0");
+  EXPECT_TRUE(Verdict().ok());
+  EXPECT_TRUE(passed_.empty());
+}
+
+TEST_F(TestedLauncherTest, AVerdictThatIsNoneIsNoPass) {
+  for (const char* text : {"", "[]", "{\"identity\": 3}", "{\"identity\": {}}",
+                           "{\"identity\": {\"device\": 5}}"}) {
+    std::ofstream(options_.verdict_path) << text;
+    Worker("exit 0");
+    TestedLauncher launcher(idle_, options_);
+    for (int i = 0; i < 6000 && !launcher.Ready().ok(); ++i) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    EXPECT_TRUE(launcher.Ready().ok()) << text;
+  }
+  EXPECT_TRUE(passed_.empty());
+}
+
+TEST_F(TestedLauncherTest, AFailureIsNoPass) {
+  Worker("echo '{\"identity\": {\"device\": \"mps\"}}' > \"$3\"; exit 1");
+  EXPECT_FALSE(Verdict().ok());
+  EXPECT_TRUE(passed_.empty());
 }
 
 TEST_F(TestedLauncherTest, OneThatFailsHoldsJobsAndSaysWhy) {

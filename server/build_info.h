@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_BUILD_INFO_H_
+#define MPSD_SERVER_BUILD_INFO_H_
+
+#include <map>
+#include <string>
+
+namespace mpsd {
+
+// What this program was built of:
+//
+//   version    mpsd's
+//   compiler   the compiler's own words
+//   commit     of the checkout, with "-dirty" where files differed from it;
+//              "unknown" outside a checkout
+//   torch      the version that mpsd-worker is linked with; "unknown" where the
+//              package does not tell
+std::map<std::string, std::string> BuildInfo();
+
+}  // namespace mpsd
+
+#endif  // MPSD_SERVER_BUILD_INFO_H_

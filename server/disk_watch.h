@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_DISK_WATCH_H_
+#define MPSD_SERVER_DISK_WATCH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/prometheus/daemon_metrics.h"
+#include "server/state_usage.h"
+#include "server/ticker.h"
+
+namespace mpsd {
+
+// Measures the state folder and its disk from time to time, on a thread of its
+// own, for the metrics. A disk that answers no longer stops the measurements
+// and nothing else: neither does a scrape wait for it, nor the end of mpsd.
+class DiskWatch {
+ public:
+  struct Room {
+    int64_t free_bytes = 0;  // for mpsd's user
+    int64_t size_bytes = 0;
+  };
+  struct Options {
+    std::filesystem::path state_dir;
+    absl::Duration room_interval = absl::Seconds(15);
+    // The time between two walks through the folder; longer where a walk takes
+    // more than a twentieth of it.
+    absl::Duration usage_interval = absl::Minutes(1);
+    // How long the metrics show a measurement after the next one was due.
+    absl::Duration grace = absl::Minutes(5);
+    // Gets a line when measuring begins to fail.
+    std::function<void(const std::string&)> log = [](const std::string&) {};
+    // What is measured; tests replace them.
+    std::function<absl::StatusOr<Room>(const std::filesystem::path&)>
+        measure_room = MeasureRoom;
+    std::function<absl::StatusOr<StateUsage>(const std::filesystem::path&,
+                                             const std::atomic<bool>& stop)>
+        measure_usage = MeasureState;
+  };
+
+  // Starts the thread.
+  DiskWatch(Options options,
+            std::shared_ptr<prometheus::DaemonMetrics> metrics);
+  // Waits some moments for a measurement under way. One that hangs keeps its
+  // thread and what the thread uses.
+  ~DiskWatch();
+
+  static absl::StatusOr<Room> MeasureRoom(const std::filesystem::path& folder);
+
+ private:
+  class Measurements;
+
+  const std::shared_ptr<Measurements> measurements_;
+  std::shared_ptr<Ticker> ticker_;
+};
+
+}  // namespace mpsd
+
+#endif  // MPSD_SERVER_DISK_WATCH_H_

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/state_usage.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "core/base/file.h"
+#include "server/jobs/job_id.h"
+
+namespace mpsd {
+namespace {
+
+constexpr char kCheckpoints[] = "checkpoints", kResults[] = "results",
+               kUploads[] = "uploads", kDatabase[] = "database",
+               kLogs[] = "logs", kOther[] = "other";
+
+// Each folder on the way holds a descriptor.
+constexpr int kDeepest = 32;
+
+// Where an entry lies, and the kind that its bytes have.
+struct Place {
+  enum class Level { kState, kJobs, kJob, kOut, kBelow };
+  Level level = Level::kState;
+  const char* kind = kOther;
+};
+
+// The place of `name` in the folder `place`; absent for what is not counted.
+std::optional<Place> Inside(const Place& place, std::string_view name) {
+  using Level = Place::Level;
+  switch (place.level) {
+    case Level::kState:
+      if (name == "jobs") return Place{Level::kJobs, kOther};
+      if (name == "blobs") return Place{Level::kBelow, kUploads};
+      if (name == "log") return Place{Level::kBelow, kLogs};
+      return Place{Level::kBelow,
+                   name.starts_with("mpsd.db") ? kDatabase : kOther};
+    case Level::kJobs:
+      return Place{
+          jobs::IsJobId(std::string(name)) ? Level::kJob : Level::kBelow,
+          kOther};
+    case Level::kJob:
+      if (name == "inputs") return std::nullopt;
+      if (name == "out") return Place{Level::kOut, kResults};
+      return Place{Level::kBelow, name == "log" ? kLogs : kOther};
+    case Level::kOut:
+      return Place{Level::kBelow,
+                   name == "checkpoints" ? kCheckpoints : kResults};
+    case Level::kBelow:
+      return place;
+  }
+  return place;
+}
+
+// An entry that went, or was replaced by a link, since its folder was read; or
+// a folder that a job closed to mpsd. Other errors are the disk's.
+bool IsLeftOut(int error) {
+  return error == ENOENT || error == ELOOP || error == ENOTDIR ||
+         error == EACCES || error == EPERM;
+}
+
+class Walk {
+ public:
+  explicit Walk(const std::atomic<bool>& stop) : stop_(stop) {
+    for (const char* kind :
+         {kCheckpoints, kResults, kUploads, kDatabase, kLogs, kOther}) {
+      usage_[kind] = 0;
+    }
+  }
+
+  // Takes over `fd`, a folder's. `path` is for errors.
+  absl::Status Folder(int fd, const Place& place,
+                      const std::filesystem::path& path, int depth = 0) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(fdopendir(fd), &closedir);
+    if (folder == nullptr) {
+      const int error = errno;
+      close(fd);
+      return base::ErrnoStatus(error, path.string());
+    }
+    while (true) {
+      if (stop_) return absl::CancelledError("mpsd is stopping");
+      errno = 0;
+      const dirent* entry = readdir(folder.get());
+      if (entry == nullptr) {
+        return errno == 0 ? absl::OkStatus()
+                          : base::ErrnoStatus(errno, path.string());
+      }
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      const std::optional<Place> inside = Inside(place, name);
+      if (!inside) continue;
+      absl::Status counted = Entry(fd, entry->d_name, *inside, path, depth);
+      if (!counted.ok()) return counted;
+    }
+  }
+
+  StateUsage usage() && { return std::move(usage_); }
+
+ private:
+  absl::Status Entry(int fd, const char* name, const Place& place,
+                     const std::filesystem::path& folder, int depth) {
+    struct stat info;
+    if (fstatat(fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (IsLeftOut(errno)) return absl::OkStatus();
+      return base::ErrnoStatus(errno, (folder / name).string());
+    }
+    if (!S_ISDIR(info.st_mode)) {
+      // POSIX leaves the unit open; Linux, macOS and du(1) have 512 bytes.
+      usage_[place.kind] += int64_t{info.st_blocks} * 512;
+      return absl::OkStatus();
+    }
+    if (depth == kDeepest) return absl::OkStatus();
+    const int inner =
+        openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (inner < 0) {
+      if (IsLeftOut(errno)) return absl::OkStatus();
+      return base::ErrnoStatus(errno, (folder / name).string());
+    }
+    return Folder(inner, place, folder / name, depth + 1);
+  }
+
+  const std::atomic<bool>& stop_;
+  StateUsage usage_;
+};
+
+}  // namespace
+
+absl::StatusOr<StateUsage> MeasureState(const std::filesystem::path& state_dir,
+                                        const std::atomic<bool>& stop) {
+  const int fd = open(state_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return base::ErrnoStatus(errno, state_dir.string());
+  Walk walk(stop);
+  absl::Status walked = walk.Folder(fd, Place(), state_dir);
+  if (!walked.ok()) return walked;
+  return std::move(walk).usage();
+}
+
+}  // namespace mpsd

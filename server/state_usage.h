@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STATE_USAGE_H_
+#define MPSD_SERVER_STATE_USAGE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace mpsd {
+
+// The disk space of the files in a state folder, in bytes, by kind:
+//
+//   checkpoints   jobs/ID/out/checkpoints/
+//   results       the rest of jobs/ID/out/
+//   uploads       blobs/; the links to blobs in jobs/ID/inputs/ are not counted
+//   database      mpsd.db with its -wal and -shm
+//   logs          log/, jobs/ID/log
+//   other         everything else, as folders that are being deleted
+//
+// Each kind is there, also with 0 bytes.
+using StateUsage = std::map<std::string, int64_t>;
+
+// Follows no link and leaves out what it may not read, so that no job can spoil
+// the measurement. A file that comes or goes meanwhile is counted or not.
+// Cancelled soon after `stop` became true; other errors, which are the disk's,
+// name the folder.
+absl::StatusOr<StateUsage> MeasureState(const std::filesystem::path& state_dir,
+                                        const std::atomic<bool>& stop);
+
+}  // namespace mpsd
+
+#endif  // MPSD_SERVER_STATE_USAGE_H_

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What decides how long a scrape takes, counted: the series of a daemon that
+// ran a thousand jobs. The time itself is tests/bench/scrape.py's.
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include <memory>
+#include <string>
+
+#include "server/prometheus/daemon_metrics.h"
+#include "server/prometheus/job_metrics.h"
+#include "server/prometheus/metric_set.h"
+#include "tests/fakes/fake_clock.h"
+#include "tests/server/prometheus/told_daemon_metrics.h"
+
+namespace mpsd::prometheus {
+namespace {
+
+constexpr absl::Duration kLinger = absl::Minutes(10);
+
+class ScrapeSizeTest : public testing::Test {
+ protected:
+  size_t Series() const {
+    size_t series = 0;
+    for (const auto& family : set_.Collect()) series += family.metric.size();
+    return series;
+  }
+  size_t Bytes() const {
+    return ::prometheus::TextSerializer().Serialize(set_.Collect()).size();
+  }
+  void RunJob(int number) {
+    const std::string id = "J" + std::to_string(number);
+    const std::string owner = "owner" + std::to_string(number);
+    jobs_->QueueChanged({{{number, 1}}, {{owner, 1}}, clock_.Now()});
+    jobs_->JobStarted({id, "night run", owner, "CAUSAL_LM", "org/tiny", {}});
+    jobs::Progress progress;
+    progress.step = 1;
+    progress.total_steps = 1;
+    progress.device = "mps";
+    jobs_->StepFinished(id, progress);
+    jobs_->Evaluated(id, "mps", {1, 1, 0, 0, {{"accuracy", 1}, {"f1", 1}}});
+    jobs_->CheckpointWritten(id, "mps", 1);
+    jobs_->WorkerExited(jobs::ExitReason::kDone);
+    jobs_->JobEnded(id, jobs::State::kSucceeded);
+    TellEverythingOf(*daemon_);
+  }
+
+  fakes::FakeClock clock_;
+  const std::shared_ptr<JobMetrics> jobs_ = std::make_shared<JobMetrics>(
+      JobMetrics::Options{{{"version", "0.1.0"}}, kLinger}, clock_);
+  const std::shared_ptr<DaemonMetrics> daemon_ =
+      std::make_shared<DaemonMetrics>(clock_);
+  const MetricSet set_{{jobs_, daemon_}};
+};
+
+TEST_F(ScrapeSizeTest, JobsThatEndedLongAgoCostNothing) {
+  // The first hundred meet the caps of owners and priorities.
+  for (int i = 0; i < 100; ++i) RunJob(i);
+  clock_.Advance(kLinger);
+  const size_t series = Series(), bytes = Bytes();
+  for (int i = 100; i < 1100; ++i) {
+    RunJob(i);
+    clock_.Advance(absl::Minutes(1));
+  }
+  clock_.Advance(kLinger);
+  EXPECT_EQ(Series(), series);
+  EXPECT_EQ(jobs_->job_series(), 0u);
+  // Counts have more digits now.
+  EXPECT_LT(Bytes(), bytes + 1000);
+}
+
+TEST_F(ScrapeSizeTest, WithoutJobsAScrapeIsSmall) {
+  TellEverythingOf(*daemon_);
+  EXPECT_LT(Series(), 200u);
+  EXPECT_LT(Bytes(), 64u << 10);
+}
+
+}  // namespace
+}  // namespace mpsd::prometheus

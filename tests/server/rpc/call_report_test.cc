@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/call_report.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "gtest/gtest.h"
+#include "tests/server/rpc/served.h"
+
+namespace mpsd::rpc {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+class CallReportTest : public Served {
+ protected:
+  grpc::Status Get(const std::string& id) {
+    grpc::ClientContext context;
+    v1::GetJobRequest request;
+    request.set_id(id);
+    v1::Job job;
+    return jobs_->Get(&context, request, &job);
+  }
+  // A call whose generated code is not installed with gRPC.
+  void Call(const std::string& method, const std::string& request) {
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    const grpc::Slice slice(request);
+    const grpc::ByteBuffer in(&slice, 1);
+    grpc::ByteBuffer out;
+    absl::Notification done;
+    stub.UnaryCall(&context, method, grpc::StubOptions(), &in, &out,
+                   [&](const grpc::Status&) { done.Notify(); });
+    done.WaitForNotification();
+  }
+};
+
+TEST_F(CallReportTest, EveryMethodOfEveryServiceIsServed) {
+  const auto served = calls_.served();
+  for (const google::protobuf::FileDescriptor* file :
+       {v1::Job::descriptor()->file(), v1::UploadRequest::descriptor()->file(),
+        v1::InfoRequest::descriptor()->file()}) {
+    for (int i = 0; i < file->service_count(); ++i) {
+      const auto& service = *file->service(i);
+      for (int m = 0; m < service.method_count(); ++m) {
+        EXPECT_THAT(served,
+                    Contains(Pair(absl::StrCat(service.name(), ".",
+                                               service.method(m)->name()),
+                                  testing::_)));
+      }
+    }
+  }
+  EXPECT_THAT(served, Contains(Pair("JobService.Submit", false)));
+  EXPECT_THAT(served, Contains(Pair("JobService.Watch", true)));
+  EXPECT_THAT(served, Contains(Pair("ArtifactService.Upload", true)));
+  EXPECT_THAT(served, Contains(Pair("Health.Check", false)));
+  EXPECT_THAT(served,
+              Contains(Pair("ServerReflection.ServerReflectionInfo", true)));
+}
+
+TEST_F(CallReportTest, AUnaryCallIsReportedWithItsCode) {
+  manager_.Put("a", jobs::State::kRunning);
+  EXPECT_TRUE(Get("a").ok());
+  EXPECT_FALSE(Get("b").ok());
+  EXPECT_FALSE(Get("").ok());
+  EXPECT_THAT(
+      calls_.Await(3),
+      ElementsAre(Pair("JobService.Get", absl::StatusCode::kOk),
+                  Pair("JobService.Get", absl::StatusCode::kNotFound),
+                  Pair("JobService.Get", absl::StatusCode::kInvalidArgument)));
+  for (absl::Duration duration : calls_.durations()) {
+    EXPECT_GT(duration, absl::ZeroDuration());
+  }
+  EXPECT_EQ(calls_.open("JobService.Get"), 0);
+}
+
+TEST_F(CallReportTest, AWatchThatItsClientCancels) {
+  manager_.Put("a", jobs::State::kRunning);
+  grpc::ClientContext context;
+  v1::WatchRequest request;
+  request.set_id("a");
+  auto watcher = jobs_->Watch(&context, request);
+  ASSERT_TRUE(manager_.AwaitSubscribers(1));
+  EXPECT_EQ(calls_.open("JobService.Watch"), 1);
+  context.TryCancel();
+  watcher->Finish();
+  EXPECT_THAT(calls_.Await(1), ElementsAre(Pair("JobService.Watch",
+                                                absl::StatusCode::kCancelled)));
+  EXPECT_EQ(calls_.open("JobService.Watch"), 0);
+}
+
+TEST_F(CallReportTest, AWatchWhoseDeadlinePasses) {
+  manager_.Put("a", jobs::State::kRunning);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(100));
+  v1::WatchRequest request;
+  request.set_id("a");
+  EXPECT_EQ(jobs_->Watch(&context, request)->Finish().error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(calls_.Await(1),
+              ElementsAre(Pair("JobService.Watch",
+                               absl::StatusCode::kDeadlineExceeded)));
+}
+
+TEST_F(CallReportTest, AnUploadWithoutAHeaderAndOneThatBreaksOff) {
+  v1::UploadResponse response;
+  {
+    grpc::ClientContext context;
+    auto writer = artifacts_->Upload(&context, &response);
+    v1::UploadRequest data;
+    data.set_data("x");
+    writer->Write(data);
+    EXPECT_EQ(writer->Finish().error_code(),
+              grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  EXPECT_THAT(calls_.Await(1),
+              ElementsAre(Pair("ArtifactService.Upload",
+                               absl::StatusCode::kInvalidArgument)));
+  grpc::ClientContext context;
+  auto writer = artifacts_->Upload(&context, &response);
+  v1::UploadRequest header;
+  header.mutable_header()->set_sha256(std::string(64, 'a'));
+  header.mutable_header()->set_size_bytes(5);
+  ASSERT_TRUE(writer->Write(header));
+  ASSERT_TRUE(blobs_.AwaitWriter());
+  context.TryCancel();
+  writer->Finish();
+  EXPECT_THAT(calls_.Await(2), Contains(Pair("ArtifactService.Upload",
+                                             absl::StatusCode::kCancelled)));
+}
+
+// However many methods a client invents, they have one name.
+TEST_F(CallReportTest, MethodsThatDoNotExistHaveOneName) {
+  for (int i = 0; i < 3; ++i) {
+    Call("/mpsd.v1.JobService/Invented" + std::to_string(i), "");
+    Call("/invented" + std::to_string(i) + "/Submit", "");
+  }
+  EXPECT_THAT(
+      calls_.Await(6),
+      testing::AllOf(testing::SizeIs(6),
+                     testing::Each(Pair(CallReport::kUnknownMethod,
+                                        absl::StatusCode::kUnimplemented))));
+}
+
+TEST_F(CallReportTest, CallsThatNoHandlerOfOursSees) {
+  Call("/grpc.health.v1.Health/Check", "");
+  Call("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+       "\x3a\x01*");
+  // A field number of 0, which no message has.
+  Call("/mpsd.v1.JobService/Get", std::string("\x02\x00", 2));
+  const auto ended = calls_.Await(3);
+  EXPECT_THAT(ended, Contains(Pair("Health.Check", absl::StatusCode::kOk)));
+  EXPECT_THAT(ended, Contains(Pair("ServerReflection.ServerReflectionInfo",
+                                   testing::_)));
+  // gRPC 1.51 says UNIMPLEMENTED.
+  EXPECT_THAT(ended, Contains(Pair("JobService.Get",
+                                   testing::Ne(absl::StatusCode::kOk))));
+}
+
+TEST_F(CallReportTest, ManyAtOnceAreAllReported) {
+  manager_.Put("a", jobs::State::kRunning);
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([this] {
+      for (int n = 0; n < 50; ++n) Get("a");
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_THAT(calls_.Await(400),
+              testing::AllOf(testing::SizeIs(400),
+                             testing::Each(Pair("JobService.Get",
+                                                absl::StatusCode::kOk))));
+  EXPECT_EQ(calls_.open("JobService.Get"), 0);
+}
+
+TEST_F(CallReportTest, AfterShutdownEveryCallHasEnded) {
+  manager_.Put("a", jobs::State::kRunning);
+  grpc::ClientContext context;
+  v1::WatchRequest request;
+  request.set_id("a");
+  auto watcher = jobs_->Watch(&context, request);
+  ASSERT_TRUE(manager_.AwaitSubscribers(1));
+  server_->Shutdown(absl::ZeroDuration());
+  watcher->Finish();
+  EXPECT_EQ(calls_.open("JobService.Watch"), 0);
+  EXPECT_THAT(calls_.Await(1),
+              ElementsAre(Pair("JobService.Watch", testing::_)));
+}
+
+}  // namespace
+}  // namespace mpsd::rpc

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/state_usage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+namespace mpsd {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::Pair;
+
+constexpr char kId[] = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+constexpr int64_t kMiB = 1 << 20;
+
+class StateUsageTest : public testing::Test {
+ protected:
+  StateUsageTest() {
+    std::string name = testing::TempDir() + "state_usageXXXXXX";
+    state_ = mkdtemp(name.data());
+    job_ = state_ / "jobs" / kId;
+  }
+  ~StateUsageTest() override { fs::remove_all(state_); }
+
+  static void Write(const fs::path& path, int64_t bytes) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << std::string(bytes, 'x');
+    // So that a file system that allocates late says what the file takes.
+    sync();
+  }
+  StateUsage Measure() const {
+    const std::atomic<bool> stop = false;
+    auto usage = MeasureState(state_, stop);
+    EXPECT_TRUE(usage.ok()) << usage.status();
+    return usage.ok() ? *usage : StateUsage();
+  }
+
+  fs::path state_, job_;
+};
+
+// About `bytes`: a file system counts in blocks, and some for itself.
+MATCHER_P(IsAbout, bytes, "") {
+  return arg >= bytes && arg <= bytes + 64 * 1024;
+}
+
+TEST_F(StateUsageTest, AnEmptyFolderHasEveryKindAtZero) {
+  EXPECT_THAT(
+      Measure(),
+      ElementsAre(Pair("checkpoints", 0), Pair("database", 0), Pair("logs", 0),
+                  Pair("other", 0), Pair("results", 0), Pair("uploads", 0)));
+}
+
+TEST_F(StateUsageTest, EachFileCountsForItsKind) {
+  Write(job_ / "out/checkpoints/step-5/state.safetensors", 1 * kMiB);
+  Write(job_ / "out/checkpoints/.step-6.tmp/state.safetensors", 1 * kMiB);
+  Write(job_ / "out/adapter/adapter_model.safetensors", 3 * kMiB);
+  Write(job_ / "out/metrics.jsonl", 1 * kMiB);
+  Write(job_ / "log", 5 * kMiB);
+  Write(state_ / "log/mpsd.log", 1 * kMiB);
+  Write(state_ / "blobs/ab/abcd", 7 * kMiB);
+  Write(state_ / "blobs/incoming/abcd.1", 1 * kMiB);
+  Write(state_ / "mpsd.db", 8 * kMiB);
+  Write(state_ / "mpsd.db-wal", 1 * kMiB);
+  Write(state_ / "ballast", 9 * kMiB);
+  Write(job_ / "job.json", 1 * kMiB);
+  Write(state_ / "jobs" / ("." + std::string(kId) + ".x.tmp") / "out/big",
+        1 * kMiB);
+  EXPECT_THAT(Measure(), ElementsAre(Pair("checkpoints", IsAbout(2 * kMiB)),
+                                     Pair("database", IsAbout(9 * kMiB)),
+                                     Pair("logs", IsAbout(6 * kMiB)),
+                                     Pair("other", IsAbout(11 * kMiB)),
+                                     Pair("results", IsAbout(4 * kMiB)),
+                                     Pair("uploads", IsAbout(8 * kMiB))));
+}
+
+TEST_F(StateUsageTest, AnUploadCountsOnceHoweverManyJobsUseIt) {
+  Write(state_ / "blobs/ab/abcd", 4 * kMiB);
+  fs::create_directories(job_ / "inputs");
+  fs::create_hard_link(state_ / "blobs/ab/abcd", job_ / "inputs/train.jsonl");
+  const StateUsage usage = Measure();
+  EXPECT_THAT(usage.at("uploads"), IsAbout(4 * kMiB));
+  EXPECT_THAT(usage.at("other"), IsAbout(0));
+}
+
+TEST_F(StateUsageTest, FollowsNoLink) {
+  const fs::path outside = fs::path(state_.string() + "-outside");
+  Write(outside / "big", 4 * kMiB);
+  fs::create_directories(job_ / "out");
+  fs::create_symlink(outside / "big", job_ / "out/file");
+  fs::create_directory_symlink(outside, job_ / "out/folder");
+  fs::create_directory_symlink(state_, job_ / "out/round");
+  fs::create_directory_symlink(outside, state_ / "blobs");
+  const StateUsage usage = Measure();
+  EXPECT_THAT(usage.at("results"), IsAbout(0));
+  EXPECT_THAT(usage.at("uploads"), IsAbout(0));
+  EXPECT_THAT(usage.at("other"), IsAbout(0));
+  fs::remove_all(outside);
+}
+
+// Nothing opens what is no folder: a pipe without a writer would never return.
+TEST_F(StateUsageTest, APipeIsNotOpened) {
+  fs::create_directories(job_ / "out");
+  ASSERT_EQ(mkfifo((job_ / "out/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(Measure().at("results"), 0);
+}
+
+TEST_F(StateUsageTest, AHoleTakesNoRoom) {
+  fs::create_directories(job_ / "out");
+  std::ofstream(job_ / "out/sparse").put('x');
+  fs::resize_file(job_ / "out/sparse", int64_t{1} << 40);
+  EXPECT_LT(Measure().at("results"), kMiB);
+}
+
+TEST_F(StateUsageTest, FoldersWithoutEndAreLeftOut) {
+  fs::path deep = job_ / "out";
+  for (int i = 0; i < 200; ++i) deep /= "d";
+  Write(job_ / "out/d/file", kMiB);
+  Write(deep / "file", kMiB);
+  EXPECT_THAT(Measure().at("results"), IsAbout(kMiB));
+}
+
+TEST_F(StateUsageTest, FilesMayGoMeanwhile) {
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    for (int i = 0; i < 30; ++i) {
+      for (int n = 0; n < 20; ++n) {
+        const fs::path folder = job_ / "out" / std::to_string(n);
+        fs::create_directories(folder);
+        std::ofstream(folder / "file") << "x";
+      }
+      fs::remove_all(job_ / "out");
+    }
+    done = true;
+  });
+  while (!done) Measure();
+  other.join();
+}
+
+TEST_F(StateUsageTest, AFolderThatAJobClosedIsLeftOut) {
+  Write(job_ / "out/open", kMiB);
+  Write(job_ / "out/closed/file", 2 * kMiB);
+  fs::permissions(job_ / "out/closed", fs::perms::none);
+  const StateUsage usage = Measure();
+  // Root may read every folder.
+  EXPECT_THAT(usage.at("results"), IsAbout(geteuid() == 0 ? 3 * kMiB : kMiB));
+  fs::permissions(job_ / "out/closed", fs::perms::owner_all);
+}
+
+TEST_F(StateUsageTest, AMissingStateFolderIsAnError) {
+  const std::atomic<bool> stop = false;
+  EXPECT_EQ(MeasureState(state_ / "missing", stop).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(StateUsageTest, StopsWhenItIsTold) {
+  Write(state_ / "mpsd.db", 1);
+  const std::atomic<bool> stop = true;
+  EXPECT_EQ(MeasureState(state_, stop).status().code(),
+            absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace mpsd
