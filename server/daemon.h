@@ -16,6 +16,7 @@
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/scheduler.h"
+#include "server/notify/notifier.h"
 #include "server/prometheus/exposition.h"
 #include "server/prometheus/job_metrics.h"
 #include "server/rpc/server.h"
@@ -23,6 +24,7 @@
 #include "server/state_dir.h"
 #include "server/store/blob_store.h"
 #include "server/store/database.h"
+#include "server/store/ended_job_store.h"
 #include "server/store/sqlite_job_store.h"
 #include "server/supervisor/process_launcher.h"
 #include "server/supervisor/tested_launcher.h"
@@ -74,6 +76,7 @@ class Daemon {
   absl::Status StartMetrics();
   void MakeLauncher();
   void MakeScheduler();
+  void StartNotifier();
   absl::Status StartServer();
   void StartWatchdog();
 
@@ -84,6 +87,7 @@ class Daemon {
   std::shared_ptr<spdlog::logger> log_;
   std::unique_ptr<store::Database> database_;
   std::unique_ptr<store::SqliteJobStore> job_store_;
+  std::unique_ptr<store::EndedJobStore> ended_jobs_;
   std::unique_ptr<store::BlobStore> blob_store_;
   std::unique_ptr<jobs::DiskJobFiles> job_files_;
   std::unique_ptr<Housekeeping> housekeeping_;
@@ -95,6 +99,7 @@ class Daemon {
   std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested
   std::unique_ptr<jobs::JobBoard> board_;
   std::unique_ptr<jobs::Scheduler> scheduler_;
+  std::unique_ptr<notify::Notifier> notifier_;
   std::unique_ptr<rpc::RpcServer> server_;
   std::unique_ptr<rpc::Watchdog> watchdog_;  // null: none
 };
