@@ -17,6 +17,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace mpsd {
 namespace fs = std::filesystem;
@@ -34,9 +35,9 @@ file each line is an option without its dashes:
   HF_HOME = "/srv/huggingface"
 
 SIGHUP reads the file again. log-level, pause-on-*, quiet-hours,
-idle-only-seconds, pause-hold-seconds and pause-settle-seconds take effect at
-once; the log names what else has changed and waits for a restart, and what is
-wrong with a file that is not taken.
+idle-only-seconds, pause-hold-seconds, pause-settle-seconds and notify-* take
+effect at once; the log names what else has changed and waits for a restart, and
+what is wrong with a file that is not taken.
 )";
 
 std::string Environment(const char* name) {
@@ -95,6 +96,9 @@ struct Options {
   double settle = absl::ToDoubleSeconds(config.pause.settle);
   double hold_limit = absl::ToDoubleSeconds(config.pause.hold_limit);
   double host_interval = absl::ToDoubleSeconds(config.host_interval);
+  std::string secret_file, ca_file;
+  std::vector<std::string> notify_on;
+  double notify_settle = absl::ToDoubleSeconds(config.notify.settle);
 };
 
 void DeclarePlaces(CLI::App& app, Options& o) {
@@ -236,16 +240,60 @@ void DeclareManners(CLI::App& app, Options& o) {
   app.add_option("--host-file", o.host_file)->group("");  // for tests
 }
 
-// CLI11 reports "INI was not able to parse KEY", "KEY.++" for a section.
+// Declares the options that tell people what happens.
+void DeclareNotify(CLI::App& app, Options& o) {
+  notify::Settings& notify = o.config.notify;
+  std::vector<std::string> topics, defaults;
+  for (const auto& topic : notify::kTopics) {
+    topics.push_back(topic.name);
+    if (notify.topics.contains(topic.value)) defaults.push_back(topic.name);
+  }
+  app.add_option("--notify-on", o.notify_on,
+                 "What people are told about; may be repeated [" +
+                     absl::StrJoin(defaults, " ") + "]")
+      ->check(CLI::IsMember(topics));
+  app.add_option("--notify-webhook", notify.webhook,
+                 "URL to which notifications are posted, as JSON");
+  app.add_option("--notify-webhook-secret-file", o.secret_file,
+                 "File of mode 0600 with the key by which they are signed");
+  app.add_option("--notify-webhook-ca-file", o.ca_file,
+                 "PEM certificates that the server's is checked against "
+                 "[the system's]");
+  app.add_option("--notify-command", notify.command,
+                 "Program, by its absolute path, that gets each notification "
+                 "as JSON on its standard input, and its arguments: repeat the "
+                 "option for each, or a list in the file");
+  app.add_flag("--notify-desktop", notify.desktop,
+               "Show notifications of macOS to the user mpsd runs as");
+  app.add_option("--notify-low-disk-bytes", notify.low_disk_bytes,
+                 "The state folder's disk is low with fewer bytes free")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
+      ->capture_default_str();
+  app.add_option("--notify-settle-seconds", o.notify_settle,
+                 "A hold or a low disk is told of once it has lasted so long, "
+                 "and once it has been over for so long")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  app.add_flag("--check-notify", o.config.check_notify,
+               "Send a test notification by each way that is configured, say "
+               "what came of it, and exit")
+      ->configurable(false);
+}
+
+// CLI11 reports "INI was not able to parse KEY", "KEY.++" for a section, and
+// "KEY: This option is not allowed in a configuration file".
 absl::Status UnknownKey(const CLI::ConfigError& error) {
   std::string key = error.what();
-  key = key.substr(key.rfind(' ') + 1);
+  const size_t colon = key.find(": ");
+  key = colon == key.npos ? key.substr(key.rfind(' ') + 1)
+                          : key.substr(0, colon);
   if (const size_t section = key.find(".++"); section != key.npos) {
     key = absl::StrCat("[", key.substr(0, section), "]");
   }
   return absl::InvalidArgumentError(
       absl::StrCat("the --config file: '", key,
-                   "' is no option of mpsd; mpsd --help lists them"));
+                   "' is no option of mpsd that a file may hold; mpsd --help "
+                   "lists them"));
 }
 
 absl::Status FinishManners(const Options& o, Config& config) {
@@ -267,6 +315,28 @@ absl::Status FinishManners(const Options& o, Config& config) {
   config.host_interval = absl::Seconds(o.host_interval);
   config.host_file = o.host_file;
   return absl::OkStatus();
+}
+
+absl::Status FinishNotify(const Options& o, Config& config) {
+  notify::Settings& notify = config.notify;
+  if (!o.notify_on.empty()) notify.topics.clear();
+  for (const auto& topic : notify::kTopics) {
+    if (std::count(o.notify_on.begin(), o.notify_on.end(), topic.name) > 0) {
+      notify.topics.insert(topic.value);
+    }
+  }
+  notify.settle = absl::Seconds(o.notify_settle);
+  if (!o.ca_file.empty()) notify.webhook_ca_file = fs::absolute(o.ca_file);
+  if (!o.secret_file.empty()) {
+    absl::StatusOr<std::string> secret =
+        notify::ReadSecret(fs::absolute(o.secret_file));
+    if (!secret.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--notify-webhook-secret-file: ", secret.status().message()));
+    }
+    notify.webhook_secret = *std::move(secret);
+  }
+  return notify::CheckSettings(notify);
 }
 
 bool IsPort(const std::string& address) {
@@ -360,6 +430,7 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   config.blob_grace = absl::Seconds(o.blob_grace);
   config.watchdog = absl::Seconds(o.watchdog);
   if (absl::Status s = FinishManners(o, config); !s.ok()) return s;
+  if (absl::Status s = FinishNotify(o, config); !s.ok()) return s;
   return config;
 }
 
@@ -404,6 +475,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
   DeclareLog(app, options);
   DeclareLimits(app, options);
   DeclareManners(app, options);
+  DeclareNotify(app, options);
   try {
     // CLI11 takes the arguments in reverse order.
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));

@@ -12,11 +12,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/jobs/pause_gate.h"
+#include "server/notify/settings.h"
 
 namespace mpsd {
 
 // The settings of mpsd. Every field is an option of the command line and a key
-// of the TOML file that --config names; --help lists them.
+// of the TOML file that --config names, unless the field says otherwise; --help
+// lists them.
 struct Config {
   std::filesystem::path state_dir;  // absolute
   std::filesystem::path worker;     // path of mpsd-worker
@@ -57,6 +59,10 @@ struct Config {
   // When jobs pause for the people who share the machine.
   jobs::PausePolicy pause;
   absl::Duration host_interval = absl::Seconds(5);
+
+  notify::Settings notify;  // whom to tell about what
+  // Send a test through each door of `notify`, and end. No key of the file.
+  bool check_notify = false;
   // Tests name a JSON file here that is read instead of the machine's state;
   // empty: the machine.
   std::filesystem::path host_file;

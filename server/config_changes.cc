@@ -5,6 +5,7 @@ namespace mpsd {
 namespace {
 
 using jobs::PausePolicy;
+using NotifySettings = notify::Settings;
 
 template <auto kMember>
 bool IsSame(const Config& a, const Config& b) {
@@ -13,6 +14,11 @@ bool IsSame(const Config& a, const Config& b) {
 template <auto kMember>
 bool SamePause(const Config& a, const Config& b) {
   return a.pause.*kMember == b.pause.*kMember;
+}
+
+template <auto kMember>
+bool SameNotify(const Config& a, const Config& b) {
+  return a.notify.*kMember == b.notify.*kMember;
 }
 
 struct Row {
@@ -55,6 +61,18 @@ constexpr Row kRows[] = {
     {"pause-hold-seconds", SamePause<&PausePolicy::hold_limit>, true},
     {"pause-settle-seconds", SamePause<&PausePolicy::settle>, true},
     {"host-interval-seconds", IsSame<&Config::host_interval>},
+    {"notify-on", SameNotify<&NotifySettings::topics>, true},
+    {"notify-webhook", SameNotify<&NotifySettings::webhook>, true},
+    // The key that the file holds.
+    {"notify-webhook-secret-file", SameNotify<&NotifySettings::webhook_secret>,
+     true},
+    {"notify-webhook-ca-file", SameNotify<&NotifySettings::webhook_ca_file>,
+     true},
+    {"notify-command", SameNotify<&NotifySettings::command>, true},
+    {"notify-desktop", SameNotify<&NotifySettings::desktop>, true},
+    {"notify-low-disk-bytes", SameNotify<&NotifySettings::low_disk_bytes>,
+     true},
+    {"notify-settle-seconds", SameNotify<&NotifySettings::settle>, true},
 };
 
 }  // namespace
@@ -77,6 +95,7 @@ std::vector<ConfigKey> ConfigKeys() {
 Config WithLiveKeys(Config running, const Config& next) {
   running.log_level = next.log_level;
   running.pause = next.pause;
+  running.notify = next.notify;
   return running;
 }
 

@@ -19,6 +19,7 @@
 #include "core/spec/hub_cache.h"
 #include "core/wire/messages.h"
 #include "server/build_info.h"
+#include "server/command_runner.h"
 #include "server/config_changes.h"
 #include "server/descriptor_limit.h"
 #include "server/log.h"
@@ -56,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   status = daemon->scheduler_->Recover();
   if (!status.ok()) return status;
   daemon->housekeeping_->Start(*daemon->job_store_);
+  daemon->StartNotifier();
   status = daemon->StartServer();
   if (!status.ok()) return status;
   // The ticker starts last, so that a daemon that cannot serve starts no
@@ -80,6 +82,7 @@ Daemon::~Daemon() {
   // destroy them in this order, while the ticker object still exists.
   server_.reset();
   scheduler_.reset();
+  notifier_.reset();
   tested_.reset();
   if (log_) log_->info("mpsd ends");
 }
@@ -115,6 +118,7 @@ absl::Status Daemon::OpenStores() {
   if (!database.ok()) return database.status();
   database_ = *std::move(database);
   job_store_ = std::make_unique<store::SqliteJobStore>(*database_);
+  ended_jobs_ = std::make_unique<store::EndedJobStore>(*database_);
   absl::StatusOr<std::unique_ptr<store::BlobStore>> blobs =
       store::BlobStore::Open(*database_, config_.state_dir / "blobs",
                              config_.min_free_bytes);
@@ -230,6 +234,22 @@ void Daemon::MakeScheduler() {
                                     base::Clock::Real(), host_.get()});
 }
 
+void Daemon::StartNotifier() {
+  notify::Notifier::Options options;
+  options.sender = notify::ThisSender();
+  options.environment = host::CurrentEnvironment();
+  options.run = RunCommand;
+  options.job = [this](const std::string& id) { return job_store_->Get(id); };
+  options.holds = [this] { return board_->view().holds(); };
+  options.free_bytes = [this] { return job_files_->FreeBytes(); };
+  options.queue.log = LineTo(log_, spdlog::level::warn);
+  options.queue.count = [this](const char* door, notify::Result result) {
+    exported_metrics_->Notified(door, report::NameIn(notify::kResults, result));
+  };
+  notifier_ = std::make_unique<notify::Notifier>(
+      std::move(options), config_.notify, *ended_jobs_, base::Clock::Real());
+}
+
 absl::Status Daemon::StartServer() {
   rpc::Options options;
   options.addresses = {absl::StrCat("unix:", config_.SocketPath().string())};
@@ -286,6 +306,7 @@ void Daemon::Reload(const Config& next) {
   config_ = WithLiveKeys(std::move(config_), next);
   log_->set_level(spdlog::level::from_str(config_.log_level));
   scheduler_->SetPausePolicy(config_.pause);
+  notifier_->SetSettings(config_.notify);
   if (!changes.restart.empty()) {
     log_->warn("SIGHUP: takes effect when mpsd is restarted: {}",
                absl::StrJoin(changes.restart, ", "));

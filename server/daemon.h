@@ -17,6 +17,7 @@
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/scheduler.h"
+#include "server/notify/notifier.h"
 #include "server/prometheus/daemon_metrics.h"
 #include "server/prometheus/exposition.h"
 #include "server/prometheus/job_metrics.h"
@@ -25,6 +26,7 @@
 #include "server/state_dir.h"
 #include "server/store/blob_store.h"
 #include "server/store/database.h"
+#include "server/store/ended_job_store.h"
 #include "server/store/sqlite_job_store.h"
 #include "server/supervisor/process_launcher.h"
 #include "server/supervisor/tested_launcher.h"
@@ -76,6 +78,7 @@ class Daemon {
   absl::Status StartMetrics();
   void MakeLauncher();
   void MakeScheduler();
+  void StartNotifier();
   absl::Status StartServer();
   void StartWatchdog();
   void StartDiskWatch();
@@ -88,6 +91,7 @@ class Daemon {
   std::shared_ptr<prometheus::DaemonMetrics> daemon_metrics_;
   std::unique_ptr<store::Database> database_;
   std::unique_ptr<store::SqliteJobStore> job_store_;
+  std::unique_ptr<store::EndedJobStore> ended_jobs_;
   std::unique_ptr<store::BlobStore> blob_store_;
   std::unique_ptr<jobs::DiskJobFiles> job_files_;
   std::unique_ptr<Housekeeping> housekeeping_;
@@ -99,6 +103,7 @@ class Daemon {
   std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested
   std::unique_ptr<jobs::JobBoard> board_;
   std::unique_ptr<jobs::Scheduler> scheduler_;
+  std::unique_ptr<notify::Notifier> notifier_;
   std::unique_ptr<rpc::RpcServer> server_;
   std::unique_ptr<rpc::Watchdog> watchdog_;  // null: none
   std::unique_ptr<DiskWatch> disk_watch_;    // null: metrics are off

@@ -13,8 +13,12 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/host/environment.h"
+#include "server/command_runner.h"
 #include "server/config.h"
 #include "server/daemon.h"
+#include "server/notify/notifier.h"
 #include "server/signals.h"
 
 namespace {
@@ -89,6 +93,29 @@ int Serve(const mpsd::Config& config, const Arguments& arguments) {
   return 0;
 }
 
+// Sends a test through each door and prints what came of it.
+int CheckNotify(const mpsd::Config& config) {
+  namespace notify = mpsd::notify;
+  const auto results = notify::SendTest(
+      config.notify, notify::ThisSender(), mpsd::host::CurrentEnvironment(),
+      mpsd::RunCommand, mpsd::base::Clock::Real());
+  if (results.empty()) {
+    return Complain(
+        absl::InvalidArgumentError("--check-notify: no way is configured; give "
+                                   "--notify-webhook, --notify-command or "
+                                   "--notify-desktop"),
+        kExitUsage);
+  }
+  bool all_sent = true;
+  for (const auto& [door, delivery] : results) {
+    const bool sent = delivery.outcome == notify::Delivery::Outcome::kSent;
+    all_sent = all_sent && sent;
+    std::printf("%s: %s%s\n", door.c_str(),
+                sent ? "sent" : "not sent: ", delivery.why.c_str());
+  }
+  return all_sent ? 0 : kExitUnavailable;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -102,5 +129,6 @@ int main(int argc, char** argv) {
     std::fputs(print->text.c_str(), stdout);
     return 0;
   }
-  return Serve(std::get<mpsd::Config>(*parsed), arguments);
+  const mpsd::Config& config = std::get<mpsd::Config>(*parsed);
+  return config.check_notify ? CheckNotify(config) : Serve(config, arguments);
 }

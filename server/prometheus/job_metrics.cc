@@ -93,6 +93,7 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
       exits_(Counters(registry_, kWorkerExits)),
       fallbacks_(Counters(registry_, kCpuFallbacks)),
       pauses_(Counters(registry_, kPauses)),
+      notifications_(Counters(registry_, kNotifications)),
       queue_wait_(Histograms(registry_, kQueueWait)),
       step_(Histograms(registry_, kStep)),
       checkpoint_(Histograms(registry_, kCheckpoint)) {
@@ -114,6 +115,11 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
   }
   for (jobs::State state : jobs::kAllStates) {
     if (jobs::IsFinal(state)) ended_.Add(StateLabel(state));
+  }
+  for (const char* door : {"webhook", "command", "desktop"}) {
+    for (const char* result : {"sent", "failed", "dropped"}) {
+      notifications_.Add({{"door", door}, {"result", result}});
+    }
   }
   Held({});
   JobCounts({});

@@ -54,6 +54,12 @@ class JobMetrics final : public jobs::ExportedMetrics,
   void JobEnded(const std::string& job_id, jobs::State state) override;
   void JobDeleted(const std::string& job_id) override;
 
+  // A notification left the queue of `door` with `result`, by the words of
+  // names.h.
+  void Notified(const std::string& door, const std::string& result) {
+    notifications_.Add({{"door", door}, {"result", result}}).Increment();
+  }
+
   // Drops the series of jobs that ended more than `linger` ago, as JobEnded
   // does in case nobody collects. Adds what the system counts for this process.
   std::vector<::prometheus::MetricFamily> Collect() const override;
@@ -103,7 +109,8 @@ class JobMetrics final : public jobs::ExportedMetrics,
   // Keyed by the field of a step that the gauge shows.
   std::vector<std::pair<std::string_view, GaugeFamily*>> step_gauges_,
       memory_gauges_;
-  CounterFamily &ended_, &steps_, &tokens_, &exits_, &fallbacks_, &pauses_;
+  CounterFamily &ended_, &steps_, &tokens_, &exits_, &fallbacks_, &pauses_,
+      &notifications_;
   HistogramFamily &queue_wait_, &step_, &checkpoint_;
 
   mutable absl::Mutex mutex_;

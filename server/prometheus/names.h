@@ -173,6 +173,11 @@ inline constexpr Metric kWorkerExits{"mpsd_worker_exits_total",
                                      MetricKind::kCounter, "reason",
                                      "Workers that ended, by reason."};
 
+// `door`: webhook, command, desktop; `result`: sent, failed, dropped.
+inline constexpr Metric kNotifications{
+    "mpsd_notifications_total", MetricKind::kCounter, "door, result",
+    "Notifications that were sent, given up or not queued, by door."};
+
 // --- mpsd itself; the names of process_* are those of every client library.
 inline constexpr Metric kBuildInfo{"mpsd_build_info", MetricKind::kGauge,
                                    "commit, compiler, torch, version",
@@ -254,6 +259,7 @@ inline constexpr const Metric* kMetrics[] = {
     &kPauses,
     &kHeld,
     &kWorkerExits,
+    &kNotifications,
     &kBuildInfo,
     &kProcessCpu,
     &kProcessResident,

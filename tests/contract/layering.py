@@ -22,6 +22,7 @@ LIBRARIES = [
     (r"nlohmann/", {"nlohmann_json::nlohmann_json"}),
     (r"CLI/", {"CLI11::CLI11"}),
     (r"openssl/", {"OpenSSL::Crypto"}),
+    (r"curl/", {"CURL::libcurl"}),
     (r"png\.h", {"PNG::PNG"}),
     (r"jpeglib\.h|jerror\.h", {"JPEG::JPEG"}),
 ]

@@ -45,8 +45,8 @@ FRAMEWORKS = {f"/System/Library/Frameworks/{n}.framework/Versions/A/{n}"
 TORCH = set(exports.TORCH)
 
 
-def brew(*packages):
-    return {exports.BREW + exports.PACKAGES[p][0] for p in packages}
+def installed(*packages):
+    return {exports.installed(exports.PACKAGES[p][0]) for p in packages}
 
 
 # The sources of one platform, and what they use.
@@ -59,14 +59,14 @@ RPATHS = {"mpsd-worker": ["@loader_path/../lib/mpsd",
                           str(fetch.torch_dir() / "lib")]}
 DYLIBS = {
     "platform": SYSTEM | FRAMEWORKS | {"/usr/lib/libobjc.A.dylib"}
-    | brew("absl", "crypto"),
+    | installed("absl", "crypto"),
     "mpsd-worker": SYSTEM | FRAMEWORKS | TORCH | {"/usr/lib/libobjc.A.dylib"}
-    | brew("absl", "crypto", "png", "jpeg"),
+    | installed("absl", "crypto", "png", "jpeg"),
     "mpsd": SYSTEM | FRAMEWORKS
-    | brew("absl", "crypto", "grpc++", "grpc++_reflection", "protobuf",
-           "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
-           "prometheus-cpp-pull"),
-    "mpsctl": SYSTEM | brew("absl", "crypto", "grpc++", "protobuf"),
+    | installed("absl", "crypto", "grpc++", "grpc++_reflection", "protobuf",
+                "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
+                "prometheus-cpp-pull", "curl"),
+    "mpsctl": SYSTEM | installed("absl", "crypto", "grpc++", "protobuf"),
 }
 
 
@@ -95,7 +95,7 @@ def lay_out_headers(folder):
     local = [p for p in usr.glob("*-linux-gnu")]
     for name in ("absl", "nlohmann", "CLI", "grpc", "grpcpp", "google",
                  "spdlog", "fmt", "prometheus", "SQLiteCpp", "sqlite3.h",
-                 "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
+                 "curl", "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
                  "jmorecfg.h", "jerror.h", "jconfig.h"):
         found = [p / name for p in (usr, *local) if (p / name).exists()]
         if not found:

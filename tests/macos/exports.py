@@ -14,11 +14,13 @@ import tbd
 
 STUBS = pathlib.Path(__file__).resolve().parent / "stubs"
 BREW = "/opt/homebrew/opt/"
-# The stub's name: the name that a Mac's programs are linked to, and the Debian
-# libraries that stand for it.
+# The stub's name: the name that a Mac's programs are linked to (Homebrew's, or
+# the system's own where the name is a whole path), and the Debian libraries
+# that stand for it.
 PACKAGES = {
     "absl": ("abseil/lib/libabsl.dylib", ["libabsl_*.so"]),
     "crypto": ("openssl@3/lib/libcrypto.3.dylib", ["libcrypto.so"]),
+    "curl": ("/usr/lib/libcurl.4.dylib", ["libcurl.so"]),
     "png": ("libpng/lib/libpng16.16.dylib", ["libpng.so"]),
     "jpeg": ("jpeg-turbo/lib/libjpeg.8.dylib", ["libjpeg.so"]),
     "grpc++": ("grpc/lib/libgrpc++.dylib",
@@ -50,6 +52,10 @@ SPELLINGS = [
     (r"std::chrono::time_point<std::chrono::system_clock, "
      r"std::chrono::duration<long, std::ratio<1l, \d+l>>>", "system_time"),
 ]
+
+
+def installed(path):
+    return path if path.startswith("/") else BREW + path
 
 
 def demangled(names):
@@ -127,7 +133,7 @@ class Exports:
             known = self.package_symbols(package)
             mine = {name for name in left
                     if spelled(texts[name.removeprefix("_")]) in known}
-            taken[BREW + path] = mine
+            taken[installed(path)] = mine
             left = [name for name in left if name not in mine]
         for library, symbols in taken.items():
             self.libraries.setdefault(library, symbols)
@@ -141,5 +147,5 @@ class Exports:
             path = folder / pathlib.Path(name).with_suffix(".tbd").name
             tbd.write(path, name, self.libraries[name])
         for package, (path, _) in PACKAGES.items():
-            tbd.write(folder / f"lib{package}.tbd", BREW + path,
-                      taken[BREW + path])
+            tbd.write(folder / f"lib{package}.tbd", installed(path),
+                      taken[installed(path)])

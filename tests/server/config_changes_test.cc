@@ -3,7 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <regex>
 #include <set>
 #include <string>
@@ -42,7 +46,7 @@ TEST(ConfigChangesTest, EveryOptionIsAKeyAndNoOther) {
        ++it) {
     options.insert((*it)[1]);
   }
-  for (const char* other : {"help", "version", "config"}) {
+  for (const char* other : {"help", "version", "config", "check-notify"}) {
     EXPECT_EQ(options.erase(other), 1u) << other;
   }
   for (const ConfigKey& key : ConfigKeys()) keys.insert(key.name);
@@ -52,27 +56,48 @@ TEST(ConfigChangesTest, EveryOptionIsAKeyAndNoOther) {
 // What is called live is taken over, and nothing else.
 TEST(ConfigChangesTest, LiveKeysAreTakenOver) {
   const Config before = Parse({});
-  const Config after = Parse({"--log-level",
-                              "debug",
-                              "--pause-on-battery",
-                              "--pause-on-thermal",
-                              "heavy",
-                              "--pause-on-memory-pressure",
-                              "warn",
-                              "--quiet-hours",
-                              "22:00-07:00",
-                              "--idle-only-seconds",
-                              "5",
-                              "--pause-hold-seconds",
-                              "7",
-                              "--pause-settle-seconds",
-                              "8",
-                              "--max-failures",
-                              "9",
-                              "--state-dir",
-                              "/elsewhere",
-                              "--host-interval-seconds",
-                              "1"});
+  const std::string secret =
+      testing::TempDir() + "/secret-" + std::to_string(getpid());
+  std::ofstream(secret) << "0123456789abcdef";
+  chmod(secret.c_str(), 0600);
+  Config after = Parse({"--log-level",
+                        "debug",
+                        "--pause-on-battery",
+                        "--pause-on-thermal",
+                        "heavy",
+                        "--pause-on-memory-pressure",
+                        "warn",
+                        "--quiet-hours",
+                        "22:00-07:00",
+                        "--idle-only-seconds",
+                        "5",
+                        "--pause-hold-seconds",
+                        "7",
+                        "--pause-settle-seconds",
+                        "8",
+                        "--notify-on",
+                        "failed",
+                        "--notify-webhook",
+                        "https://example.com",
+                        "--notify-webhook-secret-file",
+                        secret,
+                        "--notify-webhook-ca-file",
+                        "/ca.pem",
+                        "--notify-command",
+                        "/bin/true",
+                        "--notify-low-disk-bytes",
+                        "9",
+                        "--notify-settle-seconds",
+                        "9",
+                        "--max-failures",
+                        "9",
+                        "--state-dir",
+                        "/elsewhere",
+                        "--host-interval-seconds",
+                        "1"});
+  std::filesystem::remove(secret);
+  // Only macOS takes --notify-desktop.
+  after.notify.desktop = true;
   const Config taken = WithLiveKeys(before, after);
   EXPECT_THAT(CompareConfigs(taken, after).live, IsEmpty());
   EXPECT_THAT(CompareConfigs(before, taken).restart, IsEmpty());

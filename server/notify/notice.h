@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_NOTIFY_NOTICE_H_
+#define MPSD_SERVER_NOTIFY_NOTICE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/jobs/ended_jobs.h"
+#include "server/jobs/hold.h"
+#include "server/jobs/job.h"
+
+namespace mpsd::notify {
+
+// One message for people. deploy/README.md documents the body's members.
+struct Notice {
+  // The same at every try, also after a restart of mpsd, and no other notice
+  // has it: receivers that got a notice twice know by it.
+  std::string id;
+  // "succeeded", "failed", "cancelled", "held", "released", "disk_low",
+  // "disk_recovered", "test"
+  std::string event;
+  absl::Time time;    // when it happened
+  std::string title;  // "mpsd: job failed"
+  std::string text;   // a sentence, printable, one line
+  std::string body;   // one JSON object in UTF-8
+};
+
+// Who sends: the members `host` and `version` of the body.
+struct Sender {
+  std::string host, version;
+};
+// This machine's name and this mpsd.
+Sender ThisSender();
+
+// `job`: the row as it is now, whose state and message may be those of a later
+// attempt; the notice tells those of `end`.
+Notice EndNotice(const Sender& sender, const jobs::EndedJob& end,
+                 const jobs::Job& job);
+// `why`: the hold's text; empty: the hold is over.
+Notice HoldNotice(const Sender& sender, jobs::HoldReason reason,
+                  const std::string& why, absl::Time time);
+// `is_low`: fewer bytes are free than `low_bytes`, or no longer.
+Notice DiskNotice(const Sender& sender, bool is_low, int64_t free_bytes,
+                  int64_t low_bytes, absl::Time time);
+Notice TestNotice(const Sender& sender, absl::Time time);
+
+}  // namespace mpsd::notify
+
+#endif  // MPSD_SERVER_NOTIFY_NOTICE_H_

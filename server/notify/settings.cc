@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/notify/settings.h"
+
+#include <curl/curl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/printable.h"
+#include "core/base/small_file.h"
+
+namespace mpsd::notify {
+namespace {
+
+constexpr size_t kLeastSecret = 16, kMostSecret = 4096;
+
+// A part of `url`, or "" where the URL is none or lacks the part.
+std::string PartOf(const std::string& url, CURLUPart part) {
+  const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> parsed(
+      curl_url(), curl_url_cleanup);
+  if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) {
+    return "";
+  }
+  char* text = nullptr;
+  if (curl_url_get(parsed.get(), part, &text, 0) != CURLUE_OK) return "";
+  std::string result(text);
+  curl_free(text);
+  return result;
+}
+
+absl::Status CheckWebhook(const Settings& settings) {
+  if (settings.webhook.empty()) {
+    if (settings.webhook_secret.empty() && settings.webhook_ca_file.empty()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        "--notify-webhook-secret-file and --notify-webhook-ca-file belong to "
+        "a webhook: give --notify-webhook too");
+  }
+  const std::string scheme = PartOf(settings.webhook, CURLUPART_SCHEME);
+  if ((scheme != "http" && scheme != "https") ||
+      PartOf(settings.webhook, CURLUPART_HOST).empty()) {
+    return absl::InvalidArgumentError(
+        "--notify-webhook: expected a URL as https://example.com/hook");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckSettings(const Settings& settings) {
+  if (absl::Status s = CheckWebhook(settings); !s.ok()) return s;
+  if (!settings.command.empty() && !settings.command[0].starts_with('/')) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--notify-command: '", base::Quotable(settings.command[0]),
+        "' is no absolute path of a program; no shell looks it up"));
+  }
+  if (settings.desktop && access(kOsascript, X_OK) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--notify-desktop: only macOS has ", kOsascript,
+        "; elsewhere let --notify-command run a program that shows the text"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadSecret(const std::filesystem::path& path) {
+  absl::StatusOr<std::string> bytes = base::ReadSmallFile(path, kMostSecret);
+  if (!bytes.ok()) return bytes.status();
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && (info.st_mode & 077) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(),
+                     ": others may read this secret: chmod 600 it, and take a "
+                     "new one if somebody did"));
+  }
+  const absl::string_view secret = absl::StripAsciiWhitespace(*bytes);
+  if (secret.size() < kLeastSecret || secret.find('\n') != secret.npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), ": expected one line of at least ",
+                     kLeastSecret, " bytes, as `openssl rand -hex 32` prints"));
+  }
+  return std::string(secret);
+}
+
+}  // namespace mpsd::notify
