@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Prometheus with deploy/prometheus' rules, a real Alertmanager behind
+it, and a webhook that keeps what arrives; all of it on loopback."""
+
+import http.server
+import json
+import pathlib
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+import scaled
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+READY = 30  # s, within which a program has to answer
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def alertmanager():
+    """Debian calls the program prometheus-alertmanager."""
+    for name in ("prometheus-alertmanager", "alertmanager"):
+        if found := shutil.which(name):
+            return found
+    return None
+
+
+class Webhook:
+    """Keeps the notifications that Alertmanager sends."""
+
+    def __init__(self):
+        webhook = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                webhook.received.append((time.time(), json.loads(body)))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.received = []
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def alerts(self):
+        """Each alert of each notification that came."""
+        return [alert for _, message in list(self.received)
+                for alert in message["alerts"]]
+
+
+class Monitoring:
+    """`seconds`: between two scrapes, and between two evaluations."""
+
+    def __init__(self, folder, factor, seconds):
+        self.folder = folder
+        self.rules = folder / "prometheus"
+        shutil.copytree(ROOT / "deploy/prometheus", self.rules)
+        scaled.scale(self.rules, factor)
+        self.webhook = Webhook()
+        self.targets_file = folder / "targets.json"
+        self.observe({})
+        self.port, self.alertmanager_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._write_configurations(f"{round(seconds * 1000)}ms")
+        self.lookback = f"{round(300 / factor * 1000)}ms"
+        self.processes = []
+
+    def _write_configurations(self, interval):
+        path = self.rules / "prometheus.yml"
+        config = yaml.safe_load(path.read_text())
+        config["global"] = {"scrape_interval": interval,
+                            "evaluation_interval": interval}
+        config["alerting"]["alertmanagers"][0]["static_configs"] = [
+            {"targets": [f"127.0.0.1:{self.alertmanager_port}"]}]
+        scrape, = config["scrape_configs"]
+        del scrape["static_configs"]
+        scrape["file_sd_configs"] = [{"files": [str(self.targets_file)],
+                                      "refresh_interval": "1s"}]
+        path.write_text(yaml.safe_dump(config))
+        path = self.rules / "alertmanager.yml"
+        config = yaml.safe_load(path.read_text())
+        for receiver in config["receivers"]:
+            receiver.pop("email_configs", None)
+            receiver["webhook_configs"] = [{"url": self.webhook.url,
+                                            "send_resolved": True}]
+        path.write_text(yaml.safe_dump(config))
+
+    def observe(self, targets):
+        """Scrapes from now on {name of the machine: its address}."""
+        aside = self.targets_file.with_suffix(".new")
+        aside.write_text(json.dumps(
+            [{"targets": [address], "labels": {"instance": name}}
+             for name, address in targets.items()]))
+        aside.rename(self.targets_file)
+
+    def start(self):
+        self._run([alertmanager(),
+                   f"--config.file={self.rules / 'alertmanager.yml'}",
+                   f"--storage.path={self.folder / 'alertmanager'}",
+                   f"--web.listen-address=127.0.0.1:{self.alertmanager_port}",
+                   "--cluster.listen-address="],
+                  f"http://127.0.0.1:{self.alertmanager_port}/-/ready")
+        self._run(["prometheus",
+                   f"--config.file={self.rules / 'prometheus.yml'}",
+                   f"--storage.tsdb.path={self.folder / 'data'}",
+                   f"--web.listen-address=127.0.0.1:{self.port}",
+                   f"--query.lookback-delta={self.lookback}",
+                   "--rules.alert.resend-delay=1s"], f"{self.url}/-/ready")
+
+    def _run(self, command, url):
+        log = self.folder / f"{pathlib.Path(command[0]).name}.log"
+        with open(log, "ab") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output,
+                                       stdin=subprocess.DEVNULL)
+        self.processes.append(process)
+        deadline = time.monotonic() + READY
+        while True:
+            try:
+                with urllib.request.urlopen(url, timeout=5):
+                    return
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise AssertionError(log.read_text()) from None
+                time.sleep(0.1)
+
+    def close(self):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait(30)
+        self.webhook.server.shutdown()
+
+    def _get(self, path, **parameters):
+        query = urllib.parse.urlencode(parameters)
+        with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}",
+                                    timeout=30) as answer:
+            return json.load(answer)["data"]
+
+    def query(self, expression):
+        """[(labels, value)] now."""
+        return [(one["metric"], float(one["value"][1])) for one in
+                self._get("query", query=expression)["result"]]
+
+    def history(self, expression, start, end, step=0.25):
+        """[(labels, [times at which it has a value])]."""
+        found = {}
+        # Prometheus gives 11,000 points a series at most.
+        while start < end:
+            until = min(end, start + 10_000 * step)
+            for one in self._get("query_range", query=expression, start=start,
+                                 end=until, step=step)["result"]:
+                key = tuple(sorted(one["metric"].items()))
+                found.setdefault(key, []).extend(
+                    float(moment) for moment, _ in one["values"])
+            start = until + step
+        return [(dict(labels), times) for labels, times in found.items()]
+
+    def rule_errors(self):
+        """The rules that Prometheus cannot evaluate, with its reason."""
+        return [f"{rule['name']}: {rule['lastError']}"
+                for group in self._get("rules")["groups"]
+                for rule in group["rules"] if rule.get("lastError")]
