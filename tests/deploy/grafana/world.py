@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two Macs and a Prometheus, all real but for the worker and the machine: one
+trains, pauses on battery, retries; the other holds its queue, for its device
+fails the self-test. Prometheus scrapes both under the job "mpsd"."""
+
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from metric_table import ROOT
+
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+import harness  # noqa: E402  (the path comes first)
+
+MAC = {"power_source": "mains", "battery_ratio": 0.5, "thermal": "moderate",
+       "memory_pressure": "warn", "low_power_mode": False, "gpu_resets": 1,
+       "swap_used_bytes": 1 << 20, "gpu_utilization_ratio": 0.7,
+       "wired_limit_bytes": 1 << 34, "user_idle_seconds": 5}
+STEPS = 400  # of 20 ms each
+NO_JOB = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Prometheus:
+    """Debian's prometheus on the given targets, a scrape every half second."""
+
+    def __init__(self, folder, targets):
+        folder.mkdir()
+        config = {"global": {"scrape_interval": "500ms",
+                             "scrape_timeout": "500ms"},
+                  "scrape_configs": [{"job_name": "mpsd", "static_configs": [
+                      {"targets": targets}]}]}
+        (folder / "prometheus.yml").write_text(json.dumps(config))
+        self.address = f"http://127.0.0.1:{free_port()}"
+        self.output = open(folder / "output", "wb")
+        self.process = subprocess.Popen(
+            ["prometheus", f"--config.file={folder}/prometheus.yml",
+             f"--storage.tsdb.path={folder}/data",
+             f"--web.listen-address={self.address.rpartition('/')[2]}"],
+            stdout=self.output, stderr=self.output)
+
+    def ask(self, path, **parameters):
+        """The `data` of an answer; AssertionError with Prometheus' own words
+        for a query that it does not take."""
+        address = (f"{self.address}/api/v1/{path}?"
+                   + urllib.parse.urlencode(parameters, doseq=True))
+        try:
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(error.read().decode()) from None
+
+    def await_up(self, count):
+        deadline = time.monotonic() + harness.TIMEOUT
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, "prometheus ended"
+            try:
+                result = self.ask("query", query="sum(up)")["result"]
+            except OSError:
+                result = []
+            if result and int(result[0]["value"][1]) == count:
+                return
+            time.sleep(0.2)
+        raise AssertionError("prometheus reaches no mpsd")
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(30)
+        self.output.close()
+
+
+class World:
+    def __init__(self):
+        self.held = tempfile.TemporaryDirectory(prefix="mpsd")
+        self.folder = pathlib.Path(self.held.name)
+        self.begun = time.time()
+        self.closing = []
+        try:
+            self._start()
+            self._live()
+        except BaseException:
+            self.close()
+            raise
+        self.ended = time.time()
+
+    def close(self):
+        for close in reversed(self.closing):
+            close()
+        self.held.cleanup()
+
+    def _daemon(self, name, *options, selftest_status):
+        folder = self.folder / name
+        folder.mkdir()
+        harness.write_model(folder / "model")
+        # The verdict that a real worker writes when the device passes.
+        (folder / "state").mkdir(mode=0o700)
+        (folder / "state/selftest.json").write_text(
+            json.dumps({"identity": {"device": "mps"}}))
+        daemon = harness.Daemon(
+            folder / "state", *options, worker="fake_worker", selftest=True,
+            env={"FAKE_WORKER_SELFTEST": str(selftest_status)})
+        self.closing.append(daemon.close)
+        return daemon.start()
+
+    def _machine_is(self, **changes):
+        aside = self.folder / "host.new"
+        aside.write_text(json.dumps({**MAC, **changes}))
+        aside.rename(self.folder / "host.json")
+
+    def _start(self):
+        self._machine_is()
+        self.mac = self._daemon(
+            "mac", "--host-file", str(self.folder / "host.json"),
+            "--host-interval-seconds", "0.05", "--pause-on-battery",
+            "--pause-settle-seconds", "0.1", "--max-failures", "2",
+            "--notify-command", "/bin/true",
+            selftest_status=0)
+        self.broken = self._daemon("broken", selftest_status=1)
+        self.instances = [
+            daemon.ctl_json("info")[0]["metrics_address"]
+            for daemon in (self.mac, self.broken)]
+        self.prometheus = Prometheus(self.folder / "prometheus",
+                                     self.instances)
+        self.closing.append(self.prometheus.close)
+        self.prometheus.await_up(2)
+
+    def _submit(self, daemon, mode, steps=5, **options):
+        folder = daemon.state_dir.parent
+        job = harness.write_job(folder, name=f"{mode}.json")
+        spec = json.loads(job.read_text())
+        spec["name"] = f"fake:{mode}"
+        spec["training"]["max_steps"] = steps
+        job.write_text(json.dumps(spec))
+        words = [word for name, value in options.items()
+                 for word in (f"--{name}", str(value))]
+        return daemon.submit(job, *words)["id"]
+
+    def _live(self):
+        """A job that fails twice, one that runs to its end with a pause, one
+        that waits; ten seconds."""
+        self._submit(self.broken, "ok")
+        self.mac.ctl("show", NO_JOB)
+        self.mac.finish(self._submit(self.mac, "crash-segv"))
+        self.job = self._submit(self.mac, "mac", STEPS, owner="ann")
+        self._submit(self.mac, "mac", STEPS, owner="ben", priority=-1)
+        with self.mac.watch(self.job) as watch:
+            watch.until(lambda e: e.get("progress", {}).get("step", 0)
+                        > STEPS // 2 + 20)
+            self._machine_is(power_source="battery")
+            watch.until(lambda e: e.get("note", "").startswith("paused"))
+            self.mac.ctl("show", NO_JOB)
+            time.sleep(2)
+            self._machine_is()
+            watch.finish()
+        time.sleep(2)
+
+    # --- What a dashboard would ask.
+
+    def filled_in(self, expression, instance=".+"):
+        """The query with the values that Grafana puts in."""
+        for name, value in (("$instance", instance), ("$job_id", self.job),
+                            ("$__rate_interval", "4s"), ("$__interval", "4s"),
+                            ("$__range", "10m")):
+            expression = expression.replace(name, value)
+        return expression
+
+    def series(self, expression, **more):
+        """The labels of the series that the query had while the world lived."""
+        data = self.prometheus.ask(
+            "query_range", query=self.filled_in(expression, **more),
+            start=self.begun, end=self.ended, step=0.5)
+        return [entry["metric"] for entry in data["result"]]
