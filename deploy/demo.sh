@@ -5,12 +5,14 @@
 # sentiment of short texts), starts a daemon of its own, submits a job, shows it
 # running, and checks that the loss on held-out texts fell.
 #
-#   deploy/demo.sh [--quick] [--no-build]
+#   deploy/demo.sh [--quick] [--no-build] [--observe [--grafana FOLDER]]
 #     --quick     a few seconds of training instead of a few minutes
 #     --no-build  takes build/release/bin as it is
+#     --observe   watches it with Prometheus, and with Grafana if there is one
+#                 (an unpacked one: --grafana), and draws the job's dashboard
 #
 # Everything lies in build/demo: the model, data/, job.json, adapter/,
-# daemon.log and the daemon's state/, made anew by each run.
+# daemon.log and the daemon's state/, made anew by each run; observe.png.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -19,6 +21,7 @@ demo="$root/build/demo"
 model="$demo/SmolLM2-135M-Instruct"
 python="$root/build/venv/bin/python"
 daemon_log="$demo/daemon.log"
+observing="$demo/observability"
 daemon=""
 job=""
 
@@ -32,7 +35,7 @@ die() {
   exit 1
 }
 
-usage() { sed -n '3,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '3,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 # --- the daemon --------------------------------------------------------------
 
@@ -97,6 +100,7 @@ finish() {
     ctl logs "$job" 2>&1 | tail -n 20 >&2 || true
   fi
   [ -z "$daemon" ] || stop_daemon
+  [ "$observe" = no ] || stop_observing
   if [ "$failed" -ne 0 ] && [ -s "$daemon_log" ]; then
     printf '\n--- the end of %s\n' "$daemon_log" >&2
     tail -n 20 "$daemon_log" >&2
@@ -181,23 +185,66 @@ report() {
     die "the eval loss did not fall clearly (to $CLEAR_FALL of what it was)"
 }
 
+# --- Prometheus and Grafana --------------------------------------------------
+
+start_observing() {
+  ports="$(free_port),$(free_port),$(free_port)"
+  rm -rf "$observing"
+  "$root/deploy/observability.sh" --metrics "$metrics" --dir "$observing" \
+    --ports "$ports" --scrape-interval 1s ${grafana:+--grafana "$grafana"}
+}
+
+stop_observing() {
+  "$root/deploy/observability.sh" --dir "$observing" --stop || true
+}
+
+# Draws the job's dashboard; without Grafana, Prometheus' graph of the loss.
+draw() {
+  local page from to query
+  sleep 2 # the last scrapes
+  to="$(date +%s)"
+  from=$((submitted_at - 10))
+  page="http://127.0.0.1:${ports##*,}/d/mpsd-job"
+  page="$page?from=${from}000&to=${to}000&var-job_id=$job&kiosk"
+  if [ ! -e "$observing/grafana.pid" ]; then
+    query="%7B__name__%3D~%22mpsd_job_(eval_)%3Floss%22%7D"
+    page="http://127.0.0.1:${ports%%,*}/graph?g0.expr=$query&g0.tab=0"
+    page="$page&g0.range_input=$((to - from))s"
+  fi
+  if "$root/deploy/screenshot.sh" "$page" "$demo/observe.png" 1600,1600; then
+    say "dashboard: $demo/observe.png"
+  else
+    say "no picture of the dashboard: $page"
+  fi
+}
+
 # --- all of it ---------------------------------------------------------------
 
 quick=no
+observe=no
+grafana=""
 build=yes
-for argument in "$@"; do
-  case "$argument" in
+while [ $# -gt 0 ]; do
+  case "$1" in
     --quick) quick=yes ;;
     --no-build) build=no ;;
+    --observe) observe=yes ;;
+    --grafana)
+      [ $# -ge 2 ] || die "--grafana needs a folder"
+      observe=yes
+      grafana="$2"
+      shift
+      ;;
     -h | --help)
       usage
       exit 0
       ;;
     *)
       usage >&2
-      die "unknown argument '$argument'"
+      die "unknown argument '$1'"
       ;;
   esac
+  shift
 done
 
 "$root/deploy/setup.sh" --demo
@@ -218,7 +265,10 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 make_state_dir
 start_daemon
+[ "$observe" = no ] || start_observing
+submitted_at="$(date +%s)"
 run_job
+[ "$observe" = no ] || draw
 report
 say "stopping mpsd"
 stop_daemon
