@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/chart.h"
+#include "client/event_reader.h"
 #include "client/format.h"
 #include "client/history.h"
 #include "client/job_id.h"
@@ -87,30 +88,12 @@ class Plotting {
 
   // Reads the events that there are.
   grpc::Status Read(bool* interrupted) {
-    const bool goes_on = !IsFinal(job_.state());
-    RowReached reached(job_);
-    if (goes_on && reached.Add({})) return grpc::Status::OK;  // nothing yet
-    grpc::ClientContext context;
-    // In case that the row's progress never comes: another event took its place
-    // in the daemon's store.
-    if (goes_on) SetDeadline(context);
-    Interrupt::Listener listener(console_.terminal.interrupt,
-                                 [&context] { context.TryCancel(); });
-    v1::WatchRequest request;
-    request.set_id(job_.id());
-    auto reader = console_.daemon.jobs().Watch(&context, request);
-    v1::JobEvent event;
-    bool enough = false;
-    while (!enough && reader->Read(&event)) {
-      history_.Add(event);
-      enough = goes_on && reached.Add(event);
+    if (!IsFinal(job_.state()) && RowReached(job_).Add({})) {
+      return grpc::Status::OK;  // nothing yet
     }
-    if (enough) context.TryCancel();
-    const grpc::Status status = reader->Finish();
-    *interrupted = listener.raised();
-    const bool late =
-        goes_on && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-    return enough || late ? grpc::Status::OK : status;
+    return ReadEvents(
+        console_, job_, [&](const v1::JobEvent& event) { history_.Add(event); },
+        interrupted);
   }
 
   ExitCode Missing(const std::string& what) const {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Sets up what a build of mpsd needs, on Debian 12, Ubuntu 24.04 or a Mac with
-# Homebrew: system packages, a recent Rust, and the Python environment
-# build/venv with the pinned torch wheel. Unattended; needs root or sudo for
-# packages alone. A step already done is skipped, without network.
+# Homebrew: system packages, a recent Rust, the Python environment build/venv
+# with the pinned torch wheel, npm packages in build/npm. Unattended; needs root
+# or sudo for packages alone. A step already done is skipped, without network.
 #
 #   deploy/setup.sh [--demo] [--tests] [--no-packages]
 #     --demo         also the Python packages that deploy/demo.sh uses
@@ -255,12 +255,28 @@ npm_packages() {
   cp "$source/package-lock.json" "$target/installed.json"
 }
 
+# For the tests of pages, a browser: Debian's Chromium, or on a Mac the Google
+# Chrome that is there. Ubuntu has none as a package.
+browser() {
+  if [ "$system" = Darwin ]; then
+    [ ! -d "/Applications/Google Chrome.app" ] || return 0
+  elif command -v chromium >/dev/null 2>&1; then
+    return 0
+  elif [ "$manage_packages" = yes ] &&
+    apt-cache policy chromium 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+    say "browser: installing chromium"
+    apt_install chromium
+    return
+  fi
+  say "browser: no Chromium or Chrome: tests of pages in it will be skipped"
+}
+
 # Says how long the set-up takes and how much it stores, measured on Debian 12;
 # says nothing where torch is installed already.
 announce() {
-  local gigabytes=1.4
+  local gigabytes=1.6
   [ "$(venv_version torch)" != "$TORCH_VERSION" ] || return 0
-  [ "$tests" = no ] || gigabytes=1.6
+  [ "$tests" = no ] || gigabytes=1.8
   say "the first time takes one to five minutes, by the network, and" \
     "$gigabytes GB in build/venv"
   if [ "$manage_packages" = yes ]; then
@@ -316,11 +332,14 @@ fi
 rust
 venv
 torch
+requirements requirements-build.txt
+npm_packages core/run_page run_page
 [ "$demo" = no ] || requirements requirements-demo.txt
 if [ "$tests" = yes ]; then
-  requirements requirements-build.txt
   requirements requirements-tests.txt
   rust_formatter
   npm_packages tests/deploy/grafana grafana_tests
+  npm_packages tests/run_page run_page_tests
+  browser
 fi
 say "done"

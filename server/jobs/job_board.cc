@@ -37,4 +37,8 @@ std::string JobBoard::JobFolder(const std::string& id) const {
   return IsJobId(id) ? files_.Folder(id) : "";
 }
 
+std::string JobBoard::RunFolder(const std::string& id) const {
+  return IsJobId(id) ? files_.OutputDir(id) : "";
+}
+
 }  // namespace mpsd::jobs

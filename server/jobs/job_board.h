@@ -57,6 +57,7 @@ class JobBoard final : public JobReader {
   ManagerInfo Info() override { return view_.Info(); }
   std::string LogPath(const std::string& id) const override;
   std::string JobFolder(const std::string& id) const override;
+  std::string RunFolder(const std::string& id) const override;
 
   // The view that the Scheduler writes.
   QueueView& view() { return view_; }

@@ -76,10 +76,11 @@ class JobReader {
 
   virtual ManagerInfo Info() = 0;
 
-  // The job's log file and folder on this machine; "" where `id` is no job's
-  // id.
+  // The job's log file, its folder, and the folder in that into which a worker
+  // writes the run, on this machine; "" where `id` is no job's id.
   virtual std::string LogPath(const std::string& id) const = 0;
   virtual std::string JobFolder(const std::string& id) const = 0;
+  virtual std::string RunFolder(const std::string& id) const = 0;
 };
 
 }  // namespace mpsd::jobs

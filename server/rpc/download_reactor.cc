@@ -34,6 +34,8 @@ absl::StatusOr<fs::path> OutputFolder(const jobs::Job& job) {
       "had before"));
 }
 
+bool IsManifest(const fs::path& relative) { return relative == "run.json"; }
+
 // Predictions lie in the run's folder, beside the final output.
 bool IsPrediction(const fs::path& relative) {
   const std::string name = relative.string();
@@ -97,14 +99,28 @@ class DownloadSource : public Source<v1::DownloadResponse> {
       if (!folder.ok()) return folder.status();
       return Selection{*std::move(folder)};
     }
+    if (request_.manifest()) return ManifestSelection();
     if (!request_.adapter() && !request_.output() && !request_.predictions()) {
       return absl::InvalidArgumentError(
-          "what: set output or predictions to true, or checkpoint_step");
+          "what: set output, predictions or manifest to true, or "
+          "checkpoint_step");
     }
     absl::StatusOr<fs::path> output = OutputFolder(*job);
     if (!output.ok()) return output.status();
     if (!request_.predictions()) return Selection{*std::move(output)};
     return Selection{output->parent_path(), IsPrediction};
+  }
+
+  // A run has its manifest before it has an output.
+  absl::StatusOr<Selection> ManifestSelection() const {
+    const fs::path folder = jobs_.RunFolder(request_.job_id());
+    std::error_code error;
+    if (fs::exists(folder / "run.json", error)) {
+      return Selection{folder, IsManifest};
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", request_.job_id(),
+                     " has no manifest yet; it comes with the first step"));
   }
 
   absl::Status FindFiles() {
@@ -122,14 +138,19 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     if (!files.ok()) return files.status();
     if (selection->wanted != nullptr) {
       std::erase_if(*files, std::not_fn(selection->wanted));
-      if (files->empty()) return NothingPredicted();
+      if (files->empty()) return NothingThere();
     }
     files_ = *std::move(files);
     folder_ = folder;
     return absl::OkStatus();
   }
 
-  absl::Status NothingPredicted() const {
+  absl::Status NothingThere() const {
+    if (request_.manifest()) {
+      return absl::NotFoundError(
+          absl::StrCat("the manifest of job ", request_.job_id(),
+                       " is no regular file, or has gone"));
+    }
     return absl::NotFoundError(absl::StrCat(
         "job ", request_.job_id(),
         " has no predictions: dataset.predict of its job.json names no file"));

@@ -15,7 +15,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/address.h"
 #include "client/app.h"
+#include "client/connection.h"
+#include "client/console.h"
 #include "client/interrupt.h"
 #include "client/terminal.h"
 #include "core/base/clock.h"
@@ -38,6 +41,19 @@ class StoppedClock final : public base::Clock {
   absl::Time Now() const override { return kNow; }
   absl::Duration Monotonic() const override { return absl::ZeroDuration(); }
 };
+
+// A message of a Download stream: a file's head, or data of the file.
+inline v1::DownloadResponse FileHead(const std::string& path, int64_t bytes) {
+  v1::DownloadResponse part;
+  part.mutable_file()->set_path(path);
+  part.mutable_file()->set_size_bytes(bytes);
+  return part;
+}
+inline v1::DownloadResponse FileData(const std::string& data) {
+  v1::DownloadResponse part;
+  part.set_data(data);
+  return part;
+}
 
 // Runs mpsctl in this process against a fake daemon.
 class ClientTest : public testing::Test {
@@ -110,6 +126,14 @@ class ClientTest : public testing::Test {
     progress.set_tokens_per_second(1234);
     progress.set_eta_seconds(80);
   }
+
+  // What a function of the client is called with, outside of a verb.
+  Console TestConsole(Connection& connection, std::ostringstream& out,
+                      std::ostringstream& err) {
+    daemon_->Sync();
+    return {out, err, terminal_, connection, false};
+  }
+  Address SocketAddress() const { return FindAddress("", folder_.string()); }
 
   std::string Write(const std::string& name, const std::string& text) {
     const std::filesystem::path path = folder_ / name;

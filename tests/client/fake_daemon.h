@@ -37,6 +37,7 @@ class FakeDaemon {
     std::map<std::string, std::string> logs;
     std::map<std::string, std::vector<v1::Checkpoint>> checkpoints;
     std::vector<v1::DownloadResponse> download;
+    std::vector<v1::DownloadResponse> manifest;  // sent to who asks for it
     v1::InfoResponse info;
     std::map<std::string, std::string> blobs;  // by hash
     int uploads = 0;                           // of blobs
@@ -322,10 +323,12 @@ class FakeDaemon {
       if (d_.Find(request->job_id()) == nullptr) {
         return NoJob(request->job_id());
       }
-      for (const v1::DownloadResponse& part : d_.data_.download) {
+      const bool manifest = request->manifest();
+      for (const v1::DownloadResponse& part :
+           manifest ? d_.data_.manifest : d_.data_.download) {
         writer->Write(part);
       }
-      return d_.Failure("Download");
+      return d_.Failure(manifest ? "Download of the manifest" : "Download");
     }
 
    private:

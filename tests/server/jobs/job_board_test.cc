@@ -76,6 +76,8 @@ TEST_F(JobBoardTest, PathsAreThoseOfJobsAlone) {
   EXPECT_EQ(board_.JobFolder(kId), std::string("/state/jobs/") + kId);
   EXPECT_EQ(board_.LogPath("../../etc"), "");
   EXPECT_EQ(board_.JobFolder("../../etc"), "");
+  EXPECT_EQ(board_.RunFolder(kId), std::string("/state/jobs/") + kId + "/out");
+  EXPECT_EQ(board_.RunFolder("../../etc"), "");
 }
 
 }  // namespace

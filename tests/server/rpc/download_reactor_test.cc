@@ -139,6 +139,31 @@ TEST_F(DownloadSourceTest, PredictionsComeWithTheEnd) {
   EXPECT_EQ(Error(Predictions()).code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(DownloadSourceTest, AManifestComesBeforeTheEnd) {
+  manager_.Put("a", jobs::State::kRunning);
+  v1::DownloadRequest request;
+  request.set_job_id("a");
+  request.set_manifest(true);
+  const absl::Status none = Error(request);
+  EXPECT_EQ(none.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("first step"));
+  Write("out/run.json", "{}");
+  Write("out/metrics.jsonl", "not part of it");
+  Write("out/checkpoints/step-5/run.json", "not part of it");
+  EXPECT_EQ(Fetch(request),
+            (std::map<std::string, std::string>{{"run.json", "{}"}}));
+}
+
+TEST_F(DownloadSourceTest, AManifestThatIsALinkIsNotRead) {
+  Write("secret", "of somebody else");
+  fs::create_directories(folder_ / "out");
+  fs::create_symlink(folder_ / "secret", folder_ / "out/run.json");
+  v1::DownloadRequest request;
+  request.set_job_id("a");
+  request.set_manifest(true);
+  EXPECT_EQ(Error(request).code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(DownloadSourceTest, WhatIsNotThereIsNotFound) {
   EXPECT_EQ(Error(Adapter("x")).code(), absl::StatusCode::kNotFound);
   const absl::Status status = Error(Checkpoint("a", 7));

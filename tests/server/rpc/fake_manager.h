@@ -229,6 +229,9 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   std::string JobFolder(const std::string& id) const override {
     return (folder_ / id).string();
   }
+  std::string RunFolder(const std::string& id) const override {
+    return (folder_ / id / "out").string();
+  }
 
  private:
   absl::StatusOr<jobs::Job> Find(const std::string& id) const

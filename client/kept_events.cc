@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/kept_events.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "client/proto_json.h"
+#include "core/run_page/kept_points.h"
+
+namespace mpsd::client {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr size_t kFewest = 64;  // KeptPoints() takes no fewer
+constexpr size_t kMostEvaluations = 2000;
+constexpr size_t kMostEvaluationBytes = 4 << 20;
+constexpr size_t kMostOthers = 5000;
+constexpr size_t kMostOtherBytes = 1 << 20;
+// So many metrics of an evaluation keep their least and greatest value.
+constexpr size_t kMetricCurves = 8;
+// Events are thinned out while they come once they are so many times too many.
+constexpr size_t kSlack = 8;
+
+run_page::CurvesPoint StepPoint(const v1::Progress& p) {
+  const v1::DeviceMemory& memory = p.memory();
+  return {p.step(),
+          {p.loss(), p.learning_rate(), p.grad_norm(), p.step_seconds(),
+           p.tokens_per_second(), static_cast<double>(memory.footprint_bytes()),
+           static_cast<double>(memory.current_allocated_bytes())}};
+}
+
+run_page::CurvesPoint EvaluationPoint(const v1::Evaluated& evaluated,
+                                      const std::vector<std::string>& names) {
+  run_page::CurvesPoint point{evaluated.step(), {evaluated.eval_loss()}};
+  for (const std::string& name : names) {
+    const auto it = evaluated.metrics().find(name);
+    point.values.push_back(it == evaluated.metrics().end() ? kNone
+                                                           : it->second);
+  }
+  return point;
+}
+
+// The metrics whose curves keep their extremes: the first by name.
+std::vector<std::string> MetricNames(const v1::Evaluated& evaluated) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : evaluated.metrics()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  names.resize(std::min(names.size(), kMetricCurves));
+  return names;
+}
+
+size_t Bytes(const std::vector<v1::JobEvent>& events) {
+  size_t bytes = 0;
+  for (const v1::JobEvent& event : events) bytes += event.ByteSizeLong();
+  return bytes;
+}
+
+}  // namespace
+
+void KeptEvents::ThinOut(std::vector<v1::JobEvent>& events, size_t most) {
+  if (events.size() <= most) return;
+  std::vector<run_page::CurvesPoint> points;
+  std::vector<std::string> names;
+  if (events.back().has_evaluated()) {
+    names = MetricNames(events.back().evaluated());
+  }
+  for (const v1::JobEvent& event : events) {
+    points.push_back(event.has_progress()
+                         ? StepPoint(event.progress())
+                         : EvaluationPoint(event.evaluated(), names));
+  }
+  std::vector<v1::JobEvent> kept;
+  for (const size_t index : run_page::KeptPoints(points, most)) {
+    kept.push_back(std::move(events[index]));
+  }
+  events = std::move(kept);
+}
+
+void KeptEvents::Add(v1::JobEvent& event) {
+  if (event.has_progress()) {
+    ++all_steps_;
+    // Counts of the whole job, which the latest event and the row tell.
+    if (!steps_.empty()) {
+      steps_.back().mutable_progress()->clear_cpu_fallback_ops();
+    }
+    steps_.push_back(event);
+    if (steps_.size() >= kSlack * most_steps_) {
+      ThinOut(steps_, kSlack / 2 * most_steps_);
+    }
+  } else if (event.has_evaluated()) {
+    ++all_evaluations_;
+    evaluations_.push_back(event);
+    if (evaluations_.size() >= kSlack * kMostEvaluations) {
+      ThinOut(evaluations_, kSlack / 2 * kMostEvaluations);
+    }
+  } else {
+    ++all_others_;
+    others_bytes_ += event.ByteSizeLong();
+    others_.push_back(event);
+    while (others_.size() > kMostOthers || others_bytes_ > kMostOtherBytes) {
+      others_bytes_ -= others_.front().ByteSizeLong();
+      others_.pop_front();
+    }
+  }
+}
+
+void KeptEvents::Finish(run_page::RunData* run) {
+  ThinOut(steps_, most_steps_);
+  ThinOut(evaluations_, kMostEvaluations);
+  for (size_t most = kMostEvaluations / 2;
+       most >= kFewest && Bytes(evaluations_) > kMostEvaluationBytes;
+       most /= 2) {
+    ThinOut(evaluations_, most);
+  }
+  run->left_out.steps = all_steps_ - std::ssize(steps_);
+  run->left_out.evaluations = all_evaluations_ - std::ssize(evaluations_);
+  run->left_out.events = all_others_ - std::ssize(others_);
+  std::vector<v1::JobEvent> events = std::move(steps_);
+  std::move(evaluations_.begin(), evaluations_.end(),
+            std::back_inserter(events));
+  std::move(others_.begin(), others_.end(), std::back_inserter(events));
+  std::stable_sort(events.begin(), events.end(),
+                   [](const v1::JobEvent& a, const v1::JobEvent& b) {
+                     return a.sequence() < b.sequence();
+                   });
+  for (const v1::JobEvent& event : events) {
+    run->events.push_back(ProtoJson(event));
+  }
+}
+
+}  // namespace mpsd::client

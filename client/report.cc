@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/event_reader.h"
+#include "client/format.h"
+#include "client/former_download.h"
+#include "client/job_id.h"
+#include "client/kept_events.h"
+#include "client/log_tail.h"
+#include "client/proto_json.h"
+#include "client/run_files.h"
+#include "client/verbs.h"
+#include "core/base/file.h"
+#include "core/run_page/run_document.h"
+#include "core/run_page/run_page.h"
+
+namespace mpsd::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostJobs = 20;
+// Steps of all jobs together, some 700 bytes each; a job has its share of them,
+// but enough to draw its curves.
+constexpr size_t kMostSteps = 8000;
+constexpr size_t kFewestSteps = 1000;
+constexpr int64_t kLogBytes = 64 << 10;
+
+struct ReportOptions {
+  std::vector<std::string> ids;
+  std::string output = "report.html";
+  bool force = false;
+};
+
+// The first bytes of a file; empty where they cannot be read.
+std::string Head(const fs::path& path) {
+  std::string head(run_page::kHeadBytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(file.gcount()));
+  return head;
+}
+
+// Whether a report may be written to `path`: where no file is, or, with
+// `force`, a former report.
+absl::Status CheckOutput(const fs::path& path, bool force) {
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(path, error);
+  if (there.type() == fs::file_type::not_found) return absl::OkStatus();
+  if (absl::Status s = CheckPlace(path); !s.ok()) return s;
+  if (!force) {
+    return absl::AlreadyExistsError(absl::StrCat(path.string(), " exists"));
+  }
+  if (!fs::is_regular_file(there) || !run_page::BeginsLikeRunPage(Head(path))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path.string(), " is no report, and would be lost"));
+  }
+  return absl::OkStatus();
+}
+
+class Reporting {
+ public:
+  Reporting(const Console& console, const ReportOptions& options)
+      : console_(console),
+        ids_(options.ids),
+        output_(fs::absolute(options.output).lexically_normal()),
+        force_(options.force) {}
+
+  ExitCode Run() {
+    if (absl::Status s = CheckOutput(output_, force_); !s.ok()) {
+      return BadOutput(s);
+    }
+    if (ids_.size() > kMostJobs) {
+      return console_.Fail(ExitCode::kBadInput,
+                           absl::StrCat(ids_.size(), " jobs for one report"),
+                           absl::StrCat("Name at most ", kMostJobs, "."));
+    }
+    ExitCode code;
+    const auto ids =
+        ResolveJobIds(console_, ids_, &code, FewestIdCharacters::kLooks);
+    if (!ids) return code;
+    std::vector<run_page::RunData> runs;
+    for (const std::string& id : *ids) {
+      bool interrupted = false;
+      const grpc::Status status = Collect(id, StepsOfEach(ids->size()),
+                                          runs.emplace_back(), &interrupted);
+      if (interrupted) {
+        return console_.Fail(ExitCode::kDetached, "interrupted",
+                             "Nothing was written.");
+      }
+      if (!status.ok()) return console_.Fail(status);
+    }
+    const std::string page = run_page::RunPage(run_page::RunDocument(runs));
+    // The file may have come meanwhile.
+    absl::Status written = CheckOutput(output_, force_);
+    if (!written.ok()) return BadOutput(written);
+    written = base::WriteFileAtomic(output_, page);
+    if (!written.ok()) {
+      return console_.Fail(ExitCode::kOther, written, "Nothing was written.");
+    }
+    Print(*ids, page.size());
+    return ExitCode::kOk;
+  }
+
+ private:
+  static size_t StepsOfEach(size_t jobs) {
+    return std::max(kFewestSteps, kMostSteps / jobs);
+  }
+
+  grpc::Status Collect(const std::string& id, size_t most_steps,
+                       run_page::RunData& run, bool* interrupted) {
+    v1::Job job;
+    grpc::Status status = Get(id, &job);
+    if (!status.ok()) return status;
+    run.job = ProtoJson(job);
+    KeptEvents events(most_steps);
+    status = ReadEvents(
+        console_, job, [&](v1::JobEvent& event) { events.Add(event); },
+        interrupted);
+    if (!status.ok() || *interrupted) return status;
+    events.Finish(&run);
+    LogTail log;
+    status = ReadLogTail(console_, id, kLogBytes, &log);
+    run.log = std::move(log.text);
+    run.left_out.log_bytes = log.before_bytes;
+    if (status.ok()) run.files = ReadRunFiles(console_, id);
+    return status;
+  }
+
+  grpc::Status Get(const std::string& id, v1::Job* job) const {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::GetJobRequest request;
+    request.set_id(id);
+    return console_.daemon.jobs().Get(&context, request, job);
+  }
+
+  ExitCode BadOutput(const absl::Status& status) const {
+    return console_.Fail(
+        ExitCode::kBadInput, status,
+        status.code() == absl::StatusCode::kAlreadyExists
+            ? "Name another --output, or replace it with --force."
+            : "Name another --output: --force replaces former reports only.");
+  }
+
+  void Print(const std::vector<std::string>& ids, size_t bytes) const {
+    if (console_.json) {
+      const nlohmann::ordered_json object = {{"job_ids", ids},
+                                             {"output", output_.string()},
+                                             {"size_bytes", bytes}};
+      console_.out << object.dump(-1, ' ', false,
+                                  nlohmann::json::error_handler_t::replace)
+                   << '\n';
+      return;
+    }
+    console_.out << ids.size() << (ids.size() == 1 ? " run, " : " runs, ")
+                 << Bytes(static_cast<int64_t>(bytes)) << " in "
+                 << output_.string() << '\n';
+  }
+
+  const Console& console_;
+  const std::vector<std::string> ids_;
+  const fs::path output_;
+  const bool force_;
+};
+
+}  // namespace
+
+void AddReport(CLI::App& app, Action* action) {
+  auto options = std::make_shared<ReportOptions>();
+  CLI::App* verb = app.add_subcommand(
+      "report", "Write a job as a page for a browser, or several, compared");
+  verb->add_option(kJobIdName, options->ids, "The jobs")
+      ->required()
+      ->type_name("");
+  verb->add_option("-o,--output", options->output,
+                   "The page to write: one file, that needs no other")
+      ->type_name("FILE")
+      ->capture_default_str();
+  verb->add_flag("--force", options->force,
+                 "Replace a former report, and nothing else");
+  verb->callback([=] {
+    *action = [=](const Console& console) {
+      return Reporting(console, *options).Run();
+    };
+  });
+}
+
+}  // namespace mpsd::client

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+"use strict";
+
+// Makes a run of its part of the run document: what is drawn and shown of it.
+
+// Beginnings of the notes by which mpsd tells of pauses
+// (server/jobs/attempt.cc).
+const PAUSE_BEGINS = "paused: ";
+const PAUSE_ENDS = "goes on after a pause";
+
+// The object in `text`, or null.
+function parsedObject(text) {
+  try {
+    const value = JSON.parse(text);
+    return value !== null && typeof value === "object" ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+function plainName(name, prefix) {
+  return typeof name === "string" ? name.replace(prefix, "") : "";
+}
+
+// What one optimizer step told, with the step's place in the run.
+//   tokens   trained on up to the step; about, where steps are missing
+//   seconds  since the job first ran, pauses included
+function stepOf(progress, before, seconds) {
+  const step = toNumber(progress.step);
+  const memory = progress.memory ?? {};
+  const tokens = toNumber(progress.tokens);
+  return {
+    step,
+    // A step that is missing counts as this one.
+    tokens: (before ? before.tokens : 0) +
+      (step - (before ? before.step : 0)) * tokens,
+    seconds,
+    epoch: toNumber(progress.epoch),
+    loss: toNumber(progress.loss),
+    learning_rate: toNumber(progress.learning_rate),
+    grad_norm: toNumber(progress.grad_norm),
+    step_seconds: toNumber(progress.step_seconds),
+    tokens_per_second: toNumber(progress.tokens_per_second),
+    padding_ratio: toNumber(progress.padding_ratio, null),
+    data_wait_ratio: toNumber(progress.data_wait_ratio, null),
+    device_utilization_ratio: toNumber(progress.device_utilization_ratio, null),
+    current_allocated_bytes: toNumber(memory.current_allocated_bytes, null),
+    peak_allocated_bytes: toNumber(memory.peak_allocated_bytes, null),
+    driver_allocated_bytes: toNumber(memory.driver_allocated_bytes, null),
+    footprint_bytes: toNumber(memory.footprint_bytes, null),
+    recommended_max_bytes: toNumber(memory.recommended_max_bytes, null),
+  };
+}
+
+// Walks a job's events from the oldest to the latest. Steps that were done
+// again after an interruption count as they were the last time.
+class EventWalk {
+  constructor() {
+    this.steps = [];
+    this.evaluations = [];
+    this.checkpoints = [];
+    this.notes = [];
+    this.marks = [];  // pauses and restarts
+    this.begin = NaN;
+    this.starts = 0;
+    this.reason = "";
+    this.pause = null;    // a mark without its end
+    this.restart = null;  // a mark without its step
+  }
+
+  add(event) {
+    const time = toSeconds(event.time);
+    if (event.state) this.addState(event.state, time);
+    if (event.progress) this.addStep(event.progress, time);
+    if (event.evaluated) this.addEvaluation(event.evaluated, time);
+    if (event.checkpoint) {
+      this.checkpoints.push({...event.checkpoint,
+        step: toNumber(event.checkpoint.step), seconds: this.since(time)});
+    }
+    if (event.note) {
+      this.addNote(event.note, time);
+      this.notes.push({time: event.time, text: event.note});
+    }
+  }
+
+  since(time) {
+    if (Number.isNaN(this.begin)) this.begin = time;
+    return time - this.begin;
+  }
+
+  last() {
+    return this.steps.at(-1) ?? {step: 0, tokens: 0, seconds: 0};
+  }
+
+  addState(change, time) {
+    const state = plainName(change.state, "JOB_STATE_");
+    this.endPause(time);
+    if (state === "RUNNING") {
+      const {step, tokens} = this.last();
+      const seconds = this.since(time);
+      if (this.starts > 0) {
+        this.restart = {kind: "restart", step, tokens, seconds,
+          text: this.reason};
+        this.marks.push(this.restart);
+      }
+      this.starts += 1;
+    } else {
+      this.reason = change.message ?? "";
+    }
+  }
+
+  addNote(note, time) {
+    if (note.startsWith(PAUSE_ENDS)) this.endPause(time);
+    if (!note.startsWith(PAUSE_BEGINS)) return;
+    this.endPause(time);
+    const {step, tokens} = this.last();
+    this.pause = {kind: "pause", step, tokens, seconds: this.since(time),
+      text: note.slice(PAUSE_BEGINS.length)};
+    this.marks.push(this.pause);
+  }
+
+  // A pause that goes on: its note may come after the last event that was read.
+  addPauseOf(job) {
+    if (!job.pause?.held || this.pause) return;
+    const reasons = (job.pause.reasons ?? []).map((reason) =>
+      plainName(reason, "PAUSE_REASON_").toLowerCase().replaceAll("_", " "));
+    this.addNote(PAUSE_BEGINS + reasons.join(", "), toSeconds(job.pause.since));
+  }
+
+  endPause(time) {
+    if (this.pause) this.pause.endSeconds = this.since(time);
+    this.pause = null;
+  }
+
+  addStep(progress, time) {
+    const step = toNumber(progress.step);
+    while (this.steps.length > 0 && this.steps.at(-1).step >= step) {
+      this.steps.pop();
+    }
+    while (this.evaluations.length > 0 &&
+           this.evaluations.at(-1).step >= step) {
+      this.evaluations.pop();
+    }
+    if (this.restart) {
+      this.restart.step = this.last().step;
+      this.restart.tokens = this.last().tokens;
+      this.restart = null;
+    }
+    this.steps.push(stepOf(progress, this.steps.at(-1), this.since(time)));
+  }
+
+  addEvaluation(evaluated, time) {
+    const step = toNumber(evaluated.step);
+    while (this.evaluations.length > 0 &&
+           this.evaluations.at(-1).step >= step) {
+      this.evaluations.pop();
+    }
+    const metrics = Object.create(null);  // names come from outside
+    for (const [name, value] of Object.entries(evaluated.metrics ?? {})) {
+      metrics[name] = toNumber(value);
+    }
+    this.evaluations.push({step, tokens: this.last().tokens,
+      seconds: this.since(time), eval_loss: toNumber(evaluated.eval_loss),
+      metrics});
+  }
+}
+
+// The rows of a JSON Lines text, without a last line that is cut off.
+function parsedLines(text) {
+  return text.split("\n").map(parsedObject).filter((row) => row !== null);
+}
+
+// One of the document's runs, ready to be shown.
+function readRun(entry) {
+  const job = entry.job ?? {};
+  const walk = new EventWalk();
+  for (const event of entry.events ?? []) walk.add(event);
+  walk.addPauseOf(job);
+  const files = entry.files ?? {};
+  return {
+    id: job.id ?? "",
+    name: job.name ?? "",
+    state: plainName(job.state, "JOB_STATE_"),
+    job,
+    spec: parsedObject(job.spec_json ?? ""),
+    manifest: parsedObject(files["run.json"] ?? ""),
+    confusion: readConfusion(job.confusion_matrix_json ||
+      files["confusion_matrix.json"]),
+    samples: parsedLines(files["predictions.jsonl"] ?? ""),
+    steps: walk.steps,
+    evaluations: walk.evaluations,
+    checkpoints: walk.checkpoints,
+    notes: walk.notes,
+    marks: walk.marks,
+    log: entry.log ?? "",
+    leftOut: entry.left_out ?? {},
+    files,
+  };
+}
+
+// {labels, matrix} where the text has both and they fit, else null.
+function readConfusion(text) {
+  const value = parsedObject(text ?? "");
+  if (!value || !Array.isArray(value.labels) || !Array.isArray(value.matrix)) {
+    return null;
+  }
+  const size = value.labels.length;
+  const fits = value.matrix.length === size && value.matrix.every(
+    (row) => Array.isArray(row) && row.length === size);
+  return fits && size > 0 ? value : null;
+}
+
+// What a reader calls the run: its name and the end of its id.
+function runTitle(run) {
+  return run.name === "" ? run.id : `${run.name} …${run.id.slice(-4)}`;
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "tests/client/client_fixture.h"
+
+namespace mpsd::client {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class ReportTest : public ClientTest {
+ protected:
+  ReportTest() {
+    AddRun(kId);
+    data().logs[kId] = "step 1\nstep 2\n";
+    data().manifest = {FileHead("run.json", 12), FileData("{\"seed\": 42}")};
+  }
+
+  void AddRun(const std::string& id) {
+    v1::Job& job = AddJob(id, v1::JOB_STATE_SUCCEEDED);
+    job.set_spec_json(R"({"training": {"seed": 42}})");
+    AddState(id, v1::JOB_STATE_RUNNING);
+    AddProgress(id, 1, 2);
+    AddProgress(id, 2, 2);
+    AddState(id, v1::JOB_STATE_SUCCEEDED);
+  }
+
+  std::string Page() const { return folder_ / "report.html"; }
+
+  Result Report(std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {"report", kId, "-o", Page()};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunVerb(args);
+  }
+
+  // The document in a page.
+  static json Document(const std::string& path) {
+    const std::string page = Read(path);
+    const std::string begin = "id=\"run-document\">";
+    const size_t at = page.find(begin) + begin.size();
+    return json::parse(page.substr(at, page.find("</script>", at) - at));
+  }
+};
+
+TEST_F(ReportTest, WritesAPageOfTheRun) {
+  const Result result = Report();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("1 run, "));
+  EXPECT_THAT(result.out, HasSubstr(Page()));
+  const json run = Document(Page())["runs"][0];
+  EXPECT_EQ(run["job"]["id"], kId);
+  EXPECT_EQ(run["job"]["state"], "JOB_STATE_SUCCEEDED");
+  EXPECT_EQ(run["events"].size(), 4u);
+  EXPECT_EQ(run["log"], "step 1\nstep 2\n");
+  EXPECT_EQ(run["files"]["run.json"], "{\"seed\": 42}");
+}
+
+TEST_F(ReportTest, ComparesRuns) {
+  AddRun(kOtherId);
+  const Result result = RunVerb({"report", kId, kOtherId, "-o", Page()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("2 runs, "));
+  const json document = Document(Page());
+  ASSERT_EQ(document["runs"].size(), 2u);
+  EXPECT_EQ(document["runs"][1]["job"]["id"], kOtherId);
+}
+
+TEST_F(ReportTest, JsonSaysWhatWasWritten) {
+  const Result result = Report({"--json"});
+  const json object = json::parse(result.out);
+  EXPECT_EQ(object["job_ids"], json({kId}));
+  EXPECT_EQ(object["output"], Page());
+  EXPECT_EQ(object["size_bytes"], Read(Page()).size());
+}
+
+TEST_F(ReportTest, ARunningJobUpToNow) {
+  v1::Job& job = data().jobs[0];
+  job.set_state(v1::JOB_STATE_RUNNING);
+  *job.mutable_progress() = data().events[kId][1].progress();
+  data().on_idle = [] {};
+  EXPECT_EQ(Report().code, 0);
+  EXPECT_EQ(Document(Page())["runs"][0]["events"].size(), 2u);
+}
+
+TEST_F(ReportTest, AQueuedJobHasAPageToo) {
+  data().jobs[0].set_state(v1::JOB_STATE_QUEUED);
+  data().events.clear();
+  data().manifest.clear();
+  data().on_idle = [] {};
+  EXPECT_EQ(Report().code, 0);
+  EXPECT_EQ(Document(Page())["runs"][0]["events"].size(), 0u);
+}
+
+TEST_F(ReportTest, ReplacesAReportOnlyWhenAsked) {
+  ASSERT_EQ(Report().code, 0);
+  const Result refused = Report();
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--force"));
+  data().jobs[0].set_owner("bob");
+  EXPECT_EQ(Report({"--force"}).code, 0);
+  EXPECT_EQ(Document(Page())["runs"][0]["job"]["owner"], "bob");
+}
+
+TEST_F(ReportTest, ForceReplacesNothingElse) {
+  for (const std::string text :
+       {"<!DOCTYPE html>\n<title>thesis</title>", "", "x"}) {
+    Write("report.html", text);
+    const Result result = Report({"--force"});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("is no report"));
+    EXPECT_EQ(Read(Page()), text);
+  }
+  std::filesystem::remove(Page());
+  std::filesystem::create_directory(Page());
+  EXPECT_EQ(Report({"--force"}).code, 2);
+  std::filesystem::remove(Page());
+  Write("target", "kept");
+  std::filesystem::create_symlink(folder_ / "target", Page());
+  EXPECT_EQ(Report({"--force"}).code, 2);
+  EXPECT_EQ(Read(folder_ / "target"), "kept");
+}
+
+TEST_F(ReportTest, AFolderThatIsMissingIsTold) {
+  const Result result =
+      RunVerb({"report", kId, "-o", folder_ / "none/report.html"});
+  EXPECT_EQ(result.code, 6);
+  EXPECT_THAT(result.err, HasSubstr("none"));
+}
+
+TEST_F(ReportTest, AJobThatIsMissingWritesNothing) {
+  const Result result = RunVerb({"report", kId, kOtherId, "-o", Page()});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_FALSE(std::filesystem::exists(Page()));
+}
+
+TEST_F(ReportTest, AStreamThatBreaksWritesNothing) {
+  data().fail["Watch"] = grpc::Status(grpc::StatusCode::DATA_LOSS, "broken");
+  EXPECT_EQ(Report().code, 6);
+  EXPECT_FALSE(std::filesystem::exists(Page()));
+}
+
+TEST_F(ReportTest, CtrlCWritesNothing) {
+  data().on_idle = [this] { interrupt_.Raise(); };
+  EXPECT_EQ(Report().code, 130);
+  EXPECT_FALSE(std::filesystem::exists(Page()));
+}
+
+TEST_F(ReportTest, OnlySoManyJobsAreCompared) {
+  std::vector<std::string> args(21, kId);
+  args.insert(args.begin(), "report");
+  const Result result = RunVerb(args);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("at most 20"));
+}
+
+TEST_F(ReportTest, HostileTextsStayText) {
+  const std::string hostile = "</script><img src=x onerror=alert(1)>";
+  data().jobs[0].set_name(hostile);
+  (*data().jobs[0].mutable_labels())[hostile] = hostile;
+  data().logs[kId] = hostile + "\xff\x1b[31m\n";
+  (*AddEvent(kId).mutable_evaluated()->mutable_metrics())[hostile] =
+      std::numeric_limits<double>::quiet_NaN();
+  ASSERT_EQ(Report().code, 0);
+  EXPECT_EQ(Read(Page()).find("<img"), std::string::npos);
+  const json run = Document(Page())["runs"][0];
+  EXPECT_EQ(run["job"]["name"], hostile);
+  EXPECT_EQ(run["events"][4]["evaluated"]["metrics"][hostile], "NaN");
+  EXPECT_EQ(run["log"], hostile + "\xEF\xBF\xBD\x1b[31m\n");
+}
+
+}  // namespace
+}  // namespace mpsd::client
