@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/axis.h"
+#include "client/plot/axis.h"
 
 #include <gtest/gtest.h>
 

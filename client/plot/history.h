@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_HISTORY_H_
-#define MPSD_CLIENT_HISTORY_H_
+#ifndef MPSD_CLIENT_PLOT_HISTORY_H_
+#define MPSD_CLIENT_PLOT_HISTORY_H_
 
 #include <cstdint>
 #include <set>
@@ -78,4 +78,4 @@ std::vector<Sample> Smoothed(const std::vector<Sample>& samples);
 
 }  // namespace mpsd::client
 
-#endif  // MPSD_CLIENT_HISTORY_H_
+#endif  // MPSD_CLIENT_PLOT_HISTORY_H_

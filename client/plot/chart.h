@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_CHART_H_
-#define MPSD_CLIENT_CHART_H_
+#ifndef MPSD_CLIENT_PLOT_CHART_H_
+#define MPSD_CLIENT_PLOT_CHART_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "client/axis.h"
+#include "client/plot/axis.h"
 
 namespace mpsd::client {
 
@@ -54,4 +54,4 @@ Drawing Draw(const Chart& chart, int columns, int rows, bool utf8);
 
 }  // namespace mpsd::client
 
-#endif  // MPSD_CLIENT_CHART_H_
+#endif  // MPSD_CLIENT_PLOT_CHART_H_

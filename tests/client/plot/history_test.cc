@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/history.h"
+#include "client/plot/history.h"
 
 #include <gmock/gmock.h>
 

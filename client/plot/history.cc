@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/history.h"
+#include "client/plot/history.h"
 
 #include <google/protobuf/util/field_comparator.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "client/format.h"
+#include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_AXIS_H_
-#define MPSD_CLIENT_AXIS_H_
+#ifndef MPSD_CLIENT_PLOT_AXIS_H_
+#define MPSD_CLIENT_PLOT_AXIS_H_
 
 #include <string>
 #include <vector>
@@ -54,4 +54,4 @@ class Axis {
 
 }  // namespace mpsd::client
 
-#endif  // MPSD_CLIENT_AXIS_H_
+#endif  // MPSD_CLIENT_PLOT_AXIS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_SPARKLINE_H_
-#define MPSD_CLIENT_SPARKLINE_H_
+#ifndef MPSD_CLIENT_PLOT_SPARKLINE_H_
+#define MPSD_CLIENT_PLOT_SPARKLINE_H_
 
 #include <string>
 #include <vector>
@@ -15,4 +15,4 @@ std::string Sparkline(const std::vector<double>& values, int columns,
 
 }  // namespace mpsd::client
 
-#endif  // MPSD_CLIENT_SPARKLINE_H_
+#endif  // MPSD_CLIENT_PLOT_SPARKLINE_H_

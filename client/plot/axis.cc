@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/axis.h"
+#include "client/plot/axis.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "absl/strings/str_format.h"
-#include "client/format.h"
+#include "client/text/format.h"
 #include "core/base/check.h"
 
 namespace mpsd::client {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/cell_grid.h"
+#include "client/plot/cell_grid.h"
 
 #include <algorithm>
 #include <cstdlib>

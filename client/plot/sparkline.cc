@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/sparkline.h"
+#include "client/plot/sparkline.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/format.h"
+#include "client/text/format.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_CELL_GRID_H_
-#define MPSD_CLIENT_CELL_GRID_H_
+#ifndef MPSD_CLIENT_PLOT_CELL_GRID_H_
+#define MPSD_CLIENT_PLOT_CELL_GRID_H_
 
 #include <cstdint>
 #include <string>
@@ -37,4 +37,4 @@ class CellGrid {
 
 }  // namespace mpsd::client
 
-#endif  // MPSD_CLIENT_CELL_GRID_H_
+#endif  // MPSD_CLIENT_PLOT_CELL_GRID_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/host_text.h"
+#include "client/text/host_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_FORMAT_H_
-#define MPSD_CLIENT_FORMAT_H_
+#ifndef MPSD_CLIENT_TEXT_FORMAT_H_
+#define MPSD_CLIENT_TEXT_FORMAT_H_
 
 #include <google/protobuf/timestamp.pb.h>
 
@@ -39,4 +39,4 @@ std::string PrintableLines(const std::string& text);
 
 }  // namespace mpsd::client
 
-#endif  // MPSD_CLIENT_FORMAT_H_
+#endif  // MPSD_CLIENT_TEXT_FORMAT_H_

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/chart.h"
+#include "client/plot/chart.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cell_grid.h"
-#include "client/format.h"
+#include "client/plot/cell_grid.h"
+#include "client/text/format.h"
 #include "core/base/check.h"
 
 namespace mpsd::client {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/host_text.h"
+#include "client/text/host_text.h"
 
 #include <map>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/format.h"
+#include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/chart.h"
+#include "client/plot/chart.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "client/format.h"
+#include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {

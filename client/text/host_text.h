@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_HOST_TEXT_H_
-#define MPSD_CLIENT_HOST_TEXT_H_
+#ifndef MPSD_CLIENT_TEXT_HOST_TEXT_H_
+#define MPSD_CLIENT_TEXT_HOST_TEXT_H_
 
 #include <string>
 
@@ -24,4 +24,4 @@ std::string FallbackText(const v1::Progress& progress);
 
 }  // namespace mpsd::client
 
-#endif  // MPSD_CLIENT_HOST_TEXT_H_
+#endif  // MPSD_CLIENT_TEXT_HOST_TEXT_H_
