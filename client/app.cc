@@ -39,6 +39,7 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddShow(app, action);
   AddWatch(app, action);
   AddPlot(app, action);
+  AddTop(app, action);
   AddLogs(app, action);
   AddCancel(app, action);
   AddRetry(app, action);

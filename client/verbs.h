@@ -21,6 +21,7 @@ void AddList(CLI::App& app, Action* action);
 void AddShow(CLI::App& app, Action* action);
 void AddWatch(CLI::App& app, Action* action);
 void AddPlot(CLI::App& app, Action* action);
+void AddTop(CLI::App& app, Action* action);
 void AddLogs(CLI::App& app, Action* action);
 void AddCancel(CLI::App& app, Action* action);
 void AddRetry(CLI::App& app, Action* action);

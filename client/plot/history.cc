@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "client/text/format.h"
+#include "core/base/check.h"
 
 namespace mpsd::client {
 namespace {
@@ -99,6 +101,11 @@ bool IsStepMetric(const std::string& metric) {
       [&](const StepMetric& known) { return metric == known.name; });
 }
 
+History::History(std::string metric, size_t most_steps)
+    : metric_(std::move(metric)), most_steps_(most_steps) {
+  base::Check(most_steps >= 2, "a history has room for two steps");
+}
+
 double History::Seconds(absl::Time time) {
   if (begin_ == absl::InfinitePast()) begin_ = time;
   return absl::ToDoubleSeconds(time - begin_);
@@ -138,6 +145,23 @@ void History::AddStep(const v1::Progress& progress, absl::Time time) {
   steps_.push_back({progress.step(),
                     tokens + passed * static_cast<double>(progress.tokens()),
                     Seconds(time), StepValue(metric_, progress)});
+  if (steps_.size() > most_steps_) Thin();
+}
+
+void History::Thin() {
+  // The later of a pair gives its place, so that the last step stays last. A
+  // value that is missing, or infinite, is not averaged away.
+  size_t kept = 0;
+  for (size_t i = 0; i < steps_.size(); i += 2) {
+    Sample sample = steps_[i];
+    if (i + 1 < steps_.size()) {
+      const double value = sample.value;
+      sample = steps_[i + 1];
+      sample.value = value / 2 + sample.value / 2;
+    }
+    steps_[kept++] = sample;
+  }
+  steps_.resize(kept);
 }
 
 void History::AddEvaluation(const v1::Evaluated& evaluated, absl::Time time) {

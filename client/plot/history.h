@@ -2,10 +2,11 @@
 #ifndef MPSD_CLIENT_PLOT_HISTORY_H_
 #define MPSD_CLIENT_PLOT_HISTORY_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -30,7 +31,10 @@ bool IsStepMetric(const std::string& metric);
 // after an interruption count as they were the last time.
 class History {
  public:
-  explicit History(std::string metric) : metric_(std::move(metric)) {}
+  // Keeps at most about `most_steps` steps (2 or more): beyond them pairs of
+  // neighbours become one, of their mean value. All evaluations are kept.
+  explicit History(std::string metric,
+                   size_t most_steps = std::numeric_limits<size_t>::max());
 
   // Takes an event that comes after those taken before.
   void Add(const v1::JobEvent& event);
@@ -45,9 +49,12 @@ class History {
  private:
   void AddStep(const v1::Progress& progress, absl::Time time);
   void AddEvaluation(const v1::Evaluated& evaluated, absl::Time time);
+  // Halves the number of steps.
+  void Thin();
   double Seconds(absl::Time time);
 
   const std::string metric_;
+  const size_t most_steps_;
   std::vector<Sample> steps_;  // every step, also for a metric of evaluations
   std::vector<Sample> evaluations_;
   std::set<std::string> names_;

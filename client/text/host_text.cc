@@ -83,10 +83,15 @@ std::string HostText(const v1::HostReading& host) {
   return text;
 }
 
-std::string PauseText(const v1::Pause& pause, absl::Time now) {
-  if (pause.reasons().empty()) return "";
+std::string PauseReasonText(const v1::Pause& pause) {
   std::string reasons;
   for (int reason : pause.reasons()) Add(reasons, Words(reason));
+  return reasons;
+}
+
+std::string PauseText(const v1::Pause& pause, absl::Time now) {
+  if (pause.reasons().empty()) return "";
+  const std::string reasons = PauseReasonText(pause);
   if (!pause.has_since()) return reasons;
   const absl::Duration since = now - ToTime(pause.since());
   return absl::StrCat(pause.held() ? "held" : "about to be held", " for ",

@@ -19,6 +19,10 @@ std::string HostText(const v1::HostReading& host);
 // training.
 std::string PauseText(const v1::Pause& pause, absl::Time now);
 
+// "on battery or in Low Power Mode, too hot"; empty where nothing keeps the job
+// from training.
+std::string PauseReasonText(const v1::Pause& pause);
+
 // "aten::a 12 times, aten::b 1 time"; empty where no operator ran on the CPU.
 std::string FallbackText(const v1::Progress& progress);
 

@@ -130,6 +130,29 @@ TEST(HistoryTest, AMetricOfTheTask) {
   EXPECT_THAT(accuracy.evaluation_metrics(), testing::ElementsAre("f1"));
 }
 
+TEST(HistoryTest, ThinsOutStepsOfALongRun) {
+  History history("loss", 4);
+  history.Add(Evaluation(0, 4));
+  for (int step = 1; step <= 4; ++step) history.Add(Step(step, step));
+  EXPECT_EQ(history.steps().size(), 4u);
+  history.Add(Step(5, 5));
+  EXPECT_EQ(Text(history.steps()), "2:1.500000 4:3.500000 5:5.000000 ");
+  EXPECT_EQ(history.steps().back().tokens, 50);
+  for (int step = 6; step <= 100'000; ++step) history.Add(Step(step, 2));
+  EXPECT_LE(history.steps().size(), 4u);
+  EXPECT_EQ(history.steps().back().step, 100'000);
+  EXPECT_EQ(history.steps().back().tokens, 1'000'000);
+  EXPECT_EQ(history.evaluations().size(), 1u);
+  // A NaN that was seen stays to be seen.
+  history.Add(Step(100'001, NAN));
+  for (int step = 100'002; step < 100'008; ++step) history.Add(Step(step, 2));
+  int missing = 0;
+  for (const Sample& sample : history.steps()) {
+    missing += std::isnan(sample.value);
+  }
+  EXPECT_EQ(missing, 1);
+}
+
 TEST(RowReachedTest, WithTheProgressOfTheRow) {
   v1::Job job;
   *job.mutable_progress() = Step(2, NAN).progress();

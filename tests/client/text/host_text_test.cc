@@ -54,6 +54,15 @@ TEST(PauseText, NamesTheReasons) {
   EXPECT_EQ(PauseText(pause, now), "held for 2m05s: too hot, quiet hours");
 }
 
+TEST(PauseReasonText, NamesTheReasonsAlone) {
+  v1::Pause pause;
+  EXPECT_EQ(PauseReasonText(pause), "");
+  pause.add_reasons(v1::PAUSE_REASON_THERMAL);
+  pause.add_reasons(v1::PAUSE_REASON_QUIET_HOURS);
+  pause.mutable_since()->set_seconds(1);
+  EXPECT_EQ(PauseReasonText(pause), "too hot, quiet hours");
+}
+
 TEST(PauseText, HasWordsForEveryReason) {
   std::set<std::string> texts;
   for (int i = v1::PauseReason_MIN + 1; i <= v1::PauseReason_MAX; ++i) {
