@@ -40,6 +40,7 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddWatch(app, action);
   AddPlot(app, action);
   AddReport(app, action);
+  AddTop(app, action);
   AddLogs(app, action);
   AddCancel(app, action);
   AddRetry(app, action);

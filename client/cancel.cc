@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "client/format.h"
 #include "client/job_id.h"
+#include "client/text/format.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {

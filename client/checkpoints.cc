@@ -4,9 +4,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "client/format.h"
 #include "client/job_id.h"
 #include "client/table.h"
+#include "client/text/format.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {

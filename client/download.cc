@@ -14,10 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/format.h"
 #include "client/former_download.h"
 #include "client/job_id.h"
 #include "client/progress_line.h"
+#include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/atomic_file.h"
 #include "core/base/exchange.h"

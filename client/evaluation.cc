@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/format.h"
+#include "client/text/format.h"
 #include "core/base/json_depth.h"
 
 namespace mpsd::client {

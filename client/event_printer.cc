@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/evaluation.h"
-#include "client/format.h"
+#include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {

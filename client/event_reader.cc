@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "client/connection.h"
-#include "client/format.h"
-#include "client/history.h"
+#include "client/plot/history.h"
+#include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {

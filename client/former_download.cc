@@ -13,7 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/format.h"
+#include "client/text/format.h"
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
 #include "core/base/sha256.h"

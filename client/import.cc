@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "client/format.h"
 #include "client/import/import_job.h"
+#include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/file.h"
 

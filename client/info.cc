@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "client/format.h"
-#include "client/host_text.h"
+#include "client/text/format.h"
+#include "client/text/host_text.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {

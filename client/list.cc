@@ -7,9 +7,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/format.h"
 #include "client/job_labels.h"
 #include "client/table.h"
+#include "client/text/format.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "client/format.h"
 #include "client/job_id.h"
 #include "client/reconnect.h"
+#include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/printable.h"
 

@@ -9,11 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/chart.h"
 #include "client/event_reader.h"
-#include "client/format.h"
-#include "client/history.h"
 #include "client/job_id.h"
+#include "client/plot/chart.h"
+#include "client/plot/history.h"
+#include "client/text/format.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {

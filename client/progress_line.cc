@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/format.h"
-#include "client/sparkline.h"
+#include "client/plot/sparkline.h"
+#include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/reconnect.h"
 
-#include "client/format.h"
+#include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {

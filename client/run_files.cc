@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "client/connection.h"
-#include "client/format.h"
+#include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {

@@ -11,10 +11,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/format.h"
 #include "client/inputs.h"
 #include "client/job_labels.h"
 #include "client/sure_submit.h"
+#include "client/text/format.h"
 #include "client/upload.h"
 #include "client/verbs.h"
 #include "client/watch.h"

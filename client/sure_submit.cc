@@ -12,8 +12,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "client/format.h"
 #include "client/retry_pause.h"
+#include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/format.h"
+#include "client/text/format.h"
 #include "core/base/check.h"
 
 namespace mpsd::client {

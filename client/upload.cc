@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/format.h"
 #include "client/progress_line.h"
+#include "client/text/format.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/event_printer.h"
-#include "client/format.h"
 #include "client/job_id.h"
 #include "client/reconnect.h"
+#include "client/text/format.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {

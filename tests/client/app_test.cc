@@ -18,8 +18,8 @@ TEST_F(AppTest, HelpNamesVerbsAndExitCodes) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
   for (const char* verb :
-       {"submit", "list", "show", "watch", "logs", "cancel", "retry",
-        "checkpoints", "download", "import", "merge", "schema", "info",
+       {"submit", "list", "show", "watch", "plot", "top", "logs", "cancel",
+        "retry", "checkpoints", "download", "import", "merge", "schema", "info",
         "completion", "Exit codes:"}) {
     EXPECT_TRUE(Contains(result.out, verb)) << verb;
   }
@@ -42,7 +42,7 @@ TEST_F(AppTest, UnknownVerbNamesThoseThereAre) {
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
             "mpsctl: there is no verb 'sumbit'; the verbs are submit, list, "
-            "show, watch, plot, logs, cancel, retry, delete, checkpoints, "
+            "show, watch, plot, top, logs, cancel, retry, delete, checkpoints, "
             "download, import, merge, schema, info, completion\n"
             "See `mpsctl --help`.\n");
 }

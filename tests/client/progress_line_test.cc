@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "client/format.h"
+#include "client/text/format.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {

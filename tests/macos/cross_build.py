@@ -66,7 +66,8 @@ DYLIBS = {
     | installed("absl", "crypto", "grpc++", "grpc++_reflection", "protobuf",
                 "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
                 "prometheus-cpp-pull", "curl"),
-    "mpsctl": SYSTEM | installed("absl", "crypto", "grpc++", "protobuf"),
+    "mpsctl": SYSTEM | installed("absl", "crypto", "grpc++", "protobuf",
+                                 "ncursesw"),
 }
 
 
@@ -96,7 +97,8 @@ def lay_out_headers(folder):
     for name in ("absl", "nlohmann", "CLI", "grpc", "grpcpp", "google",
                  "spdlog", "fmt", "prometheus", "SQLiteCpp", "sqlite3.h",
                  "curl", "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
-                 "jmorecfg.h", "jerror.h", "jconfig.h"):
+                 "jmorecfg.h", "jerror.h", "jconfig.h", "ncursesw",
+                 "curses.h", "ncurses_dll.h", "unctrl.h"):
         found = [p / name for p in (usr, *local) if (p / name).exists()]
         if not found:
             fail(f"no header {name} here: run deploy/setup.sh --tests")

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_TEXT_HOST_TEXT_H_
+#define MPSD_CLIENT_TEXT_HOST_TEXT_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "mpsd/v1/daemon.pb.h"
+#include "mpsd/v1/jobs.pb.h"
+
+// Describes the machine that jobs share with people.
+namespace mpsd::client {
+
+// "battery 62%, heat nominal, memory pressure normal, 1.2 GB swap …"; empty for
+// a machine that tells nothing.
+std::string HostText(const v1::HostReading& host);
+
+// "held for 2m05s: on battery"; empty where nothing keeps the job from
+// training.
+std::string PauseText(const v1::Pause& pause, absl::Time now);
+
+// "on battery or in Low Power Mode, too hot"; empty where nothing keeps the job
+// from training.
+std::string PauseReasonText(const v1::Pause& pause);
+
+// "aten::a 12 times, aten::b 1 time"; empty where no operator ran on the CPU.
+std::string FallbackText(const v1::Progress& progress);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_TEXT_HOST_TEXT_H_
