@@ -258,7 +258,10 @@ const tests = {
     // A manifest of another shape takes its own part away.
     const odd = hostileRun();
     odd.files["run.json"] = JSON.stringify({environment: 3, model: {sha256: 3},
-      train: {sha256: {toString: 3}}, attention: {training: 5}});
+      train: {sha256: {toString: 3}}, attention: {training: 5},
+      device_description: {toString: 3}});
+    odd.job.spec_json = '{"model": {"toString": 3}, "a": ' +
+      `${"[".repeat(5000)}${"]".repeat(5000)}}`;
     const other = await open("hostile-manifest", [odd]);
     assert.ok((await other.evaluate(() => document.body.innerText))
       .includes("Predictions"));

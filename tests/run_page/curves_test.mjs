@@ -69,6 +69,15 @@ test("columns share their places, along steps, tokens and time", () => {
   }
 });
 
+test("tokens are counted about where steps are missing", () => {
+  const of = (...steps) => page.hasGaps(page.readRun({events:
+    steps.map((step) => stepEvent(step, step))}));
+  assert.equal(of(1, 2, 3), false);
+  assert.equal(of(1, 3), true);
+  assert.equal(of(2, 3), true);
+  assert.equal(of(), false);
+});
+
 test("what cannot be drawn is counted", () => {
   const points = [1, NaN, Infinity, -2, 0, 4].map((value, step) =>
     ({step, tokens: step, seconds: step, value}));

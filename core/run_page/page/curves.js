@@ -96,6 +96,13 @@ function curvesOf(chart, run, alone) {
   return curves;
 }
 
+// Whether steps between those of the run are missing, so that tokens are
+// counted about.
+function hasGaps(run) {
+  return run.steps.some((step, at) =>
+    step.step !== (at === 0 ? 0 : run.steps[at - 1].step) + 1);
+}
+
 // A chart for each metric of the evaluations, by name.
 function metricCharts(runs) {
   const names = new Set();

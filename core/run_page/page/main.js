@@ -29,9 +29,11 @@ class ChartPart {
 
   section() {
     const marks = this.runs.some((run) => run.marks.length > 0);
+    const about = this.runs.some(hasGaps);
     return section("Curves", element("div", {class: "controls"},
       choice("along", Object.entries(AXES).map(([name, axis]) =>
-        [name, axis.title]), this.view.axis, (axis) => this.show({axis})),
+        [name, name === "tokens" && about ? "tokens (about)" : axis.title]),
+      this.view.axis, (axis) => this.show({axis})),
       toggle("logarithmic", (logarithmic) => this.show({logarithmic})),
       element("span", {class: "note"}, marks ? "↻ restart  ‖ pause" : "")),
       this.grid);
@@ -82,7 +84,7 @@ function preparePrinting(charts) {
 
 function runParts(runs) {
   if (runs.length === 1) return detailSections(runs[0]);
-  return [differenceTable(runs), ...runs.map((run) => element("details",
+  return [partOrNote(differenceTable, runs), ...runs.map((run) => element("details",
     {class: "run"}, element("summary", {}, runTitle(run)), overview(run),
     ...detailSections(run)))];
 }

@@ -92,9 +92,9 @@ function whatItIs(run) {
     ["ended", timeText(job.end_time)],
     ["attempts", job.attempt ? String(job.attempt) : ""],
     ["last attempt", job.exit_reason ?? ""],
-    ["device", (run.manifest?.device_description ??
-      job.progress?.device) || ""],
-    ["model", String(run.spec?.model_id ?? run.spec?.model ?? "")],
+    ["device", valueText(run.manifest?.device_description ||
+      job.progress?.device || "")],
+    ["model", valueText(run.spec?.model_id ?? run.spec?.model ?? "")],
   ];
 }
 
@@ -206,10 +206,10 @@ function hashRows(manifest) {
     const {sha256, rows: count, tokens} = manifest[part] ?? {};
     if (!sha256) continue;
     rows.push([part, count === undefined ? "" : countText(count),
-      tokens === undefined ? "" : countText(tokens), String(sha256)]);
+      tokens === undefined ? "" : countText(tokens), valueText(sha256)]);
   }
   for (const [file, hash] of Object.entries(manifest.model?.sha256 ?? {})) {
-    rows.push([`model: ${file}`, "", "", String(hash)]);
+    rows.push([`model: ${file}`, "", "", valueText(hash)]);
   }
   return rows;
 }
@@ -273,9 +273,9 @@ function detailSections(run) {
 }
 
 // A file of another shape than mpsd writes costs its own part of the page.
-function partOrNote(part, run) {
+function partOrNote(part, shown) {
   try {
-    return part(run);
+    return part(shown);
   } catch (error) {
     return element("p", {class: "note"}, `A part cannot be shown: ${error}`);
   }

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 
 namespace mpsd::run_page {
 namespace {
@@ -71,6 +73,16 @@ TEST(RunPageTest, KeepsTheLicenceOfUPlot) {
   EXPECT_EQ(Count(RunPage("{}"), "The MIT License (MIT)"), 2u)
       << "once beside uPlot, once for readers";
   EXPECT_THAT(RunPage("{}"), HasSubstr("Leon Sorokin"));
+}
+
+TEST(RunPageTest, TheNoticeHasTheLicenceOfThePage) {
+  const std::string page = RunPage("{}");
+  const std::string begin = "<pre>";
+  const size_t at = page.rfind(begin) + begin.size();
+  std::ostringstream notice;
+  notice << std::ifstream(MPSD_TEST_SOURCE_DIR "/NOTICE").rdbuf();
+  EXPECT_THAT(notice.str(),
+              HasSubstr(page.substr(at, page.find("</pre>", at) - at)));
 }
 
 TEST(RunPageTest, IsKnownByItsHead) {
