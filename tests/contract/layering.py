@@ -146,7 +146,8 @@ def check_graph(graph):
             problems.append(f"CMake: {target}: nobody depends on the worker")
         if re.match(r"mpsd_server_(?!daemon)", target):
             for name in sorted(graph[target]):
-                if re.match(r"mpsd_server_(?!jobs$)", name):
+                # Sockets know nothing of mpsd.
+                if re.match(r"mpsd_server_(?!(?:jobs|listener)$)", name):
                     problems.append(f"CMake: {target} knows its sibling {name}")
     return problems
 
