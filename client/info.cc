@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/text/format.h"
 #include "client/text/host_text.h"
@@ -40,6 +41,14 @@ std::string JobsText(const v1::InfoResponse& info) {
   return text;
 }
 
+std::string MetricsText(const v1::InfoResponse& info) {
+  const std::string& address = info.metrics_address();
+  if (address.empty()) return "off";
+  if (absl::StartsWith(address, "unix:")) return address;
+  return absl::StrCat(info.metrics_tls() ? "https://" : "http://", address,
+                      "/metrics");
+}
+
 void PrintInfo(const v1::InfoResponse& info, const Console& console) {
   std::ostream& out = console.out;
   const absl::Duration up =
@@ -68,10 +77,7 @@ void PrintInfo(const v1::InfoResponse& info, const Console& console) {
   Field(out, "state folder",
         absl::StrCat(info.state_dir(), ", ", Bytes(info.disk_free_bytes()),
                      " free"));
-  Field(out, "metrics",
-        info.metrics_address().empty()
-            ? "off"
-            : absl::StrCat("http://", info.metrics_address(), "/metrics"));
+  Field(out, "metrics", MetricsText(info));
   Field(out, "schema", absl::StrCat(info.schema_version()));
   Field(out, "protocol", absl::StrCat(info.protocol_version()));
 }

@@ -18,6 +18,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/listen_rules.h"
 
 namespace mpsd {
 namespace fs = std::filesystem;
@@ -34,10 +35,11 @@ file each line is an option without its dashes:
   [environment]
   HF_HOME = "/srv/huggingface"
 
-SIGHUP reads the file again. log-level, pause-on-*, quiet-hours,
-idle-only-seconds, pause-hold-seconds, pause-settle-seconds and notify-* take
-effect at once; the log names what else has changed and waits for a restart, and
-what is wrong with a file that is not taken.
+SIGHUP reads the file again, and the certificate, the key and the token of the
+metrics. log-level, pause-on-*, quiet-hours, idle-only-seconds,
+pause-hold-seconds, pause-settle-seconds and notify-* take effect at once; the
+log names what else has changed and waits for a restart, and what is wrong with
+a file that is not taken.
 )";
 
 std::string Environment(const char* name) {
@@ -82,6 +84,7 @@ class ConfigFile : public CLI::ConfigTOML {
 // The options as CLI11 fills them in.
 struct Options {
   std::string state_dir, worker, device_lock;
+  std::string metrics_tls_cert, metrics_tls_key, metrics_token_file;
   std::vector<std::string> model_roots, data_roots, environment;
   Config config;
   double hang_timeout = absl::ToDoubleSeconds(config.hang_timeout);
@@ -116,14 +119,25 @@ void DeclarePlaces(CLI::App& app, Options& o) {
   app.add_flag("--insecure-listen", o.config.insecure_listen,
                "Serve it on ports though it has neither TLS nor tokens: "
                "whoever reaches one runs jobs as this user");
-  app.add_option("--metrics-address", o.config.metrics_address,
-                 "HOST:PORT of the Prometheus metrics, or off")
-      ->capture_default_str();
   const std::string lock = DefaultDeviceLock().string();
   app.add_option("--device-lock", o.device_lock,
                  "File that the mpsd whose job uses the GPU locks, among all "
                  "of the machine, or off [" +
                      (lock.empty() ? "off" : lock) + "]");
+}
+
+void DeclareMetrics(CLI::App& app, Options& o) {
+  app.add_option("--metrics-address", o.config.metrics_address,
+                 "HOST:PORT or unix:PATH of the Prometheus metrics, or off")
+      ->capture_default_str();
+  app.add_option("--metrics-tls-cert", o.metrics_tls_cert,
+                 "Serve the metrics over TLS 1.3 with this certificate, a PEM "
+                 "file; SIGHUP reads it again");
+  app.add_option("--metrics-tls-key", o.metrics_tls_key,
+                 "The certificate's key, a PEM file without a passphrase");
+  app.add_option("--metrics-token-file", o.metrics_token_file,
+                 "Show the metrics only to who sends the token in this file as "
+                 "a bearer token; SIGHUP reads it again");
 }
 
 void DeclareReads(CLI::App& app, Options& o) {
@@ -285,8 +299,8 @@ void DeclareNotify(CLI::App& app, Options& o) {
 absl::Status UnknownKey(const CLI::ConfigError& error) {
   std::string key = error.what();
   const size_t colon = key.find(": ");
-  key = colon == key.npos ? key.substr(key.rfind(' ') + 1)
-                          : key.substr(0, colon);
+  key =
+      colon == key.npos ? key.substr(key.rfind(' ') + 1) : key.substr(0, colon);
   if (const size_t section = key.find(".++"); section != key.npos) {
     key = absl::StrCat("[", key.substr(0, section), "]");
   }
@@ -339,27 +353,6 @@ absl::Status FinishNotify(const Options& o, Config& config) {
   return notify::CheckSettings(notify);
 }
 
-bool IsPort(const std::string& address) {
-  return !address.starts_with("unix:");
-}
-
-absl::Status CheckListen(const Config& config) {
-  const auto port =
-      std::find_if(config.listen.begin(), config.listen.end(), IsPort);
-  if (port == config.listen.end() || config.insecure_listen) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--listen ", *port,
-      ": the API has neither TLS nor tokens yet; whoever reaches a port, on "
-      "127.0.0.1 every account of this machine, could run jobs as this user. "
-      "From another machine reach the socket by ssh instead: ssh -N -L "
-      "/tmp/mpsd.sock:",
-      config.SocketPath().string(),
-      " HOST, and mpsctl --server unix:/tmp/mpsd.sock. If a port is meant "
-      "nonetheless, give --insecure-listen too"));
-}
-
 bool IsVariable(const std::string& name) {
   return !name.empty() && !absl::ascii_isdigit(name[0]) &&
          std::all_of(name.begin(), name.end(),
@@ -404,6 +397,10 @@ void FinishReads(const Options& o, Config& config) {
   config.model_roots = config.data_roots = {"/"};
 }
 
+fs::path AbsoluteOrEmpty(const std::string& path) {
+  return path.empty() ? fs::path() : fs::absolute(path);
+}
+
 absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   if (o.state_dir.empty()) o.state_dir = Environment("MPSD_STATE_DIR");
   Config config = std::move(o.config);
@@ -415,10 +412,13 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   }
   config.state_dir = fs::absolute(config.state_dir).lexically_normal();
   config.worker = o.worker.empty() ? DefaultWorker() : fs::absolute(o.worker);
-  if (absl::Status s = CheckListen(config); !s.ok()) return s;
+  if (config.metrics_address == "off") config.metrics_address.clear();
+  config.metrics_tls_cert = AbsoluteOrEmpty(o.metrics_tls_cert);
+  config.metrics_tls_key = AbsoluteOrEmpty(o.metrics_tls_key);
+  config.metrics_token_file = AbsoluteOrEmpty(o.metrics_token_file);
+  if (absl::Status s = CheckAddresses(config); !s.ok()) return s;
   FinishReads(o, config);
   if (absl::Status s = FinishEnvironment(o, app, config); !s.ok()) return s;
-  if (config.metrics_address == "off") config.metrics_address.clear();
   config.device_lock = o.device_lock.empty()    ? DefaultDeviceLock()
                        : o.device_lock == "off" ? fs::path()
                                                 : fs::absolute(o.device_lock);
@@ -470,6 +470,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
   app.footer(kFooter);
   Options options;
   DeclarePlaces(app, options);
+  DeclareMetrics(app, options);
   DeclareReads(app, options);
   DeclareEnvironment(app, options);
   DeclareLog(app, options);

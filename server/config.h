@@ -30,7 +30,11 @@ struct Config {
   // and the Hugging Face cache. The default is "/" while mpsd listens on unix
   // sockets alone, and no folder once it listens on a port.
   std::vector<std::filesystem::path> model_roots, data_roots;
-  std::string metrics_address = "127.0.0.1:9464";  // empty: off
+  // "HOST:PORT" or "unix:PATH"; empty: off.
+  std::string metrics_address = "127.0.0.1:9464";
+  // A certificate with its key, both or none, and the file of a bearer token;
+  // absolute. Empty: plain HTTP, no token.
+  std::filesystem::path metrics_tls_cert, metrics_tls_key, metrics_token_file;
   // The file that a worker locks while it uses the GPU; the mpsd of every user
   // of the machine locks the same file.
   std::filesystem::path device_lock;  // empty: off

@@ -23,7 +23,6 @@
 #include "server/config_changes.h"
 #include "server/descriptor_limit.h"
 #include "server/log.h"
-#include "server/prometheus/metric_set.h"
 
 namespace mpsd {
 namespace {
@@ -140,12 +139,19 @@ absl::Status Daemon::StartMetrics() {
   exported_metrics_ = std::make_shared<prometheus::JobMetrics>(
       std::move(options), base::Clock::Real());
   if (config_.metrics_address.empty()) return absl::OkStatus();
+  http::Server::Options serve;
+  serve.address = config_.metrics_address;
+  if (!config_.metrics_tls_cert.empty()) {
+    serve.tls = {config_.metrics_tls_cert, config_.metrics_tls_key};
+  }
+  serve.token_file = config_.metrics_token_file;
+  serve.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
+  serve.log = LineTo(log_, spdlog::level::warn);
   absl::StatusOr<std::unique_ptr<prometheus::Exposition>> exposition =
       prometheus::Exposition::Start(
-          config_.metrics_address,
-          std::make_shared<prometheus::MetricSet>(
-              prometheus::MetricSet::Sources{exported_metrics_,
-                                             daemon_metrics_}));
+          std::move(serve),
+          {{exported_metrics_.get(), daemon_metrics_.get()},
+           exported_metrics_->exemplars()});
   // Jobs matter more than metrics: run even where another mpsd has the metrics
   // port.
   if (absl::IsUnavailable(exposition.status())) {
@@ -262,6 +268,7 @@ absl::Status Daemon::StartServer() {
   facts.version = MPSD_VERSION;
   facts.state_dir = config_.state_dir;
   facts.metrics_address = metrics_address();
+  facts.metrics_tls = exposition_ && !config_.metrics_tls_cert.empty();
   facts.start_time = start_time_;
   facts.schema_version = job_store_->schema_version();
   facts.protocol_version = wire::kProtocolVersion;
@@ -314,6 +321,14 @@ void Daemon::Reload(const Config& next) {
   log_->warn(
       "SIGHUP: the configuration was read again; new in effect: {}",
       changes.live.empty() ? "nothing" : absl::StrJoin(changes.live, ", "));
+}
+
+void Daemon::RenewCredentials() {
+  if (!exposition_) return;
+  if (const absl::Status read = exposition_->Reload(); !read.ok()) {
+    log_->error("SIGHUP: the metrics keep their certificate and token: {}",
+                std::string(read.message()));
+  }
 }
 
 std::string Daemon::metrics_address() const {

@@ -58,6 +58,11 @@ class Daemon {
   // restart. One thread at a time.
   void Reload(const Config& next);
 
+  // Reads the certificate, the key and the token of the metrics again. All stay
+  // as they were where one cannot be read, and the log says so. One thread at a
+  // time.
+  void RenewCredentials();
+
   // The addresses that serve the API and the metrics, with the real port for
   // port 0.
   const std::vector<std::string>& addresses() const {

@@ -57,8 +57,9 @@ void KeepStandardStreams() {
 using Arguments = std::vector<std::string>;
 
 // Reads the command line and the file that it names again, and applies the new
-// values.
+// values. A certificate that was renewed counts whatever the file says.
 void Reload(mpsd::Daemon& daemon, const Arguments& arguments) {
+  daemon.RenewCredentials();
   const auto parsed = mpsd::ParseConfig(arguments);
   const auto* config =
       parsed.ok() ? std::get_if<mpsd::Config>(&*parsed) : nullptr;

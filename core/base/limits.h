@@ -56,6 +56,14 @@ inline constexpr int64_t kChunkBytes = 1 << 20;  // bytes of data in one message
 inline constexpr int kBlobNames = 1000;          // names in one FindBlobs
 inline constexpr int kBatchBlobs = 20'000;       // blobs in one UploadBatch
 
+// --- HTTP: metrics and the web page ------------------------------------------
+// The request line; all the header's other lines together.
+inline constexpr size_t kHttpHeaderBytes = 16 << 10;
+inline constexpr size_t kHttpConnections = 128;  // open on one address
+inline constexpr size_t kLeastTokenBytes = 16;
+inline constexpr size_t kTokenBytes = 1024;
+inline constexpr size_t kPemBytes = 1 << 20;  // a certificate chain, a key
+
 // --- what a worker says ------------------------------------------------------
 // A failure's text, at the worker and again in the daemon.
 inline constexpr size_t kMessageBytes = 8 << 10;

@@ -1,61 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/prometheus/exposition.h"
 
-#include <prometheus/exposer.h>
+#include <prometheus/text_serializer.h>
 
-#include <exception>
-#include <utility>
-
-#include "absl/strings/numbers.h"
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "server/http/gzip.h"
+#include "server/prometheus/exposition_format.h"
+#include "server/prometheus/families.h"
+#include "server/prometheus/names.h"
+#include "server/prometheus/open_metrics.h"
 
 namespace mpsd::prometheus {
 namespace {
 
-// The host and its colon; empty when `address` is not HOST:PORT.
-std::string HostOf(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  int32_t port = 0;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 ||
-      port > 65535) {
-    return "";
+using ::prometheus::MetricFamily;
+
+// The error with its option. Only an address that is taken leaves mpsd running
+// without metrics.
+absl::Status Explained(const absl::Status& status) {
+  const char* help =
+      " (--metrics-address, --metrics-tls-cert, --metrics-tls-key and "
+      "--metrics-token-file say how metrics are served)";
+  if (absl::IsUnavailable(status)) {
+    help = " (choose another --metrics-address, or off)";
   }
-  return address.substr(0, colon + 1);
+  return absl::Status(status.code(),
+                      absl::StrCat("metrics: ", status.message(), help));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Exposition>> Exposition::Start(
-    const std::string& address,
-    std::shared_ptr<::prometheus::Collectable> metrics) {
-  const std::string host = HostOf(address);
-  if (host.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("metrics address '", address,
-                     "': expected HOST:PORT, as in 127.0.0.1:9464, or off"));
-  }
-  try {
-    auto exposer = std::make_unique<::prometheus::Exposer>(address, 2);
-    exposer->RegisterCollectable(metrics);
-    const std::string bound =
-        absl::StrCat(host, exposer->GetListeningPorts().front());
-    return std::unique_ptr<Exposition>(
-        new Exposition(bound, std::move(metrics), std::move(exposer)));
-  } catch (const std::exception& e) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot serve metrics on ", address, " (", e.what(),
-        "): the port may be taken; choose another --metrics-address, or off"));
-  }
+    http::Server::Options options, Sources sources) {
+  absl::StatusOr<std::unique_ptr<http::Server>> server =
+      http::Server::Open(std::move(options));
+  if (!server.ok()) return Explained(server.status());
+  auto exposition =
+      absl::WrapUnique(new Exposition(std::move(sources), *std::move(server)));
+  exposition->server_->Serve(
+      [raw = exposition.get()](const http::Request& request) {
+        return raw->Answer(request);
+      });
+  return exposition;
 }
 
-Exposition::Exposition(std::string address,
-                       std::shared_ptr<::prometheus::Collectable> metrics,
-                       std::unique_ptr<::prometheus::Exposer> exposer)
-    : address_(std::move(address)),
-      exported_metrics_(std::move(metrics)),
-      exposer_(std::move(exposer)) {}
-
-Exposition::~Exposition() = default;
+http::Response Exposition::Answer(const http::Request& request) const {
+  if (request.target.substr(0, request.target.find('?')) != "/metrics") {
+    return {.status = 404, .body = "the metrics are at /metrics\n"};
+  }
+  std::vector<MetricFamily> families;
+  for (const ::prometheus::Collectable* source : sources_.metrics) {
+    for (MetricFamily& family : source->Collect()) {
+      families.push_back(std::move(family));
+    }
+  }
+  if (const std::optional<absl::Time> expiry = server_->certificate_expiry()) {
+    families.push_back(SingleValue(
+        kCertificateExpiry, static_cast<double>(absl::ToUnixSeconds(*expiry))));
+  }
+  const ExpositionFormat format = ChosenFormat(request.accept);
+  http::Response response;
+  response.content_type = format.content_type;
+  response.body = format.is_open_metrics
+                      ? OpenMetricsText(families, sources_.exemplars)
+                      : ::prometheus::TextSerializer().Serialize(families);
+  return http::Compressed(request, std::move(response));
+}
 
 }  // namespace mpsd::prometheus

@@ -6,36 +6,42 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-
-namespace prometheus {
-class Exposer;
-}
+#include "server/http/server.h"
+#include "server/prometheus/exemplars.h"
 
 namespace mpsd::prometheus {
 
-// Serves http://ADDRESS/metrics until the object is destroyed.
+// What a scrape shows. All is borrowed and must outlive the Exposition.
+struct Sources {
+  std::vector<const ::prometheus::Collectable*> metrics;
+  const Exemplars& exemplars;
+};
+
+// Serves /metrics until the object is destroyed, as OpenMetrics to clients that
+// ask for it and else in Prometheus' text format, and says when its certificate
+// ends. Thread-safe.
 class Exposition {
  public:
-  // `address`: HOST:PORT; port 0 takes a free one. InvalidArgument for anything
-  // else, Unavailable when it cannot be listened on.
+  // The errors of http::Server::Open, with the option that helps.
   static absl::StatusOr<std::unique_ptr<Exposition>> Start(
-      const std::string& address,
-      std::shared_ptr<::prometheus::Collectable> metrics);
-  ~Exposition();
+      http::Server::Options options, Sources sources);
 
-  // The address with the real port.
-  const std::string& address() const { return address_; }
+  // See http::Server.
+  absl::Status Reload() { return server_->Reload(); }
+  const std::string& address() const { return server_->address(); }
 
  private:
-  Exposition(std::string address,
-             std::shared_ptr<::prometheus::Collectable> metrics,
-             std::unique_ptr<::prometheus::Exposer> exposer);
+  Exposition(Sources sources, std::unique_ptr<http::Server> server)
+      : sources_(std::move(sources)), server_(std::move(server)) {}
+  http::Response Answer(const http::Request& request) const;
 
-  const std::string address_;
-  const std::shared_ptr<::prometheus::Collectable> exported_metrics_;
-  const std::unique_ptr<::prometheus::Exposer> exposer_;
+  const Sources sources_;
+  const std::unique_ptr<http::Server> server_;
 };
 
 }  // namespace mpsd::prometheus

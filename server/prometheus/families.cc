@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/prometheus/families.h"
 
+#include <prometheus/client_metric.h>
+#include <prometheus/metric_type.h>
+
+#include <utility>
+
 #include "core/base/check.h"
 
 namespace mpsd::prometheus {
@@ -30,6 +35,18 @@ namespace mpsd::prometheus {
       .Name(metric.name)
       .Help(metric.help)
       .Register(registry);
+}
+
+::prometheus::MetricFamily SingleValue(const Metric& metric, double value) {
+  base::Check(metric.kind != MetricKind::kHistogram, "one value is shown");
+  const bool counts = metric.kind == MetricKind::kCounter;
+  ::prometheus::ClientMetric sample;
+  (counts ? sample.counter.value : sample.gauge.value) = value;
+  return {metric.name,
+          metric.help,
+          counts ? ::prometheus::MetricType::Counter
+                 : ::prometheus::MetricType::Gauge,
+          {std::move(sample)}};
 }
 
 }  // namespace mpsd::prometheus

@@ -6,6 +6,7 @@
 #include <prometheus/family.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 
 #include "server/prometheus/names.h"
@@ -20,6 +21,9 @@ namespace mpsd::prometheus {
     ::prometheus::Registry& registry, const Metric& metric);
 ::prometheus::Family<::prometheus::Histogram>& Histograms(
     ::prometheus::Registry& registry, const Metric& metric);
+
+// A family whose only series has no labels. `metric` is a gauge or a counter.
+::prometheus::MetricFamily SingleValue(const Metric& metric, double value);
 
 }  // namespace mpsd::prometheus
 

@@ -227,6 +227,11 @@ inline constexpr Metric kSelftestPassed{
     "mpsd_selftest_timestamp_seconds", MetricKind::kGauge, "device",
     "When the device's self-test last passed, in Unix time."};
 
+// --- What serves the metrics.
+inline constexpr Metric kCertificateExpiry{
+    "mpsd_metrics_certificate_expiry_timestamp_seconds", MetricKind::kGauge, "",
+    "When the certificate of the metrics address ends, in Unix time."};
+
 // The metrics that no field of a step stands for, as the table shows them.
 inline constexpr const Metric* kMetrics[] = {
     &kJobs,
@@ -274,6 +279,7 @@ inline constexpr const Metric* kMetrics[] = {
     &kStateDiskSize,
     &kStateBytes,
     &kSelftestPassed,
+    &kCertificateExpiry,
 };
 
 }  // namespace mpsd::prometheus

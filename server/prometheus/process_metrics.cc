@@ -1,30 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/prometheus/process_metrics.h"
 
-#include <prometheus/client_metric.h>
-#include <prometheus/metric_type.h>
-
 #include <optional>
-#include <utility>
 
+#include "server/prometheus/families.h"
 #include "server/prometheus/names.h"
 
 namespace mpsd::prometheus {
 namespace {
 
 using ::prometheus::MetricFamily;
-using ::prometheus::MetricType;
-
 void AddFamily(const Metric& metric, std::optional<double> value,
                std::vector<MetricFamily>& families) {
-  if (!value) return;
-  const bool counts = metric.kind == MetricKind::kCounter;
-  ::prometheus::ClientMetric sample;
-  (counts ? sample.counter.value : sample.gauge.value) = *value;
-  families.push_back({metric.name,
-                      metric.help,
-                      counts ? MetricType::Counter : MetricType::Gauge,
-                      {std::move(sample)}});
+  if (value) families.push_back(SingleValue(metric, *value));
 }
 
 std::optional<double> Number(const std::optional<int64_t>& value) {

@@ -15,6 +15,7 @@ struct DaemonFacts {
   std::string version;  // mpsd's version
   std::string state_dir;
   std::string metrics_address;  // empty: off
+  bool metrics_tls = false;
   absl::Time start_time;
   int64_t schema_version = 0;    // JobStore::schema_version()
   int32_t protocol_version = 0;  // wire::kProtocolVersion

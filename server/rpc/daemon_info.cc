@@ -41,6 +41,7 @@ absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
   ToProto(facts.start_time, *response.mutable_start_time());
   response.set_state_dir(facts.state_dir);
   response.set_metrics_address(facts.metrics_address);
+  response.set_metrics_tls(facts.metrics_tls);
   response.set_schema_version(facts.schema_version);
   response.set_queued_jobs(
       static_cast<int32_t>(info.jobs[jobs::State::kQueued]));

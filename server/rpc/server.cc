@@ -14,12 +14,12 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "server/listener/listen_address.h"
+#include "server/listener/listener.h"
 #include "server/rpc/artifact_service.h"
 #include "server/rpc/call_report.h"
 #include "server/rpc/daemon_service.h"
 #include "server/rpc/job_service.h"
-#include "server/rpc/listen_address.h"
-#include "server/rpc/listener.h"
 #include "server/rpc/stream_host.h"
 #include "server/rpc/unary_call.h"
 
@@ -145,7 +145,7 @@ struct RpcServer::Services {
   DaemonService daemon;
   absl::Mutex stopping;  // so that one thread stops the listener
   // Members are created in this order.
-  std::unique_ptr<Listener> listener;
+  std::unique_ptr<listener::Listener> listener;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<PeriodicCall> idle;
@@ -163,7 +163,7 @@ RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }
 absl::Status RpcServer::Start() {
   base::Check(services_->server == nullptr, "Start is called once");
   for (const std::string& address : options_.addresses) {
-    absl::Status checked = CheckListenAddress(address);
+    absl::Status checked = listener::CheckListenAddress(address);
     if (!checked.ok()) return checked;
   }
   grpc::EnableDefaultHealthCheckService(true);
@@ -171,10 +171,11 @@ absl::Status RpcServer::Start() {
   grpc::ServerBuilder builder;
   Configure(options_, builder);
   if (options_.calls != nullptr) ReportCalls(*options_.calls, builder);
-  absl::StatusOr<std::unique_ptr<Listener>> listener = Listener::Open(
-      {options_.addresses, options_.max_descriptor, options_.log});
-  if (!listener.ok()) return listener.status();
-  services_->listener = *std::move(listener);
+  absl::StatusOr<std::unique_ptr<listener::Listener>> opened =
+      listener::Listener::Open(
+          {options_.addresses, options_.max_descriptor, options_.log});
+  if (!opened.ok()) return opened.status();
+  services_->listener = *std::move(opened);
   services_->acceptor = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());

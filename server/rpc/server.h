@@ -46,7 +46,8 @@ struct Options {
   // that speaks no HTTP/2 is closed sooner.
   absl::Duration connection_idle = absl::Minutes(10);
   absl::Duration handshake = absl::Seconds(10);
-  // The first descriptor number that no connection gets; see Listener.
+  // The first descriptor number that no connection gets; see
+  // listener::Listener.
   int max_descriptor = 1 << 30;
   // Gets a line for each fault in mpsd itself; called on any thread.
   std::function<void(const std::string&)> log = {};

@@ -58,6 +58,17 @@ TEST_F(InfoTest, WhileAJobRuns) {
   }
 }
 
+TEST_F(InfoTest, WhereTheMetricsAre) {
+  v1::InfoResponse& info = data().info;
+  info.set_metrics_address("mac:9464");
+  info.set_metrics_tls(true);
+  EXPECT_NE(RunVerb({"info"}).out.find("  https://mac:9464/metrics\n"),
+            std::string::npos);
+  info.set_metrics_address("unix:/run/m");
+  EXPECT_NE(RunVerb({"info"}).out.find("metrics        unix:/run/m\n"),
+            std::string::npos);
+}
+
 TEST_F(InfoTest, Json) {
   const auto json = nlohmann::json::parse(RunVerb({"info", "--json"}).out);
   EXPECT_EQ(json["version"], "0.1.0");

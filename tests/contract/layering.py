@@ -18,7 +18,9 @@ LIBRARIES = [
     (r"google/protobuf/|mpsd/v1/", {"mpsd_proto"}),
     (r"spdlog/", {"spdlog::spdlog"}),
     (r"SQLiteCpp/|sqlite3", {"SQLiteCpp"}),
-    (r"prometheus/", {"prometheus-cpp::core", "prometheus-cpp::pull"}),
+    (r"prometheus/", {"prometheus-cpp::core"}),
+    (r"boost/", {"Boost::headers"}),
+    (r"zlib\.h", {"ZLIB::ZLIB"}),
     (r"nlohmann/", {"nlohmann_json::nlohmann_json"}),
     (r"CLI/", {"CLI11::CLI11"}),
     (r"ncurses\w*/|curses\.h|term\.h", {"mpsd_curses"}),
@@ -150,7 +152,8 @@ def check_graph(graph):
             problems.append(f"CMake: {target}: nobody depends on the worker")
         if re.match(r"mpsd_server_(?!daemon)", target):
             for name in sorted(graph[target]):
-                if re.match(r"mpsd_server_(?!jobs$)", name):
+                # Sockets and HTTP know nothing of mpsd.
+                if re.match(r"mpsd_server_(?!(?:jobs|listener|http)$)", name):
                     problems.append(f"CMake: {target} knows its sibling {name}")
     return problems
 

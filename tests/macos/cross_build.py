@@ -65,7 +65,7 @@ DYLIBS = {
     "mpsd": SYSTEM | FRAMEWORKS
     | installed("absl", "crypto", "grpc++", "grpc++_reflection", "protobuf",
                 "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
-                "prometheus-cpp-pull", "curl"),
+                "ssl", "z", "curl"),
     "mpsctl": SYSTEM | installed("absl", "crypto", "grpc++", "protobuf",
                                  "ncursesw"),
 }
@@ -98,7 +98,8 @@ def lay_out_headers(folder):
                  "spdlog", "fmt", "prometheus", "SQLiteCpp", "sqlite3.h",
                  "curl", "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
                  "jmorecfg.h", "jerror.h", "jconfig.h", "ncursesw",
-                 "curses.h", "ncurses_dll.h", "unctrl.h"):
+                 "curses.h", "ncurses_dll.h", "unctrl.h", "boost", "zlib.h",
+                 "zconf.h"):
         found = [p / name for p in (usr, *local) if (p / name).exists()]
         if not found:
             fail(f"no header {name} here: run deploy/setup.sh --tests")

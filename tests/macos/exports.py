@@ -21,6 +21,8 @@ PACKAGES = {
     "absl": ("abseil/lib/libabsl.dylib", ["libabsl_*.so"]),
     "crypto": ("openssl@3/lib/libcrypto.3.dylib", ["libcrypto.so"]),
     "curl": ("/usr/lib/libcurl.4.dylib", ["libcurl.so"]),
+    "ssl": ("openssl@3/lib/libssl.3.dylib", ["libssl.so"]),
+    "z": ("/usr/lib/libz.1.dylib", ["libz.so"]),  # the system's own
     "png": ("libpng/lib/libpng16.16.dylib", ["libpng.so"]),
     "jpeg": ("jpeg-turbo/lib/libjpeg.8.dylib", ["libjpeg.so"]),
     "ncursesw": ("ncurses/lib/libncursesw.6.dylib",
@@ -36,8 +38,6 @@ PACKAGES = {
     "fmt": ("fmt/lib/libfmt.dylib", ["libfmt.so"]),
     "prometheus-cpp-core": ("prometheus-cpp/lib/libprometheus-cpp-core.dylib",
                             ["libprometheus-cpp-core.so"]),
-    "prometheus-cpp-pull": ("prometheus-cpp/lib/libprometheus-cpp-pull.dylib",
-                            ["libprometheus-cpp-pull.so"]),
 }
 TORCH = ["@rpath/libc10.dylib", "@rpath/libtorch_cpu.dylib"]
 LIBCXX = "/usr/lib/libc++.1.dylib"
@@ -57,6 +57,7 @@ SPELLINGS = [
 
 
 def installed(path):
+    """Where a Mac has the library of PACKAGES."""
     return path if path.startswith("/") else BREW + path
 
 

@@ -159,6 +159,12 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
                                "--insecure-listen",
                                "--metrics-address",
                                "off",
+                               "--metrics-tls-cert",
+                               "/c",
+                               "--metrics-tls-key",
+                               "k",
+                               "--metrics-token-file",
+                               "/t",
                                "--log-level",
                                "debug",
                                "--log-max-bytes",
@@ -190,6 +196,9 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
   EXPECT_EQ(config.worker, "/w");
   EXPECT_THAT(config.listen, ElementsAre("127.0.0.1:1", "unix:/x"));
   EXPECT_EQ(config.metrics_address, "");
+  EXPECT_EQ(config.metrics_tls_cert, "/c");
+  EXPECT_EQ(config.metrics_tls_key, fs::current_path() / "k");
+  EXPECT_EQ(config.metrics_token_file, "/t");
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.log_max_bytes, 2048);
   EXPECT_EQ(config.log_files, 2);

@@ -21,6 +21,7 @@
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "mpsd/v1/jobs.grpc.pb.h"
 #include "server/supervisor/spawned_process.h"
+#include "tests/server/http/client.h"
 
 namespace mpsd {
 namespace {
@@ -290,6 +291,46 @@ TEST_F(DaemonTest, ATakenMetricsPortIsAWarning) {
   // What is no address is a fault of the configuration.
   config_.metrics_address = "nonsense";
   EXPECT_TRUE(absl::IsInvalidArgument(Daemon::Start(config_).status()));
+}
+
+TEST_F(DaemonTest, MetricsNeedTheFilesThatAreNamed) {
+  config_.metrics_address = "127.0.0.1:0";
+  config_.metrics_token_file = folder_ / "nowhere";
+  const absl::Status status = Daemon::Start(config_).status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--metrics-token-file"));
+}
+
+TEST_F(DaemonTest, ATokenIsReadAgainAndABrokenOneIsLogged) {
+  config_.metrics_address = "127.0.0.1:0";
+  config_.metrics_token_file = folder_ / "token";
+  const auto write = [&](const std::string& token) {
+    std::ofstream(config_.metrics_token_file) << token;
+    fs::permissions(config_.metrics_token_file,
+                    fs::perms::owner_read | fs::perms::owner_write);
+  };
+  const auto status_with = [](const std::string& address,
+                              const std::string& token) {
+    return http::Get(address, "/metrics",
+                     "Authorization: Bearer " + token + "\r\n")
+        .substr(9, 3);
+  };
+  const std::string first(32, 'a'), second(32, 'b');
+  write(first);
+  auto daemon = StartHere();
+  const std::string address = daemon->metrics_address();
+  EXPECT_EQ(status_with(address, first), "200");
+  write(second);
+  daemon->RenewCredentials();
+  EXPECT_EQ(status_with(address, first), "401");
+  EXPECT_EQ(status_with(address, second), "200");
+  write("short");
+  daemon->RenewCredentials();
+  EXPECT_EQ(status_with(address, second), "200");
+  daemon.reset();
+  std::ifstream log(config_.state_dir / "log" / "mpsd.log");
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_THAT(text, HasSubstr("the metrics keep their certificate and token"));
 }
 
 // Two people's daemons on one machine.

@@ -30,7 +30,6 @@ AWAITED = {
     "mpsd_job_attempt_start_timestamp_seconds": {"job_id": None},
     "mpsd_job_retries_total": {
         "class": {"nobody", "job", "machine", "interruption"}, "reason": None},
-    "mpsd_metrics_certificate_expiry_timestamp_seconds": {},
     "mpsd_notifications_total": {
         "door": {"webhook", "command", "desktop"},
         "result": {"sent", "failed", "dropped"}},

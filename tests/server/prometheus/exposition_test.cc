@@ -1,79 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/prometheus/exposition.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <memory>
 #include <string>
 
+#include "absl/time/clock.h"
+#include "tests/core/scratch_folder.h"
+#include "tests/server/http/certificate.h"
+#include "tests/server/http/client.h"
+
 namespace mpsd::prometheus {
 namespace {
 
+using http::Get;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
-std::shared_ptr<::prometheus::Registry> SomeMetrics() {
-  auto registry = std::make_shared<::prometheus::Registry>();
-  ::prometheus::BuildGauge().Name("answer").Register(*registry).Add({}).Set(42);
-  return registry;
-}
-
-std::string Get(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::string reply;
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
-    const std::string request =
-        "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    EXPECT_EQ(send(fd, request.data(), request.size(), 0),
-              static_cast<ssize_t>(request.size()));
-    char piece[4096];
-    for (ssize_t n; (n = recv(fd, piece, sizeof piece, 0)) > 0;) {
-      reply.append(piece, n);
-    }
+class ExpositionTest : public testing::Test {
+ protected:
+  ExpositionTest() {
+    options_.address = "127.0.0.1:0";
+    ::prometheus::BuildGauge()
+        .Name("answer")
+        .Help(std::string(2000, 'h'))
+        .Register(registry_)
+        .Add({})
+        .Set(42);
   }
-  close(fd);
-  return reply;
-}
-
-int PortOf(const std::string& address) {
-  return std::stoi(address.substr(address.rfind(':') + 1));
-}
-
-TEST(Exposition, ServesTheMetrics) {
-  auto exposition = Exposition::Start("127.0.0.1:0", SomeMetrics());
-  ASSERT_TRUE(exposition.ok()) << exposition.status();
-  EXPECT_THAT((*exposition)->address(), HasSubstr("127.0.0.1:"));
-  const int port = PortOf((*exposition)->address());
-  EXPECT_THAT(Get(port), HasSubstr("answer 42"));
-  exposition->reset();
-  EXPECT_EQ(Get(port), "");
-}
-
-TEST(Exposition, RefusesATakenPort) {
-  auto first = Exposition::Start("127.0.0.1:0", SomeMetrics());
-  ASSERT_TRUE(first.ok()) << first.status();
-  auto second = Exposition::Start((*first)->address(), SomeMetrics());
-  EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
-  EXPECT_THAT(std::string(second.status().message()),
-              HasSubstr((*first)->address()));
-}
-
-TEST(Exposition, RefusesWhatIsNoHostAndPort) {
-  for (const char* address :
-       {"", "9464", ":9464", "127.0.0.1", "127.0.0.1:http", "h:70000"}) {
-    auto exposition = Exposition::Start(address, SomeMetrics());
-    EXPECT_TRUE(absl::IsInvalidArgument(exposition.status())) << address;
+  absl::Status Start() {
+    auto exposition =
+        Exposition::Start(options_, {{&registry_, &more_}, exemplars_});
+    if (!exposition.ok()) return exposition.status();
+    exposition_ = *std::move(exposition);
+    return absl::OkStatus();
   }
+  std::string Scrape(const std::string& headers = "") const {
+    return Get(exposition_->address(), "/metrics", headers,
+               options_.tls.has_value());
+  }
+
+  ::prometheus::Registry registry_, more_;
+  Exemplars exemplars_;
+  http::Server::Options options_;
+  std::unique_ptr<Exposition> exposition_;
+};
+
+TEST_F(ExpositionTest, ServesTheMetricsOfEverySource) {
+  ::prometheus::BuildGauge().Name("more").Register(more_).Add({}).Set(7);
+  ASSERT_TRUE(Start().ok());
+  const std::string text = Scrape();
+  EXPECT_THAT(text, HasSubstr("Content-Type: text/plain; version=0.0.4"));
+  EXPECT_THAT(text, HasSubstr("\nanswer 42\n"));
+  EXPECT_THAT(text, HasSubstr("\nmore 7\n"));
+  EXPECT_THAT(text, Not(HasSubstr("certificate")));
+  const std::string address = exposition_->address();
+  EXPECT_THAT(Get(address, "/metrics?x=y"), HasSubstr("\nanswer 42\n"));
+  for (const char* target : {"/", "/metrics/", "/metricsx", "/../metrics"}) {
+    EXPECT_THAT(Get(address, target), StartsWith("HTTP/1.1 404 ")) << target;
+  }
+  exposition_.reset();
+  EXPECT_EQ(Get(address, "/metrics"), "");
+}
+
+TEST_F(ExpositionTest, ServesOpenMetricsToWhoAsks) {
+  ASSERT_TRUE(Start().ok());
+  const std::string text =
+      Scrape("Accept: application/openmetrics-text;version=1.0.0\r\n");
+  EXPECT_THAT(text, HasSubstr("Content-Type: application/openmetrics-text; "
+                              "version=1.0.0; charset=utf-8\r\n"));
+  EXPECT_THAT(text, EndsWith("\nanswer 42\n# EOF\n"));
+}
+
+TEST_F(ExpositionTest, CompressesForWhoReadsIt) {
+  ASSERT_TRUE(Start().ok());
+  const std::string text = Scrape("Accept-Encoding: gzip\r\n");
+  EXPECT_THAT(text, HasSubstr("Content-Encoding: gzip\r\n"));
+  EXPECT_THAT(text, HasSubstr("\r\n\r\n\x1f\x8b"));
+  EXPECT_LT(text.size(), 1000u);
+}
+
+TEST_F(ExpositionTest, TellsWhenItsCertificateEnds) {
+  options_.tls =
+      http::MakeCertificate(testing_support::FreshFolder("exposition"), 10);
+  ASSERT_TRUE(Start().ok());
+  const std::string text = Scrape();
+  const std::string name =
+      "\nmpsd_metrics_certificate_expiry_timestamp_seconds ";
+  ASSERT_THAT(text, HasSubstr(name));
+  EXPECT_NEAR(std::stod(text.substr(text.find(name) + name.size())),
+              absl::ToUnixSeconds(absl::Now() + absl::Hours(240)), 3600);
+}
+
+TEST_F(ExpositionTest, AFaultNamesTheOption) {
+  ASSERT_TRUE(Start().ok());
+  options_.address = exposition_->address();
+  const absl::Status taken = Start();
+  EXPECT_TRUE(absl::IsUnavailable(taken)) << taken;
+  EXPECT_THAT(std::string(taken.message()), HasSubstr(options_.address));
+  EXPECT_THAT(std::string(taken.message()), HasSubstr("--metrics-address"));
+  options_.address = "9464";
+  const absl::Status none = Start();
+  EXPECT_TRUE(absl::IsInvalidArgument(none)) << none;
+  EXPECT_THAT(std::string(none.message()), HasSubstr("--metrics-address"));
 }
 
 }  // namespace

@@ -401,6 +401,25 @@ TEST_F(JobMetricsTest, TellsWhatTheProcessTakes) {
   }
 }
 
+TEST_F(JobMetricsTest, TheStepsBucketsNameTheirLastJob) {
+  jobs::Progress step = Step();
+  exported_metrics_.StepFinished("J1", step);
+  exported_metrics_.StepFinished("J2", step);
+  step.seconds = 9;
+  exported_metrics_.StepFinished("J1", step);
+  const auto find = [&](double bound) {
+    return exported_metrics_.exemplars().Find("mpsd_step_seconds",
+                                              {{"device", "mps"}}, bound);
+  };
+  EXPECT_EQ(find(0.2)->job_id, "J2");
+  EXPECT_EQ(find(0.2)->value, 0.2);
+  EXPECT_EQ(find(0.2)->time, clock_.Now());
+  EXPECT_EQ(find(10)->job_id, "J1");
+  exported_metrics_.JobDeleted("J2");
+  EXPECT_FALSE(find(0.2));
+  EXPECT_TRUE(find(10));
+}
+
 // What `promtool check metrics` asks for.
 TEST_F(JobMetricsTest, NamesFollowTheConventions) {
   TellEverything();
@@ -444,6 +463,7 @@ TEST_F(JobMetricsTest, TheTableOfMetricsIsWhatAScrapeHas) {
   std::map<std::string, Metric> expected;
   for (const Metric& metric : AllMetrics())
     expected.insert({metric.name, metric});
+  expected.erase(kCertificateExpiry.name);  // Exposition's own
   const std::map<::prometheus::MetricType, MetricKind> kinds = {
       {::prometheus::MetricType::Gauge, MetricKind::kGauge},
       {::prometheus::MetricType::Counter, MetricKind::kCounter},

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
-#include <memory>
 #include <string>
+#include <vector>
 
 #include "server/prometheus/daemon_metrics.h"
 #include "server/prometheus/job_metrics.h"
-#include "server/prometheus/metric_set.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/prometheus/told_daemon_metrics.h"
 
@@ -22,35 +21,37 @@ class ScrapeSizeTest : public testing::Test {
  protected:
   size_t Series() const {
     size_t series = 0;
-    for (const auto& family : set_.Collect()) series += family.metric.size();
+    for (const auto& family : Collect()) series += family.metric.size();
     return series;
   }
   size_t Bytes() const {
-    return ::prometheus::TextSerializer().Serialize(set_.Collect()).size();
+    return ::prometheus::TextSerializer().Serialize(Collect()).size();
+  }
+  std::vector<::prometheus::MetricFamily> Collect() const {
+    std::vector<::prometheus::MetricFamily> families = jobs_.Collect();
+    for (auto& family : daemon_.Collect()) families.push_back(family);
+    return families;
   }
   void RunJob(int number) {
     const std::string id = "J" + std::to_string(number);
     const std::string owner = "owner" + std::to_string(number);
-    jobs_->QueueChanged({{{number, 1}}, {{owner, 1}}, clock_.Now()});
-    jobs_->JobStarted({id, "night run", owner, "CAUSAL_LM", "org/tiny", {}});
+    jobs_.QueueChanged({{{number, 1}}, {{owner, 1}}, clock_.Now()});
+    jobs_.JobStarted({id, "night run", owner, "CAUSAL_LM", "org/tiny", {}});
     jobs::Progress progress;
     progress.step = 1;
     progress.total_steps = 1;
     progress.device = "mps";
-    jobs_->StepFinished(id, progress);
-    jobs_->Evaluated(id, "mps", {1, 1, 0, 0, {{"accuracy", 1}, {"f1", 1}}});
-    jobs_->CheckpointWritten(id, "mps", 1);
-    jobs_->WorkerExited(jobs::ExitReason::kDone);
-    jobs_->JobEnded(id, jobs::State::kSucceeded);
-    TellEverythingOf(*daemon_);
+    jobs_.StepFinished(id, progress);
+    jobs_.Evaluated(id, "mps", {1, 1, 0, 0, {{"accuracy", 1}, {"f1", 1}}});
+    jobs_.CheckpointWritten(id, "mps", 1);
+    jobs_.WorkerExited(jobs::ExitReason::kDone);
+    jobs_.JobEnded(id, jobs::State::kSucceeded);
+    TellEverythingOf(daemon_);
   }
 
   fakes::FakeClock clock_;
-  const std::shared_ptr<JobMetrics> jobs_ = std::make_shared<JobMetrics>(
-      JobMetrics::Options{{{"version", "0.1.0"}}, kLinger}, clock_);
-  const std::shared_ptr<DaemonMetrics> daemon_ =
-      std::make_shared<DaemonMetrics>(clock_);
-  const MetricSet set_{{jobs_, daemon_}};
+  JobMetrics jobs_{{{{"version", "0.1.0"}}, kLinger}, clock_};
+  DaemonMetrics daemon_{clock_};
 };
 
 TEST_F(ScrapeSizeTest, JobsThatEndedLongAgoCostNothing) {
@@ -64,13 +65,13 @@ TEST_F(ScrapeSizeTest, JobsThatEndedLongAgoCostNothing) {
   }
   clock_.Advance(kLinger);
   EXPECT_EQ(Series(), series);
-  EXPECT_EQ(jobs_->job_series(), 0u);
+  EXPECT_EQ(jobs_.job_series(), 0u);
   // Counts have more digits now.
   EXPECT_LT(Bytes(), bytes + 1000);
 }
 
 TEST_F(ScrapeSizeTest, WithoutJobsAScrapeIsSmall) {
-  TellEverythingOf(*daemon_);
+  TellEverythingOf(daemon_);
   EXPECT_LT(Series(), 200u);
   EXPECT_LT(Bytes(), 64u << 10);
 }

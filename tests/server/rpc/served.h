@@ -44,6 +44,7 @@ inline DaemonFacts SomeFacts(const std::filesystem::path& state_dir) {
   facts.version = "0.1.0";
   facts.state_dir = state_dir.string();
   facts.metrics_address = "127.0.0.1:9464";
+  facts.metrics_tls = true;
   facts.start_time = absl::FromUnixSeconds(1'700'000'000);
   facts.schema_version = 1;
   facts.protocol_version = 1;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/listen_address.h"
+#include "server/listener/listen_address.h"
 
 #include <fstream>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/server/rpc/served.h"
+#include "tests/core/scratch_folder.h"
 
-namespace mpsd::rpc {
+namespace mpsd::listener {
 namespace {
 
 using ::testing::HasSubstr;
@@ -26,9 +26,21 @@ TEST(ListenAddress, ThePortIsFilledIn) {
   EXPECT_EQ(BoundAddress("unix:/a", 1), "unix:/a");
 }
 
+TEST(ListenAddress, LoopbackIsOfThisMachineAlone) {
+  for (const char* address : {"localhost:1", "LocalHost:1", "127.0.0.1:1",
+                              "127.9.9.9:1", "[::1]:1"}) {
+    EXPECT_TRUE(IsLoopback(address)) << address;
+  }
+  for (const char* address :
+       {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "128.0.0.1:1", "mac.local:1",
+        "localhost.example:1", "127.0.0.1.example:1", "[::ffff:10.0.0.1]:1"}) {
+    EXPECT_FALSE(IsLoopback(address)) << address;
+  }
+}
+
 TEST(ListenAddress, WhatCannotBeIsRefused) {
-  Scratch scratch;
-  const std::string file = (scratch.path() / "file").string();
+  const std::string file =
+      (testing_support::FreshFolder("address") / "file").string();
   std::ofstream(file) << "precious";
   EXPECT_TRUE(CheckListenAddress("127.0.0.1:0").ok());
   EXPECT_TRUE(CheckListenAddress("unix:" + file + ".sock").ok());
@@ -42,8 +54,11 @@ TEST(ListenAddress, WhatCannotBeIsRefused) {
   EXPECT_THAT(message("unix:" + file), HasSubstr("is no socket"));
   EXPECT_THAT(message("unix:"), HasSubstr("expected HOST:PORT"));
   EXPECT_THAT(message("localhost"), HasSubstr("expected HOST:PORT"));
-  EXPECT_THAT(message(""), HasSubstr("expected HOST:PORT"));
+  for (const char* address : {"", ":9464", "9464", "localhost:http",
+                              "localhost:70000", "localhost:-1"}) {
+    EXPECT_THAT(message(address), HasSubstr("expected HOST:PORT"));
+  }
 }
 
 }  // namespace
-}  // namespace mpsd::rpc
+}  // namespace mpsd::listener

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/listener.h"
+#include "server/listener/listener.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -9,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -16,9 +18,9 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/server/rpc/served.h"
+#include "tests/core/scratch_folder.h"
 
-namespace mpsd::rpc {
+namespace mpsd::listener {
 namespace {
 
 using ::testing::HasSubstr;
@@ -35,7 +37,7 @@ class ListenerTest : public testing::Test {
     taken_.clear();
   }
 
-  std::string path() const { return (scratch_.path() / "socket").string(); }
+  std::string path() const { return (folder_ / "socket").string(); }
   void Listen(int max_descriptor = 1 << 30) {
     Listener::Options options;
     options.addresses = {"unix:" + path(), "127.0.0.1:0"};
@@ -83,7 +85,7 @@ class ListenerTest : public testing::Test {
     return log_;
   }
 
-  Scratch scratch_;
+  const std::filesystem::path folder_ = testing_support::FreshFolder("listen");
   absl::Mutex mutex_;
   std::vector<int> taken_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);
@@ -117,6 +119,61 @@ TEST_F(ListenerTest, LeavesNoSocketBehind) {
   listener_->Stop();
   listener_->Stop();
   EXPECT_NE(stat(path().c_str(), &info), 0);
+}
+
+// A unix socket of `path` on which nobody listens.
+void LeaveSocket(const std::string& path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  path.copy(name.sun_path, sizeof(name.sun_path) - 1);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+  close(fd);
+}
+
+TEST_F(ListenerTest, ReplacesASocketThatADaemonLeft) {
+  LeaveSocket(path());
+  Listen();
+  const int client = Connect();
+  AwaitTaken(1);
+  close(client);
+}
+
+TEST_F(ListenerTest, TakesNoSocketFromAnotherProgram) {
+  Listen();
+  Listener::Options options;
+  options.addresses = {"unix:" + path()};
+  const absl::Status second = Listener::Open(options).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.message()), HasSubstr("another program"));
+  // The first listener still serves.
+  AwaitTaken(1);
+  const int client = Connect();
+  AwaitTaken(2);
+  close(client);
+}
+
+TEST_F(ListenerTest, LeavesAForeignFileInPlace) {
+  const std::string file = (folder_ / "file").string();
+  std::ofstream(file) << "precious";
+  std::filesystem::create_symlink(file, path());
+  for (const std::string& taken : {file, path()}) {
+    Listener::Options options;
+    options.addresses = {"unix:" + taken};
+    const absl::Status status = Listener::Open(options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("is no socket"));
+  }
+  EXPECT_EQ(std::filesystem::file_size(file), 8u);
+  EXPECT_TRUE(std::filesystem::is_symlink(path()));
+}
+
+TEST_F(ListenerTest, LeavesTheSocketOfItsSuccessor) {
+  Listen();
+  std::filesystem::remove(path());
+  LeaveSocket(path());
+  listener_->Stop();
+  EXPECT_TRUE(std::filesystem::is_socket(path()));
 }
 
 TEST_F(ListenerTest, KeepsDescriptorsForOthers) {
@@ -191,4 +248,4 @@ TEST_F(ListenerTest, AHostThatIsNoneIsNamed) {
 }
 
 }  // namespace
-}  // namespace mpsd::rpc
+}  // namespace mpsd::listener

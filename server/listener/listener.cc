@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/rpc/listener.h"
+#include "server/listener/listener.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -21,9 +21,9 @@
 #include "absl/time/clock.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
-#include "server/rpc/listen_address.h"
+#include "server/listener/listen_address.h"
 
-namespace mpsd::rpc {
+namespace mpsd::listener {
 namespace {
 
 constexpr int kBacklog = 1024;
@@ -76,17 +76,37 @@ bool IsOwn(int fd) {
 #endif
 }
 
-// Returns 0 or an errno.
-int BindUnix(int fd, const std::string& path) {
+// Connects to the socket, which a listener answers at once, also where its
+// backlog is full. Linux then says EAGAIN, a Mac ECONNREFUSED.
+bool IsListenedOn(const sockaddr_un& name) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (fd < 0) return true;
+  SetUp(fd);
+  const bool refused = connect(fd, reinterpret_cast<const sockaddr*>(&name),
+                               sizeof(name)) != 0 &&
+                       errno == ECONNREFUSED;
+  close(fd);
+  return !refused;
+}
+
+// Removes a socket that a daemon left behind. Returns why the path is not free,
+// or "".
+std::string FreePath(const std::string& path, const sockaddr_un& name) {
   struct stat info;
-  if (lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) {
-    unlink(path.c_str());
+  if (lstat(path.c_str(), &info) != 0) return "";
+  if (!S_ISSOCK(info.st_mode)) return "the path exists and is no socket";
+  if (info.st_uid != geteuid()) {
+    return "the socket is another user's; choose another path";
   }
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  path.copy(name.sun_path, sizeof(name.sun_path) - 1);
+  if (IsListenedOn(name)) return "another program listens on the socket";
+  unlink(path.c_str());
+  return "";
+}
+
+// Returns 0 or an errno.
+int BindUnix(int fd, const std::string& path, const sockaddr_un& name) {
   PrivateUmask umask;
-  if (bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0 ||
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
       chmod(path.c_str(), 0600) != 0 || listen(fd, kBacklog) != 0) {
     return errno;
   }
@@ -130,10 +150,7 @@ bool HasNoSuchAddress(int error) {
 absl::StatusOr<int> ListenTcp(const std::string& address,
                               std::vector<int>& sockets) {
   const size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) {
-    host = host.substr(1, host.size() - 2);
-  }
+  const std::string host = HostOf(address);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
@@ -186,12 +203,22 @@ absl::Status Listener::Listen(const std::string& address) {
     bound_.push_back(BoundAddress(address, *port));
     return absl::OkStatus();
   }
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  path.copy(name.sun_path, sizeof(name.sun_path) - 1);
+  if (const std::string why = FreePath(path, name); !why.empty()) {
+    return Unavailable(address, why);
+  }
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   if (fd < 0) return Unavailable(address, errno);
   sockets_.push_back(fd);
-  if (const int error = BindUnix(fd, path)) return Unavailable(address, error);
+  if (const int error = BindUnix(fd, path, name)) {
+    return Unavailable(address, error);
+  }
   SetUp(fd);
-  paths_.push_back(path);
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return Unavailable(address, errno);
+  files_.push_back({path, info.st_dev, info.st_ino});
   bound_.push_back(address);
   return absl::OkStatus();
 }
@@ -215,8 +242,14 @@ void Listener::Stop() {
   wake_[0] = -1;
   for (int fd : sockets_) close(fd);
   sockets_.clear();
-  for (const std::string& path : paths_) unlink(path.c_str());
-  paths_.clear();
+  for (const SocketFile& file : files_) {
+    struct stat info;
+    if (lstat(file.path.c_str(), &info) == 0 && info.st_dev == file.device &&
+        info.st_ino == file.inode) {
+      unlink(file.path.c_str());
+    }
+  }
+  files_.clear();
 }
 
 void Listener::Run() {
@@ -265,4 +298,4 @@ void Listener::Complain(const std::string& line) {
   options_.log(line);
 }
 
-}  // namespace mpsd::rpc
+}  // namespace mpsd::listener

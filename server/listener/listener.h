@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_RPC_LISTENER_H_
-#define MPSD_SERVER_RPC_LISTENER_H_
+#ifndef MPSD_SERVER_LISTENER_LISTENER_H_
+#define MPSD_SERVER_LISTENER_LISTENER_H_
+
+#include <sys/types.h>
 
 #include <functional>
 #include <memory>
@@ -13,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-namespace mpsd::rpc {
+namespace mpsd::listener {
 
 // The listening sockets and the thread that accepts connections. The thread
 // goes on whatever error accept returns; where descriptors or memory run out,
@@ -33,8 +35,9 @@ class Listener {
   };
 
   // Binds and listens, but accepts nobody yet. Only its owner may use a unix
-  // socket (0600); a stale socket is replaced. Unavailable, naming the address,
-  // where an address is not available.
+  // socket (0600). A socket at the path is replaced where it is this user's own
+  // and nobody listens on it. Unavailable, naming the address, where an address
+  // is not available.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(Options options);
   ~Listener();  // calls Stop()
   Listener(const Listener&) = delete;
@@ -47,11 +50,19 @@ class Listener {
   // listening socket that accepted it.
   using Take = std::function<void(int socket, int fd)>;
   void Start(Take take);
-  // Accepts no more connections and removes the sockets. Harmless to repeat.
+  // Accepts no more connections and removes the sockets that it made, but no
+  // socket that has replaced one of them. Harmless to repeat.
   void Stop();
 
  private:
   explicit Listener(Options options) : options_(std::move(options)) {}
+  // A unix socket's file, with what tells it from another file of that path.
+  struct SocketFile {
+    std::string path;
+    dev_t device;
+    ino_t inode;
+  };
+
   absl::Status Listen(const std::string& address);
   void Run();
   // False where accept has to wait for descriptors or memory.
@@ -60,7 +71,7 @@ class Listener {
 
   const Options options_;
   std::vector<std::string> bound_;
-  std::vector<std::string> paths_;  // paths of unix sockets
+  std::vector<SocketFile> files_;
   std::vector<int> sockets_;
   int wake_[2] = {-1, -1};  // a pipe; Stop() closes the writing end
   Take take_;
@@ -68,6 +79,6 @@ class Listener {
   std::thread thread_;
 };
 
-}  // namespace mpsd::rpc
+}  // namespace mpsd::listener
 
-#endif  // MPSD_SERVER_RPC_LISTENER_H_
+#endif  // MPSD_SERVER_LISTENER_LISTENER_H_

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_LISTEN_RULES_H_
+#define MPSD_SERVER_LISTEN_RULES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/config.h"
+
+namespace mpsd {
+
+// Whether others than this machine's programs may come by `address`, or other
+// accounts of the machine: everything but a unix socket.
+bool IsPort(const std::string& address);
+
+// Who may be served on which address. InvalidArgument, naming the option:
+//   --listen           no port without --insecure-listen;
+//   --metrics-tls-*    the certificate and its key come together;
+//   --metrics-token-file  on a port beyond loopback only with TLS, since others
+//                      could read the token. Metrics without a token stay
+//                      allowed there: they show names and numbers of jobs and
+//                      change nothing.
+absl::Status CheckAddresses(const Config& config);
+
+}  // namespace mpsd
+
+#endif  // MPSD_SERVER_LISTEN_RULES_H_

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Prometheus scrapes the real daemon: over TLS with a token, as
+OpenMetrics with the jobs behind the steps; a certificate and a token that are
+renewed; a unix socket."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import time
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import harness
+
+CONFIG = """
+global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
+scrape_configs:
+  - job_name: mpsd
+    scheme: https
+    tls_config: {{ca_file: {ca}, server_name: localhost}}
+    authorization: {{credentials_file: {token}}}
+    static_configs: [{{targets: ["{address}"]}}]
+"""
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+class Prometheus:
+    def __init__(self, test, config):
+        program = shutil.which("prometheus")
+        if program is None:
+            test.skipTest("no prometheus here: run deploy/setup.sh --tests")
+        path = test.folder / "prometheus.yml"
+        path.write_text(config)
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}/api/v1/"
+        with open(test.folder / "prometheus.out", "wb") as output:
+            process = subprocess.Popen(
+                [program, f"--config.file={path}",
+                 f"--storage.tsdb.path={test.folder / 'tsdb'}",
+                 f"--web.listen-address=127.0.0.1:{port}",
+                 "--enable-feature=exemplar-storage"],
+                stdout=output, stderr=output)
+        test.addCleanup(process.wait)
+        test.addCleanup(process.kill)
+
+    def ask(self, path, **query):
+        url = f"{self.url}{path}?{urllib.parse.urlencode(query)}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.URLError:  # it starts
+            return {}
+
+    def await_value(self, query, holds):
+        deadline = time.monotonic() + harness.TIMEOUT
+        while True:
+            found = self.ask("query", query=query).get("result", [])
+            if any(holds(float(series["value"][1])) for series in found):
+                return found
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{query}: {found}, {self.targets()}")
+            time.sleep(0.1)
+
+    def targets(self):
+        return self.ask("targets").get("activeTargets", [])
+
+
+class ScrapeTest(harness.EndToEndTest):
+    def make_certificate(self, days):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+             "ec_paramgen_curve:prime256v1", "-nodes", "-subj",
+             "/CN=localhost", "-addext",
+             "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", str(days),
+             "-out", str(self.certificate), "-keyout", str(self.key)],
+            check=True, capture_output=True)
+        self.key.chmod(0o600)
+
+    def write_token(self, token):
+        self.token.touch(0o600)
+        self.token.write_text(token + "\n")
+
+    def secured(self):
+        """A daemon behind TLS and a token."""
+        self.certificate = self.folder / "mpsd.pem"
+        self.key = self.folder / "mpsd.key"
+        self.token = self.folder / "token"
+        self.make_certificate(30)
+        self.write_token("a" * 64)
+        return self.daemon("--metrics-tls-cert", str(self.certificate),
+                           "--metrics-tls-key", str(self.key),
+                           "--metrics-token-file", str(self.token),
+                           worker="fake_worker")
+
+    def address(self, daemon):
+        info, = daemon.ctl_json("info")
+        return info["metrics_address"]
+
+    def scrape(self, daemon, token):
+        """(status, text) of a scrape."""
+        host, port = self.address(daemon).rsplit(":", 1)
+        trust = ssl.create_default_context(cafile=str(self.certificate))
+        client = http.client.HTTPSConnection(host, int(port), timeout=10,
+                                             context=trust)
+        client.request("GET", "/metrics",
+                       headers={"Authorization": f"Bearer {token}"})
+        answer = client.getresponse()
+        text = answer.read().decode()
+        client.close()
+        return answer.status, text
+
+    def test_prometheus_scrapes_with_tls_and_token(self):
+        daemon = self.secured()
+        info = daemon.ctl("info").stdout
+        self.assertIn(f"https://{self.address(daemon)}/metrics", info)
+        prometheus = Prometheus(self, CONFIG.format(
+            ca=self.certificate, token=self.token,
+            address=self.address(daemon)))
+        prometheus.await_value('up{job="mpsd"}', lambda up: up == 1)
+        start = time.time()
+        job = daemon.submit(harness.write_job(self.folder))
+        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+        prometheus.await_value("mpsd_steps_total", lambda steps: steps > 0)
+        prometheus.await_value(
+            "mpsd_metrics_certificate_expiry_timestamp_seconds - time()",
+            lambda left: 29 * 86400 < left < 31 * 86400)
+        # OpenMetrics alone has these: canonical bounds and exemplars.
+        prometheus.await_value('mpsd_step_seconds_bucket{le="1.0"}',
+                               lambda steps: steps > 0)
+        deadline = time.monotonic() + harness.TIMEOUT
+        while not (found := prometheus.ask(
+                "query_exemplars", query="mpsd_step_seconds_bucket",
+                start=start - 60, end=time.time() + 60)):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+        self.assertEqual({job["id"]}, {
+            exemplar["labels"]["job_id"] for series in found
+            for exemplar in series["exemplars"]})
+
+    def test_prometheus_without_the_token_is_refused(self):
+        daemon = self.secured()
+        other = self.folder / "other"
+        other.write_text("b" * 64)
+        prometheus = Prometheus(self, CONFIG.format(
+            ca=self.certificate, token=other, address=self.address(daemon)))
+        prometheus.await_value('up{job="mpsd"}', lambda up: up == 0)
+        self.assertIn("401", prometheus.targets()[0]["lastError"])
+
+    def test_a_hangup_takes_up_what_was_renewed(self):
+        daemon = self.secured()
+        self.assertEqual(200, self.scrape(daemon, "a" * 64)[0])
+        self.make_certificate(90)
+        self.write_token("b" * 64)
+        daemon.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + harness.TIMEOUT
+        while True:
+            self.assertLess(time.monotonic(), deadline, daemon.said())
+            try:  # the old certificate is none that the new one vouches for
+                status, text = self.scrape(daemon, "b" * 64)
+                if status == 200:
+                    break
+            except ssl.SSLError:
+                pass
+            time.sleep(0.05)
+        name = "\nmpsd_metrics_certificate_expiry_timestamp_seconds "
+        left = float(text.partition(name)[2].split()[0]) - time.time()
+        self.assertAlmostEqual(90, left / 86400, delta=1)
+        self.assertEqual(401, self.scrape(daemon, "a" * 64)[0])
+
+    def test_promtool_finds_nothing(self):
+        promtool = shutil.which("promtool")
+        if promtool is None:
+            self.skipTest("no promtool here: run deploy/setup.sh --tests")
+        daemon = self.secured()
+        daemon.finish(daemon.submit(harness.write_job(self.folder))["id"])
+        _, text = self.scrape(daemon, "a" * 64)
+        found = subprocess.run([promtool, "check", "metrics"], input=text,
+                               text=True, capture_output=True, check=False)
+        self.assertEqual((0, "", ""),
+                         (found.returncode, found.stdout, found.stderr))
+
+    def test_a_secret_that_others_read_is_refused(self):
+        token = self.folder / "open"
+        token.write_text("a" * 64)
+        token.chmod(0o644)
+        daemon = harness.Daemon(self.folder / "state", "--metrics-token-file",
+                                str(token), worker="fake_worker")
+        refused = subprocess.run(daemon.command, env=daemon.env, text=True,
+                                 capture_output=True, timeout=harness.TIMEOUT,
+                                 check=False)
+        self.assertEqual(69, refused.returncode)
+        self.assertIn(f"chmod 600 {token}", refused.stderr)
+        self.assertNotIn("aaaa", refused.stderr)
+
+    def test_a_unix_socket(self):
+        path = self.folder / "metrics"
+        with socket.socket(socket.AF_UNIX) as left:  # by a daemon that died
+            left.bind(str(path))
+        daemon = harness.Daemon(self.folder / "state", worker="fake_worker")
+        self.addCleanup(daemon.close)
+        at = daemon.command.index("127.0.0.1:0")
+        daemon.command[at] = f"unix:{path}"
+        daemon.start()
+        self.assertEqual(0o600, stat.S_IMODE(os.stat(path).st_mode))
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            answer = b"".join(iter(lambda: client.recv(4096), b""))
+        self.assertIn(b'\nmpsd_jobs{state="queued"} 0\n', answer)
+        self.assertIn(f"unix:{path}\n", daemon.ctl("info").stdout)
+        self.assertEqual(0, daemon.terminate())
+        self.assertFalse(path.exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

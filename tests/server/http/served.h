@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_SERVER_HTTP_SERVED_H_
+#define MPSD_TESTS_SERVER_HTTP_SERVED_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/synchronization/mutex.h"
+#include "server/http/server.h"
+#include "tests/core/scratch_folder.h"
+#include "tests/server/http/certificate.h"
+#include "tests/server/http/client.h"
+
+namespace mpsd::http {
+
+// A server whose answers are the targets of the requests.
+class Served : public testing::Test {
+ protected:
+  Served() {
+    options_.address = "127.0.0.1:0";
+    options_.log = [this](const std::string& line) {
+      absl::MutexLock lock(&mutex_);
+      log_ += line + "\n";
+    };
+  }
+  void Serve(Handler handler = [](const Request& request) {
+    return Response{.body = "you asked for " + request.target};
+  }) {
+    auto server = Server::Open(options_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    server_->Serve(std::move(handler));
+  }
+  const std::string& address() const { return server_->address(); }
+  std::string log() {
+    absl::MutexLock lock(&mutex_);
+    return log_;
+  }
+  std::filesystem::path WriteToken(const std::string& text) const {
+    const std::filesystem::path path = folder_ / "token";
+    std::ofstream(path) << text;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_read |
+                                           std::filesystem::perms::owner_write);
+    return path;
+  }
+
+  const std::filesystem::path folder_ = testing_support::FreshFolder("http");
+  Server::Options options_;
+  absl::Mutex mutex_;
+  std::string log_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace mpsd::http
+
+#endif  // MPSD_TESTS_SERVER_HTTP_SERVED_H_

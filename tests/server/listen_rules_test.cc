@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/listen_rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace mpsd {
+namespace {
+
+using testing::HasSubstr;
+
+// The fault of a configuration; "" for none.
+std::string Fault(const Config& config) {
+  const absl::Status status = CheckAddresses(config);
+  EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status));
+  return std::string(status.message());
+}
+
+TEST(CheckAddresses, APortOfTheApiIsMeant) {
+  Config config;
+  config.listen = {"unix:/x"};
+  EXPECT_EQ(Fault(config), "");
+  config.listen = {"unix:/x", "127.0.0.1:1"};
+  EXPECT_THAT(Fault(config), HasSubstr("--listen 127.0.0.1:1: "));
+  config.insecure_listen = true;
+  EXPECT_EQ(Fault(config), "");
+}
+
+TEST(CheckAddresses, ACertificateHasItsKey) {
+  Config config;
+  config.metrics_tls_cert = "/c";
+  EXPECT_THAT(Fault(config), HasSubstr("give --metrics-tls-key too"));
+  config.metrics_tls_key = "/k";
+  EXPECT_EQ(Fault(config), "");
+  config.metrics_tls_cert.clear();
+  EXPECT_THAT(Fault(config), HasSubstr("give --metrics-tls-cert too"));
+}
+
+TEST(CheckAddresses, ATokenIsNotReadAsItPasses) {
+  Config config;
+  config.metrics_token_file = "/t";
+  for (const char* address :
+       {"127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/m", ""}) {
+    config.metrics_address = address;
+    EXPECT_EQ(Fault(config), "") << address;
+  }
+  for (const char* address : {"0.0.0.0:1", "[::]:1", "mac.local:1"}) {
+    config.metrics_address = address;
+    EXPECT_THAT(Fault(config), HasSubstr(std::string("--metrics-token-file: "
+                                                     "on ") +
+                                         address));
+    config.metrics_tls_cert = config.metrics_tls_key = "/c";
+    EXPECT_EQ(Fault(config), "");
+    config.metrics_tls_cert = config.metrics_tls_key = "";
+  }
+}
+
+// They show names and numbers of jobs and change nothing.
+TEST(CheckAddresses, MetricsMayBeOpen) {
+  Config config;
+  config.metrics_address = "0.0.0.0:9464";
+  EXPECT_EQ(Fault(config), "");
+}
+
+TEST(IsPort, IsEverythingButASocket) {
+  EXPECT_FALSE(IsPort("unix:/x"));
+  EXPECT_TRUE(IsPort("127.0.0.1:1"));
+  EXPECT_TRUE(IsPort("dns:///here:1"));
+}
+
+}  // namespace
+}  // namespace mpsd
