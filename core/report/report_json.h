@@ -48,9 +48,12 @@ class JsonWriter {
       if (entry.value == value) (*this)(name, std::string(entry.name));
     }
   }
-  // Leaves the member out where the list is empty, or where the value is its
-  // enum's first.
+  // Leaves the member out where the list or text is empty, or where the value
+  // is its enum's first.
   void Optional(const char* name, const std::vector<std::string>& value);
+  void Optional(const char* name, const std::string& value) {
+    if (!value.empty()) (*this)(name, value);
+  }
   template <typename E>
   requires std::is_enum_v<E>
   void Optional(const char* name, E value) {

@@ -7,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/base/work_count.h"
 #include "core/ckpt/checkpoint.h"
+#include "core/report/stage_names.h"
 #include "core/train/results.h"
 #include "core/train/stages.h"
 
@@ -80,7 +81,7 @@ absl::Status WritePredictionFiles(const Prepared& run,
       *source, *loaded.data.train, run.micro_batch_rows);
   auto predictions =
       Predict(loaded.subject(), batches, [&loaded](double fraction) {
-        loaded.observer.OnStage("predicting", fraction);
+        loaded.observer.OnStage(report::kStagePredicting, fraction);
         return loaded.observer.stop_request() == StopRequest::kNone;
       });
   if (!predictions.ok()) return predictions.status();
@@ -90,6 +91,7 @@ absl::Status WritePredictionFiles(const Prepared& run,
 
 absl::Status Export(const Prepared& run) {
   const Loaded& loaded = run.loaded;
+  loaded.observer.OnStage(report::kStageSaving, 0);
   for (const optim::Parameter& p :
        loaded.trainable->parameters().parameters()) {
     if (!at::isfinite(p.value.detach()).all().item<bool>()) {

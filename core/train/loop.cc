@@ -5,6 +5,7 @@
 #include "core/base/clock.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/host/platform.h"
+#include "core/report/stage_names.h"
 #include "core/train/resume.h"
 #include "core/train/stages.h"
 
@@ -157,6 +158,7 @@ absl::Status SaveNow(Prepared& run) {
   const ckpt::TrainerState& state = run.state;
   const spec::TrainingSpec& training = run.loaded.spec->training;
   base::Check(!state.fingerprint.empty(), "a checkpoint names what it read");
+  run.loaded.observer.OnStage(report::kStageSaving, 0);
   const absl::Duration start = base::Clock::Real().Monotonic();
   const std::filesystem::path& out_dir = run.loaded.context.out_dir;
   auto saved = ckpt::SaveCheckpoint(
@@ -195,7 +197,7 @@ absl::StatusOr<LoopEnd> Stop(Prepared& run, StopRequest request) {
 absl::StatusOr<LoopEnd> Loop(Prepared& run) {
   Observer& observer = run.loaded.observer;
   std::optional<EvalResult> last_eval;
-  observer.OnStage("training", 0);
+  observer.OnStage(report::kStageTraining, 0);
   while (true) {
     // Step 0 is evaluated too: the loss before training. A stop during an
     // evaluation saves a state whose eval_step is older than its step, so that

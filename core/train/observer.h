@@ -23,6 +23,9 @@ class Observer {
   static constexpr size_t kLongestWarning = 2000;  // bytes
 
   virtual ~Observer() = default;
+  // The run has opened its device: "cpu", "cuda" or "mps".
+  virtual void OnDevice(const std::string& name) { static_cast<void>(name); }
+  // `stage`: one of core/report/stage_names.h, or a text for people.
   virtual void OnStage(const std::string& stage, double fraction) = 0;
   virtual void OnStep(const report::Progress& progress) = 0;
   virtual void OnEval(const report::Evaluated& evaluated) = 0;

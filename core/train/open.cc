@@ -69,6 +69,7 @@ absl::StatusOr<Opened> Open(spec::TrainSpec spec, const RunContext& context,
                             Observer& observer) {
   auto device = device::Open(spec.device);
   if (!device.ok()) return device.status();
+  observer.OnDevice((*device)->name());
   (*device)->Seed(static_cast<uint64_t>(spec.training.seed));
   auto folder = spec::FindModelFolder(spec.model);
   if (!folder.ok()) return folder.status();

@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 #include "core/base/sha256.h"
 #include "core/ckpt/checkpoint.h"
+#include "core/report/stage_names.h"
 #include "core/spec/memory_estimate.h"
 #include "core/train/micro_batch_trial.h"
 #include "core/train/resume.h"
@@ -241,7 +242,7 @@ absl::StatusOr<EvalResult> Prepared::EvaluateWeights() const {
   base::Check(eval_loader.has_value(), "there are data to evaluate on");
   Observer& observer = loaded.observer;
   return Evaluate(loaded.subject(), *eval_loader, [&](double fraction) {
-    observer.OnStage("evaluating", fraction);
+    observer.OnStage(report::kStageEvaluating, fraction);
     return observer.stop_request() == StopRequest::kNone;
   });
 }

@@ -58,6 +58,7 @@ template <typename V>
 void Fields(V& v, auto& m, const Heartbeat*) {
   v("stage", m.stage);
   v("fraction", m.fraction);
+  v.Optional("device", m.device);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Warning*) {

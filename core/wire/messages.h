@@ -92,6 +92,9 @@ struct Resumed {
 struct Heartbeat {
   std::string stage;    // "loading model", "evaluating" …; empty: unchanged
   double fraction = 0;  // done of the stage, 0..1; 0 where unknown
+  // "cpu", "cuda", "mps", once, when the worker has opened its device; empty,
+  // and left out on the wire: unchanged.
+  std::string device = {};
 };
 
 // Something is wrong, but the run goes on. The text is for people; each text is

@@ -34,6 +34,10 @@ class SessionObserver : public train::Observer {
   SessionObserver(base::LineChannel& channel, std::ostream& log)
       : channel_(channel), terminal_(log, never_, /*logging_steps=*/1) {}
 
+  void OnDevice(const std::string& name) override {
+    Send(wire::Heartbeat{"", 0, name});
+  }
+
   void OnStage(const std::string& stage, double fraction) override {
     terminal_.OnStage(stage, fraction);
     // Once a second shows life and costs nothing.
@@ -46,17 +50,20 @@ class SessionObserver : public train::Observer {
 
   void OnStep(const report::Progress& progress) override {
     terminal_.OnStep(progress);
+    last_stage_.clear();
     step_ = progress.step;
     Send(progress);
   }
 
   void OnEval(const report::Evaluated& evaluated) override {
     terminal_.OnEval(evaluated);
+    last_stage_.clear();
     Send(evaluated);
   }
 
   void OnCheckpoint(const report::Checkpointed& checkpointed) override {
     terminal_.OnCheckpoint(checkpointed);
+    last_stage_.clear();
     Send(checkpointed);
   }
 
@@ -113,7 +120,7 @@ class SessionObserver : public train::Observer {
   mutable absl::Mutex mutex_;
   StopRequest stop_ ABSL_GUARDED_BY(mutex_) = StopRequest::kNone;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
-  std::string last_stage_;
+  std::string last_stage_;  // empty once something else was reported
   absl::Duration last_beat_;
 };
 

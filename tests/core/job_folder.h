@@ -63,6 +63,7 @@ class JobFolder {
 // was asked `stop_when_asked` times.
 class RecordingObserver : public train::Observer {
  public:
+  void OnDevice(const std::string& name) override { devices.push_back(name); }
   void OnStage(const std::string& stage, double) override {
     stages.push_back(stage);
     if (stage == stop_at_stage) request = train::StopRequest::kPreempt;
@@ -88,7 +89,7 @@ class RecordingObserver : public train::Observer {
   std::string stop_at_stage = "never";
   train::StopRequest stop_kind = train::StopRequest::kPreempt;
   train::StopRequest request = train::StopRequest::kNone;
-  std::vector<std::string> stages;
+  std::vector<std::string> devices, stages;
   std::vector<report::Progress> steps;
   std::vector<report::Evaluated> evals;
   std::vector<report::Checkpointed> checkpoints;

@@ -32,6 +32,7 @@ TEST(OpenTest, TheSpecIsFilledIn) {
   auto opened = OpenJob(folder, context, observer);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->device->name(), "cpu");
+  EXPECT_EQ(observer.devices, std::vector<std::string>{"cpu"});
   EXPECT_EQ(opened->spec->lora,
             spec::EffectiveLora(opened->spec->lora, opened->config));
   folder.job()["adapter"] =

@@ -136,6 +136,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Heartbeat", FromWorker(Heartbeat{"loading \"m\"\n\u00e9", 0.5}),
              "{\"type\":\"heartbeat\",\"stage\":"
              "\"loading \\\"m\\\"\\n\u00e9\",\"fraction\":0.5}"},
+        Case{"HeartbeatWithDevice", FromWorker(Heartbeat{"", 0, "mps"}),
+             R"({"type":"heartbeat","stage":"","fraction":0.0,
+                 "device":"mps"})"},
         Case{"Rejected", FromWorker(Failed{FailureKind::kRejected, "row 3"}),
              R"({"type":"failed","kind":"rejected","message":"row 3"})"},
         Case{"OutOfMemory", FromWorker(Failed{FailureKind::kOutOfMemory, ""}),

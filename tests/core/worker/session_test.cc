@@ -6,18 +6,22 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/base/limits.h"
 #include "core/base/line_channel.h"
 #include "core/base/printable.h"
 #include "core/base/read_roots.h"
 #include "core/data/shown.h"
+#include "core/report/stage_names.h"
 #include "core/wire/messages.h"
 #include "core/worker/read_limits.h"
 #include "core/worker/run_job.h"
@@ -96,6 +100,30 @@ TEST_F(SessionTest, HelloThenTheRunThenDone) {
   }
   EXPECT_EQ(steps, 8);
   EXPECT_THAT(log_.str(), testing::HasSubstr("step 8/8"));
+}
+
+// mpsd counts a worker's time by what the worker announced last.
+TEST_F(SessionTest, AnnouncesItsDeviceAndWhatItSaves) {
+  JobFolder folder("session_announces");
+  folder.training()["save_steps"] = 1;
+  Start(folder);
+  std::vector<std::string> devices, reports;
+  for (const auto& message : Follow()) {
+    if (const auto* beat = std::get_if<wire::Heartbeat>(&message)) {
+      if (!beat->device.empty()) devices.push_back(beat->device);
+      if (!beat->stage.empty()) reports.push_back(beat->stage);
+    } else if (std::holds_alternative<wire::Checkpointed>(message)) {
+      ASSERT_FALSE(reports.empty());
+      EXPECT_EQ(reports.back(), report::kStageSaving);
+      reports.push_back("saved");
+    } else if (std::holds_alternative<wire::Progress>(message)) {
+      EXPECT_EQ(devices, std::vector<std::string>{"cpu"});
+      reports.push_back("step");
+    }
+  }
+  EXPECT_EQ(devices, std::vector<std::string>{"cpu"});
+  EXPECT_EQ(std::count(reports.begin(), reports.end(), "saved"), 8);
+  EXPECT_EQ(reports.back(), report::kStageSaving) << "the result";
 }
 
 TEST_F(SessionTest, AFailureIsToldShortAndPrintable) {
