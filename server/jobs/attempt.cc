@@ -27,11 +27,6 @@ Attempt::Attempt(RunningJob run, Options options,
       run_(std::move(run)),
       flushed_at_(dependencies_.clock.Monotonic()) {}
 
-std::string Attempt::device() const {
-  const std::optional<Progress>& progress = job().progress;
-  return progress ? progress->device : "";
-}
-
 void Attempt::AttachWorker(std::unique_ptr<Worker> worker) {
   base::Check(!has_worker() && phase_ != Phase::kWorking,
               "AttachWorker is called once");
@@ -43,8 +38,14 @@ void Attempt::AttachWorker(std::unique_ptr<Worker> worker) {
   KeepAwake();
 }
 
+void Attempt::DeviceOpened(const std::string& device) {
+  base::Check(!ended(), "DeviceOpened comes before End");
+  device_ = device;
+}
+
 void Attempt::Progressed(const Progress& progress) {
   base::Check(!ended(), "Progressed comes before End");
+  device_ = progress.device;
   run_.Progressed(progress, dependencies_.clock.Now());
 }
 

@@ -65,8 +65,8 @@ class Attempt {
   bool ended() const { return phase_ == Phase::kEnded; }
   const Job& job() const { return run_.job(); }
   const std::string& id() const { return run_.job().id; }
-  // "mps", "cuda" or "cpu"; empty before the job's first step.
-  std::string device() const;
+  // "mps", "cuda" or "cpu"; empty before the worker has told it.
+  const std::string& device() const { return device_; }
 
   // --- The worker. Takes `worker`, and tells the worker of a cancel that came
   // during the launch. A worker that has ended meanwhile is kept only to be
@@ -78,6 +78,7 @@ class Attempt {
   bool has_worker() const { return worker_ != nullptr; }
 
   // --- What the worker reports; not after End.
+  void DeviceOpened(const std::string& device);
   void Progressed(const Progress& progress);
   void Evaluated(const jobs::Evaluated& evaluated);
   // `checkpoint` has its create_time set.
@@ -149,6 +150,7 @@ class Attempt {
   std::optional<PauseState> pause_;
   PauseReasons returned_for_;  // the worker was preempted for these, if any
   bool drained_ = false;       // preempted by PreemptForDrain
+  std::string device_;
   std::unique_ptr<host::Awake> awake_;  // set while the worker trains
 };
 

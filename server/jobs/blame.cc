@@ -29,4 +29,9 @@ bool IsForGood(ExitReason reason) {
          reason == ExitReason::kOutOfMemory || reason == ExitReason::kNonFinite;
 }
 
+bool MayReturn(ExitReason reason) {
+  return reason != ExitReason::kDone && reason != ExitReason::kCancelled &&
+         !IsForGood(reason);
+}
+
 }  // namespace mpsd::jobs

@@ -2,6 +2,9 @@
 #ifndef MPSD_SERVER_JOBS_BLAME_H_
 #define MPSD_SERVER_JOBS_BLAME_H_
 
+#include <string_view>
+
+#include "core/report/report.h"
 #include "server/jobs/job.h"
 
 namespace mpsd::jobs {
@@ -30,11 +33,23 @@ namespace mpsd::jobs {
 //
 // A new checkpoint, beyond every earlier one, resets both counts to zero.
 enum class BlamedParty { kNobody, kJob, kMachine, kInterruption };
+// The names are the labels of metrics.
+inline constexpr report::EnumName<BlamedParty> kBlamedParties[] = {
+    {BlamedParty::kNobody, "nobody"},
+    {BlamedParty::kJob, "job"},
+    {BlamedParty::kMachine, "machine"},
+    {BlamedParty::kInterruption, "interruption"}};
+constexpr std::string_view Name(BlamedParty party) {
+  return report::NameIn(kBlamedParties, party);
+}
 
 BlamedParty BlamedPartyFor(ExitReason reason);
 
 // Whether the same attempt would end the same way again.
 bool IsForGood(ExitReason reason);
+
+// Whether a job may go back to the queue after such an end.
+bool MayReturn(ExitReason reason);
 
 }  // namespace mpsd::jobs
 

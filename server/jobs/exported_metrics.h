@@ -25,14 +25,23 @@ class ExportedMetrics {
   // Called soon after each change of the queue, with its depth then.
   virtual void QueueChanged(const QueueDepth& depth) = 0;
   virtual void JobStarted(const StartedJob& job) = 0;
+  // What the worker of the last started job does, until WorkerExited. `device`:
+  // "mps", "cuda" or "cpu".
+  virtual void DeviceOpened(const std::string& job_id,
+                            const std::string& device) = 0;
+  virtual void StageBegan(const std::string& stage) = 0;
+  // Whether the worker halts for a pause.
+  virtual void WorkerHalts(bool halts) = 0;
   virtual void StepFinished(const std::string& job_id,
                             const Progress& progress) = 0;
-  // `device`: the device of the job's last step, empty before the first.
+  // `device`: of the attempt, empty before the worker has told it.
   virtual void Evaluated(const std::string& job_id, const std::string& device,
                          const jobs::Evaluated& evaluated) = 0;
   virtual void CheckpointWritten(const std::string& job_id,
                                  const std::string& device, double seconds) = 0;
   virtual void WorkerExited(ExitReason reason) = 0;
+  // A job goes back to the queue, since its attempt ended for `reason`.
+  virtual void JobReturned(ExitReason reason) = 0;
   virtual void HostRead(const host::Reading& reading) = 0;
   // The reasons that keep jobs from training now; empty: none.
   virtual void Paused(const PauseReasons& reasons) = 0;

@@ -48,6 +48,8 @@ void JobQueue::Push(Entry entry) {
   ++depth_.by_priority[entry.priority];
   ++depth_.by_owner[entry.owner];
   times_.insert(entry.since);
+  time_left_ += entry.time_left.value_or(absl::ZeroDuration());
+  if (!entry.time_left) ++untold_;
   entries_.insert(
       std::lower_bound(entries_.begin(), entries_.end(), entry, Before()),
       std::move(entry));
@@ -61,6 +63,8 @@ bool JobQueue::Remove(const std::string& id) {
   CountDown(depth_.by_priority, found->priority);
   CountDown(depth_.by_owner, found->owner);
   times_.erase(times_.find(found->since));
+  time_left_ -= found->time_left.value_or(absl::ZeroDuration());
+  if (!found->time_left) --untold_;
   entries_.erase(found);
   return true;
 }
@@ -86,6 +90,8 @@ absl::Duration JobQueue::NextTime() const {
 QueueDepth JobQueue::Depth() const {
   QueueDepth depth = depth_;
   if (!times_.empty()) depth.oldest = *times_.begin();
+  depth.time_left.reset();
+  if (untold_ == 0) depth.time_left = time_left_;
   return depth;
 }
 

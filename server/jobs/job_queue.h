@@ -2,6 +2,7 @@
 #ifndef MPSD_SERVER_JOBS_JOB_QUEUE_H_
 #define MPSD_SERVER_JOBS_JOB_QUEUE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -19,6 +20,9 @@ struct QueueDepth {
   std::map<std::string, int64_t> by_owner;
   // When the job that has waited longest was queued; absent where none waits.
   std::optional<absl::Time> oldest;
+  // The time that all of them take, zero where none waits; absent where the
+  // time of one is not known.
+  std::optional<absl::Duration> time_left = absl::ZeroDuration();
 };
 
 // The QUEUED jobs in the order in which they run: jobs without `behind` first,
@@ -34,6 +38,7 @@ class JobQueue {
     absl::Duration not_before = -absl::InfiniteDuration();  // monotonic
     bool behind = false;
     std::string owner = "";
+    std::optional<absl::Duration> time_left = {};  // TimeLeft()
   };
 
   // Replaces the entry with the same id, if there is one.
@@ -72,7 +77,9 @@ class JobQueue {
 
   std::deque<Entry> entries_;          // sorted
   std::map<std::string, Rank> ranks_;  // by id
-  QueueDepth depth_;                   // but for `oldest`
+  QueueDepth depth_;                   // but for `oldest` and `time_left`
+  absl::Duration time_left_;           // of the entries that tell theirs
+  size_t untold_ = 0;                  // entries that do not
   std::multiset<absl::Time> times_;    // of all entries, when they were queued
 };
 

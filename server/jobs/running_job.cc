@@ -6,6 +6,7 @@
 
 #include "core/base/limits.h"
 #include "core/base/printable.h"
+#include "core/report/stage_names.h"
 
 namespace mpsd::jobs {
 
@@ -87,7 +88,8 @@ void RunningJob::Saved(int64_t step) {
 }
 
 void RunningJob::Staged(const std::string& stage, absl::Time now) {
-  if (stage.empty() || stage == stage_) return;
+  // A checkpoint is an event of its own.
+  if (stage.empty() || stage == stage_ || stage == report::kStageSaving) return;
   stage_ = stage;
   Add(Note{stage}, now);
 }

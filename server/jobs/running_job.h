@@ -50,7 +50,8 @@ class RunningJob {
   // A step beyond every earlier checkpoint resets the counts of failures and
   // interruptions.
   void CheckpointWritten(const Checkpoint& checkpoint);
-  // Adds an event for people when `stage` differs from the stage before.
+  // Adds an event for people when `stage` differs from the stage before, but
+  // for report::kStageSaving.
   void Staged(const std::string& stage, absl::Time now);
   // Adds an event for people.
   void Noted(const std::string& text, absl::Time now);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "server/jobs/job_deletion.h"
+#include "server/jobs/step_rate.h"
 #include "server/jobs/submission.h"
 
 namespace mpsd::jobs {
@@ -288,6 +289,7 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
   // The queue may know the job before the row is written: no Tick runs yet, and
   // the daemon does not start where the write fails.
   if (run->job().state == State::kQueued) {
+    dependencies_.exported_metrics.JobReturned(ExitReason::kInterrupted);
     Enqueue(run->job(), now);
   } else {
     dependencies_.exported_metrics.JobEnded(id, run->job().state);
@@ -321,6 +323,7 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
   entry.since = since;
   entry.behind = job.behind;
   entry.owner = job.owner;
+  entry.time_left = TimeLeft(job);
   if (job.not_before) {
     // A wall clock that was set back since must not lengthen the wait.
     entry.not_before =

@@ -199,6 +199,7 @@ class Scheduler final : public JobManager, private WorkerListener {
   absl::Time WallTime(absl::Duration time) const;
   // The methods of WorkerListener, called on the launcher's thread.
   void OnHello(const Identity& identity) override;
+  void OnDevice(const std::string& device) override;
   void OnProgress(const Progress& progress) override;
   void OnEvaluated(const jobs::Evaluated& evaluated) override;
   void OnCheckpoint(const report::Checkpointed& checkpoint) override;

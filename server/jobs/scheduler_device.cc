@@ -271,6 +271,13 @@ void Scheduler::OnHello(const Identity& identity) {
                             identity.torch_version, ", pid ", identity.pid));
 }
 
+void Scheduler::OnDevice(const std::string& device) {
+  Turn turn(*this);
+  view_.Change([&](ManagerInfo& info) { info.device = device; });
+  ReportingAttempt().DeviceOpened(device);
+  dependencies_.exported_metrics.DeviceOpened(attempt_->id(), device);
+}
+
 void Scheduler::OnProgress(const Progress& progress) {
   Turn turn(*this);
   Attempt& attempt = ReportingAttempt();
@@ -316,6 +323,7 @@ void Scheduler::OnHeartbeat(const std::string& stage, double fraction) {
   if (stage.empty()) return;  // counts for the hang limit alone
   Turn turn(*this);
   ReportingAttempt().Staged(stage);
+  dependencies_.exported_metrics.StageBegan(stage);
   FlushAttempt();
   turn.Wake(attempt_->id());
 }
@@ -329,6 +337,7 @@ void Scheduler::OnWarning(const std::string& text) {
 
 void Scheduler::OnHeld() {
   Turn turn(*this);
+  dependencies_.exported_metrics.WorkerHalts(true);
   if (!ReportingAttempt().is_paused()) return;  // a Resume is on its way
   // The machine may sleep from Held() on, and no later step would write the
   // step that OnProgress held back: store it now.
@@ -340,6 +349,7 @@ void Scheduler::OnHeld() {
 void Scheduler::OnResumed() {
   Turn turn(*this);
   ReportingAttempt().Resumed();
+  dependencies_.exported_metrics.WorkerHalts(false);
   turn.Wake(attempt_->id());
 }
 
@@ -373,6 +383,7 @@ void Scheduler::EndAttempt(const Verdict& verdict) {
   dependencies_.exported_metrics.WorkerExited(reason);
   const Job& job = attempt_->job();
   if (returns) {
+    dependencies_.exported_metrics.JobReturned(reason);
     // The entry may come before the row is stored: no job starts until Reap has
     // stored the end and freed the device.
     Enqueue(job, dependencies_.clock.Now());

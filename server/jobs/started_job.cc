@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/spec/train_spec_words.h"
+#include "server/jobs/step_rate.h"
 
 namespace mpsd::jobs {
 namespace {
@@ -26,7 +27,8 @@ StartedJob DescribeStart(const Job& job, const spec::TrainSpec& spec,
   return {
       job.id,          job.name,
       job.owner,       std::string(spec::WordOf(spec.task, spec::TaskWords())),
-      ModelName(spec), *job.start_time - since};
+      ModelName(spec), *job.start_time - since,
+      TimeLeft(job)};
 }
 
 }  // namespace mpsd::jobs

@@ -2,6 +2,7 @@
 #ifndef MPSD_SERVER_JOBS_STARTED_JOB_H_
 #define MPSD_SERVER_JOBS_STARTED_JOB_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -16,6 +17,7 @@ struct StartedJob {
   std::string task;   // as job.json has it: "CAUSAL_LM"
   std::string model;  // its id, or else the last part of its folder's path
   absl::Duration queue_wait;
+  std::optional<absl::Duration> time_left = {};  // TimeLeft()
 };
 
 // `spec`: the job's. `job` has its start_time; it was queued at `since`.

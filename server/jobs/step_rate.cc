@@ -2,6 +2,8 @@
 #include "server/jobs/step_rate.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 
 namespace mpsd::jobs {
 
@@ -30,6 +32,19 @@ void StepRate::Apply(Progress& progress) {
   const int64_t left =
       std::max<int64_t>(progress.total_steps - progress.step, 0);
   progress.eta_seconds = left * seconds_;
+}
+
+std::optional<absl::Duration> TimeLeft(const Job& job) {
+  if (!job.progress) return std::nullopt;
+  const Progress& last = *job.progress;
+  const int64_t left = last.total_steps - last.step;
+  const double step_seconds =
+      left > 0 ? last.eta_seconds / static_cast<double>(left) : last.seconds;
+  const int64_t steps =
+      std::max<int64_t>(last.total_steps - job.durable_step, 0);
+  const double seconds = static_cast<double>(steps) * step_seconds;
+  if (!std::isfinite(seconds)) return std::nullopt;
+  return absl::Seconds(std::max(seconds, 0.0));
 }
 
 }  // namespace mpsd::jobs

@@ -2,8 +2,9 @@
 #ifndef MPSD_SERVER_JOBS_STEP_RATE_H_
 #define MPSD_SERVER_JOBS_STEP_RATE_H_
 
-#include <cstdint>
+#include <optional>
 
+#include "absl/time/time.h"
 #include "server/jobs/job.h"
 
 namespace mpsd::jobs {
@@ -25,6 +26,11 @@ class StepRate {
   double tokens_ = 0;
   double seconds_ = 0;
 };
+
+// The time that the job still trains, at the pace of its last step, from its
+// last checkpoint on: there another attempt would go on. Evaluations and
+// checkpoints are left out. nullopt where no step of the job has finished.
+std::optional<absl::Duration> TimeLeft(const Job& job);
 
 }  // namespace mpsd::jobs
 

@@ -33,6 +33,8 @@ class WorkerListener {
     Outcome outcome;  // only with Done
   };
   virtual void OnHello(const Identity& identity) = 0;
+  // The worker has opened `device`: "mps", "cuda" or "cpu".
+  virtual void OnDevice(const std::string& device) = 0;
   virtual void OnProgress(const Progress& progress) = 0;
   virtual void OnEvaluated(const Evaluated& evaluated) = 0;
   virtual void OnCheckpoint(const report::Checkpointed& checkpoint) = 0;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/prometheus/job_metrics.h"
 
+#include <set>
 #include <utility>
 
 #include "core/report/report.h"
+#include "server/jobs/blame.h"
 #include "server/jobs/event_fields.h"
 #include "server/prometheus/families.h"
 #include "server/prometheus/label_values.h"
@@ -23,16 +25,28 @@ const Histogram::BucketBoundaries kCheckpointBuckets = {
 const Histogram::BucketBoundaries kWaitBuckets = {
     0.1, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400, 604800};
 
-std::map<std::string, std::string> ReasonLabel(jobs::PauseReason reason) {
-  return {{"reason", SnakeCase(Name(reason))}};
+std::map<std::string, std::string> EndLabels(jobs::ExitReason reason) {
+  return {{"class", SnakeCase(Name(jobs::BlamedPartyFor(reason)))},
+          {"reason", SnakeCase(Name(reason))}};
 }
 
-std::map<std::string, std::string> ReasonLabel(jobs::ExitReason reason) {
-  return {{"reason", SnakeCase(Name(reason))}};
+std::set<std::string> ReasonLabels(const auto& reasons) {
+  std::set<std::string> labels;
+  for (const auto reason : reasons) labels.insert(SnakeCase(Name(reason)));
+  return labels;
 }
 
 std::map<std::string, std::string> StateLabel(jobs::State state) {
   return {{"state", SnakeCase(Name(state))}};
+}
+
+std::map<std::string, std::string> GaugeLabels(const std::string& job_id,
+                                               const std::string& device,
+                                               const std::string& metric) {
+  std::map<std::string, std::string> labels = {{"job_id", job_id},
+                                               {"device", device}};
+  if (!metric.empty()) labels["metric"] = metric;
+  return labels;
 }
 
 double UnixSeconds(absl::Time time) {
@@ -79,20 +93,23 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
     : linger_(options.linger),
       clock_(clock),
       queue_(registry_),
+      worker_(registry_),
+      pauses_(registry_, {kPaused, kPauses, kPausedSeconds},
+              ReasonLabels(jobs::kAllPauseReasons)),
+      holds_(registry_, {kHeld, kHolds, kHeldSeconds},
+             ReasonLabels(jobs::kAllHoldReasons)),
       jobs_(Gauges(registry_, kJobs)),
       info_(Gauges(registry_, kJobInfo)),
       last_step_(Gauges(registry_, kLastStep)),
       last_checkpoint_(Gauges(registry_, kLastCheckpoint)),
       eval_loss_(Gauges(registry_, kEvalLoss)),
       eval_metric_(Gauges(registry_, kEvalMetric)),
-      paused_(Gauges(registry_, kPaused)),
-      held_(Gauges(registry_, kHeld)),
       ended_(Counters(registry_, kJobsEnded)),
       steps_(Counters(registry_, kSteps)),
       tokens_(Counters(registry_, kTokens)),
       exits_(Counters(registry_, kWorkerExits)),
+      returns_(Counters(registry_, kJobRetries)),
       fallbacks_(Counters(registry_, kCpuFallbacks)),
-      pauses_(Counters(registry_, kPauses)),
       notifications_(Counters(registry_, kNotifications)),
       queue_wait_(Histograms(registry_, kQueueWait)),
       step_(Histograms(registry_, kStep)),
@@ -107,11 +124,8 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
   // Known series start at 0, so that a rate sees their first increment.
   queue_wait_.Add({}, kWaitBuckets);
   for (jobs::ExitReason reason : jobs::kAllExitReasons) {
-    exits_.Add(ReasonLabel(reason));
-  }
-  for (jobs::PauseReason reason : jobs::kAllPauseReasons) {
-    paused_.Add(ReasonLabel(reason));
-    pauses_.Add(ReasonLabel(reason));
+    exits_.Add(EndLabels(reason));
+    if (jobs::MayReturn(reason)) returns_.Add(EndLabels(reason));
   }
   for (jobs::State state : jobs::kAllStates) {
     if (jobs::IsFinal(state)) ended_.Add(StateLabel(state));
@@ -121,7 +135,6 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
       notifications_.Add({{"door", door}, {"result", result}});
     }
   }
-  Held({});
   JobCounts({});
 }
 
@@ -143,61 +156,84 @@ void JobMetrics::JobStarted(const jobs::StartedJob& job) {
       .Observe(absl::ToDoubleSeconds(job.queue_wait));
   absl::MutexLock lock(&mutex_);
   DropEnded();
+  worker_.Started(job, clock_.Now(), clock_.Monotonic());
   JobSeries& series = series_[job.id];
   series.ended_at.reset();  // the job was tried again
-  ::prometheus::Gauge*& info = series.gauges[{&info_, ""}];
-  if (info == nullptr) {
-    info = &info_.Add({{"job_id", job.id},
-                       {"name", BoundedLabel(job.name)},
-                       {"owner", BoundedLabel(job.owner)},
-                       {"task", BoundedLabel(job.task)},
-                       {"model", BoundedLabel(job.model)}});
+  if (series.info == nullptr) {
+    series.info = &info_.Add({{"job_id", job.id},
+                              {"name", BoundedLabel(job.name)},
+                              {"owner", BoundedLabel(job.owner)},
+                              {"task", BoundedLabel(job.task)},
+                              {"model", BoundedLabel(job.model)}});
   }
-  info->Set(1);
+  series.info->Set(1);
+}
+
+void JobMetrics::DeviceOpened(const std::string& job_id,
+                              const std::string& device) {
+  absl::MutexLock lock(&mutex_);
+  worker_.DeviceOpened(DeviceLabel(device));
+  SeriesOn(job_id, DeviceLabel(device));
+}
+
+void JobMetrics::StageBegan(const std::string& stage) {
+  absl::MutexLock lock(&mutex_);
+  worker_.StageBegan(stage, clock_.Monotonic());
+}
+
+void JobMetrics::WorkerHalts(bool halts) {
+  absl::MutexLock lock(&mutex_);
+  worker_.Halts(halts, clock_.Monotonic());
 }
 
 void JobMetrics::StepFinished(const std::string& job_id,
                               const jobs::Progress& progress) {
-  const std::string& device = progress.device;
+  absl::MutexLock lock(&mutex_);
+  const std::string device = DeviceLabel(progress.device);
   step_.Add({{"device", device}}, kStepBuckets).Observe(progress.seconds);
   exemplars_.Observe(kStep.name, {{"device", device}}, kStepBuckets,
                      {job_id, progress.seconds, clock_.Now()});
   steps_.Add({{"device", device}}).Increment();
   tokens_.Add({{"device", device}})
       .Increment(static_cast<double>(progress.tokens));
-  absl::MutexLock lock(&mutex_);
   DropEnded();
+  worker_.Stepped(progress, device, clock_.Monotonic());
   series_[job_id].ended_at.reset();  // the job was tried again
-  SetStep(job_id, progress);
+  SetStep(job_id, device, progress);
   Set(job_id, device, last_step_, UnixSeconds(clock_.Now()));
-  std::optional<jobs::Evaluated>& early = series_[job_id].early_evaluation;
-  if (early) SetEvaluation(job_id, device, *early);
-  early.reset();
-  CountFallbacks(job_id, progress);
+  CountFallbacks(job_id, device, progress);
 }
 
 void JobMetrics::Evaluated(const std::string& job_id, const std::string& device,
                            const jobs::Evaluated& evaluated) {
   absl::MutexLock lock(&mutex_);
-  if (device.empty()) {
-    series_[job_id].early_evaluation = evaluated;
-  } else {
-    SetEvaluation(job_id, device, evaluated);
+  worker_.Evaluated(evaluated.seconds, clock_.Monotonic());
+  const std::string label = DeviceLabel(device);
+  Set(job_id, label, eval_loss_, evaluated.eval_loss);
+  for (const auto& [metric, value] : evaluated.metrics) {
+    Set(job_id, label, eval_metric_, value, metric);
   }
 }
 
 void JobMetrics::CheckpointWritten(const std::string& job_id,
                                    const std::string& device, double seconds) {
-  checkpoint_.Add({{"device", device}}, kCheckpointBuckets).Observe(seconds);
   absl::MutexLock lock(&mutex_);
-  Set(job_id, device, last_checkpoint_, UnixSeconds(clock_.Now()));
+  const std::string label = DeviceLabel(device);
+  checkpoint_.Add({{"device", label}}, kCheckpointBuckets).Observe(seconds);
+  worker_.Saved(seconds, clock_.Monotonic());
+  Set(job_id, label, last_checkpoint_, UnixSeconds(clock_.Now()));
 }
 
 void JobMetrics::WorkerExited(jobs::ExitReason reason) {
-  exits_.Add(ReasonLabel(reason)).Increment();
+  exits_.Add(EndLabels(reason)).Increment();
   absl::MutexLock lock(&mutex_);
+  worker_.Exited(clock_.Monotonic());
   for (auto& [family, gauge] : worker_gauges_) family->Remove(gauge);
   worker_gauges_.clear();
+}
+
+void JobMetrics::JobReturned(jobs::ExitReason reason) {
+  returns_.Add(EndLabels(reason)).Increment();
 }
 
 void JobMetrics::HostRead(const host::Reading& r) {
@@ -216,21 +252,14 @@ void JobMetrics::HostRead(const host::Reading& r) {
 
 void JobMetrics::Paused(const jobs::PauseReasons& reasons) {
   absl::MutexLock lock(&mutex_);
-  for (jobs::PauseReason reason : jobs::kAllPauseReasons) {
-    const bool holds = reasons.contains(reason);
-    paused_.Add(ReasonLabel(reason)).Set(holds ? 1 : 0);
-    if (holds && !pausing_.contains(reason)) {
-      pauses_.Add(ReasonLabel(reason)).Increment();
-    }
-  }
-  pausing_ = reasons;
+  pauses_.Set(ReasonLabels(reasons), clock_.Monotonic());
 }
 
 void JobMetrics::Held(const jobs::Holds& holds) {
-  for (jobs::HoldReason reason : jobs::kAllHoldReasons) {
-    held_.Add({{"reason", SnakeCase(Name(reason))}})
-        .Set(holds.contains(reason) ? 1 : 0);
-  }
+  std::set<jobs::HoldReason> reasons;
+  for (const auto& [reason, text] : holds) reasons.insert(reason);
+  absl::MutexLock lock(&mutex_);
+  holds_.Set(ReasonLabels(reasons), clock_.Monotonic());
 }
 
 void JobMetrics::JobEnded(const std::string& job_id, jobs::State state) {
@@ -246,7 +275,7 @@ void JobMetrics::JobDeleted(const std::string& job_id) {
   absl::MutexLock lock(&mutex_);
   auto series = series_.find(job_id);
   if (series == series_.end()) return;
-  for (auto& [key, gauge] : series->second.gauges) key.first->Remove(gauge);
+  Remove(series->second);
   series_.erase(series);
 }
 
@@ -254,6 +283,11 @@ std::vector<::prometheus::MetricFamily> JobMetrics::Collect() const {
   absl::MutexLock lock(&mutex_);
   DropEnded();
   queue_.SetAge(clock_.Now());
+  queue_.SetEta(worker_.TimeLeft());
+  const absl::Duration now = clock_.Monotonic();
+  worker_.Advance(now);
+  pauses_.Advance(now);
+  holds_.Advance(now);
   std::vector<::prometheus::MetricFamily> families = registry_.Collect();
   for (::prometheus::MetricFamily& family :
        ProcessFamilies(host::ReadProcessUsage())) {
@@ -262,40 +296,54 @@ std::vector<::prometheus::MetricFamily> JobMetrics::Collect() const {
   return families;
 }
 
+std::string JobMetrics::DeviceLabel(const std::string& device) {
+  return device.empty() ? WorkerMetrics::kUnknownDevice
+                        : devices_.Of(BoundedLabel(device));
+}
+
+// A job that is tried again may get another device: its series move there with
+// their values, so that no series tells of a device that the job has left.
+JobMetrics::JobSeries& JobMetrics::SeriesOn(const std::string& job_id,
+                                            const std::string& device) {
+  JobSeries& series = series_[job_id];
+  const bool is_known = device != WorkerMetrics::kUnknownDevice;
+  if (series.device == device || (!is_known && !series.device.empty())) {
+    return series;
+  }
+  series.device = device;
+  for (auto& [key, gauge] : series.gauges) {
+    const auto& [family, metric] = key;
+    const double value = gauge->Value();
+    family->Remove(gauge);
+    gauge = &family->Add(GaugeLabels(job_id, device, metric));
+    gauge->Set(value);
+  }
+  return series;
+}
+
 void JobMetrics::Set(const std::string& job_id, const std::string& device,
                      GaugeFamily& family, double value,
                      const std::string& metric) {
-  ::prometheus::Gauge*& gauge = series_[job_id].gauges[{&family, metric}];
+  JobSeries& series = SeriesOn(job_id, device);
+  ::prometheus::Gauge*& gauge = series.gauges[{&family, metric}];
   if (gauge == nullptr) {
-    std::map<std::string, std::string> labels = {{"job_id", job_id},
-                                                 {"device", device}};
-    if (!metric.empty()) labels["metric"] = metric;
-    gauge = &family.Add(labels);
+    gauge = &family.Add(GaugeLabels(job_id, series.device, metric));
   }
   gauge->Set(value);
 }
 
-void JobMetrics::SetEvaluation(const std::string& job_id,
-                               const std::string& device,
-                               const jobs::Evaluated& evaluated) {
-  Set(job_id, device, eval_loss_, evaluated.eval_loss);
-  for (const auto& [metric, value] : evaluated.metrics) {
-    Set(job_id, device, eval_metric_, value, metric);
-  }
-}
-
-void JobMetrics::SetStep(const std::string& job_id,
+void JobMetrics::SetStep(const std::string& job_id, const std::string& device,
                          const jobs::Progress& progress) {
   Numbers numbers;
   EventFields(numbers, progress, &progress);
   for (const auto& [field, family] : step_gauges_) {
     if (const double* number = numbers.Find(field)) {
-      Set(job_id, progress.device, *family, *number);
+      Set(job_id, device, *family, *number);
     }
   }
   for (const auto& [field, family] : memory_gauges_) {
     if (const double* number = numbers.Find(field)) {
-      SetWorker(progress.device, *family, *number);
+      SetWorker(device, *family, *number);
     }
   }
 }
@@ -310,12 +358,13 @@ void JobMetrics::SetWorker(const std::string& device, GaugeFamily& family,
 // The counts cover the whole job, and come back lower where a worker resumes
 // from a checkpoint.
 void JobMetrics::CountFallbacks(const std::string& job_id,
+                                const std::string& device,
                                 const jobs::Progress& progress) {
   std::map<std::string, int64_t>& counted = series_[job_id].cpu_fallback_ops;
   for (const auto& [op, count] : progress.cpu_fallback_ops) {
     const int64_t more = count - std::exchange(counted[op], count);
     if (more <= 0) continue;
-    fallbacks_.Add({{"device", progress.device}, {"op", op}})
+    fallbacks_.Add({{"device", device}, {"op", op}})
         .Increment(static_cast<double>(more));
   }
 }
@@ -332,6 +381,11 @@ void JobMetrics::SetHost(const Metric& metric, std::optional<double> value) {
   gauge->Set(*value);
 }
 
+void JobMetrics::Remove(const JobSeries& series) const {
+  if (series.info != nullptr) info_.Remove(series.info);
+  for (const auto& [key, gauge] : series.gauges) key.first->Remove(gauge);
+}
+
 void JobMetrics::DropEnded() const {
   const absl::Duration now = clock_.Monotonic();
   for (auto it = series_.begin(); it != series_.end();) {
@@ -340,7 +394,7 @@ void JobMetrics::DropEnded() const {
       ++it;
       continue;
     }
-    for (auto& [key, gauge] : series.gauges) key.first->Remove(gauge);
+    Remove(series);
     it = series_.erase(it);
   }
 }

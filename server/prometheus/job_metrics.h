@@ -9,6 +9,7 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,8 +23,11 @@
 #include "core/base/clock.h"
 #include "server/jobs/exported_metrics.h"
 #include "server/prometheus/exemplars.h"
+#include "server/prometheus/label_values.h"
 #include "server/prometheus/names.h"
 #include "server/prometheus/queue_metrics.h"
+#include "server/prometheus/reason_metrics.h"
+#include "server/prometheus/worker_metrics.h"
 
 namespace mpsd::prometheus {
 
@@ -31,6 +35,9 @@ namespace mpsd::prometheus {
 class JobMetrics final : public jobs::ExportedMetrics,
                          public ::prometheus::Collectable {
  public:
+  // Devices with a label of their own.
+  static constexpr size_t kMostDevices = 8;
+
   struct Options {
     std::map<std::string, std::string> build_info;  // label → value
     // How long Collect() returns the series of a job that has ended.
@@ -42,6 +49,10 @@ class JobMetrics final : public jobs::ExportedMetrics,
   void JobCounts(const std::map<jobs::State, int64_t>& jobs) override;
   void QueueChanged(const jobs::QueueDepth& depth) override;
   void JobStarted(const jobs::StartedJob& job) override;
+  void DeviceOpened(const std::string& job_id,
+                    const std::string& device) override;
+  void StageBegan(const std::string& stage) override;
+  void WorkerHalts(bool halts) override;
   void StepFinished(const std::string& job_id,
                     const jobs::Progress& progress) override;
   void Evaluated(const std::string& job_id, const std::string& device,
@@ -49,6 +60,7 @@ class JobMetrics final : public jobs::ExportedMetrics,
   void CheckpointWritten(const std::string& job_id, const std::string& device,
                          double seconds) override;
   void WorkerExited(jobs::ExitReason reason) override;
+  void JobReturned(jobs::ExitReason reason) override;
   void HostRead(const host::Reading& reading) override;
   void Paused(const jobs::PauseReasons& reasons) override;
   void Held(const jobs::Holds& holds) override;
@@ -79,26 +91,35 @@ class JobMetrics final : public jobs::ExportedMetrics,
   using CounterFamily = ::prometheus::Family<::prometheus::Counter>;
   using HistogramFamily = ::prometheus::Family<::prometheus::Histogram>;
 
-  // The gauges of one job, by family and label "metric".
+  // The series of one job.
   struct JobSeries {
+    ::prometheus::Gauge* info = nullptr;
+    std::string device;  // of the series below
+    // By family and label "metric".
     std::map<std::pair<GaugeFamily*, std::string>, ::prometheus::Gauge*> gauges;
-    // An evaluation that came before any step told the device.
-    std::optional<jobs::Evaluated> early_evaluation;
     std::optional<absl::Duration> ended_at;           // monotonic
     std::map<std::string, int64_t> cpu_fallback_ops;  // counted so far
   };
 
+  // A worker's device as a label.
+  std::string DeviceLabel(const std::string& device)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The series of the job, with the label `device` from now on; an unknown
+  // device keeps the one that the series have.
+  JobSeries& SeriesOn(const std::string& job_id, const std::string& device)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remove(const JobSeries& series) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Set(const std::string& job_id, const std::string& device,
            GaugeFamily& family, double value, const std::string& metric = "")
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetEvaluation(const std::string& job_id, const std::string& device,
-                     const jobs::Evaluated& evaluated)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetStep(const std::string& job_id, const jobs::Progress& progress)
+  void SetStep(const std::string& job_id, const std::string& device,
+               const jobs::Progress& progress)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetWorker(const std::string& device, GaugeFamily& family, double value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountFallbacks(const std::string& job_id, const jobs::Progress& progress)
+  void CountFallbacks(const std::string& job_id, const std::string& device,
+                      const jobs::Progress& progress)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetHost(const Metric& metric, std::optional<double> value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -107,13 +128,17 @@ class JobMetrics final : public jobs::ExportedMetrics,
   const absl::Duration linger_;
   const base::Clock& clock_;
   ::prometheus::Registry registry_;
-  QueueMetrics queue_ ABSL_GUARDED_BY(mutex_);
+  mutable QueueMetrics queue_ ABSL_GUARDED_BY(mutex_);
+  mutable WorkerMetrics worker_ ABSL_GUARDED_BY(mutex_);
+  mutable ReasonMetrics pauses_ ABSL_GUARDED_BY(mutex_);
+  mutable ReasonMetrics holds_ ABSL_GUARDED_BY(mutex_);
+  LabelCap devices_ ABSL_GUARDED_BY(mutex_){kMostDevices};
   GaugeFamily &jobs_, &info_, &last_step_, &last_checkpoint_, &eval_loss_,
-      &eval_metric_, &paused_, &held_;
+      &eval_metric_;
   // Keyed by the field of a step that the gauge shows.
   std::vector<std::pair<std::string_view, GaugeFamily*>> step_gauges_,
       memory_gauges_;
-  CounterFamily &ended_, &steps_, &tokens_, &exits_, &fallbacks_, &pauses_,
+  CounterFamily &ended_, &steps_, &tokens_, &exits_, &returns_, &fallbacks_,
       &notifications_;
   HistogramFamily &queue_wait_, &step_, &checkpoint_;
 
@@ -126,7 +151,6 @@ class JobMetrics final : public jobs::ExportedMetrics,
   // Gauges of the machine, by metric.
   std::map<const Metric*, ::prometheus::Gauge*> host_gauges_
       ABSL_GUARDED_BY(mutex_);
-  jobs::PauseReasons pausing_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace mpsd::prometheus

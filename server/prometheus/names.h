@@ -39,6 +39,11 @@ inline constexpr Metric kQueuedByOwner{
 inline constexpr Metric kQueueOldest{
     "mpsd_queue_oldest_age_seconds", MetricKind::kGauge, "",
     "Time since the oldest queued job entered the queue; 0: none waits."};
+inline constexpr Metric kQueueEta{
+    "mpsd_queue_eta_seconds", MetricKind::kGauge, "",
+    "Training time left of all running and queued jobs together, at the pace "
+    "of each one's last step; no series while a job among them never finished "
+    "a step."};
 inline constexpr Metric kQueueWait{
     "mpsd_job_queue_wait_seconds", MetricKind::kHistogram, "",
     "Time from entering the queue to the start of a worker."};
@@ -57,7 +62,19 @@ inline constexpr Metric kCpuFallbacks{
     "mpsd_cpu_fallback_ops_total", MetricKind::kCounter, "device, op",
     "Runs on the CPU of operators that have no Metal kernel."};
 
+inline constexpr Metric kPhaseSeconds{
+    "mpsd_phase_seconds_total", MetricKind::kCounter, "device, phase",
+    "Time of workers by phase: load, train, data_wait, evaluate, save or "
+    "paused; device unknown: of workers that ended before they opened one."};
+inline constexpr Metric kJobStart{
+    "mpsd_job_start_seconds", MetricKind::kHistogram, "device",
+    "Time from the start of a worker to the end of its first step."};
+
 // --- The worker; the series end with it.
+inline constexpr Metric kAttemptStart{
+    "mpsd_job_attempt_start_timestamp_seconds", MetricKind::kGauge, "job_id",
+    "When the worker of a job was started, in Unix time; no series once the "
+    "worker has ended."};
 inline constexpr FieldGauge kMemoryGauges[] = {
     {"current_allocated_bytes",
      {"mpsd_device_memory_current_allocated_bytes", MetricKind::kGauge,
@@ -93,6 +110,9 @@ inline constexpr FieldGauge kStepGauges[] = {
     {"eta_seconds",
      {"mpsd_job_eta_seconds", MetricKind::kGauge, "device, job_id",
       "Time left at the last step, without evaluations and checkpoints."}},
+    {"tokens_per_second",
+     {"mpsd_job_tokens_per_second", MetricKind::kGauge, "device, job_id",
+      "Non-padding tokens trained on a second, mean of the last steps."}},
     {"loss",
      {"mpsd_job_loss", MetricKind::kGauge, "device, job_id",
       "Loss of the last step, mean over its labels."}},
@@ -166,12 +186,28 @@ inline constexpr Metric kPaused{
 inline constexpr Metric kPauses{"mpsd_pauses_total", MetricKind::kCounter,
                                 "reason",
                                 "Times this began to keep jobs from training."};
+inline constexpr Metric kPausedSeconds{
+    "mpsd_paused_seconds_total", MetricKind::kCounter, "reason",
+    "Time for which this kept jobs from training."};
 inline constexpr Metric kHeld{
     "mpsd_held", MetricKind::kGauge, "reason",
     "1 while this keeps queued jobs from starting, else 0."};
-inline constexpr Metric kWorkerExits{"mpsd_worker_exits_total",
-                                     MetricKind::kCounter, "reason",
-                                     "Workers that ended, by reason."};
+inline constexpr Metric kHolds{
+    "mpsd_holds_total", MetricKind::kCounter, "reason",
+    "Times this began to keep queued jobs from starting."};
+inline constexpr Metric kHeldSeconds{
+    "mpsd_held_seconds_total", MetricKind::kCounter, "reason",
+    "Time for which this kept queued jobs from starting."};
+
+// --- The ends of attempts. `class`: whose fault (server/jobs/blame.h).
+inline constexpr Metric kWorkerExits{
+    "mpsd_worker_exits_total", MetricKind::kCounter, "class, reason",
+    "Workers that ended, by reason, and by whose fault: nobody, job, machine, "
+    "interruption."};
+inline constexpr Metric kJobRetries{
+    "mpsd_job_retries_total", MetricKind::kCounter, "class, reason",
+    "Times a job went back to the queue after an attempt, by the attempt's "
+    "end."};
 
 // `door`: webhook, command, desktop; `result`: sent, failed, dropped.
 inline constexpr Metric kNotifications{
@@ -239,12 +275,16 @@ inline constexpr const Metric* kMetrics[] = {
     &kQueuedByPriority,
     &kQueuedByOwner,
     &kQueueOldest,
+    &kQueueEta,
     &kQueueWait,
     &kStep,
     &kSteps,
     &kTokens,
     &kCheckpoint,
     &kCpuFallbacks,
+    &kPhaseSeconds,
+    &kJobStart,
+    &kAttemptStart,
     &kJobInfo,
     &kLastStep,
     &kLastCheckpoint,
@@ -262,8 +302,12 @@ inline constexpr const Metric* kMetrics[] = {
     &kHostUserIdle,
     &kPaused,
     &kPauses,
+    &kPausedSeconds,
     &kHeld,
+    &kHolds,
+    &kHeldSeconds,
     &kWorkerExits,
+    &kJobRetries,
     &kNotifications,
     &kBuildInfo,
     &kProcessCpu,

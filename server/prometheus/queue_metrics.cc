@@ -2,6 +2,7 @@
 #include "server/prometheus/queue_metrics.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "server/prometheus/families.h"
 
@@ -10,6 +11,7 @@ namespace mpsd::prometheus {
 QueueMetrics::QueueMetrics(::prometheus::Registry& registry)
     : by_priority_(Gauges(registry, kQueuedByPriority)),
       by_owner_(Gauges(registry, kQueuedByOwner)),
+      eta_family_(Gauges(registry, kQueueEta)),
       oldest_age_(Gauges(registry, kQueueOldest).Add({})) {}
 
 void QueueMetrics::Set(const jobs::QueueDepth& depth) {
@@ -24,6 +26,7 @@ void QueueMetrics::Set(const jobs::QueueDepth& depth) {
   SetAll(by_priority_, "priority", priorities, priority_series_);
   SetAll(by_owner_, "owner", owners, owner_series_);
   oldest_ = depth.oldest;
+  queued_time_left_ = depth.time_left;
 }
 
 void QueueMetrics::SetAge(absl::Time now) const {
@@ -32,6 +35,15 @@ void QueueMetrics::SetAge(absl::Time now) const {
       oldest_ ? std::max(now - *oldest_, absl::ZeroDuration())
               : absl::ZeroDuration();
   oldest_age_.Set(absl::ToDoubleSeconds(age));
+}
+
+void QueueMetrics::SetEta(std::optional<absl::Duration> running) {
+  if (!running || !queued_time_left_) {
+    if (eta_ != nullptr) eta_family_.Remove(std::exchange(eta_, nullptr));
+    return;
+  }
+  if (eta_ == nullptr) eta_ = &eta_family_.Add({});
+  eta_->Set(absl::ToDoubleSeconds(*running + *queued_time_left_));
 }
 
 // A series that was met stays, at 0, so that a graph shows the queue empty.

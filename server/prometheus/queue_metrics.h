@@ -31,6 +31,9 @@ class QueueMetrics {
   void Set(const jobs::QueueDepth& depth);
   // Sets the age of the oldest queued job as of `now`, the wall clock's time.
   void SetAge(absl::Time now) const;
+  // Sets the ETA of all jobs. `running`: the time that the running job has
+  // left, zero where none runs, absent where that is not known.
+  void SetEta(std::optional<absl::Duration> running);
 
  private:
   using GaugeFamily = ::prometheus::Family<::prometheus::Gauge>;
@@ -40,11 +43,13 @@ class QueueMetrics {
                      const std::map<std::string, int64_t>& jobs,
                      Series& series);
 
-  GaugeFamily &by_priority_, &by_owner_;
+  GaugeFamily &by_priority_, &by_owner_, &eta_family_;
   ::prometheus::Gauge& oldest_age_;
   LabelCap priorities_{kMostPriorities}, owners_{kMostOwners};
   Series priority_series_, owner_series_;
   std::optional<absl::Time> oldest_;
+  std::optional<absl::Duration> queued_time_left_;
+  ::prometheus::Gauge* eta_ = nullptr;  // null while there is no ETA
 };
 
 }  // namespace mpsd::prometheus

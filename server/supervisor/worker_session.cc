@@ -274,6 +274,7 @@ absl::Status WorkerSession::Report(wire::FromWorker message) {
           Clean(m);
           listener_.OnCheckpoint(m);
         } else if constexpr (std::is_same_v<Message, wire::Heartbeat>) {
+          if (!m.device.empty()) listener_.OnDevice(CleanVersion(m.device));
           listener_.OnHeartbeat(CleanStage(m.stage), m.fraction);
         } else if constexpr (std::is_same_v<Message, wire::Warning>) {
           listener_.OnWarning(CleanWarning(Respelled(m.text)));

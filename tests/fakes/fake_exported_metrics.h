@@ -21,6 +21,13 @@ class FakeExportedMetrics final : public jobs::ExportedMetrics {
     waits.push_back(job.queue_wait);
     started.push_back(job);
   }
+  void DeviceOpened(const std::string&, const std::string& device) override {
+    devices.push_back(device);
+  }
+  void StageBegan(const std::string& stage) override {
+    stages.push_back(stage);
+  }
+  void WorkerHalts(bool halts) override { halting.push_back(halts); }
   void StepFinished(const std::string&, const jobs::Progress&) override {
     ++steps;
   }
@@ -36,6 +43,9 @@ class FakeExportedMetrics final : public jobs::ExportedMetrics {
   }
   void WorkerExited(jobs::ExitReason reason) override {
     exits.push_back(reason);
+  }
+  void JobReturned(jobs::ExitReason reason) override {
+    returned.push_back(reason);
   }
   void HostRead(const host::Reading& reading) override {
     readings.push_back(reading);
@@ -59,7 +69,9 @@ class FakeExportedMetrics final : public jobs::ExportedMetrics {
   std::vector<jobs::Metrics> eval_metrics;
   std::vector<double> checkpoint_seconds;
   std::vector<std::string> checkpoint_jobs;
-  std::vector<jobs::ExitReason> exits;
+  std::vector<jobs::ExitReason> exits, returned;
+  std::vector<std::string> devices, stages;
+  std::vector<bool> halting;
   std::vector<std::string> ended, deleted;
   std::vector<jobs::State> end_states;
   std::vector<host::Reading> readings;

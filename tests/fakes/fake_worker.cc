@@ -190,7 +190,7 @@ void SayDone(Worker& w) {
 }
 
 void TrainWhole(Worker& w, absl::Duration pause, int64_t save_steps) {
-  w.Say(wire::Heartbeat{"loading model", 0});
+  w.Say(wire::Heartbeat{"loading model", 0, "cpu"});
   w.Say(wire::Evaluated{0, w.eval_before, 50, 0.1, {}});
   Train(w, w.total_steps, pause, save_steps);
   Checkpoint(w);

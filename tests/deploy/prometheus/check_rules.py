@@ -27,15 +27,9 @@ TARGET = {"job", "instance"}  # Prometheus' own labels
 
 # Metrics that rules name ahead of mpsd, and the values of their labels.
 AWAITED = {
-    "mpsd_job_attempt_start_timestamp_seconds": {"job_id": None},
-    "mpsd_job_retries_total": {
-        "class": {"nobody", "job", "machine", "interruption"}, "reason": None},
     "mpsd_notifications_total": {
         "door": {"webhook", "command", "desktop"},
         "result": {"sent", "failed", "dropped"}},
-    "mpsd_phase_seconds_total": {
-        "device": None, "phase": {"load", "train", "data_wait", "evaluate",
-                                  "save", "paused"}},
 }
 OWN_SERIES = {"up": TARGET}   # Prometheus' own series
 
@@ -47,6 +41,10 @@ VALUES = [
     (r"mpsd_paused.*|mpsd_pauses_total", "reason",
      ("server/jobs/pause_gate.h", "kPauseReasons")),
     (r"mpsd_worker_exits_total|mpsd_job_retries_total", "reason", EXITS),
+    (r"mpsd_worker_exits_total|mpsd_job_retries_total", "class",
+     ("server/jobs/blame.h", "kBlamedParties")),
+    (r"mpsd_phase_seconds_total", "phase",
+     ("server/jobs/phase_clock.h", "kPhases")),
     (r"mpsd_jobs|mpsd_jobs_ended_total", "state",
      ("server/jobs/job.h", "kStates")),
     (r"mpsd_rpc_requests_total", "code",

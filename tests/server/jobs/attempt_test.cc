@@ -233,9 +233,11 @@ TEST_F(AttemptTest, ACheckpointThatTheStoreRefusesIsDroppedWithALine) {
   EXPECT_THAT(log_, ElementsAre(HasSubstr("checkpoint: ")));
 }
 
-TEST_F(AttemptTest, KnowsItsDeviceFromTheFirstStepOn) {
+TEST_F(AttemptTest, KnowsItsDeviceOnceTheWorkerTellsIt) {
   const std::unique_ptr<Attempt> attempt = Working();
   EXPECT_EQ(attempt->device(), "");
+  attempt->DeviceOpened("cpu");
+  EXPECT_EQ(attempt->device(), "cpu");
   Progress progress;
   progress.device = "mps";
   attempt->Progressed(progress);
@@ -249,6 +251,7 @@ TEST_F(AttemptDeathTest, ReportsNothingAfterItsEnd) {
   EXPECT_DEATH(ended->Progressed(Progress()), "Progressed comes before End");
   EXPECT_DEATH(ended->Evaluated(Evaluated()), "Evaluated comes before End");
   EXPECT_DEATH(ended->CheckpointWritten({}), "CheckpointWritten comes");
+  EXPECT_DEATH(ended->DeviceOpened("cpu"), "DeviceOpened comes before End");
   EXPECT_DEATH(ended->Staged("late"), "Staged comes before End");
   EXPECT_DEATH(ended->Warned("late"), "Warned comes before End");
   EXPECT_DEATH(ended->Resumed(), "Resumed comes before End");

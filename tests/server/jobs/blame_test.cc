@@ -28,6 +28,13 @@ TEST(BlamedPartyFor, FollowsTheTable) {
   }
 }
 
+TEST(BlamedParty, HasALabel) {
+  EXPECT_EQ(Name(BlamedParty::kNobody), "nobody");
+  EXPECT_EQ(Name(BlamedParty::kJob), "job");
+  EXPECT_EQ(Name(BlamedParty::kMachine), "machine");
+  EXPECT_EQ(Name(BlamedParty::kInterruption), "interruption");
+}
+
 TEST(IsForGood, OnlyWhatTheJobWouldDoAgain) {
   for (ExitReason reason : kAllExitReasons) {
     EXPECT_EQ(IsForGood(reason), reason == ExitReason::kRejected ||

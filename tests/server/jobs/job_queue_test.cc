@@ -20,6 +20,27 @@ JobQueue::Entry Entry(const std::string& id, int32_t priority = 0,
   return {id, priority, absl::UnixEpoch(), not_before, false};
 }
 
+TEST(JobQueue, AddsUpTheTimesOnlyWhereEachIsKnown) {
+  JobQueue queue;
+  EXPECT_EQ(queue.Depth().time_left, absl::ZeroDuration());
+  JobQueue::Entry slow = Entry("1"), quick = Entry("2"), fresh = Entry("3");
+  slow.time_left = absl::Hours(2);
+  quick.time_left = absl::Seconds(5);
+  queue.Push(slow);
+  queue.Push(quick);
+  queue.Push(fresh);
+  EXPECT_EQ(queue.Depth().time_left, std::nullopt);
+  queue.Remove("3");
+  EXPECT_EQ(queue.Depth().time_left, absl::Hours(2) + absl::Seconds(5));
+  queue.Push(Entry("2"));
+  EXPECT_EQ(queue.Depth().time_left, std::nullopt);
+  queue.Push(quick);
+  queue.Remove("1");
+  EXPECT_EQ(queue.Depth().time_left, absl::Seconds(5));
+  queue.Remove("2");
+  EXPECT_EQ(queue.Depth().time_left, absl::ZeroDuration());
+}
+
 TEST(JobQueue, CountsWhoWaitsAndForHowLong) {
   JobQueue queue;
   EXPECT_EQ(queue.Depth().oldest, std::nullopt);

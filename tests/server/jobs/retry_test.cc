@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "server/jobs/blame.h"
+
 namespace mpsd::jobs {
 namespace {
 
@@ -34,6 +36,13 @@ TEST(DecideNext, WhatWouldEndTheSameWayIsNotTriedAgain) {
     EXPECT_EQ(Next(reason).state, State::kFailed) << Name(reason);
     EXPECT_EQ(Next(reason).message, "why");
     EXPECT_EQ(Next(reason).not_before, std::nullopt);
+  }
+}
+
+TEST(DecideNext, QueuesOnlyWhatMayReturn) {
+  for (ExitReason reason : kAllExitReasons) {
+    EXPECT_EQ(Next(reason).state == State::kQueued, MayReturn(reason))
+        << Name(reason);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "core/report/stage_names.h"
 #include "tests/fakes/fake_job_store.h"
 
 namespace mpsd::jobs {
@@ -114,6 +115,7 @@ TEST_F(RunningJobTest, AStageIsNotedOnce) {
   run_.Staged("loading model", kNow);
   run_.Staged("loading model", kNow);
   run_.Staged("", kNow);
+  run_.Staged(report::kStageSaving, kNow);
   run_.Staged("tokenizing", kNow);
   EXPECT_TRUE(run_.Flush(store_).ok());
   ASSERT_EQ(Events().size(), 4);

@@ -71,6 +71,9 @@ TEST_F(SchedulerAttemptTest, RemembersTheWorkerAndItsDevice) {
   Submit();
   scheduler_->Tick();
   Worker().OnHello({42, "0.1.0", "2.11.0"});
+  Worker().OnDevice("cuda");
+  EXPECT_EQ(board_->Info().device, "cuda");
+  EXPECT_THAT(exported_metrics_.devices, ElementsAre("cuda"));
   Worker().OnProgress(Step(1));
   const ManagerInfo info = board_->Info();
   EXPECT_EQ(info.worker_version, "0.1.0");
@@ -141,6 +144,48 @@ TEST_F(SchedulerAttemptTest, CrashesAreTriedAgainAfterAWait) {
   EXPECT_THAT(exported_metrics_.ended, ElementsAre(id));
   EXPECT_THAT(exported_metrics_.end_states, ElementsAre(StateOf(id)));
   EXPECT_THAT(exported_metrics_.exits, SizeIs(3));
+  EXPECT_THAT(exported_metrics_.returned,
+              ElementsAre(ExitReason::kCrashed, ExitReason::kCrashed));
+}
+
+// A job that never ran has no time that anybody could know.
+TEST_F(SchedulerAttemptTest, TheQueuesTimeIsKnownOnceEveryJobRan) {
+  const std::string id = Submit();
+  EXPECT_EQ(exported_metrics_.queue.time_left, std::nullopt);
+  scheduler_->Tick();
+  EXPECT_EQ(exported_metrics_.queue.time_left, absl::ZeroDuration());
+  EXPECT_EQ(exported_metrics_.started.back().time_left, std::nullopt);
+  Worker().OnProgress(Step(11));
+  Worker().OnCheckpoint(At(11, "/step-11"));
+  Worker().OnProgress(Step(20));
+  launcher_.Exit(ExitReason::kCrashed);
+  EXPECT_EQ(exported_metrics_.queue.time_left, 89 * absl::Seconds(0.5));
+  clock_.Advance(absl::Minutes(1));
+  scheduler_->Tick();
+  scheduler_->Tick();
+  EXPECT_EQ(exported_metrics_.started.back().time_left,
+            89 * absl::Seconds(0.5));
+}
+
+TEST_F(SchedulerAttemptTest, AnotherAttemptHasNoDeviceOfTheLast) {
+  Submit();
+  scheduler_->Tick();
+  Worker().OnProgress(Step(1));
+  launcher_.Exit(ExitReason::kCrashed);
+  clock_.Advance(absl::Minutes(1));
+  scheduler_->Tick();
+  scheduler_->Tick();
+  Worker().OnEvaluated({1, 2.5, 0, 0, {}});
+  EXPECT_THAT(exported_metrics_.eval_devices, ElementsAre(""));
+}
+
+TEST_F(SchedulerAttemptTest, TellsTheStagesButNoBeat) {
+  Submit();
+  scheduler_->Tick();
+  Worker().OnHeartbeat("loading model", 0.5);
+  Worker().OnHeartbeat("", 0);
+  Worker().OnHeartbeat("saving", 0);
+  EXPECT_THAT(exported_metrics_.stages, ElementsAre("loading model", "saving"));
 }
 
 TEST_F(SchedulerAttemptTest, OthersRunWhileAJobWaits) {

@@ -104,11 +104,24 @@ TEST_F(SchedulerPauseTest, AJobIsHeldAndGoesOn) {
   EXPECT_EQ(launcher_.resumed, 1);
   Worker().OnResumed();
   EXPECT_EQ(board_->PauseOf(id), Pause());
+  EXPECT_THAT(exported_metrics_.halting, ElementsAre(true, false));
   EXPECT_THAT(exported_metrics_.paused, IsEmpty());
   EXPECT_THAT(Notes(id), ElementsAre("paused: on battery or in Low Power Mode",
                                      "goes on after a pause of 1m35s"));
   launcher_.Exit(ExitReason::kDone);
   EXPECT_EQ(StateOf(id), State::kSucceeded);
+}
+
+// The worker's Held crosses the scheduler's Resume: the worker halted all the
+// same.
+TEST_F(SchedulerPauseTest, AHaltThatIsToldLateIsToldOn) {
+  Run();
+  Unplug();
+  PlugIn();
+  After(absl::Seconds(30));
+  Worker().OnHeld();
+  Worker().OnResumed();
+  EXPECT_THAT(exported_metrics_.halting, ElementsAre(true, false));
 }
 
 TEST_F(SchedulerPauseTest, ALongPauseGivesTheMemoryBack) {

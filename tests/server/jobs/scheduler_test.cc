@@ -313,6 +313,8 @@ TEST_F(SchedulerTest, RecoverRequeuesWhatRan) {
   EXPECT_EQ(StateOf(queued), State::kQueued);
   EXPECT_EQ(Stored(queued).failures, row.failures);
   EXPECT_THAT(Stored(queued).message, HasSubstr("last checkpoint"));
+  EXPECT_EQ(exported_metrics_.returned,
+            std::vector<ExitReason>{ExitReason::kInterrupted});
   EXPECT_EQ(board_->QueuePosition(queued), 0);
   EXPECT_EQ(board_->QueuePosition(ran), 1);
   scheduler_->Tick();

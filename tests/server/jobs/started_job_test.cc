@@ -24,6 +24,19 @@ TEST(StartedJob, HasTheWordsOfTheJob) {
   EXPECT_EQ(job.owner, "ada");
   EXPECT_EQ(job.task, "SEQ_CLS");
   EXPECT_EQ(job.queue_wait, absl::Seconds(5));
+  EXPECT_EQ(job.time_left, std::nullopt);
+}
+
+TEST(StartedJob, TellsTheTimeLeftOfAJobThatRanBefore) {
+  Job job;
+  job.start_time = absl::UnixEpoch();
+  job.durable_step = 4;
+  job.progress.emplace();
+  job.progress->step = 6;
+  job.progress->total_steps = 8;
+  job.progress->eta_seconds = 20;
+  EXPECT_EQ(DescribeStart(job, {}, absl::UnixEpoch()).time_left,
+            absl::Seconds(40));
 }
 
 // The folder's path says where somebody keeps things, its name what it is.

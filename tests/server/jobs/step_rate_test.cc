@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
+
 namespace mpsd::jobs {
 namespace {
 
@@ -60,6 +63,42 @@ TEST(StepRate, NothingIsLeftAtTheEnd) {
   progress = Step(101, 500, 2);
   rate.Apply(progress);
   EXPECT_EQ(progress.eta_seconds, 0);
+}
+
+TEST(TimeLeft, IsUnknownBeforeTheFirstStep) {
+  EXPECT_EQ(TimeLeft(Job()), std::nullopt);
+}
+
+// Another attempt goes on from the checkpoint, not from the last step.
+TEST(TimeLeft, CountsFromTheLastCheckpoint) {
+  StepRate rate;
+  Job job;
+  job.progress = Step(60, 500, 2);
+  rate.Apply(*job.progress);
+  EXPECT_EQ(TimeLeft(job), absl::Seconds(200));
+  job.durable_step = 50;
+  EXPECT_EQ(TimeLeft(job), absl::Seconds(100));
+}
+
+TEST(TimeLeft, OfAJobWhoseLastStepsWereNotSaved) {
+  StepRate rate;
+  Job job;
+  job.progress = Step(100, 500, 2);
+  rate.Apply(*job.progress);
+  job.durable_step = 90;
+  EXPECT_EQ(TimeLeft(job), absl::Seconds(20));
+  job.durable_step = 110;
+  EXPECT_EQ(TimeLeft(job), absl::ZeroDuration());
+}
+
+TEST(TimeLeft, IsUnknownWhereTheWorkersTimeIsNone) {
+  Job job;
+  job.progress = Step(1, 500, std::nan(""));
+  StepRate().Apply(*job.progress);
+  EXPECT_EQ(TimeLeft(job), std::nullopt);
+  job.progress = Step(1, 500, -3);
+  StepRate().Apply(*job.progress);
+  EXPECT_EQ(TimeLeft(job), absl::ZeroDuration());
 }
 
 TEST(StepRate, AStepWithoutTimeHasNoRate) {

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <prometheus/text_serializer.h>
 
 #include <map>
 #include <set>
@@ -11,78 +10,16 @@
 
 #include "absl/strings/str_join.h"
 #include "server/prometheus/metric_reference.h"
-#include "tests/fakes/fake_clock.h"
+#include "tests/server/prometheus/job_metrics_fixture.h"
 #include "tests/server/prometheus/told_daemon_metrics.h"
 
 namespace mpsd::prometheus {
 namespace {
 
-using fakes::FakeClock;
 using testing::HasSubstr;
 using testing::Not;
 
-class JobMetricsTest : public testing::Test {
- protected:
-  std::string Text() const {
-    return ::prometheus::TextSerializer().Serialize(
-        exported_metrics_.Collect());
-  }
-  static jobs::Progress Step() {
-    jobs::Progress progress;
-    progress.step = 1;
-    progress.total_steps = 9;
-    progress.epoch = 0.25;
-    progress.eta_seconds = 1.5;
-    progress.loss = 2.5;
-    progress.learning_rate = 0.001;
-    progress.grad_norm = 0.75;
-    progress.tokens = 100;
-    progress.seconds = 0.2;
-    progress.device = "mps";
-    progress.memory = {1000, 2000, 3000, 4000, 5000};
-    return progress;
-  }
-
-  static jobs::StartedJob Started(const std::string& id,
-                                  absl::Duration queue_wait = {}) {
-    return {id, "night run", "ada", "CAUSAL_LM", "org/tiny", queue_wait};
-  }
-
-  static host::Reading TheReading() {
-    return {host::PowerSource::kBattery,
-            0.5,
-            true,
-            host::Thermal::kHeavy,
-            host::MemoryPressure::kWarn,
-            1024,
-            0.75,
-            2,
-            0,
-            3.5};
-  }
-
-  // Every metric has a series afterwards.
-  void TellEverything() {
-    jobs::Progress progress = Step();
-    progress.cpu_fallback_ops = {{"aten::a", 1}};
-    progress.padding_ratio = progress.data_wait_ratio = 0.5;
-    progress.device_utilization_ratio = 0.5;
-    exported_metrics_.QueueChanged({{{0, 1}}, {{"ada", 1}}, clock_.Now()});
-    exported_metrics_.JobStarted(Started("J1"));
-    exported_metrics_.StepFinished("J1", progress);
-    exported_metrics_.Evaluated("J1", "mps", {1, 1, 0, 0, {{"accuracy", 1}}});
-    exported_metrics_.CheckpointWritten("J1", "mps", 1);
-    exported_metrics_.HostRead(TheReading());
-  }
-
-  FakeClock clock_;
-  JobMetrics exported_metrics_{{{{"commit", "unknown"},
-                                 {"compiler", "c"},
-                                 {"torch", "2.15.0"},
-                                 {"version", "0.1.0"}},
-                                absl::Minutes(10)},
-                               clock_};
-};
+using JobMetricsTest = JobMetricsFixture;
 
 TEST_F(JobMetricsTest, KnownSeriesStartAtZero) {
   EXPECT_THAT(
@@ -90,9 +27,18 @@ TEST_F(JobMetricsTest, KnownSeriesStartAtZero) {
       HasSubstr("mpsd_build_info{commit=\"unknown\",compiler=\"c\",torch="
                 "\"2.15.0\",version=\"0.1.0\"} 1\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_jobs{state=\"queued\"} 0\n"));
-  EXPECT_THAT(
-      Text(),
-      HasSubstr("mpsd_worker_exits_total{reason=\"protocol_error\"} 0\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_worker_exits_total{class=\"job\",reason="
+                                "\"protocol_error\"} 0\n"));
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_job_retries_total{class=\"machine\",reason="
+                        "\"machine\"} 0\n"));
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_retries_total{class=\"nobody\","
+                                    "reason=\"done\"}")));
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_paused_seconds_total{reason=\"thermal\"} 0\n"));
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_held_seconds_total{reason=\"disk\"} 0\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_holds_total{reason=\"disk\"} 0\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_job_queue_wait_seconds_count 0\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_jobs_ended_total{state=\"failed\"} 0\n"));
   EXPECT_THAT(Text(),
@@ -146,6 +92,7 @@ TEST_F(JobMetricsTest, AStepSetsItsSeries) {
         "mpsd_job_planned_steps{device=\"mps\",job_id=\"J1\"} 9\n",
         "mpsd_job_epoch{device=\"mps\",job_id=\"J1\"} 0.25\n",
         "mpsd_job_eta_seconds{device=\"mps\",job_id=\"J1\"} 1.5\n",
+        "mpsd_job_tokens_per_second{device=\"mps\",job_id=\"J1\"} 500\n",
         "mpsd_job_last_step_timestamp_seconds{device=\"mps\",job_id=\"J1\"} "
         "1767225600\n",
         "mpsd_steps_total{device=\"mps\"} 2\n",
@@ -208,52 +155,81 @@ TEST_F(JobMetricsTest, SaysWhatTheMachineSays) {
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_host_battery_ratio")));
 }
 
-TEST_F(JobMetricsTest, SaysWhatKeepsJobsFromTraining) {
-  using jobs::PauseReason;
-  EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"battery\"} 0\n"));
-  exported_metrics_.Paused({PauseReason::kBattery});
-  exported_metrics_.Paused({PauseReason::kBattery, PauseReason::kThermal});
-  EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"battery\"} 1\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"thermal\"} 1\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_pauses_total{reason=\"battery\"} 1\n"));
-  exported_metrics_.Paused({});
-  exported_metrics_.Paused({PauseReason::kBattery});
-  EXPECT_THAT(Text(), HasSubstr("mpsd_pauses_total{reason=\"battery\"} 2\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_paused{reason=\"thermal\"} 0\n"));
-}
-
-TEST_F(JobMetricsTest, SaysWhatHoldsTheQueue) {
-  EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"storage\"} 0\n"));
-  exported_metrics_.Held({{jobs::HoldReason::kDisk, "full"}});
-  EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"disk\"} 1\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"machine\"} 0\n"));
-  exported_metrics_.Held({});
-  EXPECT_THAT(Text(), HasSubstr("mpsd_held{reason=\"disk\"} 0\n"));
-}
-
 TEST_F(JobMetricsTest, MemoryGoesWithItsWorker) {
   exported_metrics_.StepFinished("J1", Step());
   exported_metrics_.WorkerExited(jobs::ExitReason::kCrashed);
   EXPECT_THAT(Text(), Not(HasSubstr("current_allocated_bytes{")));
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_worker_exits_total{reason=\"crashed\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_worker_exits_total{class=\"job\",reason="
+                                "\"crashed\"} 1\n"));
   exported_metrics_.StepFinished("J1", Step());
   EXPECT_THAT(Text(), HasSubstr("current_allocated_bytes{"));
 }
 
-TEST_F(JobMetricsTest, AnEvaluationBeforeTheFirstStepWaitsForItsDevice) {
+TEST_F(JobMetricsTest, CountsTheReturnsToTheQueue) {
+  exported_metrics_.JobReturned(jobs::ExitReason::kHung);
+  exported_metrics_.JobReturned(jobs::ExitReason::kInterrupted);
+  exported_metrics_.JobReturned(jobs::ExitReason::kHung);
+  EXPECT_THAT(Text(), HasSubstr("mpsd_job_retries_total{class=\"job\",reason="
+                                "\"hung\"} 2\n"));
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_job_retries_total{class=\"interruption\",reason="
+                        "\"interrupted\"} 1\n"));
+}
+
+// A worker of an earlier release tells its device with the first step.
+TEST_F(JobMetricsTest, SeriesMoveToTheDeviceOnceItIsKnown) {
+  exported_metrics_.JobStarted(Started("J1"));
   exported_metrics_.Evaluated("J1", "", {1, 3, 0, 0, {{"f1", 0.5}}});
-  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_loss{")));
-  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_eval_metric{")));
-  exported_metrics_.StepFinished("J1", Step());
   EXPECT_THAT(
       Text(),
-      HasSubstr("mpsd_job_eval_loss{device=\"mps\",job_id=\"J1\"} 3\n"));
-  exported_metrics_.Evaluated("J1", "mps", {2, 2, 0, 0, {{"f1", 0.75}}});
+      HasSubstr("mpsd_job_eval_loss{device=\"unknown\",job_id=\"J1\"} 3\n"));
   exported_metrics_.StepFinished("J1", Step());
+  for (const char* line :
+       {"mpsd_job_eval_loss{device=\"mps\",job_id=\"J1\"} 3\n",
+        "mpsd_job_eval_metric{device=\"mps\",job_id=\"J1\",metric=\"f1\"} "
+        "0.5\n"}) {
+    EXPECT_THAT(Text(), HasSubstr(line));
+  }
+  // The next attempt has not told its device yet.
+  exported_metrics_.Evaluated("J1", "", {2, 2, 0, 0, {}});
   EXPECT_THAT(
       Text(),
       HasSubstr("mpsd_job_eval_loss{device=\"mps\",job_id=\"J1\"} 2\n"));
+  EXPECT_THAT(Text(), Not(HasSubstr("device=\"unknown\"")));
+}
+
+TEST_F(JobMetricsTest, AJobOnAnotherDeviceLeavesNoSeriesBehind) {
+  exported_metrics_.JobStarted(Started("J1"));
+  exported_metrics_.StepFinished("J1", Step());
+  exported_metrics_.Evaluated("J1", "mps", {1, 3, 0, 0, {{"f1", 0.5}}});
+  exported_metrics_.WorkerExited(jobs::ExitReason::kCrashed);
+  exported_metrics_.JobStarted(Started("J1"));
+  exported_metrics_.DeviceOpened("J1", "cpu");
+  EXPECT_THAT(Text(), Not(HasSubstr("device=\"mps\",job_id=")));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("mpsd_job_eval_loss{device=\"cpu\",job_id=\"J1\"} 3\n"));
+  jobs::Progress step = Step();
+  step.device = "cpu";
+  step.loss = 1.25;
+  exported_metrics_.StepFinished("J1", step);
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_job_loss{device=\"cpu\",job_id=\"J1\"} 1.25\n"));
+  exported_metrics_.WorkerExited(jobs::ExitReason::kDone);
+  exported_metrics_.JobEnded("J1", jobs::State::kSucceeded);
+  clock_.Advance(absl::Minutes(10));
+  EXPECT_THAT(Text(), Not(HasSubstr("job_id=")));
+}
+
+TEST_F(JobMetricsTest, ManyDevicesShareALabel) {
+  jobs::Progress step = Step();
+  for (int i = 0; i < 100; ++i) {
+    step.device = "tpu" + std::to_string(i);
+    exported_metrics_.StepFinished("J1", step);
+  }
+  EXPECT_THAT(Text(), HasSubstr("mpsd_steps_total{device=\"tpu7\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_steps_total{device=\"other\"} 92\n"));
+  EXPECT_THAT(Text(), Not(HasSubstr("tpu8")));
 }
 
 TEST_F(JobMetricsTest, EveryMetricOfATaskHasASeries) {
@@ -320,29 +296,6 @@ TEST_F(JobMetricsTest, AJobThatIsTriedAgainKeepsItsSeries) {
   EXPECT_THAT(Text(), HasSubstr("job_id=\"J1\""));
 }
 
-TEST_F(JobMetricsTest, WaitsAndCheckpointsAreHistograms) {
-  exported_metrics_.JobStarted(Started("J1", absl::Seconds(3)));
-  exported_metrics_.CheckpointWritten("J1", "cpu", 0.3);
-  EXPECT_THAT(Text(), HasSubstr("mpsd_job_queue_wait_seconds_sum 3\n"));
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_job_queue_wait_seconds_bucket{le=\"5\"} 1\n"));
-  EXPECT_THAT(Text(),
-              HasSubstr("mpsd_checkpoint_seconds_sum{device=\"cpu\"} 0.3\n"));
-}
-
-TEST_F(JobMetricsTest, StepsFromTwentyMillisecondsToThirteenMinutesDiffer) {
-  jobs::Progress fast = Step(), slow = Step();
-  fast.seconds = 0.015;
-  slow.seconds = 13 * 60;
-  exported_metrics_.StepFinished("J1", fast);
-  exported_metrics_.StepFinished("J1", slow);
-  const std::string bucket = "mpsd_step_seconds_bucket{device=\"mps\",le=";
-  EXPECT_THAT(Text(), HasSubstr(bucket + "\"0.01\"} 0\n"));
-  EXPECT_THAT(Text(), HasSubstr(bucket + "\"0.02\"} 1\n"));
-  EXPECT_THAT(Text(), HasSubstr(bucket + "\"400\"} 1\n"));
-  EXPECT_THAT(Text(), HasSubstr(bucket + "\"800\"} 2\n"));
-}
-
 TEST_F(JobMetricsTest, SaysWhatAJobIsUntilItsSeriesGo) {
   const std::string info =
       "mpsd_job_info{job_id=\"J1\",model=\"org/tiny\",name=\"night run\","
@@ -367,30 +320,12 @@ TEST_F(JobMetricsTest, AJobsTextsAreBounded) {
   EXPECT_LT(Text().size(), 100'000u);
 }
 
-TEST_F(JobMetricsTest, TellsWhenTheLastStepAndCheckpointCame) {
-  const std::string labels = "{device=\"mps\",job_id=\"J1\"} ";
-  exported_metrics_.CheckpointWritten("J1", "mps", 1);
-  clock_.Advance(absl::Seconds(7));
-  exported_metrics_.StepFinished("J1", Step());
-  EXPECT_THAT(Text(), HasSubstr("mpsd_job_last_checkpoint_timestamp_seconds" +
-                                labels + "1767225600\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_job_last_step_timestamp_seconds" +
-                                labels + "1767225607\n"));
-}
-
 TEST_F(JobMetricsTest, CountsTheJobsThatEnd) {
   exported_metrics_.JobEnded("J1", jobs::State::kFailed);
   exported_metrics_.JobEnded("J2", jobs::State::kFailed);
   EXPECT_THAT(Text(), HasSubstr("mpsd_jobs_ended_total{state=\"failed\"} 2\n"));
   EXPECT_THAT(Text(),
               HasSubstr("mpsd_jobs_ended_total{state=\"succeeded\"} 0\n"));
-}
-
-TEST_F(JobMetricsTest, TheOldestQueuedJobGrowsOlderBetweenScrapes) {
-  exported_metrics_.QueueChanged({{{0, 1}}, {{"ada", 1}}, clock_.Now()});
-  clock_.Advance(absl::Seconds(30));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_queue_oldest_age_seconds 30\n"));
-  EXPECT_THAT(Text(), HasSubstr("mpsd_queue_owner_jobs{owner=\"ada\"} 1\n"));
 }
 
 TEST_F(JobMetricsTest, TellsWhatTheProcessTakes) {

@@ -34,6 +34,22 @@ TEST_F(QueueMetricsTest, CountsByPriorityAndOwner) {
   }
 }
 
+TEST_F(QueueMetricsTest, AnEtaWithoutEveryPartIsNone) {
+  jobs::QueueDepth depth;
+  depth.time_left = absl::Seconds(30);
+  queue_.Set(depth);
+  queue_.SetEta(absl::Seconds(12));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_queue_eta_seconds 42\n"));
+  queue_.SetEta(std::nullopt);
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_queue_eta_seconds ")));
+  queue_.SetEta(absl::ZeroDuration());
+  EXPECT_THAT(Text(), HasSubstr("mpsd_queue_eta_seconds 30\n"));
+  depth.time_left.reset();
+  queue_.Set(depth);
+  queue_.SetEta(absl::ZeroDuration());
+  EXPECT_THAT(Text(), Not(HasSubstr("mpsd_queue_eta_seconds ")));
+}
+
 TEST_F(QueueMetricsTest, AnEmptyQueueIsZeroes) {
   queue_.Set({{{0, 3}}, {{"ada", 3}}, std::nullopt});
   queue_.Set({});

@@ -19,6 +19,10 @@ class FakeListener final : public jobs::WorkerListener {
     absl::MutexLock lock(&mutex_);
     identity_ = identity;
   }
+  void OnDevice(const std::string& device) override {
+    absl::MutexLock lock(&mutex_);
+    devices_.push_back(device);
+  }
   void OnProgress(const jobs::Progress& progress) override {
     absl::MutexLock lock(&mutex_);
     progress_.push_back(progress);
@@ -75,6 +79,7 @@ class FakeListener final : public jobs::WorkerListener {
     return Copy(checkpoints_);
   }
   std::vector<std::string> warnings() const { return Copy(warnings_); }
+  std::vector<std::string> devices() const { return Copy(devices_); }
   std::vector<Result> exits() const { return Copy(exits_); }
   Identity identity() const {
     absl::MutexLock lock(&mutex_);
@@ -102,7 +107,7 @@ class FakeListener final : public jobs::WorkerListener {
   std::vector<jobs::Evaluated> evaluated_;
   std::vector<report::Checkpointed> checkpoints_;
   std::vector<std::string> stages_;
-  std::vector<std::string> warnings_;
+  std::vector<std::string> warnings_, devices_;
   std::vector<bool> holds_;
   std::vector<Result> exits_;
 };

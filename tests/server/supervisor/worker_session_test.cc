@@ -101,6 +101,7 @@ TEST_F(WorkerSessionTest, ReportsAWholeRunInOrder) {
   EXPECT_EQ(result.outcome.eval_loss_before, 2);
   EXPECT_EQ(result.outcome.eval_loss_after, 0.5);
   EXPECT_EQ(listener_.identity().worker_version, "0.1.0-fake");
+  EXPECT_THAT(listener_.devices(), testing::ElementsAre("cpu"));
   ASSERT_THAT(listener_.progress(), SizeIs(5));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(listener_.progress()[i].step, i + 1);
   EXPECT_EQ(listener_.progress()[0].memory.current_allocated_bytes, 1 << 20);

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_PHASE_CLOCK_H_
+#define MPSD_SERVER_JOBS_PHASE_CLOCK_H_
+
+#include <map>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "core/report/report.h"
+
+namespace mpsd::jobs {
+
+// What a worker spends its time on.
+enum class Phase {
+  kLoad,      // everything before the first step and evaluation
+  kTrain,     // steps, but for kDataWait
+  kDataWait,  // a step waits for its data
+  kEvaluate,  // evaluations and predictions
+  kSave,      // checkpoints and the result
+  kPaused,    // halted by the pause gate
+};
+// The names are the labels of metrics.
+inline constexpr report::EnumName<Phase> kPhases[] = {
+    {Phase::kLoad, "load"},          {Phase::kTrain, "train"},
+    {Phase::kDataWait, "data_wait"}, {Phase::kEvaluate, "evaluate"},
+    {Phase::kSave, "save"},          {Phase::kPaused, "paused"}};
+inline constexpr auto kAllPhases = report::ValuesOf(kPhases);
+constexpr std::string_view Name(Phase phase) {
+  return report::NameIn(kPhases, phase);
+}
+
+// Divides the time of one worker among the phases. A worker announces what
+// begins (a stage, a hold) and reports the seconds of what is over (a step, an
+// evaluation, a checkpoint), both of which count here. No more seconds are
+// believed than passed since the report before, so that the phases add up to
+// the worker's life. Times are monotonic; `now` never falls. Not thread-safe.
+class PhaseClock {
+ public:
+  // The worker starts at `now`.
+  explicit PhaseClock(absl::Duration now) : started_(now), since_(now) {}
+
+  // `stage`: as the worker's Heartbeat has it (core/report/stage_names.h).
+  void Staged(std::string_view stage, absl::Duration now);
+  void Halted(absl::Duration now);
+  void Resumed(absl::Duration now);
+  void Stepped(const report::Progress& progress, absl::Duration now);
+  void Evaluated(double seconds, absl::Duration now);
+  void Saved(double seconds, absl::Duration now);
+
+  // The time of each phase until `now`; their sum is the worker's age. Time
+  // that no report covers yet counts for the phase that was announced last, so
+  // that a phase may lose a little to another at the next report.
+  std::map<Phase, absl::Duration> Spent(absl::Duration now) const;
+
+ private:
+  // Gives `time`, or what is left of the time until `now`, to `phase`; returns
+  // what it gave.
+  absl::Duration Take(Phase phase, absl::Duration time, absl::Duration now);
+  // Gives the rest of the time until `now` to the phase that goes on; `next`
+  // goes on from here.
+  void Enter(Phase next, absl::Duration now);
+
+  absl::Duration started_;
+  std::map<Phase, absl::Duration> spent_;  // until since_
+  absl::Duration since_;
+  Phase phase_ = Phase::kLoad;         // goes on
+  Phase halted_phase_ = Phase::kLoad;  // goes on after kPaused
+  bool has_begun_ = false;             // the loading is over
+  absl::Duration untaken_wait_;        // reported waits, not given yet
+};
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_PHASE_CLOCK_H_
