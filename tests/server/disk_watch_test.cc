@@ -85,12 +85,12 @@ TEST_F(DiskWatchTest, ASlowWalkIsRare) {
   options_.measure_usage = [this](const std::filesystem::path&,
                                   const std::atomic<bool>&) {
     ++usages_;
-    absl::SleepFor(absl::Milliseconds(100));
+    absl::SleepFor(absl::Milliseconds(500));
     return absl::StatusOr<StateUsage>(StateUsage{});
   };
   const DiskWatch watch(options_, metrics_);
-  // The pause is two seconds at least.
-  EXPECT_TRUE(Eventually([&] { return rooms_ > 20; }));
+  // The pause is ten seconds at least.
+  EXPECT_TRUE(Eventually([&] { return rooms_ > 10; }));
   EXPECT_EQ(usages_, 1);
 }
 

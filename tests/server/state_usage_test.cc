@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/state_usage.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -8,7 +9,8 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <numeric>
+#include <random>
+#include <string>
 #include <thread>
 
 namespace mpsd {
@@ -19,7 +21,7 @@ using testing::ElementsAre;
 using testing::Pair;
 
 constexpr char kId[] = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
-constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kUnit = 256 << 10;
 
 class StateUsageTest : public testing::Test {
  protected:
@@ -32,9 +34,15 @@ class StateUsageTest : public testing::Test {
 
   static void Write(const fs::path& path, int64_t bytes) {
     fs::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << std::string(bytes, 'x');
-    // So that a file system that allocates late says what the file takes.
-    sync();
+    // Bytes that no file system can pack.
+    std::string text(bytes, 0);
+    std::mt19937 random(bytes);
+    for (char& c : text) c = static_cast<char>(random());
+    std::ofstream(path, std::ios::binary) << text;
+    // A file system that allocates late now says what the file takes.
+    const int fd = open(path.c_str(), O_RDWR);
+    EXPECT_EQ(fsync(fd), 0);
+    close(fd);
   }
   StateUsage Measure() const {
     const std::atomic<bool> stop = false;
@@ -59,40 +67,40 @@ TEST_F(StateUsageTest, AnEmptyFolderHasEveryKindAtZero) {
 }
 
 TEST_F(StateUsageTest, EachFileCountsForItsKind) {
-  Write(job_ / "out/checkpoints/step-5/state.safetensors", 1 * kMiB);
-  Write(job_ / "out/checkpoints/.step-6.tmp/state.safetensors", 1 * kMiB);
-  Write(job_ / "out/adapter/adapter_model.safetensors", 3 * kMiB);
-  Write(job_ / "out/metrics.jsonl", 1 * kMiB);
-  Write(job_ / "log", 5 * kMiB);
-  Write(state_ / "log/mpsd.log", 1 * kMiB);
-  Write(state_ / "blobs/ab/abcd", 7 * kMiB);
-  Write(state_ / "blobs/incoming/abcd.1", 1 * kMiB);
-  Write(state_ / "mpsd.db", 8 * kMiB);
-  Write(state_ / "mpsd.db-wal", 1 * kMiB);
-  Write(state_ / "ballast", 9 * kMiB);
-  Write(job_ / "job.json", 1 * kMiB);
+  Write(job_ / "out/checkpoints/step-5/state.safetensors", 1 * kUnit);
+  Write(job_ / "out/checkpoints/.step-6.tmp/state.safetensors", 1 * kUnit);
+  Write(job_ / "out/adapter/adapter_model.safetensors", 3 * kUnit);
+  Write(job_ / "out/metrics.jsonl", 1 * kUnit);
+  Write(job_ / "log", 5 * kUnit);
+  Write(state_ / "log/mpsd.log", 1 * kUnit);
+  Write(state_ / "blobs/ab/abcd", 7 * kUnit);
+  Write(state_ / "blobs/incoming/abcd.1", 1 * kUnit);
+  Write(state_ / "mpsd.db", 8 * kUnit);
+  Write(state_ / "mpsd.db-wal", 1 * kUnit);
+  Write(state_ / "ballast", 9 * kUnit);
+  Write(job_ / "job.json", 1 * kUnit);
   Write(state_ / "jobs" / ("." + std::string(kId) + ".x.tmp") / "out/big",
-        1 * kMiB);
-  EXPECT_THAT(Measure(), ElementsAre(Pair("checkpoints", IsAbout(2 * kMiB)),
-                                     Pair("database", IsAbout(9 * kMiB)),
-                                     Pair("logs", IsAbout(6 * kMiB)),
-                                     Pair("other", IsAbout(11 * kMiB)),
-                                     Pair("results", IsAbout(4 * kMiB)),
-                                     Pair("uploads", IsAbout(8 * kMiB))));
+        1 * kUnit);
+  EXPECT_THAT(Measure(), ElementsAre(Pair("checkpoints", IsAbout(2 * kUnit)),
+                                     Pair("database", IsAbout(9 * kUnit)),
+                                     Pair("logs", IsAbout(6 * kUnit)),
+                                     Pair("other", IsAbout(11 * kUnit)),
+                                     Pair("results", IsAbout(4 * kUnit)),
+                                     Pair("uploads", IsAbout(8 * kUnit))));
 }
 
 TEST_F(StateUsageTest, AnUploadCountsOnceHoweverManyJobsUseIt) {
-  Write(state_ / "blobs/ab/abcd", 4 * kMiB);
+  Write(state_ / "blobs/ab/abcd", 4 * kUnit);
   fs::create_directories(job_ / "inputs");
   fs::create_hard_link(state_ / "blobs/ab/abcd", job_ / "inputs/train.jsonl");
   const StateUsage usage = Measure();
-  EXPECT_THAT(usage.at("uploads"), IsAbout(4 * kMiB));
+  EXPECT_THAT(usage.at("uploads"), IsAbout(4 * kUnit));
   EXPECT_THAT(usage.at("other"), IsAbout(0));
 }
 
 TEST_F(StateUsageTest, FollowsNoLink) {
   const fs::path outside = fs::path(state_.string() + "-outside");
-  Write(outside / "big", 4 * kMiB);
+  Write(outside / "big", 4 * kUnit);
   fs::create_directories(job_ / "out");
   fs::create_symlink(outside / "big", job_ / "out/file");
   fs::create_directory_symlink(outside, job_ / "out/folder");
@@ -116,15 +124,15 @@ TEST_F(StateUsageTest, AHoleTakesNoRoom) {
   fs::create_directories(job_ / "out");
   std::ofstream(job_ / "out/sparse").put('x');
   fs::resize_file(job_ / "out/sparse", int64_t{1} << 40);
-  EXPECT_LT(Measure().at("results"), kMiB);
+  EXPECT_LT(Measure().at("results"), kUnit);
 }
 
 TEST_F(StateUsageTest, FoldersWithoutEndAreLeftOut) {
   fs::path deep = job_ / "out";
   for (int i = 0; i < 200; ++i) deep /= "d";
-  Write(job_ / "out/d/file", kMiB);
-  Write(deep / "file", kMiB);
-  EXPECT_THAT(Measure().at("results"), IsAbout(kMiB));
+  Write(job_ / "out/d/file", kUnit);
+  Write(deep / "file", kUnit);
+  EXPECT_THAT(Measure().at("results"), IsAbout(kUnit));
 }
 
 TEST_F(StateUsageTest, FilesMayGoMeanwhile) {
@@ -145,12 +153,12 @@ TEST_F(StateUsageTest, FilesMayGoMeanwhile) {
 }
 
 TEST_F(StateUsageTest, AFolderThatAJobClosedIsLeftOut) {
-  Write(job_ / "out/open", kMiB);
-  Write(job_ / "out/closed/file", 2 * kMiB);
+  Write(job_ / "out/open", kUnit);
+  Write(job_ / "out/closed/file", 2 * kUnit);
   fs::permissions(job_ / "out/closed", fs::perms::none);
   const StateUsage usage = Measure();
   // Root may read every folder.
-  EXPECT_THAT(usage.at("results"), IsAbout(geteuid() == 0 ? 3 * kMiB : kMiB));
+  EXPECT_THAT(usage.at("results"), IsAbout(geteuid() == 0 ? 3 * kUnit : kUnit));
   fs::permissions(job_ / "out/closed", fs::perms::owner_all);
 }
 
