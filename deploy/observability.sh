@@ -53,7 +53,7 @@ install_missing() {
   local wanted=""
   if [ "$system" = Darwin ]; then
     program prometheus >/dev/null || brew_packages prometheus
-    [ -n "$grafana" ] || program grafana grafana-server >/dev/null ||
+    [ -n "$grafana" ] || program grafana >/dev/null ||
       brew_packages grafana
     return
   fi
@@ -80,7 +80,8 @@ find_grafana() {
       die "--grafana: $grafana has no bin/grafana: name the unpacked folder"
     return
   fi
-  name="$(program grafana grafana-server)" || return 0
+  name="$(program grafana /usr/share/grafana/bin/grafana grafana-server \
+    /usr/sbin/grafana-server)" || return 0
   for grafana_home in /usr/share/grafana \
     "$(brew --prefix 2>/dev/null || true)/opt/grafana/share/grafana"; do
     if [ -d "$grafana_home/public" ]; then
@@ -214,7 +215,8 @@ run_prometheus() {
     start prometheus "$prometheus_port" "$(program prometheus)" \
       --config.file="$dir/prometheus/prometheus.yml" \
       --storage.tsdb.path="$dir/prometheus/data" \
-      --web.listen-address="127.0.0.1:$prometheus_port"
+      --web.listen-address="127.0.0.1:$prometheus_port" \
+      --enable-feature=exemplar-storage
   fi
   await prometheus "$prometheus_url/-/ready"
   say "Prometheus: $prometheus_url (log: $dir/prometheus.log)"
@@ -296,7 +298,8 @@ check_scrapes() {
       tries=$((tries + 1))
       if [ "$tries" -gt "${MPSD_SCRAPE_TRIES:-40}" ]; then
         say "no answer of an mpsd at $address yet: mpsctl info prints where" \
-          "it serves its metrics"
+          "it serves its metrics; with a token or TLS, take" \
+          "deploy/prometheus/prometheus_remote.yml"
         continue 2
       fi
       sleep 1

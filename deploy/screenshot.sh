@@ -38,7 +38,15 @@ rm -f "$2"
 "$browser" --headless=new ${sandbox:+"$sandbox"} --disable-gpu \
   --hide-scrollbars --user-data-dir="$profile" --window-size="$3" \
   --virtual-time-budget=40000 --screenshot="$2" "$1" \
-  >"$profile/output" 2>&1 || true
+  >"$profile/output" 2>&1 &
+pid=$!
+# The browser waits without end for a server that does not answer.
+for ((tries = 0; tries < 600; tries++)); do
+  kill -0 "$pid" 2>/dev/null || break
+  sleep 0.2
+done
+kill "$pid" 2>/dev/null || true
+wait "$pid" || true
 if [ ! -s "$2" ]; then
   tail -n 5 "$profile/output" >&2
   die "no picture of $1"

@@ -51,7 +51,7 @@ def get(address):
 class ObservabilityTest(harness.EndToEndTest):
     def setUp(self):
         super().setUp()
-        self.dir = self.folder / "watch"
+        self.dir = self.folder / "what runs"
         self.grafana = self.folder / "grafana"
         (self.grafana / "bin").mkdir(parents=True)
         program = self.grafana / "bin/grafana"

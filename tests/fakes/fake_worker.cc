@@ -221,7 +221,7 @@ void Classify(Worker& w) {
 // Half of the run, an evaluation with metrics, and the other half.
 void TrainOnMac(Worker& w) {
   constexpr absl::Duration kPause = absl::Milliseconds(20);
-  w.Say(wire::Heartbeat{"loading model", 0});
+  w.Say(wire::Heartbeat{"loading model", 0, "mps"});
   Train(w, w.total_steps / 2, kPause, 20, StepOnMac);
   w.Say(wire::Evaluated{w.step, 0.7, 8, 0.1, {{"accuracy", 0.5}}});
   Train(w, w.total_steps, kPause, 20, StepOnMac);

@@ -5,7 +5,8 @@ import frame
 import job_table
 import looks
 from grafana_foundation_sdk.builders import dashboard as build
-from panels import areas, bars, dashed, lines, stat, states
+from panels import (
+    areas, bars, dashed, lines, stat, states, with_exemplars)
 from promql import count, of_mac, quantile, rate, reasons, some
 
 HOUR = "1h"
@@ -20,8 +21,8 @@ def now():
         stat("Oldest queued job",
              (of_mac("mpsd_queue_oldest_age_seconds"), ""), unit="s"),
         stat("All done in", (of_mac("mpsd_queue_eta_seconds"), ""), unit="s",
-             about="The time until all running and queued jobs are done, as "
-                   "far as mpsd can tell."),
+             about="All running and queued jobs together, at the pace of each "
+                   "one's last step; empty while one of them has none."),
         stat("Paused by", (reasons("mpsd_paused"), "{{reason}}"), names=True,
              steps=((None, "green"), (1, "orange")),
              about="What keeps running jobs from training now."),
@@ -90,11 +91,12 @@ def training():
               (rate("mpsd_phase_seconds_total", "phase"), "{{phase}}"),
               unit="percentunit", most=1,
               about="The share of each phase in the time of the workers."),
-        lines("Time of a step",
-              (quantile(0.5, "mpsd_step_seconds"), "half"),
-              (quantile(0.9, "mpsd_step_seconds"), "nine of ten"),
-              (quantile(0.99, "mpsd_step_seconds"), "99 of 100"), unit="s",
-              width=6),
+        with_exemplars(lines(
+            "Time of a step",
+            (quantile(0.5, "mpsd_step_seconds"), "half"),
+            (quantile(0.9, "mpsd_step_seconds"), "nine of ten"),
+            (quantile(0.99, "mpsd_step_seconds"), "99 of 100"), unit="s",
+            width=6, about="A dot leads to the job whose step it is.")),
         lines("Steps a second", (rate("mpsd_steps_total", "device"),
                                  "{{device}}"), width=6),
         lines("Time of a checkpoint",

@@ -37,8 +37,7 @@ class QueriesTest(unittest.TestCase):
         """Whether a metric is not in the scrape, with good reason."""
         missing = expressions.metrics(expression) - self.scraped
         plain = {self.table[series].name for series in missing}
-        return missing and all(name in metric_table.WAITING or name in ABSENT
-                               for name in plain)
+        return missing and plain <= set(ABSENT)
 
     def test_each_query_has_data(self):
         for query in self.queries:
@@ -50,20 +49,9 @@ class QueriesTest(unittest.TestCase):
     def test_a_legend_has_its_labels(self):
         for query in self.queries:
             wanted = set(expressions.LEGEND.findall(query.legend))
-            if self.waits_for_labels(query.expression):
-                continue
             for labels in self.world.series(query.expression):
                 with self.subTest(query.place):
                     self.assertLessEqual(wanted, set(labels))
-
-    def waits_for_labels(self, expression):
-        exported = metric_table.exported()
-        for series in expressions.metrics(expression) - {"up"}:
-            metric = self.table[series]
-            now = exported.get(metric.name)
-            if now is None or not metric.labels <= now.labels | {"le"}:
-                return True
-        return False
 
     def test_each_selector_has_series(self):
         """And each value that a selector leaves out."""
@@ -71,10 +59,9 @@ class QueriesTest(unittest.TestCase):
             for metric, matchers in expressions.selectors(query.expression):
                 fixed = [f'{label}{operator}"{value}"' for label, operator,
                          value in matchers if "$" not in value]
-                selectors = {f"{metric}{{{', '.join(fixed)}}}"}
-                if not self.waits_for_labels(metric):
-                    selectors |= {f"{metric}{{{matcher.replace('!', '')}}}"
-                                  for matcher in fixed}
+                selectors = {f"{metric}{{{', '.join(fixed)}}}"} | {
+                    f"{metric}{{{matcher.replace('!', '')}}}"
+                    for matcher in fixed}
                 for selector in selectors:
                     with self.subTest(query.place, selector=selector):
                         if not self.may_be_empty(selector):
@@ -90,7 +77,7 @@ class QueriesTest(unittest.TestCase):
     def test_every_metric_is_scraped(self):
         for series in self.table:
             name = self.table[series].name
-            if name not in metric_table.WAITING and name not in ABSENT:
+            if name not in ABSENT:
                 with self.subTest(series):
                     self.assertIn(series, self.scraped)
 
