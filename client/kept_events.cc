@@ -61,6 +61,7 @@ size_t Bytes(const std::vector<v1::JobEvent>& events) {
 void KeptEvents::ThinOut(std::vector<v1::JobEvent>& events, size_t most) {
   if (events.size() <= most) return;
   std::vector<run_page::CurvesPoint> points;
+  points.reserve(events.size());
   std::vector<std::string> names;
   if (events.back().has_evaluated()) {
     names = MetricNames(events.back().evaluated());
@@ -120,10 +121,10 @@ void KeptEvents::Finish(run_page::RunData* run) {
   std::move(evaluations_.begin(), evaluations_.end(),
             std::back_inserter(events));
   std::move(others_.begin(), others_.end(), std::back_inserter(events));
-  std::stable_sort(events.begin(), events.end(),
-                   [](const v1::JobEvent& a, const v1::JobEvent& b) {
-                     return a.sequence() < b.sequence();
-                   });
+  std::sort(events.begin(), events.end(),
+            [](const v1::JobEvent& a, const v1::JobEvent& b) {
+              return a.sequence() < b.sequence();
+            });
   for (const v1::JobEvent& event : events) {
     run->events.push_back(ProtoJson(event));
   }
