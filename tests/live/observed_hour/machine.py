@@ -12,7 +12,8 @@ sys.path.insert(0, str(HERE.parents[1] / "e2e"))
 import harness  # noqa: E402
 import monitoring  # noqa: E402
 
-FACTOR = 60  # an hour is a minute
+FACTOR = 60   # an hour is a minute
+SILENCE = 30  # s, after which mpsd ends a worker; a busy machine needs some
 GIB = 1 << 30
 
 CALM = {"power_source": "mains", "battery_ratio": 0.9, "thermal": "nominal",
@@ -24,7 +25,7 @@ CALM = {"power_source": "mains", "battery_ratio": 0.9, "thermal": "nominal",
 class Machine:
     """A Mac with an mpsd: a state folder, a host file, an address."""
 
-    def __init__(self, hour, name, *options, env=None, state=None):
+    def __init__(self, hour, name, *options, state=None, selftest=False):
         self.hour, self.name = hour, name
         self.folder = hour.folder / name
         self.folder.mkdir()
@@ -37,8 +38,9 @@ class Machine:
         self.is_(**CALM)
         self.address = f"127.0.0.1:{monitoring.free_port()}"
         self.options = options
+        self.scheme = "http"  # of the metrics
         self.state = state or self.folder / "state"
-        self.env = env or {}
+        self.selftest = selftest
         self.daemon = None
         self.starts = []
 
@@ -47,11 +49,12 @@ class Machine:
             self.state, "--host-file", str(self.host),
             "--host-interval-seconds", "0.1", "--pause-on-battery",
             "--pause-settle-seconds", "0.2", "--pause-hold-seconds", "100",
-            "--hang-timeout-seconds", "4", "--stop-grace-seconds", "1",
+            "--hang-timeout-seconds", str(SILENCE), "--stop-grace-seconds", "1",
             "--retry-backoff-max-seconds", "0.2",
             "--metrics-linger-seconds", str(600 / FACTOR),
             *self.options, *more, worker=HERE / "worker.py",
-            env={**self.env, **(env or {}), "HOUR_ACTS": str(self.acts)})
+            selftest=self.selftest,
+            env={**(env or {}), "HOUR_ACTS": str(self.acts)})
         for option, value in (("--metrics-address", self.address),
                               ("--device-lock", str(self.lock))):
             daemon.command[daemon.command.index(option) + 1] = value

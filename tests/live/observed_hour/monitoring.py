@@ -79,7 +79,7 @@ class Monitoring:
         self.processes = []
 
     def _write_configurations(self, interval):
-        path = self.rules / "prometheus.yml"
+        path = self.rules / "prometheus_remote.yml"
         config = yaml.safe_load(path.read_text())
         config["global"] = {"scrape_interval": interval,
                             "evaluation_interval": interval}
@@ -99,11 +99,12 @@ class Monitoring:
         path.write_text(yaml.safe_dump(config))
 
     def observe(self, targets):
-        """Scrapes from now on {name of the machine: its address}."""
+        """Scrapes from now on {name of the machine: ("https", address)}."""
         aside = self.targets_file.with_suffix(".new")
         aside.write_text(json.dumps(
-            [{"targets": [address], "labels": {"instance": name}}
-             for name, address in targets.items()]))
+            [{"targets": [address],
+              "labels": {"instance": name, "__scheme__": scheme}}
+             for name, (scheme, address) in targets.items()]))
         aside.rename(self.targets_file)
 
     def start(self):
@@ -114,7 +115,7 @@ class Monitoring:
                    "--cluster.listen-address="],
                   f"http://127.0.0.1:{self.alertmanager_port}/-/ready")
         self._run(["prometheus",
-                   f"--config.file={self.rules / 'prometheus.yml'}",
+                   f"--config.file={self.rules / 'prometheus_remote.yml'}",
                    f"--storage.tsdb.path={self.folder / 'data'}",
                    f"--web.listen-address=127.0.0.1:{self.port}",
                    f"--query.lookback-delta={self.lookback}",

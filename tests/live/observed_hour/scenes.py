@@ -6,10 +6,12 @@ FACTOR."""
 import contextlib
 import fcntl
 import os
+import signal
 import sqlite3
+import threading
 import time
 
-from machine import FACTOR, GIB, harness
+from machine import FACTOR, GIB, SILENCE, harness
 
 # --- The scenes of the machine that works.
 
@@ -49,10 +51,13 @@ def a_step_that_never_ends(hour, mac):
 
 def a_worker_that_falls_silent(hour, mac):
     silent = hour.expect(mac, "MpsdJobHung")
+    stuck = hour.expect(mac, "MpsdJobNotAdvancing")
     job = mac.submit("silent", ["load", 0.5], ["steps", {"count": 5}],
-                     ["save", 0.1], ["silent", 30])
-    silent.fires(15)
+                     ["save", 0.1], ["silent", 2 * SILENCE])
+    stuck.fires(5 + 18)
+    silent.fires(SILENCE)
     mac.daemon.ctl("cancel", "--now", job)
+    stuck.over(5)
     silent.over(20)
 
 
@@ -206,14 +211,39 @@ def an_unwritable_queue(hour, mac):
     queued = mac.submit("waits", ["steps", {"count": 5}], ["done"])
     hour.until(lambda: mac.state_of(running) == "RUNNING", "does not run")
     held = hour.expect(mac, "MpsdStorageHeld")
-    database = sqlite3.connect(mac.state / "mpsd.db")
-    with contextlib.closing(database):
+    with contextlib.closing(sqlite3.connect(mac.state / "mpsd.db")) as database:
         database.execute("BEGIN IMMEDIATE")
         held.fires(15)
         database.rollback()
     mac.finish(running)
     mac.finish(queued)
     held.over(5)
+
+
+def an_unreadable_row(hour, mac):
+    job = mac.runs("damaged", ["steps", {"count": 5}], ["done"])["id"]
+    set_reason = "UPDATE jobs SET exit_reason = ? WHERE id = ?"
+    with contextlib.closing(sqlite3.connect(mac.state / "mpsd.db")) as database:
+        errors = hour.expect(mac, "MpsdRpcErrors")
+        with database:
+            database.execute(set_reason, ("Bewitched", job))
+        looking = threading.Event()
+
+        def look():
+            while not looking.wait(0.3):
+                mac.daemon.ctl("show", job)
+        people = [threading.Thread(target=look) for _ in range(3)]
+        for person in people:
+            person.start()
+        try:
+            errors.fires(12)
+        finally:
+            looking.set()
+            for person in people:
+                person.join()
+            with database:
+                database.execute(set_reason, ("Done", job))
+    errors.over(12)
 
 
 def a_job_of_yesterday(hour, mac):
@@ -238,18 +268,77 @@ def age_job(path, job_id, seconds):
 
 
 def a_disk_that_fills(hour, mac):
-    """Its own small disk, of which more and more is taken."""
+    """Its own small disk, of which more and more is taken. mpsd looks at it
+    every fifteen seconds."""
     filling = hour.expect(mac, "MpsdDiskFullSoon")
     filler = mac.folder / "disk" / "filler"
-    stop = time.monotonic() + 45
-    with open(filler, "wb") as file:
-        taken = 0
-        while time.monotonic() < stop and not filling.fires_now():
-            os.posix_fallocate(file.fileno(), taken, 1 << 20)
-            taken += 1 << 20
-            time.sleep(0.5)
-    filling.fires(1)
-    filling.over(20)
+    full = threading.Event()
+
+    def fill():
+        with open(filler, "wb") as file:
+            taken = 0
+            while not full.wait(0.5):
+                os.posix_fallocate(file.fileno(), taken, 1 << 20)
+                taken += 1 << 20
+    thread = threading.Thread(target=fill)
+    thread.start()
+    try:
+        filling.fires(15 + 15 + 15)
+    finally:
+        full.set()
+        thread.join()
+        filler.unlink()
+    filling.over(15 + 2)
+
+
+# Times left of certificates: less than two weeks, less than two days, enough.
+SOON, VERY_SOON, ENOUGH = (days * 86400 / FACTOR for days in (7, 1, 90))
+
+
+def age(mac):
+    """Before its mpsd starts for the first time: a certificate that expires
+    soon, a self-test of long ago."""
+    mac.authority.give(SOON)
+    mac.state.mkdir(0o700, parents=True)
+    verdict = mac.state / "selftest.json"
+    verdict.write_text('{"identity": {"device": "mps"}}')
+    passed = time.time() - 2 * 90 * 86400 / FACTOR
+    os.utime(verdict, (passed, passed))
+
+
+def expect_what_is_old(hour, mac):
+    mac.old_self_test = hour.expect(mac, "MpsdSelfTestOld", device="mps")
+    mac.old_certificate = hour.expect(mac, "MpsdCertificateExpiresSoon")
+
+
+def a_neglected_mac(hour, mac):
+    """A self-test of long ago, a certificate that nobody renews, a disk that
+    takes its time, and notifications that arrive nowhere."""
+    mac.old_self_test.fires(60)
+    (mac.state / "selftest.json").unlink()
+    mac.old_certificate.fires(5)
+    expires = hour.expect(mac, "MpsdCertificateExpires")
+    mac.authority.give(VERY_SOON)
+    mac.daemon.process.send_signal(signal.SIGHUP)
+    expires.fires(7)
+    mac.authority.give(ENOUGH)
+    mac.daemon.process.send_signal(signal.SIGHUP)
+    expires.over(3)
+    mac.old_certificate.over(3)
+    slow = hour.expect(mac, "MpsdDatabaseSlow")
+    deaf = hour.expect(mac, "MpsdNotificationsFail", door="command")
+    mac.restart("--notify-command", "/bin/false", "--min-free-bytes", "0",
+                env={"LD_PRELOAD": str(harness.BIN / "libslow_sync.so"),
+                     "SLOW_SYNC_MS": "800"})
+    mac.old_self_test.over(5)
+    mac.runs("short", ["steps", {"count": 5}], ["done"])
+    deaf.fires(5)
+    job = mac.submit("slowly", ["steps", {"count": 150}], ["done"])
+    slow.fires(25)
+    mac.restart("--min-free-bytes", "0")
+    slow.over(12)
+    deaf.over(32)
+    mac.finish(job)
 
 
 def nothing_happens(hour, mac):
@@ -271,24 +360,11 @@ def no_target(hour):
 
 # --- All of them.
 
-# The metrics without which a scene's alert cannot fire.
-NEEDS = {
-    a_step_that_never_ends: "mpsd_phase_seconds_total",
-    tried_again: "mpsd_job_retries_total",
-    a_bad_run: "mpsd_phase_seconds_total",
-    a_disk_that_fills: "mpsd_state_disk_free_bytes",
-}
 SCENES = {
     "studio": [a_calm_morning, a_step_that_never_ends,
                a_worker_that_falls_silent, tried_again, failures, a_bad_run],
     "laptop": [on_battery, others_want_memory, a_hot_day, somebody_elses_gpu,
                a_volume_away, killed, killed_again_and_again],
-    "mini": [a_full_disk, an_unwritable_queue, a_disk_that_fills,
-             a_job_of_yesterday],
+    "mini": [a_full_disk, an_unwritable_queue, an_unreadable_row,
+             a_disk_that_fills, a_job_of_yesterday, a_neglected_mac],
 }
-
-
-def exported(metric):
-    """Whether mpsd of this checkout has it."""
-    return f'"{metric}"' in (harness.ROOT
-                             / "server/prometheus/names.h").read_text()
