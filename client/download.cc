@@ -34,6 +34,7 @@ struct DownloadOptions {
   std::string id;
   std::optional<int64_t> checkpoint;
   bool predictions = false;
+  bool curves = false;
   std::string output;
   bool force = false;
 };
@@ -342,6 +343,8 @@ ExitCode Download(const DownloadOptions& options, const Console& console) {
     request.set_checkpoint_step(*options.checkpoint);
   } else if (options.predictions) {
     request.set_predictions(true);
+  } else if (options.curves) {
+    request.set_curves(true);
   } else {
     request.set_output(true);
   }
@@ -354,7 +357,7 @@ void AddDownload(CLI::App& app, Action* action) {
   auto options = std::make_shared<DownloadOptions>();
   CLI::App* verb = app.add_subcommand(
       "download",
-      "Fetch the final adapter or model, a checkpoint or predictions");
+      "Fetch the final adapter or model, a checkpoint, predictions or curves");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");
@@ -362,10 +365,18 @@ void AddDownload(CLI::App& app, Action* action) {
       verb->add_option("--checkpoint", options->checkpoint,
                        "A checkpoint instead of the final output")
           ->type_name("STEP");
-  verb->add_flag("--predictions", options->predictions,
-                 "What was predicted of dataset.predict, and the confusion\n"
-                 "matrix; to a .jsonl or .tsv, that file alone")
-      ->excludes(checkpoint);
+  CLI::Option* predictions =
+      verb->add_flag(
+              "--predictions", options->predictions,
+              "What was predicted of dataset.predict, and the confusion\n"
+              "matrix; to a .jsonl or .tsv, that file alone")
+          ->excludes(checkpoint);
+  verb->add_flag(
+          "--curves", options->curves,
+          "metrics.jsonl, eval.jsonl, run.json and TensorBoard's runs/;\n"
+          "while the job runs, too")
+      ->excludes(checkpoint)
+      ->excludes(predictions);
   verb->add_option("-o,--output", options->output, "The folder to make")
       ->type_name("DIR")
       ->required();

@@ -62,8 +62,8 @@ constexpr std::string_view kHub =
     "mpsd sends nothing anywhere: fetch the model with `mpsctl download` and "
     "push it from there";
 constexpr std::string_view kLogs =
-    "not needed: every step is in metrics.jsonl, in `mpsctl watch` and in "
-    "Prometheus";
+    "not needed: every step is in metrics.jsonl, in TensorBoard's runs/, in "
+    "`mpsctl watch` and in Prometheus";
 constexpr std::string_view kCompile =
     "not needed: the kernels are chosen by mpsd-worker";
 constexpr std::string_view kAdamW =

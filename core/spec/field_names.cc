@@ -109,7 +109,8 @@ const Table& UnsupportedTraining() {
       {"load_in_8bit",
        "write it into \"quantization_config\" at the top level"},
       {"local_rank", "a job has one device"},
-      {"logging_dir", "metrics.jsonl lies in the job's folder"},
+      {"logging_dir",
+       "metrics.jsonl and TensorBoard's runs/ lie in the job's folder"},
       {"logging_strategy", "logging_steps says when"},
       {"loss_type", "the loss is the negative log-likelihood"},
       {"lr_scheduler_kwargs", "schedules have Transformers' defaults"},
@@ -122,8 +123,8 @@ const Table& UnsupportedTraining() {
       {"packing_strategy", "packing is best-fit decreasing (\"bfd\")"},
       {"push_to_hub", "mpsd sends nothing anywhere"},
       {"report_to",
-       "the daemon has metrics for Prometheus, and every step is "
-       "in metrics.jsonl"},
+       "the daemon has metrics for Prometheus, and every step is in "
+       "metrics.jsonl and TensorBoard's runs/"},
       {"resume_from_checkpoint",
        "an interrupted job resumes by itself; to start from an adapter, name "
        "it in \"adapter\" at the top level"},

@@ -176,6 +176,18 @@ Manifest ManifestOf(const Loaded& loaded, const Stepper& stepper,
   return m;
 }
 
+absl::StatusOr<std::unique_ptr<RunFolder>> OpenFolder(
+    const Loaded& loaded, const ckpt::TrainerState& state) {
+  auto folder =
+      RunFolder::Open(loaded.context.out_dir, state.step, state.eval_step);
+  if (!folder.ok()) return folder.status();
+  if (const absl::Status& s = (*folder)->curves_status(); !s.ok()) {
+    loaded.observer.OnWarning(
+        absl::StrCat("TensorBoard's curves are not written: ", s.message()));
+  }
+  return folder;
+}
+
 }  // namespace
 
 absl::StatusOr<Prepared> Prepare(Loaded loaded) {
@@ -212,7 +224,7 @@ absl::StatusOr<Prepared> Prepare(Loaded loaded) {
   if (!start.ok()) return start.status();
   const std::filesystem::path& out_dir = loaded.context.out_dir;
   const int64_t step = start->state.step;
-  auto folder = RunFolder::Open(out_dir, step, start->state.eval_step);
+  auto folder = OpenFolder(loaded, start->state);
   if (!folder.ok()) return folder.status();
   Manifest manifest = ManifestOf(loaded, *stepper, *start);
   manifest.micro_batch = std::move(plan);

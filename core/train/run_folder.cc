@@ -5,8 +5,10 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/report/report_json.h"
+#include "core/tensorboard/scalars.h"
 
 namespace mpsd::train {
 namespace {
@@ -98,6 +100,11 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(
   absl::Status s = folder->OpenLog(kMetrics, step, folder->metrics_);
   if (s.ok()) s = folder->OpenLog(kEvals, eval_step, folder->evals_);
   if (!s.ok()) return s;
+  // A run that begins again evaluates step 0 again.
+  auto curves = tensorboard::EventFile::Create(
+      path / "runs", step == 0 ? 0 : step + 1, base::Clock::Real());
+  folder->curves_status_ = curves.status();
+  if (curves.ok()) folder->curves_ = *std::move(curves);
   return folder;
 }
 
@@ -117,10 +124,12 @@ absl::Status RunFolder::OpenLog(const std::string& name, int64_t step,
 }
 
 absl::Status RunFolder::Append(const report::Progress& progress) {
+  if (curves_) curves_->Add(progress.step, tensorboard::ScalarsOf(progress));
   return AppendLine(metrics_.get(), ToJsonLine(progress), path_);
 }
 
 absl::Status RunFolder::Append(const report::Evaluated& evaluated) {
+  if (curves_) curves_->Add(evaluated.step, tensorboard::ScalarsOf(evaluated));
   return AppendLine(evals_.get(), ToJsonLine(evaluated), path_);
 }
 

@@ -11,25 +11,28 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/report/report.h"
+#include "core/tensorboard/event_file.h"
 
 namespace mpsd::train {
 
 // A run's output folder:
 //   metrics.jsonl     one object per optimizer step
 //   eval.jsonl        one object per evaluation
-//   checkpoints/step-N/
-//   adapter/ or model/    the result: a PEFT folder, or a whole model
-//   predictions.jsonl, predictions.tsv, confusion_matrix.json    of classifiers
-//   run.json          the manifest
+//   runs/             the same as curves, an event file of TensorBoard an
+//   attempt checkpoints/step-N/ adapter/ or model/    the result: a PEFT
+//   folder, or a whole model predictions.jsonl, predictions.tsv,
+//   confusion_matrix.json    of classifiers run.json          the manifest
 class RunFolder {
  public:
   // Creates `path` where it is missing. Cuts both logs back to the steps up to
   // `step` and the evaluations up to that of `eval_step` (-1: none), so that a
   // resumed run leaves one line for each step and each evaluation.
+  // What keeps runs/ from being written keeps no run: curves_status() says it.
   static absl::StatusOr<std::unique_ptr<RunFolder>> Open(
       const std::filesystem::path& path, int64_t step, int64_t eval_step);
 
   const std::filesystem::path& path() const { return path_; }
+  const absl::Status& curves_status() const { return curves_status_; }
 
   absl::Status Append(const report::Progress& progress);
   absl::Status Append(const report::Evaluated& evaluated);
@@ -44,6 +47,8 @@ class RunFolder {
 
   std::filesystem::path path_;
   File metrics_, evals_;
+  std::unique_ptr<tensorboard::EventFile> curves_;  // null: not written
+  absl::Status curves_status_;
 };
 
 // A report as one JSON line, without newline. A step's members come in the

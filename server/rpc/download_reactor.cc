@@ -36,6 +36,11 @@ absl::StatusOr<fs::path> OutputFolder(const jobs::Job& job) {
 
 bool IsManifest(const fs::path& relative) { return relative == "run.json"; }
 
+bool IsCurve(const fs::path& relative) {
+  return IsManifest(relative) || relative == "metrics.jsonl" ||
+         relative == "eval.jsonl" || *relative.begin() == "runs";
+}
+
 // Predictions lie in the run's folder, beside the final output.
 bool IsPrediction(const fs::path& relative) {
   const std::string name = relative.string();
@@ -99,10 +104,11 @@ class DownloadSource : public Source<v1::DownloadResponse> {
       if (!folder.ok()) return folder.status();
       return Selection{*std::move(folder)};
     }
-    if (request_.manifest()) return ManifestSelection();
+    if (request_.manifest()) return RunSelection(IsManifest);
+    if (request_.curves()) return RunSelection(IsCurve);
     if (!request_.adapter() && !request_.output() && !request_.predictions()) {
       return absl::InvalidArgumentError(
-          "what: set output, predictions or manifest to true, or "
+          "what: set output, predictions, manifest or curves to true, or "
           "checkpoint_step");
     }
     absl::StatusOr<fs::path> output = OutputFolder(*job);
@@ -111,16 +117,21 @@ class DownloadSource : public Source<v1::DownloadResponse> {
     return Selection{output->parent_path(), IsPrediction};
   }
 
-  // A run has its manifest before it has an output.
-  absl::StatusOr<Selection> ManifestSelection() const {
+  // "manifest" or "curves": what a run has before it has an output.
+  const char* RunFilesName() const {
+    return request_.manifest() ? "manifest" : "curves";
+  }
+
+  absl::StatusOr<Selection> RunSelection(
+      bool (*wanted)(const fs::path& relative)) const {
     const fs::path folder = jobs_.RunFolder(request_.job_id());
     std::error_code error;
     if (fs::exists(folder / "run.json", error)) {
-      return Selection{folder, IsManifest};
+      return Selection{folder, wanted};
     }
     return absl::FailedPreconditionError(
-        absl::StrCat("job ", request_.job_id(),
-                     " has no manifest yet; it comes with the first step"));
+        absl::StrCat("job ", request_.job_id(), " has no ", RunFilesName(),
+                     " yet: wait for its first step"));
   }
 
   absl::Status FindFiles() {
@@ -146,10 +157,10 @@ class DownloadSource : public Source<v1::DownloadResponse> {
   }
 
   absl::Status NothingThere() const {
-    if (request_.manifest()) {
-      return absl::NotFoundError(
-          absl::StrCat("the manifest of job ", request_.job_id(),
-                       " is no regular file, or has gone"));
+    if (request_.manifest() || request_.curves()) {
+      return absl::NotFoundError(absl::StrCat(
+          "the files of the ", RunFilesName(), " of job ", request_.job_id(),
+          " have gone, or are no regular files"));
     }
     return absl::NotFoundError(absl::StrCat(
         "job ", request_.job_id(),

@@ -96,6 +96,22 @@ TEST_F(DownloadTest, Predictions) {
   EXPECT_EQ(Read(output_ / "confusion_matrix.json"), "{}");
 }
 
+TEST_F(DownloadTest, Curves) {
+  data().download.clear();
+  AddFile("metrics.jsonl", "{}");
+  AddFile("runs/events.out.tfevents.1.mpsd", "1");
+  EXPECT_EQ(Download({"--curves"}).code, 0);
+  EXPECT_TRUE(data().downloaded[0].curves());
+  EXPECT_EQ(Read(output_ / "runs/events.out.tfevents.1.mpsd"), "1");
+  EXPECT_EQ(Download({"--curves", "--predictions"}).code, 2);
+  EXPECT_EQ(Download({"--curves", "--checkpoint", "4"}).code, 2);
+  // The curves of a job that runs grow.
+  data().download.clear();
+  AddFile("metrics.jsonl", "{}{}");
+  EXPECT_EQ(Download({"--curves", "--force"}).code, 0);
+  EXPECT_EQ(Read(output_ / "metrics.jsonl"), "{}{}");
+}
+
 TEST_F(DownloadTest, OneFileOfThePredictions) {
   data().download.clear();
   AddFile("predictions.jsonl", "1");

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A field of a report reaches every frame. core/report/report.h has the one
 list of each report; held against it are the structs themselves, the trainer
-that fills them, the names that the daemon gives them, the API's messages and
-the Prometheus gauges. What a frame leaves out on purpose stands here or in
-server/jobs/event_fields.h."""
+that fills them, the names that the daemon gives them, the API's messages, the
+Prometheus gauges and the tables of a run's logs in client/README.md. What a
+frame leaves out on purpose stands here or in server/jobs/event_fields.h."""
 
 import re
 
 import source_tree
 
 REPORTS = "core/report/report.h"
+README = "client/README.md"
 EVENTS = "server/jobs/event_fields.h"
 PROTO = "proto/mpsd/v1/jobs.proto"
 GAUGES = "server/prometheus/names.h"
@@ -28,6 +29,8 @@ NO_GAUGE = {
 FRAMES = {
     "core/wire/messages.cc": r"\bFields\(writer, m, &m\)",
     "core/train/run_folder.cc": r"\bFields\(writer, progress, &progress\)",
+    "core/tensorboard/scalars.cc":
+        r"\bFields\(collector, progress, &progress\)",
     "server/store/event_body.cc": r"\bEventFields\(writer, body, &body\)",
     "server/rpc/convert.cc": r"\bEventFields\(writer, progress, &progress\)",
     "server/prometheus/job_metrics.cc":
@@ -124,13 +127,40 @@ def gauge_problems(told, names):
         yield f"{GAUGES}: no step has {field}"
 
 
+def documented(readme, log):
+    """The members that the table of a log lists."""
+    table = re.search(rf"^\| `{re.escape(log)}` \|.*\n((?:\|.*\n)+)", readme,
+                      re.M)
+    return re.findall(r"^\| `([\w.]+)` \|", table.group(1), re.M) if table else []
+
+
+def readme_problems(lists, readme):
+    """The tables of metrics.jsonl and eval.jsonl have each member of a line."""
+    fields = {name: [field for field, _ in visited(lists.get(name, ""))]
+              for name in MESSAGES}
+    memory = [f"memory.{field}" for field in fields["MemoryCounters"]]
+    lines = {
+        "metrics.jsonl": [m for field in fields["Progress"]
+                          for m in (memory if field == "memory" else [field])],
+        "eval.jsonl": ["eval_NAME" if field == "metrics" else field
+                       for field in fields["Evaluated"]]}
+    for log, members_of_line in lines.items():
+        rows = documented(readme, log)
+        for field in sorted(set(members_of_line) - set(rows)):
+            yield f"{README}: the table of {log} lacks {field}"
+        for field in sorted(set(rows) - set(members_of_line)):
+            yield f"{README}: no line of {log} has {field}"
+
+
 def check(root):
     paths = set(source_tree.files(root))
     text = {path: bare(source_tree.read(root, path))
             for path in (REPORTS, EVENTS, PROTO, GAUGES, *FRAMES)
             if path in paths}
+    if README in paths:
+        text[README] = source_tree.read(root, README)
     missing = [f"{path}: is missing"
-               for path in (REPORTS, EVENTS, PROTO, GAUGES, *FRAMES)
+               for path in (REPORTS, EVENTS, PROTO, GAUGES, README, *FRAMES)
                if path not in text]
     if missing:
         return missing
@@ -145,6 +175,7 @@ def check(root):
     problems += filler_problems(root, sorted(paths), lists)
     problems += proto_problems(told, text[PROTO])
     problems += gauge_problems(told, text[GAUGES])
+    problems += readme_problems(lists, text[README])
     for path, walk in FRAMES.items():
         if not re.search(walk, text[path]):
             problems.append(f"{path}: does not walk the field list")

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @functools.cache
 def loaded():
     paths = [report.REPORTS, report.EVENTS, report.PROTO, report.GAUGES,
+             report.README,
              *report.FRAMES]
     paths += [p for p in source_tree.files(ROOT)
               if re.match(r"core/train/\w+\.cc$", p)]
@@ -56,6 +57,21 @@ class ReportTest(source_tree.TreeTest):
             "Progress lists 'tokens' as label_tokens",
             self.changed(report.REPORTS, 'v("tokens", m.tokens)',
                          'v("tokens", m.label_tokens)'))
+
+    def test_readme_forgets(self):
+        self.assert_finds(
+            "the table of metrics.jsonl lacks memory.footprint_bytes",
+            self.changed(report.README, "| `memory.footprint_bytes` |",
+                         "| memory |"))
+        self.assert_finds(
+            "the table of eval.jsonl lacks eval_NAME",
+            self.changed(report.README, "| `eval_NAME` |", "| others |"))
+
+    def test_readme_invents(self):
+        self.assert_finds(
+            "no line of eval.jsonl has runtime",
+            self.changed(report.README, "| `eval_loss` |",
+                         "| `runtime` | |\n| `eval_loss` |"))
 
     def test_trainer_forgets(self):
         tree = sources()

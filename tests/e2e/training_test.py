@@ -118,6 +118,20 @@ class TrainingTest(harness.EndToEndTest):
                              "--output", str(self.folder / "none"))
         self.assertEqual(4, missing.returncode, missing.stderr)
 
+    def test_curves(self):
+        daemon = self.daemon()
+        job = daemon.submit(harness.write_job(self.folder))
+        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+        folder = self.download(daemon, job["id"], "--curves")
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        self.assertEqual(list(range(1, 9)),
+                         [json.loads(line)["step"] for line in lines])
+        self.assertTrue((folder / "eval.jsonl").exists())
+        self.assertTrue((folder / "run.json").exists())
+        events, = (folder / "runs").iterdir()
+        self.assertIn(b"brain.Event:2", events.read_bytes())
+        self.assertEqual(8, events.read_bytes().count(b"train/loss"))
+
     def test_idempotency_key(self):
         daemon = self.daemon()
         job = harness.write_job(self.folder)

@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "core/base/file.h"
 #include "nlohmann/json.hpp"
@@ -132,6 +136,44 @@ TEST(RunFolderTest, LinesAreThoseOfTheFirstRelease) {
   EXPECT_EQ(ToJsonLine(report::Evaluated{4, 2.5, 9, 0.5, {{"f1", 0.5}}}),
             R"({"step":4,"eval_loss":2.5,"label_tokens":9,"seconds":0.5,)"
             R"("eval_f1":0.5})");
+}
+
+std::vector<std::string> EventFiles(const std::filesystem::path& path) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path / "runs")) {
+    files.push_back(*base::ReadFile(entry.path()));
+  }
+  std::sort(files.begin(), files.end(),
+            [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  return files;
+}
+
+TEST(RunFolderTest, CurvesHaveAFileAnAttempt) {
+  const auto path = FreshFolder("run_folder_curves");
+  {
+    auto folder = *RunFolder::Open(path, 0, -1);
+    for (int64_t i = 1; i <= 5; ++i) ASSERT_TRUE(folder->Append(Step(i)).ok());
+    ASSERT_TRUE(folder->Append(report::Evaluated{5, 2, 1, 1, {}}).ok());
+  }
+  // A run without evaluations, too, goes on behind its checkpoint's step.
+  auto folder = *RunFolder::Open(path, 3, -1);
+  ASSERT_TRUE(folder->Append(Step(4)).ok());
+  const auto files = EventFiles(path);
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_THAT(files[1], testing::HasSubstr("eval/loss"));
+  // The step 4 (field 2) and a session's start (field 7).
+  EXPECT_THAT(files[0], testing::HasSubstr("\x10\x04\x3a\x02\x08\x01"));
+  EXPECT_THAT(files[0], testing::HasSubstr("train/loss"));
+}
+
+TEST(RunFolderTest, ARunGoesOnWithoutCurves) {
+  const auto path = FreshFolder("run_folder_no_curves");
+  std::ofstream(path / "runs") << "x";
+  auto folder = RunFolder::Open(path, 0, -1);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  EXPECT_THAT(std::string((*folder)->curves_status().message()),
+              testing::HasSubstr("runs"));
+  EXPECT_TRUE((*folder)->Append(Step(1)).ok());
 }
 
 TEST(RunFolderTest, AFolderThatCannotBeMadeIsAnError) {

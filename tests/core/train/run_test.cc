@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "core/tensorfile/safetensors.h"
 #include "tests/core/train/lm_job.h"
@@ -31,7 +32,7 @@ TEST(RunTest, ARunGivesEverythingItPromises) {
   EXPECT_EQ(observer.checkpoints.size(), 2u);
   const fs::path out = folder.path() / "out";
   for (const char* file :
-       {"metrics.jsonl", "eval.jsonl", "run.json", "checkpoints/step-8",
+       {"metrics.jsonl", "eval.jsonl", "runs", "run.json", "checkpoints/step-8",
         "adapter/adapter_config.json", "adapter/adapter_model.safetensors"}) {
     EXPECT_TRUE(fs::exists(out / file)) << file;
   }
@@ -40,6 +41,18 @@ TEST(RunTest, ARunGivesEverythingItPromises) {
     EXPECT_GE(step.padded_tokens, step.tokens);
     EXPECT_GT(step.grad_norm, 0);
   }
+}
+
+TEST(RunTest, ARunWhoseCurvesCannotBeWrittenSaysSoAndGoesOn) {
+  const JobFolder folder("run_no_curves");
+  fs::create_directories(folder.path() / "out");
+  std::ofstream(folder.path() / "out" / "runs") << "a file";
+  RecordingObserver observer;
+  auto result = Train(folder, "out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->steps, 8);
+  EXPECT_THAT(observer.warnings(),
+              testing::Contains(HasSubstr("TensorBoard's curves")));
 }
 
 // With dropout, so that generator states count too.

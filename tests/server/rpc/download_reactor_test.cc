@@ -154,6 +154,27 @@ TEST_F(DownloadSourceTest, AManifestComesBeforeTheEnd) {
             (std::map<std::string, std::string>{{"run.json", "{}"}}));
 }
 
+TEST_F(DownloadSourceTest, CurvesComeBeforeTheEnd) {
+  manager_.Put("a", jobs::State::kRunning);
+  v1::DownloadRequest request;
+  request.set_job_id("a");
+  request.set_curves(true);
+  const absl::Status none = Error(request);
+  EXPECT_EQ(none.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("no curves yet"));
+  const std::map<std::string, std::string> expected = {
+      {"eval.jsonl", "1"},
+      {"metrics.jsonl", "2"},
+      {"run.json", "{}"},
+      {"runs/events.out.tfevents.1.mpsd", "3"}};
+  for (const auto& [name, bytes] : expected) Write("out/" + name, bytes);
+  Write("out/adapter/runs/f", "not part of it");
+  Write("out/runs.txt", "not part of it");
+  Write("out/predictions.jsonl", "not part of it");
+  fs::create_symlink("/etc/passwd", folder_ / "out/runs/passwd");
+  EXPECT_EQ(Fetch(request), expected);
+}
+
 TEST_F(DownloadSourceTest, AManifestThatIsALinkIsNotRead) {
   Write("secret", "of somebody else");
   fs::create_directories(folder_ / "out");
