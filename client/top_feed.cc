@@ -352,7 +352,7 @@ class TopFeed::Cancels : public Caller {
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-TopFeed::TopFeed(Address address, const base::Clock& clock,
+TopFeed::TopFeed(const Address& address, const base::Clock& clock,
                  std::function<void()> wake)
     : shared_(std::make_unique<Shared>(std::move(wake))),
       poll_(std::make_unique<Poll>(address, clock, shared_.get())),

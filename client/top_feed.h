@@ -28,7 +28,7 @@ class TopFeed : public top::Source {
 
   // Calls `wake`, on another thread, when Take has something again. `clock`
   // must outlive the feed.
-  TopFeed(Address address, const base::Clock& clock,
+  TopFeed(const Address& address, const base::Clock& clock,
           std::function<void()> wake);
   // Breaks off the calls that are under way.
   ~TopFeed() override;

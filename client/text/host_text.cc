@@ -91,7 +91,7 @@ std::string PauseReasonText(const v1::Pause& pause) {
 
 std::string PauseText(const v1::Pause& pause, absl::Time now) {
   if (pause.reasons().empty()) return "";
-  const std::string reasons = PauseReasonText(pause);
+  std::string reasons = PauseReasonText(pause);
   if (!pause.has_since()) return reasons;
   const absl::Duration since = now - ToTime(pause.since());
   return absl::StrCat(pause.held() ? "held" : "about to be held", " for ",

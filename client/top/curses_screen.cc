@@ -160,11 +160,11 @@ bool HasBraille() {
   return term == nullptr || std::string(term) != "linux";
 }
 
-constexpr short kGreen = 1, kYellow = 2, kRed = 3, kCyan = 4;  // NOLINT
+constexpr short kGreen = 1, kYellow = 2, kRed = 3, kCyan = 4;
 
 void MakeColours() {
   start_color();
-  const short ground = use_default_colors() == OK ? -1 : COLOR_BLACK;  // NOLINT
+  const short ground = use_default_colors() == OK ? -1 : COLOR_BLACK;
   init_pair(kGreen, COLOR_GREEN, ground);
   init_pair(kYellow, COLOR_YELLOW, ground);
   init_pair(kRed, COLOR_RED, ground);
@@ -173,7 +173,7 @@ void MakeColours() {
 
 struct Style {
   attr_t attributes;
-  short pair;  // NOLINT: ncurses' type
+  short pair;
 };
 
 Style StyleOf(Look look, bool colours) {
@@ -254,6 +254,7 @@ class OpenScreen final : public CursesScreen {
     refresh();
   }
 
+  void Flush() override { flushinp(); }
   void Redraw() override { clearok(curscr, TRUE); }
 
   std::optional<Key> Wait(absl::Duration timeout) override {

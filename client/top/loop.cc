@@ -45,6 +45,10 @@ class Looping {
         case Model::Wish::kRedraw:
           screen_.Redraw();
           break;
+        case Model::Wish::kAnswer:
+          // A text that was pasted by mistake must not say yes.
+          screen_.Flush();
+          break;
         case Model::Wish::kCancel:
           source_.Cancel(wish.id);
           break;

@@ -210,7 +210,7 @@ Model::Wish Model::PressInList(const Key& key) {
       if (selected == nullptr) break;
       asked_ = *selected;
       mode_ = Mode::kQuestion;
-      break;
+      return {Wish::kAnswer, ""};
     default:
       break;
   }
@@ -236,17 +236,10 @@ void Model::PressInFilter(const Key& key) {
 }
 
 Model::Wish Model::PressInQuestion(const Key& key) {
-  if (key.kind == Key::kCharacter &&
-      (key.character == 'y' || key.character == 'Y')) {
-    mode_ = Mode::kList;
-    return {Wish::kCancel, asked_.id};
-  }
-  const bool no =
-      key.kind == Key::kEscape ||
-      (key.kind == Key::kCharacter &&
-       (key.character == 'n' || key.character == 'N' || key.character == 'q'));
-  if (no) mode_ = Mode::kList;
-  return {};
+  mode_ = Mode::kList;
+  const bool yes = key.kind == Key::kCharacter &&
+                   (key.character == 'y' || key.character == 'Y');
+  return yes ? Wish{Wish::kCancel, asked_.id} : Wish{};
 }
 
 void Model::PressInLog(const Key& key) {

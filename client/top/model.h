@@ -53,7 +53,17 @@ class Model {
 
   // What a key asks of others.
   struct Wish {
-    enum Kind { kNone, kQuit, kInterrupt, kSuspend, kRedraw, kCancel };
+    // kAnswer: the next key answers a question, which those typed before it
+    // do not.
+    enum Kind {
+      kNone,
+      kQuit,
+      kInterrupt,
+      kSuspend,
+      kRedraw,
+      kAnswer,
+      kCancel,
+    };
     Kind kind = kNone;
     std::string id;  // of kCancel
   };

@@ -45,6 +45,8 @@ class Screen {
   virtual void Redraw() = 0;
   // The next key; nothing after `timeout` or Wake.
   virtual std::optional<Key> Wait(absl::Duration timeout) = 0;
+  // Forgets the keys that were typed and not waited for.
+  virtual void Flush() = 0;
   // Ends a Wait that is under way, or the next one. Any thread may call it.
   virtual void Wake() = 0;
   // Stops the process as Ctrl-Z does, with the terminal as it was before the

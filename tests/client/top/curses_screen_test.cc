@@ -41,7 +41,7 @@ class Pseudoterminal {
       char bytes[4096];
       pollfd fd = {master_, POLLIN, 0};
       while (!ended_) {
-        if (poll(&fd, 1, 10) <= 0) continue;
+        if (stuck_ || poll(&fd, 1, 10) <= 0) continue;
         const ssize_t n = read(master_, bytes, sizeof bytes);
         if (n <= 0) return;
         absl::MutexLock lock(&mutex_);
@@ -65,6 +65,8 @@ class Pseudoterminal {
     ASSERT_EQ(write(master_, keys.data(), keys.size()),
               static_cast<ssize_t>(keys.size()));
   }
+  // From now on nobody reads what is written.
+  void Stick() { stuck_ = true; }
   void HangUp() {
     ended_ = true;
     if (reader_.joinable()) reader_.join();
@@ -97,6 +99,7 @@ class Pseudoterminal {
  private:
   int master_;
   std::atomic<bool> ended_ = false;
+  std::atomic<bool> stuck_ = false;
   absl::Mutex mutex_;
   std::string written_;
   std::thread reader_;
@@ -226,6 +229,16 @@ TEST_F(CursesScreenTest, ReadsKeys) {
   EXPECT_EQ(character, U'x');
 }
 
+TEST_F(CursesScreenTest, ForgetsKeysThatWereTypedAhead) {
+  auto screen = Open();
+  terminal_.Type("accuracy");
+  EXPECT_EQ(Next(*screen), Key::kCharacter);
+  screen->Flush();
+  EXPECT_FALSE(screen->Wait(absl::Milliseconds(20)).has_value());
+  terminal_.Type("y");
+  EXPECT_EQ(Next(*screen), Key::kCharacter);
+}
+
 TEST_F(CursesScreenTest, WaitsNoLongerThanItShould) {
   auto screen = Open();
   const absl::Time begin = absl::Now();
@@ -305,6 +318,25 @@ TEST_F(CursesScreenTest, EndsThoughNobodyLooksAtItsSignals) {
       },
       testing::KilledBySignal(SIGTERM), "");
   ExpectRestored(before);
+}
+
+TEST_F(CursesScreenTest, EndsThoughTheTerminalTakesNothing) {
+  const termios before = terminal_.Modes();
+  terminal_.Stick();
+  EXPECT_EXIT(
+      {
+        auto screen = Open();
+        std::thread([] {
+          absl::SleepFor(absl::Milliseconds(200));
+          kill(getpid(), SIGTERM);
+        }).detach();
+        for (bool odd = false;; odd = !odd) {
+          screen->Redraw();
+          screen->Show(Picture(odd ? "odd" : "even"));
+        }
+      },
+      testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EQ(terminal_.Modes().c_lflag, before.c_lflag);
 }
 
 TEST_F(CursesScreenTest, LeavesTheSignalsAsTheyWere) {

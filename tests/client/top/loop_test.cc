@@ -36,6 +36,7 @@ class FakeTerminal final : public Screen, public Source {
     drawn.push_back(clock_.passed);
   }
   void Redraw() override { ++redrawn; }
+  void Flush() override { ++flushed; }
   std::optional<Key> Wait(absl::Duration timeout) override {
     waited.push_back(timeout);
     if (script.empty()) return Key{.kind = Key::kSignal, .signal = SIGTERM};
@@ -72,7 +73,7 @@ class FakeTerminal final : public Screen, public Source {
   std::vector<Update> updates;
   std::vector<std::string> shown, jobs, logs, cancelled;
   std::vector<absl::Duration> drawn, waited;
-  int redrawn = 0, suspended = 0;
+  int redrawn = 0, suspended = 0, flushed = 0;
 
  private:
   Clock& clock_;
@@ -156,6 +157,7 @@ TEST_F(LoopTest, CancelsAfterTheQuestion) {
   terminal_.Press('y');
   Run();
   EXPECT_THAT(terminal_.cancelled, ElementsAre(kA));
+  EXPECT_EQ(terminal_.flushed, 1);  // before the question
 }
 
 TEST_F(LoopTest, SuspendsAndDrawsAnew) {
