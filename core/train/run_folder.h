@@ -18,10 +18,12 @@ namespace mpsd::train {
 // A run's output folder:
 //   metrics.jsonl     one object per optimizer step
 //   eval.jsonl        one object per evaluation
-//   runs/             the same as curves, an event file of TensorBoard an
-//   attempt checkpoints/step-N/ adapter/ or model/    the result: a PEFT
-//   folder, or a whole model predictions.jsonl, predictions.tsv,
-//   confusion_matrix.json    of classifiers run.json          the manifest
+//   runs/             the same as curves: event files of TensorBoard, one of
+//                     each attempt
+//   checkpoints/step-N/
+//   adapter/ or model/    the result: a PEFT folder, or a whole model
+//   predictions.jsonl, predictions.tsv, confusion_matrix.json    of classifiers
+//   run.json          the manifest
 class RunFolder {
  public:
   // Creates `path` where it is missing. Cuts both logs back to the steps up to
