@@ -267,7 +267,9 @@ void JobMetrics::JobEnded(const std::string& job_id, jobs::State state) {
   absl::MutexLock lock(&mutex_);
   DropEnded();
   auto series = series_.find(job_id);
-  if (series != series_.end()) series->second.ended_at = clock_.Monotonic();
+  if (series == series_.end()) return;
+  series->second.ended_at = clock_.Monotonic();
+  DropBeyondMost();
 }
 
 void JobMetrics::JobDeleted(const std::string& job_id) {
@@ -397,6 +399,22 @@ void JobMetrics::DropEnded() const {
     Remove(series);
     it = series_.erase(it);
   }
+}
+
+void JobMetrics::DropBeyondMost() {
+  size_t ended = 0;
+  auto first = series_.end();
+  for (auto it = series_.begin(); it != series_.end(); ++it) {
+    if (!it->second.ended_at) continue;
+    ++ended;
+    if (first == series_.end() ||
+        it->second.ended_at < first->second.ended_at) {
+      first = it;
+    }
+  }
+  if (ended <= kMostLingering) return;
+  Remove(first->second);
+  series_.erase(first);
 }
 
 }  // namespace mpsd::prometheus

@@ -40,9 +40,14 @@ class JobMetrics final : public jobs::ExportedMetrics,
 
   struct Options {
     std::map<std::string, std::string> build_info;  // label → value
-    // How long Collect() returns the series of a job that has ended.
+    // How long Collect() returns the series of a job that has ended, unless
+    // kMostLingering jobs end after it.
     absl::Duration linger = absl::Minutes(10);
   };
+
+  // The ended jobs whose series are kept at most: a client that submits a
+  // thousand jobs that fail at once makes no scrape slow.
+  static constexpr size_t kMostLingering = 100;
 
   JobMetrics(const Options& options, const base::Clock& clock);
 
@@ -124,6 +129,8 @@ class JobMetrics final : public jobs::ExportedMetrics,
   void SetHost(const Metric& metric, std::optional<double> value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropEnded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Called for each job that ends, so that one job is too many at most.
+  void DropBeyondMost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration linger_;
   const base::Clock& clock_;

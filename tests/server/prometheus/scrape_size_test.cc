@@ -24,9 +24,10 @@ class ScrapeSizeTest : public testing::Test {
     for (const auto& family : Collect()) series += family.metric.size();
     return series;
   }
-  size_t Bytes() const {
-    return ::prometheus::TextSerializer().Serialize(Collect()).size();
+  std::string Text() const {
+    return ::prometheus::TextSerializer().Serialize(Collect());
   }
+  size_t Bytes() const { return Text().size(); }
   std::vector<::prometheus::MetricFamily> Collect() const {
     std::vector<::prometheus::MetricFamily> families = jobs_.Collect();
     for (auto& family : daemon_.Collect()) families.push_back(family);
@@ -68,6 +69,28 @@ TEST_F(ScrapeSizeTest, JobsThatEndedLongAgoCostNothing) {
   EXPECT_EQ(jobs_.job_series(), 0u);
   // Counts have more digits now.
   EXPECT_LT(Bytes(), bytes + 1000);
+}
+
+// A client's loop of jobs that fail at once.
+TEST_F(ScrapeSizeTest, OfManyJobsThatEndTogetherTheLastLinger) {
+  for (int i = 0; i < 1000; ++i) {
+    RunJob(i);
+    clock_.Advance(absl::Milliseconds(100));
+  }
+  EXPECT_EQ(jobs_.job_series(), JobMetrics::kMostLingering);
+  EXPECT_LT(Series(), 2500u);
+  const std::string text = Text();
+  EXPECT_NE(text.find("\"J999\""), std::string::npos);
+  EXPECT_NE(text.find("\"J900\""), std::string::npos);
+  EXPECT_EQ(text.find("\"J899\""), std::string::npos);
+}
+
+// However many jobs end, those that go on keep their series.
+TEST_F(ScrapeSizeTest, AJobThatHasNotEndedKeepsItsSeries) {
+  jobs_.JobStarted({"waits", "night run", "ada", "CAUSAL_LM", "org/tiny", {}});
+  for (int i = 0; i < 200; ++i) RunJob(i);
+  EXPECT_EQ(jobs_.job_series(), JobMetrics::kMostLingering + 1);
+  EXPECT_NE(Text().find("\"waits\""), std::string::npos);
 }
 
 TEST_F(ScrapeSizeTest, WithoutJobsAScrapeIsSmall) {
