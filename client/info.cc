@@ -41,6 +41,12 @@ std::string JobsText(const v1::InfoResponse& info) {
   return text;
 }
 
+std::string PageText(const std::string& address) {
+  return absl::StartsWith(address, "unix:")
+             ? address
+             : absl::StrCat("http://", address, "/");
+}
+
 std::string MetricsText(const v1::InfoResponse& info) {
   const std::string& address = info.metrics_address();
   if (address.empty()) return "off";
@@ -78,6 +84,9 @@ void PrintInfo(const v1::InfoResponse& info, const Console& console) {
         absl::StrCat(info.state_dir(), ", ", Bytes(info.disk_free_bytes()),
                      " free"));
   Field(out, "metrics", MetricsText(info));
+  if (!info.page_address().empty()) {
+    Field(out, "web page", PageText(info.page_address()));
+  }
   Field(out, "schema", absl::StrCat(info.schema_version()));
   Field(out, "protocol", absl::StrCat(info.protocol_version()));
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/config.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -11,13 +9,10 @@
 #include <system_error>
 #include <utility>
 
-#ifdef __APPLE__
-#include <mach-o/dyld.h>
-#endif
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/default_places.h"
 #include "server/listen_rules.h"
 
 namespace mpsd {
@@ -45,19 +40,6 @@ a file that is not taken.
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
-}
-
-fs::path ProgramPath() {
-#ifdef __APPLE__
-  uint32_t size = 0;
-  _NSGetExecutablePath(nullptr, &size);
-  std::string path(size, '\0');
-  if (_NSGetExecutablePath(path.data(), &size) != 0) return {};
-  return fs::path(path.c_str());
-#else
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored);
-#endif
 }
 
 // Reads the table [environment] as the option of that name, one NAME=VALUE a
@@ -116,6 +98,10 @@ void DeclarePlaces(CLI::App& app, Options& o) {
   app.add_option("--listen", o.config.listen,
                  "Serve the API on this unix:PATH, or HOST:PORT with "
                  "--insecure-listen, too; may be repeated");
+  app.add_option("--http-listen", o.config.http_listen,
+                 "Serve a read-only web page of the queue and the jobs on this "
+                 "127.0.0.1:PORT, for every account of the machine, or "
+                 "unix:PATH [off]");
   app.add_flag("--insecure-listen", o.config.insecure_listen,
                "Serve it on ports though it has neither TLS nor tokens: "
                "whoever reaches one runs jobs as this user");
@@ -413,6 +399,7 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   config.state_dir = fs::absolute(config.state_dir).lexically_normal();
   config.worker = o.worker.empty() ? DefaultWorker() : fs::absolute(o.worker);
   if (config.metrics_address == "off") config.metrics_address.clear();
+  if (config.http_listen == "off") config.http_listen.clear();
   config.metrics_tls_cert = AbsoluteOrEmpty(o.metrics_tls_cert);
   config.metrics_tls_key = AbsoluteOrEmpty(o.metrics_tls_key);
   config.metrics_token_file = AbsoluteOrEmpty(o.metrics_token_file);
@@ -435,27 +422,6 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
 }
 
 }  // namespace
-
-fs::path DefaultStateDir() {
-  const std::string home = Environment("HOME");
-  if (home.empty()) return {};
-#ifdef __APPLE__
-  return fs::path(home) / "Library" / "Application Support" / "mpsd";
-#else
-  return fs::path(home) / ".local" / "state" / "mpsd";
-#endif
-}
-
-fs::path DefaultDeviceLock() {
-#ifdef __APPLE__
-  return "/Users/Shared/mpsd-gpu.lock";
-#else
-  const bool cuda = access("/dev/nvidiactl", F_OK) == 0;
-  return cuda ? "/var/tmp/mpsd-gpu.lock" : "";
-#endif
-}
-
-fs::path DefaultWorker() { return ProgramPath().parent_path() / "mpsd-worker"; }
 
 absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
     const std::vector<std::string>& args) {

@@ -35,6 +35,9 @@ struct Config {
   // A certificate with its key, both or none, and the file of a bearer token;
   // absolute. Empty: plain HTTP, no token.
   std::filesystem::path metrics_tls_cert, metrics_tls_key, metrics_token_file;
+  // The read-only web page: "HOST:PORT" of a loopback host or "unix:PATH";
+  // empty: off.
+  std::string http_listen;
   // The file that a worker locks while it uses the GPU; the mpsd of every user
   // of the machine locks the same file.
   std::filesystem::path device_lock;  // empty: off
@@ -85,17 +88,6 @@ struct PrintAndExit {
 // file too.
 absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
     const std::vector<std::string>& args);
-
-// ~/.local/state/mpsd; on macOS ~/Library/Application Support/mpsd. Empty when
-// HOME is not set.
-std::filesystem::path DefaultStateDir();
-
-// A file that every user may lock: on a Mac /Users/Shared/mpsd-gpu.lock, on
-// Linux with a CUDA device /var/tmp/mpsd-gpu.lock. Empty without a GPU.
-std::filesystem::path DefaultDeviceLock();
-
-// mpsd-worker in the folder of the running program.
-std::filesystem::path DefaultWorker();
 
 }  // namespace mpsd
 

@@ -33,6 +33,7 @@ constexpr Row kRows[] = {
     {"skip-selftest", IsSame<&Config::skip_selftest>},
     {"listen", IsSame<&Config::listen>},
     {"insecure-listen", IsSame<&Config::insecure_listen>},
+    {"http-listen", IsSame<&Config::http_listen>},
     {"metrics-address", IsSame<&Config::metrics_address>},
     {"metrics-tls-cert", IsSame<&Config::metrics_tls_cert>},
     {"metrics-tls-key", IsSame<&Config::metrics_tls_key>},

@@ -57,7 +57,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   if (!status.ok()) return status;
   daemon->housekeeping_->Start(*daemon->job_store_);
   daemon->StartNotifier();
-  status = daemon->StartServer();
+  status = daemon->StartPage();
+  if (status.ok()) status = daemon->StartServer();
   if (!status.ok()) return status;
   // The ticker starts last, so that a daemon that cannot serve starts no
   // worker.
@@ -79,6 +80,7 @@ Daemon::~Daemon() {
   ticker_.Stop();
   // The server calls the scheduler, and a worker's thread pokes the ticker:
   // destroy them in this order, while the ticker object still exists.
+  page_.reset();
   server_.reset();
   scheduler_.reset();
   notifier_.reset();
@@ -149,9 +151,8 @@ absl::Status Daemon::StartMetrics() {
   serve.log = LineTo(log_, spdlog::level::warn);
   absl::StatusOr<std::unique_ptr<prometheus::Exposition>> exposition =
       prometheus::Exposition::Start(
-          std::move(serve),
-          {{exported_metrics_.get(), daemon_metrics_.get()},
-           exported_metrics_->exemplars()});
+          std::move(serve), {{exported_metrics_.get(), daemon_metrics_.get()},
+                             exported_metrics_->exemplars()});
   // Jobs matter more than metrics: run even where another mpsd has the metrics
   // port.
   if (absl::IsUnavailable(exposition.status())) {
@@ -256,6 +257,45 @@ void Daemon::StartNotifier() {
       std::move(options), config_.notify, *ended_jobs_, base::Clock::Real());
 }
 
+absl::Status Daemon::StartPage() {
+  if (config_.http_listen.empty()) return absl::OkStatus();
+  http::Server::Options serve;
+  serve.address = config_.http_listen;
+  serve.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
+  serve.log = LineTo(log_, spdlog::level::warn);
+  absl::StatusOr<std::unique_ptr<http::Server>> page =
+      http::Server::Open(std::move(serve));
+  // Jobs matter more than the page.
+  if (absl::IsUnavailable(page.status())) {
+    log_->warn("the web page is off: {} (choose another --http-listen)",
+               std::string(page.status().message()));
+    return absl::OkStatus();
+  }
+  if (!page.ok()) {
+    return absl::Status(
+        page.status().code(),
+        absl::StrCat("--http-listen: ", page.status().message()));
+  }
+  page_ = *std::move(page);
+  site_ = std::make_unique<web::Site>(*board_, Facts());
+  page_->Serve(
+      [this](const http::Request& request) { return site_->Answer(request); });
+  return absl::OkStatus();
+}
+
+rpc::DaemonFacts Daemon::Facts() const {
+  rpc::DaemonFacts facts;
+  facts.version = MPSD_VERSION;
+  facts.state_dir = config_.state_dir;
+  facts.metrics_address = metrics_address();
+  facts.page_address = page_ ? page_->address() : "";
+  facts.metrics_tls = exposition_ && !config_.metrics_tls_cert.empty();
+  facts.start_time = start_time_;
+  facts.schema_version = job_store_->schema_version();
+  facts.protocol_version = wire::kProtocolVersion;
+  return facts;
+}
+
 absl::Status Daemon::StartServer() {
   rpc::Options options;
   options.addresses = {absl::StrCat("unix:", config_.SocketPath().string())};
@@ -264,16 +304,8 @@ absl::Status Daemon::StartServer() {
   options.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
   options.log = LineTo(log_, spdlog::level::err);
   options.calls = &daemon_metrics_->rpc();
-  rpc::DaemonFacts facts;
-  facts.version = MPSD_VERSION;
-  facts.state_dir = config_.state_dir;
-  facts.metrics_address = metrics_address();
-  facts.metrics_tls = exposition_ && !config_.metrics_tls_cert.empty();
-  facts.start_time = start_time_;
-  facts.schema_version = job_store_->schema_version();
-  facts.protocol_version = wire::kProtocolVersion;
-  server_ = std::make_unique<rpc::RpcServer>(
-      std::move(options), *scheduler_, *board_, *blob_store_, std::move(facts));
+  server_ = std::make_unique<rpc::RpcServer>(std::move(options), *scheduler_,
+                                             *board_, *blob_store_, Facts());
   return server_->Start();
 }
 

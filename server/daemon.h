@@ -14,6 +14,7 @@
 #include "server/config.h"
 #include "server/disk_watch.h"
 #include "server/housekeeping.h"
+#include "server/http/server.h"
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/scheduler.h"
@@ -31,6 +32,7 @@
 #include "server/supervisor/process_launcher.h"
 #include "server/supervisor/tested_launcher.h"
 #include "server/ticker.h"
+#include "server/web/site.h"
 
 namespace mpsd {
 
@@ -83,6 +85,8 @@ class Daemon {
   absl::Status StartMetrics();
   void MakeLauncher();
   void MakeScheduler();
+  absl::Status StartPage();
+  rpc::DaemonFacts Facts() const;
   void StartNotifier();
   absl::Status StartServer();
   void StartWatchdog();
@@ -109,6 +113,8 @@ class Daemon {
   std::unique_ptr<jobs::JobBoard> board_;
   std::unique_ptr<jobs::Scheduler> scheduler_;
   std::unique_ptr<notify::Notifier> notifier_;
+  std::unique_ptr<web::Site> site_;
+  std::unique_ptr<http::Server> page_;  // null: off
   std::unique_ptr<rpc::RpcServer> server_;
   std::unique_ptr<rpc::Watchdog> watchdog_;  // null: none
   std::unique_ptr<DiskWatch> disk_watch_;    // null: metrics are off

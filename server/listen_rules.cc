@@ -26,6 +26,18 @@ absl::Status CheckListen(const Config& config) {
       "nonetheless, give --insecure-listen too"));
 }
 
+absl::Status CheckPage(const Config& config) {
+  const std::string& address = config.http_listen;
+  if (address.empty() || !IsPort(address) || listener::IsLoopback(address)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--http-listen ", address,
+      ": the web page has neither TLS nor tokens yet, and shows jobs with "
+      "their data's paths and logs; serve it on 127.0.0.1:PORT or unix:PATH, "
+      "and reach that from another machine by ssh -L"));
+}
+
 absl::Status CheckMetrics(const Config& config) {
   const bool has_cert = !config.metrics_tls_cert.empty();
   if (has_cert != !config.metrics_tls_key.empty()) {
@@ -53,6 +65,7 @@ bool IsPort(const std::string& address) {
 
 absl::Status CheckAddresses(const Config& config) {
   if (absl::Status s = CheckListen(config); !s.ok()) return s;
+  if (absl::Status s = CheckPage(config); !s.ok()) return s;
   return CheckMetrics(config);
 }
 

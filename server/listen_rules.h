@@ -15,6 +15,8 @@ bool IsPort(const std::string& address);
 
 // Who may be served on which address. InvalidArgument, naming the option:
 //   --listen           no port without --insecure-listen;
+//   --http-listen      a unix socket or a loopback host alone: the page has
+//                      neither TLS nor tokens, and shows specs and logs;
 //   --metrics-tls-*    the certificate and its key come together;
 //   --metrics-token-file  on a port beyond loopback only with TLS, since others
 //                      could read the token. Metrics without a token stay

@@ -42,6 +42,7 @@ absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
   response.set_state_dir(facts.state_dir);
   response.set_metrics_address(facts.metrics_address);
   response.set_metrics_tls(facts.metrics_tls);
+  response.set_page_address(facts.page_address);
   response.set_schema_version(facts.schema_version);
   response.set_queued_jobs(
       static_cast<int32_t>(info.jobs[jobs::State::kQueued]));

@@ -69,6 +69,18 @@ TEST_F(InfoTest, WhereTheMetricsAre) {
             std::string::npos);
 }
 
+TEST_F(InfoTest, WhereThePageIs) {
+  v1::InfoResponse& info = data().info;
+  EXPECT_EQ(RunVerb({"info"}).out.find("web page"), std::string::npos);
+  info.set_page_address("127.0.0.1:9465");
+  EXPECT_NE(
+      RunVerb({"info"}).out.find("web page       http://127.0.0.1:9465/\n"),
+      std::string::npos);
+  info.set_page_address("unix:/run/p");
+  EXPECT_NE(RunVerb({"info"}).out.find("web page       unix:/run/p\n"),
+            std::string::npos);
+}
+
 TEST_F(InfoTest, Json) {
   const auto json = nlohmann::json::parse(RunVerb({"info", "--json"}).out);
   EXPECT_EQ(json["version"], "0.1.0");

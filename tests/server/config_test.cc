@@ -159,6 +159,8 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
                                "--insecure-listen",
                                "--metrics-address",
                                "off",
+                               "--http-listen",
+                               "localhost:9465",
                                "--metrics-tls-cert",
                                "/c",
                                "--metrics-tls-key",
@@ -196,6 +198,7 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
   EXPECT_EQ(config.worker, "/w");
   EXPECT_THAT(config.listen, ElementsAre("127.0.0.1:1", "unix:/x"));
   EXPECT_EQ(config.metrics_address, "");
+  EXPECT_EQ(config.http_listen, "localhost:9465");
   EXPECT_EQ(config.metrics_tls_cert, "/c");
   EXPECT_EQ(config.metrics_tls_key, fs::current_path() / "k");
   EXPECT_EQ(config.metrics_token_file, "/t");
@@ -361,11 +364,6 @@ TEST_F(ConfigTest, HelpAndVersionArePrinted) {
   auto version = ParseConfig({"--version"});
   ASSERT_TRUE(version.ok());
   EXPECT_EQ(std::get<PrintAndExit>(*version).text, "mpsd " MPSD_VERSION "\n");
-}
-
-TEST_F(ConfigTest, TheWorkerLiesBesideTheProgram) {
-  EXPECT_EQ(DefaultWorker(),
-            fs::canonical(MPSD_TEST_BINARY_DIR) / "mpsd-worker");
 }
 
 }  // namespace

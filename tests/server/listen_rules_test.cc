@@ -28,6 +28,21 @@ TEST(CheckAddresses, APortOfTheApiIsMeant) {
   EXPECT_EQ(Fault(config), "");
 }
 
+TEST(CheckAddresses, ThePageIsThisMachinesAlone) {
+  Config config;
+  for (const char* address :
+       {"", "127.0.0.1:9465", "[::1]:0", "localhost:80", "unix:/run/page"}) {
+    config.http_listen = address;
+    EXPECT_EQ(Fault(config), "") << address;
+  }
+  for (const char* address :
+       {"0.0.0.0:80", "mac.local:80", "[::]:80", "9465"}) {
+    config.http_listen = address;
+    EXPECT_THAT(Fault(config), HasSubstr(std::string("--http-listen ") +
+                                         address + ": the web page"));
+  }
+}
+
 TEST(CheckAddresses, ACertificateHasItsKey) {
   Config config;
   config.metrics_tls_cert = "/c";

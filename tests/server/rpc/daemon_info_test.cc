@@ -42,6 +42,7 @@ TEST(DaemonInfo, HasEveryField) {
   EXPECT_EQ(response.state_dir(), scratch.path().string());
   EXPECT_EQ(response.metrics_address(), "127.0.0.1:9464");
   EXPECT_TRUE(response.metrics_tls());
+  EXPECT_EQ(response.page_address(), "127.0.0.1:9465");
   EXPECT_EQ(response.schema_version(), 1);
   EXPECT_EQ(response.queued_jobs(), 3);
   EXPECT_EQ(response.running_jobs(), 1);

@@ -45,6 +45,7 @@ inline DaemonFacts SomeFacts(const std::filesystem::path& state_dir) {
   facts.state_dir = state_dir.string();
   facts.metrics_address = "127.0.0.1:9464";
   facts.metrics_tls = true;
+  facts.page_address = "127.0.0.1:9465";
   facts.start_time = absl::FromUnixSeconds(1'700'000'000);
   facts.schema_version = 1;
   facts.protocol_version = 1;

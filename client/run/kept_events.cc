@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/kept_events.h"
+#include "client/run/kept_events.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-#include "client/proto_json.h"
+#include "client/run/proto_json.h"
 #include "core/run_page/kept_points.h"
 
 namespace mpsd::client {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/kept_events.h"
+#include "client/run/kept_events.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

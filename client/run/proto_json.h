@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_PROTO_JSON_H_
-#define MPSD_CLIENT_PROTO_JSON_H_
+#ifndef MPSD_CLIENT_RUN_PROTO_JSON_H_
+#define MPSD_CLIENT_RUN_PROTO_JSON_H_
 
 #include <google/protobuf/message.h>
 
@@ -15,4 +15,4 @@ std::string ProtoJson(const google::protobuf::Message& message);
 
 }  // namespace mpsd::client
 
-#endif  // MPSD_CLIENT_PROTO_JSON_H_
+#endif  // MPSD_CLIENT_RUN_PROTO_JSON_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_KEPT_EVENTS_H_
-#define MPSD_CLIENT_KEPT_EVENTS_H_
+#ifndef MPSD_CLIENT_RUN_KEPT_EVENTS_H_
+#define MPSD_CLIENT_RUN_KEPT_EVENTS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -44,4 +44,4 @@ class KeptEvents {
 
 }  // namespace mpsd::client
 
-#endif  // MPSD_CLIENT_KEPT_EVENTS_H_
+#endif  // MPSD_CLIENT_RUN_KEPT_EVENTS_H_

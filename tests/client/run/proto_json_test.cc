@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/proto_json.h"
+#include "client/run/proto_json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_WEB_RUN_DATA_H_
+#define MPSD_SERVER_WEB_RUN_DATA_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/run_page/run_document.h"
+#include "server/jobs/job_reader.h"
+
+namespace mpsd::web {
+
+// What a run's page shows of a job: what a client of the API would get by Get,
+// Watch, Logs and Download, up to now and bounded as `mpsctl report` bounds it.
+// A job whose files cannot be read has a page without them. Errors as for
+// JobService.Get and Watch.
+absl::StatusOr<run_page::RunData> ReadRun(jobs::JobReader& reader,
+                                          const std::string& id);
+
+}  // namespace mpsd::web
+
+#endif  // MPSD_SERVER_WEB_RUN_DATA_H_

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_WEB_SITE_H_
+#define MPSD_SERVER_WEB_SITE_H_
+
+#include <string>
+#include <utility>
+
+#include "server/http/message.h"
+#include "server/jobs/job_reader.h"
+#include "server/rpc/daemon_facts.h"
+
+namespace mpsd::web {
+
+// The daemon's web page, which changes nothing:
+//   /                  the queue and the jobs, drawn by a script
+//   /jobs/ID           a job's report, as `mpsctl report` makes it
+//   /api/info          v1.InfoResponse
+//   /api/jobs          v1.ListJobsResponse; the query has the fields of
+//                      ListJobsRequest but `labels`: states, owner, page_size,
+//                      page_token
+//   /api/jobs/ID       v1.Job
+//   /api/jobs/ID/run   the report's data (core/run_page/run_document.h)
+// Messages are Protocol Buffers' JSON with the proto's names, errors are
+// {"error": "…"}. All goes through the functions that answer the API's calls.
+// A request whose Host is not this machine's own name is refused, so that no
+// page of another site reads this one by a name that it points here.
+// Thread-safe; the reader must outlive the site.
+class Site {
+ public:
+  Site(jobs::JobReader& reader, rpc::DaemonFacts facts)
+      : reader_(reader), facts_(std::move(facts)) {}
+
+  http::Response Answer(const http::Request& request) const;
+
+ private:
+  http::Response Find(const http::Request& request) const;
+
+  jobs::JobReader& reader_;
+  const rpc::DaemonFacts facts_;
+};
+
+}  // namespace mpsd::web
+
+#endif  // MPSD_SERVER_WEB_SITE_H_
