@@ -23,7 +23,7 @@ def make(mac_shown=False):
         Column("Loss", by_job("mpsd_job_loss"), width=90),
         Column("Eval loss", by_job("mpsd_job_eval_loss"), width=90),
         Column("Tokens a second", by_job("mpsd_job_tokens_per_second"),
-               width=120),
+               width=140),
         Column("Left", by_job("mpsd_job_eta_seconds"), unit="s", width=100),
     ]
     if mac_shown:

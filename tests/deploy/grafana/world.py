@@ -68,7 +68,7 @@ class Prometheus:
             assert self.process.poll() is None, "prometheus ended"
             try:
                 result = self.ask("query", query="sum(up)")["result"]
-            except OSError:
+            except (OSError, AssertionError):  # it starts
                 result = []
             if result and int(result[0]["value"][1]) == count:
                 return
