@@ -112,9 +112,8 @@ class StreamConnection final : public Connection {
         error == http::error::buffer_overflow) {
       return Refuse(431, "the request's header is too long\n");
     }
-    static const auto& http_errors =
-        make_error_code(http::error::bad_method).category();
-    if (error && error.category() != http_errors) return Close();
+    const Error bad_method = make_error_code(http::error::bad_method);
+    if (error && error.category() != bad_method.category()) return Close();
     if (error) return Refuse(400, "this is no HTTP request\n");
     const auto& request = parser_->get();
     is_head_ = request.method() == http::verb::head;

@@ -42,8 +42,8 @@ TEST_F(AppTest, UnknownVerbNamesThoseThereAre) {
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
             "mpsctl: there is no verb 'sumbit'; the verbs are submit, list, "
-            "show, watch, plot, top, logs, cancel, retry, delete, checkpoints, "
-            "download, import, merge, schema, info, completion\n"
+            "show, watch, plot, report, top, logs, cancel, retry, delete, "
+            "checkpoints, download, import, merge, schema, info, completion\n"
             "See `mpsctl --help`.\n");
 }
 
