@@ -2,7 +2,6 @@
 #include "server/notify/settings.h"
 
 #include <curl/curl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <memory>
@@ -11,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
-#include "core/base/small_file.h"
+#include "core/base/secret_file.h"
 
 namespace mpsd::notify {
 namespace {
@@ -68,15 +67,9 @@ absl::Status CheckSettings(const Settings& settings) {
 }
 
 absl::StatusOr<std::string> ReadSecret(const std::filesystem::path& path) {
-  absl::StatusOr<std::string> bytes = base::ReadSmallFile(path, kMostSecret);
+  const absl::StatusOr<std::string> bytes =
+      base::ReadSecretFile(path, kMostSecret);
   if (!bytes.ok()) return bytes.status();
-  struct stat info;
-  if (stat(path.c_str(), &info) == 0 && (info.st_mode & 077) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.string(),
-                     ": others may read this secret: chmod 600 it, and take a "
-                     "new one if somebody did"));
-  }
   const absl::string_view secret = absl::StripAsciiWhitespace(*bytes);
   if (secret.size() < kLeastSecret || secret.find('\n') != secret.npos) {
     return absl::InvalidArgumentError(

@@ -58,8 +58,8 @@ struct Settings {
 // reaches no network.
 absl::Status CheckSettings(const Settings& settings);
 
-// The key in a file: one line of at least 16 bytes, in a regular file that only
-// its owner may read. InvalidArgument, NotFound … name the file.
+// The key in a file: one line of at least 16 bytes. InvalidArgument for another
+// content, else the errors of base::ReadSecretFile.
 absl::StatusOr<std::string> ReadSecret(const std::filesystem::path& path);
 
 // The program that shows notifications of macOS.

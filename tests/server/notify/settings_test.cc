@@ -85,9 +85,9 @@ TEST_F(ReadSecretTest, IsOneLineOfAPrivateFile) {
   EXPECT_THAT(ErrorOf("short\n"), HasSubstr("at least 16 bytes"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("at least 16 bytes"));
   EXPECT_THAT(ErrorOf("0123456789abcdef\nand more\n"), HasSubstr("one line"));
-  EXPECT_THAT(ErrorOf("0123456789abcdef\n", 0640), HasSubstr("chmod 600"));
+  EXPECT_THAT(ErrorOf("0123456789abcdef\n", 0644), HasSubstr("chmod 600"));
   EXPECT_THAT(ErrorOf(std::string(5000, 'x')), Not(HasSubstr("xxx")));
-  EXPECT_THAT(ErrorOf("0123456789abcdef\n", 0640),
+  EXPECT_THAT(ErrorOf("0123456789abcdef\n", 0644),
               Not(HasSubstr("0123456789abcdef")));
 }
 
