@@ -11,6 +11,8 @@
 #include <map>
 #include <string>
 
+#include "server/default_places.h"
+
 namespace mpsd {
 namespace {
 

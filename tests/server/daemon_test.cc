@@ -293,6 +293,26 @@ TEST_F(DaemonTest, ATakenMetricsPortIsAWarning) {
   EXPECT_TRUE(absl::IsInvalidArgument(Daemon::Start(config_).status()));
 }
 
+TEST_F(DaemonTest, ServesThePageAndRunsWithoutIt) {
+  config_.log_level = "warn";
+  config_.http_listen = "127.0.0.1:0";
+  auto first = StartHere();
+  const std::string address = Info().page_address();
+  EXPECT_THAT(http::Get(address, "/api/info"), HasSubstr("HTTP/1.1 403 "));
+  config_.state_dir = folder_ / "other";
+  config_.http_listen = address;
+  {
+    auto second = StartHere();
+    EXPECT_EQ(Info().page_address(), "");
+    AwaitState(Submit("ok"), v1::JOB_STATE_SUCCEEDED);
+  }
+  std::ifstream log(config_.state_dir / "log" / "mpsd.log");
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_THAT(text, HasSubstr("the web page is off: "));
+  config_.http_listen = "localhost:http";
+  EXPECT_TRUE(absl::IsInvalidArgument(Daemon::Start(config_).status()));
+}
+
 TEST_F(DaemonTest, MetricsNeedTheFilesThatAreNamed) {
   config_.metrics_address = "127.0.0.1:0";
   config_.metrics_token_file = folder_ / "nowhere";
