@@ -26,7 +26,6 @@ void Caller::Break(bool stop) {
   stopped_ = stopped_ || stop;
   broken_ = true;
   if (context_ != nullptr) context_->TryCancel();
-  changed_.SignalAll();
 }
 
 void Caller::Join() {
@@ -55,9 +54,8 @@ grpc::ClientContext* Caller::Call::hurried() {
 
 void Caller::Sleep(absl::Duration pause) {
   absl::MutexLock lock(&mutex_);
-  const absl::Time end = absl::Now() + pause;
-  while (!broken_ && !changed_.WaitWithDeadline(&mutex_, end)) {
-  }
+  const auto is_broken = [this] { return broken_.load(); };
+  mutex_.AwaitWithTimeout(absl::Condition(&is_broken), pause);
 }
 
 bool Caller::Resume() {

@@ -75,7 +75,6 @@ class Caller {
   Connection connection_;
   const Console console_;
   absl::Mutex mutex_;
-  absl::CondVar changed_;
   std::atomic<bool> broken_{false};  // written under mutex_
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -46,9 +46,12 @@ class TopFeed::Shared {
   void Push(top::Update update, const std::atomic<bool>& unwanted) {
     bool first = false;
     {
+      const auto has_room = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return updates_.size() < kMostUpdates || stopped_;
+      };
       absl::MutexLock lock(&mutex_);
-      while (updates_.size() >= kMostUpdates && !stopped_ && !unwanted) {
-        taken_.WaitWithTimeout(&mutex_, absl::Milliseconds(100));
+      while (!unwanted && !mutex_.AwaitWithTimeout(absl::Condition(&has_room),
+                                                   absl::Milliseconds(100))) {
       }
       if (stopped_ || unwanted) return;
       first = updates_.empty();
@@ -60,19 +63,16 @@ class TopFeed::Shared {
     absl::MutexLock lock(&mutex_);
     std::vector<top::Update> updates;
     updates.swap(updates_);
-    taken_.SignalAll();
     return updates;
   }
   void Stop() {
     absl::MutexLock lock(&mutex_);
     stopped_ = true;
-    taken_.SignalAll();
   }
 
  private:
   const std::function<void()> wake_;
   absl::Mutex mutex_;
-  absl::CondVar taken_;
   std::vector<top::Update> updates_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
