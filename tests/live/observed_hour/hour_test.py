@@ -11,11 +11,11 @@ import hour as observed
 
 class FakeMonitoring:
     def __init__(self):
-        self.fired, self.told, self.errors = [], [], []
+        self.fired, self.late, self.told, self.errors = [], [], [], []
         self.webhook = types.SimpleNamespace(alerts=lambda: self.told)
 
-    def history(self, *_):
-        return self.fired
+    def history(self, expression, *_):
+        return self.late if "scrape_duration" in expression else self.fired
 
     def rule_errors(self):
         return self.errors
@@ -67,6 +67,25 @@ class JudgeTest(unittest.TestCase):
             self.hour.monitoring.fired.clear()
             self.fire(45, age)
             self.assertIn("fired without a cause", self.problems())
+
+    def test_a_scrape_that_was_late_is_no_machine_that_is_down(self):
+        self.fire(45, 44, told=())
+        self.hour.monitoring.late = [({"instance": "studio"},
+                                      [time.time() - 46])]
+        self.assertEqual("", self.problems())
+
+    def test_a_late_scrape_excuses_nothing_else(self):
+        self.labels = {**self.labels, "alertname": "MpsdHot"}
+        self.fire(45, told=())
+        self.hour.monitoring.late = [({"instance": "studio"},
+                                      [time.time() - 46])]
+        self.assertIn("fired without a cause", self.problems())
+
+    def test_a_late_scrape_of_another_machine(self):
+        self.fire(45, told=())
+        self.hour.monitoring.late = [({"instance": "mini"},
+                                      [time.time() - 46])]
+        self.assertIn("fired without a cause", self.problems())
 
     def test_another_machine(self):
         self.expect()

@@ -17,7 +17,8 @@ import scaled
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-READY = 30  # s, within which a program has to answer
+READY = 30   # s, within which a program has to answer
+STEP = 0.25  # s, between the moments of a history
 
 
 def free_port():
@@ -155,7 +156,7 @@ class Monitoring:
         return [(one["metric"], float(one["value"][1])) for one in
                 self._get("query", query=expression)["result"]]
 
-    def history(self, expression, start, end, step=0.25):
+    def history(self, expression, start, end, step=STEP):
         """[(labels, [times at which it has a value])]."""
         found = {}
         # Prometheus gives 11,000 points a series at most.
