@@ -133,9 +133,10 @@ class StreamConnection final : public Connection {
   }
 
   // Answers a request after which nothing of the connection can be trusted.
-  void Refuse(int status, const char* why,
-              std::vector<std::pair<std::string, std::string>> headers = {}) {
-    Send({.status = status, .body = why, .headers = std::move(headers)},
+  void Refuse(
+      int status, const char* why,
+      const std::vector<std::pair<std::string, std::string>>& headers = {}) {
+    Send({.status = status, .body = why, .headers = headers},
          /*keep=*/false);
   }
 
@@ -219,7 +220,7 @@ std::shared_ptr<Connection> MakeConnection(
   getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
   net::basic_stream_socket<Protocol> socket(io);
   Error error;
-  socket.assign(Protocol(address.ss_family, 0), fd, error);
+  static_cast<void>(socket.assign(Protocol(address.ss_family, 0), fd, error));
   if (error) {
     close(fd);
     return nullptr;

@@ -47,15 +47,17 @@ absl::StatusOr<Tls> LoadTls(const TlsFiles& files) {
   SSL_CTX* native = context->native_handle();
   boost::system::error_code error;
   SSL_CTX_set_min_proto_version(native, TLS1_3_VERSION);
-  context->use_certificate_chain(boost::asio::buffer(*certificate), error);
+  static_cast<void>(
+      context->use_certificate_chain(boost::asio::buffer(*certificate), error));
   if (error) {
     return Fault(files.certificate, "expected a certificate in PEM format");
   }
   // OpenSSL would ask the terminal for a passphrase.
-  context->set_password_callback(
+  static_cast<void>(context->set_password_callback(
       [](size_t, ssl::context::password_purpose) { return std::string(); },
-      error);
-  context->use_private_key(boost::asio::buffer(*key), ssl::context::pem, error);
+      error));
+  static_cast<void>(context->use_private_key(boost::asio::buffer(*key),
+                                             ssl::context::pem, error));
   if (error) {
     return Fault(
         files.key,

@@ -31,7 +31,7 @@ absl::StatusOr<std::string> ReadTokenFile(const std::filesystem::path& path) {
   absl::StatusOr<std::string> text =
       base::ReadSecretFile(path, limits::kTokenBytes + 2);
   if (!text.ok()) return text.status();
-  const std::string token(absl::StripTrailingAsciiWhitespace(*text));
+  std::string token(absl::StripTrailingAsciiWhitespace(*text));
   if (token.size() < limits::kLeastTokenBytes ||
       token.size() > limits::kTokenBytes ||
       !std::all_of(token.begin(), token.end(), IsTokenCharacter)) {

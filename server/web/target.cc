@@ -34,7 +34,7 @@ bool Decode(const std::string& text, bool plus_is_space, std::string& out) {
 }  // namespace
 
 absl::StatusOr<Target> ParseTarget(const std::string& text) {
-  const absl::Status fault =
+  absl::Status fault =
       absl::InvalidArgumentError("the address is no path of this page");
   if (text.empty() || text[0] != '/') return fault;
   const std::pair<std::string, std::string> parts =
