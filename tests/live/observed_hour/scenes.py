@@ -182,6 +182,7 @@ def killed(hour, mac):
 
 def killed_again_and_again(hour, mac):
     restarts = hour.expect(mac, "MpsdRestartsTooOften")
+    hour.allow(mac, "MpsdDown", 40)
     for _ in range(4):
         mac.daemon.terminate()
         mac.start()
