@@ -27,8 +27,7 @@ void DaemonMetrics::Committed(absl::Duration duration) {
 }
 
 void DaemonMetrics::SelftestPassed(const std::string& device, absl::Time time) {
-  selftest_.Add({{"device", BoundedLabel(device)}})
-      .Set(absl::ToDoubleSeconds(time - absl::UnixEpoch()));
+  selftest_.Add({{"device", BoundedLabel(device)}}).Set(UnixSeconds(time));
 }
 
 std::vector<::prometheus::MetricFamily> DaemonMetrics::Collect() const {

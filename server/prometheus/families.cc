@@ -49,4 +49,8 @@ namespace mpsd::prometheus {
           {std::move(sample)}};
 }
 
+double UnixSeconds(absl::Time time) {
+  return absl::ToDoubleSeconds(time - absl::UnixEpoch());
+}
+
 }  // namespace mpsd::prometheus

@@ -9,6 +9,7 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 
+#include "absl/time/time.h"
 #include "server/prometheus/names.h"
 
 // The family of a metric in `registry`, made on the first call. `metric` has
@@ -24,6 +25,9 @@ namespace mpsd::prometheus {
 
 // A family whose only series has no labels. `metric` is a gauge or a counter.
 ::prometheus::MetricFamily SingleValue(const Metric& metric, double value);
+
+// The value of a gauge …_timestamp_seconds: seconds since 1970, with fractions.
+double UnixSeconds(absl::Time time);
 
 }  // namespace mpsd::prometheus
 

@@ -49,10 +49,6 @@ std::map<std::string, std::string> GaugeLabels(const std::string& job_id,
   return labels;
 }
 
-double UnixSeconds(absl::Time time) {
-  return absl::ToDoubleSeconds(time - absl::UnixEpoch());
-}
-
 // Collects the numbers of a step by their fields' names.
 class Numbers {
  public:

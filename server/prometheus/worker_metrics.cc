@@ -29,7 +29,7 @@ void WorkerMetrics::Started(const jobs::StartedJob& job, absl::Time time,
                      false,
                      job.time_left,
                      &start_.Add({{"job_id", job.id}})};
-  running_->start->Set(absl::ToDoubleSeconds(time - absl::UnixEpoch()));
+  running_->start->Set(UnixSeconds(time));
 }
 
 void WorkerMetrics::DeviceOpened(const std::string& device) {
