@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/ssh/server_url.h"
 
 namespace mpsd::client {
 namespace {
@@ -33,6 +34,9 @@ Address OfServer(const std::string& server) {
   }
   if (absl::StartsWith(server, "unix://")) return OfSocket(server.substr(7));
   if (absl::StartsWith(server, "unix:")) return OfSocket(server.substr(5));
+  if (ssh::IsServerUrl(server)) {
+    return {server, "", std::make_shared<ssh::Tunnel>(server)};
+  }
   return {server, ""};
 }
 

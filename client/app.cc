@@ -5,9 +5,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/address.h"
+#include "client/choose_daemon.h"
+#include "client/complete_words.h"
 #include "client/connection.h"
 #include "client/console.h"
+#include "client/contexts/context_store.h"
 #include "client/exit_code.h"
 #include "client/verbs.h"
 
@@ -15,17 +17,21 @@ namespace mpsd::client {
 namespace {
 
 struct GlobalOptions {
-  std::string server;
-  std::string state_dir;
+  DaemonChoice daemon;
   bool json = false;
 };
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions* options) {
-  app.add_option("--server", options->server,
-                 "HOST:PORT, unix:PATH or /PATH of the daemon\n"
-                 "(else MPSD_SERVER, else by its state folder)")
+  app.add_option("--server", options->daemon.server,
+                 "HOST:PORT, unix:PATH or /PATH of the daemon, or\n"
+                 "ssh://[USER@]HOST[:PORT][/PATH] for one behind ssh\n"
+                 "(else MPSD_SERVER)")
       ->type_name("ADDRESS");
-  app.add_option("--state-dir", options->state_dir,
+  app.add_option("--context", options->daemon.context,
+                 "The daemon of this name that you logged in to\n"
+                 "(else MPSD_CONTEXT, else the current context)")
+      ->type_name("NAME");
+  app.add_option("--state-dir", options->daemon.state_dir,
                  "The daemon's state folder, which holds its socket\n"
                  "(else MPSD_STATE_DIR, else mpsd's default)")
       ->type_name("DIR");
@@ -35,22 +41,50 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions* options) {
 
 void AddVerbs(CLI::App& app, Action* action) {
   AddSubmit(app, action);
+  AddClone(app, action);
+  AddDiff(app, action);
   AddList(app, action);
+  AddQueue(app, action);
   AddShow(app, action);
   AddWatch(app, action);
   AddPlot(app, action);
   AddReport(app, action);
   AddTop(app, action);
   AddLogs(app, action);
+  AddLog(app, action);
   AddCancel(app, action);
   AddRetry(app, action);
+  AddRequeue(app, action);
+  AddHold(app, action);
+  AddRelease(app, action);
+  AddMove(app, action);
+  AddWait(app, action);
   AddDelete(app, action);
+  AddPin(app, action);
+  AddGc(app, action);
   AddCheckpoints(app, action);
   AddDownload(app, action);
+  AddModel(app, action);
+  AddPlan(app, action);
+  AddResult(app, action);
+  AddRunbook(app, action);
+  AddSweep(app, action);
+  AddSmoke(app, action);
+  AddCompareDevices(app, action);
+  AddParity(app, action);
+  AddProfile(app, action);
   AddImport(app, action);
   AddMerge(app, action);
   AddSchema(app, action);
+  AddToken(app, action);
+  AddAudit(app, action);
+  AddLogin(app, action);
+  AddLogout(app, action);
+  AddContext(app, action);
   AddInfo(app, action);
+  AddDoctor(app, action);
+  AddDrain(app, action);
+  AddUndrain(app, action);
   AddCompletion(app, action);
   for (CLI::App* verb : app.get_subcommands({})) {
     verb->fallthrough();
@@ -59,6 +93,17 @@ void AddVerbs(CLI::App& app, Action* action) {
   app.require_subcommand(1);
   app.get_formatter()->label("SUBCOMMAND", "VERB");
 }
+
+bool AsksDaemon(const std::string& verb) {
+  for (const char* other : {"import", "merge", "schema", "login", "logout",
+                            "context", "completion"}) {
+    if (verb == other) return false;
+  }
+  return true;
+}
+
+// A daemon that cannot be reached is one of the things that doctor finds.
+bool FindsUnreachable(const std::string& verb) { return verb == "doctor"; }
 
 // CLI11's complaint, in our words where CLI11's would not help.
 std::string Complaint(const CLI::App& app, const CLI::ParseError& error,
@@ -92,11 +137,16 @@ int UsageError(const CLI::App& app, const CLI::ParseError& error,
 int RunVerb(const std::vector<std::string>& args, std::ostream& out,
             std::ostream& err, const Terminal& terminal) {
   CLI::App app("Queue fine-tuning jobs at mpsd and follow them.", "mpsctl");
-  app.footer(ExitCodeHelp());
+  app.footer(absl::StrCat(DaemonChoiceHelp(), "\n\n", ExitCodeHelp()));
   GlobalOptions options;
   Action action;
   AddGlobalOptions(app, &options);
   AddVerbs(app, &action);
+  // What the shells' scripts ask; no verb for people.
+  if (args.size() >= 2 && args[0] == "complete" && args[1] == "--") {
+    PrintWords(app, {args.begin() + 2, args.end()}, out);
+    return static_cast<int>(ExitCode::kOk);
+  }
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::Success& help) {  // --help, --version
@@ -104,8 +154,30 @@ int RunVerb(const std::vector<std::string>& args, std::ostream& out,
   } catch (const CLI::ParseError& error) {
     return UsageError(app, error, args, err);
   }
-  Connection daemon(FindAddress(options.server, options.state_dir));
+  const std::string verb = app.get_subcommands()[0]->get_name();
+  const bool asks_daemon = AsksDaemon(verb);
+  // A verb that asks no daemon runs whatever state the contexts are in.
+  absl::StatusOr<Address> address = FindAddress("", "");
+  if (asks_daemon) {
+    address = ChooseDaemon(options.daemon,
+                           ContextStore(ContextStore::DefaultFolder()));
+  }
+  Connection daemon(address.ok() ? *address : FindAddress("", ""),
+                    terminal.interrupt);
   const Console console{out, err, terminal, daemon, options.json};
+  if (!address.ok()) {
+    return static_cast<int>(
+        console.Fail(ExitCode::kBadInput, address.status(), ""));
+  }
+  if (asks_daemon) {
+    const auto show = [&err](const std::string& text) {
+      err << text << std::flush;
+    };
+    const absl::Status s = daemon.Connect(show);
+    if (!s.ok() && !FindsUnreachable(verb)) {
+      return static_cast<int>(console.FailToReach(s));
+    }
+  }
   return static_cast<int>(action(console));
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/job_id.h"
+#include "client/sweep_verbs.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
 
@@ -31,6 +32,10 @@ ExitCode CancelOne(const std::string& id, bool now, const Console& console) {
   request.set_now(now);
   v1::Job job;
   grpc::Status status = console.daemon.jobs().Cancel(&context, request, &job);
+  if (status.error_code() == grpc::StatusCode::NOT_FOUND &&
+      IsSweep(console, id)) {
+    return CancelSweep(console, id);
+  }
   if (!status.ok()) return console.Fail(status);
   if (console.json) {
     console.PrintJson(job);
@@ -40,31 +45,22 @@ ExitCode CancelOne(const std::string& id, bool now, const Console& console) {
   return ExitCode::kOk;
 }
 
-ExitCode Cancel(const std::vector<std::string>& texts, bool now,
-                const Console& console) {
-  ExitCode code = ExitCode::kOk;
-  const auto ids =
-      ResolveJobIds(console, texts, &code, FewestIdCharacters::kChanges);
-  if (!ids) return code;
-  for (const std::string& id : *ids) {
-    const ExitCode one = CancelOne(id, now, console);
-    if (code == ExitCode::kOk) code = one;
-  }
-  return code;
-}
-
 }  // namespace
 
 void AddCancel(CLI::App& app, Action* action) {
   auto texts = std::make_shared<std::vector<std::string>>();
   auto now = std::make_shared<bool>(false);
   CLI::App* verb = app.add_subcommand("cancel", "Ask jobs to end");
-  verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
+  verb->add_option(kJobIdName, *texts, "The jobs, or sweeps by their whole ids")
+      ->required()
+      ->type_name("");
   verb->add_flag("--now", *now,
                  "Kill their workers at once, whatever they are at work on");
   verb->callback([=] {
     *action = [=](const Console& console) {
-      return Cancel(*texts, *now, console);
+      return ForEachJob(console, *texts, [&](const std::string& id) {
+        return CancelOne(id, *now, console);
+      });
     };
   });
 }

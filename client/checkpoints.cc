@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/job_id.h"
-#include "client/table.h"
 #include "client/text/format.h"
+#include "client/text/table.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {

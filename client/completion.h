@@ -5,19 +5,14 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace mpsd::client {
 
 // The shells that CompletionScript knows.
 std::vector<std::string> CompletionShells();
 
-// The completion script of `app` for one of CompletionShells(), made from its
-// verbs and options. The script completes verbs, options, files and, where a
-// verb takes kJobIdName, the ids that `mpsctl list --quiet` prints.
-std::string CompletionScript(const CLI::App& app, const std::string& shell);
+// The completion script for one of CompletionShells(). It hands the words of
+// the command line to `mpsctl complete`, which knows all the rest.
+std::string CompletionScript(const std::string& shell);
 
 }  // namespace mpsd::client
 

@@ -8,7 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/json.h"
+#include "absl/time/clock.h"
+#include "client/refusal.h"
+#include "client/text/json.h"
 #include "core/base/printable.h"
 
 namespace mpsd::client {
@@ -20,6 +22,9 @@ constexpr size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
 std::string HowToReach(const Address& address) {
   const std::string& path = address.socket_path;
+  if (address.tunnel != nullptr) {
+    return "ssh gets through, mpsd does not answer: see whether it runs there.";
+  }
   if (path.empty()) {
     return absl::StrCat("Check that mpsd runs and listens on ", address.target,
                         ", or name another with --server ADDRESS or "
@@ -36,8 +41,8 @@ std::string HowToReach(const Address& address) {
                       "or --state-dir DIR.");
 }
 
-std::string WhyUnreachable(const Connection& daemon,
-                           const grpc::Status& status) {
+std::string WhatUnreachable(const Connection& daemon,
+                            const grpc::Status& status) {
   const std::string& path = daemon.address().socket_path;
   std::error_code error;
   const std::string why = !path.empty() && !std::filesystem::exists(path, error)
@@ -54,7 +59,15 @@ bool Answers(Connection& daemon) {
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::seconds(2));
   v1::InfoResponse info;
-  return daemon.daemon().Info(&context, v1::InfoRequest(), &info).ok();
+  switch (
+      daemon.daemon().Info(&context, v1::InfoRequest(), &info).error_code()) {
+    case grpc::StatusCode::OK:
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Whether the message was larger than gRPC accepts, here or at the daemon.
@@ -85,6 +98,8 @@ std::string NextStep(const grpc::Status& status) {
         return "Ask for less at a time (`mpsctl list --limit 20`), or name "
                "fewer files in the job.";
       }
+      // A user's limit: the message says what to do.
+      if (absl::StrContains(status.error_message(), "[user.")) return "";
       if (!IsOfDisk(status)) return kSeeLog;
       return "Make room on the daemon's disk; `mpsctl info` shows what is "
              "free.";
@@ -137,16 +152,36 @@ ExitCode Console::Fail(ExitCode code, const std::string& what,
 ExitCode Console::Fail(const grpc::Status& status) const {
   const ExitCode code = ForStatus(status);
   if (code == ExitCode::kUnreachable) {
+    if (const absl::Status s = daemon.tunnel_status(); !s.ok()) {
+      return FailToReach(s);
+    }
     if (Answers(daemon)) {
       return Fail(
           ExitCode::kTryAgain,
           absl::StrCat("mpsd cannot do it now: ", status.error_message()),
           "Try again in a few seconds.");
     }
-    return Fail(code, WhyUnreachable(daemon, status),
+    if (const auto refusal = WhyUnreachable(daemon.address(), absl::Now())) {
+      return Fail(refusal->code, refusal->what, refusal->next);
+    }
+    return Fail(code, WhatUnreachable(daemon, status),
                 HowToReach(daemon.address()));
   }
+  if (code == ExitCode::kNotLetIn) {
+    return Fail(code, MessageOf(status),
+                HowToBeLetIn(daemon.address(), status.error_code()));
+  }
   return Fail(code, MessageOf(status), NextStep(status));
+}
+
+ExitCode Console::FailToReach(const absl::Status& tunnel) const {
+  if (absl::IsCancelled(tunnel)) {
+    return Fail(ExitCode::kDetached, "interrupted", "");
+  }
+  return Fail(ForTunnel(tunnel),
+              absl::StrCat("cannot reach mpsd at ", daemon.address().target,
+                           ": ", tunnel.message()),
+              "");
 }
 
 ExitCode Console::Fail(ExitCode code, const absl::Status& status,

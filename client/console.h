@@ -32,6 +32,8 @@ struct Console {
   // Reports a failed call: what the daemon said, or that no daemon can be
   // reached and how to start one. The code is ForStatus(status).
   ExitCode Fail(const grpc::Status& status) const;
+  // Reports that no tunnel leads to the daemon (Connection::Connect).
+  ExitCode FailToReach(const absl::Status& tunnel) const;
   // Reports a local failure, of a file or of the input.
   ExitCode Fail(ExitCode code, const absl::Status& status,
                 const std::string& next) const;

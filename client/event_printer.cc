@@ -103,10 +103,14 @@ void PrintOutcome(const Console& console, const v1::Job& job) {
   }
   if (!job.output_path().empty()) {
     const bool model = job.output_kind() == v1::OUTPUT_KIND_MODEL;
-    out << (model ? "  model     " : "  adapter   ")
+    out << (IsStudy(job.kind()) ? "  result    "
+            : model             ? "  model     "
+                                : "  adapter   ")
         << Printable(job.output_path()) << '\n';
   }
-  if (job.state() == v1::JOB_STATE_SUCCEEDED) {
+  if (job.state() == v1::JOB_STATE_SUCCEEDED && IsStudy(job.kind())) {
+    out << "See what it found with `mpsctl result " << job.id() << "`.\n";
+  } else if (job.state() == v1::JOB_STATE_SUCCEEDED) {
     out << "Fetch it with `mpsctl download " << job.id() << " --output DIR`.\n";
   } else if (job.state() == v1::JOB_STATE_FAILED) {
     out << "Read its log with `mpsctl logs " << job.id() << "`.\n";

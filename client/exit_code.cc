@@ -5,15 +5,20 @@ namespace mpsd::client {
 
 std::string ExitCodeHelp() {
   return R"(Exit codes:
-  0    done; a watched job SUCCEEDED
-  1    the watched job FAILED
+  0    done; a watched job, all that were waited for, SUCCEEDED
+  1    the watched job, or one that was waited for, FAILED
   2    bad usage or bad input: command line, job.json, data, output folder
   3    the daemon cannot be reached
   4    no such job, checkpoint, output or predictions
-  5    the watched job was CANCELLED
+  5    the watched job, or one that was waited for, was CANCELLED
   6    any other error
   7    the daemon is there, but did not answer in time or cannot do it now;
-       what was asked for may have happened
+       what was asked for may have happened; or the time of `wait` is up
+  8    not let in: the daemon does not know you, your role may not do this, or
+       the daemon's certificate is not one to trust
+  10   a study, or a plan, says no: its verdict is FAIL
+  11   a study says: only after a change; its verdict is WARN
+       (`doctor` has codes of its own: 0 well, 1 warnings, 2 something wrong)
   130  interrupted by Ctrl-C; a watched job goes on)";
 }
 
@@ -27,6 +32,9 @@ ExitCode ForStatus(const grpc::Status& status) {
       return ExitCode::kTryAgain;
     case grpc::StatusCode::NOT_FOUND:
       return ExitCode::kNotFound;
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return ExitCode::kNotLetIn;
     case grpc::StatusCode::INVALID_ARGUMENT:
     case grpc::StatusCode::FAILED_PRECONDITION:
     case grpc::StatusCode::ALREADY_EXISTS:
@@ -34,6 +42,23 @@ ExitCode ForStatus(const grpc::Status& status) {
       return ExitCode::kBadInput;
     default:
       return ExitCode::kOther;
+  }
+}
+
+ExitCode ForTunnel(const absl::Status& status) {
+  // The numbers of both are the same.
+  return ForStatus(
+      grpc::Status(static_cast<grpc::StatusCode>(status.code()), ""));
+}
+
+ExitCode ForVerdict(v1::Verdict verdict) {
+  switch (verdict) {
+    case v1::VERDICT_FAIL:
+      return ExitCode::kVerdictFail;
+    case v1::VERDICT_WARN:
+      return ExitCode::kVerdictWarn;
+    default:
+      return ExitCode::kOk;
   }
 }
 

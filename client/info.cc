@@ -2,11 +2,14 @@
 #include <CLI/CLI.hpp>
 #include <iomanip>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/text/format.h"
 #include "client/text/host_text.h"
+#include "client/text/identity_text.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {
@@ -41,10 +44,51 @@ std::string JobsText(const v1::InfoResponse& info) {
   return text;
 }
 
+std::string PartText(const std::string& what, const std::string& has,
+                     const std::string& may) {
+  return absl::StrCat(what, " ", has, may.empty() ? "" : " of ", may);
+}
+
+std::string PriorityText(const v1::UserUsage& you) {
+  const auto end = [](bool bounded, int32_t value) {
+    return bounded ? absl::StrCat(value) : std::string("any");
+  };
+  return absl::StrCat("priority ",
+                      end(you.has_min_priority(), you.min_priority()), " to ",
+                      end(you.has_max_priority(), you.max_priority()));
+}
+
+// What the caller has, and of how much.
+std::string UsageText(const v1::UserUsage& you) {
+  std::vector<std::string> parts = {
+      PartText(
+          "queued", absl::StrCat(you.queued_jobs()),
+          you.has_max_queued_jobs() ? absl::StrCat(you.max_queued_jobs()) : ""),
+      PartText("uploads", Bytes(you.upload_bytes()),
+               you.has_max_upload_bytes() ? Bytes(you.max_upload_bytes()) : ""),
+      PartText(
+          "results", Bytes(you.result_bytes()),
+          you.has_max_result_bytes() ? Bytes(you.max_result_bytes()) : "")};
+  if (you.has_min_priority() || you.has_max_priority()) {
+    parts.push_back(PriorityText(you));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 std::string PageText(const std::string& address) {
   return absl::StartsWith(address, "unix:")
              ? address
              : absl::StrCat("http://", address, "/");
+}
+
+// "18.2 MB of a budget of 1.1 TB, "; empty before it was measured.
+std::string StateText(const v1::InfoResponse& info) {
+  if (info.state_bytes() == 0) return "";
+  if (info.state_budget_bytes() == 0) {
+    return absl::StrCat(Bytes(info.state_bytes()), ", ");
+  }
+  return absl::StrCat(Bytes(info.state_bytes()), " of a budget of ",
+                      Bytes(info.state_budget_bytes()), ", ");
 }
 
 std::string MetricsText(const v1::InfoResponse& info) {
@@ -55,13 +99,25 @@ std::string MetricsText(const v1::InfoResponse& info) {
                       "/metrics");
 }
 
-void PrintInfo(const v1::InfoResponse& info, const Console& console) {
+void PrintIdentity(const v1::WhoAmIResponse& who, const Console& console) {
+  const absl::Time now = console.terminal.clock->Now();
+  Field(console.out, "you", IdentityText(who, now));
+  if (who.has_certificate_expire_time()) {
+    Field(console.out, "certificate",
+          CertificateText(ToTime(who.certificate_expire_time()), now));
+  }
+}
+
+// `who`: null where the daemon did not say.
+void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse* who,
+               const Console& console) {
   std::ostream& out = console.out;
   const absl::Duration up =
       console.terminal.clock->Now() - ToTime(info.start_time());
   Field(out, "mpsd",
         absl::StrCat(info.version(), " at ", console.daemon.address().target,
                      ", up ", Seconds(absl::ToDoubleSeconds(up))));
+  if (who != nullptr) PrintIdentity(*who, console);
   Field(out, "worker", info.worker_version());
   Field(out, "torch", info.torch_version());
   Field(out, "device", DeviceText(info));
@@ -70,6 +126,7 @@ void PrintInfo(const v1::InfoResponse& info, const Console& console) {
     Field(out, "machine", host);
   }
   Field(out, "jobs", JobsText(info));
+  if (info.has_you()) Field(out, "usage", UsageText(info.you()));
   if (!info.hold().empty()) {
     Field(out, "jobs wait",
           info.hold_reason().empty()
@@ -81,11 +138,14 @@ void PrintInfo(const v1::InfoResponse& info, const Console& console) {
           PauseText(info.pause(), console.terminal.clock->Now()));
   }
   Field(out, "state folder",
-        absl::StrCat(info.state_dir(), ", ", Bytes(info.disk_free_bytes()),
-                     " free"));
+        absl::StrCat(info.state_dir(), ", ", StateText(info),
+                     Bytes(info.disk_free_bytes()), " free"));
   Field(out, "metrics", MetricsText(info));
   if (!info.page_address().empty()) {
     Field(out, "web page", PageText(info.page_address()));
+  }
+  if (!info.openai_address().empty()) {
+    Field(out, "OpenAI door", info.openai_address());
   }
   Field(out, "schema", absl::StrCat(info.schema_version()));
   Field(out, "protocol", absl::StrCat(info.protocol_version()));
@@ -94,15 +154,21 @@ void PrintInfo(const v1::InfoResponse& info, const Console& console) {
 ExitCode Info(const Console& console) {
   grpc::ClientContext context;
   SetDeadline(context);
+  v1::InfoRequest request;
+  request.set_you(true);
   v1::InfoResponse info;
-  grpc::Status status =
-      console.daemon.daemon().Info(&context, v1::InfoRequest(), &info);
+  grpc::Status status = console.daemon.daemon().Info(&context, request, &info);
   if (!status.ok()) return console.Fail(status);
   if (console.json) {
     console.PrintJson(info);
-  } else {
-    PrintInfo(info, console);
+    return ExitCode::kOk;
   }
+  // A daemon of an earlier release does not know the question.
+  grpc::ClientContext asked;
+  SetDeadline(asked);
+  v1::WhoAmIResponse who;
+  status = console.daemon.access().WhoAmI(&asked, v1::WhoAmIRequest(), &who);
+  PrintInfo(info, status.ok() ? &who : nullptr, console);
   return ExitCode::kOk;
 }
 

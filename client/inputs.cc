@@ -13,8 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/json_depth.h"
-#include "core/base/sha256.h"
+#include "core/base/limits.h"
+#include "core/base/small_file.h"
 #include "core/spec/idle_fields.h"
+#include "core/spec/named_result.h"
 #include "core/spec/train_spec.h"
 
 namespace mpsd::client {
@@ -71,27 +73,20 @@ class Collector {
     }
     absl::Status status = AddPlace("adapter", spec_.adapter);
     if (status.ok()) status = AddChatTemplate();
-    if (!status.ok() || job_.files.size() <= kMaxFiles) return status;
+    if (!status.ok() || job_.files.size() <= limits::kInputs) return status;
     return absl::InvalidArgumentError(absl::StrCat(
         "the job names ", job_.files.size(), " files, more than the ",
-        kMaxFiles,
+        limits::kInputs,
         " that can be uploaded: put the images into one .safetensors file, or "
         "onto the daemon's machine and give its absolute path there"));
   }
 
  private:
-  static constexpr size_t kMaxFiles = 50'000;
-
   bool images() const { return spec_.task == spec::Task::kImageCls; }
 
   absl::Status AddFile(const std::string& path, const fs::path& local) {
     if (!known_.insert(path).second) return absl::OkStatus();
-    absl::StatusOr<std::string> hash = base::Sha256File(local);
-    if (!hash.ok()) return hash.status();
-    std::error_code error;
-    const auto size = static_cast<int64_t>(fs::file_size(local, error));
-    if (error) return base::ErrnoStatus(error.value(), local.string());
-    job_.files.push_back({path, local, *std::move(hash), size});
+    job_.files.push_back({path, local, "", 0});
     return absl::OkStatus();
   }
 
@@ -163,7 +158,7 @@ class Collector {
   absl::Status AddPlace(const std::string& field, const std::string& path) {
     const fs::path folder = base_ / path;
     std::error_code error;
-    if (path.empty()) return absl::OkStatus();
+    if (path.empty() || spec::NamesResult(path)) return absl::OkStatus();
     if (fs::is_directory(folder, error)) return AddFolder(path, folder);
     if (fs::path(path).is_absolute()) return absl::OkStatus();
     return Missing(field, path, folder, "folder");
@@ -210,7 +205,9 @@ bool LooksLikePath(const std::string& model) {
 
 absl::Status PlaceModel(const std::string& model, const fs::path& base,
                         PreparedJob& job) {
-  if (fs::path(model).is_absolute()) return absl::OkStatus();
+  if (fs::path(model).is_absolute() || spec::NamesResult(model)) {
+    return absl::OkStatus();
+  }
   std::error_code error;
   const fs::path local = fs::absolute(base / model, error).lexically_normal();
   if (!fs::is_directory(local, error)) {
@@ -223,10 +220,32 @@ absl::Status PlaceModel(const std::string& model, const fs::path& base,
   return absl::OkStatus();
 }
 
+// A file that is no job.json but somebody's weights is not read. A pipe, as a
+// shell's <(…) is one, has no size.
+absl::StatusOr<std::string> ReadSpec(const fs::path& job_file) {
+  std::error_code error;
+  if (fs::is_regular_file(job_file, error)) {
+    return base::ReadSmallFile(job_file, limits::kSpecBytes);
+  }
+  return base::ReadFile(job_file);
+}
+
 }  // namespace
 
-absl::StatusOr<PreparedJob> PrepareJob(const fs::path& job_file) {
-  absl::StatusOr<std::string> text = base::ReadFile(job_file);
+v1::SubmitRequest RequestOf(const PreparedJob& job) {
+  v1::SubmitRequest request;
+  request.set_spec_json(job.spec_json);
+  for (const LocalFile& file : job.files) {
+    v1::InputFile* input = request.add_inputs();
+    input->set_path(file.path);
+    input->set_sha256(file.sha256);
+  }
+  return request;
+}
+
+absl::StatusOr<PreparedJob> PrepareJob(const fs::path& job_file,
+                                       const HashOptions& hashing) {
+  absl::StatusOr<std::string> text = ReadSpec(job_file);
   if (!text.ok()) return text.status();
   absl::StatusOr<spec::TrainSpec> spec =
       spec::ParseTrainSpec(*text, job_file.string());
@@ -237,6 +256,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const fs::path& job_file) {
   const fs::path base = job_file.parent_path();
   absl::Status status = Collector(*spec, base, job).Run();
   if (status.ok()) status = PlaceModel(spec->model, base, job);
+  if (status.ok()) status = HashFiles(job.files, hashing);
   if (!status.ok()) return status;
   return job;
 }

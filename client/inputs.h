@@ -2,22 +2,16 @@
 #ifndef MPSD_CLIENT_INPUTS_H_
 #define MPSD_CLIENT_INPUTS_H_
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/hash_files.h"
+#include "client/local_file.h"
+#include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::client {
-
-// A file of this machine that a job needs.
-struct LocalFile {
-  std::string path;             // the path in job.json
-  std::filesystem::path local;  // the path on this machine
-  std::string sha256;
-  int64_t size_bytes = 0;
-};
 
 // A job.json that is ready to be sent.
 struct PreparedJob {
@@ -25,6 +19,9 @@ struct PreparedJob {
   std::vector<LocalFile> files;
   std::vector<std::string> warnings;  // for fields that change nothing
 };
+
+// The request that submits the job, but for the caller's options.
+v1::SubmitRequest RequestOf(const PreparedJob& job);
 
 // Reads and validates job.json and hashes the files that it names, relative to
 // its own folder: data files, the files of the adapter's folder and, of a job
@@ -35,7 +32,8 @@ struct PreparedJob {
 //
 // InvalidArgument, or NotFound for a missing file, names the line or field, and
 // what was expected.
-absl::StatusOr<PreparedJob> PrepareJob(const std::filesystem::path& job_file);
+absl::StatusOr<PreparedJob> PrepareJob(const std::filesystem::path& job_file,
+                                       const HashOptions& hashing = {});
 
 }  // namespace mpsd::client
 

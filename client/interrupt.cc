@@ -9,13 +9,13 @@ Interrupt::Listener::Listener(Interrupt* interrupt, std::function<void()> wake)
     : interrupt_(interrupt) {
   if (interrupt_ == nullptr) return;
   absl::MutexLock lock(&interrupt_->mutex_);
-  interrupt_->wake_ = std::move(wake);
+  outer_ = std::exchange(interrupt_->wake_, std::move(wake));
 }
 
 Interrupt::Listener::~Listener() {
   if (interrupt_ == nullptr) return;
   absl::MutexLock lock(&interrupt_->mutex_);
-  interrupt_->wake_ = nullptr;
+  interrupt_->wake_ = std::move(outer_);
 }
 
 bool Interrupt::Listener::raised() const {

@@ -13,7 +13,8 @@ namespace mpsd::client {
 class Interrupt {
  public:
   // While a listener lives, an interrupt calls `wake` (on the raising thread)
-  // instead of ending the process. One listener at a time.
+  // instead of ending the process. Of several, the last one that was made is
+  // woken; they go in the reverse order of their coming.
   class Listener {
    public:
     // A null `interrupt` never raises.
@@ -25,6 +26,7 @@ class Interrupt {
 
    private:
     Interrupt* const interrupt_;
+    std::function<void()> outer_;  // the place that this listener took
   };
 
   // Wakes the listener. False when there is no listener, or when it was woken

@@ -128,4 +128,23 @@ std::optional<std::vector<std::string>> ResolveJobIds(
   return ids;
 }
 
+ExitCode ForEachJob(
+    const Console& console, const std::vector<std::string>& texts,
+    const std::function<ExitCode(const std::string& id)>& change) {
+  ExitCode code = ExitCode::kOk;
+  const auto ids =
+      ResolveJobIds(console, texts, &code, FewestIdCharacters::kChanges);
+  if (!ids) return code;
+  for (const std::string& id : *ids) {
+    const ExitCode one = change(id);
+    if (code == ExitCode::kOk) code = one;
+  }
+  return code;
+}
+
+std::string AheadText(const v1::Job& job) {
+  if (job.queue_position() <= 0) return "";
+  return absl::StrCat(", ", job.queue_position(), " ahead of it");
+}
+
 }  // namespace mpsd::client

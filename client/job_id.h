@@ -2,11 +2,13 @@
 #ifndef MPSD_CLIENT_JOB_ID_H_
 #define MPSD_CLIENT_JOB_ID_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "client/console.h"
+#include "mpsd/v1/job.pb.h"
 
 namespace mpsd::client {
 
@@ -34,6 +36,16 @@ std::optional<std::string> ResolveJobId(
 std::optional<std::vector<std::string>> ResolveJobIds(
     const Console& console, const std::vector<std::string>& texts,
     ExitCode* code, FewestIdCharacters fewest);
+
+// Calls `change` for each job that `texts` mean, in turn, though it fails for
+// one; returns the first code that is not kOk. Changes nothing where one text
+// means no job.
+ExitCode ForEachJob(
+    const Console& console, const std::vector<std::string>& texts,
+    const std::function<ExitCode(const std::string& id)>& change);
+
+// How mpsctl names a job that waits: ", 2 ahead of it", or nothing.
+std::string AheadText(const v1::Job& job);
 
 }  // namespace mpsd::client
 

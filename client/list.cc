@@ -1,135 +1,354 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/job_labels.h"
-#include "client/table.h"
+#include "client/job_filter.h"
+#include "client/list_columns.h"
+#include "client/list_fold.h"
+#include "client/list_order.h"
+#include "client/text/csv.h"
 #include "client/text/format.h"
+#include "client/text/table.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {
 namespace {
 
+constexpr char kTableColumns[] = "id,state,step,loss,eval_loss,owner,age,name";
+constexpr char kCsvColumns[] =
+    "id,name,state,owner,priority,model,create_time,start_time,end_time,step,"
+    "loss,eval_loss,device_seconds,stored_bytes";
+constexpr int64_t kPageSize = 500;  // the most that the daemon sends at once
+
 struct ListOptions {
-  std::vector<std::string> states;
-  std::string owner;
-  std::vector<std::string> job_labels;
-  int limit = 50;
+  JobFilter filter;
+  std::string sort;
+  std::string columns;
+  int64_t limit = 50;
+  int64_t page = 1;
+  bool all = false;
+  bool count = false;
+  bool csv = false;
   bool quiet = false;
+  bool children = false;
+
+  // The jobs to show, from `first` on.
+  int64_t first() const { return all ? 0 : (page - 1) * limit; }
+  int64_t end() const {
+    return all ? std::numeric_limits<int64_t>::max() : page * limit;
+  }
 };
 
-std::vector<std::string> StateNames() {
-  std::vector<std::string> names;
-  for (int i = v1::JobState_MIN + 1; i <= v1::JobState_MAX; ++i) {
-    names.push_back(StateName(static_cast<v1::JobState>(i)));
+// --- The question ------------------------------------------------------------
+
+absl::StatusOr<v1::ListJobsRequest> Request(const ListOptions& options,
+                                            const std::vector<SortKey>& keys,
+                                            const Terminal& terminal,
+                                            bool json) {
+  v1::ListJobsRequest request;
+  absl::Status filled = FillFilter(options.filter, terminal, request);
+  if (!filled.ok()) return filled;
+  // Whoever looks for certain jobs gets them, and so does a script: sweeps are
+  // folded in the table of all jobs alone.
+  const bool is_plain = request.ByteSizeLong() == 0 && !options.csv &&
+                        !options.quiet && !options.count;
+  request.set_fold_sweeps(is_plain && !options.children && !json);
+  if (!keys.empty()) {
+    request.set_order(keys[0].order);
+    request.set_ascending(keys[0].ascending);
   }
-  return names;
+  return request;
 }
 
-v1::JobState StateOf(const std::string& name) {
-  v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
-  v1::JobState_Parse(absl::StrCat("JOB_STATE_", absl::AsciiStrToUpper(name)),
-                     &state);
-  return state;
-}
+// --- The answer --------------------------------------------------------------
 
-// Fetches up to `limit` jobs, over as many pages as needed.
-grpc::Status Fetch(v1::JobService::Stub& jobs, v1::ListJobsRequest request,
-                   int limit, std::vector<v1::Job>* all) {
-  do {
-    request.set_page_size(std::min(500, limit - static_cast<int>(all->size())));
-    grpc::ClientContext context;
-    SetDeadline(context);
-    v1::ListJobsResponse response;
-    grpc::Status status = jobs.List(&context, request, &response);
-    if (!status.ok()) return status;
-    all->insert(all->end(), response.jobs().begin(), response.jobs().end());
-    request.set_page_token(response.next_page_token());
-  } while (!request.page_token().empty() &&
-           static_cast<int>(all->size()) < limit);
-  return grpc::Status::OK;
-}
+// Gives jobs one after the other, over as many pages as needed, in the order of
+// all keys: the daemon sorts by the first one, and jobs that are equal in it
+// are sorted here.
+class Jobs {
+ public:
+  // `most`: the jobs that will be asked for.
+  Jobs(Connection& daemon, v1::ListJobsRequest request,
+       std::vector<SortKey> keys, int64_t most)
+      : daemon_(daemon),
+        request_(std::move(request)),
+        keys_(std::move(keys)),
+        most_(most) {}
 
-const char* Remark(const v1::Job& job) {
-  if (job.cancel_requested() && !IsFinal(job.state())) return " (cancelling)";
-  return job.hold().empty() ? "" : " (held)";
-}
-
-std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
-  const v1::Progress& progress = job.progress();
-  const double age = absl::ToDoubleSeconds(now - ToTime(job.create_time()));
-  return {job.id(),
-          absl::StrCat(StateName(job.state()), Remark(job)),
-          job.has_progress()
-              ? absl::StrCat(progress.step(), "/", progress.total_steps())
-              : "-",
-          job.has_progress() ? Loss(progress.loss()) : "-",
-          job.has_eval_loss_after() ? Loss(job.eval_loss_after()) : "-",
-          job.owner().empty() ? "-" : Printable(job.owner()),
-          Seconds(std::max(0.0, age)),
-          Printable(job.name())};
-}
-
-void PrintTable(const Console& console, const std::vector<v1::Job>& jobs) {
-  if (jobs.empty()) {
-    console.out << "No jobs. Queue one with `mpsctl submit job.json`.\n";
-    return;
+  // False after the last job, and where a call failed: see status().
+  bool Next(v1::Job* job) {
+    if (at_ == ready_.size() && !Prepare()) return false;
+    *job = std::move(ready_[at_++]);
+    return true;
   }
-  Table table({"ID", "STATE", "STEP", "LOSS", "EVAL", "OWNER", "AGE", "NAME"});
-  for (const v1::Job& job : jobs) {
-    table.Add(Row(job, console.terminal.clock->Now()));
+  const grpc::Status& status() const { return status_; }
+  // Whether Next would give another one, as far as is known without a call.
+  bool has_more() const {
+    return at_ < ready_.size() || !coming_.empty() || !is_last_;
   }
-  table.Print(console.out,
-              console.terminal.is_tty ? console.terminal.columns() : 0);
+
+ private:
+  // Makes the next jobs ready: a page, or the jobs of one value.
+  bool Prepare() {
+    ready_.clear();
+    at_ = 0;
+    if (coming_.empty() && !Fetch()) return false;
+    if (keys_.size() < 2) {
+      ready_.swap(coming_);
+      return true;
+    }
+    size_t equal = 0;
+    for (;;) {
+      while (equal < coming_.size() &&
+             AreEqual(coming_[0], coming_[equal], keys_[0])) {
+        ++equal;
+      }
+      if (equal < coming_.size() || is_last_) break;
+      if (!Fetch()) return false;
+    }
+    ready_.assign(std::make_move_iterator(coming_.begin()),
+                  std::make_move_iterator(coming_.begin() + equal));
+    coming_.erase(coming_.begin(), coming_.begin() + equal);
+    SortBy(keys_, ready_);
+    return true;
+  }
+
+  // Adds a page to coming_. False after the last one.
+  bool Fetch() {
+    while (!is_last_) {
+      request_.set_page_size(static_cast<int32_t>(
+          keys_.size() < 2 ? std::min(kPageSize, most_ - fetched_)
+                           : kPageSize));
+      grpc::ClientContext context;
+      SetDeadline(context);
+      v1::ListJobsResponse response;
+      status_ = daemon_.jobs().List(&context, request_, &response);
+      if (!status_.ok()) return false;
+      request_.set_page_token(response.next_page_token());
+      fetched_ += response.jobs_size();
+      is_last_ = request_.page_token().empty();
+      if (response.jobs().empty()) continue;
+      if (request_.fold_sweeps()) FoldSweeps(daemon_, response.mutable_jobs());
+      coming_.insert(coming_.end(),
+                     std::make_move_iterator(response.mutable_jobs()->begin()),
+                     std::make_move_iterator(response.mutable_jobs()->end()));
+      return true;
+    }
+    return false;
+  }
+
+  Connection& daemon_;
+  v1::ListJobsRequest request_;
+  const std::vector<SortKey> keys_;
+  const int64_t most_;
+  std::vector<v1::Job> ready_, coming_;
+  size_t at_ = 0;
+  int64_t fetched_ = 0;
+  bool is_last_ = false;
+  grpc::Status status_;
+};
+
+// Prints jobs one by one. Finish prints what has to wait for the last one.
+class Printer {
+ public:
+  Printer(const ListOptions& options, std::vector<ListColumn> columns,
+          const Console& console)
+      : options_(options),
+        columns_(std::move(columns)),
+        console_(console),
+        table_(Headings()) {
+    if (options_.csv && !options_.quiet) {
+      std::vector<nlohmann::ordered_json> names;
+      names.reserve(columns_.size());
+      for (const ListColumn& column : columns_) names.push_back(column.name());
+      console_.out << CsvLine(names);
+    }
+  }
+
+  void Print(const v1::Job& job) {
+    ++printed_;
+    const absl::Time now = console_.terminal.clock->Now();
+    if (options_.quiet) {
+      console_.out << job.id() << '\n';
+    } else if (options_.csv) {
+      const ListRow row(job, now);
+      std::vector<nlohmann::ordered_json> values;
+      values.reserve(columns_.size());
+      for (const ListColumn& column : columns_) {
+        values.push_back(column.Value(row));
+      }
+      console_.out << CsvLine(values);
+    } else if (console_.json && options_.columns.empty()) {
+      console_.PrintJson(job);
+    } else if (console_.json) {
+      PrintObject(ListRow(job, now));
+    } else {
+      std::vector<std::string> cells;
+      cells.reserve(columns_.size());
+      const ListRow row(job, now);
+      for (const ListColumn& column : columns_) {
+        cells.push_back(column.Cell(row, console_.terminal.zone));
+      }
+      table_.Add(std::move(cells));
+    }
+  }
+
+  void Finish(const v1::ListJobsRequest& request, bool more) {
+    if (options_.quiet || options_.csv || console_.json) return;
+    if (printed_ == 0) return PrintNone(request);
+    table_.Print(console_.out,
+                 console_.terminal.is_tty ? console_.terminal.columns() : 0);
+    if (more && console_.terminal.is_tty) {
+      console_.err << "There are more: --page " << options_.page + 1
+                   << ", --limit or --all.\n";
+    }
+  }
+
+ private:
+  std::vector<std::string> Headings() const {
+    std::vector<std::string> headings;
+    headings.reserve(columns_.size());
+    for (const ListColumn& column : columns_) {
+      headings.push_back(column.heading());
+    }
+    return headings;
+  }
+
+  void PrintObject(const ListRow& row) {
+    nlohmann::ordered_json object;
+    for (const ListColumn& column : columns_) {
+      object[column.name()] = column.Value(row);
+    }
+    console_.out << object.dump(
+                        -1, ' ', false,
+                        nlohmann::ordered_json::error_handler_t::replace)
+                 << '\n';
+  }
+
+  void PrintNone(v1::ListJobsRequest request) {
+    request.clear_order();
+    request.clear_ascending();
+    request.clear_fold_sweeps();
+    const bool filters = request.ByteSizeLong() > 0;
+    console_.out << (filters || options_.page > 1
+                         ? "No such jobs.\n"
+                         : "No jobs. Queue one with `mpsctl submit "
+                           "job.json`.\n");
+  }
+
+  const ListOptions& options_;
+  const std::vector<ListColumn> columns_;
+  const Console& console_;
+  Table table_;
+  int64_t printed_ = 0;
+};
+
+ExitCode CountJobs(v1::ListJobsRequest request, const Console& console) {
+  request.set_count(true);
+  request.set_page_size(1);
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::ListJobsResponse response;
+  const grpc::Status status =
+      console.daemon.jobs().List(&context, request, &response);
+  if (!status.ok()) return console.Fail(status);
+  if (!response.has_total()) {
+    return console.Fail(ExitCode::kOther, "this mpsd is too old to count jobs",
+                        "Count them with `mpsctl list --all -q | wc -l`.");
+  }
+  if (console.json) {
+    console.out << "{\"total\":" << response.total() << "}\n";
+  } else {
+    console.out << response.total() << '\n';
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode Show(const ListOptions& options, const v1::ListJobsRequest& request,
+              std::vector<SortKey> keys, std::vector<ListColumn> columns,
+              const Console& console) {
+  Printer printer(options, std::move(columns), console);
+  Jobs jobs(console.daemon, request, std::move(keys), options.end());
+  v1::Job job;
+  int64_t given = 0;
+  for (; given < options.end() && jobs.Next(&job); ++given) {
+    if (given >= options.first()) printer.Print(job);
+  }
+  if (!jobs.status().ok()) return console.Fail(jobs.status());
+  printer.Finish(request, jobs.has_more());
+  return ExitCode::kOk;
 }
 
 ExitCode List(const ListOptions& options, const Console& console) {
-  v1::ListJobsRequest request;
-  for (const std::string& name : options.states) {
-    request.add_states(StateOf(name));
+  const auto fail = [&console](const absl::Status& status) {
+    return console.Fail(ExitCode::kBadInput, status, "");
+  };
+  if (options.csv && console.json) {
+    return fail(
+        absl::InvalidArgumentError("--csv and --json exclude one another"));
   }
-  request.set_owner(options.owner);
-  absl::Status added =
-      AddJobLabels(options.job_labels, request.mutable_labels());
-  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
-  std::vector<v1::Job> jobs;
-  grpc::Status status =
-      Fetch(console.daemon.jobs(), request, options.limit, &jobs);
-  if (!status.ok()) return console.Fail(status);
-  if (options.quiet) {
-    for (const v1::Job& job : jobs) console.out << job.id() << '\n';
-  } else if (console.json) {
-    for (const v1::Job& job : jobs) console.PrintJson(job);
-  } else {
-    PrintTable(console, jobs);
-  }
-  return ExitCode::kOk;
+  absl::StatusOr<std::vector<SortKey>> keys = std::vector<SortKey>();
+  if (!options.sort.empty()) keys = ParseSort(options.sort);
+  if (!keys.ok()) return fail(keys.status());
+  absl::StatusOr<std::vector<ListColumn>> columns =
+      ParseColumns(!options.columns.empty() ? options.columns
+                   : options.csv            ? kCsvColumns
+                                            : kTableColumns);
+  if (!columns.ok()) return fail(columns.status());
+  const absl::StatusOr<v1::ListJobsRequest> request =
+      Request(options, *keys, console.terminal, console.json);
+  if (!request.ok()) return fail(request.status());
+  if (options.count) return CountJobs(*request, console);
+  return Show(options, *request, *std::move(keys), *std::move(columns),
+              console);
+}
+
+// --- The verb ----------------------------------------------------------------
+
+void AddShape(CLI::App* verb, ListOptions* options) {
+  verb->add_option("--sort", options->sort,
+                   "Sort by these, with commas between them; from the end\n"
+                   "with - before one: -eval_loss,name")
+      ->type_name("KEYS");
+  verb->add_option("--columns", options->columns,
+                   "Show these, with commas between them: the fields of\n"
+                   "--json, labels.NAME, metrics.NAME, step, loss, age …")
+      ->type_name("NAMES");
+  CLI::Option* limit =
+      verb->add_option("--limit", options->limit, "At most so many")
+          ->check(CLI::Range(1, 1000000))
+          ->type_name("N")
+          ->capture_default_str();
+  CLI::Option* page =
+      verb->add_option("--page", options->page,
+                       "The page of this number, each of --limit jobs")
+          ->check(CLI::Range(1, 1000000))
+          ->type_name("N");
+  verb->add_flag("--all", options->all, "All of them")
+      ->excludes(limit)
+      ->excludes(page);
+  verb->add_flag("--count", options->count, "Only how many there are");
+  verb->add_flag("--csv", options->csv, "Print comma-separated values");
+  verb->add_flag("-q,--quiet", options->quiet, "Only the ids");
+  verb->add_flag("--children", options->children,
+                 "The jobs of sweeps one by one, not a line for each sweep");
 }
 
 }  // namespace
 
 void AddList(CLI::App& app, Action* action) {
   auto options = std::make_shared<ListOptions>();
-  CLI::App* verb = app.add_subcommand("list", "Show the jobs, newest first");
-  verb->add_option("--state", options->states, "Only this state; repeatable")
-      ->check(CLI::IsMember(StateNames(), CLI::ignore_case))
-      ->allow_extra_args(false);
-  verb->add_option("--owner", options->owner, "Only this owner's")
-      ->type_name("NAME");
-  verb->add_option("--label", options->job_labels,
-                   "Only with this label; repeatable, all must match")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  verb->add_option("--limit", options->limit, "At most so many")
-      ->check(CLI::Range(1, 1000000))
-      ->type_name("N")
-      ->capture_default_str();
-  verb->add_flag("-q,--quiet", options->quiet, "Only the ids");
+  CLI::App* verb = app.add_subcommand(
+      "list", "Show jobs, newest first unless --sort says otherwise");
+  AddJobFilter(verb, &options->filter);
+  AddShape(verb, options.get());
   verb->callback([=] {
     *action = [=](const Console& console) { return List(*options, console); };
   });

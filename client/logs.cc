@@ -156,7 +156,8 @@ void AddLogs(CLI::App& app, Action* action) {
     bool raw = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("logs", "Print a job's log");
+  CLI::App* verb = app.add_subcommand(
+      "logs", "Print a job's log; the logbook of all jobs is `mpsctl log`");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");

@@ -25,6 +25,10 @@ void Reconnect::Received() {
 bool Reconnect::ShouldRetry(const grpc::Status& status) {
   if (!received_ || !MayPass(status.error_code())) return false;
   if (waited_ >= limit_) return false;
+  // A host that refuses this account's key would refuse it again, and may
+  // count.
+  const absl::Status tunnel = console_.daemon.tunnel_status();
+  if (!tunnel.ok() && !absl::IsUnavailable(tunnel)) return false;
   if (waited_ == absl::ZeroDuration()) {
     console_.err << "mpsctl: lost the connection to mpsd; trying again for "
                  << Seconds(absl::ToDoubleSeconds(limit_)) << '\n'

@@ -24,24 +24,9 @@ ExitCode RetryOne(const std::string& id, const Console& console) {
     return ExitCode::kOk;
   }
   console.out << "Job " << job.id() << " is " << StateName(job.state())
-              << " again";
-  if (job.queue_position() > 0) {
-    console.out << ", " << job.queue_position() << " ahead of it";
-  }
-  console.out << "; it resumes from its last checkpoint.\n";
+              << " again" << AheadText(job)
+              << "; it resumes from its last checkpoint.\n";
   return ExitCode::kOk;
-}
-
-ExitCode Retry(const std::vector<std::string>& texts, const Console& console) {
-  ExitCode code = ExitCode::kOk;
-  const auto ids =
-      ResolveJobIds(console, texts, &code, FewestIdCharacters::kChanges);
-  if (!ids) return code;
-  for (const std::string& id : *ids) {
-    const ExitCode one = RetryOne(id, console);
-    if (code == ExitCode::kOk) code = one;
-  }
-  return code;
 }
 
 }  // namespace
@@ -52,7 +37,11 @@ void AddRetry(CLI::App& app, Action* action) {
       "retry", "Queue FAILED or CANCELLED jobs again, from their checkpoints");
   verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
   verb->callback([=] {
-    *action = [=](const Console& console) { return Retry(*texts, console); };
+    *action = [=](const Console& console) {
+      return ForEachJob(console, *texts, [&](const std::string& id) {
+        return RetryOne(id, console);
+      });
+    };
   });
 }
 

@@ -133,10 +133,15 @@ std::string ExitText(const v1::Job& job) {
 }
 
 std::string OutputName(const v1::Job& job) {
+  if (IsStudy(job.kind())) return "result";
   return job.output_kind() == v1::OUTPUT_KIND_MODEL ? "model" : "adapter";
 }
 
 std::string HowToFetch(const v1::Job& job) {
+  if (IsStudy(job.kind())) {
+    return absl::StrCat("See what it found with `mpsctl result ", job.id(),
+                        "`.");
+  }
   std::string text =
       absl::StrCat("Fetch the ", OutputName(job), " with `mpsctl download ",
                    job.id(), " --output DIR`");
@@ -168,8 +173,9 @@ void PrintJob(const v1::Job& job, const Console& console) {
   std::ostream& out = console.out;
   out << "Job " << job.id() << '\n';
   Field(out, "name", Printable(job.name()));
+  if (IsStudy(job.kind())) Field(out, "kind", KindName(job.kind()));
   Field(out, "state", StateText(job, console));
-  Field(out, "waits for", Printable(job.hold()));
+  Field(out, job.held() ? "held" : "waits for", Printable(job.hold()));
   Field(out, "paused", PauseText(job.pause(), console.terminal.clock->Now()));
   Field(out, "owner", Printable(job.owner()));
   Field(out, "labels", Printable(JobLabelsText(job.labels())));
@@ -177,6 +183,9 @@ void PrintJob(const v1::Job& job, const Console& console) {
   Times(job, console);
   ProgressFields(job, out);
   LossFields(job, out);
+  if (job.device_seconds() > 0) {
+    Field(out, "device time", Seconds(job.device_seconds()));
+  }
   Field(out, "last exit", ExitText(job));
   Field(out, "message", job.message());
   for (const std::string& warning : job.warnings()) {

@@ -12,7 +12,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "client/model_advice.h"
 #include "client/retry_pause.h"
+#include "client/round_trip.h"
 #include "client/text/format.h"
 
 namespace mpsd::client {
@@ -47,16 +49,16 @@ bool LacksInput(const grpc::Status& status) {
 
 class SureSubmit {
  public:
-  SureSubmit(const Console& console, const v1::SubmitRequest& request,
+  SureSubmit(const Console& console, v1::SubmitRequest* request,
              const std::function<grpc::Status()>& upload)
       : console_(console),
-        request_(request),
+        request_(*request),
         upload_(upload),
         pause_(console) {}
 
   ExitCode Run(v1::SubmitResponse* response) {
     // A failure here cannot have queued a job.
-    grpc::Status status = Reach();
+    grpc::Status status = Reach(console_, &request_);
     if (!status.ok()) return console_.Fail(status);
     Interrupt::Listener listener(console_.terminal.interrupt,
                                  [this] { CancelAttempt(); });
@@ -72,7 +74,7 @@ class SureSubmit {
         status = upload_();
         if (status.ok()) continue;
       }
-      if (!LeavesOpen(status)) return console_.Fail(status);
+      if (!LeavesOpen(status)) return Refused(status);
       if (waited_ >= kPatience) {
         return NotKnown(
             ExitCode::kTryAgain,
@@ -84,13 +86,6 @@ class SureSubmit {
   }
 
  private:
-  grpc::Status Reach() {
-    grpc::ClientContext context;
-    SetDeadline(context);
-    v1::InfoResponse info;
-    return console_.daemon.daemon().Info(&context, v1::InfoRequest(), &info);
-  }
-
   grpc::Status Attempt(v1::SubmitResponse* response) {
     grpc::ClientContext context;
     SetAttempt(&context);
@@ -128,6 +123,13 @@ class SureSubmit {
                  << std::flush;
   }
 
+  ExitCode Refused(const grpc::Status& status) const {
+    const std::string next = ModelAdvice(request_.spec_json(), status);
+    if (next.empty()) return console_.Fail(status);
+    return console_.Fail(ForStatus(status), Printable(status.error_message()),
+                         next);
+  }
+
   void Pause() {
     if (waited_ == absl::ZeroDuration()) {
       console_.err << "mpsctl: no answer from mpsd yet; sending the job again "
@@ -148,7 +150,7 @@ class SureSubmit {
   }
 
   const Console& console_;
-  const v1::SubmitRequest& request_;
+  v1::SubmitRequest& request_;
   const std::function<grpc::Status()>& upload_;
   bool uploaded_again_ = false;
   bool remarked_ = false;
@@ -171,7 +173,7 @@ std::string NewIdempotencyKey() {
   return key;
 }
 
-ExitCode SubmitSurely(const Console& console, const v1::SubmitRequest& request,
+ExitCode SubmitSurely(const Console& console, v1::SubmitRequest* request,
                       const std::function<grpc::Status()>& upload,
                       v1::SubmitResponse* response) {
   return SureSubmit(console, request, upload).Run(response);

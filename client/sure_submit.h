@@ -12,7 +12,8 @@ namespace mpsd::client {
 // "mpsctl-" and 32 random hexadecimal digits.
 std::string NewIdempotencyKey();
 
-// Queues the job of `request`, which has an idempotency key, a single time. As
+// Queues the job of *request, which has an idempotency key and gets its round
+// trip (client/round_trip.h), a single time. As
 // long as the daemon has not told the result (the connection broke, the daemon
 // restarts or is busy) the same request is sent again, after 0.2 s, then twice
 // as long up to 2 s. The calls have no deadline: the client waits for a daemon
@@ -26,7 +27,7 @@ std::string NewIdempotencyKey();
 //
 // `upload` sends the inputs that the daemon lacks: where one has gone since
 // they were sent (uploads that no job uses do, after a day), it is called once.
-ExitCode SubmitSurely(const Console& console, const v1::SubmitRequest& request,
+ExitCode SubmitSurely(const Console& console, v1::SubmitRequest* request,
                       const std::function<grpc::Status()>& upload,
                       v1::SubmitResponse* response);
 

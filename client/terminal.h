@@ -3,10 +3,12 @@
 #define MPSD_CLIENT_TERMINAL_H_
 
 #include <functional>
+#include <string>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/interrupt.h"
+#include "client/prompt.h"
 #include "core/base/clock.h"
 
 namespace mpsd::client {
@@ -22,6 +24,11 @@ struct Terminal {
   Interrupt* interrupt = nullptr;  // may be null: Ctrl-C ends the process
   std::function<int()> rows = [] { return 24; };
   bool utf8 = true;  // the screen shows more than ASCII
+  // Asks the user for a line; the errors are Ask's (prompt.h).
+  std::function<absl::StatusOr<std::string>(const std::string& question, Echo)>
+      ask = [](const std::string& question, Echo echo) {
+        return Ask(question, echo);
+      };
 };
 
 // Whether a locale's characters are UTF-8, by the values of LC_ALL, LC_CTYPE

@@ -58,6 +58,9 @@ ExitCode Top(const Console& console) {
         console.daemon.daemon().Info(&context, v1::InfoRequest(), &info);
     if (!status.ok()) return console.Fail(status);
   }
+  if (console.daemon.address().tunnel != nullptr) {
+    console.daemon.address().tunnel->StopAsking();
+  }
   const absl::StatusOr<top::Ending> ending = Show(console, info);
   if (!ending.ok()) {
     return console.Fail(ExitCode::kBadInput, ending.status(), kInstead);

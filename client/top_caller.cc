@@ -25,6 +25,8 @@ void Caller::Break(bool stop) {
   absl::MutexLock lock(&mutex_);
   stopped_ = stopped_ || stop;
   broken_ = true;
+  const Address& address = connection_.address();
+  if (stop && address.tunnel != nullptr) address.tunnel->Break();
   if (context_ != nullptr) context_->TryCancel();
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/address.h"
@@ -66,6 +67,8 @@ class Caller {
 
   v1::JobService::Stub& jobs() { return connection_.jobs(); }
   v1::DaemonService::Stub& daemon() { return connection_.daemon(); }
+  // Why no tunnel leads to a daemon behind ssh.
+  absl::Status tunnel_status() const { return connection_.tunnel_status(); }
   // Prints nowhere; its pauses end with Break.
   const Console& console() const { return console_; }
 

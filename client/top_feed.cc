@@ -98,10 +98,17 @@ class TopFeed::Poll : public Caller {
         Sleep(kBetweenPolls);
         continue;
       }
-      shared_.Push(top::Lost{Why(status)}, broken());
+      shared_.Push(top::Lost{WhyLost(status)}, broken());
       next_list_ = absl::ZeroDuration();
       pause.Wait();
     }
+  }
+
+  // The first line of why there is no tunnel says more than that the socket at
+  // its end is not there.
+  std::string WhyLost(const grpc::Status& status) const {
+    const std::string tunnel(tunnel_status().message());
+    return tunnel.empty() ? Why(status) : tunnel.substr(0, tunnel.find('\n'));
   }
 
   grpc::Status Ask() {

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/upload.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
-#include <map>
+#include <cerrno>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -13,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/progress_line.h"
+#include "client/reconnect.h"
 #include "client/text/format.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
@@ -20,8 +27,8 @@
 namespace mpsd::client {
 namespace {
 
-constexpr int kMaxHashes = 1000;      // hashes in one FindBlobs call
-constexpr size_t kChunk = 256 << 10;  // bytes
+constexpr size_t kMaxHashes = 1000;    // hashes in one FindBlobs call
+constexpr int64_t kChunk = 512 << 10;  // bytes
 // Bounds of UploadBatch: bytes of a file, of a message and of a stream. A
 // stream that breaks off has to send everything again, so a stream is not long.
 constexpr int64_t kMaxSmall = 1 << 20;  // bytes
@@ -29,9 +36,12 @@ constexpr int kBlobsOfMessage = 1000;
 constexpr size_t kParcelFiles = 4000;
 constexpr int64_t kParcelBytes = 32 << 20;
 constexpr size_t kStreams = 4;  // uploads at a time
-// The number of tries while too many other clients upload.
+// The number of tries while too many other clients upload, and that of turns
+// that do not bring the upload further.
 constexpr int kTries = 6;
 constexpr absl::Duration kFirstWait = absl::Milliseconds(250);
+// How long to try again once the connection broke.
+constexpr absl::Duration kPatience = absl::Minutes(10);
 
 // Whether the daemon answered that it has too much to do. gRPC's own
 // UNAVAILABLE, for a daemon that cannot be reached, has another text.
@@ -40,35 +50,80 @@ bool IsBusy(const grpc::Status& status) {
          status.error_message().find("try again") != std::string::npos;
 }
 
-using ByHash = std::map<std::string, LocalFile>;
-
-// Removes from `files` what the daemon holds.
-grpc::Status DropPresent(v1::ArtifactService::Stub& artifacts, ByHash& files) {
-  std::vector<std::string> hashes;
-  for (const auto& [hash, file] : files) hashes.push_back(hash);
-  for (size_t begin = 0; begin < hashes.size(); begin += kMaxHashes) {
-    v1::FindBlobsRequest request;
-    const size_t end = std::min(begin + kMaxHashes, hashes.size());
-    for (size_t i = begin; i < end; ++i) request.add_sha256(hashes[i]);
-    grpc::ClientContext context;
-    SetDeadline(context);
-    v1::FindBlobsResponse response;
-    grpc::Status status = artifacts.FindBlobs(&context, request, &response);
-    if (!status.ok()) return status;
-    for (const std::string& hash : response.present()) files.erase(hash);
-  }
-  return grpc::Status::OK;
+grpc::Status Invalid(const std::string& message) {
+  return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, message);
 }
+
+grpc::Status Changed(const LocalFile& file) {
+  return Invalid(
+      absl::StrCat(file.local.string(), " changed while it was sent"));
+}
+
+// A file to send, from `offset` on.
+struct Missing {
+  const LocalFile* file;
+  int64_t offset = 0;
+};
+
+// Several small files, sent together, or one file of any size.
+using Parcel = std::vector<Missing>;
+
+// The files among `files` that the daemon does not hold, each content once.
+class Question {
+ public:
+  explicit Question(const std::vector<LocalFile>& files) {
+    std::unordered_set<std::string_view> known;
+    for (const LocalFile& file : files) {
+      if (known.insert(file.sha256).second) files_.push_back({&file});
+    }
+  }
+
+  grpc::Status Ask(v1::ArtifactService::Stub& artifacts,
+                   std::vector<Missing>& missing) const {
+    missing.clear();
+    for (size_t begin = 0; begin < files_.size(); begin += kMaxHashes) {
+      v1::FindBlobsRequest request;
+      const size_t end = std::min(begin + kMaxHashes, files_.size());
+      for (size_t i = begin; i < end; ++i) {
+        request.add_sha256(files_[i].file->sha256);
+      }
+      grpc::ClientContext context;
+      SetDeadline(context);
+      v1::FindBlobsResponse response;
+      grpc::Status status = artifacts.FindBlobs(&context, request, &response);
+      if (!status.ok()) return status;
+      const std::unordered_set<std::string_view> present(
+          response.present().begin(), response.present().end());
+      std::unordered_map<std::string_view, int64_t> kept;
+      for (const auto& partial : response.partial()) {
+        kept[partial.sha256()] = partial.size_bytes();
+      }
+      for (size_t i = begin; i < end; ++i) {
+        const LocalFile& file = *files_[i].file;
+        if (present.count(file.sha256) != 0) continue;
+        const auto part = kept.find(file.sha256);
+        const bool goes_on = part != kept.end() && part->second > 0 &&
+                             part->second <= file.size_bytes;
+        missing.push_back({&file, goes_on ? part->second : 0});
+      }
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  std::vector<Missing> files_;
+};
 
 // Draws the progress bar; called by each thread that has sent something.
 class Progress {
  public:
-  Progress(const Console& console, int64_t total)
-      : line_(console), total_(total) {}
+  // `sent`: the bytes that the daemon had before.
+  Progress(const Console& console, int64_t sent, int64_t total)
+      : line_(console), total_(total), sent_(sent) {}
 
-  void Sent(size_t bytes, const std::string& path) {
+  void Sent(int64_t bytes, const std::string& path) {
     absl::MutexLock lock(&mutex_);
-    sent_ += static_cast<int64_t>(bytes);
+    sent_ += bytes;
     line_.Draw(sent_, total_,
                absl::StrCat("uploading ", Printable(path), "  ", Bytes(sent_),
                             "/", Bytes(total_)));
@@ -78,36 +133,74 @@ class Progress {
   absl::Mutex mutex_;
   ProgressLine line_ ABSL_GUARDED_BY(mutex_);
   const int64_t total_;
-  int64_t sent_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t sent_ ABSL_GUARDED_BY(mutex_);
 };
 
-grpc::Status Invalid(const std::string& message) {
-  return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, message);
-}
+// Reads by pread, not by a mapping: a file that is cut short meanwhile would
+// end the process.
+class FileToSend {
+ public:
+  explicit FileToSend(const LocalFile& file)
+      : file_(file),
+        fd_(open(file.local.c_str(), O_RDONLY | O_CLOEXEC)),
+        error_(fd_ < 0 ? errno : 0) {}
+  ~FileToSend() {
+    if (fd_ >= 0) close(fd_);
+  }
+  FileToSend(const FileToSend&) = delete;
+  FileToSend& operator=(const FileToSend&) = delete;
 
-// Several small files, sent together, or one file of any size.
-using Parcel = std::vector<const LocalFile*>;
+  // Fills `bytes` with what stands at `at`: all of its length.
+  grpc::Status Read(int64_t at, std::string& bytes) {
+    size_t have = 0;
+    while (error_ == 0 && have < bytes.size()) {
+      const ssize_t n = pread(fd_, bytes.data() + have, bytes.size() - have,
+                              at + static_cast<int64_t>(have));
+      if (n == 0) return Changed(file_);
+      if (n > 0) have += n;
+      if (n < 0 && errno != EINTR) error_ = errno;
+    }
+    if (error_ == 0) return grpc::Status::OK;
+    return Invalid(
+        std::string(base::ErrnoStatus(error_, file_.local.string()).message()));
+  }
+  // Whether the file ends at `size`.
+  bool EndsAt(int64_t size) {
+    char beyond;
+    return pread(fd_, &beyond, 1, size) == 0;
+  }
 
-std::vector<Parcel> Parcels(const ByHash& files) {
-  std::vector<Parcel> parcels;
-  Parcel small;
+ private:
+  const LocalFile& file_;
+  const int fd_;
+  int error_;
+};
+
+// The large files come first, the largest at the head: their streams are the
+// last to end.
+std::vector<Parcel> Parcels(const std::vector<Missing>& missing) {
+  std::vector<Parcel> large, small;
   int64_t bytes = 0;
-  for (const auto& [hash, file] : files) {
-    if (file.size_bytes > kMaxSmall) {
-      parcels.push_back({&file});
+  for (const Missing& one : missing) {
+    const int64_t size = one.file->size_bytes;
+    if (size > kMaxSmall) {
+      large.push_back({one});
       continue;
     }
-    if (small.size() == kParcelFiles ||
-        bytes + file.size_bytes > kParcelBytes) {
-      parcels.push_back(std::move(small));
-      small.clear();
+    if (small.empty() || small.back().size() == kParcelFiles ||
+        bytes + size > kParcelBytes) {
+      small.emplace_back();
       bytes = 0;
     }
-    small.push_back(&file);
-    bytes += file.size_bytes;
+    small.back().push_back(one);
+    bytes += size;
   }
-  if (!small.empty()) parcels.push_back(std::move(small));
-  return parcels;
+  std::stable_sort(large.begin(), large.end(),
+                   [](const Parcel& a, const Parcel& b) {
+                     return a[0].file->size_bytes > b[0].file->size_bytes;
+                   });
+  std::move(small.begin(), small.end(), std::back_inserter(large));
+  return large;
 }
 
 // Sends parcels over a few streams at a time: one stream fills the line while
@@ -151,13 +244,13 @@ class Uploader {
 
   grpc::Status Send(const Parcel& parcel) {
     base::Check(!parcel.empty(), "a parcel has a file");
-    if (parcel.front()->size_bytes <= kMaxSmall && batches_) {
+    if (parcel.front().file->size_bytes <= kMaxSmall && batches_) {
       const grpc::Status sent = SendBatch(parcel);
       if (sent.error_code() != grpc::StatusCode::UNIMPLEMENTED) return sent;
       batches_ = false;  // an older daemon
     }
-    for (const LocalFile* file : parcel) {
-      const grpc::Status sent = SendAlone(*file);
+    for (const Missing& one : parcel) {
+      const grpc::Status sent = SendAlone(one);
       if (!sent.ok()) return sent;
     }
     return grpc::Status::OK;
@@ -172,15 +265,16 @@ class Uploader {
     bool going = true;
     grpc::Status read;
     for (size_t i = 0; going && i < parcel.size(); ++i) {
-      read = AddTo(request, *parcel[i]);
+      const LocalFile& file = *parcel[i].file;
+      read = AddTo(request, file);
       if (!read.ok()) break;
-      bytes += parcel[i]->size_bytes;
+      bytes += file.size_bytes;
       if (bytes < kMaxSmall && request.blobs().size() < kBlobsOfMessage &&
           i + 1 < parcel.size()) {
         continue;
       }
       going = writer->Write(request);
-      progress_.Sent(bytes, parcel[i]->path);
+      progress_.Sent(bytes, file.path);
       request.Clear();
       bytes = 0;
     }
@@ -192,38 +286,40 @@ class Uploader {
 
   static grpc::Status AddTo(v1::UploadBatchRequest& request,
                             const LocalFile& file) {
-    auto mapped = base::MappedFile::Open(file.local);
-    if (!mapped.ok()) return Invalid(std::string(mapped.status().message()));
-    const std::string_view bytes = (*mapped)->bytes();
-    if (bytes.size() != static_cast<size_t>(file.size_bytes)) {
-      return Invalid(
-          absl::StrCat(file.local.string(), " changed while it was sent"));
-    }
+    FileToSend from(file);
     v1::UploadBatchRequest::Blob& blob = *request.add_blobs();
     blob.set_sha256(file.sha256);
-    blob.set_data(bytes.data(), bytes.size());
-    return grpc::Status::OK;
+    blob.mutable_data()->resize(static_cast<size_t>(file.size_bytes));
+    grpc::Status read = from.Read(0, *blob.mutable_data());
+    if (!read.ok()) return read;
+    return from.EndsAt(file.size_bytes) ? read : Changed(file);
   }
 
-  grpc::Status SendAlone(const LocalFile& file) {
-    auto mapped = base::MappedFile::Open(file.local);
-    if (!mapped.ok()) return Invalid(std::string(mapped.status().message()));
+  grpc::Status SendAlone(const Missing& one) {
+    const LocalFile& file = *one.file;
+    FileToSend from(file);
     grpc::ClientContext context;
     v1::UploadResponse response;
     auto writer = artifacts_.Upload(&context, &response);
     v1::UploadRequest request;
     request.mutable_header()->set_sha256(file.sha256);
     request.mutable_header()->set_size_bytes(file.size_bytes);
+    request.mutable_header()->set_offset_bytes(one.offset);
     bool going = writer->Write(request);
-    const std::string_view bytes = (*mapped)->bytes();
-    for (size_t at = 0; going && at < bytes.size(); at += kChunk) {
-      const std::string_view piece = bytes.substr(at, kChunk);
-      request.set_data(piece.data(), piece.size());
+    grpc::Status read;
+    for (int64_t at = one.offset; going && at < file.size_bytes;) {
+      const int64_t size = std::min(kChunk, file.size_bytes - at);
+      request.mutable_data()->resize(static_cast<size_t>(size));
+      read = from.Read(at, *request.mutable_data());
+      if (!read.ok()) break;
       going = writer->Write(request);
-      progress_.Sent(piece.size(), file.path);
+      at += size;
+      progress_.Sent(size, file.path);
     }
+    if (!read.ok()) context.TryCancel();
     writer->WritesDone();
-    return writer->Finish();
+    const grpc::Status ended = writer->Finish();
+    return read.ok() ? ended : read;
   }
 
   v1::ArtifactService::Stub& artifacts_;
@@ -236,29 +332,81 @@ class Uploader {
   grpc::Status failed_ ABSL_GUARDED_BY(mutex_);
 };
 
-grpc::Status UploadMissing(const Console& console, ByHash missing) {
-  v1::ArtifactService::Stub& artifacts = console.daemon.artifacts();
-  grpc::Status status = DropPresent(artifacts, missing);
-  if (!status.ok() || missing.empty()) return status;
-  int64_t total = 0;
-  for (const auto& [hash, file] : missing) total += file.size_bytes;
-  Progress progress(console, total);
-  return Uploader(artifacts, progress, Parcels(missing)).Run();
-}
+// Asks what is missing and sends that, until nothing is: each turn goes on
+// where the one before broke off.
+class Turns {
+ public:
+  Turns(const Console& console, const std::vector<LocalFile>& files)
+      : console_(console), question_(files), reconnect_(console, kPatience) {}
+
+  grpc::Status Run() {
+    grpc::Status status = Turn();
+    while (!status.ok() && ShallGoOn(status)) status = Turn();
+    return status;
+  }
+
+ private:
+  grpc::Status Turn() {
+    v1::ArtifactService::Stub& artifacts = console_.daemon.artifacts();
+    std::vector<Missing> missing;
+    grpc::Status status = question_.Ask(artifacts, missing);
+    if (!status.ok() || missing.empty()) return status;
+    int64_t total = 0, kept = 0;
+    went_on_ = false;
+    for (const Missing& one : missing) {
+      total += one.file->size_bytes;
+      kept += one.offset;
+      went_on_ = went_on_ || one.offset > 0;
+    }
+    if (left_ < 0 || total - kept < left_) {
+      left_ = total - kept;
+      fruitless_ = 0;
+      reconnect_.Received();
+    }
+    Progress progress(console_, kept, total);
+    return Uploader(artifacts, progress, Parcels(missing)).Run();
+  }
+
+  bool ShallGoOn(const grpc::Status& status) {
+    if (IsBusy(status)) {
+      if (busy_ == kTries) return false;
+      console_.terminal.sleep(kFirstWait * (1 << busy_++));
+      return true;
+    }
+    switch (status.error_code()) {
+      case grpc::StatusCode::INVALID_ARGUMENT:
+        // What the daemon had kept was not the file's beginning, and is thrown
+        // away by now.
+        return std::exchange(went_on_, false) && ++fruitless_ < kTries;
+      case grpc::StatusCode::ABORTED:
+      case grpc::StatusCode::OUT_OF_RANGE:
+      case grpc::StatusCode::DATA_LOSS:
+        return ++fruitless_ < kTries;
+      default:
+        return reconnect_.ShouldRetry(status);
+    }
+  }
+
+  const Console& console_;
+  const Question question_;
+  Reconnect reconnect_;
+  int busy_ = 0;          // answers that the daemon has too much to do
+  int fruitless_ = 0;     // turns since the last that brought something
+  int64_t left_ = -1;     // bytes, the fewest of all turns
+  bool went_on_ = false;  // the last turn sent a file from its middle on
+};
 
 }  // namespace
 
 grpc::Status Upload(const Console& console,
                     const std::vector<LocalFile>& files) {
-  ByHash missing;
-  for (const LocalFile& file : files) missing.emplace(file.sha256, file);
-  if (missing.empty()) return grpc::Status::OK;
-  grpc::Status status = UploadMissing(console, missing);
-  absl::Duration wait = kFirstWait;
-  for (int i = 0; i < kTries && IsBusy(status); ++i) {
-    console.terminal.sleep(wait);
-    wait *= 2;
-    status = UploadMissing(console, missing);
+  if (files.empty()) return grpc::Status::OK;
+  grpc::Status status = Turns(console, files).Run();
+  if (status.error_code() == grpc::StatusCode::INVALID_ARGUMENT &&
+      status.error_message().find("SHA-256") != std::string::npos) {
+    return Invalid(absl::StrCat(status.error_message(),
+                                ": a file changed while it was sent; --rehash "
+                                "reads all files again"));
   }
   return status;
 }

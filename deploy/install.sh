@@ -10,10 +10,15 @@
 #                          ~/.local, runs while the user is logged in
 #     --system             for the machine (as root): programs in /usr/local,
 #                          runs from boot on; the default for root
-#     --service-user NAME  whose process mpsd is with --system [who called sudo]
+#     --service-user NAME  whose process mpsd is with --system [an account of
+#                          its own, made where it is missing, so that jobs run
+#                          as no person: mpsd, on a Mac _mpsd; after the first
+#                          time the user that the service has]
 #     --prefix DIR         instead of ~/.local or /usr/local
 #     --state-dir DIR      instead of that user's own: the default of mpsctl
 #     --build DIR          the programs' folder [build/release/bin]
+#     --listen HOST:PORT   let mpsd listen there, 0.0.0.0:7433 say: writes it
+#                          into mpsd.toml, and makes certificates where none are
 #     --no-start           leave starting to you
 #     --dry-run            only say what would be done
 #   DESTDIR=DIR puts every file under DIR and starts nothing.
@@ -27,7 +32,69 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # shellcheck source=deploy/layout.sh
 . "$root/deploy/layout.sh"
 
-usage() { sed -n '3,24s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '3,29s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
+# --- the account -------------------------------------------------------------
+
+# A number that neither a user nor a group has. macOS shows users above 500 at
+# login.
+free_number() {
+  local number taken
+  taken=" $({
+    dscl . -list /Users UniqueID
+    dscl . -list /Groups PrimaryGroupID
+  } | awk '{print $NF}' | tr '\n' ' ') "
+  for number in $(seq 300 399); do
+    case "$taken" in
+      *" $number "*) ;;
+      *)
+        echo "$number"
+        return
+        ;;
+    esac
+  done
+  die "no number between 300 and 399 is free for an account:" \
+    "name a user with --service-user"
+}
+
+make_mac_account() {
+  local number
+  number="$(free_number)"
+  run dscl . -create "/Groups/$user"
+  run dscl . -create "/Groups/$user" PrimaryGroupID "$number"
+  run dscl . -create "/Groups/$user" Password '*'
+  run dscl . -create "/Users/$user"
+  run dscl . -create "/Users/$user" UniqueID "$number"
+  run dscl . -create "/Users/$user" PrimaryGroupID "$number"
+  run dscl . -create "/Users/$user" RealName mpsd
+  run dscl . -create "/Users/$user" NFSHomeDirectory "$home"
+  run dscl . -create "/Users/$user" UserShell /usr/bin/false
+  run dscl . -create "/Users/$user" Password '*'
+  run dscl . -create "/Users/$user" IsHidden 1
+}
+
+# Nobody logs in to the account. Its group may reach the socket, and the person
+# who called sudo is in it from the next login on.
+account() {
+  [ "$account" = yes ] && [ -z "$root_dir" ] || return 0
+  has_account "$user" && return 0
+  say "making the account $user, in whose name jobs run"
+  if [ "$system" = Darwin ]; then
+    make_mac_account
+    [ -z "${SUDO_USER:-}" ] ||
+      run dseditgroup -o edit -a "$SUDO_USER" -t user "$user"
+  else
+    run useradd --system --user-group --home-dir "$home" --no-create-home \
+      --shell /usr/sbin/nologin "$user"
+    [ -z "${SUDO_USER:-}" ] || run usermod -aG "$user" "$SUDO_USER"
+  fi
+}
+
+# Gives a file or folder to the user that mpsd runs as.
+give() {
+  [ "$(id -u)" -eq 0 ] && has_account "$user" || return 0
+  run chown "$@"
+}
 
 # --- files -------------------------------------------------------------------
 
@@ -47,7 +114,7 @@ own_folder() {
     "$home"/*) own_folder 755 "$(dirname "$2")" ;;
   esac
   folder "$1" "$2"
-  [ "$(id -u)" -ne 0 ] || run chown "$user:$group" "$root_dir$2"
+  give "$user:$group" "$root_dir$2"
 }
 
 # put MODE SOURCE PATH: copies a file and replaces PATH in one step, so that a
@@ -124,19 +191,32 @@ programs() {
   done < <(torch_libraries)
 }
 
+# Without them nobody but root could speak to mpsd: its account is no person's.
+group_options() {
+  [ "$account" = yes ] || return 0
+  printf '# Members of the group use the socket as who they are.\n'
+  printf 'socket-group = "%s"\n' "$group"
+  [ -z "${SUDO_USER:-}" ] || printf 'admin = ["%s"]\n' "$SUDO_USER"
+}
+
 configuration() {
-  own_folder 700 "$state"
+  # The group of the service's account passes through to the socket.
+  if [ "$account" = yes ]; then
+    own_folder 710 "$state"
+  else
+    own_folder 700 "$state"
+  fi
   [ ! -e "$root_dir$state/mpsd.toml" ] || return 0
   say "$state/mpsd.toml"
   [ "$dry_run" = no ] || return 0
-  cat >"$root_dir$state/mpsd.toml" <<'TOML'
+  group_options >"$root_dir$state/mpsd.toml"
+  cat >>"$root_dir$state/mpsd.toml" <<'TOML'
 # What mpsd --help lists, without the dashes. After a change send mpsd SIGHUP
 # (systemctl reload, launchctl kill HUP); its log names what wants a restart.
 # metrics-address = "127.0.0.1:9464"
-# A port is open to everybody who reaches it, on 127.0.0.1 to every account of
-# the machine; jobs then read the roots and the Hugging Face cache alone.
-# listen = ["127.0.0.1:7433"]
-# insecure-listen = true
+# Over TLS, for people with a token (mpsd token create); mpsd tls init makes the
+# certificates. Jobs then read the roots and the Hugging Face cache alone.
+# listen = ["0.0.0.0:7433"]
 # model-root = ["/srv/models"]
 # data-root = ["/srv/data"]
 # The service kills what is left after 150 seconds.
@@ -147,7 +227,95 @@ configuration() {
 # HF_HUB_OFFLINE = "1"
 TOML
   chmod 600 "$root_dir$state/mpsd.toml"
-  [ "$(id -u)" -ne 0 ] || chown "$user:$group" "$root_dir$state/mpsd.toml"
+  give "$user:$group" "$root_dir$state/mpsd.toml"
+}
+
+# --- a port ------------------------------------------------------------------
+
+# Whether mpsd.toml sets the option $1.
+configured() {
+  grep -q "^[[:space:]]*$1[[:space:]]*=" "$root_dir$state/mpsd.toml" 2>/dev/null
+}
+
+# Refuses what mpsd.toml could not hold, or holds differently.
+check_listen() {
+  local port="${listen##*:}"
+  case "$listen" in
+    *[!][A-Za-z0-9.:_-]* | :*) port=none ;;
+    *:*) ;;
+    *) port=none ;;
+  esac
+  case "$port" in
+    '' | *[!0-9]*)
+      die "--listen '$listen': expected HOST:PORT, 0.0.0.0:7433 say"
+      ;;
+  esac
+  if configured listen &&
+    ! grep -qF "listen = [\"$listen\"]" "$root_dir$state/mpsd.toml"; then
+    die "$state/mpsd.toml says already where mpsd listens: change it there"
+  fi
+}
+
+# Writes --listen into mpsd.toml: as its first line, since a table may be its
+# end.
+listening() {
+  local toml="$root_dir$state/mpsd.toml"
+  [ -n "$listen" ] || return 0
+  if ! configured listen; then
+    changed=yes
+    say "$state/mpsd.toml: listen = [\"$listen\"]"
+    if [ "$dry_run" = no ]; then
+      cp -p "$toml" "$toml.new" # for its mode and owner
+      {
+        printf 'listen = ["%s"]\n' "$listen"
+        cat "$toml"
+      } >"$toml.new"
+      mv -f "$toml.new" "$toml"
+    fi
+  fi
+}
+
+# Makes certificates for the machine's names, on a Mac also for the one of the
+# local network, which may differ from the host name.
+certificates() {
+  local bonjour=""
+  case "$listen" in
+    '' | localhost:* | 127.* | '[::1]:'*) return 0 ;;
+  esac
+  ! configured tls-cert || return 0
+  if [ -n "$root_dir" ]; then
+    say "no certificates under DESTDIR: on the machine run mpsd tls init"
+    return 0
+  fi
+  [ ! -e "$state/tls/server.crt" ] || return 0
+  [ "$system" != Darwin ] ||
+    bonjour="$(scutil --get LocalHostName 2>/dev/null || true)"
+  set -- "$prefix/bin/mpsd" tls init --state-dir "$state"
+  [ -z "$bonjour" ] || set -- "$@" --name "$bonjour.local"
+  say "$state/tls"
+  if [ "$dry_run" = yes ]; then
+    run "$@"
+  else
+    "$@" >/dev/null || die "mpsd tls init failed"
+    [ ! -d "$state/tls" ] || give -R "$user:$group" "$state/tls"
+  fi
+}
+
+# What the people need who are to reach the port, as commands to copy.
+say_how_to_reach() {
+  local token="mpsd token create" shown
+  [ -n "$listen" ] && [ -e "$root_dir$state/tls/server.crt" ] || return 0
+  [ "$dry_run" = no ] || return 0
+  shown="$("$root_dir$prefix/bin/mpsd" tls show --state-dir "$root_dir$state")"
+  say "laptops know this machine by one of these names, and its fingerprint:"
+  printf '%s\n' "$shown"
+  if [ "$scope" = system ]; then
+    token="sudo $token --state-dir '$state'"
+  fi
+  say "for each person: $token --user NAME --role user --expires 90d"
+  say "on the laptop: mpsctl login ONE-OF-THE-NAMES:${listen##*:}" \
+    "--fingerprint $(printf '%s\n' "$shown" |
+      sed -n 's/^ *fingerprint *//p')"
 }
 
 service_files() {
@@ -216,6 +384,7 @@ start() {
 # --- all of it ---------------------------------------------------------------
 
 build="$root/build/release/bin"
+listen=""
 starts=yes
 changed=no
 while [ $# -gt 0 ]; do
@@ -223,6 +392,11 @@ while [ $# -gt 0 ]; do
     --build)
       [ $# -ge 2 ] || die "--build needs a value"
       build="$2"
+      shift 2
+      ;;
+    --listen)
+      [ $# -ge 2 ] || die "--listen needs a value"
+      listen="$2"
       shift 2
       ;;
     --no-start)
@@ -249,8 +423,12 @@ if [ "$scope" = system ] && [ "$(id -u)" -ne 0 ] && [ "$dry_run" = no ] &&
   [ -z "$root_dir" ]; then
   die "--system needs root: use sudo, or --user"
 fi
+[ -z "$listen" ] || check_listen
+account
 programs
 configuration
+listening
+certificates
 service_files
 [ "$starts" = no ] || start
 [ "$changed" = yes ] || say "everything was up to date"
@@ -259,3 +437,4 @@ case "$state" in
   *) say "for mpsctl: export MPSD_STATE_DIR='$state'" ;;
 esac
 say "mpsd's log: $state/log/mpsd.log"
+say_how_to_reach

@@ -55,22 +55,53 @@ check_path() {
   fi
 }
 
+# The user that the machine's service runs as now; nothing where there is none.
+installed_user() {
+  if [ "$system" = Darwin ]; then
+    sed -n '/<key>UserName</{n;s|.*<string>\(.*\)</string>.*|\1|p;}' \
+      "${DESTDIR:-}/Library/LaunchDaemons/org.mpsd.daemon.plist" 2>/dev/null ||
+      true
+  else
+    sed -n 's/^User=//p' \
+      "${DESTDIR:-}/etc/systemd/system/mpsd.service" 2>/dev/null || true
+  fi
+}
+
+# Whether the machine has the account.
+has_account() { id "$1" >/dev/null 2>&1; }
+
+# The account of the service where no person's is named: an upgrade keeps the
+# one that it finds, and with it that user's jobs.
+find_service_user() {
+  [ -z "$user" ] || return 0
+  user="$(installed_user)"
+  [ -z "$user" ] || return 0
+  if [ "$system" = Darwin ]; then user=_mpsd; else user=mpsd; fi
+}
+
 find_user() {
+  account=no
   if [ "$scope" = user ]; then
     user="$(id -un)"
     home="$HOME"
   else
-    [ -n "$user" ] || user="${SUDO_USER:-}"
-    [ -n "$user" ] || die "whose jobs? Name the user that mpsd is to run as:" \
-      "--service-user NAME (it reads that user's models; only that user and" \
-      "root reach its socket)"
-    id "$user" >/dev/null 2>&1 || die "there is no user '$user'"
+    find_service_user
     case "$user" in
       *[!A-Za-z0-9._-]* | -*) die "'$user' is no name for --service-user" ;;
     esac
-    eval "home=~$user"
+    case "$user" in
+      mpsd | _mpsd) account=yes ;;
+      *) has_account "$user" || die "there is no user '$user'" ;;
+    esac
+    if has_account "$user"; then
+      eval "home=~$user"
+    elif [ "$system" = Darwin ]; then
+      home="${prefix:-/usr/local}/var/mpsd"
+    else
+      home=/var/lib/mpsd
+    fi
   fi
-  group="$(id -gn "$user")"
+  if has_account "$user"; then group="$(id -gn "$user")"; else group="$user"; fi
 }
 
 find_places() {
@@ -81,6 +112,8 @@ find_places() {
   fi
   logs=""
   rotation=""
+  # The home of the service's own account is the state folder.
+  [ "$account" = no ] || [ -n "$state" ] || state="$home"
   if [ "$system" = Darwin ]; then
     [ -n "$state" ] || state="$home/Library/Application Support/mpsd"
     if [ "$scope" = user ]; then
@@ -104,8 +137,9 @@ find_places() {
   fi
 }
 
-# Sets system, scope, prefix, state, user, group, home, logs, label, and the
-# files service and rotation (empty: none) out of the options.
+# Sets system, scope, prefix, state, user, group, home, logs, label, account
+# (yes: the user is the service's own, and no person), and the files service and
+# rotation (empty: none) out of the options.
 find_layout() {
   system="$(uname -s)"
   if [ -z "$scope" ]; then

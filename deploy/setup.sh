@@ -28,11 +28,13 @@ APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
   libcli11-dev libssl-dev libcurl4-openssl-dev libpng-dev libjpeg-dev
   libncurses-dev libboost-dev zlib1g-dev"
 APT_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev prometheus
-  prometheus-alertmanager tmux"
+  prometheus-alertmanager tmux zsh fish openssh-client openssh-server rsync
+  avahi-daemon dbus libavahi-compat-libdnssd1"
 BREW_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil sqlite
   sqlitecpp spdlog prometheus-cpp nlohmann-json cli11 openssl@3
   libpng jpeg-turbo ncurses boost"
-BREW_TEST_PACKAGES="googletest google-benchmark prometheus tmux"
+BREW_TEST_PACKAGES="googletest google-benchmark prometheus tmux fish
+  rsync"
 BREW_PYTHON="python@3.13"
 
 say() { printf 'setup: %s\n' "$*"; }

@@ -82,6 +82,19 @@ purge_state() {
   run rm -rf "$root_dir$state"
 }
 
+# Removes the service's account once nothing is the account's any more.
+purge_account() {
+  [ "$account" = yes ] && [ -z "$root_dir" ] && has_account "$user" || return 0
+  [ ! -d "$state" ] || return 0
+  say "removing the account $user"
+  if [ "$system" = Darwin ]; then
+    run dscl . -delete "/Users/$user"
+    run dscl . -delete "/Groups/$user"
+  else
+    run userdel "$user"
+  fi
+}
+
 purge=no
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -114,6 +127,7 @@ if purges; then
     done
     drop_empty "$logs"
   fi
+  purge_account
 elif [ -d "$root_dir$state" ]; then
   say "kept: $state (jobs, results, mpsd.toml); --purge removes it"
 fi

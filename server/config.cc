@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <istream>
 #include <memory>
@@ -12,8 +13,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/access_options.h"
+#include "server/config_file.h"
 #include "server/default_places.h"
+#include "server/disk_options.h"
+#include "server/hub_options.h"
 #include "server/listen_rules.h"
+#include "server/share_options.h"
+#include "server/user_limit_options.h"
 
 namespace mpsd {
 namespace fs = std::filesystem;
@@ -27,41 +34,26 @@ file each line is an option without its dashes:
   state-dir = "/var/lib/mpsd"
   model-root = ["/srv/models"]
   metrics-address = "off"
+  limit-queued-jobs = 20
+  [user.ada]
+  queued-jobs = 50
   [environment]
   HF_HOME = "/srv/huggingface"
 
-SIGHUP reads the file again, and the certificate, the key and the token of the
-metrics. log-level, pause-on-*, quiet-hours, idle-only-seconds,
-pause-hold-seconds, pause-settle-seconds and notify-* take effect at once; the
-log names what else has changed and waits for a restart, and what is wrong with
-a file that is not taken.
+SIGHUP reads the file again, and the certificates, keys and the token of the API
+and of the metrics. log-level, pause-on-*, quiet-hours, idle-only-seconds,
+pause-hold-seconds, pause-settle-seconds, fair-share-half-life-hours, preempt*,
+notify-*, keep-*, state-budget-bytes and the limits of users take effect at
+once; the log names what else has changed and waits for a restart, and what is
+wrong with a file that is not taken.
+
+mpsd tls --help: the certificates of ports that are served over TLS.
 )";
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
 }
-
-// Reads the table [environment] as the option of that name, one NAME=VALUE a
-// key.
-class ConfigFile : public CLI::ConfigTOML {
- public:
-  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::vector<CLI::ConfigItem> items;
-    CLI::ConfigItem environment{{}, "environment", {}};
-    for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(input)) {
-      if (item.parents != std::vector<std::string>{"environment"}) {
-        items.push_back(std::move(item));
-      } else if (item.name != "++" && item.name != "--") {
-        for (const std::string& value : item.inputs) {
-          environment.inputs.push_back(absl::StrCat(item.name, "=", value));
-        }
-      }
-    }
-    if (!environment.inputs.empty()) items.push_back(environment);
-    return items;
-  }
-};
 
 // The options as CLI11 fills them in.
 struct Options {
@@ -74,13 +66,18 @@ struct Options {
   double retry_backoff = absl::ToDoubleSeconds(config.retry_backoff);
   double retry_backoff_max = absl::ToDoubleSeconds(config.retry_backoff_max);
   double metrics_linger = absl::ToDoubleSeconds(config.metrics_linger);
-  double blob_grace = absl::ToDoubleSeconds(config.blob_grace);
+  double audit_keep = config.audit_keep / absl::Hours(24);  // days
   double watchdog = absl::ToDoubleSeconds(config.watchdog);
   std::string thermal, memory_pressure, quiet_hours, host_file;
   double idle_only = 0;
   double settle = absl::ToDoubleSeconds(config.pause.settle);
   double hold_limit = absl::ToDoubleSeconds(config.pause.hold_limit);
   double host_interval = absl::ToDoubleSeconds(config.host_interval);
+  UserLimitOptions user_limits;
+  ShareOptions shares;
+  DiskOptions disk;
+  AccessOptions access;
+  HubOptions hub;
   std::string secret_file, ca_file;
   std::vector<std::string> notify_on;
   double notify_settle = absl::ToDoubleSeconds(config.notify.settle);
@@ -95,16 +92,17 @@ void DeclarePlaces(CLI::App& app, Options& o) {
   app.add_flag("--skip-selftest", o.config.skip_selftest,
                "Run jobs on a device that has not passed the worker's "
                "--selftest");
-  app.add_option("--listen", o.config.listen,
-                 "Serve the API on this unix:PATH, or HOST:PORT with "
-                 "--insecure-listen, too; may be repeated");
+  app.add_flag("--advertise", o.config.advertise,
+               "Tell the local network of the port of --listen, by DNS-SD");
   app.add_option("--http-listen", o.config.http_listen,
                  "Serve a read-only web page of the queue and the jobs on this "
                  "127.0.0.1:PORT, for every account of the machine, or "
                  "unix:PATH [off]");
-  app.add_flag("--insecure-listen", o.config.insecure_listen,
-               "Serve it on ports though it has neither TLS nor tokens: "
-               "whoever reaches one runs jobs as this user");
+  app.add_option("--openai-listen", o.config.openai_listen,
+                 "Serve OpenAI's fine-tuning API (/v1/files, "
+                 "/v1/fine_tuning/jobs, /v1/models) to who has a token, on "
+                 "this HOST:PORT with the certificate of --listen, or "
+                 "unix:PATH [off]");
   const std::string lock = DefaultDeviceLock().string();
   app.add_option("--device-lock", o.device_lock,
                  "File that the mpsd whose job uses the GPU locks, among all "
@@ -130,7 +128,8 @@ void DeclareReads(CLI::App& app, Options& o) {
   app.add_option("--model-root", o.model_roots,
                  "Folder of this machine beneath which jobs may name models "
                  "and adapters, beside the Hugging Face cache; may be repeated "
-                 "[any folder; with a port, or once a root is named: none]");
+                 "[any folder; with a port or a group, or once a root is "
+                 "named: none]");
   app.add_option("--data-root", o.data_roots,
                  "Folder of this machine beneath which jobs may name data, "
                  "beside what is uploaded; may be repeated [likewise]");
@@ -192,16 +191,13 @@ void DeclareLimits(CLI::App& app, Options& o) {
                  "with, or that were returned for memory pressure")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--min-free-bytes", o.config.min_free_bytes,
-                 "No upload begins that would leave less of the state folder's "
-                 "disk free, and no job starts with less, beside room for a "
-                 "checkpoint of it")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
-      ->capture_default_str();
-  app.add_option("--blob-grace-seconds", o.blob_grace,
-                 "How long an upload is kept that no job uses, since it came, "
-                 "was asked for, or its last job was deleted")
-      ->check(CLI::Range(1.0, 1e9))
+}
+
+void DeclareAudit(CLI::App& app, Options& o) {
+  app.add_option("--audit-keep-days", o.audit_keep,
+                 "How long mpsd remembers who asked for which change; 0: for "
+                 "ever, up to a million entries")
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
 }
 
@@ -296,6 +292,19 @@ absl::Status UnknownKey(const CLI::ConfigError& error) {
                    "lists them"));
 }
 
+// No range of CLI11's leaves NaN out.
+absl::Status CheckNumbers(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_type_name().find("FLOAT") == std::string::npos) continue;
+    for (const std::string& text : option->results()) {
+      if (!std::isnan(std::strtod(text.c_str(), nullptr))) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          option->get_name(), ": ", text, " is no number; mpsd --help"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FinishManners(const Options& o, Config& config) {
   jobs::PausePolicy& pause = config.pause;
   pause.thermal = host::ThermalNamed(o.thermal);
@@ -377,9 +386,11 @@ void FinishReads(const Options& o, Config& config) {
   for (const std::string& root : o.data_roots) {
     config.data_roots.push_back(fs::absolute(root));
   }
-  const bool served_on_port =
+  const bool others_come =
+      !config.socket_group.empty() ||
+      (!config.openai_listen.empty() && IsPort(config.openai_listen)) ||
       std::any_of(config.listen.begin(), config.listen.end(), IsPort);
-  if (served_on_port || !o.model_roots.empty() || !o.data_roots.empty()) return;
+  if (others_come || !o.model_roots.empty() || !o.data_roots.empty()) return;
   config.model_roots = config.data_roots = {"/"};
 }
 
@@ -400,9 +411,11 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   config.worker = o.worker.empty() ? DefaultWorker() : fs::absolute(o.worker);
   if (config.metrics_address == "off") config.metrics_address.clear();
   if (config.http_listen == "off") config.http_listen.clear();
+  if (config.openai_listen == "off") config.openai_listen.clear();
   config.metrics_tls_cert = AbsoluteOrEmpty(o.metrics_tls_cert);
   config.metrics_tls_key = AbsoluteOrEmpty(o.metrics_tls_key);
   config.metrics_token_file = AbsoluteOrEmpty(o.metrics_token_file);
+  if (absl::Status s = FinishAccess(o.access, config); !s.ok()) return s;
   if (absl::Status s = CheckAddresses(config); !s.ok()) return s;
   FinishReads(o, config);
   if (absl::Status s = FinishEnvironment(o, app, config); !s.ok()) return s;
@@ -414,8 +427,14 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   config.retry_backoff = absl::Seconds(o.retry_backoff);
   config.retry_backoff_max = absl::Seconds(o.retry_backoff_max);
   config.metrics_linger = absl::Seconds(o.metrics_linger);
-  config.blob_grace = absl::Seconds(o.blob_grace);
+  o.shares.Finish(config);
+  if (absl::Status s = o.disk.Finish(config); !s.ok()) return s;
   config.watchdog = absl::Seconds(o.watchdog);
+  config.audit_keep = o.audit_keep * absl::Hours(24);
+  if (absl::Status s = FinishHub(o.hub, config); !s.ok()) return s;
+  absl::StatusOr<jobs::LimitSettings> limits = ReadUserLimits(o.user_limits);
+  if (!limits.ok()) return limits.status();
+  config.user_limits = *std::move(limits);
   if (absl::Status s = FinishManners(o, config); !s.ok()) return s;
   if (absl::Status s = FinishNotify(o, config); !s.ok()) return s;
   return config;
@@ -436,11 +455,17 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
   app.footer(kFooter);
   Options options;
   DeclarePlaces(app, options);
+  DeclareAccess(app, options.access, options.config);
   DeclareMetrics(app, options);
   DeclareReads(app, options);
   DeclareEnvironment(app, options);
   DeclareLog(app, options);
   DeclareLimits(app, options);
+  DeclareAudit(app, options);
+  DeclareHub(app, options.hub, options.config);
+  DeclareUserLimits(app, options.user_limits);
+  options.shares.Declare(app);
+  options.disk.Declare(app);
   DeclareManners(app, options);
   DeclareNotify(app, options);
   try {
@@ -456,6 +481,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
     return absl::InvalidArgumentError(
         absl::StrCat(e.what(), "; mpsd --help lists the options"));
   }
+  if (absl::Status s = CheckNumbers(app); !s.ok()) return s;
   absl::StatusOr<Config> config = Finish(std::move(options), app);
   if (!config.ok()) return config.status();
   return *std::move(config);

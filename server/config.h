@@ -11,7 +11,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/hub/settings.h"
 #include "server/jobs/pause_gate.h"
+#include "server/jobs/preemption.h"
+#include "server/jobs/user_limits.h"
 #include "server/notify/settings.h"
 
 namespace mpsd {
@@ -23,9 +26,21 @@ struct Config {
   std::filesystem::path state_dir;  // absolute
   std::filesystem::path worker;     // path of mpsd-worker
   // Addresses beside the unix socket STATE/mpsd.sock, on which mpsd always
-  // listens. An address that is no unix socket needs insecure_listen.
+  // listens. An address that is no unix socket nor of this machine alone needs
+  // a certificate.
   std::vector<std::string> listen;
-  bool insecure_listen = false;
+  // Tells the local network of such a port, by DNS-SD.
+  bool advertise = false;
+  // The certificate of the API's ports and its key, both or none, and the
+  // authorities of client certificates; absolute.
+  std::filesystem::path tls_cert, tls_key, tls_client_ca;
+  // The group that may use the unix sockets, by name or number; empty: none.
+  std::string socket_group;
+  // Users by name, for callers that bring no token. No user is in both.
+  std::vector<std::string> admins, viewers;
+  // Shows the spec, log, progress and results of a job to its owner and to
+  // admins alone.
+  bool private_jobs = false;
   // Absolute folders of this machine that jobs may read, beside their uploads
   // and the Hugging Face cache. The default is "/" while mpsd listens on unix
   // sockets alone, and no folder once it listens on a port.
@@ -38,6 +53,9 @@ struct Config {
   // The read-only web page: "HOST:PORT" of a loopback host or "unix:PATH";
   // empty: off.
   std::string http_listen;
+  // OpenAI's fine-tuning API: "HOST:PORT", beyond loopback with the API's
+  // certificate, or "unix:PATH"; empty: off.
+  std::string openai_listen;
   // The file that a worker locks while it uses the GPU; the mpsd of every user
   // of the machine locks the same file.
   std::filesystem::path device_lock;  // empty: off
@@ -58,14 +76,26 @@ struct Config {
   int64_t min_free_bytes = int64_t{1} << 30;
   // How long the blob store keeps a blob that no job uses.
   absl::Duration blob_grace = absl::Hours(24);
+  // What the state folder is to keep within: jobs that have ended go for it,
+  // the oldest first; 0: nothing goes.
+  int64_t state_budget = 0;
+  // How long the audit keeps an entry; zero: for ever.
+  absl::Duration audit_keep = absl::Hours(24 * 365);
   absl::Duration retry_backoff = absl::Seconds(10);
   absl::Duration retry_backoff_max = absl::Minutes(10);
+  // After so long half of what an owner used of the device is forgotten; zero:
+  // the queue is FIFO within priority.
+  absl::Duration fair_share_half_life = absl::Hours(24);
+  jobs::PreemptionPolicy preemption;
   absl::Duration metrics_linger = absl::Minutes(10);
   absl::Duration watchdog = absl::Minutes(4);  // zero: no watchdog
 
   // When jobs pause for the people who share the machine.
   jobs::PausePolicy pause;
   absl::Duration host_interval = absl::Seconds(5);
+
+  hub::Settings hub;                // from where models are pulled
+  jobs::LimitSettings user_limits;  // what users may have
 
   notify::Settings notify;  // whom to tell about what
   // Send a test through each door of `notify`, and end. No key of the file.

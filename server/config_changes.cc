@@ -5,6 +5,7 @@ namespace mpsd {
 namespace {
 
 using jobs::PausePolicy;
+using jobs::PreemptionPolicy;
 using NotifySettings = notify::Settings;
 
 template <auto kMember>
@@ -17,8 +18,31 @@ bool SamePause(const Config& a, const Config& b) {
 }
 
 template <auto kMember>
+bool SamePreemption(const Config& a, const Config& b) {
+  return a.preemption.*kMember == b.preemption.*kMember;
+}
+
+template <auto kMember>
+bool SameHub(const Config& a, const Config& b) {
+  return a.hub.*kMember == b.hub.*kMember;
+}
+
+template <auto kMember>
 bool SameNotify(const Config& a, const Config& b) {
   return a.notify.*kMember == b.notify.*kMember;
+}
+
+// What the options --limit-KEY and the tables [user.NAME] say of one limit.
+template <auto... kMembers>
+bool SameLimit(const Config& a, const Config& b) {
+  return ((a.user_limits.others.*kMembers == b.user_limits.others.*kMembers) &&
+          ...);
+}
+
+template <auto kMember>
+bool SameKeep(const Config& a, const Config& b) {
+  return a.user_limits.others.keep.*kMember ==
+         b.user_limits.others.keep.*kMember;
 }
 
 struct Row {
@@ -32,8 +56,16 @@ constexpr Row kRows[] = {
     {"worker", IsSame<&Config::worker>},
     {"skip-selftest", IsSame<&Config::skip_selftest>},
     {"listen", IsSame<&Config::listen>},
-    {"insecure-listen", IsSame<&Config::insecure_listen>},
+    {"advertise", IsSame<&Config::advertise>},
+    {"tls-cert", IsSame<&Config::tls_cert>},
+    {"tls-key", IsSame<&Config::tls_key>},
+    {"tls-client-ca", IsSame<&Config::tls_client_ca>},
+    {"socket-group", IsSame<&Config::socket_group>},
+    {"admin", IsSame<&Config::admins>},
+    {"viewer", IsSame<&Config::viewers>},
     {"http-listen", IsSame<&Config::http_listen>},
+    {"openai-listen", IsSame<&Config::openai_listen>},
+    {"private-jobs", IsSame<&Config::private_jobs>},
     {"metrics-address", IsSame<&Config::metrics_address>},
     {"metrics-tls-cert", IsSame<&Config::metrics_tls_cert>},
     {"metrics-tls-key", IsSame<&Config::metrics_tls_key>},
@@ -41,9 +73,14 @@ constexpr Row kRows[] = {
     {"device-lock", IsSame<&Config::device_lock>},
     {"model-root", IsSame<&Config::model_roots>},
     {"data-root", IsSame<&Config::data_roots>},
+    {"hub", SameHub<&hub::Settings::url>},
+    {"hub-token-file", SameHub<&hub::Settings::token_file>},
+    {"hub-ca-file", SameHub<&hub::Settings::ca_file>},
+    {"hub-allow-private", SameHub<&hub::Settings::allow_private>},
     {"environment", IsSame<&Config::environment>},
     {"min-free-bytes", IsSame<&Config::min_free_bytes>},
     {"blob-grace-seconds", IsSame<&Config::blob_grace>},
+    {"audit-keep-days", IsSame<&Config::audit_keep>},
     {"log-level", IsSame<&Config::log_level>, true},
     {"log-max-bytes", IsSame<&Config::log_max_bytes>},
     {"log-files", IsSame<&Config::log_files>},
@@ -56,6 +93,11 @@ constexpr Row kRows[] = {
     {"watchdog-seconds", IsSame<&Config::watchdog>},
     {"max-failures", IsSame<&Config::max_failures>},
     {"max-interruptions", IsSame<&Config::max_interruptions>},
+    {"fair-share-half-life-hours", IsSame<&Config::fair_share_half_life>, true},
+    {"preempt", SamePreemption<&PreemptionPolicy::enabled>, true},
+    {"preempt-margin-seconds", SamePreemption<&PreemptionPolicy::margin>, true},
+    {"preempt-min-run-seconds", SamePreemption<&PreemptionPolicy::least_run>,
+     true},
     {"pause-on-battery", SamePause<&PausePolicy::on_battery>, true},
     {"pause-on-thermal", SamePause<&PausePolicy::thermal>, true},
     {"pause-on-memory-pressure", SamePause<&PausePolicy::memory_pressure>,
@@ -65,6 +107,24 @@ constexpr Row kRows[] = {
     {"pause-hold-seconds", SamePause<&PausePolicy::hold_limit>, true},
     {"pause-settle-seconds", SamePause<&PausePolicy::settle>, true},
     {"host-interval-seconds", IsSame<&Config::host_interval>},
+    {"limit-queued-jobs", SameLimit<&jobs::UserLimits::queued_jobs>, true},
+    {"limit-upload-bytes", SameLimit<&jobs::UserLimits::upload_bytes>, true},
+    {"limit-result-bytes", SameLimit<&jobs::UserLimits::result_bytes>, true},
+    {"limit-priority",
+     SameLimit<&jobs::UserLimits::lowest_priority,
+               &jobs::UserLimits::highest_priority>,
+     true},
+    {"limit-job-hours", SameLimit<&jobs::UserLimits::job_time>, true},
+    {"keep-days", SameKeep<&jobs::KeepRules::age>, true},
+    {"keep-jobs", SameKeep<&jobs::KeepRules::jobs>, true},
+    {"keep-bytes", SameKeep<&jobs::KeepRules::bytes>, true},
+    {"keep-checkpoints-days", SameKeep<&jobs::KeepRules::checkpoint_age>, true},
+    {"state-budget-bytes", IsSame<&Config::state_budget>, true},
+    {"user-limit",
+     [](const Config& a, const Config& b) {
+       return a.user_limits.users == b.user_limits.users;
+     },
+     true},
     {"notify-on", SameNotify<&NotifySettings::topics>, true},
     {"notify-webhook", SameNotify<&NotifySettings::webhook>, true},
     // The key that the file holds.
@@ -99,7 +159,11 @@ std::vector<ConfigKey> ConfigKeys() {
 Config WithLiveKeys(Config running, const Config& next) {
   running.log_level = next.log_level;
   running.pause = next.pause;
+  running.fair_share_half_life = next.fair_share_half_life;
+  running.preemption = next.preemption;
   running.notify = next.notify;
+  running.user_limits = next.user_limits;
+  running.state_budget = next.state_budget;
   return running;
 }
 

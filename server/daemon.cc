@@ -12,35 +12,32 @@
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/printable.h"
 #include "core/host/environment.h"
 #include "core/host/file_host.h"
 #include "core/host/machine.h"
-#include "core/spec/hub_cache.h"
 #include "core/wire/messages.h"
+#include "server/advertise.h"
 #include "server/build_info.h"
 #include "server/command_runner.h"
 #include "server/config_changes.h"
 #include "server/descriptor_limit.h"
+#include "server/http_doors.h"
 #include "server/log.h"
+#include "server/model_pulls.h"
+#include "server/models/hub_models.h"
+#include "server/socket_group.h"
+#include "server/worker_surroundings.h"
 
 namespace mpsd {
 namespace {
 
 // How long calls under way may take when the daemon stops.
 constexpr absl::Duration kShutdownGrace = absl::Seconds(2);
+// The log warns of a certificate that ends so soon.
+constexpr absl::Duration kCertificateWarning = absl::Hours(14 * 24);
 constexpr int kExitDeaf = 70;  // sysexits.h: EX_SOFTWARE
 // The time beside the stop grace for killing a worker and writing the row.
 constexpr absl::Duration kDrainMargin = absl::Seconds(5);
-
-// Escapes the line, so that a job's text never begins a line of the log.
-std::function<void(const std::string&)> LineTo(
-    std::shared_ptr<spdlog::logger> log,
-    spdlog::level::level_enum level = spdlog::level::info) {
-  return [log = std::move(log), level](const std::string& line) {
-    log->log(level, base::Printable(line));
-  };
-}
 
 }  // namespace
 
@@ -51,38 +48,65 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   if (status.ok()) status = daemon->OpenStores();
   if (status.ok()) status = daemon->StartMetrics();
   if (!status.ok()) return status;
+  daemon->MakeLogbook();
   daemon->MakeLauncher();
   daemon->MakeScheduler();
+  daemon->MakeSweeps();
+  daemon->MakePlanner();
+  daemon->MakeHousekeeping();
+  daemon->MakeExaminer();
   status = daemon->scheduler_->Recover();
+  if (status.ok()) status = daemon->puller_->Recover();
   if (!status.ok()) return status;
   daemon->housekeeping_->Start(*daemon->job_store_);
   daemon->StartNotifier();
-  status = daemon->StartPage();
+  status = daemon->OpenOpenAi();
+  if (status.ok()) status = daemon->StartPage();
   if (status.ok()) status = daemon->StartServer();
   if (!status.ok()) return status;
+  daemon->ServeOpenAi();
   // The ticker starts last, so that a daemon that cannot serve starts no
   // worker.
   daemon->ticker_.Start(
       [raw = daemon.get()] { return raw->scheduler_->Tick(); });
+  daemon->token_ticker_.Start(
+      [raw = daemon.get()] { return raw->tokens_->Tend(); });
+  daemon->StartSweeps();
+  daemon->logbook_ticker_.Start(
+      [raw = daemon.get()] { return raw->logbook_->Tend(); });
   daemon->StartWatchdog();
   daemon->StartDiskWatch();
+  daemon->announcement_ =
+      Advertise(daemon->config_, daemon->server_->addresses(),
+                LineTo(daemon->log_, spdlog::level::warn));
   daemon->log_->info("mpsd {} serves {}", MPSD_VERSION,
                      daemon->addresses().front());
   return daemon;
 }
 
 Daemon::Daemon(const Config& config)
-    : config_(config), start_time_(absl::Now()) {}
+    : config_(config),
+      start_time_(absl::Now()),
+      user_limits_(config.user_limits),
+      folders_(std::make_shared<jobs::MeasuredFolders>()) {}
 
 Daemon::~Daemon() {
+  announcement_.reset();
   watchdog_.reset();
   if (server_) server_->Shutdown(kShutdownGrace);
   ticker_.Stop();
-  // The server calls the scheduler, and a worker's thread pokes the ticker:
-  // destroy them in this order, while the ticker object still exists.
+  token_ticker_.Stop();
+  sweep_ticker_.Stop();
+  // The server and the housekeeping call the scheduler, and a worker's thread
+  // pokes the ticker: destroy them in this order, while the ticker still is.
   page_.reset();
+  openai_server_.reset();
   server_.reset();
+  housekeeping_.reset();
+  planner_.reset();
+  puller_.reset();
   scheduler_.reset();
+  CloseLogbook();
   notifier_.reset();
   tested_.reset();
   if (log_) log_->info("mpsd ends");
@@ -93,14 +117,30 @@ absl::Status Daemon::OpenState() {
       StateDir::Open(config_.state_dir);
   if (!dir.ok()) return dir.status();
   state_dir_ = *std::move(dir);
+  if (absl::Status s = OpenToGroup(); !s.ok()) return s;
   absl::StatusOr<std::shared_ptr<spdlog::logger>> log = OpenLog(config_);
   if (!log.ok()) return log.status();
   log_ = *std::move(log);
   return absl::OkStatus();
 }
 
+// The group reaches the socket, and nothing else: all other files of the state
+// folder are the owner's alone (main.cc sets the umask).
+absl::Status Daemon::OpenToGroup() {
+  if (config_.socket_group.empty()) return absl::OkStatus();
+  const absl::StatusOr<gid_t> group = GroupNamed(config_.socket_group);
+  absl::Status opened =
+      group.ok() ? LetThrough(config_.state_dir, *group) : group.status();
+  if (!opened.ok()) {
+    return absl::Status(opened.code(),
+                        absl::StrCat("--socket-group: ", opened.message()));
+  }
+  socket_group_ = *group;
+  return absl::OkStatus();
+}
+
 absl::Status Daemon::CheckWorker() const {
-  if (access(config_.worker.c_str(), X_OK) == 0) return absl::OkStatus();
+  if (::access(config_.worker.c_str(), X_OK) == 0) return absl::OkStatus();
   absl::Status status = base::ErrnoStatus(errno, config_.worker.string());
   return absl::Status(
       status.code(),
@@ -119,24 +159,68 @@ absl::Status Daemon::OpenStores() {
   if (!database.ok()) return database.status();
   database_ = *std::move(database);
   job_store_ = std::make_unique<store::SqliteJobStore>(*database_);
+  kept_jobs_ = std::make_unique<store::KeptJobs>(*database_);
   ended_jobs_ = std::make_unique<store::EndedJobStore>(*database_);
+  logbook_store_ = std::make_unique<store::LogbookStore>(*database_);
+  audit_store_ = std::make_unique<store::AuditStore>(*database_);
+  access::AuditTrail::Options audit;
+  audit.keep = config_.audit_keep;
+  audit.log = LineTo(log_, spdlog::level::err);
+  audit_ = std::make_unique<access::AuditTrail>(std::move(audit), *audit_store_,
+                                                base::Clock::Real());
+  if (absl::Status s = OpenTokens(); !s.ok()) return s;
   absl::StatusOr<std::unique_ptr<store::BlobStore>> blobs =
       store::BlobStore::Open(*database_, config_.state_dir / "blobs",
                              config_.min_free_bytes);
   if (!blobs.ok()) return blobs.status();
   blob_store_ = *std::move(blobs);
-  job_files_ = std::make_unique<jobs::DiskJobFiles>(config_.state_dir,
-                                                    FoldersJobsRead());
-  housekeeping_ = std::make_unique<Housekeeping>(
-      Housekeeping::Options{config_.state_dir / "jobs", config_.blob_grace,
-                            LineTo(log_)},
-      *blob_store_);
+  if (absl::Status s = OpenNamedFiles(); !s.ok()) return s;
+  if (absl::Status s = OpenModels(); !s.ok()) return s;
+  job_files_ = std::make_unique<jobs::DiskJobFiles>(
+      config_.state_dir, FoldersJobsRead(config_), pushed_models_.get());
+  ledger_ = std::make_unique<store::UserLedger>(
+      *database_, folders_,
+      [blobs = blob_store_.get()](const std::string& user) {
+        return blobs->KeptBytesOf(user);
+      });
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::OpenModels() {
+  absl::StatusOr<std::unique_ptr<models::PushedModels>> pushed =
+      models::PushedModels::Open(config_.state_dir / "models",
+                                 LineTo(log_, spdlog::level::warn));
+  if (!pushed.ok()) return pushed.status();
+  pushed_models_ = *std::move(pushed);
+  models::SweepHubModels();
+  model_uses_ = std::make_unique<store::ModelUses>(*database_);
+  pull_store_ = std::make_unique<store::PullStore>(*database_);
+  puller_ = MakePuller(config_, *pull_store_, daemon_metrics_, log_);
+  model_book_ = std::make_unique<models::ModelBook>(
+      *pushed_models_, *model_uses_, puller_.get());
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::OpenTokens() {
+  token_store_ = std::make_unique<store::TokenStore>(*database_);
+  access::TokenBook::Options options = access::TokenBook::SystemOptions();
+  options.end_streams = [this](const std::string& credential) {
+    return server_->EndStreams(credential);
+  };
+  options.on_change = [this] { token_ticker_.WakeUp(); };
+  options.log = LineTo(log_, spdlog::level::warn);
+  absl::StatusOr<std::unique_ptr<access::TokenBook>> tokens =
+      access::TokenBook::Open(*token_store_, base::Clock::Real(),
+                              std::move(options));
+  if (!tokens.ok()) return tokens.status();
+  tokens_ = *std::move(tokens);
   return absl::OkStatus();
 }
 
 absl::Status Daemon::StartMetrics() {
   prometheus::JobMetrics::Options options;
   options.build_info = BuildInfo();
+  options.private_jobs = config_.private_jobs;
   options.linger = config_.metrics_linger;
   exported_metrics_ = std::make_shared<prometheus::JobMetrics>(
       std::move(options), base::Clock::Real());
@@ -165,42 +249,24 @@ absl::Status Daemon::StartMetrics() {
   return absl::OkStatus();
 }
 
-jobs::JobFiles::ReadFolders Daemon::FoldersJobsRead() const {
-  jobs::JobFiles::ReadFolders folders{config_.model_roots, config_.data_roots};
-  folders.models.push_back(spec::HubCacheFolder());
-  return folders;
-}
-
-// An input is a symbolic link to its blob where the file system has no hard
-// links, so a worker has to read the blob store too.
-std::vector<std::string> Daemon::FoldersWorkersRead() const {
-  const jobs::JobFiles::ReadFolders folders = FoldersJobsRead();
-  std::vector<std::string> roots = {config_.state_dir / "blobs"};
-  for (const auto& some : {folders.models, folders.data}) {
-    for (const std::filesystem::path& folder : some) {
-      if (folder == "/") return {};
-      roots.push_back(folder);
-    }
-  }
-  return roots;
-}
-
 void Daemon::MakeLauncher() {
   supervisor::ProcessLauncher::Options launch;
   launch.worker_path = config_.worker;
-  launch.environment = host::CurrentEnvironment();
+  launch.environment = WorkersEnvironment(config_);
+  launch.temporary_dir = config_.state_dir / "tmp";
   launch.lease_path = config_.state_dir / "worker.lock";
   launch.orphan_patience = config_.stop_grace;
   launch.device_lock = config_.device_lock;
-  launch.read_roots = FoldersWorkersRead();
+  launch.read_roots = FoldersWorkersRead(config_);
   launch.log = LineTo(log_, spdlog::level::warn);
   launcher_ = std::make_unique<supervisor::ProcessLauncher>(
       std::move(launch), base::Clock::Real());
   if (config_.skip_selftest) return;
   supervisor::TestedLauncher::Options test;
   test.worker_path = config_.worker;
-  test.environment = host::WorkerEnvironment(host::CurrentEnvironment(),
+  test.environment = host::WorkerEnvironment(WorkersEnvironment(config_),
                                              /*allow_cpu_fallback=*/false);
+  test.temporary_dir = config_.state_dir / "tmp";
   test.verdict_path = config_.state_dir / "selftest.json";
   test.log_path = config_.state_dir / "log" / "selftest.log";
   test.on_change = [this] { ticker_.WakeUp(); };
@@ -232,13 +298,38 @@ void Daemon::MakeScheduler() {
   options.pause = config_.pause;
   options.host_interval = config_.host_interval;
   options.on_change = [this] { ticker_.WakeUp(); };
+  options.on_sweep_change = [this] { sweep_ticker_.WakeUp(); };
   options.log = LineTo(log_);
+  options.half_life = config_.fair_share_half_life;
+  options.preemption = config_.preemption;
+  options.time_limit = [this](const std::string& owner) {
+    return user_limits_.Of(owner).job_time.value_or(absl::InfiniteDuration());
+  };
   board_ = std::make_unique<jobs::JobBoard>(*job_store_, *job_files_);
   scheduler_ = std::make_unique<jobs::Scheduler>(
       std::move(options),
-      jobs::Scheduler::Dependencies{*job_store_, *blob_store_, *job_files_,
-                                    *board_, launcher, *exported_metrics_,
-                                    base::Clock::Real(), host_.get()});
+      jobs::Scheduler::Dependencies{
+          *job_store_, *blob_store_, *job_files_, *board_, launcher,
+          *run_watch_, base::Clock::Real(), host_.get(), ledger_.get(),
+          kept_jobs_.get(), folders_.get(), logbook_.get()});
+}
+
+void Daemon::MakeHousekeeping() {
+  Housekeeping::Options options{config_.state_dir / "jobs", config_.blob_grace};
+  options.limits = &user_limits_;
+  options.metrics = daemon_metrics_.get();
+  options.sweep_models = [this] {
+    planner_->Sweep();
+    return model_book_->Sweep();
+  };
+  options.log = LineTo(log_);
+  unused_blobs_ = std::make_unique<store::UnusedBlobs>(
+      *blob_store_, options.jobs_dir, options.blob_grace);
+  housekeeping_ = std::make_unique<Housekeeping>(
+      std::move(options), retention::Collector::Dependencies{
+                              *kept_jobs_, *scheduler_, *unused_blobs_,
+                              *folders_, base::Clock::Real()});
+  housekeeping_->SetBudget(config_.state_budget);
 }
 
 void Daemon::StartNotifier() {
@@ -258,26 +349,13 @@ void Daemon::StartNotifier() {
 }
 
 absl::Status Daemon::StartPage() {
-  if (config_.http_listen.empty()) return absl::OkStatus();
-  http::Server::Options serve;
-  serve.address = config_.http_listen;
-  serve.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
-  serve.log = LineTo(log_, spdlog::level::warn);
   absl::StatusOr<std::unique_ptr<http::Server>> page =
-      http::Server::Open(std::move(serve));
-  // Jobs matter more than the page.
-  if (absl::IsUnavailable(page.status())) {
-    log_->warn("the web page is off: {} (choose another --http-listen)",
-               std::string(page.status().message()));
-    return absl::OkStatus();
-  }
-  if (!page.ok()) {
-    return absl::Status(
-        page.status().code(),
-        absl::StrCat("--http-listen: ", page.status().message()));
-  }
+      OpenHttpDoor({"the web page", "--http-listen", config_.http_listen},
+                   LineTo(log_, spdlog::level::warn));
+  if (!page.ok()) return page.status();
   page_ = *std::move(page);
-  site_ = std::make_unique<web::Site>(*board_, Facts());
+  if (!page_) return absl::OkStatus();
+  site_ = std::make_unique<web::Site>(*board_, Facts(), config_.private_jobs);
   page_->Serve(
       [this](const http::Request& request) { return site_->Answer(request); });
   return absl::OkStatus();
@@ -289,6 +367,7 @@ rpc::DaemonFacts Daemon::Facts() const {
   facts.state_dir = config_.state_dir;
   facts.metrics_address = metrics_address();
   facts.page_address = page_ ? page_->address() : "";
+  facts.openai_address = openai_server_ ? openai_server_->address() : "";
   facts.metrics_tls = exposition_ && !config_.metrics_tls_cert.empty();
   facts.start_time = start_time_;
   facts.schema_version = job_store_->schema_version();
@@ -304,9 +383,46 @@ absl::Status Daemon::StartServer() {
   options.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
   options.log = LineTo(log_, spdlog::level::err);
   options.calls = &daemon_metrics_->rpc();
+  options.callers.tokens = tokens_.get();
+  options.audit = audit_.get();
+  options.private_jobs = config_.private_jobs;
+  options.audit_entries = audit_store_.get();
+  options.tokens = tokens_.get();
+  options.socket_group = socket_group_;
+  options.callers.tokens = tokens_.get();
+  options.callers.roles.admins = config_.admins;
+  options.callers.roles.viewers = config_.viewers;
+  if (!config_.tls_cert.empty()) {
+    options.tls = {{config_.tls_cert, config_.tls_key},
+                   config_.tls_client_ca,
+                   config_.state_dir / "served"};
+  }
+  options.models = model_book_.get();
+  options.sweeps = sweep_book_.get();
+  options.ledger = ledger_.get();
+  options.puller = puller_.get();
+  options.limits = &user_limits_;
+  options.planner = planner_.get();
+  options.collector = &housekeeping_->collector();
+  options.logbook = logbook_.get();
+  options.examiner = examiner_.get();
   server_ = std::make_unique<rpc::RpcServer>(std::move(options), *scheduler_,
                                              *board_, *blob_store_, Facts());
-  return server_->Start();
+  if (absl::Status s = server_->Start(); !s.ok()) return s;
+  TellCertificate();
+  return absl::OkStatus();
+}
+
+void Daemon::TellCertificate() {
+  const std::optional<absl::Time> expiry = server_->certificate_expiry();
+  if (!expiry) return;
+  daemon_metrics_->CertificateEnds(*expiry);
+  if (*expiry > absl::Now() + kCertificateWarning) return;
+  log_->warn(
+      "{}: the certificate {} on {}; mpsd tls renew, or put a new one "
+      "in its place, then SIGHUP",
+      config_.tls_cert.string(), *expiry < absl::Now() ? "ended" : "ends",
+      absl::FormatTime("%F", *expiry, absl::UTCTimeZone()));
 }
 
 void Daemon::StartWatchdog() {
@@ -323,9 +439,9 @@ void Daemon::StartWatchdog() {
 }
 
 void Daemon::StartDiskWatch() {
-  if (exposition_ == nullptr) return;
   DiskWatch::Options options;
   options.state_dir = config_.state_dir;
+  options.folders = folders_;
   options.log = LineTo(log_, spdlog::level::warn);
   disk_watch_ =
       std::make_unique<DiskWatch>(std::move(options), daemon_metrics_);
@@ -345,7 +461,12 @@ void Daemon::Reload(const Config& next) {
   config_ = WithLiveKeys(std::move(config_), next);
   log_->set_level(spdlog::level::from_str(config_.log_level));
   scheduler_->SetPausePolicy(config_.pause);
+  scheduler_->SetHalfLife(config_.fair_share_half_life);
+  scheduler_->SetPreemption(config_.preemption);
   notifier_->SetSettings(config_.notify);
+  user_limits_.Set(config_.user_limits);
+  housekeeping_->SetBudget(config_.state_budget);
+  ticker_.WakeUp();  // the running job may have less time now
   if (!changes.restart.empty()) {
     log_->warn("SIGHUP: takes effect when mpsd is restarted: {}",
                absl::StrJoin(changes.restart, ", "));
@@ -356,6 +477,12 @@ void Daemon::Reload(const Config& next) {
 }
 
 void Daemon::RenewCredentials() {
+  if (const absl::Status read = server_->RenewTls(); !read.ok()) {
+    log_->error("SIGHUP: the API keeps its certificate: {}",
+                std::string(read.message()));
+  }
+  TellCertificate();
+  RenewOpenAi();
   if (!exposition_) return;
   if (const absl::Status read = exposition_->Reload(); !read.ok()) {
     log_->error("SIGHUP: the metrics keep their certificate and token: {}",

@@ -5,32 +5,57 @@
 #include <spdlog/logger.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/dns_sd/announcement.h"
 #include "core/host/host.h"
+#include "server/access/audit_trail.h"
+#include "server/access/token_book.h"
 #include "server/config.h"
 #include "server/disk_watch.h"
 #include "server/housekeeping.h"
 #include "server/http/server.h"
+#include "server/hub/puller.h"
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
+#include "server/jobs/measured_folders.h"
 #include "server/jobs/scheduler.h"
+#include "server/jobs/user_limits.h"
+#include "server/logbook/logbook.h"
+#include "server/logbook/run_watch.h"
+#include "server/machine_examiner.h"
+#include "server/models/model_book.h"
+#include "server/models/pushed_models.h"
 #include "server/notify/notifier.h"
+#include "server/openai/door.h"
+#include "server/planner/plan_maker.h"
 #include "server/prometheus/daemon_metrics.h"
 #include "server/prometheus/exposition.h"
 #include "server/prometheus/job_metrics.h"
 #include "server/rpc/server.h"
 #include "server/rpc/watchdog.h"
 #include "server/state_dir.h"
+#include "server/store/audit_store.h"
 #include "server/store/blob_store.h"
 #include "server/store/database.h"
 #include "server/store/ended_job_store.h"
+#include "server/store/kept_jobs.h"
+#include "server/store/logbook_store.h"
+#include "server/store/model_uses.h"
+#include "server/store/named_file_store.h"
+#include "server/store/pull_store.h"
 #include "server/store/sqlite_job_store.h"
+#include "server/store/sweep_store.h"
+#include "server/store/token_store.h"
+#include "server/store/user_ledger.h"
 #include "server/supervisor/process_launcher.h"
 #include "server/supervisor/tested_launcher.h"
+#include "server/sweeps/controller.h"
+#include "server/sweeps/sweep_book.h"
 #include "server/ticker.h"
 #include "server/web/site.h"
 
@@ -60,9 +85,10 @@ class Daemon {
   // restart. One thread at a time.
   void Reload(const Config& next);
 
-  // Reads the certificate, the key and the token of the metrics again. All stay
-  // as they were where one cannot be read, and the log says so. One thread at a
-  // time.
+  // Reads the certificates and keys of the API (and of OpenAI's) and of the
+  // metrics, and the metrics' token, again. The API's stay as they were where
+  // one of them cannot be read, and so do the metrics'; the log says so. One
+  // thread at a time.
   void RenewCredentials();
 
   // The addresses that serve the API and the metrics, with the real port for
@@ -77,47 +103,93 @@ class Daemon {
   explicit Daemon(const Config& config);
   // Start calls these steps in order.
   absl::Status OpenState();
+  absl::Status OpenToGroup();
   absl::Status CheckWorker() const;
-  jobs::JobFiles::ReadFolders FoldersJobsRead() const;
-  // An empty list means any folder.
-  std::vector<std::string> FoldersWorkersRead() const;
   absl::Status OpenStores();
+  absl::Status OpenTokens();
+  absl::Status OpenModels();
   absl::Status StartMetrics();
+  void MakeLogbook();
+  // Writes what the logbook lacks, and ends its thread.
+  void CloseLogbook();
   void MakeLauncher();
   void MakeScheduler();
+  void MakePlanner();
+  absl::Status OpenNamedFiles();
+  // Listens; clients wait until ServeOpenAi.
+  absl::Status OpenOpenAi();
+  void ServeOpenAi();
+  void RenewOpenAi();
+  void MakeSweeps();
+  void StartSweeps();
+  void MakeHousekeeping();
+  void MakeExaminer();
   absl::Status StartPage();
   rpc::DaemonFacts Facts() const;
   void StartNotifier();
   absl::Status StartServer();
+  // Exports when the certificate of the ports ends, and warns where that is
+  // soon.
+  void TellCertificate();
   void StartWatchdog();
   void StartDiskWatch();
 
   Config config_;  // the settings in effect
   const absl::Time start_time_;
+  std::optional<gid_t> socket_group_;
   // Members are created in this order; each may use those above it.
   std::unique_ptr<StateDir> state_dir_;
   std::shared_ptr<spdlog::logger> log_;
   std::shared_ptr<prometheus::DaemonMetrics> daemon_metrics_;
   std::unique_ptr<store::Database> database_;
   std::unique_ptr<store::SqliteJobStore> job_store_;
+  std::unique_ptr<store::KeptJobs> kept_jobs_;
   std::unique_ptr<store::EndedJobStore> ended_jobs_;
+  std::unique_ptr<store::LogbookStore> logbook_store_;
+  std::unique_ptr<store::AuditStore> audit_store_;
+  std::unique_ptr<access::AuditTrail> audit_;
+  std::unique_ptr<store::TokenStore> token_store_;
+  std::unique_ptr<access::TokenBook> tokens_;
   std::unique_ptr<store::BlobStore> blob_store_;
+  std::unique_ptr<store::NamedFileStore> named_files_;
+  jobs::LimitBook user_limits_;
+  std::shared_ptr<jobs::MeasuredFolders> folders_;  // a thread may outlive us
+  std::unique_ptr<store::UserLedger> ledger_;
+  std::unique_ptr<models::PushedModels> pushed_models_;
+  std::unique_ptr<store::ModelUses> model_uses_;
+  std::unique_ptr<store::PullStore> pull_store_;
+  std::unique_ptr<hub::Puller> puller_;
+  std::unique_ptr<models::ModelBook> model_book_;
   std::unique_ptr<jobs::DiskJobFiles> job_files_;
-  std::unique_ptr<Housekeeping> housekeeping_;
   std::unique_ptr<supervisor::ProcessLauncher> launcher_;
   std::shared_ptr<prometheus::JobMetrics> exported_metrics_;
   std::unique_ptr<prometheus::Exposition> exposition_;  // null: off
+  std::unique_ptr<logbook::RunWatch> run_watch_;
+  std::unique_ptr<logbook::Logbook> logbook_;
   std::unique_ptr<host::Host> host_;
   Ticker ticker_;
+  Ticker token_ticker_;
+  Ticker sweep_ticker_;
+  Ticker logbook_ticker_;
   std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested
   std::unique_ptr<jobs::JobBoard> board_;
   std::unique_ptr<jobs::Scheduler> scheduler_;
+  std::unique_ptr<store::SweepStore> sweep_store_;
+  std::unique_ptr<sweeps::SweepBook> sweep_book_;
+  std::unique_ptr<sweeps::Controller> sweep_controller_;
+  std::unique_ptr<planner::PlanMaker> planner_;
+  std::unique_ptr<MachineExaminer> examiner_;
+  std::unique_ptr<store::UnusedBlobs> unused_blobs_;
+  std::unique_ptr<Housekeeping> housekeeping_;
   std::unique_ptr<notify::Notifier> notifier_;
   std::unique_ptr<web::Site> site_;
   std::unique_ptr<http::Server> page_;  // null: off
+  std::unique_ptr<openai::Door> openai_door_;
+  std::unique_ptr<http::Server> openai_server_;  // null: off
   std::unique_ptr<rpc::RpcServer> server_;
-  std::unique_ptr<rpc::Watchdog> watchdog_;  // null: none
-  std::unique_ptr<DiskWatch> disk_watch_;    // null: metrics are off
+  std::unique_ptr<rpc::Watchdog> watchdog_;             // null: none
+  std::unique_ptr<dns_sd::Announcement> announcement_;  // null: none
+  std::unique_ptr<DiskWatch> disk_watch_;
 };
 
 }  // namespace mpsd

@@ -47,7 +47,7 @@ fs::path DefaultDeviceLock() {
 #ifdef __APPLE__
   return "/Users/Shared/mpsd-gpu.lock";
 #else
-  const bool cuda = access("/dev/nvidiactl", F_OK) == 0;
+  const bool cuda = ::access("/dev/nvidiactl", F_OK) == 0;
   return cuda ? "/var/tmp/mpsd-gpu.lock" : "";
 #endif
 }

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -56,6 +57,7 @@ class DiskWatch::Measurements {
 
   void MeasureUsage() {
     const absl::Duration start = clock_.Monotonic();
+    options_.folders->Begin();
     absl::StatusOr<StateUsage> usage =
         options_.measure_usage(options_.state_dir, stop_);
     const absl::Duration end = clock_.Monotonic();
@@ -64,7 +66,14 @@ class DiskWatch::Measurements {
     next_usage_ = end + pause;
     Note(usage.status(), usage_failing_);
     if (!usage.ok()) return;
-    metrics_->disk().SetBytes(*std::move(usage), pause + options_.grace);
+    std::vector<jobs::FolderBytes> folders;
+    folders.reserve(usage->by_job.size());
+    for (auto& [id, folder] : usage->by_job) {
+      folders.push_back(std::move(folder));
+    }
+    options_.folders->Set(usage->TotalBytes(), folders);
+    metrics_->disk().SetBytes(std::move(usage->by_kind),
+                              pause + options_.grace);
   }
 
   // Logs the first of the errors that follow one another.

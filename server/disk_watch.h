@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/jobs/measured_folders.h"
 #include "server/prometheus/daemon_metrics.h"
 #include "server/state_usage.h"
 #include "server/ticker.h"
@@ -18,8 +19,9 @@
 namespace mpsd {
 
 // Measures the state folder and its disk from time to time, on a thread of its
-// own, for the metrics. A disk that answers no longer stops the measurements
-// and nothing else: neither does a scrape wait for it, nor the end of mpsd.
+// own, for the metrics and the limits of users. A disk that answers no longer
+// stops the measurements and nothing else: neither does a scrape wait for it,
+// nor the end of mpsd.
 class DiskWatch {
  public:
   struct Room {
@@ -34,6 +36,9 @@ class DiskWatch {
     absl::Duration usage_interval = absl::Minutes(1);
     // How long the metrics show a measurement after the next one was due.
     absl::Duration grace = absl::Minutes(5);
+    // Gets the bytes of each job's folder.
+    std::shared_ptr<jobs::MeasuredFolders> folders =
+        std::make_shared<jobs::MeasuredFolders>();
     // Gets a line when measuring begins to fail.
     std::function<void(const std::string&)> log = [](const std::string&) {};
     // What is measured; tests replace them.

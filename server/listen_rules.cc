@@ -2,6 +2,7 @@
 #include "server/listen_rules.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "server/listener/listen_address.h"
@@ -9,21 +10,51 @@
 namespace mpsd {
 namespace {
 
+// The certificate and its key come together.
+absl::Status CheckPair(const std::filesystem::path& cert,
+                       const std::filesystem::path& key, const char* cert_name,
+                       const char* key_name) {
+  if (cert.empty() == key.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(cert.empty() ? key_name : cert_name,
+                   ": the certificate and its key come together; give ",
+                   cert.empty() ? cert_name : key_name, " too"));
+}
+
 absl::Status CheckListen(const Config& config) {
-  const auto port =
-      std::find_if(config.listen.begin(), config.listen.end(), IsPort);
-  if (port == config.listen.end() || config.insecure_listen) {
+  absl::Status pair =
+      CheckPair(config.tls_cert, config.tls_key, "--tls-cert", "--tls-key");
+  if (!pair.ok()) return pair;
+  if (!config.tls_client_ca.empty() && config.tls_cert.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-client-ca: clients show certificates over TLS alone; give "
+        "--tls-cert and --tls-key too, or run mpsd tls init");
+  }
+  const auto open = std::find_if(
+      config.listen.begin(), config.listen.end(), [](const std::string& to) {
+        return IsPort(to) && !listener::IsLoopback(to);
+      });
+  if (open == config.listen.end() || !config.tls_cert.empty()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "--listen ", *port,
-      ": the API has neither TLS nor tokens yet; whoever reaches a port, on "
-      "127.0.0.1 every account of this machine, could run jobs as this user. "
-      "From another machine reach the socket by ssh instead: ssh -N -L "
-      "/tmp/mpsd.sock:",
-      config.SocketPath().string(),
-      " HOST, and mpsctl --server unix:/tmp/mpsd.sock. If a port is meant "
-      "nonetheless, give --insecure-listen too"));
+      "--listen ", *open,
+      ": without a certificate the API is served on this machine alone "
+      "(127.0.0.1, ::1, localhost); run mpsd tls init, or give --tls-cert and "
+      "--tls-key. By ssh no port is needed: mpsctl --server ssh://THIS-HOST"));
+}
+
+absl::Status CheckAdvertise(const Config& config) {
+  if (!config.advertise ||
+      std::any_of(config.listen.begin(), config.listen.end(),
+                  [](const std::string& address) {
+                    return IsPort(address) && !listener::IsLoopback(address);
+                  })) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "--advertise: nobody in the network reaches a unix socket or a loopback "
+      "port; give --listen HOST:PORT too, or leave --advertise out");
 }
 
 absl::Status CheckPage(const Config& config) {
@@ -38,17 +69,25 @@ absl::Status CheckPage(const Config& config) {
       "and reach that from another machine by ssh -L"));
 }
 
-absl::Status CheckMetrics(const Config& config) {
-  const bool has_cert = !config.metrics_tls_cert.empty();
-  if (has_cert != !config.metrics_tls_key.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        has_cert ? "--metrics-tls-cert" : "--metrics-tls-key",
-        ": the certificate and its key come together; give ",
-        has_cert ? "--metrics-tls-key" : "--metrics-tls-cert", " too"));
+absl::Status CheckOpenAi(const Config& config) {
+  const std::string& address = config.openai_listen;
+  if (address.empty() || !IsPort(address) || listener::IsLoopback(address) ||
+      !config.tls_cert.empty()) {
+    return absl::OkStatus();
   }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--openai-listen ", address,
+      ": others could read the tokens as they pass; run mpsd tls init, or give "
+      "--tls-cert and --tls-key, or serve it on 127.0.0.1"));
+}
+
+absl::Status CheckMetrics(const Config& config) {
+  absl::Status pair = CheckPair(config.metrics_tls_cert, config.metrics_tls_key,
+                                "--metrics-tls-cert", "--metrics-tls-key");
+  if (!pair.ok()) return pair;
   const std::string& address = config.metrics_address;
-  if (config.metrics_token_file.empty() || has_cert || address.empty() ||
-      !IsPort(address) || listener::IsLoopback(address)) {
+  if (config.metrics_token_file.empty() || !config.metrics_tls_cert.empty() ||
+      address.empty() || !IsPort(address) || listener::IsLoopback(address)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
@@ -65,7 +104,9 @@ bool IsPort(const std::string& address) {
 
 absl::Status CheckAddresses(const Config& config) {
   if (absl::Status s = CheckListen(config); !s.ok()) return s;
+  if (absl::Status s = CheckAdvertise(config); !s.ok()) return s;
   if (absl::Status s = CheckPage(config); !s.ok()) return s;
+  if (absl::Status s = CheckOpenAi(config); !s.ok()) return s;
   return CheckMetrics(config);
 }
 

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/printable.h"
 #include "server/queued_sink.h"
 #include "server/stderr_sink.h"
 
@@ -47,6 +49,13 @@ bool FlushLog(const spdlog::logger& log, absl::Duration timeout) {
     const auto* queued = dynamic_cast<const QueuedSink*>(sink.get());
     return queued == nullptr || queued->Drain(timeout);
   });
+}
+
+std::function<void(const std::string&)> LineTo(
+    std::shared_ptr<spdlog::logger> log, spdlog::level::level_enum level) {
+  return [log = std::move(log), level](const std::string& line) {
+    log->log(level, base::Printable(line));
+  };
 }
 
 }  // namespace mpsd

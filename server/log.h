@@ -4,7 +4,9 @@
 
 #include <spdlog/logger.h>
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -22,6 +24,12 @@ absl::StatusOr<std::shared_ptr<spdlog::logger>> OpenLog(const Config& config);
 // Waits until every earlier line is written, for at most `timeout`; false where
 // some line is not.
 bool FlushLog(const spdlog::logger& log, absl::Duration timeout);
+
+// Writes lines to the log, escaped, so that a job's text never begins a line of
+// its own.
+std::function<void(const std::string&)> LineTo(
+    std::shared_ptr<spdlog::logger> log,
+    spdlog::level::level_enum level = spdlog::level::info);
 
 }  // namespace mpsd
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,7 +20,10 @@
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/notify/notifier.h"
+#include "server/rpc/server_tls.h"
 #include "server/signals.h"
+#include "server/tls_command.h"
+#include "server/token_command.h"
 
 namespace {
 
@@ -76,6 +80,12 @@ int Serve(const mpsd::Config& config, const Arguments& arguments) {
   for (const auto& [name, value] : config.environment) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   }
+  // Avahi's library would print that it is Avahi's, into the log of systemd.
+  if (config.advertise) setenv("AVAHI_COMPAT_NOWARN", "1", /*overwrite=*/0);
+  // gRPC would write a line to stderr for each connection that fails, as many
+  // as strangers like.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  mpsd::rpc::RefuseOldTls();
   absl::StatusOr<std::unique_ptr<mpsd::Daemon>> daemon =
       mpsd::Daemon::Start(config);
   if (!daemon.ok()) return Complain(daemon.status(), kExitUnavailable);
@@ -117,13 +127,28 @@ int CheckNotify(const mpsd::Config& config) {
   return all_sent ? 0 : kExitUnavailable;
 }
 
+// `mpsd NAME …` does something else than to serve. Each takes what follows the
+// name and returns the exit code.
+struct Command {
+  const char* name;
+  int (*run)(const Arguments& args, std::ostream& out, std::ostream& err);
+};
+constexpr Command kCommands[] = {{"tls", mpsd::TlsCommand},
+                                 {"token", mpsd::TokenCommand}};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   KeepStandardStreams();
-  mpsd::BlockSignals();
   umask(077);
   const Arguments arguments(argv + 1, argv + argc);
+  for (const Command& command : kCommands) {
+    if (argc > 1 && arguments[0] == command.name) {
+      return command.run({arguments.begin() + 1, arguments.end()}, std::cout,
+                         std::cerr);
+    }
+  }
+  mpsd::BlockSignals();
   const auto parsed = mpsd::ParseConfig(arguments);
   if (!parsed.ok()) return Complain(parsed.status(), kExitUsage);
   if (const auto* print = std::get_if<mpsd::PrintAndExit>(&*parsed)) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -39,7 +40,10 @@ std::optional<Place> Inside(const Place& place, std::string_view name) {
     case Level::kState:
       if (name == "jobs") return Place{Level::kJobs, kOther};
       if (name == "blobs") return Place{Level::kBelow, kUploads};
+      // Links to blobs, which are counted there.
+      if (name == "models") return std::nullopt;
       if (name == "log") return Place{Level::kBelow, kLogs};
+      if (name == "files") return std::nullopt;  // links to blobs
       return Place{Level::kBelow,
                    name.starts_with("mpsd.db") ? kDatabase : kOther};
     case Level::kJobs:
@@ -71,7 +75,7 @@ class Walk {
   explicit Walk(const std::atomic<bool>& stop) : stop_(stop) {
     for (const char* kind :
          {kCheckpoints, kResults, kUploads, kDatabase, kLogs, kOther}) {
-      usage_[kind] = 0;
+      usage_.by_kind[kind] = 0;
     }
   }
 
@@ -113,7 +117,9 @@ class Walk {
     }
     if (!S_ISDIR(info.st_mode)) {
       // POSIX leaves the unit open; Linux, macOS and du(1) have 512 bytes.
-      usage_[place.kind] += int64_t{info.st_blocks} * 512;
+      const int64_t bytes = int64_t{info.st_blocks} * 512;
+      usage_.by_kind[place.kind] += bytes;
+      if (!job_.empty()) CountForJob(place, bytes);
       return absl::OkStatus();
     }
     if (depth == kDeepest) return absl::OkStatus();
@@ -123,14 +129,32 @@ class Walk {
       if (IsLeftOut(errno)) return absl::OkStatus();
       return base::ErrnoStatus(errno, (folder / name).string());
     }
-    return Folder(inner, place, folder / name, depth + 1);
+    const bool is_job = place.level == Place::Level::kJob;
+    if (is_job) job_ = name;
+    absl::Status counted = Folder(inner, place, folder / name, depth + 1);
+    if (is_job) job_.clear();
+    return counted;
+  }
+
+  void CountForJob(const Place& place, int64_t bytes) {
+    jobs::FolderBytes& folder = usage_.by_job[job_];
+    folder.id = job_;
+    folder.bytes += bytes;
+    if (place.kind == kCheckpoints) folder.checkpoint_bytes += bytes;
   }
 
   const std::atomic<bool>& stop_;
   StateUsage usage_;
+  std::string job_;  // whose folder the walk is in; "" in none
 };
 
 }  // namespace
+
+int64_t StateUsage::TotalBytes() const {
+  int64_t total = 0;
+  for (const auto& [kind, bytes] : by_kind) total += bytes;
+  return total;
+}
 
 absl::StatusOr<StateUsage> MeasureState(const std::filesystem::path& state_dir,
                                         const std::atomic<bool>& stop) {

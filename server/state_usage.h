@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/jobs/measured_folders.h"
 
 namespace mpsd {
 
@@ -16,13 +17,20 @@ namespace mpsd {
 //
 //   checkpoints   jobs/ID/out/checkpoints/
 //   results       the rest of jobs/ID/out/
-//   uploads       blobs/; the links to blobs in jobs/ID/inputs/ are not counted
+//   uploads       blobs/; the links to blobs in jobs/ID/inputs/ and in models/
+//                 are not counted
 //   database      mpsd.db with its -wal and -shm
 //   logs          log/, jobs/ID/log
 //   other         everything else, as folders that are being deleted
 //
 // Each kind is there, also with 0 bytes.
-using StateUsage = std::map<std::string, int64_t>;
+struct StateUsage {
+  std::map<std::string, int64_t> by_kind;
+  // jobs/ID/ without its inputs, by id.
+  std::map<std::string, jobs::FolderBytes> by_job;
+
+  int64_t TotalBytes() const;
+};
 
 // Follows no link and leaves out what it may not read, so that no job can spoil
 // the measurement. A file that comes or goes meanwhile is counted or not.

@@ -10,7 +10,8 @@ namespace mpsd::client {
 
 // `message` in Protocol Buffers' own JSON with the proto's names: fields that
 // are 0 or empty are left out, int64 and numbers that are not finite are texts.
-// The run document has it; what mpsctl prints is ToJson()'s (client/json.h).
+// The run document has it; what mpsctl prints is ToJson()'s
+// (client/text/json.h).
 std::string ProtoJson(const google::protobuf::Message& message);
 
 }  // namespace mpsd::client

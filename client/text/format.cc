@@ -4,7 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "core/base/printable.h"
 
 namespace mpsd::client {
@@ -23,6 +25,19 @@ std::string StateName(v1::JobState state) {
 bool IsFinal(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED ||
          state == v1::JOB_STATE_CANCELLED;
+}
+
+std::string KindName(v1::JobKind kind) {
+  if (!IsStudy(kind)) return "training";
+  constexpr size_t kPrefix = sizeof("JOB_KIND_") - 1;
+  const std::string name(v1::JobKind_Name(kind));
+  if (name.size() <= kPrefix) return absl::StrFormat("kind %d", kind);
+  return absl::StrReplaceAll(absl::AsciiStrToLower(name.substr(kPrefix)),
+                             {{"_", " "}});
+}
+
+bool IsStudy(v1::JobKind kind) {
+  return kind != v1::JOB_KIND_UNSPECIFIED && kind != v1::JOB_KIND_TRAINING;
 }
 
 std::string Seconds(double seconds) {

@@ -15,6 +15,9 @@ namespace mpsd::client {
 
 std::string StateName(v1::JobState state);  // "QUEUED"
 bool IsFinal(v1::JobState state);
+// "training", "batch sweep", "smoke" …
+std::string KindName(v1::JobKind kind);
+bool IsStudy(v1::JobKind kind);
 
 // "4.2s", "42s", "1m20s", "3h05m", "2d04h"; "-" for NaN, infinity and negative
 // times.

@@ -64,7 +64,8 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(
   fs::path temporary = TemporaryBeside(path);
   const int fd =
       open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd < 0) return ErrnoStatus(errno, temporary.string());
+  // The user gave `path`, and knows nothing of the temporary file.
+  if (fd < 0) return ErrnoStatus(errno, path.string());
   return absl::WrapUnique(new AtomicFile(path, std::move(temporary), fd));
 }
 

@@ -27,11 +27,15 @@ inline constexpr size_t kKeyBytes = 128;  // idempotency_key
 inline constexpr size_t kJobLabels = 64;
 inline constexpr size_t kJobLabelKeyBytes = 128;
 inline constexpr size_t kJobLabelValueBytes = 256;
-inline constexpr size_t kInputs = 50'000;        // uploaded files of a job
+inline constexpr size_t kInputs = 120'000;       // uploaded files of a job
+inline constexpr size_t kDatasetFiles = 50'000;  // that a spec itself names
 inline constexpr size_t kPathBytes = 4096;       // an input's path
 inline constexpr size_t kPathParts = 64;         // between slashes
 inline constexpr size_t kPathsBytes = 16 << 20;  // all inputs' paths together
 inline constexpr size_t kIdBytes = 64;
+inline constexpr size_t kAfter = 64;          // jobs that a job waits for
+inline constexpr size_t kReasonBytes = 256;   // of a hold or a drain
+inline constexpr size_t kDeletedJobs = 1000;  // of one DeleteJobs
 
 // Names in lora.modules_to_save, in quantization_config.llm_int8_skip_modules.
 inline constexpr size_t kModuleNames = 256;
@@ -46,7 +50,8 @@ inline constexpr int kDefaultPageSize = 50;    // when the client asks for none
 inline constexpr size_t kPageBytes = 1 << 20;  // a page ends once it is larger
 inline constexpr int kFilterStates = 5;
 inline constexpr int kFilterLabels = 16;
-inline constexpr size_t kPageTokenBytes = 128;
+inline constexpr size_t kPageTokenBytes = 1024;
+inline constexpr size_t kFilterTextBytes = 256;
 inline constexpr size_t kIdPart = 4;      // characters of an id, to find a job
 inline constexpr size_t kWholeId = 26;    // characters of a job's id
 inline constexpr size_t kFoundJobs = 20;  // named if several fit
@@ -56,13 +61,35 @@ inline constexpr int64_t kChunkBytes = 1 << 20;  // bytes of data in one message
 inline constexpr int kBlobNames = 1000;          // names in one FindBlobs
 inline constexpr int kBatchBlobs = 20'000;       // blobs in one UploadBatch
 
-// --- HTTP: metrics and the web page ------------------------------------------
+// --- models and what goes by itself ------------------------------------------
+inline constexpr size_t kModelIdBytes = 128;   // a name, a revision
+inline constexpr size_t kFilesOfModel = 1000;  // of one Push or pull
+inline constexpr size_t kListedModels = 1000;
+inline constexpr int kPulls = 4;                     // under way at a time
+inline constexpr size_t kHubAnswerBytes = 16 << 20;  // JSON from a hub
+inline constexpr int64_t kHubFileBytes = int64_t{1} << 40;
+inline constexpr size_t kCollectionItems = 1000;  // of one answer
+
+// --- HTTP: metrics, the web page, OpenAI's door ------------------------------
+inline constexpr size_t kHttpBodyBytes = 2 << 20;  // JSON; files have no bound
+                                                   // but the user's
+inline constexpr int kOpenAiPage = 100;            // objects of a list
+inline constexpr int64_t kNamedFiles = 10'000;     // of a user, in /v1/files
 // The request line; all the header's other lines together.
 inline constexpr size_t kHttpHeaderBytes = 16 << 10;
 inline constexpr size_t kHttpConnections = 128;  // open on one address
 inline constexpr size_t kLeastTokenBytes = 16;
 inline constexpr size_t kTokenBytes = 1024;
 inline constexpr size_t kPemBytes = 1 << 20;  // a certificate chain, a key
+
+// --- who may what ------------------------------------------------------------
+inline constexpr size_t kUserBytes = 64;        // a user's name
+inline constexpr size_t kTokenNoteBytes = 256;  // what a token is for
+inline constexpr size_t kTokens = 1000;         // kept at a time
+inline constexpr size_t kHostNames = 64;        // in one certificate
+inline constexpr int kAuditPage = 500;          // entries of a page
+inline constexpr size_t kAuditBytes = 512;      // what was asked, in one entry
+inline constexpr int kQueueEntries = 1000;      // of one answer
 
 // --- what a worker says ------------------------------------------------------
 // A failure's text, at the worker and again in the daemon.
@@ -77,6 +104,24 @@ inline constexpr size_t kMetricNameBytes = 128;
 inline constexpr size_t kFallbackOps = 256;        // operators of one step
 inline constexpr size_t kRemovedPaths = 1000;      // in one message
 inline constexpr size_t kMatrixBytes = 512 << 10;  // confusion_matrix_json
+
+// --- studies, plans, sweeps, the logbook
+// --------------------------------------
+inline constexpr size_t kStudyBytes = 256 << 10;      // options, as JSON
+inline constexpr size_t kStudyResultBytes = 4 << 20;  // result.json
+inline constexpr int kRecordedLosses = 10'000;        // to compare a run with
+inline constexpr int kThresholds = 64;                // of one request
+inline constexpr int kFindings = 200;                 // of one answer
+inline constexpr int kPlans = 2;                      // made at a time
+inline constexpr int kSweepJobs = 500;                // children of a sweep
+inline constexpr int kSweepFields = 16;               // that vary among them
+inline constexpr int kSweepPage = 100;                // sweeps of a page
+inline constexpr size_t kRecordQueryBytes = 1024;
+inline constexpr int kRecordPage = 200;  // records of a page
+inline constexpr size_t kRecordNoteBytes = 4096;
+inline constexpr int kRecordNotes = 200;  // of one record
+inline constexpr int kRecordTags = 64;
+inline constexpr size_t kRecordTagBytes = 64;
 
 // --- what an error quotes ----------------------------------------------------
 inline constexpr size_t kQuotedBytes = 80;  // a label, a value, a name

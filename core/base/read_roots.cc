@@ -62,6 +62,11 @@ absl::Status Outside(const fs::path& path) {
       path.string(), ": lies outside of the folders that jobs may read"));
 }
 
+absl::Status NotRegular(const fs::path& path) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path.string(), ": not a regular file"));
+}
+
 // Opens an absolute path without links part by part (O_NOFOLLOW), so that a
 // link put there after the check is an error.
 int OpenStepwise(const fs::path& resolved) {
@@ -113,24 +118,33 @@ absl::StatusOr<int> ReadRoots::Open(const fs::path& path) const {
   const std::optional<fs::path> resolved = Resolve(path);
   if (!resolved || !Lies(*resolved)) return Outside(path);
   if (!resolved->has_relative_path()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.string(), ": not a regular file"));
+    return NotRegular(path);
   }
   const int fd = OpenStepwise(*resolved);
   if (fd < 0) {
     // Somebody put a link there after the check.
     if (errno == ELOOP || errno == EMLINK) return Outside(path);
+    // Sockets, and devices without a driver: EOPNOTSUPP on a Mac. As an error
+    // of the machine it would hold the queue for everybody.
+    if (errno == ENXIO || errno == ENODEV || errno == EOPNOTSUPP) {
+      return NotRegular(path);
+    }
     return ErrnoStatus(errno, path.string());
   }
   struct stat info;
   if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
   close(fd);
-  return absl::InvalidArgumentError(
-      absl::StrCat(path.string(), ": not a regular file"));
+  return NotRegular(path);
 }
 
 void LimitReads(ReadRoots roots) {
   delete limit.exchange(new ReadRoots(std::move(roots)));
+}
+
+absl::Status CheckMayRead(const fs::path& path) {
+  const ReadRoots* roots = limit.load();
+  return roots == nullptr || roots->Contain(path) ? absl::OkStatus()
+                                                  : Outside(path);
 }
 
 absl::StatusOr<int> OpenToRead(const fs::path& path, const ReadRoots* within,

@@ -49,6 +49,10 @@ absl::StatusOr<int> OpenToRead(const std::filesystem::path& path,
                                const ReadRoots* within = nullptr,
                                int flags = 0);
 
+// Whether LimitReads allows the path, a folder that is to be listed, say;
+// FailedPrecondition in the words of ReadRoots::Open where it does not.
+absl::Status CheckMayRead(const std::filesystem::path& path);
+
 // As ReadFile of file.h, for a file that `within` contains too.
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path,
                                      const ReadRoots& within);

@@ -48,9 +48,10 @@ absl::StatusOr<std::string> ReadOpen(int fd, const std::filesystem::path& path,
 }  // namespace
 
 absl::StatusOr<std::string> ReadSmallFile(const std::filesystem::path& path,
-                                          size_t max_bytes) {
+                                          size_t max_bytes,
+                                          const ReadRoots* within) {
   // Without O_NONBLOCK the open of a pipe waits for its writer.
-  const absl::StatusOr<int> fd = OpenToRead(path, nullptr, O_NONBLOCK);
+  const absl::StatusOr<int> fd = OpenToRead(path, within, O_NONBLOCK);
   if (!fd.ok()) return fd.status();
   absl::StatusOr<std::string> bytes = ReadOpen(*fd, path, max_bytes);
   close(*fd);

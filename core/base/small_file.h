@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "core/base/read_roots.h"
 
 namespace mpsd::base {
 
@@ -14,9 +15,11 @@ namespace mpsd::base {
 // on the open descriptor, so that neither a pipe nor a device holds or floods
 // the reader; and no longer than `max_bytes`, also where it grows during the
 // read. InvalidArgument otherwise; NotFound, PermissionDenied or Internal as
-// ReadFile. Each error names the path.
+// ReadFile. Each error names the path. Opens nothing outside of `within`, where
+// that is not null, whatever becomes of a link in the path meanwhile.
 absl::StatusOr<std::string> ReadSmallFile(const std::filesystem::path& path,
-                                          size_t max_bytes);
+                                          size_t max_bytes,
+                                          const ReadRoots* within = nullptr);
 
 }  // namespace mpsd::base
 

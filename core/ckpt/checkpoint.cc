@@ -110,16 +110,6 @@ absl::Status SaveRandom(const fs::path& path, device::Device& device) {
   return tensorfile::WriteSafetensors(path, tensors);
 }
 
-int64_t BytesBelow(const fs::path& folder) {
-  int64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end;
-       !error && it != end; it.increment(error)) {
-    if (it->is_regular_file()) bytes += it->file_size();
-  }
-  return bytes;
-}
-
 bool IsComplete(const fs::path& folder) {
   std::error_code error;
   const auto has = [&](const char* name) {
@@ -149,6 +139,19 @@ std::vector<int64_t> ListSteps(const fs::path& out_dir, bool complete) {
 
 }  // namespace
 
+int64_t CheckpointBytes(const fs::path& folder) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end;
+       !error && it != end; it.increment(error)) {
+    std::error_code none;
+    const bool is_file = it->is_regular_file(none);
+    const auto size = is_file ? it->file_size(none) : 0;
+    if (is_file && !none) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
 fs::path CheckpointPath(const fs::path& out_dir, int64_t step) {
   return out_dir / "checkpoints" / absl::StrCat(kPrefix, step);
 }
@@ -170,7 +173,7 @@ absl::StatusOr<Saved> SaveCheckpoint(const fs::path& out_dir,
   // The folder gets its name last: a checkpoint under its name is complete.
   if (s.ok()) s = folder->Commit();
   if (!s.ok()) return s;
-  return Saved{path, BytesBelow(path)};
+  return Saved{path, CheckpointBytes(path)};
 }
 
 absl::StatusOr<TrainerState> LoadCheckpoint(const fs::path& folder,

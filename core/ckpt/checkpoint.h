@@ -60,6 +60,9 @@ std::vector<int64_t> ListIncomplete(const std::filesystem::path& out_dir);
 std::filesystem::path CheckpointPath(const std::filesystem::path& out_dir,
                                      int64_t step);
 
+// The bytes of the files in a checkpoint's folder.
+int64_t CheckpointBytes(const std::filesystem::path& folder);
+
 // Removes the oldest checkpoints beyond `limit`, but never those of the steps
 // `written` (which was just saved) and `best` (0: none). Renames each to a
 // hidden name before removing it: a kill then leaves no part of a checkpoint

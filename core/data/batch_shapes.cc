@@ -2,6 +2,7 @@
 #include "core/data/batch_shapes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,13 @@ Padding BatchShapes::padding() const {
 int64_t BatchShapes::step_rows() const {
   return spec_.training.per_device_train_batch_size *
          spec_.training.gradient_accumulation_steps;
+}
+
+int64_t BatchShapes::TotalSteps(int64_t steps_per_epoch) const {
+  const spec::TrainingSpec& t = spec_.training;
+  if (t.max_steps > 0) return t.max_steps;
+  return static_cast<int64_t>(
+      std::ceil(t.num_train_epochs * static_cast<double>(steps_per_epoch)));
 }
 
 int64_t BatchShapes::LongestSample(const Source& source) const {

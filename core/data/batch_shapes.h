@@ -25,6 +25,8 @@ class BatchShapes {
 
   // Rows of an optimizer step.
   int64_t step_rows() const;
+  // Optimizer steps of the whole run.
+  int64_t TotalSteps(int64_t steps_per_epoch) const;
   // The longest sample, cut at max_length and without padding.
   int64_t LongestSample(const Source& source) const;
   // The longest row that training on `train` computes, padding included.

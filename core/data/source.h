@@ -52,6 +52,8 @@ class Source {
   // SHA-256 over the data read, in hexadecimal.
   virtual std::string hash() const = 0;
   virtual const DatasetStats& stats() const = 0;
+  // Labels among a sample's tokens; 0 where samples are no rows of language.
+  virtual int64_t label_tokens(int64_t /*index*/) const { return 0; }
 };
 
 }  // namespace mpsd::data

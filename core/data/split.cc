@@ -20,8 +20,11 @@ Subset::Subset(std::shared_ptr<const Source> base, std::vector<int64_t> indices)
   base::CheckLess(0, size(), "samples of a subset");
   stats_.rows = size();
   if (stats_.tokens > 0) {
-    stats_.tokens = 0;
-    for (int64_t i = 0; i < size(); ++i) stats_.tokens += length(i);
+    stats_.tokens = stats_.label_tokens = 0;
+    for (int64_t i = 0; i < size(); ++i) {
+      stats_.tokens += length(i);
+      stats_.label_tokens += label_tokens(i);
+    }
   }
 }
 

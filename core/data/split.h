@@ -29,10 +29,14 @@ class Subset : public Source {
                                 const Collation& collation) const override;
   // SHA-256 over the base's hash and the indices.
   std::string hash() const override;
-  // Rows and tokens count the subset; rows cut or dropped on reading count the
-  // whole base.
+  // Rows, tokens and labels count the subset; rows cut or dropped on reading,
+  // and prompts, count the whole base.
   const DatasetStats& stats() const override { return stats_; }
+  int64_t label_tokens(int64_t index) const override {
+    return base_->label_tokens(indices_[index]);
+  }
 
+  const Source& base() const { return *base_; }
   // A sample's index in the base.
   int64_t base_index(int64_t index) const { return indices_[index]; }
 

@@ -44,6 +44,16 @@ void TokenArrays::Add(const int32_t* ids, const uint8_t* marks,
   ends_.PushBack(ids_.size());
 }
 
+int64_t TokenArrays::marks(int64_t index) const {
+  base::CheckIndex(index, size(), "a sample");
+  const int64_t end = begin(index) + length(index);
+  int64_t count = 0;
+  for (int64_t place = begin(index) + 1; place < end; ++place) {
+    count += mark(place) ? 1 : 0;
+  }
+  return count;
+}
+
 TokenSample TokenArrays::sample(int64_t index) const {
   base::CheckIndex(index, size(), "a sample");
   TokenSample sample;

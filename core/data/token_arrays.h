@@ -47,6 +47,9 @@ class TokenArrays {
   bool mark(int64_t place) const {
     return (bits_[place / kBits] >> (place % kBits) & 1) != 0;
   }
+  // How many bits of sample `index` are 1, that of its first token left out:
+  // see TokenSample::label_tokens.
+  int64_t marks(int64_t index) const;
   // A copy of sample `index`.
   TokenSample sample(int64_t index) const;
 

@@ -59,6 +59,9 @@ class TokenDataset : public Source {
                      collation.padding);
   }
   const DatasetStats& stats() const override { return stats_; }
+  int64_t label_tokens(int64_t index) const override {
+    return samples_.marks(index);
+  }
   // SHA-256 over the files' bytes, one file after the other.
   std::string hash() const override { return hash_; }
 

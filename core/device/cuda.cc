@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "core/device/card.h"
 #include "core/device/device.h"
 
 namespace mpsd::device {
@@ -30,10 +31,13 @@ class CudaDevice : public Device {
   at::Device torch_device() const override { return at::Device(at::kCUDA, 0); }
   std::string name() const override { return "cuda"; }
   std::string description() const override {
-    return absl::StrCat("CUDA device 0, ", *GetMemory().recommended_max >> 20,
+    return absl::StrCat(chip(), ", ", *GetMemory().recommended_max >> 20,
                         " MiB");
   }
-  std::string chip() const override { return description(); }
+  std::string chip() const override {
+    const std::optional<Card> card = FirstCard();
+    return card ? card->name : "CUDA device 0";
+  }
   void Synchronize() override {
     at::detail::getCUDAHooks().deviceSynchronize(0);
   }

@@ -70,6 +70,9 @@ void SetCpuRngState(const at::Tensor& state);
 
 // Opens the device of the named kind; FailedPrecondition says what is missing.
 absl::StatusOr<std::unique_ptr<Device>> OpenCpu();
+// Loads CUDA's library where it has not been loaded. ATen asks for the hooks of
+// that library once in a process' life, and then answers "no CUDA" for good: a
+// process that trains on the CPU first opens CUDA before that.
 absl::StatusOr<std::unique_ptr<Device>> OpenCuda();
 absl::StatusOr<std::unique_ptr<Device>> OpenMps();
 

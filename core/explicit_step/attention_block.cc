@@ -6,6 +6,7 @@
 #include "core/attention/planned_attention.h"
 #include "core/base/check.h"
 #include "core/explicit_step/norm.h"
+#include "core/profile/block_mark.h"
 
 namespace mpsd::explicit_step {
 
@@ -59,6 +60,7 @@ at::Tensor AttentionBlock::Forward(const at::Tensor& x,
                                    const attention::AttentionPlan& plan,
                                    const RopeTable& rope,
                                    AttentionBlockTape& tape) const {
+  const profile::BlockMark mark("mpsd::attention");
   const Normed n = NormForward(x, layer_.input_norm, options_);
   tape.rstd = n.rstd;
   const auto qkv = qkv_.Forward(n.y, {}, tape.qkv);
@@ -69,6 +71,7 @@ at::Tensor AttentionBlock::ForwardAgain(const at::Tensor& x,
                                         const attention::AttentionPlan& plan,
                                         const RopeTable& rope,
                                         AttentionBlockTape& tape) const {
+  const profile::BlockMark mark("mpsd::attention again");
   const Normed n = NormForward(x, layer_.input_norm, options_);
   tape.rstd = n.rstd;
   const auto qkv = qkv_.ForwardAgain(n.y, {}, tape.qkv);
@@ -97,6 +100,7 @@ at::Tensor AttentionBlock::Backward(const at::Tensor& dh, const at::Tensor& x,
                                     const RopeTable& rope,
                                     const AttentionBlockTape& tape,
                                     bool wants_dx) const {
+  const profile::BlockMark mark("mpsd::attention backward");
   base::Check(tape.rstd.defined() && tape.attention.q.defined(),
               "Backward comes after Forward or ForwardAgain");
   const bool below = wants_dx || qkv_.adapted();

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "core/base/check.h"
 #include "core/base/work_count.h"
 #include "core/explicit_step/norm.h"
+#include "core/profile/block_mark.h"
 
 namespace mpsd::explicit_step {
 namespace {
@@ -55,12 +57,14 @@ ExplicitStep::ExplicitStep(const model::Decoder& decoder,
 }
 
 void ExplicitStep::Begin() {
+  const profile::BlockMark mark("mpsd::adapters");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   pack_.Refresh();
   begun_ = true;
 }
 
 void ExplicitStep::End() {
+  const profile::BlockMark mark("mpsd::adapters backward");
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   base::Check(std::exchange(begun_, false), "Begin comes before End");
   pack_.CollectGradients();
@@ -207,6 +211,7 @@ void ExplicitStep::Commit(size_t layers) const {
 at::Tensor ExplicitStep::Head(const at::Tensor& y,
                               const model::LabelSelection& labels, double scale,
                               const Context& context, at::Tensor& sum) {
+  const profile::BlockMark mark("mpsd::head");
   const at::Tensor rows = context.places.defined()
                               ? context.places.index_select(0, labels.rows)
                               : labels.rows;
@@ -224,6 +229,7 @@ at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
                              double scale) {
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   base::Check(begun_, "Begin comes before Add");
+  std::optional<profile::BlockMark> embedding("mpsd::embedding");
   const std::shared_ptr<const Context> shared = ContextOf(inputs);
   const Context& context = *shared;
   NoteKernels(context);
@@ -232,8 +238,10 @@ at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
                              : inputs.input_ids;
   at::Tensor x =
       decoder_.embedding().Forward(ids, options_.dtype).flatten(0, 1);
+  embedding.reset();
   std::vector<Tape> tapes(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
+    const profile::BlockMark mark(static_cast<int64_t>(i), "");
     base::CountWork();
     // Below the lowest adapter no gradient is wanted: nothing is kept.
     if (i < lowest_) {
@@ -248,6 +256,7 @@ at::Tensor ExplicitStep::Add(const model::DecoderInputs& inputs,
   at::Tensor d = Head(x, labels, scale, context, sum);
   x.reset();
   for (size_t i = layers_.size(); i-- > lowest_;) {
+    const profile::BlockMark mark(static_cast<int64_t>(i), " backward");
     base::CountWork();
     d = Backward(*layers_[i], d, context, tapes[i], i > lowest_);
     tapes[i] = {};

@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/explicit_step/norm.h"
+#include "core/profile/block_mark.h"
 
 namespace mpsd::explicit_step {
 
@@ -18,6 +19,7 @@ MlpBlock::MlpBlock(const model::DecoderLayer& layer, const Options& options,
       down_({{&layer.down}}, {}, options, pack) {}
 
 at::Tensor MlpBlock::Forward(const at::Tensor& h, MlpTape& tape) const {
+  const profile::BlockMark mark("mpsd::mlp");
   const Normed n = NormForward(h, layer_.post_attention_norm, options_);
   tape.rstd = n.rstd;
   const auto outputs = gate_up_.Forward(n.y, {}, tape.gate_up);
@@ -28,6 +30,7 @@ at::Tensor MlpBlock::Forward(const at::Tensor& h, MlpTape& tape) const {
 }
 
 void MlpBlock::ForwardAgain(const at::Tensor& h, MlpTape& tape) const {
+  const profile::BlockMark mark("mpsd::mlp again");
   const Normed n = NormForward(h, layer_.post_attention_norm, options_);
   tape.rstd = n.rstd;
   const auto outputs = gate_up_.ForwardAgain(n.y, {}, tape.gate_up);
@@ -37,6 +40,7 @@ void MlpBlock::ForwardAgain(const at::Tensor& h, MlpTape& tape) const {
 
 at::Tensor MlpBlock::Backward(const at::Tensor& dy, const at::Tensor& h,
                               MlpTape& tape, bool wants_dh) const {
+  const profile::BlockMark mark("mpsd::mlp backward");
   base::Check(tape.gate.defined() && tape.up.defined(),
               "Backward comes after Forward or ForwardAgain");
   const bool below = wants_dh || gate_up_.adapted();

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/base/check.h"
+#include "core/profile/block_mark.h"
 
 namespace mpsd::explicit_step {
 namespace {
@@ -55,6 +56,7 @@ at::Tensor Scaled(const at::Tensor& x, const at::Tensor& factor,
 
 Normed NormForward(const at::Tensor& x, const model::RmsNorm& norm,
                    const Options& options) {
+  const profile::BlockMark mark("mpsd::norm");
   if (options.traits.fused_norm == FusedNorm::kWithBackward) {
     auto [y, rstd] =
         at::_fused_rms_norm(x, norm.weight.sizes(), norm.weight, norm.eps);
@@ -76,6 +78,7 @@ at::Tensor NormApply(const at::Tensor& x, const at::Tensor& rstd,
 at::Tensor NormBackward(const at::Tensor& dy, const at::Tensor& x,
                         const at::Tensor& rstd, const model::RmsNorm& norm,
                         const at::Tensor& residual, const Options& options) {
+  const profile::BlockMark mark("mpsd::norm backward");
   base::Check(rstd.defined(), "the statistics of the norm's forward");
   if (options.traits.fused_norm == FusedNorm::kWithBackward) {
     at::Tensor dx = std::get<0>(at::_fused_rms_norm_backward(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/host/environment.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #ifdef __APPLE__
@@ -16,7 +18,36 @@ namespace {
 
 constexpr char kHighMark[] = "PYTORCH_MPS_HIGH_WATERMARK_RATIO";
 constexpr char kLowMark[] = "PYTORCH_MPS_LOW_WATERMARK_RATIO";
+constexpr std::string_view kSecretWords[] = {"TOKEN", "SECRET", "PASSWORD",
+                                             "CREDENTIAL", "API_KEY"};
 constexpr char kFallback[] = "PYTORCH_ENABLE_MPS_FALLBACK";
+
+// deploy/README.md lists the same names.
+constexpr std::string_view kKept[] = {
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR",
+    // Where the dynamic linker looks, of the CUDA that torch was built with.
+    "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH",
+    "DYLD_FALLBACK_LIBRARY_PATH",
+    // Set by macOS for each process of a user.
+    "__CF_USER_TEXT_ENCODING", "XPC_FLAGS", "XPC_SERVICE_NAME",
+    // The caches.
+    "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE",
+    "HF_HUB_OFFLINE", "TRANSFORMERS_CACHE"};
+// The variables of torch, OpenMP, BLAS, the devices' drivers, the tokenizers'
+// threads and the sanitizers.
+constexpr std::string_view kKeptHeads[] = {
+    "LC_",       "PYTORCH_", "TORCH_",  "OMP_",  "KMP_",   "GOMP_", "MKL_",
+    "OPENBLAS_", "VECLIB_",  "AGX_",    "MTL_",  "METAL_", "CUDA_", "CUBLAS_",
+    "NVIDIA_",   "RAYON_",   "MALLOC_", "ASAN_", "LSAN_",  "TSAN_", "UBSAN_"};
+
+// A name that a head above would let through and that is a secret's all the
+// same: TORCH_HUB_TOKEN, say.
+bool IsSecret(std::string_view name) {
+  return std::any_of(std::begin(kSecretWords), std::end(kSecretWords),
+                     [&](std::string_view word) {
+                       return name.find(word) != std::string_view::npos;
+                     });
+}
 
 char** Environ() {
 #ifdef __APPLE__
@@ -57,6 +88,24 @@ Environment CurrentEnvironment() {
     result.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return result;
+}
+
+bool IsKeptForWorker(std::string_view name) {
+  if (std::find(std::begin(kKept), std::end(kKept), name) != std::end(kKept)) {
+    return true;
+  }
+  if (IsSecret(name)) return false;
+  return std::any_of(
+      std::begin(kKeptHeads), std::end(kKeptHeads),
+      [&](std::string_view head) { return name.starts_with(head); });
+}
+
+Environment WithoutSecrets(const Environment& base) {
+  Environment kept;
+  for (const auto& [name, value] : base) {
+    if (IsKeptForWorker(name)) kept.emplace(name, value);
+  }
+  return kept;
 }
 
 Environment WorkerEnvironment(Environment base, bool allow_cpu_fallback) {

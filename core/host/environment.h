@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace mpsd::host {
 
@@ -11,6 +12,16 @@ using Environment = std::map<std::string, std::string>;
 
 // The environment of this process.
 Environment CurrentEnvironment();
+
+// Those variables of `base` that a worker may have: what finds programs,
+// folders, libraries and fonts of a language, and what configures torch, its
+// devices and the Hugging Face cache. Tokens, cloud keys, agents' sockets and
+// mpsd's own variables are not among them, nor is anything that nobody thought
+// of: a worker reads files that strangers sent. IsKeptForWorker is the list.
+Environment WithoutSecrets(const Environment& base);
+
+// Whether WithoutSecrets keeps a variable of this name.
+bool IsKeptForWorker(std::string_view name);
 
 // `base` with the settings that a worker needs for torch's Metal backend and
 // Apple's GPU driver; a variable that `base` sets keeps its value. torch reads

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/host/host.h"
+#include "core/host/machine.h"
 
 extern "C" {
 // CoreFoundation
@@ -248,6 +249,13 @@ std::optional<double> GpuUtilization() {
   Reading reading;
   ReadGpu(reading);
   return reading.gpu_utilization_ratio;
+}
+
+std::optional<int> GpuCores() {
+  const Owned property = Property("IOAccelerator", "gpu-core-count");
+  const std::optional<int64_t> count = Integer(property.get());
+  if (!count || *count <= 0) return std::nullopt;
+  return static_cast<int>(*count);
 }
 
 }  // namespace mpsd::host

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/host/host.h"
 #include "core/host/linux_files.h"
+#include "core/host/machine.h"
 
 namespace mpsd::host {
 namespace {
@@ -21,5 +22,7 @@ std::unique_ptr<Host> OpenHost() { return std::make_unique<Linux>(); }
 std::optional<double> GpuUtilization() {
   return ReadLinuxFiles("/").gpu_utilization_ratio;
 }
+
+std::optional<int> GpuCores() { return std::nullopt; }
 
 }  // namespace mpsd::host

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/base/read_roots.h"
 #include "core/base/strings.h"
 #include "core/base/work_count.h"
 #include "core/image/codec.h"
@@ -26,6 +27,8 @@ absl::Status FolderError(const fs::path& folder, const std::error_code& error) {
 
 // The contents of `folder` in the order of their names, without hidden ones.
 absl::StatusOr<std::vector<fs::path>> Contents(const fs::path& folder) {
+  // A link out of the folders that jobs may read would tell the names there.
+  if (absl::Status may = base::CheckMayRead(folder); !may.ok()) return may;
   std::error_code error;
   std::vector<fs::path> paths;
   fs::directory_iterator it(folder, error);

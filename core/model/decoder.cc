@@ -4,7 +4,10 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <optional>
+
 #include "core/base/check.h"
+#include "core/profile/block_mark.h"
 
 namespace mpsd::model {
 
@@ -24,6 +27,7 @@ attention::TokenLayout DecoderInputs::layout() const {
 }
 
 at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
+  std::optional<profile::BlockMark> embedding("mpsd::embedding");
   at::Tensor x = embedding_.Forward(inputs.input_ids, dtype());
   at::Tensor positions = inputs.position_ids;
   if (!positions.defined()) {
@@ -31,6 +35,7 @@ at::Tensor Decoder::Hidden(const DecoderInputs& inputs) const {
     positions = at::arange(ids.size(1), ids.options()).unsqueeze(0);
   }
   const RotaryTable table = rotary_.Table(positions, dtype());
+  embedding.reset();
   size_t index = 0;
   for (const DecoderLayer& layer : layers_) {
     // Captured by value: a recomputed block runs again after this call has
@@ -51,6 +56,7 @@ at::Tensor Decoder::Logits(const DecoderInputs& inputs) const {
 at::Tensor Decoder::Attend(const DecoderLayer& layer, const at::Tensor& x,
                            const RotaryTable& table,
                            const at::Tensor& segments) const {
+  const profile::BlockMark mark("mpsd::attention");
   const int64_t rows = x.size(0), length = x.size(1);
   auto heads = [&](const at::Tensor& y, int64_t n) {
     return y.view({rows, length, n, config_.head_dim});
@@ -73,6 +79,7 @@ at::Tensor Decoder::RunLayer(const DecoderLayer& layer, const at::Tensor& x,
                              const at::Tensor& segments) const {
   const at::Tensor h =
       x + Attend(layer, layer.input_norm.Forward(x), table, segments);
+  const profile::BlockMark mark("mpsd::mlp");
   const at::Tensor n = layer.post_attention_norm.Forward(h);
   // Gate before up: dropout draws its masks in the order of PEFT's forward.
   const at::Tensor gate = at::silu(layer.gate.Forward(n));

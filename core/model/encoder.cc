@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "core/profile/block_mark.h"
+
 namespace mpsd::model {
 
 at::Tensor Encoder::Logits(const ClassifierInputs& inputs) const {
@@ -26,6 +28,7 @@ at::Tensor Encoder::Logits(const ClassifierInputs& inputs) const {
 }
 
 at::Tensor Encoder::Embed(const ClassifierInputs& inputs) const {
+  const profile::BlockMark mark("mpsd::embedding");
   at::Tensor x = Run(words_, inputs.input_ids);
   if (types_.weight.defined()) {
     // A network with one token type (RoBERTa) takes a pair for a single
@@ -59,6 +62,7 @@ at::Tensor Encoder::RunLayer(const EncoderLayer& layer, const at::Tensor& x,
   at::Tensor h = Run(layer.o, Attend(layer, x, keys, first_only));
   if (!is("distilbert")) h = Drop(h, hidden_dropout, length);
   h = layer.attention_norm.Forward(h + in);
+  const profile::BlockMark mark("mpsd::mlp");
   const at::Tensor inner =
       Activate(Run(layer.up, h), config_.encoder.hidden_act);
   const at::Tensor y = Drop(Run(layer.down, inner), hidden_dropout, length);
@@ -67,6 +71,7 @@ at::Tensor Encoder::RunLayer(const EncoderLayer& layer, const at::Tensor& x,
 
 at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
                            const at::Tensor& keys, bool first_only) const {
+  const profile::BlockMark mark("mpsd::attention");
   const int64_t rows = x.size(0), length = x.size(1);
   const auto heads = [&](const at::Tensor& y) {
     return y.view({rows, length, config_.num_attention_heads, config_.head_dim})
@@ -90,6 +95,7 @@ at::Tensor Encoder::Attend(const EncoderLayer& layer, const at::Tensor& x,
 }
 
 at::Tensor Encoder::Head(const at::Tensor& first) const {
+  const profile::BlockMark mark("mpsd::head");
   const double dropout = training_ ? config_.encoder.classifier_dropout : 0;
   at::Tensor x = is("roberta") ? at::dropout(first, dropout, true) : first;
   x = Run(dense_, x);

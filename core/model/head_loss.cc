@@ -11,6 +11,7 @@
 #include "core/base/check.h"
 #include "core/device/traits.h"
 #include "core/products/wide_linear.h"
+#include "core/profile/block_mark.h"
 
 namespace mpsd::model {
 namespace {
@@ -117,6 +118,7 @@ bool CanFuse(const Linear& head) {
 
 at::Tensor SumCrossEntropy(const at::Tensor& hidden, const Linear& head,
                            const LabelSelection& labels, int64_t chunk) {
+  const profile::BlockMark mark("mpsd::head");
   const at::Tensor picked =
       hidden.reshape({-1, hidden.size(-1)}).index_select(0, labels.rows);
   if (CanFuse(head)) {

@@ -9,6 +9,7 @@
 #include "core/device/traits.h"
 #include "core/products/products.h"
 #include "core/products/wide_linear.h"
+#include "core/profile/block_mark.h"
 #include "core/quant/linear.h"
 
 namespace mpsd::model {
@@ -39,6 +40,7 @@ at::Tensor Embedding::Forward(const at::Tensor& ids,
 }
 
 at::Tensor LayerNorm::Forward(const at::Tensor& x) const {
+  const profile::BlockMark mark("mpsd::norm");
   const at::ScalarType dtype = x.scalar_type();
   return at::layer_norm(x, weight.sizes(), weight.to(dtype), bias.to(dtype),
                         eps);
@@ -63,6 +65,7 @@ at::Tensor TokenDropout(const at::Tensor& x, double probability,
 }
 
 at::Tensor RmsNorm::Forward(const at::Tensor& x) const {
+  const profile::BlockMark mark("mpsd::norm");
   const at::Tensor wide = x.to(at::kFloat);
   const at::Tensor scale =
       at::rsqrt(at::add(wide.square().mean({-1}, /*keepdim=*/true), eps));

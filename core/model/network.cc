@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 #include "core/base/work_count.h"
 #include "core/model/recompute.h"
+#include "core/profile/block_mark.h"
 
 namespace mpsd::model {
 
@@ -14,7 +15,8 @@ at::Tensor Network::RunBlock(
     size_t index, const std::function<at::Tensor(const at::Tensor&)>& run,
     const at::Tensor& x, bool draws) const {
   base::Check(x.defined(), "a block has an input");
-  const auto counted = [run](const at::Tensor& in) {
+  const auto counted = [run, index](const at::Tensor& in) {
+    const profile::BlockMark mark(static_cast<int64_t>(index), "");
     base::CountWork();
     return run(in);
   };

@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "core/profile/block_mark.h"
+
 namespace mpsd::model {
 
 at::Tensor Vit::Logits(const ClassifierInputs& inputs) const {
@@ -41,6 +43,7 @@ at::Tensor Vit::EmbedPatches(const at::Tensor& pixels) const {
 }
 
 at::Tensor Vit::Embed(const at::Tensor& pixels) const {
+  const profile::BlockMark mark("mpsd::embedding");
   const spec::VisionConfig& v = config_.vision;
   const int64_t size = v.image_size;
   TORCH_CHECK(pixels.dim() == 4 && pixels.size(1) == v.num_channels &&
@@ -61,6 +64,7 @@ at::Tensor Vit::RunLayer(const VitLayer& layer, const at::Tensor& x,
   const at::Tensor attended =
       Run(layer.o, Attend(layer, layer.attention_norm.Forward(x), first_only));
   const at::Tensor h = Drop(attended, length) + in;
+  const profile::BlockMark mark("mpsd::mlp");
   const at::Tensor inner = Activate(Run(layer.up, layer.mlp_norm.Forward(h)),
                                     config_.encoder.hidden_act);
   return Drop(Run(layer.down, inner), length) + h;
@@ -68,6 +72,7 @@ at::Tensor Vit::RunLayer(const VitLayer& layer, const at::Tensor& x,
 
 at::Tensor Vit::Attend(const VitLayer& layer, const at::Tensor& x,
                        bool first_only) const {
+  const profile::BlockMark mark("mpsd::attention");
   const auto heads = [&](const at::Tensor& y) {
     return y
         .view({y.size(0), y.size(1), config_.num_attention_heads,

@@ -164,9 +164,12 @@ void Fields(V& v, auto& m, const Checkpointed*) {
 enum class OutputKind {
   kAdapter = 1,  // a PEFT folder
   kModel = 2,    // a folder that Transformers loads
+  kStudy = 3,    // a folder with a study's result.json
 };
 inline constexpr EnumName<OutputKind> kOutputKinds[] = {
-    {OutputKind::kAdapter, "adapter"}, {OutputKind::kModel, "model"}};
+    {OutputKind::kAdapter, "adapter"},
+    {OutputKind::kModel, "model"},
+    {OutputKind::kStudy, "study"}};
 constexpr const auto& NamesOf(OutputKind) { return kOutputKinds; }
 
 // The result of a run that finished.

@@ -48,8 +48,8 @@ class JsonWriter {
       if (entry.value == value) (*this)(name, std::string(entry.name));
     }
   }
-  // Leaves the member out where the list or text is empty, or where the value
-  // is its enum's first.
+  // Leaves the member out where the list or text is empty, where the value is
+  // its enum's first, or where the number is 0.
   void Optional(const char* name, const std::vector<std::string>& value);
   void Optional(const char* name, const std::string& value) {
     if (!value.empty()) (*this)(name, value);
@@ -58,6 +58,9 @@ class JsonWriter {
   requires std::is_enum_v<E>
   void Optional(const char* name, E value) {
     if (value != E{}) (*this)(name, value);
+  }
+  void Optional(const char* name, int64_t value) {
+    if (value != 0) (*this)(name, value);
   }
 
  private:

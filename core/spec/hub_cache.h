@@ -12,6 +12,19 @@ namespace mpsd::spec {
 // FindModelFolder (train_spec.h); the folder need not exist.
 std::string HubCacheFolder();
 
+// The name of a model id's folder in that cache ("org/name":
+// "models--org--name"), and the id of such a folder; "" for any other folder.
+std::string RepositoryName(const std::string& id);
+std::string IdOfRepository(const std::string& folder_name);
+
+// Where mpsd keeps the files of a model that was pushed to it.
+std::string PushedFolder(const std::string& models_dir, const std::string& id,
+                         const std::string& revision);
+
+// Whether `id` names the model in `folder`, which is a snapshot of a Hugging
+// Face cache or a PushedFolder.
+bool Names(const std::string& id, const std::string& folder);
+
 // The snapshot of a model id in that cache; NotFound as FindModelFolder's. A
 // local folder of the same name is ignored.
 absl::StatusOr<std::string> FindInHubCache(const std::string& id);

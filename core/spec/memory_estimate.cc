@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "core/spec/gradient_choice.h"
+#include "core/spec/kept_values.h"
 #include "core/spec/modules.h"
 #include "core/spec/query_blocks.h"
 #include "core/spec/targets.h"
@@ -15,10 +19,20 @@ namespace {
 using backend::MemoryPlace;
 using backend::Traits;
 
-constexpr double kFloat = 4;          // bytes
-constexpr double kAdamCopies = 4;     // parameter, gradient, two moments
-constexpr int64_t kLossChunk = 1024;  // label tokens per LM-head chunk
-constexpr double kLogitsCopies = 3;   // logits, log-softmax, gradient
+constexpr double kFloat = 4;       // bytes
+constexpr double kAdamCopies = 4;  // parameter, gradient, two moments
+// Label tokens at a time: of autograd (core/model/head_loss.h) and of the
+// explicit step (core/explicit_step/head.cc), which takes fewer of a large
+// vocabulary.
+constexpr double kLossChunk = 1024;
+constexpr double kFewestLabels = 256;
+constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;
+// Logits, softmax and derivative in fp32; of the explicit step, whose
+// derivative lies in the softmax, with the half-sized operand of a product.
+constexpr double kLogitsCopies = 3, kExplicitLogitsCopies = 2.5;
+// The same where the softmax overwrites the logits, measured: 1.98 to 2.13 on
+// an H200, 1.9 on a CPU in bf16.
+constexpr double kOverwrittenLogitsCopies = 2;
 // Bytes a value of a quantised weight while its dense form is made: an int32
 // index for each two values, the fp32 value, and the bf16 value or an fp32
 // copy.
@@ -28,78 +42,6 @@ int64_t Bytes(double value) {
   constexpr auto kMax = std::numeric_limits<int64_t>::max();
   return value >= static_cast<double>(kMax) ? kMax
                                             : static_cast<int64_t>(value);
-}
-
-double BaseBytes(const TrainSpec& spec) {
-  return spec.training.bf16 ? 2 : kFloat;
-}
-
-// The tokens of one row.
-double TokensPerRow(const TrainSpec& spec, const ModelConfig& m) {
-  if (m.family == Family::kVision) return m.max_position_embeddings;
-  const double length = spec.training.max_length;
-  if (m.family == Family::kDecoder) return length;
-  return std::min<double>(length,
-                          m.max_position_embeddings - m.encoder.first_position);
-}
-
-double EncoderLayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
-  const EncoderConfig& e = m.encoder;
-  const double values = 8.0 * m.hidden_size + 2.0 * m.intermediate_size;
-  double bytes = values * BaseBytes(spec) + kFloat * m.num_attention_heads;
-  if (e.hidden_dropout_prob > 0) bytes += 2.0 * m.hidden_size;
-  if (e.attention_probs_dropout_prob > 0) {
-    bytes += m.num_attention_heads * TokensPerRow(spec, m) *
-             (2 * BaseBytes(spec) + 1);
-  }
-  return bytes;
-}
-
-bool UsesExplicitStep(const TrainSpec& spec, const ModelConfig& m) {
-  return ChooseGradients(spec, m).explicit_step;
-}
-
-double LayerBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
-  if (m.family != Family::kDecoder) return EncoderLayerBytesPerToken(spec, m);
-  // The explicit step keeps each norm's input only, and of the MLP only gate
-  // and up: it computes the outputs again in the backward.
-  const double share = UsesExplicitStep(spec, m) ? 2 : 4;
-  const double hidden = share * m.hidden_size;
-  const double attention = 2.0 * m.q_size() + 2.0 * m.kv_size();
-  const double mlp = share * m.intermediate_size;
-  return (hidden + attention + mlp) * BaseBytes(spec) +
-         kFloat * m.num_attention_heads;
-}
-
-double AdapterBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
-  if (spec.fine_tune_type != FineTuneType::kLora) return 0;
-  const auto matches = MatchTargets(EffectiveLora(spec.lora, m), m);
-  if (!matches.ok()) return 0;
-  double bytes = 0;
-  for (const TargetMatch& match : *matches) {
-    bytes += kFloat * match.r;
-    if (spec.lora.lora_dropout.value_or(0) > 0)
-      bytes += kFloat * match.in_features;
-  }
-  return bytes;
-}
-
-double ActivationBytesPerToken(const TrainSpec& spec, const ModelConfig& m) {
-  const double layers = m.num_hidden_layers;
-  const double ends = 2.0 * m.hidden_size * BaseBytes(spec);
-  const double adapters = AdapterBytesPerToken(spec, m);
-  const double layer = LayerBytesPerToken(spec, m);
-  if (spec.fine_tune_type == FineTuneType::kHead) return ends + layer;
-  if (spec.training.recompute() == Recompute::kNone) {
-    return ends + layers * layer + adapters;
-  }
-  const double inputs = layers * m.hidden_size * BaseBytes(spec);
-  if (spec.training.recompute() == Recompute::kSelective &&
-      UsesExplicitStep(spec, m)) {
-    const double wide = 2.0 * m.intermediate_size * BaseBytes(spec);
-    return ends + layers * (layer - wide) + wide + adapters;
-  }
-  return ends + inputs + layer + adapters / layers;
 }
 
 // Whether the explicit step may compute attention by blocks of queries, in the
@@ -123,7 +65,7 @@ double BlockBytes(const TrainSpec& spec, const ModelConfig& m,
   const double scores = rows * m.num_attention_heads * count * length;
   double masks = count * length;
   if (spec.training.packing || spec.training.padding_free.value_or(false)) {
-    masks += kMostKeptMasks;
+    masks += std::min(rows * length * length, 1.0 * kMostKeptMasks);
   } else if (traits.masks_for_products) {
     const double group = 1.0 * m.num_attention_heads / m.num_key_value_heads;
     masks += std::min(group * length * length, 1.0 * kMostKeptMasks);
@@ -131,13 +73,30 @@ double BlockBytes(const TrainSpec& spec, const ModelConfig& m,
   return (scores * kCopies + masks) * BaseBytes(spec);
 }
 
-// The temporaries of one layer's backward.
+// Autograd's weight gradients: the largest linear's, before it is added in
+// fp32.
+double WeightGradientBytes(const TrainSpec& spec, const ModelConfig& m) {
+  if (spec.fine_tune_type != FineTuneType::kFull) return 0;
+  const double largest = 1.0 * m.hidden_size * m.intermediate_size;
+  return largest * (spec.training.bf16 ? 2 + kFloat : kFloat);
+}
+
+// The temporaries of one layer's backward, with the layer that is computed
+// again.
 double BackwardBytes(const TrainSpec& spec, const ModelConfig& m,
-                     const Traits& traits, double rows) {
-  if (!UsesExplicitStep(spec, m)) return 0;
+                     const Traits& traits, double rows, double again) {
   const double tokens = rows * TokensPerRow(spec, m);
-  const double values = 3.0 * m.intermediate_size + 3.0 * m.hidden_size;
-  return tokens * values * BaseBytes(spec) + BlockBytes(spec, m, traits, rows);
+  const double h = m.hidden_size, i = m.intermediate_size;
+  if (UsesExplicitStep(spec, m)) {
+    const double mlp = tokens * (3 * i + 3 * h) * BaseBytes(spec);
+    const double block = BlockBytes(spec, m, traits, rows);
+    // The CPU's small pieces of attention take no more than the MLP before.
+    return tokens * again +
+           (traits.cached_pieces ? std::max(mlp, block) : mlp + block);
+  }
+  if (spec.fine_tune_type == FineTuneType::kHead) return 0;
+  return tokens * (again + (2 * i + 2 * h) * BaseBytes(spec)) +
+         WeightGradientBytes(spec, m);
 }
 
 // The bytes that quantised linears save against dense ones.
@@ -158,21 +117,102 @@ double SavedByQuantization(const TrainSpec& spec, const ModelConfig& model) {
 }
 
 // The weights in training precision: frozen, or casts of the masters that are
-// being trained.
+// being trained, which the backward keeps of the blocks' linears: of one block
+// where it computes them again.
 double WeightBytes(const TrainSpec& spec, const ModelConfig& model) {
-  const bool masters_are_used =
-      spec.fine_tune_type == FineTuneType::kFull && !spec.training.bf16;
-  if (masters_are_used) return 0;
-  return ParameterCount(model) * BaseBytes(spec) -
-         SavedByQuantization(spec, model);
+  if (spec.fine_tune_type != FineTuneType::kFull) {
+    return ParameterCount(model) * BaseBytes(spec) -
+           SavedByQuantization(spec, model);
+  }
+  if (!spec.training.bf16) return 0;
+  double blocks = 0;
+  for (const Module& module : Modules(model)) {
+    if (module.layer >= 0) blocks += static_cast<double>(module.parameters());
+  }
+  const bool again = spec.training.recompute() != Recompute::kNone;
+  return blocks * BaseBytes(spec) /
+         (again ? static_cast<double>(model.num_hidden_layers) : 1);
 }
 
-double LogitsBytes(const ModelConfig& model, double tokens, double rows) {
-  const double values =
-      model.num_labels > 0
-          ? rows * model.num_labels
-          : std::min<double>(tokens, kLossChunk) * model.vocab_size;
-  return values * kLogitsCopies * kFloat;
+// Whether a language model's head is trained: with the model, or beside an
+// adapter, where it computes in fp32.
+enum class HeadUse { kFrozen, kTrained, kSaved };
+
+HeadUse HeadUseOf(const TrainSpec& spec, const ModelConfig& model) {
+  if (spec.fine_tune_type == FineTuneType::kFull) return HeadUse::kTrained;
+  const auto saved = MatchModulesToSave(EffectiveLora(spec.lora, model), model);
+  if (!saved.ok()) return HeadUse::kFrozen;
+  for (const Module& module : *saved) {
+    if (module.head) return HeadUse::kSaved;
+  }
+  return HeadUse::kFrozen;
+}
+
+// A language model's head with its loss under autograd, a chunk of labels at a
+// time (core/model/head_loss.cc): first logits, their fp32 copies and
+// derivative; then the derivative with what the weight's gradient takes.
+double AutogradHeadBytes(const TrainSpec& spec, const ModelConfig& model,
+                         const Traits& traits, double tokens) {
+  const double b = BaseBytes(spec);
+  const double logits = std::min(tokens, kLossChunk) * model.vocab_size;
+  const double weight = 1.0 * model.vocab_size * model.hidden_size;
+  const double copies = b < kFloat ? b + 2 * kFloat : 2 * kFloat;
+  const HeadUse use = HeadUseOf(spec, model);
+  if (use == HeadUse::kFrozen) return logits * copies;
+  // The dtype of the product, and a wider copy of its result.
+  const double product = use == HeadUse::kSaved ? kFloat : b;
+  const double widened = product < kFloat ? kFloat : 0;
+  const double first =
+      logits *
+      (use == HeadUse::kSaved && b < kFloat ? copies + kFloat : copies);
+  const double converted = b < kFloat ? product : 0;
+  const double transposed = traits.transposed_left ? 0 : product;
+  const double second =
+      logits * (kFloat + converted + transposed) + weight * (product + widened);
+  const double cast = product < kFloat ? product : 0;
+  return weight * (kFloat + cast) + std::max(first, second);
+}
+
+// Whether the explicit step keeps the memory of its logits from one use to the
+// next: one fp32 copy, which softmax and derivative overwrite.
+bool KeepsLogits(const TrainSpec& spec, const ModelConfig& model,
+                 const Traits& traits) {
+  return UsesExplicitStep(spec, model) && traits.splits_products &&
+         !spec.training.bf16;
+}
+
+double LogitsBytes(const TrainSpec& spec, const ModelConfig& model,
+                   const Traits& traits, double tokens, double rows) {
+  if (model.num_labels > 0) {
+    return rows * model.num_labels * kLogitsCopies * kFloat;
+  }
+  if (!UsesExplicitStep(spec, model)) {
+    return AutogradHeadBytes(spec, model, traits, tokens);
+  }
+  // Labels in multiples of 64.
+  const int64_t at_once =
+      kLogitsAtOnce / std::max<int64_t>(model.vocab_size, 1) / 64 * 64;
+  const double most = std::max(kFewestLabels, static_cast<double>(at_once));
+  double copies = kExplicitLogitsCopies;
+  if (KeepsLogits(spec, model, traits)) {
+    copies = 1;
+  } else if (traits.softmax_in_place) {
+    copies = kOverwrittenLogitsCopies;
+  }
+  return std::min(tokens, most) * model.vocab_size * copies * kFloat;
+}
+
+// An evaluation's: a chunk of labels without gradients, beside the last hidden
+// states.
+double EvaluatedLogitsBytes(const TrainSpec& spec, const ModelConfig& model,
+                            double tokens, double rows) {
+  if (model.num_labels > 0) {
+    return rows * model.num_labels * kLogitsCopies * kFloat;
+  }
+  const double b = BaseBytes(spec);
+  const double copies = b < kFloat ? b + 2 * kFloat : 2 * kFloat;
+  return std::min(tokens, kLossChunk) * model.vocab_size * copies +
+         tokens * 3 * model.hidden_size * b;
 }
 
 bool Evaluates(const TrainSpec& spec) {
@@ -189,11 +229,22 @@ double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m,
   }
   const double tokens = rows * TokensPerRow(spec, m);
   const double attention = 2.0 * m.q_size() + 2.0 * m.kv_size();
+  // A decoder's MLP has gate, up and their product beside the heads' values.
   const double values =
-      4.0 * m.hidden_size + attention + 3.0 * m.intermediate_size;
-  return tokens * values * BaseBytes(spec) +
-         (traits.attends_fused() ? 0 : tokens * attention * kFloat) +
-         LogitsBytes(m, tokens, rows);
+      m.family == Family::kDecoder
+          ? 4.0 * m.hidden_size + attention + 3.0 * m.intermediate_size
+          : 4.0 * m.hidden_size + 2.0 * m.intermediate_size;
+  // The pixels as read, and on the device.
+  const double side = m.vision.image_size;
+  const double pixels = m.family != Family::kVision
+                            ? 0
+                            : rows * side * side * m.vision.num_channels *
+                                  kFloat *
+                                  (traits.memory == MemoryPlace::kOwn ? 1 : 2);
+  const double layer =
+      pixels + tokens * values * BaseBytes(spec) +
+      (traits.attends_fused() ? 0 : tokens * attention * kFloat);
+  return std::max(layer, EvaluatedLogitsBytes(spec, m, tokens, rows));
 }
 
 // The inputs of a step's micro-batches.
@@ -255,21 +306,28 @@ MemoryEstimate EstimateMemory(const TrainSpec& spec, const ModelConfig& model,
   estimate.base_weights_bytes = Bytes(WeightBytes(spec, model));
   estimate.trainable_bytes =
       Bytes(TrainableParameterCount(spec, model) * kAdamCopies * kFloat);
-  estimate.activations_bytes =
-      Bytes(tokens * ActivationBytesPerToken(spec, model));
-  estimate.logits_bytes = Bytes(LogitsBytes(model, tokens, rows));
-  estimate.backward_bytes = Bytes(BackwardBytes(spec, model, traits, rows));
+  const Kept kept = KeptPerToken(spec, model, traits);
+  estimate.activations_bytes = Bytes(tokens * kept.all);
+  estimate.logits_bytes = Bytes(LogitsBytes(spec, model, traits, tokens, rows));
+  estimate.backward_bytes =
+      Bytes(BackwardBytes(spec, model, traits, rows, kept.layer));
   estimate.evaluation_bytes = Bytes(EvaluationBytes(spec, model, traits));
   estimate.inputs_bytes = Bytes(InputBytes(spec, model, traits));
-  const double step = static_cast<double>(estimate.activations_bytes) +
-                      static_cast<double>(std::max(estimate.logits_bytes,
-                                                   estimate.backward_bytes));
-  estimate.total_bytes =
-      Bytes(static_cast<double>(estimate.base_weights_bytes) +
-            static_cast<double>(estimate.trainable_bytes) +
-            static_cast<double>(estimate.inputs_bytes) +
-            std::max(step, static_cast<double>(estimate.evaluation_bytes)));
+  estimate.keeps_logits = KeepsLogits(spec, model, traits);
+  estimate.Add();
   return estimate;
+}
+
+void MemoryEstimate::Add() {
+  const auto logits = static_cast<double>(logits_bytes);
+  const auto backward = static_cast<double>(backward_bytes);
+  const double kept = keeps_logits ? logits : 0;
+  const double step = static_cast<double>(activations_bytes) +
+                      std::max(logits, kept + backward);
+  total_bytes = Bytes(
+      static_cast<double>(base_weights_bytes) +
+      static_cast<double>(trainable_bytes) + static_cast<double>(inputs_bytes) +
+      std::max(step, static_cast<double>(evaluation_bytes) + kept));
 }
 
 int64_t TrainableParameterCount(const TrainSpec& spec,

@@ -23,39 +23,50 @@ inline constexpr int64_t kStepInputBytes = int64_t{64} << 20;
 //  their
 //            codes and scales instead, and 10 bytes a value of the largest one
 //            while its dense form is being made. A model trained in full counts
-//            only, with bf16, the casts of the trained weights that the
-//            backward keeps
+//            only, with bf16, the casts of its blocks that the backward keeps
 //  trainable trainable parameters · 16: value, gradient, two Adam moments, fp32
-//  layer     the bytes a token that autograd keeps of a decoder's layer:
-//            (4H [input and output of both norms] + 2Q + 2KV [q, k, v and the
-//            attention's output] + 4I [gate, up, silu(gate), their product]) ·
-//            b
-//            + 4 · heads [log-sum-exp]
-//            For a frozen decoder with adapters, whose backward is written out
-//            (core/explicit_step): (2H + 2Q + 2KV + 2I) · b + 4 · heads
-//            For an encoder: (8H [input, q, k, v, the attention's output,
-//            both sums before the norms, the norm between] + 2I) · b
-//            + 4 · heads; with dropout 2H more; with dropout of the attention
-//            heads · length · (2b + 1) more, since that attention is not tiled
-//  LoRA      per token and match 4r [x·Aᵀ], with dropout 4 · in_features more
-//  activations  T · (2H·b + L · layer + LoRA). With gradient_checkpointing
-//            T · (2H·b + L · H·b + one layer with its LoRA); selective: all
-//            layers without the MLP's 2I, and 2I of one layer
-//  logits    min(T, 1024) · vocab_size · 3 · 4: a chunk of the LM head in fp32,
-//            its log-softmax and its gradient; a classifier: rows · labels
-//  backward  the temporaries of one layer's backward in core/explicit_step:
-//            T · (3I + 3H) · b, and for the attention, unless CUDA's kernels
+//  layer     the bytes a token that a layer keeps. The explicit step, which is
+//            core/explicit_step: (2H + 2Q + 2KV + 2I) · b + 4 · heads; with
+//            norms of q and k (Q + KV) · b more
+//            Autograd of a decoder: norms H · 2(4 + b), trained ones 8H more;
+//            4I · b; q, k, v and the attention's output 4Q · b, where tiled
+//            (2Q + 2KV) · 4 + Q · b; 4 · heads
+//            An encoder: (8H + 2I) · b + 4 · heads, with ReLU one I; with
+//            dropout 2H masks more, each a byte or, on the CPU, b; with dropout
+//            of the attention heads · length · (2b + a mask) more, but none on
+//            CUDA; else where it is tiled 4H · (4 − b). Its last layer does
+//            without (3H + 2I) · b: only the first token goes on
+//            With LoRA, but for MPS, less the inputs of linears that have no
+//            adapter: a frozen one keeps none
+//  LoRA      per token and match 4r, with dropout the mask of in_features
+//            bytes; under autograd, with dropout or bf16, 4 · in_features more
+//  activations  T · (2H·b + layers · layer + LoRA), of the layers from the
+//            lowest adapter on in the explicit step. With
+//            gradient_checkpointing H·b for each of them, and LoRA in the
+//            explicit step; selective: all layers without the MLP's 2I
+//  logits    of the labels that are computed at a time: in the explicit step
+//            10 bytes a logit, 8 where softmax is in place; on the CPU in fp32
+//            4, which stay, so that they count beside all else; under autograd
+//            fp32 logits with what they are derived from, and a trained head's
+//            gradient; a classifier: rows · labels · 12
+//  backward  the layer that checkpointing computes again, and the temporaries
+//  of
+//            one layer's backward: under autograd T · (2I + 2H) · b and the
+//            largest weight's gradient; in the explicit step T · (3I + 3H) · b,
+//            and for the attention, unless CUDA's kernels
 //            compute it, S · 3b for a block's S = rows · heads · length ·
 //            QueriesPerBlock scores: probabilities, their gradient and the
-//            scores' gradient. The block's masks have as many numbers as one
-//            head's scores; for packed rows, and on a device whose products add
-//            masks (MPS), up to kMostKeptMasks more. Logits and these
-//            temporaries are not held at the same time: the larger counts
+//            scores' gradient; on the CPU the larger of the two. The block's
+//            masks have as many numbers as one head's scores; for packed rows
+//            rows · length² more, on a device whose products add masks (MPS) a
+//            group's, at most kMostKeptMasks. Logits and these temporaries are
+//            not held at the same time: the larger counts
 //  evaluation  for E tokens (per_device_eval_batch_size · max_length; on MPS,
 //            which "auto" counts as, at most T): E · (4H + 2Q + 2KV + 3I) · b,
-//            where attention is tiled E · (2Q + 2KV) · 4 more, and logits.
-//            An evaluation and a step's activations are not held at the same
-//            time: the larger counts
+//            where attention is tiled E · (2Q + 2KV) · 4 more; an encoder's
+//            E · (4H + 2I) · b, with an image's pixels; or the logits, if more,
+//            with 3 E · H · b. An evaluation and a step's activations are not
+//            held at the same time: the larger counts
 //  inputs    the inputs of a step, which go to the device together: five
 //            integers of 8 bytes a token, or an image's pixels in fp32; at most
 //            kStepInputBytes, or one micro-batch if larger. On MPS, which
@@ -69,10 +80,15 @@ struct MemoryEstimate {
   int64_t trainable_bytes = 0;    // parameters, gradients, two Adam moments
   int64_t activations_bytes = 0;  // a micro-batch at max_length
   int64_t logits_bytes = 0;       // one LM-head chunk with its gradient
-  int64_t backward_bytes = 0;     // one layer's temporaries
-  int64_t evaluation_bytes = 0;   // a micro-batch's, no weights
-  int64_t inputs_bytes = 0;       // a step's
+  int64_t backward_bytes =
+      0;  // one layer's temporaries, and itself if recomputed
+  int64_t evaluation_bytes = 0;  // a micro-batch's, no weights
+  int64_t inputs_bytes = 0;      // a step's
+  bool keeps_logits = false;     // beside the backward and evaluations
   int64_t total_bytes = 0;
+
+  // Computes total_bytes from the others.
+  void Add();
 };
 
 // The estimate for the device that the job names, or for a device with these

@@ -333,11 +333,12 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
   return DecoderReader(*root, origin).Read();
 }
 
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_dir) {
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_dir,
+                                            const base::ReadRoots* within) {
   const std::string path =
       (std::filesystem::path(model_dir) / "config.json").string();
   absl::StatusOr<std::string> text =
-      base::ReadSmallFile(path, limits::kModelFileBytes);
+      base::ReadSmallFile(path, limits::kModelFileBytes, within);
   if (!text.ok()) return text.status();
   return ParseModelConfig(*text, path);
 }

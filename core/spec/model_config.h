@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/read_roots.h"
 #include "core/spec/quantization.h"
 
 namespace mpsd::spec {
@@ -121,7 +122,10 @@ struct ModelConfig {
 // tells which tasks a family can do.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                                              std::string_view origin);
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& model_dir);
+// Reads MODEL_DIR/config.json; opens nothing outside of `within`, where that is
+// not null.
+absl::StatusOr<ModelConfig> ReadModelConfig(
+    const std::string& model_dir, const base::ReadRoots* within = nullptr);
 
 // The number of parameters of the base model, with tied embeddings counted a
 // single time; at most the largest int64_t.

@@ -16,6 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kRepository[] = "models--";
+constexpr char kPushed[] = "pushed";
+
 bool HasConfig(const fs::path& dir) {
   std::error_code error;
   return fs::is_regular_file(dir / "config.json", error);
@@ -46,11 +49,6 @@ bool LooksLikeId(const std::string& model) {
   }
   return slashes <= 1 && absl::ascii_isalnum(model.front()) &&
          model.back() != '/';
-}
-
-// The cache's folder name for "owner/name".
-std::string RepositoryName(const std::string& id) {
-  return base::Cat("models--", absl::StrReplaceAll(id, {{"/", "--"}}));
 }
 
 fs::path RepositoryOf(const std::string& id, const Environment& environment) {
@@ -128,6 +126,30 @@ std::string HubCacheFolder() { return CacheFolder(OfThisProcess).string(); }
 
 absl::StatusOr<std::string> FindInHubCache(const std::string& id) {
   return FindInCache(id, OfThisProcess);
+}
+
+std::string RepositoryName(const std::string& id) {
+  return base::Cat(kRepository, absl::StrReplaceAll(id, {{"/", "--"}}));
+}
+
+std::string IdOfRepository(const std::string& folder_name) {
+  if (!folder_name.starts_with(kRepository)) return "";
+  std::string id = folder_name.substr(sizeof(kRepository) - 1);
+  const size_t slash = id.find("--");
+  if (slash != std::string::npos) id.replace(slash, 2, "/");
+  return id.empty() || !LooksLikeId(id) ? "" : id;
+}
+
+std::string PushedFolder(const std::string& models_dir, const std::string& id,
+                         const std::string& revision) {
+  return fs::path(models_dir) / RepositoryName(id) / kPushed / revision;
+}
+
+bool Names(const std::string& id, const std::string& folder) {
+  if (!RevisionOf(id, folder).empty()) return true;
+  const fs::path pushed = fs::path(folder).parent_path();
+  return !id.empty() && LooksLikeId(id) && pushed.filename() == kPushed &&
+         pushed.parent_path().filename() == RepositoryName(id);
 }
 
 std::string RevisionOf(const std::string& id, const std::string& folder) {

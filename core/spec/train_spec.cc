@@ -7,6 +7,7 @@
 #include "core/spec/fields.h"
 #include "core/spec/findings.h"
 #include "core/spec/json_node.h"
+#include "core/spec/named_result.h"
 #include "core/spec/train_spec_fields.h"
 #include "core/spec/train_spec_rules.h"
 
@@ -44,7 +45,8 @@ TrainSpec ResolvePaths(TrainSpec spec, const std::string& base_dir) {
   const fs::path base = fs::absolute(base_dir, error);
   const bool is_id = !fs::is_directory(base / spec.model, error);
   VisitPaths(spec, [&](const char*, std::string& path) {
-    if (path.empty() || (is_id && &path == &spec.model)) return;
+    if (path.empty() || NamesResult(path)) return;
+    if (is_id && &path == &spec.model) return;
     path = (base / path).lexically_normal().string();
   });
   return spec;

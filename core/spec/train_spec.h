@@ -186,8 +186,9 @@ struct AugmentationSpec {
 
 // job.json, every default filled in.
 struct TrainSpec {
-  std::string name;   // optional, for people
-  std::string model;  // folder, or id in the local Hugging Face cache
+  std::string name;  // optional, for people
+  // Folder, id in the local Hugging Face cache, or "job:ID" (named_result.h)
+  std::string model;
   // The id whose snapshot in a Hugging Face cache the folder `model` is: mpsd
   // sets it when a job asks for a model by its id. A folder that is no snapshot
   // of this id is an error.
@@ -201,7 +202,7 @@ struct TrainSpec {
   ClassificationSpec classification;     // SEQ_CLS and IMAGE_CLS
   AugmentationSpec augmentation;         // IMAGE_CLS
   QuantizationSpec quantization_config;  // the frozen base's
-  std::string adapter;  // a PEFT folder to start from, or empty
+  std::string adapter;  // a PEFT folder to start from, "job:ID", or empty
   LoraSpec lora;
   TrainingSpec training;
   DeviceChoice device = DeviceChoice::kAuto;

@@ -367,7 +367,9 @@ void VisitSections(Fields& f, TrainSpec& spec) {
                             "of Transformers' BitsAndBytesConfig.")
                         .Section("quantization_config"),
                     spec.quantization_config);
-  f.About("A PEFT adapter folder to start from. Absent: a new adapter.")
+  f.About(
+       "A PEFT adapter folder to start from, or `job:ID`, the adapter that a "
+       "job of this daemon makes. Absent: a new adapter.")
       .Text("adapter", spec.adapter, "the path of a PEFT adapter folder");
   VisitLora(f.About("The adapter, in the names and with the defaults of PEFT's "
                     "LoraConfig.")
@@ -386,8 +388,9 @@ void VisitSpec(Fields&& f, TrainSpec& spec) {
   f.About("A name of the job, for people.")
       .Text("name", spec.name, "a non-empty string");
   f.About(
-       "The base model: a Hugging Face folder on the daemon's machine, or the "
-       "id of a model in the Hugging Face cache there.")
+       "The base model: the name of a model that mpsd has (`mpsctl model "
+       "list`), a Hugging Face folder on the daemon's machine, or `job:ID`, "
+       "the model that a full fine-tune of this daemon makes.")
       .Text(
           "model", spec.model,
           "a model folder or the id of a model in the local Hugging Face cache",

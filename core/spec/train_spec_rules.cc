@@ -8,6 +8,8 @@
 
 #include "core/base/limits.h"
 #include "core/base/strings.h"
+#include "core/spec/hub_cache.h"
+#include "core/spec/named_result.h"
 #include "core/spec/python_regex.h"
 
 namespace mpsd::spec {
@@ -20,6 +22,8 @@ class Rules {
 
   void Run() {
     CheckModelId();
+    CheckNamedResult("model", spec_.model);
+    CheckNamedResult("adapter", spec_.adapter);
     CheckEvaluation();
     CheckLossMasks();
     CheckFineTuning();
@@ -47,15 +51,22 @@ class Rules {
   }
 
   void CheckModelId() {
-    if (spec_.model_id.empty() ||
-        !RevisionOf(spec_.model_id, spec_.model).empty()) {
-      return;
-    }
+    if (spec_.model_id.empty() || Names(spec_.model_id, spec_.model)) return;
     FaultAt(
         "model_id",
         base::Cat("\"", spec_.model_id, "\" has no snapshot ", spec_.model,
                   "; leave it out: mpsd sets it for a model asked for by its "
                   "id"));
+  }
+
+  void CheckNamedResult(std::string_view field, const std::string& path) {
+    if (!NamesResult(path) || !JobNamedBy(path).empty()) return;
+    FaultAt(
+        field,
+        base::Cat("expected \"", kNamedResult, "\" and the ", limits::kWholeId,
+                  " characters of a job's id (`mpsctl list` shows them), "
+                  "found \"",
+                  path, "\"; a folder of such a name is \"./", path, "\""));
   }
 
   void CheckEvaluation() {

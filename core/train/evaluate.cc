@@ -10,6 +10,7 @@
 
 #include "core/base/check.h"
 #include "core/device/step_scope.h"
+#include "core/profile/block_mark.h"
 
 namespace mpsd::train {
 namespace {
@@ -28,6 +29,7 @@ class Collector {
 
   void Add(const data::Batch& batch) {
     const device::StepScope scope;
+    const profile::BlockMark mark("mpsd::evaluation");
     StepInputs inputs = subject_.pipeline.Inputs({&batch, 1}, subject_.device);
     base::CheckEqual(inputs.batches.size(), 1, "inputs of a batch");
     const BatchLoss loss = subject_.pipeline.Loss(inputs.batches[0]);

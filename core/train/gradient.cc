@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/profile/block_mark.h"
 #include "core/train/inputs.h"
 #include "core/train/task_pipeline.h"
 
@@ -24,6 +25,7 @@ class AutogradPath : public GradientPath {
     const BatchLoss loss = pipeline_.Loss(inputs);
     if (!loss.sum.defined()) return {};
     const at::Tensor part = loss.sum * scale;
+    const profile::BlockMark mark("mpsd::backward");
     part.backward();
     return part.detach();
   }

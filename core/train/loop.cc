@@ -5,6 +5,7 @@
 #include "core/base/clock.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/host/platform.h"
+#include "core/profile/block_mark.h"
 #include "core/report/stage_names.h"
 #include "core/train/resume.h"
 #include "core/train/stages.h"
@@ -52,14 +53,20 @@ bool SaveDue(const Prepared& run) {
   return (every > 0 && state.step % every == 0) || is_best || Finished(run);
 }
 
+absl::StatusOr<std::vector<data::Batch>> NextBatches(data::Prefetcher& loader) {
+  const profile::BlockMark mark("mpsd::data");
+  return loader.NextStep();
+}
+
 // Cancelled for a stop between two micro-batches. The generators and the loader
 // are then set back to the step's beginning.
 absl::Status TrainStep(Prepared& run) {
   Observer& observer = run.loaded.observer;
   device::Device& device = *run.loaded.device;
   ckpt::TrainerState& state = run.state;
+  const profile::BlockMark step("mpsd::step");
   const absl::Duration start = base::Clock::Real().Monotonic();
-  auto batches = run.loader->NextStep();
+  auto batches = NextBatches(*run.loader);
   if (!batches.ok()) return batches.status();
   const double data_wait = SecondsSince(start);
   const double learning_rate = run.schedule.LearningRate(state.step);
@@ -192,10 +199,28 @@ absl::StatusOr<LoopEnd> Stop(Prepared& run, StopRequest request) {
   return LoopEnd{false, request, std::nullopt};
 }
 
+// Who watches may have gone before the checkpoint was reported.
+void TellResumed(const Prepared& run) {
+  const ckpt::TrainerState& state = run.state;
+  if (state.step == 0) return;
+  const std::filesystem::path path =
+      ckpt::CheckpointPath(run.loaded.context.out_dir, state.step);
+  const report::Checkpointed checkpointed{
+      state.step, path.string(), ckpt::CheckpointBytes(path), 0, {}};
+  std::optional<report::Evaluated> evaluated;
+  if (state.eval_step == state.step && state.eval_loss) {
+    evaluated = {state.step, *state.eval_loss,   0,
+                 0,          state.eval_metrics, state.best_step == state.step};
+  }
+  run.loaded.observer.OnResumed(checkpointed,
+                                evaluated ? &*evaluated : nullptr);
+}
+
 }  // namespace
 
 absl::StatusOr<LoopEnd> Loop(Prepared& run) {
   Observer& observer = run.loaded.observer;
+  TellResumed(run);
   std::optional<EvalResult> last_eval;
   observer.OnStage(report::kStageTraining, 0);
   while (true) {

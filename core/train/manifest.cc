@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
+#include "core/host/footprint_watch.h"
 #include "core/host/platform.h"
 #include "nlohmann/json.hpp"
 
@@ -130,7 +131,8 @@ absl::Status WriteManifest(const fs::path& folder, const Manifest& m) {
   j["memory"] = {
       {"peak_allocated_bytes", Optional(m.memory.peak_allocated)},
       {"peak_driver_allocated_bytes", Optional(m.memory.peak_driver)},
-      {"driver_overhead_growth_bytes", Optional(m.memory.overhead_growth)}};
+      {"driver_overhead_growth_bytes", Optional(m.memory.overhead_growth)},
+      {"peak_footprint_bytes", Optional(host::PeakFootprintBytes())}};
   j[kFallbacks] = m.cpu_fallback_ops;
   j["warnings"] = m.warnings;
   // A warning may quote bytes of a user's file that are no UTF-8.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -213,11 +212,7 @@ absl::StatusOr<Prepared> Prepare(Loaded loaded) {
   }
   auto loader =
       std::make_unique<data::Prefetcher>(train, shapes.TrainOptions(rows));
-  const double epoch = static_cast<double>(loader->steps_per_epoch());
-  const int64_t steps =
-      t.max_steps > 0
-          ? t.max_steps
-          : static_cast<int64_t>(std::ceil(t.num_train_epochs * epoch));
+  const int64_t steps = shapes.TotalSteps(loader->steps_per_epoch());
   auto schedule = optim::Schedule::Create(t, steps);
   if (!schedule.ok()) return schedule.status();
   auto start = Resume(loaded, steps, *optimizer, *loader, *schedule);

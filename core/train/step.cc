@@ -5,11 +5,13 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/work_count.h"
 #include "core/device/step_scope.h"
+#include "core/profile/block_mark.h"
 
 namespace mpsd::train {
 namespace {
@@ -84,6 +86,7 @@ at::Tensor Stepper::AccumulateGradients(const std::vector<data::Batch>& batches,
 }
 
 StepInputs Stepper::NextInputs(std::span<const data::Batch>& left) {
+  const profile::BlockMark mark("mpsd::upload");
   const std::span<const data::Batch> next = FirstUpload(left);
   base::Check(left.empty() == next.empty(), "an upload has a batch");
   left = left.subspan(next.size());
@@ -99,16 +102,20 @@ absl::StatusOr<StepResult> Stepper::Run(const std::vector<data::Batch>& batches,
   const at::Tensor loss = AccumulateGradients(batches, go_on);
   if (!loss.defined()) return absl::CancelledError("stopped within a step");
   at::NoGradGuard no_grad;
+  std::optional<profile::BlockMark> update("mpsd::optimizer");
   const at::Tensor norm = optimizer_.GradientNorm();
   if (max_grad_norm_ > 0) optimizer_.Clip(norm, max_grad_norm_);
   optimizer_.Step(learning_rate);
+  update.reset();
   // The canary goes behind the update: once its number has arrived, so has the
   // work before it. The numbers stay below 2^20, which fp32 holds exactly, and
   // differ from step to step.
   const float mark = static_cast<float>(++runs_ % (1 << 20));
   canary_.fill_(mark);
   // Loss, norm and canary in one copy: the only read-back of the step.
+  std::optional<profile::BlockMark> read_back("mpsd::read back");
   const at::Tensor host = at::stack({loss, norm, canary_}).to(at::kCPU);
+  read_back.reset();
   queue_.Done();
   host_.clear();
   const float* values = host.const_data_ptr<float>();

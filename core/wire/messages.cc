@@ -12,7 +12,13 @@ namespace mpsd::wire {
 
 // In JobKind's namespace, where the codec's argument-dependent lookup finds it.
 static constexpr report::EnumName<JobKind> kJobKinds[] = {
-    {JobKind::kTraining, "training"}};
+    {JobKind::kTraining, "training"},
+    {JobKind::kProbe, "probe"},
+    {JobKind::kBatchSweep, "batch_sweep"},
+    {JobKind::kDeviceComparison, "device_comparison"},
+    {JobKind::kProfile, "profile"},
+    {JobKind::kSmoke, "smoke"},
+    {JobKind::kParity, "parity"}};
 static constexpr const auto& NamesOf(JobKind) { return kJobKinds; }
 
 namespace {
@@ -37,6 +43,8 @@ void Fields(V& v, auto& m, const Start*) {
   v("output_dir", m.output_dir);
   v.Optional("read_roots", m.read_roots);
   v.Optional("kind", m.kind);
+  v.Optional("study", m.study);
+  v.Optional("until_step", m.until_step);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Stop*) {

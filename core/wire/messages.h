@@ -53,6 +53,12 @@ struct Hello {
 // The kind of work. The daemon's list of kinds is in server/jobs/job_kind.h.
 enum class JobKind {
   kTraining,
+  kProbe,
+  kBatchSweep,
+  kDeviceComparison,
+  kProfile,
+  kSmoke,
+  kParity,
 };
 
 struct Start {
@@ -63,6 +69,12 @@ struct Start {
   // cache; left out on the wire where the run may read every file.
   std::vector<std::string> read_roots = {};
   JobKind kind = JobKind::kTraining;  // left out on the wire for training
+  // A study's options: JSON of the message <Kind>Options of proto/mpsd/v1, its
+  // fields spelt as the .proto spells them. Empty for training.
+  std::string study = {};
+  // Stop, as Stop{kPreempt} does, once a checkpoint of this step or a later one
+  // is written; 0: run to the end.
+  int64_t until_step = 0;
   bool operator==(const Start&) const = default;
 };
 

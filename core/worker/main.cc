@@ -6,13 +6,18 @@
 #endif
 #include <unistd.h>
 
+#include <cstdlib>
 #include <iostream>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "core/wire/messages.h"
+#include "core/worker/cell.h"
 #include "core/worker/environment.h"
+#include "core/worker/gates.h"
 #include "core/worker/merge.h"
+#include "core/worker/plan.h"
+#include "core/worker/reader_watch.h"
 #include "core/worker/run_job.h"
 #include "core/worker/selftest.h"
 #include "core/worker/session.h"
@@ -72,9 +77,60 @@ CLI::Option* DeclareMerge(CLI::App& app, mpsd::worker::MergeArguments& merge) {
   return flag;
 }
 
+CLI::Option* DeclarePlan(CLI::App& app, mpsd::worker::PlanArguments& plan) {
+  CLI::Option* flag = app.add_option("--plan", plan.job);
+  flag->description(
+      "a job.json: says as JSON lines what it would need and take, without "
+      "opening the device; 0: a plan, 1: none");
+  flag->type_name("JOB");
+  app.add_option("--facts", plan.facts,
+                 "of --plan: a JSON file of what is known of the machine and "
+                 "of earlier runs")
+      ->needs(flag);
+  return flag;
+}
+
+// Ends this process soon after the one that asked, should that be killed.
+class WithReader {
+ private:
+  const mpsd::worker::ReaderWatch watch_{STDOUT_FILENO, absl::Milliseconds(200),
+                                         [] { _exit(1); }};
+};
+
+int Plan(const mpsd::worker::PlanArguments& plan) {
+  mpsd::worker::EnterCell();
+  const WithReader with_reader;
+  // A job may be training beside the plan.
+  if (nice(10) < 0) std::cerr << "mpsd-worker: planning at full priority\n";
+  return mpsd::worker::RunPlan(plan, std::cout, std::cerr);
+}
+
+CLI::Option* DeclareGates(CLI::App& app) {
+  CLI::Option* flag = app.add_flag("--gates");
+  flag->description(
+      "tells what torch and the machine have, for `mpsctl doctor`");
+  return flag;
+}
+
+int Gates() {
+  mpsd::worker::EnterCell();
+  const WithReader with_reader;
+  return mpsd::worker::RunGates(std::cout, std::cerr);
+}
+
+int Merge(const mpsd::worker::MergeArguments& merge) {
+  if (merge.adapter.empty() || merge.out.empty()) {
+    std::cerr << "mpsd-worker: --merge needs --adapter and --out\n";
+    return 2;
+  }
+  return mpsd::worker::RunMerge(merge, std::cout, std::cerr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  // mpsd alone starts the program without arguments.
+  if (argc == 1) mpsd::worker::EnterCell();
 #ifdef __GLIBC__
   // glibc merges all free small blocks of its fast bins whenever a large block
   // is freed, which took a seventh of the time of tokenizing rows. Without fast
@@ -91,28 +147,32 @@ int main(int argc, char** argv) {
   const CLI::Option* selftest_flag = DeclareSelftest(app, selftest);
   mpsd::worker::MergeArguments merge;
   const CLI::Option* merge_flag = DeclareMerge(app, merge);
+  mpsd::worker::PlanArguments plan;
+  const CLI::Option* plan_flag = DeclarePlan(app, plan);
+  const CLI::Option* gates_flag = DeclareGates(app);
   app.set_version_flag(
       "--version", "mpsd-worker " + mpsd::worker::WorkerVersion() + ", torch " +
                        mpsd::worker::TorchVersion());
   CLI11_PARSE(app, argc, argv);
   // Workers that mpsd starts already have the right environment.
-  mpsd::worker::EnsureEnvironment(argv, job);
+  mpsd::worker::EnsureEnvironment(argv, job.empty() ? plan.job : job);
   if (selftest_flag->count() > 0) {
+    mpsd::worker::EnterCell();
     selftest.job = job;
     return mpsd::worker::RunSelftest(selftest, std::cout, std::cerr);
   }
+  if (plan_flag->count() > 0) return Plan(plan);
+  if (gates_flag->count() > 0) return Gates();
   if (merge_flag->count() > 0) {
     merge.out = out_dir;
-    if (merge.adapter.empty() || merge.out.empty()) {
-      std::cerr << "mpsd-worker: --merge needs --adapter and --out\n";
-      return 2;
-    }
-    return mpsd::worker::RunMerge(merge, std::cout, std::cerr);
+    return Merge(merge);
   }
   if (job.empty() != out_dir.empty()) {
     std::cerr << "mpsd-worker: --job needs --out\n";
     return 2;
   }
+  // torch's profiler would tell of its own doings in a profile's log.
+  setenv("KINETO_LOG_LEVEL", "9", /*overwrite=*/0);
   if (!job.empty()) {
     return mpsd::worker::RunAlone(job, out_dir, std::cout, std::cerr);
   }

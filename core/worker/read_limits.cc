@@ -45,12 +45,14 @@ bool UploadedWhole(const fs::path& spec_path) {
 }  // namespace
 
 void LimitToStart(const wire::Start& start) {
+  // Where a job may read any file, it still reads files alone: a pipe that a
+  // job names would never answer, nor /dev/zero ever end.
+  std::vector<fs::path> roots = {"/"};
   if (!start.read_roots.empty()) {
-    std::vector<fs::path> roots(start.read_roots.begin(),
-                                start.read_roots.end());
+    roots.assign(start.read_roots.begin(), start.read_roots.end());
     roots.push_back(CacheFolder());
-    base::LimitReads(base::ReadRoots(roots));
   }
+  base::LimitReads(base::ReadRoots(roots));
   data::ShowContents(UploadedWhole(start.spec_path));
 }
 

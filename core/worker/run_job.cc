@@ -6,16 +6,20 @@
 
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <new>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/machine_fault.h"
 #include "core/device/warnings.h"
 #include "core/host/device_error.h"
+#include "core/host/footprint_watch.h"
 #include "core/spec/train_spec.h"
+#include "core/study/study.h"
 #include "core/worker/attempt.h"
 #include "core/worker/environment.h"
 
@@ -24,9 +28,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using Work = std::function<absl::StatusOr<train::RunResult>(
+    spec::TrainSpec, const train::RunContext&)>;
+
+// Does `work` with the job.json at `spec_path`.
 absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
                                      const fs::path& out_dir,
-                                     train::Observer& observer) {
+                                     train::Observer& observer,
+                                     const Work& work) {
+  const host::FootprintWatch footprint;  // run.json tells the peak
   const device::WarningCapture warnings(
       [&observer](const std::string& text) { observer.OnWarning(text); });
   auto text = base::ReadFile(spec_path);
@@ -41,10 +51,10 @@ absl::StatusOr<train::RunResult> Run(const fs::path& spec_path,
   context.environment = NotedEnvironment();
   context.warnings = &warnings;
   context.attempt = Attempt;
-  return train::Run(
+  return work(
       spec::ResolvePaths(*std::move(spec),
                          fs::absolute(spec_path).parent_path().string()),
-      context, observer);
+      context);
 }
 
 wire::Failed KindOf(const absl::Status& status) {
@@ -66,12 +76,10 @@ wire::Failed KindOf(const absl::Status& status) {
   }
 }
 
-}  // namespace
-
-Outcome RunJob(const fs::path& spec_path, const fs::path& out_dir,
-               train::Observer& observer) {
+// The one place that catches torch's exceptions.
+Outcome Caught(const std::function<absl::StatusOr<train::RunResult>()>& run) {
   try {
-    auto result = Run(spec_path, out_dir, observer);
+    auto result = run();
     if (!result.ok()) return FailureOf(result.status());
     return *std::move(result);
   } catch (const c10::IndexError& e) {
@@ -95,6 +103,30 @@ Outcome RunJob(const fs::path& spec_path, const fs::path& out_dir,
   } catch (const std::exception& e) {
     return wire::Failed{wire::FailureKind::kInternal, e.what()};
   }
+}
+
+}  // namespace
+
+Outcome RunJob(const fs::path& spec_path, const fs::path& out_dir,
+               train::Observer& observer) {
+  return Caught([&] {
+    return Run(spec_path, out_dir, observer,
+               [&](spec::TrainSpec spec, const train::RunContext& context) {
+                 return train::Run(std::move(spec), context, observer);
+               });
+  });
+}
+
+Outcome RunStudy(wire::JobKind kind, const std::string& study,
+                 const fs::path& spec_path, const fs::path& out_dir,
+                 train::Observer& observer) {
+  return Caught([&] {
+    return Run(spec_path, out_dir, observer,
+               [&](spec::TrainSpec spec, const train::RunContext& context) {
+                 return study::Run(kind, study, std::move(spec), context,
+                                   observer);
+               });
+  });
 }
 
 wire::Failed FailureOf(const absl::Status& status) {

@@ -20,6 +20,12 @@ using Outcome = std::variant<train::RunResult, wire::Failed>;
 // of memory (attempt.h).
 Outcome RunJob(const std::filesystem::path& spec_path,
                const std::filesystem::path& out_dir, train::Observer& observer);
+// Runs the study of `kind` with the options `study`, as wire::Start has them;
+// otherwise as RunJob.
+Outcome RunStudy(wire::JobKind kind, const std::string& study,
+                 const std::filesystem::path& spec_path,
+                 const std::filesystem::path& out_dir,
+                 train::Observer& observer);
 
 // Turns an error of the trainer into a failure: the user's, the numbers', the
 // device's (core/host/device_error.h) or the worker's. Keeps the errno behind

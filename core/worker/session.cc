@@ -34,6 +34,10 @@ class SessionObserver : public train::Observer {
   SessionObserver(base::LineChannel& channel, std::ostream& log)
       : channel_(channel), terminal_(log, never_, /*logging_steps=*/1) {}
 
+  // Ends the run as Stop{kPreempt} does once a checkpoint of this step or a
+  // later one is written; 0: never.
+  void StopAt(int64_t step) { until_step_ = step; }
+
   void OnDevice(const std::string& name) override {
     Send(wire::Heartbeat{"", 0, name});
   }
@@ -65,6 +69,19 @@ class SessionObserver : public train::Observer {
     terminal_.OnCheckpoint(checkpointed);
     last_stage_.clear();
     Send(checkpointed);
+    if (until_step_ > 0 && checkpointed.step >= until_step_ &&
+        stop() == StopRequest::kNone) {
+      RequestStop(StopRequest::kPreempt);
+    }
+  }
+
+  // A checkpoint at which the run is to end may have been written while no
+  // daemon listened: the next one has to hear of it.
+  void OnResumed(const report::Checkpointed& checkpointed,
+                 const report::Evaluated* evaluated) override {
+    if (until_step_ == 0 || checkpointed.step < until_step_) return;
+    if (evaluated != nullptr) Send(*evaluated);
+    OnCheckpoint(checkpointed);
   }
 
   // Blocks while the daemon wants a pause. Called on the training thread. The
@@ -117,6 +134,7 @@ class SessionObserver : public train::Observer {
   const std::atomic<bool> never_{false};
   TerminalObserver terminal_;
   int64_t step_ = 0;  // the last finished step
+  int64_t until_step_ = 0;
   mutable absl::Mutex mutex_;
   StopRequest stop_ ABSL_GUARDED_BY(mutex_) = StopRequest::kNone;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
@@ -154,9 +172,16 @@ Outcome RunKind(const wire::Start& start, train::Observer& observer) {
   switch (start.kind) {
     case wire::JobKind::kTraining:
       return RunJob(start.spec_path, start.output_dir, observer);
+    case wire::JobKind::kProbe:
+    case wire::JobKind::kBatchSweep:
+    case wire::JobKind::kDeviceComparison:
+    case wire::JobKind::kProfile:
+    case wire::JobKind::kSmoke:
+    case wire::JobKind::kParity:
+      break;
   }
-  return wire::Failed{wire::FailureKind::kInternal,
-                      "this worker has no such kind of job"};
+  return RunStudy(start.kind, start.study, start.spec_path, start.output_dir,
+                  observer);
 }
 
 int SendOutcome(const Outcome& outcome, SessionObserver& observer,
@@ -215,6 +240,7 @@ int RunSession(int fd, std::ostream& log) {
     return 2;
   }
   LimitToStart(*start);
+  observer.StopAt(start->until_step);
   std::thread listener([&] { Listen(channel, observer); });
   const Outcome outcome = [&] {
     const Pulse pulse(kBeat, [&] { observer.Send(wire::Heartbeat{"", 0}); });

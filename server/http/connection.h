@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "server/http/message.h"
+#include "server/http/door.h"
 
 namespace boost::asio {
 class io_context;
@@ -23,7 +23,9 @@ namespace mpsd::http {
 struct Deadlines {
   absl::Duration handshake = absl::Seconds(10);
   absl::Duration request = absl::Seconds(10);
+  // For an answer, and again for each piece of one that is not in memory.
   absl::Duration response = absl::Seconds(30);
+  absl::Duration body = absl::Minutes(2);  // for each 256 KiB of a body
   absl::Duration idle = absl::Minutes(5);  // between two requests
 };
 
@@ -31,10 +33,17 @@ struct Deadlines {
 // io_context. The connection lives while it has something to wait for.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  using Reply = std::function<void(Response)>;
+  using Reply = std::function<void(Begun)>;
   struct Calls {
     // Has to call `reply` once, on the thread of the io_context.
     std::function<void(Request, Reply reply)> answer;
+    // Has to call `work` once on a thread that may wait for a disk, unless the
+    // server ends before, and then `then` on the thread of the io_context. An
+    // exception of `work` makes `failed` true. Null: requests have no bodies,
+    // and only GET and HEAD are answered.
+    std::function<void(std::function<void()> work,
+                       std::function<void(bool failed)> then)>
+        run;
     // The connection has closed its descriptor.
     std::function<void(Connection*)> closed;
   };

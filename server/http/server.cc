@@ -79,11 +79,24 @@ class Server::Core {
   }
 
   void Serve(Handler handler) {
+    begin_ = [handler = std::move(handler)](const Request& request) {
+      return Begun(handler(request));
+    };
+    Start();
+  }
+
+  void Serve(Door& door) {
+    begin_ = [&door](const Request& request) { return door.Begin(request); };
+    body_pool_.emplace(static_cast<size_t>(options_.body_threads));
+    Start();
+  }
+
+  void Start() {
     base::Check(!io_thread_.joinable(), "Serve is called once");
-    handler_ = std::move(handler);
     io_thread_ = std::thread([this] { io_.run(); });
-    listener_->Start(
-        [this](int, int fd) { net::post(io_, [this, fd] { Take(fd); }); });
+    listener_->Start([this](const listener::Accepted& accepted) {
+      net::post(io_, [this, fd = accepted.fd] { Take(fd); });
+    });
   }
 
   ~Core() {
@@ -94,7 +107,9 @@ class Server::Core {
     if (io_thread_.joinable()) io_thread_.join();
     connections_.clear();
     pool_.stop();
+    if (body_pool_) body_pool_->stop();
     pool_.join();
+    if (body_pool_) body_pool_->join();
   }
 
   absl::Status Reload() {
@@ -123,6 +138,12 @@ class Server::Core {
     calls.answer = [this](Request request, Connection::Reply reply) {
       Answer(std::move(request), std::move(reply));
     };
+    if (body_pool_) {
+      calls.run = [this](std::function<void()> work,
+                         std::function<void(bool)> then) {
+        Run(std::move(work), std::move(then));
+      };
+    }
     calls.closed = [this](Connection* connection) {
       connections_.erase(connection);
     };
@@ -158,36 +179,59 @@ class Server::Core {
           Refusal(503, "too many requests wait\n", {"Retry-After", "1"}));
     }
     ++waiting_;
-    net::post(pool_, [this, request = std::move(request),
-                      reply = std::move(reply)]() mutable {
+    // Who only asks never waits for who sends.
+    net::thread_pool& pool =
+        request.has_body && body_pool_ ? *body_pool_ : pool_;
+    net::post(pool, [this, request = std::move(request),
+                     reply = std::move(reply)]() mutable {
       net::post(io_, [this, reply = std::move(reply),
-                      response = Handled(request)]() mutable {
+                      begun = Handled(request)]() mutable {
         --waiting_;
-        reply(std::move(response));
+        reply(std::move(begun));
       });
     });
   }
 
   // The handler's answer; an exception ends one request and nothing else.
-  Response Handled(const Request& request) {
+  Begun Handled(const Request& request) {
     try {
-      return handler_(request);
+      return begin_(request);
     } catch (...) {
       // The exception's text may quote a user's data.
       options_.log(absl::StrCat(options_.address,
                                 ": an exception in the answer to ",
                                 base::Quotable(request.target)));
-      return {.status = 500, .body = "internal error; mpsd's log has more\n"};
+      return Response{.status = 500,
+                      .body = "internal error; mpsd's log has more\n"};
     }
   }
 
+  void Run(std::function<void()> work, std::function<void(bool)> then) {
+    net::post(*body_pool_, [this, work = std::move(work),
+                            then = std::move(then)]() mutable {
+      bool failed = false;
+      try {
+        work();
+      } catch (...) {
+        failed = true;
+        options_.log(
+            absl::StrCat(options_.address, ": an exception within a body"));
+      }
+      // What the work holds goes here, and not on the thread of the
+      // connections: a body may wait for the disk.
+      work = nullptr;
+      net::post(io_, [then = std::move(then), failed] { then(failed); });
+    });
+  }
+
   const Options options_;
-  Handler handler_;
+  std::function<Begun(const Request&)> begin_;
   mutable absl::Mutex mutex_;
   Credentials credentials_ ABSL_GUARDED_BY(mutex_);
   net::io_context io_;
   const net::executor_work_guard<net::io_context::executor_type> work_;
   net::thread_pool pool_;
+  std::optional<net::thread_pool> body_pool_;  // where a door is served
   std::unique_ptr<listener::Listener> listener_;
   std::thread io_thread_;
   // Used by the I/O thread alone.
@@ -212,6 +256,8 @@ Server::Server(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 Server::~Server() = default;
 
 void Server::Serve(Handler handler) { core_->Serve(std::move(handler)); }
+
+void Server::Serve(Door& door) { core_->Serve(door); }
 
 absl::Status Server::Reload() { return core_->Reload(); }
 

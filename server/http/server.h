@@ -13,12 +13,13 @@
 #include "absl/time/time.h"
 #include "core/base/limits.h"
 #include "server/http/connection.h"
+#include "server/http/door.h"
 #include "server/http/message.h"
 #include "server/http/tls.h"
 
 namespace mpsd::http {
 
-// Answers GET and HEAD over HTTP/1.1 on one address. One thread serves every
+// Answers requests over HTTP/1.1 on one address. One thread serves every
 // connection, so that clients that hang cost a descriptor each and nothing
 // else; handlers run on threads of their own. Thread-safe.
 class Server {
@@ -34,6 +35,7 @@ class Server {
     // longest; where none is idle, it is closed.
     size_t max_connections = limits::kHttpConnections;
     int handler_threads = 2;
+    int body_threads = 4;  // for requests with bodies, and answers from files
     // The requests that run or wait for a thread; further ones get a 503.
     int max_waiting = 64;
     // The first descriptor number that no connection gets; see
@@ -47,8 +49,11 @@ class Server {
   // address that cannot work, Unavailable for one that is taken; the errors of
   // LoadTls and ReadTokenFile.
   static absl::StatusOr<std::unique_ptr<Server>> Open(Options options);
-  // Answers from now on. Called once.
+  // Answers from now on: by a handler, GET and HEAD alone; by a door, which has
+  // to outlive the server, requests with bodies too. One of them is called,
+  // once.
   void Serve(Handler handler);
+  void Serve(Door& door);
   // Closes every connection and waits for the handlers that run.
   ~Server();
   Server(const Server&) = delete;

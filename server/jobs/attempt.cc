@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/attempt.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "server/jobs/hang_limit.h"
+#include "server/jobs/queue_words.h"
+#include "server/jobs/user_limits.h"
 
 namespace mpsd::jobs {
+namespace {
+
+// The longest step that a worker's report is believed.
+constexpr absl::Duration kLongestStep = absl::Hours(8);
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Attempt>> Attempt::Start(
     RunningJob run, Options options, const Dependencies& dependencies) {
@@ -25,7 +35,8 @@ Attempt::Attempt(RunningJob run, Options options,
     : options_(std::move(options)),
       dependencies_(dependencies),
       run_(std::move(run)),
-      flushed_at_(dependencies_.clock.Monotonic()) {}
+      flushed_at_(dependencies_.clock.Monotonic()),
+      meter_(options_.awake_time()) {}
 
 void Attempt::AttachWorker(std::unique_ptr<Worker> worker) {
   base::Check(!has_worker() && phase_ != Phase::kWorking,
@@ -34,7 +45,11 @@ void Attempt::AttachWorker(std::unique_ptr<Worker> worker) {
   // The worker's thread may have reported the end before Launch returned.
   if (ended()) return;
   phase_ = Phase::kWorking;
-  if (job().cancel_requested) worker_->Cancel(options_.stop_grace);
+  if (job().cancel_requested) {
+    worker_->Cancel(options_.stop_grace);
+  } else if (requeued_) {
+    worker_->Preempt(StepGrace());
+  }
   KeepAwake();
 }
 
@@ -46,6 +61,8 @@ void Attempt::DeviceOpened(const std::string& device) {
 void Attempt::Progressed(const Progress& progress) {
   base::Check(!ended(), "Progressed comes before End");
   device_ = progress.device;
+  // A worker that trains does not hold, whatever it forgot to say.
+  meter_.GoOn(options_.awake_time());
   run_.Progressed(progress, dependencies_.clock.Now());
 }
 
@@ -73,12 +90,14 @@ void Attempt::Warned(const std::string& text) {
 void Attempt::Held() {
   base::Check(is_paused(), "Held comes while the attempt is paused");
   pause_->held = true;
+  meter_.Stop(options_.awake_time());
   awake_.reset();
 }
 
 void Attempt::Resumed() {
   base::Check(!ended(), "Resumed comes before End");
   if (pause_) pause_->held = false;
+  meter_.GoOn(options_.awake_time());
 }
 
 absl::Status Attempt::Cancel(bool now) {
@@ -97,6 +116,22 @@ absl::Status Attempt::Cancel(bool now) {
   return stored;
 }
 
+absl::Status Attempt::Requeue(bool from_scratch) {
+  base::Check(!ended() && !job().cancel_requested,
+              "Requeue comes before any end");
+  const bool was_ending = is_ending();
+  const bool first = !std::exchange(requeued_, true);
+  if (from_scratch && !job().fresh) {
+    run_.RenewLater();
+    Note("is to run again from scratch: asked to stop");
+  } else if (first) {
+    Note("is to run again: asked for a checkpoint");
+  }
+  const absl::Status stored = Store();
+  if (has_worker() && !was_ending) worker_->Preempt(StepGrace());
+  return stored;
+}
+
 void Attempt::PreemptForDrain() {
   if (!has_worker() || ended() || drained_ || job().cancel_requested) return;
   drained_ = true;
@@ -104,12 +139,46 @@ void Attempt::PreemptForDrain() {
   worker_->Preempt(options_.stop_grace);
 }
 
+bool Attempt::is_ending() const {
+  return ended() || drained_ || requeued_ || job().cancel_requested ||
+         !returned_for_.empty() || !gives_way_to_.empty() || time_limit_;
+}
+
+bool Attempt::may_be_stopped() const {
+  return has_worker() && !is_ending() && !is_paused();
+}
+
+void Attempt::GiveWay(const std::string& id, int32_t priority) {
+  base::Check(may_be_stopped(),
+              "GiveWay comes while the worker may be stopped");
+  gives_way_to_ =
+      absl::StrCat("gives way to job ", id, " of priority ", priority);
+  worker_->Preempt(StepGrace());
+  Note(absl::StrCat(gives_way_to_, ": asked for a checkpoint"));
+}
+
+void Attempt::StopForTime(absl::Duration limit) {
+  base::Check(has_worker() && !is_ending(), "StopForTime comes before any end");
+  time_limit_ = limit;
+  worker_->Preempt(StepGrace());
+  Note(absl::StrCat("held the device for ", RoundTime(limit),
+                    ", as long as it may: asked for a checkpoint"));
+}
+
+absl::Duration Attempt::StepGrace() const {
+  // The worker stops between two steps. To kill it within a step would throw
+  // away what the step has computed, and nothing else hurries.
+  const absl::Duration step = job().progress
+                                  ? absl::Seconds(job().progress->seconds)
+                                  : absl::ZeroDuration();
+  return options_.stop_grace +
+         HangLimit::kFactor *
+             std::clamp(step, absl::ZeroDuration(), kLongestStep);
+}
+
 bool Attempt::ApplyPauseReasons(const PauseGate& gate) {
   // A worker that was asked to end is not asked to hold as well.
-  if (ended() || !has_worker() || job().cancel_requested ||
-      !returned_for_.empty()) {
-    return false;
-  }
+  if (!has_worker() || is_ending()) return false;
   const PauseReasons& reasons = gate.reasons();
   if (!pause_) {
     if (reasons.empty()) return false;
@@ -168,11 +237,26 @@ Attempt::Ending Attempt::DecideEnding(const WorkerListener::Result& result,
   base::Check(!ended(), "DecideEnding comes before End");
   Ending ending{result, {}};
   ExitReason& reason = ending.result.reason;
+  if (reason == ExitReason::kPreempted && !drained_ && time_limit_) {
+    reason = ExitReason::kTimeLimit;
+    ending.result.message = absl::StrCat(
+        DescribeTimeLimit(job().owner, id(), DeviceTime(), *time_limit_), " (",
+        result.message, ")");
+  }
   const bool for_memory = reason == ExitReason::kPreempted && !drained_ &&
                           returned_for_.contains(PauseReason::kMemoryPressure);
   if (for_memory) reason = ExitReason::kInterrupted;
   ending.next =
       DecideNext(policy, job(), ending.result, dependencies_.clock.Now());
+  if (reason == ExitReason::kPreempted && !drained_ && !gives_way_to_.empty()) {
+    ending.next.message = absl::StrCat(
+        gives_way_to_, ", goes on by itself: ", ending.next.message);
+  }
+  if (reason == ExitReason::kPreempted && requeued_ && !job().fresh) {
+    ending.next.failures = ending.next.interruptions = 0;
+    ending.next.message =
+        absl::StrCat("runs again, as was asked: ", ending.next.message);
+  }
   if (ending.next.state != State::kQueued || returned_for_.empty()) {
     return ending;
   }
@@ -188,6 +272,7 @@ void Attempt::End(const Ending& ending) {
   base::Check(!ended(), "End is called once");
   run_.Ended(ending.result, ending.next, dependencies_.clock.Now());
   phase_ = Phase::kEnded;
+  meter_.Stop(options_.awake_time());
   pause_.reset();
   awake_.reset();
   dependencies_.journal.Add(
@@ -196,6 +281,28 @@ void Attempt::End(const Ending& ending) {
                          ", the job is ", std::string(Name(ending.next.state)),
                          ending.next.message.empty() ? "" : ": ",
                          ending.next.message));
+}
+
+absl::Duration Attempt::TakeUse() {
+  const absl::Duration measured = meter_.Measured(options_.awake_time());
+  return measured - std::exchange(taken_, measured);
+}
+
+void Attempt::Charge(absl::Duration used, std::optional<OwnerUse> use) {
+  run_.Charged(used, std::move(use));
+}
+
+absl::Duration Attempt::DeviceTime() const {
+  return job().device_time + meter_.Measured(options_.awake_time()) - taken_;
+}
+
+Holder Attempt::holder() const {
+  Holder holder{job().priority, run_.has_stepped(),
+                meter_.Measured(options_.awake_time()), std::nullopt};
+  if (holder.has_stepped) {
+    holder.left = absl::Seconds(job().progress->eta_seconds);
+  }
+  return holder;
 }
 
 absl::Status Attempt::Flush() {

@@ -3,6 +3,7 @@
 #define MPSD_SERVER_JOBS_ATTEMPT_H_
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,12 +11,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/base/awake_time.h"
 #include "core/base/clock.h"
 #include "core/host/host.h"
+#include "server/jobs/device_meter.h"
 #include "server/jobs/job_reader.h"
 #include "server/jobs/job_store.h"
 #include "server/jobs/journal.h"
 #include "server/jobs/pause_gate.h"
+#include "server/jobs/preemption.h"
 #include "server/jobs/retry.h"
 #include "server/jobs/running_job.h"
 #include "server/jobs/worker_launcher.h"
@@ -42,6 +46,8 @@ class Attempt {
     std::string boot_id;  // host::BootId()
     // Between asking the worker to end and killing it
     absl::Duration stop_grace;
+    // As base::AwakeTime: how long the worker could work.
+    std::function<absl::Duration()> awake_time = base::AwakeTime;
   };
   // The dependencies must outlive the attempt.
   struct Dependencies {
@@ -98,6 +104,18 @@ class Attempt {
   absl::Status Cancel(bool now);
   // Called once, and only for a job that is not to be cancelled.
   void PreemptForDrain();
+  // Stores that the job is to run again, then asks the worker for a checkpoint
+  // and the device. Asking again changes nothing, but that `from_scratch` may
+  // come later. Returns the store's status. Only for a job that is not to be
+  // cancelled.
+  absl::Status Requeue(bool from_scratch);
+  // Asks the worker for a checkpoint and the device, because job `id` has a
+  // higher priority. Called only while may_be_stopped().
+  void GiveWay(const std::string& id, int32_t priority);
+  // The same, for good: the job held the device for `limit`.
+  void StopForTime(absl::Duration limit);
+  // Whether the worker works and was not asked to end or to hold.
+  bool may_be_stopped() const;
   // Asks the worker to hold, to go on, or to give its memory back, as the
   // reasons of `gate` require. Returns whether it asked for anything.
   bool ApplyPauseReasons(const PauseGate& gate);
@@ -111,6 +129,18 @@ class Attempt {
                       const RetryPolicy& policy) const;
   // Called once.
   void End(const Ending& ending);
+
+  // --- The device, which the attempt holds from its start to its end. The
+  // time that it held the device, without pauses, since the last call.
+  absl::Duration TakeUse();
+  // Adds what TakeUse returned to the row. `use`: what its owner used by now.
+  void Charge(absl::Duration used, std::optional<OwnerUse> use);
+  // Whether time passes on the device: the worker neither holds nor has ended.
+  bool is_measured() const { return meter_.is_running(); }
+  // The device time of all the job's attempts until now.
+  absl::Duration DeviceTime() const;
+  // What decides whether another job takes the device.
+  Holder holder() const;
 
   // --- The store. Whether the store lacks a change of this attempt.
   bool dirty() const { return run_.dirty() || !unstored_.empty(); }
@@ -135,6 +165,9 @@ class Attempt {
   void AskToHold(const PauseReasons& reasons);
   void AskToGoOn();
   void AskForMemory(const PauseReasons& reasons);
+  // How long the worker may take to the end of its step and the checkpoint.
+  absl::Duration StepGrace() const;
+  bool is_ending() const;  // the worker was asked to end, or has ended
   // Adds `text` to the job's events and its log.
   void Note(const std::string& text);
   void KeepAwake();
@@ -144,12 +177,17 @@ class Attempt {
   Phase phase_ = Phase::kStarting;
   RunningJob run_;
   std::unique_ptr<Worker> worker_;
-  absl::Duration flushed_at_;        // monotonic
+  absl::Duration flushed_at_;  // monotonic
+  DeviceMeter meter_;
+  absl::Duration taken_;             // of what the meter measured, by TakeUse
   std::deque<Checkpoint> unstored_;  // oldest first
   // Set from the pause's beginning to its end
   std::optional<PauseState> pause_;
   PauseReasons returned_for_;  // the worker was preempted for these, if any
   bool drained_ = false;       // preempted by PreemptForDrain
+  bool requeued_ = false;      // preempted by Requeue
+  std::string gives_way_to_;   // the words for GiveWay's job; "" for none
+  std::optional<absl::Duration> time_limit_;  // StopForTime's
   std::string device_;
   std::unique_ptr<host::Awake> awake_;  // set while the worker trains
 };

@@ -14,6 +14,7 @@ BlamedParty BlamedPartyFor(ExitReason reason) {
     case ExitReason::kNonFinite:
     case ExitReason::kCrashed:
     case ExitReason::kHung:
+    case ExitReason::kTimeLimit:
     case ExitReason::kProtocolError:
       return BlamedParty::kJob;
     case ExitReason::kMachine:
@@ -26,7 +27,8 @@ BlamedParty BlamedPartyFor(ExitReason reason) {
 
 bool IsForGood(ExitReason reason) {
   return reason == ExitReason::kRejected ||
-         reason == ExitReason::kOutOfMemory || reason == ExitReason::kNonFinite;
+         reason == ExitReason::kOutOfMemory ||
+         reason == ExitReason::kNonFinite || reason == ExitReason::kTimeLimit;
 }
 
 bool MayReturn(ExitReason reason) {

@@ -15,9 +15,10 @@ namespace mpsd::jobs {
 //   nobody's        Done, Cancelled, Preempted (the daemon was stopped, or the
 //                   machine was wanted for something else). Nothing counts; a
 //                   job that comes back keeps its place.
-//   the job's       Rejected, OutOfMemory, NonFinite: it would end so again,
-//                   FAILED at once. Crashed, Hung, ProtocolError: counted as
-//                   a failure, tried again after a wait, FAILED at the limit.
+//   the job's       Rejected, OutOfMemory, NonFinite, TimeLimit: it would end
+//                   so again, FAILED at once. Crashed, Hung, ProtocolError:
+//                   counted as a failure, tried again after a wait, FAILED at
+//                   the limit.
 //   the machine's   Machine: a full disk or quota, no descriptor or process
 //                   left, a device that fails, a volume that is away, a worker
 //                   that cannot be started. Never counted; the job goes back

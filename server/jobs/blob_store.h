@@ -32,12 +32,17 @@ class BlobStore {
 };
 
 // One blob during its upload. A writer that is destroyed before Commit leaves
-// nothing behind. One thread at a time.
+// nothing behind, but for one of Resume. One thread at a time.
 class BlobWriter {
  public:
   virtual ~BlobWriter() = default;
+  // Reads again a piece of what an earlier upload left; true where a further
+  // one is to be read. Called until false before Append and Commit. An error of
+  // the disk.
+  virtual absl::StatusOr<bool> CatchUp() { return false; }
   // InvalidArgument once more bytes came than the client announced;
-  // ResourceExhausted when the disk is full.
+  // ResourceExhausted when the disk is full; Aborted once another writer of the
+  // same user goes on with the blob.
   virtual absl::Status Append(std::string_view bytes) = 0;
   // Once Commit returns OK the blob is stored durably. InvalidArgument when the
   // size or hash differs from the announced one. Called at most once.
@@ -67,6 +72,17 @@ class BlobUploads : public BlobStore {
   virtual absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(
       const std::string& sha256, int64_t size_bytes) = 0;
   virtual std::unique_ptr<BlobBatch> BeginBatch() = 0;
+  // As Begin, but when the writer is destroyed before Commit, what came so far
+  // is kept for this user and for a time, unless it cannot be the beginning of
+  // the blob. The data begins at `offset_bytes`, with 0 anew. OutOfRange where
+  // that is not KeptBytes. A second writer at a time of the same blob and user
+  // keeps nothing; one that was silent for long gives way.
+  virtual absl::StatusOr<std::unique_ptr<BlobWriter>> Resume(
+      const std::string& user, const std::string& sha256, int64_t size_bytes,
+      int64_t offset_bytes) = 0;
+  // How much of the blob is kept for the user.
+  virtual int64_t KeptBytes(const std::string& user,
+                            const std::string& sha256) = 0;
 };
 
 }  // namespace mpsd::jobs

@@ -2,7 +2,10 @@
 #include "server/jobs/deleted_folder.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <string>
 #include <system_error>
 
@@ -20,6 +23,7 @@ constexpr char kMark[] = ".delete";
 int64_t OwnBytes(const fs::path& folder) {
   int64_t bytes = 0;
   std::error_code error;
+  if (fs::is_symlink(folder, error)) return 0;
   for (fs::recursive_directory_iterator it(folder, error), end;
        !error && it != end; it.increment(error)) {
     std::error_code unreadable;
@@ -77,6 +81,27 @@ int64_t RemoveMarkedFolder(const fs::path& folder) {
   const int64_t bytes = OwnBytes(removed);
   fs::remove_all(removed, error);
   if (!error) UnmarkForDeletion(folder);
+  return bytes;
+}
+
+absl::StatusOr<int64_t> RemoveCheckpointsOf(const fs::path& folder) {
+  const fs::path out = folder / "out";
+  const int fd =
+      open(out.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return 0;
+  if (fd < 0) return base::ErrnoStatus(errno, out.string());
+  const fs::path aside = base::TemporaryBeside(folder);
+  const int renamed = renameat(fd, "checkpoints", AT_FDCWD, aside.c_str());
+  const int error = errno;
+  close(fd);
+  if (renamed != 0 && error == ENOENT) return 0;
+  if (renamed != 0) {
+    return base::ErrnoStatus(error, (out / "checkpoints").string());
+  }
+  const int64_t bytes = OwnBytes(aside);
+  std::error_code failure;
+  fs::remove_all(aside, failure);
+  if (failure) return base::ErrnoStatus(failure.value(), aside.string());
   return bytes;
 }
 

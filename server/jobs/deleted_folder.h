@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 // Deletes a job's folder. The row and the folder cannot go at one moment, so
 // the intent is written down first; a daemon that starts finishes or forgets
@@ -30,6 +31,12 @@ void UnmarkForDeletion(const std::filesystem::path& folder);
 // start removes what cannot be removed now. Returns the bytes freed; uploaded
 // inputs are links to blobs, which stay for a while.
 int64_t RemoveMarkedFolder(const std::filesystem::path& folder);
+
+// Removes folder/out/checkpoints: renames it to a name beside `folder` that the
+// next start removes, and then removes it. Follows no link. Returns the bytes
+// freed; 0 where there are no checkpoints.
+absl::StatusOr<int64_t> RemoveCheckpointsOf(
+    const std::filesystem::path& folder);
 
 }  // namespace mpsd::jobs
 

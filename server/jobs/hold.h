@@ -16,13 +16,15 @@ enum class HoldReason {
   kDisk,     // less is free than mpsd was told to leave
   kMachine,  // the machine's fault ended the last attempt
   kDevice,   // the self-test failed, or an earlier daemon's worker has it
+  kDrained,  // an admin said so: JobManager::DrainQueue
 };
 // The names are the labels of metrics.
 inline constexpr report::EnumName<HoldReason> kHoldReasons[] = {
     {HoldReason::kStorage, "storage"},
     {HoldReason::kDisk, "disk"},
     {HoldReason::kMachine, "machine"},
-    {HoldReason::kDevice, "device"}};
+    {HoldReason::kDevice, "device"},
+    {HoldReason::kDrained, "drained"}};
 inline constexpr auto kAllHoldReasons = report::ValuesOf(kHoldReasons);
 constexpr std::string_view Name(HoldReason reason) {
   return report::NameIn(kHoldReasons, reason);

@@ -13,7 +13,7 @@ constexpr std::pair<State, State> kTransitions[] = {
     {State::kQueued, State::kFailed},    {State::kRunning, State::kSucceeded},
     {State::kRunning, State::kFailed},   {State::kRunning, State::kCancelled},
     {State::kRunning, State::kQueued},   {State::kFailed, State::kQueued},
-    {State::kCancelled, State::kQueued},
+    {State::kCancelled, State::kQueued}, {State::kSucceeded, State::kQueued},
 };
 
 }  // namespace

@@ -18,9 +18,10 @@ namespace mpsd::jobs {
 
 // QUEUED -> RUNNING -> SUCCEEDED | FAILED | CANCELLED
 // QUEUED -> CANCELLED
-// QUEUED -> FAILED       (its row cannot be read)
+// QUEUED -> FAILED       (its row cannot be read, or its time is used up)
 // RUNNING -> QUEUED      (restart, retry, preemption)
 // FAILED | CANCELLED -> QUEUED   (somebody asked for it: JobManager::Retry)
+// SUCCEEDED -> QUEUED            (likewise: to run again from scratch)
 // The numbers are stored in the database and never reused.
 enum class State {
   kQueued = 1,
@@ -58,6 +59,7 @@ enum class ExitReason {
   kMachine,        // a full disk, no descriptor left, a volume away …
   kInterrupted,    // daemon or machine went down with it, or it was returned
                    // for memory pressure
+  kTimeLimit,      // held the device for as long as a job may
 };
 inline constexpr report::EnumName<ExitReason> kExitReasons[] = {
     {ExitReason::kDone, "Done"},
@@ -70,7 +72,8 @@ inline constexpr report::EnumName<ExitReason> kExitReasons[] = {
     {ExitReason::kPreempted, "Preempted"},
     {ExitReason::kProtocolError, "ProtocolError"},
     {ExitReason::kMachine, "Machine"},
-    {ExitReason::kInterrupted, "Interrupted"}};
+    {ExitReason::kInterrupted, "Interrupted"},
+    {ExitReason::kTimeLimit, "TimeLimit"}};
 inline constexpr auto kAllExitReasons = report::ValuesOf(kExitReasons);
 constexpr std::string_view Name(ExitReason reason) {
   return report::NameIn(kExitReasons, reason);
@@ -114,11 +117,37 @@ struct Job {
   std::optional<absl::Time> end_time;
   std::optional<absl::Time> not_before;
   int32_t attempt = 0;  // number of workers started
+  // The time that the job's attempts held the device, without pauses.
+  absl::Duration device_time;
   // Attempts in a row that ended early without writing a new checkpoint: those
   // that failed by the job's fault, and those that were interrupted (blame.h).
   int32_t failures = 0;
   int32_t interruptions = 0;
   bool behind = false;  // every other job that may run starts first
+  // Does not start until it is released; hold_reason says why, for people.
+  bool held = false;
+  std::string hold_reason;
+  // Where somebody moved the job: among the jobs of its owner, or of everybody
+  // if `among_all`, that are equal in priority, less runs first. 0: not moved.
+  int64_t place = 0;
+  bool among_all = false;
+  // The id in whose turn the job stands (job_queue.h); empty: its own.
+  std::string ticket;
+  // The next attempt begins from scratch: before its start the job's
+  // checkpoints and results go.
+  bool fresh = false;
+  // Ids of the jobs that have to succeed before this one starts.
+  std::vector<std::string> after;
+  // Kept from Delete and retention. With stored_bytes, those of the job's
+  // folder as measured last, the only columns that Update leaves alone.
+  bool pinned = false;
+  int64_t stored_bytes = 0;
+  std::string model;       // the spec's, as it was submitted
+  std::string study_json;  // a study's options (wire::Start); empty: training
+  std::string sweep_id;    // of the sweep that made the job; empty: none
+  // The next attempt ends, and the job goes back to the queue, once it has
+  // written a checkpoint of this step; 0: it runs to the end.
+  int64_t until_step = 0;
   // The machine's boot id at the last attempt (host::BootId), "" where unknown.
   std::string boot_id;
   // The highest step of any checkpoint of the job, and whether the last attempt

@@ -2,6 +2,7 @@
 #include "server/jobs/job_board.h"
 
 #include "server/jobs/job_id.h"
+#include "server/jobs/request_file.h"
 
 namespace mpsd::jobs {
 namespace {
@@ -15,6 +16,12 @@ absl::StatusOr<std::vector<Checkpoint>> JobBoard::Checkpoints(
   absl::StatusOr<Job> job = store_.Get(id);
   if (!job.ok()) return job.status();
   return store_.Checkpoints(id);
+}
+
+absl::StatusOr<SubmitRequest> JobBoard::RequestOf(const std::string& id) {
+  absl::StatusOr<Job> job = store_.Get(id);
+  if (!job.ok()) return job.status();
+  return RequestFile::Read(files_.Folder(id));
 }
 
 absl::StatusOr<std::vector<Event>> JobBoard::Events(const std::string& id,

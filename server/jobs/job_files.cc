@@ -23,6 +23,7 @@
 #include "server/jobs/ballast.h"
 #include "server/jobs/deleted_folder.h"
 #include "server/jobs/input_names.h"
+#include "server/jobs/request_file.h"
 
 namespace mpsd::jobs {
 namespace fs = std::filesystem;
@@ -100,6 +101,7 @@ absl::Status TwoInOne(const std::vector<JobFiles::Link>& links, size_t taken,
 
 // Flushes the folders of the links; the targets are durable already.
 absl::Status Stage(const fs::path& staging, const std::string& spec_json,
+                   const std::string& request_json,
                    const std::vector<JobFiles::Link>& links,
                    const Wanted& wanted) {
   std::error_code error;
@@ -114,8 +116,10 @@ absl::Status Stage(const fs::path& staging, const std::string& spec_json,
     }
     if (!status.ok()) return status;
   }
-  std::vector<fs::path> flushed = {staging / "job.json", staging};
-  absl::Status status = WriteFile(flushed.front(), spec_json + "\n");
+  std::vector<fs::path> flushed = {staging / "job.json",
+                                   staging / RequestFile::kFile, staging};
+  absl::Status status = WriteFile(flushed[0], spec_json + "\n");
+  if (status.ok()) status = WriteFile(flushed[1], request_json);
   const std::string names = InputNames::Encode(links);
   if (status.ok() && !names.empty()) {
     status = WriteFile(staging / InputNames::kFile, names);
@@ -129,6 +133,7 @@ absl::Status Stage(const fs::path& staging, const std::string& spec_json,
 
 absl::Status DiskJobFiles::Create(const std::string& job_id,
                                   const std::string& spec_json,
+                                  const std::string& request_json,
                                   const std::vector<Link>& links,
                                   const Wanted& wanted) {
   const fs::path folder = Folder(job_id);
@@ -138,7 +143,7 @@ absl::Status DiskJobFiles::Create(const std::string& job_id,
   // missing: the entry of a new folder is durable only after a flush of its
   // parent.
   if (!Exists(above.front())) above.push_back(above.front().parent_path());
-  absl::Status status = Stage(staging, spec_json, links, wanted);
+  absl::Status status = Stage(staging, spec_json, request_json, links, wanted);
   std::error_code error;
   // Stage flushes before the rename, so a power cut leaves the whole folder or
   // a staged one, which the next start removes.
@@ -149,6 +154,15 @@ absl::Status DiskJobFiles::Create(const std::string& job_id,
   fs::remove_all(staging, error);
   Remove(job_id);
   return status;
+}
+
+absl::Status DiskJobFiles::ReplaceSpec(const std::string& job_id,
+                                       const std::string& spec_json) {
+  absl::StatusOr<std::unique_ptr<base::AtomicFile>> file =
+      base::AtomicFile::Create(SpecPath(job_id));
+  if (!file.ok()) return file.status();
+  absl::Status status = (*file)->Append(spec_json + "\n");
+  return status.ok() ? (*file)->Commit() : status;
 }
 
 void DiskJobFiles::Remove(const std::string& job_id) {
@@ -166,6 +180,19 @@ int64_t DiskJobFiles::FinishDelete(const std::string& job_id) {
 
 void DiskJobFiles::AbandonDelete(const std::string& job_id) {
   UnmarkForDeletion(Folder(job_id));
+}
+
+absl::Status DiskJobFiles::RemoveRun(const std::string& job_id) {
+  const fs::path out = OutputDir(job_id);
+  std::error_code error;
+  fs::remove_all(out, error);
+  return error ? base::ErrnoStatus(error.value(), out.string())
+               : absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> DiskJobFiles::RemoveCheckpoints(
+    const std::string& job_id) {
+  return RemoveCheckpointsOf(Folder(job_id));
 }
 
 bool DiskJobFiles::MakeRoom() {
@@ -192,27 +219,45 @@ bool DiskJobFiles::Exists(const std::string& path) {
   return fs::exists(path, ignored);
 }
 
-bool DiskJobFiles::IsAnotherJobs(const std::string& path) const {
-  const base::ReadRoots jobs({jobs_dir_});
-  if (!jobs.Contain(path)) return false;
+bool DiskJobFiles::IsOurs(const fs::path& place,
+                          const std::vector<fs::path>& allowed,
+                          const std::string& path) {
+  const base::ReadRoots ours({place});
+  if (!ours.Contain(path)) return false;
   std::vector<fs::path> named;
-  for (const fs::path& folder : folders_.models) {
-    if (jobs.Contain(folder)) named.push_back(folder);
+  for (const fs::path& folder : allowed) {
+    if (ours.Contain(folder)) named.push_back(folder);
   }
   return !base::ReadRoots(named).Contain(path);
 }
 
-absl::Status DiskJobFiles::MayRead(const std::string& path, Use use) {
+std::string DiskJobFiles::JobAt(const std::string& path) {
+  if (!base::ReadRoots({jobs_dir_}).Contain(path)) return "";
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(path, error);
+  const fs::path jobs = fs::weakly_canonical(jobs_dir_, error);
+  const fs::path within = real.lexically_relative(jobs);
+  return within.empty() ? "" : within.begin()->string();
+}
+
+std::vector<fs::path> DiskJobFiles::FoldersFor(Use use) const {
   std::vector<fs::path> folders;
   const auto add = [&](const std::vector<fs::path>& more) {
     folders.insert(folders.end(), more.begin(), more.end());
   };
   if (use != Use::kData) add(folders_.models);
   if (use != Use::kModel) add(folders_.data);
-  const bool inside = base::ReadRoots(folders).Contain(path);
-  if (inside && !(use == Use::kModel && IsAnotherJobs(path))) {
-    return absl::OkStatus();
-  }
+  return folders;
+}
+
+absl::Status DiskJobFiles::MayRead(const std::string& path, Use use) {
+  const std::vector<fs::path> folders = FoldersFor(use);
+  const bool of_a_job = base::ReadRoots({jobs_dir_}).Contain(path);
+  const bool secret = !of_a_job && IsOurs(state_dir_, folders, path);
+  const bool inside = !secret && base::ReadRoots(folders).Contain(path);
+  const bool no_model =
+      use == Use::kModel && IsOurs(jobs_dir_, folders_.models, path);
+  if (inside && !no_model) return absl::OkStatus();
   if (inside) {
     return absl::FailedPreconditionError(absl::StrCat(
         "'", path,
@@ -220,6 +265,12 @@ absl::Status DiskJobFiles::MayRead(const std::string& path, Use use) {
         "another folder, or have mpsd started with --model-root for a folder "
         "in ",
         jobs_dir_.string()));
+  }
+  if (secret) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "'", path,
+        "' lies in mpsd's own folder, of which jobs may read nothing but the "
+        "folders of jobs: copy the file to another folder, or upload it"));
   }
   const auto name = [](std::string* out, const fs::path& folder) {
     out->append(folder.string());
@@ -238,21 +289,76 @@ std::optional<int64_t> DiskJobFiles::FreeBytes() {
   return static_cast<int64_t>(space.available);
 }
 
+absl::Status DiskJobFiles::NoModel(const std::string& model) {
+  const std::string shown = base::Quotable(model);
+  if (fs::path(model).is_absolute()) {
+    return absl::NotFoundError(absl::StrCat(
+        "there is no ", Exists(model) ? "config.json in the" : "model",
+        " folder '", shown, "' on mpsd's machine: send yours ",
+        "with `mpsctl model push FOLDER` and name the model as that says, or "
+        "name a folder with config.json that is there"));
+  }
+  if (spec::IdOfRepository(spec::RepositoryName(model)) != model) {
+    return absl::NotFoundError(
+        absl::StrCat("'", shown,
+                     "' is neither the absolute path of a folder on mpsd's "
+                     "machine nor the name of a model (`mpsctl model list`)"));
+  }
+  const std::string alike = pushed_ == nullptr ? "" : pushed_->Alike(model);
+  if (!alike.empty()) {
+    return absl::NotFoundError(absl::StrCat("mpsd has no model '", shown,
+                                            "', but '", alike,
+                                            "': upper and lower case count"));
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "mpsd has no model '", shown, "': fetch it from the hub with `mpsctl ",
+      "model pull ", shown,
+      "`, or send a folder of yours with `mpsctl model "
+      "push FOLDER --name ",
+      shown, "`"));
+}
+
 absl::StatusOr<JobFiles::Model> DiskJobFiles::FindModel(
     const std::string& model) {
   const bool named = fs::path(model).is_absolute();
   if (named) {
     if (absl::Status s = MayRead(model, Use::kModel); !s.ok()) return s;
+  } else if (pushed_ != nullptr) {
+    std::optional<ModelFinder::Found> found = pushed_->Find(model);
+    if (found) {
+      absl::StatusOr<spec::ModelConfig> config =
+          spec::ReadModelConfig(found->folder);
+      if (!config.ok()) return config.status();
+      return Model{found->folder, *std::move(config), std::move(found->lease)};
+    }
   }
   absl::StatusOr<std::string> folder =
       named ? spec::FindModelFolder(model) : spec::FindInHubCache(model);
+  if (absl::IsNotFound(folder.status())) return NoModel(model);
   if (!folder.ok()) return folder.status();
   // config.json may be a link that leaves the folder.
   absl::Status inside = MayRead(*folder + "/config.json", Use::kModel);
   if (!inside.ok()) return inside;
-  absl::StatusOr<spec::ModelConfig> config = spec::ReadModelConfig(*folder);
+  // The link may change after the look: what is opened is looked at again.
+  const base::ReadRoots within(FoldersFor(Use::kModel));
+  absl::StatusOr<spec::ModelConfig> config =
+      spec::ReadModelConfig(*folder, &within);
   if (!config.ok()) return config.status();
   return Model{fs::absolute(*folder).lexically_normal(), *std::move(config)};
+}
+
+absl::StatusOr<JobFiles::Model> DiskJobFiles::ReadResult(
+    const std::string& folder) {
+  const fs::path normal = fs::path(folder).lexically_normal();
+  const base::ReadRoots within({normal});
+  if (!base::ReadRoots({jobs_dir_}).Contain(normal)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", folder, "' is no result of a job"));
+  }
+  absl::StatusOr<spec::ModelConfig> config =
+      spec::ReadModelConfig(normal.string(), &within);
+  if (!config.ok()) return config.status();
+  return Model{normal.string(), *std::move(config)};
 }
 
 }  // namespace mpsd::jobs

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "core/spec/model_config.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/model_finder.h"
 
 namespace mpsd::jobs {
 
@@ -20,6 +22,7 @@ namespace mpsd::jobs {
 // per job below STATE/jobs:
 //
 //   ID/job.json   the fully defaulted spec, paths of this machine
+//   ID/request.json  the request that made the job (request_file.h)
 //   ID/inputs/    the uploaded files, links to their blobs
 //   ID/input_names.json  how job.json spelled them, where it did otherwise
 //   ID/out/       the worker's --out
@@ -37,6 +40,8 @@ class JobFiles {
   struct Model {
     std::string folder;  // absolute
     spec::ModelConfig config;
+    // While it lives a model that was pushed stays; null for other folders.
+    std::shared_ptr<const void> lease = nullptr;
   };
 
   // Folders of this machine beneath which jobs may name files: models and
@@ -51,14 +56,18 @@ class JobFiles {
       : jobs_dir_(std::filesystem::absolute(state_dir) / "jobs") {}
   virtual ~JobFiles() = default;
 
-  // Makes the folder with job.json and inputs/. Once Create returns OK the
-  // folder is durable, provided that the targets of the links are. Create ends
-  // early and leaves nothing behind when `wanted` says that nobody waits any
-  // more.
+  // Makes the folder with job.json, request.json and inputs/. Once Create
+  // returns OK the folder is durable, provided that the targets of the links
+  // are. Create ends early and leaves nothing behind when `wanted` says that
+  // nobody waits any more.
   virtual absl::Status Create(const std::string& job_id,
                               const std::string& spec_json,
+                              const std::string& request_json,
                               const std::vector<Link>& links,
                               const Wanted& wanted) = 0;
+  // Replaces job.json; durable once it returns OK.
+  virtual absl::Status ReplaceSpec(const std::string& job_id,
+                                   const std::string& spec_json) = 0;
   virtual void Remove(const std::string& job_id) = 0;
   // The steps of a deletion (deleted_folder.h): mark the folder; remove the
   // folder once the row is gone, returning the bytes freed; or take the mark
@@ -66,6 +75,13 @@ class JobFiles {
   virtual absl::Status BeginDelete(const std::string& job_id) = 0;
   virtual int64_t FinishDelete(const std::string& job_id) = 0;
   virtual void AbandonDelete(const std::string& job_id) = 0;
+  // Removes what the worker wrote into OutputDir, if anything. Where it fails,
+  // a part may be left.
+  virtual absl::Status RemoveRun(const std::string& job_id) = 0;
+  // Removes the checkpoints below OutputDir, all at one moment for who reads
+  // them, and returns the bytes freed; 0 where there are none.
+  virtual absl::StatusOr<int64_t> RemoveCheckpoints(
+      const std::string& job_id) = 0;
   // Frees room on a full disk, so that a row can be deleted; false where
   // nothing was left to free.
   virtual bool MakeRoom() = 0;
@@ -82,8 +98,15 @@ class JobFiles {
   virtual std::optional<int64_t> FreeBytes() = 0;
   // Finds a model with spec::FindModelFolder among the folders that MayRead
   // allows, and reads its config with spec::ReadModelConfig. An id is looked up
-  // in the Hugging Face cache alone.
+  // among the pushed models, then in the Hugging Face cache. NotFound says how
+  // this machine gets the model.
   virtual absl::StatusOr<Model> FindModel(const std::string& model) = 0;
+  // The model in `folder`, the result of a job, though MayRead allows no path
+  // in STATE/jobs as a model.
+  virtual absl::StatusOr<Model> ReadResult(const std::string& folder) = 0;
+  // The id of the job in whose folder `path` lies, links followed; of a path
+  // that does not exist, as its name says; "" for a path in no job's folder.
+  virtual std::string JobAt(const std::string& path) = 0;
 
   const std::filesystem::path& jobs_dir() const { return jobs_dir_; }
   std::string Folder(const std::string& job_id) const {
@@ -110,32 +133,55 @@ class JobFiles {
 class DiskJobFiles final : public JobFiles {
  public:
   // A path in STATE/jobs (uploads and results) is no model unless `folders`
-  // name a folder in STATE/jobs. The folders are resolved again at each call,
-  // because their volume may come and go.
+  // name a folder in STATE/jobs; nothing else in STATE (the database, keys, the
+  // uploads of all) can be named unless `folders` name a folder there. The
+  // folders are resolved again at each call, because their volume may come and
+  // go.
+  // `pushed`, which must outlive the object, knows the models that people
+  // pushed; null: nobody can push.
   explicit DiskJobFiles(const std::filesystem::path& state_dir,
-                        ReadFolders folders = {{"/"}, {"/"}})
+                        ReadFolders folders = {{"/"}, {"/"}},
+                        ModelFinder* pushed = nullptr)
       : JobFiles(state_dir),
-        jobs_dir_(std::filesystem::absolute(state_dir) / "jobs"),
-        folders_(std::move(folders)) {}
+        state_dir_(std::filesystem::absolute(state_dir)),
+        jobs_dir_(state_dir_ / "jobs"),
+        folders_(std::move(folders)),
+        pushed_(pushed) {}
   absl::Status Create(const std::string& job_id, const std::string& spec_json,
+                      const std::string& request_json,
                       const std::vector<Link>& links,
                       const Wanted& wanted) override;
+  absl::Status ReplaceSpec(const std::string& job_id,
+                           const std::string& spec_json) override;
   void Remove(const std::string& job_id) override;
   absl::Status BeginDelete(const std::string& job_id) override;
   int64_t FinishDelete(const std::string& job_id) override;
   void AbandonDelete(const std::string& job_id) override;
+  absl::Status RemoveRun(const std::string& job_id) override;
+  absl::StatusOr<int64_t> RemoveCheckpoints(const std::string& job_id) override;
   bool MakeRoom() override;
   void AppendLog(const std::string& job_id, const std::string& line) override;
   bool Exists(const std::string& path) override;
   absl::Status MayRead(const std::string& path, Use use) override;
+  std::string JobAt(const std::string& path) override;
   std::optional<int64_t> FreeBytes() override;
   absl::StatusOr<Model> FindModel(const std::string& model) override;
+  absl::StatusOr<Model> ReadResult(const std::string& folder) override;
 
  private:
-  bool IsAnotherJobs(const std::string& path) const;
+  std::vector<std::filesystem::path> FoldersFor(Use use) const;
+  // NotFound, with what to do.
+  absl::Status NoModel(const std::string& model);
+  // Whether the path lies in `place`, a folder of the daemon's own, and in no
+  // folder of `allowed` that itself lies in `place`.
+  static bool IsOurs(const std::filesystem::path& place,
+                     const std::vector<std::filesystem::path>& allowed,
+                     const std::string& path);
 
+  const std::filesystem::path state_dir_;
   const std::filesystem::path jobs_dir_;
   const ReadFolders folders_;
+  ModelFinder* const pushed_;
 };
 
 }  // namespace mpsd::jobs

@@ -5,16 +5,17 @@
 #include <random>
 #include <utility>
 
+#include "core/spec/named_result.h"
+
 namespace mpsd::jobs {
 namespace {
 
-constexpr std::string_view kAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 constexpr uint64_t kFortyBits = (uint64_t{1} << 40) - 1;
 
 // Appends the low `digits` * 5 bits of `value`.
 void AppendBase32(uint64_t value, int digits, std::string& text) {
   for (int i = digits - 1; i >= 0; --i) {
-    text += kAlphabet[(value >> (5 * i)) & 31];
+    text += spec::kJobIdLetters[(value >> (5 * i)) & 31];
   }
 }
 
@@ -52,9 +53,6 @@ std::string JobIdGenerator::Next() {
   return id;
 }
 
-bool IsJobId(std::string_view text) {
-  return text.size() == 26 &&
-         text.find_first_not_of(kAlphabet) == std::string_view::npos;
-}
+bool IsJobId(std::string_view text) { return spec::IsJobId(text); }
 
 }  // namespace mpsd::jobs

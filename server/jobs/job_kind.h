@@ -12,7 +12,7 @@ namespace mpsd::jobs {
 // paused, tried again and deleted alike. To add a kind, add one line or one
 // case to each of these:
 //
-//   JobKind of proto/mpsd/v1/jobs.proto, with the number it has here;
+//   JobKind of proto/mpsd/v1/job.proto, with the number it has here;
 //   kJobKinds below: rows hold the number, no migration is needed;
 //   CheckSubmission (submission.cc), which tells what is wrong before it runs;
 //   JobKind of core/wire/messages.h and WireKind of server/supervisor;
@@ -21,13 +21,27 @@ namespace mpsd::jobs {
 // The numbers are stored in the database, sent to clients and never reused.
 enum class JobKind {
   kTraining = 1,
+  // The studies, which measure.
+  kProbe = 2,
+  kBatchSweep = 3,
+  kDeviceComparison = 4,
+  kProfile = 5,
+  kSmoke = 6,
+  kParity = 7,
 };
 inline constexpr report::EnumName<JobKind> kJobKinds[] = {
-    {JobKind::kTraining, "training"}};
+    {JobKind::kTraining, "training"},
+    {JobKind::kProbe, "probe"},
+    {JobKind::kBatchSweep, "batch_sweep"},
+    {JobKind::kDeviceComparison, "device_comparison"},
+    {JobKind::kProfile, "profile"},
+    {JobKind::kSmoke, "smoke"},
+    {JobKind::kParity, "parity"}};
 inline constexpr auto kAllJobKinds = report::ValuesOf(kJobKinds);
 constexpr std::string_view Name(JobKind kind) {
   return report::NameIn(kJobKinds, kind);
 }
+constexpr bool IsStudy(JobKind kind) { return kind != JobKind::kTraining; }
 
 }  // namespace mpsd::jobs
 

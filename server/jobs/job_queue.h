@@ -9,12 +9,16 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "server/jobs/usage_book.h"
 
 namespace mpsd::jobs {
 
-// How many jobs wait, and for how long.
+// How many jobs wait, and for how long. Jobs that wait for somebody
+// (Entry::WaitsForSomebody) count in the first two figures alone.
 struct QueueDepth {
   std::map<int32_t, int64_t> by_priority;
   std::map<std::string, int64_t> by_owner;
@@ -26,9 +30,18 @@ struct QueueDepth {
 };
 
 // The QUEUED jobs in the order in which they run: jobs without `behind` first,
-// then higher priority, then the older id; a job that came back keeps its
-// place. Waits use the monotonic clock, so that no change of the wall clock
-// lengthens them. Not thread-safe.
+// then higher priority, then jobs that an admin moved before all others, then
+// the owner with the lesser share of the device, then the older turn, and last
+// the jobs that an admin moved behind all others. Owners of equal share, as
+// those who used nothing, stand in one line.
+//
+// A turn is a job's id: each queued job brings one, its ticket. An owner's
+// turns go to the owner's jobs by place and then by id, so who moves a job
+// among the own ones takes no turn of others. A job that starts leaves with the
+// turn that it had (TakeTurn), and has that turn again where it comes back.
+//
+// Waits use the monotonic clock, so that no change of the wall clock lengthens
+// them. Not thread-safe.
 class JobQueue {
  public:
   struct Entry {
@@ -39,48 +52,154 @@ class JobQueue {
     bool behind = false;
     std::string owner = "";
     std::optional<absl::Duration> time_left = {};  // TimeLeft()
+    std::string name = "";
+    // As of jobs::Job.
+    int64_t place = 0;
+    bool among_all = false;
+    std::string ticket = "";
+
+    // Until a person or another job lets it go, however long that takes.
+    bool WaitsForSomebody() const {
+      return not_before == absl::InfiniteDuration();
+    }
+    const std::string& OwnTicket() const {
+      return ticket.empty() ? id : ticket;
+    }
   };
+  // Who has the ticket that a job gave away.
+  struct Heir {
+    std::string id, ticket;
+  };
+  enum class Edge { kTop, kBottom };
 
   // Replaces the entry with the same id, if there is one.
-  void Push(Entry entry);
+  void Push(Entry pushed);
   // False when the queue has no such entry.
   bool Remove(const std::string& id);
   // Sets the entry's not_before; does nothing when the queue has no such entry.
   void Delay(const std::string& id, absl::Duration not_before);
+  // Gives the entry the ticket of the turn that the entry has. Returns the
+  // entry that had that ticket, with the one that it has now; nullopt where
+  // nothing changed.
+  std::optional<Heir> TakeTurn(const std::string& id);
+  // Sets the owner's share (usage_book.h), UsageBook::kNoShare for none, which
+  // is what every owner begins with. Moves the owner's jobs: cheap where no
+  // other owner has the same share, before or after.
+  void SetShare(const std::string& owner, double share);
 
+  // A copy of the entry; nullopt when the queue has no such entry.
+  std::optional<Entry> Find(const std::string& id) const;
+  // The place that takes the entry before or behind the other jobs of its
+  // level, the owner's ones or everybody's; the entry's own where it stands
+  // there. The queue must have the entry.
+  int64_t PlaceAt(Edge edge, const std::string& id, bool among_all) const;
+  // The place at which a new job of the owner is the last one.
+  int64_t LastPlace(const std::string& owner, int32_t priority) const;
   // The first entry that may run at `now`; the entry stays in the queue.
   std::optional<Entry> Next(absl::Duration now) const;
+  // The first `limit` entries, in order.
+  std::vector<Entry> First(size_t limit) const;
+  // The entries, in order and at most `limit`, before which a new job of the
+  // owner would not run, were it pushed now; `all` says how many there are.
+  // Leaves the queue as it was.
+  std::vector<Entry> AheadOfNew(const std::string& owner, int32_t priority,
+                                size_t limit, size_t& all);
   // The time from which Next() returns an entry; infinite when the queue is
   // empty.
   absl::Duration NextTime() const;
-  bool empty() const { return entries_.empty(); }
+  // The earliest not_before of the entries with a higher priority, but for
+  // those that wait behind all others; infinite where there is none.
+  absl::Duration NextTimeAbove(int32_t priority) const;
+  bool empty() const { return places_.empty(); }
+  size_t size() const { return places_.size(); }
   // Copies a count for each priority and owner, whatever the queue's length.
   QueueDepth Depth() const;
+  // The number of the owner's entries.
+  int64_t CountOf(const std::string& owner) const;
 
   // The number of entries before `id`; nullopt when the queue has no such
-  // entry. A list asks this of each of its jobs, so the cost is two binary
-  // searches whatever the queue's length.
+  // entry. A list asks this of each of its jobs: the cost is three binary
+  // searches whatever the queue's length, and once after a change a walk over
+  // the lines, of which there is one for each priority and share.
   std::optional<int32_t> Position(const std::string& id) const;
 
  private:
-  struct Before {
-    bool operator()(const Entry& a, const Entry& b) const;
-  };
-  // The values that decide the place before the id does.
-  struct Rank {
-    int32_t priority = 0;
+  // The values that decide the place before share and turn do.
+  struct Level {
     bool behind = false;
+    int32_t priority = 0;
+    // -1 and 1: an admin moved the jobs before or behind all others, and
+    // nobody's share counts among them.
+    int side = 0;
+    bool operator==(const Level&) const = default;
+    bool operator<(const Level& other) const;
   };
-  // The entry of `id`; the end when the queue has no such entry.
-  std::deque<Entry>::iterator Find(const std::string& id);
-  std::deque<Entry>::const_iterator Find(const std::string& id) const;
+  struct LineKey {
+    Level level;
+    double share = 0;
+    bool operator<(const LineKey& other) const;
+  };
+  // The jobs of one owner in a line, or of all owners where the level has a
+  // side. Points into places_, as a turn does, so that a line is kept sorted by
+  // moves of pointers.
+  struct Lane {
+    std::deque<Entry*> jobs;               // by place and id
+    std::deque<std::string_view> tickets;  // those of the jobs, sorted
+    size_t sleeping = 0;                   // jobs that wait for somebody
+    mutable size_t walked = 0;             // jobs that Walk has passed
+  };
+  struct Turn {
+    std::string_view ticket;
+    Lane* lane = nullptr;
+  };
+  struct Line {
+    std::map<std::string, Lane> lanes;  // by owner
+    std::deque<Turn> turns;             // by ticket
+    mutable size_t before = 0;  // entries of earlier lines, once counted_
+  };
+  using Lines = std::map<LineKey, Line>;
+  struct Owner {
+    double share = UsageBook::kNoShare;
+    std::map<Level, size_t> jobs;  // how many of the owner's
+  };
+  struct Place {
+    Level level;
+    Entry entry;
+  };
+  using Places = std::map<std::string, Place>;
 
-  std::deque<Entry> entries_;          // sorted
-  std::map<std::string, Rank> ranks_;  // by id
-  QueueDepth depth_;                   // but for `oldest` and `time_left`
-  absl::Duration time_left_;           // of the entries that tell theirs
-  size_t untold_ = 0;                  // entries that do not
-  std::multiset<absl::Time> times_;    // of all entries, when they were queued
+  static Level LevelOf(const Entry& entry);
+  static std::string LaneName(const Level& level, const std::string& owner);
+  double ShareOf(const std::string& owner) const;
+  LineKey KeyOf(const Level& level, const std::string& owner) const;
+  // The line and the lane of an entry that is in the queue.
+  const Line& LineOf(const Place& place) const;
+  const Lane& LaneOf(const Place& place) const;
+  Lane& LaneOf(const Place& place);
+  // The lane of the owner's jobs at `level`; null where there are none.
+  const Lane* FindLane(const Level& level, const std::string& owner) const;
+  // Adds the entry to what Depth() tells of jobs that can run, or takes the
+  // entry out.
+  void CountIn(const Entry& entry);
+  void CountOut(const Entry& entry);
+  // Takes the entry's ticket out of its line and lane.
+  static void EraseTicket(const Entry& entry, Line& line, Lane& lane);
+  // Calls visit(entry) in the order of the queue until it returns false. Passes
+  // lines over in which every job waits for somebody, where `awake` is set.
+  template <typename Visit>
+  void Walk(bool awake, const Visit& visit) const;
+  // Moves an owner's lane of a level from one share to another.
+  void MoveLane(const std::string& owner, const Level& level, double from,
+                double to);
+
+  Lines lines_;
+  Places places_;                        // by id
+  std::map<std::string, Owner> owners_;  // those with jobs or a share
+  mutable bool counted_ = true;          // Line::before is right
+  QueueDepth depth_;                     // but for `oldest` and `time_left`
+  absl::Duration time_left_;             // of the entries that tell theirs
+  size_t untold_ = 0;                    // entries that do not
+  std::multiset<absl::Time> times_;      // when the entries were queued
 };
 
 }  // namespace mpsd::jobs

@@ -13,26 +13,22 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "server/jobs/job.h"
+#include "server/jobs/list_filter.h"
 
 namespace mpsd::jobs {
 
-struct ListFilter {
-  std::vector<State> states;                  // empty: all
-  std::string owner;                          // empty: all
-  std::map<std::string, std::string> labels;  // all must match
-  int limit = 50;
-  std::string before_id;  // exclusive; empty: start at the newest
-  // For a table of jobs: spec_json, confusion_matrix and warnings stay empty,
-  // and texts are cut to limits.h. A row that cannot be read as a whole comes
-  // with its readable columns and says so in its message. A summary is never
-  // written back.
-  bool summaries = false;
+// What an owner used of the device lately (usage_book.h): seconds as of `time`.
+struct OwnerUse {
+  std::string owner;
+  double seconds = 0;
+  absl::Time time;
 };
 
 struct FoundJob {
   std::string id;
   std::string name;
   State state = State::kQueued;
+  std::string owner = "";
 };
 
 // Stores jobs. Every call that changes something is one transaction, and
@@ -42,8 +38,8 @@ class JobStore {
  public:
   virtual ~JobStore() = default;
 
-  // Adds a row and its first event. AlreadyExists when the idempotency key is
-  // taken, whatever the request.
+  // Adds a row and its first event. AlreadyExists when the owner has used the
+  // idempotency key, whatever the request.
   virtual absl::Status Insert(const Job& job, const Event& first) = 0;
 
   // Replaces the row of job.id and appends `events`, whose sequences are
@@ -51,8 +47,12 @@ class JobStore {
   // job.state. A call that changes neither state nor cancel_requested and whose
   // only events are Progress survives a kill of mpsd at once, but survives a
   // power cut only once a later call of another kind has returned.
-  virtual absl::Status Update(const Job& job,
-                              absl::Span<const Event> events) = 0;
+  // With `use` the same transaction replaces what is stored of that owner.
+  virtual absl::Status Update(const Job& job, absl::Span<const Event> events,
+                              const OwnerUse* use) = 0;
+  absl::Status Update(const Job& job, absl::Span<const Event> events) {
+    return Update(job, events, nullptr);
+  }
 
   // Adds a checkpoint; removes the rows of the checkpoints at its
   // removed_paths, whose folders are gone.
@@ -64,12 +64,25 @@ class JobStore {
   // that has not ended names a path in its folder.
   virtual absl::Status Delete(const std::string& id) = 0;
 
+  // The id of a job that has not ended and needs the files of job `id`, or "".
+  virtual absl::StatusOr<std::string> UserOf(const std::string& id) = 0;
+  // Removes the rows of the job's checkpoints.
+  virtual absl::Status ForgetCheckpoints(const std::string& job_id) = 0;
+
   // NotFound when there is no such job.
   virtual absl::StatusOr<Job> Get(const std::string& id) = 0;
+  // The job's owner alone, also of a job whose row cannot be read as a whole.
+  // NotFound when there is no such job.
+  virtual absl::StatusOr<std::string> OwnerOf(const std::string& id) = 0;
+  // The states of those of the jobs that exist, by id; of jobs whose rows
+  // cannot be read as a whole, too.
+  virtual absl::StatusOr<std::map<std::string, State>> StatesOf(
+      absl::Span<const std::string> ids) = 0;
   virtual absl::StatusOr<std::optional<Job>> FindByIdempotencyKey(
-      const std::string& key) = 0;
-  // Newest first.
+      const std::string& owner, const std::string& key) = 0;
   virtual absl::StatusOr<std::vector<Job>> List(const ListFilter& filter) = 0;
+  // The number of jobs that match, whatever the filter's `limit` and `after`.
+  virtual absl::StatusOr<int64_t> CountListed(const ListFilter& filter) = 0;
   // Jobs whose id begins with `part`, and jobs whose id ends with `part` among
   // those that have not ended and the latest kRecentJobs. Newest first, at most
   // `limit`.
@@ -98,6 +111,14 @@ class JobStore {
   // Oldest first.
   virtual absl::StatusOr<std::vector<Checkpoint>> Checkpoints(
       const std::string& job_id) = 0;
+
+  // What is stored of each owner, in any order.
+  virtual absl::StatusOr<std::vector<OwnerUse>> OwnerUses() = 0;
+  virtual absl::Status ForgetUses(absl::Span<const std::string> owners) = 0;
+
+  // Why no job is to start, as SetDrain stored it; nullopt where jobs start.
+  virtual absl::StatusOr<std::optional<std::string>> Drain() = 0;
+  virtual absl::Status SetDrain(const std::optional<std::string>& why) = 0;
 
   virtual int64_t schema_version() const = 0;
 };

@@ -64,6 +64,13 @@ NextState DecideNext(const RetryPolicy& policy, const Job& job,
   next.failures = job.failures;
   next.interruptions = job.interruptions;
   next.message = result.message;
+  if (job.fresh && !job.cancel_requested &&
+      result.reason != ExitReason::kTimeLimit) {
+    next.state = State::kQueued;
+    next.failures = next.interruptions = 0;
+    next.message = "runs again from scratch, as was asked";
+    return next;
+  }
   if (result.reason == ExitReason::kDone) {
     next.state = State::kSucceeded;
     next.failures = next.interruptions = 0;

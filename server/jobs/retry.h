@@ -34,7 +34,8 @@ struct NextState {
 };
 
 // Decides by the table of blame.h. After a cancel every result but Done makes
-// CANCELLED.
+// CANCELLED. A job that somebody asked for anew while it ran (Job::fresh)
+// returns to the queue however the attempt ended, but for its time.
 NextState DecideNext(const RetryPolicy& policy, const Job& job,
                      const WorkerListener::Result& result, absl::Time now);
 

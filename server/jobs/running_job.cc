@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/report/stage_names.h"
@@ -39,6 +40,7 @@ void RunningJob::Start(const std::string& boot_id, absl::Time now) {
   job_.behind = false;
   job_.boot_id = boot_id;
   job_.advanced = false;
+  job_.fresh = false;
   began_ = false;
   Moved(State::kRunning, "", now);
 }
@@ -120,6 +122,7 @@ void RunningJob::Ended(const WorkerListener::Result& result,
   if (result.reason == ExitReason::kDone) {
     Reached(result.outcome);
   }
+  if (next.state == State::kQueued && job_.fresh) ForgetRun();
   Moved(next.state, next.message, now);
 }
 
@@ -129,6 +132,60 @@ void RunningJob::Retried(absl::Time now) {
   job_.not_before.reset();
   job_.end_time.reset();
   Moved(State::kQueued, "queued again", now);
+}
+
+void RunningJob::Renewed(absl::Time now) {
+  ForgetRun();
+  job_.fresh = true;
+  Retried(now);
+}
+
+void RunningJob::ForgetRun() {
+  job_.durable_step = 0;
+  job_.advanced = false;
+  job_.progress.reset();
+  job_.eval_loss_before.reset();
+  job_.eval_loss_after.reset();
+  job_.train_loss.reset();
+  job_.metrics.clear();
+  job_.best_evaluation.reset();
+  job_.output_path.clear();
+  job_.output_kind = OutputKind::kAdapter;
+  job_.confusion_matrix.clear();
+  job_.warnings.clear();
+}
+
+void RunningJob::Held(const std::string& why, absl::Time now) {
+  job_.held = true;
+  job_.hold_reason = why;
+  Noted("held: " + why, now);
+}
+
+void RunningJob::Released(std::vector<std::string> after, absl::Time now) {
+  job_.after = std::move(after);
+  job_.held = false;
+  job_.hold_reason.clear();
+  Noted("released", now);
+}
+
+void RunningJob::MovedTo(int64_t place, bool among_all, int32_t priority,
+                         const std::string& text, absl::Time now) {
+  job_.place = place;
+  job_.among_all = among_all;
+  job_.priority = priority;
+  Noted(text, now);
+}
+
+void RunningJob::SentOn(int64_t until_step, absl::Time now) {
+  job_.until_step = until_step;
+  Noted(until_step > 0 ? absl::StrCat("goes on to step ", until_step)
+                       : "goes on to its end",
+        now);
+}
+
+void RunningJob::Dropped(const std::string& why, absl::Time now) {
+  job_.until_step = 0;
+  Moved(State::kCancelled, why, now);
 }
 
 void RunningJob::Reached(const Outcome& outcome) {
@@ -142,6 +199,17 @@ void RunningJob::Reached(const Outcome& outcome) {
   job_.confusion_matrix = outcome.confusion_matrix;
 }
 
+void RunningJob::Respecified(const std::string& spec_json) {
+  job_.spec_json = spec_json;
+  dirty_ = true;
+}
+
+void RunningJob::Charged(absl::Duration used, std::optional<OwnerUse> use) {
+  job_.device_time += used;
+  if (use) unsaved_use_ = std::move(use);
+  dirty_ = true;
+}
+
 void RunningJob::Moved(State state, const std::string& message,
                        absl::Time now) {
   job_.state = state;
@@ -149,7 +217,11 @@ void RunningJob::Moved(State state, const std::string& message,
   // A request that outlived its attempt would cancel the next one after a
   // Retry.
   if (state != State::kRunning) job_.cancel_requested = false;
-  if (IsFinal(state)) job_.end_time = now;
+  if (IsFinal(state)) {
+    job_.end_time = now;
+    job_.held = false;
+    job_.hold_reason.clear();
+  }
   Add(StateChanged{state, job_.message}, now);
 }
 
@@ -159,10 +231,12 @@ absl::Status RunningJob::Flush(JobStore& store) {
   // waits. A write that failed gives the same numbers again.
   int64_t sequence = last_sequence_;
   for (Event& event : unsaved_) event.sequence = ++sequence;
-  absl::Status status = store.Update(job_, unsaved_);
+  absl::Status status =
+      store.Update(job_, unsaved_, unsaved_use_ ? &*unsaved_use_ : nullptr);
   if (!status.ok()) return status;
   last_sequence_ = sequence;
   unsaved_.clear();
+  unsaved_use_.reset();
   dirty_ = false;
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #define MPSD_SERVER_JOBS_RUNNING_JOB_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class RunningJob {
   RunningJob(Job job, int64_t last_sequence, int64_t last_checkpoint);
 
   const Job& job() const { return job_; }
+  // Whether a step of this attempt was reported.
+  bool has_stepped() const { return began_; }
 
   // Begins the next attempt; `boot_id` names the machine's boot.
   void Start(const std::string& boot_id, absl::Time now);
@@ -65,6 +68,33 @@ class RunningJob {
   // A person asked for the job again after its end: QUEUED, with every count at
   // zero. The next attempt resumes from the job's checkpoints.
   void Retried(absl::Time now);
+  // Replaces the spec, in which the results of other jobs have taken the places
+  // of their names.
+  void Respecified(const std::string& spec_json);
+  // As Retried, but from scratch: the row forgets what earlier attempts
+  // reached, and the next attempt is to find no checkpoint (Job::fresh).
+  void Renewed(absl::Time now);
+  // The same for a RUNNING job, which forgets what it reached once it is
+  // QUEUED.
+  void RenewLater() {
+    job_.fresh = true;
+    dirty_ = true;
+  }
+  // The changes that people make to a queued job, each an event, too. Held
+  // replaces an earlier reason, and `why` is not empty.
+  void Held(const std::string& why, absl::Time now);
+  // `after`: what Job::after becomes.
+  void Released(std::vector<std::string> after, absl::Time now);
+  void MovedTo(int64_t place, bool among_all, int32_t priority,
+               const std::string& text, absl::Time now);
+  // Sets Job::until_step, an event for people, too.
+  void SentOn(int64_t until_step, absl::Time now);
+  // Makes the job CANCELLED, with `why` as its message, and has whoever queues
+  // it again run it to its end.
+  void Dropped(const std::string& why, absl::Time now);
+  // Adds `used` to the job's device time. The next Flush stores it together
+  // with `use`, what its owner used by then, if anything.
+  void Charged(absl::Duration used, std::optional<OwnerUse> use);
   // Moves the job to `state` without a worker's report.
   void Moved(State state, const std::string& message, absl::Time now);
 
@@ -77,6 +107,7 @@ class RunningJob {
   void Add(Body body, absl::Time now);
 
   void Reached(const Outcome& outcome);
+  void ForgetRun();
   void Saved(int64_t step);
 
   Job job_;
@@ -84,6 +115,7 @@ class RunningJob {
   bool began_ = false;  // a step of this attempt was reported
   std::string stage_;
   StepRate rate_;
+  std::optional<OwnerUse> unsaved_use_;
   std::vector<Event> unsaved_;
   bool dirty_ = false;
 };

@@ -2,12 +2,13 @@
 #include "server/jobs/scheduler.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "server/jobs/job_deletion.h"
+#include "server/jobs/job_mentions.h"
+#include "server/jobs/request_file.h"
 #include "server/jobs/step_rate.h"
 #include "server/jobs/submission.h"
 
@@ -29,11 +30,13 @@ Scheduler::Turn::~Turn() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   // ShowAttempt needs the lock: of two turns that end at once, the later one
   // must show last, or readers keep the older attempt.
   s_.ShowAttempt();
+  const bool sweep_changed = std::exchange(s_.sweep_changed_, false);
   s_.mutex_.Unlock();
   s_.journal_.Write();
   s_.PublishCounts();
   if (!woken_.empty()) s_.hub_.Wake(woken_);
   if (wants_tick_) s_.options_.on_change();
+  if (sweep_changed) s_.options_.on_sweep_change();
 }
 
 Scheduler::Scheduler(Options options, Dependencies dependencies)
@@ -46,7 +49,10 @@ Scheduler::Scheduler(Options options, Dependencies dependencies)
         if (!id.empty()) dependencies_.files.AppendLog(id, line);
         options_.log(id.empty() ? line : absl::StrCat("job ", id, ": ", line));
       }),
-      gate_(options_.pause) {}
+      gate_(options_.pause),
+      preemption_(options_.preemption) {
+  view_.SetHalfLife(options_.half_life, dependencies_.clock.Monotonic());
+}
 
 Scheduler::~Scheduler() {
   std::unique_ptr<Worker> worker;
@@ -70,32 +76,25 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
   if (earlier->has_value()) return **std::move(earlier);
 
   if (absl::Status s = CheckAccepts(request); !s.ok()) return s;
-  Job job;
-  job.id = ids_.Next();
-  absl::StatusOr<Submission> checked = CheckSubmission(
-      request, job.id, dependencies_.files, dependencies_.blobs, Memory());
-  if (!checked.ok()) return checked.status();
-  job.kind = request.kind;
-  job.name = checked->name;
-  job.spec_json = checked->spec_json;
-  job.priority = request.priority;
-  job.owner = request.owner;
-  job.labels = request.labels;
-  job.idempotency_key = request.idempotency_key;
-  job.request_hash = hash;
-  job.create_time = dependencies_.clock.Now();
-  job.memory_bytes = checked->memory_bytes;
-  job.checkpoint_bytes = checked->checkpoint_bytes;
+  if (absl::Status s = CheckLimits(request); !s.ok()) return s;
+  const FolderClaims::Watch watch = claims_.Begin();
+  absl::StatusOr<NewJob> made = MakeJob(request, hash);
+  if (!made.ok()) return made.status();
+  Job& job = made->job;
 
   if (absl::Status s = CheckAccepts(request); !s.ok()) return s;
+  if (absl::Status s = CountInputs(request); !s.ok()) return s;
   // The folder comes before the row, so that a row in the store always finds
   // its files. A kill between the two leaves a folder, which a later start
   // removes.
   absl::Status status = dependencies_.files.Create(
-      job.id, job.spec_json, checked->links, request.wanted);
+      job.id, job.spec_json, RequestFile::Encode(request), made->checked.links,
+      request.wanted);
   if (!status.ok()) return status;
   status = CheckAccepts(request);
-  if (status.ok()) status = Insert(job, checked->note);
+  if (status.ok()) {
+    status = Insert(job, request.limits, made->checked.note, watch);
+  }
   if (status.ok()) {
     journal_.Add(job.id, "queued");
     journal_.Write();
@@ -103,12 +102,37 @@ absl::StatusOr<SubmitResult> Scheduler::Submit(const SubmitRequest& request) {
     return SubmitResult{std::move(job), false};
   }
   dependencies_.files.Remove(job.id);
-  if (!absl::IsAlreadyExists(status)) return status;
-  // Another call inserted a job with the same key meanwhile.
+  // Another call may have inserted a job with the same key meanwhile, which may
+  // have been the last job that the user was allowed.
+  if (!absl::IsAlreadyExists(status) && !absl::IsResourceExhausted(status)) {
+    return status;
+  }
   earlier = FindEarlier(request, hash);
   if (!earlier.ok()) return earlier.status();
   if (earlier->has_value()) return **std::move(earlier);
   return status;
+}
+
+absl::StatusOr<Scheduler::NewJob> Scheduler::MakeJob(
+    const SubmitRequest& request, const std::string& hash) {
+  const std::string id = ids_.Next();
+  absl::StatusOr<Submission> checked =
+      CheckSubmission(request, id, dependencies_.files, dependencies_.blobs,
+                      Memory(), ReadableJobs(request));
+  if (!checked.ok()) return checked.status();
+  absl::StatusOr<std::vector<std::string>> after =
+      PriorsOf(request, checked->named_jobs);
+  if (!after.ok()) return after.status();
+  NewJob made{checked->MakeJob(request), *std::move(checked)};
+  made.job.id = id;
+  made.job.request_hash = hash;
+  made.job.create_time = dependencies_.clock.Now();
+  made.job.after = *std::move(after);
+  if (request.held) {
+    made.job.held = true;
+    made.job.hold_reason = "since its submission";
+  }
+  return made;
 }
 
 // Submit asks this again after each slow part: meanwhile the client may have
@@ -128,7 +152,8 @@ absl::StatusOr<std::optional<SubmitResult>> Scheduler::FindEarlier(
     const SubmitRequest& request, const std::string& hash) {
   if (request.idempotency_key.empty()) return std::nullopt;
   absl::StatusOr<std::optional<Job>> job =
-      dependencies_.store.FindByIdempotencyKey(request.idempotency_key);
+      dependencies_.store.FindByIdempotencyKey(request.owner,
+                                               request.idempotency_key);
   if (!job.ok()) return job.status();
   if (!job->has_value()) return std::nullopt;
   if ((*job)->request_hash != hash) {
@@ -139,12 +164,52 @@ absl::StatusOr<std::optional<SubmitResult>> Scheduler::FindEarlier(
   return SubmitResult{**std::move(job), true};
 }
 
-absl::Status Scheduler::Insert(const Job& job, const std::string& note) {
+absl::Status Scheduler::CheckLimits(const SubmitRequest& request) {
+  absl::Status status =
+      CheckPriority(request.owner, request.limits, request.priority);
+  if (status.ok()) {
+    // Insert asks again, with the lock.
+    status = CheckQueued(request.owner, request.limits,
+                         view_.CountOf(request.owner));
+  }
+  return status.ok() ? CheckResultBytes(request.owner, request.limits) : status;
+}
+
+absl::Status Scheduler::CheckResultBytes(const std::string& owner,
+                                         const UserLimits& limits) {
+  if (dependencies_.ledger == nullptr || !limits.result_bytes) {
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<UserBytes> bytes = dependencies_.ledger->BytesOf(owner);
+  return bytes.ok() ? CheckResults(owner, limits, bytes->results)
+                    : bytes.status();
+}
+
+absl::Status Scheduler::CountInputs(const SubmitRequest& request) {
+  if (dependencies_.ledger == nullptr) return absl::OkStatus();
+  std::set<std::string> blobs;
+  for (const InputFile& input : request.inputs) blobs.insert(input.sha256);
+  return dependencies_.ledger->Use(request.owner, request.limits, blobs);
+}
+
+absl::Status Scheduler::Insert(Job& job, const UserLimits& limits,
+                               const std::string& note,
+                               const FolderClaims::Watch& watch) {
+  // Until the row is there, which tells it from then on.
+  const absl::StatusOr<FolderClaims::Use> use =
+      claims_.Take(JobsNeededBy(job), &watch);
+  if (!use.ok()) return use.status();
   const Event first{job.id, 1, job.create_time,
                     StateChanged{State::kQueued, note}};
   Turn turn(*this);
   if (draining_) return Stopping();
-  absl::Status status = dependencies_.store.Insert(job, first);
+  // With the lock, under which every job enters the queue: of fifty calls at
+  // once none passes beside another.
+  absl::Status status =
+      CheckQueued(job.owner, limits, view_.CountOf(job.owner));
+  if (!status.ok()) return status;
+  job.place = view_.LastPlace(job.owner, job.priority);
+  status = dependencies_.store.Insert(job, first);
   if (!status.ok()) return status;
   Stored(status);
   // The row comes before the queue's entry: TryStart reads the row without this
@@ -154,113 +219,36 @@ absl::Status Scheduler::Insert(const Job& job, const std::string& note) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Job> Scheduler::Cancel(const std::string& id, bool now) {
-  Turn turn(*this);
-  turn.Wake(id);
-  turn.AskForTick();
-  const bool runs = attempt_ && !attempt_->ended() && attempt_->id() == id;
-  return runs ? CancelAttempt(now) : CancelStored(id);
-}
-
-absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
-  absl::StatusOr<Job> job = dependencies_.store.Get(id);
-  if (!job.ok() || IsFinal(job->state)) return job;
-  if (job->state == State::kRunning) {
-    return absl::AbortedError(
-        "the end of the job's last attempt is not stored yet: try again");
-  }
-  absl::StatusOr<RunningJob> run =
-      RunningJob::Load(dependencies_.store, *std::move(job));
-  if (!run.ok()) return run.status();
-  run->Moved(State::kCancelled, "cancelled", dependencies_.clock.Now());
-  absl::Status stored = run->Flush(dependencies_.store);
-  if (!stored.ok()) return stored;
-  Stored(stored);
-  // TryStart looks for the entry under the same lock, so no worker starts for a
-  // job that this turn cancels.
-  view_.Remove(id);
-  dependencies_.exported_metrics.JobEnded(id, State::kCancelled);
-  counts_.Ask();
-  journal_.Add(id, "cancelled while queued");
-  return run->job();
-}
-
-absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
-  const absl::Status stored = attempt_->Cancel(now);
-  if (Stored(stored)) return attempt_->job();
-  return absl::AbortedError(absl::StrCat(
-      "the job was told to stop, but that it is to be cancelled cannot be "
-      "stored: should mpsd end before the job does, it runs again; cancel it "
-      "once more when there is room (",
-      stored.message(), ")"));
-}
-
-absl::StatusOr<Job> Scheduler::Retry(const std::string& id) {
-  Turn turn(*this);
-  turn.Wake(id);
-  turn.AskForTick();
-  absl::StatusOr<Job> job = dependencies_.store.Get(id);
-  if (!job.ok()) return job;
-  if (draining_) {
-    return absl::UnavailableError("mpsd is stopping: try again later");
-  }
-  if (job->state != State::kFailed && job->state != State::kCancelled) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", id, " is ", std::string(Name(job->state)),
-                     ": only a FAILED or CANCELLED job is tried again"));
-  }
-  absl::StatusOr<RunningJob> run =
-      RunningJob::Load(dependencies_.store, *std::move(job));
-  if (!run.ok()) return run.status();
-  const absl::Time now = dependencies_.clock.Now();
-  run->Retried(now);
-  absl::Status stored = run->Flush(dependencies_.store);
-  if (!stored.ok()) return stored;
-  Stored(stored);
-  Enqueue(run->job(), now);
-  counts_.Ask();
-  journal_.Add(id, "queued again");
-  return run->job();
-}
-
-absl::StatusOr<int64_t> Scheduler::Delete(const std::string& id) {
-  {
-    absl::MutexLock lock(&mutex_);
-    // Until Reap the row may still say RUNNING, and DeleteRow would advise to
-    // cancel a job that has ended.
-    if (attempt_ && attempt_->ended() && attempt_->id() == id) {
-      return absl::UnavailableError(
-          "the end of the job's last attempt is not stored yet: try again");
-    }
-  }
-  {
-    // Two deletions may both read a job's row. The later one would find no row
-    // to remove, and take back the mark that the first still needs.
-    absl::MutexLock turn(&deletions_);
-    absl::Status status =
-        DeleteRow(dependencies_.store, dependencies_.files, id);
-    if (!status.ok()) return status;
-  }
-  dependencies_.exported_metrics.JobDeleted(id);
-  counts_.Ask();
-  PublishCounts();
-  journal_.Add("", absl::StrCat("job ", id, ": deleted"));
-  journal_.Write();
-  hub_.Wake(id);
-  return dependencies_.files.FinishDelete(id);
-}
-
 absl::Status Scheduler::Recover() {
   const absl::StatusOr<std::vector<std::string>> ids =
       dependencies_.store.Unfinished();
   if (!ids.ok()) return ids.status();
+  RestoreUses();
+  const absl::StatusOr<std::optional<std::string>> drain =
+      dependencies_.store.Drain();
+  if (!drain.ok()) return drain.status();
   Turn turn(*this);
+  if (*drain) SetStartBlocker(HoldReason::kDrained, **drain);
   base::Check(attempt_ == nullptr, "Recover comes before the first Tick");
   for (const std::string& id : *ids) {
     if (absl::Status s = RecoverJob(id); !s.ok()) return s;
   }
   counts_.Ask();
   return absl::OkStatus();
+}
+
+void Scheduler::RestoreUses() {
+  absl::StatusOr<std::vector<OwnerUse>> uses = dependencies_.store.OwnerUses();
+  if (!uses.ok()) {
+    journal_.Add("", absl::StrCat("what owners used of the device cannot be "
+                                  "read, nobody's counts: ",
+                                  uses.status().message()));
+    return;
+  }
+  const absl::Duration now = dependencies_.clock.Monotonic();
+  for (const OwnerUse& use : *uses) {
+    view_.Restore(use, now, dependencies_.clock.Now());
+  }
 }
 
 absl::Status Scheduler::RecoverJob(const std::string& id) {
@@ -299,6 +287,7 @@ absl::Status Scheduler::RecoverJob(const std::string& id) {
   if (absl::IsResourceExhausted(stored) && dependencies_.files.MakeRoom()) {
     stored = run->Flush(dependencies_.store);
   }
+  if (stored.ok() && IsFinal(run->job().state)) waiting_.Changed(id);
   return stored;
 }
 
@@ -308,6 +297,7 @@ void Scheduler::GiveUpRow(const std::string& id, const absl::Status& why) {
       id, message, dependencies_.clock.Now());
   if (marked.ok()) {
     dependencies_.exported_metrics.JobEnded(id, State::kFailed);
+    waiting_.Changed(id);
   }
   journal_.Add(id, marked.ok()
                        ? message
@@ -323,7 +313,11 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
   entry.since = since;
   entry.behind = job.behind;
   entry.owner = job.owner;
+  entry.name = job.name;
   entry.time_left = TimeLeft(job);
+  entry.place = job.place;
+  entry.among_all = job.among_all;
+  entry.ticket = job.ticket;
   if (job.not_before) {
     // A wall clock that was set back since must not lengthen the wait.
     entry.not_before =
@@ -331,7 +325,9 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
         std::clamp(*job.not_before - dependencies_.clock.Now(),
                    absl::ZeroDuration(), options_.retry.max_backoff);
   }
-  view_.Push(std::move(entry));
+  view_.Push(std::move(entry), job.held ? job.hold_reason : "");
+  AwaitPriors(job);
+  HoldAtRung(job);
 }
 
 void Scheduler::Drain() {
@@ -364,6 +360,21 @@ void Scheduler::ShowAttempt() {
 void Scheduler::SetPausePolicy(PausePolicy policy) {
   absl::MutexLock lock(&mutex_);
   gate_.SetPolicy(std::move(policy));
+}
+
+void Scheduler::SetHalfLife(absl::Duration half_life) {
+  const bool counted_nothing =
+      view_.SetHalfLife(half_life, dependencies_.clock.Monotonic()) ==
+      absl::ZeroDuration();
+  if (!counted_nothing || half_life <= absl::ZeroDuration()) return;
+  RestoreUses();
+  journal_.Write();
+}
+
+void Scheduler::SetPreemption(const PreemptionPolicy& policy) {
+  Turn turn(*this);
+  preemption_ = policy;
+  turn.AskForTick();
 }
 
 void Scheduler::PublishCounts() {

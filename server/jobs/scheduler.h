@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/awake_time.h"
 #include "core/base/clock.h"
 #include "core/host/host.h"
 #include "core/spec/train_spec.h"
@@ -22,25 +23,35 @@
 #include "server/jobs/blob_store.h"
 #include "server/jobs/event_hub.h"
 #include "server/jobs/exported_metrics.h"
+#include "server/jobs/folder_claims.h"
 #include "server/jobs/hold.h"
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_id.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_queue.h"
+#include "server/jobs/job_records.h"
+#include "server/jobs/job_remover.h"
 #include "server/jobs/job_store.h"
 #include "server/jobs/journal.h"
+#include "server/jobs/kept_jobs.h"
+#include "server/jobs/measured_folders.h"
+#include "server/jobs/named_results.h"
 #include "server/jobs/pause_gate.h"
+#include "server/jobs/preemption.h"
+#include "server/jobs/prior_jobs.h"
 #include "server/jobs/queue_view.h"
 #include "server/jobs/relay.h"
 #include "server/jobs/retry.h"
 #include "server/jobs/submission.h"
+#include "server/jobs/sweep_children.h"
+#include "server/jobs/user_ledger.h"
 #include "server/jobs/verdict.h"
 #include "server/jobs/worker_launcher.h"
 
 namespace mpsd::jobs {
 
-// The queue of one device: one job at a time, FIFO within priority. The
+// The queue of one device: one job at a time, in the order of JobQueue. The
 // scheduler has no thread and does no I/O of its own: its owner calls Tick(),
 // from one thread, when the time that Tick() returned has come or `on_change`
 // was called. Every other method is thread-safe. The dependencies must outlive
@@ -53,7 +64,10 @@ namespace mpsd::jobs {
 // reports wait for the store. Drain, Idle and the JobBoard never wait for that
 // lock, and the scheduler holds it neither to look at files nor to write log
 // lines.
-class Scheduler final : public JobManager, private WorkerListener {
+class Scheduler final : public JobManager,
+                        public JobRemover,
+                        public SweepChildren,
+                        private WorkerListener {
  public:
   struct Options {
     absl::Duration hang_timeout = absl::Minutes(10);
@@ -71,12 +85,27 @@ class Scheduler final : public JobManager, private WorkerListener {
     std::string boot_id;  // host::BootId()
     RetryPolicy retry;
     PausePolicy pause;
+    // After so long half of what an owner used of the device is forgotten;
+    // zero: nobody's use counts, and the queue is FIFO within priority.
+    absl::Duration half_life;
+    PreemptionPolicy preemption;
+    // How long a job of an owner may hold the device, all attempts together;
+    // empty: for ever. Asked anew each time, with the scheduler's lock held, so
+    // it must not block.
+    std::function<absl::Duration(const std::string& owner)> time_limit;
+    // A running job's device time is stored at least so often, though its
+    // worker reports nothing.
+    absl::Duration use_interval = absl::Minutes(1);
+    // As base::AwakeTime
+    std::function<absl::Duration()> awake_time = base::AwakeTime;
     // How often Tick() reads the machine's state.
     absl::Duration host_interval = absl::Seconds(5);
     JobIdGenerator::Random random = JobIdGenerator::SystemRandom();
     // Called when Tick() has something to do. Called on any thread, so it must
     // not block.
     std::function<void()> on_change = [] {};
+    // Called likewise when a job of a sweep came to rest at its rung or ended.
+    std::function<void()> on_sweep_change = [] {};
     // The daemon's own log; gets one line a call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
@@ -91,6 +120,16 @@ class Scheduler final : public JobManager, private WorkerListener {
     // The machine's state, if people share the machine; null on a dedicated
     // server.
     host::Host* host = nullptr;
+    // What users have; null where nobody has limits of bytes.
+    UserLedger* ledger = nullptr;
+    // Pins, and what rules remove; null where nobody pins, no rule counts and
+    // nobody asks what could be deleted.
+    KeptJobs* kept = nullptr;
+    // Is told what is removed; null where nobody measures.
+    MeasuredFolders* folders = nullptr;
+    // Writes down what a job was before the job is removed; null where nobody
+    // keeps records.
+    JobRecords* records = nullptr;
   };
 
   Scheduler(Options options, Dependencies dependencies);
@@ -110,6 +149,11 @@ class Scheduler final : public JobManager, private WorkerListener {
   // Replaces Options::pause, from the next reading of the machine on.
   void SetPausePolicy(PausePolicy policy);
 
+  // Replaces Options::half_life at once.
+  void SetHalfLife(absl::Duration half_life);
+  // Replaces Options::preemption, for the running job too.
+  void SetPreemption(const PreemptionPolicy& policy);
+
   // Takes no more jobs, starts none and preempts the running job, which returns
   // to QUEUED. Never blocks: where another thread waits for the store with the
   // lock, that thread preempts the worker as soon as the store answers.
@@ -120,8 +164,31 @@ class Scheduler final : public JobManager, private WorkerListener {
 
   absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) override;
   absl::StatusOr<Job> Cancel(const std::string& id, bool now = false) override;
-  absl::StatusOr<Job> Retry(const std::string& id) override;
+  absl::StatusOr<Job> Retry(const std::string& id,
+                            const UserLimits& limits = {}) override;
   absl::StatusOr<int64_t> Delete(const std::string& id) override;
+  absl::StatusOr<Job> Hold(const std::string& id,
+                           const std::string& why) override;
+  absl::StatusOr<Job> Release(const std::string& id) override;
+  absl::StatusOr<Job> Move(const std::string& id, const MoveTo& to,
+                           const UserLimits& limits = {}) override;
+  absl::StatusOr<Job> Requeue(const std::string& id, bool from_scratch,
+                              const UserLimits& limits = {}) override;
+  absl::Status DrainQueue(const std::string& why) override;
+  absl::Status UndrainQueue() override;
+  absl::Status MayDelete(const std::string& id) override;
+  absl::StatusOr<Job> SetPinned(const std::string& id, bool pinned) override;
+  absl::StatusOr<int64_t> RemoveJob(const std::string& id,
+                                    absl::Time ended) override;
+  absl::StatusOr<int64_t> RemoveCheckpoints(const std::string& id,
+                                            absl::Time ended) override;
+  absl::StatusOr<std::vector<Job>> SubmitChildren(
+      absl::Span<const ChildRequest> children, const std::string& sweep_id,
+      int64_t until_step, const SweepChildren::Insert& insert) override;
+  absl::StatusOr<Job> SendOn(const std::string& id,
+                             int64_t until_step) override;
+  absl::StatusOr<Job> Drop(const std::string& id,
+                           const std::string& why) override;
 
  private:
   // Holds the lock while one call changes things. At its end the turn releases
@@ -153,16 +220,82 @@ class Scheduler final : public JobManager, private WorkerListener {
   // OK while a job may be made of `request`: somebody waits for the job, and
   // mpsd does not stop.
   absl::Status CheckAccepts(const SubmitRequest& request);
-  absl::Status Insert(const Job& job, const std::string& note);
+  // What a user's limits say before the disk is looked at.
+  absl::Status CheckLimits(const SubmitRequest& request);
+  absl::Status CheckResultBytes(const std::string& owner,
+                                const UserLimits& limits);
+  absl::Status CountInputs(const SubmitRequest& request);
+  // A job that is to be, and what its insertion needs.
+  struct NewJob {
+    Job job;
+    Submission checked;
+  };
+  // Checks everything that Submit checks but the user's limits, and gives the
+  // job its id. Makes no folder and no row.
+  absl::StatusOr<NewJob> MakeJob(const SubmitRequest& request,
+                                 const std::string& hash);
+  absl::Status Insert(Job& job, const UserLimits& limits,
+                      const std::string& note,
+                      const FolderClaims::Watch& watch);
   MachineMemory Memory() const;
-  absl::Status RecoverJob(const std::string& id);
+
+  // --- Jobs of sweeps: scheduler_sweep.cc. Stores the rows of all of them by
+  // `insert`, and has them enter the queue.
+  absl::Status InsertChildren(std::vector<NewJob>& children,
+                              const UserLimits& limits,
+                              const SweepChildren::Insert& insert,
+                              const FolderClaims::Watch& watch);
+  void RemoveFolders(const std::vector<NewJob>& children);
+  // Keeps a job at its rung from starting, and says why. False for another
+  // job. The job's entry is in the queue.
+  bool HoldAtRung(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // HoldAtRung for a job that is about to start.
+  bool StillRests(const Job& job);
+  // Has on_sweep_change called at the end of the turn, for a job of a sweep.
+  void TellSweep(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!job.sweep_id.empty()) sweep_changed_ = true;
+  }
+
+  // --- Jobs that wait for others, or go on from their results:
+  // scheduler_after.cc.
+  // Reads the jobs that the one who submits may read. `request` must outlive
+  // the result.
+  FindJob ReadableJobs(const SubmitRequest& request);
+  // Job::after of the job to be: `named`, the jobs whose results its spec
+  // names, and request.after.
+  absl::StatusOr<std::vector<std::string>> PriorsOf(
+      const SubmitRequest& request, const std::vector<std::string>& named);
+  // Whether the queued job waits for others; then the queue keeps it from
+  // starting and says why. The job's entry is in the queue.
+  bool AwaitPriors(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // AwaitPriors for a job that is about to start: a job that had succeeded may
+  // have been queued again.
+  bool StillAwaitsPriors(const Job& job);
+  // Looks at waiting jobs for which something has changed. Returns the time of
+  // the next look.
+  absl::Time LookAtWaiting();
+  // False where the store does not answer.
+  bool LookAtWaiting(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HoldForPrior(Job job, const std::string& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For a job that somebody releases: it waits no longer for jobs that did not
+  // succeed, but for those whose results it needs. The caller stores the row.
+  absl::Status ForgetFailedPriors(Job& job)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts the folders of results into `spec`, the job's, and into its job.json.
+  // `spec_json` is the new spec where any was put. False, and the job waits,
+  // where a result is not there.
+  bool TakeResults(const Job& job, spec::TrainSpec& spec,
+                   std::string& spec_json);
+  absl::Status RecoverJob(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Marks a row as FAILED for which Get returned DataLoss.
   void GiveUpRow(const std::string& id, const absl::Status& why);
-  void Enqueue(const Job& job, absl::Time since);
-  absl::StatusOr<Job> CancelStored(const std::string& id)
+  void Enqueue(const Job& job, absl::Time since)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Job> CancelAttempt(bool now)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes over what the store has of each owner's use.
+  void RestoreUses();
   void PreemptForDrain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sets why no queued job starts; "" ends that reason. Logs each change.
   void SetStartBlocker(HoldReason reason, const std::string& why);
@@ -171,6 +304,59 @@ class Scheduler final : public JobManager, private WorkerListener {
   bool Stored(const absl::Status& status);
   void PublishCounts();
   void ShowAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- What people do to jobs: scheduler_verbs.cc.
+  absl::StatusOr<Job> CancelStored(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stores that the queued job, of which `run` says so, is CANCELLED now.
+  absl::StatusOr<Job> StoreCancelled(RunningJob& run)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Job> CancelAttempt(bool now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A QUEUED job; `what` says what only such a job is.
+  absl::StatusOr<RunningJob> LoadQueued(const std::string& id,
+                                        const std::string& what)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stores a job that is, or now becomes, QUEUED, and has it enter the queue.
+  absl::StatusOr<Job> StoreQueued(RunningJob& run, absl::Time since)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Time QueuedSince(const std::string& id) const;
+  absl::StatusOr<Job> HoldLocked(const std::string& id, const std::string& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // OK while a job that has ended may enter the queue again.
+  absl::Status CheckRunsAgain(const Job& job, const UserLimits& limits);
+  absl::Status CheckRoomForResults(const std::string& id,
+                                   const UserLimits& limits);
+  absl::StatusOr<Job> QueueAgain(Job job, const UserLimits& limits)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A job that has ended, or the running one.
+  absl::StatusOr<Job> LoadToRequeue(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Job> RequeueAttempt(bool from_scratch)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Job> RequeueFromScratch(const std::string& id,
+                                         const UserLimits& limits);
+  // OK while nobody needs the checkpoints and results of the job.
+  absl::Status CheckIsNotNeeded(const Job& job);
+  // Removes the checkpoints and results of a job that does not run.
+  absl::Status RemoveRun(const std::string& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(deletions_);
+  // The same before the job's start. False, and the job waits, where that
+  // fails.
+  bool BeginsFromScratch(const std::string& id);
+  // Has the job leave the queue with the turn that it had there.
+  void TakeTurn(const std::string& id, Job& job)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDrained() const;
+  // --- Removals: scheduler_removal.cc.
+  absl::Status CheckStoredEnd(const std::string& id);
+  // Has the record of a job written that is about to go. A disk that is full
+  // keeps no job from going, since that makes room.
+  void KeepRecord(const std::string& id);
+  // Asks `may` once nobody can begin to need the job.
+  absl::StatusOr<int64_t> Remove(
+      const std::string& id,
+      const std::function<absl::Status(const std::string&)>& may);
 
   // --- The device: scheduler_device.cc. Reads the machine's state when that is
   // due, and pauses, preempts or resumes the running job by it. Returns the
@@ -186,12 +372,39 @@ class Scheduler final : public JobManager, private WorkerListener {
   bool Reap();
   // Writes the progress that OnProgress held back.
   absl::Time TendAttempt();
+  // When the running job will have held the device for as long as it may; the
+  // infinite past where it has.
+  absl::Time LimitTime() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Looks for a queued job that takes the device from the running one.
+  absl::Time ConsiderPreemption();
+  // That job; nullopt where the device stays with the running one, and then
+  // `again` is the time of the next look.
+  std::optional<JobQueue::Entry> FindChallenger(absl::Time& again);
+  // Whether nothing but the device keeps the job from starting.
+  bool CouldStart(const std::string& id);
+  void NoteInQueue(const std::string& id, const std::string& text)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Time StartNext();
+  // Ends the reasons that only a try to start a job finds and looks at again:
+  // they would stay on display.
+  void ForgetTries();
   enum class StartResult { kStarted, kPassedOver, kHeld };
   StartResult TryStart(const JobQueue::Entry& entry);
   bool IsReady();
   bool HasItsFiles(const Job& job, const spec::TrainSpec& spec);
-  absl::Status Start(const JobQueue::Entry& entry, const spec::TrainSpec& spec)
+  // Keeps the job from starting for a while, and says why.
+  void HoldForPath(const Job& job, const std::string& lacks);
+  absl::Duration TimeLimitOf(const Job& job) const;
+  bool HasTime(const Job& job) const {
+    return job.device_time < TimeLimitOf(job);
+  }
+  // Makes a queued job FAILED that has none. False, and the queue is held,
+  // where the store does not take that.
+  bool FailForTime(const std::string& id);
+  // `spec_json`: what the row's spec becomes; empty: it stays. `cleared`:
+  // whether what an earlier attempt left was removed.
+  absl::Status Start(const JobQueue::Entry& entry, const spec::TrainSpec& spec,
+                     const std::string& spec_json, bool cleared)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   LaunchRequest RequestFor(const Job& job, const spec::TrainSpec& spec) const;
   void Launch(const LaunchRequest& request);
@@ -213,18 +426,28 @@ class Scheduler final : public JobManager, private WorkerListener {
   void EndAttempt(const Verdict& verdict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BlameMachine(const Verdict& verdict, const std::string& text,
                     NextState& next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Charges job and owner with the device time since the last call.
+  void ChargeAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // When the running attempt is to be charged though nothing is reported.
+  absl::Time ChargeTime() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets the use of owners of which nothing is left.
+  void ForgetUses();
   // Writes the changes of the attempt that the store lacks, if any.
   bool FlushAttempt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const Dependencies dependencies_;
-  absl::Mutex deletions_;  // only one thread deletes a row at a time
+  // Only one thread deletes a row, or what a run left, at a time. Comes before
+  // mutex_ where a thread needs both.
+  absl::Mutex deletions_;
+  FolderClaims claims_;
   JobIdGenerator ids_;
   QueueView& view_;  // the board's view
   EventHub& hub_;    // wakes those who wait at the board
 
   Journal journal_;
   Relay counts_;
+  WaitingJobs waiting_;
   std::atomic<bool> draining_ = false;
   std::atomic<bool> idle_ = true;
 
@@ -234,10 +457,13 @@ class Scheduler final : public JobManager, private WorkerListener {
   // The attempt that holds the device; null while the device is free.
   std::unique_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
   PauseGate gate_ ABSL_GUARDED_BY(mutex_);
+  PreemptionPolicy preemption_ ABSL_GUARDED_BY(mutex_);
   // The number of attempts in a row that a fault of the machine ended, and the
   // monotonic time until which the queue waits for the machine.
   int32_t machine_faults_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration machine_wait_ ABSL_GUARDED_BY(mutex_);
+  // Whether on_sweep_change is to be called.
+  bool sweep_changed_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Only the thread that calls Tick() uses these.
   std::optional<absl::Duration> host_read_at_;  // monotonic

@@ -21,7 +21,12 @@ constexpr absl::Duration kPathInterval = absl::Seconds(30);
 
 absl::Time Scheduler::Tick() {
   const absl::Time next_read = ReadHostIfDue();
-  return std::min(next_read, Reap() ? StartNext() : TendAttempt());
+  const bool free = Reap();
+  const absl::Time next = std::min(next_read, LookAtWaiting());
+  if (!free) return std::min({next, TendAttempt(), ConsiderPreemption()});
+  const absl::Time after_start = StartNext();
+  // A job that cannot start, and has failed, may be what others wait for.
+  return std::min({next, after_start, LookAtWaiting()});
 }
 
 absl::Time Scheduler::ReadHostIfDue() {
@@ -91,14 +96,19 @@ absl::Time Scheduler::TendAttempt() {
   // Reap left the attempt in place, and no other thread takes it away between
   // the two turns.
   if (attempt_->ended()) return now + options_.poll_interval;
-  if (!attempt_->dirty()) return absl::InfiniteFuture();
+  if (LimitTime() <= now) {
+    attempt_->StopForTime(TimeLimitOf(attempt_->job()));
+  }
+  const absl::Time limit = LimitTime();
   const absl::Duration age = attempt_->flush_age();
+  if (attempt_->is_measured() && age >= options_.use_interval) ChargeAttempt();
+  if (!attempt_->dirty()) return std::min(limit, ChargeTime());
   if (age < options_.progress_interval) {
-    return now + (options_.progress_interval - age);
+    return std::min(limit, now + (options_.progress_interval - age));
   }
   if (!FlushAttempt()) return now + options_.poll_interval;
   turn.Wake(attempt_->id());
-  return absl::InfiniteFuture();
+  return std::min(limit, ChargeTime());
 }
 
 absl::Time Scheduler::WallTime(absl::Duration time) const {
@@ -117,6 +127,10 @@ absl::Time Scheduler::StartNext() {
       return WallTime(machine_wait_);
     }
   }
+  if (IsDrained()) {
+    ForgetTries();
+    return absl::InfiniteFuture();
+  }
   while (const std::optional<JobQueue::Entry> next = view_.Next(now)) {
     switch (TryStart(*next)) {
       case StartResult::kPassedOver:
@@ -127,17 +141,20 @@ absl::Time Scheduler::StartNext() {
         absl::MutexLock lock(&mutex_);
         // An attempt that ended meanwhile, as after a failed launch, still
         // holds the device: the next Tick has to reap it at once.
-        return attempt_->ended() ? WallTime(now) : absl::InfiniteFuture();
+        return attempt_->ended() ? WallTime(now)
+                                 : std::min(LimitTime(), ChargeTime());
     }
   }
-  // No job that could start now is left, and only a try to start looks at these
-  // reasons again: they would stay on display.
+  ForgetTries();
+  return WallTime(view_.NextTime());
+}
+
+void Scheduler::ForgetTries() {
   for (HoldReason reason :
        {HoldReason::kDevice, HoldReason::kDisk, HoldReason::kMachine}) {
     SetStartBlocker(reason, "");
   }
   journal_.Write();
-  return WallTime(view_.NextTime());
 }
 
 Scheduler::StartResult Scheduler::TryStart(const JobQueue::Entry& entry) {
@@ -153,23 +170,35 @@ Scheduler::StartResult Scheduler::TryStart(const JobQueue::Entry& entry) {
     return StartResult::kPassedOver;
   }
   bool ready = job.ok() ? IsReady() : Stored(job.status());
-  const spec::TrainSpec spec = ready ? SpecOf(*job) : spec::TrainSpec();
-  if (ready && !HasItsFiles(*job, spec)) {
+  spec::TrainSpec spec = ready ? SpecOf(*job) : spec::TrainSpec();
+  if (ready && !HasTime(*job)) {
+    return FailForTime(entry.id) ? StartResult::kPassedOver
+                                 : StartResult::kHeld;
+  }
+  if (ready && (StillAwaitsPriors(*job) || StillRests(*job))) {
+    return StartResult::kPassedOver;
+  }
+  std::string spec_json;
+  if (ready &&
+      (!TakeResults(*job, spec, spec_json) || !HasItsFiles(*job, spec) ||
+       (job->fresh && !BeginsFromScratch(entry.id)))) {
     journal_.Write();
     return StartResult::kPassedOver;
   }
   LaunchRequest request;
   if (ready) {
     Turn turn(*this);
-    // Drain or Cancel may have come while files were looked at without the
-    // lock.
-    if (draining_) return StartResult::kHeld;
-    if (!view_.Position(entry.id)) return StartResult::kPassedOver;
-    ready = Start(entry, spec).ok();
+    // Drain, Cancel or Hold may have come while files were looked at without
+    // the lock.
+    if (draining_ || IsDrained()) return StartResult::kHeld;
+    const std::optional<JobQueue::Entry> now = view_.Find(entry.id);
+    if (!now || now->WaitsForSomebody()) return StartResult::kPassedOver;
+    ready = Start(entry, spec, spec_json, job->fresh).ok();
     if (ready) request = RequestFor(attempt_->job(), spec);
   }
   journal_.Write();
   if (!ready) return StartResult::kHeld;
+  ForgetUses();
   Launch(request);
   hub_.Wake(entry.id);
   return StartResult::kStarted;
@@ -190,30 +219,41 @@ bool Scheduler::HasItsFiles(const Job& job, const spec::TrainSpec& spec) {
     lacks = NoRoomFor(job, options_.min_free_bytes, dependencies_.files);
   }
   if (lacks.empty()) return true;
+  HoldForPath(job, lacks);
+  return false;
+}
+
+void Scheduler::HoldForPath(const Job& job, const std::string& lacks) {
   if (view_.HoldOf(job.id) != lacks) {
     journal_.Add(job.id, absl::StrCat("waits: ", lacks));
   }
   view_.HoldJob(job.id, lacks,
                 dependencies_.clock.Monotonic() +
                     std::min(kPathInterval, options_.retry.max_backoff));
-  return false;
 }
 
 absl::Status Scheduler::Start(const JobQueue::Entry& entry,
-                              const spec::TrainSpec& spec) {
+                              const spec::TrainSpec& spec,
+                              const std::string& spec_json, bool cleared) {
   // Reads the row again, now with the lock: a Cancel and a Retry may have
   // changed the row since TryStart read it.
   absl::StatusOr<Job> job = dependencies_.store.Get(entry.id);
   if (!job.ok()) return job.status();
+  if (job->fresh && !cleared) {
+    return absl::AbortedError("requeued from scratch meanwhile");
+  }
+  TakeTurn(entry.id, *job);
   absl::StatusOr<RunningJob> run =
       RunningJob::Load(dependencies_.store, *std::move(job));
   if (!run.ok()) return run.status();
+  if (!spec_json.empty()) run->Respecified(spec_json);
   absl::StatusOr<std::unique_ptr<Attempt>> attempt = Attempt::Start(
-      *std::move(run), {options_.boot_id, options_.stop_grace},
+      *std::move(run),
+      {options_.boot_id, options_.stop_grace, options_.awake_time},
       {dependencies_.store, journal_, dependencies_.clock, dependencies_.host});
   if (!Stored(attempt.status())) return attempt.status();
 
-  view_.Remove(entry.id);
+  view_.Start(entry.id);
   base::Check(attempt_ == nullptr, "the device holds one attempt");
   attempt_ = *std::move(attempt);
   dependencies_.exported_metrics.JobStarted(
@@ -229,6 +269,8 @@ LaunchRequest Scheduler::RequestFor(const Job& job,
   LaunchRequest request;
   request.job_id = job.id;
   request.kind = job.kind;
+  request.study = job.study_json;
+  request.until_step = job.until_step;
   request.spec_path = dependencies_.files.SpecPath(job.id);
   request.output_dir = dependencies_.files.OutputDir(job.id);
   request.log_path = dependencies_.files.LogPath(job.id);
@@ -237,6 +279,7 @@ LaunchRequest Scheduler::RequestFor(const Job& job,
     request.slowest_step = absl::Seconds(job.progress->seconds);
   }
   request.allow_cpu_fallback = spec.allow_cpu_fallback;
+  request.results_read = ResultsReadBy(spec, dependencies_.files);
   return request;
 }
 
@@ -351,6 +394,7 @@ void Scheduler::OnResumed() {
   ReportingAttempt().Resumed();
   dependencies_.exported_metrics.WorkerHalts(false);
   turn.Wake(attempt_->id());
+  turn.AskForTick();  // its time on the device counts again
 }
 
 void Scheduler::OnExit(const Result& result) {
@@ -415,7 +459,12 @@ void Scheduler::BlameMachine(const Verdict& verdict, const std::string& text,
 }
 
 bool Scheduler::FlushAttempt() {
-  return !attempt_->dirty() || Stored(attempt_->Flush());
+  if (!attempt_->dirty()) return true;
+  ChargeAttempt();
+  if (!Stored(attempt_->Flush())) return false;
+  if (IsFinal(attempt_->job().state)) waiting_.Changed(attempt_->id());
+  if (attempt_->ended()) TellSweep(attempt_->job());
+  return true;
 }
 
 }  // namespace mpsd::jobs

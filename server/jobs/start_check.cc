@@ -4,16 +4,9 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "core/base/bytes_text.h"
 
 namespace mpsd::jobs {
-namespace {
-
-std::string Gibibytes(int64_t bytes) {
-  return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1 << 30));
-}
-
-}  // namespace
 
 spec::TrainSpec SpecOf(const Job& job) {
   return spec::ParseTrainSpec(job.spec_json, "job.json")
@@ -40,18 +33,20 @@ std::string MissingPath(const Job& job, const spec::TrainSpec& spec,
 std::string FullDisk(int64_t floor, JobFiles& files) {
   const std::optional<int64_t> free = files.FreeBytes();
   if (!free || *free >= floor) return "";
-  return absl::StrCat("the state folder's disk has ", Gibibytes(*free),
-                      " left and jobs start with ", Gibibytes(floor),
+  return absl::StrCat("the state folder's disk has ", base::BytesText(*free),
+                      " left and jobs start with ", base::BytesText(floor),
                       " or more (mpsd --min-free-bytes): make room");
 }
 
 std::string NoRoomFor(const Job& job, int64_t floor, JobFiles& files) {
   const std::optional<int64_t> free = files.FreeBytes();
   if (!free || *free - floor >= job.checkpoint_bytes) return "";
-  return absl::StrCat(
-      "a checkpoint of the job takes about ", Gibibytes(job.checkpoint_bytes),
-      " and the state folder's disk has ", Gibibytes(*free), " left, of which ",
-      Gibibytes(floor), " are kept free (mpsd --min-free-bytes): make room");
+  return absl::StrCat("a checkpoint of the job takes about ",
+                      base::BytesText(job.checkpoint_bytes),
+                      " and the state folder's disk has ",
+                      base::BytesText(*free), " left, of which ",
+                      base::BytesText(floor),
+                      " are kept free (mpsd --min-free-bytes): make room");
 }
 
 }  // namespace mpsd::jobs

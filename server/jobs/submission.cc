@@ -3,21 +3,24 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/backend/traits.h"
+#include "core/base/bytes_text.h"
 #include "core/base/json_depth.h"
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "core/base/sha256.h"
+#include "core/spec/hub_cache.h"
 #include "core/spec/memory_estimate.h"
+#include "core/spec/named_result.h"
 #include "core/spec/targets.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/inputs.h"
+#include "server/jobs/memory_fit.h"
 
 namespace mpsd::jobs {
 namespace {
@@ -66,8 +69,56 @@ absl::StatusOr<JobFiles::Model> FindModel(JobFiles& files,
   return Prefixed(absl::StatusCode::kFailedPrecondition, found.status());
 }
 
-absl::Status Resolve(Inputs& inputs, const std::string& field,
-                     std::string& path, JobFiles::Use use) {
+// Decides which jobs' folders a submission may name files in.
+class JobFolders {
+ public:
+  JobFolders(const SubmitRequest& request, const std::string& own_id,
+             JobFiles& files)
+      : may_read_(request.may_read_job), own_id_(own_id), files_(files) {}
+
+  // PermissionDenied, in the same words whether the path exists or not, where
+  // `path` lies in the folder of a job that is private to others.
+  absl::Status Check(const std::string& field, const std::string& path) const {
+    if (!may_read_) return absl::OkStatus();
+    const std::string id = files_.JobAt(path);
+    if (id.empty() || id == own_id_ || may_read_(id)) return absl::OkStatus();
+    return absl::PermissionDeniedError(absl::StrCat(
+        field, ": '", base::Quotable(path),
+        "' lies in the folder of a job that is not yours, and this daemon "
+        "hides jobs of others (--private-jobs): name a file of yours"));
+  }
+
+ private:
+  const std::function<bool(const std::string&)>& may_read_;
+  const std::string& own_id_;
+  JobFiles& files_;
+};
+
+// The blobs that a submission may use.
+class UsableBlobs final : public BlobStore {
+ public:
+  UsableBlobs(const SubmitRequest& request, BlobStore& blobs)
+      : may_use_(request.may_use_blob), blobs_(blobs) {}
+
+  bool Has(const std::string& sha256) override {
+    return (!may_use_ || may_use_(sha256)) && blobs_.Has(sha256);
+  }
+  std::string PathOf(const std::string& sha256) const override {
+    return blobs_.PathOf(sha256);
+  }
+
+ private:
+  const std::function<bool(const std::string&)>& may_use_;
+  BlobStore& blobs_;
+};
+
+absl::Status Resolve(Inputs& inputs, const JobFolders& folders,
+                     const std::string& field, std::string& path,
+                     JobFiles::Use use) {
+  // Before Resolve, which says whether the path exists.
+  const bool absolute = path.starts_with('/');
+  absl::Status may = absolute ? folders.Check(field, path) : absl::OkStatus();
+  if (!may.ok()) return may;
   absl::StatusOr<std::string> resolved = inputs.Resolve(field, path, use);
   if (!resolved.ok()) return resolved.status();
   path = *std::move(resolved);
@@ -80,14 +131,15 @@ bool RowsNameFiles(const spec::TrainSpec& spec) {
   return spec.task == spec::Task::kImageCls;
 }
 
-absl::Status PlaceInputs(Inputs& inputs, spec::TrainSpec& spec) {
+absl::Status PlaceInputs(Inputs& inputs, const JobFolders& folders,
+                         spec::TrainSpec& spec) {
   spec::DatasetSpec& dataset = spec.dataset;
   const size_t files =
       dataset.train.size() + dataset.eval.size() + dataset.predict.size();
-  if (files > limits::kInputs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dataset: train, eval and predict name ", files,
-                     " files, at most ", limits::kInputs, " are allowed"));
+  if (files > limits::kDatasetFiles) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dataset: train, eval and predict name ", files, " files, at most ",
+        limits::kDatasetFiles, " are allowed"));
   }
   absl::Status resolved;
   spec::VisitPaths(spec, [&](const char* field, std::string& path) {
@@ -95,7 +147,8 @@ absl::Status PlaceInputs(Inputs& inputs, spec::TrainSpec& spec) {
     if (!resolved.ok() || &path == &spec.model || (path.empty() && !data)) {
       return;
     }
-    resolved = Resolve(inputs, field, path,
+    if (&path == &spec.adapter && spec::NamesResult(path)) return;
+    resolved = Resolve(inputs, folders, field, path,
                        data ? JobFiles::Use::kData : JobFiles::Use::kEither);
   });
   if (!resolved.ok()) return resolved;
@@ -135,51 +188,45 @@ absl::Status CheckTargets(const spec::TrainSpec& spec,
   return spec::MatchModulesToSave(spec.lora, model).status();
 }
 
-double Gibibytes(int64_t bytes) {
-  return static_cast<double>(bytes) / (1 << 30);
-}
-
-// The least memory that the job can run with: auto_find_batch_size goes down to
-// single rows whose layers are recomputed.
-int64_t LeastMemory(spec::TrainSpec spec, const spec::ModelConfig& model) {
-  if (spec.training.auto_find_batch_size) {
-    spec.training.per_device_train_batch_size = 1;
-    spec.training.set_recompute(spec::Recompute::kFull);
-  }
-  return spec::EstimateMemory(spec, model).total_bytes;
-}
-
-// The memory of the job's device in bytes; 0 where it is not known.
-int64_t LimitOf(const MachineMemory& memory, spec::DeviceChoice device) {
-  const backend::MemoryPlace place = backend::TraitsOf(device).memory;
-  if (place == backend::MemoryPlace::kHost) return memory.host_bytes;
-  const bool told =
-      memory.device_bytes > 0 && (device == spec::DeviceChoice::kAuto ||
-                                  memory.device == backend::NameOf(device));
-  if (told) return memory.device_bytes;
-  return place == backend::MemoryPlace::kOwn ? 0 : memory.host_bytes;
-}
-
 absl::Status CheckFits(const spec::TrainSpec& spec, int64_t needed,
                        const MachineMemory& memory) {
-  const int64_t limit = LimitOf(memory, spec.device);
+  const int64_t limit = MemoryFor(memory, spec.device);
   if (limit <= 0 || needed <= limit) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "the job needs about %.2f GiB of memory and this machine has %.2f GiB "
-      "for it: lower training.per_device_train_batch_size or "
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the job needs about ", base::BytesText(needed),
+      " of memory and this machine has ", base::BytesText(limit),
+      " for it: lower training.per_device_train_batch_size or "
       "training.max_length, set training.gradient_checkpointing, or hold the "
-      "base in few bits (quantization_config); `mpsctl submit --anyway` "
-      "(SubmitRequest.anyway) queues it nonetheless",
-      Gibibytes(needed), Gibibytes(limit)));
+      "base in few bits (quantization_config); `mpsctl plan` names what would "
+      "fit, and `mpsctl submit --anyway` (SubmitRequest.anyway) queues it "
+      "nonetheless"));
 }
 
 std::string DescribeEstimate(const spec::TrainSpec& spec,
                              const spec::ModelConfig& model) {
   const spec::MemoryEstimate estimate = spec::EstimateMemory(spec, model);
-  return absl::StrFormat(
-      "estimated device memory %.2f GiB, %d trainable parameters",
-      Gibibytes(estimate.total_bytes),
-      spec::TrainableParameterCount(spec, model));
+  return absl::StrCat(
+      "estimated device memory ", base::BytesText(estimate.total_bytes), ", ",
+      spec::TrainableParameterCount(spec, model), " trainable parameters");
+}
+
+// The model to check the job with; puts the results in their names' places.
+absl::StatusOr<JobFiles::Model> FindModelOf(spec::TrainSpec& spec,
+                                            const JobFolders& folders,
+                                            const FindJob& find_job,
+                                            JobFiles& files) {
+  const bool is_result = spec::NamesResult(spec.model);
+  // Before the names are replaced: the folder of another's job that is named by
+  // its path stays refused.
+  absl::Status may = folders.Check("model", spec.model);
+  if (may.ok()) may = PlaceResults(find_job, files, spec);
+  if (!may.ok()) return may;
+  if (!is_result) return FindModel(files, spec.model);
+  absl::StatusOr<JobFiles::Model> model =
+      spec::NamesResult(spec.model) ? ModelToBe(find_job, files, spec.model)
+                                    : files.ReadResult(spec.model);
+  if (model.ok()) return model;
+  return Prefixed(absl::StatusCode::kFailedPrecondition, model.status());
 }
 
 // Checks a job.json for training: the spec, its inputs, its model and its
@@ -187,18 +234,26 @@ std::string DescribeEstimate(const spec::TrainSpec& spec,
 absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
                                          const std::string& job_id,
                                          JobFiles& files, BlobStore& blobs,
-                                         const MachineMemory& memory) {
+                                         const MachineMemory& memory,
+                                         const FindJob& find_job) {
   absl::StatusOr<spec::TrainSpec> spec =
       spec::ParseTrainSpec(request.spec_json, "job.json");
   if (!spec.ok()) return spec.status();
   if (absl::Status s = CheckName(spec->name); !s.ok()) return s;
 
+  UsableBlobs usable(request, blobs);
   absl::StatusOr<Inputs> inputs =
-      Inputs::Create(request.inputs, job_id, files, blobs);
+      Inputs::Create(request.inputs, job_id, files, usable);
   if (!inputs.ok()) return inputs.status();
-  if (absl::Status s = PlaceInputs(*inputs, *spec); !s.ok()) return s;
+  Submission submission;
+  submission.name = spec->name;
+  submission.model = spec->model;
+  submission.named_jobs = JobsNamedBy(*spec);
+  const JobFolders folders(request, job_id, files);
+  if (absl::Status s = PlaceInputs(*inputs, folders, *spec); !s.ok()) return s;
 
-  absl::StatusOr<JobFiles::Model> model = FindModel(files, spec->model);
+  absl::StatusOr<JobFiles::Model> model =
+      FindModelOf(*spec, folders, find_job, files);
   if (!model.ok()) return model.status();
   if (absl::Status s = spec::CheckTask(*spec, model->config); !s.ok()) {
     return absl::InvalidArgumentError(s.message());
@@ -206,13 +261,14 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   model->config.num_labels = ExpectedLabels(*spec, model->config);
   if (absl::Status s = CheckTargets(*spec, model->config); !s.ok()) return s;
   // Keep the requested id: results name the id, not a folder of this machine.
-  if (!spec::RevisionOf(spec->model, model->folder).empty()) {
-    spec->model_id = spec->model;
-  }
+  if (spec::Names(spec->model, model->folder)) spec->model_id = spec->model;
   spec->model = model->folder;
-  Submission submission;
+  submission.model_lease = std::move(model->lease);
   submission.memory_bytes = LeastMemory(*spec, model->config);
-  if (!request.anyway) {
+  // A probe or a sweep of batches is there to find out what fits.
+  const bool finds_out =
+      request.kind == JobKind::kProbe || request.kind == JobKind::kBatchSweep;
+  if (!request.anyway && !finds_out) {
     absl::Status fits = CheckFits(*spec, submission.memory_bytes, memory);
     if (!fits.ok()) return fits;
   }
@@ -220,7 +276,6 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   // without gradients.
   submission.checkpoint_bytes =
       spec::EstimateMemory(*spec, model->config).trainable_bytes / 4 * 3;
-  submission.name = spec->name;
   submission.spec_json = spec::ToJson(*spec);
   absl::Status stored = CheckStored(submission.spec_json);
   if (!stored.ok()) return stored;
@@ -231,17 +286,34 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
 
 }  // namespace
 
+Job Submission::MakeJob(const SubmitRequest& request) const {
+  Job job;
+  job.kind = request.kind;
+  job.study_json = request.study_json;
+  job.name = name;
+  job.model = model;
+  job.spec_json = spec_json;
+  job.priority = request.priority;
+  job.owner = request.owner;
+  job.labels = request.labels;
+  job.idempotency_key = request.idempotency_key;
+  job.memory_bytes = memory_bytes;
+  job.checkpoint_bytes = checkpoint_bytes;
+  return job;
+}
+
 absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
                                            const std::string& job_id,
                                            JobFiles& files, BlobStore& blobs,
-                                           const MachineMemory& memory) {
-  switch (request.kind) {
-    case JobKind::kTraining:
-      return CheckTraining(request, job_id, files, blobs, memory);
+                                           const MachineMemory& memory,
+                                           const FindJob& find_job) {
+  if (!report::Numbered(kJobKinds, static_cast<int64_t>(request.kind))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kind: this mpsd has no kind of job with the number ",
+                     static_cast<int>(request.kind)));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("kind: this mpsd has no kind of job with the number ",
-                   static_cast<int>(request.kind)));
+  // A study has the job.json of the training that it looks at.
+  return CheckTraining(request, job_id, files, blobs, memory, find_job);
 }
 
 std::string RequestHash(const SubmitRequest& request) {
@@ -262,7 +334,14 @@ std::string RequestHash(const SubmitRequest& request) {
   // were kinds stay valid.
   if (request.kind != JobKind::kTraining) {
     canonical["kind"] = static_cast<int>(request.kind);
+    canonical["study"] = request.study_json;
   }
+  // What requests could not say before is left out for the same reason.
+  if (!request.after.empty()) {
+    canonical["after"] =
+        std::set<std::string>(request.after.begin(), request.after.end());
+  }
+  if (request.held) canonical["held"] = true;
   return base::Sha256Hex(
       canonical.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }

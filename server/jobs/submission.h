@@ -3,6 +3,7 @@
 #define MPSD_SERVER_JOBS_SUBMISSION_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,27 +11,29 @@
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/memory_fit.h"
+#include "server/jobs/named_results.h"
 
 namespace mpsd::jobs {
 
 // A request that passed every check that is possible before a worker starts.
 struct Submission {
-  std::string name;
-  std::string spec_json;  // with every default; paths as the worker gets them
+  std::string name, model;  // as the spec has them
+  std::string spec_json;    // with every default; paths as the worker gets them
+  // The jobs whose results the spec names (named_results.h).
+  std::vector<std::string> named_jobs;
   std::vector<JobFiles::Link> links;
   std::string note;  // for people: estimated device memory
   // Estimates in bytes: the least device memory (where the trainer may choose
   // the layout), and a checkpoint.
   int64_t memory_bytes = 0;
   int64_t checkpoint_bytes = 0;
-};
+  // Keeps a pushed model until the job's row does.
+  std::shared_ptr<const void> model_lease;
 
-// The memory that a job may take, in bytes; 0 where it is not known.
-struct MachineMemory {
-  int64_t host_bytes = 0;
-  std::string device;  // the last worker's: "mps", "cuda", "cpu"; or empty
-  // the most that the system recommends for the device
-  int64_t device_bytes = 0;
+  // The job of `request`, but for its id, its time, its request's hash and the
+  // jobs that it waits for.
+  Job MakeJob(const SubmitRequest& request) const;
 };
 
 // Checks `request` and replaces the paths that its inputs cover by those below
@@ -40,11 +43,13 @@ struct MachineMemory {
 //                       mpsd does not have, or not for this task.
 //   FAILED_PRECONDITION a blob, a file or a model this machine does not have;
 //                       a job that needs more than `memory`, unless
-//                       request.anyway.
+//                       request.anyway; a job named for its result that
+//                       `find_job` does not have.
 absl::StatusOr<Submission> CheckSubmission(const SubmitRequest& request,
                                            const std::string& job_id,
                                            JobFiles& files, BlobStore& blobs,
-                                           const MachineMemory& memory = {});
+                                           const MachineMemory& memory = {},
+                                           const FindJob& find_job = {});
 
 // SHA-256 of the request's meaning: the order of JSON keys or inputs and white
 // space do not change the hash.

@@ -74,6 +74,10 @@ struct LaunchRequest {
   absl::Duration hang_timeout;  // a worker silent for so long is killed: Hung
   absl::Duration slowest_step;  // in earlier attempts, see HangLimit
   bool allow_cpu_fallback = false;  // as job.json says
+  // Folders of other jobs that the worker reads, beside what every worker may.
+  std::vector<std::string> results_read = {};
+  std::string study = {};  // see wire::Start, as until_step
+  int64_t until_step = 0;
 };
 
 // Starts workers. Implemented by server/supervisor over posix_spawn and by a

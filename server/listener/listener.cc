@@ -59,23 +59,6 @@ void SetUp(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-// Whether this process is the client of the connection.
-// The watchdog's connections are: were one refused while descriptors are short,
-// the watchdog would take the daemon for deaf and end it.
-bool IsOwn(int fd) {
-#ifdef __APPLE__
-  pid_t pid = 0;
-  socklen_t length = sizeof(pid);
-  return getsockopt(fd, SOL_LOCAL, LOCAL_PEERPID, &pid, &length) == 0 &&
-         pid == getpid();
-#else
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-         peer.pid == getpid();
-#endif
-}
-
 // Connects to the socket, which a listener answers at once, also where its
 // backlog is full. Linux then says EAGAIN, a Mac ECONNREFUSED.
 bool IsListenedOn(const sockaddr_un& name) {
@@ -103,11 +86,15 @@ std::string FreePath(const std::string& path, const sockaddr_un& name) {
   return "";
 }
 
-// Returns 0 or an errno.
-int BindUnix(int fd, const std::string& path, const sockaddr_un& name) {
+// Returns 0 or an errno. The group gets the socket before its members may use
+// it.
+int BindUnix(int fd, const std::string& path, const sockaddr_un& name,
+             std::optional<gid_t> group) {
   PrivateUmask umask;
   if (bind(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
-      chmod(path.c_str(), 0600) != 0 || listen(fd, kBacklog) != 0) {
+      (group && lchown(path.c_str(), static_cast<uid_t>(-1), *group) != 0) ||
+      chmod(path.c_str(), group ? 0660 : 0600) != 0 ||
+      listen(fd, kBacklog) != 0) {
     return errno;
   }
   return 0;
@@ -212,7 +199,7 @@ absl::Status Listener::Listen(const std::string& address) {
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   if (fd < 0) return Unavailable(address, errno);
   sockets_.push_back(fd);
-  if (const int error = BindUnix(fd, path, name)) {
+  if (const int error = BindUnix(fd, path, name, options_.socket_group)) {
     return Unavailable(address, error);
   }
   SetUp(fd);
@@ -273,15 +260,22 @@ bool Listener::AcceptAll(int socket) {
     // The socket does not block: a client that gives up between poll and accept
     // must not hold this thread.
     const int fd = accept(socket, nullptr, nullptr);
-    if (fd >= options_.max_descriptor && !IsOwn(fd)) {
+    const std::optional<Peer> peer = fd >= 0 ? PeerOf(fd) : std::nullopt;
+    const int limit =
+        peer ? options_.max_descriptor : options_.max_descriptor / 4 * 3;
+    // The watchdog's connections are this process's own: were one refused while
+    // descriptors are short, the watchdog would take the daemon for deaf and
+    // end it.
+    const bool is_own = peer && peer->pid == getpid();
+    if (fd >= limit && !is_own) {
       close(fd);
       Complain(absl::StrCat(
-          "a connection was refused: the daemon has ", options_.max_descriptor,
+          "a connection was refused: the daemon has ", limit,
           " files and connections open; close some, or raise its limit of "
           "open files"));
     } else if (fd >= 0) {
       SetUp(fd);
-      take_(socket, fd);
+      take_({socket, fd, peer});
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return true;
     } else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {

@@ -4,8 +4,10 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,8 +16,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/listener/peer.h"
 
 namespace mpsd::listener {
+
+// A connection that was accepted.
+struct Accepted {
+  int socket = -1;  // the listening socket
+  int fd = -1;      // the connection: non-blocking, closed on exec
+  // Who connected to a unix socket; nullopt for a port.
+  std::optional<Peer> peer;
+};
 
 // The listening sockets and the thread that accepts connections. The thread
 // goes on whatever error accept returns; where descriptors or memory run out,
@@ -29,15 +40,20 @@ class Listener {
     // The listener closes a connection at once whose descriptor is this number
     // or above. The system gives the lowest free number, so the numbers above
     // stay free for files and workers. A connection from this process itself is
-    // kept nevertheless.
+    // kept nevertheless. Connections by ports get the numbers below three
+    // quarters of it alone, so that strangers who fill a port leave the unix
+    // sockets open.
     int max_descriptor = 1 << 30;
     std::function<void(const std::string&)> log;
+    // The group whose members may use the unix sockets, too (0660); nullopt:
+    // their owner alone (0600).
+    std::optional<gid_t> socket_group = {};
   };
 
-  // Binds and listens, but accepts nobody yet. Only its owner may use a unix
-  // socket (0600). A socket at the path is replaced where it is this user's own
-  // and nobody listens on it. Unavailable, naming the address, where an address
-  // is not available.
+  // Binds and listens, but accepts nobody yet. A socket at the path is replaced
+  // where it is this user's own and nobody listens on it. Unavailable, naming
+  // the address, where an address is not available, or where the system does
+  // not give the socket to the group.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(Options options);
   ~Listener();  // calls Stop()
   Listener(const Listener&) = delete;
@@ -46,9 +62,8 @@ class Listener {
   // The addresses for clients, with the real ports.
   const std::vector<std::string>& addresses() const { return bound_; }
 
-  // Gets every connection as `fd`, non-blocking, and owns it; `socket` is the
-  // listening socket that accepted it.
-  using Take = std::function<void(int socket, int fd)>;
+  // Gets every connection on the listener's thread, and owns its descriptor.
+  using Take = std::function<void(const Accepted&)>;
   void Start(Take take);
   // Accepts no more connections and removes the sockets that it made, but no
   // socket that has replaced one of them. Harmless to repeat.

@@ -1,35 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/notify/settings.h"
 
-#include <curl/curl.h>
 #include <unistd.h>
-
-#include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
 #include "core/base/secret_file.h"
+#include "server/fetch/url.h"
 
 namespace mpsd::notify {
 namespace {
 
 constexpr size_t kLeastSecret = 16, kMostSecret = 4096;
-
-// A part of `url`, or "" where the URL is none or lacks the part.
-std::string PartOf(const std::string& url, CURLUPart part) {
-  const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> parsed(
-      curl_url(), curl_url_cleanup);
-  if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) {
-    return "";
-  }
-  char* text = nullptr;
-  if (curl_url_get(parsed.get(), part, &text, 0) != CURLUE_OK) return "";
-  std::string result(text);
-  curl_free(text);
-  return result;
-}
 
 absl::Status CheckWebhook(const Settings& settings) {
   if (settings.webhook.empty()) {
@@ -40,9 +24,7 @@ absl::Status CheckWebhook(const Settings& settings) {
         "--notify-webhook-secret-file and --notify-webhook-ca-file belong to "
         "a webhook: give --notify-webhook too");
   }
-  const std::string scheme = PartOf(settings.webhook, CURLUPART_SCHEME);
-  if ((scheme != "http" && scheme != "https") ||
-      PartOf(settings.webhook, CURLUPART_HOST).empty()) {
+  if (!fetch::ParseUrl(settings.webhook).ok()) {
     return absl::InvalidArgumentError(
         "--notify-webhook: expected a URL as https://example.com/hook");
   }
@@ -58,7 +40,7 @@ absl::Status CheckSettings(const Settings& settings) {
         "--notify-command: '", base::Quotable(settings.command[0]),
         "' is no absolute path of a program; no shell looks it up"));
   }
-  if (settings.desktop && access(kOsascript, X_OK) != 0) {
+  if (settings.desktop && ::access(kOsascript, X_OK) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--notify-desktop: only macOS has ", kOsascript,
         "; elsewhere let --notify-command run a program that shows the text"));

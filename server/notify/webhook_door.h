@@ -2,13 +2,12 @@
 #ifndef MPSD_SERVER_NOTIFY_WEBHOOK_DOOR_H_
 #define MPSD_SERVER_NOTIFY_WEBHOOK_DOOR_H_
 
-#include <atomic>
 #include <filesystem>
-#include <memory>
 #include <string>
 
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "server/fetch/client.h"
 #include "server/notify/door.h"
 
 namespace mpsd::notify {
@@ -32,23 +31,15 @@ class WebhookDoor final : public Door {
   };
 
   WebhookDoor(Options options, const base::Clock& clock);
-  ~WebhookDoor() override;
 
   const char* name() const override { return "webhook"; }
   Delivery Deliver(const Notice& notice) override;
-  void Interrupt() override;
+  void Interrupt() override { client_.Interrupt(); }
 
  private:
-  struct Transfer;
-  void Prepare(Transfer& transfer, const Notice& notice) const;
-  // Runs the transfer to its end; false where Interrupt came before.
-  bool Run(Transfer& transfer);
-  static Delivery Judge(Transfer& transfer);
-
   const Options options_;
   const base::Clock& clock_;
-  std::atomic<bool> interrupted_ = false;
-  void* const multi_;  // CURLM*
+  fetch::Client client_;
 };
 
 }  // namespace mpsd::notify

@@ -20,7 +20,20 @@ DaemonMetrics::DaemonMetrics(const base::Clock& clock)
     : rpc_(registry_),
       disk_(clock),
       commit_(Histograms(registry_, kDatabaseCommit).Add({}, kCommitBuckets)),
-      selftest_(Gauges(registry_, kSelftestPassed)) {}
+      selftest_(Gauges(registry_, kSelftestPassed)),
+      certificate_(Gauges(registry_, kApiCertificateExpiry)),
+      pulls_(Counters(registry_, kModelPulls)),
+      running_pulls_(Gauges(registry_, kRunningPulls).Add({})),
+      pulled_bytes_(Counters(registry_, kPulledBytes).Add({})),
+      collected_(Counters(registry_, kCollected)),
+      collected_bytes_(Counters(registry_, kCollectedBytes)),
+      budget_(Gauges(registry_, kStateBudget)) {
+  // A rate is seen from the first one on only where the series began at 0.
+  for (const char* result : {"succeeded", "failed", "cancelled"}) {
+    pulls_.Add({{"result", result}});
+  }
+  for (const auto& kind : jobs::kCollected) Collected(kind.value, 0, 0);
+}
 
 void DaemonMetrics::Committed(absl::Duration duration) {
   commit_.Observe(absl::ToDoubleSeconds(duration));
@@ -28,6 +41,34 @@ void DaemonMetrics::Committed(absl::Duration duration) {
 
 void DaemonMetrics::SelftestPassed(const std::string& device, absl::Time time) {
   selftest_.Add({{"device", BoundedLabel(device)}}).Set(UnixSeconds(time));
+}
+
+void DaemonMetrics::Collected(jobs::Collected kind, int64_t count,
+                              int64_t bytes) {
+  const ::prometheus::Labels labels = {
+      {"kind", std::string(report::NameIn(jobs::kCollected, kind))}};
+  collected_.Add(labels).Increment(static_cast<double>(count));
+  collected_bytes_.Add(labels).Increment(static_cast<double>(bytes));
+}
+
+void DaemonMetrics::SetBudget(int64_t bytes) {
+  ::prometheus::Gauge& gauge = budget_.Add({});
+  gauge.Set(static_cast<double>(bytes));
+  if (bytes <= 0) budget_.Remove(&gauge);
+}
+
+void DaemonMetrics::CertificateEnds(absl::Time time) {
+  certificate_.Add({}).Set(UnixSeconds(time));
+}
+
+void DaemonMetrics::PullEnded(const std::string& result) {
+  pulls_.Add({{"result", BoundedLabel(result)}}).Increment();
+}
+
+void DaemonMetrics::PullsRun(int pulls) { running_pulls_.Set(pulls); }
+
+void DaemonMetrics::PullReceived(int64_t bytes) {
+  pulled_bytes_.Increment(static_cast<double>(bytes));
 }
 
 std::vector<::prometheus::MetricFamily> DaemonMetrics::Collect() const {

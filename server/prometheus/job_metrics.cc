@@ -49,6 +49,12 @@ std::map<std::string, std::string> GaugeLabels(const std::string& job_id,
   return labels;
 }
 
+// Whether everybody may know this number of a private job's step, as
+// server/rpc/public_part.cc has it.
+bool IsPublic(std::string_view field) {
+  return field == "step" || field == "total_steps" || field == "eta_seconds";
+}
+
 // Collects the numbers of a step by their fields' names.
 class Numbers {
  public:
@@ -87,6 +93,7 @@ std::optional<double> Number(const std::optional<T>& value) {
 
 JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
     : linger_(options.linger),
+      private_jobs_(options.private_jobs),
       clock_(clock),
       queue_(registry_),
       worker_(registry_),
@@ -156,11 +163,14 @@ void JobMetrics::JobStarted(const jobs::StartedJob& job) {
   JobSeries& series = series_[job.id];
   series.ended_at.reset();  // the job was tried again
   if (series.info == nullptr) {
+    const auto label = [this](const std::string& text) {
+      return private_jobs_ ? "" : BoundedLabel(text);
+    };
     series.info = &info_.Add({{"job_id", job.id},
-                              {"name", BoundedLabel(job.name)},
+                              {"name", label(job.name)},
                               {"owner", BoundedLabel(job.owner)},
-                              {"task", BoundedLabel(job.task)},
-                              {"model", BoundedLabel(job.model)}});
+                              {"task", label(job.task)},
+                              {"model", label(job.model)}});
   }
   series.info->Set(1);
 }
@@ -204,6 +214,7 @@ void JobMetrics::Evaluated(const std::string& job_id, const std::string& device,
                            const jobs::Evaluated& evaluated) {
   absl::MutexLock lock(&mutex_);
   worker_.Evaluated(evaluated.seconds, clock_.Monotonic());
+  if (private_jobs_) return;
   const std::string label = DeviceLabel(device);
   Set(job_id, label, eval_loss_, evaluated.eval_loss);
   for (const auto& [metric, value] : evaluated.metrics) {
@@ -335,6 +346,7 @@ void JobMetrics::SetStep(const std::string& job_id, const std::string& device,
   Numbers numbers;
   EventFields(numbers, progress, &progress);
   for (const auto& [field, family] : step_gauges_) {
+    if (private_jobs_ && !IsPublic(field)) continue;
     if (const double* number = numbers.Find(field)) {
       Set(job_id, device, *family, *number);
     }

@@ -43,6 +43,9 @@ class JobMetrics final : public jobs::ExportedMetrics,
     // How long Collect() returns the series of a job that has ended, unless
     // kMostLingering jobs end after it.
     absl::Duration linger = absl::Minutes(10);
+    // Whoever may read the metrics learns of a job what everybody may know: no
+    // name, model and task, and nothing of what it learnt.
+    bool private_jobs = false;
   };
 
   // The ended jobs whose series are kept at most: a client that submits a
@@ -133,6 +136,7 @@ class JobMetrics final : public jobs::ExportedMetrics,
   void DropBeyondMost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const absl::Duration linger_;
+  const bool private_jobs_;
   const base::Clock& clock_;
   ::prometheus::Registry registry_;
   mutable QueueMetrics queue_ ABSL_GUARDED_BY(mutex_);

@@ -38,12 +38,13 @@ inline constexpr Metric kQueuedByOwner{
     "Queued jobs by owner: the first 32 who were met, the rest as other."};
 inline constexpr Metric kQueueOldest{
     "mpsd_queue_oldest_age_seconds", MetricKind::kGauge, "",
-    "Time since the oldest queued job entered the queue; 0: none waits."};
+    "Time since the oldest queued job entered the queue, but for held jobs and "
+    "those that wait for other jobs; 0: none waits."};
 inline constexpr Metric kQueueEta{
     "mpsd_queue_eta_seconds", MetricKind::kGauge, "",
-    "Training time left of all running and queued jobs together, at the pace "
-    "of each one's last step; no series while a job among them never finished "
-    "a step."};
+    "Training time left of all running and queued jobs together, but for held "
+    "jobs and those that wait for other jobs, at the pace of each one's last "
+    "step; no series while a job among them never finished a step."};
 inline constexpr Metric kQueueWait{
     "mpsd_job_queue_wait_seconds", MetricKind::kHistogram, "",
     "Time from entering the queue to the start of a worker."};
@@ -214,6 +215,17 @@ inline constexpr Metric kNotifications{
     "mpsd_notifications_total", MetricKind::kCounter, "door, result",
     "Notifications that were sent, given up or not queued, by door."};
 
+// `result`: succeeded, failed, cancelled.
+inline constexpr Metric kModelPulls{"mpsd_model_pulls_total",
+                                    MetricKind::kCounter, "result",
+                                    "Pulls of models from the hub that ended."};
+inline constexpr Metric kRunningPulls{"mpsd_model_pulls_running",
+                                      MetricKind::kGauge, "",
+                                      "Pulls of models that are under way."};
+inline constexpr Metric kPulledBytes{"mpsd_model_pulled_bytes_total",
+                                     MetricKind::kCounter, "",
+                                     "Bytes of models that came from the hub."};
+
 // --- mpsd itself; the names of process_* are those of every client library.
 inline constexpr Metric kBuildInfo{"mpsd_build_info", MetricKind::kGauge,
                                    "commit, compiler, torch, version",
@@ -258,12 +270,27 @@ inline constexpr Metric kStateBytes{
     "mpsd_state_bytes", MetricKind::kGauge, "kind",
     "Disk space of the files in the state folder, links not followed."};
 
+inline constexpr Metric kStateBudget{
+    "mpsd_state_budget_bytes", MetricKind::kGauge, "",
+    "What the state folder is to keep within; no series: it has no budget."};
+// `kind`: job, checkpoints, blob, partial_upload, leftover.
+inline constexpr Metric kCollected{
+    "mpsd_collected_total", MetricKind::kCounter, "kind",
+    "What retention removed: jobs that had ended, their checkpoints, uploads "
+    "that nobody needed."};
+inline constexpr Metric kCollectedBytes{
+    "mpsd_collected_bytes_total", MetricKind::kCounter, "kind",
+    "Bytes that retention freed on the state folder's disk."};
+
 // --- The device's self-test.
 inline constexpr Metric kSelftestPassed{
     "mpsd_selftest_timestamp_seconds", MetricKind::kGauge, "device",
     "When the device's self-test last passed, in Unix time."};
 
-// --- What serves the metrics.
+// --- What serves the API and the metrics.
+inline constexpr Metric kApiCertificateExpiry{
+    "mpsd_certificate_expiry_timestamp_seconds", MetricKind::kGauge, "",
+    "When the certificate of the API's ports ends, in Unix time."};
 inline constexpr Metric kCertificateExpiry{
     "mpsd_metrics_certificate_expiry_timestamp_seconds", MetricKind::kGauge, "",
     "When the certificate of the metrics address ends, in Unix time."};
@@ -309,6 +336,9 @@ inline constexpr const Metric* kMetrics[] = {
     &kWorkerExits,
     &kJobRetries,
     &kNotifications,
+    &kModelPulls,
+    &kRunningPulls,
+    &kPulledBytes,
     &kBuildInfo,
     &kProcessCpu,
     &kProcessResident,
@@ -322,7 +352,11 @@ inline constexpr const Metric* kMetrics[] = {
     &kStateDiskFree,
     &kStateDiskSize,
     &kStateBytes,
+    &kStateBudget,
+    &kCollected,
+    &kCollectedBytes,
     &kSelftestPassed,
+    &kApiCertificateExpiry,
     &kCertificateExpiry,
 };
 

@@ -2,11 +2,15 @@
 #ifndef MPSD_SERVER_RPC_ARTIFACT_SERVICE_H_
 #define MPSD_SERVER_RPC_ARTIFACT_SERVICE_H_
 
+#include <memory>
+
 #include "mpsd/v1/artifacts.grpc.pb.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_reader.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/stream_host.h"
 #include "server/rpc/unary_call.h"
+#include "server/rpc/user_accounts.h"
 
 namespace mpsd::rpc {
 
@@ -16,10 +20,13 @@ namespace mpsd::rpc {
 // service.
 class ArtifactService final : public v1::ArtifactService::CallbackService {
  public:
-  ArtifactService(jobs::JobReader& reader, jobs::BlobUploads& blobs,
+  ArtifactService(const Gate& gate, jobs::JobReader& reader,
+                  jobs::BlobUploads& blobs, const UserAccounts& accounts,
                   CallHost& reads, StreamHost& downloads, StreamHost& uploads)
-      : reader_(reader),
+      : gate_(gate),
+        reader_(reader),
         blobs_(blobs),
+        accounts_(accounts),
         reads_(reads),
         downloads_(downloads),
         uploads_(uploads) {}
@@ -38,8 +45,12 @@ class ArtifactService final : public v1::ArtifactService::CallbackService {
       const v1::DownloadRequest* request) override;
 
  private:
+  std::unique_ptr<jobs::BlobUploads> BlobsOf(const access::Rights& rights);
+
+  const Gate& gate_;
   jobs::JobReader& reader_;
   jobs::BlobUploads& blobs_;
+  const UserAccounts& accounts_;
   CallHost& reads_;
   StreamHost& downloads_;
   StreamHost& uploads_;

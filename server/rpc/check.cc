@@ -11,30 +11,12 @@
 #include "core/base/printable.h"
 #include "server/jobs/blob_store.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/study_codec.h"
 
 namespace mpsd::rpc {
 namespace {
 
 using JobLabels = google::protobuf::Map<std::string, std::string>;
-
-absl::Status CheckLength(const std::string& field, const std::string& value,
-                         size_t max) {
-  if (value.size() <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, ": has ", value.size(), " bytes, at most ", max, " are allowed"));
-}
-
-// Checks a text that people see of a job: short, and without control characters
-// that a terminal obeys.
-absl::Status CheckText(const std::string& field, const std::string& value,
-                       size_t max) {
-  absl::Status status = CheckLength(field, value, max);
-  if (!status.ok() || base::IsPrintable(value)) return status;
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": '", base::Quotable(value),
-                   "' has a line break, another control character or a mark "
-                   "that turns the direction of writing; leave it out"));
-}
 
 absl::Status CheckNotEmpty(const std::string& field, const std::string& value) {
   if (!value.empty()) return absl::OkStatus();
@@ -117,14 +99,82 @@ absl::Status CheckInputs(const v1::SubmitRequest& request) {
                    " are allowed; name them from a folder nearer to them"));
 }
 
-absl::Status CheckKind(v1::JobKind kind) {
-  if (FromProto(kind)) return absl::OkStatus();
+absl::Status CheckAfter(const v1::SubmitRequest& request) {
+  absl::Status status =
+      CheckCount("after", request.after().size(), limits::kAfter);
+  for (int i = 0; status.ok() && i < request.after().size(); ++i) {
+    status = CheckId(absl::StrCat("after[", i, "]"), request.after(i));
+  }
+  return status;
+}
+
+// A filter that names nothing would delete everything by mistake.
+absl::Status CheckDeleteFilter(const v1::ListJobsRequest& filter) {
+  if (!filter.page_token().empty() || filter.count() ||
+      filter.order() != v1::JOB_ORDER_UNSPECIFIED || filter.ascending() ||
+      filter.fold_sweeps()) {
+    return absl::InvalidArgumentError(
+        "filter: page_token, order, ascending, count and fold_sweeps stand "
+        "empty: the oldest jobs go first");
+  }
+  if (filter.page_size() < 0 || filter.page_size() > limits::kPageSize) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("filter.page_size: must be 0 to ", limits::kPageSize,
+                     ", is ", filter.page_size()));
+  }
+  const bool names = !filter.states().empty() || !filter.owner().empty() ||
+                     !filter.labels().empty() || !filter.text().empty() ||
+                     filter.has_create_time_from() ||
+                     filter.has_create_time_to() ||
+                     filter.has_end_time_from() || filter.has_end_time_to() ||
+                     !filter.model().empty() || filter.has_pinned() ||
+                     filter.has_held() || !filter.sweep_id().empty();
+  if (names) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("kind: this mpsd has no kind of job with the number ",
-                   static_cast<int>(kind), "; a newer one may"));
+      "filter: names nothing; to delete every job that has ended name the "
+      "states SUCCEEDED, FAILED and CANCELLED");
+}
+
+// What the client says for the record: any number that may be true.
+absl::Status CheckRoundTrip(const v1::SubmitRequest& request) {
+  constexpr double kMost = 600;  // seconds
+  const double seconds = request.round_trip_seconds();
+  if (seconds >= 0 && seconds <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("round_trip_seconds: must be a number from 0 to ", kMost,
+                   ", is ", seconds));
+}
+
+absl::Status CheckKind(const v1::SubmitRequest& request) {
+  if (KindOf(request)) return absl::OkStatus();
+  if (!FromProto(request.kind())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kind: this mpsd has no kind of job with the number ",
+                     static_cast<int>(request.kind()), "; a newer one may"));
+  }
+  return absl::InvalidArgumentError(
+      "study: this mpsd does not know the study (a newer one may), or `kind` "
+      "names another one: leave `kind` out");
 }
 
 }  // namespace
+
+absl::Status CheckLength(const std::string& field, const std::string& value,
+                         size_t max) {
+  if (value.size() <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ": has ", value.size(), " bytes, at most ", max, " are allowed"));
+}
+
+absl::Status CheckText(const std::string& field, const std::string& value,
+                       size_t max) {
+  absl::Status status = CheckLength(field, value, max);
+  if (!status.ok() || base::IsPrintable(value)) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": '", base::Quotable(value),
+                   "' has a line break, another control character or a mark "
+                   "that turns the direction of writing; leave it out"));
+}
 
 absl::Status CheckId(const std::string& field, const std::string& id) {
   absl::Status status = CheckNotEmpty(field, id);
@@ -148,8 +198,11 @@ absl::Status CheckSubmit(const v1::SubmitRequest& request) {
   if (status.ok()) {
     status = CheckLength("spec_json", request.spec_json(), limits::kSpecBytes);
   }
-  if (status.ok()) status = CheckKind(request.kind());
+  if (status.ok()) status = CheckKind(request);
+  if (status.ok()) status = CheckStudy(request.study());
   if (status.ok()) status = CheckInputs(request);
+  if (status.ok()) status = CheckAfter(request);
+  if (status.ok()) status = CheckRoundTrip(request);
   if (status.ok()) {
     status = CheckText("owner", request.owner(), limits::kOwnerBytes);
   }
@@ -176,7 +229,31 @@ absl::Status CheckList(const v1::ListJobsRequest& request) {
     status = CheckLength("page_token", request.page_token(),
                          limits::kPageTokenBytes);
   }
+  if (status.ok()) {
+    status = CheckText("text", request.text(), limits::kFilterTextBytes);
+  }
+  if (status.ok()) {
+    status = CheckLength("model", request.model(), limits::kPathBytes);
+  }
+  if (status.ok()) {
+    status = CheckLength("sweep_id", request.sweep_id(), limits::kIdBytes);
+  }
   return status;
+}
+
+absl::Status CheckDeleteJobs(const v1::DeleteJobsRequest& request) {
+  absl::Status status =
+      CheckCount("ids", request.ids().size(), limits::kDeletedJobs);
+  for (int i = 0; status.ok() && i < request.ids().size(); ++i) {
+    status = CheckId(absl::StrCat("ids[", i, "]"), request.ids(i));
+  }
+  if (!status.ok()) return status;
+  if (request.ids().empty() != request.has_filter()) {
+    return absl::InvalidArgumentError(
+        "ids: name jobs here or by a filter, not both and not neither");
+  }
+  return request.has_filter() ? CheckDeleteFilter(request.filter())
+                              : absl::OkStatus();
 }
 
 }  // namespace mpsd::rpc

@@ -2,6 +2,7 @@
 #ifndef MPSD_SERVER_RPC_CHECK_H_
 #define MPSD_SERVER_RPC_CHECK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -18,10 +19,18 @@ inline constexpr int64_t kMaxChunkBytes = limits::kChunkBytes;
 inline constexpr int kMaxBlobNames = limits::kBlobNames;
 inline constexpr int kMaxBatchBlobs = limits::kBatchBlobs;
 
+// A text that people see of a job or a token: at most `max` bytes, and without
+// control characters that a terminal obeys.
+absl::Status CheckText(const std::string& field, const std::string& value,
+                       size_t max);
+absl::Status CheckLength(const std::string& field, const std::string& value,
+                         size_t max);
 absl::Status CheckId(const std::string& field, const std::string& id);
 absl::Status CheckSha256(const std::string& field, const std::string& sha256);
 absl::Status CheckNotNegative(const std::string& field, int64_t value);
 absl::Status CheckSubmit(const v1::SubmitRequest& request);
+// Either ids or a filter, which names something.
+absl::Status CheckDeleteJobs(const v1::DeleteJobsRequest& request);
 // Checks the filter and the page token, but not the states.
 absl::Status CheckList(const v1::ListJobsRequest& request);
 

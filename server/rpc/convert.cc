@@ -11,6 +11,7 @@
 #include "core/report/report.h"
 #include "server/jobs/event_fields.h"
 #include "server/rpc/status.h"
+#include "server/rpc/study_codec.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -111,8 +112,8 @@ void FillOutcome(const jobs::Job& job, v1::Job& out) {
   const std::string path = ValidUtf8(job.output_path);
   const bool adapter = job.output_kind == jobs::OutputKind::kAdapter;
   out.set_output_path(path);
-  out.set_output_kind(adapter ? v1::OUTPUT_KIND_ADAPTER
-                              : v1::OUTPUT_KIND_MODEL);
+  // The numbers are the same in both.
+  out.set_output_kind(static_cast<v1::OutputKind>(job.output_kind));
   if (adapter) out.set_adapter_path(path);
 }
 
@@ -216,13 +217,21 @@ void ToProto(const jobs::Job& job, v1::Job& out) {
   out.set_interruptions(job.interruptions);
   out.set_failures(job.failures);
   out.set_estimated_memory_bytes(job.memory_bytes);
+  out.set_device_seconds(absl::ToDoubleSeconds(job.device_time));
+  out.set_held(job.held);
+  for (const std::string& id : job.after) out.add_after(ValidUtf8(id));
+  out.set_pinned(job.pinned);
+  out.set_stored_bytes(job.stored_bytes);
+  out.set_model(ValidUtf8(job.model));
+  out.set_sweep_id(ValidUtf8(job.sweep_id));
   out.set_spec_json(ValidUtf8(job.spec_json));
   FillOutcome(job, out);
 }
 
 jobs::SubmitRequest FromProto(const v1::SubmitRequest& request) {
   jobs::SubmitRequest out;
-  out.kind = FromProto(request.kind()).value_or(jobs::JobKind::kTraining);
+  out.kind = KindOf(request).value_or(jobs::JobKind::kTraining);
+  out.study_json = EncodeStudy(request.study());
   out.spec_json = request.spec_json();
   for (const v1::InputFile& input : request.inputs()) {
     out.inputs.push_back({input.path(), input.sha256()});
@@ -232,7 +241,33 @@ jobs::SubmitRequest FromProto(const v1::SubmitRequest& request) {
   out.labels.insert(request.labels().begin(), request.labels().end());
   out.idempotency_key = request.idempotency_key();
   out.anyway = request.anyway();
+  out.after.assign(request.after().begin(), request.after().end());
+  out.held = request.held();
+  if (request.has_round_trip_seconds()) {
+    out.round_trip_seconds = request.round_trip_seconds();
+  }
   return out;
+}
+
+void ToProto(const jobs::SubmitRequest& request, v1::SubmitRequest& out) {
+  out.set_spec_json(ValidUtf8(request.spec_json));
+  for (const jobs::InputFile& input : request.inputs) {
+    v1::InputFile& file = *out.add_inputs();
+    file.set_path(ValidUtf8(input.path));
+    file.set_sha256(input.sha256);
+  }
+  out.set_priority(request.priority);
+  for (const auto& [key, value] : request.labels) {
+    (*out.mutable_labels())[ValidUtf8(key)] = ValidUtf8(value);
+  }
+  out.set_anyway(request.anyway);
+  out.set_held(request.held);
+  out.set_kind(ToProto(request.kind));
+  if (jobs::IsStudy(request.kind)) {
+    DecodeStudy(request.kind, request.study_json, *out.mutable_study());
+  }
+  for (const std::string& id : request.after) out.add_after(ValidUtf8(id));
+  // The round trip is that of the client that submitted the job then.
 }
 
 }  // namespace mpsd::rpc

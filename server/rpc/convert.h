@@ -31,6 +31,8 @@ std::optional<jobs::JobKind> FromProto(v1::JobKind kind);
 
 // A kind that CheckSubmit refuses becomes training.
 jobs::SubmitRequest FromProto(const v1::SubmitRequest& request);
+// Without the owner and the idempotency key.
+void ToProto(const jobs::SubmitRequest& request, v1::SubmitRequest& out);
 
 }  // namespace mpsd::rpc
 

@@ -43,6 +43,7 @@ absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
   response.set_metrics_address(facts.metrics_address);
   response.set_metrics_tls(facts.metrics_tls);
   response.set_page_address(facts.page_address);
+  response.set_openai_address(facts.openai_address);
   response.set_schema_version(facts.schema_version);
   response.set_queued_jobs(
       static_cast<int32_t>(info.jobs[jobs::State::kQueued]));
@@ -54,6 +55,7 @@ absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
   response.set_running_job_id(info.running_job_id);
   response.set_hold(ValidUtf8(info.hold));
   response.set_hold_reason(info.hold_reason);
+  response.set_drained(info.drained);
   ToProto(info.host, *response.mutable_host());
   if (!info.pause.reasons.empty()) {
     ToProto(info.pause, *response.mutable_pause());

@@ -6,7 +6,7 @@
 
 namespace mpsd::rpc {
 
-absl::Status FindBlobs(jobs::BlobStore& blobs,
+absl::Status FindBlobs(jobs::BlobUploads& blobs, const std::string& user,
                        const v1::FindBlobsRequest& request,
                        v1::FindBlobsResponse& response) {
   if (request.sha256().size() > kMaxBlobNames) {
@@ -20,7 +20,13 @@ absl::Status FindBlobs(jobs::BlobStore& blobs,
     if (!checked.ok()) return checked;
   }
   for (const std::string& sha256 : request.sha256()) {
-    if (blobs.Has(sha256)) response.add_present(sha256);
+    if (blobs.Has(sha256)) {
+      response.add_present(sha256);
+    } else if (const int64_t kept = blobs.KeptBytes(user, sha256)) {
+      v1::FindBlobsResponse::Partial& partial = *response.add_partial();
+      partial.set_sha256(sha256);
+      partial.set_size_bytes(kept);
+    }
   }
   return absl::OkStatus();
 }

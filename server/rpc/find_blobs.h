@@ -2,6 +2,8 @@
 #ifndef MPSD_SERVER_RPC_FIND_BLOBS_H_
 #define MPSD_SERVER_RPC_FIND_BLOBS_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "mpsd/v1/artifacts.pb.h"
 #include "server/jobs/blob_store.h"
@@ -9,8 +11,9 @@
 namespace mpsd::rpc {
 
 // Implements ArtifactService.FindBlobs: returns the requested blobs that the
-// store has, in the order of the request.
-absl::Status FindBlobs(jobs::BlobStore& blobs,
+// store has and those of which `user` sent the beginning, in the order of the
+// request.
+absl::Status FindBlobs(jobs::BlobUploads& blobs, const std::string& user,
                        const v1::FindBlobsRequest& request,
                        v1::FindBlobsResponse& response);
 

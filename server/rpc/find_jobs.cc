@@ -25,7 +25,7 @@ absl::Status CheckPart(const std::string& part) {
 
 }  // namespace
 
-absl::Status FindJobs(jobs::JobReader& reader,
+absl::Status FindJobs(jobs::JobReader& reader, const access::Rights& rights,
                       const v1::FindJobsRequest& request,
                       v1::FindJobsResponse& response) {
   absl::Status checked = CheckPart(request.id_part());
@@ -38,7 +38,7 @@ absl::Status FindJobs(jobs::JobReader& reader,
   for (const jobs::FoundJob& job : *found) {
     v1::Job& out = *response.add_jobs();
     out.set_id(job.id);
-    out.set_name(job.name);
+    if (rights.MayRead(job.owner)) out.set_name(job.name);
     out.set_state(static_cast<v1::JobState>(job.state));
   }
   return absl::OkStatus();

@@ -4,12 +4,13 @@
 
 #include "absl/status/status.h"
 #include "mpsd/v1/jobs.pb.h"
+#include "server/access/rules.h"
 #include "server/jobs/job_reader.h"
 
 namespace mpsd::rpc {
 
 // Implements JobService.FindJobs; errors as the proto states.
-absl::Status FindJobs(jobs::JobReader& reader,
+absl::Status FindJobs(jobs::JobReader& reader, const access::Rights& rights,
                       const v1::FindJobsRequest& request,
                       v1::FindJobsResponse& response);
 

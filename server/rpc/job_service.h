@@ -6,8 +6,10 @@
 #include "mpsd/v1/jobs.grpc.pb.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_reader.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/stream_host.h"
 #include "server/rpc/unary_call.h"
+#include "server/rpc/user_accounts.h"
 
 namespace mpsd::rpc {
 
@@ -18,15 +20,20 @@ class JobService final : public v1::JobService::CallbackService {
   // The threads on which unary calls run.
   struct Hosts {
     CallHost& reads;      // calls that have no host below
-    CallHost& changes;    // Cancel and Retry, which wait for the store
+    CallHost& lists;      // List, which may look at every job
+    CallHost& changes;    // Cancel, Hold …, which wait for the store
     CallHost& submits;    // Submit, which works on the disk
-    CallHost& deletions;  // Delete, which works on the disk
+    CallHost& deletions;  // Delete … and Requeue, which work on the disk
   };
-  JobService(jobs::JobManager& manager, jobs::JobReader& reader, Hosts hosts,
+  JobService(const Gate& gate, jobs::JobManager& manager,
+             jobs::JobReader& reader, const UserAccounts& accounts, Hosts hosts,
              StreamHost& streams, absl::Duration log_poll_interval)
-      : manager_(manager),
+      : gate_(gate),
+        manager_(manager),
         reader_(reader),
+        accounts_(accounts),
         reads_(hosts.reads),
+        lists_(hosts.lists),
         changes_(hosts.changes),
         submits_(hosts.submits),
         deletions_(hosts.deletions),
@@ -51,6 +58,16 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context,
                                    const v1::CancelRequest* request,
                                    v1::Job* response) override;
+  grpc::ServerUnaryReactor* DeleteJobs(
+      grpc::CallbackServerContext* context,
+      const v1::DeleteJobsRequest* request,
+      v1::DeleteJobsResponse* response) override;
+  grpc::ServerUnaryReactor* Pin(grpc::CallbackServerContext* context,
+                                const v1::PinRequest* request,
+                                v1::Job* response) override;
+  grpc::ServerUnaryReactor* Unpin(grpc::CallbackServerContext* context,
+                                  const v1::UnpinRequest* request,
+                                  v1::Job* response) override;
   grpc::ServerUnaryReactor* Retry(grpc::CallbackServerContext* context,
                                   const v1::RetryRequest* request,
                                   v1::Job* response) override;
@@ -64,11 +81,33 @@ class JobService final : public v1::JobService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::CheckpointsRequest* request,
       v1::CheckpointsResponse* response) override;
+  grpc::ServerUnaryReactor* GetSubmission(
+      grpc::CallbackServerContext* context,
+      const v1::GetSubmissionRequest* request,
+      v1::SubmitRequest* response) override;
+  grpc::ServerUnaryReactor* Queue(grpc::CallbackServerContext* context,
+                                  const v1::QueueRequest* request,
+                                  v1::QueueResponse* response) override;
+  grpc::ServerUnaryReactor* Hold(grpc::CallbackServerContext* context,
+                                 const v1::HoldRequest* request,
+                                 v1::Job* response) override;
+  grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context,
+                                    const v1::ReleaseRequest* request,
+                                    v1::Job* response) override;
+  grpc::ServerUnaryReactor* Move(grpc::CallbackServerContext* context,
+                                 const v1::MoveRequest* request,
+                                 v1::Job* response) override;
+  grpc::ServerUnaryReactor* Requeue(grpc::CallbackServerContext* context,
+                                    const v1::RequeueRequest* request,
+                                    v1::Job* response) override;
 
  private:
+  const Gate& gate_;
   jobs::JobManager& manager_;
   jobs::JobReader& reader_;
+  const UserAccounts& accounts_;
   CallHost& reads_;
+  CallHost& lists_;
   CallHost& changes_;
   CallHost& submits_;
   CallHost& deletions_;

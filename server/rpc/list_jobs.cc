@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/list_jobs.h"
 
-#include <map>
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/base/sha256.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
@@ -19,23 +26,83 @@ namespace {
 
 constexpr size_t kDigestDigits = 12;
 
-// "<id>.<digest of id and filter>"
-std::string PageToken(const std::string& last_id,
-                      const jobs::ListFilter& filter) {
-  std::string text = last_id;
-  const auto add = [&](const std::string& part) {
+// A place's value in a page token: a letter for its type, and the value.
+std::string ValueText(const jobs::ListPlace& place) {
+  return std::visit(
+      [](const auto& value) -> std::string {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, int64_t>) {
+          return absl::StrCat("i", value);
+        } else if constexpr (std::is_same_v<T, double>) {
+          return absl::StrCat("d", std::bit_cast<int64_t>(value));  // exact
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return absl::StrCat("t", absl::WebSafeBase64Escape(value));
+        } else {
+          return "";
+        }
+      },
+      place.value);
+}
+
+// Nothing for a text that ValueText does not make.
+std::optional<jobs::ListPlace> PlaceFrom(const std::string& id,
+                                         const std::string& text) {
+  jobs::ListPlace place{id, {}};
+  const std::string value = text.substr(std::min<size_t>(1, text.size()));
+  int64_t integer = 0;
+  std::string bytes;
+  if (text.starts_with("i") && absl::SimpleAtoi(value, &integer)) {
+    place.value = integer;
+  } else if (text.starts_with("d") && absl::SimpleAtoi(value, &integer)) {
+    place.value = std::bit_cast<double>(integer);
+  } else if (text.starts_with("t") &&
+             absl::WebSafeBase64Unescape(value, &bytes)) {
+    place.value = bytes;
+  }
+  if (id.empty() || ValueText(place) != text) return std::nullopt;
+  return place;
+}
+
+// What the filter asks for, as a text that no other filter has.
+std::string Identity(const jobs::ListFilter& filter) {
+  std::string text;
+  const auto add = [&text](const std::string& part) {
     absl::StrAppend(&text, "|", part.size(), ":", part);
   };
-  for (jobs::State state : filter.states) {
-    add(std::string(jobs::Name(state)));
-  }
+  const auto add_time = [&add](const std::optional<absl::Time>& time) {
+    add(time ? absl::StrCat(absl::ToUnixMicros(*time)) : "");
+  };
+  const auto add_flag = [&add](const std::optional<bool>& flag) {
+    add(flag ? absl::StrCat(*flag) : "");
+  };
+  for (jobs::State state : filter.states) add(std::string(jobs::Name(state)));
   add(filter.owner);
   for (const auto& [key, value] : filter.labels) {
     add(key);
     add(value);
   }
-  return absl::StrCat(last_id, ".",
-                      base::Sha256Hex(text).substr(0, kDigestDigits));
+  add(filter.text);
+  add(filter.model);
+  add_time(filter.created_from);
+  add_time(filter.created_to);
+  add_time(filter.ended_from);
+  add_time(filter.ended_to);
+  add_flag(filter.pinned);
+  add_flag(filter.held);
+  add(filter.sweep_id);
+  add(filter.fold_sweeps ? "folded" : "");
+  add(absl::StrCat(static_cast<int>(filter.order), filter.ascending));
+  return text;
+}
+
+// "<id>.<digest of place and filter>.<value>"
+std::string PageToken(const jobs::ListPlace& place,
+                      const jobs::ListFilter& filter) {
+  const std::string value = ValueText(place);
+  const std::string digest =
+      base::Sha256Hex(absl::StrCat(place.id, ".", value, Identity(filter)));
+  return absl::StrCat(place.id, ".", digest.substr(0, kDigestDigits), ".",
+                      value);
 }
 
 absl::Status ReadStates(const v1::ListJobsRequest& request,
@@ -54,6 +121,56 @@ absl::Status ReadStates(const v1::ListJobsRequest& request,
   return absl::OkStatus();
 }
 
+absl::Status ReadOrder(const v1::ListJobsRequest& request,
+                       jobs::ListFilter& filter) {
+  filter.ascending = request.ascending();
+  if (request.order() == v1::JOB_ORDER_UNSPECIFIED) return absl::OkStatus();
+  filter.order = static_cast<jobs::ListOrder>(request.order());
+  const auto* end = std::end(jobs::kAllListOrders);
+  if (std::find(jobs::kAllListOrders, end, filter.order) != end) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "order: ", static_cast<int>(request.order()), " is no order of jobs"));
+}
+
+absl::Status ReadTime(const char* field,
+                      const google::protobuf::Timestamp& from,
+                      std::optional<absl::Time>& time) {
+  // Those of year 1 to 9999, as google.protobuf.Timestamp defines them.
+  constexpr int64_t kFirst = -62'135'596'800, kLast = 253'402'300'799;
+  if (from.seconds() < kFirst || from.seconds() > kLast || from.nanos() < 0 ||
+      from.nanos() > 999'999'999) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": is no time of the years 1 to 9999"));
+  }
+  time =
+      absl::FromUnixSeconds(from.seconds()) + absl::Nanoseconds(from.nanos());
+  return absl::OkStatus();
+}
+
+absl::Status ReadTimes(const v1::ListJobsRequest& request,
+                       jobs::ListFilter& filter) {
+  absl::Status status;
+  if (request.has_create_time_from()) {
+    status.Update(ReadTime("create_time_from", request.create_time_from(),
+                           filter.created_from));
+  }
+  if (request.has_create_time_to()) {
+    status.Update(ReadTime("create_time_to", request.create_time_to(),
+                           filter.created_to));
+  }
+  if (request.has_end_time_from()) {
+    status.Update(
+        ReadTime("end_time_from", request.end_time_from(), filter.ended_from));
+  }
+  if (request.has_end_time_to()) {
+    status.Update(
+        ReadTime("end_time_to", request.end_time_to(), filter.ended_to));
+  }
+  return status;
+}
+
 absl::Status ReadPage(const v1::ListJobsRequest& request,
                       jobs::ListFilter& filter) {
   if (request.page_size() < 0 || request.page_size() > limits::kPageSize) {
@@ -65,37 +182,75 @@ absl::Status ReadPage(const v1::ListJobsRequest& request,
       request.page_size() == 0 ? limits::kDefaultPageSize : request.page_size();
   const std::string& token = request.page_token();
   if (token.empty()) return absl::OkStatus();
-  const std::string last_id = token.substr(0, token.find('.'));
-  if (last_id.empty() || token != PageToken(last_id, filter)) {
+  const std::vector<std::string> parts = absl::StrSplit(token, '.');
+  if (parts.size() == 3) filter.after = PlaceFrom(parts[0], parts[2]);
+  if (!filter.after || token != PageToken(*filter.after, filter)) {
     return absl::InvalidArgumentError(
         "page_token: is not one that List gave for this filter");
   }
-  filter.before_id = last_id;
   return absl::OkStatus();
 }
 
-absl::StatusOr<jobs::ListFilter> ReadFilter(
-    const v1::ListJobsRequest& request) {
-  absl::Status checked = CheckList(request);
-  if (!checked.ok()) return checked;
-  jobs::ListFilter filter;
-  filter.summaries = true;
-  absl::Status states = ReadStates(request, filter);
-  if (!states.ok()) return states;
-  filter.owner = request.owner();
-  filter.labels.insert(request.labels().begin(), request.labels().end());
-  absl::Status page = ReadPage(request, filter);
-  if (!page.ok()) return page;
-  return filter;
+// Whether the answer would tell of private jobs what is not public: which of
+// them have a label, or which has the smaller loss.
+bool AsksForPrivate(const jobs::ListFilter& filter) {
+  return !filter.labels.empty() || !filter.model.empty() || filter.pinned ||
+         filter.held || !filter.sweep_id.empty() ||
+         filter.order == jobs::ListOrder::kName ||
+         filter.order == jobs::ListOrder::kEvalLoss ||
+         filter.order == jobs::ListOrder::kStoredBytes;
+}
+
+// Such a caller finds own jobs alone.
+bool MayFilter(const access::Rights& rights, const jobs::ListFilter& filter) {
+  if (!rights.sees_own_alone() || !AsksForPrivate(filter)) return true;
+  const std::string& user = rights.caller().user;
+  return !user.empty() && filter.owner == user;
 }
 
 }  // namespace
 
-absl::Status ListJobs(jobs::JobReader& reader,
+absl::StatusOr<jobs::ListFilter> ReadListFilter(
+    const access::Rights& rights, const v1::ListJobsRequest& request) {
+  absl::Status status = CheckList(request);
+  jobs::ListFilter filter;
+  filter.summaries = true;
+  filter.owner = request.owner();
+  filter.labels.insert(request.labels().begin(), request.labels().end());
+  filter.text = request.text();
+  filter.model = request.model();
+  if (request.has_pinned()) filter.pinned = request.pinned();
+  if (request.has_held()) filter.held = request.held();
+  filter.sweep_id = request.sweep_id();
+  filter.fold_sweeps = request.fold_sweeps();
+  if (status.ok()) status = ReadStates(request, filter);
+  if (status.ok()) status = ReadTimes(request, filter);
+  if (status.ok()) status = ReadOrder(request, filter);
+  if (!status.ok()) return status;
+  if (rights.sees_own_alone()) {
+    filter.text_of_owner = rights.caller().user;
+    if (filter.owner.empty() && AsksForPrivate(filter)) {
+      filter.owner = rights.caller().user;
+    }
+  }
+  return filter;
+}
+
+absl::Status ListJobs(jobs::JobReader& reader, const access::Rights& rights,
                       const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response) {
-  absl::StatusOr<jobs::ListFilter> filter = ReadFilter(request);
+  absl::StatusOr<jobs::ListFilter> filter = ReadListFilter(rights, request);
   if (!filter.ok()) return filter.status();
+  absl::Status page = ReadPage(request, *filter);
+  if (!page.ok()) return page;
+  const bool may_filter = MayFilter(rights, *filter);
+  if (request.count()) {
+    const absl::StatusOr<int64_t> total =
+        may_filter ? reader.CountListed(*filter) : 0;
+    if (!total.ok()) return total.status();
+    response.set_total(*total);
+  }
+  if (!may_filter) return absl::OkStatus();
   const size_t page_size = filter->limit;
   ++filter->limit;  // one more tells whether there is a next page
   absl::StatusOr<std::vector<jobs::Job>> listed = reader.List(*filter);
@@ -103,11 +258,12 @@ absl::Status ListJobs(jobs::JobReader& reader,
   size_t bytes = 0;
   for (size_t i = 0; i < listed->size(); ++i) {
     if (i == page_size || bytes > limits::kPageBytes) {
-      response.set_next_page_token(PageToken((*listed)[i - 1].id, *filter));
+      response.set_next_page_token(
+          PageToken(jobs::PlaceOf((*listed)[i - 1], filter->order), *filter));
       break;
     }
     v1::Job& out = *response.add_jobs();
-    FillJob(reader, (*listed)[i], out);
+    FillJob(reader, rights, (*listed)[i], out);
     out.clear_spec_json();
     out.clear_confusion_matrix_json();
     out.clear_warnings();

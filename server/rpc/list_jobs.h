@@ -3,15 +3,24 @@
 #define MPSD_SERVER_RPC_LIST_JOBS_H_
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "mpsd/v1/jobs.pb.h"
+#include "server/access/rules.h"
 #include "server/jobs/job_reader.h"
+#include "server/jobs/list_filter.h"
 
 namespace mpsd::rpc {
 
-// Implements JobService.List. A page token is the last id of the page and a
-// digest of the filter: it stays valid across restarts and is refused with
-// another filter.
-absl::Status ListJobs(jobs::JobReader& reader,
+// The filter of a request without its page: page_size and page_token. Where
+// jobs are private it finds the caller's own alone as soon as it asks for
+// something private.
+absl::StatusOr<jobs::ListFilter> ReadListFilter(
+    const access::Rights& rights, const v1::ListJobsRequest& request);
+
+// Implements JobService.List. A page token is the place of the page's last job
+// and a digest of the filter: it stays valid across restarts, whatever became
+// of that job, and is refused with another filter.
+absl::Status ListJobs(jobs::JobReader& reader, const access::Rights& rights,
                       const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response);
 

@@ -1,26 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/server.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <iterator>
+#include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/check.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "server/access/rules.h"
 #include "server/listener/listen_address.h"
 #include "server/listener/listener.h"
+#include "server/rpc/access_service.h"
 #include "server/rpc/artifact_service.h"
 #include "server/rpc/call_report.h"
 #include "server/rpc/daemon_service.h"
+#include "server/rpc/entrances.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/job_service.h"
+#include "server/rpc/logbook_service.h"
+#include "server/rpc/model_service.h"
+#include "server/rpc/runbook_service.h"
 #include "server/rpc/stream_host.h"
+#include "server/rpc/sweep_service.h"
 #include "server/rpc/unary_call.h"
 
 namespace mpsd::rpc {
@@ -30,6 +45,15 @@ constexpr int kStreamThreads = 2;
 // One thread removes the folders of deleted jobs, one after the other, however
 // long a large folder takes.
 constexpr int kDeletionThreads = 1;
+// One, for lists have one connection to the database: nobody who asks for one
+// job waits until fifty people have looked at all of them.
+constexpr int kListThreads = 1;
+// Searches of the logbook, which may take seconds, queue up behind each other
+// and not before a list of jobs.
+constexpr int kSearchThreads = 1;
+// One, so that of fifty who ask for the doctor one starts a worker, and the
+// others get what that one found.
+constexpr int kDiagnosisThreads = 1;
 constexpr int kDownloadThreads = 2;
 // Most of the upload threads wait for the drive.
 constexpr int kUploadThreads = 4;
@@ -39,7 +63,10 @@ constexpr int kStreamsOfConnection = 256;
 // The memory for messages that are being received or sent.
 constexpr size_t kBufferBytes = 512 << 20;
 constexpr char const* kServices[] = {
-    "mpsd.v1.JobService", "mpsd.v1.ArtifactService", "mpsd.v1.DaemonService"};
+    "mpsd.v1.JobService",    "mpsd.v1.ArtifactService",
+    "mpsd.v1.DaemonService", "mpsd.v1.AccessService",
+    "mpsd.v1.ModelService",  "mpsd.v1.RunbookService",
+    "mpsd.v1.SweepService",  "mpsd.v1.LogbookService"};
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
@@ -79,6 +106,53 @@ void ReportCalls(jobs::ExportedCalls& calls, grpc::ServerBuilder& builder) {
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
 }
 
+bool IsPort(const std::string& address) {
+  return listener::SocketPath(address).empty();
+}
+
+// Plain text stays within the machine: tokens would pass a network in it.
+absl::Status CheckAddress(const std::string& address, bool has_tls) {
+  absl::Status checked = listener::CheckListenAddress(address);
+  if (!checked.ok() || !IsPort(address) || has_tls ||
+      listener::IsLoopback(address)) {
+    return checked;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "address '", address,
+      "': without a certificate a port is served on 127.0.0.1 alone"));
+}
+
+bool IsAudited(const std::string& method) {
+  return std::any_of(std::begin(access::kRules), std::end(access::kRules),
+                     [&](const access::Rule& rule) {
+                       return rule.audited && rule.method == method;
+                     });
+}
+
+// Counts and notes calls that no interceptor and no gate sees, because they are
+// refused before. Nobody is known of their callers.
+std::function<void(std::string_view, const absl::Status&)> Refusals(
+    jobs::ExportedCalls* calls, access::AuditLog* audit) {
+  return [calls, audit, methods = ServedMethods(kServices)](
+             std::string_view path, const absl::Status& why) {
+    const auto found = methods.find(std::string(path));
+    const jobs::CallMethod method =
+        found != methods.end()
+            ? found->second
+            : jobs::CallMethod{CallReport::kUnknownMethod, /*is_stream=*/true};
+    if (calls != nullptr) {
+      calls->CallStarted(method);
+      calls->CallEnded(method, why.code(), absl::ZeroDuration());
+    }
+    if (audit != nullptr && IsAudited(method.name)) {
+      access::Request request;
+      request.caller.way = access::Way::kToken;
+      request.method = method.name;
+      audit->Refused(request, why);
+    }
+  };
+}
+
 void SetHealth(grpc::Server& server, bool serving) {
   grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
   health->SetServingStatus(serving);
@@ -109,44 +183,96 @@ class PeriodicCall {
 struct RpcServer::Services {
   Services(const Options& options, jobs::JobManager& manager,
            jobs::JobReader& reader, jobs::BlobUploads& blobs, DaemonFacts facts)
-      : reads(options.read_threads, options.max_waiting_reads,
+      : gate({options.identify ? options.identify
+                               : MakeIdentify(options.callers),
+              options.private_jobs, options.audit},
+             reader),
+        accounts{options.limits, options.ledger},
+        reads(options.read_threads, options.max_waiting_reads,
               Barrier(options.log)),
+        lists(kListThreads, options.max_waiting_reads, Barrier(options.log)),
+        searches(kSearchThreads, options.max_waiting_reads,
+                 Barrier(options.log)),
         changes(options.change_threads, options.max_waiting_reads,
                 Barrier(options.log)),
         submits(options.submit_threads, options.max_waiting_submits,
                 Barrier(options.log)),
         deletions(kDeletionThreads, options.max_waiting_submits,
                   Barrier(options.log)),
-        streams(kStreamThreads, Barrier(options.log)),
+        collections(kDeletionThreads, options.max_waiting_submits,
+                    Barrier(options.log)),
+        diagnoses(kDiagnosisThreads, options.max_waiting_submits,
+                  Barrier(options.log)),
+        streams(kStreamThreads, {.of_a_user = options.max_streams_of_user},
+                Barrier(options.log)),
         downloads(kDownloadThreads,
-                  {options.max_uploads, options.max_uploads_of_peer,
+                  {options.max_uploads, options.max_uploads_of_user,
                    options.download_idle},
                   Barrier(options.log)),
         uploads(kUploadThreads,
-                {options.max_uploads, options.max_uploads_of_peer,
+                {options.max_uploads, options.max_uploads_of_user,
                  options.upload_idle},
                 Barrier(options.log)),
-        jobs(manager, reader, {reads, changes, submits, deletions}, streams,
+        jobs(gate, manager, reader, accounts,
+             {reads, lists, changes, submits, deletions}, streams,
              options.log_poll_interval),
-        artifacts(reader, blobs, reads, downloads, uploads),
-        daemon(reader, reads, std::move(facts)) {}
+        artifacts(gate, reader, blobs, accounts, reads, downloads, uploads),
+        daemon(gate, manager, reader, accounts, reads, changes, collections,
+               options.collector, std::move(facts)),
+        runbook(gate, reader, reads, changes, options.planner, options.logbook,
+                accounts, streams, diagnoses, options.examiner) {
+    if (options.models != nullptr) {
+      models.emplace(
+          gate, *options.models, options.puller, reader, blobs, accounts,
+          ModelService::Hosts{reads, changes, submits, deletions}, streams);
+    }
+    if (options.sweeps != nullptr) {
+      sweeps.emplace(gate, *options.sweeps, reader, accounts,
+                     SweepService::Hosts{reads, changes, submits});
+    }
+    if (options.logbook != nullptr) {
+      logbook.emplace(gate, *options.logbook, reads, searches, changes);
+    }
+    if (options.tokens != nullptr && options.audit_entries != nullptr) {
+      access.emplace(
+          gate, *options.tokens, *options.audit_entries,
+          [this] { return CertificateExpiry(); }, reads, changes);
+    }
+  }
+
+  std::optional<absl::Time> CertificateExpiry() const {
+    if (tls == nullptr) return std::nullopt;
+    return tls->expiry();
+  }
 
   // The destructor goes upwards: the server ends before the services and hosts
   // that its last calls use.
+  Gate gate;
+  UserAccounts accounts;
   CallHost reads;
+  CallHost lists;
+  CallHost searches;
   CallHost changes;
   CallHost submits;
   CallHost deletions;
+  CallHost collections;
+  CallHost diagnoses;
   StreamHost streams;
   StreamHost downloads;
   StreamHost uploads;
   JobService jobs;
   ArtifactService artifacts;
   DaemonService daemon;
+  RunbookService runbook;
+  std::optional<ModelService> models;
+  std::optional<SweepService> sweeps;
+  std::optional<LogbookService> logbook;
+  std::optional<AccessService> access;
   absl::Mutex stopping;  // so that one thread stops the listener
   // Members are created in this order.
   std::unique_ptr<listener::Listener> listener;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
+  std::unique_ptr<ServerTls> tls;  // null: no port, or in plain text
+  std::unique_ptr<Entrances> entrances;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<PeriodicCall> idle;
 };
@@ -163,7 +289,7 @@ RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }
 absl::Status RpcServer::Start() {
   base::Check(services_->server == nullptr, "Start is called once");
   for (const std::string& address : options_.addresses) {
-    absl::Status checked = listener::CheckListenAddress(address);
+    absl::Status checked = CheckAddress(address, options_.tls.has_value());
     if (!checked.ok()) return checked;
   }
   grpc::EnableDefaultHealthCheckService(true);
@@ -172,37 +298,77 @@ absl::Status RpcServer::Start() {
   Configure(options_, builder);
   if (options_.calls != nullptr) ReportCalls(*options_.calls, builder);
   absl::StatusOr<std::unique_ptr<listener::Listener>> opened =
-      listener::Listener::Open(
-          {options_.addresses, options_.max_descriptor, options_.log});
+      listener::Listener::Open({options_.addresses, options_.max_descriptor,
+                                options_.log, options_.socket_group});
   if (!opened.ok()) return opened.status();
   services_->listener = *std::move(opened);
-  services_->acceptor = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+  if (absl::Status s = OpenEntrances(builder); !s.ok()) return s;
   builder.RegisterService(&services_->jobs);
   builder.RegisterService(&services_->artifacts);
   builder.RegisterService(&services_->daemon);
+  builder.RegisterService(&services_->runbook);
+  if (services_->models) builder.RegisterService(&*services_->models);
+  if (services_->sweeps) builder.RegisterService(&*services_->sweeps);
+  if (services_->logbook) builder.RegisterService(&*services_->logbook);
+  if (services_->access) builder.RegisterService(&*services_->access);
   services_->server = builder.BuildAndStart();
   if (services_->server == nullptr) {
-    return absl::InternalError("gRPC does not start; its lines say why");
+    return absl::InternalError(
+        "gRPC does not start; with GRPC_VERBOSITY=ERROR in the environment its "
+        "lines say why");
   }
   bound_ = services_->listener->addresses();
   // Clients wait in the sockets' backlog until the listener starts, so the
   // first question for the health finds SERVING.
   SetHealth(*services_->server, true);
-  services_->listener->Start([this](int socket, int fd) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters p;
-    p.listener_fd = socket;  // newer gRPC drops a connection without one
-    p.fd = fd;
-    services_->acceptor->HandleNewConnection(&p);
+  services_->listener->Start([this](const listener::Accepted& accepted) {
+    services_->entrances->Take(accepted);
   });
   services_->idle = std::make_unique<PeriodicCall>(
       std::min(options_.upload_idle, options_.download_idle) / 4, [this] {
         const auto now = ClosableStream::Clock::now();
+        services_->streams.EndIdle(now);
         services_->uploads.EndIdle(now);
         services_->downloads.EndIdle(now);
       });
   return absl::OkStatus();
+}
+
+int RpcServer::EndStreams(const std::string& credential) {
+  return services_->streams.CloseOf(credential) +
+         services_->uploads.CloseOf(credential) +
+         services_->downloads.CloseOf(credential);
+}
+
+absl::Status RpcServer::OpenEntrances(grpc::ServerBuilder& builder) {
+  Entrances::Options options;
+  options.known = options_.callers;
+  if (options_.log) options.log = options_.log;
+  options.refused = Refusals(options_.calls, options_.audit);
+  const bool has_port =
+      std::any_of(options_.addresses.begin(), options_.addresses.end(), IsPort);
+  if (has_port && options_.tls) {
+    absl::StatusOr<std::unique_ptr<ServerTls>> tls =
+        ServerTls::Open(*options_.tls);
+    if (!tls.ok()) return tls.status();
+    services_->tls = *std::move(tls);
+    options.port = services_->tls->Credentials();
+  } else if (has_port) {
+    options.port = grpc::experimental::LocalServerCredentials(LOCAL_TCP);
+  }
+  absl::StatusOr<std::unique_ptr<Entrances>> entrances =
+      Entrances::Open(std::move(options), builder);
+  if (!entrances.ok()) return entrances.status();
+  services_->entrances = *std::move(entrances);
+  return absl::OkStatus();
+}
+
+absl::Status RpcServer::RenewTls() {
+  return services_->tls ? services_->tls->Renew() : absl::OkStatus();
+}
+
+std::optional<absl::Time> RpcServer::certificate_expiry() const {
+  return services_->CertificateExpiry();
 }
 
 void RpcServer::Shutdown(absl::Duration grace) {
@@ -212,6 +378,7 @@ void RpcServer::Shutdown(absl::Duration grace) {
     // The listener ends first: gRPC never closes a connection that it gets
     // after its own end.
     services_->listener->Stop();
+    services_->entrances->Close();
   }
   SetHealth(*services_->server, false);
   // gRPC's Shutdown returns only when every call has ended. Watchers and
@@ -221,6 +388,8 @@ void RpcServer::Shutdown(absl::Duration grace) {
   services_->changes.Close();
   services_->submits.Close();
   services_->deletions.Close();
+  services_->collections.Close();
+  services_->diagnoses.Close();
   services_->server->Shutdown(std::chrono::system_clock::now() +
                               absl::ToChronoMilliseconds(grace));
 }

@@ -4,17 +4,36 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/base/check.h"
+#include "server/access/audit_log.h"
+#include "server/access/audit_store.h"
+#include "server/access/token_book.h"
+#include "server/doctor/examiner.h"
 #include "server/jobs/blob_store.h"
+#include "server/jobs/collector.h"
 #include "server/jobs/exported_calls.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_reader.h"
+#include "server/jobs/planner.h"
+#include "server/jobs/user_ledger.h"
+#include "server/logbook/logbook.h"
+#include "server/models/model_book.h"
+#include "server/models/puller.h"
 #include "server/rpc/daemon_facts.h"
+#include "server/rpc/identify.h"
+#include "server/rpc/server_tls.h"
+#include "server/rpc/user_accounts.h"
+#include "server/sweeps/sweep_book.h"
+
+namespace grpc {
+class ServerBuilder;
+}
 
 namespace mpsd::rpc {
 
@@ -22,22 +41,31 @@ struct Options {
   // "unix:/path/mpsd.sock" or "127.0.0.1:7433"; port 0 takes a free port. Only
   // its owner may use a unix socket (0600); a stale socket is replaced.
   std::vector<std::string> addresses;
+  // The group whose members may use the unix sockets, too (0660).
+  std::optional<gid_t> socket_group = {};
+  KnownCallers callers = {};
+  // Certificates of the ports. Without them a port is served on loopback alone,
+  // in plain text.
+  std::optional<TlsOptions> tls = {};
   int max_receive_bytes = 32 << 20;  // the largest message
   int max_send_bytes = 64 << 20;
   absl::Duration keepalive = absl::Minutes(1);
-  // Threads for Submit, for Cancel and Retry (which wait for the store where it
-  // hangs), and for the calls that only read; and how many calls of each kind
-  // may wait for a thread, where Cancel and Retry share the number of the
-  // reading calls. Further calls get UNAVAILABLE.
+  // Threads for Submit, for Cancel and its like (which wait for the store where
+  // it hangs), and for the calls that only read; and how many calls of each
+  // kind may wait for a thread, where Cancel and its like share the number of
+  // the reading calls. Further calls get UNAVAILABLE.
   int submit_threads = 2;
   int change_threads = 2;
   int read_threads = 4;
   int max_waiting_submits = 64;
   int max_waiting_reads = 256;
-  // The most uploads at a time, in all and from one machine; the same for
-  // downloads. Further calls get UNAVAILABLE.
+  // The most watchers and followers of logs of one user at a time, of 1,024 in
+  // all. Further calls get UNAVAILABLE.
+  int max_streams_of_user = 256;
+  // The most uploads at a time, in all and of one user; the same for downloads.
+  // Further calls get UNAVAILABLE.
   int max_uploads = 64;
-  int max_uploads_of_peer = 32;
+  int max_uploads_of_user = 32;
   // After this time the server ends an upload that received nothing, or a
   // download of which the client read nothing.
   absl::Duration upload_idle = absl::Minutes(2);
@@ -49,6 +77,42 @@ struct Options {
   // The first descriptor number that no connection gets; see
   // listener::Listener.
   int max_descriptor = 1 << 30;
+  // Tells who calls; for tests. Empty: MakeIdentify(callers).
+  Identify identify = {};
+  // Hides the spec, log, results … of a job from everybody but the job's owner
+  // and admins (access::Rights::MayRead).
+  bool private_jobs = false;
+  // Counts what each user sends, and so knows who sent which blob; must outlive
+  // the server. Null: nobody counts, and with private_jobs no user can submit
+  // uploaded files.
+  jobs::UserLedger* ledger = nullptr;
+  // Tells and removes what nobody needs; must outlive the server. Null: nothing
+  // is collected.
+  jobs::Collector* collector = nullptr;
+  // The limits of users; must outlive the server. Null: nobody has any.
+  const jobs::LimitBook* limits = nullptr;
+  // Keeps who asked for which change; must outlive the server. Null: nobody
+  // keeps it.
+  access::AuditLog* audit = nullptr;
+  // The tokens and the audit's entries that AccessService shows; must outlive
+  // the server. Null: there is no AccessService.
+  access::TokenBook* tokens = nullptr;
+  access::AuditStore* audit_entries = nullptr;
+  // The models that jobs can name; must outlive the server. Null: there is no
+  // ModelService.
+  models::ModelBook* models = nullptr;
+  // The sweeps; must outlive the server. Null: there is no SweepService.
+  sweeps::SweepBook* sweeps = nullptr;
+  // The records of jobs that have ended, and a jobs::RecordNotes; must outlive
+  // the server. Null: there is no LogbookService.
+  logbook::Logbook* logbook = nullptr;
+  // Fetches models from the hub; must outlive the server. Null: pulls are off.
+  models::Puller* puller = nullptr;
+  // Plans jobs that are not queued; must outlive the server. Null: plans are
+  // off.
+  jobs::Planner* planner = nullptr;
+  // Looks at the machine; must outlive the server. Null: Diagnose is off.
+  doctor::Examiner* examiner = nullptr;
   // Gets a line for each fault in mpsd itself; called on any thread.
   std::function<void(const std::string&)> log = {};
   // Gets every call; must outlive the server. Null: nobody counts.
@@ -58,7 +122,8 @@ struct Options {
   absl::Duration log_poll_interval = absl::Milliseconds(500);
 };
 
-// The API over gRPC: JobService, ArtifactService, DaemonService, the standard
+// The API over gRPC: JobService, ArtifactService, DaemonService, AccessService,
+// ModelService, RunbookService, SweepService, LogbookService, the standard
 // health service (SERVING between Start and Shutdown) and reflection. No call
 // has a thread of its own, and none of our threads waits for a thread of
 // gRPC's. Thread-safe.
@@ -73,7 +138,8 @@ class RpcServer {
 
   // Listens and serves. Called once. Names the address in its errors:
   // InvalidArgument for an address that cannot work (a socket path too long for
-  // the system), Unavailable for an address that is taken.
+  // the system, a port beyond loopback without certificates), Unavailable for
+  // an address that is taken; the errors of ServerTls::Open.
   absl::Status Start();
 
   // The addresses for clients, with the real ports. After Start.
@@ -82,6 +148,17 @@ class RpcServer {
     return bound_;
   }
 
+  // Ends the streams that were opened by `credential`
+  // (access::Caller::credential) with UNAUTHENTICATED, and returns how many.
+  // Call it once Options::callers knows the credential no more.
+  int EndStreams(const std::string& credential);
+
+  // Reads the certificates again; see ServerTls::Renew. OK where no port is
+  // served over TLS. After Start.
+  absl::Status RenewTls();
+  // When the certificate of the ports ends; nullopt where none is served.
+  std::optional<absl::Time> certificate_expiry() const;
+
   // Takes no new call, ends watchers, followers and submits with UNAVAILABLE,
   // lets other calls finish for up to `grace` and then cancels them. Returns
   // once every call has ended. Harmless to repeat.
@@ -89,6 +166,9 @@ class RpcServer {
 
  private:
   struct Services;
+
+  // The entrances for the addresses, with certificates where ports need them.
+  absl::Status OpenEntrances(grpc::ServerBuilder& builder);
 
   const Options options_;
   std::vector<std::string> bound_;

@@ -2,7 +2,9 @@
 #ifndef MPSD_SERVER_RPC_SINK_STREAM_H_
 #define MPSD_SERVER_RPC_SINK_STREAM_H_
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -11,14 +13,17 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
 #include "grpcpp/grpcpp.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/status.h"
 #include "server/rpc/stream_host.h"
+#include "server/rpc/stream_note.h"
 
 namespace mpsd::rpc {
 
 enum class Push {
   kMore,  // read the next message
   kEnd,   // the answer is known: leave the rest unread
+  kBusy,  // call GoOn before the next message
 };
 
 // Takes a client's stream, one message a call, and fills in the answer. One
@@ -29,6 +34,9 @@ class Sink {
  public:
   virtual ~Sink() = default;
   virtual absl::StatusOr<Push> Take(const Message& message) = 0;
+  // A piece of work that a message left, of some milliseconds: other streams
+  // get the thread between two of them.
+  virtual absl::StatusOr<Push> GoOn() { return Push::kMore; }
   // Called once the client has sent everything.
   virtual absl::Status End() = 0;
 };
@@ -44,23 +52,31 @@ template <typename Message>
 class SinkStream final : public grpc::ServerReadReactor<Message>,
                          public ClosableStream {
  public:
-  // Returns the reactor for gRPC. `rpc` is "Service.Method", a literal.
+  using MakeSink =
+      std::function<std::unique_ptr<Sink<Message>>(const access::Rights&)>;
+
+  // Returns the reactor for gRPC. The sink is made where the gate lets the
+  // caller enter.
   static grpc::ServerReadReactor<Message>* Start(
-      grpc::CallbackServerContext& context, StreamHost& host, const char* rpc,
-      std::unique_ptr<Sink<Message>> sink) {
-    auto* stream = new SinkStream(context, host, rpc, std::move(sink));
-    const absl::Status added = host.Add(*stream, context.peer());
-    if (added.ok()) {
+      grpc::CallbackServerContext& context, const Gate& gate, StreamHost& host,
+      Asked asked, const MakeSink& make) {
+    auto* stream = new SinkStream(context, gate, host, std::move(asked));
+    const absl::Status made =
+        host.barrier().Run(stream->rpc_, [&] { return stream->Make(make); });
+    if (made.ok()) {
       stream->Read();
     } else {
-      stream->End(added);
+      stream->End(made);
     }
     return stream;
   }
 
-  void Close() override {
-    EndReading(Clock::time_point::max(),
-               absl::UnavailableError("mpsd is stopping"));
+  void Close(const absl::Status& why) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      closing_ = why;
+    }
+    EndReading(Clock::time_point::max(), why);
   }
   void EndIfIdle(Clock::time_point since) override {
     EndReading(since, absl::DeadlineExceededError(
@@ -70,9 +86,23 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
  private:
   enum class State { kReading, kTaking, kEnded };
 
-  SinkStream(grpc::CallbackServerContext& context, StreamHost& host,
-             const char* rpc, std::unique_ptr<Sink<Message>> sink)
-      : context_(context), host_(host), rpc_(rpc), sink_(std::move(sink)) {}
+  SinkStream(grpc::CallbackServerContext& context, const Gate& gate,
+             StreamHost& host, Asked asked)
+      : context_(context),
+        gate_(gate),
+        host_(host),
+        asked_(std::move(asked)),
+        rpc_(asked_.method.rule().method),
+        note_(gate, host) {}
+
+  absl::Status Make(const MakeSink& make) {
+    absl::StatusOr<access::Rights> rights =
+        gate_.EnterStream(context_, asked_, host_, *this);
+    if (!rights.ok()) return rights.status();
+    rights_ = *std::move(rights);
+    sink_ = make(*rights_);
+    return absl::OkStatus();
+  }
 
   void OnReadDone(bool ok) override {
     {
@@ -84,19 +114,46 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   }
   void OnDone() override {
     host_.Remove(*this);
+    note_.End(Ended());
     delete this;
   }
 
-  // Take and TakeEnd end the call or ask for the next message; after that the
-  // stream may be gone.
+  absl::Status Ended() {
+    absl::MutexLock lock(&mutex_);
+    return ended_;
+  }
+
+  // Take, GoOn and TakeEnd end the call or ask for the next message; after that
+  // the stream may be gone.
   void Take() {
+    Work([this]() -> absl::StatusOr<Push> {
+      if (absl::Status may = note_.BeginOnce(asked_, *rights_); !may.ok())
+        return may;
+      return sink_->Take(message_);
+    });
+  }
+  void GoOn() {
+    Work([this]() -> absl::StatusOr<Push> {
+      if (context_.IsCancelled()) {
+        return absl::CancelledError("the stream broke off");
+      }
+      {
+        absl::MutexLock lock(&mutex_);
+        if (!closing_.ok()) return closing_;
+      }
+      return sink_->GoOn();
+    });
+  }
+  void Work(const std::function<absl::StatusOr<Push>()>& work) {
     Push push = Push::kEnd;
-    const absl::Status taken = host_.barrier().Run(rpc_, [&] {
-      absl::StatusOr<Push> pushed = sink_->Take(message_);
+    const absl::Status done = host_.barrier().Run(rpc_, [&] {
+      absl::StatusOr<Push> pushed = work();
       if (pushed.ok()) push = *pushed;
       return pushed.status();
     });
-    taken.ok() && push == Push::kMore ? Read() : End(taken);
+    if (!done.ok() || push == Push::kEnd) return End(done);
+    if (push == Push::kMore) return Read();
+    host_.executor().Post([this] { GoOn(); });
   }
   void TakeEnd() {
     End(context_.IsCancelled()
@@ -105,43 +162,59 @@ class SinkStream final : public grpc::ServerReadReactor<Message>,
   }
 
   void Read() {
+    absl::Status closing;
     {
       absl::MutexLock lock(&mutex_);
       base::Check(state_ == State::kTaking, "one read is under way at most");
-      state_ = State::kReading;
-      reading_since_ = Clock::now();
+      closing = closing_;
+      if (closing.ok()) {
+        state_ = State::kReading;
+        reading_since_ = Clock::now();
+        // Under the lock: Close ends the call of a stream that reads, after
+        // which no read may start. gRPC calls OnReadDone on another thread.
+        this->StartRead(&message_);
+      }
     }
-    this->StartRead(&message_);
+    if (!closing.ok()) End(closing);
   }
   void End(const absl::Status& status) {
     {
       absl::MutexLock lock(&mutex_);
       base::Check(state_ == State::kTaking, "a stream ends once");
       state_ = State::kEnded;
+      ended_ = status;
     }
     sink_.reset();
     this->Finish(ToGrpc(status));
   }
-  // Finish makes the outstanding read fail; OnReadDone then finds kEnded and
+  // Ends the call if it has read since before `since`. Finish makes the
+  // outstanding read fail; OnReadDone then finds kEnded and
   // leaves the stream alone.
   void EndReading(Clock::time_point since, const absl::Status& status) {
     {
       absl::MutexLock lock(&mutex_);
       if (state_ != State::kReading || reading_since_ > since) return;
       state_ = State::kEnded;
+      ended_ = status;
     }
     this->Finish(ToGrpc(status));
   }
 
   grpc::CallbackServerContext& context_;
+  const Gate& gate_;
   StreamHost& host_;
+  const Asked asked_;
   const char* const rpc_;
+  StreamNote note_;
+  std::optional<access::Rights> rights_;  // from the gate's Enter on
   std::unique_ptr<Sink<Message>> sink_;
   Message message_;
 
   absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kTaking;
   Clock::time_point reading_since_ ABSL_GUARDED_BY(mutex_);
+  absl::Status closing_ ABSL_GUARDED_BY(mutex_);  // why the stream shall end
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);    // what the client got
 };
 
 }  // namespace mpsd::rpc

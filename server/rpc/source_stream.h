@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -12,8 +13,10 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
 #include "grpcpp/grpcpp.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/status.h"
 #include "server/rpc/stream_host.h"
+#include "server/rpc/stream_note.h"
 
 namespace mpsd::rpc {
 
@@ -50,43 +53,43 @@ class SourceStream final
       public ClosableStream,
       public std::enable_shared_from_this<SourceStream<Message>> {
  public:
-  using MakeSource = std::function<std::unique_ptr<Source<Message>>(Wake)>;
+  using MakeSource = std::function<std::unique_ptr<Source<Message>>(
+      const access::Rights&, Wake)>;
 
   // Returns the reactor for gRPC, which lives until its call is done. The
-  // source is destroyed with the call. `rpc` is "Service.Method", a literal.
+  // source is destroyed with the call. It is made where the gate lets the
+  // caller enter, and asked where the gate lets the call begin.
   static grpc::ServerWriteReactor<Message>* Start(
-      grpc::CallbackServerContext& context, StreamHost& host, const char* rpc,
-      const MakeSource& make) {
-    std::shared_ptr<SourceStream> stream(new SourceStream(context, host, rpc));
+      grpc::CallbackServerContext& context, const Gate& gate, StreamHost& host,
+      Asked asked, const MakeSource& make) {
+    std::shared_ptr<SourceStream> stream(
+        new SourceStream(context, gate, host, std::move(asked)));
     stream->self_ = stream;
-    std::weak_ptr<SourceStream> weak = stream;
-    stream->made_ = host.barrier().Run(rpc, [&] {
-      stream->source_ = make([weak] {
-        if (auto alive = weak.lock()) alive->OnWake();
-      });
-      return host.Add(*stream, context.peer());
-    });
-    {
-      absl::MutexLock lock(&stream->mutex_);
-      stream->state_ = State::kPulling;
+    const absl::Status made =
+        host.barrier().Run(stream->rpc_, [&] { return stream->Make(make); });
+    if (made.ok()) {
+      stream->Resume();
+    } else {
+      stream->End(made);
     }
-    stream->PostPull();
     return stream.get();
   }
 
-  void Close() override {
+  void Close(const absl::Status& why) override {
     {
       absl::MutexLock lock(&mutex_);
-      closing_ = true;
+      closing_ = why;
     }
     OnWake();
   }
-  // Cancels the call of a client that reads nothing. The client learns no
-  // reason, because it has not read the earlier messages.
+  // Cancels the call of a client that reads nothing, be it the reason for which
+  // the stream was closed. The client learns no reason, because it has not read
+  // the earlier messages.
   void EndIfIdle(Clock::time_point since) override {
     {
       absl::MutexLock lock(&mutex_);
-      if (state_ != State::kWriting || writing_since_ > since) return;
+      const bool idle = writing_since_ <= since || !closing_.ok();
+      if (state_ != State::kWriting || !idle) return;
     }
     context_.TryCancel();
   }
@@ -94,18 +97,29 @@ class SourceStream final
  private:
   enum class State { kStarting, kPulling, kWriting, kIdle, kEnded };
 
-  SourceStream(grpc::CallbackServerContext& context, StreamHost& host,
-               const char* rpc)
-      : context_(context), host_(host), rpc_(rpc) {}
+  SourceStream(grpc::CallbackServerContext& context, const Gate& gate,
+               StreamHost& host, Asked asked)
+      : context_(context),
+        gate_(gate),
+        host_(host),
+        asked_(std::move(asked)),
+        rpc_(asked_.method.rule().method),
+        note_(gate, host) {}
+
+  absl::Status Make(const MakeSource& make) {
+    absl::StatusOr<access::Rights> rights =
+        gate_.EnterStream(context_, asked_, host_, *this);
+    if (!rights.ok()) return rights.status();
+    rights_ = *std::move(rights);
+    source_ = make(*rights_, [weak = this->weak_from_this()] {
+      if (auto alive = weak.lock()) alive->OnWake();
+    });
+    return absl::OkStatus();
+  }
 
   void OnWriteDone(bool ok) override {
     if (!ok) return End(absl::CancelledError("the client is gone"));
-    {
-      absl::MutexLock lock(&mutex_);
-      base::Check(state_ == State::kWriting, "a write ends after it began");
-      state_ = State::kPulling;
-    }
-    PostPull();
+    Resume();
   }
 
   void OnCancel() override {
@@ -118,11 +132,8 @@ class SourceStream final
 
   // No thread uses source_ any more: the last thread that did called Finish.
   void OnDone() override {
-    {
-      // The critical section is empty: it orders OnDone after End() for
-      // ThreadSanitizer, which cannot see gRPC's own ordering.
-      absl::MutexLock lock(&mutex_);
-    }
+    // Ended's lock orders OnDone after End() for ThreadSanitizer.
+    note_.End(Ended());
     host_.Remove(*this);
     source_.reset();
     std::shared_ptr<SourceStream> last = std::move(self_);
@@ -133,6 +144,15 @@ class SourceStream final
       absl::MutexLock lock(&mutex_);
       woken_ = true;
       if (state_ != State::kIdle) return;
+      state_ = State::kPulling;
+    }
+    PostPull();
+  }
+
+  // Begins to pull, or pulls on after a write.
+  void Resume() {
+    {
+      absl::MutexLock lock(&mutex_);
       state_ = State::kPulling;
     }
     PostPull();
@@ -160,20 +180,25 @@ class SourceStream final
     absl::MutexLock lock(&mutex_);
     woken_ = false;
     if (cancelled_) return absl::CancelledError("the client cancelled");
-    if (closing_) return absl::UnavailableError("mpsd is stopping");
-    return absl::OkStatus();
+    return closing_;
   }
 
   absl::StatusOr<Pull> NextMessage() {
-    if (!made_.ok()) return made_;
     absl::StatusOr<Pull> pulled;
     absl::Status caught = host_.barrier().Run(rpc_, [&] {
+      if (absl::Status may = note_.BeginOnce(asked_, *rights_); !may.ok())
+        return may;
       message_.Clear();
       pulled = source_->Next(message_);
       return pulled.status();
     });
     if (!caught.ok()) return caught;
     return pulled;
+  }
+
+  absl::Status Ended() {
+    absl::MutexLock lock(&mutex_);
+    return ended_;
   }
 
   // A wake-up may come between NextMessage and this lock. It leaves woken_ set,
@@ -201,15 +226,19 @@ class SourceStream final
       absl::MutexLock lock(&mutex_);
       base::Check(state_ != State::kEnded, "a stream ends once");
       state_ = State::kEnded;
+      ended_ = status;
     }
     this->Finish(ToGrpc(status));
   }
 
   grpc::CallbackServerContext& context_;
+  const Gate& gate_;
   StreamHost& host_;
+  const Asked asked_;
   const char* const rpc_;
-  absl::Status made_;                   // why the stream ends before it begins
-  std::shared_ptr<SourceStream> self_;  // keeps the stream alive until OnDone
+  StreamNote note_;
+  std::optional<access::Rights> rights_;  // from the gate's Enter on
+  std::shared_ptr<SourceStream> self_;    // keeps the stream alive until OnDone
   std::unique_ptr<Source<Message>> source_;
   Message message_;
 
@@ -218,7 +247,8 @@ class SourceStream final
   Clock::time_point writing_since_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;  // since the last BeginPull
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status closing_ ABSL_GUARDED_BY(mutex_);  // why the stream shall end
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);    // what the client got
 };
 
 }  // namespace mpsd::rpc

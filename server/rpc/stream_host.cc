@@ -3,39 +3,34 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "server/rpc/origin.h"
 
 namespace mpsd::rpc {
 namespace {
 
-// "ipv4:10.0.0.1" for "ipv4:10.0.0.1:4711"; each connection has a port of its
-// own.
-std::string MachineOf(const std::string& peer) {
-  return peer.starts_with("ip") ? peer.substr(0, peer.rfind(':')) : peer;
-}
+absl::Status Stopping() { return absl::UnavailableError("mpsd is stopping"); }
 
-absl::Status Full(int streams, const char* where) {
+absl::Status Full(int streams, const char* whose) {
   return absl::UnavailableError(
-      absl::StrCat(streams, " such transfers are under way", where,
+      absl::StrCat(streams, " such streams", whose, " are under way",
                    " already: try again when one has ended"));
 }
 
 }  // namespace
 
-absl::Status StreamHost::Add(ClosableStream& stream, const std::string& peer) {
-  const std::string machine = MachineOf(peer);
+absl::Status StreamHost::Add(ClosableStream& stream,
+                             const access::Caller& caller) {
   absl::MutexLock lock(&mutex_);
   if (static_cast<int>(streams_.size()) >= limits_.streams) {
     return Full(limits_.streams, "");
   }
-  int& of_peer = of_peer_[machine];
-  if (of_peer >= limits_.of_a_peer) {
-    return Full(limits_.of_a_peer, " from your machine");
-  }
-  ++of_peer;
-  streams_[&stream] = machine;
+  int& of_user = of_user_[caller.user];
+  if (of_user >= limits_.of_a_user) return Full(limits_.of_a_user, " of yours");
+  ++of_user;
+  streams_[&stream] = {caller.user, caller.credential};
   // CloseAll has passed and does not come again, and Shutdown would spend its
   // whole grace on this stream.
-  if (closed_) stream.Close();
+  if (closed_) stream.Close(Stopping());
   return absl::OkStatus();
 }
 
@@ -43,9 +38,9 @@ void StreamHost::Remove(ClosableStream& stream) {
   absl::MutexLock lock(&mutex_);
   const auto found = streams_.find(&stream);
   if (found == streams_.end()) return;
-  const auto of_peer = of_peer_.find(found->second);
-  base::Check(of_peer != of_peer_.end(), "a stream's machine is counted");
-  if (--of_peer->second == 0) of_peer_.erase(of_peer);
+  const auto of_user = of_user_.find(found->second.user);
+  base::Check(of_user != of_user_.end(), "a stream's user is counted");
+  if (--of_user->second == 0) of_user_.erase(of_user);
   streams_.erase(found);
 }
 
@@ -55,14 +50,27 @@ void StreamHost::CloseAll() {
   // CloseAll keeps the lock, so that a stream whose OnDone comes meanwhile
   // waits in Remove and still exists. The host's lock comes before a stream's:
   // a stream calls the host without its own.
-  for (auto& [stream, machine] : streams_) stream->Close();
+  for (auto& [stream, owner] : streams_) stream->Close(Stopping());
+}
+
+int StreamHost::CloseOf(const std::string& credential) {
+  absl::MutexLock lock(&mutex_);
+  int closed = 0;
+  for (auto& [stream, owner] : streams_) {
+    if (owner.credential != credential) continue;
+    stream->Close(absl::UnauthenticatedError(
+        absl::StrCat(credential, " does not hold any more: ask an admin")));
+    ++closed;
+  }
+  return closed;
 }
 
 void StreamHost::EndIdle(ClosableStream::Clock::time_point now) {
-  if (limits_.idle == absl::InfiniteDuration()) return;
-  const auto since = now - absl::ToChronoMilliseconds(limits_.idle);
+  const auto since = limits_.idle == absl::InfiniteDuration()
+                         ? ClosableStream::Clock::time_point::min()
+                         : now - absl::ToChronoMilliseconds(limits_.idle);
   absl::MutexLock lock(&mutex_);
-  for (auto& [stream, machine] : streams_) stream->EndIfIdle(since);
+  for (auto& [stream, owner] : streams_) stream->EndIfIdle(since);
 }
 
 int StreamHost::live() const {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/access/caller.h"
 #include "server/rpc/barrier.h"
 #include "server/rpc/executor.h"
 
@@ -22,9 +23,10 @@ class ClosableStream {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Ends the stream with UNAVAILABLE soon.
-  virtual void Close() = 0;
-  // Ends the stream if it has waited for its client since before `since`.
+  // Ends the stream with this error soon.
+  virtual void Close(const absl::Status& why) = 0;
+  // Ends the stream if it has waited for its client since before `since`, or at
+  // all after Close.
   virtual void EndIfIdle(Clock::time_point since) = 0;
 
  protected:
@@ -36,8 +38,8 @@ class ClosableStream {
 class StreamHost {
  public:
   struct Limits {
-    int streams = 1024;    // at a time, from all machines
-    int of_a_peer = 1024;  // at a time, from one machine
+    int streams = 1024;    // at a time, of all users
+    int of_a_user = 1024;  // at a time, of one user
     // How long a stream may wait for its client.
     absl::Duration idle = absl::InfiniteDuration();
   };
@@ -52,22 +54,28 @@ class StreamHost {
 
   // Adds a stream; closes a stream at once that is added after CloseAll.
   // Unavailable, without adding it, where there are as many streams as allowed.
-  // `peer`: the client as gRPC names it.
-  absl::Status Add(ClosableStream& stream, const std::string& peer);
+  absl::Status Add(ClosableStream& stream, const access::Caller& caller);
   // Harmless for a stream that was not added.
   void Remove(ClosableStream& stream);
   void CloseAll();
+  // Ends the streams of those who came by `credential`
+  // (access::Caller::credential), with UNAUTHENTICATED; returns how many.
+  int CloseOf(const std::string& credential);
   // The server calls this every now and then.
   void EndIdle(ClosableStream::Clock::time_point now);
   int live() const;
 
  private:
+  struct Owner {
+    std::string user;
+    std::string credential;
+  };
+
   const Limits limits_;
   const Barrier barrier_;
   mutable absl::Mutex mutex_;
-  std::map<ClosableStream*, std::string> streams_
-      ABSL_GUARDED_BY(mutex_);  // value: the machine of the stream's client
-  std::map<std::string, int> of_peer_ ABSL_GUARDED_BY(mutex_);
+  std::map<ClosableStream*, Owner> streams_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> of_user_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   Executor executor_;  // last: its tasks use the members above
 };

@@ -29,36 +29,41 @@ absl::Status Busy(const char* rpc) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* Answer(
-    grpc::CallbackServerContext* context, CallHost& host, const char* rpc,
-    std::function<absl::Status(const jobs::Wanted&)> work) {
+absl::Status Carry(const Gate& gate, const Asked& asked, const Barrier& barrier,
+                   const std::function<absl::Status(Call&)>& work, Call& call) {
+  const absl::StatusOr<int64_t> entry = gate.Begin(asked, call.rights);
+  if (!entry.ok()) return entry.status();
+  const absl::Status done =
+      barrier.Run(asked.method.rule().method, [&] { return work(call); });
+  gate.End(*entry, done, call.made_job_id);
+  return done;
+}
+
+grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
+                                 const Gate& gate, CallHost& host, Asked asked,
+                                 std::function<absl::Status(Call&)> work) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  // This is a thread of gRPC's, which only makes and posts the task. The
-  // barrier guards it too, because making a task takes memory.
+  const char* const rpc = asked.method.rule().method;
+  // This is a thread of gRPC's, which asks who calls, and makes and posts the
+  // task. The barrier guards it too, because making a task takes memory.
   const absl::Status posted = host.barrier().Run(rpc, [&] {
-    const auto task = [=, &host, work = std::move(work)] {
-      const jobs::Wanted wanted = [=, &host] {
-        return IsWanted(*context, host);
-      };
+    absl::StatusOr<access::Rights> rights = gate.Enter(*context, asked);
+    if (!rights.ok()) return rights.status();
+    const auto task = [=, &gate, &host, rights = *std::move(rights),
+                       asked = std::move(asked), work = std::move(work)] {
       // Finish is the last step: gRPC may free context, request and response
       // before Finish returns.
       reactor->Finish(ToGrpc(host.barrier().Run(rpc, [&] {
-        const absl::Status still = wanted();
-        return still.ok() ? work(wanted) : still;
+        Call call{rights, [=, &host] { return IsWanted(*context, host); }, ""};
+        absl::Status still = call.wanted();
+        if (!still.ok()) return still;
+        return Carry(gate, asked, host.barrier(), work, call);
       })));
     };
     return host.Post(task) ? absl::OkStatus() : Busy(rpc);
   });
   if (!posted.ok()) reactor->Finish(ToGrpc(posted));
   return reactor;
-}
-
-grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                 CallHost& host, const char* rpc,
-                                 std::function<absl::Status()> work) {
-  return Answer(
-      context, host, rpc,
-      [work = std::move(work)](const jobs::Wanted&) { return work(); });
 }
 
 }  // namespace mpsd::rpc

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "server/jobs/job_manager.h"
 #include "server/rpc/barrier.h"
 #include "server/rpc/executor.h"
+#include "server/rpc/gate.h"
 
 namespace mpsd::rpc {
 
@@ -43,19 +45,28 @@ class CallHost {
   Executor executor_;  // last: its tasks use the members above
 };
 
-// Runs `work` on a thread of the host and answers the call with the status, so
-// that a handler is one line. `work` does not run where the client is gone, or
-// the deadline has passed, before its turn. UNAVAILABLE where the host has no
-// room. `rpc` is "Service.Method", a literal.
-grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                 CallHost& host, const char* rpc,
-                                 std::function<absl::Status()> work);
+// What a handler gets to know of a call beside its messages.
+struct Call {
+  access::Rights rights;    // who calls, and what the caller may know
+  jobs::Wanted wanted;      // whether the client still waits
+  std::string made_job_id;  // the job that the handler made, for the audit
+  // Set where jobs are made or queued again.
+  jobs::UserLimits limits = {};
+};
 
-// For work of several steps: `work` asks between them whether the client still
-// waits.
-grpc::ServerUnaryReactor* Answer(
-    grpc::CallbackServerContext* context, CallHost& host, const char* rpc,
-    std::function<absl::Status(const jobs::Wanted&)> work);
+// Lets a call that has entered pass the gate, does the work and has the end
+// noted; the part of Answer that other doors than gRPC's have too.
+absl::Status Carry(const Gate& gate, const Asked& asked, const Barrier& barrier,
+                   const std::function<absl::Status(Call&)>& work, Call& call);
+
+// Runs `work` on a thread of the host and answers the call with the status, so
+// that a handler is one line. `work` does not run where the gate lets the call
+// not pass, or where the client is gone, or the deadline has passed, before its
+// turn. UNAVAILABLE where the host has no room. Work of several steps asks
+// between them whether the client still waits.
+grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
+                                 const Gate& gate, CallHost& host, Asked asked,
+                                 std::function<absl::Status(Call&)> work);
 
 }  // namespace mpsd::rpc
 

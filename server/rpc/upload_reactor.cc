@@ -2,6 +2,8 @@
 #include "server/rpc/upload_reactor.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -22,8 +24,13 @@ absl::Status CheckData(const std::string& field, const std::string& data) {
 
 class UploadSink : public Sink<v1::UploadRequest> {
  public:
-  UploadSink(jobs::BlobUploads& blobs, v1::UploadResponse& response)
-      : blobs_(blobs), response_(response) {}
+  UploadSink(std::unique_ptr<jobs::BlobUploads> blobs, std::string user,
+             v1::UploadResponse& response,
+             std::unique_ptr<jobs::UploadClaim> claim)
+      : blobs_(std::move(blobs)),
+        user_(std::move(user)),
+        response_(response),
+        claim_(std::move(claim)) {}
 
   absl::StatusOr<Push> Take(const v1::UploadRequest& request) override {
     switch (request.part_case()) {
@@ -36,9 +43,18 @@ class UploadSink : public Sink<v1::UploadRequest> {
     }
   }
 
+  absl::StatusOr<Push> GoOn() override {
+    const absl::StatusOr<bool> more = writer_->CatchUp();
+    if (!more.ok()) return more.status();
+    return *more ? Push::kBusy : Push::kMore;
+  }
+
   absl::Status End() override {
-    if (writer_ != nullptr) return writer_->Commit();
-    return absl::InvalidArgumentError("header: is missing");
+    if (writer_ == nullptr) {
+      return absl::InvalidArgumentError("header: is missing");
+    }
+    absl::Status stored = writer_->Commit();
+    return stored.ok() && claim_ != nullptr ? claim_->Commit() : stored;
   }
 
  private:
@@ -50,17 +66,32 @@ class UploadSink : public Sink<v1::UploadRequest> {
     if (checked.ok()) {
       checked = CheckNotNegative("header.size_bytes", header.size_bytes());
     }
+    if (checked.ok()) {
+      checked = CheckNotNegative("header.offset_bytes", header.offset_bytes());
+    }
+    if (checked.ok() && header.offset_bytes() > header.size_bytes()) {
+      checked = absl::InvalidArgumentError(
+          absl::StrCat("header.offset_bytes: is ", header.offset_bytes(),
+                       ", beyond the blob's ", header.size_bytes()));
+    }
     if (!checked.ok()) return checked;
     response_.set_sha256(header.sha256());
-    if (blobs_.Has(header.sha256())) {
+    if (blobs_->Has(header.sha256())) {
       response_.set_existed(true);
       return Push::kEnd;
     }
-    absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> writer =
-        blobs_.Begin(header.sha256(), header.size_bytes());
+    // The writer comes first: what it goes on with counts for the user already,
+    // and what it begins anew does so no longer.
+    absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> writer = blobs_->Resume(
+        user_, header.sha256(), header.size_bytes(), header.offset_bytes());
     if (!writer.ok()) return writer.status();
+    if (claim_ != nullptr) {
+      absl::Status room = claim_->Add(
+          header.sha256(), header.size_bytes() - header.offset_bytes());
+      if (!room.ok()) return room;
+    }
     writer_ = *std::move(writer);
-    return Push::kMore;
+    return header.offset_bytes() > 0 ? Push::kBusy : Push::kMore;
   }
 
   absl::StatusOr<Push> TakeData(const std::string& data) {
@@ -73,15 +104,21 @@ class UploadSink : public Sink<v1::UploadRequest> {
     return Push::kMore;
   }
 
-  jobs::BlobUploads& blobs_;
+  const std::unique_ptr<jobs::BlobUploads> blobs_;
+  const std::string user_;
   v1::UploadResponse& response_;
-  std::unique_ptr<jobs::BlobWriter> writer_;  // from the header on
+  const std::unique_ptr<jobs::UploadClaim> claim_;  // null: nobody counts
+  std::unique_ptr<jobs::BlobWriter> writer_;        // from the header on
 };
 
 class BatchSink : public Sink<v1::UploadBatchRequest> {
  public:
-  BatchSink(jobs::BlobUploads& blobs, v1::UploadBatchResponse& response)
-      : blobs_(blobs), response_(response) {}
+  BatchSink(std::unique_ptr<jobs::BlobUploads> blobs,
+            v1::UploadBatchResponse& response,
+            std::unique_ptr<jobs::UploadClaim> claim)
+      : blobs_(std::move(blobs)),
+        response_(response),
+        claim_(std::move(claim)) {}
 
   absl::StatusOr<Push> Take(const v1::UploadBatchRequest& request) override {
     for (int i = 0; i < request.blobs().size(); ++i) {
@@ -95,6 +132,7 @@ class BatchSink : public Sink<v1::UploadBatchRequest> {
   absl::Status End() override {
     absl::Status ended =
         batch_ == nullptr ? absl::OkStatus() : batch_->Commit();
+    if (ended.ok() && claim_ != nullptr) ended = claim_->Commit();
     if (ended.ok()) response_.set_stored(stored_);
     return ended;
   }
@@ -108,14 +146,22 @@ class BatchSink : public Sink<v1::UploadBatchRequest> {
       status = absl::InvalidArgumentError(absl::StrCat(
           "blobs: at most ", kMaxBatchBlobs, " are allowed in one stream"));
     }
-    if (!status.ok() || blobs_.Has(blob.sha256())) return status;
-    if (batch_ == nullptr) batch_ = blobs_.BeginBatch();
+    if (!status.ok() || blobs_->Has(blob.sha256())) return status;
+    // The same blob may come twice before it is stored, and counts once.
+    if (claim_ != nullptr && claimed_.insert(blob.sha256()).second) {
+      status =
+          claim_->Add(blob.sha256(), static_cast<int64_t>(blob.data().size()));
+      if (!status.ok()) return status;
+    }
+    if (batch_ == nullptr) batch_ = blobs_->BeginBatch();
     ++stored_;
     return batch_->Add(blob.sha256(), blob.data());
   }
 
-  jobs::BlobUploads& blobs_;
+  const std::unique_ptr<jobs::BlobUploads> blobs_;
   v1::UploadBatchResponse& response_;
+  const std::unique_ptr<jobs::UploadClaim> claim_;  // null: nobody counts
+  std::set<std::string> claimed_;
   std::unique_ptr<jobs::BlobBatch> batch_;  // from the first new blob on
   int taken_ = 0, stored_ = 0;
 };
@@ -123,13 +169,17 @@ class BatchSink : public Sink<v1::UploadBatchRequest> {
 }  // namespace
 
 std::unique_ptr<Sink<v1::UploadRequest>> MakeUploadSink(
-    jobs::BlobUploads& blobs, v1::UploadResponse& response) {
-  return std::make_unique<UploadSink>(blobs, response);
+    std::unique_ptr<jobs::BlobUploads> blobs, std::string user,
+    v1::UploadResponse& response, std::unique_ptr<jobs::UploadClaim> claim) {
+  return std::make_unique<UploadSink>(std::move(blobs), std::move(user),
+                                      response, std::move(claim));
 }
 
 std::unique_ptr<Sink<v1::UploadBatchRequest>> MakeBatchSink(
-    jobs::BlobUploads& blobs, v1::UploadBatchResponse& response) {
-  return std::make_unique<BatchSink>(blobs, response);
+    std::unique_ptr<jobs::BlobUploads> blobs, v1::UploadBatchResponse& response,
+    std::unique_ptr<jobs::UploadClaim> claim) {
+  return std::make_unique<BatchSink>(std::move(blobs), response,
+                                     std::move(claim));
 }
 
 }  // namespace mpsd::rpc

@@ -2,6 +2,7 @@
 #include "server/store/blob_batch.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -50,7 +51,19 @@ absl::Status PlaceBlob(const fs::path& temporary, const fs::path& final_path,
     // Without the lock Collect could look at an old blob of this name and then
     // unlink the new one.
     absl::MutexLock lock(&names);
-    fs::rename(temporary, final_path, error);
+    // A blob that is there has links, which say who needs it: a new file in its
+    // place would have none, and be collected. Its change time is renewed, as
+    // by Has.
+    const timespec now[] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+    struct stat info;
+    const bool is_there =
+        lstat(final_path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+        utimensat(AT_FDCWD, final_path.c_str(), now, AT_SYMLINK_NOFOLLOW) == 0;
+    if (is_there) {
+      fs::remove(temporary, error);
+    } else {
+      fs::rename(temporary, final_path, error);
+    }
   }
   if (error) return base::ErrnoStatus(error.value(), final_path.string());
   changed.insert(folder);

@@ -58,7 +58,8 @@ class BlobBatch final : public jobs::BlobBatch {
   bool committed_ = false;                // Commit was called
 };
 
-// Moves a flushed file to the blob's final path. Adds the folders whose entries
+// Moves a flushed file to the blob's final path, or removes the file where the
+// blob is there. Adds the folders whose entries
 // changed to `changed`: the caller flushes them. `names`: the store's lock.
 absl::Status PlaceBlob(const std::filesystem::path& temporary,
                        const std::filesystem::path& final_path,

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <map>
@@ -20,11 +21,14 @@
 #include "core/base/atomic_file.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/file_times.h"
 #include "core/base/sha256.h"
 #include "core/base/sync.h"
 #include "server/store/blob_batch.h"
+#include "server/store/blob_writer.h"
 #include "server/store/connection.h"
 #include "server/store/sqlite_status.h"
+#include "server/store/unnamed_blob.h"
 
 namespace mpsd::store {
 namespace fs = std::filesystem;
@@ -33,100 +37,6 @@ namespace {
 absl::Status FsError(const std::error_code& error, const fs::path& path) {
   return base::ErrnoStatus(error.value(), path.string());
 }
-
-class Writer : public jobs::BlobWriter {
- public:
-  using Reservation = std::unique_ptr<DiskRoom::Reservation>;
-
-  // `names`: the store's lock of that name.
-  Writer(Database& database, absl::Mutex& names, Reservation room,
-         fs::path temporary, int fd, fs::path final_path, int64_t size_bytes)
-      : database_(database),
-        names_(names),
-        room_(std::move(room)),
-        temporary_(std::move(temporary)),
-        final_(std::move(final_path)),
-        size_bytes_(size_bytes),
-        fd_(fd) {}
-  ~Writer() override {
-    close(fd_);
-    if (!committed_) unlink(temporary_.c_str());
-  }
-
-  absl::Status Append(std::string_view bytes) override {
-    if (bytes.size() > static_cast<uint64_t>(size_bytes_ - written_)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the blob was announced with ", size_bytes_, " bytes; more came"));
-    }
-    base::Check(!committed_, "Append comes before Commit");
-    hash_.Update(bytes);
-    written_ += bytes.size();
-    while (!bytes.empty()) {
-      const ssize_t n = write(fd_, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return base::ErrnoStatus(errno, temporary_.string());
-      bytes.remove_prefix(n);
-      room_->Used(n);
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Commit() override {
-    base::Check(!committed_, "Commit is called once");
-    absl::Status verified = Verify();
-    if (!verified.ok()) return verified;
-    // The file comes before its row: MatchRows mends a missing row at the next
-    // start, but could not bring back a missing file.
-    absl::Status placed = Place();
-    if (!placed.ok()) return placed;
-    Connection& c = database_.writer();
-    return CatchSqlite("recording a blob", [&] {
-      absl::MutexLock lock(&c.mutex());
-      c.SetDurability(Connection::Durability::kPowerCut);
-      Transaction transaction(c);
-      RecordBlob(c, final_.filename().string(), size_bytes_);
-      transaction.Commit();
-      return absl::OkStatus();
-    });
-  }
-
- private:
-  absl::Status Verify() {
-    if (written_ != size_bytes_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the blob was announced with ", size_bytes_, " bytes; ",
-                       written_, " came"));
-    }
-    const std::string hash = hash_.FinishHex();
-    if (hash == final_.filename().string()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("the blob's SHA-256 is ",
-                                                   hash, ", announced was ",
-                                                   final_.filename().string()));
-  }
-
-  absl::Status Place() {
-    if (fchmod(fd_, 0400) != 0) {
-      return base::ErrnoStatus(errno, temporary_.string());
-    }
-    absl::Status status = base::SyncPath(temporary_, O_RDONLY);
-    std::set<fs::path> changed;
-    if (status.ok()) status = PlaceBlob(temporary_, final_, names_, changed);
-    if (!status.ok()) return status;
-    committed_ = true;
-    return base::SyncAll({changed.begin(), changed.end()});
-  }
-
-  Database& database_;
-  absl::Mutex& names_;
-  const Reservation room_;
-  const fs::path temporary_;
-  const fs::path final_;  // …/ab/<sha256>
-  const int64_t size_bytes_;
-  const int fd_;
-  base::Sha256 hash_;
-  int64_t written_ = 0;
-  bool committed_ = false;
-};
 
 // The blobs in FOLDER/ab for every ab: name → size.
 std::map<std::string, int64_t> BlobFiles(const fs::path& folder) {
@@ -162,18 +72,22 @@ bool CanLink(const fs::path& from, const fs::path& to) {
   return linked;
 }
 
-absl::Time ChangeTime(const struct stat& info) {
-#ifdef __APPLE__
-  return absl::TimeFromTimespec(info.st_ctimespec);
-#else
-  return absl::TimeFromTimespec(info.st_ctim);
-#endif
-}
-
 bool IsUnused(const fs::path& blob, absl::Time before) {
   struct stat info;
   return lstat(blob.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-         info.st_nlink == 1 && ChangeTime(info) < before;
+         info.st_nlink == 1 &&
+         absl::TimeFromTimespec(base::ChangeTime(info)) < before;
+}
+
+absl::Status CheckUpload(const std::string& sha256, int64_t size_bytes) {
+  if (!jobs::IsSha256(sha256)) {
+    return absl::InvalidArgumentError(
+        "sha256 must be 64 lower-case hexadecimal digits");
+  }
+  if (size_bytes < 0) {
+    return absl::InvalidArgumentError("size_bytes must not be negative");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -189,8 +103,11 @@ absl::StatusOr<std::unique_ptr<BlobStore>> BlobStore::Open(
   fs::remove_all(incoming, error);
   if (!error) fs::create_directory(incoming, error);
   if (error) return FsError(error, incoming);
-  std::unique_ptr<BlobStore> store(
-      new BlobStore(database, std::move(folder), min_free_bytes));
+  absl::StatusOr<std::unique_ptr<PartialBlobs>> parts =
+      PartialBlobs::Open(folder / "partial");
+  if (!parts.ok()) return parts.status();
+  std::unique_ptr<BlobStore> store(new BlobStore(
+      database, std::move(folder), min_free_bytes, *std::move(parts)));
   absl::Status matched = store->MatchRows();
   if (!matched.ok()) return matched;
   return store;
@@ -237,22 +154,62 @@ bool BlobStore::Has(const std::string& sha256) {
   return utimensat(AT_FDCWD, path.c_str(), now, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-absl::StatusOr<int64_t> BlobStore::Collect(const fs::path& jobs_dir,
-                                           absl::Duration grace) {
-  if (!CanLink(folder_, jobs_dir)) return 0;
-  int64_t freed = 0;
+std::vector<BlobPart> BlobStore::IdleParts(absl::Time before) {
+  std::vector<BlobPart> parts = parts_->Idle();
+  std::erase_if(
+      parts, [&](const BlobPart& part) { return part.last_write >= before; });
+  return parts;
+}
+
+absl::StatusOr<jobs::UnusedBlobs::Removed> BlobStore::Collect(
+    const fs::path& jobs_dir, absl::Duration grace) {
+  jobs::UnusedBlobs::Removed removed;
+  const PartialBlobs::Freed parts =
+      parts_->Collect(grace, [this](const std::string& sha256) {
+        std::error_code ignored;
+        return fs::exists(PathOf(sha256), ignored);
+      });
+  removed.parts = parts.parts;
+  removed.part_bytes = parts.bytes;
+  if (!CanLink(folder_, jobs_dir)) return removed;
   std::vector<std::string> gone;
   for (const auto& [sha256, size_bytes] : BlobFiles(folder_)) {
     const std::string path = PathOf(sha256);
     absl::MutexLock lock(&names_);
     if (!IsUnused(path, absl::Now() - grace)) continue;
     if (unlink(path.c_str()) != 0) continue;
-    freed += size_bytes;
+    ++removed.blobs;
+    removed.bytes += size_bytes;
     gone.push_back(sha256);
   }
   absl::Status forgotten = Forget(gone);
   if (!forgotten.ok()) return forgotten;
-  return freed;
+  return removed;
+}
+
+absl::StatusOr<jobs::UnusedBlobs::Found> BlobStore::FindUnused(
+    const fs::path& jobs_dir, absl::Duration grace, size_t limit) {
+  jobs::UnusedBlobs::Found found;
+  const absl::Time before = absl::Now() - grace;
+  for (BlobPart& part : IdleParts(before)) {
+    found.blobs.push_back(
+        {std::move(part.sha256), part.size_bytes, std::move(part.user)});
+  }
+  if (CanLink(folder_, jobs_dir)) {
+    for (const auto& [sha256, size_bytes] : BlobFiles(folder_)) {
+      if (IsUnused(PathOf(sha256), before)) {
+        found.blobs.push_back({sha256, size_bytes});
+      }
+    }
+  }
+  std::stable_sort(
+      found.blobs.begin(), found.blobs.end(),
+      [](const auto& a, const auto& b) { return a.size_bytes > b.size_bytes; });
+  for (; found.blobs.size() > limit; found.blobs.pop_back()) {
+    ++found.more;
+    found.more_bytes += found.blobs.back().size_bytes;
+  }
+  return found;
 }
 
 absl::Status BlobStore::Forget(const std::vector<std::string>& gone) {
@@ -276,6 +233,12 @@ std::unique_ptr<jobs::BlobBatch> BlobStore::BeginBatch() {
                                      folder_ / "incoming");
 }
 
+absl::StatusOr<std::unique_ptr<jobs::UnnamedBlob>> BlobStore::BeginUnnamed(
+    int64_t expected_bytes) {
+  return UnnamedBlob::Begin(
+      {database_, *this, names_, room_, folder_ / "incoming"}, expected_bytes);
+}
+
 std::string BlobStore::PathOf(const std::string& sha256) const {
   if (!jobs::IsSha256(sha256)) return "";
   return (folder_ / sha256.substr(0, 2) / sha256).string();
@@ -283,24 +246,40 @@ std::string BlobStore::PathOf(const std::string& sha256) const {
 
 absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Begin(
     const std::string& sha256, int64_t size_bytes) {
-  if (!jobs::IsSha256(sha256)) {
+  if (absl::Status s = CheckUpload(sha256, size_bytes); !s.ok()) return s;
+  return Write(sha256, size_bytes, 0, nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Resume(
+    const std::string& user, const std::string& sha256, int64_t size_bytes,
+    int64_t offset_bytes) {
+  if (absl::Status s = CheckUpload(sha256, size_bytes); !s.ok()) return s;
+  if (offset_bytes < 0 || offset_bytes > size_bytes) {
     return absl::InvalidArgumentError(
-        "sha256 must be 64 lower-case hexadecimal digits");
+        absl::StrCat("offset_bytes: is ", offset_bytes, ", expected 0 to ",
+                     size_bytes, ", the blob's size"));
   }
-  if (size_bytes < 0) {
-    return absl::InvalidArgumentError("size_bytes must not be negative");
-  }
+  absl::StatusOr<std::unique_ptr<PartialBlobs::Hold>> part =
+      parts_->Take(user, sha256, offset_bytes);
+  if (!part.ok()) return part.status();
+  return Write(sha256, size_bytes, offset_bytes, *std::move(part));
+}
+
+absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> BlobStore::Write(
+    const std::string& sha256, int64_t size_bytes, int64_t offset_bytes,
+    std::unique_ptr<PartialBlobs::Hold> part) {
   absl::StatusOr<std::unique_ptr<DiskRoom::Reservation>> room =
-      room_.Reserve(size_bytes);
+      room_.Reserve(size_bytes - offset_bytes);
   if (!room.ok()) return room.status();
   static std::atomic<int64_t> counter{0};
-  const fs::path temporary =
-      folder_ / "incoming" / absl::StrCat(sha256, ".", ++counter);
-  const int fd =
-      open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return base::ErrnoStatus(errno, temporary.string());
-  return std::make_unique<Writer>(database_, names_, *std::move(room),
-                                  temporary, fd, PathOf(sha256), size_bytes);
+  BlobWriter::Plan plan;
+  plan.final_path = PathOf(sha256);
+  plan.size_bytes = size_bytes;
+  plan.offset_bytes = offset_bytes;
+  plan.room = *std::move(room);
+  plan.part = std::move(part);
+  plan.temporary = folder_ / "incoming" / absl::StrCat(sha256, ".", ++counter);
+  return BlobWriter::Begin(database_, names_, std::move(plan));
 }
 
 }  // namespace mpsd::store

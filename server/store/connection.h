@@ -94,6 +94,11 @@ class Transaction {
   SQLite::Transaction transaction_;
 };
 
+// A parameter that is a BLOB.
+struct Blob {
+  const std::string& bytes;
+};
+
 // One run of a prepared statement with its parameters, in order. The destructor
 // resets the statement: an unfinished SELECT would keep the WAL from being
 // checkpointed. At most one Query of the same SQL at a time.
@@ -114,6 +119,10 @@ class Query {
   void Bind(int value) { statement_.bind(++bound_, value); }
   void Bind(int64_t value) { statement_.bind(++bound_, value); }
   void Bind(double value) { statement_.bind(++bound_, value); }
+  void Bind(const Blob& value) {
+    statement_.bind(++bound_, value.bytes.data(),
+                    static_cast<int>(value.bytes.size()));
+  }
   template <typename T>
   void Bind(const std::optional<T>& value) {
     if (value.has_value()) {

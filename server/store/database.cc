@@ -63,13 +63,16 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(
     if (!version.ok()) return version.status();
     absl::Status wal = SwitchToWal(writer);
     if (!wal.ok()) return wal;
-    SQLite::Database reader(path.string(),
-                            SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX,
-                            kBusyTimeoutMs);
-    Configure(reader);
+    const auto open_reader = [&path] {
+      SQLite::Database reader(path.string(),
+                              SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX,
+                              kBusyTimeoutMs);
+      Configure(reader);
+      return std::make_unique<Connection>(std::move(reader));
+    };
     return std::unique_ptr<Database>(new Database(
         std::make_unique<Connection>(std::move(writer), std::move(on_commit)),
-        std::make_unique<Connection>(std::move(reader)), *version));
+        open_reader(), open_reader(), *version));
   });
 }
 

@@ -11,8 +11,9 @@
 
 namespace mpsd::store {
 
-// The state folder's SQLite file, with one connection that writes and one that
-// only reads, so that a reader never waits for a writer's fsync (WAL).
+// The state folder's SQLite file, with one connection that writes and two that
+// only read, so that a reader never waits for a writer's fsync (WAL), and who
+// asks for one job never for who lists all of them.
 // Thread-safe. The database must outlive the stores that use it.
 class Database {
  public:
@@ -24,17 +25,21 @@ class Database {
 
   Connection& writer() { return *writer_; }
   Connection& reader() { return *reader_; }
+  Connection& lister() { return *lister_; }
   int64_t schema_version() const { return schema_version_; }
 
  private:
   Database(std::unique_ptr<Connection> writer,
-           std::unique_ptr<Connection> reader, int64_t schema_version)
+           std::unique_ptr<Connection> reader,
+           std::unique_ptr<Connection> lister, int64_t schema_version)
       : writer_(std::move(writer)),
         reader_(std::move(reader)),
+        lister_(std::move(lister)),
         schema_version_(schema_version) {}
 
   const std::unique_ptr<Connection> writer_;
   const std::unique_ptr<Connection> reader_;
+  const std::unique_ptr<Connection> lister_;
   const int64_t schema_version_;
 };
 

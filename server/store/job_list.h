@@ -2,21 +2,31 @@
 #ifndef MPSD_SERVER_STORE_JOB_LIST_H_
 #define MPSD_SERVER_STORE_JOB_LIST_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/jobs/job.h"
-#include "server/jobs/job_store.h"
+#include "server/jobs/list_filter.h"
 #include "server/store/connection.h"
 
 namespace mpsd::store {
 
-// jobs::JobStore::List. The order is that of ids, newest first; with labels in
-// the filter, the order in which the jobs came. Either order follows an index.
-// For whole jobs an unreadable row is DataLoss; summaries show the readable
-// columns. Throws as Connection does.
+// jobs::JobStore::List and CountListed. They go through the narrow table
+// job_list, once at most; List reads from the wide table jobs only the rows
+// that it returns. For whole jobs an unreadable row is DataLoss; summaries show
+// the readable columns. Each throws as Connection does.
 absl::StatusOr<std::vector<jobs::Job>> ListJobs(Connection& connection,
                                                 const jobs::ListFilter& filter)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
+int64_t CountJobs(Connection& connection, const jobs::ListFilter& filter)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
+
+// Lets lists find the texts of the rows of jobs that were inserted, changed or
+// deleted since the last call. Belongs into the transaction of each such
+// change, after the job's labels. Costs one look at an empty table where no
+// text has changed.
+void IndexChangedTexts(Connection& connection)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
 
 }  // namespace mpsd::store

@@ -29,15 +29,18 @@ constexpr Shown Nothing(const char* otherwise) { return {0, otherwise}; }
 constexpr Shown IfShort(const char* otherwise) { return {64 << 10, otherwise}; }
 
 // The columns of table jobs in the order of every statement, each with its
-// member of the job. Both lists are the only ones: the statements, what they
+// member of the job. These lists are the only ones: the statements, what they
 // bind, what is read and what a summary shows come from them.
 template <typename V>
 void FixedColumns(V& v, auto& job) {
   v("id", job.id);
   v("create_time_us", job.create_time);
-  v("idempotency_key", job.idempotency_key);
+  v("owner_key", job.idempotency_key);
   v("request_hash", job.request_hash, Nothing("''"));
   v("kind", job.kind);
+  v("model", job.model, Beginning(limits::kPathBytes));
+  v("study_json", job.study_json, Nothing("''"));
+  v("sweep_id", job.sweep_id, Beginning(limits::kIdBytes));
 }
 template <typename V>
 void ChangingColumns(V& v, auto& job) {
@@ -71,6 +74,21 @@ void ChangingColumns(V& v, auto& job) {
   v("advanced", job.advanced);
   v("memory_bytes", job.memory_bytes);
   v("checkpoint_bytes", job.checkpoint_bytes);
+  v("device_us", job.device_time);
+  v("held", job.held);
+  v("hold_reason", job.hold_reason, Beginning(limits::kReasonBytes));
+  v("place", job.place);
+  v("among_all", job.among_all);
+  v("ticket", job.ticket, Beginning(limits::kIdBytes));
+  v("fresh", job.fresh);
+  v("after_jobs", job.after);
+  v("until_step", job.until_step);
+}
+// Columns that statements of their own change, and that a row begins without.
+template <typename V>
+void SeparateColumns(V& v, auto& job) {
+  v("pinned", job.pinned);
+  v("stored_bytes", job.stored_bytes);
 }
 
 // SQL for what a summary shows of a column. A text may come with one byte more
@@ -100,6 +118,7 @@ std::string SelectedColumns(bool summarised) {
   Names names{summarised, {"number"}};
   FixedColumns(names, job);
   ChangingColumns(names, job);
+  SeparateColumns(names, job);
   return absl::StrJoin(names.columns, ", ");
 }
 
@@ -115,7 +134,7 @@ class Binder {
   void operator()(std::string_view name, const T& value, const Shown& = {}) {
     if constexpr (std::is_same_v<T, std::string>) {
       // The index of keys takes each text once, but any number of NULLs.
-      if (name == "idempotency_key" && value.empty()) return BindNull();
+      if (name == "owner_key" && value.empty()) return BindNull();
     }
     Bind(value);
   }
@@ -127,6 +146,8 @@ class Binder {
   void Bind(const T& value) {
     if constexpr (std::is_same_v<T, absl::Time>) {
       query_.Bind(absl::ToUnixMicros(value));
+    } else if constexpr (std::is_same_v<T, absl::Duration>) {
+      query_.Bind(absl::ToInt64Microseconds(value));
     } else if constexpr (std::is_same_v<T, jobs::ExitReason>) {
       query_.Bind(std::string(jobs::Name(value)));
     } else if constexpr (std::is_enum_v<T> || std::is_same_v<T, bool>) {
@@ -167,6 +188,7 @@ class Reader {
   void Read(int32_t& value) { value = static_cast<int32_t>(query_.Int()); }
   void Read(bool& value) { value = query_.Int() != 0; }
   void Read(std::optional<double>& value) { value = query_.OptionalReal(); }
+  void Read(absl::Duration& value) { value = absl::Microseconds(query_.Int()); }
   void Read(absl::Time& value) { value = absl::FromUnixMicros(query_.Int()); }
   void Read(std::optional<absl::Time>& value) {
     if (const auto micros = query_.OptionalInt()) {
@@ -261,6 +283,7 @@ JobRow ReadWhatCanBe(Query& query) {
   Reader reader(query, row);
   FixedColumns(reader, row.job);
   ChangingColumns(reader, row.job);
+  SeparateColumns(reader, row.job);
   return row;
 }
 

@@ -14,7 +14,7 @@ namespace mpsd::store {
 // "INSERT INTO jobs …" and "UPDATE jobs … WHERE number = ?". BindFixed and then
 // BindChanging bind the parameters of the first; BindChanging and then the
 // job's number those of the second. Submit fixes the fixed columns: id,
-// create_time, idempotency_key, request_hash and kind.
+// create_time, owner_key, request_hash, kind and model.
 std::string InsertJobSql();
 std::string UpdateJobSql();
 void BindFixed(Query& query, const jobs::Job& job);

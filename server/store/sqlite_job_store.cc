@@ -10,6 +10,9 @@
 #include "server/store/event_body.h"
 #include "server/store/job_list.h"
 #include "server/store/job_row.h"
+#include "server/store/job_users.h"
+#include "server/store/owner_use.h"
+#include "server/store/prior_jobs.h"
 #include "server/store/sqlite_status.h"
 
 namespace mpsd::store {
@@ -43,15 +46,6 @@ std::optional<Stored> Find(Connection& c, const std::string& id)
   return stored;
 }
 
-void InsertLabels(Connection& c, int64_t number, const jobs::Job& job)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  for (const auto& [key, value] : job.labels) {
-    Query(c, "INSERT INTO labels (job, key, value) VALUES (?, ?, ?)", number,
-          key, value)
-        .Run();
-  }
-}
-
 void AppendEvent(Connection& c, int64_t number, const jobs::Event& event)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   Query(c,
@@ -67,6 +61,24 @@ void AppendEvent(Connection& c, int64_t number, const jobs::Event& event)
   Query(c, "DELETE FROM events WHERE job = ? AND sequence = ? AND kind = ?",
         number, aged, kProgressKind)
       .Run();
+}
+
+// Adds a job's row, labels and first event.
+void InsertRow(Connection& c, const jobs::Job& job, const jobs::Event& first)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
+  {
+    Query insert(c, InsertJobSql());
+    BindFixed(insert, job);
+    BindChanging(insert, job);
+    insert.Run();
+  }
+  const int64_t number = c.database().getLastInsertRowid();
+  for (const auto& [key, value] : job.labels) {
+    Query(c, "INSERT INTO labels (job, key, value) VALUES (?, ?, ?)", number,
+          key, value)
+        .Run();
+  }
+  AppendEvent(c, number, first);
 }
 
 // The sequence of a job's last event; 0 for none.
@@ -88,14 +100,14 @@ bool IsProgressOnly(const jobs::Job& job, const Stored& stored,
          });
 }
 
+template <typename... Values>
 absl::StatusOr<std::optional<jobs::Job>> SelectOne(Connection& c,
-                                                   const std::string& column,
-                                                   const std::string& value)
+                                                   const std::string& where,
+                                                   const Values&... values)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  Query query(c,
-              absl::StrCat("SELECT ", WholeColumns(), " FROM jobs WHERE ",
-                           column, " = ?"),
-              value);
+  Query query(
+      c, absl::StrCat("SELECT ", WholeColumns(), " FROM jobs WHERE ", where),
+      values...);
   if (!query.Next()) return std::optional<jobs::Job>();
   absl::StatusOr<JobRow> row = ReadJobRow(query);
   if (!row.ok()) return row.status();
@@ -103,19 +115,6 @@ absl::StatusOr<std::optional<jobs::Job>> SelectOne(Connection& c,
   // the database.
   ReadLabels(c, *row);
   return std::optional<jobs::Job>(std::move(row->job));
-}
-
-// The id of a job that has not ended and whose spec names a path in the folder
-// of job `id`, or "".
-std::string UserOf(Connection& c, const std::string& id)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
-  Query query(c,
-              "SELECT id FROM jobs WHERE state IN (?, ?) AND id <> ? "
-              "AND instr(spec_json, ?) > 0 LIMIT 1",
-              static_cast<int>(jobs::State::kQueued),
-              static_cast<int>(jobs::State::kRunning), id,
-              absl::StrCat("/jobs/", id, "/"));
-  return query.Next() ? query.Text() : "";
 }
 
 absl::StatusOr<std::vector<std::string>> IdsWhere(Connection& c,
@@ -133,11 +132,12 @@ absl::StatusOr<std::vector<std::string>> IdsWhere(Connection& c,
 
 // The index of ids serves the first condition; the others look at few rows.
 constexpr char kFindByIdPart[] =
-    "SELECT * FROM (SELECT id, name, state FROM jobs "
+    "SELECT * FROM (SELECT id, name, state, owner FROM jobs "
     "WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?) "
-    "UNION SELECT id, name, state FROM (SELECT id, name, state FROM jobs "
+    "UNION SELECT id, name, state, owner FROM (SELECT id, name, state, owner "
+    "FROM jobs "
     "ORDER BY id DESC LIMIT ?) WHERE substr(id, ?) = ? "
-    "UNION SELECT id, name, state FROM jobs "
+    "UNION SELECT id, name, state, owner FROM jobs "
     "WHERE state IN (?, ?) AND substr(id, ?) = ? "
     "ORDER BY id DESC LIMIT ?";
 
@@ -145,31 +145,36 @@ constexpr char kFindByIdPart[] =
 
 absl::Status SqliteJobStore::Insert(const jobs::Job& job,
                                     const jobs::Event& first) {
+  return InsertAll(absl::StrCat("storing job ", job.id), {&job, 1}, {&first, 1},
+                   [](Connection&) {});
+}
+
+absl::Status SqliteJobStore::InsertAll(
+    const std::string& what, absl::Span<const jobs::Job> jobs,
+    absl::Span<const jobs::Event> events,
+    const std::function<void(Connection&)>& more) {
   Connection& c = database_.writer();
-  return CatchSqlite(absl::StrCat("storing job ", job.id), [&] {
+  return CatchSqlite(what, [&] {
     absl::MutexLock lock(&c.mutex());
     c.SetDurability(Connection::Durability::kPowerCut);
     Transaction transaction(c);
-    {
-      Query insert(c, InsertJobSql());
-      BindFixed(insert, job);
-      BindChanging(insert, job);
-      insert.Run();
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      InsertRow(c, jobs[i], events[i]);
     }
-    const int64_t number = c.database().getLastInsertRowid();
-    InsertLabels(c, number, job);
-    AppendEvent(c, number, first);
+    IndexChangedTexts(c);
+    more(c);
     transaction.Commit();
     // Count follows the commit, because a rollback changes no count, and keeps
     // the writer's lock, so that a CountByState that reads the rows neither
     // misses a change nor counts one twice.
-    Count(std::nullopt, job.state);
+    for (const jobs::Job& job : jobs) Count(std::nullopt, job.state);
     return absl::OkStatus();
   });
 }
 
 absl::Status SqliteJobStore::Update(const jobs::Job& job,
-                                    absl::Span<const jobs::Event> events) {
+                                    absl::Span<const jobs::Event> events,
+                                    const jobs::OwnerUse* use) {
   Connection& c = database_.writer();
   return CatchSqlite(
       absl::StrCat("updating job ", job.id), [&]() -> absl::Status {
@@ -197,6 +202,8 @@ absl::Status SqliteJobStore::Update(const jobs::Job& job,
         for (const jobs::Event& event : events) {
           AppendEvent(c, stored->number, event);
         }
+        if (use != nullptr) PutUse(c, *use);
+        IndexChangedTexts(c);
         transaction.Commit();
         Count(stored->state, job.state);
         return absl::OkStatus();
@@ -243,13 +250,20 @@ absl::Status SqliteJobStore::Delete(const std::string& id) {
     }
     c.SetDurability(Connection::Durability::kPowerCut);
     Transaction transaction(c);
-    if (const std::string user = UserOf(c, id); !user.empty()) {
+    if (const std::string user = store::UserOf(c, id); !user.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "job ", user, ", which has not ended, uses files of job ", id,
           ": wait for it or cancel it first"));
     }
+    if (stored->state == jobs::State::kSucceeded) ForgetSuccess(c, id);
     // The foreign keys delete labels, events and checkpoints with the row.
-    Query(c, "DELETE FROM jobs WHERE number = ?", stored->number).Run();
+    if (Query(c, "DELETE FROM jobs WHERE number = ? AND pinned = 0",
+              stored->number)
+            .Run() == 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "job ", id, " is pinned: unpin it first (`mpsctl unpin ", id, "`)"));
+    }
+    IndexChangedTexts(c);
     transaction.Commit();
     Count(stored->state, std::nullopt);
     return absl::OkStatus();
@@ -261,30 +275,62 @@ absl::StatusOr<jobs::Job> SqliteJobStore::Get(const std::string& id) {
   using Result = absl::StatusOr<jobs::Job>;
   return CatchSqlite(absl::StrCat("reading job ", id), [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
-    absl::StatusOr<std::optional<jobs::Job>> job = SelectOne(c, "id", id);
+    absl::StatusOr<std::optional<jobs::Job>> job = SelectOne(c, "id = ?", id);
     if (!job.ok()) return job.status();
     if (!job->has_value()) return NoSuchJob(id);
     return **std::move(job);
   });
 }
 
+absl::StatusOr<std::string> SqliteJobStore::OwnerOf(const std::string& id) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::string>;
+  return CatchSqlite(
+      absl::StrCat("reading the owner of job ", id), [&]() -> Result {
+        absl::MutexLock lock(&c.mutex());
+        Query query(c, "SELECT owner FROM jobs WHERE id = ?", id);
+        if (!query.Next()) return NoSuchJob(id);
+        return query.Text();
+      });
+}
+
+absl::StatusOr<std::map<std::string, jobs::State>> SqliteJobStore::StatesOf(
+    absl::Span<const std::string> ids) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::map<std::string, jobs::State>>;
+  return CatchSqlite("reading the states of jobs", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    return store::StatesOf(c, ids);
+  });
+}
+
 absl::StatusOr<std::optional<jobs::Job>> SqliteJobStore::FindByIdempotencyKey(
-    const std::string& key) {
+    const std::string& owner, const std::string& key) {
   Connection& c = database_.reader();
   using Result = absl::StatusOr<std::optional<jobs::Job>>;
   return CatchSqlite("reading a job by its key", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
-    return SelectOne(c, "idempotency_key", key);
+    return SelectOne(c, "owner = ? AND owner_key = ?", owner, key);
   });
 }
 
 absl::StatusOr<std::vector<jobs::Job>> SqliteJobStore::List(
     const jobs::ListFilter& filter) {
-  Connection& c = database_.reader();
+  Connection& c = database_.lister();
   using Result = absl::StatusOr<std::vector<jobs::Job>>;
   return CatchSqlite("listing jobs", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
     return ListJobs(c, filter);
+  });
+}
+
+absl::StatusOr<int64_t> SqliteJobStore::CountListed(
+    const jobs::ListFilter& filter) {
+  Connection& c = database_.lister();
+  using Result = absl::StatusOr<int64_t>;
+  return CatchSqlite("counting listed jobs", [&]() -> Result {
+    absl::MutexLock lock(&c.mutex());
+    return CountJobs(c, filter);
   });
 }
 
@@ -304,6 +350,7 @@ absl::StatusOr<std::vector<jobs::FoundJob>> SqliteJobStore::FindByIdPart(
       job.id = query.Text();
       job.name = query.Text();
       job.state = static_cast<jobs::State>(query.Int());
+      job.owner = query.Text();
     }
     return found;
   });
@@ -354,12 +401,14 @@ absl::Status SqliteJobStore::MarkUnreadable(const std::string& id,
           "UPDATE jobs SET state = 4, message = ?, end_time_us = ?, "
           "cancel_requested = 0, exit_reason = NULL, progress = NULL, "
           "metrics = '{}', best_evaluation = NULL, output_kind = 1, kind = 1, "
-          "confusion_matrix = '', warnings = '[]' WHERE number = ?",
+          "confusion_matrix = '', warnings = '[]', held = 0, hold_reason = '' "
+          "WHERE number = ?",
           message, absl::ToUnixMicros(now), stored->number)
         .Run();
     AppendEvent(c, stored->number,
                 {id, LastEvent(c, stored->number) + 1, now,
                  jobs::StateChanged{jobs::State::kFailed, message}});
+    IndexChangedTexts(c);
     transaction.Commit();
     Count(stored->state, jobs::State::kFailed);
     return absl::OkStatus();
@@ -438,6 +487,14 @@ absl::StatusOr<std::vector<jobs::Checkpoint>> SqliteJobStore::Checkpoints(
     }
     return checkpoints;
   });
+}
+
+absl::StatusOr<std::vector<jobs::OwnerUse>> SqliteJobStore::OwnerUses() {
+  return ReadUses(database_.reader());
+}
+
+absl::Status SqliteJobStore::ForgetUses(absl::Span<const std::string> owners) {
+  return RemoveUses(database_.writer(), owners);
 }
 
 }  // namespace mpsd::store

@@ -3,6 +3,7 @@
 #define MPSD_SERVER_STORE_SQLITE_JOB_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,18 +34,27 @@ class SqliteJobStore : public jobs::JobStore {
   explicit SqliteJobStore(Database& database) : database_(database) {}
 
   absl::Status Insert(const jobs::Job& job, const jobs::Event& first) override;
+  using jobs::JobStore::Update;
   absl::Status Update(const jobs::Job& job,
-                      absl::Span<const jobs::Event> events) override;
+                      absl::Span<const jobs::Event> events,
+                      const jobs::OwnerUse* use) override;
   absl::Status AddCheckpoint(const std::string& job_id,
                              const jobs::Checkpoint& checkpoint) override;
 
   absl::Status Delete(const std::string& id) override;
 
+  absl::StatusOr<std::string> UserOf(const std::string& id) override;
+  absl::Status ForgetCheckpoints(const std::string& job_id) override;
+
   absl::StatusOr<jobs::Job> Get(const std::string& id) override;
+  absl::StatusOr<std::string> OwnerOf(const std::string& id) override;
+  absl::StatusOr<std::map<std::string, jobs::State>> StatesOf(
+      absl::Span<const std::string> ids) override;
   absl::StatusOr<std::optional<jobs::Job>> FindByIdempotencyKey(
-      const std::string& key) override;
+      const std::string& owner, const std::string& key) override;
   absl::StatusOr<std::vector<jobs::Job>> List(
       const jobs::ListFilter& filter) override;
+  absl::StatusOr<int64_t> CountListed(const jobs::ListFilter& filter) override;
   absl::StatusOr<std::vector<jobs::FoundJob>> FindByIdPart(
       const std::string& part, int limit) override;
   absl::StatusOr<std::vector<std::string>> Ids() override;
@@ -60,7 +70,21 @@ class SqliteJobStore : public jobs::JobStore {
   absl::StatusOr<std::vector<jobs::Checkpoint>> Checkpoints(
       const std::string& job_id) override;
 
+  absl::StatusOr<std::vector<jobs::OwnerUse>> OwnerUses() override;
+  absl::Status ForgetUses(absl::Span<const std::string> owners) override;
+
+  absl::StatusOr<std::optional<std::string>> Drain() override;
+  absl::Status SetDrain(const std::optional<std::string>& why) override;
+
   int64_t schema_version() const override { return database_.schema_version(); }
+
+  // Insert of many jobs, each with its first event, in one transaction with
+  // what `more` stores; `what` names them in errors. `more` runs with the
+  // connection's lock held.
+  absl::Status InsertAll(const std::string& what,
+                         absl::Span<const jobs::Job> jobs,
+                         absl::Span<const jobs::Event> events,
+                         const std::function<void(Connection&)>& more);
 
  private:
   // Keeps counts_ in step with the rows: one job went from state `from` to

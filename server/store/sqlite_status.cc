@@ -43,6 +43,8 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& what) {
     case SQLITE_CANTOPEN:
       return absl::PermissionDeniedError(
           absl::StrCat(text, "; mpsd needs to write its state folder"));
+    case SQLITE_INTERRUPT:
+      return absl::DeadlineExceededError(text);
     case SQLITE_CONSTRAINT:
       return ConstraintStatus(error.getExtendedErrorCode(), text);
     default:

@@ -13,8 +13,9 @@ namespace mpsd::store {
 // The status for a failed call of SQLite:
 //   FULL → ResourceExhausted, BUSY and LOCKED → Unavailable, CORRUPT and NOTADB
 //   → DataLoss, UNIQUE and PRIMARY KEY → AlreadyExists, RAISE in a trigger →
-//   FailedPrecondition, READONLY, PERM and CANTOPEN → PermissionDenied, IOERR
-//   and all others → Internal.
+//   FailedPrecondition, READONLY, PERM and CANTOPEN → PermissionDenied,
+//   INTERRUPT (time_limit.h) → DeadlineExceeded, IOERR and all others →
+//   Internal.
 // The text is "<what>: <SQLite's words>", with what to do where that helps.
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& what);
 

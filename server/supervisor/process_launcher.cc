@@ -12,6 +12,7 @@
 #include "core/base/file.h"
 #include "core/wire/messages.h"
 #include "server/supervisor/spawned_process.h"
+#include "server/supervisor/temporary_folder.h"
 #include "server/supervisor/worker_session.h"
 
 namespace mpsd::supervisor {
@@ -43,6 +44,18 @@ wire::JobKind WireKind(jobs::JobKind kind) {
   switch (kind) {
     case jobs::JobKind::kTraining:
       return wire::JobKind::kTraining;
+    case jobs::JobKind::kProbe:
+      return wire::JobKind::kProbe;
+    case jobs::JobKind::kBatchSweep:
+      return wire::JobKind::kBatchSweep;
+    case jobs::JobKind::kDeviceComparison:
+      return wire::JobKind::kDeviceComparison;
+    case jobs::JobKind::kProfile:
+      return wire::JobKind::kProfile;
+    case jobs::JobKind::kSmoke:
+      return wire::JobKind::kSmoke;
+    case jobs::JobKind::kParity:
+      return wire::JobKind::kParity;
   }
   return wire::JobKind::kTraining;
 }
@@ -63,7 +76,9 @@ absl::StatusOr<UniqueFd> Duplicate(const UniqueFd& fd) {
 ProcessLauncher::ProcessLauncher(Options options, const base::Clock& clock)
     : options_(std::move(options)),
       lease_(options_.lease_path, options_.orphan_patience, clock),
-      device_lock_(options_.device_lock, options_.log) {}
+      device_lock_(options_.device_lock, options_.log) {
+  TemporaryFolder::RemoveAll(options_.temporary_dir);
+}
 
 absl::Status ProcessLauncher::Ready() {
   // A worker of an earlier daemon holds both locks. Acquire the lease first,
@@ -86,24 +101,34 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
   if (!out.ok()) return out.status();
   absl::StatusOr<UniqueFd> error = Duplicate(*out);
   if (!error.ok()) return error.status();
+  absl::StatusOr<std::unique_ptr<TemporaryFolder>> temporary =
+      TemporaryFolder::Create(options_.temporary_dir, request.job_id);
+  if (!temporary.ok()) return temporary.status();
 
   WorkerSession::Options session;
-  session.start = {request.job_id, request.spec_path, request.output_dir,
-                   options_.read_roots, WireKind(request.kind)};
+  session.start = {request.job_id,         request.spec_path,
+                   request.output_dir,     options_.read_roots,
+                   WireKind(request.kind), request.study,
+                   request.until_step};
   if (!options_.read_roots.empty()) {
-    session.start.read_roots.push_back(FolderOf(request.spec_path));
+    std::vector<std::string>& roots = session.start.read_roots;
+    roots.push_back(FolderOf(request.spec_path));
+    roots.insert(roots.end(), request.results_read.begin(),
+                 request.results_read.end());
   }
   session.hang_timeout = request.hang_timeout;
   session.slowest_step = request.slowest_step;
   session.exit_grace = options_.exit_grace;
   session.awake_time = options_.awake_time;
   session.log_path = request.log_path;
+  session.temporary_folder = *std::move(temporary);
   session.log_start = lseek(out->get(), 0, SEEK_END);
 
   SpawnedProcess::Options spawn;
   spawn.program = options_.worker_path;
   spawn.environment =
       host::WorkerEnvironment(options_.environment, request.allow_cpu_fallback);
+  spawn.environment["TMPDIR"] = session.temporary_folder->path();
   spawn.fds[STDOUT_FILENO] = *std::move(out);
   spawn.fds[STDERR_FILENO] = *std::move(error);
   spawn.fds[wire::kWorkerFd] = std::move(stream->theirs);

@@ -26,9 +26,12 @@ class ProcessLauncher final : public jobs::WorkerLauncher {
  public:
   struct Options {
     std::string worker_path;
-    // The daemon's environment; the launcher adds what a worker needs
-    // (core/host).
+    // Without the daemon's secrets (host::WithoutSecrets); the launcher adds
+    // what a worker needs (core/host) and TMPDIR.
     host::Environment environment;
+    // In which each worker gets a folder for its temporary files. Nobody else
+    // may use it: the launcher empties it.
+    std::string temporary_dir;
     std::string lease_path;
     std::string device_lock;  // see DeviceLock
     // Folders below which a worker may read files, beside its job's own; empty:

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,9 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/base/check.h"
-#include "core/base/clock.h"
+#include "core/base/child_wait.h"
 #include "core/base/file.h"
 
 #ifdef __GLIBC_PREREQ
@@ -139,16 +137,7 @@ void SpawnedProcess::Signal(int number) {
 
 std::optional<int> SpawnedProcess::Poll() {
   absl::MutexLock lock(&mutex_);
-  if (status_) return status_;
-  int status = 0;
-  pid_t reaped;
-  do {
-    reaped = waitpid(pid_, &status, WNOHANG);
-  } while (reaped < 0 && errno == EINTR);
-  if (reaped == pid_) status_ = status;
-  // Another call of waitpid reaped the child: the status is lost, but the end
-  // is known.
-  if (reaped < 0) status_ = 255 << 8;
+  if (!status_) status_ = base::ReapIfEnded(pid_);
   return status_;
 }
 
@@ -158,18 +147,8 @@ int SpawnedProcess::Wait() {
   return *status;
 }
 
-// POSIX has no wait with a deadline: poll with naps that grow from 1 to 20 ms.
 std::optional<int> SpawnedProcess::WaitFor(absl::Duration timeout) {
-  const base::Clock& clock = base::Clock::Real();
-  const absl::Duration deadline = clock.Monotonic() + timeout;
-  absl::Duration nap = absl::Milliseconds(1);
-  while (true) {
-    if (std::optional<int> status = Poll()) return status;
-    const absl::Duration left = deadline - clock.Monotonic();
-    if (left <= absl::ZeroDuration()) return std::nullopt;
-    absl::SleepFor(std::min(nap, left));
-    nap = std::min(nap * 2, absl::Milliseconds(20));
-  }
+  return base::AwaitEnd([this] { return Poll(); }, timeout);
 }
 
 int SpawnedProcess::TerminateOrKill(absl::Duration grace) {

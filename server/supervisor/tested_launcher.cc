@@ -33,13 +33,15 @@ std::string TextIn(const nlohmann::json& object, const char* name) {
                                                    : "";
 }
 
+absl::Status Running() {
+  return absl::UnavailableError(
+      "the self-test of the device runs; its table is in its log");
+}
+
 }  // namespace
 
 TestedLauncher::TestedLauncher(jobs::WorkerLauncher& inner, Options options)
-    : inner_(inner),
-      options_(std::move(options)),
-      verdict_(absl::UnavailableError(
-          "the self-test of the device runs; its table is in its log")) {
+    : inner_(inner), options_(std::move(options)), verdict_(Running()) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -60,24 +62,51 @@ absl::Status TestedLauncher::Ready() {
   return inner_.Ready();
 }
 
-void TestedLauncher::Run() {
-  while (true) {
-    const absl::Status verdict = Test();
-    Conclude(verdict);
+TestedLauncher::State TestedLauncher::state() const {
+  absl::MutexLock lock(&mutex_);
+  return {verdict_, testing_ || asked_};
+}
+
+bool TestedLauncher::TestAgain() {
+  {
     absl::MutexLock lock(&mutex_);
-    if (verdict.ok() || mutex_.AwaitWithTimeout(absl::Condition(&stopping_),
-                                                options_.retry_interval)) {
-      return;
-    }
+    if (testing_ || asked_) return false;
+    asked_ = true;
+    verdict_ = Running();
+  }
+  options_.on_change();
+  return true;
+}
+
+void TestedLauncher::Run() {
+  bool force = false;
+  while (true) {
+    const absl::Status verdict = Test(force);
+    Conclude(verdict);
+    if (!AwaitNext(verdict.ok())) return;
+    absl::MutexLock lock(&mutex_);
+    force = std::exchange(asked_, false);
+    testing_ = true;
   }
 }
 
-absl::Status TestedLauncher::Test() {
+bool TestedLauncher::AwaitNext(bool passed) {
+  absl::MutexLock lock(&mutex_);
+  const auto due = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || asked_;
+  };
+  mutex_.AwaitWithTimeout(absl::Condition(&due), passed
+                                                     ? absl::InfiniteDuration()
+                                                     : options_.retry_interval);
+  return !stopping_;
+}
+
+absl::Status TestedLauncher::Test(bool force) {
   SpawnedProcess* process = nullptr;
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return absl::CancelledError("mpsd stops");
-    auto spawned = Spawn();
+    auto spawned = Spawn(force);
     if (!spawned.ok()) {
       return absl::FailedPreconditionError(
           absl::StrCat("the self-test of the device cannot run: ",
@@ -87,8 +116,12 @@ absl::Status TestedLauncher::Test() {
     process = process_.get();
   }
   const std::optional<int> status = process->WaitFor(options_.limit);
+  if (!status) process->Kill();
+  {
+    absl::MutexLock lock(&mutex_);
+    temporary_.reset();
+  }
   if (status) return VerdictOf(*status);
-  process->Kill();
   return absl::FailedPreconditionError(
       absl::StrCat("the self-test of the device took longer than ",
                    absl::FormatDuration(options_.limit), " (",
@@ -108,8 +141,10 @@ std::string TestedLauncher::Advice() const {
 void TestedLauncher::Conclude(const absl::Status& verdict) {
   {
     absl::MutexLock lock(&mutex_);
+    testing_ = false;
     if (stopping_) return;
-    verdict_ = verdict;
+    // Somebody may have asked for another test meanwhile.
+    if (!asked_) verdict_ = verdict;
   }
   if (verdict.ok()) TellPass();
   options_.log(verdict.ok() ? "self-test of the device: passed"
@@ -130,7 +165,8 @@ void TestedLauncher::TellPass() const {
   }
 }
 
-absl::StatusOr<std::unique_ptr<SpawnedProcess>> TestedLauncher::Spawn() const {
+absl::StatusOr<std::unique_ptr<SpawnedProcess>> TestedLauncher::Spawn(
+    bool force) {
   const int log = open(options_.log_path.c_str(),
                        O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (log < 0) return base::ErrnoStatus(errno, options_.log_path);
@@ -140,7 +176,15 @@ absl::StatusOr<std::unique_ptr<SpawnedProcess>> TestedLauncher::Spawn() const {
   SpawnedProcess::Options spawn;
   spawn.program = options_.worker_path;
   spawn.args = {"--selftest", "--verdict", options_.verdict_path};
+  if (force) spawn.args.push_back("--force");
   spawn.environment = options_.environment;
+  if (!options_.temporary_dir.empty()) {
+    auto temporary =
+        TemporaryFolder::Create(options_.temporary_dir, "selftest");
+    if (!temporary.ok()) return temporary.status();
+    temporary_ = *std::move(temporary);
+    spawn.environment["TMPDIR"] = temporary_->path();
+  }
   spawn.fds[STDOUT_FILENO] = std::move(out);
   spawn.fds[STDERR_FILENO] = std::move(error);
   return SpawnedProcess::Spawn(std::move(spawn));

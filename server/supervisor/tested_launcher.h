@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "server/jobs/worker_launcher.h"
 #include "server/supervisor/spawned_process.h"
+#include "server/supervisor/temporary_folder.h"
 
 namespace mpsd::supervisor {
 
@@ -30,6 +31,9 @@ class TestedLauncher final : public jobs::WorkerLauncher {
     std::string worker_path;
     // The child's whole environment
     std::map<std::string, std::string> environment;
+    // In which the self-test gets a folder for its temporary files, as workers
+    // do; "": it gets none.
+    std::string temporary_dir;
     std::string verdict_path;  // written by the worker, JSON
     std::string log_path;      // gets the table of results
     absl::Duration limit = absl::Minutes(15);
@@ -52,6 +56,20 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   // Kills a test that runs.
   ~TestedLauncher() override;
 
+  // What a person may ask beside the queue.
+  struct State {
+    // OK after a test that passed; Unavailable before the first one has ended;
+    // else as Ready.
+    absl::Status verdict;
+    bool testing = false;
+  };
+  State state() const;
+
+  // Tests the device again, whatever earlier verdict there is: no job starts
+  // until the test has passed. False where a test runs or is about to, which
+  // serves as well.
+  bool TestAgain();
+
   // Unavailable until the first test has ended. FailedPrecondition, with the
   // test's result and what to do, while the last test did not pass.
   absl::Status Ready() override;
@@ -62,10 +80,14 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   }
 
  private:
-  // Tests until a test passes.
+  // Tests until a test passes, and whenever somebody asks.
   void Run();
-  absl::Status Test();
-  absl::StatusOr<std::unique_ptr<SpawnedProcess>> Spawn() const;
+  // Waits until another test is due; false where mpsd stops.
+  bool AwaitNext(bool passed);
+  // `force`: even if an earlier verdict still holds.
+  absl::Status Test(bool force);
+  absl::StatusOr<std::unique_ptr<SpawnedProcess>> Spawn(bool force)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The verdict for a test that ended with `status`, as waitpid gives it.
   absl::Status VerdictOf(int status) const;
   std::string Advice() const;
@@ -77,8 +99,12 @@ class TestedLauncher final : public jobs::WorkerLauncher {
   const Options options_;
   mutable absl::Mutex mutex_;
   absl::Status verdict_ ABSL_GUARDED_BY(mutex_);
+  // Declared before the process: it goes after the process has.
+  std::unique_ptr<TemporaryFolder> temporary_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<SpawnedProcess> process_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool testing_ ABSL_GUARDED_BY(mutex_) = true;
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;  // by TestAgain
   std::thread thread_;
 };
 

@@ -130,10 +130,13 @@ void WorkerSession::Wake() {
 void WorkerSession::Run() {
   Converse();
   ending_.wait_status = Reap();
+  // Before the report: with the next attempt a folder of the same name comes.
+  if (options_.temporary_folder) options_.temporary_folder->Remove();
   ending_.log_tail = ReadLogTail(options_.log_path, options_.log_start);
   {
     absl::MutexLock lock(&mutex_);
     ending_.asked = asked_;
+    ending_.until_step = options_.start.until_step;
   }
   jobs::WorkerListener::Result result = jobs::DecideExit(ending_);
   result.message = CleanText(Respelled(result.message));

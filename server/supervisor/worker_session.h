@@ -21,6 +21,7 @@
 #include "server/jobs/worker_exit.h"
 #include "server/jobs/worker_launcher.h"
 #include "server/supervisor/spawned_process.h"
+#include "server/supervisor/temporary_folder.h"
 #include "server/supervisor/unique_fd.h"
 
 namespace mpsd::supervisor {
@@ -43,6 +44,8 @@ class WorkerSession final : public jobs::Worker {
     // How long the process may take to end after its last message or the end of
     // the stream.
     absl::Duration exit_grace = absl::Seconds(10);
+    // Removed once the process has ended; null: none.
+    std::shared_ptr<TemporaryFolder> temporary_folder;
     std::string log_path;
     int64_t log_start = 0;  // the log's size before this worker
     // The clock for every limit: a worker makes no progress while the machine

@@ -89,11 +89,16 @@ void ReadFiles(jobs::JobReader& reader, const v1::DownloadRequest& request,
 }  // namespace
 
 absl::StatusOr<run_page::RunData> ReadRun(jobs::JobReader& reader,
+                                          const access::Rights& rights,
                                           const std::string& id) {
   v1::GetJobRequest get;
   get.set_id(id);
   v1::Job job;
-  absl::Status status = rpc::GetJob(reader, get, job);
+  absl::Status status = rpc::GetJob(reader, rights, get, job);
+  if (status.ok()) {
+    constexpr access::Method kWatch("JobService.Watch");
+    status = access::CheckOwner(kWatch.rule(), rights, id, job.owner());
+  }
   if (!status.ok()) return status;
   run_page::RunData run;
   run.job = client::ProtoJson(job);

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/run_page/run_document.h"
+#include "server/access/rules.h"
 #include "server/jobs/job_reader.h"
 
 namespace mpsd::web {
@@ -13,8 +14,10 @@ namespace mpsd::web {
 // What a run's page shows of a job: what a client of the API would get by Get,
 // Watch, Logs and Download, up to now and bounded as `mpsctl report` bounds it.
 // A job whose files cannot be read has a page without them. Errors as for
-// JobService.Get and Watch.
+// JobService.Get and Watch: PermissionDenied for a job that is private to
+// others.
 absl::StatusOr<run_page::RunData> ReadRun(jobs::JobReader& reader,
+                                          const access::Rights& rights,
                                           const std::string& id);
 
 }  // namespace mpsd::web

@@ -15,13 +15,13 @@
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/http/gzip.h"
+#include "server/http/target.h"
 #include "server/listener/listen_address.h"
 #include "server/rpc/daemon_info.h"
 #include "server/rpc/job_calls.h"
 #include "server/rpc/list_jobs.h"
 #include "server/web/files.h"
 #include "server/web/run_data.h"
-#include "server/web/target.h"
 
 namespace mpsd::web {
 namespace {
@@ -40,6 +40,8 @@ int HttpStatus(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
       return 400;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
     case absl::StatusCode::kNotFound:
       return 404;
     case absl::StatusCode::kUnavailable:
@@ -63,7 +65,7 @@ Response JsonOf(const absl::Status& status,
   return {.content_type = kJson, .body = client::ProtoJson(message)};
 }
 
-absl::StatusOr<v1::ListJobsRequest> ListRequest(const Target& target) {
+absl::StatusOr<v1::ListJobsRequest> ListRequest(const http::Target& target) {
   v1::ListJobsRequest request;
   for (const auto& [name, value] : target.query) {
     v1::JobState state;
@@ -86,23 +88,26 @@ absl::StatusOr<v1::ListJobsRequest> ListRequest(const Target& target) {
   return request;
 }
 
-Response Jobs(jobs::JobReader& reader, const Target& target) {
+Response Jobs(jobs::JobReader& reader, const access::Rights& rights,
+              const http::Target& target) {
   const absl::StatusOr<v1::ListJobsRequest> request = ListRequest(target);
   if (!request.ok()) return Fault(request.status());
   v1::ListJobsResponse response;
-  return JsonOf(rpc::ListJobs(reader, *request, response), response);
+  return JsonOf(rpc::ListJobs(reader, rights, *request, response), response);
 }
 
-Response Job(jobs::JobReader& reader, const std::string& id) {
+Response Job(jobs::JobReader& reader, const access::Rights& rights,
+             const std::string& id) {
   v1::GetJobRequest request;
   request.set_id(id);
   v1::Job job;
-  return JsonOf(rpc::GetJob(reader, request, job), job);
+  return JsonOf(rpc::GetJob(reader, rights, request, job), job);
 }
 
 // The run's document as JSON or, with `as_page`, in its page.
-Response Run(jobs::JobReader& reader, const std::string& id, bool as_page) {
-  absl::StatusOr<run_page::RunData> run = ReadRun(reader, id);
+Response Run(jobs::JobReader& reader, const access::Rights& rights,
+             const std::string& id, bool as_page) {
+  absl::StatusOr<run_page::RunData> run = ReadRun(reader, rights, id);
   if (!run.ok()) return Fault(run.status());
   std::string document = run_page::RunDocument({*std::move(run)});
   if (!as_page) return {.content_type = kJson, .body = std::move(document)};
@@ -122,6 +127,13 @@ bool IsOwnName(const std::string& host) {
 
 }  // namespace
 
+access::Caller Site::Nobody() {
+  access::Caller nobody;
+  nobody.role = access::Role::kViewer;
+  nobody.way = access::Way::kPage;
+  return nobody;
+}
+
 Response Site::Answer(const http::Request& request) const {
   if (!IsOwnName(request.host)) {
     return {.status = 403,
@@ -134,7 +146,7 @@ Response Site::Answer(const http::Request& request) const {
 }
 
 Response Site::Find(const http::Request& request) const {
-  const absl::StatusOr<Target> target = ParseTarget(request.target);
+  const absl::StatusOr<http::Target> target = http::ParseTarget(request.target);
   if (!target.ok()) return Fault(target.status());
   const std::vector<std::string>& path = target->path;
   const bool is_api = !path.empty() && path[0] == "api";
@@ -143,14 +155,14 @@ Response Site::Find(const http::Request& request) const {
     return JsonOf(rpc::DaemonInfo(reader_, facts_, info), info);
   }
   if (is_api && path.size() >= 2 && path[1] == "jobs") {
-    if (path.size() == 2) return Jobs(reader_, *target);
-    if (path.size() == 3) return Job(reader_, path[2]);
+    if (path.size() == 2) return Jobs(reader_, rights_, *target);
+    if (path.size() == 3) return Job(reader_, rights_, path[2]);
     if (path.size() == 4 && path[3] == "run") {
-      return Run(reader_, path[2], /*as_page=*/false);
+      return Run(reader_, rights_, path[2], /*as_page=*/false);
     }
   }
   if (path.size() == 2 && path[0] == "jobs") {
-    return Run(reader_, path[1], /*as_page=*/true);
+    return Run(reader_, rights_, path[1], /*as_page=*/true);
   }
   if (path.size() <= 1) {
     const File* file = FindFile(path.empty() ? "index.html" : path[0]);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "server/access/rules.h"
 #include "server/http/message.h"
 #include "server/jobs/job_reader.h"
 #include "server/rpc/daemon_facts.h"
@@ -27,16 +28,22 @@ namespace mpsd::web {
 // Thread-safe; the reader must outlive the site.
 class Site {
  public:
-  Site(jobs::JobReader& reader, rpc::DaemonFacts facts)
-      : reader_(reader), facts_(std::move(facts)) {}
+  // With `private_jobs` the page shows of each job what everybody may know.
+  Site(jobs::JobReader& reader, rpc::DaemonFacts facts, bool private_jobs)
+      : reader_(reader),
+        facts_(std::move(facts)),
+        rights_(Nobody(), private_jobs) {}
 
   http::Response Answer(const http::Request& request) const;
 
  private:
+  // Whoever opens the page: a viewer whom nobody knows.
+  static access::Caller Nobody();
   http::Response Find(const http::Request& request) const;
 
   jobs::JobReader& reader_;
   const rpc::DaemonFacts facts_;
+  const access::Rights rights_;
 };
 
 }  // namespace mpsd::web

@@ -54,6 +54,17 @@ TEST_F(AddressTest, RelativePathsBecomeAbsolute) {
   EXPECT_EQ(FindAddress("./state/mpsd.sock", "").target, target);
 }
 
+TEST_F(AddressTest, BehindSshThereIsATunnel) {
+  const Address address = FindAddress("ssh://ann@studio", "");
+  EXPECT_EQ(address.target, "ssh://ann@studio");
+  EXPECT_EQ(address.socket_path, "");
+  EXPECT_NE(address.tunnel, nullptr);
+  setenv("MPSD_SERVER", "ssh://studio", 1);
+  EXPECT_NE(FindAddress("", "").tunnel, nullptr);
+  EXPECT_EQ(FindAddress("", "/state").tunnel, nullptr);
+  EXPECT_EQ(FindAddress("studio:50051", "").tunnel, nullptr);
+}
+
 TEST_F(AddressTest, HostsHaveNoSocket) {
   EXPECT_EQ(FindAddress("studio:50051", "").socket_path, "");
 }

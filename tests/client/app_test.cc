@@ -18,9 +18,11 @@ TEST_F(AppTest, HelpNamesVerbsAndExitCodes) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
   for (const char* verb :
-       {"submit", "list", "show", "watch", "plot", "top", "logs", "cancel",
-        "retry", "checkpoints", "download", "import", "merge", "schema", "info",
-        "completion", "Exit codes:"}) {
+       {"submit",     "list",   "show",   "watch",   "plot",
+        "top",        "logs",   "cancel", "retry",   "checkpoints",
+        "download",   "import", "merge",  "schema",  "info",
+        "completion", "login",  "logout", "context", "MPSD_CONTEXT",
+        "Exit codes:"}) {
     EXPECT_TRUE(Contains(result.out, verb)) << verb;
   }
 }
@@ -40,11 +42,10 @@ TEST_F(AppTest, Version) {
 TEST_F(AppTest, UnknownVerbNamesThoseThereAre) {
   const Result result = RunBare({"--json", "sumbit", "job.json"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.err,
-            "mpsctl: there is no verb 'sumbit'; the verbs are submit, list, "
-            "show, watch, plot, report, top, logs, cancel, retry, delete, "
-            "checkpoints, download, import, merge, schema, info, completion\n"
-            "See `mpsctl --help`.\n");
+  EXPECT_THAT(result.err,
+              testing::MatchesRegex("mpsctl: there is no verb 'sumbit'; the "
+                                    "verbs are submit, [a-z, -]*, completion\n"
+                                    "See `mpsctl --help`.\n"));
 }
 
 TEST_F(AppTest, NoVerb) {
@@ -106,6 +107,17 @@ TEST_F(AppTest, OutputThatCannotBeWrittenIsAnError) {
   }
 }
 
+TEST_F(AppTest, AWrongUrlOfSshIsToldOnceAndOnlyToVerbsThatAsk) {
+  for (const std::string verb : {"list", "info", "top", "watch"}) {
+    std::vector<std::string> args = {"--server", "ssh://-oX", verb};
+    if (verb == "watch") args.push_back(kId);
+    const Result result = RunBare(args);
+    EXPECT_EQ(result.code, 2) << verb;
+    EXPECT_THAT(result.err, testing::HasSubstr("ssh://[USER@]HOST")) << verb;
+  }
+  EXPECT_EQ(RunBare({"--server", "ssh://-oX", "schema"}).code, 0);
+}
+
 TEST_F(AppTest, UnreachableForEveryVerb) {
   const std::string job = Write("job.json", R"({"model": "m",
       "dataset": {"train": ["/absent/train.jsonl"]}})");
@@ -113,6 +125,7 @@ TEST_F(AppTest, UnreachableForEveryVerb) {
   for (const std::vector<std::string>& args :
        {std::vector<std::string>{"submit", job},
         {"list"},
+        {"queue"},
         {"show", kId},
         {"watch", kId},
         {"logs", kId},

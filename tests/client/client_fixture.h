@@ -69,11 +69,26 @@ class ClientTest : public testing::Test {
     folder_ = mkdtemp(name.data());
     socket_ = folder_ / "mpsd.sock";
     daemon_ = std::make_unique<FakeDaemon>(socket_.string());
-    for (const char* name : {"MPSD_SERVER", "MPSD_STATE_DIR"}) unsetenv(name);
+    for (const char* name : {"MPSD_SERVER", "MPSD_CONTEXT", "MPSD_STATE_DIR",
+                             "MPSD_TOKEN", "XDG_CONFIG_HOME"}) {
+      unsetenv(name);
+    }
     setenv("USER", "ann", 1);
+    // Where contexts are kept.
+    setenv("HOME", folder_.c_str(), 1);
     terminal_.clock = &clock_;
     terminal_.sleep = [this](absl::Duration) { ++sleeps_; };
     terminal_.interrupt = &interrupt_;
+    terminal_.ask = [this](const std::string& question,
+                           Echo echo) -> absl::StatusOr<std::string> {
+      asked_ += question + (echo == Echo::kOff ? "(hidden)" : "") + "\n";
+      if (answers_.empty()) {
+        return absl::FailedPreconditionError("no terminal");
+      }
+      const std::string answer = answers_.front();
+      answers_.erase(answers_.begin());
+      return answer;
+    };
   }
   ~ClientTest() override {
     daemon_.reset();
@@ -154,6 +169,8 @@ class ClientTest : public testing::Test {
   Interrupt interrupt_;
   Terminal terminal_;
   int sleeps_ = 0;
+  std::string asked_;                 // questions
+  std::vector<std::string> answers_;  // to them; none left: no terminal
 };
 
 }  // namespace mpsd::client

@@ -32,6 +32,17 @@ TEST_F(ConsoleTest, NoSocket) {
   EXPECT_EQ(code_, ExitCode::kUnreachable);
 }
 
+TEST_F(ConsoleTest, ATunnelThatDidNotOpenIsTheReason) {
+  const Address address = FindAddress("ssh://-oProxyCommand=x", "");
+  EXPECT_FALSE(address.tunnel->Open().ok());
+  const std::string text = Failure(grpc::StatusCode::UNAVAILABLE, address);
+  EXPECT_NE(text.find("mpsctl: cannot reach mpsd at ssh://-oProxyCommand=x: "),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("that host is no name"), std::string::npos) << text;
+  EXPECT_EQ(code_, ExitCode::kBadInput);
+}
+
 TEST_F(ConsoleTest, NobodyBehindTheSocket) {
   daemon_->Kill();
   const std::string text =
@@ -81,6 +92,19 @@ TEST_F(ConsoleTest, OnlyAFullDiskNeedsRoom) {
     console.Fail(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, what));
     EXPECT_NE(err.str().find(next), std::string::npos) << err.str();
   }
+}
+
+// What to do stands in the message, and is no matter of the daemon's log.
+TEST_F(ConsoleTest, ALimitOfTheUserSpeaksForItself) {
+  std::ostringstream err;
+  Connection connection({"unix:/none", "/none"});
+  const Console console{err, err, terminal_, connection, false};
+  console.Fail(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                            "2 are allowed; an admin raises it in mpsd.toml, "
+                            "[user.ada] queued-jobs"));
+  EXPECT_EQ(err.str(),
+            "mpsctl: 2 are allowed; an admin raises it in mpsd.toml, "
+            "[user.ada] queued-jobs\n");
 }
 
 TEST_F(ConsoleTest, AMessageThatIsTooLargeIsNoFullDisk) {

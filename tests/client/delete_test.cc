@@ -58,5 +58,116 @@ TEST_F(DeleteTest, AnOldDaemonDoesNotKnowIt) {
   EXPECT_NE(result.err.find("differ in version"), std::string::npos);
 }
 
+// --- Many jobs by a filter ---------------------------------------------------
+
+class DeleteManyTest : public DeleteTest {
+ protected:
+  static v1::DeleteJobsResponse Answer(int64_t matched, int64_t freed_bytes,
+                                       bool more = false) {
+    v1::DeleteJobsResponse answer;
+    answer.set_matched(matched);
+    answer.set_freed_bytes(freed_bytes);
+    answer.set_more(more);
+    answer.add_deleted(kId);
+    return answer;
+  }
+};
+
+TEST_F(DeleteManyTest, AsksFirstAndDeletesWhatWasShown) {
+  data().delete_answers = {Answer(1234, 5'000'000'000),
+                           Answer(100, 1'000'000, true), Answer(34, 500'000)};
+  answers_ = {"yes"};
+  const Result result = RunVerb({"delete", "--state", "failed", "--older-than",
+                                 "30d", "--label", "team=a"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(asked_,
+            "Delete 1,234 jobs with logs, checkpoints and results, about 5.0 "
+            "GB? (yes/no) \n");
+  EXPECT_EQ(result.out, "134 jobs are deleted, 1.5 MB given back.\n");
+  ASSERT_EQ(data().deleted.size(), 3u);
+  EXPECT_TRUE(data().deleted[0].dry_run());
+  EXPECT_FALSE(data().deleted[1].dry_run());
+  const v1::ListJobsRequest& filter = data().deleted[2].filter();
+  EXPECT_THAT(filter.states(), testing::ElementsAre(v1::JOB_STATE_FAILED));
+  EXPECT_EQ(filter.end_time_to().seconds(),
+            absl::ToUnixSeconds(kNow - absl::Hours(30 * 24)));
+  EXPECT_EQ(filter.labels().at("team"), "a");
+  EXPECT_GT(filter.page_size(), 0);
+}
+
+TEST_F(DeleteManyTest, ANoDeletesNothing) {
+  data().delete_answers = {Answer(2, 5)};
+  for (const char* answer : {"no", "", "nothing"}) {
+    answers_ = {answer};
+    const Result result = RunVerb({"delete", "--all"});
+    EXPECT_NE(result.code, 0);
+    EXPECT_EQ(result.out, "Nothing is deleted.\n");
+  }
+  // Nor does a script without a terminal.
+  answers_.clear();
+  const Result result = RunVerb({"delete", "--all"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, testing::HasSubstr("--yes deletes them unasked"));
+  for (const v1::DeleteJobsRequest& request : data().deleted) {
+    EXPECT_TRUE(request.dry_run());
+  }
+}
+
+TEST_F(DeleteManyTest, AllMeansThoseThatHaveEndedByNow) {
+  data().delete_answers = {Answer(1, 5)};
+  const Result result = RunVerb({"delete", "--all", "--yes"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "1 job is deleted, 5 B given back.\n");
+  EXPECT_EQ(asked_, "");
+  ASSERT_EQ(data().deleted.size(), 1u);
+  const v1::ListJobsRequest& filter = data().deleted[0].filter();
+  EXPECT_EQ(filter.states_size(), 3);
+  EXPECT_EQ(filter.end_time_to().seconds(), absl::ToUnixSeconds(kNow) + 1);
+  EXPECT_EQ(filter.owner(), "");
+}
+
+TEST_F(DeleteManyTest, ADryRunTellsAndDeletesNothing) {
+  v1::DeleteJobsResponse answer = Answer(25, 7'000'000);
+  for (int i = 0; i < 24; ++i) answer.add_deleted(kOtherId);
+  auto* kept = answer.add_kept();
+  kept->set_id("X");
+  kept->set_why("it is pinned\x1b[2J");
+  data().delete_answers = {answer};
+  const Result result = RunVerb({"delete", "--owner", "ann", "--dry-run"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, testing::StartsWith(std::string(kId) + "\n"));
+  EXPECT_THAT(result.out, testing::HasSubstr("… and 5 more\n"));
+  EXPECT_THAT(result.out,
+              testing::HasSubstr("Job X stays: it is pinned\\x1b[2J\n"));
+  EXPECT_THAT(result.out, testing::EndsWith("25 jobs would be deleted, about "
+                                            "7.0 MB given back.\n"));
+  const Result json = RunVerb({"delete", kId, "--dry-run", "--json"});
+  const auto object = nlohmann::json::parse(json.out);
+  EXPECT_EQ(object["matched"], 25);
+  EXPECT_EQ(object["kept"][0]["id"], "X");
+  EXPECT_EQ(data().deleted.back().ids_size(), 1);
+  EXPECT_EQ(data().jobs.size(), 2u);
+}
+
+TEST_F(DeleteManyTest, NothingFoundIsNoError) {
+  data().delete_answers = {v1::DeleteJobsResponse()};
+  const Result result = RunVerb({"delete", "--text", "x"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "No such jobs.\n");
+}
+
+TEST_F(DeleteManyTest, IdsOrAFilter) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"delete"},
+        {"delete", kId, "--all"},
+        {"delete", "--yes"},
+        {"delete", "--older-than", "soon"},
+        {"delete", "--older-than", "3d", "--ended-until", "3d"}}) {
+    EXPECT_EQ(RunVerb(args).code, 2) << args.back();
+  }
+  EXPECT_TRUE(data().deleted.empty());
+  EXPECT_EQ(data().jobs.size(), 2u);
+}
+
 }  // namespace
 }  // namespace mpsd::client

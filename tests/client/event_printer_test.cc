@@ -123,6 +123,17 @@ TEST_F(OutcomeTest, Succeeded) {
             "--output DIR`.\n");
 }
 
+TEST_F(OutcomeTest, AStudy) {
+  v1::Job job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  job.set_kind(v1::JOB_KIND_SMOKE);
+  job.set_output_path("/state/out");
+  EXPECT_EQ(Outcome(job),
+            "Job 01KAH0000000000000000000AA SUCCEEDED\n"
+            "  result    /state/out\n"
+            "See what it found with `mpsctl result "
+            "01KAH0000000000000000000AA`.\n");
+}
+
 TEST_F(OutcomeTest, AModelAndItsMetrics) {
   v1::Job job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
   (*job.mutable_metrics())["f1"] = 0.75;

@@ -15,6 +15,8 @@ TEST(ExitCodeTest, OfAStatus) {
       {grpc::StatusCode::UNAVAILABLE, ExitCode::kUnreachable},
       {grpc::StatusCode::DEADLINE_EXCEEDED, ExitCode::kTryAgain},
       {grpc::StatusCode::NOT_FOUND, ExitCode::kNotFound},
+      {grpc::StatusCode::UNAUTHENTICATED, ExitCode::kNotLetIn},
+      {grpc::StatusCode::PERMISSION_DENIED, ExitCode::kNotLetIn},
       {grpc::StatusCode::INVALID_ARGUMENT, ExitCode::kBadInput},
       {grpc::StatusCode::FAILED_PRECONDITION, ExitCode::kBadInput},
       {grpc::StatusCode::ALREADY_EXISTS, ExitCode::kBadInput},
@@ -26,6 +28,18 @@ TEST(ExitCodeTest, OfAStatus) {
   }
 }
 
+TEST(ExitCodeTest, OfATunnel) {
+  EXPECT_EQ(ForTunnel(absl::UnavailableError("")), ExitCode::kUnreachable);
+  EXPECT_EQ(ForTunnel(absl::InvalidArgumentError("")), ExitCode::kBadInput);
+  EXPECT_EQ(ForTunnel(absl::InternalError("")), ExitCode::kOther);
+  for (const auto code : {grpc::StatusCode::PERMISSION_DENIED,
+                          grpc::StatusCode::UNAUTHENTICATED}) {
+    EXPECT_EQ(ForTunnel(absl::Status(static_cast<absl::StatusCode>(code), "")),
+              ForStatus(grpc::Status(code, "")))
+        << "refused is refused, whoever does it";
+  }
+}
+
 TEST(ExitCodeTest, OfAJob) {
   EXPECT_EQ(ForJobState(v1::JOB_STATE_SUCCEEDED), ExitCode::kOk);
   EXPECT_EQ(ForJobState(v1::JOB_STATE_FAILED), ExitCode::kJobFailed);
@@ -33,12 +47,20 @@ TEST(ExitCodeTest, OfAJob) {
   EXPECT_EQ(ForJobState(v1::JOB_STATE_QUEUED), ExitCode::kOk);
 }
 
+TEST(ExitCodeTest, OfAVerdict) {
+  EXPECT_EQ(ForVerdict(v1::VERDICT_PASS), ExitCode::kOk);
+  EXPECT_EQ(ForVerdict(v1::VERDICT_WARN), ExitCode::kVerdictWarn);
+  EXPECT_EQ(ForVerdict(v1::VERDICT_FAIL), ExitCode::kVerdictFail);
+  EXPECT_EQ(ForVerdict(v1::VERDICT_UNSPECIFIED), ExitCode::kOk);
+}
+
 TEST(ExitCodeTest, HelpNamesEachNumber) {
   const std::string help = ExitCodeHelp();
   for (ExitCode code :
        {ExitCode::kOk, ExitCode::kJobFailed, ExitCode::kBadInput,
         ExitCode::kUnreachable, ExitCode::kNotFound, ExitCode::kJobCancelled,
-        ExitCode::kOther, ExitCode::kTryAgain, ExitCode::kDetached}) {
+        ExitCode::kOther, ExitCode::kTryAgain, ExitCode::kNotLetIn,
+        ExitCode::kVerdictFail, ExitCode::kVerdictWarn, ExitCode::kDetached}) {
     EXPECT_TRUE(absl::StrContains(
         help, absl::StrCat("\n  ", static_cast<int>(code), " ")))
         << static_cast<int>(code);

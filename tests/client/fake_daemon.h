@@ -2,6 +2,7 @@
 #ifndef MPSD_TESTS_CLIENT_FAKE_DAEMON_H_
 #define MPSD_TESTS_CLIENT_FAKE_DAEMON_H_
 
+#include <grpcpp/security/auth_metadata_processor.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -19,10 +20,16 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "core/base/sha256.h"
+#include "mpsd/v1/access.grpc.pb.h"
 #include "mpsd/v1/artifacts.grpc.pb.h"
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "mpsd/v1/jobs.grpc.pb.h"
+#include "tests/client/fake_daemon_data.h"
+#include "tests/client/fake_logbook.h"
+#include "tests/client/fake_models.h"
+#include "tests/client/fake_removals.h"
+#include "tests/client/fake_runbook.h"
+#include "tests/client/fake_sweeps.h"
 
 namespace mpsd::client {
 
@@ -31,42 +38,16 @@ namespace mpsd::client {
 // one at a time.
 class FakeDaemon {
  public:
-  struct Data {
-    std::vector<v1::Job> jobs;                                // newest first
-    std::map<std::string, std::vector<v1::JobEvent>> events;  // by job
-    std::map<std::string, std::string> logs;
-    std::map<std::string, std::vector<v1::Checkpoint>> checkpoints;
-    std::vector<v1::DownloadResponse> download;
-    std::vector<v1::DownloadResponse> manifest;  // sent to who asks for it
-    v1::InfoResponse info;
-    std::map<std::string, std::string> blobs;  // by hash
-    int uploads = 0;                           // of blobs
-    int batches = 0;                           // calls of UploadBatch
-    std::vector<v1::SubmitRequest> submitted;
-    std::vector<std::chrono::system_clock::time_point> submit_deadlines;
-    std::set<std::string> keys;
-    int made = 0;  // jobs, by Submit
-    // What Submit ends with though the job is made, call by call; OK: it is
-    // idle (on_idle) until the connection breaks.
-    std::vector<grpc::Status> lost;
-    std::vector<std::string> retried;
-    std::vector<v1::WatchRequest> watched;
-    std::vector<v1::ListJobsRequest> listed;
-    std::vector<v1::FindJobsRequest> found;
-    std::vector<v1::CancelRequest> cancelled;
-    int most_found = 20;
-    std::vector<v1::DownloadRequest> downloaded;
-    // The status a method ends with, by its name; "Watch" after its events.
-    std::map<std::string, grpc::Status> fail;
-    // Watch ends with UNAVAILABLE before the event of this sequence, once.
-    int64_t break_watch_at = 0;
-    // Runs where Watch or a following Logs has sent all there is; then the
-    // stream stays open until the client leaves.
-    std::function<void()> on_idle;
-    int page_size = 500;
-  };
+  using Data = FakeDaemonData;
 
-  explicit FakeDaemon(std::string socket) : socket_(std::move(socket)) {
+  // With `port_credentials` on a port of 127.0.0.1, too.
+  explicit FakeDaemon(
+      std::string socket,
+      std::shared_ptr<grpc::ServerCredentials> port_credentials = nullptr)
+      : socket_(std::move(socket)), credentials_(std::move(port_credentials)) {
+    if (credentials_ != nullptr) {
+      credentials_->SetAuthMetadataProcessor(std::make_shared<Door>(this));
+    }
     Start();
   }
   ~FakeDaemon() { Stop(); }
@@ -75,9 +56,18 @@ class FakeDaemon {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("unix:" + socket_,
                              grpc::InsecureServerCredentials());
+    if (credentials_ != nullptr) {
+      builder.AddListeningPort("127.0.0.1:" + std::to_string(port_),
+                               credentials_, &port_);
+    }
     builder.RegisterService(&jobs_);
     builder.RegisterService(&artifacts_);
     builder.RegisterService(&daemon_);
+    builder.RegisterService(&access_);
+    builder.RegisterService(&models_);
+    builder.RegisterService(&runbook_);
+    builder.RegisterService(&sweeps_);
+    builder.RegisterService(&logbook_);
     server_ = builder.BuildAndStart();
   }
   void Stop() {
@@ -91,10 +81,18 @@ class FakeDaemon {
   }
 
   Data& data() { return data_; }
+  FakeModels& models() { return models_; }
+  FakeRunbook& runbook() { return runbook_; }
+  FakeSweeps& sweeps() { return sweeps_; }
+  FakeLogbook& logbook() { return logbook_; }
+  int port() const { return port_; }
 
   // What the test wrote is seen by the calls that follow, and what calls wrote
   // by the test.
-  void Sync() { absl::MutexLock lock(&mutex_); }
+  void Sync() {
+    absl::MutexLock lock(&mutex_);
+    absl::MutexLock door_lock(&door_mutex_);
+  }
 
  private:
   using Context = grpc::ServerContext;
@@ -135,10 +133,34 @@ class FakeDaemon {
     return Status::CANCELLED;
   }
 
-  class Jobs final : public v1::JobService::Service {
+  // Asks each call over the port who it is.
+  class Door final : public grpc::AuthMetadataProcessor {
    public:
-    explicit Jobs(FakeDaemon* daemon) : d_(*daemon) {}
+    explicit Door(FakeDaemon* daemon) : d_(*daemon) {}
+    bool IsBlocking() const override { return false; }
+    Status Process(const InputMetadata& metadata, grpc::AuthContext*,
+                   OutputMetadata*, OutputMetadata*) override {
+      const auto value = [&](const char* name) -> std::string {
+        const auto found = metadata.find(name);
+        if (found == metadata.end()) return "";
+        return {found->second.data(), found->second.size()};
+      };
+      absl::MutexLock lock(&d_.door_mutex_);
+      const std::string said = value("authorization");
+      d_.data_.authorizations.emplace(value(":path"), said);
+      const std::string& wanted = d_.data_.authorization;
+      if (wanted.empty() || said == wanted) return Status::OK;
+      return Status(grpc::StatusCode::UNAUTHENTICATED, "no such token");
+    }
 
+   private:
+    FakeDaemon& d_;
+  };
+
+  class Jobs final : public FakeRemovals {
+   public:
+    explicit Jobs(FakeDaemon* daemon)
+        : FakeRemovals(daemon->data_, daemon->mutex_), d_(*daemon) {}
     Status Submit(Context* context, const v1::SubmitRequest* request,
                   v1::SubmitResponse* response) override {
       absl::MutexLock lock(&d_.mutex_);
@@ -166,6 +188,30 @@ class FakeDaemon {
       absl::MutexLock lock(&d_.mutex_);
       d_.data_.cancelled.push_back(*request);
       return d_.Answer("Cancel", request->id(), job);
+    }
+    Status Hold(Context*, const v1::HoldRequest* request,
+                v1::Job* job) override {
+      absl::MutexLock lock(&d_.mutex_);
+      d_.data_.held.push_back(*request);
+      return d_.Answer("Hold", request->id(), job);
+    }
+    Status Release(Context*, const v1::ReleaseRequest* request,
+                   v1::Job* job) override {
+      absl::MutexLock lock(&d_.mutex_);
+      d_.data_.released.push_back(request->id());
+      return d_.Answer("Release", request->id(), job);
+    }
+    Status Move(Context*, const v1::MoveRequest* request,
+                v1::Job* job) override {
+      absl::MutexLock lock(&d_.mutex_);
+      d_.data_.moved.push_back(*request);
+      return d_.Answer("Move", request->id(), job);
+    }
+    Status Requeue(Context*, const v1::RequeueRequest* request,
+                   v1::Job* job) override {
+      absl::MutexLock lock(&d_.mutex_);
+      d_.data_.requeued.push_back(*request);
+      return d_.Answer("Requeue", request->id(), job);
     }
     Status Delete(Context*, const v1::DeleteRequest* request,
                   v1::DeleteResponse* response) override {
@@ -215,6 +261,9 @@ class FakeDaemon {
       if (end < jobs.size()) {
         response->set_next_page_token(std::to_string(end));
       }
+      if (request->count() && d_.data_.counts) {
+        response->set_total(static_cast<int64_t>(jobs.size()));
+      }
       return Status::OK;
     }
     Status Watch(Context* context, const v1::WatchRequest* request,
@@ -248,6 +297,19 @@ class FakeDaemon {
       if (request->follow() && d_.data_.on_idle) return d_.Idle(context);
       return d_.Failure("Logs");
     }
+    Status GetSubmission(Context*, const v1::GetSubmissionRequest* request,
+                         v1::SubmitRequest* answer) override {
+      absl::MutexLock lock(&d_.mutex_);
+      if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
+      *answer = d_.data_.requests[request->id()];
+      return d_.Failure("GetSubmission");
+    }
+    Status Queue(Context*, const v1::QueueRequest*,
+                 v1::QueueResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
+      *response = d_.data_.queue;
+      return d_.Failure("Queue");
+    }
     Status Checkpoints(Context*, const v1::CheckpointsRequest* request,
                        v1::CheckpointsResponse* response) override {
       absl::MutexLock lock(&d_.mutex_);
@@ -270,30 +332,14 @@ class FakeDaemon {
                      v1::FindBlobsResponse* response) override {
       absl::MutexLock lock(&d_.mutex_);
       if (Status s = d_.Failure("FindBlobs"); !s.ok()) return s;
-      for (const std::string& hash : request->sha256()) {
-        if (d_.data_.blobs.count(hash) > 0) response->add_present(hash);
-      }
+      d_.data_.Find(*request, *response);
       return Status::OK;
     }
     Status Upload(Context*, grpc::ServerReader<v1::UploadRequest>* reader,
                   v1::UploadResponse* response) override {
       absl::MutexLock lock(&d_.mutex_);
       if (Status s = d_.Failure("Upload"); !s.ok()) return s;
-      v1::UploadRequest part;
-      if (!reader->Read(&part) || !part.has_header()) {
-        return Status(grpc::StatusCode::INVALID_ARGUMENT, "no header");
-      }
-      const v1::UploadRequest::Header header = part.header();
-      std::string bytes;
-      while (reader->Read(&part)) bytes += part.data();
-      if (base::Sha256Hex(bytes) != header.sha256() ||
-          static_cast<int64_t>(bytes.size()) != header.size_bytes()) {
-        return Status(grpc::StatusCode::INVALID_ARGUMENT, "other hash");
-      }
-      d_.data_.blobs[header.sha256()] = bytes;
-      ++d_.data_.uploads;
-      response->set_sha256(header.sha256());
-      return Status::OK;
+      return d_.data_.Take(*reader, *response);
     }
     Status UploadBatch(Context*,
                        grpc::ServerReader<v1::UploadBatchRequest>* reader,
@@ -301,20 +347,7 @@ class FakeDaemon {
       absl::MutexLock lock(&d_.mutex_);
       ++d_.data_.batches;
       if (Status s = d_.Failure("UploadBatch"); !s.ok()) return s;
-      std::map<std::string, std::string> blobs;
-      v1::UploadBatchRequest part;
-      while (reader->Read(&part)) {
-        for (const v1::UploadBatchRequest::Blob& blob : part.blobs()) {
-          if (base::Sha256Hex(blob.data()) != blob.sha256()) {
-            return Status(grpc::StatusCode::INVALID_ARGUMENT, "other hash");
-          }
-          blobs[blob.sha256()] = blob.data();
-        }
-      }
-      d_.data_.blobs.insert(blobs.begin(), blobs.end());
-      d_.data_.uploads += static_cast<int>(blobs.size());
-      response->set_stored(static_cast<int>(blobs.size()));
-      return Status::OK;
+      return d_.data_.TakeBatch(*reader, *response);
     }
     Status Download(Context*, const v1::DownloadRequest* request,
                     grpc::ServerWriter<v1::DownloadResponse>* writer) override {
@@ -335,14 +368,90 @@ class FakeDaemon {
     FakeDaemon& d_;
   };
 
-  class Daemon final : public v1::DaemonService::Service {
+  class Daemon final : public FakeCollections {
    public:
-    explicit Daemon(FakeDaemon* daemon) : d_(*daemon) {}
+    explicit Daemon(FakeDaemon* daemon)
+        : FakeCollections(daemon->data_, daemon->mutex_), d_(*daemon) {}
     Status Info(Context*, const v1::InfoRequest*,
                 v1::InfoResponse* response) override {
       absl::MutexLock lock(&d_.mutex_);
       *response = d_.data_.info;
       return d_.Failure("Info");
+    }
+    Status Drain(Context*, const v1::DrainRequest* request,
+                 v1::DrainResponse*) override {
+      absl::MutexLock lock(&d_.mutex_);
+      d_.data_.drained.push_back(*request);
+      return d_.Failure("Drain");
+    }
+    Status Undrain(Context*, const v1::UndrainRequest*,
+                   v1::UndrainResponse*) override {
+      absl::MutexLock lock(&d_.mutex_);
+      ++d_.data_.undrained;
+      return d_.Failure("Undrain");
+    }
+
+   private:
+    FakeDaemon& d_;
+  };
+
+  class Access final : public v1::AccessService::Service {
+   public:
+    explicit Access(FakeDaemon* daemon) : d_(*daemon) {}
+    Status WhoAmI(Context*, const v1::WhoAmIRequest*,
+                  v1::WhoAmIResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
+      *response = d_.data_.who;
+      return d_.Failure("WhoAmI");
+    }
+    Status CreateToken(Context*, const v1::CreateTokenRequest* request,
+                       v1::CreateTokenResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
+      d_.data_.tokens_asked.push_back(*request);
+      v1::Token& token = *response->mutable_token();
+      token.set_id("0a1b2c3d4e5f");
+      token.set_user(request->user());
+      token.set_role(request->role());
+      token.set_note(request->note());
+      if (request->has_expire_time()) {
+        *token.mutable_expire_time() = request->expire_time();
+      }
+      d_.data_.tokens.insert(d_.data_.tokens.begin(), token);
+      response->set_secret("mpsd_secret");
+      return d_.Failure("CreateToken");
+    }
+    Status ListTokens(Context*, const v1::ListTokensRequest*,
+                      v1::ListTokensResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
+      for (const v1::Token& token : d_.data_.tokens) {
+        *response->add_tokens() = token;
+      }
+      return d_.Failure("ListTokens");
+    }
+    Status RevokeToken(Context*, const v1::RevokeTokenRequest* request,
+                       v1::RevokeTokenResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
+      response->set_ended_streams(2);
+      if (std::erase_if(d_.data_.tokens, [&](const v1::Token& token) {
+            return token.id() == request->id();
+          }) == 0) {
+        return {grpc::StatusCode::NOT_FOUND, "id: there is no such token"};
+      }
+      return d_.Failure("RevokeToken");
+    }
+    Status ListAudit(Context*, const v1::ListAuditRequest* request,
+                     v1::ListAuditResponse* response) override {
+      absl::MutexLock lock(&d_.mutex_);
+      d_.data_.audited.push_back(*request);
+      size_t i = std::stoul("0" + request->page_token());
+      const size_t end = i + std::min(request->page_size(), d_.data_.page_size);
+      while (i < std::min(end, d_.data_.audit.size())) {
+        *response->add_entries() = d_.data_.audit[i++];
+      }
+      if (i < d_.data_.audit.size()) {
+        response->set_next_page_token(std::to_string(i));
+      }
+      return d_.Failure("ListAudit");
     }
 
    private:
@@ -350,11 +459,19 @@ class FakeDaemon {
   };
 
   const std::string socket_;
+  const std::shared_ptr<grpc::ServerCredentials> credentials_;
+  int port_ = 0;
+  absl::Mutex door_mutex_;  // the members of data_ that Door uses
   absl::Mutex mutex_;
   Data data_;
   Jobs jobs_{this};
   Artifacts artifacts_{this};
   Daemon daemon_{this};
+  Access access_{this};
+  FakeModels models_{mutex_, data_.fail, data_.blobs};
+  FakeRunbook runbook_{mutex_, data_.fail};
+  FakeSweeps sweeps_{mutex_, data_.fail};
+  FakeLogbook logbook_{mutex_, data_.fail};
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -18,6 +18,8 @@ class InfoTest : public ClientTest {
 };
 
 TEST_F(InfoTest, BeforeAWorkerRan) {
+  // A daemon that does not say who the caller is.
+  data().fail["WhoAmI"] = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
   const Result result = RunVerb({"info"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out, "mpsd           0.1.0 at unix:" + socket_.string() +
@@ -58,6 +60,22 @@ TEST_F(InfoTest, WhileAJobRuns) {
   }
 }
 
+TEST_F(InfoTest, WhoYouAreAndHowLongTheCertificateLasts) {
+  v1::WhoAmIResponse& who = data().who;
+  who.set_user("ann");
+  who.set_role(v1::ROLE_ADMIN);
+  who.set_way(v1::WAY_SOCKET);
+  const std::string plain = RunVerb({"info"}).out;
+  EXPECT_NE(plain.find("you            ann, admin, by the socket\n"),
+            std::string::npos);
+  EXPECT_EQ(plain.find("certificate"), std::string::npos);
+  SetTime(who.mutable_certificate_expire_time(), -absl::Hours(24 * 10));
+  EXPECT_NE(RunVerb({"info"}).out.find(
+                "certificate    until 2026-01-12 (10 days): have its admin run "
+                "`mpsd tls renew` SOON\n"),
+            std::string::npos);
+}
+
 TEST_F(InfoTest, WhereTheMetricsAre) {
   v1::InfoResponse& info = data().info;
   info.set_metrics_address("mac:9464");
@@ -81,11 +99,30 @@ TEST_F(InfoTest, WhereThePageIs) {
             std::string::npos);
 }
 
+TEST_F(InfoTest, WhereOpenAisDoorIs) {
+  EXPECT_EQ(RunVerb({"info"}).out.find("OpenAI"), std::string::npos);
+  data().info.set_openai_address("127.0.0.1:8400");
+  EXPECT_NE(RunVerb({"info"}).out.find("OpenAI door    127.0.0.1:8400\n"),
+            std::string::npos);
+}
+
 TEST_F(InfoTest, Json) {
   const auto json = nlohmann::json::parse(RunVerb({"info", "--json"}).out);
   EXPECT_EQ(json["version"], "0.1.0");
   EXPECT_EQ(json["disk_free_bytes"], 2'000'000'000);
   EXPECT_TRUE(json["memory"].is_null());
+}
+
+TEST_F(InfoTest, WhatTheStateFolderHas) {
+  data().info.set_state_dir("/state");
+  data().info.set_disk_free_bytes(2'000'000'000);
+  data().info.set_state_bytes(18'200'000);
+  EXPECT_THAT(RunVerb({"info"}).out,
+              testing::HasSubstr("/state, 18.2 MB, 2.0 GB free\n"));
+  data().info.set_state_budget_bytes(1'100'000'000'000);
+  EXPECT_THAT(RunVerb({"info"}).out,
+              testing::HasSubstr(
+                  "/state, 18.2 MB of a budget of 1.1 TB, 2.0 GB free\n"));
 }
 
 }  // namespace

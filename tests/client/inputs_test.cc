@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/inputs.h"
 
+#include <sys/stat.h>
+
+#include <thread>
+
 #include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
+
+namespace fs = std::filesystem;
 
 class InputsTest : public ClientTest {
  protected:
@@ -180,6 +186,26 @@ TEST_F(InputsTest, AFolderIsNoData) {
   const auto job =
       PrepareJob(Job(R"("model": "org/id", "dataset": {"train": ["data"]})"));
   EXPECT_FALSE(job.ok());
+}
+
+TEST_F(InputsTest, AFileOfTwoGigabytesIsNotRead) {
+  const fs::path job = Job("");
+  fs::resize_file(job, 2LL << 30);
+  const absl::Time start = absl::Now();
+  EXPECT_EQ(PrepareJob(job).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+}
+
+TEST_F(InputsTest, APipeIsAJobFileToo) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] {
+    std::ofstream(pipe) << R"({"model": "m", "dataset": {"train": "/t.txt"}})";
+  });
+  const auto job = PrepareJob(pipe);
+  writer.join();
+  EXPECT_TRUE(job.ok()) << job.status();
 }
 
 TEST_F(InputsTest, NoJobFile) {

@@ -33,6 +33,25 @@ TEST(InterruptTest, AListenerThatIsGoneIsNotWoken) {
   EXPECT_EQ(woken, 0);
 }
 
+TEST(InterruptTest, OfTwoTheInnerIsWokenAndThenTheOuterAgain) {
+  Interrupt interrupt;
+  int outer_woken = 0, inner_woken = 0;
+  const Interrupt::Listener outer(&interrupt, [&] { ++outer_woken; });
+  {
+    const Interrupt::Listener inner(&interrupt, [&] { ++inner_woken; });
+  }
+  EXPECT_TRUE(interrupt.Raise());
+  EXPECT_EQ(outer_woken, 1);
+  EXPECT_EQ(inner_woken, 0);
+  Interrupt other;
+  const Interrupt::Listener first(&other, [&] { ++outer_woken; });
+  const Interrupt::Listener second(&other, [&] { ++inner_woken; });
+  EXPECT_TRUE(other.Raise());
+  EXPECT_EQ(outer_woken, 1);
+  EXPECT_EQ(inner_woken, 1);
+  EXPECT_TRUE(first.raised()) << "it sees on its own what happened";
+}
+
 TEST(InterruptTest, NullIsNeverRaised) {
   Interrupt::Listener listener(nullptr, [] { FAIL(); });
   EXPECT_FALSE(listener.raised());

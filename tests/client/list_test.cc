@@ -81,6 +81,159 @@ TEST_F(ListTest, JsonIsAJobALine) {
   EXPECT_THAT(states, testing::ElementsAre("QUEUED", "RUNNING"));
 }
 
+TEST_F(ListTest, EachFilterReachesTheServer) {
+  RunVerb({"list", "--text", "moods 100%", "--model", "org/tiny", "--since",
+           "2d", "--until", "2026-01-01", "--ended-since", "2026-01-01 12:30",
+           "--ended-until", "30m", "--held", "--pinned", "--sort",
+           "-eval_loss"});
+  ASSERT_EQ(data().listed.size(), 1u);
+  const v1::ListJobsRequest& request = data().listed[0];
+  EXPECT_EQ(request.text(), "moods 100%");
+  EXPECT_EQ(request.model(), "org/tiny");
+  EXPECT_EQ(request.create_time_from().seconds(),
+            absl::ToUnixSeconds(kNow) - 2 * 86400);
+  EXPECT_EQ(request.create_time_to().seconds(), 1767225600);
+  EXPECT_EQ(request.end_time_from().seconds(), 1767225600 + 45000);
+  EXPECT_EQ(request.end_time_to().seconds(), absl::ToUnixSeconds(kNow) - 1800);
+  EXPECT_TRUE(request.held());
+  EXPECT_TRUE(request.pinned());
+  EXPECT_EQ(request.order(), v1::JOB_ORDER_EVAL_LOSS);
+  EXPECT_FALSE(request.ascending());
+  RunVerb({"list", "--sort", "name"});
+  EXPECT_EQ(data().listed[1].order(), v1::JOB_ORDER_NAME);
+  EXPECT_TRUE(data().listed[1].ascending());
+  EXPECT_FALSE(data().listed[1].has_held());
+  EXPECT_FALSE(data().listed[1].has_create_time_from());
+}
+
+// The daemon sorts by the first key alone.
+TEST_F(ListTest, JobsOfEqualFirstKeysAreSortedHere) {
+  for (int i = 0; i < 9; ++i) {
+    v1::Job& job = AddJob("01KAH000000000000000000" + std::to_string(100 + i),
+                          v1::JOB_STATE_QUEUED);
+    job.set_priority(i / 4);  // as a daemon gives them: 2, 1 1 1 1, 0 0 0 0
+    job.set_name(std::string(1, static_cast<char>('a' + i * 5 % 9)));
+  }
+  for (int page_size : {500, 2, 1}) {
+    data().page_size = page_size;
+    const auto names = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), {"list", "--columns", "name", "--sort",
+                                 "-priority,name", "--csv"});
+      std::string text = RunVerb(more).out;
+      std::string letters;
+      for (size_t i = text.find('\n'); i < text.size(); ++i) {
+        if (islower(text[i])) letters += text[i];
+      }
+      return letters;
+    };
+    EXPECT_EQ(names({}), "ecdhiabfg");
+    EXPECT_EQ(names({"--limit", "3"}), "ecd");
+    EXPECT_EQ(names({"--limit", "3", "--page", "2"}), "hia");
+    EXPECT_EQ(names({"--limit", "3", "--page", "4"}), "");
+    EXPECT_EQ(names({"--all"}), "ecdhiabfg");
+  }
+}
+
+TEST_F(ListTest, PagesGoOnWhereTheFormerEnded) {
+  for (int i = 0; i < 7; ++i) {
+    AddJob("01KAH000000000000000000" + std::to_string(100 + i),
+           v1::JOB_STATE_QUEUED);
+  }
+  data().page_size = 2;
+  const auto ends = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"list", "-q"});
+    std::istringstream ids(RunVerb(more).out);
+    std::string all;
+    for (std::string id; ids >> id;) all += id.substr(25);
+    return all;
+  };
+  EXPECT_EQ(ends({"--limit", "3"}), "654");
+  EXPECT_EQ(ends({"--limit", "3", "--page", "2"}), "321");
+  EXPECT_EQ(ends({"--limit", "3", "--page", "3"}), "0");
+  EXPECT_EQ(ends({"--limit", "3", "--page", "4"}), "");
+  EXPECT_EQ(ends({"--all"}), "6543210");
+  EXPECT_EQ(RunVerb({"list", "--all", "--limit", "3"}).code, 2);
+  EXPECT_EQ(RunVerb({"list", "--all", "--page", "3"}).code, 2);
+  EXPECT_EQ(RunVerb({"list", "--page", "4", "--limit", "3"}).out,
+            "No such jobs.\n");
+}
+
+TEST_F(ListTest, ATerminalHearsOfFurtherJobs) {
+  AddBoth();
+  EXPECT_EQ(RunVerb({"list", "--limit", "1"}).err, "");
+  terminal_.is_tty = true;
+  terminal_.columns = [] { return 80; };
+  EXPECT_EQ(RunVerb({"list", "--limit", "1"}).err,
+            "There are more: --page 2, --limit or --all.\n");
+  EXPECT_EQ(RunVerb({"list", "--limit", "2"}).err, "");
+  EXPECT_EQ(RunVerb({"list", "--limit", "1", "-q"}).err, "");
+}
+
+TEST_F(ListTest, Columns) {
+  AddBoth();
+  data().jobs[0].set_priority(-2);
+  data().jobs[0].set_held(true);
+  (*data().jobs[0].mutable_labels())["team"] = "nlp";
+  (*data().jobs[1].mutable_metrics())["f1"] = 0.5;
+  EXPECT_EQ(RunVerb({"list", "--columns",
+                     "state, priority,labels.team,metrics.f1,held"})
+                .out,
+            "STATE                 PRIORITY  LABELS.TEAM  METRICS.F1  HELD\n"
+            "QUEUED (held)         -2        nlp          -           yes\n"
+            "RUNNING (cancelling)  0         -            0.5         no\n");
+  EXPECT_EQ(RunVerb({"list", "--json", "--columns", "labels.team,loss"}).out,
+            "{\"labels.team\":\"nlp\",\"loss\":null}\n"
+            "{\"labels.team\":null,\"loss\":2.5}\n");
+  const Result result = RunVerb({"list", "--columns", "id,lost"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, testing::HasSubstr("--columns lost: is no column; "));
+  EXPECT_THAT(result.err, testing::HasSubstr("progress.step"));
+}
+
+TEST_F(ListTest, Csv) {
+  AddBoth();
+  data().jobs[1].set_name("=cmd|'/c calc'!A0, \"x\"");
+  EXPECT_EQ(RunVerb({"list", "--csv", "--columns", "id,state,loss,name"}).out,
+            "id,state,loss,name\r\n"
+            "01KAH0000000000000000000BB,QUEUED,,moods\r\n"
+            "01KAH0000000000000000000AA,RUNNING,2.5,"
+            "\"'=cmd|'/c calc'!A0, \"\"x\"\"\"\r\n");
+  EXPECT_EQ(RunVerb({"list", "--csv", "--owner", "none"}).code, 0);
+  const std::string all = RunVerb({"list", "--csv"}).out;
+  EXPECT_EQ(all.substr(0, all.find("\r")),
+            "id,name,state,owner,priority,model,create_time,start_time,"
+            "end_time,step,loss,eval_loss,device_seconds,stored_bytes");
+  EXPECT_EQ(RunVerb({"list", "--csv", "--json"}).code, 2);
+}
+
+TEST_F(ListTest, Counts) {
+  AddBoth();
+  EXPECT_EQ(RunVerb({"list", "--count", "--text", "moods"}).out, "2\n");
+  EXPECT_EQ(data().listed.back().text(), "moods");
+  EXPECT_EQ(RunVerb({"list", "--count", "--json"}).out, "{\"total\":2}\n");
+  data().counts = false;
+  const Result result = RunVerb({"list", "--count"});
+  EXPECT_EQ(result.code, 6);
+  EXPECT_THAT(result.err, testing::HasSubstr("too old to count"));
+}
+
+TEST_F(ListTest, NoSuchJobsIsNotNoJobs) {
+  EXPECT_EQ(RunVerb({"list", "--text", "x"}).out, "No such jobs.\n");
+  EXPECT_EQ(RunVerb({"list", "--sort", "name"}).out,
+            "No jobs. Queue one with `mpsctl submit job.json`.\n");
+}
+
+TEST_F(ListTest, BadTimeAndSort) {
+  Result result = RunVerb({"list", "--ended-since", "soon"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err,
+              testing::HasSubstr("--ended-since soon: expected how long ago"));
+  result = RunVerb({"list", "--sort", "name,lost"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, testing::HasSubstr(
+                              "--sort lost: jobs are sorted by create_time"));
+}
+
 TEST_F(ListTest, BadLabel) {
   const Result result = RunVerb({"list", "--label", "team"});
   EXPECT_EQ(result.code, 2);

@@ -45,6 +45,15 @@ TEST_F(ReconnectTest, TheLimitStartsAnewWhenSomethingComes) {
   EXPECT_EQ(slept_, absl::Seconds(4));
 }
 
+TEST_F(ReconnectTest, ATunnelThatIsRefusedIsNotTriedAgain) {
+  Connection connection(FindAddress("ssh://-oX", ""));
+  EXPECT_FALSE(connection.Connect(nullptr).ok());
+  const Console console{out_, err_, terminal_, connection, false};
+  Reconnect reconnect(console, absl::Seconds(10));
+  reconnect.Received();
+  EXPECT_FALSE(reconnect.ShouldRetry(kGone));
+}
+
 TEST_F(ReconnectTest, SomeErrorsWouldComeAgain) {
   reconnect_.Received();
   EXPECT_FALSE(reconnect_.ShouldRetry(

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
+#include "absl/time/clock.h"
+#include "client/hash_cache.h"
+#include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
@@ -30,7 +35,7 @@ TEST_F(SubmitTest, Detached) {
   EXPECT_EQ(request.spec_json(), Read(job_));
   EXPECT_EQ(request.idempotency_key(), "k");
   EXPECT_EQ(request.priority(), -5);
-  EXPECT_EQ(request.owner(), "ann");
+  EXPECT_EQ(request.owner(), "");  // mpsd knows who calls
   EXPECT_EQ(request.labels().at("b"), "2");
   ASSERT_EQ(request.inputs_size(), 1);
   EXPECT_EQ(request.inputs(0).path(), "train.jsonl");
@@ -45,12 +50,23 @@ TEST_F(SubmitTest, JsonIsOneObject) {
   EXPECT_EQ(json["state"], "QUEUED");
 }
 
+TEST_F(SubmitTest, AHashThatIsKnownIsBelievedUnlessItShallNot) {
+  const std::string data = (folder_ / "train.jsonl").string();
+  struct stat info;
+  ASSERT_EQ(stat(data.c_str(), &info), 0);
+  HashCache cache = HashCache::Load(HashCachePath());
+  cache.Keep(data, MarkOf(info), base::Sha256Hex("another"), absl::Now());
+  ASSERT_TRUE(cache.Save().ok());
+  EXPECT_NE(RunVerb({"submit", job_, "--detach"}).code, 0);
+  EXPECT_EQ(RunVerb({"submit", job_, "--detach", "--rehash"}).code, 0);
+}
+
 TEST_F(SubmitTest, WatchesUntilTheEnd) {
   data().jobs[0].set_state(v1::JOB_STATE_FAILED);
   AddState(kId, v1::JOB_STATE_FAILED);
-  const Result result = RunVerb({"submit", job_, "--owner", "bo"});
+  const Result result = RunVerb({"submit", job_});
   EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(data().submitted[0].owner(), "bo");
+  EXPECT_EQ(data().submitted[0].owner(), "");  // the daemon knows
   EXPECT_NE(result.out.find("03:04:05  FAILED\n"), std::string::npos);
 }
 
@@ -119,6 +135,30 @@ TEST_F(SubmitTest, WhatTheDaemonRefuses) {
     EXPECT_NE(result.err.find("because"), std::string::npos) << result.err;
     EXPECT_EQ(result.out, "");
   }
+}
+
+TEST_F(SubmitTest, AfterNamesJobsByPartsOfTheirIds) {
+  AddJob(kOtherId, v1::JOB_STATE_RUNNING);
+  const Result result =
+      RunVerb({"submit", job_, "--detach", "--after", "0000AA", "--after",
+               kOtherId, "--after", kId});
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(data().submitted.size(), 1u);
+  EXPECT_THAT(data().submitted[0].after(), testing::ElementsAre(kId, kOtherId));
+  EXPECT_EQ(RunVerb({"submit", job_, "--after", "0000ZZ"}).code, 4);
+  EXPECT_EQ(data().submitted.size(), 1u);
+}
+
+TEST_F(SubmitTest, AResultOfAJobIsNoFileHere) {
+  const std::string job =
+      Write("chained.json", std::string(R"({"model": "job:)") + kId +
+                                R"(", "adapter": "job:)" + kOtherId +
+                                R"(", "dataset": {"train": "train.jsonl"}})");
+  const Result result = RunVerb({"submit", job, "--detach"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(data().submitted.size(), 1u);
+  EXPECT_EQ(data().submitted[0].spec_json(), Read(job));
+  EXPECT_EQ(data().submitted[0].inputs_size(), 1);
 }
 
 }  // namespace

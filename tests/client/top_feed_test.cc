@@ -70,6 +70,18 @@ TEST_F(TopFeedTest, ReadsEveryPageOfTheList) {
   EXPECT_EQ(Next<top::Listed>().rows.size(), 25u);
 }
 
+TEST_F(TopFeedTest, SaysWhyNoTunnelLeadsToTheDaemon) {
+  feed_ = std::make_unique<TopFeed>(FindAddress("ssh://-oX", ""),
+                                    base::Clock::Real(), [] {});
+  const absl::Time end = absl::Now() + kLong;
+  std::string why;
+  while (why.find("that host is no name") == std::string::npos) {
+    ASSERT_LT(absl::Now(), end) << why;
+    why = Next<top::Lost>().why;
+  }
+  EXPECT_EQ(why.find('\n'), std::string::npos);
+}
+
 TEST_F(TopFeedTest, SaysWhyTheDaemonIsAwayAndFindsItAgain) {
   Start();
   Next<top::Answered>();

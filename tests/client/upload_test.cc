@@ -14,6 +14,7 @@ class UploadTest : public ClientTest {
     return {name, path, base::Sha256Hex(bytes),
             static_cast<int64_t>(bytes.size())};
   }
+  static std::string Large() { return std::string(3'000'000, 'x'); }
   grpc::Status Send(const std::vector<LocalFile>& files) {
     Connection connection({"unix:" + socket_.string(), socket_.string()});
     return Upload({out_, out_, terminal_, connection, false}, files);
@@ -54,6 +55,93 @@ TEST_F(UploadTest, MoreFilesThanOneQuestionMayHold) {
   }
   EXPECT_TRUE(Send(files).ok());
   EXPECT_EQ(data().uploads, 0);
+}
+
+TEST_F(UploadTest, GoesOnWithWhatTheDaemonKept) {
+  const std::string bytes = Large();
+  const LocalFile file = File("large", bytes);
+  data().parts[file.sha256] = bytes.substr(0, 2'000'000);
+  terminal_.is_tty = true;
+  ASSERT_TRUE(Send({file}).ok());
+  EXPECT_EQ(data().blobs[file.sha256], bytes);
+  EXPECT_THAT(data().offsets, testing::ElementsAre(2'000'000));
+  // The bar counts what is there, and ends at the whole.
+  EXPECT_NE(out_.str().find("2.5 MB/3.0 MB"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("3.0 MB/3.0 MB"), std::string::npos);
+}
+
+TEST_F(UploadTest, ABrokenConnectionIsMadeAgain) {
+  const std::string bytes = Large();
+  const LocalFile file = File("large", bytes);
+  data().break_offs = {600'000, 600'000, 600'000};
+  const grpc::Status sent = Send({file});
+  ASSERT_TRUE(sent.ok()) << sent.error_message();
+  EXPECT_EQ(data().blobs[file.sha256], bytes);
+  ASSERT_EQ(data().offsets.size(), 4u);
+  EXPECT_EQ(data().offsets[0], 0);
+  EXPECT_GE(data().offsets[1], 600'000);
+  EXPECT_GT(data().offsets[3], data().offsets[2]);
+  EXPECT_NE(out_.str().find("lost the connection"), std::string::npos);
+}
+
+TEST_F(UploadTest, OneThatBringsNothingEnds) {
+  data().fail["Upload"] =
+      grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed");
+  EXPECT_EQ(Send({File("large", Large())}).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_GT(sleeps_, 100) << "ten minutes of two seconds";
+  EXPECT_LT(sleeps_, 400);
+}
+
+TEST_F(UploadTest, AWrongPartIsSentAnew) {
+  const std::string bytes = Large();
+  const LocalFile file = File("large", bytes);
+  data().parts[file.sha256] = std::string(1'000'000, '?');
+  ASSERT_TRUE(Send({file}).ok());
+  EXPECT_THAT(data().offsets, testing::ElementsAre(1'000'000, 0));
+  EXPECT_EQ(data().blobs[file.sha256], bytes);
+}
+
+TEST_F(UploadTest, APartThatIsLongerThanTheFileIsNotGoneOnWith) {
+  const std::string bytes = Large();
+  const LocalFile file = File("large", bytes);
+  data().parts[file.sha256] = bytes + "more";
+  ASSERT_TRUE(Send({file}).ok());
+  EXPECT_THAT(data().offsets, testing::ElementsAre(0));
+}
+
+TEST_F(UploadTest, AnotherOffsetIsAskedForAgain) {
+  const LocalFile file = File("large", Large());
+  data().fail["Upload"] =
+      grpc::Status(grpc::StatusCode::OUT_OF_RANGE, "ask FindBlobs again");
+  EXPECT_EQ(Send({file}).error_code(), grpc::StatusCode::OUT_OF_RANGE);
+  EXPECT_EQ(sleeps_, 0);
+}
+
+// The daemon finds out; mpsctl does not hash twice.
+TEST_F(UploadTest, AWrongHashSaysWhatToDo) {
+  LocalFile file = File("large", Large());
+  Write("large", std::string(Large().size(), 'y'));
+  const grpc::Status status = Send({file});
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("--rehash"));
+  EXPECT_EQ(data().offsets.size(), 1u);
+}
+
+TEST_F(UploadTest, AFileThatIsCutShortMeanwhile) {
+  LocalFile large = File("large", Large()), small = File("small", "12345");
+  Write("large", "short");
+  Write("small", "1");
+  EXPECT_THAT(Send({large}).error_message(),
+              testing::HasSubstr("large changed while it was sent"));
+  EXPECT_THAT(Send({small}).error_message(),
+              testing::HasSubstr("small changed while it was sent"));
+  Write("small", "123456");
+  EXPECT_THAT(Send({small}).error_message(),
+              testing::HasSubstr("small changed while it was sent"));
+  std::filesystem::remove(small.local);
+  EXPECT_THAT(Send({small}).error_message(), testing::HasSubstr("small"));
+  EXPECT_TRUE(data().blobs.empty());
 }
 
 TEST_F(UploadTest, AFileThatChangedMeanwhile) {

@@ -41,6 +41,7 @@ CHECKED_IN = {
     "core/wire/messages.h": ["server/supervisor/worker_session.cc"],
     "server/jobs/blob_store.h": ["server/store/blob_store.cc",
                                  "server/store/blob_batch.cc"],
+    "server/jobs/unnamed_blob.h": ["server/store/unnamed_blob.cc"],
     "server/jobs/worker_launcher.h": ["server/jobs/scheduler_device.cc"],
 }
 
@@ -80,7 +81,7 @@ EXEMPT = {
         "a user's template: where it is not so nothing is edited",
     ("server/jobs/ballast.h", "its row must go first"):
         "why there is a ballast",
-    ("server/jobs/job_store.h", "all must match"):
+    ("server/jobs/list_filter.h", "all must match"):
         "what a filter means",
     ("server/log.h", "The state folder must exist"):
         "the file system's matter: a status answers it",

@@ -48,6 +48,8 @@ RESERVED = [
      "only core/worker catches c10::Error"),
     (r"#include\s*[<\"](?:SQLiteCpp/|sqlite3)", r"(core|server|client)/",
      r"server/store/", "only server/store knows the database"),
+    (r"#include\s*[<\"]curl/", r"(core|server|client)/", r"server/fetch/",
+     "only server/fetch asks other machines by HTTP"),
     (r"#include\s*[<\"](?:ncursesw/|curses\.h|ncurses\.h|term\.h)",
      r"(core|server|client)/", r"client/top/curses_screen\.cc$",
      "only client/top/curses_screen.cc knows the terminal library"),
@@ -152,11 +154,16 @@ def check_graph(graph):
             problems.append(f"CMake: {target}: nobody depends on the worker")
         if re.match(r"mpsd_server_(?!daemon)", target):
             for name in sorted(graph[target]):
-                # Sockets and HTTP know nothing of mpsd; the web page shows
-                # the API.
-                known = (r"jobs|listener|http|rpc"
-                         if target == "mpsd_server_web"
-                         else r"jobs|listener|http")
+                # Callers, sockets, HTTP, doctor know nothing of jobs; models, sweeps
+                # and the logbook know nothing but jobs; the web page and
+                # OpenAI's door show the API; the planner starts a process as
+                # the supervisor does.
+                known = (r"jobs|models|sweeps|logbook|access|doctor|listener|tls|http"
+                         r"|fetch")
+                if target == "mpsd_server_planner":
+                    known += "|supervisor"
+                if target in ("mpsd_server_web", "mpsd_server_openai"):
+                    known += "|rpc"
                 if re.match(rf"mpsd_server_(?!(?:{known})$)", name):
                     problems.append(f"CMake: {target} knows its sibling {name}")
     return problems

@@ -12,7 +12,7 @@ import source_tree
 REPORTS = "core/report/report.h"
 README = "client/README.md"
 EVENTS = "server/jobs/event_fields.h"
-PROTO = "proto/mpsd/v1/jobs.proto"
+PROTO = "proto/mpsd/v1/job.proto"
 GAUGES = "server/prometheus/names.h"
 
 # The API's message of a report, as the daemon names its fields.

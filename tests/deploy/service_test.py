@@ -211,6 +211,85 @@ class LinuxTest(Checkout):
         self.uninstall(*options, "--purge", DESTDIR=str(stage))
         self.assertEqual(self.files(stage), set())
 
+    def listening_mpsd(self):
+        """An mpsd that notes how it is called, and makes what it is asked."""
+        program(self.root / "build/release/bin/mpsd", f"""
+echo "mpsd $*" >>{self.calls}
+case "$2" in
+  init) mkdir -p "$4/tls" && touch "$4/tls/server.crt" ;;
+  show) echo "  fingerprint  SHA256:AB" ;;
+esac
+""")
+
+    def test_listens_where_it_is_told_with_certificates(self):
+        self.listening_mpsd()
+        state = self.home / ".local/state/mpsd"
+        said = self.install("--user", "--listen", "0.0.0.0:7433")
+        toml = (state / "mpsd.toml").read_text()
+        self.assertTrue(toml.startswith('listen = ["0.0.0.0:7433"]\n# What'))
+        self.assertEqual(
+            stat.S_IMODE((state / "mpsd.toml").stat().st_mode), 0o600)
+        self.assertIn("SHA256:AB", said)
+        self.assertIn("mpsd token create --user NAME", said)
+        self.assertIn(":7433 --fingerprint SHA256:AB\n", said)
+        calls = self.told()
+        # The certificates are there before mpsd starts.
+        self.assertEqual(calls[0], f"mpsd tls init --state-dir {state}")
+        self.assertIn("systemctl --user restart mpsd.service", calls)
+        # Run again it leaves both alone, and restarts nothing.
+        said = self.install("--user", "--listen", "0.0.0.0:7433")
+        self.assertIn("everything was up to date", said)
+        calls = self.told()
+        self.assertNotIn(f"mpsd tls init --state-dir {state}", calls)
+        self.assertNotIn("systemctl --user restart mpsd.service", calls)
+        self.assertEqual((state / "mpsd.toml").read_text(), toml)
+
+    def test_listens_though_mpsd_toml_is_there(self):
+        self.listening_mpsd()
+        self.install("--user")
+        toml = self.home / ".local/state/mpsd/mpsd.toml"
+        toml.write_text("[environment]\nHF_HOME = '/x'\n")
+        self.told()
+        self.install("--user", "--listen", "[::]:7433")
+        self.assertEqual(
+            toml.read_text(),
+            'listen = ["[::]:7433"]\n[environment]\nHF_HOME = \'/x\'\n')
+        self.assertIn("systemctl --user restart mpsd.service", self.told())
+
+    def test_makes_no_certificates_that_nobody_needs(self):
+        self.listening_mpsd()
+        state = self.home / ".local/state/mpsd"
+        self.install("--user", "--listen", "127.0.0.1:7433")
+        self.assertFalse((state / "tls").exists())
+        (state / "mpsd.toml").write_text('tls-cert = "/etc/mine.crt"\n')
+        self.install("--user", "--listen", "studio.example.com:7433")
+        self.assertFalse((state / "tls").exists())
+        stage = self.folder / "stage"
+        said = self.install("--system", "--service-user", "nobody",
+                            "--state-dir", "/var/lib/mpsd", "--listen",
+                            "0.0.0.0:7433", DESTDIR=str(stage))
+        self.assertIn("on the machine run mpsd tls init", said)
+        self.assertFalse((stage / "var/lib/mpsd/tls").exists())
+        self.assertIn('listen = ["0.0.0.0:7433"]',
+                      (stage / "var/lib/mpsd/mpsd.toml").read_text())
+        self.told()
+
+    def test_a_dry_run_does_not_listen(self):
+        self.listening_mpsd()
+        said = self.install("--user", "--dry-run", "--listen", "0.0.0.0:7433")
+        self.assertIn("tls init --state-dir", said)
+        self.assertEqual(self.files(self.home), set())
+        self.assertEqual(self.told(), [])
+
+    def test_a_listen_that_mpsd_toml_has_stays(self):
+        self.install("--user")
+        toml = self.home / ".local/state/mpsd/mpsd.toml"
+        toml.write_text('listen = ["10.0.0.1:7433"]\n')
+        said = self.script("install.sh", "--user", "--listen", "0.0.0.0:7433",
+                           expected=1)
+        self.assertIn("change it there", said)
+        self.assertEqual(toml.read_text(), 'listen = ["10.0.0.1:7433"]\n')
+
     def test_uninstall_removes_no_folder_that_is_not_mpsds(self):
         self.install("--user")
         other = self.home / "thesis"
@@ -222,7 +301,6 @@ class LinuxTest(Checkout):
 
     def test_says_what_is_wrong(self):
         for options, words in [
-            (["--system"], "--service-user NAME"),
             (["--system", "--service-user", "no-such-user"], "no user"),
             (["--user", "--prefix", "here"], "is not absolute"),
             (["--user", "--prefix", "/a b"], "choose a path"),
@@ -230,6 +308,12 @@ class LinuxTest(Checkout):
             (["--user", "--build", str(self.folder)], "deploy/build.sh"),
             (["--nonsense"], "unknown argument '--nonsense'"),
             (["--prefix"], "--prefix needs a value"),
+            (["--user", "--listen", "7433"], "expected HOST:PORT"),
+            (["--user", "--listen", "host:"], "expected HOST:PORT"),
+            (["--user", "--listen", ":7433"], "expected HOST:PORT"),
+            (["--user", "--listen", 'a"]\nb = ["c:1'], "expected HOST:PORT"),
+            (["--user", "--listen", "host:74x"], "expected HOST:PORT"),
+            (["--listen"], "--listen needs a value"),
         ]:
             with self.subTest(options=options):
                 said = self.script("install.sh", *options, expected=1)
@@ -299,6 +383,15 @@ class MacTest(Checkout):
         self.assertEqual(self.told(), [
             f"launchctl enable {domain}/org.mpsd.agent",
             f"launchctl bootstrap {domain} {self.home}/{self.AGENT}"])
+
+    def test_a_certificate_has_the_name_of_the_local_network(self):
+        program(self.folder / "tools/scutil", "echo Anns-Studio\n")
+        program(self.root / "build/release/bin/mpsd",
+                f'echo "mpsd $*" >>{self.calls}\n')
+        self.install("--user", "--listen", "0.0.0.0:7433")
+        state = f"{self.home}/Library/Application Support/mpsd"
+        self.assertEqual(self.told()[0], f"mpsd tls init --state-dir {state} "
+                                         "--name Anns-Studio.local")
 
     def test_a_changed_agent_is_let_go_first_and_an_equal_one_stays(self):
         self.install("--user")

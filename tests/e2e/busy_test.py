@@ -120,6 +120,9 @@ class BusyTest(harness.EndToEndTest):
         hang = self.folder / "hang"
         daemon = self.daemon(worker="fake_worker", env={
             "LD_PRELOAD": str(SLOW_SYNC), "SLOW_SYNC_HANG": str(hang)})
+        # The database flushes its log's beginning, here and not at the upload.
+        self.assertEqual(0, daemon.ctl("token", "create", "--user", "ann",
+                                       "--role", "user").returncode)
         hang.touch()
         self.addCleanup(hang.unlink, missing_ok=True)
         with subprocess.Popen(

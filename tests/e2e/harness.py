@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+import pwd
 import shutil
 import signal
 import struct
@@ -23,6 +24,10 @@ TIMEOUT = float(os.environ.get("MPSD_E2E_TIMEOUT", "60"))  # s, of any one wait
 MESSAGES = [("2+2?", "4"), ("Sky?", "blue"), ("Grass?", "green"),
             ("3-1?", "2"), ("Snow?", "white"), ("1+2?", "3"),
             ("Coal?", "black"), ("5-4?", "1")]
+
+
+# Who submits through the socket: the account that the tests run as.
+ACCOUNT = pwd.getpwuid(os.geteuid()).pw_name
 
 
 def environment(**more):
@@ -116,6 +121,22 @@ def write_png(path, colour, size=8):
                      + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
 
 
+def undisturbed_run(test_class, training):
+    """The folder of a run of write_job(training=…) by the worker alone, which
+    goes with the tests of the class."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="mpsd"))
+    test_class.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+    write_model(folder / "model")
+    job = write_job(folder, training=training)
+    alone = subprocess.run(
+        [str(BIN / "mpsd-worker"), "--job", str(job), "--out",
+         str(folder / "out")], capture_output=True, text=True,
+        env=environment(), timeout=TIMEOUT, check=False)
+    if alone.returncode != 0:
+        raise AssertionError("mpsd-worker alone: " + alone.stderr)
+    return folder / "out"
+
+
 def children(pid):
     """Pids of the processes that `pid` started."""
     if not os.path.isdir("/proc/self"):
@@ -150,6 +171,10 @@ class Daemon:
             self.command.append("--skip-selftest")
         if worker is not None:
             self.command += ["--worker", str(BIN / worker)]
+        # A worker has none of mpsd's variables that mpsd was not told to give.
+        for name, value in (env or {}).items():
+            if name.startswith("FAKE_WORKER_"):
+                self.command += ["--environment", f"{name}={value}"]
         self.env = environment(**(env or {}))
         self.output = self.state_dir.parent / "mpsd.out"
         self.process = None
@@ -192,7 +217,7 @@ class Daemon:
         return job
 
     def watch(self, job_id):
-        return Watch(self, job_id)
+        return Watch(["--state-dir", str(self.state_dir)], job_id)
 
     def finish(self, job_id):
         """The job once it has ended."""
@@ -226,12 +251,13 @@ class Daemon:
 class Watch:
     """`mpsctl watch --json` of one job, an event at a time."""
 
-    def __init__(self, daemon, job_id):
+    def __init__(self, server, job_id, env=None):
+        """`server`: the options that lead to the daemon."""
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            [str(BIN / "mpsctl"), "--state-dir", str(daemon.state_dir),
-             "--json", "watch", job_id], stdout=subprocess.PIPE,
-            stderr=self.errors, text=True, env=environment())
+            [str(BIN / "mpsctl"), *server, "--json", "watch", job_id],
+            stdout=subprocess.PIPE, stderr=self.errors, text=True,
+            env=env or environment())
         self.guard = threading.Timer(TIMEOUT, self.process.kill)
         self.guard.start()
         self.events = []

@@ -133,7 +133,7 @@ class NotifyTest(harness.EndToEndTest):
                          (headers["Mpsd-Event"], headers["Mpsd-Id"]))
         self.assertEqual("application/json", headers["Content-Type"])
         self.assertEqual(
-            (job["id"], "tiny", "ann", "SUCCEEDED", 5, 5),
+            (job["id"], "tiny", harness.ACCOUNT, "SUCCEEDED", 5, 5),
             tuple(told["job"][k] for k in ("id", "name", "owner", "state",
                                            "step", "planned_steps")))
         self.assertIn('mpsd_notifications_total{door="webhook",result="sent"}'

@@ -3,11 +3,7 @@
 that comes out is, to the byte, that of a run nobody disturbed."""
 
 import os
-import pathlib
-import shutil
 import signal
-import subprocess
-import tempfile
 import unittest
 
 import harness
@@ -19,19 +15,8 @@ TRAINING = {"max_steps": STEPS, "save_steps": 10, "learning_rate": 0.001}
 class RestartTest(harness.EndToEndTest):
     @classmethod
     def setUpClass(cls):
-        # The undisturbed run, by the worker alone.
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="mpsd"))
-        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        harness.write_model(folder / "model")
-        job = harness.write_job(folder, training=TRAINING)
-        alone = subprocess.run(
-            [str(harness.BIN / "mpsd-worker"), "--job", str(job), "--out",
-             str(folder / "out")], capture_output=True, text=True,
-            env=harness.environment(), timeout=harness.TIMEOUT, check=False)
-        if alone.returncode != 0:
-            raise AssertionError("mpsd-worker alone: " + alone.stderr)
-        cls.expected = (folder / "out/adapter/adapter_model.safetensors"
-                        ).read_bytes()
+        run = harness.undisturbed_run(cls, TRAINING)
+        cls.expected = (run / "adapter/adapter_model.safetensors").read_bytes()
 
     def submit(self, daemon):
         job = daemon.submit(harness.write_job(self.folder, training=TRAINING))

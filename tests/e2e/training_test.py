@@ -29,7 +29,7 @@ class TrainingTest(harness.EndToEndTest):
     def check_job(self, job):
         self.assertEqual("SUCCEEDED", job["state"])
         self.assertEqual("Done", job["exit_reason"])
-        self.assertEqual("ann", job["owner"])
+        self.assertEqual(harness.ACCOUNT, job["owner"])
         self.assertEqual(1, job["attempt"])
         self.assertEqual(8, job["progress"]["step"])
         self.assertLess(job["eval_loss_after"], job["eval_loss_before"])

@@ -8,6 +8,7 @@ import json
 import pathlib
 import subprocess
 import unittest
+import urllib.request
 
 import harness
 
@@ -17,8 +18,8 @@ SKIPPED = 77
 
 
 class WebTest(harness.EndToEndTest):
-    def served(self):
-        self.running = self.daemon("--http-listen", "127.0.0.1:0",
+    def served(self, *options):
+        self.running = self.daemon("--http-listen", "127.0.0.1:0", *options,
                                    worker="fake_worker")
         info, = self.running.ctl_json("info")
         self.address = info["page_address"]
@@ -41,6 +42,29 @@ class WebTest(harness.EndToEndTest):
         self.assertEqual("SUCCEEDED",
                          self.running.finish(queued["id"])["state"])
         return queued["id"]
+
+    def test_private_jobs_show_their_public_part(self):
+        """The socket's account is an admin; the page is nobody."""
+        self.served("--private-jobs")
+        job = self.run_job("a secret name")
+        self.assertEqual("a secret name", self.running.show(job)["name"])
+        for path in ("/api/jobs", f"/api/jobs/{job}"):
+            status, _, body = self.ask(path)
+            self.assertEqual(200, status)
+            for shown in (job, harness.ACCOUNT, "JOB_STATE_SUCCEEDED"):
+                self.assertIn(shown, body)
+            for hidden in ("secret", "spec_json", "loss", "output_path"):
+                self.assertNotIn(hidden, body)
+        for path in (f"/api/jobs/{job}/run", f"/jobs/{job}"):
+            status, _, body = self.ask(path)
+            self.assertEqual(403, status)
+            self.assertIn("--private-jobs", body)
+        address = self.running.ctl_json("info")[0]["metrics_address"]
+        with urllib.request.urlopen(f"http://{address}/metrics") as answer:
+            metrics = answer.read().decode()
+        self.assertIn(f'job_id="{job}"', metrics)
+        for hidden in ("secret", "mpsd_job_loss{", "mpsd_job_eval_loss{"):
+            self.assertNotIn(hidden, metrics)
 
     def test_the_page_reads_and_nothing_more(self):
         self.served()

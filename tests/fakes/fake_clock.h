@@ -14,6 +14,7 @@ class FakeClock final : public base::Clock {
  public:
   absl::Time Now() const override {
     absl::MutexLock lock(&mutex_);
+    elapsed_ += flow_;
     return absl::FromUnixSeconds(1767225600) + elapsed_ - set_back_;
   }
   absl::Duration Monotonic() const override {
@@ -24,6 +25,11 @@ class FakeClock final : public base::Clock {
     absl::MutexLock lock(&mutex_);
     elapsed_ += duration;
   }
+  // Each reading of the time takes so long, as a real clock's does.
+  void Flow(absl::Duration each) {
+    absl::MutexLock lock(&mutex_);
+    flow_ = each;
+  }
   // The wall clock alone.
   void SetBack(absl::Duration duration) {
     absl::MutexLock lock(&mutex_);
@@ -32,7 +38,8 @@ class FakeClock final : public base::Clock {
 
  private:
   mutable absl::Mutex mutex_;
-  absl::Duration elapsed_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::Duration elapsed_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration flow_ ABSL_GUARDED_BY(mutex_);
   absl::Duration set_back_ ABSL_GUARDED_BY(mutex_);
 };
 

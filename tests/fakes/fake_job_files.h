@@ -36,13 +36,21 @@ class FakeJobFiles final : public jobs::JobFiles {
   FakeJobFiles() : JobFiles("/state") {}
 
   absl::Status Create(const std::string& job_id, const std::string& spec_json,
+                      const std::string& request_json,
                       const std::vector<Link>& links,
                       const jobs::Wanted& wanted) override {
     if (on_create) on_create();
     if (!failure.ok()) return failure;
     if (absl::Status s = jobs::StillWanted(wanted); !s.ok()) return s;
     specs[job_id] = spec_json;
+    requests[job_id] = request_json;
     this->links[job_id] = links;
+    return absl::OkStatus();
+  }
+  absl::Status ReplaceSpec(const std::string& job_id,
+                           const std::string& spec_json) override {
+    if (!failure.ok()) return failure;
+    specs[job_id] = spec_json;
     return absl::OkStatus();
   }
   void Remove(const std::string& job_id) override { specs.erase(job_id); }
@@ -57,6 +65,18 @@ class FakeJobFiles final : public jobs::JobFiles {
   }
   void AbandonDelete(const std::string& job_id) override {
     marked.erase(job_id);
+  }
+  absl::Status RemoveRun(const std::string& job_id) override {
+    if (on_remove_run) on_remove_run();
+    if (!failure.ok()) return failure;
+    removed_runs.push_back(job_id);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<int64_t> RemoveCheckpoints(
+      const std::string& job_id) override {
+    if (on_remove_checkpoints) on_remove_checkpoints();
+    without_checkpoints.insert(job_id);
+    return 17;
   }
   bool MakeRoom() override { return make_room(); }
   void AppendLog(const std::string& job_id, const std::string& line) override {
@@ -81,6 +101,13 @@ class FakeJobFiles final : public jobs::JobFiles {
                ? absl::FailedPreconditionError("'" + path + "' is closed")
                : absl::OkStatus();
   }
+  // Every path below /state/jobs/ID is the job's.
+  std::string JobAt(const std::string& path) override {
+    constexpr std::string_view kJobs = "/state/jobs/";
+    if (!path.starts_with(kJobs)) return "";
+    const std::string within = path.substr(kJobs.size());
+    return within.substr(0, within.find('/'));
+  }
   absl::StatusOr<Model> FindModel(const std::string& model) override {
     auto found = models.find(model);
     if (found == models.end()) {
@@ -88,12 +115,19 @@ class FakeJobFiles final : public jobs::JobFiles {
     }
     return found->second;
   }
+  absl::StatusOr<Model> ReadResult(const std::string& folder) override {
+    return FindModel(folder);
+  }
 
-  absl::Status failure;  // of Create and BeginDelete
+  absl::Status failure;  // of Create, ReplaceSpec, BeginDelete and RemoveRun
+  std::vector<std::string> removed_runs;
+  std::function<void()> on_remove_run;
   std::set<std::string> marked;
+  std::set<std::string> without_checkpoints;
+  std::function<void()> on_remove_checkpoints;
   std::function<bool()> make_room = [] { return false; };
   std::function<void()> on_create;
-  std::map<std::string, std::string> specs;
+  std::map<std::string, std::string> specs, requests;
   std::map<std::string, std::vector<Link>> links;
   std::map<std::string, std::vector<std::string>> logs;
   std::set<std::string> paths;

@@ -24,7 +24,7 @@ class FakeJobStore final : public jobs::JobStore {
     absl::MutexLock lock(&mutex_);
     if (!failure_.ok()) return failure_;
     for (const auto& [id, row] : rows_) {
-      if (!job.idempotency_key.empty() &&
+      if (!job.idempotency_key.empty() && row.job.owner == job.owner &&
           row.job.idempotency_key == job.idempotency_key) {
         return absl::AlreadyExistsError("the key is taken");
       }
@@ -34,8 +34,10 @@ class FakeJobStore final : public jobs::JobStore {
     return absl::OkStatus();
   }
 
+  using jobs::JobStore::Update;
   absl::Status Update(const jobs::Job& job,
-                      absl::Span<const jobs::Event> events) override {
+                      absl::Span<const jobs::Event> events,
+                      const jobs::OwnerUse* use) override {
     {
       absl::MutexLock lock(&stall_mutex_);
       ++waiting_;
@@ -62,6 +64,7 @@ class FakeJobStore final : public jobs::JobStore {
       row->second.events.push_back(event);
     }
     row->second.job = job;
+    if (use != nullptr) uses_[use->owner] = *use;
     return absl::OkStatus();
   }
 
@@ -93,6 +96,25 @@ class FakeJobStore final : public jobs::JobStore {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<std::string> UserOf(const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [user, row] : rows_) {
+      const std::string folder = absl::StrCat("/jobs/", id, "/");
+      if (user != id && !jobs::IsFinal(row.job.state) &&
+          row.job.spec_json.find(folder) != std::string::npos) {
+        return user;
+      }
+    }
+    return "";
+  }
+
+  absl::Status ForgetCheckpoints(const std::string& job_id) override {
+    absl::MutexLock lock(&mutex_);
+    if (!failure_.ok()) return failure_;
+    rows_[job_id].checkpoints.clear();
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<jobs::Job> Get(const std::string& id) override {
     absl::MutexLock lock(&mutex_);
     auto row = rows_.find(id);
@@ -103,11 +125,30 @@ class FakeJobStore final : public jobs::JobStore {
     return row->second.job;
   }
 
+  absl::StatusOr<std::string> OwnerOf(const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    auto row = rows_.find(id);
+    if (row == rows_.end()) return absl::NotFoundError("no job " + id);
+    return row->second.job.owner;
+  }
+
+  absl::StatusOr<std::map<std::string, jobs::State>> StatesOf(
+      absl::Span<const std::string> ids) override {
+    absl::MutexLock lock(&mutex_);
+    std::map<std::string, jobs::State> states;
+    for (const std::string& id : ids) {
+      const auto row = rows_.find(id);
+      if (row != rows_.end()) states[id] = row->second.job.state;
+    }
+    return states;
+  }
+
   absl::StatusOr<std::optional<jobs::Job>> FindByIdempotencyKey(
-      const std::string& key) override {
+      const std::string& owner, const std::string& key) override {
     absl::MutexLock lock(&mutex_);
     for (const auto& [id, row] : rows_) {
-      if (row.job.idempotency_key == key) return std::optional(row.job);
+      const jobs::Job& job = row.job;
+      if (job.owner == owner && job.idempotency_key == key) return {job};
     }
     return std::optional<jobs::Job>();
   }
@@ -121,14 +162,23 @@ class FakeJobStore final : public jobs::JobStore {
       const bool state_fits =
           filter.states.empty() ||
           std::count(filter.states.begin(), filter.states.end(), job.state);
-      const bool before = filter.before_id.empty() || job.id < filter.before_id;
+      const bool before = !filter.after || job.id < filter.after->id;
       const bool owner = filter.owner.empty() || filter.owner == job.owner;
-      if (state_fits && before && owner &&
+      const bool sweep =
+          filter.sweep_id.empty() || filter.sweep_id == job.sweep_id;
+      if (state_fits && before && owner && sweep &&
           jobs.size() < static_cast<size_t>(filter.limit)) {
         jobs.push_back(job);
       }
     }
     return jobs;
+  }
+
+  absl::StatusOr<int64_t> CountListed(const jobs::ListFilter& filter) override {
+    jobs::ListFilter all = filter;
+    all.limit = 1 << 30;
+    all.after.reset();
+    return static_cast<int64_t>(List(all)->size());
   }
 
   absl::StatusOr<std::vector<jobs::FoundJob>> FindByIdPart(
@@ -199,6 +249,7 @@ class FakeJobStore final : public jobs::JobStore {
 
   absl::StatusOr<int64_t> LastSequence(const std::string& job_id) override {
     absl::MutexLock lock(&mutex_);
+    if (!rows_.contains(job_id)) return absl::NotFoundError("no such job");
     return static_cast<int64_t>(Find(job_id).events.size());
   }
 
@@ -206,6 +257,30 @@ class FakeJobStore final : public jobs::JobStore {
       const std::string& job_id) override {
     absl::MutexLock lock(&mutex_);
     return Find(job_id).checkpoints;
+  }
+
+  absl::StatusOr<std::vector<jobs::OwnerUse>> OwnerUses() override {
+    absl::MutexLock lock(&mutex_);
+    std::vector<jobs::OwnerUse> uses;
+    for (const auto& [owner, use] : uses_) uses.push_back(use);
+    return uses;
+  }
+  absl::Status ForgetUses(absl::Span<const std::string> owners) override {
+    absl::MutexLock lock(&mutex_);
+    if (!failure_.ok()) return failure_;
+    for (const std::string& owner : owners) uses_.erase(owner);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::optional<std::string>> Drain() override {
+    absl::MutexLock lock(&mutex_);
+    return drain_;
+  }
+  absl::Status SetDrain(const std::optional<std::string>& why) override {
+    absl::MutexLock lock(&mutex_);
+    if (!failure_.ok()) return failure_;
+    drain_ = why;
+    return absl::OkStatus();
   }
 
   int64_t schema_version() const override { return 1; }
@@ -248,7 +323,9 @@ class FakeJobStore final : public jobs::JobStore {
   mutable absl::Mutex mutex_;
   std::map<std::string, Row> rows_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, jobs::OwnerUse> uses_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> unreadable_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::string> drain_ ABSL_GUARDED_BY(mutex_);
   int updates_ ABSL_GUARDED_BY(mutex_) = 0;
   mutable absl::Mutex stall_mutex_;
   bool stalls_ ABSL_GUARDED_BY(stall_mutex_) = false;

@@ -52,6 +52,7 @@ class FakeLauncher final : public jobs::WorkerLauncher {
   jobs::WorkerListener* listener = nullptr;
   int alive = 0;
   int preempted = 0;
+  absl::Duration preempt_grace;  // of the last Preempt
   int cancelled = 0;
   absl::Duration grace;  // of the last Cancel
   int paused = 0;
@@ -67,7 +68,10 @@ class FakeLauncher final : public jobs::WorkerLauncher {
         owner_.Exit(jobs::ExitReason::kPreempted, "killed");
       }
     }
-    void Preempt(absl::Duration) override { ++owner_.preempted; }
+    void Preempt(absl::Duration grace) override {
+      ++owner_.preempted;
+      owner_.preempt_grace = grace;
+    }
     void Cancel(absl::Duration grace) override {
       ++owner_.cancelled;
       owner_.grace = grace;

@@ -2,8 +2,9 @@
 // A stand-in for mpsd-worker: it speaks the protocol of core/wire on fd 3 and
 // misbehaves on demand. The mode is the spec's name behind "fake:", or else the
 // environment variable FAKE_WORKER_MODE, or else "ok"; Modes() lists them.
-// "training.max_steps" of the spec sets the steps (default 5). Nothing it does
-// lasts longer than a minute.
+// "training.max_steps" of the spec sets the steps (default 5). A study ends
+// with a plausible result.json whose verdict is PASS. Nothing it does lasts
+// longer than a minute.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,6 +27,9 @@
 
 #include "core/base/line_channel.h"
 #include "core/wire/messages.h"
+#include "tests/fakes/fake_gates.h"
+#include "tests/fakes/fake_plans.h"
+#include "tests/fakes/fake_studies.h"
 
 namespace {
 
@@ -147,6 +151,25 @@ void StepOnMac(Worker& w) {
   w.Say(progress);
 }
 
+// The run's loss at its step: weight decay makes it worse, training better; 0.5
+// for a whole run without weight decay.
+double EvalLoss(const Worker& w) {
+  const double decay = w.spec.contains("training")
+                           ? w.spec["training"].value("weight_decay", 0.0)
+                           : 0.0;
+  return 0.5 + decay +
+         static_cast<double>(w.total_steps - std::min(w.step, w.total_steps)) /
+             1000;
+}
+
+// Ends the run where Start has it end.
+[[noreturn]] void StopAtRung(Worker& w) {
+  w.Say(wire::Evaluated{w.step, EvalLoss(w), 50, 0.1, {}, /*best=*/true});
+  Checkpoint(w);
+  w.Say(wire::Stopped{wire::StopReason::kPreempt, w.step});
+  Exit(0);
+}
+
 void Stop(Worker& w, wire::StopReason reason) {
   if (reason == wire::StopReason::kPreempt) Checkpoint(w);
   w.Say(wire::Stopped{reason, w.step});
@@ -156,9 +179,13 @@ void Stop(Worker& w, wire::StopReason reason) {
 // Until `until`, `pause` after each step, a checkpoint every `save_steps`.
 void Train(Worker& w, int64_t until, absl::Duration pause, int64_t save_steps,
            void (*step)(Worker&) = Step) {
+  const int64_t rung = w.start.until_step;
+  // From a checkpoint of which the daemon may not have heard.
+  if (rung > 0 && w.step >= rung) StopAtRung(w);
   while (w.step < until) {
     step(w);
     if (save_steps > 0 && w.step % save_steps == 0) Checkpoint(w);
+    if (w.step == rung) StopAtRung(w);
     auto message = Hear(w, pause);
     if (message && std::holds_alternative<wire::Pause>(*message)) {
       w.Say(wire::Held{w.step});
@@ -173,24 +200,45 @@ void Train(Worker& w, int64_t until, absl::Duration pause, int64_t save_steps,
   }
 }
 
+void SayStudied(Worker& w, const std::string& verdict) {
+  nlohmann::json result = mpsd::testing_support::FakeStudy(w.start.kind);
+  result["verdict"] = verdict;
+  result["findings"] = {
+      {{"name", "fake"}, {"verdict", verdict}, {"found", "as the fake says"}}};
+  WriteFile(w.Folder() / "result.json", result.dump(1));
+  wire::Done done;
+  done.steps = w.step;
+  done.output_path = w.Folder().string();
+  done.output_kind = wire::OutputKind::kStudy;
+  done.seconds = 1;
+  w.Say(done);
+}
+
 void SayDone(Worker& w) {
+  if (w.start.kind != wire::JobKind::kTraining) {
+    return SayStudied(w, "VERDICT_PASS");
+  }
   const fs::path adapter = w.Folder() / "adapter";
   WriteFile(adapter / "adapter_config.json", "{\"peft_type\": \"LORA\"}\n");
   WriteFile(adapter / "adapter_model.safetensors",
             std::string("\x02\0\0\0\0\0\0\0{}", 10));
-  w.Say(wire::Evaluated{w.step, 0.5, 50, 0.1, {}, /*best=*/true});
+  w.Say(wire::Evaluated{w.step, EvalLoss(w), 50, 0.1, {}, /*best=*/true});
   wire::Done done;
   done.steps = w.step;
   done.output_path = adapter.string();
   done.train_loss = 0.75;
   done.eval_loss_before = w.eval_before;
-  done.eval_loss_after = 0.5;
+  done.eval_loss_after = EvalLoss(w);
   done.seconds = 1;
   w.Say(done);
 }
 
 void TrainWhole(Worker& w, absl::Duration pause, int64_t save_steps) {
   w.Say(wire::Heartbeat{"loading model", 0, "cpu"});
+  if (w.start.kind != wire::JobKind::kTraining) {
+    Train(w, w.total_steps, pause, 0);
+    return SayDone(w);
+  }
   w.Say(wire::Evaluated{0, w.eval_before, 50, 0.1, {}});
   Train(w, w.total_steps, pause, save_steps);
   Checkpoint(w);
@@ -258,6 +306,13 @@ const std::map<std::string, Mode>& Modes() {
       {"ok", [](Worker& w) { TrainWhole(w, absl::ZeroDuration(), 0); }},
       {"ok-slow", [](Worker& w) { TrainWhole(w, absl::Milliseconds(20), 5); }},
       {"classify", Classify},
+      {"study-warn", [](Worker& w) { SayStudied(w, "VERDICT_WARN"); }},
+      {"study-fail", [](Worker& w) { SayStudied(w, "VERDICT_FAIL"); }},
+      {"study-no-result",
+       [](Worker& w) {
+         SayStudied(w, "VERDICT_PASS");
+         fs::remove(w.Folder() / "result.json");
+       }},
       {"mac", TrainOnMac},
       {"warn",
        [](Worker& w) {
@@ -419,11 +474,15 @@ void MisbehaveEarly(Worker& w, const std::string& mode) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--plan") {
+    return mpsd::fakes::FakePlan(argc, argv);
+  }
   // The self-test: FAKE_WORKER_SELFTEST is its exit status.
   if (argc > 1 && std::string(argv[1]) == "--selftest") {
     const char* status = std::getenv("FAKE_WORKER_SELFTEST");
     return status == nullptr ? 0 : std::atoi(status);
   }
+  if (argc > 1 && std::string(argv[1]) == "--gates") return FakeGates();
   const char* variable = std::getenv("FAKE_WORKER_MODE");
   std::string mode = variable != nullptr ? variable : "ok";
   Worker w;

@@ -42,6 +42,8 @@ PROGRAMS = ["mpsd", "mpsctl", "mpsd-worker"]
 SYSTEM = {"/usr/lib/libSystem.B.dylib", exports.LIBCXX}
 FRAMEWORKS = {f"/System/Library/Frameworks/{n}.framework/Versions/A/{n}"
               for n in ("CoreFoundation", "IOKit")}
+SECURITY = {f"/System/Library/Frameworks/{n}.framework/Versions/A/{n}"
+            for n in ("CoreFoundation", "Security")}
 TORCH = set(exports.TORCH)
 
 
@@ -66,8 +68,8 @@ DYLIBS = {
     | installed("absl", "crypto", "grpc++", "grpc++_reflection", "protobuf",
                 "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
                 "ssl", "z", "curl"),
-    "mpsctl": SYSTEM | installed("absl", "crypto", "grpc++", "protobuf",
-                                 "ncursesw"),
+    "mpsctl": SYSTEM | SECURITY
+    | installed("absl", "crypto", "grpc++", "protobuf", "ncursesw", "ssl"),
 }
 
 

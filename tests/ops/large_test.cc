@@ -170,8 +170,10 @@ TEST_P(LargeModel, EveryCallIsLegal) {
               testing::IsSupersetOf(recorder.parts()[0].operators));
 }
 
-// Where no graph is made the estimate is no less than what the step holds, and
-// no more than twice that.
+// The estimate is no less than what the step holds, to a twentieth. With two
+// layers it may be a third more: the temporaries of one layer's backward are
+// half of all, and it counts them beside the other half.
+// tests/ops/plan_cost_test.cc has tables of jobs with more layers.
 TEST_P(LargeModel, PeaksWithinItsEstimate) {
   const LargeCase& c = GetParam();
   const spec::TrainSpec spec = SpecOf(c);
@@ -194,8 +196,8 @@ TEST_P(LargeModel, PeaksWithinItsEstimate) {
             << e.activations_bytes / kMiB << ", logits "
             << e.logits_bytes / kMiB << ", backward " << e.backward_bytes / kMiB
             << ")\n";
-  EXPECT_LE(peak, e.total_bytes);
-  EXPECT_GE(2 * peak, e.total_bytes);
+  EXPECT_LE(0.95 * peak, static_cast<double>(e.total_bytes));
+  EXPECT_GE(1.35 * peak, static_cast<double>(e.total_bytes));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -54,6 +54,8 @@ TEST_F(ConfigTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_TRUE(config.log_stderr);
   EXPECT_FALSE(config.skip_selftest);
   EXPECT_TRUE(Parse({"--skip-selftest"}).skip_selftest);
+  EXPECT_FALSE(config.private_jobs);
+  EXPECT_TRUE(Parse({"--private-jobs"}).private_jobs);
   EXPECT_EQ(config.hang_timeout, expected.hang_timeout);
   EXPECT_EQ(config.stop_grace, expected.stop_grace);
   EXPECT_EQ(config.retry_backoff, expected.retry_backoff);
@@ -158,11 +160,12 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
                                "127.0.0.1:1",
                                "--listen",
                                "unix:/x",
-                               "--insecure-listen",
                                "--metrics-address",
                                "off",
                                "--http-listen",
                                "localhost:9465",
+                               "--openai-listen",
+                               "127.0.0.1:8400",
                                "--metrics-tls-cert",
                                "/c",
                                "--metrics-tls-key",
@@ -187,6 +190,8 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
                                "8",
                                "--blob-grace-seconds",
                                "9",
+                               "--audit-keep-days",
+                               "11",
                                "--retry-backoff-seconds",
                                "5",
                                "--retry-backoff-max-seconds",
@@ -201,6 +206,7 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
   EXPECT_THAT(config.listen, ElementsAre("127.0.0.1:1", "unix:/x"));
   EXPECT_EQ(config.metrics_address, "");
   EXPECT_EQ(config.http_listen, "localhost:9465");
+  EXPECT_EQ(config.openai_listen, "127.0.0.1:8400");
   EXPECT_EQ(config.metrics_tls_cert, "/c");
   EXPECT_EQ(config.metrics_tls_key, fs::current_path() / "k");
   EXPECT_EQ(config.metrics_token_file, "/t");
@@ -213,29 +219,22 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
   EXPECT_EQ(config.max_failures, 4);
   EXPECT_EQ(config.min_free_bytes, 8);
   EXPECT_EQ(config.blob_grace, absl::Seconds(9));
+  EXPECT_EQ(config.audit_keep, absl::Hours(24 * 11));
   EXPECT_EQ(config.watchdog, absl::Seconds(10));
   EXPECT_EQ(config.retry_backoff, absl::Seconds(5));
   EXPECT_EQ(config.retry_backoff_max, absl::Seconds(6));
   EXPECT_EQ(config.metrics_linger, absl::Seconds(7));
 }
 
-TEST_F(ConfigTest, APortIsServedOnlyWhenItIsKnownToBeOpenToAll) {
-  for (const char* address :
-       {"127.0.0.1:1", "localhost:1", "[::1]:1", "0.0.0.0:1", "dns:///here:1",
-        "unix-abstract:mpsd"}) {
-    ExpectError({"--state-dir", "/s", "--listen", address},
-                std::string("--listen ") + address +
-                    ": the API has neither TLS nor tokens yet");
-    ExpectError({"--listen", "unix:/x", "--listen", address},
-                "--insecure-listen");
-    EXPECT_THAT(Parse({"--listen", address, "--insecure-listen"}).listen,
-                ElementsAre(address));
-  }
-  ExpectError({"--state-dir", "/s", "--listen", "h:1"}, "/s/mpsd.sock");
-  WriteFile("listen = [\"127.0.0.1:1\"]\n");
-  ExpectError({"--config", file_}, "--insecure-listen");
-  WriteFile("listen = [\"127.0.0.1:1\"]\ninsecure-listen = true\n");
-  EXPECT_TRUE(Parse({"--config", file_}).insecure_listen);
+TEST_F(ConfigTest, APortBeyondTheMachineWantsACertificate) {
+  ExpectError({"--state-dir", "/s", "--listen", "h:1"},
+              "--listen h:1: without a certificate");
+  EXPECT_THAT(Parse({"--listen", "127.0.0.1:1"}).listen,
+              ElementsAre("127.0.0.1:1"));
+  WriteFile("listen = [\"h:1\"]\n");
+  ExpectError({"--config", file_}, "mpsd tls init");
+  WriteFile("listen = [\"h:1\"]\ntls-cert = \"c\"\ntls-key = \"/k\"\n");
+  EXPECT_EQ(Parse({"--config", file_}).tls_cert, fs::current_path() / "c");
 }
 
 TEST_F(ConfigTest, TheOwnersJobsReadWhatTheOwnerMay) {
@@ -244,15 +243,17 @@ TEST_F(ConfigTest, TheOwnersJobsReadWhatTheOwnerMay) {
   EXPECT_THAT(config.data_roots, ElementsAre("/"));
 }
 
-TEST_F(ConfigTest, JobsFromAPortReadWhatIsNamedAlone) {
-  const std::vector<std::string> open = {"--listen", "h:1",
-                                         "--insecure-listen"};
-  EXPECT_TRUE(Parse(open).model_roots.empty());
-  EXPECT_TRUE(Parse(open).data_roots.empty());
-  auto named = open;
-  named.insert(named.end(), {"--data-root", "/d"});
-  EXPECT_TRUE(Parse(named).model_roots.empty());
-  EXPECT_THAT(Parse(named).data_roots, ElementsAre("/d"));
+TEST_F(ConfigTest, JobsOfOthersReadWhatIsNamedAlone) {
+  for (const std::vector<std::string>& open :
+       {std::vector<std::string>{"--listen", "127.0.0.1:1"},
+        std::vector<std::string>{"--socket-group", "staff"}}) {
+    EXPECT_TRUE(Parse(open).model_roots.empty());
+    EXPECT_TRUE(Parse(open).data_roots.empty());
+    auto named = open;
+    named.insert(named.end(), {"--data-root", "/d"});
+    EXPECT_TRUE(Parse(named).model_roots.empty());
+    EXPECT_THAT(Parse(named).data_roots, ElementsAre("/d"));
+  }
 }
 
 TEST_F(ConfigTest, OneNamedRootClosesTheRest) {
@@ -269,7 +270,6 @@ TEST_F(ConfigTest, ReadsATomlFile) {
       "# a comment\n"
       "state-dir = \"/from/file\"\n"
       "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n"
-      "insecure-listen = true\n"
       "metrics-address = \"off\"\n"
       "hang-timeout-seconds = 90\n");
   const Config config = Parse({"--config", file_});

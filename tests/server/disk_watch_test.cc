@@ -32,7 +32,8 @@ class DiskWatchTest : public testing::Test {
                                     const std::atomic<bool>&) {
       EXPECT_EQ(folder, "/state");
       ++usages_;
-      return absl::StatusOr<StateUsage>(StateUsage{{"logs", 3}});
+      return absl::StatusOr<StateUsage>(
+          StateUsage{{{"logs", 3}}, {{"01J", {"01J", 7, 2}}}});
     };
     options_.log = [this](const std::string& line) {
       absl::MutexLock lock(&mutex_);
@@ -71,6 +72,9 @@ TEST_F(DiskWatchTest, MeasuresAgainAndAgain) {
   EXPECT_THAT(Text(), HasSubstr("mpsd_state_disk_free_bytes 10\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_state_disk_size_bytes 20\n"));
   EXPECT_THAT(Text(), HasSubstr("mpsd_state_bytes{kind=\"logs\"} 3\n"));
+  EXPECT_EQ(options_.folders->BytesOf("01J"), 7);
+  EXPECT_EQ(options_.folders->BytesOf("01K"), 0);
+  EXPECT_EQ(options_.folders->TotalBytes(), 3);
 }
 
 TEST_F(DiskWatchTest, WalksLessOftenThanItAsksForTheRoom) {

@@ -2,21 +2,49 @@
 #include "server/housekeeping.h"
 
 #include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
 #include <stdlib.h>
 
 #include <fstream>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "core/base/clock.h"
 #include "core/base/sha256.h"
+#include "server/store/blob_store.h"
 #include "server/store/database.h"
 #include "server/store/sqlite_job_store.h"
+#include "tests/fakes/fake_kept_jobs.h"
 
 namespace mpsd {
 namespace {
 
 namespace fs = std::filesystem;
+
+class Remover final : public jobs::JobRemover {
+ public:
+  absl::StatusOr<int64_t> RemoveJob(const std::string& id,
+                                    absl::Time) override {
+    absl::MutexLock lock(&mutex_);
+    removed_.insert(id);
+    return 10;
+  }
+  absl::StatusOr<int64_t> RemoveCheckpoints(const std::string&,
+                                            absl::Time) override {
+    return 0;
+  }
+  std::set<std::string> removed() {
+    absl::MutexLock lock(&mutex_);
+    return removed_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::set<std::string> removed_ ABSL_GUARDED_BY(mutex_);
+};
 
 class HousekeepingTest : public testing::Test {
  protected:
@@ -30,14 +58,25 @@ class HousekeepingTest : public testing::Test {
   }
   ~HousekeepingTest() override { fs::remove_all(state_); }
 
-  std::unique_ptr<Housekeeping> Start(absl::Duration grace) {
+  std::unique_ptr<Housekeeping> Start(absl::Duration grace,
+                                      int64_t budget = 0) {
+    Housekeeping::Options options{state_ / "jobs", grace};
+    options.interval = absl::Milliseconds(20);
+    options.fresh = absl::ZeroDuration();
+    options.limits = &limits_;
+    options.metrics = &metrics_;
+    options.sweep_models = [this] { return sweeps_++ == 0 ? 2 : 0; };
+    options.log = [this](const std::string& line) {
+      absl::MutexLock lock(&mutex_);
+      said_ += line + "\n";
+    };
+    unused_ =
+        std::make_unique<store::UnusedBlobs>(*blobs_, state_ / "jobs", grace);
     auto tidies = std::make_unique<Housekeeping>(
-        Housekeeping::Options{state_ / "jobs", grace,
-                              [this](const std::string& line) {
-                                absl::MutexLock lock(&mutex_);
-                                said_ += line + "\n";
-                              }},
-        *blobs_);
+        std::move(options),
+        retention::Collector::Dependencies{kept_, remover_, *unused_, folders_,
+                                           base::Clock::Real()});
+    tidies->SetBudget(budget);
     tidies->Start(*jobs_);
     return tidies;
   }
@@ -57,6 +96,13 @@ class HousekeepingTest : public testing::Test {
   std::unique_ptr<store::Database> database_;
   std::unique_ptr<store::SqliteJobStore> jobs_;
   std::unique_ptr<store::BlobStore> blobs_;
+  int sweeps_ = 0;
+  std::unique_ptr<store::UnusedBlobs> unused_;
+  fakes::FakeKeptJobs kept_;
+  Remover remover_;
+  jobs::MeasuredFolders folders_;
+  jobs::LimitBook limits_;
+  prometheus::DaemonMetrics metrics_{base::Clock::Real()};
   absl::Mutex mutex_;
   std::string said_ ABSL_GUARDED_BY(mutex_);
 };
@@ -88,6 +134,42 @@ TEST_F(HousekeepingTest, BlobsGoAfterTheirGrace) {
   EXPECT_TRUE(Eventually([&] { return !fs::exists(path); }));
   tidies->Stop();
   EXPECT_NE(said().find("no job uses: 6 bytes"), std::string::npos) << said();
+}
+
+TEST_F(HousekeepingTest, RevisionsOfModelsAreSwept) {
+  auto tidies = Start(absl::Hours(1));
+  EXPECT_TRUE(Eventually(
+      [&] { return said().find("that no job has: 2") != std::string::npos; }));
+  tidies->Stop();
+}
+
+// By the rules of their owner, and for the budget, which may come later.
+TEST_F(HousekeepingTest, JobsGoByTheRulesOfTheirOwners) {
+  const absl::Time end = absl::Now() - absl::Hours(9);
+  kept_.owners = {{"ada", {{1, end, 100}, {2, end + absl::Hours(1), 100}}},
+                  {"bob", {{3, end, 100}}}};
+  jobs::LimitSettings settings;
+  settings.users["ada"].keep.jobs = 1;
+  limits_.Set(settings);
+  auto tidies = Start(absl::Hours(1));
+  EXPECT_TRUE(Eventually([&] { return !remover_.removed().empty(); }));
+  EXPECT_EQ(remover_.removed(), std::set<std::string>{"id-1"});
+  EXPECT_TRUE(Eventually([&] {
+    return said().find("retention removed 1 jobs") != std::string::npos;
+  })) << said();
+  folders_.Begin();
+  folders_.Set(250, {});
+  tidies->SetBudget(40);
+  EXPECT_TRUE(Eventually([&] { return remover_.removed().size() == 3; }));
+  tidies->Stop();
+  const std::string text =
+      ::prometheus::TextSerializer().Serialize(metrics_.Collect());
+  EXPECT_NE(text.find("mpsd_state_budget_bytes 40\n"), std::string::npos);
+  EXPECT_NE(text.find("mpsd_collected_total{kind=\"checkpoints\"} 0\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("mpsd_collected_total{kind=\"job\"} 0\n"),
+            std::string::npos);
 }
 
 }  // namespace

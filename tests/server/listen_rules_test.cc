@@ -9,6 +9,7 @@
 namespace mpsd {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 // The fault of a configuration; "" for none.
@@ -18,13 +19,52 @@ std::string Fault(const Config& config) {
   return std::string(status.message());
 }
 
-TEST(CheckAddresses, APortOfTheApiIsMeant) {
+TEST(CheckAddresses, BeyondTheMachineTheApiHasACertificate) {
   Config config;
-  config.listen = {"unix:/x"};
+  for (const char* address :
+       {"unix:/x", "127.0.0.1:1", "localhost:1", "[::1]:1"}) {
+    config.listen = {"unix:/y", address};
+    EXPECT_EQ(Fault(config), "") << address;
+  }
+  for (const char* address :
+       {"0.0.0.0:1", "[::]:1", "mac.local:1", "10.0.0.1:1"}) {
+    config.tls_cert = config.tls_key = "";
+    config.listen = {"unix:/x", "127.0.0.1:1", address};
+    EXPECT_THAT(Fault(config),
+                AllOf(HasSubstr(std::string("--listen ") + address +
+                                ": without a certificate"),
+                      HasSubstr("mpsd tls init"), HasSubstr("ssh://")));
+    config.tls_cert = config.tls_key = "/c";
+    EXPECT_EQ(Fault(config), "") << address;
+  }
+}
+
+TEST(CheckAddresses, TheApisCertificateHasItsKeyAndComesFirst) {
+  Config config;
+  config.tls_cert = "/c";
+  EXPECT_THAT(Fault(config), HasSubstr("--tls-cert: the certificate and its "
+                                       "key come together; give --tls-key"));
+  config.tls_cert = "";
+  config.tls_key = "/k";
+  EXPECT_THAT(Fault(config), HasSubstr("give --tls-cert too"));
+  config.tls_key = "";
+  config.tls_client_ca = "/a";
+  EXPECT_THAT(Fault(config), HasSubstr("--tls-client-ca: "));
+  config.tls_cert = config.tls_key = "/c";
   EXPECT_EQ(Fault(config), "");
-  config.listen = {"unix:/x", "127.0.0.1:1"};
-  EXPECT_THAT(Fault(config), HasSubstr("--listen 127.0.0.1:1: "));
-  config.insecure_listen = true;
+}
+
+TEST(CheckAddresses, OnlyAPortThatOthersReachIsAdvertised) {
+  Config config;
+  config.tls_cert = config.tls_key = "/c";
+  config.advertise = true;
+  EXPECT_THAT(Fault(config), HasSubstr("--advertise: "));
+  for (const char* address :
+       {"unix:/x", "127.0.0.1:1", "[::1]:1", "localhost:1"}) {
+    config.listen = {address};
+    EXPECT_THAT(Fault(config), HasSubstr("--advertise: ")) << address;
+  }
+  config.listen = {"127.0.0.1:1", "0.0.0.0:1"};
   EXPECT_EQ(Fault(config), "");
 }
 
@@ -41,6 +81,21 @@ TEST(CheckAddresses, ThePageIsThisMachinesAlone) {
     EXPECT_THAT(Fault(config), HasSubstr(std::string("--http-listen ") +
                                          address + ": the web page"));
   }
+}
+
+TEST(CheckAddresses, OpenAisDoorHasACertificateBeyondThisMachine) {
+  Config config;
+  for (const char* address :
+       {"", "127.0.0.1:8400", "[::1]:0", "localhost:80", "unix:/run/openai"}) {
+    config.openai_listen = address;
+    EXPECT_EQ(Fault(config), "") << address;
+  }
+  config.openai_listen = "0.0.0.0:8400";
+  EXPECT_THAT(Fault(config),
+              HasSubstr("--openai-listen 0.0.0.0:8400: others could read"));
+  config.tls_cert = "/c";
+  config.tls_key = "/k";
+  EXPECT_EQ(Fault(config), "");
 }
 
 TEST(CheckAddresses, ACertificateHasItsKey) {

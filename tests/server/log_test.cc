@@ -103,6 +103,15 @@ TEST_F(LogTest, AStderrThatNobodyReadsStopsNobody) {
   EXPECT_THAT(*base::ReadFile(Folder() / "mpsd.log"), HasSubstr("the end\n"));
 }
 
+TEST_F(LogTest, ALineOfAJobIsOneLine) {
+  auto log = OpenLog(config_);
+  ASSERT_TRUE(log.ok()) << log.status();
+  LineTo(*log, spdlog::level::err)("a job's\n[forged] line\x1b[2J");
+  log->reset();
+  EXPECT_THAT(*base::ReadFile(Folder() / "mpsd.log"),
+              HasSubstr("a job's\\n[forged] line\\x1b[2J\n"));
+}
+
 TEST_F(LogTest, AFolderThatCannotBeIsAnError) {
   std::ofstream(Folder()) << "in the way";
   auto log = OpenLog(config_);

@@ -44,11 +44,14 @@ class StateUsageTest : public testing::Test {
     EXPECT_EQ(fsync(fd), 0);
     close(fd);
   }
-  StateUsage Measure() const {
+  StateUsage MeasureAll() const {
     const std::atomic<bool> stop = false;
     auto usage = MeasureState(state_, stop);
     EXPECT_TRUE(usage.ok()) << usage.status();
     return usage.ok() ? *usage : StateUsage();
+  }
+  std::map<std::string, int64_t> Measure() const {
+    return MeasureAll().by_kind;
   }
 
   fs::path state_, job_;
@@ -57,6 +60,11 @@ class StateUsageTest : public testing::Test {
 // About `bytes`: a file system counts in blocks, and some for itself.
 MATCHER_P(IsAbout, bytes, "") {
   return arg >= bytes && arg <= bytes + 64 * 1024;
+}
+
+MATCHER_P2(HasBytes, bytes, checkpoint_bytes, "") {
+  return testing::Matches(IsAbout(bytes))(arg.bytes) &&
+         testing::Matches(IsAbout(checkpoint_bytes))(arg.checkpoint_bytes);
 }
 
 TEST_F(StateUsageTest, AnEmptyFolderHasEveryKindAtZero) {
@@ -89,11 +97,39 @@ TEST_F(StateUsageTest, EachFileCountsForItsKind) {
                                      Pair("uploads", IsAbout(8 * kUnit))));
 }
 
-TEST_F(StateUsageTest, AnUploadCountsOnceHoweverManyJobsUseIt) {
+TEST_F(StateUsageTest, AJobHasItsFolderWithoutItsInputs) {
+  const fs::path other = state_ / "jobs/01J0000000000000000000000Z";
+  Write(job_ / "out/checkpoints/step-5/state.safetensors", 2 * kUnit);
+  Write(job_ / "log", kUnit);
+  Write(job_ / "inputs/train.jsonl", 8 * kUnit);
+  Write(other / "out/adapter/adapter_model.safetensors", 4 * kUnit);
+  Write(state_ / "jobs/.leftover.tmp/out/big", 3 * kUnit);
+  Write(state_ / "log/mpsd.log", kUnit);
+  const StateUsage usage = MeasureAll();
+  EXPECT_THAT(
+      usage.by_job,
+      ElementsAre(Pair(kId, HasBytes(3 * kUnit, 2 * kUnit)),
+                  Pair("01J0000000000000000000000Z", HasBytes(4 * kUnit, 0))));
+  EXPECT_THAT(usage.TotalBytes(), IsAbout((3 + 4 + 3 + 1) * kUnit));
+}
+
+TEST_F(StateUsageTest, AnUploadCountsOnceHoweverManyUseIt) {
   Write(state_ / "blobs/ab/abcd", 4 * kUnit);
   fs::create_directories(job_ / "inputs");
+  fs::create_directories(state_ / "files");
   fs::create_hard_link(state_ / "blobs/ab/abcd", job_ / "inputs/train.jsonl");
-  const StateUsage usage = Measure();
+  fs::create_hard_link(state_ / "blobs/ab/abcd", state_ / "files/file-1");
+  const auto usage = Measure();
+  EXPECT_THAT(usage.at("uploads"), IsAbout(4 * kUnit));
+  EXPECT_THAT(usage.at("other"), IsAbout(0));
+}
+
+TEST_F(StateUsageTest, APushedModelCountsByItsBlobs) {
+  const fs::path revision = state_ / "models/models--m/pushed/1";
+  Write(state_ / "blobs/ab/abcd", 4 * kUnit);
+  fs::create_directories(revision);
+  fs::create_hard_link(state_ / "blobs/ab/abcd", revision / "config.json");
+  const auto usage = Measure();
   EXPECT_THAT(usage.at("uploads"), IsAbout(4 * kUnit));
   EXPECT_THAT(usage.at("other"), IsAbout(0));
 }
@@ -106,7 +142,7 @@ TEST_F(StateUsageTest, FollowsNoLink) {
   fs::create_directory_symlink(outside, job_ / "out/folder");
   fs::create_directory_symlink(state_, job_ / "out/round");
   fs::create_directory_symlink(outside, state_ / "blobs");
-  const StateUsage usage = Measure();
+  const auto usage = Measure();
   EXPECT_THAT(usage.at("results"), IsAbout(0));
   EXPECT_THAT(usage.at("uploads"), IsAbout(0));
   EXPECT_THAT(usage.at("other"), IsAbout(0));
@@ -156,7 +192,7 @@ TEST_F(StateUsageTest, AFolderThatAJobClosedIsLeftOut) {
   Write(job_ / "out/open", kUnit);
   Write(job_ / "out/closed/file", 2 * kUnit);
   fs::permissions(job_ / "out/closed", fs::perms::none);
-  const StateUsage usage = Measure();
+  const auto usage = Measure();
   // Root may read every folder.
   EXPECT_THAT(usage.at("results"), IsAbout(geteuid() == 0 ? 3 * kUnit : kUnit));
   fs::permissions(job_ / "out/closed", fs::perms::owner_all);

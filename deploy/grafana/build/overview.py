@@ -10,6 +10,8 @@ from panels import (
 from promql import count, of_mac, quantile, rate, reasons, some
 
 HOUR = "1h"
+CERTIFICATE_STEPS = ((None, "red"), (7 * 86400, "orange"),
+                     (30 * 86400, "green"))
 
 
 def now():
@@ -168,6 +170,24 @@ def daemon():
               unit="s", width=6),
         areas("State folder", (of_mac("mpsd_state_bytes"), "{{kind}}"),
               unit="bytes", width=6),
+        dashed(lines("Budget of the state folder",
+                     (of_mac("mpsd_state_budget_bytes"), "budget"),
+                     (f"sum({of_mac('mpsd_state_bytes')})", "state folder"),
+                     unit="bytes", width=6), "A"),
+        bars("Removed by retention",
+             (count("mpsd_collected_total", "kind"), "{{kind}}"), width=6),
+        bars("Freed by retention",
+             (count("mpsd_collected_bytes_total", "kind"), "{{kind}}"),
+             unit="bytes", width=6),
+        bars("Pulls of models that ended",
+             (count("mpsd_model_pulls_total", "result"), "{{result}}"),
+             width=6),
+        lines("Pulls of models under way",
+              (of_mac("mpsd_model_pulls_running"), "pulls"), width=6),
+        lines("Models from the hub",
+              (f"rate({of_mac('mpsd_model_pulled_bytes_total')}"
+               "[$__rate_interval])", "bytes a second"),
+              unit="Bps", width=6),
         dashed(lines("Disk of the state folder",
                      (of_mac("mpsd_state_disk_size_bytes"), "size"),
                      (of_mac("mpsd_state_disk_free_bytes"), "free"),
@@ -185,15 +205,18 @@ def daemon():
              width=6),
         stat("mpsd runs for",
              (f"time() - {of_mac('process_start_time_seconds')}", ""),
-             unit="s", width=8),
+             unit="s", width=6),
         stat("Self-test passed",
              (f"time() - {of_mac('mpsd_selftest_timestamp_seconds')}",
-              "{{device}}"), unit="s", width=8, about="The time since then."),
+              "{{device}}"), unit="s", width=6, about="The time since then."),
+        stat("Certificate of the API ends in",
+             ("mpsd_certificate_expiry_timestamp_seconds"
+              '{instance=~"$instance"} - time()', ""), unit="s", width=6,
+             steps=CERTIFICATE_STEPS),
         stat("Certificate of the metrics ends in",
              ("mpsd_metrics_certificate_expiry_timestamp_seconds"
-              '{instance=~"$instance"} - time()', ""), unit="s", width=8,
-             steps=((None, "red"), (7 * 86400, "orange"),
-                    (30 * 86400, "green"))),
+              '{instance=~"$instance"} - time()', ""), unit="s", width=6,
+             steps=CERTIFICATE_STEPS),
     ]
 
 

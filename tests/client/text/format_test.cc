@@ -16,6 +16,16 @@ TEST(FormatTest, States) {
   EXPECT_FALSE(IsFinal(v1::JOB_STATE_RUNNING));
 }
 
+TEST(FormatTest, Kinds) {
+  EXPECT_EQ(KindName(v1::JOB_KIND_UNSPECIFIED), "training");
+  EXPECT_EQ(KindName(v1::JOB_KIND_TRAINING), "training");
+  EXPECT_EQ(KindName(v1::JOB_KIND_BATCH_SWEEP), "batch sweep");
+  EXPECT_EQ(KindName(static_cast<v1::JobKind>(99)), "kind 99");
+  EXPECT_FALSE(IsStudy(v1::JOB_KIND_UNSPECIFIED));
+  EXPECT_FALSE(IsStudy(v1::JOB_KIND_TRAINING));
+  EXPECT_TRUE(IsStudy(v1::JOB_KIND_SMOKE));
+}
+
 TEST(FormatTest, SecondsInTheUnitThatFits) {
   EXPECT_EQ(Seconds(0), "0.0s");
   EXPECT_EQ(Seconds(9.94), "9.9s");

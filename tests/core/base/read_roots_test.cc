@@ -3,10 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -104,7 +107,19 @@ TEST_F(ReadRootsTest, NoRootIsNoFile) {
 TEST_F(ReadRootsTest, OpensNothingButFiles) {
   const ReadRoots roots({folder_ / "in"});
   ASSERT_EQ(mkfifo((folder_ / "in/pipe").c_str(), 0600), 0);
-  for (const char* path : {"in/pipe", "in/deep", "in"}) {
+  // As the machine's fault it would hold every job.
+  const int socket_fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  // The folder's own path may be longer than a socket's may.
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_ / "in");
+  std::strcpy(name.sun_path, "socket");
+  ASSERT_EQ(bind(socket_fd, reinterpret_cast<sockaddr*>(&name), sizeof name),
+            0);
+  fs::current_path(before);
+  close(socket_fd);
+  for (const char* path : {"in/pipe", "in/deep", "in", "in/socket"}) {
     const auto opened = roots.Open(folder_ / path);
     EXPECT_TRUE(absl::IsInvalidArgument(opened.status())) << opened.status();
   }
@@ -146,6 +161,15 @@ TEST_F(ReadRootsTest, NoLinkSlipsInBetweenTheLookAndTheOpening) {
 }
 
 // In a process of its own: the limit stays.
+TEST_F(ReadRootsTest, TheLimitHoldsForFoldersToo) {
+  LimitReads(ReadRoots({folder_ / "in"}));
+  EXPECT_TRUE(CheckMayRead(folder_ / "in/deep").ok());
+  EXPECT_EQ(std::string(CheckMayRead(folder_ / "out").message()),
+            Outside(folder_ / "out"));
+  LimitReads(ReadRoots({"/"}));
+  EXPECT_TRUE(CheckMayRead(folder_ / "out").ok());
+}
+
 TEST_F(ReadRootsTest, TheLimitHoldsForEveryReadOfTheProcess) {
   const auto attempt = [this] {
     LimitReads(ReadRoots({folder_ / "in"}));

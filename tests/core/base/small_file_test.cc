@@ -61,6 +61,20 @@ TEST_F(SmallFileTest, AFileThatIsLongerThanItSaysIsCounted) {
 }
 #endif
 
+TEST_F(SmallFileTest, LiesWithinWhatIsGiven) {
+  fs::create_directories(dir_ / "in");
+  std::ofstream(dir_ / "in/file") << "x";
+  std::ofstream(dir_ / "secret") << "y";
+  fs::create_symlink("../secret", dir_ / "in/link");
+  const ReadRoots within({dir_ / "in"});
+  EXPECT_EQ(*ReadSmallFile(dir_ / "in/file", 8, &within), "x");
+  for (const char* path : {"secret", "in/link", "in/../secret"}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(
+        ReadSmallFile(dir_ / path, 8, &within).status()))
+        << path;
+  }
+}
+
 TEST_F(SmallFileTest, AMissingFileIsNotFound) {
   EXPECT_EQ(ReadSmallFile(dir_ / "none", 8).status().code(),
             absl::StatusCode::kNotFound);

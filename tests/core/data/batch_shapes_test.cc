@@ -62,6 +62,13 @@ TEST_F(BatchShapesTest, AStepIsSplitAndKeepsItsRows) {
             Padding::kBuckets);
 }
 
+TEST_F(BatchShapesTest, ARunHasItsStepsOrItsEpochs) {
+  spec_.training.num_train_epochs = 2.5;
+  EXPECT_EQ(On(backend::Choice::kCpu).TotalSteps(5), 13);
+  spec_.training.max_steps = 7;
+  EXPECT_EQ(On(backend::Choice::kCpu).TotalSteps(5), 7);
+}
+
 TEST_F(BatchShapesTest, TheLongestRowIsCutAndPadded) {
   const Lengths train({7, 33, 5}), longer({7, 200});
   EXPECT_EQ(On(backend::Choice::kCpu).LongestSample(train), 33);

@@ -57,6 +57,30 @@ TEST(Subset, IsAViewWithPlacesOfItsOwn) {
   EXPECT_EQ(batch->tokens, 8);
 }
 
+// Samples of 2, 3 and 4 tokens, of which 1, 0 and 3 are labels: the mark of a
+// sample's first token is none.
+TEST(Subset, CountsItsOwnLabels) {
+  const std::vector<TokenSample> samples = {
+      {{1, 2}, {0, 1}}, {{3, 4, 5}, {1, 0, 0}}, {{6, 7, 8, 9}, {1, 1, 1, 1}}};
+  DatasetStats stats;
+  stats.rows = 3;
+  stats.tokens = 9;
+  for (const TokenSample& sample : samples) {
+    stats.label_tokens += sample.label_tokens();
+  }
+  ASSERT_EQ(stats.label_tokens, 4);
+  const auto base = std::make_shared<TokenDataset>(
+      TokenArrays(samples), TokenizeOptions{.max_length = 8}, stats, "");
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(base->label_tokens(i), samples[i].label_tokens()) << i;
+  }
+  const auto part = std::make_shared<Subset>(base, std::vector<int64_t>{2, 1});
+  EXPECT_EQ(part->stats().tokens, 7);
+  EXPECT_EQ(part->stats().label_tokens, 3);
+  EXPECT_EQ(Subset(part, {1}).stats().label_tokens, 0);  // a limit of a split
+  EXPECT_EQ(Subset(base, {0, 1, 2}).stats().label_tokens, 4);
+}
+
 TEST(Subset, IsHashedByWhatIsInIt) {
   const auto base =
       std::make_shared<TokenDataset>(CountingTokenDataset({2, 3, 4}, 8));

@@ -63,6 +63,69 @@ TEST(WorkerEnvironment, IsDoneWhenItIsDone) {
   EXPECT_EQ(WorkerEnvironment(once, true), once);
 }
 
+TEST(WithoutSecrets, KeepsWhatAWorkerNeedsAndNothingElse) {
+  const Environment needed = {{"PATH", "/bin"},
+                              {"HOME", "/home/u"},
+                              {"LANG", "C"},
+                              {"LC_ALL", "C.UTF-8"},
+                              {"TZ", "UTC"},
+                              {"HF_HOME", "/srv/hf"},
+                              {"HF_HUB_OFFLINE", "1"},
+                              {"XDG_CACHE_HOME", "/c"},
+                              {"LD_LIBRARY_PATH", "/cuda"},
+                              {"OMP_NUM_THREADS", "4"},
+                              {"PYTORCH_CUDA_ALLOC_CONF", "x"},
+                              {"CUDA_VISIBLE_DEVICES", "0"},
+                              {"ASAN_OPTIONS", "x"}};
+  Environment all = needed;
+  for (const char* secret : {"HF_TOKEN",
+                             "HUGGING_FACE_HUB_TOKEN",
+                             "HUGGINGFACE_TOKEN",
+                             "AWS_SECRET_ACCESS_KEY",
+                             "AWS_ACCESS_KEY_ID",
+                             "AWS_PROFILE",
+                             "GOOGLE_APPLICATION_CREDENTIALS",
+                             "AZURE_CLIENT_SECRET",
+                             "GITHUB_TOKEN",
+                             "GH_TOKEN",
+                             "OPENAI_API_KEY",
+                             "WANDB_API_KEY",
+                             "MLFLOW_TRACKING_TOKEN",
+                             "NOTIFY_SOCKET",
+                             "SSH_AUTH_SOCK",
+                             "SSH_CONNECTION",
+                             "GPG_AGENT_INFO",
+                             "DBUS_SESSION_BUS_ADDRESS",
+                             "XDG_RUNTIME_DIR",
+                             "DOCKER_HOST",
+                             "KUBECONFIG",
+                             "PGPASSWORD",
+                             "DATABASE_URL",
+                             "http_proxy",
+                             "HTTPS_PROXY",
+                             "CREDENTIALS_DIRECTORY",
+                             "INVOCATION_ID",
+                             "MPSD_TOKEN",
+                             "MPSD_STATE_DIR",
+                             "MPSD_SERVER",
+                             "LD_PRELOAD",
+                             "LD_AUDIT",
+                             "DYLD_INSERT_LIBRARIES",
+                             "SUDO_COMMAND",
+                             "MAIL",
+                             "OLDPWD",
+                             "TORCH_HUB_TOKEN",
+                             "CUDA_API_KEY",
+                             "PATHS",
+                             "lc_all",
+                             "",
+                             "SOMETHING_NEW"}) {
+    EXPECT_FALSE(IsKeptForWorker(secret)) << secret;
+    all[secret] = "canary";
+  }
+  EXPECT_EQ(WithoutSecrets(all), needed);
+}
+
 TEST(CurrentEnvironment, IsThatOfThisProcess) {
   setenv("MPSD_TEST_VARIABLE", "a=b", 1);
   EXPECT_EQ(CurrentEnvironment().at("MPSD_TEST_VARIABLE"), "a=b");

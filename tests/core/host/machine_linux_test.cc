@@ -17,5 +17,32 @@ TEST(PhysicalMemory, IsThatOfAMachine) {
   EXPECT_LT(PhysicalMemory(), int64_t{1} << 50);
 }
 
+TEST(Architecture, IsThatOfThisProgram) {
+#if defined(__aarch64__) || defined(__arm64__)
+  EXPECT_EQ(Architecture(), "arm64");
+#elif defined(__x86_64__)
+  EXPECT_EQ(Architecture(), "x86_64");
+#else
+  EXPECT_NE(Architecture(), "");
+#endif
+}
+
+TEST(Cores, AreThoseOfTheSystem) {
+  const Cores cores = CountCores();
+  EXPECT_GE(cores.all, 1);
+  EXPECT_LE(cores.fast.value_or(0) + cores.efficient.value_or(0), cores.all);
+}
+
+TEST(Machine, IsAMacOrNoMac) {
+#ifdef __APPLE__
+  EXPECT_NE(MacosVersion(), "");
+  EXPECT_EQ(IsTranslated(), false);
+#else
+  EXPECT_EQ(MacosVersion(), "");
+  EXPECT_EQ(IsTranslated(), std::nullopt);
+  EXPECT_EQ(GpuCores(), std::nullopt);
+#endif
+}
+
 }  // namespace
 }  // namespace mpsd::host

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/base/read_roots.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/image/image_files.h"
@@ -103,6 +104,24 @@ TEST(ListFolder, RefusesEmptyFolders) {
   fs::create_directories(folder / "dog/deep");
   EXPECT_EQ(ErrorOf(folder),
             (folder / "dog").string() + ": a class folder without images");
+}
+
+// Not even the names of files beyond the roots are told.
+TEST(ListFolder, FollowsNoLinkOutOfTheRoots) {
+  const fs::path folder = FreshFolder("folder_roots");
+  WriteImage(folder / "in/cat/1.png");
+  WriteImage(folder / "in/cats/2.png");
+  WriteImage(folder / "out/a-secret-name.png");
+  fs::create_directory_symlink("cats", folder / "in/lynx");
+  base::LimitReads(base::ReadRoots({folder / "in"}));
+  EXPECT_TRUE(ListImages({folder / "in"}, {}).ok());
+  fs::create_directory_symlink("../out", folder / "in/dog");
+  const absl::Status status = ListImages({folder / "in"}, {}).status();
+  base::LimitReads(base::ReadRoots({"/"}));
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("in/dog"));
+  EXPECT_THAT(std::string(status.message()),
+              testing::Not(testing::HasSubstr("a-secret-name")));
 }
 
 TEST(ListFolder, EndsWhereLinksGoRound) {

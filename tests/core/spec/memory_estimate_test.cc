@@ -58,7 +58,7 @@ TEST(EstimateMemory, FollowsItsFormulas) {
   const int64_t layer = (2 * 8 + 2 * 8 + 2 * 4 + 2 * 12) * 4 + 4 * 4;
   const int64_t lora = 4 * 4 * 8;
   EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 4 + 2 * layer + lora));
-  EXPECT_EQ(e.logits_bytes, 32 * 100 * 12);
+  EXPECT_EQ(e.logits_bytes, 32 * 100 * 10);
   const int64_t scores = 2 * 4 * 16 * 16, masks = (1 + 4 / 2) * 16 * 16;
   EXPECT_EQ(e.backward_bytes,
             32 * (3 * 12 + 3 * 8) * 4 + (3 * scores + masks) * 4);
@@ -81,8 +81,9 @@ TEST(EstimateMemory, AttentionByBlocksHasItsScoresAndMasks) {
             32 * (3 * 12 + 3 * 8) * 2);
   spec = Spec();
   spec.training.packing = true;
+  // A mask a row, where there was one a head of a group.
   EXPECT_EQ(EstimateMemory(spec, Tiny()).backward_bytes - gpu,
-            ((int64_t{1} << 23) - 4 / 2 * 16 * 16) * 4);
+            (2 - 4 / 2) * 16 * 16 * 4);
 }
 
 // Llama 2 7B.
@@ -126,13 +127,19 @@ TEST(EstimateMemory, TheLargerOfTrainingAndEvaluationCounts) {
   const int64_t values = 4 * 8 + 2 * 8 + 2 * 4 + 3 * 12;
   const int64_t attention = 2 * 8 + 2 * 4;
   EXPECT_EQ(on_mps.evaluation_bytes,
-            32 * (values + attention) * 4 + 32 * 100 * 12);
+            std::max<int64_t>(32 * (values + attention) * 4,
+                              32 * 100 * 8 + 32 * 3 * 8 * 4));
   const int64_t without = on_mps.total_bytes;
   spec.device = DeviceChoice::kCpu;
   const MemoryEstimate e = EstimateMemory(spec, Tiny());
-  EXPECT_EQ(e.evaluation_bytes, 1024 * values * 4 + 1024 * 100 * 12);
+  EXPECT_EQ(
+      e.evaluation_bytes,
+      std::max<int64_t>(1024 * values * 4, 1024 * 100 * 8 + 1024 * 3 * 8 * 4));
+  // The CPU keeps the logits of a step.
+  EXPECT_EQ(e.logits_bytes, 32 * 100 * 4);
   EXPECT_EQ(e.total_bytes, e.base_weights_bytes + e.trainable_bytes +
-                               e.inputs_bytes + e.evaluation_bytes);
+                               e.inputs_bytes + e.evaluation_bytes +
+                               e.logits_bytes);
   EXPECT_GT(e.total_bytes, without);
 }
 
@@ -163,22 +170,25 @@ TEST(EstimateMemory, HalvesTheBaseWithBf16) {
   EXPECT_LT(half.activations_bytes, full.activations_bytes);
 }
 
+// The layer that is computed again is there in the backward alone.
 TEST(EstimateMemory, CheckpointingKeepsOneLayer) {
   TrainSpec spec = Spec();
+  const int64_t backward = EstimateMemory(spec, Tiny()).backward_bytes;
   spec.training.gradient_checkpointing = true;
   const int64_t layer = (2 * 8 + 2 * 8 + 2 * 4 + 2 * 12) * 4 + 4 * 4;
-  EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes,
-            32 * (2 * 8 * 4 + 2 * 8 * 4 + layer + 2 * 4 * 8));
+  const MemoryEstimate e = EstimateMemory(spec, Tiny());
+  EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 4 + 2 * 8 * 4 + 4 * 4 * 8));
+  EXPECT_EQ(e.backward_bytes, backward + 32 * layer);
 }
 
 TEST(EstimateMemory, SelectiveCheckpointingKeepsTheMlpOfOneLayer) {
   TrainSpec spec = Spec();
-  const int64_t all = EstimateMemory(spec, Tiny()).activations_bytes;
+  const MemoryEstimate all = EstimateMemory(spec, Tiny());
   spec.training.gradient_checkpointing = true;
   spec.training.recompute_granularity = Recompute::kSelective;
-  // Of two layers one is left.
-  EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes,
-            all - 32 * 2 * 12 * 4);
+  const MemoryEstimate e = EstimateMemory(spec, Tiny());
+  EXPECT_EQ(e.activations_bytes, all.activations_bytes - 32 * 2 * 2 * 12 * 4);
+  EXPECT_EQ(e.backward_bytes, all.backward_bytes + 32 * 2 * 12 * 4);
 }
 
 // With weights of its own in training, or when asked, autograd keeps more.
@@ -187,21 +197,61 @@ TEST(EstimateMemory, AutogradKeepsMore) {
   const int64_t explicit_step = EstimateMemory(spec, Tiny()).activations_bytes;
   spec.gradients = Gradients::kAutograd;
   EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes - explicit_step,
-            32 * 2 * (2 * 8 + 2 * 12) * 4);
+            32 * 2 * (2 * 8 + 2 * 12 + 8) * 4);
 }
 
-TEST(EstimateMemory, DropoutKeepsTheInputs) {
+// MPS' attention of autograd keeps fp32, as adapters and norms do; a trained
+// head has its gradient.
+TEST(EstimateMemory, AutogradInBf16KeepsFp32) {
+  TrainSpec spec = Spec();
+  spec.gradients = Gradients::kAutograd;
+  spec.training.bf16 = true;
+  const MemoryEstimate e = EstimateMemory(spec, Tiny());
+  const int64_t layer =
+      8 * 2 * (4 + 2) + 4 * 12 * 2 + (2 * 8 + 2 * 4) * 4 + 8 * 2 + 4 * 4;
+  const int64_t adapters = 4 * (4 * 8 + 4 * 8);
+  EXPECT_EQ(e.activations_bytes, 32 * (2 * 8 * 2 + 2 * layer + adapters));
+  EXPECT_EQ(e.logits_bytes, 32 * 100 * (2 + 4 + 4));
+  spec.fine_tune_type = FineTuneType::kFull;
+  spec.lora = {};
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes,
+            800 * (4 + 2) + 32 * 100 * (2 + 4 + 4));
+}
+
+TEST(EstimateMemory, NothingIsKeptBelowTheLowestAdapter) {
+  TrainSpec spec = Spec();
+  const int64_t both = EstimateMemory(spec, Tiny()).activations_bytes;
+  spec.lora.target_modules = std::vector<std::string>{"q_proj", "v_proj"};
+  spec.lora.layers_to_transform = {{1}};
+  const int64_t layer = (2 * 8 + 2 * 8 + 2 * 4 + 2 * 12) * 4 + 4 * 4;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes,
+            both - 32 * (layer + 2 * 4 * 8));
+}
+
+TEST(EstimateMemory, NormsOfQueriesAndKeysKeepWhatTheyRead) {
+  ModelConfig qwen3 = Tiny();
+  const int64_t without = EstimateMemory(Spec(), qwen3).activations_bytes;
+  qwen3.qk_norm = true;
+  EXPECT_EQ(EstimateMemory(Spec(), qwen3).activations_bytes - without,
+            32 * 2 * (8 + 4) * 4);
+}
+
+TEST(EstimateMemory, DropoutKeepsItsMasks) {
   TrainSpec spec = Spec();
   const int64_t without = EstimateMemory(spec, Tiny()).activations_bytes;
   spec.lora.lora_dropout = 0.1;
   EXPECT_EQ(EstimateMemory(spec, Tiny()).activations_bytes - without,
-            32 * 4 * (4 * 8));
+            32 * 4 * 8);
 }
 
 TEST(EstimateMemory, ChunksTheLogitsAndSaturates) {
   TrainSpec spec = Spec();
   spec.training.max_length = 100000;
-  EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes, 1024 * 100 * 12);
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes, 200000LL * 100 * 10);
+  spec.training.max_length = 1 << 20;  // 2^25 logits, in multiples of 64 rows
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes, 335488LL * 100 * 10);
+  spec.gradients = Gradients::kAutograd;
+  EXPECT_EQ(EstimateMemory(spec, Tiny()).logits_bytes, 1024 * 100 * 8);
   spec.training.max_length = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(EstimateMemory(spec, Tiny()).total_bytes,
             std::numeric_limits<int64_t>::max());
@@ -231,9 +281,12 @@ TEST(EstimateMemory, FullFineTuningHoldsItsWeightsOnce) {
   const MemoryEstimate full = EstimateMemory(spec, bert);
   EXPECT_EQ(full.base_weights_bytes, 0);
   EXPECT_EQ(full.trainable_bytes, 16 * ParameterCount(bert));
-  spec.training.bf16 = true;  // masters, and casts of them
-  EXPECT_EQ(EstimateMemory(spec, bert).base_weights_bytes,
-            2 * ParameterCount(bert));
+  spec.training.bf16 = true;  // masters, and casts of the blocks'
+  const int64_t block =
+      4 * (768 * 768 + 768) + 2 * 768 * 3072 + 3072 + 768 + 4 * 768;
+  EXPECT_EQ(EstimateMemory(spec, bert).base_weights_bytes, 2 * 12 * block);
+  spec.training.gradient_checkpointing = true;
+  EXPECT_EQ(EstimateMemory(spec, bert).base_weights_bytes, 2 * block);
 }
 
 TEST(EstimateMemory, AHeadAloneIsSmall) {

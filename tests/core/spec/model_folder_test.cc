@@ -168,5 +168,29 @@ TEST_F(FindModelFolderTest, TheCacheIsThatOfTheProcess) {
   unsetenv("HF_HUB_CACHE");
 }
 
+TEST(ModelFolders, AnIdAndItsFolderInTheCache) {
+  EXPECT_EQ(RepositoryName("org/name"), "models--org--name");
+  EXPECT_EQ(IdOfRepository("models--org--name"), "org/name");
+  EXPECT_EQ(IdOfRepository(RepositoryName("gpt2")), "gpt2");
+  for (const char* folder : {"", "models--", "datasets--a--b", ".locks",
+                             "models--..--x", "models--a--b c"}) {
+    EXPECT_EQ(IdOfRepository(folder), "") << folder;
+  }
+}
+
+TEST(ModelFolders, APushedModelHasItsName) {
+  const std::string folder = PushedFolder("/state/models", "org/m", "abc");
+  EXPECT_EQ(folder, "/state/models/models--org--m/pushed/abc");
+  EXPECT_TRUE(Names("org/m", folder));
+  EXPECT_TRUE(Names("org/m", "/cache/models--org--m/snapshots/abc"));
+  EXPECT_FALSE(Names("org/n", folder));
+  EXPECT_FALSE(Names("", folder));
+  EXPECT_FALSE(Names("org/m", "/state/models/models--org--m/other/abc"));
+  // Results name it by its name alone: the hub may have other revisions.
+  TrainSpec spec;
+  spec.model_id = "org/m";
+  EXPECT_EQ(BaseModelOf(spec, folder), (BaseModel{"org/m", ""}));
+}
+
 }  // namespace
 }  // namespace mpsd::spec

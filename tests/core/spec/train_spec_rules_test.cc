@@ -53,6 +53,22 @@ TEST(CheckRules, ASplitIsAnEvalSet) {
             "leave one of them out");
 }
 
+TEST(CheckRules, AResultIsNamedByAWholeId) {
+  const std::string id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+  EXPECT_EQ(JobError(R"("adapter": "job:)" + id + "\""), "");
+  EXPECT_EQ(JobError(R"("adapter": "job:5FAV")"),
+            "j:1: adapter: expected \"job:\" and the 26 characters of a job's "
+            "id (`mpsctl list` shows them), found \"job:5FAV\"; a folder of "
+            "such a name is \"./job:5FAV\"");
+  const auto model = [](const std::string& name) {
+    const std::string json =
+        "{\"model\": \"" + name + "\", \"dataset\": {\"train\": \"t\"}}";
+    return std::string(ParseTrainSpec(json, "j").status().message());
+  };
+  EXPECT_EQ(model("job:" + id), "");
+  EXPECT_EQ(model("job:../x").substr(0, 27), "j:1: model: expected \"job:\"");
+}
+
 TEST(CheckRules, WhatIsTrainedAgreesWithItself) {
   const std::string full = R"("fine_tune_type": "full")";
   EXPECT_EQ(JobError(full), "");

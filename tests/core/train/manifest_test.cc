@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/sha256.h"
+#include "core/host/footprint_watch.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
 
@@ -15,6 +16,16 @@ namespace mpsd::train {
 namespace {
 
 using testing_support::FreshFolder;
+
+// A CPU counts no tensors: the process' memory is all there is to tell.
+TEST(ManifestTest, TellsThePeakOfTheProcess) {
+  const auto folder = FreshFolder("manifest_footprint");
+  const host::FootprintWatch watch;
+  ASSERT_TRUE(WriteManifest(folder, {}).ok());
+  const auto json = nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
+  EXPECT_TRUE(json["memory"]["peak_allocated_bytes"].is_null());
+  EXPECT_GT(json["memory"]["peak_footprint_bytes"], 1 << 20);
+}
 
 TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   const auto folder = FreshFolder("manifest");
@@ -40,6 +51,7 @@ TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
   EXPECT_EQ(json["environment"]["PYTORCH_X"], "1");
   EXPECT_EQ(json["memory"]["peak_allocated_bytes"], 7);
   EXPECT_TRUE(json["memory"]["driver_overhead_growth_bytes"].is_null());
+  EXPECT_TRUE(json["memory"]["peak_footprint_bytes"].is_null());  // no watch
   EXPECT_EQ(json["warnings"],
             nlohmann::json::array({"memory grows", "not UTF-8: \uFFFD"}));
   EXPECT_EQ(json["attention"]["training"]["forward"], "blocked and flash");

@@ -261,7 +261,24 @@ TEST(Decode, AStartWithoutAKindTrainsAndAnUnknownKindIsRefused) {
   const auto unknown = DecodeToWorker(start + R"(,"kind":"dreaming"})");
   EXPECT_THAT(
       std::string(unknown.status().message()),
-      HasSubstr("field 'kind' must be one of training, not 'dreaming'"));
+      testing::AllOf(HasSubstr("field 'kind' must be one of training, probe"),
+                     HasSubstr("not 'dreaming'")));
+}
+
+TEST(Decode, AStudyHasItsOptionsAndARunItsEnd) {
+  Start start{"01J", "/s/job.json", "/s/out"};
+  EXPECT_THAT(Encode(ToWorker(start)),
+              testing::Not(
+                  testing::AnyOf(HasSubstr("study"), HasSubstr("until_step"))));
+  start.kind = JobKind::kBatchSweep;
+  start.study = R"({"thresholds":{"sweep.knee":0.1}})";
+  start.until_step = 40;
+  const std::string line = Encode(ToWorker(start));
+  EXPECT_THAT(line, HasSubstr(R"("kind":"batch_sweep")"));
+  EXPECT_THAT(line, HasSubstr(R"("until_step":40)"));
+  auto decoded = DecodeToWorker(line);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(std::get<Start>(*decoded), start);
 }
 
 TEST(Decode, DoublesSurviveToTheBit) {
@@ -400,7 +417,8 @@ INSTANTIATE_TEST_SUITE_P(
             "evaluated: field 'f1' must be a number or null"},
         Bad{R"({"type":"done","steps":1,"output_path":"",
                 "output_kind":"folder"})",
-            "done: field 'output_kind' must be one of adapter, model, not "
+            "done: field 'output_kind' must be one of adapter, model, study, "
+            "not "
             "'folder'"},
         Bad{R"({"type":"done","steps":1,"output_path":"",
                 "output_kind":"model","seconds":0,"train_loss":"low"})",

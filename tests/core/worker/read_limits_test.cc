@@ -2,6 +2,7 @@
 #include "core/worker/read_limits.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -55,6 +56,19 @@ TEST_F(ReadLimitsTest, WithoutRootsEveryFileIsOpened) {
   EXPECT_TRUE(base::ReadFile(folder_ / "secret").ok());
   LimitToStart({"J", job_ / "job.json", job_ / "out", {job_.string()}});
   EXPECT_FALSE(base::ReadFile(folder_ / "secret").ok());
+}
+
+// A job that may read any file reads files alone: this test would hang.
+TEST_F(ReadLimitsTest, WhatIsNoFileIsNotRead) {
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("/dev/zero", folder_ / "zero");
+  LimitToStart({"J", job_ / "job.json", job_ / "out"});
+  for (const fs::path& path :
+       {folder_ / "pipe", folder_ / "zero", fs::path("/dev/zero"),
+        fs::path("/dev/fd/0"), folder_}) {
+    EXPECT_FALSE(base::ReadFile(path).ok()) << path;
+    EXPECT_FALSE(base::MappedFile::Open(path).ok()) << path;
+  }
 }
 
 }  // namespace

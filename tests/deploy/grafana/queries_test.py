@@ -12,6 +12,7 @@ import world
 
 # What the world does not show, and why.
 ABSENT = {
+    "mpsd_certificate_expiry_timestamp_seconds": "the API has no port here",
     "mpsd_metrics_certificate_expiry_timestamp_seconds":
         "the metrics address has no certificate here",
 }

@@ -125,7 +125,7 @@ class World:
             "mac", "--host-file", str(self.folder / "host.json"),
             "--host-interval-seconds", "0.05", "--pause-on-battery",
             "--pause-settle-seconds", "0.1", "--max-failures", "2",
-            "--notify-command", "/bin/true",
+            "--notify-command", "/bin/true", "--state-budget-bytes", "1TiB",
             selftest_status=0)
         self.broken = self._daemon("broken", selftest_status=1)
         self.instances = [
@@ -153,8 +153,8 @@ class World:
         self._submit(self.broken, "ok")
         self.mac.ctl("show", NO_JOB)
         self.mac.finish(self._submit(self.mac, "crash-segv"))
-        self.job = self._submit(self.mac, "mac", STEPS, owner="ann")
-        self._submit(self.mac, "mac", STEPS, owner="ben", priority=-1)
+        self.job = self._submit(self.mac, "mac", STEPS)
+        self._submit(self.mac, "mac", STEPS, priority=-1)
         with self.mac.watch(self.job) as watch:
             watch.until(lambda e: e.get("progress", {}).get("step", 0)
                         > STEPS // 2 + 20)

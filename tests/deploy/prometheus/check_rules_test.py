@@ -18,7 +18,8 @@ COPIED = [check_rules.RULES, check_rules.CASES, check_rules.NAMES,
           "core/backend/traits.h",
           *sorted(path for path, _ in {v[2] for v in check_rules.VALUES})]
 HELP = {"info": "", "show": "", "logs": "", "cancel": "", "retry": "",
-        "delete": "", "checkpoints": "", "submit": "  --priority N",
+        "delete": "", "checkpoints": "", "undrain": "",
+        "submit": "  --priority N",
         "list": "  --state TEXT:{QUEUED,RUNNING,SUCCEEDED,FAILED,CANCELLED} …",
         "plot": "  --metric NAME=loss   One of loss, grad_norm,\n"
                 "            data_wait_ratio, footprint_bytes"}

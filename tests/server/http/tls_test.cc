@@ -59,7 +59,7 @@ TEST_F(TlsTest, AKeyWithAPassphraseIsRefusedWithoutAsking) {
 
 TEST_F(TlsTest, WhatIsNoPemIsRefused) {
   std::ofstream(files_.certificate) << "no certificate";
-  EXPECT_THAT(Fault(), HasSubstr("expected a certificate in PEM format"));
+  EXPECT_THAT(Fault(), HasSubstr("expected certificates in PEM format"));
   std::ofstream(files_.certificate) << std::string(limits::kPemBytes + 1, '-');
   EXPECT_THAT(Fault(), HasSubstr("longer than"));
   fs::remove(files_.certificate);

@@ -20,6 +20,7 @@ TEST(BlamedPartyFor, FollowsTheTable) {
       {ExitReason::kCrashed, BlamedParty::kJob},
       {ExitReason::kHung, BlamedParty::kJob},
       {ExitReason::kProtocolError, BlamedParty::kJob},
+      {ExitReason::kTimeLimit, BlamedParty::kJob},
       {ExitReason::kMachine, BlamedParty::kMachine},
       {ExitReason::kInterrupted, BlamedParty::kInterruption}};
   for (ExitReason reason : kAllExitReasons) {
@@ -39,7 +40,8 @@ TEST(IsForGood, OnlyWhatTheJobWouldDoAgain) {
   for (ExitReason reason : kAllExitReasons) {
     EXPECT_EQ(IsForGood(reason), reason == ExitReason::kRejected ||
                                      reason == ExitReason::kOutOfMemory ||
-                                     reason == ExitReason::kNonFinite)
+                                     reason == ExitReason::kNonFinite ||
+                                     reason == ExitReason::kTimeLimit)
         << Name(reason);
     if (IsForGood(reason)) {
       EXPECT_EQ(BlamedPartyFor(reason), BlamedParty::kJob) << Name(reason);

@@ -64,5 +64,34 @@ TEST_F(DeletedFolderTest, AFolderThatIsGoneLosesItsMark) {
   EXPECT_FALSE(fs::exists(DeletionMark(folder_)));
 }
 
+TEST_F(DeletedFolderTest, CheckpointsGoAloneAndAllAtOnce) {
+  EXPECT_EQ(*RemoveCheckpointsOf(folder_), 0) << "there are none";
+  const fs::path checkpoints = folder_ / "out/checkpoints";
+  fs::create_directories(checkpoints / "step-5");
+  std::ofstream(checkpoints / "step-5/state") << std::string(300, 's');
+  EXPECT_EQ(*RemoveCheckpointsOf(folder_), 300);
+  EXPECT_FALSE(fs::exists(checkpoints));
+  EXPECT_EQ(fs::file_size(folder_ / "out/model"), 1000u);
+  EXPECT_TRUE(fs::exists(folder_ / "inputs/train.jsonl"));
+  EXPECT_EQ(*RemoveCheckpointsOf(folder_), 0);
+  EXPECT_EQ(*RemoveCheckpointsOf(jobs_ / "none"), 0);
+}
+
+// A job's files are not to be trusted: what a link names stays.
+TEST_F(DeletedFolderTest, CheckpointsThatAreALinkTakeNothingWithThem) {
+  const fs::path outside = jobs_ / "outside";
+  fs::create_directories(outside / "checkpoints/step-1");
+  std::ofstream(outside / "checkpoints/step-1/state") << "precious";
+  fs::create_directory_symlink(outside / "checkpoints",
+                               folder_ / "out/checkpoints");
+  EXPECT_EQ(*RemoveCheckpointsOf(folder_), 0);
+  EXPECT_FALSE(fs::is_symlink(folder_ / "out/checkpoints"));
+  EXPECT_TRUE(fs::exists(outside / "checkpoints/step-1/state"));
+  fs::remove_all(folder_ / "out");
+  fs::create_directory_symlink(outside, folder_ / "out");
+  EXPECT_FALSE(RemoveCheckpointsOf(folder_).ok());
+  EXPECT_TRUE(fs::exists(outside / "checkpoints/step-1/state"));
+}
+
 }  // namespace
 }  // namespace mpsd::jobs

@@ -183,7 +183,7 @@ TEST_F(InputsTest, AsManyPathsAsThereMayBe) {
   std::vector<InputFile> files;
   std::string deep;
   for (int i = 0; i < 61; ++i) deep += "d/";
-  for (int i = 0; i < 50'000; ++i) {
+  for (int i = 0; i < 118'000; ++i) {
     files.push_back(
         {deep + std::to_string(i % 100) + "/" + std::to_string(i), kSha});
   }
@@ -195,7 +195,7 @@ TEST_F(InputsTest, AsManyPathsAsThereMayBe) {
   }
   auto inputs = Inputs::Create(files, kJob, files_, blobs_);
   ASSERT_TRUE(inputs.ok()) << inputs.status();
-  for (int i = 0; i < 50'000; ++i) {
+  for (int i = 0; i < 118'000; ++i) {
     EXPECT_TRUE(inputs->Resolve("f", deep + std::to_string(i % 100)).ok());
     EXPECT_TRUE(inputs->Resolve("f", "d/d").ok());
   }

@@ -41,6 +41,7 @@ TEST_F(JobBoardTest, ShowsWhatTheStoreHas) {
   EXPECT_THAT(*board_.Checkpoints(kId), SizeIs(1));
   EXPECT_THAT(*board_.Events(kId, 0), SizeIs(1));
   EXPECT_THAT(*board_.Events(kId, 1), IsEmpty());
+  EXPECT_EQ(*board_.LastSequence(kId), 1);
 }
 
 TEST_F(JobBoardTest, WhatIsNotThereIsNotFound) {
@@ -61,6 +62,18 @@ TEST_F(JobBoardTest, ShowsWhatTheSchedulerPutUp) {
   EXPECT_EQ(board_.Info().hold_reason, "disk");
 }
 
+TEST_F(JobBoardTest, ShowsTheQueueInOrder) {
+  for (const char* id : {"b", "a"}) {
+    JobQueue::Entry entry;
+    entry.id = id;
+    board_.view().Push(entry);
+  }
+  const QueueListing listing = board_.Queue(1);
+  ASSERT_EQ(listing.places.size(), 1u);
+  EXPECT_EQ(listing.places[0].id, "a");
+  EXPECT_EQ(listing.more, 1);
+}
+
 TEST_F(JobBoardTest, WakesWhoWaitsUntilTheyLeave) {
   int woken = 0;
   const int64_t token = board_.Subscribe(kId, [&] { ++woken; });
@@ -78,6 +91,12 @@ TEST_F(JobBoardTest, PathsAreThoseOfJobsAlone) {
   EXPECT_EQ(board_.JobFolder("../../etc"), "");
   EXPECT_EQ(board_.RunFolder(kId), std::string("/state/jobs/") + kId + "/out");
   EXPECT_EQ(board_.RunFolder("../../etc"), "");
+}
+
+TEST_F(JobBoardTest, AJobsRequestIsNotThereForeverAgo) {
+  EXPECT_TRUE(absl::IsNotFound(board_.RequestOf(kId).status()));
+  Put(kId);
+  EXPECT_TRUE(absl::IsFailedPrecondition(board_.RequestOf(kId).status()));
 }
 
 }  // namespace

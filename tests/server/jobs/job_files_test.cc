@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "core/base/file.h"
 
@@ -44,9 +46,10 @@ TEST_F(DiskJobFilesTest, LaysTheFolderOut) {
 
 TEST_F(DiskJobFilesTest, CreatesSpecAndInputs) {
   const std::string blob = state_ / "blob";
-  ASSERT_TRUE(
-      files_.Create("J", "{}", {{"train.jsonl", blob}, {"adapter/x", blob}}, {})
-          .ok());
+  ASSERT_TRUE(files_
+                  .Create("J", "{}", "{}",
+                          {{"train.jsonl", blob}, {"adapter/x", blob}}, {})
+                  .ok());
   EXPECT_EQ(*base::ReadFile(files_.SpecPath("J")), "{}\n");
   EXPECT_EQ(*base::ReadFile(files_.InputPath("J", "train.jsonl")), "row\n");
   fs::remove(blob);
@@ -56,7 +59,7 @@ TEST_F(DiskJobFilesTest, CreatesSpecAndInputs) {
 TEST_F(DiskJobFilesTest, LeavesNothingOfAFailure) {
   ASSERT_FALSE(
       files_
-          .Create("J", "{}",
+          .Create("J", "{}", "{}",
                   {{"same", state_ / "blob"}, {"same", state_ / "blob"}}, {})
           .ok());
   EXPECT_FALSE(files_.Exists(files_.Folder("J")));
@@ -75,7 +78,7 @@ TEST_F(DiskJobFilesTest, LeavesNothingOfWhatNobodyWantsAnyMore) {
     const Wanted wanted = [&] {
       return left-- > 0 ? absl::OkStatus() : absl::CancelledError("gone");
     };
-    status = files_.Create("J", "{}", links, wanted);
+    status = files_.Create("J", "{}", "{}", links, wanted);
     if (status.ok()) break;
     EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
     EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
@@ -87,25 +90,26 @@ TEST_F(DiskJobFilesTest, LeavesNothingOfWhatNobodyWantsAnyMore) {
 
 TEST_F(DiskJobFilesTest, ABlobThatIsGoneIsAnErrorAndNoLink) {
   EXPECT_TRUE(absl::IsNotFound(
-      files_.Create("J", "{}", {{"train.jsonl", state_ / "gone"}}, {})));
+      files_.Create("J", "{}", "{}", {{"train.jsonl", state_ / "gone"}}, {})));
   EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
 }
 
 TEST_F(DiskJobFilesTest, ADeletionInItsSteps) {
-  ASSERT_TRUE(files_.Create("J", "{}", {}, {}).ok());
+  ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
   ASSERT_TRUE(files_.BeginDelete("J").ok());
   files_.AbandonDelete("J");
   EXPECT_TRUE(files_.Exists(files_.SpecPath("J")));
   ASSERT_TRUE(files_.BeginDelete("J").ok());
-  EXPECT_EQ(files_.FinishDelete("J"), 3);  // job.json
+  EXPECT_EQ(files_.FinishDelete("J"), 5);  // job.json, request.json
   EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
 }
 
 // On a file system that knows no case the second link finds the first.
 TEST_F(DiskJobFilesTest, TwoNamesThatAreOneAreRefusedByBoth) {
   const std::string blob = state_ / "blob";
-  const absl::Status status = files_.Create(
-      "J", "{}", {{"other", blob}, {"d/same", blob}, {"d/same", blob}}, {});
+  const absl::Status status =
+      files_.Create("J", "{}", "{}",
+                    {{"other", blob}, {"d/same", blob}, {"d/same", blob}}, {});
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               testing::HasSubstr("'d/same' and 'd/same' are one name"));
@@ -119,14 +123,14 @@ TEST_F(DiskJobFilesTest, KnowsWhatIsFree) {
 }
 
 TEST_F(DiskJobFilesTest, RemovesTheFolder) {
-  ASSERT_TRUE(files_.Create("J", "{}", {}, {}).ok());
+  ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
   EXPECT_TRUE(files_.Exists(files_.Folder("J")));
   files_.Remove("J");
   EXPECT_FALSE(files_.Exists(files_.Folder("J")));
 }
 
 TEST_F(DiskJobFilesTest, LogLinesAreStampedAndAppended) {
-  ASSERT_TRUE(files_.Create("J", "{}", {}, {}).ok());
+  ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
   files_.AppendLog("J", "one");
   files_.AppendLog("J", "two");
   const std::string log = *base::ReadFile(files_.LogPath("J"));
@@ -134,13 +138,14 @@ TEST_F(DiskJobFilesTest, LogLinesAreStampedAndAppended) {
 }
 
 TEST_F(DiskJobFilesTest, FindsAModelOrSaysWhyNot) {
+  DiskJobFiles files(state_ / "state");
   EXPECT_TRUE(
-      absl::IsNotFound(files_.FindModel((state_ / "none").string()).status()));
+      absl::IsNotFound(files.FindModel((state_ / "none").string()).status()));
   const fs::path folder = state_ / "model";
   fs::create_directories(folder);
   std::ofstream(folder / "config.json")
       << R"({"architectures": ["T5Model"], "model_type": "t5"})";
-  auto unknown = files_.FindModel(folder.string());
+  auto unknown = files.FindModel(folder.string());
   EXPECT_TRUE(absl::IsUnimplemented(unknown.status())) << unknown.status();
   std::ofstream(folder / "config.json") << R"({
       "architectures": ["LlamaForCausalLM"], "model_type": "llama",
@@ -148,7 +153,7 @@ TEST_F(DiskJobFilesTest, FindsAModelOrSaysWhyNot) {
       "num_hidden_layers": 1, "num_attention_heads": 2,
       "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
       "hidden_act": "silu"})";
-  auto model = files_.FindModel(folder.string());
+  auto model = files.FindModel(folder.string());
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->folder, folder.string());
   EXPECT_EQ(model->config.hidden_size, 16);
@@ -250,6 +255,30 @@ TEST_F(ReadFoldersTest, AModelLiesInItsFoldersWithItsConfig) {
   EXPECT_TRUE(Find(any_, state_ / "models/config").ok());
 }
 
+// A link that leads now into the folder and now out of it: what is read is
+// never what lies outside.
+TEST_F(ReadFoldersTest, NoConfigSlipsInBetweenTheLookAndTheReading) {
+  const fs::path model = state_ / "models/racing";
+  fs::create_directories(model);
+  std::ofstream(model / "inside.json") << kLlama;
+  std::ofstream(state_ / "private/secret") << "a secret that is no JSON";
+  fs::create_symlink("inside.json", model / "config.json");
+  std::atomic<bool> done = false;
+  std::thread flipper([&] {
+    for (int i = 0; !done; ++i) {
+      fs::create_symlink(i % 2 == 0 ? "../../private/secret" : "inside.json",
+                         model / "next");
+      fs::rename(model / "next", model / "config.json");
+    }
+  });
+  for (int i = 0; i < 3000; ++i) {
+    const absl::Status found = Find(limited_, model);
+    EXPECT_TRUE(found.ok() || absl::IsFailedPrecondition(found)) << found;
+  }
+  done = true;
+  flipper.join();
+}
+
 TEST_F(ReadFoldersTest, AnIdIsLookedForInTheCacheAlone) {
   const fs::path hub = state_ / "hub";
   const fs::path snapshot = hub / "models--org--tiny" / "snapshots" / "abc";
@@ -270,6 +299,65 @@ TEST_F(ReadFoldersTest, AnIdIsLookedForInTheCacheAlone) {
   fs::current_path(before);
 }
 
+// Knows one pushed model, "Org/m".
+class OneModel final : public ModelFinder {
+ public:
+  explicit OneModel(std::string folder) : folder_(std::move(folder)) {}
+  std::optional<Found> Find(const std::string& name) override {
+    if (name != "Org/m") return std::nullopt;
+    return Found{folder_, lease_};
+  }
+  std::string Alike(const std::string& name) override {
+    return name == "org/m" ? "Org/m" : "";
+  }
+  int64_t leases() const { return lease_.use_count() - 1; }
+
+ private:
+  const std::string folder_;
+  const std::shared_ptr<const int> lease_ = std::make_shared<const int>(0);
+};
+
+TEST_F(ReadFoldersTest, APushedModelComesBeforeTheCache) {
+  const fs::path hub = state_ / "hub";
+  WriteModel(hub / "models--Org--m" / "snapshots" / "abc");
+  setenv("HF_HUB_CACHE", hub.c_str(), 1);
+  const fs::path pushed =
+      state_ / "state" / "models" / "models--Org--m" / "pushed" / "1";
+  WriteModel(pushed);
+  OneModel models(pushed);
+  DiskJobFiles files(state_ / "state", {{hub}, {}}, &models);
+  {
+    const auto model = files.FindModel("Org/m");
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ(model->folder, pushed.string());
+    EXPECT_EQ(model->config.hidden_size, 16);
+    EXPECT_EQ(models.leases(), 1) << "kept while the job is being submitted";
+  }
+  EXPECT_EQ(models.leases(), 0);
+  // By its path nobody holds it.
+  EXPECT_TRUE(absl::IsFailedPrecondition(Find(files, pushed)));
+}
+
+TEST_F(ReadFoldersTest, AMissingModelSaysHowToGetIt) {
+  setenv("HF_HUB_CACHE", (state_ / "hub").c_str(), 1);
+  OneModel models("/nowhere");
+  DiskJobFiles files(state_ / "state", {{"/"}, {"/"}}, &models);
+  const auto told = [&](const std::string& model) {
+    const absl::Status status = files.FindModel(model).status();
+    EXPECT_TRUE(absl::IsNotFound(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(told("org/none"), HasSubstr("`mpsctl model pull org/none`"));
+  EXPECT_THAT(told("org/none"),
+              HasSubstr("`mpsctl model push FOLDER --name org/none`"));
+  EXPECT_THAT(told("org/m"), HasSubstr("but 'Org/m'"));
+  EXPECT_THAT(told("/models/none"), HasSubstr("`mpsctl model push FOLDER`"));
+  EXPECT_THAT(told((state_ / "data").string()), HasSubstr("no config.json"));
+  // What is no id is no part of a command that people copy.
+  EXPECT_THAT(told("x; rm -rf ~"), HasSubstr("neither"));
+  EXPECT_THAT(told("a\x1b[2J"), testing::Not(HasSubstr("\x1b")));
+}
+
 TEST_F(ReadFoldersTest, WhatIsOfAJobIsNoModelUnlessNamed) {
   const fs::path result = state_ / "state/jobs/J/out/model";
   WriteModel(result);
@@ -285,11 +373,112 @@ TEST_F(ReadFoldersTest, WhatIsOfAJobIsNoModelUnlessNamed) {
   }
 }
 
+// The database, tokens' hashes, keys and everybody's uploads.
+TEST_F(ReadFoldersTest, TheDaemonsOwnFolderIsNoneThatJobsRead) {
+  const fs::path state = state_ / "state";
+  fs::create_directories(state / "tls");
+  std::ofstream(state / "tls" / "server.key") << "secret\n";
+  fs::create_directories(state / "blobs" / "ab");
+  fs::create_directory_symlink(state / "tls", state_ / "data" / "link");
+  const auto refusal = [&](const fs::path& path, Use use) {
+    const absl::Status status = any_.MayRead(path, use);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << path << " " << status;
+    return std::string(status.message());
+  };
+  for (Use use : {Use::kModel, Use::kData, Use::kEither}) {
+    for (const char* path :
+         {"state", "state/mpsd.db", "state/tls/server.key", "state/blobs/ab",
+          "data/link/server.key", "state/jobs/../tls/none"}) {
+      EXPECT_THAT(refusal(state_ / path, use), HasSubstr("mpsd's own folder"));
+    }
+  }
+  EXPECT_TRUE(any_.MayRead(state / "jobs/J/out/t.csv", Use::kData).ok());
+  // Unless somebody who starts mpsd says so.
+  DiskJobFiles named(state, {{}, {state / "tls"}});
+  EXPECT_TRUE(named.MayRead(state / "tls/server.key", Use::kData).ok());
+  EXPECT_FALSE(named.MayRead(state / "mpsd.db", Use::kData).ok());
+}
+
+TEST_F(ReadFoldersTest, APathTellsItsJob) {
+  const fs::path jobs = state_ / "state/jobs";
+  fs::create_directories(jobs / "J" / "out");
+  fs::create_directory_symlink(jobs / "J", state_ / "data" / "link");
+  EXPECT_EQ(any_.JobAt(jobs / "J"), "J");
+  EXPECT_EQ(any_.JobAt(jobs / "J/out/none/at all"), "J");
+  EXPECT_EQ(any_.JobAt(jobs / "J/../K/t.csv"), "K");
+  EXPECT_EQ(any_.JobAt(state_ / "data/link/t.csv"), "J");
+  EXPECT_EQ(any_.JobAt(state_ / "data/link"), "J");
+  EXPECT_EQ(any_.JobAt(jobs), ".");
+  EXPECT_EQ(any_.JobAt(state_ / "data/t.csv"), "");
+  EXPECT_EQ(any_.JobAt(state_ / "state/mpsd.db"), "");
+}
+
 TEST_F(ReadFoldersTest, AFolderThatComesLaterCounts) {
   DiskJobFiles later(state_ / "state", {{}, {state_ / "volume"}});
   EXPECT_FALSE(later.MayRead(state_ / "data/t.csv", Use::kData).ok());
   fs::create_directory_symlink(state_ / "data", state_ / "volume");
   EXPECT_TRUE(later.MayRead(state_ / "volume/t.csv", Use::kData).ok());
+}
+
+TEST_F(DiskJobFilesTest, KeepsTheRequest) {
+  ASSERT_TRUE(files_.Create("J", "{}", "the request", {}, {}).ok());
+  EXPECT_EQ(*base::ReadFile(state_ / "jobs/J/request.json"), "the request");
+}
+
+TEST_F(DiskJobFilesTest, ReplacesASpecWhole) {
+  ASSERT_TRUE(files_.Create("J", "{}", "{}", {}, {}).ok());
+  ASSERT_TRUE(files_.ReplaceSpec("J", R"({"model":"m"})").ok());
+  EXPECT_EQ(*base::ReadFile(files_.SpecPath("J")), "{\"model\":\"m\"}\n");
+  EXPECT_EQ(std::distance(fs::directory_iterator(files_.Folder("J")), {}), 2);
+  EXPECT_FALSE(files_.ReplaceSpec("gone", "{}").ok());
+}
+
+TEST_F(DiskJobFilesTest, AResultIsAModelThoughItsPathIsNone) {
+  const fs::path result = state_ / "jobs/J/out/model";
+  const fs::path beside = state_ / "model";
+  const std::string config =
+      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+          "vocab_size": 8, "hidden_size": 8, "intermediate_size": 8,
+          "num_hidden_layers": 1, "num_attention_heads": 2,
+          "max_position_embeddings": 8, "rms_norm_eps": 1e-5})";
+  for (const fs::path& folder : {result, beside}) {
+    fs::create_directories(folder);
+    std::ofstream(folder / "config.json") << config;
+  }
+  EXPECT_FALSE(files_.FindModel(result).ok());
+  const auto model = files_.ReadResult(result);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->folder, result.string());
+  EXPECT_EQ(model->config.hidden_size, 8);
+  for (const fs::path& no :
+       {beside, state_ / "jobs/../model", state_ / "jobs/none/out/model"}) {
+    EXPECT_FALSE(files_.ReadResult(no).ok()) << no;
+  }
+  // A file that leads out of the result.
+  fs::remove(result / "config.json");
+  fs::create_symlink(beside / "config.json", result / "config.json");
+  EXPECT_FALSE(files_.ReadResult(result).ok());
+}
+
+TEST_F(DiskJobFilesTest, ARunIsRemovedAndNothingBesideIt) {
+  const fs::path job = state_ / "jobs/J";
+  const fs::path beside = state_ / "beside";
+  fs::create_directories(job / "out/checkpoints/5");
+  fs::create_directories(beside);
+  std::ofstream(job / "out/checkpoints/5/model") << "weights";
+  std::ofstream(job / "log") << "lines";
+  std::ofstream(beside / "kept") << "kept";
+  fs::create_directory_symlink(beside, job / "out/link");
+  EXPECT_TRUE(files_.RemoveRun("J").ok());
+  EXPECT_FALSE(fs::exists(job / "out"));
+  EXPECT_TRUE(fs::exists(job / "log"));
+  EXPECT_TRUE(fs::exists(beside / "kept"));
+  EXPECT_TRUE(files_.RemoveRun("J").ok()) << "again";
+  // A link in the folder's place leads nowhere.
+  fs::create_directory_symlink(beside, job / "out");
+  EXPECT_TRUE(files_.RemoveRun("J").ok());
+  EXPECT_FALSE(fs::exists(fs::symlink_status(job / "out")));
+  EXPECT_TRUE(fs::exists(beside / "kept"));
 }
 
 }  // namespace

@@ -10,6 +10,9 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+
 namespace mpsd::jobs {
 namespace {
 
@@ -140,32 +143,132 @@ TEST(JobQueue, AJobIsThereOnce) {
 TEST(JobQueue, StandsAsASortedListWould) {
   JobQueue queue;
   std::map<std::string, JobQueue::Entry> all;
+  std::map<std::string, double> shares;
   std::mt19937 random(7);
+  const auto random_owner = [&] { return std::string(1, 'a' + random() % 6); };
   for (int i = 0; i < 3000; ++i) {
     const std::string id = std::to_string(100 + random() % 60);
-    if (random() % 3 == 0) {
+    if (random() % 4 == 0) {
       EXPECT_EQ(queue.Remove(id), all.erase(id) == 1);
+    } else if (random() % 3 == 0) {
+      // Few values, so that owners often have the same.
+      const std::string owner = random_owner();
+      shares[owner] = random() % 3 == 0 ? UsageBook::kNoShare
+                                        : static_cast<double>(random() % 4);
+      queue.SetShare(owner, shares[owner]);
     } else {
       JobQueue::Entry entry = Entry(id, static_cast<int>(random() % 3) - 1);
       entry.behind = random() % 4 == 0;
+      entry.owner = random_owner();
       queue.Push(entry);
       all[id] = entry;
     }
-    std::vector<std::tuple<bool, int32_t, std::string>> sorted;
+    std::vector<std::tuple<bool, int32_t, double, std::string>> sorted;
     for (const auto& [key, e] : all) {
-      sorted.emplace_back(e.behind, -e.priority, key);
+      const auto share = shares.find(e.owner);
+      sorted.emplace_back(
+          e.behind, -e.priority,
+          share == shares.end() ? UsageBook::kNoShare : share->second, key);
     }
     std::sort(sorted.begin(), sorted.end());
+    ASSERT_EQ(queue.size(), sorted.size());
+    const std::vector<JobQueue::Entry> first = queue.First(sorted.size());
     for (size_t at = 0; at < sorted.size(); ++at) {
-      ASSERT_EQ(queue.Position(std::get<2>(sorted[at])),
-                static_cast<int32_t>(at));
+      const std::string& expected = std::get<3>(sorted[at]);
+      ASSERT_EQ(queue.Position(expected), static_cast<int32_t>(at));
+      ASSERT_EQ(first[at].id, expected);
+      ASSERT_EQ(queue.Find(expected)->owner, all[expected].owner);
     }
     const auto next = queue.Next(kNow);
     ASSERT_EQ(next.has_value(), !sorted.empty());
     if (next) {
-      ASSERT_EQ(next->id, std::get<2>(sorted[0]));
+      ASSERT_EQ(next->id, std::get<3>(sorted[0]));
     }
   }
+}
+
+JobQueue::Entry Of(const std::string& owner, const std::string& id,
+                   int32_t priority = 0) {
+  JobQueue::Entry entry = Entry(id, priority);
+  entry.owner = owner;
+  return entry;
+}
+
+TEST(JobQueue, WhoUsedTheDeviceLeastIsFirstAmongEqualPriorities) {
+  JobQueue queue;
+  queue.SetShare("ann", 3);
+  for (const auto& entry : {Of("ann", "1"), Of("ann", "2", 1), Of("bob", "3"),
+                            Of("cid", "4"), Of("bob", "5")}) {
+    queue.Push(entry);
+  }
+  queue.SetShare("cid", 2);
+  for (const char* id : {"2", "3", "5", "4", "1"}) {
+    EXPECT_EQ(queue.Next(kNow)->id, id);
+    queue.Remove(id);
+  }
+}
+
+TEST(JobQueue, OwnersOfEqualShareStandInOneLine) {
+  JobQueue queue;
+  queue.Push(Of("ann", "1"));
+  queue.Push(Of("bob", "2"));
+  queue.Push(Of("ann", "3"));
+  queue.SetShare("ann", 1);
+  EXPECT_EQ(queue.Position("2"), 0);
+  queue.SetShare("bob", 1);
+  EXPECT_EQ(queue.Position("2"), 1);
+  queue.SetShare("ann", UsageBook::kNoShare);
+  EXPECT_EQ(queue.Position("2"), 2);
+}
+
+TEST(JobQueue, AShareOutlivesTheOwnersJobs) {
+  JobQueue queue;
+  queue.Push(Of("ann", "1"));
+  queue.SetShare("ann", 1);
+  queue.Remove("1");
+  queue.Push(Of("bob", "3"));
+  queue.Push(Of("ann", "2"));
+  EXPECT_EQ(queue.Next(kNow)->id, "3");
+  queue.SetShare("ann", UsageBook::kNoShare);
+  EXPECT_EQ(queue.Next(kNow)->id, "2");
+}
+
+TEST(JobQueue, KnowsWhenAHigherPriorityMayRun) {
+  JobQueue queue;
+  EXPECT_EQ(queue.NextTimeAbove(0), absl::InfiniteDuration());
+  queue.Push(Entry("1", 0));
+  queue.Push(Entry("2", 2, kNow + absl::Seconds(9)));
+  queue.Push(Entry("3", 1, kNow + absl::Seconds(5)));
+  JobQueue::Entry behind = Entry("4", 9, kNow);
+  behind.behind = true;
+  queue.Push(behind);
+  EXPECT_EQ(queue.NextTimeAbove(0), kNow + absl::Seconds(5));
+  EXPECT_EQ(queue.NextTimeAbove(1), kNow + absl::Seconds(9));
+  EXPECT_EQ(queue.NextTimeAbove(2), absl::InfiniteDuration());
+}
+
+// What a daemon with a long queue does: it takes over the jobs, charges the
+// running job's owner at each step and shows pages of places meanwhile.
+TEST(JobQueue, AHundredThousandJobsOfFiftyOwnersTakeMicroseconds) {
+  JobQueue queue;
+  const auto owner_of = [](int i) { return "owner " + std::to_string(i % 50); };
+  for (int i = 0; i < 50; i += 2) queue.SetShare(owner_of(i), i);
+  const absl::Time start = absl::Now();
+  for (int i = 0; i < 100'000; ++i) {
+    queue.Push(Of(owner_of(i), absl::StrFormat("%08d", i)));
+  }
+  const absl::Time pushed = absl::Now();
+  for (int page = 0; page < 200; ++page) {
+    queue.SetShare(owner_of(page), 0.25 * page);
+    for (int i = 0; i < 500; ++i) {
+      ASSERT_TRUE(queue.Position(absl::StrFormat("%08d", page * 500 + i)));
+    }
+  }
+  const absl::Time shown = absl::Now();
+  RecordProperty("push_us", absl::ToDoubleMicroseconds(pushed - start) / 1e5);
+  RecordProperty("place_us", absl::ToDoubleMicroseconds(shown - pushed) / 1e5);
+  EXPECT_LT(pushed - start, absl::Seconds(20));
+  EXPECT_LT(shown - pushed, absl::Seconds(20));
 }
 
 TEST(JobQueue, CountsThoseAhead) {

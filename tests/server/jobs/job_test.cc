@@ -19,6 +19,7 @@ bool Expected(State from, State to) {
              to == State::kFailed;
     case State::kRunning:
       return to != State::kRunning;
+    case State::kSucceeded:
     case State::kFailed:
     case State::kCancelled:
       return to == State::kQueued;

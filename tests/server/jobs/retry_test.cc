@@ -130,6 +130,26 @@ TEST(DecideNext, AnInterruptedAttemptThatAdvancedIsNotCounted) {
   EXPECT_EQ(next.message, "why; it resumes from its last checkpoint");
 }
 
+TEST(DecideNext, AJobThatWasAskedForAnewReturnsHoweverItEnded) {
+  Job job;
+  job.fresh = true;
+  job.failures = 2;
+  job.interruptions = 4;
+  for (const ExitReason reason : kAllExitReasons) {
+    const NextState next = Next(reason, job);
+    if (reason == ExitReason::kTimeLimit) {
+      EXPECT_EQ(next.state, State::kFailed);
+      continue;
+    }
+    EXPECT_EQ(next.state, State::kQueued) << Name(reason);
+    EXPECT_EQ(next.failures, 0);
+    EXPECT_EQ(next.interruptions, 0);
+    EXPECT_EQ(next.message, "runs again from scratch, as was asked");
+  }
+  job.cancel_requested = true;
+  EXPECT_EQ(Next(ExitReason::kCrashed, job).state, State::kCancelled);
+}
+
 TEST(Backoff, DoublesUpToTheCap) {
   EXPECT_EQ(Backoff(kPolicy, 1), absl::Seconds(10));
   EXPECT_EQ(Backoff(kPolicy, 2), absl::Seconds(20));

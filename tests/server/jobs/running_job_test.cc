@@ -212,5 +212,102 @@ TEST_F(RunningJobTest, ARetryKeepsNoEndTime) {
   EXPECT_FALSE(run_.job().cancel_requested);
 }
 
+TEST_F(RunningJobTest, ChargesAreStoredWithTheRow) {
+  run_.Charged(absl::Seconds(5), OwnerUse{"ann", 5, kNow});
+  EXPECT_TRUE(run_.dirty());
+  run_.Charged(absl::Seconds(2), OwnerUse{"ann", 7, kNow});
+  run_.Charged(absl::Seconds(1), std::nullopt);
+  store_.FailWith(absl::ResourceExhaustedError("disk full"));
+  EXPECT_FALSE(run_.Flush(store_).ok());
+  store_.FailWith(absl::OkStatus());
+  EXPECT_TRUE(run_.Flush(store_).ok());
+  EXPECT_EQ(Stored().device_time, absl::Seconds(8));
+  const std::vector<OwnerUse> uses = *store_.OwnerUses();
+  ASSERT_EQ(uses.size(), 1u);
+  EXPECT_EQ(uses[0].seconds, 7);
+}
+
+TEST_F(RunningJobTest, AHoldAndAPlacedResultAreStored) {
+  run_.Held("not now", kNow);
+  run_.Respecified("{\"model\":\"/m\"}");
+  ASSERT_TRUE(run_.Flush(store_).ok());
+  EXPECT_TRUE(Stored().held);
+  EXPECT_EQ(Stored().hold_reason, "not now");
+  EXPECT_EQ(Stored().spec_json, "{\"model\":\"/m\"}");
+  EXPECT_EQ(std::get<Note>(Events().back().body).text, "held: not now");
+}
+
+TEST_F(RunningJobTest, WhatPeopleDoToAQueuedJobIsAnEvent) {
+  run_.Moved(State::kQueued, "", kNow);
+  run_.Held("by ann", kNow);
+  EXPECT_TRUE(run_.job().held);
+  EXPECT_EQ(run_.job().hold_reason, "by ann");
+  run_.MovedTo(-3, true, 5, "moved", kNow);
+  ASSERT_TRUE(run_.Flush(store_).ok());
+  EXPECT_EQ(Stored().place, -3);
+  EXPECT_TRUE(Stored().among_all);
+  EXPECT_EQ(Stored().priority, 5);
+  EXPECT_TRUE(Stored().held);
+  run_.Released({"A"}, kNow);
+  ASSERT_TRUE(run_.Flush(store_).ok());
+  EXPECT_FALSE(Stored().held);
+  EXPECT_EQ(Stored().hold_reason, "");
+  EXPECT_THAT(Stored().after, testing::ElementsAre("A"));
+  std::vector<std::string> notes;
+  for (const Event& event : Events()) {
+    const auto* note = std::get_if<Note>(&event.body);
+    if (note != nullptr) notes.push_back(note->text);
+  }
+  EXPECT_THAT(notes, testing::ElementsAre("held: by ann", "moved", "released"));
+}
+
+TEST_F(RunningJobTest, AnEndEndsTheHold) {
+  run_.Moved(State::kQueued, "", kNow);
+  run_.Held("by ann", kNow);
+  run_.Moved(State::kCancelled, "", kNow);
+  EXPECT_FALSE(run_.job().held);
+  EXPECT_EQ(run_.job().hold_reason, "");
+}
+
+TEST_F(RunningJobTest, FromScratchForgetsWhatTheRunReached) {
+  run_.Progressed(Step(7), kNow);
+  run_.CheckpointWritten({{5, "/c"}, kNow});
+  run_.Warned("amiss", kNow);
+  WorkerListener::Result done;
+  done.reason = ExitReason::kDone;
+  done.outcome.output_path = "/out";
+  done.outcome.train_loss = 1;
+  NextState next;
+  next.state = State::kSucceeded;
+  run_.Ended(done, next, kNow);
+  run_.Renewed(kNow);
+  ASSERT_TRUE(run_.Flush(store_).ok());
+  const Job job = Stored();
+  EXPECT_EQ(job.state, State::kQueued);
+  EXPECT_TRUE(job.fresh);
+  EXPECT_EQ(job.progress, std::nullopt);
+  EXPECT_EQ(job.train_loss, std::nullopt);
+  EXPECT_EQ(job.durable_step, 0);
+  EXPECT_EQ(job.output_path, "");
+  EXPECT_TRUE(job.warnings.empty());
+  EXPECT_EQ(job.end_time, std::nullopt);
+  EXPECT_EQ(job.attempt, 1) << "that it ran is not forgotten";
+  run_.Start("boot", kNow);
+  EXPECT_FALSE(run_.job().fresh);
+}
+
+TEST_F(RunningJobTest, ARunningJobForgetsOnceItIsQueued) {
+  run_.Progressed(Step(7), kNow);
+  run_.RenewLater();
+  ASSERT_TRUE(run_.Flush(store_).ok());
+  EXPECT_TRUE(Stored().fresh);
+  EXPECT_TRUE(Stored().progress.has_value());
+  NextState next;
+  next.state = State::kQueued;
+  run_.Ended({}, next, kNow);
+  EXPECT_EQ(run_.job().progress, std::nullopt);
+  EXPECT_TRUE(run_.job().fresh);
+}
+
 }  // namespace
 }  // namespace mpsd::jobs

@@ -16,6 +16,7 @@
 #include "tests/fakes/fake_exported_metrics.h"
 #include "tests/fakes/fake_job_files.h"
 #include "tests/fakes/fake_job_store.h"
+#include "tests/fakes/fake_kept_jobs.h"
 #include "tests/fakes/fake_launcher.h"
 
 namespace mpsd::jobs {
@@ -40,16 +41,23 @@ class SchedulerFixture : public testing::Test {
     options.boot_id = boot_id_;
     options.random = [] { return uint64_t{7}; };
     options.on_change = [this] { ++changes_; };
+    options.on_sweep_change = [this] { ++sweep_changes_; };
     options.log = [this](const std::string& line) {
       if (on_log_) on_log_();
       log_.push_back(line);
     };
     options.pause = pause_;
-    board_ = std::make_unique<JobBoard>(store_, files_);
+    options.half_life = half_life_;
+    options.use_interval = use_interval_;
+    options.preemption = preemption_;
+    options.time_limit = time_limit_;
+    options.awake_time = [this] { return clock_.Monotonic(); };
+    board_ = std::make_unique<JobBoard>(store_, files_, clock_);
     scheduler_ = std::make_unique<Scheduler>(
         options,
         Scheduler::Dependencies{store_, blobs_, files_, *board_, launcher_,
-                                exported_metrics_, clock_, host_});
+                                exported_metrics_, clock_, host_, ledger_,
+                                &kept_, &folders_, records_});
   }
 
   static SubmitRequest Request() {
@@ -111,12 +119,21 @@ class SchedulerFixture : public testing::Test {
   fakes::FakeLauncher launcher_;
   fakes::FakeExportedMetrics exported_metrics_;
   std::atomic<int> changes_{0};  // counted on any thread
+  std::atomic<int> sweep_changes_{0};
   std::vector<std::string> log_;
   std::function<void()> on_log_;  // before each line
   int64_t machine_bytes_ = 0;
   std::string boot_id_ = "boot 1";
   PausePolicy pause_;
+  absl::Duration half_life_;
+  PreemptionPolicy preemption_;
+  std::function<absl::Duration(const std::string&)> time_limit_;
+  absl::Duration use_interval_ = absl::InfiniteDuration();
   host::Host* host_ = nullptr;
+  UserLedger* ledger_ = nullptr;
+  JobRecords* records_ = nullptr;
+  fakes::FakeKeptJobs kept_;
+  MeasuredFolders folders_;
   std::unique_ptr<JobBoard> board_;
   std::unique_ptr<Scheduler> scheduler_;
 };

@@ -84,6 +84,20 @@ TEST_F(SchedulerTest, TheSameKeyWithAnotherRequestIsAnError) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(id));
 }
 
+TEST_F(SchedulerTest, AKeyIsItsOwners) {
+  SubmitRequest request = Request();
+  request.owner = "ada";
+  request.idempotency_key = "key";
+  const std::string id = scheduler_->Submit(request)->job.id;
+  request.owner = "bob";
+  request.priority = 1;
+  auto other = scheduler_->Submit(request);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_FALSE(other->existed);
+  EXPECT_NE(other->job.id, id);
+  EXPECT_EQ(other->job.owner, "bob");
+}
+
 TEST_F(SchedulerTest, AKeyOutlivesTheModelItNeeded) {
   SubmitRequest request = Request();
   request.idempotency_key = "key";

@@ -78,6 +78,16 @@ TEST_F(SubmissionTest, AKindThatThisMpsdDoesNotHaveIsAnError) {
   ExpectError(absl::StatusCode::kInvalidArgument, "kind: ");
 }
 
+TEST_F(SubmissionTest, AStudyKeepsItsOptions) {
+  request_.kind = JobKind::kSmoke;
+  request_.study_json = R"({"thresholds":{"smoke.epochs":3}})";
+  const auto submission = Check();
+  ASSERT_TRUE(submission.ok()) << submission.status();
+  const Job job = submission->MakeJob(request_);
+  EXPECT_EQ(job.kind, JobKind::kSmoke);
+  EXPECT_EQ(job.study_json, request_.study_json);
+}
+
 TEST_F(SubmissionTest, TheNameIsShortAndPrintable) {
   const auto named = [this](const std::string& name) {
     request_.spec_json =
@@ -100,11 +110,11 @@ TEST_F(SubmissionTest, FilesOfADataSetHaveABound) {
     for (size_t i = 1; i < count; ++i) list += ",\"train.jsonl\"";
     return list + "]";
   };
-  request_.spec_json = Spec(files(limits::kInputs + 1));
+  request_.spec_json = Spec(files(limits::kDatasetFiles + 1));
   ExpectError(absl::StatusCode::kInvalidArgument,
               "dataset: train, eval and predict name 50001 files");
   // Each is a path of this machine then, which is longer.
-  request_.spec_json = Spec(files(limits::kInputs));
+  request_.spec_json = Spec(files(limits::kDatasetFiles));
   const auto stored = Check();
   ASSERT_TRUE(stored.ok()) << stored.status();
   EXPECT_LE(stored->spec_json.size(), limits::kStoredSpecBytes);
@@ -359,7 +369,13 @@ TEST_F(SubmissionTest, TheHashIsOfTheMeaning) {
   };
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.priority = 1; }));
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.owner = "o"; }));
+  EXPECT_TRUE(differs([](SubmitRequest& r) { r.held = true; }));
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.kind = JobKind(99); }));
+  SubmitRequest study = a;
+  study.kind = JobKind::kSmoke;
+  const std::string hash = RequestHash(study);
+  study.study_json = "{}";
+  EXPECT_NE(RequestHash(study), hash);
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.labels["k"] = "v"; }));
   EXPECT_TRUE(differs([&](SubmitRequest& r) { r.inputs[0].sha256 = kOther; }));
   EXPECT_TRUE(differs([](SubmitRequest& r) { r.spec_json = "{}"; }));
@@ -379,6 +395,49 @@ TEST(RequestHash, IsTheOneOfEarlierVersions) {
   request.labels = {{"team", "nlp"}};
   EXPECT_EQ(RequestHash(request),
             "0e70ab1a9a02783c92d3cfaad53a475e21160972822f84c9220cb0f072052d3a");
+}
+
+TEST_F(SubmissionTest, ABlobThatTheUserMayNotUseCountsAsNotThere) {
+  request_.may_use_blob = [&](const std::string& sha256) {
+    return sha256 == kOther;
+  };
+  auto refused = Check().status();
+  blobs_.present.clear();
+  EXPECT_EQ(refused, Check().status());  // in the same words
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("has not been uploaded"));
+  blobs_.present = {kOther};
+  request_.inputs = {{"train.jsonl", kOther}};
+  EXPECT_TRUE(Check().ok());
+}
+
+TEST_F(SubmissionTest, NamesNoFileOfAPrivateJob) {
+  request_.may_read_job = [](const std::string& id) { return id == "MINE"; };
+  files_.paths = {"/state/jobs/MINE/out/adapter",
+                  "/state/jobs/HERS/out/adapter",
+                  "/state/jobs/HERS/inputs/t.jsonl"};
+  const auto denied = absl::StatusCode::kPermissionDenied;
+  const std::string train = R"("train.jsonl")";
+  for (const char* path : {"/state/jobs/HERS/out/adapter",
+                           "/state/jobs/HERS/out/none", "/state/jobs/NO/x"}) {
+    request_.spec_json =
+        Spec(train, R"(, "adapter": ")" + std::string(path) + "\"");
+    ExpectError(denied, "lies in the folder of a job that is not yours");
+  }
+  request_.spec_json =
+      Spec(R"(["train.jsonl", "/state/jobs/HERS/inputs/t.jsonl"])");
+  ExpectError(denied, "dataset.train");
+  request_.spec_json = R"({"model": "/state/jobs/HERS/out/model",
+                           "dataset": {"train": "train.jsonl"}})";
+  ExpectError(denied, "model: ");
+  request_.spec_json =
+      Spec(train, R"(, "adapter": "/state/jobs/MINE/out/adapter")");
+  EXPECT_EQ(Checked().adapter, "/state/jobs/MINE/out/adapter");
+  request_.may_read_job = {};  // jobs are not private
+  request_.spec_json =
+      Spec(train, R"(, "adapter": "/state/jobs/HERS/out/adapter")");
+  EXPECT_EQ(Checked().adapter, "/state/jobs/HERS/out/adapter");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace mpsd::jobs {
 namespace {
 
 using report::FailureKind;
+using report::StopReason;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -199,6 +200,19 @@ TEST(DecideExit, AUserErrorFoundWhilePreemptingIsAUserError) {
   WorkerEnding ending = Ending(Failed(FailureKind::kRejected), kExit1);
   ending.asked = Asked::kPreempt;
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kRejected);
+}
+
+TEST(DecideExit, StoppingAtItsRungIsWhatItWasStartedFor) {
+  WorkerEnding ending = Ending(report::Stopped{StopReason::kPreempt, 8}, 0);
+  ending.until_step = 8;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kPreempted);
+  EXPECT_THAT(DecideExit(ending).message, HasSubstr("reached step 8"));
+  ending.until_step = 9;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kProtocolError)
+      << "before its step";
+  ending = Ending(report::Stopped{StopReason::kCancel, 8}, 0);
+  ending.until_step = 8;
+  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kProtocolError);
 }
 
 TEST(DecideExit, StoppingUnaskedIsNonsense) {

@@ -6,11 +6,15 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +42,10 @@ class ListenerTest : public testing::Test {
   }
 
   std::string path() const { return (folder_ / "socket").string(); }
-  void Listen(int max_descriptor = 1 << 30) {
+  void Listen(int max_descriptor = 1 << 30,
+              std::optional<gid_t> socket_group = std::nullopt) {
     Listener::Options options;
+    options.socket_group = socket_group;
     options.addresses = {"unix:" + path(), "127.0.0.1:0"};
     options.max_descriptor = max_descriptor;
     options.log = [this](const std::string& line) {
@@ -49,9 +55,10 @@ class ListenerTest : public testing::Test {
     auto opened = Listener::Open(options);
     ASSERT_TRUE(opened.ok()) << opened.status();
     listener_ = *std::move(opened);
-    listener_->Start([this](int, int fd) {
+    listener_->Start([this](const Accepted& accepted) {
       absl::MutexLock lock(&mutex_);
-      taken_.push_back(fd);
+      taken_.push_back(accepted.fd);
+      peers_.push_back(accepted.peer);
     });
   }
   int Connect() {
@@ -80,6 +87,10 @@ class ListenerTest : public testing::Test {
     mutex_.Await(absl::Condition(&reached));
     EXPECT_EQ(taken_.size(), count);
   }
+  size_t Taken() {
+    absl::MutexLock lock(&mutex_);
+    return taken_.size();
+  }
   std::vector<std::string> Logged() {
     absl::MutexLock lock(&mutex_);
     return log_;
@@ -88,6 +99,7 @@ class ListenerTest : public testing::Test {
   const std::filesystem::path folder_ = testing_support::FreshFolder("listen");
   absl::Mutex mutex_;
   std::vector<int> taken_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::optional<Peer>> peers_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Listener> listener_;
 };
@@ -109,6 +121,36 @@ TEST_F(ListenerTest, GivesConnectionsAway) {
   }
   close(a);
   close(b);
+}
+
+TEST_F(ListenerTest, SaysWhoCame) {
+  Listen();
+  const int by_socket = Connect();
+  AwaitTaken(1);
+  const int by_port = ConnectTcp();
+  AwaitTaken(2);
+  absl::MutexLock lock(&mutex_);
+  ASSERT_TRUE(peers_[0].has_value());
+  EXPECT_EQ(peers_[0]->uid, geteuid());
+  EXPECT_EQ(peers_[0]->pid, getpid());
+  EXPECT_FALSE(peers_[1].has_value());
+  close(by_socket);
+  close(by_port);
+}
+
+TEST_F(ListenerTest, AGroupMayUseTheSocket) {
+  // One that this account may give files to: any for root, else a group of its
+  // own.
+  std::vector<gid_t> groups(64);
+  groups.resize(std::max(0, getgroups(64, groups.data())));
+  const gid_t group = geteuid() == 0   ? 12345
+                      : groups.empty() ? getegid()
+                                       : groups.back();
+  Listen(1 << 30, group);
+  struct stat info;
+  ASSERT_EQ(stat(path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0660u);
+  EXPECT_EQ(info.st_gid, group);
 }
 
 TEST_F(ListenerTest, LeavesNoSocketBehind) {
@@ -198,6 +240,46 @@ TEST_F(ListenerTest, KeepsDescriptorsForOthers) {
   const int client = ConnectTcp();
   AwaitTaken(1);
   close(client);
+}
+
+// Connects as another process, so that the connection has no place of its own;
+// returns whether it was kept.
+bool IsKeptForAnother(const std::string& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    path.copy(name.sun_path, sizeof(name.sun_path) - 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    const timeval patience{1, 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    const bool connected =
+        connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0;
+    _exit(connected && !IsClosed(fd) ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+
+TEST_F(ListenerTest, StrangersWhoFillAPortLeaveTheSocketOpen) {
+  const int lowest = dup(0);
+  close(lowest);
+  // The clients have numbers, too: a dozen connections fill the port.
+  Listen((lowest + 24) / 3 * 4 + 20);
+  std::vector<int> clients;
+  while (Logged().empty()) {
+    clients.push_back(ConnectTcp());
+    // The listener takes one connection after the other, or complains.
+    const absl::Time end = absl::Now() + absl::Seconds(10);
+    while (Taken() < clients.size() && Logged().empty() && absl::Now() < end) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+  EXPECT_THAT(Logged()[0], HasSubstr("a connection was refused"));
+  EXPECT_TRUE(IsClosed(clients.back()));
+  EXPECT_TRUE(IsKeptForAnother(path()));
+  for (int fd : clients) close(fd);
 }
 
 TEST_F(ListenerTest, GoesOnWhenDescriptorsRunOut) {

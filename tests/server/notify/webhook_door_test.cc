@@ -11,10 +11,12 @@
 #include "absl/time/clock.h"
 #include "server/notify/signature.h"
 #include "tests/fakes/fake_clock.h"
-#include "tests/server/notify/http_peer.h"
+#include "tests/server/fetch/http_peer.h"
 
 namespace mpsd::notify {
 namespace {
+
+using fetch::HttpPeer;
 
 using Outcome = Delivery::Outcome;
 using testing::ElementsAre;

@@ -52,6 +52,18 @@ TEST_F(DaemonMetricsTest, TellsWhenADevicePassedItsTest) {
       HasSubstr("mpsd_selftest_timestamp_seconds{device=\"mps\"} 1700000060"));
 }
 
+TEST_F(DaemonMetricsTest, CountsPulls) {
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_model_pulls_total{result=\"failed\"} 0\n"));
+  metrics_.PullsRun(2);
+  metrics_.PullEnded("failed");
+  metrics_.PullReceived(1000);
+  EXPECT_THAT(Text(),
+              HasSubstr("mpsd_model_pulls_total{result=\"failed\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_model_pulls_running 2\n"));
+  EXPECT_THAT(Text(), HasSubstr("mpsd_model_pulled_bytes_total 1000\n"));
+}
+
 TEST_F(DaemonMetricsTest, HasTheSeriesOfApiAndDisk) {
   TellEverythingOf(metrics_);
   EXPECT_THAT(Text(), HasSubstr("mpsd_rpc_requests_total{"));

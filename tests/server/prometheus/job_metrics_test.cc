@@ -313,6 +313,34 @@ TEST_F(JobMetricsTest, SaysWhatAJobIsUntilItsSeriesGo) {
   EXPECT_THAT(Text(), Not(HasSubstr("mpsd_job_info{")));
 }
 
+// Whoever may read the metrics is no owner.
+TEST_F(JobMetricsTest, PrivateJobsShowNoNameAndNothingOfWhatTheyLearnt) {
+  JobMetrics::Options options;
+  options.private_jobs = true;
+  JobMetrics metrics(options, clock_);
+  metrics.JobStarted(Started("J1"));
+  metrics.StepFinished("J1", Step());
+  metrics.Evaluated("J1", "mps", {1, 2, 0, 0, {{"accuracy", 0.5}}});
+  const std::string text =
+      ::prometheus::TextSerializer().Serialize(metrics.Collect());
+  for (const char* shown :
+       {"mpsd_job_info{job_id=\"J1\",model=\"\",name=\"\",owner=\"ada\","
+        "task=\"\"} 1\n",
+        "mpsd_job_step{device=\"mps\",job_id=\"J1\"} 1\n",
+        "mpsd_job_planned_steps{device=\"mps\",job_id=\"J1\"} 9\n",
+        "mpsd_job_eta_seconds{device=\"mps\",job_id=\"J1\"} 1.5\n",
+        "mpsd_steps_total{device=\"mps\"} 1\n"}) {
+    EXPECT_THAT(text, HasSubstr(shown));
+  }
+  for (const char* hidden :
+       {"night run", "org/tiny", "mpsd_job_loss{", "mpsd_job_eval_loss{",
+        "mpsd_job_eval_metric{", "mpsd_job_grad_norm{",
+        "mpsd_job_learning_rate{", "mpsd_job_epoch{",
+        "mpsd_job_tokens_per_second{"}) {
+    EXPECT_THAT(text, Not(HasSubstr(hidden)));
+  }
+}
+
 TEST_F(JobMetricsTest, AJobsTextsAreBounded) {
   jobs::StartedJob job = Started("J1");
   job.name = job.owner = job.model = std::string(1 << 20, 'x') + "\n";

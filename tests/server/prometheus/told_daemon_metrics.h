@@ -15,6 +15,12 @@ inline void TellEverythingOf(DaemonMetrics& metrics) {
   metrics.disk().SetBytes({{"logs", 1}, {"results", 2}}, absl::Minutes(5));
   metrics.Committed(absl::Milliseconds(1));
   metrics.SelftestPassed("mps", absl::FromUnixSeconds(1'700'000'000));
+  metrics.PullsRun(1);
+  metrics.PullEnded("succeeded");
+  metrics.PullReceived(1);
+  metrics.SetBudget(1);
+  metrics.Collected(jobs::Collected::kJob, 1, 1);
+  metrics.CertificateEnds(absl::FromUnixSeconds(1'800'000'000));
 }
 
 }  // namespace mpsd::prometheus

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 #include <functional>
 #include <string>
 
@@ -32,6 +33,9 @@ v1::SubmitRequest GoodRequest() {
 
 TEST(CheckSubmit, AcceptsWhatTheProtoAllows) {
   EXPECT_TRUE(CheckSubmit(GoodRequest()).ok());
+  v1::SubmitRequest far = GoodRequest();
+  far.set_round_trip_seconds(600);
+  EXPECT_TRUE(CheckSubmit(far).ok());
 }
 
 struct Case {
@@ -57,9 +61,54 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"HugeSpec",
              [](Request& r) { r.set_spec_json(std::string(2 << 20, ' ')); },
              "spec_json:"},
+        Case{"AfterTooMany",
+             [](Request& r) {
+               for (int i = 0; i < 65; ++i) r.add_after("a");
+             },
+             "after: has 65 entries, at most 64 are allowed"},
+        Case{"AfterNothing", [](Request& r) { r.add_after(""); },
+             "after[0]: must not be empty"},
+        Case{"AfterALongName",
+             [](Request& r) { r.add_after(std::string(65, 'a')); },
+             "after[0]: has 65 bytes"},
         Case{"UnknownKind",
              [](Request& r) { r.set_kind(static_cast<v1::JobKind>(99)); },
              "kind:"},
+        Case{"AStudyOfAnotherKind",
+             [](Request& r) {
+               r.mutable_study()->mutable_smoke();
+               r.set_kind(v1::JOB_KIND_PARITY);
+             },
+             "study:"},
+        Case{"AStudyThatIsTooLong",
+             [](Request& r) {
+               (*r.mutable_study()
+                     ->mutable_smoke()
+                     ->mutable_thresholds())[std::string(256 << 10, 'a')] = 1;
+             },
+             "study: has 262"},
+        Case{"AStudyOutOfItsBounds",
+             [](Request& r) {
+               r.mutable_study()->mutable_batch_sweep()->set_steps(1001);
+             },
+             "study.batch_sweep.steps: must be a whole number from 1 to 1000, "
+             "or 0 for mpsd's own choice, is 1001"},
+        Case{"AnUnknownThreshold",
+             [](Request& r) {
+               (*r.mutable_study()
+                     ->mutable_smoke()
+                     ->mutable_thresholds())["smoke.epoch"] = 3;
+             },
+             "study.smoke.thresholds: there is no 'smoke.epoch'; there are "},
+        Case{"ARoundTripThatIsNone",
+             [](Request& r) { r.set_round_trip_seconds(-0.001); },
+             "round_trip_seconds: must be a number from 0 to 600, is -0.001"},
+        Case{"ARoundTripThatIsTooLong",
+             [](Request& r) { r.set_round_trip_seconds(600.1); },
+             "round_trip_seconds: must be a number from 0 to 600, is 600.1"},
+        Case{"ARoundTripThatIsNoNumber",
+             [](Request& r) { r.set_round_trip_seconds(std::nan("")); },
+             "round_trip_seconds: must be a number from 0 to 600, is nan"},
         Case{"NoPath", [](Request& r) { r.mutable_inputs(0)->clear_path(); },
              "inputs[0].path:"},
         Case{"BadHash",
@@ -69,7 +118,9 @@ INSTANTIATE_TEST_SUITE_P(
              "inputs[1].path:"},
         Case{"ManyInputs",
              [](Request& r) {
-               for (int i = 0; i < 50000; ++i) *r.add_inputs() = r.inputs(0);
+               for (size_t i = 0; i < limits::kInputs; ++i) {
+                 *r.add_inputs() = r.inputs(0);
+               }
              },
              "inputs:"},
         Case{"LongOwner",

@@ -221,6 +221,7 @@ TEST(Convert, ASubmitRequestHasEveryField) {
   request.set_owner("ana");
   (*request.mutable_labels())["team"] = "nlp";
   request.set_idempotency_key("key");
+  request.add_after("a");
   const jobs::SubmitRequest out = FromProto(request);
   EXPECT_EQ(out.spec_json, "{}");
   ASSERT_EQ(out.inputs.size(), 1u);
@@ -230,6 +231,28 @@ TEST(Convert, ASubmitRequestHasEveryField) {
   EXPECT_EQ(out.owner, "ana");
   EXPECT_EQ(out.labels.at("team"), "nlp");
   EXPECT_EQ(out.idempotency_key, "key");
+  EXPECT_EQ(out.after, std::vector<std::string>{"a"});
+  // Back again, but for what is the caller's.
+  v1::SubmitRequest back;
+  ToProto(out, back);
+  request.clear_owner();
+  request.clear_idempotency_key();
+  request.set_kind(v1::JOB_KIND_TRAINING);
+  EXPECT_EQ(back.SerializeAsString(), request.SerializeAsString());
+}
+
+TEST(Convert, AStudyGoesThereAndBack) {
+  v1::SubmitRequest request;
+  request.set_spec_json("{}");
+  (*request.mutable_study()->mutable_parity()->mutable_thresholds())["a"] = 2;
+  const jobs::SubmitRequest out = FromProto(request);
+  EXPECT_EQ(out.kind, jobs::JobKind::kParity);
+  EXPECT_EQ(out.study_json, R"({"thresholds":{"a":2}})");
+  v1::SubmitRequest back;
+  ToProto(out, back);
+  EXPECT_EQ(back.kind(), v1::JOB_KIND_PARITY);
+  EXPECT_EQ(back.study().SerializeAsString(),
+            request.study().SerializeAsString());
 }
 
 }  // namespace

@@ -34,6 +34,41 @@ class FakeBlobs : public jobs::BlobUploads {
     return std::make_unique<Writer>(*this, sha256, size_bytes);
   }
 
+  // Goes on with what Keep was told.
+  absl::StatusOr<std::unique_ptr<jobs::BlobWriter>> Resume(
+      const std::string& user, const std::string& sha256, int64_t size_bytes,
+      int64_t offset_bytes) override {
+    if (offset_bytes == 0) return Begin(sha256, size_bytes);
+    absl::MutexLock lock(&mutex_);
+    const std::string kept = kept_[{user, sha256}];
+    if (static_cast<int64_t>(kept.size()) != offset_bytes) {
+      return absl::OutOfRangeError("offset_bytes: ask FindBlobs again");
+    }
+    ++open_;
+    return std::make_unique<Writer>(*this, sha256, size_bytes, kept);
+  }
+  int64_t KeptBytes(const std::string& user,
+                    const std::string& sha256) override {
+    absl::MutexLock lock(&mutex_);
+    const auto kept = kept_.find({user, sha256});
+    return kept == kept_.end() ? 0 : static_cast<int64_t>(kept->second.size());
+  }
+  void Keep(const std::string& user, const std::string& sha256,
+            const std::string& bytes) {
+    absl::MutexLock lock(&mutex_);
+    kept_[{user, sha256}] = bytes;
+  }
+  // From now on there is always more to read of what is kept.
+  void CatchUpForever() {
+    absl::MutexLock lock(&mutex_);
+    forever_ = true;
+  }
+  // How often a writer was to read again what was kept.
+  int caught_up() {
+    absl::MutexLock lock(&mutex_);
+    return caught_up_;
+  }
+
   std::unique_ptr<jobs::BlobBatch> BeginBatch() override {
     absl::MutexLock lock(&mutex_);
     if (begin_exception_) std::rethrow_exception(begin_exception_);
@@ -74,13 +109,25 @@ class FakeBlobs : public jobs::BlobUploads {
  private:
   class Writer : public jobs::BlobWriter {
    public:
-    Writer(FakeBlobs& store, std::string sha256, int64_t size_bytes)
-        : store_(store), sha256_(std::move(sha256)), size_(size_bytes) {}
+    Writer(FakeBlobs& store, std::string sha256, int64_t size_bytes,
+           std::string kept = "")
+        : store_(store),
+          sha256_(std::move(sha256)),
+          size_(size_bytes),
+          bytes_(std::move(kept)),
+          behind_(bytes_.empty() ? 0 : 3) {}
     ~Writer() override {
       absl::MutexLock lock(&store_.mutex_);
       --store_.open_;
     }
+    // As if what is kept had three pieces.
+    absl::StatusOr<bool> CatchUp() override {
+      absl::MutexLock lock(&store_.mutex_);
+      ++store_.caught_up_;
+      return --behind_ > 0 || store_.forever_;
+    }
     absl::Status Append(std::string_view bytes) override {
+      if (behind_ > 0) return absl::InternalError("not caught up");
       bytes_.append(bytes);
       if (static_cast<int64_t>(bytes_.size()) <= size_) {
         return absl::OkStatus();
@@ -104,6 +151,7 @@ class FakeBlobs : public jobs::BlobUploads {
     const std::string sha256_;
     const int64_t size_;
     std::string bytes_;
+    int behind_;
   };
 
   class Batch : public jobs::BlobBatch {
@@ -134,6 +182,10 @@ class FakeBlobs : public jobs::BlobUploads {
 
   absl::Mutex mutex_;
   std::map<std::string, std::string> blobs_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, std::string>, std::string> kept_
+      ABSL_GUARDED_BY(mutex_);  // by user and hash
+  int caught_up_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool forever_ ABSL_GUARDED_BY(mutex_) = false;
   std::exception_ptr begin_exception_ ABSL_GUARDED_BY(mutex_);
   absl::Status begin_error_ ABSL_GUARDED_BY(mutex_);
   int open_ ABSL_GUARDED_BY(mutex_) = 0;

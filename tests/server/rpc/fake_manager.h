@@ -92,6 +92,15 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     };
     return mutex_.AwaitWithTimeout(absl::Condition(&reached), absl::Minutes(1));
   }
+  void PutRequest(const std::string& id, jobs::SubmitRequest request) {
+    absl::MutexLock lock(&mutex_);
+    requests_[id] = std::move(request);
+  }
+  // Runs within List, which may wait there.
+  void OnList(std::function<void()> on_list) {
+    absl::MutexLock lock(&mutex_);
+    on_list_ = std::move(on_list);
+  }
   // What Submit answers.
   void OnSubmit(std::function<
                 absl::StatusOr<jobs::SubmitResult>(const jobs::SubmitRequest&)>
@@ -107,6 +116,24 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   void SetInfo(jobs::ManagerInfo info) {
     absl::MutexLock lock(&mutex_);
     info_ = std::move(info);
+  }
+  void SetListing(jobs::QueueListing listing) {
+    absl::MutexLock lock(&mutex_);
+    listing_ = std::move(listing);
+  }
+  size_t last_queue_limit() const {
+    absl::MutexLock lock(&mutex_);
+    return last_queue_limit_;
+  }
+  // Of the last Move.
+  jobs::MoveTo last_move() const {
+    absl::MutexLock lock(&mutex_);
+    return last_move_;
+  }
+  // Of the last Retry, Move or Requeue.
+  jobs::UserLimits last_limits() const {
+    absl::MutexLock lock(&mutex_);
+    return last_limits_;
   }
   jobs::ListFilter last_filter() const {
     absl::MutexLock lock(&mutex_);
@@ -127,17 +154,44 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     absl::MutexLock lock(&mutex_);
     return Find(id);
   }
+  absl::StatusOr<jobs::SubmitRequest> RequestOf(
+      const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    if (absl::Status found = Find(id).status(); !found.ok()) return found;
+    const auto request = requests_.find(id);
+    if (request == requests_.end()) {
+      return absl::FailedPreconditionError("no request was kept");
+    }
+    return request->second;
+  }
+  absl::StatusOr<std::string> OwnerOf(const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    absl::StatusOr<jobs::Job> job = Find(id);
+    if (!job.ok()) return job.status();
+    return job->owner;
+  }
   absl::StatusOr<std::vector<jobs::Job>> List(
       const jobs::ListFilter& filter) override {
+    std::function<void()> on_list;
+    {
+      absl::MutexLock lock(&mutex_);
+      on_list = on_list_;
+    }
+    if (on_list) on_list();
     absl::MutexLock lock(&mutex_);
     last_filter_ = filter;
     std::vector<jobs::Job> listed;
     for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
-      if (!filter.before_id.empty() && it->first >= filter.before_id) continue;
+      if (filter.after && it->first >= filter.after->id) continue;
       if (static_cast<int>(listed.size()) == filter.limit) break;
       listed.push_back(it->second);
     }
     return listed;
+  }
+  // Takes no notice of the filter, as List does.
+  absl::StatusOr<int64_t> CountListed(const jobs::ListFilter&) override {
+    absl::MutexLock lock(&mutex_);
+    return static_cast<int64_t>(jobs_.size());
   }
   absl::StatusOr<std::vector<jobs::FoundJob>> FindByIdPart(
       const std::string& part, int limit) override {
@@ -146,7 +200,8 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
       if (!it->first.starts_with(part) && !it->first.ends_with(part)) continue;
       if (static_cast<int>(found.size()) == limit) break;
-      found.push_back({it->first, it->second.name, it->second.state});
+      found.push_back(
+          {it->first, it->second.name, it->second.state, it->second.owner});
     }
     return found;
   }
@@ -157,14 +212,58 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     if (now) jobs_[id].state = jobs::State::kCancelled;
     return jobs_[id];
   }
-  absl::StatusOr<jobs::Job> Retry(const std::string& id) override {
+  absl::StatusOr<jobs::Job> Retry(const std::string& id,
+                                  const jobs::UserLimits& limits) override {
     absl::MutexLock lock(&mutex_);
+    last_limits_ = limits;
     if (jobs_.count(id) == 0) return Find(id);
     if (!jobs::IsFinal(jobs_[id].state)) {
       return absl::FailedPreconditionError("it has not ended");
     }
     jobs_[id].state = jobs::State::kQueued;
     return jobs_[id];
+  }
+  absl::StatusOr<jobs::Job> Hold(const std::string& id,
+                                 const std::string& why) override {
+    return ChangeQueued(id, [&](jobs::Job& job) {
+      job.held = true;
+      job.hold_reason = why;
+    });
+  }
+  absl::StatusOr<jobs::Job> Release(const std::string& id) override {
+    return ChangeQueued(id, [](jobs::Job& job) { job.held = false; });
+  }
+  absl::StatusOr<jobs::Job> Move(const std::string& id, const jobs::MoveTo& to,
+                                 const jobs::UserLimits& limits) override {
+    return ChangeQueued(id, [&](jobs::Job& job) {
+      last_move_ = to;
+      last_limits_ = limits;
+      if (to.where == jobs::MoveTo::Where::kPriority) {
+        job.priority = to.priority;
+      }
+    });
+  }
+  absl::StatusOr<jobs::Job> Requeue(const std::string& id, bool from_scratch,
+                                    const jobs::UserLimits& limits) override {
+    absl::MutexLock lock(&mutex_);
+    last_limits_ = limits;
+    if (jobs_.count(id) == 0) return Find(id);
+    jobs_[id].state = jobs::State::kQueued;
+    jobs_[id].fresh = from_scratch;
+    return jobs_[id];
+  }
+  absl::Status DrainQueue(const std::string& why) override {
+    absl::MutexLock lock(&mutex_);
+    info_.drained = true;
+    info_.hold = why;
+    info_.hold_reason = "drained";
+    return absl::OkStatus();
+  }
+  absl::Status UndrainQueue() override {
+    absl::MutexLock lock(&mutex_);
+    info_.drained = false;
+    info_.hold = info_.hold_reason = "";
+    return absl::OkStatus();
   }
   absl::StatusOr<int64_t> Delete(const std::string& id) override {
     {
@@ -174,9 +273,27 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
       if (!jobs::IsFinal(job->state)) {
         return absl::FailedPreconditionError("it has not ended");
       }
+      if (job->pinned) return absl::FailedPreconditionError("it is pinned");
     }
     Erase(id);
     return 42;
+  }
+  absl::Status MayDelete(const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    absl::StatusOr<jobs::Job> job = Find(id);
+    if (!job.ok()) return job.status();
+    if (!jobs::IsFinal(job->state)) {
+      return absl::FailedPreconditionError("it has not ended");
+    }
+    if (job->pinned) return absl::FailedPreconditionError("it is pinned");
+    return absl::OkStatus();
+  }
+  absl::StatusOr<jobs::Job> SetPinned(const std::string& id,
+                                      bool pinned) override {
+    absl::MutexLock lock(&mutex_);
+    if (jobs_.count(id) == 0) return Find(id);
+    jobs_[id].pinned = pinned;
+    return jobs_[id];
   }
   absl::StatusOr<std::vector<jobs::Checkpoint>> Checkpoints(
       const std::string& id) override {
@@ -187,6 +304,22 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   }
   std::optional<int32_t> QueuePosition(const std::string&) override {
     return 4;
+  }
+  jobs::QueueListing Queue(size_t limit) override {
+    absl::MutexLock lock(&mutex_);
+    last_queue_limit_ = limit;
+    return listing_;
+  }
+  jobs::QueueListing QueueBefore(const std::string&, int32_t,
+                                 size_t limit) override {
+    return Queue(limit);
+  }
+  int64_t QueuedOf(const std::string& owner) override {
+    absl::MutexLock lock(&mutex_);
+    return std::count_if(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+      return entry.second.owner == owner &&
+             entry.second.state == jobs::State::kQueued;
+    });
   }
   absl::StatusOr<std::vector<jobs::Event>> Events(const std::string& id,
                                                   int64_t after) override {
@@ -199,6 +332,11 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     const auto last = std::min<size_t>(first + 1000, events.size());
     return std::vector<jobs::Event>(events.begin() + first,
                                     events.begin() + last);
+  }
+  absl::StatusOr<int64_t> LastSequence(const std::string& id) override {
+    absl::MutexLock lock(&mutex_);
+    if (!jobs_.contains(id)) return absl::NotFoundError("no job " + id);
+    return static_cast<int64_t>(events_[id].size());
   }
   int64_t Subscribe(const std::string& id,
                     std::function<void()> wake) override {
@@ -241,9 +379,21 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     return found->second;
   }
 
+  absl::StatusOr<jobs::Job> ChangeQueued(
+      const std::string& id, const std::function<void(jobs::Job&)>& change) {
+    absl::MutexLock lock(&mutex_);
+    if (jobs_.count(id) == 0) return Find(id);
+    if (jobs_[id].state != jobs::State::kQueued) {
+      return absl::FailedPreconditionError("it is not QUEUED");
+    }
+    change(jobs_[id]);
+    return jobs_[id];
+  }
+
   const std::filesystem::path folder_;
   mutable absl::Mutex mutex_;
   std::map<std::string, jobs::Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, jobs::SubmitRequest> requests_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::vector<jobs::Event>> events_
       ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::vector<jobs::Checkpoint>> checkpoints_
@@ -253,9 +403,14 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
   int64_t last_token_ ABSL_GUARDED_BY(mutex_) = 0;
   std::function<absl::StatusOr<jobs::SubmitResult>(const jobs::SubmitRequest&)>
       submit_ ABSL_GUARDED_BY(mutex_);
+  jobs::UserLimits last_limits_ ABSL_GUARDED_BY(mutex_);
+  jobs::MoveTo last_move_ ABSL_GUARDED_BY(mutex_);
   std::exception_ptr events_exception_ ABSL_GUARDED_BY(mutex_);
   jobs::ManagerInfo info_ ABSL_GUARDED_BY(mutex_);
   jobs::ListFilter last_filter_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_list_ ABSL_GUARDED_BY(mutex_);
+  jobs::QueueListing listing_ ABSL_GUARDED_BY(mutex_);
+  size_t last_queue_limit_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace mpsd::rpc

@@ -9,6 +9,12 @@
 namespace mpsd::rpc {
 namespace {
 
+access::Rights Anybody(bool private_jobs = false) {
+  access::Caller caller;
+  caller.user = "ada";
+  return access::Rights(caller, private_jobs);
+}
+
 v1::FindJobsRequest WithIdPart(const std::string& part) {
   v1::FindJobsRequest request;
   request.set_id_part(part);
@@ -22,7 +28,7 @@ TEST(FindJobs, AnswersWithIdNameAndState) {
   manager.Put(job);
   manager.Put("01KAH0BBBB", jobs::State::kQueued);
   v1::FindJobsResponse response;
-  ASSERT_TRUE(FindJobs(manager, WithIdPart("aaaa"), response).ok());
+  ASSERT_TRUE(FindJobs(manager, Anybody(), WithIdPart("aaaa"), response).ok());
   ASSERT_EQ(response.jobs_size(), 1);
   EXPECT_EQ(response.jobs(0).id(), "01KAH0AAAA");
   EXPECT_EQ(response.jobs(0).name(), "moods");
@@ -31,18 +37,36 @@ TEST(FindJobs, AnswersWithIdNameAndState) {
   EXPECT_FALSE(response.more());
 }
 
+TEST(FindJobs, NamesNoPrivateJob) {
+  FakeManager manager;
+  for (const char* owner : {"ada", "bob", ""}) {
+    jobs::Job job = FakeManager::MakeJob("01KAH0AAA" + std::string(owner),
+                                         jobs::State::kRunning);
+    job.name = "moods";
+    job.owner = owner;
+    manager.Put(job);
+  }
+  v1::FindJobsResponse response;
+  ASSERT_TRUE(
+      FindJobs(manager, Anybody(true), WithIdPart("01KAH0AAA"), response).ok());
+  ASSERT_EQ(response.jobs_size(), 3);
+  EXPECT_EQ(response.jobs(0).name(), "");  // bob's
+  EXPECT_EQ(response.jobs(1).name(), "moods");
+  EXPECT_EQ(response.jobs(2).name(), "");  // nobody's
+}
+
 TEST(FindJobs, SaysWhereThereAreMore) {
   FakeManager manager;
   for (int i = 10; i < 30; ++i) {
     manager.Put("01KAH" + std::to_string(i), jobs::State::kQueued);
   }
   v1::FindJobsResponse response;
-  ASSERT_TRUE(FindJobs(manager, WithIdPart("01KAH"), response).ok());
+  ASSERT_TRUE(FindJobs(manager, Anybody(), WithIdPart("01KAH"), response).ok());
   EXPECT_EQ(response.jobs_size(), 20);
   EXPECT_FALSE(response.more());
   manager.Put("01KAH30", jobs::State::kQueued);
   response.Clear();
-  ASSERT_TRUE(FindJobs(manager, WithIdPart("01KAH"), response).ok());
+  ASSERT_TRUE(FindJobs(manager, Anybody(), WithIdPart("01KAH"), response).ok());
   EXPECT_EQ(response.jobs_size(), 20);
   EXPECT_EQ(response.jobs(0).id(), "01KAH30");
   EXPECT_TRUE(response.more());
@@ -55,7 +79,8 @@ TEST(FindJobs, RefusesWhatIsNoPartOfAnId) {
         std::string("01K%"), std::string("../01KAH"),
         std::string("01KA\0H", 6)}) {
     v1::FindJobsResponse response;
-    const absl::Status status = FindJobs(manager, WithIdPart(part), response);
+    const absl::Status status =
+        FindJobs(manager, Anybody(), WithIdPart(part), response);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << part;
     EXPECT_EQ(status.message().substr(0, 9), "id_part: ") << status;
   }

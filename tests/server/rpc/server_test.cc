@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,6 +16,9 @@
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
+#include "tests/server/rpc/fake_audit.h"
+#include "tests/server/rpc/fake_calls.h"
+#include "tests/server/rpc/fake_tokens.h"
 #include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {
@@ -80,7 +84,7 @@ TEST_F(ServerTest, HealthSaysServing) {
   std::string response;
   for (const char* service :
        {"", "mpsd.v1.JobService", "mpsd.v1.ArtifactService",
-        "mpsd.v1.DaemonService"}) {
+        "mpsd.v1.DaemonService", "mpsd.v1.AccessService"}) {
     ASSERT_TRUE(Health(service, response).ok()) << service;
     EXPECT_EQ(response, kServing);
   }
@@ -95,16 +99,45 @@ TEST_F(ServerTest, ReflectionListsTheServices) {
       Call("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
            "\x3a\x01*", response);
   ASSERT_TRUE(status.ok()) << status.error_message();
-  for (const char* service :
-       {"mpsd.v1.JobService", "mpsd.v1.ArtifactService",
-        "mpsd.v1.DaemonService", "grpc.health.v1.Health"}) {
+  for (const char* service : {"mpsd.v1.JobService", "mpsd.v1.ArtifactService",
+                              "mpsd.v1.DaemonService", "mpsd.v1.AccessService",
+                              "grpc.health.v1.Health"}) {
     EXPECT_THAT(response, HasSubstr(service));
   }
 }
 
+// Fifty people who look at all jobs keep nobody from looking at one.
+TEST_F(ServerTest, NoCallWaitsForLists) {
+  manager_.Put("10", jobs::State::kQueued);
+  absl::Notification let_go;
+  manager_.OnList([&let_go] { let_go.WaitForNotification(); });
+  std::vector<std::thread> askers;
+  for (int i = 0; i < 50; ++i) {
+    askers.emplace_back([this] {
+      grpc::ClientContext context;
+      v1::ListJobsResponse response;
+      EXPECT_TRUE(jobs_->List(&context, {}, &response).ok());
+    });
+  }
+  for (int i = 0; i < 10; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::seconds(20));
+    v1::GetJobRequest request;
+    request.set_id("10");
+    v1::Job job;
+    EXPECT_TRUE(jobs_->Get(&context, request, &job).ok());
+  }
+  let_go.Notify();
+  for (std::thread& asker : askers) asker.join();
+}
+
 TEST_F(ServerTest, AFreePortIsFoundAndServed) {
+  FakeTokens tokens;
+  tokens.Put("good", "eve");
   Options options;
   options.addresses = {"127.0.0.1:0", "unix:" + socket_path() + "2"};
+  options.callers.tokens = &tokens;
   RpcServer server(options, manager_, manager_, blobs_,
                    SomeFacts(scratch_.path()));
   ASSERT_TRUE(server.Start().ok());
@@ -115,9 +148,55 @@ TEST_F(ServerTest, AFreePortIsFoundAndServed) {
     auto stub = v1::DaemonService::NewStub(
         grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
     grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer good");
     v1::InfoResponse response;
     EXPECT_TRUE(stub->Info(&context, {}, &response).ok()) << address;
   }
+}
+
+// Neither an interceptor nor a gate sees such a call.
+TEST_F(ServerTest, ACallOfAStrangerIsCountedAndNoted) {
+  FakeCalls calls;
+  FakeAudit audit;
+  Options options;
+  options.addresses = {"127.0.0.1:0"};
+  options.calls = &calls;
+  options.audit = &audit;
+  RpcServer server(options, manager_, manager_, blobs_,
+                   SomeFacts(scratch_.path()));
+  ASSERT_TRUE(server.Start().ok());
+  auto stub = v1::JobService::NewStub(grpc::CreateChannel(
+      server.addresses()[0], grpc::InsecureChannelCredentials()));
+  grpc::ClientContext list_context, cancel_context;
+  v1::ListJobsResponse jobs;
+  v1::Job job;
+  EXPECT_EQ(stub->List(&list_context, {}, &jobs).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(stub->Cancel(&cancel_context, {}, &job).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(
+      calls.Await(2),
+      testing::ElementsAre(
+          std::pair("JobService.List", absl::StatusCode::kUnauthenticated),
+          std::pair("JobService.Cancel", absl::StatusCode::kUnauthenticated)));
+  EXPECT_EQ(calls.open("JobService.List"), 0);
+  // Reading is not audited.
+  const std::vector<FakeAudit::Entry> entries = audit.Take();
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_TRUE(entries[0].refused);
+  EXPECT_EQ(entries[0].request.method, "JobService.Cancel");
+  EXPECT_EQ(entries[0].request.caller.user, "");
+}
+
+TEST_F(ServerTest, AGroupMayUseTheSocket) {
+  Options options;
+  options.addresses = {"unix:" + socket_path() + "2"};
+  options.socket_group = getegid();
+  RpcServer server(options, manager_, manager_, blobs_, {});
+  ASSERT_TRUE(server.Start().ok());
+  struct stat info;
+  ASSERT_EQ(stat((socket_path() + "2").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0660u);
 }
 
 TEST_F(ServerTest, ATakenPortIsRefusedAndNamed) {

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/upload_reactor.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/rpc/seen_blobs.h"
 #include "tests/server/rpc/served.h"
 
 namespace mpsd::rpc {
@@ -42,6 +48,14 @@ class UploadTest : public Served {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
     EXPECT_THAT(status.error_message(), HasSubstr(what));
     EXPECT_TRUE(blobs_.AwaitNoWriters());
+  }
+
+  // Whom the server takes this program for.
+  std::string Caller() {
+    grpc::ClientContext context;
+    v1::WhoAmIResponse me;
+    EXPECT_TRUE(access_->WhoAmI(&context, v1::WhoAmIRequest(), &me).ok());
+    return me.user();
   }
 
   v1::UploadResponse response_;
@@ -124,6 +138,71 @@ TEST_F(UploadTest, NothingStaysOfAnUploadThatBreaksOff) {
   EXPECT_FALSE(blobs_.Has(sha256));
 }
 
+TEST_F(UploadTest, GoesOnWhereAnEarlierOneBrokeOff) {
+  const std::string sha256 = base::Sha256Hex("abcdef");
+  const std::string me = Caller();
+  blobs_.Keep(me, sha256, "abcd");
+  v1::UploadRequest header = Header(sha256, 6);
+  header.mutable_header()->set_offset_bytes(4);
+  ASSERT_TRUE(Upload({header, Data("ef")}).ok());
+  EXPECT_EQ(blobs_.Bytes(sha256), "abcdef");
+  EXPECT_EQ(blobs_.caught_up(), 3) << "before the data is taken";
+  EXPECT_TRUE(blobs_.AwaitNoWriters());
+}
+
+TEST_F(UploadTest, CatchingUpEndsWithItsClientAndHoldsNobodyUp) {
+  const std::string sha256 = base::Sha256Hex("abcdef");
+  blobs_.Keep(Caller(), sha256, "abcd");
+  blobs_.CatchUpForever();
+  v1::UploadRequest header = Header(sha256, 6);
+  header.mutable_header()->set_offset_bytes(4);
+  // More of them than the uploads have threads.
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<v1::UploadResponse>> responses;
+  std::vector<std::unique_ptr<grpc::ClientWriter<v1::UploadRequest>>> writers;
+  for (int i = 0; i < 8; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    responses.push_back(std::make_unique<v1::UploadResponse>());
+    writers.push_back(
+        artifacts_->Upload(contexts.back().get(), responses.back().get()));
+    ASSERT_TRUE(writers.back()->Write(header));
+  }
+  while (blobs_.caught_up() < 100) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_TRUE(Upload({Header(base::Sha256Hex("x"), 1), Data("x")}).ok());
+  for (auto& context : contexts) context->TryCancel();
+  for (auto& writer : writers) EXPECT_FALSE(writer->Finish().ok());
+  EXPECT_TRUE(blobs_.AwaitNoWriters());
+}
+
+TEST_F(UploadTest, TheServerEndsWhileOneCatchesUp) {
+  const std::string sha256 = base::Sha256Hex("abcdef");
+  blobs_.Keep(Caller(), sha256, "abcd");
+  blobs_.CatchUpForever();
+  v1::UploadRequest header = Header(sha256, 6);
+  header.mutable_header()->set_offset_bytes(4);
+  grpc::ClientContext context;
+  auto writer = artifacts_->Upload(&context, &response_);
+  ASSERT_TRUE(writer->Write(header));
+  while (blobs_.caught_up() == 0) absl::SleepFor(absl::Milliseconds(1));
+  server_->Shutdown(absl::Seconds(1));
+  EXPECT_FALSE(writer->Finish().ok());
+  EXPECT_TRUE(blobs_.AwaitNoWriters());
+}
+
+TEST_F(UploadTest, GoesOnNowhereElse) {
+  const std::string sha256 = base::Sha256Hex("abcdef");
+  blobs_.Keep("somebody else", sha256, "abcd");
+  v1::UploadRequest header = Header(sha256, 6);
+  header.mutable_header()->set_offset_bytes(4);
+  const grpc::Status status = Upload({header, Data("ef")});
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::OUT_OF_RANGE);
+  EXPECT_THAT(status.error_message(), HasSubstr("ask FindBlobs again"));
+  header.mutable_header()->set_offset_bytes(-1);
+  ExpectInvalid(Upload({header}), "header.offset_bytes:");
+  header.mutable_header()->set_offset_bytes(7);
+  ExpectInvalid(Upload({header}), "header.offset_bytes: is 7");
+}
+
 class UploadBatchTest : public UploadTest {
  protected:
   static void Add(const std::string& bytes, v1::UploadBatchRequest& request) {
@@ -199,7 +278,7 @@ class SilentUploadTest : public Served {
     Options options;
     options.upload_idle = absl::Milliseconds(300);
     options.max_uploads = 4;
-    options.max_uploads_of_peer = 3;
+    options.max_uploads_of_user = 3;
     return options;
   }
   SilentUploadTest() : Served(Impatient()) {}
@@ -250,6 +329,114 @@ TEST_F(SilentUploadTest, SoManyAtATime) {
     last = batch->Finish();
   } while (last.error_code() == grpc::StatusCode::UNAVAILABLE);
   EXPECT_TRUE(last.ok()) << last.error_message();
+}
+
+// What the claim was asked for, and whether it was kept.
+struct Claimed {
+  std::vector<std::pair<std::string, int64_t>> blobs;
+  int64_t most = 1 << 30;
+  bool committed = false;
+};
+
+class FakeClaim : public jobs::UploadClaim {
+ public:
+  explicit FakeClaim(Claimed& claimed) : claimed_(claimed) {}
+  absl::Status Add(const std::string& sha256, int64_t size_bytes) override {
+    if (size_bytes > claimed_.most) {
+      return absl::ResourceExhaustedError("too many bytes");
+    }
+    claimed_.blobs.push_back({sha256, size_bytes});
+    return absl::OkStatus();
+  }
+  absl::Status Commit() override {
+    claimed_.committed = true;
+    return absl::OkStatus();
+  }
+
+ private:
+  Claimed& claimed_;
+};
+
+class ClaimTest : public UploadTest {
+ protected:
+  std::unique_ptr<Sink<v1::UploadRequest>> Upload() {
+    return MakeUploadSink(Blobs(), "ann", response_,
+                          std::make_unique<FakeClaim>(claimed_));
+  }
+  // The blobs as an admin sees them.
+  std::unique_ptr<jobs::BlobUploads> Blobs() {
+    access::Caller admin;
+    admin.role = access::Role::kAdmin;
+    return std::make_unique<SeenBlobs>(blobs_, nullptr,
+                                       access::Rights(admin, false));
+  }
+  Claimed claimed_;
+};
+
+TEST_F(ClaimTest, ABlobCountsOnceItIsStored) {
+  const std::string sha256 = base::Sha256Hex("abc");
+  auto sink = Upload();
+  ASSERT_TRUE(sink->Take(Header(sha256, 3)).ok());
+  EXPECT_THAT(claimed_.blobs, testing::ElementsAre(testing::Pair(sha256, 3)));
+  ASSERT_TRUE(sink->Take(Data("abc")).ok());
+  EXPECT_FALSE(claimed_.committed);
+  ASSERT_TRUE(sink->End().ok());
+  EXPECT_TRUE(claimed_.committed);
+}
+
+TEST_F(ClaimTest, WhatIsTooMuchIsRefusedBeforeItsBytes) {
+  claimed_.most = 2;
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      Upload()->Take(Header(base::Sha256Hex("abc"), 3)).status()));
+  EXPECT_TRUE(blobs_.AwaitNoWriters());
+}
+
+TEST_F(ClaimTest, WhatIsKeptIsNotCountedTwice) {
+  const std::string sha256 = base::Sha256Hex("abcdef");
+  blobs_.Keep("ann", sha256, "abcd");
+  v1::UploadRequest header = Header(sha256, 6);
+  header.mutable_header()->set_offset_bytes(4);
+  auto sink = Upload();
+  EXPECT_EQ(*sink->Take(header), Push::kBusy);
+  EXPECT_THAT(claimed_.blobs, testing::ElementsAre(testing::Pair(sha256, 2)));
+}
+
+TEST_F(ClaimTest, WhatIsNotStoredDoesNotCount) {
+  auto sink = Upload();
+  ASSERT_TRUE(sink->Take(Header(base::Sha256Hex("abc"), 3)).ok());
+  ASSERT_TRUE(sink->Take(Data("xyz")).ok());
+  EXPECT_FALSE(sink->End().ok());
+  EXPECT_FALSE(claimed_.committed);
+}
+
+TEST_F(ClaimTest, WhatIsThereAlreadyCountsWithItsJob) {
+  blobs_.Put("abc");
+  auto sink = Upload();
+  EXPECT_EQ(*sink->Take(Header(base::Sha256Hex("abc"), 3)), Push::kEnd);
+  EXPECT_TRUE(claimed_.blobs.empty());
+}
+
+TEST_F(ClaimTest, ABatchIsRefusedAtTheBlobThatIsTooMuch) {
+  blobs_.Put("old");
+  claimed_.most = 3;
+  v1::UploadBatchResponse response;
+  auto sink =
+      MakeBatchSink(Blobs(), response, std::make_unique<FakeClaim>(claimed_));
+  v1::UploadBatchRequest request;
+  for (const char* bytes : {"abc", "abc", "old"}) {
+    v1::UploadBatchRequest::Blob& blob = *request.add_blobs();
+    blob.set_sha256(base::Sha256Hex(bytes));
+    blob.set_data(bytes);
+  }
+  ASSERT_TRUE(sink->Take(request).ok());
+  EXPECT_EQ(claimed_.blobs.size(), 1u) << "each blob that is new counts once";
+  request.clear_blobs();
+  request.add_blobs()->set_sha256(base::Sha256Hex("long"));
+  request.mutable_blobs(0)->set_data("long");
+  EXPECT_TRUE(absl::IsResourceExhausted(sink->Take(request).status()));
+  EXPECT_FALSE(claimed_.committed);
+  ASSERT_TRUE(sink->End().ok());
+  EXPECT_TRUE(claimed_.committed);
 }
 
 }  // namespace

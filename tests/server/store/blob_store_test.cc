@@ -50,12 +50,30 @@ class BlobStoreTest : public testing::Test {
     }
     return rows;
   }
-  int Incoming() {
+  int Incoming() const { return FilesIn("incoming"); }
+  int FilesIn(const char* folder) const {
     int count = 0;
-    for (const auto& entry : fs::directory_iterator(folder_ / "incoming")) {
+    for (const auto& entry : fs::directory_iterator(folder_ / folder)) {
       count += entry.exists();
     }
     return count;
+  }
+  // An upload of "ann" from `offset` on that breaks off after `bytes`, or is
+  // whole where the blob is.
+  absl::Status Send(const std::string& blob, int64_t offset,
+                    const std::string& bytes) {
+    auto writer = blobs_->Resume("ann", base::Sha256Hex(blob),
+                                 static_cast<int64_t>(blob.size()), offset);
+    if (!writer.ok()) return writer.status();
+    absl::StatusOr<bool> more = true;
+    while (more.ok() && *more) more = (*writer)->CatchUp();
+    if (!more.ok()) return more.status();
+    absl::Status status = (*writer)->Append(bytes);
+    if (!status.ok() || offset + bytes.size() < blob.size()) return status;
+    return (*writer)->Commit();
+  }
+  int64_t Kept(const std::string& blob) {
+    return blobs_->KeptBytes("ann", base::Sha256Hex(blob));
   }
 
   Scratch scratch_;
@@ -177,9 +195,9 @@ TEST_F(BlobStoreTest, BlobsThatNoJobUsesGo) {
   ASSERT_TRUE(Put("unused").ok());
   fs::create_hard_link(blobs_->PathOf(base::Sha256Hex("used")),
                        jobs / "ID/inputs/train.jsonl");
-  EXPECT_EQ(*blobs_->Collect(jobs, absl::Hours(1)), 0);
+  EXPECT_EQ(blobs_->Collect(jobs, absl::Hours(1))->bytes, 0);
   absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_EQ(*blobs_->Collect(jobs, absl::Milliseconds(1)), 6);
+  EXPECT_EQ(blobs_->Collect(jobs, absl::Milliseconds(1))->bytes, 6);
   EXPECT_TRUE(blobs_->Has(base::Sha256Hex("used")));
   EXPECT_FALSE(blobs_->Has(base::Sha256Hex("unused")));
   EXPECT_THAT(Rows(), testing::ElementsAre(base::Sha256Hex("used") + " 4"));
@@ -189,9 +207,9 @@ TEST_F(BlobStoreTest, BlobsThatNoJobUsesGo) {
 
   // The job is deleted: its grace begins then.
   fs::remove_all(jobs / "ID");
-  EXPECT_EQ(*blobs_->Collect(jobs, absl::Hours(1)), 0);
+  EXPECT_EQ(blobs_->Collect(jobs, absl::Hours(1))->bytes, 0);
   absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_EQ(*blobs_->Collect(jobs, absl::Milliseconds(1)), 4);
+  EXPECT_EQ(blobs_->Collect(jobs, absl::Milliseconds(1))->bytes, 4);
   EXPECT_TRUE(Put("used").ok());
 }
 
@@ -205,7 +223,7 @@ TEST_F(BlobStoreTest, ABlobThatWasAskedForStays) {
   ASSERT_EQ(stat(path.c_str(), &before), 0);
   absl::SleepFor(absl::Milliseconds(1500));
   ASSERT_TRUE(blobs_->Has(base::Sha256Hex("asked")));
-  EXPECT_EQ(*blobs_->Collect(jobs, absl::Seconds(1)), 9);
+  EXPECT_EQ(blobs_->Collect(jobs, absl::Seconds(1))->bytes, 9);
   ASSERT_TRUE(blobs_->Has(base::Sha256Hex("asked")));
   ASSERT_EQ(stat(path.c_str(), &after), 0);
   EXPECT_EQ(before.st_mtime, after.st_mtime);
@@ -214,9 +232,39 @@ TEST_F(BlobStoreTest, ABlobThatWasAskedForStays) {
 TEST_F(BlobStoreTest, WithoutHardLinksNothingIsCollected) {
   ASSERT_TRUE(Put("unused").ok());
   absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_EQ(*blobs_->Collect(scratch_.path() / "none", absl::Milliseconds(1)),
-            0);
+  EXPECT_EQ(
+      blobs_->Collect(scratch_.path() / "none", absl::Milliseconds(1))->bytes,
+      0);
   EXPECT_TRUE(blobs_->Has(base::Sha256Hex("unused")));
+}
+
+TEST_F(BlobStoreTest, ABlobWithALinkFromAModelOrAFileStays) {
+  const fs::path jobs = scratch_.path() / "jobs";
+  fs::create_directories(jobs);
+  fs::create_directories(scratch_.path() / "models/mine");
+  ASSERT_TRUE(Put("weights").ok());
+  ASSERT_TRUE(Put("unused").ok());
+  ASSERT_TRUE(Put("unused and larger").ok());
+  const std::string weights = base::Sha256Hex("weights");
+  fs::create_hard_link(blobs_->PathOf(weights),
+                       scratch_.path() / "models/mine/model.safetensors");
+  absl::SleepFor(absl::Milliseconds(50));
+  // What would go is told, the largest first, and stays.
+  const auto found = blobs_->FindUnused(jobs, absl::Milliseconds(1), 1);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->blobs.size(), 1u);
+  EXPECT_EQ(found->blobs[0].sha256, base::Sha256Hex("unused and larger"));
+  EXPECT_EQ(found->blobs[0].size_bytes, 17);
+  EXPECT_EQ(found->more, 1);
+  EXPECT_EQ(found->more_bytes, 6);
+  EXPECT_EQ(Rows().size(), 3u);
+  const auto removed = blobs_->Collect(jobs, absl::Milliseconds(1));
+  ASSERT_TRUE(removed.ok()) << removed.status();
+  EXPECT_EQ(removed->blobs, 2);
+  EXPECT_EQ(removed->bytes, 23);
+  EXPECT_TRUE(blobs_->Has(weights));
+  EXPECT_TRUE(
+      blobs_->FindUnused(jobs, absl::Milliseconds(1), 1)->blobs.empty());
 }
 
 // A submission: asked for or uploaded, then linked.
@@ -228,7 +276,7 @@ TEST_F(BlobStoreTest, WhoWasToldOfABlobFindsIt) {
   std::atomic<int> collected{0};
   std::thread collects([&] {
     while (!done) {
-      collected += *blobs_->Collect(jobs, absl::Milliseconds(200)) > 0;
+      collected += blobs_->Collect(jobs, absl::Milliseconds(200))->bytes > 0;
     }
   });
   int uploads = 0;
@@ -247,6 +295,132 @@ TEST_F(BlobStoreTest, WhoWasToldOfABlobFindsIt) {
   collects.join();
   EXPECT_GT(collected, 0);
   EXPECT_GT(uploads, 1);
+}
+
+TEST_F(BlobStoreTest, AnUploadGoesOnWhereItBrokeOff) {
+  const std::string blob(100'000, 'z');
+  ASSERT_TRUE(Send(blob, 0, blob.substr(0, 60'000)).ok());
+  EXPECT_EQ(Kept(blob), 60'000);
+  EXPECT_FALSE(blobs_->Has(base::Sha256Hex(blob)));
+  EXPECT_EQ(Incoming(), 0);
+  Open();  // killed and started again
+  EXPECT_EQ(Kept(blob), 60'000);
+  EXPECT_TRUE(absl::IsOutOfRange(Send(blob, 59'999, "z")));
+  ASSERT_TRUE(Send(blob, 60'000, "zz").ok());
+  ASSERT_TRUE(Send(blob, 60'002, blob.substr(60'002)).ok());
+  EXPECT_EQ(Kept(blob), 0);
+  const std::string sha256 = base::Sha256Hex(blob);
+  EXPECT_EQ(*base::ReadFile(blobs_->PathOf(sha256)), blob);
+  struct stat info;
+  ASSERT_EQ(stat(blobs_->PathOf(sha256).c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0400u);
+  EXPECT_EQ(FilesIn("partial"), 0);
+  EXPECT_EQ(Rows().size(), 1u);
+}
+
+TEST_F(BlobStoreTest, ManyPiecesAreCaughtUpWith) {
+  std::string blob(40 << 20, 'a');
+  for (size_t i = 0; i < blob.size(); i += 1000) blob[i] = static_cast<char>(i);
+  const size_t most = blob.size() - 1;
+  ASSERT_TRUE(Send(blob, 0, blob.substr(0, most)).ok());
+  auto writer = blobs_->Resume("ann", base::Sha256Hex(blob),
+                               static_cast<int64_t>(blob.size()),
+                               static_cast<int64_t>(most));
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  int pieces = 1;
+  for (auto more = (*writer)->CatchUp(); *more; more = (*writer)->CatchUp()) {
+    ASSERT_TRUE(more.ok()) << more.status();
+    ++pieces;
+  }
+  EXPECT_EQ(pieces, 3);
+  ASSERT_TRUE((*writer)->Append(blob.substr(most)).ok());
+  EXPECT_TRUE((*writer)->Commit().ok());
+}
+
+// kill -9 after the last byte, before the rename.
+TEST_F(BlobStoreTest, AWholePartNeedsNoMoreBytes) {
+  ASSERT_TRUE(Send("whole", 0, "whol").ok());
+  ASSERT_TRUE(Send("whole", 4, "").ok());
+  for (const auto& part : fs::directory_iterator(folder_ / "partial")) {
+    ASSERT_EQ(chmod(part.path().c_str(), 0600), 0);
+    ASSERT_TRUE(base::WriteFileAtomic(part.path(), "whole").ok());
+    ASSERT_EQ(chmod(part.path().c_str(), 0400), 0);
+  }
+  Open();
+  EXPECT_EQ(Kept("whole"), 5);
+  EXPECT_TRUE(Send("whole", 5, "").ok());
+  EXPECT_TRUE(blobs_->Has(base::Sha256Hex("whole")));
+}
+
+TEST_F(BlobStoreTest, APartThatIsNotTheBeginningIsThrownAway) {
+  ASSERT_TRUE(Send("right", 0, "wro").ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(Send("right", 3, "ht")));
+  EXPECT_EQ(Kept("right"), 0);
+  EXPECT_EQ(FilesIn("partial"), 0);
+  // More than announced, too.
+  ASSERT_TRUE(Send("right", 0, "rig").ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(Send("right", 3, "ht.")));
+  EXPECT_EQ(Kept("right"), 0);
+  EXPECT_TRUE(Send("right", 0, "right").ok());
+}
+
+TEST_F(BlobStoreTest, AnUploadThatEndsTooEarlyKeepsItsBytes) {
+  {
+    auto writer = blobs_->Resume("ann", base::Sha256Hex("abc"), 3, 0);
+    ASSERT_TRUE((*writer)->Append("ab").ok());
+    EXPECT_TRUE(absl::IsInvalidArgument((*writer)->Commit()));
+  }
+  EXPECT_EQ(Kept("abc"), 2);
+}
+
+TEST_F(BlobStoreTest, APartThatTheDiskLostIsThrownAway) {
+  ASSERT_TRUE(Send("abcdef", 0, "abcd").ok());
+  {
+    auto writer = blobs_->Resume("ann", base::Sha256Hex("abcdef"), 6, 4);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (const auto& part : fs::directory_iterator(folder_ / "partial")) {
+      fs::resize_file(part.path(), 2);
+    }
+    EXPECT_TRUE(absl::IsDataLoss((*writer)->CatchUp().status()));
+  }
+  EXPECT_EQ(Kept("abcdef"), 0);
+  EXPECT_TRUE(Send("abcdef", 0, "abcdef").ok());
+}
+
+TEST_F(BlobStoreTest, AnOffsetBeyondTheBlobIsRefused) {
+  const std::string sha256 = base::Sha256Hex("abc");
+  for (const int64_t offset : {int64_t{-1}, int64_t{4}, INT64_MAX}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        blobs_->Resume("ann", sha256, 3, offset).status()));
+  }
+}
+
+TEST_F(BlobStoreTest, TwoUploadsOfOneUserAtOnce) {
+  const std::string sha256 = base::Sha256Hex("abc");
+  auto first = blobs_->Resume("ann", sha256, 3, 0);
+  auto second = blobs_->Resume("ann", sha256, 3, 0);
+  ASSERT_TRUE((*first)->Append("ab").ok());
+  ASSERT_TRUE((*second)->Append("abc").ok());
+  ASSERT_TRUE((*second)->Commit().ok());
+  EXPECT_TRUE(blobs_->Has(sha256));
+  ASSERT_TRUE((*first)->Append("c").ok());
+  ASSERT_TRUE((*first)->Commit().ok());
+  EXPECT_EQ(*base::ReadFile(blobs_->PathOf(sha256)), "abc");
+  EXPECT_EQ(FilesIn("partial") + Incoming(), 0);
+}
+
+TEST_F(BlobStoreTest, PartsGoWithTheUploadsThatNobodyUses) {
+  const fs::path jobs = scratch_.path() / "jobs";
+  fs::create_directories(jobs);
+  ASSERT_TRUE(Send("abcdef", 0, "abcd").ok());
+  EXPECT_EQ(blobs_->KeptBytesOf("ann"), 4);
+  EXPECT_EQ(blobs_->Parts().size(), 1u);
+  EXPECT_EQ(blobs_->Collect(jobs, absl::Hours(1))->part_bytes, 0);
+  ASSERT_TRUE(Put("abcdef").ok());
+  const auto removed = blobs_->Collect(jobs, absl::Hours(1));
+  EXPECT_EQ(removed->part_bytes, 4);
+  EXPECT_EQ(removed->parts, 1) << "whole meanwhile, though not old";
+  EXPECT_EQ(blobs_->KeptBytesOf("ann"), 0);
 }
 
 TEST_F(BlobStoreTest, UploadsUnderWayShareTheDisk) {

@@ -15,9 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/sha256.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/blob_store.h"
 #include "server/store/sqlite_job_store.h"
+#include "server/store/token_store.h"
 #include "tests/server/store/scratch.h"
 
 extern char** environ;
@@ -29,13 +31,20 @@ constexpr char kFolderVariable[] = "MPSD_CRASH_TEST_FOLDER";
 
 std::string BlobOf(int number) { return absl::StrCat("blob ", number); }
 
+access::Token TokenOf(int number) {
+  access::Token token;
+  token.sha256 = base::Sha256Hex(absl::StrCat("token ", number));
+  token.user = "ann";
+  return token;
+}
+
 // Writes jobs until it is killed. Prints a job's number once it is stored with
-// a state change, a progress event, a checkpoint and a blob.
+// a state change, a progress event, a checkpoint, a blob and a token.
 [[noreturn]] void WriteForever(const std::filesystem::path& folder) {
   std::unique_ptr<Database> database = OpenOrDie(folder / "mpsd.db");
   SqliteJobStore store(*database);
   auto blobs = BlobStore::Open(*database, folder / "blobs");
-  int number = static_cast<int>(store.List({{}, "", {}, 1 << 30, ""})->size());
+  int number = static_cast<int>(*store.CountListed({}));
   while (true) {
     jobs::Job job = QueuedJob(++number);
     bool ok = store.Insert(job, StateEvent(job, 1)).ok();
@@ -47,6 +56,7 @@ std::string BlobOf(int number) { return absl::StrCat("blob ", number); }
     auto writer = (*blobs)->Begin(base::Sha256Hex(bytes), bytes.size());
     ok = ok && writer.ok() && (*writer)->Append(bytes).ok() &&
          (*writer)->Commit().ok();
+    ok = ok && TokenStore(*database).Insert(TokenOf(number)).ok();
     const std::string line = absl::StrCat(ok ? number : -1, "\n");
     if (write(STDOUT_FILENO, line.data(), line.size()) < 0) abort();
   }
@@ -116,6 +126,8 @@ void ExpectWhole(const std::filesystem::path& folder,
   SqliteJobStore store(*database);
   auto blobs = BlobStore::Open(*database, folder / "blobs");
   ASSERT_TRUE(blobs.ok()) << blobs.status();
+  auto tokens = TokenStore(*database).All();
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
   for (int number : answered) {
     ASSERT_GT(number, 0) << "the child met an error";
     const std::string id = QueuedJob(number).id;
@@ -125,6 +137,7 @@ void ExpectWhole(const std::filesystem::path& folder,
     EXPECT_EQ(store.Events(id, 0, 10)->size(), 3u);
     EXPECT_EQ(store.Checkpoints(id)->size(), 1u);
     EXPECT_TRUE((*blobs)->Has(base::Sha256Hex(BlobOf(number))));
+    EXPECT_THAT(*tokens, testing::Contains(TokenOf(number)));
   }
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/store/job_list.h"
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/limits.h"
 #include "gmock/gmock.h"
@@ -54,11 +56,11 @@ TEST_F(JobListTest, ListIsNewestFirstAndPaged) {
   jobs::ListFilter page;
   page.limit = 2;
   EXPECT_THAT(Ids(page), ElementsAre("14", "13"));
-  page.before_id = QueuedJob(13).id;
+  page.after = jobs::ListPlace{QueuedJob(13).id, {}};
   EXPECT_THAT(Ids(page), ElementsAre("12", "11"));
-  page.before_id = QueuedJob(11).id;
+  page.after->id = QueuedJob(11).id;
   EXPECT_THAT(Ids(page), ElementsAre("10"));
-  page.before_id = QueuedJob(10).id;
+  page.after->id = QueuedJob(10).id;
   EXPECT_THAT(Ids(page), ElementsAre());
 }
 
@@ -110,7 +112,7 @@ TEST_F(JobListTest, LabelledJobsArePagedInOrder) {
       expected.push_back(std::to_string(10 + i));
     }
     std::vector<std::string> all;
-    filter.before_id.clear();
+    filter.after.reset();
     for (;;) {
       auto page = store_->List(filter);
       ASSERT_TRUE(page.ok()) << page.status();
@@ -119,14 +121,14 @@ TEST_F(JobListTest, LabelledJobsArePagedInOrder) {
         EXPECT_EQ(job.labels.at("common"), "x");
         all.push_back(job.id.substr(job.id.size() - 2));
       }
-      filter.before_id = page->back().id;
+      filter.after = jobs::PlaceOf(page->back(), filter.order);
     }
     EXPECT_EQ(all, expected);
   }
   // The last job of a page may be gone when the next page is asked for.
   filter.labels = {{"common", "x"}};
-  filter.before_id = QueuedJob(50).id;
-  Execute("DELETE FROM jobs WHERE id = '" + filter.before_id + "'");
+  filter.after = jobs::ListPlace{QueuedJob(50).id, {}};
+  Execute("DELETE FROM jobs WHERE id = '" + filter.after->id + "'");
   EXPECT_THAT(Ids(filter), ElementsAre("49", "48", "47", "46"));
   filter.states = {State::kFailed};
   filter.labels["run"] = "6";
@@ -221,6 +223,255 @@ TEST_F(JobListTest, OneUnreadableRowDoesNotHideTheOthers) {
   EXPECT_FALSE(read.progress.has_value());
 }
 
+// A job of each value, with ties and jobs without a value.
+TEST_F(JobListTest, EachOrderIsPagedBothWaysAsASortWouldBe) {
+  constexpr int kJobs = 40;
+  std::vector<jobs::Job> all;
+  for (int i = 0; i < kJobs; ++i) {
+    jobs::Job job = QueuedJob(10 + i);
+    job.name = std::string(i % 3 == 0 ? "a" : "B") + std::to_string(i % 5);
+    job.owner = i % 4 == 0 ? "bob" : "ann";
+    job.state = i % 2 == 0 ? State::kFailed : State::kSucceeded;
+    job.priority = i % 3 - 1;
+    if (i % 7 != 0) job.end_time = absl::FromUnixSeconds(1000 + i % 6);
+    if (i % 5 != 0) job.eval_loss_after = 0.5 * (i % 8) - 1;
+    job.device_time = absl::Seconds(i % 9);
+    Insert(job);
+    Execute("UPDATE jobs SET stored_bytes = " + std::to_string(i % 4) +
+            " WHERE id = '" + job.id + "'");
+    job.stored_bytes = i % 4;
+    all.push_back(job);
+  }
+  const auto value = [](const jobs::Job& job, jobs::ListOrder order) {
+    auto value = jobs::PlaceOf(job, order).value;
+    if (order == jobs::ListOrder::kName) {
+      value = absl::AsciiStrToLower(std::get<std::string>(value));
+    }
+    return value;
+  };
+  for (jobs::ListOrder order : jobs::kAllListOrders) {
+    for (bool ascending : {true, false}) {
+      std::vector<jobs::Job> sorted = all;
+      std::stable_sort(sorted.begin(), sorted.end(),
+                       [&](const jobs::Job& a, const jobs::Job& b) {
+                         const auto left = value(a, order),
+                                    right = value(b, order);
+                         if (left.index() != right.index())
+                           return right.index() == 0;
+                         if (left != right) return (left < right) == ascending;
+                         return (a.id < b.id) == ascending;
+                       });
+      std::vector<std::string> expected, listed;
+      for (const jobs::Job& job : sorted) expected.push_back(job.id);
+      jobs::ListFilter filter;
+      filter.order = order;
+      filter.ascending = ascending;
+      filter.limit = 7;
+      for (;;) {
+        auto page = store_->List(filter);
+        ASSERT_TRUE(page.ok()) << page.status();
+        if (page->empty() || listed.size() > all.size()) break;
+        for (const jobs::Job& job : *page) listed.push_back(job.id);
+        filter.after = jobs::PlaceOf(page->back(), order);
+      }
+      EXPECT_EQ(listed, expected)
+          << "order " << static_cast<int>(order) << ascending;
+    }
+  }
+}
+
+TEST_F(JobListTest, APlaceOutlivesItsJob) {
+  for (int i = 10; i < 20; ++i) {
+    jobs::Job job = QueuedJob(i);
+    job.priority = i % 2;
+    Insert(job);
+  }
+  jobs::ListFilter filter;
+  filter.order = jobs::ListOrder::kPriority;
+  filter.limit = 3;
+  EXPECT_THAT(Ids(filter), ElementsAre("19", "17", "15"));
+  filter.after = jobs::ListPlace{QueuedJob(15).id, int64_t{1}};
+  // The job moves elsewhere in the list, and then goes.
+  Execute("UPDATE jobs SET priority = 7 WHERE id = '" + filter.after->id + "'");
+  EXPECT_THAT(Ids(filter), ElementsAre("13", "11", "18"));
+  Execute("DELETE FROM jobs WHERE id = '" + filter.after->id + "'");
+  EXPECT_THAT(Ids(filter), ElementsAre("13", "11", "18"));
+  filter.ascending = true;
+  EXPECT_THAT(Ids(filter), ElementsAre("17", "19"));
+  filter.after = jobs::ListPlace{"0", int64_t{0}};
+  EXPECT_EQ(Ids(filter).size(), 3u) << "before all";
+}
+
+TEST_F(JobListTest, TimesModelsPinsAndHoldsFilter) {
+  for (int i = 10; i < 16; ++i) {
+    jobs::Job job = QueuedJob(i);
+    job.create_time = absl::FromUnixSeconds(i);
+    if (i < 13) job.end_time = absl::FromUnixSeconds(i + 100);
+    job.model = i % 2 == 0 ? "org/tiny" : "/models/tiny";
+    job.held = i == 14;
+    Insert(job);
+  }
+  Execute("UPDATE jobs SET pinned = 1 WHERE number = 2");
+  jobs::ListFilter filter;
+  filter.created_from = absl::FromUnixSeconds(12);
+  filter.created_to = absl::FromUnixSeconds(14);
+  EXPECT_THAT(Ids(filter), ElementsAre("13", "12"));
+  EXPECT_EQ(*store_->CountListed(filter), 2);
+  filter = {};
+  filter.ended_from = absl::FromUnixSeconds(111);
+  EXPECT_THAT(Ids(filter), ElementsAre("12", "11"));
+  filter.ended_to = absl::FromUnixSeconds(112);
+  EXPECT_THAT(Ids(filter), ElementsAre("11"));
+  filter = {};
+  filter.model = "org/tiny";
+  EXPECT_THAT(Ids(filter), ElementsAre("14", "12", "10"));
+  filter.held = false;
+  EXPECT_THAT(Ids(filter), ElementsAre("12", "10"));
+  filter = {};
+  filter.pinned = true;
+  EXPECT_THAT(Ids(filter), ElementsAre("11"));
+  filter.pinned = false;
+  EXPECT_EQ(*store_->CountListed(filter), 5);
+  filter.limit = 1;
+  filter.after = jobs::ListPlace{QueuedJob(11).id, {}};
+  EXPECT_EQ(*store_->CountListed(filter), 5) << "whatever the page";
+}
+
+TEST_F(JobListTest, TextIsFoundInEachField) {
+  jobs::Job job = QueuedJob(10);
+  job.name = "Ünderfitted moods \"100%\"";
+  job.owner = "ann";
+  job.model = "org/SmolLM2_135M";
+  job.message = "line 3: expected 感情";
+  job.labels = {{"Team", "NLP"}, {"path", "back\\slash"}};
+  Insert(job);
+  Insert(QueuedJob(11));
+  const auto found = [&](const std::string& text) {
+    jobs::ListFilter filter;
+    filter.text = text;
+    const std::vector<std::string> ids = Ids(filter);
+    EXPECT_EQ(*store_->CountListed(filter), static_cast<int64_t>(ids.size()));
+    return ids;
+  };
+  for (const char* text : {"moods", "MOODS", "üNDER", "ANN", "an", "smollm2_1",
+                           "LINE 3", "感情", "team", "nlp", "NL", "\"100%\"",
+                           "0%", "2_", "k\\s", "\"1", "d mo", "ack\\sla"}) {
+    EXPECT_THAT(found(text), ElementsAre("10")) << text;
+  }
+  EXPECT_THAT(found(job.id.substr(20)), ElementsAre("10"));
+  EXPECT_THAT(found("01j0000"), ElementsAre("11", "10"));
+  for (const char* text :
+       {"mods", "1%%", "_3", "xx", "moods OR job", "id:01J", "{id} : \"01J\"",
+        "moo*", "^moods", "''", "m_ods", "NEAR(moods)", "-"}) {
+    EXPECT_THAT(found(text), ElementsAre()) << text;
+  }
+}
+
+TEST_F(JobListTest, TextFollowsTheRow) {
+  jobs::Job job = QueuedJob(10);
+  job.owner = "ann";
+  job.labels["team"] = "nlp";
+  Insert(job);
+  jobs::ListFilter filter;
+  filter.text = "signal 9";
+  EXPECT_THAT(Ids(filter), ElementsAre());
+  job.state = State::kRunning;
+  ASSERT_TRUE(store_->Update(job, {}).ok());
+  job.state = State::kFailed;
+  job.message = "killed by signal 9";
+  ASSERT_TRUE(store_->Update(job, {}).ok());
+  EXPECT_THAT(Ids(filter), ElementsAre("10"));
+  filter.states = {State::kFailed};
+  EXPECT_THAT(Ids(filter), ElementsAre("10"));
+  filter.text = "nlp";
+  EXPECT_THAT(Ids(filter), ElementsAre("10")) << "labels stay";
+  job.state = State::kQueued;
+  job.message = "";
+  ASSERT_TRUE(store_->Update(job, {}).ok());
+  EXPECT_THAT(Ids(filter), ElementsAre());
+  filter.states.clear();
+  filter.text = "signal";
+  EXPECT_THAT(Ids(filter), ElementsAre());
+  ASSERT_TRUE(
+      store_->MarkUnreadable(job.id, "its row is torn", absl::Now()).ok());
+  filter.text = "torn";
+  EXPECT_THAT(Ids(filter), ElementsAre("10"));
+  ASSERT_TRUE(store_->Delete(job.id).ok());
+  EXPECT_THAT(Ids(filter), ElementsAre());
+  filter.text = "to";
+  EXPECT_THAT(Ids(filter), ElementsAre());
+  EXPECT_EQ(*store_->CountListed({}), 0);
+}
+
+// With private jobs nobody learns by looking what a job of another is called.
+TEST_F(JobListTest, OfOthersTextIsFoundInIdAndOwnerAlone) {
+  for (int i = 10; i < 13; ++i) {
+    jobs::Job job = QueuedJob(i);
+    job.owner = i == 10 ? "ann" : i == 11 ? "bob" : "";
+    job.name = "secret";
+    job.labels["team"] = "nlp";
+    Insert(job);
+  }
+  jobs::ListFilter filter;
+  filter.text_of_owner = "ann";
+  for (const char* text : {"secret", "nlp", "se", "nl"}) {
+    filter.text = text;
+    EXPECT_THAT(Ids(filter), ElementsAre("10")) << text;
+    EXPECT_EQ(*store_->CountListed(filter), 1);
+  }
+  for (const char* text : {"bob", "bo"}) {
+    filter.text = text;
+    EXPECT_THAT(Ids(filter), ElementsAre("11")) << text;
+  }
+  filter.text = "01j";
+  EXPECT_THAT(Ids(filter), ElementsAre("12", "11", "10"));
+  filter.text_of_owner = "";  // nobody's jobs are no jobs of a nameless caller
+  for (const char* text : {"secret", "se"}) {
+    filter.text = text;
+    EXPECT_THAT(Ids(filter), ElementsAre()) << text;
+  }
+}
+
+// job_list and job_texts hold what jobs holds, whatever wrote there.
+TEST_F(JobListTest, TheNarrowTablesEqualTheRows) {
+  for (int i = 10; i < 30; ++i) {
+    jobs::Job job = QueuedJob(i);
+    job.labels["i"] = std::to_string(i);
+    Insert(job);
+    if (i % 2 == 0) continue;
+    job.state = State::kRunning;
+    job.eval_loss_after = 0.5;
+    job.name.assign(1000, 'n');
+    job.message = "why";
+    ASSERT_TRUE(store_->Update(job, {}).ok());
+  }
+  Execute("UPDATE jobs SET owner = 'x', held = 1 WHERE number % 3 = 0");
+  Execute("DELETE FROM jobs WHERE number % 5 = 0");
+  Insert(QueuedJob(30));  // brings the texts after the two statements
+  Connection& c = database_->writer();
+  absl::MutexLock lock(&c.mutex());
+  for (const char* sql :
+       {"SELECT count(*) FROM (SELECT * FROM job_list EXCEPT "
+        "SELECT * FROM job_list_source)",
+        "SELECT count(*) FROM (SELECT * FROM job_list_source EXCEPT "
+        "SELECT * FROM job_list)",
+        "SELECT count(*) FROM (SELECT * FROM job_text_rows EXCEPT "
+        "SELECT * FROM job_texts_source)",
+        "SELECT count(*) FROM (SELECT * FROM job_texts_source EXCEPT "
+        "SELECT * FROM job_text_rows)"}) {
+    EXPECT_EQ(c.database().execAndGet(sql).getInt(), 0) << sql;
+  }
+  c.database().exec(
+      "INSERT INTO job_texts (job_texts, rank) VALUES "
+      "('integrity-check', 1)");
+}
+
+TEST_F(JobListTest, WhoAsksForOneJobWaitsForNoList) {
+  absl::MutexLock lock(&database_->lister().mutex());  // a list goes on
+  Insert(QueuedJob(10));
+  EXPECT_TRUE(store_->Get(QueuedJob(10).id).ok());
+}
+
 TEST_F(JobListTest, FiltersOfAnyShapeKeepFewStatements) {
   Insert(QueuedJob(1));
   constexpr size_t kStates = std::size(jobs::kAllStates);
@@ -229,7 +480,7 @@ TEST_F(JobListTest, FiltersOfAnyShapeKeepFewStatements) {
     jobs::ListFilter filter;
     filter.summaries = (more & 1) != 0;
     if ((more & 2) != 0) filter.owner = "ana";
-    if ((more & 4) != 0) filter.before_id = QueuedJob(2).id;
+    if ((more & 4) != 0) filter.after = {QueuedJob(2).id, {}};
     for (int labels = 0; labels <= limits::kFilterLabels; ++labels) {
       if (labels > 0) filter.labels[std::to_string(labels)] = "v";
       filter.states.clear();
@@ -240,7 +491,7 @@ TEST_F(JobListTest, FiltersOfAnyShapeKeepFewStatements) {
     }
   }
   EXPECT_GT(shapes, 800);
-  Connection& c = database_->reader();
+  Connection& c = database_->lister();
   absl::MutexLock lock(&c.mutex());
   EXPECT_LE(c.kept_statements(), Connection::kKeptStatements);
 }

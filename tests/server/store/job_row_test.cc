@@ -48,6 +48,18 @@ jobs::Job FullJob() {
   job.advanced = true;
   job.memory_bytes = 41;
   job.checkpoint_bytes = 42;
+  job.device_time = absl::Microseconds(43);
+  job.held = true;
+  job.hold_reason = "waits for the data";
+  job.place = -44;
+  job.among_all = true;
+  job.ticket = "01J00000000000000000000007";
+  job.fresh = true;
+  job.after = {"a", "b"};
+  job.model = "org/model";
+  job.study_json = R"({"rows":7})";
+  job.sweep_id = "01J00000000000000000000008";
+  job.until_step = 45;
   job.idempotency_key = "key";
   job.request_hash = "hash";
   return job;
@@ -56,6 +68,9 @@ jobs::Job FullJob() {
 void ExpectSame(const jobs::Job& a, const jobs::Job& b) {
   EXPECT_EQ(a.id, b.id);
   EXPECT_EQ(a.kind, b.kind);
+  EXPECT_EQ(a.study_json, b.study_json);
+  EXPECT_EQ(a.sweep_id, b.sweep_id);
+  EXPECT_EQ(a.until_step, b.until_step);
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.state, b.state);
   EXPECT_EQ(a.cancel_requested, b.cancel_requested);
@@ -96,6 +111,15 @@ void ExpectSame(const jobs::Job& a, const jobs::Job& b) {
   EXPECT_EQ(a.advanced, b.advanced);
   EXPECT_EQ(a.memory_bytes, b.memory_bytes);
   EXPECT_EQ(a.checkpoint_bytes, b.checkpoint_bytes);
+  EXPECT_EQ(a.device_time, b.device_time);
+  EXPECT_EQ(a.held, b.held);
+  EXPECT_EQ(a.hold_reason, b.hold_reason);
+  EXPECT_EQ(a.place, b.place);
+  EXPECT_EQ(a.among_all, b.among_all);
+  EXPECT_EQ(a.ticket, b.ticket);
+  EXPECT_EQ(a.fresh, b.fresh);
+  EXPECT_EQ(a.after, b.after);
+  EXPECT_EQ(a.model, b.model);
   EXPECT_EQ(a.idempotency_key, b.idempotency_key);
   EXPECT_EQ(a.request_hash, b.request_hash);
 }
@@ -145,7 +169,7 @@ TEST_F(JobRowTest, UnknownValuesAreDataLossNamingTheJob) {
         "UPDATE jobs SET exit_reason = NULL, progress = 'x'",
         "UPDATE jobs SET progress = NULL, metrics = '[]'",
         "UPDATE jobs SET metrics = '{}', best_evaluation = '{\"step\": []}'",
-        "UPDATE jobs SET best_evaluation = NULL, output_kind = 3",
+        "UPDATE jobs SET best_evaluation = NULL, output_kind = 9",
         "UPDATE jobs SET output_kind = 1, warnings = '{}'",
         "UPDATE jobs SET warnings = '[]', kind = 99"}) {
     Corrupt(sql);

@@ -54,7 +54,8 @@ TEST(Migrate, BringsAnEmptyDatabaseToTheNewestVersion) {
   }
   EXPECT_EQ(IntOf(database,
                   "SELECT count(*) FROM pragma_table_list WHERE schema = "
-                  "'main' AND name NOT LIKE 'sqlite_%' AND NOT strict"),
+                  "'main' AND type = 'table' AND name NOT LIKE 'sqlite_%' "
+                  "AND NOT strict"),
             0);
 }
 
@@ -98,6 +99,9 @@ TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
   EXPECT_EQ(queued.id, "01J00000000000000000000002");
   EXPECT_EQ(queued.state, jobs::State::kQueued);
   EXPECT_EQ(queued.idempotency_key, "k2");
+  auto by_key = store.FindByIdempotencyKey(queued.owner, "k2");
+  ASSERT_TRUE(by_key.ok() && by_key->has_value()) << by_key.status();
+  EXPECT_EQ((*by_key)->id, queued.id);
   EXPECT_EQ(queued.kind, jobs::JobKind::kTraining);
   const jobs::Job& done = (*jobs)[1];
   EXPECT_EQ(done.state, jobs::State::kSucceeded);

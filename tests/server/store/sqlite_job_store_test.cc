@@ -88,6 +88,7 @@ TEST_F(SqliteJobStoreTest, WhatWasStoredIsThereAfterReopening) {
 TEST_F(SqliteJobStoreTest, UnknownJobsAreNotFound) {
   const auto kNotFound = absl::StatusCode::kNotFound;
   EXPECT_EQ(store_->Get("x").status().code(), kNotFound);
+  EXPECT_EQ(store_->OwnerOf("x").status().code(), kNotFound);
   EXPECT_EQ(store_->Events("x", 0, 1).status().code(), kNotFound);
   EXPECT_EQ(store_->LastSequence("x").status().code(), kNotFound);
   EXPECT_EQ(store_->Checkpoints("x").status().code(), kNotFound);
@@ -103,18 +104,38 @@ TEST_F(SqliteJobStoreTest, AnIdempotencyKeyBelongsToOneJob) {
             absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(store_->Get(second.id).status().code(),
             absl::StatusCode::kNotFound);
-  auto found = store_->FindByIdempotencyKey("key");
+  auto found = store_->FindByIdempotencyKey("", "key");
   ASSERT_TRUE(found.ok() && found->has_value());
   EXPECT_EQ((*found)->id, first.id);
-  auto absent = store_->FindByIdempotencyKey("other");
+  auto absent = store_->FindByIdempotencyKey("", "other");
   ASSERT_TRUE(absent.ok());
   EXPECT_FALSE(absent->has_value());
+}
+
+TEST_F(SqliteJobStoreTest, TwoOwnersMayChooseTheSameKey) {
+  jobs::Job ada = QueuedJob(1), bob = QueuedJob(2), again = QueuedJob(3);
+  ada.owner = again.owner = "ada";
+  bob.owner = "bob";
+  ada.idempotency_key = bob.idempotency_key = again.idempotency_key = "key";
+  Insert(ada);
+  Insert(bob);
+  EXPECT_EQ(store_->Insert(again, StateEvent(again, 1)).code(),
+            absl::StatusCode::kAlreadyExists);
+  for (const jobs::Job& job : {ada, bob}) {
+    auto found = store_->FindByIdempotencyKey(job.owner, "key");
+    ASSERT_TRUE(found.ok() && found->has_value());
+    EXPECT_EQ((*found)->id, job.id);
+    EXPECT_EQ(store_->OwnerOf(job.id).value_or("?"), job.owner);
+  }
+  auto none = store_->FindByIdempotencyKey("eve", "key");
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->has_value());
 }
 
 TEST_F(SqliteJobStoreTest, JobsWithoutAKeyDoNotCollide) {
   Insert(QueuedJob(1));
   Insert(QueuedJob(2));
-  auto none = store_->FindByIdempotencyKey("");
+  auto none = store_->FindByIdempotencyKey("", "");
   ASSERT_TRUE(none.ok());
   EXPECT_FALSE(none->has_value());
 }
@@ -210,7 +231,7 @@ TEST_F(SqliteJobStoreTest, CountsFollowTheRows) {
     Update(job, {});
     EXPECT_EQ(*store_->CountByState(), counted());
   }
-  job.state = State::kQueued;
+  job.state = State::kRunning;
   EXPECT_FALSE(store_->Update(job, {}).ok()) << "from an end";
   EXPECT_EQ(*store_->CountByState(), counted());
   ASSERT_TRUE(store_->Delete(job.id).ok());

@@ -37,6 +37,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{SQLITE_NOTADB, absl::StatusCode::kDataLoss},
                     Case{SQLITE_READONLY, absl::StatusCode::kPermissionDenied},
                     Case{SQLITE_CANTOPEN, absl::StatusCode::kPermissionDenied},
+                    Case{SQLITE_INTERRUPT, absl::StatusCode::kDeadlineExceeded},
                     Case{SQLITE_IOERR, absl::StatusCode::kInternal},
                     Case{SQLITE_MISUSE, absl::StatusCode::kInternal}));
 

@@ -17,10 +17,12 @@ TEST(UnreadableRow, IsFoundAndCanBeGivenUp) {
   const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
   SqliteJobStore store(*database);
   for (int number : {1, 2, 3}) {
-    const jobs::Job job = QueuedJob(number);
+    jobs::Job job = QueuedJob(number);
+    job.owner = "ada";
     ASSERT_TRUE(store.Insert(job, StateEvent(job, 1)).ok());
   }
   jobs::Job running = QueuedJob(2);
+  running.owner = "ada";
   running.state = jobs::State::kRunning;
   ASSERT_TRUE(store.Update(running, {}).ok());
   const std::vector<std::string> ids = {QueuedJob(1).id, QueuedJob(2).id,
@@ -36,6 +38,7 @@ TEST(UnreadableRow, IsFoundAndCanBeGivenUp) {
   EXPECT_EQ(*store.Unfinished(), ids);
   for (const std::string& id : {ids[0], ids[1]}) {
     EXPECT_EQ(store.Get(id).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(store.OwnerOf(id).value_or("?"), "ada");
     const absl::Status marked =
         store.MarkUnreadable(id, "unreadable row", absl::FromUnixSeconds(9));
     ASSERT_TRUE(marked.ok()) << marked;

@@ -29,6 +29,7 @@ class ProcessLauncherTest : public testing::Test {
     fs::create_directories(folder_);
     options_.worker_path = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
     options_.lease_path = folder_ / "lease";
+    options_.temporary_dir = folder_ / "tmp";
     request_ = {"J",
                 jobs::JobKind::kTraining,
                 folder_ / "job.json",
@@ -103,6 +104,38 @@ TEST_F(ProcessLauncherTest, TheEnvironmentIsThatOfASharedMac) {
   }
 }
 
+TEST_F(ProcessLauncherTest, AWorkerHasAFolderForItsTemporaryFiles) {
+  options_.environment = {{"FAKE_WORKER_MODE", "environment"},
+                          {"TMPDIR", "/tmp"}};
+  // What a daemon left that was killed.
+  const fs::path parent = options_.temporary_dir;
+  fs::create_directories(parent / "J0/deep");
+  ProcessLauncher launcher(options_, base::Clock::Real());
+  EXPECT_TRUE(fs::is_empty(parent));
+  auto worker = launcher.Launch(request_, listener_);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const fs::path folder = parent / request_.job_id;
+  listener_.WaitForExit();
+  std::ifstream log(request_.log_path);
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_THAT(text, HasSubstr("\nTMPDIR=" + folder.string() + "\n"));
+  EXPECT_FALSE(fs::exists(folder)) << "it goes with the worker";
+}
+
+TEST_F(ProcessLauncherTest, TheTemporaryFolderIsThereAndPrivate) {
+  options_.environment["FAKE_WORKER_MODE"] = "slow-exit";
+  ProcessLauncher launcher(options_, base::Clock::Real());
+  auto worker = launcher.Launch(request_, listener_);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const fs::path folder = fs::path(options_.temporary_dir) / request_.job_id;
+  for (const fs::path& path : {folder.parent_path(), folder}) {
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all) << path;
+  }
+  std::ofstream(folder / "left") << "x";
+  worker->reset();
+  EXPECT_FALSE(fs::exists(folder));
+}
+
 // Two daemons, each with a state folder of its own.
 TEST_F(ProcessLauncherTest, AnotherDaemonsWorkerHoldsTheGpu) {
   options_.environment["FAKE_WORKER_MODE"] = "slow-exit";
@@ -134,6 +167,7 @@ TEST_F(ProcessLauncherTest, TheWorkerHearsWhatItMayRead) {
   for (const std::vector<std::string>& roots :
        {std::vector<std::string>{}, {"/models", "/data"}}) {
     fs::remove(request_.log_path);
+    request_.results_read = {"/jobs/A/out/model"};
     options_.read_roots = roots;
     ProcessLauncher launcher(options_, base::Clock::Real());
     FakeListener listener;
@@ -147,7 +181,7 @@ TEST_F(ProcessLauncherTest, TheWorkerHearsWhatItMayRead) {
     } else {
       EXPECT_THAT(text, HasSubstr("may read /models\nmay read /data\n"
                                   "may read " +
-                                  job + "\n"));
+                                  job + "\nmay read /jobs/A/out/model\n"));
     }
   }
 }

@@ -83,6 +83,16 @@ TEST_F(TestedLauncherTest, ADeviceThatPassesIsReady) {
   EXPECT_EQ(text, "--selftest --verdict " + options_.verdict_path + "\n");
 }
 
+TEST_F(TestedLauncherTest, TheTestHasAFolderForItsTemporaryFiles) {
+  options_.temporary_dir = folder_ / "tmp";
+  Worker("touch \"$TMPDIR/left\" && echo \"$TMPDIR\"");
+  EXPECT_TRUE(Verdict().ok());
+  std::ifstream log(options_.log_path);
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_EQ(text, (folder_ / "tmp/selftest").string() + "\n");
+  EXPECT_FALSE(fs::exists(folder_ / "tmp/selftest"));
+}
+
 // The worker leaves the verdict of an earlier start as it is.
 TEST_F(TestedLauncherTest, TellsWhichDevicePassedAndWhen) {
   std::ofstream(options_.verdict_path)
@@ -130,6 +140,44 @@ TEST_F(TestedLauncherTest, OneThatFailsHoldsJobsAndSaysWhy) {
               AllOf(HasSubstr("failed: 1 of 9 checks failed: bmm"),
                     HasSubstr("selftest.log"), HasSubstr("--skip-selftest")));
   EXPECT_EQ(line_, std::string(status.message()));
+}
+
+// Once the test has ended.
+TestedLauncher::State Settled(const TestedLauncher& launcher) {
+  for (int i = 0; i < 6000 && launcher.state().testing; ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return launcher.state();
+}
+
+TEST_F(TestedLauncherTest, WhoAsksHasTheDeviceTestedAgain) {
+  Worker("echo \"$@\"; exit 0");
+  TestedLauncher launcher(idle_, options_);
+  EXPECT_TRUE(Settled(launcher).verdict.ok());
+  // The device has become wrong meanwhile: no job starts any more.
+  Worker("echo \"$@\"; exit 1");
+  EXPECT_TRUE(launcher.TestAgain());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Settled(launcher).verdict));
+  EXPECT_TRUE(absl::IsFailedPrecondition(launcher.Ready()));
+  std::ifstream log(options_.log_path);
+  const std::string text((std::istreambuf_iterator<char>(log)), {});
+  EXPECT_EQ(text,
+            "--selftest --verdict " + options_.verdict_path + " --force\n");
+}
+
+TEST_F(TestedLauncherTest, WhileItTestsNoJobStartsAndNoOtherTest) {
+  Worker("exit 0");
+  TestedLauncher launcher(idle_, options_);
+  EXPECT_TRUE(Settled(launcher).verdict.ok());
+  const fs::path go = folder_ / "go";
+  Worker("until [ -e '" + go.string() + "' ]; do sleep 0.01; done");
+  EXPECT_TRUE(launcher.TestAgain());
+  EXPECT_FALSE(launcher.TestAgain());
+  EXPECT_TRUE(launcher.state().testing);
+  EXPECT_TRUE(absl::IsUnavailable(launcher.Ready()));
+  std::ofstream(go) << "";
+  EXPECT_TRUE(Settled(launcher).verdict.ok());
+  EXPECT_TRUE(launcher.Ready().ok());
 }
 
 TEST_F(TestedLauncherTest, ACrashIsAFailure) {

@@ -56,6 +56,7 @@ class WorkerSessionTest : public testing::Test {
     options.environment = host::CurrentEnvironment();
     options.environment["FAKE_WORKER_MODE"] = mode;
     options.lease_path = folder_ / "lease";
+    options.temporary_dir = folder_ / "tmp";
     options.exit_grace = exit_grace;
     options.awake_time = awake_time_;
     ProcessLauncher launcher(options, base::Clock::Real());

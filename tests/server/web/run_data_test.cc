@@ -24,8 +24,11 @@ constexpr char kId[] = "01KAH0000000000000000000AA";
 
 class RunDataTest : public testing::Test {
  protected:
+  static access::Rights Nobody(bool private_jobs = false) {
+    return access::Rights(access::Caller(), private_jobs);
+  }
   run_page::RunData Read() {
-    auto run = ReadRun(reader_, kId);
+    auto run = ReadRun(reader_, Nobody(), kId);
     EXPECT_TRUE(run.ok()) << run.status();
     return *std::move(run);
   }
@@ -76,8 +79,17 @@ TEST_F(RunDataTest, HasTheEndOfTheLog) {
 }
 
 TEST_F(RunDataTest, AJobThatIsNoneIsAnError) {
-  EXPECT_TRUE(absl::IsNotFound(ReadRun(reader_, kId).status()));
-  EXPECT_FALSE(ReadRun(reader_, "../../etc/passwd").ok());
+  EXPECT_TRUE(absl::IsNotFound(ReadRun(reader_, Nobody(), kId).status()));
+  EXPECT_FALSE(ReadRun(reader_, Nobody(), "../../etc/passwd").ok());
+}
+
+TEST_F(RunDataTest, APrivateJobHasNoRunForOthers) {
+  reader_.Put(kId, jobs::State::kRunning);
+  WriteLog("secret\n");
+  const absl::Status refused =
+      ReadRun(reader_, Nobody(/*private_jobs=*/true), kId).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_TRUE(ReadRun(reader_, Nobody(), kId).ok());
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ class SiteTest : public testing::Test {
   }
   http::Response Get(const std::string& target,
                      const std::string& host = "127.0.0.1:9465") {
-    return Site(reader_, facts_).Answer({.target = target, .host = host});
+    return Site(reader_, facts_, private_jobs_)
+        .Answer({.target = target, .host = host});
   }
   json Json(const std::string& target, int status = 200) {
     const http::Response response = Get(target);
@@ -43,6 +44,7 @@ class SiteTest : public testing::Test {
 
   rpc::FakeManager reader_{testing_support::FreshFolder("site")};
   rpc::DaemonFacts facts_;
+  bool private_jobs_ = false;
 };
 
 TEST_F(SiteTest, ShowsTheApisMessages) {
@@ -113,6 +115,29 @@ TEST_F(SiteTest, AnswersToThisMachinesNamesAlone) {
     EXPECT_EQ(response.status, 403) << host;
     EXPECT_THAT(response.body, Not(HasSubstr(kId)));
   }
+}
+
+TEST_F(SiteTest, ShowsThePublicPartOfPrivateJobs) {
+  private_jobs_ = true;
+  jobs::Job job = rpc::FakeManager::MakeJob(kId, jobs::State::kRunning);
+  job.owner = "ada";
+  job.name = job.message = "secret";
+  reader_.Put(job);
+  const json list = Json("/api/jobs");
+  EXPECT_EQ(list["jobs"][0]["id"], kId);
+  EXPECT_EQ(list["jobs"][0]["owner"], "ada");
+  EXPECT_EQ(Json(std::string("/api/jobs/") + kId)["state"],
+            "JOB_STATE_RUNNING");
+  for (const std::string& target :
+       {std::string("/api/jobs"), std::string("/api/jobs/") + kId,
+        std::string("/api/jobs/") + kId + "/run",
+        std::string("/jobs/") + kId}) {
+    EXPECT_THAT(Get(target).body, testing::Not(testing::HasSubstr("secret")));
+  }
+  EXPECT_THAT(
+      std::string(Json(std::string("/api/jobs/") + kId + "/run", 403)["error"]),
+      testing::HasSubstr("--private-jobs"));
+  EXPECT_EQ(Get(std::string("/jobs/") + kId).status, 403);
 }
 
 }  // namespace

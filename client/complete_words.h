@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_COMPLETE_WORDS_H_
+#define MPSD_CLIENT_COMPLETE_WORDS_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "client/complete_place.h"
+
+namespace mpsd::client {
+
+// A word that may stand where a person types, and what it is, for people; ""
+// where the word says it.
+struct CompleteWord {
+  std::string word;
+  std::string about = {};
+};
+
+struct CompleteWords {
+  // Whether names of files may stand there, too, which the shell knows itself.
+  bool files = false;
+  // Whether a word goes on: a list with commas, a field before its value.
+  bool parts = false;
+  std::vector<CompleteWord> words = {};
+};
+
+// What may stand at the place: verbs, options, states, jobs of a state that the
+// verb takes, models, contexts, columns, fields of job.json and their values.
+// Asks the daemon that the line names for jobs and models, for a second at
+// most, and never through ssh, which might ask for a passphrase; a daemon that
+// does not answer has none. Only words that begin with the place's word, and
+// that a shell takes as they are: a model's name is not run.
+CompleteWords WordsFor(const CLI::App& program, const CompletePlace& place);
+
+// Answers a shell's script: "files", "parts" or "words" for the last of the
+// words that follow the program's name, then a word a line, with what it is
+// behind a tab.
+void PrintWords(const CLI::App& program, std::vector<std::string> words,
+                std::ostream& out);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_COMPLETE_WORDS_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/job_id.h"
+#include "client/text/format.h"
+#include "client/verbs.h"
+
+namespace mpsd::client {
+namespace {
+
+ExitCode HoldOne(const std::string& id, const std::string& reason,
+                 const Console& console) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::HoldRequest request;
+  request.set_id(id);
+  request.set_reason(reason);
+  v1::Job job;
+  grpc::Status status = console.daemon.jobs().Hold(&context, request, &job);
+  if (!status.ok()) return console.Fail(status);
+  if (console.json) {
+    console.PrintJson(job);
+    return ExitCode::kOk;
+  }
+  console.out << "Job " << job.id() << " is held";
+  if (!job.hold().empty()) console.out << ' ' << Printable(job.hold());
+  console.out << ". It starts after `mpsctl release " << job.id() << "`.\n";
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddHold(CLI::App& app, Action* action) {
+  auto texts = std::make_shared<std::vector<std::string>>();
+  auto reason = std::make_shared<std::string>();
+  CLI::App* verb = app.add_subcommand(
+      "hold", "Keep queued jobs from starting; they keep their places");
+  verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
+  verb->add_option("--reason", *reason, "Why, for whoever looks at the queue")
+      ->type_name("TEXT");
+  verb->callback([=] {
+    *action = [=](const Console& console) {
+      return ForEachJob(console, *texts, [&](const std::string& id) {
+        return HoldOne(id, *reason, console);
+      });
+    };
+  });
+}
+
+}  // namespace mpsd::client

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/list_order.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "client/text/format.h"
+#include "core/base/printable.h"
+
+namespace mpsd::client {
+namespace {
+
+constexpr char kPrefix[] = "JOB_ORDER_";
+
+using Value = std::optional<std::variant<int64_t, double, std::string>>;
+
+Value ValueOf(const v1::Job& job, v1::JobOrder order) {
+  switch (order) {
+    case v1::JOB_ORDER_END_TIME:
+      if (!job.has_end_time()) return std::nullopt;
+      return absl::ToUnixMicros(ToTime(job.end_time()));
+    case v1::JOB_ORDER_NAME:
+      return absl::AsciiStrToLower(job.name());
+    case v1::JOB_ORDER_OWNER:
+      return job.owner();
+    case v1::JOB_ORDER_STATE:
+      return int64_t{job.state()};
+    case v1::JOB_ORDER_PRIORITY:
+      return int64_t{job.priority()};
+    case v1::JOB_ORDER_EVAL_LOSS:
+      if (!job.has_eval_loss_after() || std::isnan(job.eval_loss_after())) {
+        return std::nullopt;
+      }
+      return job.eval_loss_after();
+    case v1::JOB_ORDER_DEVICE_SECONDS:
+      return job.device_seconds();
+    case v1::JOB_ORDER_STORED_BYTES:
+      return int64_t{job.stored_bytes()};
+    default:
+      return absl::ToUnixMicros(ToTime(job.create_time()));
+  }
+}
+
+// Negative where `a` comes first.
+int Compare(const v1::Job& a, const v1::Job& b, SortKey key) {
+  const Value left = ValueOf(a, key.order), right = ValueOf(b, key.order);
+  if (left == right) return 0;
+  if (!left.has_value() || !right.has_value()) return left ? -1 : 1;
+  return (*left < *right) == key.ascending ? -1 : 1;
+}
+
+}  // namespace
+
+std::vector<std::string> SortNames() {
+  std::vector<std::string> names;
+  for (int i = v1::JobOrder_MIN + 1; i <= v1::JobOrder_MAX; ++i) {
+    const std::string name(v1::JobOrder_Name(static_cast<v1::JobOrder>(i)));
+    names.push_back(absl::AsciiStrToLower(name.substr(sizeof(kPrefix) - 1)));
+  }
+  return names;
+}
+
+absl::StatusOr<std::vector<SortKey>> ParseSort(const std::string& words) {
+  std::vector<SortKey> keys;
+  for (const auto& part : absl::StrSplit(words, ',')) {
+    const std::string word(absl::StripAsciiWhitespace(part));
+    SortKey key{v1::JOB_ORDER_UNSPECIFIED, word[0] != '-'};
+    const std::string name =
+        absl::AsciiStrToUpper(key.ascending ? word : word.substr(1));
+    if (!v1::JobOrder_Parse(kPrefix + name, &key.order) ||
+        key.order == v1::JOB_ORDER_UNSPECIFIED) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--sort ", base::Quotable(word), ": jobs are sorted by ",
+          absl::StrJoin(SortNames(), ", "), "; with - before it from the end"));
+    }
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+bool AreEqual(const v1::Job& a, const v1::Job& b, SortKey key) {
+  return Compare(a, b, key) == 0;
+}
+
+void SortBy(absl::Span<const SortKey> keys, std::vector<v1::Job>& jobs) {
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [keys](const v1::Job& a, const v1::Job& b) {
+                     for (const SortKey& key : keys) {
+                       const int order = Compare(a, b, key);
+                       if (order != 0) return order < 0;
+                     }
+                     return false;
+                   });
+}
+
+}  // namespace mpsd::client

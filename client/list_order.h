@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_LIST_ORDER_H_
+#define MPSD_CLIENT_LIST_ORDER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "mpsd/v1/jobs.pb.h"
+
+namespace mpsd::client {
+
+// One word of `mpsctl list --sort`: "name" for A first, "-name" for Z first.
+struct SortKey {
+  v1::JobOrder order = v1::JOB_ORDER_CREATE_TIME;
+  bool ascending = false;
+
+  bool operator==(const SortKey&) const = default;
+};
+
+// "create_time", "name" …: what a list can be sorted by.
+std::vector<std::string> SortNames();
+
+// The keys of "-eval_loss,name". InvalidArgument, naming the word and what it
+// may be, for another one.
+absl::StatusOr<std::vector<SortKey>> ParseSort(const std::string& words);
+
+// Whether the key puts both jobs in one place.
+bool AreEqual(const v1::Job& a, const v1::Job& b, SortKey key);
+
+// Sorts by the keys, the first of which counts most; jobs without a value come
+// last, and jobs that are equal in all keep their order.
+void SortBy(absl::Span<const SortKey> keys, std::vector<v1::Job>& jobs);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_LIST_ORDER_H_

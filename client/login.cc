@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/choose_daemon.h"
+#include "client/contexts/context_store.h"
+#include "client/refusal.h"
+#include "client/text/identity_text.h"
+#include "client/tls/probe.h"
+#include "client/tls/system_roots.h"
+#include "client/verbs.h"
+#include "core/base/fingerprint.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+#include "core/base/secret_file.h"
+#include "core/certificates/certificate_facts.h"
+#include "core/certificates/pem.h"
+
+namespace mpsd::client {
+namespace {
+
+using certificates::CertificateFacts;
+using certificates::FactsOf;
+
+struct LoginOptions {
+  std::string server;
+  std::string name;
+  std::string token_file;
+  std::string fingerprint;
+  std::string client_certificate;
+  std::string client_key;
+};
+
+constexpr char kCompare[] =
+    "Compare the fingerprint with what `mpsd tls show` prints on that machine, "
+    "or ask its admin for it.";
+
+std::string Trimmed(const std::string& text) {
+  return std::string(absl::StripAsciiWhitespace(text));
+}
+
+absl::StatusOr<std::string> ReadStandardInput() {
+  std::string text;
+  char piece[512];
+  while (text.size() <= limits::kTokenBytes) {
+    const ssize_t n = read(STDIN_FILENO, piece, sizeof piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    text.append(piece, static_cast<size_t>(n));
+  }
+  return text;
+}
+
+// One `mpsctl login`, step by step. A step that fails has told the user why,
+// and returns the exit code.
+class Login {
+ public:
+  Login(const Console& console, LoginOptions options)
+      : console_(console), options_(std::move(options)) {}
+
+  ExitCode Run() {
+    using Step = std::optional<ExitCode> (Login::*)();
+    for (Step step : {&Login::ReadPlace, &Login::Probe, &Login::Trust,
+                      &Login::TakeToken, &Login::AskDaemon, &Login::Keep}) {
+      if (const auto code = (this->*step)()) return *code;
+    }
+    return ExitCode::kOk;
+  }
+
+ private:
+  using Failed = std::optional<ExitCode>;
+
+  Failed Fail(const Refusal& refusal) const {
+    return console_.Fail(refusal.code, refusal.what, refusal.next);
+  }
+  Failed BadInput(const absl::Status& status, const std::string& next) const {
+    return console_.Fail(ExitCode::kBadInput, status, next);
+  }
+
+  Failed ReadPlace() {
+    const absl::StatusOr<HostPort> place = ParseHostPort(options_.server);
+    if (!place.ok()) {
+      return BadInput(place.status(),
+                      "A socket and ssh://… need no login: there the machine "
+                      "itself says who you are.");
+    }
+    place_ = *place;
+    context_.server = place_.Text();
+    context_.name =
+        options_.name.empty() ? NameForHost(place_.host) : options_.name;
+    if (absl::Status s = CheckContextName(context_.name); !s.ok()) {
+      return BadInput(s, "");
+    }
+    const absl::StatusOr<Context> former = contexts_.Find(context_.name);
+    if (former.ok() && former->server != context_.server &&
+        options_.name.empty()) {
+      return console_.Fail(
+          ExitCode::kBadInput,
+          absl::StrCat("the context ", context_.name, " is for ",
+                       former->server),
+          absl::StrCat("Choose another name with --name, or replace it with "
+                       "--name ",
+                       context_.name, "."));
+    }
+    return TakeClientCertificate();
+  }
+
+  Failed TakeClientCertificate() {
+    if (options_.client_certificate.empty() != options_.client_key.empty()) {
+      return console_.Fail(ExitCode::kBadInput,
+                           "--client-cert and --client-key belong together",
+                           "");
+    }
+    if (options_.client_certificate.empty()) return std::nullopt;
+    std::error_code error;
+    context_.client_certificate =
+        std::filesystem::absolute(options_.client_certificate, error).string();
+    context_.client_key =
+        std::filesystem::absolute(options_.client_key, error).string();
+    Context files = context_;
+    files.ca_pem = "-";  // not needed yet
+    const absl::StatusOr<Address> address = AddressOf(files);
+    if (!address.ok()) return BadInput(address.status(), "");
+    certificate_pem_ = address->credentials.certificate_pem;
+    key_pem_ = address->credentials.key_pem;
+    if (auto s = certificates::ParseCertificates(certificate_pem_).status();
+        !s.ok()) {
+      return BadInput(absl::InvalidArgumentError(absl::StrCat(
+                          context_.client_certificate, ": ", s.message())),
+                      "");
+    }
+    if (auto s = certificates::ParseKey(key_pem_).status(); !s.ok()) {
+      return BadInput(absl::InvalidArgumentError(
+                          absl::StrCat(context_.client_key, ": ", s.message())),
+                      "");
+    }
+    return std::nullopt;
+  }
+
+  Failed Probe() {
+    probe_ =
+        ProbeServer(place_, {absl::Seconds(10), certificate_pem_, key_pem_});
+    if (probe_.found == Found::kNoTls && IsLoopback(place_.host)) {
+      // A daemon of this machine, or the end of somebody's own tunnel.
+      context_.tls = false;
+      return std::nullopt;
+    }
+    if (const auto refusal = WhyNoTls(place_, probe_)) return Fail(*refusal);
+    return std::nullopt;
+  }
+
+  Failed Trust() {
+    if (!context_.tls) return std::nullopt;
+    const absl::Time now = console_.terminal.clock->Now();
+    if (options_.fingerprint.empty()) {
+      const absl::StatusOr<std::string> roots = SystemRoots();
+      if (roots.ok()) {
+        const Verdict verdict = Judge(probe_.chain, *roots, place_.host, now);
+        if (verdict.trust == Trust::kTrusted) return std::nullopt;
+      }
+    }
+    return Pin(now);
+  }
+
+  // Trusts the last certificate of the chain, if it is worth it and the user
+  // says so.
+  Failed Pin(absl::Time now) {
+    X509* authority = probe_.chain.back().get();
+    const auto facts = FactsOf(*probe_.chain.front());
+    const auto pinned = FactsOf(*authority);
+    const auto pem = certificates::CertificatePem(*authority);
+    for (const absl::Status& s :
+         {facts.status(), pinned.status(), pem.status()}) {
+      if (!s.ok()) return console_.Fail(ExitCode::kNotLetIn, s, "");
+    }
+    const Verdict verdict =
+        Judge(probe_.chain, std::vector<X509*>{authority}, place_.host, now);
+    if (verdict.trust == Trust::kOtherAuthority) {
+      return console_.Fail(
+          ExitCode::kNotLetIn,
+          absl::StrCat("the certificates of mpsd at ", context_.server,
+                       " do not lead to the last of them: ", verdict.why),
+          "Its admin can look at them with `mpsd tls show`.");
+    }
+    if (const auto refusal =
+            WhyNoTrust(place_, probe_.chain, verdict, *pem, "")) {
+      return Fail(*refusal);
+    }
+    if (probe_.chain.size() == 1 &&
+        !certificates::IsIssuedBy(*authority, *authority)) {
+      return console_.Fail(
+          ExitCode::kNotLetIn,
+          absl::StrCat("mpsd at ", context_.server,
+                       " shows its certificate without the authority's, so "
+                       "that there is nothing lasting to trust"),
+          "Its certificate's file (--tls-cert) should hold the authority's "
+          "certificate behind its own.");
+    }
+    if (auto code = Confirm(*facts, *pinned, now)) return code;
+    context_.ca_pem = *pem;
+    return std::nullopt;
+  }
+
+  Failed Confirm(const CertificateFacts& facts, const CertificateFacts& pinned,
+                 absl::Time now) {
+    if (!options_.fingerprint.empty()) {
+      const absl::StatusOr<std::string> wanted =
+          base::ParseFingerprint(options_.fingerprint);
+      if (!wanted.ok()) return BadInput(wanted.status(), "");
+      if (*wanted == pinned.fingerprint) return std::nullopt;
+      return console_.Fail(
+          ExitCode::kNotLetIn,
+          absl::StrCat("the authority of mpsd at ", context_.server,
+                       " has the fingerprint ", pinned.fingerprint,
+                       ", expected ", *wanted),
+          *wanted == facts.fingerprint
+              ? "That one is the server's own certificate: give its "
+                "authority's, which stays the same when it is renewed."
+              : "Either somebody is between you and mpsd, or mpsd has a new "
+                "authority: ask its admin (`mpsd tls show`).");
+    }
+    console_.err << "mpsd at " << context_.server
+                 << " has an authority that this machine does not know:\n"
+                 << "  authority    "
+                 << (pinned.subject.empty() ? "-" : pinned.subject)
+                 << "\n  fingerprint  " << pinned.fingerprint
+                 << "\n  names        " << absl::StrJoin(facts.names, ", ")
+                 << "\n  certificate  " << CertificateText(facts.expiry, now)
+                 << "\n"
+                 << kCompare << "\n"
+                 << std::flush;
+    const absl::StatusOr<std::string> answer =
+        console_.terminal.ask("Trust it? (yes/no) ", Echo::kOn);
+    if (absl::IsFailedPrecondition(answer.status())) {
+      return console_.Fail(ExitCode::kBadInput,
+                           "there is no terminal to ask on whether to trust it",
+                           "Give the fingerprint with --fingerprint, once you "
+                           "have compared it.");
+    }
+    if (answer.ok() && absl::AsciiStrToLower(Trimmed(*answer)) == "yes") {
+      return std::nullopt;
+    }
+    return console_.Fail(ExitCode::kNotLetIn, "not trusted; nothing was stored",
+                         "");
+  }
+
+  Failed TakeToken() {
+    absl::StatusOr<std::string> token;
+    std::string from = "the token";
+    if (options_.token_file == "-") {
+      from = "standard input";
+      token = ReadStandardInput();
+    } else if (!options_.token_file.empty()) {
+      from = options_.token_file;
+      token =
+          base::ReadSecretFile(options_.token_file, limits::kTokenBytes + 2);
+    } else if (const char* own = std::getenv("MPSD_TOKEN");
+               own != nullptr && *own != 0) {
+      from = "MPSD_TOKEN";
+      token = std::string(own);
+    } else if (!context_.client_certificate.empty()) {
+      return std::nullopt;  // the certificate says who it is
+    } else {
+      token = console_.terminal.ask(
+          absl::StrCat("Token for ", context_.server, ": "), Echo::kOff);
+      if (absl::IsFailedPrecondition(token.status())) {
+        return console_.Fail(
+            ExitCode::kBadInput, "there is no terminal to ask for the token on",
+            "Give it with --token-file FILE, --token-file - or MPSD_TOKEN.");
+      }
+    }
+    if (absl::IsCancelled(token.status())) {
+      return console_.Fail(ExitCode::kDetached, token.status(), "");
+    }
+    if (!token.ok()) return BadInput(token.status(), "");
+    context_.token = Trimmed(*token);
+    if (absl::Status s = CheckToken(context_.token); !s.ok()) {
+      return BadInput(
+          absl::InvalidArgumentError(absl::StrCat(from, ": ", s.message())),
+          "");
+    }
+    return std::nullopt;
+  }
+
+  Failed AskDaemon() {
+    absl::StatusOr<Address> address = AddressOf(context_);
+    if (!address.ok()) return BadInput(address.status(), "");
+    address->credentials.context.clear();  // not kept yet
+    Connection connection(*address);
+    const Console console{console_.out, console_.err, console_.terminal,
+                          connection, console_.json};
+    grpc::ClientContext call;
+    SetDeadline(call);
+    const grpc::Status status = connection.access().WhoAmI(&call, {}, &who_);
+    if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+      return console_.Fail(
+          ExitCode::kNotLetIn,
+          absl::StrCat("mpsd at ", context_.server,
+                       " does not let you in: ", status.error_message()),
+          "Nothing was stored. An admin makes a token with `mpsd token "
+          "create`.");
+    }
+    if (!status.ok()) return console.Fail(status);
+    context_.user = base::Shortened(who_.user(), limits::kUserBytes);
+    return std::nullopt;
+  }
+
+  Failed Keep() {
+    absl::Status status = contexts_.Save(context_);
+    if (status.ok()) status = contexts_.Use(context_.name);
+    if (!status.ok()) return console_.Fail(ExitCode::kOther, status, "");
+    if (console_.json) {
+      console_.PrintJson(who_);
+      return std::nullopt;
+    }
+    std::string token = "-";
+    if (!context_.token.empty()) {
+      const absl::StatusOr<Context> kept = contexts_.Find(context_.name);
+      token = kept.ok() && kept->token_in_keychain
+                  ? "in the keychain"
+                  : contexts_.FileOf(context_.name).string();
+    }
+    const absl::Time now = console_.terminal.clock->Now();
+    console_.out
+        << "Logged in at " << context_.server << ".\n"
+        << "  you          " << IdentityText(who_, now) << "\n  certificate  "
+        << CertificateDays(now) << "\n  context      " << context_.name
+        << ", the current one\n  token        " << token
+        << "\n`mpsctl submit job.json` goes there now; `mpsctl context "
+           "use local` comes back to this machine's own daemon.\n";
+    return std::nullopt;
+  }
+
+  std::string CertificateDays(absl::Time now) const {
+    if (!context_.tls) return "none: this machine's loopback without TLS";
+    const auto facts = FactsOf(*probe_.chain.front());
+    return facts.ok() ? CertificateText(facts->expiry, now) : "-";
+  }
+
+  const Console& console_;
+  const LoginOptions options_;
+  const ContextStore contexts_{ContextStore::DefaultFolder()};
+  HostPort place_;
+  Context context_;
+  std::string certificate_pem_, key_pem_;
+  client::Probe probe_;
+  v1::WhoAmIResponse who_;
+};
+
+}  // namespace
+
+void AddLogin(CLI::App& app, Action* action) {
+  auto options = std::make_shared<LoginOptions>();
+  CLI::App* verb = app.add_subcommand(
+      "login", "Log in to a daemon behind a port, by TLS and a token");
+  verb->add_option("SERVER", options->server, "HOST:PORT of its --listen")
+      ->type_name("")
+      ->required();
+  verb->add_option("--name", options->name,
+                   "The context's name (else made of HOST)")
+      ->type_name("NAME");
+  verb->add_option("--token-file", options->token_file,
+                   "Read the token there; -: standard input\n"
+                   "(else MPSD_TOKEN, else mpsctl asks)")
+      ->type_name("FILE");
+  verb->add_option("--fingerprint", options->fingerprint,
+                   "Trust the authority of this fingerprint, unasked")
+      ->type_name("SHA256:HEX");
+  verb->add_option("--client-cert", options->client_certificate,
+                   "Your certificate, PEM, where the daemon asks for one")
+      ->type_name("FILE");
+  verb->add_option("--client-key", options->client_key, "Its key, PEM")
+      ->type_name("FILE");
+  verb->callback([=] {
+    *action = [=](const Console& console) {
+      return Login(console, *options).Run();
+    };
+  });
+}
+
+}  // namespace mpsd::client

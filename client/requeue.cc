@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/job_id.h"
+#include "client/text/format.h"
+#include "client/verbs.h"
+
+namespace mpsd::client {
+namespace {
+
+ExitCode RequeueOne(const std::string& id, bool from_scratch,
+                    const Console& console) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::RequeueRequest request;
+  request.set_id(id);
+  request.set_from_scratch(from_scratch);
+  v1::Job job;
+  grpc::Status status = console.daemon.jobs().Requeue(&context, request, &job);
+  if (!status.ok()) return console.Fail(status);
+  if (console.json) {
+    console.PrintJson(job);
+    return ExitCode::kOk;
+  }
+  console.out << "Job " << job.id();
+  if (job.state() == v1::JOB_STATE_RUNNING) {
+    console.out << " returns to the queue once its worker has stopped";
+  } else {
+    console.out << " is " << StateName(job.state()) << " again"
+                << AheadText(job);
+  }
+  console.out << (from_scratch ? "; it runs from scratch, what it had "
+                                 "reached goes.\n"
+                               : "; it resumes from its last checkpoint.\n");
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddRequeue(CLI::App& app, Action* action) {
+  auto texts = std::make_shared<std::vector<std::string>>();
+  auto from_scratch = std::make_shared<bool>(false);
+  CLI::App* verb = app.add_subcommand(
+      "requeue",
+      "Run jobs again under their own ids: ended ones, or running\n"
+      "ones, which give the device back");
+  verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
+  verb->add_flag("--from-scratch", *from_scratch,
+                 "Remove their checkpoints and results, and begin anew");
+  verb->callback([=] {
+    *action = [=](const Console& console) {
+      return ForEachJob(console, *texts, [&](const std::string& id) {
+        return RequeueOne(id, *from_scratch, console);
+      });
+    };
+  });
+}
+
+}  // namespace mpsd::client

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/study.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/given.h"
+#include "client/inputs.h"
+#include "client/job_labels.h"
+#include "client/send_job.h"
+#include "client/text/format.h"
+#include "client/text/table.h"
+#include "client/upload.h"
+#include "core/base/limits.h"
+#include "core/base/small_file.h"
+
+namespace mpsd::client {
+namespace {
+
+constexpr size_t kLargestFile = 1 << 20;  // of thresholds, bytes
+
+absl::Status Add(const std::string& where, const std::string& name,
+                 const std::string& text,
+                 google::protobuf::Map<std::string, double>* out) {
+  double value = 0;
+  if (name.empty() || !absl::SimpleAtod(text, &value)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": expected NAME=NUMBER, got ", name,
+                     name.empty() ? "" : "=", text));
+  }
+  (*out)[name] = value;
+  return absl::OkStatus();
+}
+
+absl::Status AddFile(const std::string& path,
+                     google::protobuf::Map<std::string, double>* out) {
+  const absl::StatusOr<std::string> text =
+      base::ReadSmallFile(path, kLargestFile);
+  if (!text.ok()) return text.status();
+  std::istringstream lines(*text);
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_config(lines);
+  } catch (const CLI::Error& e) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", e.what()));
+  }
+  for (const CLI::ConfigItem& item : items) {
+    // "++" and "--" mark where CLI11 saw a table begin and end.
+    if (item.name == "++" || item.name == "--") continue;
+    const std::string name = item.fullname();
+    if (item.inputs.size() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ", name, ": expected one number"));
+    }
+    absl::Status added =
+        Add(absl::StrCat(path, ": ", name), name, item.inputs.front(), out);
+    if (!added.ok()) return added;
+  }
+  return absl::OkStatus();
+}
+
+grpc::Status GetResult(const Console& console, const std::string& job_id,
+                       v1::StudyResult* result) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::GetStudyResultRequest request;
+  request.set_id(job_id);
+  return console.daemon.runbook().GetStudyResult(&context, request, result);
+}
+
+ExitCode Submit(const Console& console, const StudyArguments& arguments,
+                const v1::Study& study, std::string* job_id) {
+  absl::StatusOr<PreparedJob> job =
+      PrepareJob(arguments.job_file, Hashing(console, arguments.rehash));
+  if (!job.ok()) {
+    return console.Fail(ExitCode::kBadInput, job.status(),
+                        "Nothing was submitted.");
+  }
+  v1::SubmitRequest request = RequestOf(*job);
+  request.set_priority(arguments.priority);
+  request.set_anyway(arguments.anyway);
+  *request.mutable_study() = study;
+  absl::Status added =
+      AddJobLabels(arguments.job_labels, request.mutable_labels());
+  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
+  const auto upload = [&] { return Upload(console, job->files); };
+  const grpc::Status status = upload();
+  if (!status.ok()) return console.Fail(status);
+  return SendJob(console, std::move(request), upload, arguments.detach, job_id);
+}
+
+}  // namespace
+
+void DeclareThresholds(CLI::App& verb, ThresholdArguments* arguments) {
+  verb.add_option("--threshold", arguments->values,
+                  "A threshold in place of mpsd's own; repeatable")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  verb.add_option("--thresholds", arguments->file, "A TOML file of thresholds")
+      ->type_name("FILE")
+      ->check(Given);
+}
+
+absl::Status AddThresholds(const ThresholdArguments& arguments,
+                           google::protobuf::Map<std::string, double>* out) {
+  if (!arguments.file.empty()) {
+    absl::Status read = AddFile(arguments.file, out);
+    if (!read.ok()) return read;
+  }
+  for (const std::string& text : arguments.values) {
+    const size_t split = text.find('=');
+    const std::string name = text.substr(0, split);
+    absl::Status added =
+        Add("--threshold", split == std::string::npos ? "" : name,
+            split == std::string::npos ? text : text.substr(split + 1), out);
+    if (!added.ok()) return added;
+  }
+  if (out->size() <= limits::kThresholds) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("there are ", out->size(), " thresholds, at most ",
+                   limits::kThresholds, " are allowed"));
+}
+
+void DeclareStudy(CLI::App& verb, StudyArguments* arguments) {
+  verb.add_option("JOB", arguments->job_file, "The job.json")
+      ->required()
+      ->type_name("")
+      ->check(Given);
+  verb.add_flag("--detach", arguments->detach,
+                "Do not watch: exit once queued");
+  verb.add_option("--priority", arguments->priority,
+                  "Higher runs first, equals in turn")
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--label", arguments->job_labels,
+                  "To find the job by; repeatable")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  verb.add_flag("--anyway", arguments->anyway,
+                "Queue it though it needs more memory than the machine has");
+  verb.add_flag("--rehash", arguments->rehash,
+                "Read every file again, also those that have not changed");
+  DeclareThresholds(verb, &arguments->thresholds);
+}
+
+std::string VerdictName(v1::Verdict verdict) {
+  switch (verdict) {
+    case v1::VERDICT_PASS:
+      return "ok";
+    case v1::VERDICT_WARN:
+      return "warn";
+    case v1::VERDICT_FAIL:
+      return "fail";
+    default:
+      return "-";
+  }
+}
+
+void PrintFindings(
+    const google::protobuf::RepeatedPtrField<v1::Finding>& findings,
+    std::ostream& out) {
+  if (findings.empty()) return;
+  Table table({"VERDICT", "WHAT", "FOUND"});
+  for (const v1::Finding& finding : findings) {
+    table.Add(
+        {VerdictName(finding.verdict()), finding.name(), finding.found()});
+  }
+  table.Print(out, 0);
+  for (const v1::Finding& finding : findings) {
+    if (finding.advice().empty()) continue;
+    out << Printable(finding.name()) << ": " << Printable(finding.advice())
+        << '\n';
+  }
+}
+
+ExitCode ShowStudy(const Console& console, const v1::StudyResult& result,
+                   const PrintStudy& print) {
+  if (console.json) {
+    console.PrintJson(result);
+  } else {
+    print(result, console);
+    PrintFindings(result.findings(), console.out);
+    console.out << "Verdict: " << VerdictName(result.verdict()) << '\n';
+  }
+  return ForVerdict(result.verdict());
+}
+
+ExitCode ShowStudyResult(const Console& console, const std::string& job_id,
+                         const PrintStudy& print) {
+  v1::StudyResult result;
+  const grpc::Status status = GetResult(console, job_id, &result);
+  return status.ok() ? ShowStudy(console, result, print) : console.Fail(status);
+}
+
+ExitCode FindOut(const Console& console, const StudyArguments& arguments,
+                 const v1::Study& study, v1::StudyResult* result) {
+  std::string id;
+  const ExitCode followed = Submit(console, arguments, study, &id);
+  if (followed != ExitCode::kOk || arguments.detach) return followed;
+  const grpc::Status status = GetResult(console, id, result);
+  return status.ok() ? ExitCode::kOk : console.Fail(status);
+}
+
+ExitCode RunStudy(const Console& console, const StudyArguments& arguments,
+                  const v1::Study& study, const PrintStudy& print) {
+  if (arguments.detach) return Submit(console, arguments, study, nullptr);
+  // With --json the result alone is for the script; the job's course is for who
+  // looks on.
+  const Console course{console.json ? console.err : console.out, console.err,
+                       console.terminal, console.daemon, false};
+  v1::StudyResult result;
+  const ExitCode found = FindOut(course, arguments, study, &result);
+  return found == ExitCode::kOk ? ShowStudy(console, result, print) : found;
+}
+
+}  // namespace mpsd::client

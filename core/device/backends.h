@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_DEVICE_BACKENDS_H_
+#define MPSD_CORE_DEVICE_BACKENDS_H_
+
+#include <string>
+#include <vector>
+
+#include "core/backend/traits.h"
+
+namespace mpsd::device {
+
+// What this process' torch has for one kind of accelerator, and the machine.
+struct Backend {
+  std::string name;        // "mps", "cuda"
+  bool built = false;      // torch was built with it
+  bool available = false;  // and finds a device
+  std::string device;      // the chip or card, where available
+  std::string problem;     // why not available, for people
+};
+
+// MPS and CUDA. Opens no device that is not available; opening the one that is
+// takes a second or less.
+std::vector<Backend> ListBackends();
+
+// What OpenBest would open, as far as can be told without opening anything: a
+// Mac's MPS, else a CUDA card that torch was built for, else the CPU.
+backend::Choice LikelyBest();
+
+}  // namespace mpsd::device
+
+#endif  // MPSD_CORE_DEVICE_BACKENDS_H_

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/host/footprint_watch.h"
+
+#include "absl/base/const_init.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/check.h"
+
+namespace mpsd::host {
+namespace {
+
+// Less than a thousandth of one core.
+constexpr absl::Duration kBetween = absl::Milliseconds(50);
+
+ABSL_CONST_INIT absl::Mutex mutex(absl::kConstInit);
+FootprintPeak* watched ABSL_GUARDED_BY(mutex) = nullptr;
+
+}  // namespace
+
+FootprintWatch::FootprintWatch() : peak_(kBetween) {
+  absl::MutexLock lock(&mutex);
+  base::Check(watched == nullptr, "one footprint watch at a time");
+  watched = &peak_;
+}
+
+FootprintWatch::~FootprintWatch() {
+  absl::MutexLock lock(&mutex);
+  watched = nullptr;
+}
+
+std::optional<int64_t> PeakFootprintBytes() {
+  absl::MutexLock lock(&mutex);
+  const int64_t bytes = watched == nullptr ? 0 : watched->bytes();
+  if (bytes <= 0) return std::nullopt;
+  return bytes;
+}
+
+}  // namespace mpsd::host

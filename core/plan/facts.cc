@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/facts.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/json_depth.h"
+
+namespace mpsd::plan {
+namespace {
+
+using nlohmann::json;
+
+// Reads members of one object; keeps the first fault.
+class Members {
+ public:
+  Members(const json& object, std::string place)
+      : object_(object), place_(std::move(place)) {
+    if (!object.is_object()) Refuse("", "an object");
+  }
+
+  void Read(const char* name, std::string* out) {
+    const json* value = Find(name);
+    if (value == nullptr) return;
+    if (!value->is_string()) return Refuse(name, "a text");
+    *out = value->get<std::string>();
+  }
+  void Read(const char* name, double* out) {
+    const json* value = Find(name);
+    if (value == nullptr) return;
+    double number = 0;
+    // Protocol Buffers write 64-bit integers as texts.
+    const bool read =
+        value->is_number()
+            ? (number = value->get<double>(), true)
+            : value->is_string() &&
+                  absl::SimpleAtod(value->get<std::string>(), &number);
+    if (!read || !std::isfinite(number) || number < 0) {
+      return Refuse(name, "a number of 0 or more");
+    }
+    *out = number;
+  }
+  void Read(const char* name, int64_t* out) {
+    double number = 0;
+    Read(name, &number);
+    constexpr double kMost = 9e18;
+    if (number > 0) {
+      *out = static_cast<int64_t>(std::min(std::floor(number), kMost));
+    }
+  }
+  void Read(const char* name, std::vector<std::string>* out) {
+    const json* value = Find(name);
+    if (value == nullptr) return;
+    if (!value->is_array()) return Refuse(name, "a list of texts");
+    for (const json& item : *value) {
+      if (!item.is_string()) return Refuse(name, "a list of texts");
+      out->push_back(item.get<std::string>());
+    }
+  }
+  void Read(const char* name, bool* out) {
+    const json* value = Find(name);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) return Refuse(name, "true or false");
+    *out = value->get<bool>();
+  }
+  // Null where the member is absent.
+  const json* Find(const char* name) const {
+    if (!object_.is_object()) return nullptr;
+    const auto found = object_.find(name);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  void Refuse(const char* name, const char* expected) {
+    if (!status_.ok()) return;
+    status_ = absl::InvalidArgumentError(absl::StrCat(
+        place_, *name == '\0' ? "" : ".", name, ": expected ", expected));
+  }
+
+  const json& object_;
+  const std::string place_;
+  absl::Status status_;
+};
+
+absl::StatusOr<Rates> ReadRates(const json& object) {
+  Rates rates;
+  Members members(object, "facts.rates");
+  members.Read("fp32_operations", &rates.fp32_operations);
+  members.Read("half_operations", &rates.half_operations);
+  members.Read("bytes", &rates.bytes);
+  members.Read("call_seconds", &rates.call_seconds);
+  members.Read("source", &rates.source);
+  if (!members.status().ok()) return members.status();
+  return rates;
+}
+
+absl::StatusOr<Pace> ReadPace(const json& object) {
+  Pace pace;
+  Members members(object, "facts.pace");
+  int64_t runs = 0;
+  members.Read("runs", &runs);
+  members.Read("step_seconds", &pace.step_seconds);
+  members.Read("tokens_per_second", &pace.tokens_per_second);
+  if (!members.status().ok()) return members.status();
+  pace.runs = static_cast<int32_t>(
+      std::min<int64_t>(runs, std::numeric_limits<int32_t>::max()));
+  return pace;
+}
+
+absl::StatusOr<ProbeFigures> ReadProbe(const json& object) {
+  ProbeFigures probe;
+  Members members(object, "facts.probe");
+  members.Read("peak_bytes", &probe.peak_bytes);
+  members.Read("out_of_memory", &probe.out_of_memory);
+  if (!members.status().ok()) return members.status();
+  if (const json* spread = members.Find("step_seconds")) {
+    Members seconds(*spread, "facts.probe.step_seconds");
+    seconds.Read("median", &probe.step_seconds);
+    if (!seconds.status().ok()) return seconds.status();
+  }
+  return probe;
+}
+
+template <typename T>
+absl::Status Take(absl::StatusOr<T> read, std::optional<T>* out) {
+  if (!read.ok()) return read.status();
+  *out = *std::move(read);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Facts> ParseFacts(std::string_view text) {
+  const json parsed = base::ParseTree<json>(text);
+  if (!parsed.is_object()) {
+    return absl::InvalidArgumentError("facts: expected a JSON object");
+  }
+  Facts facts;
+  Members members(parsed, "facts");
+  members.Read("read_roots", &facts.read_roots);
+  members.Read("device", &facts.device);
+  members.Read("chip", &facts.chip);
+  members.Read("gpu_cores", &facts.gpu_cores);
+  members.Read("cpu_cores", &facts.cpu_cores);
+  members.Read("memory_bytes", &facts.memory_bytes);
+  members.Read("memory_limit_bytes", &facts.memory_limit_bytes);
+  members.Read("disk_free_bytes", &facts.disk_free_bytes);
+  if (!members.status().ok()) return members.status();
+  if (const json* thresholds = members.Find("thresholds")) {
+    if (!thresholds->is_object()) {
+      return absl::InvalidArgumentError(
+          "facts.thresholds: expected an object of numbers");
+    }
+    auto read = runbook::Thresholds::FromJson(*thresholds);
+    if (!read.ok()) return read.status();
+    facts.thresholds = *std::move(read);
+  }
+  absl::Status s;
+  if (const json* rates = members.Find("rates")) {
+    s.Update(Take(ReadRates(*rates), &facts.rates));
+  }
+  if (const json* pace = members.Find("pace")) {
+    s.Update(Take(ReadPace(*pace), &facts.pace));
+  }
+  if (const json* probe = members.Find("probe")) {
+    s.Update(Take(ReadProbe(*probe), &facts.probe));
+  }
+  if (!s.ok()) return s;
+  return facts;
+}
+
+}  // namespace mpsd::plan

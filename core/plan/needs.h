@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_PLAN_NEEDS_H_
+#define MPSD_CORE_PLAN_NEEDS_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/backend/traits.h"
+#include "core/plan/counted_rows.h"
+#include "core/spec/memory_estimate.h"
+#include "core/spec/model_config.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::plan {
+
+// The rows of a job's data sets; null: it has none.
+struct JobRows {
+  const CountedRows* train = nullptr;
+  const CountedRows* eval = nullptr;
+  const CountedRows* predict = nullptr;
+};
+
+struct MemoryNeed {
+  // For micro-batches of the data's longest rows; total_bytes is the peak.
+  spec::MemoryEstimate parts;
+  // The same where rows have max_length.
+  int64_t bytes_at_max_length = 0;
+  int64_t longest_row = 0;  // tokens of training, padding included
+};
+
+// The device's memory at its peak, by spec::EstimateMemory. `spec` has the
+// micro-batch in per_device_train_batch_size.
+MemoryNeed MemoryOf(const spec::TrainSpec& spec, const spec::ModelConfig& model,
+                    const backend::Traits& traits, const JobRows& rows);
+
+// The rows of a micro-batch: the job's own, or, where the trainer is to find
+// them (auto_find_batch_size), the most that the estimate lets into
+// `limit_bytes` (0: not told), with the least recomputation that fits. A plan
+// cannot try which of them is fastest, as the trainer does.
+spec::TrainSpec WithMicroBatch(spec::TrainSpec spec,
+                               const spec::ModelConfig& model,
+                               const backend::Traits& traits,
+                               const JobRows& rows, int64_t limit_bytes);
+
+struct DiskNeed {
+  int64_t checkpoint_bytes = 0;
+  int64_t checkpoints_kept = 0;  // at a time, the one being written too
+  int64_t result_bytes = 0;
+  int64_t total_bytes() const {
+    return checkpoint_bytes * checkpoints_kept + result_bytes;
+  }
+};
+
+// `checkpoints`: written in the course of the run.
+DiskNeed DiskOf(const spec::TrainSpec& spec, const spec::ModelConfig& model,
+                int64_t checkpoints);
+
+}  // namespace mpsd::plan
+
+#endif  // MPSD_CORE_PLAN_NEEDS_H_

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan/step_cost.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "core/spec/gradient_choice.h"
+#include "core/spec/memory_estimate.h"
+#include "core/spec/modules.h"
+#include "core/spec/query_blocks.h"
+#include "core/spec/targets.h"
+
+namespace mpsd::plan {
+namespace {
+
+constexpr double kFloat = 4;  // bytes
+// Passes of AdamW and the clipping over fp32 numbers of each parameter: values,
+// gradients and both moments are read, three of them written; the norm and its
+// scale read and write gradients, which are then set to zero.
+constexpr double kOptimizerPasses = 11;
+// Queries and keys of a tile of autograd's attention
+// (core/attention/attention.h).
+constexpr double kTile = 256;
+
+bool EndsIn(std::string_view name, std::initializer_list<const char*> ends) {
+  return std::any_of(ends.begin(), ends.end(),
+                     [&](const char* end) { return name.ends_with(end); });
+}
+
+double LoraDropout(const spec::TrainSpec& spec) {
+  return spec.fine_tune_type == spec::FineTuneType::kLora
+             ? spec.lora.lora_dropout.value_or(0)
+             : 0;
+}
+
+}  // namespace
+
+StepCost& StepCost::operator+=(const StepCost& other) {
+  products += other.products;
+  attention += other.attention;
+  product_bytes += other.product_bytes;
+  other_bytes += other.other_bytes;
+  calls += other.calls;
+  return *this;
+}
+
+StepCost StepCost::operator*(double count) const {
+  return {products * count, attention * count, product_bytes * count,
+          other_bytes * count, calls * count};
+}
+
+StepCosts::StepCosts(const spec::TrainSpec& spec,
+                     const spec::ModelConfig& model,
+                     const backend::Traits& traits)
+    : model_(model),
+      traits_(traits),
+      number_(spec.training.bf16 ? 2 : kFloat),
+      explicit_step_(spec::ChooseGradients(spec, model).explicit_step),
+      language_(spec.task == spec::Task::kCausalLm),
+      recompute_(spec.training.recompute()),
+      dropout_(LoraDropout(spec)),
+      trained_parameters_(
+          static_cast<double>(spec::TrainableParameterCount(spec, model))),
+      full_(spec.fine_tune_type == spec::FineTuneType::kFull) {
+  AddLinears(spec);
+}
+
+void StepCosts::AddLinears(const spec::TrainSpec& spec) {
+  std::map<std::string, double> ranks;
+  std::map<std::string, bool> saved;
+  if (spec.fine_tune_type == spec::FineTuneType::kLora) {
+    const spec::LoraSpec lora = spec::EffectiveLora(spec.lora, model_);
+    const auto targets = spec::MatchTargets(lora, model_);
+    if (targets.ok()) {
+      for (const spec::TargetMatch& target : *targets) {
+        ranks[target.name] = static_cast<double>(target.r);
+      }
+    }
+    const auto modules = spec::MatchModulesToSave(lora, model_);
+    if (modules.ok()) {
+      for (const spec::Module& module : *modules) saved[module.name] = true;
+    }
+  }
+  layers_.resize(static_cast<size_t>(model_.num_hidden_layers));
+  bool embedding_trained = full_;
+  for (const spec::Module& module : spec::Modules(model_)) {
+    const bool trained = full_ || saved.contains(module.name);
+    const auto rank = ranks.find(module.name);
+    const double r = rank == ranks.end() ? 0 : rank->second;
+    if (module.kind == spec::Module::Kind::kEmbedding && trained) {
+      embedding_trained = true;
+    }
+    if (module.kind != spec::Module::Kind::kLinear) continue;
+    if (module.layer < 0) {
+      if (!module.head) continue;
+      trained_head_ = trained_head_ || trained;
+      head_rank_ = std::max(head_rank_, r);
+      continue;
+    }
+    Group group = kQkv;
+    if (EndsIn(module.name, {"o_proj", "attention.output.dense", "out_lin"})) {
+      group = kOut;
+    } else if (EndsIn(module.name, {"gate_proj", "up_proj", "fc1", "lin1",
+                                    "intermediate.dense"})) {
+      group = kUp;
+    } else if (EndsIn(module.name,
+                      {"down_proj", "fc2", "lin2", ".output.dense"})) {
+      group = kDown;
+    }
+    const bool value =
+        group == kQkv && EndsIn(module.name, {"v_proj", "value", "v_lin"});
+    layers_[module.layer].groups[group].push_back(
+        {static_cast<double>(module.in_features),
+         static_cast<double>(module.out_features), r, trained, value});
+  }
+  DecideInputGradients(embedding_trained);
+}
+
+void StepCosts::DecideInputGradients(bool below) {
+  for (Layer& layer : layers_) {
+    for (int group = 0; group < kGroups; ++group) {
+      layer.wants_input[group] = below;
+      for (const Linear& linear : layer.groups[group]) {
+        below = below || linear.rank > 0 || linear.trained;
+      }
+    }
+    layer.any_backward = below;
+  }
+}
+
+double StepCosts::ModelLength(const BatchShape& shape) const {
+  return model_.family == spec::Family::kVision
+             ? static_cast<double>(model_.vision.patches() + 1)
+             : static_cast<double>(shape.length);
+}
+
+double StepCosts::ModelTokens(const BatchShape& shape) const {
+  return static_cast<double>(shape.rows) * ModelLength(shape);
+}
+
+StepCost StepCosts::Product(double m, double k, double n) const {
+  return {.products = 2 * m * k * n,
+          .product_bytes = (m * k + k * n + m * n) * number_,
+          .calls = 1};
+}
+
+// The products of a group's adapters: `in_passes` with the A of all of them,
+// `out_passes` with each output's B.
+StepCost StepCosts::Adapters(const std::vector<Linear>& group, double tokens,
+                             double in_passes, double out_passes) const {
+  StepCost cost;
+  if (!explicit_step_ || dropout_ > 0) {
+    for (const Linear& l : group) {
+      if (l.rank == 0) continue;
+      cost += Product(tokens, l.in, l.rank) * in_passes;
+      if (!explicit_step_) {
+        cost += Product(tokens, l.rank, l.out) * out_passes;
+      }
+    }
+    if (!explicit_step_) return cost;
+  }
+  double in = 0, all = 0;
+  // By output of the explicit step: q with k, and each other linear.
+  std::array<double, 2> ranks{}, outs{};
+  const bool qkv = std::any_of(group.begin(), group.end(),
+                               [](const Linear& l) { return l.value; });
+  for (size_t i = 0; i < group.size(); ++i) {
+    const Linear& l = group[i];
+    const size_t part = qkv ? (l.value ? 1 : 0) : i;
+    in = l.in;
+    all += l.rank;
+    ranks[part] += l.rank;
+    outs[part] += l.out;
+  }
+  if (dropout_ == 0 && all > 0) cost += Product(tokens, in, all) * in_passes;
+  for (size_t part = 0; part < ranks.size(); ++part) {
+    if (ranks[part] == 0) continue;
+    cost += Product(tokens, ranks[part], outs[part]) * out_passes;
+  }
+  return cost;
+}
+
+StepCost StepCosts::GroupForward(const std::vector<Linear>& group,
+                                 double tokens, bool adapters) const {
+  StepCost cost;
+  for (const Linear& l : group) cost += Product(tokens, l.in, l.out);
+  if (adapters) cost += Adapters(group, tokens, 1, 1);
+  return cost;
+}
+
+StepCost StepCosts::GroupBackward(const std::vector<Linear>& group,
+                                  double tokens, bool wants_input) const {
+  StepCost cost;
+  for (const Linear& l : group) {
+    if (wants_input) cost += Product(tokens, l.out, l.in);
+    if (l.trained) cost += Product(l.out, tokens, l.in);
+  }
+  // Gradients of A and, where wanted, of its input; of B and of the low-rank
+  // product.
+  cost += Adapters(group, tokens, wants_input ? 2 : 1, 2);
+  return cost;
+}
+
+// The scores of all heads. Attention by blocks leaves out what causality masks
+// but for the rest of a block. `first_only`: each row has a single query,
+// unless dropout draws a mask for all of them.
+double StepCosts::Scores(const BatchShape& shape, bool first_only) const {
+  const double n = ModelLength(shape);
+  const double heads = static_cast<double>(shape.rows) *
+                       static_cast<double>(model_.num_attention_heads);
+  if (model_.family != spec::Family::kDecoder) {
+    const bool single =
+        first_only && model_.encoder.attention_probs_dropout_prob == 0;
+    return heads * n * (single ? 1 : n);
+  }
+  const double block = explicit_step_
+                           ? static_cast<double>(spec::QueriesPerBlock(
+                                 shape.rows, model_.num_attention_heads,
+                                 shape.length, traits_.cached_pieces))
+                           : kTile;
+  return heads * n * (n + std::min(block, n)) / 2;
+}
+
+StepCost StepCosts::AttentionForward(const BatchShape& shape,
+                                     bool first_only) const {
+  const double scores = Scores(shape, first_only);
+  StepCost cost;
+  cost.attention = 4 * static_cast<double>(model_.head_dim) * scores;
+  // Made, masked and normalised: written three times, read three times.
+  if (!traits_.attends_fused()) cost.other_bytes = 6 * scores * number_;
+  cost.calls = traits_.attends_fused() ? 2 : 16;
+  return cost;
+}
+
+StepCost StepCosts::AttentionBackward(const BatchShape& shape,
+                                      bool first_only) const {
+  const double scores = Scores(shape, first_only);
+  const bool kept = model_.family != spec::Family::kDecoder &&
+                    model_.encoder.attention_probs_dropout_prob > 0;
+  StepCost cost;
+  cost.attention =
+      (kept ? 8 : 10) * static_cast<double>(model_.head_dim) * scores;
+  if (!traits_.attends_fused()) cost.other_bytes = 14 * scores * number_;
+  cost.calls = traits_.attends_fused() ? 3 : 30;
+  return cost;
+}
+
+StepCost StepCosts::Rotation(double tokens) const {
+  StepCost cost;
+  if (model_.family != spec::Family::kDecoder) return cost;
+  const double d = static_cast<double>(model_.head_dim);
+  const double values =
+      tokens * static_cast<double>(model_.q_size() + model_.kv_size());
+  if (explicit_step_ && traits_.cheap_products) {
+    cost.products = 2 * values * d;
+    cost.product_bytes = 2 * values * number_;
+  } else {
+    cost.other_bytes = 6 * values * number_;
+  }
+  cost.calls = 2;
+  return cost;
+}
+
+// Autograd composes norms and activations of plain calls, in bf16 with copies
+// in fp32.
+double StepCosts::Composed() const {
+  if (explicit_step_) return 1;
+  return number_ < kFloat ? 2.5 : 1.6;
+}
+
+bool StepCosts::FirstOnly(size_t layer) const {
+  return model_.family != spec::Family::kDecoder && layer + 1 == layers_.size();
+}
+
+StepCost StepCosts::LayerForward(const Layer& layer, const BatchShape& shape,
+                                 bool first_only) const {
+  const double tokens = ModelTokens(shape);
+  const double tokens_of_end =
+      first_only ? static_cast<double>(shape.rows) : tokens;
+  StepCost cost = GroupForward(layer.groups[kQkv], tokens, true);
+  cost += Rotation(tokens);
+  cost += AttentionForward(shape, first_only);
+  for (const Group group : {kOut, kUp, kDown}) {
+    cost += GroupForward(layer.groups[group], tokens_of_end, true);
+  }
+  const double h = static_cast<double>(model_.hidden_size);
+  const double i = static_cast<double>(model_.intermediate_size);
+  cost.other_bytes += tokens_of_end * (16 * h + 8 * i) * number_ * Composed();
+  cost.calls += 12;
+  return cost;
+}
+
+StepCost StepCosts::LayerAgain(const Layer& layer, const BatchShape& shape,
+                               bool first_only) const {
+  const double tokens = ModelTokens(shape);
+  StepCost cost;
+  if (recompute_ == spec::Recompute::kNone) return cost;
+  if (!explicit_step_) return LayerForward(layer, shape, first_only);
+  const double h = static_cast<double>(model_.hidden_size);
+  const bool full = recompute_ == spec::Recompute::kFull;
+  for (const Group group : {kQkv, kOut, kUp}) {
+    if (group != kUp && !full) continue;
+    cost += GroupForward(layer.groups[group], tokens, false);
+    cost += Adapters(layer.groups[group], tokens, 0, 1);
+    cost.other_bytes += 4 * tokens * h * number_;
+  }
+  if (full) {
+    cost += Rotation(tokens);
+    cost += AttentionForward(shape, first_only);
+  }
+  return cost;
+}
+
+StepCost StepCosts::LayerBackward(const Layer& layer, const BatchShape& shape,
+                                  bool first_only) const {
+  const double tokens = ModelTokens(shape);
+  const double tokens_of_end =
+      first_only ? static_cast<double>(shape.rows) : tokens;
+  StepCost cost;
+  bool below = false;  // whether anything of the group or below it is trained
+  for (const int group : {kDown, kUp, kOut, kQkv}) {
+    below = layer.wants_input[group];
+    for (const Linear& l : layer.groups[group]) {
+      below = below || l.rank > 0 || l.trained;
+    }
+    if (!below) return cost;
+    if (group == kQkv) {
+      cost += AttentionBackward(shape, first_only);
+      cost += Rotation(tokens);
+    }
+    cost += GroupBackward(layer.groups[group],
+                          group == kQkv ? tokens : tokens_of_end,
+                          layer.wants_input[group]);
+  }
+  const double h = static_cast<double>(model_.hidden_size);
+  const double i = static_cast<double>(model_.intermediate_size);
+  cost.other_bytes += tokens_of_end * (22 * h + 17 * i) * number_ * Composed();
+  cost.calls += 20;
+  return cost;
+}
+
+StepCost StepCosts::Head(double labels, double rows, bool training) const {
+  const double h = static_cast<double>(model_.hidden_size);
+  if (!language_) {
+    const double outputs = static_cast<double>(model_.num_labels);
+    return Product(rows, h, outputs) * (training ? 3 : 1);
+  }
+  const double vocab = static_cast<double>(model_.vocab_size);
+  const double passes = !training ? 1 : trained_head_ || full_ ? 3 : 2;
+  StepCost cost = Product(labels, h, vocab) * passes;
+  if (head_rank_ > 0) {
+    const double adapter = training ? 3 : 1;
+    cost += Product(labels, h, head_rank_) * adapter;
+    cost += Product(labels, head_rank_, vocab) * adapter;
+  }
+  // Logits in fp32: the softmax and its derivative.
+  cost.other_bytes += (training ? 12 : 4) * labels * vocab * kFloat;
+  cost.calls += 20;
+  return cost;
+}
+
+StepCost StepCosts::Embed(double tokens) const {
+  StepCost cost;
+  cost.other_bytes =
+      2 * tokens * static_cast<double>(model_.hidden_size) * number_;
+  cost.calls = 4;
+  if (model_.family == spec::Family::kVision) {
+    const double side = static_cast<double>(model_.vision.patch_size);
+    const double values =
+        static_cast<double>(model_.vision.num_channels) * side * side;
+    cost += Product(tokens, values, static_cast<double>(model_.hidden_size));
+  }
+  return cost;
+}
+
+StepCost StepCosts::Train(const BatchShape& shape, double label_share) const {
+  const double tokens = ModelTokens(shape);
+  const double rows = static_cast<double>(shape.rows);
+  StepCost cost = Embed(tokens);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const bool first_only = FirstOnly(i);
+    cost += LayerForward(layers_[i], shape, first_only);
+    if (!layers_[i].any_backward) continue;
+    cost += LayerAgain(layers_[i], shape, first_only);
+    cost += LayerBackward(layers_[i], shape, first_only);
+  }
+  if (full_ && model_.family == spec::Family::kVision) cost += Embed(tokens);
+  cost += Head(tokens * label_share, rows, true);
+  return cost;
+}
+
+StepCost StepCosts::Evaluate(const BatchShape& shape,
+                             double label_share) const {
+  const double tokens = ModelTokens(shape);
+  const double rows = static_cast<double>(shape.rows);
+  StepCost cost = Embed(tokens);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    cost += LayerForward(layers_[i], shape, FirstOnly(i));
+  }
+  cost += Head(tokens * label_share, rows, false);
+  return cost;
+}
+
+StepCost StepCosts::Optimizer() const {
+  return {.other_bytes = kOptimizerPasses * kFloat * trained_parameters_,
+          .calls = 30};
+}
+
+}  // namespace mpsd::plan

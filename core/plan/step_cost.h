@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_PLAN_STEP_COST_H_
+#define MPSD_CORE_PLAN_STEP_COST_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/backend/traits.h"
+#include "core/plan/epoch.h"
+#include "core/spec/model_config.h"
+#include "core/spec/train_spec.h"
+
+namespace mpsd::plan {
+
+// What work asks of a device.
+struct StepCost {
+  double products = 0;  // floating-point operations of matrix products
+  // The same of attention: scores, values and their gradients.
+  double attention = 0;
+  double product_bytes = 0;  // read and written by products
+  double other_bytes = 0;    // read and written by everything else
+  double calls = 0;          // of the host
+
+  double operations() const { return products + attention; }
+  double bytes() const { return product_bytes + other_bytes; }
+  StepCost& operator+=(const StepCost& other);
+  StepCost operator*(double count) const;
+};
+
+// The operations and bytes of a job's steps, by formula. T are the tokens of a
+// micro-batch (rows · length, padding included), n the tokens of a row, N its
+// labels, P the weights of a linear (in · out), b the bytes of a number in the
+// frozen base and its activations.
+//
+//  linear      forward 2·T·P; the gradient of its input 2·T·P, wherever
+//              something below it is trained; the gradient of its weight
+//              2·T·P, where the weight is trained
+//  adapter     forward 2·T·r·(in + out), backward twice that, less 2·T·r·in
+//              where the input's gradient is not wanted. The explicit step
+//              multiplies all adapters of one input at once: q and k, whose B
+//              is then block-diagonal, count r_q + r_k for each output of both
+//  recompute   the layer's forward again: of the explicit step all linears but
+//              the last one (selective: gate and up alone), of autograd all of
+//              them and their adapters
+//  attention   S scores a head: n(n + q)/2 for blocks or tiles of q queries
+//              under causality, n² without. Forward 4·d·S, backward 10·d·S (its
+//              scores are computed again; 8·d·S where dropout keeps them).
+//              Behind an encoder's last attention only the first token goes on
+//  rotation    by products: 4·T·(heads + kv heads)·d² forward and back, and
+//              half of that again with recompute
+//  head        of a language model 4·N·V·H, 6·N·V·H where it is trained too
+//  evaluation  the forward alone
+//  optimizer   no products; 44 bytes a trained parameter: value, gradient and
+//              both moments of AdamW, the norm and the clipping
+//
+// Bytes of products are their operands and results once each; other bytes are
+// passes over activations. tests/ops/plan_cost_test.cc holds both against what
+// steps ask of the fake MPS: operations to 3 %, bytes roughly.
+class StepCosts {
+ public:
+  // `model` has what the data decide (num_labels).
+  StepCosts(const spec::TrainSpec& spec, const spec::ModelConfig& model,
+            const backend::Traits& traits);
+
+  // One micro-batch, forward and back. `label_share`: labels among its tokens,
+  // padding included. Images have `shape`.length 1.
+  StepCost Train(const BatchShape& shape, double label_share) const;
+  // One micro-batch of an evaluation.
+  StepCost Evaluate(const BatchShape& shape, double label_share) const;
+  // Once a step.
+  StepCost Optimizer() const;
+
+ private:
+  // The linears with one input: q, k and v; o; gate and up, or up; down.
+  enum Group { kQkv, kOut, kUp, kDown, kGroups };
+  struct Linear {
+    double in = 0, out = 0;
+    double rank = 0;       // of its adapter; 0: none
+    bool trained = false;  // its weight
+    bool value = false;    // v, which the explicit step keeps apart from q, k
+  };
+  struct Layer {
+    std::vector<Linear> groups[kGroups];
+    // Whether the gradient of the group's input is wanted.
+    bool wants_input[kGroups] = {};
+    bool any_backward = false;  // anything in it or below it is trained
+  };
+
+  void AddLinears(const spec::TrainSpec& spec);
+  void DecideInputGradients(bool below);
+  double ModelTokens(const BatchShape& shape) const;
+  double ModelLength(const BatchShape& shape) const;
+  StepCost Product(double m, double k, double n) const;
+  StepCost GroupForward(const std::vector<Linear>& group, double tokens,
+                        bool adapters) const;
+  StepCost GroupBackward(const std::vector<Linear>& group, double tokens,
+                         bool wants_input) const;
+  StepCost Adapters(const std::vector<Linear>& group, double tokens,
+                    double in_passes, double out_passes) const;
+  double Scores(const BatchShape& shape, bool first_only) const;
+  StepCost AttentionForward(const BatchShape& shape, bool first_only) const;
+  StepCost AttentionBackward(const BatchShape& shape, bool first_only) const;
+  StepCost Rotation(double tokens) const;
+  // `first_only`: behind the attention only each row's first token goes on.
+  StepCost LayerForward(const Layer& layer, const BatchShape& shape,
+                        bool first_only) const;
+  StepCost LayerAgain(const Layer& layer, const BatchShape& shape,
+                      bool first_only) const;
+  StepCost LayerBackward(const Layer& layer, const BatchShape& shape,
+                         bool first_only) const;
+  bool FirstOnly(size_t layer) const;
+  double Composed() const;
+  StepCost Head(double labels, double rows, bool training) const;
+  StepCost Embed(double tokens) const;
+
+  const spec::ModelConfig model_;
+  const backend::Traits& traits_;
+  const double number_;  // bytes
+  const bool explicit_step_, language_;
+  const spec::Recompute recompute_;
+  const double dropout_;  // of LoRA
+  double trained_parameters_ = 0;
+  bool full_ = false, trained_head_ = false;
+  double head_rank_ = 0;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace mpsd::plan
+
+#endif  // MPSD_CORE_PLAN_STEP_COST_H_

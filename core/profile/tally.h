@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_PROFILE_TALLY_H_
+#define MPSD_CORE_PROFILE_TALLY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "core/profile/capture.h"
+
+namespace mpsd::profile {
+
+enum class Phase : uint8_t { kForward, kBackward, kAgain };
+const char* NameOf(Phase phase);  // "forward", "backward", "again"
+
+// Sums over the steps of all captures; times in nanoseconds.
+struct OperatorCost {
+  int64_t calls = 0;
+  int64_t self_ns = 0;    // of the host, less the calls that it makes
+  int64_t device_ns = 0;  // of the work that it queued itself
+};
+struct BlockCost {
+  int64_t calls = 0;        // marks; nodes of autograd are none
+  int64_t ns = 0;           // less the blocks within it
+  int64_t operator_ns = 0;  // the part within operators
+  int64_t device_ns = 0;
+};
+struct LayerCost {
+  int64_t ns[3] = {}, device_ns[3] = {};          // by Phase
+  std::map<std::string, int64_t> operators = {};  // own time by name
+};
+struct WaitCost {
+  int64_t calls = 0, ns = 0;
+  std::map<std::string, int64_t> blocks = {};  // calls by block
+};
+struct GapCost {
+  int64_t count = 0;  // of kShortestGap or more
+  int64_t ns = 0;     // all
+  int64_t longest_ns = 0;
+  std::string longest_before, longest_block;
+};
+
+// Where the time of steps goes. A step is a mark "mpsd::step"; what is outside
+// of one is left out. Marks of blocks lie within it; "mpsd::layer N" says which
+// layer the blocks within it belong to; a node of autograd's backward belongs
+// to the block and layer that made the node. "mpsd::data" is the wait for data,
+// "mpsd::held" a pause, which is no part of the step.
+struct Tally {
+  static constexpr int64_t kShortestGap = 10'000;  // ns
+  // Names of blocks that have a meaning of their own.
+  static constexpr char kStep[] = "step";
+  static constexpr char kData[] = "data";
+  static constexpr char kHeld[] = "held";
+  static constexpr char kReadBack[] = "read back";
+
+  int64_t steps = 0;
+  int64_t step_ns = 0;  // without pauses
+  int64_t events = 0;
+  std::map<std::string, OperatorCost> operators;
+  // The step's own time, outside all of its blocks, is that of kStep.
+  std::map<std::pair<std::string, Phase>, BlockCost> blocks;
+  std::map<int64_t, LayerCost> layers;
+  // Calls that wait for the device, outside kReadBack.
+  std::map<std::string, WaitCost> waits;
+  GapCost gaps;
+  // Whether any device told of its work; then how long the device worked, and
+  // how long the steps gave it.
+  bool device_told = false;
+  int64_t device_busy_ns = 0, device_window_ns = 0;
+
+  // Adds the steps of `capture`.
+  void Add(const Capture& capture);
+};
+
+}  // namespace mpsd::profile
+
+#endif  // MPSD_CORE_PROFILE_TALLY_H_

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/profile/trace_file.h"
+
+#define ZLIB_CONST  // deflate does not write to its input
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/atomic_file.h"
+#include "core/base/check.h"
+#include "core/base/file.h"
+
+namespace mpsd::profile {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kGzipWindow = 15 + 16;  // zlib: the largest window, gzip's frame
+constexpr size_t kPiece = 1 << 20;    // bytes at a time
+
+// The stream of one file.
+class Deflater {
+ public:
+  Deflater() {
+    base::Check(deflateInit2(&stream_, Z_BEST_SPEED, Z_DEFLATED, kGzipWindow,
+                             /*memLevel=*/8, Z_DEFAULT_STRATEGY) == Z_OK,
+                "zlib has its memory");
+  }
+  ~Deflater() { deflateEnd(&stream_); }
+  Deflater(const Deflater&) = delete;
+  Deflater& operator=(const Deflater&) = delete;
+
+  absl::Status Append(std::string_view bytes, bool last,
+                      base::AtomicFile& file) {
+    stream_.next_in = reinterpret_cast<const Bytef*>(bytes.data());
+    stream_.avail_in = static_cast<uInt>(bytes.size());
+    do {
+      std::array<char, kPiece> packed;
+      stream_.next_out = reinterpret_cast<Bytef*>(packed.data());
+      stream_.avail_out = static_cast<uInt>(packed.size());
+      deflate(&stream_, last ? Z_FINISH : Z_NO_FLUSH);
+      absl::Status written =
+          file.Append({packed.data(), packed.size() - stream_.avail_out});
+      if (!written.ok()) return written;
+    } while (stream_.avail_out == 0);
+    return absl::OkStatus();
+  }
+
+  int64_t packed_bytes() const {
+    return static_cast<int64_t>(stream_.total_out);
+  }
+
+ private:
+  z_stream stream_{};
+};
+
+bool EndsAsJson(std::string_view text) {
+  const size_t last = text.find_last_not_of(" \n\r\t");
+  return last != std::string_view::npos && text[last] == '}';
+}
+
+// The end of the trace, behind its events, without the path at which Kineto
+// wrote it: a trace is shared, and the path is one of this machine.
+struct Ending {
+  size_t begin;  // bytes of the trace before it
+  std::string text;
+};
+
+Ending WithoutPath(std::string_view trace) {
+  constexpr std::string_view kName = "\"traceName\":";
+  constexpr size_t kLongest = 16 << 10;
+  const size_t from = trace.size() - std::min(trace.size(), kLongest);
+  const size_t found = trace.substr(from).rfind(kName);
+  if (found == std::string_view::npos) return {trace.size(), ""};
+  return {from + found, absl::StrCat(std::string(kName), " \"trace\"\n}\n")};
+}
+
+absl::StatusOr<int64_t> Pack(const fs::path& json, const fs::path& gzip,
+                             int64_t limit) {
+  const auto from = base::MappedFile::Open(json);
+  if (!from.ok()) return from.status();
+  const std::string_view text = (*from)->bytes();
+  if (text.size() > static_cast<size_t>(limit)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the trace has ", text.size(), " bytes, at most ", limit,
+                     " are kept: profile fewer steps, or a smaller batch"));
+  }
+  if (!EndsAsJson(text)) {
+    return absl::InternalError("the trace is not whole: is the disk full?");
+  }
+  auto file = base::AtomicFile::Create(gzip);
+  if (!file.ok()) return file.status();
+  Deflater deflater;
+  const Ending ending = WithoutPath(text);
+  for (size_t at = 0; at < ending.begin; at += kPiece) {
+    const size_t size = std::min(kPiece, ending.begin - at);
+    absl::Status written =
+        deflater.Append(text.substr(at, size), /*last=*/false, **file);
+    if (!written.ok()) return written;
+  }
+  absl::Status ended = deflater.Append(ending.text, /*last=*/true, **file);
+  if (!ended.ok()) return ended;
+  if (absl::Status s = (*file)->Commit(); !s.ok()) return s;
+  return deflater.packed_bytes();
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> PackTrace(const fs::path& json, const fs::path& gzip,
+                                  int64_t limit) {
+  absl::StatusOr<int64_t> bytes = Pack(json, gzip, limit);
+  std::error_code ignored;
+  fs::remove(json, ignored);
+  return bytes;
+}
+
+}  // namespace mpsd::profile

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_RUNBOOK_THRESHOLDS_H_
+#define MPSD_CORE_RUNBOOK_THRESHOLDS_H_
+
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace mpsd::runbook {
+
+// A figure that a finding is compared with, and who says so.
+struct Threshold {
+  const char* name;  // as people set it: "compare.speedup"
+  double value;
+  const char* unit;  // "ratio", "bytes", "s", "steps" …
+  const char* source;
+  // What it may be set to, finite numbers alone; `whole`: without a fraction.
+  double least = 0;
+  double most = std::numeric_limits<double>::max();
+  bool whole = false;
+};
+
+// The table of thresholds, in order of their names. Ratios are 0 to 1 unless
+// the source says otherwise. "runbook" is the field's own runbook for MPS
+// ("Three quotable thresholds for design reviews", "Reading torch.profiler");
+// "mpsd" a choice of ours, with its reason.
+inline constexpr Threshold kThresholds[] = {
+    {"compare.gpu_utilization", 0.18, "ratio",
+     "runbook: below it, with too small a gain, the data plane is at fault"},
+    {"compare.speedup", 0.22, "ratio",
+     "runbook: the part by which a step has to be shorter than the CPU's"},
+    {"doctor.certificate", 14, "days",
+     "mpsd: the daemon's log warns so long before its certificate ends"},
+    {"doctor.clock_skew", 2, "s",
+     "mpsd: logs of two machines are read side by side"},
+    {"doctor.descriptors", 4096, "descriptors",
+     "mpsd: what a worker counts on (core/worker/cell.h)"},
+    {"doctor.disk_free", 20e9, "bytes",
+     "mpsd: the checkpoints and the result of one 7B LoRA job, and its data"},
+    {"doctor.disk_speed", 100e6, "bytes/s",
+     "mpsd: below it, a 7B model takes more than two minutes to load"},
+    {"doctor.gpu_busy", 0.1, "ratio",
+     "mpsd: a display takes less; a tenth of a step's time is lost"},
+    {"doctor.process_memory", 0.1, "ratio",
+     "mpsd: of the machine's; a program that holds more is named"},
+    {"doctor.processes", 1024, "processes",
+     "mpsd: torch, its OpenMP and mpsd start some hundred threads"},
+    {"doctor.round_trip", 0.25, "s",
+     "mpsd: above it, uploads of many small files take minutes"},
+    {"doctor.selftest_age", 30, "days",
+     "mpsd: a driver's fault that came since is unknown"},
+    {"doctor.swap", 0.1, "ratio",
+     "mpsd: of the machine's memory; steps wait for the disk"},
+    {"doctor.wired_limit", 0.9, "ratio",
+     "mpsd: of the machine's memory; the system needs the rest itself"},
+    {"parity.gradient_bf16", 0.25, "ratio",
+     "mpsd: the self-test's tolerance of a whole network in bf16"},
+    {"parity.gradient_fp32", 2e-4, "ratio",
+     "mpsd: the self-test's tolerance of a whole network; gradients of SmolLM2 "
+     "lie 2e-5 from those in double precision"},
+    {"parity.loss_bf16", 0.5, "ratio",
+     "mpsd: losses in bf16 lie 15 % from those in fp32 on average, PEFT's too, "
+     "0.35 at most in SmolLM2's first steps: gradients and metric decide"},
+    {"parity.loss_fp32", 5e-4, "ratio",
+     "mpsd: 200 losses lie within 2.3e-4 of PEFT's on one device; devices sum "
+     "in other orders"},
+    {"parity.metric_bf16", 0.02, "ratio",
+     "runbook: a tolerance on the validation metric; the figure is mpsd's"},
+    {"parity.metric_fp32", 5e-3, "ratio",
+     "runbook: a tolerance on the validation metric; the figure is mpsd's"},
+    {"parity.values_bf16", 0.05, "ratio",
+     "mpsd: AdamW's first steps follow the signs of gradients, of which bf16 "
+     "turns small ones"},
+    {"parity.values_fp32", 1e-3, "ratio",
+     "mpsd: AdamW's first steps follow the signs of gradients, of which "
+     "rounding turns the smallest"},
+    {"plan.cut_rows", 0.05, "ratio",
+     "mpsd: more rows cut than one in twenty are no stragglers"},
+    {"plan.disk", 1, "ratio",
+     "mpsd: of the free space, from which mpsd's own reserve is taken off"},
+    {"plan.dropped_rows", 0.05, "ratio",
+     "mpsd: more rows without labels than one in twenty are a mistake"},
+    {"plan.memory", 0.9, "ratio",
+     "mpsd: of what the device may hold; silent failures begin above it"},
+    {"plan.padding", 0.3, "ratio",
+     "mpsd: padding of a third costs a half more time; packing has 2 %"},
+    {"probe.estimate_error", 0.1, "ratio",
+     "mpsd: the estimate is held to measured peaks within a tenth"},
+    {"probe.memory_share", 0.9, "ratio",
+     "mpsd: of what the device recommends; the rest is memory nobody counts"},
+    {"profile.blocking_copies", 0, "calls a step",
+     "mpsd: a step reads back once, at its end; each further wait empties the "
+     "device's queue"},
+    {"profile.cliff", 1.5, "times",
+     "runbook: fast start, then a cliff; mpsd: by half, beyond the noise"},
+    {"profile.data_share", 0.2, "ratio",
+     "mpsd: a fifth of a step is worth mending before the model"},
+    {"profile.fallback_operators", 0, "operators",
+     "runbook: hotspots that stay on fallback are named"},
+    {"profile.host_gaps", 0.3, "ratio",
+     "mpsd: a third of the host's time without a launch starves the device"},
+    {"profile.slow_layer", 2, "times",
+     "runbook: one layer slow; mpsd: twice the median layer"},
+    {"profile.steps", 50, "steps", "runbook: a narrow slice after warm-up", 1,
+     1000, true},
+    {"smoke.epochs", 10, "epochs", "runbook: memory is compared over ten", 2,
+     1000, true},
+    {"smoke.memory_growth", 0.26, "ratio",
+     "runbook: unified memory, last epoch against the first"},
+    {"smoke.memory_slope", 0.02, "ratio",
+     "mpsd: of the first epoch's memory; fifty such epochs double it"},
+    {"smoke.overhead_growth", 0.1, "ratio",
+     "mpsd: driver's beyond live tensors, of the recommended memory, as the "
+     "trainer's own warning"},
+    {"smoke.swap_growth", 268435456, "bytes",
+     "mpsd: a machine that swaps trains at its disk's speed"},
+    {"sweep.knee", 0.05, "ratio",
+     "mpsd: a gain of less than a twentieth is within short runs' noise"},
+    {"sweep.memory_share", 0.9, "ratio",
+     "mpsd: of what the device recommends; the rest is memory nobody counts"},
+};
+
+// The thresholds of one request: the table's, but for those it sets.
+class Thresholds {
+ public:
+  Thresholds() = default;
+  // InvalidArgument for more than limits::kThresholds, for a name that the
+  // table lacks, and for a value that the threshold may not have.
+  static absl::StatusOr<Thresholds> FromMap(
+      const std::map<std::string, double>& values);
+  static absl::StatusOr<Thresholds> FromJson(const nlohmann::json& values);
+
+  // `name` is one of kThresholds, or the program ends.
+  double Get(std::string_view name) const;
+
+ private:
+  std::map<std::string, double, std::less<>> set_;
+};
+
+}  // namespace mpsd::runbook
+
+#endif  // MPSD_CORE_RUNBOOK_THRESHOLDS_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_SPEC_NAMED_RESULT_H_
+#define MPSD_CORE_SPEC_NAMED_RESULT_H_
+
+#include <string>
+#include <string_view>
+
+namespace mpsd::spec {
+
+// The letters of a job's id, which is a ULID: Crockford's base 32.
+inline constexpr std::string_view kJobIdLetters =
+    "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+// Whether `text` is 26 of these letters, hence safe as a file name.
+bool IsJobId(std::string_view text);
+
+// `model` and `adapter` of job.json may name the result of a job of the same
+// daemon: "job:ID". mpsd puts the result's folder in its place before the
+// worker reads the spec.
+inline constexpr char kNamedResult[] = "job:";
+
+// Whether `path` is meant to name a job's result, rightly or not.
+bool NamesResult(std::string_view path);
+
+// The id of the job whose result `path` names; "" where `path` is not
+// kNamedResult and a job's id.
+std::string JobNamedBy(std::string_view path);
+
+}  // namespace mpsd::spec
+
+#endif  // MPSD_CORE_SPEC_NAMED_RESULT_H_

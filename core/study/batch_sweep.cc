@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/study/batch_sweep.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/bytes_text.h"
+#include "core/data/batch_shapes.h"
+#include "core/data/loader.h"
+#include "core/host/platform.h"
+#include "core/runbook/study_options.h"
+#include "core/study/batch_search.h"
+#include "core/study/kept_points.h"
+#include "core/study/measured_run.h"
+#include "core/study/memory_limit.h"
+
+namespace mpsd::study {
+namespace {
+
+using nlohmann::json;
+using runbook::BatchSweepOptions;
+using runbook::Finding;
+using runbook::Verdict;
+
+// Memory needs few steps: each has the longest rows.
+constexpr int64_t kMemoryWarmup = 1;
+constexpr int64_t kMemorySteps = 2;
+// A worker that ended so often while it measured a batch was ended by it.
+constexpr int64_t kMostEnds = 2;
+
+// The job with one micro-batch of one row a step, which every device computes.
+spec::TrainSpec Smallest(spec::TrainSpec spec) {
+  spec.training.per_device_train_batch_size = 1;
+  spec.training.gradient_accumulation_steps = 1;
+  spec.training.auto_find_batch_size = false;
+  return spec;
+}
+
+// Rows of an epoch, packed where the job packs.
+int64_t RowsOf(const train::Loaded& loaded) {
+  const data::Source& train = *loaded.data.train;
+  if (!loaded.spec->training.packing) return train.size();
+  return data::Loader(train, loaded.shapes().TrainOptions(1)).steps_per_epoch();
+}
+
+// InvalidArgument for a batch of more tokens than the device computes rightly.
+absl::Status DeviceLimit(const train::Loaded& loaded, int64_t batch) {
+  spec::TrainSpec spec = *loaded.spec;
+  spec.training.per_device_train_batch_size = batch;
+  return data::BatchShapes(spec, loaded.config, loaded.device->traits(),
+                           loaded.device->name())
+      .CheckDeviceLimits(*loaded.data.train, {});
+}
+
+BatchTrial TrialOf(const json& point) {
+  return {point.value("batch", int64_t{0}), point.value("fits", false),
+          point.value("predicted", false)
+              ? 0
+              : point.value("peak_bytes", int64_t{0}),
+          point.value("tokens_per_second", 0.0)};
+}
+
+class Sweep {
+ public:
+  Sweep(const Study& study, const BatchSweepOptions& options)
+      : study_(study),
+        options_(options),
+        progress_(study.observer, 0),
+        run_(Smallest(study.spec), study.context, progress_),
+        kept_(KeptPoints::Read(study.context.out_dir / "points.jsonl",
+                               absl::StrCat(study.context.mpsd_version, " ",
+                                            study.context.torch_version, " ",
+                                            study.options.dump()))) {}
+
+  absl::StatusOr<Found> Run() {
+    const auto loaded = run_.Load();
+    if (absl::IsResourceExhausted(loaded.status())) {
+      return NotEvenLoaded(std::string(loaded.status().message()));
+    }
+    if (!loaded.ok()) return loaded.status();
+    Describe(**loaded);
+    for (const json& point : kept_.points()) trials_.push_back(TrialOf(point));
+    progress_.Skip(StepsOf(static_cast<int64_t>(trials_.size())));
+    while (const auto batch = NextBatch(trials_, options_.first_batch, most_)) {
+      progress_.set_total_steps(
+          progress_.done() +
+          StepsOf(TrialsLeft(trials_, options_.first_batch, most_)));
+      auto point = Look(*batch);
+      if (!point.ok()) return point.status();
+      trials_.push_back(TrialOf(*point));
+      if (absl::Status s = kept_.Add(*std::move(point)); !s.ok()) return s;
+    }
+    return Conclude();
+  }
+
+ private:
+  int64_t StepsOf(int64_t trials) const {
+    return trials * (kMemoryWarmup + kMemorySteps + options_.warmup_steps +
+                     options_.steps);
+  }
+
+  void Describe(const train::Loaded& loaded) {
+    const device::Memory memory = loaded.device->GetMemory();
+    resident_ = {memory.current_allocated, memory.driver_allocated,
+                 host::ProcessFootprintBytes(), memory.recommended_max};
+    limit_ = options_.memory_limit_bytes > 0
+                 ? static_cast<int64_t>(options_.memory_limit_bytes)
+                 : MemoryLimit(resident_,
+                               study_.thresholds.Get("sweep.memory_share"));
+    rows_ = std::min(RowsOf(loaded), runbook::kMostStudyBatch);
+    most_ =
+        options_.max_batch > 0 ? std::min(options_.max_batch, rows_) : rows_;
+    result_ = {{"device", loaded.device->name()},
+               {"device_description", loaded.device->description()},
+               {"longest_row_tokens",
+                loaded.shapes().LongestSample(*loaded.data.train)}};
+  }
+
+  static json Miss(int64_t batch, const std::string& why) {
+    return {{"batch", batch}, {"fits", false}, {"why_not", why}};
+  }
+
+  // The point of one batch.
+  absl::StatusOr<json> Look(int64_t batch) {
+    if (kept_.Ends(batch) >= kMostEnds) {
+      return Miss(
+          batch, absl::StrCat("the worker ended ", kMostEnds,
+                              " times without a word while it was measured, as "
+                              "a system ends processes for their memory"));
+    }
+    const auto expected = PredictedBytes(trials_, HeldBytes(resident_), batch);
+    if (expected && *expected > limit_) {
+      json point = Miss(
+          batch, absl::StrCat("would hold ",
+                              base::BytesText(static_cast<double>(*expected)),
+                              " by the batches below, more than may be held"));
+      point["predicted"] = true;
+      point["peak_bytes"] = *expected;
+      return point;
+    }
+    const auto loaded = run_.Load();
+    if (!loaded.ok()) return loaded.status();
+    if (absl::Status s = DeviceLimit(**loaded, batch); !s.ok()) {
+      json point = Miss(batch, std::string(s.message()));
+      point["beyond_device"] = true;
+      return point;
+    }
+    if (absl::Status s = kept_.Begin(batch); !s.ok()) return s;
+    auto point = Measure(batch);
+    if (absl::IsCancelled(point.status())) {
+      if (absl::Status s = kept_.Abandon(); !s.ok()) return s;
+    }
+    return point;
+  }
+
+  absl::StatusOr<json> Measure(int64_t batch) {
+    MeasureOptions memory;
+    memory.warmup_steps = kMemoryWarmup;
+    memory.steps = kMemorySteps;
+    memory.rows = Rows::kLongest;
+    memory.batch_rows = batch;
+    auto longest = run_.Measure(memory);
+    if (!longest.ok()) return longest.status();
+    const int64_t held = HeldBytes(longest->training);
+    json point = {{"batch", batch},
+                  {"fits", true},
+                  {"peak_bytes", held},
+                  {"memory", ToJson(longest->training)}};
+    if (longest->out_of_memory) return OutOfMemory(point, *longest);
+    if (held > limit_) {
+      point["fits"] = false;
+      point["why_not"] =
+          absl::StrCat("holds ", base::BytesText(static_cast<double>(held)),
+                       ", more than may be held");
+      return point;
+    }
+    MeasureOptions time;
+    time.warmup_steps = options_.warmup_steps;
+    time.steps = options_.steps;
+    time.batch_rows = batch;
+    const auto usual = run_.Measure(time);
+    if (!usual.ok()) return usual.status();
+    if (usual->out_of_memory) return OutOfMemory(point, *usual);
+    point["step_seconds"] = ToJson(usual->Seconds());
+    point["tokens_per_second"] = usual->TokensPerSecond();
+    point["rows_per_second"] = usual->RowsPerSecond();
+    point["steps"] = usual->Counted().size();
+    if (const auto share = usual->PaddingShare()) {
+      point["padding_share"] = *share;
+    }
+    return point;
+  }
+
+  static json OutOfMemory(json point, const Measurement& found) {
+    point["fits"] = false;
+    point["out_of_memory"] = true;
+    point["why_not"] =
+        absl::StrCat("out of memory: ", found.out_of_memory_text);
+    return point;
+  }
+
+  static Found NotEvenLoaded(const std::string& text) {
+    Found found;
+    found.result = {{"points", json::array()}, {"ended_by", "memory"}};
+    found.findings.push_back(
+        {"sweep.largest", Verdict::kFail,
+         absl::StrCat("out of memory before the first batch: ", text),
+         "the model itself does not fit: load_in_4bit, bf16 or a smaller "
+         "model"});
+    return found;
+  }
+
+  // The point of the smallest batch that does not fit; null where all fit.
+  const json* SmallestMiss() const {
+    const json* smallest = nullptr;
+    for (const json& point : kept_.points()) {
+      if (point.value("fits", false)) continue;
+      if (smallest == nullptr ||
+          TrialOf(point).batch < TrialOf(*smallest).batch) {
+        smallest = &point;
+      }
+    }
+    return smallest;
+  }
+
+  std::string EndedBy() const {
+    if (const json* miss = SmallestMiss()) {
+      return miss->contains("beyond_device") ? "device" : "memory";
+    }
+    return most_ < rows_ ? "max_batch" : "rows";
+  }
+
+  Finding LargestFinding(int64_t largest) const {
+    const json* miss = SmallestMiss();
+    const std::string why =
+        miss == nullptr ? "" : miss->value("why_not", std::string());
+    if (largest == 0) {
+      return {"sweep.largest", Verdict::kFail,
+              absl::StrCat("no batch fits: ", why),
+              "gradient_checkpointing, a smaller max_length or load_in_4bit "
+              "take less memory"};
+    }
+    Finding finding = {"sweep.largest", Verdict::kPass, ""};
+    finding.value = static_cast<double>(largest);
+    finding.unit = "rows";
+    finding.found = absl::StrCat(
+        largest, " rows are the most that fit; ",
+        miss != nullptr       ? absl::StrCat(TrialOf(*miss).batch, ": ", why)
+        : EndedBy() == "rows" ? "the data have no more"
+                              : "no more were asked for");
+    return finding;
+  }
+
+  Finding KneeFinding(int64_t knee, double best, double part) const {
+    double there = 0;
+    for (const BatchTrial& trial : trials_) {
+      if (trial.batch == knee) there = trial.throughput;
+    }
+    Finding finding = {
+        "sweep.knee", Verdict::kPass,
+        absl::StrFormat("%d rows reach %.0f tokens/s, the best is %.0f; more "
+                        "rows cost memory and gain little",
+                        knee, there, best)};
+    finding.value = static_cast<double>(knee);
+    finding.threshold = part;
+    finding.unit = "rows";
+    return finding;
+  }
+
+  // The job's own micro-batch beside what was found.
+  Finding JobFinding(int64_t largest, int64_t knee) const {
+    const spec::TrainingSpec& training = study_.spec.training;
+    const int64_t batch = training.per_device_train_batch_size;
+    const int64_t step = batch * training.gradient_accumulation_steps;
+    Finding finding = {"sweep.job", Verdict::kPass, ""};
+    finding.value = static_cast<double>(batch);
+    finding.threshold = static_cast<double>(knee);
+    finding.unit = "rows";
+    const std::string set = absl::StrCat("per_device_train_batch_size ", knee);
+    const std::string advice =
+        knee > step
+            ? absl::StrCat(set, " makes steps of more rows than the job's ",
+                           step, ", which wants another learning_rate")
+            : absl::StrCat(set, " with gradient_accumulation_steps ",
+                           (step + knee - 1) / knee,
+                           " makes steps of about the job's ", step, " rows");
+    if (training.auto_find_batch_size) {
+      finding.found = "the job lets the trainer choose its micro-batch";
+    } else if (batch > largest && SmallestMiss() == nullptr) {
+      finding.verdict = Verdict::kNotTold;
+      finding.found = absl::StrCat("the job's ", batch, " rows were not tried");
+    } else if (batch > largest) {
+      finding.verdict = Verdict::kFail;
+      finding.found = absl::StrCat("the job's ", batch, " rows do not fit");
+      finding.advice = advice;
+    } else if (batch < knee) {
+      finding.verdict = Verdict::kWarn;
+      finding.found =
+          absl::StrCat("the job's ", batch, " rows leave speed unused");
+      finding.advice = advice;
+    } else {
+      finding.found =
+          absl::StrCat("the job's ", batch, " rows are as fast as it gets");
+    }
+    return finding;
+  }
+
+  Found Conclude() {
+    std::vector<json> points = kept_.points();
+    std::sort(points.begin(), points.end(), [](const json& a, const json& b) {
+      return TrialOf(a).batch < TrialOf(b).batch;
+    });
+    const double part = study_.thresholds.Get("sweep.knee");
+    const int64_t largest = LargestBatch(trials_);
+    const int64_t knee = KneeOf(trials_, part);
+    double best = 0;
+    for (const BatchTrial& trial : trials_) {
+      best = std::max(best, trial.throughput);
+    }
+    for (json& point : points) point.erase("beyond_device");
+    result_["points"] = std::move(points);
+    result_["largest_batch"] = largest;
+    result_["knee_batch"] = knee;
+    result_["best_tokens_per_second"] = best;
+    result_["memory_limit_bytes"] = limit_;
+    result_["peak_from"] = HeldBy(resident_);
+    result_["ended_by"] = EndedBy();
+    result_["job_batch"] = study_.spec.training.per_device_train_batch_size;
+    Found found;
+    found.result = std::move(result_);
+    found.findings.push_back(LargestFinding(largest));
+    if (largest > 0) {
+      found.findings.push_back(KneeFinding(knee, best, part));
+      found.findings.push_back(JobFinding(largest, knee));
+    }
+    return found;
+  }
+
+  const Study& study_;
+  const BatchSweepOptions options_;
+  StudyProgress progress_;
+  MeasuredRun run_;
+  KeptPoints kept_;
+  std::vector<BatchTrial> trials_;
+  MemoryPeaks resident_;  // without a batch
+  int64_t limit_ = 0, rows_ = 0, most_ = 0;
+  json result_;
+};
+
+}  // namespace
+
+absl::StatusOr<Found> BatchSweep(const Study& study) {
+  const auto options = runbook::BatchSweepOptionsFromJson(study.options);
+  if (!options.ok()) return options.status();
+  return Sweep(study, *options).Run();
+}
+
+}  // namespace mpsd::study

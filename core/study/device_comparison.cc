@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/study/device_comparison.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/device/device.h"
+#include "core/runbook/study_options.h"
+#include "core/study/spread.h"
+#include "core/study/study_progress.h"
+
+namespace mpsd::study {
+namespace {
+
+using Options = runbook::DeviceComparisonOptions;
+
+// The device with which others are compared.
+spec::DeviceChoice Reference() {
+  for (const auto& [name, choice] : backend::kChoices) {
+    if (backend::TraitsOf(choice).is_reference) return choice;
+  }
+  return spec::DeviceChoice::kAuto;
+}
+
+// Both devices are opened before anything runs, so that one that is not there
+// costs no time of the other.
+absl::Status FindDevices(Options& options) {
+  if (options.devices.empty()) {
+    auto best = device::OpenBest();
+    if (!best.ok()) return best.status();
+    if ((*best)->traits().is_reference) {
+      return absl::FailedPreconditionError(
+          "devices: this machine has neither MPS nor CUDA to compare its CPU "
+          "with; name two devices that it has to compare them all the same "
+          "(`--devices cpu,cpu` shows how far two runs of one device differ)");
+    }
+    options.devices = {Reference(), *backend::ChoiceOf((*best)->name())};
+  }
+  for (const spec::DeviceChoice choice : options.devices) {
+    auto device = device::Open(choice);
+    if (!device.ok()) return device.status();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DeviceSide> RunOn(spec::DeviceChoice device, const Study& study,
+                                 const Options& options,
+                                 StudyProgress& progress) {
+  spec::TrainSpec spec = study.spec;
+  spec.device = device;
+  // Each device would choose micro-batches of its own.
+  spec::TrainingSpec& training = spec.training;
+  training.padding_free =
+      training.padding_free.value_or(training.auto_find_batch_size);
+  training.auto_find_batch_size = false;
+  // Running out of memory ends a comparison, with the words that it has for a
+  // training.
+  train::RunContext context = study.context;
+  context.attempt = {};
+  MeasuredRun run(std::move(spec), context, progress);
+  DeviceSide side;
+  MeasureOptions measure;
+  measure.warmup_steps = options.warmup_steps;
+  measure.steps = options.steps;
+  measure.prepared = [&](const train::Prepared& prepared) {
+    side.gradients = prepared.manifest.gradients;
+    return absl::OkStatus();
+  };
+  auto steps = run.Measure(measure);
+  if (!steps.ok()) return steps.status();
+  if (steps->out_of_memory) {
+    return absl::DataLossError(steps->out_of_memory_text);
+  }
+  side.steps = *std::move(steps);
+  auto loaded = run.Load();
+  if (!loaded.ok()) return loaded.status();
+  progress.observer().OnStage("loading data alone", 0);
+  auto loader = TimeLoader(
+      *(*loaded)->data.train,
+      (*loaded)->shapes().TrainOptions(side.steps.micro_batch_rows),
+      options.warmup_steps + options.steps, [&] {
+        return progress.observer().stop_request() == train::StopRequest::kNone;
+      });
+  if (!loader.ok()) return loader.status();
+  side.loader = *std::move(loader);
+  return side;
+}
+
+std::optional<double> Utilization(const Measurement& steps) {
+  double sum = 0;
+  int64_t told = 0;
+  for (const MeasuredStep* step : steps.Counted()) {
+    if (!step->progress.device_utilization_ratio) continue;
+    sum += *step->progress.device_utilization_ratio;
+    ++told;
+  }
+  if (told == 0) return std::nullopt;
+  return sum / static_cast<double>(told);
+}
+
+nlohmann::json ToJson(const DeviceSide& side) {
+  const DeviceFigures figures = FiguresOf(side);
+  nlohmann::json json = {
+      {"device", figures.device},
+      {"description", side.steps.device_description},
+      {"step_seconds", ToJson(side.steps.Seconds())},
+      {"data_wait_ratio", figures.data_wait_ratio},
+      {"tokens_per_second", side.steps.TokensPerSecond()},
+      {"padding_ratio", side.steps.PaddingShare().value_or(0)},
+      {"loader_seconds", ToJson(SpreadOf(side.loader.seconds))},
+      {"gradients", side.gradients}};
+  if (figures.utilization_ratio) {
+    json["utilization_ratio"] = *figures.utilization_ratio;
+  }
+  if (const auto& peak = side.steps.training.allocated_bytes) {
+    json["peak_bytes"] = *peak;
+  }
+  return json;
+}
+
+}  // namespace
+
+DeviceFigures FiguresOf(const DeviceSide& side) {
+  DeviceFigures figures;
+  figures.device = side.steps.device;
+  figures.step_seconds = side.steps.Seconds().median;
+  double waits = 0, seconds = 0;
+  for (const MeasuredStep* step : side.steps.Counted()) {
+    waits += step->progress.data_wait_seconds.value_or(0);
+    seconds += step->progress.seconds;
+  }
+  figures.data_wait_ratio = seconds > 0 ? waits / seconds : 0;
+  figures.loader_seconds = SpreadOf(side.loader.seconds).median;
+  figures.utilization_ratio = Utilization(side.steps);
+  return figures;
+}
+
+Found TellDevices(const DeviceSide& baseline, const DeviceSide& measured,
+                  int64_t warmup_steps, const runbook::Thresholds& thresholds) {
+  DeviceVerdict verdict =
+      DecideDevice(FiguresOf(baseline), FiguresOf(measured), thresholds);
+  const bool same_batches = baseline.loader.samples == measured.loader.samples;
+  Found found;
+  found.findings = std::move(verdict.findings);
+  if (!same_batches) {
+    found.findings.push_back(
+        {"compare.batches", runbook::Verdict::kFail,
+         "the two devices saw other samples: their times cannot be compared",
+         "compare again while nobody changes the data files"});
+  }
+  found.result = {{"device", measured.steps.device},
+                  {"baseline", ToJson(baseline)},
+                  {"measured", ToJson(measured)},
+                  {"speedup_ratio", verdict.speedup},
+                  {"compute_speedup_ratio", verdict.compute_speedup},
+                  {"decision", same_batches ? NameOf(verdict.decision)
+                                            : "DEVICE_DECISION_UNSPECIFIED"},
+                  {"reason", std::move(verdict.reason)},
+                  {"steps", measured.steps.Counted().size()},
+                  {"warmup_steps", warmup_steps},
+                  {"same_batches", same_batches}};
+  return found;
+}
+
+absl::StatusOr<Found> CompareDevices(const Study& study) {
+  auto options = runbook::DeviceComparisonOptionsFromJson(study.options);
+  if (!options.ok()) return options.status();
+  absl::Status s = FindDevices(*options);
+  if (!s.ok()) return s;
+  StudyProgress progress(study.observer,
+                         2 * (options->warmup_steps + options->steps));
+  auto baseline = RunOn(options->devices[0], study, *options, progress);
+  if (!baseline.ok()) return baseline.status();
+  auto measured = RunOn(options->devices[1], study, *options, progress);
+  if (!measured.ok()) return measured.status();
+  return TellDevices(*baseline, *measured, options->warmup_steps,
+                     study.thresholds);
+}
+
+}  // namespace mpsd::study

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_STUDY_DEVICE_COMPARISON_H_
+#define MPSD_CORE_STUDY_DEVICE_COMPARISON_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/study/device_verdict.h"
+#include "core/study/loader_times.h"
+#include "core/study/measured_run.h"
+#include "core/study/study.h"
+
+namespace mpsd::study {
+
+// Whether a job should run on the accelerator: the study of
+// DeviceComparisonOptions in proto/mpsd/v1/device_comparison.proto. Both
+// devices take the same samples in the same micro-batches, one device after the
+// other; the loader is measured alone, too.
+//
+// FailedPrecondition where a device is not there. A device that runs out of
+// memory ends the study as it ends a training.
+absl::StatusOr<Found> CompareDevices(const Study& study);
+
+// What one device did.
+struct DeviceSide {
+  Measurement steps;
+  LoaderTimes loader;
+  std::string gradients;  // "explicit", "autograd …"
+};
+DeviceFigures FiguresOf(const DeviceSide& side);
+
+// The result for two sides.
+Found TellDevices(const DeviceSide& baseline, const DeviceSide& measured,
+                  int64_t warmup_steps, const runbook::Thresholds& thresholds);
+
+}  // namespace mpsd::study
+
+#endif  // MPSD_CORE_STUDY_DEVICE_COMPARISON_H_

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/study/device_verdict.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace mpsd::study {
+namespace {
+
+using runbook::Finding;
+using runbook::Verdict;
+
+// The part of a step's time, waiting or loading, from which the loader rather
+// than the batch is the first thing to look at.
+constexpr double kMuchOfAStep = 0.1;
+
+std::string Percent(double ratio) {
+  return absl::StrFormat("%.1f %%", 100 * ratio);
+}
+
+double PartShorter(double from, double to) {
+  return from > 0 ? 1 - to / from : 0;
+}
+
+double WithoutWait(const DeviceFigures& figures) {
+  return figures.step_seconds * (1 - figures.data_wait_ratio);
+}
+
+// "19.0 % shorter than the CPU's", "3.0 % longer …".
+std::string Shorter(double speedup, const std::string& baseline) {
+  return absl::StrCat(Percent(speedup < 0 ? -speedup : speedup),
+                      speedup < 0 ? " longer" : " shorter", " than on ",
+                      baseline);
+}
+
+bool DataAreSlow(const DeviceFigures& measured) {
+  return measured.data_wait_ratio >= kMuchOfAStep ||
+         measured.loader_seconds >= kMuchOfAStep * measured.step_seconds;
+}
+
+std::string FixAdvice(const DeviceFigures& measured) {
+  if (DataAreSlow(measured)) {
+    return "make the batches faster before the model wider: shorter decoding "
+           "(smaller images, text instead of pictures of it), data on a local "
+           "disk, another sampling strategy; then compare again";
+  }
+  return "the device idles though the batches are there: a step has too little "
+         "work. Raise the batch (`mpsctl sweep JOB --batch` finds the knee), "
+         "then compare again";
+}
+
+Finding SpeedupFinding(const DeviceFigures& baseline,
+                       const DeviceFigures& measured,
+                       const DeviceVerdict& verdict, double threshold) {
+  Finding finding{"compare.speedup", Verdict::kPass,
+                  absl::StrFormat("a step on %s takes %.4g s, %s (%.4g s)",
+                                  measured.device, measured.step_seconds,
+                                  Shorter(verdict.speedup, baseline.device),
+                                  baseline.step_seconds)};
+  finding.value = verdict.speedup;
+  finding.threshold = threshold;
+  finding.unit = "ratio";
+  if (verdict.decision == DeviceDecision::kFixData) {
+    finding.verdict = Verdict::kWarn;
+    finding.advice = FixAdvice(measured);
+  } else if (verdict.decision == DeviceDecision::kStay) {
+    finding.verdict = Verdict::kFail;
+    finding.advice = absl::StrCat(
+        "run this job on ", baseline.device, " (\"device\": \"",
+        baseline.device, "\"), or give ", measured.device,
+        " more work a step: `mpsctl sweep JOB --batch`, `mpsctl profile JOB`");
+  }
+  return finding;
+}
+
+Finding UtilizationFinding(const DeviceFigures& measured,
+                           const DeviceVerdict& verdict, double threshold) {
+  Finding finding{"compare.gpu_utilization", Verdict::kNotTold,
+                  absl::StrCat(measured.device,
+                               " does not tell its utilisation: the waits for "
+                               "batches stand for it")};
+  finding.threshold = threshold;
+  finding.unit = "ratio";
+  if (!measured.utilization_ratio) return finding;
+  finding.value = measured.utilization_ratio;
+  finding.found =
+      absl::StrCat(measured.device, " is busy for ",
+                   Percent(*measured.utilization_ratio), " of the time");
+  finding.verdict = verdict.decision == DeviceDecision::kFixData
+                        ? Verdict::kWarn
+                        : Verdict::kPass;
+  return finding;
+}
+
+Finding DataFinding(const DeviceFigures& measured,
+                    const DeviceVerdict& verdict) {
+  Finding finding{
+      "compare.data", Verdict::kPass,
+      absl::StrFormat(
+          "a step waits for its batches for %s of its time; the loader alone "
+          "makes them in %.4g s; without the waits a step is %s",
+          Percent(measured.data_wait_ratio), measured.loader_seconds,
+          absl::StrCat(
+              Percent(verdict.compute_speedup < 0 ? -verdict.compute_speedup
+                                                  : verdict.compute_speedup),
+              verdict.compute_speedup < 0 ? " longer" : " shorter"))};
+  finding.value = measured.data_wait_ratio;
+  finding.unit = "ratio";
+  if (verdict.decision != DeviceDecision::kGo && DataAreSlow(measured)) {
+    finding.verdict = Verdict::kWarn;
+  }
+  return finding;
+}
+
+std::string ReasonFor(const DeviceFigures& baseline,
+                      const DeviceFigures& measured,
+                      const DeviceVerdict& verdict) {
+  const std::string shorter =
+      absl::StrCat("a step is ", Shorter(verdict.speedup, baseline.device));
+  switch (verdict.decision) {
+    case DeviceDecision::kGo:
+      return shorter;
+    case DeviceDecision::kFixData:
+      if (measured.utilization_ratio) {
+        return absl::StrCat(
+            shorter, " while ", measured.device, " is busy for ",
+            Percent(*measured.utilization_ratio), " of the time");
+      }
+      return absl::StrCat(shorter, "; without the waits for batches it is ",
+                          Percent(verdict.compute_speedup), " shorter");
+    case DeviceDecision::kStay:
+      break;
+  }
+  // Both devices may wait for their batches for most of the time.
+  return DataAreSlow(measured)
+             ? absl::StrCat(shorter, "; without the waits for batches it is ",
+                            Shorter(verdict.compute_speedup, baseline.device))
+             : absl::StrCat(shorter, ", and the data are not what holds it up");
+}
+
+}  // namespace
+
+const char* NameOf(DeviceDecision decision) {
+  switch (decision) {
+    case DeviceDecision::kGo:
+      return "DEVICE_DECISION_GO";
+    case DeviceDecision::kFixData:
+      return "DEVICE_DECISION_FIX_DATA";
+    case DeviceDecision::kStay:
+      break;
+  }
+  return "DEVICE_DECISION_STAY_ON_CPU";
+}
+
+DeviceVerdict DecideDevice(const DeviceFigures& baseline,
+                           const DeviceFigures& measured,
+                           const runbook::Thresholds& thresholds) {
+  const double least_speedup = thresholds.Get("compare.speedup");
+  const double least_use = thresholds.Get("compare.gpu_utilization");
+  DeviceVerdict verdict;
+  verdict.speedup = PartShorter(baseline.step_seconds, measured.step_seconds);
+  verdict.compute_speedup =
+      PartShorter(WithoutWait(baseline), WithoutWait(measured));
+  const bool data_at_fault = measured.utilization_ratio
+                                 ? *measured.utilization_ratio < least_use
+                                 : verdict.compute_speedup >= least_speedup;
+  if (verdict.speedup >= least_speedup) {
+    verdict.decision = DeviceDecision::kGo;
+  } else {
+    verdict.decision =
+        data_at_fault ? DeviceDecision::kFixData : DeviceDecision::kStay;
+  }
+  verdict.reason = ReasonFor(baseline, measured, verdict);
+  verdict.findings = {
+      SpeedupFinding(baseline, measured, verdict, least_speedup),
+      UtilizationFinding(measured, verdict, least_use),
+      DataFinding(measured, verdict)};
+  return verdict;
+}
+
+}  // namespace mpsd::study

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_STUDY_LOADER_TIMES_H_
+#define MPSD_CORE_STUDY_LOADER_TIMES_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/data/loader.h"
+
+namespace mpsd::study {
+
+// The data of a training without its steps.
+struct LoaderTimes {
+  std::vector<double> seconds;       // to make the batches of a step
+  std::vector<std::string> samples;  // DigestOfSamples of each step, in order
+};
+
+// Makes the batches of the first `steps` steps for `samples`, and before that
+// those of as many steps behind them for `seconds`: the first steps were made
+// before, and images that were decoded once are kept. Asks `go_on` before each
+// step; false: Cancelled. Other errors are the source's.
+absl::StatusOr<LoaderTimes> TimeLoader(const data::Source& source,
+                                       const data::LoaderOptions& options,
+                                       int64_t steps,
+                                       const std::function<bool()>& go_on);
+
+}  // namespace mpsd::study
+
+#endif  // MPSD_CORE_STUDY_LOADER_TIMES_H_

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_STUDY_MEASURED_RUN_H_
+#define MPSD_CORE_STUDY_MEASURED_RUN_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/data/source.h"
+#include "core/host/footprint_peak.h"
+#include "core/report/report.h"
+#include "core/spec/train_spec.h"
+#include "core/study/spread.h"
+#include "core/study/study_progress.h"
+#include "core/train/run.h"
+#include "core/train/stages.h"
+
+namespace mpsd::study {
+
+// The rows that a measured run trains on.
+enum class Rows {
+  kAsTrained,  // all, in the order of training
+  kLongest,    // every step has the longest rows of the data; packed rows,
+               // which are all full, are as trained
+};
+
+// One optimizer step of a measured run.
+struct MeasuredStep {
+  report::Progress progress;
+  bool warmup = false;
+  bool held = false;     // a pause lay within the step or right before it
+  bool partial = false;  // the last of an epoch, with fewer rows
+};
+
+struct MeasureOptions {
+  int64_t warmup_steps = 2;
+  // Measured steps beside the warm-up. Steps that a pause held, and an epoch's
+  // partial ones, are made up for by as many further ones.
+  int64_t steps = 8;
+  // > 0: in place of `steps`: the steps of so many epochs, and no warm-up.
+  int64_t epochs = 0;
+  Rows rows = Rows::kAsTrained;
+  // > 0: rows of a step, in one micro-batch, in place of the spec's.
+  int64_t batch_rows = 0;
+  // Called before the first step, with everything that the run has; an error
+  // ends the measurement.
+  std::function<absl::Status(const train::Prepared&)> prepared = {};
+  // Called after each step; false: enough.
+  std::function<bool(const MeasuredStep&)> after_step = {};
+};
+
+// The most memory held in a part of a run, bytes; absent: the device has no
+// such counter.
+struct MemoryPeaks {
+  std::optional<int64_t> allocated_bytes;  // by live tensors on the device
+  std::optional<int64_t> driver_bytes;     // at the end of a step, with caches
+  int64_t footprint_bytes = 0;  // the process'; see host::FootprintPeak
+  std::optional<int64_t> recommended_max_bytes;
+};
+// The message MemoryPeaks of measurement.proto.
+nlohmann::json ToJson(const MemoryPeaks& peaks);
+
+// What one measured run found.
+struct Measurement {
+  std::string device;              // "cpu", "cuda", "mps"
+  std::string device_description;  // the chip or card and its memory
+  std::vector<MeasuredStep> steps;
+  int64_t step_rows = 0;         // of a step that is not partial
+  int64_t micro_batch_rows = 0;  // computed at a time
+  int64_t steps_per_epoch = 0;
+  // What the process held before the device was opened, and what the run holds
+  // without a batch.
+  int64_t idle_footprint_bytes = 0;
+  MemoryPeaks loaded;
+  MemoryPeaks training;     // the most within the steps
+  double load_seconds = 0;  // 0: the model was there already
+  // The device or the host ran out of memory; `steps` are those before.
+  bool out_of_memory = false;
+  std::string out_of_memory_text;  // the device's own words
+
+  // The steps that count: neither warm-up nor held nor, unless there are no
+  // others, partial.
+  std::vector<const MeasuredStep*> Counted() const;
+  Spread Seconds() const;
+  Spread DataWaitSeconds() const;
+  double TokensPerSecond() const;  // of counted steps together; 0: none
+  double RowsPerSecond() const;    // by the median step
+  // Tokens by tokens with padding, of the counted steps; absent where unknown.
+  std::optional<double> PaddingShare() const;
+  // Bytes that the training took beyond an idle process: by the device's own
+  // counter, else by the driver's, else by the footprint; `from` says which:
+  // "allocated", "driver", "footprint".
+  struct Taken {
+    int64_t bytes = 0;
+    const char* from = "";
+  };
+  Taken TakenBytes() const;
+};
+
+// Runs the first steps of a training, as often as is asked for, without
+// evaluations, checkpoints or a result: the model is loaded once. Everything
+// that the runs write lies in a scratch folder within the study's, which is
+// gone afterwards.
+//
+// Steps are reported through `progress`; stages, warnings and the device go to
+// its observer, whose stop requests end the run.
+class MeasuredRun {
+ public:
+  // `context` and `progress` must outlive it. Paths of `spec` are absolute.
+  MeasuredRun(spec::TrainSpec spec, const train::RunContext& context,
+              StudyProgress& progress);
+  ~MeasuredRun();
+  MeasuredRun(const MeasuredRun&) = delete;
+  MeasuredRun& operator=(const MeasuredRun&) = delete;
+
+  // Loads data and model where they are not there yet, and trains. Each call
+  // begins at the data's first step, with the weights as the call before left
+  // them and a new optimizer.
+  //
+  // Cancelled where the observer asks for a stop. Errors otherwise as
+  // train::Run; that memory runs out is a result, not an error. InvalidArgument
+  // for a batch that the device computes wrongly (data::BatchShapes).
+  absl::StatusOr<Measurement> Measure(const MeasureOptions& options);
+
+  // Loads data and model where they are not there yet. Errors as Measure;
+  // ResourceExhausted where memory runs out. Valid until the next Measure.
+  absl::StatusOr<const train::Loaded*> Load();
+
+ private:
+  class PartObserver;
+
+  // Runs `work`; where memory runs out, OK and the device's words in `text`.
+  absl::Status Attempt(const std::function<absl::Status()>& work,
+                       std::optional<std::string>& text) const;
+  absl::Status LoadOnce();
+  absl::Status MeasureOnce(const MeasureOptions& options, Measurement& found);
+  void ChooseRows(const MeasureOptions& options);
+  // Takes data and model back from the run that has ended.
+  void TakeBack();
+  std::filesystem::path Scratch() const;
+
+  const spec::TrainSpec spec_;
+  train::RunContext context_;  // the study's, with the scratch folder
+  const std::filesystem::path folder_;
+  StudyProgress& progress_;
+  std::unique_ptr<PartObserver> observer_;
+  host::FootprintPeak footprint_;
+  int64_t idle_footprint_ = 0;
+  double load_seconds_ = 0;
+  std::unique_ptr<const spec::TrainSpec> loaded_spec_;  // the pipeline reads it
+  std::shared_ptr<const data::Source> rows_;            // all, as read
+  // At most one of them is there.
+  std::optional<train::Loaded> loaded_;
+  std::optional<train::Prepared> prepared_;
+};
+
+}  // namespace mpsd::study
+
+#endif  // MPSD_CORE_STUDY_MEASURED_RUN_H_

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_STUDY_PROFILE_FACTS_H_
+#define MPSD_CORE_STUDY_PROFILE_FACTS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/profile/tally.h"
+#include "core/report/report.h"
+
+namespace mpsd::study {
+
+enum class StepKind {
+  kWarmUp,
+  kPlain,     // steady, without the profiler
+  kProfiled,  // steady, under the profiler
+};
+
+struct ProfiledStep {
+  StepKind kind;
+  report::Progress progress;
+  double data_wait() const { return progress.data_wait_seconds.value_or(0); }
+  // Seconds without the wait for data.
+  double work() const { return progress.seconds - data_wait(); }
+};
+
+struct ProfileTraceFile {
+  std::string name;  // in the study's folder
+  int64_t bytes = 0, steps = 0, events = 0;
+};
+
+// All that a profile measures. What follows from it are pure functions:
+// profile_result.h, profile_hypotheses.h.
+struct ProfileFacts {
+  std::string device;     // "cpu", "cuda", "mps"
+  std::string gradients;  // GradientPath::name
+  // The device works beside the host, which has to wait for its results.
+  bool device_is_apart = false;
+  std::vector<ProfiledStep> steps;
+  profile::Tally tally;  // of the steps under the profiler
+  // Seconds a step of making its micro-batches alone, and of the network's
+  // forward alone.
+  std::vector<double> data_seconds, forward_seconds;
+  std::optional<ProfileTraceFile> trace;
+  std::vector<std::string> not_told;  // for people
+
+  // Seconds of a steady step: its work without the profiler, and its wait for
+  // data under the profiler (the steps before them find data made ahead).
+  double StepSeconds() const;
+  double DataWaitSeconds() const;  // the mean of steps under the profiler
+  // The median work of the steps of `kind`, seconds; 0 without any.
+  double WorkSeconds(StepKind kind) const;
+  // By how much longer a step works under the profiler; 0.1 for a tenth.
+  double Overhead() const;
+  // Operators on the CPU that the device lacks, over all steps.
+  const report::Counts& fallbacks() const;
+  // Growth of the device's live tensors from the first steady steps to the last
+  // ones, as a part of the former. Absent with fewer than 10 steady steps and
+  // where the device does not count: the process' memory has the profiler's
+  // own.
+  std::optional<double> MemoryGrowth() const;
+  // The mean share of time that the device was busy; absent: not told.
+  std::optional<double> Utilization() const;
+};
+
+// 0 without any.
+double Median(std::vector<double> values);
+double Mean(const std::vector<double>& values);
+
+}  // namespace mpsd::study
+
+#endif  // MPSD_CORE_STUDY_PROFILE_FACTS_H_

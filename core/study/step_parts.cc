@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/study/step_parts.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <span>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/work_count.h"
+#include "core/data/loader.h"
+#include "core/device/step_scope.h"
+
+namespace mpsd::study {
+namespace {
+
+constexpr absl::Duration kLongest = absl::Seconds(20);  // for a part
+// The loader's thread has made these ahead: what they read is in caches.
+constexpr int64_t kStepsAhead = 2;
+constexpr size_t kKeptSteps = 6;  // the first of them warms up
+
+absl::Duration Now() { return base::Clock::Real().Monotonic(); }
+
+absl::Status CheckStop(train::Observer& observer) {
+  base::CountWork();
+  if (observer.stop_request() == train::StopRequest::kNone) {
+    return absl::OkStatus();
+  }
+  return absl::CancelledError("stopped while a part of a step was timed");
+}
+
+}  // namespace
+
+absl::StatusOr<BatchTimes> TimeBatches(train::Prepared& run, int64_t steps,
+                                       train::Observer& observer) {
+  // Seek ends the thread that makes batches ahead.
+  run.loader->Seek(run.loader->cursor());
+  data::Loader loader(*run.loaded.data.train,
+                      run.loaded.shapes().TrainOptions(run.micro_batch_rows));
+  loader.Seek(run.loader->cursor());
+  BatchTimes times;
+  const absl::Duration begin = Now();
+  for (int64_t i = 0; i < steps + kStepsAhead && Now() - begin < kLongest;
+       ++i) {
+    if (absl::Status s = CheckStop(observer); !s.ok()) return s;
+    const absl::Duration start = Now();
+    auto batches = loader.NextStep();
+    if (!batches.ok()) return batches.status();
+    if (i >= kStepsAhead) {
+      times.seconds.push_back(absl::ToDoubleSeconds(Now() - start));
+    }
+    if (times.batches.size() < kKeptSteps) {
+      times.batches.push_back(*std::move(batches));
+    }
+  }
+  return times;
+}
+
+absl::StatusOr<std::vector<double>> TimeForward(
+    train::Prepared& run, const std::vector<std::vector<data::Batch>>& batches,
+    train::Observer& observer) {
+  const train::TrainingSubject subject = run.loaded.subject();
+  at::NoGradGuard no_grad;
+  subject.trainable.set_training(false);
+  subject.network.set_training(false);
+  std::vector<double> seconds;
+  const absl::Duration begin = Now();
+  for (size_t i = 0; i < batches.size() && Now() - begin < kLongest; ++i) {
+    double step = 0;
+    for (const data::Batch& batch : batches[i]) {
+      if (absl::Status s = CheckStop(observer); !s.ok()) return s;
+      const device::StepScope scope;
+      const train::StepInputs inputs =
+          subject.pipeline.Inputs({&batch, 1}, subject.device);
+      subject.device.Synchronize();
+      const absl::Duration start = Now();
+      for (const train::BatchInputs& input : inputs.batches) {
+        const train::BatchLoss loss = subject.pipeline.Loss(input);
+      }
+      subject.device.Synchronize();
+      step += absl::ToDoubleSeconds(Now() - start);
+    }
+    if (i > 0 || batches.size() == 1) seconds.push_back(step);
+  }
+  return seconds;
+}
+
+}  // namespace mpsd::study

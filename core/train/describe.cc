@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/describe.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/full/model_folder.h"
+#include "core/lora/peft_folder.h"
+#include "core/spec/idle_fields.h"
+#include "core/spec/targets.h"
+
+namespace mpsd::train {
+namespace {
+
+// The settings of an adapter that training starts from. The adapter decides
+// what is trained; only dropout may be this run's, as with PEFT's
+// from_pretrained. A job whose `lora` asks for anything else is refused as a
+// misunderstanding.
+absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
+                                             const spec::ModelConfig& config) {
+  auto lora = lora::ReadPeftConfig(spec.adapter);
+  if (!lora.ok()) return lora.status();
+  spec::LoraSpec unset;
+  if (const auto& asked = spec.lora.lora_dropout) {
+    lora->lora_dropout = unset.lora_dropout = *asked;
+  }
+  if (spec.lora == unset) return lora;
+  auto asked = spec::MatchTargets(spec.lora, config);
+  if (!asked.ok()) return asked.status();
+  auto there = spec::MatchTargets(*lora, config);
+  if (!there.ok()) return there.status();
+  const auto saved = [&config](const spec::LoraSpec& l) {
+    return spec::EffectiveLora(l, config).modules_to_save;
+  };
+  if (*asked != *there || saved(spec.lora) != saved(*lora)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "lora: asks for other modules, ranks or scaling than the adapter in ",
+        spec.adapter,
+        " has; leave lora out (lora_dropout may stay) to train the adapter as "
+        "it is, or leave adapter out"));
+  }
+  return lora;
+}
+
+// Fills in spec.lora. Refuses a wrong target before data and weights are read.
+absl::Status ResolveLora(spec::ModelConfig config, Observer& observer,
+                         spec::TrainSpec& spec) {
+  // MatchTargets needs a head, but the number of labels is not known yet: any
+  // number stands for it.
+  if (spec.task != spec::Task::kCausalLm) config.num_labels = 2;
+  if (!spec.adapter.empty()) {
+    auto lora = LoraOfAdapter(spec, config);
+    if (!lora.ok()) return lora.status();
+    spec.lora = *std::move(lora);
+  }
+  spec.lora = spec::EffectiveLora(std::move(spec.lora), config);
+  absl::Status s = spec::MatchTargets(spec.lora, config).status();
+  if (!s.ok() || !spec.adapter.empty()) return s;
+  // Submit refuses such a pattern today. A job that an earlier release queued
+  // is trained, with a warning.
+  s = spec::CheckPatternKeys(spec.lora, config);
+  if (!s.ok()) observer.OnWarning(std::string(s.message()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Described> Describe(spec::TrainSpec spec, Observer& observer) {
+  auto folder = spec::FindModelFolder(spec.model);
+  if (!folder.ok()) return folder.status();
+  absl::Status s = full::CheckCopied(*folder);
+  if (!s.ok()) return s;
+  auto config = spec::ReadModelConfig(*folder);
+  if (!config.ok()) return config.status();
+  s = spec::CheckTask(spec, *config);
+  if (!s.ok()) return s;
+  observer.OnWarnings(spec::IdleWarnings(spec));
+  observer.OnWarnings(spec::ModelWarnings(spec, *config));
+  if (spec.fine_tune_type == spec::FineTuneType::kLora) {
+    s = ResolveLora(*config, observer, spec);
+    if (!s.ok()) return s;
+  }
+  return Described{*std::move(folder), *std::move(config),
+                   std::make_unique<spec::TrainSpec>(std::move(spec))};
+}
+
+}  // namespace mpsd::train

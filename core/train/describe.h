@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_TRAIN_DESCRIBE_H_
+#define MPSD_CORE_TRAIN_DESCRIBE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/spec/model_config.h"
+#include "core/spec/train_spec.h"
+#include "core/train/observer.h"
+
+namespace mpsd::train {
+
+// A job whose spec fits the model's config. No device is needed for that.
+struct Described {
+  std::string model_folder;
+  spec::ModelConfig config;  // as read from `model_folder`
+  // With an adapter's settings and LoRA's defaults filled in.
+  std::unique_ptr<spec::TrainSpec> spec;
+};
+
+// Errors are those of the model's folder, and a spec's that does not fit
+// config.json. Tells `observer` of fields without effect.
+absl::StatusOr<Described> Describe(spec::TrainSpec spec, Observer& observer);
+
+}  // namespace mpsd::train
+
+#endif  // MPSD_CORE_TRAIN_DESCRIBE_H_

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CORE_WORKER_READER_WATCH_H_
+#define MPSD_CORE_WORKER_READER_WATCH_H_
+
+#include <functional>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+
+namespace mpsd::worker {
+
+// Calls `gone` once, from a thread of its own, when nobody can read any more
+// what this process writes to `pipe`: mpsd, which asked, was killed. A terminal
+// or a file always has a reader. The destructor ends the watch.
+class ReaderWatch {
+ public:
+  ReaderWatch(int pipe, absl::Duration interval, std::function<void()> gone);
+  ~ReaderWatch();
+  ReaderWatch(const ReaderWatch&) = delete;
+  ReaderWatch& operator=(const ReaderWatch&) = delete;
+
+ private:
+  absl::Notification stop_;
+  std::thread thread_;
+};
+
+}  // namespace mpsd::worker
+
+#endif  // MPSD_CORE_WORKER_READER_WATCH_H_

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_ACCESS_AUDIT_TRAIL_H_
+#define MPSD_SERVER_ACCESS_AUDIT_TRAIL_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "server/access/audit_log.h"
+#include "server/access/audit_store.h"
+
+namespace mpsd::access {
+
+// Keeps the audit in a store. A thread of its own writes refusals and removes
+// old entries, so Refused never waits for the disk. Who is refused over and
+// over gets one more entry a minute that counts the rest, so that no flood of
+// refusals fills the disk.
+class AuditTrail final : public AuditLog {
+ public:
+  struct Options {
+    // Entries older than this go; zero: none goes for its age.
+    absl::Duration keep = absl::Hours(24 * 365);
+    int64_t most_entries = 1'000'000;
+    // Entries of refusals that a user, or all unknown callers together, get in
+    // a minute.
+    int refusals_a_minute = 60;
+    std::function<void(const std::string&)> log = [](const std::string&) {};
+  };
+
+  // `store` and `clock` must outlive the trail.
+  AuditTrail(Options options, AuditStore& store, const base::Clock& clock);
+  // Writes what waits.
+  ~AuditTrail() override;
+
+  absl::StatusOr<int64_t> Begin(const Request& request) override;
+  void End(int64_t entry, const absl::Status& result,
+           const std::string& job_id) override;
+  void Refused(const Request& request, const absl::Status& why) override;
+
+  // Writes the refusals that wait, the counts of minutes that are over, and
+  // returns. The trail's own thread does so soon after each refusal.
+  void Flush();
+
+ private:
+  // What one user, or all unknown callers, were refused in one minute.
+  struct Minute {
+    absl::Time start;
+    int written = 0;
+    int64_t more = 0;
+    Request last;  // the latest that was only counted
+    absl::StatusCode code = absl::StatusCode::kUnknown;
+  };
+
+  AuditEntry EntryOf(const Request& request) const;
+  // Moves what has to be written out of the members.
+  std::deque<AuditEntry> TakeWaiting();
+  void Write(const std::deque<AuditEntry>& entries);
+  void Prune();
+  void Run();
+  // Logs once a minute at most: where the disk is full every call would.
+  void Complain(const absl::Status& status);
+
+  const Options options_;
+  AuditStore& store_;
+  const base::Clock& clock_;
+  absl::Mutex mutex_;
+  std::deque<AuditEntry> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Minute> minutes_ ABSL_GUARDED_BY(mutex_);  // by user
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time complained_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Mutex writing_;  // so that Flush returns once all is written
+  std::thread thread_;
+};
+
+}  // namespace mpsd::access
+
+#endif  // MPSD_SERVER_ACCESS_AUDIT_TRAIL_H_

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/access_options.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/access/caller.h"
+
+namespace mpsd {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path AbsoluteOrEmpty(const std::string& path) {
+  return path.empty() ? fs::path() : fs::absolute(path);
+}
+
+bool Exists(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+absl::Status CheckNames(const char* option,
+                        const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (access::IsUserName(name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, ": '", name,
+                     "' is no user's name; expected 1 to 64 letters, digits "
+                     "and \"._@+-\""));
+  }
+  return absl::OkStatus();
+}
+
+// Makes STATE/tls the default: what "mpsd tls init" puts there.
+void TakeOwnCertificates(Config& config) {
+  const fs::path folder = config.state_dir / "tls";
+  if (!Exists(folder / "server.crt")) return;
+  config.tls_cert = folder / "server.crt";
+  config.tls_key = folder / "server.key";
+  if (config.tls_client_ca.empty() && Exists(folder / "ca.crt")) {
+    config.tls_client_ca = folder / "ca.crt";
+  }
+}
+
+}  // namespace
+
+void DeclareAccess(CLI::App& app, AccessOptions& options, Config& config) {
+  app.add_option("--listen", config.listen,
+                 "Serve the API on this HOST:PORT, too, over TLS, for whoever "
+                 "has a token or a client certificate; or on this unix:PATH; "
+                 "may be repeated");
+  app.add_option("--tls-cert", options.tls_cert,
+                 "The certificate of the API's ports, a PEM file with its "
+                 "chain; SIGHUP reads it again [STATE/tls/server.crt, which "
+                 "mpsd tls init makes; without any, ports are served on "
+                 "127.0.0.1 alone]");
+  app.add_option("--tls-key", options.tls_key,
+                 "The certificate's key, a PEM file without a passphrase");
+  app.add_option("--tls-client-ca", options.tls_client_ca,
+                 "PEM certificates of the authorities whose client "
+                 "certificates name users [STATE/tls/ca.crt, beside the "
+                 "default of --tls-cert]");
+  app.add_option("--socket-group", config.socket_group,
+                 "Let the members of this group use the unix sockets as the "
+                 "users that they are [the daemon's account and root]");
+  app.add_option("--admin", config.admins,
+                 "An account or certificate of this name is an admin; may be "
+                 "repeated [the daemon's account and root]");
+  app.add_option("--viewer", config.viewers,
+                 "An account or certificate of this name may read and change "
+                 "nothing; may be repeated [others are users]");
+  app.add_flag("--private-jobs", config.private_jobs,
+               "Show the spec, log, progress and results of a job to its owner "
+               "and to admins alone, and leave them out of the web page and "
+               "the metrics");
+}
+
+absl::Status FinishAccess(const AccessOptions& options, Config& config) {
+  config.tls_cert = AbsoluteOrEmpty(options.tls_cert);
+  config.tls_key = AbsoluteOrEmpty(options.tls_key);
+  config.tls_client_ca = AbsoluteOrEmpty(options.tls_client_ca);
+  if (config.tls_cert.empty() && config.tls_key.empty()) {
+    TakeOwnCertificates(config);
+  }
+  if (absl::Status s = CheckNames("--admin", config.admins); !s.ok()) return s;
+  if (absl::Status s = CheckNames("--viewer", config.viewers); !s.ok()) {
+    return s;
+  }
+  for (const std::string& name : config.admins) {
+    if (std::count(config.viewers.begin(), config.viewers.end(), name) == 0) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--viewer: '", name, "' is an --admin already; name it once"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mpsd

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_USER_LIMITS_H_
+#define MPSD_SERVER_JOBS_USER_LIMITS_H_
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/jobs/keep_rules.h"
+
+namespace mpsd::jobs {
+
+// What one user may have. An absent figure, and the widest range, is no limit:
+// admins have no other.
+struct UserLimits {
+  std::optional<int64_t> queued_jobs;   // QUEUED at a time
+  std::optional<int64_t> upload_bytes;  // of all blobs the user sent or uses
+  std::optional<int64_t> result_bytes;  // in the folders of the user's jobs
+  int32_t lowest_priority = std::numeric_limits<int32_t>::min();
+  int32_t highest_priority = std::numeric_limits<int32_t>::max();
+  // How long each job may hold the device, all its attempts together. Counts
+  // for admins too, by their name: the scheduler knows no roles.
+  std::optional<absl::Duration> job_time = std::nullopt;
+  // What stays of the jobs that have ended; likewise.
+  KeepRules keep = {};
+
+  bool operator==(const UserLimits&) const = default;
+};
+
+// The names of the limits: keys of the table [user.NAME] in mpsd.toml, and
+// options with --limit- before them.
+inline constexpr const char* kLimitKeys[] = {
+    "queued-jobs", "upload-bytes", "result-bytes", "priority", "job-hours"};
+
+// Sets the limit, or the rule of kKeepKeys, `key`: "none", a count, a count of
+// bytes ("5000", "20GiB"), for the priority LOW:HIGH, hours ("1.5"; 0 is none)
+// or days. InvalidArgument says what was expected.
+absl::Status SetLimit(UserLimits& limits, const std::string& key,
+                      const std::string& value);
+
+// A number of bytes, as 5000 or 20GiB; nullopt for another text.
+std::optional<int64_t> ReadBytes(const std::string& text);
+// "1.50 GiB (1610612736 bytes)".
+std::string BytesInWords(int64_t bytes);
+
+// The limits of every user.
+struct LimitSettings {
+  UserLimits others;  // of those whom `users` does not have
+  std::map<std::string, UserLimits> users;
+
+  const UserLimits& Of(const std::string& user) const;
+  bool KeepsAll() const;
+  bool operator==(const LimitSettings&) const = default;
+};
+
+// The limits in effect, which change while mpsd runs. Thread-safe.
+class LimitBook {
+ public:
+  explicit LimitBook(LimitSettings settings = {})
+      : settings_(std::move(settings)) {}
+  void Set(LimitSettings settings) {
+    absl::MutexLock lock(&mutex_);
+    settings_ = std::move(settings);
+  }
+  UserLimits Of(const std::string& user) const {
+    absl::MutexLock lock(&mutex_);
+    return settings_.Of(user);
+  }
+  // Whether no rule removes anything of anybody's.
+  bool KeepsAll() const {
+    absl::MutexLock lock(&mutex_);
+    return settings_.KeepsAll();
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  LimitSettings settings_ ABSL_GUARDED_BY(mutex_);
+};
+
+// OK while `user` may have one more job in the queue beside `queued`;
+// ResourceExhausted says how many are allowed, and who can raise that.
+absl::Status CheckQueued(const std::string& user, const UserLimits& limits,
+                         int64_t queued);
+// InvalidArgument for a priority beyond the user's range.
+absl::Status CheckPriority(const std::string& user, const UserLimits& limits,
+                           int32_t priority);
+// Whether `more` bytes may come to the `bytes` of blobs that the user has;
+// ResourceExhausted as above.
+absl::Status CheckUploads(const std::string& user, const UserLimits& limits,
+                          int64_t bytes, int64_t more);
+// Why a job ends that held the device for `held`, which is as long as it may:
+// the figures, who can raise the limit, and what to do then.
+std::string DescribeTimeLimit(const std::string& user,
+                              const std::string& job_id, absl::Duration held,
+                              absl::Duration limit);
+// ResourceExhausted where the user's jobs have reached their bytes already.
+absl::Status CheckResults(const std::string& user, const UserLimits& limits,
+                          int64_t bytes);
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_USER_LIMITS_H_

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/pushed_models.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/atomic_file.h"
+#include "core/base/file.h"
+#include "core/base/sync.h"
+#include "core/spec/hub_cache.h"
+#include "core/spec/model_files.h"
+#include "server/models/folder_bytes.h"
+#include "server/models/manifest.h"
+#include "server/models/model_name.h"
+
+namespace mpsd::models {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr char kRevisions[] = "pushed";
+
+absl::Status FsError(const std::error_code& error, const fs::path& path) {
+  return base::ErrnoStatus(error.value(), path.string());
+}
+
+std::optional<int64_t> SizeOf(const fs::path& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  if (error) return std::nullopt;
+  return static_cast<int64_t>(size);
+}
+
+// A hard link, so that the blob store keeps the blob; a copy where the file
+// system has no links, or no more for this file.
+absl::Status LinkOrCopy(const fs::path& blob, const fs::path& to) {
+  std::error_code error;
+  fs::create_hard_link(blob, to, error);
+  if (!error || error == std::errc::no_such_file_or_directory ||
+      error == std::errc::file_exists ||
+      error == std::errc::no_space_on_device) {
+    return error ? FsError(error, to) : absl::OkStatus();
+  }
+  fs::copy_file(blob, to, error);
+  if (error) return FsError(error, to);
+  return base::SyncPath(to, O_RDONLY);
+}
+
+// The bytes that go from the disk with the folder, once the blob store lets
+// them go: those of files that have no link but the store's and this one.
+int64_t OwnBytes(const fs::path& folder) {
+  return FolderBytes(folder, /*most_links=*/2);
+}
+
+std::vector<fs::path> EntriesOf(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    entries.push_back(entry->path());
+  }
+  return entries;
+}
+
+// A revision's folder below STATE/models. Specs have whole paths, and the state
+// folder may have been moved since, or be named by a link.
+std::string PlaceOf(const fs::path& revision) {
+  const fs::path pushed = revision.parent_path();
+  return pushed.parent_path().filename() / pushed.filename() /
+         revision.filename();
+}
+
+// Whether the folder of a revision, which an earlier push made, has each file
+// as it should be.
+bool IsWhole(const fs::path& folder, const std::vector<ModelFile>& files) {
+  for (const ModelFile& file : files) {
+    if (SizeOf(folder / file.path) != file.size_bytes) return false;
+  }
+  return true;
+}
+
+absl::Status CheckBlobs(const PushedModels::Request& request,
+                        jobs::BlobStore& blobs) {
+  for (const ModelFile& file : request.files) {
+    if (absl::Status s = jobs::StillWanted(request.wanted); !s.ok()) return s;
+    if (!blobs.Has(file.sha256)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("files: '", file.path, "' (SHA-256 ", file.sha256,
+                       ") has not been uploaded: upload it, then push again"));
+    }
+    const std::optional<int64_t> size = SizeOf(blobs.PathOf(file.sha256));
+    if (size != file.size_bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("files: '", file.path, "' has ", size.value_or(0),
+                       " bytes, not ", file.size_bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Makes `folder` of links; flushed to the drive, but not yet known by its name.
+absl::Status Link(const fs::path& folder, const PushedModels::Request& request,
+                  jobs::BlobStore& blobs) {
+  std::vector<fs::path> made = {folder};
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return FsError(error, folder);
+  for (const ModelFile& file : request.files) {
+    const fs::path to = folder / file.path;
+    if (fs::create_directories(to.parent_path(), error)) {
+      made.push_back(to.parent_path());
+    }
+    if (error) return FsError(error, to);
+    absl::Status linked = LinkOrCopy(blobs.PathOf(file.sha256), to);
+    if (linked.ok()) linked = jobs::StillWanted(request.wanted);
+    if (!linked.ok()) return linked;
+  }
+  return base::SyncAll(made);
+}
+
+absl::Status CheckModel(const fs::path& folder) {
+  const absl::StatusOr<spec::ModelFolder> model = spec::ReadModelFolder(folder);
+  if (model.ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "files: mpsd cannot train this model: ", model.status().message()));
+}
+
+}  // namespace
+
+bool PushedModels::Entry::IsLeased() const {
+  return lease.use_count() > 1 ||
+         std::any_of(former.begin(), former.end(), [](const auto& revision) {
+           return !revision.second.expired();
+         });
+}
+
+fs::path PushedModels::FolderOf(const std::string& name) const {
+  return folder_ / spec::RepositoryName(name);
+}
+
+absl::StatusOr<std::unique_ptr<PushedModels>> PushedModels::Open(
+    fs::path folder, const std::function<void(const std::string&)>& log) {
+  std::error_code error;
+  folder = fs::absolute(folder, error).lexically_normal();
+  if (!error) fs::create_directories(folder, error);
+  if (!error) fs::permissions(folder, fs::perms::owner_all, error);
+  if (error) return FsError(error, folder);
+  std::unique_ptr<PushedModels> models(new PushedModels(std::move(folder)));
+  models->ReadAll(log);
+  return models;
+}
+
+void PushedModels::ReadAll(const std::function<void(const std::string&)>& log) {
+  absl::MutexLock lock(&mutex_);
+  for (const fs::path& folder : EntriesOf(folder_)) {
+    std::error_code error;
+    if (spec::IdOfRepository(folder.filename().string()).empty()) continue;
+    for (const fs::path& revision : EntriesOf(folder / kRevisions)) {
+      if (base::IsUnfinished(revision)) fs::remove_all(revision, error);
+    }
+    absl::StatusOr<Manifest> manifest = ReadManifest(folder);
+    if (absl::IsNotFound(manifest.status())) {
+      // A push or a removal was cut off: nothing has this name.
+      fs::remove_all(folder, error);
+      continue;
+    }
+    if (!manifest.ok()) {
+      log(absl::StrCat("models: ", manifest.status().message()));
+      continue;
+    }
+    Entry entry;
+    Model& model = entry.model;
+    model.name = manifest->name;
+    model.owner = manifest->owner;
+    model.revision = manifest->revision;
+    model.folder =
+        spec::PushedFolder(folder_, manifest->name, manifest->revision);
+    model.size_bytes = manifest->size_bytes;
+    model.create_time = manifest->create_time;
+    if (FolderOf(model.name) != folder || !fs::exists(model.folder, error)) {
+      log(absl::StrCat("models: ", folder.string(),
+                       " is not what its model.json says: it stays"));
+      continue;
+    }
+    models_.emplace(model.name, std::move(entry));
+  }
+}
+
+absl::Status PushedModels::CheckMayPush(const Request& request) const {
+  absl::MutexLock lock(&mutex_);
+  const std::string folded = FoldedName(request.name);
+  for (const auto& [name, entry] : models_) {
+    if (FoldedName(name) != folded) continue;
+    if (name != request.name) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "name: '", request.name, "' differs from the model '", name,
+          "' by upper and lower case alone: choose another "
+          "name"));
+    }
+    if (entry.model.owner != request.user && !request.is_admin) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "name: the model ", name, " is ", entry.model.owner,
+          "'s: choose another name (mpsctl model push --name), or ask ",
+          entry.model.owner, " or somebody with the role admin"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Makes the folder of the revision unless it is there; returns its path.
+absl::StatusOr<std::string> PushedModels::Place(const Request& request,
+                                                const std::string& revision,
+                                                jobs::BlobStore& blobs) {
+  const fs::path folder = spec::PushedFolder(folder_, request.name, revision);
+  std::error_code error;
+  if (fs::exists(folder, error)) {
+    // An earlier push of these files made it.
+    if (IsWhole(folder, request.files)) {
+      absl::Status counted = request.count ? request.count() : absl::OkStatus();
+      if (!counted.ok()) return counted;
+      return folder.string();
+    }
+    fs::remove_all(folder, error);
+    if (error) return FsError(error, folder);
+  }
+  const fs::path staging = base::TemporaryBeside(folder);
+  absl::Status status = Link(staging, request, blobs);
+  if (status.ok()) status = CheckModel(staging);
+  if (status.ok() && request.count) status = request.count();
+  if (status.ok()) {
+    fs::rename(staging, folder, error);
+    if (error) status = FsError(error, folder);
+  }
+  // With the folders above, which may be new.
+  if (status.ok()) {
+    status = base::SyncAll(
+        {folder.parent_path(), folder.parent_path().parent_path(), folder_});
+  }
+  if (status.ok()) return folder.string();
+  fs::remove_all(staging, error);
+  return status;
+}
+
+absl::StatusOr<PushedModels::Pushed> PushedModels::Push(
+    const Request& request, jobs::BlobStore& blobs) {
+  absl::MutexLock change(&changes_);
+  absl::Status may = CheckMayPush(request);
+  if (may.ok()) may = CheckBlobs(request, blobs);
+  if (!may.ok()) return may;
+  const fs::path folder = FolderOf(request.name);
+  const std::string revision = RevisionOfFiles(request.files);
+  std::error_code error;
+  const bool is_new = !fs::exists(folder, error);
+  absl::StatusOr<std::string> placed = Place(request, revision, blobs);
+  if (!placed.ok()) {
+    if (is_new) fs::remove_all(folder, error);
+    return placed.status();
+  }
+  Pushed pushed;
+  Model& model = pushed.model;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = models_.find(request.name);
+    if (found != models_.end()) model = found->second.model;
+    if (model.revision == revision) {
+      pushed.existed = true;
+      return pushed;
+    }
+  }
+  Manifest manifest;
+  manifest.name = request.name;
+  manifest.owner = model.owner.empty() ? request.user : model.owner;
+  manifest.revision = revision;
+  // As the manifest has it.
+  manifest.create_time = absl::FromUnixMicros(absl::ToUnixMicros(absl::Now()));
+  for (const ModelFile& file : request.files) {
+    manifest.size_bytes += file.size_bytes;
+  }
+  if (absl::Status s = WriteManifest(folder, manifest); !s.ok()) {
+    if (is_new) fs::remove_all(folder, error);
+    return s;
+  }
+  model = {manifest.name, manifest.owner,      revision,
+           *placed,       manifest.size_bytes, manifest.create_time};
+  absl::MutexLock lock(&mutex_);
+  Entry& entry = models_[request.name];
+  if (!entry.model.folder.empty()) {
+    entry.former[entry.model.folder] = entry.lease;
+  }
+  entry.model = model;
+  entry.lease = std::make_shared<const int>(0);
+  return pushed;
+}
+
+absl::StatusOr<int64_t> PushedModels::Remove(const std::string& name,
+                                             const std::string& user,
+                                             bool is_admin,
+                                             const Needed& needed) {
+  absl::MutexLock change(&changes_);
+  const fs::path folder = FolderOf(name);
+  {
+    // Held while the jobs are looked at: a submission that finds the model now
+    // would be missed. One that found it before has a lease until its row is
+    // stored.
+    absl::MutexLock lock(&mutex_);
+    const auto found = models_.find(name);
+    if (found == models_.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("no model ", name, " was pushed to this mpsd"));
+    }
+    const Model& model = found->second.model;
+    if (model.owner != user && !is_admin) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "the model ", name, " is ", model.owner, "'s: ModelService.",
+          "RemoveModel needs who pushed it or the role admin; ask ",
+          model.owner, " or an admin"));
+    }
+    if (found->second.IsLeased()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("a job is being submitted with the model ", name,
+                       ": remove it once no job needs it"));
+    }
+    const absl::StatusOr<std::set<std::string>> folders = needed();
+    if (!folders.ok()) return folders.status();
+    const auto is_here = [&](const fs::path& used) {
+      return fs::path(PlaceOf(used)).parent_path() ==
+             folder.filename() / kRevisions;
+    };
+    if (std::any_of(folders->begin(), folders->end(), is_here)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("a job that has not ended needs the model ", name,
+                       ": `mpsctl list --model ", name,
+                       "` shows which; cancel it, or wait for its end"));
+    }
+    absl::Status forgotten = RemoveManifest(folder);
+    if (!forgotten.ok()) return forgotten;
+    models_.erase(found);
+  }
+  const int64_t bytes = OwnBytes(folder);
+  std::error_code ignored;  // the next start removes what stays
+  fs::remove_all(folder, ignored);
+  return bytes;
+}
+
+absl::StatusOr<int> PushedModels::Sweep(const std::string& name,
+                                        const Needed& needed) {
+  absl::MutexLock change(&changes_);
+  std::vector<fs::path> gone;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = models_.find(name);
+    if (found == models_.end()) return 0;
+    Entry& entry = found->second;
+    for (const fs::path& revision : EntriesOf(FolderOf(name) / kRevisions)) {
+      const auto former = entry.former.find(revision.string());
+      if (former != entry.former.end() && !former->second.expired()) continue;
+      if (revision != entry.model.folder) gone.push_back(revision);
+    }
+    // Asked after the leases: whose submission ended has its row by now.
+    const absl::StatusOr<std::set<std::string>> folders = needed();
+    if (!folders.ok()) return folders.status();
+    std::set<std::string> places;
+    for (const std::string& used : *folders) places.insert(PlaceOf(used));
+    std::erase_if(gone, [&](const fs::path& revision) {
+      return places.contains(PlaceOf(revision));
+    });
+    for (const fs::path& revision : gone) entry.former.erase(revision.string());
+  }
+  std::error_code ignored;
+  for (const fs::path& revision : gone) fs::remove_all(revision, ignored);
+  return static_cast<int>(gone.size());
+}
+
+std::vector<std::string> PushedModels::Superseded() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : models_) {
+    if (EntriesOf(FolderOf(name) / kRevisions).size() > 1) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::vector<PushedModels::Model> PushedModels::List() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<Model> models;
+  models.reserve(models_.size());
+  for (const auto& [name, entry] : models_) models.push_back(entry.model);
+  return models;
+}
+
+std::optional<jobs::ModelFinder::Found> PushedModels::Find(
+    const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = models_.find(name);
+  if (found == models_.end()) return std::nullopt;
+  return Found{found->second.model.folder, found->second.lease};
+}
+
+std::string PushedModels::Alike(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  const std::string folded = FoldedName(name);
+  for (const auto& [other, entry] : models_) {
+    if (other != name && FoldedName(other) == folded) return other;
+  }
+  return "";
+}
+
+}  // namespace mpsd::models

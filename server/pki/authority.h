@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_PKI_AUTHORITY_H_
+#define MPSD_SERVER_PKI_AUTHORITY_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/certificates/openssl.h"
+
+namespace mpsd::pki {
+
+using certificates::Certificate;
+using certificates::Key;
+
+// Apple's rules refuse a server's certificate of more than 398 days.
+inline constexpr int kServerDays = 397;
+inline constexpr int kUserDays = 90;
+inline constexpr int kMaxUserDays = 3650;
+
+// A certificate authority of one machine. Its certificate signs others and
+// nothing else, and no other authority. All that it issues has keys on the
+// curve P-256, a serial number of 158 random bits, and begins an hour ago,
+// since other machines' clocks differ.
+class Authority {
+ public:
+  // A new one, for ten years. `machine` is part of its name.
+  static absl::StatusOr<Authority> Make(const std::string& machine,
+                                        absl::Time now);
+  // InvalidArgument where a text is no PEM, the certificate is no authority's,
+  // or the key is another's.
+  static absl::StatusOr<Authority> Load(const std::string& certificate_pem,
+                                        const std::string& key_pem);
+
+  const X509& certificate() const { return *certificate_; }
+  const EVP_PKEY& key() const { return *key_; }
+
+  // Certificates for `days` days, or until the authority's own ends.
+  // FailedPrecondition where that has passed.
+
+  // For a server of these names (ParseHostName), of which there is at least
+  // one.
+  absl::StatusOr<Certificate> IssueServer(const EVP_PKEY& key,
+                                          const std::vector<std::string>& names,
+                                          int days, absl::Time now) const;
+  // For a client; `user` becomes its common name: 1 to 64 bytes of ASCII.
+  absl::StatusOr<Certificate> IssueUser(const EVP_PKEY& key,
+                                        const std::string& user, int days,
+                                        absl::Time now) const;
+
+ private:
+  Authority(Certificate certificate, Key key)
+      : certificate_(std::move(certificate)), key_(std::move(key)) {}
+  // What both kinds have: a certificate that is yet to be signed.
+  absl::StatusOr<Certificate> Leaf(const EVP_PKEY& key,
+                                   const std::string& subject, int days,
+                                   absl::Time now,
+                                   const char* extended_key_usage) const;
+
+  Certificate certificate_;
+  Key key_;
+};
+
+}  // namespace mpsd::pki
+
+#endif  // MPSD_SERVER_PKI_AUTHORITY_H_

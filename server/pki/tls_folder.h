@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_PKI_TLS_FOLDER_H_
+#define MPSD_SERVER_PKI_TLS_FOLDER_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/certificates/certificate_facts.h"
+#include "server/pki/authority.h"
+#include "server/pki/host_names.h"
+
+// STATE/tls (mode 0700), the certificates that mpsd makes for itself:
+//   ca.crt, ca.key          its own certificate authority
+//   server.crt, server.key  the certificate of mpsd's TLS addresses; server.crt
+//                           holds the authority's behind it, for clients to pin
+// The keys have mode 0600. The folder appears whole or not at all, and each
+// file is replaced in one step, so that a process that is killed leaves nothing
+// half made. Root makes them as the owner of STATE, as whom mpsd runs. Of
+// several processes at once one works; the others get Unavailable.
+namespace mpsd::pki {
+
+using certificates::CertificateFacts;
+
+struct TlsFiles {
+  std::filesystem::path folder, authority, authority_key, server, server_key;
+};
+TlsFiles FilesOf(const std::filesystem::path& state_dir);
+
+struct ServerOrder {
+  std::vector<std::string> names;  // beside the machine's own
+  int days = kServerDays;
+  Machine machine;
+  absl::Time now;
+  bool force = false;  // Init alone: make another authority
+};
+
+// What a folder holds.
+struct TlsState {
+  CertificateFacts authority;
+  CertificateFacts server;
+  // What a person has to mend, a sentence each; empty: all is well.
+  std::vector<std::string> problems;
+};
+
+struct Initialized {
+  TlsState state;
+  // Where the former folder was put; empty: none existed.
+  std::filesystem::path former;
+};
+
+// Makes the folder, and STATE (0700) where it is missing. AlreadyExists, with
+// nothing changed, where there is one, unless the order says force: the former
+// one is then kept beside it. InvalidArgument for a name.
+absl::StatusOr<Initialized> Init(const std::filesystem::path& state_dir,
+                                 const ServerOrder& order);
+
+// Replaces server.crt by a certificate of the same authority and key. Its names
+// are those of the former one, or with order.names this machine's and those.
+// Makes server.key where it is missing. FailedPrecondition, saying what to do,
+// where there is no authority that could sign.
+absl::StatusOr<TlsState> Renew(const std::filesystem::path& state_dir,
+                               const ServerOrder& order);
+
+struct UserOrder {
+  std::string user;  // access::IsUserName holds
+  int days = kUserDays;
+  std::filesystem::path folder;  // where the files go; made if missing
+  absl::Time now;
+};
+
+struct UserFiles {
+  std::filesystem::path certificate, key;
+  CertificateFacts facts;
+};
+
+// Makes USER.crt (with the authority's certificate behind the user's) and
+// USER.key, for a client of mutual TLS. AlreadyExists where there is a USER.crt
+// or a USER.key.
+absl::StatusOr<UserFiles> IssueUser(const std::filesystem::path& state_dir,
+                                    const UserOrder& order);
+
+// Reads the folder. NotFound where there is none; else the error of the first
+// certificate that cannot be read.
+absl::StatusOr<TlsState> Look(const std::filesystem::path& state_dir,
+                              absl::Time now);
+
+}  // namespace mpsd::pki
+
+#endif  // MPSD_SERVER_PKI_TLS_FOLDER_H_

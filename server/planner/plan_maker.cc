@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planner/plan_maker.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/backend/traits.h"
+#include "core/base/atomic_file.h"
+#include "core/base/limits.h"
+#include "core/spec/train_spec.h"
+#include "server/jobs/input_names.h"
+#include "server/jobs/memory_fit.h"
+#include "server/jobs/named_results.h"
+#include "server/planner/facts.h"
+#include "server/planner/past_runs.h"
+#include "server/planner/plan_process.h"
+#include "server/planner/queue_outlook.h"
+#include "server/planner/spec_shape.h"
+#include "server/supervisor/temporary_folder.h"
+
+namespace mpsd::planner {
+namespace fs = std::filesystem;
+namespace {
+
+using supervisor::TemporaryFolder;
+
+absl::Status WriteFile(const fs::path& path, const std::string& bytes) {
+  absl::StatusOr<std::unique_ptr<base::AtomicFile>> file =
+      base::AtomicFile::Create(path);
+  if (!file.ok()) return file.status();
+  absl::Status status = (*file)->Append(bytes);
+  return status.ok() ? (*file)->CommitUnsynced() : status;
+}
+
+// A plan reads the model and the adapter, so both have to be there.
+absl::Status CheckResultsAreThere(const spec::TrainSpec& spec) {
+  const std::vector<std::string> missing = jobs::JobsNamedBy(spec);
+  if (missing.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "job ", missing.front(),
+      " has no result yet: plan once it has SUCCEEDED, or plan with the model "
+      "that it begins with"));
+}
+
+// A GPU with memory of its own is no part of the machine's chip.
+bool HasMemoryOfItsOwn(const std::string& device) {
+  const std::optional<backend::Choice> choice = backend::ChoiceOf(device);
+  return choice &&
+         backend::TraitsOf(*choice).memory == backend::MemoryPlace::kOwn;
+}
+
+// One plan, from the request to what the process printed.
+class Making {
+ public:
+  Making(const PlanMaker::Options& options,
+         const PlanMaker::Dependencies& dependencies,
+         const jobs::PlanRequest& request, PlanRun& run)
+      : options_(options),
+        dependencies_(dependencies),
+        request_(request),
+        run_(run) {}
+
+  absl::StatusOr<jobs::FinishedPlan> Run() {
+    if (absl::Status s = CheckProbe(); !s.ok()) return s;
+    run_.TellStage("checking the job");
+    if (absl::Status s = Check(); !s.ok()) return s;
+    absl::StatusOr<std::unique_ptr<TemporaryFolder>> folder =
+        TemporaryFolder::Create(options_.plans_dir, run_.id());
+    if (!folder.ok()) return folder.status();
+    folder_ = *std::move(folder);
+    run_.TellStage("placing its files");
+    if (absl::Status s = Place(); !s.ok()) return s;
+    const absl::StatusOr<std::string> json = RunPlanProcess(
+        Command(),
+        [this](const std::string& stage) { run_.TellStage(Told(stage)); },
+        [this] { return run_.Wanted(); });
+    if (!json.ok()) {
+      return absl::Status(json.status().code(),
+                          Told(std::string(json.status().message())));
+    }
+    return jobs::FinishedPlan{
+        *json, LookAhead(dependencies_.reader, request_.submission.owner,
+                         request_.submission.priority, request_.may_read)};
+  }
+
+ private:
+  absl::Status CheckProbe() const {
+    if (request_.probe_id.empty()) return absl::OkStatus();
+    const absl::StatusOr<jobs::SubmitRequest> probed =
+        dependencies_.reader.RequestOf(request_.probe_id);
+    if (!probed.ok()) {
+      return absl::Status(
+          probed.status().code(),
+          absl::StrCat("probe_id: ", probed.status().message()));
+    }
+    return CheckSameSteps(*probed, request_.submission);
+  }
+
+  absl::Status Check() {
+    jobs::SubmitRequest submission = request_.submission;
+    submission.anyway = true;  // the plan says whether it fits
+    submission.wanted = [this] { return run_.Wanted(); };
+    const auto find = [&](const std::string& id) -> absl::StatusOr<jobs::Job> {
+      if (submission.may_read_job && !submission.may_read_job(id)) {
+        return absl::NotFoundError(id);
+      }
+      return dependencies_.reader.Get(id);
+    };
+    absl::StatusOr<jobs::Submission> checked =
+        jobs::CheckSubmission(submission, run_.id(), dependencies_.files,
+                              dependencies_.blobs, Memory(), find);
+    if (!checked.ok()) return checked.status();
+    submission_ = *std::move(checked);
+    absl::StatusOr<spec::TrainSpec> spec =
+        spec::ParseTrainSpec(submission_.spec_json, "job.json");
+    if (!spec.ok()) return spec.status();
+    spec_ = *std::move(spec);
+    if (absl::Status s = CheckResultsAreThere(spec_); !s.ok()) return s;
+    return run_.Wanted();
+  }
+
+  // Puts job.json and its inputs into the plan's folder, where they lie as in a
+  // job's own, and the facts beside them.
+  absl::Status Place() {
+    jobs::DiskJobFiles placed(folder_->path());
+    const std::string there = dependencies_.files.InputPath(run_.id(), "");
+    const std::string here = placed.InputPath(run_.id(), "");
+    spec::VisitPaths(spec_, [&](const char*, std::string& path) {
+      // Without the slash at its end it is the folder of all inputs.
+      if (absl::StrCat(path, "/").starts_with(there)) {
+        path = here + path.substr(std::min(there.size(), path.size()));
+      }
+    });
+    absl::Status status =
+        placed.Create(run_.id(), spec::ToJson(spec_), "{}", submission_.links,
+                      [this] { return run_.Wanted(); });
+    std::error_code error;
+    if (status.ok()) fs::create_directory(folder_->path() / "tmp", error);
+    if (error) {
+      return absl::InternalError(absl::StrCat(
+          (folder_->path() / "tmp").string(), ": ", error.message()));
+    }
+    spec_path_ = placed.SpecPath(run_.id());
+    names_.emplace(placed.Folder(run_.id()));
+    return status.ok() ? WriteFile(FactsPath(), Encode(CollectFacts()))
+                       : status;
+  }
+
+  jobs::MachineMemory Memory() const {
+    const jobs::ManagerInfo info = dependencies_.reader.Info();
+    return {options_.machine_bytes, info.device,
+            info.memory.recommended_max_bytes.value_or(0)};
+  }
+
+  Facts CollectFacts() const {
+    Facts facts;
+    const jobs::MachineMemory memory = Memory();
+    facts.device = spec_.device == spec::DeviceChoice::kAuto
+                       ? memory.device
+                       : std::string(backend::NameOf(spec_.device));
+    if (!HasMemoryOfItsOwn(facts.device)) facts.chip = options_.chip;
+    facts.gpu_cores = options_.gpu_cores;
+    facts.cpu_cores = options_.cpu_cores;
+    facts.memory_bytes = memory.host_bytes;
+    facts.memory_limit_bytes = jobs::MemoryFor(memory, spec_.device);
+    if (const std::optional<int64_t> free = dependencies_.files.FreeBytes()) {
+      // 0 would mean that nobody knows.
+      facts.disk_free_bytes =
+          std::max<int64_t>(*free - options_.min_free_bytes, 1);
+    }
+    facts.thresholds = request_.thresholds;
+    facts.pace = PaceOfPastRuns(dependencies_.reader, submission_.model, spec_,
+                                facts.device, request_.may_read);
+    facts.probe_json = request_.probe_json;
+    if (!options_.read_roots.empty()) {
+      facts.read_roots = options_.read_roots;
+      facts.read_roots.push_back(folder_->path());
+      for (std::string& read :
+           jobs::ResultsReadBy(spec_, dependencies_.files)) {
+        facts.read_roots.push_back(std::move(read));
+      }
+    }
+    return facts;
+  }
+
+  PlanCommand Command() const {
+    PlanCommand command;
+    command.program = options_.worker_path;
+    command.args = {"--plan", spec_path_, "--facts", FactsPath()};
+    command.environment = options_.environment;
+    command.environment["TMPDIR"] = folder_->path() / "tmp";
+    command.limit = options_.limit;
+    return command;
+  }
+
+  // `text` with the plan's files as job.json spells them.
+  std::string Told(const std::string& text) const {
+    return names_ ? names_->Respelled(text) : text;
+  }
+  std::string FactsPath() const { return folder_->path() / "facts.json"; }
+
+  const PlanMaker::Options& options_;
+  const PlanMaker::Dependencies& dependencies_;
+  const jobs::PlanRequest& request_;
+  PlanRun& run_;
+  jobs::Submission submission_;
+  spec::TrainSpec spec_;
+  std::string spec_path_;
+  std::optional<jobs::InputNames> names_;
+  std::unique_ptr<TemporaryFolder> folder_;
+};
+
+// Keeps the run of a watcher, and gives it up with the watcher.
+class Watch final : public jobs::PlanWatch {
+ public:
+  explicit Watch(std::shared_ptr<PlanRun> run) : run_(std::move(run)) {}
+  ~Watch() override { run_->GiveUp(); }
+  absl::StatusOr<std::optional<jobs::PlanNews>> Next() override {
+    return run_->Next();
+  }
+
+ private:
+  const std::shared_ptr<PlanRun> run_;
+};
+
+}  // namespace
+
+PlanMaker::PlanMaker(Options options, Dependencies dependencies)
+    : options_(std::move(options)),
+      dependencies_(dependencies),
+      ids_(dependencies.clock, jobs::JobIdGenerator::SystemRandom()) {
+  TemporaryFolder::RemoveAll(options_.plans_dir);
+}
+
+PlanMaker::~PlanMaker() {
+  std::vector<std::shared_ptr<PlanRun>> runs;
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    runs.swap(runs_);
+  }
+  for (const auto& run : runs) run->GiveUp();
+  for (const auto& run : runs) run->Join();
+}
+
+absl::StatusOr<std::unique_ptr<jobs::PlanWatch>> PlanMaker::Plan(
+    jobs::PlanRequest request, std::function<void()> wake) {
+  const std::string user = request.submission.owner;
+  absl::MutexLock lock(&mutex_);
+  Reap();
+  if (absl::Status s = CheckRoom(user); !s.ok()) return s;
+  auto run = std::make_shared<PlanRun>(ids_.Next(), user, std::move(wake));
+  auto kept = std::make_shared<const jobs::PlanRequest>(std::move(request));
+  // The maker joins the thread before it ends itself.
+  run->Start([this, kept](PlanRun& own) {
+    return Making(options_, dependencies_, *kept, own).Run();
+  });
+  runs_.push_back(run);
+  return std::make_unique<Watch>(std::move(run));
+}
+
+absl::Status PlanMaker::CheckRoom(const std::string& user) {
+  if (stopping_) {
+    return absl::UnavailableError("mpsd is stopping: plan again later");
+  }
+  if (runs_.size() >= limits::kPlans) {
+    return absl::UnavailableError(
+        absl::StrCat("mpsd makes ", limits::kPlans,
+                     " plans at a time, and as many are under way: plan again "
+                     "in a minute"));
+  }
+  const bool has_one = std::any_of(
+      runs_.begin(), runs_.end(),
+      [&](const auto& run) { return run->user() == user && !run->given_up(); });
+  if (!has_one) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("a plan of ", user,
+                   " is under way, and each user has one at a time: wait for "
+                   "it, or end it with Ctrl-C"));
+}
+
+void PlanMaker::Reap() {
+  std::erase_if(runs_, [](const std::shared_ptr<PlanRun>& run) {
+    if (!run->ended()) return false;
+    run->Join();  // the thread is at its end
+    return true;
+  });
+}
+
+void PlanMaker::Sweep() {
+  // The look comes before the lock: a plan that begins later has a folder that
+  // the look did not see.
+  std::error_code error;
+  std::vector<fs::path> folders;
+  for (fs::directory_iterator it(options_.plans_dir, error), end;
+       !error && it != end; it.increment(error)) {
+    folders.push_back(it->path());
+  }
+  std::set<std::string> live;
+  {
+    absl::MutexLock lock(&mutex_);
+    Reap();
+    for (const auto& run : runs_) live.insert(run->id());
+  }
+  for (const fs::path& folder : folders) {
+    if (!live.contains(folder.filename())) TemporaryFolder::RemoveLeft(folder);
+  }
+}
+
+}  // namespace mpsd::planner

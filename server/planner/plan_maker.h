@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_PLANNER_PLAN_MAKER_H_
+#define MPSD_SERVER_PLANNER_PLAN_MAKER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/host/environment.h"
+#include "server/jobs/blob_store.h"
+#include "server/jobs/job_files.h"
+#include "server/jobs/job_id.h"
+#include "server/jobs/job_reader.h"
+#include "server/jobs/planner.h"
+#include "server/jobs/submission.h"
+#include "server/planner/plan_run.h"
+
+namespace mpsd::planner {
+
+// Makes plans: checks a request as Submit does, puts its files into a folder of
+// its own for as long as the plan is made, and has `mpsd-worker --plan` read
+// them. Each plan has a thread and a process; at most limits::kPlans are made
+// at a time, one of a user. Never touches the queue or the device. Thread-safe.
+class PlanMaker final : public jobs::Planner {
+ public:
+  struct Options {
+    std::string worker_path;
+    // The process' whole environment, but for TMPDIR.
+    host::Environment environment;
+    // In which each plan gets its folder. Nobody else may use it: the maker
+    // empties it when it is made.
+    std::filesystem::path plans_dir;
+    // As of supervisor::ProcessLauncher.
+    std::vector<std::string> read_roots;
+    std::string chip;  // the machine's; "": not told
+    int gpu_cores = 0, cpu_cores = 0;
+    int64_t machine_bytes = 0;  // of memory
+    // Free bytes of the state folder's disk that jobs may not use.
+    int64_t min_free_bytes = 0;
+    // After this time, the machine awake, a plan's process is killed.
+    absl::Duration limit = absl::Minutes(10);
+  };
+  struct Dependencies {
+    jobs::JobReader& reader;
+    jobs::JobFiles& files;
+    jobs::BlobStore& blobs;
+    const base::Clock& clock;
+  };
+
+  // The dependencies must outlive the maker.
+  PlanMaker(Options options, Dependencies dependencies);
+  // Kills the processes and removes the folders of the plans under way.
+  ~PlanMaker() override;
+
+  absl::StatusOr<std::unique_ptr<jobs::PlanWatch>> Plan(
+      jobs::PlanRequest request, std::function<void()> wake) override;
+
+  // Removes the folders of plans that are not under way: one is left where it
+  // could not be removed at the plan's end.
+  void Sweep();
+
+ private:
+  // Unavailable where `user` has a plan under way, or too many have.
+  absl::Status CheckRoom(const std::string& user)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Joins the threads of plans that have ended.
+  void Reap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  const Dependencies dependencies_;
+  jobs::JobIdGenerator ids_;
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::shared_ptr<PlanRun>> runs_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace mpsd::planner
+
+#endif  // MPSD_SERVER_PLANNER_PLAN_MAKER_H_

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_PLANNER_PLAN_RUN_H_
+#define MPSD_SERVER_PLANNER_PLAN_RUN_H_
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/jobs/planner.h"
+
+namespace mpsd::planner {
+
+// A plan under way: a thread that makes it, and what the thread tells who
+// watches. Thread-safe, but for Start and Join, which the owner calls.
+//
+//   made → Start → told … → ended → Join → destroyed
+class PlanRun {
+ public:
+  using Make = std::function<absl::StatusOr<jobs::FinishedPlan>(PlanRun& run)>;
+
+  PlanRun(std::string id, std::string user, std::function<void()> wake)
+      : id_(std::move(id)), user_(std::move(user)), wake_(std::move(wake)) {}
+  ~PlanRun() { Join(); }
+
+  const std::string& id() const { return id_; }
+  const std::string& user() const { return user_; }
+
+  // Runs `make` on the run's own thread. Its result, or its error, is the last
+  // news.
+  void Start(Make make);
+  // For people. A watcher that is slow misses stages, and never the plan.
+  void TellStage(std::string stage);
+
+  // The next news; nullopt: nothing yet; the error that ended the run, once
+  // the news before it are told.
+  absl::StatusOr<std::optional<jobs::PlanNews>> Next();
+
+  // Nobody waits for the plan any more: the thread ends soon.
+  void GiveUp() { given_up_ = true; }
+  bool given_up() const { return given_up_; }
+  // Cancelled once nobody waits.
+  absl::Status Wanted() const;
+
+  // Whether the thread has nothing left to do.
+  bool ended() const { return ended_; }
+  void Join();
+
+ private:
+  void Wake();
+
+  const std::string id_, user_;
+  std::atomic<bool> given_up_ = false;
+  std::atomic<bool> ended_ = false;
+  absl::Mutex mutex_;
+  std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);  // empty: nobody watches
+  std::deque<jobs::PlanNews> news_ ABSL_GUARDED_BY(mutex_);
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace mpsd::planner
+
+#endif  // MPSD_SERVER_PLANNER_PLAN_RUN_H_

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RETENTION_COLLECTOR_H_
+#define MPSD_SERVER_RETENTION_COLLECTOR_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "server/jobs/collector.h"
+#include "server/jobs/job_remover.h"
+#include "server/jobs/kept_jobs.h"
+#include "server/jobs/measured_folders.h"
+#include "server/jobs/unused_blobs.h"
+#include "server/retention/clock_trust.h"
+#include "server/retention/plan.h"
+
+namespace mpsd::retention {
+
+// Carries out what plan.h decides. Every removal is asked for once more where
+// it is carried out (JobRemover), because jobs are pinned, submitted and tried
+// again meanwhile, and each is whole or goes on after a kill; so a collection
+// that is cut off has removed a part of its plan, and the next one makes a plan
+// of what is left.
+class Collector final : public jobs::Collector {
+ public:
+  struct Options {
+    RulesOf rules;
+    // Whether no rule removes anything, so that nothing need be read.
+    std::function<bool()> keeps_all = [] { return false; };
+    // Jobs that ended so lately stay.
+    absl::Duration fresh = absl::Hours(1);
+    // Gets one line for each collection that removed something, and for what
+    // cannot be removed.
+    std::function<void(const std::string&)> log = [](const std::string&) {};
+    // Counts what was removed, for the metrics.
+    std::function<void(jobs::Collected, int64_t count, int64_t bytes)> count =
+        [](jobs::Collected, int64_t, int64_t) {};
+  };
+  // The dependencies must outlive the collector.
+  struct Dependencies {
+    jobs::KeptJobs& kept;
+    jobs::JobRemover& remover;
+    jobs::UnusedBlobs& blobs;
+    jobs::MeasuredFolders& folders;
+    const base::Clock& clock;
+  };
+
+  Collector(Options options, Dependencies dependencies)
+      : options_(std::move(options)), dependencies_(dependencies) {}
+
+  absl::StatusOr<jobs::CollectionPlan> Plan() override;
+  absl::StatusOr<jobs::CollectionResult> Collect(
+      const jobs::Wanted& wanted) override;
+  jobs::StateBytes Bytes() const override;
+
+  // Replaces the budget of the state folder, in bytes; 0: none.
+  void SetBudget(int64_t bytes) { budget_ = bytes; }
+
+  // What the daemon does from time to time: stores what was measured, and
+  // removes jobs and checkpoints by the rules. One thread at a time.
+  void Tend(const jobs::Wanted& wanted);
+  // Removes blobs that nobody needs.
+  void TendBlobs();
+
+ private:
+  // A plan with the jobs it points to.
+  struct Made {
+    std::vector<jobs::KeptOwner> owners;
+    retention::Plan plan;
+    Terms terms;
+  };
+  // `ages_count` as Terms has it.
+  absl::StatusOr<Made> Make(bool ages_count);
+  Terms TermsOf(bool ages_count) const;
+  absl::StatusOr<jobs::CollectionResult> CollectJobs(
+      const Made& made, const jobs::Wanted& wanted);
+  absl::StatusOr<int64_t> Remove(const Removal& removal, const std::string& id);
+  void CountBlobs(const jobs::UnusedBlobs::Removed& removed);
+  void StoreMeasured();
+  void LogFailures(const std::vector<std::string>& failed);
+
+  const Options options_;
+  const Dependencies dependencies_;
+  std::atomic<int64_t> budget_ = 0;
+  absl::Mutex collecting_;  // one collection at a time
+  // Used by the thread that calls Tend.
+  ClockTrust clock_trust_;
+  std::set<std::string> logged_;  // failures of the last collection
+};
+
+}  // namespace mpsd::retention
+
+#endif  // MPSD_SERVER_RETENTION_COLLECTOR_H_

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RETENTION_PLAN_H_
+#define MPSD_SERVER_RETENTION_PLAN_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/jobs/keep_rules.h"
+#include "server/jobs/kept_jobs.h"
+
+// What the rules of retention remove, and why. Pure: neither a clock nor a disk
+// nor a database.
+//
+// A bound job (pinned, or needed by a job that has not ended) stays whatever
+// the rules, and so do a job that ended within Terms::fresh, so that whoever
+// waits for a result can fetch it, and one that ended before 2024 by a clock
+// that was wrong. Where bytes are too many, checkpoints go
+// before results: first those of jobs that SUCCEEDED, then those from which a
+// job that did not could go on, then whole jobs; each time the job that ended
+// first goes first.
+namespace mpsd::retention {
+
+enum class Part { kCheckpoints, kJob };
+enum class Rule { kAge, kCount, kBytes, kCheckpointAge, kBudget };
+
+struct Removal {
+  const jobs::KeptOwner* owner = nullptr;
+  const jobs::KeptJob* job = nullptr;
+  Part part = Part::kJob;
+  Rule rule = Rule::kAge;
+  int64_t bytes = 0;
+};
+
+struct Terms {
+  absl::Time now;
+  absl::Duration fresh = absl::Hours(1);
+  // Whether `now` may be believed; ages remove nothing where not.
+  bool ages_count = true;
+  // What the state folder is to keep within; 0: nothing.
+  int64_t budget_bytes = 0;
+  // What the state folder has; nullopt: not known, and no budget counts.
+  std::optional<int64_t> used_bytes;
+};
+
+struct Plan {
+  // In the order in which they go: checkpoints, then jobs, the job that ended
+  // first before others. Point into the owners that were planned for.
+  std::vector<Removal> removals;
+  int64_t freed_bytes = 0;
+  // What the state folder has beyond its budget when all of it has gone, and
+  // what of that is kept by people and by the queue, and by being fresh.
+  int64_t over_bytes = 0, bound_bytes = 0, fresh_bytes = 0;
+};
+
+using RulesOf = std::function<jobs::KeepRules(const std::string& owner)>;
+
+// `owners` must outlive the plan.
+Plan MakePlan(const std::vector<jobs::KeptOwner>& owners, const RulesOf& rules,
+              const Terms& terms);
+
+// The rule and its figure, for people.
+std::string Why(const Removal& removal, const jobs::KeepRules& rules,
+                const Terms& terms);
+// Why the budget cannot be kept; "" where it can.
+std::string ShortOf(const Plan& plan, const Terms& terms);
+
+}  // namespace mpsd::retention
+
+#endif  // MPSD_SERVER_RETENTION_PLAN_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_CONNECTION_NOTES_H_
+#define MPSD_SERVER_RPC_CONNECTION_NOTES_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "grpcpp/grpcpp.h"
+#include "server/access/caller.h"
+#include "server/rpc/bearer_token.h"
+#include "server/rpc/identify.h"
+
+namespace mpsd::rpc {
+
+// What is known of a connection is noted in its grpc::AuthContext, which gRPC
+// keeps for all of its calls and which no client can write. A note is written
+// once, before the connection's first handler runs, and read by handlers.
+
+// Notes that the kernel names the account `uid` of the user `user`.
+void NoteAccount(uid_t uid, const std::string& user,
+                 grpc::AuthContext& connection);
+
+// Notes whom the client certificate names, where there is one. InvalidArgument
+// where it names nobody that could be a user.
+absl::Status NoteCertificate(grpc::AuthContext& connection);
+
+// The owner of a token; Unauthenticated, with what to do, for a token that
+// nobody knows. The caller's origin stays empty.
+absl::StatusOr<access::Caller> CallerByToken(std::string_view token,
+                                             const KnownCallers& known);
+
+// Who makes a call that came by a connection with these notes: the account;
+// else the owner of the token that the call bears; else the certificate's user.
+// Unauthenticated, with what to do, where nobody is known. The caller's origin
+// stays empty.
+absl::StatusOr<access::Caller> CallerOf(const grpc::AuthContext& connection,
+                                        const Metadata& metadata,
+                                        const KnownCallers& known);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_CONNECTION_NOTES_H_

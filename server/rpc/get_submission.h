@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_GET_SUBMISSION_H_
+#define MPSD_SERVER_RPC_GET_SUBMISSION_H_
+
+#include "absl/status/status.h"
+#include "mpsd/v1/jobs.pb.h"
+#include "server/jobs/job_reader.h"
+
+namespace mpsd::rpc {
+
+// Answers JobService.GetSubmission; errors as the proto states. The gate has
+// asked whether the caller may read the job.
+absl::Status GetSubmission(jobs::JobReader& reader,
+                           const v1::GetSubmissionRequest& request,
+                           v1::SubmitRequest& response);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_GET_SUBMISSION_H_

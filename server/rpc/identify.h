@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_IDENTIFY_H_
+#define MPSD_SERVER_RPC_IDENTIFY_H_
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "server/access/caller.h"
+#include "server/access/role_policy.h"
+#include "server/access/token_lookup.h"
+
+namespace grpc {
+class CallbackServerContext;
+}
+
+namespace mpsd::rpc {
+
+// Tells who makes a call, by its connection and its metadata. Unauthenticated
+// for a caller that is not known. Called on gRPC's own threads: waits for
+// nothing.
+using Identify = std::function<absl::StatusOr<access::Caller>(
+    const grpc::CallbackServerContext&)>;
+
+// Whom the API knows.
+struct KnownCallers {
+  // Must outlive the server; null: no token is known.
+  access::TokenLookup* tokens = nullptr;
+  access::RolePolicy roles;  // of accounts and of certificates' users
+};
+
+// Knows callers by what the server's entrances (entrances.h) noted about their
+// connection, or by their token. No metadata but a known token makes a caller
+// anybody.
+Identify MakeIdentify(KnownCallers known);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_IDENTIFY_H_

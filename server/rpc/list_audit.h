@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_LIST_AUDIT_H_
+#define MPSD_SERVER_RPC_LIST_AUDIT_H_
+
+#include "absl/status/status.h"
+#include "mpsd/v1/access.pb.h"
+#include "server/access/audit_store.h"
+#include "server/access/caller.h"
+
+namespace mpsd::rpc {
+
+// AccessService.ListAudit; errors as the proto states. A caller who is no admin
+// sees what the caller did, and gets PermissionDenied where the filter names
+// another user.
+absl::Status ListAudit(access::AuditStore& audit, const access::Caller& caller,
+                       const v1::ListAuditRequest& request,
+                       v1::ListAuditResponse& response);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_LIST_AUDIT_H_

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/model_calls.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/limits.h"
+#include "core/host/machine.h"
+#include "server/models/file_list.h"
+#include "server/models/model_name.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/status.h"
+
+namespace mpsd::rpc {
+namespace {
+
+jobs::MachineMemory Memory(jobs::JobReader& reader) {
+  const jobs::ManagerInfo info = reader.Info();
+  return {host::PhysicalMemory(), info.device,
+          info.memory.recommended_max_bytes.value_or(0)};
+}
+
+void Fill(const models::ListedModel& model, const access::Rights& rights,
+          v1::Model& out) {
+  out.set_name(model.name);
+  out.set_revision(ValidUtf8(model.revision));
+  out.set_pulled(model.pulled);
+  out.set_owner(ValidUtf8(model.owner));
+  out.set_size_bytes(model.size_bytes);
+  out.set_family(ValidUtf8(model.facts.family));
+  out.set_parameters(model.facts.parameters);
+  for (const std::string& task : model.facts.tasks) out.add_tasks(task);
+  out.set_problem(ValidUtf8(model.facts.problem));
+  out.set_least_memory_bytes(model.facts.least_memory_bytes);
+  if (model.facts.fits) out.set_fits(*model.facts.fits);
+  ToProto(model.create_time, *out.mutable_create_time());
+  if (rights.sees_own_alone()) return;
+  if (model.use.last_start) {
+    ToProto(*model.use.last_start, *out.mutable_last_use_time());
+  }
+  out.set_unfinished_jobs(model.use.unfinished);
+}
+
+absl::Status TooManyFiles(int files) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("files: has ", files, " entries, at most ",
+                   limits::kFilesOfModel, " are allowed"));
+}
+
+}  // namespace
+
+absl::Status PushModel(models::ModelBook& book, jobs::JobReader& reader,
+                       jobs::BlobStore& blobs, const UserAccounts& accounts,
+                       const v1::PushModelRequest& request, const Call& call,
+                       v1::PushModelResponse& response) {
+  absl::Status checked = models::CheckModelName("name", request.name());
+  if (!checked.ok()) return checked;
+  if (request.files_size() > static_cast<int>(limits::kFilesOfModel)) {
+    return TooManyFiles(request.files_size());
+  }
+  models::PushedModels::Request push;
+  push.name = request.name();
+  push.user = call.rights.caller().user;
+  push.is_admin = call.rights.is_admin();
+  push.wanted = call.wanted;
+  std::set<std::string> hashes;
+  for (const v1::PushModelRequest::File& file : request.files()) {
+    push.files.push_back({file.path(), file.sha256(), file.size_bytes()});
+    hashes.insert(file.sha256());
+  }
+  checked = models::CheckFileList(push.files);
+  if (!checked.ok()) return checked;
+  push.count = [&] {
+    if (accounts.ledger == nullptr) return absl::OkStatus();
+    return accounts.ledger->Use(push.user, accounts.LimitsOf(call.rights),
+                                hashes);
+  };
+  const absl::StatusOr<models::ModelBook::Pushed> pushed =
+      book.Push(push, blobs, Memory(reader));
+  if (!pushed.ok()) return pushed.status();
+  Fill(pushed->model, call.rights, *response.mutable_model());
+  response.set_existed(pushed->existed);
+  return absl::OkStatus();
+}
+
+absl::Status ListModels(models::ModelBook& book, jobs::JobReader& reader,
+                        const access::Rights& rights,
+                        const v1::ListModelsRequest& request,
+                        v1::ListModelsResponse& response) {
+  if (!request.name().empty()) {
+    absl::Status checked = models::CheckModelName("name", request.name());
+    if (!checked.ok()) return checked;
+  }
+  const absl::StatusOr<std::vector<models::ListedModel>> listed =
+      book.List(request.name(), Memory(reader));
+  if (!listed.ok()) return listed.status();
+  for (const models::ListedModel& model : *listed) {
+    Fill(model, rights, *response.add_models());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveModel(models::ModelBook& book, const access::Rights& rights,
+                         const v1::RemoveModelRequest& request,
+                         v1::RemoveModelResponse& response) {
+  absl::Status checked = models::CheckModelName("name", request.name());
+  if (!checked.ok()) return checked;
+  const absl::StatusOr<int64_t> freed =
+      book.Remove(request.name(), rights.caller().user, rights.is_admin());
+  if (!freed.ok()) return freed.status();
+  response.set_freed_bytes(*freed);
+  return absl::OkStatus();
+}
+
+void FillModel(models::ModelBook& book, jobs::JobReader& reader,
+               const access::Rights& rights, const std::string& name,
+               v1::Model& out) {
+  const absl::StatusOr<std::vector<models::ListedModel>> listed =
+      book.List(name, Memory(reader));
+  if (listed.ok() && !listed->empty()) Fill(listed->front(), rights, out);
+}
+
+}  // namespace mpsd::rpc

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_ORIGIN_H_
+#define MPSD_SERVER_RPC_ORIGIN_H_
+
+#include <string>
+#include <string_view>
+
+namespace mpsd::rpc {
+
+// Where a call came from, for people: "10.0.0.1", "fe80::1"; "this machine" for
+// a unix socket.
+std::string Origin(std::string_view peer);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_ORIGIN_H_

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_PLAN_STREAM_H_
+#define MPSD_SERVER_RPC_PLAN_STREAM_H_
+
+#include <memory>
+
+#include "mpsd/v1/plan.pb.h"
+#include "server/access/rules.h"
+#include "server/jobs/job_reader.h"
+#include "server/jobs/planner.h"
+#include "server/jobs/user_ledger.h"
+#include "server/rpc/source_stream.h"
+
+namespace mpsd::rpc {
+
+// Implements RunbookService.Plan: begins the plan at the first call of Next,
+// tells its stages and at last the plan. Destroying the source gives the plan
+// up. A null `planner`: plans are off. `ledger` knows who sent which blob, null
+// where nobody counts. The borrowed objects must outlive the planner's threads.
+std::unique_ptr<Source<v1::PlanEvent>> MakePlanSource(
+    jobs::Planner* planner, jobs::JobReader& reader, jobs::UserLedger* ledger,
+    const access::Rights& rights, const v1::PlanRequest& request, Wake wake);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_PLAN_STREAM_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_STREAM_NOTE_H_
+#define MPSD_SERVER_RPC_STREAM_NOTE_H_
+
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/access/rules.h"
+#include "server/rpc/gate.h"
+#include "server/rpc/stream_host.h"
+
+namespace mpsd::rpc {
+
+// A stream's entry in the audit, from its first message to its end. `gate` and
+// `host` must outlive the note.
+class StreamNote {
+ public:
+  StreamNote(const Gate& gate, StreamHost& host) : gate_(gate), host_(host) {}
+
+  // Asks the gate the first time that it is called; one thread at a time calls
+  // it. The stream goes on where this is OK.
+  absl::Status BeginOnce(const Asked& asked, const access::Rights& rights) {
+    if (begun_) return absl::OkStatus();
+    absl::StatusOr<int64_t> entry = gate_.Begin(asked, rights);
+    if (!entry.ok()) return entry.status();
+    begun_ = true;
+    absl::MutexLock lock(&mutex_);
+    entry_ = *entry;
+    return absl::OkStatus();
+  }
+
+  // `ended`: what the client got. Never blocks: the audit waits for the store,
+  // and this is a thread of gRPC's.
+  void End(const absl::Status& ended) {
+    absl::MutexLock lock(&mutex_);
+    if (entry_ == 0) return;
+    host_.executor().Post(
+        [&gate = gate_, entry = entry_, ended] { gate.End(entry, ended, ""); });
+  }
+
+ private:
+  const Gate& gate_;
+  StreamHost& host_;
+  bool begun_ = false;
+  absl::Mutex mutex_;
+  int64_t entry_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_STREAM_NOTE_H_

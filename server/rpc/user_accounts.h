@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_USER_ACCOUNTS_H_
+#define MPSD_SERVER_RPC_USER_ACCOUNTS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "mpsd/v1/daemon.pb.h"
+#include "server/access/rules.h"
+#include "server/jobs/job_reader.h"
+#include "server/jobs/user_ledger.h"
+#include "server/jobs/user_limits.h"
+
+namespace mpsd::rpc {
+
+// What the callers of the API may have and do have. Both pointers may be null:
+// then nobody has limits, or nobody counts. What they point to must outlive the
+// calls. Thread-safe.
+struct UserAccounts {
+  const jobs::LimitBook* limits = nullptr;
+  jobs::UserLedger* ledger = nullptr;
+
+  // No limits for an admin.
+  jobs::UserLimits LimitsOf(const access::Rights& rights) const;
+  // Null where nobody counts.
+  std::unique_ptr<jobs::UploadClaim> BeginUpload(
+      const access::Rights& rights) const;
+  // Fills in what the caller has and may have.
+  absl::Status Describe(const access::Rights& rights, jobs::JobReader& reader,
+                        v1::UserUsage& out) const;
+};
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_USER_ACCOUNTS_H_

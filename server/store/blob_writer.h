@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STORE_BLOB_WRITER_H_
+#define MPSD_SERVER_STORE_BLOB_WRITER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/sha256.h"
+#include "server/jobs/blob_store.h"
+#include "server/store/database.h"
+#include "server/store/disk_room.h"
+#include "server/store/partial_blobs.h"
+
+namespace mpsd::store {
+
+// Writes one blob to a file of its own or to a part that is kept when the
+// upload breaks off. Commit verifies the whole file, flushes it and moves it to
+// its place.
+class BlobWriter final : public jobs::BlobWriter {
+ public:
+  struct Plan {
+    std::filesystem::path final_path;  // …/ab/<sha256>
+    int64_t size_bytes = 0;
+    int64_t offset_bytes = 0;  // bytes that the part has already
+    std::unique_ptr<DiskRoom::Reservation> room;  // for the bytes that come
+    std::unique_ptr<PartialBlobs::Hold> part;     // null: nothing is kept
+    std::filesystem::path temporary;  // without a part: a file to make
+  };
+
+  // `names`: the store's lock of that name. Both must outlive the writer.
+  static absl::StatusOr<std::unique_ptr<BlobWriter>> Begin(Database& database,
+                                                           absl::Mutex& names,
+                                                           Plan plan);
+  ~BlobWriter() override;
+
+  absl::StatusOr<bool> CatchUp() override;
+  absl::Status Append(std::string_view bytes) override;
+  absl::Status Commit() override;
+
+ private:
+  BlobWriter(Database& database, absl::Mutex& names, Plan plan, int fd);
+  const std::filesystem::path& path() const;
+  // Writes all bytes; those that came to the disk are in `written`.
+  absl::Status Write(std::string_view bytes, int64_t& written);
+  // `status`, for which the bytes that came are thrown away.
+  absl::Status Drop(absl::Status status);
+  absl::Status Verify();
+  absl::Status Place();
+
+  Database& database_;
+  absl::Mutex& names_;
+  const Plan plan_;
+  const int fd_;
+  base::Sha256 hash_;
+  int64_t hashed_ = 0;
+  int64_t written_;
+  bool committed_ = false;
+};
+
+}  // namespace mpsd::store
+
+#endif  // MPSD_SERVER_STORE_BLOB_WRITER_H_

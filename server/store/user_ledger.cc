@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/user_ledger.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/base/check.h"
+#include "server/store/connection.h"
+#include "server/store/sqlite_status.h"
+
+namespace mpsd::store {
+namespace {
+
+// Blobs that one hold of a connection looks at or writes: others who read or
+// write wait for the rest of a job with 120,000 files between two of them.
+constexpr size_t kAtOnce = 500;
+
+}  // namespace
+
+class UserLedger::Claim final : public jobs::UploadClaim {
+ public:
+  Claim(UserLedger& ledger, std::string user, const jobs::UserLimits& limits)
+      : ledger_(ledger), user_(std::move(user)), limits_(limits) {}
+  ~Claim() override { Release(); }
+
+  absl::Status Add(const std::string& sha256, int64_t size_bytes) override {
+    base::CheckAtMost(0, size_bytes, "bytes of a blob");
+    // Without a limit nobody asks for the sum.
+    if (limits_.upload_bytes) {
+      absl::MutexLock lock(&ledger_.mutex_);
+      const absl::StatusOr<int64_t> stored = ledger_.Uploads(user_);
+      if (!stored.ok()) return stored.status();
+      absl::Status room = CheckUploads(
+          user_, limits_, *stored + ledger_.Reserved(user_), size_bytes);
+      if (!room.ok()) return room;
+      ledger_.reserved_[user_] += size_bytes;
+      reserved_ += size_bytes;
+    }
+    blobs_.push_back({sha256, size_bytes});
+    return absl::OkStatus();
+  }
+
+  absl::Status Commit() override {
+    // The rows come before the reservation goes: both may count for a moment,
+    // but never neither.
+    absl::Status recorded = ledger_.Record(user_, std::exchange(blobs_, {}));
+    Release();
+    return recorded;
+  }
+
+ private:
+  void Release() {
+    if (reserved_ == 0) return;
+    absl::MutexLock lock(&ledger_.mutex_);
+    const auto entry = ledger_.reserved_.find(user_);
+    base::Check(entry != ledger_.reserved_.end(), "what was reserved is there");
+    entry->second -= std::exchange(reserved_, 0);
+    if (entry->second == 0) ledger_.reserved_.erase(entry);
+  }
+
+  UserLedger& ledger_;
+  const std::string user_;
+  const jobs::UserLimits limits_;
+  std::vector<Blob> blobs_;
+  int64_t reserved_ = 0;
+};
+
+std::unique_ptr<jobs::UploadClaim> UserLedger::Begin(
+    const std::string& user, const jobs::UserLimits& limits) {
+  return std::make_unique<Claim>(*this, user, limits);
+}
+
+absl::Status UserLedger::Use(const std::string& user,
+                             const jobs::UserLimits& limits,
+                             const std::set<std::string>& blobs) {
+  if (blobs.empty()) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  absl::StatusOr<std::vector<Blob>> missing = Uncounted(user, blobs);
+  if (!missing.ok()) return missing.status();
+  if (missing->empty()) return absl::OkStatus();
+  if (limits.upload_bytes) {
+    const absl::StatusOr<int64_t> stored = Uploads(user);
+    if (!stored.ok()) return stored.status();
+    const int64_t more = std::accumulate(
+        missing->begin(), missing->end(), int64_t{0},
+        [](int64_t sum, const Blob& blob) { return sum + blob.size_bytes; });
+    absl::Status room =
+        CheckUploads(user, limits, *stored + Reserved(user), more);
+    if (!room.ok()) return room;
+  }
+  return Record(user, *missing);
+}
+
+absl::StatusOr<int64_t> UserLedger::Uploads(const std::string& user) {
+  const int64_t kept = kept_(user);
+  Connection& c = database_.reader();
+  return CatchSqlite("reading a user's uploads",
+                     [&]() -> absl::StatusOr<int64_t> {
+                       absl::MutexLock lock(&c.mutex());
+                       Query query(c,
+                                   "SELECT size_bytes FROM upload_bytes "
+                                   "WHERE user = ?",
+                                   user);
+                       return kept + (query.Next() ? query.Int() : 0);
+                     });
+}
+
+absl::StatusOr<std::vector<UserLedger::Blob>> UserLedger::Uncounted(
+    const std::string& user, const std::set<std::string>& blobs) {
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<std::vector<Blob>>;
+  return CatchSqlite("reading a user's uploads", [&]() -> Result {
+    std::vector<Blob> missing;
+    for (auto blob = blobs.begin(); blob != blobs.end();) {
+      absl::MutexLock lock(&c.mutex());
+      for (size_t n = 0; n < kAtOnce && blob != blobs.end(); ++n, ++blob) {
+        Query query(c,
+                    "SELECT size_bytes FROM blobs WHERE sha256 = ? AND NOT "
+                    "EXISTS (SELECT 1 FROM uploads WHERE user = ? AND "
+                    "uploads.sha256 = blobs.sha256)",
+                    *blob, user);
+        if (query.Next()) missing.push_back({*blob, query.Int()});
+      }
+    }
+    return missing;
+  });
+}
+
+absl::Status UserLedger::Record(const std::string& user,
+                                const std::vector<Blob>& blobs) {
+  Connection& c = database_.writer();
+  return CatchSqlite("counting a user's uploads", [&] {
+    for (size_t begin = 0; begin < blobs.size(); begin += kAtOnce) {
+      const size_t end = std::min(begin + kAtOnce, blobs.size());
+      absl::MutexLock lock(&c.mutex());
+      c.SetDurability(Connection::Durability::kProcess);
+      Transaction transaction(c);
+      for (size_t i = begin; i < end; ++i) {
+        // Through table blobs: the store may have removed the blob meanwhile.
+        Query(c,
+              "INSERT INTO uploads (user, sha256, size_bytes) "
+              "SELECT ?, sha256, size_bytes FROM blobs WHERE sha256 = ? "
+              "ON CONFLICT DO NOTHING",
+              user, blobs[i].sha256)
+            .Run();
+      }
+      transaction.Commit();
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<bool> UserLedger::Holds(const std::string& user,
+                                       const std::string& sha256) {
+  Connection& c = database_.reader();
+  return CatchSqlite("reading a user's uploads", [&]() -> absl::StatusOr<bool> {
+    absl::MutexLock lock(&c.mutex());
+    Query query(c, "SELECT 1 FROM uploads WHERE user = ? AND sha256 = ?", user,
+                sha256);
+    return query.Next();
+  });
+}
+
+absl::StatusOr<jobs::UserBytes> UserLedger::BytesOf(const std::string& user) {
+  const absl::StatusOr<int64_t> uploads = Uploads(user);
+  if (!uploads.ok()) return uploads.status();
+  Connection& c = database_.reader();
+  using Result = absl::StatusOr<jobs::UserBytes>;
+  return CatchSqlite("reading a user's results", [&]() -> Result {
+    jobs::UserBytes bytes{*uploads, 0};
+    absl::MutexLock lock(&c.mutex());
+    Query jobs(c,
+               "SELECT id, (SELECT coalesce(sum(size_bytes), 0) FROM "
+               "checkpoints WHERE job = jobs.number) FROM jobs WHERE owner = ?",
+               user);
+    while (jobs.Next()) {
+      const std::string id = jobs.Text();
+      const int64_t checkpoints = jobs.Int();
+      bytes.results += std::max(checkpoints, folders_->BytesOf(id));
+    }
+    return bytes;
+  });
+}
+
+}  // namespace mpsd::store

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_STORE_USER_LEDGER_H_
+#define MPSD_SERVER_STORE_USER_LEDGER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/jobs/measured_folders.h"
+#include "server/jobs/user_ledger.h"
+#include "server/store/database.h"
+
+namespace mpsd::store {
+
+// The ledger in the tables uploads, upload_bytes and checkpoints. A row of
+// table uploads comes after its blob's, in a transaction of its own that a
+// power cut may take: a job that is submitted with the blob counts it again.
+class UserLedger final : public jobs::UserLedger {
+ public:
+  // Bytes of a user's uploads that broke off.
+  using KeptBytes = std::function<int64_t(const std::string& user)>;
+
+  // `database` must outlive the ledger. `folders`: what was measured last.
+  UserLedger(
+      Database& database, std::shared_ptr<const jobs::MeasuredFolders> folders,
+      KeptBytes kept = [](const std::string&) { return 0; })
+      : database_(database),
+        folders_(std::move(folders)),
+        kept_(std::move(kept)) {}
+
+  std::unique_ptr<jobs::UploadClaim> Begin(
+      const std::string& user, const jobs::UserLimits& limits) override;
+  absl::Status Use(const std::string& user, const jobs::UserLimits& limits,
+                   const std::set<std::string>& blobs) override;
+  absl::StatusOr<bool> Holds(const std::string& user,
+                             const std::string& sha256) override;
+  absl::StatusOr<jobs::UserBytes> BytesOf(const std::string& user) override;
+
+ private:
+  class Claim;
+  struct Blob {
+    std::string sha256;
+    int64_t size_bytes = 0;
+  };
+
+  absl::StatusOr<int64_t> Uploads(const std::string& user);
+  int64_t Reserved(const std::string& user)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto found = reserved_.find(user);
+    return found == reserved_.end() ? 0 : found->second;
+  }
+  // Those among `blobs` that the store has and that do not count for the user.
+  absl::StatusOr<std::vector<Blob>> Uncounted(
+      const std::string& user, const std::set<std::string>& blobs);
+  absl::Status Record(const std::string& user, const std::vector<Blob>& blobs);
+
+  Database& database_;
+  const std::shared_ptr<const jobs::MeasuredFolders> folders_;
+  const KeptBytes kept_;
+  // Held from the look at a user's sum to the reservation or the rows that are
+  // made by it, so that uploads at once do not pass together.
+  absl::Mutex mutex_;
+  // Bytes of claims under way, by user.
+  std::map<std::string, int64_t> reserved_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace mpsd::store
+
+#endif  // MPSD_SERVER_STORE_USER_LEDGER_H_

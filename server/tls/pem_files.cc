@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/tls/pem_files.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/limits.h"
+#include "core/base/secret_file.h"
+#include "core/base/small_file.h"
+#include "core/certificates/certificate_facts.h"
+#include "core/certificates/openssl.h"
+#include "core/certificates/pem.h"
+
+namespace mpsd::tls {
+namespace {
+
+namespace fs = std::filesystem;
+using certificates::Certificate;
+using certificates::Key;
+using Context = std::unique_ptr<SSL_CTX, certificates::Freed<SSL_CTX_free>>;
+
+absl::Status Fault(const fs::path& path, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(path.string(), ": ", what));
+}
+
+absl::StatusOr<std::vector<Certificate>> ReadCertificates(
+    const fs::path& path) {
+  const absl::StatusOr<std::string> pem =
+      base::ReadSmallFile(path, limits::kPemBytes);
+  if (!pem.ok()) return pem.status();
+  absl::StatusOr<std::vector<Certificate>> certificates =
+      certificates::ParseCertificates(*pem);
+  if (!certificates.ok()) {
+    return Fault(path, std::string(certificates.status().message()));
+  }
+  return certificates;
+}
+
+absl::StatusOr<Key> ReadKey(const ServerFiles& files) {
+  const absl::StatusOr<std::string> pem =
+      base::ReadSecretFile(files.key, limits::kPemBytes);
+  if (!pem.ok()) return pem.status();
+  absl::StatusOr<Key> key = certificates::ParseKey(*pem);
+  if (!key.ok()) return Fault(files.key, std::string(key.status().message()));
+  return key;
+}
+
+absl::StatusOr<std::string> Encode(
+    const std::vector<Certificate>& certificates) {
+  std::string text;
+  for (const Certificate& certificate : certificates) {
+    const absl::StatusOr<std::string> pem =
+        certificates::CertificatePem(*certificate);
+    if (!pem.ok()) return pem.status();
+    text += *pem;
+  }
+  return text;
+}
+
+// Loads both as a server does.
+absl::Status CheckServes(const ServerFiles& files,
+                         const std::vector<Certificate>& chain,
+                         const Key& key) {
+  const Context context(SSL_CTX_new(TLS_server_method()));
+  bool serves = context != nullptr &&
+                SSL_CTX_use_certificate(context.get(), chain[0].get()) == 1;
+  for (size_t i = 1; serves && i < chain.size(); ++i) {
+    serves = SSL_CTX_add1_chain_cert(context.get(), chain[i].get()) == 1;
+  }
+  serves = serves && SSL_CTX_use_PrivateKey(context.get(), key.get()) == 1;
+  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
+  ERR_clear_error();
+  if (serves) return absl::OkStatus();
+  return Fault(files.certificate, absl::StrCat("OpenSSL does not serve this "
+                                               "certificate: ",
+                                               reason ? reason : "no reason"));
+}
+
+}  // namespace
+
+absl::StatusOr<ServerPem> ReadServerPem(const ServerFiles& files) {
+  const absl::StatusOr<std::vector<Certificate>> chain =
+      ReadCertificates(files.certificate);
+  if (!chain.ok()) return chain.status();
+  const absl::StatusOr<Key> key = ReadKey(files);
+  if (!key.ok()) return key.status();
+  const bool is_pair = X509_check_private_key((*chain)[0].get(), key->get());
+  ERR_clear_error();
+  if (!is_pair) {
+    return Fault(files.key, absl::StrCat("the key is not the one of ",
+                                         files.certificate.string()));
+  }
+  if (absl::Status s = CheckServes(files, *chain, *key); !s.ok()) return s;
+  const absl::StatusOr<certificates::CertificateFacts> facts =
+      certificates::FactsOf(*(*chain)[0]);
+  if (!facts.ok()) {
+    return Fault(files.certificate, std::string(facts.status().message()));
+  }
+  const absl::StatusOr<std::string> chain_pem = Encode(*chain);
+  if (!chain_pem.ok()) return chain_pem.status();
+  const absl::StatusOr<std::string> key_pem = certificates::KeyPem(**key);
+  if (!key_pem.ok()) return key_pem.status();
+  return ServerPem{*chain_pem, *key_pem, facts->expiry};
+}
+
+absl::StatusOr<std::string> ReadAuthorities(const fs::path& path) {
+  const absl::StatusOr<std::vector<Certificate>> certificates =
+      ReadCertificates(path);
+  if (!certificates.ok()) return certificates.status();
+  for (const Certificate& certificate : *certificates) {
+    if (X509_check_ca(certificate.get()) == 0) {
+      return Fault(path,
+                   "expected certificates of authorities alone; one of them "
+                   "may sign no other");
+    }
+  }
+  return Encode(*certificates);
+}
+
+}  // namespace mpsd::tls

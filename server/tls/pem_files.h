@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_TLS_PEM_FILES_H_
+#define MPSD_SERVER_TLS_PEM_FILES_H_
+
+#include <filesystem>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace mpsd::tls {
+
+// A server's certificate and its key, both PEM. The certificate's file may hold
+// the certificates between it and its authority, in that order.
+struct ServerFiles {
+  std::filesystem::path certificate;
+  std::filesystem::path key;  // readable by its owner and group alone
+};
+
+// The content of the files, encoded anew: nothing but the PEM blocks, the key
+// without a passphrase.
+struct ServerPem {
+  std::string chain;
+  std::string key;
+  absl::Time expiry;  // notAfter of the server's certificate
+};
+
+// Whatever this function returns can serve TLS. InvalidArgument for files that
+// are no PEM, for a key with a passphrase, for a key of another certificate and
+// for one that OpenSSL holds for too weak; else the errors of ReadSecretFile
+// and base::ReadSmallFile. A certificate that has expired is read: a client's
+// error says more than a connection that is refused.
+absl::StatusOr<ServerPem> ReadServerPem(const ServerFiles& files);
+
+// The certificates of the authorities in a file, encoded anew. InvalidArgument
+// where one is no authority's, or there is none; else as ReadSmallFile.
+absl::StatusOr<std::string> ReadAuthorities(const std::filesystem::path& path);
+
+}  // namespace mpsd::tls
+
+#endif  // MPSD_SERVER_TLS_PEM_FILES_H_

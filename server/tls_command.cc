@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/tls_command.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/limits.h"
+#include "core/base/printable.h"
+#include "core/certificates/certificate_facts.h"
+#include "server/access/caller.h"
+#include "server/config.h"
+#include "server/pki/tls_folder.h"
+
+namespace mpsd {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// sysexits.h: EX_USAGE, EX_UNAVAILABLE.
+constexpr int kExitUsage = 64;
+constexpr int kExitUnavailable = 69;
+
+// The port of the examples.
+constexpr char kPort[] = "7433";
+
+constexpr char kFooter[] = R"(
+The files are in the state folder:
+  tls/ca.crt, ca.key          this machine's own certificate authority; clients
+                              know it by its fingerprint
+  tls/server.crt, server.key  the certificate that mpsd serves
+Whoever has ca.key or server.key can pass for this machine.
+)";
+
+struct Options {
+  std::string state_dir;
+  std::vector<std::string> names;
+  int server_days = pki::kServerDays;
+  int user_days = pki::kUserDays;
+  bool force = false;
+  std::string user;
+  std::string folder = ".";
+  bool json = false;
+};
+
+// What a command does with the options, once the state folder is known.
+struct Command {
+  const Options& options;
+  fs::path state_dir;
+  // To the second, as certificates tell time.
+  absl::Time now = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now()));
+  std::ostream& out;
+};
+
+std::string Day(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%d", time, absl::UTCTimeZone());
+}
+
+std::string Span(const certificates::CertificateFacts& facts, absl::Time now) {
+  return absl::StrCat("until ", Day(facts.expiry), " (",
+                      certificates::DaysLeft(facts.expiry, now), " days)");
+}
+
+void PrintFacts(const Command& command, const pki::TlsState& state) {
+  command.out << "  folder       "
+              << pki::FilesOf(command.state_dir).folder.string()
+              << "\n  names        " << absl::StrJoin(state.server.names, ", ")
+              << "\n  certificate  " << Span(state.server, command.now)
+              << "\n  authority    " << Span(state.authority, command.now)
+              << "\n  fingerprint  " << state.authority.fingerprint << "\n";
+  for (const std::string& problem : state.problems) {
+    command.out << "  to mend      " << problem << "\n";
+  }
+}
+
+// A running daemon reads its certificate again at SIGHUP.
+void PrintReload(std::ostream& out) {
+  out << "\nA daemon that runs takes it at SIGHUP, and no stream is lost:\n"
+#ifdef __APPLE__
+         "  launchctl kill HUP gui/$(id -u)/org.mpsd.agent   (a LaunchAgent)\n"
+         "  sudo launchctl kill HUP system/org.mpsd.daemon   (a LaunchDaemon)\n"
+#else
+         "  systemctl reload mpsd   (with --user for a user's own service)\n"
+#endif
+         "  kill -HUP PID           (PID is in the state folder's file lock)\n";
+}
+
+// Where clients most likely reach this machine: by the first name that is no
+// plain word, which only some networks complete.
+std::string ServerAddress(const certificates::CertificateFacts& server) {
+  std::string best = "HOST";
+  for (const std::string& name : server.names) {
+    const bool is_6 = name.find(':') != name.npos;
+    if (!is_6 && name.find('.') == name.npos) continue;
+    best = is_6 ? absl::StrCat("[", name, "]") : name;
+    break;
+  }
+  return absl::StrCat(best, ":", kPort);
+}
+
+void PrintNextSteps(const Command& command, const pki::TlsState& state) {
+  command.out
+      << "\nNext:\n"
+         "  1. let mpsd listen: mpsd --listen 0.0.0.0:"
+      << kPort << ", or in mpsd.toml\n       listen = [\"0.0.0.0:" << kPort
+      << "\"]\n"
+         "     and start it anew\n"
+         "  2. for each person: mpsd token create --user NAME --role user "
+         "--expires 90d\n"
+         "  3. on the person's machine, with the token at hand:\n"
+         "       mpsctl login "
+      << ServerAddress(state.server) << " \\\n         --fingerprint "
+      << state.authority.fingerprint << "\n";
+}
+
+pki::ServerOrder ServerOrderOf(const Command& command) {
+  return {command.options.names, command.options.server_days,
+          pki::ThisMachine(), command.now, command.options.force};
+}
+
+absl::Status Init(const Command& command) {
+  const absl::StatusOr<pki::Initialized> made =
+      pki::Init(command.state_dir, ServerOrderOf(command));
+  if (absl::IsAlreadyExists(made.status())) {
+    const auto state = pki::Look(command.state_dir, command.now);
+    if (!state.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(made.status().message(), ", and ",
+                       std::string(state.status().message()),
+                       "; --force makes new ones and keeps that folder aside"));
+    }
+    command.out << "These certificates exist; nothing was changed.\n";
+    PrintFacts(command, *state);
+    command.out << "\n`mpsd tls renew` makes the next certificate, with other "
+                   "names too (--name);\n`mpsd tls init --force` another "
+                   "authority, which every client has to log in to again.\n";
+    return absl::OkStatus();
+  }
+  if (!made.ok()) return made.status();
+  command.out << "Made a certificate authority for this machine, and a "
+                 "certificate for its names.\n";
+  PrintFacts(command, made->state);
+  if (made->former.empty()) {
+    PrintNextSteps(command, made->state);
+    return absl::OkStatus();
+  }
+  command.out << "  former ones  " << made->former.string()
+              << "\n\nEvery client has to log in again, with this "
+                 "fingerprint; certificates of users\nhave to be issued "
+                 "again.\n";
+  PrintReload(command.out);
+  return absl::OkStatus();
+}
+
+absl::Status Renew(const Command& command) {
+  const absl::StatusOr<pki::TlsState> state =
+      pki::Renew(command.state_dir, ServerOrderOf(command));
+  if (!state.ok()) return state.status();
+  command.out << "Made the next certificate, by the same authority: clients "
+                 "notice nothing.\n";
+  PrintFacts(command, *state);
+  PrintReload(command.out);
+  return absl::OkStatus();
+}
+
+absl::Status Issue(const Command& command) {
+  const Options& options = command.options;
+  if (!access::IsUserName(options.user)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--user '", base::Quotable(options.user), "': expected 1 to ",
+        limits::kUserBytes,
+        " letters, digits and ._@+-, the first a letter, a digit or _"));
+  }
+  const absl::StatusOr<pki::UserFiles> files = pki::IssueUser(
+      command.state_dir,
+      {options.user, options.user_days,
+       fs::absolute(options.folder).lexically_normal(), command.now});
+  if (!files.ok()) return files.status();
+  const auto state = pki::Look(command.state_dir, command.now);
+  if (!state.ok()) return state.status();
+  command.out
+      << "Made a certificate by which mpsd knows its holder as " << options.user
+      << ".\n  certificate  " << files->certificate.string()
+      << "\n  key          " << files->key.string() << "\n  valid        "
+      << Span(files->facts, command.now)
+      << "; mpsd cannot revoke it before\n\nBring both files to the "
+         "person's machine by a way that nobody else reads, and there:\n"
+         "  mpsctl login "
+      << ServerAddress(state->server) << " \\\n    --client-cert "
+      << files->certificate.filename().string() << " --client-key "
+      << files->key.filename().string() << " \\\n    --fingerprint "
+      << state->authority.fingerprint << "\n";
+  return absl::OkStatus();
+}
+
+Json ToJson(const certificates::CertificateFacts& facts, absl::Time now) {
+  const auto time = [](absl::Time t) {
+    return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", t, absl::UTCTimeZone());
+  };
+  Json json{{"subject", facts.subject},
+            {"not_before", time(facts.begin)},
+            {"not_after", time(facts.expiry)},
+            {"days_left", certificates::DaysLeft(facts.expiry, now)},
+            {"serial", facts.serial},
+            {"fingerprint", facts.fingerprint}};
+  if (!facts.names.empty()) json["names"] = facts.names;
+  return json;
+}
+
+absl::Status Show(const Command& command) {
+  const absl::StatusOr<pki::TlsState> state =
+      pki::Look(command.state_dir, command.now);
+  if (!state.ok()) return state.status();
+  if (!command.options.json) {
+    PrintFacts(command, *state);
+    return absl::OkStatus();
+  }
+  const Json json{{"folder", pki::FilesOf(command.state_dir).folder.string()},
+                  {"fingerprint", state->authority.fingerprint},
+                  {"authority", ToJson(state->authority, command.now)},
+                  {"server", ToJson(state->server, command.now)},
+                  {"problems", state->problems}};
+  command.out << json.dump(2, ' ', false, Json::error_handler_t::replace)
+              << "\n";
+  return absl::OkStatus();
+}
+
+// The folder as the daemon finds it: by the option, MPSD_STATE_DIR, or the
+// default.
+absl::StatusOr<fs::path> StateDirOf(const Options& options) {
+  std::vector<std::string> args;
+  if (!options.state_dir.empty()) args = {"--state-dir", options.state_dir};
+  const auto parsed = ParseConfig(args);
+  if (!parsed.ok()) return parsed.status();
+  return std::get<Config>(*parsed).state_dir;
+}
+
+using Action = absl::Status (*)(const Command&);
+
+// Declares the verbs; the one that the command line names goes to `action`.
+void Declare(CLI::App& app, Options& o, Action& action) {
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  const auto verb = [&](const char* name, const char* what, Action run) {
+    CLI::App* sub = app.add_subcommand(name, what);
+    sub->callback([&action, run] { action = run; });
+    sub->add_option("--state-dir", o.state_dir, "mpsd's state folder");
+    return sub;
+  };
+  const auto server = [&](CLI::App* sub, const char* names) {
+    sub->add_option("--name", o.names, names)->allow_extra_args(false);
+    sub->add_option("--days", o.server_days, "Days that it is valid")
+        ->check(CLI::Range(1, pki::kServerDays))
+        ->capture_default_str();
+  };
+  CLI::App* init = verb("init",
+                        "Make a certificate authority and a certificate for "
+                        "this machine's names, once",
+                        Init);
+  server(init,
+         "DNS name or address that clients use, beside this machine's own; "
+         "may be repeated");
+  init->add_flag("--force", o.force,
+                 "Make new ones where some exist; those are kept aside");
+  server(verb("renew",
+              "Make the next certificate by the same authority, for the same "
+              "names",
+              Renew),
+         "Have this machine's names of now and this one instead; may be "
+         "repeated");
+  CLI::App* issue =
+      verb("issue", "Make a certificate by which mpsd knows a user", Issue);
+  issue->add_option("--user", o.user, "The user's name")->required();
+  issue->add_option("--days", o.user_days, "Days that it is valid")
+      ->check(CLI::Range(1, pki::kMaxUserDays))
+      ->capture_default_str();
+  issue->add_option("-o,--output", o.folder, "Folder for the two files")
+      ->capture_default_str();
+  CLI::App* show = verb("show",
+                        "Show names, dates, the fingerprint, and what has to "
+                        "be mended",
+                        Show);
+  show->add_flag("--json", o.json, "Print JSON");
+}
+
+int Complain(const absl::Status& status, std::ostream& err) {
+  err << "mpsd tls: " << status.message() << "\n";
+  return absl::IsInvalidArgument(status) ? kExitUsage : kExitUnavailable;
+}
+
+}  // namespace
+
+int TlsCommand(const std::vector<std::string>& args, std::ostream& out,
+               std::ostream& err) {
+  CLI::App app("Certificates for an mpsd that listens on a port.", "mpsd tls");
+  Options options;
+  Action action = nullptr;
+  Declare(app, options, action);
+  try {
+    // CLI11 takes the arguments in reverse order.
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::CallForHelp&) {
+    out << app.help();
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    err << "mpsd tls: " << e.what() << "; mpsd tls --help lists the options\n";
+    return kExitUsage;
+  }
+  const absl::StatusOr<fs::path> state_dir = StateDirOf(options);
+  if (!state_dir.ok()) return Complain(state_dir.status(), err);
+  const absl::Status status =
+      action({.options = options, .state_dir = *state_dir, .out = out});
+  if (!status.ok()) return Complain(status, err);
+  if (out.flush()) return 0;
+  return Complain(absl::DataLossError("the output could not be written"), err);
+}
+
+}  // namespace mpsd

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_TLS_COMMAND_H_
+#define MPSD_SERVER_TLS_COMMAND_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace mpsd {
+
+// `mpsd tls init|renew|issue|show`: the certificates in STATE/tls. `args` come
+// without "tls". Returns the exit code: 0; 64 (EX_USAGE) for what the command
+// line has wrong; 69 (EX_UNAVAILABLE) for everything else. A daemon may run
+// meanwhile, and learns of new files by SIGHUP.
+int TlsCommand(const std::vector<std::string>& args, std::ostream& out,
+               std::ostream& err);
+
+}  // namespace mpsd
+
+#endif  // MPSD_SERVER_TLS_COMMAND_H_

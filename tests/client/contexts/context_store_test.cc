@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/contexts/context_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "core/base/api_token.h"
+
+namespace mpsd::client {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::string kToken =
+    base::ApiToken(std::string(base::kApiTokenSecretBytes, 's'));
+
+class ContextStoreTest : public testing::Test {
+ protected:
+  ContextStoreTest() {
+    std::string name = testing::TempDir() + "contextsXXXXXX";
+    root_ = mkdtemp(name.data());
+    folder_ = root_ / "mpsd" / "contexts";
+  }
+  ~ContextStoreTest() override { fs::remove_all(root_); }
+
+  static Context Studio() {
+    Context context;
+    context.name = "studio";
+    context.server = "studio:7433";
+    context.user = "ann";
+    context.token = kToken;
+    return context;
+  }
+  std::string TextOf(const std::string& file) {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / file).rdbuf();
+    return text.str();
+  }
+
+  fs::path root_, folder_;
+  ContextStore store() const { return ContextStore(folder_); }
+};
+
+TEST_F(ContextStoreTest, NothingBeforeTheFirstLogin) {
+  EXPECT_THAT(store().Names().value(), IsEmpty());
+  EXPECT_EQ(store().Current().value(), "");
+  const absl::Status status = store().Find("studio").status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("mpsctl login"));
+  EXPECT_TRUE(absl::IsNotFound(store().Use("studio")));
+  EXPECT_TRUE(store().Use("local").ok());
+  EXPECT_TRUE(absl::IsNotFound(store().Remove("studio")));
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(ContextStoreTest, SavedFoundUsedAndRemoved) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  Context other = Studio();
+  other.name = "attic";
+  ASSERT_TRUE(store().Save(other).ok());
+  EXPECT_THAT(store().Names().value(), ElementsAre("attic", "studio"));
+  Context found = store().FindWithToken("studio").value();
+  found.token_in_keychain = false;
+  EXPECT_EQ(found, Studio());
+  EXPECT_EQ(store().Current().value(), "");
+  ASSERT_TRUE(store().Use("studio").ok());
+  EXPECT_EQ(store().Current().value(), "studio");
+  ASSERT_TRUE(store().Remove("studio").ok());
+  EXPECT_EQ(store().Current().value(), "");
+  EXPECT_THAT(store().Names().value(), ElementsAre("attic"));
+  EXPECT_THAT(std::string(store().Find("studio").status().message()),
+              HasSubstr("there are local, attic"));
+}
+
+TEST_F(ContextStoreTest, LocalIsNoContext) {
+  Context local = Studio();
+  local.name = "local";
+  EXPECT_FALSE(store().Save(local).ok());
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  ASSERT_TRUE(store().Use("studio").ok());
+  ASSERT_TRUE(store().Use("local").ok());
+  EXPECT_EQ(store().Current().value(), "");
+}
+
+TEST_F(ContextStoreTest, ATokenLiesInOnePlaceThatIsPrivate) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  const bool in_keychain = store().Find("studio")->token_in_keychain;
+  EXPECT_EQ(TextOf("studio.json").find(kToken) == std::string::npos,
+            in_keychain);
+  EXPECT_EQ(fs::status(folder_ / "studio.json").permissions(), fs::perms(0600));
+  EXPECT_EQ(fs::status(folder_).permissions(), fs::perms(0700));
+  ASSERT_TRUE(store().Remove("studio").ok());
+}
+
+TEST_F(ContextStoreTest, ABrokenFileIsNamedAndCanBeRemoved) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  std::ofstream(folder_ / "studio.json") << "{\"format\": 1,";
+  const absl::Status status = store().Find("studio").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr((folder_ / "studio.json").string()));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("`mpsctl logout studio` removes it"));
+  EXPECT_THAT(store().Names().value(), ElementsAre("studio"));
+  EXPECT_TRUE(store().Remove("studio").ok());
+  EXPECT_THAT(store().Names().value(), IsEmpty());
+}
+
+TEST_F(ContextStoreTest, ABrokenNameOfTheCurrentOne) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  ASSERT_TRUE(store().Use("studio").ok());
+  std::ofstream(folder_ / "current") << "../../etc/passwd\n";
+  EXPECT_THAT(std::string(store().Current().status().message()),
+              HasSubstr((folder_ / "current").string()));
+  ASSERT_TRUE(store().Use("studio").ok());
+  EXPECT_EQ(store().Current().value(), "studio");
+}
+
+TEST_F(ContextStoreTest, LinksAreNotFollowed) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  fs::rename(folder_ / "studio.json", root_ / "elsewhere.json");
+  fs::create_symlink(root_ / "elsewhere.json", folder_ / "studio.json");
+  EXPECT_EQ(store().Find("studio").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  // Only the link goes.
+  ASSERT_TRUE(store().Remove("studio").ok());
+  EXPECT_TRUE(fs::exists(root_ / "elsewhere.json"));
+}
+
+TEST_F(ContextStoreTest, NamesThatArePathsReachNothing) {
+  std::ofstream(root_ / "x.json") << ToText(Studio());
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  for (const char* name : {"../../x", "/etc/x", "", ".", "..", "a/b"}) {
+    EXPECT_FALSE(store().Find(name).ok()) << name;
+    EXPECT_FALSE(store().Remove(name).ok()) << name;
+    EXPECT_FALSE(store().Use(name).ok()) << name;
+  }
+  EXPECT_TRUE(fs::exists(root_ / "x.json"));
+}
+
+TEST_F(ContextStoreTest, StrangersFilesAreNoContexts) {
+  ASSERT_TRUE(store().Save(Studio()).ok());
+  std::ofstream(folder_ / "README") << "x";
+  std::ofstream(folder_ / ".studio.json.1.1.tmp") << "x";
+  std::ofstream(folder_ / "Upper.json") << "x";
+  EXPECT_THAT(store().Names().value(), ElementsAre("studio"));
+}
+
+TEST_F(ContextStoreTest, ManyLoginsAtOnce) {
+  std::vector<std::thread> logins;
+  for (int i = 0; i < 8; ++i) {
+    logins.emplace_back([&, i] {
+      const ContextStore own(folder_);
+      Context context = Studio();
+      context.name = i % 2 == 0 ? "studio" : "attic";
+      context.user = std::string(1000 + i, 'u');
+      for (int round = 0; round < 10; ++round) {
+        EXPECT_TRUE(own.Save(context).ok());
+        EXPECT_TRUE(own.Use(context.name).ok());
+        EXPECT_TRUE(own.Find("studio").ok() || i % 2 == 1);
+        EXPECT_TRUE(own.Current().ok());
+      }
+    });
+  }
+  for (std::thread& login : logins) login.join();
+  EXPECT_THAT(store().Names().value(), ElementsAre("attic", "studio"));
+  // No temporary file is left.
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 3);
+}
+
+TEST(ContextFolder, FollowsTheEnvironment) {
+#ifndef __APPLE__
+  setenv("XDG_CONFIG_HOME", "/srv/config", 1);
+  EXPECT_EQ(ContextStore::DefaultFolder(), "/srv/config/mpsd/contexts");
+  // A relative one counts as none, by the XDG specification.
+  setenv("XDG_CONFIG_HOME", "config", 1);
+  setenv("HOME", "/srv/ann", 1);
+  EXPECT_EQ(ContextStore::DefaultFolder(), "/srv/ann/.config/mpsd/contexts");
+  unsetenv("XDG_CONFIG_HOME");
+#endif
+  unsetenv("HOME");
+  EXPECT_TRUE(ContextStore::DefaultFolder().is_absolute());
+  setenv("HOME", "/srv/ann", 1);
+}
+
+}  // namespace
+}  // namespace mpsd::client

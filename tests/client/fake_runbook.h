@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_CLIENT_FAKE_RUNBOOK_H_
+#define MPSD_TESTS_CLIENT_FAKE_RUNBOOK_H_
+
+#include <grpcpp/server_context.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "mpsd/v1/runbook.grpc.pb.h"
+
+namespace mpsd::client {
+
+// The RunbookService of a FakeDaemon, out of plain data.
+class FakeRunbook final : public v1::RunbookService::Service {
+ public:
+  using Context = grpc::ServerContext;
+  using Status = grpc::Status;
+
+  // The daemon's own: its lock, what its methods end with.
+  FakeRunbook(absl::Mutex& mutex, std::map<std::string, Status>& fail)
+      : mutex_(mutex), fail_(fail) {}
+
+  // What GetStudyResult answers, the list's one after the other and then the
+  // other; its job_id is set to what was asked for.
+  std::vector<v1::StudyResult> study_results;
+  v1::StudyResult study_result;
+
+  // What Diagnose answers, one after the other; the last again and again.
+  std::vector<v1::Diagnosis> diagnoses;
+  std::vector<v1::DiagnoseRequest> asked;  // of Diagnose
+
+  Status Diagnose(Context*, const v1::DiagnoseRequest* request,
+                  v1::Diagnosis* response) override {
+    absl::MutexLock lock(&mutex_);
+    asked.push_back(*request);
+    if (!diagnoses.empty()) *response = diagnoses.front();
+    if (diagnoses.size() > 1) diagnoses.erase(diagnoses.begin());
+    return Failure("Diagnose");
+  }
+
+  // What Plan answers, and what it was asked. The first `busy` calls are
+  // refused as a daemon does that makes other plans.
+  std::vector<v1::PlanEvent> plan_events;
+  std::vector<v1::PlanRequest> plan_requests;
+  int busy = 0;
+  // Runs within Plan, behind the events.
+  std::function<void(Context*)> on_plan;
+
+  Status Plan(Context* context, const v1::PlanRequest* request,
+              grpc::ServerWriter<v1::PlanEvent>* writer) override {
+    std::function<void(Context*)> on_plan;
+    {
+      absl::MutexLock lock(&mutex_);
+      plan_requests.push_back(*request);
+      if (busy-- > 0) {
+        return Status(grpc::StatusCode::UNAVAILABLE,
+                      "mpsd makes 2 plans at a time, and as many are under "
+                      "way: plan again in a minute");
+      }
+      for (const v1::PlanEvent& event : plan_events) writer->Write(event);
+      on_plan = this->on_plan;
+    }
+    if (on_plan) on_plan(context);
+    absl::MutexLock lock(&mutex_);
+    return Failure("Plan");
+  }
+
+  Status GetStudyResult(Context*, const v1::GetStudyResultRequest* request,
+                        v1::StudyResult* response) override {
+    absl::MutexLock lock(&mutex_);
+    *response = study_results.empty() ? study_result : study_results.front();
+    if (!study_results.empty()) study_results.erase(study_results.begin());
+    response->set_job_id(request->id());
+    return Failure("GetStudyResult");
+  }
+
+  v1::AcceptParityRequest accepted;  // the last AcceptParity
+
+  Status AcceptParity(Context*, const v1::AcceptParityRequest* request,
+                      v1::StudyResult* response) override {
+    absl::MutexLock lock(&mutex_);
+    accepted = *request;
+    *response = study_result;
+    response->set_job_id(request->id());
+    response->mutable_parity()->set_accepted_by("ann");
+    response->mutable_parity()->set_accepted_reason(request->reason());
+    return Failure("AcceptParity");
+  }
+
+ private:
+  Status Failure(const std::string& method) {
+    const auto it = fail_.find(method);
+    return it == fail_.end() ? Status::OK : it->second;
+  }
+
+  absl::Mutex& mutex_;
+  std::map<std::string, Status>& fail_;
+};
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_TESTS_CLIENT_FAKE_RUNBOOK_H_

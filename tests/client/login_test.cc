@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/client/port_fixture.h"
+
+namespace mpsd::client {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class LoginTest : public PortClientTest {
+ protected:
+  ~LoginTest() override { unsetenv("MPSD_TOKEN"); }
+  void ExpectNothingStored() {
+    EXPECT_THAT(Contexts().Names().value(), IsEmpty());
+    EXPECT_FALSE(std::filesystem::exists(ContextStore::DefaultFolder()));
+  }
+};
+
+TEST_F(LoginTest, APersonAtATerminal) {
+  const Result result = Login();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("fingerprint  " + FingerprintOf(authority_.pem())));
+  EXPECT_THAT(result.err, HasSubstr("names        127.0.0.1, localhost"));
+  EXPECT_EQ(asked_,
+            "Trust it? (yes/no) \nToken for " + Server() + ": (hidden)\n");
+  EXPECT_THAT(result.out, HasSubstr("Logged in at " + Server()));
+  EXPECT_THAT(result.out, HasSubstr("you          ann, user, by token "
+                                    "0a1b2c3d4e5f, which never expires"));
+  EXPECT_THAT(result.out, HasSubstr("(29 days)"));
+  EXPECT_THAT(result.out + result.err, Not(HasSubstr(Token())));
+  const Context context = Contexts().FindWithToken("127.0.0.1").value();
+  EXPECT_EQ(context.server, Server());
+  EXPECT_EQ(context.user, "ann");
+  EXPECT_EQ(context.ca_pem, authority_.pem());
+  EXPECT_EQ(context.token, Token());
+  // The next command goes there.
+  EXPECT_EQ(Contexts().Current().value(), "127.0.0.1");
+  const Result info = RunBare({"info"});
+  EXPECT_EQ(info.code, 0) << info.err;
+  EXPECT_THAT(info.out, HasSubstr("you            ann, user, by token"));
+}
+
+TEST_F(LoginTest, ANoStoresNothing) {
+  answers_ = {"no"};
+  const Result result = RunBare({"login", Server()});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.err, HasSubstr("not trusted; nothing was stored"));
+  ExpectNothingStored();
+  EXPECT_THAT(data().authorizations, IsEmpty());
+}
+
+TEST_F(LoginTest, AScriptGivesFingerprintAndToken) {
+  setenv("MPSD_TOKEN", (Token() + "\n").c_str(), 1);
+  const std::string fingerprint = FingerprintOf(authority_.pem());
+  EXPECT_EQ(RunBare({"login", Server(), "--fingerprint", fingerprint}).code, 0);
+  unsetenv("MPSD_TOKEN");
+  const std::string file = Write("token", Token() + "\r\n");
+  chmod(file.c_str(), 0600);
+  const Result result =
+      RunBare({"login", Server(), "--fingerprint", fingerprint, "--token-file",
+               file, "--name", "ci", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)["user"], "ann");
+  EXPECT_EQ(Contexts().FindWithToken("ci")->token, Token());
+  EXPECT_EQ(asked_, "");
+}
+
+TEST_F(LoginTest, TheTokenComesByStandardInput) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string text = Token() + "\n";
+  ASSERT_EQ(write(ends[1], text.data(), text.size()),
+            static_cast<ssize_t>(text.size()));
+  close(ends[1]);
+  const int before = dup(STDIN_FILENO);
+  dup2(ends[0], STDIN_FILENO);
+  answers_ = {"yes"};
+  const Result result = RunBare({"login", Server(), "--token-file", "-"});
+  dup2(before, STDIN_FILENO);
+  close(before);
+  close(ends[0]);
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST_F(LoginTest, WithoutATerminalSomethingIsMissing) {
+  const Result untrusted = RunBare({"login", Server()});
+  EXPECT_EQ(untrusted.code, 2);
+  EXPECT_THAT(untrusted.err, HasSubstr("--fingerprint"));
+  const Result tokenless = RunBare(
+      {"login", Server(), "--fingerprint", FingerprintOf(authority_.pem())});
+  EXPECT_EQ(tokenless.code, 2);
+  EXPECT_THAT(tokenless.err, HasSubstr("--token-file - or MPSD_TOKEN"));
+  ExpectNothingStored();
+}
+
+TEST_F(LoginTest, AnotherFingerprint) {
+  const TestAuthority another(folder_ / "another");
+  const Result other = RunBare(
+      {"login", Server(), "--fingerprint", FingerprintOf(another.pem())});
+  EXPECT_EQ(other.code, 8);
+  EXPECT_THAT(other.err, HasSubstr("expected " + FingerprintOf(another.pem())));
+  EXPECT_THAT(other.err, HasSubstr("somebody is between"));
+  EXPECT_EQ(RunBare({"login", Server(), "--fingerprint", "SHA256:zz"}).code, 2);
+  EXPECT_THAT(data().authorizations, IsEmpty());
+  ExpectNothingStored();
+}
+
+TEST_F(LoginTest, AnAuthorityThatTheSystemTrustsIsNotAskedAbout) {
+  const std::string roots = Write("roots.pem", authority_.pem());
+  setenv("SSL_CERT_FILE", roots.c_str(), 1);
+  answers_ = {Token()};
+  const Result result = RunBare({"login", Server()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Contexts().Find("127.0.0.1")->ca_pem, "");
+  EXPECT_EQ(RunBare({"info"}).code, 0);
+  unsetenv("SSL_CERT_FILE");
+}
+
+TEST_F(LoginTest, TokensThatAreNone) {
+  for (const std::string& token :
+       {std::string("mpsd_short"), Token() + "\nx: y", std::string()}) {
+    answers_ = {"yes", token};
+    const Result result = RunBare({"login", Server()});
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("no whole token"));
+    EXPECT_THAT(result.err, Not(HasSubstr(Token())));
+  }
+  EXPECT_THAT(data().authorizations, IsEmpty());
+  ExpectNothingStored();
+}
+
+TEST_F(LoginTest, ATokenThatTheDaemonDoesNotKnow) {
+  answers_ = {"yes", Token('x')};
+  const Result result = RunBare({"login", Server()});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.err, HasSubstr("does not let you in: no such token"));
+  ExpectNothingStored();
+}
+
+TEST_F(LoginTest, AnEndlessNameOfTheUserIsCut) {
+  data().who.set_user(std::string(1 << 20, 'a') + "\x1b[2J");
+  const Result result = Login();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Contexts().Find("127.0.0.1")->user.size(), 64);
+  EXPECT_EQ(RunBare({"info"}).code, 0);
+}
+
+TEST_F(LoginTest, ATokenFileThatOthersMayRead) {
+  const std::string file = Write("token", Token());
+  chmod(file.c_str(), 0644);
+  answers_ = {"yes"};
+  const Result result = RunBare({"login", Server(), "--token-file", file});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("chmod 600"));
+}
+
+TEST_F(LoginTest, TheHostsNameMustBeInTheCertificate) {
+  Serve(TlsServer(authority_.Issue("DNS:studio.local,DNS:studio"),
+                  authority_.pem()));
+  const Result result = Login();
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("is not for '127.0.0.1', but for studio.local, studio"));
+  EXPECT_EQ(asked_, "");
+  ExpectNothingStored();
+}
+
+TEST_F(LoginTest, AnExpiredCertificate) {
+  Serve(TlsServer(authority_.Issue("IP:127.0.0.1", -1), authority_.pem()));
+  const Result result = Login();
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.err, HasSubstr("expired on "));
+  EXPECT_THAT(result.err, HasSubstr("mpsd tls renew"));
+}
+
+TEST_F(LoginTest, NamesOfACertificateCannotSteerTheTerminal) {
+  const TestAuthority hostile(folder_ / "hostile",
+                              "/CN=\x1b]0;owned\x07\x1b[2J\xe2\x80\xae");
+  Serve(TlsServer(hostile.Issue("IP:127.0.0.1,DNS:a\x1b[31mb\x07", 30),
+                  hostile.pem()));
+  answers_ = {"no"};
+  const Result result = RunBare({"login", Server()});
+  EXPECT_THAT(result.err, HasSubstr("fingerprint"));
+  for (const char* bad : {"\x1b", "\x07", "\xe2\x80\xae"}) {
+    EXPECT_THAT(result.err, Not(HasSubstr(bad)));
+  }
+}
+
+TEST_F(LoginTest, AChainThatDoesNotHoldTogether) {
+  const TestAuthority another(folder_ / "another");
+  Serve(TlsServer(authority_.Issue("IP:127.0.0.1"), another.pem()));
+  const Result result = Login();
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.err, HasSubstr("do not lead to the last of them"));
+}
+
+TEST_F(LoginTest, ALeafWithoutItsAuthority) {
+  Serve(TlsServer(authority_.Issue("IP:127.0.0.1")));
+  const Result result = Login();
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.err, HasSubstr("without the authority's"));
+}
+
+TEST_F(LoginTest, ASelfSignedCertificate) {
+  OpenSsl(folder_,
+          "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+          "-subj /CN=x -addext subjectAltName=IP:127.0.0.1 -days 30 -out "
+          "self.crt -keyout self.key");
+  Serve(TlsServer(
+      {TextOfFile(folder_ / "self.crt"), TextOfFile(folder_ / "self.key")}));
+  const Result result = Login();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(RunBare({"info"}).code, 0);
+}
+
+TEST_F(LoginTest, ALoopbackWithoutTls) {
+  Serve(grpc::experimental::LocalServerCredentials(LOCAL_TCP));
+  answers_ = {Token()};
+  const Result result = RunBare({"login", Server("localhost")});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("loopback without TLS"));
+  EXPECT_FALSE(Contexts().Find("localhost")->tls);
+  EXPECT_EQ(RunBare({"info"}).code, 0);
+}
+
+TEST_F(LoginTest, AClientCertificateInPlaceOfAToken) {
+  const TestAuthority people(folder_ / "people");
+  Serve(TlsServer(authority_.Issue("IP:127.0.0.1"), authority_.pem(),
+                  people.pem()));
+  data().authorization.clear();
+  data().who.set_way(v1::WAY_CERTIFICATE);
+  const Pair ann = people.Issue("DNS:ann");
+  const std::string certificate = Write("ann.crt", ann.certificate);
+  const std::string key = Write("ann.key", ann.key);
+  chmod(key.c_str(), 0600);
+  const Result without = Login();
+  EXPECT_EQ(without.code, 8);
+  EXPECT_THAT(without.err, HasSubstr("asks for a client certificate"));
+  answers_ = {"yes"};
+  const Result result = RunBare(
+      {"login", Server(), "--client-cert", certificate, "--client-key", key});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("ann, user, by a client certificate"));
+  EXPECT_EQ(RunBare({"info"}).code, 0);
+  EXPECT_EQ(RunBare({"login", Server(), "--client-cert", certificate}).code, 2);
+  chmod(certificate.c_str(), 0600);
+  EXPECT_THAT(RunBare({"login", Server(), "--client-cert", key, "--client-key",
+                       certificate})
+                  .err,
+              HasSubstr("ann.key"));
+}
+
+TEST_F(LoginTest, AgainReplacesTheTokenButNoOtherServersContext) {
+  ASSERT_EQ(Login().code, 0);
+  data().authorization = "Bearer " + Token('t');
+  answers_ = {"yes", Token('t')};
+  ASSERT_EQ(RunBare({"login", Server()}).code, 0);
+  EXPECT_EQ(Contexts().FindWithToken("127.0.0.1")->token, Token('t'));
+  Context other = Contexts().Find("127.0.0.1").value();
+  other.server = "127.0.0.1:1";
+  ASSERT_TRUE(Contexts().Save(other).ok());
+  const Result result = Login();
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("Choose another name with --name"));
+}
+
+TEST_F(LoginTest, WhatIsNoPort) {
+  for (const char* server : {"studio", "/run/mpsd.sock", "ssh://studio"}) {
+    const Result result = RunBare({"login", server});
+    EXPECT_EQ(result.code, 2) << server;
+    EXPECT_THAT(result.err, HasSubstr("need no login"));
+  }
+  EXPECT_EQ(RunBare({"login", Server(), "--name", "../x"}).code, 2);
+  EXPECT_EQ(RunBare({"login", Server(), "--name", "local"}).code, 2);
+}
+
+TEST_F(LoginTest, NobodyThere) {
+  const std::string server = Server();
+  daemon_->Stop();
+  const Result result = RunBare({"login", server});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("Connection refused"));
+}
+
+TEST_F(LoginTest, AFolderOfContextsThatIsOpenToOthers) {
+  ASSERT_EQ(Login().code, 0);
+  std::filesystem::permissions(ContextStore::DefaultFolder(),
+                               std::filesystem::perms(0755));
+  const Result info = RunBare({"info"});
+  EXPECT_EQ(info.code, 2);
+  EXPECT_THAT(info.err, HasSubstr("chmod 700"));
+  // Verbs that need no context go on.
+  EXPECT_EQ(RunBare({"completion", "bash"}).code, 0);
+}
+
+}  // namespace
+}  // namespace mpsd::client

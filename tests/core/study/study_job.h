@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_CORE_STUDY_STUDY_JOB_H_
+#define MPSD_TESTS_CORE_STUDY_STUDY_JOB_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "core/base/file.h"
+#include "core/spec/train_spec.h"
+#include "core/study/study.h"
+#include "core/train/run.h"
+#include "core/worker/attempt.h"
+#include "nlohmann/json.hpp"
+#include "tests/core/job_folder.h"
+
+namespace mpsd::study {
+
+// The golden model's job, to be studied.
+class StudyJob : public testing_support::JobFolder {
+ public:
+  explicit StudyJob(const std::string& name) : JobFolder(name) {
+    context_.out_dir = path() / "out";
+    context_.cache_dir = path();
+    context_.mpsd_version = "0.1.0";
+    context_.torch_version = "2.11.0";
+    context_.attempt = worker::Attempt;
+    std::filesystem::create_directories(context_.out_dir);
+  }
+
+  spec::TrainSpec Spec() const {
+    auto spec = spec::ParseTrainSpec(*base::ReadFile(Write()), "job.json");
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    return spec::ResolvePaths(*std::move(spec), path().string());
+  }
+  train::RunContext& context() { return context_; }
+  const train::RunContext& context() const { return context_; }
+
+  absl::StatusOr<train::RunResult> Study(wire::JobKind kind,
+                                         const nlohmann::json& options,
+                                         train::Observer& observer) const {
+    return study::Run(kind, options.dump(), Spec(), context_, observer);
+  }
+  // The study's result.json.
+  nlohmann::json Result() const {
+    auto text = base::ReadFile(context_.out_dir / "result.json");
+    EXPECT_TRUE(text.ok()) << text.status();
+    return text.ok() ? nlohmann::json::parse(*text) : nlohmann::json();
+  }
+  // The finding of that name; null where there is none.
+  nlohmann::json Finding(const std::string& name) const {
+    const nlohmann::json result = Result();
+    for (const nlohmann::json& finding : result["findings"]) {
+      if (finding["name"] == name) return finding;
+    }
+    return nullptr;
+  }
+
+ private:
+  train::RunContext context_;
+};
+
+}  // namespace mpsd::study
+
+#endif  // MPSD_TESTS_CORE_STUDY_STUDY_JOB_H_

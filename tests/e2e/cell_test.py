@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker gets of its daemon, and what it leaves: no secret, bounded
+resources, a folder of its own for temporary files. Pipes and devices that a
+job names for files hold nobody up."""
+
+import os
+import pathlib
+import socket
+import sys
+import unittest
+
+import harness
+
+SECRETS = {
+    "HF_TOKEN": "canary-1", "AWS_SECRET_ACCESS_KEY": "canary-2",
+    "SSH_AUTH_SOCK": "/canary-3", "GITHUB_TOKEN": "canary-4",
+    "WANDB_API_KEY": "canary-5", "https_proxy": "http://u:canary-6@127.0.0.1",
+    "NOTIFY_SOCKET": "/canary-7", "MPSD_SOMETHING": "canary-8",
+    "DATABASE_URL": "canary-9", "NOBODY_THOUGHT_OF_IT": "canary-10"}
+
+
+def make_socket(path):
+    """A name that no open(2) takes."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+
+
+@unittest.skipUnless(os.path.isdir("/proc/self"), "reads /proc")
+class CellTest(harness.EndToEndTest):
+    def training(self, steps=4000, **changes):
+        return harness.write_job(self.folder, training={
+            "max_steps": steps, "save_steps": 20}, **changes)
+
+    def running(self, daemon, job_id):
+        """The worker's folder in /proc, once it trains."""
+        with daemon.watch(job_id) as watch:
+            watch.until(lambda e: "progress" in e)
+        worker, = daemon.workers()
+        return pathlib.Path("/proc") / str(worker)
+
+    def test_what_a_worker_gets(self):
+        daemon = self.daemon("--environment", "FOR_JOBS=yes", env=SECRETS)
+        job = daemon.submit(self.training())
+        process = self.running(daemon, job["id"])
+        environment = dict(
+            entry.split("=", 1) for entry in
+            (process / "environ").read_text().split("\0") if entry)
+        self.assertNotIn("canary", str(environment))
+        self.assertEqual("yes", environment["FOR_JOBS"])
+        self.assertEqual("/nonexistent", environment["HOME"])
+
+        limits = (process / "limits").read_text()
+        self.assertRegex(limits, r"Max core file size\s+0\s+0\s")
+        files = limits.split("Max open files")[1].split()
+        self.assertLessEqual(int(files[1]), 4096)
+        processes = limits.split("Max processes")[1].split()
+        self.assertLessEqual(int(processes[1]), 32768)
+        self.assertRegex((process / "status").read_text(), r"Umask:\s+0077\n")
+
+        # The log twice, the stream, the lease; the rest the worker opened.
+        table = {int(fd.name): os.readlink(fd)
+                 for fd in (process / "fd").iterdir()}
+        log = str(daemon.state_dir / "jobs" / job["id"] / "log")
+        self.assertEqual(["/dev/null", log, log], [table[n] for n in range(3)])
+        self.assertTrue(table[3].startswith("socket:"), table)
+        self.assertEqual(str(daemon.state_dir / "worker.lock"), table[4])
+        for number, target in table.items():
+            self.assertNotIn("mpsd.db", target, number)
+            self.assertNotIn("mpsd.sock", target, number)
+        self.assertEqual(1, sum(target.startswith("socket:")
+                                for target in table.values()), table)
+
+        temporary = pathlib.Path(environment["TMPDIR"])
+        self.assertEqual(daemon.state_dir / "tmp" / job["id"], temporary)
+        for folder in (temporary, temporary.parent):
+            self.assertEqual(0o700, folder.stat().st_mode & 0o7777)
+        (temporary / "left").mkdir()
+        daemon.ctl("cancel", job["id"])
+        daemon.finish(job["id"])
+        self.assertEqual([], list(temporary.parent.iterdir()))
+
+    def test_no_secret_is_told_by_a_job(self):
+        daemon = self.daemon(
+            worker="fake_worker",
+            env={**SECRETS, "FAKE_WORKER_MODE": "environment"})
+        job = daemon.submit(harness.write_job(self.folder))
+        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+        said = daemon.ctl("logs", job["id"]).stdout
+        self.assertIn("FAKE_WORKER_MODE=environment\n", said)
+        self.assertNotIn("canary", said)
+
+    def test_a_daemon_that_was_killed_leaves_no_temporary_files(self):
+        daemon = self.daemon()
+        job = daemon.submit(self.training())
+        self.running(daemon, job["id"])
+        worker = self.pause(daemon)
+        temporary = daemon.state_dir / "tmp" / job["id"]
+        (temporary / "left").mkdir()
+        daemon.kill()
+        os.kill(worker, 9)
+        self.assertTrue((temporary / "left").exists())
+        daemon.start()
+        self.assertFalse((temporary / "left").exists())
+        daemon.ctl("cancel", job["id"])
+        daemon.finish(job["id"])
+        self.assertEqual([], list(temporary.parent.iterdir()))
+
+    def fails(self, daemon, **changes):
+        job = daemon.finish(daemon.submit(self.training(1, **changes))["id"])
+        self.assertEqual("FAILED", job["state"], job)
+        self.assertEqual(1, job["attempt"], job)
+        return job["message"]
+
+    @unittest.skipIf(sys.platform == "darwin", "/dev/zero is Linux's")
+    def test_what_is_no_file_holds_nobody_up(self):
+        daemon = self.daemon()
+        weights = self.model / "model.safetensors"
+        aside = self.folder / "weights"
+        weights.rename(aside)
+        for make in (lambda path: os.mkfifo(path),
+                     lambda path: path.symlink_to("/dev/zero"),
+                     lambda path: path.symlink_to("/dev/fd/0"),
+                     lambda path: path.symlink_to("/proc/self/mem"),
+                     make_socket,
+                     lambda path: path.mkdir()):
+            make(weights)
+            self.fails(daemon, model=str(self.model))
+            weights.rmdir() if weights.is_dir() else weights.unlink()
+        # A control.
+        aside.rename(weights)
+        job = daemon.submit(self.training(1, model=str(self.model)))
+        self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+
+
+if __name__ == "__main__":
+    unittest.main()

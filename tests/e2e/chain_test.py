@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that wait for others, go on from their results, are cloned and compared:
+the real programs, killed in between."""
+
+import json
+import unittest
+
+import harness
+
+
+class ChainTest(harness.EndToEndTest):
+    def job(self, name="job.json", **changes):
+        return harness.write_job(self.folder, name, **changes)
+
+    def limited(self):
+        """A daemon whose jobs may read the model alone, beside uploads."""
+        return self.daemon("--model-root", str(self.model))
+
+    def text(self, result, code=0):
+        self.assertEqual(code, result.returncode,
+                         result.stdout + result.stderr)
+        return result.stdout + result.stderr
+
+    def test_an_adapter_goes_on_where_another_job_will_have_left_it(self):
+        daemon = self.limited()
+        first = daemon.submit(self.job(model=str(self.model)))["id"]
+        chained = self.job("chained.json", model=str(self.model),
+                           adapter=f"job:{first}", lora=None)
+        second = daemon.submit(chained)
+        self.assertEqual([first], second["after"])
+        done = daemon.finish(second["id"])
+        self.assertEqual("SUCCEEDED", done["state"], done)
+        before = daemon.show(first)
+        # Its first evaluation is the other's last one.
+        self.assertAlmostEqual(before["eval_loss_after"],
+                               done["eval_loss_before"], places=5)
+        self.assertLess(done["eval_loss_after"], done["eval_loss_before"])
+        self.assertEqual(before["output_path"], done["spec"]["adapter"])
+
+    def test_a_model_that_a_job_will_have_made_is_trained_further(self):
+        daemon = self.limited()
+        full = {"fine_tune_type": "full", "lora": None}
+        first = daemon.submit(self.job(model=str(self.model), **full))["id"]
+        second = daemon.submit(
+            self.job("b.json", model=f"job:{first}", **full))["id"]
+        third = daemon.submit(self.job("c.json", model=f"job:{second}"))
+        self.assertEqual(f"job:{second}", third["model"])
+        done = daemon.finish(third["id"])
+        self.assertEqual("SUCCEEDED", done["state"], done)
+        between = daemon.show(second)
+        self.assertAlmostEqual(daemon.show(first)["eval_loss_after"],
+                               between["eval_loss_before"], places=5)
+        self.assertAlmostEqual(between["eval_loss_after"],
+                               done["eval_loss_before"], places=5)
+
+    def test_the_wrong_kind_is_said(self):
+        daemon = self.limited()
+        adapter = daemon.submit(self.job(model=str(self.model)))["id"]
+        model = daemon.submit(self.job(
+            "full.json", model=str(self.model), fine_tune_type="full",
+            lora=None))["id"]
+        wrong = self.job("wrong.json", model=f"job:{adapter}")
+        said = self.text(daemon.ctl("submit", str(wrong)), 2)
+        self.assertIn("makes an adapter and no whole model", said)
+        wrong = self.job("wrong.json", model=str(self.model),
+                         adapter=f"job:{model}", lora=None)
+        said = self.text(daemon.ctl("submit", str(wrong)), 2)
+        self.assertIn("makes a whole model and no adapter", said)
+
+    def test_mpsd_killed_while_jobs_wait(self):
+        daemon = self.daemon(worker="fake_worker")
+        job = self.job()
+        first = daemon.submit(job, "--hold")["id"]
+        second = daemon.submit(job, "--after", first)["id"]
+        third = daemon.submit(job, "--after", first, "--after", second)["id"]
+        for _ in range(3):
+            self.assertIn(f"waits for job {first}", daemon.show(third)["hold"])
+            daemon.kill()
+            daemon.start()
+        self.text(daemon.ctl("release", first))
+        jobs = [daemon.finish(i) for i in (first, second, third)]
+        self.assertEqual(["SUCCEEDED"] * 3, [j["state"] for j in jobs])
+        self.assertLessEqual(jobs[0]["end_time"], jobs[1]["start_time"])
+        self.assertLessEqual(jobs[1]["end_time"], jobs[2]["start_time"])
+
+    def test_a_failed_one_holds_with_its_reason(self):
+        daemon = self.daemon(worker="fake_worker")
+        bad = self.job()
+        bad.write_text(bad.read_text().replace('"tiny"', '"fake:rejected"'))
+        first = daemon.submit(bad)["id"]
+        good = self.job("good.json")
+        second = daemon.submit(good, "--after", first)["id"]
+        self.assertEqual("FAILED", daemon.finish(first)["state"])
+        other = daemon.submit(good)["id"]
+        self.assertEqual("SUCCEEDED", daemon.finish(other)["state"])
+        held = daemon.show(second)
+        self.assertTrue(held["held"])
+        self.assertIn(f"job {first} is FAILED", held["hold"])
+        daemon.kill()
+        daemon.start()
+        self.assertEqual(held["hold"], daemon.show(second)["hold"])
+        queue, = daemon.ctl_json("queue")
+        self.assertIn(f"job {first} is FAILED", queue["entries"][0]["hold"])
+        said = self.text(daemon.ctl("submit", str(good), "--after", second,
+                                    "--detach"))
+        self.assertIn(f"It waits for job {second}, which is QUEUED", said)
+
+    def test_a_release_ends_the_wait_for_what_failed(self):
+        daemon = self.daemon(worker="fake_worker")
+        job = self.job()
+        other = daemon.submit(job, "--hold")["id"]
+        first = daemon.submit(job, "--hold")["id"]
+        second = daemon.submit(job, "--after", first, "--after", other)["id"]
+        self.text(daemon.ctl("cancel", first))
+        with daemon.watch(second) as watch:
+            watch.until(lambda e: "held" in e.get("note", ""))
+            self.assertTrue(daemon.show(second)["held"])
+            self.text(daemon.ctl("release", second))
+            released = daemon.show(second)
+            self.assertEqual([other], released["after"])
+            self.assertIn(f"waits for job {other}", released["hold"])
+            self.text(daemon.ctl("release", other))
+            self.assertEqual("SUCCEEDED", watch.finish()["state"])
+        self.assertEqual("SUCCEEDED", daemon.show(other)["state"])
+
+    def test_what_was_tried_again_is_waited_for(self):
+        daemon = self.daemon(worker="fake_worker")
+        job = self.job()
+        first = daemon.submit(job, "--hold")["id"]
+        chained = self.job("chained.json", adapter=f"job:{first}", lora=None)
+        second = daemon.submit(chained)["id"]
+        self.text(daemon.ctl("cancel", first))
+        with daemon.watch(second) as watch:
+            watch.until(lambda e: "held" in e.get("note", ""))
+            # It needs the result: released, it is held again.
+            self.text(daemon.ctl("release", second))
+            watch.until(lambda e: "held: job" in e.get("note", ""))
+            said = self.text(daemon.ctl("delete", first, "--yes")
+                             if "--yes" in daemon.ctl("delete", "--help").stdout
+                             else daemon.ctl("delete", first), 2)
+            self.assertIn(f"job {second}, which has not ended, uses files",
+                          said)
+            self.text(daemon.ctl("retry", first))
+            self.text(daemon.ctl("release", second))
+            watch.finish()
+        self.assertEqual("SUCCEEDED", daemon.show(first)["state"])
+        done = daemon.show(second)
+        self.assertEqual(daemon.show(first)["output_path"],
+                         done["spec"]["adapter"])
+
+    def test_a_clone_differs_in_what_was_asked_for(self):
+        daemon = self.daemon(worker="fake_worker")
+        path = self.job()
+        first = daemon.submit(path, "--label", "team=nlp")["id"]
+        daemon.finish(first)
+        # Neither job.json nor the data are needed any more.
+        for file in ("job.json", "train.jsonl", "eval.jsonl"):
+            (self.folder / file).unlink()
+        said = self.text(daemon.ctl("clone", first, "--set",
+                                    "training.learning_rate=1e-4", "--name",
+                                    "slower", "--detach"))
+        self.assertRegex(said, r"training.learning_rate +0\.01 +0\.0001\n")
+        second = daemon.ctl_json("list")[0]
+        self.assertEqual("slower", second["name"])
+        self.assertEqual({"team": "nlp"}, second["labels"])
+        second = daemon.finish(second["id"])
+        self.assertEqual("SUCCEEDED", second["state"])
+        self.assertEqual(1e-4, second["spec"]["training"]["learning_rate"])
+        self.assertEqual(0.01, daemon.show(first)["spec"]["training"][
+            "learning_rate"])
+        compared, = daemon.ctl_json("diff", first, second["id"])
+        self.assertEqual({"name": ["tiny", "slower"],
+                          "training.learning_rate": [0.01, 0.0001]},
+                         compared["spec"])
+        self.assertEqual({}, compared["data"])
+
+    def test_a_clone_without_its_eval_set(self):
+        daemon = self.daemon(worker="fake_worker")
+        first = daemon.submit(self.job())["id"]
+        clone, = daemon.ctl_json("clone", first, "--unset", "dataset.eval",
+                                 "--detach")
+        self.assertEqual([], clone["spec"]["dataset"]["eval"])
+        compared, = daemon.ctl_json("diff", first, clone["id"])
+        self.assertEqual(["eval.jsonl"], list(compared["data"]))
+        self.assertIsNone(compared["data"]["eval.jsonl"][1])
+
+    def test_a_clone_of_a_job_whose_model_is_gone(self):
+        daemon = self.daemon(worker="fake_worker")
+        first = daemon.submit(self.job())["id"]
+        daemon.finish(first)
+        self.model.rename(self.folder / "moved")
+        said = self.text(daemon.ctl("clone", first), 2)
+        self.assertIn("model", said)
+        self.assertIn(str(self.model), said)
+        clone, = daemon.ctl_json("clone", first, "--set",
+                                 f"model={self.folder / 'moved'}", "--detach")
+        self.assertEqual("SUCCEEDED", daemon.finish(clone["id"])["state"])
+
+    def test_the_request_survives_as_it_was_written(self):
+        daemon = self.daemon(worker="fake_worker")
+        path = self.job()
+        first = daemon.submit(path)["id"]
+        request, = daemon.ctl_json("clone", first, "--dry-run")
+        self.assertEqual({**json.loads(path.read_text()),
+                          "model": str(self.model)}, request["spec"])
+        daemon.kill()
+        (daemon.state_dir / "jobs" / first / "request.json").unlink()
+        daemon.start()
+        said = self.text(daemon.ctl("clone", first), 2)
+        self.assertIn("kept no requests", said)
+
+
+if __name__ == "__main__":
+    unittest.main()

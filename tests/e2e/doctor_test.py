@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mpsctl doctor against the real daemon: what it finds, its exit codes, fifty
+who ask at once, and a daemon that is away."""
+
+import json
+import subprocess
+import threading
+import unittest
+
+import harness
+
+# What depends on the machine that the test runs on; the rest is the daemon's.
+OF_THE_MACHINE = ("power.", "memory.", "gpu.", "disk.", "mount.", "limits.",
+                  "service.", "machine.", "client.round_trip")
+
+
+class DoctorTest(harness.EndToEndTest):
+    def diagnose(self, daemon, *args):
+        """The code, and the findings by name."""
+        done = daemon.ctl("doctor", "--json", *args)
+        said = json.loads(done.stdout)
+        return done.returncode, {f["name"]: f for f in said["findings"]}, said
+
+    def wrong(self, findings):
+        return {name: f["verdict"] for name, f in findings.items()
+                if f["verdict"] in ("WARN", "FAIL")
+                and not name.startswith(OF_THE_MACHINE)}
+
+    def test_the_real_worker_tells_torch_and_its_product(self):
+        daemon = self.daemon(selftest=True)
+        code, findings, said = self.diagnose(daemon, "--deep")
+        self.assertIn(code, (0, 1, 2))
+        self.assertEqual({}, self.wrong(findings), findings)
+        self.assertEqual("PASS", findings["torch.matmul"]["verdict"])
+        self.assertIn("built against", findings["torch.version"]["found"])
+        self.assertEqual("PASS", findings["device.selftest"]["verdict"])
+        self.assertEqual("PASS", findings["torch.protocol"]["verdict"])
+        # The disk was measured, and the probe's file is gone.
+        self.assertGreater(said["disk"]["write_bytes_per_second"], 0)
+        self.assertEqual([], list(daemon.state_dir.glob("disk-probe*")))
+        expected = {v["name"]: v for v in said["environment"]}
+        self.assertEqual("1", expected["OMP_NUM_THREADS"]["worker"])
+
+    def test_the_table_for_people(self):
+        daemon = self.daemon(worker="fake_worker")
+        done = daemon.ctl("doctor")
+        self.assertIn("VERDICT", done.stdout)
+        self.assertIn("daemon.reachable", done.stdout)
+        self.assertRegex(done.stdout, r"\d+ ok, \d+ warn, \d+ fail, \d+ not told")
+        # The tests' daemon skips its self-test: a warning at least.
+        self.assertIn("device.selftest", done.stdout)
+        self.assertIn(done.returncode, (1, 2))
+
+    def test_each_fault_of_a_worker_is_found_alone(self):
+        for mode, gate in (("crash", "torch.worker"), ("wrong", "torch.matmul"),
+                           ("garbage", "torch.worker")):
+            with self.subTest(mode):
+                daemon = self.daemon(worker="fake_worker", selftest=True,
+                                     env={"FAKE_WORKER_GATES": mode})
+                code, findings, _ = self.diagnose(daemon)
+                self.assertEqual(2, code)
+                self.assertEqual({gate: "FAIL"}, self.wrong(findings), findings)
+                self.assertNotEqual("", findings[gate]["advice"])
+                self.assertEqual(0, daemon.terminate(), daemon.said())
+
+    def test_a_selftest_that_fails_is_found(self):
+        daemon = self.daemon(worker="fake_worker", selftest=True,
+                             env={"FAKE_WORKER_SELFTEST": "1"})
+        code, findings, _ = self.diagnose(daemon, "--deep")
+        self.assertEqual(2, code)
+        self.assertEqual({"device.selftest": "FAIL"}, self.wrong(findings))
+
+    def test_fifty_at_once_start_one_worker(self):
+        log = self.folder / "looked"
+        daemon = self.daemon(worker="fake_worker",
+                             env={"FAKE_WORKER_GATES_LOG": str(log)})
+        codes = []
+        askers = [threading.Thread(
+            target=lambda: codes.append(daemon.ctl("doctor").returncode))
+            for _ in range(50)]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+        self.assertEqual(50, len(codes))
+        self.assertEqual([], [c for c in codes if c not in (0, 1, 2)])
+        # One, and another for those who came ten seconds later.
+        self.assertLessEqual(len(log.read_text()), 4)
+        self.assertEqual(0, daemon.ctl("info").returncode)
+
+    def test_a_worker_that_hangs_holds_nobody_else_up(self):
+        daemon = self.daemon(worker="fake_worker",
+                             env={"FAKE_WORKER_GATES": "hang"})
+        asker = subprocess.Popen(
+            [str(harness.BIN / "mpsctl"), "--state-dir", str(daemon.state_dir),
+             "doctor"], env=daemon.env, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        try:
+            self.assertEqual(0, daemon.ctl("info").returncode)
+            job = daemon.submit(harness.write_job(
+                self.folder, training={"max_steps": 2}))
+            self.assertEqual("SUCCEEDED", daemon.finish(job["id"])["state"])
+        finally:
+            asker.kill()
+            asker.wait()
+        # Nobody waits any more: the daemon ends at once.
+        self.assertEqual(0, daemon.terminate(), daemon.said())
+
+    def test_a_daemon_that_is_away_is_a_failure_that_is_told(self):
+        daemon = self.daemon(worker="fake_worker")
+        self.assertEqual(0, daemon.terminate(), daemon.said())
+        code, findings, said = self.diagnose(daemon)
+        self.assertEqual(2, code)
+        self.assertEqual("FAIL", said["verdict"])
+        self.assertEqual("FAIL", findings["daemon.reachable"]["verdict"])
+
+    def test_thresholds(self):
+        daemon = self.daemon(worker="fake_worker")
+        file = self.folder / "thresholds.toml"
+        file.write_text("[doctor]\ndisk_free = 1e18\n")
+        code, findings, _ = self.diagnose(daemon, "--thresholds", str(file))
+        self.assertGreaterEqual(code, 1)
+        self.assertEqual(1e18, findings["disk.free"]["threshold"])
+        self.assertEqual("WARN", findings["disk.free"]["verdict"])
+        wrong = daemon.ctl("doctor", "--threshold", "doctor.nothing=1")
+        self.assertEqual(2, wrong.returncode)
+        self.assertIn("doctor.nothing", wrong.stderr)
+
+    def test_no_secret_of_the_environment_is_shown(self):
+        daemon = self.daemon(worker="fake_worker", env={"HF_TOKEN": "hf_abc"})
+        done = daemon.ctl("doctor", "--json")
+        self.assertNotIn("hf_abc", done.stdout)
+        tokens = [v for v in json.loads(done.stdout)["environment"]
+                  if v["name"] == "HF_TOKEN"]
+        self.assertEqual(["set"], [v["daemon"] for v in tokens])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users may have: refused at the figure, for everybody who asks at once,
+with what to do, and changed while mpsd runs."""
+
+import concurrent.futures
+import os
+import signal
+import stat
+import unittest
+
+import harness
+import team_test
+
+OTHERS = """limit-queued-jobs = 3
+limit-upload-bytes = "64KiB"
+limit-priority = "-10:0"
+"""
+
+
+class LimitsTest(harness.EndToEndTest):
+    # As attributes: a subclass would run that class's tests once more.
+    mpsd = team_test.TeamTest.mpsd
+    make_team = team_test.TeamTest.make_team
+    job = team_test.TeamTest.job
+    submit = team_test.TeamTest.submit
+    eventually = team_test.TeamTest.eventually
+
+    def team(self, text=OTHERS):
+        self.config = self.folder / "mpsd.toml"
+        self.config.write_text(text)
+        return self.make_team("--config", str(self.config), "--model-root",
+                              str(self.folder))
+
+    def refused(self, person, code, *words, options=()):
+        result = person.ctl("submit", self.job(), "--detach", *options)
+        self.assertEqual(code, result.returncode, result.stdout + result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+    def reload(self, text):
+        self.config.write_text(text)
+        log = self.admin.state_dir / "log/mpsd.log"
+        before = log.read_text().count("SIGHUP: the configuration")
+        self.admin.process.send_signal(signal.SIGHUP)
+        self.eventually(lambda: log.read_text().count(
+            "SIGHUP: the configuration") > before)
+
+    def large_blobs(self):
+        large = []
+        for path in (self.admin.state_dir / "blobs").rglob("*"):
+            try:
+                info = path.lstat()
+            except FileNotFoundError:  # removed meanwhile
+                continue
+            if stat.S_ISREG(info.st_mode) and info.st_size > 1 << 16:
+                large.append(path)
+        return large
+
+    def test_of_fifty_at_once_no_more_pass_than_may(self):
+        team = self.team()
+        path = self.job()
+        # It holds the device, so that the others wait.
+        self.submit(team["bob"])
+        self.eventually(lambda: self.admin.workers())
+
+        def submit(_):
+            return team["ada"].ctl("submit", path, "--detach")
+
+        with concurrent.futures.ThreadPoolExecutor(10) as pool:
+            results = list(pool.map(submit, range(50)))
+        passed = [r for r in results if r.returncode == 0]
+        self.assertEqual(3, len(passed), results)
+        for result in results:
+            if result.returncode != 0:
+                self.assertEqual(6, result.returncode, result.stderr)
+                self.assertIn("3 are allowed", result.stderr)
+                self.assertIn("[user.ada] queued-jobs", result.stderr)
+        self.assertEqual(3, len(team["ada"].ctl_json("list", "--state",
+                                                     "QUEUED")))
+        # The limit is each user's, and no admin's.
+        self.submit(team["bob"])
+        for _ in range(4):
+            self.submit(team["grace"])
+
+    def test_a_limit_is_raised_while_mpsd_runs(self):
+        team = self.team("limit-queued-jobs = 0\n")
+        self.refused(team["ada"], 6, "0 are allowed")
+        self.reload("limit-queued-jobs = 0\n[user.ada]\nqueued-jobs = 9\n")
+        self.submit(team["ada"])
+        self.refused(team["bob"], 6, "[user.bob] queued-jobs")
+        # What is wrong with a file changes nothing.
+        self.config.write_text("limit-queued-jobs = 'many'\n")
+        self.admin.process.send_signal(signal.SIGHUP)
+        log = self.admin.state_dir / "log/mpsd.log"
+        self.eventually(lambda: "--limit-queued-jobs" in log.read_text())
+        self.submit(team["ada"])
+
+    def test_uploads_and_priorities(self):
+        team = self.team()
+        rows = [harness.row("x" * 100, "y" * 100)] * 1000
+        big = harness.write_job(self.folder, rows=rows)
+        result = team["ada"].ctl("submit", str(big), "--detach")
+        self.assertEqual(6, result.returncode, result.stderr)
+        self.assertIn("[user.ada] upload-bytes", result.stderr)
+        self.assertIn("64.00 KiB", result.stderr)
+        # mpsd answers before it removes what the stream had begun.
+        self.eventually(lambda: self.large_blobs() == [])
+        job, = team["grace"].ctl_json("submit", str(big), "--detach")
+        self.assertEqual("grace", job["owner"])
+        # The blobs are there now; whoever's job uses them has them, too.
+        result = team["ada"].ctl("submit", str(big), "--detach")
+        self.assertEqual(6, result.returncode, result.stderr)
+        self.refused(team["ada"], 2, "-10 to 0", "[user.ada] priority",
+                     options=("--priority", "1"))
+        self.submit(team["ada"], "--priority", "-10")
+        usage = next(line for line in team["ada"].ctl("info").stdout
+                     .splitlines() if line.startswith("usage"))
+        self.assertIn("of 3", usage)
+        self.assertIn("priority -10 to 0", usage)
+
+    def test_results(self):
+        team = self.team("")
+        job = self.submit(team["ada"], name="tiny")
+        self.eventually(lambda: team["ada"].ctl_json(
+            "show", job["id"])[0]["state"] == "SUCCEEDED")
+        self.config.write_text('limit-result-bytes = 100\n')
+        # A start measures at once.
+        self.admin.terminate()
+        self.admin.start()
+        self.eventually(lambda: team["ada"].ctl(
+            "submit", self.job(), "--detach").returncode == 6)
+        self.refused(team["ada"], 6, "[user.ada] result-bytes")
+        self.submit(team["bob"])
+        self.assertEqual(0, team["ada"].ctl("delete", job["id"]).returncode)
+        for queued in team["ada"].ctl_json("list"):
+            team["ada"].ctl("cancel", queued["id"], "--now")
+        self.assertTrue(os.path.isdir(self.admin.state_dir))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API's port as a stranger, an old client and a renewed certificate find it,
+and the socket as another account of the machine does."""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import unittest
+import urllib.request
+import warnings
+
+import harness
+
+OLD = [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2]
+OTHER = 4711  # the number of an account and of a group that nobody has
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+class PortsTest(harness.EndToEndTest):
+    def tls(self, *args):
+        result = subprocess.run(
+            [str(harness.BIN / "mpsd"), "tls", *args, "--state-dir",
+             str(self.state)], capture_output=True, text=True,
+            env=harness.environment(), timeout=harness.TIMEOUT, check=False)
+        self.assertEqual(0, result.returncode, result.stderr)
+
+    def served(self, *options):
+        self.state = self.folder / "state"
+        self.port = free_port()
+        self.tls("init")
+        return self.daemon("--listen", f"127.0.0.1:{self.port}", *options,
+                           worker="fake_worker")
+
+    def context(self, version):
+        context = ssl.create_default_context(
+            cafile=str(self.state / "tls" / "ca.crt"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.minimum_version = context.maximum_version = version
+        # All ciphers that OpenSSL knows, however weak.
+        context.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
+        context.set_alpn_protocols(["h2"])
+        return context
+
+    def connect(self, version=ssl.TLSVersion.TLSv1_3):
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        try:
+            return self.context(version).wrap_socket(
+                plain, server_hostname="localhost")
+        except BaseException:
+            plain.close()
+            raise
+
+    def days_left(self):
+        with self.connect() as connection:
+            end = connection.getpeercert()["notAfter"]
+        return (ssl.cert_time_to_seconds(end) - time.time()) / 86400
+
+    def await_days(self, low, high):
+        deadline = time.monotonic() + 10
+        while not low < self.days_left() < high:
+            self.assertLess(time.monotonic(), deadline, self.days_left())
+            time.sleep(0.1)
+
+    def exported_expiry(self, daemon):
+        info, = daemon.ctl_json("info")
+        url = f"http://{info['metrics_address']}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            for line in answer.read().decode().splitlines():
+                if line.startswith("mpsd_certificate_expiry_timestamp_seconds"):
+                    return (float(line.split()[1]) - time.time()) / 86400
+        return None
+
+    def test_tls_before_1_3_is_refused(self):
+        self.served()
+        for version in OLD:
+            with self.subTest(version.name), self.assertRaises(
+                    (ssl.SSLError, ConnectionError)):
+                self.connect(version).close()
+        with self.connect() as connection:
+            self.assertEqual("TLSv1.3", connection.version())
+            self.assertEqual("h2", connection.selected_alpn_protocol())
+
+    # The one suite of TLS 1.2 that the port has wants a key that nobody shares.
+    def test_a_shared_key_opens_nothing(self):
+        program = shutil.which("openssl")
+        if program is None:
+            self.skipTest("no openssl here")
+        self.served()
+        for key in ("00", "0" * 64):
+            said = subprocess.run(
+                [program, "s_client", "-connect", f"127.0.0.1:{self.port}",
+                 "-tls1_2", "-alpn", "h2", "-psk", key, "-psk_identity", "me",
+                 "-cipher", "PSK-AES256-GCM-SHA384:@SECLEVEL=0"],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                timeout=harness.TIMEOUT, check=False)
+            self.assertNotEqual(0, said.returncode, said.stdout)
+            self.assertIn("(NONE)", said.stdout)
+
+    def test_a_renewed_certificate_is_served(self):
+        daemon = self.served()
+        self.assertAlmostEqual(397, self.exported_expiry(daemon), delta=2)
+        with self.connect() as before:
+            self.tls("renew", "--days", "20")
+            os.kill(daemon.process.pid, signal.SIGHUP)
+            self.await_days(18, 21)
+            self.assertAlmostEqual(20, self.exported_expiry(daemon), delta=2)
+            # The connection that was open lives on: the server has not ended it.
+            before.settimeout(1)
+            with self.assertRaises(TimeoutError):
+                while before.recv(1 << 16):
+                    pass
+
+    def test_a_broken_renewal_changes_nothing(self):
+        daemon = self.served()
+        certificate = self.state / "tls" / "server.crt"
+        whole = certificate.read_bytes()
+        for broken in (b"", whole[:len(whole) // 2], b"\0" * 4096):
+            certificate.write_bytes(broken)
+            os.kill(daemon.process.pid, signal.SIGHUP)
+            deadline = time.monotonic() + 10
+            while "the API keeps its certificate" not in daemon.said():
+                self.assertLess(time.monotonic(), deadline, daemon.said())
+                time.sleep(0.05)
+            self.assertGreater(self.days_left(), 300)
+        time.sleep(2)
+        self.assertGreater(self.days_left(), 300)
+
+    def test_fifty_that_hang_in_the_handshake_hold_nobody_up(self):
+        daemon = self.served()
+        hanging = []
+        for i in range(50):
+            connection = socket.create_connection(("127.0.0.1", self.port))
+            hanging.append(connection)
+            # Some say nothing, some begin a ClientHello.
+            if i % 2:
+                connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc")
+        start = time.monotonic()
+        with self.connect() as connection:
+            self.assertEqual("TLSv1.3", connection.version())
+        self.assertEqual(0, daemon.ctl("info").returncode)
+        self.assertLess(time.monotonic() - start, 3)
+        # The server ends each of them; its time for a handshake is 10 s.
+        for connection in hanging:
+            connection.settimeout(max(0.1, start + 20 - time.monotonic()))
+            try:
+                while connection.recv(1 << 16):
+                    pass
+            except ConnectionError:
+                pass
+            connection.close()
+
+    def test_strangers_write_nothing_into_the_log(self):
+        daemon = self.served()
+        before = len(daemon.said())
+        for _ in range(20):
+            with self.assertRaises((ssl.SSLError, ConnectionError)):
+                self.connect(ssl.TLSVersion.TLSv1_2).close()
+        self.assertEqual("", daemon.said()[before:])
+
+    def as_other(self, daemon, *args, groups=()):
+        def become():
+            os.setgroups(list(groups))
+            os.setgid(OTHER + 1)
+            os.setuid(OTHER)
+        return subprocess.run(
+            [str(harness.BIN / "mpsctl"), "--server",
+             f"unix:{daemon.state_dir / 'mpsd.sock'}", *args],
+            capture_output=True, text=True, timeout=harness.TIMEOUT,
+            env=harness.environment(HOME="/nonexistent"), check=False,
+            preexec_fn=become, cwd="/")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be another account")
+    def test_a_group_uses_the_socket_and_nothing_else(self):
+        for above in (self.folder, *self.folder.parents):
+            if above != pathlib.Path("/") and not above.stat().st_mode & 1:
+                above.chmod(above.stat().st_mode | 0o011)
+        daemon = self.daemon("--socket-group", str(OTHER), "--model-root",
+                             str(self.model), worker="fake_worker")
+        if self.as_other(daemon, "--version").returncode != 0:
+            self.skipTest("another account cannot run the programs here")
+        self.assertNotEqual(0, self.as_other(daemon, "list").returncode)
+        member = self.as_other(daemon, "list", groups=[OTHER])
+        self.assertEqual(0, member.returncode, member.stderr)
+        own = daemon.submit(harness.write_job(
+            self.folder, model=str(self.model)))
+        refused = self.as_other(daemon, "cancel", own["id"], groups=[OTHER])
+        self.assertNotEqual(0, refused.returncode)
+        self.assertIn(f"you (uid-{OTHER}) are a user", refused.stderr)
+        mode = daemon.state_dir.stat().st_mode & 0o777
+        self.assertEqual(0o710, mode)
+        for name in ("mpsd.db", "lock", "jobs", "log", "blobs"):
+            self.assertEqual(
+                0, (daemon.state_dir / name).stat().st_mode & 0o077, name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mpsctl profile` with the real worker: the result, its trace, a job that was
+there before, and an end in the middle."""
+
+import gzip
+import json
+import os
+import subprocess
+import unittest
+
+import harness
+
+WARM_UP, STEPS = 3, 12
+
+
+class ProfileTest(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.daemon()
+        # Steps long enough to be timed.
+        rows = [harness.row(f"{question} " * 6, f"{answer} " * 6)
+                for question, answer in harness.MESSAGES * 8]
+        self.job = harness.write_job(
+            self.folder, rows=rows,
+            training={"per_device_train_batch_size": 16, "max_length": 64})
+
+    def profile(self, what, *options):
+        """The result of a profile that has a verdict."""
+        done = self.server.ctl(
+            "--json", "profile", str(what), "--steps", str(STEPS), "--warm-up",
+            str(WARM_UP), *options)
+        # A busy machine may explain a warning, never a failure.
+        self.assertIn(done.returncode, (0, 11), done.stderr)
+        result, = [json.loads(line) for line in done.stdout.splitlines()]
+        verdict = "WARN" if done.returncode else "PASS"
+        self.assertEqual(verdict, result["verdict"])
+        return result
+
+    def test_result_and_trace(self):
+        path = self.folder / "slow.json.gz"
+        result = self.profile(self.job, "--trace", str(path))
+        profile = result["profile"]
+        self.assertEqual("cpu", profile["device"])
+        self.assertEqual("explicit", profile["gradients"])
+        self.assertEqual(
+            [WARM_UP, 6, STEPS],
+            [profile["steps"][k] for k in ("warm_up", "plain", "profiled")])
+        self.check_blocks(profile)
+        self.check_trace(path, profile["trace"])
+        self.assertEqual(["data", "forward", "step"],
+                         sorted(c["name"] for c in profile["captures"]))
+        found = {f["name"]: f for f in result["findings"]}
+        for name in ("profile.blocking", "profile.fallback"):
+            self.assertEqual("PASS", found[name]["verdict"], name)
+        self.assertIn("profile.hypothesis", found)
+        self.check_shown(result)
+
+    def check_blocks(self, profile):
+        """The blocks' times add up to a step under the profiler."""
+        blocks = sum(block["seconds"] for block in profile["blocks"])
+        names = {block["name"] for block in profile["blocks"]}
+        self.assertLessEqual({"attention", "mlp", "norm", "head", "optimizer",
+                              "data", "upload", "read back"}, names)
+        # The blocks are means over the steps, and this is their median: other
+        # work on the machine's cores stretches some steps, and thereby the mean.
+        step = profile["steps"]["profiled_seconds"]
+        self.assertGreater(blocks, 0.75 * step)
+        if os.getloadavg()[0] < os.cpu_count():
+            self.assertLess(blocks, 1.25 * step)
+
+    def check_trace(self, path, trace):
+        self.assertEqual(path.stat().st_size, int(trace["size_bytes"]))
+        self.assertLess(path.stat().st_size, 256 << 20)
+        with gzip.open(path) as file:
+            events = json.load(file)["traceEvents"]
+        spans = [e for e in events if e.get("ph") == "X"]
+        for span in spans:
+            self.assertGreaterEqual(float(span["dur"]), 0)
+            self.assertGreater(float(span["ts"]), 0)
+        names = [span["name"] for span in spans]
+        self.assertEqual(trace["steps"], names.count("mpsd::step"))
+        for name in ("mpsd::layer 0", "mpsd::attention backward", "aten::mm",
+                     "mpsd::optimizer"):
+            self.assertIn(name, names)
+
+    def check_shown(self, result):
+        shown = self.server.ctl("result", result["job_id"])
+        self.assertIn(shown.returncode, (0, 11), shown.stderr)
+        self.assertIn("attention", shown.stdout)
+        self.assertIn("profile.hypothesis", shown.stdout)
+
+    def test_a_job_that_was_there_before(self):
+        trained = self.server.finish(self.server.submit(self.job)["id"])
+        self.assertEqual("SUCCEEDED", trained["state"])
+        (self.folder / "train.jsonl").unlink()  # the daemon has it
+        result = self.profile(trained["id"], "--threshold",
+                              "profile.data_share=0")
+        found = {f["name"]: f for f in result["findings"]}
+        self.assertEqual(0, found["profile.data"]["threshold"])
+        shown = self.server.show(result["job_id"])
+        self.assertEqual("SUCCEEDED", shown["state"])
+        # Nothing of the training is kept: neither adapter nor checkpoint.
+        names = {p.name for p in (self.folder / "state").rglob("*")
+                 if result["job_id"] in str(p)}
+        self.assertIn("result.json", names)
+        self.assertFalse({n for n in names if n.startswith(
+            ("adapter", "step-", "metrics", "profiled"))}, names)
+
+    def test_a_cancel_in_the_middle(self):
+        with subprocess.Popen(
+                [str(harness.BIN / "mpsctl"), "--state-dir",
+                 str(self.server.state_dir), "profile", str(self.job),
+                 "--steps", "1000"], stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True,
+                env=harness.environment()) as follower:
+            self.addCleanup(follower.kill)
+            first = follower.stdout.readline()
+            self.assertIn(" submitted: ", first)
+            job_id = first.split()[1]
+            with self.server.watch(job_id) as watch:
+                # Within a session of the profiler.
+                watch.until(lambda e: e.get("progress", {}).get("step", 0)
+                            >= 14)
+                self.assertEqual(
+                    0, self.server.ctl("cancel", job_id).returncode)
+                self.assertEqual("CANCELLED", watch.finish()["state"])
+            said, _ = follower.communicate(timeout=harness.TIMEOUT)
+        self.assertEqual(5, follower.returncode, said)
+        self.assertEqual(2, self.server.ctl("result", job_id).returncode)
+        self.assertFalse([p for p in (self.folder / "state").rglob("trace*")])
+
+    def test_a_threshold_that_is_none(self):
+        done = self.server.ctl("profile", str(self.job), "--threshold",
+                               "profile.nonsense=1")
+        self.assertEqual(2, done.returncode, done.stdout + done.stderr)
+        self.assertIn("profile.nonsense", done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

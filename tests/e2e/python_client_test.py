@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package `mpsd`: its wheel is built and installed into an empty
+folder, and a program uses it against real daemons."""
+
+import contextlib
+import hashlib
+import io
+import itertools
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import unittest.mock
+
+import harness
+import sshd
+
+SITE = pathlib.Path(tempfile.mkdtemp(prefix="mpsd"))
+mpsd = None  # the installed package
+
+
+def setUpModule():
+    """The wheel, in a folder of its own."""
+    global mpsd
+    unittest.addModuleCleanup(shutil.rmtree, SITE, ignore_errors=True)
+    built = subprocess.run(
+        [str(harness.ROOT / "client/python/build_wheel.sh"), str(SITE / "dist")],
+        capture_output=True, text=True, check=False)
+    if built.returncode != 0:
+        raise AssertionError(f"build_wheel.sh: {built.stdout}{built.stderr}")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-index",
+         "--no-deps", "--target", str(SITE / "site"), built.stdout.strip()],
+        check=True)
+    sys.path.insert(0, str(SITE / "site"))
+    import mpsd as package
+    mpsd = package
+
+
+def chat(question, answer):
+    return {"messages": [{"role": "user", "content": question},
+                         {"role": "assistant", "content": answer}]}
+
+
+class PythonClientTest(harness.EndToEndTest):
+    def client(self, daemon, **more):
+        client = mpsd.Client(state_dir=daemon.state_dir, **more)
+        self.addCleanup(client.close)
+        return client
+
+    def spec(self, name="tiny", **training):
+        return {"name": name, "model": str(self.model), "device": "cpu",
+                "dataset": {"train": ["train.jsonl"]},
+                "lora": {"r": 4, "target_modules": "all-linear"},
+                "training": {"max_steps": 4, "max_length": 64,
+                             "per_device_train_batch_size": 4,
+                             "learning_rate": 0.01, **training}}
+
+    ROWS = {"train.jsonl": [chat(q, a) for q, a in harness.MESSAGES]}
+
+    def test_a_job_from_rows_to_its_adapter(self):
+        daemon = self.daemon()
+        client = self.client(daemon)
+        job = client.submit(self.spec(save_steps=2), data=self.ROWS,
+                            labels={"team": "vision"}, priority=3)
+        self.assertEqual({"team": "vision"}, job.labels)
+        events = list(job.watch())
+        steps = [e for e in events if isinstance(e, mpsd.Step)]
+        # Fast steps share an event.
+        self.assertEqual(4, steps[-1].step)
+        self.assertTrue(all(s.loss > 0 and s.tokens > 0 for s in steps))
+        self.assertEqual("SUCCEEDED", events[-1].state)
+        self.assertEqual("SUCCEEDED", job.state)
+        self.assertEqual([2, 4], [c.step for c in job.checkpoints()])
+        folder = job.result(self.folder / "py" / "adapter")
+        got = subprocess.run(
+            [str(harness.BIN / "mpsctl"), "--state-dir", str(daemon.state_dir),
+             "download", job.id, "--output", str(self.folder / "ctl")],
+            capture_output=True, text=True, env=harness.environment(),
+            timeout=harness.TIMEOUT, check=False)
+        self.assertEqual(0, got.returncode, got.stderr)
+        for file in folder.rglob("*"):
+            if file.is_file():
+                same = self.folder / "ctl" / file.relative_to(folder)
+                self.assertEqual(same.read_bytes(), file.read_bytes(), file)
+        self.assertTrue((folder / "adapter_model.safetensors").is_file())
+        self.assertTrue(any("step" in line or "queued" in line
+                            for line in job.log()))
+        with self.assertRaisesRegex(mpsd.Conflict, "exists"):
+            job.result(folder)
+        self.assertTrue((job.curves(self.folder / "curves")
+                         / "metrics.jsonl").is_file())
+        self.assertEqual([job.id], [j.id for j in client.jobs(
+            states=["SUCCEEDED"], labels={"team": "vision"})])
+        self.assertEqual(job.id, client.job(job.id[:12]).id)
+        self.assertGreater(job.delete(), 0)
+        with self.assertRaises(mpsd.NotFound):
+            job.refresh()
+
+    def test_a_job_json_with_files_beside_it(self):
+        client = self.client(self.daemon(worker="fake_worker"))
+        path = harness.write_job(self.folder, training={"max_steps": 3})
+        job = client.submit(path)
+        self.assertEqual("SUCCEEDED", job.wait(harness.TIMEOUT).state)
+        self.assertEqual(str(self.model.resolve()), job.spec["model"])
+
+    def test_files_of_all_sizes_and_forms(self):
+        client = self.client(self.daemon(worker="fake_worker"))
+        large = json.dumps(chat("x", "y" * 3_000_000)).encode() + b"\n"
+        (self.folder / "given.jsonl").write_bytes(large)
+        spec = self.spec()
+        spec["dataset"] = {"train": ["a.jsonl", "b.jsonl", "c.jsonl"],
+                           "eval": "d.jsonl"}
+        small = json.dumps(chat("2+2?", "4")).encode() + b"\n"
+        job = client.submit(spec, data={
+            "a.jsonl": self.folder / "given.jsonl", "b.jsonl": small,
+            "c.jsonl": (chat(str(i), str(i)) for i in range(10)),
+            "d.jsonl": [chat("Grüße?", "ja")]})
+        stored = {hashlib.sha256(pathlib.Path(p).read_bytes()).hexdigest()
+                  for p in job.spec["dataset"]["train"]}
+        self.assertIn(hashlib.sha256(large).hexdigest(), stored)
+        self.assertIn(hashlib.sha256(small).hexdigest(), stored)
+        self.assertIn("Grüße", pathlib.Path(
+            job.spec["dataset"]["eval"][0]).read_text(encoding="utf-8"))
+
+    def test_a_folder_of_images(self):
+        for name, colour in (("red", (255, 0, 0)), ("blue", (0, 0, 255))):
+            harness.write_png(self.folder / "img" / name / "1.png", colour)
+        (self.folder / "img" / ".hidden").write_text("no")
+        collector = mpsd.client.Collector(
+            {"task": "IMAGE_CLS", "dataset": {"train": "img"}}, self.folder, {})
+        self.assertEqual(["img/blue/1.png", "img/red/1.png"],
+                         sorted(i.path for i in collector.run()))
+
+    def test_errors_name_the_field_and_queue_nothing(self):
+        client = self.client(self.daemon(worker="fake_worker"))
+        cases = [
+            (mpsd.Invalid, "learning_rat", dict(spec=self.spec(learning_rat=1))),
+            (mpsd.Invalid, "does not name", dict(
+                spec=self.spec(), data={**self.ROWS, "other.jsonl": b"{}"})),
+            (mpsd.NotFound, "there is no file", dict(spec=self.spec(), data={})),
+            (mpsd.Conflict, "org/nowhere", dict(
+                spec={**self.spec(), "model": "org/nowhere"})),
+            (mpsd.Invalid, "row 2", dict(
+                spec=self.spec(), data={"train.jsonl": [{}, 3]})),
+            (mpsd.Invalid, "job.json", dict(spec=self.folder / "deep.json")),
+            (mpsd.NotFound, "there is no job", dict(
+                spec=self.spec(), after=["01KAH0000000000000000000AA"])),
+        ]
+        (self.folder / "deep.json").write_text("[" * 100_000)
+        for kind, words, arguments in cases[:-1]:
+            arguments.setdefault("data", self.ROWS)
+            with self.subTest(words), self.assertRaisesRegex(kind, words):
+                client.submit(**arguments)
+        self.assertEqual([], list(client.jobs()))
+        with self.assertRaisesRegex(mpsd.Invalid, "SUCCEEDED"):
+            list(client.jobs(states=["DONE"]))
+
+    def test_a_failed_job_is_an_error_with_its_reason(self):
+        client = self.client(self.daemon(worker="fake_worker"))
+        job = client.submit(self.spec("fake:rejected"), data=self.ROWS)
+        with self.assertRaisesRegex(mpsd.JobFailed, "train.jsonl:3") as raised:
+            job.result(self.folder / "none")
+        self.assertIs(job, raised.exception.job)
+        self.assertFalse((self.folder / "none").exists())
+        self.assertEqual("FAILED", job.wait(check=False).state)
+
+    def test_cancel_and_a_wait_that_gives_up(self):
+        client = self.client(self.daemon(
+            "--stop-grace-seconds", "0.3", worker="fake_worker"))
+        job = client.submit(self.spec("fake:hang"), data=self.ROWS)
+        with self.assertRaises(TimeoutError):
+            job.wait(0.3)
+        job.cancel()
+        self.assertEqual("CANCELLED",
+                         job.wait(harness.TIMEOUT, check=False).state)
+
+    def test_the_same_key_is_the_same_job(self):
+        client = self.client(self.daemon(worker="fake_worker"))
+        ids = {client.submit(self.spec(), data=self.ROWS,
+                             idempotency_key="nightly").id for _ in range(3)}
+        self.assertEqual(1, len(ids))
+
+    def test_watching_goes_on_after_a_kill(self):
+        daemon = self.daemon()
+        client = self.client(daemon)
+        job = client.submit(self.spec(max_steps=30, save_steps=5),
+                            data=self.ROWS)
+        seen = []
+        for event in job.watch(patience=harness.TIMEOUT):
+            seen.append(event.sequence)
+            if isinstance(event, mpsd.CheckpointWritten) and event.step == 10:
+                daemon.kill()
+                daemon.start()
+        self.assertEqual("SUCCEEDED", job.state)
+        self.assertEqual(list(range(1, len(seen) + 1)), seen)
+
+    def test_an_upload_goes_on_where_it_broke_off(self):
+        client = self.client(self.daemon(worker="fake_worker"))
+        one = mpsd._inputs.of_bytes("a", os.urandom(6 << 20))
+        api = mpsd.v1.artifacts_pb2
+
+        def broken():
+            yield api.UploadRequest(header=api.UploadRequest.Header(
+                sha256=one.sha256, size_bytes=one.size))
+            for piece in itertools.islice(one.pieces(), 4):
+                yield api.UploadRequest(data=piece)
+            raise OSError("the laptop's lid was closed")
+
+        with self.assertRaises(Exception):
+            client._artifacts.Upload(broken())
+        deadline = time.monotonic() + harness.TIMEOUT
+        find = api.FindBlobsRequest(sha256=[one.sha256])
+        while not client._artifacts.FindBlobs(find).partial:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        asked = []
+
+        class Watched(mpsd._inputs.Input):
+            def pieces(self, offset=0):
+                asked.append(offset)
+                return super().pieces(offset)
+
+        mpsd._uploads.send(client._artifacts, [Watched(
+            "a", one.sha256, one.size, one.source)])
+        self.assertEqual(1, len(asked))
+        self.assertGreater(asked[0], 0)
+        found = client._artifacts.FindBlobs(find)
+        self.assertEqual([one.sha256], list(found.present))
+
+    def test_many_threads_share_a_client(self):
+        client = self.client(self.daemon(worker="fake_worker"))
+        errors, ids = [], []
+
+        def work(number):
+            try:
+                ids.append(client.submit(self.spec(f"job {number}"),
+                                         data=self.ROWS).id)
+            except Exception as error:  # shown below
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], errors)
+        self.assertEqual(20, len(set(ids)))
+        self.assertEqual(set(ids), {job.id for job in client.jobs(limit=20)})
+        self.assertEqual(7, len(list(itertools.islice(client.jobs(), 7))))
+
+    def test_nobody_there(self):
+        client = mpsd.Client(str(self.folder / "none.sock"))
+        self.addCleanup(client.close)
+        with self.assertRaises(mpsd.Unreachable):
+            client.info()
+        with self.assertRaises(mpsd.Unreachable):
+            client.submit(self.spec(), data=self.ROWS)
+        for server in ("ssh://", "ssh://-oProxyCommand=x", "ssh://a b",
+                       "ssh://-a@studio", "ssh://studio:x", "studio",
+                       "studio:x"):
+            with self.assertRaises(mpsd.Invalid):
+                mpsd.Client(server)
+
+    def test_a_models_folder_with_more_than_a_model(self):
+        # Both name the same files; the daemon refuses any other.
+        source = (harness.ROOT / "core/spec/model_files.cc").read_text()
+        names = {"kConfig": "config.json",
+                 "kIndex": "model.safetensors.index.json"}
+        listed = re.search(r"kFiles\[\] = \{(.*?)\};", source, re.S).group(1)
+        self.assertEqual(
+            {names.get(word) or word.strip('"')
+             for word in re.split(r",\s*", listed.strip())},
+            set(mpsd.client._MODEL_FILES))
+        folder = self.folder / "kept by a trainer"
+        shutil.copytree(self.model, folder)
+        (folder / "additional_chat_templates").mkdir()
+        for name in ("trainer_state.json", "README.txt", "optimizer.pt",
+                     "adapter.safetensors", ".model.safetensors"):
+            (folder / name).write_text("{}")
+        (folder / "additional_chat_templates/rag.jinja").write_text("{{ x }}")
+        client = self.client(self.daemon(worker="fake_worker"))
+        self.assertEqual("tiny", client.push_model(folder, "tiny").name)
+
+    @unittest.skipUnless(sshd.PROGRAM, "no sshd on this machine")
+    def test_over_ssh(self):
+        server = sshd.Sshd(self.folder / "sshd")
+        self.addCleanup(server.close)
+        runtime = self.folder / "r"
+        runtime.mkdir()
+        state = self.folder / "Application Support"
+        daemon = harness.Daemon(state, worker="fake_worker")
+        self.addCleanup(daemon.close)
+        daemon.start()
+        url = "ssh://studio" + str(state / "mpsd.sock").replace(" ", "%20")
+        with unittest.mock.patch.dict(os.environ, {
+                "MPSD_SSH": str(server.folder / "ssh"),
+                "XDG_RUNTIME_DIR": str(runtime)}):
+            with self.assertRaisesRegex(mpsd.Unreachable, "ssh says: "):
+                mpsd.Client(url)
+            server.start()
+            with mpsd.Client(url) as client:
+                job = client.submit(self.spec(name="fake:ok-slow",
+                                              max_steps=100), data=self.ROWS)
+                steps = 0
+                for event in job.watch():
+                    steps += isinstance(event, mpsd.Step)
+                    if steps == 3:
+                        steps += 1
+                        # The connection breaks; the tunnel comes back, and the
+                        # stream goes on where it was.
+                        for pid in server.sessions():
+                            with contextlib.suppress(ProcessLookupError):
+                                os.kill(pid, signal.SIGKILL)
+                self.assertEqual("SUCCEEDED", job.state)
+                live = server.sessions()[-1]
+                self.assertTrue(sshd.alive(live))
+            self.eventually(lambda: not sshd.alive(live))
+            self.assertEqual([], list(runtime.iterdir()))
+            with self.assertRaisesRegex(mpsd.Unreachable, "no mpsd runs there"):
+                mpsd.Client("ssh://studio/nowhere")
+            self.assertEqual([], list(runtime.iterdir()))
+            server.trust(None)
+            with self.assertRaises(mpsd.NotSignedIn):
+                mpsd.Client(url)
+
+    def eventually(self, holds):
+        deadline = time.monotonic() + harness.TIMEOUT
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, "it does not come")
+            time.sleep(0.02)
+
+    def mpsd_says(self, *args):
+        return subprocess.run(
+            [str(harness.BIN / "mpsd"), *args, "--state-dir",
+             str(self.folder / "state")], capture_output=True, text=True,
+            env=harness.environment(), timeout=harness.TIMEOUT, check=True).stdout
+
+    def test_tls_tokens_and_mpsctls_contexts(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.mpsd_says("tls", "init")
+        daemon = self.daemon("--listen", f"127.0.0.1:{port}", "--model-root",
+                             str(self.folder), worker="fake_worker")
+        token = re.search(r"mpsd_\w+", self.mpsd_says(
+            "token", "create", "--user", "bob", "--role", "user")).group()
+        server = f"localhost:{port}"
+        ca = self.folder / "state/tls/ca.crt"
+        client = mpsd.Client(server, token=token, ca=ca)
+        self.addCleanup(client.close)
+        self.assertEqual("bob", client.who_am_i().user)
+        self.assertNotIn(token, repr(client) + repr(client.address))
+        job = client.submit(self.spec(), data=self.ROWS)
+        self.assertEqual("bob", job.wait(harness.TIMEOUT).owner)
+        for wrong, kind in ((dict(ca=ca), mpsd.NotSignedIn),
+                            (dict(ca=ca, token="mpsd_" + "a" * 43),
+                             mpsd.NotSignedIn)):
+            other = mpsd.Client(server, **wrong)
+            self.addCleanup(other.close)
+            with self.assertRaises(kind):
+                other.info()
+        self.context(server, token, ca)
+        self.assertEqual(0, daemon.terminate())
+
+    def context(self, server, token, ca):
+        """`mpsctl login`, and then a program that names nothing."""
+        home = self.folder / "home"
+        home.mkdir()
+        (home / "token").write_text(token)
+        (home / "token").chmod(0o600)
+        env = harness.environment(HOME=str(home))
+        shown = subprocess.run(
+            ["openssl", "x509", "-in", str(ca), "-noout", "-fingerprint",
+             "-sha256"], capture_output=True, text=True, check=True).stdout
+        login = subprocess.run(
+            [str(harness.BIN / "mpsctl"), "login", server, "--token-file",
+             str(home / "token"), "--fingerprint",
+             "SHA256:" + shown.strip().partition("=")[2]],
+            capture_output=True, text=True, env=env, timeout=harness.TIMEOUT,
+            check=False)
+        self.assertEqual(0, login.returncode, login.stderr)
+        said = subprocess.run(
+            [sys.executable, "-c",
+             "import mpsd; print(mpsd.Client().who_am_i().user)"],
+            capture_output=True, text=True, timeout=harness.TIMEOUT,
+            check=False, env={**env, "PYTHONPATH": str(SITE / "site")})
+        self.assertEqual("bob\n", said.stdout, said.stderr)
+
+    def test_the_notebook(self):
+        daemon = self.daemon()
+        book = json.loads((harness.ROOT / "client/python/examples"
+                           / "fine_tune.ipynb").read_text(encoding="utf-8"))
+        cells = ["".join(cell["source"]) for cell in book["cells"]
+                 if cell["cell_type"] == "code"]
+        self.assertGreater(len(cells), 5)
+        names = {"__name__": "__main__"}
+        said = io.StringIO()
+        os.environ.update(MPSD_STATE_DIR=str(daemon.state_dir),
+                          MPSD_EXAMPLE_MODEL=str(self.model))
+        here = os.getcwd()
+        os.chdir(self.folder)
+        try:
+            with contextlib.redirect_stdout(said):
+                for number, cell in enumerate(cells):
+                    exec(compile(cell, f"cell {number}", "exec"), names)
+        finally:
+            os.chdir(here)
+            del os.environ["MPSD_STATE_DIR"], os.environ["MPSD_EXAMPLE_MODEL"]
+        self.assertIn("SUCCEEDED", said.getvalue())
+        self.assertTrue((self.folder / "adapter"
+                         / "adapter_model.safetensors").is_file())
+        self.assertLess(names["best"].eval_loss, names["before"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A planted slow loader: images that take long to decode, for a model that
+takes no time. profile and compare-devices find it; the control is the same job
+with small images. The shares lie far on both sides of the thresholds, so that
+a busy machine changes no verdict."""
+
+import json
+
+import harness
+import images_test
+
+WARN, FAIL = 11, 10
+LARGE, SMALL = 1500, 8  # pixels of a side
+
+
+class SlowLoaderTest(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        model = self.folder / "vit"
+        model.mkdir()
+        (model / "config.json").write_text(json.dumps(images_test.CONFIG))
+        (model / "preprocessor_config.json").write_text(
+            json.dumps(images_test.PROCESSOR))
+        self.server = self.daemon()
+
+    def job(self, name, size):
+        for i in range(4):
+            shade = 255 - 30 * i
+            harness.write_png(self.folder / name / f"apple/{i}.png",
+                              (shade, 0, 0), size)
+            harness.write_png(self.folder / name / f"lime/{i}.png",
+                              (0, shade, 0), size)
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps({
+            "model": str(self.folder / "vit"), "task": "IMAGE_CLS",
+            "fine_tune_type": "full", "from_scratch": True, "device": "cpu",
+            "dataset": {"train": name},
+            "training": {"max_steps": 8, "per_device_train_batch_size": 4}}))
+        return str(path)
+
+    def found(self, *args):
+        """The study's result, and its findings by their names."""
+        done = self.server.ctl("--json", *args)
+        self.assertIn(done.returncode, (0, WARN, FAIL), done.stderr)
+        result = json.loads(done.stdout)
+        return result, {f["name"]: f for f in result["findings"]}
+
+    def test_profile_finds_it(self):
+        for size, verdict in (LARGE, "WARN"), (SMALL, "PASS"):
+            _, findings = self.found(
+                "profile", self.job(f"of-{size}", size), "--steps", "10",
+                "--warm-up", "2", "--threshold", "profile.data_share=0.5")
+            self.assertEqual(verdict, findings["profile.data"]["verdict"],
+                             findings["profile.data"])
+
+    def test_compare_devices_finds_it(self):
+        shares = []
+        for size in LARGE, SMALL:
+            result, findings = self.found(
+                "compare-devices", self.job(f"of-{size}", size), "--devices",
+                "cpu,cpu", "--steps", "6")
+            comparison = result["device_comparison"]
+            shares.append(comparison["measured"]["data_wait_ratio"])
+            if size == LARGE:
+                self.assertEqual("WARN", findings["compare.data"]["verdict"])
+                self.assertNotIn("the data are not", comparison["reason"])
+        # A busy machine makes the control wait, too.
+        self.assertGreater(shares[0], 0.6, shares)
+        self.assertLess(shares[1], 0.5, shares)

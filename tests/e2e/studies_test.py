@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Studies by the real worker on the CPU: a smoke run, a sweep of batches, a
+probe's neighbours; stopped, killed and resumed in the middle, and what a
+script gets."""
+
+import json
+import os
+import signal
+import unittest
+
+import harness
+
+# A sweep of seven batches, long enough to be disturbed.
+ROWS = [harness.row(f"{i}+1?", str(i + 1)) for i in range(40)]
+BATCHES = [1, 2, 4, 8, 16, 32, 40]
+STEPS = 40
+STEPS_EACH = STEPS + 2 + 3
+MIDDLE = 2 * STEPS_EACH + 20  # within the third batch
+PREEMPTING = ("--preempt", "--preempt-margin-seconds", "0",
+              "--preempt-min-run-seconds", "0")
+
+
+def finding(result, name):
+    found, = [f for f in result["findings"] if f["name"] == name]
+    return found
+
+
+class StudiesTest(harness.EndToEndTest):
+    def job(self, name="tiny"):
+        path = harness.write_job(self.folder, rows=ROWS)
+        path.write_text(path.read_text().replace('"tiny"', f'"{name}"'))
+        return str(path)
+
+    def study(self, daemon, *args):
+        """The exit code of a study's verb, and its result."""
+        ran = daemon.ctl("--json", *args)
+        self.assertIn(ran.returncode, (0, 10, 11), ran.stderr)
+        return ran.returncode, json.loads(ran.stdout)
+
+    def sweep(self, daemon):
+        """Starts the sweep; its job."""
+        queued = daemon.ctl("--json", "sweep", self.job(), "--batch",
+                            "--sweep-steps", str(STEPS), "--detach")
+        self.assertEqual(0, queued.returncode, queued.stderr)
+        return json.loads(queued.stdout)["id"]
+
+    def check_sweep(self, daemon, watch, job_id, attempts):
+        job = watch.finish()
+        self.assertEqual("SUCCEEDED", job["state"], job["message"])
+        self.assertEqual(attempts, job["attempt"])
+        shown = daemon.ctl("--json", "result", job_id)
+        sweep = json.loads(shown.stdout)["batch_sweep"]
+        self.assertEqual(BATCHES, [p["batch"] for p in sweep["points"]])
+        self.assertTrue(all(p["fits"] for p in sweep["points"]))
+        self.assertEqual(40, sweep["largest_batch"])
+        self.assertEqual("rows", sweep["ended_by"])
+        steps = watch.steps()
+        # More where epochs end with a partial step, which is made up for.
+        self.assertGreaterEqual(steps[-1], len(BATCHES) * STEPS_EACH)
+        # The last event is the job itself.
+        return [b for a, b in zip(steps, steps[1:-1]) if b <= a]
+
+    def check_resumed(self, steps_after):
+        # Two batches were measured: their steps were not made again. Fast steps
+        # share an event, so the second attempt may show later ones alone.
+        for step in steps_after:
+            self.assertGreater(step, 2 * STEPS_EACH)
+
+    def test_a_smoke_run_and_the_handoff(self):
+        daemon = self.daemon()
+        code, result = self.study(daemon, "smoke", self.job())
+        grown = finding(result, "smoke.memory_growth")
+        self.assertEqual("PASS", grown["verdict"], grown)
+        # The machine may be short of memory, which is worth a warning.
+        self.assertIn(code, (0, 11))
+        smoke = result["smoke"]
+        self.assertEqual(list(range(1, 11)),
+                         [e["epoch"] for e in smoke["epochs"]])
+        self.assertEqual("cpu", smoke["device"])
+        self.assertIn("config.json", smoke["environment"]["model_sha256"])
+
+        there = self.folder / "there.json"
+        there.write_text(json.dumps(result))
+        _, same = self.study(daemon, "smoke", self.job(), "--against",
+                             str(there))
+        for name in ("data", "job", "model", "torch", "mpsd", "variable"):
+            self.assertEqual("PASS",
+                             finding(same, f"against.{name}")["verdict"], name)
+        ROWS.append(harness.row("Rust?", "red"))
+        self.addCleanup(ROWS.pop)
+        code, other = self.study(daemon, "smoke", self.job(), "--against",
+                                 str(there))
+        self.assertEqual(10, code)
+        self.assertEqual("FAIL",
+                         finding(other, "against.data")["verdict"])
+
+    def test_a_sweep_and_its_files(self):
+        daemon = self.daemon()
+        ran = daemon.ctl("sweep", self.job(), "--batch", "--max-batch", "8",
+                         "--csv", str(self.folder / "b.csv"),
+                         "--svg", str(self.folder / "b.svg"))
+        self.assertIn(ran.returncode, (0, 11), ran.stderr)
+        self.assertIn("knee", ran.stdout)
+        rows = (self.folder / "b.csv").read_text().splitlines()
+        self.assertEqual(["1", "2", "4", "8"],
+                         [row.split(",")[0] for row in rows[1:]])
+        self.assertIn("<svg", (self.folder / "b.svg").read_text())
+
+    def test_a_sweep_on_a_machine_without_memory(self):
+        daemon = self.daemon()
+        code, result = self.study(daemon, "sweep", self.job(), "--batch",
+                                  "--memory-limit", "0.001")
+        self.assertEqual(10, code)
+        self.assertEqual("FAIL",
+                         finding(result, "sweep.largest")["verdict"])
+        self.assertEqual("memory", result["batch_sweep"]["ended_by"])
+
+    def test_a_worker_killed_in_the_middle(self):
+        daemon = self.daemon()
+        job_id = self.sweep(daemon)
+        with daemon.watch(job_id) as watch:
+            watch.until(lambda e: e.get("progress", {}).get("step", 0)
+                        >= MIDDLE)
+            os.kill(self.pause(daemon), signal.SIGKILL)
+            self.check_resumed(self.check_sweep(daemon, watch, job_id, 2))
+
+    def test_preempted_in_the_middle(self):
+        daemon = self.daemon(*PREEMPTING)
+        job_id = self.sweep(daemon)
+        with daemon.watch(job_id) as watch:
+            watch.until(lambda e: e.get("progress", {}).get("step", 0)
+                        >= MIDDLE)
+            urgent = harness.write_job(self.folder, "urgent.json", rows=ROWS,
+                                       training={"max_steps": 1})
+            other = daemon.submit(urgent, "--priority", "9")["id"]
+            self.check_resumed(self.check_sweep(daemon, watch, job_id, 2))
+            self.assertEqual("SUCCEEDED", daemon.show(other)["state"])
+
+    def test_cancelled_in_the_middle(self):
+        daemon = self.daemon()
+        job_id = self.sweep(daemon)
+        with daemon.watch(job_id) as watch:
+            watch.until(lambda e: e.get("progress", {}).get("step", 0)
+                        >= MIDDLE)
+            self.assertEqual(0, daemon.ctl("cancel", job_id).returncode)
+            self.assertEqual("CANCELLED", watch.finish()["state"])
+        self.assertEqual(2, daemon.ctl("result", job_id).returncode)
+
+    def test_what_is_out_of_bounds_is_refused(self):
+        daemon = self.daemon()
+        wrong = daemon.ctl("smoke", self.job(), "--threshold",
+                           "smoke.epochs=1")
+        self.assertEqual(2, wrong.returncode)
+        self.assertIn("smoke.epochs", wrong.stdout + wrong.stderr)
+        unknown = daemon.ctl("smoke", self.job(), "--threshold", "no.such=1")
+        self.assertEqual(2, unknown.returncode)
+        self.assertIn("no.such", unknown.stdout + unknown.stderr)
+        # At the door: nothing was queued.
+        self.assertEqual([], daemon.ctl_json("list"))
+
+    def test_exit_codes_by_verdict(self):
+        daemon = self.daemon(worker="fake_worker")
+        for name, code in (("ok", 0), ("study-warn", 11), ("study-fail", 10)):
+            ran = daemon.ctl("smoke", self.job(name=f"fake:{name}"))
+            self.assertEqual(code, ran.returncode, ran.stdout + ran.stderr)
+        lost = daemon.ctl("smoke", self.job(name="fake:study-no-result"))
+        self.assertNotIn(lost.returncode, (0, 10, 11), lost.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens end to end: made beside a stopped daemon and a running one, used over
+a port, revoked and expired under an open stream; mpsd killed in between."""
+
+import concurrent.futures
+import contextlib
+import hashlib
+import json
+import re
+import socket
+import sqlite3
+import subprocess
+import time
+import unittest
+
+import harness
+
+SECRET = re.compile(r"mpsd_[0-9A-Za-z]{49}")
+EXIT_BAD_INPUT, EXIT_REFUSED = 2, 8  # client/exit_code.h
+# A whole token (core/base/api_token_test.cc) that no daemon has made.
+STRANGE = "mpsd_N5koW5aQRRhHl032GjJee5cYPJdrcgBh8hjV9gRy7iX2pmQpa"
+
+
+def free_port():
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class TokenTest(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.state = self.folder / "state"
+        self.state.mkdir(mode=0o700)
+        self.port = free_port()
+
+    def daemon(self, *options):
+        return super().daemon("--listen", f"127.0.0.1:{self.port}",
+                              "--model-root", str(self.folder), *options,
+                              worker="fake_worker")
+
+    def token(self, *args):
+        """`mpsd token …`"""
+        return subprocess.run(
+            [str(harness.BIN / "mpsd"), "token", *args, "--state-dir",
+             str(self.state)], capture_output=True, text=True,
+            env=harness.environment(), timeout=harness.TIMEOUT, check=False)
+
+    def create(self, user="ann", role="user", *more):
+        """The output of `mpsd token create`, as $(…) has it."""
+        result = self.token("create", "--user", user, "--role", role, *more)
+        self.assertEqual(0, result.returncode, result.stderr)
+        secret = result.stdout.removesuffix("\n")
+        self.assertTrue(SECRET.fullmatch(secret), result.stdout)
+        self.assertNotIn(secret, result.stderr)
+        return secret
+
+    def listed(self):
+        result = self.token("list", "--json")
+        self.assertEqual(0, result.returncode, result.stderr)
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def ask(self, secret, *args):
+        """mpsctl over the port, with a token."""
+        return subprocess.run(
+            [str(harness.BIN / "mpsctl"), "--server", f"127.0.0.1:{self.port}",
+             *args], capture_output=True, text=True, timeout=harness.TIMEOUT,
+            env=harness.environment(MPSD_TOKEN=secret), check=False)
+
+    def assert_knows(self, secret):
+        result = self.ask(secret, "list")
+        self.assertEqual(0, result.returncode, result.stderr)
+
+    def assert_refuses(self, secret):
+        result = self.ask(secret, "list")
+        self.assertEqual(EXIT_REFUSED, result.returncode, result.stderr)
+        self.assertNotIn(secret, result.stderr)
+
+    def watch(self, secret, job):
+        """A stream that goes on until it is ended; its process."""
+        process = subprocess.Popen(
+            [str(harness.BIN / "mpsctl"), "--server", f"127.0.0.1:{self.port}",
+             "watch", job], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env=harness.environment(MPSD_TOKEN=secret))
+        self.addCleanup(process.kill)
+        self.assertTrue(process.stdout.readline())
+        return process
+
+    def running_job(self, daemon):
+        job = harness.write_job(self.folder, training={"max_steps": 100_000})
+        spec = json.loads(job.read_text())
+        spec["name"] = "fake:ok-slow"
+        job.write_text(json.dumps(spec))
+        return daemon.submit(job)["id"]
+
+    def sql(self, statement, *values):
+        with contextlib.closing(sqlite3.connect(self.state / "mpsd.db")) as db:
+            db.execute(statement, values)
+            db.commit()
+
+    def test_made_beside_a_stopped_daemon_and_a_running_one(self):
+        before = self.create("ann", "user", "--note", "laptop")
+        daemon = self.daemon()
+        after = self.create("bob", "admin", "--expires", "never")
+        self.assert_knows(before)
+        self.assert_knows(after)
+        bob, ann = self.listed()
+        self.assertEqual(["bob", "ADMIN", None],
+                         [bob["user"], bob["role"], bob["expire_time"]])
+        self.assertEqual(["ann", "USER", "laptop", harness.ACCOUNT],
+                         [ann["user"], ann["role"], ann["note"],
+                          ann["created_by"]])
+        self.assertTrue(ann["last_use_time"])
+        own, = map(json.loads, self.ask(before, "token", "list", "--json")
+                   .stdout.splitlines())
+        self.assertEqual(ann["id"], own["id"])
+        result = self.ask(before, "token", "create", "--user", "eve", "--role",
+                          "viewer")
+        self.assertEqual(EXIT_REFUSED, result.returncode)
+        self.assertIn("admin", result.stderr)
+        made = self.ask(after, "token", "create", "--user", "eve", "--role",
+                        "viewer")
+        self.assert_knows(made.stdout.strip())
+        daemon.kill()
+        self.assertEqual({"ann", "bob", "eve"},
+                         {token["user"] for token in self.listed()})
+
+    def test_what_is_not_the_token_is_nobody(self):
+        secret = self.create()
+        self.daemon()
+        # mpsctl asks no daemon with what is no whole token.
+        for other in (secret.swapcase(), secret[:-1], secret + "x", secret[5:],
+                      hashlib.sha256(secret.encode()).hexdigest(),
+                      "mpsd_" + "0" * 49):
+            with self.subTest(other=other):
+                result = self.ask(other, "list")
+                self.assertEqual(EXIT_BAD_INPUT, result.returncode)
+                self.assertIn("no whole token", result.stderr)
+                self.assertNotIn(other, result.stderr)
+        self.assert_refuses(STRANGE)
+        self.assert_knows(secret)
+
+    def test_a_revoked_token_ends_at_once_with_its_streams(self):
+        secret = self.create()
+        daemon = self.daemon()
+        watch = self.watch(secret, self.running_job(daemon))
+        token, = self.listed()
+        result = self.token("revoke", token["id"])
+        self.assertEqual(0, result.returncode, result.stderr)
+        self.assertIn("1 open stream of it ended", result.stdout)
+        _, err = watch.communicate(timeout=harness.TIMEOUT)
+        self.assertEqual(EXIT_REFUSED, watch.returncode, err)
+        self.assert_refuses(secret)
+        daemon.kill()
+        daemon.start()
+        self.assert_refuses(secret)
+
+    def test_a_stream_ends_when_its_token_expires(self):
+        secret = self.create()
+        # A busy machine has to start mpsd and the stream before it.
+        end = time.time() + 10
+        self.sql("UPDATE tokens SET expire_time_us = ?", int(end * 1e6))
+        daemon = self.daemon()
+        job = self.running_job(daemon)
+        watch = self.watch(secret, job)
+        _, err = watch.communicate(timeout=harness.TIMEOUT)
+        self.assertEqual(EXIT_REFUSED, watch.returncode, err)
+        self.assertGreaterEqual(time.time(), end - 0.1)
+        self.assert_refuses(secret)
+        self.assertIn("EXPIRED", self.token("list").stdout)
+
+    def test_an_account_of_the_machine_is_never_locked_out(self):
+        daemon = self.daemon()
+        for _ in range(2):
+            secret = self.create("root", "admin")
+            token, = self.listed()
+            self.assertEqual(
+                0, self.ask(secret, "token", "revoke", token["id"]).returncode)
+            self.assert_refuses(secret)
+        self.assertEqual(0, daemon.ctl("info").returncode)
+
+    def test_makers_at_once_get_a_token_each(self):
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            stopped = list(pool.map(lambda _: self.create(), range(4)))
+            self.daemon()
+            running = list(pool.map(lambda _: self.create(), range(8)))
+        self.assertEqual(12, len(set(stopped + running)))
+        for secret in (stopped[0], running[0], running[7]):
+            self.assert_knows(secret)
+
+    def test_a_printed_token_outlives_a_kill(self):
+        daemon = self.daemon()
+        printed = []
+        for _ in range(3):
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                makers = [pool.submit(self.token, "create", "--user", "ann",
+                                      "--role", "user") for _ in range(6)]
+                time.sleep(0.1)
+                daemon.kill()
+                results = [maker.result() for maker in makers]
+            daemon.start()
+            printed += [result.stdout.strip() for result in results
+                        if result.returncode == 0]
+        self.assertTrue(printed)
+        for secret in printed:
+            self.assert_knows(secret)
+
+    def test_a_thousand_tokens_and_no_more(self):
+        first = self.create()
+        with contextlib.closing(sqlite3.connect(self.state / "mpsd.db")) as db:
+            for i in range(999):
+                db.execute(
+                    "INSERT INTO tokens (sha256, user, role, note, "
+                    "create_time_us, created_by) VALUES (?, 'bob', 2, '', 0, "
+                    "'root')", (hashlib.sha256(b"%d" % i).hexdigest(),))
+            db.commit()
+        self.daemon()
+        self.assert_knows(first)
+        self.assertEqual(1000, len(self.listed()))
+        more = self.token("create", "--user", "ann", "--role", "user")
+        self.assertEqual(69, more.returncode)
+        self.assertIn("1000 tokens exist", more.stderr)
+        self.assertEqual("", more.stdout)
+        self.assertEqual(
+            0, self.token("revoke", self.listed()[0]["id"]).returncode)
+        self.create()
+
+    def test_no_file_and_no_line_of_the_daemon_has_a_token(self):
+        daemon = self.daemon()
+        secret = self.create()
+        self.assert_knows(secret)
+        self.assert_refuses(STRANGE)
+        # In the place of an id, of a user and of a note.
+        self.assertEqual(64, self.token("revoke", secret).returncode)
+        daemon.ctl("token", "revoke", "x" + secret)
+        daemon.kill()
+        for file in [daemon.output, *self.state.rglob("*")]:
+            if file.is_file():
+                found = SECRET.search(file.read_bytes().decode("latin-1"))
+                self.assertIsNone(found, file)
+
+
+if __name__ == "__main__":
+    unittest.main()

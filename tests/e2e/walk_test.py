@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of a new user at a laptop, over TLS with a token and without a shell
+on the Mac: a model is pushed, jobs are submitted, cloned, chained, compared and
+deleted, and the disk comes back. Real workers, the command line first and then
+the same from Python."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import unittest
+
+import harness
+
+
+def disk_bytes(folder):
+    """Of the files below `folder`, hard links once."""
+    seen = {}
+    for base, _, names in os.walk(folder):
+        for name in names:
+            try:
+                stat = os.lstat(os.path.join(base, name))
+            except FileNotFoundError:
+                continue
+            seen[stat.st_ino] = stat.st_size
+    return sum(seen.values())
+
+
+class WalkTest(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.server = f"localhost:{free.getsockname()[1]}"
+        self.state = self.folder / "state"
+        self.mpsd_says("tls", "init")
+        port = self.server.partition(":")[2]
+        # The model is the laptop's: a push is its only way to the daemon, and
+        # no folder of the machine may be named.
+        self.served = self.daemon("--listen", f"127.0.0.1:{port}",
+                                  "--blob-grace-seconds", "1")
+        home = self.folder / "home"
+        home.mkdir()
+        self.env = harness.environment(HOME=str(home))
+        self.login(home)
+
+    def mpsd_says(self, *args):
+        return subprocess.run(
+            [str(harness.BIN / "mpsd"), *args, "--state-dir", str(self.state)],
+            capture_output=True, text=True, env=harness.environment(),
+            timeout=harness.TIMEOUT, check=True).stdout
+
+    def login(self, home):
+        token = re.search(r"mpsd_\w+", self.mpsd_says(
+            "token", "create", "--user", "ann", "--role", "user")).group()
+        file = home / "token"
+        file.write_text(token)
+        file.chmod(0o600)
+        shown = subprocess.run(
+            ["openssl", "x509", "-in", str(self.state / "tls/ca.crt"),
+             "-noout", "-fingerprint", "-sha256"], capture_output=True,
+            text=True, check=True).stdout.strip()
+        self.ctl("login", self.server, "--token-file", str(file),
+                 "--fingerprint", "SHA256:" + shown.partition("=")[2])
+
+    def ctl(self, *args, code=0):
+        done = subprocess.run(
+            [str(harness.BIN / "mpsctl"), *args], capture_output=True,
+            text=True, env=self.env, timeout=harness.TIMEOUT, check=False)
+        self.assertEqual(code, done.returncode, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stdout + done.stderr
+
+    def json(self, *args):
+        return [json.loads(line)
+                for line in self.ctl("--json", *args).splitlines()]
+
+    def ended(self, job_id):
+        """The job, watched to its end."""
+        return self.json("watch", job_id)[-1]
+
+    def test_from_the_command_line(self):
+        job_file = harness.write_job(self.folder, training={"max_steps": 6})
+        # The first submit says what is missing, and how to bring it.
+        said = self.ctl("submit", str(job_file), "--detach", code=2)
+        self.assertIn("mpsctl model push", said)
+        pushed = self.ctl("model", "push", str(self.model), "--name",
+                          "team/tiny")
+        self.assertIn("team/tiny", pushed)
+        self.assertIn("team/tiny", self.ctl("model", "list"))
+        again = self.ctl("model", "push", str(self.model), "--name",
+                         "team/tiny")
+        self.assertIn("team/tiny", again)
+
+        harness.write_job(self.folder, model="team/tiny",
+                          training={"max_steps": 6})
+        first, = self.json("submit", str(job_file), "--detach")
+        self.assertEqual("SUCCEEDED", self.ended(first["id"])["state"])
+        self.assertEqual("team/tiny",
+                         self.json("show", first["id"])[0]["model"])
+        empty = disk_bytes(self.state / "jobs")
+
+        clone, = self.json("clone", first["id"], "--set",
+                           "training.learning_rate=0.02", "--detach", "--hold")
+        self.assertIn(clone["id"], self.ctl("list", "--state", "QUEUED"))
+        chained_file = harness.write_job(
+            self.folder, name="more.json", model="team/tiny",
+            adapter="job:" + clone["id"], lora=None, training={"max_steps": 2})
+        chained, = self.json("submit", str(chained_file), "--detach")
+        queue = self.ctl("queue")
+        self.assertIn(chained["id"], queue)
+        said = self.ctl("model", "rm", "team/tiny", code=2)
+        self.assertIn("needs", said)
+        self.ctl("release", clone["id"])
+        self.ctl("wait", clone["id"], chained["id"])
+        self.assertEqual("SUCCEEDED", self.ended(chained["id"])["state"])
+        diff = self.ctl("diff", first["id"], clone["id"])
+        self.assertIn("training.learning_rate", diff)
+        self.assertNotIn("training.max_steps", diff)
+
+        self.ctl("pin", first["id"])
+        self.ctl("delete", "--all", "--yes")
+        left = {job["id"] for job in self.json("list", "--all")}
+        self.assertEqual({first["id"]}, left)
+        self.assertLessEqual(disk_bytes(self.state / "jobs"), empty)
+        self.ctl("unpin", first["id"])
+        self.ctl("delete", first["id"])
+        self.ctl("model", "rm", "team/tiny")
+        self.assertEqual(0, disk_bytes(self.state / "jobs") // (1 << 20))
+
+    def test_from_python(self):
+        site = self.folder / "site"
+        wheel = subprocess.run(
+            [str(harness.ROOT / "client/python/build_wheel.sh"),
+             str(self.folder / "dist")], capture_output=True, text=True,
+            check=True).stdout.strip()
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet",
+                        "--no-index", "--no-deps", "--target", str(site),
+                        wheel], check=True)
+        program = pathlib.Path(__file__).with_name("walk_program.py")
+        said = subprocess.run(
+            [sys.executable, "-B", str(program), str(self.model)],
+            capture_output=True, text=True, cwd=self.folder, check=False,
+            timeout=4 * harness.TIMEOUT,
+            env={**self.env, "PYTHONPATH": str(site)})
+        self.assertEqual(0, said.returncode, said.stdout + said.stderr)
+        self.assertTrue((self.folder / "adapter"
+                         / "adapter_model.safetensors").is_file())
+        self.assertEqual([], self.json("list"))
+        shutil.rmtree(self.folder / "adapter")
+
+
+if __name__ == "__main__":
+    unittest.main()

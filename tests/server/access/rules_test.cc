@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/access/rules.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "core/base/atomic_file.h"
+#include "core/base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mpsd::access {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
+
+Caller Ada(Role role) {
+  Caller caller;
+  caller.user = "ada";
+  caller.role = role;
+  return caller;
+}
+
+const Rule& RuleOf(const Method& method) { return method.rule(); }
+
+TEST(Rules, EachMethodHasOneRow) {
+  std::set<std::string> methods;
+  for (const Rule& rule : kRules) {
+    EXPECT_TRUE(methods.insert(rule.method).second) << rule.method;
+  }
+}
+
+TEST(Rules, WhatChangesAJobIsAuditedAndNoViewers) {
+  for (const Rule& rule : kRules) {
+    if (rule.concerns != Concerns::kOwnJob) continue;
+    EXPECT_TRUE(rule.audited) << rule.method;
+    EXPECT_EQ(rule.least, Role::kUser) << rule.method;
+  }
+}
+
+TEST(CheckRole, NamesTheRoleThatIsNeeded) {
+  const Rule& submit = RuleOf("JobService.Submit");
+  EXPECT_TRUE(CheckRole(submit, Ada(Role::kUser)).ok());
+  EXPECT_TRUE(CheckRole(submit, Ada(Role::kAdmin)).ok());
+  const absl::Status refused = CheckRole(submit, Ada(Role::kViewer));
+  EXPECT_EQ(refused.code(), kDenied);
+  EXPECT_EQ(refused.message(),
+            "JobService.Submit needs the role user, and you (ada) are a "
+            "viewer: ask an admin");
+  EXPECT_EQ(
+      CheckRole(RuleOf("AccessService.CreateToken"), Ada(Role::kUser)).code(),
+      kDenied);
+}
+
+TEST(CheckRole, ARoleThatIsNoneMayNothing) {
+  for (const Rule& rule : kRules) {
+    EXPECT_EQ(CheckRole(rule, Ada(Role{})).code(), kDenied) << rule.method;
+  }
+}
+
+TEST(CheckOwner, NamesTheOwner) {
+  const Rule& cancel = RuleOf("JobService.Cancel");
+  const Rights ada(Ada(Role::kUser), false);
+  EXPECT_TRUE(CheckOwner(cancel, ada, "J", "ada").ok());
+  EXPECT_TRUE(
+      CheckOwner(cancel, Rights(Ada(Role::kAdmin), true), "J", "bob").ok());
+  const absl::Status refused = CheckOwner(cancel, ada, "J", "bob");
+  EXPECT_EQ(refused.code(), kDenied);
+  EXPECT_EQ(refused.message(),
+            "job J is bob's: JobService.Cancel needs the job's owner or the "
+            "role admin, and you (ada) are a user; ask bob or an admin");
+}
+
+TEST(CheckOwner, HidesWhatIsPrivate) {
+  const Rule& logs = RuleOf("JobService.Logs");
+  for (const Role role : {Role::kViewer, Role::kUser}) {
+    EXPECT_TRUE(CheckOwner(logs, Rights(Ada(role), false), "J", "bob").ok());
+    EXPECT_TRUE(CheckOwner(logs, Rights(Ada(role), true), "J", "ada").ok());
+    const absl::Status refused =
+        CheckOwner(logs, Rights(Ada(role), true), "J", "bob");
+    EXPECT_EQ(refused.code(), kDenied);
+    EXPECT_THAT(std::string(refused.message()), StartsWith("job J is bob's"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("--private-jobs"));
+  }
+}
+
+TEST(Rights, NobodysJobIsNoJobOfTheNameless) {
+  Caller page;
+  page.way = Way::kPage;
+  EXPECT_FALSE(Rights(page, true).MayRead(""));
+  EXPECT_FALSE(Rights(page, true).MayChange(""));
+  EXPECT_FALSE(Rights(page, false).MayChange(""));
+  EXPECT_TRUE(Rights(page, false).MayRead(""));
+  const absl::Status refused =
+      CheckOwner(RuleOf("JobService.Delete"), Rights(page, false), "J", "");
+  EXPECT_EQ(refused.code(), kDenied);
+  EXPECT_EQ(refused.message(),
+            "job J has no owner: JobService.Delete needs the job's owner or "
+            "the role admin, and you are a viewer; ask an admin");
+}
+
+TEST(RulesTable, HasALineForEachRule) {
+  EXPECT_EQ(RulesTable(absl::MakeSpan(kRules, 1)),
+            "| method | least role | jobs | audited |\n"
+            "|---|---|---|---|\n"
+            "| `AccessService.CreateToken` | admin | none | yes |\n");
+  const std::string all = RulesTable();
+  EXPECT_EQ(std::count(all.begin(), all.end(), '\n'),
+            static_cast<std::ptrdiff_t>(std::size(kRules)) + 2);
+}
+
+// MPSD_WRITE_REFERENCE=1 writes it there instead.
+TEST(RulesTable, IsTheOneOfTheReadme) {
+  const std::filesystem::path path =
+      std::filesystem::path(MPSD_TEST_SOURCE_DIR) / "deploy/README.md";
+  const std::string readme = *base::ReadFile(path);
+  const std::string begin = "<!-- rules begin -->\n\n";
+  const size_t before = readme.find(begin);
+  ASSERT_NE(before, std::string::npos);
+  const size_t start = before + begin.size();
+  const size_t to = readme.find("\n<!-- rules end -->\n", start - 1);
+  ASSERT_NE(to, std::string::npos);
+  if (std::getenv("MPSD_WRITE_REFERENCE") != nullptr) {
+    const std::string text =
+        readme.substr(0, start) + RulesTable() + readme.substr(to);
+    ASSERT_TRUE(base::WriteFileAtomic(path, text).ok());
+    return;
+  }
+  EXPECT_EQ(readme.substr(start, to - start), RulesTable())
+      << "Write it anew: MPSD_WRITE_REFERENCE=1 server_access_test "
+         "--gtest_filter=RulesTable.IsTheOneOfTheReadme";
+}
+
+}  // namespace
+}  // namespace mpsd::access

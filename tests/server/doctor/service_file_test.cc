@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/doctor/service_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace mpsd::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+
+std::string Deployed(const std::string& name) {
+  std::ifstream file(fs::path(MPSD_TEST_SOURCE_DIR) / "deploy" / name);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// What deploy/install.sh installs has everything that the gates want.
+TEST(ServiceFile, ReadsTheUnitThatIsInstalled) {
+  const Service service = ParseUnit({Deployed("systemd/mpsd.service")});
+  EXPECT_EQ(service.manager, "systemd");
+  EXPECT_EQ(service.descriptors, 16384);
+  EXPECT_EQ(service.stop_seconds, 150);
+  EXPECT_THAT(service.environment,
+              ElementsAre(Pair("HF_HOME", "@HOME@/.cache/huggingface"),
+                          Pair("XDG_CACHE_HOME", "@STATE@/cache")));
+}
+
+TEST(ServiceFile, ReadsThePlistsThatAreInstalled) {
+  const Service daemon = ParsePlist(Deployed("launchd/org.mpsd.daemon.plist"));
+  EXPECT_EQ(daemon.manager, "launchd");
+  EXPECT_EQ(daemon.process_type, "Interactive");
+  EXPECT_EQ(daemon.descriptors, 8192);
+  EXPECT_EQ(daemon.stop_seconds, 150);
+  EXPECT_THAT(daemon.environment,
+              ElementsAre(Pair("HOME", "@HOME@"),
+                          Pair("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")));
+  EXPECT_EQ(ParsePlist(Deployed("launchd/org.mpsd.agent.plist")).process_type,
+            "Interactive");
+}
+
+TEST(ServiceFile, ReadsAUnitAsSystemdDoes) {
+  const Service service = ParseUnit(
+      {"[Unit]\nEnvironment=NO=1\n[Service]\n# Environment=NO=2\n"
+       "Environment=A=1 \"B=two words\" 'C=x' D=\\\"q\n"
+       "Environment=E=a\\\n b\nEnvironment=A=3\nLimitNOFILE=1024:4096\n"
+       "TimeoutStopSec=2min 30s\n",
+       // A drop-in.
+       "[Service]\nEnvironment=OMP_NUM_THREADS=8\nLimitNOFILE=infinity\n"});
+  EXPECT_THAT(service.environment,
+              ElementsAre(Pair("A", "3"), Pair("B", "two words"),
+                          Pair("C", "x"), Pair("D", "\"q"), Pair("E", "a"),
+                          Pair("OMP_NUM_THREADS", "8")));
+  EXPECT_EQ(service.descriptors, std::nullopt);
+  EXPECT_EQ(service.stop_seconds, 150);
+  EXPECT_THAT(
+      ParseUnit({"[Service]\nEnvironment=A=1\nEnvironment=\n"}).environment,
+      IsEmpty());
+}
+
+TEST(ServiceFile, WhatIsNoFileTellsNothing) {
+  std::string deep;
+  for (int i = 0; i < 10'000; ++i) deep += "<a>";
+  for (const std::string& text :
+       {std::string(), std::string("bplist00\xd1\x01"), deep,
+        std::string("<plist><dict><key>ProcessType</key></dict></plist>"),
+        std::string("<plist><dict><key>ExitTimeOut</key><integer>x</integer>"),
+        std::string("<plist><dict><key>ProcessType</key><string>Inter")}) {
+    const Service service = ParsePlist(text);
+    EXPECT_EQ(service.process_type, "");
+    EXPECT_EQ(service.stop_seconds, std::nullopt);
+    const Service unit = ParseUnit({text});
+    EXPECT_THAT(unit.environment, IsEmpty());
+  }
+}
+
+class FindServiceTest : public testing::Test {
+ protected:
+  FindServiceTest() {
+    places_.root = folder_ / "root";
+    places_.home = folder_ / "home";
+  }
+  ~FindServiceTest() override { fs::remove_all(folder_); }
+  void Write(const fs::path& path, const std::string& text) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  const fs::path folder_ =
+      fs::path(testing::TempDir()) / ("service-" + std::to_string(getpid()));
+  ServicePlaces places_;
+};
+
+TEST_F(FindServiceTest, TheMachinesUnitComesBeforeAUsers) {
+  EXPECT_EQ(FindService(places_, {}, "").file, "");
+  const fs::path user = places_.home / ".config/systemd/user/mpsd.service";
+  Write(user, "[Service]\nEnvironment=A=user\n");
+  EXPECT_EQ(FindService(places_, {}, "").file, user.string());
+  const fs::path machine = places_.root / "etc/systemd/system/mpsd.service";
+  Write(machine, "[Service]\nEnvironment=A=machine\n");
+  Write(machine.string() + ".d/10.conf", "[Service]\nEnvironment=A=later\n");
+  Write(machine.string() + ".d/20.txt", "[Service]\nEnvironment=A=none\n");
+  const Service service = FindService(places_, {}, "");
+  EXPECT_EQ(service.file, machine.string());
+  EXPECT_THAT(service.environment, ElementsAre(Pair("A", "later")));
+}
+
+TEST_F(FindServiceTest, TheControlGroupSaysWhoseProcessMpsdIs) {
+  Write(places_.root / "etc/systemd/system/mpsd.service", "[Service]\n");
+  EXPECT_EQ(
+      FindService(places_, {}, "0::/system.slice/mpsd.service\n").runs_mpsd,
+      true);
+  EXPECT_EQ(
+      FindService(places_, {}, "0::/user.slice/session-2.scope\n").runs_mpsd,
+      false);
+  // A container tells nothing.
+  EXPECT_EQ(FindService(places_, {}, "0::/\n").runs_mpsd, std::nullopt);
+  EXPECT_EQ(FindService(places_, {}, "").runs_mpsd, std::nullopt);
+}
+
+TEST_F(FindServiceTest, LaunchdTellsAProcessItsLabel) {
+  places_.launchd = true;
+  const fs::path plist =
+      places_.root / "Library/LaunchDaemons/org.mpsd.daemon.plist";
+  Write(plist, Deployed("launchd/org.mpsd.daemon.plist"));
+  const Service service =
+      FindService(places_, {{"XPC_SERVICE_NAME", "org.mpsd.daemon"}}, "");
+  EXPECT_EQ(service.file, plist.string());
+  EXPECT_EQ(service.runs_mpsd, true);
+  EXPECT_EQ(FindService(places_, {{"XPC_SERVICE_NAME", "0"}}, "").runs_mpsd,
+            false);
+}
+
+}  // namespace
+}  // namespace mpsd::doctor

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_SERVER_MODELS_DISK_BLOBS_H_
+#define MPSD_TESTS_SERVER_MODELS_DISK_BLOBS_H_
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/sha256.h"
+#include "server/jobs/blob_store.h"
+#include "server/models/file_list.h"
+
+namespace mpsd::models {
+
+inline constexpr char kTinyConfig[] = R"({
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama",
+    "vocab_size": 32, "hidden_size": 16, "intermediate_size": 32,
+    "num_hidden_layers": 1, "num_attention_heads": 2,
+    "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+    "hidden_act": "silu"})";
+
+// Blobs as files of a folder, without a database.
+class DiskBlobs final : public jobs::BlobStore {
+ public:
+  explicit DiskBlobs(std::filesystem::path folder)
+      : folder_(std::move(folder)) {
+    std::filesystem::create_directories(folder_);
+  }
+
+  bool Has(const std::string& sha256) override {
+    return !hidden.contains(sha256) && std::filesystem::exists(PathOf(sha256));
+  }
+  std::string PathOf(const std::string& sha256) const override {
+    return folder_ / sha256;
+  }
+  ModelFile Put(const std::string& path, const std::string& bytes) {
+    const std::string sha256 = base::Sha256Hex(bytes);
+    std::ofstream(PathOf(sha256), std::ios::binary) << bytes;
+    return {path, sha256, static_cast<int64_t>(bytes.size())};
+  }
+  // A small model whose files tell it from others by `salt`.
+  std::vector<ModelFile> PutModel(const std::string& salt) {
+    return {Put("config.json", kTinyConfig), Put("tokenizer.json", salt)};
+  }
+
+  std::set<std::string> hidden;  // of another user
+
+ private:
+  const std::filesystem::path folder_;
+};
+
+}  // namespace mpsd::models
+
+#endif  // MPSD_TESTS_SERVER_MODELS_DISK_BLOBS_H_

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_SERVER_MODELS_FAKE_USES_H_
+#define MPSD_TESTS_SERVER_MODELS_FAKE_USES_H_
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "server/models/model_uses.h"
+
+namespace mpsd::models {
+
+// Uses that a test writes, before others read them.
+class FakeUses final : public ModelUses {
+ public:
+  absl::StatusOr<std::map<std::string, Use>> All() override { return all; }
+  absl::StatusOr<std::set<std::string>> UnfinishedFolders() override {
+    return unfinished;
+  }
+  absl::StatusOr<std::set<std::string>> FoldersOf(
+      const std::string& model) override {
+    return folders[model];
+  }
+
+  std::map<std::string, Use> all;
+  std::set<std::string> unfinished;
+  std::map<std::string, std::set<std::string>> folders;
+};
+
+}  // namespace mpsd::models
+
+#endif  // MPSD_TESTS_SERVER_MODELS_FAKE_USES_H_

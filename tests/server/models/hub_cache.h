@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_SERVER_MODELS_HUB_CACHE_H_
+#define MPSD_TESTS_SERVER_MODELS_HUB_CACHE_H_
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "core/spec/hub_cache.h"
+#include "gtest/gtest.h"
+#include "tests/server/models/disk_blobs.h"
+
+namespace mpsd::models {
+
+// A Hugging Face cache that this process reads while the object lives.
+class HubCache {
+ public:
+  HubCache()
+      : path_(std::filesystem::path(testing::TempDir()) /
+              ("mpsd-hub-" + std::to_string(getpid()))) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+    setenv("HF_HUB_CACHE", path_.c_str(), 1);
+  }
+  ~HubCache() {
+    unsetenv("HF_HUB_CACHE");
+    std::filesystem::remove_all(path_);
+  }
+  HubCache(const HubCache&) = delete;
+  HubCache& operator=(const HubCache&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  // A snapshot in the cache's own layout: links to blobs, and refs/main.
+  // Returns its folder.
+  std::filesystem::path Put(const std::string& id, const std::string& commit,
+                            const std::string& tokenizer) {
+    namespace fs = std::filesystem;
+    const fs::path repository = path_ / spec::RepositoryName(id);
+    const fs::path snapshot = repository / "snapshots" / commit;
+    fs::create_directories(snapshot);
+    fs::create_directories(repository / "blobs");
+    fs::create_directories(repository / "refs");
+    std::ofstream(repository / "blobs" / "1") << kTinyConfig;
+    std::ofstream(repository / "blobs" / "2") << tokenizer;
+    std::ofstream(repository / "refs" / "main") << commit;
+    fs::create_symlink("../../blobs/1", snapshot / "config.json");
+    fs::create_symlink("../../blobs/2", snapshot / "tokenizer.json");
+    return snapshot;
+  }
+
+ private:
+  const std::filesystem::path path_;
+};
+
+}  // namespace mpsd::models
+
+#endif  // MPSD_TESTS_SERVER_MODELS_HUB_CACHE_H_

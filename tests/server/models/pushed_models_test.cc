@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/models/pushed_models.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/models/disk_blobs.h"
+
+namespace mpsd::models {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class PushedModelsTest : public testing::Test {
+ protected:
+  PushedModelsTest()
+      : state_(fs::path(testing::TempDir()) /
+               testing::UnitTest::GetInstance()->current_test_info()->name()),
+        models_dir_(state_ / "models") {
+    fs::remove_all(state_);
+    blobs_ = std::make_unique<DiskBlobs>(state_ / "blobs");
+    Open();
+  }
+  ~PushedModelsTest() override { fs::remove_all(state_); }
+
+  // As after a restart, or after kill -9.
+  void Open() {
+    models_.reset();
+    auto opened = PushedModels::Open(
+        models_dir_, [this](const std::string& line) { log_ += line + "\n"; });
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    models_ = *std::move(opened);
+  }
+  PushedModels::Request Request(const std::string& name,
+                                const std::string& salt = "1",
+                                const std::string& user = "ada") {
+    PushedModels::Request request;
+    request.name = name;
+    request.files = blobs_->PutModel(salt);
+    request.user = user;
+    return request;
+  }
+  PushedModels::Pushed Push(const PushedModels::Request& request) {
+    auto pushed = models_->Push(request, *blobs_);
+    EXPECT_TRUE(pushed.ok()) << pushed.status();
+    return pushed.ok() ? *std::move(pushed) : PushedModels::Pushed();
+  }
+  absl::Status Refused(const PushedModels::Request& request) {
+    return models_->Push(request, *blobs_).status();
+  }
+  std::string FolderOf(const std::string& name) {
+    const auto found = models_->Find(name);
+    return found ? found->folder : "";
+  }
+  std::string Tokenizer(const std::string& folder) {
+    return base::ReadFile(fs::path(folder) / "tokenizer.json").value_or("?");
+  }
+  PushedModels::Needed Nobody() {
+    return [] { return std::set<std::string>(); };
+  }
+  PushedModels::Needed Needs(const std::string& folder) {
+    return [=] { return std::set<std::string>{folder}; };
+  }
+
+  const fs::path state_, models_dir_;
+  std::unique_ptr<DiskBlobs> blobs_;
+  std::unique_ptr<PushedModels> models_;
+  std::string log_;
+};
+
+TEST_F(PushedModelsTest, APushIsThereAlsoAfterARestart) {
+  const auto pushed = Push(Request("org/m"));
+  EXPECT_FALSE(pushed.existed);
+  EXPECT_EQ(pushed.model.owner, "ada");
+  EXPECT_EQ(pushed.model.revision.size(), 64u);
+  EXPECT_GT(pushed.model.size_bytes, 0);
+  for (int restart = 0; restart < 2; ++restart) {
+    const std::string folder = FolderOf("org/m");
+    EXPECT_EQ(folder, pushed.model.folder);
+    EXPECT_EQ(Tokenizer(folder), "1");
+    // The blob store sees the use.
+    EXPECT_EQ(fs::hard_link_count(fs::path(folder) / "tokenizer.json"), 2u);
+    const auto listed = models_->List();
+    ASSERT_EQ(listed.size(), 1u);
+    EXPECT_EQ(listed[0].size_bytes, pushed.model.size_bytes);
+    EXPECT_EQ(listed[0].create_time, pushed.model.create_time);
+    Open();
+  }
+  EXPECT_EQ(log_, "");
+}
+
+TEST_F(PushedModelsTest, TheSameFilesAgainChangeNothing) {
+  const auto first = Push(Request("m"));
+  const auto second = Push(Request("m"));
+  EXPECT_TRUE(second.existed);
+  EXPECT_EQ(second.model.folder, first.model.folder);
+  EXPECT_EQ(second.model.create_time, first.model.create_time);
+}
+
+TEST_F(PushedModelsTest, OtherFilesUnderTheNameLeaveOldJobsTheirs) {
+  const std::string old = Push(Request("m", "1")).model.folder;
+  const auto pushed = Push(Request("m", "2"));
+  EXPECT_FALSE(pushed.existed);
+  EXPECT_EQ(Tokenizer(FolderOf("m")), "2");
+  EXPECT_EQ(Tokenizer(old), "1");
+  EXPECT_THAT(models_->Superseded(), ElementsAre("m"));
+  EXPECT_EQ(*models_->Sweep("m", Needs(old)), 0);
+  EXPECT_EQ(Tokenizer(old), "1") << "a job has it";
+  EXPECT_EQ(*models_->Sweep("m", Nobody()), 1);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(Tokenizer(FolderOf("m")), "2");
+  EXPECT_THAT(models_->Superseded(), IsEmpty());
+  // Back to the first files.
+  EXPECT_EQ(Push(Request("m", "1")).model.folder, old);
+  EXPECT_EQ(Tokenizer(FolderOf("m")), "1");
+}
+
+// The state folder may be named in another way than when the job came.
+TEST_F(PushedModelsTest, AJobsRevisionIsKnownByItsPlace) {
+  const std::string old = Push(Request("m", "1")).model.folder;
+  Push(Request("m", "2"));
+  const std::string elsewhere =
+      "/Volumes/other/models/" +
+      fs::path(old).lexically_relative(models_dir_).string();
+  EXPECT_EQ(*models_->Sweep("m", Needs(elsewhere)), 0);
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      models_->Remove("m", "ada", false, Needs(elsewhere)).status()));
+}
+
+// Between the look for the model and the job's row.
+TEST_F(PushedModelsTest, ASubmissionKeepsWhatItFound) {
+  Push(Request("m", "1"));
+  auto found = models_->Find("m");
+  ASSERT_TRUE(found);
+  EXPECT_THAT(
+      std::string(
+          models_->Remove("m", "ada", false, Nobody()).status().message()),
+      HasSubstr("is being submitted"));
+  Push(Request("m", "2"));
+  EXPECT_EQ(*models_->Sweep("m", Nobody()), 0);
+  EXPECT_EQ(Tokenizer(found->folder), "1");
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      models_->Remove("m", "ada", false, Nobody()).status()))
+      << "of a revision that was replaced, too";
+  found.reset();
+  EXPECT_EQ(*models_->Sweep("m", Nobody()), 1);
+  EXPECT_TRUE(models_->Remove("m", "ada", false, Nobody()).ok());
+}
+
+TEST_F(PushedModelsTest, NamesDifferByMoreThanCase) {
+  Push(Request("Org/Model"));
+  const absl::Status refused = Refused(Request("org/model"));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("'Org/Model'"));
+  EXPECT_EQ(models_->Alike("org/MODEL"), "Org/Model");
+  EXPECT_EQ(models_->Alike("Org/Model"), "");
+  EXPECT_FALSE(models_->Find("org/model"));
+}
+
+TEST_F(PushedModelsTest, ANameIsItsPushersAndAdmins) {
+  Push(Request("m", "1", "ada"));
+  const absl::Status refused = Refused(Request("m", "2", "bob"));
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("ada's"));
+  EXPECT_TRUE(absl::IsPermissionDenied(
+      models_->Remove("m", "bob", false, Nobody()).status()));
+  PushedModels::Request admins = Request("m", "2", "root");
+  admins.is_admin = true;
+  EXPECT_EQ(Push(admins).model.owner, "ada");
+  EXPECT_TRUE(models_->Remove("m", "root", true, Nobody()).ok());
+}
+
+TEST_F(PushedModelsTest, WhatIsMissingIsNamed) {
+  PushedModels::Request request = Request("m");
+  blobs_->hidden.insert(request.files[1].sha256);
+  const absl::Status refused = Refused(request);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused));
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("'tokenizer.json' (SHA-256 "));
+  EXPECT_TRUE(fs::is_empty(models_dir_));
+}
+
+TEST_F(PushedModelsTest, ALieAboutASizeIsFound) {
+  PushedModels::Request request = Request("m");
+  request.files[0].size_bytes += 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(Refused(request)));
+  EXPECT_TRUE(fs::is_empty(models_dir_));
+}
+
+TEST_F(PushedModelsTest, WhatCannotBeTrainedIsRefusedAndLeavesNothing) {
+  PushedModels::Request request = Request("m");
+  request.files[0] = blobs_->Put(
+      "config.json", R"({"architectures": ["T5Model"], "model_type": "t5"})");
+  EXPECT_THAT(std::string(Refused(request).message()),
+              HasSubstr("mpsd cannot train this model: "));
+  request = Request("m");
+  request.files.push_back(blobs_->Put("model.safetensors", "no weights"));
+  EXPECT_THAT(std::string(Refused(request).message()),
+              HasSubstr("model.safetensors: "));
+  EXPECT_TRUE(fs::is_empty(models_dir_));
+}
+
+TEST_F(PushedModelsTest, AFullAccountLeavesTheOldFiles) {
+  Push(Request("m", "1"));
+  PushedModels::Request request = Request("m", "2");
+  request.count = [] { return absl::ResourceExhaustedError("too many bytes"); };
+  EXPECT_TRUE(absl::IsResourceExhausted(Refused(request)));
+  EXPECT_EQ(Tokenizer(FolderOf("m")), "1");
+  EXPECT_THAT(models_->Superseded(), IsEmpty());
+}
+
+// A file that may not grow stands for a full disk.
+TEST_F(PushedModelsTest, AFullDiskLeavesTheOldFiles) {
+  Push(Request("m", "1"));
+  const PushedModels::Request other = Request("m", "2"), first = Request("n");
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const absl::Status full = Refused(other), also_full = Refused(first);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_FALSE(full.ok());
+  EXPECT_FALSE(also_full.ok());
+  EXPECT_EQ(Tokenizer(FolderOf("m")), "1");
+  EXPECT_FALSE(fs::exists(models_dir_ / "models--n"));
+  Open();
+  EXPECT_EQ(Tokenizer(FolderOf("m")), "1");
+  Push(other);
+  EXPECT_EQ(Tokenizer(FolderOf("m")), "2");
+}
+
+TEST_F(PushedModelsTest, APushThatNobodyWaitsForLeavesNothing) {
+  PushedModels::Request request = Request("m");
+  int asked = 0;
+  request.wanted = [&] {
+    return ++asked > 3 ? absl::CancelledError("gone") : absl::OkStatus();
+  };
+  EXPECT_TRUE(absl::IsCancelled(Refused(request)));
+  EXPECT_TRUE(fs::is_empty(models_dir_));
+}
+
+// kill -9 at each step of a push and of a removal leaves one of these.
+TEST_F(PushedModelsTest, WhatWasCutOffGoesAtTheNextStart) {
+  const fs::path folder = Push(Request("whole")).model.folder;
+  const fs::path staged = folder.parent_path() / ".abc.17.1.tmp";
+  fs::create_directories(staged);
+  std::ofstream(staged / "config.json") << "{}";
+  const fs::path first = models_dir_ / "models--first" / "pushed" / "abc";
+  fs::create_directories(first);
+  std::ofstream(first / "config.json") << "{}";
+  Push(Request("doomed"));
+  fs::remove(models_dir_ / "models--doomed" / "model.json");
+  fs::create_directories(models_dir_ / "notes");  // of nobody we know
+  Open();
+  EXPECT_FALSE(fs::exists(staged));
+  EXPECT_FALSE(fs::exists(models_dir_ / "models--first"));
+  EXPECT_FALSE(fs::exists(models_dir_ / "models--doomed"));
+  EXPECT_TRUE(fs::exists(models_dir_ / "notes"));
+  EXPECT_EQ(FolderOf("whole"), folder);
+  EXPECT_EQ(log_, "");
+}
+
+TEST_F(PushedModelsTest, ARevisionOfWhichAFileWentIsMadeAgain) {
+  const fs::path folder = Push(Request("m", "1")).model.folder;
+  fs::remove(folder / "tokenizer.json");
+  Push(Request("m", "1"));
+  EXPECT_EQ(Tokenizer(folder), "1");
+}
+
+TEST_F(PushedModelsTest, WhatCannotBeReadStaysAndIsNamed) {
+  const fs::path folder = models_dir_ / "models--m";
+  Push(Request("m"));
+  std::ofstream(folder / "model.json") << "{";
+  Push(Request("other"));
+  fs::remove_all(FolderOf("other"));
+  Open();
+  EXPECT_THAT(log_, HasSubstr((folder / "model.json").string()));
+  EXPECT_THAT(log_, HasSubstr("models--other is not what its model.json says"));
+  EXPECT_TRUE(fs::exists(folder));
+  EXPECT_FALSE(models_->Find("m"));
+  // Pushing it again mends it.
+  Push(Request("other"));
+  EXPECT_EQ(Tokenizer(FolderOf("other")), "1");
+}
+
+TEST_F(PushedModelsTest, ARemovalSaysWhatItFrees) {
+  const auto pushed = Push(Request("m"));
+  EXPECT_TRUE(absl::IsNotFound(
+      models_->Remove("other", "ada", false, Nobody()).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      models_->Remove("m", "ada", false, Needs(pushed.model.folder)).status()));
+  const auto unreadable = models_->Remove("m", "ada", false, [] {
+    return absl::UnavailableError("the database is locked");
+  });
+  EXPECT_TRUE(absl::IsUnavailable(unreadable.status())) << "says nothing";
+  EXPECT_EQ(FolderOf("m"), pushed.model.folder);
+  const auto freed = models_->Remove("m", "ada", false, Nobody());
+  ASSERT_TRUE(freed.ok()) << freed.status();
+  EXPECT_EQ(*freed, pushed.model.size_bytes);
+  EXPECT_FALSE(models_->Find("m"));
+  EXPECT_TRUE(fs::is_empty(models_dir_));
+  Open();
+  EXPECT_FALSE(models_->Find("m"));
+}
+
+TEST_F(PushedModelsTest, PushesAtOnceOfOneNameLeaveOneOfThem) {
+  std::vector<PushedModels::Request> requests;
+  requests.reserve(8);
+  for (int i = 0; i < 8; ++i) {
+    requests.push_back(Request("m", std::to_string(i % 4)));
+  }
+  std::vector<std::thread> threads;
+  threads.reserve(requests.size());
+  for (const PushedModels::Request& request : requests) {
+    threads.emplace_back([&] { Push(request); });
+  }
+  std::atomic<bool> done = false;
+  std::thread reader([&] {
+    while (!done) {
+      const auto found = models_->Find("m");
+      if (!found) continue;
+      EXPECT_NE(Tokenizer(found->folder), "?");
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  done = true;
+  reader.join();
+  const std::string now = FolderOf("m");
+  EXPECT_TRUE(models_->Sweep("m", Nobody()).ok());
+  Open();
+  EXPECT_EQ(FolderOf("m"), now);
+  EXPECT_NE(Tokenizer(now), "?");
+}
+
+}  // namespace
+}  // namespace mpsd::models

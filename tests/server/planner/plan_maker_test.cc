@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planner/plan_maker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "server/jobs/request_file.h"
+#include "tests/server/planner/planner_fixture.h"
+
+namespace mpsd::planner {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// One blob, that of the fixture.
+class OneBlob final : public jobs::BlobStore {
+ public:
+  explicit OneBlob(std::string path) : path_(std::move(path)) {}
+  bool Has(const std::string& sha256) override {
+    return sha256 == std::string(64, 'a');
+  }
+  std::string PathOf(const std::string&) const override { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+class PlanMakerTest : public PlannerFixture {
+ protected:
+  PlanMakerTest() {
+    options_.worker_path = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
+    options_.plans_dir = state_ / "plans";
+    options_.machine_bytes = int64_t{8} << 30;
+  }
+  void Make() {
+    maker_ = std::make_unique<PlanMaker>(
+        options_,
+        PlanMaker::Dependencies{board_, files_, blobs_, base::Clock::Real()});
+  }
+  jobs::PlanRequest Request(const std::string& mode,
+                            const std::string& user = "ada",
+                            const std::string& more = "") {
+    jobs::PlanRequest request;
+    request.submission.spec_json = Spec("fake:" + mode, more);
+    request.submission.inputs = {{"train.jsonl", std::string(64, 'a')}};
+    request.submission.owner = user;
+    return request;
+  }
+  // The plan, or why there is none.
+  absl::StatusOr<jobs::FinishedPlan> Plan(const jobs::PlanRequest& request) {
+    if (!maker_) Make();
+    auto watch = maker_->Plan(request, [] {});
+    if (!watch.ok()) return watch.status();
+    while (true) {
+      auto news = (*watch)->Next();
+      if (!news.ok()) return news.status();
+      if (!*news) {
+        absl::SleepFor(absl::Milliseconds(5));
+      } else if ((*news)->plan) {
+        return *(*news)->plan;
+      } else {
+        stages_.push_back((*news)->stage);
+      }
+    }
+  }
+  // What the fake worker tells of itself under `name`.
+  static std::string Found(const jobs::FinishedPlan& plan,
+                           const std::string& name) {
+    const json parsed = json::parse(plan.json);
+    for (const json& finding : parsed["findings"]) {
+      if (finding["name"] == name) return finding["found"];
+    }
+    return "";
+  }
+  // Waits until no plan has a folder.
+  void ExpectNoFolders() {
+    for (int i = 0; i < 2000 && Folders() > 0; ++i) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    EXPECT_EQ(Folders(), 0);
+  }
+  int Folders() const {
+    std::error_code error;
+    return static_cast<int>(
+        std::distance(fs::directory_iterator(options_.plans_dir, error), {}));
+  }
+  void AwaitFolder() {
+    for (int i = 0; i < 2000 && Folders() == 0; ++i) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    ASSERT_GT(Folders(), 0);
+  }
+
+  PlanMaker::Options options_;
+  OneBlob blobs_{blob()};
+  std::unique_ptr<PlanMaker> maker_;
+  std::vector<std::string> stages_;
+};
+
+TEST_F(PlanMakerTest, MakesAPlanInAFolderOfItsOwn) {
+  options_.read_roots = {"/models"};
+  options_.chip = "Apple M9";
+  options_.cpu_cores = 3;
+  jobs::PlanRequest request = Request("ok");
+  request.thresholds = {{"memory.share", 0.5}};
+  const absl::StatusOr<jobs::FinishedPlan> plan = Plan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(stages_, testing::ElementsAre("checking the job",
+                                            "placing its files", "tokenizing"));
+  EXPECT_EQ(Found(*plan, "fake.inputs"), "1");
+  const std::string job = Found(*plan, "fake.job");
+  EXPECT_THAT(job, HasSubstr(options_.plans_dir.string()));
+  const fs::path own =
+      options_.plans_dir /
+      *fs::path(job).lexically_relative(options_.plans_dir).begin();
+  EXPECT_EQ(Found(*plan, "fake.tmpdir"), (own / "tmp").string());
+  const json facts = json::parse(Found(*plan, "fake.facts"));
+  EXPECT_EQ(facts["memory_bytes"], int64_t{8} << 30);
+  EXPECT_EQ(facts["memory_limit_bytes"], int64_t{8} << 30);
+  EXPECT_EQ(facts["chip"], "Apple M9");
+  EXPECT_EQ(facts["cpu_cores"], 3);
+  EXPECT_EQ(facts["thresholds"]["memory.share"], 0.5);
+  EXPECT_GT(facts["disk_free_bytes"], 0);
+  EXPECT_EQ(facts["read_roots"], json({"/models", own.string()}));
+  EXPECT_FALSE(facts.contains("device")) << "no worker has told yet";
+  EXPECT_FALSE(facts.contains("pace"));
+  EXPECT_FALSE(facts.contains("probe"));
+  EXPECT_EQ(plan->queue.jobs_ahead, 0);
+  ExpectNoFolders();
+  EXPECT_THAT(*store_.Ids(), IsEmpty()) << "a plan is no job";
+  EXPECT_TRUE(fs::is_empty(state_ / "jobs"));
+}
+
+TEST_F(PlanMakerTest, WhereJobsMayReadEverythingPlansMayToo) {
+  const absl::StatusOr<jobs::FinishedPlan> plan = Plan(Request("ok"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_FALSE(json::parse(Found(*plan, "fake.facts")).contains("read_roots"));
+}
+
+TEST_F(PlanMakerTest, AJobThatDoesNotFitIsPlannedToo) {
+  options_.machine_bytes = 1;
+  EXPECT_TRUE(Plan(Request("ok")).ok());
+}
+
+TEST_F(PlanMakerTest, KnowsTheDeviceAndThePaceOnIt) {
+  options_.chip = "Apple M9";
+  board_.view().Change([](jobs::ManagerInfo& info) {
+    info.device = "mps";
+    info.memory.recommended_max_bytes = 5 << 20;
+  });
+  jobs::Job past = Job("A", jobs::State::kSucceeded);
+  past.progress.emplace();
+  past.progress->device = "mps";
+  past.progress->seconds = 2;
+  past.progress->tokens_per_second = 50;
+  Put(past);
+  json facts = json::parse(Found(*Plan(Request("ok")), "fake.facts"));
+  EXPECT_EQ(facts["device"], "mps");
+  EXPECT_EQ(facts["memory_limit_bytes"], 5 << 20);
+  EXPECT_EQ(facts["pace"]["runs"], 1);
+  EXPECT_EQ(facts["pace"]["tokens_per_second"], 50);
+  // The job says where it trains.
+  facts = json::parse(
+      Found(*Plan(Request("ok", "ada", R"(, "device": "cpu")")), "fake.facts"));
+  EXPECT_EQ(facts["device"], "cpu");
+  EXPECT_EQ(facts["chip"], "Apple M9");
+  EXPECT_FALSE(facts.contains("pace"));
+  facts = json::parse(Found(
+      *Plan(Request("ok", "ada", R"(, "device": "cuda")")), "fake.facts"));
+  EXPECT_FALSE(facts.contains("chip")) << "the GPU is another one";
+}
+
+TEST_F(PlanMakerTest, ChecksTheRequestAsSubmitDoes) {
+  jobs::PlanRequest request = Request("ok");
+  request.submission.inputs[0].sha256 = std::string(64, 'b');
+  EXPECT_TRUE(absl::IsFailedPrecondition(Plan(request).status()));
+  request = Request("ok");
+  request.submission.may_use_blob = [](const std::string&) { return false; };
+  EXPECT_TRUE(absl::IsFailedPrecondition(Plan(request).status()));
+  request = Request("ok", "ada", R"(, "trainning": {})");
+  EXPECT_TRUE(absl::IsInvalidArgument(Plan(request).status()));
+  request = Request("ok");
+  request.submission.inputs.clear();
+  EXPECT_TRUE(absl::IsInvalidArgument(Plan(request).status()));
+  request = Request(
+      "ok", "ada",
+      R"(, "adapter": ")" + (state_ / "jobs" / "OTHER").string() + R"(")");
+  request.submission.may_read_job = [](const std::string&) { return false; };
+  EXPECT_TRUE(absl::IsPermissionDenied(Plan(request).status()));
+  EXPECT_EQ(Folders(), 0) << "nothing is placed before the check";
+}
+
+TEST_F(PlanMakerTest, AResultToBeCannotBeRead) {
+  jobs::Job before = Job("01M83D7QP0P8ZPHF2TPZMEST88", jobs::State::kQueued);
+  Put(before);
+  const absl::Status status =
+      Plan(Request("ok", "ada", R"(, "adapter": "job:)" + before.id + R"(")"))
+          .status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("has no result yet: plan once it has SUCCEEDED"));
+}
+
+TEST_F(PlanMakerTest, NamesFilesAsJobJsonDoes) {
+  const absl::Status status = Plan(Request("rejected")).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("plans")));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no label"));
+}
+
+TEST_F(PlanMakerTest, AProcessThatGoesWrongLeavesNothing) {
+  for (const char* mode : {"garbage", "crash-abort", "exit-1", "endless"}) {
+    EXPECT_EQ(Plan(Request(mode)).status().code(), absl::StatusCode::kInternal)
+        << mode;
+    ExpectNoFolders();
+  }
+  options_.limit = absl::Milliseconds(300);
+  Make();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Plan(Request("hang")).status()));
+  ExpectNoFolders();
+}
+
+TEST_F(PlanMakerTest, AProbeHasToBeOfTheSameJob) {
+  jobs::Job probe = Job("01M83D7QP0P8ZPHF2TPZMEST88", jobs::State::kSucceeded);
+  Put(probe);
+  jobs::SubmitRequest probed = Request("probe").submission;
+  ASSERT_TRUE(
+      files_.Create(probe.id, "{}", jobs::RequestFile::Encode(probed), {}, {})
+          .ok());
+  jobs::PlanRequest request = Request("ok");
+  request.probe_id = probe.id;
+  request.probe_json = R"({"device": "mps"})";
+  const absl::StatusOr<jobs::FinishedPlan> plan = Plan(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(json::parse(Found(*plan, "fake.facts"))["probe"]["device"], "mps");
+  request = Request("ok", "ada", R"(, "training": {"max_length": 9})");
+  request.probe_id = probe.id;
+  request.probe_json = "{}";
+  const absl::Status other = Plan(request).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(other)) << other;
+  EXPECT_THAT(std::string(other.message()),
+              HasSubstr("training.max_length was 1024 and is 9"));
+}
+
+TEST_F(PlanMakerTest, AUserHasOnePlanAtATimeAndAllHaveTwo) {
+  Make();
+  auto ada = maker_->Plan(Request("hang", "ada"), [] {});
+  ASSERT_TRUE(ada.ok());
+  const absl::Status again = Plan(Request("ok", "ada")).status();
+  EXPECT_TRUE(absl::IsUnavailable(again));
+  EXPECT_THAT(std::string(again.message()), HasSubstr("a plan of ada"));
+  auto bob = maker_->Plan(Request("hang", "bob"), [] {});
+  ASSERT_TRUE(bob.ok());
+  const absl::Status third = Plan(Request("ok", "eve")).status();
+  EXPECT_TRUE(absl::IsUnavailable(third));
+  EXPECT_THAT(std::string(third.message()), HasSubstr("2 plans at a time"));
+  // Whoever gives a plan up makes room.
+  ada->reset();
+  absl::StatusOr<jobs::FinishedPlan> plan = third;
+  for (int i = 0; i < 1000 && absl::IsUnavailable(plan.status()); ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+    plan = Plan(Request("ok", "eve"));
+  }
+  EXPECT_TRUE(plan.ok()) << plan.status();
+}
+
+TEST_F(PlanMakerTest, APlanThatNobodyWaitsForLeavesNoProcessAndNoFolder) {
+  Make();
+  auto watch = maker_->Plan(Request("deaf"), [] {});
+  ASSERT_TRUE(watch.ok());
+  AwaitFolder();
+  watch->reset();
+  ExpectNoFolders();
+}
+
+TEST_F(PlanMakerTest, EndsWithItsPlans) {
+  Make();
+  auto watch = maker_->Plan(Request("deaf"), [] {});
+  ASSERT_TRUE(watch.ok());
+  AwaitFolder();
+  maker_.reset();
+  EXPECT_EQ(Folders(), 0);
+  while ((*watch)->Next().ok()) {
+  }
+  EXPECT_TRUE(absl::IsCancelled((*watch)->Next().status()));
+}
+
+TEST_F(PlanMakerTest, RemovesWhatAKilledDaemonLeft) {
+  fs::create_directories(options_.plans_dir / "01OLD" / "jobs");
+  fs::create_symlink(state_ / "jobs", options_.plans_dir / "link");
+  std::ofstream(state_ / "jobs" / "kept") << "kept";
+  Make();
+  EXPECT_EQ(Folders(), 0);
+  EXPECT_TRUE(fs::exists(state_ / "jobs" / "kept")) << "no link is followed";
+}
+
+TEST_F(PlanMakerTest, ASweepLeavesPlansUnderWayAlone) {
+  Make();
+  auto watch = maker_->Plan(Request("hang"), [] {});
+  ASSERT_TRUE(watch.ok());
+  AwaitFolder();
+  fs::create_directories(options_.plans_dir / "01OLD" / "jobs");
+  maker_->Sweep();
+  EXPECT_FALSE(fs::exists(options_.plans_dir / "01OLD"));
+  EXPECT_EQ(Folders(), 1);
+}
+
+TEST_F(PlanMakerTest, OnlyItsUserMayEnterThePlansFolder) {
+  Make();
+  auto watch = maker_->Plan(Request("hang"), [] {});
+  ASSERT_TRUE(watch.ok());
+  AwaitFolder();
+  EXPECT_EQ(fs::status(options_.plans_dir).permissions(), fs::perms::owner_all);
+}
+
+}  // namespace
+}  // namespace mpsd::planner

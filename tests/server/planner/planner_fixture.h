@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_SERVER_PLANNER_PLANNER_FIXTURE_H_
+#define MPSD_TESTS_SERVER_PLANNER_PLANNER_FIXTURE_H_
+
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "core/base/clock.h"
+#include "gtest/gtest.h"
+#include "server/jobs/job_board.h"
+#include "server/jobs/job_files.h"
+#include "tests/fakes/fake_job_store.h"
+
+namespace mpsd::planner {
+
+// A state folder with a tiny model and one blob, and a queue without a
+// scheduler.
+class PlannerFixture : public testing::Test {
+ protected:
+  PlannerFixture() {
+    std::filesystem::create_directories(state_ / "jobs");
+    std::filesystem::create_directories(model());
+    std::ofstream(model() / "config.json") << R"({"model_type": "llama",
+        "vocab_size": 100, "hidden_size": 16, "intermediate_size": 32,
+        "num_hidden_layers": 2, "num_attention_heads": 2,
+        "num_key_value_heads": 2, "max_position_embeddings": 128})";
+    std::ofstream(blob()) << "{\"text\": \"a\"}\n";
+  }
+  ~PlannerFixture() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path model() const { return folder_ / "tiny"; }
+  std::filesystem::path blob() const { return folder_ / "blob"; }
+
+  // A job.json whose name chooses the fake worker's mode.
+  std::string Spec(const std::string& name, const std::string& more = "") {
+    return R"({"name": ")" + name + R"(", "model": ")" + model().string() +
+           R"(", "dataset": {"train": "train.jsonl"})" + more + "}";
+  }
+  jobs::Job Job(const std::string& id, jobs::State state) {
+    jobs::Job job;
+    job.id = id;
+    job.state = state;
+    job.owner = "ada";
+    job.model = model();
+    job.spec_json = Spec("past");
+    job.create_time =
+        job.end_time.emplace(absl::FromUnixSeconds(1'700'000'000));
+    return job;
+  }
+  void Put(const jobs::Job& job) {
+    jobs::Event first;
+    first.job_id = job.id;
+    first.sequence = 1;
+    ASSERT_TRUE(store_.Insert(job, first).ok());
+  }
+
+  static std::string NewFolder() {
+    static std::atomic<int> counter{0};
+    return (std::filesystem::path(testing::TempDir()) /
+            ("planner-" + std::to_string(getpid()) + "-" +
+             std::to_string(++counter)))
+        .string();
+  }
+
+  const std::filesystem::path folder_ = NewFolder();
+  const std::filesystem::path state_ = folder_ / "state";
+  fakes::FakeJobStore store_;
+  jobs::DiskJobFiles files_{state_};
+  jobs::JobBoard board_{store_, files_};
+};
+
+}  // namespace mpsd::planner
+
+#endif  // MPSD_TESTS_SERVER_PLANNER_PLANNER_FIXTURE_H_

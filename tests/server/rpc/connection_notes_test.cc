@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/connection_notes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/core/scratch_folder.h"
+#include "tests/server/rpc/fake_tokens.h"
+#include "tests/server/tls/test_pki.h"
+
+namespace mpsd::rpc {
+namespace {
+
+using access::Caller;
+using access::Role;
+using access::Way;
+using testing::HasSubstr;
+
+// A connection's notes in memory.
+class FakeConnection final : public grpc::AuthContext {
+ public:
+  explicit FakeConnection(const std::string& certificate = "") {
+    if (!certificate.empty()) AddProperty("x509_pem_cert", certificate);
+  }
+  bool IsPeerAuthenticated() const override { return false; }
+  std::vector<grpc::string_ref> GetPeerIdentity() const override { return {}; }
+  std::string GetPeerIdentityPropertyName() const override { return ""; }
+  std::vector<grpc::string_ref> FindPropertyValues(
+      const std::string& name) const override {
+    std::vector<grpc::string_ref> values;
+    for (const auto& [key, value] : properties_) {
+      if (key == name) values.push_back(value);
+    }
+    return values;
+  }
+  grpc::AuthPropertyIterator begin() const override { return Nothing(); }
+  grpc::AuthPropertyIterator end() const override { return Nothing(); }
+  void AddProperty(const std::string& key,
+                   const grpc::string_ref& value) override {
+    properties_.emplace_back(key, std::string(value.data(), value.size()));
+  }
+  bool SetPeerIdentityPropertyName(const std::string&) override {
+    return false;
+  }
+  size_t size() const { return properties_.size(); }
+
+ private:
+  struct Nothing : grpc::AuthPropertyIterator {};
+  std::list<std::pair<std::string, std::string>> properties_;
+};
+
+class ConnectionNotesTest : public testing::Test {
+ protected:
+  ConnectionNotesTest() {
+    tokens_.Put("good", "eve", Role::kViewer);
+    known_.tokens = &tokens_;
+    known_.roles = {501, {"ada"}, {"guest"}};
+  }
+  std::string Fault(const FakeConnection& connection,
+                    const Metadata& metadata = {}) {
+    const absl::Status status = CallerOf(connection, metadata, known_).status();
+    EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+    return std::string(status.message());
+  }
+  std::string Certificate(const std::string& subject, int days = 30) {
+    return tls::Content(pki_.Client("c", subject, days).certificate);
+  }
+
+  const tls::TestPki pki_{testing_support::FreshFolder("notes")};
+  FakeTokens tokens_;
+  KnownCallers known_;
+};
+
+TEST_F(ConnectionNotesTest, AnAccountIsKnown) {
+  for (const auto& [uid, user, role] :
+       {std::tuple{501u, "me", Role::kAdmin},
+        std::tuple{0u, "root", Role::kAdmin},
+        std::tuple{502u, "ada", Role::kAdmin},
+        std::tuple{503u, "guest", Role::kViewer},
+        std::tuple{504u, "bob", Role::kUser}}) {
+    FakeConnection connection;
+    NoteAccount(uid, user, connection);
+    const auto caller = CallerOf(connection, {}, known_);
+    ASSERT_TRUE(caller.ok()) << caller.status();
+    EXPECT_EQ(*caller, (Caller{user, role, Way::kSocket,
+                               "uid " + std::to_string(uid), ""}));
+  }
+}
+
+TEST_F(ConnectionNotesTest, ANoteIsWrittenOnce) {
+  FakeConnection connection;
+  NoteAccount(504, "bob", connection);
+  NoteAccount(0, "root", connection);
+  EXPECT_EQ(CallerOf(connection, {}, known_)->user, "bob");
+  EXPECT_EQ(connection.size(), 2u);
+}
+
+TEST_F(ConnectionNotesTest, MetadataMakesNobodyAnybody) {
+  const Metadata lies = {{"mpsd-uid", "0"},
+                         {"mpsd-user", "root"},
+                         {"mpsd-certificate", "01"},
+                         {"mpsd-certificate-expiry", "99999999999"},
+                         {"x509_common_name", "ada"}};
+  EXPECT_THAT(Fault(FakeConnection(), lies), HasSubstr("no token came"));
+  FakeConnection bobs;
+  NoteAccount(504, "bob", bobs);
+  EXPECT_EQ(CallerOf(bobs, lies, known_)->user, "bob");
+  // Not even by a token: the kernel's word comes first.
+  EXPECT_EQ(CallerOf(bobs, {{"authorization", "Bearer good"}}, known_)->user,
+            "bob");
+}
+
+TEST_F(ConnectionNotesTest, ATokenIsKnownUntilItIsRevoked) {
+  const Metadata metadata = {{"authorization", "Bearer good"}};
+  const FakeConnection connection;
+  EXPECT_EQ(
+      *CallerOf(connection, metadata, known_),
+      (Caller{"eve", Role::kViewer, Way::kToken, "token 0a1b2c3d4e5f", ""}));
+  tokens_.Revoke("good");
+  EXPECT_THAT(Fault(connection, metadata), HasSubstr("mpsctl login"));
+  known_.tokens = nullptr;
+  EXPECT_THAT(Fault(connection, metadata), HasSubstr("is not known"));
+}
+
+TEST_F(ConnectionNotesTest, ACertificateIsItsUser) {
+  FakeConnection connection(Certificate("/CN=ada"));
+  ASSERT_TRUE(NoteCertificate(connection).ok());
+  ASSERT_TRUE(NoteCertificate(connection).ok());
+  EXPECT_EQ(connection.size(), 4u);
+  const auto caller = CallerOf(connection, {}, known_);
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  EXPECT_EQ(caller->user, "ada");
+  EXPECT_EQ(caller->role, Role::kAdmin);
+  EXPECT_EQ(caller->way, Way::kCertificate);
+  EXPECT_THAT(caller->credential,
+              testing::MatchesRegex("certificate [0-9A-F]+"));
+}
+
+// No account of the machine: root's name is a user's like any other.
+TEST_F(ConnectionNotesTest, ACertificateIsNoAccount) {
+  FakeConnection connection(Certificate("/CN=root"));
+  ASSERT_TRUE(NoteCertificate(connection).ok());
+  EXPECT_EQ(CallerOf(connection, {}, known_)->role, Role::kUser);
+}
+
+TEST_F(ConnectionNotesTest, ATokenComesBeforeACertificate) {
+  FakeConnection connection(Certificate("/CN=ada"));
+  ASSERT_TRUE(NoteCertificate(connection).ok());
+  EXPECT_EQ(
+      CallerOf(connection, {{"authorization", "Bearer good"}}, known_)->user,
+      "eve");
+  EXPECT_THAT(Fault(connection, {{"authorization", "Bearer bad"}}),
+              HasSubstr("the token is not known"));
+}
+
+TEST_F(ConnectionNotesTest, ACertificateThatEndsOnAnOpenConnectionIsNoMore) {
+  FakeConnection connection(Certificate("/CN=ada", -1));
+  ASSERT_TRUE(NoteCertificate(connection).ok());
+  EXPECT_THAT(Fault(connection), HasSubstr("has expired"));
+}
+
+TEST_F(ConnectionNotesTest, ACertificateOfNobodyIsRefused) {
+  FakeConnection connection(Certificate("/CN=ada/CN=root"));
+  EXPECT_TRUE(absl::IsInvalidArgument(NoteCertificate(connection)));
+  EXPECT_EQ(connection.size(), 1u);
+  EXPECT_THAT(Fault(connection), HasSubstr("no token came"));
+}
+
+}  // namespace
+}  // namespace mpsd::rpc

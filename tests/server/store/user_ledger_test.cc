@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/user_ledger.h"
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/base/sha256.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/store/blob_store.h"
+#include "server/store/sqlite_job_store.h"
+#include "tests/server/store/scratch.h"
+
+namespace mpsd::store {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class UserLedgerTest : public testing::Test {
+ protected:
+  UserLedgerTest() {
+    fs::create_directories(scratch_.path() / "jobs");
+    Open();
+  }
+  // As a daemon that starts again.
+  void Open() {
+    ledger_.reset();
+    blobs_.reset();
+    database_.reset();
+    database_ = OpenOrDie(scratch_.file());
+    auto blobs = BlobStore::Open(*database_, scratch_.path() / "blobs");
+    ASSERT_TRUE(blobs.ok()) << blobs.status();
+    blobs_ = *std::move(blobs);
+    ledger_ = std::make_unique<UserLedger>(*database_, folders_);
+  }
+  std::string Put(const std::string& bytes) {
+    const std::string name = base::Sha256Hex(bytes);
+    auto writer = blobs_->Begin(name, bytes.size());
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    EXPECT_TRUE((*writer)->Append(bytes).ok());
+    EXPECT_TRUE((*writer)->Commit().ok());
+    return name;
+  }
+  // An upload as the API makes it.
+  absl::Status Send(const std::string& user, const std::string& bytes,
+                    const jobs::UserLimits& limits = {}) {
+    auto claim = ledger_->Begin(user, limits);
+    absl::Status added = claim->Add(base::Sha256Hex(bytes), bytes.size());
+    if (!added.ok()) return added;
+    Put(bytes);
+    return claim->Commit();
+  }
+  int64_t Uploads(const std::string& user) {
+    auto bytes = ledger_->BytesOf(user);
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    return bytes->uploads;
+  }
+  static jobs::UserLimits Most(int64_t bytes) {
+    jobs::UserLimits limits;
+    limits.upload_bytes = bytes;
+    return limits;
+  }
+
+  Scratch scratch_;
+  const std::shared_ptr<jobs::MeasuredFolders> folders_ =
+      std::make_shared<jobs::MeasuredFolders>();
+  std::unique_ptr<Database> database_;
+  std::unique_ptr<BlobStore> blobs_;
+  std::unique_ptr<UserLedger> ledger_;
+};
+
+TEST_F(UserLedgerTest, ABlobCountsOnceForEachUserWhoSendsIt) {
+  ASSERT_TRUE(Send("ada", "1234567").ok());
+  ASSERT_TRUE(Send("ada", "1234567").ok());
+  ASSERT_TRUE(Send("bob", "1234567").ok());
+  ASSERT_TRUE(Send("bob", "123").ok());
+  EXPECT_EQ(Uploads("ada"), 7);
+  EXPECT_EQ(Uploads("bob"), 10);
+  EXPECT_EQ(Uploads("eve"), 0);
+  EXPECT_TRUE(*ledger_->Holds("bob", base::Sha256Hex("123")));
+  EXPECT_FALSE(*ledger_->Holds("ada", base::Sha256Hex("123")));
+  EXPECT_FALSE(*ledger_->Holds("bob", "nothing"));
+  Open();
+  EXPECT_EQ(Uploads("ada"), 7);
+  EXPECT_EQ(Uploads("bob"), 10);
+}
+
+TEST_F(UserLedgerTest, AnUploadThatBreaksOffCountsForNobody) {
+  {
+    auto claim = ledger_->Begin("ada", Most(10));
+    ASSERT_TRUE(claim->Add(base::Sha256Hex("x"), 10).ok());
+    EXPECT_FALSE(ledger_->Begin("ada", Most(10))->Add("y", 1).ok());
+  }
+  EXPECT_EQ(Uploads("ada"), 0);
+  EXPECT_TRUE(ledger_->Begin("ada", Most(10))->Add("y", 10).ok());
+}
+
+TEST_F(UserLedgerTest, WhatIsKeptOfAnUploadCounts) {
+  ledger_ = std::make_unique<UserLedger>(
+      *database_, folders_,
+      [this](const std::string& user) { return blobs_->KeptBytesOf(user); });
+  const std::string sha256 = base::Sha256Hex("1234567");
+  {
+    auto writer = blobs_->Resume("ada", sha256, 7, 0);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSERT_TRUE((*writer)->Append("1234").ok());
+  }
+  EXPECT_EQ(Uploads("ada"), 4);
+  EXPECT_EQ(Uploads("bob"), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(Send("ada", "abcdefg", Most(10))));
+  // The upload goes on, and its bytes count once.
+  auto writer = blobs_->Resume("ada", sha256, 7, 4);
+  auto claim = ledger_->Begin("ada", Most(7));
+  EXPECT_TRUE(claim->Add(sha256, 3).ok());
+  ASSERT_FALSE(*(*writer)->CatchUp());
+  ASSERT_TRUE((*writer)->Append("567").ok());
+  ASSERT_TRUE((*writer)->Commit().ok());
+  ASSERT_TRUE(claim->Commit().ok());
+  EXPECT_EQ(Uploads("ada"), 7);
+}
+
+TEST_F(UserLedgerTest, TheLimitHoldsAtItsFigureAndOnePastIt) {
+  ASSERT_TRUE(Send("ada", "1234567", Most(10)).ok());
+  const absl::Status refused = Send("ada", "abcd", Most(10));
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("7 bytes, and 4 bytes"));
+  EXPECT_TRUE(Send("ada", "abc", Most(10)).ok());
+  EXPECT_EQ(Uploads("ada"), 10);
+  // The limit is the user's, not the machine's.
+  EXPECT_TRUE(Send("bob", "abcd", Most(10)).ok());
+}
+
+// What each announces fits alone.
+TEST_F(UserLedgerTest, UploadsAtOnceDoNotPassTogether) {
+  std::atomic<int> passed = 0;
+  std::vector<std::thread> threads;
+  threads.reserve(50);
+  for (int i = 0; i < 50; ++i) {
+    threads.emplace_back([&, i] {
+      const std::string bytes = std::to_string(100 + i);
+      passed += Send("ada", bytes, Most(30)).ok() ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(passed, 10);
+  EXPECT_EQ(Uploads("ada"), 30);
+}
+
+TEST_F(UserLedgerTest, AJobCountsTheBlobsOfOthersForItsUserToo) {
+  const std::string a = Put("1234567"), b = Put("abc");
+  ASSERT_TRUE(ledger_->Use("ada", Most(10), {a, b}).ok());
+  EXPECT_EQ(Uploads("ada"), 10);
+  ASSERT_TRUE(ledger_->Use("ada", Most(10), {a, b}).ok());
+  EXPECT_EQ(Uploads("ada"), 10);
+  const std::string c = Put("x");
+  EXPECT_TRUE(absl::IsResourceExhausted(ledger_->Use("ada", Most(10), {a, c})));
+  EXPECT_EQ(Uploads("ada"), 10) << "what was refused does not count";
+  EXPECT_TRUE(ledger_->Use("ada", {}, {c}).ok());
+  EXPECT_EQ(Uploads("ada"), 11);
+  // A blob that the store does not have: Submit says so.
+  EXPECT_TRUE(ledger_->Use("ada", {}, {base::Sha256Hex("nothing")}).ok());
+  EXPECT_EQ(Uploads("ada"), 11);
+}
+
+TEST_F(UserLedgerTest, WhatIsAnnouncedCountsForJobsToo) {
+  const std::string blob = Put("1234567");
+  auto claim = ledger_->Begin("ada", Most(10));
+  ASSERT_TRUE(claim->Add(base::Sha256Hex("x"), 4).ok());
+  EXPECT_FALSE(ledger_->Use("ada", Most(10), {blob}).ok());
+  claim.reset();
+  EXPECT_TRUE(ledger_->Use("ada", Most(10), {blob}).ok());
+}
+
+TEST_F(UserLedgerTest, ABlobThatGoesCountsNoMore) {
+  ASSERT_TRUE(Send("ada", "1234567").ok());
+  ASSERT_TRUE(Send("bob", "1234567").ok());
+  ASSERT_TRUE(blobs_->Collect(scratch_.path() / "jobs", absl::Hours(1)).ok());
+  EXPECT_EQ(Uploads("ada"), 7);
+  auto freed = blobs_->Collect(scratch_.path() / "jobs", -absl::Hours(1));
+  ASSERT_TRUE(freed.ok()) << freed.status();
+  EXPECT_EQ(freed->bytes, 7);
+  EXPECT_EQ(Uploads("ada"), 0);
+  EXPECT_EQ(Uploads("bob"), 0);
+  EXPECT_TRUE(Send("ada", "1234567", Most(7)).ok());
+  EXPECT_EQ(Uploads("ada"), 7);
+}
+
+TEST_F(UserLedgerTest, AFileThatSomebodyRemovedCountsNoMore) {
+  ASSERT_TRUE(Send("ada", "1234567").ok());
+  fs::remove(blobs_->PathOf(base::Sha256Hex("1234567")));
+  Open();
+  EXPECT_EQ(Uploads("ada"), 0);
+}
+
+TEST_F(UserLedgerTest, ManyBlobsOfOneJob) {
+  std::set<std::string> names;
+  Connection& c = database_->writer();
+  {
+    absl::MutexLock lock(&c.mutex());
+    Transaction transaction(c);
+    for (int i = 0; i < 1201; ++i) {
+      names.insert(base::Sha256Hex(std::to_string(i)));
+      Query(c,
+            "INSERT INTO blobs (sha256, size_bytes, create_time_us) "
+            "VALUES (?, 2, 0)",
+            base::Sha256Hex(std::to_string(i)))
+          .Run();
+    }
+    transaction.Commit();
+  }
+  EXPECT_FALSE(ledger_->Use("ada", Most(2401), names).ok());
+  EXPECT_TRUE(ledger_->Use("ada", Most(2402), names).ok());
+  EXPECT_EQ(Uploads("ada"), 2402);
+}
+
+TEST_F(UserLedgerTest, ResultsAreTheFoldersOfAUsersJobs) {
+  SqliteJobStore store(*database_);
+  std::vector<jobs::Job> made;
+  for (int i = 1; i <= 3; ++i) {
+    jobs::Job job = QueuedJob(i);
+    job.owner = i == 3 ? "bob" : "ada";
+    ASSERT_TRUE(store.Insert(job, StateEvent(job, 1)).ok());
+    made.push_back(job);
+  }
+  jobs::Checkpoint checkpoint;
+  checkpoint.step = 5;
+  checkpoint.path = "/out/checkpoints/step-5";
+  checkpoint.bytes = 100;
+  ASSERT_TRUE(store.AddCheckpoint(made[0].id, checkpoint).ok());
+  EXPECT_EQ(ledger_->BytesOf("ada")->results, 100);
+  // What was measured counts where it is more: results, and logs.
+  folders_->Set(1000,
+                {{made[0].id, 130, 0}, {made[1].id, 7, 0}, {made[2].id, 9, 0}});
+  EXPECT_EQ(ledger_->BytesOf("ada")->results, 137);
+  EXPECT_EQ(ledger_->BytesOf("bob")->results, 9);
+  // A checkpoint since the measurement.
+  checkpoint.step = 10;
+  checkpoint.path = "/out/checkpoints/step-10";
+  ASSERT_TRUE(store.AddCheckpoint(made[0].id, checkpoint).ok());
+  EXPECT_EQ(ledger_->BytesOf("ada")->results, 207);
+  // A job that was deleted counts no more, though its folder was measured.
+  made[0].state = jobs::State::kCancelled;
+  ASSERT_TRUE(store.Update(made[0], {}).ok());
+  ASSERT_TRUE(store.Delete(made[0].id).ok());
+  EXPECT_EQ(ledger_->BytesOf("ada")->results, 7);
+}
+
+}  // namespace
+}  // namespace mpsd::store
