@@ -27,10 +27,6 @@ const AugmentationSpec& DefaultAugmentation() {
   return defaults;
 }
 
-bool Evaluates(const TrainSpec& s) {
-  return !s.dataset.eval.empty() || s.dataset.validation_split > 0;
-}
-
 bool UsesBest(const TrainSpec& s) {
   return s.training.load_best_model_at_end ||
          s.training.early_stopping_patience.has_value();
@@ -52,7 +48,8 @@ std::vector<IdleField> DataFields() {
   return {
       {"dataset.max_eval_samples", kNoEvaluation,
        [](const TrainSpec& s) {
-         return s.dataset.max_eval_samples.has_value() && !Evaluates(s);
+         return s.dataset.max_eval_samples.has_value() &&
+                !s.dataset.evaluates();
        }},
       {"dataset.max_predict_samples", "there is no dataset.predict",
        [](const TrainSpec& s) {
@@ -160,25 +157,27 @@ std::vector<IdleField> EvaluationFields() {
        [](const TrainSpec& s) {
          return s.training.per_device_eval_batch_size !=
                     DefaultTraining().per_device_eval_batch_size &&
-                !Evaluates(s) && s.dataset.predict.empty();
+                !s.dataset.evaluates() && s.dataset.predict.empty();
        }},
       {"training.metric_for_best_model", kNoEvaluation,
        [](const TrainSpec& s) {
-         return !s.training.metric_for_best_model.empty() && !Evaluates(s);
+         return !s.training.metric_for_best_model.empty() &&
+                !s.dataset.evaluates();
        }},
       {"training.metric_for_best_model", kNoBest,
        [](const TrainSpec& s) {
-         return !s.training.metric_for_best_model.empty() && Evaluates(s) &&
-                !UsesBest(s);
+         return !s.training.metric_for_best_model.empty() &&
+                s.dataset.evaluates() && !UsesBest(s);
        }},
       {"training.greater_is_better", kNoEvaluation,
        [](const TrainSpec& s) {
-         return s.training.greater_is_better.has_value() && !Evaluates(s);
+         return s.training.greater_is_better.has_value() &&
+                !s.dataset.evaluates();
        }},
       {"training.greater_is_better", kNoBest,
        [](const TrainSpec& s) {
-         return s.training.greater_is_better.has_value() && Evaluates(s) &&
-                !UsesBest(s);
+         return s.training.greater_is_better.has_value() &&
+                s.dataset.evaluates() && !UsesBest(s);
        }},
       {"training.early_stopping_threshold", "early_stopping_patience is absent",
        [](const TrainSpec& s) {

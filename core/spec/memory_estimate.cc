@@ -215,13 +215,9 @@ double EvaluatedLogitsBytes(const TrainSpec& spec, const ModelConfig& model,
          tokens * 3 * model.hidden_size * b;
 }
 
-bool Evaluates(const TrainSpec& spec) {
-  return !spec.dataset.eval.empty() || spec.dataset.validation_split > 0;
-}
-
 double EvaluationBytes(const TrainSpec& spec, const ModelConfig& m,
                        const Traits& traits) {
-  if (!Evaluates(spec)) return 0;
+  if (!spec.dataset.evaluates()) return 0;
   double rows = static_cast<double>(spec.training.per_device_eval_batch_size);
   if (traits.silent_out_of_memory) {
     rows = std::min(

@@ -171,6 +171,8 @@ struct DatasetSpec {
   std::optional<int64_t> max_train_samples;  // the first ones
   std::optional<int64_t> max_eval_samples;
   std::optional<int64_t> max_predict_samples;
+  // Whether a training with these data is evaluated.
+  bool evaluates() const { return !eval.empty() || validation_split > 0; }
   bool operator==(const DatasetSpec&) const = default;
 };
 

@@ -75,7 +75,7 @@ class Rules {
       Fault("dataset", "validation_split",
             "cannot stand beside dataset.eval; leave one of them out");
     }
-    if (!d.eval.empty() || d.validation_split > 0) return;
+    if (d.evaluates()) return;
     constexpr std::string_view kNeedsEval =
         "needs evaluations, and there is no dataset.eval; name its files, set "
         "dataset.validation_split, or leave this out";

@@ -30,9 +30,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> StepRun::Open(
   spec.training.padding_free =
       spec.training.padding_free.value_or(spec.training.auto_find_batch_size);
   spec.training.auto_find_batch_size = false;
-  const bool evaluates =
-      !spec.dataset.eval.empty() || spec.dataset.validation_split > 0;
-  if (options.max_eval_samples && evaluates) {
+  if (options.max_eval_samples && spec.dataset.evaluates()) {
     auto& most = spec.dataset.max_eval_samples;
     most = std::min(most.value_or(*options.max_eval_samples),
                     *options.max_eval_samples);
