@@ -91,15 +91,13 @@ CLI::Option* DeclarePlan(CLI::App& app, mpsd::worker::PlanArguments& plan) {
 }
 
 // Ends this process soon after the one that asked, should that be killed.
-class WithReader {
- private:
-  const mpsd::worker::ReaderWatch watch_{STDOUT_FILENO, absl::Milliseconds(200),
-                                         [] { _exit(1); }};
-};
+mpsd::worker::ReaderWatch EndWithReader() {
+  return {STDOUT_FILENO, absl::Milliseconds(200), [] { _exit(1); }};
+}
 
 int Plan(const mpsd::worker::PlanArguments& plan) {
   mpsd::worker::EnterCell();
-  const WithReader with_reader;
+  const auto watch = EndWithReader();
   // A job may be training beside the plan.
   if (nice(10) < 0) std::cerr << "mpsd-worker: planning at full priority\n";
   return mpsd::worker::RunPlan(plan, std::cout, std::cerr);
@@ -114,7 +112,7 @@ CLI::Option* DeclareGates(CLI::App& app) {
 
 int Gates() {
   mpsd::worker::EnterCell();
-  const WithReader with_reader;
+  const auto watch = EndWithReader();
   return mpsd::worker::RunGates(std::cout, std::cerr);
 }
 
