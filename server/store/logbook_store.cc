@@ -295,7 +295,7 @@ absl::StatusOr<std::vector<std::string>> LogbookStore::Attempts(
 
 absl::StatusOr<std::vector<logbook::StoredRecord>> LogbookStore::Search(
     const logbook::RecordSearch& search) {
-  Connection& c = database_.lister();
+  Connection& c = database_.searcher();
   using Result = absl::StatusOr<std::vector<logbook::StoredRecord>>;
   Result found = CatchSqlite("searching the logbook", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());
@@ -332,7 +332,7 @@ absl::StatusOr<logbook::StoredRecord> LogbookStore::Get(const std::string& id) {
 absl::StatusOr<std::vector<std::string>> LogbookStore::FindByIdPart(
     const std::string& part, const std::optional<std::string>& owner,
     int limit) {
-  Connection& c = database_.lister();
+  Connection& c = database_.searcher();
   using Result = absl::StatusOr<std::vector<std::string>>;
   return CatchSqlite("finding records by a part of their id", [&]() -> Result {
     absl::MutexLock lock(&c.mutex());

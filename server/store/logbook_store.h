@@ -23,7 +23,7 @@ class LogbookStore final : public logbook::RecordStore {
 
   // Among 200,000 records a search takes a fraction of a second; one for a long
   // text that is nearly in each of them would take minutes, for which nobody
-  // could list a job. After this time it is DeadlineExceeded.
+  // else could search. After this time it is DeadlineExceeded.
   static constexpr absl::Duration kSearch = absl::Seconds(2);
 
   // `database` must outlive the store.

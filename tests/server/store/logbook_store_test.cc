@@ -253,11 +253,17 @@ TEST_F(LogbookStoreTest, ASearchThatTakesTooLongIsGivenUp) {
   const absl::Status status = store.Search(search).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_THAT(status.message(), testing::HasSubstr("longer than 100ms"));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
   // What comes next on the connection has its own time.
   search.query.texts = {"aab"};
   search.limit = 3;
   EXPECT_EQ(Ids(search).size(), 3);
+}
+
+TEST_F(LogbookStoreTest, WhoListsJobsWaitsForNoSearch) {
+  absl::MutexLock lock(&database_->searcher().mutex());  // a search goes on
+  EXPECT_TRUE(jobs_.List(jobs::ListFilter()).ok());
+  EXPECT_FALSE(jobs_.Get("none").ok());
 }
 
 TEST_F(LogbookStoreTest, ABodyThatIsGoneHidesTheRecordAlone) {
