@@ -115,6 +115,11 @@ absl::Status AcceptParity(jobs::JobReader& reader, jobs::RecordNotes* notes,
   if (notes != nullptr && !sign_off->noted) {
     s = notes->Add(read->job.id, user,
                    absl::StrCat("parity signed off: ", request.reason()));
+    if (absl::IsResourceExhausted(s)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the sign-off is kept with the result, but not in the logbook: ",
+          s.message()));
+    }
     // A job of an older mpsd has no record; the sign-off stands without it.
     if (!s.ok() && !absl::IsNotFound(s)) return s;
     sign_off->noted = s.ok();

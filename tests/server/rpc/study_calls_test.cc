@@ -176,6 +176,17 @@ TEST_F(StudyCallsTest, ALogbookThatFailedIsToldTheNextTime) {
   EXPECT_EQ(Get("p")->parity().accepted_reason(), "another");
 }
 
+TEST_F(StudyCallsTest, ARecordWithoutRoomTellsOfNoSignOff) {
+  PutParity();
+  FakeNotes notes;
+  notes.fail = absl::ResourceExhaustedError("200 notes");
+  const absl::Status told = Accept("p", "why", "ada", &notes).status();
+  EXPECT_EQ(told.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(told.message()),
+              HasSubstr("kept with the result, but not in the logbook: 200"));
+  EXPECT_EQ(Get("p")->parity().accepted_reason(), "why");
+}
+
 TEST_F(StudyCallsTest, ANewResultIsNotSignedOff) {
   PutParity();
   ASSERT_TRUE(Accept("p", "why").ok());
