@@ -158,15 +158,18 @@ class Drawing {
     Text((kLeft + right) / 2, bottom + 36, "middle", chart_.x_name);
   }
 
+  // Each name on a line of its own: two marks may stand side by side.
   void Marks() {
+    double baseline = kTop + 12;
     for (const SvgChart::Mark& mark : chart_.marks) {
       if (!IsPlace(mark.x)) continue;
       const double x = AtX(mark.x);
       Line(x, kTop, x, kHeight - kBottom,
            "stroke-dasharray=\"4 4\" stroke-opacity=\"0.6\"");
       const bool near_end = x > kWidth - kRight - 120;
-      Text(near_end ? x - 4 : x + 4, kTop + 12, near_end ? "end" : "start",
+      Text(near_end ? x - 4 : x + 4, baseline, near_end ? "end" : "start",
            mark.text);
+      baseline += 14;
     }
   }
 

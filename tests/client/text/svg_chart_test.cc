@@ -34,6 +34,20 @@ TEST(SvgChart, HasItsTextsCurvesAndMarks) {
   EXPECT_THAT(svg, HasSubstr("L360.0 "));
 }
 
+TEST(SvgChart, TheNamesOfNeighboursStandBelowEachOther) {
+  SvgChart chart;
+  chart.curves = {{"c", {{0, 1}, {1000, 2}}}};
+  chart.marks = {{500, "knee"}, {501, "largest"}};
+  const std::string svg = chart.Draw();
+  const auto line_of = [&](const std::string& text) {
+    const size_t name = svg.find(">" + text + "<");
+    EXPECT_NE(name, std::string::npos) << text;
+    const size_t y = svg.rfind(" y=\"", name);
+    return svg.substr(y, svg.find('"', y + 4) - y);
+  };
+  EXPECT_NE(line_of("knee"), line_of("largest"));
+}
+
 TEST(SvgChart, HostileTextsStayTexts) {
   SvgChart chart;
   chart.title = "</title><script>alert(1)</script>\x1b\xff";
