@@ -96,12 +96,7 @@ ExitCode FindOutOf(const Console& console, const std::string& text,
   code = SendJob(console, std::move(request), no_upload, arguments.detach,
                  &profile);
   if (code != ExitCode::kOk || arguments.detach) return code;
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::GetStudyResultRequest ask;
-  ask.set_id(profile);
-  const grpc::Status status =
-      console.daemon.runbook().GetStudyResult(&context, ask, result);
+  const grpc::Status status = GetStudyResult(console, profile, result);
   return status.ok() ? ExitCode::kOk : console.Fail(status);
 }
 

@@ -63,15 +63,6 @@ absl::Status AddFile(const std::string& path,
   return absl::OkStatus();
 }
 
-grpc::Status GetResult(const Console& console, const std::string& job_id,
-                       v1::StudyResult* result) {
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::GetStudyResultRequest request;
-  request.set_id(job_id);
-  return console.daemon.runbook().GetStudyResult(&context, request, result);
-}
-
 ExitCode Submit(const Console& console, const StudyArguments& arguments,
                 const v1::Study& study, std::string* job_id) {
   absl::StatusOr<PreparedJob> job =
@@ -189,10 +180,19 @@ ExitCode ShowStudy(const Console& console, const v1::StudyResult& result,
   return ForVerdict(result.verdict());
 }
 
+grpc::Status GetStudyResult(const Console& console, const std::string& job_id,
+                            v1::StudyResult* result) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::GetStudyResultRequest request;
+  request.set_id(job_id);
+  return console.daemon.runbook().GetStudyResult(&context, request, result);
+}
+
 ExitCode ShowStudyResult(const Console& console, const std::string& job_id,
                          const PrintStudy& print) {
   v1::StudyResult result;
-  const grpc::Status status = GetResult(console, job_id, &result);
+  const grpc::Status status = GetStudyResult(console, job_id, &result);
   return status.ok() ? ShowStudy(console, result, print) : console.Fail(status);
 }
 
@@ -201,7 +201,7 @@ ExitCode FindOut(const Console& console, const StudyArguments& arguments,
   std::string id;
   const ExitCode followed = Submit(console, arguments, study, &id);
   if (followed != ExitCode::kOk || arguments.detach) return followed;
-  const grpc::Status status = GetResult(console, id, result);
+  const grpc::Status status = GetStudyResult(console, id, result);
   return status.ok() ? ExitCode::kOk : console.Fail(status);
 }
 

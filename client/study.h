@@ -70,7 +70,10 @@ void PrintAnyStudy(const v1::StudyResult& result, const Console& console);
 // object of JSON. Returns ForVerdict.
 ExitCode ShowStudy(const Console& console, const v1::StudyResult& result,
                    const PrintStudy& print);
-// Shows the result of a study that has SUCCEEDED.
+// What a study that has SUCCEEDED found.
+grpc::Status GetStudyResult(const Console& console, const std::string& job_id,
+                            v1::StudyResult* result);
+// Shows it.
 ExitCode ShowStudyResult(const Console& console, const std::string& job_id,
                          const PrintStudy& print);
 
