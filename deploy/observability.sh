@@ -235,7 +235,11 @@ run_alertmanager() {
       "$root/deploy/prometheus/alertmanager.yml" \
       "receivers: [{name: nobody}]" >"$settings"
   if runs_with alertmanager "$alertmanager_port"; then
-    kill -HUP "$(cat "$dir/alertmanager.pid")"
+    await alertmanager "$alertmanager_url/-/ready"
+    # Answers when the settings are taken, or with what is wrong in them.
+    curl -s --fail-with-body --max-time 60 -o "$dir/answer" -X POST \
+      "$alertmanager_url/-/reload" ||
+      die "Alertmanager keeps its earlier settings: $(cat "$dir/answer")"
   else
     start alertmanager "$alertmanager_port" "$command" \
       --config.file="$settings" --storage.path="$dir/alertmanager" \
