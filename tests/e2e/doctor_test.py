@@ -5,13 +5,15 @@ who ask at once, and a daemon that is away."""
 import json
 import subprocess
 import threading
+import time
 import unittest
 
 import harness
 
 # What depends on the machine that the test runs on; the rest is the daemon's.
 OF_THE_MACHINE = ("power.", "memory.", "gpu.", "disk.", "mount.", "limits.",
-                  "service.", "machine.", "client.round_trip")
+                  "service.", "machine.", "client.round_trip",
+                  "client.clock")
 
 
 class DoctorTest(harness.EndToEndTest):
@@ -75,6 +77,7 @@ class DoctorTest(harness.EndToEndTest):
         daemon = self.daemon(worker="fake_worker",
                              env={"FAKE_WORKER_GATES_LOG": str(log)})
         codes = []
+        begin = time.monotonic()
         askers = [threading.Thread(
             target=lambda: codes.append(daemon.ctl("doctor").returncode))
             for _ in range(50)]
@@ -85,7 +88,8 @@ class DoctorTest(harness.EndToEndTest):
         self.assertEqual(50, len(codes))
         self.assertEqual([], [c for c in codes if c not in (0, 1, 2)])
         # One, and another for those who came ten seconds later.
-        self.assertLessEqual(len(log.read_text()), 4)
+        seconds = time.monotonic() - begin
+        self.assertLessEqual(len(log.read_text()), 2 + seconds / 10)
         self.assertEqual(0, daemon.ctl("info").returncode)
 
     def test_a_worker_that_hangs_holds_nobody_else_up(self):

@@ -113,7 +113,9 @@ class FullDiskTest(harness.EndToEndTest):
         ended = [self.submit("ok") for _ in range(3)]
         for job_id in ended:
             self.served.finish(job_id)
-        self.submit("hang")
+        # It writes nothing more once it hangs.
+        with self.served.watch(self.submit("hang")) as watch:
+            watch.until(lambda e: "progress" in e)
         queued = self.submit("ok")
         before = {job["id"] for job in self.served.ctl_json("list")}
         self.fill()

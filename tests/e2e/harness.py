@@ -7,10 +7,13 @@ import math
 import os
 import pathlib
 import pwd
+import random
 import shutil
 import signal
+import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -38,6 +41,28 @@ def environment(**more):
              if not k.startswith(("MPSD_", "FAKE_WORKER_", "GRPC_"))}
     return {**plain, "HOME": "/nonexistent", "USER": "ann",
             "OMP_NUM_THREADS": "1", **more}
+
+
+_twins = []  # the sockets by which this process holds its free ports
+
+
+def free_port():
+    """A port of the loopback for a server that is still to be started. The
+    system gives ports of this range to nobody who asks for just any port, so
+    no connection takes it meanwhile. Its twin for UDP is held, which tells
+    the tests beside this one that it has been chosen."""
+    while True:
+        port = random.SystemRandom().randrange(10000, 30000)
+        twin = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            twin.bind(("127.0.0.1", port))
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:  # somebody has it
+            twin.close()
+            continue
+        _twins.append(twin)
+        return port
 
 
 def row(question, answer):
@@ -155,6 +180,16 @@ def children(pid):
     return found
 
 
+def slow_disk(milliseconds):
+    """Options of a Daemon whose workers wait so long at every flush, 14 of
+    which are a checkpoint. A run that saves often then takes seconds on the
+    quickest machine, too: a test that is held up still acts within it."""
+    if sys.platform == "darwin":
+        return ()
+    return ("--environment", f"LD_PRELOAD={BIN / 'libslow_sync.so'}",
+            "--environment", f"SLOW_SYNC_MS={milliseconds}")
+
+
 class Daemon:
     """One mpsd on a state folder; can be stopped, killed and started again."""
 
@@ -193,6 +228,15 @@ class Daemon:
 
     def said(self):
         return self.output.read_text(errors="replace")
+
+    def await_said(self, words):
+        """Waits until the log says so: mpsd waits for nobody who writes it,
+        so a line may come after what it tells of."""
+        deadline = time.monotonic() + TIMEOUT
+        while words not in (said := self.said()):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"never '{words}': {said}")
+            time.sleep(0.02)
 
     def ctl(self, *args):
         """Runs mpsctl against this daemon."""
@@ -258,8 +302,8 @@ class Watch:
             [str(BIN / "mpsctl"), *server, "--json", "watch", job_id],
             stdout=subprocess.PIPE, stderr=self.errors, text=True,
             env=env or environment())
-        self.guard = threading.Timer(TIMEOUT, self.process.kill)
-        self.guard.start()
+        self.guard = None
+        self.begin_wait()
         self.events = []
 
     def __enter__(self):
@@ -272,17 +316,33 @@ class Watch:
         self.process.stdout.close()
         self.errors.close()
 
+    def begin_wait(self):
+        """What is waited for from now on has to come within thrice TIMEOUT,
+        and each event within TIMEOUT: a busy machine makes a run long."""
+        self.end = time.monotonic() + 3 * TIMEOUT
+        self.guard_next()
+
+    def guard_next(self):
+        if self.guard is not None:
+            self.guard.cancel()
+        self.guard = threading.Timer(
+            max(0, min(TIMEOUT, self.end - time.monotonic())),
+            self.process.kill)
+        self.guard.start()
+
     def next(self):
         """The next object, None when mpsctl has ended."""
         line = self.process.stdout.readline()
         if not line:
             return None
+        self.guard_next()
         event = json.loads(line)
         self.events.append(event)
         return event
 
     def until(self, wanted):
         """The first event from now on of which wanted(event) holds."""
+        self.begin_wait()
         while (event := self.next()) is not None:
             if wanted(event):
                 return event
@@ -295,11 +355,12 @@ class Watch:
 
     def finish(self):
         """The job, once it has ended; then `code` is mpsctl's exit code."""
+        self.begin_wait()
         while self.next() is not None:
             pass
         self.code = self.process.wait()
         if not self.events or "id" not in self.events[-1]:
-            raise AssertionError(f"no end within {TIMEOUT} s: {self.said()}")
+            raise AssertionError(f"no end in time: {self.said()}")
         return self.events[-1]
 
     def steps(self):

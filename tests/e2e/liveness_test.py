@@ -11,8 +11,8 @@ import unittest
 
 import harness
 
-HANG = 2.5  # s
-STEP = 4.0  # s, about
+HANG = 5.0  # s, longer than a busy machine holds a worker up
+STEP = 8.0  # s, about
 
 
 class LivenessTest(harness.EndToEndTest):

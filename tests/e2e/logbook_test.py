@@ -62,7 +62,7 @@ class LogbookTest(harness.EndToEndTest):
         # None at all in a run that is shorter than the time between two.
         self.assertIsNotNone(record["conditions"]["readings"])
         self.assertGreater(record["durations"]["round_trip_seconds"], 0)
-        self.assertLess(record["durations"]["round_trip_seconds"], 5)
+        self.assertLess(record["durations"]["round_trip_seconds"], 60)
         # The CPU counts no tensors; the process' memory is the machine's.
         self.assertIsNone(record["memory"]["peak_allocated_bytes"])
         self.assertGreater(record["memory"]["peak_footprint_bytes"], 10 << 20)
@@ -71,7 +71,7 @@ class LogbookTest(harness.EndToEndTest):
         self.assertLess(record["eval_loss"], record["eval_loss_before"])
         for query in ("device=cpu", "label.team=nlp", "steps=8", "task=CAUSAL_LM",
                       "eval_loss<100 since:1h", "footprint>10MB",
-                      "round_trip<5s", job_id[-6:], "kind=training"):
+                      "round_trip<60s", job_id[-6:], "kind=training"):
             self.assertEqual([job_id], self.found(daemon, query), query)
         shown = daemon.ctl("log", "show", job_id)
         self.assertIn("not told", shown.stdout)
@@ -143,7 +143,7 @@ class LogbookTest(harness.EndToEndTest):
                                        "+flaky").returncode)
         self.assertEqual(0, daemon.ctl(
             "log", "note", job_id, "not the data", "--rejected").returncode)
-        self.assertEqual([other, job_id], self.found(daemon))
+        self.eventually(lambda: self.found(daemon) == [other, job_id])
         self.assertEqual(0, daemon.ctl("retry", job_id).returncode)
         daemon.finish(job_id)
         self.eventually(lambda: self.found(daemon) == [job_id, other])

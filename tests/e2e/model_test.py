@@ -156,7 +156,7 @@ class ModelTest(harness.EndToEndTest):
             for file in folder.iterdir():
                 self.assertEqual((source / file.name).read_bytes(),
                                  file.read_bytes(), file)
-            self.assertEqual([], list(folder.parent.glob(".*")), "leftovers")
+            self.eventually(lambda: not list(folder.parent.glob(".*")))
 
     def test_a_removal_that_is_killed_leaves_the_model_or_nothing(self):
         daemon = self.daemon(worker="fake_worker")
@@ -173,8 +173,8 @@ class ModelTest(harness.EndToEndTest):
             daemon.start()
             remover.wait(harness.TIMEOUT)
             listed = daemon.ctl_json("model", "list")
-            left = list((daemon.state_dir / "models").iterdir())
-            self.assertEqual(len(listed), len(left), left)
+            self.eventually(lambda: len(listed) == len(list(
+                (daemon.state_dir / "models").iterdir())))
 
     def test_a_folder_of_links_is_sent_as_files(self):
         daemon = self.daemon(worker="fake_worker")

@@ -117,8 +117,16 @@ class NotifyTest(harness.EndToEndTest):
         info, = daemon.ctl_json("info")
         url = f"http://{info['metrics_address']}/metrics"
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(url, timeout=10) as answer:
+        with opener.open(url, timeout=harness.TIMEOUT) as answer:
             return answer.read().decode()
+
+    def await_sent(self, daemon):
+        """mpsd counts what it sent once it has the answer."""
+        sent = 'mpsd_notifications_total{door="webhook",result="sent"} 1\n'
+        deadline = time.monotonic() + harness.TIMEOUT
+        while sent not in (metrics := self.metrics(daemon)):
+            self.assertLess(time.monotonic(), deadline, metrics)
+            time.sleep(0.02)
 
     def test_an_end_arrives_signed(self):
         receiver = self.receiver()
@@ -136,8 +144,7 @@ class NotifyTest(harness.EndToEndTest):
             (job["id"], "tiny", harness.ACCOUNT, "SUCCEEDED", 5, 5),
             tuple(told["job"][k] for k in ("id", "name", "owner", "state",
                                            "step", "planned_steps")))
-        self.assertIn('mpsd_notifications_total{door="webhook",result="sent"}'
-                      " 1", self.metrics(daemon))
+        self.await_sent(daemon)
         self.assertNotIn("s3cret", daemon.said())
         self.assertNotIn(SECRET, daemon.said())
 
@@ -150,7 +157,7 @@ class NotifyTest(harness.EndToEndTest):
         self.assertEqual(("failed", job["message"]),
                          (told[0]["event"], told[0]["job"]["error"]))
         self.assertIn("train.jsonl:3", told[0]["text"])
-        self.assertIn("is not delivered yet: HTTP 503", daemon.said())
+        daemon.await_said("is not delivered yet: HTTP 503")
 
     def test_an_end_survives_the_daemon_and_comes_once(self):
         receiver = self.receiver(*[503] * 1000)
@@ -163,6 +170,7 @@ class NotifyTest(harness.EndToEndTest):
         daemon.start()
         told, = receiver.await_posts(1)
         self.assertEqual(job["id"], told["job"]["id"])
+        self.await_sent(daemon)
         time.sleep(1.5)  # until the notifier has looked again
         daemon.terminate()
         daemon.start()

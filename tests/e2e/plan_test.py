@@ -164,7 +164,7 @@ class PlanTest(harness.EndToEndTest):
         self.assertNotEqual(0, client.wait(harness.TIMEOUT))
         self.addCleanup(harness._signal, worker, 9)
         daemon.start()
-        self.assertEqual([], self.plans())
+        self.eventually(lambda: not self.plans())
         self.assertEqual(0, daemon.ctl("plan", self.job()).returncode)
         # SIGTERM does not wait for a plan.
         self.begin(daemon, self.job("fake:deaf"))
@@ -175,7 +175,7 @@ class PlanTest(harness.EndToEndTest):
     def test_plans_beside_a_running_job_and_says_what_is_left_of_it(self):
         daemon = self.daemon(worker="fake_worker")
         job = daemon.submit(self.job("fake:ok-slow",
-                                     training={"max_steps": 400}))
+                                     training={"max_steps": 2000}))
         self.eventually(
             lambda: daemon.show(job["id"]).get("progress") is not None)
         path = self.job()

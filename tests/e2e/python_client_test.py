@@ -12,7 +12,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -310,7 +309,7 @@ class PythonClientTest(harness.EndToEndTest):
             server.start()
             with mpsd.Client(url) as client:
                 job = client.submit(self.spec(name="fake:ok-slow",
-                                              max_steps=100), data=self.ROWS)
+                                              max_steps=500), data=self.ROWS)
                 steps = 0
                 for event in job.watch():
                     steps += isinstance(event, mpsd.Step)
@@ -346,9 +345,7 @@ class PythonClientTest(harness.EndToEndTest):
             env=harness.environment(), timeout=harness.TIMEOUT, check=True).stdout
 
     def test_tls_tokens_and_mpsctls_contexts(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = harness.free_port()
         self.mpsd_says("tls", "init")
         daemon = self.daemon("--listen", f"127.0.0.1:{port}", "--model-root",
                              str(self.folder), worker="fake_worker")

@@ -49,7 +49,7 @@ def request(path, *more):
 
 
 class Connection:
-    def __init__(self, port, context, timeout=10):
+    def __init__(self, port, context, timeout=60):
         try:
             plain = socket.create_connection(("127.0.0.1", port), timeout)
         except OSError as error:

@@ -28,7 +28,7 @@ class ReportTest(harness.EndToEndTest):
         return document(path)["runs"]
 
     def test_a_run_with_a_restart(self):
-        daemon = self.daemon()
+        daemon = self.daemon(*harness.slow_disk(60))
         job = daemon.submit(harness.write_job(
             self.folder, training={"max_steps": 60, "save_steps": 10,
                                    "eval_steps": 20,

@@ -37,7 +37,7 @@ class RestartTest(harness.EndToEndTest):
             "another adapter than an undisturbed run's")
 
     def test_worker_killed(self):
-        daemon = self.daemon()
+        daemon = self.daemon(*harness.slow_disk(15))
         job_id = self.submit(daemon)
         with daemon.watch(job_id) as watch:
             watch.until_checkpoint(20)
@@ -48,7 +48,7 @@ class RestartTest(harness.EndToEndTest):
             self.check_end(daemon, watch, attempts=2)
 
     def test_daemon_killed(self):
-        daemon = self.daemon()
+        daemon = self.daemon(*harness.slow_disk(15))
         job_id = self.submit(daemon)
         with daemon.watch(job_id) as watch:
             watch.until_checkpoint(20)
@@ -59,7 +59,7 @@ class RestartTest(harness.EndToEndTest):
             self.check_end(daemon, watch, attempts=2)
 
     def test_daemon_and_worker_killed(self):
-        daemon = self.daemon()
+        daemon = self.daemon(*harness.slow_disk(15))
         job_id = self.submit(daemon)
         with daemon.watch(job_id) as watch:
             watch.until_checkpoint(20)
@@ -70,7 +70,7 @@ class RestartTest(harness.EndToEndTest):
             self.check_end(daemon, watch, attempts=2)
 
     def test_every_checkpoint_damaged(self):
-        daemon = self.daemon()
+        daemon = self.daemon(*harness.slow_disk(15))
         job_id = self.submit(daemon)
         checkpoints = self.folder / f"state/jobs/{job_id}/out/checkpoints"
         with daemon.watch(job_id) as watch:
@@ -93,7 +93,7 @@ class RestartTest(harness.EndToEndTest):
             {int(p.name[5:]) for p in checkpoints.glob("step-*[0-9]")})
 
     def test_daemon_stopped(self):
-        daemon = self.daemon()
+        daemon = self.daemon(*harness.slow_disk(15))
         job_id = self.submit(daemon)
         with daemon.watch(job_id) as watch:
             watch.until_checkpoint(20)
@@ -111,7 +111,7 @@ class RestartTest(harness.EndToEndTest):
                               "SUCCEEDED"], states)
 
     def test_cancel_while_running(self):
-        daemon = self.daemon()
+        daemon = self.daemon(*harness.slow_disk(15))
         job_id = self.submit(daemon)
         with daemon.watch(job_id) as watch:
             watch.until_checkpoint(10)
@@ -128,7 +128,7 @@ class RestartTest(harness.EndToEndTest):
                          daemon.ctl_json("cancel", job_id)[0]["state"])
 
     def test_cancel_while_queued(self):
-        daemon = self.daemon()
+        daemon = self.daemon(*harness.slow_disk(15))
         first = self.submit(daemon)
         with daemon.watch(first) as watch:
             watch.until_checkpoint(10)

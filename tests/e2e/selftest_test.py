@@ -26,7 +26,7 @@ class SelftestTest(harness.EndToEndTest):
         job = daemon.submit(self.job())
         self.wait_for_reason(daemon, "the self-test of the device failed")
         self.assertEqual("QUEUED", daemon.show(job["id"])["state"])
-        self.assertIn("self-test of the device failed", daemon.said())
+        daemon.await_said("self-test of the device failed")
         self.assertEqual(0, daemon.terminate(), daemon.said())
         daemon.command.append("--skip-selftest")
         daemon.start()

@@ -17,12 +17,6 @@ PROGRAM = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:"
                        + os.environ.get("PATH", ""))
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def make_key(path, passphrase=""):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase,
                     "-f", str(path)], check=True, stdin=subprocess.DEVNULL)
@@ -47,7 +41,7 @@ class Sshd:
     def __init__(self, folder):
         self.folder = folder
         folder.mkdir()
-        self.port = free_port()
+        self.port = harness.free_port()
         make_key(folder / "host_key")
         make_key(folder / "key")
         self.authorize("key")

@@ -116,7 +116,7 @@ class StudiesTest(harness.EndToEndTest):
         self.assertEqual("memory", result["batch_sweep"]["ended_by"])
 
     def test_a_worker_killed_in_the_middle(self):
-        daemon = self.daemon()
+        daemon = self.daemon(*harness.slow_disk(250))
         job_id = self.sweep(daemon)
         with daemon.watch(job_id) as watch:
             watch.until(lambda e: e.get("progress", {}).get("step", 0)
@@ -125,7 +125,7 @@ class StudiesTest(harness.EndToEndTest):
             self.check_resumed(self.check_sweep(daemon, watch, job_id, 2))
 
     def test_preempted_in_the_middle(self):
-        daemon = self.daemon(*PREEMPTING)
+        daemon = self.daemon(*PREEMPTING, *harness.slow_disk(250))
         job_id = self.sweep(daemon)
         with daemon.watch(job_id) as watch:
             watch.until(lambda e: e.get("progress", {}).get("step", 0)
@@ -137,7 +137,7 @@ class StudiesTest(harness.EndToEndTest):
             self.assertEqual("SUCCEEDED", daemon.show(other)["state"])
 
     def test_cancelled_in_the_middle(self):
-        daemon = self.daemon()
+        daemon = self.daemon(*harness.slow_disk(250))
         job_id = self.sweep(daemon)
         with daemon.watch(job_id) as watch:
             watch.until(lambda e: e.get("progress", {}).get("step", 0)

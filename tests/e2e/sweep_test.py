@@ -113,8 +113,8 @@ class SweepTest(harness.EndToEndTest):
     def test_killed_in_the_middle_the_best_one_wins(self):
         daemon = self.daemon(worker="fake_worker", env=SLOW)
         sweep = self.sweep(daemon, "--grid", DECAYS, "--eta", "2", "--detach",
-                           job=self.job("slow", max_steps=40))
-        self.assertEqual([10, 20], [int(r) for r in sweep["rungs"]])
+                           job=self.job("slow", max_steps=160))
+        self.assertEqual([40, 80], [int(r) for r in sweep["rungs"]])
         kills = 0
         deadline = time.monotonic() + harness.TIMEOUT
         while kills < 12 and time.monotonic() < deadline:

@@ -2,23 +2,15 @@
 """A team on one daemon, as deploy/README.md sets it up: two users, a viewer
 and an admin over TLS with tokens, the real programs."""
 
-import contextlib
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import time
 
 import harness
 
 TEAM = {"ada": "user", "bob": "user", "vera": "viewer", "grace": "admin"}
-
-
-def free_port():
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Person:
@@ -72,7 +64,7 @@ class TeamTest(harness.EndToEndTest):
         self.mpsd("tls", "init", "--state-dir", str(state))
         fingerprint = json.loads(self.mpsd(
             "tls", "show", "--json", "--state-dir", str(state)))["fingerprint"]
-        server = f"localhost:{free_port()}"
+        server = f"localhost:{harness.free_port()}"
         self.admin = self.daemon("--listen", server, "--stop-grace-seconds",
                                  "1", "--model-root",
                                  str(self.folder), *options,
@@ -191,6 +183,7 @@ class TeamTest(harness.EndToEndTest):
         job = self.submit(team["ada"])
         self.eventually(lambda: self.admin.show(job["id"])["state"]
                         == "RUNNING")
+        self.eventually(self.admin.workers)  # a moment after its row
         secrets = {person.token.encode() for person in team.values()}
         worker, = self.admin.workers()
         for pid in (self.admin.process.pid, worker, os.getpid()):

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import re
-import socket
 import sqlite3
 import subprocess
 import time
@@ -21,18 +20,12 @@ EXIT_BAD_INPUT, EXIT_REFUSED = 2, 8  # client/exit_code.h
 STRANGE = "mpsd_N5koW5aQRRhHl032GjJee5cYPJdrcgBh8hjV9gRy7iX2pmQpa"
 
 
-def free_port():
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class TokenTest(harness.EndToEndTest):
     def setUp(self):
         super().setUp()
         self.state = self.folder / "state"
         self.state.mkdir(mode=0o700)
-        self.port = free_port()
+        self.port = harness.free_port()
 
     def daemon(self, *options):
         return super().daemon("--listen", f"127.0.0.1:{self.port}",
@@ -158,7 +151,7 @@ class TokenTest(harness.EndToEndTest):
     def test_a_stream_ends_when_its_token_expires(self):
         secret = self.create()
         # A busy machine has to start mpsd and the stream before it.
-        end = time.time() + 10
+        end = time.time() + 20
         self.sql("UPDATE tokens SET expire_time_us = ?", int(end * 1e6))
         daemon = self.daemon()
         job = self.running_job(daemon)

@@ -2,8 +2,10 @@
 """Uploads that break off: the client, the connection or the daemon goes away in
 the middle, and what came is not sent again."""
 
+import contextlib
 import json
 import os
+import pathlib
 import socket
 import subprocess
 import threading
@@ -100,6 +102,19 @@ class UploadTest(harness.EndToEndTest):
         folder = self.state.state_dir / "blobs/partial"
         return {p.name: p.stat().st_size for p in folder.iterdir()}
 
+    def writes(self):
+        """Whether the daemon still has an upload open: it notices later that
+        its stream is gone."""
+        table = pathlib.Path(f"/proc/{self.state.process.pid}/fd")
+        if not table.exists():
+            time.sleep(2)
+            return False
+        for entry in table.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # just closed
+                if "/blobs/partial/" in os.readlink(entry):
+                    return True
+        return False
+
     def eventually(self, holds):
         deadline = time.monotonic() + harness.TIMEOUT
         while not holds():
@@ -124,7 +139,7 @@ class UploadTest(harness.EndToEndTest):
         killed.communicate()
         self.line.close()
         self.eventually(lambda: sum(self.parts().values()) > SIZE // 4)
-        time.sleep(0.3)  # the daemon notices that the stream is gone
+        self.eventually(lambda: not self.writes())
         kept = sum(self.parts().values())
         again = self.make_line("again.sock")
         self.expect_stored(self.submit(again))

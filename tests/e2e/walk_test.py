@@ -9,9 +9,9 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
+import time
 import unittest
 
 import harness
@@ -33,12 +33,10 @@ def disk_bytes(folder):
 class WalkTest(harness.EndToEndTest):
     def setUp(self):
         super().setUp()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.server = f"localhost:{free.getsockname()[1]}"
+        port = harness.free_port()
+        self.server = f"localhost:{port}"
         self.state = self.folder / "state"
         self.mpsd_says("tls", "init")
-        port = self.server.partition(":")[2]
         # The model is the laptop's: a push is its only way to the daemon, and
         # no folder of the machine may be named.
         self.served = self.daemon("--listen", f"127.0.0.1:{port}",
@@ -101,6 +99,12 @@ class WalkTest(harness.EndToEndTest):
         self.assertEqual("SUCCEEDED", self.ended(first["id"])["state"])
         self.assertEqual("team/tiny",
                          self.json("show", first["id"])[0]["model"])
+        # Its log's last line comes a moment after its end.
+        deadline = time.monotonic() + harness.TIMEOUT
+        while "the job is SUCCEEDED" not in (
+                log := self.ctl("logs", first["id"])):
+            self.assertLess(time.monotonic(), deadline, log)
+            time.sleep(0.02)
         empty = disk_bytes(self.state / "jobs")
 
         clone, = self.json("clone", first["id"], "--set",

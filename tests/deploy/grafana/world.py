@@ -5,7 +5,6 @@ fails the self-test. Prometheus scrapes both under the job "mpsd"."""
 
 import json
 import pathlib
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,14 +22,8 @@ MAC = {"power_source": "mains", "battery_ratio": 0.5, "thermal": "moderate",
        "memory_pressure": "warn", "low_power_mode": False, "gpu_resets": 1,
        "swap_used_bytes": 1 << 20, "gpu_utilization_ratio": 0.7,
        "wired_limit_bytes": 1 << 34, "user_idle_seconds": 5}
-STEPS = 400  # of 20 ms each
+STEPS = 600  # of 20 ms each
 NO_JOB = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Prometheus:
@@ -43,7 +36,7 @@ class Prometheus:
                   "scrape_configs": [{"job_name": "mpsd", "static_configs": [
                       {"targets": targets}]}]}
         (folder / "prometheus.yml").write_text(json.dumps(config))
-        self.address = f"http://127.0.0.1:{free_port()}"
+        self.address = f"http://127.0.0.1:{harness.free_port()}"
         self.output = open(folder / "output", "wb")
         self.process = subprocess.Popen(
             ["prometheus", f"--config.file={folder}/prometheus.yml",
@@ -74,6 +67,13 @@ class Prometheus:
                 return
             time.sleep(0.2)
         raise AssertionError("prometheus reaches no mpsd")
+
+    def await_series(self, query):
+        """Until a scrape has brought what the query asks for."""
+        deadline = time.monotonic() + harness.TIMEOUT
+        while not self.ask("query", query=query)["result"]:
+            assert time.monotonic() < deadline, f"no series of {query}"
+            time.sleep(0.1)
 
     def close(self):
         self.process.terminate()
@@ -149,21 +149,24 @@ class World:
 
     def _live(self):
         """A job that fails twice, one that runs to its end with a pause, one
-        that waits; ten seconds."""
+        that waits; a quarter of a minute."""
         self._submit(self.broken, "ok")
         self.mac.ctl("show", NO_JOB)
         self.mac.finish(self._submit(self.mac, "crash-segv"))
         self.job = self._submit(self.mac, "mac", STEPS)
-        self._submit(self.mac, "mac", STEPS, priority=-1)
+        second = self._submit(self.mac, "mac", STEPS, priority=-1)
         with self.mac.watch(self.job) as watch:
             watch.until(lambda e: e.get("progress", {}).get("step", 0)
                         > STEPS // 2 + 20)
             self._machine_is(power_source="battery")
             watch.until(lambda e: e.get("note", "").startswith("paused"))
             self.mac.ctl("show", NO_JOB)
+            self.prometheus.await_series('mpsd_paused{reason="battery"} == 1')
             time.sleep(2)
             self._machine_is()
             watch.finish()
+        self.prometheus.await_series(
+            f'mpsd_job_last_step_timestamp_seconds{{job_id="{second}"}}')
         time.sleep(2)
 
     # --- What a dashboard would ask.
