@@ -2,12 +2,14 @@
 #include "client/study.h"
 
 #include <CLI/CLI.hpp>
-#include <fstream>
-#include <sstream>
+#include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "client/given.h"
 #include "client/inputs.h"
 #include "client/job_labels.h"
@@ -16,6 +18,7 @@
 #include "client/text/table.h"
 #include "client/upload.h"
 #include "core/base/limits.h"
+#include "core/base/printable.h"
 #include "core/base/small_file.h"
 
 namespace mpsd::client {
@@ -23,42 +26,63 @@ namespace {
 
 constexpr size_t kLargestFile = 1 << 20;  // of thresholds, bytes
 
-absl::Status Add(const std::string& where, const std::string& name,
-                 const std::string& text,
-                 google::protobuf::Map<std::string, double>* out) {
-  double value = 0;
-  if (name.empty() || !absl::SimpleAtod(text, &value)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ": expected NAME=NUMBER, got ", name,
-                     name.empty() ? "" : "=", text));
+using Thresholds = google::protobuf::Map<std::string, double>;
+
+absl::Status Expected(const std::string& where, const char* what,
+                      absl::string_view found) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ": expected ", what, ", got ",
+                   base::Quotable(std::string(found))));
+}
+
+// Adds "NAME=NUMBER" with `prefix` before the name.
+absl::Status Add(const std::string& where, const std::string& prefix,
+                 absl::string_view text, Thresholds* out, std::string* added) {
+  const std::vector<absl::string_view> parts =
+      absl::StrSplit(text, absl::MaxSplits('=', 1));
+  absl::string_view name = absl::StripAsciiWhitespace(parts[0]);
+  // TOML's quotes.
+  if (name.size() > 2 && name.front() == '"' && name.back() == '"') {
+    name = name.substr(1, name.size() - 2);
   }
-  (*out)[name] = value;
+  double value = 0;
+  if (parts.size() != 2 || name.empty() ||
+      !absl::SimpleAtod(parts[1], &value)) {
+    return Expected(where, "NAME=NUMBER", text);
+  }
+  *added = absl::StrCat(prefix, name);
+  (*out)[*added] = value;
   return absl::OkStatus();
 }
 
-absl::Status AddFile(const std::string& path,
-                     google::protobuf::Map<std::string, double>* out) {
+// Of TOML what thresholds need: [TABLE], NAME = NUMBER, comments. Whatever else
+// stands there is refused with its line, so that no threshold is overlooked.
+absl::Status AddFile(const std::string& path, Thresholds* out) {
   const absl::StatusOr<std::string> text =
       base::ReadSmallFile(path, kLargestFile);
   if (!text.ok()) return text.status();
-  std::istringstream lines(*text);
-  std::vector<CLI::ConfigItem> items;
-  try {
-    items = CLI::ConfigTOML().from_config(lines);
-  } catch (const CLI::Error& e) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", e.what()));
-  }
-  for (const CLI::ConfigItem& item : items) {
-    // "++" and "--" mark where CLI11 saw a table begin and end.
-    if (item.name == "++" || item.name == "--") continue;
-    const std::string name = item.fullname();
-    if (item.inputs.size() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": ", name, ": expected one number"));
+  std::set<std::string> names;
+  std::string table;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+    const std::string where = absl::StrCat(path, ":", ++number);
+    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    if (line.front() == '[') {
+      if (line.size() < 3 || line.back() != ']') {
+        return Expected(where, "[TABLE]", line);
+      }
+      table = absl::StrCat(
+          absl::StripAsciiWhitespace(line.substr(1, line.size() - 2)), ".");
+      continue;
     }
-    absl::Status added =
-        Add(absl::StrCat(path, ": ", name), name, item.inputs.front(), out);
+    std::string name;
+    absl::Status added = Add(where, table, line, out, &name);
     if (!added.ok()) return added;
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": ", base::Quotable(name), " stands twice"));
+    }
   }
   return absl::OkStatus();
 }
@@ -103,11 +127,8 @@ absl::Status AddThresholds(const ThresholdArguments& arguments,
     if (!read.ok()) return read;
   }
   for (const std::string& text : arguments.values) {
-    const size_t split = text.find('=');
-    const std::string name = text.substr(0, split);
-    absl::Status added =
-        Add("--threshold", split == std::string::npos ? "" : name,
-            split == std::string::npos ? text : text.substr(split + 1), out);
+    std::string name;
+    absl::Status added = Add("--threshold", "", text, out, &name);
     if (!added.ok()) return added;
   }
   if (out->size() <= limits::kThresholds) return absl::OkStatus();

@@ -170,11 +170,36 @@ TEST_F(ThresholdsTest, WhatIsNoNumberIsNamed) {
                         "smoke.epochs=many"));
   arguments_.values = {};
   File("[smoke]\nepochs = \"many\"\n");
-  EXPECT_THAT(std::string(Add().message()), HasSubstr("smoke.epochs"));
-  File("[smoke]\nepochs = [1, 2]\n");
-  EXPECT_THAT(std::string(Add().message()), HasSubstr("one number"));
+  EXPECT_THAT(std::string(Add().message()), HasSubstr("t.toml:2: expected"));
   arguments_.file = (folder_ / "none.toml").string();
   EXPECT_EQ(Add().code(), absl::StatusCode::kNotFound);
+}
+
+// A line that is overlooked would be a threshold that does not hold.
+TEST_F(ThresholdsTest, EachLineIsReadOrRefused) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"[smoke]\nepochs = [1, 2]\n", "t.toml:2: expected NAME=NUMBER"},
+      {"[smoke\nepochs = 1\n", "t.toml:1: expected [TABLE], got [smoke"},
+      {"[]\n", "t.toml:1: expected [TABLE]"},
+      {"[smoke]\nepochs\n", "t.toml:2: expected NAME=NUMBER, got epochs"},
+      {" = 1\n", "t.toml:1: expected NAME=NUMBER"},
+      {"a.b = 1\n\n[a]\nb = 2 # again\n", "t.toml:4: a.b stands twice"},
+      {"\x1b[2J\n", "t.toml:1: expected NAME=NUMBER, got \\x1b[2J"},
+      {std::string(100'000, '['), "t.toml:1: expected [TABLE], got [[["},
+  };
+  for (const auto& [text, words] : cases) {
+    out_.clear();
+    File(text);
+    const absl::Status refused = Add();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << words;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(words));
+    EXPECT_LT(refused.message().size(), 1000u);
+  }
+  out_.clear();
+  File("\"smoke.epochs\" = 5\r\n[ a ]\r\n  b=1e-3\t# c\r\n#[x\n");
+  ASSERT_TRUE(Add().ok());
+  EXPECT_EQ(out_.at("smoke.epochs"), 5);
+  EXPECT_EQ(out_.at("a.b"), 1e-3);
 }
 
 TEST_F(ThresholdsTest, TooMany) {
