@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <iterator>
@@ -91,7 +92,9 @@ TEST_F(TunnelledConnectionTest, ResetReplacesABrokenTunnel) {
   Connection connection(Behind());
   ASSERT_TRUE(connection.Connect(nullptr).ok());
   kill(Started()[0], SIGKILL);
-  absl::SleepFor(absl::Milliseconds(50));
+  // Its end is waited for; to reap it is the tunnel's part.
+  siginfo_t ended = {};
+  ASSERT_EQ(waitid(P_PID, Started()[0], &ended, WEXITED | WNOWAIT), 0);
   connection.Reset();
   EXPECT_TRUE(Info(connection).ok());
   EXPECT_EQ(Started().size(), 2u);

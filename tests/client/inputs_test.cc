@@ -191,10 +191,10 @@ TEST_F(InputsTest, AFolderIsNoData) {
 TEST_F(InputsTest, AFileOfTwoGigabytesIsNotRead) {
   const fs::path job = Job("");
   fs::resize_file(job, 2LL << 30);
-  const absl::Time start = absl::Now();
-  EXPECT_EQ(PrepareJob(job).status().code(),
-            absl::StatusCode::kInvalidArgument);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  const absl::Status status = PrepareJob(job).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  // Its size is named, not what its text is no JSON for.
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("longer than"));
 }
 
 TEST_F(InputsTest, APipeIsAJobFileToo) {

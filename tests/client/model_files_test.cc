@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -21,7 +22,7 @@ class LocalModelTest : public testing::Test {
  protected:
   LocalModelTest()
       : folder_(fs::path(testing::TempDir()) /
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+                ("model-files-" + std::to_string(getpid()))) {
     fs::remove_all(folder_);
     WriteModelFolder(folder_);
   }

@@ -59,8 +59,14 @@ TEST_F(RefusalTest, AServerThatSpeaksTlsNoMore) {
 
 TEST_F(RefusalTest, AServerThatAsksForACertificateNow) {
   const TestAuthority people(folder_ / "people");
-  const Result result = AfterLogin(TlsServer(authority_.Issue("IP:127.0.0.1"),
-                                             authority_.pem(), people.pem()));
+  Result result = AfterLogin(TlsServer(authority_.Issue("IP:127.0.0.1"),
+                                       authority_.pem(), people.pem()));
+  // mpsctl waits for the server's refusal for a second: a server that a busy
+  // machine holds up longer is asked again.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    if (result.err.find("asks for a client") != std::string::npos) break;
+    result = RunBare({"list"});
+  }
   EXPECT_EQ(result.code, 8);
   EXPECT_THAT(result.err, HasSubstr("asks for a client certificate"));
 }

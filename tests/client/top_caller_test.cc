@@ -10,7 +10,7 @@
 namespace mpsd::client {
 namespace {
 
-constexpr absl::Duration kLong = absl::Seconds(20);
+constexpr absl::Duration kLong = absl::Seconds(60);
 
 Address AddressOf(const std::filesystem::path& socket) {
   return FindAddress(socket.string(), "");

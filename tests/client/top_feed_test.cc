@@ -11,7 +11,7 @@
 namespace mpsd::client {
 namespace {
 
-constexpr absl::Duration kLong = absl::Seconds(20);
+constexpr absl::Duration kLong = absl::Seconds(60);
 
 class TopFeedTest : public ClientTest {
  protected:
@@ -192,7 +192,8 @@ TEST_F(TopFeedTest, EndsAtOnceWhateverIsUnderWay) {
   Next<top::ShownJob>();
   const absl::Time begin = absl::Now();
   feed_.reset();
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
+  // The streams are idle, and would last for ever.
+  EXPECT_LT(absl::Now() - begin, kLong);
 }
 
 }  // namespace

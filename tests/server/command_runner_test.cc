@@ -32,7 +32,7 @@ class CommandRunnerTest : public testing::Test {
   }
   absl::StatusOr<notify::CommandEnd> Run(
       const std::string& script, const std::string& input = "",
-      absl::Duration timeout = absl::Seconds(20)) {
+      absl::Duration timeout = absl::Minutes(2)) {
     notify::CommandCall call;
     call.argv = {"/bin/sh", "-c", script, "sh", "an \"argument\"; false"};
     call.environment = {{"PATH", "/usr/bin:/bin"}, {"MPSD_TEXT", "$(false)"}};
@@ -80,23 +80,29 @@ TEST_F(CommandRunnerTest, KeepsTheBeginningOfWhatAProgramWrites) {
 
 TEST_F(CommandRunnerTest, KillsTheWholeGroupAtTheTimeout) {
   const absl::Time start = absl::Now();
-  const auto end = Run("trap '' TERM; sleep 300 & echo $! > " + file_ +
-                           "; echo begun; while :; do sleep 1; done",
-                       "", absl::Milliseconds(500));
+  const std::string script = "trap '' TERM; sleep 300 & echo $! > " + file_ +
+                             "; echo begun; while :; do sleep 1; done";
+  absl::Duration timeout = absl::Milliseconds(500);
+  auto end = Run(script, "", timeout);
+  // A shell on a busy machine may need longer than that for its first words.
+  while (end.ok() && end->output.empty() && timeout < absl::Minutes(1)) {
+    timeout *= 4;
+    end = Run(script, "", timeout);
+  }
   ASSERT_TRUE(end.ok());
   EXPECT_TRUE(end->timed_out);
   EXPECT_THAT(end->output, HasSubstr("begun"));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(4));
   const auto written = base::ReadFile(file_);
   ASSERT_TRUE(written.ok());
   int pid = 0;
   ASSERT_TRUE(absl::SimpleAtoi(*written, &pid));
   // It may be a zombie until init reaps it.
-  for (int i = 0; i < 200 && kill(pid, 0) == 0; ++i) {
+  for (int i = 0; i < 3000 && kill(pid, 0) == 0; ++i) {
     const auto stat = base::ReadFile(absl::StrCat("/proc/", pid, "/stat"));
     if (stat.ok() && stat->find(") Z") != stat->npos) break;
     absl::SleepFor(absl::Milliseconds(10));
-    EXPECT_LT(i, 199) << "the sleep goes on";
+    EXPECT_LT(i, 2999) << "the sleep goes on";
   }
 }
 
@@ -110,15 +116,15 @@ TEST_F(CommandRunnerTest, AnInterruptEndsIt) {
   interrupter.join();
   ASSERT_TRUE(end.ok());
   EXPECT_TRUE(end->timed_out);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1)) << "by the timeout";
 }
 
 // A program that leaves one behind which keeps the output open.
 TEST_F(CommandRunnerTest, WaitsForTheProgramAlone) {
   const absl::Time start = absl::Now();
-  const auto end = Run("sleep 5 & echo $! ; exit 0");
+  const auto end = Run("sleep 300 & echo $! ; exit 0");
   ASSERT_TRUE(end.ok());
-  EXPECT_LT(absl::Now() - start, absl::Seconds(4));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
   int pid = 0;
   ASSERT_TRUE(absl::SimpleAtoi(end->output, &pid));
   kill(pid, SIGKILL);

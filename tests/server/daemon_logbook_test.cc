@@ -70,7 +70,7 @@ TEST_F(DaemonLogbookTest, AnEndWithoutARecordGetsOneAtTheNextStart) {
   }
   const auto daemon = Daemon::Start(config_);
   ASSERT_TRUE(daemon.ok()) << daemon.status();
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  const absl::Time deadline = absl::Now() + absl::Minutes(1);
   v1::SearchRecordsResponse found = Search();
   while (found.records().empty() && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(50));

@@ -47,10 +47,10 @@ class DiskWatchTest : public testing::Test {
     absl::MutexLock lock(&mutex_);
     return log_;
   }
-  // False when that does not come within half a minute.
+  // False when that does not come within a minute.
   template <typename Condition>
   static bool Eventually(const Condition& holds) {
-    for (int i = 0; i < 3000 && !holds(); ++i) {
+    for (int i = 0; i < 6000 && !holds(); ++i) {
       absl::SleepFor(absl::Milliseconds(10));
     }
     return holds();
@@ -92,10 +92,13 @@ TEST_F(DiskWatchTest, ASlowWalkIsRare) {
     absl::SleepFor(absl::Milliseconds(500));
     return absl::StatusOr<StateUsage>(StateUsage{});
   };
+  const absl::Time start = absl::Now();
   const DiskWatch watch(options_, metrics_);
-  // The pause is ten seconds at least.
   EXPECT_TRUE(Eventually([&] { return rooms_ > 10; }));
-  EXPECT_EQ(usages_, 1);
+  const int walks = usages_;
+  // The pause is ten seconds at least, and a busy machine may need as many.
+  EXPECT_GE(walks, 1);
+  EXPECT_LE(walks, 1 + (absl::Now() - start) / absl::Seconds(10));
 }
 
 TEST_F(DiskWatchTest, AFailureKeepsTheLastMeasurementUntilItIsTooOld) {
@@ -154,7 +157,7 @@ TEST_F(DiskWatchTest, ADeadDiskHoldsUpNeitherAScrapeNorTheEnd) {
     EXPECT_THAT(Text(), HasSubstr("mpsd_state_disk_free_bytes 10\n"));
   }
   revives->Notify();
-  EXPECT_TRUE(left->WaitForNotificationWithTimeout(absl::Seconds(30)));
+  EXPECT_TRUE(left->WaitForNotificationWithTimeout(absl::Minutes(1)));
   EXPECT_EQ(Log(), "");
 }
 

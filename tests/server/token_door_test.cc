@@ -46,7 +46,7 @@ class TokenDoorTest : public testing::Test {
   ~TokenDoorTest() override { fs::remove_all(folder_); }
 
   std::unique_ptr<TokenDoor> Open() {
-    auto door = OpenTokenDoor(config_);
+    auto door = OpenTokenDoor(config_, absl::Minutes(1));
     EXPECT_TRUE(door.ok()) << door.status();
     return *std::move(door);
   }

@@ -44,7 +44,7 @@ class ChildTest : public testing::Test {
 
 TEST_F(ChildTest, FoundInPathWithItsStatus) {
   const auto child = Run("echo said; exit 7");
-  const auto status = child->WaitFor(absl::Seconds(10));
+  const auto status = child->WaitFor(absl::Seconds(60));
   ASSERT_TRUE(status);
   EXPECT_EQ(WEXITSTATUS(*status), 7);
   EXPECT_EQ(child->Poll(), status);
@@ -59,7 +59,7 @@ TEST_F(ChildTest, AProgramThatIsNotThereIsNotFound) {
 
 TEST_F(ChildTest, CtrlCDoesNotReachIt) {
   const auto child = Run("kill -INT $$; echo alive");
-  EXPECT_EQ(child->WaitFor(absl::Seconds(10)), 0);
+  EXPECT_EQ(child->WaitFor(absl::Seconds(60)), 0);
   EXPECT_EQ(Output(), "alive\n");
 }
 
@@ -72,7 +72,7 @@ TEST_F(ChildTest, GetsNoOtherDescriptor) {
   const Descriptor secret(fcntl(nothing_.get(), F_DUPFD_CLOEXEC, 50));
   const auto child = Run("[ -e /dev/fd/1 ] && [ ! -e /dev/fd/" +
                          std::to_string(secret.get()) + " ] && echo closed");
-  EXPECT_TRUE(child->WaitFor(absl::Seconds(10)));
+  EXPECT_TRUE(child->WaitFor(absl::Seconds(60)));
   EXPECT_EQ(Output(), "closed\n");
 }
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -22,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+
+constexpr absl::Duration kLong = absl::Seconds(60);
 
 // The end of the tunnel: a server that speaks first, as gRPC's does.
 class Server {
@@ -102,8 +105,15 @@ class TunnelTest : public testing::Test {
   std::string Url() const {
     return "ssh://studio" + (folder_ / "m.sock").string();
   }
+  // Kills a child and waits until it has ended. It is not reaped: that is the
+  // tunnel's part.
+  static void Kill(pid_t pid) {
+    kill(pid, SIGKILL);
+    siginfo_t ended = {};
+    EXPECT_EQ(waitid(P_PID, pid, &ended, WEXITED | WNOWAIT), 0);
+  }
   static void AwaitEnd(pid_t pid) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    const absl::Time deadline = absl::Now() + kLong;
     while (kill(pid, 0) == 0 && absl::Now() < deadline) {
       absl::SleepFor(absl::Milliseconds(5));
     }
@@ -144,8 +154,7 @@ TEST_F(TunnelTest, ABrokenOneIsReplacedUnderTheSameName) {
   Tunnel tunnel(Url());
   ASSERT_TRUE(tunnel.Open().ok());
   const std::string target = tunnel.target();
-  kill(Pids()[0], SIGKILL);
-  absl::SleepFor(absl::Milliseconds(50));
+  Kill(Pids()[0]);
   ASSERT_TRUE(tunnel.Open().ok()) << tunnel.status();
   EXPECT_EQ(tunnel.target(), target);
   EXPECT_EQ(Pids().size(), 2u);
@@ -220,12 +229,20 @@ TEST_F(TunnelTest, AHostThatIsAwayIsTriedOnceASecond) {
   Ssh("echo $$ >>" + Started() +
       "; echo 'ssh: connect to host x: Connection refused' >&2; exit 255");
   Tunnel tunnel(Url());
-  EXPECT_FALSE(tunnel.Open().ok());
-  EXPECT_FALSE(tunnel.Open().ok());
-  EXPECT_EQ(Pids().size(), 1u);
+  // Where the machine stood still for the second between two calls, the second
+  // one tries again, and says nothing of the rule.
+  bool at_once = false;
+  for (int attempt = 0; attempt < 10 && !at_once; ++attempt) {
+    EXPECT_FALSE(tunnel.Open().ok());
+    const size_t tries = Pids().size();
+    EXPECT_FALSE(tunnel.Open().ok());
+    at_once = Pids().size() == tries;
+  }
+  EXPECT_TRUE(at_once);
+  const size_t tries = Pids().size();
   absl::SleepFor(absl::Milliseconds(1100));
   EXPECT_FALSE(tunnel.Open().ok());
-  EXPECT_EQ(Pids().size(), 2u);
+  EXPECT_EQ(Pids().size(), tries + 1);
 }
 
 TEST_F(TunnelTest, AnAccountWithoutAShell) {
@@ -276,7 +293,7 @@ TEST_F(TunnelTest, SshMayWriteWithoutEndWhileTheTunnelIsOpen) {
       ") & exec /bin/sh -s");
   Tunnel tunnel(Url());
   ASSERT_TRUE(tunnel.Open().ok());
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  const absl::Time deadline = absl::Now() + kLong;
   while (Pids().empty() && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(5));
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -15,10 +16,12 @@ class SystemRootsTest : public testing::Test {
 };
 
 TEST_F(SystemRootsTest, TheFileThatTheEnvironmentNames) {
-  const std::string path = testing::TempDir() + "roots.pem";
+  const std::string path =
+      testing::TempDir() + "roots-" + std::to_string(getpid()) + ".pem";
   std::ofstream(path) << "roots";
   setenv("SSL_CERT_FILE", path.c_str(), 1);
   EXPECT_EQ(SystemRoots().value(), "roots");
+  unlink(path.c_str());
   setenv("SSL_CERT_FILE", "/nowhere/roots.pem", 1);
   EXPECT_EQ(SystemRoots().status().code(), absl::StatusCode::kNotFound);
   EXPECT_NE(SystemRoots().status().message().find("/nowhere/roots.pem"),

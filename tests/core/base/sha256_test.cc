@@ -2,6 +2,7 @@
 #include "core/base/sha256.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -29,10 +30,12 @@ TEST(Sha256Test, PiecesGiveTheDigestOfTheWhole) {
 
 TEST(Sha256Test, OfAFileLargerThanAPiece) {
   const std::string bytes(9'000'001, 'q');
-  const std::string path = testing::TempDir() + "sha256_test.bin";
+  const std::string path =
+      testing::TempDir() + "sha256_test-" + std::to_string(getpid());
   std::ofstream(path, std::ios::binary) << bytes;
   EXPECT_EQ(*Sha256File(path), Sha256Hex(bytes));
   EXPECT_FALSE(Sha256File(path + ".none").ok());
+  unlink(path.c_str());
 }
 
 }  // namespace

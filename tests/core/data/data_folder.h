@@ -3,6 +3,7 @@
 #define MPSD_TESTS_CORE_DATA_DATA_FOLDER_H_
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -19,7 +20,8 @@ class DataFolder : public ::testing::Test {
                  ->current_test_info()
                  ->test_suite_name() +
              "_" +
-             ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+             ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+             "_" + std::to_string(getpid())) {
     std::filesystem::create_directories(dir_);
   }
   ~DataFolder() override { std::filesystem::remove_all(dir_); }

@@ -82,19 +82,25 @@ TEST(InOrderTest, WhatWorkThrowsIsThrownWhereItIsTaken) {
 }
 
 TEST(InOrderTest, DestroyedWithWorkLeftItDropsIt) {
-  std::atomic<int> done{0};
-  {
-    InOrder<int, int> pool(2, [&](int i) {
-      absl::SleepFor(absl::Milliseconds(5));
-      ++done;
-      return i;
-    });
-    while (!pool.full()) pool.Push(0);
+  // Where the machine holds this thread up, the others may do all there is
+  // before the pool ends: that says nothing, and is tried again.
+  int least = 100;
+  for (int attempt = 0; attempt < 20 && least > 4; ++attempt) {
+    std::atomic<int> done{0};
+    {
+      InOrder<int, int> pool(2, [&](int i) {
+        absl::SleepFor(absl::Milliseconds(5));
+        ++done;
+        return i;
+      });
+      while (!pool.full()) pool.Push(0);
+    }
+    const int then = done;
+    least = std::min(least, then);
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_EQ(done, then);
   }
-  const int then = done;
-  EXPECT_LE(then, 4);
-  absl::SleepFor(absl::Milliseconds(20));
-  EXPECT_EQ(done, then);
+  EXPECT_LE(least, 4);
 }
 
 TEST(WorkThreadsTest, AreOneAtLeast) { EXPECT_GE(WorkThreads(), 1); }

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -21,7 +22,7 @@ class LoadTokenDatasetTest : public ::testing::Test {
  protected:
   LoadTokenDatasetTest()
       : dir_(::testing::TempDir() + "/load_dataset_" +
-             ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+             std::to_string(getpid())) {
     std::filesystem::create_directories(dir_);
   }
   ~LoadTokenDatasetTest() override { std::filesystem::remove_all(dir_); }

@@ -35,7 +35,7 @@ class AnnouncementTest : public testing::Test {
   }
   template <typename Condition>
   static void Await(Condition is_met) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
     while (!is_met() && absl::Now() < deadline) {
       absl::SleepFor(absl::Milliseconds(5));
     }

@@ -16,6 +16,7 @@
 // a pipe with a byte for each answer that waits.
 struct _DNSServiceRef_t {
   int ends[2] = {-1, -1};
+  bool broken = false;  // the service went away behind it
   std::deque<std::function<void()>> answers;
 
   _DNSServiceRef_t() {
@@ -48,6 +49,7 @@ struct FakeNetwork {
   std::atomic<int32_t> error = 0;    // of a call
   std::atomic<int32_t> refused = 0;  // of a registration's answer
   std::atomic<bool> gone = false;    // the system's service
+  bool goes = false;                 // once it has told everything
   std::atomic<int> registrations = 0, open = 0;
   std::atomic<uint16_t> port = 0;  // in network byte order
   std::string txt;
@@ -84,6 +86,7 @@ struct FakeNetwork {
                 context);
         });
       }
+      if (current->goes) mine->Answer([mine] { mine->broken = true; });
       return 0;
     };
     functions.resolve = [](Ref* ref, uint32_t, uint32_t, const char* name,
@@ -104,13 +107,13 @@ struct FakeNetwork {
     };
     functions.socket = [](Ref ref) { return ref->ends[0]; };
     functions.process = [](Ref ref) {
-      if (current->gone) return -1;
+      if (current->gone || ref->broken) return -1;
       char byte;
       if (read(ref->ends[0], &byte, 1) != 1) return -1;
       const std::function<void()> answer = ref->answers.front();
       ref->answers.pop_front();
       answer();
-      return 0;
+      return ref->broken ? -1 : 0;
     };
     functions.deallocate = [](Ref ref) {
       --current->open;
@@ -123,8 +126,10 @@ struct FakeNetwork {
   static Ref Open() {
     ++current->open;
     Ref ref = new _DNSServiceRef_t;
-    // A service that goes away makes its connection readable.
-    if (current->gone && write(ref->ends[1], "x", 1) != 1) abort();
+    // A service that goes away makes its connection readable. The connection
+    // stays broken though the service comes back: there is no answer to read.
+    ref->broken = current->gone;
+    if (ref->broken && write(ref->ends[1], "x", 1) != 1) abort();
     return ref;
   }
 };

@@ -2,6 +2,7 @@
 #include "core/spec/model_files.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -43,7 +44,7 @@ class ModelFilesTest : public testing::Test {
  protected:
   ModelFilesTest()
       : folder_(fs::path(testing::TempDir()) /
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+                ("model-files-" + std::to_string(getpid()))) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     Write("config.json", kLlama);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -21,10 +22,11 @@ class FindModelFolderTest : public ::testing::Test {
  protected:
   FindModelFolderTest()
       : root_(fs::path(::testing::TempDir()) /
-              ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+              ("find-model-folder-" + std::to_string(getpid()))) {
     fs::remove_all(root_);
     fs::create_directories(root_);
   }
+  ~FindModelFolderTest() override { fs::remove_all(root_); }
 
   void Write(const fs::path& path, const std::string& text) {
     fs::create_directories((root_ / path).parent_path());

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -325,7 +326,8 @@ TEST(VisitPaths, NamesEachFieldThatHasAPath) {
 }
 
 TEST(ResolvePaths, MakesPathsAbsoluteButNotIds) {
-  const std::string base = ::testing::TempDir() + "/resolve_paths";
+  const std::string base =
+      ::testing::TempDir() + "/resolve_paths-" + std::to_string(getpid());
   std::filesystem::create_directories(base + "/models/smol");
   const TrainSpec spec = ResolvePaths(Parse(kFull), base + "/./");
   EXPECT_EQ(
@@ -341,6 +343,7 @@ TEST(ResolvePaths, MakesPathsAbsoluteButNotIds) {
   id.model = "owner/name";
   EXPECT_EQ(ResolvePaths(id, base).model, "owner/name");
   EXPECT_EQ(ResolvePaths(id, base).adapter, "");
+  std::filesystem::remove_all(base);
 }
 
 }  // namespace

@@ -6,7 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <string>
+
+#include "tests/core/scratch_folder.h"
 
 namespace mpsd::tensorfile {
 namespace {
@@ -14,7 +18,9 @@ namespace {
 using testing::HasSubstr;
 
 std::string PathOf(const std::string& name) {
-  return testing::TempDir() + "safetensors_test_" + name;
+  static const std::filesystem::path folder =
+      testing_support::FreshFolder("safetensors");
+  return (folder / name).string();
 }
 
 // A file of header text `json` and `data`, length prefix included.

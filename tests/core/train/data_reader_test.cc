@@ -37,11 +37,19 @@ class SlowPipeline : public LanguageModelling {
     observer.OnStage("tokenizing", 0.5);
     observer.OnWarning("slow");
     observer.OnStage("tokenizing", 0.75);
+    said_all.Notify();
+    end.WaitForNotification();
     if (throws) throw std::runtime_error("thrown");
     return std::move(data_);
   }
 
-  absl::Notification told, go_on;
+  // Lets it speak, and end.
+  void GoOn() {
+    go_on.Notify();
+    end.Notify();
+  }
+
+  absl::Notification told, go_on, said_all, end;
   bool throws = false;
   std::thread::id thread;
 
@@ -89,7 +97,11 @@ TEST_F(DataReaderTest, ReadsBesideTheCallerAndTellsOnItsThread) {
   EXPECT_TRUE(observer_.stages.empty());
   reader.Tell();
   EXPECT_THAT(observer_.stages, ElementsAre("folder, layers"));
+  // A Get that waits tells what there is from time to time: it comes once all
+  // has been said.
   pipeline.go_on.Notify();
+  pipeline.said_all.WaitForNotification();
+  pipeline.end.Notify();
   auto read = reader.Get();
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->train->size(), 2);
@@ -104,13 +116,13 @@ TEST_F(DataReaderTest, ReadsBesideTheCallerAndTellsOnItsThread) {
 TEST_F(DataReaderTest, GivesErrorsAndWhatWasThrown) {
   {
     SlowPipeline pipeline(spec_, absl::InvalidArgumentError("line 3"));
-    pipeline.go_on.Notify();
+    pipeline.GoOn();
     DataReader reader(pipeline, observer_, "folder", config_);
     EXPECT_EQ(reader.Get().status(), absl::InvalidArgumentError("line 3"));
   }
   SlowPipeline pipeline(spec_, TaskData());
   pipeline.throws = true;
-  pipeline.go_on.Notify();
+  pipeline.GoOn();
   DataReader reader(pipeline, observer_, "folder", config_);
   for (int i = 0; i < 2; ++i) {
     EXPECT_THROW(reader.Get().IgnoreError(), std::runtime_error);
@@ -119,7 +131,7 @@ TEST_F(DataReaderTest, GivesErrorsAndWhatWasThrown) {
 
 TEST_F(DataReaderTest, AnswersThatNobodyTakesAreWaitedFor) {
   SlowPipeline pipeline(spec_, TaskData());
-  pipeline.go_on.Notify();
+  pipeline.GoOn();
   { DataReader reader(pipeline, observer_, "folder", config_); }
   EXPECT_NE(pipeline.thread, std::thread::id());
 }

@@ -16,8 +16,8 @@
 
 namespace mpsd::http {
 
-// A client that sends what a test says and reads what comes, for at most ten
-// seconds.
+// A client that sends what a test says and reads what comes, for at most a
+// minute.
 class Client {
  public:
   // "127.0.0.1:PORT" or "unix:/path".
@@ -67,8 +67,8 @@ class Client {
                       size
                 : send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == size;
   }
-  // Everything up to the end of the connection; what came within ten seconds
-  // where it does not end.
+  // Everything up to the end of the connection; what came within a minute where
+  // it does not end.
   std::string ReadAll() {
     std::string text;
     while (ReadPiece(text)) {
@@ -88,17 +88,17 @@ class Client {
     }
     return text;
   }
-  // Whether the server has closed the connection; waits for at most ten
-  // seconds.
+  // Whether the server has closed the connection; waits for at most a minute.
   bool IsClosed() {
     char byte;
-    return recv(fd_, &byte, 1, 0) <= 0 && errno != EAGAIN;
+    const ssize_t n = recv(fd_, &byte, 1, 0);
+    return n == 0 || (n < 0 && errno != EAGAIN);
   }
 
  private:
   void Connect(const sockaddr* name, socklen_t length, int family) {
     fd_ = socket(family, SOCK_STREAM, 0);
-    const timeval patience{10, 0};
+    const timeval patience{60, 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     if (connect(fd_, name, length) == 0) return;

@@ -110,7 +110,7 @@ class DoorTest : public Served, public Door {
 
   // A body may end after its answer's last byte has been sent.
   bool NoBodyIsLeft() const {
-    for (int i = 0; i < 3000 && alive_ > 0; ++i) {
+    for (int i = 0; i < 6000 && alive_ > 0; ++i) {
       absl::SleepFor(absl::Milliseconds(10));
     }
     return alive_ == 0;
@@ -209,10 +209,11 @@ TEST_F(DoorTest, WhoIsRefusedSendsNoBody) {
 TEST_F(DoorTest, ABodyThatIsRefusedEndsTheConnection) {
   ServeDoor();
   Client client(address());
-  // Neither the rest of the body nor what follows is taken for a request.
-  ASSERT_TRUE(client.Send("POST /p HTTP/1.1\r\nContent-Length: 900000\r\n\r\n" +
-                          std::string("refuse") + std::string(300'000, '\n') +
-                          "GET /smuggled HTTP/1.1\r\n\r\n"));
+  // Neither the rest of the body nor what follows is taken for a request. The
+  // server may have closed before all of it was sent.
+  client.Send("POST /p HTTP/1.1\r\nContent-Length: 900000\r\n\r\n" +
+              std::string("refuse") + std::string(300'000, '\n') +
+              "GET /smuggled HTTP/1.1\r\n\r\n");
   const std::string answer = client.ReadAll();
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 422 "));
   EXPECT_THAT(answer, Not(HasSubstr("smuggled")));
@@ -295,7 +296,7 @@ TEST_F(DoorTest, ChunksThatAreNoneAreRefused) {
   for (const std::string start : {"5;", "0\r\nA: "}) {
     Client client(address());
     ASSERT_TRUE(client.Send(Post("Transfer-Encoding: chunked\r\n", start)));
-    ASSERT_TRUE(client.Send(std::string(300 << 10, 'a')));
+    client.Send(std::string(300 << 10, 'a'));  // all of it, or up to the end
     EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 400 ")) << start;
   }
   EXPECT_TRUE(NoBodyIsLeft());
@@ -308,15 +309,12 @@ TEST_F(DoorTest, ABodyThatEndsEarlyIsGone) {
     {
       Client client(address());
       ASSERT_TRUE(client.Send(Post(lines, "5\r\nhello\r\n")));
-      for (int i = 0; i < 500 && alive_ == 0; ++i) {
+      for (int i = 0; i < 6000 && alive_ == 0; ++i) {
         absl::SleepFor(absl::Milliseconds(10));
       }
       EXPECT_EQ(alive_, 1);
     }
-    for (int i = 0; i < 500 && alive_ > 0; ++i) {
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    EXPECT_EQ(alive_, 0) << lines;
+    EXPECT_TRUE(NoBodyIsLeft()) << lines;
   }
 }
 
@@ -326,13 +324,15 @@ TEST_F(DoorTest, ABodyThatDripsIsEndedInTime) {
   Client client(address());
   const absl::Time start = absl::Now();
   client.Send(Post("Content-Length: 1000000\r\n", ""));
-  while (client.Send("a") && absl::Now() < start + absl::Seconds(5)) {
+  while (client.Send("a") && absl::Now() < start + absl::Minutes(1)) {
     absl::SleepFor(absl::Milliseconds(20));
   }
-  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  // Without a limit of its own it would be two minutes.
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
 }
 
 TEST_F(DoorTest, ManyBodiesAtOnceDelayNoQuestion) {
+  options_.deadlines.body = absl::Minutes(30);
   ServeDoor();
   std::vector<std::unique_ptr<Client>> senders;
   const std::string half(500'000, 'z');
@@ -341,9 +341,8 @@ TEST_F(DoorTest, ManyBodiesAtOnceDelayNoQuestion) {
     ASSERT_TRUE(
         senders.back()->Send(Post("Content-Length: 1000000\r\n", half)));
   }
-  const absl::Time start = absl::Now();
+  // It is answered while no body can come to its end.
   EXPECT_THAT(Get(address(), "/quick"), HasSubstr("GET /quick"));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(1));
   for (const auto& sender : senders) ASSERT_TRUE(sender->Send(half));
   for (const auto& sender : senders) {
     EXPECT_THAT(sender->ReadAll(), HasSubstr("1000000 bytes"));
@@ -354,7 +353,10 @@ TEST_F(DoorTest, AnEndOfTheServerEndsBodiesUnderWay) {
   ServeDoor();
   Client client(address());
   ASSERT_TRUE(client.Send(Post("Content-Length: 50\r\n", "hello")));
-  absl::SleepFor(absl::Milliseconds(100));
+  for (int i = 0; i < 6000 && alive_ == 0; ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(alive_, 1);
   server_.reset();
   EXPECT_TRUE(NoBodyIsLeft());
   EXPECT_TRUE(client.IsClosed());

@@ -134,6 +134,8 @@ TEST_F(ServerTest, NamesWhatKeepsItFromServing) {
 TEST_F(ServerTest, FiftyScrapersAreAnsweredBesideClientsThatHang) {
   options_.tls = MakeCertificate(folder_, 1);
   options_.max_connections = 200;
+  // Nobody is answered because those that hang have been given up.
+  options_.deadlines.handshake = options_.deadlines.request = absl::Hours(1);
   Serve();
   std::deque<Client> hanging;
   for (int i = 0; i < 50; ++i) {
@@ -143,7 +145,6 @@ TEST_F(ServerTest, FiftyScrapersAreAnsweredBesideClientsThatHang) {
   }
   std::atomic<int> answered = 0;
   std::vector<std::thread> scrapers;
-  const absl::Time start = absl::Now();
   for (int i = 0; i < 50; ++i) {
     scrapers.emplace_back([&] {
       const std::string answer = Get(address(), "/m", "", /*tls=*/true);
@@ -152,7 +153,6 @@ TEST_F(ServerTest, FiftyScrapersAreAnsweredBesideClientsThatHang) {
   }
   for (std::thread& scraper : scrapers) scraper.join();
   EXPECT_EQ(answered, 50);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
 }
 
 TEST_F(ServerTest, AFurtherConnectionTakesThePlaceOfTheIdlest) {
@@ -169,21 +169,27 @@ TEST_F(ServerTest, AFurtherConnectionTakesThePlaceOfTheIdlest) {
   EXPECT_TRUE(clients[0].IsClosed());
   ASSERT_TRUE(clients[2].Send("GET /old HTTP/1.1\r\n\r\n"));
   EXPECT_THAT(clients[2].ReadAnswer(), EndsWith("/old"));
-  // Nobody who is at work loses the place.
-  Client first(address());
-  first.Send("GET / ");
-  Client second(address());
-  second.Send("GET / ");
-  absl::SleepFor(absl::Milliseconds(50));
-  clients.clear();
-  absl::SleepFor(absl::Milliseconds(50));
-  Client third(address());
-  third.Send("GET / ");
+  // Nobody who is at work loses the place. (A new server: this one may not know
+  // yet which of its clients have gone.)
+  options_.deadlines.request = absl::Minutes(10);
+  Serve();
+  std::deque<Client> at_work;
+  for (int i = 0; i < 3; ++i) {
+    at_work.emplace_back(address());
+    at_work.back().Send("GET /");
+  }
   EXPECT_TRUE(Client(address()).IsClosed());
+  for (Client& client : at_work) {
+    ASSERT_TRUE(client.Send("work HTTP/1.1\r\n\r\n"));
+    EXPECT_THAT(client.ReadAnswer(), EndsWith("/work"));
+  }
 }
 
-TEST_F(ServerTest, EndsWithinASecondWhileClientsHang) {
+TEST_F(ServerTest, EndsAtOnceWhileClientsHang) {
   options_.tls = MakeCertificate(folder_, 1);
+  // An end that waited for any of them would wait for an hour.
+  options_.deadlines.handshake = options_.deadlines.request =
+      options_.deadlines.response = absl::Hours(1);
   Serve([](const Request&) {
     return Response{.body = std::string(64 << 20, 'x')};
   });
@@ -194,7 +200,7 @@ TEST_F(ServerTest, EndsWithinASecondWhileClientsHang) {
   absl::SleepFor(absl::Milliseconds(200));
   const absl::Time start = absl::Now();
   server_.reset();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(1));
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
   EXPECT_TRUE(silent.IsClosed());
 }
 
@@ -216,7 +222,7 @@ TEST_F(ServerTest, RequestsWaitInABoundedQueue) {
   other.Send("GET / HTTP/1.1\r\n\r\n");
   // Whoever comes last is refused, and nobody else is answered yet.
   pollfd answered[] = {{one.fd(), POLLIN, 0}, {other.fd(), POLLIN, 0}};
-  ASSERT_EQ(poll(answered, 2, 10'000), 1);
+  ASSERT_EQ(poll(answered, 2, 60'000), 1);
   Client& refused = answered[0].revents != 0 ? one : other;
   Client& waiting = answered[0].revents != 0 ? other : one;
   const std::string answer = refused.ReadAnswer();

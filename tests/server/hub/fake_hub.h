@@ -70,7 +70,7 @@ class FakeHub {
     std::ofstream(root_ / path, std::ios::binary) << content;
   }
   void SetFaults(const Json& faults) {
-    fetch::Client client({});
+    fetch::Client client(Patient());
     fetch::Request request;
     request.url = url_ + "/_faults";
     request.body = faults.dump();
@@ -79,7 +79,7 @@ class FakeHub {
   // The requests so far: {"server", "method", "path", "range",
   // "authorization"}.
   std::vector<Json> Log() {
-    fetch::Client client({});
+    fetch::Client client(Patient());
     fetch::Request request;
     request.url = url_ + "/_log";
     request.max_body = 1 << 20;
@@ -96,6 +96,12 @@ class FakeHub {
   }
 
  private:
+  static fetch::Client::Options Patient() {
+    fetch::Client::Options options;
+    options.connect_timeout = absl::Minutes(1);
+    return options;
+  }
+
   const std::filesystem::path root_;
   pid_t process_ = -1;
   int input_ = -1;

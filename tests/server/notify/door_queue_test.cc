@@ -34,7 +34,7 @@ struct Script {
 
   bool Await(const std::function<bool()>& holds) {
     absl::MutexLock lock(&mutex);
-    return mutex.AwaitWithTimeout(absl::Condition(&holds), absl::Seconds(20));
+    return mutex.AwaitWithTimeout(absl::Condition(&holds), absl::Minutes(1));
   }
 };
 

@@ -86,7 +86,7 @@ class PlanMakerTest : public PlannerFixture {
   }
   // Waits until no plan has a folder.
   void ExpectNoFolders() {
-    for (int i = 0; i < 2000 && Folders() > 0; ++i) {
+    for (int i = 0; i < 12000 && Folders() > 0; ++i) {
       absl::SleepFor(absl::Milliseconds(5));
     }
     EXPECT_EQ(Folders(), 0);
@@ -97,7 +97,7 @@ class PlanMakerTest : public PlannerFixture {
         std::distance(fs::directory_iterator(options_.plans_dir, error), {}));
   }
   void AwaitFolder() {
-    for (int i = 0; i < 2000 && Folders() == 0; ++i) {
+    for (int i = 0; i < 12000 && Folders() == 0; ++i) {
       absl::SleepFor(absl::Milliseconds(5));
     }
     ASSERT_GT(Folders(), 0);
@@ -269,7 +269,7 @@ TEST_F(PlanMakerTest, AUserHasOnePlanAtATimeAndAllHaveTwo) {
   // Whoever gives a plan up makes room.
   ada->reset();
   absl::StatusOr<jobs::FinishedPlan> plan = third;
-  for (int i = 0; i < 1000 && absl::IsUnavailable(plan.status()); ++i) {
+  for (int i = 0; i < 6000 && absl::IsUnavailable(plan.status()); ++i) {
     absl::SleepFor(absl::Milliseconds(10));
     plan = Plan(Request("ok", "eve"));
   }

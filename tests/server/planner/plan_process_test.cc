@@ -92,7 +92,7 @@ TEST_F(PlanProcessTest, EndsWhenNobodyWaits) {
   wanted_ = absl::CancelledError("gone");
   const absl::Duration start = base::AwakeTime();
   EXPECT_EQ(Run("hang").status(), wanted_);
-  EXPECT_LT(base::AwakeTime() - start, absl::Seconds(10));
+  EXPECT_LT(base::AwakeTime() - start, absl::Seconds(45));
 }
 
 TEST_F(PlanProcessTest, AProcessThatLingersHasToldItsPlan) {

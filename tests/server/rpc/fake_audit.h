@@ -58,7 +58,7 @@ class FakeAudit : public access::AuditLog {
       }
       return true;
     };
-    mutex_.AwaitWithTimeout(absl::Condition(&ended), absl::Seconds(30));
+    mutex_.AwaitWithTimeout(absl::Condition(&ended), absl::Minutes(1));
     return std::exchange(entries_, {});
   }
 

@@ -31,6 +31,7 @@ class FakeBlobs : public jobs::BlobUploads {
     if (begin_exception_) std::rethrow_exception(begin_exception_);
     if (!begin_error_.ok()) return begin_error_;
     ++open_;
+    ++begun_;
     return std::make_unique<Writer>(*this, sha256, size_bytes);
   }
 
@@ -91,6 +92,11 @@ class FakeBlobs : public jobs::BlobUploads {
   void ThrowFromBegin(std::exception_ptr exception) {
     absl::MutexLock lock(&mutex_);
     begin_exception_ = std::move(exception);
+  }
+  // How often a writer began a blob.
+  int begun() {
+    absl::MutexLock lock(&mutex_);
+    return begun_;
   }
   // False when writers are still open after a minute.
   bool AwaitNoWriters() {
@@ -189,6 +195,7 @@ class FakeBlobs : public jobs::BlobUploads {
   std::exception_ptr begin_exception_ ABSL_GUARDED_BY(mutex_);
   absl::Status begin_error_ ABSL_GUARDED_BY(mutex_);
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
+  int begun_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace mpsd::rpc

@@ -38,12 +38,13 @@ class FakeCalls : public jobs::ExportedCalls {
     return served_;
   }
   // Waits for the end of `calls` calls; the codes and methods of all so far.
-  std::vector<std::pair<std::string, absl::StatusCode>> Await(size_t calls) {
+  std::vector<std::pair<std::string, absl::StatusCode>> Await(
+      size_t calls, absl::Duration patience = absl::Minutes(1)) {
     absl::MutexLock lock(&mutex_);
     const auto ended = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
       return ended_.size() >= calls;
     };
-    mutex_.AwaitWithTimeout(absl::Condition(&ended), absl::Seconds(30));
+    mutex_.AwaitWithTimeout(absl::Condition(&ended), patience);
     return ended_;
   }
   int open(const std::string& method) {

@@ -147,7 +147,7 @@ class GateTest : public Served, public testing::WithParamInterface<bool> {
     options.audit = &test->audit_;
     options.ledger = &test->ledger_;
     // A quarter of it is how often the server looks for idle streams.
-    options.upload_idle = absl::Seconds(2);
+    options.upload_idle = absl::Seconds(8);
     return options;
   }
   void PutJobOf(const std::string& owner) {

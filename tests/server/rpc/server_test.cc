@@ -122,7 +122,7 @@ TEST_F(ServerTest, NoCallWaitsForLists) {
   for (int i = 0; i < 10; ++i) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(20));
+                         std::chrono::seconds(60));
     v1::GetJobRequest request;
     request.set_id("10");
     v1::Job job;
@@ -176,7 +176,8 @@ TEST_F(ServerTest, ACallOfAStrangerIsCountedAndNoted) {
             grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_THAT(
       calls.Await(2),
-      testing::ElementsAre(
+      // A client has its answer before the report of its call.
+      testing::UnorderedElementsAre(
           std::pair("JobService.List", absl::StatusCode::kUnauthenticated),
           std::pair("JobService.Cancel", absl::StatusCode::kUnauthenticated)));
   EXPECT_EQ(calls.open("JobService.List"), 0);

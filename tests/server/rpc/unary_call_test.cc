@@ -94,7 +94,7 @@ class UnaryCallTest : public Served {
   grpc::Status Get() {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(30));
+                         std::chrono::seconds(60));
     v1::GetJobRequest request;
     request.set_id("a");
     v1::Job job;
@@ -103,7 +103,7 @@ class UnaryCallTest : public Served {
   grpc::Status Info() {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(30));
+                         std::chrono::seconds(60));
     v1::InfoResponse info;
     return daemon_->Info(&context, {}, &info);
   }
@@ -172,7 +172,7 @@ TEST_F(OneAtATimeTest, WhoGaveUpWaitingCostsNothing) {
   waiting.context.TryCancel();
   EXPECT_EQ(waiting.Await().error_code(), grpc::StatusCode::CANCELLED);
   ASSERT_TRUE(Info().ok());  // and so has its end
-  absl::SleepFor(absl::Milliseconds(200));
+  absl::SleepFor(absl::Seconds(2));
   go_on_.Notify();
   submissions_[0]->Await();
   // Its place is free once the thread that answered the first has seen it.
@@ -197,15 +197,23 @@ TEST_F(UnaryCallTest, WorkUnderWayLearnsThatItsClientIsGone) {
 
 TEST_F(UnaryCallTest, WorkUnderWayLearnsThatItIsTooLate) {
   BlockSubmits();
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::milliseconds(100));
-  v1::SubmitRequest request;
-  request.set_spec_json("{}");
-  v1::SubmitResponse response;
-  EXPECT_EQ(jobs_->Submit(&context, request, &response).error_code(),
-            grpc::StatusCode::DEADLINE_EXCEEDED);
-  Await(ended_, 1);
+  // A client that is held up may be too late to send the call at all: it gets
+  // more time then.
+  for (int ms = 100; begun_ == 0 && ms < 60'000; ms *= 4) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::milliseconds(ms));
+    v1::SubmitRequest request;
+    request.set_spec_json("{}");
+    v1::SubmitResponse response;
+    EXPECT_EQ(jobs_->Submit(&context, request, &response).error_code(),
+              grpc::StatusCode::DEADLINE_EXCEEDED);
+    for (int i = 0; i < 1000 && begun_ == 0; ++i) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+  ASSERT_GT(begun_, 0);
+  Await(ended_, begun_);
   server_->Shutdown(absl::ZeroDuration());
   EXPECT_EQ(Why().code(), absl::StatusCode::kCancelled);
 }

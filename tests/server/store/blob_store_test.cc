@@ -216,14 +216,23 @@ TEST_F(BlobStoreTest, BlobsThatNoJobUsesGo) {
 TEST_F(BlobStoreTest, ABlobThatWasAskedForStays) {
   const fs::path jobs = scratch_.path() / "jobs";
   fs::create_directories(jobs);
-  ASSERT_TRUE(Put("asked").ok());
-  ASSERT_TRUE(Put("forgotten").ok());
   struct stat before, after;
   const std::string path = blobs_->PathOf(base::Sha256Hex("asked"));
-  ASSERT_EQ(stat(path.c_str(), &before), 0);
-  absl::SleepFor(absl::Milliseconds(1500));
-  ASSERT_TRUE(blobs_->Has(base::Sha256Hex("asked")));
-  EXPECT_EQ(blobs_->Collect(jobs, absl::Seconds(1))->bytes, 9);
+  absl::Duration grace = absl::Seconds(1), took;
+  int64_t collected = 0;
+  // Whoever is held up for the grace between the two has to try it with more.
+  do {
+    ASSERT_TRUE(Put("asked").ok());
+    ASSERT_TRUE(Put("forgotten").ok());
+    ASSERT_EQ(stat(path.c_str(), &before), 0);
+    absl::SleepFor(1.5 * grace);
+    const absl::Time start = absl::Now();
+    ASSERT_TRUE(blobs_->Has(base::Sha256Hex("asked")));
+    collected = blobs_->Collect(jobs, grace)->bytes;
+    took = absl::Now() - start;
+    grace *= 4;
+  } while (took > grace / 8 && grace < absl::Minutes(1));
+  EXPECT_EQ(collected, 9);
   ASSERT_TRUE(blobs_->Has(base::Sha256Hex("asked")));
   ASSERT_EQ(stat(path.c_str(), &after), 0);
   EXPECT_EQ(before.st_mtime, after.st_mtime);
@@ -281,15 +290,24 @@ TEST_F(BlobStoreTest, WhoWasToldOfABlobFindsIt) {
   });
   int uploads = 0;
   for (int i = 0; i < 40; ++i) {
+    const absl::Time asked = absl::Now();
     if (!blobs_->Has(sha256)) {
       ++uploads;
       ASSERT_TRUE(Put("wanted").ok());
     }
     std::error_code error;
     fs::create_hard_link(blobs_->PathOf(sha256), jobs / "link", error);
-    EXPECT_FALSE(error) << error.message();
+    // Unless this thread was held up for the grace. (A file's time may be some
+    // milliseconds old.)
+    if (absl::Now() - asked < absl::Milliseconds(150)) {
+      EXPECT_FALSE(error) << error.message();
+    }
     fs::remove(jobs / "link");
-    if (i % 8 == 7) absl::SleepFor(absl::Milliseconds(300));
+    // Every now and then nobody wants it, until it goes.
+    for (int n = 0; i % 8 == 7 && n < 6000; ++n) {
+      if (!fs::exists(blobs_->PathOf(sha256))) break;
+      absl::SleepFor(absl::Milliseconds(10));
+    }
   }
   done = true;
   collects.join();

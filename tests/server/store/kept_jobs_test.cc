@@ -243,8 +243,8 @@ TEST_F(KeptJobsTest, AHundredThousandJobsAreReadWithoutTheirRows) {
   }
   std::printf("read 100,000 jobs that have ended in %.1f ms\n",
               absl::ToDoubleMilliseconds(best));
-  // Ten times what it takes on an idle machine.
-  EXPECT_LT(best, absl::Milliseconds(500));
+  // What grew with the square of the jobs would take minutes.
+  EXPECT_LT(best, absl::Seconds(5));
 }
 
 }  // namespace

@@ -63,11 +63,15 @@ class FakeListener final : public jobs::WorkerListener {
         absl::Condition(
             +[](std::vector<Result>* exits) { return !exits->empty(); },
             &exits_),
-        absl::Seconds(30));
+        absl::Minutes(1));
     return exits_.empty() ? Result{} : exits_.front();
   }
-  // True once a step was reported.
-  bool WaitForProgress() { return Wait(&progress_); }
+  // True once so many steps were reported.
+  bool WaitForProgress(size_t steps = 1) {
+    absl::MutexLock lock(&mutex_);
+    const auto reached = [&] { return progress_.size() >= steps; };
+    return mutex_.AwaitWithTimeout(absl::Condition(&reached), absl::Minutes(1));
+  }
   bool WaitForStage() { return Wait(&stages_); }
   bool WaitForHold() { return Wait(&holds_); }
   // True: held, false: went on.
@@ -98,7 +102,7 @@ class FakeListener final : public jobs::WorkerListener {
     return mutex_.AwaitWithTimeout(
         absl::Condition(
             +[](std::vector<T>* items) { return !items->empty(); }, list),
-        absl::Seconds(30));
+        absl::Minutes(1));
   }
 
   mutable absl::Mutex mutex_;

@@ -64,20 +64,30 @@ TEST_F(GatesRunTest, ACrashLeavesWhatWasPrinted) {
 }
 
 TEST_F(GatesRunTest, AWorkerThatHangsIsKilledWithItsChildren) {
+  Worker("sleep 600 & echo $!; wait");
   options_.limit = absl::Milliseconds(500);
-  Worker("sleep 60 & echo $!; wait");
   const absl::Time start = absl::Now();
-  const GatesRun run = Run();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  GatesRun run = Run();
+  // A shell on a busy machine may need longer than that for its first words.
+  while (run.output.empty() && options_.limit < absl::Minutes(1)) {
+    options_.limit *= 4;
+    run = Run();
+  }
+  EXPECT_LT(absl::Now() - start, absl::Minutes(5));
   EXPECT_FALSE(run.status.has_value());
+  ASSERT_FALSE(run.output.empty());
   const pid_t child = std::stoi(run.output);
-  for (int i = 0; i < 500 && kill(child, 0) == 0; ++i) {
+  // Gone, or a zombie whose new parent is slow.
+  const auto is_gone = [child] {
+    if (kill(child, 0) != 0) return true;
+    std::ifstream status("/proc/" + std::to_string(child) + "/status");
+    const std::string text((std::istreambuf_iterator<char>(status)), {});
+    return text.find("State:\tZ") != std::string::npos;
+  };
+  for (int i = 0; i < 6000 && !is_gone(); ++i) {
     absl::SleepFor(absl::Milliseconds(10));
   }
-  // Gone, or a zombie whose new parent is slow.
-  std::ifstream status("/proc/" + std::to_string(child) + "/status");
-  const std::string text((std::istreambuf_iterator<char>(status)), {});
-  EXPECT_TRUE(text.empty() || text.find("State:\tZ") != std::string::npos);
+  EXPECT_TRUE(is_gone());
 }
 
 // What the worker started may outlive it and hold its output open.
@@ -87,13 +97,19 @@ TEST_F(GatesRunTest, AChildThatHoldsTheOutputHoldsNobodyUp) {
   const GatesRun run = Run();
   EXPECT_EQ(run.output, "done\n");
   EXPECT_EQ(run.status, 0);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(15));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(45));
 }
 
 TEST_F(GatesRunTest, AFloodIsCutAndEnded) {
-  options_.limit = absl::Seconds(1);
   Worker("yes");
-  const GatesRun run = Run();
+  options_.limit = absl::Seconds(1);
+  GatesRun run = Run();
+  // On a busy machine less than the most may have come by then.
+  while (run.output.size() < (256u << 10) &&
+         options_.limit < absl::Minutes(1)) {
+    options_.limit *= 4;
+    run = Run();
+  }
   EXPECT_EQ(run.output.size(), 256u << 10);
   EXPECT_FALSE(run.status.has_value());
 }

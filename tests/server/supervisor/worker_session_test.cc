@@ -50,9 +50,9 @@ class WorkerSessionTest : public testing::Test {
 
   void Launch(const std::string& mode, absl::Duration hang_timeout = kLong,
               absl::Duration exit_grace = kLong) {
-    std::ofstream(folder_ / "job.json") << "{}";
+    std::ofstream(folder_ / "job.json") << spec_;
     ProcessLauncher::Options options;
-    options.worker_path = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
+    options.worker_path = worker_path_;
     options.environment = host::CurrentEnvironment();
     options.environment["FAKE_WORKER_MODE"] = mode;
     options.lease_path = folder_ / "lease";
@@ -78,7 +78,15 @@ class WorkerSessionTest : public testing::Test {
     return listener_.WaitForExit();
   }
 
+  // A run of minutes: it goes on until the test ends it, however late that is.
+  void LaunchLongRun() {
+    spec_ = R"({"training": {"max_steps": 1000000}})";
+    Launch("ok-slow");
+  }
+
   const fs::path folder_;
+  std::string spec_ = "{}";
+  std::string worker_path_ = std::string(MPSD_TEST_BINARY_DIR) + "/fake_worker";
   std::function<absl::Duration()> awake_time_ = base::AwakeTime;
   FakeListener listener_;
   std::unique_ptr<jobs::Worker> worker_;
@@ -239,7 +247,7 @@ TEST_F(WorkerSessionTest, ADoneWorkerThatLingersIsKilledAndDone) {
 }
 
 TEST_F(WorkerSessionTest, PreemptLeavesACheckpoint) {
-  Launch("ok-slow");
+  LaunchLongRun();
   ASSERT_TRUE(listener_.WaitForProgress());
   worker_->Preempt(kLong);
   const auto result = listener_.WaitForExit();
@@ -249,18 +257,29 @@ TEST_F(WorkerSessionTest, PreemptLeavesACheckpoint) {
 }
 
 TEST_F(WorkerSessionTest, PauseIsAcknowledgedAndEnds) {
-  Launch("ok-slow");
+  LaunchLongRun();
   ASSERT_TRUE(listener_.WaitForProgress());
   worker_->Pause();
   ASSERT_TRUE(listener_.WaitForHold());
+  const size_t steps = listener_.progress().size();
   worker_->Resume();
-  EXPECT_EQ(listener_.WaitForExit().reason, ExitReason::kDone);
+  ASSERT_TRUE(listener_.WaitForProgress(steps + 1)) << "it trains on";
   EXPECT_THAT(listener_.holds(), testing::ElementsAre(true, false));
+  worker_->Cancel(kLong);
+  EXPECT_EQ(listener_.WaitForExit().reason, ExitReason::kCancelled);
 }
 
 TEST_F(WorkerSessionTest, APauseBeforeStartIsSaidAfterIt) {
-  Launch("ok-slow");
+  // The worker says Hello once the pause is said.
+  const std::string go = folder_ / "go", late = folder_ / "late_worker";
+  std::ofstream(late) << "#!/bin/sh\nuntil [ -e '" << go
+                      << "' ]; do sleep 0.01; done\nexec '" << worker_path_
+                      << "' \"$@\"\n";
+  fs::permissions(late, fs::perms::owner_all);
+  worker_path_ = late;
+  LaunchLongRun();
   worker_->Pause();
+  std::ofstream(go) << "";
   ASSERT_TRUE(listener_.WaitForHold());
   EXPECT_LE(listener_.progress().size(), 1);
   worker_->Preempt(kLong);
@@ -269,7 +288,7 @@ TEST_F(WorkerSessionTest, APauseBeforeStartIsSaidAfterIt) {
 }
 
 TEST_F(WorkerSessionTest, CancelNeedsNoCheckpoint) {
-  Launch("ok-slow");
+  LaunchLongRun();
   ASSERT_TRUE(listener_.WaitForProgress());
   worker_->Cancel(kLong);
   EXPECT_EQ(listener_.WaitForExit().reason, ExitReason::kCancelled);
@@ -278,8 +297,9 @@ TEST_F(WorkerSessionTest, CancelNeedsNoCheckpoint) {
 TEST_F(WorkerSessionTest, CancelAfterPreemptWins) {
   Launch("slow-exit");
   ASSERT_TRUE(listener_.WaitForStage());
-  worker_->Preempt(kShort);
-  worker_->Cancel(kLong);
+  // The grace of the first does not end before the second is said.
+  worker_->Preempt(kLong);
+  worker_->Cancel(kShort);
   EXPECT_EQ(listener_.WaitForExit().reason, ExitReason::kCancelled);
 }
 

@@ -148,7 +148,7 @@ TEST(Expand, LongValuesCostNoMoreThanShortOnesUntilAChildGetsThem) {
   const absl::Time start = absl::Now();
   EXPECT_THAT(Error(Random(500, fields)),
               HasSubstr("no 500 different combinations, only 1"));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(45));
 }
 
 TEST(Expand, TheValuesOfAllChildrenAreBounded) {
