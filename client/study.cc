@@ -55,8 +55,8 @@ absl::Status Add(const std::string& where, const std::string& prefix,
   return absl::OkStatus();
 }
 
-// Of TOML what thresholds need: [TABLE], NAME = NUMBER, comments. Whatever else
-// stands there is refused with its line, so that no threshold is overlooked.
+// Reads as much of TOML as thresholds need: [TABLE], NAME = NUMBER, comments.
+// Anything else is refused with its line, so that no threshold is overlooked.
 absl::Status AddFile(const std::string& path, Thresholds* out) {
   const absl::StatusOr<std::string> text =
       base::ReadSmallFile(path, kLargestFile);

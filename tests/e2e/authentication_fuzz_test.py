@@ -3,8 +3,7 @@
 certificates that are random, mutated and hostile, beside a user who works on. No
 stranger gets in, the daemon lives, logs no secret, and has its descriptors back.
 
-MPSD_FUZZ_CASES is the number of random cases of each kind, MPSD_FUZZ_SEED repeats
-a run."""
+MPSD_FUZZ_CASES is the number of random cases a kind, MPSD_FUZZ_SEED repeats them."""
 
 import collections
 import contextlib
@@ -51,8 +50,7 @@ def percentile(times, share):
 
 
 def calmest(times, share):
-    """The percentile of the calmest fifth of a test: what else runs on the
-    machine slows some of them, and only mpsd itself could slow each."""
+    """The percentile of the calmest fifth: other work slows some, mpsd all."""
     size = max(1, len(times) // 5)
     return min(percentile(times[at:at + size], share)
                for at in range(0, len(times) - size + 1, size))
@@ -134,11 +132,10 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
         for kind in ("calls", "connects"):
             self.assertGreater(len(times[kind]), 0)
             slowest[kind] = calmest(times[kind], 0.99)
-            print(f"{len(times[kind])} {kind} beside it: median "
-                  f"{1000 * percentile(times[kind], 0.5):.2f} ms, p99 of the "
-                  f"calmest fifth "
-                  f"{1000 * slowest[kind]:.2f} ms, slowest "
-                  f"{1000 * max(times[kind]):.2f} ms", flush=True)
+            median, worst = percentile(times[kind], 0.5), max(times[kind])
+            print(f"{len(times[kind])} {kind} beside it, in s: median "
+                  f"{median:.5f}, p99 of the calmest fifth {slowest[kind]:.5f}"
+                  f", slowest {worst:.5f}", flush=True)
         self.assertLess(slowest["calls"], 0.05)
 
     def check_daemon(self):
