@@ -18,6 +18,7 @@
 #include "core/certificates/certificate_facts.h"
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "tests/client/certificates.h"
+#include "tests/core/closed_port.h"
 
 namespace mpsd::client {
 namespace {
@@ -157,19 +158,10 @@ TEST_F(ProbeTest, AServerOfTls12) {
 }
 
 TEST_F(ProbeTest, NobodyThere) {
-  // Bound and not listened on, so that no other program gets the port.
-  const int held = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(bind(held, reinterpret_cast<sockaddr*>(&address), size), 0);
-  getsockname(held, reinterpret_cast<sockaddr*>(&address), &size);
-  const Probe probe =
-      ProbeServer({"127.0.0.1", std::to_string(ntohs(address.sin_port))}, {});
+  const testing_support::ClosedPort nobody;
+  const Probe probe = ProbeServer({"127.0.0.1", nobody.port()}, {});
   EXPECT_EQ(probe.found, Found::kUnreachable);
   EXPECT_EQ(probe.why, "Connection refused");
-  close(held);
 }
 
 TEST_F(ProbeTest, NoSuchHost) {

@@ -8,7 +8,9 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "tests/core/closed_port.h"
 #include "tests/server/fetch/http_peer.h"
 
 namespace mpsd::fetch {
@@ -144,9 +146,10 @@ TEST_F(ClientTest, FollowsNoRedirect) {
 }
 
 TEST_F(ClientTest, ErrorsDoNotRepeatThePath) {
-  const ClosedPort nobody;
+  const testing_support::ClosedPort nobody;
   for (const std::string& some :
-       {nobody.url(), std::string("http://nobody.invalid/s3cret")}) {
+       {absl::StrCat("http://127.0.0.1:", nobody.port(), "/hook?token=s3cret"),
+        std::string("http://nobody.invalid/s3cret")}) {
     const auto answer = Get(some);
     EXPECT_EQ(answer.status().code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(answer.status().message()),

@@ -22,33 +22,6 @@
 
 namespace mpsd::fetch {
 
-// A port of loopback on which nobody listens, and that nobody else gets
-// meanwhile.
-class ClosedPort {
- public:
-  ClosedPort() {
-    address_.sin_family = AF_INET;
-    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address_);
-    auto* name = reinterpret_cast<sockaddr*>(&address_);
-    if (bind(socket_, name, size) != 0 ||
-        getsockname(socket_, name, &size) != 0) {
-      std::abort();
-    }
-  }
-  ~ClosedPort() { close(socket_); }
-  ClosedPort(const ClosedPort&) = delete;
-  ClosedPort& operator=(const ClosedPort&) = delete;
-  std::string url() const {
-    return absl::StrCat("http://127.0.0.1:", ntohs(address_.sin_port),
-                        "/hook?token=s3cret");
-  }
-
- private:
-  const int socket_ = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address_{};
-};
-
 // An HTTP server on loopback that behaves as a test says. One connection after
 // the other, one request a connection.
 class HttpPeer {

@@ -8,8 +8,10 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/notify/signature.h"
+#include "tests/core/closed_port.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/fetch/http_peer.h"
 
@@ -130,8 +132,9 @@ TEST_F(WebhookDoorTest, FollowsNoRedirect) {
 }
 
 TEST_F(WebhookDoorTest, AServerThatIsNotThereIsTriedAgain) {
-  const fetch::ClosedPort nobody;
-  const Delivery delivery = Post(nobody.url());
+  const testing_support::ClosedPort nobody;
+  const Delivery delivery = Post(
+      absl::StrCat("http://127.0.0.1:", nobody.port(), "/hook?token=s3cret"));
   EXPECT_EQ(delivery.outcome, Outcome::kLater);
   EXPECT_THAT(delivery.why, Not(HasSubstr("s3cret")));
   EXPECT_EQ(Post("http://nobody.invalid/hook").outcome, Outcome::kLater);

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_TESTS_CORE_CLOSED_PORT_H_
+#define MPSD_TESTS_CORE_CLOSED_PORT_H_
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace mpsd::testing_support {
+
+// A port of 127.0.0.1 on which nobody listens, and that nobody else gets
+// meanwhile.
+class ClosedPort {
+ public:
+  ClosedPort() {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address_);
+    auto* name = reinterpret_cast<sockaddr*>(&address_);
+    if (bind(socket_, name, size) != 0 ||
+        getsockname(socket_, name, &size) != 0) {
+      std::abort();
+    }
+  }
+  ~ClosedPort() { close(socket_); }
+  ClosedPort(const ClosedPort&) = delete;
+  ClosedPort& operator=(const ClosedPort&) = delete;
+  std::string port() const { return std::to_string(ntohs(address_.sin_port)); }
+
+ private:
+  const int socket_ = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address_{};
+};
+
+}  // namespace mpsd::testing_support
+
+#endif  // MPSD_TESTS_CORE_CLOSED_PORT_H_
