@@ -170,7 +170,9 @@ TEST_F(ThresholdsTest, WhatIsNoNumberIsNamed) {
                         "smoke.epochs=many"));
   arguments_.values = {};
   File("[smoke]\nepochs = \"many\"\n");
-  EXPECT_THAT(std::string(Add().message()), HasSubstr("t.toml:2: expected"));
+  EXPECT_THAT(
+      std::string(Add().message()),
+      HasSubstr("t.toml:2: expected NAME=NUMBER, got epochs = \"many\""));
   arguments_.file = (folder_ / "none.toml").string();
   EXPECT_EQ(Add().code(), absl::StatusCode::kNotFound);
 }
