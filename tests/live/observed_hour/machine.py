@@ -36,7 +36,7 @@ class Machine:
         self.lock = self.folder / "device.lock"
         self.lock.touch()
         self.is_(**CALM)
-        self.address = f"127.0.0.1:{monitoring.free_port()}"
+        self.address = f"127.0.0.1:{harness.free_port()}"
         self.options = options
         self.scheme = "http"  # of the metrics
         self.state = state or self.folder / "state"
@@ -52,9 +52,9 @@ class Machine:
             "--hang-timeout-seconds", str(SILENCE), "--stop-grace-seconds", "1",
             "--retry-backoff-max-seconds", "0.2",
             "--metrics-linger-seconds", str(600 / FACTOR),
+            "--environment", f"HOUR_ACTS={self.acts}",
             *self.options, *more, worker=HERE / "worker.py",
-            selftest=self.selftest,
-            env={**(env or {}), "HOUR_ACTS": str(self.acts)})
+            selftest=self.selftest, env=env)
         for option, value in (("--metrics-address", self.address),
                               ("--device-lock", str(self.lock))):
             daemon.command[daemon.command.index(option) + 1] = value

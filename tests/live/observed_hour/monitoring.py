@@ -6,8 +6,8 @@ import http.server
 import json
 import pathlib
 import shutil
-import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.parse
@@ -17,14 +17,10 @@ import scaled
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+import harness  # noqa: E402
 READY = 30   # s, within which a program has to answer
 STEP = 0.25  # s, between the moments of a history
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def alertmanager():
@@ -73,7 +69,8 @@ class Monitoring:
         self.webhook = Webhook()
         self.targets_file = folder / "targets.json"
         self.observe({})
-        self.port, self.alertmanager_port = free_port(), free_port()
+        self.port = harness.free_port()
+        self.alertmanager_port = harness.free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._write_configurations(f"{round(seconds * 1000)}ms")
         self.lookback = f"{round(300 / factor * 1000)}ms"
