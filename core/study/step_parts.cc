@@ -3,6 +3,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -18,6 +19,16 @@ constexpr absl::Duration kLongest = absl::Seconds(20);  // for a part
 // The loader's thread has made these ahead: what they read is in caches.
 constexpr int64_t kStepsAhead = 2;
 constexpr size_t kKeptSteps = 6;  // the first of them warms up
+
+// How many steps the loader can be timed for. In the first epoch it stops at
+// the end: beyond it come the samples that the run has read, and images that
+// were decoded once are kept.
+int64_t StepsToMake(const data::Loader& loader, int64_t steps) {
+  const data::Cursor at = loader.cursor();
+  const int64_t left = loader.steps_per_epoch() - at.step_in_epoch;
+  const int64_t wanted = steps + kStepsAhead;
+  return at.epoch == 0 && left > kStepsAhead ? std::min(wanted, left) : wanted;
+}
 
 absl::Duration Now() { return base::Clock::Real().Monotonic(); }
 
@@ -39,9 +50,9 @@ absl::StatusOr<BatchTimes> TimeBatches(train::Prepared& run, int64_t steps,
                       run.loaded.shapes().TrainOptions(run.micro_batch_rows));
   loader.Seek(run.loader->cursor());
   BatchTimes times;
+  const int64_t most = StepsToMake(loader, steps);
   const absl::Duration begin = Now();
-  for (int64_t i = 0; i < steps + kStepsAhead && Now() - begin < kLongest;
-       ++i) {
+  for (int64_t i = 0; i < most && Now() - begin < kLongest; ++i) {
     if (absl::Status s = CheckStop(observer); !s.ok()) return s;
     const absl::Duration start = Now();
     auto batches = loader.NextStep();

@@ -20,7 +20,8 @@ struct BatchTimes {
 };
 
 // Makes the micro-batches of `steps` steps, from the one that `run` would train
-// next, on the calling thread. Ends the loader's own thread.
+// next, on the calling thread; of fewer where the first epoch ends before,
+// whose samples nobody has read yet. Ends the loader's own thread.
 absl::StatusOr<BatchTimes> TimeBatches(train::Prepared& run, int64_t steps,
                                        train::Observer& observer);
 

@@ -2,15 +2,27 @@
 """A planted slow loader: images that take long to decode, for a model that
 takes no time. profile and compare-devices find it; the control is the same job
 with small images. The shares lie far on both sides of the thresholds, so that
-a busy machine, which makes the control wait as well, changes no verdict."""
+neither a fast machine nor a busy one, which makes the control wait as well,
+changes a verdict."""
 
 import json
+import os
+import random
 
 import harness
 import images_test
 
 WARN, FAIL = 11, 10
 LARGE, SMALL = 1500, 8  # pixels of a side
+ROWS = 64  # more than a study's steps take
+
+
+def noise(size):
+    """A square's pixels: many shades, in no order, so that no decoder is fast
+    at them."""
+    source = random.Random(size)
+    shades = bytes(source.randrange(256) for _ in range(64))
+    return source.randbytes(size * size * 3).translate(shades * 4)
 
 
 class SlowLoaderTest(harness.EndToEndTest):
@@ -24,12 +36,13 @@ class SlowLoaderTest(harness.EndToEndTest):
         self.server = self.daemon()
 
     def job(self, name, size):
-        for i in range(4):
-            shade = 255 - 30 * i
-            harness.write_png(self.folder / name / f"apple/{i}.png",
-                              (shade, 0, 0), size)
-            harness.write_png(self.folder / name / f"lime/{i}.png",
-                              (0, shade, 0), size)
+        image = self.folder / f"{name}.png"
+        harness.write_pixels(image, noise(size), size)
+        # Decoded and fitted images are kept, so that each row is another one.
+        for i in range(ROWS):
+            row = self.folder / name / ("apple", "lime")[i % 2] / f"{i}.png"
+            row.parent.mkdir(parents=True, exist_ok=True)
+            os.link(image, row)
         path = self.folder / f"{name}.json"
         path.write_text(json.dumps({
             "model": str(self.folder / "vit"), "task": "IMAGE_CLS",

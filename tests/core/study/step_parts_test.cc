@@ -41,9 +41,9 @@ TEST_F(StepPartsTest, TimesTheLoaderWithoutMovingTheRun) {
   const auto first = run_->loader->NextStep();
   ASSERT_TRUE(first.ok());
   const data::Cursor before = run_->loader->cursor();
-  const auto times = TimeBatches(*run_, 7, observer_);
+  const auto times = TimeBatches(*run_, 2, observer_);
   ASSERT_TRUE(times.ok()) << times.status();
-  EXPECT_EQ(times->seconds.size(), 7u);
+  EXPECT_EQ(times->seconds.size(), 2u);
   for (const double seconds : times->seconds) EXPECT_GE(seconds, 0);
   EXPECT_FALSE(times->batches.empty());
   EXPECT_EQ(run_->loader->cursor(), before);
@@ -51,6 +51,19 @@ TEST_F(StepPartsTest, TimesTheLoaderWithoutMovingTheRun) {
   const auto next = run_->loader->NextStep();
   ASSERT_TRUE(next.ok());
   EXPECT_EQ(times->batches[0][0].tokens, (*next)[0].tokens);
+}
+
+TEST_F(StepPartsTest, TheFirstEpochsEndIsTheLoaders) {
+  const int64_t steps = run_->loader->steps_per_epoch();
+  ASSERT_GT(steps, 4);
+  // The loader's thread has made the first two.
+  EXPECT_EQ(TimeBatches(*run_, 3 * steps, observer_)->seconds.size(),
+            static_cast<size_t>(steps - 2));
+  // Where nothing is left that nobody read, and in later epochs.
+  run_->loader->Seek({0, steps - 2});
+  EXPECT_EQ(TimeBatches(*run_, 5, observer_)->seconds.size(), 5u);
+  run_->loader->Seek({1, steps - 3});
+  EXPECT_EQ(TimeBatches(*run_, 5, observer_)->seconds.size(), 5u);
 }
 
 TEST_F(StepPartsTest, TimesTheForwardAndTrainsNothing) {
