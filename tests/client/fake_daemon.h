@@ -2,32 +2,17 @@
 #ifndef MPSD_TESTS_CLIENT_FAKE_DAEMON_H_
 #define MPSD_TESTS_CLIENT_FAKE_DAEMON_H_
 
-#include <grpcpp/security/auth_metadata_processor.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <grpcpp/server_context.h>
 
-#include <algorithm>
-#include <chrono>
-#include <functional>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
-#include "mpsd/v1/access.grpc.pb.h"
-#include "mpsd/v1/artifacts.grpc.pb.h"
-#include "mpsd/v1/daemon.grpc.pb.h"
-#include "mpsd/v1/jobs.grpc.pb.h"
 #include "tests/client/fake_daemon_data.h"
 #include "tests/client/fake_logbook.h"
 #include "tests/client/fake_models.h"
-#include "tests/client/fake_removals.h"
 #include "tests/client/fake_runbook.h"
 #include "tests/client/fake_sweeps.h"
 
@@ -43,42 +28,13 @@ class FakeDaemon {
   // With `port_credentials` on a port of 127.0.0.1, too.
   explicit FakeDaemon(
       std::string socket,
-      std::shared_ptr<grpc::ServerCredentials> port_credentials = nullptr)
-      : socket_(std::move(socket)), credentials_(std::move(port_credentials)) {
-    if (credentials_ != nullptr) {
-      credentials_->SetAuthMetadataProcessor(std::make_shared<Door>(this));
-    }
-    Start();
-  }
-  ~FakeDaemon() { Stop(); }
+      std::shared_ptr<grpc::ServerCredentials> port_credentials = nullptr);
+  ~FakeDaemon();
 
-  void Start() {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("unix:" + socket_,
-                             grpc::InsecureServerCredentials());
-    if (credentials_ != nullptr) {
-      builder.AddListeningPort("127.0.0.1:" + std::to_string(port_),
-                               credentials_, &port_);
-    }
-    builder.RegisterService(&jobs_);
-    builder.RegisterService(&artifacts_);
-    builder.RegisterService(&daemon_);
-    builder.RegisterService(&access_);
-    builder.RegisterService(&models_);
-    builder.RegisterService(&runbook_);
-    builder.RegisterService(&sweeps_);
-    builder.RegisterService(&logbook_);
-    server_ = builder.BuildAndStart();
-  }
-  void Stop() {
-    if (server_ != nullptr) server_->Shutdown();
-    server_.reset();
-  }
+  void Start();
+  void Stop();
   // Breaks every connection off, whatever is under way.
-  void Kill() {
-    server_->Shutdown(std::chrono::system_clock::now());
-    server_.reset();
-  }
+  void Kill();
 
   Data& data() { return data_; }
   FakeModels& models() { return models_; }
@@ -89,374 +45,26 @@ class FakeDaemon {
 
   // What the test wrote is seen by the calls that follow, and what calls wrote
   // by the test.
-  void Sync() {
-    absl::MutexLock lock(&mutex_);
-    absl::MutexLock door_lock(&door_mutex_);
-  }
+  void Sync();
 
  private:
   using Context = grpc::ServerContext;
   using Status = grpc::Status;
 
-  static Status NoJob(const std::string& id) {
-    return Status(grpc::StatusCode::NOT_FOUND, "there is no job " + id);
-  }
+  class Door;
+  class Jobs;
+  class Artifacts;
+  class Daemon;
+  class Access;
+  struct Services;
 
-  Status Failure(const std::string& method) {
-    auto it = data_.fail.find(method);
-    return it == data_.fail.end() ? Status::OK : it->second;
-  }
-
-  v1::Job* Find(const std::string& id) {
-    for (v1::Job& job : data_.jobs) {
-      if (job.id() == id) return &job;
-    }
-    return nullptr;
-  }
-
+  static Status NoJob(const std::string& id);
+  Status Failure(const std::string& method);
+  v1::Job* Find(const std::string& id);
   Status Answer(const std::string& method, const std::string& id,
-                v1::Job* answer) {
-    if (Status status = Failure(method); !status.ok()) return status;
-    const v1::Job* job = Find(id);
-    if (job == nullptr) return NoJob(id);
-    *answer = *job;
-    return Status::OK;
-  }
-
+                v1::Job* answer);
   // Without the lock: the test may go on meanwhile.
-  Status Idle(Context* context) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    const auto on_idle = data_.on_idle;
-    mutex_.Unlock();
-    on_idle();
-    while (!context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
-    mutex_.Lock();
-    return Status::CANCELLED;
-  }
-
-  // Asks each call over the port who it is.
-  class Door final : public grpc::AuthMetadataProcessor {
-   public:
-    explicit Door(FakeDaemon* daemon) : d_(*daemon) {}
-    bool IsBlocking() const override { return false; }
-    Status Process(const InputMetadata& metadata, grpc::AuthContext*,
-                   OutputMetadata*, OutputMetadata*) override {
-      const auto value = [&](const char* name) -> std::string {
-        const auto found = metadata.find(name);
-        if (found == metadata.end()) return "";
-        return {found->second.data(), found->second.size()};
-      };
-      absl::MutexLock lock(&d_.door_mutex_);
-      const std::string said = value("authorization");
-      d_.data_.authorizations.emplace(value(":path"), said);
-      const std::string& wanted = d_.data_.authorization;
-      if (wanted.empty() || said == wanted) return Status::OK;
-      return Status(grpc::StatusCode::UNAUTHENTICATED, "no such token");
-    }
-
-   private:
-    FakeDaemon& d_;
-  };
-
-  class Jobs final : public FakeRemovals {
-   public:
-    explicit Jobs(FakeDaemon* daemon)
-        : FakeRemovals(daemon->data_, daemon->mutex_), d_(*daemon) {}
-    Status Submit(Context* context, const v1::SubmitRequest* request,
-                  v1::SubmitResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.submit_deadlines.push_back(context->deadline());
-      if (Status s = d_.Failure("Submit"); !s.ok()) return s;
-      d_.data_.submitted.push_back(*request);
-      *response->mutable_job() = d_.data_.jobs.front();
-      const std::string& key = request->idempotency_key();
-      response->set_existed(!key.empty() && !d_.data_.keys.insert(key).second);
-      if (!response->existed()) ++d_.data_.made;
-      if (!d_.data_.lost.empty()) {
-        const Status lost = d_.data_.lost.front();
-        d_.data_.lost.erase(d_.data_.lost.begin());
-        return lost.ok() ? d_.Idle(context) : lost;
-      }
-      return Status::OK;
-    }
-    Status Get(Context*, const v1::GetJobRequest* request,
-               v1::Job* job) override {
-      absl::MutexLock lock(&d_.mutex_);
-      return d_.Answer("Get", request->id(), job);
-    }
-    Status Cancel(Context*, const v1::CancelRequest* request,
-                  v1::Job* job) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.cancelled.push_back(*request);
-      return d_.Answer("Cancel", request->id(), job);
-    }
-    Status Hold(Context*, const v1::HoldRequest* request,
-                v1::Job* job) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.held.push_back(*request);
-      return d_.Answer("Hold", request->id(), job);
-    }
-    Status Release(Context*, const v1::ReleaseRequest* request,
-                   v1::Job* job) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.released.push_back(request->id());
-      return d_.Answer("Release", request->id(), job);
-    }
-    Status Move(Context*, const v1::MoveRequest* request,
-                v1::Job* job) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.moved.push_back(*request);
-      return d_.Answer("Move", request->id(), job);
-    }
-    Status Requeue(Context*, const v1::RequeueRequest* request,
-                   v1::Job* job) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.requeued.push_back(*request);
-      return d_.Answer("Requeue", request->id(), job);
-    }
-    Status Delete(Context*, const v1::DeleteRequest* request,
-                  v1::DeleteResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      if (Status s = d_.Failure("Delete"); !s.ok()) return s;
-      if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
-      std::erase_if(d_.data_.jobs, [&](const v1::Job& job) {
-        return job.id() == request->id();
-      });
-      response->set_freed_bytes(1'500'000);
-      return Status::OK;
-    }
-    Status FindJobs(Context*, const v1::FindJobsRequest* request,
-                    v1::FindJobsResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      if (Status s = d_.Failure("FindJobs"); !s.ok()) return s;
-      d_.data_.found.push_back(*request);
-      const std::string& part = request->id_part();
-      for (const v1::Job& job : d_.data_.jobs) {
-        if (!job.id().starts_with(part) && !job.id().ends_with(part)) continue;
-        if (response->jobs_size() == d_.data_.most_found) {
-          response->set_more(true);
-          break;
-        }
-        *response->add_jobs() = job;
-      }
-      return Status::OK;
-    }
-    Status Retry(Context*, const v1::RetryRequest* request,
-                 v1::Job* job) override {
-      absl::MutexLock lock(&d_.mutex_);
-      const Status status = d_.Answer("Retry", request->id(), job);
-      if (status.ok()) d_.data_.retried.push_back(request->id());
-      return status;
-    }
-    Status List(Context*, const v1::ListJobsRequest* request,
-                v1::ListJobsResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      if (Status s = d_.Failure("List"); !s.ok()) return s;
-      d_.data_.listed.push_back(*request);
-      const std::vector<v1::Job>& jobs = d_.data_.jobs;
-      size_t at =
-          request->page_token().empty() ? 0 : std::stoul(request->page_token());
-      const size_t end = std::min<size_t>(
-          jobs.size(), at + std::min(request->page_size(), d_.data_.page_size));
-      for (; at < end; ++at) *response->add_jobs() = jobs[at];
-      if (end < jobs.size()) {
-        response->set_next_page_token(std::to_string(end));
-      }
-      if (request->count() && d_.data_.counts) {
-        response->set_total(static_cast<int64_t>(jobs.size()));
-      }
-      return Status::OK;
-    }
-    Status Watch(Context* context, const v1::WatchRequest* request,
-                 grpc::ServerWriter<v1::JobEvent>* writer) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.watched.push_back(*request);
-      if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
-      for (const v1::JobEvent& event : d_.data_.events[request->id()]) {
-        if (event.sequence() <= request->after_sequence()) continue;
-        if (event.sequence() == d_.data_.break_watch_at) {
-          d_.data_.break_watch_at = 0;
-          return Status(grpc::StatusCode::UNAVAILABLE, "stopping");
-        }
-        writer->Write(event);
-      }
-      if (d_.data_.on_idle) return d_.Idle(context);
-      return d_.Failure("Watch");
-    }
-    Status Logs(Context* context, const v1::LogsRequest* request,
-                grpc::ServerWriter<v1::LogChunk>* writer) override {
-      absl::MutexLock lock(&d_.mutex_);
-      if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
-      const std::string& log = d_.data_.logs[request->id()];
-      constexpr size_t kPiece = 10;
-      for (size_t at = request->offset_bytes(); at < log.size(); at += kPiece) {
-        v1::LogChunk chunk;
-        chunk.set_offset_bytes(static_cast<int64_t>(at));
-        chunk.set_data(log.substr(at, kPiece));
-        writer->Write(chunk);
-      }
-      if (request->follow() && d_.data_.on_idle) return d_.Idle(context);
-      return d_.Failure("Logs");
-    }
-    Status GetSubmission(Context*, const v1::GetSubmissionRequest* request,
-                         v1::SubmitRequest* answer) override {
-      absl::MutexLock lock(&d_.mutex_);
-      if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
-      *answer = d_.data_.requests[request->id()];
-      return d_.Failure("GetSubmission");
-    }
-    Status Queue(Context*, const v1::QueueRequest*,
-                 v1::QueueResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      *response = d_.data_.queue;
-      return d_.Failure("Queue");
-    }
-    Status Checkpoints(Context*, const v1::CheckpointsRequest* request,
-                       v1::CheckpointsResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      if (d_.Find(request->id()) == nullptr) return NoJob(request->id());
-      for (const auto& c : d_.data_.checkpoints[request->id()]) {
-        *response->add_checkpoints() = c;
-      }
-      return Status::OK;
-    }
-
-   private:
-    FakeDaemon& d_;
-  };
-
-  class Artifacts final : public v1::ArtifactService::Service {
-   public:
-    explicit Artifacts(FakeDaemon* daemon) : d_(*daemon) {}
-
-    Status FindBlobs(Context*, const v1::FindBlobsRequest* request,
-                     v1::FindBlobsResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      if (Status s = d_.Failure("FindBlobs"); !s.ok()) return s;
-      d_.data_.Find(*request, *response);
-      return Status::OK;
-    }
-    Status Upload(Context*, grpc::ServerReader<v1::UploadRequest>* reader,
-                  v1::UploadResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      if (Status s = d_.Failure("Upload"); !s.ok()) return s;
-      return d_.data_.Take(*reader, *response);
-    }
-    Status UploadBatch(Context*,
-                       grpc::ServerReader<v1::UploadBatchRequest>* reader,
-                       v1::UploadBatchResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      ++d_.data_.batches;
-      if (Status s = d_.Failure("UploadBatch"); !s.ok()) return s;
-      return d_.data_.TakeBatch(*reader, *response);
-    }
-    Status Download(Context*, const v1::DownloadRequest* request,
-                    grpc::ServerWriter<v1::DownloadResponse>* writer) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.downloaded.push_back(*request);
-      if (d_.Find(request->job_id()) == nullptr) {
-        return NoJob(request->job_id());
-      }
-      const bool manifest = request->manifest();
-      for (const v1::DownloadResponse& part :
-           manifest ? d_.data_.manifest : d_.data_.download) {
-        writer->Write(part);
-      }
-      return d_.Failure(manifest ? "Download of the manifest" : "Download");
-    }
-
-   private:
-    FakeDaemon& d_;
-  };
-
-  class Daemon final : public FakeCollections {
-   public:
-    explicit Daemon(FakeDaemon* daemon)
-        : FakeCollections(daemon->data_, daemon->mutex_), d_(*daemon) {}
-    Status Info(Context*, const v1::InfoRequest*,
-                v1::InfoResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      *response = d_.data_.info;
-      return d_.Failure("Info");
-    }
-    Status Drain(Context*, const v1::DrainRequest* request,
-                 v1::DrainResponse*) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.drained.push_back(*request);
-      return d_.Failure("Drain");
-    }
-    Status Undrain(Context*, const v1::UndrainRequest*,
-                   v1::UndrainResponse*) override {
-      absl::MutexLock lock(&d_.mutex_);
-      ++d_.data_.undrained;
-      return d_.Failure("Undrain");
-    }
-
-   private:
-    FakeDaemon& d_;
-  };
-
-  class Access final : public v1::AccessService::Service {
-   public:
-    explicit Access(FakeDaemon* daemon) : d_(*daemon) {}
-    Status WhoAmI(Context*, const v1::WhoAmIRequest*,
-                  v1::WhoAmIResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      *response = d_.data_.who;
-      return d_.Failure("WhoAmI");
-    }
-    Status CreateToken(Context*, const v1::CreateTokenRequest* request,
-                       v1::CreateTokenResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.tokens_asked.push_back(*request);
-      v1::Token& token = *response->mutable_token();
-      token.set_id("0a1b2c3d4e5f");
-      token.set_user(request->user());
-      token.set_role(request->role());
-      token.set_note(request->note());
-      if (request->has_expire_time()) {
-        *token.mutable_expire_time() = request->expire_time();
-      }
-      d_.data_.tokens.insert(d_.data_.tokens.begin(), token);
-      response->set_secret("mpsd_secret");
-      return d_.Failure("CreateToken");
-    }
-    Status ListTokens(Context*, const v1::ListTokensRequest*,
-                      v1::ListTokensResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      for (const v1::Token& token : d_.data_.tokens) {
-        *response->add_tokens() = token;
-      }
-      return d_.Failure("ListTokens");
-    }
-    Status RevokeToken(Context*, const v1::RevokeTokenRequest* request,
-                       v1::RevokeTokenResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      response->set_ended_streams(2);
-      if (std::erase_if(d_.data_.tokens, [&](const v1::Token& token) {
-            return token.id() == request->id();
-          }) == 0) {
-        return {grpc::StatusCode::NOT_FOUND, "id: there is no such token"};
-      }
-      return d_.Failure("RevokeToken");
-    }
-    Status ListAudit(Context*, const v1::ListAuditRequest* request,
-                     v1::ListAuditResponse* response) override {
-      absl::MutexLock lock(&d_.mutex_);
-      d_.data_.audited.push_back(*request);
-      size_t i = std::stoul("0" + request->page_token());
-      const size_t end = i + std::min(request->page_size(), d_.data_.page_size);
-      while (i < std::min(end, d_.data_.audit.size())) {
-        *response->add_entries() = d_.data_.audit[i++];
-      }
-      if (i < d_.data_.audit.size()) {
-        response->set_next_page_token(std::to_string(i));
-      }
-      return d_.Failure("ListAudit");
-    }
-
-   private:
-    FakeDaemon& d_;
-  };
+  Status Idle(Context* context) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   const std::string socket_;
   const std::shared_ptr<grpc::ServerCredentials> credentials_;
@@ -464,14 +72,11 @@ class FakeDaemon {
   absl::Mutex door_mutex_;  // the members of data_ that Door uses
   absl::Mutex mutex_;
   Data data_;
-  Jobs jobs_{this};
-  Artifacts artifacts_{this};
-  Daemon daemon_{this};
-  Access access_{this};
   FakeModels models_{mutex_, data_.fail, data_.blobs};
   FakeRunbook runbook_{mutex_, data_.fail};
   FakeSweeps sweeps_{mutex_, data_.fail};
   FakeLogbook logbook_{mutex_, data_.fail};
+  std::unique_ptr<Services> services_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -4,13 +4,10 @@
 
 #include <grpcpp/server_context.h>
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "mpsd/v1/logbook.grpc.pb.h"
 
@@ -33,53 +30,16 @@ class FakeLogbook final : public v1::LogbookService::Service {
   std::vector<v1::TagRecordRequest> tagged;
 
   Status SearchRecords(Context*, const v1::SearchRecordsRequest* request,
-                       v1::SearchRecordsResponse* response) override {
-    absl::MutexLock lock(&mutex_);
-    searched.push_back(*request);
-    int at = 0;
-    if (!absl::SimpleAtoi(request->page_token(), &at)) at = 0;
-    const int asked = request->page_size() == 0 ? 50 : request->page_size();
-    const int end = std::min<int>(at + std::min(asked, page),
-                                  static_cast<int>(records.size()));
-    for (int i = at; i < end; ++i) *response->add_records() = records[i];
-    if (end < static_cast<int>(records.size())) {
-      response->set_next_page_token(absl::StrCat(end));
-    }
-    return Failure("SearchRecords");
-  }
+                       v1::SearchRecordsResponse* response) override;
   Status GetRecord(Context*, const v1::GetRecordRequest* request,
-                   v1::Record* response) override {
-    absl::MutexLock lock(&mutex_);
-    for (const v1::Record& record : records) {
-      if (record.id() != request->id()) continue;
-      *response = record;
-      return Failure("GetRecord");
-    }
-    return {grpc::StatusCode::NOT_FOUND, "the logbook has no such record"};
-  }
+                   v1::Record* response) override;
   Status AddNote(Context*, const v1::AddNoteRequest* request,
-                 v1::Record* response) override {
-    absl::MutexLock lock(&mutex_);
-    noted.push_back(*request);
-    response->set_id(request->id().empty() ? "01KAH0000000000000000000EE"
-                                           : request->id());
-    response->add_notes()->set_text(request->text());
-    return Failure("AddNote");
-  }
+                 v1::Record* response) override;
   Status TagRecord(Context*, const v1::TagRecordRequest* request,
-                   v1::Record* response) override {
-    absl::MutexLock lock(&mutex_);
-    tagged.push_back(*request);
-    response->set_id(request->id());
-    *response->mutable_tags() = request->add();
-    return Failure("TagRecord");
-  }
+                   v1::Record* response) override;
 
  private:
-  Status Failure(const std::string& method) {
-    const auto it = fail_.find(method);
-    return it == fail_.end() ? Status::OK : it->second;
-  }
+  Status Failure(const std::string& method);
 
   absl::Mutex& mutex_;
   std::map<std::string, Status>& fail_;

@@ -34,13 +34,7 @@ class FakeRunbook final : public v1::RunbookService::Service {
   std::vector<v1::DiagnoseRequest> asked;  // of Diagnose
 
   Status Diagnose(Context*, const v1::DiagnoseRequest* request,
-                  v1::Diagnosis* response) override {
-    absl::MutexLock lock(&mutex_);
-    asked.push_back(*request);
-    if (!diagnoses.empty()) *response = diagnoses.front();
-    if (diagnoses.size() > 1) diagnoses.erase(diagnoses.begin());
-    return Failure("Diagnose");
-  }
+                  v1::Diagnosis* response) override;
 
   // What Plan answers, and what it was asked. The first `busy` calls are
   // refused as a daemon does that makes other plans.
@@ -51,51 +45,18 @@ class FakeRunbook final : public v1::RunbookService::Service {
   std::function<void(Context*)> on_plan;
 
   Status Plan(Context* context, const v1::PlanRequest* request,
-              grpc::ServerWriter<v1::PlanEvent>* writer) override {
-    std::function<void(Context*)> on_plan;
-    {
-      absl::MutexLock lock(&mutex_);
-      plan_requests.push_back(*request);
-      if (busy-- > 0) {
-        return Status(grpc::StatusCode::UNAVAILABLE,
-                      "mpsd makes 2 plans at a time, and as many are under "
-                      "way: plan again in a minute");
-      }
-      for (const v1::PlanEvent& event : plan_events) writer->Write(event);
-      on_plan = this->on_plan;
-    }
-    if (on_plan) on_plan(context);
-    absl::MutexLock lock(&mutex_);
-    return Failure("Plan");
-  }
+              grpc::ServerWriter<v1::PlanEvent>* writer) override;
 
   Status GetStudyResult(Context*, const v1::GetStudyResultRequest* request,
-                        v1::StudyResult* response) override {
-    absl::MutexLock lock(&mutex_);
-    *response = study_results.empty() ? study_result : study_results.front();
-    if (!study_results.empty()) study_results.erase(study_results.begin());
-    response->set_job_id(request->id());
-    return Failure("GetStudyResult");
-  }
+                        v1::StudyResult* response) override;
 
   v1::AcceptParityRequest accepted;  // the last AcceptParity
 
   Status AcceptParity(Context*, const v1::AcceptParityRequest* request,
-                      v1::StudyResult* response) override {
-    absl::MutexLock lock(&mutex_);
-    accepted = *request;
-    *response = study_result;
-    response->set_job_id(request->id());
-    response->mutable_parity()->set_accepted_by("ann");
-    response->mutable_parity()->set_accepted_reason(request->reason());
-    return Failure("AcceptParity");
-  }
+                      v1::StudyResult* response) override;
 
  private:
-  Status Failure(const std::string& method) {
-    const auto it = fail_.find(method);
-    return it == fail_.end() ? Status::OK : it->second;
-  }
+  Status Failure(const std::string& method);
 
   absl::Mutex& mutex_;
   std::map<std::string, Status>& fail_;

@@ -4,7 +4,6 @@
 
 #include <grpcpp/server_context.h>
 
-#include <algorithm>
 #include <deque>
 #include <map>
 #include <string>
@@ -32,66 +31,18 @@ class FakeSweeps final : public v1::SweepService::Service {
   std::deque<v1::Sweep> course;
 
   Status CreateSweep(Context*, const v1::CreateSweepRequest* request,
-                     v1::Sweep* response) override {
-    absl::MutexLock lock(&mutex_);
-    created.push_back(*request);
-    if (!sweeps.empty()) *response = sweeps.front();
-    return Failure("CreateSweep");
-  }
+                     v1::Sweep* response) override;
   Status GetSweep(Context*, const v1::GetSweepRequest* request,
-                  v1::Sweep* response) override {
-    absl::MutexLock lock(&mutex_);
-    if (!course.empty()) {
-      *response = course.front();
-      course.pop_front();
-      return Failure("GetSweep");
-    }
-    return Find(request->id(), response) ? Failure("GetSweep") : NoSuch();
-  }
+                  v1::Sweep* response) override;
   Status ListSweeps(Context*, const v1::ListSweepsRequest* request,
-                    v1::ListSweepsResponse* response) override {
-    absl::MutexLock lock(&mutex_);
-    // Pages of two.
-    size_t i =
-        request->page_token().empty() ? 0 : std::stoul(request->page_token());
-    for (; i < sweeps.size(); ++i) {
-      const auto& ids = request->ids();
-      if (!ids.empty() &&
-          std::count(ids.begin(), ids.end(), sweeps[i].id()) == 0) {
-        continue;
-      }
-      if (response->sweeps_size() == 2) {
-        response->set_next_page_token(std::to_string(i));
-        break;
-      }
-      *response->add_sweeps() = sweeps[i];
-      response->mutable_sweeps()->rbegin()->clear_children();
-    }
-    return Failure("ListSweeps");
-  }
+                    v1::ListSweepsResponse* response) override;
   Status CancelSweep(Context*, const v1::CancelSweepRequest* request,
-                     v1::Sweep* response) override {
-    absl::MutexLock lock(&mutex_);
-    cancelled.push_back(request->id());
-    return Find(request->id(), response) ? Failure("CancelSweep") : NoSuch();
-  }
+                     v1::Sweep* response) override;
 
  private:
-  bool Find(const std::string& id, v1::Sweep* found) const {
-    for (const v1::Sweep& sweep : sweeps) {
-      if (sweep.id() != id) continue;
-      *found = sweep;
-      return true;
-    }
-    return false;
-  }
-  static Status NoSuch() {
-    return Status(grpc::StatusCode::NOT_FOUND, "no such sweep");
-  }
-  Status Failure(const std::string& method) {
-    const auto it = fail_.find(method);
-    return it == fail_.end() ? Status::OK : it->second;
-  }
+  bool Find(const std::string& id, v1::Sweep* found) const;
+  static Status NoSuch();
+  Status Failure(const std::string& method);
 
   absl::Mutex& mutex_;
   std::map<std::string, Status>& fail_;
