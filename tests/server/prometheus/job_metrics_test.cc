@@ -343,7 +343,9 @@ TEST_F(JobMetricsTest, PrivateJobsShowNoNameAndNothingOfWhatTheyLearnt) {
 
 TEST_F(JobMetricsTest, AJobsTextsAreBounded) {
   jobs::StartedJob job = Started("J1");
-  job.name = job.owner = job.model = std::string(1 << 20, 'x') + "\n";
+  job.name = std::string(1 << 20, 'x');
+  job.name += '\n';
+  job.owner = job.model = job.name;
   exported_metrics_.JobStarted(job);
   EXPECT_LT(Text().size(), 100'000u);
 }
