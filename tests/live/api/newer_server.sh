@@ -87,4 +87,4 @@ within ldd "$build/bin/mpsd-worker" | awk '/not found/ {print $1}' |
       "$debian/usr/lib/$(uname -m)-linux-gnu/"
   done
 within "$build/bin/mpsd" --version
-within ctest --test-dir "$build" --output-on-failure -j 2 -R "$TESTS" "$@"
+within ctest --test-dir "$build" --output-on-failure -j 4 -R "$TESTS" "$@"

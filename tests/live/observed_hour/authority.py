@@ -46,9 +46,12 @@ class Authority:
         (folder / "mpsd.key").chmod(0o600)
 
     def options(self):
-        """Of mpsd, whose certificate is the last one given."""
-        return ("--metrics-tls-cert", str(self.folder / "mpsd.pem"),
-                "--metrics-tls-key", str(self.folder / "mpsd.key"))
+        """Of mpsd, whose certificate is the last one given: that of its metrics
+        and that of its API."""
+        pair = (("cert", str(self.folder / "mpsd.pem")),
+                ("key", str(self.folder / "mpsd.key")))
+        return [word for prefix in ("--metrics-tls-", "--tls-")
+                for name, path in pair for word in (prefix + name, path)]
 
     def give(self, seconds):
         """A certificate with so many seconds left."""

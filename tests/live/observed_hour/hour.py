@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An hour at four Macs in a few minutes, before a real Prometheus with the
+"""An hour at five Macs in a few minutes, before a real Prometheus with the
 rules of deploy/prometheus and a real Alertmanager: jobs that succeed, fail,
 hang, pause, are tried again and run out of memory, a device that another process
 holds, a disk that fills, mpsd killed. Every alert has to fire when its cause is
@@ -9,6 +9,7 @@ scrapes that take a second, and fail, are counted and excuse MpsdDown.
 
 The programs are mpsd and mpsctl of MPSD_BIN_DIR; worker.py plays the jobs. Time
 runs FACTOR times faster in the rules alone: scaled.py divides their durations.
+One Mac is drained for more than eight hours, so that the run takes nine minutes.
 
 usage: hour.py [--keep] [--scene NAME]…
   --keep   afterwards Prometheus goes on, with all that it recorded, until Enter
@@ -31,7 +32,7 @@ import traceback
 import monitoring
 import scenes
 from authority import Authority
-from machine import FACTOR, Machine
+from machine import FACTOR, Machine, harness
 
 INTERVAL = 1     # s, between scrapes
 SLACK = 20       # s, that Prometheus and a busy machine may take
@@ -206,18 +207,22 @@ def play(hour, only):
     token.touch(0o600)
     token.write_text("0123456789abcdef" * 4 + "\n")
     mini = hour.machine("mini", *authority.options(), "--metrics-token-file",
-                        str(token), state=disk / "state", selftest=True)
+                        str(token), "--listen",
+                        f"127.0.0.1:{harness.free_port()}",
+                        # What has a port reads no other folders.
+                        "--model-root", str(hour.folder / "mini"),
+                        state=disk / "state", selftest=True)
     mini.scheme, mini.authority = "https", authority
-    healthy = hour.machine("healthy")
+    healthy, attic = hour.machine("healthy"), hour.machine("attic")
     disk.mkdir()
     if SMALL_DISK in os.environ:
         mount(disk, FILLED)
     scenes.age(mini)
-    for mac in (studio, laptop, mini, healthy):
+    for mac in (studio, laptop, mini, healthy, attic):
         mac.start()
     hour.monitoring.start()
     hour.observe()
-    hour.until(lambda: len(hour.monitoring.query("up == 1")) == 4, "no scrape")
+    hour.until(lambda: len(hour.monitoring.query("up == 1")) == 5, "no scrape")
     hour.begin = time.time()
     hour.allow(None, "MpsdNotScraped", 1)  # it had none until now
     if not only or "a_neglected_mac" in only:

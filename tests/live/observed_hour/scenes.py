@@ -309,23 +309,28 @@ def age(mac):
 
 def expect_what_is_old(hour, mac):
     mac.old_self_test = hour.expect(mac, "MpsdSelfTestOld", device="mps")
-    mac.old_certificate = hour.expect(mac, "MpsdCertificateExpiresSoon")
+    mac.old_certificates = [
+        hour.expect(mac, f"Mpsd{whose}CertificateExpiresSoon")
+        for whose in ("", "Api")]
 
 
 def a_neglected_mac(hour, mac):
-    """A self-test of long ago, a certificate that nobody renews, a disk that
+    """A self-test of long ago, certificates that nobody renews, a disk that
     takes its time, and notifications that arrive nowhere."""
     mac.old_self_test.fires(60)
     (mac.state / "selftest.json").unlink()
-    mac.old_certificate.fires(5)
-    expires = hour.expect(mac, "MpsdCertificateExpires")
+    for old in mac.old_certificates:
+        old.fires(5)
+    expiring = [hour.expect(mac, f"Mpsd{whose}CertificateExpires")
+                for whose in ("", "Api")]
     mac.authority.give(VERY_SOON)
     mac.daemon.process.send_signal(signal.SIGHUP)
-    expires.fires(7)
+    for expires in expiring:
+        expires.fires(7)
     mac.authority.give(ENOUGH)
     mac.daemon.process.send_signal(signal.SIGHUP)
-    expires.over(3)
-    mac.old_certificate.over(3)
+    for certificate in expiring + mac.old_certificates:
+        certificate.over(3)
     slow = hour.expect(mac, "MpsdDatabaseSlow")
     deaf = hour.expect(mac, "MpsdNotificationsFail", door="command")
     mac.restart("--notify-command", "/bin/false", "--min-free-bytes", "0",
@@ -340,6 +345,18 @@ def a_neglected_mac(hour, mac):
     slow.over(12)
     deaf.over(32)
     mac.finish(job)
+
+
+def a_drained_mac(hour, mac):
+    """Its admin said that he would be back in a moment."""
+    job = mac.submit("waits-for-the-admin", ["steps", {"count": 5}], ["done"])
+    mac.finish(job)
+    drained = hour.expect(mac, "MpsdDrained")
+    mac.daemon.ctl("drain", "--reason", "a new disk")
+    drained.fires(8 * 3600 / FACTOR)
+    mac.daemon.ctl("undrain")
+    mac.runs("goes-on", ["steps", {"count": 5}], ["done"])
+    drained.over(5)
 
 
 def nothing_happens(hour, mac):
@@ -366,6 +383,7 @@ SCENES = {
                a_worker_that_falls_silent, tried_again, failures, a_bad_run],
     "laptop": [on_battery, others_want_memory, a_hot_day, somebody_elses_gpu,
                a_volume_away, killed, killed_again_and_again],
+    "attic": [a_drained_mac],
     "mini": [a_full_disk, an_unwritable_queue, an_unreadable_row,
              a_disk_that_fills, a_job_of_yesterday, a_neglected_mac],
 }
