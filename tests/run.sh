@@ -36,5 +36,5 @@ export OMP_WAIT_POLICY=PASSIVE
 if [ -n "$kind" ]; then
   exec ctest --output-on-failure -L "$kind" "$@"
 fi
-# Some tests start processes and wait for them: two at a time is enough.
-exec ctest --output-on-failure -LE "live|macos" -j 2 "$@"
+# Tests that compute take two of the four places, those that wait take one.
+exec ctest --output-on-failure -LE "live|macos" -j 4 "$@"

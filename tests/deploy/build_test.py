@@ -124,7 +124,7 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(["sanitizers: asan: FAILED",
                           "sanitizers: tsan: passed"],
                          done.stdout.splitlines()[-2:])
-        self.assertIn("ctest: --preset tsan -j 2 -R x\n", self.logged())
+        self.assertIn("ctest: --preset tsan -j 4 -R x\n", self.logged())
 
     def test_one_sanitizer_alone(self):
         done = self.build("tsan", script="tests/sanitizers/run.sh")

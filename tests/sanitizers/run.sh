@@ -32,7 +32,7 @@ under() {
   local preset="$1"
   shift
   "$root/deploy/build.sh" --preset "$preset" || return
-  ctest --preset "$preset" -j 2 "$@"
+  ctest --preset "$preset" -j 4 "$@"
 }
 
 failed=""
