@@ -14,6 +14,7 @@
 #include "mpsd/v1/artifacts.grpc.pb.h"
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "mpsd/v1/jobs.grpc.pb.h"
+#include "tests/client/fake_failures.h"
 #include "tests/client/fake_removals.h"
 
 namespace mpsd::client {
@@ -403,8 +404,7 @@ FakeDaemon::Status FakeDaemon::NoJob(const std::string& id) {
 }
 
 FakeDaemon::Status FakeDaemon::Failure(const std::string& method) {
-  auto it = data_.fail.find(method);
-  return it == data_.fail.end() ? Status::OK : it->second;
+  return FailureOf(data_.fail, method);
 }
 
 v1::Job* FakeDaemon::Find(const std::string& id) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tests/client/fake_failures.h"
 
 namespace mpsd::client {
 
@@ -59,8 +60,7 @@ FakeLogbook::Status FakeLogbook::TagRecord(Context*,
 }
 
 FakeLogbook::Status FakeLogbook::Failure(const std::string& method) {
-  const auto it = fail_.find(method);
-  return it == fail_.end() ? Status::OK : it->second;
+  return FailureOf(fail_, method);
 }
 
 }  // namespace mpsd::client

@@ -3,6 +3,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tests/client/fake_failures.h"
 
 namespace mpsd::client {
 
@@ -92,8 +93,7 @@ FakeModels::Status FakeModels::RemoveModel(
 }
 
 FakeModels::Status FakeModels::Failure(const std::string& method) {
-  const auto found = fail_.find(method);
-  return found == fail_.end() ? Status::OK : found->second;
+  return FailureOf(fail_, method);
 }
 
 }  // namespace mpsd::client

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/client/fake_runbook.h"
 
+#include "tests/client/fake_failures.h"
+
 namespace mpsd::client {
 
 FakeRunbook::Status FakeRunbook::Diagnose(Context*,
@@ -56,8 +58,7 @@ FakeRunbook::Status FakeRunbook::AcceptParity(
 }
 
 FakeRunbook::Status FakeRunbook::Failure(const std::string& method) {
-  const auto it = fail_.find(method);
-  return it == fail_.end() ? Status::OK : it->second;
+  return FailureOf(fail_, method);
 }
 
 }  // namespace mpsd::client

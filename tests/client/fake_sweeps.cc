@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tests/client/fake_failures.h"
+
 namespace mpsd::client {
 
 FakeSweeps::Status FakeSweeps::CreateSweep(
@@ -69,8 +71,7 @@ FakeSweeps::Status FakeSweeps::NoSuch() {
 }
 
 FakeSweeps::Status FakeSweeps::Failure(const std::string& method) {
-  const auto it = fail_.find(method);
-  return it == fail_.end() ? Status::OK : it->second;
+  return FailureOf(fail_, method);
 }
 
 }  // namespace mpsd::client

@@ -349,8 +349,7 @@ def a_neglected_mac(hour, mac):
 
 def a_drained_mac(hour, mac):
     """Its admin said that he would be back in a moment."""
-    job = mac.submit("waits-for-the-admin", ["steps", {"count": 5}], ["done"])
-    mac.finish(job)
+    mac.runs("before", ["steps", {"count": 5}], ["done"])
     drained = hour.expect(mac, "MpsdDrained")
     mac.daemon.ctl("drain", "--reason", "a new disk")
     drained.fires(8 * 3600 / FACTOR)
