@@ -11,7 +11,6 @@
 #include "absl/strings/str_format.h"
 #include "client/against.h"
 #include "client/given.h"
-#include "client/job_id.h"
 #include "client/study.h"
 #include "client/text/format.h"
 #include "client/text/table.h"
@@ -28,7 +27,7 @@ constexpr int kShownTensors = 15;
 
 struct Arguments {
   StudyArguments study;
-  std::string against, device, accept;
+  std::string against, device;
   int steps = 0;
 };
 
@@ -102,29 +101,6 @@ std::string MetricOf(const std::string& job_file) {
   return metric.is_string() ? metric.get<std::string>() : "";
 }
 
-ExitCode Accept(const Console& console, const Arguments& arguments) {
-  ExitCode code = ExitCode::kOk;
-  const auto id = ResolveJobId(console, arguments.study.job_file, &code);
-  if (!id) return code;
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::AcceptParityRequest request;
-  request.set_id(*id);
-  request.set_reason(arguments.accept);
-  v1::StudyResult result;
-  const grpc::Status status =
-      console.daemon.runbook().AcceptParity(&context, request, &result);
-  if (!status.ok()) return console.Fail(status);
-  if (console.json) {
-    console.PrintJson(result);
-  } else {
-    console.out << "Job " << *id << ": signed off by "
-                << Printable(result.parity().accepted_by()) << ": "
-                << Printable(result.parity().accepted_reason()) << '\n';
-  }
-  return ExitCode::kOk;
-}
-
 ExitCode Run(const Console& console, const Arguments& arguments) {
   v1::Study study;
   v1::ParityOptions& options = *study.mutable_parity();
@@ -156,10 +132,6 @@ void PrintParity(const v1::StudyResult& result, const Console& console) {
   out << '\n';
   PrintSteps(parity, out);
   PrintTensors(parity, out);
-  if (parity.accepted_by().empty()) return;
-  out << "Signed off by " << Printable(parity.accepted_by()) << " on "
-      << DateTime(ToTime(parity.accepted_time()), absl::LocalTimeZone()) << ": "
-      << Printable(parity.accepted_reason()) << '\n';
 }
 
 void AddParity(CLI::App& app, Action* action) {
@@ -168,12 +140,11 @@ void AddParity(CLI::App& app, Action* action) {
       "parity",
       "Whether a device computes what another one does, or a recorded run did");
   DeclareStudy(*verb, &arguments->study);
-  CLI::Option* against =
-      verb->add_option("--against", arguments->against,
-                       "cpu, cuda or mps; a result of parity; metrics.jsonl; "
-                       "trainer_state.json")
-          ->type_name("WHAT")
-          ->check(Given);
+  verb->add_option("--against", arguments->against,
+                   "cpu, cuda or mps; a result of parity; metrics.jsonl; "
+                   "trainer_state.json")
+      ->type_name("WHAT")
+      ->check(Given);
   verb->add_option("--steps", arguments->steps, "Steps to compare; default 10")
       ->type_name("N")
       ->check(CLI::Range(1, 5000));
@@ -181,17 +152,8 @@ void AddParity(CLI::App& app, Action* action) {
                    "The device in question, in place of the job's")
       ->type_name("DEVICE")
       ->check(CLI::IsMember({"cpu", "cuda", "mps"}));
-  verb->add_option("--accept", arguments->accept,
-                   "Sign off the result of the parity with the id JOB, with "
-                   "your reason")
-      ->type_name("REASON")
-      ->check(Given)
-      ->excludes(against);
   verb->callback([=] {
-    *action = [=](const Console& console) {
-      return arguments->accept.empty() ? Run(console, *arguments)
-                                       : Accept(console, *arguments);
-    };
+    *action = [=](const Console& console) { return Run(console, *arguments); };
   });
 }
 

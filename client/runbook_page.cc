@@ -239,9 +239,7 @@ void JudgeRunbook(v1::Runbook* runbook) {
   for (const v1::Finding& proof : runbook->proofs()) take(proof.verdict());
   take(runbook->doctor().verdict());
   take(runbook->plan().verdict());
-  // A parity study that was signed off is accepted.
-  const bool accepted = !runbook->parity().parity().accepted_by().empty();
-  take(accepted ? v1::VERDICT_WARN : runbook->parity().verdict());
+  take(runbook->parity().verdict());
   if (!runbook->not_taken().empty()) take(v1::VERDICT_FAIL);
   runbook->set_verdict(worst);
 }

@@ -70,15 +70,10 @@ std::vector<std::string> SmokeLines(const v1::SmokeResult& smoke) {
 }
 
 std::vector<std::string> ParityLines(const v1::ParityResult& parity) {
-  std::vector<std::string> lines = {absl::StrFormat(
+  return {absl::StrFormat(
       "%s against %s in %s: %d steps; %d of %d tensors equal bit for bit.",
       parity.device(), parity.reference(), parity.dtype(), parity.steps_size(),
       parity.tensors_equal(), parity.tensors_compared())};
-  if (!parity.accepted_by().empty()) {
-    lines.push_back(absl::StrCat("Signed off by ", parity.accepted_by(), ": ",
-                                 parity.accepted_reason()));
-  }
-  return lines;
 }
 
 }  // namespace

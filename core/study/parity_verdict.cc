@@ -18,8 +18,7 @@ using runbook::Verdict;
 constexpr char kAdvice[] =
     "the two sides do not compute the same: `mpsd-worker --selftest` says "
     "whether a device's kernels differ, and `mpsctl doctor` which versions "
-    "run. What must match is to run on one platform alone; a difference that "
-    "was reviewed is signed off by `mpsctl parity --accept REASON ID`";
+    "run. What must match is to run on one platform alone";
 
 std::string Number(double value) { return absl::StrFormat("%.3g", value); }
 

@@ -88,7 +88,6 @@ inline constexpr Rule kRules[] = {
     {"ModelService.Pull", Role::kUser, Concerns::kNoJob, true},
     {"ModelService.Push", Role::kUser, Concerns::kNoJob, true},
     {"ModelService.RemoveModel", Role::kUser, Concerns::kNoJob, true},
-    {"RunbookService.AcceptParity", Role::kUser, Concerns::kOwnJob, true},
     {"RunbookService.Diagnose", Role::kViewer, Concerns::kNoJob, false},
     // With DiagnoseRequest.deep: no job starts while the self-test has the
     // device.

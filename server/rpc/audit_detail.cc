@@ -153,10 +153,6 @@ std::string AuditDetail(const v1::TagRecordRequest& request) {
                       request.remove().size());
 }
 
-std::string AuditDetail(const v1::AcceptParityRequest& request) {
-  return absl::StrCat("a reason of ", request.reason().size(), " bytes");
-}
-
 std::string AuditDetail(const v1::DiagnoseRequest& request) {
   return request.deep() ? "measures the disk, runs the self-test" : "";
 }

@@ -32,7 +32,6 @@ std::string AuditDetail(const v1::CreateSweepRequest& request);
 std::string AuditDetail(const v1::CancelSweepRequest& request);
 std::string AuditDetail(const v1::AddNoteRequest& request);
 std::string AuditDetail(const v1::TagRecordRequest& request);
-std::string AuditDetail(const v1::AcceptParityRequest& request);
 std::string AuditDetail(const v1::DiagnoseRequest& request);
 
 }  // namespace mpsd::rpc

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "server/rpc/audit_detail.h"
 #include "server/rpc/diagnose_call.h"
 #include "server/rpc/plan_stream.h"
@@ -42,18 +41,6 @@ grpc::ServerUnaryReactor* RunbookService::GetStudyResult(
                 [=, this](Call&) {
                   return rpc::GetStudyResult(reader_, *request, *response);
                 });
-}
-
-grpc::ServerUnaryReactor* RunbookService::AcceptParity(
-    grpc::CallbackServerContext* context,
-    const v1::AcceptParityRequest* request, v1::StudyResult* response) {
-  return Answer(
-      context, gate_, changes_,
-      {"RunbookService.AcceptParity", request->id(), AuditDetail(*request)},
-      [=, this](Call& call) {
-        return rpc::AcceptParity(reader_, notes_, call.rights.caller().user,
-                                 absl::Now(), *request, *response);
-      });
 }
 
 }  // namespace mpsd::rpc

@@ -6,7 +6,6 @@
 #include "server/doctor/examiner.h"
 #include "server/jobs/job_reader.h"
 #include "server/jobs/planner.h"
-#include "server/jobs/record_notes.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/stream_host.h"
 #include "server/rpc/unary_call.h"
@@ -18,19 +17,16 @@ namespace mpsd::rpc {
 // `examiner` may be null.
 class RunbookService final : public v1::RunbookService::CallbackService {
  public:
-  // A null `planner`: plans are off; null `notes`: sign-offs are noted nowhere
-  // but with the result. `diagnoses`: for Diagnose, which takes seconds.
+  // A null `planner`: plans are off. `diagnoses`: for Diagnose, which takes
+  // seconds.
   RunbookService(const Gate& gate, jobs::JobReader& reader, CallHost& reads,
-                 CallHost& changes, jobs::Planner* planner,
-                 jobs::RecordNotes* notes, const UserAccounts& accounts,
+                 jobs::Planner* planner, const UserAccounts& accounts,
                  StreamHost& streams, CallHost& diagnoses,
                  doctor::Examiner* examiner)
       : gate_(gate),
         reader_(reader),
         reads_(reads),
-        changes_(changes),
         planner_(planner),
-        notes_(notes),
         accounts_(accounts),
         streams_(streams),
         diagnoses_(diagnoses),
@@ -47,17 +43,12 @@ class RunbookService final : public v1::RunbookService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::GetStudyResultRequest* request,
       v1::StudyResult* response) override;
-  grpc::ServerUnaryReactor* AcceptParity(grpc::CallbackServerContext* context,
-                                         const v1::AcceptParityRequest* request,
-                                         v1::StudyResult* response) override;
 
  private:
   const Gate& gate_;
   jobs::JobReader& reader_;
   CallHost& reads_;
-  CallHost& changes_;
   jobs::Planner* const planner_;
-  jobs::RecordNotes* const notes_;
   const UserAccounts& accounts_;
   StreamHost& streams_;
   CallHost& diagnoses_;

@@ -219,8 +219,8 @@ struct RpcServer::Services {
         artifacts(gate, reader, blobs, accounts, reads, downloads, uploads),
         daemon(gate, manager, reader, accounts, reads, changes, collections,
                options.collector, std::move(facts)),
-        runbook(gate, reader, reads, changes, options.planner, options.logbook,
-                accounts, streams, diagnoses, options.examiner) {
+        runbook(gate, reader, reads, options.planner, accounts, streams,
+                diagnoses, options.examiner) {
     if (options.models != nullptr) {
       models.emplace(
           gate, *options.models, options.puller, reader, blobs, accounts,

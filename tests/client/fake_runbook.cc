@@ -45,18 +45,6 @@ FakeRunbook::Status FakeRunbook::GetStudyResult(
   return Failure("GetStudyResult");
 }
 
-FakeRunbook::Status FakeRunbook::AcceptParity(
-    Context*, const v1::AcceptParityRequest* request,
-    v1::StudyResult* response) {
-  absl::MutexLock lock(&mutex_);
-  accepted = *request;
-  *response = study_result;
-  response->set_job_id(request->id());
-  response->mutable_parity()->set_accepted_by("ann");
-  response->mutable_parity()->set_accepted_reason(request->reason());
-  return Failure("AcceptParity");
-}
-
 FakeRunbook::Status FakeRunbook::Failure(const std::string& method) {
   return FailureOf(fail_, method);
 }

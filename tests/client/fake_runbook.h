@@ -50,11 +50,6 @@ class FakeRunbook final : public v1::RunbookService::Service {
   Status GetStudyResult(Context*, const v1::GetStudyResultRequest* request,
                         v1::StudyResult* response) override;
 
-  v1::AcceptParityRequest accepted;  // the last AcceptParity
-
-  Status AcceptParity(Context*, const v1::AcceptParityRequest* request,
-                      v1::StudyResult* response) override;
-
  private:
   Status Failure(const std::string& method);
 

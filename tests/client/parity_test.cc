@@ -7,7 +7,6 @@ namespace mpsd::client {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 class ParityTest : public ClientTest {
  protected:
@@ -65,7 +64,6 @@ TEST_F(ParityTest, AgainstADevice) {
   EXPECT_THAT(result.out, HasSubstr("gradient, step 1"));
   EXPECT_THAT(result.out, HasSubstr("layers.0.q_proj.lora_A\\x1b[2J"));
   EXPECT_THAT(result.out, HasSubstr("Verdict: fail"));
-  EXPECT_THAT(result.out, Not(HasSubstr("Signed off")));
 }
 
 TEST_F(ParityTest, AgainstAFile) {
@@ -87,43 +85,6 @@ TEST_F(ParityTest, AgainstAFile) {
 TEST_F(ParityTest, WithoutAnotherItIsATraceForLater) {
   RunVerb({"parity", job_});
   EXPECT_EQ(Options().against_case(), v1::ParityOptions::AGAINST_NOT_SET);
-}
-
-TEST_F(ParityTest, IsSignedOff) {
-  const Result result = RunVerb({"parity", "AA", "--accept", "reviewed"});
-  EXPECT_EQ(result.code, 2) << "an end of an id that is too short";
-  const Result signed_off =
-      RunVerb({"parity", kId, "--accept", "reviewed on Monday"});
-  EXPECT_EQ(signed_off.code, 0) << signed_off.err;
-  EXPECT_EQ(daemon_->runbook().accepted.id(), kId);
-  EXPECT_EQ(daemon_->runbook().accepted.reason(), "reviewed on Monday");
-  EXPECT_THAT(signed_off.out, HasSubstr("signed off by ann: reviewed on "));
-  EXPECT_TRUE(data().submitted.empty());
-  const Result json =
-      RunVerb({"parity", kId, "--accept", "reviewed", "--json"});
-  EXPECT_EQ(nlohmann::json::parse(json.out)["parity"]["accepted_by"], "ann");
-}
-
-TEST_F(ParityTest, ASignOffThatIsRefused) {
-  data().fail["AcceptParity"] =
-      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "bob's job");
-  const Result result = RunVerb({"parity", kId, "--accept", "reviewed"});
-  EXPECT_EQ(result.code, 8);
-  EXPECT_THAT(result.err, HasSubstr("bob's job"));
-  EXPECT_EQ(RunVerb({"parity", "01NONE", "--accept", "r"}).code, 4);
-  EXPECT_EQ(RunVerb({"parity", kId, "--accept", "r", "--against", "cpu"}).code,
-            2);
-}
-
-TEST_F(ParityTest, TheResultSaysWhoSignedItOff) {
-  v1::ParityResult& parity = *daemon_->runbook().study_result.mutable_parity();
-  parity.set_accepted_by("ada");
-  parity.set_accepted_reason("reviewed");
-  parity.mutable_accepted_time()->set_seconds(absl::ToUnixSeconds(kNow));
-  const Result result = RunVerb({"result", kId});
-  EXPECT_EQ(result.code, 10);
-  EXPECT_THAT(result.out, HasSubstr("Signed off by ada on "));
-  EXPECT_THAT(result.out, HasSubstr(": reviewed\n"));
 }
 
 }  // namespace

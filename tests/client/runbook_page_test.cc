@@ -114,18 +114,6 @@ TEST(JudgeRunbook, AStepThatSaysNoDecides) {
             v1::VERDICT_FAIL);
 }
 
-TEST(JudgeRunbook, AParityThatWasSignedOffIsAReservation) {
-  const auto fails = [](v1::Runbook& r) {
-    r.mutable_parity()->set_verdict(v1::VERDICT_FAIL);
-  };
-  EXPECT_EQ(Judged(fails), v1::VERDICT_FAIL);
-  EXPECT_EQ(Judged([&](v1::Runbook& r) {
-              fails(r);
-              r.mutable_parity()->mutable_parity()->set_accepted_by("ann");
-            }),
-            v1::VERDICT_WARN);
-}
-
 TEST(RunbookPage, BothFormsSayTheSame) {
   v1::Runbook runbook = Good();
   runbook.add_not_taken("plan: left out by --skip");

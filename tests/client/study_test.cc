@@ -107,7 +107,6 @@ TEST_F(StudyTest, AnEmptyValueIsRefused) {
       {"smoke", job, "--thresholds", ""},
       {"smoke", ""},
       {"parity", job, "--against", ""},
-      {"parity", job, "--accept", ""},
       {"profile", job, "--trace", ""},
       {"sweep", job, "--batch", "--csv", ""},
       {"sweep", job, "--batch", "--svg", ""},

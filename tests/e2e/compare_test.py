@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """compare-devices and parity: the real worker on two devices that every machine
-has, the CPU and the CPU; recorded losses; who may sign a result off."""
+has, the CPU and the CPU; recorded losses."""
 
 import json
-import subprocess
 
 import harness
 
 # client/exit_code.h
-FAILED_JOB, BAD_INPUT, REFUSED, FAIL, WARN = 1, 2, 8, 10, 11
+FAILED_JOB, BAD_INPUT, FAIL, WARN = 1, 2, 10, 11
 
 
 class CompareTest(harness.EndToEndTest):
@@ -113,45 +112,3 @@ class CompareTest(harness.EndToEndTest):
                             str(self.folder / "x.json"))
         self.assertEqual(BAD_INPUT, result.returncode)
         self.assertEqual([], daemon.ctl_json("list"))
-
-    def ask(self, user, *args):
-        return subprocess.run(
-            [str(harness.BIN / "mpsctl"), "--server", f"127.0.0.1:{self.port}",
-             *map(str, args)], capture_output=True, text=True, check=False,
-            timeout=harness.TIMEOUT,
-            env=harness.environment(MPSD_TOKEN=self.tokens[user]))
-
-    def test_the_owner_signs_off_and_nobody_else(self):
-        self.port = harness.free_port()
-        (self.folder / "state").mkdir(mode=0o700)
-        self.tokens = {}
-        for user in "ada", "bob":
-            made = subprocess.run(
-                [str(harness.BIN / "mpsd"), "token", "create", "--user", user,
-                 "--role", "user", "--state-dir", str(self.folder / "state")],
-                capture_output=True, text=True, env=harness.environment(),
-                timeout=harness.TIMEOUT, check=True)
-            self.tokens[user] = made.stdout.strip()
-        daemon = self.daemon("--listen", f"127.0.0.1:{self.port}",
-                             "--model-root", str(self.folder))
-        job = harness.write_job(self.folder, model=str(self.model))
-        losses = self.folder / "losses.jsonl"
-        losses.write_text('{"step": 1, "loss": 1.0}\n')
-        failed = self.ask("ada", "--json", "parity", job, "--against", losses)
-        self.assertEqual(FAIL, failed.returncode, failed.stderr)
-        study = json.loads(failed.stdout)["job_id"]
-        refused = self.ask("bob", "parity", study, "--accept", "mine")
-        self.assertEqual(REFUSED, refused.returncode, refused.stderr)
-        signed = self.ask("ada", "parity", study, "--accept", "made up losses")
-        self.assertEqual(0, signed.returncode, signed.stderr)
-        self.assertIn("signed off by ada", signed.stdout)
-        # It is kept, though mpsd is killed at once.
-        daemon.kill()
-        daemon.start()
-        parity = json.loads(
-            self.ask("ada", "--json", "result", study).stdout)["parity"]
-        self.assertEqual(["ada", "made up losses"],
-                         [parity["accepted_by"], parity["accepted_reason"]])
-        audited = daemon.ctl("audit").stdout
-        self.assertIn("RunbookService.AcceptParity", audited)
-        self.assertIn("bob", audited)

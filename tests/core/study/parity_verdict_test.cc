@@ -67,7 +67,7 @@ TEST(JudgeTraces, ALossBeyondTheToleranceFails) {
   const Finding& loss = Find(verdict, "parity.loss");
   EXPECT_EQ(loss.verdict, Verdict::kFail);
   EXPECT_THAT(loss.found, HasSubstr("step 2"));
-  EXPECT_THAT(loss.advice, HasSubstr("--accept"));
+  EXPECT_THAT(loss.advice, HasSubstr("mpsd-worker --selftest"));
   EXPECT_NEAR(*loss.value, 5.5e-4, 1e-6);
   EXPECT_EQ(*loss.threshold, 5e-4);
   EXPECT_EQ(Find(Judge(AnyRun(), other, Deltas(),

@@ -85,7 +85,6 @@ constexpr Row kWhoMayWhat[] = {
     {"ModelService.Pull", "--+++"},
     {"ModelService.Push", "--+++"},
     {"ModelService.RemoveModel", "--+++"},
-    {"RunbookService.AcceptParity", "---++"},
     {"RunbookService.Diagnose", "+++++"},
     {"RunbookService.GetStudyResult", "o+o++"},
     {"RunbookService.Plan", "--+++"},

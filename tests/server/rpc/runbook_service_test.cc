@@ -36,28 +36,6 @@ TEST_F(RunbookServiceTest, AResultOverTheWire) {
   EXPECT_EQ(result.verdict(), v1::VERDICT_PASS);
 }
 
-TEST_F(RunbookServiceTest, ASignOffOverTheWire) {
-  jobs::Job job;
-  job.id = "a";
-  job.kind = jobs::JobKind::kParity;
-  job.state = jobs::State::kSucceeded;
-  job.output_path = scratch_.path().string();
-  manager_.Put(job);
-  std::ofstream(scratch_.path() / "result.json")
-      << R"({"verdict": "VERDICT_WARN", "parity": {"device": "cpu"}})";
-  v1::AcceptParityRequest request;
-  request.set_id("a");
-  request.set_reason("reviewed");
-  grpc::ClientContext context;
-  v1::StudyResult result;
-  const grpc::Status status =
-      runbook_->AcceptParity(&context, request, &result);
-  ASSERT_TRUE(status.ok()) << status.error_message();
-  EXPECT_EQ(result.parity().accepted_reason(), "reviewed");
-  EXPECT_NE(result.parity().accepted_by(), "");
-  EXPECT_GT(result.parity().accepted_time().seconds(), 1'700'000'000);
-}
-
 // Callers with roles, and an audit.
 class AuditedRunbookTest : public Served {
  protected:

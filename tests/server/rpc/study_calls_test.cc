@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/limits.h"
@@ -41,42 +40,8 @@ class StudyCallsTest : public testing::Test {
     return result;
   }
 
-  absl::StatusOr<v1::StudyResult> Accept(const std::string& id,
-                                         const std::string& reason,
-                                         const std::string& user = "ada",
-                                         jobs::RecordNotes* notes = nullptr) {
-    v1::AcceptParityRequest request;
-    request.set_id(id);
-    request.set_reason(reason);
-    v1::StudyResult result;
-    absl::Status status =
-        AcceptParity(manager_, notes, user, now_, request, result);
-    if (!status.ok()) return status;
-    return result;
-  }
-  // A parity "p" that did not pass.
-  void PutParity(const std::string& verdict = "VERDICT_FAIL") {
-    Put("p", jobs::JobKind::kParity, jobs::State::kSucceeded);
-    Write(R"({"verdict": ")" + verdict +
-          R"(", "parity": {"device": "mps", "accepted_by": "the worker"}})");
-  }
-
-  absl::Time now_ = absl::FromUnixSeconds(1'700'000'000);
   Scratch scratch_;
   FakeManager manager_;
-};
-
-// A logbook that keeps what it is told, or is full.
-class FakeNotes : public jobs::RecordNotes {
- public:
-  absl::Status Add(const std::string& job_id, const std::string& author,
-                   const std::string& text) override {
-    if (!fail.ok()) return fail;
-    added.push_back(job_id + " " + author + " " + text);
-    return absl::OkStatus();
-  }
-  absl::Status fail;
-  std::vector<std::string> added;
 };
 
 TEST_F(StudyCallsTest, TheResultIsWhatTheWorkerWrote) {
@@ -126,96 +91,6 @@ TEST_F(StudyCallsTest, AFileThatIsNoResult) {
   EXPECT_THAT(std::string(refused.message()),
               testing::Not(HasSubstr("a secret")));
   std::filesystem::remove(secret);
-}
-
-TEST_F(StudyCallsTest, ASignOffIsShownWithTheResult) {
-  PutParity();
-  EXPECT_EQ(Get("p")->parity().accepted_by(), "") << "the worker's own word";
-  const auto accepted = Accept("p", "reviewed on Monday");
-  ASSERT_TRUE(accepted.ok()) << accepted.status();
-  for (const v1::StudyResult& result : {*accepted, *Get("p")}) {
-    EXPECT_EQ(result.job_id(), "p");
-    EXPECT_EQ(result.verdict(), v1::VERDICT_FAIL);
-    EXPECT_EQ(result.parity().device(), "mps");
-    EXPECT_EQ(result.parity().accepted_by(), "ada");
-    EXPECT_EQ(result.parity().accepted_reason(), "reviewed on Monday");
-    EXPECT_EQ(result.parity().accepted_time().seconds(), 1'700'000'000);
-  }
-}
-
-TEST_F(StudyCallsTest, SigningAgainChangesNothingButForAnotherReason) {
-  PutParity();
-  FakeNotes notes;
-  ASSERT_TRUE(Accept("p", "first", "ada", &notes).ok());
-  now_ += absl::Hours(1);
-  auto again = Accept("p", "first", "ada", &notes);
-  ASSERT_TRUE(again.ok());
-  EXPECT_EQ(again->parity().accepted_time().seconds(), 1'700'000'000);
-  EXPECT_EQ(notes.added.size(), 1u);
-  again = Accept("p", "second", "bob", &notes);
-  ASSERT_TRUE(again.ok());
-  EXPECT_EQ(again->parity().accepted_by(), "bob");
-  EXPECT_EQ(again->parity().accepted_time().seconds(), 1'700'003'600);
-  EXPECT_EQ(notes.added,
-            (std::vector<std::string>{"p ada parity signed off: first",
-                                      "p bob parity signed off: second"}));
-}
-
-TEST_F(StudyCallsTest, ALogbookThatFailedIsToldTheNextTime) {
-  PutParity();
-  FakeNotes notes;
-  notes.fail = absl::ResourceExhaustedError("the disk is full");
-  EXPECT_EQ(Accept("p", "why", "ada", &notes).status().code(),
-            absl::StatusCode::kResourceExhausted);
-  notes.fail = absl::OkStatus();
-  ASSERT_TRUE(Accept("p", "why", "ada", &notes).ok());
-  EXPECT_EQ(notes.added.size(), 1u);
-  // A job of an older mpsd has no record.
-  notes.fail = absl::NotFoundError("no record");
-  EXPECT_TRUE(Accept("p", "another", "ada", &notes).ok());
-  EXPECT_EQ(Get("p")->parity().accepted_reason(), "another");
-}
-
-TEST_F(StudyCallsTest, ARecordWithoutRoomTellsOfNoSignOff) {
-  PutParity();
-  FakeNotes notes;
-  notes.fail = absl::ResourceExhaustedError("200 notes");
-  const absl::Status told = Accept("p", "why", "ada", &notes).status();
-  EXPECT_EQ(told.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(told.message()),
-              HasSubstr("kept with the result, but not in the logbook: 200"));
-  EXPECT_EQ(Get("p")->parity().accepted_reason(), "why");
-}
-
-TEST_F(StudyCallsTest, ANewResultIsNotSignedOff) {
-  PutParity();
-  ASSERT_TRUE(Accept("p", "why").ok());
-  PutParity("VERDICT_WARN");
-  EXPECT_EQ(Get("p")->parity().accepted_by(), "");
-}
-
-TEST_F(StudyCallsTest, OnlyAParityThatDidNotPassIsSignedOff) {
-  PutParity("VERDICT_PASS");
-  const auto code = [&](const std::string& id, const std::string& reason) {
-    return Accept(id, reason).status().code();
-  };
-  EXPECT_EQ(code("p", "why"), absl::StatusCode::kFailedPrecondition);
-  PutParity();
-  EXPECT_EQ(code("p", ""), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code("p", "\x1b[2J"), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code("p", std::string(limits::kReasonBytes + 1, 'x')),
-            absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code("p", std::string(limits::kReasonBytes, 'x')),
-            absl::StatusCode::kOk);
-  EXPECT_EQ(code("none", "why"), absl::StatusCode::kNotFound);
-  EXPECT_EQ(code("", "why"), absl::StatusCode::kInvalidArgument);
-  Put("r", jobs::JobKind::kParity, jobs::State::kRunning);
-  EXPECT_EQ(code("r", "why"), absl::StatusCode::kFailedPrecondition);
-  Put("t", jobs::JobKind::kTraining, jobs::State::kSucceeded);
-  EXPECT_EQ(code("t", "why"), absl::StatusCode::kFailedPrecondition);
-  Put("s", jobs::JobKind::kSmoke, jobs::State::kSucceeded);
-  Write(R"({"verdict": "VERDICT_FAIL", "smoke": {}})");
-  EXPECT_EQ(code("s", "why"), absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace
