@@ -49,7 +49,6 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddWatch(app, action);
   AddPlot(app, action);
   AddReport(app, action);
-  AddTop(app, action);
   AddLogs(app, action);
   AddLog(app, action);
   AddCancel(app, action);

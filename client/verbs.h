@@ -25,7 +25,6 @@ void AddShow(CLI::App& app, Action* action);
 void AddWatch(CLI::App& app, Action* action);
 void AddPlot(CLI::App& app, Action* action);
 void AddReport(CLI::App& app, Action* action);
-void AddTop(CLI::App& app, Action* action);
 void AddLogs(CLI::App& app, Action* action);
 void AddLog(CLI::App& app, Action* action);
 void AddCancel(CLI::App& app, Action* action);

@@ -100,9 +100,8 @@ if command -v ccache >/dev/null 2>&1; then
 pch_defines,time_macros,include_file_mtime,include_file_ctime}"
 fi
 if [ "$(uname -s)" = Darwin ]; then
-  # Homebrew keeps these packages out of the default search path.
-  arguments+=("-DOPENSSL_ROOT_DIR=$(brew --prefix)/opt/openssl@3"
-    "-DCMAKE_PREFIX_PATH=$(brew --prefix)/opt/ncurses")
+  # Homebrew keeps this package out of the default search path.
+  arguments+=("-DOPENSSL_ROOT_DIR=$(brew --prefix)/opt/openssl@3")
 fi
 
 cmake -S "$root" "${arguments[@]}" | tail -n 3

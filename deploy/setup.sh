@@ -26,15 +26,14 @@ APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
   protobuf-compiler protobuf-compiler-grpc libabsl-dev libsqlite3-dev
   libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev nlohmann-json3-dev
   libcli11-dev libssl-dev libcurl4-openssl-dev libpng-dev libjpeg-dev
-  libncurses-dev libboost-dev zlib1g-dev"
+  libboost-dev zlib1g-dev"
 APT_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev prometheus
-  prometheus-alertmanager tmux zsh fish openssh-client openssh-server rsync
+  prometheus-alertmanager zsh fish openssh-client openssh-server rsync
   avahi-daemon dbus libavahi-compat-libdnssd1"
 BREW_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil sqlite
   sqlitecpp spdlog prometheus-cpp nlohmann-json cli11 openssl@3
-  libpng jpeg-turbo ncurses boost"
-BREW_TEST_PACKAGES="googletest google-benchmark prometheus tmux fish
-  rsync"
+  libpng jpeg-turbo boost"
+BREW_TEST_PACKAGES="googletest google-benchmark prometheus fish rsync"
 BREW_PYTHON="python@3.13"
 
 say() { printf 'setup: %s\n' "$*"; }

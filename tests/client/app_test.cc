@@ -18,11 +18,10 @@ TEST_F(AppTest, HelpNamesVerbsAndExitCodes) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
   for (const char* verb :
-       {"submit",     "list",   "show",   "watch",   "plot",
-        "top",        "logs",   "cancel", "retry",   "checkpoints",
-        "download",   "import", "merge",  "schema",  "info",
-        "completion", "login",  "logout", "context", "MPSD_CONTEXT",
-        "Exit codes:"}) {
+       {"submit", "list",   "show",    "watch",        "plot",
+        "logs",   "cancel", "retry",   "checkpoints",  "download",
+        "import", "merge",  "schema",  "info",         "completion",
+        "login",  "logout", "context", "MPSD_CONTEXT", "Exit codes:"}) {
     EXPECT_TRUE(Contains(result.out, verb)) << verb;
   }
 }
@@ -108,7 +107,7 @@ TEST_F(AppTest, OutputThatCannotBeWrittenIsAnError) {
 }
 
 TEST_F(AppTest, AWrongUrlOfSshIsToldOnceAndOnlyToVerbsThatAsk) {
-  for (const std::string verb : {"list", "info", "top", "watch"}) {
+  for (const std::string verb : {"list", "info", "watch"}) {
     std::vector<std::string> args = {"--server", "ssh://-oX", verb};
     if (verb == "watch") args.push_back(kId);
     const Result result = RunBare(args);

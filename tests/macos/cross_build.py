@@ -69,7 +69,7 @@ DYLIBS = {
                 "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
                 "ssl", "z", "curl"),
     "mpsctl": SYSTEM | SECURITY
-    | installed("absl", "crypto", "grpc++", "protobuf", "ncursesw", "ssl"),
+    | installed("absl", "crypto", "grpc++", "protobuf", "ssl"),
 }
 
 
@@ -99,9 +99,8 @@ def lay_out_headers(folder):
     for name in ("absl", "nlohmann", "CLI", "grpc", "grpcpp", "google",
                  "spdlog", "fmt", "prometheus", "SQLiteCpp", "sqlite3.h",
                  "curl", "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
-                 "jmorecfg.h", "jerror.h", "jconfig.h", "ncursesw",
-                 "curses.h", "ncurses_dll.h", "unctrl.h", "boost", "zlib.h",
-                 "zconf.h"):
+                 "jmorecfg.h", "jerror.h", "jconfig.h", "boost",
+                 "zlib.h", "zconf.h"):
         found = [p / name for p in (usr, *local) if (p / name).exists()]
         if not found:
             fail(f"no header {name} here: run deploy/setup.sh --tests")

@@ -25,8 +25,6 @@ PACKAGES = {
     "z": ("/usr/lib/libz.1.dylib", ["libz.so"]),  # the system's own
     "png": ("libpng/lib/libpng16.16.dylib", ["libpng.so"]),
     "jpeg": ("jpeg-turbo/lib/libjpeg.8.dylib", ["libjpeg.so"]),
-    "ncursesw": ("ncurses/lib/libncursesw.6.dylib",
-                 ["libncursesw.so.6", "libtinfo.so.6"]),
     "grpc++": ("grpc/lib/libgrpc++.dylib",
                ["libgrpc++.so", "libgrpc.so", "libgpr.so"]),
     "grpc++_reflection": ("grpc/lib/libgrpc++_reflection.dylib",
