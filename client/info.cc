@@ -144,9 +144,6 @@ void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse* who,
   if (!info.page_address().empty()) {
     Field(out, "web page", PageText(info.page_address()));
   }
-  if (!info.openai_address().empty()) {
-    Field(out, "OpenAI door", info.openai_address());
-  }
   Field(out, "schema", absl::StrCat(info.schema_version()));
   Field(out, "protocol", absl::StrCat(info.protocol_version()));
 }

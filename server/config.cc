@@ -98,11 +98,6 @@ void DeclarePlaces(CLI::App& app, Options& o) {
                  "Serve a read-only web page of the queue and the jobs on this "
                  "127.0.0.1:PORT, for every account of the machine, or "
                  "unix:PATH [off]");
-  app.add_option("--openai-listen", o.config.openai_listen,
-                 "Serve OpenAI's fine-tuning API (/v1/files, "
-                 "/v1/fine_tuning/jobs, /v1/models) to who has a token, on "
-                 "this HOST:PORT with the certificate of --listen, or "
-                 "unix:PATH [off]");
   const std::string lock = DefaultDeviceLock().string();
   app.add_option("--device-lock", o.device_lock,
                  "File that the mpsd whose job uses the GPU locks, among all "
@@ -276,6 +271,11 @@ void DeclareNotify(CLI::App& app, Options& o) {
       ->configurable(false);
 }
 
+// Options that a file of an earlier mpsd may hold, and what took their place.
+constexpr std::pair<const char*, const char*> kRemovedOptions[] = {
+    {"openai-listen", "gRPC, mpsctl --json or the Python package"},
+};
+
 // CLI11 reports "INI was not able to parse KEY", "KEY.++" for a section, and
 // "KEY: This option is not allowed in a configuration file".
 absl::Status UnknownKey(const CLI::ConfigError& error) {
@@ -285,6 +285,12 @@ absl::Status UnknownKey(const CLI::ConfigError& error) {
       colon == key.npos ? key.substr(key.rfind(' ') + 1) : key.substr(0, colon);
   if (const size_t section = key.find(".++"); section != key.npos) {
     key = absl::StrCat("[", key.substr(0, section), "]");
+  }
+  for (const auto& [option, replacement] : kRemovedOptions) {
+    if (key != option) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the --config file: '", key,
+                     "' was removed from mpsd; use ", replacement, " instead"));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("the --config file: '", key,
@@ -388,7 +394,6 @@ void FinishReads(const Options& o, Config& config) {
   }
   const bool others_come =
       !config.socket_group.empty() ||
-      (!config.openai_listen.empty() && IsPort(config.openai_listen)) ||
       std::any_of(config.listen.begin(), config.listen.end(), IsPort);
   if (others_come || !o.model_roots.empty() || !o.data_roots.empty()) return;
   config.model_roots = config.data_roots = {"/"};
@@ -411,7 +416,6 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   config.worker = o.worker.empty() ? DefaultWorker() : fs::absolute(o.worker);
   if (config.metrics_address == "off") config.metrics_address.clear();
   if (config.http_listen == "off") config.http_listen.clear();
-  if (config.openai_listen == "off") config.openai_listen.clear();
   config.metrics_tls_cert = AbsoluteOrEmpty(o.metrics_tls_cert);
   config.metrics_tls_key = AbsoluteOrEmpty(o.metrics_tls_key);
   config.metrics_token_file = AbsoluteOrEmpty(o.metrics_token_file);

@@ -53,9 +53,6 @@ struct Config {
   // The read-only web page: "HOST:PORT" of a loopback host or "unix:PATH";
   // empty: off.
   std::string http_listen;
-  // OpenAI's fine-tuning API: "HOST:PORT", beyond loopback with the API's
-  // certificate, or "unix:PATH"; empty: off.
-  std::string openai_listen;
   // The file that a worker locks while it uses the GPU; the mpsd of every user
   // of the machine locks the same file.
   std::filesystem::path device_lock;  // empty: off

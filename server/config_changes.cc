@@ -64,7 +64,6 @@ constexpr Row kRows[] = {
     {"admin", IsSame<&Config::admins>},
     {"viewer", IsSame<&Config::viewers>},
     {"http-listen", IsSame<&Config::http_listen>},
-    {"openai-listen", IsSame<&Config::openai_listen>},
     {"private-jobs", IsSame<&Config::private_jobs>},
     {"metrics-address", IsSame<&Config::metrics_address>},
     {"metrics-tls-cert", IsSame<&Config::metrics_tls_cert>},

@@ -60,11 +60,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   if (!status.ok()) return status;
   daemon->housekeeping_->Start(*daemon->job_store_);
   daemon->StartNotifier();
-  status = daemon->OpenOpenAi();
-  if (status.ok()) status = daemon->StartPage();
+  status = daemon->StartPage();
   if (status.ok()) status = daemon->StartServer();
   if (!status.ok()) return status;
-  daemon->ServeOpenAi();
   // The ticker starts last, so that a daemon that cannot serve starts no
   // worker.
   daemon->ticker_.Start(
@@ -100,7 +98,6 @@ Daemon::~Daemon() {
   // The server and the housekeeping call the scheduler, and a worker's thread
   // pokes the ticker: destroy them in this order, while the ticker still is.
   page_.reset();
-  openai_server_.reset();
   server_.reset();
   housekeeping_.reset();
   planner_.reset();
@@ -169,12 +166,14 @@ absl::Status Daemon::OpenStores() {
   audit_ = std::make_unique<access::AuditTrail>(std::move(audit), *audit_store_,
                                                 base::Clock::Real());
   if (absl::Status s = OpenTokens(); !s.ok()) return s;
+  // Earlier versions kept links to blobs there, which no listing names now.
+  std::error_code ignored;
+  std::filesystem::remove_all(config_.state_dir / "files", ignored);
   absl::StatusOr<std::unique_ptr<store::BlobStore>> blobs =
       store::BlobStore::Open(*database_, config_.state_dir / "blobs",
                              config_.min_free_bytes);
   if (!blobs.ok()) return blobs.status();
   blob_store_ = *std::move(blobs);
-  if (absl::Status s = OpenNamedFiles(); !s.ok()) return s;
   if (absl::Status s = OpenModels(); !s.ok()) return s;
   job_files_ = std::make_unique<jobs::DiskJobFiles>(
       config_.state_dir, FoldersJobsRead(config_), pushed_models_.get());
@@ -367,7 +366,6 @@ rpc::DaemonFacts Daemon::Facts() const {
   facts.state_dir = config_.state_dir;
   facts.metrics_address = metrics_address();
   facts.page_address = page_ ? page_->address() : "";
-  facts.openai_address = openai_server_ ? openai_server_->address() : "";
   facts.metrics_tls = exposition_ && !config_.metrics_tls_cert.empty();
   facts.start_time = start_time_;
   facts.schema_version = job_store_->schema_version();
@@ -482,7 +480,6 @@ void Daemon::RenewCredentials() {
                 std::string(read.message()));
   }
   TellCertificate();
-  RenewOpenAi();
   if (!exposition_) return;
   if (const absl::Status read = exposition_->Reload(); !read.ok()) {
     log_->error("SIGHUP: the metrics keep their certificate and token: {}",

@@ -31,7 +31,6 @@
 #include "server/models/model_book.h"
 #include "server/models/pushed_models.h"
 #include "server/notify/notifier.h"
-#include "server/openai/door.h"
 #include "server/planner/plan_maker.h"
 #include "server/prometheus/daemon_metrics.h"
 #include "server/prometheus/exposition.h"
@@ -46,7 +45,6 @@
 #include "server/store/kept_jobs.h"
 #include "server/store/logbook_store.h"
 #include "server/store/model_uses.h"
-#include "server/store/named_file_store.h"
 #include "server/store/pull_store.h"
 #include "server/store/sqlite_job_store.h"
 #include "server/store/sweep_store.h"
@@ -85,8 +83,8 @@ class Daemon {
   // restart. One thread at a time.
   void Reload(const Config& next);
 
-  // Reads the certificates and keys of the API (and of OpenAI's) and of the
-  // metrics, and the metrics' token, again. The API's stay as they were where
+  // Reads the certificates and keys of the API and of the metrics, and the
+  // metrics' token, again. The API's stay as they were where
   // one of them cannot be read, and so do the metrics'; the log says so. One
   // thread at a time.
   void RenewCredentials();
@@ -115,11 +113,6 @@ class Daemon {
   void MakeLauncher();
   void MakeScheduler();
   void MakePlanner();
-  absl::Status OpenNamedFiles();
-  // Listens; clients wait until ServeOpenAi.
-  absl::Status OpenOpenAi();
-  void ServeOpenAi();
-  void RenewOpenAi();
   void MakeSweeps();
   void StartSweeps();
   void MakeHousekeeping();
@@ -151,7 +144,6 @@ class Daemon {
   std::unique_ptr<store::TokenStore> token_store_;
   std::unique_ptr<access::TokenBook> tokens_;
   std::unique_ptr<store::BlobStore> blob_store_;
-  std::unique_ptr<store::NamedFileStore> named_files_;
   jobs::LimitBook user_limits_;
   std::shared_ptr<jobs::MeasuredFolders> folders_;  // a thread may outlive us
   std::unique_ptr<store::UserLedger> ledger_;
@@ -184,8 +176,6 @@ class Daemon {
   std::unique_ptr<notify::Notifier> notifier_;
   std::unique_ptr<web::Site> site_;
   std::unique_ptr<http::Server> page_;  // null: off
-  std::unique_ptr<openai::Door> openai_door_;
-  std::unique_ptr<http::Server> openai_server_;  // null: off
   std::unique_ptr<rpc::RpcServer> server_;
   std::unique_ptr<rpc::Watchdog> watchdog_;             // null: none
   std::unique_ptr<dns_sd::Announcement> announcement_;  // null: none

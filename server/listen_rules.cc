@@ -69,18 +69,6 @@ absl::Status CheckPage(const Config& config) {
       "and reach that from another machine by ssh -L"));
 }
 
-absl::Status CheckOpenAi(const Config& config) {
-  const std::string& address = config.openai_listen;
-  if (address.empty() || !IsPort(address) || listener::IsLoopback(address) ||
-      !config.tls_cert.empty()) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--openai-listen ", address,
-      ": others could read the tokens as they pass; run mpsd tls init, or give "
-      "--tls-cert and --tls-key, or serve it on 127.0.0.1"));
-}
-
 absl::Status CheckMetrics(const Config& config) {
   absl::Status pair = CheckPair(config.metrics_tls_cert, config.metrics_tls_key,
                                 "--metrics-tls-cert", "--metrics-tls-key");
@@ -106,7 +94,6 @@ absl::Status CheckAddresses(const Config& config) {
   if (absl::Status s = CheckListen(config); !s.ok()) return s;
   if (absl::Status s = CheckAdvertise(config); !s.ok()) return s;
   if (absl::Status s = CheckPage(config); !s.ok()) return s;
-  if (absl::Status s = CheckOpenAi(config); !s.ok()) return s;
   return CheckMetrics(config);
 }
 

@@ -20,8 +20,6 @@ bool IsPort(const std::string& address);
 //                      authority of client certificates;
 //   --http-listen      a unix socket or a loopback host alone: the page has
 //                      neither TLS nor tokens, and shows specs and logs;
-//   --openai-listen    a port beyond loopback only with the API's certificate:
-//                      tokens pass;
 //   --metrics-tls-*    the certificate and its key come together;
 //   --metrics-token-file  on a port beyond loopback only with TLS, since others
 //                      could read the token. Metrics without a token stay

@@ -70,11 +70,9 @@ inline constexpr size_t kHubAnswerBytes = 16 << 20;  // JSON from a hub
 inline constexpr int64_t kHubFileBytes = int64_t{1} << 40;
 inline constexpr size_t kCollectionItems = 1000;  // of one answer
 
-// --- HTTP: metrics, the web page, OpenAI's door ------------------------------
+// --- HTTP: metrics, the web page ---------------------------------------------
 inline constexpr size_t kHttpBodyBytes = 2 << 20;  // JSON; files have no bound
                                                    // but the user's
-inline constexpr int kOpenAiPage = 100;            // objects of a list
-inline constexpr int64_t kNamedFiles = 10'000;     // of a user, in /v1/files
 // The request line; all the header's other lines together.
 inline constexpr size_t kHttpHeaderBytes = 16 << 10;
 inline constexpr size_t kHttpConnections = 128;  // open on one address

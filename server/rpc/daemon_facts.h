@@ -16,8 +16,7 @@ struct DaemonFacts {
   std::string state_dir;
   std::string metrics_address;  // empty: off
   bool metrics_tls = false;
-  std::string page_address;    // empty: off
-  std::string openai_address;  // empty: off
+  std::string page_address;  // empty: off
   absl::Time start_time;
   int64_t schema_version = 0;    // JobStore::schema_version()
   int32_t protocol_version = 0;  // wire::kProtocolVersion

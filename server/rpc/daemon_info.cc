@@ -43,7 +43,6 @@ absl::Status DaemonInfo(jobs::JobReader& reader, const DaemonFacts& facts,
   response.set_metrics_address(facts.metrics_address);
   response.set_metrics_tls(facts.metrics_tls);
   response.set_page_address(facts.page_address);
-  response.set_openai_address(facts.openai_address);
   response.set_schema_version(facts.schema_version);
   response.set_queued_jobs(
       static_cast<int32_t>(info.jobs[jobs::State::kQueued]));

@@ -28,7 +28,6 @@
 #include "server/store/blob_writer.h"
 #include "server/store/connection.h"
 #include "server/store/sqlite_status.h"
-#include "server/store/unnamed_blob.h"
 
 namespace mpsd::store {
 namespace fs = std::filesystem;
@@ -231,12 +230,6 @@ absl::Status BlobStore::Forget(const std::vector<std::string>& gone) {
 std::unique_ptr<jobs::BlobBatch> BlobStore::BeginBatch() {
   return std::make_unique<BlobBatch>(database_, *this, names_, room_,
                                      folder_ / "incoming");
-}
-
-absl::StatusOr<std::unique_ptr<jobs::UnnamedBlob>> BlobStore::BeginUnnamed(
-    int64_t expected_bytes) {
-  return UnnamedBlob::Begin(
-      {database_, *this, names_, room_, folder_ / "incoming"}, expected_bytes);
 }
 
 std::string BlobStore::PathOf(const std::string& sha256) const {

@@ -13,7 +13,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/jobs/blob_store.h"
-#include "server/jobs/unnamed_blob.h"
 #include "server/jobs/unused_blobs.h"
 #include "server/store/database.h"
 #include "server/store/disk_room.h"
@@ -28,7 +27,7 @@ namespace mpsd::store {
 // blob has a further hard link to the file. The inode's change time (ctime)
 // tells when a link was last added or removed, or when the blob was last asked
 // for.
-class BlobStore : public jobs::BlobUploads, public jobs::UnnamedBlobs {
+class BlobStore : public jobs::BlobUploads {
  public:
   // Creates `folder` if needed and removes the remains of interrupted uploads.
   // Only one BlobStore may use a folder at a time. `database` must outlive the
@@ -66,8 +65,6 @@ class BlobStore : public jobs::BlobUploads, public jobs::UnnamedBlobs {
                     const std::string& sha256) override {
     return parts_->KeptBytes(user, sha256);
   }
-  absl::StatusOr<std::unique_ptr<jobs::UnnamedBlob>> BeginUnnamed(
-      int64_t expected_bytes) override;
 
  private:
   BlobStore(Database& database, std::filesystem::path folder,

@@ -99,13 +99,6 @@ TEST_F(InfoTest, WhereThePageIs) {
             std::string::npos);
 }
 
-TEST_F(InfoTest, WhereOpenAisDoorIs) {
-  EXPECT_EQ(RunVerb({"info"}).out.find("OpenAI"), std::string::npos);
-  data().info.set_openai_address("127.0.0.1:8400");
-  EXPECT_NE(RunVerb({"info"}).out.find("OpenAI door    127.0.0.1:8400\n"),
-            std::string::npos);
-}
-
 TEST_F(InfoTest, Json) {
   const auto json = nlohmann::json::parse(RunVerb({"info", "--json"}).out);
   EXPECT_EQ(json["version"], "0.1.0");

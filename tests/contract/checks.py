@@ -41,7 +41,6 @@ CHECKED_IN = {
     "core/wire/messages.h": ["server/supervisor/worker_session.cc"],
     "server/jobs/blob_store.h": ["server/store/blob_store.cc",
                                  "server/store/blob_batch.cc"],
-    "server/jobs/unnamed_blob.h": ["server/store/unnamed_blob.cc"],
     "server/jobs/worker_launcher.h": ["server/jobs/scheduler_device.cc"],
 }
 

@@ -151,14 +151,13 @@ def check_graph(graph):
         if re.match(r"mpsd_server_(?!daemon)", target):
             for name in sorted(graph[target]):
                 # Callers, sockets, HTTP, doctor know nothing of jobs; models, sweeps
-                # and the logbook know nothing but jobs; the web page and
-                # OpenAI's door show the API; the planner starts a process as
-                # the supervisor does.
+                # and the logbook know nothing but jobs; the web page shows
+                # the API; the planner starts a process as the supervisor does.
                 known = (r"jobs|models|sweeps|logbook|access|doctor|listener|tls|http"
                          r"|fetch")
                 if target == "mpsd_server_planner":
                     known += "|supervisor"
-                if target in ("mpsd_server_web", "mpsd_server_openai"):
+                if target == "mpsd_server_web":
                     known += "|rpc"
                 if re.match(rf"mpsd_server_(?!(?:{known})$)", name):
                     problems.append(f"CMake: {target} knows its sibling {name}")

@@ -2,13 +2,10 @@
 """A disk that is full to its last byte: each verb says so and changes nothing,
 what only reads goes on, and what makes room is done."""
 
-import json
 import os
 import shutil
 import subprocess
 import unittest
-import urllib.error
-import urllib.request
 
 import harness
 
@@ -32,7 +29,6 @@ class FullDiskTest(harness.EndToEndTest):
                         check=False)
         self.served = self.daemon("--min-free-bytes", "0", "--keep-jobs", "1",
                                   "--stop-grace-seconds", "0.3",
-                                  "--openai-listen", "127.0.0.1:0",
                                   "--model-root", str(self.folder),
                                   worker="fake_worker")
 
@@ -56,58 +52,6 @@ class FullDiskTest(harness.EndToEndTest):
         said = done.stdout + done.stderr
         self.assertEqual(code, done.returncode, f"{args}: {said}")
         return said
-
-    def asks(self, method, path, body=None, kind="application/json"):
-        """What OpenAI's door answers: (code, text)."""
-        request = urllib.request.Request(
-            f"http://{self.address}/v1{path}", body, method=method,
-            headers={"Authorization": "Bearer " + self.token,
-                     "Content-Type": kind})
-        try:
-            with urllib.request.urlopen(request,
-                                        timeout=harness.TIMEOUT) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
-    def sends(self, rows):
-        parts = ("--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n"
-                 "\r\nfine-tune\r\n--b\r\nContent-Disposition: form-data; "
-                 "name=\"file\"; filename=\"t.jsonl\"\r\n\r\n"
-                 + rows + "\r\n--b--\r\n")
-        return self.asks("POST", "/files", parts.encode(),
-                         "multipart/form-data; boundary=b")
-
-    def test_openais_door(self):
-        self.address = self.served.ctl_json("info")[0]["openai_address"]
-        self.token = subprocess.run(
-            [str(harness.BIN / "mpsd"), "token", "create", "--state-dir",
-             str(self.state), "--user", "ann", "--role", "user"],
-            capture_output=True, text=True, env=harness.environment(),
-            check=True).stdout.strip()
-        row = harness.row(*harness.MESSAGES[0]) + "\n"
-        code, text = self.sends(row)
-        self.assertEqual(200, code, text)
-        file = json.loads(text)["id"]
-        self.fill()
-        job = json.dumps({"model": str(self.model), "training_file": file})
-        for asked in (lambda: self.sends(row * 2), lambda: self.sends(row * 999),
-                      lambda: self.asks("POST", "/fine_tuning/jobs",
-                                        job.encode())):
-            code, text = asked()
-            self.assertGreaterEqual(code, 429, text)
-            self.assertIn(FULL, json.loads(text)["error"]["message"])
-        self.assertEqual([], self.served.ctl_json("list"))
-        listed = json.loads(self.asks("GET", "/files")[1])["data"]
-        self.assertEqual([file], [one["id"] for one in listed])
-        code, text = self.asks("GET", f"/files/{file}/content")
-        self.assertEqual((200, row), (code, text))
-        # What makes room is done.
-        code, text = self.asks("DELETE", f"/files/{file}")
-        self.assertEqual(200, code, text)
-        (self.state / "filler65536").unlink()
-        code, text = self.sends(row * 2)
-        self.assertEqual(200, code, text)
 
     def test_each_verb(self):
         ended = [self.submit("ok") for _ in range(3)]

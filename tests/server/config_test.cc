@@ -164,8 +164,6 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
                                "off",
                                "--http-listen",
                                "localhost:9465",
-                               "--openai-listen",
-                               "127.0.0.1:8400",
                                "--metrics-tls-cert",
                                "/c",
                                "--metrics-tls-key",
@@ -206,7 +204,6 @@ TEST_F(ConfigTest, ReadsEveryFlag) {
   EXPECT_THAT(config.listen, ElementsAre("127.0.0.1:1", "unix:/x"));
   EXPECT_EQ(config.metrics_address, "");
   EXPECT_EQ(config.http_listen, "localhost:9465");
-  EXPECT_EQ(config.openai_listen, "127.0.0.1:8400");
   EXPECT_EQ(config.metrics_tls_cert, "/c");
   EXPECT_EQ(config.metrics_tls_key, fs::current_path() / "k");
   EXPECT_EQ(config.metrics_token_file, "/t");
@@ -332,6 +329,9 @@ TEST_F(ConfigTest, UnknownKeysAndFlagsAreErrors) {
   ExpectError({"--config", file_}, "'state-dri' is no option");
   WriteFile("[scheduler]\nmax-failures = 1\n");
   ExpectError({"--config", file_}, "'[scheduler]' is no option");
+  WriteFile("openai-listen = \"127.0.0.1:8400\"\n");
+  ExpectError({"--config", file_},
+              "'openai-listen' was removed from mpsd; use");
 }
 
 TEST_F(ConfigTest, ValuesAreChecked) {

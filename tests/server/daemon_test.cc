@@ -214,6 +214,14 @@ TEST_F(DaemonTest, DrainingReturnsTheJobToTheQueueForTheNextDaemon) {
   AwaitState(id, v1::JOB_STATE_CANCELLED);
 }
 
+TEST_F(DaemonTest, LinksOfFilesThatEarlierVersionsNamedGo) {
+  fs::create_directories(config_.state_dir / "files");
+  std::ofstream(config_.state_dir / "files" / "file-1") << "x";
+  const auto daemon = Daemon::Start(config_);
+  ASSERT_TRUE(daemon.ok()) << daemon.status();
+  EXPECT_FALSE(fs::exists(config_.state_dir / "files"));
+}
+
 TEST_F(DaemonTest, RefusesASecondInstance) {
   auto daemon = StartHere();
   auto second = Daemon::Start(config_);

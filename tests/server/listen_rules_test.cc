@@ -83,21 +83,6 @@ TEST(CheckAddresses, ThePageIsThisMachinesAlone) {
   }
 }
 
-TEST(CheckAddresses, OpenAisDoorHasACertificateBeyondThisMachine) {
-  Config config;
-  for (const char* address :
-       {"", "127.0.0.1:8400", "[::1]:0", "localhost:80", "unix:/run/openai"}) {
-    config.openai_listen = address;
-    EXPECT_EQ(Fault(config), "") << address;
-  }
-  config.openai_listen = "0.0.0.0:8400";
-  EXPECT_THAT(Fault(config),
-              HasSubstr("--openai-listen 0.0.0.0:8400: others could read"));
-  config.tls_cert = "/c";
-  config.tls_key = "/k";
-  EXPECT_EQ(Fault(config), "");
-}
-
 TEST(CheckAddresses, ACertificateHasItsKey) {
   Config config;
   config.metrics_tls_cert = "/c";
