@@ -66,7 +66,6 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddModel(app, action);
   AddPlan(app, action);
   AddResult(app, action);
-  AddRunbook(app, action);
   AddSweep(app, action);
   AddSmoke(app, action);
   AddCompareDevices(app, action);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/doctor.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/own_gates.h"
+#include "client/study.h"
 #include "client/text/format.h"
 #include "client/text/table.h"
 #include "client/verbs.h"
@@ -148,22 +147,11 @@ std::string Summary(const v1::Diagnosis& diagnosis) {
       counts[v1::VERDICT_UNSPECIFIED], " not told");
 }
 
-ExitCode Doctor(const Console& console, bool deep,
-                const ThresholdArguments& thresholds) {
-  v1::Diagnosis diagnosis;
-  const ExitCode asked = Diagnose(console, deep, thresholds, &diagnosis);
-  // The thresholds made no sense: nothing was looked at.
-  if (asked != ExitCode::kOk && diagnosis.findings().empty()) return asked;
-  if (console.json) {
-    console.PrintJson(diagnosis);
-  } else {
-    PrintDiagnosis(diagnosis, console.out);
-  }
-  return CodeOf(diagnosis.verdict());
-}
-
-}  // namespace
-
+// Asks the daemon how its machine is, waits for the self-test where `deep` has
+// started it, and adds the client's own gates before the daemon's. Prints
+// errors and, on a terminal, what it waits for. Where the daemon gave no
+// answer, returns the error's code and fills in the client's gates all the
+// same; leaves *diagnosis empty where the thresholds are wrong.
 ExitCode Diagnose(const Console& console, bool deep,
                   const ThresholdArguments& arguments,
                   v1::Diagnosis* diagnosis) {
@@ -237,6 +225,22 @@ void PrintDiagnosis(const v1::Diagnosis& diagnosis, std::ostream& out) {
   PrintEnvironment(diagnosis, out);
   out << '\n' << Summary(diagnosis) << '\n';
 }
+
+ExitCode Doctor(const Console& console, bool deep,
+                const ThresholdArguments& thresholds) {
+  v1::Diagnosis diagnosis;
+  const ExitCode asked = Diagnose(console, deep, thresholds, &diagnosis);
+  // The thresholds made no sense: nothing was looked at.
+  if (asked != ExitCode::kOk && diagnosis.findings().empty()) return asked;
+  if (console.json) {
+    console.PrintJson(diagnosis);
+  } else {
+    PrintDiagnosis(diagnosis, console.out);
+  }
+  return CodeOf(diagnosis.verdict());
+}
+
+}  // namespace
 
 void AddDoctor(CLI::App& app, Action* action) {
   CLI::App* verb = app.add_subcommand(

@@ -91,17 +91,6 @@ absl::Status CheckOutputFile(const std::string& option,
   return CheckFolder(option, folder.empty() ? "." : folder);
 }
 
-absl::Status MakeOutputFolder(const std::string& option,
-                              const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return base::ErrnoStatus(error.value(),
-                             absl::StrCat(option, ": ", folder.string()));
-  }
-  return CheckFolder(option, folder);
-}
-
 ExitCode FetchOutputFile(const Console& console, const std::string& id,
                          const std::string& name,
                          const std::filesystem::path& path,

@@ -17,10 +17,6 @@ namespace mpsd::client {
 absl::Status CheckOutputFile(const std::string& option,
                              const std::filesystem::path& path);
 
-// The same for a folder of files, which is made where it is missing.
-absl::Status MakeOutputFolder(const std::string& option,
-                              const std::filesystem::path& folder);
-
 // Fetches the file `name` of the output of job `id` to `path`, which appears
 // whole, with the announced size and hash, or not at all; what is there is
 // replaced. Prints the error, if any: kNotFound where the output lacks the file

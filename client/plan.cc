@@ -13,6 +13,7 @@
 #include "client/job_id.h"
 #include "client/progress_line.h"
 #include "client/send_job.h"
+#include "client/study.h"
 #include "client/text/format.h"
 #include "client/upload.h"
 #include "client/verbs.h"
@@ -98,6 +99,37 @@ ExitCode Probe(const Console& console, const PlanOptions& options,
   return SendJob(course, std::move(request), upload, /*detach=*/false, id);
 }
 
+// Has the daemon plan the job of `request`, whose files it has: fills *plan and
+// returns kOk where the job fits, kVerdictFail where it does not. Otherwise
+// prints why there is no plan: as Console::Fail; kBadInput for a threshold;
+// kDetached after Ctrl-C, with which the daemon gives the plan up. A daemon
+// that makes other plans is asked again for ten minutes.
+ExitCode MakePlan(const Console& console, v1::SubmitRequest request,
+                  const ThresholdArguments& thresholds, v1::Plan* plan,
+                  const std::string& probe_id) {
+  v1::PlanRequest asked;
+  *asked.mutable_submission() = std::move(request);
+  asked.set_probe_id(probe_id);
+  absl::Status added = AddThresholds(thresholds, asked.mutable_thresholds());
+  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
+  Planning planning(console);
+  grpc::Status status = planning.Ask(asked, plan);
+  for (absl::Duration waited; Planning::IsBusy(status) &&
+                              !planning.interrupted() && waited < kPatience;
+       waited += kPause) {
+    planning.ShowWait();
+    console.terminal.sleep(kPause);
+    status = planning.Ask(asked, plan);
+  }
+  if (planning.interrupted() && !status.ok()) {
+    console.err << "mpsctl: interrupted; mpsd gives the plan up.\n";
+    return ExitCode::kDetached;
+  }
+  if (!status.ok()) return console.Fail(status);
+  return plan->verdict() == v1::VERDICT_FAIL ? ExitCode::kVerdictFail
+                                             : ExitCode::kOk;
+}
+
 ExitCode Plan(const PlanOptions& options, const Console& console) {
   absl::StatusOr<PreparedJob> job =
       PrepareJob(options.job_file, Hashing(console, options.rehash));
@@ -138,32 +170,6 @@ ExitCode Plan(const PlanOptions& options, const Console& console) {
 }
 
 }  // namespace
-
-ExitCode MakePlan(const Console& console, v1::SubmitRequest request,
-                  const ThresholdArguments& thresholds, v1::Plan* plan,
-                  const std::string& probe_id) {
-  v1::PlanRequest asked;
-  *asked.mutable_submission() = std::move(request);
-  asked.set_probe_id(probe_id);
-  absl::Status added = AddThresholds(thresholds, asked.mutable_thresholds());
-  if (!added.ok()) return console.Fail(ExitCode::kBadInput, added, "");
-  Planning planning(console);
-  grpc::Status status = planning.Ask(asked, plan);
-  for (absl::Duration waited; Planning::IsBusy(status) &&
-                              !planning.interrupted() && waited < kPatience;
-       waited += kPause) {
-    planning.ShowWait();
-    console.terminal.sleep(kPause);
-    status = planning.Ask(asked, plan);
-  }
-  if (planning.interrupted() && !status.ok()) {
-    console.err << "mpsctl: interrupted; mpsd gives the plan up.\n";
-    return ExitCode::kDetached;
-  }
-  if (!status.ok()) return console.Fail(status);
-  return plan->verdict() == v1::VERDICT_FAIL ? ExitCode::kVerdictFail
-                                             : ExitCode::kOk;
-}
 
 void AddPlan(CLI::App& app, Action* action) {
   auto options = std::make_shared<PlanOptions>();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/plan.h"
+#include "client/study.h"
 #include "client/text/format.h"
 #include "client/text/table.h"
 #include "core/base/bytes_text.h"

@@ -44,7 +44,6 @@ void AddDownload(CLI::App& app, Action* action);
 void AddModel(CLI::App& app, Action* action);
 void AddPlan(CLI::App& app, Action* action);
 void AddResult(CLI::App& app, Action* action);
-void AddRunbook(CLI::App& app, Action* action);
 void AddSweep(CLI::App& app, Action* action);
 void AddSmoke(CLI::App& app, Action* action);
 void AddCompareDevices(CLI::App& app, Action* action);

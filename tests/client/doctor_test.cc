@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/doctor.h"
-
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {

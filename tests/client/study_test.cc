@@ -110,7 +110,6 @@ TEST_F(StudyTest, AnEmptyValueIsRefused) {
       {"profile", job, "--trace", ""},
       {"sweep", job, "--batch", "--csv", ""},
       {"sweep", job, "--batch", "--svg", ""},
-      {"runbook", job, "--output", ""},
       {"plan", ""}};
   for (const std::vector<std::string>& args : all) {
     const Result refused = RunVerb(args);
