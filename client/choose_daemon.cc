@@ -9,9 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "client/tls/host_port.h"
 #include "client/tls/system_roots.h"
-#include "core/base/limits.h"
-#include "core/base/secret_file.h"
-#include "core/base/small_file.h"
 
 namespace mpsd::client {
 namespace {
@@ -98,15 +95,6 @@ absl::StatusOr<Address> AddressOf(const Context& context) {
     if (!roots.ok()) return roots.status();
     own.roots_pem = *std::move(roots);
   }
-  if (context.client_certificate.empty()) return address;
-  absl::StatusOr<std::string> certificate =
-      base::ReadSmallFile(context.client_certificate, limits::kPemBytes);
-  if (!certificate.ok()) return certificate.status();
-  own.certificate_pem = *std::move(certificate);
-  absl::StatusOr<std::string> key =
-      base::ReadSecretFile(context.client_key, limits::kPemBytes);
-  if (!key.ok()) return key.status();
-  own.key_pem = *std::move(key);
   return address;
 }
 

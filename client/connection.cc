@@ -45,8 +45,6 @@ std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(
   if (own.tls) {
     grpc::SslCredentialsOptions options;
     options.pem_root_certs = own.roots_pem;
-    options.pem_cert_chain = own.certificate_pem;
-    options.pem_private_key = own.key_pem;
     channel = grpc::SslCredentials(options);
   } else {
     // Looks at the connection's address, not at the host's name, and sends

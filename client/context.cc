@@ -129,10 +129,6 @@ ExitCode Show(const Console& console, std::string name) {
                   : context->token.empty()   ? "none"
                                              : "in the file")
               << '\n';
-  if (!context->client_certificate.empty()) {
-    console.out << "certificate  " << Printable(context->client_certificate)
-                << '\n';
-  }
   return ExitCode::kOk;
 }
 

@@ -12,9 +12,6 @@ struct Credentials {
   bool tls = false;  // else only this machine's loopback is spoken to
   // PEM; the daemon's certificate leads to one of these.
   std::string roots_pem = {};
-  // The client's certificate and its key, PEM; empty: none.
-  std::string certificate_pem = {};
-  std::string key_pem = {};
   std::string token = {};    // empty: none
   std::string context = {};  // whose these are; empty: no context's
 };

@@ -36,8 +36,6 @@ struct LoginOptions {
   std::string name;
   std::string token_file;
   std::string fingerprint;
-  std::string client_certificate;
-  std::string client_key;
 };
 
 constexpr char kCompare[] =
@@ -111,44 +109,11 @@ class Login {
                        "--name ",
                        context_.name, "."));
     }
-    return TakeClientCertificate();
-  }
-
-  Failed TakeClientCertificate() {
-    if (options_.client_certificate.empty() != options_.client_key.empty()) {
-      return console_.Fail(ExitCode::kBadInput,
-                           "--client-cert and --client-key belong together",
-                           "");
-    }
-    if (options_.client_certificate.empty()) return std::nullopt;
-    std::error_code error;
-    context_.client_certificate =
-        std::filesystem::absolute(options_.client_certificate, error).string();
-    context_.client_key =
-        std::filesystem::absolute(options_.client_key, error).string();
-    Context files = context_;
-    files.ca_pem = "-";  // not needed yet
-    const absl::StatusOr<Address> address = AddressOf(files);
-    if (!address.ok()) return BadInput(address.status(), "");
-    certificate_pem_ = address->credentials.certificate_pem;
-    key_pem_ = address->credentials.key_pem;
-    if (auto s = certificates::ParseCertificates(certificate_pem_).status();
-        !s.ok()) {
-      return BadInput(absl::InvalidArgumentError(absl::StrCat(
-                          context_.client_certificate, ": ", s.message())),
-                      "");
-    }
-    if (auto s = certificates::ParseKey(key_pem_).status(); !s.ok()) {
-      return BadInput(absl::InvalidArgumentError(
-                          absl::StrCat(context_.client_key, ": ", s.message())),
-                      "");
-    }
     return std::nullopt;
   }
 
   Failed Probe() {
-    probe_ =
-        ProbeServer(place_, {absl::Seconds(10), certificate_pem_, key_pem_});
+    probe_ = ProbeServer(place_);
     if (probe_.found == Found::kNoTls && IsLoopback(place_.host)) {
       // A daemon of this machine, or the end of somebody's own tunnel.
       context_.tls = false;
@@ -267,8 +232,6 @@ class Login {
                own != nullptr && *own != 0) {
       from = "MPSD_TOKEN";
       token = std::string(own);
-    } else if (!context_.client_certificate.empty()) {
-      return std::nullopt;  // the certificate says who it is
     } else {
       token = console_.terminal.ask(
           absl::StrCat("Token for ", context_.server, ": "), Echo::kOff);
@@ -351,7 +314,6 @@ class Login {
   const ContextStore contexts_{ContextStore::DefaultFolder()};
   HostPort place_;
   Context context_;
-  std::string certificate_pem_, key_pem_;
   client::Probe probe_;
   v1::WhoAmIResponse who_;
 };
@@ -375,11 +337,6 @@ void AddLogin(CLI::App& app, Action* action) {
   verb->add_option("--fingerprint", options->fingerprint,
                    "Trust the authority of this fingerprint, unasked")
       ->type_name("SHA256:HEX");
-  verb->add_option("--client-cert", options->client_certificate,
-                   "Your certificate, PEM, where the daemon asks for one")
-      ->type_name("FILE");
-  verb->add_option("--client-key", options->client_key, "Its key, PEM")
-      ->type_name("FILE");
   verb->callback([=] {
     *action = [=](const Console& console) {
       return Login(console, *options).Run();

@@ -146,8 +146,7 @@ std::optional<Refusal> WhyUnreachable(const Address& address, absl::Time now) {
   const absl::StatusOr<HostPort> place = ParseHostPort(address.target);
   if (!place.ok()) return std::nullopt;
   const Credentials& own = address.credentials;
-  const Probe probe =
-      ProbeServer(*place, {kPatience, own.certificate_pem, own.key_pem});
+  const Probe probe = ProbeServer(*place, kPatience);
   if (!own.tls) {
     if (probe.found != Found::kTls) return std::nullopt;
     return Refusal{
@@ -162,16 +161,7 @@ std::optional<Refusal> WhyUnreachable(const Address& address, absl::Time now) {
                                 own.context)) {
     return refusal;
   }
-  if (!probe.refuses_client) return std::nullopt;
-  return Refusal{
-      ExitCode::kNotLetIn,
-      absl::StrCat("mpsd at ", place->Text(),
-                   own.certificate_pem.empty()
-                       ? " asks for a client certificate"
-                       : " does not take your client certificate"),
-      absl::StrCat("Ask an admin for one (`mpsd tls issue --user NAME`), then "
-                   "`mpsctl login ",
-                   place->Text(), " --client-cert FILE --client-key FILE`.")};
+  return std::nullopt;
 }
 
 std::string HowToBeLetIn(const Address& address, grpc::StatusCode code) {

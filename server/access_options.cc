@@ -41,18 +41,14 @@ void TakeOwnCertificates(Config& config) {
   if (!Exists(folder / "server.crt")) return;
   config.tls_cert = folder / "server.crt";
   config.tls_key = folder / "server.key";
-  if (config.tls_client_ca.empty() && Exists(folder / "ca.crt")) {
-    config.tls_client_ca = folder / "ca.crt";
-  }
 }
 
 }  // namespace
 
 void DeclareAccess(CLI::App& app, AccessOptions& options, Config& config) {
   app.add_option("--listen", config.listen,
-                 "Serve the API on this HOST:PORT, too, over TLS, for whoever "
-                 "has a token or a client certificate; or on this unix:PATH; "
-                 "may be repeated");
+                 "Serve the API on this HOST:PORT, too, over TLS, to who has "
+                 "a token; or on this unix:PATH; may be repeated");
   app.add_option("--tls-cert", options.tls_cert,
                  "The certificate of the API's ports, a PEM file with its "
                  "chain; SIGHUP reads it again [STATE/tls/server.crt, which "
@@ -60,19 +56,15 @@ void DeclareAccess(CLI::App& app, AccessOptions& options, Config& config) {
                  "127.0.0.1 alone]");
   app.add_option("--tls-key", options.tls_key,
                  "The certificate's key, a PEM file without a passphrase");
-  app.add_option("--tls-client-ca", options.tls_client_ca,
-                 "PEM certificates of the authorities whose client "
-                 "certificates name users [STATE/tls/ca.crt, beside the "
-                 "default of --tls-cert]");
   app.add_option("--socket-group", config.socket_group,
                  "Let the members of this group use the unix sockets as the "
                  "users that they are [the daemon's account and root]");
   app.add_option("--admin", config.admins,
-                 "An account or certificate of this name is an admin; may be "
-                 "repeated [the daemon's account and root]");
+                 "The account of this name is an admin; may be repeated "
+                 " [the daemon's account and root]");
   app.add_option("--viewer", config.viewers,
-                 "An account or certificate of this name may read and change "
-                 "nothing; may be repeated [others are users]");
+                 "The account of this name may read and change nothing; may be "
+                 "repeated [others are users]");
   app.add_flag("--private-jobs", config.private_jobs,
                "Show the spec, log, progress and results of a job to its owner "
                "and to admins alone, and leave them out of the web page and "
@@ -82,7 +74,6 @@ void DeclareAccess(CLI::App& app, AccessOptions& options, Config& config) {
 absl::Status FinishAccess(const AccessOptions& options, Config& config) {
   config.tls_cert = AbsoluteOrEmpty(options.tls_cert);
   config.tls_key = AbsoluteOrEmpty(options.tls_key);
-  config.tls_client_ca = AbsoluteOrEmpty(options.tls_client_ca);
   if (config.tls_cert.empty() && config.tls_key.empty()) {
     TakeOwnCertificates(config);
   }

@@ -13,7 +13,7 @@ namespace mpsd {
 // The options of the addresses and of who may come by them, as CLI11 fills them
 // in; the others go straight into the Config.
 struct AccessOptions {
-  std::string tls_cert, tls_key, tls_client_ca;
+  std::string tls_cert, tls_key;
 };
 
 // `options` and `config` must outlive the parse.

@@ -31,9 +31,8 @@ struct Config {
   std::vector<std::string> listen;
   // Tells the local network of such a port, by DNS-SD.
   bool advertise = false;
-  // The certificate of the API's ports and its key, both or none, and the
-  // authorities of client certificates; absolute.
-  std::filesystem::path tls_cert, tls_key, tls_client_ca;
+  // The certificate of the API's ports and its key, both or none; absolute.
+  std::filesystem::path tls_cert, tls_key;
   // The group that may use the unix sockets, by name or number; empty: none.
   std::string socket_group;
   // Users by name, for callers that bring no token. No user is in both.

@@ -59,7 +59,6 @@ constexpr Row kRows[] = {
     {"advertise", IsSame<&Config::advertise>},
     {"tls-cert", IsSame<&Config::tls_cert>},
     {"tls-key", IsSame<&Config::tls_key>},
-    {"tls-client-ca", IsSame<&Config::tls_client_ca>},
     {"socket-group", IsSame<&Config::socket_group>},
     {"admin", IsSame<&Config::admins>},
     {"viewer", IsSame<&Config::viewers>},

@@ -392,7 +392,6 @@ absl::Status Daemon::StartServer() {
   options.callers.roles.viewers = config_.viewers;
   if (!config_.tls_cert.empty()) {
     options.tls = {{config_.tls_cert, config_.tls_key},
-                   config_.tls_client_ca,
                    config_.state_dir / "served"};
   }
   options.models = model_book_.get();

@@ -25,11 +25,6 @@ absl::Status CheckListen(const Config& config) {
   absl::Status pair =
       CheckPair(config.tls_cert, config.tls_key, "--tls-cert", "--tls-key");
   if (!pair.ok()) return pair;
-  if (!config.tls_client_ca.empty() && config.tls_cert.empty()) {
-    return absl::InvalidArgumentError(
-        "--tls-client-ca: clients show certificates over TLS alone; give "
-        "--tls-cert and --tls-key too, or run mpsd tls init");
-  }
   const auto open = std::find_if(
       config.listen.begin(), config.listen.end(), [](const std::string& to) {
         return IsPort(to) && !listener::IsLoopback(to);

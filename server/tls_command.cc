@@ -11,10 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/limits.h"
-#include "core/base/printable.h"
 #include "core/certificates/certificate_facts.h"
-#include "server/access/caller.h"
 #include "server/config.h"
 #include "server/pki/tls_folder.h"
 
@@ -43,10 +40,7 @@ struct Options {
   std::string state_dir;
   std::vector<std::string> names;
   int server_days = pki::kServerDays;
-  int user_days = pki::kUserDays;
   bool force = false;
-  std::string user;
-  std::string folder = ".";
   bool json = false;
 };
 
@@ -153,8 +147,7 @@ absl::Status Init(const Command& command) {
   }
   command.out << "  former ones  " << made->former.string()
               << "\n\nEvery client has to log in again, with this "
-                 "fingerprint; certificates of users\nhave to be issued "
-                 "again.\n";
+                 "fingerprint.\n";
   PrintReload(command.out);
   return absl::OkStatus();
 }
@@ -167,36 +160,6 @@ absl::Status Renew(const Command& command) {
                  "notice nothing.\n";
   PrintFacts(command, *state);
   PrintReload(command.out);
-  return absl::OkStatus();
-}
-
-absl::Status Issue(const Command& command) {
-  const Options& options = command.options;
-  if (!access::IsUserName(options.user)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--user '", base::Quotable(options.user), "': expected 1 to ",
-        limits::kUserBytes,
-        " letters, digits and ._@+-, the first a letter, a digit or _"));
-  }
-  const absl::StatusOr<pki::UserFiles> files = pki::IssueUser(
-      command.state_dir,
-      {options.user, options.user_days,
-       fs::absolute(options.folder).lexically_normal(), command.now});
-  if (!files.ok()) return files.status();
-  const auto state = pki::Look(command.state_dir, command.now);
-  if (!state.ok()) return state.status();
-  command.out
-      << "Made a certificate by which mpsd knows its holder as " << options.user
-      << ".\n  certificate  " << files->certificate.string()
-      << "\n  key          " << files->key.string() << "\n  valid        "
-      << Span(files->facts, command.now)
-      << "; mpsd cannot revoke it before\n\nBring both files to the "
-         "person's machine by a way that nobody else reads, and there:\n"
-         "  mpsctl login "
-      << ServerAddress(state->server) << " \\\n    --client-cert "
-      << files->certificate.filename().string() << " --client-key "
-      << files->key.filename().string() << " \\\n    --fingerprint "
-      << state->authority.fingerprint << "\n";
   return absl::OkStatus();
 }
 
@@ -275,14 +238,6 @@ void Declare(CLI::App& app, Options& o, Action& action) {
               Renew),
          "Have this machine's names of now and this one instead; may be "
          "repeated");
-  CLI::App* issue =
-      verb("issue", "Make a certificate by which mpsd knows a user", Issue);
-  issue->add_option("--user", o.user, "The user's name")->required();
-  issue->add_option("--days", o.user_days, "Days that it is valid")
-      ->check(CLI::Range(1, pki::kMaxUserDays))
-      ->capture_default_str();
-  issue->add_option("-o,--output", o.folder, "Folder for the two files")
-      ->capture_default_str();
   CLI::App* show = verb("show",
                         "Show names, dates, the fingerprint, and what has to "
                         "be mended",

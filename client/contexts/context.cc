@@ -27,8 +27,6 @@ constexpr TextMember kTexts[] = {
     {"server", &Context::server},
     {"user", &Context::user},
     {"ca", &Context::ca_pem},
-    {"client_certificate", &Context::client_certificate},
-    {"client_key", &Context::client_key},
     {"token", &Context::token},
 };
 

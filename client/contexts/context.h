@@ -18,9 +18,6 @@ struct Context {
   // The authority that signed the daemon's certificate, PEM; empty: one that
   // the system trusts.
   std::string ca_pem = {};
-  // Paths of the client's certificate and its key; empty: none.
-  std::string client_certificate = {};
-  std::string client_key = {};
   std::string user = {};   // as the daemon said at the login
   std::string token = {};  // empty: none
   // The token lies in the platform's keychain, and not in the file.

@@ -23,8 +23,6 @@ std::string WayText(const v1::WhoAmIResponse& who, absl::Time now) {
   switch (who.way()) {
     case v1::WAY_SOCKET:
       return "by the socket";
-    case v1::WAY_CERTIFICATE:
-      return "by a client certificate";
     case v1::WAY_PAGE:
       return "by the web page";
     case v1::WAY_TOKEN:

@@ -20,7 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "core/base/printable.h"
-#include "core/certificates/pem.h"
+#include "core/certificates/openssl.h"
 
 namespace mpsd::client {
 namespace {
@@ -29,9 +29,6 @@ using certificates::Freed;
 using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 using Session = std::unique_ptr<SSL, Freed<SSL_free>>;
 using Addresses = std::unique_ptr<addrinfo, Freed<freeaddrinfo>>;
-
-// How long a server may take after the handshake to refuse the client.
-constexpr absl::Duration kAfterwards = absl::Seconds(1);
 
 class Socket {
  public:
@@ -148,13 +145,7 @@ std::string Reason() {
   return text;
 }
 
-// Notes that the server asked for a certificate that there is none of.
-int NoteRequest(SSL* session, X509**, EVP_PKEY**) {
-  *static_cast<bool*>(SSL_get_app_data(session)) = true;
-  return 0;
-}
-
-Context MakeContext(const ProbeOptions& options) {
+Context MakeContext() {
   Context context(SSL_CTX_new(TLS_client_method()));
   if (context == nullptr) return context;
   SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
@@ -162,16 +153,6 @@ Context MakeContext(const ProbeOptions& options) {
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_NONE, nullptr);
   static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
   SSL_CTX_set_alpn_protos(context.get(), kHttp2, sizeof kHttp2);
-  SSL_CTX_set_client_cert_cb(context.get(), NoteRequest);
-  if (options.certificate_pem.empty()) return context;
-  const auto chain = certificates::ParseCertificates(options.certificate_pem);
-  const auto key = certificates::ParseKey(options.key_pem);
-  if (!chain.ok() || !key.ok()) return context;
-  SSL_CTX_use_certificate(context.get(), chain->front().get());
-  SSL_CTX_use_PrivateKey(context.get(), key->get());
-  for (size_t i = 1; i < chain->size(); ++i) {
-    SSL_CTX_add1_chain_cert(context.get(), (*chain)[i].get());
-  }
   return context;
 }
 
@@ -205,8 +186,6 @@ void ShakeHands(SSL* session, const HostPort& place, absl::Time deadline,
   if (!IsIpAddress(place.host)) {
     SSL_set_tlsext_host_name(session, place.host.c_str());
   }
-  bool asked = false;
-  SSL_set_app_data(session, &asked);
   int result = 0;
   if (!Finish(session, deadline, &result,
               [&] { return SSL_connect(session); })) {
@@ -221,25 +200,17 @@ void ShakeHands(SSL* session, const HostPort& place, absl::Time deadline,
   }
   probe->found = Found::kTls;
   CopyChain(session, probe);
-  // A server of TLS 1.3 refuses the client after the client's last message.
-  char byte;
-  const absl::Time soon = std::min(deadline, absl::Now() + kAfterwards);
-  const bool ended = Finish(session, soon, &result,
-                            [&] { return SSL_read(session, &byte, 1); });
-  const bool is_client_known = SSL_get_certificate(session) != nullptr;
-  probe->refuses_client = ended && result != 1 && (asked || is_client_known);
-  ERR_clear_error();
 }
 
 }  // namespace
 
-Probe ProbeServer(const HostPort& place, const ProbeOptions& options) {
+Probe ProbeServer(const HostPort& place, absl::Duration patience) {
   const NoBrokenPipe no_broken_pipe;
-  const absl::Time deadline = absl::Now() + options.patience;
+  const absl::Time deadline = absl::Now() + patience;
   Probe probe;
   const Socket socket = Connect(place, deadline, &probe);
   if (socket.fd() < 0) return probe;
-  const Context context = MakeContext(options);
+  const Context context = MakeContext();
   const Session session(context == nullptr ? nullptr : SSL_new(context.get()));
   if (session == nullptr || SSL_set_fd(session.get(), socket.fd()) != 1) {
     probe.found = Found::kNoTls;

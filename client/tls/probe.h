@@ -24,21 +24,13 @@ struct Probe {
   // The system's or OpenSSL's words, for people; empty for kTls.
   std::string why = {};
   Chain chain = {};  // of kTls; not judged
-  // The server wants a client certificate, and let nobody in without one or
-  // with the one that was shown.
-  bool refuses_client = false;
-};
-
-struct ProbeOptions {
-  absl::Duration patience = absl::Seconds(10);  // of everything but the name
-  // The client's certificate and key, PEM; empty: none.
-  std::string certificate_pem = {};
-  std::string key_pem = {};
 };
 
 // Connects, shakes hands as gRPC would, and hangs up; sends no secret and
-// believes nothing. Takes certificates of at most 100 KB.
-Probe ProbeServer(const HostPort& place, const ProbeOptions& options);
+// believes nothing. Takes certificates of at most 100 KB. `patience` is for
+// everything but the name.
+Probe ProbeServer(const HostPort& place,
+                  absl::Duration patience = absl::Seconds(10));
 
 }  // namespace mpsd::client
 

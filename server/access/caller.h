@@ -25,16 +25,13 @@ constexpr std::string_view Name(Role role) {
 // How a caller is known. The numbers are stored in the database and never
 // reused.
 enum class Way {
-  kSocket = 1,       // the unix socket: the kernel names the account
-  kToken = 2,        // a bearer token
-  kCertificate = 3,  // a client certificate
-  kPage = 4,         // the web page: nobody in particular
+  kSocket = 1,  // the unix socket: the kernel names the account
+  kToken = 2,   // a bearer token
+  // 3 was a client certificate; rows of the audit may hold it.
+  kPage = 4,  // the web page: nobody in particular
 };
 inline constexpr report::EnumName<Way> kWays[] = {
-    {Way::kSocket, "socket"},
-    {Way::kToken, "token"},
-    {Way::kCertificate, "certificate"},
-    {Way::kPage, "page"}};
+    {Way::kSocket, "socket"}, {Way::kToken, "token"}, {Way::kPage, "page"}};
 constexpr std::string_view Name(Way way) { return report::NameIn(kWays, way); }
 
 // Who makes a call.
@@ -42,8 +39,8 @@ struct Caller {
   std::string user;  // at most limits::kUserBytes; owner of what it submits
   Role role = Role::kViewer;
   Way way = Way::kSocket;
-  // The account's number ("uid 501"), the token's id ("token 0a1b2c3d4e5f") or
-  // the certificate's serial number: names a credential, but is no secret.
+  // The account's number ("uid 501") or the token's id ("token 0a1b2c3d4e5f"):
+  // names a credential, but is no secret.
   std::string credential;
   std::string origin;  // the machine's address; "this machine" for the socket
 

@@ -15,11 +15,7 @@ bool Has(const std::vector<std::string>& names, const std::string& user) {
 }  // namespace
 
 Role RolePolicy::OfAccount(uid_t uid, const std::string& user) const {
-  return uid == owner || uid == kRoot ? Role::kAdmin : OfUser(user);
-}
-
-Role RolePolicy::OfUser(const std::string& user) const {
-  if (Has(admins, user)) return Role::kAdmin;
+  if (uid == owner || uid == kRoot || Has(admins, user)) return Role::kAdmin;
   return Has(viewers, user) ? Role::kViewer : Role::kUser;
 }
 

@@ -12,7 +12,7 @@
 
 namespace mpsd::access {
 
-// The roles of callers that bring no token. No user is in both lists.
+// The roles of this machine's accounts. No user is in both lists.
 struct RolePolicy {
   uid_t owner = geteuid();  // the daemon's own account
   std::vector<std::string> admins;
@@ -20,10 +20,8 @@ struct RolePolicy {
 
   // The role of an account of this machine, whose name is `user`: admin for the
   // daemon's own and for root, whatever the lists say, since both can read and
-  // change the daemon's files.
+  // change the daemon's files; else as the lists say, else user.
   Role OfAccount(uid_t uid, const std::string& user) const;
-  // The role of a user by name alone: as the lists say, else user.
-  Role OfUser(const std::string& user) const;
 };
 
 }  // namespace mpsd::access

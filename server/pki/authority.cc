@@ -155,9 +155,9 @@ absl::StatusOr<Authority> Authority::Load(const std::string& certificate_pem,
   return Authority(std::move(certificate), *std::move(key));
 }
 
-absl::StatusOr<Certificate> Authority::Leaf(
-    const EVP_PKEY& key, const std::string& subject, int days, absl::Time now,
-    const char* extended_key_usage) const {
+absl::StatusOr<Certificate> Authority::IssueServer(
+    const EVP_PKEY& key, const std::vector<std::string>& names, int days,
+    absl::Time now) const {
   const absl::StatusOr<CertificateFacts> own = FactsOf(*certificate_);
   if (!own.ok()) return own.status();
   if (own->expiry <= now) {
@@ -165,7 +165,8 @@ absl::StatusOr<Certificate> Authority::Leaf(
         "the certificate authority expired on ",
         absl::FormatTime("%Y-%m-%d", own->expiry, absl::UTCTimeZone())));
   }
-  Certificate made = Blank(key, subject, now - kBackdate,
+  const bool fits = !names.empty() && names[0].size() <= kCommonNameBytes;
+  Certificate made = Blank(key, fits ? names[0] : "mpsd", now - kBackdate,
                            std::min(now + days * kDay, own->expiry));
   const bool filled =
       made != nullptr &&
@@ -175,36 +176,12 @@ absl::StatusOr<Certificate> Authority::Leaf(
              "critical,CA:FALSE") &&
       Extend(made.get(), made.get(), NID_key_usage,
              "critical,digitalSignature") &&
-      Extend(made.get(), made.get(), NID_ext_key_usage, extended_key_usage) &&
+      Extend(made.get(), made.get(), NID_ext_key_usage, "serverAuth") &&
       Extend(made.get(), made.get(), NID_subject_key_identifier, "hash") &&
       Extend(made.get(), certificate_.get(), NID_authority_key_identifier,
-             "keyid:always");
-  if (!filled) return OpensslFault("make a certificate");
-  return made;
-}
-
-absl::StatusOr<Certificate> Authority::IssueServer(
-    const EVP_PKEY& key, const std::vector<std::string>& names, int days,
-    absl::Time now) const {
-  const bool fits = !names.empty() && names[0].size() <= kCommonNameBytes;
-  absl::StatusOr<Certificate> made =
-      Leaf(key, fits ? names[0] : "mpsd", days, now, "serverAuth");
-  if (!made.ok()) return made.status();
-  if (!SetHostNames(made->get(), names) || !Sign(made->get(), *key_)) {
-    return OpensslFault("sign a server's certificate");
-  }
-  return made;
-}
-
-absl::StatusOr<Certificate> Authority::IssueUser(const EVP_PKEY& key,
-                                                 const std::string& user,
-                                                 int days,
-                                                 absl::Time now) const {
-  absl::StatusOr<Certificate> made = Leaf(key, user, days, now, "clientAuth");
-  if (!made.ok()) return made.status();
-  if (!Sign(made->get(), *key_)) {
-    return OpensslFault("sign a user's certificate");
-  }
+             "keyid:always") &&
+      SetHostNames(made.get(), names) && Sign(made.get(), *key_);
+  if (!filled) return OpensslFault("make a server's certificate");
   return made;
 }
 

@@ -16,8 +16,6 @@ using certificates::Key;
 
 // Apple's rules refuse a server's certificate of more than 398 days.
 inline constexpr int kServerDays = 397;
-inline constexpr int kUserDays = 90;
-inline constexpr int kMaxUserDays = 3650;
 
 // A certificate authority of one machine. Its certificate signs others and
 // nothing else, and no other authority. All that it issues has keys on the
@@ -36,27 +34,16 @@ class Authority {
   const X509& certificate() const { return *certificate_; }
   const EVP_PKEY& key() const { return *key_; }
 
-  // Certificates for `days` days, or until the authority's own ends.
-  // FailedPrecondition where that has passed.
-
-  // For a server of these names (ParseHostName), of which there is at least
-  // one.
+  // A certificate for a server of these names (ParseHostName; at least one),
+  // for `days` days, or until the authority's own ends. FailedPrecondition
+  // where that has passed.
   absl::StatusOr<Certificate> IssueServer(const EVP_PKEY& key,
                                           const std::vector<std::string>& names,
                                           int days, absl::Time now) const;
-  // For a client; `user` becomes its common name: 1 to 64 bytes of ASCII.
-  absl::StatusOr<Certificate> IssueUser(const EVP_PKEY& key,
-                                        const std::string& user, int days,
-                                        absl::Time now) const;
 
  private:
   Authority(Certificate certificate, Key key)
       : certificate_(std::move(certificate)), key_(std::move(key)) {}
-  // What both kinds have: a certificate that is yet to be signed.
-  absl::StatusOr<Certificate> Leaf(const EVP_PKEY& key,
-                                   const std::string& subject, int days,
-                                   absl::Time now,
-                                   const char* extended_key_usage) const;
 
   Certificate certificate_;
   Key key_;

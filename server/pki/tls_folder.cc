@@ -339,40 +339,4 @@ absl::StatusOr<TlsState> Renew(const fs::path& state_dir,
   return Look(state_dir, order.now);
 }
 
-absl::StatusOr<UserFiles> IssueUser(const fs::path& state_dir,
-                                    const UserOrder& order) {
-  const TlsFiles files = FilesOf(state_dir);
-  if (!Exists(files.folder)) return NotMade(files);
-  const absl::StatusOr<Authority> authority = ReadAuthority(files);
-  if (!authority.ok()) return authority.status();
-  const fs::path certificate = order.folder / (order.user + ".crt");
-  const fs::path key_path = order.folder / (order.user + ".key");
-  for (const fs::path& path : {certificate, key_path}) {
-    if (!Exists(path)) continue;
-    return absl::AlreadyExistsError(absl::StrCat(
-        path.string(), " exists: remove it, or name another folder with -o"));
-  }
-  const absl::StatusOr<Key> key = MakeKey();
-  if (!key.ok()) return key.status();
-  const absl::StatusOr<Certificate> made =
-      authority->IssueUser(**key, order.user, order.days, order.now);
-  if (!made.ok()) return WithAdvice(made.status());
-  absl::StatusOr<CertificateFacts> facts = FactsOf(**made);
-  if (!facts.ok()) return facts.status();
-  const absl::StatusOr<std::string> key_pem = KeyPem(**key);
-  const absl::StatusOr<std::string> chain = ChainPem(**made, *authority);
-  if (!key_pem.ok()) return key_pem.status();
-  if (!chain.ok()) return chain.status();
-  if (absl::Status s = MakePrivateFolder(order.folder); !s.ok()) return s;
-  absl::Status s = WriteNew(key_path, *key_pem, kSecretMode);
-  if (!s.ok()) return s;
-  s = WriteNew(certificate, *chain, kPublicMode);
-  if (!s.ok()) {
-    std::error_code ignored;
-    fs::remove(key_path, ignored);
-    return s;
-  }
-  return UserFiles{certificate, key_path, *std::move(facts)};
-}
-
 }  // namespace mpsd::pki

@@ -65,24 +65,6 @@ absl::StatusOr<Initialized> Init(const std::filesystem::path& state_dir,
 absl::StatusOr<TlsState> Renew(const std::filesystem::path& state_dir,
                                const ServerOrder& order);
 
-struct UserOrder {
-  std::string user;  // access::IsUserName holds
-  int days = kUserDays;
-  std::filesystem::path folder;  // where the files go; made if missing
-  absl::Time now;
-};
-
-struct UserFiles {
-  std::filesystem::path certificate, key;
-  CertificateFacts facts;
-};
-
-// Makes USER.crt (with the authority's certificate behind the user's) and
-// USER.key, for a client of mutual TLS. AlreadyExists where there is a USER.crt
-// or a USER.key.
-absl::StatusOr<UserFiles> IssueUser(const std::filesystem::path& state_dir,
-                                    const UserOrder& order);
-
 // Reads the folder. NotFound where there is none; else the error of the first
 // certificate that cannot be read.
 absl::StatusOr<TlsState> Look(const std::filesystem::path& state_dir,

@@ -25,8 +25,6 @@ static_assert(v1::ROLE_USER == static_cast<int>(access::Role::kUser));
 static_assert(v1::ROLE_ADMIN == static_cast<int>(access::Role::kAdmin));
 static_assert(v1::WAY_SOCKET == static_cast<int>(access::Way::kSocket));
 static_assert(v1::WAY_TOKEN == static_cast<int>(access::Way::kToken));
-static_assert(v1::WAY_CERTIFICATE ==
-              static_cast<int>(access::Way::kCertificate));
 static_assert(v1::WAY_PAGE == static_cast<int>(access::Way::kPage));
 
 // The times that protobuf's Timestamp may hold, from 1970 on, in seconds.

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/connection_notes.h"
 
-#include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "server/tls/client_name.h"
 
 namespace mpsd::rpc {
 namespace {
 
 constexpr char kUid[] = "mpsd-uid";
 constexpr char kUser[] = "mpsd-user";
-constexpr char kSerial[] = "mpsd-certificate";
-constexpr char kExpiry[] = "mpsd-certificate-expiry";  // Unix time
-constexpr char kPeerCertificate[] = "x509_pem_cert";   // gRPC's own
 
 // The only value of a note; "" where there is none.
 std::string Note(const grpc::AuthContext& connection, const char* name) {
@@ -27,22 +21,6 @@ std::string Note(const grpc::AuthContext& connection, const char* name) {
   return std::string(values[0].data(), values[0].size());
 }
 
-absl::StatusOr<access::Caller> CallerByCertificate(
-    const grpc::AuthContext& connection, const KnownCallers& known) {
-  int64_t expiry = 0;
-  if (!absl::SimpleAtoi(Note(connection, kExpiry), &expiry) ||
-      absl::FromUnixSeconds(expiry) < absl::Now()) {
-    return absl::UnauthenticatedError(
-        "the client certificate has expired; ask an admin for a new one");
-  }
-  access::Caller caller;
-  caller.user = Note(connection, kUser);
-  caller.role = known.roles.OfUser(caller.user);
-  caller.way = access::Way::kCertificate;
-  caller.credential = absl::StrCat("certificate ", Note(connection, kSerial));
-  return caller;
-}
-
 }  // namespace
 
 void NoteAccount(uid_t uid, const std::string& user,
@@ -50,19 +28,6 @@ void NoteAccount(uid_t uid, const std::string& user,
   if (!Note(connection, kUid).empty()) return;
   connection.AddProperty(kUser, user);
   connection.AddProperty(kUid, absl::StrCat(uid));
-}
-
-absl::Status NoteCertificate(grpc::AuthContext& connection) {
-  if (!Note(connection, kSerial).empty()) return absl::OkStatus();
-  const std::string pem = Note(connection, kPeerCertificate);
-  if (pem.empty()) return absl::OkStatus();
-  const absl::StatusOr<tls::ClientName> name = tls::ReadClientName(pem);
-  if (!name.ok()) return name.status();
-  connection.AddProperty(kUser, name->user);
-  connection.AddProperty(kExpiry,
-                         absl::StrCat(absl::ToUnixSeconds(name->expiry)));
-  connection.AddProperty(kSerial, name->serial);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<access::Caller> CallerByToken(std::string_view token,
@@ -96,9 +61,6 @@ absl::StatusOr<access::Caller> CallerOf(const grpc::AuthContext& connection,
       BearerToken(metadata);
   if (!token.ok()) return token.status();
   if (token->has_value()) return CallerByToken(**token, known);
-  if (!Note(connection, kSerial).empty()) {
-    return CallerByCertificate(connection, known);
-  }
   return absl::UnauthenticatedError(
       "no token came with the call; ask an admin of the daemon for one (mpsd "
       "token create) and run mpsctl login");

@@ -25,19 +25,14 @@ namespace mpsd::rpc {
 void NoteAccount(uid_t uid, const std::string& user,
                  grpc::AuthContext& connection);
 
-// Notes whom the client certificate names, where there is one. InvalidArgument
-// where it names nobody that could be a user.
-absl::Status NoteCertificate(grpc::AuthContext& connection);
-
 // The owner of a token; Unauthenticated, with what to do, for a token that
 // nobody knows. The caller's origin stays empty.
 absl::StatusOr<access::Caller> CallerByToken(std::string_view token,
                                              const KnownCallers& known);
 
 // Who makes a call that came by a connection with these notes: the account;
-// else the owner of the token that the call bears; else the certificate's user.
-// Unauthenticated, with what to do, where nobody is known. The caller's origin
-// stays empty.
+// else the owner of the token that the call bears. Unauthenticated, with what
+// to do, where nobody is known. The caller's origin stays empty.
 absl::StatusOr<access::Caller> CallerOf(const grpc::AuthContext& connection,
                                         const Metadata& metadata,
                                         const KnownCallers& known);

@@ -94,20 +94,10 @@ class PortProcessor final : public Processor {
  private:
   absl::Status Look(const Metadata& metadata,
                     grpc::AuthContext& connection) override {
-    absl::Status noted;
-    {
-      absl::MutexLock lock(&mutex_);
-      noted = NoteCertificate(connection);
-    }
-    absl::Status known = CallerOf(connection, metadata, known_).status();
-    if (known.ok() || noted.ok() || metadata.contains("authorization")) {
-      return known;
-    }
-    return absl::UnauthenticatedError(noted.message());
+    return CallerOf(connection, metadata, known_).status();
   }
 
   const KnownCallers known_;
-  absl::Mutex mutex_;  // held while a connection's notes are written
 };
 
 // The entrance of those who may not come in.

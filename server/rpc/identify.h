@@ -25,7 +25,7 @@ using Identify = std::function<absl::StatusOr<access::Caller>(
 struct KnownCallers {
   // Must outlive the server; null: no token is known.
   access::TokenLookup* tokens = nullptr;
-  access::RolePolicy roles;  // of accounts and of certificates' users
+  access::RolePolicy roles;  // of accounts
 };
 
 // Knows callers by what the server's entrances (entrances.h) noted about their

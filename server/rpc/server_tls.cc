@@ -62,25 +62,10 @@ fs::path ServerTls::IdentityFile() const {
   return options_.served / "server.pem";
 }
 
-fs::path ServerTls::AuthoritiesFile() const {
-  return options_.served / "client_ca.pem";
-}
-
 absl::Status ServerTls::Renew() {
   const absl::StatusOr<tls::ServerPem> pem = tls::ReadServerPem(options_.files);
   if (!pem.ok()) return pem.status();
-  std::string authorities;
-  if (!options_.client_ca.empty()) {
-    absl::StatusOr<std::string> read = tls::ReadAuthorities(options_.client_ca);
-    if (!read.ok()) return read.status();
-    authorities = *std::move(read);
-  }
   absl::MutexLock lock(&mutex_);
-  if (!authorities.empty()) {
-    absl::Status written =
-        base::WriteFileAtomic(AuthoritiesFile(), authorities);
-    if (!written.ok()) return written;
-  }
   absl::Status written =
       base::WriteFileAtomic(IdentityFile(), absl::StrCat(pem->key, pem->chain));
   if (!written.ok()) return written;
@@ -90,18 +75,12 @@ absl::Status ServerTls::Renew() {
 
 std::shared_ptr<grpc::ServerCredentials> ServerTls::Credentials() const {
   namespace grpc_tls = grpc::experimental;
-  const bool asks_clients = !options_.client_ca.empty();
   const std::string identity = IdentityFile().string();
   grpc_tls::TlsServerCredentialsOptions options(
       std::make_shared<grpc_tls::FileWatcherCertificateProvider>(
-          identity, identity,
-          asks_clients ? AuthoritiesFile().string() : std::string(),
-          kWatchSeconds));
+          identity, identity, std::string(), kWatchSeconds));
   options.watch_identity_key_cert_pairs();
-  if (asks_clients) options.watch_root_certs();
-  options.set_cert_request_type(
-      asks_clients ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
-                   : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  options.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
   AskForTls13(options);
   return grpc_tls::TlsServerCredentials(options);
 }

@@ -19,8 +19,6 @@ namespace mpsd::rpc {
 
 struct TlsOptions {
   tls::ServerFiles files;
-  // The authorities of client certificates; empty: none is asked for.
-  std::filesystem::path client_ca;
   // A folder of the server's own (0700), made where it is missing. gRPC watches
   // the files in it, and refuses every connection while one of them is broken:
   // the files that people write are read, checked and then copied there.
@@ -35,12 +33,11 @@ void RefuseOldTls();
 // The certificates of the API's ports. Thread-safe.
 class ServerTls {
  public:
-  // The errors of tls::ReadServerPem and tls::ReadAuthorities; those of
-  // base::WriteFileAtomic for the served folder.
+  // The errors of tls::ReadServerPem; those of base::WriteFileAtomic for the
+  // served folder.
   static absl::StatusOr<std::unique_ptr<ServerTls>> Open(TlsOptions options);
 
-  // TLS 1.3 alone. With an authority of client certificates, a client may show
-  // one; what shows a wrong one is refused.
+  // TLS 1.3 alone.
   std::shared_ptr<grpc::ServerCredentials> Credentials() const;
 
   // Reads the files again. New connections get the new certificate within two
@@ -56,7 +53,6 @@ class ServerTls {
  private:
   explicit ServerTls(TlsOptions options) : options_(std::move(options)) {}
   std::filesystem::path IdentityFile() const;
-  std::filesystem::path AuthoritiesFile() const;
 
   const TlsOptions options_;
   mutable absl::Mutex mutex_;

@@ -3,7 +3,6 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 
 #include <memory>
 #include <vector>
@@ -107,20 +106,6 @@ absl::StatusOr<ServerPem> ReadServerPem(const ServerFiles& files) {
   const absl::StatusOr<std::string> key_pem = certificates::KeyPem(**key);
   if (!key_pem.ok()) return key_pem.status();
   return ServerPem{*chain_pem, *key_pem, facts->expiry};
-}
-
-absl::StatusOr<std::string> ReadAuthorities(const fs::path& path) {
-  const absl::StatusOr<std::vector<Certificate>> certificates =
-      ReadCertificates(path);
-  if (!certificates.ok()) return certificates.status();
-  for (const Certificate& certificate : *certificates) {
-    if (X509_check_ca(certificate.get()) == 0) {
-      return Fault(path,
-                   "expected certificates of authorities alone; one of them "
-                   "may sign no other");
-    }
-  }
-  return Encode(*certificates);
 }
 
 }  // namespace mpsd::tls

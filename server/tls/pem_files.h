@@ -32,10 +32,6 @@ struct ServerPem {
 // error says more than a connection that is refused.
 absl::StatusOr<ServerPem> ReadServerPem(const ServerFiles& files);
 
-// The certificates of the authorities in a file, encoded anew. InvalidArgument
-// where one is no authority's, or there is none; else as ReadSmallFile.
-absl::StatusOr<std::string> ReadAuthorities(const std::filesystem::path& path);
-
 }  // namespace mpsd::tls
 
 #endif  // MPSD_SERVER_TLS_PEM_FILES_H_

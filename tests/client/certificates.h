@@ -68,16 +68,11 @@ class TestAuthority {
   const std::filesystem::path folder_;
 };
 
-// A server that shows `pair` and `chain` behind it, and asks for a client
-// certificate of `client_ca` unless that is empty.
+// A server that shows `pair` and then `chain`.
 inline std::shared_ptr<grpc::ServerCredentials> TlsServer(
-    const Pair& pair, const std::string& chain = "",
-    const std::string& client_ca = "") {
+    const Pair& pair, const std::string& chain = "") {
   grpc::SslServerCredentialsOptions options(
-      client_ca.empty()
-          ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-          : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_root_certs = client_ca;
+      GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
   options.pem_key_cert_pairs.push_back({pair.key, pair.certificate + chain});
   return grpc::SslServerCredentials(options);
 }

@@ -169,26 +169,5 @@ TEST_F(ChooseDaemonTest, ACurrentContextThatIsGoneIsNoReasonForAnotherDaemon) {
   EXPECT_TRUE(absl::IsNotFound(Choose({}).status()));
 }
 
-TEST_F(ChooseDaemonTest, AClientCertificatesFiles) {
-  Context context;
-  context.name = "studio";
-  context.server = "studio:7433";
-  context.ca_pem = "CA";
-  context.client_certificate = (folder_ / "ann.crt").string();
-  context.client_key = (folder_ / "ann.key").string();
-  EXPECT_THAT(std::string(AddressOf(context).status().message()),
-              HasSubstr("ann.crt"));
-  std::ofstream(folder_ / "ann.crt") << "certificate";
-  std::ofstream(folder_ / "ann.key") << "key";
-  fs::permissions(folder_ / "ann.key", fs::perms(0644));
-  EXPECT_THAT(std::string(AddressOf(context).status().message()),
-              HasSubstr("chmod 600"));
-  fs::permissions(folder_ / "ann.key", fs::perms(0600));
-  const auto address = AddressOf(context);
-  ASSERT_TRUE(address.ok()) << address.status();
-  EXPECT_EQ(address->credentials.certificate_pem, "certificate");
-  EXPECT_EQ(address->credentials.key_pem, "key");
-}
-
 }  // namespace
 }  // namespace mpsd::client

@@ -254,19 +254,6 @@ TEST_F(PortTest, WithoutTlsNothingIsSentToAnotherMachine) {
   close(listener);
 }
 
-TEST_F(PortTest, AClientCertificateIsShown) {
-  const TestAuthority people(folder_ / "people");
-  Serve(TlsServer(authority_.Issue("DNS:localhost"), "", people.pem()));
-  Connection stranger(At("localhost"));
-  EXPECT_EQ(Info(stranger).error_code(), grpc::StatusCode::UNAVAILABLE);
-  Address address = At("localhost");
-  const Pair ann = people.Issue("DNS:ann", 30, "/CN=ann");
-  address.credentials.certificate_pem = ann.certificate;
-  address.credentials.key_pem = ann.key;
-  Connection connection(address);
-  EXPECT_TRUE(Info(connection).ok());
-}
-
 TEST_F(ConnectionTest, DeadlineLiesAhead) {
   grpc::ClientContext context;
   SetDeadline(context);

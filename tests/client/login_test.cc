@@ -229,33 +229,6 @@ TEST_F(LoginTest, ALoopbackWithoutTls) {
   EXPECT_EQ(RunBare({"info"}).code, 0);
 }
 
-TEST_F(LoginTest, AClientCertificateInPlaceOfAToken) {
-  const TestAuthority people(folder_ / "people");
-  Serve(TlsServer(authority_.Issue("IP:127.0.0.1"), authority_.pem(),
-                  people.pem()));
-  data().authorization.clear();
-  data().who.set_way(v1::WAY_CERTIFICATE);
-  const Pair ann = people.Issue("DNS:ann");
-  const std::string certificate = Write("ann.crt", ann.certificate);
-  const std::string key = Write("ann.key", ann.key);
-  chmod(key.c_str(), 0600);
-  const Result without = Login();
-  EXPECT_EQ(without.code, 8);
-  EXPECT_THAT(without.err, HasSubstr("asks for a client certificate"));
-  answers_ = {"yes"};
-  const Result result = RunBare(
-      {"login", Server(), "--client-cert", certificate, "--client-key", key});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("ann, user, by a client certificate"));
-  EXPECT_EQ(RunBare({"info"}).code, 0);
-  EXPECT_EQ(RunBare({"login", Server(), "--client-cert", certificate}).code, 2);
-  chmod(certificate.c_str(), 0600);
-  EXPECT_THAT(RunBare({"login", Server(), "--client-cert", key, "--client-key",
-                       certificate})
-                  .err,
-              HasSubstr("ann.key"));
-}
-
 TEST_F(LoginTest, AgainReplacesTheTokenButNoOtherServersContext) {
   ASSERT_EQ(Login().code, 0);
   data().authorization = "Bearer " + Token('t');

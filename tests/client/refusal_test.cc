@@ -57,20 +57,6 @@ TEST_F(RefusalTest, AServerThatSpeaksTlsNoMore) {
   EXPECT_THAT(result.err, HasSubstr("does not speak TLS 1.3"));
 }
 
-TEST_F(RefusalTest, AServerThatAsksForACertificateNow) {
-  const TestAuthority people(folder_ / "people");
-  Result result = AfterLogin(TlsServer(authority_.Issue("IP:127.0.0.1"),
-                                       authority_.pem(), people.pem()));
-  // mpsctl waits for the server's refusal for a second: a server that a busy
-  // machine holds up longer is asked again.
-  for (int attempt = 0; attempt < 10; ++attempt) {
-    if (result.err.find("asks for a client") != std::string::npos) break;
-    result = RunBare({"list"});
-  }
-  EXPECT_EQ(result.code, 8);
-  EXPECT_THAT(result.err, HasSubstr("asks for a client certificate"));
-}
-
 TEST_F(RefusalTest, ATokenThatWasRevoked) {
   ASSERT_EQ(Login({"--name", "studio"}).code, 0);
   data().authorization = "Bearer another";

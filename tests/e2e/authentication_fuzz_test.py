@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers at an open port of the real daemon: authorizations, ClientHellos and
-certificates that are random, mutated and hostile, beside a user who works on. No
-stranger gets in, the daemon lives, logs no secret, and has its descriptors back.
+"""Strangers at an open port of the real daemon: authorizations and ClientHellos
+that are random, mutated and hostile, beside a user who works on. No stranger gets
+in, the daemon lives, logs no secret, and has its descriptors back.
 
 MPSD_FUZZ_CASES is the number of random cases a kind, MPSD_FUZZ_SEED repeats them."""
 
@@ -22,7 +22,6 @@ import time
 import unittest
 
 import harness
-import hostile_certificates as hostile
 import raw_http2
 
 CASES = int(os.environ.get("MPSD_FUZZ_CASES", "400"))
@@ -378,123 +377,6 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
         with contextlib.suppress(OSError):
             client.sendall(sent)
         return client
-
-    # --- certificates --------------------------------------------------------
-
-    def tried(self, label, chain, signer):
-        """What a call with this client certificate gets: a status, or None where
-        there is no connection."""
-        path = self.folder / "tried.crt"
-        path.write_bytes(chain)
-        try:
-            context = raw_http2.client_context(self.tls / "ca.crt", path, signer.key)
-        except ssl.SSLError as error:
-            self.fail(f"{label}: this client cannot send it: {error}")
-        try:
-            with self.connect(context) as connection:
-                return connection.call(raw_http2.request(
-                    b"/mpsd.v1.AccessService/WhoAmI"))
-        except raw_http2.Closed:
-            return None, b""
-
-    def subjects(self):
-        """Subjects of certificates that mpsd's own authority has signed, and
-        whom each may be taken for."""
-        many, utf8 = hostile.common_name, hostile.UTF8
-        yield "a user", many("ann"), b"ann"
-        yield "a user in BMPString", many("ann".encode("utf-16-be"),
-                                          hostile.BMP), b"ann"
-        yield "a user in UniversalString", many("ann".encode("utf-32-be"),
-                                                hostile.UNIVERSAL), b"ann"
-        for text in ["ann\0", "ann\0.evil", "\0ann", "ann\n", "ann ", " ann", "",
-                     "ann/CN=root", "ann,CN=root", "../ann", "änn", "аnn",
-                     "a" * 65, "root\u202e", ".ann", "-ann", "an n", "ann;root"]:
-            yield f"{text!r}", many(text), None
-        yield "64 KiB", many("a" * (64 << 10)), None
-        yield "64 KiB in BMPString", many(b"\0a" * (32 << 10), hostile.BMP), None
-        yield "no UTF-8", many(b"\xff\xfe"), None
-        yield "half a BMPString", many(b"\0a\0b\0", hostile.BMP), None
-        yield "T61String", many(b"\xe4nn", hostile.T61), None
-        yield "two names", many("ann") + many("root"), None
-        yield "the same name twice", many("ann") + many("ann"), None
-        yield "three names", many("ann") + many("bob") + many("root"), None
-        yield "no name", [], None
-        yield "an organisation", [(hostile.ORGANISATION, utf8, b"ann")], None
-        yield "a thousand names", many("ann") * 1000, None
-        for _ in range(min(CASES // 10, 2000)):
-            text = self.random.randbytes(self.random.randrange(1, 80))
-            tag = self.random.choice([utf8, hostile.PRINTABLE, hostile.T61,
-                                      hostile.IA5, hostile.BMP, hostile.UNIVERSAL])
-            yield f"{tag} {text}", many(text, tag), self.user_of(text, tag)
-
-    @staticmethod
-    def user_of(text, tag):
-        """The user whom random bytes name, as they may."""
-        coding = {hostile.UTF8: "utf-8", hostile.BMP: "utf-16-be",
-                  hostile.UNIVERSAL: "utf-32-be"}.get(tag, "latin-1")
-        name = text.decode(coding, errors="replace")
-        user = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._@+-]{0,63}", name)
-        return name.encode() if user else None
-
-    def test_subjects(self):
-        authority = hostile.Signer(self.folder / "ca", self.tls / "ca.key",
-                                   self.tls / "ca.crt")
-        stranger = hostile.Signer(self.folder / "stranger")
-        sent = 0
-        with self.steady_user():
-            for label, subject, user in self.subjects():
-                try:
-                    chain = authority.issue(subject, stranger)
-                except subprocess.CalledProcessError:
-                    continue  # no string of its type: openssl reads it no more
-                status, answer = self.tried(label, chain, stranger)
-                sent += 1
-                if label == "a user":
-                    self.assertEqual(0, status)
-                if status == 0:
-                    self.assertIsNotNone(user, f"{label} is let in: {answer}")
-                    self.assertTrue(answer[5:].startswith(
-                        b"\n" + bytes([len(user)]) + user), f"{label}: {answer}")
-        print(f"{sent} subjects", flush=True)
-        self.check_daemon()
-
-    def test_certificates_of_nobody(self):
-        folder = self.folder
-        own = hostile.Signer(folder / "ca", self.tls / "ca.key",
-                             self.tls / "ca.crt")
-        ann, other = (hostile.Signer(folder / n) for n in ("ann", "other"))
-        subject, day = hostile.common_name("ann"), hostile.DAY
-        other.name = own.name  # of the authority's name, with another key
-        good = own.issue(subject, ann)
-        self.assertEqual(0, self.tried("good", good, ann)[0])
-        grown = own.issue(subject, ann,
-                          extras=hostile.extensions(authority=True))
-        child = hostile.Signer(folder / "child")
-        ann.name = hostile.name(subject)
-        by_ann = ann.issue(hostile.common_name("root"), child)
-        cases = {
-            "expired": (own.issue(subject, ann, -9 * day, -1), ann),
-            "not yet": (own.issue(subject, ann, day, 9 * day), ann),
-            "other": (other.issue(subject, ann), ann),
-            "spoilt": (own.issue(subject, ann, spoil=True), ann),
-            "for servers": (own.issue(subject, ann, extras=hostile.extensions(
-                usage=hostile.SERVER)), ann),
-            "the server's": ((self.tls / "server.crt").read_bytes(), None),
-            "by a user": (by_ann + good, child),
-            "by a user who is an authority": (by_ann + grown, child),
-            "the authority's own": ((self.tls / "ca.crt").read_bytes(), own),
-        }
-        ann.name = hostile.name(subject)
-        cases["self-signed"] = (ann.issue(subject, ann), ann)
-        for label, (chain, signer) in cases.items():
-            with self.subTest(label):
-                if signer is None:
-                    signer = hostile.Signer(folder / "server",
-                                            self.tls / "server.key")
-                status, answer = self.tried(label, chain, signer)
-                self.assertNotEqual(0, status, f"{label} is let in: {answer}")
-        self.check_daemon()
-
 
 if __name__ == "__main__":
     unittest.main()

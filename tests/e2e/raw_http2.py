@@ -17,11 +17,9 @@ class Closed(Exception):
     """The daemon has closed the connection, or refused the handshake."""
 
 
-def client_context(authority, certificate=None, key=None):
+def client_context(authority):
     context = ssl.create_default_context(cafile=str(authority))
     context.set_alpn_protocols(["h2"])
-    if certificate is not None:
-        context.load_cert_chain(str(certificate), str(key))
     return context
 
 

@@ -46,7 +46,6 @@ TEST_F(AccessOptionsTest, NobodyElseComesUnlessAsked) {
   const Config config = Parse({});
   EXPECT_EQ(config.tls_cert, "");
   EXPECT_EQ(config.tls_key, "");
-  EXPECT_EQ(config.tls_client_ca, "");
   EXPECT_EQ(config.socket_group, "");
   EXPECT_TRUE(config.admins.empty());
   EXPECT_TRUE(config.viewers.empty());
@@ -55,11 +54,10 @@ TEST_F(AccessOptionsTest, NobodyElseComesUnlessAsked) {
 TEST_F(AccessOptionsTest, ReadsWhoMayCome) {
   const Config config =
       Parse({"--listen", "0.0.0.0:1", "--tls-cert", "/c", "--tls-key", "k",
-             "--tls-client-ca", "/a", "--socket-group", "staff", "--admin",
-             "ada", "--admin", "ops@example.org", "--viewer", "guest"});
+             "--socket-group", "staff", "--admin", "ada", "--admin",
+             "ops@example.org", "--viewer", "guest"});
   EXPECT_EQ(config.tls_cert, "/c");
   EXPECT_EQ(config.tls_key, fs::current_path() / "k");
-  EXPECT_EQ(config.tls_client_ca, "/a");
   EXPECT_EQ(config.socket_group, "staff");
   EXPECT_THAT(config.admins, ElementsAre("ada", "ops@example.org"));
   EXPECT_THAT(config.viewers, ElementsAre("guest"));
@@ -70,19 +68,13 @@ TEST_F(AccessOptionsTest, WhatMpsdTlsInitMadeIsTheDefault) {
   Make("server.key");
   EXPECT_EQ(Parse({}).tls_cert, folder_ / "tls" / "server.crt");
   EXPECT_EQ(Parse({}).tls_key, folder_ / "tls" / "server.key");
-  EXPECT_EQ(Parse({}).tls_client_ca, "");
-  Make("ca.crt");
-  EXPECT_EQ(Parse({}).tls_client_ca, folder_ / "tls" / "ca.crt");
-  EXPECT_EQ(Parse({"--tls-client-ca", "/a"}).tls_client_ca, "/a");
 }
 
-// Else clients of the machine's own authority would be users of a daemon that
-// was given another.
 TEST_F(AccessOptionsTest, CertificatesThatAreNamedStandAlone) {
-  for (const char* name : {"server.crt", "server.key", "ca.crt"}) Make(name);
+  for (const char* name : {"server.crt", "server.key"}) Make(name);
   const Config config = Parse({"--tls-cert", "/c", "--tls-key", "/k"});
   EXPECT_EQ(config.tls_cert, "/c");
-  EXPECT_EQ(config.tls_client_ca, "");
+  EXPECT_EQ(config.tls_key, "/k");
   EXPECT_THAT(Fault({"--tls-cert", "/c"}), HasSubstr("give --tls-key too"));
 }
 

@@ -84,22 +84,6 @@ TEST_F(TlsCommandTest, RenewTellsHowTheDaemonLearnsOfIt) {
   EXPECT_NE(Shown()["server"]["serial"], before["server"]["serial"]);
 }
 
-TEST_F(TlsCommandTest, IssueMakesAUsersFiles) {
-  Run({"init"});
-  const fs::path folder = state_dir_ / "out";
-  const Outcome issued =
-      Run({"issue", "--user", "ann", "--days", "7", "-o", folder.string()});
-  EXPECT_EQ(issued.code, 0) << issued.err;
-  EXPECT_THAT(
-      issued.out,
-      AllOf(HasSubstr((folder / "ann.crt").string()), HasSubstr("(7 days)"),
-            HasSubstr("--client-cert ann.crt --client-key ann.key")));
-  EXPECT_TRUE(fs::exists(folder / "ann.key"));
-  const Outcome again = Run({"issue", "--user", "ann", "-o", folder.string()});
-  EXPECT_EQ(again.code, 69);
-  EXPECT_THAT(again.err, HasSubstr("exists: remove it"));
-}
-
 TEST_F(TlsCommandTest, ShowIsForPeopleAndPrograms) {
   const Outcome none = Run({"show"});
   EXPECT_EQ(none.code, 69);
@@ -117,21 +101,15 @@ TEST_F(TlsCommandTest, ShowIsForPeopleAndPrograms) {
 }
 
 TEST_F(TlsCommandTest, WhatIsTypedWrongIsAUsageError) {
-  const std::vector<std::string> cases[] = {
-      {"frob"},
-      {"init", "--frob"},
-      {"init", "extra"},
-      {"init", "--days", "398"},
-      {"init", "--days", "0"},
-      {"init", "--name", "a b"},
-      {"init", "--name", "studio:7433"},
-      {"issue"},
-      {"issue", "--user", ""},
-      {"issue", "--user", "../ann"},
-      {"issue", "--user", "ann\n"},
-      {"issue", "--user", std::string(65, 'a')},
-      {"issue", "--user", "ann", "--days", "3651"},
-      {"show", "--name", "studio"}};
+  const std::vector<std::string> cases[] = {{"frob"},
+                                            {"init", "--frob"},
+                                            {"init", "extra"},
+                                            {"init", "--days", "398"},
+                                            {"init", "--days", "0"},
+                                            {"init", "--name", "a b"},
+                                            {"init", "--name", "studio:7433"},
+                                            {"issue", "--user", "ann"},
+                                            {"show", "--name", "studio"}};
   for (const auto& args : cases) {
     const Outcome outcome = Run(args);
     EXPECT_EQ(outcome.code, 64) << testing::PrintToString(args);
@@ -154,9 +132,8 @@ TEST_F(TlsCommandTest, OutputThatIsLostIsAnError) {
 TEST_F(TlsCommandTest, HelpListsTheVerbsAndTheirOptions) {
   const Outcome help = Typed({"--help"});
   EXPECT_EQ(help.code, 0);
-  EXPECT_THAT(help.out, AllOf(HasSubstr("init"), HasSubstr("renew"),
-                              HasSubstr("issue"), HasSubstr("show")));
-  EXPECT_THAT(Typed({"issue", "--help"}).out, HasSubstr("--user"));
+  EXPECT_THAT(help.out,
+              AllOf(HasSubstr("init"), HasSubstr("renew"), HasSubstr("show")));
 }
 
 }  // namespace

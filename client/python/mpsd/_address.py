@@ -30,8 +30,6 @@ class Address:
     target: str  # "unix:/…/mpsd.sock", "ssh://HOST…" or "HOST:PORT"
     tls: bool = False
     ca_pem: Optional[bytes] = None  # None: the authorities that gRPC trusts
-    certificate_pem: Optional[bytes] = None
-    key_pem: Optional[bytes] = None
     token: str = dataclasses.field(default="", repr=False)
 
 
@@ -140,17 +138,12 @@ def _in_context(name: str) -> Address:
     return Address(
         context["server"], tls=bool(context.get("tls", True)),
         ca_pem=context["ca"].encode() if context.get("ca") else None,
-        certificate_pem=_bytes_of(context.get("client_certificate")),
-        key_pem=_bytes_of(context.get("client_key")), token=token)
+        token=token)
 
 
 def _open_to_others(file: pathlib.Path) -> Invalid:
     return Invalid(f"{file}: others may read it, and it holds a token: "
                    f"`chmod 600 {file}`")
-
-
-def _bytes_of(path: Optional[str]) -> Optional[bytes]:
-    return pathlib.Path(path).read_bytes() if path else None
 
 
 def _from_keychain(context: str) -> str:

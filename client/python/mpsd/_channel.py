@@ -59,8 +59,7 @@ def open_channel(address: Address) -> grpc.Channel:
     if address.tls:
         channel = grpc.secure_channel(
             address.target,
-            grpc.ssl_channel_credentials(address.ca_pem, address.key_pem,
-                                         address.certificate_pem), _OPTIONS)
+            grpc.ssl_channel_credentials(address.ca_pem), _OPTIONS)
     else:
         host = address.target.rpartition(":")[0].strip("[]")
         if not address.target.startswith("unix:") and not is_loopback(host):

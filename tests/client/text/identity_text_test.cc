@@ -15,8 +15,6 @@ TEST(IdentityText, EachWay) {
   who.set_role(v1::ROLE_ADMIN);
   who.set_way(v1::WAY_SOCKET);
   EXPECT_EQ(IdentityText(who, kToday), "ann, admin, by the socket");
-  who.set_way(v1::WAY_CERTIFICATE);
-  EXPECT_EQ(IdentityText(who, kToday), "ann, admin, by a client certificate");
   who.set_role(v1::ROLE_USER);
   who.set_way(v1::WAY_TOKEN);
   who.mutable_token()->set_id("0a1b2c3d4e5f");

@@ -82,15 +82,6 @@ class ProbeTest : public testing::Test {
     return {"127.0.0.1", std::to_string(port)};
   }
 
-  // Whether the server refuses. A probe waits for a refusal for a second after
-  // the handshake: a server that a busy machine holds up longer is asked again.
-  static bool IsRefused(const HostPort& place, const ProbeOptions& options) {
-    for (int attempt = 0; attempt < 10; ++attempt) {
-      if (ProbeServer(place, options).refuses_client) return true;
-    }
-    return false;
-  }
-
   std::filesystem::path folder_;
   v1::DaemonService::Service service_;
   std::unique_ptr<grpc::Server> server_;
@@ -100,30 +91,17 @@ TEST_F(ProbeTest, TheChainOfAServer) {
   const TestAuthority authority(folder_ / "ca");
   const HostPort place =
       Serve(TlsServer(authority.Issue("IP:127.0.0.1"), authority.pem()));
-  const Probe probe = ProbeServer(place, {.patience = kLong});
+  const Probe probe = ProbeServer(place, kLong);
   ASSERT_EQ(probe.found, Found::kTls) << probe.why;
   ASSERT_EQ(probe.chain.size(), 2);
   EXPECT_EQ(certificates::FactsOf(*probe.chain[1])->subject, "mpsd test CA");
-  EXPECT_FALSE(probe.refuses_client);
   EXPECT_EQ(Judge(probe.chain, authority.pem(), place.host, absl::Now()).trust,
             Trust::kTrusted);
 }
 
-TEST_F(ProbeTest, AServerThatWantsAClientCertificate) {
-  const TestAuthority authority(folder_ / "ca"), people(folder_ / "people"),
-      strangers(folder_ / "strangers");
-  const HostPort place =
-      Serve(TlsServer(authority.Issue("IP:127.0.0.1"), "", people.pem()));
-  EXPECT_TRUE(IsRefused(place, {.patience = kLong}));
-  const Pair ann = people.Issue("DNS:ann"), eve = strangers.Issue("DNS:eve");
-  EXPECT_FALSE(
-      ProbeServer(place, {kLong, ann.certificate, ann.key}).refuses_client);
-  EXPECT_TRUE(IsRefused(place, {kLong, eve.certificate, eve.key}));
-}
-
 TEST_F(ProbeTest, AServerWithoutTls) {
   const HostPort place = Serve(grpc::InsecureServerCredentials());
-  const Probe probe = ProbeServer(place, {.patience = kLong});
+  const Probe probe = ProbeServer(place, kLong);
   EXPECT_EQ(probe.found, Found::kNoTls) << probe.why;
   EXPECT_NE(probe.why, "");
 }
@@ -149,7 +127,7 @@ TEST_F(ProbeTest, AServerOfTls12) {
     }
   }
   ASSERT_NE(port, "");
-  const Probe probe = ProbeServer({"127.0.0.1", port}, {.patience = kLong});
+  const Probe probe = ProbeServer({"127.0.0.1", port}, kLong);
   EXPECT_EQ(probe.found, Found::kNoTls);
   EXPECT_NE(probe.why, "");
   while (fgets(line, sizeof line, server) != nullptr) {
@@ -159,20 +137,20 @@ TEST_F(ProbeTest, AServerOfTls12) {
 
 TEST_F(ProbeTest, NobodyThere) {
   const testing_support::ClosedPort nobody;
-  const Probe probe = ProbeServer({"127.0.0.1", nobody.port()}, {});
+  const Probe probe = ProbeServer({"127.0.0.1", nobody.port()});
   EXPECT_EQ(probe.found, Found::kUnreachable);
   EXPECT_EQ(probe.why, "Connection refused");
 }
 
 TEST_F(ProbeTest, NoSuchHost) {
-  const Probe probe = ProbeServer({"no-such-host.invalid", "7433"}, {});
+  const Probe probe = ProbeServer({"no-such-host.invalid", "7433"});
   EXPECT_EQ(probe.found, Found::kUnknownHost);
   EXPECT_NE(probe.why, "");
 }
 
 TEST_F(ProbeTest, AServerThatHangsUp) {
   const Port port([](int) {});
-  const Probe probe = ProbeServer(port.place(), {.patience = kLong});
+  const Probe probe = ProbeServer(port.place(), kLong);
   EXPECT_EQ(probe.found, Found::kNoTls);
   EXPECT_NE(probe.why, "");
 }
@@ -192,8 +170,7 @@ TEST_F(ProbeTest, AServerThatNeverAnswersAndOneThatDrips) {
       }
     });
     const absl::Time begin = absl::Now();
-    const Probe probe =
-        ProbeServer(port.place(), {absl::Milliseconds(400), "", ""});
+    const Probe probe = ProbeServer(port.place(), absl::Milliseconds(400));
     // A patience that began anew with each byte would take minutes.
     EXPECT_LT(absl::Now() - begin, kLong);
     EXPECT_EQ(probe.found, Found::kSilent) << probe.why;
@@ -206,7 +183,7 @@ TEST_F(ProbeTest, GarbageOfEveryLength) {
       const std::string garbage(size, '\x16');
       send(peer, garbage.data(), garbage.size(), MSG_NOSIGNAL);
     });
-    const Probe probe = ProbeServer(port.place(), {kLong, "", ""});
+    const Probe probe = ProbeServer(port.place(), kLong);
     EXPECT_EQ(probe.found, Found::kNoTls) << size;
     EXPECT_TRUE(probe.chain.empty());
   }
@@ -218,7 +195,7 @@ TEST_F(ProbeTest, AMegabyteOfCertificatesIsNotTaken) {
   while (chain.size() < (1 << 20)) chain += authority.pem();
   const HostPort place =
       Serve(TlsServer(authority.Issue("IP:127.0.0.1"), chain));
-  const Probe probe = ProbeServer(place, {.patience = kLong});
+  const Probe probe = ProbeServer(place, kLong);
   EXPECT_EQ(probe.found, Found::kNoTls);
   EXPECT_THAT(probe.why, HasSubstr("excessive message size"));
   EXPECT_TRUE(probe.chain.empty());

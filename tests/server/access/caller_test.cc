@@ -32,7 +32,6 @@ TEST(CallerTest, ANameMayHaveSoManyBytesAndNoMore) {
 TEST(CallerTest, RolesAndWaysHaveNames) {
   EXPECT_EQ(Name(Role::kViewer), "viewer");
   EXPECT_EQ(Name(Role::kAdmin), "admin");
-  EXPECT_EQ(Name(Way::kCertificate), "certificate");
   EXPECT_LT(Role::kViewer, Role::kUser);
   EXPECT_LT(Role::kUser, Role::kAdmin);
 }

@@ -17,13 +17,8 @@ TEST(RolePolicyTest, OthersAreWhatTheListsSay) {
   EXPECT_EQ(kPolicy.OfAccount(502, "ada"), Role::kAdmin);
   EXPECT_EQ(kPolicy.OfAccount(503, "guest"), Role::kViewer);
   EXPECT_EQ(kPolicy.OfAccount(504, "bob"), Role::kUser);
-  EXPECT_EQ(kPolicy.OfUser("ops@example.org"), Role::kAdmin);
-  EXPECT_EQ(kPolicy.OfUser("Ada"), Role::kUser);
-}
-
-// A certificate names a user and no account: being called root is nothing.
-TEST(RolePolicyTest, ANameAloneIsNoAccount) {
-  EXPECT_EQ((RolePolicy{501, {}, {}}).OfUser("root"), Role::kUser);
+  EXPECT_EQ(kPolicy.OfAccount(505, "ops@example.org"), Role::kAdmin);
+  EXPECT_EQ(kPolicy.OfAccount(506, "Ada"), Role::kUser);
 }
 
 TEST(RolePolicyTest, TheOwnerIsThisProcess) {

@@ -82,18 +82,6 @@ TEST_F(AuthorityTest, AServersCertificateServesItsNamesAlone) {
   EXPECT_THAT(Text(**made), HasSubstr("CA:FALSE"));
 }
 
-TEST_F(AuthorityTest, AUsersCertificateIsAClientsAlone) {
-  const auto made = authority_.IssueUser(*key_, "ann", kUserDays, Noon());
-  ASSERT_TRUE(made.ok()) << made.status();
-  EXPECT_THAT(Verified(**made, "-purpose sslclient"), HasSubstr(": OK"));
-  EXPECT_THAT(Verified(**made, "-purpose sslserver"),
-              HasSubstr("unsuitable certificate purpose"));
-  EXPECT_THAT(Text(**made), testing::ContainsRegex("Subject: CN ?= ?ann\n"));
-  const auto longest =
-      authority_.IssueUser(*key_, std::string(64, 'a'), 1, Noon());
-  EXPECT_TRUE(longest.ok()) << longest.status();
-}
-
 TEST_F(AuthorityTest, OthersCertificatesAreNotItsOwn) {
   const Authority other = MadeAuthority(Noon());
   const auto made = other.IssueServer(*key_, {"studio.local"}, 1, Noon());
@@ -102,7 +90,7 @@ TEST_F(AuthorityTest, OthersCertificatesAreNotItsOwn) {
 
 // A certificate that it issued signs nothing.
 TEST_F(AuthorityTest, WhatItIssuedIsNoAuthority) {
-  const auto made = authority_.IssueUser(*key_, "ann", 1, Noon());
+  const auto made = authority_.IssueServer(*key_, {"studio"}, 1, Noon());
   const auto pem = KeyPem(*key_);
   const auto loaded = Authority::Load(PemOf(**made), *pem);
   EXPECT_THAT(std::string(loaded.status().message()),
@@ -123,8 +111,8 @@ TEST_F(AuthorityTest, ComesBackFromItsFiles) {
   const auto pem = KeyPem(authority_.key());
   const auto loaded = Authority::Load(PemOf(authority_.certificate()), *pem);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const auto made = loaded->IssueUser(*key_, "ann", 1, Noon());
-  EXPECT_THAT(Verified(**made, "-purpose sslclient"), HasSubstr(": OK"));
+  const auto made = loaded->IssueServer(*key_, {"studio"}, 1, Noon());
+  EXPECT_THAT(Verified(**made, "-purpose sslserver"), HasSubstr(": OK"));
 }
 
 TEST_F(AuthorityTest, AnothersKeyIsRefused) {
@@ -138,10 +126,11 @@ TEST_F(AuthorityTest, AnothersKeyIsRefused) {
 
 TEST_F(AuthorityTest, NothingOutlivesIt) {
   const absl::Time end = FactsOf(authority_.certificate())->expiry;
-  const auto made = authority_.IssueUser(*key_, "ann", 90, end - 30 * kDay);
+  const auto made =
+      authority_.IssueServer(*key_, {"studio"}, 90, end - 30 * kDay);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(FactsOf(**made)->expiry, end);
-  const auto late = authority_.IssueUser(*key_, "ann", 90, end);
+  const auto late = authority_.IssueServer(*key_, {"studio"}, 90, end);
   EXPECT_TRUE(absl::IsFailedPrecondition(late.status()));
   EXPECT_THAT(std::string(late.status().message()), HasSubstr("expired on"));
 }
@@ -155,7 +144,7 @@ TEST_F(AuthorityTest, DatesBeyond2049AreWrittenRight) {
 TEST_F(AuthorityTest, SerialNumbersDiffer) {
   std::set<std::string> serials;
   for (int i = 0; i < 200; ++i) {
-    const auto made = authority_.IssueUser(*key_, "ann", 1, Noon());
+    const auto made = authority_.IssueServer(*key_, {"studio"}, 1, Noon());
     const std::string serial = FactsOf(**made)->serial;
     EXPECT_EQ(serial.size(), 40u);
     EXPECT_LT(serial[0], '8');

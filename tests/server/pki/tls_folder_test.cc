@@ -202,22 +202,6 @@ TEST_F(TlsFolderTest, RenewalSaysWhatItLacks) {
               HasSubstr("holds no certificate authority of mpsd's"));
 }
 
-TEST_F(TlsFolderTest, AUserGetsACertificate) {
-  Make();
-  const fs::path folder = state_dir_ / "for" / "ann";
-  const UserOrder order{"ann", 30, folder, Noon()};
-  const auto files = IssueUser(state_dir_, order);
-  ASSERT_TRUE(files.ok()) << files.status();
-  EXPECT_EQ(files->certificate, folder / "ann.crt");
-  EXPECT_EQ(files->facts.subject, "ann");
-  EXPECT_EQ(ModeOf(files->key), 0600);
-  EXPECT_THAT(Verified(files->certificate, "-purpose sslclient"),
-              HasSubstr(": OK"));
-  EXPECT_TRUE(absl::IsAlreadyExists(IssueUser(state_dir_, order).status()));
-  fs::remove(folder / "ann.crt");
-  EXPECT_TRUE(absl::IsAlreadyExists(IssueUser(state_dir_, order).status()));
-}
-
 TEST_F(TlsFolderTest, ShowsWhatHasToBeMended) {
   EXPECT_TRUE(absl::IsNotFound(Look(state_dir_, Noon()).status()));
   Make();

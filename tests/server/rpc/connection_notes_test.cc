@@ -9,9 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/core/scratch_folder.h"
 #include "tests/server/rpc/fake_tokens.h"
-#include "tests/server/tls/test_pki.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -24,9 +22,6 @@ using testing::HasSubstr;
 // A connection's notes in memory.
 class FakeConnection final : public grpc::AuthContext {
  public:
-  explicit FakeConnection(const std::string& certificate = "") {
-    if (!certificate.empty()) AddProperty("x509_pem_cert", certificate);
-  }
   bool IsPeerAuthenticated() const override { return false; }
   std::vector<grpc::string_ref> GetPeerIdentity() const override { return {}; }
   std::string GetPeerIdentityPropertyName() const override { return ""; }
@@ -67,11 +62,7 @@ class ConnectionNotesTest : public testing::Test {
     EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
     return std::string(status.message());
   }
-  std::string Certificate(const std::string& subject, int days = 30) {
-    return tls::Content(pki_.Client("c", subject, days).certificate);
-  }
 
-  const tls::TestPki pki_{testing_support::FreshFolder("notes")};
   FakeTokens tokens_;
   KnownCallers known_;
 };
@@ -101,11 +92,8 @@ TEST_F(ConnectionNotesTest, ANoteIsWrittenOnce) {
 }
 
 TEST_F(ConnectionNotesTest, MetadataMakesNobodyAnybody) {
-  const Metadata lies = {{"mpsd-uid", "0"},
-                         {"mpsd-user", "root"},
-                         {"mpsd-certificate", "01"},
-                         {"mpsd-certificate-expiry", "99999999999"},
-                         {"x509_common_name", "ada"}};
+  const Metadata lies = {
+      {"mpsd-uid", "0"}, {"mpsd-user", "root"}, {"x509_common_name", "ada"}};
   EXPECT_THAT(Fault(FakeConnection(), lies), HasSubstr("no token came"));
   FakeConnection bobs;
   NoteAccount(504, "bob", bobs);
@@ -125,50 +113,6 @@ TEST_F(ConnectionNotesTest, ATokenIsKnownUntilItIsRevoked) {
   EXPECT_THAT(Fault(connection, metadata), HasSubstr("mpsctl login"));
   known_.tokens = nullptr;
   EXPECT_THAT(Fault(connection, metadata), HasSubstr("is not known"));
-}
-
-TEST_F(ConnectionNotesTest, ACertificateIsItsUser) {
-  FakeConnection connection(Certificate("/CN=ada"));
-  ASSERT_TRUE(NoteCertificate(connection).ok());
-  ASSERT_TRUE(NoteCertificate(connection).ok());
-  EXPECT_EQ(connection.size(), 4u);
-  const auto caller = CallerOf(connection, {}, known_);
-  ASSERT_TRUE(caller.ok()) << caller.status();
-  EXPECT_EQ(caller->user, "ada");
-  EXPECT_EQ(caller->role, Role::kAdmin);
-  EXPECT_EQ(caller->way, Way::kCertificate);
-  EXPECT_THAT(caller->credential,
-              testing::MatchesRegex("certificate [0-9A-F]+"));
-}
-
-// No account of the machine: root's name is a user's like any other.
-TEST_F(ConnectionNotesTest, ACertificateIsNoAccount) {
-  FakeConnection connection(Certificate("/CN=root"));
-  ASSERT_TRUE(NoteCertificate(connection).ok());
-  EXPECT_EQ(CallerOf(connection, {}, known_)->role, Role::kUser);
-}
-
-TEST_F(ConnectionNotesTest, ATokenComesBeforeACertificate) {
-  FakeConnection connection(Certificate("/CN=ada"));
-  ASSERT_TRUE(NoteCertificate(connection).ok());
-  EXPECT_EQ(
-      CallerOf(connection, {{"authorization", "Bearer good"}}, known_)->user,
-      "eve");
-  EXPECT_THAT(Fault(connection, {{"authorization", "Bearer bad"}}),
-              HasSubstr("the token is not known"));
-}
-
-TEST_F(ConnectionNotesTest, ACertificateThatEndsOnAnOpenConnectionIsNoMore) {
-  FakeConnection connection(Certificate("/CN=ada", -1));
-  ASSERT_TRUE(NoteCertificate(connection).ok());
-  EXPECT_THAT(Fault(connection), HasSubstr("has expired"));
-}
-
-TEST_F(ConnectionNotesTest, ACertificateOfNobodyIsRefused) {
-  FakeConnection connection(Certificate("/CN=ada/CN=root"));
-  EXPECT_TRUE(absl::IsInvalidArgument(NoteCertificate(connection)));
-  EXPECT_EQ(connection.size(), 1u);
-  EXPECT_THAT(Fault(connection), HasSubstr("no token came"));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class ServerTlsTest : public testing::Test {
     options_.addresses = {"127.0.0.1:0"};
     options_.callers.tokens = &tokens_;
     options_.callers.roles.viewers = {"guest"};
-    options_.tls = {pki_.Server(), "", folder_ / "served"};
+    options_.tls = {pki_.Server(), folder_ / "served"};
   }
 
   void Start() {
@@ -173,30 +173,7 @@ TEST_F(ServerTlsTest, ABrokenRenewalChangesNothing) {
   EXPECT_EQ(server_->certificate_expiry(), expiry);
 }
 
-TEST_F(ServerTlsTest, AClientsCertificateIsItsUser) {
-  options_.tls->client_ca = pki_.authority();
-  Start();
-  EXPECT_TRUE(Ask(Connect(pki_.Client("ada", "/CN=ada"))).ok());
-  // Whoever has none still comes by a token.
-  EXPECT_TRUE(Ask(Connect(), "good").ok());
-  EXPECT_EQ(Ask(Connect()).error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  const grpc::Status nobody =
-      Ask(Connect(pki_.Client("two", "/CN=ada/CN=root")));
-  EXPECT_EQ(nobody.error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  EXPECT_THAT(nobody.error_message(), HasSubstr("exactly one common name"));
-}
-
-TEST_F(ServerTlsTest, ACertificateOfAnotherKindIsNoClients) {
-  options_.tls->client_ca = pki_.authority();
-  Start();
-  const tls::TestPki other(folder_ / "other");
-  EXPECT_FALSE(Ask(Connect(other.Client("ada", "/CN=ada")), "good").ok());
-  EXPECT_FALSE(Ask(Connect(pki_.Client("late", "/CN=ada", -1)), "good").ok());
-  // A server's certificate of the same authority names a machine, no user.
-  EXPECT_FALSE(Ask(Connect(pki_.Server("another")), "good").ok());
-}
-
-TEST_F(ServerTlsTest, WithoutAnAuthorityNoCertificateIsAskedFor) {
+TEST_F(ServerTlsTest, AClientsCertificateMakesItNobody) {
   Start();
   EXPECT_EQ(Ask(Connect(pki_.Client("ada", "/CN=ada"))).error_code(),
             grpc::StatusCode::UNAUTHENTICATED);
@@ -206,9 +183,6 @@ TEST_F(ServerTlsTest, FilesThatServeNothingAreNamed) {
   fs::remove(options_.tls->files.key);
   EXPECT_THAT(Fault(), HasSubstr(options_.tls->files.key.string()));
   options_.tls->files = pki_.Server();
-  options_.tls->client_ca = options_.tls->files.certificate;
-  EXPECT_THAT(Fault(), HasSubstr("authorities"));
-  options_.tls->client_ca.clear();
   options_.tls->served = folder_ / "no" / "folder";
   EXPECT_THAT(Fault(), HasSubstr("no/folder"));
 }

@@ -53,6 +53,17 @@ class AuditStoreTest : public testing::Test {
   AuditStore store_{*database_};
 };
 
+// Way 3, a client certificate, is of a former mpsd.
+TEST_F(AuditStoreTest, ReadsAWayThatIsNoMore) {
+  AuditEntry written = Entry("ada", 77);
+  written.request.caller.way = static_cast<access::Way>(3);
+  written.request.caller.credential = "certificate 0A1B";
+  Append(written);
+  const std::vector<AuditEntry> listed = List({});
+  ASSERT_THAT(listed, SizeIs(1));
+  EXPECT_EQ(listed[0].request.caller, written.request.caller);
+}
+
 TEST_F(AuditStoreTest, KeepsEveryFieldAcrossARestart) {
   const AuditEntry written = Entry("ada", 77);
   const int64_t number = Append(written);

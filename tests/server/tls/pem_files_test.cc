@@ -29,9 +29,6 @@ class PemFilesTest : public testing::Test {
     EXPECT_FALSE(status.ok());
     return std::string(status.message());
   }
-  std::string AuthorityFault(const fs::path& path) const {
-    return std::string(ReadAuthorities(path).status().message());
-  }
 
   const fs::path folder_ = testing_support::FreshFolder("pem");
   const TestPki pki_{folder_};
@@ -106,17 +103,6 @@ TEST_F(PemFilesTest, ACertificateThatHasEndedIsRead) {
   const auto pem = ReadServerPem(files_);
   ASSERT_TRUE(pem.ok()) << pem.status();
   EXPECT_LT(pem->expiry, absl::Now());
-}
-
-TEST_F(PemFilesTest, AuthoritiesAreAuthorities) {
-  const auto pem = ReadAuthorities(pki_.authority());
-  ASSERT_TRUE(pem.ok()) << pem.status();
-  EXPECT_EQ(*pem, Content(pki_.authority()));
-  EXPECT_THAT(AuthorityFault(files_.certificate),
-              HasSubstr("expected certificates of authorities alone"));
-  EXPECT_THAT(AuthorityFault(files_.key),
-              HasSubstr("expected certificates in PEM format"));
-  EXPECT_THAT(AuthorityFault(folder_ / "none"), HasSubstr("none"));
 }
 
 // Errors quote no byte of a key.
