@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "absl/status/statusor.h"
-#include "server/notify/command_door.h"
+#include "server/notify/delivery.h"
 
 namespace mpsd {
 

@@ -13,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/printable.h"
 #include "server/access_options.h"
 #include "server/config_file.h"
 #include "server/default_places.h"
@@ -78,7 +79,6 @@ struct Options {
   DiskOptions disk;
   AccessOptions access;
   HubOptions hub;
-  std::string secret_file, ca_file;
   std::vector<std::string> notify_on;
   double notify_settle = absl::ToDoubleSeconds(config.notify.settle);
 };
@@ -231,7 +231,7 @@ void DeclareManners(CLI::App& app, Options& o) {
   app.add_option("--host-file", o.host_file)->group("");  // for tests
 }
 
-// Declares the options that tell people what happens.
+// Declares the options of the notifications.
 void DeclareNotify(CLI::App& app, Options& o) {
   notify::Settings& notify = o.config.notify;
   std::vector<std::string> topics, defaults;
@@ -240,40 +240,38 @@ void DeclareNotify(CLI::App& app, Options& o) {
     if (notify.topics.contains(topic.value)) defaults.push_back(topic.name);
   }
   app.add_option("--notify-on", o.notify_on,
-                 "What people are told about; may be repeated [" +
+                 "What is reported to --notify-command; may be repeated [" +
                      absl::StrJoin(defaults, " ") + "]")
       ->check(CLI::IsMember(topics));
-  app.add_option("--notify-webhook", notify.webhook,
-                 "URL to which notifications are posted, as JSON");
-  app.add_option("--notify-webhook-secret-file", o.secret_file,
-                 "File of mode 0600 with the key by which they are signed");
-  app.add_option("--notify-webhook-ca-file", o.ca_file,
-                 "PEM certificates that the server's is checked against "
-                 "[the system's]");
   app.add_option("--notify-command", notify.command,
                  "Program, by its absolute path, that gets each notification "
                  "as JSON on its standard input, and its arguments: repeat the "
                  "option for each, or a list in the file");
-  app.add_flag("--notify-desktop", notify.desktop,
-               "Show notifications of macOS to the user mpsd runs as");
   app.add_option("--notify-low-disk-bytes", notify.low_disk_bytes,
                  "The state folder's disk is low with fewer bytes free")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
       ->capture_default_str();
-  app.add_option("--notify-settle-seconds", o.notify_settle,
-                 "A hold or a low disk is told of once it has lasted so long, "
-                 "and once it has been over for so long")
+  app.add_option(
+         "--notify-settle-seconds", o.notify_settle,
+         "A hold or a low disk is reported once it has lasted this long, "
+         "and once it has been over for this long")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   app.add_flag("--check-notify", o.config.check_notify,
-               "Send a test notification by each way that is configured, say "
-               "what came of it, and exit")
+               "Give --notify-command a test notification, print what came of "
+               "it, and exit")
       ->configurable(false);
 }
 
+constexpr char kNotifyCommand[] =
+    "notify-command with a program (deploy/recipes/notify.sh)";
 // Options that a file of an earlier mpsd may hold, and what took their place.
 constexpr std::pair<const char*, const char*> kRemovedOptions[] = {
     {"openai-listen", "gRPC, mpsctl --json or the Python package"},
+    {"notify-webhook", kNotifyCommand},
+    {"notify-webhook-secret-file", kNotifyCommand},
+    {"notify-webhook-ca-file", kNotifyCommand},
+    {"notify-desktop", kNotifyCommand},
 };
 
 // CLI11 reports "INI was not able to parse KEY", "KEY.++" for a section, and
@@ -341,17 +339,12 @@ absl::Status FinishNotify(const Options& o, Config& config) {
     }
   }
   notify.settle = absl::Seconds(o.notify_settle);
-  if (!o.ca_file.empty()) notify.webhook_ca_file = fs::absolute(o.ca_file);
-  if (!o.secret_file.empty()) {
-    absl::StatusOr<std::string> secret =
-        notify::ReadSecret(fs::absolute(o.secret_file));
-    if (!secret.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--notify-webhook-secret-file: ", secret.status().message()));
-    }
-    notify.webhook_secret = *std::move(secret);
+  if (!notify.command.empty() && !notify.command[0].starts_with('/')) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--notify-command: '", base::Quotable(notify.command[0]),
+        "' is no absolute path of a program; no shell looks it up"));
   }
-  return notify::CheckSettings(notify);
+  return absl::OkStatus();
 }
 
 bool IsVariable(const std::string& name) {

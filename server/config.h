@@ -93,8 +93,8 @@ struct Config {
   hub::Settings hub;                // from where models are pulled
   jobs::LimitSettings user_limits;  // what users may have
 
-  notify::Settings notify;  // whom to tell about what
-  // Send a test through each door of `notify`, and end. No key of the file.
+  notify::Settings notify;  // what to report to which program
+  // Give the program of `notify` a test, and end. No key of the file.
   bool check_notify = false;
   // Tests name a JSON file here that is read instead of the machine's state;
   // empty: the machine.

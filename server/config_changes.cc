@@ -123,18 +123,10 @@ constexpr Row kRows[] = {
        return a.user_limits.users == b.user_limits.users;
      },
      true},
-    {"notify-on", SameNotify<&NotifySettings::topics>, true},
-    {"notify-webhook", SameNotify<&NotifySettings::webhook>, true},
-    // The key that the file holds.
-    {"notify-webhook-secret-file", SameNotify<&NotifySettings::webhook_secret>,
-     true},
-    {"notify-webhook-ca-file", SameNotify<&NotifySettings::webhook_ca_file>,
-     true},
-    {"notify-command", SameNotify<&NotifySettings::command>, true},
-    {"notify-desktop", SameNotify<&NotifySettings::desktop>, true},
-    {"notify-low-disk-bytes", SameNotify<&NotifySettings::low_disk_bytes>,
-     true},
-    {"notify-settle-seconds", SameNotify<&NotifySettings::settle>, true},
+    {"notify-on", SameNotify<&NotifySettings::topics>},
+    {"notify-command", SameNotify<&NotifySettings::command>},
+    {"notify-low-disk-bytes", SameNotify<&NotifySettings::low_disk_bytes>},
+    {"notify-settle-seconds", SameNotify<&NotifySettings::settle>},
 };
 
 }  // namespace
@@ -159,7 +151,6 @@ Config WithLiveKeys(Config running, const Config& next) {
   running.pause = next.pause;
   running.fair_share_half_life = next.fair_share_half_life;
   running.preemption = next.preemption;
-  running.notify = next.notify;
   running.user_limits = next.user_limits;
   running.state_budget = next.state_budget;
   return running;

@@ -340,8 +340,8 @@ void Daemon::StartNotifier() {
   options.holds = [this] { return board_->view().holds(); };
   options.free_bytes = [this] { return job_files_->FreeBytes(); };
   options.queue.log = LineTo(log_, spdlog::level::warn);
-  options.queue.count = [this](const char* door, notify::Result result) {
-    exported_metrics_->Notified(door, report::NameIn(notify::kResults, result));
+  options.queue.count = [this](notify::Result result) {
+    exported_metrics_->Notified(report::NameIn(notify::kResults, result));
   };
   notifier_ = std::make_unique<notify::Notifier>(
       std::move(options), config_.notify, *ended_jobs_, base::Clock::Real());
@@ -460,7 +460,6 @@ void Daemon::Reload(const Config& next) {
   scheduler_->SetPausePolicy(config_.pause);
   scheduler_->SetHalfLife(config_.fair_share_half_life);
   scheduler_->SetPreemption(config_.preemption);
-  notifier_->SetSettings(config_.notify);
   user_limits_.Set(config_.user_limits);
   housekeeping_->SetBudget(config_.state_budget);
   ticker_.WakeUp();  // the running job may have less time now

@@ -10,8 +10,8 @@ SettledCondition::Change SettledCondition::Observe(bool present,
                                                    absl::Duration settle) {
   if (present != present_) since_ = now;
   present_ = present;
-  if (present == told_ || now - since_ < settle) return Change::kNone;
-  told_ = present;
+  if (present == reported_ || now - since_ < settle) return Change::kNone;
+  reported_ = present;
   return present ? Change::kBegan : Change::kEnded;
 }
 

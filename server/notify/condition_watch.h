@@ -13,8 +13,8 @@
 
 namespace mpsd::notify {
 
-// Something that people are told of when it has lasted, and again when it has
-// been over for as long: a fault that comes and goes with every try is told
+// Something that is reported when it has lasted, and again when it has been
+// over for as long: a fault that comes and goes with every try is reported
 // once. Not thread-safe.
 class SettledCondition {
  public:
@@ -23,7 +23,7 @@ class SettledCondition {
   Change Observe(bool present, absl::Duration now, absl::Duration settle);
 
  private:
-  bool told_ = false;
+  bool reported_ = false;
   bool present_ = false;
   absl::Duration since_ = -absl::InfiniteDuration();  // present_'s last change
 };
@@ -39,7 +39,7 @@ class ConditionWatch {
     int64_t low_disk_bytes = 0;
     absl::Duration settle;
   };
-  // What people have to be told now.
+  // What has to be reported now.
   struct Change {
     std::optional<jobs::HoldReason> hold;  // nullopt: the disk
     bool began = false;

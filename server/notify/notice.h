@@ -12,7 +12,7 @@
 
 namespace mpsd::notify {
 
-// One message for people. deploy/README.md documents the body's members.
+// One message. deploy/README.md documents the body's members.
 struct Notice {
   // The same at every try, also after a restart of mpsd, and no other notice
   // has it: receivers that got a notice twice know by it.
@@ -34,7 +34,7 @@ struct Sender {
 Sender ThisSender();
 
 // `job`: the row as it is now, whose state and message may be those of a later
-// attempt; the notice tells those of `end`.
+// attempt; the notice has those of `end`.
 Notice EndNotice(const Sender& sender, const jobs::EndedJob& end,
                  const jobs::Job& job);
 // `why`: the hold's text; empty: the hold is over.

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/notify/notifier.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cstring>
 #include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "server/notify/webhook_door.h"
 
 namespace mpsd::notify {
 namespace {
@@ -28,37 +22,18 @@ Topic TopicOf(jobs::State state) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Door>> OpenDoors(
-    const Settings& settings,
-    const std::map<std::string, std::string>& environment,
-    const CommandRunner& run, const base::Clock& clock) {
-  std::vector<std::unique_ptr<Door>> doors;
-  if (!settings.webhook.empty()) {
-    WebhookDoor::Options options;
-    options.url = settings.webhook;
-    options.secret = settings.webhook_secret;
-    options.ca_file = settings.webhook_ca_file;
-    doors.push_back(std::make_unique<WebhookDoor>(std::move(options), clock));
-  }
-  CommandDoor::Options options;
-  options.environment = environment;
-  if (settings.desktop) {
-    doors.push_back(std::make_unique<DesktopDoor>(options, run));
-  }
-  if (!settings.command.empty()) {
-    options.argv = settings.command;
-    doors.push_back(std::make_unique<CommandDoor>(std::move(options), run));
-  }
-  return doors;
-}
-
 Notifier::Notifier(Options options, Settings settings, jobs::EndedJobs& ends,
                    const base::Clock& clock)
-    : options_(std::move(options)), ends_(ends), clock_(clock) {
-  {
-    absl::MutexLock lock(&doors_mutex_);
-    settings_ = std::move(settings);
-    OpenQueues(settings_);
+    : options_(std::move(options)),
+      settings_(std::move(settings)),
+      ends_(ends),
+      clock_(clock) {
+  if (!settings_.command.empty()) {
+    Command::Options command;
+    command.argv = settings_.command;
+    command.environment = options_.environment;
+    queue_ = std::make_unique<NoticeQueue>(options_.queue, std::move(command),
+                                           options_.run, clock_);
   }
   thread_ = std::thread([this] { Run(); });
 }
@@ -69,72 +44,23 @@ Notifier::~Notifier() {
     stopped_ = true;
   }
   thread_.join();
-  absl::MutexLock lock(&doors_mutex_);
-  queues_.clear();
-}
-
-void Notifier::OpenQueues(const Settings& settings) {
-  for (std::unique_ptr<Door>& door :
-       OpenDoors(settings, options_.environment, options_.run, clock_)) {
-    queues_.push_back(
-        std::make_unique<DoorQueue>(options_.queue, std::move(door), clock_));
-  }
-}
-
-void Notifier::SetSettings(Settings settings) {
-  absl::MutexLock lock(&doors_mutex_);
-  if (settings == settings_) return;
-  std::list<std::unique_ptr<DoorQueue>> before = std::exchange(queues_, {});
-  settings_ = std::move(settings);
-  OpenQueues(settings_);
-  for (const std::unique_ptr<DoorQueue>& old : before) {
-    const auto heir =
-        std::find_if(queues_.begin(), queues_.end(), [&](const auto& queue) {
-          return std::strcmp(queue->door_name(), old->door_name()) == 0;
-        });
-    for (DoorQueue::Entry& entry : old->Stop()) {
-      if (heir != queues_.end()) {
-        (*heir)->Put(std::move(entry));
-      } else {
-        options_.queue.count(old->door_name(), Result::kDropped);
-        entry.done();
-      }
-    }
-  }
-  absl::MutexLock news(&mutex_);
-  changed_ = true;
+  queue_.reset();
 }
 
 void Notifier::Run() {
-  bool stopped = false;
-  std::optional<Settings> before;
-  while (!stopped) {
-    Settings settings;
-    {
-      absl::MutexLock lock(&doors_mutex_);
-      settings = settings_;
-    }
-    // A door that opens now is not told what happened before.
-    if (before && !before->HasDoor()) TakeEnds(*before);
-    before = settings;
-    Look(settings);
+  for (bool stopped = false; !stopped;) {
+    Look();
     absl::MutexLock lock(&mutex_);
-    const auto roused = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return stopped_ || changed_;
-    };
     mutex_.AwaitWithTimeout(
-        absl::Condition(&roused),
-        settings.HasDoor() ? options_.interval : options_.idle_interval);
-    changed_ = false;
+        absl::Condition(&stopped_),
+        queue_ != nullptr ? options_.interval : options_.idle_interval);
     stopped = stopped_;
   }
 }
 
-void Notifier::Look(const Settings& settings) {
-  TakeEnds(settings);
-  // Without a door nothing is told, and a door that comes later is told what
-  // lasts then.
-  if (settings.HasDoor()) WatchConditions(settings);
+void Notifier::Look() {
+  TakeEnds();
+  if (queue_ != nullptr) WatchConditions();
   std::set<int64_t> announced;
   {
     absl::MutexLock lock(&mutex_);
@@ -149,24 +75,24 @@ void Notifier::Look(const Settings& settings) {
   }
 }
 
-void Notifier::TakeEnds(const Settings& settings) {
+void Notifier::TakeEnds() {
   while (true) {
     const absl::StatusOr<std::vector<jobs::EndedJob>> ends =
         ends_.After(last_end_, kMostEnds);
-    // The scheduler tells people of the store's faults.
+    // The scheduler reports the store's faults.
     if (!ends.ok() || ends->empty()) return;
-    for (const jobs::EndedJob& end : *ends) TakeEnd(end, settings);
+    for (const jobs::EndedJob& end : *ends) TakeEnd(end);
   }
 }
 
-void Notifier::TakeEnd(const jobs::EndedJob& end, const Settings& settings) {
+void Notifier::TakeEnd(const jobs::EndedJob& end) {
   last_end_ = end.number;
   const auto done = [this, number = end.number] {
     absl::MutexLock lock(&mutex_);
     announced_.insert(number);
   };
-  if (settings.HasDoor() && settings.topics.contains(TopicOf(end.state))) {
-    Tell(EndNotice(options_.sender, end, JobOf(end)), done);
+  if (queue_ != nullptr && settings_.topics.contains(TopicOf(end.state))) {
+    Report(EndNotice(options_.sender, end, JobOf(end)), done);
   } else {
     done();
   }
@@ -177,47 +103,37 @@ jobs::Job Notifier::JobOf(const jobs::EndedJob& end) const {
   return job.ok() ? *std::move(job) : jobs::Job();
 }
 
-void Notifier::WatchConditions(const Settings& settings) {
+void Notifier::WatchConditions() {
   const std::vector<ConditionWatch::Change> changes = conditions_.Observe(
       {options_.holds(), options_.free_bytes()},
-      {settings.low_disk_bytes, settings.settle}, clock_.Monotonic());
+      {settings_.low_disk_bytes, settings_.settle}, clock_.Monotonic());
   for (const ConditionWatch::Change& change : changes) {
     const Topic topic = change.hold ? Topic::kHold : Topic::kLowDisk;
-    if (!settings.topics.contains(topic)) continue;
-    Tell(change.hold
-             ? HoldNotice(options_.sender, *change.hold, change.why,
-                          clock_.Now())
-             : DiskNotice(options_.sender, change.began, change.free_bytes,
-                          settings.low_disk_bytes, clock_.Now()),
-         [] {});
+    if (!settings_.topics.contains(topic)) continue;
+    Report(change.hold
+               ? HoldNotice(options_.sender, *change.hold, change.why,
+                            clock_.Now())
+               : DiskNotice(options_.sender, change.began, change.free_bytes,
+                            settings_.low_disk_bytes, clock_.Now()),
+           [] {});
   }
 }
 
-void Notifier::Tell(const Notice& notice, const std::function<void()>& done) {
-  absl::MutexLock lock(&doors_mutex_);
-  if (queues_.empty()) return done();
-  const auto left = std::make_shared<std::atomic<size_t>>(queues_.size());
-  for (const std::unique_ptr<DoorQueue>& queue : queues_) {
-    DoorQueue::Entry entry;
-    entry.notice = notice;
-    entry.done = [left, done] {
-      if (--*left == 0) done();
-    };
-    queue->Put(std::move(entry));
-  }
+void Notifier::Report(Notice notice, std::function<void()> done) {
+  NoticeQueue::Entry entry;
+  entry.notice = std::move(notice);
+  entry.done = std::move(done);
+  queue_->Put(std::move(entry));
 }
 
-std::vector<std::pair<std::string, Delivery>> SendTest(
-    const Settings& settings, const Sender& sender,
-    const std::map<std::string, std::string>& environment,
-    const CommandRunner& run, const base::Clock& clock) {
-  std::vector<std::pair<std::string, Delivery>> results;
-  for (const std::unique_ptr<Door>& door :
-       OpenDoors(settings, environment, run, clock)) {
-    results.emplace_back(door->name(),
-                         door->Deliver(TestNotice(sender, clock.Now())));
-  }
-  return results;
+Delivery SendTest(const Settings& settings, const Sender& sender,
+                  const std::map<std::string, std::string>& environment,
+                  const CommandRunner& run) {
+  Command::Options options;
+  options.argv = settings.command;
+  options.environment = environment;
+  return Command(std::move(options), run)
+      .Deliver(TestNotice(sender, base::Clock::Real().Now()));
 }
 
 }  // namespace mpsd::notify

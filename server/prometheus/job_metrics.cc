@@ -133,10 +133,8 @@ JobMetrics::JobMetrics(const Options& options, const base::Clock& clock)
   for (jobs::State state : jobs::kAllStates) {
     if (jobs::IsFinal(state)) ended_.Add(StateLabel(state));
   }
-  for (const char* door : {"webhook", "command", "desktop"}) {
-    for (const char* result : {"sent", "failed", "dropped"}) {
-      notifications_.Add({{"door", door}, {"result", result}});
-    }
+  for (const char* result : {"sent", "failed", "dropped"}) {
+    notifications_.Add({{"result", result}});
   }
   JobCounts({});
 }

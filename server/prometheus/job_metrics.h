@@ -75,10 +75,10 @@ class JobMetrics final : public jobs::ExportedMetrics,
   void JobEnded(const std::string& job_id, jobs::State state) override;
   void JobDeleted(const std::string& job_id) override;
 
-  // A notification left the queue of `door` with `result`, by the words of
+  // A notification left its queue with `result`, by the words of
   // names.h.
-  void Notified(const std::string& door, const std::string& result) {
-    notifications_.Add({{"door", door}, {"result", result}}).Increment();
+  void Notified(const std::string& result) {
+    notifications_.Add({{"result", result}}).Increment();
   }
 
   // Drops the series of jobs that ended more than `linger` ago, as JobEnded

@@ -210,10 +210,10 @@ inline constexpr Metric kJobRetries{
     "Times a job went back to the queue after an attempt, by the attempt's "
     "end."};
 
-// `door`: webhook, command, desktop; `result`: sent, failed, dropped.
+// `result`: sent, failed, dropped.
 inline constexpr Metric kNotifications{
-    "mpsd_notifications_total", MetricKind::kCounter, "door, result",
-    "Notifications that were sent, given up or not queued, by door."};
+    "mpsd_notifications_total", MetricKind::kCounter, "result",
+    "Notifications that were sent, given up or not queued."};
 
 // `result`: succeeded, failed, cancelled.
 inline constexpr Metric kModelPulls{"mpsd_model_pulls_total",

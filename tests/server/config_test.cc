@@ -98,48 +98,32 @@ TEST_F(ConfigTest, ReadsTheMannersOfASharedMachine) {
   EXPECT_EQ(config.host_file, "/h.json");
 }
 
-TEST_F(ConfigTest, TellsNobodyUnlessAsked) {
+TEST_F(ConfigTest, ReportsNothingUnlessAsked) {
   const Config config = Parse({});
   EXPECT_EQ(config.notify, notify::Settings());
-  EXPECT_FALSE(config.notify.HasDoor());
+  EXPECT_THAT(config.notify.command, testing::IsEmpty());
   EXPECT_FALSE(config.check_notify);
   EXPECT_TRUE(Parse({"--check-notify"}).check_notify);
 }
 
-TEST_F(ConfigTest, ReadsWhomToTellAboutWhat) {
-  const std::string secret = file_ + ".key";
-  std::ofstream(secret) << "0123456789abcdef\n";
-  fs::permissions(secret, fs::perms::owner_read | fs::perms::owner_write);
+TEST_F(ConfigTest, ReadsWhatToReport) {
   WriteFile(
       "notify-on = [\"failed\", \"low_disk\"]\n"
-      "notify-webhook = \"https://example.com/hook\"\n"
-      "notify-webhook-secret-file = \"" +
-      secret +
-      "\"\n"
-      "notify-webhook-ca-file = \"/etc/ca.pem\"\n"
       "notify-command = [\"/bin/echo\", \"a b\", \"-n\"]\n"
       "notify-low-disk-bytes = 7\nnotify-settle-seconds = 0.5\n");
   const notify::Settings settings = Parse({"--config", file_}).notify;
   EXPECT_THAT(settings.topics,
               ElementsAre(notify::Topic::kFailed, notify::Topic::kLowDisk));
-  EXPECT_EQ(settings.webhook, "https://example.com/hook");
-  EXPECT_EQ(settings.webhook_secret, "0123456789abcdef");
-  EXPECT_EQ(settings.webhook_ca_file, "/etc/ca.pem");
   EXPECT_THAT(settings.command, ElementsAre("/bin/echo", "a b", "-n"));
   EXPECT_EQ(settings.low_disk_bytes, 7);
   EXPECT_EQ(settings.settle, absl::Milliseconds(500));
-  fs::permissions(secret, fs::perms::others_read, fs::perm_options::add);
-  ExpectError({"--config", file_}, "--notify-webhook-secret-file: " + secret);
-  fs::remove(secret);
 }
 
-TEST_F(ConfigTest, RefusesToTellInWaysItDoesNotKnow) {
+TEST_F(ConfigTest, RefusesToReportInWaysItDoesNotKnow) {
   ExpectError({"--notify-on", "ended"}, "--notify-on");
-  ExpectError({"--notify-webhook", "example.com"}, "--notify-webhook");
   ExpectError({"--notify-command", "mail"}, "--notify-command: 'mail'");
-  ExpectError({"--notify-webhook", "http://example.com",
-               "--notify-webhook-secret-file", "/nowhere/key"},
-              "/nowhere/key");
+  WriteFile("notify-webhook = \"https://example.com/hook\"\n");
+  ExpectError({"--config", file_}, "use notify-command");
   WriteFile("check-notify = true\n");
   ExpectError({"--config", file_}, "check-notify");
 }

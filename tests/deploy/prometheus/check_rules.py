@@ -22,7 +22,7 @@ DASHBOARDS = "deploy/grafana"
 SEVERITIES = ("critical", "warning", "info")
 # What an alert may be told apart by: a series of alerts each.
 ALERT_LABELS = {"severity", "job", "instance", "job_id", "device", "reason",
-                "class", "door"}
+                "class"}
 TARGET = {"job", "instance"}  # Prometheus' own labels
 OWN_SERIES = {"up": TARGET}   # Prometheus' own series
 
@@ -41,7 +41,7 @@ VALUES = [
     (r"mpsd_jobs|mpsd_jobs_ended_total", "state",
      ("server/jobs/job.h", "kStates")),
     (r"mpsd_notifications_total", "result",
-     ("server/notify/door_queue.h", "kResults")),
+     ("server/notify/delivery.h", "kResults")),
     (r"mpsd_rpc_requests_total", "code",
      ("server/prometheus/rpc_metrics.h", "kRpcCodes")),
     (r"mpsd_.*", "device", ("core/backend/traits.h", "kChoices")),

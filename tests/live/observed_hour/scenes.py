@@ -332,7 +332,7 @@ def a_neglected_mac(hour, mac):
     for certificate in expiring + mac.old_certificates:
         certificate.over(3)
     slow = hour.expect(mac, "MpsdDatabaseSlow")
-    deaf = hour.expect(mac, "MpsdNotificationsFail", door="command")
+    deaf = hour.expect(mac, "MpsdNotificationsFail")
     mac.restart("--notify-command", "/bin/false", "--min-free-bytes", "0",
                 env={"LD_PRELOAD": str(harness.BIN / "libslow_sync.so"),
                      "SLOW_SYNC_MS": "800"})

@@ -69,7 +69,7 @@ class NotifierTest : public testing::Test {
     options_.sender = {"host", "1"};
     options_.interval = options_.idle_interval = absl::Milliseconds(5);
     options_.queue.first_wait = absl::Milliseconds(5);
-    options_.queue.count = [this](const char*, Result result) {
+    options_.queue.count = [this](Result result) {
       absl::MutexLock lock(&mutex_);
       ++results_[result];
     };
@@ -152,16 +152,13 @@ TEST_F(NotifierTest, TellsWhatWasAskedForAndForgetsEveryEnd) {
   EXPECT_EQ(results_[Result::kSent], 3);
 }
 
-TEST_F(NotifierTest, WithoutADoorEndsAreForgottenAndNotToldLater) {
+TEST_F(NotifierTest, WithoutACommandEndsAreForgottenAndNotReportedLater) {
   settings_.command.clear();
-  options_.idle_interval = absl::Hours(1);
-  ends_.Add(1, State::kFailed);
+  for (int i = 1; i < 300; ++i) ends_.Add(i, State::kFailed);
   auto notifier = Start();
   ASSERT_TRUE(ends_.AwaitCount(0));
-  for (int i = 2; i < 300; ++i) ends_.Add(i, State::kFailed);
   settings_.command = {"/bin/tell"};
-  notifier->SetSettings(settings_);
-  ASSERT_TRUE(ends_.AwaitCount(0));
+  notifier = Start();
   ends_.Add(300, State::kFailed);
   ASSERT_TRUE(AwaitTold(1));
   EXPECT_THAT(ids_, ElementsAre("J300-300"));
@@ -225,38 +222,13 @@ TEST_F(NotifierTest, TellsOnlyOfTheTopicsAskedFor) {
   EXPECT_THAT(told_, ElementsAre("cancelled"));
 }
 
-TEST_F(NotifierTest, WhatWaitsGoesOnThroughTheNewDoor) {
-  exit_status_ = 75;
-  options_.queue.first_wait = options_.queue.longest_wait = absl::Hours(1);
-  ends_.Add(1, State::kFailed);
-  auto notifier = Start();
-  ASSERT_TRUE(AwaitTold(1));
-  Change([this] { hangs_ = true; });
-  ends_.Add(2, State::kFailed);
-  absl::SleepFor(absl::Milliseconds(50));
-  // The door under way is interrupted, so that SIGHUP never waits for it.
-  settings_.command = {"/bin/other"};
-  Change([this] { exit_status_ = 0, hangs_ = false; });
-  notifier->SetSettings(settings_);
-  ASSERT_TRUE(Await([this] { return results_[Result::kSent] >= 1; }));
-  EXPECT_EQ(ids_.back(), "J2-2");
-  // A door that is gone drops what waits for it, and its ends are forgotten.
-  settings_.command.clear();
-  notifier->SetSettings(settings_);
-  EXPECT_TRUE(ends_.AwaitCount(0));
-  EXPECT_EQ(results_[Result::kDropped], 1);
-}
-
-TEST_F(NotifierTest, ATestGoesThroughEachDoor) {
-  settings_.webhook = "http://nobody.invalid/";
-  const auto results =
-      SendTest(settings_, {"host", "1"}, {}, options_.run, base::Clock::Real());
-  ASSERT_EQ(results.size(), 2u);
-  EXPECT_EQ(results[0].first, "webhook");
-  EXPECT_EQ(results[0].second.outcome, Delivery::Outcome::kLater);
-  EXPECT_EQ(results[1].first, "command");
-  EXPECT_EQ(results[1].second.outcome, Delivery::Outcome::kSent);
-  EXPECT_THAT(told_, ElementsAre("test"));
+TEST_F(NotifierTest, ATestReachesTheCommand) {
+  EXPECT_EQ(SendTest(settings_, {"host", "1"}, {}, options_.run).outcome,
+            Delivery::Outcome::kSent);
+  exit_status_ = 1;
+  EXPECT_EQ(SendTest(settings_, {"host", "1"}, {}, options_.run).outcome,
+            Delivery::Outcome::kRefused);
+  EXPECT_THAT(told_, ElementsAre("test", "test"));
 }
 
 }  // namespace

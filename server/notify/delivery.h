@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_NOTIFY_DELIVERY_H_
+#define MPSD_SERVER_NOTIFY_DELIVERY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/report/report.h"
+#include "server/notify/notice.h"
+
+namespace mpsd::notify {
+
+// A program to run once: without a shell, in a process group of its own.
+struct CommandCall {
+  std::vector<std::string> argv;                   // argv[0]: an absolute path
+  std::map<std::string, std::string> environment;  // the whole
+  std::string input;       // what its standard input holds
+  absl::Duration timeout;  // then the group is killed
+};
+struct CommandEnd {
+  int wait_status = 0;     // as waitpid gives it
+  bool timed_out = false;  // or interrupted
+  std::string output;      // the beginning of what the program wrote
+};
+// Runs a program to its end, at most until `timeout`, or until *interrupted
+// becomes true. An error where the program could not be started.
+using CommandRunner = std::function<absl::StatusOr<CommandEnd>(
+    const CommandCall& call, const std::atomic<bool>& interrupted)>;
+
+// How one try to deliver a notice ended.
+struct Delivery {
+  enum class Outcome {
+    kSent,
+    kRefused,  // another try would end the same way
+    kLater,    // another try may succeed
+  };
+  Outcome outcome = Outcome::kSent;
+  std::string why = {};  // unless sent; a clause
+
+  static Delivery Sent() { return {}; }
+  static Delivery Refused(std::string why) {
+    return {Outcome::kRefused, std::move(why)};
+  }
+  static Delivery Later(std::string why) {
+    return {Outcome::kLater, std::move(why)};
+  }
+};
+
+// Gives a notice to a program: the body on its standard input; event, title and
+// text in MPSD_EVENT, MPSD_TITLE and MPSD_TEXT of an environment that has
+// little else. Exit status 0 means sent, 75 (EX_TEMPFAIL of sysexits.h) later.
+class Command {
+ public:
+  struct Options {
+    std::vector<std::string> argv;
+    // mpsd's environment, of which the program gets what names its user, its
+    // language and its folders.
+    std::map<std::string, std::string> environment;
+    absl::Duration timeout = absl::Seconds(30);
+  };
+  Command(Options options, CommandRunner run)
+      : options_(std::move(options)), run_(std::move(run)) {}
+
+  // Blocks until the program ends. One thread at a time.
+  Delivery Deliver(const Notice& notice);
+  // Makes a Deliver under way, and each later one, return at once with kLater.
+  // Any thread.
+  void Interrupt() { interrupted_ = true; }
+
+ private:
+  const Options options_;
+  const CommandRunner run_;
+  std::atomic<bool> interrupted_ = false;
+};
+
+// How a notice left the queue: a label of metrics.
+enum class Result { kSent, kFailed, kDropped };
+inline constexpr report::EnumName<Result> kResults[] = {
+    {Result::kSent, "sent"},
+    {Result::kFailed, "failed"},
+    {Result::kDropped, "dropped"}};
+
+// The notices that wait for the command, and the thread that delivers them,
+// each until it is sent, refused or too old. A notice that has to wait for its
+// next try holds up no other. Thread-safe.
+class NoticeQueue {
+ public:
+  struct Options {
+    size_t most_waiting = 256;  // a notice beyond is dropped
+    // The wait after a first failed try; it doubles with each further one.
+    absl::Duration first_wait = absl::Seconds(1);
+    absl::Duration longest_wait = absl::Minutes(10);
+    // From a notice's own time on; every notice is tried once at least.
+    absl::Duration patience = absl::Hours(24);
+    std::function<void(const std::string&)> log = [](const std::string&) {};
+    // Called once for each notice that leaves the queue. The functions are
+    // called on any thread, without a lock, and must not block.
+    std::function<void(Result)> count = [](Result) {};
+  };
+  struct Entry {
+    Notice notice;
+    // Called when the notice has left the queue, whether sent or not.
+    std::function<void()> done = [] {};
+    absl::Duration next_try = -absl::InfiniteDuration();  // monotonic
+    int tries = 0;
+  };
+
+  // `clock` must outlive the queue.
+  NoticeQueue(Options options, Command::Options command, CommandRunner run,
+              const base::Clock& clock);
+  // Interrupts the command. What waits is neither counted nor done.
+  ~NoticeQueue() { Stop(); }
+  NoticeQueue(const NoticeQueue&) = delete;
+  NoticeQueue& operator=(const NoticeQueue&) = delete;
+
+  // Never blocks.
+  void Put(Entry entry);
+  // Ends the thread, and returns what was not delivered.
+  std::list<Entry> Stop();
+
+ private:
+  void Run();
+  // Waits for the next notice that is due; nullopt once the queue stops.
+  std::optional<Entry> Next();
+  void Finish(const Entry& entry, Result result);
+  absl::Duration WaitAfter(int tries) const;
+
+  const Options options_;
+  Command command_;
+  const base::Clock& clock_;
+  absl::Mutex mutex_;
+  std::list<Entry> waiting_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool changed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace mpsd::notify
+
+#endif  // MPSD_SERVER_NOTIFY_DELIVERY_H_
