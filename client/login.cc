@@ -269,7 +269,7 @@ class Login {
           ExitCode::kNotLetIn,
           absl::StrCat("mpsd at ", context_.server,
                        " does not let you in: ", status.error_message()),
-          "Nothing was stored. An admin makes a token with `mpsd token "
+          "Nothing was stored. An admin makes a token with `mpsctl token "
           "create`.");
     }
     if (!status.ok()) return console.Fail(status);

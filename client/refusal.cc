@@ -172,14 +172,14 @@ std::string HowToBeLetIn(const Address& address, grpc::StatusCode code) {
   const Credentials& own = address.credentials;
   if (own.token.empty()) {
     return absl::StrCat("Log in first: `mpsctl login ", address.target,
-                        "`, with a token that an admin makes (`mpsd token "
+                        "`, with a token that an admin makes (`mpsctl token "
                         "create`).");
   }
   return absl::StrCat(
       own.context.empty()
           ? "The token in MPSD_TOKEN"
           : absl::StrCat("The token of the context ", own.context),
-      " has expired or was revoked: ask an admin for a new one (`mpsd token "
+      " has expired or was revoked: ask an admin for a new one (`mpsctl token "
       "create --user NAME`), then `mpsctl login ",
       address.target, own.context.empty() ? "" : " --name ", own.context, "`.");
 }

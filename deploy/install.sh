@@ -214,7 +214,7 @@ configuration() {
 # What mpsd --help lists, without the dashes. After a change send mpsd SIGHUP
 # (systemctl reload, launchctl kill HUP); its log names what wants a restart.
 # metrics-address = "127.0.0.1:9464"
-# Over TLS, for people with a token (mpsd token create); mpsd tls init makes the
+# Over TLS, for people with a token (mpsctl token create); mpsd tls init makes the
 # certificates. Jobs then read the roots and the Hugging Face cache alone.
 # listen = ["0.0.0.0:7433"]
 # model-root = ["/srv/models"]
@@ -303,16 +303,16 @@ certificates() {
 
 # What the people need who are to reach the port, as commands to copy.
 say_how_to_reach() {
-  local token="mpsd token create" shown
+  local ctl="mpsctl" shown
   [ -n "$listen" ] && [ -e "$root_dir$state/tls/server.crt" ] || return 0
   [ "$dry_run" = no ] || return 0
   shown="$("$root_dir$prefix/bin/mpsd" tls show --state-dir "$root_dir$state")"
   say "laptops know this machine by one of these names, and its fingerprint:"
   printf '%s\n' "$shown"
   if [ "$scope" = system ]; then
-    token="sudo $token --state-dir '$state'"
+    ctl="sudo $ctl --state-dir '$state'"
   fi
-  say "for each person: $token --user NAME --role user --expires 90d"
+  say "for each person: $ctl token create --user NAME --role user --expires 90d"
   say "on the laptop: mpsctl login ONE-OF-THE-NAMES:${listen##*:}" \
     "--fingerprint $(printf '%s\n' "$shown" |
       sed -n 's/^ *fingerprint *//p')"

@@ -23,7 +23,6 @@
 #include "server/rpc/server_tls.h"
 #include "server/signals.h"
 #include "server/tls_command.h"
-#include "server/token_command.h"
 
 namespace {
 
@@ -126,8 +125,7 @@ struct Command {
   const char* name;
   int (*run)(const Arguments& args, std::ostream& out, std::ostream& err);
 };
-constexpr Command kCommands[] = {{"tls", mpsd::TlsCommand},
-                                 {"token", mpsd::TokenCommand}};
+constexpr Command kCommands[] = {{"tls", mpsd::TlsCommand}};
 
 }  // namespace
 

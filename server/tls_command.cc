@@ -106,7 +106,7 @@ void PrintNextSteps(const Command& command, const pki::TlsState& state) {
       << kPort << ", or in mpsd.toml\n       listen = [\"0.0.0.0:" << kPort
       << "\"]\n"
          "     and start it anew\n"
-         "  2. for each person: mpsd token create --user NAME --role user "
+         "  2. for each person: mpsctl token create --user NAME --role user "
          "--expires 90d\n"
          "  3. on the person's machine, with the token at hand:\n"
          "       mpsctl login "

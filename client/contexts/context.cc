@@ -84,7 +84,7 @@ absl::Status CheckToken(std::string_view token) {
   return absl::InvalidArgumentError(absl::StrCat(
       "this is no whole token: expected ", std::string(base::kApiTokenPrefix),
       " and ", base::kApiTokenBytes - base::kApiTokenPrefix.size(),
-      " letters and digits, as `mpsd token create` prints it"));
+      " letters and digits, as `mpsctl token create` prints it"));
 }
 
 std::string ToText(const Context& context) {

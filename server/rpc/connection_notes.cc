@@ -21,15 +21,6 @@ std::string Note(const grpc::AuthContext& connection, const char* name) {
   return std::string(values[0].data(), values[0].size());
 }
 
-}  // namespace
-
-void NoteAccount(uid_t uid, const std::string& user,
-                 grpc::AuthContext& connection) {
-  if (!Note(connection, kUid).empty()) return;
-  connection.AddProperty(kUser, user);
-  connection.AddProperty(kUid, absl::StrCat(uid));
-}
-
 absl::StatusOr<access::Caller> CallerByToken(std::string_view token,
                                              const KnownCallers& known) {
   if (known.tokens != nullptr) {
@@ -40,6 +31,15 @@ absl::StatusOr<access::Caller> CallerByToken(std::string_view token,
   return absl::UnauthenticatedError(
       "the token is not known: it was revoked, has expired or is another "
       "daemon's; ask an admin for a new one and run mpsctl login");
+}
+
+}  // namespace
+
+void NoteAccount(uid_t uid, const std::string& user,
+                 grpc::AuthContext& connection) {
+  if (!Note(connection, kUid).empty()) return;
+  connection.AddProperty(kUser, user);
+  connection.AddProperty(kUid, absl::StrCat(uid));
 }
 
 absl::StatusOr<access::Caller> CallerOf(const grpc::AuthContext& connection,
@@ -62,7 +62,7 @@ absl::StatusOr<access::Caller> CallerOf(const grpc::AuthContext& connection,
   if (!token.ok()) return token.status();
   if (token->has_value()) return CallerByToken(**token, known);
   return absl::UnauthenticatedError(
-      "no token came with the call; ask an admin of the daemon for one (mpsd "
+      "no token came with the call; ask an admin of the daemon for one (mpsctl "
       "token create) and run mpsctl login");
 }
 

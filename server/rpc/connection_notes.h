@@ -25,11 +25,6 @@ namespace mpsd::rpc {
 void NoteAccount(uid_t uid, const std::string& user,
                  grpc::AuthContext& connection);
 
-// The owner of a token; Unauthenticated, with what to do, for a token that
-// nobody knows. The caller's origin stays empty.
-absl::StatusOr<access::Caller> CallerByToken(std::string_view token,
-                                             const KnownCallers& known);
-
 // Who makes a call that came by a connection with these notes: the account;
 // else the owner of the token that the call bears. Unauthenticated, with what
 // to do, where nobody is known. The caller's origin stays empty.

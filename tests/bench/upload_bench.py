@@ -79,8 +79,8 @@ class Mpsd:
             shown = json.loads(self.mpsd("tls", "show", "--json",
                                          "--state-dir", state))
             token = folder / "token"
-            token.write_text(self.mpsd("token", "create", "--user", "ann",
-                                       "--role", "user", "--state-dir", state))
+            token.write_text(self.daemon.ctl(
+                "token", "create", "--user", "ann", "--role", "user").stdout)
             token.chmod(0o600)
             self.server = []
             run([harness.BIN / "mpsctl", "login", f"localhost:{port}",

@@ -89,9 +89,9 @@ class AuthenticationFuzzTest(harness.EndToEndTest):
         self.mpsd("tls", "init")
         self.fuzzed = self.daemon("--listen", f"127.0.0.1:{self.port}",
                                   "--log-level", "debug", worker="fake_worker")
-        made = self.mpsd("token", "create", "--user", "ann", "--role", "user",
-                         "--expires", "1d")
-        self.token = re.search(r"mpsd_[A-Za-z0-9]{20,}", made)[0]
+        made = self.fuzzed.ctl("token", "create", "--user", "ann", "--role",
+                               "user", "--expires", "1d")
+        self.token = re.search(r"mpsd_[A-Za-z0-9]{20,}", made.stdout)[0]
         self.context = raw_http2.client_context(self.tls / "ca.crt")
         with self.connect() as connection:
             self.assertEqual(0, connection.call(raw_http2.request(

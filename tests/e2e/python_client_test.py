@@ -349,8 +349,8 @@ class PythonClientTest(harness.EndToEndTest):
         self.mpsd_says("tls", "init")
         daemon = self.daemon("--listen", f"127.0.0.1:{port}", "--model-root",
                              str(self.folder), worker="fake_worker")
-        token = re.search(r"mpsd_\w+", self.mpsd_says(
-            "token", "create", "--user", "bob", "--role", "user")).group()
+        token = daemon.ctl("token", "create", "--user", "bob", "--role",
+                           "user").stdout.strip()
         server = f"localhost:{port}"
         ca = self.folder / "state/tls/ca.crt"
         client = mpsd.Client(server, token=token, ca=ca)

@@ -71,8 +71,8 @@ class TeamTest(harness.EndToEndTest):
                                  worker="fake_worker")
         team = {}
         for name, role in people.items():
-            token = self.mpsd("token", "create", "--user", name, "--role",
-                              role, "--state-dir", str(state)).strip()
+            token = self.admin.ctl("token", "create", "--user", name,
+                                   "--role", role).stdout.strip()
             self.assertTrue(token.startswith("mpsd_"), token)
             team[name] = Person(self, name, server, fingerprint, token)
         return team

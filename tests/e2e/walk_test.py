@@ -7,7 +7,6 @@ the same from Python."""
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -53,8 +52,8 @@ class WalkTest(harness.EndToEndTest):
             timeout=harness.TIMEOUT, check=True).stdout
 
     def login(self, home):
-        token = re.search(r"mpsd_\w+", self.mpsd_says(
-            "token", "create", "--user", "ann", "--role", "user")).group()
+        token = self.served.ctl("token", "create", "--user", "ann", "--role",
+                                "user").stdout.strip()
         file = home / "token"
         file.write_text(token)
         file.chmod(0o600)
