@@ -28,14 +28,24 @@ std::string Quoted(const std::string& text) {
       "\"", absl::StrReplaceAll(Printable(text), {{"\"", "\"\""}}), "\"");
 }
 
-absl::Status WriteFiles(const BatchSweepArguments& arguments,
-                        const v1::BatchSweepResult& sweep) {
-  if (!arguments.csv.empty()) {
-    absl::Status s = base::WriteFileAtomic(arguments.csv, BatchSweepCsv(sweep));
-    if (!s.ok()) return s;
-  }
-  if (arguments.svg.empty()) return absl::OkStatus();
-  return base::WriteFileAtomic(arguments.svg, BatchSweepChart(sweep).Draw());
+// What is particular to a batch: "knee, largest", or why it does not fit.
+std::string BatchNote(const v1::BatchSweepResult& sweep,
+                      const v1::BatchPoint& point) {
+  if (!point.fits()) return Printable(point.why_not());
+  std::string note;
+  const auto add = [&](bool is, const char* word) {
+    if (is) absl::StrAppend(&note, note.empty() ? "" : ", ", word);
+  };
+  add(point.batch() == sweep.knee_batch(), "knee");
+  add(point.batch() == sweep.largest_batch(), "largest");
+  add(point.batch() == sweep.job_batch(), "the job's");
+  return note;
+}
+
+// The memory that it held, "~" before a figure that was not measured.
+std::string BatchMemory(const v1::BatchPoint& point) {
+  if (point.peak_bytes() == 0) return "-";
+  return absl::StrCat(point.predicted() ? "~" : "", Bytes(point.peak_bytes()));
 }
 
 }  // namespace
@@ -70,9 +80,10 @@ void DeclareBatchSweep(CLI::App& verb, BatchSweepArguments* arguments) {
       ->type_name("FILE")
       ->check(Given);
   verb.add_option("--svg", arguments->svg,
-                  "Draw it: batches as a plot, jobs as parallel coordinates")
+                  "Draw a sweep of jobs as parallel coordinates")
       ->type_name("FILE")
-      ->check(Given);
+      ->check(Given)
+      ->excludes(batch);
 }
 
 std::string BatchSweepCsv(const v1::BatchSweepResult& sweep) {
@@ -98,56 +109,6 @@ std::string BatchSweepCsv(const v1::BatchSweepResult& sweep) {
         point.why_not().empty() ? "" : Quoted(point.why_not()), "\n");
   }
   return csv;
-}
-
-std::string BatchNote(const v1::BatchSweepResult& sweep,
-                      const v1::BatchPoint& point) {
-  if (!point.fits()) return Printable(point.why_not());
-  std::string note;
-  const auto add = [&](bool is, const char* word) {
-    if (is) absl::StrAppend(&note, note.empty() ? "" : ", ", word);
-  };
-  add(point.batch() == sweep.knee_batch(), "knee");
-  add(point.batch() == sweep.largest_batch(), "largest");
-  add(point.batch() == sweep.job_batch(), "the job's");
-  return note;
-}
-
-std::string BatchMemory(const v1::BatchPoint& point) {
-  if (point.peak_bytes() == 0) return "-";
-  return absl::StrCat(point.predicted() ? "~" : "", Bytes(point.peak_bytes()));
-}
-
-SvgChart BatchSweepChart(const v1::BatchSweepResult& sweep) {
-  constexpr double kMiB = 1 << 20;
-  SvgChart chart;
-  chart.title = absl::StrCat("Batch sweep on ", sweep.device());
-  chart.x_name = "rows of a micro-batch";
-  chart.y_name = "tokens a second";
-  chart.right_name = "MiB held";
-  chart.x_scale = SvgChart::Scale::kPowersOfTwo;
-  SvgChart::Curve speed{"throughput", {}, false}, memory{"memory", {}, true};
-  for (const v1::BatchPoint& point : sweep.points()) {
-    if (point.batch() < 1) continue;
-    if (point.fits()) {
-      speed.points.emplace_back(point.batch(), point.tokens_per_second());
-    }
-    if (point.peak_bytes() > 0 && !point.predicted()) {
-      memory.points.emplace_back(
-          point.batch(), static_cast<double>(point.peak_bytes()) / kMiB);
-    }
-  }
-  chart.curves = {std::move(speed), std::move(memory)};
-  if (sweep.knee_batch() > 0) {
-    chart.marks.push_back({static_cast<double>(sweep.knee_batch()),
-                           absl::StrCat("knee ", sweep.knee_batch())});
-  }
-  if (sweep.largest_batch() > 0 &&
-      sweep.largest_batch() != sweep.knee_batch()) {
-    chart.marks.push_back({static_cast<double>(sweep.largest_batch()),
-                           absl::StrCat("largest ", sweep.largest_batch())});
-  }
-  return chart;
 }
 
 void PrintBatchSweep(const v1::StudyResult& result, const Console& console) {
@@ -190,7 +151,8 @@ ExitCode RunBatchSweep(const Console& console, const StudyArguments& study,
   const ExitCode found = FindOut(course, study, request, &result);
   if (found != ExitCode::kOk) return found;
   const ExitCode verdict = ShowStudy(console, result, PrintBatchSweep);
-  s = WriteFiles(arguments, result.batch_sweep());
+  if (arguments.csv.empty()) return verdict;
+  s = base::WriteFileAtomic(arguments.csv, BatchSweepCsv(result.batch_sweep()));
   if (s.ok()) return verdict;
   return console.Fail(
       ExitCode::kBadInput, s,

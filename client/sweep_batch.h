@@ -7,7 +7,6 @@
 
 #include "client/console.h"
 #include "client/study.h"
-#include "client/text/svg_chart.h"
 #include "mpsd/v1/study.pb.h"
 
 namespace CLI {
@@ -35,13 +34,6 @@ void PrintBatchSweep(const v1::StudyResult& result, const Console& console);
 
 // One line a batch, below a line of names.
 std::string BatchSweepCsv(const v1::BatchSweepResult& sweep);
-// What is particular to a batch ("knee, largest", or why it does not fit), and
-// the memory that it held, "~" before a figure that was not measured.
-std::string BatchNote(const v1::BatchSweepResult& sweep,
-                      const v1::BatchPoint& point);
-std::string BatchMemory(const v1::BatchPoint& point);
-// Throughput and memory by batch, the knee marked.
-SvgChart BatchSweepChart(const v1::BatchSweepResult& sweep);
 
 }  // namespace mpsd::client
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runbook/study_options.h"
 
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -54,32 +53,6 @@ template <typename T>
 absl::StatusOr<T> Read(const Reader& reader, T options) {
   if (!reader.status().ok()) return reader.status();
   return options;
-}
-
-// The numbers of a SmokeReference, which another machine's result has.
-absl::Status CheckReference(const Json& against) {
-  if (!against.is_object()) {
-    return NotAllowed("against", "an object", against);
-  }
-  const auto is_number = [](const Json& value) {
-    return value.is_number() && std::isfinite(value.get<double>()) &&
-           value.get<double>() >= 0;
-  };
-  constexpr char kNumber[] = "a finite number of 0 or more";
-  const Json epochs = against.value("epoch_bytes", Json::array());
-  if (!epochs.is_array() || epochs.size() > kMostReferenceEpochs) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "against.epoch_bytes: has ", epochs.size(), " entries, at most ",
-        kMostReferenceEpochs, " are allowed"));
-  }
-  for (size_t i = 0; i < epochs.size(); ++i) {
-    if (is_number(epochs[i])) continue;
-    return NotAllowed(absl::StrCat("against.epoch_bytes[", i, "]"), kNumber,
-                      epochs[i]);
-  }
-  const Json seconds = against.value("step_seconds", Json(0));
-  if (is_number(seconds)) return absl::OkStatus();
-  return NotAllowed("against.step_seconds", kNumber, seconds);
 }
 
 }  // namespace
@@ -145,8 +118,6 @@ absl::StatusOr<SmokeOptions> SmokeOptionsFromJson(const Json& json) {
   SmokeOptions options;
   Reader reader(json);
   reader.Take("rows", kMostSmokeRows, options.rows);
-  options.against = json.value("against", Json());
-  if (!options.against.is_null()) reader.Fail(CheckReference(options.against));
   return Read(reader, options);
 }
 

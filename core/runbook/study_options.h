@@ -2,7 +2,6 @@
 #ifndef MPSD_CORE_RUNBOOK_STUDY_OPTIONS_H_
 #define MPSD_CORE_RUNBOOK_STUDY_OPTIONS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,7 +23,6 @@ inline constexpr int64_t kMostStudySteps = 1000;  // measured, or before those
 inline constexpr int64_t kMostStudyBatch = 65536;
 inline constexpr double kMostStudyBytes = 1e15;  // as a limit of memory
 inline constexpr int64_t kMostSmokeRows = 1'000'000;
-inline constexpr size_t kMostReferenceEpochs = 1000;
 
 struct ProbeOptions {
   int64_t warmup_steps = 2, steps = 8;
@@ -55,8 +53,7 @@ absl::StatusOr<ProfileOptions> ProfileOptionsFromJson(
     const nlohmann::json& json);
 
 struct SmokeOptions {
-  int64_t rows = 0;        // 0: those of four steps
-  nlohmann::json against;  // SmokeReference; null: nothing
+  int64_t rows = 0;  // 0: those of four steps
 };
 absl::StatusOr<SmokeOptions> SmokeOptionsFromJson(const nlohmann::json& json);
 

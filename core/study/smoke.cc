@@ -17,7 +17,6 @@
 #include "core/runbook/study_options.h"
 #include "core/study/measured_run.h"
 #include "core/study/memory_curve.h"
-#include "core/study/smoke_against.h"
 
 namespace mpsd::study {
 namespace {
@@ -364,12 +363,6 @@ absl::StatusOr<Found> Smoke(const Study& study) {
     found.result["swap_growth_bytes"] = *growth;
   }
   found.findings = FindingsOf(epochs.all(), *run, curve, study.thresholds);
-  if (options->against.is_object()) {
-    for (Finding& finding :
-         CompareSmoke(found.result, options->against, study.thresholds)) {
-      found.findings.push_back(std::move(finding));
-    }
-  }
   return found;
 }
 

@@ -50,15 +50,13 @@ class SweepBatchTest : public ClientTest {
 TEST_F(SweepBatchTest, ATableAndTheFilesThatWereAskedFor) {
   const Result shown = RunVerb({"sweep", Job(), "--batch", "--max-batch", "8",
                                 "--sweep-steps", "3", "--memory-limit", "1.5",
-                                "--csv", (folder_ / "b.csv").string(), "--svg",
-                                (folder_ / "b.svg").string()});
+                                "--csv", (folder_ / "b.csv").string()});
   EXPECT_EQ(shown.code, 11) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("BATCH  TOKENS/S"));
   EXPECT_THAT(shown.out, HasSubstr("knee"));
   EXPECT_THAT(shown.out, HasSubstr("largest"));
   EXPECT_THAT(shown.out, Not(HasSubstr("\x1b")));
   EXPECT_THAT(Read("b.csv"), HasSubstr("\n2,true,2000000000,0.5,"));
-  EXPECT_THAT(Read("b.svg"), HasSubstr("knee 2"));
   ASSERT_EQ(data().submitted.size(), 1u);
   const v1::BatchSweepOptions& sent = data().submitted[0].study().batch_sweep();
   EXPECT_EQ(sent.max_batch(), 8);
@@ -95,15 +93,6 @@ TEST_F(SweepBatchTest, TheTableForAProgram) {
   for (const char* row : {"batch,", "1,true", "4,true"}) {
     EXPECT_THAT(csv, HasSubstr(row));
   }
-}
-
-TEST_F(SweepBatchTest, TheChartMarksKneeAndLargest) {
-  const SvgChart chart = BatchSweepChart(sweep());
-  ASSERT_EQ(chart.curves.size(), 2u);
-  EXPECT_EQ(chart.curves[0].points.size(), 3u) << "of those that fit";
-  ASSERT_EQ(chart.marks.size(), 2u);
-  EXPECT_EQ(chart.marks[0].x, 2);
-  EXPECT_EQ(chart.marks[1].x, 4);
 }
 
 }  // namespace

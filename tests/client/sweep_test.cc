@@ -33,6 +33,9 @@ TEST_F(SweepTest, PlacesForItsFilesAreLookedAtFirst) {
   const std::string nowhere = (folder_ / "none/x").string();
   for (const char* kind : {"--batch", "--grid"}) {
     for (const char* option : {"--csv", "--svg"}) {
+      if (std::string(kind) == "--batch" && std::string(option) == "--svg") {
+        continue;
+      }
       for (const std::string& place : {nowhere, folder_.string()}) {
         std::vector<std::string> args = {"sweep", job, option, place, kind};
         if (args.back() == "--grid") args.push_back("lora.r=1");
