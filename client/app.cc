@@ -53,7 +53,6 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddLog(app, action);
   AddCancel(app, action);
   AddRetry(app, action);
-  AddRequeue(app, action);
   AddHold(app, action);
   AddRelease(app, action);
   AddMove(app, action);
@@ -65,7 +64,6 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddDownload(app, action);
   AddModel(app, action);
   AddPlan(app, action);
-  AddResult(app, action);
   AddSweep(app, action);
   AddSmoke(app, action);
   AddCompareDevices(app, action);

@@ -47,8 +47,6 @@ v1::ListJobsRequest JobsOf(const std::string& path) {
     states({v1::JOB_STATE_QUEUED});
     if (path != "move") request.set_held(path == "release");
   } else if (path == "retry") {
-    states({v1::JOB_STATE_FAILED, v1::JOB_STATE_CANCELLED});
-  } else if (path == "requeue") {
     states({v1::JOB_STATE_RUNNING, v1::JOB_STATE_SUCCEEDED,
             v1::JOB_STATE_FAILED, v1::JOB_STATE_CANCELLED});
   } else if (path == "delete") {
@@ -256,8 +254,6 @@ CompleteWords Value(const CompletePlace& place) {
     result.words = Records(place);
   } else if (name == "QUERY" || name == "TEXT" || name == "TAGS") {
     // Words of a person's own.
-  } else if (name == kJobIdName && place.path == "result") {
-    result.words = Studies(place, v1::JOB_KIND_UNSPECIFIED);
   } else if (name == "--probe-of") {
     result.words = Studies(place, v1::JOB_KIND_PROBE);
   } else if (name == kSweepName || name == "--sweep") {

@@ -133,8 +133,12 @@ std::string MessageOf(const grpc::Status& status) {
 }  // namespace
 
 void Console::PrintJson(const google::protobuf::Message& message) const {
-  const std::string line = ToJson(message).dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  PrintJson(ToJson(message));
+}
+
+void Console::PrintJson(const nlohmann::ordered_json& json) const {
+  const std::string line =
+      json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   // In a JSON text Printable escapes nothing but U+007F, because JSON has
   // escaped the other control characters.
   out << (terminal.is_tty ? base::Printable(line) : line) << '\n' << std::flush;

@@ -5,6 +5,7 @@
 #include <google/protobuf/message.h>
 #include <grpcpp/support/status.h>
 
+#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string>
 
@@ -25,6 +26,7 @@ struct Console {
 
   // Prints `message` as one line of JSON.
   void PrintJson(const google::protobuf::Message& message) const;
+  void PrintJson(const nlohmann::ordered_json& json) const;
 
   // Prints "mpsctl: <what>" and, unless empty, what to do next; returns `code`.
   ExitCode Fail(ExitCode code, const std::string& what,

@@ -109,7 +109,7 @@ void PrintOutcome(const Console& console, const v1::Job& job) {
         << Printable(job.output_path()) << '\n';
   }
   if (job.state() == v1::JOB_STATE_SUCCEEDED && IsStudy(job.kind())) {
-    out << "See what it found with `mpsctl result " << job.id() << "`.\n";
+    out << "See what it found with `mpsctl show " << job.id() << "`.\n";
   } else if (job.state() == v1::JOB_STATE_SUCCEEDED) {
     out << "Fetch it with `mpsctl download " << job.id() << " --output DIR`.\n";
   } else if (job.state() == v1::JOB_STATE_FAILED) {

@@ -9,8 +9,10 @@
 #include "client/evaluation.h"
 #include "client/job_id.h"
 #include "client/job_labels.h"
+#include "client/study.h"
 #include "client/text/format.h"
 #include "client/text/host_text.h"
+#include "client/text/json.h"
 #include "client/verbs.h"
 #include "core/base/printable.h"
 #include "core/spec/train_spec.h"
@@ -138,10 +140,6 @@ std::string OutputName(const v1::Job& job) {
 }
 
 std::string HowToFetch(const v1::Job& job) {
-  if (IsStudy(job.kind())) {
-    return absl::StrCat("See what it found with `mpsctl result ", job.id(),
-                        "`.");
-  }
   std::string text =
       absl::StrCat("Fetch the ", OutputName(job), " with `mpsctl download ",
                    job.id(), " --output DIR`");
@@ -194,7 +192,28 @@ void PrintJob(const v1::Job& job, const Console& console) {
   Field(out, OutputName(job).c_str(), job.output_path());
   PrintMetrics(job, out);
   PrintConfusionMatrix(job.confusion_matrix_json(), out);
-  out << NextStep(job) << '\n';
+}
+
+// Whether the job is a study whose result can be shown.
+bool HasResult(const v1::Job& job) {
+  return IsStudy(job.kind()) && job.state() == v1::JOB_STATE_SUCCEEDED;
+}
+
+// Shows the job and what it found; the job alone where that cannot be read.
+void PrintStudyJob(const v1::Job& job, const Console& console) {
+  v1::StudyResult result;
+  const grpc::Status found = GetStudyResult(console, job.id(), &result);
+  if (console.json) {
+    nlohmann::ordered_json json = ToJson(job);
+    if (found.ok()) json["result"] = ToJson(result);
+    console.PrintJson(json);
+  } else {
+    PrintJob(job, console);
+    if (found.ok()) ShowStudy(console, result, PrintAnyStudy);
+  }
+  if (found.ok()) return;
+  console.err << "mpsctl: what it found cannot be read: "
+              << Printable(found.error_message()) << '\n';
 }
 
 ExitCode Show(const std::string& text, bool spec, const Console& console) {
@@ -213,10 +232,13 @@ ExitCode Show(const std::string& text, bool spec, const Console& console) {
                         ? base::Printable(job.spec_json(), base::Breaks::kKeep)
                         : job.spec_json())
                 << '\n';
+  } else if (HasResult(job)) {
+    PrintStudyJob(job, console);
   } else if (console.json) {
     console.PrintJson(job);
   } else {
     PrintJob(job, console);
+    console.out << NextStep(job) << '\n';
   }
   return ExitCode::kOk;
 }
@@ -229,7 +251,8 @@ void AddShow(CLI::App& app, Action* action) {
     bool spec = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("show", "Show one job in full");
+  CLI::App* verb = app.add_subcommand(
+      "show", "Show one job in full, and what a study found");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");

@@ -156,7 +156,7 @@ ExitCode RunBatchSweep(const Console& console, const StudyArguments& study,
   if (s.ok()) return verdict;
   return console.Fail(
       ExitCode::kBadInput, s,
-      absl::StrCat("`mpsctl result ", result.job_id(), "` shows the sweep."));
+      absl::StrCat("`mpsctl show ", result.job_id(), "` shows the sweep."));
 }
 
 }  // namespace mpsd::client

@@ -73,7 +73,6 @@ inline constexpr Rule kRules[] = {
     {"JobService.Pin", Role::kUser, Concerns::kOwnJob, true},
     {"JobService.Queue", Role::kViewer, Concerns::kAnyJob, false},
     {"JobService.Release", Role::kUser, Concerns::kOwnJob, true},
-    {"JobService.Requeue", Role::kUser, Concerns::kOwnJob, true},
     {"JobService.Retry", Role::kUser, Concerns::kOwnJob, true},
     {"JobService.Submit", Role::kUser, Concerns::kNoJob, true},
     {"JobService.Unpin", Role::kUser, Concerns::kOwnJob, true},

@@ -47,7 +47,7 @@ void Attempt::AttachWorker(std::unique_ptr<Worker> worker) {
   phase_ = Phase::kWorking;
   if (job().cancel_requested) {
     worker_->Cancel(options_.stop_grace);
-  } else if (requeued_) {
+  } else if (runs_again_) {
     worker_->Preempt(StepGrace());
   }
   KeepAwake();
@@ -116,11 +116,11 @@ absl::Status Attempt::Cancel(bool now) {
   return stored;
 }
 
-absl::Status Attempt::Requeue(bool from_scratch) {
+absl::Status Attempt::RunAgain(bool from_scratch) {
   base::Check(!ended() && !job().cancel_requested,
-              "Requeue comes before any end");
+              "RunAgain comes before any end");
   const bool was_ending = is_ending();
-  const bool first = !std::exchange(requeued_, true);
+  const bool first = !std::exchange(runs_again_, true);
   if (from_scratch && !job().fresh) {
     run_.RenewLater();
     Note("is to run again from scratch: asked to stop");
@@ -140,7 +140,7 @@ void Attempt::PreemptForDrain() {
 }
 
 bool Attempt::is_ending() const {
-  return ended() || drained_ || requeued_ || job().cancel_requested ||
+  return ended() || drained_ || runs_again_ || job().cancel_requested ||
          !returned_for_.empty() || !gives_way_to_.empty() || time_limit_;
 }
 
@@ -252,7 +252,7 @@ Attempt::Ending Attempt::DecideEnding(const WorkerListener::Result& result,
     ending.next.message = absl::StrCat(
         gives_way_to_, ", goes on by itself: ", ending.next.message);
   }
-  if (reason == ExitReason::kPreempted && requeued_ && !job().fresh) {
+  if (reason == ExitReason::kPreempted && runs_again_ && !job().fresh) {
     ending.next.failures = ending.next.interruptions = 0;
     ending.next.message =
         absl::StrCat("runs again, as was asked: ", ending.next.message);

@@ -108,7 +108,7 @@ class Attempt {
   // and the device. Asking again changes nothing, but that `from_scratch` may
   // come later. Returns the store's status. Only for a job that is not to be
   // cancelled.
-  absl::Status Requeue(bool from_scratch);
+  absl::Status RunAgain(bool from_scratch);
   // Asks the worker for a checkpoint and the device, because job `id` has a
   // higher priority. Called only while may_be_stopped().
   void GiveWay(const std::string& id, int32_t priority);
@@ -185,7 +185,7 @@ class Attempt {
   std::optional<PauseState> pause_;
   PauseReasons returned_for_;  // the worker was preempted for these, if any
   bool drained_ = false;       // preempted by PreemptForDrain
-  bool requeued_ = false;      // preempted by Requeue
+  bool runs_again_ = false;    // preempted by RunAgain
   std::string gives_way_to_;   // the words for GiveWay's job; "" for none
   std::optional<absl::Duration> time_limit_;  // StopForTime's
   std::string device_;

@@ -20,8 +20,7 @@ namespace mpsd::jobs {
 // QUEUED -> CANCELLED
 // QUEUED -> FAILED       (its row cannot be read, or its time is used up)
 // RUNNING -> QUEUED      (restart, retry, preemption)
-// FAILED | CANCELLED -> QUEUED   (somebody asked for it: JobManager::Retry)
-// SUCCEEDED -> QUEUED            (likewise: to run again from scratch)
+// SUCCEEDED | FAILED | CANCELLED -> QUEUED   (JobManager::Retry)
 // The numbers are stored in the database and never reused.
 enum class State {
   kQueued = 1,

@@ -78,10 +78,14 @@ class JobManager {
   // cannot be stored; the worker is asked to end nonetheless.
   virtual absl::StatusOr<Job> Cancel(const std::string& id,
                                      bool now = false) = 0;
-  // Queues a FAILED or CANCELLED job again, from its checkpoints;
-  // FailedPrecondition for a job in another state. `limits`: of the one who
-  // asks, as for Submit.
+  // Queues a job that has ended, or makes a running one return to the queue; it
+  // resumes from its last checkpoint. With `from_scratch` its checkpoints and
+  // results go, of a running one before the next attempt. FailedPrecondition
+  // for a QUEUED job, and for one that SUCCEEDED, without `from_scratch`; with
+  // it for a pinned job and for one whose files a job needs that has not ended.
+  // `limits`: of the one who asks, as for Submit.
   virtual absl::StatusOr<Job> Retry(const std::string& id,
+                                    bool from_scratch = false,
                                     const UserLimits& limits = {}) = 0;
   // Returns the bytes freed.
   virtual absl::StatusOr<int64_t> Delete(const std::string& id) = 0;
@@ -100,13 +104,6 @@ class JobManager {
   // `limits`: of the one who asks. InvalidArgument for a priority beyond them.
   virtual absl::StatusOr<Job> Move(const std::string& id, const MoveTo& to,
                                    const UserLimits& limits = {}) = 0;
-  // Queues a job that has ended, or makes a running one return to the queue.
-  // With `from_scratch` its checkpoints and results go, of a running one before
-  // the next attempt. FailedPrecondition for a QUEUED job, and for one that
-  // SUCCEEDED, without `from_scratch`; with it for a pinned job and for one
-  // whose files a job needs that has not ended. `limits` as for Retry.
-  virtual absl::StatusOr<Job> Requeue(const std::string& id, bool from_scratch,
-                                      const UserLimits& limits = {}) = 0;
 
   // No further job starts until UndrainQueue, after a restart either, for the
   // reason `why`, for people. The running job goes on.

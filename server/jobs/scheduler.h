@@ -164,7 +164,7 @@ class Scheduler final : public JobManager,
 
   absl::StatusOr<SubmitResult> Submit(const SubmitRequest& request) override;
   absl::StatusOr<Job> Cancel(const std::string& id, bool now = false) override;
-  absl::StatusOr<Job> Retry(const std::string& id,
+  absl::StatusOr<Job> Retry(const std::string& id, bool from_scratch = false,
                             const UserLimits& limits = {}) override;
   absl::StatusOr<int64_t> Delete(const std::string& id) override;
   absl::StatusOr<Job> Hold(const std::string& id,
@@ -172,8 +172,6 @@ class Scheduler final : public JobManager,
   absl::StatusOr<Job> Release(const std::string& id) override;
   absl::StatusOr<Job> Move(const std::string& id, const MoveTo& to,
                            const UserLimits& limits = {}) override;
-  absl::StatusOr<Job> Requeue(const std::string& id, bool from_scratch,
-                              const UserLimits& limits = {}) override;
   absl::Status DrainQueue(const std::string& why) override;
   absl::Status UndrainQueue() override;
   absl::Status MayDelete(const std::string& id) override;
@@ -327,15 +325,13 @@ class Scheduler final : public JobManager,
   absl::Status CheckRunsAgain(const Job& job, const UserLimits& limits);
   absl::Status CheckRoomForResults(const std::string& id,
                                    const UserLimits& limits);
-  absl::StatusOr<Job> QueueAgain(Job job, const UserLimits& limits)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A job that has ended, or the running one.
-  absl::StatusOr<Job> LoadToRequeue(const std::string& id)
+  absl::StatusOr<Job> LoadToRetry(const std::string& id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Job> RequeueAttempt(bool from_scratch)
+  absl::StatusOr<Job> RetryAttempt(bool from_scratch)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Job> RequeueFromScratch(const std::string& id,
-                                         const UserLimits& limits);
+  absl::StatusOr<Job> RetryFromScratch(const std::string& id,
+                                       const UserLimits& limits);
   // OK while nobody needs the checkpoints and results of the job.
   absl::Status CheckIsNotNeeded(const Job& job);
   // Removes the checkpoints and results of a job that does not run.

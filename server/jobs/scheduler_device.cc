@@ -240,7 +240,7 @@ absl::Status Scheduler::Start(const JobQueue::Entry& entry,
   absl::StatusOr<Job> job = dependencies_.store.Get(entry.id);
   if (!job.ok()) return job.status();
   if (job->fresh && !cleared) {
-    return absl::AbortedError("requeued from scratch meanwhile");
+    return absl::AbortedError("queued again from scratch meanwhile");
   }
   TakeTurn(entry.id, *job);
   absl::StatusOr<RunningJob> run =

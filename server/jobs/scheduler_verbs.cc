@@ -167,7 +167,7 @@ absl::StatusOr<Job> Scheduler::Move(const std::string& id, const MoveTo& to,
     if (to.priority == priority) return job;
     priority = to.priority;
   } else {
-    // A requeued job whose files are being removed is QUEUED in the store
+    // A retried job whose files are being removed is QUEUED in the store
     // alone.
     if (!view_.Position(id)) return NotStoredYet();
     among_all = to.among_all;
@@ -204,8 +204,9 @@ absl::Status Scheduler::CheckRoomForResults(const std::string& id,
   return owner.ok() ? CheckResultBytes(*owner, limits) : owner.status();
 }
 
-absl::StatusOr<Job> Scheduler::Retry(const std::string& id,
+absl::StatusOr<Job> Scheduler::Retry(const std::string& id, bool from_scratch,
                                      const UserLimits& limits) {
+  if (from_scratch) return RetryFromScratch(id, limits);
   absl::Status room = CheckRoomForResults(id, limits);
   if (!room.ok()) return room;
   // Until the row says QUEUED, which keeps the checkpoints from then on.
@@ -214,50 +215,27 @@ absl::StatusOr<Job> Scheduler::Retry(const std::string& id,
   Turn turn(*this);
   turn.Wake(id);
   turn.AskForTick();
-  absl::StatusOr<Job> job = dependencies_.store.Get(id);
+  absl::StatusOr<Job> job = LoadToRetry(id);
   if (!job.ok()) return job;
-  if (job->state != State::kFailed && job->state != State::kCancelled) {
-    return IsInState(*job, "only a FAILED or CANCELLED job is tried again");
-  }
-  return QueueAgain(*std::move(job), limits);
-}
-
-absl::StatusOr<Job> Scheduler::QueueAgain(Job job, const UserLimits& limits) {
-  absl::Status allowed = CheckRunsAgain(job, limits);
-  if (!allowed.ok()) return allowed;
-  absl::StatusOr<RunningJob> run =
-      RunningJob::Load(dependencies_.store, std::move(job));
-  if (!run.ok()) return run.status();
-  const absl::Time now = dependencies_.clock.Now();
-  run->Retried(now);
-  journal_.Add(run->job().id, "queued again");
-  return StoreQueued(*run, now);
-}
-
-absl::StatusOr<Job> Scheduler::Requeue(const std::string& id, bool from_scratch,
-                                       const UserLimits& limits) {
-  if (from_scratch) return RequeueFromScratch(id, limits);
-  absl::Status room = CheckRoomForResults(id, limits);
-  if (!room.ok()) return room;
-  // Until the row says QUEUED, which keeps the checkpoints from then on.
-  const absl::StatusOr<FolderClaims::Use> use = claims_.Take({id}, nullptr);
-  if (!use.ok()) return use.status();
-  Turn turn(*this);
-  turn.Wake(id);
-  turn.AskForTick();
-  absl::StatusOr<Job> job = LoadToRequeue(id);
-  if (!job.ok()) return job;
-  if (job->state == State::kRunning) return RequeueAttempt(false);
+  if (job->state == State::kRunning) return RetryAttempt(false);
   if (job->state == State::kSucceeded) {
     return IsInState(*job,
                      "nothing of it is left to do; from scratch (`mpsctl "
-                     "requeue --from-scratch`) it runs again, without its "
+                     "retry --from-scratch`) it runs again, without its "
                      "checkpoints and results");
   }
-  return QueueAgain(*std::move(job), limits);
+  absl::Status allowed = CheckRunsAgain(*job, limits);
+  if (!allowed.ok()) return allowed;
+  absl::StatusOr<RunningJob> run =
+      RunningJob::Load(dependencies_.store, *std::move(job));
+  if (!run.ok()) return run.status();
+  const absl::Time now = dependencies_.clock.Now();
+  run->Retried(now);
+  journal_.Add(id, "queued again");
+  return StoreQueued(*run, now);
 }
 
-absl::StatusOr<Job> Scheduler::LoadToRequeue(const std::string& id) {
+absl::StatusOr<Job> Scheduler::LoadToRetry(const std::string& id) {
   absl::StatusOr<Job> job = dependencies_.store.Get(id);
   if (!job.ok()) return job;
   const bool holds_device = attempt_ && attempt_->id() == id;
@@ -273,17 +251,17 @@ absl::StatusOr<Job> Scheduler::LoadToRequeue(const std::string& id) {
   return job;
 }
 
-absl::StatusOr<Job> Scheduler::RequeueAttempt(bool from_scratch) {
-  const absl::Status stored = attempt_->Requeue(from_scratch);
+absl::StatusOr<Job> Scheduler::RetryAttempt(bool from_scratch) {
+  const absl::Status stored = attempt_->RunAgain(from_scratch);
   if (Stored(stored)) return attempt_->job();
   return absl::AbortedError(absl::StrCat(
       "the job was told to stop, but that it is to run again cannot be stored: "
-      "requeue it once more when there is room (",
+      "retry it once more when there is room (",
       stored.message(), ")"));
 }
 
-absl::StatusOr<Job> Scheduler::RequeueFromScratch(const std::string& id,
-                                                  const UserLimits& limits) {
+absl::StatusOr<Job> Scheduler::RetryFromScratch(const std::string& id,
+                                                const UserLimits& limits) {
   // A start of the job takes this lock, too, so that nothing is removed of an
   // attempt.
   absl::MutexLock removing(&deletions_);
@@ -293,11 +271,11 @@ absl::StatusOr<Job> Scheduler::RequeueFromScratch(const std::string& id,
     Turn turn(*this);
     turn.Wake(id);
     turn.AskForTick();
-    absl::StatusOr<Job> job = LoadToRequeue(id);
+    absl::StatusOr<Job> job = LoadToRetry(id);
     if (!job.ok()) return job;
     absl::Status free = CheckIsNotNeeded(*job);
     if (!free.ok()) return free;
-    if (job->state == State::kRunning) return RequeueAttempt(true);
+    if (job->state == State::kRunning) return RetryAttempt(true);
     absl::Status allowed = CheckRunsAgain(*job, limits);
     if (!allowed.ok()) return allowed;
     absl::StatusOr<RunningJob> run =

@@ -78,7 +78,7 @@ std::string AuditDetail(const v1::MoveRequest& request) {
   return "nowhere";
 }
 
-std::string AuditDetail(const v1::RequeueRequest& request) {
+std::string AuditDetail(const v1::RetryRequest& request) {
   return request.from_scratch() ? "from scratch" : "";
 }
 

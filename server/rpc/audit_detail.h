@@ -19,7 +19,7 @@ namespace mpsd::rpc {
 std::string AuditDetail(const v1::SubmitRequest& request);
 std::string AuditDetail(const v1::CancelRequest& request);
 std::string AuditDetail(const v1::MoveRequest& request);
-std::string AuditDetail(const v1::RequeueRequest& request);
+std::string AuditDetail(const v1::RetryRequest& request);
 std::string AuditDetail(const v1::DrainRequest& request);
 std::string AuditDetail(const v1::DeleteJobsRequest& request);
 std::string AuditDetail(const v1::CreateTokenRequest& request);

@@ -127,17 +127,6 @@ absl::Status CancelJob(jobs::JobManager& manager, jobs::JobReader& reader,
   return absl::OkStatus();
 }
 
-absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
-                      const v1::RetryRequest& request, const Call& call,
-                      v1::Job& response) {
-  absl::Status checked = CheckId("id", request.id());
-  if (!checked.ok()) return checked;
-  absl::StatusOr<jobs::Job> job = manager.Retry(request.id(), call.limits);
-  if (!job.ok()) return job.status();
-  FillJob(reader, call.rights, *job, response);
-  return absl::OkStatus();
-}
-
 absl::Status PinJob(jobs::JobManager& manager, jobs::JobReader& reader,
                     const std::string& id, bool pinned, const Call& call,
                     v1::Job& response) {

@@ -37,9 +37,6 @@ absl::Status GetJob(jobs::JobReader& reader, const access::Rights& rights,
 absl::Status CancelJob(jobs::JobManager& manager, jobs::JobReader& reader,
                        const v1::CancelRequest& request, const Call& call,
                        v1::Job& response);
-absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
-                      const v1::RetryRequest& request, const Call& call,
-                      v1::Job& response);
 absl::Status PinJob(jobs::JobManager& manager, jobs::JobReader& reader,
                     const std::string& id, bool pinned, const Call& call,
                     v1::Job& response);

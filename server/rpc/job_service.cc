@@ -118,16 +118,6 @@ grpc::ServerUnaryReactor* JobService::Unpin(
                 });
 }
 
-grpc::ServerUnaryReactor* JobService::Retry(
-    grpc::CallbackServerContext* context, const v1::RetryRequest* request,
-    v1::Job* response) {
-  return Answer(context, gate_, changes_, {"JobService.Retry", request->id()},
-                [=, this](Call& call) {
-                  call.limits = accounts_.LimitsOf(call.rights);
-                  return RetryJob(manager_, reader_, *request, call, *response);
-                });
-}
-
 grpc::ServerWriteReactor<v1::LogChunk>* JobService::Logs(
     grpc::CallbackServerContext* context, const v1::LogsRequest* request) {
   return SourceStream<v1::LogChunk>::Start(
@@ -195,15 +185,14 @@ grpc::ServerUnaryReactor* JobService::Move(grpc::CallbackServerContext* context,
                 });
 }
 
-grpc::ServerUnaryReactor* JobService::Requeue(
-    grpc::CallbackServerContext* context, const v1::RequeueRequest* request,
+grpc::ServerUnaryReactor* JobService::Retry(
+    grpc::CallbackServerContext* context, const v1::RetryRequest* request,
     v1::Job* response) {
   return Answer(context, gate_, deletions_,
-                {"JobService.Requeue", request->id(), AuditDetail(*request)},
+                {"JobService.Retry", request->id(), AuditDetail(*request)},
                 [=, this](Call& call) {
                   call.limits = accounts_.LimitsOf(call.rights);
-                  return RequeueJob(manager_, reader_, *request, call,
-                                    *response);
+                  return RetryJob(manager_, reader_, *request, call, *response);
                 });
 }
 

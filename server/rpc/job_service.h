@@ -23,7 +23,7 @@ class JobService final : public v1::JobService::CallbackService {
     CallHost& lists;      // List, which may look at every job
     CallHost& changes;    // Cancel, Hold …, which wait for the store
     CallHost& submits;    // Submit, which works on the disk
-    CallHost& deletions;  // Delete … and Requeue, which work on the disk
+    CallHost& deletions;  // Delete … and Retry, which work on the disk
   };
   JobService(const Gate& gate, jobs::JobManager& manager,
              jobs::JobReader& reader, const UserAccounts& accounts, Hosts hosts,
@@ -68,9 +68,6 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* Unpin(grpc::CallbackServerContext* context,
                                   const v1::UnpinRequest* request,
                                   v1::Job* response) override;
-  grpc::ServerUnaryReactor* Retry(grpc::CallbackServerContext* context,
-                                  const v1::RetryRequest* request,
-                                  v1::Job* response) override;
   grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
                                    const v1::DeleteRequest* request,
                                    v1::DeleteResponse* response) override;
@@ -97,9 +94,9 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* Move(grpc::CallbackServerContext* context,
                                  const v1::MoveRequest* request,
                                  v1::Job* response) override;
-  grpc::ServerUnaryReactor* Requeue(grpc::CallbackServerContext* context,
-                                    const v1::RequeueRequest* request,
-                                    v1::Job* response) override;
+  grpc::ServerUnaryReactor* Retry(grpc::CallbackServerContext* context,
+                                  const v1::RetryRequest* request,
+                                  v1::Job* response) override;
 
  private:
   const Gate& gate_;

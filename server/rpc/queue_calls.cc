@@ -83,15 +83,14 @@ absl::Status MoveJob(jobs::JobManager& manager, jobs::JobReader& reader,
               response);
 }
 
-absl::Status RequeueJob(jobs::JobManager& manager, jobs::JobReader& reader,
-                        const v1::RequeueRequest& request, const Call& call,
-                        v1::Job& response) {
+absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
+                      const v1::RetryRequest& request, const Call& call,
+                      v1::Job& response) {
   absl::Status checked = CheckId("id", request.id());
   if (!checked.ok()) return checked;
-  return Fill(
-      reader, call,
-      manager.Requeue(request.id(), request.from_scratch(), call.limits),
-      response);
+  return Fill(reader, call,
+              manager.Retry(request.id(), request.from_scratch(), call.limits),
+              response);
 }
 
 absl::Status DrainQueue(jobs::JobManager& manager,

@@ -23,9 +23,9 @@ absl::Status ReleaseJob(jobs::JobManager& manager, jobs::JobReader& reader,
 absl::Status MoveJob(jobs::JobManager& manager, jobs::JobReader& reader,
                      const v1::MoveRequest& request, const Call& call,
                      v1::Job& response);
-absl::Status RequeueJob(jobs::JobManager& manager, jobs::JobReader& reader,
-                        const v1::RequeueRequest& request, const Call& call,
-                        v1::Job& response);
+absl::Status RetryJob(jobs::JobManager& manager, jobs::JobReader& reader,
+                      const v1::RetryRequest& request, const Call& call,
+                      v1::Job& response);
 absl::Status DrainQueue(jobs::JobManager& manager,
                         const v1::DrainRequest& request, const Call& call);
 

@@ -81,7 +81,8 @@ TEST_F(CompareDevicesTest, ShowsBothAndTheDecision) {
   EXPECT_THAT(result.out, HasSubstr("Verdict: warn"));
   daemon_->runbook().study_result.mutable_device_comparison()->set_decision(
       v1::DEVICE_DECISION_STAY_ON_CPU);
-  EXPECT_THAT(RunVerb({"result", kId}).out, HasSubstr("Decision: stay on cpu"));
+  data().jobs[0].set_kind(v1::JOB_KIND_DEVICE_COMPARISON);
+  EXPECT_THAT(RunVerb({"show", kId}).out, HasSubstr("Decision: stay on cpu"));
 }
 
 TEST_F(CompareDevicesTest, ForAScript) {

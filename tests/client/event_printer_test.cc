@@ -130,7 +130,7 @@ TEST_F(OutcomeTest, AStudy) {
   EXPECT_EQ(Outcome(job),
             "Job 01KAH0000000000000000000AA SUCCEEDED\n"
             "  result    /state/out\n"
-            "See what it found with `mpsctl result "
+            "See what it found with `mpsctl show "
             "01KAH0000000000000000000AA`.\n");
 }
 

@@ -91,12 +91,6 @@ class FakeDaemon::Jobs final : public FakeRemovals {
     d_.data_.moved.push_back(*request);
     return d_.Answer("Move", request->id(), job);
   }
-  Status Requeue(Context*, const v1::RequeueRequest* request,
-                 v1::Job* job) override {
-    absl::MutexLock lock(&d_.mutex_);
-    d_.data_.requeued.push_back(*request);
-    return d_.Answer("Requeue", request->id(), job);
-  }
   Status Delete(Context*, const v1::DeleteRequest* request,
                 v1::DeleteResponse* response) override {
     absl::MutexLock lock(&d_.mutex_);
@@ -128,7 +122,7 @@ class FakeDaemon::Jobs final : public FakeRemovals {
                v1::Job* job) override {
     absl::MutexLock lock(&d_.mutex_);
     const Status status = d_.Answer("Retry", request->id(), job);
-    if (status.ok()) d_.data_.retried.push_back(request->id());
+    if (status.ok()) d_.data_.retried.push_back(*request);
     return status;
   }
   Status List(Context*, const v1::ListJobsRequest* request,

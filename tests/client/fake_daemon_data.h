@@ -36,7 +36,7 @@ struct FakeDaemonData : FakeUploads {
   // What Submit ends with though the job is made, call by call; OK: it is
   // idle (on_idle) until the connection breaks.
   std::vector<grpc::Status> lost;
-  std::vector<std::string> retried;
+  std::vector<v1::RetryRequest> retried;
   std::map<std::string, v1::SubmitRequest> requests;  // GetSubmission's
   std::vector<v1::WatchRequest> watched;
   std::vector<v1::ListJobsRequest> listed;
@@ -45,7 +45,6 @@ struct FakeDaemonData : FakeUploads {
   std::vector<v1::HoldRequest> held;
   std::vector<std::string> released;
   std::vector<v1::MoveRequest> moved;
-  std::vector<v1::RequeueRequest> requeued;
   std::vector<v1::DrainRequest> drained;
   int undrained = 0;
   std::vector<v1::DeleteJobsRequest> deleted;

@@ -12,7 +12,7 @@ using testing::Not;
 class ProbeTest : public ClientTest {
  protected:
   ProbeTest() {
-    AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+    AddJob(kId, v1::JOB_STATE_SUCCEEDED).set_kind(v1::JOB_KIND_PROBE);
     v1::StudyResult& result = daemon_->runbook().study_result;
     result.set_verdict(v1::VERDICT_PASS);
     v1::ProbeResult& probe = *result.mutable_probe();
@@ -31,7 +31,7 @@ class ProbeTest : public ClientTest {
 };
 
 TEST_F(ProbeTest, ShowsRowsStepAndMemory) {
-  const Result shown = RunVerb({"result", kId});
+  const Result shown = RunVerb({"show", kId});
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("16 a step, 4 at a time"));
   EXPECT_THAT(shown.out, HasSubstr("0.25 s"));
@@ -42,7 +42,7 @@ TEST_F(ProbeTest, ShowsRowsStepAndMemory) {
 
 TEST_F(ProbeTest, WithoutAStepThereIsNoTime) {
   daemon_->runbook().study_result.mutable_probe()->set_steps(0);
-  EXPECT_THAT(RunVerb({"result", kId}).out, Not(HasSubstr("tokens/s")));
+  EXPECT_THAT(RunVerb({"show", kId}).out, Not(HasSubstr("tokens/s")));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 namespace mpsd::client {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class RetryTest : public ClientTest {};
@@ -16,7 +15,9 @@ TEST_F(RetryTest, SaysThatTheJobIsQueuedAgain) {
   EXPECT_EQ(result.out,
             "Job 01KAH0000000000000000000AA is QUEUED again, 2 ahead of it; it "
             "resumes from its last checkpoint.\n");
-  EXPECT_THAT(data().retried, ElementsAre(kId));
+  ASSERT_EQ(data().retried.size(), 1u);
+  EXPECT_EQ(data().retried[0].id(), kId);
+  EXPECT_FALSE(data().retried[0].from_scratch());
 }
 
 TEST_F(RetryTest, SeveralJobsAndTheFirstErrorsCode) {
@@ -25,16 +26,27 @@ TEST_F(RetryTest, SeveralJobsAndTheFirstErrorsCode) {
   const Result result =
       RunVerb({"retry", kId, "01KAH00000000000000000000X", kOtherId});
   EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(data().retried, ElementsAre(kId, kOtherId));
+  ASSERT_EQ(data().retried.size(), 2u);
+  EXPECT_EQ(data().retried[0].id(), kId);
+  EXPECT_EQ(data().retried[1].id(), kOtherId);
 }
 
-TEST_F(RetryTest, AJobThatHasNotFailedIsRefusedWithItsState) {
+TEST_F(RetryTest, ARunningJobTakesItsTime) {
   AddJob(kId, v1::JOB_STATE_RUNNING);
-  data().fail["Retry"] = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
-                                      "job X is RUNNING: only a FAILED");
+  EXPECT_EQ(RunVerb({"retry", "--from-scratch", kId}).out,
+            "Job 01KAH0000000000000000000AA returns to the queue once its "
+            "worker has stopped; it runs from scratch, without what it had "
+            "reached.\n");
+  EXPECT_TRUE(data().retried[0].from_scratch());
+}
+
+TEST_F(RetryTest, ARefusalIsPassedOn) {
+  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
+  data().fail["Retry"] =
+      grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "job X is SUCCEEDED");
   const Result result = RunVerb({"retry", kId});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("is RUNNING"));
+  EXPECT_THAT(result.err, HasSubstr("is SUCCEEDED"));
 }
 
 TEST_F(RetryTest, JsonIsAJobALine) {

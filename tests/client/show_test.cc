@@ -153,17 +153,43 @@ TEST_F(ShowTest, AClassifier) {
   EXPECT_TRUE(out.ends_with(end)) << out;
 }
 
-TEST_F(ShowTest, AStudySaysItsKindAndWhereItsResultIs) {
+TEST_F(ShowTest, AStudySaysItsKindAndWhatItFound) {
   v1::Job& job = AddJob(kId, v1::JOB_STATE_SUCCEEDED);
   job.set_kind(v1::JOB_KIND_DEVICE_COMPARISON);
   job.set_output_path("/state/out");
   job.set_output_kind(v1::OUTPUT_KIND_STUDY);
-  const std::string out = RunVerb({"show", kId}).out;
+  v1::StudyResult& result = daemon_->runbook().study_result;
+  result.set_verdict(v1::VERDICT_FAIL);
+  result.mutable_device_comparison()->set_decision(
+      v1::DEVICE_DECISION_STAY_ON_CPU);
+  result.add_findings()->set_name("memory.growth");
+  const Result shown = RunVerb({"show", kId});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  const std::string& out = shown.out;
   for (const char* line :
        {"  kind          device comparison\n", "  result        /state/out\n",
-        "See what it found with `mpsctl result 01KAH0000000000000000000AA`."}) {
+        "Decision: stay on cpu", "memory.growth", "Verdict: fail\n"}) {
     EXPECT_NE(out.find(line), std::string::npos) << out;
   }
+  const auto json = nlohmann::json::parse(RunVerb({"show", kId, "--json"}).out);
+  EXPECT_EQ(json["id"], kId);
+  EXPECT_EQ(json["result"]["verdict"], "FAIL");
+  EXPECT_EQ(json["result"]["device_comparison"]["decision"], "STAY_ON_CPU");
+}
+
+TEST_F(ShowTest, AStudyIsShownWithoutAResultThatCannotBeRead) {
+  AddJob(kId, v1::JOB_STATE_SUCCEEDED).set_kind(v1::JOB_KIND_SMOKE);
+  data().fail["GetStudyResult"] = {grpc::StatusCode::PERMISSION_DENIED,
+                                   "ann's job\x1b[2J"};
+  Result shown = RunVerb({"show", kId});
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_NE(shown.out.find("SUCCEEDED"), std::string::npos) << shown.out;
+  EXPECT_EQ(shown.out.find("Verdict"), std::string::npos) << shown.out;
+  EXPECT_EQ(shown.err,
+            "mpsctl: what it found cannot be read: ann's job\\x1b[2J\n");
+  shown = RunVerb({"show", kId, "--json"});
+  EXPECT_FALSE(nlohmann::json::parse(shown.out).contains("result"));
+  EXPECT_NE(shown.err, "");
 }
 
 TEST_F(ShowTest, WhatToDoNextDependsOnTheState) {

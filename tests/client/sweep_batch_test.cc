@@ -76,7 +76,7 @@ TEST_F(SweepBatchTest, AFileThatCannotBeWrittenLeavesTheResult) {
                                 (folder_ / std::string(300, 'b')).string()});
   EXPECT_EQ(shown.code, 2);
   EXPECT_THAT(shown.out, HasSubstr("BATCH"));
-  EXPECT_THAT(shown.err, HasSubstr(std::string("mpsctl result ") + kId));
+  EXPECT_THAT(shown.err, HasSubstr(std::string("mpsctl show ") + kId));
 }
 
 TEST_F(SweepBatchTest, OptionsHaveBoundsAndBelongToTheBatchSweep) {

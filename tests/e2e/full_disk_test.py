@@ -65,7 +65,7 @@ class FullDiskTest(harness.EndToEndTest):
         self.fill()
         for args in (["pin", ended[0]], ["hold", queued],
                      ["move", queued, "--top"],
-                     ["requeue", ended[0], "--from-scratch"],
+                     ["retry", ended[0], "--from-scratch"],
                      ["submit", str(self.folder / "job.json"), "--detach"],
                      ["clone", ended[0], "--detach"],
                      ["model", "push", str(self.model)], ["drain"]):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people do to jobs in the queue, and to the queue: hold, release, move,
-requeue, drain and wait, by the real programs, killed in the middle of it."""
+retry, drain and wait, by the real programs, killed in the middle of it."""
 
 import os
 import random
@@ -185,9 +185,9 @@ class VerbsTest(harness.EndToEndTest):
             folder.mkdir()
             for i in range(1000):
                 (folder / str(i)).touch()
-            requeue = subprocess.Popen(
+            retry = subprocess.Popen(
                 [str(harness.BIN / "mpsctl"), "--state-dir",
-                 str(daemon.state_dir), "requeue", "--from-scratch", job_id],
+                 str(daemon.state_dir), "retry", "--from-scratch", job_id],
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 env=harness.environment())
             if attempt % 2 == 0:
@@ -196,7 +196,7 @@ class VerbsTest(harness.EndToEndTest):
                 self.eventually(lambda: not (folder / "999").exists()
                                 or self.entries(folder) < 1000)
             daemon.kill()
-            requeue.wait(harness.TIMEOUT)
+            retry.wait(harness.TIMEOUT)
             daemon.start()
             self.succeeds(daemon, "wait", job_id)
             self.assertEqual("SUCCEEDED", daemon.show(job_id)["state"])
@@ -211,9 +211,9 @@ class VerbsTest(harness.EndToEndTest):
         daemon = self.daemon(worker="fake_worker")
         job_id = self.fake(daemon, "ok")
         self.succeeds(daemon, "wait", job_id)
-        refused = daemon.ctl("requeue", job_id)
+        refused = daemon.ctl("retry", job_id)
         self.assertEqual(2, refused.returncode)
-        self.assertIn("mpsctl requeue --from-scratch", refused.stderr)
+        self.assertIn("mpsctl retry --from-scratch", refused.stderr)
         self.assertEqual(2, daemon.ctl("hold", job_id, "--reason",
                                        "x" * 257).returncode)
         self.assertEqual(2, daemon.ctl("release", job_id).returncode)
@@ -223,7 +223,7 @@ class VerbsTest(harness.EndToEndTest):
 class TrainingTest(harness.EndToEndTest):
     """With the real worker."""
 
-    def test_requeued_jobs_come_out_as_undisturbed_ones(self):
+    def test_retried_jobs_come_out_as_undisturbed_ones(self):
         daemon = self.daemon(*harness.slow_disk(20))
         job = harness.write_job(self.folder, training=LONG)
         calm = daemon.finish(daemon.submit(job)["id"])["id"]
@@ -232,10 +232,10 @@ class TrainingTest(harness.EndToEndTest):
         job_id = daemon.submit(job)["id"]
         with daemon.watch(job_id) as watch:
             watch.until_checkpoint(50)
-            self.assertEqual(0, daemon.ctl("requeue", job_id).returncode)
+            self.assertEqual(0, daemon.ctl("retry", job_id).returncode)
             watch.until(lambda e: e.get("state", {}).get("state") == "QUEUED")
             watch.until_checkpoint(150)
-            again = daemon.ctl("requeue", "--from-scratch", job_id)
+            again = daemon.ctl("retry", "--from-scratch", job_id)
             self.assertEqual(0, again.returncode, again.stderr)
             watch.until(lambda e: e.get("state", {}).get("state") == "QUEUED")
             # Fast steps may share an event; checkpoints have their own.

@@ -215,14 +215,11 @@ class Job:
         return self._change(self._jobs.Cancel,
                             jobs_pb2.CancelRequest(id=self.id, now=now))
 
-    def retry(self) -> "Job":
-        """Queues a failed or cancelled job again, from its last checkpoint."""
-        return self._change(self._jobs.Retry, jobs_pb2.RetryRequest(id=self.id))
-
-    def requeue(self, from_scratch: bool = False) -> "Job":
+    def retry(self, from_scratch: bool = False) -> "Job":
+        """Runs it again: from its last checkpoint, or without what it had."""
         return self._change(
-            self._jobs.Requeue,
-            jobs_pb2.RequeueRequest(id=self.id, from_scratch=from_scratch))
+            self._jobs.Retry,
+            jobs_pb2.RetryRequest(id=self.id, from_scratch=from_scratch))
 
     def hold(self, reason: str = "") -> "Job":
         """Keeps a queued job from starting until release()."""

@@ -407,7 +407,7 @@ TEST_F(SchedulerAfterTest, ASuccessThatIsTakenBackIsWaitedForAgain) {
   const std::string urgent = Submit(/*priority=*/5);
   End(ExitReason::kDone);
   ASSERT_EQ(Running(), urgent);
-  ASSERT_TRUE(scheduler_->Requeue(a, /*from_scratch=*/true).ok());
+  ASSERT_TRUE(scheduler_->Retry(a, /*from_scratch=*/true).ok());
   End(ExitReason::kDone);
   EXPECT_EQ(Running(), a);
   EXPECT_THAT(Hold(b), HasSubstr("waits for job " + a));

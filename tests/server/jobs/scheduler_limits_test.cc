@@ -127,11 +127,11 @@ TEST_F(SchedulerLimitsTest, RetriesCountAsSubmitsDo) {
   const std::string first = SubmitAs("ada", Queued(1))->job.id;
   ASSERT_TRUE(scheduler_->Cancel(first).ok());
   const std::string second = SubmitAs("ada", Queued(1))->job.id;
-  EXPECT_TRUE(
-      absl::IsResourceExhausted(scheduler_->Retry(first, Queued(1)).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      scheduler_->Retry(first, false, Queued(1)).status()));
   EXPECT_EQ(StateOf(first), State::kCancelled);
   ASSERT_TRUE(scheduler_->Cancel(second).ok());
-  EXPECT_TRUE(scheduler_->Retry(first, Queued(1)).ok());
+  EXPECT_TRUE(scheduler_->Retry(first, false, Queued(1)).ok());
   // An admin.
   EXPECT_TRUE(scheduler_->Retry(second).ok());
 }
@@ -160,7 +160,7 @@ TEST_F(SchedulerLimitsTest, NoJobIsQueuedOnceResultsAreTooLarge) {
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   fake_ledger_.results["bob"] = 101;
   EXPECT_TRUE(
-      absl::IsResourceExhausted(scheduler_->Retry(id, limits).status()));
+      absl::IsResourceExhausted(scheduler_->Retry(id, false, limits).status()));
   EXPECT_EQ(StateOf(id), State::kCancelled);
   // Nobody adds up results where there is no limit.
   fake_ledger_.asked = 0;

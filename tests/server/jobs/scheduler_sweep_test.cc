@@ -140,7 +140,7 @@ TEST_F(SchedulerSweepTest, WhoIsQueuedAgainAtItsRungTellsItsSweep) {
   const std::string id = Resting();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
   const int before = sweep_changes_;
-  ASSERT_TRUE(scheduler_->Requeue(id, /*from_scratch=*/false).ok());
+  ASSERT_TRUE(scheduler_->Retry(id, /*from_scratch=*/false).ok());
   EXPECT_THAT(board_->HoldOf(id), HasSubstr("waits for its rung"));
   EXPECT_GT(sweep_changes_, before);
 }
@@ -148,7 +148,7 @@ TEST_F(SchedulerSweepTest, WhoIsQueuedAgainAtItsRungTellsItsSweep) {
 TEST_F(SchedulerSweepTest, FromScratchIsFromScratch) {
   const std::string id = Resting();
   ASSERT_TRUE(scheduler_->Cancel(id).ok());
-  ASSERT_TRUE(scheduler_->Requeue(id, /*from_scratch=*/true).ok());
+  ASSERT_TRUE(scheduler_->Retry(id, /*from_scratch=*/true).ok());
   scheduler_->Tick();
   EXPECT_EQ(Running(), id);
   EXPECT_EQ(launcher_.requests.back().until_step, 4);

@@ -120,7 +120,7 @@ TEST_F(SchedulerVerbsTest, OnlyAQueuedJobIsHeldReleasedOrMoved) {
   EXPECT_TRUE(absl::IsNotFound(scheduler_->Hold("X", "by ann").status()));
   EXPECT_TRUE(absl::IsNotFound(scheduler_->Release("X").status()));
   EXPECT_TRUE(absl::IsNotFound(scheduler_->Move("X", kTop).status()));
-  EXPECT_TRUE(absl::IsNotFound(scheduler_->Requeue("X", false).status()));
+  EXPECT_TRUE(absl::IsNotFound(scheduler_->Retry("X", false).status()));
 }
 
 TEST_F(SchedulerVerbsTest, WhatIsNotStoredIsNotDone) {
@@ -155,8 +155,8 @@ TEST_F(SchedulerVerbsTest, NothingIsChangedBeforeTheEndOfAnAttemptIsStored) {
   store_.FailWith(absl::OkStatus());
   for (const auto& refused :
        {scheduler_->Hold(id, "by ann"), scheduler_->Release(id),
-        scheduler_->Move(id, kTop), scheduler_->Requeue(id, false),
-        scheduler_->Requeue(id, true)}) {
+        scheduler_->Move(id, kTop), scheduler_->Retry(id, false),
+        scheduler_->Retry(id, true)}) {
     EXPECT_TRUE(absl::IsAborted(refused.status())) << refused.status();
   }
   scheduler_->Tick();

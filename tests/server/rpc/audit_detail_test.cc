@@ -41,10 +41,10 @@ TEST(AuditDetail, WhatVerbsOfTheQueueAskFor) {
   EXPECT_EQ(AuditDetail(move), "to the bottom");
   move.set_priority(-4);
   EXPECT_EQ(AuditDetail(move), "to priority -4");
-  v1::RequeueRequest requeue;
-  EXPECT_EQ(AuditDetail(requeue), "");
-  requeue.set_from_scratch(true);
-  EXPECT_EQ(AuditDetail(requeue), "from scratch");
+  v1::RetryRequest retry;
+  EXPECT_EQ(AuditDetail(retry), "");
+  retry.set_from_scratch(true);
+  EXPECT_EQ(AuditDetail(retry), "from scratch");
   v1::DrainRequest drain;
   drain.set_reason(std::string(1 << 20, 'x') + "\x1b");
   EXPECT_LT(AuditDetail(drain).size(), 1000u);

@@ -130,7 +130,7 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     absl::MutexLock lock(&mutex_);
     return last_move_;
   }
-  // Of the last Retry, Move or Requeue.
+  // Of the last Retry or Move.
   jobs::UserLimits last_limits() const {
     absl::MutexLock lock(&mutex_);
     return last_limits_;
@@ -212,17 +212,6 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
     if (now) jobs_[id].state = jobs::State::kCancelled;
     return jobs_[id];
   }
-  absl::StatusOr<jobs::Job> Retry(const std::string& id,
-                                  const jobs::UserLimits& limits) override {
-    absl::MutexLock lock(&mutex_);
-    last_limits_ = limits;
-    if (jobs_.count(id) == 0) return Find(id);
-    if (!jobs::IsFinal(jobs_[id].state)) {
-      return absl::FailedPreconditionError("it has not ended");
-    }
-    jobs_[id].state = jobs::State::kQueued;
-    return jobs_[id];
-  }
   absl::StatusOr<jobs::Job> Hold(const std::string& id,
                                  const std::string& why) override {
     return ChangeQueued(id, [&](jobs::Job& job) {
@@ -243,11 +232,14 @@ class FakeManager : public jobs::JobManager, public jobs::JobReader {
       }
     });
   }
-  absl::StatusOr<jobs::Job> Requeue(const std::string& id, bool from_scratch,
-                                    const jobs::UserLimits& limits) override {
+  absl::StatusOr<jobs::Job> Retry(const std::string& id, bool from_scratch,
+                                  const jobs::UserLimits& limits) override {
     absl::MutexLock lock(&mutex_);
     last_limits_ = limits;
     if (jobs_.count(id) == 0) return Find(id);
+    if (jobs_[id].state == jobs::State::kQueued) {
+      return absl::FailedPreconditionError("it is QUEUED");
+    }
     jobs_[id].state = jobs::State::kQueued;
     jobs_[id].fresh = from_scratch;
     return jobs_[id];

@@ -71,7 +71,6 @@ constexpr Row kWhoMayWhat[] = {
     {"JobService.Pin", "---++"},
     {"JobService.Queue", "+++++"},
     {"JobService.Release", "---++"},
-    {"JobService.Requeue", "---++"},
     {"JobService.Retry", "---++"},
     {"JobService.Submit", "--+++"},
     {"JobService.Unpin", "---++"},

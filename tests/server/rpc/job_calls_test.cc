@@ -79,23 +79,6 @@ TEST(GetJob, SaysWhatHoldsIt) {
   EXPECT_EQ(job.hold(), "");
 }
 
-TEST(RetryJob, AnswersWithTheQueuedJob) {
-  FakeManager manager;
-  manager.Put("a", jobs::State::kFailed);
-  v1::RetryRequest request;
-  v1::Job job;
-  EXPECT_EQ(RetryJob(manager, manager, request, SomeCall(), job).code(),
-            kInvalid);
-  request.set_id("x");
-  EXPECT_EQ(RetryJob(manager, manager, request, SomeCall(), job).code(),
-            kNotFound);
-  request.set_id("a");
-  ASSERT_TRUE(RetryJob(manager, manager, request, SomeCall(), job).ok());
-  EXPECT_EQ(job.state(), v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(RetryJob(manager, manager, request, SomeCall(), job).code(),
-            absl::StatusCode::kFailedPrecondition);
-}
-
 TEST(CancelJob, NowIsPassedOn) {
   FakeManager manager;
   manager.Put("a", jobs::State::kRunning);

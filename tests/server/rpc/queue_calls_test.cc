@@ -82,11 +82,10 @@ TEST(QueueCalls, TheirErrorsArePassedOn) {
   EXPECT_THAT(all(""), testing::ElementsAre(kInvalid));
   EXPECT_THAT(all("b"), testing::ElementsAre(kNotFound));
   EXPECT_THAT(all("a"), testing::ElementsAre(kState));
-  v1::RequeueRequest requeue;
-  EXPECT_EQ(RequeueJob(manager, manager, requeue, By("ada"), job).code(),
-            kInvalid);
-  requeue.set_id("b");
-  EXPECT_EQ(RequeueJob(manager, manager, requeue, By("ada"), job).code(),
+  v1::RetryRequest retry;
+  EXPECT_EQ(RetryJob(manager, manager, retry, By("ada"), job).code(), kInvalid);
+  retry.set_id("b");
+  EXPECT_EQ(RetryJob(manager, manager, retry, By("ada"), job).code(),
             kNotFound);
 }
 
@@ -137,19 +136,20 @@ TEST(MoveJob, WantsOneWayToGo) {
             kInvalid);
 }
 
-TEST(RequeueJob, PassesTheWishAndTheLimitsOn) {
+TEST(RetryJob, PassesTheWishAndTheLimitsOn) {
   FakeManager manager;
   manager.Put("a", jobs::State::kSucceeded);
-  v1::RequeueRequest request;
+  v1::RetryRequest request;
   request.set_id("a");
   request.set_from_scratch(true);
   Call call = By("ada");
   call.limits.queued_jobs = 5;
   v1::Job job;
-  ASSERT_TRUE(RequeueJob(manager, manager, request, call, job).ok());
+  ASSERT_TRUE(RetryJob(manager, manager, request, call, job).ok());
   EXPECT_EQ(job.state(), v1::JOB_STATE_QUEUED);
   EXPECT_TRUE(manager.Get("a")->fresh);
   EXPECT_EQ(manager.last_limits().queued_jobs, 5);
+  EXPECT_EQ(RetryJob(manager, manager, request, call, job).code(), kState);
 }
 
 TEST(DrainQueue, SaysWhoAndWhy) {
