@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/context_find.h"
 #include "client/contexts/context_store.h"
 #include "client/text/format.h"
 #include "client/text/identity_text.h"
@@ -162,8 +161,7 @@ void AddWithName(
 void AddContext(CLI::App& app, Action* action) {
   CLI::App* verb = app.add_subcommand(
       "context",
-      "The daemons that you logged in to: list, use, show, remove,\n"
-      "find");
+      "The daemons that you logged in to: list, use, show, remove");
   verb->require_subcommand(1);
   auto quiet = std::make_shared<bool>(false);
   CLI::App* list = verb->add_subcommand("list", "List the contexts");
@@ -178,7 +176,6 @@ void AddContext(CLI::App& app, Action* action) {
               false, Show);
   AddWithName(*verb, action, "remove", "Forget a context, and its token", true,
               Remove);
-  AddContextFind(*verb, action);
 }
 
 }  // namespace mpsd::client

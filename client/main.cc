@@ -61,8 +61,6 @@ int main(int argc, char** argv) {
   KeepStandardDescriptors();
   // gRPC would print its own complaints about a connection beside ours.
   setenv("GRPC_VERBOSITY", "NONE", 0);
-  // Avahi's library would say that it is Avahi's.
-  setenv("AVAHI_COMPAT_NOWARN", "1", 0);
   // Static, because the thread that waits for signals outlives main.
   static mpsd::client::Interrupt interrupt;
   CatchInterrupts(interrupt);

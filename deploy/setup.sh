@@ -28,8 +28,7 @@ APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
   libcli11-dev libssl-dev libcurl4-openssl-dev libpng-dev libjpeg-dev
   libboost-dev zlib1g-dev"
 APT_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev prometheus
-  prometheus-alertmanager zsh fish openssh-client openssh-server rsync
-  avahi-daemon dbus libavahi-compat-libdnssd1"
+  prometheus-alertmanager zsh fish openssh-client openssh-server rsync"
 BREW_PACKAGES="cmake ninja ccache pkgconf grpc protobuf abseil sqlite
   sqlitecpp spdlog prometheus-cpp nlohmann-json cli11 openssl@3
   libpng jpeg-turbo boost"

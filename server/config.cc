@@ -92,8 +92,6 @@ void DeclarePlaces(CLI::App& app, Options& o) {
   app.add_flag("--skip-selftest", o.config.skip_selftest,
                "Run jobs on a device that has not passed the worker's "
                "--selftest");
-  app.add_flag("--advertise", o.config.advertise,
-               "Tell the local network of the port of --listen, by DNS-SD");
   app.add_option("--http-listen", o.config.http_listen,
                  "Serve a read-only web page of the queue and the jobs on this "
                  "127.0.0.1:PORT, for every account of the machine, or "
@@ -267,6 +265,7 @@ constexpr char kNotifyCommand[] =
     "notify-command with a program (deploy/recipes/notify.sh)";
 // Options that a file of an earlier mpsd may hold, and what took their place.
 constexpr std::pair<const char*, const char*> kRemovedOptions[] = {
+    {"advertise", "mpsctl login HOST:PORT"},
     {"openai-listen", "gRPC, mpsctl --json or the Python package"},
     {"notify-webhook", kNotifyCommand},
     {"notify-webhook-secret-file", kNotifyCommand},

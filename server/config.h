@@ -29,8 +29,6 @@ struct Config {
   // listens. An address that is no unix socket nor of this machine alone needs
   // a certificate.
   std::vector<std::string> listen;
-  // Tells the local network of such a port, by DNS-SD.
-  bool advertise = false;
   // The certificate of the API's ports and its key, both or none; absolute.
   std::filesystem::path tls_cert, tls_key;
   // The group that may use the unix sockets, by name or number; empty: none.

@@ -56,7 +56,6 @@ constexpr Row kRows[] = {
     {"worker", IsSame<&Config::worker>},
     {"skip-selftest", IsSame<&Config::skip_selftest>},
     {"listen", IsSame<&Config::listen>},
-    {"advertise", IsSame<&Config::advertise>},
     {"tls-cert", IsSame<&Config::tls_cert>},
     {"tls-key", IsSame<&Config::tls_key>},
     {"socket-group", IsSame<&Config::socket_group>},

@@ -16,7 +16,6 @@
 #include "core/host/file_host.h"
 #include "core/host/machine.h"
 #include "core/wire/messages.h"
-#include "server/advertise.h"
 #include "server/build_info.h"
 #include "server/command_runner.h"
 #include "server/config_changes.h"
@@ -74,9 +73,6 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
       [raw = daemon.get()] { return raw->logbook_->Tend(); });
   daemon->StartWatchdog();
   daemon->StartDiskWatch();
-  daemon->announcement_ =
-      Advertise(daemon->config_, daemon->server_->addresses(),
-                LineTo(daemon->log_, spdlog::level::warn));
   daemon->log_->info("mpsd {} serves {}", MPSD_VERSION,
                      daemon->addresses().front());
   return daemon;
@@ -89,7 +85,6 @@ Daemon::Daemon(const Config& config)
       folders_(std::make_shared<jobs::MeasuredFolders>()) {}
 
 Daemon::~Daemon() {
-  announcement_.reset();
   watchdog_.reset();
   if (server_) server_->Shutdown(kShutdownGrace);
   ticker_.Stop();

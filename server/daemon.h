@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/dns_sd/announcement.h"
 #include "core/host/host.h"
 #include "server/access/audit_trail.h"
 #include "server/access/token_book.h"
@@ -178,7 +177,6 @@ class Daemon {
   std::unique_ptr<http::Server> page_;  // null: off
   std::unique_ptr<rpc::RpcServer> server_;
   std::unique_ptr<rpc::Watchdog> watchdog_;             // null: none
-  std::unique_ptr<dns_sd::Announcement> announcement_;  // null: none
   std::unique_ptr<DiskWatch> disk_watch_;
 };
 

@@ -39,19 +39,6 @@ absl::Status CheckListen(const Config& config) {
       "--tls-key. By ssh no port is needed: mpsctl --server ssh://THIS-HOST"));
 }
 
-absl::Status CheckAdvertise(const Config& config) {
-  if (!config.advertise ||
-      std::any_of(config.listen.begin(), config.listen.end(),
-                  [](const std::string& address) {
-                    return IsPort(address) && !listener::IsLoopback(address);
-                  })) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      "--advertise: nobody in the network reaches a unix socket or a loopback "
-      "port; give --listen HOST:PORT too, or leave --advertise out");
-}
-
 absl::Status CheckPage(const Config& config) {
   const std::string& address = config.http_listen;
   if (address.empty() || !IsPort(address) || listener::IsLoopback(address)) {
@@ -87,7 +74,6 @@ bool IsPort(const std::string& address) {
 
 absl::Status CheckAddresses(const Config& config) {
   if (absl::Status s = CheckListen(config); !s.ok()) return s;
-  if (absl::Status s = CheckAdvertise(config); !s.ok()) return s;
   if (absl::Status s = CheckPage(config); !s.ok()) return s;
   return CheckMetrics(config);
 }

@@ -15,7 +15,6 @@ bool IsPort(const std::string& address);
 
 // Who may be served on which address. InvalidArgument, naming the option:
 //   --listen           a port beyond loopback only with a certificate;
-//   --advertise        only with a port that others reach;
 //   --tls-*            the certificate and its key come together;
 //   --http-listen      a unix socket or a loopback host alone: the page has
 //                      neither TLS nor tokens, and shows specs and logs;

@@ -79,8 +79,6 @@ int Serve(const mpsd::Config& config, const Arguments& arguments) {
   for (const auto& [name, value] : config.environment) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   }
-  // Avahi's library would print that it is Avahi's, into the log of systemd.
-  if (config.advertise) setenv("AVAHI_COMPAT_NOWARN", "1", /*overwrite=*/0);
   // gRPC would write a line to stderr for each connection that fails, as many
   // as strangers like.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);

@@ -52,20 +52,6 @@ TEST(CheckAddresses, TheApisCertificateHasItsKey) {
   EXPECT_EQ(Fault(config), "");
 }
 
-TEST(CheckAddresses, OnlyAPortThatOthersReachIsAdvertised) {
-  Config config;
-  config.tls_cert = config.tls_key = "/c";
-  config.advertise = true;
-  EXPECT_THAT(Fault(config), HasSubstr("--advertise: "));
-  for (const char* address :
-       {"unix:/x", "127.0.0.1:1", "[::1]:1", "localhost:1"}) {
-    config.listen = {address};
-    EXPECT_THAT(Fault(config), HasSubstr("--advertise: ")) << address;
-  }
-  config.listen = {"127.0.0.1:1", "0.0.0.0:1"};
-  EXPECT_EQ(Fault(config), "");
-}
-
 TEST(CheckAddresses, ThePageIsThisMachinesAlone) {
   Config config;
   for (const char* address :
