@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/app.h"
 
-#include <CLI/CLI.hpp>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/choose_daemon.h"
@@ -21,7 +19,7 @@ struct GlobalOptions {
   bool json = false;
 };
 
-void AddGlobalOptions(CLI::App& app, GlobalOptions* options) {
+void AddGlobalOptions(Command& app, GlobalOptions* options) {
   app.add_option("--server", options->daemon.server,
                  "HOST:PORT, unix:PATH or /PATH of the daemon, or\n"
                  "ssh://[USER@]HOST[:PORT][/PATH] for one behind ssh\n"
@@ -39,7 +37,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions* options) {
   app.set_version_flag("--version", "mpsctl " MPSD_VERSION);
 }
 
-void AddVerbs(CLI::App& app, Action* action) {
+void AddVerbs(Command& app, Action* action) {
   AddSubmit(app, action);
   AddClone(app, action);
   AddDiff(app, action);
@@ -82,12 +80,9 @@ void AddVerbs(CLI::App& app, Action* action) {
   AddDrain(app, action);
   AddUndrain(app, action);
   AddCompletion(app, action);
-  for (CLI::App* verb : app.get_subcommands({})) {
-    verb->fallthrough();
-    verb->group("Verbs");
-  }
+  for (Command* verb : app.verbs()) verb->fallthrough()->group("Verbs");
   app.require_subcommand(1);
-  app.get_formatter()->label("SUBCOMMAND", "VERB");
+  app.set_verb_label("VERB");
 }
 
 bool AsksDaemon(const std::string& verb) {
@@ -101,38 +96,9 @@ bool AsksDaemon(const std::string& verb) {
 // A daemon that cannot be reached is one of the things that doctor finds.
 bool FindsUnreachable(const std::string& verb) { return verb == "doctor"; }
 
-// CLI11's complaint, in our words where CLI11's would not help.
-std::string Complaint(const CLI::App& app, const CLI::ParseError& error,
-                      const std::vector<std::string>& args) {
-  if (!app.get_subcommands().empty()) return error.what();
-  for (const std::string& arg : args) {
-    if (absl::StartsWith(arg, "-")) continue;
-    if (error.get_name() == "ExtrasError" ||
-        error.get_name() == "RequiredError") {
-      std::string verbs;
-      for (const CLI::App* verb :
-           app.get_subcommands([](const CLI::App*) { return true; })) {
-        absl::StrAppend(&verbs, verbs.empty() ? "" : ", ", verb->get_name());
-      }
-      return absl::StrCat("there is no verb '", arg, "'; the verbs are ",
-                          verbs);
-    }
-  }
-  return error.get_name() == "RequiredError" ? "no verb given" : error.what();
-}
-
-int UsageError(const CLI::App& app, const CLI::ParseError& error,
-               const std::vector<std::string>& args, std::ostream& err) {
-  const auto chosen = app.get_subcommands();
-  err << "mpsctl: " << Complaint(app, error, args) << "\nSee `mpsctl "
-      << (chosen.empty() ? "" : absl::StrCat(chosen[0]->get_name(), " "))
-      << "--help`.\n";
-  return static_cast<int>(ExitCode::kBadInput);
-}
-
 int RunVerb(const std::vector<std::string>& args, std::ostream& out,
             std::ostream& err, const Terminal& terminal) {
-  CLI::App app("Queue fine-tuning jobs at mpsd and follow them.", "mpsctl");
+  Command app("Queue fine-tuning jobs at mpsd and follow them.", "mpsctl");
   app.footer(absl::StrCat(DaemonChoiceHelp(), "\n\n", ExitCodeHelp()));
   GlobalOptions options;
   Action action;
@@ -143,14 +109,8 @@ int RunVerb(const std::vector<std::string>& args, std::ostream& out,
     PrintWords(app, {args.begin() + 2, args.end()}, out);
     return static_cast<int>(ExitCode::kOk);
   }
-  try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
-  } catch (const CLI::Success& help) {  // --help, --version
-    return app.exit(help, out, err);
-  } catch (const CLI::ParseError& error) {
-    return UsageError(app, error, args, err);
-  }
-  const std::string verb = app.get_subcommands()[0]->get_name();
+  if (const std::optional<int> code = app.Parse(args, out, err)) return *code;
+  const std::string verb = app.chosen()[0];
   const bool asks_daemon = AsksDaemon(verb);
   // A verb that asks no daemon runs whatever state the contexts are in.
   absl::StatusOr<Address> address = FindAddress("", "");

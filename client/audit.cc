@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -134,9 +133,9 @@ ExitCode Audit(const AuditOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddAudit(CLI::App& app, Action* action) {
+void AddAudit(Command& app, Action* action) {
   auto options = std::make_shared<AuditOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "audit", "Show who asked for which change, newest first");
   verb->add_option("--user", options->user, "Only what this user asked for")
       ->type_name("NAME");
@@ -152,7 +151,7 @@ void AddAudit(CLI::App& app, Action* action) {
   verb->add_option("--until", options->until, "Before then; likewise")
       ->type_name("WHEN");
   verb->add_option("--limit", options->limit, "At most so many")
-      ->check(CLI::Range(1, 1000000))
+      ->check(Range(1, 1000000))
       ->type_name("N")
       ->capture_default_str();
   verb->callback([=] {

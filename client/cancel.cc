@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,10 +46,10 @@ ExitCode CancelOne(const std::string& id, bool now, const Console& console) {
 
 }  // namespace
 
-void AddCancel(CLI::App& app, Action* action) {
+void AddCancel(Command& app, Action* action) {
   auto texts = std::make_shared<std::vector<std::string>>();
   auto now = std::make_shared<bool>(false);
-  CLI::App* verb = app.add_subcommand("cancel", "Ask jobs to end");
+  Command* verb = app.add_subcommand("cancel", "Ask jobs to end");
   verb->add_option(kJobIdName, *texts, "The jobs, or sweeps by their whole ids")
       ->required()
       ->type_name("");

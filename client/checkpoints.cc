@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -52,9 +51,9 @@ ExitCode Checkpoints(const std::string& text, const Console& console) {
 
 }  // namespace
 
-void AddCheckpoints(CLI::App& app, Action* action) {
+void AddCheckpoints(Command& app, Action* action) {
   auto text = std::make_shared<std::string>();
-  CLI::App* verb =
+  Command* verb =
       app.add_subcommand("checkpoints", "List the checkpoints of a job");
   verb->add_option(kJobIdName, *text, "The job")->required()->type_name("");
   verb->callback([=] {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -113,9 +112,9 @@ ExitCode Clone(const CloneOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddClone(CLI::App& app, Action* action) {
+void AddClone(Command& app, Action* action) {
   auto options = std::make_shared<CloneOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "clone", "Queue a job like another, with its data, and watch it");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/compare_devices.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -96,9 +95,9 @@ void PrintDeviceComparison(const v1::StudyResult& result,
               << " (" << Printable(comparison.reason()) << ")\n";
 }
 
-void AddCompareDevices(CLI::App& app, Action* action) {
+void AddCompareDevices(Command& app, Action* action) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "compare-devices",
       "Whether a job runs faster on MPS or CUDA than on the CPU");
   DeclareStudy(*verb, &arguments->study);
@@ -108,15 +107,15 @@ void AddCompareDevices(CLI::App& app, Action* action) {
       ->type_name("A,B")
       ->delimiter(',')
       ->expected(2)
-      ->check(CLI::IsMember({"cpu", "cuda", "mps"}));
+      ->check(IsMember({"cpu", "cuda", "mps"}));
   verb->add_option("--steps", arguments->steps,
                    "Steps to measure on each; default 20")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000));
+      ->check(Range(1, 1000));
   verb->add_option("--warmup-steps", arguments->warmup_steps,
                    "Steps before these; default 3")
       ->type_name("N")
-      ->check(CLI::Range(0, 1000));
+      ->check(Range(0, 1000));
   verb->callback([=] {
     *action = [=](const Console& console) { return Run(console, *arguments); };
   });

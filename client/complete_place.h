@@ -6,11 +6,7 @@
 #include <vector>
 
 #include "client/choose_daemon.h"
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
+#include "client/command_line.h"
 
 namespace mpsd::client {
 
@@ -19,10 +15,10 @@ struct CompletePlace {
   std::string word;  // as far as it is typed
   // The verb, and the verbs above it: "model list". "" before the first one.
   std::string path;
-  const CLI::App* verb = nullptr;  // the program where there is no verb
+  const Command* verb = nullptr;  // the program where there is no verb
   // Whose value the word is; null where it is none's. For a word without a dash
   // behind a verb, the positional argument.
-  const CLI::Option* option = nullptr;
+  const Option* option = nullptr;
   // What the values of `option` begin with, of a word "--option=value".
   std::string before_value;
   std::vector<std::string> arguments;  // positional ones before the word
@@ -31,15 +27,8 @@ struct CompletePlace {
 
 // The place of the last of `words`, which follow the program's name. `words`
 // has one at least.
-CompletePlace FindPlace(const CLI::App& program,
+CompletePlace FindPlace(const Command& program,
                         const std::vector<std::string>& words);
-
-// The app's options with those of its groups.
-std::vector<const CLI::Option*> OptionsOf(const CLI::App& app);
-// "--follow" and "-f" for one option; nothing for a positional argument.
-std::vector<std::string> Spellings(const CLI::Option& option);
-// The verbs below `app` that people are told of.
-std::vector<const CLI::App*> VerbsOf(const CLI::App& app);
 
 }  // namespace mpsd::client
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/complete_words.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -247,7 +246,7 @@ Words InList(const std::string& typed, const std::vector<std::string>& texts,
 }
 
 CompleteWords Value(const CompletePlace& place) {
-  const CLI::Option& option = *place.option;
+  const Option& option = *place.option;
   const std::string name = option.get_name();
   CompleteWords result;
   if (name == kJobIdName && absl::StartsWith(place.path, "log ")) {
@@ -290,11 +289,11 @@ CompleteWords Value(const CompletePlace& place) {
   return result;
 }
 
-Words Options(const CLI::App& program, const CompletePlace& place) {
+Words Options(const Command& program, const CompletePlace& place) {
   Words words;
-  const auto add = [&words](const CLI::App& app) {
-    for (const CLI::Option* option : OptionsOf(app)) {
-      for (const std::string& name : Spellings(*option)) {
+  const auto add = [&words](const Command& app) {
+    for (const Option* option : app.options()) {
+      for (const std::string& name : option->spellings()) {
         words.push_back({name, option->get_description()});
       }
     }
@@ -313,9 +312,9 @@ bool IsPlain(std::string_view word) {
 
 }  // namespace
 
-CompleteWords WordsFor(const CLI::App& program, const CompletePlace& place) {
+CompleteWords WordsFor(const Command& program, const CompletePlace& place) {
   CompleteWords all;
-  const std::vector<const CLI::App*> verbs = VerbsOf(*place.verb);
+  const std::vector<Command*> verbs = place.verb->verbs();
   if (place.option != nullptr) {
     all = Value(place);
   } else if (absl::StartsWith(place.word, "-")) {
@@ -326,7 +325,7 @@ CompleteWords WordsFor(const CLI::App& program, const CompletePlace& place) {
       place.option == nullptr || place.option->get_positional();
   if (takes_verb && !absl::StartsWith(place.word, "-") &&
       place.arguments.empty()) {
-    for (const CLI::App* verb : verbs) {
+    for (const Command* verb : verbs) {
       all.words.push_back({verb->get_name(), verb->get_description()});
     }
   }
@@ -343,7 +342,7 @@ CompleteWords WordsFor(const CLI::App& program, const CompletePlace& place) {
   return fitting;
 }
 
-void PrintWords(const CLI::App& program, std::vector<std::string> words,
+void PrintWords(const Command& program, std::vector<std::string> words,
                 std::ostream& out) {
   if (words.empty()) words.emplace_back();
   const CompleteWords fitting = WordsFor(program, FindPlace(program, words));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/command_line.h"
 #include "client/complete_place.h"
 
 namespace mpsd::client {
@@ -31,12 +32,12 @@ struct CompleteWords {
 // most, and never through ssh, which might ask for a passphrase; a daemon that
 // does not answer has none. Only words that begin with the place's word, and
 // that a shell takes as they are: a model's name is not run.
-CompleteWords WordsFor(const CLI::App& program, const CompletePlace& place);
+CompleteWords WordsFor(const Command& program, const CompletePlace& place);
 
 // Answers a shell's script: "files", "parts" or "words" for the last of the
 // words that follow the program's name, then a word a line, with what it is
 // behind a tab.
-void PrintWords(const CLI::App& program, std::vector<std::string> words,
+void PrintWords(const Command& program, std::vector<std::string> words,
                 std::ostream& out);
 
 }  // namespace mpsd::client

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/completion.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -100,14 +99,14 @@ std::string CompletionScript(const std::string& shell) {
   return shell == "fish" ? kFish : kBash;
 }
 
-void AddCompletion(CLI::App& app, Action* action) {
+void AddCompletion(Command& app, Action* action) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* verb =
+  Command* verb =
       app.add_subcommand("completion", "Print a shell's completion script");
   verb->add_option("SHELL", *shell, "The shell")
       ->type_name("")
       ->required()
-      ->check(CLI::IsMember(CompletionShells()));
+      ->check(IsMember(CompletionShells()));
   verb->callback([=] {
     *action = [=](const Console& console) {
       console.out << CompletionScript(*shell);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -142,11 +141,11 @@ ExitCode Remove(const Console& console, const std::string& name) {
 
 // Adds a verb below `context` that takes a context's name.
 void AddWithName(
-    CLI::App& verb, Action* action, const char* name, const char* description,
+    Command& verb, Action* action, const char* name, const char* description,
     bool is_required,
     const std::function<ExitCode(const Console&, const std::string&)>& run) {
   auto chosen = std::make_shared<std::string>();
-  CLI::App* below = verb.add_subcommand(name, description);
+  Command* below = verb.add_subcommand(name, description);
   below->fallthrough();
   below->add_option(kContextName, *chosen, "The context's name")
       ->type_name("")
@@ -158,13 +157,12 @@ void AddWithName(
 
 }  // namespace
 
-void AddContext(CLI::App& app, Action* action) {
-  CLI::App* verb = app.add_subcommand(
-      "context",
-      "The daemons that you logged in to: list, use, show, remove");
+void AddContext(Command& app, Action* action) {
+  Command* verb = app.add_subcommand(
+      "context", "The daemons that you logged in to: list, use, show, remove");
   verb->require_subcommand(1);
   auto quiet = std::make_shared<bool>(false);
-  CLI::App* list = verb->add_subcommand("list", "List the contexts");
+  Command* list = verb->add_subcommand("list", "List the contexts");
   list->fallthrough();
   list->add_flag("-q,--quiet", *quiet, "Print the names alone");
   list->callback([=] {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -275,9 +274,9 @@ ExitCode Delete(const DeleteOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddDelete(CLI::App& app, Action* action) {
+void AddDelete(Command& app, Action* action) {
   auto options = std::make_shared<DeleteOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "delete", "Remove jobs that have ended, with their logs and results");
   verb->add_option(kJobIdName, options->texts, "The jobs")->type_name("");
   AddJobFilter(verb, &options->filter);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <array>
 #include <map>
 #include <memory>
@@ -224,9 +223,9 @@ ExitCode Diff(const std::vector<std::string>& texts, const Console& console) {
 
 }  // namespace
 
-void AddDiff(CLI::App& app, Action* action) {
+void AddDiff(Command& app, Action* action) {
   auto ids = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "diff", "Compare two jobs: their specs, their data, their results");
   verb->add_option(kJobIdName, *ids, "The two jobs")
       ->required()

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -242,8 +241,8 @@ ExitCode Doctor(const Console& console, bool deep,
 
 }  // namespace
 
-void AddDoctor(CLI::App& app, Action* action) {
-  CLI::App* verb = app.add_subcommand(
+void AddDoctor(Command& app, Action* action) {
+  Command* verb = app.add_subcommand(
       "doctor", "Look for what is wrong with the daemon's machine");
   struct Arguments {
     bool deep = false;

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -353,19 +352,19 @@ ExitCode Download(const DownloadOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddDownload(CLI::App& app, Action* action) {
+void AddDownload(Command& app, Action* action) {
   auto options = std::make_shared<DownloadOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "download",
       "Fetch the final adapter or model, a checkpoint, predictions or curves");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");
-  CLI::Option* checkpoint =
+  Option* checkpoint =
       verb->add_option("--checkpoint", options->checkpoint,
                        "A checkpoint instead of the final output")
           ->type_name("STEP");
-  CLI::Option* predictions =
+  Option* predictions =
       verb->add_flag(
               "--predictions", options->predictions,
               "What was predicted of dataset.predict, and the confusion\n"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -28,9 +27,9 @@ ExitCode Drain(const std::string& reason, const Console& console) {
 
 }  // namespace
 
-void AddDrain(CLI::App& app, Action* action) {
+void AddDrain(Command& app, Action* action) {
   auto reason = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "drain", "Start no further job until undrain; for admins");
   verb->add_option("--reason", *reason, "Why, for whoever waits")
       ->type_name("TEXT");

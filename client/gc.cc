@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -113,9 +112,9 @@ ExitCode Collect(const Console& console) {
 
 }  // namespace
 
-void AddGc(CLI::App& app, Action* action) {
+void AddGc(Command& app, Action* action) {
   auto dry_run = std::make_shared<bool>(false);
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "gc", "Remove now what mpsd's --keep-… and budget let go");
   verb->add_flag("--dry-run", *dry_run,
                  "Tell what would go, and why; remove nothing");

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,10 +32,10 @@ ExitCode HoldOne(const std::string& id, const std::string& reason,
 
 }  // namespace
 
-void AddHold(CLI::App& app, Action* action) {
+void AddHold(Command& app, Action* action) {
   auto texts = std::make_shared<std::vector<std::string>>();
   auto reason = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "hold", "Keep queued jobs from starting; they keep their places");
   verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
   verb->add_option("--reason", *reason, "Why, for whoever looks at the queue")

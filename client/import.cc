@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -101,9 +100,9 @@ ExitCode Import(const ImportOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddImport(CLI::App& app, Action* action) {
+void AddImport(Command& app, Action* action) {
   auto options = std::make_shared<ImportOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "import", "Make a job.json of run_glue.py's arguments");
   verb->add_option("ARGUMENTS", options->arguments,
                    "A file with the command line or the JSON of run_glue.py,\n"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <iomanip>
 #include <string>
 #include <vector>
@@ -171,8 +170,8 @@ ExitCode Info(const Console& console) {
 
 }  // namespace
 
-void AddInfo(CLI::App& app, Action* action) {
-  CLI::App* verb = app.add_subcommand("info", "Show the daemon and its device");
+void AddInfo(Command& app, Action* action) {
+  Command* verb = app.add_subcommand("info", "Show the daemon and its device");
   verb->callback([=] { *action = Info; });
 }
 

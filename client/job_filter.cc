@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/job_filter.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/command_line.h"
 #include "client/job_labels.h"
 #include "client/text/format.h"
 #include "client/text/when.h"
@@ -61,9 +61,9 @@ absl::Status SetTimes(const JobFilter& filter, const Terminal& terminal,
 
 }  // namespace
 
-void AddJobFilter(CLI::App* verb, JobFilter* filter) {
+void AddJobFilter(Command* verb, JobFilter* filter) {
   verb->add_option("--state", filter->states, "Only this state; repeatable")
-      ->check(CLI::IsMember(StateNames(), CLI::ignore_case))
+      ->check(IsMember(StateNames(), /*ignore_case=*/true))
       ->allow_extra_args(false);
   verb->add_option("--owner", filter->owner, "Only this owner's")
       ->type_name("NAME");

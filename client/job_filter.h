@@ -6,12 +6,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/command_line.h"
 #include "client/terminal.h"
 #include "mpsd/v1/jobs.pb.h"
-
-namespace CLI {
-class App;
-}
 
 namespace mpsd::client {
 
@@ -31,7 +28,7 @@ struct JobFilter {
 };
 
 // `filter` must outlive the parse.
-void AddJobFilter(CLI::App* verb, JobFilter* filter);
+void AddJobFilter(Command* verb, JobFilter* filter);
 
 // Sets the fields that filter in `request`. InvalidArgument names the option.
 absl::Status FillFilter(const JobFilter& filter, const Terminal& terminal,

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -312,7 +311,7 @@ ExitCode List(const ListOptions& options, const Console& console) {
 
 // --- The verb ----------------------------------------------------------------
 
-void AddShape(CLI::App* verb, ListOptions* options) {
+void AddShape(Command* verb, ListOptions* options) {
   verb->add_option("--sort", options->sort,
                    "Sort by these, with commas between them; from the end\n"
                    "with - before one: -eval_loss,name")
@@ -321,15 +320,14 @@ void AddShape(CLI::App* verb, ListOptions* options) {
                    "Show these, with commas between them: the fields of\n"
                    "--json, labels.NAME, metrics.NAME, step, loss, age …")
       ->type_name("NAMES");
-  CLI::Option* limit =
-      verb->add_option("--limit", options->limit, "At most so many")
-          ->check(CLI::Range(1, 1000000))
-          ->type_name("N")
-          ->capture_default_str();
-  CLI::Option* page =
+  Option* limit = verb->add_option("--limit", options->limit, "At most so many")
+                      ->check(Range(1, 1000000))
+                      ->type_name("N")
+                      ->capture_default_str();
+  Option* page =
       verb->add_option("--page", options->page,
                        "The page of this number, each of --limit jobs")
-          ->check(CLI::Range(1, 1000000))
+          ->check(Range(1, 1000000))
           ->type_name("N");
   verb->add_flag("--all", options->all, "All of them")
       ->excludes(limit)
@@ -343,9 +341,9 @@ void AddShape(CLI::App* verb, ListOptions* options) {
 
 }  // namespace
 
-void AddList(CLI::App& app, Action* action) {
+void AddList(Command& app, Action* action) {
   auto options = std::make_shared<ListOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "list", "Show jobs, newest first unless --sort says otherwise");
   AddJobFilter(verb, &options->filter);
   AddShape(verb, options.get());

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
+#include "client/command_line.h"
 #include "client/log_verbs.h"
 
 namespace mpsd::client {
 
-void AddLog(CLI::App& app, Action* action) {
+void AddLog(Command& app, Action* action) {
   struct Options {
     int limit = 20;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "log",
       "The logbook: what ended, with which torch, data and machine; what one "
       "job printed is `mpsctl logs`");
   verb->add_option("--limit", options->limit, "At most so many of the latest")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(Range(1, 1'000'000))
       ->type_name("N")
       ->capture_default_str();
   verb->require_subcommand(0, 1);
@@ -29,7 +29,7 @@ void AddLog(CLI::App& app, Action* action) {
   AddLogExport(*verb, action);
   verb->callback([=] {
     // Runs after the callback of a verb below it.
-    if (!verb->get_subcommands().empty()) return;
+    if (!verb->chosen().empty()) return;
     *action = [=](const Console& console) {
       return SearchLog(console, "", options->limit);
     };

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <array>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "client/command_line.h"
 #include "client/log_verbs.h"
 #include "client/record_pages.h"
 #include "client/record_text.h"
@@ -128,9 +128,9 @@ ExitCode Diff(const Console& console, const std::vector<std::string>& ids) {
 
 }  // namespace
 
-void AddLogDiff(CLI::App& log, Action* action) {
+void AddLogDiff(Command& log, Action* action) {
   auto ids = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = log.add_subcommand(
+  Command* verb = log.add_subcommand(
       "diff",
       "Two records side by side: what differs in spec, environment, data and "
       "conditions, and the results; also of jobs that are gone");

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/command_line.h"
 #include "client/log_verbs.h"
 #include "client/output_file.h"
 #include "client/record_lines.h"
@@ -113,9 +113,9 @@ ExitCode Export(const Console& console, const ExportOptions& options) {
 
 }  // namespace
 
-void AddLogExport(CLI::App& log, Action* action) {
+void AddLogExport(Command& log, Action* action) {
   auto options = std::make_shared<ExportOptions>();
-  CLI::App* verb = log.add_subcommand(
+  Command* verb = log.add_subcommand(
       "export", "Write all records, or those that a query finds");
   verb->fallthrough();
   auto* format = verb->add_option_group("format");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/command_line.h"
 #include "client/log_verbs.h"
 #include "client/text/format.h"
 
@@ -47,9 +47,9 @@ ExitCode Note(const Console& console, const NoteOptions& options) {
 
 }  // namespace
 
-void AddLogNote(CLI::App& log, Action* action) {
+void AddLogNote(Command& log, Action* action) {
   auto options = std::make_shared<NoteOptions>();
-  CLI::App* verb = log.add_subcommand(
+  Command* verb = log.add_subcommand(
       "note", "Add a note to a record, or an entry of its own; notes stay");
   verb->fallthrough();
   verb->add_option(kJobIdName, options->id,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/command_line.h"
 #include "client/log_verbs.h"
 #include "client/record_pages.h"
 #include "client/record_text.h"
@@ -107,13 +107,13 @@ ExitCode SearchLog(const Console& console, const std::string& query,
   return ExitCode::kOk;
 }
 
-void AddLogSearch(CLI::App& log, Action* action) {
+void AddLogSearch(Command& log, Action* action) {
   struct Options {
     std::vector<std::string> query;
     int limit = 50;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = log.add_subcommand("search", "Find records");
+  Command* verb = log.add_subcommand("search", "Find records");
   verb->fallthrough();
   verb->footer(kHelp);
   verb->add_option("QUERY", options->query,
@@ -121,7 +121,7 @@ void AddLogSearch(CLI::App& log, Action* action) {
       ->required()
       ->type_name("");
   verb->add_option("--limit", options->limit, "At most so many")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(Range(1, 1'000'000))
       ->type_name("N")
       ->capture_default_str();
   verb->callback([=] {

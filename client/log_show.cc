@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/command_line.h"
 #include "client/log_verbs.h"
 #include "client/record_pages.h"
 #include "client/record_text.h"
@@ -85,9 +85,9 @@ void PrintRecord(const Console& console, const v1::Record& record) {
   PrintNotes(console, record);
 }
 
-void AddLogShow(CLI::App& log, Action* action) {
+void AddLogShow(Command& log, Action* action) {
   auto id = std::make_shared<std::string>();
-  CLI::App* verb = log.add_subcommand("show", "All of one record");
+  Command* verb = log.add_subcommand("show", "All of one record");
   verb->fallthrough();
   verb->add_option(kJobIdName, *id, "The record: a job's id, or a part of it")
       ->required()

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/command_line.h"
 #include "client/log_verbs.h"
 #include "client/text/format.h"
 
@@ -49,13 +49,13 @@ ExitCode Tag(const Console& console, const std::string& id,
 
 }  // namespace
 
-void AddLogTag(CLI::App& log, Action* action) {
+void AddLogTag(Command& log, Action* action) {
   struct Options {
     std::string id;
     std::vector<std::string> tags;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb =
+  Command* verb =
       log.add_subcommand("tag", "Add tags, +NAME, and remove tags, -NAME");
   verb->add_option(kJobIdName, options->id, "The record")
       ->required()

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "client/command_line.h"
 #include "client/console.h"
 #include "client/verbs.h"
 #include "mpsd/v1/logbook.pb.h"
@@ -13,12 +14,12 @@ namespace mpsd::client {
 
 // Each function adds its verb below `mpsctl log`, as those of verbs.h do.
 // Defined in <function without Add>.cc.
-void AddLogSearch(CLI::App& log, Action* action);
-void AddLogShow(CLI::App& log, Action* action);
-void AddLogDiff(CLI::App& log, Action* action);
-void AddLogNote(CLI::App& log, Action* action);
-void AddLogTag(CLI::App& log, Action* action);
-void AddLogExport(CLI::App& log, Action* action);
+void AddLogSearch(Command& log, Action* action);
+void AddLogShow(Command& log, Action* action);
+void AddLogDiff(Command& log, Action* action);
+void AddLogNote(Command& log, Action* action);
+void AddLogTag(Command& log, Action* action);
+void AddLogExport(Command& log, Action* action);
 
 // Finds records and prints a row for each, at most `limit`. Defined in
 // log_search.cc.

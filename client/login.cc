@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -320,9 +319,9 @@ class Login {
 
 }  // namespace
 
-void AddLogin(CLI::App& app, Action* action) {
+void AddLogin(Command& app, Action* action) {
   auto options = std::make_shared<LoginOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "login", "Log in to a daemon behind a port, by TLS and a token");
   verb->add_option("SERVER", options->server, "HOST:PORT of its --listen")
       ->type_name("")

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -36,9 +35,9 @@ ExitCode Logout(const Console& console, std::string name) {
 
 }  // namespace
 
-void AddLogout(CLI::App& app, Action* action) {
+void AddLogout(Command& app, Action* action) {
   auto name = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "logout", "Forget a daemon that you logged in to, and its token");
   verb->add_option(kContextName, *name, "Which one (else the current one)")
       ->type_name("");

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -149,14 +148,14 @@ class LogReader {
 
 }  // namespace
 
-void AddLogs(CLI::App& app, Action* action) {
+void AddLogs(Command& app, Action* action) {
   struct Options {
     std::string id;
     bool follow = false;
     bool raw = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "logs", "Print a job's log; the logbook of all jobs is `mpsctl log`");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()

@@ -4,7 +4,6 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -122,9 +121,9 @@ ExitCode Merge(const MergeOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddMerge(CLI::App& app, Action* action) {
+void AddMerge(Command& app, Action* action) {
   auto options = std::make_shared<MergeOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "merge", "Put an adapter into the model it was trained on");
   verb->add_option("ADAPTER", options->adapter, "The PEFT folder")
       ->required()
@@ -139,7 +138,7 @@ void AddMerge(CLI::App& app, Action* action) {
       ->type_name("MODEL");
   verb->add_option("--dtype", options->dtype,
                    "Of the result; default: the model's")
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
+      ->check(IsMember({"float32", "bfloat16", "float16"}))
       ->type_name("DTYPE");
   verb->add_option("--max-shard-size", options->max_shard_size,
                    "Of a weight file; default: 5GB")

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/command_line.h"
 #include "client/model_verbs.h"
 #include "client/text/format.h"
 
@@ -35,15 +35,15 @@ std::string FitText(const v1::Model& model) {
   return text;
 }
 
-void AddModel(CLI::App& app, Action* action) {
-  CLI::App* verb = app.add_subcommand(
+void AddModel(Command& app, Action* action) {
+  Command* verb = app.add_subcommand(
       "model", "The models that jobs can name: push, pull, list, rm");
   verb->require_subcommand(1);
   AddModelPush(*verb, action);
   AddModelPull(*verb, action);
   AddModelList(*verb, action);
   AddModelRemove(*verb, action);
-  for (CLI::App* one : verb->get_subcommands({})) one->fallthrough();
+  for (Command* one : verb->verbs()) one->fallthrough();
 }
 
 }  // namespace mpsd::client

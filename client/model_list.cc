@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/command_line.h"
 #include "client/model_verbs.h"
 #include "client/text/format.h"
 #include "client/text/table.h"
@@ -85,9 +85,9 @@ ExitCode List(const std::string& name, const Console& console) {
 
 }  // namespace
 
-void AddModelList(CLI::App& model, Action* action) {
+void AddModelList(Command& model, Action* action) {
   auto name = std::make_shared<std::string>();
-  CLI::App* verb =
+  Command* verb =
       model.add_subcommand("list", "List the models that jobs can name");
   verb->add_option(kModelName, *name, "This one alone")->type_name("");
   verb->callback([=] {

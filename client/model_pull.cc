@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/command_line.h"
 #include "client/model_verbs.h"
 #include "client/progress_line.h"
 #include "client/reconnect.h"
@@ -183,9 +183,9 @@ ExitCode Pull(const PullOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddModelPull(CLI::App& model, Action* action) {
+void AddModelPull(Command& model, Action* action) {
   auto options = std::make_shared<PullOptions>();
-  CLI::App* verb = model.add_subcommand(
+  Command* verb = model.add_subcommand(
       "pull", "Have mpsd fetch a model from the Hugging Face hub");
   verb->add_option("ID[@REVISION]", options->name,
                    "The model on the hub, ORG/NAME, at a branch, a tag or a\n"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/command_line.h"
 #include "client/hash_files.h"
 #include "client/model_advice.h"
 #include "client/model_files.h"
@@ -145,9 +145,9 @@ ExitCode Push(const PushOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddModelPush(CLI::App& model, Action* action) {
+void AddModelPush(Command& model, Action* action) {
   auto options = std::make_shared<PushOptions>();
-  CLI::App* verb = model.add_subcommand(
+  Command* verb = model.add_subcommand(
       "push", "Send a model's folder, so that jobs can name the model");
   verb->add_option("FOLDER", options->folder,
                    "The folder, in Hugging Face layout")

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/command_line.h"
 #include "client/model_verbs.h"
 #include "client/text/format.h"
 
@@ -66,9 +66,9 @@ ExitCode Remove(const std::vector<std::string>& names, const Console& console) {
 
 }  // namespace
 
-void AddModelRemove(CLI::App& model, Action* action) {
+void AddModelRemove(Command& model, Action* action) {
   auto names = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = model.add_subcommand(
+  Command* verb = model.add_subcommand(
       "rm", "Remove models that no job needs which has not ended");
   verb->add_option(kModelName, *names, "The models")->required()->type_name("");
   verb->callback([=] {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "client/command_line.h"
 #include "client/console.h"
 #include "client/verbs.h"
 #include "mpsd/v1/models.pb.h"
@@ -12,10 +13,10 @@ namespace mpsd::client {
 
 // Each function adds its verb below `mpsctl model`, as those of verbs.h do.
 // Defined in <function without Add>.cc.
-void AddModelPush(CLI::App& model, Action* action);
-void AddModelPull(CLI::App& model, Action* action);
-void AddModelList(CLI::App& model, Action* action);
-void AddModelRemove(CLI::App& model, Action* action);
+void AddModelPush(Command& model, Action* action);
+void AddModelPull(Command& model, Action* action);
+void AddModelList(Command& model, Action* action);
+void AddModelRemove(Command& model, Action* action);
 
 // "270.1 MB, llama, 134,515,008 parameters, for CAUSAL_LM and SEQ_CLS".
 std::string ModelText(const v1::Model& model);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -60,16 +59,16 @@ ExitCode Move(const MoveOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddMove(CLI::App& app, Action* action) {
+void AddMove(Command& app, Action* action) {
   auto options = std::make_shared<MoveOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "move",
       "Move queued jobs among your jobs of their priority\n"
       "(an admin: among all jobs of it), or to another priority");
   verb->add_option(kJobIdName, options->ids, "The jobs")
       ->required()
       ->type_name("");
-  CLI::Option_group* to = verb->add_option_group("To");
+  Command* to = verb->add_option_group("To");
   to->add_flag("--top", options->top, "Before the others");
   to->add_flag("--bottom", options->bottom, "Behind the others");
   to->add_option("--priority", options->priority, "Higher runs first")

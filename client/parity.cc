@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/parity.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -134,9 +133,9 @@ void PrintParity(const v1::StudyResult& result, const Console& console) {
   PrintTensors(parity, out);
 }
 
-void AddParity(CLI::App& app, Action* action) {
+void AddParity(Command& app, Action* action) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "parity",
       "Whether a device computes what another one does, or a recorded run did");
   DeclareStudy(*verb, &arguments->study);
@@ -147,11 +146,11 @@ void AddParity(CLI::App& app, Action* action) {
       ->check(Given);
   verb->add_option("--steps", arguments->steps, "Steps to compare; default 10")
       ->type_name("N")
-      ->check(CLI::Range(1, 5000));
+      ->check(Range(1, 5000));
   verb->add_option("--device", arguments->device,
                    "The device in question, in place of the job's")
       ->type_name("DEVICE")
-      ->check(CLI::IsMember({"cpu", "cuda", "mps"}));
+      ->check(IsMember({"cpu", "cuda", "mps"}));
   verb->callback([=] {
     *action = [=](const Console& console) { return Run(console, *arguments); };
   });

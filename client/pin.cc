@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,10 +35,10 @@ ExitCode PinOne(const std::string& id, bool pin, const Console& console) {
   return ExitCode::kOk;
 }
 
-void AddVerb(CLI::App& app, const char* name, const char* description, bool pin,
+void AddVerb(Command& app, const char* name, const char* description, bool pin,
              Action* action) {
   auto texts = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = app.add_subcommand(name, description);
+  Command* verb = app.add_subcommand(name, description);
   verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
   verb->callback([=] {
     *action = [=](const Console& console) {
@@ -58,7 +57,7 @@ void AddVerb(CLI::App& app, const char* name, const char* description, bool pin,
 
 }  // namespace
 
-void AddPin(CLI::App& app, Action* action) {
+void AddPin(Command& app, Action* action) {
   AddVerb(app, "pin", "Keep jobs from delete and from every rule", true,
           action);
   AddVerb(app, "unpin", "Let pinned jobs go again", false, action);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/plan.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -171,15 +170,15 @@ ExitCode Plan(const PlanOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddPlan(CLI::App& app, Action* action) {
+void AddPlan(Command& app, Action* action) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "plan", "Tell what a job.json would need and take; queues nothing");
   verb->add_option("JOB", options->job_file, "The job.json")
       ->required()
       ->type_name("")
       ->check(Given);
-  CLI::Option* probe =
+  Option* probe =
       verb->add_flag("--probe", options->probe,
                      "Measure memory and time first: queue a few steps at the\n"
                      "longest rows, and wait for them");

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -253,9 +252,9 @@ class Plotting {
 
 }  // namespace
 
-void AddPlot(CLI::App& app, Action* action) {
+void AddPlot(Command& app, Action* action) {
   auto options = std::make_shared<PlotOptions>();
-  CLI::App* verb =
+  Command* verb =
       app.add_subcommand("plot", "Draw a job's loss, or another metric");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
@@ -267,16 +266,16 @@ void AddPlot(CLI::App& app, Action* action) {
       ->type_name("NAME")
       ->capture_default_str();
   verb->add_option("--x", options->x, "What the curve runs along")
-      ->check(CLI::IsMember({"step", "tokens", "time"}))
+      ->check(IsMember({"step", "tokens", "time"}))
       ->type_name("step|tokens|time")
       ->capture_default_str();
   verb->add_option("--width", options->width,
                    "Columns of the drawing (else the terminal's)")
-      ->check(CLI::Range(kFewestColumns, kMostColumns))
+      ->check(Range(kFewestColumns, kMostColumns))
       ->type_name("COLUMNS");
   verb->add_option("--height", options->height,
                    "Lines of the drawing (else what the terminal has)")
-      ->check(CLI::Range(kFewestRows, kMostRows))
+      ->check(Range(kFewestRows, kMostRows))
       ->type_name("LINES");
   verb->add_flag("--log", options->log, "A logarithmic scale");
   verb->callback([=] {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -141,9 +140,9 @@ ExitCode Profile(const ProfileArguments& arguments, const Console& console) {
 
 }  // namespace
 
-void AddProfile(CLI::App& app, Action* action) {
+void AddProfile(Command& app, Action* action) {
   auto arguments = std::make_shared<ProfileArguments>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "profile", "Tell where the time of a job's steps goes, and why");
   DeclareStudy(*verb, &arguments->study);
   verb->get_option("JOB")->description(
@@ -151,11 +150,11 @@ void AddProfile(CLI::App& app, Action* action) {
   verb->add_option("--steps", arguments->steps,
                    "Steps under the profiler; default: profile.steps, 50")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000));
+      ->check(Range(1, 1000));
   verb->add_option("--warm-up", arguments->warm_up,
                    "Steps before them; default: 10")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000));
+      ->check(Range(1, 1000));
   verb->add_option("--trace", arguments->trace,
                    "Save the last steps' trace there, NAME.json.gz, for\n"
                    "Perfetto or chrome://tracing")

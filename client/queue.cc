@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -82,8 +81,8 @@ ExitCode Queue(const Console& console) {
 
 }  // namespace
 
-void AddQueue(CLI::App& app, Action* action) {
-  CLI::App* verb = app.add_subcommand(
+void AddQueue(Command& app, Action* action) {
+  Command* verb = app.add_subcommand(
       "queue", "Show in which order the jobs will run, and why");
   verb->callback([=] { *action = Queue; });
 }

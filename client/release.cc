@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,9 +29,9 @@ ExitCode ReleaseOne(const std::string& id, const Console& console) {
 
 }  // namespace
 
-void AddRelease(CLI::App& app, Action* action) {
+void AddRelease(Command& app, Action* action) {
   auto texts = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = app.add_subcommand("release", "Let held jobs start");
+  Command* verb = app.add_subcommand("release", "Let held jobs start");
   verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
   verb->callback([=] {
     *action = [=](const Console& console) {

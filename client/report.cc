@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -174,9 +173,9 @@ class Reporting {
 
 }  // namespace
 
-void AddReport(CLI::App& app, Action* action) {
+void AddReport(Command& app, Action* action) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "report", "Write a job as a page for a browser, or several, compared");
   verb->add_option(kJobIdName, options->ids, "The jobs")
       ->required()

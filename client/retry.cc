@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,10 +39,10 @@ ExitCode RetryOne(const std::string& id, bool from_scratch,
 
 }  // namespace
 
-void AddRetry(CLI::App& app, Action* action) {
+void AddRetry(Command& app, Action* action) {
   auto texts = std::make_shared<std::vector<std::string>>();
   auto from_scratch = std::make_shared<bool>(false);
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "retry",
       "Run jobs again under their own ids, from their last checkpoints:\n"
       "FAILED or CANCELLED ones, or running ones, which return to the queue");

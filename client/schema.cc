@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "client/job_reference.h"
@@ -8,9 +7,9 @@
 
 namespace mpsd::client {
 
-void AddSchema(CLI::App& app, Action* action) {
+void AddSchema(Command& app, Action* action) {
   auto markdown = std::make_shared<bool>(false);
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "schema", "Print the JSON Schema of job.json, for editors");
   verb->add_flag("--markdown", *markdown,
                  "Print the fields as Markdown tables instead");

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <iomanip>
 #include <memory>
 #include <string>
@@ -245,13 +244,13 @@ ExitCode Show(const std::string& text, bool spec, const Console& console) {
 
 }  // namespace
 
-void AddShow(CLI::App& app, Action* action) {
+void AddShow(Command& app, Action* action) {
   struct Options {
     std::string id;
     bool spec = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "show", "Show one job in full, and what a study found");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/smoke.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -63,16 +62,16 @@ void PrintSmoke(const v1::StudyResult& result, const Console& console) {
       Printable(smoke.memory_from()), 100 * smoke.memory_growth());
 }
 
-void AddSmoke(CLI::App& app, Action* action) {
+void AddSmoke(Command& app, Action* action) {
   auto arguments = std::make_shared<SmokeArguments>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "smoke", "Ten short epochs of a slice: does memory stay where it is?");
   DeclareStudy(*verb, &arguments->study);
   verb->add_option("--rows", arguments->rows,
                    "Of the data, from the beginning; by default those of four "
                    "steps")
       ->type_name("N")
-      ->check(CLI::Range(1, kMostRows));
+      ->check(Range(1, kMostRows));
   verb->callback([=] {
     *action = [=](const Console& console) { return Run(console, *arguments); };
   });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/study.h"
 
-#include <CLI/CLI.hpp>
 #include <set>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "client/command_line.h"
 #include "client/given.h"
 #include "client/inputs.h"
 #include "client/job_labels.h"
@@ -110,7 +110,7 @@ ExitCode Submit(const Console& console, const StudyArguments& arguments,
 
 }  // namespace
 
-void DeclareThresholds(CLI::App& verb, ThresholdArguments* arguments) {
+void DeclareThresholds(Command& verb, ThresholdArguments* arguments) {
   verb.add_option("--threshold", arguments->values,
                   "A threshold in place of mpsd's own; repeatable")
       ->type_name("NAME=VALUE")
@@ -137,7 +137,7 @@ absl::Status AddThresholds(const ThresholdArguments& arguments,
                    limits::kThresholds, " are allowed"));
 }
 
-void DeclareStudy(CLI::App& verb, StudyArguments* arguments) {
+void DeclareStudy(Command& verb, StudyArguments* arguments) {
   verb.add_option("JOB", arguments->job_file, "The job.json")
       ->required()
       ->type_name("")

@@ -10,12 +10,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/command_line.h"
 #include "client/console.h"
 #include "mpsd/v1/study.pb.h"
-
-namespace CLI {
-class App;
-}
 
 // What the verbs of all studies share: a job.json goes to the daemon as a job
 // that measures, mpsctl follows the job and shows what it found.
@@ -37,14 +34,14 @@ struct StudyArguments {
 };
 
 // Adds --threshold and --thresholds to `verb`.
-void DeclareThresholds(CLI::App& verb, ThresholdArguments* arguments);
+void DeclareThresholds(Command& verb, ThresholdArguments* arguments);
 // Adds the file's and the values' thresholds to a request; InvalidArgument
 // with the file and the line, or the option.
 absl::Status AddThresholds(const ThresholdArguments& arguments,
                            google::protobuf::Map<std::string, double>* out);
 
 // Adds the positional JOB and all options of StudyArguments to `verb`.
-void DeclareStudy(CLI::App& verb, StudyArguments* arguments);
+void DeclareStudy(Command& verb, StudyArguments* arguments);
 
 // Prints what is particular to one kind of study, above the findings.
 using PrintStudy =

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
 #include <string>
@@ -69,9 +68,9 @@ ExitCode Submit(const SubmitOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddSubmit(CLI::App& app, Action* action) {
+void AddSubmit(Command& app, Action* action) {
   auto options = std::make_shared<SubmitOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "submit", "Upload what a job.json names, queue it and watch it");
   verb->add_option("JOB", options->job_file, "The job.json")
       ->required()

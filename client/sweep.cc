@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <utility>
 
@@ -12,11 +11,11 @@
 
 namespace mpsd::client {
 
-void AddSweep(CLI::App& app, Action* action) {
+void AddSweep(Command& app, Action* action) {
   auto study = std::make_shared<StudyArguments>();
   auto batch = std::make_shared<BatchSweepArguments>();
   auto grid = std::make_shared<GridArguments>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "sweep", "Find out which batch, or which values, are best");
   DeclareStudy(*verb, study.get());
   // The verbs below have none.
@@ -26,7 +25,7 @@ void AddSweep(CLI::App& app, Action* action) {
   AddSweepVerbs(*verb, action);
   verb->callback([=] {
     // The callbacks of the verbs below come first.
-    if (!verb->get_subcommands().empty()) return;
+    if (!verb->chosen().empty()) return;
     *action = [=](const Console& console) {
       if (study->job_file.empty()) {
         return console.Fail(ExitCode::kBadInput, "sweep: expected a job.json",

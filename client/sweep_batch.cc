@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/sweep_batch.h"
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "client/command_line.h"
 #include "client/given.h"
 #include "client/text/format.h"
 #include "client/text/table.h"
@@ -50,15 +50,15 @@ std::string BatchMemory(const v1::BatchPoint& point) {
 
 }  // namespace
 
-void DeclareBatchSweep(CLI::App& verb, BatchSweepArguments* arguments) {
-  CLI::Option* batch = verb.add_flag(
+void DeclareBatchSweep(Command& verb, BatchSweepArguments* arguments) {
+  Option* batch = verb.add_flag(
       "--batch", arguments->batch,
       "Throughput and memory by batch size, up to near out of memory");
   const auto number = [&](const char* name, int32_t* value, int most,
                           const char* what) {
     verb.add_option(name, *value, what)
         ->type_name("N")
-        ->check(CLI::Range(1, most))
+        ->check(Range(1, most))
         ->needs(batch);
   };
   number("--first-batch", &arguments->first_batch, kMostBatch,
@@ -73,7 +73,7 @@ void DeclareBatchSweep(CLI::App& verb, BatchSweepArguments* arguments) {
                   "What a batch may hold; by default a share of what the "
                   "device recommends")
       ->type_name("GB")
-      ->check(CLI::Range(1e-3, 1e6))
+      ->check(Range(1e-3, 1e6))
       ->needs(batch);
   // Sweeps of jobs write such files, too.
   verb.add_option("--csv", arguments->csv, "Write what was found as a table")

@@ -5,13 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include "client/command_line.h"
 #include "client/console.h"
 #include "client/study.h"
 #include "mpsd/v1/study.pb.h"
-
-namespace CLI {
-class App;
-}
 
 // `mpsctl sweep JOB --batch`.
 namespace mpsd::client {
@@ -24,7 +21,7 @@ struct BatchSweepArguments {
 };
 
 // Adds --batch and the options that go with it.
-void DeclareBatchSweep(CLI::App& verb, BatchSweepArguments* arguments);
+void DeclareBatchSweep(Command& verb, BatchSweepArguments* arguments);
 
 ExitCode RunBatchSweep(const Console& console, const StudyArguments& study,
                        const BatchSweepArguments& arguments);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/sweep_grid.h"
 
-#include <CLI/CLI.hpp>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/command_line.h"
 #include "client/inputs.h"
 #include "client/job_labels.h"
 #include "client/reconnect.h"
@@ -150,17 +150,16 @@ ExitCode WriteText(const Console& console, const std::string& path,
 
 }  // namespace
 
-void DeclareGrid(CLI::App& verb, GridArguments* arguments) {
-  CLI::Option* grid =
-      verb.add_option("--grid", arguments->grid,
-                      "Queue a job for each combination of values:\n"
-                      "training.learning_rate=1e-4,3e-4 lora.r=8,16")
-          ->type_name("FIELD=VALUES…");
+void DeclareGrid(Command& verb, GridArguments* arguments) {
+  Option* grid = verb.add_option("--grid", arguments->grid,
+                                 "Queue a job for each combination of values:\n"
+                                 "training.learning_rate=1e-4,3e-4 lora.r=8,16")
+                     ->type_name("FIELD=VALUES…");
   verb.add_option("--random", arguments->random,
                   "Queue N jobs with values drawn at random: of a list, or\n"
                   "uniform(0,0.1), log(1e-5,1e-3), int(1,100)")
       ->type_name("N FIELD=VALUES…")
-      ->expected(2, CLI::detail::expected_max_vector_size)
+      ->expected(2, INT_MAX)
       ->excludes(grid);
   verb.add_option("--seed", arguments->seed,
                   "Of --random: the same seed draws the same values")

@@ -7,12 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "client/command_line.h"
 #include "client/console.h"
 #include "client/study.h"
-
-namespace CLI {
-class App;
-}
 
 namespace mpsd::client {
 
@@ -32,7 +29,7 @@ struct GridArguments {
 };
 
 // Adds the options to `verb`, which has those of DeclareStudy.
-void DeclareGrid(CLI::App& verb, GridArguments* arguments);
+void DeclareGrid(Command& verb, GridArguments* arguments);
 
 // Whether the command line asks for a sweep of jobs.
 bool GridAsked(const GridArguments& arguments);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/sweep_verbs.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/command_line.h"
 #include "client/job_id.h"
 #include "client/sweep_grid.h"
 #include "client/sweep_text.h"
@@ -182,12 +182,12 @@ ExitCode CancelSweep(const Console& console, const std::string& id) {
   return ExitCode::kOk;
 }
 
-void AddSweepVerbs(CLI::App& sweep, Action* action) {
-  CLI::App* list = sweep.add_subcommand("list", "Show sweeps, newest first");
+void AddSweepVerbs(Command& sweep, Action* action) {
+  Command* list = sweep.add_subcommand("list", "Show sweeps, newest first");
   list->callback([=] { *action = List; });
 
   auto options = std::make_shared<ShowOptions>();
-  CLI::App* show = sweep.add_subcommand("show", "Show a sweep's ranking");
+  Command* show = sweep.add_subcommand("show", "Show a sweep's ranking");
   show->add_option(kSweepName, options->text, "The sweep's id")
       ->required()
       ->type_name("");
@@ -202,7 +202,7 @@ void AddSweepVerbs(CLI::App& sweep, Action* action) {
   });
 
   auto text = std::make_shared<std::string>();
-  CLI::App* cancel =
+  Command* cancel =
       sweep.add_subcommand("cancel", "Cancel every job of a sweep");
   cancel->add_option(kSweepName, *text, "The sweep's id")
       ->required()
@@ -214,7 +214,7 @@ void AddSweepVerbs(CLI::App& sweep, Action* action) {
       return id ? CancelSweep(console, *id) : code;
     };
   });
-  for (CLI::App* verb : {list, show, cancel}) verb->fallthrough();
+  for (Command* verb : {list, show, cancel}) verb->fallthrough();
 }
 
 }  // namespace mpsd::client

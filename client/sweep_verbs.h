@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "client/command_line.h"
 #include "client/verbs.h"
 
 namespace mpsd::client {
@@ -12,7 +13,7 @@ namespace mpsd::client {
 inline constexpr char kSweepName[] = "SWEEP";
 
 // `mpsctl sweep list`, `sweep show` and `sweep cancel`: adds them to `sweep`.
-void AddSweepVerbs(CLI::App& sweep, Action* action);
+void AddSweepVerbs(Command& sweep, Action* action);
 
 // Whether the daemon has a sweep with this whole id.
 bool IsSweep(const Console& console, const std::string& id);

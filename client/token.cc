@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
@@ -91,12 +90,12 @@ ExitCode Run(const TokenOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddToken(CLI::App& app, Action* action) {
+void AddToken(Command& app, Action* action) {
   auto options = std::make_shared<TokenOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "token", "Make, list and revoke the tokens by which clients log in");
   AddTokenVerbs(*verb, options.get());
-  for (CLI::App* one : verb->get_subcommands({})) one->fallthrough();
+  for (Command* one : verb->verbs()) one->fallthrough();
   verb->callback([=] {
     *action = [=](const Console& console) { return Run(*options, console); };
   });

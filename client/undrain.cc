@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 
 #include "client/verbs.h"
 
@@ -23,8 +22,8 @@ ExitCode Undrain(const Console& console) {
 
 }  // namespace
 
-void AddUndrain(CLI::App& app, Action* action) {
-  CLI::App* verb =
+void AddUndrain(Command& app, Action* action) {
+  Command* verb =
       app.add_subcommand("undrain", "Start jobs again after drain; for admins");
   verb->callback([=] { *action = Undrain; });
 }

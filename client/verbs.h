@@ -4,11 +4,8 @@
 
 #include <functional>
 
+#include "client/command_line.h"
 #include "client/console.h"
-
-namespace CLI {
-class App;
-}
 
 namespace mpsd::client {
 
@@ -16,48 +13,48 @@ using Action = std::function<ExitCode(const Console&)>;
 
 // Each function adds its verb to `app`. Parsing a command line with the verb
 // sets *action to the verb's action. Defined in <verb>.cc.
-void AddSubmit(CLI::App& app, Action* action);
-void AddClone(CLI::App& app, Action* action);
-void AddDiff(CLI::App& app, Action* action);
-void AddList(CLI::App& app, Action* action);
-void AddQueue(CLI::App& app, Action* action);
-void AddShow(CLI::App& app, Action* action);
-void AddWatch(CLI::App& app, Action* action);
-void AddPlot(CLI::App& app, Action* action);
-void AddReport(CLI::App& app, Action* action);
-void AddLogs(CLI::App& app, Action* action);
-void AddLog(CLI::App& app, Action* action);
-void AddCancel(CLI::App& app, Action* action);
-void AddRetry(CLI::App& app, Action* action);
-void AddHold(CLI::App& app, Action* action);
-void AddRelease(CLI::App& app, Action* action);
-void AddMove(CLI::App& app, Action* action);
-void AddWait(CLI::App& app, Action* action);
-void AddDrain(CLI::App& app, Action* action);
-void AddUndrain(CLI::App& app, Action* action);
-void AddCheckpoints(CLI::App& app, Action* action);
-void AddDelete(CLI::App& app, Action* action);
-void AddPin(CLI::App& app, Action* action);  // and unpin
-void AddGc(CLI::App& app, Action* action);
-void AddDownload(CLI::App& app, Action* action);
-void AddModel(CLI::App& app, Action* action);
-void AddPlan(CLI::App& app, Action* action);
-void AddSweep(CLI::App& app, Action* action);
-void AddSmoke(CLI::App& app, Action* action);
-void AddCompareDevices(CLI::App& app, Action* action);
-void AddParity(CLI::App& app, Action* action);
-void AddProfile(CLI::App& app, Action* action);
-void AddImport(CLI::App& app, Action* action);
-void AddMerge(CLI::App& app, Action* action);
-void AddSchema(CLI::App& app, Action* action);
-void AddToken(CLI::App& app, Action* action);
-void AddAudit(CLI::App& app, Action* action);
-void AddLogin(CLI::App& app, Action* action);
-void AddLogout(CLI::App& app, Action* action);
-void AddContext(CLI::App& app, Action* action);
-void AddInfo(CLI::App& app, Action* action);
-void AddDoctor(CLI::App& app, Action* action);
-void AddCompletion(CLI::App& app, Action* action);
+void AddSubmit(Command& app, Action* action);
+void AddClone(Command& app, Action* action);
+void AddDiff(Command& app, Action* action);
+void AddList(Command& app, Action* action);
+void AddQueue(Command& app, Action* action);
+void AddShow(Command& app, Action* action);
+void AddWatch(Command& app, Action* action);
+void AddPlot(Command& app, Action* action);
+void AddReport(Command& app, Action* action);
+void AddLogs(Command& app, Action* action);
+void AddLog(Command& app, Action* action);
+void AddCancel(Command& app, Action* action);
+void AddRetry(Command& app, Action* action);
+void AddHold(Command& app, Action* action);
+void AddRelease(Command& app, Action* action);
+void AddMove(Command& app, Action* action);
+void AddWait(Command& app, Action* action);
+void AddDrain(Command& app, Action* action);
+void AddUndrain(Command& app, Action* action);
+void AddCheckpoints(Command& app, Action* action);
+void AddDelete(Command& app, Action* action);
+void AddPin(Command& app, Action* action);  // and unpin
+void AddGc(Command& app, Action* action);
+void AddDownload(Command& app, Action* action);
+void AddModel(Command& app, Action* action);
+void AddPlan(Command& app, Action* action);
+void AddSweep(Command& app, Action* action);
+void AddSmoke(Command& app, Action* action);
+void AddCompareDevices(Command& app, Action* action);
+void AddParity(Command& app, Action* action);
+void AddProfile(Command& app, Action* action);
+void AddImport(Command& app, Action* action);
+void AddMerge(Command& app, Action* action);
+void AddSchema(Command& app, Action* action);
+void AddToken(Command& app, Action* action);
+void AddAudit(Command& app, Action* action);
+void AddLogin(Command& app, Action* action);
+void AddLogout(Command& app, Action* action);
+void AddContext(Command& app, Action* action);
+void AddInfo(Command& app, Action* action);
+void AddDoctor(Command& app, Action* action);
+void AddCompletion(Command& app, Action* action);
 
 // The name of a positional argument that is a job's id.
 inline constexpr char kJobIdName[] = "ID";

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -151,9 +150,9 @@ ExitCode Wait(const WaitOptions& options, const Console& console) {
 
 }  // namespace
 
-void AddWait(CLI::App& app, Action* action) {
+void AddWait(Command& app, Action* action) {
   auto options = std::make_shared<WaitOptions>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "wait", "Return when jobs have ended; 0 if all of them SUCCEEDED");
   verb->add_option(kJobIdName, options->texts, "The jobs")
       ->required()
@@ -163,7 +162,7 @@ void AddWait(CLI::App& app, Action* action) {
   verb->add_option("--timeout", options->timeout_seconds,
                    "Give up after so long, with code 7")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(Range(0.0, 1e9));
   verb->add_option("--patience", options->patience_seconds,
                    "How long to wait for a daemon that went away")
       ->type_name("SECONDS")

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/watch.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -113,14 +112,14 @@ ExitCode Watch(const Console& console, const WatchOptions& options) {
   return Watcher(console, options).Run();
 }
 
-void AddWatch(CLI::App& app, Action* action) {
+void AddWatch(Command& app, Action* action) {
   struct Options {
     std::string id;
     int64_t after = 0;
     int64_t patience_seconds = 120;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand(
+  Command* verb = app.add_subcommand(
       "watch", "Follow a job until it ends; exit with its code");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/token/token_options.h"
 
-#include <CLI/CLI.hpp>
 #include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/command_line.h"
 #include "client/token/expiry.h"
 #include "core/base/api_token.h"
 
@@ -22,8 +22,8 @@ std::vector<std::string> RoleNames() {
   return names;
 }
 
-void AddCreate(CLI::App& app, TokenOptions* options) {
-  CLI::App* verb = app.add_subcommand(
+void AddCreate(Command& app, TokenOptions* options) {
+  Command* verb = app.add_subcommand(
       "create", "Make a token and print it, once, on standard output");
   verb->add_option("--user", options->user, "Whose it is")
       ->required()
@@ -32,7 +32,7 @@ void AddCreate(CLI::App& app, TokenOptions* options) {
                    "viewer reads; user submits, and changes what is the "
                    "user's own; admin changes everything")
       ->required()
-      ->check(CLI::IsMember(RoleNames()));
+      ->check(IsMember(RoleNames()));
   verb->add_option("--expires", options->expires,
                    "After 90d, 12h or 2w, at the end of the day 2027-01-31, "
                    "or never")
@@ -45,13 +45,13 @@ void AddCreate(CLI::App& app, TokenOptions* options) {
 
 }  // namespace
 
-void AddTokenVerbs(CLI::App& app, TokenOptions* options) {
+void AddTokenVerbs(Command& app, TokenOptions* options) {
   AddCreate(app, options);
   app.add_subcommand("list",
                      "Show the tokens, newest first: an admin's list has all, "
                      "another user's the user's own")
       ->callback([=] { options->verb = TokenOptions::Verb::kList; });
-  CLI::App* revoke = app.add_subcommand(
+  Command* revoke = app.add_subcommand(
       "revoke", "End tokens at once, with the streams that they opened");
   revoke->add_option("ID", options->ids, "As `list` shows it")
       ->required()

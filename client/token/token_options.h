@@ -8,11 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/command_line.h"
 #include "mpsd/v1/access.pb.h"
-
-namespace CLI {
-class App;
-}
 
 namespace mpsd::client {
 
@@ -29,7 +26,7 @@ struct TokenOptions {
 
 // Adds create, list and revoke to `app`. Parsing a command line fills
 // *options.
-void AddTokenVerbs(CLI::App& app, TokenOptions* options);
+void AddTokenVerbs(Command& app, TokenOptions* options);
 
 // What `create` asks for. InvalidArgument names the option.
 absl::StatusOr<v1::CreateTokenRequest> CreateRequest(

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -20,12 +19,12 @@ class FindPlaceTest : public testing::Test {
     program_.add_option("--state-dir", text_);
     program_.add_option("--context", text_);
     program_.add_flag("--json", flag_);
-    CLI::App* show = program_.add_subcommand("show");
+    Command* show = program_.add_subcommand("show");
     show->add_option("ID", ids_)->expected(1, 3);
     show->add_option("-n,--lines", text_);
-    CLI::Option_group* group = show->add_option_group("To");
+    Command* group = show->add_option_group("To");
     group->add_option("--priority", text_);
-    CLI::App* model = program_.add_subcommand("model");
+    Command* model = program_.add_subcommand("model");
     model->add_subcommand("list");
     model->add_subcommand("rm")->add_option("MODEL", text_);
     program_.add_subcommand("secret")->group("");
@@ -48,7 +47,7 @@ class FindPlaceTest : public testing::Test {
     return place.option == nullptr ? "" : place.option->get_name();
   }
 
-  CLI::App program_;
+  Command program_{"", "mpsctl"};
   std::string text_;
   bool flag_ = false;
   std::vector<std::string> ids_;
@@ -99,12 +98,10 @@ TEST_F(FindPlaceTest, KnowsTheDaemonAndTheOthers) {
 
 TEST_F(FindPlaceTest, ListsVerbsAndOptions) {
   std::string verbs, options;
-  for (const CLI::App* verb : VerbsOf(program_))
-    verbs += verb->get_name() + " ";
+  for (const Command* verb : program_.verbs()) verbs += verb->get_name() + " ";
   EXPECT_EQ(verbs, "show model ");
-  for (const CLI::Option* option :
-       OptionsOf(*program_.get_subcommand("show"))) {
-    for (const std::string& name : Spellings(*option)) options += name + " ";
+  for (const Option* option : program_.get_subcommand("show")->options()) {
+    for (const std::string& name : option->spellings()) options += name + " ";
   }
   EXPECT_EQ(options, "-h --help -n --lines --priority ");
 }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_COMMAND_LINE_H_
+#define MPSD_CLIENT_COMMAND_LINE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+class Validator;
+}  // namespace CLI
+
+namespace mpsd::client {
+
+// What a value must be; an error names it.
+class ValueCheck {
+ public:
+  explicit ValueCheck(CLI::Validator validator);
+  const CLI::Validator& validator() const { return *validator_; }
+
+ private:
+  std::shared_ptr<const CLI::Validator> validator_;
+};
+
+// From `least` to `most`, both included. T: int, int64_t or double.
+template <typename T>
+ValueCheck Range(T least, T most);
+// One of `values`.
+ValueCheck IsMember(std::vector<std::string> values, bool ignore_case = false);
+
+// An option, a flag or a positional argument. The setters are CLI11's, which
+// this class hides: parsing CLI11's headers takes longer than compiling a verb.
+// A Command owns its options.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  Option* required(bool value = true);
+  Option* type_name(std::string name);
+  Option* description(std::string text);
+  Option* check(const ValueCheck& check);
+  // `fault` returns what is wrong with a value, "" for nothing.
+  Option* check(std::string (*fault)(const std::string& value));
+  Option* capture_default_str();
+  Option* excludes(Option* other);
+  Option* needs(Option* other);
+  Option* expected(int count);
+  // At most INT_MAX values: no limit.
+  Option* expected(int least, int most);
+  Option* delimiter(char separator);
+  Option* allow_extra_args(bool allow);
+
+  // "--follow", or the name of a positional argument.
+  std::string get_name() const;
+  std::string get_description() const;
+  bool get_positional() const;
+  int get_expected_max() const;
+  // "-f" and "--follow"; nothing for a positional argument.
+  std::vector<std::string> spellings() const;
+
+ private:
+  friend class Command;
+  CLI::Option* option_;
+};
+
+// A program, or a verb of one. The methods named as CLI11's do what CLI11's do.
+// A verb belongs to the command above it. A variable that an option fills must
+// outlive the parse.
+class Command {
+ public:
+  Command(const std::string& description, const std::string& name);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  // T: std::string, bool, int32_t, int64_t, uint32_t, uint64_t, double, a
+  // std::optional or a std::vector of one, as far as command_line.cc
+  // instantiates them.
+  template <typename T>
+  Option* add_option(const std::string& name, T& value,
+                     const std::string& help = "");
+  template <typename T>
+  Option* add_flag(const std::string& name, T& value,
+                   const std::string& help = "");
+  Command* add_subcommand(const std::string& name,
+                          const std::string& help = "");
+  Command* add_option_group(const std::string& name);
+  void remove_option(Option* option);
+  Option* get_option(const std::string& name);
+  Command* get_subcommand(const std::string& name);
+
+  Command* callback(std::function<void()> run);
+  Command* require_subcommand(int count);
+  Command* require_subcommand(int least, int most);
+  Command* require_option(int count);
+  Command* fallthrough();
+  Command* allow_extras();
+  Command* footer(const std::string& text);
+  Command* group(const std::string& name);
+  void set_version_flag(const std::string& name, const std::string& version);
+  // What the help calls a verb.
+  void set_verb_label(const std::string& label);
+
+  const std::string& get_name() const;
+  std::string get_description() const;
+  // The words that are no option's.
+  std::vector<std::string> remaining() const;
+  // The verbs that the command line names.
+  std::vector<std::string> chosen() const;
+  // The options with those of the groups.
+  std::vector<const Option*> options() const;
+  // The verbs directly below, in order; not those of the group "", which the
+  // help does not list.
+  std::vector<Command*> verbs() const;
+
+  // Parses what follows the program's name and runs the callbacks. Returns
+  // nothing to go on with, else the exit code: help and version are printed to
+  // `out`, an error to `err`.
+  std::optional<int> Parse(const std::vector<std::string>& args,
+                           std::ostream& out, std::ostream& err);
+
+ private:
+  explicit Command(CLI::App* app);
+  Option* Keep(CLI::Option* option);
+
+  std::unique_ptr<CLI::App> program_;  // null for a verb
+  CLI::App* app_;
+  std::vector<std::unique_ptr<Option>> options_;
+  std::vector<std::unique_ptr<Command>> verbs_;
+  std::vector<std::unique_ptr<Command>> groups_;
+};
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_COMMAND_LINE_H_
