@@ -211,8 +211,8 @@ configuration() {
   [ "$dry_run" = no ] || return 0
   group_options >"$root_dir$state/mpsd.toml"
   cat >>"$root_dir$state/mpsd.toml" <<'TOML'
-# What mpsd --help lists, without the dashes. After a change send mpsd SIGHUP
-# (systemctl reload, launchctl kill HUP); its log names what wants a restart.
+# What mpsd --help lists, without the dashes. After a change restart mpsd; the
+# running job resumes. New certificates and tokens need no more than a SIGHUP.
 # metrics-address = "127.0.0.1:9464"
 # Over TLS, for people with a token (mpsctl token create); mpsd tls init makes the
 # certificates. Jobs then read the roots and the Hugging Face cache alone.

@@ -41,12 +41,9 @@ file each line is an option without its dashes:
   [environment]
   HF_HOME = "/srv/huggingface"
 
-SIGHUP reads the file again, and the certificates, keys and the token of the API
-and of the metrics. log-level, pause-on-*, quiet-hours, idle-only-seconds,
-pause-hold-seconds, pause-settle-seconds, fair-share-half-life-hours, preempt*,
-notify-*, keep-*, state-budget-bytes and the limits of users take effect at
-once; the log names what else has changed and waits for a restart, and what is
-wrong with a file that is not taken.
+SIGHUP renews the certificates, keys and the token of the API and of the
+metrics. Any other change counts from a restart on, which the running job
+survives: it resumes from the checkpoint that it writes.
 
 mpsd tls --help: the certificates of ports that are served over TLS.
 )";

@@ -18,7 +18,6 @@
 #include "core/wire/messages.h"
 #include "server/build_info.h"
 #include "server/command_runner.h"
-#include "server/config_changes.h"
 #include "server/descriptor_limit.h"
 #include "server/http_doors.h"
 #include "server/log.h"
@@ -81,7 +80,6 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
 Daemon::Daemon(const Config& config)
     : config_(config),
       start_time_(absl::Now()),
-      user_limits_(config.user_limits),
       folders_(std::make_shared<jobs::MeasuredFolders>()) {}
 
 Daemon::~Daemon() {
@@ -297,7 +295,8 @@ void Daemon::MakeScheduler() {
   options.half_life = config_.fair_share_half_life;
   options.preemption = config_.preemption;
   options.time_limit = [this](const std::string& owner) {
-    return user_limits_.Of(owner).job_time.value_or(absl::InfiniteDuration());
+    return config_.user_limits.Of(owner).job_time.value_or(
+        absl::InfiniteDuration());
   };
   board_ = std::make_unique<jobs::JobBoard>(*job_store_, *job_files_);
   scheduler_ = std::make_unique<jobs::Scheduler>(
@@ -310,7 +309,8 @@ void Daemon::MakeScheduler() {
 
 void Daemon::MakeHousekeeping() {
   Housekeeping::Options options{config_.state_dir / "jobs", config_.blob_grace};
-  options.limits = &user_limits_;
+  options.budget_bytes = config_.state_budget;
+  options.limits = &config_.user_limits;
   options.metrics = daemon_metrics_.get();
   options.sweep_models = [this] {
     planner_->Sweep();
@@ -323,7 +323,6 @@ void Daemon::MakeHousekeeping() {
       std::move(options), retention::Collector::Dependencies{
                               *kept_jobs_, *scheduler_, *unused_blobs_,
                               *folders_, base::Clock::Real()});
-  housekeeping_->SetBudget(config_.state_budget);
 }
 
 void Daemon::StartNotifier() {
@@ -393,7 +392,7 @@ absl::Status Daemon::StartServer() {
   options.sweeps = sweep_book_.get();
   options.ledger = ledger_.get();
   options.puller = puller_.get();
-  options.limits = &user_limits_;
+  options.limits = &config_.user_limits;
   options.planner = planner_.get();
   options.collector = &housekeeping_->collector();
   options.logbook = logbook_.get();
@@ -448,36 +447,19 @@ bool Daemon::Drain() {
                        config_.stop_grace + kDrainMargin);
 }
 
-void Daemon::Reload(const Config& next) {
-  const ConfigChanges changes = CompareConfigs(config_, next);
-  config_ = WithLiveKeys(std::move(config_), next);
-  log_->set_level(spdlog::level::from_str(config_.log_level));
-  scheduler_->SetPausePolicy(config_.pause);
-  scheduler_->SetHalfLife(config_.fair_share_half_life);
-  scheduler_->SetPreemption(config_.preemption);
-  user_limits_.Set(config_.user_limits);
-  housekeeping_->SetBudget(config_.state_budget);
-  ticker_.WakeUp();  // the running job may have less time now
-  if (!changes.restart.empty()) {
-    log_->warn("SIGHUP: takes effect when mpsd is restarted: {}",
-               absl::StrJoin(changes.restart, ", "));
-  }
-  log_->warn(
-      "SIGHUP: the configuration was read again; new in effect: {}",
-      changes.live.empty() ? "nothing" : absl::StrJoin(changes.live, ", "));
-}
-
 void Daemon::RenewCredentials() {
   if (const absl::Status read = server_->RenewTls(); !read.ok()) {
     log_->error("SIGHUP: the API keeps its certificate: {}",
                 std::string(read.message()));
   }
   TellCertificate();
-  if (!exposition_) return;
-  if (const absl::Status read = exposition_->Reload(); !read.ok()) {
-    log_->error("SIGHUP: the metrics keep their certificate and token: {}",
-                std::string(read.message()));
+  if (exposition_) {
+    if (const absl::Status read = exposition_->Reload(); !read.ok()) {
+      log_->error("SIGHUP: the metrics keep their certificate and token: {}",
+                  std::string(read.message()));
+    }
   }
+  log_->info("SIGHUP: certificates and tokens were read again");
 }
 
 std::string Daemon::metrics_address() const {

@@ -77,15 +77,9 @@ class Daemon {
   // so the process has to end at once, and the next daemon takes over the row.
   bool Drain();
 
-  // Applies the settings of `next` that may change while mpsd runs
-  // (config_changes.h), and logs which have changed and which wait for a
-  // restart. One thread at a time.
-  void Reload(const Config& next);
-
   // Reads the certificates and keys of the API and of the metrics, and the
-  // metrics' token, again. The API's stay as they were where
-  // one of them cannot be read, and so do the metrics'; the log says so. One
-  // thread at a time.
+  // metrics' token, again. The API's stay as they were where one of them cannot
+  // be read, and so do the metrics'; the log says so. One thread at a time.
   void RenewCredentials();
 
   // The addresses that serve the API and the metrics, with the real port for
@@ -126,7 +120,7 @@ class Daemon {
   void StartWatchdog();
   void StartDiskWatch();
 
-  Config config_;  // the settings in effect
+  const Config config_;
   const absl::Time start_time_;
   std::optional<gid_t> socket_group_;
   // Members are created in this order; each may use those above it.
@@ -143,7 +137,6 @@ class Daemon {
   std::unique_ptr<store::TokenStore> token_store_;
   std::unique_ptr<access::TokenBook> tokens_;
   std::unique_ptr<store::BlobStore> blob_store_;
-  jobs::LimitBook user_limits_;
   std::shared_ptr<jobs::MeasuredFolders> folders_;  // a thread may outlive us
   std::unique_ptr<store::UserLedger> ledger_;
   std::unique_ptr<models::PushedModels> pushed_models_;

@@ -30,7 +30,7 @@ void DiskOptions::Declare(CLI::App& app) {
   app.add_option("--state-budget-bytes", state_budget_,
                  "Bytes that the state folder is to keep within, as 500GiB: of "
                  "all jobs that have ended the oldest lose their checkpoints "
-                 "first, then go [none]; live on SIGHUP");
+                 "first, then go [none]");
 }
 
 absl::Status DiskOptions::Finish(Config& config) const {

@@ -43,12 +43,11 @@ retention::Collector::Options CollectorOptions(
 Housekeeping::Housekeeping(Options options,
                            retention::Collector::Dependencies dependencies)
     : options_(std::move(options)),
-      collector_(CollectorOptions(options_), dependencies) {}
-
-void Housekeeping::SetBudget(int64_t bytes) {
-  collector_.SetBudget(bytes);
-  if (options_.metrics != nullptr) options_.metrics->SetBudget(bytes);
-  ticker_.WakeUp();
+      collector_(CollectorOptions(options_), dependencies) {
+  collector_.SetBudget(options_.budget_bytes);
+  if (options_.metrics != nullptr) {
+    options_.metrics->SetBudget(options_.budget_bytes);
+  }
 }
 
 void Housekeeping::Start(jobs::JobStore& store) {

@@ -33,9 +33,11 @@ class Housekeeping {
     absl::Duration interval = absl::Seconds(15);
     // Jobs that ended so lately stay, whatever the rules.
     absl::Duration fresh = absl::Hours(1);
+    // What the state folder is to keep within, in bytes; 0: nothing.
+    int64_t budget_bytes = 0;
     // The rules of users, and who counts what goes; both must outlive the
     // Housekeeping. Null: there are no rules, and nobody counts.
-    const jobs::LimitBook* limits = nullptr;
+    const jobs::LimitSettings* limits = nullptr;
     prometheus::DaemonMetrics* metrics = nullptr;
     // Gets one line for each thing that was removed or could not be removed.
     std::function<void(const std::string&)> log = [](const std::string&) {};
@@ -50,9 +52,6 @@ class Housekeeping {
   // deleted. Removal goes on after Start returns. Start logs whatever it cannot
   // look at and leaves it in place.
   void Start(jobs::JobStore& store);
-  // What the state folder is to keep within, in bytes; 0: nothing. Looks soon
-  // whether the rules, which may have changed too, name anything.
-  void SetBudget(int64_t bytes);
   jobs::Collector& collector() { return collector_; }
   // Waits for the removal of one job, or of the blobs, in progress.
   void Stop() {

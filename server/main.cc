@@ -59,22 +59,7 @@ void KeepStandardStreams() {
 
 using Arguments = std::vector<std::string>;
 
-// Reads the command line and the file that it names again, and applies the new
-// values. A certificate that was renewed counts whatever the file says.
-void Reload(mpsd::Daemon& daemon, const Arguments& arguments) {
-  daemon.RenewCredentials();
-  const auto parsed = mpsd::ParseConfig(arguments);
-  const auto* config =
-      parsed.ok() ? std::get_if<mpsd::Config>(&*parsed) : nullptr;
-  if (config != nullptr) {
-    daemon.Reload(*config);
-  } else {
-    daemon.log().error("SIGHUP: the configuration stays as it was: {}",
-                       std::string(parsed.status().message()));
-  }
-}
-
-int Serve(const mpsd::Config& config, const Arguments& arguments) {
+int Serve(const mpsd::Config& config) {
   // Set before any thread is started; workers inherit the variables.
   for (const auto& [name, value] : config.environment) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
@@ -87,7 +72,7 @@ int Serve(const mpsd::Config& config, const Arguments& arguments) {
       mpsd::Daemon::Start(config);
   if (!daemon.ok()) return Complain(daemon.status(), kExitUnavailable);
   const int number =
-      mpsd::AwaitShutdownSignal([&] { Reload(**daemon, arguments); });
+      mpsd::AwaitShutdownSignal([&] { (*daemon)->RenewCredentials(); });
   (*daemon)->log().info("signal {}; a second one ends mpsd at once", number);
   if (!(*daemon)->Drain()) {
     // A disk that hangs may hang the log as well, so another thread logs.
@@ -145,5 +130,5 @@ int main(int argc, char** argv) {
     return 0;
   }
   const mpsd::Config& config = std::get<mpsd::Config>(*parsed);
-  return config.check_notify ? CheckNotify(config) : Serve(config, arguments);
+  return config.check_notify ? CheckNotify(config) : Serve(config);
 }

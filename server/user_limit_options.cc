@@ -18,7 +18,7 @@ constexpr char kUserLimit[] = "--user-limit";
 
 constexpr const char* kHelp[] = {
     "Jobs that a user may have in the queue [none]; as the limits below, for "
-    "users who are no admins, and live on SIGHUP",
+    "users who are no admins",
     "Bytes of uploads that a user may have, as 20GiB [none]",
     "No job of a user is queued while the folders of the user's jobs have so "
     "many bytes [none]",
@@ -31,7 +31,7 @@ static_assert(std::size(kHelp) == std::size(jobs::kLimitKeys));
 
 constexpr const char* kKeepHelp[] = {
     "A job that has ended so many days ago is removed with its results [none]; "
-    "as the rules below, for each user, admins too, and live on SIGHUP; pinned "
+    "as the rules below, for each user, admins too; pinned "
     "jobs and what jobs that have not ended need stay, whatever the rules",
     "Of the jobs of a user that have ended the newest so many stay [none]",
     ("The folders of a user's jobs that have ended keep within so many bytes, "

@@ -75,9 +75,6 @@ class PauseGate {
   explicit PauseGate(PausePolicy policy) : policy_(std::move(policy)) {}
 
   const PausePolicy& policy() const { return policy_; }
-  // Applies from the next Observe on. A condition that is over settles as
-  // before.
-  void SetPolicy(PausePolicy policy) { policy_ = std::move(policy); }
 
   // `monotonic`: the monotonic clock at the moment of `now`.
   void Observe(const host::Reading& reading, absl::Time now,
@@ -103,7 +100,7 @@ class PauseGate {
                             absl::Time now) const;
   absl::Duration FirstSettle(PauseReason reason) const;
 
-  PausePolicy policy_;
+  const PausePolicy policy_;
   PauseReasons reasons_;
   std::map<PauseReason, Trace> traces_;
 };

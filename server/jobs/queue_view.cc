@@ -102,16 +102,9 @@ ManagerInfo QueueView::Info() const {
   return info;
 }
 
-absl::Duration QueueView::SetHalfLife(absl::Duration half_life,
-                                      absl::Duration now) {
+void QueueView::SetHalfLife(absl::Duration half_life) {
   absl::MutexLock lock(&mutex_);
-  const absl::Duration before = book_.half_life();
-  const std::vector<std::string> owners = book_.Owners();
-  book_.SetHalfLife(half_life, now);
-  for (const std::string& owner : owners) {
-    queue_.SetShare(owner, book_.Share(owner));
-  }
-  return before;
+  book_ = UsageBook(half_life);
 }
 
 std::optional<OwnerUse> QueueView::Charge(const std::string& owner,

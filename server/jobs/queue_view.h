@@ -107,8 +107,8 @@ class QueueView {
 
   // --- What owners use of the device. With a half-life of zero nobody's use
   // counts and the queue is FIFO within priority.
-  // Returns the half-life before.
-  absl::Duration SetHalfLife(absl::Duration half_life, absl::Duration now);
+  // Call it before anything is charged.
+  void SetHalfLife(absl::Duration half_life);
   // Adds `used` to what the owner used until `now` (monotonic), and moves the
   // owner's jobs accordingly. Returns the owner's use, as of `time`, the wall
   // clock's time at `now`; nullopt where nobody's use counts.

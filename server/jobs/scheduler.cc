@@ -49,9 +49,8 @@ Scheduler::Scheduler(Options options, Dependencies dependencies)
         if (!id.empty()) dependencies_.files.AppendLog(id, line);
         options_.log(id.empty() ? line : absl::StrCat("job ", id, ": ", line));
       }),
-      gate_(options_.pause),
-      preemption_(options_.preemption) {
-  view_.SetHalfLife(options_.half_life, dependencies_.clock.Monotonic());
+      gate_(options_.pause) {
+  view_.SetHalfLife(options_.half_life);
 }
 
 Scheduler::~Scheduler() {
@@ -355,26 +354,6 @@ void Scheduler::ShowAttempt() {
   view_.SetRunning(runs ? attempt_->id() : "",
                    runs ? attempt_->ShownPause(reasons)
                         : Pause{reasons, false, std::nullopt});
-}
-
-void Scheduler::SetPausePolicy(PausePolicy policy) {
-  absl::MutexLock lock(&mutex_);
-  gate_.SetPolicy(std::move(policy));
-}
-
-void Scheduler::SetHalfLife(absl::Duration half_life) {
-  const bool counted_nothing =
-      view_.SetHalfLife(half_life, dependencies_.clock.Monotonic()) ==
-      absl::ZeroDuration();
-  if (!counted_nothing || half_life <= absl::ZeroDuration()) return;
-  RestoreUses();
-  journal_.Write();
-}
-
-void Scheduler::SetPreemption(const PreemptionPolicy& policy) {
-  Turn turn(*this);
-  preemption_ = policy;
-  turn.AskForTick();
 }
 
 void Scheduler::PublishCounts() {

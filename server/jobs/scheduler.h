@@ -146,14 +146,6 @@ class Scheduler final : public JobManager,
   // call is needed.
   absl::Time Tick();
 
-  // Replaces Options::pause, from the next reading of the machine on.
-  void SetPausePolicy(PausePolicy policy);
-
-  // Replaces Options::half_life at once.
-  void SetHalfLife(absl::Duration half_life);
-  // Replaces Options::preemption, for the running job too.
-  void SetPreemption(const PreemptionPolicy& policy);
-
   // Takes no more jobs, starts none and preempts the running job, which returns
   // to QUEUED. Never blocks: where another thread waits for the store with the
   // lock, that thread preempts the worker as soon as the store answers.
@@ -453,7 +445,6 @@ class Scheduler final : public JobManager,
   // The attempt that holds the device; null while the device is free.
   std::unique_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
   PauseGate gate_ ABSL_GUARDED_BY(mutex_);
-  PreemptionPolicy preemption_ ABSL_GUARDED_BY(mutex_);
   // The number of attempts in a row that a fault of the machine ended, and the
   // monotonic time until which the queue waits for the machine.
   int32_t machine_faults_ ABSL_GUARDED_BY(mutex_) = 0;

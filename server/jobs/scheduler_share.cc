@@ -71,7 +71,7 @@ std::optional<JobQueue::Entry> Scheduler::FindChallenger(absl::Time& again) {
   absl::MutexLock lock(&mutex_);
   // What keeps every job from starting keeps this one running: a pause, a stop,
   // a store that takes no writes.
-  if (!preemption_.enabled || draining_ || IsDrained() ||
+  if (!options_.preemption.enabled || draining_ || IsDrained() ||
       !attempt_->may_be_stopped() || !gate_.reasons().empty() ||
       view_.holds().contains(HoldReason::kStorage)) {
     return std::nullopt;
@@ -82,7 +82,7 @@ std::optional<JobQueue::Entry> Scheduler::FindChallenger(absl::Time& again) {
     again = WallTime(view_.NextTimeAbove(holder.priority));
     return std::nullopt;
   }
-  if (MayTake(preemption_, *next, holder)) return next;
+  if (MayTake(options_.preemption, *next, holder)) return next;
   again = WallTime(now + options_.poll_interval);
   return std::nullopt;
 }

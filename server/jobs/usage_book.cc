@@ -6,13 +6,6 @@
 
 namespace mpsd::jobs {
 
-void UsageBook::SetHalfLife(absl::Duration half_life, absl::Duration now) {
-  if (half_life == half_life_) return;
-  for (auto& [owner, use] : uses_) use = {SecondsLeft(use, now), now};
-  half_life_ = half_life;
-  if (half_life_ <= absl::ZeroDuration()) uses_.clear();
-}
-
 void UsageBook::Charge(const std::string& owner, absl::Duration used,
                        absl::Duration now) {
   if (half_life_ <= absl::ZeroDuration() || used <= absl::ZeroDuration()) {

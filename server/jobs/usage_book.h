@@ -27,9 +27,6 @@ class UsageBook {
       : half_life_(half_life) {}
 
   absl::Duration half_life() const { return half_life_; }
-  // What was used until `now` is forgotten by the earlier half-life, and from
-  // `now` on by the new one.
-  void SetHalfLife(absl::Duration half_life, absl::Duration now);
 
   void Charge(const std::string& owner, absl::Duration used,
               absl::Duration now);
@@ -37,7 +34,7 @@ class UsageBook {
   absl::Duration Used(const std::string& owner, absl::Duration now) const;
   // A number by which owners are compared: greater for who used more. The order
   // of two owners does not depend on the time, because both forget alike, so
-  // that a share changes with Charge and SetHalfLife alone.
+  // that a share changes with Charge alone.
   double Share(const std::string& owner) const;
   std::vector<std::string> Owners() const;
 

@@ -9,9 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/jobs/keep_rules.h"
 
@@ -58,30 +56,6 @@ struct LimitSettings {
   const UserLimits& Of(const std::string& user) const;
   bool KeepsAll() const;
   bool operator==(const LimitSettings&) const = default;
-};
-
-// The limits in effect, which change while mpsd runs. Thread-safe.
-class LimitBook {
- public:
-  explicit LimitBook(LimitSettings settings = {})
-      : settings_(std::move(settings)) {}
-  void Set(LimitSettings settings) {
-    absl::MutexLock lock(&mutex_);
-    settings_ = std::move(settings);
-  }
-  UserLimits Of(const std::string& user) const {
-    absl::MutexLock lock(&mutex_);
-    return settings_.Of(user);
-  }
-  // Whether no rule removes anything of anybody's.
-  bool KeepsAll() const {
-    absl::MutexLock lock(&mutex_);
-    return settings_.KeepsAll();
-  }
-
- private:
-  mutable absl::Mutex mutex_;
-  LimitSettings settings_ ABSL_GUARDED_BY(mutex_);
 };
 
 // OK while `user` may have one more job in the queue beside `queued`;

@@ -2,7 +2,6 @@
 #ifndef MPSD_SERVER_RETENTION_COLLECTOR_H_
 #define MPSD_SERVER_RETENTION_COLLECTOR_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -64,7 +63,8 @@ class Collector final : public jobs::Collector {
       const jobs::Wanted& wanted) override;
   jobs::StateBytes Bytes() const override;
 
-  // Replaces the budget of the state folder, in bytes; 0: none.
+  // The budget of the state folder, in bytes; 0: none. Call it before the
+  // first plan.
   void SetBudget(int64_t bytes) { budget_ = bytes; }
 
   // What the daemon does from time to time: stores what was measured, and
@@ -92,7 +92,7 @@ class Collector final : public jobs::Collector {
 
   const Options options_;
   const Dependencies dependencies_;
-  std::atomic<int64_t> budget_ = 0;
+  int64_t budget_ = 0;
   absl::Mutex collecting_;  // one collection at a time
   // Used by the thread that calls Tend.
   ClockTrust clock_trust_;

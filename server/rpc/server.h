@@ -90,7 +90,7 @@ struct Options {
   // is collected.
   jobs::Collector* collector = nullptr;
   // The limits of users; must outlive the server. Null: nobody has any.
-  const jobs::LimitBook* limits = nullptr;
+  const jobs::LimitSettings* limits = nullptr;
   // Keeps who asked for which change; must outlive the server. Null: nobody
   // keeps it.
   access::AuditLog* audit = nullptr;

@@ -17,7 +17,7 @@ namespace mpsd::rpc {
 // then nobody has limits, or nobody counts. What they point to must outlive the
 // calls. Thread-safe.
 struct UserAccounts {
-  const jobs::LimitBook* limits = nullptr;
+  const jobs::LimitSettings* limits = nullptr;
   jobs::UserLedger* ledger = nullptr;
 
   // No limits for an admin.

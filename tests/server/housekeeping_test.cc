@@ -62,6 +62,7 @@ class HousekeepingTest : public testing::Test {
                                       int64_t budget = 0) {
     Housekeeping::Options options{state_ / "jobs", grace};
     options.interval = absl::Milliseconds(20);
+    options.budget_bytes = budget;
     options.fresh = absl::ZeroDuration();
     options.limits = &limits_;
     options.metrics = &metrics_;
@@ -76,7 +77,6 @@ class HousekeepingTest : public testing::Test {
         std::move(options),
         retention::Collector::Dependencies{kept_, remover_, *unused_, folders_,
                                            base::Clock::Real()});
-    tidies->SetBudget(budget);
     tidies->Start(*jobs_);
     return tidies;
   }
@@ -104,7 +104,7 @@ class HousekeepingTest : public testing::Test {
   fakes::FakeKeptJobs kept_;
   Remover remover_;
   jobs::MeasuredFolders folders_;
-  jobs::LimitBook limits_;
+  jobs::LimitSettings limits_;
   prometheus::DaemonMetrics metrics_{base::Clock::Real()};
   absl::Mutex mutex_;
   std::string said_ ABSL_GUARDED_BY(mutex_);
@@ -150,15 +150,13 @@ TEST_F(HousekeepingTest, RevisionsOfModelsAreSwept) {
   tidies->Stop();
 }
 
-// By the rules of their owner, and for the budget, which may come later.
+// By the rules of their owner, and for the budget once the folder is measured.
 TEST_F(HousekeepingTest, JobsGoByTheRulesOfTheirOwners) {
   const absl::Time end = absl::Now() - absl::Hours(9);
   kept_.owners = {{"ada", {{1, end, 100}, {2, end + absl::Hours(1), 100}}},
                   {"bob", {{3, end, 100}}}};
-  jobs::LimitSettings settings;
-  settings.users["ada"].keep.jobs = 1;
-  limits_.Set(settings);
-  auto tidies = Start(absl::Hours(1));
+  limits_.users["ada"].keep.jobs = 1;
+  auto tidies = Start(absl::Hours(1), 40);
   EXPECT_TRUE(Eventually([&] { return !remover_.removed().empty(); }));
   EXPECT_EQ(remover_.removed(), std::set<std::string>{"id-1"});
   EXPECT_TRUE(Eventually([&] {
@@ -166,7 +164,6 @@ TEST_F(HousekeepingTest, JobsGoByTheRulesOfTheirOwners) {
   })) << said();
   folders_.Begin();
   folders_.Set(250, {});
-  tidies->SetBudget(40);
   EXPECT_TRUE(Eventually([&] { return remover_.removed().size() == 3; }));
   tidies->Stop();
   const std::string text =

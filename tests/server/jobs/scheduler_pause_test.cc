@@ -255,22 +255,5 @@ TEST_F(SchedulerPauseTest, AJobOptsInToTheCpu) {
   EXPECT_FALSE(launcher_.requests[1].allow_cpu_fallback);
 }
 
-TEST_F(SchedulerPauseTest, ANewPolicyCountsFromTheNextLookOn) {
-  pause_.on_battery = false;
-  Restart();
-  Unplug();
-  const std::string id = Run();
-  PausePolicy policy = pause_;
-  policy.on_battery = true;
-  scheduler_->SetPausePolicy(policy);
-  After(absl::Seconds(5));
-  EXPECT_THAT(board_->PauseOf(id).reasons, ElementsAre(PauseReason::kBattery));
-  // And back: the reason is none any more.
-  scheduler_->SetPausePolicy(pause_);
-  After(absl::Seconds(5));
-  After(absl::Seconds(30));
-  EXPECT_THAT(board_->PauseOf(id).reasons, IsEmpty());
-}
-
 }  // namespace
 }  // namespace mpsd::jobs

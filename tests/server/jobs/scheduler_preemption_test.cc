@@ -51,14 +51,12 @@ TEST_F(SchedulerPreemptionTest, AHigherPriorityTakesTheDevice) {
 }
 
 TEST_F(SchedulerPreemptionTest, NothingIsTakenUnlessAsked) {
-  scheduler_->SetPreemption({});
+  preemption_ = {};
+  Restart();
   LongAtWork();
   SubmitFor("bob", 5);
   After(absl::Minutes(10));
   EXPECT_EQ(launcher_.preempted, 0);
-  scheduler_->SetPreemption(preemption_);
-  scheduler_->Tick();
-  EXPECT_EQ(launcher_.preempted, 1) << "the option is live";
 }
 
 TEST_F(SchedulerPreemptionTest, AnEqualPriorityTakesNothing) {
@@ -124,6 +122,8 @@ TEST_F(SchedulerPreemptionTest, AJobThatIsHeldBackTakesNothing) {
 }
 
 TEST_F(SchedulerPreemptionTest, AJobBeforeItsTimeTakesNothing) {
+  preemption_.least_run = absl::ZeroDuration();
+  Restart();
   const std::string high = SubmitFor("bob", 5);
   scheduler_->Tick();
   launcher_.Exit(ExitReason::kCrashed);  // tried again in 10 s
@@ -131,8 +131,6 @@ TEST_F(SchedulerPreemptionTest, AJobBeforeItsTimeTakesNothing) {
   scheduler_->Tick();
   ASSERT_EQ(Running(), low);
   Worker().OnProgress(Step(1, 100'000));
-  preemption_.least_run = absl::ZeroDuration();
-  scheduler_->SetPreemption(preemption_);
   const absl::Time again = scheduler_->Tick();
   EXPECT_EQ(launcher_.preempted, 0);
   EXPECT_LE(again, *Stored(high).not_before);

@@ -63,17 +63,6 @@ TEST(UsageBook, NobodyIsChargedWithoutAHalfLife) {
   EXPECT_THAT(book.Owners(), IsEmpty());
 }
 
-TEST(UsageBook, ANewHalfLifeCountsFromNowOn) {
-  UsageBook book(kDay);
-  book.Charge("ann", absl::Hours(8), absl::ZeroDuration());
-  book.SetHalfLife(absl::Hours(1), kDay);
-  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", kDay)), 4, 1e-9);
-  EXPECT_NEAR(absl::ToDoubleHours(book.Used("ann", kDay + absl::Hours(1))), 2,
-              1e-9);
-  book.SetHalfLife(absl::ZeroDuration(), kDay);
-  EXPECT_THAT(book.Owners(), IsEmpty());
-}
-
 TEST(UsageBook, ForgetsOwnersOfWhomNothingIsLeft) {
   UsageBook book(kDay);
   book.Charge("ann", absl::Hours(1), absl::ZeroDuration());

@@ -72,7 +72,7 @@ TEST_F(QueueOutlookTest, AddsUpWhatIsLeftOfTheJobsAhead) {
 
 TEST_F(QueueOutlookTest, AsksTheFairShare) {
   const absl::Duration now = absl::Hours(1000);
-  board_.view().SetHalfLife(absl::Hours(24), now);
+  board_.view().SetHalfLife(absl::Hours(24));
   board_.view().Charge("ada", absl::Hours(2), now,
                        absl::FromUnixSeconds(1'000'000));
   Queue("A", "ada", 0, absl::Seconds(1));

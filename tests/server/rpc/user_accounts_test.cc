@@ -63,14 +63,12 @@ class Ledger : public jobs::UserLedger {
 // The members that the server borrows, made before it.
 struct Borrowed {
   Borrowed() {
-    jobs::LimitSettings settings;
-    settings.others.queued_jobs = 2;
-    settings.others.upload_bytes = 10;
-    settings.others.highest_priority = 5;
-    settings.users["bob"];
-    book.Set(settings);
+    limits.others.queued_jobs = 2;
+    limits.others.upload_bytes = 10;
+    limits.others.highest_priority = 5;
+    limits.users["bob"];
   }
-  jobs::LimitBook book;
+  jobs::LimitSettings limits;
   Ledger ledger;
   access::Caller caller{"ada", access::Role::kUser, access::Way::kToken,
                         "token 1", "127.0.0.1"};
@@ -88,7 +86,7 @@ class UserAccountsTest : private Borrowed, public Served {
   }
   static Options With(Borrowed& borrowed) {
     Options options;
-    options.limits = &borrowed.book;
+    options.limits = &borrowed.limits;
     options.ledger = &borrowed.ledger;
     options.identify = [&borrowed](const grpc::CallbackServerContext&)
         -> absl::StatusOr<access::Caller> { return borrowed.caller; };
