@@ -215,8 +215,7 @@ run_prometheus() {
     start prometheus "$prometheus_port" "$(program prometheus)" \
       --config.file="$dir/prometheus/prometheus.yml" \
       --storage.tsdb.path="$dir/prometheus/data" \
-      --web.listen-address="127.0.0.1:$prometheus_port" \
-      --enable-feature=exemplar-storage
+      --web.listen-address="127.0.0.1:$prometheus_port"
   fi
   await prometheus "$prometheus_url/-/ready"
   say "Prometheus: $prometheus_url (log: $dir/prometheus.log)"

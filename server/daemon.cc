@@ -19,7 +19,6 @@
 #include "server/build_info.h"
 #include "server/command_runner.h"
 #include "server/descriptor_limit.h"
-#include "server/http_doors.h"
 #include "server/log.h"
 #include "server/model_pulls.h"
 #include "server/models/hub_models.h"
@@ -217,18 +216,14 @@ absl::Status Daemon::StartMetrics() {
   exported_metrics_ = std::make_shared<prometheus::JobMetrics>(
       std::move(options), base::Clock::Real());
   if (config_.metrics_address.empty()) return absl::OkStatus();
-  http::Server::Options serve;
-  serve.address = config_.metrics_address;
+  http::Server::Options serve = HttpOptions(config_.metrics_address);
   if (!config_.metrics_tls_cert.empty()) {
     serve.tls = {config_.metrics_tls_cert, config_.metrics_tls_key};
   }
   serve.token_file = config_.metrics_token_file;
-  serve.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
-  serve.log = LineTo(log_, spdlog::level::warn);
   absl::StatusOr<std::unique_ptr<prometheus::Exposition>> exposition =
       prometheus::Exposition::Start(
-          std::move(serve), {{exported_metrics_.get(), daemon_metrics_.get()},
-                             exported_metrics_->exemplars()});
+          std::move(serve), {exported_metrics_.get(), daemon_metrics_.get()});
   // Jobs matter more than metrics: run even where another mpsd has the metrics
   // port.
   if (absl::IsUnavailable(exposition.status())) {
@@ -341,13 +336,30 @@ void Daemon::StartNotifier() {
       std::move(options), config_.notify, *ended_jobs_, base::Clock::Real());
 }
 
+http::Server::Options Daemon::HttpOptions(const std::string& address) const {
+  http::Server::Options options;
+  options.address = address;
+  options.max_descriptor = FirstReservedDescriptor(RaiseDescriptorLimit());
+  options.log = LineTo(log_, spdlog::level::warn);
+  return options;
+}
+
 absl::Status Daemon::StartPage() {
+  if (config_.http_listen.empty()) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<http::Server>> page =
-      OpenHttpDoor({"the web page", "--http-listen", config_.http_listen},
-                   LineTo(log_, spdlog::level::warn));
-  if (!page.ok()) return page.status();
+      http::Server::Open(HttpOptions(config_.http_listen));
+  // Jobs matter more than the page, too.
+  if (absl::IsUnavailable(page.status())) {
+    log_->warn("the web page is off: {} (choose another --http-listen)",
+               std::string(page.status().message()));
+    return absl::OkStatus();
+  }
+  if (!page.ok()) {
+    return absl::Status(
+        page.status().code(),
+        absl::StrCat("--http-listen: ", page.status().message()));
+  }
   page_ = *std::move(page);
-  if (!page_) return absl::OkStatus();
   site_ = std::make_unique<web::Site>(*board_, Facts(), config_.private_jobs);
   page_->Serve(
       [this](const http::Request& request) { return site_->Answer(request); });

@@ -111,6 +111,7 @@ class Daemon {
   void MakeHousekeeping();
   void MakeExaminer();
   absl::Status StartPage();
+  http::Server::Options HttpOptions(const std::string& address) const;
   rpc::DaemonFacts Facts() const;
   void StartNotifier();
   absl::Status StartServer();

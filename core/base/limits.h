@@ -71,8 +71,6 @@ inline constexpr int64_t kHubFileBytes = int64_t{1} << 40;
 inline constexpr size_t kCollectionItems = 1000;  // of one answer
 
 // --- HTTP: metrics, the web page ---------------------------------------------
-inline constexpr size_t kHttpBodyBytes = 2 << 20;  // JSON; files have no bound
-                                                   // but the user's
 // The request line; all the header's other lines together.
 inline constexpr size_t kHttpHeaderBytes = 16 << 10;
 inline constexpr size_t kHttpConnections = 128;  // open on one address

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/http/server.h"
 
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <list>
 #include <map>
+#include <system_error>
 #include <thread>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
+#include "core/base/clock.h"
 #include "core/base/printable.h"
 #include "server/http/token.h"
 #include "server/listener/listen_address.h"
@@ -24,13 +31,44 @@
 namespace mpsd::http {
 namespace {
 
-namespace net = boost::asio;
+constexpr size_t kPieceBytes = 4096;
+// How long the end of a connection waits for the client to have read it all.
+constexpr absl::Duration kLinger = absl::Seconds(1);
+
+absl::Duration Now() { return base::Clock::Real().Monotonic(); }
+
+using Context = std::shared_ptr<SSL_CTX>;
+
+struct Tls {
+  Context context;  // TLS 1.3 alone
+  absl::Time expiry;
+};
 
 // What clients prove and are shown; replaced as a whole.
 struct Credentials {
   std::optional<Tls> tls;
   std::string token;  // empty: none is needed
 };
+
+absl::StatusOr<Tls> LoadTls(const tls::ServerFiles& files) {
+  const absl::StatusOr<tls::ServerPem> pem = tls::ReadServerPem(files);
+  if (!pem.ok()) return pem.status();
+  const Context context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE);
+  // These were fine a moment ago; a renewal may be under way.
+  ERR_clear_error();
+  if (SSL_CTX_use_certificate_chain_file(context.get(),
+                                         files.certificate.c_str()) != 1 ||
+      SSL_CTX_use_PrivateKey_file(context.get(), files.key.c_str(),
+                                  SSL_FILETYPE_PEM) != 1 ||
+      SSL_CTX_check_private_key(context.get()) != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(files.certificate.string(),
+                     ": it and its key changed while they were read"));
+  }
+  return Tls{context, pem->expiry};
+}
 
 absl::StatusOr<Credentials> Load(const Server::Options& options) {
   Credentials credentials;
@@ -53,21 +91,227 @@ absl::StatusOr<Credentials> Load(const Server::Options& options) {
   return credentials;
 }
 
-Response Refusal(int status, std::string why,
-                 std::pair<std::string, std::string> header) {
-  return {.status = status, .body = std::move(why), .headers = {header}};
+// A connected, non-blocking socket, plain or with TLS. Each call has a time (by
+// Now()) by which all of it has to be done.
+class Stream {
+ public:
+  // Borrows `fd`. `context` is null for plain HTTP.
+  Stream(int fd, Context context)
+      : fd_(fd),
+        context_(std::move(context)),
+        ssl_(context_ ? SSL_new(context_.get()) : nullptr, SSL_free) {
+    if (ssl_) SSL_set_fd(ssl_.get(), fd_);
+  }
+
+  bool Handshake(absl::Duration deadline) {
+    return !context_ ||
+           (ssl_ && Try([&] { return SSL_accept(ssl_.get()); }, 0, deadline));
+  }
+
+  // Appends what comes next. False where the client or the time has ended.
+  bool Read(std::string& text, absl::Duration deadline) {
+    char piece[kPieceBytes];
+    const int64_t bytes = Try(
+        [&]() -> int64_t {
+          return ssl_ ? SSL_read(ssl_.get(), piece, sizeof piece)
+                      : recv(fd_, piece, sizeof piece, 0);
+        },
+        POLLIN, deadline);
+    text.append(piece, bytes);
+    return bytes > 0;
+  }
+
+  bool Write(const std::string& text, absl::Duration deadline) {
+    for (size_t sent = 0; sent < text.size();) {
+      const size_t most = std::min<size_t>(text.size() - sent, 1 << 20);
+      const int64_t bytes = Try(
+          [&]() -> int64_t {
+            return ssl_ ? SSL_write(ssl_.get(), text.data() + sent,
+                                    static_cast<int>(most))
+                        : send(fd_, text.data() + sent, most, 0);
+          },
+          POLLOUT, deadline);
+      if (bytes == 0) return false;
+      sent += bytes;
+    }
+    return true;
+  }
+
+  // Ends the stream. A socket that is closed with bytes unread resets the
+  // connection, and the client may never see the last answer.
+  void End() {
+    const absl::Duration deadline = Now() + kLinger;
+    if (ssl_) SSL_shutdown(ssl_.get());
+    ssl_.reset();
+    shutdown(fd_, SHUT_WR);
+    for (std::string unread; Read(unread, deadline); unread.clear()) {
+    }
+  }
+
+ private:
+  // Repeats `step`, which returns as recv does, until it need not wait. Returns
+  // 0 at the end, after an error and where the time is over.
+  template <typename Step>
+  int64_t Try(const Step& step, int16_t events, absl::Duration deadline) {
+    while (true) {
+      ERR_clear_error();
+      const int64_t result = step();
+      if (result > 0) return result;
+      if (ssl_) {
+        const int why = SSL_get_error(ssl_.get(), static_cast<int>(result));
+        if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) return 0;
+        events = why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+      } else if (result == 0 || (errno != EAGAIN && errno != EINTR)) {
+        return 0;
+      }
+      if (!Await(events, deadline)) return 0;
+    }
+  }
+
+  bool Await(int16_t events, absl::Duration deadline) {
+    while (true) {
+      const absl::Duration left =
+          std::min(deadline - Now(), absl::Hours(1)) + absl::Milliseconds(1);
+      if (left <= absl::ZeroDuration()) return false;
+      pollfd wanted{fd_, events, 0};
+      const int ready =
+          poll(&wanted, 1, static_cast<int>(absl::ToInt64Milliseconds(left)));
+      if (ready > 0) return true;
+      if (ready < 0 && errno != EINTR) return false;
+      if (Now() >= deadline) return false;
+    }
+  }
+
+  const int fd_;
+  const Context context_;
+  std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
+};
+
+// A request's header, or why it is refused.
+struct Parsed {
+  Request request;
+  bool is_head = false;
+  bool is_old = false;  // HTTP/1.0
+  bool keep = true;     // the connection goes on after the answer
+  std::optional<Response> refusal;
+};
+
+Parsed Refused(int status, const char* why,
+               std::vector<std::pair<std::string, std::string>> headers = {}) {
+  Parsed parsed;
+  parsed.keep = false;
+  parsed.refusal =
+      Response{.status = status, .body = why, .headers = std::move(headers)};
+  return parsed;
+}
+
+bool HasControl(const std::string& line) {
+  return std::any_of(line.begin(), line.end(), [](char c) {
+    return absl::ascii_iscntrl(c) && c != '\t';
+  });
+}
+
+// The lines of a header by their names in lower case. nullopt for one that is
+// none; a name that decides what is asked, or by whom, comes once.
+std::optional<std::map<std::string, std::string>> ParseLines(
+    const std::vector<std::string>& lines) {
+  std::map<std::string, std::string> fields;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    const size_t colon = line.find(':');
+    if (colon == line.npos || colon == 0 || HasControl(line) ||
+        line.find_first_of(" \t") < colon) {
+      return std::nullopt;
+    }
+    const std::string name = absl::AsciiStrToLower(line.substr(0, colon));
+    const std::string value(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+    if (!fields.emplace(name, value).second &&
+        (name == "host" || name == "authorization" ||
+         name == "content-length" || name == "transfer-encoding")) {
+      return std::nullopt;
+    }
+  }
+  return fields;
+}
+
+// `header` ends before the empty line.
+Parsed Parse(const std::string& header) {
+  constexpr char kNoRequest[] = "this is no HTTP request\n";
+  const std::vector<std::string> lines = absl::StrSplit(header, "\r\n");
+  const std::vector<std::string> first = absl::StrSplit(lines[0], ' ');
+  if (first.size() != 3 || first[0].empty() || first[1].empty() ||
+      (first[2] != "HTTP/1.1" && first[2] != "HTTP/1.0") ||
+      HasControl(lines[0])) {
+    return Refused(400, kNoRequest);
+  }
+  auto fields = ParseLines(lines);
+  if (!fields) return Refused(400, kNoRequest);
+  if (first[0] != "GET" && first[0] != "HEAD") {
+    return Refused(405, "only GET and HEAD are answered\n",
+                   {{"Allow", "GET, HEAD"}});
+  }
+  if (fields->contains("transfer-encoding") ||
+      (fields->contains("content-length") &&
+       (*fields)["content-length"] != "0")) {
+    return Refused(400, "a request has no body here\n");
+  }
+  Parsed parsed;
+  parsed.is_head = first[0] == "HEAD";
+  parsed.is_old = first[2] == "HTTP/1.0";
+  const std::string connection = absl::AsciiStrToLower((*fields)["connection"]);
+  parsed.keep = parsed.is_old ? connection == "keep-alive"
+                              : !absl::StrContains(connection, "close");
+  parsed.request = {first[1], (*fields)["host"], (*fields)["authorization"]};
+  return parsed;
+}
+
+// Whether what has come of a header is more than there may be: of the request
+// line, or of all the other lines together.
+bool IsTooLong(const std::string& text) {
+  const size_t line = text.find("\r\n");
+  if (std::min(line, text.size()) > limits::kHttpHeaderBytes) return true;
+  if (line == text.npos) return false;
+  const size_t end = text.find("\r\n\r\n");
+  return (end == text.npos ? text.size() : end + 4) - (line + 2) >
+         limits::kHttpHeaderBytes;
+}
+
+const char* ReasonOf(int status) {
+  static const std::map<int, const char*> reasons = {
+      {200, "OK"},
+      {400, "Bad Request"},
+      {401, "Unauthorized"},
+      {403, "Forbidden"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {431, "Request Header Fields Too Large"},
+      {500, "Internal Server Error"},
+      {503, "Service Unavailable"}};
+  const auto found = reasons.find(status);
+  return found == reasons.end() ? "Error" : found->second;
+}
+
+std::string Serialize(const Response& response, const Parsed& asked) {
+  std::string text = absl::StrCat(
+      asked.is_old ? "HTTP/1.0 " : "HTTP/1.1 ", response.status, " ",
+      ReasonOf(response.status), "\r\nContent-Type: ", response.content_type,
+      "\r\nContent-Length: ", response.body.size(),
+      "\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store"
+      "\r\nConnection: ",
+      asked.keep ? "keep-alive" : "close", "\r\n");
+  for (const auto& [name, value] : response.headers) {
+    absl::StrAppend(&text, name, ": ", value, "\r\n");
+  }
+  absl::StrAppend(&text, "\r\n", asked.is_head ? "" : response.body);
+  return text;
 }
 
 }  // namespace
 
-// The server behind the interface. Connections belong to the I/O thread.
 class Server::Core {
  public:
   Core(Options options, Credentials credentials)
-      : options_(std::move(options)),
-        credentials_(std::move(credentials)),
-        work_(net::make_work_guard(io_)),
-        pool_(static_cast<size_t>(options_.handler_threads)) {}
+      : options_(std::move(options)), credentials_(std::move(credentials)) {}
 
   absl::Status Listen() {
     absl::StatusOr<std::unique_ptr<listener::Listener>> opened =
@@ -79,37 +323,20 @@ class Server::Core {
   }
 
   void Serve(Handler handler) {
-    begin_ = [handler = std::move(handler)](const Request& request) {
-      return Begun(handler(request));
-    };
-    Start();
-  }
-
-  void Serve(Door& door) {
-    begin_ = [&door](const Request& request) { return door.Begin(request); };
-    body_pool_.emplace(static_cast<size_t>(options_.body_threads));
-    Start();
-  }
-
-  void Start() {
-    base::Check(!io_thread_.joinable(), "Serve is called once");
-    io_thread_ = std::thread([this] { io_.run(); });
-    listener_->Start([this](const listener::Accepted& accepted) {
-      net::post(io_, [this, fd = accepted.fd] { Take(fd); });
-    });
+    base::Check(handler_ == nullptr, "Serve is called once");
+    handler_ = std::move(handler);
+    listener_->Start(
+        [this](const listener::Accepted& accepted) { Take(accepted.fd); });
   }
 
   ~Core() {
     if (listener_) listener_->Stop();
-    // The listener's last connections are taken before, and closed with the
-    // others.
-    net::post(io_, [this] { io_.stop(); });
-    if (io_thread_.joinable()) io_thread_.join();
-    connections_.clear();
-    pool_.stop();
-    if (body_pool_) body_pool_->stop();
-    pool_.join();
-    if (body_pool_) body_pool_->join();
+    {
+      absl::MutexLock lock(&mutex_);
+      for (Connection& connection : connections_) Cut(connection);
+    }
+    // No one adds a connection any more.
+    for (Connection& connection : connections_) connection.thread.join();
   }
 
   absl::Status Reload() {
@@ -127,116 +354,160 @@ class Server::Core {
   const std::string& address() const { return listener_->addresses().front(); }
 
  private:
+  struct Connection {
+    int fd = -1;
+    // Since when no request is under way; nullopt before the first one, too.
+    std::optional<absl::Duration> idle_since;
+    bool is_cut = false;  // ends, and counts no more
+    bool is_done = false;
+    std::thread thread;
+  };
+
+  // Owns `fd`.
   void Take(int fd) {
-    if (connections_.size() >= options_.max_connections) CloseIdle();
-    if (connections_.size() >= options_.max_connections) {
+    absl::MutexLock lock(&mutex_);
+    std::erase_if(connections_, [](Connection& connection) {
+      if (connection.is_done) connection.thread.join();
+      return connection.is_done;
+    });
+    if (open_ >= options_.max_connections) CutIdlest();
+    if (open_ >= options_.max_connections) {
       close(fd);
       return;
     }
-    const std::optional<Tls> tls = credentials().tls;
-    Connection::Calls calls;
-    calls.answer = [this](Request request, Connection::Reply reply) {
-      Answer(std::move(request), std::move(reply));
-    };
-    if (body_pool_) {
-      calls.run = [this](std::function<void()> work,
-                         std::function<void(bool)> then) {
-        Run(std::move(work), std::move(then));
-      };
+    Connection& connection = connections_.emplace_back();
+    connection.fd = fd;
+    try {
+      connection.thread = std::thread([this, &connection] { Run(connection); });
+      ++open_;
+    } catch (const std::system_error& error) {
+      options_.log(absl::StrCat(options_.address, ": ", error.what()));
+      close(fd);
+      connections_.pop_back();
     }
-    calls.closed = [this](Connection* connection) {
-      connections_.erase(connection);
-    };
-    const std::shared_ptr<Connection> connection =
-        MakeConnection(io_, fd, tls ? tls->context : nullptr,
-                       options_.deadlines, std::move(calls));
-    if (connection == nullptr) return;
-    connections_[connection.get()] = connection;
-    connection->Start();
   }
 
   // Makes room by the connection that is needed least.
-  void CloseIdle() {
-    Connection* idle = nullptr;
-    for (const auto& [connection, owner] : connections_) {
-      if (connection->idle_since() &&
-          (idle == nullptr ||
-           *connection->idle_since() < *idle->idle_since())) {
-        idle = connection;
+  void CutIdlest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Connection* idlest = nullptr;
+    for (Connection& connection : connections_) {
+      if (!connection.is_cut && connection.idle_since &&
+          (idlest == nullptr || *connection.idle_since < *idlest->idle_since)) {
+        idlest = &connection;
       }
     }
-    if (idle != nullptr) idle->Close();
+    if (idlest != nullptr) Cut(*idlest);
   }
 
-  void Answer(Request request, Connection::Reply reply) {
+  // Ends what the connection's thread waits for.
+  void Cut(Connection& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (connection.is_done || connection.is_cut) return;
+    shutdown(connection.fd, SHUT_RDWR);
+    connection.is_cut = true;
+    --open_;
+  }
+
+  void Run(Connection& connection) {
+    {
+      const std::optional<Tls> tls = credentials().tls;
+      Stream stream(connection.fd, tls ? tls->context : nullptr);
+      if (Converse(connection, stream)) stream.End();
+    }
+    absl::MutexLock lock(&mutex_);
+    close(connection.fd);
+    if (!connection.is_cut) --open_;
+    connection.is_done = true;
+  }
+
+  // Whether the client gets to read the last answer.
+  bool Converse(Connection& connection, Stream& stream) {
+    const Deadlines& deadlines = options_.deadlines;
+    if (!stream.Handshake(Now() + deadlines.handshake)) return false;
+    std::string text;
+    while (true) {
+      const absl::Duration deadline = Now() + deadlines.request;
+      while (text.find("\r\n\r\n") == text.npos && !IsTooLong(text)) {
+        if (!stream.Read(text, deadline)) return false;
+      }
+      const Parsed asked =
+          IsTooLong(text) ? Refused(431, "the request's header is too long\n")
+                          : Parse(text.substr(0, text.find("\r\n\r\n")));
+      const Response response =
+          asked.refusal ? *asked.refusal : Answer(asked.request);
+      if (!stream.Write(Serialize(response, asked),
+                        Now() + deadlines.response)) {
+        return false;
+      }
+      if (!asked.keep) return true;
+      text.erase(0, text.find("\r\n\r\n") + 4);
+      if (text.empty() && !AwaitRequest(connection, stream, text)) return false;
+    }
+  }
+
+  bool AwaitRequest(Connection& connection, Stream& stream, std::string& text) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (connection.is_cut) return false;
+      connection.idle_since = Now();
+    }
+    const bool more = stream.Read(text, Now() + options_.deadlines.idle);
+    absl::MutexLock lock(&mutex_);
+    connection.idle_since.reset();
+    return more && !connection.is_cut;
+  }
+
+  Response Answer(const Request& request) {
     const std::string token = credentials().token;
     if (!token.empty() && !HasToken(request.authorization, token)) {
-      return reply(Refusal(401, "a bearer token is needed\n",
-                           {"WWW-Authenticate", "Bearer"}));
+      return {.status = 401,
+              .body = "a bearer token is needed\n",
+              .headers = {{"WWW-Authenticate", "Bearer"}}};
     }
-    if (waiting_ >= options_.max_waiting) {
-      return reply(
-          Refusal(503, "too many requests wait\n", {"Retry-After", "1"}));
+    {
+      absl::MutexLock lock(&mutex_);
+      if (waiting_ >= options_.max_waiting) {
+        return {.status = 503,
+                .body = "too many requests wait\n",
+                .headers = {{"Retry-After", "1"}}};
+      }
+      ++waiting_;
+      mutex_.Await(absl::Condition(this, &Core::MayRun));
+      ++running_;
     }
-    ++waiting_;
-    // Who only asks never waits for who sends.
-    net::thread_pool& pool =
-        request.has_body && body_pool_ ? *body_pool_ : pool_;
-    net::post(pool, [this, request = std::move(request),
-                     reply = std::move(reply)]() mutable {
-      net::post(io_, [this, reply = std::move(reply),
-                      begun = Handled(request)]() mutable {
-        --waiting_;
-        reply(std::move(begun));
-      });
-    });
+    Response response = Handled(request);
+    absl::MutexLock lock(&mutex_);
+    --running_;
+    --waiting_;
+    return response;
+  }
+
+  bool MayRun() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return running_ < options_.handlers;
   }
 
   // The handler's answer; an exception ends one request and nothing else.
-  Begun Handled(const Request& request) {
+  Response Handled(const Request& request) {
     try {
-      return begin_(request);
+      return handler_(request);
     } catch (...) {
       // The exception's text may quote a user's data.
       options_.log(absl::StrCat(options_.address,
                                 ": an exception in the answer to ",
                                 base::Quotable(request.target)));
-      return Response{.status = 500,
-                      .body = "internal error; mpsd's log has more\n"};
+      return {.status = 500, .body = "internal error; mpsd's log has more\n"};
     }
   }
 
-  void Run(std::function<void()> work, std::function<void(bool)> then) {
-    net::post(*body_pool_, [this, work = std::move(work),
-                            then = std::move(then)]() mutable {
-      bool failed = false;
-      try {
-        work();
-      } catch (...) {
-        failed = true;
-        options_.log(
-            absl::StrCat(options_.address, ": an exception within a body"));
-      }
-      // What the work holds goes here, and not on the thread of the
-      // connections: a body may wait for the disk.
-      work = nullptr;
-      net::post(io_, [then = std::move(then), failed] { then(failed); });
-    });
-  }
-
   const Options options_;
-  std::function<Begun(const Request&)> begin_;
+  Handler handler_;
+  std::unique_ptr<listener::Listener> listener_;
   mutable absl::Mutex mutex_;
   Credentials credentials_ ABSL_GUARDED_BY(mutex_);
-  net::io_context io_;
-  const net::executor_work_guard<net::io_context::executor_type> work_;
-  net::thread_pool pool_;
-  std::optional<net::thread_pool> body_pool_;  // where a door is served
-  std::unique_ptr<listener::Listener> listener_;
-  std::thread io_thread_;
-  // Used by the I/O thread alone.
-  std::map<Connection*, std::shared_ptr<Connection>> connections_;
-  int waiting_ = 0;
+  // Only Take and the destructor add or remove one; a thread uses its own.
+  std::list<Connection> connections_;
+  size_t open_ ABSL_GUARDED_BY(mutex_) = 0;
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(Options options) {
@@ -256,8 +527,6 @@ Server::Server(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 Server::~Server() = default;
 
 void Server::Serve(Handler handler) { core_->Serve(std::move(handler)); }
-
-void Server::Serve(Door& door) { core_->Serve(door); }
 
 absl::Status Server::Reload() { return core_->Reload(); }
 

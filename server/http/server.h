@@ -7,36 +7,70 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/limits.h"
-#include "server/http/connection.h"
-#include "server/http/door.h"
-#include "server/http/message.h"
-#include "server/http/tls.h"
+#include "server/tls/pem_files.h"
 
 namespace mpsd::http {
 
-// Answers requests over HTTP/1.1 on one address. One thread serves every
-// connection, so that clients that hang cost a descriptor each and nothing
-// else; handlers run on threads of their own. Thread-safe.
+// The header of a GET or a HEAD, which is answered as a GET without the body. A
+// line that the client left out is empty.
+struct Request {
+  std::string target = "";  // path and query, as the client sent them
+  std::string host = "";
+  std::string authorization = "";
+};
+
+struct Response {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body = "";
+  // Besides those that every answer has (server.cc).
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+// Answers a request; called on several threads at once. The client gets a 500
+// where it throws.
+using Handler = std::function<Response(const Request&)>;
+
+// How long a client may take. Each limits the whole of its step, however often
+// a byte comes or goes.
+struct Deadlines {
+  absl::Duration handshake = absl::Seconds(10);
+  absl::Duration request = absl::Seconds(10);
+  absl::Duration response = absl::Seconds(30);
+  absl::Duration idle = absl::Minutes(5);  // between two requests
+};
+
+// Answers GET and HEAD over HTTP/1.1 on one address: requests without bodies,
+// each within limits::kHttpHeaderBytes, over TLS 1.3 where there is a
+// certificate. Each connection has a thread, so the bound on connections is the
+// bound on threads. The process has to ignore SIGPIPE. Thread-safe.
+//
+// It is ours because no library at hand keeps these bounds. cpp-httplib 0.11.4
+// (Debian 12) takes header lines without end (160 MB of them were 230 MB of
+// memory), lets a request drip for ever, and answers a Range of 1,500 parts
+// with the body 1,500 times; prometheus-cpp's exposer is Debian's CivetWeb,
+// which has neither TLS nor unix sockets.
 class Server {
  public:
   struct Options {
     // "unix:/path" (mode 0600) or "HOST:PORT", with port 0 for a free port.
     std::string address;
-    std::optional<TlsFiles> tls;
+    std::optional<tls::ServerFiles> tls;
     // A file with the token that every request has to bear; empty: none.
-    std::filesystem::path token_file;
+    std::filesystem::path token_file = {};
     Deadlines deadlines = {};
     // A further connection takes the place of the one that has been idle for
     // longest; where none is idle, it is closed.
     size_t max_connections = limits::kHttpConnections;
-    int handler_threads = 2;
-    int body_threads = 4;  // for requests with bodies, and answers from files
-    // The requests that run or wait for a thread; further ones get a 503.
+    int handlers = 2;  // that run at a time
+    // The requests that run or wait for a handler; further ones get a 503.
     int max_waiting = 64;
     // The first descriptor number that no connection gets; see
     // listener::Listener.
@@ -47,13 +81,10 @@ class Server {
 
   // Listens, so that clients can connect and wait. InvalidArgument for an
   // address that cannot work, Unavailable for one that is taken; the errors of
-  // LoadTls and ReadTokenFile.
+  // tls::ReadServerPem and ReadTokenFile.
   static absl::StatusOr<std::unique_ptr<Server>> Open(Options options);
-  // Answers from now on: by a handler, GET and HEAD alone; by a door, which has
-  // to outlive the server, requests with bodies too. One of them is called,
-  // once.
+  // Answers from now on. Called once.
   void Serve(Handler handler);
-  void Serve(Door& door);
   // Closes every connection and waits for the handlers that run.
   ~Server();
   Server(const Server&) = delete;

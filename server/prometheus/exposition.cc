@@ -5,11 +5,8 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "server/http/gzip.h"
-#include "server/prometheus/exposition_format.h"
 #include "server/prometheus/families.h"
 #include "server/prometheus/names.h"
-#include "server/prometheus/open_metrics.h"
 
 namespace mpsd::prometheus {
 namespace {
@@ -46,11 +43,13 @@ absl::StatusOr<std::unique_ptr<Exposition>> Exposition::Start(
 }
 
 http::Response Exposition::Answer(const http::Request& request) const {
-  if (request.target.substr(0, request.target.find('?')) != "/metrics") {
+  const std::string path = request.target.substr(0, request.target.find('?'));
+  if (path == "/healthz") return {.body = "ok\n"};
+  if (path != "/metrics") {
     return {.status = 404, .body = "the metrics are at /metrics\n"};
   }
   std::vector<MetricFamily> families;
-  for (const ::prometheus::Collectable* source : sources_.metrics) {
+  for (const ::prometheus::Collectable* source : sources_) {
     for (MetricFamily& family : source->Collect()) {
       families.push_back(std::move(family));
     }
@@ -59,13 +58,8 @@ http::Response Exposition::Answer(const http::Request& request) const {
     families.push_back(SingleValue(
         kCertificateExpiry, static_cast<double>(absl::ToUnixSeconds(*expiry))));
   }
-  const ExpositionFormat format = ChosenFormat(request.accept);
-  http::Response response;
-  response.content_type = format.content_type;
-  response.body = format.is_open_metrics
-                      ? OpenMetricsText(families, sources_.exemplars)
-                      : ::prometheus::TextSerializer().Serialize(families);
-  return http::Compressed(request, std::move(response));
+  return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+          .body = ::prometheus::TextSerializer().Serialize(families)};
 }
 
 }  // namespace mpsd::prometheus

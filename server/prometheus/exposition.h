@@ -12,21 +12,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/http/server.h"
-#include "server/prometheus/exemplars.h"
 
 namespace mpsd::prometheus {
 
-// What a scrape shows. All is borrowed and must outlive the Exposition.
-struct Sources {
-  std::vector<const ::prometheus::Collectable*> metrics;
-  const Exemplars& exemplars;
-};
-
-// Serves /metrics until the object is destroyed, as OpenMetrics to clients that
-// ask for it and else in Prometheus' text format, and says when its certificate
-// ends. Thread-safe.
+// Serves /metrics in Prometheus' text format, and when its certificate ends,
+// and "ok" at /healthz, until the object is destroyed. Thread-safe.
 class Exposition {
  public:
+  // What a scrape shows; borrowed.
+  using Sources = std::vector<const ::prometheus::Collectable*>;
+
   // The errors of http::Server::Open, with the option that helps.
   static absl::StatusOr<std::unique_ptr<Exposition>> Start(
       http::Server::Options options, Sources sources);

@@ -195,8 +195,6 @@ void JobMetrics::StepFinished(const std::string& job_id,
   absl::MutexLock lock(&mutex_);
   const std::string device = DeviceLabel(progress.device);
   step_.Add({{"device", device}}, kStepBuckets).Observe(progress.seconds);
-  exemplars_.Observe(kStep.name, {{"device", device}}, kStepBuckets,
-                     {job_id, progress.seconds, clock_.Now()});
   steps_.Add({{"device", device}}).Increment();
   tokens_.Add({{"device", device}})
       .Increment(static_cast<double>(progress.tokens));
@@ -278,7 +276,6 @@ void JobMetrics::JobEnded(const std::string& job_id, jobs::State state) {
 }
 
 void JobMetrics::JobDeleted(const std::string& job_id) {
-  exemplars_.Forget(job_id);
   absl::MutexLock lock(&mutex_);
   auto series = series_.find(job_id);
   if (series == series_.end()) return;

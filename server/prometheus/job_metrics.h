@@ -22,7 +22,6 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "server/jobs/exported_metrics.h"
-#include "server/prometheus/exemplars.h"
 #include "server/prometheus/label_values.h"
 #include "server/prometheus/names.h"
 #include "server/prometheus/queue_metrics.h"
@@ -84,9 +83,6 @@ class JobMetrics final : public jobs::ExportedMetrics,
   // Drops the series of jobs that ended more than `linger` ago, as JobEnded
   // does in case nobody collects. Adds what the system counts for this process.
   std::vector<::prometheus::MetricFamily> Collect() const override;
-
-  // The jobs behind the last steps.
-  const Exemplars& exemplars() const { return exemplars_; }
 
   // The number of jobs whose series are kept.
   size_t job_series() const {
@@ -153,7 +149,6 @@ class JobMetrics final : public jobs::ExportedMetrics,
       &notifications_;
   HistogramFamily &queue_wait_, &step_, &checkpoint_;
 
-  Exemplars exemplars_;
   mutable absl::Mutex mutex_;
   mutable std::map<std::string, JobSeries> series_ ABSL_GUARDED_BY(mutex_);
   // Gauges of the running worker; removed when the worker ends.

@@ -14,7 +14,6 @@
 #include "core/run_page/run_page.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "server/http/gzip.h"
 #include "server/http/target.h"
 #include "server/listener/listen_address.h"
 #include "server/rpc/daemon_info.h"
@@ -139,7 +138,7 @@ Response Site::Answer(const http::Request& request) const {
     return {.status = 403,
             .body = "this page answers to localhost and 127.0.0.1 alone\n"};
   }
-  Response response = http::Compressed(request, Find(request));
+  Response response = Find(request);
   response.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
   response.headers.emplace_back("Referrer-Policy", "no-referrer");
   return response;

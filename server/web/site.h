@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "server/access/rules.h"
-#include "server/http/message.h"
+#include "server/http/server.h"
 #include "server/jobs/job_reader.h"
 #include "server/rpc/daemon_facts.h"
 

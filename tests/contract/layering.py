@@ -19,7 +19,6 @@ LIBRARIES = [
     (r"spdlog/", {"spdlog::spdlog"}),
     (r"SQLiteCpp/|sqlite3", {"SQLiteCpp"}),
     (r"prometheus/", {"prometheus-cpp::core"}),
-    (r"boost/", {"Boost::headers"}),
     (r"zlib\.h", {"ZLIB::ZLIB"}),
     (r"nlohmann/", {"nlohmann_json::nlohmann_json"}),
     (r"CLI/", {"CLI11::CLI11"}),

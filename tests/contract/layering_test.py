@@ -78,7 +78,6 @@ class LayeringTest(source_tree.TreeTest):
         for library, target in (("nlohmann/json.hpp", "nlohmann_json"),
                                 ("spdlog/spdlog.h", "spdlog::spdlog"),
                                 ("prometheus/gauge.h", "prometheus-cpp"),
-                                ("boost/beast.hpp", "Boost::headers"),
                                 ("zlib.h", "ZLIB::ZLIB"),
                                 ("google/protobuf/message.h", "mpsd_proto"),
                                 ("grpcpp/grpcpp.h", "gRPC::grpc++")):

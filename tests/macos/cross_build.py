@@ -99,8 +99,7 @@ def lay_out_headers(folder):
     for name in ("absl", "nlohmann", "CLI", "grpc", "grpcpp", "google",
                  "spdlog", "fmt", "prometheus", "SQLiteCpp", "sqlite3.h",
                  "curl", "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
-                 "jmorecfg.h", "jerror.h", "jconfig.h", "boost",
-                 "zlib.h", "zconf.h"):
+                 "jmorecfg.h", "jerror.h", "jconfig.h", "zlib.h", "zconf.h"):
         found = [p / name for p in (usr, *local) if (p / name).exists()]
         if not found:
             fail(f"no header {name} here: run deploy/setup.sh --tests")

@@ -39,12 +39,6 @@ macro(macos_provide method package)
     macos_package(ssl OpenSSL::SSL)
   elseif("${package}" STREQUAL CURL)
     macos_package(curl CURL::libcurl)
-  elseif("${package}" STREQUAL Boost)
-    macos_package("" Boost::headers)
-    # Debian's Boost 1.74 asks for std::result_of, which C++20 has no more;
-    # Homebrew's does not.
-    set_property(TARGET Boost::headers APPEND PROPERTY
-      INTERFACE_COMPILE_DEFINITIONS _LIBCPP_ENABLE_CXX20_REMOVED_TYPE_TRAITS)
   elseif("${package}" STREQUAL ZLIB)
     macos_package(z ZLIB::ZLIB)
   elseif("${package}" STREQUAL PNG)

@@ -322,6 +322,7 @@ TEST_F(DaemonTest, ServesThePageAndRunsWithoutIt) {
     AwaitState(Submit("ok"), v1::JOB_STATE_SUCCEEDED);
   }
   EXPECT_TRUE(Logs("the web page is off: "));
+  EXPECT_TRUE(Logs("(choose another --http-listen)"));
   config_.http_listen = "localhost:http";
   EXPECT_TRUE(absl::IsInvalidArgument(Daemon::Start(config_).status()));
 }

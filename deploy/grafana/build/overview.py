@@ -6,7 +6,7 @@ import job_table
 import looks
 from grafana_foundation_sdk.builders import dashboard as build
 from panels import (
-    areas, bars, dashed, lines, stat, states, with_exemplars)
+    areas, bars, dashed, lines, stat, states)
 from promql import count, of_mac, quantile, rate, reasons, some
 
 HOUR = "1h"
@@ -93,12 +93,12 @@ def training():
               (rate("mpsd_phase_seconds_total", "phase"), "{{phase}}"),
               unit="percentunit", most=1,
               about="The share of each phase in the time of the workers."),
-        with_exemplars(lines(
+        lines(
             "Time of a step",
             (quantile(0.5, "mpsd_step_seconds"), "half"),
             (quantile(0.9, "mpsd_step_seconds"), "nine of ten"),
             (quantile(0.99, "mpsd_step_seconds"), "99 of 100"), unit="s",
-            width=6, about="A dot leads to the job whose step it is.")),
+            width=6),
         lines("Steps a second", (rate("mpsd_steps_total", "device"),
                                  "{{device}}"), width=6),
         lines("Time of a checkpoint",

@@ -125,13 +125,6 @@ def dashed(panel, letter):
         model.DynamicConfigValue("custom.fillOpacity", 0)])
 
 
-def with_exemplars(panel):
-    """Marks the jobs that histograms name in their buckets."""
-    for target in panel.build().targets:
-        target.exemplar = True
-    return panel
-
-
 class Column:
     """A column of a table: its expression's value, or a label of one."""
 

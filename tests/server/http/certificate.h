@@ -8,15 +8,17 @@
 #include <filesystem>
 #include <string>
 
-#include "server/http/tls.h"
+#include "server/tls/pem_files.h"
 
 namespace mpsd::http {
 
 // A key and its self-signed certificate, made by openssl; those of the same
 // folder and name are replaced. The key has mode 0600.
-inline TlsFiles MakeCertificate(const std::filesystem::path& folder, int days,
-                                const std::string& name = "server") {
-  const TlsFiles files{folder / (name + ".pem"), folder / (name + ".key")};
+inline tls::ServerFiles MakeCertificate(const std::filesystem::path& folder,
+                                        int days,
+                                        const std::string& name = "server") {
+  const tls::ServerFiles files{folder / (name + ".pem"),
+                               folder / (name + ".key")};
   const std::string command =
       "umask 077; openssl req -x509 -newkey ec -pkeyopt "
       "ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -addext "

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/http/connection.h"
-
 #include <chrono>
 #include <string>
 
@@ -18,8 +16,8 @@ using testing::StartsWith;
 
 using ConnectionTest = Served;
 
-// Longer than any limit that a test sets, and shorter than those of a server
-// that was told of none, which are ten seconds.
+// Longer than any limit that a test sets, and shorter than the defaults, which
+// are ten seconds.
 constexpr absl::Duration kInTime = absl::Seconds(9);
 
 // The answer to bytes that the client sends as they are.
@@ -94,6 +92,30 @@ TEST_F(ConnectionTest, RefusesWhatIsNoRequest) {
         "GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
         "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello"}) {
     EXPECT_THAT(Answer(address(), bytes), StartsWith("HTTP/1.1 400 ")) << bytes;
+  }
+}
+
+// What a proxy and the server could understand as different requests.
+TEST_F(ConnectionTest, RequestsOfTwoMeaningsAreRefused) {
+  Serve();
+  const std::string rest = "0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n";
+  for (const char* lines :
+       {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "Content-Length: 0\r\nContent-Length: 5\r\n",
+        "Content-Length: 0\r\nContent-Length: 0\r\n",
+        "Content-Length: 0, 5\r\n", "Content-Length: -5\r\n",
+        "Content-Length: +0\r\n", "Content-Length: 0x5\r\n",
+        "Content-Length:\r\n", "Transfer-Encoding: identity\r\n",
+        "Transfer-Encoding : chunked\r\n", "Content-Length : 5\r\n",
+        "Transfer-Encoding:\x0b"
+        "chunked\r\n",
+        "A: b\r\n Transfer-Encoding: chunked\r\n", "A: b\nC: d\r\n",
+        "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n",
+        "Host: localhost\r\nHost: evil.example\r\n", ": b\r\n"}) {
+    const std::string answer = Answer(
+        address(), std::string("GET / HTTP/1.1\r\n") + lines + "\r\n" + rest);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 400 ")) << lines;
+    EXPECT_THAT(answer, Not(HasSubstr("smuggled"))) << lines;
   }
 }
 

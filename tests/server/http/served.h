@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -23,6 +24,7 @@ namespace mpsd::http {
 class Served : public testing::Test {
  protected:
   Served() {
+    std::signal(SIGPIPE, SIG_IGN);
     options_.address = "127.0.0.1:0";
     options_.log = [this](const std::string& line) {
       absl::MutexLock lock(&mutex_);

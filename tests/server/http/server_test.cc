@@ -205,7 +205,7 @@ TEST_F(ServerTest, EndsAtOnceWhileClientsHang) {
 }
 
 TEST_F(ServerTest, RequestsWaitInABoundedQueue) {
-  options_.handler_threads = 1;
+  options_.handlers = 1;
   options_.max_waiting = 2;
   absl::Notification begun, go_on;
   Serve([&](const Request& request) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/http/tls.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "absl/time/clock.h"
 #include "core/base/limits.h"
+#include "server/http/server.h"
 #include "tests/core/scratch_folder.h"
 #include "tests/server/http/certificate.h"
 
@@ -22,20 +22,25 @@ using testing::HasSubstr;
 
 class TlsTest : public testing::Test {
  protected:
+  absl::StatusOr<std::unique_ptr<Server>> Open() const {
+    return Server::Open({.address = "127.0.0.1:0", .tls = files_});
+  }
   std::string Fault() const {
-    const absl::Status status = LoadTls(files_).status();
+    const absl::Status status = Open().status();
     EXPECT_FALSE(status.ok());
     return std::string(status.message());
   }
 
   const fs::path folder_ = testing_support::FreshFolder("tls");
-  const TlsFiles files_ = MakeCertificate(folder_, 30);
+  const tls::ServerFiles files_ = MakeCertificate(folder_, 30);
 };
 
 TEST_F(TlsTest, ReadsACertificateWithItsKey) {
-  const auto tls = LoadTls(files_);
-  ASSERT_TRUE(tls.ok()) << tls.status();
-  EXPECT_NEAR(absl::ToDoubleHours(tls->expiry - absl::Now()), 30 * 24, 1);
+  const auto server = Open();
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_NEAR(
+      absl::ToDoubleHours(*(*server)->certificate_expiry() - absl::Now()),
+      30 * 24, 1);
 }
 
 TEST_F(TlsTest, AKeyThatOthersReadIsRefused) {
@@ -44,7 +49,7 @@ TEST_F(TlsTest, AKeyThatOthersReadIsRefused) {
 }
 
 TEST_F(TlsTest, AForeignKeyIsRefused) {
-  const TlsFiles other = MakeCertificate(folder_, 30, "other");
+  const tls::ServerFiles other = MakeCertificate(folder_, 30, "other");
   fs::copy_file(other.key, files_.key, fs::copy_options::overwrite_existing);
   EXPECT_THAT(Fault(), HasSubstr(files_.key.string()));
 }

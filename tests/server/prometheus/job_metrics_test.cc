@@ -366,25 +366,6 @@ TEST_F(JobMetricsTest, TellsWhatTheProcessTakes) {
   }
 }
 
-TEST_F(JobMetricsTest, TheStepsBucketsNameTheirLastJob) {
-  jobs::Progress step = Step();
-  exported_metrics_.StepFinished("J1", step);
-  exported_metrics_.StepFinished("J2", step);
-  step.seconds = 9;
-  exported_metrics_.StepFinished("J1", step);
-  const auto find = [&](double bound) {
-    return exported_metrics_.exemplars().Find("mpsd_step_seconds",
-                                              {{"device", "mps"}}, bound);
-  };
-  EXPECT_EQ(find(0.2)->job_id, "J2");
-  EXPECT_EQ(find(0.2)->value, 0.2);
-  EXPECT_EQ(find(0.2)->time, clock_.Now());
-  EXPECT_EQ(find(10)->job_id, "J1");
-  exported_metrics_.JobDeleted("J2");
-  EXPECT_FALSE(find(0.2));
-  EXPECT_TRUE(find(10));
-}
-
 // What `promtool check metrics` asks for.
 TEST_F(JobMetricsTest, NamesFollowTheConventions) {
   TellEverything();
