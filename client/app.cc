@@ -65,7 +65,6 @@ void AddVerbs(Command& app, Action* action) {
   AddSweep(app, action);
   AddSmoke(app, action);
   AddCompareDevices(app, action);
-  AddParity(app, action);
   AddProfile(app, action);
   AddImport(app, action);
   AddMerge(app, action);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/compare_devices.h"
-#include "client/parity.h"
 #include "client/probe.h"
 #include "client/profile_text.h"
 #include "client/smoke.h"
@@ -22,8 +21,6 @@ void PrintAnyStudy(const v1::StudyResult& result, const Console& console) {
       return PrintProfile(result, console);
     case v1::StudyResult::kSmoke:
       return PrintSmoke(result, console);
-    case v1::StudyResult::kParity:
-      return PrintParity(result, console);
     default:
       return;
   }

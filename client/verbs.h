@@ -42,7 +42,6 @@ void AddPlan(Command& app, Action* action);
 void AddSweep(Command& app, Action* action);
 void AddSmoke(Command& app, Action* action);
 void AddCompareDevices(Command& app, Action* action);
-void AddParity(Command& app, Action* action);
 void AddProfile(Command& app, Action* action);
 void AddImport(Command& app, Action* action);
 void AddMerge(Command& app, Action* action);

@@ -105,7 +105,6 @@ inline constexpr size_t kMatrixBytes = 512 << 10;  // confusion_matrix_json
 // --------------------------------------
 inline constexpr size_t kStudyBytes = 256 << 10;      // options, as JSON
 inline constexpr size_t kStudyResultBytes = 4 << 20;  // result.json
-inline constexpr int kRecordedLosses = 10'000;        // to compare a run with
 inline constexpr int kThresholds = 64;                // of one request
 inline constexpr int kFindings = 200;                 // of one answer
 inline constexpr int kPlans = 2;                      // made at a time

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runbook/option_values.h"
-#include "core/runbook/parity_options.h"
 #include "core/runbook/thresholds.h"
 
 namespace mpsd::runbook {
@@ -137,7 +136,6 @@ absl::Status CheckStudyOptions(std::string_view study, const Json& options) {
   }
   if (study == "profile") return ProfileOptionsFromJson(options).status();
   if (study == "smoke") return SmokeOptionsFromJson(options).status();
-  if (study == "parity") return ParityOptionsFromJson(options).status();
   return absl::InvalidArgumentError(
       absl::StrCat("there is no study ", std::string(study)));
 }

@@ -31,6 +31,21 @@ struct Threshold {
 inline constexpr Threshold kThresholds[] = {
     {"compare.gpu_utilization", 0.18, "ratio",
      "runbook: below it, with too small a gain, the data plane is at fault"},
+    {"compare.gradient_bf16", 0.25, "ratio",
+     "mpsd: the self-test's tolerance of a whole network in bf16"},
+    {"compare.gradient_fp32", 2e-4, "ratio",
+     "mpsd: the self-test's tolerance of a whole network; gradients of SmolLM2 "
+     "lie 2e-5 from those in double precision"},
+    {"compare.loss_bf16", 0.5, "ratio",
+     "mpsd: losses in bf16 lie 15 % from those in fp32 on average, PEFT's too, "
+     "0.35 at most in SmolLM2's first steps: gradient and metric decide"},
+    {"compare.loss_fp32", 5e-4, "ratio",
+     "mpsd: 200 losses lie within 2.3e-4 of PEFT's on one device; devices sum "
+     "in other orders"},
+    {"compare.metric_bf16", 0.02, "ratio",
+     "runbook: a tolerance on the validation metric; the figure is mpsd's"},
+    {"compare.metric_fp32", 5e-3, "ratio",
+     "runbook: a tolerance on the validation metric; the figure is mpsd's"},
     {"compare.speedup", 0.22, "ratio",
      "runbook: the part by which a step has to be shorter than the CPU's"},
     {"doctor.certificate", 14, "days",
@@ -57,27 +72,6 @@ inline constexpr Threshold kThresholds[] = {
      "mpsd: of the machine's memory; steps wait for the disk"},
     {"doctor.wired_limit", 0.9, "ratio",
      "mpsd: of the machine's memory; the system needs the rest itself"},
-    {"parity.gradient_bf16", 0.25, "ratio",
-     "mpsd: the self-test's tolerance of a whole network in bf16"},
-    {"parity.gradient_fp32", 2e-4, "ratio",
-     "mpsd: the self-test's tolerance of a whole network; gradients of SmolLM2 "
-     "lie 2e-5 from those in double precision"},
-    {"parity.loss_bf16", 0.5, "ratio",
-     "mpsd: losses in bf16 lie 15 % from those in fp32 on average, PEFT's too, "
-     "0.35 at most in SmolLM2's first steps: gradients and metric decide"},
-    {"parity.loss_fp32", 5e-4, "ratio",
-     "mpsd: 200 losses lie within 2.3e-4 of PEFT's on one device; devices sum "
-     "in other orders"},
-    {"parity.metric_bf16", 0.02, "ratio",
-     "runbook: a tolerance on the validation metric; the figure is mpsd's"},
-    {"parity.metric_fp32", 5e-3, "ratio",
-     "runbook: a tolerance on the validation metric; the figure is mpsd's"},
-    {"parity.values_bf16", 0.05, "ratio",
-     "mpsd: AdamW's first steps follow the signs of gradients, of which bf16 "
-     "turns small ones"},
-    {"parity.values_fp32", 1e-3, "ratio",
-     "mpsd: AdamW's first steps follow the signs of gradients, of which "
-     "rounding turns the smallest"},
     {"plan.cut_rows", 0.05, "ratio",
      "mpsd: more rows cut than one in twenty are no stragglers"},
     {"plan.disk", 1, "ratio",

@@ -15,6 +15,10 @@ namespace {
 
 using Options = runbook::DeviceComparisonOptions;
 
+// An evaluation costs as much as many steps; the metric of the first rows says
+// as much of a device as that of all.
+constexpr int64_t kEvalSamples = 512;
+
 // The device with which others are compared.
 spec::DeviceChoice Reference() {
   for (const auto& [name, choice] : backend::kChoices) {
@@ -58,13 +62,15 @@ absl::StatusOr<DeviceSide> RunOn(spec::DeviceChoice device, const Study& study,
   // training.
   train::RunContext context = study.context;
   context.attempt = {};
-  MeasuredRun run(std::move(spec), context, progress);
+  MeasuredRun run(std::move(spec), context, progress,
+                  {.dropout = false, .eval_samples = kEvalSamples});
   DeviceSide side;
   MeasureOptions measure;
   measure.warmup_steps = options.warmup_steps;
   measure.steps = options.steps;
   measure.prepared = [&](const train::Prepared& prepared) {
     side.gradients = prepared.manifest.gradients;
+    side.numbers.dtype = prepared.loaded.spec->training.bf16 ? "bf16" : "fp32";
     return absl::OkStatus();
   };
   auto steps = run.Measure(measure);
@@ -73,6 +79,16 @@ absl::StatusOr<DeviceSide> RunOn(spec::DeviceChoice device, const Study& study,
     return absl::DataLossError(steps->out_of_memory_text);
   }
   side.steps = *std::move(steps);
+  for (const MeasuredStep& step : side.steps.steps) {
+    side.numbers.losses.push_back(step.progress.loss);
+    side.numbers.grad_norms.push_back(step.progress.grad_norm);
+  }
+  auto evaluated = run.Evaluate();
+  if (!evaluated.ok()) return evaluated.status();
+  if (*evaluated) {
+    side.numbers.metric = (*evaluated)->metric;
+    side.numbers.metric_value = (*evaluated)->value;
+  }
   auto loaded = run.Load();
   if (!loaded.ok()) return loaded.status();
   progress.observer().OnStage("loading data alone", 0);
@@ -140,6 +156,10 @@ Found TellDevices(const DeviceSide& baseline, const DeviceSide& measured,
                   int64_t warmup_steps, const runbook::Thresholds& thresholds) {
   DeviceVerdict verdict =
       DecideDevice(FiguresOf(baseline), FiguresOf(measured), thresholds);
+  const NumbersVerdict numbers =
+      CompareNumbers(baseline.numbers, measured.numbers, thresholds);
+  verdict.findings.insert(verdict.findings.end(), numbers.findings.begin(),
+                          numbers.findings.end());
   const bool same_batches = baseline.loader.samples == measured.loader.samples;
   Found found;
   found.findings = std::move(verdict.findings);
@@ -159,7 +179,23 @@ Found TellDevices(const DeviceSide& baseline, const DeviceSide& measured,
                   {"reason", std::move(verdict.reason)},
                   {"steps", measured.steps.Counted().size()},
                   {"warmup_steps", warmup_steps},
-                  {"same_batches", same_batches}};
+                  {"same_batches", same_batches},
+                  {"dtype", numbers.dtype}};
+  for (size_t i = 0; i < numbers.steps.size(); ++i) {
+    const StepNumbers& step = numbers.steps[i];
+    found.result["losses"].push_back(
+        {{"step", i + 1},
+         {"baseline_loss", step.baseline_loss},
+         {"loss", step.loss},
+         {"difference_ratio", step.difference},
+         {"baseline_grad_norm", step.baseline_grad_norm},
+         {"grad_norm", step.grad_norm}});
+  }
+  if (numbers.metric_compared) {
+    found.result["metric"] = measured.numbers.metric;
+    found.result["baseline_metric_value"] = baseline.numbers.metric_value;
+    found.result["metric_value"] = measured.numbers.metric_value;
+  }
   return found;
 }
 

@@ -14,10 +14,11 @@
 
 namespace mpsd::study {
 
-// Whether a job should run on the accelerator: the study of
-// DeviceComparisonOptions in proto/mpsd/v1/device_comparison.proto. Both
-// devices take the same samples in the same micro-batches, one device after the
-// other; the loader is measured alone, too.
+// Whether a job should run on the accelerator, and whether it computes what the
+// CPU does: the study of DeviceComparisonOptions in
+// proto/mpsd/v1/device_comparison.proto. Both devices take the same samples in
+// the same micro-batches, without dropout (each draws other masks), one device
+// after the other; then they evaluate. The loader is measured alone, too.
 //
 // FailedPrecondition where a device is not there. A device that runs out of
 // memory ends the study as it ends a training.
@@ -28,6 +29,7 @@ struct DeviceSide {
   Measurement steps;
   LoaderTimes loader;
   std::string gradients;  // "explicit", "autograd …"
+  DeviceNumbers numbers;
 };
 DeviceFigures FiguresOf(const DeviceSide& side);
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/study/device_verdict.h"
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -138,6 +142,29 @@ std::string ReasonFor(const DeviceFigures& baseline,
              : absl::StrCat(shorter, ", and the data are not what holds it up");
 }
 
+// A finding that fails above its tolerance.
+Finding Compared(const std::string& what, const std::string& dtype,
+                 double difference, std::string found,
+                 const runbook::Thresholds& thresholds) {
+  Finding finding{absl::StrCat("compare.", what), Verdict::kPass,
+                  std::move(found)};
+  finding.value = difference;
+  finding.threshold =
+      thresholds.Get(absl::StrCat("compare.", what, "_", dtype));
+  finding.unit = "ratio";
+  if (difference <= *finding.threshold) return finding;
+  finding.verdict = Verdict::kFail;
+  finding.advice =
+      "the two devices do not compute the same: `mpsd-worker --selftest` says "
+      "whether a device's kernels differ, and `mpsctl doctor` which versions "
+      "run. What must match is to run on one platform alone";
+  return finding;
+}
+
+Finding NotTold(const std::string& what, const std::string& why) {
+  return {absl::StrCat("compare.", what), Verdict::kNotTold, why};
+}
+
 }  // namespace
 
 const char* NameOf(DeviceDecision decision) {
@@ -175,6 +202,68 @@ DeviceVerdict DecideDevice(const DeviceFigures& baseline,
       SpeedupFinding(baseline, measured, verdict, least_speedup),
       UtilizationFinding(measured, verdict, least_use),
       DataFinding(measured, verdict)};
+  return verdict;
+}
+
+double RelativeDifference(double a, double b) {
+  if (!std::isfinite(a) || !std::isfinite(b)) return 1;
+  const double larger = std::max(std::abs(a), std::abs(b));
+  return larger == 0 ? 0 : std::abs(a - b) / larger;
+}
+
+NumbersVerdict CompareNumbers(const DeviceNumbers& baseline,
+                              const DeviceNumbers& measured,
+                              const runbook::Thresholds& thresholds) {
+  NumbersVerdict verdict;
+  const std::string& dtype = verdict.dtype =
+      baseline.dtype == "bf16" ? baseline.dtype : measured.dtype;
+  const size_t steps = std::min(baseline.losses.size(), measured.losses.size());
+  for (size_t i = 0; i < steps; ++i) {
+    const double own = baseline.losses[i], other = measured.losses[i];
+    verdict.steps.push_back({own, other, RelativeDifference(own, other),
+                             baseline.grad_norms[i], measured.grad_norms[i]});
+  }
+  if (steps == 0) {
+    verdict.findings = {NotTold("loss", "there is no step of both devices")};
+    return verdict;
+  }
+  const auto worst = std::max_element(
+      verdict.steps.begin(), verdict.steps.end(),
+      [](const auto& a, const auto& b) { return a.difference < b.difference; });
+  verdict.findings.push_back(Compared(
+      "loss", dtype, worst->difference,
+      absl::StrFormat("losses of %d steps differ by %.3g at most, relative to "
+                      "the larger: %.6g and %.6g at step %d",
+                      steps, worst->difference, worst->baseline_loss,
+                      worst->loss, 1 + (worst - verdict.steps.begin())),
+      thresholds));
+  const StepNumbers& first = verdict.steps.front();
+  const double norms =
+      RelativeDifference(first.baseline_grad_norm, first.grad_norm);
+  verdict.findings.push_back(Compared(
+      "gradient", dtype, norms,
+      absl::StrFormat("the norm of the first gradient is %.6g and "
+                      "%.6g, a relative difference of %.3g",
+                      first.baseline_grad_norm, first.grad_norm, norms),
+      thresholds));
+  if (baseline.metric.empty() || baseline.metric != measured.metric) {
+    verdict.findings.push_back(
+        NotTold("metric", "the job has no evaluation data (dataset.eval)"));
+  } else if (baseline.losses.size() != measured.losses.size()) {
+    verdict.findings.push_back(
+        NotTold("metric", "a pause gave one device further steps"));
+  } else {
+    verdict.metric_compared = true;
+    const double metrics =
+        RelativeDifference(baseline.metric_value, measured.metric_value);
+    verdict.findings.push_back(Compared(
+        "metric", dtype, metrics,
+        absl::StrFormat("the validation metric %s is %.6g and %.6g, a relative "
+                        "difference of %.3g",
+                        measured.metric, baseline.metric_value,
+                        measured.metric_value, metrics),
+        thresholds));
+  }
   return verdict;
 }
 

@@ -44,6 +44,38 @@ DeviceVerdict DecideDevice(const DeviceFigures& baseline,
                            const DeviceFigures& measured,
                            const runbook::Thresholds& thresholds);
 
+// What the steps of one device computed.
+struct DeviceNumbers {
+  std::string dtype;                       // "fp32", "bf16"
+  std::vector<double> losses, grad_norms;  // of each step, from the first
+  std::string metric;  // of the evaluation after the last step; "": none
+  double metric_value = 0;
+};
+
+// A step that both devices took.
+struct StepNumbers {
+  double baseline_loss = 0, loss = 0;
+  double difference = 0;  // RelativeDifference
+  double baseline_grad_norm = 0, grad_norm = 0;
+};
+
+struct NumbersVerdict {
+  std::string dtype;  // whose tolerances count
+  std::vector<StepNumbers> steps;
+  bool metric_compared = false;
+  std::vector<runbook::Finding> findings;
+};
+
+// Whether both devices compute the same: the losses of their steps, the norm of
+// the first gradient, and the metric after the last step, each within its
+// tolerance compare.<what>_<dtype>.
+NumbersVerdict CompareNumbers(const DeviceNumbers& baseline,
+                              const DeviceNumbers& measured,
+                              const runbook::Thresholds& thresholds);
+
+// By the larger of the two; 0 for two zeros, 1 where one is no finite number.
+double RelativeDifference(double a, double b);
+
 }  // namespace mpsd::study
 
 #endif  // MPSD_CORE_STUDY_DEVICE_VERDICT_H_

@@ -2,6 +2,7 @@
 #include "core/study/measured_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "core/data/split.h"
 #include "core/host/device_error.h"
 #include "core/host/platform.h"
+#include "core/report/stage_names.h"
 #include "core/study/longest_samples.h"
 
 namespace mpsd::study {
@@ -37,11 +39,23 @@ void Raise(std::optional<int64_t>& peak, const std::optional<int64_t>& value) {
 }
 
 // The training that is looked at, without what a measurement leaves out.
-spec::TrainSpec Bounded(spec::TrainSpec spec) {
+spec::TrainSpec Bounded(spec::TrainSpec spec, const RunOptions& options) {
+  if (options.eval_samples > 0 && spec.dataset.evaluates()) {
+    auto& most = spec.dataset.max_eval_samples;
+    most = std::min(most.value_or(options.eval_samples), options.eval_samples);
+  }
   spec.training.load_best_model_at_end = false;
   spec.training.early_stopping_patience.reset();
   spec.training.save_steps = 0;
   return spec;
+}
+
+void TurnOffDropout(train::Opened& opened) {
+  opened.spec->lora.lora_dropout = 0;
+  spec::EncoderConfig& config = opened.config.encoder;
+  config.hidden_dropout_prob = 0;
+  config.attention_probs_dropout_prob = 0;
+  config.classifier_dropout = 0;
 }
 
 // `rows`: of the data set, no fewer than the steps of an epoch.
@@ -205,10 +219,11 @@ Measurement::Taken Measurement::TakenBytes() const {
 }
 
 MeasuredRun::MeasuredRun(spec::TrainSpec spec, const train::RunContext& context,
-                         StudyProgress& progress)
-    : spec_(Bounded(std::move(spec))),
+                         StudyProgress& progress, const RunOptions& options)
+    : spec_(Bounded(std::move(spec), options)),
       context_(context),
       folder_(context.out_dir),
+      options_(options),
       progress_(progress),
       observer_(std::make_unique<PartObserver>(progress)) {
   context_.out_dir = Scratch();
@@ -250,13 +265,15 @@ absl::Status MeasuredRun::LoadOnce() {
   const double start = Now();
   auto opened = train::Open(spec_, context_, *observer_);
   if (!opened.ok()) return opened.status();
+  if (!options_.dropout) TurnOffDropout(*opened);
   opened->device->EmptyCache();
   opened->device->ResetPeak();
   auto loaded = train::Load(*std::move(opened));
   if (!loaded.ok()) return loaded.status();
   loaded->device->Synchronize();
   load_seconds_ = Now() - start;
-  // A measured run evaluates nothing.
+  // No step is followed by an evaluation.
+  if (options_.eval_samples > 0) eval_ = std::move(loaded->data.eval);
   loaded->data.eval.reset();
   loaded->data.predict.reset();
   rows_ = std::move(loaded->data.train);
@@ -278,6 +295,29 @@ absl::StatusOr<const train::Loaded*> MeasuredRun::Load() {
     ChooseRows({});
   }
   return &*loaded_;
+}
+
+absl::StatusOr<std::optional<MeasuredRun::Evaluated>> MeasuredRun::Evaluate() {
+  auto loaded = Load();
+  if (!loaded.ok()) return loaded.status();
+  if (eval_ == nullptr) return std::nullopt;
+  train::Observer& observer = progress_.observer();
+  const data::EvalLoader batches = (*loaded)->shapes().EvalBatches(
+      *eval_, *(*loaded)->data.train,
+      (*loaded)->spec->training.per_device_train_batch_size);
+  auto result =
+      train::Evaluate((*loaded)->subject(), batches, [&](double fraction) {
+        observer.OnStage(report::kStageEvaluating, fraction);
+        return observer.stop_request() == StopRequest::kNone;
+      });
+  if (!result.ok()) return result.status();
+  const std::string metric = (*loaded)->best.metric();
+  if (metric == "loss") return Evaluated{metric, result->loss};
+  for (const auto& [name, value] : result->metrics) {
+    // A correlation of constants is no number.
+    if (name == metric && std::isfinite(value)) return Evaluated{metric, value};
+  }
+  return std::nullopt;
 }
 
 void MeasuredRun::ChooseRows(const MeasureOptions& options) {

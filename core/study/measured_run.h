@@ -56,6 +56,12 @@ struct MeasureOptions {
   std::function<bool(const MeasuredStep&)> after_step = {};
 };
 
+// What a run leaves out of the job, or keeps beside its steps.
+struct RunOptions {
+  bool dropout = true;       // false: none, the adapter's neither
+  int64_t eval_samples = 0;  // at most, of the evaluation data; 0: none is read
+};
+
 // The most memory held in a part of a run, bytes; absent: the device has no
 // such counter.
 struct MemoryPeaks {
@@ -115,7 +121,7 @@ class MeasuredRun {
  public:
   // `context` and `progress` must outlive it. Paths of `spec` are absolute.
   MeasuredRun(spec::TrainSpec spec, const train::RunContext& context,
-              StudyProgress& progress);
+              StudyProgress& progress, const RunOptions& options = {});
   ~MeasuredRun();
   MeasuredRun(const MeasuredRun&) = delete;
   MeasuredRun& operator=(const MeasuredRun&) = delete;
@@ -133,6 +139,14 @@ class MeasuredRun {
   // ResourceExhausted where memory runs out. Valid until the next Measure.
   absl::StatusOr<const train::Loaded*> Load();
 
+  // The job's metric_for_best_model on its evaluation data, by the values that
+  // Measure left; absent without such data, and where the metric is no number.
+  struct Evaluated {
+    std::string metric;
+    double value = 0;
+  };
+  absl::StatusOr<std::optional<Evaluated>> Evaluate();
+
  private:
   class PartObserver;
 
@@ -149,6 +163,7 @@ class MeasuredRun {
   const spec::TrainSpec spec_;
   train::RunContext context_;  // the study's, with the scratch folder
   const std::filesystem::path folder_;
+  const RunOptions options_;
   StudyProgress& progress_;
   std::unique_ptr<PartObserver> observer_;
   host::FootprintPeak footprint_;
@@ -156,6 +171,7 @@ class MeasuredRun {
   double load_seconds_ = 0;
   std::unique_ptr<const spec::TrainSpec> loaded_spec_;  // the pipeline reads it
   std::shared_ptr<const data::Source> rows_;            // all, as read
+  std::shared_ptr<const data::Source> eval_;            // null: none
   // At most one of them is there.
   std::optional<train::Loaded> loaded_;
   std::optional<train::Prepared> prepared_;

@@ -387,7 +387,7 @@ Row LossDrift() {
   Row row;
   row.finding = {
       .name = "profile.loss_drift",
-      .found = "a profile compares no numbers: `mpsctl parity` does"};
+      .found = "a profile compares no numbers: `mpsctl compare-devices` does"};
   return row;
 }
 

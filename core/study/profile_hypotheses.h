@@ -21,7 +21,7 @@ namespace mpsd::study {
 //   profile.host_gaps     the host is busy between operators
 //   profile.cliff         a fast start, then a cliff: cache pressure
 //   profile.memory        memory grows from step to step
-//   profile.loss_drift    not told: parity compares numbers
+//   profile.loss_drift    not told: compare-devices compares numbers
 //
 // WARN where the hypothesis fits, those that cost most of the step first, then
 // PASS. Before them stands profile.hypothesis: the one that fits best, or that

@@ -7,10 +7,11 @@
 #include <string_view>
 
 #include "core/base/sha256.h"
-#include "core/runbook/parity_trace.h"
 
 namespace mpsd::study {
 namespace {
+
+constexpr size_t kDigestDigits = 16;
 
 template <typename T>
 void Append(const std::vector<T>& values, size_t begin, size_t count,
@@ -77,7 +78,7 @@ std::string DigestOfSamples(const std::vector<data::Batch>& step) {
   std::sort(digests.begin(), digests.end());
   base::Sha256 whole;
   for (const std::string& digest : digests) whole.Update(digest);
-  return whole.FinishHex().substr(0, runbook::kDigestDigits);
+  return whole.FinishHex().substr(0, kDigestDigits);
 }
 
 }  // namespace mpsd::study

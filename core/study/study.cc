@@ -13,7 +13,6 @@
 #include "core/base/limits.h"
 #include "core/study/batch_sweep.h"
 #include "core/study/device_comparison.h"
-#include "core/study/parity.h"
 #include "core/study/probe.h"
 #include "core/study/profile.h"
 #include "core/study/smoke.h"
@@ -36,8 +35,6 @@ absl::StatusOr<Found> Look(wire::JobKind kind, const Study& study) {
       return Profile(study);
     case wire::JobKind::kSmoke:
       return Smoke(study);
-    case wire::JobKind::kParity:
-      return CompareParity(study);
     case wire::JobKind::kTraining:
       break;
   }
@@ -60,8 +57,6 @@ const char* MemberOf(wire::JobKind kind) {
       return "profile";
     case wire::JobKind::kSmoke:
       return "smoke";
-    case wire::JobKind::kParity:
-      return "parity";
   }
   return "";
 }

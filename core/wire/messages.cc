@@ -17,8 +17,7 @@ static constexpr report::EnumName<JobKind> kJobKinds[] = {
     {JobKind::kBatchSweep, "batch_sweep"},
     {JobKind::kDeviceComparison, "device_comparison"},
     {JobKind::kProfile, "profile"},
-    {JobKind::kSmoke, "smoke"},
-    {JobKind::kParity, "parity"}};
+    {JobKind::kSmoke, "smoke"}};
 static constexpr const auto& NamesOf(JobKind) { return kJobKinds; }
 
 namespace {

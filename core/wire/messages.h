@@ -58,7 +58,6 @@ enum class JobKind {
   kDeviceComparison,
   kProfile,
   kSmoke,
-  kParity,
 };
 
 struct Start {

@@ -177,7 +177,6 @@ Outcome RunKind(const wire::Start& start, train::Observer& observer) {
     case wire::JobKind::kDeviceComparison:
     case wire::JobKind::kProfile:
     case wire::JobKind::kSmoke:
-    case wire::JobKind::kParity:
       break;
   }
   return RunStudy(start.kind, start.study, start.spec_path, start.output_dir,

@@ -18,7 +18,8 @@ namespace mpsd::jobs {
 //   JobKind of core/wire/messages.h and WireKind of server/supervisor;
 //   RunKind (core/worker/session.cc), which runs it.
 //
-// The numbers are stored in the database, sent to clients and never reused.
+// The numbers are stored in the database, sent to clients and never reused: 7
+// was one.
 enum class JobKind {
   kTraining = 1,
   // The studies, which measure.
@@ -27,7 +28,6 @@ enum class JobKind {
   kDeviceComparison = 4,
   kProfile = 5,
   kSmoke = 6,
-  kParity = 7,
 };
 inline constexpr report::EnumName<JobKind> kJobKinds[] = {
     {JobKind::kTraining, "training"},
@@ -35,8 +35,7 @@ inline constexpr report::EnumName<JobKind> kJobKinds[] = {
     {JobKind::kBatchSweep, "batch_sweep"},
     {JobKind::kDeviceComparison, "device_comparison"},
     {JobKind::kProfile, "profile"},
-    {JobKind::kSmoke, "smoke"},
-    {JobKind::kParity, "parity"}};
+    {JobKind::kSmoke, "smoke"}};
 inline constexpr auto kAllJobKinds = report::ValuesOf(kJobKinds);
 constexpr std::string_view Name(JobKind kind) {
   return report::NameIn(kJobKinds, kind);

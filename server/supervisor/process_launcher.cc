@@ -54,8 +54,6 @@ wire::JobKind WireKind(jobs::JobKind kind) {
       return wire::JobKind::kProfile;
     case jobs::JobKind::kSmoke:
       return wire::JobKind::kSmoke;
-    case jobs::JobKind::kParity:
-      return wire::JobKind::kParity;
   }
   return wire::JobKind::kTraining;
 }

@@ -23,8 +23,8 @@ TEST_F(StudyPrintersTest, EachKindHasItsOwn) {
   v1::StudyResult result;
   result.mutable_device_comparison()->set_decision(v1::DEVICE_DECISION_GO);
   EXPECT_THAT(Printed(result), testing::HasSubstr("Decision: go"));
-  result.mutable_parity()->set_dtype("bf16");
-  EXPECT_THAT(Printed(result), testing::HasSubstr("bf16"));
+  result.mutable_smoke()->set_device("mps");
+  EXPECT_THAT(Printed(result), testing::HasSubstr("on mps"));
 }
 
 }  // namespace

@@ -103,9 +103,11 @@ TEST_F(StudyTest, DetachedThereIsNoResultToFetch) {
 TEST_F(StudyTest, AnEmptyValueIsRefused) {
   const std::string& job = arguments_.job_file;
   const std::vector<std::vector<std::string>> all = {
-      {"smoke", job, "--thresholds", ""},     {"smoke", ""},
-      {"parity", job, "--against", ""},       {"profile", job, "--trace", ""},
-      {"sweep", job, "--batch", "--csv", ""}, {"plan", ""}};
+      {"smoke", job, "--thresholds", ""},
+      {"smoke", ""},
+      {"profile", job, "--trace", ""},
+      {"sweep", job, "--batch", "--csv", ""},
+      {"plan", ""}};
   for (const std::vector<std::string>& args : all) {
     const Result refused = RunVerb(args);
     EXPECT_EQ(refused.code, 2) << testing::PrintToString(args);

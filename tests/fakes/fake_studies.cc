@@ -71,8 +71,6 @@ nlohmann::json FakeStudy(wire::JobKind kind) {
                 {"memory_from", "footprint"},
                 {"memory_growth", 0.0}}}};
     }
-    case wire::JobKind::kParity:
-      return {{"parity", {{"device", "cpu"}}}};
   }
   return nlohmann::json::object();
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parity study against a device whose kernels are wrong on purpose.
+// compare-devices with a device whose kernels are wrong on purpose.
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
 
-#include "core/study/parity.h"
+#include "core/study/device_comparison.h"
 #include "tests/core/study/study_job.h"
 #include "tests/ops/fake_mps.h"
 
@@ -15,7 +14,6 @@ namespace mpsd::ops {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
 
 class WrongDeviceTest : public testing::Test {
  protected:
@@ -25,8 +23,8 @@ class WrongDeviceTest : public testing::Test {
   // The CPU's steps against those of the fake MPS.
   json Look() {
     const auto run = job_.Study(
-        wire::JobKind::kParity,
-        {{"reference_device", "cpu"}, {"device", "mps"}, {"steps", 3}},
+        wire::JobKind::kDeviceComparison,
+        {{"devices", {"cpu", "mps"}}, {"steps", 3}, {"warmup_steps", 0}},
         observer_);
     EXPECT_TRUE(run.ok()) << run.status();
     return run.ok() ? job_.Result() : json::object();
@@ -37,13 +35,19 @@ class WrongDeviceTest : public testing::Test {
 };
 
 // The control: the kernels of the fake MPS compute on the CPU, by other ways
-// and with other padding.
+// and with other padding. How fast they do decides nothing here.
 TEST_F(WrongDeviceTest, ARightDevicePasses) {
   const json result = Look();
-  EXPECT_EQ(result["verdict"], "VERDICT_PASS") << result["findings"];
-  EXPECT_EQ(result["parity"]["device"], "mps");
-  EXPECT_LT(job_.Finding("parity.gradient")["value"], 1e-4);
-  EXPECT_LT(job_.Finding("parity.loss")["value"], 1e-4);
+  const json& comparison = result["device_comparison"];
+  EXPECT_EQ(comparison["device"], "mps");
+  EXPECT_EQ(comparison["same_batches"], true);
+  EXPECT_EQ(comparison["metric"], "loss");
+  for (const char* name :
+       {"compare.loss", "compare.gradient", "compare.metric"}) {
+    EXPECT_EQ(job_.Finding(name)["verdict"], "VERDICT_PASS")
+        << job_.Finding(name);
+    EXPECT_LT(job_.Finding(name)["value"], 1e-4) << name;
+  }
 }
 
 TEST_F(WrongDeviceTest, AMatmulThatIsOffByAThousandthFails) {
@@ -52,18 +56,12 @@ TEST_F(WrongDeviceTest, AMatmulThatIsOffByAThousandthFails) {
   });
   const json result = Look();
   EXPECT_EQ(result["verdict"], "VERDICT_FAIL");
-  const json gradient = job_.Finding("parity.gradient");
-  EXPECT_EQ(gradient["verdict"], "VERDICT_FAIL");
+  const json gradient = job_.Finding("compare.gradient");
+  EXPECT_EQ(gradient["verdict"], "VERDICT_FAIL") << gradient;
   EXPECT_GT(gradient["value"], 2e-4);
-  // What was the same before the first step still is.
-  EXPECT_EQ(job_.Finding("parity.start")["verdict"], "VERDICT_PASS");
-  EXPECT_EQ(job_.Finding("parity.data")["verdict"], "VERDICT_PASS");
-  // The table names what differs, the worst first.
-  const json& tensors = result["parity"]["tensors"];
-  ASSERT_FALSE(tensors.empty());
-  EXPECT_THAT(tensors[0]["name"].get<std::string>(), HasSubstr("lora_"));
-  EXPECT_GT(tensors[0]["relative_l2"], 2e-4);
-  EXPECT_GE(tensors[0]["relative_l2"], tensors[1]["relative_l2"]);
+  EXPECT_GT(job_.Finding("compare.loss")["value"], 1e-5);
+  // What both devices were given is the same.
+  EXPECT_EQ(result["device_comparison"]["same_batches"], true);
 }
 
 }  // namespace

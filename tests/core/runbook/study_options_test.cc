@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/runbook/parity_options.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -90,9 +89,6 @@ TEST(StudyOptions, AreHeldToTheirBounds) {
            {"profile", "warm_up_steps", 1, 0},
            {"profile", "warm_up_steps", 1000, 1e300},
            {"smoke", "rows", 1000000, 1000001},
-           {"parity", "steps", kMostParitySteps, kMostParitySteps + 1},
-           {"parity", "device", "cpu", "auto"},
-           {"parity", "name", std::string(256, 'x'), std::string(257, 'x')},
        }) {
     const absl::Status last = CheckStudyOptions(c.study, {{c.field, c.last}});
     EXPECT_TRUE(last.ok()) << c.study << " " << last;
@@ -114,8 +110,8 @@ TEST(StudyOptions, ASweepBeginsNoHigherThanItEnds) {
 }
 
 TEST(StudyOptions, ThresholdsAreThoseOfTheTable) {
-  for (const char* study : {"probe", "batch_sweep", "device_comparison",
-                            "profile", "smoke", "parity"}) {
+  for (const char* study :
+       {"probe", "batch_sweep", "device_comparison", "profile", "smoke"}) {
     const json known = {{"thresholds", {{"smoke.epochs", 3}}}};
     EXPECT_TRUE(CheckStudyOptions(study, known).ok()) << study;
     const json unknown = {{"thresholds", {{"smoke.eposch", 3}}}};

@@ -61,6 +61,31 @@ TEST_F(DeviceComparisonTest, MeasuresBothOnTheSameSamples) {
   EXPECT_EQ(observer_.steps.back().total_steps, 10);
 }
 
+// Both sides compute without dropout, which each device would draw otherwise,
+// and from the same values: two runs of one device are equal.
+TEST_F(DeviceComparisonTest, BothComputeTheSame) {
+  const auto result =
+      Look({{"devices", {"cpu", "cpu"}}, {"steps", 4}, {"warmup_steps", 1}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const json& comparison = (*result)["device_comparison"];
+  ASSERT_GE(comparison["losses"].size(), 5u);
+  for (const json& step : comparison["losses"]) {
+    EXPECT_GT(step["loss"], 0);
+    EXPECT_GT(step["grad_norm"], 0);
+    EXPECT_EQ(step["baseline_loss"], step["loss"]);
+    EXPECT_EQ(step["difference_ratio"], 0.0);
+  }
+  EXPECT_NE(comparison["losses"][0]["loss"], comparison["losses"][1]["loss"]);
+  EXPECT_EQ(comparison["dtype"], "fp32");
+  EXPECT_EQ(comparison["metric"], "loss");
+  EXPECT_GT(comparison["metric_value"], 0);
+  EXPECT_EQ(comparison["metric_value"], comparison["baseline_metric_value"]);
+  for (const char* name :
+       {"compare.loss", "compare.gradient", "compare.metric"}) {
+    EXPECT_EQ(job_.Finding(name)["verdict"], "VERDICT_PASS") << name;
+  }
+}
+
 // The thresholds of the request decide.
 TEST_F(DeviceComparisonTest, AGainOfNothingIsEnoughWhereNothingIsAskedFor) {
   const auto result = Look({{"devices", {"cpu", "cpu"}},

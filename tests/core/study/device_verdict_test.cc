@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/study/device_verdict.h"
 
+#include <cmath>
 #include <ostream>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -130,6 +132,102 @@ TEST(DeviceVerdict, NamesAreThoseOfTheMessage) {
   EXPECT_STREQ(NameOf(kGo), "DEVICE_DECISION_GO");
   EXPECT_STREQ(NameOf(kFix), "DEVICE_DECISION_FIX_DATA");
   EXPECT_STREQ(NameOf(kStay), "DEVICE_DECISION_STAY_ON_CPU");
+}
+
+DeviceNumbers AnyNumbers() {
+  return {"fp32", {2.5, 2, 1.5}, {1, 0.9, 0.8}, "accuracy", 0.75};
+}
+
+runbook::Finding Find(const NumbersVerdict& verdict, const std::string& name) {
+  for (const runbook::Finding& finding : verdict.findings) {
+    if (finding.name == name) return finding;
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+TEST(CompareNumbers, EqualOnesPass) {
+  const NumbersVerdict verdict = CompareNumbers(AnyNumbers(), AnyNumbers(), {});
+  EXPECT_EQ(runbook::Worst(verdict.findings), Verdict::kPass);
+  ASSERT_EQ(verdict.steps.size(), 3u);
+  EXPECT_EQ(verdict.steps[2].loss, 1.5);
+  EXPECT_EQ(verdict.steps[2].difference, 0);
+  EXPECT_TRUE(verdict.metric_compared);
+  EXPECT_EQ(verdict.dtype, "fp32");
+}
+
+TEST(CompareNumbers, ALossBeyondTheToleranceFails) {
+  DeviceNumbers other = AnyNumbers();
+  other.losses[1] = 2.0009;  // 4.5e-4 of it
+  EXPECT_EQ(
+      Find(CompareNumbers(AnyNumbers(), other, {}), "compare.loss").verdict,
+      Verdict::kPass);
+  other.losses[1] = 2.0011;  // 5.5e-4
+  const auto loss =
+      Find(CompareNumbers(AnyNumbers(), other, {}), "compare.loss");
+  EXPECT_EQ(loss.verdict, Verdict::kFail);
+  EXPECT_THAT(loss.found, HasSubstr("step 2"));
+  EXPECT_THAT(loss.advice, HasSubstr("mpsd-worker --selftest"));
+  EXPECT_NEAR(*loss.value, 5.5e-4, 1e-6);
+  EXPECT_EQ(*loss.threshold, 5e-4);
+  EXPECT_EQ(
+      Find(CompareNumbers(AnyNumbers(), other,
+                          *Thresholds::FromMap({{"compare.loss_fp32", 1e-3}})),
+           "compare.loss")
+          .verdict,
+      Verdict::kPass);
+}
+
+TEST(CompareNumbers, AWrongGradientFails) {
+  DeviceNumbers other = AnyNumbers();
+  other.grad_norms[0] = 1.0001;
+  EXPECT_EQ(
+      Find(CompareNumbers(AnyNumbers(), other, {}), "compare.gradient").verdict,
+      Verdict::kPass);
+  other.grad_norms[0] = 1.0003;
+  EXPECT_EQ(
+      Find(CompareNumbers(AnyNumbers(), other, {}), "compare.gradient").verdict,
+      Verdict::kFail);
+}
+
+TEST(CompareNumbers, NumbersThatAreNoneFail) {
+  const double nan = std::nan("");
+  EXPECT_EQ(RelativeDifference(nan, nan), 1);
+  DeviceNumbers other = AnyNumbers();
+  other.losses[2] = nan;
+  EXPECT_EQ(
+      Find(CompareNumbers(AnyNumbers(), other, {}), "compare.loss").verdict,
+      Verdict::kFail);
+}
+
+TEST(CompareNumbers, TheTolerancesOfBf16CountWhereOneSideHasIt) {
+  DeviceNumbers other = AnyNumbers();
+  other.dtype = "bf16";
+  other.losses[1] = 2.5;
+  for (const auto& verdict : {CompareNumbers(AnyNumbers(), other, {}),
+                              CompareNumbers(other, AnyNumbers(), {})}) {
+    EXPECT_EQ(verdict.dtype, "bf16");
+    EXPECT_EQ(Find(verdict, "compare.loss").verdict, Verdict::kPass);
+  }
+}
+
+TEST(CompareNumbers, TheMetricIsComparedAfterTheSameSteps) {
+  DeviceNumbers other = AnyNumbers();
+  other.metric_value = 0.74;
+  NumbersVerdict verdict = CompareNumbers(AnyNumbers(), other, {});
+  EXPECT_EQ(Find(verdict, "compare.metric").verdict, Verdict::kFail);
+  EXPECT_THAT(Find(verdict, "compare.metric").found, HasSubstr("accuracy"));
+  other.losses.push_back(1);
+  other.grad_norms.push_back(1);
+  verdict = CompareNumbers(AnyNumbers(), other, {});
+  EXPECT_EQ(verdict.steps.size(), 3u);
+  EXPECT_FALSE(verdict.metric_compared);
+  EXPECT_EQ(Find(verdict, "compare.metric").verdict, Verdict::kNotTold);
+  DeviceNumbers none = AnyNumbers();
+  none.metric = "";
+  verdict = CompareNumbers(none, none, {});
+  EXPECT_THAT(Find(verdict, "compare.metric").found, HasSubstr("dataset.eval"));
+  EXPECT_EQ(CompareNumbers({}, {}, {}).findings[0].verdict, Verdict::kNotTold);
 }
 
 }  // namespace

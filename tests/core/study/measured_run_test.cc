@@ -224,5 +224,43 @@ TEST_F(MeasuredRunTest, LoadAloneTrainsNothing) {
   EXPECT_TRUE(Measure({}).ok());
 }
 
+TEST_F(MeasuredRunTest, DropoutCanBeLeftOut) {
+  const auto losses = [&](bool dropout) {
+    MeasuredRun run(job_.Spec(), job_.context(), progress_,
+                    {.dropout = dropout});
+    const auto found = run.Measure({.warmup_steps = 0, .steps = 3});
+    std::vector<double> losses;
+    for (const MeasuredStep& step : found->steps) {
+      losses.push_back(step.progress.loss);
+    }
+    return losses;
+  };
+  EXPECT_NE(losses(true), losses(false));
+  job_.job()["lora"]["lora_dropout"] = 0;
+  EXPECT_EQ(losses(true), losses(false));
+}
+
+// A bound of the study's own is no field that the user would have set in vain.
+TEST_F(MeasuredRunTest, EvaluatesWhatThereIs) {
+  const auto evaluate = [&](int64_t samples) {
+    MeasuredRun run(job_.Spec(), job_.context(), progress_,
+                    {.eval_samples = samples});
+    EXPECT_TRUE(run.Measure({.warmup_steps = 0, .steps = 2}).ok());
+    return run.Evaluate();
+  };
+  const auto all = evaluate(100), some = evaluate(1);
+  ASSERT_TRUE(all.ok() && *all) << all.status();
+  EXPECT_EQ((*all)->metric, "loss");
+  ASSERT_TRUE(some.ok() && *some) << some.status();
+  EXPECT_NE((*some)->value, (*all)->value);
+  EXPECT_FALSE(*evaluate(0));
+  EXPECT_TRUE(observer_.evals.empty());
+  job_.job()["dataset"].erase("eval");
+  job_.training().erase("eval_steps");
+  const auto none = evaluate(100);
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_FALSE(*none);
+}
+
 }  // namespace
 }  // namespace mpsd::study

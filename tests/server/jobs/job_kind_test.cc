@@ -21,6 +21,8 @@ TEST(JobKind, EveryKindHasANameAndANumberOfItsOwn) {
 // Rows and clients of earlier versions have it.
 TEST(JobKind, TheNumbersAreKept) {
   EXPECT_EQ(report::Numbered(kJobKinds, 1), JobKind::kTraining);
+  EXPECT_EQ(report::Numbered(kJobKinds, 6), JobKind::kSmoke);
+  EXPECT_EQ(report::Numbered(kJobKinds, 7), std::nullopt) << "it was one";
 }
 
 TEST(JobKind, OtherNumbersAreNone) {

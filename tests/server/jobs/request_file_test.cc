@@ -41,7 +41,7 @@ TEST_F(RequestFileTest, KeepsWhatMakesTheJob) {
   request.labels = {{"team", "nlp"}, {"", "x"}};
   request.anyway = request.held = true;
   request.after = {"B", "A"};
-  request.kind = JobKind::kParity;
+  request.kind = JobKind::kProfile;
   request.study_json = "{\"steps\": 3}";
   request.round_trip_seconds = 0.0625;
   request.owner = "ada";
@@ -58,7 +58,7 @@ TEST_F(RequestFileTest, KeepsWhatMakesTheJob) {
   EXPECT_TRUE(read->anyway);
   EXPECT_TRUE(read->held);
   EXPECT_EQ(read->after, request.after);
-  EXPECT_EQ(read->kind, JobKind::kParity);
+  EXPECT_EQ(read->kind, JobKind::kProfile);
   EXPECT_EQ(read->study_json, request.study_json);
   EXPECT_EQ(read->round_trip_seconds, 0.0625);
   EXPECT_EQ(read->owner, "");

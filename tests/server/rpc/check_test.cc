@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"AStudyOfAnotherKind",
              [](Request& r) {
                r.mutable_study()->mutable_smoke();
-               r.set_kind(v1::JOB_KIND_PARITY);
+               r.set_kind(v1::JOB_KIND_PROFILE);
              },
              "study:"},
         Case{"AStudyThatIsTooLong",

@@ -244,13 +244,13 @@ TEST(Convert, ASubmitRequestHasEveryField) {
 TEST(Convert, AStudyGoesThereAndBack) {
   v1::SubmitRequest request;
   request.set_spec_json("{}");
-  (*request.mutable_study()->mutable_parity()->mutable_thresholds())["a"] = 2;
+  (*request.mutable_study()->mutable_profile()->mutable_thresholds())["a"] = 2;
   const jobs::SubmitRequest out = FromProto(request);
-  EXPECT_EQ(out.kind, jobs::JobKind::kParity);
+  EXPECT_EQ(out.kind, jobs::JobKind::kProfile);
   EXPECT_EQ(out.study_json, R"({"thresholds":{"a":2}})");
   v1::SubmitRequest back;
   ToProto(out, back);
-  EXPECT_EQ(back.kind(), v1::JOB_KIND_PARITY);
+  EXPECT_EQ(back.kind(), v1::JOB_KIND_PROFILE);
   EXPECT_EQ(back.study().SerializeAsString(),
             request.study().SerializeAsString());
 }

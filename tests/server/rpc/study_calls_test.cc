@@ -59,14 +59,14 @@ TEST_F(StudyCallsTest, TheResultIsWhatTheWorkerWrote) {
 
 TEST_F(StudyCallsTest, WhoHasNoResultSaysWhy) {
   Put("t", jobs::JobKind::kTraining, jobs::State::kSucceeded);
-  Put("r", jobs::JobKind::kParity, jobs::State::kRunning);
+  Put("r", jobs::JobKind::kProfile, jobs::State::kRunning);
   EXPECT_EQ(Get("").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Get("none").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(Get("t").status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(Get("t").status().message()), HasSubstr("trains"));
   EXPECT_EQ(Get("r").status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(Get("r").status().message()),
-              HasSubstr("a parity, is RUNNING"));
+              HasSubstr("a profile, is RUNNING"));
 }
 
 TEST_F(StudyCallsTest, AFileThatIsNoResult) {

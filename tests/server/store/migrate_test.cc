@@ -2,6 +2,8 @@
 #include "server/store/migrate.h"
 
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "SQLiteCpp/Database.h"
@@ -124,6 +126,64 @@ TEST(Migrate, SnapshotOfVersion1IsReadWhole) {
   ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
   ASSERT_EQ(checkpoints->size(), 1u);
   EXPECT_EQ((*checkpoints)[0].bytes, 1000);
+}
+
+// The migrations before the one of that name.
+std::vector<Migration> Before(const std::string& name) {
+  std::vector<Migration> list;
+  for (const Migration& migration : AllMigrations()) {
+    if (migration.name == name) return list;
+    list.push_back(migration);
+  }
+  ADD_FAILURE() << "no migration " << name;
+  return list;
+}
+
+TEST(Migrate, ParitiesBecomeDeviceComparisons) {
+  Scratch scratch;
+  {
+    SQLite::Database old = OpenRaw(scratch.file());
+    ASSERT_TRUE(Migrate(old, Before("0025_no_parity")).ok());
+    for (const auto& [id, state] :
+         {std::pair("Q", 1), {"R", 2}, {"S", 3}, {"F", 4}, {"C", 5}}) {
+      old.exec(absl::StrFormat(
+          "INSERT INTO jobs (id, name, state, cancel_requested, owner, "
+          "priority, create_time_us, end_time_us, attempt, failures, message, "
+          "output_path, spec_json, request_hash, kind, study_json) VALUES "
+          "('%s', 'n', %d, 0, 'ada', 0, 1, %s, 0, 0, 'as it was', '', '{}', "
+          "'', 7, '{\"reference_device\":\"cpu\"}')",
+          id, state, state < 3 ? "NULL" : "5"));
+      old.exec(
+          "INSERT INTO events (job, sequence, time_us, kind, body) SELECT "
+          "number, 1, 1, 1, '{\"state\":1,\"message\":\"\"}' FROM jobs "
+          "WHERE id = '" +
+          std::string(id) + "'");
+    }
+  }
+  std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  for (const char* id : {"Q", "R", "S", "F", "C"}) {
+    SCOPED_TRACE(id);
+    const auto job = store.Get(id);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->kind, jobs::JobKind::kDeviceComparison);
+    EXPECT_EQ(job->study_json, "{}");
+    EXPECT_EQ(job->owner, "ada");
+    const auto events = store.Events(id, 0, 100);
+    ASSERT_TRUE(events.ok()) << events.status();
+    if (std::string("QR").find(id) == std::string::npos) {
+      EXPECT_EQ(job->message, "as it was");
+      EXPECT_EQ(events->size(), 1u);
+      continue;
+    }
+    EXPECT_EQ(job->state, jobs::State::kCancelled);
+    EXPECT_THAT(job->message, HasSubstr("mpsctl compare-devices"));
+    EXPECT_TRUE(job->end_time.has_value());
+    ASSERT_EQ(events->size(), 2u);
+    const auto& change = std::get<jobs::StateChanged>((*events)[1].body);
+    EXPECT_EQ(change.state, jobs::State::kCancelled);
+    EXPECT_EQ(change.message, job->message);
+  }
 }
 
 TEST(Migrate, NextMigrationRunsOnTheOldSnapshotAlone) {
