@@ -227,9 +227,6 @@ class Walk {
     const int64_t own = ns - ended.calls_ns;
     ++cost.calls;
     cost.self_ns += own;
-    if (ended.place.layer != kNoLayer) {
-      tally_.layers[ended.place.layer].operators[NameOf(*ended.event)] += own;
-    }
     if (has_device_ && ended.event->call != 0) {
       callers_[ended.event->call] = {ended.event->name, ended.place};
     }

@@ -27,8 +27,7 @@ struct BlockCost {
   int64_t device_ns = 0;
 };
 struct LayerCost {
-  int64_t ns[3] = {}, device_ns[3] = {};          // by Phase
-  std::map<std::string, int64_t> operators = {};  // own time by name
+  int64_t ns[3] = {}, device_ns[3] = {};  // by Phase
 };
 struct WaitCost {
   int64_t calls = 0, ns = 0;

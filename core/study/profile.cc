@@ -10,7 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "core/runbook/study_options.h"
 #include "core/study/profile_facts.h"
-#include "core/study/profile_hypotheses.h"
 #include "core/study/profile_plan.h"
 #include "core/study/profile_result.h"
 #include "core/study/profiled_steps.h"
@@ -105,7 +104,7 @@ absl::StatusOr<Found> Profile(const Study& study) {
   facts.data_seconds = std::move(loader->seconds);
   facts.forward_seconds = *std::move(forward);
   NoteWhatIsNotTold(facts);
-  return Found{ProfileResult(facts), Hypotheses(facts, study.thresholds)};
+  return Found{ProfileResult(facts), FindingsOf(facts, study.thresholds)};
 }
 
 }  // namespace mpsd::study

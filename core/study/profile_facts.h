@@ -10,6 +10,8 @@
 
 #include "core/profile/tally.h"
 #include "core/report/report.h"
+#include "core/runbook/finding.h"
+#include "core/runbook/thresholds.h"
 
 namespace mpsd::study {
 
@@ -33,7 +35,7 @@ struct ProfileTraceFile {
 };
 
 // All that a profile measures. What follows from it are pure functions:
-// profile_result.h, profile_hypotheses.h.
+// FindingsOf, profile_result.h.
 struct ProfileFacts {
   std::string device;     // "cpu", "cuda", "mps"
   std::string gradients;  // GradientPath::name
@@ -65,6 +67,15 @@ struct ProfileFacts {
   // The mean share of time that the device was busy; absent: not told.
   std::optional<double> Utilization() const;
 };
+
+// What of it can be said without a guess, each WARN above its threshold, with
+// what to do:
+//
+//   profile.data      the step waits for data
+//   profile.blocking  the host waits for the device within a step
+//   profile.fallback  operators run on the CPU
+std::vector<runbook::Finding> FindingsOf(const ProfileFacts& facts,
+                                         const runbook::Thresholds& thresholds);
 
 // 0 without any.
 double Median(std::vector<double> values);

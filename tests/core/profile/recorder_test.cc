@@ -66,9 +66,9 @@ TEST_F(RecorderTest, RecordsCallsMarksAndNodes) {
     EXPECT_GT(block(name, Phase::kBackward), 0) << name;
   }
   ASSERT_EQ(tally.layers.size(), 2u);
-  EXPECT_TRUE(
-      tally.layers.at(0).operators.contains("aten::_softmax_backward_data"));
-  EXPECT_TRUE(tally.layers.at(1).operators.contains("aten::silu_backward"));
+  for (const int64_t layer : {0, 1}) {
+    EXPECT_GT(tally.layers.at(layer).ns[static_cast<int>(Phase::kBackward)], 0);
+  }
   int64_t sum = 0;
   for (const auto& [name, cost] : tally.blocks) sum += cost.ns;
   EXPECT_EQ(sum, tally.step_ns);

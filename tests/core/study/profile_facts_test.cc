@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/study/profile_facts.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 #include "tests/core/study/profile_samples.h"
 
 namespace mpsd::study {
 namespace {
+
+using runbook::Finding;
+using runbook::Verdict;
+using testing::HasSubstr;
 
 TEST(ProfileFactsTest, MedianAndMean) {
   EXPECT_EQ(Median({}), 0);
@@ -63,6 +71,80 @@ TEST(ProfileFactsTest, WhatIsNotToldStaysSo) {
   EXPECT_NEAR(*facts.Utilization(), 0.9, 1e-9);
   facts.steps.back().progress.cpu_fallback_ops["aten::x"] = 3;
   EXPECT_EQ(facts.fallbacks().at("aten::x"), 3);
+}
+
+// The names of the findings that warn.
+std::vector<std::string> Warnings(const ProfileFacts& facts,
+                                  const runbook::Thresholds& thresholds = {}) {
+  std::vector<std::string> names;
+  for (const Finding& finding : FindingsOf(facts, thresholds)) {
+    EXPECT_FALSE(finding.found.empty()) << finding.name;
+    EXPECT_EQ(finding.advice.empty(), finding.verdict != Verdict::kWarn);
+    if (finding.verdict == Verdict::kWarn) names.push_back(finding.name);
+  }
+  return names;
+}
+
+Finding Get(const ProfileFacts& facts, const std::string& name) {
+  for (const Finding& finding : FindingsOf(facts, {})) {
+    if (finding.name == name) return finding;
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+using Names = std::vector<std::string>;
+
+// The control of all that follow.
+TEST(ProfileFindingsTest, ASoundJobHasNone) {
+  EXPECT_EQ(Warnings(SoundFacts()), Names{});
+  EXPECT_EQ(Warnings({}), Names{});
+  const std::vector<Finding> findings = FindingsOf(SoundFacts(), {});
+  ASSERT_EQ(findings.size(), 3u);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.verdict, Verdict::kPass) << finding.name;
+  }
+}
+
+TEST(ProfileFindingsTest, AStepThatWaitsForDataStarves) {
+  ProfileFacts facts = SoundFacts();
+  for (ProfiledStep& step : facts.steps) {
+    step.progress.data_wait_seconds = 0.05;
+    step.progress.seconds += 0.049;
+  }
+  // A fast loader that is waited for: the machine is busy with other work.
+  EXPECT_EQ(Warnings(facts), Names{});
+  EXPECT_THAT(Get(facts, "profile.data").found, HasSubstr("other work"));
+  facts.data_seconds = {0.15};
+  EXPECT_EQ(Warnings(facts), Names{"profile.data"});
+  EXPECT_THAT(Get(facts, "profile.data").found, HasSubstr("33.6 %"));
+}
+
+TEST(ProfileFindingsTest, AFurtherReadBackIsASyncPoint) {
+  ProfileFacts facts = SoundFacts();
+  facts.tally.waits["aten::_local_scalar_dense"] = {
+      40, 100 * kMilli, {{"mlp", 39}, {"head", 1}}};
+  EXPECT_EQ(Warnings(facts), Names{"profile.blocking"});
+  const Finding finding = Get(facts, "profile.blocking");
+  EXPECT_THAT(finding.found,
+              HasSubstr("aten::_local_scalar_dense, 2 a step, in 'mlp'"));
+  EXPECT_EQ(finding.value, 2);
+}
+
+TEST(ProfileFindingsTest, OperatorsOnTheCpuAreNamed) {
+  ProfileFacts facts = SoundFacts();
+  facts.steps.back().progress.cpu_fallback_ops = {{"aten::unique", 24}};
+  EXPECT_EQ(Warnings(facts), Names{"profile.fallback"});
+  EXPECT_THAT(Get(facts, "profile.fallback").found,
+              HasSubstr("aten::unique (24)"));
+}
+
+TEST(ProfileFindingsTest, ARequestsThresholdsDecide) {
+  const auto thresholds =
+      runbook::Thresholds::FromMap({{"profile.data_share", 0.001}});
+  ASSERT_TRUE(thresholds.ok());
+  EXPECT_EQ(Warnings(SoundFacts(), *thresholds), Names{"profile.data"});
+  EXPECT_EQ(FindingsOf(SoundFacts(), *thresholds)[0].threshold, 0.001);
 }
 
 }  // namespace

@@ -56,7 +56,6 @@ inline ProfileFacts SoundFacts() {
     profile::LayerCost& cost = tally.layers[layer];
     cost.ns[0] = tally.steps * 7 * kMilli;
     cost.ns[1] = tally.steps * 15 * kMilli;
-    cost.operators["aten::mm"] = tally.steps * 20 * kMilli;
   }
   tally.gaps = {40, tally.steps * 5 * kMilli, 3 * kMilli, "aten::mm", "mlp"};
   facts.data_seconds = {0.01, 0.012, 0.011};

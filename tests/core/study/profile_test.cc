@@ -45,10 +45,9 @@ class FaultyObserver : public RecordingObserver {
 
 // The thresholds are far from what a busy machine makes of a short step.
 json Short() {
-  return {
-      {"steps", 7},
-      {"warm_up_steps", 2},
-      {"thresholds", {{"profile.data_share", 0.5}, {"profile.slow_layer", 8}}}};
+  return {{"steps", 7},
+          {"warm_up_steps", 2},
+          {"thresholds", {{"profile.data_share", 0.5}}}};
 }
 
 // Steps on one thread of the CPU. With more, a busy machine slows each operator
@@ -220,8 +219,6 @@ TEST_F(ProfileTest, APlantedBlockingCopyIsFound) {
   EXPECT_THAT(finding.found,
               testing::HasSubstr("aten::_local_scalar_dense, 1"));
   EXPECT_EQ(finding.value, 1);
-  EXPECT_EQ(found->findings.front().name, "profile.hypothesis");
-  EXPECT_EQ(found->findings.front().verdict, Verdict::kWarn);
 }
 
 TEST_F(ProfileTest, APlantedFallbackIsFoundByName) {
@@ -274,25 +271,17 @@ json BertJob(const train::TextJob& text) {
 TEST_F(ProfileTest, APlantedSlowLayerIsFound) {
   train::TextJob text("profile_layer");
   const SlowLayer slow;
-  const auto found = RunUntil("profile.slow_layer", Verdict::kWarn,
-                              BertJob(text), text.path());
+  FaultyObserver observer;
+  const auto found = Run(BertJob(text), text.path(), observer);
   ASSERT_TRUE(found.ok()) << found.status();
-  const runbook::Finding& finding = Finding(*found, "profile.slow_layer");
-  EXPECT_EQ(finding.verdict, Verdict::kWarn) << finding.found;
-  EXPECT_THAT(finding.found, testing::HasSubstr("layer, 2,"));
   EXPECT_EQ(found->result["gradients"], "autograd");
-}
-
-TEST_F(ProfileTest, LayersThatAreAlikeAreNot) {
-  train::TextJob text("profile_layers");
-  const auto found = RunUntil("profile.slow_layer", Verdict::kPass,
-                              BertJob(text), text.path());
-  ASSERT_TRUE(found.ok()) << found.status();
-  const runbook::Finding& finding = Finding(*found, "profile.slow_layer");
-  EXPECT_EQ(finding.verdict, Verdict::kPass) << finding.found;
   ASSERT_EQ(found->result["layers"].size(), 4u);
-  // By autograd, too, the backward is known by layer.
   for (const json& layer : found->result["layers"]) {
+    // A tiny layer's own time is far from what it sleeps.
+    EXPECT_EQ(layer["forward_seconds"].get<double>() >= 0.2,
+              layer["index"] == 2)
+        << layer;
+    // By autograd, too, the backward is known by layer.
     EXPECT_GT(layer["backward_seconds"].get<double>(), 0) << layer;
   }
 }
@@ -328,7 +317,6 @@ TEST_F(ProfileTest, APlantedSlowLoaderIsFound) {
   ASSERT_TRUE(found.ok()) << found.status();
   const runbook::Finding& finding = Finding(*found, "profile.data");
   EXPECT_EQ(finding.verdict, Verdict::kWarn) << finding.found;
-  EXPECT_EQ(found->findings[1].name, "profile.data");
 }
 
 TEST_F(ProfileTest, AFastLoaderIsNot) {
