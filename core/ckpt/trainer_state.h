@@ -34,7 +34,7 @@ struct TrainerState {
   int64_t best_step = 0;
   int64_t evaluations_without_gain = 0;  // for early stopping
   // Everything that a resumed run may not change: JSON
-  // (core/train/fingerprint.h); a SHA-256 in checkpoints of mpsd 0.1.
+  // (core/train/fingerprint.h).
   std::string fingerprint;
   bool operator==(const TrainerState&) const = default;
 };

@@ -8,8 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/file.h"
-#include "core/base/sha256.h"
 #include "nlohmann/json.hpp"
 
 namespace mpsd::train {
@@ -123,17 +121,11 @@ constexpr std::pair<const char*, FieldRole> kRoles[] = {
     {"allow_cpu_fallback", kFree},
 };
 
-// The dataset section as mpsd 0.1 hashed it: without paths.
-constexpr char kNoDataset[] =
-    R"({"train":[],"eval":[],"predict":[],"validation_split":0.0,)"
-    R"("task_name":null,"text_columns":[],"label_column":null,)"
-    R"("image_column":null,"max_train_samples":null,"max_eval_samples":null,)"
-    R"("max_predict_samples":null})";
-
 // The fields of a spec by path, from the text that ToJson wrote.
-Values Flat(const json& spec) {
+Values FlatOf(const spec::TrainSpec& spec) {
   Values flat;
-  for (const auto& [name, value] : spec.items()) {
+  const json document = json::parse(spec::ToJson(spec));
+  for (const auto& [name, value] : document.items()) {
     if (std::find(std::begin(kSections), std::end(kSections), name) ==
         std::end(kSections)) {
       flat[name] = value;
@@ -144,10 +136,6 @@ Values Flat(const json& spec) {
     }
   }
   return flat;
-}
-
-Values FlatOf(const spec::TrainSpec& spec) {
-  return Flat(json::parse(spec::ToJson(spec)));
 }
 
 FieldRole RoleOf(const std::string& path) {
@@ -249,53 +237,6 @@ std::string Difference(const std::string& name, const json& saved,
                       show(saved));
 }
 
-absl::Status Unreadable(const std::filesystem::path& out_dir) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      out_dir.string(),
-      " holds checkpoints of mpsd 0.1, and no run.json that says of which job "
-      "they are; choose another folder or remove it"));
-}
-
-// The text that mpsd 0.1 hashed.
-std::string EarlierDigest(const json& run) {
-  json spec = run.at("spec");
-  spec.at("name") = nullptr;
-  spec.at("dataset") = json::parse(kNoDataset);
-  const std::string eval =
-      run.contains("eval") ? run["eval"].at("sha256").get<std::string>() : "";
-  return base::Sha256Hex(
-      absl::StrCat(spec.dump(-1, ' ', false, json::error_handler_t::replace),
-                   "\n", run.at("train").at("sha256").get<std::string>(), "\n",
-                   eval, "\n", run.at("device").get<std::string>()));
-}
-
-RunInputs EarlierInputs(const json& run, const Values& now) {
-  RunInputs inputs;
-  inputs.train = run.at("train").at("sha256").get<std::string>();
-  if (run.contains("eval")) {
-    inputs.eval = run["eval"].at("sha256").get<std::string>();
-  }
-  inputs.device = run.at("device").get<std::string>();
-  const json& noted = run.at("model").at("sha256");
-  for (const auto& [name, digest] : now) {
-    if (name.starts_with("adapter/")) {
-      inputs.adapter[name.substr(8)] = digest.get<std::string>();
-    }
-    if (!name.starts_with("model/")) continue;
-    const std::string file = name.substr(6);
-    // mpsd 0.1 hashed these files and the weights.
-    const bool hashed = file == "config.json" || file == "tokenizer.json" ||
-                        file == "tokenizer_config.json" ||
-                        file.ends_with(".safetensors");
-    if (noted.contains(file)) {
-      inputs.model[file] = noted[file].get<std::string>();
-    } else if (!hashed) {
-      inputs.model[file] = digest.get<std::string>();
-    }
-  }
-  return inputs;
-}
-
 }  // namespace
 
 const std::map<std::string, FieldRole, std::less<>>& FieldRoles() {
@@ -346,23 +287,6 @@ absl::Status CheckFingerprint(std::string_view saved, std::string_view now) {
   if (differences.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "checkpoints of another job: ", absl::StrJoin(differences, "; ")));
-}
-
-absl::StatusOr<std::string> EarlierFingerprint(
-    std::string_view sha256, const std::filesystem::path& out_dir,
-    std::string_view now) {
-  const auto text = base::ReadFile(out_dir / "run.json");
-  const std::optional<Parsed> here = Parse(now);
-  if (!text.ok() || !here) return Unreadable(out_dir);
-  try {
-    const json run = json::parse(*text);
-    if (EarlierDigest(run) != sha256) return Unreadable(out_dir);
-    Values values = Compared(Flat(run.at("spec")));
-    PutInputs(EarlierInputs(run, here->values), values);
-    return Document(values);
-  } catch (const json::exception&) {
-    return Unreadable(out_dir);
-  }
 }
 
 }  // namespace mpsd::train

@@ -2,14 +2,12 @@
 #ifndef MPSD_CORE_TRAIN_FINGERPRINT_H_
 #define MPSD_CORE_TRAIN_FINGERPRINT_H_
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "core/spec/train_spec.h"
 
 // What must not change between a checkpoint and the run that goes on from it:
@@ -86,15 +84,6 @@ std::string MakeFingerprint(const spec::TrainSpec& spec,
 // says that a newer release wrote `saved`. InvalidArgument: `saved` is no
 // fingerprint.
 absl::Status CheckFingerprint(std::string_view saved, std::string_view now);
-
-// Rebuilds the fingerprint of a checkpoint of mpsd 0.1, which stored only a
-// SHA-256 over the job, its data and its device. The values come from the
-// run.json in `out_dir` and are verified against `sha256`. Values that release
-// did not record (an adapter's digest) are copied from `now`.
-// FailedPrecondition where no run.json fits.
-absl::StatusOr<std::string> EarlierFingerprint(
-    std::string_view sha256, const std::filesystem::path& out_dir,
-    std::string_view now);
 
 }  // namespace mpsd::train
 

@@ -30,12 +30,7 @@ void SetAside(const Loaded& loaded, int64_t step, absl::string_view why,
 absl::Status CheckSameJob(const ckpt::TrainerState& saved,
                           const std::string& fingerprint,
                           const std::filesystem::path& out_dir) {
-  absl::StatusOr<std::string> before = saved.fingerprint;
-  if (!before->starts_with("{")) {
-    before = EarlierFingerprint(*before, out_dir, fingerprint);
-    if (!before.ok()) return before.status();
-  }
-  const absl::Status s = CheckFingerprint(*before, fingerprint);
+  const absl::Status s = CheckFingerprint(saved.fingerprint, fingerprint);
   if (!absl::IsFailedPrecondition(s)) return s;
   return absl::FailedPreconditionError(
       absl::StrCat(out_dir.string(), " holds ", s.message(),

@@ -4,12 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 
-#include "core/base/file.h"
 #include "nlohmann/json.hpp"
-#include "tests/core/golden_model.h"
 
 namespace mpsd::train {
 namespace {
@@ -19,10 +16,6 @@ using spec::TrainSpec;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-const std::filesystem::path kEarlier =
-    std::filesystem::path(MPSD_TEST_SOURCE_DIR) /
-    "tests/core/train/testdata/release_0_1";
 
 RunInputs Inputs() {
   return {{{"config.json", "c0"}, {"model.safetensors", "w0"}},
@@ -217,66 +210,6 @@ TEST(FingerprintTest, ANewerReleasesIsSaidToBeOne) {
         << broken;
   }
 }
-
-json ReadJson(const std::filesystem::path& path) {
-  return json::parse(*base::ReadFile(path));
-}
-
-// Every kind of job that the release before has left behind.
-class EarlierTest : public testing::TestWithParam<const char*> {
- protected:
-  const std::filesystem::path folder_ = kEarlier / GetParam();
-  const std::string sha256_ =
-      ReadJson(folder_ / "step-5/trainer_state.json")["fingerprint"];
-  const std::string now_ = MakeFingerprint({}, Inputs());
-};
-
-TEST_P(EarlierTest, ItsDigestIsThatOfItsRunJson) {
-  const auto earlier = EarlierFingerprint(sha256_, folder_, now_);
-  ASSERT_TRUE(earlier.ok()) << earlier.status();
-  const json run = ReadJson(folder_ / "run.json");
-  const json values = json::parse(*earlier)["values"];
-  EXPECT_EQ(values["training.learning_rate"],
-            run["spec"]["training"]["learning_rate"]);
-  EXPECT_EQ(values["training.max_length"], 48);
-  EXPECT_EQ(values["data.train"], run["train"]["sha256"]);
-  EXPECT_EQ(values["data.eval"], run["eval"]["sha256"]);
-  EXPECT_EQ(values["device"], "cpu");
-  EXPECT_EQ(values["model/config.json"], run["model"]["sha256"]["config.json"]);
-  // Not noted then.
-  EXPECT_EQ(values["adapter/adapter_model.safetensors"], "a0");
-  EXPECT_FALSE(values.contains("training.max_steps"));
-  EXPECT_FALSE(values.contains("lora.lora_dropout") &&
-               values["lora.lora_dropout"] == 0);
-}
-
-TEST_P(EarlierTest, AnotherRunsRunJsonSaysNothing) {
-  const auto folder = testing_support::FreshFolder("fingerprint_earlier");
-  const auto attempt = [&](const std::function<void(json&)>& change) {
-    json run = ReadJson(folder_ / "run.json");
-    change(run);
-    std::ofstream(folder / "run.json") << run.dump();
-    return EarlierFingerprint(sha256_, folder, now_).status();
-  };
-  const std::function<void(json&)> changes[] = {
-      [](json& run) { run["spec"]["training"]["seed"] = 7; },
-      [](json& run) { run["train"]["sha256"] = "0"; },
-      [](json& run) { run["device"] = "mps"; },
-      [](json& run) { run.erase("spec"); },
-      [](json& run) { run["spec"] = 3; },
-      [](json& run) { run = json::array(); },
-  };
-  for (const auto& change : changes) {
-    const absl::Status s = attempt(change);
-    EXPECT_EQ(s.code(), absl::StatusCode::kFailedPrecondition) << s;
-    EXPECT_THAT(std::string(s.message()), HasSubstr("no run.json that says"));
-  }
-  std::filesystem::remove(folder / "run.json");
-  EXPECT_FALSE(EarlierFingerprint(sha256_, folder, now_).ok());
-}
-
-INSTANTIATE_TEST_SUITE_P(All, EarlierTest,
-                         testing::Values("chat", "adapter", "classes"));
 
 }  // namespace
 }  // namespace mpsd::train
