@@ -230,17 +230,4 @@ std::optional<MicroBatchPlan> ReadPlanOfRun(const fs::path& folder,
                 batch);
 }
 
-std::optional<MicroBatchPlan> FindCachedPlan(const fs::path& file,
-                                             const std::string& key,
-                                             int64_t batch) {
-  return PlanOf(ReadObject(file).value(key, json()), batch);
-}
-
-absl::Status CachePlan(const fs::path& file, const std::string& key,
-                       const MicroBatchPlan& plan, int64_t batch) {
-  json plans = ReadObject(file);
-  plans[key] = PlanJson(plan, batch);
-  return base::WriteFileAtomic(file, plans.dump(1) + "\n");
-}
-
 }  // namespace mpsd::train

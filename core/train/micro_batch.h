@@ -38,8 +38,7 @@ struct MicroBatchTrial {
 struct MicroBatchPlan {
   MicroBatch chosen;
   // Where the choice comes from. "job": job.json; "trial": the trials below,
-  // made by this attempt; "cache": trials of an earlier run on this machine;
-  // "resumed": the run's first attempt.
+  // made by this attempt; "resumed": the run's first attempt.
   std::string from = "job";
   std::vector<MicroBatchTrial> trials;
 };
@@ -89,15 +88,6 @@ std::string ToJson(const MicroBatchPlan& plan, int64_t batch);
 // The plan in the run.json in `folder`, if it has one for `batch`.
 std::optional<MicroBatchPlan> ReadPlanOfRun(const std::filesystem::path& folder,
                                             int64_t batch);
-
-// A cache of plans in one JSON file, key → plan. A file that cannot be read
-// counts as empty; CachePlan replaces the file atomically.
-std::optional<MicroBatchPlan> FindCachedPlan(const std::filesystem::path& file,
-                                             const std::string& key,
-                                             int64_t batch);
-absl::Status CachePlan(const std::filesystem::path& file,
-                       const std::string& key, const MicroBatchPlan& plan,
-                       int64_t batch);
 
 }  // namespace mpsd::train
 

@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
-#include "core/base/sha256.h"
 #include "core/ckpt/checkpoint.h"
 #include "core/report/stage_names.h"
 #include "core/spec/memory_estimate.h"
@@ -14,8 +13,6 @@
 
 namespace mpsd::train {
 namespace {
-
-constexpr char kCacheFile[] = "micro-batches.json";
 
 const char* Suffix(const MicroBatch& choice) {
   switch (choice.recompute) {
@@ -27,28 +24,6 @@ const char* Suffix(const MicroBatch& choice) {
       break;
   }
   return ", with checkpointing";
-}
-
-// The key of a cached plan: everything that the cost of a micro-batch depends
-// on, and nothing that may differ between runs of equal cost.
-std::string CacheKey(const Loaded& loaded) {
-  spec::TrainSpec essence = *loaded.spec;
-  essence.name.clear();
-  essence.dataset = {};
-  essence.training.seed = 0;
-  essence.training.learning_rate = 1;
-  essence.training.num_train_epochs = 1;
-  essence.training.max_steps = -1;
-  const spec::ModelConfig& config = loaded.config;
-  const data::Source& train = *loaded.data.train;
-  const data::BatchShapes shapes = loaded.shapes();
-  return base::Sha256Hex(absl::StrCat(
-      spec::ToJson(essence), "\n", spec::ParameterCount(config), " ",
-      config.hidden_size, " ", config.num_hidden_layers, " ", config.vocab_size,
-      "\n", shapes.LongestSample(train), " ",
-      train.size() < shapes.step_rows() ? train.size() : 0, "\n",
-      loaded.device->name(), " ", loaded.device->description(), "\n",
-      loaded.context.mpsd_version, " ", loaded.context.torch_version));
 }
 
 int64_t EstimatedBytes(const Loaded& loaded, const MicroBatch& choice) {
@@ -103,7 +78,7 @@ absl::StatusOr<MicroBatchPlan> TryMicroBatches(const Loaded& loaded,
 }
 
 // A resumed run keeps its first attempt's plan: another split would round its
-// sums otherwise. A machine that has tried this job's shape does not try again.
+// sums otherwise.
 absl::StatusOr<MicroBatchPlan> FindPlan(const Loaded& loaded, Stepper& stepper,
                                         int64_t rows) {
   const RunContext& context = loaded.context;
@@ -113,17 +88,7 @@ absl::StatusOr<MicroBatchPlan> FindPlan(const Loaded& loaded, Stepper& stepper,
       return *std::move(plan);
     }
   }
-  const auto file = context.cache_dir / kCacheFile;
-  const std::string key = CacheKey(loaded);
-  if (auto plan = FindCachedPlan(file, key, rows)) {
-    plan->from = "cache";
-    return *std::move(plan);
-  }
-  auto plan = TryMicroBatches(loaded, stepper);
-  if (!plan.ok()) return plan.status();
-  // A failure costs the next run a search, nothing else.
-  CachePlan(file, key, *plan, rows).IgnoreError();
-  return plan;
+  return TryMicroBatches(loaded, stepper);
 }
 
 // For a job with auto_find_batch_size: decides how many rows are computed at a

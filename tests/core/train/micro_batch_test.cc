@@ -210,10 +210,12 @@ void ExpectPlan(const std::optional<MicroBatchPlan>& plan) {
 }
 
 TEST(MicroBatchPlanTest, ComesBackFromJson) {
-  const auto file = testing_support::FreshFolder("plan_json") / "plans.json";
+  const auto folder = testing_support::FreshFolder("plan_json");
   const auto read = [&](const std::string& plan, int64_t batch) {
-    EXPECT_TRUE(base::WriteFileAtomic(file, "{\"a\": " + plan + "}").ok());
-    return FindCachedPlan(file, "a", batch);
+    EXPECT_TRUE(base::WriteFileAtomic(folder / "run.json",
+                                      "{\"micro_batch\": " + plan + "}")
+                    .ok());
+    return ReadPlanOfRun(folder, batch);
   };
   ExpectPlan(read(ToJson(Plan(), 8), 8));
   EXPECT_FALSE(read(ToJson(Plan(), 8), 6).has_value());
@@ -222,20 +224,6 @@ TEST(MicroBatchPlanTest, ComesBackFromJson) {
         R"({"rows": "4", "gradient_checkpointing": true})"}) {
     EXPECT_FALSE(read(text, 8).has_value()) << text;
   }
-}
-
-TEST(MicroBatchPlanTest, IsKeptByKey) {
-  const auto file = testing_support::FreshFolder("plans") / "plans.json";
-  EXPECT_FALSE(FindCachedPlan(file, "a", 8).has_value());
-  ASSERT_TRUE(CachePlan(file, "a", Plan(), 8).ok());
-  ASSERT_TRUE(CachePlan(file, "b", {{2, kNone}, "trial", {}}, 8).ok());
-  ExpectPlan(FindCachedPlan(file, "a", 8));
-  EXPECT_EQ(FindCachedPlan(file, "b", 8)->chosen, (MicroBatch{2, kNone}));
-  EXPECT_THAT(FindCachedPlan(file, "b", 8)->trials, IsEmpty());
-  ASSERT_TRUE(base::WriteFileAtomic(file, "rubbish").ok());
-  EXPECT_FALSE(FindCachedPlan(file, "a", 8).has_value());
-  EXPECT_TRUE(CachePlan(file, "a", Plan(), 8).ok());
-  ExpectPlan(FindCachedPlan(file, "a", 8));
 }
 
 TEST(MicroBatchPlanTest, IsReadFromARun) {
