@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <tuple>
 
 namespace mpsd::attention {
 namespace {
@@ -40,24 +42,17 @@ TEST(BandMaskTest, ABlocksMaskIsACorner) {
   }
 }
 
-TEST(BandMasksTest, AreMadeOnce) {
-  BandMasks masks;
-  const at::Tensor first = masks.Get(4, 8, 0, kFloats);
-  EXPECT_FALSE(masks.Get(4, 8, 3, kFloats).is_alias_of(first));
-  EXPECT_TRUE(masks.Get(4, 8, 0, kFloats).is_alias_of(first));
-  EXPECT_EQ(masks.bytes(), 2 * 4 * 8 * 4);
-}
-
-TEST(BandMasksTest, AreFewHoweverManyAreAskedFor) {
-  BandMasks masks;
-  for (int64_t keys = 1 << 15; keys < (1 << 15) + 40; ++keys) {
-    masks.Get(64, keys, 0, kFloats);
-    EXPECT_LE(masks.bytes(), BandMasks::kKept);
+TEST(KeptBandTest, IsTheLatest) {
+  KeptBand band;
+  const at::Tensor first = band.Get(4, 8, 0, kFloats);
+  EXPECT_TRUE(band.Get(4, 8, 0, kFloats).is_alias_of(first));
+  for (const auto& [count, keys, window] :
+       {std::tuple<int64_t, int64_t, int64_t>{4, 8, 3}, {4, 9, 3}, {3, 9, 3}}) {
+    const at::Tensor other = band.Get(count, keys, window, kFloats);
+    EXPECT_TRUE(at::equal(other, BandMask(count, keys, window, kFloats)));
+    EXPECT_TRUE(band.Get(count, keys, window, kFloats).is_alias_of(other));
   }
-  // The latest is kept however large it is.
-  const at::Tensor large = masks.Get(1 << 10, 1 << 15, 0, kFloats);
-  EXPECT_EQ(masks.bytes(), int64_t{1} << 27);
-  EXPECT_TRUE(masks.Get(1 << 10, 1 << 15, 0, kFloats).is_alias_of(large));
+  EXPECT_TRUE(at::equal(band.Get(4, 8, 0, kFloats), first));
 }
 
 }  // namespace

@@ -51,10 +51,9 @@ TEST(BlockPlanTest, FewMasksGoIntoProducts) {
   const TokenLayout layout = Rows(2, 600);
   for (const int64_t window : {0, 200}) {
     for (const int64_t group : {1, 2}) {
-      BandMasks bands;
       const HeadShape shape{64, 64 / group, 4};
       const AttentionPlan plan =
-          PlanAttention(layout, window, false, shape, Mps(), &bands);
+          PlanAttention(layout, window, false, shape, Mps());
       ASSERT_GT(plan.blocks.size(), 1u);
       ASSERT_NE(plan.blocks.back().count, plan.blocks.front().count);
       for (const QueryBlock& b : plan.blocks) {
@@ -63,22 +62,19 @@ TEST(BlockPlanTest, FewMasksGoIntoProducts) {
         EXPECT_TRUE(at::equal(
             b.mask, HiddenOf(layout, b, window).repeat_interleave(group, 1)));
       }
-      EXPECT_EQ(bands.bytes(), plan.band.nbytes());
     }
   }
 }
 
 // A head of 16,384 tokens has more of them than are kept.
 TEST(BlockPlanTest, ManyMasksAreViewsOfOneBand) {
-  BandMasks bands;
   const AttentionPlan plan =
-      PlanAttention(Rows(1, 16384), 0, false, {2, 1, 4}, Mps(), &bands);
+      PlanAttention(Rows(1, 16384), 0, false, {2, 1, 4}, Mps());
   ASSERT_GT(plan.blocks.size(), 1u);
   for (const QueryBlock& b : plan.blocks) {
     EXPECT_EQ(b.mask.dim(), 5);
     EXPECT_TRUE(b.mask.is_alias_of(plan.band));
   }
-  EXPECT_EQ(bands.bytes(), plan.band.nbytes());
 }
 
 // Segments' masks are kept while they are few, and else made from the same.
