@@ -105,16 +105,6 @@ void Merge(const std::vector<v1::Finding>& own, v1::Diagnosis* diagnosis) {
   diagnosis->set_verdict(worst);
 }
 
-// A daemon of an earlier release.
-v1::Finding NoDoctor(const v1::InfoResponse& info) {
-  v1::Finding finding;
-  finding.set_name("daemon.doctor");
-  finding.set_found(
-      absl::StrCat("mpsd ", info.version(), " cannot look at its machine"));
-  finding.set_advice("Update mpsd to this mpsctl's release.");
-  return finding;
-}
-
 std::string VerdictText(v1::Verdict verdict) {
   return verdict == v1::VERDICT_UNSPECIFIED ? "not told" : VerdictName(verdict);
 }
@@ -188,12 +178,6 @@ ExitCode Diagnose(const Console& console, bool deep,
   }
   status = Ask(console, request, diagnosis);
   const absl::Time arrived = clock.Now();
-  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    own.push_back(NoDoctor(info));
-    own.insert(own.begin(), ReachableGate(target, ""));
-    Merge(own, diagnosis);
-    return console.Fail(status);
-  }
   if (!status.ok()) return fail(status);
   if (diagnosis->has_time()) {
     own.push_back(ClockGate(ToTime(diagnosis->time()), arrived, Median(times),

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/text/format.h"
 
@@ -16,28 +15,6 @@ struct Matches {
   bool more = false;
 };
 
-// For a daemon that does not know FindJobs: reads every page of every job.
-grpc::Status FindInPages(v1::JobService::Stub& jobs, const std::string& part,
-                         Matches* matches) {
-  v1::ListJobsRequest request;
-  request.set_page_size(500);
-  do {
-    grpc::ClientContext context;
-    SetDeadline(context);
-    v1::ListJobsResponse response;
-    grpc::Status status = jobs.List(&context, request, &response);
-    if (!status.ok()) return status;
-    for (v1::Job& job : *response.mutable_jobs()) {
-      const std::string id = absl::AsciiStrToUpper(job.id());
-      if (absl::StartsWith(id, part) || absl::EndsWith(id, part)) {
-        matches->jobs.push_back(std::move(job));
-      }
-    }
-    request.set_page_token(response.next_page_token());
-  } while (!request.page_token().empty());
-  return grpc::Status::OK;
-}
-
 grpc::Status FindMatches(v1::JobService::Stub& jobs, const std::string& part,
                          Matches* matches) {
   grpc::ClientContext context;
@@ -45,10 +22,7 @@ grpc::Status FindMatches(v1::JobService::Stub& jobs, const std::string& part,
   v1::FindJobsRequest request;
   request.set_id_part(part);
   v1::FindJobsResponse response;
-  grpc::Status status = jobs.FindJobs(&context, request, &response);
-  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    return FindInPages(jobs, part, matches);
-  }
+  const grpc::Status status = jobs.FindJobs(&context, request, &response);
   matches->jobs.assign(response.jobs().begin(), response.jobs().end());
   matches->more = response.more();
   return status;

@@ -13,8 +13,7 @@ using Files = std::map<std::string, std::string>;
 bool IsMissing(const grpc::Status& status) {
   const grpc::StatusCode code = status.error_code();
   return code == grpc::StatusCode::NOT_FOUND ||
-         code == grpc::StatusCode::FAILED_PRECONDITION ||
-         code == grpc::StatusCode::INVALID_ARGUMENT;  // an older daemon
+         code == grpc::StatusCode::FAILED_PRECONDITION;
 }
 
 void Fetch(const Console& console, const v1::DownloadRequest& request,

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <string>
 #include <string_view>
@@ -244,10 +243,8 @@ class Uploader {
 
   grpc::Status Send(const Parcel& parcel) {
     base::Check(!parcel.empty(), "a parcel has a file");
-    if (parcel.front().file->size_bytes <= kMaxSmall && batches_) {
-      const grpc::Status sent = SendBatch(parcel);
-      if (sent.error_code() != grpc::StatusCode::UNIMPLEMENTED) return sent;
-      batches_ = false;  // an older daemon
+    if (parcel.front().file->size_bytes <= kMaxSmall) {
+      return SendBatch(parcel);
     }
     for (const Missing& one : parcel) {
       const grpc::Status sent = SendAlone(one);
@@ -325,7 +322,6 @@ class Uploader {
   v1::ArtifactService::Stub& artifacts_;
   Progress& progress_;
   const std::vector<Parcel> parcels_;
-  std::atomic<bool> batches_ = true;  // the daemon has UploadBatch
 
   absl::Mutex mutex_;
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -134,15 +134,6 @@ TEST_F(DoctorTest, WhoIsNotLetInHearsIt) {
   EXPECT_THAT(result.out, HasSubstr("viewers may not"));
 }
 
-TEST_F(DoctorTest, AnEarlierDaemonIsNotTold) {
-  data().info.set_version("0.0.1");
-  data().fail["Diagnose"] = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
-  const Result result = RunVerb({"doctor"});
-  EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, AllOf(HasSubstr("not told  daemon.doctor"),
-                                HasSubstr("warn      client.version")));
-}
-
 TEST_F(DoctorTest, Thresholds) {
   const Result result =
       RunVerb({"doctor", "--threshold", "doctor.disk_free=5e9"});

@@ -14,11 +14,6 @@ class JobIdTest : public ClientTest {
     AddJob(kId, v1::JOB_STATE_CANCELLED);
     AddJob(kOtherId, v1::JOB_STATE_CANCELLED);
   }
-  // A daemon from before FindJobs.
-  void MakeOld() {
-    data().fail["FindJobs"] =
-        grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method");
-  }
 };
 
 TEST_F(JobIdTest, WholeIdAsksNobody) {
@@ -101,14 +96,6 @@ TEST_F(JobIdTest, NoMatch) {
   EXPECT_EQ(result.err,
             "mpsctl: no job's id begins or ends with 'ZZZZZZ'\n"
             "See the jobs there are with `mpsctl list`.\n");
-}
-
-TEST_F(JobIdTest, OfAnOldDaemonEveryPageIsLookedAt) {
-  MakeOld();
-  data().page_size = 1;
-  EXPECT_EQ(RunVerb({"cancel", "0000AA"}).code, 0);
-  EXPECT_EQ(data().listed.size(), 2u);
-  EXPECT_EQ(RunVerb({"cancel", "01KAH0"}).code, 2);
 }
 
 TEST_F(JobIdTest, AFailedCallIsReported) {

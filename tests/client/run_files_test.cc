@@ -68,7 +68,7 @@ TEST_F(RunFilesTest, WhatTheDaemonDoesNotHaveIsMissing) {
   data().manifest.clear();
   data().download.clear();
   data().fail["Download of the manifest"] =
-      grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "what: set output");
+      grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
   data().fail["Download"] =
       grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "is RUNNING");
   EXPECT_TRUE(Read().empty());

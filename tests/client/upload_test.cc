@@ -199,15 +199,6 @@ TEST_F(UploadTest, ManyParcelsOverManyStreams) {
   EXPECT_EQ(data().uploads, 100);
 }
 
-TEST_F(UploadTest, OneByOneToAnOlderDaemon) {
-  data().fail["UploadBatch"] =
-      grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "unknown method");
-  const std::vector<LocalFile> files = {File("a", "1"), File("b", "2")};
-  ASSERT_TRUE(Send(files).ok());
-  EXPECT_EQ(data().uploads, 2);
-  EXPECT_EQ(data().blobs[files[1].sha256], "2");
-}
-
 TEST_F(UploadTest, ABusyDaemonIsWaitedFor) {
   data().fail["UploadBatch"] = grpc::Status(grpc::StatusCode::UNAVAILABLE,
                                             "64 such transfers: try again");
