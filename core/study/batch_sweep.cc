@@ -16,7 +16,6 @@
 #include "core/study/batch_search.h"
 #include "core/study/kept_points.h"
 #include "core/study/measured_run.h"
-#include "core/study/memory_limit.h"
 
 namespace mpsd::study {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/data/batch.h"
 #include "core/data/loader.h"
 
 namespace mpsd::study {
@@ -26,6 +27,12 @@ absl::StatusOr<LoaderTimes> TimeLoader(const data::Source& source,
                                        const data::LoaderOptions& options,
                                        int64_t steps,
                                        const std::function<bool()>& go_on);
+
+// The first digits of a SHA-256 over the samples of one optimizer step: their
+// tokens, labels, classes, targets and pixels. How a device has them laid into
+// rows, padded and ordered within the step does not matter: the gradient is the
+// same.
+std::string DigestOfSamples(const std::vector<data::Batch>& step);
 
 }  // namespace mpsd::study
 

@@ -13,7 +13,6 @@
 #include "core/host/device_error.h"
 #include "core/host/platform.h"
 #include "core/report/stage_names.h"
-#include "core/study/longest_samples.h"
 
 namespace mpsd::study {
 namespace {
@@ -408,6 +407,35 @@ absl::StatusOr<Measurement> MeasuredRun::Measure(
     found.out_of_memory_text = *std::move(out_of_memory);
   }
   return found;
+}
+
+std::vector<int64_t> LongestSamples(const data::Source& source, int64_t count) {
+  std::vector<int64_t> order = data::PlainOrder(source.size());
+  base::Check(!order.empty(), "a data set has samples");
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return source.length(a) > source.length(b);
+  });
+  std::vector<int64_t> longest;
+  for (int64_t i = 0; i < count; ++i) {
+    longest.push_back(order[static_cast<size_t>(i) % order.size()]);
+  }
+  return longest;
+}
+
+int64_t HeldBytes(const MemoryPeaks& peaks) {
+  if (peaks.driver_bytes) return *peaks.driver_bytes;
+  return peaks.allocated_bytes.value_or(peaks.footprint_bytes);
+}
+
+const char* HeldBy(const MemoryPeaks& peaks) {
+  if (peaks.driver_bytes) return "driver";
+  return peaks.allocated_bytes ? "allocated" : "footprint";
+}
+
+int64_t MemoryLimit(const MemoryPeaks& peaks, double share) {
+  const int64_t all =
+      peaks.recommended_max_bytes.value_or(host::PhysicalMemoryBytes());
+  return static_cast<int64_t>(share * static_cast<double>(all));
 }
 
 }  // namespace mpsd::study

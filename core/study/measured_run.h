@@ -177,6 +177,19 @@ class MeasuredRun {
   std::optional<train::Prepared> prepared_;
 };
 
+// The `count` longest samples of `source`, from long to short, all of them
+// again and again where there are fewer.
+std::vector<int64_t> LongestSamples(const data::Source& source, int64_t count);
+
+// What is held against a limit of the device's or the machine's memory: what
+// the driver holds, else what live tensors take, else the process' footprint.
+int64_t HeldBytes(const MemoryPeaks& peaks);
+// "driver", "allocated", "footprint": what HeldBytes counts by.
+const char* HeldBy(const MemoryPeaks& peaks);
+
+// `share` of what the device recommends, else of the machine's memory.
+int64_t MemoryLimit(const MemoryPeaks& peaks, double share);
+
 }  // namespace mpsd::study
 
 #endif  // MPSD_CORE_STUDY_MEASURED_RUN_H_

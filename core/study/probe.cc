@@ -12,7 +12,6 @@
 #include "core/runbook/study_options.h"
 #include "core/spec/memory_estimate.h"
 #include "core/study/measured_run.h"
-#include "core/study/memory_limit.h"
 
 namespace mpsd::study {
 namespace {

@@ -10,7 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "core/runbook/study_options.h"
 #include "core/study/profile_facts.h"
-#include "core/study/profile_plan.h"
 #include "core/study/profile_result.h"
 #include "core/study/profiled_steps.h"
 #include "core/study/step_parts.h"

@@ -16,7 +16,7 @@
 #include "core/host/platform.h"
 #include "core/runbook/study_options.h"
 #include "core/study/measured_run.h"
-#include "core/study/memory_curve.h"
+#include "core/study/spread.h"
 
 namespace mpsd::study {
 namespace {

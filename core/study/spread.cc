@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 namespace mpsd::study {
 namespace {
@@ -31,6 +32,26 @@ nlohmann::json ToJson(const Spread& spread) {
           {"p90", spread.p90},
           {"min", spread.min},
           {"max", spread.max}};
+}
+
+double GrowthOf(const std::vector<double>& values) {
+  if (values.size() < 2 || values.front() <= 0) return 0;
+  return values.back() / values.front() - 1;
+}
+
+double SlopeOf(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  const auto count = static_cast<double>(values.size());
+  const double middle = (count - 1) / 2;
+  double mean = 0;
+  for (const double value : values) mean += value / count;
+  double both = 0, squares = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double from_middle = static_cast<double>(i) - middle;
+    both += from_middle * (values[i] - mean);
+    squares += from_middle * from_middle;
+  }
+  return both / squares;
 }
 
 }  // namespace mpsd::study

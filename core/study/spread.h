@@ -20,6 +20,15 @@ Spread SpreadOf(std::vector<double> values);
 // The message's JSON.
 nlohmann::json ToJson(const Spread& spread);
 
+// How values that were taken one after the other change.
+
+// The last against the first, 0.26 for 26 % more; 0 where there are fewer than
+// two or the first is not positive.
+double GrowthOf(const std::vector<double>& values);
+
+// What one more value adds, by least squares; 0 where there are fewer than two.
+double SlopeOf(const std::vector<double>& values);
+
 }  // namespace mpsd::study
 
 #endif  // MPSD_CORE_STUDY_SPREAD_H_

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "absl/time/clock.h"
+#include "core/host/platform.h"
 #include "tests/core/study/study_job.h"
 
 namespace mpsd::study {
@@ -260,6 +261,54 @@ TEST_F(MeasuredRunTest, EvaluatesWhatThereIs) {
   const auto none = evaluate(100);
   ASSERT_TRUE(none.ok()) << none.status();
   EXPECT_FALSE(*none);
+}
+
+using testing::ElementsAre;
+
+// Row i has lengths_[i] tokens.
+class FakeRows : public data::Source {
+ public:
+  int64_t size() const override { return 4; }
+  int64_t length(int64_t index) const override {
+    return lengths_[static_cast<size_t>(index)];
+  }
+  absl::StatusOr<data::Batch> Collate(const std::vector<std::vector<int64_t>>&,
+                                      const data::Collation&) const override {
+    return data::Batch();
+  }
+  std::string hash() const override { return "hash"; }
+  const data::DatasetStats& stats() const override { return stats_; }
+
+ private:
+  const std::vector<int64_t> lengths_ = {3, 9, 5, 9};
+  const data::DatasetStats stats_ = {.rows = 4};
+};
+
+TEST(LongestSamples, TheLongestFirstAndAgain) {
+  const FakeRows rows;
+  EXPECT_THAT(LongestSamples(rows, 3), ElementsAre(1, 3, 2));
+  EXPECT_THAT(LongestSamples(rows, 6), ElementsAre(1, 3, 2, 0, 1, 3));
+  EXPECT_TRUE(LongestSamples(rows, 0).empty());
+}
+
+TEST(MemoryLimit, TheDriverKnowsMost) {
+  MemoryPeaks peaks;
+  peaks.footprint_bytes = 3;
+  EXPECT_EQ(HeldBytes(peaks), 3);
+  EXPECT_STREQ(HeldBy(peaks), "footprint");
+  peaks.allocated_bytes = 1;
+  EXPECT_EQ(HeldBytes(peaks), 1);
+  EXPECT_STREQ(HeldBy(peaks), "allocated");
+  peaks.driver_bytes = 2;
+  EXPECT_EQ(HeldBytes(peaks), 2);
+  EXPECT_STREQ(HeldBy(peaks), "driver");
+}
+
+TEST(MemoryLimit, IsAShareOfWhatIsRecommended) {
+  MemoryPeaks peaks;
+  EXPECT_EQ(MemoryLimit(peaks, 0.5), host::PhysicalMemoryBytes() / 2);
+  peaks.recommended_max_bytes = 1000;
+  EXPECT_EQ(MemoryLimit(peaks, 0.9), 900);
 }
 
 }  // namespace

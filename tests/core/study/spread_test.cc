@@ -23,5 +23,22 @@ TEST(Spread, OneValueAndNone) {
   EXPECT_EQ(ToJson(SpreadOf({7}))["p90"], 7);
 }
 
+TEST(MemoryCurve, GrowthIsTheLastAgainstTheFirst) {
+  EXPECT_DOUBLE_EQ(GrowthOf({100, 500, 126}), 0.26);
+  EXPECT_DOUBLE_EQ(GrowthOf({100, 90}), -0.1);
+  EXPECT_EQ(GrowthOf({100}), 0);
+  EXPECT_EQ(GrowthOf({}), 0);
+  EXPECT_EQ(GrowthOf({0, 5}), 0);
+}
+
+TEST(MemoryCurve, SlopeIsOfLeastSquares) {
+  EXPECT_DOUBLE_EQ(SlopeOf({1, 3, 5, 7}), 2);
+  EXPECT_DOUBLE_EQ(SlopeOf({4, 4, 4}), 0);
+  // Of 0, 0, 3 around their means: (1·2 − 1·(−1)) / 2.
+  EXPECT_DOUBLE_EQ(SlopeOf({0, 0, 3}), 1.5);
+  EXPECT_EQ(SlopeOf({7}), 0);
+  EXPECT_EQ(SlopeOf({}), 0);
+}
+
 }  // namespace
 }  // namespace mpsd::study
