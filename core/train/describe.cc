@@ -43,8 +43,7 @@ absl::StatusOr<spec::LoraSpec> LoraOfAdapter(const spec::TrainSpec& spec,
 }
 
 // Fills in spec.lora. Refuses a wrong target before data and weights are read.
-absl::Status ResolveLora(spec::ModelConfig config, Observer& observer,
-                         spec::TrainSpec& spec) {
+absl::Status ResolveLora(spec::ModelConfig config, spec::TrainSpec& spec) {
   // MatchTargets needs a head, but the number of labels is not known yet: any
   // number stands for it.
   if (spec.task != spec::Task::kCausalLm) config.num_labels = 2;
@@ -56,11 +55,7 @@ absl::Status ResolveLora(spec::ModelConfig config, Observer& observer,
   spec.lora = spec::EffectiveLora(std::move(spec.lora), config);
   absl::Status s = spec::MatchTargets(spec.lora, config).status();
   if (!s.ok() || !spec.adapter.empty()) return s;
-  // Submit refuses such a pattern today. A job that an earlier release queued
-  // is trained, with a warning.
-  s = spec::CheckPatternKeys(spec.lora, config);
-  if (!s.ok()) observer.OnWarning(std::string(s.message()));
-  return absl::OkStatus();
+  return spec::CheckPatternKeys(spec.lora, config);
 }
 
 }  // namespace
@@ -77,7 +72,7 @@ absl::StatusOr<Described> Describe(spec::TrainSpec spec, Observer& observer) {
   observer.OnWarnings(spec::IdleWarnings(spec));
   observer.OnWarnings(spec::ModelWarnings(spec, *config));
   if (spec.fine_tune_type == spec::FineTuneType::kLora) {
-    s = ResolveLora(*config, observer, spec);
+    s = ResolveLora(*config, spec);
     if (!s.ok()) return s;
   }
   return Described{*std::move(folder), *std::move(config),

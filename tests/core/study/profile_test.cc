@@ -272,7 +272,7 @@ TEST_F(ProfileTest, APlantedSlowLayerIsFound) {
   train::TextJob text("profile_layer");
   const SlowLayer slow;
   FaultyObserver observer;
-  const auto found = Run(BertJob(text), text.path(), observer);
+  const auto found = Run(BertJob(text), text.path(), observer, Short());
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->result["gradients"], "autograd");
   ASSERT_EQ(found->result["layers"].size(), 4u);
