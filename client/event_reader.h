@@ -11,6 +11,23 @@
 
 namespace mpsd::client {
 
+// Finds out when a stream of stored and new events has come as far as a job's
+// row, which was read before: the stream of a job that has not ended stays
+// open.
+class RowReached {
+ public:
+  explicit RowReached(const v1::Job& job) : job_(job) {}
+
+  // Takes the next event; returns whether the row's progress and its latest
+  // evaluation were among the events.
+  bool Add(const v1::JobEvent& event);
+
+ private:
+  const v1::Job job_;
+  bool progress_ = false;
+  bool evaluated_ = false;
+};
+
 // Reads the events that a job has up to now, oldest first: as far as `job`,
 // which was read before, has come; of a job that goes on and has neither
 // progress nor an evaluation, what comes within a second. `take` may change the

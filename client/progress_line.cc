@@ -6,24 +6,15 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "client/plot/sparkline.h"
+#include "client/text/bar.h"
 #include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {
 
-constexpr int kLongestBar = 30;
-constexpr int kShortestBar = 6;
 constexpr int kShortestSparkline = 4;
-// The percentage, the shortest bar, a space, and the column that stays free.
-constexpr int kColumnsBesideText = 5 + kShortestBar + 1 + 1;
-
-std::string Repeat(const char* mark, int times) {
-  std::string text;
-  for (int i = 0; i < times; ++i) text += mark;
-  return text;
-}
+// The percentage, a bar of 6, a space, and the column that stays free.
+constexpr int kColumnsBesideText = 5 + 6 + 1 + 1;
 
 std::string LossText(const v1::Progress& progress) {
   return absl::StrCat("step ", progress.step(), "/", progress.total_steps(),
@@ -42,20 +33,6 @@ std::string SpeedText(const v1::Progress& progress) {
 }
 
 }  // namespace
-
-std::string Bar(int64_t done, int64_t total, const std::string& text,
-                int columns) {
-  const double share =
-      total > 0 ? std::clamp(static_cast<double>(done) / total, 0.0, 1.0) : 0;
-  const std::string percent =
-      absl::StrFormat("%3d%% ", static_cast<int>(share * 100));
-  const int room = columns - Width(percent) - 1 - Width(text);
-  const int length = std::min(room, kLongestBar);
-  if (length < kShortestBar) return Cut(percent + text, columns);
-  const int full = static_cast<int>(share * length);
-  return absl::StrCat(percent, Repeat("━", full), Repeat("─", length - full),
-                      " ", text);
-}
 
 std::string StepText(const v1::Progress& progress) {
   return LossText(progress) + SpeedText(progress);
@@ -77,7 +54,8 @@ std::string StepText(const v1::Progress& progress,
 void ProgressLine::Draw(int64_t done, int64_t total, const std::string& text) {
   if (!console_.terminal.is_tty || console_.json) return;
   // Leaves one column free: a full line would wrap on some terminals.
-  drawn_ = Bar(done, total, text, console_.terminal.columns() - 1);
+  drawn_ = Bar(done, total, text, console_.terminal.columns() - 1,
+               console_.terminal.utf8);
   console_.out << "\r" << drawn_ << "\x1b[K" << std::flush;
 }
 

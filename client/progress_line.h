@@ -11,11 +11,6 @@
 
 namespace mpsd::client {
 
-// " 42% ━━━━━━━━──────────── <text>" in at most `columns` columns: the bar
-// gives way first, then the text is cut. `done` above `total` counts as full.
-std::string Bar(int64_t done, int64_t total, const std::string& text,
-                int columns);
-
 // "step 12/100  loss 1.2345  812 tok/s  ETA 1m20s".
 std::string StepText(const v1::Progress& progress);
 // The same with a sparkline of `losses` behind the loss, where `terminal` has

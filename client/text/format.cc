@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/text/format.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -12,7 +13,33 @@
 namespace mpsd::client {
 namespace {
 
-bool StartsCharacter(char c) { return (c & 0xC0) != 0x80; }
+// The UTF-8 character that begins at `*at`, which moves behind it.
+char32_t Take(const std::string& text, size_t* at) {
+  const auto lead = static_cast<unsigned char>(text[(*at)++]);
+  char32_t c = lead < 0xC0   ? lead
+               : lead < 0xE0 ? lead & 0x1F
+               : lead < 0xF0 ? lead & 0x0F
+                             : lead & 0x07;
+  for (; *at < text.size() && (text[*at] & 0xC0) == 0x80; ++*at) {
+    c = c << 6 | (text[*at] & 0x3F);
+  }
+  return c;
+}
+
+// The first and last of the characters that a terminal draws in two columns:
+// East Asia's and pictures.
+constexpr std::pair<char32_t, char32_t> kWide[] = {
+    {0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},
+    {0xA960, 0xA97F},   {0xAC00, 0xD7A3},   {0xF900, 0xFAFF},
+    {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},   {0xFFE0, 0xFFE6},
+    {0x16FE0, 0x1B2FF}, {0x1F000, 0x1FAFF}, {0x20000, 0x3FFFD}};
+
+int Columns(char32_t c) {
+  for (const auto& [first, last] : kWide) {
+    if (c >= first && c <= last) return 2;
+  }
+  return 1;
+}
 
 }  // namespace
 
@@ -84,20 +111,31 @@ std::string DateTime(absl::Time time, absl::TimeZone zone) {
 
 int Width(const std::string& text) {
   int width = 0;
-  for (char c : text) width += StartsCharacter(c);
+  for (size_t at = 0; at < text.size();) width += Columns(Take(text, &at));
   return width;
 }
 
 std::string Cut(const std::string& text, int columns) {
   if (columns <= 0) return "";
   if (Width(text) <= columns) return text;
-  std::string cut;
-  int width = 0;
-  for (char c : text) {
-    if (StartsCharacter(c) && ++width == columns) break;
-    cut += c;
+  size_t end = 0;
+  int width = 1;  // the "…"
+  for (size_t at = 0; at < text.size(); end = at) {
+    width += Columns(Take(text, &at));
+    if (width > columns) break;
   }
-  return cut + "…";
+  return text.substr(0, end) + "…";
+}
+
+std::string Fitted(const std::string& text, int columns, bool utf8) {
+  const std::string clean = Printable(text);
+  if (utf8) return Cut(clean, columns);
+  std::string ascii;
+  for (size_t at = 0; at < clean.size();) {
+    const char32_t c = Take(clean, &at);
+    ascii += c < 0x80 ? static_cast<char>(c) : '?';
+  }
+  return ascii.substr(0, std::max(columns, 0));
 }
 
 std::string Printable(std::string text) {

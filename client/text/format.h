@@ -28,8 +28,8 @@ std::string Loss(double value);    // four decimals
 absl::Time ToTime(const google::protobuf::Timestamp& time);
 std::string DateTime(absl::Time time, absl::TimeZone zone);
 
-// The number of columns that `text` takes on a screen, where each UTF-8
-// character counts as one.
+// The number of columns that `text`, in UTF-8, takes on a screen: two for a
+// wide character of East Asia and a picture, one for any other character.
 int Width(const std::string& text);
 // `text` cut to `columns`; a cut text ends in "…".
 std::string Cut(const std::string& text, int columns);
@@ -37,6 +37,9 @@ std::string Cut(const std::string& text, int columns);
 // spaces, and characters that would steer the terminal are escaped
 // (core/base/printable.h).
 std::string Printable(std::string text);
+// Printable(text), cut to `columns`; without UTF-8 with '?' for each character
+// that is not ASCII.
+std::string Fitted(const std::string& text, int columns, bool utf8);
 // Like Printable, but keeps the lines; all but the first are indented.
 std::string PrintableLines(const std::string& text);
 

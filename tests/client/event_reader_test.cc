@@ -1,10 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/event_reader.h"
 
+#include <cmath>
+
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
+
+v1::JobEvent Step(int64_t step, double loss) {
+  v1::JobEvent event;
+  event.mutable_progress()->set_step(step);
+  event.mutable_progress()->set_loss(loss);
+  return event;
+}
+
+v1::JobEvent Evaluation(int64_t step, double loss) {
+  v1::JobEvent event;
+  event.mutable_evaluated()->set_step(step);
+  event.mutable_evaluated()->set_eval_loss(loss);
+  return event;
+}
+
+TEST(RowReachedTest, WithTheProgressOfTheRow) {
+  v1::Job job;
+  *job.mutable_progress() = Step(2, NAN).progress();
+  job.mutable_progress()->set_step_seconds(4);
+  RowReached reached(job);
+  EXPECT_FALSE(reached.Add({}));
+  EXPECT_FALSE(reached.Add(Step(2, NAN)));  // an earlier attempt's
+  v1::JobEvent same;
+  *same.mutable_progress() = job.progress();
+  EXPECT_TRUE(reached.Add(same));
+}
+
+TEST(RowReachedTest, WithItsEvaluationToo) {
+  v1::Job job;
+  job.set_eval_loss_before(3);
+  EXPECT_TRUE(RowReached(job).Add(Evaluation(0, 3)));
+  job.set_eval_loss_after(NAN);
+  *job.mutable_progress() = Step(2, 1).progress();
+  RowReached reached(job);
+  EXPECT_FALSE(reached.Add(Evaluation(0, 3)));
+  EXPECT_FALSE(reached.Add(Step(2, 1)));
+  EXPECT_TRUE(reached.Add(Evaluation(2, NAN)));
+}
+
+TEST(RowReachedTest, AtOnceWithoutAny) {
+  EXPECT_TRUE(RowReached(v1::Job()).Add({}));
+}
 
 class EventReaderTest : public ClientTest {
  protected:

@@ -62,44 +62,38 @@ class PlotTest : public ClientTest {
 // The example of client/README.md.
 TEST_F(PlotTest, Loss) {
   AddRun(v1::JOB_STATE_SUCCEEDED, 200);
-  const Result result =
-      RunVerb({"plot", kId, "--width", "72", "--height", "14"});
+  terminal_.columns = [] { return 72; };
+  terminal_.rows = [] { return 16; };
+  const Result result = RunVerb({"plot", kId});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(result.out, R"(loss by step, job 01KAH0000000000000000000AA moods
-⠒⠢ each step   ━ smoothed   ◆ evaluations
- │━
- │◆━ ⡇⡄
-2┤⠘⠸━━━⡇ ⢀
- │  ⠛⠛⢿━━━━ ⢀
- │     ⢷⠙⡏⢱━━━━  ⣀
- │       ⠁⠸⢻⡇⠇⡟━━━━⡄⣄⡀ ⡀ ⡀
-1┤         ⠈⠁  ⡇⣷⠉⣆━━━━━━━⢸━━━━⡀ ⢀⢠⡀   ⡀ ⢀
- │              ⠘ ⠿⠘   ⢻⡎⢸━⢸⠙⡏⡇━━━━━━◆⡄━━━ ⡄⡇⡆ ⢸⡇⢰⢀━━━━⡄⣆⣤⡀   ⡄⣤  ⣤⢠━━⡀⢰
- │                     ⠘⠃⠈⠞  ⠇⠃⠹⡟⡏⠈⢹⢣⢦━⠁⣷⠉━━━━━━━━━⢸⢸⠁⣧━━━━━━━━━━━━━⠏⢱━◆
- │                                 ⠘ ⠈⠘ ⠃ ⠛⠸⠘⠸⠏⠇⠸⠻    ⠘⠏⡇⠘⠸⠾⠾⠻⠈ ⠿⠟   ⠈⠿⡇
- └┬────────────────┬─────────────────┬────────────────┬────────────────┬
-  0               50                100              150             200
+⠒⠢ loss  ◆ eval loss
+ 2.608┤⢸
+      │◆⢧⢸⢠
+      │⠘⠸⣸⡞⣼  ⡀
+      │  ⠛⠃⡏⣦⡄⣿ ⢀
+ 1.596┤     ⡏⢻⢹⣦⢸⣸⣰  ⣀
+      │      ⠈⠸⠘⣾⠟⢿⣼ ⣿ ⡄⣄ ⢀ ⢀
+      │         ⠉  ⢿⣷⠉⣆⣷⠙⠙⣼ ⣾ ⣧⣶⣶⡦⡀ ⡀⢠   ⡀ ⢀
+      │             ⠘ ⠿⠋  ⠘⣷⠉⣶⠉⡟⡏⡇⣿⢀⣷⣼⢀◆⣠⡏⡆⡜⡇⡄⡇⡆ ⡷⡇⡆⡰⣾⣷⡀⡄⢰⣤⡀   ⣤⡄ ⢠⣤⣤⡄⡀⢰
+      │                    ⠛ ⠹  ⠇⠃⠹⣿⠈⠉⡾⡴⡟⡇⡇⡇⣧⢳⢱⢣⣶⡇⡇⣿⠃⡇⡏⢱⢣⡸⢻⡇⡄⡄⢸⡟⣷⢸⡜⠸⠸⢱⣇◆
+0.3302┤                               ⠃ ⠁⠃⠘ ⠛⠸⠘⠸⠈⠇⠟⠇   ⠘⠸⡇⠘⠗⠿⠿⠇⠁⠸⠿⠃  ⠈⠿⡇
+      └─────────────────────────────────────────────────────────────────
+       0                                                             200
 steps 1 to 200 of 200, SUCCEEDED
 )");
-}
-
-TEST_F(PlotTest, TheReadmeShowsIt) {
-  AddRun(v1::JOB_STATE_SUCCEEDED, 200);
-  const std::string out =
-      RunVerb({"plot", kId, "--width", "72", "--height", "14"}).out;
   const std::string readme =
       Read(std::string(MPSD_TEST_SOURCE_DIR) + "/client/README.md");
-  EXPECT_NE(readme.find(out), std::string::npos)
+  EXPECT_NE(readme.find(result.out), std::string::npos)
       << "client/README.md shows another drawing than:\n"
-      << out;
+      << result.out;
 }
 
 TEST_F(PlotTest, ARunningJobUpToNow) {
   AddRun(v1::JOB_STATE_RUNNING, 40);
   data().on_idle = [] {};  // the stream stays open
-  const Result result =
-      RunVerb({"plot", kId, "--width", "40", "--height", "6"});
+  const Result result = RunVerb({"plot", kId});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(result.out.ends_with("steps 1 to 40 of 200, RUNNING\n"))
       << result.out;
@@ -107,9 +101,9 @@ TEST_F(PlotTest, ARunningJobUpToNow) {
 
 TEST_F(PlotTest, FillsTheTerminal) {
   AddRun(v1::JOB_STATE_SUCCEEDED, 40);
-  EXPECT_EQ(Lines(RunVerb({"plot", kId}).out), 22);  // of 24
+  EXPECT_EQ(Lines(RunVerb({"plot", kId}).out), 23);  // of 24
   terminal_.rows = [] { return 50; };
-  EXPECT_EQ(Lines(RunVerb({"plot", kId}).out), 48);
+  EXPECT_EQ(Lines(RunVerb({"plot", kId}).out), 49);
   terminal_.rows = [] { return 1; };
   terminal_.columns = [] { return 1; };
   EXPECT_EQ(Lines(RunVerb({"plot", kId}).out), 6);
@@ -138,74 +132,43 @@ TEST_F(PlotTest, SaysWhichStepsThereAre) {
 
 TEST_F(PlotTest, SaysThatStepsWereDoneAgain) {
   AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  for (const int step : {1, 2, 3, 2, 3}) AddLoss(step, step);
+  for (const int step : {1, 2, 3}) AddLoss(step, 9);
+  AddEvaluation(3, 7);
+  for (const int step : {2, 3}) AddLoss(step, 5);
+  AddEvaluation(3, 4);
   const std::string out = RunVerb({"plot", kId}).out;
-  EXPECT_TRUE(out.ends_with(
-      "went back to an earlier step 1 time: the last values count\n"))
+  EXPECT_TRUE(
+      out.ends_with("\nsteps 1 to 3, SUCCEEDED; went back to an earlier step 1 "
+                    "time: the last values count\n"))
       << out;
+  // From the first step to what counts of the last one: 9, 5, 5 and 4.
+  EXPECT_NE(out.find(" 9┤"), std::string::npos) << out;
+  EXPECT_NE(out.find(" 4┤"), std::string::npos) << out;
+  EXPECT_EQ(out.find("◆", out.find("◆ eval loss") + 5), out.rfind("◆")) << out;
 }
 
 TEST_F(PlotTest, CountsWhatItLeavesOut) {
   AddJob(kId, v1::JOB_STATE_FAILED);
-  for (const double loss : {2.0, 0.0, -1.0, double{NAN}, 1.0}) {
+  for (const double loss : {2.0, double{NAN}, double{INFINITY}, 1.0}) {
     AddLoss(std::ssize(data().events[kId]) + 1, loss);
   }
-  EXPECT_TRUE(
-      RunVerb({"plot", kId})
-          .out.ends_with("\n1 point left out: missing, NaN or infinite\n"));
-  EXPECT_TRUE(RunVerb({"plot", kId, "--log"})
-                  .out.ends_with("\n3 points left out: missing, NaN, infinite, "
-                                 "or not above 0\n"));
+  const std::string out = RunVerb({"plot", kId}).out;
+  EXPECT_TRUE(out.ends_with("; 2 left out: NaN or infinite\n")) << out;
 }
 
-TEST_F(PlotTest, OtherMetrics) {
-  AddRun(v1::JOB_STATE_SUCCEEDED, 200);
-  for (const char* metric : {"learning_rate", "grad_norm", "step_seconds",
-                             "tokens_per_second", "eval_loss", "accuracy"}) {
-    const Result result = RunVerb({"plot", kId, "--metric", metric});
-    EXPECT_EQ(result.code, 0) << result.err;
-    EXPECT_TRUE(result.out.starts_with(std::string(metric) + " by step, job "))
-        << result.out;
-  }
-  EXPECT_EQ(RunVerb({"plot", kId, "--metric", "accuracy", "--width", "40",
-                     "--height", "6"})
-                .out,
-            R"(accuracy by step, job 01KAH000000000000…
-0.845┤             ⣀⡠⠤⠔◆⠒⠒⠒⠒⠒⠒⠒⠊⠉⠉⠉⠉⠉⠉⠉◆
-     │      ⣀⣀⠤⠔⠒⠊⠉
-0.400┤◆⠤⠤⠒⠊⠉
-     └┬────────────────┬───────────────┬
-      0               100            200
-steps 0 to 200 of 200, SUCCEEDED
-)");
-}
-
-TEST_F(PlotTest, AlongTokensAndTime) {
-  AddRun(v1::JOB_STATE_SUCCEEDED, 200);
-  const std::string tokens = RunVerb({"plot", kId, "--x", "tokens"}).out;
-  EXPECT_TRUE(tokens.starts_with("loss by tokens, job ")) << tokens;
-  EXPECT_NE(tokens.find(" 20,000\n"), std::string::npos) << tokens;
-  const std::string time = RunVerb({"plot", kId, "--x", "time"}).out;
-  EXPECT_TRUE(time.starts_with("loss by minutes, job ")) << time;  // 6,000 s
-  EXPECT_NE(time.find(" 100\n"), std::string::npos) << time;
-}
-
-TEST_F(PlotTest, JsonIsAPointALine) {
+TEST_F(PlotTest, OnlyEvaluations) {
   AddJob(kId, v1::JOB_STATE_FAILED);
-  AddState(kId, v1::JOB_STATE_RUNNING);
   AddEvaluation(0, 2.5);
-  AddLoss(1, NAN);
-  EXPECT_EQ(
-      RunVerb({"plot", kId, "--json"}).out,
-      R"({"metric":"loss","step":1,"tokens":100,"seconds":30.0,"value":null})"
-      "\n"
-      R"({"metric":"eval_loss","step":0,"tokens":0,"seconds":0.0,)"
-      R"("value":2.5})"
-      "\n");
-  EXPECT_EQ(RunVerb({"plot", kId, "--json", "--metric", "accuracy"}).out,
-            R"({"metric":"accuracy","step":0,"tokens":0,"seconds":0.0,)"
-            R"("value":0.375})"
-            "\n");
+  const std::string out = RunVerb({"plot", kId}).out;
+  EXPECT_NE(out.find("◆"), std::string::npos) << out;
+  EXPECT_TRUE(out.ends_with("\nsteps 0 to 0, FAILED\n")) << out;
+}
+
+TEST_F(PlotTest, NoJson) {
+  AddRun(v1::JOB_STATE_SUCCEEDED, 3);
+  const Result result = RunVerb({"plot", kId, "--json"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
 }
 
 TEST_F(PlotTest, NoStepYet) {
@@ -225,34 +188,9 @@ TEST_F(PlotTest, NoStepYet) {
   EXPECT_NE(result.err.find("mpsctl show"), std::string::npos);
 }
 
-TEST_F(PlotTest, NoEvaluationYet) {
-  AddJob(kId, v1::JOB_STATE_SUCCEEDED);
-  AddLoss(1, 1);
-  const Result result = RunVerb({"plot", kId, "--metric", "eval_loss"});
-  EXPECT_EQ(result.code, 4);
-  EXPECT_NE(result.err.find("(SUCCEEDED) has no evaluation"),
-            std::string::npos);
-}
-
-TEST_F(PlotTest, UnknownMetric) {
-  AddRun(v1::JOB_STATE_SUCCEEDED, 3);
-  const Result result = RunVerb({"plot", kId, "--metric", "los\x1b[2J"});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.err.find("mpsctl: --metric: job 01KAH0000000000000000000AA "
-                            "has no 'los\\x1b[2J'\n"
-                            "Its steps have loss, learning_rate, "),
-            0u)
-      << result.err;
-  EXPECT_TRUE(result.err.ends_with("; its evaluations eval_loss, accuracy.\n"))
-      << result.err;
-}
-
-TEST_F(PlotTest, UnknownJobAndBadOptions) {
+TEST_F(PlotTest, UnknownJobAndNoJob) {
   EXPECT_EQ(RunVerb({"plot", kOtherId}).code, 4);
   EXPECT_EQ(RunVerb({"plot"}).code, 2);
-  EXPECT_EQ(RunVerb({"plot", kId, "--x", "epoch"}).code, 2);
-  EXPECT_EQ(RunVerb({"plot", kId, "--width", "19"}).code, 2);
-  EXPECT_EQ(RunVerb({"plot", kId, "--height", "4"}).code, 2);
 }
 
 TEST_F(PlotTest, ErrorsOfTheStream) {

@@ -3,33 +3,10 @@
 
 #include <sstream>
 
-#include "client/text/format.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
-
-TEST(BarTest, FillsWithProgress) {
-  EXPECT_EQ(Bar(0, 4, "x", 17), "  0% ────────── x");
-  EXPECT_EQ(Bar(1, 4, "x", 17), " 25% ━━──────── x");
-  EXPECT_EQ(Bar(4, 4, "x", 17), "100% ━━━━━━━━━━ x");
-  EXPECT_EQ(Bar(9, 4, "x", 17), "100% ━━━━━━━━━━ x");
-}
-
-TEST(BarTest, NothingToDoIsNoProgress) {
-  EXPECT_EQ(Bar(0, 0, "x", 17), "  0% ────────── x");
-}
-
-TEST(BarTest, GivesWayToTheText) {
-  EXPECT_EQ(Bar(1, 4, "0123456789", 20), " 25% 0123456789");
-  EXPECT_EQ(Bar(1, 4, "0123456789", 10), " 25% 0123…");
-}
-
-TEST(BarTest, NeverWiderThanTheScreen) {
-  for (int columns = 1; columns < 120; ++columns) {
-    EXPECT_LE(Width(Bar(3, 7, "step 3/7  loss 1.0", columns)), columns);
-  }
-}
 
 TEST(StepTextTest, WhatIsKnown) {
   v1::Progress progress;

@@ -39,8 +39,7 @@ const FEWEST_TO_SMOOTH = 50;
 const MOST_METRIC_CHARTS = 24;
 
 // A weighted mean of the values up to each point; weights halve over a fiftieth
-// of the run. Values that are not finite are left out. `mpsctl plot` smooths
-// likewise (client/plot/history.h).
+// of the run. Values that are not finite are left out.
 function smoothed(points) {
   if (points.length === 0) return [];
   const halfLife = Math.max(1,

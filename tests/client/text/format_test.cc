@@ -73,6 +73,22 @@ TEST(FormatTest, CutsBetweenCharacters) {
   EXPECT_EQ(Cut("naïve", 0), "");
 }
 
+TEST(FormatTest, WideCharactersTakeTwoColumns) {
+  EXPECT_EQ(Width("気分🚀x"), 7);
+  EXPECT_EQ(Cut("気分🚀x", 7), "気分🚀x");
+  EXPECT_EQ(Cut("気分🚀x", 6), "気分…");
+  EXPECT_EQ(Cut("気分🚀x", 2), "…");
+  EXPECT_EQ(Width("שלום ━█⠿◆"), 9);
+}
+
+TEST(FormatTest, FittedToAScreen) {
+  EXPECT_EQ(Fitted("naïve\x1b[2J\n\u202e", 40, true), "naïve\\x1b[2J \\u202e");
+  EXPECT_EQ(Fitted("naïve", 4, true), "naï…");
+  EXPECT_EQ(Fitted("naïve気\x07", 40, false), "na?ve?\\x07");
+  EXPECT_EQ(Fitted("naïve", 4, false), "na?v");
+  EXPECT_EQ(Fitted("naïve", 0, false), "");
+}
+
 TEST(FormatTest, NothingSteersTheTerminal) {
   EXPECT_EQ(Printable("a\x1b[2Jb\nc\td"), "a\\x1b[2Jb c d");
   EXPECT_EQ(Printable("\u009b\u202e\xff"), "\\u009b\\u202e\\xff");

@@ -170,7 +170,7 @@ def runbook_problems(text, help_of=helped):
                              r"(?:\n +.*)*", page, re.M)
             if not line:
                 yield f"`{command}`: {verb} has no {option}"
-            elif i + 1 < len(options) and option in ("--state", "--metric"):
+            elif i + 1 < len(options) and option == "--state":
                 if options[i + 1] not in line.group():
                     yield f"`{command}`: {option} has no {options[i + 1]}"
 

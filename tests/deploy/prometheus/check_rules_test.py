@@ -21,8 +21,7 @@ HELP = {"info": "", "show": "", "logs": "", "cancel": "", "retry": "",
         "delete": "", "checkpoints": "", "undrain": "",
         "submit": "  --priority N",
         "list": "  --state TEXT:{QUEUED,RUNNING,SUCCEEDED,FAILED,CANCELLED} …",
-        "plot": "  --metric NAME=loss   One of loss, grad_norm,\n"
-                "            data_wait_ratio, footprint_bytes"}
+        "plot": "", "report": ""}
 
 
 class CheckRulesTest(unittest.TestCase):

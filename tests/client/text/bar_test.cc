@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/plot/sparkline.h"
+#include "client/text/bar.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "client/text/format.h"
 
 namespace mpsd::client {
 namespace {
@@ -17,6 +19,29 @@ struct Case {
   const char* blocks;
   const char* plain;
 };
+
+TEST(BarTest, FillsWithProgress) {
+  EXPECT_EQ(Bar(0, 4, "x", 17, true), "  0% ────────── x");
+  EXPECT_EQ(Bar(1, 4, "x", 17, true), " 25% ━━──────── x");
+  EXPECT_EQ(Bar(4, 4, "x", 17, true), "100% ━━━━━━━━━━ x");
+  EXPECT_EQ(Bar(9, 4, "x", 17, true), "100% ━━━━━━━━━━ x");
+  EXPECT_EQ(Bar(1, 4, "x", 17, false), " 25% ##-------- x");
+}
+
+TEST(BarTest, NothingToDoIsNoProgress) {
+  EXPECT_EQ(Bar(0, 0, "x", 17, true), "  0% ────────── x");
+}
+
+TEST(BarTest, GivesWayToTheText) {
+  EXPECT_EQ(Bar(1, 4, "0123456789", 20, true), " 25% 0123456789");
+  EXPECT_EQ(Bar(1, 4, "0123456789", 10, true), " 25% 0123…");
+}
+
+TEST(BarTest, NeverWiderThanTheScreen) {
+  for (int columns = 1; columns < 120; ++columns) {
+    EXPECT_LE(Width(Bar(3, 7, "step 3/7  loss 1.0", columns, true)), columns);
+  }
+}
 
 TEST(SparklineTest, Golden) {
   const Case cases[] = {
