@@ -77,7 +77,7 @@ check clang-format python3 -B tests/lint/format_sources.py . c++ \
 check rustfmt python3 -B tests/lint/format_sources.py . rust \
   ${fix:+"$fix"} ${files[@]+"${files[@]}"}
 check scripts tests/deploy/check_scripts.sh .
-for rule in layering mirror limits checks hygiene proto report; do
+for rule in layering limits hygiene names proto report; do
   check "$rule" python3 -B "tests/contract/$rule.py" .
 done
 check clang python3 -B tests/lint/analyse_sources.py . build/release \

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no committed file holds: hosts that serve packages and addresses of
 downloads (a mirror or an offline machine must be able to take their place),
-folders of somebody's machine, secrets, leavings of an editor or a merge, and
-comments that begin with a word that points elsewhere."""
+folders of somebody's machine, secrets, leavings of an editor or a merge."""
 
 import re
 
@@ -27,14 +26,6 @@ SECRET = re.compile(
     r"\bhf_[A-Za-z]{34}\b")
 MERGE = re.compile(r"^(?:<{7} |>{7} |={7}$)", re.M)
 
-# A comment is a sentence of its own: subject, verb, object. These words begin
-# one that leans on a name or on a sentence which stands somewhere else. Only the
-# first word of a block counts, or of a comment behind code.
-SOURCE = re.compile(r"(core|server|client)/.*\.(h|cc|mm|rs)$")
-COMMENT = re.compile(r"\s*//[/!]?\s*(.*)")
-BEHIND_CODE = re.compile(r"[^\"]*?[^\s\"]\s+//\s+(.*)")
-DANGLING = re.compile(r"(?:Of|There|And|Likewise)\b")
-
 RULES = [(HOSTS, "names a package host"), (DOWNLOAD, "addresses a download"),
          (HOME, "names a folder of one machine"), (SECRET, "holds a secret"),
          (MERGE, "holds a merge conflict")]
@@ -54,19 +45,6 @@ def text_problems(path, text):
         yield f"{path}: no line break at the end"
 
 
-def comment_problems(path, text):
-    within = False
-    for number, line in enumerate(text.splitlines(), 1):
-        whole = COMMENT.fullmatch(line)
-        comment = whole or BEHIND_CODE.fullmatch(line)
-        first = comment and not (whole and within)
-        within = bool(whole)
-        match = first and DANGLING.match(comment.group(1))
-        if match:
-            yield (f"{path}:{number}: a comment begins with "
-                   f"\"{match.group()}\": {comment.group(1)}")
-
-
 def check(root):
     problems = []
     for path in source_tree.files(root):
@@ -79,8 +57,6 @@ def check(root):
         text = source_tree.read(root, path)
         if text is not None:
             problems += text_problems(path, text)
-            if SOURCE.fullmatch(path):
-                problems += comment_problems(path, text)
     return problems
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes and marks that every source keeps: lines of a file and of a function,
-columns, the SPDX line, include guards named after the path, finished work,
+"""Sizes and marks that every source keeps: lines of a function, columns, the SPDX line, include guards named after the path, finished work,
 and names that say something. Prose in Markdown stays within its columns, and
 README.md short enough to be read."""
 
@@ -8,7 +7,6 @@ import re
 
 import source_tree
 
-FILE_LINES = 500
 FUNCTION_LINES = 60
 COLUMNS = 80
 PYTHON_COLUMNS = 88
@@ -83,8 +81,6 @@ def raw_string_lines(text):
 
 def line_problems(path, text):
     lines = text.splitlines()
-    if len(lines) > FILE_LINES:
-        yield f"{path}: {len(lines)} lines, at most {FILE_LINES}"
     marks = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
     if not marks or "SPDX-License-Identifier: Apache-2.0" not in marks[0]:
         yield f"{path}: no SPDX line at its head"

@@ -5,8 +5,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
-import unittest
 
 SKIPPED = {".git", "build", "__pycache__", "target", ".cache"}
 
@@ -53,24 +51,3 @@ def main(check):
         print(problem)
     print(f"{len(problems)} problem(s)")
     sys.exit(1 if problems else 0)
-
-
-class TreeTest(unittest.TestCase):
-    """Negative controls: a check must find what is wrong with a small tree."""
-
-    check = None  # staticmethod, of the subclass
-
-    def problems(self, tree):
-        """The problems with the files {path: text}, one a line."""
-        with tempfile.TemporaryDirectory() as folder:
-            for path, text in tree.items():
-                file = pathlib.Path(folder) / path
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text, encoding="utf-8")
-            return "\n".join(self.check(pathlib.Path(folder)))
-
-    def assert_finds(self, expected, tree):
-        self.assertIn(expected, self.problems(tree))
-
-    def assert_clean(self, tree):
-        self.assertEqual("", self.problems(tree))
