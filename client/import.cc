@@ -1,121 +1,348 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/import/import_job.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/file.h"
+#include "core/spec/train_spec.h"
 
 namespace mpsd::client {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using Words = std::vector<std::string>;
 
-struct ImportOptions {
-  std::string arguments;
-  std::string output;
-  bool force = false;
+// Which of the two command lines has a flag.
+enum Tool { kGlue = 1, kSft = 2, kBoth = 3 };
+// kLeftOut: a job does so anyway. kRule: FillIn reads it.
+enum Kind { kText, kNumber, kSwitch, kWords, kLeftOut, kRule };
+
+constexpr std::pair<const char*, Tool> kTools[] = {
+    {"run_glue.py", kGlue}, {"trl sft", kSft}, {"sft.py", kSft}};
+
+// Flags and the section of job.json that has the field of the same meaning:
+// FLAG, or FLAG=FIELD where the field has another name.
+struct Row {
+  Tool tool;
+  const char* section;
+  Kind kind;
+  const char* flags;
+};
+constexpr Row kRows[] = {
+    {kBoth, "", kText, "run_name=name model_name_or_path=model"},
+    {kGlue, "dataset", kText,
+     "task_name train_file=train validation_file=eval test_file=predict"},
+    {kGlue, "dataset", kNumber,
+     "max_train_samples max_eval_samples max_predict_samples"},
+    {kGlue, "classification", kSwitch, "ignore_mismatched_sizes"},
+    {kSft, "dataset", kWords, "dataset_text_field=text_columns"},
+    {kSft, "training", kText, "chat_template_path eos_token"},
+    {kSft, "training", kNumber, "max_length"},
+    {kSft, "training", kSwitch,
+     "packing padding_free assistant_only_loss completion_only_loss"},
+    {kSft, "lora", kNumber, "lora_r=r lora_alpha lora_dropout"},
+    {kSft, "lora", kSwitch, "use_rslora"},
+    {kSft, "lora", kWords,
+     "lora_target_modules=target_modules lora_modules_to_save=modules_to_save"},
+    {kSft, "quantization_config", kSwitch,
+     "load_in_4bit load_in_8bit "
+     "use_bnb_nested_quant=bnb_4bit_use_double_quant"},
+    {kBoth, "training", kNumber,
+     "num_train_epochs max_steps per_device_train_batch_size "
+     "per_device_eval_batch_size gradient_accumulation_steps learning_rate "
+     "warmup_ratio warmup_steps weight_decay adam_beta1 adam_beta2 "
+     "adam_epsilon max_grad_norm max_seq_length=max_length seed eval_steps "
+     "save_steps save_total_limit logging_steps"},
+    {kBoth, "training", kText, "lr_scheduler_type metric_for_best_model"},
+    {kBoth, "training", kSwitch,
+     "gradient_checkpointing bf16 auto_find_batch_size load_best_model_at_end "
+     "greater_is_better"},
+    {kGlue, "", kRule, "do_predict"},
+    {kSft, "", kRule, "use_peft dataset_name dataset_config"},
+    {kBoth, "", kRule,
+     "do_eval eval_strategy save_strategy optim use_cpu use_mps_device"},
+    {kBoth, "", kLeftOut,
+     "do_train output_dir overwrite_output_dir logging_dir logging_strategy "
+     "logging_first_step report_to push_to_hub hub_model_id cache_dir "
+     "overwrite_cache pad_to_max_length dataloader_num_workers "
+     "preprocessing_num_workers dataset_num_proc attn_implementation "
+     "trust_remote_code"},
 };
 
-// Rewrites relative paths: on a command line they count from the current
-// folder, in job.json from the file's own folder.
-PathWriter WriterFor(const fs::path& output) {
-  std::error_code error;
-  const fs::path here = fs::current_path(error);
-  const fs::path folder =
-      output.empty() ? here : fs::absolute(output, error).parent_path();
-  return [here, folder](const std::string& path) {
-    if (fs::path(path).is_absolute() || folder == here) return path;
-    return (here / path).lexically_relative(folder).generic_string();
-  };
-}
+// The recipe for what a word of another command says.
+constexpr std::pair<const char*, const char*> kRecipes[] = {
+    {"glue", "mrpc-bert"},         {"image", "vit"},
+    {"class", "issue-classifier"}, {"lora", "chat-lora-7b"},
+    {"trl", "chat-lora-7b"},       {"sft", "chat-lora-7b"},
+    {"clm", "chat-lora-7b"},       {"chat", "chat-lora-7b"}};
 
-absl::StatusOr<ImportedJob> Read(const ImportOptions& options) {
-  absl::StatusOr<std::string> text = base::ReadFile(options.arguments);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<RunArguments> run = ParseRunArguments(*text);
-  absl::StatusOr<ImportedJob> job =
-      run.ok() ? ImportJob(*run, WriterFor(options.output)) : run.status();
-  if (job.ok()) return job;
-  return absl::InvalidArgumentError(
-      absl::StrCat(options.arguments, ": ", job.status().message()));
-}
-
-void PrintNotes(const ImportOptions& options, const ImportedJob& job,
-                std::ostream& err) {
-  if (job.notes.empty()) return;
-  err << "What job.json does not say as " << options.arguments << " does:\n";
-  for (const ImportNote& note : job.notes) {
-    err << "  " << Printable(note.subject) << ": " << Printable(note.text)
-        << '\n';
+absl::Status Refuse(const std::string& what, const std::string& text) {
+  std::string recipe = "README.md";
+  for (const auto& [word, name] : kRecipes) {
+    if (absl::AsciiStrToLower(text).find(word) == text.npos) continue;
+    recipe = absl::StrCat(name, ".json");
+    break;
   }
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, "; write the job by hand, from deploy/recipes/", recipe));
 }
 
-void PrintJson(const ImportOptions& options, const ImportedJob& job,
-               std::ostream& out) {
-  Json object = {{"output", options.output},
-                 {"job", Json::parse(job.spec_json)},
-                 {"notes", Json::array()}};
-  for (const ImportNote& note : job.notes) {
-    object["notes"].push_back({{"subject", note.subject}, {"text", note.text}});
-  }
-  out << object.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
-}
-
-ExitCode Import(const ImportOptions& options, const Console& console) {
-  const std::string nothing = "Nothing was written.";
-  absl::StatusOr<ImportedJob> job = Read(options);
-  if (!job.ok())
-    return console.Fail(ExitCode::kBadInput, job.status(), nothing);
-  std::error_code error;
-  if (!options.output.empty()) {
-    if (fs::exists(options.output, error) && !options.force) {
-      return console.Fail(ExitCode::kBadInput,
-                          absl::StrCat(options.output, " exists"),
-                          "Name another --output, or replace it with --force.");
+// The words of a shell's line. Nothing is expanded.
+absl::StatusOr<Words> SplitWords(const std::string& line) {
+  Words words;
+  std::optional<std::string> word;
+  char quote = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != '\'' && (c == '$' || c == '`')) {
+      return absl::InvalidArgumentError(
+          "$NAME, $( ) and ` ` are not expanded: write what they stand for");
     }
-    absl::Status written = base::WriteFileAtomic(
-        fs::absolute(options.output, error), job->spec_json);
-    if (!written.ok()) {
-      return console.Fail(ExitCode::kOther, written, nothing);
+    if (quote == 0 && (c == ' ' || c == '\t')) {
+      if (word) words.push_back(*word);
+      word.reset();
+    } else if (quote == 0 ? c == '\'' || c == '"' : c == quote) {
+      quote = quote == 0 ? c : 0;
+      word = word.value_or("");
+    } else {
+      const bool escapes = quote != '\'' && c == '\\' && i + 1 < line.size();
+      word = word.value_or("") + (escapes ? line[++i] : c);
     }
   }
-  if (console.json) {
-    PrintJson(options, *job, console.out);
-    return ExitCode::kOk;
+  if (quote != 0) return absl::InvalidArgumentError("a quote does not end");
+  if (word) words.push_back(*word);
+  return words;
+}
+
+class Importer {
+ public:
+  explicit Importer(const std::string& text) : text_(text) {}
+
+  absl::StatusOr<Json> Run() {
+    if (absl::Status s = FindFlags(); !s.ok()) return s;
+    const bool glue = tool_ == kGlue;
+    job_ = {{"name", nullptr},
+            {"model", nullptr},
+            {"task", glue ? "SEQ_CLS" : "CAUSAL_LM"},
+            {"fine_tune_type", IsOn("use_peft") ? "lora" : "full"},
+            {"dataset", Json::object()},
+            {"classification", Json::object()},
+            {"lora", Json::object()},
+            {"quantization_config", Json::object()}};
+    // What the tools do without a flag, where a job does something else.
+    job_["lora"] = {{"r", 16}, {"lora_alpha", 32}, {"lora_dropout", 0.05}};
+    job_["training"] =
+        glue ? Json{{"max_length", 128}}
+             : Json{{"learning_rate", 2e-5}, {"gradient_checkpointing", true}};
+    if (absl::Status s = ReadFlags(); !s.ok()) return s;
+    if (absl::Status s = FillIn(); !s.ok()) return s;
+    Json job;
+    for (const auto& [name, value] : job_.items()) {
+      if (!value.empty()) job[name] = value;
+    }
+    const auto spec = spec::ParseTrainSpec(job.dump(), "the job of this line");
+    return spec.ok() ? absl::StatusOr<Json>(job) : spec.status();
   }
-  PrintNotes(options, *job, console.err);
-  if (options.output.empty()) {
-    console.out << job->spec_json;
-  } else {
-    console.out << "Submit it with `mpsctl submit " << options.output << "`.\n";
+  const Words& notes() const { return notes_; }
+
+ private:
+  absl::Status FindFlags() {
+    const std::string text = absl::StrReplaceAll(
+        text_, {{"\\\r\n", " "}, {"\\\n", " "}, {"\r", ""}});
+    for (const std::string& line : Words(absl::StrSplit(text, '\n'))) {
+      for (const auto& [name, tool] : kTools) {
+        const size_t at = line.find(name);
+        if (at == line.npos || line.starts_with("#")) continue;
+        if (line.find("torchrun") < at || line.find("accelerate") < at) {
+          notes_.push_back("a job is one process, with a smaller batch");
+        }
+        tool_ = tool;
+        const absl::StatusOr<Words> words =
+            SplitWords(line.substr(at + std::string(name).size()));
+        if (words.ok()) ReadWords(*words);
+        return words.status();
+      }
+    }
+    return Refuse("this is no command line of run_glue.py or `trl sft`", text_);
   }
+
+  void ReadWords(const Words& words) {
+    Words* values = nullptr;
+    for (const std::string& word : words) {
+      if (word.starts_with("--")) {
+        const Words parts =
+            absl::StrSplit(word.substr(2), absl::MaxSplits('=', 1));
+        const std::string name = absl::StrReplaceAll(parts[0], {{"-", "_"}});
+        values = &(flags_[name] = Words(parts.begin() + 1, parts.end()));
+      } else if (values != nullptr) {
+        values->push_back(word);
+      }
+    }
+  }
+
+  absl::Status ReadFlags() {
+    Words unknown;
+    for (const auto& [name, words] : flags_) unknown.push_back("--" + name);
+    for (const Row& row : kRows) {
+      if ((row.tool & tool_) == 0) continue;
+      for (const std::string& entry : Words(absl::StrSplit(row.flags, ' '))) {
+        const Words names = absl::StrSplit(entry, '=');
+        const auto flag = flags_.find(names[0]);
+        if (flag == flags_.end()) continue;
+        std::erase(unknown, "--" + names[0]);
+        if (row.kind == kLeftOut || row.kind == kRule) continue;
+        const absl::StatusOr<Json> value =
+            ValueOf(names[0], row.kind, flag->second);
+        if (!value.ok()) return value.status();
+        Json& section = *row.section ? job_[row.section] : job_;
+        section[names.back()] = *value;
+      }
+    }
+    if (unknown.empty()) return absl::OkStatus();
+    return Refuse(absl::StrCat("job.json has no field for ",
+                               absl::StrJoin(unknown, ", ")),
+                  text_);
+  }
+
+  absl::StatusOr<Json> ValueOf(const std::string& name, Kind kind,
+                               const Words& words) const {
+    const std::string text = absl::StrJoin(words, " ");
+    const std::string lower = absl::AsciiStrToLower(text);
+    int64_t integer = 0;
+    double number = 0;
+    const char* expected = "one word";
+    if (kind == kSwitch) {
+      if (lower.empty() || lower == "true") return Json(true);
+      if (lower == "false") return Json(false);
+      expected = "true or false";
+    } else if (kind == kNumber) {
+      if (absl::SimpleAtoi(text, &integer)) return Json(integer);
+      if (absl::SimpleAtod(text, &number)) return Json(number);
+      expected = "a number";
+    } else if (kind == kWords && words.size() > 0) {
+      return text == "all-linear" ? Json(text) : Json(words);
+    } else if (words.size() == 1) {
+      return Json(text);
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", name, ": expected ", expected, ", found '", text, "'"));
+  }
+
+  // The flags that stand for no single field.
+  absl::Status FillIn() {
+    Json& dataset = job_["dataset"];
+    Json& training = job_["training"];
+    if (job_["model"].is_null()) {
+      return absl::InvalidArgumentError("--model_name_or_path is missing");
+    }
+    const std::string optim = Text("optim");
+    if (!optim.empty() && !optim.starts_with("adamw_torch")) {
+      return Refuse("--optim: a job has AdamW alone (adamw_torch)", text_);
+    }
+    if (!IsOn("use_peft")) job_["lora"] = Json::object();
+    const std::string strategy = Text("eval_strategy");
+    const bool evaluates = (!strategy.empty() && strategy != "no") ||
+                           (tool_ == kGlue && IsOn("do_eval"));
+    if (tool_ == kSft && !flags_.contains("bf16")) {
+      notes_.push_back("trl's default is bfloat16: add --bf16 for it");
+    }
+    FillInData(dataset);
+    if (!evaluates) dataset.erase("eval");
+    if (!IsOn("do_predict")) dataset.erase("predict");
+    if (!dataset.contains("train")) {
+      return absl::InvalidArgumentError("no flag names the training data");
+    }
+    if (!dataset.contains("eval") || strategy != "steps") {
+      training.erase("eval_steps");
+    } else if (!training.contains("eval_steps")) {
+      training["eval_steps"] =
+          training.value("logging_steps", tool_ == kGlue ? 500 : 10);
+    }
+    const std::string saves = Text("save_strategy");
+    if (saves == "no") training["save_steps"] = 0;
+    if (saves == "epoch" || saves == "best") {
+      notes_.push_back("checkpoints come every training.save_steps");
+    }
+    if (IsOn("use_cpu")) job_["device"] = "cpu";
+    if (IsOn("use_mps_device")) job_["device"] = "mps";
+    return absl::OkStatus();
+  }
+
+  // A job names files where the tools fetch data from the Hub.
+  void FillInData(Json& dataset) {
+    const std::string task = dataset.value("task_name", "");
+    const std::string name = Text("dataset_name");
+    const std::string config = Text("dataset_config");
+    if (!task.empty() && !dataset.contains("train")) {
+      const std::string end = task == "mnli" ? "_matched.tsv" : ".tsv";
+      dataset["train"] = "train.tsv";
+      dataset["eval"] = "dev" + end;
+      dataset["predict"] = "test" + end;
+      notes_.push_back(absl::StrCat("put GLUE's train.tsv, dev", end,
+                                    " and test", end, " beside job.json"));
+    } else if (!name.empty()) {
+      dataset["train"] = "train.jsonl";
+      dataset["eval"] = "test.jsonl";
+      notes_.push_back(absl::StrCat(
+          "make train.jsonl and test.jsonl beside job.json: python -c \"from "
+          "datasets import load_dataset; d = load_dataset('",
+          name, config.empty() ? "" : "', '", config,
+          "'); [d[s].to_json(s + '.jsonl') for s in d]\""));
+    }
+  }
+
+  std::string Text(const std::string& name) const {
+    const auto flag = flags_.find(name);
+    return flag == flags_.end() ? "" : absl::StrJoin(flag->second, " ");
+  }
+  bool IsOn(const std::string& name) const {
+    return flags_.contains(name) &&
+           absl::AsciiStrToLower(Text(name)) != "false";
+  }
+
+  const std::string text_;
+  Tool tool_ = kGlue;
+  std::map<std::string, Words> flags_;
+  Json job_ = Json::object();
+  Words notes_;
+};
+
+ExitCode Import(const std::string& file, const Console& console) {
+  const absl::StatusOr<std::string> text = base::ReadFile(file);
+  Importer importer(text.value_or(""));
+  const absl::StatusOr<Json> job = text.ok() ? importer.Run() : text.status();
+  if (!job.ok()) return console.Fail(ExitCode::kBadInput, job.status(), "");
+  for (const std::string& note : importer.notes()) {
+    console.err << "note: " << Printable(note) << '\n';
+  }
+  console.out << job->dump(console.json ? -1 : 2, ' ', false,
+                           Json::error_handler_t::replace)
+              << '\n';
   return ExitCode::kOk;
 }
 
 }  // namespace
 
 void AddImport(Command& app, Action* action) {
-  auto options = std::make_shared<ImportOptions>();
+  auto file = std::make_shared<std::string>();
   Command* verb = app.add_subcommand(
-      "import", "Make a job.json of run_glue.py's arguments");
-  verb->add_option("ARGUMENTS", options->arguments,
-                   "A file with the command line or the JSON of run_glue.py,\n"
-                   "run_classification.py or run_image_classification.py")
+      "import", "Print the job.json of a line of run_glue.py or trl sft");
+  verb->add_option("FILE", *file, "A file with the command line")
       ->required()
       ->type_name("");
-  verb->add_option("-o,--output", options->output,
-                   "The job.json to make; default: print it")
-      ->type_name("FILE");
-  verb->add_flag("--force", options->force,
-                 "Replace the output where it exists");
   verb->callback([=] {
-    *action = [=](const Console& console) { return Import(*options, console); };
+    *action = [=](const Console& console) { return Import(*file, console); };
   });
 }
 

@@ -1,77 +1,213 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/spec/train_spec.h"
 #include "tests/client/client_fixture.h"
 
 namespace mpsd::client {
 namespace {
 
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::json;
+
 class ImportTest : public ClientTest {
  protected:
-  ImportTest() {
-    daemon_->Stop();  // nobody is asked
-    arguments_ = Write("run_glue.args",
-                       "--model_name_or_path m --task_name cola --do_train "
-                       "--max_seq_length 64 --fp16 --do_eval\n");
+  ImportTest() { daemon_->Stop(); }  // nobody is asked
+
+  Result Import(const std::string& line) {
+    return RunBare({"import", Write("run.sh", line)});
   }
-  std::string arguments_;
+  // The job of a line that is taken; its notes are in notes_.
+  Json Job(const std::string& line) {
+    const Result result = Import(line);
+    EXPECT_EQ(result.code, 0) << result.err;
+    notes_ = result.err;
+    EXPECT_TRUE(spec::ParseTrainSpec(result.out, "job").ok()) << result.out;
+    return Json::parse(result.out, nullptr, false);
+  }
+  // The error about a line that is refused.
+  std::string Error(const std::string& line) {
+    const Result result = Import(line);
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  }
+
+  const std::string kGlue =
+      "run_glue.py --model_name_or_path m --train_file t.csv "
+      "--validation_file e.csv --test_file p.csv --do_train ";
+  const std::string kSft =
+      "trl sft --model_name_or_path Qwen/Qwen3-0.6B --dataset_name org/set ";
+  std::string notes_;
 };
 
-TEST_F(ImportTest, WritesAJobAndListsTheRest) {
-  const std::string output = (folder_ / "job.json").string();
-  const Result result = RunBare({"import", arguments_, "--output", output});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out, "Submit it with `mpsctl submit " + output + "`.\n");
-  const std::string head =
-      "What job.json does not say as " + arguments_ + " does:\n  --task_name: ";
-  EXPECT_EQ(result.err.substr(0, head.size()), head);
-  EXPECT_NE(result.err.find("\n  --fp16: "), std::string::npos);
-  const auto job = nlohmann::json::parse(Read(output));
-  EXPECT_EQ(job["dataset"]["task_name"], "cola");
-  EXPECT_EQ(job["training"]["max_length"], 64);
+TEST_F(ImportTest, TheCommandOfTheGuide) {
+  const Json job = Job(R"(cd transformers
+# the guide's
+python examples/pytorch/text-classification/run_glue.py \
+  --model_name_or_path google-bert/bert-base-cased \
+  --task_name "mrpc" \
+  --use_mps_device \
+  --do_train \
+  --do_eval \
+  --max_seq_length 128 \
+  --per_device_train_batch_size 32 \
+  --learning-rate=2e-5 \
+  --num_train_epochs 3 \
+  --output_dir /tmp/mrpc/ \
+  --overwrite_output_dir
+echo done --seed 7
+)");
+  EXPECT_EQ(job, Json::parse(R"({
+    "model": "google-bert/bert-base-cased",
+    "task": "SEQ_CLS",
+    "fine_tune_type": "full",
+    "dataset": {"train": "train.tsv", "eval": "dev.tsv", "task_name": "mrpc"},
+    "training": {"per_device_train_batch_size": 32, "learning_rate": 2e-5,
+                 "num_train_epochs": 3, "max_length": 128},
+    "device": "mps"})"));
+  EXPECT_EQ(notes_,
+            "note: put GLUE's train.tsv, dev.tsv and test.tsv beside "
+            "job.json\n");
 }
 
-TEST_F(ImportTest, PrintsItWithoutOutput) {
-  const Result result = RunBare({"import", arguments_});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(nlohmann::json::parse(result.out)["model"], "m");
+TEST_F(ImportTest, ALineOfTrlSftTrainsALanguageModel) {
+  Json job = Job(
+      kSft +
+      "--dataset_config en --learning_rate 2.0e-4 --num_train_epochs 1 "
+      "--packing --bf16 True --gradient_checkpointing --eos_token '<|im_end|>' "
+      "--eval_strategy steps --eval_steps 100 --use_peft --lora_r 32 "
+      "--lora_target_modules q_proj v_proj --load_in_4bit "
+      "--output_dir Qwen3-SFT --push_to_hub");
+  EXPECT_EQ(job, Json::parse(R"({
+    "model": "Qwen/Qwen3-0.6B",
+    "task": "CAUSAL_LM",
+    "fine_tune_type": "lora",
+    "dataset": {"train": "train.jsonl", "eval": "test.jsonl"},
+    "lora": {"r": 32, "lora_alpha": 32, "lora_dropout": 0.05,
+             "target_modules": ["q_proj", "v_proj"]},
+    "quantization_config": {"load_in_4bit": true},
+    "training": {"learning_rate": 2e-4, "gradient_checkpointing": true,
+                 "num_train_epochs": 1, "packing": true, "bf16": true,
+                 "eos_token": "<|im_end|>", "eval_steps": 100}})"));
+  EXPECT_THAT(notes_, HasSubstr("load_dataset('org/set', 'en')"));
+  EXPECT_THAT(notes_, Not(HasSubstr("bfloat16")));
+  // What TRL does where the line does not say.
+  job = Job("accelerate launch trl/scripts/sft.py" + kSft.substr(7));
+  EXPECT_EQ(job["fine_tune_type"], "full");
+  EXPECT_EQ(job["training"], Json::parse(R"({"learning_rate": 2e-5,
+      "gradient_checkpointing": true})"));
+  EXPECT_EQ(job["dataset"], Json::parse(R"({"train": "train.jsonl"})"));
+  EXPECT_THAT(notes_, HasSubstr("bfloat16"));
+  EXPECT_THAT(notes_, HasSubstr("one process"));
+  EXPECT_EQ(
+      Job(kSft +
+          "--use_peft --lora_target_modules all-linear")["lora"]
+                                                        ["target_modules"],
+      "all-linear");
 }
 
-TEST_F(ImportTest, Json) {
-  const auto json =
-      nlohmann::json::parse(RunBare({"import", arguments_, "--json"}).out);
-  EXPECT_EQ(json["job"]["model"], "m");
-  EXPECT_EQ(json["notes"][1]["subject"], "--fp16");
+TEST_F(ImportTest, FilesAndWhatTheyAreFor) {
+  Json dataset = Job(kGlue + "--do_eval --do_predict")["dataset"];
+  EXPECT_EQ(dataset, Json::parse(R"({"train": "t.csv", "eval": "e.csv",
+      "predict": "p.csv"})"));
+  dataset = Job(kGlue + "--eval_strategy epoch --do_predict False")["dataset"];
+  EXPECT_EQ(dataset, Json::parse(R"({"train": "t.csv", "eval": "e.csv"})"));
+  EXPECT_FALSE(Job(kGlue)["dataset"].contains("eval"));
+  EXPECT_EQ(Job("run_glue.py --model_name_or_path m --task_name mnli "
+                "--do_eval")["dataset"]["eval"],
+            "dev_matched.tsv");
 }
 
-TEST_F(ImportTest, PathsFollowTheJob) {
-  Write("run_glue.args",
-        "--model_name_or_path m --train_file t.csv --do_train\n");
-  const std::string output = (folder_ / "job.json").string();
-  EXPECT_EQ(RunBare({"import", arguments_, "-o", output}).code, 0);
-  const std::string train =
-      nlohmann::json::parse(Read(output))["dataset"]["train"];
-  EXPECT_EQ(std::filesystem::weakly_canonical(folder_ / train),
-            std::filesystem::absolute("t.csv"));
-  EXPECT_EQ(nlohmann::json::parse(
-                RunBare({"import", arguments_}).out)["dataset"]["train"],
-            "t.csv");
+TEST_F(ImportTest, TheTrainingArgumentsOfTheSameName) {
+  EXPECT_EQ(Job(kGlue + R"(--do_eval --max_steps 100 \
+      --per_device_eval_batch_size 64 --gradient_accumulation_steps 2 \
+      --lr_scheduler_type cosine --warmup_ratio 0.1 --weight_decay 0.01 \
+      --adam_beta2 0.98 --max_grad_norm 0.5 --gradient_checkpointing \
+      --seed 1 --seed 7 --save_total_limit 2 --logging_steps 10 \
+      --load_best_model_at_end --metric_for_best_model eval_f1 \
+      --greater_is_better true --eval_strategy steps --eval_steps 20 \
+      --optim adamw_torch --save_steps 20)")["training"],
+            Json::parse(R"({"max_steps": 100,
+      "per_device_eval_batch_size": 64, "gradient_accumulation_steps": 2,
+      "lr_scheduler_type": "cosine", "warmup_ratio": 0.1, "weight_decay": 0.01,
+      "adam_beta2": 0.98, "max_grad_norm": 0.5, "gradient_checkpointing": true,
+      "seed": 7, "save_total_limit": 2, "logging_steps": 10,
+      "load_best_model_at_end": true, "metric_for_best_model": "eval_f1",
+      "greater_is_better": true, "max_length": 128, "eval_steps": 20,
+      "save_steps": 20})"));
+  const auto training = [&](const std::string& more) {
+    return Job(kGlue + more)["training"];
+  };
+  EXPECT_EQ(training("--eval_strategy steps")["eval_steps"], 500);
+  EXPECT_EQ(training("--eval_strategy steps --logging_steps 9")["eval_steps"],
+            9);
+  EXPECT_FALSE(
+      training("--eval_strategy epoch --eval_steps 7").contains("eval_steps"));
+  EXPECT_EQ(training("--save_strategy no")["save_steps"], 0);
+  EXPECT_FALSE(training("--save_strategy epoch").contains("save_steps"));
+  EXPECT_THAT(notes_, HasSubstr("save_steps"));
 }
 
-TEST_F(ImportTest, NothingIsOverwritten) {
-  const std::string output = Write("job.json", "mine");
-  EXPECT_EQ(RunBare({"import", arguments_, "-o", output}).code, 2);
-  EXPECT_EQ(Read(output), "mine");
-  EXPECT_EQ(RunBare({"import", arguments_, "-o", output, "--force"}).code, 0);
-  EXPECT_NE(Read(output), "mine");
+// The fields of all flags are those of job.json.
+TEST_F(ImportTest, EveryFlagIsTaken) {
+  Job(kGlue +
+      "--run_name n --max_train_samples 1 --max_eval_samples 1 --do_predict "
+      "--max_predict_samples 1 --ignore_mismatched_sizes --adam_beta1 0.9 "
+      "--adam_epsilon 1e-8 --warmup_steps 2 --auto_find_batch_size --use_cpu");
+  Job(kSft +
+      "--dataset_text_field t --chat_template_path c --max_length 8 "
+      "--padding_free --completion_only_loss --use_peft --lora_alpha 8 "
+      "--lora_dropout 0.1 --use_rslora --lora_modules_to_save lm_head "
+      "--load_in_4bit --use_bnb_nested_quant");
+  EXPECT_EQ(Job(kSft + "--assistant_only_loss --use_peft --load_in_8bit")
+                ["quantization_config"]["load_in_8bit"],
+            true);
 }
 
-TEST_F(ImportTest, BadInput) {
-  const std::string bad = Write("bad.args", "--model_name_or_path 'm");
-  const Result result = RunBare({"import", bad});
-  EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.err, "mpsctl: " + bad +
-                            ": line 1: the quote ' does not end\n"
-                            "Nothing was written.\n");
+TEST_F(ImportTest, WhatHasNoFieldIsRefusedWithTheNearestRecipe) {
+  EXPECT_EQ(Error(kGlue + "--fp16 --deepspeed d.json"),
+            "mpsctl: job.json has no field for --deepspeed, --fp16; write the "
+            "job by hand, from deploy/recipes/mrpc-bert.json\n");
+  EXPECT_THAT(Error(kGlue + "--use_peft"), HasSubstr("--use_peft"));
+  EXPECT_THAT(Error(kSft + "--task_name mrpc"),
+              HasSubstr("deploy/recipes/chat-lora-7b.json"));
+  EXPECT_THAT(Error(kSft + "--optim adafactor"), HasSubstr("AdamW"));
+  const std::pair<const char*, const char*> others[] = {
+      {"trl dpo --model_name_or_path m", "chat-lora-7b.json"},
+      {"python run_clm.py --x", "chat-lora-7b.json"},
+      {"python run_image_classification.py --train_dir pets", "vit.json"},
+      {"python run_classification.py", "issue-classifier.json"},
+      {"# run_glue.py\necho hello", "mrpc-bert.json"},
+      {"", "README.md"},
+  };
+  for (const auto& [line, recipe] : others) {
+    EXPECT_THAT(Error(line), HasSubstr(std::string("no command line of ")));
+    EXPECT_THAT(Error(line), HasSubstr(std::string("recipes/") + recipe));
+  }
+}
+
+TEST_F(ImportTest, Errors) {
+  EXPECT_THAT(Error("run_glue.py --train_file t"),
+              HasSubstr("--model_name_or_path"));
+  EXPECT_THAT(Error("run_glue.py --model_name_or_path m"),
+              HasSubstr("training data"));
+  EXPECT_THAT(Error(kGlue + "--learning_rate fast"),
+              HasSubstr("--learning_rate: expected a number, found 'fast'"));
+  EXPECT_THAT(Error(kGlue + "--max_steps 1.5"), HasSubstr("max_steps"));
+  EXPECT_THAT(Error(kGlue + "--bf16 maybe"),
+              HasSubstr("--bf16: expected true or false"));
+  EXPECT_THAT(Error(kGlue + "--load_best_model_at_end"),
+              HasSubstr("load_best_model_at_end"));
+  EXPECT_THAT(Error(kGlue + "--task_name mprc"), HasSubstr("mrpc"));
+  EXPECT_THAT(Error(kGlue + "--run_name 'm"), HasSubstr("quote"));
+  EXPECT_THAT(Error(kGlue + "--task_name $TASK"), HasSubstr("not expanded"));
   EXPECT_EQ(RunBare({"import", "/absent.args"}).code, 2);
+}
+
+TEST_F(ImportTest, JsonIsOneLine) {
+  const Result result = RunBare({"import", Write("a", kGlue), "--json"});
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1);
+  EXPECT_EQ(Json::parse(result.out)["model"], "m");
 }
 
 }  // namespace
