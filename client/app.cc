@@ -44,11 +44,12 @@ void AddVerbs(Command& app, Action* action) {
   AddList(app, action);
   AddQueue(app, action);
   AddShow(app, action);
+  AddNote(app, action);
+  AddTag(app, action);
   AddWatch(app, action);
   AddPlot(app, action);
   AddReport(app, action);
   AddLogs(app, action);
-  AddLog(app, action);
   AddCancel(app, action);
   AddRetry(app, action);
   AddHold(app, action);

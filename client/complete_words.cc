@@ -18,7 +18,6 @@
 #include "client/contexts/context_store.h"
 #include "client/list_columns.h"
 #include "client/list_order.h"
-#include "client/record_text.h"
 #include "client/sweep_text.h"
 #include "client/sweep_verbs.h"
 #include "client/text/format.h"
@@ -117,24 +116,6 @@ Words Sweeps(const CompletePlace& place) {
       if (place.path == "sweep cancel" && HasEnded(sweep)) continue;
       words.push_back(
           {sweep.id(), absl::StrCat(SweepProgress(sweep), "  ", sweep.name())});
-    }
-  });
-  return words;
-}
-
-// Those of the logbook, which has jobs that are gone, too.
-Words Records(const CompletePlace& place) {
-  Words words;
-  AskDaemon(place, [&](Connection& daemon, grpc::ClientContext& context) {
-    v1::SearchRecordsRequest request;
-    request.set_page_size(kMostJobs);
-    v1::SearchRecordsResponse response;
-    if (!daemon.logbook().SearchRecords(&context, request, &response).ok()) {
-      return;
-    }
-    for (const v1::Record& record : response.records()) {
-      words.push_back({record.id(), absl::StrCat(RecordKindName(record), "  ",
-                                                 RecordTitle(record))});
     }
   });
   return words;
@@ -249,9 +230,7 @@ CompleteWords Value(const CompletePlace& place) {
   const Option& option = *place.option;
   const std::string name = option.get_name();
   CompleteWords result;
-  if (name == kJobIdName && absl::StartsWith(place.path, "log ")) {
-    result.words = Records(place);
-  } else if (name == "QUERY" || name == "TEXT" || name == "TAGS") {
+  if (name == "TEXT" || name == "WORD") {
     // Words of a person's own.
   } else if (name == "--probe-of") {
     result.words = Studies(place, v1::JOB_KIND_PROBE);

@@ -109,7 +109,6 @@ void Connection::MakeChannel() {
   models_ = v1::ModelService::NewStub(channel);
   runbook_ = v1::RunbookService::NewStub(channel);
   sweeps_ = v1::SweepService::NewStub(channel);
-  logbook_ = v1::LogbookService::NewStub(channel);
 }
 
 void SetDeadline(grpc::ClientContext& context) {

@@ -15,7 +15,6 @@
 #include "mpsd/v1/artifacts.grpc.pb.h"
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "mpsd/v1/jobs.grpc.pb.h"
-#include "mpsd/v1/logbook.grpc.pb.h"
 #include "mpsd/v1/models.grpc.pb.h"
 #include "mpsd/v1/runbook.grpc.pb.h"
 #include "mpsd/v1/sweep.grpc.pb.h"
@@ -44,7 +43,6 @@ class Connection {
   v1::ModelService::Stub& models() { return *models_; }
   v1::RunbookService::Stub& runbook() { return *runbook_; }
   v1::SweepService::Stub& sweeps() { return *sweeps_; }
-  v1::LogbookService::Stub& logbook() { return *logbook_; }
   const Address& address() const { return address_; }
 
   // Forgets the connection and its back-off; the next call connects afresh,
@@ -64,7 +62,6 @@ class Connection {
   std::unique_ptr<v1::ModelService::Stub> models_;
   std::unique_ptr<v1::RunbookService::Stub> runbook_;
   std::unique_ptr<v1::SweepService::Stub> sweeps_;
-  std::unique_ptr<v1::LogbookService::Stub> logbook_;
 };
 
 // Gives a unary call 30 s to answer.

@@ -71,9 +71,13 @@ void AddJobFilter(Command* verb, JobFilter* filter) {
                    "Only with this label; repeatable, all must match")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
+  verb->add_option("--tag", filter->tags,
+                   "Only with this tag; repeatable, all must match")
+      ->type_name("WORD")
+      ->allow_extra_args(false);
   verb->add_option("--text", filter->text,
-                   "Only with this text in id, name, owner, model, message or\n"
-                   "labels, upper and lower case alike")
+                   "Only with this text in id, name, owner, model, message,\n"
+                   "labels or notes, upper and lower case alike")
       ->type_name("TEXT");
   verb->add_option("--model", filter->model, "Only of this model")
       ->type_name("MODEL");
@@ -99,6 +103,7 @@ absl::Status FillFilter(const JobFilter& filter, const Terminal& terminal,
     request.add_states(StateOf(name));
   }
   request.set_owner(filter.owner);
+  request.mutable_tags()->Assign(filter.tags.begin(), filter.tags.end());
   request.set_text(filter.text);
   request.set_model(filter.model);
   request.set_sweep_id(absl::AsciiStrToUpper(filter.sweep));

@@ -17,6 +17,7 @@ struct JobFilter {
   std::vector<std::string> states;
   std::string owner;
   std::vector<std::string> job_labels;
+  std::vector<std::string> tags;
   std::string since, until, ended_since, ended_until;
   std::string text;
   std::string model;

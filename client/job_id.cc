@@ -16,11 +16,12 @@ struct Matches {
 };
 
 grpc::Status FindMatches(v1::JobService::Stub& jobs, const std::string& part,
-                         Matches* matches) {
+                         PastJobs past, Matches* matches) {
   grpc::ClientContext context;
   SetDeadline(context);
   v1::FindJobsRequest request;
   request.set_id_part(part);
+  request.set_past(past == PastJobs::kToo);
   v1::FindJobsResponse response;
   const grpc::Status status = jobs.FindJobs(&context, request, &response);
   matches->jobs.assign(response.jobs().begin(), response.jobs().end());
@@ -60,7 +61,8 @@ std::string Complaint(const std::string& text, FewestIdCharacters fewest) {
 
 std::optional<std::string> ResolveJobId(const Console& console,
                                         const std::string& text, ExitCode* code,
-                                        FewestIdCharacters fewest) {
+                                        FewestIdCharacters fewest,
+                                        PastJobs past) {
   const std::string see = "See the jobs there are with `mpsctl list`.";
   if (const std::string wrong = Complaint(text, fewest); !wrong.empty()) {
     *code = console.Fail(ExitCode::kBadInput, wrong, see);
@@ -69,7 +71,8 @@ std::optional<std::string> ResolveJobId(const Console& console,
   std::string part = absl::AsciiStrToUpper(text);
   if (part.size() == kJobIdLength) return part;
   Matches matches;
-  grpc::Status status = FindMatches(console.daemon.jobs(), part, &matches);
+  grpc::Status status =
+      FindMatches(console.daemon.jobs(), part, past, &matches);
   if (!status.ok()) {
     *code = console.Fail(status);
   } else if (matches.jobs.empty()) {

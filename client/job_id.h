@@ -20,6 +20,9 @@ enum class FewestIdCharacters : size_t {
   kChanges = 6,  // a verb that ends, removes or starts jobs
 };
 
+// Whether a verb takes jobs that were deleted, too.
+enum class PastJobs { kNo, kToo };
+
 // The id of the one job that `text` means: a whole id, or its beginning or end,
 // in either case of its letters. An end counts only for jobs that have not
 // ended and for the latest 1,000. Without such a job prints the error, returns
@@ -28,7 +31,8 @@ enum class FewestIdCharacters : size_t {
 // the failed call.
 std::optional<std::string> ResolveJobId(
     const Console& console, const std::string& text, ExitCode* code,
-    FewestIdCharacters fewest = FewestIdCharacters::kLooks);
+    FewestIdCharacters fewest = FewestIdCharacters::kLooks,
+    PastJobs past = PastJobs::kNo);
 
 // Resolves each of `texts` in turn; a job that two texts mean is in the result
 // once. Returns nothing where one text means no job, so that the verb leaves

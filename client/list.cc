@@ -4,7 +4,9 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +38,7 @@ struct ListOptions {
   bool count = false;
   bool csv = false;
   bool quiet = false;
+  bool past = false;
   bool children = false;
 
   // The jobs to show, from `first` on.
@@ -57,7 +60,7 @@ absl::StatusOr<v1::ListJobsRequest> Request(const ListOptions& options,
   // Whoever looks for certain jobs gets them, and so does a script: sweeps are
   // folded in the table of all jobs alone.
   const bool is_plain = request.ByteSizeLong() == 0 && !options.csv &&
-                        !options.quiet && !options.count;
+                        !options.quiet && !options.count && !options.past;
   request.set_fold_sweeps(is_plain && !options.children && !json);
   if (!keys.empty()) {
     request.set_order(keys[0].order);
@@ -152,6 +155,53 @@ class Jobs {
   int64_t fetched_ = 0;
   bool is_last_ = false;
   grpc::Status status_;
+};
+
+// The jobs and, where `past`, the deleted ones in one order.
+class WithPast {
+ public:
+  WithPast(Connection& daemon, v1::ListJobsRequest request,
+           const std::vector<SortKey>& keys, int64_t most, bool past)
+      : keys_(keys) {
+    streams_.reserve(2);
+    streams_.emplace_back(daemon, request, keys, most);
+    request.set_past(true);
+    if (past) streams_.emplace_back(daemon, request, keys, most);
+    heads_.resize(streams_.size());
+  }
+
+  bool Next(v1::Job* job) {
+    std::optional<v1::Job>* first = nullptr;
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      v1::Job next;
+      if (!heads_[i] && streams_[i].Next(&next)) heads_[i] = std::move(next);
+      if (!streams_[i].status().ok()) return false;
+      if (!heads_[i]) continue;
+      if (first == nullptr || ComesBefore(*heads_[i], **first, keys_)) {
+        first = &heads_[i];
+      }
+    }
+    if (first == nullptr) return false;
+    *job = *std::exchange(*first, std::nullopt);
+    return true;
+  }
+  grpc::Status status() const {
+    for (const Jobs& jobs : streams_) {
+      if (!jobs.status().ok()) return jobs.status();
+    }
+    return grpc::Status::OK;
+  }
+  bool has_more() const {
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      if (heads_[i] || streams_[i].has_more()) return true;
+    }
+    return false;
+  }
+
+ private:
+  const std::vector<SortKey> keys_;
+  std::vector<Jobs> streams_;
+  std::vector<std::optional<v1::Job>> heads_;  // the next of each
 };
 
 // Prints jobs one by one. Finish prints what has to wait for the last one.
@@ -249,32 +299,35 @@ class Printer {
   int64_t printed_ = 0;
 };
 
-ExitCode CountJobs(v1::ListJobsRequest request, const Console& console) {
+ExitCode CountJobs(v1::ListJobsRequest request, bool past,
+                   const Console& console) {
   request.set_count(true);
   request.set_page_size(1);
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::ListJobsResponse response;
-  const grpc::Status status =
-      console.daemon.jobs().List(&context, request, &response);
-  if (!status.ok()) return console.Fail(status);
-  if (!response.has_total()) {
-    return console.Fail(ExitCode::kOther, "this mpsd is too old to count jobs",
-                        "Count them with `mpsctl list --all -q | wc -l`.");
+  int64_t total = 0;
+  for (const bool of_past : {false, true}) {
+    if (of_past && !past) break;
+    request.set_past(of_past);
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::ListJobsResponse response;
+    const grpc::Status status =
+        console.daemon.jobs().List(&context, request, &response);
+    if (!status.ok()) return console.Fail(status);
+    total += response.total();
   }
   if (console.json) {
-    console.out << "{\"total\":" << response.total() << "}\n";
+    console.out << "{\"total\":" << total << "}\n";
   } else {
-    console.out << response.total() << '\n';
+    console.out << total << '\n';
   }
   return ExitCode::kOk;
 }
 
 ExitCode Show(const ListOptions& options, const v1::ListJobsRequest& request,
-              std::vector<SortKey> keys, std::vector<ListColumn> columns,
+              const std::vector<SortKey>& keys, std::vector<ListColumn> columns,
               const Console& console) {
   Printer printer(options, std::move(columns), console);
-  Jobs jobs(console.daemon, request, std::move(keys), options.end());
+  WithPast jobs(console.daemon, request, keys, options.end(), options.past);
   v1::Job job;
   int64_t given = 0;
   for (; given < options.end() && jobs.Next(&job); ++given) {
@@ -304,9 +357,8 @@ ExitCode List(const ListOptions& options, const Console& console) {
   const absl::StatusOr<v1::ListJobsRequest> request =
       Request(options, *keys, console.terminal, console.json);
   if (!request.ok()) return fail(request.status());
-  if (options.count) return CountJobs(*request, console);
-  return Show(options, *request, *std::move(keys), *std::move(columns),
-              console);
+  if (options.count) return CountJobs(*request, options.past, console);
+  return Show(options, *request, *keys, *std::move(columns), console);
 }
 
 // --- The verb ----------------------------------------------------------------
@@ -334,6 +386,7 @@ void AddShape(Command* verb, ListOptions* options) {
       ->excludes(page);
   verb->add_flag("--count", options->count, "Only how many there are");
   verb->add_flag("--csv", options->csv, "Print comma-separated values");
+  verb->add_flag("--past", options->past, "Deleted jobs, too");
   verb->add_flag("-q,--quiet", options->quiet, "Only the ids");
   verb->add_flag("--children", options->children,
                  "The jobs of sweeps one by one, not a line for each sweep");

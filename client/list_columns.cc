@@ -132,21 +132,6 @@ std::string ObjectText(const Json& object) {
   return absl::StrJoin(texts, ", ");
 }
 
-std::string Text(const std::string& field, const Json& value,
-                 absl::TimeZone zone) {
-  if (value.is_null()) return "";
-  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (value.is_number_float()) return NumberText(field, value.get<double>());
-  if (value.is_number()) {
-    return absl::EndsWith(field, "_bytes") ? Bytes(value.get<int64_t>())
-                                           : value.dump();
-  }
-  if (value.is_array()) return ListText(value);
-  if (value.is_object()) return ObjectText(value);
-  const std::string text = value.get<std::string>();
-  return absl::EndsWith(field, "_time") ? TimeText(text, zone) : text;
-}
-
 double Age(const ListRow& row) {
   const absl::Duration age = row.now - ToTime(row.job.create_time());
   return std::max(0.0, absl::ToDoubleSeconds(age));
@@ -161,6 +146,21 @@ std::string StateText(const v1::Job& job) {
 }
 
 }  // namespace
+
+std::string FieldText(const std::string& field, const Json& value,
+                      absl::TimeZone zone) {
+  if (value.is_null()) return "";
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value.is_number_float()) return NumberText(field, value.get<double>());
+  if (value.is_number()) {
+    return absl::EndsWith(field, "_bytes") ? Bytes(value.get<int64_t>())
+                                           : value.dump();
+  }
+  if (value.is_array()) return ListText(value);
+  if (value.is_object()) return ObjectText(value);
+  const std::string text = value.get<std::string>();
+  return absl::EndsWith(field, "_time") ? TimeText(text, zone) : text;
+}
 
 ListRow::ListRow(const v1::Job& job, absl::Time now)
     : job(job), json(ToJson(job)), now(now) {}
@@ -208,7 +208,7 @@ std::string ListColumn::Cell(const ListRow& row, absl::TimeZone zone) const {
     return absl::StrCat(job.name(), job.name().empty() ? "" : " ", "(",
                         KindName(job.kind()), ")");
   }
-  const std::string text = Text(FieldOf(name_), Value(row), zone);
+  const std::string text = FieldText(FieldOf(name_), Value(row), zone);
   return text.empty() && name_ != "name" ? "-" : text;
 }
 

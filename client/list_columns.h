@@ -45,6 +45,11 @@ class ListColumn {
   std::string name_;
 };
 
+// What a person reads of a value of ToJson, by the name of its field; "" for
+// none.
+std::string FieldText(const std::string& field,
+                      const nlohmann::ordered_json& value, absl::TimeZone zone);
+
 // Those of the names, which commas divide.
 absl::StatusOr<std::vector<ListColumn>> ParseColumns(const std::string& names);
 

@@ -91,14 +91,20 @@ bool AreEqual(const v1::Job& a, const v1::Job& b, SortKey key) {
   return Compare(a, b, key) == 0;
 }
 
+bool ComesBefore(const v1::Job& a, const v1::Job& b,
+                 absl::Span<const SortKey> keys) {
+  if (keys.empty()) return Compare(a, b, SortKey()) < 0;
+  for (const SortKey& key : keys) {
+    const int order = Compare(a, b, key);
+    if (order != 0) return order < 0;
+  }
+  return false;
+}
+
 void SortBy(absl::Span<const SortKey> keys, std::vector<v1::Job>& jobs) {
   std::stable_sort(jobs.begin(), jobs.end(),
                    [keys](const v1::Job& a, const v1::Job& b) {
-                     for (const SortKey& key : keys) {
-                       const int order = Compare(a, b, key);
-                       if (order != 0) return order < 0;
-                     }
-                     return false;
+                     return ComesBefore(a, b, keys);
                    });
 }
 

@@ -29,6 +29,10 @@ absl::StatusOr<std::vector<SortKey>> ParseSort(const std::string& words);
 // Whether the key puts both jobs in one place.
 bool AreEqual(const v1::Job& a, const v1::Job& b, SortKey key);
 
+// Whether `a` comes before `b`; without keys, whether it was made later.
+bool ComesBefore(const v1::Job& a, const v1::Job& b,
+                 absl::Span<const SortKey> keys);
+
 // Sorts by the keys, the first of which counts most; jobs without a value come
 // last, and jobs that are equal in all keep their order.
 void SortBy(absl::Span<const SortKey> keys, std::vector<v1::Job>& jobs);

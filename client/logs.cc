@@ -155,8 +155,7 @@ void AddLogs(Command& app, Action* action) {
     bool raw = false;
   };
   auto options = std::make_shared<Options>();
-  Command* verb = app.add_subcommand(
-      "logs", "Print a job's log; the logbook of all jobs is `mpsctl log`");
+  Command* verb = app.add_subcommand("logs", "Print a job's log");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");

@@ -5,9 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/evaluation.h"
 #include "client/job_id.h"
 #include "client/job_labels.h"
+#include "client/record.h"
 #include "client/study.h"
 #include "client/text/format.h"
 #include "client/text/host_text.h"
@@ -151,6 +153,7 @@ std::string HowToFetch(const v1::Job& job) {
 }
 
 std::string NextStep(const v1::Job& job) {
+  if (job.past()) return "It was deleted: this is its record.";
   switch (job.state()) {
     case v1::JOB_STATE_SUCCEEDED:
       return HowToFetch(job);
@@ -176,7 +179,8 @@ void PrintJob(const v1::Job& job, const Console& console) {
   Field(out, "paused", PauseText(job.pause(), console.terminal.clock->Now()));
   Field(out, "owner", Printable(job.owner()));
   Field(out, "labels", Printable(JobLabelsText(job.labels())));
-  Field(out, "priority", absl::StrCat(job.priority()));
+  Field(out, "tags", Printable(absl::StrJoin(job.tags(), ", ")));
+  if (!job.past()) Field(out, "priority", absl::StrCat(job.priority()));
   Times(job, console);
   ProgressFields(job, out);
   LossFields(job, out);
@@ -193,22 +197,24 @@ void PrintJob(const v1::Job& job, const Console& console) {
   PrintConfusionMatrix(job.confusion_matrix_json(), out);
 }
 
-// Whether the job is a study whose result can be shown.
-bool HasResult(const v1::Job& job) {
-  return IsStudy(job.kind()) && job.state() == v1::JOB_STATE_SUCCEEDED;
-}
-
-// Shows the job and what it found; the job alone where that cannot be read.
-void PrintStudyJob(const v1::Job& job, const Console& console) {
+// Shows the job with what it found, where it is a study, and its record.
+void PrintShown(const v1::GetRecordResponse& shown, const Console& console) {
+  const v1::Job& job = shown.job();
+  const bool has_result = IsStudy(job.kind()) && !job.past() &&
+                          job.state() == v1::JOB_STATE_SUCCEEDED;
   v1::StudyResult result;
-  const grpc::Status found = GetStudyResult(console, job.id(), &result);
+  grpc::Status found;
+  if (has_result) found = GetStudyResult(console, job.id(), &result);
   if (console.json) {
     nlohmann::ordered_json json = ToJson(job);
-    if (found.ok()) json["result"] = ToJson(result);
+    if (shown.has_record()) json["record"] = ToJson(shown.record());
+    if (has_result && found.ok()) json["result"] = ToJson(result);
     console.PrintJson(json);
   } else {
     PrintJob(job, console);
-    if (found.ok()) ShowStudy(console, result, PrintAnyStudy);
+    if (has_result && found.ok()) ShowStudy(console, result, PrintAnyStudy);
+    if (!has_result) console.out << NextStep(job) << '\n';
+    if (shown.has_record()) PrintRecord(console, shown);
   }
   if (found.ok()) return;
   console.err << "mpsctl: what it found cannot be read: "
@@ -217,27 +223,20 @@ void PrintStudyJob(const v1::Job& job, const Console& console) {
 
 ExitCode Show(const std::string& text, bool spec, const Console& console) {
   ExitCode code;
-  auto id = ResolveJobId(console, text, &code);
+  auto id = ResolveJobId(console, text, &code, FewestIdCharacters::kLooks,
+                         PastJobs::kToo);
   if (!id) return code;
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::GetJobRequest request;
-  request.set_id(*id);
-  v1::Job job;
-  grpc::Status status = console.daemon.jobs().Get(&context, request, &job);
+  v1::GetRecordResponse shown;
+  const grpc::Status status = FetchRecord(console, *id, &shown);
   if (!status.ok()) return console.Fail(status);
+  const v1::Job& job = shown.job();
   if (spec) {
     console.out << (console.terminal.is_tty
                         ? base::Printable(job.spec_json(), base::Breaks::kKeep)
                         : job.spec_json())
                 << '\n';
-  } else if (HasResult(job)) {
-    PrintStudyJob(job, console);
-  } else if (console.json) {
-    console.PrintJson(job);
   } else {
-    PrintJob(job, console);
-    console.out << NextStep(job) << '\n';
+    PrintShown(shown, console);
   }
   return ExitCode::kOk;
 }
@@ -251,7 +250,9 @@ void AddShow(Command& app, Action* action) {
   };
   auto options = std::make_shared<Options>();
   Command* verb = app.add_subcommand(
-      "show", "Show one job in full, and what a study found");
+      "show",
+      "Show one job in full, what a study found, and the record of the run;\n"
+      "also of a deleted job");
   verb->add_option(kJobIdName, options->id, "The job")
       ->required()
       ->type_name("");

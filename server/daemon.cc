@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   if (status.ok()) status = daemon->OpenStores();
   if (status.ok()) status = daemon->StartMetrics();
   if (!status.ok()) return status;
-  daemon->MakeLogbook();
+  daemon->MakeRecords();
   daemon->MakeLauncher();
   daemon->MakeScheduler();
   daemon->MakeSweeps();
@@ -67,8 +67,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   daemon->token_ticker_.Start(
       [raw = daemon.get()] { return raw->tokens_->Tend(); });
   daemon->StartSweeps();
-  daemon->logbook_ticker_.Start(
-      [raw = daemon.get()] { return raw->logbook_->Tend(); });
+  daemon->record_ticker_.Start(
+      [raw = daemon.get()] { return raw->records_->Tend(); });
   daemon->StartWatchdog();
   daemon->StartDiskWatch();
   daemon->log_->info("mpsd {} serves {}", MPSD_VERSION,
@@ -95,7 +95,7 @@ Daemon::~Daemon() {
   planner_.reset();
   puller_.reset();
   scheduler_.reset();
-  CloseLogbook();
+  CloseRecords();
   notifier_.reset();
   tested_.reset();
   if (log_) log_->info("mpsd ends");
@@ -150,7 +150,7 @@ absl::Status Daemon::OpenStores() {
   job_store_ = std::make_unique<store::SqliteJobStore>(*database_);
   kept_jobs_ = std::make_unique<store::KeptJobs>(*database_);
   ended_jobs_ = std::make_unique<store::EndedJobStore>(*database_);
-  logbook_store_ = std::make_unique<store::LogbookStore>(*database_);
+  past_jobs_ = std::make_unique<store::PastJobs>(*database_);
   audit_store_ = std::make_unique<store::AuditStore>(*database_);
   access::AuditTrail::Options audit;
   audit.keep = config_.audit_keep;
@@ -299,7 +299,8 @@ void Daemon::MakeScheduler() {
       jobs::Scheduler::Dependencies{
           *job_store_, *blob_store_, *job_files_, *board_, launcher,
           *run_watch_, base::Clock::Real(), host_.get(), ledger_.get(),
-          kept_jobs_.get(), folders_.get(), logbook_.get()});
+          kept_jobs_.get(), folders_.get(),
+          [this](const std::string& id) { return records_->Keep(id); }});
 }
 
 void Daemon::MakeHousekeeping() {
@@ -407,7 +408,7 @@ absl::Status Daemon::StartServer() {
   options.limits = &config_.user_limits;
   options.planner = planner_.get();
   options.collector = &housekeeping_->collector();
-  options.logbook = logbook_.get();
+  options.records = records_.get();
   options.examiner = examiner_.get();
   server_ = std::make_unique<rpc::RpcServer>(std::move(options), *scheduler_,
                                              *board_, *blob_store_, Facts());

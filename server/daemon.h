@@ -24,8 +24,6 @@
 #include "server/jobs/measured_folders.h"
 #include "server/jobs/scheduler.h"
 #include "server/jobs/user_limits.h"
-#include "server/logbook/logbook.h"
-#include "server/logbook/run_watch.h"
 #include "server/machine_examiner.h"
 #include "server/models/model_book.h"
 #include "server/models/pushed_models.h"
@@ -34,6 +32,8 @@
 #include "server/prometheus/daemon_metrics.h"
 #include "server/prometheus/exposition.h"
 #include "server/prometheus/job_metrics.h"
+#include "server/records/job_records.h"
+#include "server/records/run_watch.h"
 #include "server/rpc/server.h"
 #include "server/rpc/watchdog.h"
 #include "server/state_dir.h"
@@ -42,8 +42,8 @@
 #include "server/store/database.h"
 #include "server/store/ended_job_store.h"
 #include "server/store/kept_jobs.h"
-#include "server/store/logbook_store.h"
 #include "server/store/model_uses.h"
+#include "server/store/past_jobs.h"
 #include "server/store/pull_store.h"
 #include "server/store/sqlite_job_store.h"
 #include "server/store/sweep_store.h"
@@ -100,9 +100,9 @@ class Daemon {
   absl::Status OpenTokens();
   absl::Status OpenModels();
   absl::Status StartMetrics();
-  void MakeLogbook();
-  // Writes what the logbook lacks, and ends its thread.
-  void CloseLogbook();
+  void MakeRecords();
+  // Stores what was seen of attempts, and ends the thread that does.
+  void CloseRecords();
   void MakeLauncher();
   void MakeScheduler();
   void MakePlanner();
@@ -132,7 +132,7 @@ class Daemon {
   std::unique_ptr<store::SqliteJobStore> job_store_;
   std::unique_ptr<store::KeptJobs> kept_jobs_;
   std::unique_ptr<store::EndedJobStore> ended_jobs_;
-  std::unique_ptr<store::LogbookStore> logbook_store_;
+  std::unique_ptr<store::PastJobs> past_jobs_;
   std::unique_ptr<store::AuditStore> audit_store_;
   std::unique_ptr<access::AuditTrail> audit_;
   std::unique_ptr<store::TokenStore> token_store_;
@@ -149,13 +149,13 @@ class Daemon {
   std::unique_ptr<supervisor::ProcessLauncher> launcher_;
   std::shared_ptr<prometheus::JobMetrics> exported_metrics_;
   std::unique_ptr<prometheus::Exposition> exposition_;  // null: off
-  std::unique_ptr<logbook::RunWatch> run_watch_;
-  std::unique_ptr<logbook::Logbook> logbook_;
+  std::unique_ptr<records::RunWatch> run_watch_;
+  std::unique_ptr<records::JobRecords> records_;
   std::unique_ptr<host::Host> host_;
   Ticker ticker_;
   Ticker token_ticker_;
   Ticker sweep_ticker_;
-  Ticker logbook_ticker_;
+  Ticker record_ticker_;
   std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested
   std::unique_ptr<jobs::JobBoard> board_;
   std::unique_ptr<jobs::Scheduler> scheduler_;

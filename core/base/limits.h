@@ -101,8 +101,7 @@ inline constexpr size_t kFallbackOps = 256;        // operators of one step
 inline constexpr size_t kRemovedPaths = 1000;      // in one message
 inline constexpr size_t kMatrixBytes = 512 << 10;  // confusion_matrix_json
 
-// --- studies, plans, sweeps, the logbook
-// --------------------------------------
+// --- studies, plans, sweeps, notes -------------------------------------------
 inline constexpr size_t kStudyBytes = 256 << 10;      // options, as JSON
 inline constexpr size_t kStudyResultBytes = 4 << 20;  // result.json
 inline constexpr int kThresholds = 64;                // of one request
@@ -111,12 +110,10 @@ inline constexpr int kPlans = 2;                      // made at a time
 inline constexpr int kSweepJobs = 500;                // children of a sweep
 inline constexpr int kSweepFields = 16;               // that vary among them
 inline constexpr int kSweepPage = 100;                // sweeps of a page
-inline constexpr size_t kRecordQueryBytes = 1024;
-inline constexpr int kRecordPage = 200;  // records of a page
-inline constexpr size_t kRecordNoteBytes = 4096;
-inline constexpr int kRecordNotes = 200;  // of one record
-inline constexpr int kRecordTags = 64;
-inline constexpr size_t kRecordTagBytes = 64;
+inline constexpr size_t kJobNoteBytes = 4096;
+inline constexpr int kJobNotes = 200;  // of one job
+inline constexpr int kJobTags = 64;
+inline constexpr size_t kJobTagBytes = 64;
 
 // --- what an error quotes ----------------------------------------------------
 inline constexpr size_t kQuotedBytes = 80;  // a label, a value, a name

@@ -110,6 +110,7 @@ struct Job {
   bool cancel_requested = false;
   std::string owner;
   std::map<std::string, std::string> labels;
+  std::vector<std::string> tags;  // sorted; jobs::PastJobs changes them
   int32_t priority = 0;
   absl::Time create_time;
   std::optional<absl::Time> start_time;

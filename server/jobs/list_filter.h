@@ -65,11 +65,13 @@ struct ListFilter {
   std::optional<std::string> text_of_owner;
   // At or after the first, before the second.
   std::optional<absl::Time> created_from, created_to, ended_from, ended_to;
-  std::string model;  // empty: all
+  std::string model;              // empty: all
+  std::vector<std::string> tags;  // all must match
   std::optional<bool> pinned, held;
   std::string sweep_id;      // empty: all
   bool fold_sweeps = false;  // of a sweep's jobs the one made last alone
   ListOrder order = ListOrder::kCreated;
+  bool past = false;  // deleted jobs (PastJobs::List) instead of the others
   // Smallest, oldest, A first; jobs without a value are last either way.
   bool ascending = false;
 };

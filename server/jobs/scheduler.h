@@ -30,7 +30,6 @@
 #include "server/jobs/job_id.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_queue.h"
-#include "server/jobs/job_records.h"
 #include "server/jobs/job_remover.h"
 #include "server/jobs/job_store.h"
 #include "server/jobs/journal.h"
@@ -127,9 +126,9 @@ class Scheduler final : public JobManager,
     KeptJobs* kept = nullptr;
     // Is told what is removed; null where nobody measures.
     MeasuredFolders* folders = nullptr;
-    // Writes down what a job was before the job is removed; null where nobody
-    // keeps records.
-    JobRecords* records = nullptr;
+    // Keeps the record of a job that is about to be removed; empty: none is
+    // kept. ResourceExhausted on a full disk.
+    std::function<absl::Status(const std::string& id)> keep_record = {};
   };
 
   Scheduler(Options options, Dependencies dependencies);

@@ -22,10 +22,10 @@ absl::Status Scheduler::CheckStoredEnd(const std::string& id) {
 }
 
 void Scheduler::KeepRecord(const std::string& id) {
-  if (dependencies_.records == nullptr) return;
-  absl::Status kept = dependencies_.records->WriteRecord(id);
+  if (!dependencies_.keep_record) return;
+  absl::Status kept = dependencies_.keep_record(id);
   if (absl::IsResourceExhausted(kept) && dependencies_.files.MakeRoom()) {
-    kept = dependencies_.records->WriteRecord(id);
+    kept = dependencies_.keep_record(id);
   }
   if (kept.ok()) return;
   journal_.Add(

@@ -144,11 +144,10 @@ std::string AuditDetail(const v1::CancelPullRequest& request) {
 }
 
 std::string AuditDetail(const v1::AddNoteRequest& request) {
-  return absl::StrCat(request.id().empty() ? "an entry" : "a note", " of ",
-                      request.text().size(), " bytes");
+  return absl::StrCat("a note of ", request.text().size(), " bytes");
 }
 
-std::string AuditDetail(const v1::TagRecordRequest& request) {
+std::string AuditDetail(const v1::TagRequest& request) {
   return absl::StrCat("adds ", request.add().size(), " tags, removes ",
                       request.remove().size());
 }

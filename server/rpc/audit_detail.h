@@ -7,7 +7,6 @@
 #include "mpsd/v1/access.pb.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "mpsd/v1/logbook.pb.h"
 #include "mpsd/v1/models.pb.h"
 #include "mpsd/v1/runbook.pb.h"
 #include "mpsd/v1/sweep.pb.h"
@@ -31,7 +30,7 @@ std::string AuditDetail(const v1::CancelPullRequest& request);
 std::string AuditDetail(const v1::CreateSweepRequest& request);
 std::string AuditDetail(const v1::CancelSweepRequest& request);
 std::string AuditDetail(const v1::AddNoteRequest& request);
-std::string AuditDetail(const v1::TagRecordRequest& request);
+std::string AuditDetail(const v1::TagRequest& request);
 std::string AuditDetail(const v1::DiagnoseRequest& request);
 
 }  // namespace mpsd::rpc

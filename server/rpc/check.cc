@@ -112,10 +112,10 @@ absl::Status CheckAfter(const v1::SubmitRequest& request) {
 absl::Status CheckDeleteFilter(const v1::ListJobsRequest& filter) {
   if (!filter.page_token().empty() || filter.count() ||
       filter.order() != v1::JOB_ORDER_UNSPECIFIED || filter.ascending() ||
-      filter.fold_sweeps()) {
+      filter.fold_sweeps() || filter.past()) {
     return absl::InvalidArgumentError(
-        "filter: page_token, order, ascending, count and fold_sweeps stand "
-        "empty: the oldest jobs go first");
+        "filter: page_token, order, ascending, count, fold_sweeps and past "
+        "stand empty: the oldest jobs go first");
   }
   if (filter.page_size() < 0 || filter.page_size() > limits::kPageSize) {
     return absl::InvalidArgumentError(
@@ -123,8 +123,8 @@ absl::Status CheckDeleteFilter(const v1::ListJobsRequest& filter) {
                      ", is ", filter.page_size()));
   }
   const bool names = !filter.states().empty() || !filter.owner().empty() ||
-                     !filter.labels().empty() || !filter.text().empty() ||
-                     filter.has_create_time_from() ||
+                     !filter.labels().empty() || !filter.tags().empty() ||
+                     !filter.text().empty() || filter.has_create_time_from() ||
                      filter.has_create_time_to() ||
                      filter.has_end_time_from() || filter.has_end_time_to() ||
                      !filter.model().empty() || filter.has_pinned() ||
@@ -224,6 +224,9 @@ absl::Status CheckList(const v1::ListJobsRequest& request) {
   }
   if (status.ok()) {
     status = CheckJobLabels(request.labels(), limits::kFilterLabels);
+  }
+  if (status.ok()) {
+    status = CheckCount("tags", request.tags().size(), limits::kFilterLabels);
   }
   if (status.ok()) {
     status = CheckLength("page_token", request.page_token(),

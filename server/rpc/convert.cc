@@ -197,6 +197,7 @@ void ToProto(const jobs::Job& job, v1::Job& out) {
   for (const auto& [key, value] : job.labels) {
     (*out.mutable_labels())[ValidUtf8(key)] = ValidUtf8(value);
   }
+  for (const std::string& tag : job.tags) out.add_tags(ValidUtf8(tag));
   out.set_priority(job.priority);
   ToProto(job.create_time, *out.mutable_create_time());
   if (job.start_time) ToProto(*job.start_time, *out.mutable_start_time());

@@ -25,14 +25,24 @@ absl::Status CheckPart(const std::string& part) {
 
 }  // namespace
 
-absl::Status FindJobs(jobs::JobReader& reader, const access::Rights& rights,
+absl::Status FindJobs(jobs::JobReader& reader, records::JobRecords* records,
+                      const access::Rights& rights,
                       const v1::FindJobsRequest& request,
                       v1::FindJobsResponse& response) {
   absl::Status checked = CheckPart(request.id_part());
   if (!checked.ok()) return checked;
-  absl::StatusOr<std::vector<jobs::FoundJob>> found = reader.FindByIdPart(
-      absl::AsciiStrToUpper(request.id_part()), limits::kFoundJobs + 1);
+  const std::string part = absl::AsciiStrToUpper(request.id_part());
+  absl::StatusOr<std::vector<jobs::FoundJob>> found =
+      reader.FindByIdPart(part, limits::kFoundJobs + 1);
   if (!found.ok()) return found.status();
+  if (request.past() && records != nullptr) {
+    const absl::StatusOr<std::vector<jobs::FoundJob>> past =
+        records->past().FindByIdPart(part, limits::kFoundJobs + 1);
+    if (!past.ok()) return past.status();
+    for (const jobs::FoundJob& job : *past) {
+      if (rights.MayRead(job.owner)) found->push_back(job);
+    }
+  }
   response.set_more(found->size() > limits::kFoundJobs);
   if (found->size() > limits::kFoundJobs) found->resize(limits::kFoundJobs);
   for (const jobs::FoundJob& job : *found) {

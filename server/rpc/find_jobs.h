@@ -6,11 +6,14 @@
 #include "mpsd/v1/jobs.pb.h"
 #include "server/access/rules.h"
 #include "server/jobs/job_reader.h"
+#include "server/records/job_records.h"
 
 namespace mpsd::rpc {
 
-// Implements JobService.FindJobs; errors as the proto states.
-absl::Status FindJobs(jobs::JobReader& reader, const access::Rights& rights,
+// Implements JobService.FindJobs; errors as the proto states. `records`: null
+// where there are none of deleted jobs.
+absl::Status FindJobs(jobs::JobReader& reader, records::JobRecords* records,
+                      const access::Rights& rights,
                       const v1::FindJobsRequest& request,
                       v1::FindJobsResponse& response);
 

@@ -12,11 +12,19 @@
 #include "server/rpc/list_jobs.h"
 #include "server/rpc/log_stream.h"
 #include "server/rpc/queue_calls.h"
+#include "server/rpc/record_calls.h"
 #include "server/rpc/show_queue.h"
 #include "server/rpc/source_stream.h"
 #include "server/rpc/watch_stream.h"
 
 namespace mpsd::rpc {
+namespace {
+
+absl::Status NoRecords() {
+  return absl::UnimplementedError("this mpsd keeps no records of jobs");
+}
+
+}  // namespace
 
 // gRPC keeps request and response until the call is finished, so the tasks of
 // all handlers capture pointers.
@@ -41,22 +49,58 @@ grpc::ServerUnaryReactor* JobService::Get(grpc::CallbackServerContext* context,
                 });
 }
 
+grpc::ServerUnaryReactor* JobService::GetRecord(
+    grpc::CallbackServerContext* context, const v1::GetRecordRequest* request,
+    v1::GetRecordResponse* response) {
+  return Answer(context, gate_, reads_, {"JobService.GetRecord", request->id()},
+                [=, this](Call& call) {
+                  if (records_ == nullptr) return NoRecords();
+                  return rpc::GetRecord(*records_, reader_, call.rights,
+                                        *request, *response);
+                });
+}
+
+grpc::ServerUnaryReactor* JobService::AddNote(
+    grpc::CallbackServerContext* context, const v1::AddNoteRequest* request,
+    v1::GetRecordResponse* response) {
+  return Answer(context, gate_, changes_,
+                {"JobService.AddNote", request->id(), AuditDetail(*request)},
+                [=, this](Call& call) {
+                  if (records_ == nullptr) return NoRecords();
+                  return rpc::AddNote(*records_, reader_, call.rights, *request,
+                                      *response);
+                });
+}
+
+grpc::ServerUnaryReactor* JobService::Tag(grpc::CallbackServerContext* context,
+                                          const v1::TagRequest* request,
+                                          v1::GetRecordResponse* response) {
+  return Answer(context, gate_, changes_,
+                {"JobService.Tag", request->id(), AuditDetail(*request)},
+                [=, this](Call& call) {
+                  if (records_ == nullptr) return NoRecords();
+                  return TagJob(*records_, reader_, call.rights, *request,
+                                *response);
+                });
+}
+
 grpc::ServerUnaryReactor* JobService::List(grpc::CallbackServerContext* context,
                                            const v1::ListJobsRequest* request,
                                            v1::ListJobsResponse* response) {
-  return Answer(context, gate_, lists_, {"JobService.List"},
-                [=, this](Call& call) {
-                  return ListJobs(reader_, call.rights, *request, *response);
-                });
+  return Answer(
+      context, gate_, lists_, {"JobService.List"}, [=, this](Call& call) {
+        return ListJobs(reader_, records_, call.rights, *request, *response);
+      });
 }
 
 grpc::ServerUnaryReactor* JobService::FindJobs(
     grpc::CallbackServerContext* context, const v1::FindJobsRequest* request,
     v1::FindJobsResponse* response) {
-  return Answer(
-      context, gate_, reads_, {"JobService.FindJobs"}, [=, this](Call& call) {
-        return rpc::FindJobs(reader_, call.rights, *request, *response);
-      });
+  return Answer(context, gate_, reads_, {"JobService.FindJobs"},
+                [=, this](Call& call) {
+                  return rpc::FindJobs(reader_, records_, call.rights, *request,
+                                       *response);
+                });
 }
 
 grpc::ServerWriteReactor<v1::JobEvent>* JobService::Watch(

@@ -6,6 +6,7 @@
 #include "mpsd/v1/jobs.grpc.pb.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_reader.h"
+#include "server/records/job_records.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/stream_host.h"
 #include "server/rpc/unary_call.h"
@@ -26,11 +27,13 @@ class JobService final : public v1::JobService::CallbackService {
     CallHost& deletions;  // Delete … and Retry, which work on the disk
   };
   JobService(const Gate& gate, jobs::JobManager& manager,
-             jobs::JobReader& reader, const UserAccounts& accounts, Hosts hosts,
-             StreamHost& streams, absl::Duration log_poll_interval)
+             jobs::JobReader& reader, records::JobRecords* records,
+             const UserAccounts& accounts, Hosts hosts, StreamHost& streams,
+             absl::Duration log_poll_interval)
       : gate_(gate),
         manager_(manager),
         reader_(reader),
+        records_(records),
         accounts_(accounts),
         reads_(hosts.reads),
         lists_(hosts.lists),
@@ -46,6 +49,15 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
                                 const v1::GetJobRequest* request,
                                 v1::Job* response) override;
+  grpc::ServerUnaryReactor* GetRecord(grpc::CallbackServerContext* context,
+                                      const v1::GetRecordRequest* request,
+                                      v1::GetRecordResponse* response) override;
+  grpc::ServerUnaryReactor* AddNote(grpc::CallbackServerContext* context,
+                                    const v1::AddNoteRequest* request,
+                                    v1::GetRecordResponse* response) override;
+  grpc::ServerUnaryReactor* Tag(grpc::CallbackServerContext* context,
+                                const v1::TagRequest* request,
+                                v1::GetRecordResponse* response) override;
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
                                  const v1::ListJobsRequest* request,
                                  v1::ListJobsResponse* response) override;
@@ -102,6 +114,7 @@ class JobService final : public v1::JobService::CallbackService {
   const Gate& gate_;
   jobs::JobManager& manager_;
   jobs::JobReader& reader_;
+  records::JobRecords* const records_;
   const UserAccounts& accounts_;
   CallHost& reads_;
   CallHost& lists_;

@@ -17,9 +17,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/sha256.h"
+#include "server/records/make_record.h"
 #include "server/rpc/check.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/job_calls.h"
+#include "server/rpc/status.h"
 
 namespace mpsd::rpc {
 namespace {
@@ -91,6 +93,8 @@ std::string Identity(const jobs::ListFilter& filter) {
   add_flag(filter.held);
   add(filter.sweep_id);
   add(filter.fold_sweeps ? "folded" : "");
+  for (const std::string& tag : filter.tags) add(absl::StrCat("tag ", tag));
+  add(filter.past ? "past" : "");
   add(absl::StrCat(static_cast<int>(filter.order), filter.ascending));
   return text;
 }
@@ -194,9 +198,9 @@ absl::Status ReadPage(const v1::ListJobsRequest& request,
 // Whether the answer would tell of private jobs what is not public: which of
 // them have a label, or which has the smaller loss.
 bool AsksForPrivate(const jobs::ListFilter& filter) {
-  return !filter.labels.empty() || !filter.model.empty() || filter.pinned ||
-         filter.held || !filter.sweep_id.empty() ||
-         filter.order == jobs::ListOrder::kName ||
+  return !filter.labels.empty() || !filter.tags.empty() ||
+         !filter.model.empty() || filter.pinned || filter.held || filter.past ||
+         !filter.sweep_id.empty() || filter.order == jobs::ListOrder::kName ||
          filter.order == jobs::ListOrder::kEvalLoss ||
          filter.order == jobs::ListOrder::kStoredBytes;
 }
@@ -208,6 +212,42 @@ bool MayFilter(const access::Rights& rights, const jobs::ListFilter& filter) {
   return !user.empty() && filter.owner == user;
 }
 
+absl::Status ListPast(records::JobRecords& records, jobs::ListFilter filter,
+                      bool count, v1::ListJobsResponse& response) {
+  if (count) {
+    const absl::StatusOr<int64_t> total = records.past().Count(filter);
+    if (!total.ok()) return total.status();
+    response.set_total(*total);
+  }
+  const size_t page_size = filter.limit;
+  ++filter.limit;
+  const absl::StatusOr<std::vector<jobs::PastJob>> listed =
+      records.past().List(filter);
+  if (!listed.ok()) return listed.status();
+  size_t bytes = 0;
+  for (size_t i = 0; i < listed->size(); ++i) {
+    const jobs::PastJob& past = (*listed)[i];
+    if (i == page_size || bytes > limits::kPageBytes) {
+      response.set_next_page_token(PageToken((*listed)[i - 1].place, filter));
+      break;
+    }
+    v1::JobRecord record;
+    record.ParseFromString(past.body);
+    record.set_id(past.place.id);
+    if (record.name().empty()) record.set_name(ValidUtf8(past.name));
+    const absl::StatusOr<std::vector<std::string>> tags =
+        records.past().TagsOf(past.place.id);
+    if (!tags.ok()) return tags.status();
+    for (const std::string& tag : *tags) record.add_tags(ValidUtf8(tag));
+    v1::Job& out = *response.add_jobs();
+    out = records::JobOf(record);
+    out.clear_spec_json();
+    out.clear_warnings();
+    bytes += out.ByteSizeLong();
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<jobs::ListFilter> ReadListFilter(
@@ -217,6 +257,8 @@ absl::StatusOr<jobs::ListFilter> ReadListFilter(
   filter.summaries = true;
   filter.owner = request.owner();
   filter.labels.insert(request.labels().begin(), request.labels().end());
+  filter.tags.assign(request.tags().begin(), request.tags().end());
+  filter.past = request.past();
   filter.text = request.text();
   filter.model = request.model();
   if (request.has_pinned()) filter.pinned = request.pinned();
@@ -236,7 +278,8 @@ absl::StatusOr<jobs::ListFilter> ReadListFilter(
   return filter;
 }
 
-absl::Status ListJobs(jobs::JobReader& reader, const access::Rights& rights,
+absl::Status ListJobs(jobs::JobReader& reader, records::JobRecords* records,
+                      const access::Rights& rights,
                       const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response) {
   absl::StatusOr<jobs::ListFilter> filter = ReadListFilter(rights, request);
@@ -244,6 +287,10 @@ absl::Status ListJobs(jobs::JobReader& reader, const access::Rights& rights,
   absl::Status page = ReadPage(request, *filter);
   if (!page.ok()) return page;
   const bool may_filter = MayFilter(rights, *filter);
+  if (filter->past) {
+    if (!may_filter || records == nullptr) return absl::OkStatus();
+    return ListPast(*records, *std::move(filter), request.count(), response);
+  }
   if (request.count()) {
     const absl::StatusOr<int64_t> total =
         may_filter ? reader.CountListed(*filter) : 0;

@@ -8,6 +8,7 @@
 #include "server/access/rules.h"
 #include "server/jobs/job_reader.h"
 #include "server/jobs/list_filter.h"
+#include "server/records/job_records.h"
 
 namespace mpsd::rpc {
 
@@ -17,10 +18,12 @@ namespace mpsd::rpc {
 absl::StatusOr<jobs::ListFilter> ReadListFilter(
     const access::Rights& rights, const v1::ListJobsRequest& request);
 
-// Implements JobService.List. A page token is the place of the page's last job
+// Implements JobService.List; `records`: null where there are none of deleted
+// jobs. A page token is the place of the page's last job
 // and a digest of the filter: it stays valid across restarts, whatever became
 // of that job, and is refused with another filter.
-absl::Status ListJobs(jobs::JobReader& reader, const access::Rights& rights,
+absl::Status ListJobs(jobs::JobReader& reader, records::JobRecords* records,
+                      const access::Rights& rights,
                       const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response);
 

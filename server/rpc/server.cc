@@ -31,7 +31,6 @@
 #include "server/rpc/entrances.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/job_service.h"
-#include "server/rpc/logbook_service.h"
 #include "server/rpc/model_service.h"
 #include "server/rpc/runbook_service.h"
 #include "server/rpc/stream_host.h"
@@ -48,9 +47,6 @@ constexpr int kDeletionThreads = 1;
 // One, for lists have one connection to the database: nobody who asks for one
 // job waits until fifty people have looked at all of them.
 constexpr int kListThreads = 1;
-// Searches of the logbook, which may take seconds, queue up behind each other
-// and not before a list of jobs.
-constexpr int kSearchThreads = 1;
 // One, so that of fifty who ask for the doctor one starts a worker, and the
 // others get what that one found.
 constexpr int kDiagnosisThreads = 1;
@@ -66,7 +62,7 @@ constexpr char const* kServices[] = {
     "mpsd.v1.JobService",    "mpsd.v1.ArtifactService",
     "mpsd.v1.DaemonService", "mpsd.v1.AccessService",
     "mpsd.v1.ModelService",  "mpsd.v1.RunbookService",
-    "mpsd.v1.SweepService",  "mpsd.v1.LogbookService"};
+    "mpsd.v1.SweepService"};
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
@@ -191,8 +187,6 @@ struct RpcServer::Services {
         reads(options.read_threads, options.max_waiting_reads,
               Barrier(options.log)),
         lists(kListThreads, options.max_waiting_reads, Barrier(options.log)),
-        searches(kSearchThreads, options.max_waiting_reads,
-                 Barrier(options.log)),
         changes(options.change_threads, options.max_waiting_reads,
                 Barrier(options.log)),
         submits(options.submit_threads, options.max_waiting_submits,
@@ -213,7 +207,7 @@ struct RpcServer::Services {
                 {options.max_uploads, options.max_uploads_of_user,
                  options.upload_idle},
                 Barrier(options.log)),
-        jobs(gate, manager, reader, accounts,
+        jobs(gate, manager, reader, options.records, accounts,
              {reads, lists, changes, submits, deletions}, streams,
              options.log_poll_interval),
         artifacts(gate, reader, blobs, accounts, reads, downloads, uploads),
@@ -229,9 +223,6 @@ struct RpcServer::Services {
     if (options.sweeps != nullptr) {
       sweeps.emplace(gate, *options.sweeps, reader, accounts,
                      SweepService::Hosts{reads, changes, submits});
-    }
-    if (options.logbook != nullptr) {
-      logbook.emplace(gate, *options.logbook, reads, searches, changes);
     }
     if (options.tokens != nullptr && options.audit_entries != nullptr) {
       access.emplace(
@@ -251,7 +242,6 @@ struct RpcServer::Services {
   UserAccounts accounts;
   CallHost reads;
   CallHost lists;
-  CallHost searches;
   CallHost changes;
   CallHost submits;
   CallHost deletions;
@@ -266,7 +256,6 @@ struct RpcServer::Services {
   RunbookService runbook;
   std::optional<ModelService> models;
   std::optional<SweepService> sweeps;
-  std::optional<LogbookService> logbook;
   std::optional<AccessService> access;
   absl::Mutex stopping;  // so that one thread stops the listener
   // Members are created in this order.
@@ -309,7 +298,6 @@ absl::Status RpcServer::Start() {
   builder.RegisterService(&services_->runbook);
   if (services_->models) builder.RegisterService(&*services_->models);
   if (services_->sweeps) builder.RegisterService(&*services_->sweeps);
-  if (services_->logbook) builder.RegisterService(&*services_->logbook);
   if (services_->access) builder.RegisterService(&*services_->access);
   services_->server = builder.BuildAndStart();
   if (services_->server == nullptr) {

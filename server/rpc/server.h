@@ -22,9 +22,9 @@
 #include "server/jobs/job_reader.h"
 #include "server/jobs/planner.h"
 #include "server/jobs/user_ledger.h"
-#include "server/logbook/logbook.h"
 #include "server/models/model_book.h"
 #include "server/models/puller.h"
+#include "server/records/job_records.h"
 #include "server/rpc/daemon_facts.h"
 #include "server/rpc/identify.h"
 #include "server/rpc/server_tls.h"
@@ -103,9 +103,8 @@ struct Options {
   models::ModelBook* models = nullptr;
   // The sweeps; must outlive the server. Null: there is no SweepService.
   sweeps::SweepBook* sweeps = nullptr;
-  // The records of jobs that have ended, and a jobs::RecordNotes; must outlive
-  // the server. Null: there is no LogbookService.
-  logbook::Logbook* logbook = nullptr;
+  // The records of jobs; must outlive the server. Null: none are kept.
+  records::JobRecords* records = nullptr;
   // Fetches models from the hub; must outlive the server. Null: pulls are off.
   models::Puller* puller = nullptr;
   // Plans jobs that are not queued; must outlive the server. Null: plans are
@@ -123,7 +122,7 @@ struct Options {
 };
 
 // The API over gRPC: JobService, ArtifactService, DaemonService, AccessService,
-// ModelService, RunbookService, SweepService, LogbookService, the standard
+// ModelService, RunbookService, SweepService, the standard
 // health service (SERVING between Start and Shutdown) and reflection. No call
 // has a thread of its own, and none of our threads waits for a thread of
 // gRPC's. Thread-safe.

@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(
     };
     return std::unique_ptr<Database>(new Database(
         std::make_unique<Connection>(std::move(writer), std::move(on_commit)),
-        open_reader(), open_reader(), open_reader(), *version));
+        open_reader(), open_reader(), *version));
   });
 }
 

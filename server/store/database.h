@@ -11,10 +11,10 @@
 
 namespace mpsd::store {
 
-// The state folder's SQLite file, with one connection that writes and three
-// that only read, so that a reader never waits for a writer's fsync (WAL), who
-// asks for one job never for who lists all of them, and neither for a search of
-// the logbook. Thread-safe. The database must outlive the stores that use it.
+// The state folder's SQLite file, with one connection that writes and two
+// that only read, so that a reader never waits for a writer's fsync (WAL), and
+// who asks for one job never for who lists all of them. Thread-safe. The
+// database must outlive the stores that use it.
 class Database {
  public:
   // Opens or creates `path` and migrates it. Only its owner may read a new
@@ -26,24 +26,20 @@ class Database {
   Connection& writer() { return *writer_; }
   Connection& reader() { return *reader_; }
   Connection& lister() { return *lister_; }
-  Connection& searcher() { return *searcher_; }
   int64_t schema_version() const { return schema_version_; }
 
  private:
   Database(std::unique_ptr<Connection> writer,
            std::unique_ptr<Connection> reader,
-           std::unique_ptr<Connection> lister,
-           std::unique_ptr<Connection> searcher, int64_t schema_version)
+           std::unique_ptr<Connection> lister, int64_t schema_version)
       : writer_(std::move(writer)),
         reader_(std::move(reader)),
         lister_(std::move(lister)),
-        searcher_(std::move(searcher)),
         schema_version_(schema_version) {}
 
   const std::unique_ptr<Connection> writer_;
   const std::unique_ptr<Connection> reader_;
   const std::unique_ptr<Connection> lister_;
-  const std::unique_ptr<Connection> searcher_;
   const int64_t schema_version_;
 };
 

@@ -90,14 +90,6 @@ std::string Phrase(const std::string& text) {
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }
 
-// LIKE's pattern for the same, with '\\' as its escape.
-std::string Pattern(const std::string& text) {
-  return absl::StrCat(
-      "%",
-      absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"%", "\\%"}, {"_", "\\_"}}),
-      "%");
-}
-
 // Whether the index of trigrams finds the text.
 bool HasTrigram(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](unsigned char byte) {
@@ -105,14 +97,14 @@ bool HasTrigram(const std::string& text) {
          }) >= 3;
 }
 
-// Whether the column has the text: LIKE, whose pattern Pattern makes.
+// Whether the column has the text.
 constexpr char kHas[] = " LIKE ? ESCAPE '\\'";
 
 // Looks at no more than id and owner of jobs of others than `owner`.
 void AddTextOf(const std::string& owner, const std::string& text, Rows& rows) {
   rows.Add(absl::StrCat("(l.owner = ? AND l.owner <> '' OR l.id", kHas,
                         " OR l.owner", kHas, ")"),
-           owner, Pattern(text), Pattern(text));
+           owner, LikePattern(text), LikePattern(text));
 }
 
 // The rows with the text: by the index of trigrams or, for a text that has
@@ -130,7 +122,7 @@ Rows RowsWith(const std::string& text) {
       "t.number"};
   rows.Add(absl::StrCat("(t.texts", kHas, " OR t.id", kHas, " OR t.owner", kHas,
                         ")"),
-           Pattern(text), Pattern(text), Pattern(text));
+           LikePattern(text), LikePattern(text), LikePattern(text));
   return rows;
 }
 
@@ -189,6 +181,9 @@ Rows MatchingRows(Connection& c, const jobs::ListFilter& filter)
   add_time("l.create_time_us < ?", filter.created_to);
   add_time("l.end_time_us >= ?", filter.ended_from);
   add_time("l.end_time_us < ?", filter.ended_to);
+  for (const std::string& tag : filter.tags) {
+    rows.Add("l.id IN (SELECT job_id FROM job_tags WHERE tag = ?)", tag);
+  }
   if (filter.pinned) rows.Add("l.pinned = ?", int64_t{*filter.pinned});
   if (filter.held) rows.Add("l.held = ?", int64_t{*filter.held});
   if (!filter.sweep_id.empty()) {
@@ -292,6 +287,13 @@ void BindAll(Query& query, const std::vector<Value>& values) {
 }
 
 }  // namespace
+
+std::string LikePattern(const std::string& text) {
+  return absl::StrCat(
+      "%",
+      absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"%", "\\%"}, {"_", "\\_"}}),
+      "%");
+}
 
 absl::StatusOr<std::vector<jobs::Job>> ListJobs(
     Connection& c, const jobs::ListFilter& filter) {

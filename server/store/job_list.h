@@ -3,6 +3,7 @@
 #define MPSD_SERVER_STORE_JOB_LIST_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,10 @@ absl::StatusOr<std::vector<jobs::Job>> ListJobs(Connection& connection,
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
 int64_t CountJobs(Connection& connection, const jobs::ListFilter& filter)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection.mutex());
+
+// LIKE's pattern for a text that may have any characters, with '\\' as its
+// escape.
+std::string LikePattern(const std::string& text);
 
 // Lets lists find the texts of the rows of jobs that were inserted, changed or
 // deleted since the last call. Belongs into the transaction of each such

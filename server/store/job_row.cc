@@ -299,6 +299,15 @@ void ReadLabels(Connection& c, JobRow& row) {
     std::string key = query.Text();
     row.job.labels[std::move(key)] = query.Text();
   }
+  row.job.tags = ReadTags(c, row.job.id);
+}
+
+std::vector<std::string> ReadTags(Connection& c, const std::string& job_id) {
+  std::vector<std::string> tags;
+  Query query(c, "SELECT tag FROM job_tags WHERE job_id = ? ORDER BY tag",
+              job_id);
+  while (query.Next()) tags.push_back(query.Text());
+  return tags;
 }
 
 void Shorten(jobs::Job& job) {

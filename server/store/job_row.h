@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/jobs/job.h"
@@ -35,8 +36,12 @@ JobRow ReadWhatCanBe(Query& query);
 // Like ReadWhatCanBe, but returns the fault as an error.
 absl::StatusOr<JobRow> ReadJobRow(Query& query);
 
-// Adds the job's labels. Throws as Connection does.
+// Adds the job's labels and tags. Throws as Connection does; likewise below.
 void ReadLabels(Connection& c, JobRow& row)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
+
+// The tags of a job, deleted or not; sorted.
+std::vector<std::string> ReadTags(Connection& c, const std::string& job_id)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex());
 
 // The columns to select instead of WholeColumns() for a summary

@@ -2,7 +2,6 @@
 #include "client/complete_words.h"
 
 #include "tests/client/client_fixture.h"
-#include "tests/client/some_records.h"
 
 namespace mpsd::client {
 namespace {
@@ -62,15 +61,6 @@ TEST_F(CompleteWordsTest, IdsOfTheRightStates) {
   Ask({"download", ""});
   EXPECT_THAT(data().listed.back().states(),
               ElementsAre(v1::JOB_STATE_SUCCEEDED));
-}
-
-TEST_F(CompleteWordsTest, RecordsOfTheLogbook) {
-  AddJob(kId, v1::JOB_STATE_RUNNING);
-  daemon_->logbook().records = {SomeRecord(kOtherId)};
-  EXPECT_EQ(Ask({"log", "show", "01"}),
-            "words\n01KAH0000000000000000000BB\ttraining  moods\n");
-  EXPECT_EQ(Ask({"log", "search", "x"}), "words\n");
-  EXPECT_THAT(Ask({"log", ""}), HasSubstr("\nexport\t"));
 }
 
 TEST_F(CompleteWordsTest, Sweeps) {

@@ -1,95 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/client/client_fixture.h"
+#include "tests/client/some_records.h"
 
 namespace mpsd::client {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
+// A job that is there, and one that was deleted.
 class DiffTest : public ClientTest {
  protected:
   DiffTest() {
-    Put(kOtherId, "2e-4", 'a');
-    Put(kId, "1e-4", 'b');
-  }
-  void Put(const std::string& id, const std::string& rate, char hash) {
-    v1::Job& job = AddJob(id, v1::JOB_STATE_SUCCEEDED);
-    job.set_spec_json(R"({"name": ")" + rate + "\"}");
-    job.set_train_loss(hash == 'a' ? 1.5 : 1.25);
-    job.set_eval_loss_after(0.5);
-    (*job.mutable_metrics())["accuracy"] = hash == 'a' ? 0.9 : 0.8;
-    job.set_device_seconds(80);
-    v1::SubmitRequest& kept = data().requests[id];
-    kept.set_spec_json(R"({"model": "org/id", "dataset": {"train": "t.jsonl"},
-        "training": {"learning_rate": )" +
-                       rate + "}}");
-    v1::InputFile* input = kept.add_inputs();
-    input->set_path("t.jsonl");
-    input->set_sha256(std::string(64, hash));
+    AddJob(kId, v1::JOB_STATE_SUCCEEDED).set_device_seconds(80);
+    data().records[kId] = SomeRecord(kId);
+    v1::Job past;
+    past.set_id(kOtherId);
+    past.set_past(true);
+    data().past.push_back(past);
+    v1::JobRecord& other = data().records[kOtherId] = SomeRecord(kOtherId);
+    other.set_spec_json(R"({"model": "m", "lora": {"r": 16}})");
+    other.mutable_environment()->set_torch_version("2.7.0");
+    other.mutable_environment()->mutable_variables()->clear();
+    other.mutable_conditions()->set_power_sources(0, "battery");
+    other.mutable_data()->mutable_inputs(0)->set_sha256(std::string(64, 'b'));
+    (*other.mutable_metrics())["accuracy"] = 0.75;
   }
 };
 
-TEST_F(DiffTest, ShowsSpecDataAndResults) {
-  const Result result = RunVerb({"diff", kOtherId, kId});
+TEST_F(DiffTest, WhatDiffersAndTheResults) {
+  const Result result = RunVerb({"diff", kId, kOtherId});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(
+  EXPECT_THAT(
       result.out,
-      "SPEC                    01KAH0000000000000000000BB  "
-      "01KAH0000000000000000000AA\n"
-      "training.learning_rate  0.0002                      0.0001\n"
-      "\n"
-      "DATA (SHA-256)  01KAH0000000000000000000BB  01KAH0000000000000000000AA\n"
-      "t.jsonl         aaaaaaaaaaaa                bbbbbbbbbbbb\n"
-      "\n"
-      "RESULT       01KAH0000000000000000000BB  01KAH0000000000000000000AA\n"
-      "state        SUCCEEDED                   SUCCEEDED\n"
-      "train loss   1.5000                      1.2500\n"
-      "eval loss    0.5000                      0.5000\n"
-      "accuracy     0.9000                      0.8000\n"
-      "device time  1m20s                       1m20s\n");
-}
-
-TEST_F(DiffTest, WhatIsTheSameIsSaid) {
-  data().requests[kId] = data().requests[kOtherId];
-  const std::string out = RunVerb({"diff", kOtherId, kId}).out;
-  EXPECT_THAT(out, HasSubstr("The specs are the same.\n"));
-  EXPECT_THAT(out, HasSubstr("The data are the same: files uploaded 1.\n"));
-}
-
-TEST_F(DiffTest, AFileOfOneJobAlone) {
-  v1::InputFile* input = data().requests[kId].add_inputs();
-  input->set_path("e.jsonl");
-  input->set_sha256(std::string(64, 'c'));
-  EXPECT_THAT(RunVerb({"diff", kOtherId, kId}).out,
-              HasSubstr("e.jsonl         -                           cccc"));
+      testing::StartsWith(
+          "SPEC    01KAH0000000000000000000AA  01KAH0000000000000000000BB\n"
+          "lora.r  4                           16\n\n"
+          "ENVIRONMENT "));
+  for (const char* text :
+       {"2.6.0", "2.7.0", "variables OMP_NUM_THREADS", "inputs t.jsonl",
+        "battery", "RESULTS", "eval loss", "1.2500", "metrics accuracy"}) {
+    EXPECT_THAT(result.out, HasSubstr(text)) << text;
+  }
+  EXPECT_THAT(result.out, Not(HasSubstr("nominal, heavy"))) << "the same";
 }
 
 TEST_F(DiffTest, JsonIsOneObject) {
-  const std::string out = RunVerb({"diff", kOtherId, kId, "--json"}).out;
+  const std::string out = RunVerb({"diff", kId, kOtherId, "--json"}).out;
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1);
   const auto json = nlohmann::json::parse(out);
-  EXPECT_EQ(json["a"], kOtherId);
-  EXPECT_EQ(json["spec"]["training.learning_rate"],
-            nlohmann::json({2e-4, 1e-4}));
-  EXPECT_EQ(json["data"]["t.jsonl"][1], std::string(64, 'b'));
-  EXPECT_EQ(json["jobs"][1]["train_loss"], 1.25);
+  EXPECT_EQ(json["a"], kId);
+  EXPECT_EQ(json["spec"]["lora.r"], (nlohmann::json{4, 16}));
+  EXPECT_EQ(json["environment"]["torch version"],
+            (nlohmann::json{"2.6.0", "2.7.0"}));
+  EXPECT_EQ(json["environment"]["variables OMP_NUM_THREADS"],
+            (nlohmann::json{8, nullptr}));
+  EXPECT_EQ(json["results"]["eval loss"], (nlohmann::json{1.25, 1.25}));
+  EXPECT_EQ(json["jobs"][0]["device_seconds"], 80);
+  EXPECT_EQ(json["records"][1]["id"], kOtherId);
 }
 
-TEST_F(DiffTest, AJobOfAnEarlierReleaseIsComparedAsItRan) {
-  data().fail["GetSubmission"] = {grpc::StatusCode::FAILED_PRECONDITION,
-                                  "no request was kept"};
-  const Result result = RunVerb({"diff", kOtherId, kId});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err,
-              HasSubstr(std::string(kId) + " was made by a release"));
-  EXPECT_THAT(result.out, HasSubstr("name  \"2e-4\""));
+TEST_F(DiffTest, TheSameSpecs) {
+  EXPECT_THAT(RunVerb({"diff", kId, kId}).out,
+              testing::StartsWith("The specs are the same.\n\nRESULTS"));
 }
 
 TEST_F(DiffTest, TwoJobsAreWanted) {
   EXPECT_EQ(RunVerb({"diff", kId}).code, 2);
   EXPECT_EQ(RunVerb({"diff", kId, kOtherId, kId}).code, 2);
   EXPECT_EQ(RunVerb({"diff", kId, "01KAH0000000000000000000ZZ"}).code, 4);
-  data().fail["GetSubmission"] = {grpc::StatusCode::PERMISSION_DENIED, "no"};
+  data().fail["GetRecord"] = {grpc::StatusCode::PERMISSION_DENIED, "no"};
   EXPECT_EQ(RunVerb({"diff", kId, kOtherId}).code, 8);
 }
 

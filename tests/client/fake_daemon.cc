@@ -69,6 +69,25 @@ class FakeDaemon::Jobs final : public FakeRemovals {
     absl::MutexLock lock(&d_.mutex_);
     return d_.Answer("Get", request->id(), job);
   }
+  Status GetRecord(Context*, const v1::GetRecordRequest* request,
+                   v1::GetRecordResponse* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    return d_.Record("GetRecord", request->id(), response);
+  }
+  Status AddNote(Context*, const v1::AddNoteRequest* request,
+                 v1::GetRecordResponse* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    d_.data_.records[request->id()].add_notes()->set_text(request->text());
+    return d_.Record("AddNote", request->id(), response);
+  }
+  Status Tag(Context*, const v1::TagRequest* request,
+             v1::GetRecordResponse* response) override {
+    absl::MutexLock lock(&d_.mutex_);
+    d_.data_.tagged.push_back(*request);
+    d_.data_.records[request->id()].mutable_tags()->Add(request->add().begin(),
+                                                        request->add().end());
+    return d_.Record("Tag", request->id(), response);
+  }
   Status Cancel(Context*, const v1::CancelRequest* request,
                 v1::Job* job) override {
     absl::MutexLock lock(&d_.mutex_);
@@ -116,6 +135,11 @@ class FakeDaemon::Jobs final : public FakeRemovals {
       }
       *response->add_jobs() = job;
     }
+    for (const v1::Job& job : d_.data_.past) {
+      const bool matches =
+          job.id().starts_with(part) || job.id().ends_with(part);
+      if (request->past() && matches) *response->add_jobs() = job;
+    }
     return Status::OK;
   }
   Status Retry(Context*, const v1::RetryRequest* request,
@@ -130,7 +154,8 @@ class FakeDaemon::Jobs final : public FakeRemovals {
     absl::MutexLock lock(&d_.mutex_);
     if (Status s = d_.Failure("List"); !s.ok()) return s;
     d_.data_.listed.push_back(*request);
-    const std::vector<v1::Job>& jobs = d_.data_.jobs;
+    const std::vector<v1::Job>& jobs =
+        request->past() ? d_.data_.past : d_.data_.jobs;
     size_t at =
         request->page_token().empty() ? 0 : std::stoul(request->page_token());
     const size_t end = std::min<size_t>(
@@ -139,7 +164,7 @@ class FakeDaemon::Jobs final : public FakeRemovals {
     if (end < jobs.size()) {
       response->set_next_page_token(std::to_string(end));
     }
-    if (request->count() && d_.data_.counts) {
+    if (request->count()) {
       response->set_total(static_cast<int64_t>(jobs.size()));
     }
     return Status::OK;
@@ -375,9 +400,22 @@ void FakeDaemon::Start() {
   builder.RegisterService(&models_);
   builder.RegisterService(&runbook_);
   builder.RegisterService(&sweeps_);
-  builder.RegisterService(&logbook_);
   server_ = builder.BuildAndStart();
 }
+FakeDaemon::Status FakeDaemon::Record(const std::string& method,
+                                      const std::string& id,
+                                      v1::GetRecordResponse* response) {
+  if (Status s = Failure(method); !s.ok()) return s;
+  const v1::Job* job = Find(id);
+  for (const v1::Job& past : data_.past) {
+    if (past.id() == id) job = &past;
+  }
+  if (job == nullptr) return NoJob(id);
+  *response->mutable_job() = *job;
+  *response->mutable_record() = data_.records[id];
+  return Status::OK;
+}
+
 void FakeDaemon::Stop() {
   if (server_ != nullptr) server_->Shutdown();
   server_.reset();

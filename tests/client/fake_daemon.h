@@ -11,7 +11,6 @@
 
 #include "absl/synchronization/mutex.h"
 #include "tests/client/fake_daemon_data.h"
-#include "tests/client/fake_logbook.h"
 #include "tests/client/fake_models.h"
 #include "tests/client/fake_runbook.h"
 #include "tests/client/fake_sweeps.h"
@@ -40,7 +39,6 @@ class FakeDaemon {
   FakeModels& models() { return models_; }
   FakeRunbook& runbook() { return runbook_; }
   FakeSweeps& sweeps() { return sweeps_; }
-  FakeLogbook& logbook() { return logbook_; }
   int port() const { return port_; }
 
   // What the test wrote is seen by the calls that follow, and what calls wrote
@@ -63,6 +61,9 @@ class FakeDaemon {
   v1::Job* Find(const std::string& id);
   Status Answer(const std::string& method, const std::string& id,
                 v1::Job* answer);
+  // A job, deleted or not, and its record.
+  Status Record(const std::string& method, const std::string& id,
+                v1::GetRecordResponse* response);
   // Without the lock: the test may go on meanwhile.
   Status Idle(Context* context) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
@@ -75,7 +76,6 @@ class FakeDaemon {
   FakeModels models_{mutex_, data_.fail, data_.blobs};
   FakeRunbook runbook_{mutex_, data_.fail};
   FakeSweeps sweeps_{mutex_, data_.fail};
-  FakeLogbook logbook_{mutex_, data_.fail};
   std::unique_ptr<Services> services_;
   std::unique_ptr<grpc::Server> server_;
 };

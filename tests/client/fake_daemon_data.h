@@ -21,7 +21,10 @@ namespace mpsd::client {
 
 // What a FakeDaemon answers with, and what it was asked.
 struct FakeDaemonData : FakeUploads {
-  std::vector<v1::Job> jobs;                                // newest first
+  std::vector<v1::Job> jobs;                     // newest first
+  std::vector<v1::Job> past;                     // likewise
+  std::map<std::string, v1::JobRecord> records;  // by job
+  std::vector<v1::TagRequest> tagged;
   std::map<std::string, std::vector<v1::JobEvent>> events;  // by job
   std::map<std::string, std::string> logs;
   std::map<std::string, std::vector<v1::Checkpoint>> checkpoints;
@@ -62,7 +65,6 @@ struct FakeDaemonData : FakeUploads {
   // stream stays open until the client leaves.
   std::function<void()> on_idle;
   int page_size = 500;
-  bool counts = true;                 // false: as a daemon that cannot
   std::vector<v1::AuditEntry> audit;  // newest first
   std::vector<v1::ListAuditRequest> audited;
   v1::WhoAmIResponse who;

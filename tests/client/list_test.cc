@@ -211,10 +211,6 @@ TEST_F(ListTest, Counts) {
   EXPECT_EQ(RunVerb({"list", "--count", "--text", "moods"}).out, "2\n");
   EXPECT_EQ(data().listed.back().text(), "moods");
   EXPECT_EQ(RunVerb({"list", "--count", "--json"}).out, "{\"total\":2}\n");
-  data().counts = false;
-  const Result result = RunVerb({"list", "--count"});
-  EXPECT_EQ(result.code, 6);
-  EXPECT_THAT(result.err, testing::HasSubstr("too old to count"));
 }
 
 TEST_F(ListTest, NoSuchJobsIsNotNoJobs) {

@@ -266,7 +266,8 @@ TEST_F(ShowTest, NothingOfAJobSteersTheTerminal) {
     }
     EXPECT_EQ(text.find("\ny"), std::string::npos) << args[0];
   }
-  data().fail["Get"] = grpc::Status(grpc::StatusCode::INTERNAL, "a\x1b[2J");
+  data().fail["GetRecord"] =
+      grpc::Status(grpc::StatusCode::INTERNAL, "a\x1b[2J");
   EXPECT_EQ(RunVerb({"show", kId}).err.find('\x1b'), std::string::npos);
 }
 

@@ -150,9 +150,9 @@ def check_graph(graph):
         if re.match(r"mpsd_server_(?!daemon)", target):
             for name in sorted(graph[target]):
                 # Callers, sockets, HTTP, doctor know nothing of jobs; models, sweeps
-                # and the logbook know nothing but jobs; the web page shows
+                # and the records know nothing but jobs; the web page shows
                 # the API; the planner starts a process as the supervisor does.
-                known = (r"jobs|models|sweeps|logbook|access|doctor|listener|tls|http"
+                known = (r"jobs|models|sweeps|records|access|doctor|listener|tls|http"
                          r"|fetch")
                 if target == "mpsd_server_planner":
                     known += "|supervisor"

@@ -181,8 +181,9 @@ class ChainTest(harness.EndToEndTest):
                                  "--detach")
         self.assertEqual([], clone["spec"]["dataset"]["eval"])
         compared, = daemon.ctl_json("diff", first, clone["id"])
-        self.assertEqual(["eval.jsonl"], list(compared["data"]))
-        self.assertIsNone(compared["data"]["eval.jsonl"][1])
+        self.assertEqual({"inputs eval.jsonl", "input count"},
+                         set(compared["data"]))
+        self.assertIsNone(compared["data"]["inputs eval.jsonl"][1])
 
     def test_a_clone_of_a_job_whose_model_is_gone(self):
         daemon = self.daemon(worker="fake_worker")

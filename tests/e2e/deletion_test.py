@@ -38,7 +38,8 @@ class DeletionTest(harness.EndToEndTest):
         self.assertIn(f"Job {job_id} is deleted", result.stdout)
         self.assertEqual({other}, self.jobs_dir(daemon))
         self.assertEqual([other], [j["id"] for j in daemon.ctl_json("list")])
-        for verb in ("show", "watch", "logs", "checkpoints", "delete"):
+        self.assertTrue(daemon.show(job_id)["past"])
+        for verb in ("watch", "logs", "checkpoints", "delete"):
             self.assertEqual(4, daemon.ctl(verb, job_id).returncode, verb)
         info, = daemon.ctl_json("info")
         url = f"http://{info['metrics_address']}/metrics"

@@ -131,7 +131,7 @@ class Client:
             # The first call may have made the connection, which takes several
             # trips.
             took = min(self._info_seconds(), self._info_seconds())
-        request.round_trip_seconds = min(took, 600.0)  # for the logbook
+        request.round_trip_seconds = min(took, 600.0)  # for its record
         while True:
             try:
                 return Job(self, self._jobs.Submit(request).job)

@@ -57,7 +57,7 @@ class SchedulerFixture : public testing::Test {
         options,
         Scheduler::Dependencies{store_, blobs_, files_, *board_, launcher_,
                                 exported_metrics_, clock_, host_, ledger_,
-                                &kept_, &folders_, records_});
+                                &kept_, &folders_, keep_record_});
   }
 
   static SubmitRequest Request() {
@@ -131,7 +131,7 @@ class SchedulerFixture : public testing::Test {
   absl::Duration use_interval_ = absl::InfiniteDuration();
   host::Host* host_ = nullptr;
   UserLedger* ledger_ = nullptr;
-  JobRecords* records_ = nullptr;
+  std::function<absl::Status(const std::string&)> keep_record_;
   fakes::FakeKeptJobs kept_;
   MeasuredFolders folders_;
   std::unique_ptr<JobBoard> board_;

@@ -14,25 +14,20 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-// A logbook whose disk is full for some tries; it looks whether the row is
-// there.
-class FakeRecords final : public JobRecords {
- public:
-  explicit FakeRecords(JobStore& store) : store_(store) {}
-  absl::Status WriteRecord(const std::string& job_id) override {
-    if (full-- > 0) return absl::ResourceExhaustedError("the disk is full");
-    if (store_.Get(job_id).ok()) written.push_back(job_id);
-    return absl::OkStatus();
-  }
-  int full = 0;
-  std::vector<std::string> written;
-
- private:
-  JobStore& store_;
-};
-
 class SchedulerRemovalTest : public SchedulerFixture {
  protected:
+  // Keeps records on a disk that is full for full_ tries, of jobs whose row is
+  // there.
+  void KeepRecords() {
+    keep_record_ = [this](const std::string& job_id) {
+      if (full_-- > 0) return absl::ResourceExhaustedError("the disk is full");
+      if (store_.Get(job_id).ok()) written_.push_back(job_id);
+      return absl::OkStatus();
+    };
+    Restart();
+  }
+  int full_ = 0;
+  std::vector<std::string> written_;
   // A job that was cancelled.
   std::string Ended() {
     const std::string id = Submit();
@@ -157,32 +152,28 @@ TEST_F(SchedulerRemovalTest, ASubmissionDoesNotMissWhatARuleRemovesMeanwhile) {
 }
 
 TEST_F(SchedulerRemovalTest, AJobGoesOnceItsRecordIsWritten) {
-  FakeRecords records(store_);
-  records_ = &records;
-  Restart();
+  KeepRecords();
   const std::string deleted = Ended(), collected = Ended();
   ASSERT_TRUE(scheduler_->Delete(deleted).ok());
   ASSERT_TRUE(scheduler_->RemoveJob(collected, EndOf(collected)).ok());
-  EXPECT_THAT(records.written, testing::ElementsAre(deleted, collected));
+  EXPECT_THAT(written_, testing::ElementsAre(deleted, collected));
   // Nothing is written for a job that stays.
   const std::string stays = Ended();
   kept_.refusals[stays] = absl::FailedPreconditionError("it is needed");
   EXPECT_FALSE(scheduler_->RemoveJob(stays, EndOf(stays)).ok());
-  EXPECT_THAT(records.written, testing::SizeIs(2));
+  EXPECT_THAT(written_, testing::SizeIs(2));
 }
 
 TEST_F(SchedulerRemovalTest, AFullDiskKeepsNoJobFromGoing) {
-  FakeRecords records(store_);
-  records_ = &records;
-  Restart();
-  records.full = 1;
+  KeepRecords();
+  full_ = 1;
   files_.make_room = [] { return true; };
   const std::string first = Ended(), second = Ended();
   ASSERT_TRUE(scheduler_->Delete(first).ok());
-  EXPECT_THAT(records.written, testing::ElementsAre(first));
-  records.full = 2;
+  EXPECT_THAT(written_, testing::ElementsAre(first));
+  full_ = 2;
   ASSERT_TRUE(scheduler_->Delete(second).ok());
-  EXPECT_THAT(records.written, testing::SizeIs(1));
+  EXPECT_THAT(written_, testing::SizeIs(1));
   EXPECT_THAT(log_, Contains(HasSubstr("job " + second +
                                        " goes without a record: the disk")));
 }

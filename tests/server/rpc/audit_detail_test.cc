@@ -130,10 +130,8 @@ TEST(AuditDetail, ASweepIsToldByItsShape) {
 TEST(AuditDetail, NotesAndTagsAreCountedAndNotQuoted) {
   v1::AddNoteRequest note;
   note.set_text("canary");
-  EXPECT_EQ(AuditDetail(note), "an entry of 6 bytes");
-  note.set_id("01ARZ3NDEKTSV4RRFFQ69G5FAV");
   EXPECT_EQ(AuditDetail(note), "a note of 6 bytes");
-  v1::TagRecordRequest tags;
+  v1::TagRequest tags;
   tags.add_add("canary");
   tags.add_remove("canary");
   tags.add_remove("canary");

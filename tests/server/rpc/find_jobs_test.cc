@@ -28,7 +28,8 @@ TEST(FindJobs, AnswersWithIdNameAndState) {
   manager.Put(job);
   manager.Put("01KAH0BBBB", jobs::State::kQueued);
   v1::FindJobsResponse response;
-  ASSERT_TRUE(FindJobs(manager, Anybody(), WithIdPart("aaaa"), response).ok());
+  ASSERT_TRUE(
+      FindJobs(manager, nullptr, Anybody(), WithIdPart("aaaa"), response).ok());
   ASSERT_EQ(response.jobs_size(), 1);
   EXPECT_EQ(response.jobs(0).id(), "01KAH0AAAA");
   EXPECT_EQ(response.jobs(0).name(), "moods");
@@ -47,8 +48,9 @@ TEST(FindJobs, NamesNoPrivateJob) {
     manager.Put(job);
   }
   v1::FindJobsResponse response;
-  ASSERT_TRUE(
-      FindJobs(manager, Anybody(true), WithIdPart("01KAH0AAA"), response).ok());
+  ASSERT_TRUE(FindJobs(manager, nullptr, Anybody(true), WithIdPart("01KAH0AAA"),
+                       response)
+                  .ok());
   ASSERT_EQ(response.jobs_size(), 3);
   EXPECT_EQ(response.jobs(0).name(), "");  // bob's
   EXPECT_EQ(response.jobs(1).name(), "moods");
@@ -61,12 +63,16 @@ TEST(FindJobs, SaysWhereThereAreMore) {
     manager.Put("01KAH" + std::to_string(i), jobs::State::kQueued);
   }
   v1::FindJobsResponse response;
-  ASSERT_TRUE(FindJobs(manager, Anybody(), WithIdPart("01KAH"), response).ok());
+  ASSERT_TRUE(
+      FindJobs(manager, nullptr, Anybody(), WithIdPart("01KAH"), response)
+          .ok());
   EXPECT_EQ(response.jobs_size(), 20);
   EXPECT_FALSE(response.more());
   manager.Put("01KAH30", jobs::State::kQueued);
   response.Clear();
-  ASSERT_TRUE(FindJobs(manager, Anybody(), WithIdPart("01KAH"), response).ok());
+  ASSERT_TRUE(
+      FindJobs(manager, nullptr, Anybody(), WithIdPart("01KAH"), response)
+          .ok());
   EXPECT_EQ(response.jobs_size(), 20);
   EXPECT_EQ(response.jobs(0).id(), "01KAH30");
   EXPECT_TRUE(response.more());
@@ -80,7 +86,7 @@ TEST(FindJobs, RefusesWhatIsNoPartOfAnId) {
         std::string("01KA\0H", 6)}) {
     v1::FindJobsResponse response;
     const absl::Status status =
-        FindJobs(manager, Anybody(), WithIdPart(part), response);
+        FindJobs(manager, nullptr, Anybody(), WithIdPart(part), response);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << part;
     EXPECT_EQ(status.message().substr(0, 9), "id_part: ") << status;
   }

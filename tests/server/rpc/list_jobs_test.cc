@@ -26,7 +26,8 @@ class ListJobsTest : public testing::Test {
   }
   std::vector<std::string> Ids(const v1::ListJobsRequest& request) {
     response_.Clear();
-    absl::Status status = ListJobs(manager_, rights_, request, response_);
+    absl::Status status =
+        ListJobs(manager_, nullptr, rights_, request, response_);
     EXPECT_TRUE(status.ok()) << status;
     std::vector<std::string> ids;
     for (const v1::Job& job : response_.jobs()) {
@@ -37,7 +38,8 @@ class ListJobsTest : public testing::Test {
     return ids;
   }
   std::string Error(const v1::ListJobsRequest& request) {
-    const absl::Status status = ListJobs(manager_, rights_, request, response_);
+    const absl::Status status =
+        ListJobs(manager_, nullptr, rights_, request, response_);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   }

@@ -17,7 +17,6 @@
 #include "mpsd/v1/artifacts.grpc.pb.h"
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "mpsd/v1/jobs.grpc.pb.h"
-#include "mpsd/v1/logbook.grpc.pb.h"
 #include "mpsd/v1/models.grpc.pb.h"
 #include "mpsd/v1/runbook.grpc.pb.h"
 #include "server/doctor/examiner.h"
@@ -30,10 +29,10 @@
 #include "tests/server/rpc/fake_blobs.h"
 #include "tests/server/rpc/fake_calls.h"
 #include "tests/server/rpc/fake_collector.h"
-#include "tests/server/rpc/fake_logbook.h"
 #include "tests/server/rpc/fake_manager.h"
 #include "tests/server/rpc/fake_puller.h"
 #include "tests/server/rpc/fake_sweeps.h"
+#include "tests/server/rpc/some_records.h"
 
 namespace mpsd::rpc {
 
@@ -94,7 +93,7 @@ class Served : public testing::Test {
     options.sweeps = &sweeps_.book();
     options.collector = &collector_;
     if (options.examiner == nullptr) options.examiner = &examiner_;
-    options.logbook = &logbook_.logbook;
+    options.records = &records_.records;
     server_ = std::make_unique<RpcServer>(options, manager_, manager_, blobs_,
                                           SomeFacts(scratch_.path()));
     absl::Status started = server_->Start();
@@ -107,7 +106,6 @@ class Served : public testing::Test {
     access_ = v1::AccessService::NewStub(channel_);
     models_ = v1::ModelService::NewStub(channel_);
     runbook_ = v1::RunbookService::NewStub(channel_);
-    records_ = v1::LogbookService::NewStub(channel_);
   }
 
   std::string socket_path() const {
@@ -136,7 +134,7 @@ class Served : public testing::Test {
   FakeCalls calls_;
   SilentMachine examiner_;
   FakeCollector collector_;
-  FakeLogbook logbook_;
+  SomeRecords records_;
   models::FakeUses model_uses_;
   std::unique_ptr<models::PushedModels> pushed_models_ =
       *models::PushedModels::Open(scratch_.path() / "models",
@@ -153,7 +151,6 @@ class Served : public testing::Test {
   std::unique_ptr<v1::ArtifactService::Stub> artifacts_;
   std::unique_ptr<v1::DaemonService::Stub> daemon_;
   std::unique_ptr<v1::RunbookService::Stub> runbook_;
-  std::unique_ptr<v1::LogbookService::Stub> records_;
   std::unique_ptr<v1::AccessService::Stub> access_;
   std::unique_ptr<v1::ModelService::Stub> models_;
 };

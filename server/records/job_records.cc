@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/records/job_records.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/base/printable.h"
+#include "server/records/make_record.h"
+
+namespace mpsd::records {
+
+absl::Time JobRecords::Tend() {
+  if (absl::Status stored = StoreAttempts(/*now=*/false); !stored.ok()) {
+    std::string line = absl::StrCat("records: ", stored.message());
+    absl::MutexLock lock(&storing_);
+    if (line != logged_) options_.log(line);
+    logged_ = std::move(line);
+  }
+  return dependencies_.clock.Now() + options_.interval;
+}
+
+absl::Status JobRecords::StoreAttempts(bool now) {
+  absl::MutexLock lock(&storing_);
+  std::vector<SeenAttempt> seen = dependencies_.watch.TakeChanged(now);
+  if (seen.empty()) return absl::OkStatus();
+  std::vector<jobs::AttemptRow> rows;
+  for (SeenAttempt& attempt : seen) {
+    if (attempt.job_id != mounted_id_ || attempt.start != mounted_start_) {
+      const absl::StatusOr<jobs::Job> job =
+          dependencies_.jobs.Get(attempt.job_id);
+      mounted_.clear();
+      if (job.ok()) {
+        mounted_ = FileSystemsOf(*job, dependencies_.files.Folder(job->id),
+                                 options_.mounts());
+      }
+      mounted_id_ = attempt.job_id;
+      mounted_start_ = attempt.start;
+    }
+    v1::RunAttempt sum = attempt.sum;
+    sum.mutable_file_systems()->insert(mounted_.begin(), mounted_.end());
+    rows.push_back({attempt.job_id, attempt.start, sum.SerializeAsString()});
+  }
+  absl::Status stored = dependencies_.past.PutAttempts(rows);
+  if (!stored.ok()) dependencies_.watch.Return(std::move(seen));
+  return stored;
+}
+
+absl::StatusOr<v1::JobRecord> JobRecords::Make(const jobs::Job& job) {
+  RecordSources sources;
+  sources.job = job;
+  absl::StatusOr<std::vector<std::string>> attempts =
+      dependencies_.past.Attempts(job.id);
+  if (!attempts.ok()) return attempts.status();
+  sources.attempts = *std::move(attempts);
+  sources.folder = dependencies_.files.Folder(job.id);
+  sources.output_dir = dependencies_.files.OutputDir(job.id);
+  return MakeRecord(sources);
+}
+
+absl::StatusOr<v1::JobRecord> JobRecords::Get(const std::string& id) {
+  // What cannot be stored now is missing in the answer, which is no fault of
+  // the question.
+  static_cast<void>(StoreAttempts(/*now=*/true));
+  v1::JobRecord record;
+  const absl::StatusOr<jobs::Job> job = dependencies_.jobs.Get(id);
+  if (job.ok()) {
+    absl::StatusOr<v1::JobRecord> made = Make(*job);
+    if (!made.ok()) return made;
+    record = *std::move(made);
+  } else if (absl::IsNotFound(job.status())) {
+    const absl::StatusOr<std::string> body = dependencies_.past.BodyOf(id);
+    if (!body.ok()) return body.status();
+    if (!record.ParseFromString(*body)) {
+      return absl::DataLossError(
+          absl::StrCat("the record of job ", id, " cannot be read"));
+    }
+    record.set_id(id);
+  } else {
+    return job.status();
+  }
+  const absl::StatusOr<std::vector<std::string>> tags =
+      dependencies_.past.TagsOf(id);
+  if (!tags.ok()) return tags.status();
+  for (const std::string& tag : *tags) record.add_tags(base::Printable(tag));
+  const absl::StatusOr<std::vector<jobs::JobNote>> notes =
+      dependencies_.past.NotesOf(id);
+  if (!notes.ok()) return notes.status();
+  for (const jobs::JobNote& note : *notes) {
+    v1::JobNote& out = *record.add_notes();
+    out.mutable_time()->set_seconds(absl::ToUnixSeconds(note.time));
+    out.set_author(base::Printable(note.author));
+    out.set_text(base::Printable(note.text, base::Breaks::kKeep));
+  }
+  return record;
+}
+
+absl::Status JobRecords::Keep(const std::string& id) {
+  // The worker of the last attempt has exited: its sum is among those stored
+  // here.
+  if (absl::Status s = StoreAttempts(/*now=*/false); !s.ok()) return s;
+  absl::StatusOr<jobs::Job> job = dependencies_.jobs.Get(id);
+  if (absl::IsDataLoss(job.status())) {
+    jobs::Job unreadable;
+    unreadable.id = id;
+    unreadable.owner = dependencies_.jobs.OwnerOf(id).value_or(std::string());
+    unreadable.state = jobs::State::kFailed;
+    unreadable.create_time = dependencies_.clock.Now();
+    unreadable.message = std::string(job.status().message());
+    job = std::move(unreadable);
+  }
+  if (!job.ok()) return job.status();
+  const absl::StatusOr<v1::JobRecord> record = Make(*job);
+  if (!record.ok()) return record.status();
+  return dependencies_.past.Put(*job, TextsOf(*record),
+                                record->SerializeAsString());
+}
+
+}  // namespace mpsd::records

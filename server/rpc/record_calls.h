@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_RPC_RECORD_CALLS_H_
+#define MPSD_SERVER_RPC_RECORD_CALLS_H_
+
+#include "absl/status/status.h"
+#include "mpsd/v1/jobs.pb.h"
+#include "server/access/rules.h"
+#include "server/jobs/job_reader.h"
+#include "server/records/job_records.h"
+
+namespace mpsd::rpc {
+
+// The calls of JobService about the record of a job, deleted or not; errors as
+// the proto states. A record that the caller may not read is, in each answer,
+// one that does not exist.
+absl::Status GetRecord(records::JobRecords& records, jobs::JobReader& reader,
+                       const access::Rights& rights,
+                       const v1::GetRecordRequest& request,
+                       v1::GetRecordResponse& response);
+absl::Status AddNote(records::JobRecords& records, jobs::JobReader& reader,
+                     const access::Rights& rights,
+                     const v1::AddNoteRequest& request,
+                     v1::GetRecordResponse& response);
+absl::Status TagJob(records::JobRecords& records, jobs::JobReader& reader,
+                    const access::Rights& rights, const v1::TagRequest& request,
+                    v1::GetRecordResponse& response);
+
+}  // namespace mpsd::rpc
+
+#endif  // MPSD_SERVER_RPC_RECORD_CALLS_H_

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/store/past_jobs.h"
+
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "SQLiteCpp/Database.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/limits.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/store/migrate.h"
+#include "server/store/sqlite_job_store.h"
+#include "tests/server/store/scratch.h"
+
+namespace mpsd::store {
+namespace {
+
+using jobs::ListFilter;
+using jobs::ListOrder;
+using jobs::State;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'767'225'600);
+
+class PastJobsTest : public testing::Test {
+ protected:
+  // A job that has ended.
+  jobs::Job Ended(int number) {
+    jobs::Job job = QueuedJob(number);
+    job.owner = "ada";
+    EXPECT_TRUE(jobs_.Insert(job, StateEvent(job, 1)).ok());
+    job.state = State::kSucceeded;
+    job.end_time = kNow;
+    EXPECT_TRUE(jobs_.Update(job, {}).ok());
+    return job;
+  }
+  static jobs::Job Past(int number, const std::string& owner = "ada") {
+    jobs::Job job = QueuedJob(number);
+    job.owner = owner;
+    job.state = State::kFailed;
+    job.end_time = kNow + absl::Seconds(number);
+    return job;
+  }
+  void Put(const jobs::Job& job) { Put(past_, job); }
+  static void Put(PastJobs& past, const jobs::Job& job) {
+    const absl::Status put =
+        past.Put(job, absl::StrCat("texts of ", job.name),
+                 absl::StrCat("body of ", job.name, std::string("\0\xff", 2)));
+    ASSERT_TRUE(put.ok()) << put;
+  }
+  std::vector<std::string> Names(const ListFilter& filter = {}) {
+    const auto found = past_.List(filter);
+    EXPECT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(past_.Count(filter).value_or(-1), found->size());
+    std::vector<std::string> names;
+    for (const auto& job : *found) names.push_back(job.name);
+    return names;
+  }
+  static std::string Id(int number) { return QueuedJob(number).id; }
+
+  Scratch scratch_;
+  std::unique_ptr<Database> database_ = OpenOrDie(scratch_.file());
+  SqliteJobStore jobs_{*database_};
+  PastJobs past_{*database_};
+};
+
+TEST_F(PastJobsTest, ARecordCountsOnceItsJobIsGone) {
+  const jobs::Job job = Ended(1);
+  ASSERT_TRUE(past_.PutAttempts({{job.id, kNow, "one"}}).ok());
+  ASSERT_TRUE(past_.AddNote(job.id, {kNow, "bob", "looks wrong"}).ok());
+  ASSERT_TRUE(past_.Tag(job.id, {"x", "baseline"}, {}).ok());
+  EXPECT_THAT(jobs_.Get(job.id)->tags, ElementsAre("baseline", "x"));
+  Put(job);
+  EXPECT_THAT(Names(), IsEmpty()) << "the deletion may still fail";
+  ASSERT_TRUE(jobs_.Delete(job.id).ok());
+  EXPECT_THAT(Names(), ElementsAre("job 1"));
+  EXPECT_EQ(*past_.BodyOf(job.id), "body of job 1" + std::string("\0\xff", 2));
+  EXPECT_THAT(*past_.TagsOf(job.id), ElementsAre("baseline", "x"));
+  ASSERT_THAT(*past_.NotesOf(job.id), SizeIs(1));
+  EXPECT_EQ(past_.NotesOf(job.id)->at(0).text, "looks wrong");
+  EXPECT_EQ(past_.NotesOf(job.id)->at(0).author, "bob");
+  EXPECT_EQ(past_.NotesOf(job.id)->at(0).time, kNow);
+  // What was seen of attempts goes with the job, and comes no more.
+  EXPECT_THAT(*past_.Attempts(job.id), IsEmpty());
+  ASSERT_TRUE(past_.PutAttempts({{job.id, kNow, "late"}}).ok());
+  EXPECT_THAT(*past_.Attempts(job.id), IsEmpty());
+  // Notes and tags are added all the same.
+  EXPECT_TRUE(past_.AddNote(job.id, {kNow, "bob", "still"}).ok());
+  EXPECT_TRUE(past_.Tag(job.id, {}, {"x"}).ok());
+  EXPECT_THAT(*past_.TagsOf(job.id), ElementsAre("baseline"));
+}
+
+TEST_F(PastJobsTest, AJobWithoutARecordLeavesNothing) {
+  const jobs::Job job = Ended(1);
+  ASSERT_TRUE(past_.AddNote(job.id, {kNow, "bob", "x"}).ok());
+  ASSERT_TRUE(past_.Tag(job.id, {"x"}, {}).ok());
+  ASSERT_TRUE(jobs_.Delete(job.id).ok());
+  EXPECT_THAT(*past_.NotesOf(job.id), IsEmpty());
+  EXPECT_THAT(*past_.TagsOf(job.id), IsEmpty());
+  EXPECT_TRUE(absl::IsNotFound(past_.BodyOf(job.id).status()));
+}
+
+TEST_F(PastJobsTest, AttemptsAreReplacedAndOrdered) {
+  const jobs::Job job = Ended(1);
+  const std::string bytes("\0\xff{", 3);
+  ASSERT_TRUE(past_
+                  .PutAttempts({{job.id, kNow + absl::Seconds(1), "second"},
+                                {job.id, kNow, "first"}})
+                  .ok());
+  ASSERT_TRUE(past_.PutAttempts({{job.id, kNow, bytes}}).ok());
+  EXPECT_THAT(*past_.Attempts(job.id), ElementsAre(bytes, "second"));
+}
+
+TEST_F(PastJobsTest, NotesAndTagsHaveBounds) {
+  Put(Past(1));
+  for (int i = 0; i < limits::kJobNotes; ++i) {
+    ASSERT_TRUE(past_.AddNote(Id(1), {kNow, "bob", "a note"}).ok());
+  }
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(past_.AddNote(Id(1), {kNow, "bob", "more"})));
+  EXPECT_THAT(*past_.NotesOf(Id(1)), SizeIs(limits::kJobNotes));
+  std::vector<std::string> tags;
+  for (int i = 0; i < limits::kJobTags; ++i) {
+    tags.push_back(absl::StrCat("t", i));
+  }
+  ASSERT_TRUE(past_.Tag(Id(1), tags, {}).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(past_.Tag(Id(1), {"more"}, {})));
+  EXPECT_TRUE(past_.Tag(Id(1), {"more"}, {"t0"}).ok());
+  EXPECT_THAT(*past_.TagsOf(Id(1)), SizeIs(limits::kJobTags));
+  EXPECT_TRUE(absl::IsNotFound(past_.AddNote(Id(9), {kNow, "b", "x"})));
+  EXPECT_TRUE(absl::IsNotFound(past_.Tag(Id(9), {"x"}, {})));
+}
+
+TEST_F(PastJobsTest, FiftyWritersOfNotesLoseNone) {
+  Put(Past(1));
+  std::vector<std::thread> writers;
+  writers.reserve(50);
+  for (int i = 0; i < 50; ++i) {
+    writers.emplace_back([this, i] {
+      for (int k = 0; k < 4; ++k) {
+        const std::string text = absl::StrCat("note ", i, " ", k);
+        EXPECT_TRUE(past_.AddNote(Id(1), {kNow, "u", text}).ok());
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  std::set<std::string> texts;
+  for (const auto& note : *past_.NotesOf(Id(1))) texts.insert(note.text);
+  EXPECT_THAT(texts, SizeIs(200));
+}
+
+TEST_F(PastJobsTest, EachFilterFindsItsJobs) {
+  jobs::Job one = Past(1), two = Past(2, "bob"), three = Past(3);
+  one.labels = {{"team", "nlp"}, {"a\"b", "c'd"}};
+  two.model = "org/m";
+  two.state = State::kSucceeded;
+  three.create_time = kNow;
+  for (const jobs::Job& job : {one, two, three}) Put(job);
+  ASSERT_TRUE(past_.Tag(one.id, {"baseline"}, {}).ok());
+  ASSERT_TRUE(past_.AddNote(two.id, {kNow, "u", "100%_sure \\ 'x'"}).ok());
+  EXPECT_THAT(Names(), ElementsAre("job 3", "job 2", "job 1"));
+  ListFilter filter;
+  filter.owner = "bob";
+  EXPECT_THAT(Names(filter), ElementsAre("job 2"));
+  filter = {};
+  filter.labels = one.labels;
+  EXPECT_THAT(Names(filter), ElementsAre("job 1"));
+  filter.labels["team"] = "nl";
+  EXPECT_THAT(Names(filter), IsEmpty());
+  filter = {};
+  filter.model = "org/m";
+  filter.states = {State::kSucceeded, State::kCancelled};
+  EXPECT_THAT(Names(filter), ElementsAre("job 2"));
+  filter = {};
+  filter.tags = {"baseline"};
+  EXPECT_THAT(Names(filter), ElementsAre("job 1"));
+  filter.tags.emplace_back("other");
+  EXPECT_THAT(Names(filter), IsEmpty());
+  filter = {};
+  filter.created_from = kNow;
+  EXPECT_THAT(Names(filter), ElementsAre("job 3"));
+  filter = {};
+  filter.ended_to = kNow + absl::Seconds(3);
+  EXPECT_THAT(Names(filter), ElementsAre("job 2", "job 1"));
+  filter = {};
+  filter.pinned = true;
+  EXPECT_THAT(Names(filter), IsEmpty());
+  for (const char* text : {"100%_SURE", "\\", "'x'"}) {
+    filter = {};
+    filter.text = text;
+    EXPECT_THAT(Names(filter), ElementsAre("job 2")) << text;
+  }
+  filter.text = "texts of JOB 3";
+  EXPECT_THAT(Names(filter), ElementsAre("job 3"));
+  for (const char* text : {"_", "%", "\"", "job_"}) {
+    filter.text = text;
+    EXPECT_THAT(Names(filter), SizeIs(text[0] == 'j' || text[0] == '"' ? 0 : 1))
+        << text;
+  }
+}
+
+TEST_F(PastJobsTest, PagesInEachOrderMissNone) {
+  for (int i = 1; i <= 7; ++i) {
+    jobs::Job job = Past(i, i % 2 == 0 ? "ada" : "Bob");
+    if (i % 3 != 0) job.eval_loss_after = 1.0 / (i % 4 + 1);
+    if (i == 5) job.eval_loss_after = std::nan("");
+    job.device_time = absl::Seconds(i % 3);
+    Put(job);
+  }
+  for (const ListOrder order : jobs::kAllListOrders) {
+    for (const bool ascending : {false, true}) {
+      ListFilter all;
+      all.order = order;
+      all.ascending = ascending;
+      const std::vector<std::string> expected = Names(all);
+      ASSERT_THAT(expected, SizeIs(7));
+      std::vector<std::string> paged;
+      ListFilter page = all;
+      page.limit = 2;
+      for (;;) {
+        const auto found = past_.List(page);
+        ASSERT_TRUE(found.ok()) << found.status();
+        if (found->empty()) break;
+        for (const auto& job : *found) paged.push_back(job.name);
+        page.after = found->back().place;
+      }
+      EXPECT_EQ(paged, expected) << static_cast<int>(order) << ascending;
+    }
+  }
+  ListFilter by_loss;
+  by_loss.order = ListOrder::kEvalLoss;
+  by_loss.ascending = true;
+  EXPECT_THAT(Names(by_loss), ElementsAre("job 7", "job 2", "job 1", "job 4",
+                                          "job 3", "job 5", "job 6"));
+}
+
+TEST_F(PastJobsTest, IdsAreFoundByTheirEnds) {
+  Put(Past(11111));
+  Put(Past(22222, "bob"));
+  EXPECT_THAT(*past_.FindByIdPart("01J0", 10), SizeIs(2));
+  EXPECT_THAT(*past_.FindByIdPart("01J0", 1), SizeIs(1));
+  ASSERT_THAT(*past_.FindByIdPart("2222", 10), SizeIs(1));
+  EXPECT_EQ(past_.FindByIdPart("2222", 10)->at(0).owner, "bob");
+  EXPECT_THAT(*past_.FindByIdPart("0111", 10), SizeIs(0));
+  EXPECT_THAT(*past_.FindByIdPart("%%%%", 10), IsEmpty());
+}
+
+TEST_F(PastJobsTest, TheOldestOfWhoHasTheMostGo) {
+  PastJobs few(*database_, {.most = 4});
+  Put(few, Past(1, "bob"));
+  for (int i = 2; i <= 4; ++i) Put(few, Past(i));
+  ASSERT_TRUE(few.Tag(Id(2), {"baseline"}, {}).ok());
+  ASSERT_TRUE(few.AddNote(Id(3), {kNow, "u", "keep me"}).ok());
+  for (int i = 5; i <= 7; ++i) Put(few, Past(i));
+  EXPECT_THAT(Names(), ElementsAre("job 7", "job 3", "job 2", "job 1"));
+  // Notes and tags of what goes, go.
+  Put(few, Past(8));
+  Put(few, Past(9));
+  EXPECT_THAT(Names(), ElementsAre("job 9", "job 3", "job 2", "job 1"));
+  ASSERT_TRUE(few.AddNote(Id(9), {kNow, "u", "keep me, too"}).ok());
+  Put(few, Past(10));
+  ASSERT_TRUE(few.AddNote(Id(9), {kNow, "u", "x"}).ok());
+  EXPECT_THAT(Names(), ElementsAre("job 9", "job 3", "job 2", "job 1"));
+  PastJobs fewer(*database_, {.most = 2});
+  Put(fewer, Past(11));
+  EXPECT_THAT(*few.NotesOf(Id(3)), IsEmpty());
+  EXPECT_THAT(*few.TagsOf(Id(2)), IsEmpty());
+}
+
+TEST_F(PastJobsTest, ASearchThatTakesTooLongIsGivenUp) {
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(past_.Put(Past(i), std::string(16'000, 'a'), "").ok());
+  }
+  PastJobs impatient(*database_, {.search = absl::Milliseconds(1)});
+  ListFilter filter;
+  filter.text = std::string(200, 'a') + "b";
+  const absl::Status status = impatient.List(filter).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  // What comes next on the connection has its own time.
+  filter.text = "aaa";
+  filter.limit = 3;
+  EXPECT_THAT(*past_.List(filter), SizeIs(3));
+}
+
+TEST_F(PastJobsTest, ASearchOfJobsFindsNotesAndTags) {
+  const jobs::Job job = Ended(1);
+  Ended(2);
+  ASSERT_TRUE(past_.AddNote(job.id, {kNow, "u", "the loader stalls"}).ok());
+  ASSERT_TRUE(past_.Tag(job.id, {"slow"}, {}).ok());
+  ListFilter filter;
+  filter.text = "LOADER";
+  ASSERT_THAT(*jobs_.List(filter), SizeIs(1));
+  EXPECT_THAT(jobs_.List(filter)->at(0).tags, ElementsAre("slow"));
+  filter = {};
+  filter.tags = {"slow"};
+  EXPECT_THAT(*jobs_.List(filter), SizeIs(1));
+  EXPECT_EQ(*jobs_.CountListed(filter), 1);
+  ASSERT_TRUE(jobs_.Delete(job.id).ok());
+  EXPECT_THAT(*jobs_.List(filter), IsEmpty());
+}
+
+// A database with the records of former releases, which were a store of their
+// own.
+TEST(PastJobsMigration, FormerRecordsNotesAndTagsStay) {
+  const Scratch scratch;
+  constexpr int kFormer = 22;
+  {
+    SQLite::Database former(scratch.file().string(),
+                            SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    former.exec("PRAGMA foreign_keys=ON");
+    ASSERT_TRUE(Migrate(former, AllMigrations().first(kFormer)).ok());
+    // A job that is there, one that went, and a note of its own.
+    former.exec(R"sql(
+      INSERT INTO jobs (id, name, state, cancel_requested, owner, priority,
+                        create_time_us, attempt, failures, message,
+                        output_path, spec_json, request_hash)
+      VALUES ('01J00000000000000000000001', 'there', 2, 0, 'ada', 0, 1, 1, 0,
+              '', '', '{}', 'h');
+      UPDATE jobs SET state = 3, end_time_us = 2;
+      INSERT INTO run_attempts VALUES ('01J00000000000000000000001', 1, x'7365656e');
+      INSERT INTO records (number, id, owner, end_time_us, kind, state, name,
+                           model, eval_loss, device_seconds)
+      VALUES (1, '01J00000000000000000000001', 'ada', 2, 1, 3, 'there', 'm',
+              0.5, 3),
+             (2, '01HKX24J400000000000000002', 'bob', 5, 1, 4, 'gone', 'm',
+              0.25, 1.5),
+             (3, '01HKX24J400000000000000003', 'eve', 6, 0, NULL, NULL, NULL,
+              NULL, NULL);
+      INSERT INTO record_bodies VALUES (1, x'6231'), (2, x'6232'), (3, x'6233');
+      INSERT INTO record_labels VALUES (2, 'team', 'nlp'), (2, 'a"b', 'x');
+      INSERT INTO record_metrics VALUES (2, 'f1', 0.5);
+      INSERT INTO record_tags VALUES ('kept', 1), ('old', 2), ('best', 2);
+      INSERT INTO record_notes VALUES
+        (1, 1, 7, 'eve', 'of the job that is there', 0),
+        (2, 1, 8, 'eve', 'not the data', 1), (2, 2, 9, 'ada', 'right', 0),
+        (3, 1, 10, 'eve', 'bf16 is not why', 0);
+      INSERT INTO record_text_rows VALUES (512, 'gone bob nlp');
+      INSERT INTO record_texts (rowid, texts) VALUES (512, 'gone bob nlp');
+    )sql");
+  }
+  const std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore jobs(*database);
+  PastJobs past(*database);
+  const std::string there = "01J00000000000000000000001",
+                    gone = "01HKX24J400000000000000002",
+                    entry = "01HKX24J400000000000000003";
+  ASSERT_TRUE(jobs.Get(there).ok()) << jobs.Get(there).status();
+  EXPECT_THAT(jobs.Get(there)->tags, ElementsAre("kept"));
+  EXPECT_THAT(*past.NotesOf(there), SizeIs(1));
+  EXPECT_THAT(*past.Attempts(there), ElementsAre("seen"));
+  const auto listed = past.List({});
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_THAT(*listed, SizeIs(2));
+  EXPECT_EQ(listed->at(0).name, "bf16 is not why");
+  EXPECT_EQ(listed->at(1).name, "gone");
+  EXPECT_EQ(*past.BodyOf(gone), "b2");
+  EXPECT_EQ(*past.BodyOf(entry), "b3");
+  EXPECT_THAT(*past.TagsOf(gone), ElementsAre("best", "old"));
+  ASSERT_THAT(*past.NotesOf(gone), SizeIs(2));
+  EXPECT_EQ(past.NotesOf(gone)->at(0).text, "rejected: not the data");
+  EXPECT_EQ(past.NotesOf(gone)->at(1).author, "ada");
+  ListFilter filter;
+  filter.labels = {{"team", "nlp"}, {"a\"b", "x"}};
+  filter.owner = "bob";
+  filter.states = {State::kFailed};
+  filter.text = "GONE BOB";
+  // The id says when it was submitted.
+  filter.created_from = absl::FromUnixMillis(1'705'000'000'000);
+  filter.created_to = absl::FromUnixMillis(1'705'000'000'000) + absl::Hours(24);
+  EXPECT_EQ(*past.Count(filter), 1);
+  // Jobs still end, start anew and go.
+  jobs::Job job = *jobs.Get(there);
+  job.state = State::kQueued;
+  job.end_time.reset();
+  ASSERT_TRUE(jobs.Update(job, {}).ok());
+  job.state = State::kCancelled;
+  job.end_time = kNow;
+  ASSERT_TRUE(jobs.Update(job, {}).ok());
+  ListFilter text;
+  text.text = "that is there";
+  EXPECT_THAT(*jobs.List(text), SizeIs(1)) << "notes are searched";
+  ASSERT_TRUE(jobs.Delete(there).ok());
+  EXPECT_THAT(*past.NotesOf(there), IsEmpty());
+  // Nothing is left of the former tables.
+  Connection& c = database->reader();
+  absl::MutexLock lock(&c.mutex());
+  Query left(c,
+             "SELECT group_concat(name) FROM sqlite_schema "
+             "WHERE name LIKE '%record%'");
+  ASSERT_TRUE(left.Next());
+  EXPECT_EQ(left.OptionalText().value_or(""), "");
+}
+
+}  // namespace
+}  // namespace mpsd::store
