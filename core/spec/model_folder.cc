@@ -136,7 +136,9 @@ std::string IdOfRepository(const std::string& folder_name) {
   if (!folder_name.starts_with(kRepository)) return "";
   std::string id = folder_name.substr(sizeof(kRepository) - 1);
   const size_t slash = id.find("--");
-  if (slash != std::string::npos) id.replace(slash, 2, "/");
+  if (slash != std::string::npos) {
+    id = base::Cat(id.substr(0, slash), "/", id.substr(slash + 2));
+  }
   return id.empty() || !LooksLikeId(id) ? "" : id;
 }
 
