@@ -30,6 +30,10 @@ class Watcher {
       if (status.ok()) status = Get(&job);
       printer_.Clear();
       if (interrupted) return Detached();
+      if (options_.last_sequence != nullptr) {
+        *options_.last_sequence = last_;
+        if (waits_again_) return ExitCode::kOk;
+      }
       if (status.ok() && IsFinal(job.state())) return Ended(job);
       if (!reconnect_.ShouldRetry(status)) return GiveUp(status);
     }
@@ -41,6 +45,7 @@ class Watcher {
     grpc::ClientContext context;
     Interrupt::Listener listener(console_.terminal.interrupt,
                                  [&context] { context.TryCancel(); });
+    if (listener.raised()) context.TryCancel();
     v1::WatchRequest request;
     request.set_id(options_.id);
     request.set_after_sequence(last_);
@@ -50,10 +55,21 @@ class Watcher {
       reconnect_.Received();
       last_ = event.sequence();
       printer_.Print(event);
+      if (options_.last_sequence != nullptr && WaitsAgain(event)) {
+        context.TryCancel();
+      }
     }
     grpc::Status status = reader->Finish();
     *interrupted = listener.raised();
     return status;
+  }
+
+  // Whether the job went back to the queue with `event`, and is there still.
+  bool WaitsAgain(const v1::JobEvent& event) {
+    v1::Job job;
+    waits_again_ = event.state().state() == v1::JOB_STATE_QUEUED &&
+                   Get(&job).ok() && job.state() == v1::JOB_STATE_QUEUED;
+    return waits_again_;
   }
 
   grpc::Status Get(v1::Job* job) {
@@ -102,6 +118,7 @@ class Watcher {
   const Console& console_;
   const WatchOptions options_;
   int64_t last_;
+  bool waits_again_ = false;
   EventPrinter printer_;
   Reconnect reconnect_;
 };
@@ -114,30 +131,33 @@ ExitCode Watch(const Console& console, const WatchOptions& options) {
 
 void AddWatch(Command& app, Action* action) {
   struct Options {
-    std::string id;
+    std::string id;  // empty: whatever runs
     int64_t after = 0;
     int64_t patience_seconds = 120;
   };
   auto options = std::make_shared<Options>();
   Command* verb = app.add_subcommand(
       "watch", "Follow a job until it ends; exit with its code");
-  verb->add_option(kJobIdName, options->id, "The job")
-      ->required()
-      ->type_name("");
+  Option* id = verb->add_option(kJobIdName, options->id,
+                                "The job; without one, all that run, one after "
+                                "the other, until Ctrl-C")
+                   ->type_name("");
   verb->add_option("--after", options->after,
                    "Leave out the events up to this sequence number")
-      ->type_name("SEQUENCE");
+      ->type_name("SEQUENCE")
+      ->needs(id);
   verb->add_option("--patience", options->patience_seconds,
                    "How long to wait for a daemon that went away")
       ->type_name("SECONDS")
       ->capture_default_str();
   verb->callback([=] {
     *action = [=](const Console& console) {
+      const absl::Duration patience = absl::Seconds(options->patience_seconds);
+      if (options->id.empty()) return Follow(console, patience);
       ExitCode code;
       auto id = ResolveJobId(console, options->id, &code);
       if (!id) return code;
-      return Watch(console, {*id, options->after,
-                             absl::Seconds(options->patience_seconds)});
+      return Watch(console, {*id, options->after, patience});
     };
   });
 }

@@ -32,15 +32,15 @@ struct Range {
         low < high ? (value / 2 - low / 2) / (high / 2 - low / 2) : 0.5;
     return static_cast<int>(std::lround(share * (count - 1)));
   }
-  // The value at a share, in digits that tell neighbours apart.
-  std::string Text(double share) const {
+  // An end, in digits that tell it from the other one.
+  std::string Text(double value) const {
     const double ratio =
         std::max(std::abs(low), std::abs(high)) / 2 / (high / 2 - low / 2);
     const int digits =
         std::isfinite(ratio)
             ? std::clamp(static_cast<int>(std::log10(ratio)) + 3, 4, 17)
             : 6;
-    return absl::StrFormat("%.*g", digits, low * (1 - share) + high * share);
+    return absl::StrFormat("%.*g", digits, value);
   }
 };
 
@@ -132,12 +132,12 @@ std::vector<std::string> DrawLosses(const std::string& title,
   }
   const int height = rows - static_cast<int>(lines.size()) - 2;
   std::vector<std::string> numbers(height);
-  const int middle = (height - 1) / 2;  // where losses that are equal lie
-  for (const int row : {0, middle, height - 1}) {
-    if (y.low < y.high ? row != middle || height != 3 : row == middle) {
-      numbers[row] = y.Text(1 - static_cast<double>(row) / (height - 1));
-      numbers[row].resize(std::min<size_t>(numbers[row].size(), columns / 2));
-    }
+  for (int row = 0; row < height; ++row) {
+    const bool is_end = row == 0 || row == height - 1;
+    // Equal losses lie in the middle.
+    if (y.low < y.high ? !is_end : row != (height - 1) / 2) continue;
+    numbers[row] = y.Text(row == 0 ? y.high : y.low);
+    numbers[row].resize(std::min<size_t>(numbers[row].size(), columns / 2));
   }
   size_t margin = 0;
   for (const std::string& text : numbers) {
@@ -155,15 +155,11 @@ std::vector<std::string> DrawLosses(const std::string& title,
   std::string axis = std::string(margin, ' ') + (utf8 ? "└" : "+");
   for (int i = 0; i < grid.columns; ++i) axis += utf8 ? "─" : "-";
   lines.push_back(axis);
-  // The first step and the last one; a lone one is in the middle.
-  const std::string first = Count(x.low);
-  const std::string last = x.low < x.high ? Count(x.high) : "";
+  const std::string first = Count(x.low), last = Count(x.high);
   const int gap = std::max(grid.columns - Width(first) - Width(last), 1);
-  const std::string numbered =
-      last.empty() ? std::string(gap / 2, ' ') + first
-                   : absl::StrCat(first, std::string(gap, ' '), last);
-  lines.push_back(
-      Fitted(std::string(margin + 1, ' ') + numbered, columns, utf8));
+  lines.push_back(Fitted(absl::StrCat(std::string(margin + 1, ' '), first,
+                                      std::string(gap, ' '), last),
+                         columns, utf8));
   return lines;
 }
 

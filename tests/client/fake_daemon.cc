@@ -154,8 +154,14 @@ class FakeDaemon::Jobs final : public FakeRemovals {
     absl::MutexLock lock(&d_.mutex_);
     if (Status s = d_.Failure("List"); !s.ok()) return s;
     d_.data_.listed.push_back(*request);
-    const std::vector<v1::Job>& jobs =
+    std::vector<v1::Job> jobs =
         request->past() ? d_.data_.past : d_.data_.jobs;
+    if (d_.data_.filters_states) {
+      std::erase_if(jobs, [&](const v1::Job& job) {
+        return std::count(request->states().begin(), request->states().end(),
+                          job.state()) == 0;
+      });
+    }
     size_t at =
         request->page_token().empty() ? 0 : std::stoul(request->page_token());
     const size_t end = std::min<size_t>(

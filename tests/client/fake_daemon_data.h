@@ -65,6 +65,7 @@ struct FakeDaemonData : FakeUploads {
   // stream stays open until the client leaves.
   std::function<void()> on_idle;
   int page_size = 500;
+  bool filters_states = false;  // true: List leaves out jobs of other states
   std::vector<v1::AuditEntry> audit;  // newest first
   std::vector<v1::ListAuditRequest> audited;
   v1::WhoAmIResponse who;
