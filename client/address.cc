@@ -6,7 +6,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/ssh/server_url.h"
 
 namespace mpsd::client {
 namespace {
@@ -34,13 +33,17 @@ Address OfServer(const std::string& server) {
   }
   if (absl::StartsWith(server, "unix://")) return OfSocket(server.substr(7));
   if (absl::StartsWith(server, "unix:")) return OfSocket(server.substr(5));
-  if (ssh::IsServerUrl(server)) {
+  if (IsBehindSsh(server)) {
     return {server, "", std::make_shared<ssh::Tunnel>(server)};
   }
   return {server, ""};
 }
 
 }  // namespace
+
+bool IsBehindSsh(const std::string& server) {
+  return absl::StartsWith(server, "ssh://");
+}
 
 std::string DefaultStateDir() {
   const fs::path home = Environment("HOME");

@@ -24,9 +24,12 @@ struct Address {
 // folder, in this order; but a --state-dir on the command line wins over the
 // environment. An empty argument was not given. A `server` that begins with
 // "/", "./" or "../" is the path of a socket, one that begins with "ssh://" the
-// URL of a daemon behind ssh (client/ssh/server_url.h); a wrong one is what
+// URL of a daemon behind ssh (client/ssh/tunnel.h); a wrong one is what
 // Connection::Connect answers.
 Address FindAddress(const std::string& server, const std::string& state_dir);
+
+// Whether `server` is meant to be ssh://[USER@]HOST[:PORT][/PATH].
+bool IsBehindSsh(const std::string& server);
 
 // ~/.local/state/mpsd on Linux, ~/Library/Application Support/mpsd on a Mac.
 std::string DefaultStateDir();

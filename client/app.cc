@@ -126,10 +126,7 @@ int RunVerb(const std::vector<std::string>& args, std::ostream& out,
         console.Fail(ExitCode::kBadInput, address.status(), ""));
   }
   if (asks_daemon) {
-    const auto show = [&err](const std::string& text) {
-      err << text << std::flush;
-    };
-    const absl::Status s = daemon.Connect(show);
+    const absl::Status s = daemon.Connect();
     if (!s.ok() && !FindsUnreachable(verb)) {
       return static_cast<int>(console.FailToReach(s));
     }

@@ -39,18 +39,41 @@ absl::StatusOr<std::string> ContextAt(const std::string& server,
                    absl::StrJoin(fitting, ", "), "; name one with --context"));
 }
 
+// The daemon behind ssh at `url`. A context keeps where its socket is.
+absl::StatusOr<Address> BehindSsh(const std::string& url,
+                                  const ContextStore& contexts) {
+  const absl::StatusOr<std::string> name = ContextAt(url, contexts);
+  if (!name.ok()) return name.status();
+  Context context;
+  if (!name->empty()) context = contexts.Find(*name).value_or(context);
+  if (context.name.empty()) context.name = NameForHost("ssh-" + url.substr(6));
+  context.server = url;
+  context.tls = false;
+  const auto keep = [contexts, context](const std::string& socket) {
+    const absl::StatusOr<Context> former = contexts.Find(context.name);
+    if (former.ok() && former->server != context.server) return;
+    Context found = context;
+    found.socket = socket;
+    contexts.Save(found).IgnoreError();  // the next program asks again
+  };
+  return Address{url, "",
+                 std::make_shared<ssh::Tunnel>(url, context.socket, keep)};
+}
+
 absl::StatusOr<Address> InContext(const std::string& name,
                                   const ContextStore& contexts) {
   if (name == kLocalContext) return FindAddress("", DefaultStateDir());
   const absl::StatusOr<Context> context = contexts.FindWithToken(name);
   if (!context.ok()) return context.status();
+  if (IsBehindSsh(context->server)) return BehindSsh(context->server, contexts);
   return AddressOf(*context);
 }
 
 // An address as --server gives it.
 absl::StatusOr<Address> AtServer(const Address& plain,
                                  const ContextStore& contexts) {
-  if (!plain.socket_path.empty() || plain.tunnel != nullptr) return plain;
+  if (!plain.socket_path.empty()) return plain;
+  if (plain.tunnel != nullptr) return BehindSsh(plain.target, contexts);
   const absl::StatusOr<HostPort> place = ParseHostPort(plain.target);
   if (!place.ok()) return place.status();
   const absl::StatusOr<std::string> context =

@@ -65,11 +65,11 @@ Connection::Connection(Address address, Interrupt* interrupt)
   MakeChannel();
 }
 
-absl::Status Connection::Connect(const ssh::Tunnel::Show& show) {
+absl::Status Connection::Connect() {
   if (address_.tunnel == nullptr) return absl::OkStatus();
   const Interrupt::Listener listener(
       interrupt_, [tunnel = address_.tunnel] { tunnel->Break(); });
-  const absl::Status opened = address_.tunnel->Open(show);
+  const absl::Status opened = address_.tunnel->Open();
   MakeChannel();
   return opened;
 }
@@ -82,7 +82,7 @@ absl::Status Connection::tunnel_status() const {
 void Connection::Reset() {
   // A tunnel that does not open leads nowhere: the next call fails.
   if (address_.tunnel != nullptr) {
-    Connect(nullptr).IgnoreError();
+    Connect().IgnoreError();
   } else {
     MakeChannel();
   }

@@ -30,9 +30,9 @@ class Connection {
   // `interrupt` breaks off what Connect and Reset wait for; it may be null.
   explicit Connection(Address address, Interrupt* interrupt = nullptr);
 
-  // Opens the tunnel of an address behind ssh; OK at once for any other. Shows
-  // the user what ssh says while it logs in. Errors are ssh::Tunnel::Open's.
-  absl::Status Connect(const ssh::Tunnel::Show& show);
+  // Opens the tunnel of an address behind ssh; OK at once for any other. Errors
+  // are ssh::Tunnel::Open's.
+  absl::Status Connect();
   // How the last attempt to open the tunnel went.
   absl::Status tunnel_status() const;
 

@@ -89,6 +89,8 @@ ExitCode Use(const Console& console, const std::string& name) {
 
 // Who is trusted to have signed the daemon's certificate.
 std::string AuthorityText(const Context& context, absl::Time now) {
+  if (IsBehindSsh(context.server))
+    return "none: ssh leads to " + context.socket;
   if (!context.tls) return "none: this machine's loopback without TLS";
   if (context.ca_pem.empty()) return "those that this machine trusts";
   const auto chain = certificates::ParseCertificates(context.ca_pem);

@@ -24,9 +24,8 @@ struct TextMember {
   std::string Context::*value;
 };
 constexpr TextMember kTexts[] = {
-    {"server", &Context::server},
-    {"user", &Context::user},
-    {"ca", &Context::ca_pem},
+    {"server", &Context::server}, {"user", &Context::user},
+    {"ca", &Context::ca_pem},     {"socket", &Context::socket},
     {"token", &Context::token},
 };
 

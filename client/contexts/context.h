@@ -13,13 +13,14 @@ namespace mpsd::client {
 // A daemon that somebody logged in to, and how.
 struct Context {
   std::string name;
-  std::string server;  // "studio.local:7433"
+  std::string server;  // "studio.local:7433", "ssh://studio.local"
   bool tls = true;     // else a port of this machine's loopback
   // The authority that signed the daemon's certificate, PEM; empty: one that
   // the system trusts.
   std::string ca_pem = {};
-  std::string user = {};   // as the daemon said at the login
-  std::string token = {};  // empty: none
+  std::string socket = {};  // at the host of an ssh:// server
+  std::string user = {};    // as the daemon said at the login
+  std::string token = {};   // empty: none
   // The token lies in the platform's keychain, and not in the file.
   bool token_in_keychain = false;
 

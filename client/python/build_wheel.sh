@@ -29,8 +29,7 @@ scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 cp -R "$root/client/python/mpsd" "$scratch/mpsd"
 cp "$root/client/python/README.md" "$scratch/README.md"
-cp "$root/client/ssh/find_socket.sh" "$scratch/mpsd/ssh_script.sh"
-cp "$root/client/ssh/settings.txt" "$scratch/mpsd/ssh_settings.txt"
+cp "$root/client/ssh/find_socket.sh" "$root/client/ssh/hold.sh" "$scratch/mpsd/"
 find "$scratch" -name __pycache__ -prune -exec rm -rf {} +
 
 protoc --proto_path="$root/proto" --python_out="$scratch" \

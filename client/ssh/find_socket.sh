@@ -1,32 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds mpsd's socket on the machine where an ssh session runs this: the socket
-# or folder $place, else the places where mpsd may have its socket. mpsctl
-# compiles the file in, the Python package has it as data; both put the line
-# place='...' before it. Braces: the shell has read all of it before the first
-# command runs.
+# Prints "mpsd-socket PATH" for mpsd's socket on the machine where an ssh session
+# runs this: $place (the socket or its folder), else one of the places where mpsd
+# may have it; a line on stderr says why there is none. mpsctl compiles the file
+# in, the Python package has it as data; both put the line place='...' before
+# it. Braces: the shell has read all of it before the first command runs.
 #
-# `exec cat` waits for the end of the standard input, which is the end of the
-# client. The system's list of sockets tells the socket of a living mpsd from
-# one that a killed mpsd left. A folder that the account may not enter hides
-# whether a socket is there.
+# The system's list of sockets tells the socket of a living mpsd from one that a
+# killed mpsd left. A folder that the account may not enter hides whether a
+# socket is there.
 {
 listed=$(
   cat /proc/net/unix 2>/dev/null || netstat -an -f unix 2>/dev/null)
-silent=
+silent= looked= refused=
 use() {
   printf 'mpsd-socket %s\n' "$1"
-  exec cat >/dev/null
+  exit 0
 }
 try() {
   [ -n "$1" ] || return 0
-  printf 'mpsd-looked %s\n' "$1"
+  looked="$looked $1"
   if [ -S "$1" ] && [ -w "$1" ]; then
     case $listed in
-      '') use "$1" ;;
-      *"$1"*)
-        echo mpsd-listens
-        use "$1"
-        ;;
+      '' | *"$1"*) use "$1" ;;
     esac
     [ -n "$silent" ] || silent=$1
     return 0
@@ -34,7 +29,7 @@ try() {
   dir=${1%/*}
   while [ -n "$dir" ] && [ ! -d "$dir" ]; do dir=${dir%/*}; done
   if [ -S "$1" ] || { [ -n "$dir" ] && [ ! -x "$dir" ]; }; then
-    printf 'mpsd-refused %s\n' "$1"
+    refused="$refused $1"
   fi
 }
 # The service files are those of deploy/layout.sh; they name the state folder
@@ -71,6 +66,12 @@ else
   everywhere
 fi
 [ -z "$silent" ] || use "$silent"
-echo mpsd-none
-exit 0
+if [ -n "$refused" ]; then
+  echo "mpsd: this account may not open$refused:" \
+    "ask for mpsd --socket-group, or log in as mpsd's account" >&2
+  exit 77
+fi
+echo "mpsd: no mpsd runs here: there is no socket at$looked:" \
+  "start it, or name its socket: ssh://HOST/PATH/OF/mpsd.sock" >&2
+exit 69
 }

@@ -47,7 +47,7 @@ TEST_F(ReconnectTest, TheLimitStartsAnewWhenSomethingComes) {
 
 TEST_F(ReconnectTest, ATunnelThatIsRefusedIsNotTriedAgain) {
   Connection connection(FindAddress("ssh://-oX", ""));
-  EXPECT_FALSE(connection.Connect(nullptr).ok());
+  EXPECT_FALSE(connection.Connect().ok());
   const Console console{out_, err_, terminal_, connection, false};
   Reconnect reconnect(console, absl::Seconds(10));
   reconnect.Received();

@@ -26,6 +26,23 @@ TEST_F(TokenTest, CreateAsksAndPrintsTheSecretAlone) {
             absl::ToUnixSeconds(kNow + absl::Hours(12)));
 }
 
+TEST_F(TokenTest, ATokenLivesNinetyDaysUnlessAsked) {
+  RunVerb({"token", "create", "--user", "ann", "--role", "viewer"});
+  RunVerb({"token", "create", "--user", "ann", "--role", "admin", "--expires",
+           "never"});
+  ASSERT_THAT(data().tokens_asked, SizeIs(2));
+  EXPECT_EQ(data().tokens_asked[0].role(), v1::ROLE_VIEWER);
+  EXPECT_EQ(data().tokens_asked[0].note(), "");
+  EXPECT_EQ(data().tokens_asked[0].expire_time().seconds(),
+            absl::ToUnixSeconds(kNow + absl::Hours(24 * 90)));
+  EXPECT_EQ(data().tokens_asked[1].role(), v1::ROLE_ADMIN);
+  EXPECT_FALSE(data().tokens_asked[1].has_expire_time());
+  EXPECT_THAT(RunVerb({"token", "create", "--user", "a", "--role", "user",
+                       "--expires", "x"})
+                  .err,
+              HasSubstr("--expires: 'x' is no time"));
+}
+
 TEST_F(TokenTest, JsonMayBeAskedForBehindTheVerb) {
   const Result made =
       RunVerb({"token", "create", "--user", "a", "--role", "admin", "--json"});
@@ -39,10 +56,17 @@ TEST_F(TokenTest, WhatIsWrongIsNotAsked) {
        std::vector<std::vector<std::string>>{
            {"token"},
            {"token", "create"},
+           {"token", "create", "--user", "a"},
+           {"token", "create", "--role", "user"},
            {"token", "create", "--user", "a", "--role", "god"},
+           {"token", "create", "--user", "a", "--role", ""},
+           {"token", "create", "--user", "a", "--role", "Admin"},
+           {"token", "create", "--user", "a", "--role", "unspecified"},
+           {"token", "create", "--user", "a", "--role", "3"},
            {"token", "create", "--user", "a", "--role", "user", "--expires",
             "soon"},
            {"token", "revoke"},
+           {"token", "list", "more"},
            {"token", "lend"}}) {
     const Result wrong = RunVerb(args);
     EXPECT_EQ(wrong.code, 2) << wrong.err;

@@ -31,7 +31,8 @@ class SshTest(harness.EndToEndTest):
         self.state = self.folder / "Application Support"
         self.env = harness.environment(
             MPSD_SSH=str(self.sshd.folder / "ssh"),
-            XDG_RUNTIME_DIR=str(self.runtime), PATH=os.environ["PATH"])
+            XDG_CONFIG_HOME=str(self.folder / "config"),
+            TMPDIR=str(self.runtime), PATH=os.environ["PATH"])
 
     def serve(self):
         daemon = harness.Daemon(self.state, worker="fake_worker")
@@ -39,8 +40,7 @@ class SshTest(harness.EndToEndTest):
         return daemon.start()
 
     def url(self, path=None):
-        path = path or self.state / "mpsd.sock"
-        return "ssh://studio" + str(path).replace(" ", "%20")
+        return f"ssh://studio{path or self.state / 'mpsd.sock'}"
 
     def command(self, *args, url=None):
         return [str(harness.BIN / "mpsctl"), "--server", url or self.url(),
@@ -95,14 +95,22 @@ class SshTest(harness.EndToEndTest):
         self.assertIn('"SUCCEEDED"', listed.stdout, listed.stderr)
         self.assertIn(f"at {self.url()}", self.ctl("info").stdout)
 
-    def test_the_socket_is_found_and_cancel_works(self):
+    def test_the_host_is_asked_once_where_the_socket_is(self):
         daemon = self.serve()
         self.sshd.start(f'SetEnv MPSD_STATE_DIR="{self.state}"')
         job = self.slow_job(daemon)
-        result = self.ctl("cancel", job["id"], MPSD_SERVER="ssh://studio",
-                          url="ssh://studio")
+        result = self.ctl("cancel", job["id"], url="ssh://studio")
         self.assertEqual(0, result.returncode, result.stderr)
         self.assertEqual("CANCELLED", daemon.finish(job["id"])["state"])
+        self.assertEqual(2, len(self.sshd.started()))
+        self.assertIn("ssh://studio", self.ctl("context", "list").stdout)
+        # The context has the answer, and leads there by its name.
+        for result in (self.ctl("list", url="ssh://studio"), subprocess.run(
+                [str(harness.BIN / "mpsctl"), "--context", "ssh-studio", "list"],
+                capture_output=True, text=True, env=self.env,
+                timeout=harness.TIMEOUT, check=False)):
+            self.assertEqual(0, result.returncode, result.stderr)
+        self.assertEqual(4, len(self.sshd.started()))
 
     def test_the_environment_names_the_server(self):
         self.serve()
@@ -135,86 +143,55 @@ class SshTest(harness.EndToEndTest):
 
     # --- what goes wrong -----------------------------------------------------
 
-    def test_no_host_of_that_name(self):
-        self.sshd.client_config("HostName no-such-host.invalid")
-        self.refused(3, "there is no host of the name",
-                     url="ssh://no-such-host.invalid")
-
     def test_nothing_listens(self):
-        self.refused(3, "no ssh listens on that port", "Remote Login")
-
-    def test_a_host_that_never_answers(self):
-        self.sshd.client_config("ProxyCommand sleep 100")
-        begin = time.monotonic()
-        self.refused(3, "studio does not answer", "awake")
-        self.assertLess(time.monotonic() - begin, harness.TIMEOUT)
+        self.refused(3, "Connection refused")
 
     def test_the_host_key_is_unknown_or_another(self):
         self.sshd.start()
         self.sshd.trust(None)
-        unknown = self.refused(REFUSED, "the host key of studio is not known",
-                               "compare the fingerprint")
-        self.assertIn("Without a terminal", unknown)
+        self.refused(REFUSED, "Host key verification failed")
         sshd.make_key(self.sshd.folder / "other_key")
         self.sshd.trust("other_key")
-        self.refused(REFUSED, "studio shows another host key",
-                     "pretending to be it")
+        self.refused(REFUSED, "REMOTE HOST IDENTIFICATION HAS CHANGED")
 
     def test_the_key_is_refused(self):
         self.sshd.start()
         sshd.make_key(self.sshd.folder / "other")
         self.sshd.authorize("other")
-        self.refused(REFUSED, "lets nobody in with the keys of this account",
-                     "ssh-add", "(publickey)")
-
-    def test_a_key_with_a_passphrase_without_a_terminal(self):
-        self.sshd.start()
-        sshd.make_key(self.sshd.folder / "locked", "open sesame")
-        self.sshd.authorize("locked")
-        self.sshd.client_config(key="locked")
-        self.refused(REFUSED, "ssh-add", "Without a terminal ssh asks")
+        self.refused(REFUSED, "Permission denied (publickey")
 
     def test_no_ssh_program(self):
-        self.refused(6, "no program '/none/ssh'", "openssh-client",
-                     MPSD_SSH="/none/ssh")
+        self.refused(6, "/none/ssh", MPSD_SSH="/none/ssh")
 
     def test_no_mpsd_there(self):
         self.sshd.start(f'SetEnv MPSD_STATE_DIR="{self.folder}/none"')
-        said = self.refused(3, "no mpsd runs at studio",
-                            f"{self.folder}/none/mpsd.sock", "install.sh",
+        said = self.refused(3, "no mpsd runs here",
+                            f"{self.folder}/none/mpsd.sock",
                             url="ssh://studio")
         self.assertRegex(said, r"\.local/state/mpsd/mpsd\.sock|"
                                r"Application Support/mpsd/mpsd\.sock")
 
-    def test_a_socket_that_a_killed_mpsd_left(self):
+    def test_a_socket_that_lets_nothing_through(self):
         daemon = self.serve()
+        self.sshd.start("AllowStreamLocalForwarding no")
+        self.refused(3, "AllowStreamLocalForwarding", "open failed")
+        self.sshd.kill()
         self.sshd.start()
         daemon.kill()
-        self.refused(3, "no mpsd listens at", "a killed mpsd left")
+        self.refused(3, "none listens at", "open failed")
 
     @unittest.skipIf(os.geteuid() == 0, "root opens every socket")
     def test_a_socket_of_another_account(self):
         self.serve()
         self.sshd.start()
         (self.state / "mpsd.sock").chmod(0o400)
-        self.refused(REFUSED, "may not open mpsd's socket", "--socket-group")
-
-    def test_a_server_that_forwards_no_sockets(self):
-        self.serve()
-        for line in ("AllowStreamLocalForwarding no", "DisableForwarding yes"):
-            self.sshd.start(line)
-            self.refused(REFUSED, "forwards no sockets",
-                         "AllowStreamLocalForwarding yes")
-            self.sshd.kill()
-
-    def test_an_account_that_runs_no_command(self):
-        self.sshd.start("ForceCommand echo This account is closed.")
-        self.refused(3, "its shell says: This account is closed.")
+        self.refused(REFUSED, "may not open", "--socket-group",
+                     url=self.url(self.state))
 
     def test_no_url_runs_anything(self):
         witness = self.folder / "witness"
         for place in (f"-oProxyCommand=touch${{IFS}}{witness}",
-                      f"-oProxyCommand=touch%20{witness}", "-V",
+                      f"-oProxyCommand=touch {witness}", "-V",
                       f"x;touch {witness}", f"$(touch {witness})",
                       f"`touch {witness}`", f"-lx@studio{witness}",
                       "studio:22;id"):
@@ -230,7 +207,7 @@ class SshTest(harness.EndToEndTest):
 
     # --- ends ----------------------------------------------------------------
 
-    def test_kill_9_of_mpsctl_ends_ssh_and_the_next_run_tidies_up(self):
+    def test_kill_9_of_mpsctl_ends_ssh_and_leaves_nothing(self):
         daemon = self.serve()
         self.sshd.start()
         with self.watch(self.slow_job(daemon)) as watch:
@@ -241,9 +218,10 @@ class SshTest(harness.EndToEndTest):
             self.assertEqual(0o700, left.stat().st_mode & 0o777)
             watch.process.kill()
             self.assert_ended(ssh)
-        self.assertTrue(left.exists(), "nobody was there to remove it")
-        self.assertEqual(0, self.ctl("list").returncode)
-        self.assertEqual([], list(self.runtime.iterdir()))
+        deadline = time.monotonic() + harness.TIMEOUT
+        while left.exists():
+            self.assertLess(time.monotonic(), deadline, f"{left} stays")
+            time.sleep(0.01)
 
     def test_a_watch_goes_on_through_a_new_tunnel(self):
         daemon = self.serve()
@@ -273,7 +251,7 @@ class SshTest(harness.EndToEndTest):
             self.sshd.kill()
             self.sshd.start()
             self.assertEqual(REFUSED, watch.process.wait(harness.TIMEOUT))
-            self.assertIn("lets nobody in", watch.said())
+            self.assertIn("Permission denied", watch.said())
 
     def test_ctrl_c_detaches_and_leaves_nothing(self):
         daemon = self.serve()

@@ -129,4 +129,4 @@ class Sshd:
 
     def sessions(self):
         """Pids of the ssh that held tunnels, dead or alive."""
-        return [pid for pid, words in self.started() if " -O " not in words]
+        return [pid for pid, words in self.started() if " -N " in words]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: walk_program.py MODEL_FOLDER
+"""usage: walk_program.py SERVER TOKEN CA
 
 The walk of walk_test.py as a program: run by the test in an interpreter that
 has the package mpsd and no setting of this repository."""
@@ -14,11 +14,9 @@ ROWS = [{"messages": [{"role": "user", "content": q},
                      ("Snow?", "white"))]
 
 
-def main(folder):
-    with mpsd.Client() as client:
-        assert client.who_am_i().user == "ann", client.who_am_i()
-        model = client.push_model(folder, name="ann/tiny")
-        assert [m.name for m in client.models("ann/tiny")] == [model.name]
+def main(server, token, ca):
+    with mpsd.Client(server, token=token, ca=ca) as client:
+        assert client.info().you.user == "ann", client.info().you
         spec = {"name": "walk", "model": "ann/tiny", "device": "cpu",
                 "dataset": {"train": "train.jsonl"},
                 "lora": {"r": 4, "target_modules": "all-linear"},
@@ -26,30 +24,15 @@ def main(folder):
                              "learning_rate": 0.01}}
         first = client.submit(spec, data={"train.jsonl": ROWS})
         steps = [e for e in first.watch() if isinstance(e, mpsd.Step)]
-        assert first.state == "SUCCEEDED" and steps, first.reason
-        clone = first.clone({"training.learning_rate": 0.02}, held=True)
-        spec.update(adapter=f"job:{clone.id}")
+        assert first.state == "SUCCEEDED" and steps, first.message.message
+        spec.update(adapter=f"job:{first.id}")
         del spec["lora"]
-        chained = client.submit(spec, data={"train.jsonl": ROWS},
-                                after=[first])
-        assert set(chained.message.after) == {first.id, clone.id}
-        assert chained.state == "QUEUED"
-        try:
-            client.remove_model("ann/tiny")
-            raise AssertionError("a model that jobs need was removed")
-        except mpsd.Conflict:
-            pass
-        clone.release().wait(60)
+        chained = client.submit(spec, data={"train.jsonl": ROWS})
+        assert list(chained.message.after) == [first.id]
         chained.wait(60)
-        a, b = first.spec["training"], clone.spec["training"]
-        different = {k for k in a if a[k] != b[k]}
-        assert different == {"learning_rate"}, different
-        chained.result("adapter")
-        for job in (chained, clone, first):
-            assert job.delete() > 0
-        assert list(client.jobs()) == []
-        assert client.remove_model("ann/tiny") > 0
+        chained.download("adapter")
+        assert [job.id for job in client.jobs()] == [chained.id, first.id]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -7,7 +7,6 @@ the same from Python."""
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import time
@@ -61,6 +60,7 @@ class WalkTest(harness.EndToEndTest):
             ["openssl", "x509", "-in", str(self.state / "tls/ca.crt"),
              "-noout", "-fingerprint", "-sha256"], capture_output=True,
             text=True, check=True).stdout.strip()
+        self.token = token
         self.ctl("login", self.server, "--token-file", str(file),
                  "--fingerprint", "SHA256:" + shown.partition("=")[2])
 
@@ -143,17 +143,19 @@ class WalkTest(harness.EndToEndTest):
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet",
                         "--no-index", "--no-deps", "--target", str(site),
                         wheel], check=True)
+        self.ctl("model", "push", str(self.model), "--name", "ann/tiny")
         program = pathlib.Path(__file__).with_name("walk_program.py")
         said = subprocess.run(
-            [sys.executable, "-B", str(program), str(self.model)],
+            [sys.executable, "-B", str(program), self.server, self.token,
+             str(self.state / "tls/ca.crt")],
             capture_output=True, text=True, cwd=self.folder, check=False,
             timeout=4 * harness.TIMEOUT,
             env={**self.env, "PYTHONPATH": str(site)})
         self.assertEqual(0, said.returncode, said.stdout + said.stderr)
         self.assertTrue((self.folder / "adapter"
                          / "adapter_model.safetensors").is_file())
-        self.assertEqual([], self.json("list"))
-        shutil.rmtree(self.folder / "adapter")
+        self.ctl("delete", "--all", "--yes")
+        self.assertEqual([], self.json("list", "--all"))
 
 
 if __name__ == "__main__":

@@ -3,19 +3,16 @@
 
     import mpsd
 
-    client = mpsd.Client()                    # as mpsctl finds its daemon
+    client = mpsd.Client("studio.local:7433", token=…, ca="ca.crt")
     job = client.submit("job.json")           # uploads what the daemon lacks
     for event in job.watch():
         print(event)
-    adapter = job.result("adapter/")          # the PEFT folder
+    adapter = job.download("adapter/")        # the PEFT folder
 
 Nothing here needs torch, a GPU or a compiler.
 """
 
-from mpsd._address import Address, find_daemon
-from mpsd._errors import (Aborted, AlreadyExists, Busy, Conflict, DataLoss,
-                          Invalid, JobFailed, LimitReached, MpsdError, NotFound,
-                          NotSignedIn, Refused, Unreachable, Unsupported)
+from mpsd._errors import JobFailed, MpsdError, Unreachable
 from mpsd._events import (CheckpointWritten, Evaluation, Event, JobWarning,
                           Note, StateChange, Step)
 from mpsd.client import Client
@@ -24,9 +21,6 @@ from mpsd.job import Job
 __version__ = "@VERSION@"
 
 __all__ = [
-    "Aborted", "Address", "AlreadyExists", "Busy", "CheckpointWritten",
-    "Client", "Conflict", "DataLoss", "Evaluation", "Event", "Invalid", "Job",
-    "JobFailed", "JobWarning", "LimitReached", "MpsdError", "NotFound",
-    "NotSignedIn", "Note", "Refused", "StateChange", "Step", "Unreachable",
-    "Unsupported", "find_daemon",
+    "CheckpointWritten", "Client", "Evaluation", "Event", "Job", "JobFailed",
+    "JobWarning", "MpsdError", "Note", "StateChange", "Step", "Unreachable",
 ]

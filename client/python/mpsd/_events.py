@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from typing import Any, Dict, Optional, Union
+from typing import Dict, Optional, Union
 
 from mpsd.v1 import job_pb2
 
@@ -65,26 +65,22 @@ class JobWarning(_Event):
 Event = Union[StateChange, Step, Evaluation, CheckpointWritten, Note, JobWarning]
 
 
-def to_datetime(time: Any) -> datetime.datetime:
-    return time.ToDatetime().replace(tzinfo=datetime.timezone.utc)
-
-
 def state_name(state: int) -> str:
     return job_pb2.JobState.Name(state)[len("JOB_STATE_"):]
 
 
 def from_proto(event: job_pb2.JobEvent) -> Optional[Event]:
     """None for a kind of event that this package does not know."""
-    at = (event.sequence, to_datetime(event.time))
+    at = (event.sequence,
+          event.time.ToDatetime().replace(tzinfo=datetime.timezone.utc))
     kind = event.WhichOneof("event")
     if kind == "state":
-        return StateChange(*at, state_name(event.state.state),
-                           event.state.message)
+        s = event.state
+        return StateChange(*at, state_name(s.state), s.message)
     if kind == "progress":
         p = event.progress
-        memory = p.memory
-        peak = (memory.peak_allocated_bytes
-                if memory.HasField("peak_allocated_bytes") else None)
+        known = p.memory.HasField("peak_allocated_bytes")
+        peak = p.memory.peak_allocated_bytes if known else None
         return Step(*at, p.step, p.total_steps, p.epoch, p.loss,
                     p.learning_rate, p.grad_norm, p.tokens, p.step_seconds,
                     p.tokens_per_second, p.eta_seconds, peak)
@@ -92,10 +88,8 @@ def from_proto(event: job_pb2.JobEvent) -> Optional[Event]:
         e = event.evaluated
         return Evaluation(*at, e.step, e.eval_loss, dict(e.metrics))
     if kind == "checkpoint":
-        return CheckpointWritten(*at, event.checkpoint.step,
-                                 event.checkpoint.size_bytes)
+        c = event.checkpoint
+        return CheckpointWritten(*at, c.step, c.size_bytes)
     if kind == "note":
         return Note(*at, event.note)
-    if kind == "warning":
-        return JobWarning(*at, event.warning)
-    return None
+    return JobWarning(*at, event.warning) if kind == "warning" else None

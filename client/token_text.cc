@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/token/token_text.h"
+#include "client/token_text.h"
 
 #include <google/protobuf/message.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/text/format.h"
 #include "client/text/json.h"
 #include "client/text/table.h"
+#include "core/base/printable.h"
 
 namespace mpsd::client {
 namespace {
@@ -74,7 +78,68 @@ std::string Life(const v1::Token& token, const TokenView& view) {
                       ", in ", InWords(Left(token, view.now)), ".");
 }
 
+// A longer span is a slip of the keyboard; who means it says "never".
+constexpr absl::Duration kLongestSpan = absl::Hours(24 * 365 * 100);
+
+absl::Duration UnitOf(char letter) {
+  switch (letter) {
+    case 'h':
+      return absl::Hours(1);
+    case 'd':
+      return absl::Hours(24);
+    case 'w':
+      return absl::Hours(24 * 7);
+    default:
+      return absl::ZeroDuration();
+  }
+}
+
+// Zero where `text` is no span.
+absl::Duration SpanOf(const std::string& text) {
+  if (text.size() < 2) return absl::ZeroDuration();
+  const std::string digits = text.substr(0, text.size() - 1);
+  int64_t count = 0;
+  if (!std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(digits, &count)) {
+    return absl::ZeroDuration();
+  }
+  return count * UnitOf(text.back());
+}
+
+std::optional<absl::Time> EndOfDay(const std::string& text,
+                                   absl::TimeZone zone) {
+  // ParseCivilTime takes other forms, too.
+  if (text.size() != 10 || text[4] != '-' || text[7] != '-') {
+    return std::nullopt;
+  }
+  absl::CivilDay day;
+  if (!absl::ParseCivilTime(text, &day)) return std::nullopt;
+  return absl::FromCivil(day + 1, zone);
+}
+
 }  // namespace
+
+absl::StatusOr<std::optional<absl::Time>> ParseExpiry(const std::string& text,
+                                                      absl::Time now,
+                                                      absl::TimeZone zone) {
+  if (text == "never") return std::optional<absl::Time>();
+  const absl::Duration span = SpanOf(text);
+  if (span > kLongestSpan) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", base::Quotable(text),
+                     "' is more than 100 years; say never instead"));
+  }
+  if (span > absl::ZeroDuration()) return std::optional(now + span);
+  const std::optional<absl::Time> end = EndOfDay(text, zone);
+  if (!end.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", base::Quotable(text),
+                     "' is no time: expected a span as 90d, 12h or 2w, a day "
+                     "as 2027-01-31, or never"));
+  }
+  if (*end > now) return end;
+  return absl::InvalidArgumentError(absl::StrCat("the day ", text, " is over"));
+}
 
 void PrintCreated(const TokenView& view,
                   const v1::CreateTokenResponse& response) {
@@ -86,15 +151,16 @@ void PrintCreated(const TokenView& view,
   const v1::Token& token = response.token();
   const std::string user = Printable(token.user());
   const std::string id = Printable(token.id());
-  view.err << "Made token " << id << " of " << user << ", with the role "
-           << RoleName(token.role()) << ". " << Life(token, view)
-           << "\nNobody can show it again: mpsd keeps no more than its "
-              "SHA-256. Hand it to "
-           << user
-           << " in a way\nthat others cannot read, as by a password manager; "
-              "it is typed or piped into\n  mpsctl login HOST:PORT\nA token "
-              "that others may have seen ends at once by\n  "
-           << view.program << " token revoke " << id << "\n";
+  view.err
+      << "Made token " << id << " of " << user << ", with the role "
+      << RoleName(token.role()) << ". " << Life(token, view)
+      << "\nNobody can show it again: mpsd keeps no more than its "
+         "SHA-256. Hand it to "
+      << user
+      << " in a way\nthat others cannot read, as by a password manager; "
+         "it is typed or piped into\n  mpsctl login HOST:PORT\nA token "
+         "that others may have seen ends at once by\n  mpsctl token revoke "
+      << id << "\n";
 }
 
 void PrintTokens(const TokenView& view,
@@ -106,8 +172,8 @@ void PrintTokens(const TokenView& view,
     return;
   }
   if (response.tokens().empty()) {
-    view.out << "No tokens. Make one with `" << view.program
-             << " token create --user NAME --role ROLE`.\n";
+    view.out << "No tokens. Make one with `mpsctl token create --user NAME "
+                "--role ROLE`.\n";
     return;
   }
   Table table(

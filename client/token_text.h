@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_CLIENT_TOKEN_TOKEN_TEXT_H_
-#define MPSD_CLIENT_TOKEN_TOKEN_TEXT_H_
+#ifndef MPSD_CLIENT_TOKEN_TEXT_H_
+#define MPSD_CLIENT_TOKEN_TEXT_H_
 
+#include <optional>
 #include <ostream>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "mpsd/v1/access.pb.h"
 
 namespace mpsd::client {
 
-// Where and how `mpsd token` and `mpsctl token` print.
+// When a token expires: "90d", "12h" or "2w" from `now` on, "2027-01-31" for
+// the end of that day in `zone`, or "never", which is nullopt. InvalidArgument,
+// without the name of an option, for other text and for a time that is over.
+absl::StatusOr<std::optional<absl::Time>> ParseExpiry(const std::string& text,
+                                                      absl::Time now,
+                                                      absl::TimeZone zone);
+
+// Where and how `mpsctl token` prints.
 struct TokenView {
   std::ostream& out;  // for results
   std::ostream& err;  // for words around them
@@ -18,10 +27,9 @@ struct TokenView {
   int columns = 0;    // of the terminal; 0: no bound
   absl::Time now;
   absl::TimeZone zone;
-  std::string program;  // "mpsctl": what the hints name
 };
 
-// Prints the secret alone to `out`, so that TOKEN=$(mpsd token create …) has
+// Prints the secret alone to `out`, so that TOKEN=$(mpsctl token create …) has
 // it, and to `err` what it is and how to hand it over.
 void PrintCreated(const TokenView& view,
                   const v1::CreateTokenResponse& response);
@@ -31,4 +39,4 @@ void PrintRevoked(const TokenView& view, const std::string& id,
 
 }  // namespace mpsd::client
 
-#endif  // MPSD_CLIENT_TOKEN_TOKEN_TEXT_H_
+#endif  // MPSD_CLIENT_TOKEN_TEXT_H_
