@@ -263,6 +263,7 @@ constexpr char kNotifyCommand[] =
 // Options that a file of an earlier mpsd may hold, and what took their place.
 constexpr std::pair<const char*, const char*> kRemovedOptions[] = {
     {"advertise", "mpsctl login HOST:PORT"},
+    {"tls-client-ca", "tokens (mpsctl token create)"},
     {"openai-listen", "gRPC, mpsctl --json or the Python package"},
     {"notify-webhook", kNotifyCommand},
     {"notify-webhook-secret-file", kNotifyCommand},
