@@ -17,6 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Finishes three steps, prints a compiler's warning between them.
 NINJA = """#!/bin/sh
+case " $* " in
+  *" -n "*) yes "$NINJA_STATUS" | head -n "${NINJA_STEPS:-3}"; exit 0 ;;
+esac
 echo "arguments: $*" >>"$LOG"
 [ -t 1 ] && echo "a terminal" && exit 0
 status() { printf '%s\\n' "$NINJA_STATUS" | sed "s/%f/$1/; s/%t/3/"; }
@@ -59,7 +62,7 @@ class BuildTest(unittest.TestCase):
         self.log = self.root / "log"
         self.environment = {
             "PATH": f"{programs}:{os.environ['PATH']}", "LOG": str(self.log),
-            "MPSD_PROGRESS_SECONDS": "5"}
+            "MPSD_PROGRESS_SECONDS": "2"}
 
     def build(self, *arguments, script="deploy/build.sh",
               stdout=subprocess.PIPE, **environment):
@@ -73,7 +76,7 @@ class BuildTest(unittest.TestCase):
 
     def test_a_pipe_gets_a_line_now_and_then_and_what_compilers_say(self):
         # Between the lines lies what a busy machine may add to either side.
-        done = self.build("mpsd", NINJA_PAUSE="7")
+        done = self.build("mpsd", NINJA_PAUSE="3")
         self.assertEqual(0, done.returncode, done.stderr)
         lines = done.stdout.splitlines()
         self.assertIn("build: 2 of 3, 0 min", lines)
@@ -82,6 +85,11 @@ class BuildTest(unittest.TestCase):
         for what in ("1 of 3", "Building", "Entering directory"):
             self.assertNotIn(what, done.stdout)
         self.assertIn(" mpsd\n", self.logged())
+
+    def test_a_long_build_says_how_long(self):
+        done = self.build("mpsd", NINJA_STEPS="624", MPSD_JOBS="2")
+        self.assertIn("build: 624 steps, about 13 minutes", done.stdout)
+        self.assertNotIn("minutes;", self.build("mpsd").stdout)
 
     def test_a_terminal_gets_ninjas_own_progress(self):
         ours, its = os.openpty()
