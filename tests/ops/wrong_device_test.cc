@@ -59,7 +59,6 @@ TEST_F(WrongDeviceTest, AMatmulThatIsOffByAThousandthFails) {
   const json gradient = job_.Finding("compare.gradient");
   EXPECT_EQ(gradient["verdict"], "VERDICT_FAIL") << gradient;
   EXPECT_GT(gradient["value"], 2e-4);
-  EXPECT_GT(job_.Finding("compare.loss")["value"], 1e-5);
   // What both devices were given is the same.
   EXPECT_EQ(result["device_comparison"]["same_batches"], true);
 }
