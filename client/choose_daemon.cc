@@ -63,7 +63,7 @@ absl::StatusOr<Address> BehindSsh(const std::string& url,
 absl::StatusOr<Address> InContext(const std::string& name,
                                   const ContextStore& contexts) {
   if (name == kLocalContext) return FindAddress("", DefaultStateDir());
-  const absl::StatusOr<Context> context = contexts.FindWithToken(name);
+  const absl::StatusOr<Context> context = contexts.Find(name);
   if (!context.ok()) return context.status();
   if (IsBehindSsh(context->server)) return BehindSsh(context->server, contexts);
   return AddressOf(*context);

@@ -29,7 +29,7 @@ nlohmann::ordered_json JsonOf(const Context& context, bool is_current) {
           {"server", context.server},
           {"user", context.user},
           {"tls", context.tls},
-          {"has_token", !context.token.empty() || context.token_in_keychain},
+          {"has_token", !context.token.empty()},
           {"is_current", is_current}};
 }
 
@@ -125,10 +125,7 @@ ExitCode Show(const Console& console, std::string name) {
               << AuthorityText(*context, console.terminal.clock->Now())
               << "\nfile         " << contexts.FileOf(name).string()
               << "\ntoken        "
-              << (context->token_in_keychain ? "in the keychain"
-                  : context->token.empty()   ? "none"
-                                             : "in the file")
-              << '\n';
+              << (context->token.empty() ? "none" : "in the file") << '\n';
   return ExitCode::kOk;
 }
 

@@ -284,13 +284,8 @@ class Login {
       console_.PrintJson(who_);
       return std::nullopt;
     }
-    std::string token = "-";
-    if (!context_.token.empty()) {
-      const absl::StatusOr<Context> kept = contexts_.Find(context_.name);
-      token = kept.ok() && kept->token_in_keychain
-                  ? "in the keychain"
-                  : contexts_.FileOf(context_.name).string();
-    }
+    const std::string token =
+        context_.token.empty() ? "-" : contexts_.FileOf(context_.name).string();
     const absl::Time now = console_.terminal.clock->Now();
     console_.out
         << "Logged in at " << context_.server << ".\n"

@@ -29,15 +29,6 @@ constexpr TextMember kTexts[] = {
     {"token", &Context::token},
 };
 
-struct FlagMember {
-  const char* name;
-  bool Context::*value;
-};
-constexpr FlagMember kFlags[] = {
-    {"tls", &Context::tls},
-    {"token_in_keychain", &Context::token_in_keychain},
-};
-
 bool IsNameCharacter(char c) {
   return absl::ascii_islower(static_cast<unsigned char>(c)) ||
          absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '.' ||
@@ -92,9 +83,7 @@ std::string ToText(const Context& context) {
     const std::string& value = context.*member.value;
     if (!value.empty()) json[member.name] = value;
   }
-  for (const FlagMember& member : kFlags) {
-    json[member.name] = context.*member.value;
-  }
+  json["tls"] = context.tls;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -120,13 +109,11 @@ absl::StatusOr<Context> FromText(const std::string& name,
     }
     context.*member.value = found->get<std::string>();
   }
-  for (const FlagMember& member : kFlags) {
-    const auto found = json.find(member.name);
-    if (found == json.end() || !found->is_boolean()) {
-      return Expected(absl::StrCat("'", member.name, "', true or false"));
-    }
-    context.*member.value = found->get<bool>();
+  const auto tls = json.find("tls");
+  if (tls == json.end() || !tls->is_boolean()) {
+    return Expected("'tls', true or false");
   }
+  context.tls = tls->get<bool>();
   if (context.server.empty()) return Expected("'server', HOST:PORT");
   if (!context.token.empty()) {
     if (absl::Status status = CheckToken(context.token); !status.ok()) {

@@ -21,8 +21,6 @@ struct Context {
   std::string socket = {};  // at the host of an ssh:// server
   std::string user = {};    // as the daemon said at the login
   std::string token = {};   // empty: none
-  // The token lies in the platform's keychain, and not in the file.
-  bool token_in_keychain = false;
 
   bool operator==(const Context&) const = default;
 };

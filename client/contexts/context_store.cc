@@ -11,7 +11,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/contexts/keychain.h"
 #include "client/contexts/private_folder.h"
 #include "core/base/limits.h"
 
@@ -108,16 +107,6 @@ absl::StatusOr<Context> ContextStore::Find(const std::string& name) const {
   return context;
 }
 
-absl::StatusOr<Context> ContextStore::FindWithToken(
-    const std::string& name) const {
-  absl::StatusOr<Context> context = Find(name);
-  if (!context.ok() || !context->token_in_keychain) return context;
-  absl::StatusOr<std::string> token = ReadFromKeychain(name);
-  if (!token.ok()) return token.status();
-  context->token = *std::move(token);
-  return context;
-}
-
 absl::StatusOr<std::string> ContextStore::Current() const {
   const auto folder = PrivateFolder::Open(folder_);
   if (absl::IsNotFound(folder.status())) return std::string();
@@ -141,11 +130,7 @@ absl::Status ContextStore::Save(const Context& context) const {
   }
   const auto folder = PrivateFolder::Make(folder_);
   if (!folder.ok()) return folder.status();
-  Context written = context;
-  written.token_in_keychain = !context.token.empty() &&
-                              KeepInKeychain(context.name, context.token).ok();
-  if (written.token_in_keychain) written.token.clear();
-  return (*folder)->Write(FileName(context.name), ToText(written));
+  return (*folder)->Write(FileName(context.name), ToText(context));
 }
 
 absl::Status ContextStore::Use(const std::string& name) const {
@@ -175,10 +160,7 @@ absl::Status ContextStore::Remove(const std::string& name) const {
       return status;
     }
   }
-  absl::Status forgotten = RemoveFromKeychain(name);
-  absl::Status removed = (*folder)->Remove(FileName(name));
-  if (!removed.ok() || absl::IsUnimplemented(forgotten)) return removed;
-  return forgotten;
+  return (*folder)->Remove(FileName(name));
 }
 
 }  // namespace mpsd::client

@@ -14,9 +14,8 @@ namespace mpsd::client {
 
 // The contexts of an account: a file NAME.json each, and the file "current"
 // with the name of the one that is used where none is named. The files hold
-// secrets (private_folder.h). A token lies in the platform's keychain where it
-// has one that can be used, else in the context's file. Processes may change
-// the contexts at the same time: each file is whole at any moment.
+// secrets (private_folder.h). Processes may change the contexts at the same
+// time: each file is whole at any moment.
 class ContextStore {
  public:
   // `folder` is made by the first Save.
@@ -32,11 +31,8 @@ class ContextStore {
   // a link, another account's or open to others.
   absl::StatusOr<std::vector<std::string>> Names() const;
   // NotFound names the contexts there are; InvalidArgument and
-  // FailedPrecondition name the broken file and how to be rid of it. The token
-  // is left out where it lies in the keychain.
+  // FailedPrecondition name the broken file and how to be rid of it.
   absl::StatusOr<Context> Find(const std::string& name) const;
-  // The context with its token; errors of Find and of ReadFromKeychain.
-  absl::StatusOr<Context> FindWithToken(const std::string& name) const;
   // The name of the current context, which may have been removed meanwhile;
   // empty: none, this machine's own daemon.
   absl::StatusOr<std::string> Current() const;

@@ -33,7 +33,7 @@ TEST_F(LoginTest, APersonAtATerminal) {
                                     "0a1b2c3d4e5f, which never expires"));
   EXPECT_THAT(result.out, HasSubstr("(29 days)"));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr(Token())));
-  const Context context = Contexts().FindWithToken("127.0.0.1").value();
+  const Context context = Contexts().Find("127.0.0.1").value();
   EXPECT_EQ(context.server, Server());
   EXPECT_EQ(context.user, "ann");
   EXPECT_EQ(context.ca_pem, authority_.pem());
@@ -66,7 +66,7 @@ TEST_F(LoginTest, AScriptGivesFingerprintAndToken) {
                file, "--name", "ci", "--json"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(nlohmann::json::parse(result.out)["user"], "ann");
-  EXPECT_EQ(Contexts().FindWithToken("ci")->token, Token());
+  EXPECT_EQ(Contexts().Find("ci")->token, Token());
   EXPECT_EQ(asked_, "");
 }
 
@@ -234,7 +234,7 @@ TEST_F(LoginTest, AgainReplacesTheTokenButNoOtherServersContext) {
   data().authorization = "Bearer " + Token('t');
   answers_ = {"yes", Token('t')};
   ASSERT_EQ(RunBare({"login", Server()}).code, 0);
-  EXPECT_EQ(Contexts().FindWithToken("127.0.0.1")->token, Token('t'));
+  EXPECT_EQ(Contexts().Find("127.0.0.1")->token, Token('t'));
   Context other = Contexts().Find("127.0.0.1").value();
   other.server = "127.0.0.1:1";
   ASSERT_TRUE(Contexts().Save(other).ok());

@@ -15,7 +15,7 @@ class RefusalTest : public PortClientTest {
   Result AfterLogin(std::shared_ptr<grpc::ServerCredentials> credentials) {
     EXPECT_EQ(Login({"--name", "studio"}).code, 0);
     Serve(std::move(credentials));
-    Context context = Contexts().FindWithToken("studio").value();
+    Context context = Contexts().Find("studio").value();
     context.server = Server();
     EXPECT_TRUE(Contexts().Save(context).ok());
     return RunBare({"list"});

@@ -42,8 +42,6 @@ PROGRAMS = ["mpsd", "mpsctl", "mpsd-worker"]
 SYSTEM = {"/usr/lib/libSystem.B.dylib", exports.LIBCXX}
 FRAMEWORKS = {f"/System/Library/Frameworks/{n}.framework/Versions/A/{n}"
               for n in ("CoreFoundation", "IOKit")}
-SECURITY = {f"/System/Library/Frameworks/{n}.framework/Versions/A/{n}"
-            for n in ("CoreFoundation", "Security")}
 TORCH = set(exports.TORCH)
 
 
@@ -68,8 +66,7 @@ DYLIBS = {
     | installed("absl", "crypto", "grpc++", "grpc++_reflection", "protobuf",
                 "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
                 "ssl", "z", "curl"),
-    "mpsctl": SYSTEM | SECURITY
-    | installed("absl", "crypto", "grpc++", "protobuf", "ssl"),
+    "mpsctl": SYSTEM | installed("absl", "crypto", "grpc++", "protobuf", "ssl"),
 }
 
 

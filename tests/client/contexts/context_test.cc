@@ -60,20 +60,12 @@ TEST(Token, WhatCanBeSent) {
 }
 
 TEST(ContextText, EveryMemberComesBack) {
-  const Context context = {"studio",
-                           "studio:7433",
-                           true,
-                           "PEM\nPEM\n",
-                           "/c.pem",
-                           "/c.key",
-                           "ann",
-                           kToken,
-                           /*token_in_keychain=*/false};
+  const Context context = {"studio",    "studio:7433", true,  "PEM\nPEM\n",
+                           "/run/sock", "ann",         kToken};
   const auto read = FromText("studio", ToText(context));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, context);
-  Context bare = {"x", "localhost:1", false};
-  bare.token_in_keychain = true;
+  const Context bare = {"x", "localhost:1", false};
   EXPECT_EQ(FromText("x", ToText(bare)).value(), bare);
 }
 
@@ -90,9 +82,8 @@ TEST(ContextText, BrokenTextsSayWhatWasExpected) {
            {R"({"format": 2})", "another release"},
            {R"({"format": 1, "server": 7})", "expected 'server', a text"},
            {R"({"format": 1, "server": "a:1"})", "expected 'tls'"},
-           {R"({"format": 1, "tls": true, "token_in_keychain": false})",
-            "expected 'server', HOST:PORT"},
-           {R"({"format": 1, "tls": true, "token_in_keychain": false,
+           {R"({"format": 1, "tls": true})", "expected 'server', HOST:PORT"},
+           {R"({"format": 1, "tls": true,
                 "server": "a:1", "token": "mpsd_0123456789abcdef\n"})",
             "'token': this is no whole token"}}) {
     const auto context = FromText("x", text);
