@@ -13,13 +13,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/former_download.h"
 #include "client/job_id.h"
 #include "client/progress_line.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/base/atomic_file.h"
-#include "core/base/exchange.h"
 #include "core/base/file.h"
 #include "core/base/sha256.h"
 
@@ -35,7 +33,6 @@ struct DownloadOptions {
   bool predictions = false;
   bool curves = false;
   std::string output;
-  bool force = false;
 };
 
 // Writes the files of a Download stream below a folder, and checks each file
@@ -120,8 +117,7 @@ class Receiver {
 // The place for the received files: a folder for all of them, or one file.
 struct Destination {
   fs::path path;
-  std::string only;    // "predictions.tsv"; "": `path` is a folder for all
-  bool force = false;  // `path` may hold a former download
+  std::string only;  // "predictions.tsv"; "": `path` is a folder for all
 };
 
 // The received files, under a temporary name beside their destination.
@@ -168,36 +164,18 @@ void PrintReceived(const Console& console, const std::string& id,
               << Bytes(bytes) << " in " << to.path.string() << '\n';
 }
 
-std::vector<DownloadedFile> Downloaded(const std::vector<File>& files) {
-  std::vector<DownloadedFile> downloaded;
-  for (const File& file : files) {
-    const fs::path path = fs::path(file.path()).lexically_normal();
-    if (path == kDownloadList) continue;
-    downloaded.push_back(
-        {path.generic_string(), file.size_bytes(), file.sha256()});
-  }
-  return downloaded;
-}
-
-// Whether the files at `to`, if any, may be replaced; `fresh` as in
-// FormerDownload.
-absl::Status CheckDestination(const Destination& to,
-                              const std::vector<DownloadedFile>* fresh) {
+// AlreadyExists unless nothing is there, or an empty folder for all files.
+absl::Status CheckDestination(const Destination& to) {
   std::error_code error;
   const fs::file_status there = fs::symlink_status(to.path, error);
   if (there.type() == fs::file_type::not_found) return absl::OkStatus();
-  if (absl::Status s = CheckPlace(to.path); !s.ok()) return s;
   const bool folder = fs::is_directory(there);
   if (folder && to.only.empty() && fs::is_empty(to.path, error)) {
     return absl::OkStatus();
   }
-  if (!to.force) {
-    return absl::AlreadyExistsError(absl::StrCat(to.path.string(), " exists"));
-  }
-  if (!to.only.empty()) return CheckFormerPredictions(to.path);
-  if (folder) return FormerDownload(to.path, fresh).status();
-  return absl::FailedPreconditionError(
-      absl::StrCat(to.path.string(), " is no folder, and would be lost"));
+  return absl::AlreadyExistsError(
+      absl::StrCat(to.path.string(),
+                   folder && to.only.empty() ? " is not empty" : " exists"));
 }
 
 absl::Status PlaceFile(const base::StagedFolder& folder, const Destination& to,
@@ -212,58 +190,25 @@ absl::Status PlaceFile(const base::StagedFolder& folder, const Destination& to,
                : absl::OkStatus();
 }
 
-// Exchanges `fresh` with the former download at `output`, then removes the
-// latter.
-absl::Status Replace(const Console& console, const fs::path& fresh,
-                     const fs::path& output,
-                     const std::vector<DownloadedFile>& files) {
-  absl::StatusOr<std::vector<fs::path>> former = FormerDownload(output, &files);
-  if (!former.ok()) return former.status();
-  absl::Status status = base::ExchangePaths(fresh, output);
-  if (!status.ok()) return status;
-  // Flush the exchange before the former download is removed, so that a power
-  // cut leaves one of the two whole.
-  base::SyncPath(output.parent_path(), O_RDONLY | O_DIRECTORY).IgnoreError();
-  if (RemoveFormer(fresh, *former)) return absl::OkStatus();
-  std::error_code error;
-  const fs::path kept = absl::StrCat(output.string(), ".former");
-  fs::rename(fresh, kept, error);
-  console.err << "mpsctl: something came into the former download meanwhile: "
-                 "it is in "
-              << (error ? fresh : kept).string() << '\n';
-  return absl::OkStatus();
-}
-
 // Renames the folder to its final name, so that it appears there whole.
-// `force`: it may replace a former download.
-absl::Status PlaceFolder(const Console& console, const fs::path& fresh,
-                         const fs::path& output, bool force,
-                         const std::vector<DownloadedFile>& files) {
+absl::Status PlaceFolder(const fs::path& fresh, const fs::path& output) {
   // rename succeeds only where nothing is, or an empty folder.
-  const int error = rename(fresh.c_str(), output.c_str()) == 0 ? 0 : errno;
-  absl::Status status = base::ErrnoStatus(error, output.string());
-  if (error == 0) {
+  if (rename(fresh.c_str(), output.c_str()) == 0) {
     return base::SyncPath(output.parent_path(), O_RDONLY | O_DIRECTORY);
   }
-  if (force && (error == ENOTEMPTY || error == EEXIST)) {
-    status = Replace(console, fresh, output, files);
-  }
+  const absl::Status status = base::ErrnoStatus(errno, output.string());
   std::error_code ignored;
-  if (!status.ok()) fs::remove_all(fresh, ignored);
+  fs::remove_all(fresh, ignored);
   return status;
 }
 
-absl::Status Place(const Console& console, Staged& staged,
-                   const Destination& to, const std::string& id,
-                   const std::vector<File>& files) {
-  const std::vector<DownloadedFile> fresh = Downloaded(files);
-  absl::Status status = CheckDestination(to, &fresh);
+absl::Status Place(Staged& staged, const Destination& to,
+                   const std::string& id) {
+  absl::Status status = CheckDestination(to);
   if (!status.ok()) return status;
   if (!to.only.empty()) return PlaceFile(staged.folder, to, id);
-  status = WriteDownloadList(staged.folder.staging(), id, fresh);
-  if (status.ok()) status = staged.folder.Commit();
-  if (!status.ok()) return status;
-  return PlaceFolder(console, staged.path, to.path, to.force, fresh);
+  status = staged.folder.Commit();
+  return status.ok() ? PlaceFolder(staged.path, to.path) : status;
 }
 
 ExitCode FailedPlace(const Console& console, const absl::Status& status,
@@ -271,11 +216,7 @@ ExitCode FailedPlace(const Console& console, const absl::Status& status,
   switch (status.code()) {
     case absl::StatusCode::kAlreadyExists:
       return console.Fail(ExitCode::kBadInput, status,
-                          "Name another --output, or replace it with --force.");
-    case absl::StatusCode::kFailedPrecondition:
-      return console.Fail(ExitCode::kBadInput, status,
-                          "Name another --output: --force replaces former "
-                          "downloads only.");
+                          "Name another --output, or remove it first.");
     case absl::StatusCode::kNotFound:
       return console.Fail(ExitCode::kNotFound, status, next);
     default:
@@ -310,7 +251,7 @@ ExitCode Receive(const Console& console, const v1::DownloadRequest& request,
   }
   if (written.ok()) written = receiver.Finish();
   if (written.ok()) {
-    written = Place(console, staged, to, request.job_id(), receiver.files());
+    written = Place(staged, to, request.job_id());
   }
   if (!written.ok()) return FailedPlace(console, written, next);
   PrintReceived(console, request.job_id(), to, receiver.files());
@@ -330,8 +271,8 @@ ExitCode Download(const DownloadOptions& options, const Console& console) {
   std::error_code error;
   fs::path output = fs::absolute(options.output, error).lexically_normal();
   if (!output.has_filename()) output = output.parent_path();
-  const Destination to{output, WantedFile(options, output), options.force};
-  absl::Status free = CheckDestination(to, nullptr);
+  const Destination to{output, WantedFile(options, output)};
+  absl::Status free = CheckDestination(to);
   if (!free.ok()) return FailedPlace(console, free, "");
   ExitCode code;
   auto id = ResolveJobId(console, options.id, &code);
@@ -376,11 +317,10 @@ void AddDownload(Command& app, Action* action) {
           "while the job runs, too")
       ->excludes(checkpoint)
       ->excludes(predictions);
-  verb->add_option("-o,--output", options->output, "The folder to make")
+  verb->add_option("-o,--output", options->output,
+                   "The folder to make, or an empty one")
       ->type_name("DIR")
       ->required();
-  verb->add_flag("--force", options->force,
-                 "Replace a former download, and nothing else");
   verb->callback([=] {
     *action = [=](const Console& console) {
       return Download(*options, console);

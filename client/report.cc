@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/event_reader.h"
-#include "client/former_download.h"
 #include "client/job_id.h"
 #include "client/log_tail.h"
 #include "client/run/kept_events.h"
@@ -54,7 +53,6 @@ absl::Status CheckOutput(const fs::path& path, bool force) {
   std::error_code error;
   const fs::file_status there = fs::symlink_status(path, error);
   if (there.type() == fs::file_type::not_found) return absl::OkStatus();
-  if (absl::Status s = CheckPlace(path); !s.ok()) return s;
   if (!force) {
     return absl::AlreadyExistsError(absl::StrCat(path.string(), " exists"));
   }

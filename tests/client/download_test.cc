@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
-#include <atomic>
 #include <set>
-#include <thread>
 
 #include "core/base/sha256.h"
 #include "tests/client/client_fixture.h"
@@ -57,17 +55,6 @@ class DownloadTest : public ClientTest {
     return names;
   }
 
-  // A forced download to `output` is refused with `words`, and no file below
-  // the test's folder comes or goes.
-  void ExpectRefused(const std::string& output, const std::string& words) {
-    const std::set<std::string> before = Names();
-    const Result result =
-        RunVerb({"download", kId, "--force", "--output", output});
-    EXPECT_EQ(result.code, 2) << output;
-    EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
-    EXPECT_EQ(Names(), before);
-  }
-
   const fs::path output_;
 };
 
@@ -105,11 +92,6 @@ TEST_F(DownloadTest, Curves) {
   EXPECT_EQ(Read(output_ / "runs/events.out.tfevents.1.mpsd"), "1");
   EXPECT_EQ(Download({"--curves", "--predictions"}).code, 2);
   EXPECT_EQ(Download({"--curves", "--checkpoint", "4"}).code, 2);
-  // The curves of a job that runs grow.
-  data().download.clear();
-  AddFile("metrics.jsonl", "{}{}");
-  EXPECT_EQ(Download({"--curves", "--force"}).code, 0);
-  EXPECT_EQ(Read(output_ / "metrics.jsonl"), "{}{}");
 }
 
 TEST_F(DownloadTest, OneFileOfThePredictions) {
@@ -161,164 +143,59 @@ TEST_F(DownloadTest, JsonOfAPathThatIsNoUtf8) {
   }
 }
 
+// Nothing below the test's folder comes, goes or changes.
 TEST_F(DownloadTest, NothingIsOverwritten) {
   Write("out/mine", "keep");
-  const Result result = Download();
-  EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.err, "mpsctl: " + output_.string() +
-                            " exists\n"
-                            "Name another --output, or replace it with "
-                            "--force.\n");
+  Write("thesis.txt", "years");
+  fs::create_directories(folder_ / "outer/inner");
+  fs::create_directories(folder_ / "empty");
+  fs::create_directory_symlink(folder_ / "empty", folder_ / "link");
+  fs::create_symlink(folder_ / "nowhere", folder_ / "dangling");
+  const std::set<std::string> before = Names();
+  const auto refused = [&](const std::string& output, const std::string& why) {
+    const Result result = RunVerb({"download", kId, "--output", output});
+    EXPECT_EQ(result.code, 2) << output;
+    EXPECT_NE(result.err.find(why), std::string::npos) << result.err;
+  };
+  const std::string here = folder_.string();
+  EXPECT_EQ(Download().err, "mpsctl: " + output_.string() +
+                                " is not empty\n"
+                                "Name another --output, or remove it first.\n");
+  refused(here + "/out/", " is not empty");
+  refused(here + "/out/../outer", " is not empty");
+  refused(here + "/thesis.txt", " exists");
+  refused(here + "/link", " exists");
+  refused(here + "/dangling", " exists");
+  refused("/", " is not empty");
+  EXPECT_TRUE(data().downloaded.empty());  // refused before anything is sent
+  EXPECT_EQ(Names(), before);
   EXPECT_EQ(Read(output_ / "mine"), "keep");
+  EXPECT_TRUE(fs::is_empty(folder_ / "empty"));
 }
 
-TEST_F(DownloadTest, AFormerDownloadIsReplaced) {
+TEST_F(DownloadTest, AFormerDownloadStays) {
   ASSERT_EQ(Download().code, 0);
-  EXPECT_EQ(Download().code, 2);
+  const std::set<std::string> before = Names();
+  EXPECT_EQ(before, (std::set<std::string>{"out/adapter_config.json",
+                                           "out/nested/weights"}));
   data().download.clear();
   AddFile("config.json", "new");
-  EXPECT_EQ(Download({"--force"}).code, 0);
-  EXPECT_EQ(Names(), (std::set<std::string>{"out/.mpsctl-download.json",
-                                            "out/config.json"}));
-  EXPECT_EQ(Read(output_ / "config.json"), "new");
+  EXPECT_EQ(Download().code, 2);
+  EXPECT_EQ(Names(), before);
 }
 
-TEST_F(DownloadTest, AForeignFolderIsNeverReplaced) {
-  Write("out/thesis.txt", "years");
-  Write("out/notes/a.txt", "days");
-  ExpectRefused(output_.string(),
-                "is no former download alone; to replace it would lose:\n"
-                "  notes/\n  notes/a.txt\n  thesis.txt\n"
-                "Name another --output: --force replaces former downloads "
-                "only.\n");
-  EXPECT_TRUE(data().downloaded.empty());  // refused before anything is sent
-}
-
-TEST_F(DownloadTest, NorAFormerDownloadWithOneFileMore) {
-  ASSERT_EQ(Download().code, 0);
-  Write("out/nested/thesis.txt", "years");
-  ExpectRefused(output_.string(), "would lose:\n  nested/thesis.txt\n");
-}
-
-TEST_F(DownloadTest, NorOneWhoseFileIsAnother) {
-  ASSERT_EQ(Download().code, 0);
-  Write("out/adapter_config.json", "[]");  // as long as it was
-  ExpectRefused(output_.string(), "  adapter_config.json (changed since)\n");
-}
-
-TEST_F(DownloadTest, NorOneWithALink) {
-  ASSERT_EQ(Download().code, 0);
-  fs::remove(output_ / "adapter_config.json");
-  fs::create_symlink("/etc/hostname", output_ / "adapter_config.json");
-  ExpectRefused(output_.string(), "would lose:\n  adapter_config.json\n");
-}
-
-TEST_F(DownloadTest, AnOlderDownloadHasExactlyTheNewNames) {
-  Write("out/adapter_config.json", "old");
-  Write("out/nested/weights", "old");
-  EXPECT_EQ(Download({"--force"}).code, 0);
-  EXPECT_EQ(Read(output_ / "adapter_config.json"), "{}");
-}
-
-TEST_F(DownloadTest, AFolderWithOneNameMoreIsNoOlderDownload) {
-  Write("out/adapter_config.json", "old");
-  Write("out/nested/weights", "old");
-  Write("out/nested/mine", "old");
-  ExpectRefused(output_.string(), "would lose:\n  nested/mine\n");
-}
-
-TEST_F(DownloadTest, AFolderWithOneNameLessIsNoOlderDownload) {
-  Write("out/adapter_config.json", "mine");
-  ExpectRefused(output_.string(), "would lose:\n  adapter_config.json\n");
-}
-
-TEST_F(DownloadTest, FoldersWithoutAFileAreNoOlderDownload) {
-  Write("out/adapter_config.json", "old");
-  Write("out/nested/weights", "old");
-  fs::create_directories(output_ / "empty/within");
-  ExpectRefused(output_.string(), "would lose:\n  empty/\n  empty/within/\n");
-}
-
-TEST_F(DownloadTest, AListThatCannotBeReadIsNone) {
-  ASSERT_EQ(Download().code, 0);
-  Write("out/.mpsctl-download.json", "{");
-  ExpectRefused(output_.string(), "would lose:\n  .mpsctl-download.json\n");
-}
-
-TEST_F(DownloadTest, AListNamesNothingOutside) {
-  Write("mine", "keep");
-  Write("out/.mpsctl-download.json",
-        R"({"files": [{"path": "../mine", "size_bytes": 4, "sha256": ""}]})");
-  EXPECT_EQ(Download({"--force"}).code, 0);
-  EXPECT_EQ(Read(folder_ / "mine"), "keep");
-}
-
-TEST_F(DownloadTest, TheCurrentFolderIsNeverReplaced) {
-  ASSERT_EQ(Download().code, 0);
-  const fs::path before = fs::current_path();
-  fs::create_directory(output_ / "nested/below");
-  fs::current_path(output_ / "nested/below");
-  ExpectRefused(".", "is or holds the folder that you are in\n");
-  ExpectRefused("..", "is or holds the folder that you are in\n");
-  ExpectRefused("../..", "is or holds the folder that you are in\n");
-  fs::current_path(before);
-}
-
-TEST_F(DownloadTest, TheHomeFolderIsNeverReplaced) {
-  ASSERT_EQ(Download().code, 0);
-  const char* home = getenv("HOME");
-  const std::string before = home != nullptr ? home : "";
-  setenv("HOME", (output_ / "nested").c_str(), 1);
-  ExpectRefused((output_ / "nested").string(), "is or holds your home folder");
-  ExpectRefused(output_.string() + "/", "is or holds your home folder");
-  setenv("HOME", before.c_str(), 1);
-}
-
-TEST_F(DownloadTest, TheRootIsNeverReplaced) {
-  ExpectRefused("/", "/ is the root folder\n");
-  ExpectRefused("/usr/..", "/ is the root folder\n");
-}
-
-TEST_F(DownloadTest, ALinkIsNeverReplaced) {
-  const fs::path link = folder_ / "link";
-  ASSERT_EQ(Download().code, 0);
-  fs::create_directory_symlink(output_, link);
-  ExpectRefused(link.string(), "is a symbolic link\n");
-  fs::remove(link);
-  fs::create_symlink(folder_ / "nowhere", link);
-  ExpectRefused(link.string(), "is a symbolic link\n");
-}
-
-TEST_F(DownloadTest, AFileIsNeverReplacedByAFolder) {
-  ExpectRefused(Write("thesis.txt", "years"),
-                "is no folder, and would be lost");
-}
-
-TEST_F(DownloadTest, OfFilesOnlyFormerPredictionsAreReplaced) {
+TEST_F(DownloadTest, AFileOfPredictionsStays) {
   data().download.clear();
-  AddFile("predictions.jsonl", R"({"index":0,"prediction":"new"})");
-  AddFile("predictions.tsv", "index\tprediction\n0\tnew\n");
-  const auto fetch = [&](const std::string& output) {
-    return RunVerb({"download", kId, "--predictions", "--force", "-o", output});
-  };
-  for (const char* mine : {"", "name\tgrade\n", "{\"a\": 1}\n"}) {
-    for (const char* name : {"mine.tsv", "mine.jsonl"}) {
-      const Result refused = fetch(Write(name, mine));
-      EXPECT_EQ(refused.code, 2);
-      EXPECT_NE(refused.err.find("is no file of predictions, and would be"),
-                std::string::npos);
-      EXPECT_EQ(Read(folder_ / name), mine);
-    }
-  }
-  EXPECT_EQ(fetch(Write("p.tsv", "index\tprediction\n0\told\n")).code, 0);
-  EXPECT_EQ(Read(folder_ / "p.tsv"), "index\tprediction\n0\tnew\n");
-  EXPECT_EQ(fetch(Write("p.jsonl", "{\"index\":0}\n")).code, 0);
-  EXPECT_EQ(Read(folder_ / "p.jsonl"), R"({"index":0,"prediction":"new"})");
+  AddFile("predictions.tsv", "22");
+  const std::string mine = Write("mine.tsv", "keep");
+  const Result result = RunVerb({"download", kId, "--predictions", "-o", mine});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(Read(mine), "keep");
 }
 
 TEST_F(DownloadTest, AFolderThatMayNotBeWrittenIsSaid) {
-  Write("parent/out/adapter_config.json", "mine");
   const fs::path parent = folder_ / "parent";
+  fs::create_directory(parent);
   fs::permissions(folder_, fs::perms::all);
   fs::permissions(socket_, fs::perms::all);
   fs::permissions(parent, fs::perms(0555));
@@ -327,31 +204,13 @@ TEST_F(DownloadTest, AFolderThatMayNotBeWrittenIsSaid) {
   ASSERT_EQ(seteuid(user == 0 ? 65534 : user), 0);
   const Result result =
       RunVerb({"download", kId, "-o", (parent / "new").string()});
-  const Result forced =
-      RunVerb({"download", kId, "--force", "-o", (parent / "out").string()});
   ASSERT_EQ(seteuid(user), 0);
   fs::permissions(parent, fs::perms::all);
-  for (const Result& failed : {result, forced}) {
-    EXPECT_EQ(failed.code, 6);
-    EXPECT_NE(failed.err.find("Permission denied\nNothing was written.\n"),
-              std::string::npos)
-        << failed.err;
-  }
-  EXPECT_EQ(Names(), (std::set<std::string>{"parent/out/adapter_config.json"}));
-}
-
-// Whoever looks, also after a kill at that moment, finds a whole download.
-TEST_F(DownloadTest, AReplacedFolderIsThereAtEachMoment) {
-  ASSERT_EQ(Download().code, 0);
-  std::atomic<bool> done{false};
-  std::atomic<int> missed{0};
-  std::thread looks([&] {
-    while (!done) missed += !fs::exists(output_ / "nested/weights");
-  });
-  for (int i = 0; i < 40; ++i) ASSERT_EQ(Download({"--force"}).code, 0);
-  done = true;
-  looks.join();
-  EXPECT_EQ(missed, 0);
+  EXPECT_EQ(result.code, 6);
+  EXPECT_NE(result.err.find("Permission denied\nNothing was written.\n"),
+            std::string::npos)
+      << result.err;
+  EXPECT_TRUE(Names().empty());
 }
 
 TEST_F(DownloadTest, AnEmptyFolderMayBeFilled) {

@@ -153,7 +153,7 @@ class FakeWorkerTest(harness.EndToEndTest):
         self.assertEqual([[4, 1], [0, 3]], job["confusion_matrix"]["matrix"])
         events = daemon.ctl("watch", job["id"]).stdout
         self.assertIn("accuracy 0.8750, f1 0.7500", events)
-        self.assertEqual([".mpsctl-download.json", "config.json"], sorted(
+        self.assertEqual(["config.json"], sorted(
             f.name for f in self.download(daemon, job["id"]).iterdir()))
         table = self.folder / "out.tsv"
         fetched = daemon.ctl("download", job["id"], "--predictions",

@@ -243,7 +243,7 @@ class TrainingTest(harness.EndToEndTest):
             self.assertEqual(50, first["checkpoint"]["step"], "from scratch")
             self.assertEqual("SUCCEEDED", watch.finish()["state"])
         self.assertEqual(3, daemon.show(job_id)["attempt"])
-        adapter = self.download(daemon, job_id, "--force")
+        adapter = self.download(daemon, job_id)
         self.assertEqual(expected, (
             adapter / "adapter_model.safetensors").read_bytes())
         listed = daemon.ctl_json("checkpoints", job_id)
