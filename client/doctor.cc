@@ -171,11 +171,10 @@ ExitCode Diagnose(const Console& console, bool deep,
   SetDeadline(context);
   v1::WhoAmIResponse who;
   const base::Clock& clock = *console.terminal.clock;
-  // A daemon of an earlier release does not know the question.
-  if (console.daemon.access().WhoAmI(&context, {}, &who).ok()) {
-    const auto gate = CertificateGate(who, clock.Now(), *thresholds);
-    if (gate) own.push_back(*gate);
-  }
+  status = console.daemon.access().WhoAmI(&context, {}, &who);
+  if (!status.ok()) return fail(status);
+  const auto gate = CertificateGate(who, clock.Now(), *thresholds);
+  if (gate) own.push_back(*gate);
   status = Ask(console, request, diagnosis);
   const absl::Time arrived = clock.Now();
   if (!status.ok()) return fail(status);

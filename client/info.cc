@@ -107,8 +107,7 @@ void PrintIdentity(const v1::WhoAmIResponse& who, const Console& console) {
   }
 }
 
-// `who`: null where the daemon did not say.
-void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse* who,
+void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse& who,
                const Console& console) {
   std::ostream& out = console.out;
   const absl::Duration up =
@@ -116,7 +115,7 @@ void PrintInfo(const v1::InfoResponse& info, const v1::WhoAmIResponse* who,
   Field(out, "mpsd",
         absl::StrCat(info.version(), " at ", console.daemon.address().target,
                      ", up ", Seconds(absl::ToDoubleSeconds(up))));
-  if (who != nullptr) PrintIdentity(*who, console);
+  PrintIdentity(who, console);
   Field(out, "worker", info.worker_version());
   Field(out, "torch", info.torch_version());
   Field(out, "device", DeviceText(info));
@@ -159,12 +158,12 @@ ExitCode Info(const Console& console) {
     console.PrintJson(info);
     return ExitCode::kOk;
   }
-  // A daemon of an earlier release does not know the question.
   grpc::ClientContext asked;
   SetDeadline(asked);
   v1::WhoAmIResponse who;
   status = console.daemon.access().WhoAmI(&asked, v1::WhoAmIRequest(), &who);
-  PrintInfo(info, status.ok() ? &who : nullptr, console);
+  if (!status.ok()) return console.Fail(status);
+  PrintInfo(info, who, console);
   return ExitCode::kOk;
 }
 

@@ -12,8 +12,8 @@ namespace mpsd::client {
 // The small text files of a job's run, by name: run.json; confusion_matrix.json
 // and the first lines of predictions.jsonl of a job that made them. A file of
 // more than 1 MiB is left out, and predictions end after 64 KiB. What the
-// daemon does not have, or is too old to send, is missing; another failure is
-// told to console.err and leaves the files out that come after it.
+// daemon does not have is missing; another failure is reported on console.err
+// and leaves the files out that come after it.
 std::map<std::string, std::string> ReadRunFiles(const Console& console,
                                                 const std::string& job_id);
 

@@ -210,13 +210,6 @@ grpc::Status GetStudyResult(const Console& console, const std::string& job_id,
   return console.daemon.runbook().GetStudyResult(&context, request, result);
 }
 
-ExitCode ShowStudyResult(const Console& console, const std::string& job_id,
-                         const PrintStudy& print) {
-  v1::StudyResult result;
-  const grpc::Status status = GetStudyResult(console, job_id, &result);
-  return status.ok() ? ShowStudy(console, result, print) : console.Fail(status);
-}
-
 ExitCode FindOut(const Console& console, const StudyArguments& arguments,
                  const v1::Study& study, v1::StudyResult* result) {
   std::string id;

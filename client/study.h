@@ -70,9 +70,6 @@ ExitCode ShowStudy(const Console& console, const v1::StudyResult& result,
 // What a study that has SUCCEEDED found.
 grpc::Status GetStudyResult(const Console& console, const std::string& job_id,
                             v1::StudyResult* result);
-// Shows it.
-ExitCode ShowStudyResult(const Console& console, const std::string& job_id,
-                         const PrintStudy& print);
 
 // A table of the findings, with what to do; prints nothing where there are
 // none.

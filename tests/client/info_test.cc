@@ -18,12 +18,14 @@ class InfoTest : public ClientTest {
 };
 
 TEST_F(InfoTest, BeforeAWorkerRan) {
-  // A daemon that does not say who the caller is.
-  data().fail["WhoAmI"] = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
+  data().who.set_user("ann");
+  data().who.set_role(v1::ROLE_USER);
+  data().who.set_way(v1::WAY_SOCKET);
   const Result result = RunVerb({"info"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out, "mpsd           0.1.0 at unix:" + socket_.string() +
                             ", up 5m00s\n"
+                            "you            ann, user, by the socket\n"
                             "worker         -\n"
                             "torch          -\n"
                             "device         not known before a worker ran\n"
