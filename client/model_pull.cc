@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
 #include <memory>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/command_line.h"
 #include "client/model_verbs.h"
 #include "client/progress_line.h"
@@ -20,11 +24,22 @@ struct PullOptions {
   int64_t patience_seconds = 120;
 };
 
-// How the pull itself ended, told by a daemon that is there: a new call would
-// begin another one.
+// How often a line of progress is printed where there is no terminal.
+constexpr absl::Duration kLineInterval = absl::Seconds(10);
+
+// Whether the pull itself ended, as a daemon that is there reports: a new call
+// would begin another one.
 bool IsEndOfPull(const grpc::Status& status) {
-  return absl::StrContains(status.error_message(), "pull again") ||
+  return absl::StrContains(status.error_message(), "is just ending") ||
          absl::StrContains(status.error_message(), "cancelled the pull");
+}
+
+// The percentage in a line of hf's progress bar; 0 without one.
+int PercentIn(const std::string& note) {
+  const size_t end = note.find('%');
+  size_t begin = end == std::string::npos ? 0 : end;
+  while (begin > 0 && absl::ascii_isdigit(note[begin - 1])) --begin;
+  return end == std::string::npos ? 0 : std::atoi(note.c_str() + begin);
 }
 
 class Puller {
@@ -67,7 +82,8 @@ class Puller {
       console_.PrintJson(request);
     } else {
       console_.out << "The pull of " << Shown()
-                   << " is cancelled; what came is kept for the next one.\n"
+                   << " is cancelled; what came stays in the cache, where the "
+                   << "next one resumes.\n"
                    << std::flush;
     }
     return ExitCode::kOk;
@@ -85,8 +101,7 @@ class Puller {
       reconnect_.Received();
       last_ = news;
       Print(news);
-      // By then the hub has the model, and mpsd may have it.
-      if (options_.detach && !news.commit().empty() && !news.has_model()) {
+      if (options_.detach && !news.has_model()) {
         detached_ = true;
         context.TryCancel();
         break;
@@ -99,11 +114,16 @@ class Puller {
 
   void Print(const v1::PullModelProgress& news) {
     if (console_.json) return console_.PrintJson(news);
-    if (!news.note().empty()) line_.PrintAbove(Printable(news.note()));
-    if (news.total_bytes() == 0) return;
-    line_.Draw(news.received_bytes(), news.total_bytes(),
-               absl::StrCat(Bytes(news.received_bytes()), " of ",
-                            Bytes(news.total_bytes())));
+    const std::string note = Printable(news.note());
+    if (note.empty() || news.has_model()) return;
+    const std::string line =
+        absl::StrCat(Bytes(news.received_bytes()), "  ", note);
+    if (console_.terminal.is_tty) {
+      return line_.Draw(PercentIn(note), 100, line);
+    }
+    if (absl::Now() - printed_ < kLineInterval) return;
+    printed_ = absl::Now();
+    line_.PrintAbove(line);
   }
 
   ExitCode Done() {
@@ -117,8 +137,7 @@ class Puller {
     if (!model.problem().empty()) {
       console_.out << "  " << Printable(model.problem()) << '\n';
     }
-    console_.out << "Name it in job.json: \"model\": \""
-                 << Printable(model.name()) << "\"\n"
+    console_.out << "Name it in job.json: \"model\": \"" << Shown() << "\"\n"
                  << std::flush;
     return ExitCode::kOk;
   }
@@ -136,7 +155,7 @@ class Puller {
 
   ExitCode Interrupted() {
     console_.err << "mpsctl: stopped watching; the pull of " << Shown()
-                 << " goes on.\n"
+                 << " continues.\n"
                  << "Follow it again with `mpsctl model pull " << options_.name
                  << "`, stop it with `mpsctl model pull --cancel "
                  << options_.name << "`.\n";
@@ -144,14 +163,6 @@ class Puller {
   }
 
   ExitCode GiveUp(const grpc::Status& status) {
-    // The hub refuses mpsd; what helps with mpsd's own refusals helps not.
-    const bool by_hub =
-        status.error_code() == grpc::StatusCode::PERMISSION_DENIED &&
-        absl::StrContains(status.error_message(), "hub");
-    if (by_hub) {
-      return console_.Fail(ForStatus(status), Printable(status.error_message()),
-                           "");
-    }
     if (!status.ok()) return console_.Fail(status);
     return console_.Fail(ExitCode::kTryAgain,
                          "mpsd ended the stream before the pull did",
@@ -166,6 +177,7 @@ class Puller {
   v1::PullModelProgress last_;
   bool interrupted_ = false;
   bool detached_ = false;
+  absl::Time printed_ = absl::InfinitePast();
   ProgressLine line_;
   Reconnect reconnect_;
 };
@@ -186,7 +198,7 @@ ExitCode Pull(const PullOptions& options, const Console& console) {
 void AddModelPull(Command& model, Action* action) {
   auto options = std::make_shared<PullOptions>();
   Command* verb = model.add_subcommand(
-      "pull", "Have mpsd fetch a model from the Hugging Face hub");
+      "pull", "Have mpsd fetch a model by its machine's `hf download`");
   verb->add_option("ID[@REVISION]", options->name,
                    "The model on the hub, ORG/NAME, at a branch, a tag or a\n"
                    "commit; default: main")
@@ -196,7 +208,7 @@ void AddModelPull(Command& model, Action* action) {
                                 "Leave once mpsd pulls; follow it with the\n"
                                 "same command without --detach");
   verb->add_flag("--cancel", options->cancel,
-                 "End a pull that is under way; what came is kept")
+                 "End a pull that is under way; what came stays")
       ->excludes(detach);
   verb->add_option("--patience", options->patience_seconds,
                    "How long to wait for a daemon that went away")

@@ -330,6 +330,8 @@ service_files() {
   elif [ "$scope" = user ]; then
     render systemd/mpsd.user.service "$service"
   else
+    # The unit lets hf write there, where it exists when mpsd starts.
+    [ ! -d "$root_dir$home" ] || own_folder 700 "$home/.cache/huggingface"
     render systemd/mpsd.service "$service"
   fi
 }

@@ -25,7 +25,7 @@ APT_PACKAGES="build-essential cmake ninja-build ccache pkg-config git
   ca-certificates curl python3 python3-venv libgrpc++-dev libprotobuf-dev
   protobuf-compiler protobuf-compiler-grpc libabsl-dev libsqlite3-dev
   libsqlitecpp-dev libspdlog-dev prometheus-cpp-dev nlohmann-json3-dev
-  libcli11-dev libssl-dev libcurl4-openssl-dev libpng-dev libjpeg-dev
+  libcli11-dev libssl-dev libpng-dev libjpeg-dev
   zlib1g-dev"
 APT_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev prometheus
   prometheus-alertmanager zsh fish openssh-client openssh-server rsync"

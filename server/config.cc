@@ -18,7 +18,6 @@
 #include "server/config_file.h"
 #include "server/default_places.h"
 #include "server/disk_options.h"
-#include "server/hub_options.h"
 #include "server/listen_rules.h"
 #include "server/share_options.h"
 #include "server/user_limit_options.h"
@@ -75,7 +74,6 @@ struct Options {
   ShareOptions shares;
   DiskOptions disk;
   AccessOptions access;
-  HubOptions hub;
   std::vector<std::string> notify_on;
   double notify_settle = absl::ToDoubleSeconds(config.notify.settle);
 };
@@ -258,6 +256,7 @@ void DeclareNotify(CLI::App& app, Options& o) {
       ->configurable(false);
 }
 
+constexpr char kHf[] = "hf-command, and HF_ENDPOINT in [environment]";
 constexpr char kNotifyCommand[] =
     "notify-command with a program (deploy/recipes/notify.sh)";
 // Options that a file of an earlier mpsd may hold, and what took their place.
@@ -265,6 +264,10 @@ constexpr std::pair<const char*, const char*> kRemovedOptions[] = {
     {"advertise", "mpsctl login HOST:PORT"},
     {"tls-client-ca", "tokens (mpsctl token create)"},
     {"openai-listen", "gRPC, mpsctl --json or the Python package"},
+    {"hub", kHf},
+    {"hub-token-file", "HF_TOKEN or HF_HOME/token"},
+    {"hub-ca-file", "SSL_CERT_FILE in [environment]"},
+    {"hub-allow-private", kHf},
     {"notify-webhook", kNotifyCommand},
     {"notify-webhook-secret-file", kNotifyCommand},
     {"notify-webhook-ca-file", kNotifyCommand},
@@ -425,7 +428,11 @@ absl::StatusOr<Config> Finish(Options o, const CLI::App& app) {
   if (absl::Status s = o.disk.Finish(config); !s.ok()) return s;
   config.watchdog = absl::Seconds(o.watchdog);
   config.audit_keep = o.audit_keep * absl::Hours(24);
-  if (absl::Status s = FinishHub(o.hub, config); !s.ok()) return s;
+  if (!config.hf_command.empty() && !config.hf_command.starts_with('/')) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--hf-command: '", base::Quotable(config.hf_command),
+                     "' is no absolute path of a program"));
+  }
   absl::StatusOr<jobs::LimitSettings> limits = ReadUserLimits(o.user_limits);
   if (!limits.ok()) return limits.status();
   config.user_limits = *std::move(limits);
@@ -456,7 +463,10 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseConfig(
   DeclareLog(app, options);
   DeclareLimits(app, options);
   DeclareAudit(app, options);
-  DeclareHub(app, options.hub, options.config);
+  app.add_option("--hf-command", options.config.hf_command,
+                 "The Hugging Face client that mpsctl model pull has mpsd run, "
+                 "by its absolute path [hf in PATH, Homebrew's folders or "
+                 "~/.local/bin]");
   DeclareUserLimits(app, options.user_limits);
   options.shares.Declare(app);
   options.disk.Declare(app);

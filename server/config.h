@@ -11,7 +11,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/hub/settings.h"
 #include "server/jobs/pause_gate.h"
 #include "server/jobs/preemption.h"
 #include "server/jobs/user_limits.h"
@@ -88,7 +87,8 @@ struct Config {
   jobs::PausePolicy pause;
   absl::Duration host_interval = absl::Seconds(5);
 
-  hub::Settings hub;                // from where models are pulled
+  // The Hugging Face client that pulls models; empty: `hf`, looked up.
+  std::string hf_command;
   jobs::LimitSettings user_limits;  // what users may have
 
   notify::Settings notify;  // what to report to which program

@@ -15,12 +15,12 @@
 #include "core/host/environment.h"
 #include "core/host/file_host.h"
 #include "core/host/machine.h"
+#include "core/spec/hub_cache.h"
 #include "core/wire/messages.h"
 #include "server/build_info.h"
 #include "server/command_runner.h"
 #include "server/descriptor_limit.h"
 #include "server/log.h"
-#include "server/model_pulls.h"
 #include "server/models/hub_models.h"
 #include "server/socket_group.h"
 #include "server/worker_surroundings.h"
@@ -53,7 +53,6 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   daemon->MakeHousekeeping();
   daemon->MakeExaminer();
   status = daemon->scheduler_->Recover();
-  if (status.ok()) status = daemon->puller_->Recover();
   if (!status.ok()) return status;
   daemon->housekeeping_->Start(*daemon->job_store_);
   daemon->StartNotifier();
@@ -185,10 +184,24 @@ absl::Status Daemon::OpenModels() {
   pushed_models_ = *std::move(pushed);
   models::SweepHubModels();
   model_uses_ = std::make_unique<store::ModelUses>(*database_);
-  pull_store_ = std::make_unique<store::PullStore>(*database_);
-  puller_ = MakePuller(config_, *pull_store_, daemon_metrics_, log_);
+  pull_ledger_ = std::make_unique<store::PullLedger>(*database_);
+  hub::Puller::Options options;
+  options.command = config_.hf_command;
+  options.environment = host::CurrentEnvironment();
+  options.cache = spec::HubCacheFolder();
+  options.min_free_bytes = config_.min_free_bytes;
+  options.log = LineTo(log_);
+  options.count = [this](hub::PullEnd end) {
+    daemon_metrics_->PullEnded(report::NameIn(hub::kPullEnds, end));
+  };
+  options.running = [this](int pulls) { daemon_metrics_->PullsRun(pulls); };
+  options.received = [this](int64_t bytes) {
+    daemon_metrics_->PullReceived(bytes);
+  };
+  puller_ = std::make_unique<hub::Puller>(std::move(options), *pull_ledger_,
+                                          ledger_.get());
   model_book_ = std::make_unique<models::ModelBook>(
-      *pushed_models_, *model_uses_, puller_.get());
+      *pushed_models_, *model_uses_, puller_.get(), pull_ledger_.get());
   return absl::OkStatus();
 }
 

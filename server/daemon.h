@@ -44,7 +44,7 @@
 #include "server/store/kept_jobs.h"
 #include "server/store/model_uses.h"
 #include "server/store/past_jobs.h"
-#include "server/store/pull_store.h"
+#include "server/store/pull_ledger.h"
 #include "server/store/sqlite_job_store.h"
 #include "server/store/sweep_store.h"
 #include "server/store/token_store.h"
@@ -142,7 +142,7 @@ class Daemon {
   std::unique_ptr<store::UserLedger> ledger_;
   std::unique_ptr<models::PushedModels> pushed_models_;
   std::unique_ptr<store::ModelUses> model_uses_;
-  std::unique_ptr<store::PullStore> pull_store_;
+  std::unique_ptr<store::PullLedger> pull_ledger_;
   std::unique_ptr<hub::Puller> puller_;
   std::unique_ptr<models::ModelBook> model_book_;
   std::unique_ptr<jobs::DiskJobFiles> job_files_;

@@ -63,11 +63,9 @@ inline constexpr int kBatchBlobs = 20'000;       // blobs in one UploadBatch
 
 // --- models and what goes by itself ------------------------------------------
 inline constexpr size_t kModelIdBytes = 128;   // a name, a revision
-inline constexpr size_t kFilesOfModel = 1000;  // of one Push or pull
+inline constexpr size_t kFilesOfModel = 1000;  // of one Push
 inline constexpr size_t kListedModels = 1000;
 inline constexpr int kPulls = 4;                     // under way at a time
-inline constexpr size_t kHubAnswerBytes = 16 << 20;  // JSON from a hub
-inline constexpr int64_t kHubFileBytes = int64_t{1} << 40;
 inline constexpr size_t kCollectionItems = 1000;  // of one answer
 
 // --- HTTP: metrics, the web page ---------------------------------------------

@@ -21,13 +21,20 @@ std::string IdOfRepository(const std::string& folder_name);
 std::string PushedFolder(const std::string& models_dir, const std::string& id,
                          const std::string& revision);
 
-// Whether `id` names the model in `folder`, which is a snapshot of a Hugging
-// Face cache or a PushedFolder.
+// Whether `id`, without a revision, names the model in `folder`, which is a
+// snapshot of a Hugging Face cache or a PushedFolder.
 bool Names(const std::string& id, const std::string& folder);
 
-// The snapshot of a model id in that cache; NotFound as FindModelFolder's. A
+// What job.json may call a model of that cache: "org/name@REVISION", a ref's
+// name or a commit; without the '@' the revision is main.
+struct HubName {
+  std::string id, revision;
+};
+HubName ParseHubName(const std::string& model);
+
+// The snapshot of a HubName in that cache; NotFound as FindModelFolder's. A
 // local folder of the same name is ignored.
-absl::StatusOr<std::string> FindInHubCache(const std::string& id);
+absl::StatusOr<std::string> FindInHubCache(const std::string& model);
 
 }  // namespace mpsd::spec
 

@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr char kRepository[] = "models--";
 constexpr char kPushed[] = "pushed";
+constexpr char kMain[] = "main";
 
 bool HasConfig(const fs::path& dir) {
   std::error_code error;
@@ -65,40 +66,36 @@ fs::path SnapshotOfRef(const fs::path& repository, const std::string& name) {
   return !hash.empty() && HasConfig(snapshot) ? snapshot : fs::path();
 }
 
-// The snapshot that refs/main names, else the newest; empty without one.
-fs::path Snapshot(const fs::path& repository) {
-  fs::path main = SnapshotOfRef(repository, "main");
-  if (!main.empty()) return main;
-  fs::path newest;
-  fs::file_time_type newest_time;
-  std::error_code error;
-  for (fs::directory_iterator it(repository / "snapshots", error), end;
-       !error && it != end; it.increment(error)) {
-    std::error_code time_error;
-    const auto time = fs::last_write_time(it->path(), time_error);
-    if (time_error || !HasConfig(it->path())) continue;
-    if (newest.empty() || time > newest_time) {
-      newest = it->path();
-      newest_time = time;
-    }
-  }
-  return newest;
-}
-
 const char* OfThisProcess(const char* name) { return std::getenv(name); }
+
+// The snapshot of `id` at a commit or at the ref of that name, and no other.
+absl::StatusOr<std::string> FindSnapshot(const std::string& id,
+                                         const std::string& revision,
+                                         const Environment& environment) {
+  if (id.empty() || !LooksLikeId(id)) {
+    return absl::NotFoundError(base::Cat("model: there is no folder ", id));
+  }
+  const fs::path repository = RepositoryOf(id, environment);
+  // Neither may lead out of the repository.
+  if (!revision.empty() && revision.find("..") == std::string::npos) {
+    const fs::path snapshot = repository / "snapshots" / revision;
+    if (HasConfig(snapshot)) return snapshot.string();
+    const fs::path named = SnapshotOfRef(repository, revision);
+    if (!named.empty()) return named.string();
+  }
+  const bool is_main = revision == kMain;
+  return absl::NotFoundError(base::Cat(
+      "model: neither a folder ", id, " nor a snapshot with config.json of ",
+      is_main ? "the ref main" : revision, " in ", repository.string(),
+      "; fetch it with `hf download ", id,
+      is_main ? "" : base::Cat(" --revision ", revision),
+      "`, or name a model folder"));
+}
 
 absl::StatusOr<std::string> FindInCache(const std::string& model,
                                         const Environment& environment) {
-  if (model.empty() || !LooksLikeId(model)) {
-    return absl::NotFoundError(base::Cat("model: there is no folder ", model));
-  }
-  const fs::path repository = RepositoryOf(model, environment);
-  const fs::path snapshot = Snapshot(repository);
-  if (!snapshot.empty()) return snapshot.string();
-  return absl::NotFoundError(base::Cat(
-      "model: neither a folder ", model, " nor a snapshot with config.json in ",
-      repository.string(), "; fetch it with `hf download ", model,
-      "`, or name a model folder"));
+  const HubName name = ParseHubName(model);
+  return FindSnapshot(name.id, name.revision, environment);
 }
 
 }  // namespace
@@ -124,8 +121,14 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
 
 std::string HubCacheFolder() { return CacheFolder(OfThisProcess).string(); }
 
-absl::StatusOr<std::string> FindInHubCache(const std::string& id) {
-  return FindInCache(id, OfThisProcess);
+HubName ParseHubName(const std::string& model) {
+  const size_t at = model.find('@');
+  if (at == std::string::npos) return {model, kMain};
+  return {model.substr(0, at), model.substr(at + 1)};
+}
+
+absl::StatusOr<std::string> FindInHubCache(const std::string& model) {
+  return FindInCache(model, OfThisProcess);
 }
 
 std::string RepositoryName(const std::string& id) {
@@ -166,7 +169,9 @@ std::string RevisionOf(const std::string& id, const std::string& folder) {
 
 BaseModel BaseModelOf(const TrainSpec& spec, const std::string& folder) {
   const std::string& name = spec.model_id.empty() ? spec.model : spec.model_id;
-  return {name, RevisionOf(name, folder)};
+  const std::string id = ParseHubName(name).id;
+  const std::string revision = RevisionOf(id, folder);
+  return {revision.empty() ? name : id, revision};
 }
 
 absl::StatusOr<std::string> FindBaseModel(const BaseModel& base,
@@ -174,21 +179,7 @@ absl::StatusOr<std::string> FindBaseModel(const BaseModel& base,
   if (base.revision.empty() || HasConfig(base.name)) {
     return FindModelFolder(base.name, environment);
   }
-  if (base.name.empty() || !LooksLikeId(base.name)) {
-    return absl::NotFoundError(
-        base::Cat("model: there is no folder ", base.name));
-  }
-  const fs::path repository = RepositoryOf(base.name, environment);
-  const bool upwards = base.revision.find("..") != std::string::npos;
-  const fs::path snapshot = repository / "snapshots" / base.revision;
-  if (!upwards && HasConfig(snapshot)) return snapshot.string();
-  const fs::path named =
-      upwards ? fs::path() : SnapshotOfRef(repository, base.revision);
-  if (!named.empty()) return named.string();
-  return absl::NotFoundError(
-      base::Cat("model: no snapshot ", base.revision, " with config.json in ",
-                repository.string(), "; fetch it with `hf download ", base.name,
-                " --revision ", base.revision, "`, or name a model folder"));
+  return FindSnapshot(base.name, base.revision, environment);
 }
 
 absl::StatusOr<std::string> FindBaseModel(const BaseModel& base) {

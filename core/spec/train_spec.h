@@ -251,10 +251,10 @@ void VisitPaths(Spec& spec, const Visit& visit) {
 absl::Status CheckTask(const TrainSpec& spec, const ModelConfig& config);
 
 // The folder of `model`: the path itself when it is a folder with config.json,
-// else a snapshot in the Hugging Face cache: the one that refs/main names, or
-// the newest. The cache is HF_HUB_CACHE, else HF_HOME/hub, else
-// XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. NotFound names
-// the folders searched and what to do.
+// else the snapshot of "org/name" in the Hugging Face cache that refs/main
+// names, or of "org/name@REVISION" that a ref or a commit does. The cache is
+// HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else
+// ~/.cache/huggingface/hub. NotFound names the folders searched and what to do.
 absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 
 // The name of a result's base model, as the job asked for it: a folder, or an

@@ -389,8 +389,9 @@ void VisitSpec(Fields&& f, TrainSpec& spec) {
       .Text("name", spec.name, "a non-empty string");
   f.About(
        "The base model: the name of a model that mpsd has (`mpsctl model "
-       "list`), a Hugging Face folder on the daemon's machine, or `job:ID`, "
-       "the model that a full fine-tune of this daemon makes.")
+       "list`; `ORG/NAME@REVISION` for another revision of the hub than main), "
+       "a Hugging Face folder on the daemon's machine, or `job:ID`, the model "
+       "that a full fine-tune of this daemon makes.")
       .Text(
           "model", spec.model,
           "a model folder or the id of a model in the local Hugging Face cache",

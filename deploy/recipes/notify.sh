@@ -3,7 +3,7 @@
 # A notify-command of mpsd: notify.sh slack|ntfy|mail|desktop. Exit status 75
 # makes mpsd try again.
 slack_url=https://hooks.slack.com/services/T000/B000/XXXX
-ntfy_url=https://ntfy.sh/my-topic
+ntfy_url=https://ntfy.example.org/my-topic
 mail_to=you@example.org
 
 case "$1" in

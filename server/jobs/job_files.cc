@@ -298,7 +298,8 @@ absl::Status DiskJobFiles::NoModel(const std::string& model) {
         "with `mpsctl model push FOLDER` and name the model as that says, or "
         "name a folder with config.json that is there"));
   }
-  if (spec::IdOfRepository(spec::RepositoryName(model)) != model) {
+  const std::string id = spec::ParseHubName(model).id;
+  if (spec::IdOfRepository(spec::RepositoryName(id)) != id) {
     return absl::NotFoundError(
         absl::StrCat("'", shown,
                      "' is neither the absolute path of a folder on mpsd's "

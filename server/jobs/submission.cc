@@ -247,7 +247,7 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   if (!inputs.ok()) return inputs.status();
   Submission submission;
   submission.name = spec->name;
-  submission.model = spec->model;
+  submission.model = spec::ParseHubName(spec->model).id;
   submission.named_jobs = JobsNamedBy(*spec);
   const JobFolders folders(request, job_id, files);
   if (absl::Status s = PlaceInputs(*inputs, folders, *spec); !s.ok()) return s;
@@ -261,7 +261,8 @@ absl::StatusOr<Submission> CheckTraining(const SubmitRequest& request,
   model->config.num_labels = ExpectedLabels(*spec, model->config);
   if (absl::Status s = CheckTargets(*spec, model->config); !s.ok()) return s;
   // Keep the requested id: results name the id, not a folder of this machine.
-  if (spec::Names(spec->model, model->folder)) spec->model_id = spec->model;
+  const std::string id = spec::ParseHubName(spec->model).id;
+  if (spec::Names(id, model->folder)) spec->model_id = id;
   spec->model = model->folder;
   submission.model_lease = std::move(model->lease);
   submission.memory_bytes = LeastMemory(*spec, model->config);

@@ -28,12 +28,13 @@ class UploadClaim {
 
 // What a user has in the state folder, in bytes.
 struct UserBytes {
-  int64_t uploads = 0;
+  int64_t uploads = 0;  // and what its pulls wrote into the models' cache
   int64_t results = 0;
 };
 
 // Counts what each user has. A blob counts in full for each user who sent it or
-// whose jobs were submitted with it, until the blob store removes the blob.
+// whose jobs were submitted with it, until the blob store removes the blob; a
+// pulled model for who pulled it.
 // Results are the folders of a user's jobs: as measured last, or the sum of the
 // job's checkpoints where that is more. Thread-safe; implemented by
 // server/store.

@@ -16,15 +16,29 @@ namespace mpsd::models {
 namespace fs = std::filesystem;
 namespace {
 
-std::vector<fs::path> CacheEntries() {
+std::vector<fs::path> EntriesOf(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code error;
-  fs::directory_iterator entry(spec::HubCacheFolder(), error);
+  fs::directory_iterator entry(folder, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     entries.push_back(entry->path());
   }
   std::sort(entries.begin(), entries.end());
   return entries;
+}
+
+std::vector<fs::path> CacheEntries() {
+  return EntriesOf(spec::HubCacheFolder());
+}
+
+absl::StatusOr<std::string> AnySnapshot(const std::string& id,
+                                        const fs::path& repository) {
+  for (const fs::path& snapshot : EntriesOf(repository / "snapshots")) {
+    absl::StatusOr<std::string> found =
+        spec::FindInHubCache(id + "@" + snapshot.filename().string());
+    if (found.ok()) return found;
+  }
+  return absl::NotFoundError("no snapshot");
 }
 
 absl::Time ModificationTime(const fs::path& path) {
@@ -41,9 +55,11 @@ std::vector<HubModel> ListHubModels(const std::string& name, size_t limit) {
     if (models.size() == limit) break;
     const std::string id = spec::IdOfRepository(repository.filename().string());
     if (id.empty() || (!name.empty() && id != name)) continue;
-    const absl::StatusOr<std::string> snapshot = spec::FindInHubCache(id);
-    if (!snapshot.ok()) continue;
+    absl::StatusOr<std::string> snapshot = spec::FindInHubCache(id);
     HubModel model;
+    model.is_main = snapshot.ok();
+    if (!snapshot.ok()) snapshot = AnySnapshot(id, repository);
+    if (!snapshot.ok()) continue;
     model.name = id;
     model.folder = *snapshot;
     model.revision = model.folder.filename().string();

@@ -15,16 +15,18 @@ namespace mpsd::models {
 // A model in a Hugging Face cache.
 struct HubModel {
   std::string name;                  // its id
-  std::string revision;              // the commit of the snapshot that jobs get
+  std::string revision;              // the commit of the snapshot
   std::filesystem::path folder;      // of that snapshot
   std::filesystem::path repository;  // the folder of all its snapshots
   int64_t size_bytes = 0;            // of all snapshots
   absl::Time create_time;            // of the snapshot
+  bool is_main = true;  // the snapshot is the one that jobs get by the name
 };
 
 // The models of the cache that this process' environment names, by name, at
-// most `limit` of them; `name` alone where that is not empty. Models without a
-// snapshot that has a config.json are left out, as jobs do not find them.
+// most `limit` of them; `name` alone where that is not empty. A model has the
+// snapshot of its ref main, else any that has a config.json; models without one
+// are left out, as jobs do not find them.
 std::vector<HubModel> ListHubModels(const std::string& name, size_t limit);
 
 // Removes all snapshots of the model; returns the bytes freed. The first step

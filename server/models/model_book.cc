@@ -46,6 +46,14 @@ ListedModel Listed(const HubModel& pulled, const jobs::MachineMemory& memory) {
   return model;
 }
 
+// Whose pulls wrote most of a model; "" where there was none.
+std::string OwnerOf(const PullLedger::Bytes& bytes) {
+  const auto most = std::max_element(
+      bytes.begin(), bytes.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes.end() ? "" : most->first;
+}
+
 absl::Status NoSuchModel(const std::string& name) {
   return absl::NotFoundError(
       absl::StrCat("name: mpsd has no model ", name,
@@ -67,9 +75,20 @@ absl::StatusOr<std::vector<ListedModel>> ModelBook::List(
     SetUse(*uses, models.back());
     pushed_names.insert(pushed.name);
   }
+  std::map<std::string, PullLedger::Bytes> pulls;
+  if (pulls_ != nullptr) {
+    auto all = pulls_->All();
+    if (!all.ok()) return all.status();
+    pulls = *std::move(all);
+  }
   for (const HubModel& pulled :
        ListHubModels(name, limits::kListedModels - models.size())) {
     models.push_back(Listed(pulled, memory));
+    models.back().owner = OwnerOf(pulls[pulled.name]);
+    if (!pulled.is_main) {
+      models.back().facts.problem = absl::StrCat(
+          "no ref main: name it ", pulled.name, "@", pulled.revision);
+    }
     if (!pushed_names.contains(pulled.name)) {
       SetUse(*uses, models.back());
       continue;
@@ -100,18 +119,25 @@ absl::StatusOr<int64_t> ModelBook::Remove(const std::string& name,
                                           bool is_admin) {
   absl::StatusOr<int64_t> freed = pushed_.Remove(
       name, user, is_admin, [this] { return uses_.UnfinishedFolders(); });
-  return absl::IsNotFound(freed.status()) ? RemovePulled(name, is_admin)
+  return absl::IsNotFound(freed.status()) ? RemovePulled(name, user, is_admin)
                                           : freed;
 }
 
 absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
+                                                const std::string& user,
                                                 bool is_admin) {
   const std::vector<HubModel> found = ListHubModels(name, 1);
   if (found.empty()) return NoSuchModel(name);
-  if (!is_admin) {
+  int64_t written = 0;  // by the user's pulls
+  if (pulls_ != nullptr) {
+    auto all = pulls_->All();
+    if (!all.ok()) return all.status();
+    written = (*all)[name][user];
+  }
+  if (!is_admin && (written == 0 || written < found.front().size_bytes)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "the model ", name,
-        " is of the Hugging Face cache, which all share: "
+        " is of the Hugging Face cache, and not your pulls alone wrote it: "
         "ModelService.RemoveModel needs the role admin for it; ask an admin"));
   }
   if (puller_ != nullptr && puller_->IsPulling(name)) {
@@ -134,7 +160,11 @@ absl::StatusOr<int64_t> ModelBook::RemovePulled(const std::string& name,
                      ": `mpsctl list --model ", name,
                      "` shows which; cancel it, or wait for its end"));
   }
-  return RemoveHubModel(found.front());
+  const absl::StatusOr<int64_t> freed = RemoveHubModel(found.front());
+  if (!freed.ok() || pulls_ == nullptr) return freed;
+  const absl::Status forgotten = pulls_->Remove(name);
+  if (!forgotten.ok()) return forgotten;
+  return freed;
 }
 
 absl::StatusOr<int> ModelBook::SweepOne(const std::string& name) {

@@ -13,6 +13,7 @@
 #include "server/jobs/blob_store.h"
 #include "server/models/model_facts.h"
 #include "server/models/model_uses.h"
+#include "server/models/pull_ledger.h"
 #include "server/models/puller.h"
 #include "server/models/pushed_models.h"
 
@@ -22,7 +23,7 @@ namespace mpsd::models {
 struct ListedModel {
   std::string name, revision;
   bool pulled = false;  // of the Hugging Face cache
-  std::string owner;    // who pushed it
+  std::string owner;    // who pushed it, or whose pulls wrote most of it
   int64_t size_bytes = 0;
   ModelFacts facts;
   absl::Time create_time;
@@ -33,9 +34,10 @@ struct ListedModel {
 // Hugging Face cache. A name that both have means the pushed one. Thread-safe.
 class ModelBook {
  public:
-  // The borrowed objects must outlive the book. A null `puller`: pulls are off.
-  ModelBook(PushedModels& pushed, ModelUses& uses, Puller* puller)
-      : pushed_(pushed), uses_(uses), puller_(puller) {}
+  // The borrowed objects must outlive the book. Null: there are no pulls.
+  ModelBook(PushedModels& pushed, ModelUses& uses, Puller* puller,
+            PullLedger* pulls = nullptr)
+      : pushed_(pushed), uses_(uses), puller_(puller), pulls_(pulls) {}
 
   // By name, at most limits::kListedModels; `name` alone where that is not
   // empty.
@@ -60,12 +62,14 @@ class ModelBook {
   absl::StatusOr<int> Sweep();
 
  private:
-  absl::StatusOr<int64_t> RemovePulled(const std::string& name, bool is_admin);
+  absl::StatusOr<int64_t> RemovePulled(const std::string& name,
+                                       const std::string& user, bool is_admin);
   absl::StatusOr<int> SweepOne(const std::string& name);
 
   PushedModels& pushed_;
   ModelUses& uses_;
   Puller* const puller_;
+  PullLedger* const pulls_;
 };
 
 }  // namespace mpsd::models

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/jobs/user_limits.h"
 
 namespace mpsd::models {
 
@@ -19,26 +20,24 @@ struct PullRequest {
   std::string revision;  // IsRevision; never empty: "main" where none was named
   std::string user;
   bool is_admin = false;
+  jobs::UserLimits limits = {};  // of the user
 };
 
 // How far a pull has come.
 struct PullNews {
-  std::string commit;          // of the revision; empty until it is known
-  int64_t received_bytes = 0;  // of all files, earlier pulls included
-  int64_t total_bytes = 0;     // 0: not known yet
-  std::string note;            // for people; empty: nothing to tell
+  int64_t received_bytes = 0;  // in the model's folder, since the pull began
+  std::string note;            // what the hub's client wrote last
   bool done = false;           // the model is there; nothing follows
 };
 
-// One client's look at a pull, which goes on when the look ends. One thread at
-// a time uses it.
+// One client's look at a pull, which continues when the look ends. One thread
+// at a time uses it.
 class PullWatch {
  public:
   virtual ~PullWatch() = default;
-  // How far the pull has come, where that has changed since the last call, with
-  // every note in its turn; nullopt where nothing has: `wake` is called once
-  // something does. An error, as ModelService.Pull names them, is how the pull
-  // ended. Does not wait.
+  // How far the pull has come, where that has changed since the last call;
+  // nullopt where nothing has: `wake` is called once something does. An error,
+  // as ModelService.Pull names them, is how the pull ended. Does not wait.
   virtual absl::StatusOr<std::optional<PullNews>> Next() = 0;
 };
 
@@ -47,10 +46,10 @@ class PullWatch {
 class Puller {
  public:
   virtual ~Puller() = default;
-  // Begins the pull durably, or joins the one of the same model that is under
-  // way. May wait for the disk, but not for the hub. `wake` may be called on
-  // any thread, also after the watch is gone; it does not block. Errors: those
-  // of ModelService.Pull that are known at once.
+  // Begins the pull, or joins the one of the same model that is under way. May
+  // wait for the disk, but not for the hub. `wake` may be called on any thread,
+  // also after the watch is gone; it does not block. Errors: those of
+  // ModelService.Pull that are known at once.
   virtual absl::StatusOr<std::unique_ptr<PullWatch>> Pull(
       const PullRequest& request, std::function<void()> wake) = 0;
   // Ends the pull; its watches get Cancelled. NotFound where none is under way;

@@ -34,8 +34,8 @@ grpc::ServerWriteReactor<v1::PullModelProgress>* ModelService::Pull(
                                              v1::Model& model) {
           FillModel(book_, reader_, rights, id, model);
         };
-        return MakePullSource(puller_, rights, *request, describe,
-                              std::move(wake));
+        return MakePullSource(puller_, rights, accounts_.LimitsOf(rights),
+                              *request, describe, std::move(wake));
       });
 }
 

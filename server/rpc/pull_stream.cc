@@ -36,10 +36,12 @@ absl::StatusOr<models::PullRequest> Checked(const access::Rights& rights,
 class PullSource : public Source<v1::PullModelProgress> {
  public:
   PullSource(models::Puller* puller, const access::Rights& rights,
+             const jobs::UserLimits& limits,
              const v1::PullModelRequest& request, DescribeModel describe,
              Wake wake)
       : puller_(puller),
         rights_(rights),
+        limits_(limits),
         request_(request),
         describe_(std::move(describe)),
         wake_(std::move(wake)) {}
@@ -50,9 +52,7 @@ class PullSource : public Source<v1::PullModelProgress> {
     absl::StatusOr<std::optional<models::PullNews>> news = watch_->Next();
     if (!news.ok()) return news.status();
     if (!*news) return Pull::kWait;
-    message.set_commit((*news)->commit);
     message.set_received_bytes((*news)->received_bytes);
-    message.set_total_bytes((*news)->total_bytes);
     message.set_note((*news)->note);
     done_ = (*news)->done;
     if (done_) describe_(request_.id(), *message.mutable_model());
@@ -65,6 +65,7 @@ class PullSource : public Source<v1::PullModelProgress> {
     absl::StatusOr<models::PullRequest> checked = Checked(rights_, request_);
     if (!checked.ok()) return checked.status();
     if (puller_ == nullptr) return PullsAreOff();
+    checked->limits = limits_;
     absl::StatusOr<std::unique_ptr<models::PullWatch>> watch =
         puller_->Pull(*checked, wake_);
     if (!watch.ok()) return watch.status();
@@ -74,6 +75,7 @@ class PullSource : public Source<v1::PullModelProgress> {
 
   models::Puller* const puller_;
   const access::Rights rights_;
+  const jobs::UserLimits limits_;
   const v1::PullModelRequest request_;
   const DescribeModel describe_;
   const Wake wake_;
@@ -85,8 +87,9 @@ class PullSource : public Source<v1::PullModelProgress> {
 
 std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
     models::Puller* puller, const access::Rights& rights,
-    const v1::PullModelRequest& request, DescribeModel describe, Wake wake) {
-  return std::make_unique<PullSource>(puller, rights, request,
+    const jobs::UserLimits& limits, const v1::PullModelRequest& request,
+    DescribeModel describe, Wake wake) {
+  return std::make_unique<PullSource>(puller, rights, limits, request,
                                       std::move(describe), std::move(wake));
 }
 

@@ -14,12 +14,13 @@
 namespace mpsd::rpc {
 
 // Implements ModelService.Pull: begins or joins the pull at the first call of
-// Next, and tells how it goes. A null `puller`: pulls are off. `describe` fills
-// in the model of an id for the last message.
+// Next, and reports how it goes. A null `puller`: pulls are off. `limits`: the
+// caller's. `describe` fills in the model of an id for the last message.
 using DescribeModel = std::function<void(const std::string& id, v1::Model&)>;
 std::unique_ptr<Source<v1::PullModelProgress>> MakePullSource(
     models::Puller* puller, const access::Rights& rights,
-    const v1::PullModelRequest& request, DescribeModel describe, Wake wake);
+    const jobs::UserLimits& limits, const v1::PullModelRequest& request,
+    DescribeModel describe, Wake wake);
 
 // Implements ModelService.CancelPull.
 absl::Status CancelPull(models::Puller* puller, const access::Rights& rights,

@@ -100,8 +100,10 @@ absl::StatusOr<int64_t> UserLedger::Uploads(const std::string& user) {
                      [&]() -> absl::StatusOr<int64_t> {
                        absl::MutexLock lock(&c.mutex());
                        Query query(c,
-                                   "SELECT size_bytes FROM upload_bytes "
-                                   "WHERE user = ?",
+                                   "SELECT (SELECT coalesce(sum(size_bytes), 0)"
+                                   " FROM upload_bytes WHERE user = ?1) + "
+                                   "(SELECT coalesce(sum(size_bytes), 0) FROM "
+                                   "pulled_bytes WHERE user = ?1)",
                                    user);
                        return kept + (query.Next() ? query.Int() : 0);
                      });

@@ -20,9 +20,10 @@
 
 namespace mpsd::store {
 
-// The ledger in the tables uploads, upload_bytes and checkpoints. A row of
-// table uploads comes after its blob's, in a transaction of its own that a
-// power cut may take: a job that is submitted with the blob counts it again.
+// The ledger in the tables uploads, upload_bytes, pulled_bytes and checkpoints.
+// A row of table uploads comes after its blob's, in a transaction of its own
+// that a power cut may take: a job that is submitted with the blob counts it
+// again.
 class UserLedger final : public jobs::UserLedger {
  public:
   // Bytes of a user's uploads that broke off.

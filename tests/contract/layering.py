@@ -23,7 +23,6 @@ LIBRARIES = [
     (r"nlohmann/", {"nlohmann_json::nlohmann_json"}),
     (r"CLI/", {"CLI11::CLI11"}),
     (r"openssl/", {"OpenSSL::Crypto"}),
-    (r"curl/", {"CURL::libcurl"}),
     (r"png\.h", {"PNG::PNG"}),
     (r"jpeglib\.h|jerror\.h", {"JPEG::JPEG"}),
 ]
@@ -46,8 +45,6 @@ RESERVED = [
      "only core/worker catches c10::Error"),
     (r"#include\s*[<\"](?:SQLiteCpp/|sqlite3)", r"(core|server|client)/",
      r"server/store/", "only server/store knows the database"),
-    (r"#include\s*[<\"]curl/", r"(core|server|client)/", r"server/fetch/",
-     "only server/fetch asks other machines by HTTP"),
     (r"grpc::Status\s*[({]|grpc::StatusCode::", r"server/",
      r"server/rpc/status\.(h|cc)$",
      "only server/rpc/status.cc makes a grpc::Status"),
@@ -151,10 +148,10 @@ def check_graph(graph):
             for name in sorted(graph[target]):
                 # Callers, sockets, HTTP, doctor know nothing of jobs; models, sweeps
                 # and the records know nothing but jobs; the web page shows
-                # the API; the planner starts a process as the supervisor does.
-                known = (r"jobs|models|sweeps|records|access|doctor|listener|tls|http"
-                         r"|fetch")
-                if target == "mpsd_server_planner":
+                # the API; planner and hub start a process as the supervisor
+                # does.
+                known = r"jobs|models|sweeps|records|access|doctor|listener|tls|http"
+                if target in ("mpsd_server_planner", "mpsd_server_hub"):
                     known += "|supervisor"
                 if target == "mpsd_server_web":
                     known += "|rpc"

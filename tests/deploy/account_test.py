@@ -19,6 +19,8 @@ class LinuxAccountTest(Checkout):
         unit = (stage / "etc/systemd/system/mpsd.service").read_text()
         self.assertIn("\nUser=mpsd\n", unit)
         self.assertIn("\nReadWritePaths=/var/lib/mpsd\n", unit)
+        self.assertIn("\nReadWritePaths=-/var/lib/mpsd/.cache/huggingface\n",
+                      unit)
         self.assertIn("\nEnvironment=HF_HOME=/var/lib/mpsd/.cache/huggingface\n",
                       unit)
         # Its group comes through to the socket, and no further.

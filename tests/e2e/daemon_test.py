@@ -119,6 +119,8 @@ class DaemonTest(harness.EndToEndTest):
         snapshot = hub / "hub/models--org--tiny/snapshots/abc"
         snapshot.parent.mkdir(parents=True)
         os.rename(self.model, snapshot)
+        (snapshot.parents[1] / "refs").mkdir()
+        (snapshot.parents[1] / "refs/main").write_text("abc")
         config = self.folder / "mpsd.toml"
         config.write_text(f'[environment]\nHF_HOME = "{hub}"\n'
                           'FAKE_WORKER_MODE = "environment"\n')

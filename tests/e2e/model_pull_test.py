@@ -1,69 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mpsctl model pull with the real mpsd, and a hub of our own (tests/fakes/
-fake_hub.py): a pull that is followed, left, cancelled, killed with its daemon;
-what hubs refuse; over TLS; and a job that trains what was pulled."""
+"""mpsctl model pull with the real mpsd, and an `hf` of our own (tests/fakes/
+fake_hf.py): a pull that is followed, left, cancelled, killed with its daemon;
+what hf refuses; and jobs that train what was pulled."""
 
-import hashlib
 import json
+import os
 import shutil
-import subprocess
-import sys
-import tempfile
 import time
 import unittest
-import urllib.request
 
 import harness
 
-FAKE_HUB = harness.ROOT / "tests/fakes/fake_hub.py"
-
-
-class Hub:
-    """The fake hub as a process, over a folder of models."""
-
-    def __init__(self, root, *options):
-        self.root = root
-        root.mkdir()
-        self.process = subprocess.Popen(
-            [sys.executable, "-B", str(FAKE_HUB), str(root), *options],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.url = json.loads(self.process.stdout.readline())["url"]
-
-    def set_faults(self, *faults):
-        request = urllib.request.Request(
-            self.url + "/_faults", data=json.dumps(faults).encode())
-        urllib.request.urlopen(request, timeout=harness.TIMEOUT).close()
-
-    def log(self):
-        with urllib.request.urlopen(self.url + "/_log",
-                                    timeout=harness.TIMEOUT) as answer:
-            return json.load(answer)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
+FAKE_HF = harness.ROOT / "tests/fakes/fake_hf.py"
 
 
 class ModelPullTest(harness.EndToEndTest):
     def setUp(self):
         super().setUp()
-        self.cache = self.folder / "hf"
-        self.hub = Hub(self.folder / "hub")
-        self.addCleanup(self.hub.close)
-        harness.write_model(self.hub.root / "org" / "tiny")
+        self.cache = self.folder / "cache"
+        self.cache.mkdir()
+        self.bin = self.folder / "bin"
+        self.bin.mkdir()
+        self.hf = self.bin / "hf"
+        shutil.copy(FAKE_HF, self.hf)
+        harness.write_model(self.bin / "hub" / "org" / "tiny")
 
     def start_daemon(self, *options, **more):
-        return self.daemon("--hub", self.hub.url, "--hub-allow-private",
-                           *options, env={"HF_HUB_CACHE": str(self.cache)},
-                           **more)
+        return self.daemon(
+            "--hf-command", str(self.hf), *options,
+            env={"HF_HUB_CACHE": str(self.cache), "HF_TOKEN": "hf_t0ken"},
+            **more)
 
-    def ref(self, name="org--tiny"):
-        return self.cache / f"models--{name}" / "refs" / "main"
+    def set_mode(self, mode):
+        (self.bin / "mode").write_text(mode)
 
-    def stall(self):
-        """The weights come a byte at a time."""
-        self.hub.set_faults({"path": "/repos/", "kind": "drip"})
+    def repository(self, name="org--tiny"):
+        return self.cache / f"models--{name}"
 
     def wait_for(self, what, condition):
         deadline = time.monotonic() + harness.TIMEOUT
@@ -72,10 +44,26 @@ class ModelPullTest(harness.EndToEndTest):
             time.sleep(0.02)
 
     def part(self):
-        """The weights on their way: their blob is named by a SHA-256."""
-        parts = [p for p in self.cache.glob("models--*/blobs/*.incomplete")
-                 if len(p.stem) == 64]
-        return parts[0] if parts else None
+        """A file that hf is writing."""
+        return list(self.repository().glob("blobs/*.incomplete"))
+
+    def calls(self):
+        return [json.loads(line)
+                for line in (self.bin / "calls").read_text().splitlines()]
+
+    def begin_hanging(self, daemon, mode="hang"):
+        self.set_mode(mode)
+        left = daemon.ctl("model", "pull", "--detach", "org/tiny")
+        self.assertEqual(left.returncode, 0, left.stderr)
+        self.wait_for("hf to be in the middle", self.part)
+
+    def is_alive(self):
+        """Whether anything of the last hf's group is."""
+        try:
+            os.killpg(self.calls()[-1]["pid"], 0)
+        except ProcessLookupError:
+            return False
+        return True
 
     def test_a_job_trains_what_was_pulled(self):
         daemon = self.start_daemon()
@@ -87,9 +75,13 @@ class ModelPullTest(harness.EndToEndTest):
         pulled = daemon.ctl("model", "pull", "org/tiny")
         self.assertEqual(pulled.returncode, 0, pulled.stderr)
         self.assertIn("Model org/tiny is there: ", pulled.stdout)
-        commit = self.ref().read_text()
-        snapshot = self.cache / "models--org--tiny" / "snapshots" / commit
-        for file in (self.hub.root / "org/tiny").iterdir():
+        call, = self.calls()
+        self.assertEqual(["download", "org/tiny", "--revision=main"],
+                         call["argv"][:3])
+        self.assertEqual("hf_t0ken", call["environment"]["HF_TOKEN"])
+        commit = (self.repository() / "refs" / "main").read_text()
+        snapshot = self.repository() / "snapshots" / commit
+        for file in (self.bin / "hub/org/tiny").iterdir():
             if file.name == "README.md":
                 continue
             self.assertEqual((snapshot / file.name).read_bytes(),
@@ -98,114 +90,87 @@ class ModelPullTest(harness.EndToEndTest):
                   for answer in daemon.ctl_json("model", "list")
                   for m in answer.get("models", [answer])}
         self.assertEqual(listed["org/tiny"]["revision"], commit)
+        self.assertEqual(listed["org/tiny"]["owner"], harness.ACCOUNT)
 
         trained = daemon.ctl("submit", str(job))
         self.assertEqual(trained.returncode, 0, trained.stderr)
 
-    def test_a_pull_survives_a_kill_of_its_daemon(self):
+    def test_a_revision_is_another_name(self):
         daemon = self.start_daemon()
-        self.stall()
-        left = daemon.ctl("model", "pull", "--detach", "org/tiny")
-        self.assertEqual(left.returncode, 0, left.stderr)
-        self.wait_for("bytes of the weights",
-                      lambda: self.part() and self.part().stat().st_size > 3)
-        daemon.kill()
-        came = self.part().stat().st_size
-        self.assertFalse(self.ref().exists())
-        self.hub.set_faults()
-        before = len(self.hub.log())
-        daemon.start()
-        self.wait_for("the pull to end", self.ref().exists)
-        ranges = [e["range"] for e in self.hub.log()[before:]
-                  if e["server"] == "cdn"]
-        self.assertEqual(ranges, [f"bytes={came}-"])
-        weights = next((self.cache / "models--org--tiny/snapshots").glob(
-            "*/model.safetensors"))
-        self.assertEqual(
-            hashlib.sha256(weights.read_bytes()).hexdigest(),
-            hashlib.sha256((self.hub.root / "org/tiny/model.safetensors")
-                           .read_bytes()).hexdigest())
+        pulled = daemon.ctl("model", "pull", "org/tiny@v1")
+        self.assertEqual(pulled.returncode, 0, pulled.stderr)
+        self.assertIn('"model": "org/tiny@v1"', pulled.stdout)
+        job = harness.write_job(self.folder, model="org/tiny")
+        refused = daemon.ctl("submit", str(job), "--detach")
+        self.assertNotEqual(refused.returncode, 0, "there is no ref main")
+        job = harness.write_job(self.folder, model="org/tiny@v1")
+        trained = daemon.ctl("submit", str(job))
+        self.assertEqual(trained.returncode, 0, trained.stderr)
 
-    def test_a_pull_is_cancelled_and_goes_on_when_asked_again(self):
+    def test_a_kill_of_the_daemon_kills_hf(self):
         daemon = self.start_daemon()
-        self.stall()
-        self.assertEqual(
-            daemon.ctl("model", "pull", "--detach", "org/tiny").returncode, 0)
-        refused = daemon.ctl("model", "rm", "org/tiny")
-        self.assertNotEqual(refused.returncode, 0)
+        self.begin_hanging(daemon, "deaf")
+        self.assertTrue(self.is_alive())
+        daemon.kill()
+        self.wait_for("hf to die", lambda: not self.is_alive())
+        self.set_mode("ok")
+        daemon.start()
+        pulled = daemon.ctl("model", "pull", "org/tiny")
+        self.assertEqual(pulled.returncode, 0, pulled.stderr)
+
+    def test_sigterm_ends_a_pull_and_the_daemon(self):
+        daemon = self.start_daemon()
+        self.begin_hanging(daemon, "deaf")
+        self.assertEqual(0, daemon.terminate())
+        self.wait_for("hf to die", lambda: not self.is_alive())
+
+    def test_a_pull_is_cancelled_and_begins_when_asked_again(self):
+        daemon = self.start_daemon()
+        self.begin_hanging(daemon)
         cancelled = daemon.ctl("model", "pull", "--cancel", "org/tiny")
         self.assertEqual(cancelled.returncode, 0, cancelled.stderr)
+        self.assertFalse(self.is_alive())
         again = daemon.ctl("model", "pull", "--cancel", "org/tiny")
         self.assertEqual(again.returncode, 4, again.stderr)
-        daemon.kill()
-        daemon.start()
-        time.sleep(0.5)
-        self.assertFalse(self.ref().exists(), "a cancelled pull came back")
-        self.hub.set_faults()
+        self.set_mode("ok")
         pulled = daemon.ctl("model", "pull", "org/tiny")
         self.assertEqual(pulled.returncode, 0, pulled.stderr)
 
-    def test_what_the_hub_refuses_is_told(self):
-        for name in ("gated", "private"):
-            shutil.copytree(self.hub.root / "org/tiny",
-                            self.hub.root / name / "tiny")
-        token = self.folder / "token"
-        token.write_text("hf_other\n")
-        token.chmod(0o600)
-        daemon = self.start_daemon("--hub-token-file", str(token))
-        for name, code, words in (
-                ("gated/tiny", 8, "is gated"),
-                ("org/none", 4, "has no model org/none"),
-                ("org/tiny@v9", 4, "no revision v9"),
-                ("org/../x", 2, ""), ("a--b/c", 2, "'--'")):
-            told = daemon.ctl("model", "pull", name)
-            self.assertEqual(told.returncode, code, name + told.stderr)
-            self.assertIn(words, told.stderr)
-        token.write_text("hf_member\n")
-        pulled = daemon.ctl("model", "pull", "gated/tiny")
-        self.assertEqual(pulled.returncode, 0, pulled.stderr)
-        self.assertEqual(daemon.ctl("model", "pull", "private/tiny").returncode,
-                         0)
-        for entry in self.hub.log():
-            if entry["server"] == "cdn":
-                self.assertEqual(entry["authorization"], "")
+    def test_what_hf_refuses_is_shown(self):
+        daemon = self.start_daemon()
+        for name, words in (
+                ("org/none", "Error: Repository Not Found for org/none"),
+                ("org/../x", ""), ("a--b/c", "'--'"), ("--help/x", ""),
+                ("-x/y", ""), ("org/x\n--token", ""), ("org/tiny@../x", ""),
+                ("org/tiny@a b", "")):
+            refused = daemon.ctl("model", "pull", "--", name)
+            self.assertNotEqual(refused.returncode, 0, name)
+            self.assertIn(words, refused.stderr)
+        self.assertEqual(1, len(self.calls()), "names that are none reach no hf")
 
-    def test_without_a_hub_pulls_are_off(self):
-        told = self.daemon().ctl("model", "pull", "org/tiny")
-        self.assertEqual(told.returncode, 2, told.stderr)
-        self.assertIn("--hub", told.stderr)
+    def test_output_without_end_holds_up_nothing(self):
+        daemon = self.start_daemon()
+        self.set_mode("flood")
+        left = daemon.ctl("model", "pull", "--detach", "org/tiny")
+        self.assertEqual(left.returncode, 0, left.stderr)
+        for _ in range(5):
+            self.assertEqual(daemon.ctl("info").returncode, 0)
+        cancelled = daemon.ctl("model", "pull", "--cancel", "org/tiny")
+        self.assertEqual(cancelled.returncode, 0, cancelled.stderr)
 
-    def test_a_redirect_to_this_machine_is_refused(self):
-        daemon = self.daemon("--hub", self.hub.url,
-                             env={"HF_HUB_CACHE": str(self.cache)})
-        told = daemon.ctl("model", "pull", "org/tiny")
-        self.assertNotEqual(told.returncode, 0)
-        self.assertIn("--hub-allow-private", told.stderr)
-        self.assertEqual([e for e in self.hub.log() if e["server"] == "cdn"],
-                         [])
+    def test_a_full_disk_begins_no_pull(self):
+        daemon = self.start_daemon("--min-free-bytes", str(1 << 59))
+        refused = daemon.ctl("model", "pull", "org/tiny")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("--min-free-bytes", refused.stderr)
+        self.assertFalse((self.bin / "calls").exists())
 
-    def test_over_tls(self):
-        tls = self.folder / "tls"
-        made = subprocess.run(
-            [str(harness.BIN / "mpsd"), "tls", "init", "--state-dir",
-             str(self.folder / "authority")],
-            capture_output=True, text=True, env=harness.environment(),
-            check=False)
-        self.assertEqual(made.returncode, 0, made.stderr)
-        tls = self.folder / "authority" / "tls"
-        hub = Hub(self.folder / "tls_hub", "--tls", str(tls / "server.crt"),
-                  str(tls / "server.key"))
-        self.addCleanup(hub.close)
-        harness.write_model(hub.root / "org" / "tiny")
-        env = {"HF_HUB_CACHE": str(self.cache)}
-        daemon = self.daemon("--hub", hub.url, "--hub-allow-private", env=env)
-        job = daemon.ctl("model", "pull", "--detach", "org/tiny")
-        self.assertNotEqual(job.returncode, 0, "an authority nobody knows")
-        daemon.close()
-        daemon = self.daemon("--hub", hub.url, "--hub-allow-private",
-                             "--hub-ca-file", str(tls / "ca.crt"), env=env)
-        pulled = daemon.ctl("model", "pull", "org/tiny")
-        self.assertEqual(pulled.returncode, 0, pulled.stderr)
+    def test_without_hf_the_error_names_what_installs_it(self):
+        daemon = self.start_daemon()
+        self.hf.unlink()
+        refused = daemon.ctl("model", "pull", "org/tiny")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn(f"{self.hf}, is no program", refused.stderr)
 
 
 if __name__ == "__main__":

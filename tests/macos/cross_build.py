@@ -65,7 +65,7 @@ DYLIBS = {
     "mpsd": SYSTEM | FRAMEWORKS
     | installed("absl", "crypto", "grpc++", "grpc++_reflection", "protobuf",
                 "SQLiteCpp", "spdlog", "fmt", "prometheus-cpp-core",
-                "ssl", "z", "curl"),
+                "ssl", "z"),
     "mpsctl": SYSTEM | installed("absl", "crypto", "grpc++", "protobuf", "ssl"),
 }
 
@@ -95,7 +95,7 @@ def lay_out_headers(folder):
     local = [p for p in usr.glob("*-linux-gnu")]
     for name in ("absl", "nlohmann", "CLI", "grpc", "grpcpp", "google",
                  "spdlog", "fmt", "prometheus", "SQLiteCpp", "sqlite3.h",
-                 "curl", "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
+                 "png.h", "pngconf.h", "pnglibconf.h", "jpeglib.h",
                  "jmorecfg.h", "jerror.h", "jconfig.h", "zlib.h", "zconf.h"):
         found = [p / name for p in (usr, *local) if (p / name).exists()]
         if not found:

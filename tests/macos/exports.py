@@ -20,7 +20,6 @@ BREW = "/opt/homebrew/opt/"
 PACKAGES = {
     "absl": ("abseil/lib/libabsl.dylib", ["libabsl_*.so"]),
     "crypto": ("openssl@3/lib/libcrypto.3.dylib", ["libcrypto.so"]),
-    "curl": ("/usr/lib/libcurl.4.dylib", ["libcurl.so"]),
     "ssl": ("openssl@3/lib/libssl.3.dylib", ["libssl.so"]),
     "z": ("/usr/lib/libz.1.dylib", ["libz.so"]),  # the system's own
     "png": ("libpng/lib/libpng16.16.dylib", ["libpng.so"]),

@@ -74,16 +74,25 @@ TEST_F(FindModelFolderTest, ReadsTheCacheByItsVariables) {
   EXPECT_THAT(*Find("owner/name"), HasSubstr("/.cache/huggingface/hub/"));
 }
 
-TEST_F(FindModelFolderTest, TakesTheNewestSnapshotWithoutRefs) {
-  const fs::path snapshots = "hub/models--gpt/snapshots";
-  Write(snapshots / "old/config.json", "{}");
-  Write(snapshots / "new/config.json", "{}");
-  Write(snapshots / "partial/weights", "");
-  const auto now = fs::file_time_type::clock::now();
-  fs::last_write_time(root_ / snapshots / "old", now - std::chrono::hours(2));
-  fs::last_write_time(root_ / snapshots / "new", now - std::chrono::hours(1));
+TEST_F(FindModelFolderTest, TakesTheRevisionThatIsNamedAndNoOther) {
+  const std::string id = "hub/models--org--gpt";
+  Write(id + "/snapshots/old/config.json", "{}");
+  Write(id + "/snapshots/new/config.json", "{}");
+  Write(id + "/snapshots/partial/weights", "");
   variables_ = {{"HF_HOME", root_.string()}};
-  EXPECT_EQ(*Find("gpt"), (root_ / snapshots / "new").string());
+  EXPECT_THAT(std::string(Find("org/gpt").status().message()),
+              HasSubstr("of the ref main in "));
+  Write(id + "/refs/v1", "old");
+  EXPECT_EQ(*Find("org/gpt@v1"), (root_ / id / "snapshots/old").string());
+  EXPECT_EQ(*Find("org/gpt@new"), (root_ / id / "snapshots/new").string());
+  EXPECT_THAT(std::string(Find("org/gpt@v2").status().message()),
+              HasSubstr("fetch it with `hf download org/gpt --revision v2`"));
+  for (const char* none : {"org/gpt", "org/gpt@main", "org/gpt@", "org/gpt@..",
+                           "org/gpt@partial", "org/gpt@../snapshots/old"}) {
+    EXPECT_EQ(Find(none).status().code(), absl::StatusCode::kNotFound) << none;
+  }
+  Write(id + "/refs/main", "new");
+  EXPECT_EQ(*Find("org/gpt"), (root_ / id / "snapshots/new").string());
 }
 
 TEST(RevisionOfTest, IsTheFolderOfThatIdsSnapshots) {
@@ -106,6 +115,9 @@ TEST(BaseModelOfTest, IsTheModelAsItWasAskedFor) {
   spec.model = folder;
   EXPECT_EQ(BaseModelOf(spec, folder), (BaseModel{folder, ""}));
   spec.model_id = "owner/name";  // by mpsd
+  EXPECT_EQ(BaseModelOf(spec, folder), (BaseModel{"owner/name", "abc"}));
+  spec.model_id.clear();
+  spec.model = "owner/name@v1";  // by hand
   EXPECT_EQ(BaseModelOf(spec, folder), (BaseModel{"owner/name", "abc"}));
 }
 
@@ -133,7 +145,7 @@ TEST_F(FindModelFolderTest, FindsTheRevisionOfABaseModel) {
   EXPECT_THAT(find("owner/name", "gone"),
               HasSubstr("hf download owner/name --revision gone"));
   EXPECT_THAT(find("owner/name", "../snapshots/old"),
-              HasSubstr("no snapshot ../snapshots/old"));
+              HasSubstr("config.json of ../snapshots/old in "));
   EXPECT_THAT(find("/no/such", "old"), HasSubstr("there is no folder"));
 }
 
@@ -143,7 +155,7 @@ TEST_F(FindModelFolderTest, SaysWhereItLooked) {
   EXPECT_EQ(found.status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(std::string(found.status().message()),
             "model: neither a folder owner/name nor a snapshot with "
-            "config.json in " +
+            "config.json of the ref main in " +
                 (root_ / "hub" / "models--owner--name").string() +
                 "; fetch it with `hf download owner/name`, or name a model "
                 "folder");
@@ -158,6 +170,7 @@ TEST_F(FindModelFolderTest, TheCacheIsThatOfTheProcess) {
   setenv("HF_HUB_CACHE", (root_ / "hub").c_str(), 1);
   EXPECT_EQ(HubCacheFolder(), (root_ / "hub").string());
   Write("hub/models--name/snapshots/abc/config.json", "{}");
+  Write("hub/models--name/refs/main", "abc");
   EXPECT_EQ(*FindInHubCache("name"),
             (root_ / "hub/models--name/snapshots/abc").string());
   // Nothing else is looked at.

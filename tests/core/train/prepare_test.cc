@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include "core/base/file.h"
@@ -196,6 +197,9 @@ TEST(PrepareTest, AResultNamesItsModelAsTheJobDoes) {
       folder.path() / "hub" / "models--me--tiny" / "snapshots" / "abc123";
   fs::create_directories(snapshot.parent_path());
   fs::copy(testing_support::Golden("smollm", "model"), snapshot);
+  const fs::path refs = snapshot.parent_path().parent_path() / "refs";
+  fs::create_directories(refs);
+  std::ofstream(refs / "main") << "abc123";
   RecordingObserver observer;
   const auto name_of = [&](const std::string& out) {
     auto result = Train(folder, out, observer);

@@ -69,7 +69,7 @@ TEST_F(MergeVerbTest, AnIdIsFoundAtItsRevision) {
   config["revision"] = "000000";
   std::ofstream(path) << config.dump();
   EXPECT_EQ(Run(), 2);
-  EXPECT_THAT(err_.str(), HasSubstr("no snapshot 000000"));
+  EXPECT_THAT(err_.str(), HasSubstr("config.json of 000000 in "));
   unsetenv("HF_HOME");
 }
 

@@ -1,301 +1,383 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/hub/puller.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <sstream>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/limits.h"
-#include "tests/core/scratch_folder.h"
-#include "tests/server/hub/fake_hub.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/hub/hf_command.h"
+#include "tests/server/rpc/fake_ledger.h"
 
 namespace mpsd::hub {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-using absl::StatusCode;
-using models::KeptPull;
-using models::PullRequest;
+using models::PullNews;
+using models::PullWatch;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
 
-class FakePullStore final : public models::PullStore {
+// In memory; thread-safe.
+class FakePulls final : public models::PullLedger {
  public:
-  absl::Status Add(const KeptPull& pull) override {
+  absl::Status Add(const std::string& model, const std::string& user,
+                   int64_t bytes) override {
     absl::MutexLock lock(&mutex_);
-    if (!add_error.ok()) return add_error;
-    pulls_.push_back(pull);
+    all_[model][user] += bytes;
     return absl::OkStatus();
   }
-  absl::Status SetCommit(const std::string& id, const std::string& revision,
-                         const std::string& commit) override {
+  absl::Status Remove(const std::string&) override { return absl::OkStatus(); }
+  absl::StatusOr<std::map<std::string, Bytes>> All() override {
     absl::MutexLock lock(&mutex_);
-    for (KeptPull& pull : pulls_) {
-      if (pull.id == id && pull.revision == revision) pull.commit = commit;
-    }
-    return absl::OkStatus();
+    return all_;
   }
-  absl::Status Remove(const std::string& id,
-                      const std::string& revision) override {
-    absl::MutexLock lock(&mutex_);
-    std::erase_if(pulls_, [&](const KeptPull& pull) {
-      return pull.id == id && pull.revision == revision;
-    });
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::vector<KeptPull>> List() override {
-    absl::MutexLock lock(&mutex_);
-    return pulls_;
-  }
-
-  absl::Status add_error;
 
  private:
   absl::Mutex mutex_;
-  std::vector<KeptPull> pulls_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Bytes> all_;
 };
 
+class FakeUsers final : public rpc::FakeLedger {
+ public:
+  absl::StatusOr<jobs::UserBytes> BytesOf(const std::string&) override {
+    return jobs::UserBytes{uploads, 0};
+  }
+  std::atomic<int64_t> uploads = 0;
+};
+
+// Pulls with tests/fakes/fake_hf.py.
 class PullerTest : public testing::Test {
  protected:
-  PullerTest() {
-    for (const char* name : {"http_proxy", "all_proxy", "ALL_PROXY"}) {
-      unsetenv(name);
-    }
-    for (const char* name : {"org/a", "org/b", "org/c", "org/d", "org/e"}) {
-      hub_.Write(absl::StrCat(name, "/config.json"), kLlamaConfig);
-      hub_.Write(absl::StrCat(name, "/model.safetensors"), weights_);
-    }
-    options_.settings.url = hub_.url();
-    options_.settings.allow_private = true;
-    options_.cache = cache_;
-    options_.first_pause = absl::Milliseconds(5);
-    options_.count = [this](PullEnd end) { ends_.push_back(end); };
-    options_.received = [this](int64_t bytes) { received_ += bytes; };
+  PullerTest()
+      : folder_(fs::path(testing::TempDir()) /
+                absl::StrCat("puller-", getpid())),
+        hf_(folder_ / "hf"),
+        model_(folder_ / "cache" / "models--org--tiny") {
+    fs::remove_all(folder_);
+    const fs::path source = folder_ / "hub" / "org" / "tiny";
+    fs::create_directories(source);
+    fs::create_directories(folder_ / "cache");
+    fs::copy_file(fs::path(MPSD_TEST_SOURCE_DIR) / "tests/fakes/fake_hf.py",
+                  hf_);
+    std::ofstream(source / "config.json") << "{}";
+    std::ofstream(source / "model.safetensors") << std::string(1000, 'w');
+    std::ofstream(source / "pytorch_model.bin") << std::string(5000, 'b');
+    setenv("HF_HUB_CACHE", (folder_ / "cache").c_str(), 1);
+    options_.command = hf_;
+    options_.environment = {{"HOME", folder_.string()},
+                            {"PATH", "/usr/bin:/bin"},
+                            {"HF_TOKEN", "hf_t0ken"},
+                            {"MPSD_SECRET", "s3cret"},
+                            {"LD_PRELOAD", "/evil.so"}};
+    options_.cache = folder_ / "cache";
+    options_.interval = absl::Milliseconds(50);
+    options_.stop_grace = absl::Milliseconds(300);
+    options_.count = [this](PullEnd end) {
+      absl::MutexLock lock(&mutex_);
+      ends_.push_back(end);
+    };
   }
-  void Open() {
+  ~PullerTest() override {
     puller_.reset();
-    puller_ = std::make_unique<Puller>(options_, store_, base::Clock::Real());
-    ASSERT_TRUE(puller_->Recover().ok());
+    unsetenv("HF_HUB_CACHE");
+    fs::remove_all(folder_);
   }
-  void SetUp() override { Open(); }
 
-  static PullRequest Request(const std::string& id,
-                             const std::string& user = "ann") {
-    PullRequest request;
+  void Open() { puller_ = std::make_unique<Puller>(options_, pulls_, &users_); }
+  void SetMode(const std::string& mode) {
+    std::ofstream(folder_ / "mode") << mode;
+  }
+  static models::PullRequest Ask(const std::string& id,
+                                 const std::string& user = "ada") {
+    models::PullRequest request;
     request.id = id;
     request.revision = "main";
     request.user = user;
     return request;
   }
-  absl::StatusOr<std::unique_ptr<models::PullWatch>> Begin(
-      const PullRequest& request) {
-    return puller_->Pull(request, [] {});
+  absl::StatusOr<std::unique_ptr<PullWatch>> Begin(const std::string& id) {
+    return puller_->Pull(Ask(id), [] {});
   }
-  absl::Status ErrorOf(const PullRequest& request) {
-    return Begin(request).status();
-  }
-  // How the pull ends.
-  static absl::Status Await(models::PullWatch& watch) {
-    for (int i = 0; i < 6000; ++i) {
+  // How the pull ended; the last news in news_.
+  absl::Status Finish(PullWatch& watch) {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (absl::Now() < deadline) {
       const auto news = watch.Next();
       if (!news.ok()) return news.status();
-      if (*news && (*news)->done) return absl::OkStatus();
-      if (!*news) absl::SleepFor(absl::Milliseconds(10));
+      if (*news) news_ = **news;
+      if (*news && news_.done) return absl::OkStatus();
+      absl::SleepFor(absl::Milliseconds(5));
     }
-    return absl::DeadlineExceededError("the pull does not end");
+    return absl::DeadlineExceededError("no end");
   }
-  // The weights of each model drip, so that no pull ends by itself.
-  void Stall() { hub_.SetFaults({{{"path", "/repos/"}, {"kind", "drip"}}}); }
-  void Flow() { hub_.SetFaults(Json::array()); }
-  bool Waits(const std::string& id) const {
-    return fs::exists(cache_ / ("models--org--" + id) / "blobs");
+  absl::Status PullAll(const std::string& id) {
+    auto watch = Begin(id);
+    return watch.ok() ? Finish(**watch) : watch.status();
   }
-  fs::path Main(const std::string& id) const {
-    return cache_ / ("models--org--" + id) / "refs/main";
-  }
-  void AwaitCommit() {
-    for (int i = 0; i < 6000; ++i) {
-      const auto all = store_.List().value();
-      if (!all.empty() && !all[0].commit.empty()) return;
-      absl::SleepFor(absl::Milliseconds(10));
+  static bool Await(const std::function<bool()>& holds) {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (!holds() && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(5));
     }
-    ADD_FAILURE() << "no commit";
+    return holds();
+  }
+  int64_t BlobBytes() const {
+    int64_t bytes = 0;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(model_ / "blobs", error)) {
+      bytes += static_cast<int64_t>(entry.file_size(error));
+    }
+    return bytes;
+  }
+  // Begins a pull that hangs in the middle of its weights.
+  std::unique_ptr<PullWatch> BeginHanging(const std::string& mode = "hang") {
+    SetMode(mode);
+    auto watch = Begin("org/tiny");
+    EXPECT_TRUE(watch.ok()) << watch.status();
+    EXPECT_TRUE(Await([this] { return BlobBytes() == 502; }));
+    return watch.ok() ? *std::move(watch) : nullptr;
+  }
+  std::string Calls() const {
+    std::stringstream text;
+    text << std::ifstream(folder_ / "calls").rdbuf();
+    return text.str();
+  }
+  // The pid of the last call, which is that of its group; 0 before any.
+  pid_t LastPid() const {
+    const std::string calls = Calls();
+    const size_t at = calls.rfind("\"pid\": ");
+    return at == calls.npos ? 0 : std::atoi(calls.c_str() + at + 7);
+  }
+  static bool GroupGoes(pid_t group) {
+    return Await([group] { return kill(-group, 0) != 0; });
   }
 
-  const std::string weights_ = Weights(20'000);
-  const fs::path cache_ = testing_support::FreshFolder("puller_cache");
-  FakeHub hub_{testing_support::FreshFolder("puller_hub")};
+  const fs::path folder_, hf_, model_;
   Puller::Options options_;
-  FakePullStore store_;
+  FakePulls pulls_;
+  FakeUsers users_;
+  absl::Mutex mutex_;
   std::vector<PullEnd> ends_;
-  std::atomic<int64_t> received_ = 0;
+  PullNews news_;
   std::unique_ptr<Puller> puller_;
 };
 
-TEST_F(PullerTest, PullsAndForgets) {
-  auto watch = Begin(Request("org/a"));
-  ASSERT_TRUE(watch.ok()) << watch.status();
-  EXPECT_EQ(Await(**watch), absl::OkStatus());
-  EXPECT_TRUE(fs::exists(Main("a")));
-  EXPECT_THAT(store_.List().value(), IsEmpty());
-  EXPECT_FALSE(puller_->IsPulling("org/a"));
-  EXPECT_EQ(puller_->running(), 0);
-  EXPECT_THAT(ends_, ElementsAre(PullEnd::kSucceeded));
-  EXPECT_GE(received_, 20'000);
-}
-
-TEST_F(PullerTest, WithoutAHubPullsAreOff) {
-  options_.settings = {};
+TEST_F(PullerTest, TheModelIsInTheCacheAndCountsToWhoAsked) {
   Open();
-  EXPECT_EQ(ErrorOf(Request("org/a")).code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(ErrorOf(Request("org/a")).message()),
-              HasSubstr("--hub"));
+  ASSERT_EQ(PullAll("org/tiny"), absl::OkStatus());
+  std::string commit;
+  std::ifstream(model_ / "refs" / "main") >> commit;
+  const fs::path snapshot = model_ / "snapshots" / commit;
+  EXPECT_TRUE(fs::exists(snapshot / "config.json"));
+  EXPECT_EQ(fs::file_size(snapshot / "model.safetensors"), 1000u);
+  EXPECT_FALSE(fs::exists(snapshot / "pytorch_model.bin"));
+  EXPECT_FALSE(puller_->IsPulling("org/tiny"));
+  EXPECT_TRUE(GroupGoes(LastPid())) << "nothing of hf stays";
+  const auto counted =
+      ElementsAre(Pair("org/tiny", ElementsAre(Pair("ada", 2 + 1000 + 40))));
+  EXPECT_THAT(*pulls_.All(), counted);
+  EXPECT_EQ(news_.received_bytes, 2 + 1000 + 40);
+  // What is there is not counted again.
+  ASSERT_EQ(PullAll("org/tiny"), absl::OkStatus());
+  EXPECT_THAT(*pulls_.All(), counted);
+  EXPECT_THAT(ends_, ElementsAre(PullEnd::kSucceeded, PullEnd::kSucceeded));
 }
 
-TEST_F(PullerTest, AFailureIsTheWatchersToo) {
-  auto watch = Begin(Request("org/none")).value();
-  EXPECT_EQ(Await(*watch).code(), StatusCode::kNotFound);
-  EXPECT_THAT(ends_, ElementsAre(PullEnd::kFailed));
-  EXPECT_THAT(store_.List().value(), IsEmpty());
+TEST_F(PullerTest, HfGetsTheTokenAndLittleElse) {
+  Open();
+  ASSERT_EQ(PullAll("org/tiny"), absl::OkStatus());
+  const std::string calls = Calls();
+  EXPECT_THAT(calls, HasSubstr("\"HF_TOKEN\": \"hf_t0ken\""));
+  EXPECT_THAT(calls, HasSubstr("\"HF_HUB_CACHE\": \"" +
+                               (folder_ / "cache").string() + "\""));
+  EXPECT_THAT(calls, Not(HasSubstr("s3cret")));
+  EXPECT_THAT(calls, Not(HasSubstr("evil.so")));
+  EXPECT_THAT(calls, HasSubstr("\"argv\": [\"download\", \"org/tiny\", "
+                               "\"--revision=main\", \"--include="));
 }
 
-TEST_F(PullerTest, WhoAsksForTheSameJoins) {
-  Stall();
-  auto first = Begin(Request("org/a", "ann")).value();
-  auto second = Begin(Request("org/a", "bob")).value();
-  EXPECT_EQ(puller_->running(), 1);
-  EXPECT_TRUE(puller_->IsPulling("org/a"));
-  EXPECT_TRUE(puller_->IsPulling("ORG/A"));
-  EXPECT_FALSE(puller_->IsPulling("org/b"));
-  EXPECT_EQ(store_.List().value().size(), 1u);
-  first.reset();  // the client leaves; the pull goes on
-  EXPECT_EQ(puller_->running(), 1);
-  ASSERT_TRUE(puller_->Cancel(Request("org/a", "ann")).ok());
-  EXPECT_EQ(Await(*second).code(), StatusCode::kCancelled);
+TEST_F(PullerTest, AFailureComesWithTheWordsOfHf) {
+  SetMode("fail");
+  Open();
+  const absl::Status failed = PullAll("org/tiny");
+  EXPECT_EQ(failed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(failed.message()),
+            "hf download failed (exit status 1): Error: Repository Not Found "
+            "for org/tiny; Please check the id.");
+  SetMode("empty");
+  EXPECT_THAT(std::string(PullAll("org/tiny").message()),
+              HasSubstr("hf download ended, but model: neither"));
+  EXPECT_THAT(ends_, ElementsAre(PullEnd::kFailed, PullEnd::kFailed));
 }
 
-TEST_F(PullerTest, FourAtATime) {
-  Stall();
-  for (const char* id : {"org/a", "org/b", "org/c", "org/d"}) {
-    EXPECT_TRUE(ErrorOf(Request(id)).ok()) << id;
+TEST_F(PullerTest, WithoutHfTheErrorNamesWhatInstallsIt) {
+  options_.command.clear();
+  options_.environment["PATH"] = "relative:" + (folder_ / "none").string();
+  if (!FindHf("", options_.environment).ok()) {
+    Open();
+    EXPECT_THAT(std::string(PullAll("org/tiny").message()),
+                HasSubstr("install it there with `brew install hf` (without "
+                          "Homebrew `pipx install huggingface_hub`"));
   }
-  const absl::Status fifth = ErrorOf(Request("org/e"));
-  EXPECT_EQ(fifth.code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(fifth.message()), HasSubstr("org/c@main"));
-  EXPECT_TRUE(ErrorOf(Request("org/d")).ok()) << "joins";
-  ASSERT_TRUE(puller_->Cancel(Request("org/b")).ok());
-  // Cancel waits for the end, though not for ever.
-  for (int i = 0; i < 6000 && puller_->IsPulling("org/b"); ++i) {
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  EXPECT_TRUE(ErrorOf(Request("org/e")).ok());
+  // The installer's own folder, and PATH before it.
+  fs::create_directories(folder_ / ".local" / "bin");
+  fs::copy_file(hf_, folder_ / ".local" / "bin" / "hf");
+  EXPECT_TRUE(FindHf("", options_.environment).ok());
+  options_.environment["PATH"] = folder_.string();
+  EXPECT_EQ(*FindHf("", options_.environment), hf_.string());
+  EXPECT_THAT(
+      std::string(
+          FindHf("/etc/passwd", options_.environment).status().message()),
+      HasSubstr("--hf-command, /etc/passwd, is no program"));
 }
 
-TEST_F(PullerTest, CancelIsTheOwnersAndTheAdmins) {
-  Stall();
-  auto watch = Begin(Request("org/a", "ann")).value();
-  const absl::Status other = puller_->Cancel(Request("org/a", "bob"));
-  EXPECT_EQ(other.code(), StatusCode::kPermissionDenied);
-  EXPECT_THAT(std::string(other.message()), HasSubstr("ann"));
-  PullRequest admin = Request("org/a", "root");
-  admin.is_admin = true;
+TEST_F(PullerTest, WhatIsNoIdReachesNoProgram) {
+  Open();
+  for (const char* id : {"org/x..y", "org/x.git"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(PullAll(id))) << id;
+  }
+  EXPECT_EQ(Calls(), "");
+}
+
+TEST_F(PullerTest, WhoAsksForTheSameJoinsAndAnotherRevisionWaits) {
+  Open();
+  auto first = BeginHanging();
+  auto second = puller_->Pull(Ask("org/tiny", "bob"), [] {});
+  ASSERT_TRUE(second.ok()) << second.status();
+  models::PullRequest other = Ask("org/tiny");
+  other.revision = "v2";
+  EXPECT_TRUE(absl::IsFailedPrecondition(puller_->Pull(other, [] {}).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      puller_->Pull(Ask("ORG/Tiny"), [] {}).status()));
+  EXPECT_TRUE(puller_->IsPulling("ORG/tiny"));
+  EXPECT_TRUE(
+      absl::IsPermissionDenied(puller_->Cancel(Ask("org/tiny", "bob"))));
+  ASSERT_TRUE(puller_->Cancel(Ask("org/tiny")).ok());
+  EXPECT_TRUE(absl::IsCancelled(Finish(*first)));
+  EXPECT_TRUE(absl::IsCancelled(Finish(**second)));
+  EXPECT_TRUE(absl::IsNotFound(puller_->Cancel(Ask("org/tiny"))));
+  // What came counts, and stays for the next pull.
+  EXPECT_THAT(*pulls_.All(),
+              ElementsAre(Pair("org/tiny", ElementsAre(Pair("ada", 502)))));
+  SetMode("ok");
+  EXPECT_EQ(PullAll("org/tiny"), absl::OkStatus());
+  EXPECT_EQ(ends_.front(), PullEnd::kCancelled);
+}
+
+TEST_F(PullerTest, AClientThatIgnoresSigtermIsKilled) {
+  Open();
+  auto watch = BeginHanging("deaf");
+  const pid_t group = LastPid();
+  ASSERT_GT(group, 1);
   const absl::Time start = absl::Now();
-  EXPECT_TRUE(puller_->Cancel(admin).ok());
-  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
-  EXPECT_THAT(store_.List().value(), IsEmpty());
-  const absl::Status end = Await(*watch);
-  EXPECT_EQ(end.code(), StatusCode::kCancelled);
-  EXPECT_THAT(std::string(end.message()), HasSubstr("root cancelled"));
-  EXPECT_EQ(puller_->Cancel(admin).code(), StatusCode::kNotFound);
-  EXPECT_THAT(ends_, ElementsAre(PullEnd::kCancelled));
+  ASSERT_TRUE(puller_->Cancel(Ask("org/tiny")).ok());
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_TRUE(absl::IsCancelled(Finish(*watch)));
+  EXPECT_TRUE(GroupGoes(group));
 }
 
-TEST_F(PullerTest, ARestartGoesOnAtTheSameCommit) {
-  Stall();
-  auto watch = Begin(Request("org/a")).value();
-  AwaitCommit();
-  puller_.reset();
-  EXPECT_EQ(Await(*watch).code(), StatusCode::kUnavailable);
-  ASSERT_EQ(store_.List().value().size(), 1u);
-  EXPECT_EQ(store_.List().value()[0].commit.size(), 40u);
-  EXPECT_THAT(ends_, IsEmpty()) << "it has not ended";
-  Flow();
+TEST_F(PullerTest, ThePullEndsWithItsTime) {
+  options_.longest = absl::Milliseconds(300);
+  SetMode("hang");
   Open();
-  for (int i = 0; i < 6000 && puller_->running() > 0; ++i) {
-    absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_TRUE(absl::IsResourceExhausted(PullAll("org/tiny")));
+}
+
+TEST_F(PullerTest, ThePullEndsWithThePuller) {
+  Open();
+  auto watch = BeginHanging("deaf");
+  const pid_t group = LastPid();
+  puller_.reset();
+  EXPECT_TRUE(absl::IsUnavailable(Finish(*watch)));
+  EXPECT_TRUE(GroupGoes(group));
+}
+
+// After a kill of mpsd only the end of a pipe is left to end hf.
+TEST_F(PullerTest, HfDiesWithThisProcess) {
+  SetMode("deaf");
+  const pid_t child = fork();
+  if (child == 0) {
+    auto download = HfDownload::Start(
+        hf_, HfEnvironment(options_.environment, hf_, options_.cache),
+        "org/tiny", "main");
+    if (download.ok()) (*download)->Await(absl::Minutes(1)).has_value();
+    _exit(0);
   }
-  EXPECT_TRUE(fs::exists(Main("a")));
-  EXPECT_THAT(store_.List().value(), IsEmpty());
+  ASSERT_TRUE(Await([this] { return BlobBytes() == 502; }));
+  const pid_t group = LastPid();
+  ASSERT_GT(group, 1);
+  EXPECT_EQ(kill(-group, 0), 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(GroupGoes(group));
 }
 
-TEST_F(PullerTest, WhatCannotBeStoredDoesNotBegin) {
-  store_.add_error = absl::ResourceExhaustedError("the disk is full");
-  EXPECT_EQ(ErrorOf(Request("org/a")), store_.add_error);
-  EXPECT_EQ(puller_->running(), 0);
-  EXPECT_THAT(hub_.Log(), IsEmpty());
+TEST_F(PullerTest, OutputWithoutEndFillsNoMemory) {
+  SetMode("flood");
+  options_.longest = absl::Seconds(1);
+  Open();
+  EXPECT_TRUE(absl::IsResourceExhausted(PullAll("org/tiny")));
+  EXPECT_LE(news_.note.size(), 300u);
 }
 
-TEST_F(PullerTest, RefusesNamesThatShareAFolder) {
-  EXPECT_EQ(ErrorOf(Request("or--g/a")).code(), StatusCode::kInvalidArgument);
-  Stall();
-  ASSERT_TRUE(ErrorOf(Request("org/a")).ok());
-  EXPECT_EQ(ErrorOf(Request("Org/a")).code(), StatusCode::kInvalidArgument);
-}
-
-TEST_F(PullerTest, AFullDiskIsToldBeforeTheWeights) {
+TEST_F(PullerTest, AFullDiskBeginsNoPull) {
   options_.min_free_bytes = int64_t{1} << 60;
   Open();
-  auto watch = Begin(Request("org/a")).value();
-  const absl::Status full = Await(*watch);
-  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
+  const absl::Status full = PullAll("org/tiny");
+  EXPECT_TRUE(absl::IsResourceExhausted(full));
   EXPECT_THAT(std::string(full.message()), HasSubstr("--min-free-bytes"));
-  EXPECT_THAT(hub_.Ranges(), IsEmpty());
+  EXPECT_EQ(Calls(), "");
 }
 
-TEST_F(PullerTest, TheTokenIsReadAtEachPull) {
-  hub_.Write("gated/g/config.json", kLlamaConfig);
-  hub_.Write("gated/g/model.safetensors", weights_);
-  const fs::path token = testing_support::FreshFolder("puller_token") / "token";
-  options_.settings.token_file = token;
+TEST_F(PullerTest, ALimitOfTheUserEndsThePull) {
   Open();
-  const absl::Status missing = ErrorOf(Request("gated/g"));
-  EXPECT_EQ(missing.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(missing.message()), HasSubstr("--hub-token-file"));
-  std::ofstream(token) << "hf_other\n";
-  chmod(token.c_str(), 0600);
-  auto refused = Begin(Request("gated/g")).value();
-  EXPECT_EQ(Await(*refused).code(), StatusCode::kPermissionDenied);
-  std::ofstream(token) << "hf_member\n";
-  auto watch = Begin(Request("gated/g")).value();
-  EXPECT_EQ(Await(*watch), absl::OkStatus());
+  models::PullRequest request = Ask("org/tiny");
+  request.limits.upload_bytes = 100;
+  users_.uploads = 101;
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(puller_->Pull(request, [] {}).status()));
+  EXPECT_EQ(Calls(), "");
+  users_.uploads = 0;
+  SetMode("hang");
+  auto watch = puller_->Pull(request, [] {});
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  ASSERT_TRUE(Await([this] { return BlobBytes() == 502; }));
+  users_.uploads = 101;
+  EXPECT_TRUE(absl::IsResourceExhausted(Finish(**watch)));
+  EXPECT_FALSE(fs::exists(model_ / "refs" / "main"));
 }
 
-TEST_F(PullerTest, FiftyClientsOfFourModels) {
-  std::vector<std::thread> clients;
-  std::atomic<int> done = 0;
-  for (int i = 0; i < 50; ++i) {
-    clients.emplace_back([&, i] {
-      const std::string id(1, static_cast<char>('a' + i % 4));
-      auto watch = Begin(Request("org/" + id));
-      if (watch.ok() && Await(**watch).ok()) ++done;
-    });
+TEST_F(PullerTest, FourPullsRunAtATime) {
+  SetMode("hang");
+  Open();
+  std::vector<std::unique_ptr<PullWatch>> watches;
+  for (int i = 0; i < limits::kPulls; ++i) {
+    const std::string id = absl::StrCat("org/m", i);
+    fs::create_directories(folder_ / "hub" / id);
+    std::ofstream(folder_ / "hub" / id / "model.safetensors") << "w";
+    auto watch = Begin(id);
+    ASSERT_TRUE(watch.ok()) << watch.status();
+    watches.push_back(*std::move(watch));
   }
-  for (std::thread& client : clients) client.join();
-  EXPECT_EQ(done, 50);
-  for (const char* id : {"a", "b", "c", "d"}) EXPECT_TRUE(fs::exists(Main(id)));
+  EXPECT_THAT(std::string(Begin("org/tiny").status().message()),
+              HasSubstr("org/m1@main"));
 }
 
 }  // namespace

@@ -286,6 +286,8 @@ TEST_F(ReadFoldersTest, AnIdIsLookedForInTheCacheAlone) {
   fs::create_directories(snapshot);
   std::ofstream(hub / "models--org--tiny" / "blobs" / "1") << kLlama;
   fs::create_symlink("../../blobs/1", snapshot / "config.json");
+  fs::create_directories(hub / "models--org--tiny" / "refs");
+  std::ofstream(hub / "models--org--tiny" / "refs" / "main") << "abc";
   setenv("HF_HUB_CACHE", hub.c_str(), 1);
   DiskJobFiles cached(state_ / "state", {{hub}, {}});
   const auto model = cached.FindModel("org/tiny");

@@ -19,6 +19,23 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+// In memory.
+class FakePulls final : public PullLedger {
+ public:
+  absl::Status Add(const std::string& model, const std::string& user,
+                   int64_t bytes) override {
+    all[model][user] += bytes;
+    return absl::OkStatus();
+  }
+  absl::Status Remove(const std::string& model) override {
+    all.erase(model);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::map<std::string, Bytes>> All() override { return all; }
+
+  std::map<std::string, Bytes> all;
+};
+
 class ModelBookTest : public testing::Test {
  protected:
   ModelBookTest()
@@ -27,7 +44,7 @@ class ModelBookTest : public testing::Test {
     fs::remove_all(state_);
     blobs_ = std::make_unique<DiskBlobs>(state_ / "blobs");
     pushed_ = *PushedModels::Open(state_ / "models", [](const std::string&) {});
-    book_ = std::make_unique<ModelBook>(*pushed_, uses_, &puller_);
+    book_ = std::make_unique<ModelBook>(*pushed_, uses_, &puller_, &pulls_);
   }
   ~ModelBookTest() override { fs::remove_all(state_); }
 
@@ -48,6 +65,7 @@ class ModelBookTest : public testing::Test {
   HubCache cache_;
   FakeUses uses_;
   rpc::FakePuller puller_;
+  FakePulls pulls_;
   std::unique_ptr<DiskBlobs> blobs_;
   std::unique_ptr<PushedModels> pushed_;
   std::unique_ptr<ModelBook> book_;
@@ -131,6 +149,31 @@ TEST_F(ModelBookTest, APulledModelIsRemovedByAdminsAndWhenNobodyNeedsIt) {
   uses_.unfinished.clear();
   EXPECT_TRUE(without_hub.Remove("org/m", "root", true).ok());
   EXPECT_FALSE(fs::exists(snapshot));
+}
+
+TEST_F(ModelBookTest, APulledModelIsRemovedByWhoAlonePulledIt) {
+  const fs::path snapshot = cache_.Put("org/m", "c0ffee", "2");
+  const int64_t size = (*book_->List("org/m", {}))[0].size_bytes;
+  pulls_.all["org/m"] = {{"ada", size - 1}, {"bob", 1}};
+  EXPECT_EQ((*book_->List("org/m", {}))[0].owner, "ada");
+  for (const char* user : {"ada", "bob", "eve"}) {
+    EXPECT_TRUE(
+        absl::IsPermissionDenied(book_->Remove("org/m", user, false).status()));
+  }
+  pulls_.all["org/m"] = {{"ada", size}};
+  EXPECT_TRUE(
+      absl::IsPermissionDenied(book_->Remove("org/m", "eve", false).status()));
+  EXPECT_EQ(*book_->Remove("org/m", "ada", false), size);
+  EXPECT_FALSE(fs::exists(snapshot));
+  EXPECT_THAT(pulls_.all, IsEmpty());
+}
+
+TEST_F(ModelBookTest, AModelWithoutTheRefMainIsNamedByItsRevision) {
+  cache_.Put("org/m", "c0ffee", "2");
+  fs::remove(cache_.path() / "models--org--m/refs/main");
+  const auto listed = book_->List("org/m", {});
+  ASSERT_EQ(listed->size(), 1u);
+  EXPECT_EQ((*listed)[0].facts.problem, "no ref main: name it org/m@c0ffee");
 }
 
 TEST_F(ModelBookTest, APushedModelThatAJobNeedsStays) {

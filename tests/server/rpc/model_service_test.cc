@@ -28,8 +28,8 @@ class ModelServiceTest : public Served {
 
 TEST_F(ModelServiceTest, APullStreamsAndIsAuditedToItsEnd) {
   std::thread hub([&] {
-    puller_.Tell(models::PullNews{"c0ffee", 1, 2, ""});
-    puller_.Tell(models::PullNews{"c0ffee", 2, 2, "", /*done=*/true});
+    puller_.Tell(models::PullNews{1, ""});
+    puller_.Tell(models::PullNews{2, "", /*done=*/true});
   });
   v1::PullModelRequest request;
   request.set_id("org/model");

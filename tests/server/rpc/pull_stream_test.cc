@@ -23,20 +23,22 @@ access::Rights RightsOf(const std::string& user,
 
 class PullStreamTest : public testing::Test {
  protected:
+  PullStreamTest() { limits_.upload_bytes = 7; }
   std::unique_ptr<Source<v1::PullModelProgress>> Make() {
     return MakePullSource(
-        &puller_, RightsOf("ada"), request_,
+        &puller_, RightsOf("ada"), limits_, request_,
         [](const std::string& id, v1::Model& model) { model.set_name(id); },
         [this] { ++woken_; });
   }
 
   FakePuller puller_;
+  jobs::UserLimits limits_;
   v1::PullModelRequest request_;
   v1::PullModelProgress message_;
   int woken_ = 0;
 };
 
-TEST_F(PullStreamTest, TellsTheNewsUntilTheModelIsThere) {
+TEST_F(PullStreamTest, ReportsTheNewsUntilTheModelIsThere) {
   request_.set_id("org/model");
   const auto source = Make();
   EXPECT_TRUE(puller_.requests().empty()) << "before the gate let it begin";
@@ -46,18 +48,17 @@ TEST_F(PullStreamTest, TellsTheNewsUntilTheModelIsThere) {
   EXPECT_EQ(puller_.requests()[0].revision, "main");
   EXPECT_EQ(puller_.requests()[0].user, "ada");
   EXPECT_FALSE(puller_.requests()[0].is_admin);
+  EXPECT_EQ(puller_.requests()[0].limits.upload_bytes, 7);
 
-  puller_.Tell(models::PullNews{"c0ffee", 5, 10, "model.safetensors"});
+  puller_.Tell(models::PullNews{5, "model.safetensors: 50%"});
   EXPECT_EQ(woken_, 1);
   EXPECT_EQ(*source->Next(message_), Pull::kMessage);
-  EXPECT_EQ(message_.commit(), "c0ffee");
   EXPECT_EQ(message_.received_bytes(), 5);
-  EXPECT_EQ(message_.total_bytes(), 10);
-  EXPECT_EQ(message_.note(), "model.safetensors");
+  EXPECT_EQ(message_.note(), "model.safetensors: 50%");
   EXPECT_FALSE(message_.has_model()) << "before the model is there";
   EXPECT_EQ(*source->Next(message_), Pull::kWait);
 
-  puller_.Tell(models::PullNews{"c0ffee", 10, 10, "", /*done=*/true});
+  puller_.Tell(models::PullNews{10, "", /*done=*/true});
   message_.Clear();
   EXPECT_EQ(*source->Next(message_), Pull::kMessage);
   EXPECT_EQ(message_.model().name(), "org/model");
@@ -88,7 +89,7 @@ TEST_F(PullStreamTest, WhatIsNoIdReachesNoHub) {
 TEST_F(PullStreamTest, WithoutAHubPullsAreOff) {
   request_.set_id("org/model");
   const absl::Status off =
-      MakePullSource(nullptr, RightsOf("ada"), request_, {}, [] {})
+      MakePullSource(nullptr, RightsOf("ada"), {}, request_, {}, [] {})
           ->Next(message_)
           .status();
   EXPECT_EQ(off.code(), absl::StatusCode::kFailedPrecondition);
