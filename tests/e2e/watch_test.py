@@ -47,7 +47,7 @@ class Screen:
     def frame(self):
         """The lines that the terminal shows: the last whole picture."""
         frames = FRAME.findall(self.output.decode(errors="replace"))
-        return frames[-1].split("\x1b[K\r\n")[:-1] if frames else []
+        return re.split(r"\x1b\[K\r+\n", frames[-1])[:-1] if frames else []
 
     def until(self, pattern):
         """Waits for a picture with a line that matches; the match."""
@@ -92,7 +92,7 @@ class WatchTest(harness.EndToEndTest):
         screen.until(rf"^  1  {second[-8:]}  ")
         # It follows a new size, a daemon that comes back, and the next job.
         screen.resize(40, 10)
-        screen.until(rf"^Job {first}  fake:o…$")
+        screen.until(rf"^Job {first}  fake:ok…$")
         self.assertLessEqual(len(screen.frame()), 9)
         self.host.kill()
         screen.until(r"^NO ANSWER for ")
