@@ -4,22 +4,95 @@
 
 #include <prometheus/collectable.h>
 #include <prometheus/counter.h>
+#include <prometheus/family.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "server/jobs/collector.h"
-#include "server/prometheus/disk_metrics.h"
-#include "server/prometheus/rpc_metrics.h"
+#include "server/jobs/exported_calls.h"
 
 namespace mpsd::prometheus {
+
+// The series of the state folder's disk. A measurement is shown until its time
+// is over, so that a disk that answers no longer is seen. Thread-safe.
+class DiskMetrics {
+ public:
+  // `clock` must outlive the DiskMetrics.
+  explicit DiskMetrics(const base::Clock& clock) : clock_(clock) {}
+
+  // Both show the measurement for `valid`.
+  void SetRoom(int64_t free_bytes, int64_t size_bytes, absl::Duration valid);
+  void SetBytes(std::map<std::string, int64_t> bytes_by_kind,
+                absl::Duration valid);
+
+  std::vector<::prometheus::MetricFamily> Collect() const;
+
+ private:
+  const base::Clock& clock_;
+  mutable absl::Mutex mutex_;
+  int64_t free_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t size_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, int64_t> bytes_by_kind_ ABSL_GUARDED_BY(mutex_);
+  // Times of the monotonic clock.
+  absl::Duration room_until_ ABSL_GUARDED_BY(mutex_) =
+      -absl::InfiniteDuration();
+  absl::Duration bytes_until_ ABSL_GUARDED_BY(mutex_) =
+      -absl::InfiniteDuration();
+};
+
+// The label of each code, by its number.
+inline constexpr const char* kRpcCodes[] = {"ok",
+                                            "cancelled",
+                                            "unknown",
+                                            "invalid_argument",
+                                            "deadline_exceeded",
+                                            "not_found",
+                                            "already_exists",
+                                            "permission_denied",
+                                            "resource_exhausted",
+                                            "failed_precondition",
+                                            "aborted",
+                                            "out_of_range",
+                                            "unimplemented",
+                                            "internal",
+                                            "unavailable",
+                                            "data_loss",
+                                            "unauthenticated"};
+
+// The series of the API. A unary method has a histogram, a stream a gauge, both
+// have counters by code. Thread-safe.
+class RpcMetrics final : public jobs::ExportedCalls {
+ public:
+  // `registry` must outlive the RpcMetrics.
+  explicit RpcMetrics(::prometheus::Registry& registry);
+
+  void MethodServed(const jobs::CallMethod& method) override;
+  void CallStarted(const jobs::CallMethod& method) override;
+  void CallEnded(const jobs::CallMethod& method, absl::StatusCode code,
+                 absl::Duration duration) override;
+
+ private:
+  ::prometheus::Counter& Requests(const jobs::CallMethod& method,
+                                  absl::StatusCode code);
+  ::prometheus::Gauge& OpenStreams(const jobs::CallMethod& method);
+  ::prometheus::Histogram& Seconds(const jobs::CallMethod& method);
+
+  ::prometheus::Family<::prometheus::Counter>& requests_;
+  ::prometheus::Family<::prometheus::Gauge>& open_streams_;
+  ::prometheus::Family<::prometheus::Histogram>& seconds_;
+};
 
 // What the daemon tells of its own work: its API, its disk, its database and
 // the device's self-test. Collecting touches neither. Thread-safe.

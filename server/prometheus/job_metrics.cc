@@ -8,8 +8,6 @@
 #include "server/jobs/blame.h"
 #include "server/jobs/event_fields.h"
 #include "server/prometheus/families.h"
-#include "server/prometheus/label_values.h"
-#include "server/prometheus/process_metrics.h"
 
 namespace mpsd::prometheus {
 namespace {

@@ -22,10 +22,9 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "server/jobs/exported_metrics.h"
-#include "server/prometheus/label_values.h"
+#include "server/prometheus/families.h"
 #include "server/prometheus/names.h"
 #include "server/prometheus/queue_metrics.h"
-#include "server/prometheus/reason_metrics.h"
 #include "server/prometheus/worker_metrics.h"
 
 namespace mpsd::prometheus {

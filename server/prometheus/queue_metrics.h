@@ -2,6 +2,7 @@
 #ifndef MPSD_SERVER_PROMETHEUS_QUEUE_METRICS_H_
 #define MPSD_SERVER_PROMETHEUS_QUEUE_METRICS_H_
 
+#include <prometheus/counter.h>
 #include <prometheus/family.h>
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
@@ -10,11 +11,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/time/time.h"
 #include "server/jobs/job_queue.h"
-#include "server/prometheus/label_values.h"
+#include "server/prometheus/families.h"
+#include "server/prometheus/names.h"
 
 namespace mpsd::prometheus {
 
@@ -50,6 +53,33 @@ class QueueMetrics {
   std::optional<absl::Time> oldest_;
   std::optional<absl::Duration> queued_time_left_;
   ::prometheus::Gauge* eta_ = nullptr;  // null while there is no ETA
+};
+
+// The metrics of reasons that begin and end, by label "reason": which of them
+// hold, how often each began, and for how long each held. Times are monotonic.
+// Not thread-safe.
+class ReasonMetrics {
+ public:
+  struct Names {
+    const Metric &holds, &times, &seconds;
+  };
+
+  // `registry` must outlive the ReasonMetrics. `reasons`: all that exist.
+  ReasonMetrics(::prometheus::Registry& registry, const Names& names,
+                const std::set<std::string>& reasons);
+
+  // The reasons that hold from `now` on.
+  void Set(const std::set<std::string>& reasons, absl::Duration now);
+  // Counts the time until `now` of the reasons that hold.
+  void Advance(absl::Duration now);
+
+ private:
+  struct Series {
+    ::prometheus::Gauge& holds;
+    ::prometheus::Counter &times, &seconds;
+    std::optional<absl::Duration> counted;  // until then; absent: not held
+  };
+  std::map<std::string, Series> series_;  // by reason
 };
 
 }  // namespace mpsd::prometheus

@@ -19,13 +19,22 @@
 #include "server/rpc/daemon_info.h"
 #include "server/rpc/job_calls.h"
 #include "server/rpc/list_jobs.h"
-#include "server/web/files.h"
 #include "server/web/run_data.h"
 
 namespace mpsd::web {
 namespace {
 
 using http::Response;
+
+// A file of server/web/page, embedded at build time.
+struct File {
+  const char* name;
+  const char* content_type;
+  const char* text;
+};
+constexpr File kFiles[] = {
+#include "web_files.inc"
+};
 
 constexpr char kJson[] = "application/json";
 constexpr char kHtml[] = "text/html; charset=utf-8";
@@ -164,10 +173,10 @@ Response Site::Find(const http::Request& request) const {
     return Run(reader_, rights_, path[1], /*as_page=*/true);
   }
   if (path.size() <= 1) {
-    const File* file = FindFile(path.empty() ? "index.html" : path[0]);
-    if (file != nullptr) {
-      return {.content_type = file->content_type,
-              .body = file->text,
+    for (const File& file : kFiles) {
+      if ((path.empty() ? "index.html" : path[0]) != file.name) continue;
+      return {.content_type = file.content_type,
+              .body = file.text,
               .headers = {{"Content-Security-Policy", kPolicy}}};
     }
   }

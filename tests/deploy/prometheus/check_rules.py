@@ -43,7 +43,7 @@ VALUES = [
     (r"mpsd_notifications_total", "result",
      ("server/notify/delivery.h", "kResults")),
     (r"mpsd_rpc_requests_total", "code",
-     ("server/prometheus/rpc_metrics.h", "kRpcCodes")),
+     ("server/prometheus/daemon_metrics.h", "kRpcCodes")),
     (r"mpsd_.*", "device", ("core/backend/traits.h", "kChoices")),
 ]
 

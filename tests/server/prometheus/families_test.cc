@@ -2,6 +2,11 @@
 #include "server/prometheus/families.h"
 
 #include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include "server/jobs/hold.h"
+#include "server/jobs/job.h"
+#include "server/jobs/pause_gate.h"
 
 namespace mpsd::prometheus {
 namespace {
@@ -35,6 +40,72 @@ TEST(FamiliesDeathTest, AGaugeIsNoCounter) {
   ::prometheus::Registry registry;
   EXPECT_DEATH(Counters(registry, kGauge), "a counter is made");
   EXPECT_DEATH(Histograms(registry, kGauge), "a histogram is made");
+}
+
+TEST(SnakeCase, HoldsForEveryNameThatIsALabel) {
+  EXPECT_EQ(SnakeCase("OutOfMemory"), "out_of_memory");
+  EXPECT_EQ(SnakeCase("out_of_memory"), "out_of_memory");
+  EXPECT_EQ(SnakeCase("QUEUED"), "queued");
+  EXPECT_EQ(SnakeCase(""), "");
+  const auto check = [](std::string_view name) {
+    const std::string text = SnakeCase(name);
+    EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("__"), std::string::npos) << text;
+    EXPECT_FALSE(text.starts_with('_')) << text;
+  };
+  for (jobs::ExitReason reason : jobs::kAllExitReasons) check(Name(reason));
+  for (jobs::PauseReason reason : jobs::kAllPauseReasons) check(Name(reason));
+  for (jobs::HoldReason reason : jobs::kAllHoldReasons) check(Name(reason));
+  for (jobs::State state : jobs::kAllStates) check(Name(state));
+}
+
+TEST(BoundedLabel, IsShortAndPrintable) {
+  EXPECT_EQ(BoundedLabel("night run"), "night run");
+  EXPECT_EQ(BoundedLabel(std::string(kLabelBytes, 'x')),
+            std::string(kLabelBytes, 'x'));
+  EXPECT_LE(BoundedLabel(std::string(kLabelBytes + 1, 'x')).size(),
+            kLabelBytes);
+  EXPECT_TRUE(BoundedLabel(std::string(kLabelBytes + 1, 'x')).ends_with("…"));
+  EXPECT_EQ(BoundedLabel("a\nb\xff"), "a\\nb\\xff");
+}
+
+TEST(LabelCap, TheFirstKeepTheirNames) {
+  LabelCap cap(2);
+  EXPECT_EQ(cap.Of("a"), "a");
+  EXPECT_EQ(cap.Of("b"), "b");
+  EXPECT_EQ(cap.Of("c"), "other");
+  EXPECT_EQ(cap.Of("a"), "a");
+  EXPECT_EQ(cap.Of("b"), "b");
+}
+
+std::string Samples(const host::ProcessUsage& usage) {
+  const std::string text =
+      ::prometheus::TextSerializer().Serialize(ProcessFamilies(usage));
+  std::string samples;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at) + 1;
+    if (text[at] != '#') samples += text.substr(at, end - at);
+    at = end;
+  }
+  return samples;
+}
+
+TEST(ProcessFamilies, HaveTheNamesOfEveryClientLibrary) {
+  EXPECT_EQ(Samples({4096, 1.5, 7, 1024, 100.25}),
+            "process_cpu_seconds_total 1.5\n"
+            "process_resident_memory_bytes 4096\n"
+            "process_open_fds 7\n"
+            "process_max_fds 1024\n"
+            "process_start_time_seconds 100.25\n");
+}
+
+TEST(ProcessFamilies, WhatTheSystemDoesNotTellIsAbsent) {
+  EXPECT_EQ(Samples({}), "");
+  host::ProcessUsage usage;
+  usage.open_descriptors = 3;
+  EXPECT_EQ(Samples(usage), "process_open_fds 3\n");
 }
 
 }  // namespace

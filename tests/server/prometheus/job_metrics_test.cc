@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/strings/str_join.h"
-#include "server/prometheus/metric_reference.h"
 #include "tests/server/prometheus/job_metrics_fixture.h"
+#include "tests/server/prometheus/metric_reference.h"
 #include "tests/server/prometheus/told_daemon_metrics.h"
 
 namespace mpsd::prometheus {

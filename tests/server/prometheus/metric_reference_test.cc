@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/prometheus/metric_reference.h"
+#include "tests/server/prometheus/metric_reference.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -100,6 +100,21 @@ TEST_F(SiteTest, ThePagesRunNothingButTheirOwn) {
   }
 }
 
+TEST_F(SiteTest, HasTheFilesThatThePageNamesAndNoOthers) {
+  const std::string page = Get("/").body;
+  EXPECT_EQ(Get("/index.html").body, page);
+  for (const std::string name : {"queue.js", "queue.css"}) {
+    EXPECT_THAT(page, HasSubstr("\"/" + name + "\""));
+    EXPECT_EQ(Get("/" + name).status, 200);
+    EXPECT_GT(Get("/" + name).body.size(), 1000u);
+  }
+  EXPECT_EQ(Get("/queue.js").content_type, "text/javascript; charset=utf-8");
+  for (const char* name :
+       {"/index", "/../index.html", "/queue.js%20", "/a.map"}) {
+    EXPECT_EQ(Get(name).status, 404) << name;
+  }
+}
+
 // A site of somebody else may point its name at 127.0.0.1.
 TEST_F(SiteTest, AnswersToThisMachinesNamesAlone) {
   for (const char* host :

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/prometheus/metric_reference.h"
+#ifndef MPSD_TESTS_SERVER_PROMETHEUS_METRIC_REFERENCE_H_
+#define MPSD_TESTS_SERVER_PROMETHEUS_METRIC_REFERENCE_H_
 
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "server/prometheus/names.h"
 
 namespace mpsd::prometheus {
-namespace {
-
-const char* KindName(MetricKind kind) {
+inline const char* KindName(MetricKind kind) {
   switch (kind) {
     case MetricKind::kGauge:
       return "gauge";
@@ -24,7 +26,7 @@ const char* KindName(MetricKind kind) {
 }
 
 // "`device`, `job_id`"; "" for a metric without labels.
-std::string LabelsText(const Metric& metric) {
+inline std::string LabelsText(const Metric& metric) {
   const std::vector<std::string> labels =
       absl::StrSplit(metric.labels, ", ", absl::SkipEmpty());
   return absl::StrJoin(labels, ", ", [](std::string* out, const auto& label) {
@@ -32,9 +34,8 @@ std::string LabelsText(const Metric& metric) {
   });
 }
 
-}  // namespace
-
-std::vector<Metric> AllMetrics() {
+// Every metric of names.h, by name.
+inline std::vector<Metric> AllMetrics() {
   std::vector<Metric> metrics;
   for (const Metric* metric : kMetrics) metrics.push_back(*metric);
   for (const FieldGauge& gauge : kMemoryGauges) metrics.push_back(gauge.metric);
@@ -46,7 +47,8 @@ std::vector<Metric> AllMetrics() {
   return metrics;
 }
 
-std::string MetricReference() {
+// The table of all metrics in Markdown, a row each, which deploy/README.md has.
+inline std::string MetricReference() {
   std::string text =
       "| metric | kind | labels | meaning |\n|---|---|---|---|\n";
   for (const Metric& metric : AllMetrics()) {
@@ -57,3 +59,5 @@ std::string MetricReference() {
 }
 
 }  // namespace mpsd::prometheus
+
+#endif  // MPSD_TESTS_SERVER_PROMETHEUS_METRIC_REFERENCE_H_
