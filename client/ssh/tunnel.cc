@@ -213,6 +213,7 @@ absl::Status Tunnel::Complaint() const {
                     "(AllowStreamLocalForwarding)");
   }
   for (absl::string_view line : absl::StrSplit(said, '\n', absl::SkipEmpty())) {
+    line = absl::StripAsciiWhitespace(line);
     absl::StrAppend(&text, "\nssh:  ", base::Printable(std::string(line)));
   }
   return absl::Status(
