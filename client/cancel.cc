@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "client/job_id.h"
-#include "client/sweep_verbs.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
 
@@ -30,11 +28,8 @@ ExitCode CancelOne(const std::string& id, bool now, const Console& console) {
   request.set_id(id);
   request.set_now(now);
   v1::Job job;
-  grpc::Status status = console.daemon.jobs().Cancel(&context, request, &job);
-  if (status.error_code() == grpc::StatusCode::NOT_FOUND &&
-      IsSweep(console, id)) {
-    return CancelSweep(console, id);
-  }
+  const grpc::Status status =
+      console.daemon.jobs().Cancel(&context, request, &job);
   if (!status.ok()) return console.Fail(status);
   if (console.json) {
     console.PrintJson(job);
@@ -47,17 +42,18 @@ ExitCode CancelOne(const std::string& id, bool now, const Console& console) {
 }  // namespace
 
 void AddCancel(Command& app, Action* action) {
-  auto texts = std::make_shared<std::vector<std::string>>();
+  auto named = std::make_shared<NamedJobs>();
   auto now = std::make_shared<bool>(false);
   Command* verb = app.add_subcommand("cancel", "Ask jobs to end");
-  verb->add_option(kJobIdName, *texts, "The jobs, or sweeps by their whole ids")
-      ->required()
-      ->type_name("");
+  AddNamedJobs(verb, named.get());
   verb->add_flag("--now", *now,
                  "Kill their workers at once, whatever they are at work on");
   verb->callback([=] {
     *action = [=](const Console& console) {
-      return ForEachJob(console, *texts, [&](const std::string& id) {
+      v1::ListJobsRequest filter;
+      filter.add_states(v1::JOB_STATE_QUEUED);
+      filter.add_states(v1::JOB_STATE_RUNNING);
+      return ForEachJob(console, *named, filter, [&](const std::string& id) {
         return CancelOne(id, *now, console);
       });
     };

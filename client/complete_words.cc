@@ -18,8 +18,6 @@
 #include "client/contexts/context_store.h"
 #include "client/list_columns.h"
 #include "client/list_order.h"
-#include "client/sweep_text.h"
-#include "client/sweep_verbs.h"
 #include "client/text/format.h"
 #include "client/verbs.h"
 #include "core/spec/job_schema.h"
@@ -28,7 +26,6 @@ namespace mpsd::client {
 namespace {
 
 constexpr int kMostJobs = 200;  // the newest; more are no help on a screen
-constexpr int kMostSweeps = 100;
 constexpr std::chrono::milliseconds kPatience{1000};
 
 using Words = std::vector<CompleteWord>;
@@ -103,22 +100,6 @@ Words Studies(const CompletePlace& place, v1::JobKind kind) {
   return Jobs(place, std::move(request), [kind](const v1::Job& job) {
     return kind == v1::JOB_KIND_UNSPECIFIED ? IsStudy(job) : job.kind() == kind;
   });
-}
-
-Words Sweeps(const CompletePlace& place) {
-  Words words;
-  AskDaemon(place, [&](Connection& daemon, grpc::ClientContext& context) {
-    v1::ListSweepsRequest request;
-    request.set_page_size(kMostSweeps);
-    v1::ListSweepsResponse response;
-    if (!daemon.sweeps().ListSweeps(&context, request, &response).ok()) return;
-    for (const v1::Sweep& sweep : response.sweeps()) {
-      if (place.path == "sweep cancel" && HasEnded(sweep)) continue;
-      words.push_back(
-          {sweep.id(), absl::StrCat(SweepProgress(sweep), "  ", sweep.name())});
-    }
-  });
-  return words;
 }
 
 Words Models(const CompletePlace& place) {
@@ -234,8 +215,6 @@ CompleteWords Value(const CompletePlace& place) {
     // Words of a person's own.
   } else if (name == "--probe-of") {
     result.words = Studies(place, v1::JOB_KIND_PROBE);
-  } else if (name == kSweepName || name == "--sweep") {
-    result.words = Sweeps(place);
   } else if (name == kJobIdName) {
     result.words = Jobs(place, JobsOf(place.path));
   } else if (name == "--after" || name == "--job") {
@@ -299,10 +278,7 @@ CompleteWords WordsFor(const Command& program, const CompletePlace& place) {
   } else if (absl::StartsWith(place.word, "-")) {
     all.words = Options(program, place);
   }
-  // `sweep` has verbs and takes a job.json.
-  const bool takes_verb =
-      place.option == nullptr || place.option->get_positional();
-  if (takes_verb && !absl::StartsWith(place.word, "-") &&
+  if (place.option == nullptr && !absl::StartsWith(place.word, "-") &&
       place.arguments.empty()) {
     for (const Command* verb : verbs) {
       all.words.push_back({verb->get_name(), verb->get_description()});

@@ -108,7 +108,6 @@ void Connection::MakeChannel() {
   access_ = v1::AccessService::NewStub(channel);
   models_ = v1::ModelService::NewStub(channel);
   runbook_ = v1::RunbookService::NewStub(channel);
-  sweeps_ = v1::SweepService::NewStub(channel);
 }
 
 void SetDeadline(grpc::ClientContext& context) {

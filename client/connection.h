@@ -17,7 +17,6 @@
 #include "mpsd/v1/jobs.grpc.pb.h"
 #include "mpsd/v1/models.grpc.pb.h"
 #include "mpsd/v1/runbook.grpc.pb.h"
-#include "mpsd/v1/sweep.grpc.pb.h"
 
 namespace mpsd::client {
 
@@ -42,7 +41,6 @@ class Connection {
   v1::AccessService::Stub& access() { return *access_; }
   v1::ModelService::Stub& models() { return *models_; }
   v1::RunbookService::Stub& runbook() { return *runbook_; }
-  v1::SweepService::Stub& sweeps() { return *sweeps_; }
   const Address& address() const { return address_; }
 
   // Forgets the connection and its back-off; the next call connects afresh,
@@ -61,7 +59,6 @@ class Connection {
   std::unique_ptr<v1::AccessService::Stub> access_;
   std::unique_ptr<v1::ModelService::Stub> models_;
   std::unique_ptr<v1::RunbookService::Stub> runbook_;
-  std::unique_ptr<v1::SweepService::Stub> sweeps_;
 };
 
 // Gives a unary call 30 s to answer.

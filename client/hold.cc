@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "client/job_id.h"
 #include "client/text/format.h"
@@ -33,16 +32,18 @@ ExitCode HoldOne(const std::string& id, const std::string& reason,
 }  // namespace
 
 void AddHold(Command& app, Action* action) {
-  auto texts = std::make_shared<std::vector<std::string>>();
+  auto named = std::make_shared<NamedJobs>();
   auto reason = std::make_shared<std::string>();
   Command* verb = app.add_subcommand(
       "hold", "Keep queued jobs from starting; they keep their places");
-  verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
+  AddNamedJobs(verb, named.get());
   verb->add_option("--reason", *reason, "Why, for whoever looks at the queue")
       ->type_name("TEXT");
   verb->callback([=] {
     *action = [=](const Console& console) {
-      return ForEachJob(console, *texts, [&](const std::string& id) {
+      v1::ListJobsRequest filter;
+      filter.add_states(v1::JOB_STATE_QUEUED);
+      return ForEachJob(console, *named, filter, [&](const std::string& id) {
         return HoldOne(id, *reason, console);
       });
     };

@@ -81,8 +81,6 @@ void AddJobFilter(Command* verb, JobFilter* filter) {
       ->type_name("TEXT");
   verb->add_option("--model", filter->model, "Only of this model")
       ->type_name("MODEL");
-  verb->add_option("--sweep", filter->sweep, "Only the jobs of this sweep")
-      ->type_name("ID");
   const char* when = "WHEN";
   verb->add_option("--since", filter->since,
                    "Submitted from then on: 2w, 7d, 12h or 30m ago, or a date")
@@ -106,7 +104,6 @@ absl::Status FillFilter(const JobFilter& filter, const Terminal& terminal,
   request.mutable_tags()->Assign(filter.tags.begin(), filter.tags.end());
   request.set_text(filter.text);
   request.set_model(filter.model);
-  request.set_sweep_id(absl::AsciiStrToUpper(filter.sweep));
   if (filter.pinned) request.set_pinned(true);
   if (filter.held) request.set_held(true);
   absl::Status status =

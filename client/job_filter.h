@@ -21,7 +21,6 @@ struct JobFilter {
   std::string since, until, ended_since, ended_until;
   std::string text;
   std::string model;
-  std::string sweep;
   bool pinned = false;
   bool held = false;
 

@@ -2,13 +2,18 @@
 #include "client/job_id.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/job_labels.h"
 #include "client/text/format.h"
+#include "client/verbs.h"
 
 namespace mpsd::client {
 namespace {
+
+constexpr int kPageSize = 500;  // the most that the daemon sends at once
 
 struct Matches {
   std::vector<v1::Job> jobs;
@@ -105,12 +110,73 @@ std::optional<std::vector<std::string>> ResolveJobIds(
   return ids;
 }
 
+void AddNamedJobs(Command* verb, NamedJobs* named) {
+  Option* label =
+      verb->add_option("--label", named->job_labels,
+                       "The jobs with this label; repeatable, all must match")
+          ->type_name("NAME=VALUE")
+          ->allow_extra_args(false);
+  verb->add_option(kJobIdName, named->texts, "The jobs")
+      ->type_name("")
+      ->excludes(label);
+}
+
+std::optional<std::vector<std::string>> ResolveNamed(
+    const Console& console, const NamedJobs& named, v1::ListJobsRequest filter,
+    ExitCode* code, FewestIdCharacters fewest) {
+  if (named.job_labels.empty()) {
+    if (!named.texts.empty()) {
+      return ResolveJobIds(console, named.texts, code, fewest);
+    }
+    *code = console.Fail(ExitCode::kBadInput,
+                         "name the jobs: their ids, or --label NAME=VALUE",
+                         "See the jobs there are with `mpsctl list`.");
+    return std::nullopt;
+  }
+  const absl::Status added =
+      AddJobLabels(named.job_labels, filter.mutable_labels());
+  if (!added.ok()) {
+    *code = console.Fail(ExitCode::kBadInput, added, "");
+    return std::nullopt;
+  }
+  filter.set_ascending(true);
+  filter.set_page_size(kPageSize);
+  std::vector<std::string> ids;
+  do {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::ListJobsResponse response;
+    const grpc::Status status =
+        console.daemon.jobs().List(&context, filter, &response);
+    if (!status.ok()) {
+      *code = console.Fail(status);
+      return std::nullopt;
+    }
+    for (const v1::Job& job : response.jobs()) ids.push_back(job.id());
+    filter.set_page_token(response.next_page_token());
+  } while (!filter.page_token().empty());
+  if (!ids.empty()) return ids;
+  *code = console.Fail(ExitCode::kNotFound, "no such job has the label",
+                       "See the jobs there are with `mpsctl list --label "
+                       "NAME=VALUE`.");
+  return std::nullopt;
+}
+
 ExitCode ForEachJob(
-    const Console& console, const std::vector<std::string>& texts,
+    const Console& console, const NamedJobs& named, v1::ListJobsRequest filter,
     const std::function<ExitCode(const std::string& id)>& change) {
+  if (!named.job_labels.empty()) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::WhoAmIResponse who;
+    const grpc::Status status =
+        console.daemon.access().WhoAmI(&context, {}, &who);
+    if (!status.ok()) return console.Fail(status);
+    filter.set_owner(who.user());
+  }
   ExitCode code = ExitCode::kOk;
-  const auto ids =
-      ResolveJobIds(console, texts, &code, FewestIdCharacters::kChanges);
+  const auto ids = ResolveNamed(console, named, std::move(filter), &code,
+                                FewestIdCharacters::kChanges);
   if (!ids) return code;
   for (const std::string& id : *ids) {
     const ExitCode one = change(id);

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "client/command_line.h"
 #include "client/console.h"
-#include "mpsd/v1/job.pb.h"
+#include "mpsd/v1/jobs.pb.h"
 
 namespace mpsd::client {
 
@@ -41,11 +42,29 @@ std::optional<std::vector<std::string>> ResolveJobIds(
     const Console& console, const std::vector<std::string>& texts,
     ExitCode* code, FewestIdCharacters fewest);
 
-// Calls `change` for each job that `texts` mean, in turn, though it fails for
-// one; returns the first code that is not kOk. Changes nothing where one text
-// means no job.
+// The jobs that a command line names: by their ids, or by labels.
+struct NamedJobs {
+  std::vector<std::string> texts;
+  std::vector<std::string> job_labels;
+};
+
+// Adds the positional ID and --label to `verb`.
+void AddNamedJobs(Command* verb, NamedJobs* named);
+
+// The ids of these jobs: as ResolveJobIds, or those that have all the labels
+// and that `filter` finds, the first submitted first. Returns nothing, too,
+// where there is no such job.
+std::optional<std::vector<std::string>> ResolveNamed(const Console& console,
+                                                     const NamedJobs& named,
+                                                     v1::ListJobsRequest filter,
+                                                     ExitCode* code,
+                                                     FewestIdCharacters fewest);
+
+// Calls `change` for each of the jobs in turn, though it fails for one; returns
+// the first code that is not kOk. Changes nothing where one text means no job.
+// Labels mean the caller's own jobs.
 ExitCode ForEachJob(
-    const Console& console, const std::vector<std::string>& texts,
+    const Console& console, const NamedJobs& named, v1::ListJobsRequest filter,
     const std::function<ExitCode(const std::string& id)>& change);
 
 // How mpsctl names a job that waits: ", 2 ahead of it", or nothing.

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/job_filter.h"
 #include "client/list_columns.h"
-#include "client/list_fold.h"
 #include "client/list_order.h"
 #include "client/text/csv.h"
 #include "client/text/format.h"
@@ -39,7 +38,6 @@ struct ListOptions {
   bool csv = false;
   bool quiet = false;
   bool past = false;
-  bool children = false;
 
   // The jobs to show, from `first` on.
   int64_t first() const { return all ? 0 : (page - 1) * limit; }
@@ -52,17 +50,11 @@ struct ListOptions {
 
 absl::StatusOr<v1::ListJobsRequest> Request(const ListOptions& options,
                                             const std::vector<SortKey>& keys,
-                                            const Terminal& terminal,
-                                            bool json) {
+                                            const Terminal& terminal) {
   v1::ListJobsRequest request;
   absl::Status filled = FillFilter(options.filter, terminal, request);
   if (!filled.ok()) return filled;
-  // Whoever looks for certain jobs gets them, and so does a script: sweeps are
-  // folded in the table of all jobs alone.
-  const bool is_plain = request.ByteSizeLong() == 0 && !options.csv &&
-                        !options.quiet && !options.count && !options.past;
-  request.set_fold_sweeps(is_plain && !options.children && !json);
-  if (!keys.empty()) {
+  if (!keys.empty() && keys[0].metric.empty()) {
     request.set_order(keys[0].order);
     request.set_ascending(keys[0].ascending);
   }
@@ -73,7 +65,7 @@ absl::StatusOr<v1::ListJobsRequest> Request(const ListOptions& options,
 
 // Gives jobs one after the other, over as many pages as needed, in the order of
 // all keys: the daemon sorts by the first one, and jobs that are equal in it
-// are sorted here.
+// are sorted here. It does not sort by metrics: then all jobs are.
 class Jobs {
  public:
   // `most`: the jobs that will be asked for.
@@ -82,6 +74,8 @@ class Jobs {
       : daemon_(daemon),
         request_(std::move(request)),
         keys_(std::move(keys)),
+        sorts_here_(keys_.size() > 1 ||
+                    (keys_.size() == 1 && !keys_[0].metric.empty())),
         most_(most) {}
 
   // False after the last job, and where a call failed: see status().
@@ -102,14 +96,15 @@ class Jobs {
     ready_.clear();
     at_ = 0;
     if (coming_.empty() && !Fetch()) return false;
-    if (keys_.size() < 2) {
+    if (!sorts_here_) {
       ready_.swap(coming_);
       return true;
     }
     size_t equal = 0;
     for (;;) {
       while (equal < coming_.size() &&
-             AreEqual(coming_[0], coming_[equal], keys_[0])) {
+             (!keys_[0].metric.empty() ||
+              AreEqual(coming_[0], coming_[equal], keys_[0]))) {
         ++equal;
       }
       if (equal < coming_.size() || is_last_) break;
@@ -126,8 +121,7 @@ class Jobs {
   bool Fetch() {
     while (!is_last_) {
       request_.set_page_size(static_cast<int32_t>(
-          keys_.size() < 2 ? std::min(kPageSize, most_ - fetched_)
-                           : kPageSize));
+          sorts_here_ ? kPageSize : std::min(kPageSize, most_ - fetched_)));
       grpc::ClientContext context;
       SetDeadline(context);
       v1::ListJobsResponse response;
@@ -137,7 +131,6 @@ class Jobs {
       fetched_ += response.jobs_size();
       is_last_ = request_.page_token().empty();
       if (response.jobs().empty()) continue;
-      if (request_.fold_sweeps()) FoldSweeps(daemon_, response.mutable_jobs());
       coming_.insert(coming_.end(),
                      std::make_move_iterator(response.mutable_jobs()->begin()),
                      std::make_move_iterator(response.mutable_jobs()->end()));
@@ -149,6 +142,7 @@ class Jobs {
   Connection& daemon_;
   v1::ListJobsRequest request_;
   const std::vector<SortKey> keys_;
+  const bool sorts_here_;
   const int64_t most_;
   std::vector<v1::Job> ready_, coming_;
   size_t at_ = 0;
@@ -284,7 +278,6 @@ class Printer {
   void PrintNone(v1::ListJobsRequest request) {
     request.clear_order();
     request.clear_ascending();
-    request.clear_fold_sweeps();
     const bool filters = request.ByteSizeLong() > 0;
     console_.out << (filters || options_.page > 1
                          ? "No such jobs.\n"
@@ -338,6 +331,17 @@ ExitCode Show(const ListOptions& options, const v1::ListJobsRequest& request,
   return ExitCode::kOk;
 }
 
+// ",metrics.accuracy": what a table sorted by metrics shows besides.
+std::string MetricColumns(const std::vector<SortKey>& keys) {
+  std::string columns;
+  for (const SortKey& key : keys) {
+    if (key.metric.empty()) continue;
+    absl::StrAppend(&columns, ",", key.metric == kTrainLoss ? "" : "metrics.",
+                    key.metric);
+  }
+  return columns;
+}
+
 ExitCode List(const ListOptions& options, const Console& console) {
   const auto fail = [&console](const absl::Status& status) {
     return console.Fail(ExitCode::kBadInput, status, "");
@@ -350,12 +354,13 @@ ExitCode List(const ListOptions& options, const Console& console) {
   if (!options.sort.empty()) keys = ParseSort(options.sort);
   if (!keys.ok()) return fail(keys.status());
   absl::StatusOr<std::vector<ListColumn>> columns =
-      ParseColumns(!options.columns.empty() ? options.columns
-                   : options.csv            ? kCsvColumns
-                                            : kTableColumns);
+      ParseColumns(!options.columns.empty()
+                       ? options.columns
+                       : absl::StrCat(options.csv ? kCsvColumns : kTableColumns,
+                                      MetricColumns(*keys)));
   if (!columns.ok()) return fail(columns.status());
   const absl::StatusOr<v1::ListJobsRequest> request =
-      Request(options, *keys, console.terminal, console.json);
+      Request(options, *keys, console.terminal);
   if (!request.ok()) return fail(request.status());
   if (options.count) return CountJobs(*request, options.past, console);
   return Show(options, *request, *keys, *std::move(columns), console);
@@ -364,9 +369,11 @@ ExitCode List(const ListOptions& options, const Console& console) {
 // --- The verb ----------------------------------------------------------------
 
 void AddShape(Command* verb, ListOptions* options) {
-  verb->add_option("--sort", options->sort,
-                   "Sort by these, with commas between them; from the end\n"
-                   "with - before one: -eval_loss,name")
+  verb->add_option(
+          "--sort", options->sort,
+          "Sort by these, with commas between them; from the end\n"
+          "with - before one: -eval_loss,name. By a metric (accuracy,\n"
+          "metrics.NAME) the best come first")
       ->type_name("KEYS");
   verb->add_option("--columns", options->columns,
                    "Show these, with commas between them: the fields of\n"
@@ -388,8 +395,6 @@ void AddShape(Command* verb, ListOptions* options) {
   verb->add_flag("--csv", options->csv, "Print comma-separated values");
   verb->add_flag("--past", options->past, "Deleted jobs, too");
   verb->add_flag("-q,--quiet", options->quiet, "Only the ids");
-  verb->add_flag("--children", options->children,
-                 "The jobs of sweeps one by one, not a line for each sweep");
 }
 
 }  // namespace

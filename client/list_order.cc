@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <variant>
 
@@ -12,9 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "client/text/format.h"
 #include "core/base/printable.h"
+#include "core/metrics/metrics.h"
 
 namespace mpsd::client {
 namespace {
@@ -23,8 +27,29 @@ constexpr char kPrefix[] = "JOB_ORDER_";
 
 using Value = std::optional<std::variant<int64_t, double, std::string>>;
 
-Value ValueOf(const v1::Job& job, v1::JobOrder order) {
-  switch (order) {
+// The names of run_glue.py's metrics (core/metrics).
+constexpr const char* kMetrics[] = {
+    "accuracy",  "f1",        "f1_macro", "f1_micro", "matthews_correlation",
+    "pearson",   "spearmanr", "mse",      "mae",      "combined_score",
+    "perplexity"};
+constexpr char kMetricPrefix[] = "metrics.";
+
+Value Finite(bool has, double value) {
+  return has && std::isfinite(value) ? Value(value) : std::nullopt;
+}
+
+Value MetricOf(const v1::Job& job, const std::string& metric) {
+  if (metric == kTrainLoss) {
+    return Finite(job.has_train_loss(), job.train_loss());
+  }
+  const auto found = job.metrics().find(metric);
+  return found == job.metrics().end() ? std::nullopt
+                                      : Finite(true, found->second);
+}
+
+Value ValueOf(const v1::Job& job, const SortKey& key) {
+  if (!key.metric.empty()) return MetricOf(job, key.metric);
+  switch (key.order) {
     case v1::JOB_ORDER_END_TIME:
       if (!job.has_end_time()) return std::nullopt;
       return absl::ToUnixMicros(ToTime(job.end_time()));
@@ -51,11 +76,20 @@ Value ValueOf(const v1::Job& job, v1::JobOrder order) {
 }
 
 // Negative where `a` comes first.
-int Compare(const v1::Job& a, const v1::Job& b, SortKey key) {
-  const Value left = ValueOf(a, key.order), right = ValueOf(b, key.order);
+int Compare(const v1::Job& a, const v1::Job& b, const SortKey& key) {
+  const Value left = ValueOf(a, key), right = ValueOf(b, key);
   if (left == right) return 0;
   if (!left.has_value() || !right.has_value()) return left ? -1 : 1;
   return (*left < *right) == key.ascending ? -1 : 1;
+}
+
+// The metric that a word of --sort means; "" for none.
+std::string MetricNamed(absl::string_view word) {
+  absl::ConsumePrefix(&word, "-");
+  if (absl::ConsumePrefix(&word, kMetricPrefix)) return std::string(word);
+  const bool known = word == kTrainLoss ||
+                     std::count(std::begin(kMetrics), std::end(kMetrics), word);
+  return known ? std::string(word) : "";
 }
 
 }  // namespace
@@ -66,6 +100,8 @@ std::vector<std::string> SortNames() {
     const std::string name(v1::JobOrder_Name(static_cast<v1::JobOrder>(i)));
     names.push_back(absl::AsciiStrToLower(name.substr(sizeof(kPrefix) - 1)));
   }
+  names.emplace_back(kTrainLoss);
+  names.insert(names.end(), std::begin(kMetrics), std::end(kMetrics));
   return names;
 }
 
@@ -73,21 +109,25 @@ absl::StatusOr<std::vector<SortKey>> ParseSort(const std::string& words) {
   std::vector<SortKey> keys;
   for (const auto& part : absl::StrSplit(words, ',')) {
     const std::string word(absl::StripAsciiWhitespace(part));
-    SortKey key{v1::JOB_ORDER_UNSPECIFIED, word[0] != '-'};
+    SortKey key{v1::JOB_ORDER_UNSPECIFIED, word[0] != '-', MetricNamed(word)};
     const std::string name =
         absl::AsciiStrToUpper(key.ascending ? word : word.substr(1));
-    if (!v1::JobOrder_Parse(kPrefix + name, &key.order) ||
-        key.order == v1::JOB_ORDER_UNSPECIFIED) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--sort ", base::Quotable(word), ": jobs are sorted by ",
-          absl::StrJoin(SortNames(), ", "), "; with - before it from the end"));
+    if (!key.metric.empty()) {
+      // The best come first.
+      if (metrics::GreaterIsBetter(key.metric)) key.ascending = !key.ascending;
+    } else if (!v1::JobOrder_Parse(kPrefix + name, &key.order) ||
+               key.order == v1::JOB_ORDER_UNSPECIFIED) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--sort ", base::Quotable(word), ": jobs are sorted by ",
+                       absl::StrJoin(SortNames(), ", "),
+                       ", metrics.NAME; with - before it from the end"));
     }
     keys.push_back(key);
   }
   return keys;
 }
 
-bool AreEqual(const v1::Job& a, const v1::Job& b, SortKey key) {
+bool AreEqual(const v1::Job& a, const v1::Job& b, const SortKey& key) {
   return Compare(a, b, key) == 0;
 }
 

@@ -11,15 +11,22 @@
 
 namespace mpsd::client {
 
-// One word of `mpsctl list --sort`: "name" for A first, "-name" for Z first.
+inline constexpr char kTrainLoss[] = "train_loss";
+
+// One word of `mpsctl list --sort`: "name" for A first, "-name" for Z first;
+// "accuracy" for the best first, "-accuracy" for the worst.
 struct SortKey {
   v1::JobOrder order = v1::JOB_ORDER_CREATE_TIME;
   bool ascending = false;
+  // A metric of the last evaluation, or kTrainLoss, by which the daemon does
+  // not sort; "": by `order`.
+  std::string metric = {};
 
   bool operator==(const SortKey&) const = default;
 };
 
-// "create_time", "name" …: what a list can be sorted by.
+// "create_time", "name", "accuracy" …: what a list can be sorted by, besides
+// "metrics." and any name.
 std::vector<std::string> SortNames();
 
 // The keys of "-eval_loss,name". InvalidArgument, naming the word and what it
@@ -27,7 +34,7 @@ std::vector<std::string> SortNames();
 absl::StatusOr<std::vector<SortKey>> ParseSort(const std::string& words);
 
 // Whether the key puts both jobs in one place.
-bool AreEqual(const v1::Job& a, const v1::Job& b, SortKey key);
+bool AreEqual(const v1::Job& a, const v1::Job& b, const SortKey& key);
 
 // Whether `a` comes before `b`; without keys, whether it was made later.
 bool ComesBefore(const v1::Job& a, const v1::Job& b,

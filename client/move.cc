@@ -52,7 +52,7 @@ ExitCode Move(const MoveOptions& options, const Console& console) {
   std::vector<std::string> ids = options.ids;
   // The first one that is named is to be the first one in the queue.
   if (options.top) std::reverse(ids.begin(), ids.end());
-  return ForEachJob(console, ids, [&](const std::string& id) {
+  return ForEachJob(console, {ids, {}}, {}, [&](const std::string& id) {
     return MoveOne(id, options, console);
   });
 }

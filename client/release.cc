@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "client/job_id.h"
 #include "client/text/format.h"
@@ -30,12 +29,15 @@ ExitCode ReleaseOne(const std::string& id, const Console& console) {
 }  // namespace
 
 void AddRelease(Command& app, Action* action) {
-  auto texts = std::make_shared<std::vector<std::string>>();
+  auto named = std::make_shared<NamedJobs>();
   Command* verb = app.add_subcommand("release", "Let held jobs start");
-  verb->add_option(kJobIdName, *texts, "The jobs")->required()->type_name("");
+  AddNamedJobs(verb, named.get());
   verb->callback([=] {
     *action = [=](const Console& console) {
-      return ForEachJob(console, *texts, [&](const std::string& id) {
+      v1::ListJobsRequest filter;
+      filter.add_states(v1::JOB_STATE_QUEUED);
+      filter.set_held(true);
+      return ForEachJob(console, *named, filter, [&](const std::string& id) {
         return ReleaseOne(id, console);
       });
     };

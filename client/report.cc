@@ -33,7 +33,7 @@ constexpr size_t kFewestSteps = 1000;
 constexpr int64_t kLogBytes = 64 << 10;
 
 struct ReportOptions {
-  std::vector<std::string> ids;
+  NamedJobs jobs;
   std::string output = "report.html";
   bool force = false;
 };
@@ -67,7 +67,7 @@ class Reporting {
  public:
   Reporting(const Console& console, const ReportOptions& options)
       : console_(console),
-        ids_(options.ids),
+        named_(options.jobs),
         output_(fs::absolute(options.output).lexically_normal()),
         force_(options.force) {}
 
@@ -75,15 +75,19 @@ class Reporting {
     if (absl::Status s = CheckOutput(output_, force_); !s.ok()) {
       return BadOutput(s);
     }
-    if (ids_.size() > kMostJobs) {
-      return console_.Fail(ExitCode::kBadInput,
-                           absl::StrCat(ids_.size(), " jobs for one report"),
-                           absl::StrCat("Name at most ", kMostJobs, "."));
-    }
-    ExitCode code;
+    ExitCode code = ExitCode::kOk;
     const auto ids =
-        ResolveJobIds(console_, ids_, &code, FewestIdCharacters::kLooks);
+        ResolveNamed(console_, named_, {}, &code, FewestIdCharacters::kLooks);
     if (!ids) return code;
+    const size_t count = std::max(named_.texts.size(), ids->size());
+    if (count > kMostJobs) {
+      return console_.Fail(
+          ExitCode::kBadInput, absl::StrCat(count, " jobs for one report"),
+          absl::StrCat("Name at most ", kMostJobs,
+                       ": `mpsctl list -q --label "
+                       "NAME=VALUE --sort eval_loss --limit ",
+                       kMostJobs, "` prints the ids of the best."));
+    }
     std::vector<run_page::RunData> runs;
     for (const std::string& id : *ids) {
       bool interrupted = false;
@@ -164,7 +168,7 @@ class Reporting {
   }
 
   const Console& console_;
-  const std::vector<std::string> ids_;
+  const NamedJobs named_;
   const fs::path output_;
   const bool force_;
 };
@@ -175,9 +179,7 @@ void AddReport(Command& app, Action* action) {
   auto options = std::make_shared<ReportOptions>();
   Command* verb = app.add_subcommand(
       "report", "Write a job as a page for a browser, or several, compared");
-  verb->add_option(kJobIdName, options->ids, "The jobs")
-      ->required()
-      ->type_name("");
+  AddNamedJobs(verb, &options->jobs);
   verb->add_option("-o,--output", options->output,
                    "The page to write: one file, that needs no other")
       ->type_name("FILE")

@@ -52,7 +52,7 @@ void AddRetry(Command& app, Action* action) {
                  "SUCCEEDED ones");
   verb->callback([=] {
     *action = [=](const Console& console) {
-      return ForEachJob(console, *texts, [&](const std::string& id) {
+      return ForEachJob(console, {*texts, {}}, {}, [&](const std::string& id) {
         return RetryOne(id, *from_scratch, console);
       });
     };

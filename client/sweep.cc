@@ -1,15 +1,229 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <climits>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "client/inputs.h"
+#include "client/job_labels.h"
+#include "client/list_order.h"
 #include "client/output_file.h"
 #include "client/study.h"
+#include "client/sure_submit.h"
 #include "client/sweep_batch.h"
-#include "client/sweep_grid.h"
-#include "client/sweep_verbs.h"
+#include "client/sweep_jobs.h"
+#include "client/text/format.h"
+#include "client/upload.h"
 #include "client/verbs.h"
+#include "core/base/sha256.h"
+#include "core/spec/train_spec.h"
 
 namespace mpsd::client {
+namespace {
+
+struct GridArguments {
+  std::vector<std::string> grid;
+  std::vector<std::string> random;  // the number, and then the fields
+  int64_t seed = 0;
+  std::string name, idempotency_key;
+  bool hold = false;
+
+  bool asked() const { return !grid.empty() || !random.empty(); }
+};
+
+void DeclareGrid(Command& verb, GridArguments* arguments) {
+  Option* grid = verb.add_option("--grid", arguments->grid,
+                                 "Queue a job for each combination of values:\n"
+                                 "training.learning_rate=1e-4,3e-4 lora.r=8,16")
+                     ->type_name("FIELD=VALUES…");
+  verb.add_option("--random", arguments->random,
+                  "Queue N jobs with values drawn at random: of a list, or\n"
+                  "uniform(0,0.1), log(1e-5,1e-3), int(1,100)")
+      ->type_name("N FIELD=VALUES…")
+      ->expected(2, INT_MAX)
+      ->excludes(grid);
+  verb.add_option("--seed", arguments->seed,
+                  "Of --random: the same seed draws the same values")
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--name", arguments->name,
+                  "The sweep's name, the label sweep=NAME of its jobs;\n"
+                  "default: the job's name")
+      ->type_name("NAME");
+  verb.add_flag("--hold", arguments->hold, "Queue the jobs held");
+  verb.add_option("--idempotency-key", arguments->idempotency_key,
+                  "The same key and jobs give the jobs there are;\n"
+                  "default: one that the sweep's name makes")
+      ->type_name("KEY");
+}
+
+absl::StatusOr<std::vector<SweepJob>> MakeJobs(const GridArguments& arguments,
+                                               const std::string& spec_json,
+                                               const std::string& name) {
+  const bool draws = !arguments.random.empty();
+  std::vector<std::string> texts = arguments.grid;
+  size_t count = 0;
+  if (draws) {
+    if (!absl::SimpleAtoi(arguments.random.front(), &count)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--random '", Printable(arguments.random.front()),
+                       "': expected how many to draw, then FIELD=VALUES"));
+    }
+    texts.assign(arguments.random.begin() + 1, arguments.random.end());
+  }
+  std::vector<SweepField> fields;
+  for (const std::string& text : texts) {
+    absl::StatusOr<SweepField> field = ParseSweepField(text);
+    if (!field.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          draws ? "--random " : "--grid ", field.status().message()));
+    }
+    fields.push_back(*std::move(field));
+  }
+  const auto combinations =
+      draws ? DrawValues(fields, count, arguments.seed) : ExpandGrid(fields);
+  if (!combinations.ok()) return combinations.status();
+  return MakeSweepJobs(spec_json, name, fields, *combinations);
+}
+
+// The key of --sort that ranks the jobs.
+std::string RankedBy(const spec::TrainSpec& spec) {
+  if (spec.dataset.eval.empty()) return kTrainLoss;
+  absl::string_view metric = spec.training.metric_for_best_model;
+  absl::ConsumePrefix(&metric, "eval_");
+  if (metric.empty() || metric == "loss") return "eval_loss";
+  return absl::StrCat("metrics.", metric);
+}
+
+// Queues the jobs one by one, each under a key of its own, and says what became
+// of them.
+class Queueing {
+ public:
+  // `metric`: what the jobs are ranked by.
+  Queueing(const Console& console, std::string name, std::string key,
+           std::string metric)
+      : console_(console),
+        name_(std::move(name)),
+        key_(std::move(key)),
+        metric_(std::move(metric)) {}
+
+  // `request`: what all jobs have.
+  ExitCode Run(const std::vector<SweepJob>& jobs,
+               const v1::SubmitRequest& request,
+               const std::function<grpc::Status()>& upload) {
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      v1::SubmitRequest one = request;
+      one.set_spec_json(jobs[i].spec_json);
+      one.mutable_labels()->insert(jobs[i].labels.begin(),
+                                   jobs[i].labels.end());
+      one.set_idempotency_key(absl::StrFormat("%s/%04d", key_, i + 1));
+      v1::SubmitResponse response;
+      const ExitCode code = SubmitSurely(console_, &one, upload, &response);
+      if (code != ExitCode::kOk) return Stopped(code, i, jobs.size());
+      existed_ += response.existed() ? 1 : 0;
+      Print(response, jobs[i]);
+    }
+    if (!console_.json) PrintEnd(jobs.size());
+    return ExitCode::kOk;
+  }
+
+ private:
+  std::string Label() const {
+    return absl::StrCat("--label '", kSweepLabel, "=",
+                        absl::StrReplaceAll(Printable(name_), {{"'", "'\\''"}}),
+                        "'");
+  }
+
+  void Print(const v1::SubmitResponse& response, const SweepJob& job) const {
+    if (console_.json) return console_.PrintJson(response.job());
+    console_.out << "Job " << response.job().id()
+                 << (response.existed() ? " was queued before, "
+                                        : " is queued, ")
+                 << StateName(response.job().state()) << ": " << job.values
+                 << '\n'
+                 << std::flush;
+  }
+
+  void PrintEnd(size_t count) const {
+    console_.out << "Sweep " << Printable(name_) << ": " << count << " jobs";
+    if (existed_ > 0)
+      console_.out << ", " << existed_ << " of them from before";
+    console_.out << "\nRank them: `mpsctl list " << Label() << " --sort "
+                 << metric_ << "`\nCompare them: `mpsctl report " << Label()
+                 << "`\n";
+  }
+
+  ExitCode Stopped(ExitCode code, size_t queued, size_t of) const {
+    console_.err << "mpsctl: " << queued << " of the " << of
+                 << " jobs of sweep " << Printable(name_) << " are queued";
+    if (queued > 0) {
+      console_.err << ": the same command queues the rest, `mpsctl cancel "
+                   << Label() << "` ends those";
+    }
+    console_.err << ". A sweep of other jobs needs a --name of its own.\n";
+    return code;
+  }
+
+  const Console& console_;
+  const std::string name_, key_, metric_;
+  size_t existed_ = 0;
+};
+
+ExitCode RunGrid(const Console& console, const StudyArguments& job,
+                 const GridArguments& arguments) {
+  const auto fail = [&](const absl::Status& status) {
+    return console.Fail(ExitCode::kBadInput, status, "Nothing was submitted.");
+  };
+  const absl::StatusOr<PreparedJob> prepared =
+      PrepareJob(job.job_file, Hashing(console, job.rehash));
+  if (!prepared.ok()) return fail(prepared.status());
+  const auto spec = spec::ParseTrainSpec(prepared->spec_json, job.job_file);
+  if (!spec.ok()) return fail(spec.status());
+  std::string name = arguments.name.empty() ? spec->name : arguments.name;
+  if (name.empty()) name = std::filesystem::path(job.job_file).stem().string();
+  const absl::StatusOr<std::vector<SweepJob>> jobs =
+      MakeJobs(arguments, prepared->spec_json, name);
+  if (!jobs.ok()) return fail(jobs.status());
+  v1::SubmitRequest request = RequestOf(*prepared);
+  absl::Status labelled =
+      AddJobLabels(job.job_labels, request.mutable_labels());
+  if (labelled.ok() && request.labels().contains(kSweepLabel)) {
+    labelled = absl::InvalidArgumentError(
+        "--label sweep: is the sweep's own name: give it with --name");
+  }
+  if (!labelled.ok()) return fail(labelled);
+  for (const SweepJob& one : *jobs) {
+    for (const auto& [label, value] : one.labels) {
+      request.mutable_labels()->erase(label);
+    }
+  }
+  request.set_priority(job.priority);
+  request.set_anyway(job.anyway);
+  request.set_held(arguments.hold);
+  const auto upload = [&] { return Upload(console, prepared->files); };
+  const grpc::Status uploaded = upload();
+  if (!uploaded.ok()) return console.Fail(uploaded);
+  // The name makes the key, so that the same command goes on where an earlier
+  // one ended.
+  const std::string key =
+      arguments.idempotency_key.empty()
+          ? absl::StrCat("sweep-", base::Sha256Hex(name).substr(0, 32))
+          : arguments.idempotency_key;
+  return Queueing(console, name, key, RankedBy(*spec))
+      .Run(*jobs, request, upload);
+}
+
+}  // namespace
 
 void AddSweep(Command& app, Action* action) {
   auto study = std::make_shared<StudyArguments>();
@@ -18,38 +232,23 @@ void AddSweep(Command& app, Action* action) {
   Command* verb = app.add_subcommand(
       "sweep", "Find out which batch, or which values, are best");
   DeclareStudy(*verb, study.get());
-  // The verbs below have none.
-  verb->get_option("JOB")->required(false);
   DeclareBatchSweep(*verb, batch.get());
   DeclareGrid(*verb, grid.get());
-  AddSweepVerbs(*verb, action);
   verb->callback([=] {
-    // The callbacks of the verbs below come first.
-    if (!verb->chosen().empty()) return;
     *action = [=](const Console& console) {
-      if (study->job_file.empty()) {
-        return console.Fail(ExitCode::kBadInput, "sweep: expected a job.json",
-                            "See `mpsctl sweep --help`.");
-      }
-      if (batch->batch && GridAsked(*grid)) {
+      if (batch->batch && grid->asked()) {
         return console.Fail(
             ExitCode::kBadInput,
             "sweep: expected --batch, or --grid or --random, not both",
             "A sweep of batches is one job, and the others are many.");
       }
-      for (const auto& [option, path] :
-           {std::pair("--csv", batch->csv), std::pair("--svg", batch->svg)}) {
-        const absl::Status there = CheckOutputFile(option, path);
-        if (there.ok()) continue;
+      const absl::Status there = CheckOutputFile("--csv", batch->csv);
+      if (!there.ok()) {
         return console.Fail(ExitCode::kBadInput, there,
                             "Nothing was submitted.");
       }
       if (batch->batch) return RunBatchSweep(console, *study, *batch);
-      if (GridAsked(*grid)) {
-        grid->svg = batch->svg;
-        grid->csv = batch->csv;
-        return RunGrid(console, *study, *grid);
-      }
+      if (grid->asked()) return RunGrid(console, *study, *grid);
       return console.Fail(
           ExitCode::kBadInput, "sweep: expected --batch, --grid or --random",
           "`mpsctl sweep JOB --batch` tries batch sizes, `mpsctl sweep JOB "

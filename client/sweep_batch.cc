@@ -75,15 +75,10 @@ void DeclareBatchSweep(Command& verb, BatchSweepArguments* arguments) {
       ->type_name("GB")
       ->check(Range(1e-3, 1e6))
       ->needs(batch);
-  // Sweeps of jobs write such files, too.
   verb.add_option("--csv", arguments->csv, "Write what was found as a table")
       ->type_name("FILE")
-      ->check(Given);
-  verb.add_option("--svg", arguments->svg,
-                  "Draw a sweep of jobs as parallel coordinates")
-      ->type_name("FILE")
       ->check(Given)
-      ->excludes(batch);
+      ->needs(batch);
 }
 
 std::string BatchSweepCsv(const v1::BatchSweepResult& sweep) {

@@ -48,7 +48,6 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   daemon->MakeRecords();
   daemon->MakeLauncher();
   daemon->MakeScheduler();
-  daemon->MakeSweeps();
   daemon->MakePlanner();
   daemon->MakeHousekeeping();
   daemon->MakeExaminer();
@@ -65,7 +64,6 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
       [raw = daemon.get()] { return raw->scheduler_->Tick(); });
   daemon->token_ticker_.Start(
       [raw = daemon.get()] { return raw->tokens_->Tend(); });
-  daemon->StartSweeps();
   daemon->record_ticker_.Start(
       [raw = daemon.get()] { return raw->records_->Tend(); });
   daemon->StartWatchdog();
@@ -85,7 +83,6 @@ Daemon::~Daemon() {
   if (server_) server_->Shutdown(kShutdownGrace);
   ticker_.Stop();
   token_ticker_.Stop();
-  sweep_ticker_.Stop();
   // The server and the housekeeping call the scheduler, and a worker's thread
   // pokes the ticker: destroy them in this order, while the ticker still is.
   page_.reset();
@@ -298,7 +295,6 @@ void Daemon::MakeScheduler() {
   options.pause = config_.pause;
   options.host_interval = config_.host_interval;
   options.on_change = [this] { ticker_.WakeUp(); };
-  options.on_sweep_change = [this] { sweep_ticker_.WakeUp(); };
   options.log = LineTo(log_);
   options.half_life = config_.fair_share_half_life;
   options.preemption = config_.preemption;
@@ -415,7 +411,6 @@ absl::Status Daemon::StartServer() {
                    config_.state_dir / "served"};
   }
   options.models = model_book_.get();
-  options.sweeps = sweep_book_.get();
   options.ledger = ledger_.get();
   options.puller = puller_.get();
   options.limits = &config_.user_limits;

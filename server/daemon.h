@@ -46,13 +46,10 @@
 #include "server/store/past_jobs.h"
 #include "server/store/pull_ledger.h"
 #include "server/store/sqlite_job_store.h"
-#include "server/store/sweep_store.h"
 #include "server/store/token_store.h"
 #include "server/store/user_ledger.h"
 #include "server/supervisor/process_launcher.h"
 #include "server/supervisor/tested_launcher.h"
-#include "server/sweeps/controller.h"
-#include "server/sweeps/sweep_book.h"
 #include "server/ticker.h"
 #include "server/web/site.h"
 
@@ -106,8 +103,6 @@ class Daemon {
   void MakeLauncher();
   void MakeScheduler();
   void MakePlanner();
-  void MakeSweeps();
-  void StartSweeps();
   void MakeHousekeeping();
   void MakeExaminer();
   absl::Status StartPage();
@@ -154,14 +149,10 @@ class Daemon {
   std::unique_ptr<host::Host> host_;
   Ticker ticker_;
   Ticker token_ticker_;
-  Ticker sweep_ticker_;
   Ticker record_ticker_;
   std::unique_ptr<supervisor::TestedLauncher> tested_;  // null: untested
   std::unique_ptr<jobs::JobBoard> board_;
   std::unique_ptr<jobs::Scheduler> scheduler_;
-  std::unique_ptr<store::SweepStore> sweep_store_;
-  std::unique_ptr<sweeps::SweepBook> sweep_book_;
-  std::unique_ptr<sweeps::Controller> sweep_controller_;
   std::unique_ptr<planner::PlanMaker> planner_;
   std::unique_ptr<MachineExaminer> examiner_;
   std::unique_ptr<store::UnusedBlobs> unused_blobs_;

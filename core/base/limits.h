@@ -99,15 +99,12 @@ inline constexpr size_t kFallbackOps = 256;        // operators of one step
 inline constexpr size_t kRemovedPaths = 1000;      // in one message
 inline constexpr size_t kMatrixBytes = 512 << 10;  // confusion_matrix_json
 
-// --- studies, plans, sweeps, notes -------------------------------------------
+// --- studies, plans, notes ---------------------------------------------------
 inline constexpr size_t kStudyBytes = 256 << 10;      // options, as JSON
 inline constexpr size_t kStudyResultBytes = 4 << 20;  // result.json
 inline constexpr int kThresholds = 64;                // of one request
 inline constexpr int kFindings = 200;                 // of one answer
 inline constexpr int kPlans = 2;                      // made at a time
-inline constexpr int kSweepJobs = 500;                // children of a sweep
-inline constexpr int kSweepFields = 16;               // that vary among them
-inline constexpr int kSweepPage = 100;                // sweeps of a page
 inline constexpr size_t kJobNoteBytes = 4096;
 inline constexpr int kJobNotes = 200;  // of one job
 inline constexpr int kJobTags = 64;

@@ -199,28 +199,10 @@ absl::StatusOr<LoopEnd> Stop(Prepared& run, StopRequest request) {
   return LoopEnd{false, request, std::nullopt};
 }
 
-// Who watches may have gone before the checkpoint was reported.
-void TellResumed(const Prepared& run) {
-  const ckpt::TrainerState& state = run.state;
-  if (state.step == 0) return;
-  const std::filesystem::path path =
-      ckpt::CheckpointPath(run.loaded.context.out_dir, state.step);
-  const report::Checkpointed checkpointed{
-      state.step, path.string(), ckpt::CheckpointBytes(path), 0, {}};
-  std::optional<report::Evaluated> evaluated;
-  if (state.eval_step == state.step && state.eval_loss) {
-    evaluated = {state.step, *state.eval_loss,   0,
-                 0,          state.eval_metrics, state.best_step == state.step};
-  }
-  run.loaded.observer.OnResumed(checkpointed,
-                                evaluated ? &*evaluated : nullptr);
-}
-
 }  // namespace
 
 absl::StatusOr<LoopEnd> Loop(Prepared& run) {
   Observer& observer = run.loaded.observer;
-  TellResumed(run);
   std::optional<EvalResult> last_eval;
   observer.OnStage(report::kStageTraining, 0);
   while (true) {

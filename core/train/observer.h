@@ -30,14 +30,6 @@ class Observer {
   virtual void OnStep(const report::Progress& progress) = 0;
   virtual void OnEval(const report::Evaluated& evaluated) = 0;
   virtual void OnCheckpoint(const report::Checkpointed& checkpointed) = 0;
-  // The run goes on from this checkpoint of an earlier attempt. `evaluated`:
-  // what the checkpoint tells of the evaluation of its step (neither its time
-  // nor its tokens), null where there was none.
-  virtual void OnResumed(const report::Checkpointed& checkpointed,
-                         const report::Evaluated* evaluated) {
-    static_cast<void>(checkpointed);
-    static_cast<void>(evaluated);
-  }
   // Reports that something is amiss while the run goes on. The text goes to the
   // job's log, to `mpsctl watch` and `show`, and to run.json. Each text is told
   // only the first time, cut to kLongestWarning; the last of kMostWarnings says

@@ -43,7 +43,6 @@ void Fields(V& v, auto& m, const Start*) {
   v.Optional("read_roots", m.read_roots);
   v.Optional("kind", m.kind);
   v.Optional("study", m.study);
-  v.Optional("until_step", m.until_step);
 }
 template <typename V>
 void Fields(V& v, auto& m, const Stop*) {

@@ -71,9 +71,6 @@ struct Start {
   // A study's options: JSON of the message <Kind>Options of proto/mpsd/v1, its
   // fields spelt as the .proto spells them. Empty for training.
   std::string study = {};
-  // Stop, as Stop{kPreempt} does, once a checkpoint of this step or a later one
-  // is written; 0: run to the end.
-  int64_t until_step = 0;
   bool operator==(const Start&) const = default;
 };
 

@@ -34,10 +34,6 @@ class SessionObserver : public train::Observer {
   SessionObserver(base::LineChannel& channel, std::ostream& log)
       : channel_(channel), terminal_(log, never_, /*logging_steps=*/1) {}
 
-  // Ends the run as Stop{kPreempt} does once a checkpoint of this step or a
-  // later one is written; 0: never.
-  void StopAt(int64_t step) { until_step_ = step; }
-
   void OnDevice(const std::string& name) override {
     Send(wire::Heartbeat{"", 0, name});
   }
@@ -69,19 +65,6 @@ class SessionObserver : public train::Observer {
     terminal_.OnCheckpoint(checkpointed);
     last_stage_.clear();
     Send(checkpointed);
-    if (until_step_ > 0 && checkpointed.step >= until_step_ &&
-        stop() == StopRequest::kNone) {
-      RequestStop(StopRequest::kPreempt);
-    }
-  }
-
-  // A checkpoint at which the run is to end may have been written while no
-  // daemon listened: the next one has to hear of it.
-  void OnResumed(const report::Checkpointed& checkpointed,
-                 const report::Evaluated* evaluated) override {
-    if (until_step_ == 0 || checkpointed.step < until_step_) return;
-    if (evaluated != nullptr) Send(*evaluated);
-    OnCheckpoint(checkpointed);
   }
 
   // Blocks while the daemon wants a pause. Called on the training thread. The
@@ -134,7 +117,6 @@ class SessionObserver : public train::Observer {
   const std::atomic<bool> never_{false};
   TerminalObserver terminal_;
   int64_t step_ = 0;  // the last finished step
-  int64_t until_step_ = 0;
   mutable absl::Mutex mutex_;
   StopRequest stop_ ABSL_GUARDED_BY(mutex_) = StopRequest::kNone;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
@@ -239,7 +221,6 @@ int RunSession(int fd, std::ostream& log) {
     return 2;
   }
   LimitToStart(*start);
-  observer.StopAt(start->until_step);
   std::thread listener([&] { Listen(channel, observer); });
   const Outcome outcome = [&] {
     const Pulse pulse(kBeat, [&] { observer.Send(wire::Heartbeat{"", 0}); });

@@ -95,11 +95,6 @@ inline constexpr Rule kRules[] = {
     {"RunbookService.GetStudyResult", Role::kViewer, Concerns::kReadableJob,
      false},
     {"RunbookService.Plan", Role::kUser, Concerns::kNoJob, false},
-    {"SweepService.CancelSweep", Role::kUser, Concerns::kNoJob, true,
-     /*needs_no_room=*/true},
-    {"SweepService.CreateSweep", Role::kUser, Concerns::kNoJob, true},
-    {"SweepService.GetSweep", Role::kViewer, Concerns::kNoJob, false},
-    {"SweepService.ListSweeps", Role::kViewer, Concerns::kNoJob, false},
 };
 
 // A method that has a rule. A name without one does not compile.

@@ -144,10 +144,6 @@ struct Job {
   int64_t stored_bytes = 0;
   std::string model;       // the spec's, as it was submitted
   std::string study_json;  // a study's options (wire::Start); empty: training
-  std::string sweep_id;    // of the sweep that made the job; empty: none
-  // The next attempt ends, and the job goes back to the queue, once it has
-  // written a checkpoint of this step; 0: it runs to the end.
-  int64_t until_step = 0;
   // The machine's boot id at the last attempt (host::BootId), "" where unknown.
   std::string boot_id;
   // The highest step of any checkpoint of the job, and whether the last attempt

@@ -68,8 +68,6 @@ struct ListFilter {
   std::string model;              // empty: all
   std::vector<std::string> tags;  // all must match
   std::optional<bool> pinned, held;
-  std::string sweep_id;      // empty: all
-  bool fold_sweeps = false;  // of a sweep's jobs the one made last alone
   ListOrder order = ListOrder::kCreated;
   bool past = false;  // deleted jobs (PastJobs::List) instead of the others
   // Smallest, oldest, A first; jobs without a value are last either way.

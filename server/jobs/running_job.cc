@@ -176,18 +176,6 @@ void RunningJob::MovedTo(int64_t place, bool among_all, int32_t priority,
   Noted(text, now);
 }
 
-void RunningJob::SentOn(int64_t until_step, absl::Time now) {
-  job_.until_step = until_step;
-  Noted(until_step > 0 ? absl::StrCat("goes on to step ", until_step)
-                       : "goes on to its end",
-        now);
-}
-
-void RunningJob::Dropped(const std::string& why, absl::Time now) {
-  job_.until_step = 0;
-  Moved(State::kCancelled, why, now);
-}
-
 void RunningJob::Reached(const Outcome& outcome) {
   job_.output_path = outcome.output_path;
   job_.output_kind = outcome.output_kind;

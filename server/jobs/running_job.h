@@ -87,11 +87,6 @@ class RunningJob {
   void Released(std::vector<std::string> after, absl::Time now);
   void MovedTo(int64_t place, bool among_all, int32_t priority,
                const std::string& text, absl::Time now);
-  // Sets Job::until_step, an event for people, too.
-  void SentOn(int64_t until_step, absl::Time now);
-  // Makes the job CANCELLED, with `why` as its message, and has whoever queues
-  // it again run it to its end.
-  void Dropped(const std::string& why, absl::Time now);
   // Adds `used` to the job's device time. The next Flush stores it together
   // with `use`, what its owner used by then, if anything.
   void Charged(absl::Duration used, std::optional<OwnerUse> use);

@@ -30,13 +30,11 @@ Scheduler::Turn::~Turn() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   // ShowAttempt needs the lock: of two turns that end at once, the later one
   // must show last, or readers keep the older attempt.
   s_.ShowAttempt();
-  const bool sweep_changed = std::exchange(s_.sweep_changed_, false);
   s_.mutex_.Unlock();
   s_.journal_.Write();
   s_.PublishCounts();
   if (!woken_.empty()) s_.hub_.Wake(woken_);
   if (wants_tick_) s_.options_.on_change();
-  if (sweep_changed) s_.options_.on_sweep_change();
 }
 
 Scheduler::Scheduler(Options options, Dependencies dependencies)
@@ -326,7 +324,6 @@ void Scheduler::Enqueue(const Job& job, absl::Time since) {
   }
   view_.Push(std::move(entry), job.held ? job.hold_reason : "");
   AwaitPriors(job);
-  HoldAtRung(job);
 }
 
 void Scheduler::Drain() {

@@ -43,7 +43,6 @@
 #include "server/jobs/relay.h"
 #include "server/jobs/retry.h"
 #include "server/jobs/submission.h"
-#include "server/jobs/sweep_children.h"
 #include "server/jobs/user_ledger.h"
 #include "server/jobs/verdict.h"
 #include "server/jobs/worker_launcher.h"
@@ -65,7 +64,6 @@ namespace mpsd::jobs {
 // lines.
 class Scheduler final : public JobManager,
                         public JobRemover,
-                        public SweepChildren,
                         private WorkerListener {
  public:
   struct Options {
@@ -103,8 +101,6 @@ class Scheduler final : public JobManager,
     // Called when Tick() has something to do. Called on any thread, so it must
     // not block.
     std::function<void()> on_change = [] {};
-    // Called likewise when a job of a sweep came to rest at its rung or ended.
-    std::function<void()> on_sweep_change = [] {};
     // The daemon's own log; gets one line a call.
     std::function<void(const std::string&)> log = [](const std::string&) {};
   };
@@ -171,13 +167,6 @@ class Scheduler final : public JobManager,
                                     absl::Time ended) override;
   absl::StatusOr<int64_t> RemoveCheckpoints(const std::string& id,
                                             absl::Time ended) override;
-  absl::StatusOr<std::vector<Job>> SubmitChildren(
-      absl::Span<const ChildRequest> children, const std::string& sweep_id,
-      int64_t until_step, const SweepChildren::Insert& insert) override;
-  absl::StatusOr<Job> SendOn(const std::string& id,
-                             int64_t until_step) override;
-  absl::StatusOr<Job> Drop(const std::string& id,
-                           const std::string& why) override;
 
  private:
   // Holds the lock while one call changes things. At its end the turn releases
@@ -227,23 +216,6 @@ class Scheduler final : public JobManager,
                       const std::string& note,
                       const FolderClaims::Watch& watch);
   MachineMemory Memory() const;
-
-  // --- Jobs of sweeps: scheduler_sweep.cc. Stores the rows of all of them by
-  // `insert`, and has them enter the queue.
-  absl::Status InsertChildren(std::vector<NewJob>& children,
-                              const UserLimits& limits,
-                              const SweepChildren::Insert& insert,
-                              const FolderClaims::Watch& watch);
-  void RemoveFolders(const std::vector<NewJob>& children);
-  // Keeps a job at its rung from starting, and says why. False for another
-  // job. The job's entry is in the queue.
-  bool HoldAtRung(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // HoldAtRung for a job that is about to start.
-  bool StillRests(const Job& job);
-  // Has on_sweep_change called at the end of the turn, for a job of a sweep.
-  void TellSweep(const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!job.sweep_id.empty()) sweep_changed_ = true;
-  }
 
   // --- Jobs that wait for others, or go on from their results:
   // scheduler_after.cc.
@@ -296,9 +268,6 @@ class Scheduler final : public JobManager,
 
   // --- What people do to jobs: scheduler_verbs.cc.
   absl::StatusOr<Job> CancelStored(const std::string& id)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Stores that the queued job, of which `run` says so, is CANCELLED now.
-  absl::StatusOr<Job> StoreCancelled(RunningJob& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Job> CancelAttempt(bool now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -448,8 +417,6 @@ class Scheduler final : public JobManager,
   // monotonic time until which the queue waits for the machine.
   int32_t machine_faults_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration machine_wait_ ABSL_GUARDED_BY(mutex_);
-  // Whether on_sweep_change is to be called.
-  bool sweep_changed_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Only the thread that calls Tick() uses these.
   std::optional<absl::Duration> host_read_at_;  // monotonic

@@ -127,7 +127,6 @@ bool Scheduler::LookAtWaiting(const std::string& id) {
   // The time that it waited for others is no time that it waited for the
   // device.
   view_.Unhold(id, dependencies_.clock.Now());
-  HoldAtRung(*job);
   journal_.Add(id, "the jobs that it waited for have succeeded");
   return true;
 }

@@ -175,9 +175,7 @@ Scheduler::StartResult Scheduler::TryStart(const JobQueue::Entry& entry) {
     return FailForTime(entry.id) ? StartResult::kPassedOver
                                  : StartResult::kHeld;
   }
-  if (ready && (StillAwaitsPriors(*job) || StillRests(*job))) {
-    return StartResult::kPassedOver;
-  }
+  if (ready && StillAwaitsPriors(*job)) return StartResult::kPassedOver;
   std::string spec_json;
   if (ready &&
       (!TakeResults(*job, spec, spec_json) || !HasItsFiles(*job, spec) ||
@@ -270,7 +268,6 @@ LaunchRequest Scheduler::RequestFor(const Job& job,
   request.job_id = job.id;
   request.kind = job.kind;
   request.study = job.study_json;
-  request.until_step = job.until_step;
   request.spec_path = dependencies_.files.SpecPath(job.id);
   request.output_dir = dependencies_.files.OutputDir(job.id);
   request.log_path = dependencies_.files.LogPath(job.id);
@@ -463,7 +460,6 @@ bool Scheduler::FlushAttempt() {
   ChargeAttempt();
   if (!Stored(attempt_->Flush())) return false;
   if (IsFinal(attempt_->job().state)) waiting_.Changed(attempt_->id());
-  if (attempt_->ended()) TellSweep(attempt_->job());
   return true;
 }
 

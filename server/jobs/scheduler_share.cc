@@ -143,7 +143,6 @@ bool Scheduler::FailForTime(const std::string& id) {
   waiting_.Changed(id);
   counts_.Ask();
   journal_.Add(id, result.message);
-  TellSweep(run->job());
   turn.Wake(id);
   return true;
 }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/jobs/rung.h"
 #include "server/jobs/scheduler.h"
 
 namespace mpsd::jobs {
@@ -54,14 +53,9 @@ absl::StatusOr<Job> Scheduler::CancelStored(const std::string& id) {
       RunningJob::Load(dependencies_.store, *std::move(job));
   if (!run.ok()) return run.status();
   run->Moved(State::kCancelled, "cancelled", dependencies_.clock.Now());
-  return StoreCancelled(*run);
-}
-
-absl::StatusOr<Job> Scheduler::StoreCancelled(RunningJob& run) {
-  absl::Status stored = run.Flush(dependencies_.store);
+  absl::Status stored = run->Flush(dependencies_.store);
   if (!stored.ok()) return stored;
   Stored(stored);
-  const std::string& id = run.job().id;
   // TryStart looks for the entry under the same lock, so no worker starts for a
   // job that this turn cancels.
   view_.Remove(id);
@@ -69,11 +63,8 @@ absl::StatusOr<Job> Scheduler::StoreCancelled(RunningJob& run) {
   waiting_.Forget(id);
   waiting_.Changed(id);
   counts_.Ask();
-  journal_.Add(id, run.job().message == "cancelled"
-                       ? "cancelled while queued"
-                       : absl::StrCat("cancelled: ", run.job().message));
-  TellSweep(run.job());
-  return run.job();
+  journal_.Add(id, "cancelled while queued");
+  return run->job();
 }
 
 absl::StatusOr<Job> Scheduler::CancelAttempt(bool now) {
@@ -104,8 +95,6 @@ absl::StatusOr<Job> Scheduler::StoreQueued(RunningJob& run, absl::Time since) {
   Stored(stored);
   Enqueue(run.job(), since);
   counts_.Ask();
-  // A child that is queued again at its rung runs no worker that would end.
-  if (RestsAtRung(run.job())) TellSweep(run.job());
   return run.job();
 }
 

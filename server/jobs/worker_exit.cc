@@ -114,11 +114,6 @@ WorkerListener::Result FromFailed(const report::Failure& failed,
       WithTail(absl::StrCat("the worker failed: ", failed.message), log_tail));
 }
 
-bool IsAtRung(const report::Stopped& stopped, int64_t until_step) {
-  return stopped.reason == report::StopReason::kPreempt && until_step > 0 &&
-         stopped.step >= until_step;
-}
-
 std::string DescribePreemption(const WorkerEnding& ending) {
   if (std::holds_alternative<report::Stopped>(ending.last_word)) {
     return "stopped at a checkpoint";
@@ -162,12 +157,7 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending) {
   if (ending.asked == Asked::kPreempt) {
     return Ended(ExitReason::kPreempted, DescribePreemption(ending));
   }
-  if (const auto* stopped = std::get_if<report::Stopped>(&ending.last_word)) {
-    if (IsAtRung(*stopped, ending.until_step)) {
-      return Ended(ExitReason::kPreempted,
-                   absl::StrCat("reached step ", stopped->step,
-                                ", up to which its sweep had it run"));
-    }
+  if (std::holds_alternative<report::Stopped>(ending.last_word)) {
     return Ended(ExitReason::kProtocolError,
                  "the worker broke the protocol: it stopped without being "
                  "asked");

@@ -25,7 +25,6 @@ struct WorkerEnding {
   LastWord last_word;
   int wait_status = 0;  // as waitpid gives it
   Asked asked = Asked::kNothing;
-  int64_t until_step = 0;  // wire::Start's
   bool hung = false;       // killed because it sent no message for too long
   absl::Duration silence;  // how long it sent no message
   bool killed_after_grace = false;
@@ -46,7 +45,6 @@ struct WorkerEnding {
 //                                          for an internal error
 //   asked to preempt                       Preempted, whether it said so, was
 //                                          killed after the grace or crashed
-//   said Stopped at the step of its rung    Preempted
 //   said Stopped, unasked                  ProtocolError
 //   signal, exit status, exit 0            Crashed
 // Where the end of the log holds a device's error (core/host/device_error.h),

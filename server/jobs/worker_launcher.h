@@ -76,8 +76,7 @@ struct LaunchRequest {
   bool allow_cpu_fallback = false;  // as job.json says
   // Folders of other jobs that the worker reads, beside what every worker may.
   std::vector<std::string> results_read = {};
-  std::string study = {};  // see wire::Start, as until_step
-  int64_t until_step = 0;
+  std::string study = {};  // see wire::Start
 };
 
 // Starts workers. Implemented by server/supervisor over posix_spawn and by a

@@ -114,18 +114,6 @@ std::string AuditDetail(const v1::RevokeTokenRequest& request) {
                                          : "something that is no token's id";
 }
 
-std::string AuditDetail(const v1::CreateSweepRequest& request) {
-  return absl::StrCat(
-      request.strategy() == v1::SWEEP_STRATEGY_RANDOM ? "at random" : "a grid",
-      ", fields: ", request.parameters_size(), "; of ",
-      AuditDetail(request.submission()));
-}
-
-std::string AuditDetail(const v1::CancelSweepRequest& request) {
-  return jobs::IsJobId(request.id()) ? absl::StrCat("sweep ", request.id())
-                                     : "what is no sweep's id";
-}
-
 std::string AuditDetail(const v1::PushModelRequest& request) {
   return absl::StrCat(ModelDetail(request.name()),
                       ", files: ", request.files().size());

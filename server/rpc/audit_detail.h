@@ -9,7 +9,6 @@
 #include "mpsd/v1/jobs.pb.h"
 #include "mpsd/v1/models.pb.h"
 #include "mpsd/v1/runbook.pb.h"
-#include "mpsd/v1/sweep.pb.h"
 
 namespace mpsd::rpc {
 
@@ -27,8 +26,6 @@ std::string AuditDetail(const v1::PushModelRequest& request);
 std::string AuditDetail(const v1::RemoveModelRequest& request);
 std::string AuditDetail(const v1::PullModelRequest& request);
 std::string AuditDetail(const v1::CancelPullRequest& request);
-std::string AuditDetail(const v1::CreateSweepRequest& request);
-std::string AuditDetail(const v1::CancelSweepRequest& request);
 std::string AuditDetail(const v1::AddNoteRequest& request);
 std::string AuditDetail(const v1::TagRequest& request);
 std::string AuditDetail(const v1::DiagnoseRequest& request);

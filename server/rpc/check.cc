@@ -112,10 +112,10 @@ absl::Status CheckAfter(const v1::SubmitRequest& request) {
 absl::Status CheckDeleteFilter(const v1::ListJobsRequest& filter) {
   if (!filter.page_token().empty() || filter.count() ||
       filter.order() != v1::JOB_ORDER_UNSPECIFIED || filter.ascending() ||
-      filter.fold_sweeps() || filter.past()) {
+      filter.past()) {
     return absl::InvalidArgumentError(
-        "filter: page_token, order, ascending, count, fold_sweeps and past "
-        "stand empty: the oldest jobs go first");
+        "filter: page_token, order, ascending, count and past stand "
+        "empty: the oldest jobs go first");
   }
   if (filter.page_size() < 0 || filter.page_size() > limits::kPageSize) {
     return absl::InvalidArgumentError(
@@ -128,7 +128,7 @@ absl::Status CheckDeleteFilter(const v1::ListJobsRequest& filter) {
                      filter.has_create_time_to() ||
                      filter.has_end_time_from() || filter.has_end_time_to() ||
                      !filter.model().empty() || filter.has_pinned() ||
-                     filter.has_held() || !filter.sweep_id().empty();
+                     filter.has_held();
   if (names) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "filter: names nothing; to delete every job that has ended name the "
@@ -237,9 +237,6 @@ absl::Status CheckList(const v1::ListJobsRequest& request) {
   }
   if (status.ok()) {
     status = CheckLength("model", request.model(), limits::kPathBytes);
-  }
-  if (status.ok()) {
-    status = CheckLength("sweep_id", request.sweep_id(), limits::kIdBytes);
   }
   return status;
 }

@@ -224,7 +224,6 @@ void ToProto(const jobs::Job& job, v1::Job& out) {
   out.set_pinned(job.pinned);
   out.set_stored_bytes(job.stored_bytes);
   out.set_model(ValidUtf8(job.model));
-  out.set_sweep_id(ValidUtf8(job.sweep_id));
   out.set_spec_json(ValidUtf8(job.spec_json));
   FillOutcome(job, out);
 }

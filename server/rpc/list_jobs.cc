@@ -91,8 +91,6 @@ std::string Identity(const jobs::ListFilter& filter) {
   add_time(filter.ended_to);
   add_flag(filter.pinned);
   add_flag(filter.held);
-  add(filter.sweep_id);
-  add(filter.fold_sweeps ? "folded" : "");
   for (const std::string& tag : filter.tags) add(absl::StrCat("tag ", tag));
   add(filter.past ? "past" : "");
   add(absl::StrCat(static_cast<int>(filter.order), filter.ascending));
@@ -200,7 +198,7 @@ absl::Status ReadPage(const v1::ListJobsRequest& request,
 bool AsksForPrivate(const jobs::ListFilter& filter) {
   return !filter.labels.empty() || !filter.tags.empty() ||
          !filter.model.empty() || filter.pinned || filter.held || filter.past ||
-         !filter.sweep_id.empty() || filter.order == jobs::ListOrder::kName ||
+         filter.order == jobs::ListOrder::kName ||
          filter.order == jobs::ListOrder::kEvalLoss ||
          filter.order == jobs::ListOrder::kStoredBytes;
 }
@@ -263,8 +261,6 @@ absl::StatusOr<jobs::ListFilter> ReadListFilter(
   filter.model = request.model();
   if (request.has_pinned()) filter.pinned = request.pinned();
   if (request.has_held()) filter.held = request.held();
-  filter.sweep_id = request.sweep_id();
-  filter.fold_sweeps = request.fold_sweeps();
   if (status.ok()) status = ReadStates(request, filter);
   if (status.ok()) status = ReadTimes(request, filter);
   if (status.ok()) status = ReadOrder(request, filter);

@@ -34,7 +34,6 @@
 #include "server/rpc/model_service.h"
 #include "server/rpc/runbook_service.h"
 #include "server/rpc/stream_host.h"
-#include "server/rpc/sweep_service.h"
 #include "server/rpc/unary_call.h"
 
 namespace mpsd::rpc {
@@ -62,7 +61,7 @@ constexpr char const* kServices[] = {
     "mpsd.v1.JobService",    "mpsd.v1.ArtifactService",
     "mpsd.v1.DaemonService", "mpsd.v1.AccessService",
     "mpsd.v1.ModelService",  "mpsd.v1.RunbookService",
-    "mpsd.v1.SweepService"};
+};
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
@@ -220,10 +219,6 @@ struct RpcServer::Services {
           gate, *options.models, options.puller, reader, blobs, accounts,
           ModelService::Hosts{reads, changes, submits, deletions}, streams);
     }
-    if (options.sweeps != nullptr) {
-      sweeps.emplace(gate, *options.sweeps, reader, accounts,
-                     SweepService::Hosts{reads, changes, submits});
-    }
     if (options.tokens != nullptr && options.audit_entries != nullptr) {
       access.emplace(
           gate, *options.tokens, *options.audit_entries,
@@ -255,7 +250,6 @@ struct RpcServer::Services {
   DaemonService daemon;
   RunbookService runbook;
   std::optional<ModelService> models;
-  std::optional<SweepService> sweeps;
   std::optional<AccessService> access;
   absl::Mutex stopping;  // so that one thread stops the listener
   // Members are created in this order.
@@ -297,7 +291,6 @@ absl::Status RpcServer::Start() {
   builder.RegisterService(&services_->daemon);
   builder.RegisterService(&services_->runbook);
   if (services_->models) builder.RegisterService(&*services_->models);
-  if (services_->sweeps) builder.RegisterService(&*services_->sweeps);
   if (services_->access) builder.RegisterService(&*services_->access);
   services_->server = builder.BuildAndStart();
   if (services_->server == nullptr) {

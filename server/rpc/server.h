@@ -29,7 +29,6 @@
 #include "server/rpc/identify.h"
 #include "server/rpc/server_tls.h"
 #include "server/rpc/user_accounts.h"
-#include "server/sweeps/sweep_book.h"
 
 namespace grpc {
 class ServerBuilder;
@@ -101,8 +100,6 @@ struct Options {
   // The models that jobs can name; must outlive the server. Null: there is no
   // ModelService.
   models::ModelBook* models = nullptr;
-  // The sweeps; must outlive the server. Null: there is no SweepService.
-  sweeps::SweepBook* sweeps = nullptr;
   // The records of jobs; must outlive the server. Null: none are kept.
   records::JobRecords* records = nullptr;
   // Fetches models from the hub; must outlive the server. Null: pulls are off.
@@ -122,7 +119,7 @@ struct Options {
 };
 
 // The API over gRPC: JobService, ArtifactService, DaemonService, AccessService,
-// ModelService, RunbookService, SweepService, the standard
+// ModelService, RunbookService, the standard
 // health service (SERVING between Start and Shutdown) and reflection. No call
 // has a thread of its own, and none of our threads waits for a thread of
 // gRPC's. Thread-safe.

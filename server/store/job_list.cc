@@ -152,14 +152,6 @@ Rows BeginRows(Connection& c, const jobs::ListFilter& filter)
   return rows;
 }
 
-// Not a job of a sweep, or the one of it that was made last. The index
-// jobs_of_sweep has all that this reads; its condition is repeated for SQLite
-// to see that.
-constexpr char kNotFolded[] =
-    "l.number NOT IN (SELECT number FROM jobs WHERE sweep_id <> '' "
-    "EXCEPT SELECT max(number) FROM jobs WHERE sweep_id <> '' "
-    "GROUP BY sweep_id)";
-
 // The rows that match, whatever the page.
 Rows MatchingRows(Connection& c, const jobs::ListFilter& filter)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
@@ -186,13 +178,6 @@ Rows MatchingRows(Connection& c, const jobs::ListFilter& filter)
   }
   if (filter.pinned) rows.Add("l.pinned = ?", int64_t{*filter.pinned});
   if (filter.held) rows.Add("l.held = ?", int64_t{*filter.held});
-  if (!filter.sweep_id.empty()) {
-    rows.Add(
-        "l.number IN (SELECT number FROM jobs WHERE sweep_id = ? "
-        "AND sweep_id <> '')",
-        filter.sweep_id);
-  }
-  if (filter.fold_sweeps) rows.Add(kNotFolded);
   return rows;
 }
 

@@ -40,7 +40,6 @@ void FixedColumns(V& v, auto& job) {
   v("kind", job.kind);
   v("model", job.model, Beginning(limits::kPathBytes));
   v("study_json", job.study_json, Nothing("''"));
-  v("sweep_id", job.sweep_id, Beginning(limits::kIdBytes));
 }
 template <typename V>
 void ChangingColumns(V& v, auto& job) {
@@ -82,7 +81,6 @@ void ChangingColumns(V& v, auto& job) {
   v("ticket", job.ticket, Beginning(limits::kIdBytes));
   v("fresh", job.fresh);
   v("after_jobs", job.after);
-  v("until_step", job.until_step);
 }
 // Columns that statements of their own change, and that a row begins without.
 template <typename V>

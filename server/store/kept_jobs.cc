@@ -70,18 +70,6 @@ std::vector<Needing> ReadNeeding(Connection& c)
   return found;
 }
 
-// A sweep's jobs that have ended, while another one has not. SQLite would take
-// the index of states, and read the wide row of each job.
-constexpr char kOfOpenSweeps[] =
-    "SELECT number FROM jobs INDEXED BY jobs_of_sweep_by_state "
-    "WHERE sweep_id <> '' AND state IN (3, 4, 5) AND sweep_id IN "
-    "(SELECT sweep_id FROM jobs INDEXED BY jobs_of_sweep_by_state "
-    "WHERE sweep_id <> '' AND state IN (1, 2))";
-constexpr char kInOpenSweep[] =
-    "SELECT other.id FROM jobs AS own JOIN jobs AS other "
-    "ON other.sweep_id = own.sweep_id WHERE own.id = ? AND own.sweep_id <> '' "
-    "AND other.sweep_id <> '' AND other.state IN (1, 2) LIMIT 1";
-
 std::set<int64_t> NeededNumbers(Connection& c)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(c.mutex()) {
   std::set<std::string> ids;
@@ -93,9 +81,6 @@ std::set<int64_t> NeededNumbers(Connection& c)
   for (const std::string& id : ids) {
     Query query(c, "SELECT number FROM jobs WHERE id = ?", id);
     if (query.Next()) numbers.insert(query.Int());
-  }
-  for (Query query(c, kOfOpenSweeps); query.Next();) {
-    numbers.insert(query.Int());
   }
   return numbers;
 }
@@ -160,13 +145,7 @@ absl::Status CheckRemoval(Connection& c, const std::string& id,
                      files ? "uses files of job " : "waits for job ", id,
                      ": wait for it or cancel it first"));
   }
-  // A person may delete a child that has ended; the rules wait for its sweep.
-  if (!ended) return absl::OkStatus();
-  Query open(c, kInOpenSweep, id);
-  if (!open.Next()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("job ", open.Text(), ", of the sweep that job ", id,
-                   " belongs to, has not ended"));
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -145,29 +145,18 @@ constexpr char kFindByIdPart[] =
 
 absl::Status SqliteJobStore::Insert(const jobs::Job& job,
                                     const jobs::Event& first) {
-  return InsertAll(absl::StrCat("storing job ", job.id), {&job, 1}, {&first, 1},
-                   [](Connection&) {});
-}
-
-absl::Status SqliteJobStore::InsertAll(
-    const std::string& what, absl::Span<const jobs::Job> jobs,
-    absl::Span<const jobs::Event> events,
-    const std::function<void(Connection&)>& more) {
   Connection& c = database_.writer();
-  return CatchSqlite(what, [&] {
+  return CatchSqlite(absl::StrCat("storing job ", job.id), [&] {
     absl::MutexLock lock(&c.mutex());
     c.SetDurability(Connection::Durability::kPowerCut);
     Transaction transaction(c);
-    for (size_t i = 0; i < jobs.size(); ++i) {
-      InsertRow(c, jobs[i], events[i]);
-    }
+    InsertRow(c, job, first);
     IndexChangedTexts(c);
-    more(c);
     transaction.Commit();
     // Count follows the commit, because a rollback changes no count, and keeps
     // the writer's lock, so that a CountByState that reads the rows neither
     // misses a change nor counts one twice.
-    for (const jobs::Job& job : jobs) Count(std::nullopt, job.state);
+    Count(std::nullopt, job.state);
     return absl::OkStatus();
   });
 }

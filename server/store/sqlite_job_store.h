@@ -3,7 +3,6 @@
 #define MPSD_SERVER_STORE_SQLITE_JOB_STORE_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -77,14 +76,6 @@ class SqliteJobStore : public jobs::JobStore {
   absl::Status SetDrain(const std::optional<std::string>& why) override;
 
   int64_t schema_version() const override { return database_.schema_version(); }
-
-  // Insert of many jobs, each with its first event, in one transaction with
-  // what `more` stores; `what` names them in errors. `more` runs with the
-  // connection's lock held.
-  absl::Status InsertAll(const std::string& what,
-                         absl::Span<const jobs::Job> jobs,
-                         absl::Span<const jobs::Event> events,
-                         const std::function<void(Connection&)>& more);
 
  private:
   // Keeps counts_ in step with the rows: one job went from state `from` to

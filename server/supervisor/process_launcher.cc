@@ -106,8 +106,7 @@ absl::StatusOr<std::unique_ptr<jobs::Worker>> ProcessLauncher::Launch(
   WorkerSession::Options session;
   session.start = {request.job_id,         request.spec_path,
                    request.output_dir,     options_.read_roots,
-                   WireKind(request.kind), request.study,
-                   request.until_step};
+                   WireKind(request.kind), request.study};
   if (!options_.read_roots.empty()) {
     std::vector<std::string>& roots = session.start.read_roots;
     roots.push_back(FolderOf(request.spec_path));

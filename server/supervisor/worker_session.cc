@@ -136,7 +136,6 @@ void WorkerSession::Run() {
   {
     absl::MutexLock lock(&mutex_);
     ending_.asked = asked_;
-    ending_.until_step = options_.start.until_step;
   }
   jobs::WorkerListener::Result result = jobs::DecideExit(ending_);
   result.message = CleanText(Respelled(result.message));

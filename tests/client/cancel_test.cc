@@ -59,6 +59,32 @@ TEST_F(CancelTest, NowIsAskedFor) {
   EXPECT_TRUE(data().cancelled[1].now());
 }
 
+// The fake daemon gives all jobs, whatever the filter.
+TEST_F(CancelTest, ALabelMeansTheCallersOwnJobsThatHaveNotEnded) {
+  data().who.set_user("ann");
+  AddJob(kId, v1::JOB_STATE_CANCELLED);
+  AddJob(kOtherId, v1::JOB_STATE_RUNNING);
+  data().page_size = 1;
+  const Result result =
+      RunVerb({"cancel", "--label", "sweep=ranks", "--label", "a=b"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(data().cancelled.size(), 2u);
+  const v1::ListJobsRequest& asked = data().listed[0];
+  EXPECT_EQ(asked.owner(), "ann");
+  EXPECT_EQ(asked.labels().at("sweep"), "ranks");
+  EXPECT_EQ(asked.labels().size(), 2u);
+  EXPECT_THAT(asked.states(), testing::ElementsAre(v1::JOB_STATE_QUEUED,
+                                                   v1::JOB_STATE_RUNNING));
+  data().jobs.clear();
+  EXPECT_EQ(RunVerb({"cancel", "--label", "sweep=ranks"}).code, 4);
+  EXPECT_EQ(RunVerb({"cancel", "--label", "ranks"}).code, 2);
+  EXPECT_EQ(RunVerb({"cancel", "--label", "a=b", kId}).code, 2);
+  EXPECT_EQ(RunVerb({"cancel"}).code, 2);
+  data().fail["WhoAmI"] = grpc::Status(grpc::StatusCode::INTERNAL, "no");
+  EXPECT_NE(RunVerb({"cancel", "--label", "sweep=ranks"}).code, 0);
+  EXPECT_EQ(data().cancelled.size(), 2u);
+}
+
 TEST_F(CancelTest, JsonIsTheJob) {
   AddJob(kId, v1::JOB_STATE_CANCELLED);
   const std::string out = RunVerb({"cancel", kId, "--json"}).out;

@@ -63,35 +63,6 @@ TEST_F(CompleteWordsTest, IdsOfTheRightStates) {
               ElementsAre(v1::JOB_STATE_SUCCEEDED));
 }
 
-TEST_F(CompleteWordsTest, Sweeps) {
-  v1::Sweep ended = SomeSweep("01KAH0000000000000000000S1");
-  ended.set_running(0);
-  ended.set_queued(0);
-  ended.set_succeeded(ended.total());
-  v1::Sweep runs = SomeSweep("01KAH0000000000000000000S2");
-  runs.set_running(1);
-  runs.set_name("two\nlines");
-  daemon_->sweeps().sweeps = {ended, runs};
-  const std::string all = Ask({"sweep", "show", "01"});
-  EXPECT_THAT(all, HasSubstr("words\n01KAH0000000000000000000S1\t"));
-  EXPECT_THAT(all, HasSubstr("\n01KAH0000000000000000000S2\t"));
-  EXPECT_THAT(all, HasSubstr("two lines\n"));
-  EXPECT_EQ(Ask({"list", "--sweep", "01"}), all);
-  const std::string running = Ask({"sweep", "cancel", ""});
-  EXPECT_THAT(running, Not(HasSubstr("S1\t"))) << "it has ended";
-  EXPECT_THAT(running, HasSubstr("S2\t"));
-  data().fail["ListSweeps"] = grpc::Status(grpc::StatusCode::INTERNAL, "no");
-  EXPECT_EQ(Ask({"sweep", "show", ""}), "words\n");
-}
-
-// `sweep` takes a job.json, and has verbs.
-TEST_F(CompleteWordsTest, VerbsBesideFiles) {
-  EXPECT_THAT(Ask({"sweep", ""}),
-              AllOf(HasSubstr("files\n"), HasSubstr("\nshow\t")));
-  EXPECT_EQ(Ask({"sweep", "job.json", ""}), "words\n");
-  EXPECT_EQ(Ask({"sweep", "job.json", "--csv", ""}), "files\n");
-}
-
 TEST_F(CompleteWordsTest, JobsWithAResult) {
   AddJob(kId, v1::JOB_STATE_SUCCEEDED).set_kind(v1::JOB_KIND_PROBE);
   AddJob(kOtherId, v1::JOB_STATE_SUCCEEDED).set_kind(v1::JOB_KIND_SMOKE);

@@ -52,9 +52,12 @@ class FakeDaemon::Jobs final : public FakeRemovals {
     absl::MutexLock lock(&d_.mutex_);
     d_.data_.submit_deadlines.push_back(context->deadline());
     if (Status s = d_.Failure("Submit"); !s.ok()) return s;
+    const std::string& key = request->idempotency_key();
+    if (d_.data_.made >= d_.data_.most_made && !d_.data_.keys.contains(key)) {
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "ann has 2 jobs queued"};
+    }
     d_.data_.submitted.push_back(*request);
     *response->mutable_job() = d_.data_.jobs.front();
-    const std::string& key = request->idempotency_key();
     response->set_existed(!key.empty() && !d_.data_.keys.insert(key).second);
     if (!response->existed()) ++d_.data_.made;
     if (!d_.data_.lost.empty()) {
@@ -405,7 +408,6 @@ void FakeDaemon::Start() {
   builder.RegisterService(&services_->access);
   builder.RegisterService(&models_);
   builder.RegisterService(&runbook_);
-  builder.RegisterService(&sweeps_);
   server_ = builder.BuildAndStart();
 }
 FakeDaemon::Status FakeDaemon::Record(const std::string& method,

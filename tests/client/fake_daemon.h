@@ -13,7 +13,6 @@
 #include "tests/client/fake_daemon_data.h"
 #include "tests/client/fake_models.h"
 #include "tests/client/fake_runbook.h"
-#include "tests/client/fake_sweeps.h"
 
 namespace mpsd::client {
 
@@ -38,7 +37,6 @@ class FakeDaemon {
   Data& data() { return data_; }
   FakeModels& models() { return models_; }
   FakeRunbook& runbook() { return runbook_; }
-  FakeSweeps& sweeps() { return sweeps_; }
   int port() const { return port_; }
 
   // What the test wrote is seen by the calls that follow, and what calls wrote
@@ -75,7 +73,6 @@ class FakeDaemon {
   Data data_;
   FakeModels models_{mutex_, data_.fail, data_.blobs};
   FakeRunbook runbook_{mutex_, data_.fail};
-  FakeSweeps sweeps_{mutex_, data_.fail};
   std::unique_ptr<Services> services_;
   std::unique_ptr<grpc::Server> server_;
 };

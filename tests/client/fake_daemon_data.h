@@ -35,7 +35,8 @@ struct FakeDaemonData : FakeUploads {
   std::vector<v1::SubmitRequest> submitted;
   std::vector<std::chrono::system_clock::time_point> submit_deadlines;
   std::set<std::string> keys;
-  int made = 0;  // jobs, by Submit
+  int made = 0;          // jobs, by Submit
+  int most_made = 1000;  // Submit refuses further ones
   // What Submit ends with though the job is made, call by call; OK: it is
   // idle (on_idle) until the connection breaks.
   std::vector<grpc::Status> lost;

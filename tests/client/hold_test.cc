@@ -42,6 +42,16 @@ TEST_F(HoldTest, AShortIdIsTooShortToChangeAJob) {
   EXPECT_TRUE(data().held.empty());
 }
 
+TEST_F(HoldTest, ALabelMeansQueuedJobs) {
+  data().who.set_user("ann");
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunVerb({"hold", "--label", "sweep=ranks"}).code, 0);
+  ASSERT_EQ(data().held.size(), 1u);
+  EXPECT_THAT(data().listed[0].states(),
+              testing::ElementsAre(v1::JOB_STATE_QUEUED));
+  EXPECT_FALSE(data().listed[0].has_held());
+}
+
 TEST_F(HoldTest, JsonIsTheJob) {
   AddJob(kId, v1::JOB_STATE_QUEUED).set_held(true);
   const auto json = nlohmann::json::parse(RunVerb({"hold", kId, "--json"}).out);

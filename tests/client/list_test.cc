@@ -134,6 +134,38 @@ TEST_F(ListTest, JobsOfEqualFirstKeysAreSortedHere) {
   }
 }
 
+// The daemon does not sort by metrics.
+TEST_F(ListTest, TheBestOfAMetricComeFirst) {
+  for (int i = 0; i < 4; ++i) {
+    v1::Job& job = AddJob("01KAH000000000000000000" + std::to_string(100 + i),
+                          v1::JOB_STATE_SUCCEEDED);
+    if (i == 2) continue;
+    (*job.mutable_metrics())["accuracy"] = i * 0.25;
+    (*job.mutable_metrics())["mae"] = i;
+    job.set_train_loss(3 - i);
+  }
+  data().page_size = 2;
+  const auto ends = [&](const std::string& sort) {
+    std::istringstream ids(RunVerb({"list", "-q", "--sort", sort}).out);
+    std::string all;
+    for (std::string id; ids >> id;) all += id.substr(25);
+    return all;
+  };
+  EXPECT_EQ(ends("accuracy"), "3102");
+  EXPECT_EQ(ends("-accuracy"), "0132");
+  EXPECT_EQ(ends("metrics.mae"), "0132");
+  EXPECT_EQ(ends("-mae"), "3102");
+  EXPECT_EQ(ends("train_loss"), "3102");
+  EXPECT_EQ(data().listed.back().order(), v1::JOB_ORDER_UNSPECIFIED);
+  EXPECT_EQ(RunVerb({"list", "--sort", "accuracy", "--limit", "1", "--page",
+                     "2", "-q"})
+                .out,
+            "01KAH000000000000000000101\n");
+  const std::string table = RunVerb({"list", "--sort", "accuracy"}).out;
+  EXPECT_THAT(table, testing::HasSubstr("METRICS.ACCURACY"));
+  EXPECT_THAT(table, testing::HasSubstr("  0.75\n"));
+}
+
 TEST_F(ListTest, PagesGoOnWhereTheFormerEnded) {
   for (int i = 0; i < 7; ++i) {
     AddJob("01KAH000000000000000000" + std::to_string(100 + i),

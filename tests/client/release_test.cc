@@ -24,6 +24,15 @@ TEST_F(ReleaseTest, AJobThatRunsIsRefused) {
   EXPECT_EQ(RunVerb({"release", kId}).code, 2);
 }
 
+TEST_F(ReleaseTest, ALabelMeansJobsThatAreHeld) {
+  data().who.set_user("ann");
+  AddJob(kId, v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(RunVerb({"release", "--label", "sweep=ranks"}).code, 0);
+  EXPECT_THAT(data().released, ElementsAre(kId));
+  EXPECT_TRUE(data().listed[0].held());
+  EXPECT_EQ(data().listed[0].owner(), "ann");
+}
+
 TEST_F(ReleaseTest, JsonIsTheJob) {
   AddJob(kId, v1::JOB_STATE_QUEUED);
   const auto json =

@@ -146,6 +146,16 @@ TEST_F(ReportTest, CtrlCWritesNothing) {
   EXPECT_FALSE(std::filesystem::exists(Page()));
 }
 
+TEST_F(ReportTest, ALabelNamesTheRuns) {
+  AddRun(kOtherId);
+  const Result result =
+      RunVerb({"report", "--label", "sweep=ranks", "-o", Page()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Document(Page())["runs"].size(), 2u);
+  EXPECT_EQ(data().listed[0].labels().at("sweep"), "ranks");
+  EXPECT_EQ(data().listed[0].owner(), "") << "others' may be read, too";
+}
+
 TEST_F(ReportTest, OnlySoManyJobsAreCompared) {
   std::vector<std::string> args(21, kId);
   args.insert(args.begin(), "report");

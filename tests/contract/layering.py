@@ -146,11 +146,11 @@ def check_graph(graph):
             problems.append(f"CMake: {target}: nobody depends on the worker")
         if re.match(r"mpsd_server_(?!daemon)", target):
             for name in sorted(graph[target]):
-                # Callers, sockets, HTTP, doctor know nothing of jobs; models, sweeps
+                # Callers, sockets, HTTP, doctor know nothing of jobs; models
                 # and the records know nothing but jobs; the web page shows
                 # the API; planner and hub start a process as the supervisor
                 # does.
-                known = r"jobs|models|sweeps|records|access|doctor|listener|tls|http"
+                known = r"jobs|models|records|access|doctor|listener|tls|http"
                 if target in ("mpsd_server_planner", "mpsd_server_hub"):
                     known += "|supervisor"
                 if target == "mpsd_server_web":

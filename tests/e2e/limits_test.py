@@ -78,6 +78,29 @@ class LimitsTest(harness.EndToEndTest):
         for _ in range(4):
             self.submit(team["grace"])
 
+    def test_a_sweep_beyond_the_limit_and_its_rest(self):
+        team = self.team()
+        other, = team["bob"].ctl_json("submit", self.job(), "--detach",
+                                      "--hold", "--label", "sweep=ranks")
+        sweep = ("sweep", self.job(), "--name", "ranks", "--hold", "--grid",
+                 "lora.r=1,2,3,4,5")
+        result = team["ada"].ctl(*sweep)
+        self.assertEqual(6, result.returncode, result.stdout + result.stderr)
+        self.assertIn("3 of the 5 jobs of sweep ranks are queued: the same "
+                      "command queues the rest", result.stderr)
+        # Of one's own jobs alone.
+        ended = team["ada"].ctl("cancel", "--label", "sweep=ranks")
+        self.assertEqual(0, ended.returncode, ended.stderr)
+        self.assertEqual(3, ended.stdout.count("CANCELLED"), ended.stdout)
+        self.assertEqual("QUEUED", team["bob"].ctl_json(
+            "show", other["id"])[0]["state"])
+        result = team["ada"].ctl(*sweep)
+        self.assertEqual(0, result.returncode, result.stdout + result.stderr)
+        self.assertIn("5 jobs, 3 of them from before", result.stdout)
+        states = [job["state"] for job in team["ada"].ctl_json(
+            "list", "--label", "sweep=ranks", "--owner", "ada")]
+        self.assertEqual(["CANCELLED"] * 3 + ["QUEUED"] * 2, sorted(states))
+
     def test_a_limit_is_raised_by_a_restart(self):
         team = self.team("limit-queued-jobs = 0\n")
         self.refused(team["ada"], 6, "0 are allowed")

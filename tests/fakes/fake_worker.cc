@@ -162,14 +162,6 @@ double EvalLoss(const Worker& w) {
              1000;
 }
 
-// Ends the run where Start has it end.
-[[noreturn]] void StopAtRung(Worker& w) {
-  w.Say(wire::Evaluated{w.step, EvalLoss(w), 50, 0.1, {}, /*best=*/true});
-  Checkpoint(w);
-  w.Say(wire::Stopped{wire::StopReason::kPreempt, w.step});
-  Exit(0);
-}
-
 void Stop(Worker& w, wire::StopReason reason) {
   if (reason == wire::StopReason::kPreempt) Checkpoint(w);
   w.Say(wire::Stopped{reason, w.step});
@@ -179,13 +171,9 @@ void Stop(Worker& w, wire::StopReason reason) {
 // Until `until`, `pause` after each step, a checkpoint every `save_steps`.
 void Train(Worker& w, int64_t until, absl::Duration pause, int64_t save_steps,
            void (*step)(Worker&) = Step) {
-  const int64_t rung = w.start.until_step;
-  // From a checkpoint of which the daemon may not have heard.
-  if (rung > 0 && w.step >= rung) StopAtRung(w);
   while (w.step < until) {
     step(w);
     if (save_steps > 0 && w.step % save_steps == 0) Checkpoint(w);
-    if (w.step == rung) StopAtRung(w);
     auto message = Hear(w, pause);
     if (message && std::holds_alternative<wire::Pause>(*message)) {
       w.Say(wire::Held{w.step});

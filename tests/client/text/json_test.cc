@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/text/json.h"
 
+#include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "mpsd/v1/jobs.pb.h"
-#include "mpsd/v1/sweep.pb.h"
 
 namespace mpsd::client {
 namespace {
@@ -88,12 +88,13 @@ TEST(JsonTest, ListsOfMessages) {
 }
 
 TEST(JsonTest, ListsOfNumbersAreNumbers) {
-  v1::Sweep sweep;
-  sweep.add_rungs(4);
-  sweep.add_rungs(int64_t{1} << 40);
-  EXPECT_EQ(ToJson(sweep)["rungs"].dump(), "[4,1099511627776]");
-  sweep.add_children()->add_values("\"linear\"");
-  EXPECT_EQ(ToJson(sweep)["children"][0]["values"].dump(), R"(["\"linear\""])");
+  google::protobuf::FileDescriptorSet files;
+  google::protobuf::FileDescriptorProto& file = *files.add_file();
+  file.add_public_dependency(4);
+  file.add_public_dependency(1 << 30);
+  EXPECT_EQ(ToJson(file)["public_dependency"].dump(), "[4,1073741824]");
+  file.add_dependency("\"linear\"");
+  EXPECT_EQ(ToJson(files)["file"][0]["dependency"].dump(), R"(["\"linear\""])");
 }
 
 TEST(JsonTest, NonFiniteNumbersAreNull) {

@@ -265,17 +265,13 @@ TEST(Decode, AStartWithoutAKindTrainsAndAnUnknownKindIsRefused) {
                      HasSubstr("not 'dreaming'")));
 }
 
-TEST(Decode, AStudyHasItsOptionsAndARunItsEnd) {
+TEST(Decode, AStudyHasItsOptions) {
   Start start{"01J", "/s/job.json", "/s/out"};
-  EXPECT_THAT(Encode(ToWorker(start)),
-              testing::Not(
-                  testing::AnyOf(HasSubstr("study"), HasSubstr("until_step"))));
+  EXPECT_THAT(Encode(ToWorker(start)), testing::Not(HasSubstr("study")));
   start.kind = JobKind::kBatchSweep;
   start.study = R"({"thresholds":{"sweep.knee":0.1}})";
-  start.until_step = 40;
   const std::string line = Encode(ToWorker(start));
   EXPECT_THAT(line, HasSubstr(R"("kind":"batch_sweep")"));
-  EXPECT_THAT(line, HasSubstr(R"("until_step":40)"));
   auto decoded = DecodeToWorker(line);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(std::get<Start>(*decoded), start);

@@ -254,44 +254,6 @@ TEST_F(SessionTest, StopCheckpointsAndSaysWhere) {
                               ("step-" + std::to_string(stopped.step))));
 }
 
-// A rung of a sweep: the checkpoint of its step, behind the evaluation, ends
-// the run; and where nobody heard of that checkpoint, the next run tells of it
-// and takes no step.
-TEST_F(SessionTest, EndsAtTheStepOfItsRung) {
-  JobFolder folder("session_rung");
-  folder.training()["eval_steps"] = 2;
-  folder.training()["save_steps"] = 2;
-  for (const bool again : {false, true}) {
-    if (again) SetUp();
-    wire::Start start{"job", folder.Write().string(),
-                      (folder.path() / "out").string()};
-    start.until_step = 4;
-    Send(start);
-    int64_t steps = 0, evaluated = 0, saved = 0;
-    double loss = 0;
-    const auto messages = Follow([&](const wire::FromWorker& message) {
-      if (std::holds_alternative<wire::Progress>(message)) ++steps;
-      if (const auto* e = std::get_if<wire::Evaluated>(&message)) {
-        evaluated = e->step;
-        loss = e->eval_loss;
-      }
-      if (const auto* c = std::get_if<wire::Checkpointed>(&message)) {
-        EXPECT_EQ(evaluated, c->step) << "the evaluation comes first";
-        EXPECT_GT(c->bytes, 0);
-        saved = c->step;
-      }
-    });
-    EXPECT_EQ(code_, 0);
-    EXPECT_EQ(steps, again ? 0 : 4);
-    EXPECT_EQ(evaluated, 4);
-    EXPECT_GT(loss, 0);
-    EXPECT_EQ(saved, 4);
-    const auto& stopped = std::get<wire::Stopped>(messages.back());
-    EXPECT_EQ(stopped.reason, wire::StopReason::kPreempt);
-    EXPECT_EQ(stopped.step, 4);
-  }
-}
-
 TEST_F(SessionTest, ADaemonThatDiesIsAsGoodAsAStop) {
   JobFolder folder("session_eof");
   folder.training()["max_steps"] = 100'000;

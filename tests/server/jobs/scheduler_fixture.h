@@ -41,7 +41,6 @@ class SchedulerFixture : public testing::Test {
     options.boot_id = boot_id_;
     options.random = [] { return uint64_t{7}; };
     options.on_change = [this] { ++changes_; };
-    options.on_sweep_change = [this] { ++sweep_changes_; };
     options.log = [this](const std::string& line) {
       if (on_log_) on_log_();
       log_.push_back(line);
@@ -119,7 +118,6 @@ class SchedulerFixture : public testing::Test {
   fakes::FakeLauncher launcher_;
   fakes::FakeExportedMetrics exported_metrics_;
   std::atomic<int> changes_{0};  // counted on any thread
-  std::atomic<int> sweep_changes_{0};
   std::vector<std::string> log_;
   std::function<void()> on_log_;  // before each line
   int64_t machine_bytes_ = 0;

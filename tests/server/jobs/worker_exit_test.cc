@@ -202,19 +202,6 @@ TEST(DecideExit, AUserErrorFoundWhilePreemptingIsAUserError) {
   EXPECT_EQ(DecideExit(ending).reason, ExitReason::kRejected);
 }
 
-TEST(DecideExit, StoppingAtItsRungIsWhatItWasStartedFor) {
-  WorkerEnding ending = Ending(report::Stopped{StopReason::kPreempt, 8}, 0);
-  ending.until_step = 8;
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kPreempted);
-  EXPECT_THAT(DecideExit(ending).message, HasSubstr("reached step 8"));
-  ending.until_step = 9;
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kProtocolError)
-      << "before its step";
-  ending = Ending(report::Stopped{StopReason::kCancel, 8}, 0);
-  ending.until_step = 8;
-  EXPECT_EQ(DecideExit(ending).reason, ExitReason::kProtocolError);
-}
-
 TEST(DecideExit, StoppingUnaskedIsNonsense) {
   EXPECT_EQ(DecideExit(Ending(report::Stopped{}, 0)).reason,
             ExitReason::kProtocolError);

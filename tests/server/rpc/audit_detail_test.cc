@@ -110,23 +110,6 @@ TEST(AuditDetail, ATokenThatGoesIsToldByItsId) {
   EXPECT_EQ(AuditDetail(request), "something that is no token's id");
 }
 
-TEST(AuditDetail, ASweepIsToldByItsShape) {
-  v1::CreateSweepRequest request;
-  request.mutable_submission()->set_spec_json("{\"name\": \"canary\"}");
-  request.add_parameters()->set_field("canary");
-  EXPECT_THAT(
-      AuditDetail(request),
-      testing::AllOf(testing::StartsWith("a grid, fields: 1; of a spec"),
-                     testing::Not(HasSubstr("canary"))));
-  request.set_strategy(v1::SWEEP_STRATEGY_RANDOM);
-  EXPECT_THAT(AuditDetail(request), testing::StartsWith("at random, "));
-  v1::CancelSweepRequest cancel;
-  cancel.set_id("01ARZ3NDEKTSV4RRFFQ69G5FAV");
-  EXPECT_EQ(AuditDetail(cancel), "sweep 01ARZ3NDEKTSV4RRFFQ69G5FAV");
-  cancel.set_id("\x1b[2J");
-  EXPECT_EQ(AuditDetail(cancel), "what is no sweep's id");
-}
-
 TEST(AuditDetail, NotesAndTagsAreCountedAndNotQuoted) {
   v1::AddNoteRequest note;
   note.set_text("canary");

@@ -18,7 +18,6 @@
 #include "google/protobuf/dynamic_message.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
-#include "mpsd/v1/sweep.pb.h"
 #include "tests/server/rpc/fake_audit.h"
 #include "tests/server/rpc/fake_callers.h"
 #include "tests/server/rpc/fake_ledger.h"
@@ -86,10 +85,6 @@ constexpr Row kWhoMayWhat[] = {
     {"RunbookService.Diagnose", "+++++"},
     {"RunbookService.GetStudyResult", "o+o++"},
     {"RunbookService.Plan", "--+++"},
-    {"SweepService.CancelSweep", "--+++"},
-    {"SweepService.CreateSweep", "--+++"},
-    {"SweepService.GetSweep", "+++++"},
-    {"SweepService.ListSweeps", "+++++"},
 };
 struct Column {
   Role role;
@@ -108,8 +103,6 @@ std::map<std::string, const MethodDescriptor*> MethodsOfTheApi() {
                            v1::UploadRequest::descriptor()->file(),
                            v1::InfoRequest::descriptor()->file(),
                            v1::PullModelRequest::descriptor()->file(),
-                           v1::CreateSweepRequest::descriptor()->file(),
-                           v1::Record::descriptor()->file(),
                            v1::WhoAmIRequest::descriptor()->file(),
                            v1::GetStudyResultRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {

@@ -31,7 +31,6 @@
 #include "tests/server/rpc/fake_collector.h"
 #include "tests/server/rpc/fake_manager.h"
 #include "tests/server/rpc/fake_puller.h"
-#include "tests/server/rpc/fake_sweeps.h"
 #include "tests/server/rpc/some_records.h"
 
 namespace mpsd::rpc {
@@ -90,7 +89,6 @@ class Served : public testing::Test {
     options.audit_entries = &audit_entries_;
     options.models = &model_book_;
     options.puller = &puller_;
-    options.sweeps = &sweeps_.book();
     options.collector = &collector_;
     if (options.examiner == nullptr) options.examiner = &examiner_;
     options.records = &records_.records;
@@ -140,7 +138,6 @@ class Served : public testing::Test {
       *models::PushedModels::Open(scratch_.path() / "models",
                                   [](const std::string&) {});
   FakePuller puller_;
-  FakeSweeps sweeps_{manager_};
   models::ModelBook model_book_{*pushed_models_, model_uses_, &puller_};
   FakeAuditStore audit_entries_{3};
   access::FakeTokens stored_tokens_;

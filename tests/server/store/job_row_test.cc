@@ -58,8 +58,6 @@ jobs::Job FullJob() {
   job.after = {"a", "b"};
   job.model = "org/model";
   job.study_json = R"({"rows":7})";
-  job.sweep_id = "01J00000000000000000000008";
-  job.until_step = 45;
   job.idempotency_key = "key";
   job.request_hash = "hash";
   return job;
@@ -69,8 +67,6 @@ void ExpectSame(const jobs::Job& a, const jobs::Job& b) {
   EXPECT_EQ(a.id, b.id);
   EXPECT_EQ(a.kind, b.kind);
   EXPECT_EQ(a.study_json, b.study_json);
-  EXPECT_EQ(a.sweep_id, b.sweep_id);
-  EXPECT_EQ(a.until_step, b.until_step);
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.state, b.state);
   EXPECT_EQ(a.cancel_requested, b.cancel_requested);

@@ -186,6 +186,74 @@ TEST(Migrate, ParitiesBecomeDeviceComparisons) {
   }
 }
 
+// 1f12907 was the last whose mpsd kept sweeps.
+TEST(Migrate, JobsOfSweepsStayWithTheirNamesAsLabels) {
+  Scratch scratch;
+  {
+    SQLite::Database old = OpenRaw(scratch.file());
+    ASSERT_TRUE(Migrate(old, Before("0026_sweeps")).ok());
+    old.exec(
+        "INSERT INTO sweeps (id, name, owner, create_time_us, plan, rungs, "
+        "request_hash) VALUES ('S1', 'ranks', 'ana', 0, '{}', 1, ''), "
+        "('S2', 'twice', 'ana', 0, '{}', 0, ''), "
+        "('S3', 'twice', 'ana', 0, '{}', 0, ''), "
+        "('S4', '', 'ana', 0, '{}', 0, '')");
+    const struct {
+      const char *id, *sweep, *columns;
+    } jobs[] = {
+        // At its rung; before it; held there; ended there; queued from scratch.
+        {"01J00000000000000000000001", "S1", "1, 4, 4, 0, '', 0"},
+        {"01J00000000000000000000002", "S1", "1, 4, 2, 0, '', 0"},
+        {"01J00000000000000000000003", "S1", "1, 4, 4, 1, 'mine', 0"},
+        {"01J00000000000000000000004", "S1", "5, 4, 4, 0, '', 0"},
+        {"01J00000000000000000000005", "S1", "1, 4, 4, 0, '', 1"},
+        {"01J00000000000000000000006", "S2", "3, 0, 8, 0, '', 0"},
+        {"01J00000000000000000000007", "S4", "3, 0, 8, 0, '', 0"},
+        {"01J00000000000000000000008", "", "3, 0, 8, 0, '', 0"},
+    };
+    for (const auto& job : jobs) {
+      old.exec(absl::StrFormat(
+          "INSERT INTO jobs (id, name, cancel_requested, owner, priority, "
+          "create_time_us, attempt, failures, message, output_path, spec_json, "
+          "request_hash, sweep_id, state, until_step, durable_step, held, "
+          "hold_reason, fresh) VALUES ('%s', 'n', 0, 'ana', 0, 0, 0, 0, '', "
+          "'', '{}', 'h', '%s', %s)",
+          job.id, job.sweep, job.columns));
+      old.exec(absl::StrFormat(
+          "INSERT INTO sweep_children (sweep, position, job_id, assigned) "
+          "SELECT number, %d, '%s', '[]' FROM sweeps WHERE id = '%s'",
+          job.id[25], job.id, job.sweep));
+    }
+    old.exec(
+        "INSERT INTO labels SELECT number, 'sweep', 'own' FROM jobs "
+        "WHERE id LIKE '%2'");
+  }
+  std::unique_ptr<Database> database = OpenOrDie(scratch.file());
+  SqliteJobStore store(*database);
+  jobs::ListFilter filter;
+  filter.ascending = true;
+  auto jobs = store.List(filter);
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  ASSERT_EQ(jobs->size(), 8u);
+  const char* labels[] = {"ranks", "own",      "ranks", "ranks",
+                          "ranks", "twice S2", "S4"};
+  for (size_t i = 0; i < 7; ++i) {
+    EXPECT_EQ((*jobs)[i].labels["sweep"], labels[i]) << i;
+  }
+  EXPECT_TRUE((*jobs)[7].labels.empty());
+  EXPECT_TRUE((*jobs)[0].held);
+  EXPECT_THAT(
+      (*jobs)[0].hold_reason,
+      HasSubstr("at step 4, where its sweep was to decide: release it"));
+  EXPECT_EQ((*jobs)[2].hold_reason, "mine");
+  for (const size_t i : {1, 3, 4, 5, 6, 7}) EXPECT_FALSE((*jobs)[i].held) << i;
+  filter.labels = {{"sweep", "ranks"}};
+  filter.held = true;
+  auto held = store.List(filter);
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(held->size(), 2u);
+}
+
 TEST(Migrate, NextMigrationRunsOnTheOldSnapshotAlone) {
   SQLite::Database database = OpenRaw(":memory:");
   database.exec(SnapshotV1());

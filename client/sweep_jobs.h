@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_CLIENT_SWEEP_JOBS_H_
+#define MPSD_CLIENT_SWEEP_JOBS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+// A job.json and values for some of its fields become many jobs.
+namespace mpsd::client {
+
+inline constexpr size_t kSweepJobs = 500;  // of one sweep
+// The label that holds a sweep's name.
+inline constexpr char kSweepLabel[] = "sweep";
+
+// SplitMix64 (Steele, Lea, Flood 2014). The standard library's distributions
+// give other numbers on each platform, and a seed has to mean the same jobs
+// everywhere.
+class RandomDraw {
+ public:
+  explicit RandomDraw(int64_t seed) : state_(static_cast<uint64_t>(seed)) {}
+
+  uint64_t Bits() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  // In [0, 1).
+  double Share() { return static_cast<double>(Bits() >> 11) * 0x1p-53; }
+  // Each number in [0, count) equally likely; count > 0.
+  uint64_t Below(uint64_t count) {
+    const uint64_t most = UINT64_MAX - UINT64_MAX % count;
+    uint64_t bits = Bits();
+    while (bits >= most) bits = Bits();
+    return bits % count;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+using Choices = std::vector<std::string>;  // JSON of each value
+// From the lower to the higher number, equally likely.
+struct Uniform {
+  double low = 0, high = 0;
+};
+// Uniform in the logarithm.
+struct LogUniform {
+  double low = 0, high = 0;
+};
+// low, low + 1, …, high.
+struct Integers {
+  int64_t low = 0, high = 0;
+};
+
+// A field of job.json, "training.learning_rate", and its values.
+struct SweepField {
+  std::string field;
+  std::variant<Choices, Uniform, LogUniform, Integers> values;
+};
+
+// Reads a field and its values, as --grid and --random take them:
+//
+//   lora.r=8,16                         these values: JSON, or else texts
+//   lora.target_modules=["q","v"],"all-linear"    commas within JSON are JSON's
+//   lora.lora_dropout=uniform(0,0.1)    numbers between these
+//   training.learning_rate=log(1e-5,1e-3)         the same in the logarithm
+//   training.seed=int(1,100)            integers from the first to the last
+//
+// InvalidArgument quotes the text and says what was expected.
+absl::StatusOr<SweepField> ParseSweepField(const std::string& text);
+
+// The values of each job, as JSON in the order of `fields`. A grid has every
+// combination, the last field's values varying fastest. A draw has `count`
+// combinations, no two alike, which are the same for the same seed on every
+// machine. InvalidArgument for more than kSweepJobs, for no field, for one that
+// is named twice or within another one, for a range in a grid, and for fewer
+// combinations than `count`.
+absl::StatusOr<std::vector<std::vector<std::string>>> ExpandGrid(
+    absl::Span<const SweepField> fields);
+absl::StatusOr<std::vector<std::vector<std::string>>> DrawValues(
+    absl::Span<const SweepField> fields, size_t count, int64_t seed);
+
+// A job of a sweep.
+struct SweepJob {
+  std::string spec_json;
+  std::map<std::string, std::string> labels;  // the sweep's, and each value
+  std::string values;                         // "learning_rate=0.0001 r=8"
+};
+
+// Makes the jobs of the sweep `name`: `spec_json` with each combination of
+// values. InvalidArgument names the first job that no daemon would take.
+absl::StatusOr<std::vector<SweepJob>> MakeSweepJobs(
+    const std::string& spec_json, const std::string& name,
+    absl::Span<const SweepField> fields,
+    absl::Span<const std::vector<std::string>> combinations);
+
+}  // namespace mpsd::client
+
+#endif  // MPSD_CLIENT_SWEEP_JOBS_H_
