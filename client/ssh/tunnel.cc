@@ -102,6 +102,7 @@ std::string Tunnel::target() const {
 }
 
 absl::Status Tunnel::Start() {
+  if (broken_) return absl::CancelledError("interrupted");
   if (!IsPlace(host_.substr(kHost)) || !base::IsPrintable(path_)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", base::Quotable(host_ + path_),
