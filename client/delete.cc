@@ -283,7 +283,7 @@ void AddDelete(Command& app, Action* action) {
   verb->add_option("--older-than", options->older_than,
                    "Only those that ended so long ago: 30d, 2w, 12h")
       ->type_name("TIME")
-      ->excludes("--ended-until");
+      ->excludes(verb->get_option("--ended-until"));
   verb->add_flag("--all", options->all,
                  "All of yours that have ended; an admin's: of everybody");
   verb->add_flag("-y,--yes", options->yes,

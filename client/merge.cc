@@ -48,8 +48,8 @@ fs::path DefaultWorker() {
   return fs::canonical(program, error).parent_path() / "mpsd-worker";
 }
 
-std::vector<std::string> Command(const MergeOptions& options,
-                                 const fs::path& worker) {
+std::vector<std::string> WorkerCommand(const MergeOptions& options,
+                                       const fs::path& worker) {
   std::vector<std::string> command = {worker.string(), "--merge",
                                       "--adapter",     options.adapter,
                                       "--out",         options.output};
@@ -101,7 +101,7 @@ ExitCode Merge(const MergeOptions& options, const Console& console) {
         "the program with --worker.");
   }
   console.out << std::flush;
-  const int status = Run(Command(options, worker));
+  const int status = Run(WorkerCommand(options, worker));
   if (status < 0) {
     return console.Fail(ExitCode::kOther,
                         absl::StrCat(worker.string(), ": ", strerror(errno)),

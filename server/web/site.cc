@@ -101,7 +101,8 @@ Response Jobs(jobs::JobReader& reader, const access::Rights& rights,
   const absl::StatusOr<v1::ListJobsRequest> request = ListRequest(target);
   if (!request.ok()) return Fault(request.status());
   v1::ListJobsResponse response;
-  return JsonOf(rpc::ListJobs(reader, rights, *request, response), response);
+  return JsonOf(rpc::ListJobs(reader, nullptr, rights, *request, response),
+                response);
 }
 
 Response Job(jobs::JobReader& reader, const access::Rights& rights,
