@@ -17,7 +17,7 @@ struct BatchSweepArguments {
   bool batch = false;  // this sweep is asked for
   int32_t first_batch = 0, max_batch = 0, steps = 0, warmup_steps = 0;
   double memory_limit_gb = 0;
-  std::string csv, svg;  // files to write; "": none
+  std::string csv;  // a file to write; "": none
 };
 
 // Adds --batch and the options that go with it.
