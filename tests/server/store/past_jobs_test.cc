@@ -38,6 +38,8 @@ class PastJobsTest : public testing::Test {
     jobs::Job job = QueuedJob(number);
     job.owner = "ada";
     EXPECT_TRUE(jobs_.Insert(job, StateEvent(job, 1)).ok());
+    job.state = State::kRunning;
+    EXPECT_TRUE(jobs_.Update(job, {}).ok());
     job.state = State::kSucceeded;
     job.end_time = kNow;
     EXPECT_TRUE(jobs_.Update(job, {}).ok());
