@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/jobs/job_queue.h"
 #include "server/jobs/pause_gate.h"
-#include "server/jobs/preemption.h"
 #include "server/jobs/user_limits.h"
 #include "server/notify/settings.h"
 

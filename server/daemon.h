@@ -19,9 +19,9 @@
 #include "server/housekeeping.h"
 #include "server/http/server.h"
 #include "server/hub/puller.h"
+#include "server/jobs/collector.h"
 #include "server/jobs/job_board.h"
 #include "server/jobs/job_files.h"
-#include "server/jobs/measured_folders.h"
 #include "server/jobs/scheduler.h"
 #include "server/jobs/user_limits.h"
 #include "server/machine_examiner.h"
@@ -161,7 +161,7 @@ class Daemon {
   std::unique_ptr<web::Site> site_;
   std::unique_ptr<http::Server> page_;  // null: off
   std::unique_ptr<rpc::RpcServer> server_;
-  std::unique_ptr<rpc::Watchdog> watchdog_;             // null: none
+  std::unique_ptr<rpc::Watchdog> watchdog_;  // null: none
   std::unique_ptr<DiskWatch> disk_watch_;
 };
 

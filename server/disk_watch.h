@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/jobs/measured_folders.h"
+#include "server/jobs/collector.h"
 #include "server/prometheus/daemon_metrics.h"
 #include "server/state_usage.h"
 #include "server/ticker.h"

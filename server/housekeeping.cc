@@ -8,8 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/clock.h"
-#include "server/jobs/ballast.h"
-#include "server/jobs/job_sweep.h"
+#include "server/jobs/job_deletion.h"
 
 namespace mpsd {
 namespace {

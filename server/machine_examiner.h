@@ -15,7 +15,7 @@
 #include "core/host/environment.h"
 #include "server/doctor/examiner.h"
 #include "server/doctor/service_file.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 #include "server/supervisor/gates_run.h"
 #include "server/supervisor/tested_launcher.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/jobs/measured_folders.h"
+#include "server/jobs/collector.h"
 
 namespace mpsd {
 

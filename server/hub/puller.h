@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "core/host/environment.h"
 #include "core/report/report.h"
-#include "server/jobs/user_ledger.h"
+#include "server/jobs/user_limits.h"
 #include "server/models/pull_ledger.h"
 #include "server/models/puller.h"
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -83,6 +84,32 @@ class BlobUploads : public BlobStore {
   // How much of the blob is kept for the user.
   virtual int64_t KeptBytes(const std::string& user,
                             const std::string& sha256) = 0;
+};
+
+struct UnusedBlob {
+  std::string sha256;
+  int64_t size_bytes = 0;
+  std::string sender = "";  // of an upload that broke off; else empty
+};
+
+// Uploads that no job, and nothing else in the state folder, has a link to, and
+// uploads that broke off, which nobody sent or asked for lately. Thread-safe.
+// Implemented over store::BlobStore.
+class UnusedBlobs {
+ public:
+  virtual ~UnusedBlobs() = default;
+  // The largest first, at most `limit`; those beyond are counted in `more` and
+  // `more_bytes`.
+  struct Found {
+    std::vector<UnusedBlob> blobs;
+    int64_t more = 0, more_bytes = 0;
+  };
+  virtual absl::StatusOr<Found> Find(size_t limit) = 0;
+  struct Removed {
+    int64_t blobs = 0, bytes = 0;
+    int64_t parts = 0, part_bytes = 0;  // of uploads that broke off
+  };
+  virtual absl::StatusOr<Removed> Remove() = 0;
 };
 
 }  // namespace mpsd::jobs

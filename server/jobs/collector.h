@@ -2,17 +2,140 @@
 #ifndef MPSD_SERVER_JOBS_COLLECTOR_H_
 #define MPSD_SERVER_JOBS_COLLECTOR_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "core/report/report.h"
 #include "server/jobs/job_manager.h"
 
 namespace mpsd::jobs {
+
+// The disk space of a job's folder without its inputs.
+struct FolderBytes {
+  std::string id;
+  int64_t bytes = 0;
+  int64_t checkpoint_bytes = 0;  // among them
+
+  bool operator==(const FolderBytes&) const = default;
+};
+
+// The disk space of the state folder and of each job's folder, as measured
+// last, less what was removed since then. A measurement takes a while: what is
+// removed meanwhile is taken from its result too, though the walk may have come
+// too late to count it, so that the figure is never too high for what was
+// removed and nothing goes for bytes that are gone. Thread-safe.
+class MeasuredFolders {
+ public:
+  // A measurement begins.
+  void Begin();
+  // It has ended, with the bytes of the whole state folder and of each job's.
+  void Set(int64_t total_bytes, const std::vector<FolderBytes>& folders);
+
+  // The job's folder, or its checkpoints, or `bytes` of something else went.
+  void JobRemoved(const std::string& id);
+  void CheckpointsRemoved(const std::string& id);
+  void OthersRemoved(int64_t bytes);
+
+  // 0 for a folder that was not there yet.
+  int64_t BytesOf(const std::string& id) const;
+  // The state folder's; nullopt before the first measurement.
+  std::optional<int64_t> TotalBytes() const;
+
+  // At most `limit` folders whose figures changed since they were taken, and
+  // that Return did not give back.
+  std::vector<FolderBytes> TakeChanged(size_t limit);
+  void Return(const std::vector<FolderBytes>& folders);
+
+ private:
+  void Shrink(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  std::optional<int64_t> total_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, FolderBytes> folders_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> changed_ ABSL_GUARDED_BY(mutex_);
+  // What was removed since the measurement under way began, in bytes.
+  bool measuring_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<std::string, int64_t> jobs_removed_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int64_t> checkpoints_removed_ ABSL_GUARDED_BY(mutex_);
+  int64_t others_removed_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// A job that has ended, as the rules of retention see it.
+struct KeptJob {
+  int64_t number = 0;  // of its row, never of two jobs
+  absl::Time ended;
+  int64_t bytes = 0;             // of its folder, as measured last
+  int64_t checkpoint_bytes = 0;  // among them
+  bool succeeded = false;
+  // Pinned, or needed by a job that has not ended.
+  bool bound = false;
+};
+struct KeptOwner {
+  std::string name;
+  std::vector<KeptJob> jobs;  // the one that ended first comes first
+};
+
+struct NamedJob {
+  int64_t number = 0;
+  std::string id, name;
+};
+
+// What retention knows of rows of jobs, and changes in them. Thread-safe.
+// Implemented by server/store.
+class KeptJobs {
+ public:
+  virtual ~KeptJobs() = default;
+
+  // Every job that has ended. A row without the time of its end stays away.
+  virtual absl::StatusOr<std::vector<KeptOwner>> Ended() = 0;
+  // In the order of `numbers`; jobs that are gone are left out.
+  virtual absl::StatusOr<std::vector<NamedJob>> Names(
+      absl::Span<const int64_t> numbers) = 0;
+  // Why a rule may not remove the job or its checkpoints: it is not there, has
+  // not ended, ended at another time than `ended`, is pinned, or a job that has
+  // not ended names its files or waits for it.
+  virtual absl::Status MayRemove(const std::string& id, absl::Time ended) = 0;
+
+  // Why a person may not delete the job: as above, but that other jobs wait for
+  // its end alone keeps nobody from that.
+  virtual absl::Status MayDelete(const std::string& id) = 0;
+
+  // NotFound when there is no such job.
+  virtual absl::Status SetPinned(const std::string& id, bool pinned) = 0;
+  // Jobs that are gone are left out.
+  virtual absl::Status SetBytes(absl::Span<const FolderBytes> folders) = 0;
+  // Asks MayRemove, and in the same transaction removes the rows of the job's
+  // checkpoints.
+  virtual absl::Status ForgetCheckpoints(const std::string& id,
+                                         absl::Time ended) = 0;
+};
+
+// Removes what a rule names, as long as nobody needs it. `ended`: the end of
+// the job that the rule was applied to. Both return the bytes freed;
+// FailedPrecondition where the job may not go any more (KeptJobs::MayRemove),
+// Aborted while somebody is about to need it. A kill in the middle leaves the
+// job whole, or something that the next start removes. Thread-safe. Implemented
+// by jobs::Scheduler.
+class JobRemover {
+ public:
+  virtual ~JobRemover() = default;
+  virtual absl::StatusOr<int64_t> RemoveJob(const std::string& id,
+                                            absl::Time ended) = 0;
+  // The job's result stays.
+  virtual absl::StatusOr<int64_t> RemoveCheckpoints(const std::string& id,
+                                                    absl::Time ended) = 0;
+};
 
 // What goes by rules, by the budget of the state folder, or because nobody
 // needs it. The numbers are those of CollectionItem.Kind in

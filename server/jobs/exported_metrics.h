@@ -4,16 +4,52 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "core/host/host.h"
-#include "server/jobs/hold.h"
+#include "core/spec/train_spec.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/pause_gate.h"
-#include "server/jobs/started_job.h"
 
 namespace mpsd::jobs {
+
+// A method of the API.
+struct CallMethod {
+  std::string name;  // "JobService.Submit"
+  bool is_stream = false;
+};
+
+// The server reports the calls of the API here. Thread-safe. An implementation
+// must not block. Implemented by server/prometheus.
+class ExportedCalls {
+ public:
+  virtual ~ExportedCalls() = default;
+  // The server has this method; comes before the method's first call. The
+  // methods of all calls are among these, so their number is bounded.
+  virtual void MethodServed(const CallMethod& method) = 0;
+  virtual void CallStarted(const CallMethod& method) = 0;
+  // `code`: what the client was told, kCancelled where the client did not wait
+  // for the answer. `duration`: from the call's arrival to its end.
+  virtual void CallEnded(const CallMethod& method, absl::StatusCode code,
+                         absl::Duration duration) = 0;
+};
+
+// A job whose attempt starts, as the exported metrics tell of it.
+struct StartedJob {
+  std::string id, name, owner;
+  std::string task;   // as job.json has it: "CAUSAL_LM"
+  std::string model;  // its id, or else the last part of its folder's path
+  absl::Duration queue_wait;
+  std::optional<absl::Duration> time_left = {};  // TimeLeft()
+};
+
+// `spec`: the job's. `job` has its start_time; it was queued at `since`.
+StartedJob DescribeStart(const Job& job, const spec::TrainSpec& spec,
+                         absl::Time since);
 
 // The scheduler reports its events to the exported metrics here. Thread-safe.
 // An implementation must not block nor call the scheduler. Implemented by

@@ -6,6 +6,7 @@
 #include <utility>
 
 namespace mpsd::jobs {
+
 namespace {
 
 constexpr std::pair<State, State> kTransitions[] = {

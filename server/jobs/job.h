@@ -12,9 +12,47 @@
 
 #include "absl/time/time.h"
 #include "core/report/report.h"
-#include "server/jobs/job_kind.h"
+
+// The field lists of an event, by the names that the database, the API and the
+// metrics use. A worker's report is walked by its own list
+// (core/report/report.h); this file adds only what the daemon renames, adds or
+// leaves out.
 
 namespace mpsd::jobs {
+
+// What a job does with the device. Every kind is queued, started, watched,
+// paused, tried again and deleted alike. To add a kind, add one line or one
+// case to each of these:
+//
+//   JobKind of proto/mpsd/v1/job.proto, with the number it has here;
+//   kJobKinds below: rows hold the number, no migration is needed;
+//   CheckSubmission (submission.cc), which tells what is wrong before it runs;
+//   JobKind of core/wire/messages.h and WireKind of server/supervisor;
+//   RunKind (core/worker/session.cc), which runs it.
+//
+// The numbers are stored in the database, sent to clients and never reused: 7
+// was one.
+enum class JobKind {
+  kTraining = 1,
+  // The studies, which measure.
+  kProbe = 2,
+  kBatchSweep = 3,
+  kDeviceComparison = 4,
+  kProfile = 5,
+  kSmoke = 6,
+};
+inline constexpr report::EnumName<JobKind> kJobKinds[] = {
+    {JobKind::kTraining, "training"},
+    {JobKind::kProbe, "probe"},
+    {JobKind::kBatchSweep, "batch_sweep"},
+    {JobKind::kDeviceComparison, "device_comparison"},
+    {JobKind::kProfile, "profile"},
+    {JobKind::kSmoke, "smoke"}};
+inline constexpr auto kAllJobKinds = report::ValuesOf(kJobKinds);
+constexpr std::string_view Name(JobKind kind) {
+  return report::NameIn(kJobKinds, kind);
+}
+constexpr bool IsStudy(JobKind kind) { return kind != JobKind::kTraining; }
 
 // QUEUED -> RUNNING -> SUCCEEDED | FAILED | CANCELLED
 // QUEUED -> CANCELLED
@@ -43,8 +81,8 @@ constexpr std::string_view Name(State state) {
 bool CanTransition(State from, State to);
 bool IsFinal(State state);  // only a person's request leaves it
 
-// How an attempt ended. One function (worker_exit.h) decides the reason, and
-// one table (blame.h) says whose fault the reason is.
+// How an attempt ended. One function (attempt_end.h) decides the reason, and
+// one table (attempt_end.h) says whose fault the reason is.
 enum class ExitReason {
   kDone,
   kRejected,     // the user's input is wrong
@@ -120,7 +158,8 @@ struct Job {
   // The time that the job's attempts held the device, without pauses.
   absl::Duration device_time;
   // Attempts in a row that ended early without writing a new checkpoint: those
-  // that failed by the job's fault, and those that were interrupted (blame.h).
+  // that failed by the job's fault, and those that were interrupted
+  // (attempt_end.h).
   int32_t failures = 0;
   int32_t interruptions = 0;
   bool behind = false;  // every other job that may run starts first
@@ -187,6 +226,62 @@ struct Event {
   absl::Time time;
   std::variant<StateChanged, Progress, Evaluated, Checkpoint, Note> body;
 };
+
+template <typename V>
+void EventFields(V& v, auto& e, const StateChanged*) {
+  v("state", e.state);
+  v("message", e.message);
+}
+
+// The daemon replaces two of the worker's counts by shares, which people
+// compare, and appends the rates of the attempt.
+template <typename V>
+void EventFields(V& v, auto& e, const Progress*) {
+  const auto told = [&](const char* name, auto& value) {
+    const std::string_view field = name;
+    if (field == "seconds") return v("step_seconds", value);
+    if (field == "padded_tokens") return v("padding_ratio", e.padding_ratio);
+    if (field == "data_wait_seconds") {
+      v("data_wait_ratio", e.data_wait_ratio);
+      v("tokens_per_second", e.tokens_per_second);
+      return v("eta_seconds", e.eta_seconds);
+    }
+    v(name, value);
+  };
+  Fields(told, e, static_cast<const report::Progress*>(nullptr));
+}
+
+// Leaves out the fields that only the run's own eval.jsonl keeps: the number of
+// label tokens, the seconds that the evaluation took, and whether it was the
+// best so far. The job's row has the best evaluation.
+template <typename V>
+void EventFields(V& v, auto& e, const Evaluated*) {
+  const auto told = [&](const char* name, auto& value) {
+    const std::string_view field = name;
+    if (field != "label_tokens" && field != "seconds" && field != "best") {
+      v(name, value);
+    }
+  };
+  Fields(told, e, static_cast<const report::Evaluated*>(nullptr));
+}
+
+// Leaves out the removed paths: each removes the row of another checkpoint.
+template <typename V>
+void EventFields(V& v, auto& e, const Checkpoint*) {
+  const auto told = [&](const char* name, auto& value) {
+    const std::string_view field = name;
+    if (field == "removed_paths") return;
+    v(field == "bytes" ? "size_bytes" : name, value);
+  };
+  Fields(told, e, static_cast<const report::Checkpointed*>(nullptr));
+  v("create_time_us", e.create_time);
+}
+
+template <typename V>
+void EventFields(V& v, auto& e, const Note*) {
+  v("text", e.text);
+  v("is_warning", e.is_warning);
+}
 
 }  // namespace mpsd::jobs
 

@@ -1,10 +1,231 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/jobs/job_board.h"
 
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "core/base/check.h"
+#include "server/jobs/job_files.h"
 #include "server/jobs/job_id.h"
-#include "server/jobs/request_file.h"
+#include "server/jobs/job_queue.h"
 
 namespace mpsd::jobs {
+
+int64_t EventHub::Subscribe(const std::string& job_id,
+                            std::function<void()> wake) {
+  base::Check(wake != nullptr, "there is somebody to wake");
+  absl::MutexLock lock(&mutex_);
+  subscribers_[++last_token_] = {job_id, std::move(wake)};
+  return last_token_;
+}
+
+void EventHub::Unsubscribe(int64_t token) {
+  absl::MutexLock lock(&mutex_);
+  subscribers_.erase(token);
+}
+
+void EventHub::Wake(const std::string& job_id) {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [token, subscriber] : subscribers_) {
+    if (subscriber.job_id == job_id) subscriber.wake();
+  }
+}
+
+namespace {
+
+// More than anybody can use, so that no number of a damaged database is
+// believed without bound.
+constexpr double kMostSeconds = 1e10;
+
+}  // namespace
+
+void QueueView::Push(JobQueue::Entry entry, const std::string& hold) {
+  absl::MutexLock lock(&mutex_);
+  job_holds_.erase(entry.id);
+  if (!hold.empty()) {
+    job_holds_[entry.id] = hold;
+    entry.not_before = absl::InfiniteDuration();
+  }
+  queue_.Push(std::move(entry));
+}
+
+bool QueueView::Remove(const std::string& id) {
+  absl::MutexLock lock(&mutex_);
+  job_holds_.erase(id);
+  return queue_.Remove(id);
+}
+
+void QueueView::HoldJob(const std::string& id, const std::string& why,
+                        absl::Duration not_before) {
+  absl::MutexLock lock(&mutex_);
+  // A Cancel may have removed the entry since the caller looked; nothing would
+  // remove a hold that came after.
+  if (!queue_.Position(id)) return;
+  job_holds_[id] = why;
+  queue_.Delay(id, not_before);
+}
+
+void QueueView::Unhold(const std::string& id, absl::Time since) {
+  absl::MutexLock lock(&mutex_);
+  if (job_holds_.erase(id) == 0) return;
+  std::optional<JobQueue::Entry> entry = queue_.Find(id);
+  if (!entry) return;
+  entry->not_before = -absl::InfiniteDuration();
+  entry->since = since;
+  queue_.Push(*std::move(entry));
+}
+
+bool QueueView::SetQueueHold(HoldReason reason, const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  if (why.empty()) return holds_.erase(reason) > 0;
+  std::string& known = holds_[reason];
+  return std::exchange(known, why) != why;
+}
+
+std::string QueueView::HoldOf(const std::string& id) const {
+  absl::MutexLock lock(&mutex_);
+  return HoldOfLocked(id);
+}
+
+std::string QueueView::HoldOfLocked(const std::string& id) const {
+  if (auto own = job_holds_.find(id); own != job_holds_.end()) {
+    return own->second;
+  }
+  if (id == info_.running_job_id) return "";
+  return Gravest();
+}
+
+void QueueView::Start(const std::string& id) {
+  absl::MutexLock lock(&mutex_);
+  running_ = queue_.Find(id);
+  job_holds_.erase(id);
+  queue_.Remove(id);
+}
+
+void QueueView::SetRunning(const std::string& id, const Pause& pause) {
+  absl::MutexLock lock(&mutex_);
+  if (running_ && running_->id != id) running_.reset();
+  info_.running_job_id = id;
+  info_.pause = pause;
+}
+
+Pause QueueView::PauseOf(const std::string& id) const {
+  absl::MutexLock lock(&mutex_);
+  if (id == info_.running_job_id) return info_.pause;
+  return {info_.pause_reasons, false, std::nullopt};
+}
+
+ManagerInfo QueueView::Info() const {
+  absl::MutexLock lock(&mutex_);
+  ManagerInfo info = info_;
+  info.hold = Gravest();
+  if (!holds_.empty()) info.hold_reason = Name(holds_.begin()->first);
+  info.drained = holds_.contains(HoldReason::kDrained);
+  return info;
+}
+
+void QueueView::SetHalfLife(absl::Duration half_life) {
+  absl::MutexLock lock(&mutex_);
+  book_ = UsageBook(half_life);
+}
+
+std::optional<OwnerUse> QueueView::Charge(const std::string& owner,
+                                          absl::Duration used,
+                                          absl::Duration now, absl::Time time) {
+  absl::MutexLock lock(&mutex_);
+  if (book_.half_life() <= absl::ZeroDuration()) return std::nullopt;
+  book_.Charge(owner, used, now);
+  queue_.SetShare(owner, book_.Share(owner));
+  return OwnerUse{owner, absl::ToDoubleSeconds(book_.Used(owner, now)), time};
+}
+
+void QueueView::Restore(const OwnerUse& use, absl::Duration now,
+                        absl::Time time) {
+  if (!std::isfinite(use.seconds)) return;
+  absl::MutexLock lock(&mutex_);
+  // A wall clock that was set back since makes no use younger than now.
+  const absl::Duration age = std::max(time - use.time, absl::ZeroDuration());
+  book_.Charge(use.owner, absl::Seconds(std::min(use.seconds, kMostSeconds)),
+               now - age);
+  queue_.SetShare(use.owner, book_.Share(use.owner));
+}
+
+std::vector<std::string> QueueView::ForgetUses(absl::Duration now) {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::string> forgotten = book_.Forget(now);
+  for (const std::string& owner : forgotten) {
+    queue_.SetShare(owner, UsageBook::kNoShare);
+  }
+  return forgotten;
+}
+
+QueueListing QueueView::Listing(size_t limit, absl::Time time,
+                                absl::Duration now) const {
+  absl::MutexLock lock(&mutex_);
+  const std::vector<JobQueue::Entry> first = queue_.First(limit);
+  QueueListing listing = List(first, time, now);
+  listing.more = static_cast<int64_t>(queue_.size() - first.size());
+  return listing;
+}
+
+QueueListing QueueView::ListingBefore(const std::string& owner,
+                                      int32_t priority, size_t limit,
+                                      absl::Time time, absl::Duration now) {
+  absl::MutexLock lock(&mutex_);
+  size_t all = 0;
+  const std::vector<JobQueue::Entry> ahead =
+      queue_.AheadOfNew(owner, priority, limit, all);
+  QueueListing listing = List(ahead, time, now);
+  listing.more = static_cast<int64_t>(all - ahead.size());
+  return listing;
+}
+
+QueueListing QueueView::List(const std::vector<JobQueue::Entry>& queued,
+                             absl::Time time, absl::Duration now) const {
+  QueueListing listing;
+  listing.half_life = book_.half_life();
+  std::set<std::string> owners;
+  const auto add = [&](const JobQueue::Entry& entry,
+                       State state) ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    QueuePlace& place = listing.places.emplace_back();
+    place.id = entry.id;
+    place.name = entry.name;
+    place.owner = entry.owner;
+    place.priority = entry.priority;
+    place.state = state;
+    place.since = entry.since;
+    place.why =
+        state == State::kRunning
+            ? "has the device"
+            : WhyThere(entry, book_.Used(entry.owner, now), listing.half_life);
+    place.hold = HoldOfLocked(entry.id);
+    if (entry.not_before > now && !entry.WaitsForSomebody()) {
+      place.not_before = time + (entry.not_before - now);
+    }
+    place.time_left = entry.time_left;
+    place.waits_for_somebody = entry.WaitsForSomebody();
+    owners.insert(entry.owner);
+  };
+  if (running_) add(*running_, State::kRunning);
+  for (const JobQueue::Entry& entry : queued) add(entry, State::kQueued);
+  for (const std::string& owner : owners) {
+    const double used = absl::ToDoubleSeconds(book_.Used(owner, now));
+    if (used > 0) listing.usage.push_back({owner, used, time});
+  }
+  std::sort(listing.usage.begin(), listing.usage.end(),
+            [](const OwnerUse& a, const OwnerUse& b) {
+              return a.seconds != b.seconds ? a.seconds > b.seconds
+                                            : a.owner < b.owner;
+            });
+  return listing;
+}
+
+std::string QueueView::Gravest() const {
+  return holds_.empty() ? "" : holds_.begin()->second;
+}
+
 namespace {
 
 constexpr int kMaxEvents = 1000;

@@ -5,20 +5,173 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "core/base/clock.h"
-#include "server/jobs/event_hub.h"
 #include "server/jobs/job_files.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
+#include "server/jobs/job_queue.h"
 #include "server/jobs/job_store.h"
-#include "server/jobs/queue_view.h"
+#include "server/jobs/pause_gate.h"
 
 namespace mpsd::jobs {
+
+// Knows which callers wait for news of which job. Thread-safe. Wake functions
+// run under the hub's lock, so that none runs once Unsubscribe has returned.
+// Hence a wake function must not block, nor call the hub; and Unsubscribe must
+// not be called with a lock held that the wake function takes.
+class EventHub {
+ public:
+  int64_t Subscribe(const std::string& job_id, std::function<void()> wake);
+  void Unsubscribe(int64_t token);
+  void Wake(const std::string& job_id);
+
+ private:
+  struct Subscriber {
+    std::string job_id;
+    std::function<void()> wake;
+  };
+  absl::Mutex mutex_;
+  int64_t last_token_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<int64_t, Subscriber> subscribers_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The queue, and everything that the API tells without the store. The view's
+// lock is held for no I/O and while no other lock is taken, so that Info, Get
+// and List are answered while a disk hangs. Thread-safe.
+class QueueView {
+ public:
+  // In the place of the job's entry and hold, if there were any. With `hold`
+  // the job waits until it is pushed again, for that reason.
+  void Push(JobQueue::Entry entry, const std::string& hold = "");
+  // Forgets the job's own hold, too.
+  bool Remove(const std::string& id);
+  // Holds this job alone until `not_before` (monotonic), because of `why`.
+  void HoldJob(const std::string& id, const std::string& why,
+               absl::Duration not_before);
+  // Ends HoldJob: the job may start at once, and counts as queued since then.
+  void Unhold(const std::string& id, absl::Time since);
+  std::optional<JobQueue::Entry> Next(absl::Duration now) const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.Next(now);
+  }
+  absl::Duration NextTime() const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.NextTime();
+  }
+  absl::Duration NextTimeAbove(int32_t priority) const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.NextTimeAbove(priority);
+  }
+  std::optional<JobQueue::Entry> Find(const std::string& id) const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.Find(id);
+  }
+  int64_t PlaceAt(JobQueue::Edge edge, const std::string& id,
+                  bool among_all) const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.PlaceAt(edge, id, among_all);
+  }
+  int64_t LastPlace(const std::string& owner, int32_t priority) const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.LastPlace(owner, priority);
+  }
+  std::optional<JobQueue::Heir> TakeTurn(const std::string& id) {
+    absl::MutexLock lock(&mutex_);
+    return queue_.TakeTurn(id);
+  }
+  std::optional<int32_t> Position(const std::string& id) const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.Position(id);
+  }
+  bool empty() const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.empty();
+  }
+  int64_t CountOf(const std::string& owner) const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.CountOf(owner);
+  }
+  QueueDepth Depth() const {
+    absl::MutexLock lock(&mutex_);
+    return queue_.Depth();
+  }
+
+  // Holds the whole queue because of `why`; an empty `why` ends the reason.
+  // Returns whether anything changed.
+  bool SetQueueHold(HoldReason reason, const std::string& why);
+  Holds holds() const {
+    absl::MutexLock lock(&mutex_);
+    return holds_;
+  }
+  // Why a job does not start, or why its end is not stored: the job's own hold,
+  // or else the queue's gravest one. "" where neither exists.
+  std::string HoldOf(const std::string& id) const;
+
+  // The entry leaves the queue, because its job trains from now on.
+  void Start(const std::string& id);
+  // `id`: the job that trains, "" for none. `pause`: the pause of that job, or
+  // else of the queue.
+  void SetRunning(const std::string& id, const Pause& pause);
+  // The entry of the job that trains, as it was when the job left the queue.
+  std::optional<JobQueue::Entry> running() const {
+    absl::MutexLock lock(&mutex_);
+    return running_;
+  }
+
+  // --- What owners use of the device. With a half-life of zero nobody's use
+  // counts and the queue is FIFO within priority.
+  // Call it before anything is charged.
+  void SetHalfLife(absl::Duration half_life);
+  // Adds `used` to what the owner used until `now` (monotonic), and moves the
+  // owner's jobs accordingly. Returns the owner's use, as of `time`, the wall
+  // clock's time at `now`; nullopt where nobody's use counts.
+  std::optional<OwnerUse> Charge(const std::string& owner, absl::Duration used,
+                                 absl::Duration now, absl::Time time);
+  // Takes over what an earlier daemon stored, by its age.
+  void Restore(const OwnerUse& use, absl::Duration now, absl::Time time);
+  // Forgets owners of whose use nothing is left; returns them.
+  std::vector<std::string> ForgetUses(absl::Duration now);
+
+  // `now`: monotonic, at the moment of `time`.
+  QueueListing Listing(size_t limit, absl::Time time, absl::Duration now) const;
+  // The same of the jobs before which a new job of the owner would not run.
+  QueueListing ListingBefore(const std::string& owner, int32_t priority,
+                             size_t limit, absl::Time time, absl::Duration now);
+  Pause PauseOf(const std::string& id) const;
+
+  // Changes the parts of Info that the calls above do not set.
+  void Change(const std::function<void(ManagerInfo&)>& change) {
+    absl::MutexLock lock(&mutex_);
+    change(info_);
+  }
+  ManagerInfo Info() const;
+
+ private:
+  // The running job, and `queued`.
+  QueueListing List(const std::vector<JobQueue::Entry>& queued, absl::Time time,
+                    absl::Duration now) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  std::string Gravest() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  std::string HoldOfLocked(const std::string& id) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  JobQueue queue_ ABSL_GUARDED_BY(mutex_);
+  UsageBook book_ ABSL_GUARDED_BY(mutex_);
+  std::optional<JobQueue::Entry> running_ ABSL_GUARDED_BY(mutex_);
+  Holds holds_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> job_holds_ ABSL_GUARDED_BY(mutex_);
+  ManagerInfo info_ ABSL_GUARDED_BY(mutex_);
+};
 
 // What people may read of the queue. Rows and events come from the store,
 // everything else from the view that the Scheduler writes. The board knows no

@@ -14,15 +14,32 @@
 #include "absl/status/statusor.h"
 #include "core/spec/model_config.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/model_finder.h"
 
 namespace mpsd::jobs {
+
+// Finds the models that people pushed to this daemon; implemented by
+// server/models. Thread-safe.
+class ModelFinder {
+ public:
+  struct Found {
+    std::string folder;  // absolute
+    // While it lives the folder stays.
+    std::shared_ptr<const void> lease;
+  };
+
+  virtual ~ModelFinder() = default;
+  // nullopt where no model has this name.
+  virtual std::optional<Found> Find(const std::string& name) = 0;
+  // A name that differs from `name` by case alone, for people; "" where there
+  // is none.
+  virtual std::string Alike(const std::string& name) = 0;
+};
 
 // The folders of jobs, and the scheduler's questions about the disk. One folder
 // per job below STATE/jobs:
 //
 //   ID/job.json   the fully defaulted spec, paths of this machine
-//   ID/request.json  the request that made the job (request_file.h)
+//   ID/request.json  the request that made the job
 //   ID/inputs/    the uploaded files, links to their blobs
 //   ID/input_names.json  how job.json spelled them, where it did otherwise
 //   ID/out/       the worker's --out
@@ -69,7 +86,7 @@ class JobFiles {
   virtual absl::Status ReplaceSpec(const std::string& job_id,
                                    const std::string& spec_json) = 0;
   virtual void Remove(const std::string& job_id) = 0;
-  // The steps of a deletion (deleted_folder.h): mark the folder; remove the
+  // The steps of a deletion (job_deletion.h): mark the folder; remove the
   // folder once the row is gone, returning the bytes freed; or take the mark
   // back.
   virtual absl::Status BeginDelete(const std::string& job_id) = 0;
@@ -182,6 +199,22 @@ class DiskJobFiles final : public JobFiles {
   const std::filesystem::path jobs_dir_;
   const ReadFolders folders_;
   ModelFinder* const pushed_;
+};
+
+// The request that made a job, as JSON in the job's folder, so that a job like
+// it can be made. Without what belongs to the caller and to this one call: the
+// owner, the limits, the idempotency key.
+class RequestFile {
+ public:
+  // The name of the file in the job's folder.
+  static constexpr char kFile[] = "request.json";
+
+  static std::string Encode(const SubmitRequest& request);
+
+  // FailedPrecondition where `folder`, a job's, has no such file: an earlier
+  // release made the job. DataLoss where the file makes no sense.
+  static absl::StatusOr<SubmitRequest> Read(
+      const std::filesystem::path& folder);
 };
 
 }  // namespace mpsd::jobs

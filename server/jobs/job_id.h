@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/clock.h"
+#include "server/jobs/job.h"
 
 namespace mpsd::jobs {
 
@@ -38,6 +40,15 @@ class JobIdGenerator {
 
 // Whether `text` is 26 characters of the alphabet, hence safe as a file name.
 bool IsJobId(std::string_view text);
+
+// The ids of the jobs that a spec mentions: those in whose folders its paths
+// lie (".../jobs/ID/..."), and those of "job:ID". A path in the folder of
+// another daemon's job counts too: an id too many keeps a job from removal, and
+// nothing else.
+std::set<std::string> JobMentions(std::string_view spec_json);
+
+// The jobs whose folders or ends the job needs.
+std::set<std::string> JobsNeededBy(const Job& job);
 
 }  // namespace mpsd::jobs
 

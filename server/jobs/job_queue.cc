@@ -2,14 +2,64 @@
 #include "server/jobs/job_queue.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 
 namespace mpsd::jobs {
+
+void UsageBook::Charge(const std::string& owner, absl::Duration used,
+                       absl::Duration now) {
+  if (half_life_ <= absl::ZeroDuration() || used <= absl::ZeroDuration()) {
+    return;
+  }
+  Use& use = uses_[owner];
+  use = {SecondsLeft(use, now) + absl::ToDoubleSeconds(used), now};
+}
+
+absl::Duration UsageBook::Used(const std::string& owner,
+                               absl::Duration now) const {
+  const auto use = uses_.find(owner);
+  if (use == uses_.end()) return absl::ZeroDuration();
+  return absl::Seconds(SecondsLeft(use->second, now));
+}
+
+double UsageBook::Share(const std::string& owner) const {
+  const auto use = uses_.find(owner);
+  if (use == uses_.end()) return kNoShare;
+  // The logarithm of what is left at time t is this number less t / half_life.
+  return std::log2(use->second.seconds) +
+         absl::FDivDuration(use->second.at, half_life_);
+}
+
+std::vector<std::string> UsageBook::Owners() const {
+  std::vector<std::string> owners;
+  owners.reserve(uses_.size());
+  for (const auto& [owner, use] : uses_) owners.push_back(owner);
+  return owners;
+}
+
+std::vector<std::string> UsageBook::Forget(absl::Duration now) {
+  std::vector<std::string> forgotten;
+  std::erase_if(uses_, [&](const auto& entry) {
+    if (absl::Seconds(SecondsLeft(entry.second, now)) >= kLeast) return false;
+    forgotten.push_back(entry.first);
+    return true;
+  });
+  return forgotten;
+}
+
+double UsageBook::SecondsLeft(const Use& use, absl::Duration now) const {
+  if (use.seconds <= 0) return 0;
+  const absl::Duration age = std::max(now - use.at, absl::ZeroDuration());
+  return use.seconds * std::exp2(-absl::FDivDuration(age, half_life_));
+}
+
 namespace {
 
 void CountDown(auto& counts, const auto& key) {
@@ -388,6 +438,52 @@ std::optional<int32_t> JobQueue::Position(const std::string& id) const {
       [](const Turn& t, std::string_view text) { return t.ticket < text; });
   while (turn->lane != &lane || equal-- > 0) ++turn;
   return static_cast<int32_t>(line.before + (turn - line.turns.begin()));
+}
+
+namespace {
+
+std::string OwnerOf(const JobQueue::Entry& entry) {
+  return entry.owner.empty() ? "its owner, who has no name," : entry.owner;
+}
+
+}  // namespace
+
+std::string WhyThere(const JobQueue::Entry& entry, absl::Duration used,
+                     absl::Duration half_life) {
+  if (entry.behind) {
+    return "behind all others once: its last attempt ended early without a "
+           "new checkpoint";
+  }
+  std::string priority = absl::StrCat("priority ", entry.priority);
+  if (entry.among_all && entry.place != 0) {
+    return absl::StrCat(priority, ", moved ",
+                        entry.place < 0 ? "before" : "behind",
+                        " all others of it by an admin");
+  }
+  if (entry.place < 0) absl::StrAppend(&priority, ", moved up");
+  if (entry.place > 0) absl::StrAppend(&priority, ", moved down");
+  if (half_life <= absl::ZeroDuration()) {
+    return priority + ", first come, first served";
+  }
+  if (used <= absl::ZeroDuration()) {
+    return absl::StrCat(priority, ", ", OwnerOf(entry),
+                        " has not used the device lately");
+  }
+  return absl::StrCat(priority, ", ", OwnerOf(entry), " has used the device ",
+                      RoundTime(used), " lately");
+}
+
+std::string RoundTime(absl::Duration time) {
+  return absl::FormatDuration(absl::Floor(
+      time, time < absl::Hours(1) ? absl::Seconds(1) : absl::Minutes(1)));
+}
+
+bool MayTake(const PreemptionPolicy& policy, const JobQueue::Entry& challenger,
+             const Holder& holder) {
+  return policy.enabled && !challenger.behind &&
+         challenger.priority > holder.priority && holder.has_stepped &&
+         holder.run >= policy.least_run &&
+         (!holder.left || *holder.left >= policy.margin);
 }
 
 }  // namespace mpsd::jobs

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,9 +14,49 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/jobs/usage_book.h"
 
 namespace mpsd::jobs {
+
+// What each owner used of the device lately: seconds, of which half are
+// forgotten after each half-life. Times are monotonic, so that no jump of the
+// wall clock forgets anything. Not thread-safe.
+class UsageBook {
+ public:
+  // Less than this is forgotten: an owner who used so little is as one who used
+  // nothing.
+  static constexpr absl::Duration kLeast = absl::Seconds(1);
+  // The share of an owner who used nothing.
+  static constexpr double kNoShare = -std::numeric_limits<double>::infinity();
+
+  // With a `half_life` of zero the book stays empty.
+  explicit UsageBook(absl::Duration half_life = absl::ZeroDuration())
+      : half_life_(half_life) {}
+
+  absl::Duration half_life() const { return half_life_; }
+
+  void Charge(const std::string& owner, absl::Duration used,
+              absl::Duration now);
+  // What is left at `now` of the owner's use.
+  absl::Duration Used(const std::string& owner, absl::Duration now) const;
+  // A number by which owners are compared: greater for who used more. The order
+  // of two owners does not depend on the time, because both forget alike, so
+  // that a share changes with Charge alone.
+  double Share(const std::string& owner) const;
+  std::vector<std::string> Owners() const;
+
+  // Takes out the owners of whose use less than kLeast is left; returns them.
+  std::vector<std::string> Forget(absl::Duration now);
+
+ private:
+  struct Use {
+    double seconds = 0;  // as of `at`; positive
+    absl::Duration at;
+  };
+  double SecondsLeft(const Use& use, absl::Duration now) const;
+
+  absl::Duration half_life_;
+  std::map<std::string, Use> uses_;  // by owner
+};
 
 // How many jobs wait, and for how long. Jobs that wait for somebody
 // (Entry::WaitsForSomebody) count in the first two figures alone.
@@ -82,7 +123,7 @@ class JobQueue {
   // entry that had that ticket, with the one that it has now; nullopt where
   // nothing changed.
   std::optional<Heir> TakeTurn(const std::string& id);
-  // Sets the owner's share (usage_book.h), UsageBook::kNoShare for none, which
+  // Sets the owner's share, UsageBook::kNoShare for none, which
   // is what every owner begins with. Moves the owner's jobs: cheap where no
   // other owner has the same share, before or after.
   void SetShare(const std::string& owner, double share);
@@ -201,6 +242,40 @@ class JobQueue {
   size_t untold_ = 0;                    // entries that do not
   std::multiset<absl::Time> times_;      // when the entries were queued
 };
+
+// Why a queued job stands where it stands, for people. `used`: what its owner
+// used of the device lately; `half_life`: zero where that does not count.
+std::string WhyThere(const JobQueue::Entry& entry, absl::Duration used,
+                     absl::Duration half_life);
+
+// A time for people, to the second below an hour and to the minute above:
+// "2h5m".
+std::string RoundTime(absl::Duration time);
+
+// When a queued job takes the device from a running job of lower priority.
+struct PreemptionPolicy {
+  bool enabled = false;
+  // A running job that trains for less than this keeps the device: to write a
+  // checkpoint and to load it again would cost about as much.
+  absl::Duration margin = absl::Minutes(5);
+  // So long an attempt keeps the device at least.
+  absl::Duration least_run = absl::Minutes(5);
+};
+
+// What decides about the running job.
+struct Holder {
+  int32_t priority = 0;
+  // A step of this attempt has finished: whatever is taken away from a job, it
+  // advances by a step with each attempt.
+  bool has_stepped = false;
+  absl::Duration run;                  // the attempt's time on the device
+  std::optional<absl::Duration> left;  // to train; absent where not known
+};
+
+// Whether `challenger`, which may start now, takes the device from `holder`. A
+// challenger that waits behind all others takes it from nobody.
+bool MayTake(const PreemptionPolicy& policy, const JobQueue::Entry& challenger,
+             const Holder& holder);
 
 }  // namespace mpsd::jobs
 

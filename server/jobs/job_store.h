@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,11 +14,70 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "server/jobs/job.h"
-#include "server/jobs/list_filter.h"
 
 namespace mpsd::jobs {
 
-// What an owner used of the device lately (usage_book.h): seconds as of `time`.
+// What a list of jobs is sorted by; jobs that are equal in it, by the order in
+// which they came. The numbers are those of v1.JobOrder.
+enum class ListOrder {
+  kCreated = 1,  // the order in which the jobs came
+  kEndTime = 2,
+  kName = 3,  // its first kOrderedCharacters, A and a alike (ASCII)
+  kOwner = 4,
+  kState = 5,
+  kPriority = 6,
+  kEvalLoss = 7,
+  kDeviceTime = 8,
+  kStoredBytes = 9,
+};
+inline constexpr ListOrder kAllListOrders[] = {
+    ListOrder::kCreated,  ListOrder::kEndTime,    ListOrder::kName,
+    ListOrder::kOwner,    ListOrder::kState,      ListOrder::kPriority,
+    ListOrder::kEvalLoss, ListOrder::kDeviceTime, ListOrder::kStoredBytes};
+// So few that a name cut to limits::kNameBytes has them whole.
+inline constexpr int kOrderedCharacters = 60;
+
+// Where in a list a job stands. The place says it by itself: the next page
+// begins behind it also when the job was changed or deleted since.
+struct ListPlace {
+  std::string id;
+  // The job's value of the order: monostate for kCreated and for a job without
+  // a value; microseconds for times.
+  std::variant<std::monostate, int64_t, double, std::string> value;
+
+  bool operator==(const ListPlace&) const = default;
+};
+ListPlace PlaceOf(const Job& job, ListOrder order);
+
+struct ListFilter {
+  std::vector<State> states;                  // empty: all
+  std::string owner;                          // empty: all
+  std::map<std::string, std::string> labels;  // all must match
+  int limit = 50;
+  std::optional<ListPlace> after;  // exclusive; absent: from the first
+  // For a table of jobs: spec_json, confusion_matrix and warnings stay empty,
+  // and texts are cut to limits.h. A row that cannot be read as a whole comes
+  // with its readable columns and says so in its message. A summary is never
+  // written back.
+  bool summaries = false;
+
+  // In id, name, owner, model, message, or a label's key or value, upper and
+  // lower case alike; empty: all.
+  std::string text;
+  // Present: of jobs of others `text` is looked for in id and owner alone.
+  std::optional<std::string> text_of_owner;
+  // At or after the first, before the second.
+  std::optional<absl::Time> created_from, created_to, ended_from, ended_to;
+  std::string model;              // empty: all
+  std::vector<std::string> tags;  // all must match
+  std::optional<bool> pinned, held;
+  ListOrder order = ListOrder::kCreated;
+  bool past = false;  // deleted jobs (PastJobs::List) instead of the others
+  // Smallest, oldest, A first; jobs without a value are last either way.
+  bool ascending = false;
+};
+
+// What an owner used of the device lately (job_queue.h): seconds as of `time`.
 struct OwnerUse {
   std::string owner;
   double seconds = 0;
@@ -121,6 +181,91 @@ class JobStore {
   virtual absl::Status SetDrain(const std::optional<std::string>& why) = 0;
 
   virtual int64_t schema_version() const = 0;
+};
+
+// One end of a job, as the job was then; a job that is tried again may end
+// several times.
+struct EndedJob {
+  int64_t number = 0;  // grows from end to end, and is never used twice
+  std::string job_id;
+  State state = State::kFailed;  // a final one
+  absl::Time time;
+  std::string message;
+};
+
+// The ends of jobs that nobody has announced yet. An end is stored in the
+// transaction that ends its job, and goes with the job when that is deleted.
+// Thread-safe. Implemented by server/store.
+class EndedJobs {
+ public:
+  virtual ~EndedJobs() = default;
+  // The ends after `number`, oldest first, at most `limit`.
+  virtual absl::StatusOr<std::vector<EndedJob>> After(int64_t number,
+                                                      int limit) = 0;
+  // Forgets an end. A power cut may bring the end back.
+  virtual absl::Status Forget(int64_t number) = 0;
+};
+
+struct JobNote {
+  absl::Time time;
+  std::string author, text;
+};
+
+// What was seen of an attempt: a v1.RunAttempt, serialized.
+struct AttemptRow {
+  std::string job_id;
+  absl::Time start;
+  std::string body;
+};
+
+// What stays of a deleted job in a list.
+struct PastJob {
+  ListPlace place;
+  std::string name;  // its beginning
+  std::string body;  // a v1.JobRecord, serialized
+};
+
+// Notes and tags of jobs, what was seen of their attempts, and the records of
+// deleted jobs. Every call that changes something is one transaction, which a
+// power cut does not undo once the call returned OK, but for PutAttempts, which
+// it may. Thread-safe. Implemented by server/store.
+class PastJobs {
+ public:
+  virtual ~PastJobs() = default;
+
+  virtual absl::Status PutAttempts(const std::vector<AttemptRow>& rows) = 0;
+  // The bodies, oldest first.
+  virtual absl::StatusOr<std::vector<std::string>> Attempts(
+      const std::string& job_id) = 0;
+
+  // Keeps `job` as a past one; called right before its row goes. `texts`: what
+  // a search for a text looks at beside the notes; `body`: see PastJob.
+  virtual absl::Status Put(const Job& job, const std::string& texts,
+                           const std::string& body) = 0;
+  // The body of a deleted job; NotFound where there is none.
+  virtual absl::StatusOr<std::string> BodyOf(const std::string& id) = 0;
+  // Deleted jobs as JobStore::List has the others. DeadlineExceeded for a
+  // search that takes too long.
+  virtual absl::StatusOr<std::vector<PastJob>> List(
+      const ListFilter& filter) = 0;
+  virtual absl::StatusOr<int64_t> Count(const ListFilter& filter) = 0;
+  // Deleted jobs whose id begins or ends with `part`, latest first.
+  virtual absl::StatusOr<std::vector<FoundJob>> FindByIdPart(
+      const std::string& part, int limit) = 0;
+
+  // Of a job, deleted or not. Oldest first; sorted.
+  virtual absl::StatusOr<std::vector<JobNote>> NotesOf(
+      const std::string& id) = 0;
+  virtual absl::StatusOr<std::vector<std::string>> TagsOf(
+      const std::string& id) = 0;
+  // NotFound where there is no such job and was none; ResourceExhausted where
+  // it has limits::kJobNotes notes.
+  virtual absl::Status AddNote(const std::string& id, const JobNote& note) = 0;
+  // Removes first. NotFound likewise; ResourceExhausted, and nothing is
+  // changed, where the job would have more than limits::kJobTags tags.
+  virtual absl::Status Tag(const std::string& id,
+                           const std::vector<std::string>& add,
+                           const std::vector<std::string>& remove) = 0;
 };
 
 }  // namespace mpsd::jobs

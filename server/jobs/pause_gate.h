@@ -10,12 +10,52 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/host/host.h"
 #include "core/report/report.h"
-#include "server/jobs/quiet_hours.h"
 
 namespace mpsd::jobs {
+
+// The hours of a day in which nothing trains, by local wall-clock time.
+struct QuietHours {
+  int begin_minute = 0;  // minute of the day, 0..1439
+  int end_minute = 0;    // exclusive; before `begin`: on the next day
+
+  bool operator==(const QuietHours&) const = default;
+};
+
+// Parses "22:00-07:00". InvalidArgument for any other form, and for an empty
+// span.
+absl::StatusOr<QuietHours> ParseQuietHours(const std::string& text);
+
+bool IsQuiet(const QuietHours& hours, absl::Time now, absl::TimeZone zone);
+
+// "22:00-07:00".
+std::string ToString(const QuietHours& hours);
+
+// Why no queued job starts though none trains, the gravest reason first.
+enum class HoldReason {
+  kStorage,  // the queue cannot be written
+  kDisk,     // less is free than mpsd was told to leave
+  kMachine,  // the machine's fault ended the last attempt
+  kDevice,   // the self-test failed, or an earlier daemon's worker has it
+  kDrained,  // an admin said so: JobManager::DrainQueue
+};
+// The names are the labels of metrics.
+inline constexpr report::EnumName<HoldReason> kHoldReasons[] = {
+    {HoldReason::kStorage, "storage"},
+    {HoldReason::kDisk, "disk"},
+    {HoldReason::kMachine, "machine"},
+    {HoldReason::kDevice, "device"},
+    {HoldReason::kDrained, "drained"}};
+inline constexpr auto kAllHoldReasons = report::ValuesOf(kHoldReasons);
+constexpr std::string_view Name(HoldReason reason) {
+  return report::NameIn(kHoldReasons, reason);
+}
+
+// Each reason with its text for people.
+using Holds = std::map<HoldReason, std::string>;
 
 // Why nothing trains at present.
 enum class PauseReason {

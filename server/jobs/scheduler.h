@@ -20,31 +20,22 @@
 #include "core/host/host.h"
 #include "core/spec/train_spec.h"
 #include "server/jobs/attempt.h"
+#include "server/jobs/attempt_end.h"
 #include "server/jobs/blob_store.h"
-#include "server/jobs/event_hub.h"
+#include "server/jobs/collector.h"
 #include "server/jobs/exported_metrics.h"
-#include "server/jobs/folder_claims.h"
-#include "server/jobs/hold.h"
 #include "server/jobs/job_board.h"
+#include "server/jobs/job_deletion.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_id.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/job_queue.h"
-#include "server/jobs/job_remover.h"
 #include "server/jobs/job_store.h"
 #include "server/jobs/journal.h"
-#include "server/jobs/kept_jobs.h"
-#include "server/jobs/measured_folders.h"
-#include "server/jobs/named_results.h"
 #include "server/jobs/pause_gate.h"
-#include "server/jobs/preemption.h"
 #include "server/jobs/prior_jobs.h"
-#include "server/jobs/queue_view.h"
-#include "server/jobs/relay.h"
-#include "server/jobs/retry.h"
 #include "server/jobs/submission.h"
-#include "server/jobs/user_ledger.h"
-#include "server/jobs/verdict.h"
+#include "server/jobs/user_limits.h"
 #include "server/jobs/worker_launcher.h"
 
 namespace mpsd::jobs {
@@ -218,7 +209,7 @@ class Scheduler final : public JobManager,
   MachineMemory Memory() const;
 
   // --- Jobs that wait for others, or go on from their results:
-  // scheduler_after.cc.
+  // scheduler.cc.
   // Reads the jobs that the one who submits may read. `request` must outlive
   // the result.
   FindJob ReadableJobs(const SubmitRequest& request);
@@ -304,7 +295,7 @@ class Scheduler final : public JobManager,
   void TakeTurn(const std::string& id, Job& job)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDrained() const;
-  // --- Removals: scheduler_removal.cc.
+  // --- Removals: scheduler_verbs.cc.
   absl::Status CheckStoredEnd(const std::string& id);
   // Has the record of a job written that is about to go. A disk that is full
   // keeps no job from going, since that makes room.

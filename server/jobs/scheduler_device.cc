@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "server/jobs/exported_metrics.h"
+#include "server/jobs/prior_jobs.h"
 #include "server/jobs/scheduler.h"
-#include "server/jobs/start_check.h"
-#include "server/jobs/started_job.h"
 
 namespace mpsd::jobs {
 namespace {

@@ -8,19 +8,35 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/spec/model_config.h"
+#include "core/spec/train_spec.h"
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/memory_fit.h"
-#include "server/jobs/named_results.h"
+#include "server/jobs/prior_jobs.h"
 
 namespace mpsd::jobs {
+
+// The memory that a job may take, in bytes; 0 where it is not known.
+struct MachineMemory {
+  int64_t host_bytes = 0;
+  std::string device;  // the last worker's: "mps", "cuda", "cpu"; or empty
+  // the most that the system recommends for the device
+  int64_t device_bytes = 0;
+};
+
+// The least memory in bytes that the job can run with: auto_find_batch_size
+// goes down to single rows whose layers are computed again.
+int64_t LeastMemory(spec::TrainSpec spec, const spec::ModelConfig& model);
+
+// The memory of the job's device in bytes; 0 where it is not known.
+int64_t MemoryFor(const MachineMemory& memory, spec::DeviceChoice device);
 
 // A request that passed every check that is possible before a worker starts.
 struct Submission {
   std::string name, model;  // as the spec has them
   std::string spec_json;    // with every default; paths as the worker gets them
-  // The jobs whose results the spec names (named_results.h).
+  // The jobs whose results the spec names (prior_jobs.h).
   std::vector<std::string> named_jobs;
   std::vector<JobFiles::Link> links;
   std::string note;  // for people: estimated device memory

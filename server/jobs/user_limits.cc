@@ -9,9 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "server/jobs/queue_words.h"
+#include "server/jobs/job_queue.h"
 
 namespace mpsd::jobs {
+
 namespace {
 
 constexpr char kNone[] = "none";

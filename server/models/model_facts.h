@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/jobs/memory_fit.h"
+#include "server/jobs/submission.h"
 
 namespace mpsd::models {
 

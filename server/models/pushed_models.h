@@ -18,8 +18,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/jobs/blob_store.h"
+#include "server/jobs/job_files.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/model_finder.h"
 #include "server/models/file_list.h"
 
 namespace mpsd::models {

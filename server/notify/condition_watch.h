@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/jobs/hold.h"
+#include "server/jobs/pause_gate.h"
 
 namespace mpsd::notify {
 

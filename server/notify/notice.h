@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "server/jobs/ended_jobs.h"
-#include "server/jobs/hold.h"
 #include "server/jobs/job.h"
+#include "server/jobs/job_store.h"
+#include "server/jobs/pause_gate.h"
 
 namespace mpsd::notify {
 

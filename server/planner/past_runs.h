@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 #include "core/spec/train_spec.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 
 namespace mpsd::planner {
 

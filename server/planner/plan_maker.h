@@ -18,8 +18,7 @@
 #include "server/jobs/blob_store.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_id.h"
-#include "server/jobs/job_reader.h"
-#include "server/jobs/planner.h"
+#include "server/jobs/job_manager.h"
 #include "server/jobs/submission.h"
 #include "server/planner/plan_run.h"
 

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/jobs/planner.h"
+#include "server/jobs/job_manager.h"
 
 namespace mpsd::planner {
 

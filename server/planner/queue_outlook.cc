@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/limits.h"
+#include "server/jobs/job_queue.h"
 #include "server/jobs/pause_gate.h"
-#include "server/jobs/queue_words.h"
 
 namespace mpsd::planner {
 namespace {

@@ -6,8 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "server/jobs/job_reader.h"
-#include "server/jobs/planner.h"
+#include "server/jobs/job_manager.h"
 
 namespace mpsd::planner {
 

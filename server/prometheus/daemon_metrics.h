@@ -21,7 +21,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "server/jobs/collector.h"
-#include "server/jobs/exported_calls.h"
+#include "server/jobs/exported_metrics.h"
 
 namespace mpsd::prometheus {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/report/report.h"
-#include "server/jobs/blame.h"
-#include "server/jobs/event_fields.h"
+#include "server/jobs/attempt_end.h"
+#include "server/jobs/job.h"
 #include "server/prometheus/families.h"
 
 namespace mpsd::prometheus {

@@ -16,7 +16,7 @@ struct Metric {
   const char* help;
 };
 
-// The gauge for a field of a step (server/jobs/event_fields.h). A field that a
+// The gauge for a field of a step (server/jobs/job.h). A field that a
 // step lacks leaves the gauge unset.
 struct FieldGauge {
   const char* field;
@@ -200,7 +200,7 @@ inline constexpr Metric kHeldSeconds{
     "mpsd_held_seconds_total", MetricKind::kCounter, "reason",
     "Time for which this kept queued jobs from starting."};
 
-// --- The ends of attempts. `class`: whose fault (server/jobs/blame.h).
+// --- The ends of attempts. `class`: whose fault (server/jobs/attempt_end.h).
 inline constexpr Metric kWorkerExits{
     "mpsd_worker_exits_total", MetricKind::kCounter, "class, reason",
     "Workers that ended, by reason, and by whose fault: nobody, job, machine, "

@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "server/jobs/exported_metrics.h"
 #include "server/jobs/job.h"
-#include "server/jobs/phase_clock.h"
-#include "server/jobs/started_job.h"
+#include "server/jobs/meters.h"
 
 namespace mpsd::prometheus {
 

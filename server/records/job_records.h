@@ -18,7 +18,6 @@
 #include "mpsd/v1/record.pb.h"
 #include "server/jobs/job_files.h"
 #include "server/jobs/job_store.h"
-#include "server/jobs/past_jobs.h"
 #include "server/records/run_watch.h"
 
 namespace mpsd::records {

@@ -18,7 +18,7 @@
 #include "core/spec/train_spec.h"
 #include "mpsd/v1/study.pb.h"
 #include "nlohmann/json.hpp"
-#include "server/jobs/request_file.h"
+#include "server/jobs/job_files.h"
 
 namespace mpsd::records {
 namespace {

@@ -18,7 +18,7 @@
 #include "core/base/clock.h"
 #include "mpsd/v1/record.pb.h"
 #include "server/jobs/exported_metrics.h"
-#include "server/jobs/phase_clock.h"
+#include "server/jobs/meters.h"
 
 namespace mpsd::records {
 

@@ -16,11 +16,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "server/jobs/blob_store.h"
 #include "server/jobs/collector.h"
-#include "server/jobs/job_remover.h"
-#include "server/jobs/kept_jobs.h"
-#include "server/jobs/measured_folders.h"
-#include "server/jobs/unused_blobs.h"
 #include "server/retention/clock_trust.h"
 #include "server/retention/plan.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/jobs/keep_rules.h"
-#include "server/jobs/kept_jobs.h"
+#include "server/jobs/collector.h"
+#include "server/jobs/user_limits.h"
 
 // What the rules of retention remove, and why. Pure: neither a clock nor a disk
 // nor a database.

@@ -6,7 +6,7 @@
 
 #include "mpsd/v1/artifacts.grpc.pb.h"
 #include "server/jobs/blob_store.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/stream_host.h"
 #include "server/rpc/unary_call.h"

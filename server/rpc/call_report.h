@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 #include "grpcpp/support/server_interceptor.h"
-#include "server/jobs/exported_calls.h"
+#include "server/jobs/exported_metrics.h"
 
 namespace mpsd::rpc {
 

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "core/report/report.h"
-#include "server/jobs/event_fields.h"
+#include "server/jobs/job.h"
 #include "server/rpc/status.h"
 #include "server/rpc/study_codec.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "mpsd/v1/daemon.pb.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 #include "server/rpc/daemon_facts.h"
 
 namespace mpsd::rpc {

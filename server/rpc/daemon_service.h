@@ -7,7 +7,6 @@
 #include "mpsd/v1/daemon.grpc.pb.h"
 #include "server/jobs/collector.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/job_reader.h"
 #include "server/rpc/daemon_facts.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/unary_call.h"

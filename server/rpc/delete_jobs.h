@@ -5,7 +5,6 @@
 #include "absl/status/status.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/job_reader.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/unary_call.h"
 

@@ -11,7 +11,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/access/audit_log.h"
 #include "server/access/rules.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 #include "server/rpc/identify.h"
 #include "server/rpc/stream_host.h"
 

@@ -5,7 +5,7 @@
 #include "core/host/host.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 
 namespace mpsd::rpc {
 

@@ -6,8 +6,7 @@
 #include "absl/status/statusor.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/job_reader.h"
-#include "server/jobs/user_ledger.h"
+#include "server/jobs/user_limits.h"
 #include "server/rpc/unary_call.h"
 
 namespace mpsd::rpc {

@@ -5,7 +5,6 @@
 #include "absl/time/time.h"
 #include "mpsd/v1/jobs.grpc.pb.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/job_reader.h"
 #include "server/records/job_records.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/stream_host.h"

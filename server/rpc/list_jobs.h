@@ -6,8 +6,8 @@
 #include "absl/status/statusor.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/access/rules.h"
-#include "server/jobs/job_reader.h"
-#include "server/jobs/list_filter.h"
+#include "server/jobs/job_manager.h"
+#include "server/jobs/job_store.h"
 #include "server/records/job_records.h"
 
 namespace mpsd::rpc {

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "mpsd/v1/models.pb.h"
 #include "server/jobs/blob_store.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 #include "server/models/model_book.h"
 #include "server/rpc/unary_call.h"
 #include "server/rpc/user_accounts.h"

@@ -4,7 +4,7 @@
 
 #include "mpsd/v1/models.grpc.pb.h"
 #include "server/jobs/blob_store.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 #include "server/models/model_book.h"
 #include "server/models/puller.h"
 #include "server/rpc/gate.h"

@@ -6,9 +6,8 @@
 
 #include "mpsd/v1/plan.pb.h"
 #include "server/access/rules.h"
-#include "server/jobs/job_reader.h"
-#include "server/jobs/planner.h"
-#include "server/jobs/user_ledger.h"
+#include "server/jobs/job_manager.h"
+#include "server/jobs/user_limits.h"
 #include "server/rpc/source_stream.h"
 
 namespace mpsd::rpc {

@@ -6,7 +6,6 @@
 #include "mpsd/v1/daemon.pb.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/job_reader.h"
 #include "server/rpc/unary_call.h"
 
 namespace mpsd::rpc {

@@ -4,8 +4,7 @@
 
 #include "mpsd/v1/runbook.grpc.pb.h"
 #include "server/doctor/examiner.h"
-#include "server/jobs/job_reader.h"
-#include "server/jobs/planner.h"
+#include "server/jobs/job_manager.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/stream_host.h"
 #include "server/rpc/unary_call.h"

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "server/access/rules.h"
 #include "server/jobs/blob_store.h"
-#include "server/jobs/user_ledger.h"
+#include "server/jobs/user_limits.h"
 
 namespace mpsd::rpc {
 

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "server/access/rules.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 
 namespace mpsd::rpc {
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "mpsd/v1/runbook.pb.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 
 namespace mpsd::rpc {
 

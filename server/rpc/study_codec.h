@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "mpsd/v1/jobs.pb.h"
-#include "server/jobs/job_kind.h"
+#include "server/jobs/job.h"
 
 namespace mpsd::rpc {
 

@@ -7,7 +7,7 @@
 
 #include "mpsd/v1/artifacts.pb.h"
 #include "server/jobs/blob_store.h"
-#include "server/jobs/user_ledger.h"
+#include "server/jobs/user_limits.h"
 #include "server/rpc/sink_stream.h"
 
 namespace mpsd::rpc {

@@ -7,8 +7,7 @@
 #include "absl/status/statusor.h"
 #include "mpsd/v1/daemon.pb.h"
 #include "server/access/rules.h"
-#include "server/jobs/job_reader.h"
-#include "server/jobs/user_ledger.h"
+#include "server/jobs/job_manager.h"
 #include "server/jobs/user_limits.h"
 
 namespace mpsd::rpc {

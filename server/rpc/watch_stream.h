@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "mpsd/v1/jobs.pb.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 #include "server/rpc/source_stream.h"
 
 namespace mpsd::rpc {

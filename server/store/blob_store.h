@@ -13,7 +13,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/jobs/blob_store.h"
-#include "server/jobs/unused_blobs.h"
 #include "server/store/database.h"
 #include "server/store/disk_room.h"
 #include "server/store/partial_blobs.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/jobs/ended_jobs.h"
+#include "server/jobs/job_store.h"
 #include "server/store/database.h"
 
 namespace mpsd::store {

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "core/base/json_depth.h"
 #include "core/report/report_json.h"
-#include "server/jobs/event_fields.h"
+#include "server/jobs/job.h"
 
 namespace mpsd::store {
 namespace {

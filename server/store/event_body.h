@@ -10,7 +10,7 @@
 namespace mpsd::store {
 
 // The encoding of events in table events: a kind, and a JSON object with the
-// fields of server/jobs/event_fields.h. A member that is absent reads as its
+// fields of server/jobs/job.h. A member that is absent reads as its
 // default, so that old rows stay readable. A double that is not finite is
 // stored as null and reads as NaN.
 using EventBody = decltype(jobs::Event::body);

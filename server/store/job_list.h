@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/jobs/job.h"
-#include "server/jobs/list_filter.h"
+#include "server/jobs/job_store.h"
 #include "server/store/connection.h"
 
 namespace mpsd::store {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "server/jobs/job.h"
-#include "server/jobs/job_mentions.h"
+#include "server/jobs/job_id.h"
 #include "server/store/connection.h"
 #include "server/store/event_body.h"
 #include "server/store/sqlite_status.h"

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "server/jobs/kept_jobs.h"
+#include "server/jobs/collector.h"
 #include "server/store/database.h"
 
 namespace mpsd::store {

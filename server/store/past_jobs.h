@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/jobs/past_jobs.h"
+#include "server/jobs/job_store.h"
 #include "server/store/database.h"
 
 namespace mpsd::store {

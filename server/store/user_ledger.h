@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/jobs/measured_folders.h"
-#include "server/jobs/user_ledger.h"
+#include "server/jobs/collector.h"
+#include "server/jobs/user_limits.h"
 #include "server/store/database.h"
 
 namespace mpsd::store {

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
-#include "server/jobs/input_names.h"
+#include "server/jobs/inputs.h"
 #include "server/supervisor/clean_report.h"
 #include "server/supervisor/log_tail.h"
 

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "core/run_page/run_document.h"
 #include "server/access/rules.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 
 namespace mpsd::web {
 

@@ -7,7 +7,7 @@
 
 #include "server/access/rules.h"
 #include "server/http/server.h"
-#include "server/jobs/job_reader.h"
+#include "server/jobs/job_manager.h"
 #include "server/rpc/daemon_facts.h"
 
 namespace mpsd::web {

@@ -3,7 +3,7 @@
 list of each report; held against it are the structs themselves, the trainer
 that fills them, the names that the daemon gives them, the API's messages, the
 Prometheus gauges and the tables of a run's logs in client/README.md. What a
-frame leaves out on purpose stands here or in server/jobs/event_fields.h."""
+frame leaves out on purpose stands here or in server/jobs/job.h."""
 
 import re
 
@@ -11,7 +11,7 @@ import source_tree
 
 REPORTS = "core/report/report.h"
 README = "client/README.md"
-EVENTS = "server/jobs/event_fields.h"
+EVENTS = "server/jobs/job.h"
 PROTO = "proto/mpsd/v1/job.proto"
 GAUGES = "server/prometheus/names.h"
 

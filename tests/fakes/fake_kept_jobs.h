@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/jobs/kept_jobs.h"
+#include "server/jobs/collector.h"
 
 namespace mpsd::fakes {
 

@@ -11,7 +11,7 @@
 #include "core/wire/messages.h"
 #include "mpsd/v1/jobs.pb.h"
 #include "nlohmann/json.hpp"
-#include "server/jobs/step_rate.h"
+#include "server/jobs/meters.h"
 #include "server/rpc/convert.h"
 #include "server/store/event_body.h"
 

@@ -30,14 +30,14 @@ OWN_SERIES = {"up": TARGET}   # Prometheus' own series
 EXITS = ("server/jobs/job.h", "kExitReasons")
 VALUES = [
     (r"mpsd_held.*|mpsd_holds_total", "reason",
-     ("server/jobs/hold.h", "kHoldReasons")),
+     ("server/jobs/pause_gate.h", "kHoldReasons")),
     (r"mpsd_paused.*|mpsd_pauses_total", "reason",
      ("server/jobs/pause_gate.h", "kPauseReasons")),
     (r"mpsd_worker_exits_total|mpsd_job_retries_total", "reason", EXITS),
     (r"mpsd_worker_exits_total|mpsd_job_retries_total", "class",
-     ("server/jobs/blame.h", "kBlamedParties")),
+     ("server/jobs/attempt_end.h", "kBlamedParties")),
     (r"mpsd_phase_seconds_total", "phase",
-     ("server/jobs/phase_clock.h", "kPhases")),
+     ("server/jobs/meters.h", "kPhases")),
     (r"mpsd_jobs|mpsd_jobs_ended_total", "state",
      ("server/jobs/job.h", "kStates")),
     (r"mpsd_notifications_total", "result",

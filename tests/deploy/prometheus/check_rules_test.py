@@ -82,7 +82,7 @@ class CheckRulesTest(unittest.TestCase):
 
     def test_reason_that_the_code_renames(self):
         self.assert_finds('mpsd_held has no reason "storage"',
-                          "server/jobs/hold.h", '"storage"', '"database"')
+                          "server/jobs/pause_gate.h", '"storage"', '"database"')
 
     def test_device_that_does_not_exist(self):
         self.assert_finds('has no device "gpu"', ALERTS, 'device!="cpu"',

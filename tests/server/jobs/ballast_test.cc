@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/ballast.h"
-
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include <string>
+
+#include "server/jobs/job_deletion.h"
 
 namespace mpsd::jobs {
 namespace {

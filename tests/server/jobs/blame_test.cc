@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/blame.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 
+#include "server/jobs/attempt_end.h"
+
 namespace mpsd::jobs {
 namespace {
 
-// The table of blame.h, once more and by hand.
+// The table of attempt_end.h, once more and by hand.
 TEST(BlamedPartyFor, FollowsTheTable) {
   const std::map<ExitReason, BlamedParty> expected = {
       {ExitReason::kDone, BlamedParty::kNobody},

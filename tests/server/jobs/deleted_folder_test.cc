@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/deleted_folder.h"
-
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <fstream>
 #include <string>
+
+#include "server/jobs/job_deletion.h"
 
 namespace mpsd::jobs {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/device_meter.h"
-
 #include <gtest/gtest.h>
+
+#include "server/jobs/meters.h"
 
 namespace mpsd::jobs {
 namespace {

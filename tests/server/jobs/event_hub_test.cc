@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/event_hub.h"
-
 #include <gtest/gtest.h>
+
+#include "server/jobs/job_board.h"
 
 namespace mpsd::jobs {
 namespace {

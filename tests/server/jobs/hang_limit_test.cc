@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/hang_limit.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "server/jobs/worker_launcher.h"
 #include "tests/fakes/fake_clock.h"
 
 namespace mpsd::jobs {

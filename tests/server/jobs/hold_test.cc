@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/hold.h"
-
 #include <gtest/gtest.h>
 
 #include <iterator>
 #include <set>
+
+#include "server/jobs/pause_gate.h"
 
 namespace mpsd::jobs {
 namespace {

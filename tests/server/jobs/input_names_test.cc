@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/input_names.h"
-
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <fstream>
+
+#include "server/jobs/inputs.h"
 
 namespace mpsd::jobs {
 namespace {

@@ -9,8 +9,6 @@
 #include <fstream>
 #include <string>
 
-#include "server/jobs/ballast.h"
-#include "server/jobs/deleted_folder.h"
 #include "tests/fakes/fake_job_files.h"
 #include "tests/fakes/fake_job_store.h"
 

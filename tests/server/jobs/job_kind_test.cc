@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/job_kind.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
+
+#include "server/jobs/job.h"
 
 namespace mpsd::jobs {
 namespace {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/job_sweep.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +9,7 @@
 #include <string>
 
 #include "core/base/atomic_file.h"
-#include "server/jobs/deleted_folder.h"
+#include "server/jobs/job_deletion.h"
 #include "tests/fakes/fake_job_store.h"
 
 namespace mpsd::jobs {
@@ -104,7 +103,7 @@ TEST_F(JobSweepTest, WhatIsNoJobIsLeftAlone) {
   EXPECT_THAT(Names(), ElementsAre(".DS_Store", kKept, "lost+found"));
 }
 
-// A kill after each step of deleted_folder.h.
+// A kill after each step of job_deletion.h.
 TEST_F(JobSweepTest, ADeletionWhoseRowStayedIsForgotten) {
   ASSERT_TRUE(MarkForDeletion(jobs_ / kKept).ok());
   EXPECT_THAT(Sweep().garbage, IsEmpty());

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/list_filter.h"
-
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -8,6 +6,7 @@
 #include "core/base/limits.h"
 #include "core/base/printable.h"
 #include "gtest/gtest.h"
+#include "server/jobs/job_store.h"
 
 namespace mpsd::jobs {
 namespace {

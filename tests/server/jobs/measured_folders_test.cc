@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/measured_folders.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
+
+#include "server/jobs/collector.h"
 
 namespace mpsd::jobs {
 namespace {

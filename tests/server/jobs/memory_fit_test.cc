@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/memory_fit.h"
-
 #include "gtest/gtest.h"
+#include "server/jobs/submission.h"
 
 namespace mpsd::jobs {
 namespace {

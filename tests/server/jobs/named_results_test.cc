@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/named_results.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "core/base/limits.h"
+#include "server/jobs/prior_jobs.h"
 #include "tests/fakes/fake_job_files.h"
 
 namespace mpsd::jobs {

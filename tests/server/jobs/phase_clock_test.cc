@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/phase_clock.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -10,6 +8,7 @@
 #include <string>
 
 #include "core/report/stage_names.h"
+#include "server/jobs/meters.h"
 
 namespace mpsd::jobs {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/queue_view.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "server/jobs/job_board.h"
 
 namespace mpsd::jobs {
 namespace {

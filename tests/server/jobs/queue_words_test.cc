@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/queue_words.h"
-
 #include <gtest/gtest.h>
+
+#include "server/jobs/job_queue.h"
 
 namespace mpsd::jobs {
 namespace {

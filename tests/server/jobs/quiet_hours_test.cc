@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/quiet_hours.h"
-
 #include <gtest/gtest.h>
+
+#include "server/jobs/pause_gate.h"
 
 namespace mpsd::jobs {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/retry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "server/jobs/blame.h"
+#include "server/jobs/attempt_end.h"
 
 namespace mpsd::jobs {
 namespace {

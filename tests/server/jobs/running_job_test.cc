@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/running_job.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "core/report/stage_names.h"
+#include "server/jobs/attempt.h"
 #include "tests/fakes/fake_job_store.h"
 
 namespace mpsd::jobs {

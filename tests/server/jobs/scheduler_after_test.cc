@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that wait for others and go on from their results (scheduler_after.cc).
+// Jobs that wait for others and go on from their results (scheduler.cc).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interruptions: the table of server/jobs/blame.h through the scheduler.
+// Interruptions: the table of server/jobs/attempt_end.h through the scheduler.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

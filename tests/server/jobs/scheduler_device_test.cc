@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the machine lacks before a start and is blamed for after one: the table
-// of server/jobs/blame.h through the scheduler.
+// of server/jobs/attempt_end.h through the scheduler.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/started_job.h"
-
 #include <gtest/gtest.h>
+
+#include "server/jobs/exported_metrics.h"
 
 namespace mpsd::jobs {
 namespace {

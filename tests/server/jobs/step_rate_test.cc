@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/step_rate.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <optional>
+
+#include "server/jobs/meters.h"
 
 namespace mpsd::jobs {
 namespace {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/verdict.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "server/jobs/attempt_end.h"
 #include "tests/fakes/fake_job_files.h"
 
 namespace mpsd::jobs {

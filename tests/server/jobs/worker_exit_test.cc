@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/worker_exit.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <csignal>
+
+#include "server/jobs/attempt_end.h"
 
 namespace mpsd::jobs {
 namespace {

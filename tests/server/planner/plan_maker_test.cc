@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "server/jobs/request_file.h"
+#include "server/jobs/job_files.h"
 #include "tests/server/planner/planner_fixture.h"
 
 namespace mpsd::planner {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
-#include "server/jobs/hold.h"
 #include "server/jobs/job.h"
 #include "server/jobs/pause_gate.h"
 

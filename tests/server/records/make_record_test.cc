@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/jobs/request_file.h"
+#include "server/jobs/job_files.h"
 
 namespace mpsd::records {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/jobs/exported_calls.h"
+#include "server/jobs/exported_metrics.h"
 
 namespace mpsd::rpc {
 

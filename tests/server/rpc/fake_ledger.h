@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "server/jobs/user_ledger.h"
+#include "server/jobs/user_limits.h"
 
 namespace mpsd::rpc {
 

@@ -16,7 +16,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/job_reader.h"
 
 namespace mpsd::rpc {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/jobs/planner.h"
+#include "server/jobs/job_manager.h"
 
 namespace mpsd::rpc {
 

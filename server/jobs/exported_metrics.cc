@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/started_job.h"
+#include "server/jobs/exported_metrics.h"
 
 #include <filesystem>
 
 #include "core/base/check.h"
 #include "core/spec/train_spec_words.h"
-#include "server/jobs/step_rate.h"
+#include "server/jobs/meters.h"
 
 namespace mpsd::jobs {
+
 namespace {
 
 std::string ModelName(const spec::TrainSpec& spec) {

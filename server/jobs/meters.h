@@ -1,14 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPSD_SERVER_JOBS_PHASE_CLOCK_H_
-#define MPSD_SERVER_JOBS_PHASE_CLOCK_H_
+#ifndef MPSD_SERVER_JOBS_METERS_H_
+#define MPSD_SERVER_JOBS_METERS_H_
 
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "absl/time/time.h"
 #include "core/report/report.h"
+#include "server/jobs/job.h"
 
 namespace mpsd::jobs {
+
+// Measures how long an attempt holds the device; pauses do not count. Times
+// come from a clock that never jumps and stands still while the machine sleeps
+// (base::AwakeTime). A call that repeats the one before it does nothing. Not
+// thread-safe.
+class DeviceMeter {
+ public:
+  // Measures from `now` on.
+  explicit DeviceMeter(absl::Duration now) : since_(now) {}
+
+  void Stop(absl::Duration now);
+  void GoOn(absl::Duration now);
+  // The time measured until `now`.
+  absl::Duration Measured(absl::Duration now) const;
+  bool is_running() const { return since_.has_value(); }
+
+ private:
+  absl::Duration before_;                // measured until the last Stop
+  std::optional<absl::Duration> since_;  // absent after Stop
+};
 
 // What a worker spends its time on.
 enum class Phase {
@@ -69,6 +91,29 @@ class PhaseClock {
   absl::Duration untaken_wait_;        // reported waits, not given yet
 };
 
+// The speed and remaining time of one attempt, from averages of tokens and
+// seconds a step in which the last step weighs a tenth. Not thread-safe.
+class StepRate {
+ public:
+  static constexpr double kWeight = 0.1;
+
+  // Fills in the fields of `progress` that the worker does not report: the
+  // shares of this step, and tokens_per_second and eta_seconds with this step
+  // counted. The ETA leaves out evaluations and checkpoints to come. A share is
+  // absent where the worker does not report its count.
+  void Apply(Progress& progress);
+
+ private:
+  bool started_ = false;
+  double tokens_ = 0;
+  double seconds_ = 0;
+};
+
+// The time that the job still trains, at the pace of its last step, from its
+// last checkpoint on: there another attempt would go on. Evaluations and
+// checkpoints are left out. nullopt where no step of the job has finished.
+std::optional<absl::Duration> TimeLeft(const Job& job);
+
 }  // namespace mpsd::jobs
 
-#endif  // MPSD_SERVER_JOBS_PHASE_CLOCK_H_
+#endif  // MPSD_SERVER_JOBS_METERS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/hang_limit.h"
+#include "server/jobs/worker_launcher.h"
 
 #include <algorithm>
 

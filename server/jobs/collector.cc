@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/measured_folders.h"
+#include "server/jobs/collector.h"
 
 #include <algorithm>
 #include <utility>

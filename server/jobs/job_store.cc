@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/list_filter.h"
+#include "server/jobs/job_store.h"
 
 #include <cmath>
 #include <string_view>
 
 namespace mpsd::jobs {
+
 namespace {
 
 // The beginning of a text in UTF-8, as SQLite's substr cuts it.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/jobs/worker_exit.h"
+#include "server/jobs/attempt_end.h"
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
 
@@ -10,8 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/machine_fault.h"
 #include "core/host/device_error.h"
+#include "server/jobs/prior_jobs.h"
 
 namespace mpsd::jobs {
+
 namespace {
 
 std::string DescribeSilence(absl::Duration silence) {
@@ -167,6 +170,162 @@ WorkerListener::Result DecideExit(const WorkerEnding& ending) {
                    " before it was done");
   if (auto blamed = EndByDeviceError(message, ending.log_tail)) return *blamed;
   return Ended(ExitReason::kCrashed, WithTail(message, ending.log_tail));
+}
+
+BlamedParty BlamedPartyFor(ExitReason reason) {
+  switch (reason) {
+    case ExitReason::kDone:
+    case ExitReason::kCancelled:
+    case ExitReason::kPreempted:
+      return BlamedParty::kNobody;
+    case ExitReason::kRejected:
+    case ExitReason::kOutOfMemory:
+    case ExitReason::kNonFinite:
+    case ExitReason::kCrashed:
+    case ExitReason::kHung:
+    case ExitReason::kTimeLimit:
+    case ExitReason::kProtocolError:
+      return BlamedParty::kJob;
+    case ExitReason::kMachine:
+      return BlamedParty::kMachine;
+    case ExitReason::kInterrupted:
+      return BlamedParty::kInterruption;
+  }
+  return BlamedParty::kJob;
+}
+
+bool IsForGood(ExitReason reason) {
+  return reason == ExitReason::kRejected ||
+         reason == ExitReason::kOutOfMemory ||
+         reason == ExitReason::kNonFinite || reason == ExitReason::kTimeLimit;
+}
+
+bool MayReturn(ExitReason reason) {
+  return reason != ExitReason::kDone && reason != ExitReason::kCancelled &&
+         !IsForGood(reason);
+}
+
+Verdict JudgeEnd(const WorkerListener::Result& result, const Job& job,
+                 int64_t min_free_bytes, JobFiles& files) {
+  Verdict verdict{result, "", ""};
+  const ExitReason reason = result.reason;
+  if (reason != ExitReason::kMachine && reason != ExitReason::kCrashed &&
+      reason != ExitReason::kRejected) {
+    return verdict;
+  }
+  verdict.job_lacks = MissingPath(job, SpecOf(job), files);
+  // A full disk rejects no job, so a Rejected keeps the worker's words.
+  if (reason != ExitReason::kRejected) {
+    verdict.disk_lacks = FullDisk(min_free_bytes, files);
+  }
+  const std::string& lacks =
+      verdict.job_lacks.empty() ? verdict.disk_lacks : verdict.job_lacks;
+  if (!lacks.empty()) {
+    verdict.result.reason = ExitReason::kMachine;
+    verdict.result.message = absl::StrCat(lacks, "; ", result.message);
+  }
+  return verdict;
+}
+
+WorkerListener::Result Interruption(const Job& job,
+                                    const std::string& boot_id) {
+  WorkerListener::Result result;
+  result.reason = ExitReason::kInterrupted;
+  result.message = "mpsd or the machine went down while the job ran";
+  if (!job.boot_id.empty() && !boot_id.empty()) {
+    result.message = job.boot_id == boot_id
+                         ? "mpsd ended while the job ran"
+                         : "the machine went down while the job ran";
+  }
+  return result;
+}
+
+namespace {
+
+// Returns the job to the queue after a wait, for the `count`th early end of at
+// most `limit`.
+void Wait(const RetryPolicy& policy, const std::string& what, int32_t count,
+          int32_t limit, absl::Time now, NextState& next) {
+  const absl::Duration wait = Backoff(policy, count);
+  next.state = State::kQueued;
+  next.not_before = now + wait;
+  next.message =
+      absl::StrCat(what, " ", count, " of ", limit, ", tried again in ",
+                   absl::FormatDuration(wait), ": ", next.message);
+}
+
+void AfterFailure(const RetryPolicy& policy, absl::Time now, NextState& next) {
+  if (++next.failures < policy.max_failures) {
+    return Wait(policy, "failure", next.failures, policy.max_failures, now,
+                next);
+  }
+  next.message = absl::StrCat("gave up after ", next.failures,
+                              " failures in a row: ", next.message);
+}
+
+void AfterInterruption(const RetryPolicy& policy, bool advanced, absl::Time now,
+                       NextState& next) {
+  if (advanced) {
+    next.state = State::kQueued;
+    next.message += "; it resumes from its last checkpoint";
+    return;
+  }
+  if (++next.interruptions < policy.max_interruptions) {
+    next.behind = true;
+    return Wait(policy, "interruption", next.interruptions,
+                policy.max_interruptions, now, next);
+  }
+  next.message = absl::StrCat(
+      "gave up after ", next.interruptions,
+      " interruptions in a row without a new checkpoint between: ",
+      next.message,
+      "; `mpsctl retry` queues it again, a smaller training.save_steps keeps "
+      "more of an attempt");
+}
+
+}  // namespace
+
+absl::Duration Backoff(const RetryPolicy& policy, int32_t count) {
+  absl::Duration wait = policy.first_backoff;
+  for (int32_t i = 1; i < count && wait < policy.max_backoff; ++i) wait *= 2;
+  return std::min(wait, policy.max_backoff);
+}
+
+NextState DecideNext(const RetryPolicy& policy, const Job& job,
+                     const WorkerListener::Result& result, absl::Time now) {
+  NextState next;
+  next.failures = job.failures;
+  next.interruptions = job.interruptions;
+  next.message = result.message;
+  if (job.fresh && !job.cancel_requested &&
+      result.reason != ExitReason::kTimeLimit) {
+    next.state = State::kQueued;
+    next.failures = next.interruptions = 0;
+    next.message = "runs again from scratch, as was asked";
+    return next;
+  }
+  if (result.reason == ExitReason::kDone) {
+    next.state = State::kSucceeded;
+    next.failures = next.interruptions = 0;
+    return next;
+  }
+  if (job.cancel_requested || result.reason == ExitReason::kCancelled) {
+    next.state = State::kCancelled;
+    return next;
+  }
+  switch (BlamedPartyFor(result.reason)) {
+    case BlamedParty::kNobody:
+    case BlamedParty::kMachine:
+      next.state = State::kQueued;
+      break;
+    case BlamedParty::kJob:
+      if (!IsForGood(result.reason)) AfterFailure(policy, now, next);
+      break;
+    case BlamedParty::kInterruption:
+      AfterInterruption(policy, job.advanced, now, next);
+      break;
+  }
+  return next;
 }
 
 }  // namespace mpsd::jobs

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPSD_SERVER_JOBS_ATTEMPT_END_H_
+#define MPSD_SERVER_JOBS_ATTEMPT_END_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/time/time.h"
+#include "core/report/report.h"
+#include "server/jobs/job.h"
+#include "server/jobs/job_files.h"
+#include "server/jobs/worker_launcher.h"
+
+namespace mpsd::jobs {
+
+// The last message of a worker; none where the worker ended without one.
+using LastWord = std::variant<std::monostate, report::Outcome, report::Failure,
+                              report::Stopped>;
+
+enum class Asked { kNothing, kPreempt, kCancel };
+
+// What the daemon knows once the process has been reaped.
+struct WorkerEnding {
+  LastWord last_word;
+  int wait_status = 0;  // as waitpid gives it
+  Asked asked = Asked::kNothing;
+  bool hung = false;       // killed because it sent no message for too long
+  absl::Duration silence;  // how long it sent no message
+  bool killed_after_grace = false;
+  std::string protocol_error;  // killed because of this breach of the protocol
+  std::string log_tail;        // the end of its stderr
+};
+
+// How the attempt ended, and a message for people. The first of these rows that
+// holds decides:
+//   nonsense on fd 3, not asked to cancel  ProtocolError
+//   said Done                              Done, however the process ended:
+//                                          the output was durable by then
+//   asked to cancel                        Cancelled
+//   silent for too long                    Hung
+//   said Failed                            Machine where its errno is the
+//                                          machine's fault, else Rejected,
+//                                          OutOfMemory, NonFinite, or Crashed
+//                                          for an internal error
+//   asked to preempt                       Preempted, whether it said so, was
+//                                          killed after the grace or crashed
+//   said Stopped, unasked                  ProtocolError
+//   signal, exit status, exit 0            Crashed
+// Where the end of the log holds a device's error (core/host/device_error.h),
+// that error decides about a Crashed and a NonFinite: OutOfMemory, Rejected, or
+// a Crashed that is tried again, with its advice. Messages of Crashed, Hung and
+// ProtocolError end with the log's last lines.
+WorkerListener::Result DecideExit(const WorkerEnding& ending);
+
+// "killed by SIGSEGV (segmentation fault)", "exited with status 1".
+std::string DescribeWaitStatus(int wait_status);
+
+// Whose fault the end of an attempt is, and what follows. No other table
+// decides this.
+//
+//   nobody's        Done, Cancelled, Preempted (the daemon was stopped, or the
+//                   machine was wanted for something else). Nothing counts; a
+//                   job that comes back keeps its place.
+//   the job's       Rejected, OutOfMemory, NonFinite, TimeLimit: it would end
+//                   so again, FAILED at once. Crashed, Hung, ProtocolError:
+//                   counted as a failure, tried again after a wait, FAILED at
+//                   the limit.
+//   the machine's   Machine: a full disk or quota, no descriptor or process
+//                   left, a device that fails, a volume that is away, a worker
+//                   that cannot be started. Never counted; the job goes back
+//                   and the queue holds with its reason and looks again, after
+//                   longer and longer waits. What one job alone lacks (a path
+//                   of its own that was there at Submit, room for its
+//                   checkpoint) holds that job and lets the others go.
+//   an interruption Interrupted: daemon or machine went down with the attempt,
+//                   or it was returned for memory pressure, which it may have
+//                   made itself. Counted unless the attempt wrote a new
+//                   checkpoint; tried again after a wait and behind the others,
+//                   FAILED at a limit of its own.
+//
+// A new checkpoint, beyond every earlier one, resets both counts to zero.
+enum class BlamedParty { kNobody, kJob, kMachine, kInterruption };
+// The names are the labels of metrics.
+inline constexpr report::EnumName<BlamedParty> kBlamedParties[] = {
+    {BlamedParty::kNobody, "nobody"},
+    {BlamedParty::kJob, "job"},
+    {BlamedParty::kMachine, "machine"},
+    {BlamedParty::kInterruption, "interruption"}};
+constexpr std::string_view Name(BlamedParty party) {
+  return report::NameIn(kBlamedParties, party);
+}
+
+BlamedParty BlamedPartyFor(ExitReason reason);
+
+// Whether the same attempt would end the same way again.
+bool IsForGood(ExitReason reason);
+
+// Whether a job may go back to the queue after such an end.
+bool MayReturn(ExitReason reason);
+
+// The meaning of an attempt's end, once the disk has been looked at.
+struct Verdict {
+  WorkerListener::Result result;
+  std::string job_lacks;   // holds this job alone; "" where nothing is lacking
+  std::string disk_lacks;  // holds the queue; "" where nothing is lacking
+  bool launched = true;    // false where no worker started
+};
+
+// Looks at the disk where the disk may explain `result`. An error of the job
+// then becomes kMachine, and its message begins with what the disk lacks.
+// `min_free_bytes` is the option of the Scheduler. Does I/O: call it without a
+// lock.
+Verdict JudgeEnd(const WorkerListener::Result& result, const Job& job,
+                 int64_t min_free_bytes, JobFiles& files);
+
+// The result of an attempt whose daemon is gone, as seen on the machine's boot
+// `boot_id` ("": not known).
+WorkerListener::Result Interruption(const Job& job, const std::string& boot_id);
+
+struct RetryPolicy {
+  // A job FAILED after this many failures, or this many interruptions, in a row
+  // without a new checkpoint between them.
+  int32_t max_failures = 3;
+  int32_t max_interruptions = 5;
+  // The wait after the first failure; each further wait is twice as long, up to
+  // the cap.
+  absl::Duration first_backoff = absl::Seconds(10);
+  absl::Duration max_backoff = absl::Minutes(10);
+};
+
+// The next state of a RUNNING job.
+struct NextState {
+  State state = State::kFailed;
+  int32_t failures = 0;
+  int32_t interruptions = 0;
+  bool behind = false;                   // only with kQueued
+  std::optional<absl::Time> not_before;  // only with kQueued
+  std::string message;
+};
+
+// Decides by the table of BlamedParty. After a cancel every result but Done
+// makes CANCELLED. A job that somebody asked for anew while it ran (Job::fresh)
+// returns to the queue however the attempt ended, but for its time.
+NextState DecideNext(const RetryPolicy& policy, const Job& job,
+                     const WorkerListener::Result& result, absl::Time now);
+
+// The wait after the `count`th early end in a row.
+absl::Duration Backoff(const RetryPolicy& policy, int32_t count);
+
+}  // namespace mpsd::jobs
+
+#endif  // MPSD_SERVER_JOBS_ATTEMPT_END_H_
