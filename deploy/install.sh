@@ -214,8 +214,8 @@ configuration() {
 # What mpsd --help lists, without the dashes. After a change restart mpsd; the
 # running job resumes. New certificates and tokens need no more than a SIGHUP.
 # metrics-address = "127.0.0.1:9464"
-# Over TLS, for people with a token (mpsctl token create); mpsd tls init makes the
-# certificates. Jobs then read the roots and the Hugging Face cache alone.
+# Over TLS, for people with a token (mpsctl token create); mpsd tls init makes
+# the certificates. Jobs then read the roots and the Hugging Face cache alone.
 # listen = ["0.0.0.0:7433"]
 # model-root = ["/srv/models"]
 # data-root = ["/srv/data"]
