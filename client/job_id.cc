@@ -73,8 +73,8 @@ std::optional<std::string> ResolveJobId(const Console& console,
     *code = console.Fail(ExitCode::kBadInput, wrong, see);
     return std::nullopt;
   }
-  std::string part = absl::AsciiStrToUpper(text);
-  if (part.size() == kJobIdLength) return part;
+  if (text.size() == kJobIdLength) return absl::AsciiStrToUpper(text);
+  const std::string part = absl::AsciiStrToUpper(text);
   Matches matches;
   grpc::Status status =
       FindMatches(console.daemon.jobs(), part, past, &matches);
