@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Prints "mpsd-socket PATH" for mpsd's socket on the machine where an ssh session
-# runs this: $place (the socket or its folder), else one of the places where mpsd
-# may have it; a line on stderr says why there is none. mpsctl compiles the file
-# in, the Python package has it as data; both put the line place='...' before
-# it. Braces: the shell has read all of it before the first command runs.
+# Prints "mpsd-socket PATH" for mpsd's socket on the machine where an ssh
+# session runs this: $place (the socket or its folder), else one of the places
+# where mpsd may have it; a line on stderr says why there is none. mpsctl
+# compiles the file in, the Python package has it as data; both put the line
+# place='...' before it. Braces: the shell has read all of it before the first
+# command runs.
 #
 # The system's list of sockets tells the socket of a living mpsd from one that a
 # killed mpsd left. A folder that the account may not enter hides whether a

@@ -1,12 +1,15 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A notify-command of mpsd: notify.sh slack|ntfy|mail|desktop. Exit status 75
 # makes mpsd try again.
+set -euo pipefail
+
+
 slack_url=https://hooks.slack.com/services/T000/B000/XXXX
 ntfy_url=https://ntfy.example.org/my-topic
 mail_to=you@example.org
 
-case "$1" in
+case "${1:-}" in
   slack)  # jq takes `text` from the JSON that mpsd sends
     jq '{text}' | curl -fsS --max-time 20 -H 'Content-Type: application/json' \
       --data-binary @- "$slack_url" || exit 75 ;;
