@@ -84,7 +84,8 @@ def parse_graph(root):
             continue
         text = re.sub(r"#[^\n]*", "", source_tree.read(root, path))
         for area, room, deps in re.findall(
-                r"mpsd_room\(\s*(\w+)\s+(\w+)\s+(?:HEADERS\s+\w+\s+)?DEPS([^)]*)\)", text):
+                r"mpsd_room\(\s*(\w+)\s+(\w+)\s+(?:HEADERS\s+\w+\s+)?"
+                r"DEPS([^)]*)\)", text):
             graph.setdefault(f"mpsd_{area}_{room}", set()).update(deps.split())
         for room, deps in re.findall(
                 r"mpsd_torch_room\(\s*(\w+)\s+DEPS([^)]*)\)", text):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes and marks that every source keeps: lines of a function, columns, the SPDX line, include guards named after the path, finished work,
-and names that say something. Prose in Markdown stays within its columns, and
-README.md short enough to be read."""
+"""Sizes and marks that every source keeps: lines of a function, columns, the
+SPDX line, include guards named after the path, finished work, and names that
+say something. Prose in Markdown stays within its columns, and README.md short
+enough to be read."""
 
 import re
 
