@@ -54,7 +54,7 @@ struct StepCost {
 //              both moments of AdamW, the norm and the clipping
 //
 // Bytes of products are their operands and results once each; other bytes are
-// passes over activations. tests/ops/plan_cost_test.cc holds both against what
+// passes over activations. tests/ops/memory_test.cc holds both against what
 // steps ask of the fake MPS: operations to 3 %, bytes roughly.
 class StepCosts {
  public:

@@ -16,7 +16,7 @@ import harness
 
 SECRET = re.compile(r"mpsd_[0-9A-Za-z]{49}")
 EXIT_BAD_INPUT, EXIT_OTHER, EXIT_REFUSED = 2, 6, 8  # client/exit_code.h
-# A whole token (core/base/api_token_test.cc) that no daemon has made.
+# A whole token (core/base/text_test.cc) that no daemon has made.
 STRANGE = "mpsd_N5koW5aQRRhHl032GjJee5cYPJdrcgBh8hjV9gRy7iX2pmQpa"
 
 

@@ -3,14 +3,41 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <optional>
+#include <set>
 #include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "core/base/awake_time.h"
+#include "core/base/child_wait.h"
+#include "core/base/clock.h"
+#include "core/base/exchange.h"
+#include "core/base/file.h"
+#include "core/base/line_channel.h"
+#include "core/base/machine_fault.h"
+#include "core/base/sha256.h"
+#include "core/base/work_count.h"
+
+extern char** environ;
 
 namespace mpsd::base {
+
 namespace {
 
 // A failure in a constant expression is a compile error.
@@ -91,5 +118,253 @@ TEST(CheckDeathTest, AFullStderrDelaysTheEndByASecondAtMost) {
       testing::KilledBySignal(SIGABRT), "");
 }
 
+TEST(ErrnoOf, IsWhatTheStatusWasMadeOf) {
+  const absl::Status full = ErrnoStatus(ENOSPC, "/out/weights");
+  EXPECT_EQ(ErrnoOf(full), ENOSPC);
+  const absl::StatusOr<int> handed_on = full;
+  EXPECT_EQ(ErrnoOf(handed_on.status()), ENOSPC);
+}
+
+TEST(ErrnoOf, IsZeroWhateverATextSays) {
+  EXPECT_EQ(ErrnoOf(absl::OkStatus()), 0);
+  // A cell of somebody's data is quoted in such messages.
+  EXPECT_EQ(ErrnoOf(absl::InvalidArgumentError(
+                "train.csv:3: the label 'No space left on device'")),
+            0);
+}
+
+TEST(IsMachineFault, TellsTheMachineFromTheJob) {
+  for (int error : {ENOSPC, EDQUOT, EMFILE, ENFILE, EIO, EROFS}) {
+    EXPECT_TRUE(IsMachineFault(error)) << error;
+  }
+  for (int error : {0, ENOENT, EACCES, EINVAL, EISDIR, ENOMEM, EPIPE}) {
+    EXPECT_FALSE(IsMachineFault(error)) << error;
+  }
+}
+
+TEST(IsMachineFault, AFileThatCannotBeReadKeepsItsErrno) {
+  EXPECT_EQ(ErrnoOf(ReadFile("/no/such/file").status()), ENOENT);
+  EXPECT_EQ(ErrnoOf(ReadFile("/").status()), EISDIR);
+}
+
+// Pieces that `work` counts.
+template <typename Work>
+int64_t PiecesOf(Work work) {
+  const int64_t before = WorkCount();
+  work();
+  return WorkCount() - before;
+}
+
+TEST(WorkCountTest, EveryThreadsWorkCounts) {
+  EXPECT_EQ(PiecesOf([] {
+              std::vector<std::thread> threads;
+              for (int i = 0; i < 4; ++i) {
+                threads.emplace_back([] {
+                  for (int j = 0; j < 1000; ++j) CountWork();
+                });
+              }
+              for (std::thread& thread : threads) thread.join();
+            }),
+            4000);
+  EXPECT_EQ(PiecesOf([] {}), 0);
+}
+
+// A model of many gigabytes on a slow disk is one file.
+TEST(WorkCountTest, AFileThatIsHashedCountsByParts) {
+  const auto path = std::filesystem::path(testing::TempDir()) /
+                    ("work_count-" + std::to_string(getpid()));
+  std::ofstream(path) << std::string(20 << 20, 'x');
+  EXPECT_GE(PiecesOf([&] { EXPECT_TRUE(Sha256File(path).ok()); }), 3);
+  EXPECT_GE(PiecesOf([&] { EXPECT_TRUE(ReadFile(path).ok()); }), 1);
+  EXPECT_GE(PiecesOf([&] { EXPECT_TRUE(WriteFileAtomic(path, "y").ok()); }), 1);
+  EXPECT_EQ(PiecesOf([&] { EXPECT_FALSE(ReadFile(path / "none").ok()); }), 0);
+  std::filesystem::remove(path);
+}
+
+class LineChannelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    a_ = std::make_unique<LineChannel>(ends[0]);
+    b_ = std::make_unique<LineChannel>(ends[1]);
+  }
+  std::unique_ptr<LineChannel> a_, b_;
+};
+
+TEST_F(LineChannelTest, LinesComeOutAsTheyWentIn) {
+  ASSERT_TRUE(a_->Send("one").ok());
+  ASSERT_TRUE(a_->Send("").ok());
+  ASSERT_TRUE(a_->Send("three").ok());
+  EXPECT_EQ(**b_->Receive(), "one");
+  EXPECT_EQ(**b_->Receive(), "");
+  EXPECT_EQ(**b_->Receive(), "three");
+}
+
+TEST_F(LineChannelTest, ALineOfSeveralMegabytesPasses) {
+  const std::string line(5 << 20, 'x');
+  std::thread sender([&] { EXPECT_TRUE(a_->Send(line).ok()); });
+  auto received = b_->Receive();
+  sender.join();
+  ASSERT_TRUE(received.ok());
+  EXPECT_EQ(**received, line);
+}
+
+TEST_F(LineChannelTest, ALineOverTheLimitIsRefused) {
+  std::thread sender([&] {
+    a_->Send(std::string(LineChannel::kMaxLine + 2, 'x')).IgnoreError();
+  });
+  EXPECT_EQ(b_->Receive().status().code(), absl::StatusCode::kInvalidArgument);
+  b_.reset();  // frees the sender
+  sender.join();
+}
+
+TEST_F(LineChannelTest, NewlinesInsideALineAreRefused) {
+  EXPECT_EQ(a_->Send("a\nb").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(LineChannelTest, EndOfStreamAfterTheLastWholeLine) {
+  ASSERT_TRUE(a_->Send("whole").ok());
+  ASSERT_EQ(write(a_->fd(), "cut", 3), 3);
+  a_.reset();
+  EXPECT_EQ(**b_->Receive(), "whole");
+  EXPECT_EQ(*b_->Receive(), std::nullopt);
+}
+
+TEST_F(LineChannelTest, ReceiveGivesUpAfterItsTimeout) {
+  EXPECT_EQ(b_->Receive(absl::ZeroDuration()).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(LineChannelTest, SendingToNobodyIsUnavailableAndNoSignal) {
+  b_.reset();
+  EXPECT_EQ(a_->Send("x").code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(LineChannelTest, LinesOfSeveralSendersDoNotMix) {
+  constexpr int kEach = 200;
+  std::vector<std::thread> senders;
+  for (const std::string& text :
+       {std::string(3'000, 'a'), std::string(5'000, 'b')}) {
+    senders.emplace_back([this, text] {
+      for (int i = 0; i < kEach; ++i) ASSERT_TRUE(a_->Send(text).ok());
+    });
+  }
+  std::set<std::string> seen;
+  for (int i = 0; i < 2 * kEach; ++i) seen.insert(**b_->Receive());
+  for (std::thread& t : senders) t.join();
+  EXPECT_EQ(seen, (std::set<std::string>{std::string(3'000, 'a'),
+                                         std::string(5'000, 'b')}));
+}
+
+namespace fs = std::filesystem;
+
+class ExchangeTest : public testing::Test {
+ protected:
+  ExchangeTest() {
+    std::string name = testing::TempDir() + "exchangeXXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~ExchangeTest() override { fs::remove_all(folder_); }
+
+  fs::path Make(const std::string& name, const std::string& content) {
+    const fs::path path = folder_ / name;
+    fs::create_directory(path);
+    std::ofstream(path / "file") << content;
+    return path;
+  }
+  static std::string Content(const fs::path& folder) {
+    return ReadFile(folder / "file").value_or("nothing");
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ExchangeTest, TwoFoldersChangePlaces) {
+  const fs::path a = Make("a", "one"), b = Make("b", "two");
+  ASSERT_TRUE(ExchangePaths(a, b).ok());
+  EXPECT_EQ(Content(a), "two");
+  EXPECT_EQ(Content(b), "one");
+}
+
+TEST_F(ExchangeTest, NothingChangesWhereOneIsMissing) {
+  const fs::path a = Make("a", "one");
+  EXPECT_TRUE(absl::IsNotFound(ExchangePaths(a, folder_ / "none")));
+  EXPECT_EQ(Content(a), "one");
+}
+
+TEST_F(ExchangeTest, WhoLooksAlwaysFindsOneOfThem) {
+  const fs::path a = Make("a", "one"), b = Make("b", "two");
+  std::atomic<bool> done{false};
+  std::atomic<int> missed{0};
+  std::thread looks([&] {
+    while (!done) missed += !fs::exists(b / "file");
+  });
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(ExchangePaths(a, b).ok());
+  done = true;
+  looks.join();
+  EXPECT_EQ(missed, 0);
+}
+
+pid_t Start(const char* script) {
+  const char* words[] = {"sh", "-c", script, nullptr};
+  pid_t pid = 0;
+  EXPECT_EQ(posix_spawn(&pid, "/bin/sh", nullptr, nullptr,
+                        const_cast<char**>(words), environ),
+            0);
+  return pid;
+}
+
+TEST(ChildWait, TellsTheStatusOnceTheChildHasEnded) {
+  const pid_t pid = Start("exit 7");
+  const std::optional<int> status =
+      AwaitEnd([&] { return ReapIfEnded(pid); }, absl::Seconds(30));
+  ASSERT_TRUE(status.has_value());
+  EXPECT_TRUE(WIFEXITED(*status));
+  EXPECT_EQ(WEXITSTATUS(*status), 7);
+  // The child is reaped: only its end is known from now on.
+  EXPECT_EQ(ReapIfEnded(pid), 255 << 8);
+}
+
+TEST(ChildWait, WaitsNoLongerThanItMay) {
+  const pid_t pid = Start("exec sleep 100");
+  EXPECT_EQ(ReapIfEnded(pid), std::nullopt);
+  const auto poll = [&] { return ReapIfEnded(pid); };
+  EXPECT_EQ(AwaitEnd(poll, absl::Milliseconds(5)), std::nullopt);
+  EXPECT_EQ(AwaitEnd(poll, absl::InfiniteDuration(), [] { return true; }),
+            std::nullopt);
+  kill(pid, SIGKILL);
+  const std::optional<int> status = AwaitEnd(poll, absl::Seconds(30));
+  ASSERT_TRUE(status.has_value());
+  EXPECT_TRUE(WIFSIGNALED(*status));
+}
+
+TEST(ClockTest, NowIsTheWallClock) {
+  const absl::Time before = absl::Now();
+  const absl::Time now = Clock::Real().Now();
+  EXPECT_LE(before, now);
+  EXPECT_LE(now, absl::Now());
+}
+
+TEST(ClockTest, MonotonicNeverGoesBack) {
+  absl::Duration last = Clock::Real().Monotonic();
+  for (int i = 0; i < 1000; ++i) {
+    const absl::Duration next = Clock::Real().Monotonic();
+    ASSERT_LE(last, next);
+    last = next;
+  }
+}
+
+TEST(AwakeTime, GoesOnButNeverFasterThanTheClockThatCountsSleep) {
+  const absl::Duration sleep_too = Clock::Real().Monotonic();
+  const absl::Duration before = AwakeTime();
+  usleep(2000);
+  const absl::Duration passed = AwakeTime() - before;
+  EXPECT_GE(passed, absl::Milliseconds(2));
+  EXPECT_LE(passed, Clock::Real().Monotonic() - sleep_too);
+  EXPECT_LE(AwakeTime(), Clock::Real().Monotonic() + absl::Seconds(1));
+}
+
 }  // namespace
+
 }  // namespace mpsd::base

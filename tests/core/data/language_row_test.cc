@@ -4,10 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "core/data/assistant_spans.h"
+#include "core/data/language_row_encoder.h"
+#include "core/data/order.h"
+#include "core/data/packing.h"
+#include "tests/core/data/model_folder.h"
+
 namespace mpsd::data {
+
 namespace {
 
-using ::testing::StartsWith;
+using testing::StartsWith;
 
 LanguageRow Parse(std::string_view line) {
   auto row = ParseLanguageRow(line);
@@ -227,5 +236,407 @@ TEST(ParseLanguageRow, CountsBracketsOutsideStringsOnly) {
           .ok());
 }
 
+using testing::HasSubstr;
+
+constexpr char kChat[] =
+    R"({"messages": [{"role": "user", "content": "hello"},)"
+    R"({"role": "assistant", "content": "the dog"},)"
+    R"({"role": "user", "content": "world"},)"
+    R"({"role": "assistant", "content": "a fox"}]})";
+
+class LanguageRowEncoderTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<EncodedRow> Encode(std::string_view line, LossOptions options,
+                                    const text::ChatTemplate* chat_template) {
+    const LanguageRowEncoder encoder(*tokenizer_, chat_template, options);
+    return encoder.Encode(ParseLanguageRow(line).value());
+  }
+
+  // The encoded row with its labels in brackets.
+  std::string Shown(std::string_view line, LossOptions options) {
+    return Shown(line, options, *template_);
+  }
+  std::string Shown(std::string_view line, LossOptions options,
+                    const text::ChatTemplate& chat_template) {
+    const auto encoded = Encode(line, options, &chat_template);
+    EXPECT_TRUE(encoded.ok()) << encoded.status();
+    if (!encoded.ok()) return "";
+    const TokenSample& sample = encoded->sample;
+    EXPECT_EQ(sample.input_ids.size(), sample.in_loss.size());
+    std::string shown;
+    std::vector<int32_t> run;
+    for (size_t i = 0; i < sample.input_ids.size(); ++i) {
+      run.push_back(sample.input_ids[i]);
+      const bool last = i + 1 == sample.input_ids.size();
+      if (!last && sample.in_loss[i + 1] == sample.in_loss[i]) continue;
+      const std::string text = *tokenizer_->Decode(run, false);
+      shown += sample.in_loss[i] ? "[" + text + "]" : text;
+      run.clear();
+    }
+    return shown;
+  }
+  std::string Error(std::string_view line, LossOptions options,
+                    const text::ChatTemplate* chat_template) {
+    const auto encoded = Encode(line, options, chat_template);
+    EXPECT_EQ(encoded.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(encoded.status().message());
+  }
+
+  const std::unique_ptr<text::Tokenizer> tokenizer_ = LoadTokenizer();
+  const std::unique_ptr<text::ChatTemplate> template_ = LoadTemplate();
+};
+
+TEST_F(LanguageRowEncoderTest, MessagesAreAllInTheLossByDefault) {
+  EXPECT_EQ(Shown(kChat, {}),
+            "[<|user|>hello<|end|><|assistant|>the dog<|end|><|user|>world"
+            "<|end|><|assistant|>a fox<|end|>]");
+  EXPECT_EQ(Shown(kChat, {.assistant_only_loss = false}), Shown(kChat, {}));
+}
+
+TEST_F(LanguageRowEncoderTest, AssistantOnlyTakesTheGenerationBlocks) {
+  EXPECT_EQ(Shown(kChat, {.assistant_only_loss = true}),
+            "<|user|>hello<|end|><|assistant|>[the dog<|end|>]<|user|>world"
+            "<|end|><|assistant|>[a fox<|end|>]");
+}
+
+TEST_F(LanguageRowEncoderTest, WithoutBlocksTheAssistantIsFoundByRendering) {
+  const auto plain = MakeTemplate(
+      "{%- for m in messages %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' "
+      "}}{%- endfor %}{%- if add_generation_prompt %}{{ '<|assistant|>' }}"
+      "{%- endif %}");
+  ASSERT_FALSE(plain->has_generation_blocks());
+  EXPECT_EQ(Shown(kChat, {.assistant_only_loss = true}, *plain),
+            "<|user|>hello<|end|><|assistant|>[the dog<|end|>]<|user|>world"
+            "<|end|><|assistant|>[a fox<|end|>]");
+}
+
+TEST_F(LanguageRowEncoderTest, WhereRenderingIsNotExactItIsAnError) {
+  // As templates do that drop the thinking of earlier turns.
+  const auto forgetful = MakeTemplate(
+      "{%- for m in messages %}{{ '<|' + m.role + '|>' }}"
+      "{%- if loop.last %}{{ m.content }}{%- endif %}{%- endfor %}"
+      "{%- if add_generation_prompt %}{{ '<|assistant|>' }}{%- endif %}");
+  EXPECT_THAT(
+      Error(kChat, {.assistant_only_loss = true}, forgetful.get()),
+      StartsWith("assistant_only_loss needs a chat template with {% generation "
+                 "%} blocks: this one has none, and what it renders does not"));
+}
+
+TEST_F(LanguageRowEncoderTest,
+       CompletionsOfMessagesBeginBehindTheGenerationPrompt) {
+  constexpr char kRow[] =
+      R"({"prompt": [{"role": "user", "content": "hello"},)"
+      R"({"role": "assistant", "content": "the dog"},)"
+      R"({"role": "user", "content": "world"}],)"
+      R"("completion": [{"role": "assistant", "content": "a fox"}]})";
+  const std::string prompt =
+      "<|user|>hello<|end|><|assistant|>the dog<|end|><|user|>world<|end|>"
+      "<|assistant|>";
+  EXPECT_EQ(Shown(kRow, {}), prompt + "[a fox<|end|>]");
+  EXPECT_EQ(Shown(kRow, {.completion_only_loss = true}), Shown(kRow, {}));
+  EXPECT_EQ(Shown(kRow, {.completion_only_loss = false}),
+            "[" + prompt + "a fox<|end|>]");
+  EXPECT_EQ(Shown(kRow, {.assistant_only_loss = true}),
+            prompt + "[a fox<|end|>]");
+  EXPECT_EQ(
+      Shown(kRow, {.assistant_only_loss = true, .completion_only_loss = false}),
+      "<|user|>hello<|end|><|assistant|>[the dog<|end|>]<|user|>world"
+      "<|end|><|assistant|>[a fox<|end|>]");
+}
+
+TEST_F(LanguageRowEncoderTest, StringCompletionsGetTheEndToken) {
+  EXPECT_EQ(Shown(R"({"prompt": "hello", "completion": " world"})", {}),
+            "hello[ world<|end|>]");
+  EXPECT_EQ(Shown(R"({"prompt": "hello", "completion": " world<|end|>"})", {}),
+            "hello[ world<|end|>]");
+  EXPECT_EQ(Shown(R"({"prompt": "hello", "completion": ""})", {}),
+            "hello[<|end|>]");
+  EXPECT_EQ(Shown(R"({"prompt": "hello", "completion": " world"})",
+                  {.completion_only_loss = false}),
+            "[hello world<|end|>]");
+}
+
+TEST_F(LanguageRowEncoderTest, TextGetsTheEndToken) {
+  EXPECT_EQ(Shown(R"({"text": "hello world"})", {}), "[hello world<|end|>]");
+  EXPECT_EQ(Shown(R"({"text": "hello<|end|>"})", {}), "[hello<|end|>]");
+}
+
+TEST_F(LanguageRowEncoderTest, ACompletionThatMergesWithThePromptIsNoticed) {
+  const auto split =
+      Encode(R"({"prompt": "the", "completion": " dog"})", {}, nullptr);
+  ASSERT_TRUE(split.ok());
+  EXPECT_TRUE(split->prompt_is_prefix);
+  const auto merged =
+      Encode(R"({"prompt": "th", "completion": "e dog"})", {}, nullptr);
+  ASSERT_TRUE(merged.ok());
+  EXPECT_FALSE(merged->prompt_is_prefix);
+  EXPECT_EQ(Shown(R"({"prompt": "th", "completion": "e dog"})", {}),
+            "t[he dog<|end|>]");
+}
+
+TEST_F(LanguageRowEncoderTest, TextGetsTheTokenizersSpecialTokens) {
+  const auto wordpiece = LoadTokenizer("wordpiece");
+  const LanguageRowEncoder encoder(*wordpiece, nullptr, {});
+  const auto encoded =
+      encoder.Encode(ParseLanguageRow(R"({"text": "the dog"})").value());
+  ASSERT_TRUE(encoded.ok());
+  EXPECT_EQ(encoded->sample.input_ids.front(), wordpiece->TokenToId("[CLS]"));
+  EXPECT_EQ(encoded->sample.input_ids.back(), wordpiece->TokenToId("[SEP]"));
+}
+
+TEST_F(LanguageRowEncoderTest, ChatTemplateArgumentsReachTheTemplate) {
+  const auto chat_template = MakeTemplate(
+      "{{ tools | length if tools else 0 }}{{ style }}{{ messages[0].role }}");
+  EXPECT_EQ(Shown(R"({"messages": [{"role": "user", "content": ""}],)"
+                  R"("tools": [{}, {}], "chat_template_kwargs": )"
+                  R"({"style": "x"}})",
+                  {}, *chat_template),
+            "[2xuser]");
+}
+
+TEST_F(LanguageRowEncoderTest, OptionsMustGoWithTheRows) {
+  EXPECT_EQ(Error(R"({"text": "a"})", {.assistant_only_loss = true}, nullptr),
+            "assistant_only_loss needs conversations: rows with \"messages\"");
+  EXPECT_THAT(Error(R"({"prompt": "a", "completion": "b"})",
+                    {.assistant_only_loss = true}, nullptr),
+              StartsWith("assistant_only_loss needs conversations"));
+  for (const char* line : {kChat, R"({"text": "a"})"}) {
+    EXPECT_EQ(Error(line, {.completion_only_loss = true}, template_.get()),
+              "completion_only_loss needs rows with \"prompt\" and "
+              "\"completion\"; for messages there is assistant_only_loss");
+  }
+  EXPECT_THAT(Error(kChat, {}, nullptr),
+              StartsWith("the model has no chat template for messages; use"));
+}
+
+TEST_F(LanguageRowEncoderTest, TheTemplatesRefusalIsToldOn) {
+  const auto strict =
+      MakeTemplate("{{ raise_exception('roles must alternate') }}");
+  EXPECT_THAT(Error(kChat, {}, strict.get()),
+              ::testing::AllOf(StartsWith("the chat template refused it: "),
+                               HasSubstr("roles must alternate")));
+}
+
+// In the manner of Qwen3: the thinking of earlier turns is dropped, and only
+// the last answer has a block of it.
+constexpr char kThinking[] =
+    "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' }}"
+    "{%- set said = m.content.split('</think>')[-1].lstrip('\\n') %}"
+    "{%- if m.role == 'assistant' and loop.last %}{{- '<think>\\n' + "
+    "(m.content.split('</think>')[0].split('<think>')[-1].strip('\\n') if "
+    "'</think>' in m.content else '') + '\\n</think>\\n\\n' }}{%- endif %}"
+    "{{- said + '<|im_end|>\\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}"
+    "{%- endif %}";
+
+// In the manner of Qwen3's thinking models: the prompt opens the block.
+std::string Replaced(std::string text, const std::string& from,
+                     const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+const std::string& PromptedThinking() {
+  static const auto& source =
+      *new std::string(Replaced(kThinking, "{{- '<|im_start|>assistant\\n' }}",
+                                "{{- '<|im_start|>assistant\\n<think>\\n' }}"));
+  return source;
+}
+
+// In the manner of Phi: the end token behind the whole.
+constexpr char kEnded[] =
+    "{%- for m in messages %}{%- if m.role in ['user', 'assistant'] %}"
+    "{{- '<|' + m.role + '|>' + m.content + '<|end|>' }}{%- endif %}"
+    "{%- endfor %}{%- if add_generation_prompt %}{{- '<|assistant|>' }}"
+    "{%- else %}{{- '</s>' }}{%- endif %}";
+
+// The rendering with the spans in brackets, or "inexact".
+std::string Shown(const std::string& source, const std::string& messages_json,
+                  const std::string& end_token = "") {
+  const auto chat = MakeTemplate(source);
+  const RenderMessages render = [&](const RowJson& messages, bool prompt) {
+    auto rendered = chat->Render(messages.dump(), "", prompt);
+    return rendered.ok() ? std::optional(rendered->text) : std::nullopt;
+  };
+  const RowJson messages = RowJson::parse(messages_json);
+  const std::string whole = render(messages, false).value();
+  const auto spans = FindAssistantSpans(messages, whole, end_token, render);
+  if (!spans) return "inexact";
+  std::string shown;
+  size_t at = 0;
+  for (const auto& [begin, end] : *spans) {
+    shown += whole.substr(at, begin - at) + "[" +
+             whole.substr(begin, end - begin) + "]";
+    at = end;
+  }
+  return shown + whole.substr(at);
+}
+
+std::string Conversation(const std::vector<std::string>& contents) {
+  RowJson messages = RowJson::array();
+  for (const std::string& content : contents) {
+    const bool user = messages.size() % 2 == 0;
+    messages.push_back(
+        {{"role", user ? "user" : "assistant"}, {"content", content}});
+  }
+  return messages.dump();
+}
+
+TEST(AssistantSpans, ThinkingThatIsDroppedLater) {
+  EXPECT_EQ(Shown(kThinking, Conversation({"1", "a"})),
+            "<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n"
+            "[<think>\n\n</think>\n\na<|im_end|>\n]");
+  EXPECT_EQ(
+      Shown(kThinking, Conversation({"1", "<think>x</think>\n\na", "2",
+                                     "<think>\ny\n"
+                                     "</think>\n\nb"})),
+      "<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n[a<|im_end|>\n]"
+      "<|im_start|>user\n2<|im_end|>\n<|im_start|>assistant\n"
+      "[<think>\ny\n</think>\n\nb<|im_end|>\n]");
+  // The last message is not the assistant's.
+  EXPECT_EQ(Shown(kThinking, Conversation({"1", "", "2"})),
+            "<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n"
+            "[<|im_end|>\n]<|im_start|>user\n2<|im_end|>\n");
+}
+
+TEST(AssistantSpans, ThinkingThatThePromptOpens) {
+  EXPECT_EQ(
+      Shown(PromptedThinking(),
+            Conversation({"1", "<think>x</think>a", "2", "<think>y</think>b"})),
+      "<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n[a<|im_end|>\n]"
+      "<|im_start|>user\n2<|im_end|>\n<|im_start|>assistant\n<think>\n"
+      "[y\n</think>\n\nb<|im_end|>\n]");
+}
+
+TEST(AssistantSpans, TheUsersTextIsNeverTheAssistants) {
+  // What a user says looks like turns; the answer repeats it.
+  const std::string fake = "<|im_start|>assistant\nx<|im_end|>\n";
+  EXPECT_EQ(Shown(kThinking, Conversation({fake, fake, fake, "y"})),
+            "<|im_start|>user\n" + fake +
+                "<|im_end|>\n<|im_start|>assistant\n[" + fake +
+                "<|im_end|>\n]<|im_start|>user\n" + fake +
+                "<|im_end|>\n<|im_start|>assistant\n"
+                "[<think>\n\n</think>\n\ny<|im_end|>\n]");
+  // Where the header of a turn is not the prompt, the prompt that the user
+  // wrote is not taken for it.
+  const std::string prompt = "<|im_start|>assistant\n<think>\n";
+  EXPECT_EQ(
+      Shown(PromptedThinking(), Conversation({prompt, "a", "2", "b"})),
+      "<|im_start|>user\n" + prompt +
+          "<|im_end|>\n<|im_start|>assistant\n[a<|im_end|>\n]"
+          "<|im_start|>user\n2<|im_end|>\n<|im_start|>assistant\n<think>\n"
+          "[\n</think>\n\nb<|im_end|>\n]");
+}
+
+TEST(AssistantSpans, TheMarkIsNoWordOfTheMessages) {
+  EXPECT_EQ(Shown(kThinking, Conversation({"mpsdmark0x", "mpsdmark1x", "2",
+                                           "mpsdmark0x"})),
+            "<|im_start|>user\nmpsdmark0x<|im_end|>\n<|im_start|>assistant\n"
+            "[mpsdmark1x<|im_end|>\n]<|im_start|>user\n2<|im_end|>\n"
+            "<|im_start|>assistant\n"
+            "[<think>\n\n</think>\n\nmpsdmark0x<|im_end|>\n]");
+}
+
+TEST(AssistantSpans, AnEndTokenBehindTheWhole) {
+  EXPECT_EQ(Shown(kEnded, Conversation({"1", "a", "2", "b"}), "</s>"),
+            "<|user|>1<|end|><|assistant|>[a<|end|>]<|user|>2<|end|>"
+            "<|assistant|>[b<|end|></s>]");
+  // It is the last message's, also where that one is not rendered.
+  EXPECT_EQ(Shown(kEnded, R"([{"role": "user", "content": "1"},
+                              {"role": "assistant", "content": "a"},
+                              {"role": "tool", "content": "t"}])",
+                  "</s>"),
+            "<|user|>1<|end|><|assistant|>[a<|end|>]</s>");
+  // Without knowing the token, a turn is not told from the rest.
+  EXPECT_EQ(Shown(kEnded, Conversation({"1", "a", "2", "b"})), "inexact");
+}
+
+TEST(AssistantSpans, AConversationThatCannotBeRenderedInParts) {
+  const std::string whole_only =
+      "{%- if messages | length < 2 %}{{ raise_exception('short') }}"
+      "{%- endif %}{%- for m in messages %}{{- '<' + m.role + '>' + "
+      "m.content + '\\n' }}{%- endfor %}{%- if add_generation_prompt %}"
+      "{{- '<assistant>' }}{%- endif %}";
+  EXPECT_EQ(Shown(whole_only, R"([{"role": "assistant", "content": "a"},
+                                  {"role": "assistant", "content": "b"},
+                                  {"role": "user", "content": "1"},
+                                  {"role": "assistant", "content": "c"}])"),
+            "inexact");  // the first turn's end is nowhere to be seen
+  EXPECT_EQ(Shown(whole_only, Conversation({"1", "a"})),
+            "<user>1\n<assistant>[a\n]");
+}
+
+TEST(AssistantSpans, ListsOfParts) {
+  const std::string parts =
+      "{%- for m in messages %}{{- '<' + m.role + '>' }}"
+      "{%- for part in m.content %}{{- part.text if loop.index == 1 or "
+      "messages | length == 2 else '' }}{%- endfor %}{{- '\\n' }}{%- endfor %}"
+      "{%- if add_generation_prompt %}{{- '<assistant>' }}{%- endif %}";
+  EXPECT_EQ(Shown(parts, R"([{"role": "user", "content": [{"text": "1"}]},
+      {"role": "assistant", "content": [{"text": "a"}, {"text": "b"}]},
+      {"role": "user", "content": [{"text": "2"}]}])"),
+            "<user>1\n<assistant>[a\n]<user>2\n");
+}
+
+TEST(AssistantSpans, ATemplateThatHidesTheAnswerIsInexact) {
+  EXPECT_EQ(Shown("{%- for m in messages %}{{- m.role }}{%- if loop.last %}"
+                  "{{- m.content }}{%- endif %}{%- endfor %}",
+                  Conversation({"1", "a", "2", "b"})),
+            "inexact");
+  // Nothing of the assistant: no span, and no fault.
+  EXPECT_EQ(Shown(kThinking, Conversation({"1"})),
+            "<|im_start|>user\n1<|im_end|>\n");
+}
+
+using testing::ElementsAre;
+using Rows = std::vector<std::vector<int64_t>>;
+
+Rows Pack(const std::vector<int64_t>& lengths, int64_t capacity) {
+  return PackBestFit(lengths, PlainOrder(lengths.size()), capacity);
+}
+
+TEST(PackBestFit, TakesTheTightestRow) {
+  // 7 leaves 3, 6 leaves 4; 3 fits both and goes where nothing is left over.
+  EXPECT_THAT(Pack({7, 3, 6, 4}, 10),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+}
+
+TEST(PackBestFit, OfEqualSpacesTakesTheOldest) {
+  EXPECT_THAT(Pack({6, 6, 2, 2}, 10),
+              ElementsAre(ElementsAre(0, 2, 3), ElementsAre(1)));
+  EXPECT_THAT(Pack({6, 6, 4, 4}, 10),
+              ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3)));
+}
+
+TEST(PackBestFit, FullRowsTakeNothing) {
+  EXPECT_THAT(Pack({10, 10, 1}, 10),
+              ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2)));
+  EXPECT_TRUE(Pack({}, 10).empty());
+}
+
+TEST(PackBestFit, LosesNothingAndNeverOverflows) {
+  Random random(7);
+  std::vector<int64_t> lengths;
+  for (int i = 0; i < 500; ++i) {
+    lengths.push_back(1 + static_cast<int64_t>(random.Below(64)));
+  }
+  size_t rows_before = 0;
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    const Rows rows = PackBestFit(lengths, ShuffledOrder(500, 1, epoch), 64);
+    std::vector<int64_t> all;
+    for (const auto& row : rows) {
+      int64_t used = 0;
+      for (int64_t index : row) used += lengths[index];
+      EXPECT_LE(used, 64);
+      all.insert(all.end(), row.begin(), row.end());
+    }
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all, PlainOrder(500));
+    if (epoch > 0) {
+      EXPECT_EQ(rows.size(), rows_before);
+    }
+    rows_before = rows.size();
+  }
+}
+
 }  // namespace
+
 }  // namespace mpsd::data

@@ -4,16 +4,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <set>
+#include <stdexcept>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "core/data/in_order.h"
+#include "core/data/prefetch.h"
 #include "tests/core/data/model_folder.h"
 
 namespace mpsd::data {
+
 namespace {
 
-using ::testing::AnyOf;
-using ::testing::ElementsAre;
-using ::testing::SizeIs;
+using testing::AnyOf;
+using testing::ElementsAre;
+using testing::SizeIs;
 
 bool Equal(const std::vector<Batch>& a, const std::vector<Batch>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -360,5 +368,192 @@ TEST(EvalLoaderDeathTest, LoadsOnlyWhatThereIs) {
   EXPECT_DEATH(loader.Load(-1).IgnoreError(), "evaluation: -1 >= 0");
 }
 
+TokenDataset Samples() {
+  std::vector<int64_t> lengths;
+  for (int i = 0; i < 31; ++i) lengths.push_back(2 + (i * 7) % 30);
+  return CountingTokenDataset(lengths, 48);
+}
+
+LoaderOptions PrefetchOptions() {
+  return {.batch_size = 2, .gradient_accumulation_steps = 3, .max_length = 48};
+}
+
+bool PrefetchEqual(const std::vector<Batch>& a, const std::vector<Batch>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Batch& x, const Batch& y) {
+                      return x.input_ids == y.input_ids && x.rows == y.rows;
+                    });
+}
+
+TEST(PrefetcherTest, GivesTheLoadersStepsInTheirOrder) {
+  const TokenDataset dataset = Samples();
+  Loader loader(dataset, PrefetchOptions());
+  Prefetcher prefetcher(dataset, PrefetchOptions());
+  EXPECT_EQ(prefetcher.steps_per_epoch(), loader.steps_per_epoch());
+  for (int i = 0; i < 20; ++i) {  // three epochs
+    EXPECT_TRUE(PrefetchEqual(*prefetcher.NextStep(), *loader.NextStep())) << i;
+    EXPECT_EQ(prefetcher.cursor(), loader.cursor());
+    EXPECT_EQ(prefetcher.epoch_fraction(), loader.epoch_fraction());
+  }
+}
+
+TEST(PrefetcherTest, SeeksBeforeAndAmidSteps) {
+  const TokenDataset dataset = Samples();
+  Loader loader(dataset, PrefetchOptions());
+  Prefetcher prefetcher(dataset, PrefetchOptions());
+  for (const Cursor& cursor :
+       {Cursor{1, 2}, Cursor{0, 1}, Cursor{0, 99}, Cursor{4, 0}}) {
+    loader.Seek(cursor);
+    prefetcher.Seek(cursor);
+    EXPECT_EQ(prefetcher.cursor(), loader.cursor());
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(PrefetchEqual(*prefetcher.NextStep(), *loader.NextStep()));
+    }
+  }
+}
+
+// Passes on to a data set; counts, and fails from a call on.
+class Watched : public Source {
+ public:
+  explicit Watched(int64_t calls_that_work) : left_(calls_that_work) {}
+  int64_t size() const override { return dataset_.size(); }
+  int64_t length(int64_t index) const override {
+    return dataset_.length(index);
+  }
+  absl::StatusOr<Batch> Collate(const std::vector<std::vector<int64_t>>& rows,
+                                const Collation& collation) const override {
+    if (left_.fetch_sub(1) <= 0) return absl::NotFoundError("gone");
+    auto batch = dataset_.Collate(rows, collation);
+    if (++made_ == 4 && !second_step.HasBeenNotified()) second_step.Notify();
+    return batch;
+  }
+  std::string hash() const override { return ""; }
+  const DatasetStats& stats() const override { return dataset_.stats(); }
+  void Mend() { left_ = 1000; }
+
+  mutable absl::Notification second_step;  // the fourth batch was made
+
+ private:
+  const TokenDataset dataset_ = Samples();
+  mutable std::atomic<int64_t> left_, made_{0};
+};
+
+TEST(PrefetcherTest, MakesTheNextStepWhileNobodyAsksForIt) {
+  const Watched source(1000);
+  Prefetcher prefetcher(source, PrefetchOptions());
+  ASSERT_TRUE(prefetcher.NextStep().ok());  // three batches
+  source.second_step.WaitForNotification();
+}
+
+TEST(PrefetcherTest, AnErrorComesWithItsStepAndCanBeTriedAgain) {
+  Watched source(4);
+  Prefetcher prefetcher(source, PrefetchOptions());
+  ASSERT_TRUE(prefetcher.NextStep().ok());
+  EXPECT_EQ(prefetcher.NextStep().status().message(), "gone");
+  EXPECT_EQ(prefetcher.cursor(), (Cursor{0, 1}));
+  source.Mend();
+  EXPECT_TRUE(prefetcher.NextStep().ok());
+  EXPECT_EQ(prefetcher.cursor(), (Cursor{0, 2}));
+}
+
+TEST(PrefetcherTest, EndsWithAStepAhead) {
+  const TokenDataset dataset = Samples();
+  Prefetcher prefetcher(dataset, PrefetchOptions());
+  ASSERT_TRUE(prefetcher.NextStep().ok());
+}
+
+TEST(InOrderTest, OutputsComeInTheOrderOfInputs) {
+  for (const int threads : {1, 2, 7}) {
+    InOrder<int, int> pool(threads, [](int i) {
+      // The earlier, the longer.
+      absl::SleepFor(absl::Microseconds(200 - i));
+      return i * i;
+    });
+    int pushed = 0, taken = 0;
+    while (taken < 200) {
+      if (pushed < 200 && !pool.full()) {
+        pool.Push(pushed++);
+        continue;
+      }
+      ASSERT_EQ(pool.Take(), taken * taken);
+      ++taken;
+    }
+    EXPECT_TRUE(pool.empty());
+  }
+}
+
+TEST(InOrderTest, SaysWhenThereIsEnoughToDo) {
+  InOrder<int, int> pool(3, [](int i) { return i; });
+  int pushed = 0;
+  while (!pool.full()) pool.Push(pushed++);
+  EXPECT_GE(pushed, 3);
+  EXPECT_LE(pushed, 30);
+  ASSERT_EQ(pool.Take(), 0);
+  EXPECT_FALSE(pool.full());
+  EXPECT_FALSE(pool.empty());
+}
+
+TEST(InOrderTest, OneThreadIsTheCallers) {
+  std::set<std::thread::id> seen;
+  InOrder<int, int> pool(1, [&](int i) {
+    seen.insert(std::this_thread::get_id());
+    return i;
+  });
+  for (int i = 0; i < 3; ++i) pool.Push(i);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(pool.Take(), i);
+  EXPECT_EQ(seen, std::set{std::this_thread::get_id()});
+}
+
+TEST(InOrderTest, StartsNoMoreThreadsThanThereIsWork) {
+  std::atomic<int> at_once{0}, most{0};
+  InOrder<int, int> pool(64, [&](int i) {
+    most = std::max(most.load(), ++at_once);
+    absl::SleepFor(absl::Milliseconds(1));
+    --at_once;
+    return i;
+  });
+  for (int i = 0; i < 3; ++i) pool.Push(i);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(pool.Take(), i);
+  EXPECT_LE(most, 3);
+}
+
+TEST(InOrderTest, WhatWorkThrowsIsThrownWhereItIsTaken) {
+  for (const int threads : {1, 3}) {
+    InOrder<int, int> pool(threads, [](int i) {
+      if (i == 1) throw std::runtime_error("one");
+      return i;
+    });
+    for (int i = 0; i < 3; ++i) pool.Push(i);
+    EXPECT_EQ(pool.Take(), 0);
+    EXPECT_THROW(pool.Take(), std::runtime_error);
+    EXPECT_EQ(pool.Take(), 2);
+  }
+}
+
+TEST(InOrderTest, DestroyedWithWorkLeftItDropsIt) {
+  // Where the machine holds this thread up, the others may do all there is
+  // before the pool ends: that says nothing, and is tried again.
+  int least = 100;
+  for (int attempt = 0; attempt < 20 && least > 4; ++attempt) {
+    std::atomic<int> done{0};
+    {
+      InOrder<int, int> pool(2, [&](int i) {
+        absl::SleepFor(absl::Milliseconds(5));
+        ++done;
+        return i;
+      });
+      while (!pool.full()) pool.Push(0);
+    }
+    const int then = done;
+    least = std::min(least, then);
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_EQ(done, then);
+  }
+  EXPECT_LE(least, 4);
+}
+
+TEST(WorkThreadsTest, AreOneAtLeast) { EXPECT_GE(WorkThreads(), 1); }
+
 }  // namespace
+
 }  // namespace mpsd::data

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Equality with PEFT's merge_and_unload, tensor for tensor, is shown live
-// (tests/live/parity/merge.py).
 #include "core/merge/merge.h"
 
 #include <ATen/ATen.h>
@@ -13,11 +11,16 @@
 
 #include "core/base/file.h"
 #include "core/merge/adapted_model.h"
+#include "core/merge/compare_logits.h"
 #include "core/model/decoder.h"
 #include "core/tensorfile/weights.h"
 #include "tests/core/merge/golden_adapted_models.h"
 
+// Equality with PEFT's merge_and_unload, tensor for tensor, is shown live
+// (tests/live/parity/merge.py).
+
 namespace mpsd::merge {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -207,5 +210,93 @@ TEST(MergeTest, TheModelItselfIsNoPlaceForTheResult) {
               HasSubstr("is the model itself"));
 }
 
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+
+absl::StatusOr<AdaptedModel> Golden(const std::string& name) {
+  return AdaptedModel::Open(GoldenFolder(name, "model"),
+                            GoldenFolder(name, "adapter"));
+}
+
+TEST(AdaptedModelTest, ALanguageModelHasNoLabels) {
+  const auto adapted = Golden("llama2");
+  ASSERT_TRUE(adapted.ok()) << adapted.status();
+  EXPECT_EQ(adapted->task(), spec::Task::kCausalLm);
+  EXPECT_EQ(adapted->config().num_labels, 0);
+  EXPECT_NE(adapted->FindSaved("lm_head.weight"), nullptr);
+  EXPECT_EQ(adapted->FindSaved("model.norm.weight"), nullptr);
+}
+
+TEST(AdaptedModelTest, TheAdaptersHeadSaysHowManyLabelsThereAre) {
+  const auto adapted = Golden("llama_classes");
+  ASSERT_TRUE(adapted.ok()) << adapted.status();
+  EXPECT_EQ(adapted->task(), spec::Task::kSeqCls);
+  EXPECT_EQ(adapted->config().num_labels,
+            adapted->FindSaved("score.weight")->shape[0]);
+  EXPECT_EQ(Golden("vit")->task(), spec::Task::kImageCls);
+}
+
+TEST(AdaptedModelTest, LabelNamesAreThoseOfTheRunBesideTheAdapter) {
+  const fs::path run = testing_support::FreshFolder("run");
+  fs::copy(GoldenFolder("bert", "adapter"), run / "adapter");
+  const auto names = [&] {
+    return AdaptedModel::Open(GoldenFolder("bert", "model"), run / "adapter")
+        ->LabelNames();
+  };
+  const auto before = names();
+  EXPECT_EQ(before.size(), 3u);
+  ASSERT_TRUE(
+      base::WriteFileAtomic(run / "run.json",
+                            R"({"labels": {"names": ["bad", "fair", "good"]}})")
+          .ok());
+  EXPECT_THAT(names(), ElementsAre("bad", "fair", "good"));
+}
+
+TEST(AdaptedModelTest, AChangedHalfOfATieIsRefused) {
+  const auto adapted = AdaptedModel::Open(GoldenFolder("llama3", "model"),
+                                          GoldenFolder("llama2", "adapter"));
+  EXPECT_EQ(adapted.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(adapted.status().message()),
+              HasSubstr("tie_word_embeddings"));
+}
+
+TEST(AdaptedModelTest, ATensorWithoutAPlaceIsRefused) {
+  const auto adapted = AdaptedModel::Open(GoldenFolder("llama2", "model"),
+                                          GoldenFolder("bert", "adapter"));
+  EXPECT_FALSE(adapted.ok());
+}
+
+class CompareLogitsTest : public testing::Test {
+ protected:
+  CompareLogitsTest() { EXPECT_TRUE(Merge(options_).ok()); }
+  absl::StatusOr<Comparison> Compare(const std::filesystem::path& folder,
+                                     int64_t max_bytes) {
+    return CompareLogits(adapted_, folder, at::kFloat, max_bytes);
+  }
+  const MergeOptions options_ = GoldenMerge("llama2");
+  const AdaptedModel adapted_ =
+      *AdaptedModel::Open(options_.model, options_.adapter);
+};
+
+TEST_F(CompareLogitsTest, AMergedModelPasses) {
+  const auto compared = Compare(options_.out, int64_t{1} << 30);
+  ASSERT_TRUE(compared.ok()) << compared.status();
+  EXPECT_EQ(compared->layers, adapted_.config().num_hidden_layers);
+  EXPECT_LT(compared->error, 1e-5);
+}
+
+TEST_F(CompareLogitsTest, ALargeModelIsComparedByItsFirstLayers) {
+  const auto compared = Compare(options_.out, 1);
+  ASSERT_TRUE(compared.ok()) << compared.status();
+  EXPECT_EQ(compared->layers, 1);
+  EXPECT_GT(adapted_.config().num_hidden_layers, 1);
+}
+
+TEST_F(CompareLogitsTest, TheBaseModelIsNotTheMergedOne) {
+  EXPECT_EQ(Compare(options_.model, int64_t{1} << 30).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
 }  // namespace
+
 }  // namespace mpsd::merge

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files whose tensors are not those that config.json speaks of, and what
-// Transformers makes of them (tests/golden/heads.py).
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -13,13 +12,27 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/model/class_loss.h"
 #include "core/model/classifier.h"
 #include "core/model/decoder.h"
+#include "core/model/decoder_classifier.h"
+#include "core/model/encoder.h"
+#include "core/model/head_loss.h"
+#include "core/model/recompute.h"
+#include "core/model/tied_head.h"
+#include "core/model/vit.h"
 #include "core/tensorfile/safetensors.h"
+#include "core/tensorfile/weights.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/golden_model.h"
+#include "tests/core/model/encoder_config.h"
+#include "tests/core/scratch_folder.h"
+
+// Files whose tensors are not those that config.json speaks of, and what
+// Transformers makes of them (tests/golden/heads.py).
 
 namespace mpsd::model {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -162,5 +175,340 @@ TEST(HeadsCasesTest, AHeadThatIsNotThereAndNotTiedIsNamed) {
               testing::HasSubstr("\"tie_word_embeddings\": true"));
 }
 
+using spec::ProblemType;
+
+const at::Tensor kNone;
+
+TEST(ClassLossTest, SingleLabelIsTheWeightedSumOfLogProbabilities) {
+  const at::Tensor z = at::randn({3, 4});
+  const at::Tensor targets = at::tensor({2, 0, 2}, at::kLong);
+  const at::Tensor w = at::tensor({0.5f, 1.f, 3.f, 1.f});
+  const at::Tensor log_p = z.log_softmax(-1);
+  const at::Tensor plain = -(log_p[0][2] + log_p[1][0] + log_p[2][2]);
+  const at::Tensor weighted =
+      -(3 * log_p[0][2] + 0.5 * log_p[1][0] + 3 * log_p[2][2]);
+  EXPECT_TRUE(at::allclose(
+      SumClassLoss(ProblemType::kSingleLabel, z, targets, kNone), plain));
+  EXPECT_TRUE(at::allclose(
+      SumClassLoss(ProblemType::kSingleLabel, z, targets, w), weighted));
+}
+
+TEST(ClassLossTest, RegressionIsTheSumOfSquares) {
+  const at::Tensor z = at::tensor({1.f, 2.f}).view({2, 1});
+  const at::Tensor loss =
+      SumClassLoss(ProblemType::kRegression, z, at::tensor({3.f, 1.f}), kNone);
+  EXPECT_FLOAT_EQ(loss.item<float>(), 5);
+}
+
+TEST(ClassLossTest, MultiLabelWeighsThePositives) {
+  const at::Tensor z = at::tensor({1.f, -2.f}).view({1, 2});
+  const at::Tensor t = at::tensor({1.f, 0.f}).view({1, 2});
+  const auto log_sigmoid = [](double x) { return -std::log1p(std::exp(-x)); };
+  EXPECT_NEAR(
+      SumClassLoss(ProblemType::kMultiLabel, z, t, kNone).item<double>(),
+      -log_sigmoid(1) - log_sigmoid(2), 1e-6);
+  EXPECT_NEAR(
+      SumClassLoss(ProblemType::kMultiLabel, z, t, at::tensor({4.f, 9.f}))
+          .item<double>(),
+      -4 * log_sigmoid(1) - log_sigmoid(2), 1e-6);
+}
+
+TEST(ClassLossTest, IsFp32OfBf16Logits) {
+  const at::Tensor z = at::randn({2, 3}).to(at::kBFloat16);
+  const at::Tensor loss = SumClassLoss(ProblemType::kSingleLabel, z,
+                                       at::tensor({0, 1}, at::kLong), kNone);
+  EXPECT_EQ(loss.scalar_type(), at::kFloat);
+}
+
+constexpr int64_t kTokens = 10, kHidden = 6, kVocab = 17;
+
+class HeadLossTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    at::manual_seed(5);
+    head_.name = "lm_head";
+    head_.weight = at::randn({kVocab, kHidden});
+    hidden_ = at::randn({2, kTokens / 2, kHidden}).requires_grad_();
+    labels_.rows = at::tensor(
+        {int64_t{1}, int64_t{2}, int64_t{6}, int64_t{9}, int64_t{0}});
+    labels_.targets = at::tensor(
+        {int64_t{3}, int64_t{0}, int64_t{16}, int64_t{3}, base::kIgnoreIndex});
+    labels_.count = 4;
+  }
+  // By torch's own cross entropy over the real targets.
+  at::Tensor Expected() {
+    const at::Tensor logits =
+        at::linear(hidden_.reshape({-1, kHidden})
+                       .index_select(0, labels_.rows.narrow(0, 0, 4)),
+                   head_.weight);
+    return at::cross_entropy_loss(logits, labels_.targets.narrow(0, 0, 4), {},
+                                  at::Reduction::Sum);
+  }
+  at::Tensor GradientOf(const at::Tensor& loss) {
+    hidden_.mutable_grad() = at::Tensor();
+    (loss * 0.25).backward();
+    return hidden_.grad().clone();
+  }
+  Linear head_;
+  at::Tensor hidden_;
+  LabelSelection labels_;
+};
+
+TEST_F(HeadLossTest, ChunksChangeNeitherLossNorGradient) {
+  const at::Tensor expected = Expected();
+  const at::Tensor gradient = GradientOf(expected);
+  for (int64_t chunk : {1, 2, 3, 5, 100}) {
+    const at::Tensor loss = SumCrossEntropy(hidden_, head_, labels_, chunk);
+    EXPECT_TRUE(at::allclose(loss, expected)) << chunk;
+    EXPECT_TRUE(at::allclose(GradientOf(loss), gradient, 1e-5, 1e-7)) << chunk;
+  }
+}
+
+TEST_F(HeadLossTest, ATrainableHeadGetsItsGradient) {
+  head_.weight.requires_grad_();
+  const at::Tensor gradient = GradientOf(Expected());
+  const at::Tensor head_gradient = head_.weight.grad().clone();
+  head_.weight.mutable_grad() = at::Tensor();
+  const at::Tensor loss = SumCrossEntropy(hidden_, head_, labels_, 2);
+  EXPECT_TRUE(at::allclose(GradientOf(loss), gradient, 1e-5, 1e-7));
+  EXPECT_TRUE(at::allclose(head_.weight.grad(), head_gradient, 1e-5, 1e-7));
+}
+
+// Trained whole: an fp32 master under bf16 activations.
+TEST_F(HeadLossTest, AMasterHeadGetsItsGradientInFp32) {
+  head_.weight.requires_grad_();
+  head_.compute_in_input_dtype = true;
+  GradientOf(Expected());
+  const at::Tensor expected = head_.weight.grad().clone();
+  head_.weight.mutable_grad() = at::Tensor();
+  const at::Tensor narrow = hidden_.to(at::kBFloat16);
+  (SumCrossEntropy(narrow, head_, labels_, 2) * 0.25).backward();
+  EXPECT_EQ(head_.weight.grad().scalar_type(), at::kFloat);
+  EXPECT_LE((head_.weight.grad() - expected).norm().item<double>(),
+            2e-2 * expected.norm().item<double>());
+}
+
+// modules_to_save: fp32 arithmetic within a bf16 model.
+TEST_F(HeadLossTest, AnFp32HeadInABf16ModelComputesInFp32) {
+  const at::Tensor narrow = hidden_.detach().to(at::kBFloat16);
+  const at::Tensor logits =
+      at::linear(narrow.to(at::kFloat).reshape({-1, kHidden}), head_.weight)
+          .to(at::kBFloat16)
+          .to(at::kFloat)
+          .index_select(0, labels_.rows);
+  const at::Tensor expected = at::cross_entropy_loss(
+      logits, labels_.targets, {}, at::Reduction::Sum, base::kIgnoreIndex);
+  EXPECT_TRUE(at::allclose(SumCrossEntropy(narrow, head_, labels_, 3), expected,
+                           1e-5, 1e-6));
+}
+
+TEST_F(HeadLossTest, AnAdaptedHeadIsLeftToAutograd) {
+  class Doubling : public LinearAdapter {
+    at::Tensor Apply(const at::Tensor& base, const at::Tensor&) override {
+      return base * 2;
+    }
+  };
+  const at::Tensor weight = head_.weight;
+  head_.weight = weight * 2;
+  const at::Tensor gradient = GradientOf(Expected());
+  head_.weight = weight;
+  head_.adapter = std::make_unique<Doubling>();
+  const at::Tensor loss = SumCrossEntropy(hidden_, head_, labels_, 2);
+  EXPECT_TRUE(at::allclose(GradientOf(loss), gradient, 1e-5, 1e-7));
+}
+
+TEST_F(HeadLossTest, WithoutGradientsItIsTheSameNumber) {
+  const at::Tensor expected = Expected().detach();
+  at::NoGradGuard no_grad;
+  EXPECT_TRUE(
+      at::allclose(SumCrossEntropy(hidden_, head_, labels_, 3), expected));
+}
+
+TEST_F(HeadLossTest, PaddedTargetsCountNothing) {
+  labels_.targets.fill_(base::kIgnoreIndex);
+  const at::Tensor loss = SumCrossEntropy(hidden_, head_, labels_);
+  EXPECT_EQ(loss.item<float>(), 0);
+  EXPECT_EQ(GradientOf(loss).abs().max().item<float>(), 0);
+}
+
+constexpr char kRows[] = "model.embed_tokens.weight";
+
+TiedHead Find(const tensorfile::NamedTensors& tensors,
+              at::ScalarType dtype = at::kFloat) {
+  const auto folder = testing_support::FreshFolder("tied_head");
+  EXPECT_TRUE(
+      tensorfile::WriteSafetensors(folder / "model.safetensors", tensors).ok());
+  const auto weights = *tensorfile::Weights::Open(folder);
+  const auto found = FindTiedHead(*weights, kRows, dtype);
+  EXPECT_TRUE(found.ok()) << found.status();
+  return found.value_or(TiedHead::kBoth);
+}
+
+TEST(FindTiedHeadTest, GoesByWhatTheFileHas) {
+  const at::Tensor a = at::randn({5, 3}), b = at::randn({5, 3});
+  EXPECT_EQ(Find({{kRows, a}}), TiedHead::kEmbedding);
+  EXPECT_EQ(Find({{kHeadWeight, a}}), TiedHead::kHead);
+  EXPECT_EQ(Find({{kRows, a}, {kHeadWeight, a}}), TiedHead::kEmbedding);
+  EXPECT_EQ(Find({{kRows, a}, {kHeadWeight, b}}), TiedHead::kBoth);
+  EXPECT_EQ(Find({{kRows, a}, {kHeadWeight, a.narrow(0, 0, 4)}}),
+            TiedHead::kBoth);
+  EXPECT_EQ(Find({{"norm", a}}), TiedHead::kEmbedding) << "said by the loader";
+}
+
+// As torch.equal of what was loaded: in bf16 a last bit of fp32 is none.
+TEST(FindTiedHeadTest, ComparesInTheDtypeThatIsLoaded) {
+  const at::Tensor a = at::ones({5, 3});
+  const at::Tensor b = a + 1e-6;
+  EXPECT_EQ(Find({{kRows, a}, {kHeadWeight, b}}), TiedHead::kBoth);
+  EXPECT_EQ(Find({{kRows, a}, {kHeadWeight, b}}, at::kBFloat16),
+            TiedHead::kEmbedding);
+  EXPECT_EQ(Find({{kRows, a}, {kHeadWeight, a.to(at::kBFloat16)}}),
+            TiedHead::kEmbedding);
+  EXPECT_EQ(
+      Find({{kRows, at::zeros({5, 3})}, {kHeadWeight, -at::zeros({5, 3})}}),
+      TiedHead::kEmbedding);
+}
+
+TEST(ClassifierTest, TheFamilyDecides) {
+  spec::ModelConfig config = EncoderConfigOf("bert");
+  auto encoder = Classifier::Load({}, config);
+  ASSERT_TRUE(encoder.ok()) << encoder.status();
+  EXPECT_NE(dynamic_cast<Encoder*>(encoder->get()), nullptr);
+
+  config.family = spec::Family::kDecoder;
+  config.model_type = "llama";
+  auto decoder = Classifier::Load({}, config);
+  ASSERT_TRUE(decoder.ok()) << decoder.status();
+  EXPECT_NE(dynamic_cast<DecoderClassifier*>(decoder->get()), nullptr);
+
+  config.family = spec::Family::kVision;
+  config.model_type = "vit";
+  config.vision.image_size = 8;
+  config.vision.patch_size = 4;
+  auto vision = Classifier::Load({}, config);
+  ASSERT_TRUE(vision.ok()) << vision.status();
+  EXPECT_NE(dynamic_cast<Vit*>(vision->get()), nullptr);
+}
+
+class DecoderClassifierTest : public testing::Test {
+ protected:
+  // A language model's file: it has no "score".
+  void SetUp() override {
+    const auto folder = Golden("llama2", "model");
+    config_ = *spec::ReadModelConfig(folder.string());
+    config_.num_labels = 3;
+    weights_ = *tensorfile::Weights::Open(folder);
+    at::manual_seed(14);
+    model_ = Open();
+    inputs_.input_ids = at::randint(3, 100, {2, 6}, at::kLong);
+    inputs_.lengths = at::tensor({6, 4}, at::kLong);
+    inputs_.input_ids[1].narrow(0, 4, 2).fill_(*config_.pad_token_id);
+  }
+  std::unique_ptr<DecoderClassifier> Open() {
+    at::manual_seed(14);
+    auto model = DecoderClassifier::Load({weights_.get()}, config_);
+    EXPECT_TRUE(model.ok()) << model.status();
+    return *std::move(model);
+  }
+  at::Tensor Row(int64_t row, int64_t length) {
+    ClassifierInputs one;
+    one.input_ids = inputs_.input_ids.narrow(0, row, 1).narrow(1, 0, length);
+    one.lengths = at::tensor({length}, at::kLong);
+    return model_->Logits(one)[0];
+  }
+
+  at::NoGradGuard no_grad_;
+  spec::ModelConfig config_;
+  std::unique_ptr<tensorfile::Weights> weights_;
+  std::unique_ptr<DecoderClassifier> model_;
+  ClassifierInputs inputs_;
+};
+
+TEST_F(DecoderClassifierTest, DrawsAndNamesItsHead) {
+  EXPECT_THAT(model_->fresh_modules(), testing::ElementsAre("score"));
+  EXPECT_EQ(model_->Linears().back()->name, "score");
+  EXPECT_EQ(model_->NamedWeights().back().name, "score.weight");
+}
+
+TEST_F(DecoderClassifierTest, TakesEachRowsLastToken) {
+  const at::Tensor logits = model_->Logits(inputs_);
+  EXPECT_EQ(logits.sizes(), at::IntArrayRef({2, 3}));
+  EXPECT_TRUE(at::allclose(logits[0], Row(0, 6), 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(logits[1], Row(1, 4), 1e-4, 1e-5));
+}
+
+// Texts that end in a token that also pads: Transformers takes the one before.
+TEST_F(DecoderClassifierTest, ALastTokenThatPadsIsPassedOver) {
+  inputs_.input_ids[0][5] = *config_.pad_token_id;
+  EXPECT_TRUE(at::allclose(model_->Logits(inputs_)[0], Row(0, 5), 1e-4, 1e-5));
+}
+
+TEST_F(DecoderClassifierTest, WithoutAPaddingTokenLengthsDecide) {
+  config_.pad_token_id.reset();
+  model_ = Open();
+  EXPECT_TRUE(at::allclose(model_->Logits(inputs_)[1], Row(1, 4), 1e-4, 1e-5));
+}
+
+TEST(RecomputeTest, GradientsOfInputAndCapturedParametersAreThePlainOnes) {
+  at::manual_seed(6);
+  const at::Tensor weight = at::randn({4, 4}).requires_grad_();
+  auto run = [&](const at::Tensor& x) {
+    return at::tanh(at::linear(x, weight));
+  };
+  auto gradients = [&](bool recompute) {
+    at::manual_seed(7);
+    const at::Tensor x = at::randn({3, 4}).requires_grad_();
+    weight.mutable_grad() = at::Tensor();
+    const at::Tensor y =
+        recompute ? Recompute(run, Recompute(run, x)) : run(run(x));
+    y.square().sum().backward();
+    return std::pair(x.grad(), weight.grad().clone());
+  };
+  const auto plain = gradients(false), again = gradients(true);
+  EXPECT_TRUE(at::equal(plain.first, again.first));
+  EXPECT_TRUE(at::allclose(plain.second, again.second));
+}
+
+TEST(RecomputeTest, RunsTwiceAndDrawsTheSameNumbers) {
+  int runs = 0;
+  std::vector<at::Tensor> drawn;
+  auto run = [&](const at::Tensor& x) {
+    ++runs;
+    drawn.push_back(at::rand({4}));
+    return x * drawn.back();
+  };
+  const at::Tensor x = at::ones({4}).requires_grad_();
+  const at::Tensor y = Recompute(run, x);
+  const at::Tensor between = at::rand({1});
+  y.sum().backward();
+  EXPECT_EQ(runs, 2);
+  EXPECT_TRUE(at::equal(drawn[0], drawn[1]));
+  EXPECT_TRUE(at::equal(x.grad(), drawn[0]));
+  // The draws after it are not disturbed either.
+  EXPECT_FALSE(at::equal(between, at::rand({1})));
+}
+
+TEST(RecomputeTest, WhereNothingIsDrawnTheGeneratorIsLeftAlone) {
+  std::vector<at::Tensor> drawn;
+  auto run = [&](const at::Tensor& x) {
+    drawn.push_back(at::rand({4}));
+    return x * 2;
+  };
+  const at::Tensor x = at::ones({4}).requires_grad_();
+  Recompute(run, x, /*draws=*/false).sum().backward();
+  ASSERT_EQ(drawn.size(), 2u);
+  EXPECT_FALSE(at::equal(drawn[0], drawn[1]));
+}
+
+TEST(RecomputeTest, AnInputWithoutGradientStillReachesTheParameters) {
+  const at::Tensor weight = at::ones({2}).requires_grad_();
+  const at::Tensor x = at::full({2}, 3.0);
+  Recompute([&](const at::Tensor& in) { return in * weight; }, x)
+      .sum()
+      .backward();
+  EXPECT_TRUE(at::equal(weight.grad(), x));
+}
+
 }  // namespace
+
 }  // namespace mpsd::model

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan/plan.h"
 
+#include <cmath>
 #include <set>
+#include <string>
 
+#include "core/backend/traits.h"
 #include "core/base/file.h"
+#include "core/plan/alternatives.h"
+#include "core/plan/chips.h"
+#include "core/plan/facts.h"
+#include "core/plan/needs.h"
 #include "core/runbook/finding.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/plan/jobs.h"
 
 namespace mpsd::plan {
+
 namespace {
 
 using nlohmann::json;
@@ -216,5 +224,349 @@ TEST_F(PlanTest, TheProtoHasEveryMember) {
   }
 }
 
+const backend::Traits& Mps() {
+  return backend::TraitsOf(backend::Choice::kMps);
+}
+
+TEST(Needs, ShortRowsNeedLessThanMaxLength) {
+  const CountedRows rows = RowsUpTo(200);
+  const MemoryNeed need =
+      MemoryOf(LoraJob(), HalfBillion(), Mps(), {.train = &rows});
+  EXPECT_EQ(need.longest_row, 256);  // padded
+  EXPECT_LT(need.parts.total_bytes, need.bytes_at_max_length);
+  spec::TrainSpec exact = LoraJob();
+  exact.training.max_length = 256;
+  EXPECT_EQ(need.parts.total_bytes,
+            spec::EstimateMemory(exact, HalfBillion(), Mps()).total_bytes);
+}
+
+TEST(Needs, LongRowsNeedWhatMaxLengthDoes) {
+  const CountedRows rows = RowsUpTo(1024);
+  const MemoryNeed need =
+      MemoryOf(LoraJob(), HalfBillion(), Mps(), {.train = &rows});
+  EXPECT_EQ(need.parts.total_bytes, need.bytes_at_max_length);
+}
+
+TEST(Needs, PackedRowsAreFull) {
+  const CountedRows rows = RowsUpTo(200);
+  spec::TrainSpec spec = LoraJob();
+  spec.training.packing = true;
+  EXPECT_EQ(MemoryOf(spec, HalfBillion(), Mps(), {.train = &rows}).longest_row,
+            1024);
+}
+
+// An evaluation's rows may be the longer ones.
+TEST(Needs, AnEvaluationHasItsOwnLongestRows) {
+  const CountedRows train = RowsUpTo(64), eval = RowsUpTo(1024);
+  spec::TrainSpec spec = LoraJob();
+  spec.training.per_device_eval_batch_size = 64;
+  const backend::Traits& cuda = backend::TraitsOf(backend::Choice::kCuda);
+  const MemoryNeed without =
+      MemoryOf(spec, HalfBillion(), cuda, {.train = &train});
+  spec.dataset.eval = {"eval.jsonl"};
+  const MemoryNeed with =
+      MemoryOf(spec, HalfBillion(), cuda, {.train = &train, .eval = &eval});
+  EXPECT_EQ(with.parts.activations_bytes, without.parts.activations_bytes);
+  EXPECT_GT(with.parts.total_bytes, without.parts.total_bytes);
+  EXPECT_EQ(with.parts.total_bytes,
+            with.parts.base_weights_bytes + with.parts.trainable_bytes +
+                with.parts.inputs_bytes + with.parts.evaluation_bytes);
+}
+
+TEST(Needs, TheTrainersMicroBatchIsTheLargestThatFits) {
+  const CountedRows rows = RowsUpTo(1024);
+  spec::TrainSpec spec = LoraJob();
+  EXPECT_EQ(WithMicroBatch(spec, HalfBillion(), Mps(), {.train = &rows}, 1),
+            spec);
+  spec.training.auto_find_batch_size = true;
+  const auto rows_at = [&](int64_t limit) {
+    return WithMicroBatch(spec, HalfBillion(), Mps(), {.train = &rows}, limit)
+        .training;
+  };
+  EXPECT_EQ(rows_at(0).per_device_train_batch_size, 8);
+  const int64_t all =
+      MemoryOf(spec, HalfBillion(), Mps(), {.train = &rows}).parts.total_bytes;
+  EXPECT_EQ(rows_at(all).per_device_train_batch_size, 8);
+  EXPECT_EQ(rows_at(all - 1).per_device_train_batch_size, 4);
+  EXPECT_EQ(rows_at(all - 1).gradient_accumulation_steps, 2);
+  EXPECT_FALSE(rows_at(all - 1).gradient_checkpointing);
+  // Where nothing fits: single rows, recomputed.
+  EXPECT_EQ(rows_at(1).per_device_train_batch_size, 1);
+  EXPECT_EQ(rows_at(1).recompute(), spec::Recompute::kFull);
+}
+
+// MPS computes 32,766 tokens at a time rightly.
+TEST(Needs, TheTrainersMicroBatchStaysWithinTheDevicesSums) {
+  const CountedRows rows = RowsUpTo(8192);
+  spec::TrainSpec spec = LoraJob();
+  spec.training.max_length = 8192;
+  spec.training.auto_find_batch_size = true;
+  EXPECT_EQ(WithMicroBatch(spec, HalfBillion(), Mps(), {.train = &rows}, 0)
+                .training.per_device_train_batch_size,
+            2);
+}
+
+TEST(Needs, CheckpointsHoldValuesAndMoments) {
+  spec::TrainSpec spec = LoraJob();
+  const DiskNeed need = DiskOf(spec, HalfBillion(), 7);
+  const int64_t trained = spec::TrainableParameterCount(spec, HalfBillion());
+  EXPECT_EQ(need.checkpoint_bytes, 12 * trained);
+  EXPECT_EQ(need.checkpoints_kept, 7);
+  EXPECT_EQ(need.result_bytes, 4 * trained);
+  EXPECT_EQ(need.total_bytes(), 88 * trained);
+}
+
+TEST(Needs, TheLimitKeepsTheNewOneBesideTheOld) {
+  spec::TrainSpec spec = LoraJob();
+  spec.training.save_total_limit = 2;
+  EXPECT_EQ(DiskOf(spec, HalfBillion(), 7).checkpoints_kept, 3);
+  EXPECT_EQ(DiskOf(spec, HalfBillion(), 1).checkpoints_kept, 1);
+  spec.training.load_best_model_at_end = true;
+  EXPECT_EQ(DiskOf(spec, HalfBillion(), 7).checkpoints_kept, 4);
+}
+
+TEST(Needs, AWholeModelIsSavedInItsOwnDtype) {
+  spec::TrainSpec spec = LoraJob();
+  spec.fine_tune_type = spec::FineTuneType::kFull;
+  const int64_t all = spec::ParameterCount(HalfBillion());
+  EXPECT_EQ(DiskOf(spec, HalfBillion(), 1).result_bytes, 2 * all);
+  spec.training.bf16 = false;
+  EXPECT_EQ(DiskOf(spec, HalfBillion(), 1).result_bytes, 4 * all);
+}
+
+using testing::Contains;
+
+class AlternativesTest : public testing::Test {
+ protected:
+  std::vector<Alternative> Find(int64_t limit) const {
+    const JobRows rows{.train = &rows_};
+    const data::BatchShapes shapes(spec_, model_, traits_, "mps");
+    const Epoch epoch = CountEpoch(
+        rows_, shapes.TrainOptions(spec_.training.per_device_train_batch_size));
+    const StepTimes times({spec_, model_, traits_, epoch, 1024, 1.0}, &rates_,
+                          {});
+    return FindAlternatives({spec_, model_, traits_, rows, times, 2}, limit);
+  }
+  int64_t Bytes() const {
+    return MemoryOf(spec_, model_, traits_, {.train = &rows_})
+        .parts.total_bytes;
+  }
+  // The job with the alternative's fields, through the parser.
+  spec::TrainSpec Patched(const Alternative& a) const {
+    nlohmann::json job = nlohmann::json::parse(spec::ToJson(spec_));
+    job.merge_patch(a.patch);
+    job["model"] = "m";
+    job["dataset"]["train"] = {"t"};
+    const auto spec = spec::ParseTrainSpec(job.dump(), "job.json");
+    EXPECT_TRUE(spec.ok()) << spec.status() << a.patch;
+    return spec.ok() ? *spec : spec_;
+  }
+
+  spec::TrainSpec spec_ = LoraJob();
+  const spec::ModelConfig model_ = HalfBillion();
+  const backend::Traits& traits_ = backend::TraitsOf(backend::Choice::kMps);
+  const CountedRows rows_ = RowsUpTo(1024);
+  const Rates rates_ = RatesOf(*FindChip("Apple M2 Max", 38));
+};
+
+TEST_F(AlternativesTest, EachFitsAndIsAJobThatTheParserTakes) {
+  for (const double share : {0.9, 0.6, 0.4, 0.3}) {
+    const int64_t limit = static_cast<int64_t>(share * Bytes());
+    const auto found = Find(limit);
+    ASSERT_FALSE(found.empty()) << share;
+    EXPECT_LE(found.size(), kMostAlternatives);
+    std::set<std::string> patches;
+    for (const Alternative& a : found) {
+      EXPECT_LE(a.memory_bytes, limit);
+      EXPECT_TRUE(patches.insert(a.patch.dump()).second) << a.patch;
+      EXPECT_FALSE(a.changes.empty());
+      EXPECT_GT(a.train_seconds.value_or(0), 0);
+      const spec::TrainSpec patched = Patched(a);
+      EXPECT_EQ(MemoryOf(patched, model_, traits_, {.train = &rows_})
+                    .parts.total_bytes,
+                a.memory_bytes)
+          << a.patch;
+    }
+  }
+}
+
+TEST_F(AlternativesTest, TheFirstChangesLeastAndKeepsTheBatch) {
+  const Alternative first = Find(Bytes() - 1).front();
+  const spec::TrainingSpec t = Patched(first).training;
+  EXPECT_EQ(t.per_device_train_batch_size * t.gradient_accumulation_steps, 8);
+  EXPECT_EQ(t.max_length, 1024);
+  EXPECT_EQ(first.note, "");
+}
+
+TEST_F(AlternativesTest, AShorterLengthSaysWhatItCuts) {
+  const auto found = Find(static_cast<int64_t>(0.6 * Bytes()));
+  std::vector<std::string> notes;
+  for (const Alternative& a : found) notes.push_back(a.note);
+  EXPECT_THAT(notes, Contains(HasSubstr("% of the rows are cut to")));
+}
+
+TEST_F(AlternativesTest, FourBitsWhereTheBaseIsWhatDoesNotFit) {
+  spec_.training.set_recompute(spec::Recompute::kFull);
+  spec_.training.per_device_train_batch_size = 1;
+  spec_.training.max_length = 64;
+  const auto found = Find(static_cast<int64_t>(0.75 * Bytes()));
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found.front().changes, Contains(HasSubstr("4 bits")));
+  EXPECT_TRUE(Patched(found.front()).quantization_config.load_in_4bit);
+}
+
+TEST_F(AlternativesTest, NothingHelpsWhereTheBaseAloneIsTooLarge) {
+  EXPECT_TRUE(Find(1000).empty());
+}
+
+// A classifier has no selective recomputation and no quantised base.
+TEST_F(AlternativesTest, OnlyWhatTheTaskHas) {
+  spec_.fine_tune_type = spec::FineTuneType::kFull;
+  for (const Alternative& a : Find(Bytes() / 2)) {
+    EXPECT_FALSE(a.patch.contains("quantization_config")) << a.patch;
+    EXPECT_NE(a.patch["training"].value("recompute_granularity", ""),
+              "selective");
+  }
+}
+
+using testing::ElementsAre;
+
+std::string ErrorOf(const std::string& json) {
+  const auto facts = ParseFacts(json);
+  EXPECT_TRUE(absl::IsInvalidArgument(facts.status())) << json;
+  return std::string(facts.status().message());
+}
+
+TEST(Facts, NothingIsTold) {
+  const auto facts = ParseFacts("{}");
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->chip, "");
+  EXPECT_EQ(facts->memory_limit_bytes, 0);
+  EXPECT_FALSE(facts->rates || facts->pace || facts->probe);
+  EXPECT_EQ(facts->thresholds.Get("plan.memory"), 0.9);
+}
+
+TEST(Facts, AllIsTold) {
+  const auto facts = ParseFacts(R"({
+    "read_roots": ["/data"], "device": "mps", "chip": "Apple M2 Max",
+    "gpu_cores": 38, "cpu_cores": 12, "memory_bytes": 68719476736,
+    "memory_limit_bytes": "51539607552", "disk_free_bytes": 7,
+    "thresholds": {"plan.memory": 0.5}, "later": [1],
+    "rates": {"fp32_operations": 1e12, "half_operations": 2e12,
+              "bytes": 3e11, "call_seconds": 1e-5, "source": "here"},
+    "pace": {"runs": 3, "step_seconds": 0.5, "tokens_per_second": 100},
+    "probe": {"step_seconds": {"median": 2.5, "p10": 2}, "peak_bytes": "12",
+              "out_of_memory": true}})");
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_THAT(facts->read_roots, ElementsAre("/data"));
+  EXPECT_EQ(facts->gpu_cores, 38);
+  // Protocol Buffers write 64-bit integers as texts.
+  EXPECT_EQ(facts->memory_limit_bytes, int64_t{48} << 30);
+  EXPECT_EQ(facts->thresholds.Get("plan.memory"), 0.5);
+  EXPECT_EQ(facts->rates->half_operations, 2e12);
+  EXPECT_EQ(facts->rates->source, "here");
+  EXPECT_EQ(facts->pace->runs, 3);
+  EXPECT_EQ(facts->probe->peak_bytes, 12);
+  EXPECT_EQ(facts->probe->step_seconds, 2.5);
+  EXPECT_TRUE(facts->probe->out_of_memory);
+}
+
+TEST(Facts, AFaultNamesItsMember) {
+  EXPECT_THAT(ErrorOf("["), HasSubstr("expected a JSON object"));
+  EXPECT_THAT(ErrorOf("[]"), HasSubstr("expected a JSON object"));
+  EXPECT_THAT(ErrorOf(std::string(100'000, '[')), HasSubstr("JSON object"));
+  EXPECT_THAT(ErrorOf(R"({"chip": 3})"), HasSubstr("facts.chip: expected"));
+  EXPECT_THAT(ErrorOf(R"({"gpu_cores": -1})"), HasSubstr("facts.gpu_cores"));
+  EXPECT_THAT(ErrorOf(R"({"gpu_cores": "many"})"),
+              HasSubstr("facts.gpu_cores: expected a number"));
+  EXPECT_THAT(ErrorOf(R"({"read_roots": [1]})"), HasSubstr("read_roots"));
+  EXPECT_THAT(ErrorOf(R"({"pace": {"step_seconds": "nan"}})"),
+              HasSubstr("facts.pace.step_seconds"));
+  EXPECT_THAT(ErrorOf(R"({"probe": 1})"), HasSubstr("facts.probe"));
+  EXPECT_THAT(ErrorOf(R"({"probe": {"step_seconds": 2}})"),
+              HasSubstr("facts.probe.step_seconds: expected an object"));
+  EXPECT_THAT(ErrorOf(R"({"probe": {"out_of_memory": 1}})"),
+              HasSubstr("out_of_memory"));
+  EXPECT_THAT(ErrorOf(R"({"rates": []})"), HasSubstr("facts.rates"));
+  EXPECT_THAT(ErrorOf(R"({"thresholds": [1]})"), HasSubstr("thresholds"));
+  EXPECT_THAT(ErrorOf(R"({"thresholds": {"plan.nothing": 1}})"),
+              HasSubstr("plan.nothing"));
+}
+
+TEST(Chips, EachRowHasASourceAndPossibleFigures) {
+  for (const Chip& chip : Chips()) {
+    SCOPED_TRACE(std::string(chip.name) + " " + std::to_string(chip.gpu_cores));
+    EXPECT_GT(std::string(chip.source).size(), 20u);
+    EXPECT_GT(std::string(chip.memory).size(), 0u);
+    EXPECT_GT(chip.fp32_tera, 1);
+    EXPECT_GE(chip.half_tera, chip.fp32_tera);
+    EXPECT_GT(chip.giga_bytes, 60);
+    for (const double share :
+         {chip.fp32_share, chip.half_share, chip.bytes_share}) {
+      EXPECT_GT(share, 0.3);
+      EXPECT_LT(share, 1);
+    }
+  }
+}
+
+// Every tier from M1 to M4; Apple has sold no M4 Ultra.
+TEST(Chips, EveryTierIsThere) {
+  for (const char* generation : {"M1", "M2", "M3", "M4"}) {
+    for (const char* tier : {"", " Pro", " Max", " Ultra"}) {
+      const std::string name = std::string("Apple ") + generation + tier;
+      EXPECT_EQ(FindChip(name, 0) != nullptr, name != "Apple M4 Ultra") << name;
+    }
+  }
+}
+
+// Figures that Apple or others tell: 2.6 TFLOP/s of an M1, 10.4 of an M1 Max,
+// 13.6 of an M2 Max.
+TEST(Chips, TheDerivedRatesAreThoseThatAreTold) {
+  EXPECT_NEAR(FindChip("Apple M1", 8)->fp32_tera, 2.6, 0.1);
+  EXPECT_NEAR(FindChip("Apple M1 Max", 32)->fp32_tera, 10.4, 0.3);
+  EXPECT_NEAR(FindChip("Apple M2 Max", 38)->fp32_tera, 13.6, 0.1);
+}
+
+// The GEMM of arXiv 2502.05317: 1.36, 2.24, 2.47 and 2.9 TFLOP/s.
+TEST(Chips, WhatIsAttainedIsWhatWasMeasured) {
+  const auto attained = [](const char* name, int64_t cores) {
+    return RatesOf(*FindChip(name, cores)).fp32_operations / 1e12;
+  };
+  EXPECT_NEAR(attained("Apple M1", 8), 1.36, 0.05);
+  EXPECT_NEAR(attained("Apple M2", 10), 2.24, 0.05);
+  EXPECT_NEAR(attained("Apple M3", 10), 2.47, 0.05);
+  EXPECT_NEAR(attained("Apple M4", 10), 2.9, 0.05);
+  EXPECT_NEAR(attained("Apple M3 Max", 40), 10.3, 0.1);
+}
+
+TEST(Chips, ANameMeansItsOwnTierAndCores) {
+  EXPECT_EQ(FindChip("Apple M2", 10)->gpu_cores, 10);
+  EXPECT_STREQ(FindChip("Apple M2 Max", 38)->name, "Apple M2 Max");
+  // Not told, or a number that nobody has seen: the fewest.
+  EXPECT_EQ(FindChip("Apple M2 Max", 0)->gpu_cores, 30);
+  EXPECT_EQ(FindChip("Apple M2 Max", 99)->gpu_cores, 30);
+  EXPECT_STREQ(FindChip("NVIDIA H100 80GB HBM3", 0)->name, "NVIDIA H100");
+  EXPECT_EQ(FindChip("Apple M9", 10), nullptr);
+  EXPECT_EQ(FindChip("Apple M22", 10), nullptr);
+  EXPECT_EQ(FindChip("", 0), nullptr);
+}
+
+// NVIDIA sells slower cards by the same name, and cards can be cut up.
+TEST(Chips, ACardMeansTheWholeOneOfTheTable) {
+  EXPECT_STREQ(FindChip("NVIDIA H200", 0)->name, "NVIDIA H200");
+  EXPECT_STREQ(FindChip("NVIDIA H100 64GB HBM2e", 0)->name, "NVIDIA H100");
+  for (const char* name :
+       {"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL",
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H2000", "NVIDIA GH200"}) {
+    EXPECT_EQ(FindChip(name, 0), nullptr) << name;
+  }
+}
+
+TEST(Chips, TheSourceNamesTheChip) {
+  EXPECT_THAT(RatesOf(*FindChip("Apple M4 Pro", 20)).source,
+              testing::StartsWith("Apple M4 Pro (20 GPU cores); "));
+}
+
 }  // namespace
+
 }  // namespace mpsd::plan

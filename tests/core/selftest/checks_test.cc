@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/selftest/checks.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "core/base/file.h"
+#include "core/selftest/compare.h"
+#include "core/selftest/network_check.h"
+#include "core/selftest/networks.h"
+#include "core/selftest/numeric_check.h"
 #include "core/selftest/selftest.h"
+#include "core/selftest/verdict.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/core/selftest/passes.h"
 
 namespace mpsd::selftest {
+
 namespace {
 
 TEST(ChecksTest, AllAreThoseOfEveryPart) {
@@ -41,5 +56,450 @@ TEST(ChecksTest, CoverageIsOfNamesShapesAndTolerances) {
   EXPECT_NE(Coverage({check, check}), coverage);
 }
 
+using testing::IsSupersetOf;
+
+TEST(AttentionChecksTest, TheCpuPasses) {
+  ExpectAllPass(AttentionChecks(Small(), true));
+}
+
+TEST(AttentionChecksTest, NoKernelOfTrainingIsLeftOut) {
+  EXPECT_THAT(Kernels(AttentionChecks(Small(), true)),
+              IsSupersetOf({"tiled attention, causal, gradients",
+                            "tiled attention, packed, gradients",
+                            "the device's own attention, causal, gradients"}));
+}
+
+TEST(ClassifierChecksTest, TheCpuPasses) {
+  ExpectAllPass(ClassifierChecks(Small()));
+}
+
+TEST(ClassifierChecksTest, NoPartOfTrainingIsLeftOut) {
+  EXPECT_THAT(
+      Kernels(ClassifierChecks(Small())),
+      IsSupersetOf({"BERT, adapters", "RoBERTa, all weights",
+                    "ViT, all weights", "decoder with classes, adapters"}));
+}
+
+TEST(DecoderChecksTest, TheCpuPasses) { ExpectAllPass(DecoderChecks(Small())); }
+
+TEST(DecoderChecksTest, NoPartOfTrainingIsLeftOut) {
+  EXPECT_THAT(Kernels(DecoderChecks(Small())),
+              IsSupersetOf({"explicit step", "explicit step, packed",
+                            "explicit step, windowed", "explicit step, NF4",
+                            "modules_to_save", "all weights of a decoder"}));
+}
+
+TEST(DeviceChecksTest, TheCpuPasses) { ExpectAllPass(DeviceChecks(Small())); }
+
+TEST(DeviceChecksTest, NoKernelOfTrainingIsLeftOut) {
+  EXPECT_THAT(Kernels(DeviceChecks(Small())),
+              IsSupersetOf({"casts", "copies of views", "no work is lost",
+                            "clipping and AdamW, 3 steps"}));
+}
+
+using backend::Choice;
+using backend::TraitsOf;
+
+TEST(ExplicitChecksTest, TheCpuPassesByItsKernelsAndByThoseOfMps) {
+  ExpectAllPass(ExplicitChecks(Small(), TraitsOf(Choice::kCpu)));
+  ExpectAllPass(ExplicitChecks(Small(), TraitsOf(Choice::kMps)));
+}
+
+TEST(ExplicitChecksTest, NoPartOfTheStepIsLeftOut) {
+  EXPECT_THAT(
+      selftest::Kernels(ExplicitChecks(Small(), TraitsOf(Choice::kMps))),
+      IsSupersetOf({"explicit attention, causal", "explicit attention, packed",
+                    "explicit attention, windowed",
+                    "explicit norm, gradient by x",
+                    "explicit rotation, gradient",
+                    "explicit head and cross-entropy, gradient"}));
+}
+
+TEST(LayerChecksTest, TheCpuPasses) { ExpectAllPass(LayerChecks(Small())); }
+
+TEST(LayerChecksTest, NoKernelOfTrainingIsLeftOut) {
+  EXPECT_THAT(Kernels(LayerChecks(Small())),
+              IsSupersetOf({"RMS norm, gradients", "layer norm, gradients",
+                            "rotary, gradients", "silu, gradients",
+                            "gelu, gradients", "embedding, gradients"}));
+}
+
+TEST(LossChecksTest, TheCpuPasses) { ExpectAllPass(LossChecks(Small())); }
+
+TEST(LossChecksTest, NoKernelOfTrainingIsLeftOut) {
+  EXPECT_THAT(Kernels(LossChecks(Small())),
+              IsSupersetOf({"head and cross-entropy, gradients",
+                            "trained head and cross-entropy, gradients",
+                            "loss of regression, gradients"}));
+}
+
+TEST(MatrixChecksTest, TheCpuPasses) { ExpectAllPass(MatrixChecks(Small())); }
+
+TEST(MatrixChecksTest, NoKernelOfTrainingIsLeftOut) {
+  EXPECT_THAT(Kernels(MatrixChecks(Small())),
+              IsSupersetOf({"linear, gradients", "matmul, longest sum",
+                            "bmm, longest sum"}));
+}
+
+// A trial whose results on a device are off by `error` of the largest number.
+NetworkTrial OffBy(double error, int64_t dims, int* references) {
+  NetworkTrial trial;
+  trial.kernel = "network";
+  trial.shape = std::string("2");
+  trial.train = [=](const Place&, bool reference) -> Tensors {
+    if (reference) ++*references;
+    const at::Tensor t = at::full({2}, reference ? 1 : 1 + error);
+    return {dims == 1 ? t : t.unsqueeze(0)};
+  };
+  return trial;
+}
+
+double ErrorOf(const Check& check) {
+  const auto device = *device::OpenCpu();
+  return check.error(*device);
+}
+
+TEST(NetworkCheckTest, BothDtypesShareOneReference) {
+  int references = 0;
+  std::vector<Check> checks;
+  AddNetwork(OffBy(0.5, 2, &references), checks);
+  ASSERT_EQ(checks.size(), 2u);
+  EXPECT_EQ(checks[0].shape, "2, float32");
+  EXPECT_EQ(checks[0].tolerance, kNetworkFloatTolerance);
+  EXPECT_EQ(checks[1].shape, "2, bfloat16");
+  EXPECT_EQ(checks[1].tolerance, kNetworkBfloat16Tolerance);
+  for (const Check& check : checks) EXPECT_NEAR(ErrorOf(check), 0.5, 1e-6);
+  EXPECT_EQ(references, 1);
+}
+
+TEST(NetworkCheckTest, SumsOverTokensMayBeAddedInBf16) {
+  int references = 0;
+  std::vector<Check> checks;
+  AddNetwork(OffBy(0.5, 1, &references), checks);
+  EXPECT_NEAR(ErrorOf(checks[0]), 0.5, 1e-6);
+  EXPECT_NEAR(ErrorOf(checks[1]), 0.5 / kSumsInBfloat16, 1e-6);
+}
+
+// The gradient of a key's bias: nothing but rounding, whose sign says nothing.
+TEST(NetworkCheckTest, WhatIsZeroButForRoundingIsHeldToTheLargest) {
+  const auto error = [](double expected, double actual) {
+    NetworkTrial trial;
+    trial.train = [=](const Place&, bool reference) -> Tensors {
+      return {at::ones({2}), at::full({2}, reference ? expected : actual)};
+    };
+    std::vector<Check> checks;
+    AddNetwork(trial, checks);
+    return ErrorOf(checks[0]);
+  };
+  EXPECT_LE(error(1e-9, -1e-9), 1e-8);
+  EXPECT_NEAR(error(1e-9, 0.5), 0.5, 1e-6);
+  EXPECT_NEAR(error(0.5, 0.25), 0.5, 1e-6);
+}
+
+// A drawn number that drops what should be kept.
+TEST(NetworkCheckTest, TheBestAttemptCounts) {
+  for (const int attempts : {1, 2, 3}) {
+    int calls = 0;
+    NetworkTrial trial;
+    trial.attempts = attempts;
+    trial.train = [&calls](const Place&, bool reference) -> Tensors {
+      const bool wrong = !reference && calls++ == 0;
+      return {at::full({2}, wrong ? 2.0 : 1.0)};
+    };
+    std::vector<Check> checks;
+    AddNetwork(trial, checks);
+    EXPECT_NEAR(ErrorOf(checks[0]), attempts == 1 ? 1 : 0, 1e-6);
+    EXPECT_EQ(calls, std::min(attempts, 2));
+  }
+}
+
+TEST(NetworkCheckTest, GradientsThatJumpAreComparedInFp32Alone) {
+  NetworkTrial trial;
+  trial.in_bf16 = false;
+  std::vector<Check> checks;
+  AddNetwork(trial, checks);
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_EQ(checks[0].shape, ", float32");
+}
+
+TEST(NetworkCheckTest, WideNetworksHaveSizesThatStandForThem) {
+  Sizes wide;
+  wide.width = 4096;
+  EXPECT_EQ(WithinWidth(wide, 1024), Sizes{});
+  EXPECT_EQ(WithinWidth(wide, 4096), wide);
+}
+
+void ExpectSameNumbers(model::Network& a, model::Network& b) {
+  const auto as = a.NamedWeights(), bs = b.NamedWeights();
+  ASSERT_EQ(as.size(), bs.size());
+  for (size_t i = 0; i < as.size(); ++i) {
+    EXPECT_TRUE(
+        at::equal(as[i].tensor->to(at::kFloat), bs[i].tensor->to(at::kFloat)))
+        << as[i].name;
+  }
+}
+
+TEST(NetworksTest, NumbersAreTheSameInBothDtypes) {
+  const Place wide, narrow{at::kCPU, at::kBFloat16};
+  const auto decoder = DecoderConfig(Small(), {.biases = true});
+  ExpectSameNumbers(*DrawDecoder(decoder, wide), *DrawDecoder(decoder, narrow));
+  for (const char* type : {"bert", "roberta", "distilbert"}) {
+    const auto config = EncoderConfig(Small(), type, 0);
+    ExpectSameNumbers(*DrawClassifier(config, wide),
+                      *DrawClassifier(config, narrow));
+  }
+  const auto vision = VisionConfig(Small(), 0);
+  ExpectSameNumbers(*DrawClassifier(vision, wide),
+                    *DrawClassifier(vision, narrow));
+}
+
+// One and zero would hide a norm that leaves its weight out.
+TEST(NetworksTest, NormsAndBiasesAreNotAsDrawn) {
+  const auto config = DecoderConfig(Small(), {.biases = true});
+  const auto decoder = DrawDecoder(config, {});
+  const auto& layer = decoder->layers()[0];
+  EXPECT_GT(layer.input_norm.weight.std().item<double>(), 0.1);
+  EXPECT_GT(layer.q.bias.std().item<double>(), 0.05);
+}
+
+TEST(NetworksTest, WidthsAreTheJobs) {
+  const Sizes s = Small();
+  const auto decoder = DrawDecoder(DecoderConfig(s, {}), {});
+  EXPECT_EQ(decoder->layers().size(), 2u);
+  EXPECT_EQ(decoder->layers()[0].gate.weight.sizes(),
+            at::IntArrayRef({s.inner, s.width}));
+  EXPECT_EQ(decoder->layers()[0].k.weight.sizes(),
+            at::IntArrayRef({s.kv_heads * s.head_dim, s.width}));
+}
+
+TEST(NetworksTest, FewNumbersAreDrawn) {
+  Sizes wide;
+  wide.width = 4096;
+  const Sizes few = FewTokens(wide);
+  EXPECT_LE(NetworkRows(few) * NetworkLength(few) * few.width, 1 << 15);
+  EXPECT_EQ(FewTokens(Small()).width, Small().width);
+}
+
+TEST(NetworksTest, PackedTextsHaveSegmentsAndPadding) {
+  const TextBatch batch = MakeTexts(Small(), 2, 90, true, at::kCPU);
+  const auto& in = batch.inputs;
+  int64_t sum = 0;
+  for (const int64_t n : in.segment_lengths) sum += n;
+  EXPECT_EQ(sum, in.input_ids.numel());
+  EXPECT_GE(in.segment_lengths.size(), 6u);
+  EXPECT_EQ(in.segment_ids.min().item<int64_t>(), -1);
+  EXPECT_EQ(in.position_ids.select(1, 0).abs().max().item<int64_t>(), 0);
+  EXPECT_LT(in.position_ids.max().item<int64_t>(), in.input_ids.size(1) / 2);
+}
+
+TEST(NetworksTest, LabelsAreTheNextTokens) {
+  const TextBatch batch = MakeTexts(Small(), 2, 90, false, at::kCPU);
+  const auto& labels = batch.labels;
+  EXPECT_EQ(labels.rows.numel() % 64, 0);
+  EXPECT_LT(labels.count, labels.rows.numel());
+  const at::Tensor rows = labels.rows.narrow(0, 0, labels.count);
+  EXPECT_TRUE(
+      at::equal(labels.targets.narrow(0, 0, labels.count),
+                batch.inputs.input_ids.flatten().index_select(0, rows + 1)));
+  EXPECT_EQ(labels.targets[-1].item<int64_t>(), base::kIgnoreIndex);
+}
+
+TEST(NetworksTest, LinearsOfTheBlocksAreQuantised) {
+  const auto decoder = DrawDecoder(DecoderConfig(Small(), {}), {});
+  Quantize(*decoder, {quant::Format::kNf4, true}, at::kCPU);
+  for (const model::Linear* linear : decoder->Linears()) {
+    EXPECT_EQ(linear->quantized != nullptr, linear->name != "lm_head");
+  }
+}
+
+TEST(NetworksTest, AdaptersAreNotZero) {
+  const auto decoder = DrawDecoder(DecoderConfig(Small(), {}), {});
+  const auto adapters = HangAdapters(*decoder, {}, {"lm_head"}, 0, at::kCPU);
+  for (const auto& p : adapters->parameters().parameters()) {
+    EXPECT_GT(p.value.abs().max().item<double>(), 0) << p.name;
+  }
+  EXPECT_EQ(GradientsOf(*adapters).size(),
+            adapters->parameters().parameters().size());
+}
+
+Numeric Doubled(double factor) {
+  Numeric n;
+  n.kernel = "double";
+  n.shape = std::string("3");
+  n.inputs = []() -> Tensors { return {at::ones({3})}; };
+  n.function = [=](const Tensors& t) -> Tensors { return {t[0] * factor}; };
+  n.reference = [](const Tensors& t) -> Tensors { return {t[0] * 2}; };
+  return n;
+}
+
+TEST(NumericCheckTest, ToleratesWhatTheDtypeRounds) {
+  std::vector<Check> checks;
+  AddBoth(Doubled(2), checks);
+  ASSERT_EQ(checks.size(), 2);
+  EXPECT_EQ(checks[0].shape, "3, float32");
+  EXPECT_EQ(checks[0].tolerance, kFloatTolerance);
+  EXPECT_EQ(checks[1].shape, "3, bfloat16");
+  EXPECT_EQ(checks[1].tolerance, kBfloat16Tolerance);
+  const auto device = *device::OpenCpu();
+  EXPECT_EQ(checks[0].error(*device), 0);
+  EXPECT_NEAR(MakeCheck(Doubled(3), at::kFloat).error(*device), 0.5, 1e-6);
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+TEST(CompareTest, ErrorsAreRelativeToTheLargestNumber) {
+  const at::Tensor expected = at::tensor({1.0, -4.0});
+  EXPECT_EQ(RelativeError(expected, expected), 0);
+  EXPECT_DOUBLE_EQ(RelativeError(at::tensor({2.0, -4.0}), expected), 0.25);
+}
+
+TEST(CompareTest, WhatCannotBeComparedIsInfinitelyWrong) {
+  const at::Tensor expected = at::tensor({1.0, 2.0});
+  EXPECT_TRUE(std::isinf(RelativeError(at::tensor({1.0}), expected)));
+  EXPECT_TRUE(std::isinf(RelativeError(at::tensor({kNan, 2.0}), expected)));
+}
+
+TEST(CompareTest, BothSidesGetTheRoundedNumbers) {
+  const Function same = [](const Tensors& t) { return t; };
+  const Tensors inputs = {at::tensor({1.0f / 3, 2.0f}), at::tensor({7, 8})};
+  EXPECT_EQ(ErrorOf(same, same, inputs, at::kCPU, at::kBFloat16), 0);
+  const Function fewer = [](const Tensors& t) -> Tensors { return {t[0]}; };
+  EXPECT_TRUE(std::isinf(ErrorOf(fewer, same, inputs, at::kCPU, at::kFloat)));
+}
+
+TEST(CompareTest, GradientsFollowTheResults) {
+  const Function square = [](const Tensors& t) -> Tensors {
+    return {t[0] * t[0]};
+  };
+  const Tensors results =
+      WithGradients(square)({at::tensor({3.0f, 5.0f}), at::tensor({1})});
+  ASSERT_EQ(results.size(), 2);
+  EXPECT_TRUE(
+      at::allclose(results[1], at::tensor({6.0f, 10 * std::cos(1.0f)})));
+}
+
+TEST(CompareTest, NumbersDependOnTheSeedAlone) {
+  EXPECT_TRUE(at::equal(Normal({9}, 1), Normal({9}, 1)));
+  EXPECT_FALSE(at::equal(Normal({9}, 1), Normal({9}, 2)));
+  const at::Tensor whole = Integers({100}, 7, 3);
+  EXPECT_GE(whole.min().item<int64_t>(), 0);
+  EXPECT_LT(whole.max().item<int64_t>(), 7);
+}
+
+using testing::HasSubstr;
+
+Check WithError(const std::string& name, double error) {
+  return {name, "3 × 4", 0.1, [=](device::Device&) { return error; }};
+}
+
+TEST(SelftestTest, AnErrorAboveItsToleranceFails) {
+  const auto device = *device::OpenCpu();
+  std::vector<std::string> seen;
+  const Report report =
+      RunChecks(*device, {WithError("good", 0.1), WithError("bad", 0.2)},
+                [&](const Result& result) { seen.push_back(result.kernel); });
+  EXPECT_FALSE(report.passed());
+  EXPECT_EQ(report.Summary(), "1 of 2 checks failed: bad (3 × 4)");
+  EXPECT_THAT(seen, testing::ElementsAre("good", "bad"));
+  EXPECT_TRUE(RunChecks(*device, {WithError("good", 0)}).passed());
+}
+
+TEST(SelftestTest, NumbersThatAreNoneFail) {
+  const auto device = *device::OpenCpu();
+  for (const double error : {std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_FALSE(RunChecks(*device, {WithError("odd", error)}).passed())
+        << error;
+  }
+}
+
+TEST(SelftestTest, AnExceptionFailsItsCheckAlone) {
+  const auto device = *device::OpenCpu();
+  const Check throws = {"throws", "", 1, [](device::Device&) -> double {
+                          TORCH_CHECK(false, "no such kernel\nline two");
+                        }};
+  const Report report = RunChecks(*device, {throws, WithError("good", 0)});
+  EXPECT_EQ(report.results[0].failure, "no such kernel");
+  EXPECT_TRUE(report.results[1].passed());
+}
+
+TEST(SelftestTest, TheTableHasALineACheck) {
+  const Result good{"bmm", "2 × 3", 0.001, 0.01, ""};
+  const Result wrong{"mm", "4", 3, 0.01, ""};
+  const Result failed{"cat", "", 0, 0, "boom"};
+  const std::string table = ToTable({{good, wrong, failed}, 0});
+  EXPECT_THAT(table, HasSubstr("0.001"));
+  EXPECT_THAT(table, HasSubstr("ok\n"));
+  EXPECT_THAT(table, HasSubstr("WRONG\n"));
+  EXPECT_THAT(table, HasSubstr("FAILED: boom\n"));
+  // Columns stand below each other whatever the letters take.
+  const std::string row = TableRow(good);
+  EXPECT_EQ(row.find("0.001") - 1, TableHeader().find("error"));
+}
+
+TEST(SelftestTest, ASummaryNamesAtMostThree) {
+  Report report;
+  for (const char* kernel : {"k0", "k1", "k2", "k3", "k4"}) {
+    report.results.push_back({kernel, "s", 1, 0, ""});
+  }
+  EXPECT_EQ(report.Summary(),
+            "5 of 5 checks failed: k0 (s); k1 (s); k2 (s); …");
+}
+
+Identity AnIdentity() {
+  return {"mps", "M4", "25B78", "2.15.0", "0.1", "c0ffee", {}};
+}
+
+TEST(VerdictTest, ComesBackAsItWasWritten) {
+  const auto path = testing_support::FreshFolder("verdict") / "v.json";
+  Report report;
+  report.results = {{"mm", "2 × 3", std::numeric_limits<double>::infinity(),
+                     0.1, "no such kernel"}};
+  ASSERT_TRUE(WriteVerdict(path, AnIdentity(), report).ok());
+  const auto verdict = ReadVerdict(path);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->identity, AnIdentity());
+  EXPECT_FALSE(verdict->passed);
+  EXPECT_EQ(verdict->summary, "1 of 1 checks failed: mm (2 × 3)");
+}
+
+TEST(VerdictTest, OneThatCannotBeReadIsNone) {
+  const auto folder = testing_support::FreshFolder("verdict_bad");
+  EXPECT_FALSE(ReadVerdict(folder / "absent.json").has_value());
+  for (const char* text :
+       {"", "[]", "{}", R"({"passed": true, "summary": "", "identity": 3})",
+        R"({"passed": 1, "summary": "", "identity": {}})"}) {
+    std::ofstream(folder / "bad.json") << text;
+    EXPECT_FALSE(ReadVerdict(folder / "bad.json").has_value()) << text;
+  }
+}
+
+// One of a release that checked less.
+TEST(VerdictTest, OneThatDoesNotSayWhatItCheckedIsNone) {
+  const auto path = testing_support::FreshFolder("verdict_old") / "v.json";
+  ASSERT_TRUE(WriteVerdict(path, AnIdentity(), {}).ok());
+  std::string text = *base::ReadFile(path);
+  const size_t at = text.find("\"checks\"");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 8, "\"czechs\"");
+  std::ofstream(path) << text;
+  EXPECT_FALSE(ReadVerdict(path).has_value());
+}
+
+TEST(VerdictTest, TheIdentityIsThisMachines) {
+  const auto device = *device::OpenCpu();
+  const Identity identity = IdentityOf(*device, "2.15.0", "0.1", {});
+  EXPECT_EQ(identity.device, "cpu");
+  EXPECT_FALSE(identity.chip.empty());
+  EXPECT_FALSE(OsBuild().empty());
+  EXPECT_EQ(identity, IdentityOf(*device, "2.15.0", "0.1", {}));
+  Sizes larger;
+  larger.inner *= 2;
+  EXPECT_NE(identity, IdentityOf(*device, "2.15.0", "0.1", larger));
+  EXPECT_NE(identity, IdentityOf(*device, "2.16.0", "0.1", {}));
+  EXPECT_EQ(identity.checks, Coverage(AllChecks({}, *device)));
+}
+
 }  // namespace
+
 }  // namespace mpsd::selftest

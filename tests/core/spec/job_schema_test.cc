@@ -10,11 +10,21 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/base/limits.h"
+#include "core/spec/field_edit.h"
+#include "core/spec/field_names.h"
+#include "core/spec/findings.h"
+#include "core/spec/json_node.h"
+#include "core/spec/kept_values.h"
+#include "core/spec/named_result.h"
 #include "core/spec/train_spec.h"
 #include "core/spec/train_spec_fields.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "tests/core/spec/schema_validator.h"
 
 namespace mpsd::spec {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -297,5 +307,357 @@ TEST(JobSchema, TakesTheExamplesOfTheReadmes) {
   }
 }
 
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string Error(std::string_view json) {
+  const auto node = ParseJson(json, "job.json");
+  EXPECT_FALSE(node.ok()) << json;
+  return node.ok() ? "" : std::string(node.status().message());
+}
+
+TEST(ParseJson, KeepsKindsLinesAndOrder) {
+  const auto root = ParseJson(
+      "\xEF\xBB\xBF{\"z\": 1,\r\n \"a\": [true,\n null],\n\"s\":\"x\\n\","
+      "\n\"d\": 2.5\n}",
+      "job.json");
+  ASSERT_TRUE(root.ok()) << root.status();
+  EXPECT_EQ(root->kind, JsonNode::Kind::kObject);
+  ASSERT_EQ(root->members.size(), 4u);
+  EXPECT_EQ(root->members[0].name, "z");
+  EXPECT_EQ(root->members[0].integer, 1);
+  EXPECT_EQ(root->members[0].line, 1);
+  const JsonNode& list = root->members[1];
+  EXPECT_EQ(list.line, 2);
+  ASSERT_EQ(list.items.size(), 2u);
+  EXPECT_TRUE(list.items[0].boolean);
+  EXPECT_EQ(list.items[1].kind, JsonNode::Kind::kNull);
+  EXPECT_EQ(list.items[1].line, 3);
+  EXPECT_EQ(root->Find("s")->text, "x\n");
+  EXPECT_EQ(root->Find("d")->line, 5);
+  EXPECT_EQ(root->Find("d")->number, 2.5);
+  EXPECT_EQ(root->Find("absent"), nullptr);
+}
+
+TEST(ParseJson, ANumberBeforeANewlineIsOnItsOwnLine) {
+  const auto root = ParseJson("[\n1\n,\n2.5\n]", "x");
+  ASSERT_TRUE(root.ok());
+  EXPECT_EQ(root->items[0].line, 2);
+  EXPECT_EQ(root->items[1].line, 4);
+}
+
+TEST(ParseJson, NumbersBeyondInt64AreNoIntegers) {
+  const auto root = ParseJson("[9223372036854775807, 9223372036854775808]", "");
+  ASSERT_TRUE(root.ok());
+  EXPECT_EQ(root->items[0].kind, JsonNode::Kind::kInteger);
+  EXPECT_EQ(root->items[1].kind, JsonNode::Kind::kNumber);
+}
+
+TEST(ParseJson, NamesTheLineOfASyntaxError) {
+  EXPECT_THAT(Error("{\n\"a\": 1,\n}"),
+              StartsWith("job.json:3: not valid JSON: syntax error"));
+  EXPECT_THAT(Error("{\n// no comments\n}"), StartsWith("job.json:2: "));
+  EXPECT_THAT(Error("{\"a\": \"\xff\"}"), StartsWith("job.json:1: not valid"));
+  EXPECT_THAT(Error("{} x"), StartsWith("job.json:1: not valid JSON"));
+  EXPECT_EQ(Error(" \n"), "job.json:1: not valid JSON: it is empty");
+}
+
+TEST(ParseJson, RefusesANameGivenTwice) {
+  EXPECT_EQ(Error("{\"a\": {\"b\": 1,\n\"b\": 2}}"),
+            "job.json:2: not valid JSON: the name \"b\" appears twice in the "
+            "same object");
+}
+
+std::string ObjectOf(size_t names) {
+  std::string text = "{\"0\": 0";
+  for (size_t i = 1; i < names; ++i) {
+    text += ",\"" + std::to_string(i) + "\": 0";
+  }
+  return text + "}";
+}
+
+TEST(ParseJson, RefusesMoreNamesThanAsked) {
+  EXPECT_TRUE(ParseJson(ObjectOf(4096), "").ok());
+  EXPECT_EQ(Error(ObjectOf(4097)),
+            "job.json:1: not valid JSON: an object of more than 4096 names");
+  EXPECT_TRUE(ParseJson(ObjectOf(100'000), "", 100'000).ok());
+  EXPECT_FALSE(ParseJson(ObjectOf(100'001), "", 100'000).ok());
+}
+
+TEST(ParseJson, RefusesDeepNesting) {
+  EXPECT_TRUE(ParseJson(std::string(64, '[') + std::string(64, ']'), "").ok());
+  EXPECT_THAT(Error(std::string(65, '[') + std::string(65, ']')),
+              HasSubstr("nested deeper than 64 levels"));
+  EXPECT_THAT(Error(std::string(100000, '[')),
+              HasSubstr("nested deeper than 64 levels"));
+}
+
+TEST(ParseJson, RefusesMoreValuesThanItHolds) {
+  std::string list = "[0";
+  for (size_t i = 2; i < limits::kJsonValues; ++i) list += ",0";
+  // Each a value: the numbers, the list within, the name with its value.
+  EXPECT_TRUE(ParseJson(list + ",0]", "").ok());
+  EXPECT_TRUE(ParseJson(list + ",[]]", "").ok());
+  EXPECT_TRUE(ParseJson("{\"a\": " + list + "]}", "").ok());
+  for (const std::string& more : {list + ",0,0]", list + ",0,{}]",
+                                  "{\"a\": " + list + ",0], \"b\": 1}"}) {
+    EXPECT_EQ(Error(more),
+              "job.json:1: not valid JSON: more than 300000 values");
+  }
+}
+
+TEST(ParseJson, RefusesLongNames) {
+  const std::string name(limits::kJsonNameBytes, 'n');
+  EXPECT_TRUE(ParseJson("{\"" + name + "\": 1}", "").ok());
+  EXPECT_EQ(Error("{\"" + name + "n\": 1}"),
+            "job.json:1: not valid JSON: a name of 4097 bytes, at most 4096 "
+            "are allowed");
+}
+
+TEST(ParseJson, ItsErrorsAreShortAndPrintable) {
+  const std::string raw(1 << 20, '\x7f');
+  EXPECT_LT(Error("[" + std::string(1 << 20, 'x') + "]").size(), 400u);
+  EXPECT_LT(Error("{\"" + raw).size(), 400u);
+  EXPECT_EQ(Error("{\"" + raw).find('\x7f'), std::string::npos);
+  const std::string twice = "\"" + std::string(4000, '\x7f') + "\": 1";
+  EXPECT_LT(Error("{" + twice + "," + twice + "}").size(), 200u);
+}
+
+TEST(Describe, ShowsWhatWasFound) {
+  const auto list =
+      ParseJson("[\"2e-4\", 12, 0.5, true, null, [], {}]", "").value();
+  const std::vector<std::string> expected = {"the string \"2e-4\"",
+                                             "12",
+                                             "0.5",
+                                             "true",
+                                             "null",
+                                             "a list",
+                                             "an object"};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(Describe(list.items[i]), expected[i]);
+  }
+}
+
+TEST(Describe, CutsLongTextBetweenCharacters) {
+  JsonNode node;
+  node.kind = JsonNode::Kind::kString;
+  node.text = std::string(79, 'x') + "éééé";
+  EXPECT_EQ(Describe(node), "the string \"" + std::string(77, 'x') + "…\"");
+}
+
+TEST(FieldValue, IsJsonOrElseAText) {
+  EXPECT_EQ(FieldValue("1e-4"), Json(1e-4));
+  EXPECT_EQ(FieldValue("true"), Json(true));
+  EXPECT_EQ(FieldValue("[1]"), Json({1}));
+  EXPECT_EQ(FieldValue("linear"), Json("linear"));
+  EXPECT_EQ(FieldValue("\"5\""), Json("5"));
+  EXPECT_EQ(FieldValue(""), Json(""));
+  const std::string deep(limits::kJsonDepth + 1, '[');
+  EXPECT_EQ(FieldValue(deep), Json(deep));
+}
+
+TEST(SetField, MakesTheObjectsAroundAField) {
+  Json spec = {{"lora", nullptr}, {"model", "m"}};
+  EXPECT_TRUE(SetField(spec, "lora.r", 8).ok());
+  EXPECT_TRUE(SetField(spec, "training.seed", 1).ok());
+  EXPECT_TRUE(SetField(spec, "model", "n").ok());
+  EXPECT_EQ(spec.dump(),
+            R"({"lora":{"r":8},"model":"n","training":{"seed":1}})");
+}
+
+TEST(SetField, SaysWhatCannotBe) {
+  Json spec = {{"model", "m"}, {"list", {1}}};
+  for (const char* field : {"", ".", ".a", "a.", "a..b"}) {
+    EXPECT_THAT(std::string(SetField(spec, field, 1).message()),
+                HasSubstr("expected the path of a field"));
+  }
+  EXPECT_THAT(std::string(SetField(spec, "model.a", 1).message()),
+              HasSubstr("'model' is no object"));
+  EXPECT_THAT(std::string(SetField(spec, "list.0", 1).message()),
+              HasSubstr("'list' is no object"));
+  std::string deep = "a";
+  for (int i = 0; i < limits::kJsonDepth; ++i) deep += ".a";
+  EXPECT_THAT(std::string(SetField(spec, deep, 1).message()),
+              HasSubstr("65 parts, at most 64"));
+  Json list = {1};
+  EXPECT_FALSE(SetField(list, "a", 1).ok());
+}
+
+TEST(UnsetField, TakesAFieldOut) {
+  Json spec = {{"lora", {{"r", 8}}}, {"model", "m"}};
+  EXPECT_TRUE(UnsetField(spec, "lora.r").ok());
+  EXPECT_EQ(spec.dump(), R"({"lora":{},"model":"m"})");
+  for (const char* field : {"lora.r", "lora.r.x", "nothing", "a.b.c"}) {
+    EXPECT_THAT(std::string(UnsetField(spec, field).message()),
+                HasSubstr("does not set this field"))
+        << field;
+  }
+  EXPECT_THAT(std::string(UnsetField(spec, "model.a").message()),
+              HasSubstr("no object"));
+}
+
+using Known = std::set<std::string, std::less<>>;
+
+TEST(EditDistance, CountsEditsAndSwaps) {
+  EXPECT_EQ(EditDistance("", "abc"), 3);
+  EXPECT_EQ(EditDistance("seed", "seed"), 0);
+  EXPECT_EQ(EditDistance("learning_rat", "learning_rate"), 1);
+  EXPECT_EQ(EditDistance("packign", "packing"), 1);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
+}
+
+TEST(NearestName, IsNearOrNone) {
+  const std::vector<std::string_view> names = {"cosine", "linear", "r"};
+  EXPECT_EQ(NearestName("cosin", names), "cosine");
+  EXPECT_EQ(NearestName("Linear", names), "linear");
+  EXPECT_EQ(NearestName("step", names), std::nullopt);
+  EXPECT_EQ(NearestName("x", names), std::nullopt);
+}
+
+TEST(UnknownField, NamesTheFieldThatWasMeant) {
+  struct Case {
+    std::string section, name, expected;
+  };
+  const Known known = {"learning_rate", "seed", "bf16"};
+  const std::vector<Case> cases = {
+      {"training", "learning_rat",
+       "unknown field; did you mean \"learning_rate\"?"},
+      {"training", "learning-rate",
+       "unknown field; did you mean \"learning_rate\"?"},
+      {"training", "lr", "unknown field; did you mean \"learning_rate\"?"},
+      {"training", "rank", "unknown field; did you mean \"lora.r\"?"},
+      {"training", "lora_alpha",
+       "unknown field; did you mean \"lora.lora_alpha\"?"},
+      {"training", "device", "unknown field; did you mean \"device\"?"},
+      {"", "batch_size",
+       "unknown field; did you mean "
+       "\"training.per_device_train_batch_size\"?"},
+      {"", "epochs",
+       "unknown field; did you mean \"training.num_train_epochs\"?"},
+      {"", "packing", "unknown field; did you mean \"training.packing\"?"},
+      {"lora", "alpha", "unknown field; did you mean \"lora_alpha\"?"},
+      {"training", "max_seq_length",
+       "unknown field; did you mean \"max_length\"?"},
+      {"training", "fp16",
+       "not supported: training in float16 needs loss scaling; use \"bf16\": "
+       "true for a smaller base model, adapters and optimizer stay in "
+       "float32"},
+      {"training", "optim",
+       "not supported: the optimizer is AdamW "
+       "(adamw_torch)"},
+      {"training", "torch_compile",
+       "not supported: mpsd has no such training argument; leave it out"},
+      {"lora", "use_dora",
+       "not supported: only plain LoRA and rsLoRA (use_rslora) are there"},
+      {"training", "zzz",
+       "unknown field; the fields here are bf16, learning_rate, seed"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(UnknownField(c.section, c.name, known), c.expected) << c.name;
+  }
+}
+
+constexpr char kId[] = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
+TEST(NamedResult, AnIdHas26LettersOfTheAlphabet) {
+  EXPECT_TRUE(IsJobId(kId));
+  for (const std::string bad :
+       {"", "01ARZ3NDEKTSV4RRFFQ69G5FA", "01ARZ3NDEKTSV4RRFFQ69G5FAVV",
+        "01arz3ndektsv4rrffq69g5fav", "01ARZ3NDEKTSV4RRFFQ69G5FAI",
+        "../../../../../../../etc/x", "01ARZ3NDEKTSV4RRFFQ69G5FA/"}) {
+    EXPECT_FALSE(IsJobId(bad)) << bad;
+  }
+}
+
+TEST(NamedResult, ANameIsJobAndAnId) {
+  EXPECT_EQ(JobNamedBy(std::string("job:") + kId), kId);
+  for (const std::string other :
+       {"", "job", "job:", "job:x", "job:../../etc",
+        "Job:01ARZ3NDEKTSV4RRFFQ69G5FAV", " job:01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "job:01ARZ3NDEKTSV4RRFFQ69G5FAV/x", "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "./job:01ARZ3NDEKTSV4RRFFQ69G5FAV"}) {
+    EXPECT_EQ(JobNamedBy(other), "") << other;
+  }
+  EXPECT_TRUE(NamesResult("job:"));
+  EXPECT_TRUE(NamesResult("job:x"));
+  EXPECT_FALSE(NamesResult("./job:x"));
+  EXPECT_FALSE(NamesResult("jobs/x"));
+}
+
+using backend::Choice;
+using backend::TraitsOf;
+
+class KeptValues : public testing::Test {
+ protected:
+  KeptValues() {
+    model_.family = Family::kEncoder;
+    model_.model_type = "bert";
+    model_.hidden_size = 64;
+    model_.intermediate_size = 256;
+    model_.num_hidden_layers = 2;
+    model_.num_attention_heads = model_.num_key_value_heads = 4;
+    model_.head_dim = 16;
+    model_.vocab_size = 100;
+    model_.max_position_embeddings = 512;
+    model_.num_labels = 2;
+    spec_.task = Task::kSeqCls;
+    spec_.training.max_length = 128;
+    spec_.training.bf16 = false;
+    spec_.fine_tune_type = FineTuneType::kFull;
+  }
+  double All(Choice device) const {
+    return KeptPerToken(spec_, model_, TraitsOf(device)).all;
+  }
+
+  TrainSpec spec_;
+  ModelConfig model_;
+};
+
+TEST_F(KeptValues, CudasAttentionKeepsNoMaskOfItsDropout) {
+  const double cuda = All(Choice::kCuda), mps = All(Choice::kMps),
+               cpu = All(Choice::kCpu);
+  model_.encoder.attention_probs_dropout_prob = 0.1;
+  constexpr double kLayers = 2, kHeads = 4, kLength = 128;
+  EXPECT_EQ(All(Choice::kCuda), cuda);
+  EXPECT_EQ(All(Choice::kMps), mps + kLayers * kHeads * kLength * (4 + 4 + 1));
+  // The CPU's masks are the factors themselves.
+  EXPECT_EQ(All(Choice::kCpu), cpu + kLayers * kHeads * kLength * (4 + 4 + 4));
+}
+
+TEST_F(KeptValues, MpsAloneKeepsInputsOfFrozenLinears) {
+  spec_.fine_tune_type = FineTuneType::kLora;
+  spec_.lora.target_modules = std::vector<std::string>{"query", "value"};
+  // The MLP's inputs of the first layer; the last has one token there.
+  constexpr double kUnkept = (64 + 256) * 4;
+  EXPECT_EQ(All(Choice::kCuda), All(Choice::kMps) - kUnkept);
+  spec_.lora.target_modules = std::vector<std::string>{"query", "dense"};
+  EXPECT_EQ(All(Choice::kCuda), All(Choice::kMps));
+}
+
+TEST(Findings, NoneIsOk) {
+  EXPECT_TRUE(Findings().empty());
+  EXPECT_TRUE(Findings().ToStatus("job.json").ok());
+}
+
+TEST(Findings, AreOrderedByLine) {
+  Findings findings;
+  findings.Add(7, "lora.r", "second");
+  findings.Add(2, "model", "first");
+  findings.Add(7, "", "third");
+  const absl::Status status = findings.ToStatus("job.json");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(status.message()),
+            "job.json:2: model: first\njob.json:7: lora.r: second\n"
+            "job.json:7: third");
+}
+
+TEST(Findings, ShowTwentyAtMost) {
+  Findings findings;
+  for (int i = 0; i < 23; ++i) findings.Add(i, "", "x");
+  EXPECT_THAT(std::string(findings.ToStatus("f").message()),
+              ::testing::EndsWith("f:19: x\n… and 3 more"));
+}
+
 }  // namespace
+
 }  // namespace mpsd::spec

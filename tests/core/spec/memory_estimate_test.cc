@@ -7,8 +7,10 @@
 #include <limits>
 
 #include "core/base/limits.h"
+#include "core/spec/query_blocks.h"
 
 namespace mpsd::spec {
+
 namespace {
 
 ModelConfig Tiny() {
@@ -373,5 +375,38 @@ TEST(EstimateMemory, OfTheLargestConfig) {
   }
 }
 
+TEST(QueriesPerBlockTest, AShortRowIsOneBlock) {
+  EXPECT_EQ(QueriesPerBlock(1, 9, 512, /*cached=*/false), 512);
+  EXPECT_EQ(QueriesPerBlock(4, 4, 20, /*cached=*/false), 20);
+}
+
+// However long the rows and many the heads, but for 32 queries at least.
+TEST(QueriesPerBlockTest, ScoresOfABlockStayWithinABound) {
+  for (const int64_t heads : {1, 12, 28, 64}) {
+    for (int64_t length = 64; length <= 32768; length *= 2) {
+      for (const int64_t rows : {1, 3, 8}) {
+        for (const bool cached : {false, true}) {
+          const int64_t count = QueriesPerBlock(rows, heads, length, cached);
+          EXPECT_GE(count, 32);
+          EXPECT_LE(count, length);
+          if (count > 32) {
+            EXPECT_LE(rows * heads * length * count, int64_t{1} << 27)
+                << rows << " " << heads << " " << length;
+          }
+          if (cached) {
+            EXPECT_LE(count, 128);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(QueriesPerBlockTest, AWholeNumberNeverOverflowsALength) {
+  EXPECT_EQ(QueriesPerBlock(1, 32, 33, /*cached=*/false), 33);
+  EXPECT_EQ(QueriesPerBlock(1, 2, 70, /*cached=*/true), 64);
+}
+
 }  // namespace
+
 }  // namespace mpsd::spec

@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/spec/modules.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/spec/module_names.h"
+#include "core/spec/python_regex.h"
+#include "core/spec/quantization.h"
+#include "core/spec/regex_tree.h"
+#include "core/spec/targets.h"
+#include "core/spec/train_spec.h"
+
 namespace mpsd::spec {
+
 namespace {
 
 ModelConfig Tiny() {
@@ -45,5 +58,463 @@ TEST(Modules, HeadNormsOnlyWhereTheModelHasThem) {
   EXPECT_EQ(Modules(config).size(), 1 + 2 * 9 + 2u);
 }
 
+using testing::ElementsAre;
+
+ModelConfig EncoderModulesTiny(const std::string& type) {
+  ModelConfig c;
+  c.family = Family::kEncoder;
+  c.model_type = type;
+  c.vocab_size = 50;
+  c.hidden_size = 16;
+  c.intermediate_size = 32;
+  c.num_hidden_layers = 1;
+  c.num_attention_heads = 2;
+  c.max_position_embeddings = 20;
+  c.encoder.type_vocab_size = type == "distilbert" ? 0 : 2;
+  c.encoder.pooler = type == "bert";
+  c.num_labels = 3;
+  return c;
+}
+
+std::vector<std::string> Names(const ModelConfig& config) {
+  std::vector<std::string> names;
+  for (const Module& m : Modules(config)) names.push_back(m.name);
+  return names;
+}
+
+std::vector<std::string> Saved(const ModelConfig& config) {
+  std::vector<std::string> names;
+  auto saved = MatchModulesToSave(EffectiveLora({}, config), config);
+  EXPECT_TRUE(saved.ok()) << saved.status();
+  for (const Module& m : *saved) names.push_back(m.name);
+  return names;
+}
+
+// As named_modules() of BertForSequenceClassification has them.
+TEST(EncoderModules, Bert) {
+  EXPECT_THAT(Names(EncoderModulesTiny("bert")),
+              ElementsAre("bert.embeddings.word_embeddings",
+                          "bert.embeddings.position_embeddings",
+                          "bert.embeddings.token_type_embeddings",
+                          "bert.embeddings.LayerNorm",
+                          "bert.encoder.layer.0.attention.self.query",
+                          "bert.encoder.layer.0.attention.self.key",
+                          "bert.encoder.layer.0.attention.self.value",
+                          "bert.encoder.layer.0.attention.output.dense",
+                          "bert.encoder.layer.0.attention.output.LayerNorm",
+                          "bert.encoder.layer.0.intermediate.dense",
+                          "bert.encoder.layer.0.output.dense",
+                          "bert.encoder.layer.0.output.LayerNorm",
+                          "bert.pooler.dense", "classifier"));
+  EXPECT_THAT(Saved(EncoderModulesTiny("bert")), ElementsAre("classifier"));
+}
+
+TEST(EncoderModules, RobertasHeadIsTwoLinears) {
+  EXPECT_THAT(Saved(EncoderModulesTiny("roberta")),
+              ElementsAre("classifier.dense", "classifier.out_proj"));
+}
+
+// PEFT compares suffixes: "classifier" takes pre_classifier along.
+TEST(EncoderModules, DistilBertsPreClassifierIsSavedToo) {
+  EXPECT_THAT(Saved(EncoderModulesTiny("distilbert")),
+              ElementsAre("pre_classifier", "classifier"));
+}
+
+TEST(EncoderModules, DefaultTargetsAreQueriesAndValues) {
+  for (const char* type : {"bert", "roberta", "distilbert"}) {
+    const ModelConfig config = EncoderModulesTiny(type);
+    auto targets = MatchTargets(EffectiveLora({}, config), config);
+    ASSERT_TRUE(targets.ok()) << targets.status();
+    EXPECT_EQ(targets->size(), 2) << type;
+  }
+}
+
+TEST(EncoderModules, AllLinearLeavesTheHeadOut) {
+  const ModelConfig config = EncoderModulesTiny("bert");
+  LoraSpec lora;
+  lora.target_modules = LoraSpec::AllLinear();
+  auto targets = MatchTargets(EffectiveLora(lora, config), config);
+  ASSERT_TRUE(targets.ok());
+  EXPECT_EQ(targets->size(), 7);  // six of the layer, the pooler
+  EXPECT_EQ(targets->back().name, "bert.pooler.dense");
+}
+
+TEST(EncoderModules, ErrorsListThisModelsLayers) {
+  const ModelConfig config = EncoderModulesTiny("bert");
+  LoraSpec lora;
+  lora.target_modules = std::vector<std::string>{"q_proj"};
+  const auto targets = MatchTargets(lora, config);
+  EXPECT_THAT(std::string(targets.status().message()),
+              testing::HasSubstr("attention.self.query"));
+  EXPECT_THAT(
+      std::string(targets.status().message()),
+      testing::HasSubstr("in bert.encoder.layer.0 to bert.encoder.layer.0, and "
+                         "bert.pooler.dense, classifier"));
+}
+
+ModelConfig VisionModulesTiny() {
+  ModelConfig c;
+  c.family = Family::kVision;
+  c.model_type = "vit";
+  c.hidden_size = 16;
+  c.intermediate_size = 32;
+  c.num_hidden_layers = 1;
+  c.num_attention_heads = 2;
+  c.vision.image_size = 32;
+  c.vision.patch_size = 16;
+  c.num_labels = 3;
+  return c;
+}
+
+TEST(VisionModules, AreNamedAsTransformers5NamesThem) {
+  std::vector<std::string> names;
+  for (const Module& m : Modules(VisionModulesTiny())) names.push_back(m.name);
+  EXPECT_THAT(
+      names,
+      ElementsAre(
+          "vit.embeddings.cls_token", "vit.embeddings.position_embeddings",
+          "vit.embeddings.patch_embeddings.projection",
+          "vit.layers.0.attention.q_proj", "vit.layers.0.attention.k_proj",
+          "vit.layers.0.attention.v_proj", "vit.layers.0.attention.o_proj",
+          "vit.layers.0.layernorm_before", "vit.layers.0.layernorm_after",
+          "vit.layers.0.mlp.fc1", "vit.layers.0.mlp.fc2", "vit.layernorm",
+          "classifier"));
+}
+
+TEST(StoredName, IsThatOfTheFile) {
+  const ModelConfig vit = VisionModulesTiny();
+  auto stored = [&](const char* name) { return StoredName(vit, name); };
+  EXPECT_EQ(stored("vit.layers.11.attention.q_proj.weight"),
+            "vit.encoder.layer.11.attention.attention.query.weight");
+  EXPECT_EQ(stored("vit.layers.0.attention.o_proj.bias"),
+            "vit.encoder.layer.0.attention.output.dense.bias");
+  EXPECT_EQ(stored("vit.layers.0.mlp.fc1.weight"),
+            "vit.encoder.layer.0.intermediate.dense.weight");
+  EXPECT_EQ(stored("vit.layers.0.mlp.fc2"), "vit.encoder.layer.0.output.dense");
+  EXPECT_EQ(stored("vit.layers.0.layernorm_after.bias"),
+            "vit.encoder.layer.0.layernorm_after.bias");
+  EXPECT_EQ(stored("vit.layernorm.weight"), "vit.layernorm.weight");
+  EXPECT_EQ(stored("classifier.weight"), "classifier.weight");
+  EXPECT_EQ(StoredName(ModelConfig(), "vit.layers.0.mlp.fc1"),
+            "vit.layers.0.mlp.fc1");
+}
+
+TEST(VisionModules, TheHeadIsTrainedWholeBesideLora) {
+  const ModelConfig config = VisionModulesTiny();
+  auto saved = MatchModulesToSave(EffectiveLora({}, config), config);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  ASSERT_EQ(saved->size(), 1);
+  EXPECT_EQ((*saved)[0].name, "classifier");
+  auto targets = MatchTargets(EffectiveLora({}, config), config);
+  ASSERT_TRUE(targets.ok()) << targets.status();
+  EXPECT_EQ((*targets)[0].name, "vit.layers.0.attention.q_proj");
+}
+
+TEST(ModuleNames, MeanFullNamesAndTheirEnds) {
+  const std::vector<std::string> entries = {"q_proj", "mlp.up_proj",
+                                            "model.layers.0.self_attn.v_proj"};
+  ModuleNames names(entries);
+  EXPECT_TRUE(names.Mean("model.layers.3.self_attn.q_proj"));
+  EXPECT_TRUE(names.Mean("q_proj"));
+  EXPECT_TRUE(names.Mean("model.layers.0.mlp.up_proj"));
+  EXPECT_TRUE(names.Mean("model.layers.0.self_attn.v_proj"));
+  EXPECT_FALSE(names.Mean("model.layers.1.self_attn.v_proj"));
+  EXPECT_FALSE(names.Mean("model.layers.0.xmlp.up_proj"));
+  EXPECT_FALSE(names.Mean("up_proj"));
+  EXPECT_FALSE(names.Mean("eq_proj"));
+  EXPECT_FALSE(names.Mean("q_proj.x"));
+  EXPECT_FALSE(names.Mean(""));
+}
+
+TEST(ModuleNames, TellsTheFirstThatWasNotMet) {
+  const std::vector<std::string> entries = {"a", "b", "a", "x.a"};
+  ModuleNames names(entries);
+  EXPECT_EQ(*names.Unmet(), "a");
+  EXPECT_TRUE(names.Mean("x.a"));
+  EXPECT_EQ(*names.Unmet(), "b");
+  EXPECT_TRUE(names.Mean("b"));
+  EXPECT_EQ(names.Unmet(), nullptr);
+}
+
+bool FullMatch(std::string_view pattern, std::string_view name) {
+  const auto regex = PythonRegex::Compile(pattern);
+  EXPECT_TRUE(regex.ok()) << regex.status();
+  return regex.ok() && regex->FullMatch(name);
+}
+
+struct Case {
+  std::string pattern;
+  std::string name;
+  bool matches;  // what Python's re.fullmatch says
+};
+
+class PythonRegexCases : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PythonRegexCases, MatchAsFullmatchDoes) {
+  EXPECT_EQ(FullMatch(GetParam().pattern, GetParam().name), GetParam().matches)
+      << GetParam().pattern;
+}
+
+const char kQ[] = "model.layers.12.self_attn.q_proj";
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, PythonRegexCases,
+    ::testing::Values(
+        Case{R"(.*\.(q|v)_proj)", kQ, true}, Case{"q_proj", kQ, false},
+        Case{R"(^model\.layers\.(1[0-9]|2\d)\..*q_proj$)", kQ, true},
+        Case{R"(model\.layers\.\d\..*)", kQ, false},
+        Case{R"((?:.*)(?!k)._proj)", kQ, true},
+        Case{R"((?:.*)(?!q)._proj)", kQ, false},
+        Case{R"((?!.*self_attn).*)", kQ, false},
+        Case{R"((?=model).*proj)", kQ, true},
+        Case{R"(.*self_attn.*?)", kQ, true}, Case{R"([\w.]{10,40})", kQ, true},
+        Case{R"([\w.]{40})", kQ, false}, Case{R"([^\d]+12[^\d]+)", kQ, true},
+        Case{R"((?P<layer>.*)q_proj\Z)", kQ, true},
+        Case{R"(\A.*\bq_proj)", kQ, true}, Case{R"(.*\Bproj)", kQ, true},
+        Case{R"(.*\bproj)", kQ, false}, Case{"lm_head|.*q_proj", kQ, true},
+        Case{"lm_head|.*q_proj", "lm_head", true},
+        Case{"q|q_proj2", "q_proj", false}, Case{"", "", true},
+        Case{"", "q", false}, Case{"a{,2}", "aa", true},
+        Case{"a{,2}", "aaa", false}, Case{"a{2,}", "a", false},
+        Case{"a{x}", "a{x}", true}, Case{"[]a]+", "]a", true},
+        Case{"[a-]+", "a-", true}, Case{R"(\x71_proj)", "q_proj", true},
+        Case{"(a*)*b", "aaab", true}, Case{"(a|)+", "aa", true},
+        Case{"(a?){3}b", "ab", true}, Case{"(|a)+b", "aab", true}));
+
+TEST(PythonRegex, TakesBoundedTime) {
+  const std::string name(200, 'a');
+  EXPECT_FALSE(FullMatch("((a*)*)*b", name));
+  EXPECT_FALSE(FullMatch("(.*)*(.*)*(.*)*x", name));
+  EXPECT_FALSE(FullMatch("((a{0,9999}){0,9999}){0,9999}b", name));
+  EXPECT_FALSE(FullMatch("a*", std::string(PythonRegex::kMaxName + 1, 'a')));
+  EXPECT_TRUE(FullMatch("a*", std::string(PythonRegex::kMaxName, 'a')));
+}
+
+TEST(PythonRegex, NamesThePatternAndTheReason) {
+  EXPECT_EQ(std::string(PythonRegex::Compile("(?i)Q").status().message()),
+            "the regular expression \"(?i)Q\" has the group \"(?i\", which is "
+            "not supported");
+  EXPECT_EQ(
+      std::string(
+          PythonRegex::Compile(std::string(2000, 'q')).status().message()),
+      "the regular expression is longer than 1000 bytes");
+}
+
+TEST(PatternKeyRegex, MatchesTheEndOfANameAsPeftDoes) {
+  const auto match = [](std::string_view key, const std::string& name) {
+    return FullMatch(PatternKeyRegex(key), name);
+  };
+  EXPECT_TRUE(match("q_proj", kQ));
+  EXPECT_TRUE(match("q_proj", "q_proj"));
+  EXPECT_FALSE(match("proj", kQ));
+  EXPECT_TRUE(match("^model.layers.12.self_attn.q_proj", kQ));
+  EXPECT_TRUE(match(R"(layers\.\d+\.self_attn\.(q|k)_proj)", kQ));
+}
+
+using Kind = RegexNode::Kind;
+
+void CollectIds(const RegexNode& node, std::multiset<int>& ids) {
+  ids.insert(node.id);
+  for (const RegexNode& child : node.children) CollectIds(child, ids);
+}
+
+TEST(ParseRegex, BuildsATreeOfNumberedNodes) {
+  const auto root = ParseRegex("a(b|c{2,5})*");
+  ASSERT_TRUE(root.ok()) << root.status();
+  ASSERT_EQ((*root)->kind, Kind::kSequence);
+  ASSERT_EQ((*root)->children.size(), 2u);
+  EXPECT_EQ((*root)->children[0].kind, Kind::kSet);
+  EXPECT_TRUE((*root)->children[0].set['a']);
+  const RegexNode& star = (*root)->children[1];
+  EXPECT_EQ(star.kind, Kind::kRepeat);
+  EXPECT_EQ(star.min, 0);
+  EXPECT_EQ(star.max, RegexNode::kUnlimited);
+  const RegexNode& choice = star.children[0];
+  ASSERT_EQ(choice.kind, Kind::kChoice);
+  const RegexNode& counted = choice.children[1].children[0];
+  EXPECT_EQ(counted.min, 2);
+  EXPECT_EQ(counted.max, 5);
+  std::multiset<int> ids;
+  CollectIds(**root, ids);
+  EXPECT_EQ(std::set<int>(ids.begin(), ids.end()).size(), ids.size());
+}
+
+TEST(ParseRegex, ReadsClasses) {
+  const auto set = [](std::string_view pattern) {
+    return (*ParseRegex(pattern))->children[0].set;
+  };
+  EXPECT_EQ(set("[a-c]").count(), 3u);
+  EXPECT_EQ(set("[^a-c]").count(), 253u);
+  EXPECT_EQ(set(R"([\d_])").count(), 11u);
+  EXPECT_EQ(set(R"(\D)").count(), 246u);
+  EXPECT_EQ(set(R"(\w)").count(), 63u);
+  EXPECT_EQ(set(R"(\s)").count(), 6u);
+  EXPECT_EQ(set(".").count(), 255u);
+  EXPECT_TRUE(set("[]]")[']']);
+  EXPECT_TRUE(set(R"(\n)")['\n']);
+}
+
+struct ErrorCase {
+  std::string pattern;
+  std::string reason;
+};
+
+class ParseRegexErrors : public ::testing::TestWithParam<ErrorCase> {};
+
+TEST_P(ParseRegexErrors, GiveTheReason) {
+  const auto root = ParseRegex(GetParam().pattern);
+  EXPECT_EQ(root.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(root.status().message()), GetParam().reason)
+      << GetParam().pattern;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, ParseRegexErrors,
+    ::testing::Values(
+        ErrorCase{"(?i)q", "has the group \"(?i\", which is not supported"},
+        ErrorCase{"(?<!k)q", "has the group \"(?<\", which is not supported"},
+        ErrorCase{"(q)\\1", "has \"\\1\", which is not supported"},
+        ErrorCase{"\\pq", "has \"\\p\", which is not supported"},
+        ErrorCase{"[\\b]", "has \"\\b\", which is not supported"},
+        ErrorCase{"q*+", "has a possessive quantifier, which is not supported"},
+        ErrorCase{"q**", "has two quantifiers in a row"},
+        ErrorCase{"q{2}{3}", "has two quantifiers in a row"},
+        ErrorCase{"*q", "has a quantifier with nothing to repeat"},
+        ErrorCase{"(|{2})", "has a quantifier with nothing to repeat"},
+        ErrorCase{"$*", "has a quantifier with nothing to repeat"},
+        ErrorCase{"(?P<n>a)(?P<n>b)", "has two groups of one name"},
+        ErrorCase{"(q", "has a \"(\" without a \")\""},
+        ErrorCase{"q)", "has a \")\" without a \"(\""},
+        ErrorCase{"[q", "has a \"[\" without a \"]\""},
+        ErrorCase{"[", "has a \"[\" without a \"]\""},
+        ErrorCase{"[z-a]", "has a range that runs backwards"},
+        ErrorCase{"[a-\\d]", "has a range between classes"},
+        ErrorCase{"[é]",
+                  "has a letter beyond ASCII in a class, which is not "
+                  "supported"},
+        ErrorCase{"q{3,2}", "has a {m,n} with m > n"},
+        ErrorCase{"q{99999999999}", "repeats more than 10000 times"},
+        ErrorCase{"\\x7", "has \"\\x\" without two hexadecimal digits"},
+        ErrorCase{"(?P<n", "has a name without \">\""},
+        ErrorCase{"q\\", "ends in a backslash"},
+        ErrorCase{"[\\", "ends in a backslash"},
+        ErrorCase{std::string(400, '('), "has groups nested too deeply"},
+        ErrorCase{std::string(1001, 'q'), "is longer than 1000 bytes"}));
+
+using testing::HasSubstr;
+
+constexpr char kQuantizationQ[] = "model.layers.3.self_attn.q_proj";
+
+QuantizationSpec Four() {
+  QuantizationSpec spec;
+  spec.load_in_4bit = true;
+  return spec;
+}
+
+ModelConfig Decoder() {
+  ModelConfig config;
+  config.model_type = "llama";
+  config.vocab_size = 100;
+  config.hidden_size = 64;
+  config.intermediate_size = 128;
+  config.num_hidden_layers = 4;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 4;
+  config.head_dim = 16;
+  return config;
+}
+
+TEST(QuantizesTest, TakesTheLinearsOfBlocks) {
+  EXPECT_FALSE(Quantizes(QuantizationSpec(), kQuantizationQ));
+  EXPECT_TRUE(Quantizes(Four(), kQuantizationQ));
+  EXPECT_FALSE(Quantizes(Four(), "lm_head"));
+  EXPECT_FALSE(Quantizes(Four(), "score"));
+}
+
+TEST(QuantizesTest, SkipsNamesAndEndsOfNames) {
+  QuantizationSpec spec = Four();
+  spec.llm_int8_skip_modules = {"q_proj", "model.layers.2", "self_attn.k"};
+  EXPECT_FALSE(Quantizes(spec, kQuantizationQ));
+  EXPECT_FALSE(Quantizes(spec, "model.layers.2.mlp.up_proj"));
+  EXPECT_TRUE(Quantizes(spec, "model.layers.20.mlp.up_proj"));
+  EXPECT_TRUE(Quantizes(spec, "model.layers.3.self_attn.k_proj"));
+}
+
+absl::StatusOr<QuantizationSpec> Stored(const std::string& json) {
+  return ReadStoredQuantization(*ParseJson(json, "config.json"));
+}
+
+TEST(ReadStoredQuantizationTest, ReadsWhatBitsandbytesWrites) {
+  const auto nf4 = Stored(R"({"quant_method": "bitsandbytes",
+      "load_in_4bit": true, "load_in_8bit": false,
+      "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": true})");
+  ASSERT_TRUE(nf4.ok());
+  EXPECT_TRUE(nf4->load_in_4bit);
+  EXPECT_TRUE(nf4->bnb_4bit_use_double_quant);
+  const auto int8 =
+      Stored(R"({"quant_method": "bitsandbytes", "load_in_8bit": true})");
+  ASSERT_TRUE(int8.ok());
+  EXPECT_TRUE(int8->load_in_8bit);
+}
+
+TEST(ReadStoredQuantizationTest, RefusesOthers) {
+  for (const char* json :
+       {R"({"quant_method": "gptq", "bits": 4})", R"({"bits": 4})",
+        R"({"quant_method": "bitsandbytes"})",
+        R"({"quant_method": "bitsandbytes", "load_in_4bit": true,
+            "bnb_4bit_quant_type": "fp4"})"}) {
+    EXPECT_EQ(Stored(json).status().code(), absl::StatusCode::kUnimplemented)
+        << json;
+  }
+}
+
+TEST(CheckQuantizationTest, IsForDecodersAndLora) {
+  TrainSpec job;
+  job.quantization_config = Four();
+  EXPECT_TRUE(CheckQuantization(job, Decoder()).ok());
+  ModelConfig bert = Decoder();
+  bert.family = Family::kEncoder;
+  EXPECT_EQ(CheckQuantization(job, bert).code(),
+            absl::StatusCode::kUnimplemented);
+  job.fine_tune_type = FineTuneType::kFull;
+  EXPECT_EQ(CheckQuantization(job, Decoder()).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CheckQuantizationTest, AStoredModelIsTakenAsItIs) {
+  ModelConfig stored = Decoder();
+  stored.quantization = Four();
+  TrainSpec job;
+  EXPECT_TRUE(CheckQuantization(job, stored).ok());
+  job.quantization_config = Four();
+  EXPECT_THAT(std::string(CheckQuantization(job, stored).message()),
+              HasSubstr("stored quantized"));
+}
+
+TEST(CheckQuantizationTest, AQuantizedLinearCannotBeTrainedWhole) {
+  TrainSpec job;
+  job.quantization_config = Four();
+  job.lora.modules_to_save = {"lm_head"};
+  EXPECT_TRUE(CheckQuantization(job, Decoder()).ok());
+  job.lora.modules_to_save = {"up_proj"};
+  EXPECT_THAT(
+      std::string(CheckQuantization(job, Decoder()).message()),
+      HasSubstr("model.layers.0.mlp.up_proj is quantized and cannot be"));
+  job.quantization_config.llm_int8_skip_modules = {"up_proj"};
+  EXPECT_TRUE(CheckQuantization(job, Decoder()).ok());
+}
+
+TEST(QuantizedBytesTest, CountsCodesAndScales) {
+  constexpr double kValues = 64 * 256 * 10;
+  QuantizationSpec spec = Four();
+  EXPECT_EQ(QuantizedBytes(spec, kValues, 10), kValues / 2 + 4 * kValues / 64);
+  spec.bnb_4bit_use_double_quant = true;
+  EXPECT_EQ(QuantizedBytes(spec, kValues, 10),
+            kValues / 2 + kValues / 64 + 4 * 10);
+  spec.load_in_8bit = true;
+  EXPECT_EQ(QuantizedBytes(spec, kValues, 10), kValues + 4 * 10);
+}
+
 }  // namespace
+
 }  // namespace mpsd::spec

@@ -8,17 +8,32 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <memory>
+#include <new>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "core/device/warnings.h"
+#include "core/profile/block_mark.h"
+#include "core/study/profile_facts.h"
+#include "core/study/profile_result.h"
+#include "core/study/profiled_steps.h"
+#include "core/study/smoke.h"
+#include "core/study/step_parts.h"
 #include "core/tensorfile/safetensors.h"
+#include "tests/core/job_folder.h"
+#include "tests/core/study/profile_samples.h"
+#include "tests/core/study/study_job.h"
 #include "tests/core/train/class_job.h"
+#include "tests/core/train/lm_job.h"
 
 namespace mpsd::study {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -363,5 +378,523 @@ TEST_F(ProfileTest, AJobThatCannotBeTrainedSaysWhy) {
   EXPECT_EQ(Run(folder, observer).status().code(), absl::StatusCode::kNotFound);
 }
 
+using train::StopRequest;
+
+// What train::Loop does: asks between steps, and once within a step.
+int64_t Train(ProfiledSteps& steps, int64_t most = 100) {
+  for (int64_t step = 1; step <= most; ++step) {
+    if (steps.stop_request() != StopRequest::kNone) return step - 1;
+    const profile::BlockMark mark("mpsd::step");
+    at::ones({8}).add_(1);
+    if (steps.stop_request() != StopRequest::kNone) return step - 1;
+    report::Progress progress;
+    progress.step = step;
+    progress.seconds = 1;
+    steps.OnStep(progress);
+  }
+  return most;
+}
+
+TEST(ProfiledStepsTest, TakesThePlansStepsAndStops) {
+  RecordingObserver observer;
+  ProfiledSteps steps({2, 7}, observer);
+  // Trials of micro-batches come before: no steps.
+  EXPECT_EQ(steps.stop_request(), StopRequest::kNone);
+  steps.Begin();
+  EXPECT_EQ(Train(steps), 2 + 2 + 5 + 2 + 2);
+  EXPECT_TRUE(steps.complete());
+  EXPECT_EQ(steps.stop_request(), StopRequest::kCancel);
+  ProfileFacts facts;
+  const auto folder = testing_support::FreshFolder("profiled_steps");
+  steps.Finish(folder, facts);
+  EXPECT_EQ(facts.steps.size(), 13u);
+  EXPECT_EQ(facts.tally.steps, 7);
+  EXPECT_EQ(facts.tally.operators.at("aten::ones").calls, 7);
+  ASSERT_TRUE(facts.trace.has_value());
+  EXPECT_EQ(facts.trace->steps, 2);
+  EXPECT_TRUE(std::filesystem::exists(folder / facts.trace->name));
+  EXPECT_EQ(observer.steps.front().total_steps, 13);
+}
+
+TEST(ProfiledStepsTest, AStopOfTheObserverEndsItAtOnce) {
+  RecordingObserver observer;
+  observer.stop_after = 6;
+  ProfiledSteps steps({2, 7}, observer);
+  steps.Begin();
+  EXPECT_EQ(Train(steps), 6);
+  EXPECT_FALSE(steps.complete());
+  // For kPreempt the run would save a checkpoint.
+  EXPECT_EQ(steps.stop_request(), StopRequest::kCancel);
+}
+
+TEST(ProfiledStepsTest, WhyThereIsNoTraceIsSaid) {
+  RecordingObserver observer;
+  ProfiledSteps steps({1, 1}, observer);
+  steps.Begin();
+  Train(steps);
+  const auto folder = testing_support::FreshFolder("profiled_steps_none");
+  std::ofstream(folder / "file") << "no folder";
+  ProfileFacts facts;
+  steps.Finish(folder / "file", facts);
+  EXPECT_FALSE(facts.trace.has_value());
+  ASSERT_EQ(facts.not_told.size(), 1u);
+  EXPECT_EQ(facts.not_told[0].find("there is no trace: "), 0u);
+}
+
+TEST(ProfiledStepsTest, WarningsGoOn) {
+  RecordingObserver observer;
+  ProfiledSteps steps({1, 1}, observer);
+  steps.OnWarning("hot");
+  EXPECT_EQ(observer.warnings(), std::vector<std::string>{"hot"});
+}
+
+// The kinds of a plan's steps: w, p, or x under the profiler; "|" ends a
+// session.
+std::string Drawn(ProfilePlan plan) {
+  std::string drawn;
+  while (const auto kind = plan.Next()) {
+    plan.Taken();
+    drawn += *kind == StepKind::kWarmUp  ? 'w'
+             : *kind == StepKind::kPlain ? 'p'
+                                         : 'x';
+    if (*kind == StepKind::kProfiled && plan.EndsSession()) drawn += '|';
+  }
+  return drawn;
+}
+
+int64_t Steps(const std::string& drawn) {
+  return static_cast<int64_t>(drawn.size()) -
+         std::count(drawn.begin(), drawn.end(), '|');
+}
+
+TEST(ProfilePlanTest, PlainStepsComeBeforeEachSession) {
+  EXPECT_EQ(Drawn({3, 7}), "wwwppxxxxx|ppxx|");
+  EXPECT_EQ(Drawn({1, 1}), "wppx|");
+  EXPECT_EQ(Drawn({1, 5}), "wppxxxxx|");
+}
+
+TEST(ProfilePlanTest, TheTotalIsKnownFromTheStart) {
+  for (const int64_t profiled : {1, 4, 5, 6, 10, 11, 50}) {
+    ProfilePlan plan(10, profiled);
+    const int64_t total = Steps(Drawn(plan));
+    for (int64_t i = 0; i < total; ++i) {
+      EXPECT_EQ(plan.total(), total) << profiled << " at " << i;
+      plan.Taken();
+    }
+    EXPECT_EQ(plan.total(), total);
+    EXPECT_EQ(plan.Next(), std::nullopt);
+  }
+}
+
+TEST(ProfilePlanTest, ManyEventsMakeShortSessions) {
+  ProfilePlan plan(1, 20);
+  for (int i = 0; i < 8; ++i) plan.Taken();
+  ASSERT_TRUE(plan.EndsSession());
+  plan.Note(5 * ProfilePlan::kSessionEvents / 2, 5);
+  EXPECT_EQ(Drawn(plan), "ppxx|ppxx|ppxx|ppxx|ppxx|ppxx|ppxx|ppx|");
+  EXPECT_EQ(plan.total(), 8 + Steps(Drawn(plan)));
+  plan.Note(100 * ProfilePlan::kSessionEvents, 1);
+  EXPECT_THAT(Drawn(plan), testing::StartsWith("ppx|ppx|"));
+}
+
+using runbook::Finding;
+using testing::HasSubstr;
+
+TEST(ProfileFactsTest, MedianAndMean) {
+  EXPECT_EQ(Median({}), 0);
+  EXPECT_EQ(Median({3, 1, 2}), 2);
+  EXPECT_EQ(Median({4, 1, 2, 3}), 2.5);
+  EXPECT_EQ(Mean({}), 0);
+  EXPECT_EQ(Mean({1, 2, 6}), 3);
+}
+
+TEST(ProfileFactsTest, ASteadyStepIsPlainWorkAndTheWaitBesideIt) {
+  ProfileFacts facts = SoundFacts();
+  EXPECT_NEAR(facts.StepSeconds(), 0.1, 1e-9);
+  EXPECT_NEAR(facts.DataWaitSeconds(), 0.001, 1e-9);
+  EXPECT_NEAR(facts.Overhead(), 0.109 / 0.099 - 1, 1e-9);
+  // The plain steps find data that were made while the profiler's events were
+  // worked up.
+  for (ProfiledStep& step : facts.steps) {
+    if (step.kind != StepKind::kProfiled) continue;
+    step.progress.data_wait_seconds = 0.05;
+    step.progress.seconds += 0.049;
+  }
+  EXPECT_NEAR(facts.StepSeconds(), 0.099 + 0.05, 1e-9);
+}
+
+TEST(ProfileFactsTest, MemoryGrowsFromTheFirstSteadyStepsToTheLast) {
+  ProfileFacts facts = SoundFacts();
+  EXPECT_EQ(facts.MemoryGrowth(), 0);
+  int64_t bytes = 1000;
+  for (ProfiledStep& step : facts.steps) {
+    step.progress.memory.current_allocated_bytes = bytes += 100;
+  }
+  EXPECT_GT(*facts.MemoryGrowth(), 0.5);
+  // The process' memory has the profiler's own.
+  for (ProfiledStep& step : facts.steps) {
+    step.progress.memory.current_allocated_bytes.reset();
+  }
+  EXPECT_EQ(facts.MemoryGrowth(), std::nullopt);
+  for (ProfiledStep& step : facts.steps) {
+    step.progress.memory.footprint_bytes = bytes += 1000;
+  }
+  EXPECT_EQ(facts.MemoryGrowth(), std::nullopt);
+  facts = SoundFacts();
+  facts.steps.resize(10);
+  EXPECT_EQ(facts.MemoryGrowth(), std::nullopt);
+}
+
+TEST(ProfileFactsTest, WhatIsNotToldStaysSo) {
+  ProfileFacts facts;
+  EXPECT_EQ(facts.Utilization(), std::nullopt);
+  EXPECT_TRUE(facts.fallbacks().empty());
+  EXPECT_EQ(facts.Overhead(), 0);
+  EXPECT_EQ(facts.StepSeconds(), 0);
+  facts = SoundFacts();
+  EXPECT_NEAR(*facts.Utilization(), 0.9, 1e-9);
+  facts.steps.back().progress.cpu_fallback_ops["aten::x"] = 3;
+  EXPECT_EQ(facts.fallbacks().at("aten::x"), 3);
+}
+
+// The names of the findings that warn.
+std::vector<std::string> Warnings(const ProfileFacts& facts,
+                                  const runbook::Thresholds& thresholds = {}) {
+  std::vector<std::string> names;
+  for (const Finding& finding : FindingsOf(facts, thresholds)) {
+    EXPECT_FALSE(finding.found.empty()) << finding.name;
+    EXPECT_EQ(finding.advice.empty(), finding.verdict != Verdict::kWarn);
+    if (finding.verdict == Verdict::kWarn) names.push_back(finding.name);
+  }
+  return names;
+}
+
+Finding Get(const ProfileFacts& facts, const std::string& name) {
+  for (const Finding& finding : FindingsOf(facts, {})) {
+    if (finding.name == name) return finding;
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+using Names = std::vector<std::string>;
+
+// The control of all that follow.
+TEST(ProfileFindingsTest, ASoundJobHasNone) {
+  EXPECT_EQ(Warnings(SoundFacts()), Names{});
+  EXPECT_EQ(Warnings({}), Names{});
+  const std::vector<Finding> findings = FindingsOf(SoundFacts(), {});
+  ASSERT_EQ(findings.size(), 3u);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.verdict, Verdict::kPass) << finding.name;
+  }
+}
+
+TEST(ProfileFindingsTest, AStepThatWaitsForDataStarves) {
+  ProfileFacts facts = SoundFacts();
+  for (ProfiledStep& step : facts.steps) {
+    step.progress.data_wait_seconds = 0.05;
+    step.progress.seconds += 0.049;
+  }
+  // A fast loader that is waited for: the machine is busy with other work.
+  EXPECT_EQ(Warnings(facts), Names{});
+  EXPECT_THAT(Get(facts, "profile.data").found, HasSubstr("other work"));
+  facts.data_seconds = {0.15};
+  EXPECT_EQ(Warnings(facts), Names{"profile.data"});
+  EXPECT_THAT(Get(facts, "profile.data").found, HasSubstr("33.6 %"));
+}
+
+TEST(ProfileFindingsTest, AFurtherReadBackIsASyncPoint) {
+  ProfileFacts facts = SoundFacts();
+  facts.tally.waits["aten::_local_scalar_dense"] = {
+      40, 100 * kMilli, {{"mlp", 39}, {"head", 1}}};
+  EXPECT_EQ(Warnings(facts), Names{"profile.blocking"});
+  const Finding finding = Get(facts, "profile.blocking");
+  EXPECT_THAT(finding.found,
+              HasSubstr("aten::_local_scalar_dense, 2 a step, in 'mlp'"));
+  EXPECT_EQ(finding.value, 2);
+}
+
+TEST(ProfileFindingsTest, OperatorsOnTheCpuAreNamed) {
+  ProfileFacts facts = SoundFacts();
+  facts.steps.back().progress.cpu_fallback_ops = {{"aten::unique", 24}};
+  EXPECT_EQ(Warnings(facts), Names{"profile.fallback"});
+  EXPECT_THAT(Get(facts, "profile.fallback").found,
+              HasSubstr("aten::unique (24)"));
+}
+
+TEST(ProfileFindingsTest, ARequestsThresholdsDecide) {
+  const auto thresholds =
+      runbook::Thresholds::FromMap({{"profile.data_share", 0.001}});
+  ASSERT_TRUE(thresholds.ok());
+  EXPECT_EQ(Warnings(SoundFacts(), *thresholds), Names{"profile.data"});
+  EXPECT_EQ(FindingsOf(SoundFacts(), *thresholds)[0].threshold, 0.001);
+}
+
+TEST(ProfileResultTest, TimesAreThoseOfAStep) {
+  const json result = ProfileResult(SoundFacts());
+  EXPECT_EQ(result["device"], "mps");
+  const json& steps = result["steps"];
+  EXPECT_EQ(steps["warm_up"], 4);
+  EXPECT_EQ(steps["plain"], 10);
+  EXPECT_EQ(steps["profiled"], 20);
+  EXPECT_EQ(steps["first_seconds"], 2);
+  EXPECT_EQ(steps["warm_up_seconds"], 0.2);
+  EXPECT_NEAR(steps["steady_seconds"], 0.1, 1e-9);
+  EXPECT_NEAR(steps["data_wait_share"], 0.01, 1e-9);
+  EXPECT_EQ(steps["first_epoch_seconds"], 0.1);
+  EXPECT_EQ(steps["later_epochs_seconds"], 0.1);
+  const json& mm = result["operators"][0];
+  EXPECT_EQ(mm["name"], "aten::mm");
+  EXPECT_EQ(mm["calls"], 100);
+  EXPECT_NEAR(mm["self_seconds"], 0.08, 1e-9);
+  EXPECT_NEAR(mm["share"], 80.0 / 90, 1e-9);
+  EXPECT_FALSE(mm.contains("device_seconds"));
+  const json& block = result["blocks"][0];
+  EXPECT_EQ(block["name"], "attention");
+  EXPECT_EQ(block["phase"], "backward");
+  EXPECT_NEAR(block["seconds"], 0.06, 1e-9);
+  EXPECT_NEAR(block["operator_seconds"], 0.055, 1e-9);
+  EXPECT_EQ(result["layers"].size(), 4u);
+  EXPECT_NEAR(result["layers"][3]["backward_seconds"], 0.015, 1e-9);
+  EXPECT_NEAR(result["gaps"]["share"], 5.0 / 110, 1e-9);
+  EXPECT_EQ(result["captures"][0],
+            (json{{"name", "data"}, {"steps", 3}, {"seconds", 0.011}}));
+  EXPECT_EQ(result["memory"]["peak_allocated_bytes"], 1500);
+  EXPECT_FALSE(result["memory"].contains("peak_driver_bytes"));
+  EXPECT_FALSE(result.contains("trace"));
+}
+
+TEST(ProfileResultTest, TheDevicesTimeOrdersOperatorsWhereItIsTold) {
+  ProfileFacts facts = SoundFacts();
+  facts.tally.device_told = true;
+  facts.tally.device_busy_ns = 3;
+  facts.tally.device_window_ns = 4;
+  facts.tally.operators["aten::mul"].device_ns = 20 * 30 * kMilli;
+  const json result = ProfileResult(facts);
+  EXPECT_EQ(result["operators"][0]["name"], "aten::mul");
+  EXPECT_NEAR(result["operators"][0]["device_seconds"], 0.03, 1e-9);
+  EXPECT_EQ(result["operators"][0]["share"], 1);
+  EXPECT_EQ(result["gaps"]["device_idle_ratio"], 0.25);
+}
+
+TEST(ProfileResultTest, ListsHaveBounds) {
+  ProfileFacts facts = SoundFacts();
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = "aten::op" + std::to_string(i);
+    facts.tally.operators[name] = {1, 1, 0};
+    facts.tally.layers[i] = {};
+    facts.tally.waits[name] = {1, 1, {{"mlp", 1}}};
+    facts.steps.back().progress.cpu_fallback_ops[name] = 1;
+  }
+  const json result = ProfileResult(facts);
+  EXPECT_EQ(result["operators"].size(), 50u);
+  EXPECT_EQ(result["layers"].size(), 512u);
+  EXPECT_LE(result["waits"].size(), 21u);
+  EXPECT_EQ(result["cpu_fallback_ops"].size(), 100u);
+}
+
+TEST(ProfileResultTest, TheStepsOwnReadBackIsToldApart) {
+  ProfileFacts facts = SoundFacts();
+  facts.tally.waits["aten::nonzero"] = {
+      40, 20 * kMilli, {{"head", 1}, {"mlp", 39}}};
+  const json waits = ProfileResult(facts)["waits"];
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0]["block"], "mlp");
+  EXPECT_EQ(waits[0]["calls"], 2);
+  EXPECT_FALSE(waits[0].contains("own"));
+  EXPECT_EQ(waits[1]["own"], true);
+}
+
+TEST(ProfileResultTest, NoStepsAreNoReasonToDivideByZero) {
+  const std::string text = ProfileResult({}).dump();
+  EXPECT_EQ(text.find("null"), std::string::npos) << text;
+}
+
+class StepPartsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto spec = spec::ParseTrainSpec(folder_.job().dump(), "job.json");
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    context_.out_dir = folder_.path() / "out";
+    context_.cache_dir = folder_.path();
+    auto opened = train::Open(
+        spec::ResolvePaths(*std::move(spec), folder_.path().string()), context_,
+        observer_);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    auto loaded = train::Load(*std::move(opened));
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    auto run = train::Prepare(*std::move(loaded));
+    ASSERT_TRUE(run.ok()) << run.status();
+    run_.emplace(*std::move(run));
+  }
+
+  JobFolder folder_{"step_parts"};
+  RecordingObserver observer_;
+  train::RunContext context_;
+  std::optional<train::Prepared> run_;
+};
+
+TEST_F(StepPartsTest, TimesTheLoaderWithoutMovingTheRun) {
+  const auto first = run_->loader->NextStep();
+  ASSERT_TRUE(first.ok());
+  const data::Cursor before = run_->loader->cursor();
+  const auto times = TimeBatches(*run_, 2, observer_);
+  ASSERT_TRUE(times.ok()) << times.status();
+  EXPECT_EQ(times->seconds.size(), 2u);
+  for (const double seconds : times->seconds) EXPECT_GE(seconds, 0);
+  EXPECT_FALSE(times->batches.empty());
+  EXPECT_EQ(run_->loader->cursor(), before);
+  // The batches are those that the run trains next.
+  const auto next = run_->loader->NextStep();
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(times->batches[0][0].tokens, (*next)[0].tokens);
+}
+
+TEST_F(StepPartsTest, TheFirstEpochsEndIsTheLoaders) {
+  const int64_t steps = run_->loader->steps_per_epoch();
+  ASSERT_GT(steps, 4);
+  // The loader's thread has made the first two.
+  EXPECT_EQ(TimeBatches(*run_, 3 * steps, observer_)->seconds.size(),
+            static_cast<size_t>(steps - 2));
+  // Where nothing is left that nobody read, and in later epochs.
+  run_->loader->Seek({0, steps - 2});
+  EXPECT_EQ(TimeBatches(*run_, 5, observer_)->seconds.size(), 5u);
+  run_->loader->Seek({1, steps - 3});
+  EXPECT_EQ(TimeBatches(*run_, 5, observer_)->seconds.size(), 5u);
+}
+
+TEST_F(StepPartsTest, TimesTheForwardAndTrainsNothing) {
+  const auto times = TimeBatches(*run_, 4, observer_);
+  ASSERT_TRUE(times.ok());
+  const auto seconds = TimeForward(*run_, times->batches, observer_);
+  ASSERT_TRUE(seconds.ok()) << seconds.status();
+  // The first step warms up.
+  EXPECT_EQ(seconds->size(), times->batches.size() - 1);
+  for (const double step : *seconds) EXPECT_GT(step, 0);
+  EXPECT_TRUE(observer_.steps.empty());
+  EXPECT_TRUE(TimeForward(*run_, {}, observer_)->empty());
+  EXPECT_EQ(TimeForward(*run_, {times->batches[0]}, observer_)->size(), 1u);
+}
+
+TEST_F(StepPartsTest, AStopEndsThem) {
+  const auto times = TimeBatches(*run_, 1, observer_);
+  ASSERT_TRUE(times.ok());
+  observer_.request = train::StopRequest::kCancel;
+  EXPECT_EQ(TimeBatches(*run_, 1, observer_).status().code(),
+            absl::StatusCode::kCancelled);
+  EXPECT_EQ(TimeForward(*run_, times->batches, observer_).status().code(),
+            absl::StatusCode::kCancelled);
+}
+
+using wire::JobKind;
+
+// Keeps `bytes` more after every step, as a leak does.
+struct Leaking : RecordingObserver {
+  void OnStep(const report::Progress& step) override {
+    RecordingObserver::OnStep(step);
+    kept.push_back(std::make_unique<char[]>(bytes));
+    std::memset(kept.back().get(), 1, bytes);
+  }
+  size_t bytes = 16 << 20;
+  std::vector<std::unique_ptr<char[]>> kept;
+};
+
+TEST(SmokeTest, ACleanRunPasses) {
+  StudyJob job("smoke_clean");
+  RecordingObserver observer;
+  auto ran = job.Study(JobKind::kSmoke, json::object(), observer);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  const json smoke = job.Result()["smoke"];
+  EXPECT_EQ(smoke["device"], "cpu");
+  EXPECT_EQ(smoke["rows"], 8);
+  EXPECT_EQ(smoke["steps_per_epoch"], 4);
+  ASSERT_EQ(smoke["epochs"].size(), 10u);
+  EXPECT_EQ(smoke["epochs"][9]["epoch"], 10);
+  EXPECT_GT(smoke["epochs"][9]["footprint_bytes"].get<int64_t>(), 0);
+  EXPECT_GT(smoke["epochs"][9]["loss"].get<double>(), 0);
+  EXPECT_EQ(smoke["memory_from"], "footprint");
+  EXPECT_LT(smoke["memory_growth"].get<double>(), 0.26);
+  EXPECT_EQ(job.Finding("smoke.memory_growth")["verdict"], "VERDICT_PASS")
+      << job.Finding("smoke.memory_growth");
+  EXPECT_EQ(job.Finding("smoke.driver_overhead")["verdict"],
+            "VERDICT_UNSPECIFIED")
+      << "the CPU has no such counter";
+  const json environment = smoke["environment"];
+  EXPECT_EQ(environment["torch_version"], "2.11.0");
+  EXPECT_EQ(environment["train_sha256"].get<std::string>().size(), 64u);
+  EXPECT_TRUE(environment["model_sha256"].contains("config.json"));
+  EXPECT_EQ(environment["spec_json"].get<std::string>().find("train.jsonl"),
+            std::string::npos)
+      << "no paths";
+  ASSERT_EQ(observer.steps.size(), 40u);
+  EXPECT_EQ(observer.steps.back().total_steps, 40);
+}
+
+TEST(SmokeTest, ALeakFails) {
+  StudyJob job("smoke_leak");
+  Leaking observer;
+  auto ran = job.Study(JobKind::kSmoke, json::object(), observer);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  EXPECT_EQ(job.Result()["verdict"], "VERDICT_FAIL");
+  EXPECT_EQ(job.Finding("smoke.memory_growth")["verdict"], "VERDICT_FAIL")
+      << job.Finding("smoke.memory_growth");
+  EXPECT_EQ(job.Finding("smoke.memory_slope")["verdict"], "VERDICT_WARN");
+  EXPECT_GE(job.Result()["smoke"]["slope_bytes_per_epoch"].get<double>(),
+            3.5 * static_cast<double>(observer.bytes));
+}
+
+TEST(SmokeTest, ThresholdsAreTheRequests) {
+  StudyJob job("smoke_thresholds");
+  RecordingObserver observer;
+  auto ran =
+      job.Study(JobKind::kSmoke,
+                {{"rows", 4}, {"thresholds", {{"smoke.epochs", 3}}}}, observer);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  EXPECT_EQ(job.Result()["smoke"]["epochs"].size(), 3u);
+  EXPECT_EQ(job.Result()["smoke"]["rows"], 4);
+  for (const json& wrong : {json{{"rows", 1'000'001}}, json{{"rows", -1}},
+                            json{{"thresholds", {{"smoke.epochs", 1}}}},
+                            json{{"thresholds", {{"smoke.epochs", 1001}}}}}) {
+    EXPECT_EQ(job.Study(JobKind::kSmoke, wrong, observer).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << wrong;
+  }
+}
+
+TEST(SmokeTest, OutOfMemoryFails) {
+  struct Full : RecordingObserver {
+    void OnStep(const report::Progress& step) override {
+      if (step.step == 6) throw std::bad_alloc();
+    }
+  };
+  StudyJob job("smoke_full");
+  Full observer;
+  auto ran = job.Study(JobKind::kSmoke, json::object(), observer);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  EXPECT_EQ(job.Finding("smoke.out_of_memory")["verdict"], "VERDICT_FAIL");
+  EXPECT_EQ(job.Result()["smoke"]["epochs"].size(), 1u);
+}
+
+// The reference is this machine's own first run.
+// What a handoff to another machine depends on is the same for the same job,
+// and says where the data are not.
+TEST(SmokeTest, TheEnvironmentNamesDataAndModel) {
+  StudyJob job("smoke_environment");
+  const json quick = {{"rows", 4}, {"thresholds", {{"smoke.epochs", 2}}}};
+  RecordingObserver observer;
+  ASSERT_TRUE(job.Study(JobKind::kSmoke, quick, observer).ok());
+  const json first = job.Result()["smoke"]["environment"];
+  EXPECT_EQ(first["model_sha256"].count("config.json"), 1u) << first;
+  ASSERT_TRUE(job.Study(JobKind::kSmoke, quick, observer).ok());
+  EXPECT_EQ(job.Result()["smoke"]["environment"], first);
+  job.WriteRows("train.jsonl", 9);
+  ASSERT_TRUE(job.Study(JobKind::kSmoke, quick, observer).ok());
+  const json other = job.Result()["smoke"]["environment"];
+  EXPECT_NE(other["train_sha256"], first["train_sha256"]);
+  EXPECT_EQ(other["model_sha256"], first["model_sha256"]);
+}
+
 }  // namespace
+
 }  // namespace mpsd::study

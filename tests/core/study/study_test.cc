@@ -5,10 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
+#include "core/study/kept_points.h"
+#include "core/study/loader_times.h"
+#include "core/study/study_progress.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/core/job_folder.h"
+#include "tests/core/scratch_folder.h"
+#include "tests/core/study/slow_source.h"
 #include "tests/core/study/study_job.h"
 
 namespace mpsd::study {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -75,5 +85,211 @@ TEST(StudyTest, AStopWritesNothing) {
   }
 }
 
+TEST(StudyProgress, StepsAreTheStudys) {
+  testing_support::RecordingObserver observer;
+  StudyProgress progress(observer, 5);
+  report::Progress step;
+  step.step = 1;
+  step.total_steps = 1000;
+  step.loss = 2;
+  progress.Add(step);
+  progress.Skip(2);
+  progress.Add(step);
+  ASSERT_EQ(observer.steps.size(), 2u);
+  EXPECT_EQ(observer.steps[1].step, 4);
+  EXPECT_EQ(observer.steps[1].total_steps, 5);
+  EXPECT_EQ(observer.steps[1].loss, 2);
+  progress.set_total_steps(1);
+  progress.Add(step);
+  EXPECT_EQ(observer.steps[2].total_steps, 5) << "no fewer than are done";
+}
+
+using nlohmann::json;
+
+class KeptPointsTest : public testing::Test {
+ protected:
+  KeptPoints Read(const std::string& key = "key") const {
+    return KeptPoints::Read(file_, key);
+  }
+
+  const std::filesystem::path file_ =
+      testing_support::FreshFolder("kept_points") / "points.jsonl";
+};
+
+TEST_F(KeptPointsTest, PointsOutliveTheProcess) {
+  KeptPoints kept = Read();
+  EXPECT_TRUE(kept.points().empty());
+  ASSERT_TRUE(kept.Begin(1).ok());
+  ASSERT_TRUE(kept.Add({{"batch", 1}}).ok());
+  ASSERT_TRUE(kept.Begin(2).ok());
+  ASSERT_TRUE(kept.Add({{"batch", 2}, {"why", "line\nbreak"}}).ok());
+  const KeptPoints again = Read();
+  ASSERT_EQ(again.points().size(), 2u);
+  EXPECT_EQ(again.points()[1]["why"], "line\nbreak");
+  EXPECT_EQ(again.Ends(1), 0);
+  EXPECT_EQ(again.Ends(3), 0);
+}
+
+TEST_F(KeptPointsTest, EndsWithoutAWordAreCounted) {
+  {
+    KeptPoints killed = Read();
+    ASSERT_TRUE(killed.Begin(4).ok());
+  }
+  {
+    KeptPoints killed_again = Read();
+    EXPECT_EQ(killed_again.Ends(4), 1);
+    EXPECT_EQ(killed_again.Ends(8), 0);
+    ASSERT_TRUE(killed_again.Begin(4).ok());
+  }
+  KeptPoints third = Read();
+  EXPECT_EQ(third.Ends(4), 2);
+  ASSERT_TRUE(third.Add({{"batch", 4}}).ok());
+  EXPECT_EQ(Read().Ends(4), 0);
+}
+
+// A preemption is no fault of the point.
+TEST_F(KeptPointsTest, AnAbandonedPointIsNotHeldAgainstIt) {
+  {
+    KeptPoints killed = Read();
+    ASSERT_TRUE(killed.Begin(4).ok());
+  }
+  for (int i = 0; i < 3; ++i) {
+    KeptPoints preempted = Read();
+    EXPECT_EQ(preempted.Ends(4), 1);
+    ASSERT_TRUE(preempted.Begin(4).ok());
+    ASSERT_TRUE(preempted.Abandon().ok());
+  }
+  KeptPoints fresh = Read("other");
+  ASSERT_TRUE(fresh.Begin(4).ok());
+  ASSERT_TRUE(fresh.Abandon().ok());
+  EXPECT_EQ(Read("other").Ends(4), 0);
+}
+
+TEST_F(KeptPointsTest, WhatIsNotOursIsDropped) {
+  KeptPoints kept = Read();
+  ASSERT_TRUE(kept.Add({{"batch", 1}}).ok());
+  EXPECT_TRUE(Read("another version").points().empty());
+  for (const char* spoilt : {"", "[]\n", "{\"key\": \"key\"}\n{\"batch\"",
+                             "{\"key\": 7}\n", "\n\n", "{}\n"}) {
+    std::ofstream(file_) << spoilt;
+    EXPECT_TRUE(Read().points().empty()) << spoilt;
+  }
+}
+
+data::LoaderOptions Options() {
+  data::LoaderOptions options;
+  options.batch_size = 2;
+  return options;
+}
+
+bool Always() { return true; }
+
+TEST(TimeLoader, TimesTheLoaderAlone) {
+  const SlowSource source(8, absl::Milliseconds(3));
+  const auto times = TimeLoader(source, Options(), 5, Always);
+  ASSERT_TRUE(times.ok()) << times.status();
+  ASSERT_EQ(times->seconds.size(), 5u);
+  for (const double seconds : times->seconds) EXPECT_GE(seconds, 0.003);
+}
+
+// The samples are those of training's first steps, an epoch after the other.
+TEST(TimeLoader, SaysWhichSamplesTheFirstStepsHave) {
+  const SlowSource source(8, absl::ZeroDuration());
+  const auto times = TimeLoader(source, Options(), 6, Always);
+  ASSERT_TRUE(times.ok()) << times.status();
+  ASSERT_EQ(times->samples.size(), 6u);
+  EXPECT_EQ(TimeLoader(source, Options(), 6, Always)->samples, times->samples);
+  const auto fewer = TimeLoader(source, Options(), 3, Always);
+  EXPECT_EQ(fewer->samples,
+            std::vector<std::string>(times->samples.begin(),
+                                     times->samples.begin() + 3));
+  data::LoaderOptions other = Options();
+  other.seed = 7;
+  EXPECT_NE(TimeLoader(source, other, 6, Always)->samples, times->samples);
+}
+
+TEST(TimeLoader, EndsWithTheSourceAndOnRequest) {
+  SlowSource source(8, absl::ZeroDuration());
+  int asked = 0;
+  EXPECT_EQ(TimeLoader(source, Options(), 5, [&] { return ++asked < 3; })
+                .status()
+                .code(),
+            absl::StatusCode::kCancelled);
+  source.error = absl::NotFoundError("image 3");
+  EXPECT_EQ(TimeLoader(source, Options(), 5, Always).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+// Rows of the given lengths, padded to `length`; sample i begins with 10 · i.
+data::Batch Rows(const std::vector<int64_t>& samples, int64_t length) {
+  data::Batch batch;
+  batch.rows = static_cast<int64_t>(samples.size());
+  batch.length = length;
+  for (const int64_t sample : samples) {
+    for (int64_t i = 0; i < length; ++i) {
+      const bool real = i <= sample;
+      batch.input_ids.push_back(real ? 10 * sample + i : 0);
+      batch.labels.push_back(real ? 10 * sample + i : -100);
+      batch.segment_ids.push_back(real ? 0 : -1);
+    }
+  }
+  return batch;
+}
+
+TEST(DigestOfSamples, PaddingOrderAndSplitDoNotMatter) {
+  const std::string digest = DigestOfSamples({Rows({1, 2, 3}, 4)});
+  EXPECT_EQ(DigestOfSamples({Rows({1, 2, 3}, 8)}), digest);
+  EXPECT_EQ(DigestOfSamples({Rows({3, 1, 2}, 4)}), digest);
+  EXPECT_EQ(DigestOfSamples({Rows({3}, 4), Rows({1, 2}, 16)}), digest);
+  // Side by side in one row.
+  data::Batch packed;
+  packed.rows = 1;
+  packed.length = 10;
+  packed.input_ids = {10, 11, 20, 21, 22, 30, 31, 32, 33, 0};
+  packed.labels = packed.input_ids;
+  packed.segment_ids = {0, 0, 1, 1, 1, 2, 2, 2, 2, -1};
+  EXPECT_EQ(DigestOfSamples({packed}), digest);
+}
+
+TEST(DigestOfSamples, SamplesMatter) {
+  const std::string digest = DigestOfSamples({Rows({1, 2, 3}, 4)});
+  EXPECT_NE(DigestOfSamples({Rows({1, 2}, 4)}), digest);
+  EXPECT_NE(DigestOfSamples({Rows({1, 2, 2}, 4)}), digest);
+  EXPECT_NE(DigestOfSamples({Rows({1, 2, 3, 3}, 4)}), digest);
+  data::Batch masked = Rows({1, 2, 3}, 4);
+  masked.labels[0] = -100;
+  EXPECT_NE(DigestOfSamples({masked}), digest);
+}
+
+TEST(DigestOfSamples, ClassesAndPixelsMatter) {
+  data::Batch images;
+  images.rows = 2;
+  images.length = 1;
+  images.classes = {0, 1};
+  images.pixels = {1, 2, 3, 4};
+  const std::string digest = DigestOfSamples({images});
+  data::Batch other = images;
+  other.classes = {1, 1};
+  EXPECT_NE(DigestOfSamples({other}), digest);
+  other = images;
+  other.pixels[3] = 5;
+  EXPECT_NE(DigestOfSamples({other}), digest);
+  other.classes = {1, 0};
+  other.pixels = {3, 4, 1, 2};
+  EXPECT_EQ(DigestOfSamples({other}), digest);
+  data::Batch texts;
+  texts.rows = 2;
+  texts.length = 3;
+  texts.input_ids = {1, 2, 0, 3, 4, 5};
+  texts.lengths = {2, 3};
+  texts.classes = {0, 1};
+  const std::string of_texts = DigestOfSamples({texts});
+  texts.input_ids[2] = 9;  // padding
+  EXPECT_EQ(DigestOfSamples({texts}), of_texts);
+  texts.input_ids[1] = 9;
+  EXPECT_NE(DigestOfSamples({texts}), of_texts);
+}
+
 }  // namespace
+
 }  // namespace mpsd::study

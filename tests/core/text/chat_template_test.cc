@@ -8,18 +8,22 @@
 #include <string>
 #include <thread>
 
+#include "core/text/assistant_mask.h"
+#include "core/text/delimited.h"
+#include "core/text/training_template.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/text/folders.h"
 
 namespace mpsd::text {
+
 namespace {
 
-using ::testing::AllOf;
-using ::testing::AnyOf;
-using ::testing::ElementsAre;
-using ::testing::Eq;
-using ::testing::HasSubstr;
-using ::testing::Pair;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::ElementsAre;
+using testing::Eq;
+using testing::HasSubstr;
+using testing::Pair;
 
 constexpr char kHi[] = "[{\"role\": \"user\", \"content\": \"Hi\"}]";
 
@@ -214,5 +218,155 @@ TEST(ChatTemplateTest, ReadsJsonAsPythonDoes) {
   EXPECT_THAT(value(std::string(5000, '[')), HasSubstr("nested deeper"));
 }
 
+// Tokens of "ab", " c", one character of four bytes in two tokens, "d".
+Encoding FiveTokens() {
+  return {{1, 2, 3, 4, 5}, {{0, 2}, {2, 4}, {4, 8}, {4, 8}, {8, 9}}};
+}
+
+TEST(AssistantMaskTest, NoSpansMaskNothing) {
+  EXPECT_THAT(AssistantMask(FiveTokens(), {}), ElementsAre(0, 0, 0, 0, 0));
+}
+
+TEST(AssistantMaskTest, CoversEveryTokenASpanTouches) {
+  EXPECT_THAT(AssistantMask(FiveTokens(), {{2, 4}}),
+              ElementsAre(0, 1, 0, 0, 0));
+  EXPECT_THAT(AssistantMask(FiveTokens(), {{1, 3}}),
+              ElementsAre(1, 1, 0, 0, 0));
+  EXPECT_THAT(AssistantMask(FiveTokens(), {{2, 4}, {8, 9}}),
+              ElementsAre(0, 1, 0, 0, 1));
+}
+
+TEST(AssistantMaskTest, EndsAtTheFirstTokenOfTheLastCharacter) {
+  // As char_to_token of the tokenizers library does.
+  EXPECT_THAT(AssistantMask(FiveTokens(), {{2, 8}}),
+              ElementsAre(0, 1, 1, 0, 0));
+  EXPECT_THAT(AssistantMask(FiveTokens(), {{4, 9}}),
+              ElementsAre(0, 0, 1, 1, 1));
+}
+
+TEST(AssistantMaskTest, ReachesTheEndWhereItsEndIsInNoToken) {
+  EXPECT_THAT(AssistantMask(FiveTokens(), {{4, 100}}),
+              ElementsAre(0, 0, 1, 1, 1));
+}
+
+TEST(AssistantMaskTest, TokenZeroAsTheEndCountsAsNone) {
+  // `end_token + 1 if end_token else len(ids)` in Transformers.
+  EXPECT_THAT(AssistantMask(FiveTokens(), {{0, 2}}),
+              ElementsAre(1, 1, 1, 1, 1));
+}
+
+TEST(AssistantMaskTest, StopsAtASpanBeyondTheTokens) {
+  EXPECT_THAT(AssistantMask(FiveTokens(), {{50, 60}, {2, 4}}),
+              ElementsAre(0, 0, 0, 0, 0));
+}
+
+TEST(AssistantMaskTest, MasksARenderedConversation) {
+  const auto tokenizer = Tokenizer::FromFolder(TestData("bpe"));
+  const auto chat = ChatTemplate::FromFolder(TestData("bpe"));
+  ASSERT_TRUE(tokenizer.ok() && chat.ok());
+  const auto rendered = (*chat)->Render(
+      "[{\"role\": \"user\", \"content\": \"hello\"},"
+      " {\"role\": \"assistant\", \"content\": \"the dog\"}]",
+      "", false);
+  ASSERT_TRUE(rendered.ok());
+  const auto encoding = (*tokenizer)->Encode(rendered->text, false);
+  ASSERT_TRUE(encoding.ok());
+  const auto mask = AssistantMask(*encoding, rendered->generation_spans);
+  std::vector<int32_t> kept;
+  for (size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] != 0) kept.push_back(encoding->ids[i]);
+  }
+  EXPECT_EQ(*(*tokenizer)->Decode(kept, false), "the dog<|end|>");
+}
+
+TEST(TrainingTemplate, IsForStockTemplatesAlone) {
+  EXPECT_EQ(TrainingTemplate(""), std::nullopt);
+  EXPECT_EQ(TrainingTemplate("{{ messages[0].content }}"), std::nullopt);
+}
+
+// The edits themselves are compared with TRL's templates by
+// tests/live/text/compare_labels.py: stock templates are not kept here.
+TEST(EditTemplate, EachEditMustFitOnce) {
+  EXPECT_EQ(EditTemplate("a b c", {}), "a b c");
+  EXPECT_EQ(EditTemplate("a b c", {{"a", "c"}, {"b", "x"}}), "c x c");
+  EXPECT_EQ(EditTemplate("a b c", {{"a", "c"}, {"c", "x"}}), std::nullopt);
+  EXPECT_EQ(EditTemplate("a b c", {{"d", "x"}}), std::nullopt);
+  EXPECT_EQ(EditTemplate("aaa", {{"aa", "x"}}), std::nullopt);
+}
+
+using Fields = std::vector<std::string>;
+using testing::IsEmpty;
+
+std::vector<Fields> Parse(std::string_view bytes, char delimiter = ',',
+                          bool quoting = true) {
+  auto rows = ParseDelimited(bytes, delimiter, quoting);
+  EXPECT_TRUE(rows.ok()) << rows.status();
+  std::vector<Fields> fields;
+  for (const DelimitedRow& row : *rows) {
+    EXPECT_EQ(row.fault, QuoteFault::kNone) << row.line;
+    fields.push_back(row.fields);
+  }
+  return fields;
+}
+
+std::vector<int64_t> Lines(std::string_view bytes) {
+  const auto rows = ParseDelimited(bytes, ',', true);
+  std::vector<int64_t> lines;
+  for (const DelimitedRow& row : *rows) lines.push_back(row.line);
+  return lines;
+}
+
+QuoteFault DelimitedFault(std::string_view bytes) {
+  return ParseDelimited(bytes, ',', true)->back().fault;
+}
+
+TEST(ParseDelimited, ReadsQuotedFields) {
+  EXPECT_THAT(Parse("a,\"b,c\",\"say \"\"hi\"\"\"\n\"line\nline\",,\n"),
+              ElementsAre(Fields{"a", "b,c", "say \"hi\""},
+                          Fields{"line\nline", "", ""}));
+  EXPECT_THAT(Parse("\"\"\n"), ElementsAre(Fields{""}));
+  EXPECT_THAT(Parse("5\" disk,x"), ElementsAre(Fields{"5\" disk", "x"}));
+  EXPECT_THAT(Parse(" a , \"b\" "), ElementsAre(Fields{" a ", " \"b\" "}));
+  EXPECT_THAT(Parse(""), IsEmpty());
+}
+
+TEST(ParseDelimited, WithoutQuotingAQuoteIsACharacter) {
+  EXPECT_THAT(Parse("\"a\t\"b\"\"\tc\n\"\t1", '\t', false),
+              ElementsAre(Fields{"\"a", "\"b\"\"", "c"}, Fields{"\"", "1"}));
+}
+
+TEST(ParseDelimited, TakesEveryLineEndAndLeavesOutEmptyLines) {
+  for (const char* text : {"a,b\nc,d", "a,b\r\nc,d\r\n", "a,b\rc,d\r",
+                           "\n\na,b\n\n\nc,d\n\n", "\r\na,b\r\n\r\nc,d"}) {
+    EXPECT_THAT(Parse(text), ElementsAre(Fields{"a", "b"}, Fields{"c", "d"}));
+  }
+}
+
+TEST(ParseDelimited, NumbersTheLineWhereARowBegins) {
+  EXPECT_THAT(Lines("a\nb\nc"), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Lines("a\r\nb\r\n\r\nc"), ElementsAre(1, 2, 4));
+  EXPECT_THAT(Lines("a\rb\r\rc"), ElementsAre(1, 2, 4));
+  EXPECT_THAT(Lines("\n\na\n\"x\n\ny\"\nz"), ElementsAre(3, 4, 7));
+}
+
+TEST(ParseDelimited, SaysWhichQuotesAreWrong) {
+  EXPECT_EQ(DelimitedFault("a,\"b"), QuoteFault::kUnclosed);
+  EXPECT_EQ(DelimitedFault("a,\"b\"\"\nc,d\n"), QuoteFault::kUnclosed);
+  EXPECT_EQ(DelimitedFault("a,\"b\" c"), QuoteFault::kBehindQuote);
+  EXPECT_EQ(DelimitedFault("\"b\"c\",d"), QuoteFault::kBehindQuote);
+  EXPECT_EQ(DelimitedFault("a,\"b\"\r\n"), QuoteFault::kNone);
+  EXPECT_EQ(DelimitedFault("\"b\",\"\""), QuoteFault::kNone);
+}
+
+TEST(ParseDelimited, TakesWideRowsAndAnyBytes) {
+  std::string wide = "x";
+  for (int i = 0; i < 500; ++i) wide += ",x";
+  EXPECT_EQ(Parse(wide + "\n" + wide)[1].size(), 501u);
+  const std::string bytes("a\0b,\xff", 5);
+  EXPECT_THAT(Parse(bytes),
+              ElementsAre(Fields{std::string("a\0b", 3), "\xff"}));
+}
+
 }  // namespace
+
 }  // namespace mpsd::text

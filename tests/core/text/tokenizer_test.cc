@@ -14,15 +14,19 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/text/chat_template.h"
+#include "core/text/folder.h"
+#include "core/text/overrides.h"
 #include "nlohmann/json.hpp"
 #include "tests/core/text/folders.h"
 
 namespace mpsd::text {
+
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
 
 std::unique_ptr<Tokenizer> Load(const std::string& name) {
   auto tokenizer = Tokenizer::FromFolder(TestData(name));
@@ -254,5 +258,275 @@ TEST(TokenizerTest, SplitsSpecialTokensWhereTheFolderAsksForIt) {
             1u);
 }
 
+// A base model: "bpe" without its template, "<|user|>" among its tokens.
+class OverridesTest : public ::testing::Test {
+ protected:
+  OverridesTest() {
+    model_.Write("tokenizer.json",
+                 *base::ReadFile(TestData("bpe") + "/tokenizer.json"));
+    auto config = ReadJson(TestData("bpe") + "/tokenizer_config.json");
+    config.erase("chat_template");
+    model_.Write("tokenizer_config.json", config.dump());
+    other_.Write("chat.jinja", "{{ messages[0].content }}{{ eos_token }}");
+    other_.Write("chat.txt", "x");
+  }
+  std::string Rendered(const TextOverrides& overrides) {
+    auto chat =
+        ChatTemplate::FromFolder(model_.path(), TemplateUse::kAsIs, overrides);
+    EXPECT_TRUE(chat.ok()) << chat.status();
+    if (!chat.ok()) return "";
+    return (*chat)
+        ->Render(R"([{"role": "user", "content": "hi"}])", "", false)
+        ->text;
+  }
+  std::string Fault(const TextOverrides& overrides) {
+    return std::string(
+        Tokenizer::FromFolder(model_.path(), overrides).status().message());
+  }
+
+  const TemporaryFolder model_, other_;
+};
+
+TEST_F(OverridesTest, AFileIsTheTemplateOfABaseModel) {
+  EXPECT_EQ(ChatTemplate::FromFolder(model_.path()).status().code(),
+            absl::StatusCode::kNotFound);
+  const TextOverrides file = {.chat_template_path =
+                                  other_.path() + "/chat.jinja"};
+  EXPECT_TRUE(
+      (*Tokenizer::FromFolder(model_.path(), file))->has_chat_template());
+  EXPECT_EQ(Rendered(file), "hi<|end|>");
+  TextOverrides both = file;
+  both.eos_token = "<|user|>";
+  EXPECT_EQ(Rendered(both), "hi<|user|>");
+  const auto tokenizer = *Tokenizer::FromFolder(model_.path(), both);
+  EXPECT_EQ(tokenizer->eos_id(), tokenizer->TokenToId("<|user|>"));
+}
+
+TEST_F(OverridesTest, AFolderGivesTemplateAndEndToken) {
+  other_.Write("tokenizer_config.json",
+               R"({"eos_token": "<|user|>", "additional_special_tokens":
+                   ["<|unused|>"], "chat_template": "x{{ eos_token }}"})");
+  EXPECT_EQ(Rendered({.chat_template_path = other_.path()}), "x<|user|>");
+  EXPECT_EQ(Rendered({other_.path(), "<|end|>"}), "x<|end|>");
+  // Its tokens that stand in the template must be the model's.
+  other_.Write("tokenizer_config.json",
+               R"({"eos_token": "<|end|>", "additional_special_tokens":
+                   ["<|start|>"], "chat_template": "<|start|>"})");
+  EXPECT_THAT(Fault({.chat_template_path = other_.path()}),
+              AllOf(HasSubstr("training.chat_template_path"),
+                    HasSubstr("no token \"<|start|>\"")));
+  // The end token that the job names is asked for alone.
+  other_.Write("tokenizer_config.json",
+               R"({"eos_token": "<|nowhere|>", "chat_template": "x"})");
+  EXPECT_THAT(Fault({.chat_template_path = other_.path()}),
+              HasSubstr("no token \"<|nowhere|>\""));
+  EXPECT_EQ(Fault({other_.path(), "<|end|>"}), "");
+  other_.Write("tokenizer_config.json", "{}");
+  EXPECT_THAT(Fault({.chat_template_path = other_.path()}),
+              HasSubstr("has no chat template"));
+}
+
+TEST_F(OverridesTest, WhatCannotBeTaken) {
+  EXPECT_THAT(Fault({.eos_token = "<|nowhere|>"}),
+              AllOf(HasSubstr("training.eos_token"),
+                    HasSubstr("no token \"<|nowhere|>\"")));
+  EXPECT_THAT(Fault({.chat_template_path = other_.path() + "/chat.txt"}),
+              HasSubstr("expected a .jinja or .j2 file, or a model folder"));
+  EXPECT_THAT(Fault({.chat_template_path = other_.path() + "/absent.jinja"}),
+              AllOf(HasSubstr("training.chat_template_path"),
+                    HasSubstr("absent.jinja")));
+}
+
+TEST_F(OverridesTest, TheIdIsOfWhatIsTaken) {
+  const std::string& dir = model_.path();
+  EXPECT_EQ(*OverridesId(dir, {}), "");
+  const TextOverrides file = {.chat_template_path =
+                                  other_.path() + "/chat.jinja"};
+  const std::string id = *OverridesId(dir, file);
+  EXPECT_EQ(id.size(), 64u);
+  EXPECT_EQ(*OverridesId(dir, file), id);
+  EXPECT_NE(*OverridesId(dir, {file.chat_template_path, "<|user|>"}), id);
+  other_.Write("chat.jinja", "another");
+  EXPECT_NE(*OverridesId(dir, file), id);
+}
+
+TEST_F(OverridesTest, AreWrittenIntoAResult) {
+  const TemporaryFolder result;
+  result.Write("tokenizer_config.json",
+               R"({"eos_token": "<|end|>", "chat_template": "old", "a": 1})");
+  result.Write("config.json", R"({"eos_token_id": 7, "model_type": "llama"})");
+  result.Write("generation_config.json", R"({"eos_token_id": [7, 5]})");
+  result.Write("additional_chat_templates/rag.jinja", "old");
+  const std::string path = other_.path() + "/chat.jinja";
+  const auto read = [&](const std::string& name) {
+    return ReadJson(result.path() + "/" + name);
+  };
+  // A template alone leaves the end token as it is.
+  ASSERT_TRUE(WriteOverrides(model_.path(), {path, ""}, 5, result.path()).ok());
+  EXPECT_EQ(read("tokenizer_config.json").dump(),
+            R"({"eos_token":"<|end|>","a":1})");
+  EXPECT_EQ(read("config.json")["eos_token_id"], 7);
+  EXPECT_FALSE(
+      std::filesystem::exists(result.path() + "/additional_chat_templates"));
+  EXPECT_EQ(*base::ReadFile(result.path() + "/chat_template.jinja"),
+            *base::ReadFile(path));
+  ASSERT_TRUE(
+      WriteOverrides(model_.path(), {path, "<|user|>"}, 5, result.path()).ok());
+  EXPECT_EQ(read("tokenizer_config.json")["eos_token"], "<|user|>");
+  EXPECT_EQ(read("config.json")["eos_token_id"], 5);
+  EXPECT_EQ(read("generation_config.json")["eos_token_id"].dump(), "[5,7]");
+  EXPECT_FALSE(
+      std::filesystem::exists(result.path() + "/special_tokens_map.json"));
+  // What was written is what the next reader finds.
+  result.Write("tokenizer.json",
+               *base::ReadFile(TestData("bpe") + "/tokenizer.json"));
+  const auto again = *Tokenizer::FromFolder(result.path());
+  EXPECT_EQ(again->eos_id(), again->TokenToId("<|user|>"));
+  EXPECT_TRUE(again->has_chat_template());
+}
+
+using testing::ElementsAre;
+using testing::Pair;
+
+FolderText Read(const TemporaryFolder& folder) {
+  auto text = ReadFolderText(folder.path());
+  EXPECT_TRUE(text.ok()) << text.status();
+  return *std::move(text);
+}
+
+std::string Fault(const std::string& file, const std::string& bytes) {
+  const TemporaryFolder folder;
+  folder.Write(file, bytes);
+  const auto text = ReadFolderText(folder.path());
+  EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(text.status().message());
+}
+
+// The contents of the tokens: those declared, those added when missing.
+std::vector<std::vector<std::string>> Added(const FolderText& text) {
+  std::vector<std::vector<std::string>> names;
+  for (const auto& list : nlohmann::json::parse(text.added_tokens_json)) {
+    names.emplace_back();
+    for (const auto& token : list) names.back().push_back(token["content"]);
+  }
+  return names;
+}
+
+TEST(FolderTest, AnEmptyFolderSaysNothing) {
+  const FolderText text = Read(TemporaryFolder());
+  EXPECT_THAT(text.special_tokens, IsEmpty());
+  EXPECT_THAT(text.chat_templates, IsEmpty());
+  EXPECT_EQ(text.added_tokens_json, "[[],[]]");
+  EXPECT_FALSE(text.split_special_tokens);
+}
+
+TEST(FolderTest, NamedTokensAreStringsOrObjectsOrNull) {
+  const TemporaryFolder folder;
+  folder.Write("tokenizer_config.json",
+               R"({"bos_token": {"content": "<s>", "lstrip": true},
+                   "eos_token": "</s>", "pad_token": null,
+                   "image_token": "<img>", "add_bos_token": true,
+                   "extra_special_tokens": {"audio_token": "<snd>"}})");
+  const FolderText text = Read(folder);
+  EXPECT_THAT(
+      text.special_tokens,
+      ElementsAre(Pair("audio_token", "<snd>"), Pair("bos_token", "<s>"),
+                  Pair("eos_token", "</s>"), Pair("image_token", "<img>")));
+  EXPECT_THAT(
+      Added(text),
+      ElementsAre(IsEmpty(), ElementsAre("<s>", "</s>", "<img>", "<snd>")));
+  EXPECT_EQ(nlohmann::json::parse(text.added_tokens_json)[1][0],
+            nlohmann::json({{"content", "<s>"},
+                            {"single_word", false},
+                            {"lstrip", true},
+                            {"rstrip", false},
+                            {"normalized", false},
+                            {"special", true}}));
+}
+
+TEST(FolderTest, DeclaredTokensComeInTheOrderOfTheirIds) {
+  const TemporaryFolder folder;
+  folder.Write("tokenizer_config.json",
+               R"({"added_tokens_decoder": {
+                     "10": {"content": "b", "special": false},
+                     "9": {"content": "a", "special": true}},
+                   "eos_token": "a",
+                   "additional_special_tokens": ["b", "c"]})");
+  EXPECT_THAT(Added(Read(folder)),
+              ElementsAre(ElementsAre("a", "b"), ElementsAre("c")));
+}
+
+TEST(FolderTest, LegacyFilesCountWhereNoTokensAreDeclared) {
+  const TemporaryFolder folder;
+  folder.Write("tokenizer_config.json",
+               "{\"bos_token\": \"old\", \"eos_token\": \"e\"}");
+  folder.Write("special_tokens_map.json", "{\"bos_token\": \"new\"}");
+  folder.Write("added_tokens.json", "{\"new\": 7, \"word\": 6}");
+  const FolderText text = Read(folder);
+  EXPECT_THAT(text.special_tokens,
+              ElementsAre(Pair("bos_token", "new"), Pair("eos_token", "e")));
+  EXPECT_THAT(Added(text),
+              ElementsAre(ElementsAre("word", "new"), ElementsAre("e")));
+  const auto declared = nlohmann::json::parse(text.added_tokens_json)[0];
+  EXPECT_EQ(declared[0]["special"], false);
+  EXPECT_EQ(declared[1]["special"], true);
+
+  folder.Write("tokenizer_config.json",
+               "{\"bos_token\": \"old\", \"added_tokens_decoder\": {}}");
+  EXPECT_THAT(Read(folder).special_tokens,
+              ElementsAre(Pair("bos_token", "old")));
+}
+
+TEST(FolderTest, TemplateFilesWinOverTheConfig) {
+  const TemporaryFolder folder;
+  folder.Write("tokenizer_config.json", "{\"chat_template\": \"config\"}");
+  EXPECT_THAT(Read(folder).chat_templates,
+              ElementsAre(Pair("default", "config")));
+  folder.Write("chat_template.jinja", "file");
+  EXPECT_THAT(Read(folder).chat_templates,
+              ElementsAre(Pair("default", "file")));
+  folder.Write("additional_chat_templates/tool_use.jinja", "tools");
+  folder.Write("additional_chat_templates/README.md", "no template");
+  EXPECT_THAT(Read(folder).chat_templates,
+              ElementsAre(Pair("default", "file"), Pair("tool_use", "tools")));
+}
+
+TEST(FolderTest, NamedTemplatesComeAsAList) {
+  const TemporaryFolder folder;
+  folder.Write("tokenizer_config.json",
+               R"({"chat_template": [{"name": "default", "template": "d"},
+                                     {"name": "rag", "template": "r"}]})");
+  EXPECT_THAT(Read(folder).chat_templates,
+              ElementsAre(Pair("default", "d"), Pair("rag", "r")));
+}
+
+TEST(FolderTest, FaultsNameFileAndField) {
+  const std::string config = "tokenizer_config.json";
+  EXPECT_THAT(Fault(config, "{\"a\": \n }"),
+              AllOf(HasSubstr(config), HasSubstr("line 2")));
+  EXPECT_THAT(Fault(config, "[]"), HasSubstr("a JSON object expected"));
+  EXPECT_THAT(Fault("special_tokens_map.json", "{"),
+              HasSubstr("special_tokens_map.json"));
+  EXPECT_THAT(Fault("added_tokens.json", "{\"x\": \"y\"}"),
+              AllOf(HasSubstr("added_tokens.json"), HasSubstr("\"x\"")));
+  EXPECT_THAT(Fault(config, "{\"eos_token\": 3}"), HasSubstr("eos_token"));
+  EXPECT_THAT(Fault(config, "{\"added_tokens_decoder\": {\"x\": {}}}"),
+              HasSubstr("added_tokens_decoder.x"));
+  EXPECT_THAT(Fault(config, "{\"added_tokens_decoder\": 1}"),
+              HasSubstr("added_tokens_decoder"));
+  EXPECT_THAT(Fault(config, "{\"chat_template\": 1}"),
+              HasSubstr("chat_template"));
+  EXPECT_THAT(Fault(config, "{\"chat_template\": [{\"name\": \"x\"}]}"),
+              HasSubstr("chat_template[0]"));
+  EXPECT_THAT(Fault(config, "{\"extra_special_tokens\": [1]}"),
+              HasSubstr("extra_special_tokens"));
+  EXPECT_THAT(Fault(config, "{\"a\": " + std::string(100'000, '[') +
+                                std::string(100'000, ']') + "}"),
+              AllOf(HasSubstr(config), HasSubstr("nested too deep")));
+  EXPECT_THAT(Fault(config, "{\"split_special_tokens\": \"x\"}"),
+              HasSubstr(config));
+}
+
 }  // namespace
+
 }  // namespace mpsd::text

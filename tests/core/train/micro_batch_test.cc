@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/micro_batch.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <memory>
+#include <string>
+
 #include "core/base/file.h"
+#include "core/base/work_count.h"
+#include "core/data/token_dataset.h"
+#include "core/host/platform.h"
+#include "core/train/gradient.h"
+#include "core/train/micro_batch_trial.h"
+#include "core/train/queue_limit.h"
+#include "core/train/split_and_limit.h"
+#include "core/train/step.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/train/lm_parts.h"
+#include "tests/fakes/fake_clock.h"
 
 namespace mpsd::train {
+
 namespace {
 
 using testing::ElementsAre;
@@ -236,5 +252,422 @@ TEST(MicroBatchPlanTest, IsReadFromARun) {
   ExpectPlan(ReadPlanOfRun(folder, 8));
 }
 
+data::TokenDataset Samples() {
+  std::vector<data::TokenSample> samples;
+  for (int32_t length : {5, 9, 7, 3}) {
+    data::TokenSample sample;
+    for (int32_t i = 0; i < length; ++i) {
+      sample.input_ids.push_back((7 * i + length) % 96);
+      sample.in_loss.push_back(1);
+    }
+    samples.push_back(std::move(sample));
+  }
+  return data::TokenDataset(data::TokenArrays(samples), {.max_length = 16}, {},
+                            "");
+}
+
+class MicroBatchTrialTest : public LmParts {
+ protected:
+  MicroBatchTrialTest()
+      : optimizer_(adapter_->parameters(), spec_.training),
+        stepper_(subject(), optimizer_, 1) {}
+
+  const data::TokenDataset dataset_ = Samples();
+  optim::AdamW optimizer_;
+  Stepper stepper_;
+};
+
+TEST_F(MicroBatchTrialTest, MeasuresTimeAndMemory) {
+  MicroBatchTrials trials(subject(), stepper_, dataset_, {.max_length = 16},
+                          [](const MicroBatch& choice) {
+                            return (int64_t{1} << 50) * choice.rows;
+                          });
+  const auto trial = trials.Measure({2}, 8);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  EXPECT_GT(trial->step_seconds, 0);
+  EXPECT_EQ(trial->peak_bytes, int64_t{1} << 51);  // the CPU counts no peak
+  EXPECT_GT(trials.resident_bytes(), 0);
+  EXPECT_GT(trials.limit_bytes(), 0);
+  EXPECT_LT(trials.limit_bytes(), host::PhysicalMemoryBytes());
+  // More rows than the data has.
+  EXPECT_TRUE(trials.Measure({8, spec::Recompute::kFull}, 8).ok());
+}
+
+TEST_F(MicroBatchTrialTest, RunningOutOfMemoryIsAResult) {
+  int runs = 0;
+  const auto out_of_memory = [&runs](const std::function<void()>& work) {
+    work();  // as far as it comes
+    ++runs;
+    return absl::ResourceExhaustedError("MPS backend out of memory");
+  };
+  MicroBatchTrials trials(
+      subject(), stepper_, dataset_, {.max_length = 16},
+      [](const MicroBatch&) { return int64_t{7}; }, out_of_memory);
+  const auto trial = trials.Measure({2}, 8);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  EXPECT_EQ(runs, 1);
+  EXPECT_TRUE(trial->tried);
+  EXPECT_TRUE(trial->out_of_memory);
+  EXPECT_GE(trial->peak_bytes, 7);
+  EXPECT_EQ(trial->step_seconds, 0);
+  EXPECT_EQ(
+      adapter_->parameters().groups()[0].gradients.abs().max().item<float>(),
+      0);
+}
+
+TEST_F(MicroBatchTrialTest, OtherErrorsAreErrors) {
+  MicroBatchTrials trials(
+      subject(), stepper_, dataset_, {.max_length = 16},
+      [](const MicroBatch&) { return int64_t{0}; },
+      [](const std::function<void()>&) { return absl::DataLossError("x"); });
+  EXPECT_TRUE(absl::IsDataLoss(trials.Measure({1}, 8).status()));
+}
+
+TEST_F(MicroBatchTrialTest, PackedRowsAreMeasuredToo) {
+  MicroBatchTrials trials(subject(), stepper_, dataset_,
+                          {.max_length = 16, .packing = true},
+                          [](const MicroBatch&) { return int64_t{0}; });
+  EXPECT_TRUE(trials.Measure({1}, 2).ok());
+}
+
+TEST_F(MicroBatchTrialTest, LeavesEverythingAsItWas) {
+  const auto snapshot = [this] {
+    std::vector<at::Tensor> all;
+    for (const auto& group : adapter_->parameters().groups()) {
+      all.push_back(group.values.detach().clone());
+      all.push_back(group.gradients.clone());
+    }
+    for (const auto& weight : network_->NamedWeights()) {
+      all.push_back(weight.tensor->clone());
+    }
+    all.push_back(device::CpuRngState());
+    return all;
+  };
+  adapter_->parameters().ZeroGradients();
+  const auto before = snapshot();
+  {
+    MicroBatchTrials trials(subject(), stepper_, dataset_, {.max_length = 16},
+                            [](const MicroBatch&) { return int64_t{0}; });
+    ASSERT_TRUE(trials.Measure({2, spec::Recompute::kFull}, 8).ok());
+    at::randn({7});  // as dropout would
+  }
+  const auto after = snapshot();
+  ASSERT_EQ(before.size(), after.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_TRUE(at::equal(before[i], after[i])) << i;
+  }
+  EXPECT_EQ(network_->options().recompute, spec::Recompute::kNone);
+}
+
+class StepTest : public LmParts {
+ protected:
+  StepTest()
+      : optimizer_(adapter_->parameters(), spec::TrainingSpec{}),
+        stepper_(std::make_unique<Stepper>(subject(), optimizer_, 1.0)) {}
+  at::Tensor Gradient(const std::vector<data::Batch>& batches) {
+    loss_ = stepper_->AccumulateGradients(batches).item<double>();
+    return adapter_->parameters().groups()[0].gradients.clone();
+  }
+  optim::AdamW optimizer_;
+  std::unique_ptr<Stepper> stepper_;
+  double loss_ = 0;
+};
+
+TEST_F(StepTest, SplittingABatchUnevenlyChangesNothing) {
+  const at::Tensor whole = Gradient({MakeBatch({9, 3, 5}, 9)});
+  const double whole_loss = loss_;
+  // The same rows, one micro-batch each, their tokens continued.
+  std::vector<data::Batch> parts;
+  const data::Batch all = MakeBatch({9, 3, 5}, 9);
+  for (int64_t row = 0; row < 3; ++row) {
+    data::Batch part;
+    part.rows = 1;
+    part.length = 9;
+    auto take = [&](const std::vector<int64_t>& from) {
+      return std::vector<int64_t>(from.begin() + row * 9,
+                                  from.begin() + (row + 1) * 9);
+    };
+    part.input_ids = take(all.input_ids);
+    part.labels = take(all.labels);
+    part.position_ids = take(all.position_ids);
+    part.segment_ids = take(all.segment_ids);
+    for (int64_t label : part.labels) {
+      part.label_tokens += label != base::kIgnoreIndex;
+      part.loss_weight += label != base::kIgnoreIndex;
+    }
+    parts.push_back(part);
+  }
+  const at::Tensor split = Gradient(parts);
+  EXPECT_NEAR(loss_, whole_loss, 1e-6);
+  EXPECT_LE((split - whole).norm().item<double>(),
+            1e-5 * whole.norm().item<double>());
+}
+
+TEST_F(StepTest, PaddingChangesNothing) {
+  const at::Tensor tight = Gradient({MakeBatch({6}, 6)});
+  data::Batch padded = MakeBatch({6}, 6);
+  padded.length = 16;
+  padded.input_ids.resize(16, 0);
+  padded.labels.resize(16, base::kIgnoreIndex);
+  padded.position_ids.resize(16, 0);
+  padded.segment_ids.resize(16, -1);
+  EXPECT_LE((Gradient({padded}) - tight).norm().item<double>(),
+            1e-5 * tight.norm().item<double>());
+}
+
+TEST_F(StepTest, CheckpointingAndTilesChangeNothing) {
+  const std::vector<data::Batch> batches = {MakeBatch({12, 7}, 12)};
+  const at::Tensor plain = Gradient(batches);
+  for (const model::RunOptions& options :
+       {model::RunOptions{attention::AttentionKernel::kFused,
+                          spec::Recompute::kFull},
+        model::RunOptions{attention::AttentionKernel::kTiled},
+        model::RunOptions{attention::AttentionKernel::kTiled,
+                          spec::Recompute::kFull}}) {
+    network_->set_options(options);
+    EXPECT_LE((Gradient(batches) - plain).norm().item<double>(),
+              1e-5 * plain.norm().item<double>());
+  }
+}
+
+TEST_F(StepTest, StepsBringTheLossDown) {
+  const std::vector<data::Batch> batches = {MakeBatch({12, 7}, 12)};
+  const double first = stepper_->Run(batches, 1e-2)->loss;
+  double last = first;
+  for (int i = 0; i < 20; ++i) last = stepper_->Run(batches, 1e-2)->loss;
+  EXPECT_LT(last, 0.8 * first);
+}
+
+TEST_F(StepTest, IsAskedBetweenMicroBatchesAndChangesNothingWhenStopped) {
+  const std::vector<data::Batch> batches = {
+      MakeBatch({12}, 12), MakeBatch({7}, 7), MakeBatch({9}, 9)};
+  const at::Tensor gradient = Gradient(batches);
+  const at::Tensor before = adapter_->parameters().groups()[0].values.clone();
+  const int64_t work = base::WorkCount();
+  int asked = 0;
+  const auto stopped =
+      stepper_->Run(batches, 1e-2, [&] { return ++asked < 2; });
+  EXPECT_TRUE(absl::IsCancelled(stopped.status())) << stopped.status();
+  EXPECT_EQ(asked, 2);
+  EXPECT_GE(base::WorkCount() - work, 2) << "no proof of life";
+  EXPECT_TRUE(at::equal(adapter_->parameters().groups()[0].values, before));
+  // The partial gradient is not in the next one.
+  EXPECT_TRUE(at::equal(Gradient(batches), gradient));
+}
+
+TEST_F(StepTest, NumbersThatAreNotFiniteEndTheRun) {
+  adapter_->parameters().groups()[0].values.fill_(
+      std::numeric_limits<float>::quiet_NaN());
+  const absl::Status status = stepper_->Run({MakeBatch({4}, 4)}, 1e-3).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not finite"));
+}
+
+class GradientTest : public LmParts {
+ protected:
+  // The sum of both batches' losses, a quarter of whose gradient is taken.
+  double Run(GradientPath& path) {
+    path.Begin();
+    const std::vector<data::Batch> batches = {MakeBatch({9, 3}, 9),
+                                              MakeBatch({5}, 8, 4)};
+    double loss = 0;
+    for (const BatchInputs& inputs :
+         pipeline_.Inputs(batches, *device_).batches) {
+      loss += path.Add(inputs, 0.25).item<double>();
+    }
+    path.End();
+    return loss;
+  }
+  at::Tensor Gradients() {
+    return adapter_->parameters().groups()[0].gradients.clone();
+  }
+};
+
+TEST_F(GradientTest, TheExplicitPathIsThatOfAutograd) {
+  const auto autograd = MakeAutogradPath(pipeline_, *adapter_);
+  const double expected_loss = Run(*autograd);
+  const at::Tensor expected = Gradients();
+  const auto path = pipeline_.MakeGradientPath(*adapter_, *device_);
+  EXPECT_EQ(path->name(), "explicit");
+  EXPECT_NEAR(Run(*path), expected_loss, 1e-5 * expected_loss);
+  EXPECT_LE((Gradients() - expected).norm().item<double>(),
+            1e-5 * expected.norm().item<double>());
+}
+
+TEST_F(GradientTest, ABatchWithoutATargetAddsNothing) {
+  for (const bool explicit_path : {false, true}) {
+    const auto path = explicit_path
+                          ? pipeline_.MakeGradientPath(*adapter_, *device_)
+                          : MakeAutogradPath(pipeline_, *adapter_);
+    path->Begin();
+    const data::Batch batch = MakeBatch({1}, 8);
+    const StepInputs inputs = pipeline_.Inputs({&batch, 1}, *device_);
+    EXPECT_FALSE(path->Add(inputs.batches[0], 1).defined());
+    path->End();
+    EXPECT_EQ(Gradients().abs().max().item<float>(), 0);
+  }
+}
+
+TEST_F(GradientTest, AJobMayAskForAutograd) {
+  spec_.gradients = spec::Gradients::kAutograd;
+  EXPECT_EQ(pipeline_.MakeGradientPath(*adapter_, *device_)->name(),
+            "autograd");
+}
+
+TEST_F(GradientTest, SaysWhyItIsNotExplicit) {
+  adapter_.reset();
+  spec::LoraSpec& lora = spec_.lora;
+  lora.target_modules = std::vector<std::string>{"q_proj"};
+  lora.modules_to_save = {"lm_head"};
+  adapter_ = *lora::Adapter::Attach(*network_, lora, at::kCPU);
+  EXPECT_EQ(pipeline_.MakeGradientPath(*adapter_, *device_)->name(),
+            "autograd (weights of the model itself are trained)");
+  EXPECT_THROW(
+      MakeExplicitStepPath(static_cast<const model::Decoder&>(*network_),
+                           *adapter_, *device_),
+      c10::Error);
+}
+
+std::unique_ptr<data::Source> Some(int64_t count) {
+  return std::make_unique<Batches>(
+      std::vector<data::Batch>(count, MakeBatch({4}, 4)));
+}
+
+spec::TrainSpec Splitting(double share) {
+  spec::TrainSpec spec;
+  spec.dataset.validation_split = share;
+  return spec;
+}
+
+TEST(SplitAndLimitTest, TheSplitComesOffTheTrainingData) {
+  TaskData data;
+  data.train = Some(10);
+  ASSERT_TRUE(SplitAndLimit(Splitting(0.2), data).ok());
+  EXPECT_EQ(data.train->size(), 8);
+  ASSERT_NE(data.eval, nullptr);
+  EXPECT_EQ(data.eval->size(), 2);
+}
+
+TEST(SplitAndLimitTest, LimitsComeAfterTheSplit) {
+  spec::TrainSpec spec = Splitting(0.5);
+  spec.dataset.max_train_samples = 3;
+  spec.dataset.max_eval_samples = 100;
+  spec.dataset.max_predict_samples = 1;
+  TaskData data;
+  data.train = Some(10);
+  data.predict = Some(4);
+  ASSERT_TRUE(SplitAndLimit(spec, data).ok());
+  EXPECT_EQ(data.train->size(), 3);
+  EXPECT_EQ(data.eval->size(), 5);
+  EXPECT_EQ(data.predict->size(), 1);
+}
+
+TEST(SplitAndLimitTest, WithoutAnyNothingChanges) {
+  TaskData data;
+  data.train = Some(3);
+  const data::Source* train = data.train.get();
+  ASSERT_TRUE(SplitAndLimit(spec::TrainSpec(), data).ok());
+  EXPECT_EQ(data.train.get(), train);
+  EXPECT_EQ(data.eval, nullptr);
+}
+
+TEST(SplitAndLimitTest, OneSampleCannotBeSplit) {
+  TaskData data;
+  data.train = Some(1);
+  const absl::Status s = SplitAndLimit(Splitting(0.5), data);
+  EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(s.message()),
+              testing::HasSubstr("dataset.validation_split"));
+}
+
+// Computes while it is waited for, `micro_batch` for each that was queued.
+class SlowDevice final : public device::Device {
+ public:
+  explicit SlowDevice(fakes::FakeClock& clock) : clock_(clock) {}
+
+  void Synchronize() override {
+    ++waits;
+    clock_.Advance(queued * micro_batch);
+    queued = 0;
+  }
+
+  at::Device torch_device() const override { return cpu_->torch_device(); }
+  std::string name() const override { return "slow"; }
+  std::string description() const override { return ""; }
+  void Commit() override {}
+  device::Memory GetMemory() const override { return {}; }
+  void ResetPeak() override {}
+  void EmptyCache() override {}
+  void Seed(uint64_t) override {}
+  at::Tensor RngState() const override { return {}; }
+  void SetRngState(const at::Tensor&) override {}
+
+  absl::Duration micro_batch;
+  int64_t queued = 0;
+  int waits = 0;
+
+ private:
+  fakes::FakeClock& clock_;
+  const std::unique_ptr<device::Device> cpu_ = *device::OpenCpu();
+};
+
+class QueueLimitTest : public testing::Test {
+ protected:
+  // A step as Stepper runs it; the most that was queued at any time.
+  int64_t Step(int micro_batches) {
+    int64_t most = 0;
+    limit_.Begin();
+    for (int i = 0; i < micro_batches; ++i) {
+      if (i > 0) limit_.Queued();
+      most = std::max(most, ++device_.queued);
+    }
+    device_.Synchronize();  // its read-back
+    limit_.Done();
+    return most;
+  }
+
+  fakes::FakeClock clock_;
+  SlowDevice device_{clock_};
+  QueueLimit limit_{device_, clock_};
+};
+
+TEST_F(QueueLimitTest, SlowMicroBatchesAreDoneOneByOne) {
+  device_.micro_batch = absl::Seconds(12);
+  for (int step = 0; step < 3; ++step) EXPECT_EQ(Step(64), 1);
+}
+
+TEST_F(QueueLimitTest, OfShortOnesAsManyAsTwoSecondsTake) {
+  device_.micro_batch = absl::Milliseconds(100);
+  Step(64);
+  device_.waits = 0;
+  EXPECT_EQ(Step(64), 20);
+  EXPECT_EQ(device_.waits, 3 + 1);
+}
+
+TEST_F(QueueLimitTest, AQuickStepIsNotWaitedFor) {
+  device_.micro_batch = absl::Milliseconds(10);
+  Step(8);
+  EXPECT_EQ(device_.waits, 1 + 1) << "how long one takes must be learnt once";
+  device_.waits = 0;
+  EXPECT_EQ(Step(8), 8);
+  EXPECT_EQ(device_.waits, 1) << "the read-back alone";
+}
+
+TEST_F(QueueLimitTest, FollowsADeviceThatBecomesSlower) {
+  device_.micro_batch = absl::Milliseconds(10);
+  Step(8);
+  device_.micro_batch = absl::Seconds(10);
+  Step(8);  // what was learnt no longer holds: all of it is queued
+  EXPECT_EQ(Step(8), 1);
+}
+
+TEST_F(QueueLimitTest, TimeBetweenStepsIsNoMicroBatchs) {
+  device_.micro_batch = absl::Milliseconds(10);
+  Step(8);
+  clock_.Advance(absl::Hours(1));  // an evaluation
+  EXPECT_EQ(Step(8), 8);
+}
+
 }  // namespace
+
 }  // namespace mpsd::train

@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/results.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/ckpt/checkpoint.h"
+#include "core/spec/targets.h"
+#include "core/train/best_model.h"
+#include "core/train/describe.h"
+#include "core/train/evaluate.h"
+#include "core/train/observer.h"
+#include "tests/core/job_folder.h"
 #include "tests/core/scratch_folder.h"
+#include "tests/core/train/class_job.h"
+#include "tests/core/train/lm_parts.h"
 
 namespace mpsd::train {
+
 namespace {
 
 using nlohmann::json;
@@ -122,5 +137,305 @@ TEST(ConfusionMatrixJsonTest, ARegressionHasNone) {
             "");
 }
 
+BestModel Best(const std::string& metric,
+               std::optional<bool> greater = std::nullopt,
+               double threshold = 0) {
+  spec::TrainingSpec training;
+  training.metric_for_best_model = metric;
+  training.greater_is_better = greater;
+  training.early_stopping_threshold = threshold;
+  auto best = BestModel::Create(training, {"accuracy", "f1"});
+  EXPECT_TRUE(best.ok()) << best.status();
+  return *std::move(best);
+}
+
+TEST(BestModelTest, TheLossIsTheDefaultAndShouldFall) {
+  const BestModel best = Best("");
+  EXPECT_EQ(best.metric(), "loss");
+  EXPECT_TRUE(best.IsBetter(1, std::nullopt));
+  EXPECT_TRUE(best.IsBetter(1, 2));
+  EXPECT_FALSE(best.IsBetter(2, 2));
+  EvalResult result;
+  result.loss = 0.25;
+  EXPECT_EQ(best.ValueOf(result), 0.25);
+}
+
+TEST(BestModelTest, AMetricRisesAndMayHaveEvalBeforeItsName) {
+  const BestModel best = Best("eval_f1");
+  EXPECT_EQ(best.metric(), "f1");
+  EXPECT_TRUE(best.IsBetter(0.9, 0.8));
+  EXPECT_FALSE(best.IsBetter(0.7, 0.8));
+  EvalResult result;
+  result.metrics = {{"accuracy", 0.5}, {"f1", 0.75}};
+  EXPECT_EQ(best.ValueOf(result), 0.75);
+}
+
+TEST(BestModelTest, GreaterIsBetterCanBeSaid) {
+  EXPECT_TRUE(Best("f1", false).IsBetter(0.1, 0.2));
+}
+
+// EarlyStoppingCallback: a gain must exceed the threshold, the best model need
+// not.
+TEST(BestModelTest, AGainExceedsTheThreshold) {
+  const BestModel best = Best("accuracy", std::nullopt, 0.1);
+  EXPECT_TRUE(best.IsBetter(0.55, 0.5));
+  EXPECT_FALSE(best.Gains(0.55, 0.5));
+  EXPECT_TRUE(best.Gains(0.65, 0.5));
+  EXPECT_TRUE(best.Gains(0.1, std::nullopt));
+}
+
+TEST(BestModelTest, WhatIsNoNumberIsNeverBetter) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(Best("f1").IsBetter(nan, std::nullopt));
+  EXPECT_FALSE(Best("f1").Gains(nan, 0.5));
+}
+
+TEST(BestModelTest, AnUnknownMetricIsRefusedWithThoseThereAre) {
+  spec::TrainingSpec training;
+  training.metric_for_best_model = "acuracy";
+  const absl::Status status =
+      BestModel::Create(training, {"accuracy", "f1"}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("there are loss, accuracy, f1"));
+}
+
+using testing_support::RecordingObserver;
+
+// The model, the metrics and the confusion matrix are those of the best
+// evaluation, whatever came after it.
+TEST(FinishTest, TheBestModelIsWhatIsLeft) {
+  TextJob job("finish_best");
+  job.job["training"]["eval_steps"] = 2;
+  job.job["training"]["max_steps"] = 30;
+  job.job["training"]["learning_rate"] = 3e-2;  // too much
+  job.job["training"]["metric_for_best_model"] = "eval_accuracy";
+  job.job["training"]["load_best_model_at_end"] = true;
+  RecordingObserver observer;
+  auto result = job.Train("out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  auto accuracy = [](const report::Evaluated& evaluated) {
+    return evaluated.metrics[0].second;
+  };
+  const auto best = std::max_element(
+      observer.evals.begin() + 1, observer.evals.end(),
+      [&](const auto& a, const auto& b) { return accuracy(a) < accuracy(b); });
+  for (const auto& evaluated : observer.evals) {
+    // The last one that is marked.
+    if (evaluated.step >= best->step) {
+      EXPECT_EQ(evaluated.best, evaluated.step == best->step);
+    }
+  }
+  EXPECT_FALSE(observer.evals[0].best);  // before training
+  EXPECT_TRUE(observer.evals[1].best);
+  EXPECT_EQ(result->metrics[0].second, accuracy(*best));
+  EXPECT_EQ(*result->eval_loss_after, best->eval_loss);
+  const json matrix = json::parse(result->confusion_matrix)["matrix"];
+  const double right = matrix[0][0].get<double>() + matrix[1][1].get<double>();
+  EXPECT_DOUBLE_EQ(right / 16, accuracy(*best));
+  const auto step = job.Json("out/run.json")["result"]["best"]["step"];
+  EXPECT_EQ(step, best->step);
+  EXPECT_EQ(job.Bytes("out/model/model.safetensors"),
+            job.Bytes("out/checkpoints/step-" + std::to_string(best->step) +
+                      "/model.safetensors"));
+}
+
+// A best checkpoint that is gone or spoilt costs the best, not the run.
+TEST(FinishTest, WithoutTheBestTheLastWeightsAreTheResult) {
+  for (const bool spoilt : {false, true}) {
+    TextJob job("finish_no_best");
+    job.job["training"]["eval_steps"] = 2;
+    job.job["training"]["save_steps"] = 2;
+    job.job["training"]["max_steps"] = 30;
+    job.job["training"]["learning_rate"] = 3e-2;  // too much
+    job.job["training"]["load_best_model_at_end"] = true;
+    // The last step's checkpoint is there when a finished run runs again.
+    ASSERT_TRUE(job.Train("out").ok());
+    const auto before = job.Json("out/run.json")["result"];
+    const int64_t best = before["best"]["step"];
+    ASSERT_LT(best, 30);
+    EXPECT_EQ(before["result_step"], best);
+    const auto folder = ckpt::CheckpointPath(job.path() / "out", best);
+    if (spoilt) {
+      std::filesystem::resize_file(folder / "model.safetensors", 3);
+    } else {
+      std::filesystem::remove_all(folder);
+    }
+    RecordingObserver observer;
+    auto result = job.Train("out", observer);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_THAT(
+        observer.warnings(),
+        testing::ElementsAre(testing::AllOf(
+            testing::HasSubstr("best checkpoint, step " + std::to_string(best)),
+            testing::HasSubstr("that of the last step, 30"))));
+    EXPECT_EQ(job.Json("out/run.json")["result"]["result_step"], 30);
+    EXPECT_EQ(job.Bytes("out/model/model.safetensors"),
+              job.Bytes("out/checkpoints/step-30/model.safetensors"));
+    EXPECT_NE(result->confusion_matrix, "");
+  }
+}
+
+TEST(FinishTest, AStopWhilePredictingIsAStop) {
+  TextJob job("finish_stop");
+  job.job["dataset"]["predict"] = "eval.csv";
+  job.job["training"]["max_steps"] = 2;
+  RecordingObserver observer;
+  observer.stop_at_stage = "predicting";
+  auto result = job.Train("out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->stopped, StopRequest::kPreempt);
+  auto rest = job.Train("out");
+  ASSERT_TRUE(rest.ok()) << rest.status();
+  EXPECT_EQ(rest->stopped, StopRequest::kNone);
+  EXPECT_FALSE(rest->confusion_matrix.empty());
+}
+
+class EvaluateTest : public LmParts {
+ protected:
+  absl::StatusOr<EvalResult> Evaluation(
+      std::vector<data::Batch> batches,
+      const std::function<bool(double)>& go_on) {
+    const Batches source(std::move(batches));
+    return Evaluate(subject(), data::EvalLoader(source, 1), go_on);
+  }
+};
+
+TEST_F(EvaluateTest, EvaluationIsTheMeanOverAllTokens) {
+  const data::Batch a = MakeBatch({9, 3}, 9), b = MakeBatch({4}, 9, 50);
+  std::vector<double> asked;
+  const auto both = Evaluation({a, b}, [&](double fraction) {
+    asked.push_back(fraction);
+    return true;
+  });
+  auto alone = [&](const data::Batch& batch) {
+    return *Evaluation({batch}, [](double) { return true; });
+  };
+  EXPECT_EQ(both->label_tokens, 13);
+  EXPECT_NEAR(both->loss, (alone(a).loss * 10 + alone(b).loss * 3) / 13, 1e-6);
+  EXPECT_THAT(asked, testing::ElementsAre(0, 0.5));
+}
+
+// More than are read back at a time, and one that has no target among them.
+TEST_F(EvaluateTest, ManyBatchesAreTheSumOfEach) {
+  std::vector<data::Batch> batches;
+  double sum = 0;
+  int64_t labels = 0;
+  for (int64_t i = 0; i < 19; ++i) {
+    batches.push_back(i == 7 ? MakeBatch({1}, 9)
+                             : MakeBatch({3 + i % 5, 9}, 9, i));
+    if (i == 7) continue;
+    const auto alone =
+        Evaluation({batches.back()}, [](double) { return true; });
+    sum += alone->loss * alone->label_tokens;
+    labels += alone->label_tokens;
+  }
+  const auto all = Evaluation(batches, [](double) { return true; });
+  EXPECT_EQ(all->label_tokens, labels);
+  EXPECT_NEAR(all->loss, sum / labels, 1e-7);
+}
+
+TEST_F(EvaluateTest, AnEvaluationCanBeStopped) {
+  EXPECT_TRUE(absl::IsCancelled(
+      Evaluation({MakeBatch({4}, 4)}, [](double) { return false; }).status()));
+}
+
+TEST_F(EvaluateTest, ALanguageModelsMetricIsPerplexity) {
+  const auto result =
+      Evaluation({MakeBatch({9, 3}, 9)}, [](double) { return true; });
+  ASSERT_EQ(result->metrics.size(), 1u);
+  EXPECT_EQ(result->metrics[0].first, "perplexity");
+  EXPECT_DOUBLE_EQ(result->metrics[0].second, std::exp(result->loss));
+  EXPECT_EQ(result->predictions.rows(), 0);
+}
+
+TEST_F(EvaluateTest, DropoutIsOff) {
+  auto loss = [&] {
+    return Evaluation({MakeBatch({9, 3}, 9)}, [](double) { return true; })
+        ->loss;
+  };
+  EXPECT_EQ(loss(), loss());
+}
+
+TEST_F(EvaluateTest, ALossThatIsNotFiniteIsAnError) {
+  adapter_->parameters().groups()[0].values.fill_(
+      std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(absl::IsDataLoss(
+      Evaluation({MakeBatch({4}, 4)}, [](double) { return true; }).status()));
+}
+
+using testing::HasSubstr;
+using testing_support::JobFolder;
+
+absl::StatusOr<Described> DescribeJob(JobFolder& folder) {
+  auto spec = spec::ParseTrainSpec(folder.job().dump(), "job.json");
+  if (!spec.ok()) return spec.status();
+  RecordingObserver observer;
+  return Describe(spec::ResolvePaths(*std::move(spec), folder.path().string()),
+                  observer);
+}
+
+// A device that this machine lacks is none of its business.
+TEST(Describe, NeedsNoDevice) {
+  JobFolder folder("describe");
+  folder.job()["device"] = "mps";
+  const auto job = DescribeJob(folder);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->config.model_type, "llama");
+  EXPECT_EQ(job->model_folder,
+            testing_support::Golden("smollm", "model").string());
+  EXPECT_EQ(job->spec->lora, spec::EffectiveLora(job->spec->lora, job->config));
+}
+
+TEST(Describe, AnAdapterDecidesWhatIsTrained) {
+  JobFolder folder("describe_adapter");
+  folder.job()["adapter"] =
+      testing_support::Golden("smollm", "adapter").string();
+  folder.job().erase("lora");
+  const auto job = DescribeJob(folder);
+  ASSERT_TRUE(job.ok()) << job.status();
+  folder.job()["lora"]["r"] = 77;
+  EXPECT_THAT(std::string(DescribeJob(folder).status().message()),
+              HasSubstr("leave lora out"));
+}
+
+TEST(Describe, WhatDoesNotFitTheModelIsRefused) {
+  JobFolder folder("describe_refused");
+  folder.job()["lora"]["target_modules"] = {"q_porj"};
+  EXPECT_THAT(std::string(DescribeJob(folder).status().message()),
+              HasSubstr("q_porj"));
+  folder.job()["model"] = folder.path() / "none";
+  EXPECT_TRUE(absl::IsNotFound(DescribeJob(folder).status()));
+  std::filesystem::create_directories(folder.path() / "none");
+  std::ofstream(folder.path() / "none" / "config.json") << "{";
+  EXPECT_TRUE(absl::IsInvalidArgument(DescribeJob(folder).status()));
+}
+
+struct Listening : testing_support::RecordingObserver {
+  void TellWarning(const std::string& text) override { told.push_back(text); }
+  std::vector<std::string> told;
+};
+
+TEST(ObserverTest, EachWarningIsToldOnceAndKept) {
+  Listening observer;
+  for (const char* text : {"a", "b", "a"}) observer.OnWarning(text);
+  EXPECT_THAT(observer.told, testing::ElementsAre("a", "b"));
+  EXPECT_EQ(observer.warnings(), observer.told);
+}
+
+TEST(ObserverTest, WarningsHaveBoundsAndSaySo) {
+  Listening observer;
+  const std::string longest(Observer::kLongestWarning, 'x');
+  observer.OnWarning(longest + "y");
+  observer.OnWarning(longest + "z");
+  for (int i = 0; i < 1000; ++i) observer.OnWarning(absl::StrCat("text ", i));
+  ASSERT_EQ(observer.told.size(), Observer::kMostWarnings);
+  EXPECT_EQ(observer.told[0], longest);
+  EXPECT_EQ(observer.told[1], "text 0");
+  EXPECT_THAT(observer.told.back(), testing::HasSubstr("more warnings"));
+  EXPECT_EQ(observer.warnings(), observer.told);
+}
+
 }  // namespace
+
 }  // namespace mpsd::train

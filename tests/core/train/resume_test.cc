@@ -1,18 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run goes on from, and what it does not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "core/base/file.h"
+#include "core/base/sha256.h"
 #include "core/ckpt/checkpoint.h"
+#include "core/host/footprint_watch.h"
 #include "core/optim/schedule.h"
+#include "core/train/manifest.h"
+#include "core/train/run_folder.h"
+#include "nlohmann/json.hpp"
+#include "tests/core/golden_model.h"
 #include "tests/core/train/lm_job.h"
 
+// What a run goes on from, and what it does not.
+
 namespace mpsd::train {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -351,5 +363,274 @@ TEST_F(ResumedJobTest, AFingerprintThatCannotBeReadIsDamage) {
   EXPECT_THAT(rest.warnings()[0], HasSubstr("fingerprint cannot be read"));
 }
 
+// A CPU counts no tensors: the process' memory is all there is to tell.
+TEST(ManifestTest, TellsThePeakOfTheProcess) {
+  const auto folder = FreshFolder("manifest_footprint");
+  const host::FootprintWatch watch;
+  ASSERT_TRUE(WriteManifest(folder, {}).ok());
+  const auto json = nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
+  EXPECT_TRUE(json["memory"]["peak_allocated_bytes"].is_null());
+  EXPECT_GT(json["memory"]["peak_footprint_bytes"], 1 << 20);
+}
+
+TEST(ManifestTest, HoldsTheWholeSpecAndTheResult) {
+  const auto folder = FreshFolder("manifest");
+  Manifest manifest;
+  manifest.state = "SUCCEEDED";
+  manifest.spec.model = "/models/x";
+  manifest.spec.training.seed = 11;
+  manifest.resumed_at_steps = {4, 9};
+  manifest.progress.eval_loss_before = 2.5;
+  manifest.environment = {{"PYTORCH_X", "1"}};
+  manifest.memory.peak_allocated = 7;
+  manifest.cpu_fallback_ops = {{"aten::a", 3}};
+  manifest.warnings = {"memory grows", "not UTF-8: \xff"};
+  manifest.attention.training = {{"blocked", "flash"}, {"blocked"}};
+  ASSERT_TRUE(WriteManifest(folder, manifest).ok());
+  const auto json = nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
+  EXPECT_EQ(json["state"], "SUCCEEDED");
+  EXPECT_EQ(json["seed"], 11);
+  EXPECT_EQ(json["spec"]["lora"]["r"], 8);
+  EXPECT_EQ(json["spec"]["training"]["adam_beta2"], 0.999);
+  EXPECT_EQ(json["result"]["eval_loss_before"], 2.5);
+  EXPECT_TRUE(json["result"]["eval_loss_after"].is_null());
+  EXPECT_EQ(json["environment"]["PYTORCH_X"], "1");
+  EXPECT_EQ(json["memory"]["peak_allocated_bytes"], 7);
+  EXPECT_TRUE(json["memory"]["driver_overhead_growth_bytes"].is_null());
+  EXPECT_TRUE(json["memory"]["peak_footprint_bytes"].is_null());  // no watch
+  EXPECT_EQ(json["warnings"],
+            nlohmann::json::array({"memory grows", "not UTF-8: \uFFFD"}));
+  EXPECT_EQ(json["attention"]["training"]["forward"], "blocked and flash");
+  EXPECT_EQ(json["attention"]["training"]["backward"], "blocked");
+  EXPECT_TRUE(json["attention"]["evaluation"].is_null());
+  const EarlierAttempts earlier = ReadEarlierAttempts(folder, 12);
+  AttentionNames names = earlier.attention;
+  EXPECT_EQ(names.training, manifest.attention.training);
+  names.Add({{{"flash"}, {"flash"}}, {"tiled"}});
+  EXPECT_THAT(names.training.backward,
+              testing::ElementsAre("blocked", "flash"));
+  EXPECT_THAT(names.evaluation, testing::ElementsAre("tiled"));
+  EXPECT_THAT(earlier.cpu_fallback_ops,
+              testing::ElementsAre(testing::Pair("aten::a", 3)));
+  EXPECT_THAT(earlier.resumed_at_steps, testing::ElementsAre(4, 9, 12));
+  const EarlierAttempts over = ReadEarlierAttempts(folder, 0);
+  EXPECT_TRUE(over.cpu_fallback_ops.empty());
+  EXPECT_TRUE(over.attention.training.forward.empty());
+  EXPECT_THAT(over.resumed_at_steps, testing::ElementsAre(4, 9));
+}
+
+// A loss before training is no result of it.
+TEST(ManifestTest, TheResultIsWhatTheStepsGave) {
+  const auto folder = FreshFolder("manifest_result");
+  Manifest manifest;
+  ckpt::TrainerState& state = manifest.progress;
+  state.eval_loss = state.eval_loss_before = 2.0;
+  state.eval_metrics = {{"perplexity", 7.4}};
+  const auto result = [&] {
+    EXPECT_TRUE(WriteManifest(folder, manifest).ok());
+    return nlohmann::json::parse(
+        *base::ReadFile(folder / "run.json"))["result"];
+  };
+  EXPECT_TRUE(result()["train_loss"].is_null());
+  EXPECT_TRUE(result()["eval_loss_after"].is_null());
+  EXPECT_TRUE(result()["eval_metrics"].empty());
+  EXPECT_FALSE(result().contains("best"));
+  state.step = state.eval_step = state.best_step = 4;
+  state.loss_sum = 6;
+  state.best_metric = 2.0;
+  EXPECT_EQ(result()["train_loss"], 1.5);
+  EXPECT_EQ(result()["eval_loss_after"], 2.0);
+  EXPECT_EQ(result()["eval_metrics"]["perplexity"], 7.4);
+  EXPECT_EQ(result()["best"]["step"], 4);
+}
+
+// A file of another kind of network has thousands.
+TEST(ManifestTest, ListsTheFirstOfTheTensorsThatNothingUsed) {
+  const auto folder = FreshFolder("manifest_tensors");
+  Manifest manifest;
+  manifest.load_report.missing = {"score.weight"};
+  for (int i = 0; i < 5000; ++i) {
+    manifest.load_report.unused.push_back("tensor" + std::to_string(i));
+  }
+  ASSERT_TRUE(WriteManifest(folder, manifest).ok());
+  const auto json = nlohmann::json::parse(*base::ReadFile(folder / "run.json"));
+  EXPECT_EQ(json["unused_tensors"]["count"], 5000);
+  EXPECT_EQ(json["unused_tensors"]["names"].size(), 100u);
+  EXPECT_EQ(json["unused_tensors"]["names"][99], "tensor99");
+  EXPECT_EQ(json["missing_tensors"],
+            nlohmann::json({{"count", 1}, {"names", {"score.weight"}}}));
+}
+
+TEST(ManifestTest, NoManifestMeansNoRestarts) {
+  const auto folder = FreshFolder("manifest_none");
+  EXPECT_TRUE(ReadEarlierAttempts(folder, 4).attention.evaluation.empty());
+  EXPECT_TRUE(ReadEarlierAttempts(folder, 4).cpu_fallback_ops.empty());
+  EXPECT_TRUE(ReadEarlierAttempts(folder, 0).resumed_at_steps.empty());
+}
+
+report::Progress Step(int64_t step) {
+  report::Progress report;
+  report.step = step;
+  report.loss = 0.1 + 0.2;
+  return report;
+}
+
+TEST(RunFolderTest, AResumedRunWritesEveryStepOnce) {
+  const auto path = FreshFolder("run_folder");
+  {
+    auto folder = *RunFolder::Open(path, 0, -1);
+    for (int64_t i = 1; i <= 5; ++i) ASSERT_TRUE(folder->Append(Step(i)).ok());
+    const report::Evaluated before{0, 3.5, 1, 1, {}};
+    const report::Evaluated after{4, 2.5, 1, 1, {{"f1", 0.5}}};
+    ASSERT_TRUE(folder->Append(before).ok());
+    ASSERT_TRUE(folder->Append(after).ok());
+  }
+  std::ofstream(path / "metrics.jsonl", std::ios::app) << R"({"step": 6, "lo)";
+  {
+    auto folder = *RunFolder::Open(path, 3, 0);
+    ASSERT_TRUE(folder->Append(Step(4)).ok());
+  }
+  std::vector<int64_t> steps;
+  std::ifstream metrics(path / "metrics.jsonl");
+  for (std::string line; std::getline(metrics, line);) {
+    steps.push_back(nlohmann::json::parse(line)["step"]);
+  }
+  EXPECT_THAT(steps, testing::ElementsAre(1, 2, 3, 4));
+  const std::string evals = *base::ReadFile(path / "eval.jsonl");
+  EXPECT_THAT(evals, testing::HasSubstr("3.5"));
+  EXPECT_THAT(evals, testing::Not(testing::HasSubstr("2.5")));
+}
+
+// Step 0 is evaluated again by a run that begins again, and so is a step that
+// a stop took from its evaluation.
+TEST(RunFolderTest, AnEvaluationThatIsRepeatedHasOneLine) {
+  const auto path = FreshFolder("run_folder_evals");
+  for (const int64_t seen : {-1, -1, 0}) {
+    auto folder = *RunFolder::Open(path, seen > -1 ? 4 : 0, seen);
+    const int64_t step = seen > -1 ? 4 : 0;
+    ASSERT_TRUE(folder->Append(report::Evaluated{step, 3.5, 1, 1, {}}).ok());
+  }
+  std::vector<int64_t> steps;
+  std::ifstream evals(path / "eval.jsonl");
+  for (std::string line; std::getline(evals, line);) {
+    steps.push_back(nlohmann::json::parse(line)["step"]);
+  }
+  EXPECT_THAT(steps, testing::ElementsAre(0, 4));
+}
+
+TEST(RunFolderTest, MetricsOfAnEvaluationAreNamedAsTransformersNamesThem) {
+  const report::Evaluated report{4, 2.5, 0, 1, {{"f1", 0.5}}};
+  EXPECT_EQ(nlohmann::json::parse(ToJsonLine(report))["eval_f1"], 0.5);
+}
+
+TEST(RunFolderTest, ALineHoldsWhatTheReportHolds) {
+  report::Progress report = Step(7);
+  report.memory.driver_allocated_bytes = 123;
+  const auto line = nlohmann::json::parse(ToJsonLine(report));
+  EXPECT_EQ(line["step"], 7);
+  EXPECT_EQ(line["loss"].get<double>(), 0.1 + 0.2);
+  EXPECT_EQ(line["memory"]["driver_allocated_bytes"], 123);
+  EXPECT_FALSE(line["memory"].contains("current_allocated_bytes"));
+  EXPECT_FALSE(line.contains("cpu_fallback_ops"));
+  report.device = "mps";
+  report.cpu_fallback_ops = {{"aten::a", 2}};
+  const auto on_mps = nlohmann::json::parse(ToJsonLine(report));
+  EXPECT_EQ(on_mps["device"], "mps");
+  EXPECT_EQ(on_mps["cpu_fallback_ops"]["aten::a"], 2);
+  for (const char* field :
+       {"epoch", "learning_rate", "grad_norm", "tokens", "seconds"}) {
+    EXPECT_TRUE(line.contains(field)) << field;
+  }
+}
+
+// To the byte, as in the first release: scripts of people read them.
+TEST(RunFolderTest, LinesAreThoseOfTheFirstRelease) {
+  report::Progress report = Step(7);
+  report.total_steps = 8;
+  report.epoch = 0.5;
+  report.learning_rate = 2e-4;
+  report.grad_norm = 2;
+  report.tokens = 60;
+  report.padded_tokens = 80;
+  report.label_tokens = 30;
+  report.seconds = 0.25;
+  report.data_wait_seconds = 0.125;
+  report.device = "mps";
+  report.memory = {1, 2, 3, 4, 5};
+  report.cpu_fallback_ops = {{"aten::a", 2}};
+  EXPECT_EQ(
+      ToJsonLine(report),
+      R"({"step":7,"total_steps":8,"epoch":0.5,"loss":0.30000000000000004,)"
+      R"("learning_rate":0.0002,"grad_norm":2.0,"tokens":60,)"
+      R"("padded_tokens":80,"label_tokens":30,"seconds":0.25,)"
+      R"("data_wait_seconds":0.125,"device":"mps","memory":{)"
+      R"("current_allocated_bytes":1,"peak_allocated_bytes":5,)"
+      R"("driver_allocated_bytes":2,"recommended_max_bytes":3,)"
+      R"("footprint_bytes":4},"cpu_fallback_ops":{"aten::a":2}})");
+  report.memory.current_allocated_bytes.reset();
+  EXPECT_THAT(ToJsonLine(report),
+              testing::HasSubstr(R"("memory":{"peak_allocated_bytes":5,)"
+                                 R"("driver_allocated_bytes":2,)"));
+  report.device_utilization_ratio = 0.5;
+  EXPECT_THAT(ToJsonLine(report),
+              testing::EndsWith(R"(,"device_utilization_ratio":0.5})"));
+  report.device_utilization_ratio.reset();
+  // As on the CPU.
+  report.memory = {};
+  report.memory.footprint_bytes = 4;
+  report.cpu_fallback_ops.clear();
+  EXPECT_THAT(
+      ToJsonLine(report),
+      testing::EndsWith(R"("device":"mps","memory":{"footprint_bytes":4}})"));
+  EXPECT_EQ(ToJsonLine(report::Evaluated{4, 2.5, 9, 0.5, {{"f1", 0.5}}}),
+            R"({"step":4,"eval_loss":2.5,"label_tokens":9,"seconds":0.5,)"
+            R"("eval_f1":0.5})");
+}
+
+std::vector<std::string> EventFiles(const std::filesystem::path& path) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path / "runs")) {
+    files.push_back(*base::ReadFile(entry.path()));
+  }
+  std::sort(files.begin(), files.end(),
+            [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  return files;
+}
+
+TEST(RunFolderTest, CurvesHaveAFileAnAttempt) {
+  const auto path = FreshFolder("run_folder_curves");
+  {
+    auto folder = *RunFolder::Open(path, 0, -1);
+    for (int64_t i = 1; i <= 5; ++i) ASSERT_TRUE(folder->Append(Step(i)).ok());
+    ASSERT_TRUE(folder->Append(report::Evaluated{5, 2, 1, 1, {}}).ok());
+  }
+  // A run without evaluations, too, goes on behind its checkpoint's step.
+  auto folder = *RunFolder::Open(path, 3, -1);
+  ASSERT_TRUE(folder->Append(Step(4)).ok());
+  const auto files = EventFiles(path);
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_THAT(files[1], testing::HasSubstr("eval/loss"));
+  // The step 4 (field 2) and a session's start (field 7).
+  EXPECT_THAT(files[0], testing::HasSubstr("\x10\x04\x3a\x02\x08\x01"));
+  EXPECT_THAT(files[0], testing::HasSubstr("train/loss"));
+}
+
+TEST(RunFolderTest, ARunGoesOnWithoutCurves) {
+  const auto path = FreshFolder("run_folder_no_curves");
+  std::ofstream(path / "runs") << "x";
+  auto folder = RunFolder::Open(path, 0, -1);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  EXPECT_THAT(std::string((*folder)->curves_status().message()),
+              testing::HasSubstr("runs"));
+  EXPECT_TRUE((*folder)->Append(Step(1)).ok());
+}
+
+TEST(RunFolderTest, AFolderThatCannotBeMadeIsAnError) {
+  const auto path = FreshFolder("run_folder_bad");
+  std::ofstream(path / "file") << "x";
+  EXPECT_FALSE(RunFolder::Open(path / "file", 0, -1).ok());
+}
+
 }  // namespace
+
 }  // namespace mpsd::train

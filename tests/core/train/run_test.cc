@@ -5,13 +5,36 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/ckpt/checkpoint.h"
+#include "core/lora/peft_folder.h"
+#include "core/spec/targets.h"
 #include "core/tensorfile/safetensors.h"
+#include "core/train/classification.h"
+#include "core/train/language_modelling.h"
+#include "core/train/stages.h"
+#include "core/train/task_pipeline.h"
+#include "tests/core/job_folder.h"
 #include "tests/core/train/lm_job.h"
 
+// What a device and a model's folder decide of a job.
+// How a job's steps are cut into micro-batches, and what run.json says of it.
+// What is wrong with a job is said before it trains, and by name.
+// What a run does from step to step, and how it stops.
+
 namespace mpsd::train {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,5 +157,717 @@ TEST(RunTest, Bf16TrainsWithFp32Adapters) {
   }
 }
 
+using nlohmann::json;
+
+absl::StatusOr<Opened> OpenJob(JobFolder& folder, const RunContext& context,
+                               Observer& observer) {
+  auto spec = spec::ParseTrainSpec(folder.job().dump(), "job.json");
+  if (!spec.ok()) return spec.status();
+  return Open(spec::ResolvePaths(*std::move(spec), folder.path().string()),
+              context, observer);
+}
+
+TEST(OpenTest, TheSpecIsFilledIn) {
+  JobFolder folder("open_spec");
+  RecordingObserver observer;
+  const RunContext context = {folder.path() / "out", folder.path(), "", "", {}};
+  auto opened = OpenJob(folder, context, observer);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->device->name(), "cpu");
+  EXPECT_EQ(observer.devices, std::vector<std::string>{"cpu"});
+  EXPECT_EQ(opened->spec->lora,
+            spec::EffectiveLora(opened->spec->lora, opened->config));
+  folder.job()["adapter"] =
+      testing_support::Golden("smollm", "adapter").string();
+  folder.job().erase("lora");
+  auto started = OpenJob(folder, context, observer);
+  ASSERT_TRUE(started.ok()) << started.status();
+  const auto adapter = lora::ReadPeftConfig(started->spec->adapter);
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  EXPECT_EQ(started->spec->lora.r, adapter->r);
+  EXPECT_TRUE(observer.stages.empty());
+}
+
+struct Case {
+  std::function<void(JobFolder&)> spoil;
+  absl::StatusCode code;
+  const char* message;
+};
+
+TEST(OpenTest, WhatDoesNotFitTheModelIsSaidBeforeDataAreRead) {
+  const Case cases[] = {
+      {[](JobFolder& f) { f.job()["model"] = "/no/such/model"; },
+       absl::StatusCode::kNotFound, "/no/such/model"},
+      {[](JobFolder& f) { f.job()["lora"]["target_modules"] = {"q_porj"}; },
+       absl::StatusCode::kInvalidArgument, "q_porj"},
+      {[](JobFolder& f) {
+         f.job()["adapter"] =
+             testing_support::Golden("smollm", "adapter").string();
+         f.job()["lora"]["r"] = 2;
+       },
+       absl::StatusCode::kInvalidArgument, "leave lora out"}};
+  for (const Case& c : cases) {
+    JobFolder folder("open_refused");
+    c.spoil(folder);
+    RecordingObserver observer;
+    const absl::Status status = Train(folder, "out", observer).status();
+    EXPECT_EQ(status.code(), c.code) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(c.message));
+    EXPECT_TRUE(observer.stages.empty());
+  }
+}
+
+TEST(OpenTest, AMissingDeviceSaysWhatItNeeds) {
+  if (device::OpenMps().ok()) return;  // a Mac: nothing is missing
+  JobFolder folder("open_device");
+  folder.job()["device"] = "mps";
+  RecordingObserver observer;
+  const absl::Status status = Train(folder, "out", observer).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("Apple-silicon"));
+}
+
+TEST(OpenTest, FieldsThatChangeNothingAreSaid) {
+  JobFolder folder("open_idle");
+  folder.training()["early_stopping_threshold"] = 0.5;
+  folder.training()["max_length"] = 4096;
+  RecordingObserver observer;
+  ASSERT_TRUE(Train(folder, "out", observer).ok());
+  EXPECT_THAT(observer.warnings(),
+              testing::IsSupersetOf(
+                  {testing::HasSubstr("early_stopping_threshold has no effect"),
+                   testing::HasSubstr("max_length is 4096, the model's "
+                                      "max_position_embeddings")}));
+}
+
+TEST(OpenTest, APatternThatMatchesNothingIsRefused) {
+  JobFolder folder("open_pattern");
+  folder.job()["lora"]["rank_pattern"] = {{"q_porj", 2}};
+  RecordingObserver observer;
+  const auto result = Train(folder, "out", observer);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(result.status().message()),
+              testing::HasSubstr("lora.rank_pattern: \"q_porj\" matches no"));
+}
+
+json ConfigOf(const JobFolder& folder, const std::string& out) {
+  return json::parse(
+      *base::ReadFile(folder.path() / out / "adapter/adapter_config.json"));
+}
+
+// As PeftModel.from_pretrained(is_trainable=True) keeps it.
+TEST(OpenTest, AStartFromAnAdapterKeepsItsDropout) {
+  JobFolder folder("open_start_dropout");
+  folder.training()["max_steps"] = 4;
+  RecordingObserver observer, as_told, as_it_is, without;
+  ASSERT_TRUE(Train(folder, "one", observer).ok());
+  folder.job()["adapter"] = (folder.path() / "one" / "adapter").string();
+  folder.job().erase("lora");
+  ASSERT_TRUE(Train(folder, "kept", as_it_is).ok());
+  EXPECT_EQ(ConfigOf(folder, "kept")["lora_dropout"], 0.1);
+  folder.job()["lora"] = {{"lora_dropout", 0.1}};
+  ASSERT_TRUE(Train(folder, "told", as_told).ok());
+  EXPECT_EQ(AdapterBytes(folder, "kept"), AdapterBytes(folder, "told"));
+  folder.job()["lora"] = {{"lora_dropout", 0}};
+  ASSERT_TRUE(Train(folder, "without", without).ok());
+  EXPECT_EQ(ConfigOf(folder, "without")["lora_dropout"], 0.0);
+  EXPECT_NE(AdapterBytes(folder, "kept"), AdapterBytes(folder, "without"));
+}
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+
+class AutoBatchTest : public testing::Test {
+ protected:
+  AutoBatchTest() {
+    folder_.training()["per_device_train_batch_size"] = 2;
+    folder_.training()["gradient_accumulation_steps"] = 3;
+    folder_.job()["lora"]["lora_dropout"] = 0;
+  }
+  absl::StatusOr<RunResult> Train(const std::string& out,
+                                  RecordingObserver& observer) {
+    return train::Train(folder_, out, observer);
+  }
+  json Choice(const std::string& out) {
+    return json::parse(
+        *base::ReadFile(folder_.path() / out / "run.json"))["micro_batch"];
+  }
+  // Trains the first step of the run `out`, whose next attempt finds that it
+  // began with this choice.
+  void BeginWith(const std::string& out, int64_t rows, bool checkpointing,
+                 bool selective = false) {
+    RecordingObserver first;
+    first.stop_after = 1;
+    ASSERT_TRUE(Train(out, first).ok());
+    const auto file = folder_.path() / out / "run.json";
+    json run = json::parse(*base::ReadFile(file));
+    json& plan = run["micro_batch"];
+    plan["rows"] = rows;
+    plan["gradient_checkpointing"] = checkpointing;
+    plan["recompute_granularity"] = selective ? "selective" : "full";
+    ASSERT_TRUE(base::WriteFileAtomic(file, run.dump()).ok());
+  }
+
+  JobFolder folder_{"auto_batch"};
+};
+
+// The same rows and the same gradient, up to rounding.
+void ExpectSameSteps(const std::vector<report::Progress>& steps,
+                     const std::vector<report::Progress>& expected) {
+  ASSERT_EQ(steps.size(), expected.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const report::Progress &a = steps[i], &b = expected[i];
+    EXPECT_NEAR(a.loss, b.loss, 1e-5) << i;
+    EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-4 * b.grad_norm) << i;
+    EXPECT_EQ(a.tokens, b.tokens);
+    EXPECT_EQ(a.label_tokens, b.label_tokens);
+  }
+}
+
+TEST_F(AutoBatchTest, WhateverIsChosenTheRunIsTheSame) {
+  RecordingObserver as_stated;
+  ASSERT_TRUE(Train("stated", as_stated).ok());
+  EXPECT_TRUE(Choice("stated").is_null());
+  folder_.training()["auto_find_batch_size"] = true;
+  RecordingObserver tried;
+  const auto result = Train("tried", tried);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(Choice("tried")["from"], "trial");
+  EXPECT_FALSE(Choice("tried")["trials"].empty());
+  struct Way {
+    int64_t rows;
+    bool checkpointing, selective;
+  };
+  for (const auto& [rows, checkpointing, selective] : {Way{1, true, false},
+                                                       {2, true, true},
+                                                       {3, false, false},
+                                                       {6, true, false}}) {
+    const std::string out = "rows" + std::to_string(rows);
+    BeginWith(out, rows, checkpointing, selective);
+    RecordingObserver observer;
+    ASSERT_TRUE(Train(out, observer).ok());
+    EXPECT_EQ(Choice(out)["from"], "resumed");
+    EXPECT_EQ(Choice(out)["rows"], rows);
+    EXPECT_EQ(Choice(out)["accumulation"], 6 / rows);
+    EXPECT_EQ(Choice(out)["gradient_checkpointing"], checkpointing);
+    EXPECT_EQ(Choice(out).value("recompute_granularity", "none"),
+              !checkpointing ? "none" : (selective ? "selective" : "full"));
+    ExpectSameSteps(observer.steps,
+                    {as_stated.steps.begin() + 1, as_stated.steps.end()});
+  }
+}
+
+TEST_F(AutoBatchTest, ShortRowsSideBySideTrainTheSame) {
+  folder_.training()["padding_free"] = false;
+  RecordingObserver padded, beside;
+  ASSERT_TRUE(Train("padded", padded).ok());
+  folder_.training()["padding_free"] = true;
+  ASSERT_TRUE(Train("beside", beside).ok());
+  ExpectSameSteps(beside.steps, padded.steps);
+  int64_t before = 0, after = 0;
+  for (const auto& step : padded.steps) before += *step.padded_tokens;
+  for (const auto& step : beside.steps) after += *step.padded_tokens;
+  EXPECT_LT(after, before);
+}
+
+TEST_F(AutoBatchTest, AResumedRunKeepsToWhatItBeganWith) {
+  folder_.training()["auto_find_batch_size"] = true;
+  folder_.job()["lora"]["lora_dropout"] = 0.1;  // masks depend on the choice
+  BeginWith("whole", 3, false);
+  fs::copy(folder_.path() / "whole", folder_.path() / "parts",
+           fs::copy_options::recursive);
+  RecordingObserver whole, part, rest;
+  ASSERT_TRUE(Train("whole", whole).ok());
+  part.stop_after = 3;
+  ASSERT_TRUE(Train("parts", part).ok());
+  ASSERT_TRUE(Train("parts", rest).ok());
+  EXPECT_EQ(Choice("parts")["from"], "resumed");
+  EXPECT_EQ(Choice("parts")["rows"], 3);
+  EXPECT_EQ(AdapterBytes(folder_, "parts"), AdapterBytes(folder_, "whole"));
+}
+
+TEST_F(AutoBatchTest, CheckpointingThatTheJobStatesIsKept) {
+  folder_.training()["auto_find_batch_size"] = true;
+  folder_.training()["gradient_checkpointing"] = true;
+  RecordingObserver observer;
+  ASSERT_TRUE(Train("kept", observer).ok());
+  EXPECT_EQ(Choice("kept")["gradient_checkpointing"], true);
+}
+
+TEST(PrepareTest, EpochsSetTheLengthWhenMaxStepsDoesNot) {
+  JobFolder folder("prepare_epochs");
+  folder.training().erase("max_steps");
+  folder.training()["num_train_epochs"] = 1.5;
+  folder.training()["eval_steps"] = 0;
+  RecordingObserver observer;
+  auto result = Train(folder, "out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->steps, 8);  // ceil(1.5 · ceil(10 rows / 2))
+  std::vector<int64_t> eval_steps;
+  for (const auto& eval : observer.evals) eval_steps.push_back(eval.step);
+  EXPECT_THAT(eval_steps, ElementsAre(0, 5, 8));
+  EXPECT_DOUBLE_EQ(observer.steps.back().epoch, 1.6);
+}
+
+// run.json names what ran, a restart's share included.
+TEST(PrepareTest, TheAttentionThatRanIsNamed) {
+  struct Case {
+    std::function<void(JobFolder&)> change;
+    const char *forward, *backward;
+  };
+  const char* const kAten = "scaled_dot_product_attention";
+  const Case cases[] = {
+      {[](JobFolder&) {}, "flash", "blocked"},
+      {[](JobFolder& f) { f.training()["packing"] = true; }, "flash", "flash"},
+      {[](JobFolder& f) { f.job()["gradients"] = "autograd"; }, kAten, kAten},
+  };
+  for (const Case& c : cases) {
+    JobFolder folder("prepare_attention");
+    c.change(folder);
+    const auto attention = [&] {
+      return json::parse(
+          *base::ReadFile(folder.path() / "out/run.json"))["attention"];
+    };
+    RecordingObserver first, second, third;
+    first.stop_at_stage = "evaluating";  // before the first step
+    ASSERT_TRUE(Train(folder, "out", first).ok());
+    EXPECT_TRUE(attention()["training"]["forward"].is_null());
+    ASSERT_TRUE(Train(folder, "out", second).ok());
+    ASSERT_TRUE(Train(folder, "out", third).ok());  // no step again
+    EXPECT_EQ(attention()["training"]["forward"], c.forward);
+    EXPECT_EQ(attention()["training"]["backward"], c.backward);
+    EXPECT_EQ(attention()["evaluation"], kAten);
+  }
+}
+
+TEST(PrepareTest, AResultNamesItsModelAsTheJobDoes) {
+  JobFolder folder("prepare_model_id");
+  folder.training()["max_steps"] = 1;
+  folder.training()["eval_steps"] = 0;
+  const fs::path snapshot =
+      folder.path() / "hub" / "models--me--tiny" / "snapshots" / "abc123";
+  fs::create_directories(snapshot.parent_path());
+  fs::copy(testing_support::Golden("smollm", "model"), snapshot);
+  const fs::path refs = snapshot.parent_path().parent_path() / "refs";
+  fs::create_directories(refs);
+  std::ofstream(refs / "main") << "abc123";
+  RecordingObserver observer;
+  const auto name_of = [&](const std::string& out) {
+    auto result = Train(folder, out, observer);
+    EXPECT_TRUE(result.ok()) << result.status();
+    const json config = ConfigOf(folder, out);
+    return std::pair{config["base_model_name_or_path"], config["revision"]};
+  };
+  setenv("HF_HUB_CACHE", (folder.path() / "hub").c_str(), 1);
+  folder.job()["model"] = "me/tiny";  // by hand
+  EXPECT_EQ(name_of("id"), (std::pair<json, json>{"me/tiny", "abc123"}));
+  unsetenv("HF_HUB_CACHE");
+  const json run =
+      json::parse(*base::ReadFile(folder.path() / "id" / "run.json"));
+  EXPECT_EQ(run["model"]["folder"], snapshot.string());
+  EXPECT_EQ(run["model"]["name"], "me/tiny");
+  folder.job()["model"] = snapshot.string();
+  EXPECT_EQ(name_of("path"),
+            (std::pair<json, json>{snapshot.string(), nullptr}));
+  folder.job()["model_id"] = "me/tiny";  // as mpsd hands it on
+  EXPECT_EQ(name_of("mpsd"), (std::pair<json, json>{"me/tiny", "abc123"}));
+}
+
+struct LoadCase {
+  const char* name;
+  std::function<void(JobFolder&)> spoil;
+  absl::StatusCode code;
+  const char* message;
+};
+
+class BadJobTest : public testing::TestWithParam<LoadCase> {};
+
+TEST_P(BadJobTest, IsRefusedBeforeTheFirstStep) {
+  JobFolder folder("load_test");
+  GetParam().spoil(folder);
+  RecordingObserver observer;
+  const absl::Status status = Train(folder, "out", observer).status();
+  EXPECT_EQ(status.code(), GetParam().code) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr(GetParam().message));
+  EXPECT_TRUE(observer.steps.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadJobTest,
+    testing::Values(
+        LoadCase{"row",
+                 [](JobFolder& f) {
+                   std::ofstream(f.path() / "train.jsonl", std::ios::app)
+                       << "{\"txet\": 1}\n";
+                 },
+                 absl::StatusCode::kInvalidArgument, "train.jsonl:11"},
+        LoadCase{"eval_row",
+                 [](JobFolder& f) {
+                   std::ofstream(f.path() / "eval.jsonl") << "nonsense\n";
+                 },
+                 absl::StatusCode::kInvalidArgument, "eval.jsonl:1"},
+        LoadCase{"no_data",
+                 [](JobFolder& f) {
+                   std::filesystem::remove(f.path() / "train.jsonl");
+                 },
+                 absl::StatusCode::kNotFound, "train.jsonl"},
+        LoadCase{"adapter",
+                 [](JobFolder& f) {
+                   f.job()["adapter"] =
+                       testing_support::Golden("llama2", "adapter").string();
+                   f.job().erase("lora");
+                 },
+                 absl::StatusCode::kInvalidArgument, "has shape"}),
+    [](const auto& info) { return info.param.name; });
+
+// The base in four and in eight bits learns about what the whole one learns.
+TEST(LoadTest, AQuantisedBaseIsTrainedOn) {
+  std::vector<double> losses;
+  for (const char* kind : {"none", "load_in_8bit", "load_in_4bit"}) {
+    JobFolder folder("load_quantised");
+    if (kind != std::string("none")) {
+      folder.job()["quantization_config"] = {{kind, true}};
+    }
+    RecordingObserver observer;
+    const auto result = Train(folder, "out", observer);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_LT(*result->eval_loss_after, *result->eval_loss_before) << kind;
+    losses.push_back(*result->eval_loss_before);
+  }
+  EXPECT_NE(losses[1], losses[0]);
+  EXPECT_NEAR(losses[1], losses[0], 0.02 * losses[0]);
+  EXPECT_NE(losses[2], losses[0]);
+  EXPECT_NEAR(losses[2], losses[0], 0.2 * losses[0]);
+}
+
+// A copy of the golden model whose weights end early.
+std::string SpoiltModel() {
+  const auto folder = testing_support::FreshFolder("load_spoilt_model");
+  std::filesystem::copy(testing_support::Golden("smollm", "model"), folder,
+                        std::filesystem::copy_options::recursive |
+                            std::filesystem::copy_options::overwrite_existing);
+  const auto file = folder / "model.safetensors";
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  return folder.string();
+}
+
+// They are read side by side: which fault is met first is chance, which one is
+// said is not.
+TEST(LoadTest, FaultsOfDataAreSaidBeforeThoseOfWeights) {
+  const std::string model = SpoiltModel();
+  for (const int rows : {10, 3000}) {
+    JobFolder folder("load_order");
+    folder.job()["model"] = model;
+    folder.WriteRows("train.jsonl", rows);
+    RecordingObserver observer;
+    const absl::Status weights = Train(folder, "out", observer).status();
+    EXPECT_EQ(weights.code(), absl::StatusCode::kInvalidArgument) << weights;
+    EXPECT_THAT(std::string(weights.message()),
+                testing::HasSubstr("model.safetensors"));
+    std::ofstream(folder.path() / "train.jsonl", std::ios::app) << "{\n";
+    const absl::Status data = Train(folder, "out", observer).status();
+    EXPECT_EQ(data.code(), absl::StatusCode::kInvalidArgument) << data;
+    EXPECT_THAT(std::string(data.message()),
+                testing::HasSubstr("train.jsonl:"));
+  }
+}
+
+// The data decide which metrics a job has.
+TEST(LoadTest, AnUnknownMetricIsSaidBeforeFaultsOfWeights) {
+  JobFolder folder("load_metric");
+  folder.job()["model"] = SpoiltModel();
+  folder.training()["metric_for_best_model"] = "acuracy";
+  RecordingObserver observer;
+  const absl::Status status = Train(folder, "out", observer).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("training.metric_for_best_model"));
+}
+
+TEST(LoadTest, WhatIsLoadedIsWhole) {
+  JobFolder folder("load_whole");
+  auto spec = spec::ParseTrainSpec(folder.job().dump(), "job.json");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  RecordingObserver observer;
+  const RunContext context = {folder.path() / "out", folder.path(), "", "", {}};
+  auto opened =
+      Open(spec::ResolvePaths(*std::move(spec), folder.path().string()),
+           context, observer);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const spec::TrainSpec* const stated = opened->spec.get();
+  auto loaded = Load(*std::move(opened));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->spec.get(), stated);  // the one that the task refers to
+  EXPECT_EQ(loaded->data.train->size(), 10);
+  EXPECT_EQ(loaded->data.eval->size(), 3);
+  EXPECT_THAT(loaded->weight_files, testing::ElementsAre("model.safetensors"));
+  EXPECT_GT(loaded->trainable->parameters().element_count(), 0);
+  EXPECT_EQ(&loaded->subject().network, loaded->network.get());
+  EXPECT_EQ(loaded->shapes().step_rows(), 2);
+}
+
+TEST(LoadTest, StagesAreToldInOneOrder) {
+  JobFolder folder("load_stages");
+  folder.training()["max_steps"] = 1;
+  RecordingObserver observer;
+  ASSERT_TRUE(Train(folder, "out", observer).ok());
+  std::vector<std::string> stages;
+  for (const std::string& stage : observer.stages) {
+    if (stages.empty() || stage != stages.back()) stages.push_back(stage);
+  }
+  const auto at = [&](const char* stage) {
+    return std::find(stages.begin(), stages.end(), stage) - stages.begin();
+  };
+  EXPECT_EQ(at("reading training data"), 0);
+  EXPECT_EQ(at("reading evaluation data"), 2);
+  EXPECT_EQ(at("loading model"), 4);
+  EXPECT_EQ(at("training"), 5);
+}
+
+TEST(LoadTest, TensorsThatNothingUsedAreSaidAndKept) {
+  JobFolder folder("load_unused");
+  const auto model = folder.path() / "model";
+  std::filesystem::copy(testing_support::Golden("smollm", "model"), model);
+  auto file = *tensorfile::SafetensorsFile::Open(model / "model.safetensors");
+  tensorfile::NamedTensors tensors = {
+      {"model.layers.0.mystery", at::ones({3})}};
+  for (const auto& [name, entry] : file->entries()) {
+    tensors.emplace_back(name, *file->Load(name));
+  }
+  ASSERT_TRUE(
+      tensorfile::WriteSafetensors(model / "model.safetensors", tensors).ok());
+  folder.job()["model"] = model.string();
+  RecordingObserver observer;
+  ASSERT_TRUE(Train(folder, "out", observer).ok());
+  EXPECT_THAT(observer.warnings(),
+              testing::Contains(testing::HasSubstr("model.layers.0.mystery")));
+  const auto run = nlohmann::json::parse(
+      *base::ReadFile(folder.path() / "out" / "run.json"));
+  EXPECT_EQ(run["unused_tensors"]["names"],
+            nlohmann::json({"model.layers.0.mystery"}));
+  EXPECT_EQ(run["missing_tensors"]["count"], 0);
+}
+
+// That no row has a prompt is known when they are read.
+TEST(LoadTest, ALossOnCompletionsThatNoRowHasIsSaid) {
+  JobFolder folder("load_completion");
+  folder.training()["max_steps"] = 1;
+  folder.training()["completion_only_loss"] = false;
+  const auto warning = testing::Contains(
+      testing::HasSubstr("completion_only_loss has no effect: no row"));
+  RecordingObserver texts, prompts;
+  ASSERT_TRUE(Train(folder, "texts", texts).ok());
+  EXPECT_THAT(texts.warnings(), warning);
+  std::ofstream(folder.path() / "train.jsonl", std::ios::app)
+      << R"({"prompt": "row", "completion": " word1"})"
+      << "\n";
+  ASSERT_TRUE(Train(folder, "prompts", prompts).ok());
+  EXPECT_THAT(prompts.warnings(), testing::Not(warning));
+}
+
+TEST(LoadTest, AnAdapterCanBeTheStart) {
+  JobFolder folder("load_start");
+  RecordingObserver first, second;
+  ASSERT_TRUE(Train(folder, "one", first).ok());
+  folder.job()["adapter"] = (folder.path() / "one" / "adapter").string();
+  folder.job().erase("lora");
+  ASSERT_TRUE(Train(folder, "two", second).ok());
+  EXPECT_NEAR(second.evals.front().eval_loss, first.evals.back().eval_loss,
+              1e-6);
+}
+
+namespace fs = std::filesystem;
+
+// A stop is heard between any two micro-batches, and the step it cuts leaves no
+// trace: checkpoints, random numbers and data are those of the step before.
+class StopWithinAStepTest : public testing::TestWithParam<const char*> {
+ protected:
+  // Three micro-batches a step, dropout, no evaluation.
+  static void Shape(JobFolder& folder, const std::string& kind) {
+    folder.training()["per_device_train_batch_size"] = 1;
+    folder.training()["gradient_accumulation_steps"] = 3;
+    folder.training()["max_steps"] = 4;
+    folder.training()["save_steps"] = 2;
+    folder.training()["eval_steps"] = 100;
+    folder.WriteRows("train.jsonl", 20);
+    if (kind == "packing") folder.training()["packing"] = true;
+    if (kind == "autograd") folder.job()["gradients"] = "autograd";
+    if (kind == "full") {
+      folder.job().erase("lora");
+      folder.job()["fine_tune_type"] = "full";
+    }
+  }
+  static std::string Bytes(const JobFolder& folder, const std::string& out) {
+    const fs::path model = folder.path() / out / "model/model.safetensors";
+    return fs::exists(model) ? *base::ReadFile(model)
+                             : AdapterBytes(folder, out);
+  }
+};
+
+TEST_P(StopWithinAStepTest, EndsInTheSameBytes) {
+  JobFolder folder(std::string("trainer_within_") + GetParam());
+  Shape(folder, GetParam());
+  RecordingObserver whole;
+  ASSERT_TRUE(Train(folder, "whole", whole).ok());
+  // Asked before each step and between its micro-batches.
+  ASSERT_GE(whole.asked, 9);
+  int64_t within = 0;
+  for (int64_t asked = 4; asked <= whole.asked; ++asked) {
+    SCOPED_TRACE(asked);
+    const std::string out = absl::StrCat("parts", asked);
+    RecordingObserver first, second;
+    first.stop_when_asked = asked;
+    auto stopped = Train(folder, out, first);
+    ASSERT_TRUE(stopped.ok()) << stopped.status();
+    if (stopped->stopped == StopRequest::kNone) continue;  // an evaluation's
+    EXPECT_LE(first.asked, asked + 1) << "and once for the reason";
+    EXPECT_EQ(stopped->checkpoint_step, stopped->steps);
+    within += stopped->steps > 0 && stopped->steps < 4;
+    ASSERT_TRUE(Train(folder, out, second).ok());
+    EXPECT_EQ(first.steps.size() + second.steps.size(), whole.steps.size());
+    EXPECT_EQ(Bytes(folder, "whole"), Bytes(folder, out));
+    if (second.steps.empty()) continue;  // stopped in the last evaluation
+    EXPECT_EQ(second.steps.back().loss, whole.steps.back().loss);
+  }
+  EXPECT_GE(within, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, StopWithinAStepTest,
+                         testing::Values("rows", "packing", "autograd", "full"),
+                         [](const auto& info) { return info.param; });
+
+TEST(LoopTest, ACancelWithinAStepEndsAtOnce) {
+  JobFolder folder("loop_cancel_within");
+  folder.training()["gradient_accumulation_steps"] = 5;
+  folder.training().erase("eval_steps");
+  folder.job()["dataset"].erase("eval");
+  RecordingObserver observer;
+  observer.stop_kind = StopRequest::kCancel;
+  observer.stop_when_asked = 2;  // behind the first micro-batch
+  auto stopped = Train(folder, "out", observer);
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  EXPECT_EQ(stopped->stopped, StopRequest::kCancel);
+  EXPECT_EQ(stopped->checkpoint_step, 0);
+  EXPECT_TRUE(observer.steps.empty());
+  EXPECT_TRUE(ckpt::ListCheckpoints(folder.path() / "out").empty());
+}
+
+// A pause within a step is no part of its time: speed and ETA stay true.
+TEST(LoopTest, AHeldStepCountsNoWaiting) {
+  struct Holding : RecordingObserver {
+    StopRequest stop_request() override {
+      if (++asked == 1) begin = Now();
+      if (asked == 2) {
+        const absl::Duration before = Now();
+        absl::SleepFor(absl::Seconds(2));
+        slept = Now() - before;
+      }
+      return StopRequest::kNone;
+    }
+    void OnStep(const report::Progress& step) override {
+      RecordingObserver::OnStep(step);
+      whole = Now() - begin;
+    }
+    static absl::Duration Now() { return base::Clock::Real().Monotonic(); }
+    absl::Duration begin, whole, slept;
+  };
+  JobFolder folder("loop_held");
+  folder.training()["gradient_accumulation_steps"] = 5;
+  folder.training()["max_steps"] = 1;
+  folder.training().erase("eval_steps");
+  folder.job()["dataset"].erase("eval");
+  Holding observer;
+  ASSERT_TRUE(Train(folder, "out", observer).ok());
+  EXPECT_GE(observer.asked, 5);
+  // However slow the machine is: the first question comes before the step.
+  EXPECT_LE(observer.steps.at(0).seconds,
+            absl::ToDoubleSeconds(observer.whole - observer.slept));
+}
+
+TEST(LoopTest, AnEvaluationBeforeTheFirstCheckpointHasOneLine) {
+  JobFolder folder("loop_eval_once");
+  folder.training()["save_steps"] = 0;
+  RecordingObserver first, second;
+  first.stop_after = 2;
+  first.stop_kind = StopRequest::kCancel;  // as good as killed
+  ASSERT_TRUE(Train(folder, "out", first).ok());
+  ASSERT_TRUE(Train(folder, "out", second).ok());
+  std::vector<int64_t> steps;
+  std::ifstream evals(folder.path() / "out" / "eval.jsonl");
+  for (std::string line; std::getline(evals, line);) {
+    steps.push_back(nlohmann::json::parse(line)["step"]);
+  }
+  EXPECT_THAT(steps, ElementsAre(0, 4, 8));
+}
+
+TEST(LoopTest, AStopWithinAnEvaluationRepeatsTheEvaluation) {
+  const JobFolder folder("loop_eval_stop");
+  RecordingObserver first, second;
+  first.stop_at_stage = "evaluating";
+  auto stopped = Train(folder, "out", first);
+  ASSERT_TRUE(stopped.ok());
+  EXPECT_EQ(stopped->stopped, StopRequest::kPreempt);
+  EXPECT_TRUE(first.evals.empty());
+  ASSERT_TRUE(Train(folder, "out", second).ok());
+  EXPECT_EQ(second.evals.front().step, 0);
+}
+
+// What the run reads is not hashed by then: no checkpoint asked for it.
+TEST(LoopTest, AStopWithinTheFirstStepsEvaluationKeepsTheStep) {
+  JobFolder folder("loop_first_eval_stop");
+  folder.training()["eval_steps"] = 1;
+  RecordingObserver first, second;
+  first.stop_after = 1;
+  auto stopped = Train(folder, "out", first);
+  ASSERT_TRUE(stopped.ok()) << stopped.status();
+  EXPECT_EQ(stopped->checkpoint_step, 1);
+  ASSERT_TRUE(Train(folder, "out", second).ok());
+  EXPECT_EQ(second.steps.front().step, 2);
+  EXPECT_EQ(second.evals.front().step, 1);
+  EXPECT_TRUE(second.warnings().empty());
+}
+
+TEST(LoopTest, EarlyStoppingEndsARunThatDoesNotImprove) {
+  JobFolder folder("loop_early");
+  folder.training()["eval_steps"] = 1;
+  folder.training()["save_steps"] = 1;
+  folder.training()["max_steps"] = 30;
+  folder.training()["learning_rate"] = 1.0;  // makes it worse
+  folder.training()["max_grad_norm"] = 0;
+  folder.training()["load_best_model_at_end"] = true;
+  folder.training()["early_stopping_patience"] = 2;
+  folder.training()["save_total_limit"] = 2;
+  RecordingObserver observer;
+  auto result = Train(folder, "out", observer);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_LT(result->steps, 30);
+  // The adapter is the best evaluation's, not the last step's.
+  auto best = std::min_element(
+      observer.evals.begin() + 1, observer.evals.end(),
+      [](const auto& a, const auto& b) { return a.eval_loss < b.eval_loss; });
+  EXPECT_EQ(*result->eval_loss_after, best->eval_loss);
+  EXPECT_EQ(
+      AdapterBytes(folder, "out"),
+      *base::ReadFile(ckpt::CheckpointPath(folder.path() / "out", best->step) /
+                      "adapter_model.safetensors"));
+  EXPECT_LE(ckpt::ListCheckpoints(folder.path() / "out").size(), 2u);
+}
+
+TEST(TaskPipelineTest, IsThatOfTheSpec) {
+  spec::TrainSpec spec;
+  auto lm = TaskPipeline::Make(spec);
+  EXPECT_NE(dynamic_cast<LanguageModelling*>(lm.get()), nullptr);
+  EXPECT_EQ(lm->class_labels(), nullptr);
+  for (const spec::Task task : {spec::Task::kSeqCls, spec::Task::kImageCls}) {
+    spec.task = task;
+    auto classes = TaskPipeline::Make(spec);
+    EXPECT_NE(dynamic_cast<Classification*>(classes.get()), nullptr);
+    EXPECT_NE(classes->class_labels(), nullptr);
+  }
+}
+
 }  // namespace
+
 }  // namespace mpsd::train

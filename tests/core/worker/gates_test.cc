@@ -2,17 +2,29 @@
 #include "core/worker/gates.h"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
+#include "core/selftest/verdict.h"
+#include "core/worker/cpu_rates.h"
+#include "core/worker/environment.h"
 #include "core/worker/run_job.h"
+#include "core/worker/selftest.h"
+#include "tests/core/job_folder.h"
+#include "tests/core/scratch_folder.h"
+
+// That the program starts anew is seen in tests/e2e/manners_test.py.
 
 namespace mpsd::worker {
+
 namespace {
 
 using nlohmann::json;
@@ -65,5 +77,152 @@ TEST(Gates, TheVersionInTorchsWords) {
   EXPECT_EQ(TorchVersionIn("nothing"), "");
 }
 
+using testing::HasSubstr;
+
+struct Ended {
+  int code;
+  std::string out, err;
+};
+
+Ended Selftest(const SelftestOptions& options) {
+  std::ostringstream out, err;
+  const int code = RunSelftest(options, out, err);
+  return {code, out.str(), err.str()};
+}
+
+TEST(WorkerSelftestTest, ThePassedVerdictIsKeptAndRepeated) {
+  const auto folder = testing_support::FreshFolder("worker_selftest");
+  SelftestOptions options;
+  options.device = "cpu";
+  options.verdict = folder / "verdict.json";
+  const Ended first = Selftest(options);
+  EXPECT_EQ(first.code, 0) << first.out << first.err;
+  EXPECT_THAT(first.out, HasSubstr("RMS norm, gradients"));
+  EXPECT_THAT(first.out, HasSubstr("self-test of cpu: passed"));
+  const Ended second = Selftest(options);
+  EXPECT_EQ(second.code, 0);
+  EXPECT_THAT(second.out, HasSubstr("kept in "));
+  EXPECT_THAT(second.out, testing::Not(HasSubstr("RMS norm")));
+}
+
+// For want of memory, say; it would hold every job for good.
+TEST(WorkerSelftestTest, AFailedVerdictIsNotRepeatedButTestedAnew) {
+  const auto folder = testing_support::FreshFolder("worker_selftest_failed");
+  SelftestOptions options;
+  options.device = "cpu";
+  options.verdict = folder / "verdict.json";
+  const auto device = *device::OpenCpu();
+  selftest::Report report;
+  report.results = {{"bmm", "2 × 3", 1, 0.1, ""}};
+  const selftest::Identity identity =
+      selftest::IdentityOf(*device, TorchVersion(), WorkerVersion(), {});
+  ASSERT_TRUE(selftest::WriteVerdict(options.verdict, identity, report).ok());
+  const Ended anew = Selftest(options);
+  EXPECT_EQ(anew.code, 0) << anew.out;
+  EXPECT_THAT(anew.out, HasSubstr("RMS norm"));
+  EXPECT_TRUE(selftest::ReadVerdict(options.verdict)->passed);
+}
+
+// One that passed elsewhere says nothing of this machine.
+TEST(WorkerSelftestTest, APassOfAnotherSystemIsNotRepeated) {
+  const auto folder = testing_support::FreshFolder("worker_selftest_other");
+  SelftestOptions options;
+  options.device = "cpu";
+  options.verdict = folder / "verdict.json";
+  const auto device = *device::OpenCpu();
+  selftest::Report report;
+  report.results = {{"bmm", "2 × 3", 0, 0.1, ""}};
+  selftest::Identity identity =
+      selftest::IdentityOf(*device, TorchVersion(), WorkerVersion(), {});
+  identity.os_build = "of last week";
+  ASSERT_TRUE(selftest::WriteVerdict(options.verdict, identity, report).ok());
+  EXPECT_THAT(Selftest(options).out, HasSubstr("RMS norm"));
+}
+
+TEST(WorkerSelftestTest, WhatCannotRunSaysWhy) {
+  SelftestOptions options;
+  options.device = "mps";
+  const Ended none = Selftest(options);
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("no MPS device"));
+  options.device = "cpu";
+  options.job = "/no/such/job.json";
+  EXPECT_EQ(Selftest(options).code, 2);
+}
+
+TEST(WorkerSelftestTest, SizesAreThoseOfTheJob) {
+  spec::TrainSpec spec;
+  spec.training.per_device_train_batch_size = 3;
+  spec.training.max_length = 512;
+  spec::ModelConfig config;
+  config.hidden_size = 64;
+  config.intermediate_size = 100;
+  config.num_attention_heads = 8;
+  config.num_key_value_heads = 2;
+  config.head_dim = 8;
+  config.vocab_size = 77;
+  config.max_position_embeddings = 256;
+  selftest::Sizes sizes = SizesOf(spec, config);
+  EXPECT_EQ(sizes.tokens(), 3 * 256);
+  EXPECT_EQ(sizes.inner, 100);
+  EXPECT_EQ(sizes.kv_heads, 2);
+  EXPECT_EQ(sizes.vocabulary, 77);
+  config.family = spec::Family::kVision;
+  config.vision.image_size = 224;
+  config.vision.patch_size = 16;
+  config.num_key_value_heads = 0;
+  sizes = SizesOf(spec, config);
+  EXPECT_EQ(sizes.length, 197);
+  EXPECT_EQ(sizes.kv_heads, 8);
+}
+
+// Of any machine that tests run on, however busy.
+TEST(CpuRates, ArePossible) {
+  const plan::Rates rates = MeasureCpu();
+  EXPECT_GT(rates.fp32_operations, 1e8);
+  EXPECT_LT(rates.fp32_operations, 1e14);
+  EXPECT_GT(rates.half_operations, 1e7);
+  EXPECT_GT(rates.bytes, 1e7);
+  EXPECT_LT(rates.bytes, 1e13);
+  EXPECT_GT(rates.call_seconds, 0);
+  EXPECT_THAT(rates.source, testing::HasSubstr("this CPU"));
+}
+
+TEST(NeededEnvironment, IsThatOfAWorker) {
+  const host::Environment needed = NeededEnvironment({{"A", "b"}}, "");
+  EXPECT_EQ(needed.at("A"), "b");
+  EXPECT_EQ(needed.at("PYTORCH_ENABLE_MPS_FALLBACK"), "0");
+  EXPECT_EQ(NeededEnvironment(needed, ""), needed) << "no need to start anew";
+}
+
+TEST(NeededEnvironment, HeedsTheJob) {
+  testing_support::JobFolder folder("needed_environment");
+  const auto fallback = [&] {
+    return NeededEnvironment({}, folder.Write().string())
+        .at("PYTORCH_ENABLE_MPS_FALLBACK");
+  };
+  EXPECT_EQ(fallback(), "0");
+  folder.job()["allow_cpu_fallback"] = true;
+  EXPECT_EQ(fallback(), "1");
+}
+
+TEST(NotedEnvironment, IsWhatResultsMayDependOn) {
+  setenv("PYTORCH_MPSD_TEST", "1", 1);
+  setenv("MPSD_SECRET", "1", 1);
+  const auto noted = NotedEnvironment();
+  EXPECT_EQ(noted.at("PYTORCH_MPSD_TEST"), "1");
+  EXPECT_FALSE(noted.contains("MPSD_SECRET"));
+  EXPECT_FALSE(noted.contains("PATH"));
+}
+
+TEST(EnsureEnvironment, ReturnsWhereNothingIsMissing) {
+  for (const auto& [name, value] : host::WorkerEnvironment({})) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  EnsureEnvironment(nullptr, "");
+  SUCCEED() << "it would have failed with no arguments";
+}
+
 }  // namespace
+
 }  // namespace mpsd::worker

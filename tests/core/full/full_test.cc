@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "core/base/file.h"
+#include "core/full/full_model.h"
+#include "core/full/model_folder.h"
+#include "core/model/head_loss.h"
+#include "nlohmann/json.hpp"
+#include "tests/core/golden_model.h"
+#include "tests/core/scratch_folder.h"
+
+namespace mpsd::full {
+
+namespace {
+
+namespace fs = std::filesystem;
+using testing_support::Golden;
+using testing_support::LoadGolden;
+
+std::unique_ptr<FullModel> Attach(model::Network& network,
+                                  const std::string& name) {
+  FullModel::Options options;
+  options.model_folder = Golden(name, "model");
+  auto full = FullModel::Attach(network, options, at::kCPU);
+  EXPECT_TRUE(full.ok()) << full.status();
+  return *std::move(full);
+}
+
+at::Tensor Logits(model::Decoder& model) {
+  at::NoGradGuard no_grad;
+  const at::Tensor ids = at::arange(3, 15).view({2, 6});
+  return model.Logits({ids, at::arange(6).expand({2, 6}), {}});
+}
+
+TEST(FullModelTest, EveryWeightIsAParameterAndATiedOneIsOne) {
+  auto tied = LoadGolden("smollm");
+  ASSERT_TRUE(tied->config().tie_word_embeddings);
+  auto full = Attach(*tied, "smollm");
+  EXPECT_EQ(full->parameters().element_count(),
+            spec::ParameterCount(tied->config()));
+  EXPECT_NE(full->parameters().Find("model.embed_tokens.weight"), nullptr);
+  EXPECT_EQ(full->parameters().Find("lm_head.weight"), nullptr);
+  EXPECT_TRUE(tied->head().weight.is_same(
+      full->parameters().Find("model.embed_tokens.weight")->value));
+  auto untied = LoadGolden("llama2");
+  EXPECT_EQ(Attach(*untied, "llama2")->parameters().element_count(),
+            spec::ParameterCount(untied->config()));
+}
+
+TEST(FullModelTest, AttachingChangesNoOutput) {
+  auto model = LoadGolden("qwen3");
+  const at::Tensor before = Logits(*model);
+  const auto full = Attach(*model, "qwen3");
+  EXPECT_TRUE(at::equal(Logits(*model), before));
+}
+
+TEST(FullModelTest, ACheckpointComesBackBitForBit) {
+  const fs::path folder = testing_support::FreshFolder("full_checkpoint");
+  auto model = LoadGolden("smollm");
+  auto full = Attach(*model, "smollm");
+  at::NoGradGuard no_grad;
+  for (const auto& group : full->parameters().groups()) {
+    at::Tensor values = group.values;
+    values.add_(at::randn_like(values) * 0.01);
+  }
+  const at::Tensor before = Logits(*model);
+  ASSERT_TRUE(full->SaveCheckpoint(folder).ok());
+  auto again = LoadGolden("smollm");
+  auto other = Attach(*again, "smollm");
+  const absl::Status s = other->LoadCheckpoint(folder);
+  ASSERT_TRUE(s.ok()) << s;
+  EXPECT_TRUE(at::equal(Logits(*again), before));
+}
+
+TEST(FullModelTest, AnotherModelsCheckpointIsRefused) {
+  const fs::path folder = testing_support::FreshFolder("full_other");
+  auto model = LoadGolden("llama2");
+  ASSERT_TRUE(Attach(*model, "llama2")->SaveCheckpoint(folder).ok());
+  auto other = LoadGolden("qwen2");
+  EXPECT_FALSE(Attach(*other, "qwen2")->LoadCheckpoint(folder).ok());
+}
+
+TEST(FullModelTest, TheResultIsAModelFolder) {
+  const fs::path folder = testing_support::FreshFolder("full_result");
+  auto model = LoadGolden("smollm");
+  auto full = Attach(*model, "smollm");
+  const absl::Status s = full->SaveResult(folder);
+  ASSERT_TRUE(s.ok()) << s;
+  const auto config =
+      nlohmann::json::parse(*base::ReadFile(folder / "config.json"));
+  EXPECT_EQ(config["architectures"][0], "LlamaForCausalLM");
+  EXPECT_TRUE(fs::exists(folder / "tokenizer.json"));
+  auto weights = *tensorfile::Weights::Open(folder);
+  EXPECT_FALSE(weights->Contains("lm_head.weight"));  // tied
+  auto read = model::Decoder::Load({weights.get()},
+                                   *spec::ReadModelConfig(folder.string()));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(at::equal(Logits(**read), Logits(*model)));
+}
+
+// Gradients of all weights by bf16 activations arrive in fp32 masters.
+TEST(FullModelTest, Bf16ComputesInBf16AndTrainsInFp32) {
+  const std::string folder = Golden("llama2", "model").string();
+  auto weights = *tensorfile::Weights::Open(folder);
+  model::WeightSource source{weights.get(), at::kCPU, at::kBFloat16};
+  auto model = *model::Decoder::Load(source, *spec::ReadModelConfig(folder));
+  auto full = Attach(*model, "llama2");
+  const at::Tensor ids = at::arange(3, 15).view({2, 6});
+  const at::Tensor hidden =
+      model->Hidden({ids, at::arange(6).expand({2, 6}), {}});
+  EXPECT_EQ(hidden.scalar_type(), at::kBFloat16);
+  hidden.to(at::kFloat).square().sum().backward();
+  for (const optim::Parameter& p : full->parameters().parameters()) {
+    EXPECT_EQ(p.value.scalar_type(), at::kFloat) << p.name;
+    if (p.name == "lm_head.weight") continue;  // not in `hidden`
+    EXPECT_GT(p.value.grad().abs().sum().item<double>(), 0) << p.name;
+  }
+}
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+spec::ModelConfig OfType(const std::string& type) {
+  spec::ModelConfig config;
+  config.model_type = type;
+  return config;
+}
+
+TEST(ArchitectureTest, IsTheClassThatTransformersLoads) {
+  EXPECT_EQ(Architecture(OfType("bert"), spec::Task::kSeqCls),
+            "BertForSequenceClassification");
+  EXPECT_EQ(Architecture(OfType("distilbert"), spec::Task::kSeqCls),
+            "DistilBertForSequenceClassification");
+  EXPECT_EQ(Architecture(OfType("vit"), spec::Task::kImageCls),
+            "ViTForImageClassification");
+  EXPECT_EQ(Architecture(OfType("qwen2"), spec::Task::kSeqCls),
+            "Qwen2ForSequenceClassification");
+  EXPECT_EQ(Architecture(OfType("llama"), spec::Task::kCausalLm),
+            "LlamaForCausalLM");
+}
+
+class ModelFolderTest : public testing::Test {
+ protected:
+  ModelFolderTest() {
+    fs::create_directories(from_);
+    fs::create_directories(to_);
+    std::ofstream(from_ / "config.json")
+        << R"({"model_type": "bert", "hidden_size": 8, "num_labels": 5,
+               "architectures": ["BertForMaskedLM"], "dtype": "float16"})";
+  }
+  json Written(const ResultConfig& result) {
+    const absl::Status s = WriteConfig(from_, to_, result);
+    EXPECT_TRUE(s.ok()) << s;
+    return json::parse(*base::ReadFile(to_ / "config.json"));
+  }
+
+  const fs::path root_ = testing_support::FreshFolder("model_folder");
+  const fs::path from_ = root_ / "from", to_ = root_ / "to";
+  spec::ModelConfig config_ = OfType("bert");
+};
+
+TEST_F(ModelFolderTest, TheConfigSaysWhatTheResultIs) {
+  config_.pad_token_id = 3;
+  const json config = Written({config_,
+                               spec::Task::kSeqCls,
+                               {"no", "yes"},
+                               "single_label_classification",
+                               at::kBFloat16});
+  EXPECT_EQ(config["architectures"], json({"BertForSequenceClassification"}));
+  EXPECT_EQ(config["id2label"], json({{"0", "no"}, {"1", "yes"}}));
+  EXPECT_EQ(config["label2id"], json({{"no", 0}, {"yes", 1}}));
+  EXPECT_EQ(config["problem_type"], "single_label_classification");
+  EXPECT_EQ(config["torch_dtype"], "bfloat16");
+  EXPECT_EQ(config["pad_token_id"], 3);
+  EXPECT_EQ(config["hidden_size"], 8);
+  EXPECT_FALSE(config.contains("num_labels"));
+  EXPECT_FALSE(config.contains("dtype"));
+}
+
+TEST_F(ModelFolderTest, ALanguageModelHasNoLabels) {
+  const json config =
+      Written({config_, spec::Task::kCausalLm, {}, "", at::kFloat});
+  EXPECT_FALSE(config.contains("id2label"));
+  EXPECT_FALSE(config.contains("problem_type"));
+}
+
+TEST_F(ModelFolderTest, ABrokenConfigIsNamed) {
+  std::ofstream(from_ / "config.json") << "[";
+  const absl::Status s = WriteConfig(
+      from_, to_, {config_, spec::Task::kCausalLm, {}, "", at::kFloat});
+  EXPECT_THAT(std::string(s.message()), testing::HasSubstr("config.json"));
+}
+
+// A head that the file did not tie stays untied in what is written.
+TEST_F(ModelFolderTest, TheTieIsThatOfTheNetwork) {
+  std::ofstream(from_ / "config.json") << R"({"tie_word_embeddings": true})";
+  config_.family = spec::Family::kDecoder;
+  const auto tie = [&](bool tied) {
+    config_.tie_word_embeddings = tied;
+    return Written({config_,
+                    spec::Task::kCausalLm,
+                    {},
+                    "",
+                    at::kFloat})["tie_word_embeddings"];
+  };
+  EXPECT_EQ(tie(true), true);
+  EXPECT_EQ(tie(false), false);
+  config_.family = spec::Family::kEncoder;
+  EXPECT_EQ(tie(false), true) << "of its pretraining head, and as it was";
+}
+
+TEST_F(ModelFolderTest, NamedChatTemplatesAreCopied) {
+  const fs::path more = from_ / "additional_chat_templates";
+  fs::create_directories(more / "deep");
+  std::ofstream(more / "tool_use.jinja") << "{{ tools }}";
+  std::ofstream(more / "rag.jinja") << "{{ documents }}";
+  std::ofstream(more / "notes.txt") << "x";
+  ASSERT_TRUE(CopyTokenizer(from_, to_).ok());
+  const fs::path copied = to_ / "additional_chat_templates";
+  EXPECT_EQ(*base::ReadFile(copied / "tool_use.jinja"), "{{ tools }}");
+  EXPECT_EQ(*base::ReadFile(copied / "rag.jinja"), "{{ documents }}");
+  EXPECT_FALSE(fs::exists(copied / "notes.txt"));
+  EXPECT_FALSE(fs::exists(copied / "deep"));
+}
+
+TEST_F(ModelFolderTest, WhatThereIsOfATokenizerIsCopied) {
+  std::ofstream(from_ / "tokenizer.json") << "{}";
+  std::ofstream(from_ / "vocab.txt") << "a\nb\n";
+  std::ofstream(from_ / "pytorch_model.bin") << "x";
+  ASSERT_TRUE(fs::create_directory(from_ / "additional_chat_templates"));
+  ASSERT_TRUE(base::WriteFileAtomic(
+                  from_ / "additional_chat_templates/rag.jinja", "{{ x }}")
+                  .ok());
+  ASSERT_TRUE(CopyTokenizer(from_, to_).ok());
+  EXPECT_EQ(*base::ReadFile(to_ / "additional_chat_templates/rag.jinja"),
+            "{{ x }}");
+  EXPECT_EQ(*base::ReadFile(to_ / "vocab.txt"), "a\nb\n");
+  EXPECT_TRUE(fs::exists(to_ / "tokenizer.json"));
+  EXPECT_FALSE(fs::exists(to_ / "pytorch_model.bin"));
+}
+
+// What is copied is downloaded by whoever named the model.
+TEST_F(ModelFolderTest, NothingIsCopiedThroughALinkOutOfTheFolder) {
+  std::ofstream(root_ / "secret") << "{\"key\": 1}";
+  fs::create_directories(from_ / "additional_chat_templates");
+  for (const char* name : {"vocab.txt", "additional_chat_templates/a.jinja"}) {
+    fs::create_symlink(root_ / "secret", from_ / name);
+    const absl::Status s = CopyTokenizer(from_, to_);
+    EXPECT_TRUE(absl::IsFailedPrecondition(s)) << s;
+    EXPECT_THAT(std::string(s.message()),
+                testing::HasSubstr((from_ / name).string() + ": a link that"));
+    EXPECT_EQ(CheckCopied(from_), s) << "before a step is made";
+    EXPECT_FALSE(fs::exists(to_ / name));
+    fs::remove(from_ / name);
+  }
+  fs::remove(from_ / "config.json");
+  fs::create_symlink(root_ / "secret", from_ / "config.json");
+  const absl::Status s = WriteConfig(
+      from_, to_, {config_, spec::Task::kCausalLm, {}, "", at::kFloat});
+  EXPECT_TRUE(absl::IsFailedPrecondition(s)) << s;
+  EXPECT_FALSE(fs::exists(to_ / "config.json"));
+}
+
+TEST_F(ModelFolderTest, LinksWithinTheFolderAndToAHubsBlobsAreCopied) {
+  const fs::path hub = root_ / "hub/models--org--tiny";
+  const fs::path snapshot = hub / "snapshots/abc";
+  fs::create_directories(hub / "blobs");
+  fs::create_directories(snapshot);
+  std::ofstream(hub / "blobs/123") << "a\n";
+  fs::create_symlink("../../blobs/123", snapshot / "vocab.txt");
+  std::ofstream(snapshot / "tokenizer.json") << "{}";
+  fs::create_symlink("tokenizer.json", snapshot / "added_tokens.json");
+  ASSERT_TRUE(CopyTokenizer(snapshot, to_).ok());
+  EXPECT_EQ(*base::ReadFile(to_ / "vocab.txt"), "a\n");
+  EXPECT_EQ(*base::ReadFile(to_ / "added_tokens.json"), "{}");
+  // A folder that was filled from the cache by links, itself named by one.
+  fs::create_symlink(hub / "blobs/123", from_ / "merges.txt");
+  fs::create_directory_symlink(from_, root_ / "name");
+  ASSERT_TRUE(CopyTokenizer(root_ / "name", to_).ok());
+  EXPECT_TRUE(CheckCopied(root_ / "name").ok());
+  EXPECT_EQ(*base::ReadFile(to_ / "merges.txt"), "a\n");
+}
+
+}  // namespace
+
+}  // namespace mpsd::full

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/optim/adamw.h"
+#include "core/optim/parameters.h"
+#include "core/optim/schedule.h"
+
+// Shapes and edges; equality with Transformers is tests/core/parity's.
+
+namespace mpsd::optim {
+
+namespace {
+
+spec::TrainingSpec Spec() {
+  spec::TrainingSpec spec;
+  spec.weight_decay = 0.1;
+  spec.adam_beta1 = 0.8;
+  spec.adam_beta2 = 0.9;
+  spec.adam_epsilon = 1e-6;
+  return spec;
+}
+
+// The formula of adamw.h in double, one element.
+struct Reference {
+  double value, m = 0, v = 0;
+  int t = 0;
+  void Step(double g, double lr, double decay) {
+    ++t;
+    value -= lr * decay * value;
+    m = 0.8 * m + 0.2 * g;
+    v = 0.9 * v + 0.1 * g * g;
+    value -= lr * (m / (1 - std::pow(0.8, t))) /
+             (std::sqrt(v / (1 - std::pow(0.9, t))) + 1e-6);
+  }
+};
+
+TEST(AdamWTest, FollowsTheFormulaAndDecaysOnlyItsGroup) {
+  ParameterSet set({{"lora_A.weight", at::full({1}, 0.5)},
+                    {"model.norm.weight", at::full({1}, 0.5)}},
+                   at::kCPU);
+  AdamW optimizer(set, Spec());
+  Reference decayed{0.5}, plain{0.5};
+  for (int i = 0; i < 5; ++i) {
+    const double g = 0.3 - 0.2 * i, lr = 0.01 * (i + 1);
+    for (const auto& group : set.groups()) {
+      at::Tensor gradients = group.gradients;
+      gradients.fill_(g);
+    }
+    optimizer.Step(lr);
+    decayed.Step(g, lr, 0.1);
+    plain.Step(g, lr, 0);
+    EXPECT_NEAR(set.parameters()[0].value.item<float>(), decayed.value, 1e-6);
+    EXPECT_NEAR(set.parameters()[1].value.item<float>(), plain.value, 1e-6);
+  }
+  EXPECT_EQ(optimizer.states()[0].step.item<float>(), 5);
+}
+
+TEST(AdamWTest, NormIsOverAllGroupsAndClippingScalesDownOnly) {
+  ParameterSet set({{"lora_A.weight", at::zeros({1})},
+                    {"model.norm.weight", at::zeros({1})}},
+                   at::kCPU);
+  AdamW optimizer(set, Spec());
+  at::Tensor first = set.groups()[0].gradients;
+  at::Tensor second = set.groups()[1].gradients;
+  first.fill_(3);
+  second.fill_(4);
+  const at::Tensor norm = optimizer.GradientNorm();
+  EXPECT_FLOAT_EQ(norm.item<float>(), 5);
+  optimizer.Clip(norm, 10);
+  EXPECT_FLOAT_EQ(first.item<float>(), 3);
+  optimizer.Clip(norm, 1);
+  EXPECT_NEAR(first.item<float>(), 0.6, 1e-6);
+  EXPECT_NEAR(second.item<float>(), 0.8, 1e-6);
+}
+
+using Initial = std::vector<std::pair<std::string, at::Tensor>>;
+
+TEST(ParameterSetTest, ParametersAreContiguousViewsOfTheirGroup) {
+  const Initial initial = {{"a.lora_A.weight", at::randn({2, 3})},
+                           {"model.norm.weight", at::randn({4})},
+                           {"a.lora_B.weight", at::randn({3, 2})}};
+  ParameterSet set(initial, at::kCPU);
+  ASSERT_EQ(set.groups().size(), 2u);
+  EXPECT_TRUE(set.groups()[0].decay);
+  EXPECT_EQ(set.groups()[0].values.numel(), 12);
+  EXPECT_FALSE(set.groups()[1].decay);
+  EXPECT_EQ(set.element_count(), 16);
+  for (size_t i = 0; i < initial.size(); ++i) {
+    const Parameter& p = set.parameters()[i];
+    EXPECT_EQ(p.name, initial[i].first);
+    EXPECT_TRUE(at::equal(p.value, initial[i].second));
+    EXPECT_TRUE(p.value.is_leaf() && p.value.requires_grad());
+    EXPECT_TRUE(p.value.is_contiguous() && p.value.grad().is_contiguous());
+  }
+  set.groups()[0].values.narrow(0, 0, 6).fill_(9);
+  EXPECT_TRUE(at::equal(set.Find("a.lora_A.weight")->value.detach(),
+                        at::full({2, 3}, 9.0)));
+  EXPECT_EQ(set.Find("none"), nullptr);
+}
+
+TEST(ParameterSetTest, TheBackwardAddsIntoTheFlatGradients) {
+  ParameterSet set(Initial{{"x.lora_A.weight", at::ones({2})},
+                           {"x.lora_B.weight", at::ones({3})}},
+                   at::kCPU);
+  for (int i = 0; i < 2; ++i) {
+    (set.parameters()[0].value.sum() + 2 * set.parameters()[1].value.sum())
+        .backward();
+  }
+  EXPECT_TRUE(at::equal(set.groups()[0].gradients,
+                        at::tensor({2.f, 2.f, 4.f, 4.f, 4.f})));
+  set.ZeroGradients();
+  EXPECT_EQ(set.groups()[0].gradients.abs().sum().item<float>(), 0);
+  set.parameters()[0].value.sum().backward();
+  EXPECT_EQ(set.groups()[0].gradients.sum().item<float>(), 2);
+}
+
+TEST(ParameterSetTest, NormsAndBiasesAreNotDecayed) {
+  EXPECT_TRUE(ParameterSet::Decays("model.layers.0.q_proj.lora_A.weight"));
+  EXPECT_TRUE(ParameterSet::Decays("lm_head.weight"));
+  EXPECT_FALSE(ParameterSet::Decays("model.layers.0.q_proj.bias"));
+  EXPECT_FALSE(ParameterSet::Decays("model.layers.0.input_layernorm.weight"));
+  EXPECT_FALSE(ParameterSet::Decays("model.norm.weight"));
+  EXPECT_FALSE(ParameterSet::Decays("layers.0.self_attn.q_norm.weight"));
+}
+
+TEST(ParameterSetTest, ALargeGroupIsSeveral) {
+  const std::vector<std::pair<std::string, at::Tensor>> initial = {
+      {"a.weight", at::arange(6, at::kFloat).view({2, 3})},
+      {"b.bias", at::ones({4})},
+      {"c.weight", at::arange(5, at::kFloat)},
+      {"d.weight", at::arange(20, at::kFloat)},
+      {"e.weight", at::arange(2, at::kFloat)}};
+  const ParameterSet set(initial, at::kCPU, /*max_group_elements=*/10);
+  std::vector<int64_t> sizes;
+  for (const auto& group : set.groups()) sizes.push_back(group.values.numel());
+  EXPECT_EQ(sizes, (std::vector<int64_t>{6, 5, 20, 2, 4}));
+  EXPECT_FALSE(set.groups().back().decay);
+  for (size_t i = 0; i < initial.size(); ++i) {
+    EXPECT_EQ(set.parameters()[i].name, initial[i].first);
+    EXPECT_TRUE(
+        at::equal(set.parameters()[i].value.detach(), initial[i].second));
+  }
+}
+
+spec::TrainingSpec ScheduleSpec(const std::string& type) {
+  spec::TrainingSpec spec;
+  spec.learning_rate = 2;
+  spec.lr_scheduler_type = type;
+  return spec;
+}
+
+TEST(ScheduleTest, LinearRisesAndFalls) {
+  spec::TrainingSpec spec = ScheduleSpec("linear");
+  spec.warmup_steps = 2;
+  const Schedule schedule = *Schedule::Create(spec, 6);
+  std::vector<double> rates;
+  for (int i = 0; i < 7; ++i) rates.push_back(schedule.LearningRate(i));
+  EXPECT_THAT(rates, testing::ElementsAre(0, 1, 2, 1.5, 1, 0.5, 0));
+}
+
+TEST(ScheduleTest, WarmupStepsOverrideTheRatioWhichRoundsUp) {
+  spec::TrainingSpec spec = ScheduleSpec("constant_with_warmup");
+  spec.warmup_ratio = 0.11;
+  EXPECT_EQ(Schedule::Create(spec, 10)->warmup_steps(), 2);
+  spec.warmup_steps = 5;
+  EXPECT_EQ(Schedule::Create(spec, 10)->warmup_steps(), 5);
+}
+
+TEST(ScheduleTest, EveryTypeStartsAtItsPeakWithoutWarmupAndStaysPositive) {
+  for (const char* type :
+       {"linear", "cosine", "cosine_with_restarts", "polynomial", "constant",
+        "constant_with_warmup", "inverse_sqrt"}) {
+    const Schedule schedule = *Schedule::Create(ScheduleSpec(type), 8);
+    EXPECT_DOUBLE_EQ(schedule.LearningRate(0), 2) << type;
+    for (int i = 0; i < 12; ++i) {
+      EXPECT_GE(schedule.LearningRate(i), 0) << type;
+      EXPECT_LE(schedule.LearningRate(i), 2) << type;
+    }
+  }
+}
+
+TEST(ScheduleTest, AnUnknownTypeIsNamedWithTheKnownOnes) {
+  const absl::Status status =
+      Schedule::Create(ScheduleSpec("cosin"), 8).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("cosin"));
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("inverse_sqrt"));
+}
+
+}  // namespace
+
+}  // namespace mpsd::optim

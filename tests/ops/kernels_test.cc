@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+#include "core/selftest/checks.h"
+#include "core/selftest/selftest.h"
+#include "core/study/device_comparison.h"
+#include "tests/core/selftest/passes.h"
+#include "tests/core/study/study_job.h"
+#include "tests/ops/fake_mps.h"
+#include "tests/ops/operators.h"
+#include "tests/ops/recorder.h"
+#include "tests/ops/selftest_run.h"
+
+// The self-test against kernels that are wrong on purpose.
+// compare-devices with a device whose kernels are wrong on purpose.
+
+namespace mpsd::ops {
+
+namespace {
+
+using selftest::Check;
+using selftest::Sizes;
+using testing::HasSubstr;
+
+using Spoil = std::function<void(at::Tensor&)>;
+
+// What kernels of real releases did: one place left unwritten, a last tile
+// computed from what lay behind the matrix, work that was dropped, a result
+// that drifts.
+void LosesOnePlace(at::Tensor& t) {
+  if (t.is_floating_point() && t.numel() > 0) t.flatten()[-1].zero_();
+}
+void Drifts(at::Tensor& t) {
+  if (t.is_floating_point()) t.mul_(1.05);
+}
+void Drops(at::Tensor& t) {
+  if (t.is_floating_point()) t.zero_();
+}
+
+std::vector<Check> TiledAttention(const Sizes& sizes) {
+  return selftest::AttentionChecks(sizes, /*own=*/false);
+}
+
+struct Wrong {
+  friend void PrintTo(const Wrong& w, std::ostream* out) { *out << w.name; }
+  std::string name;
+  std::vector<Check> (*checks)(const Sizes&);
+  std::string op;  // the kernel that is wrong
+  Spoil spoil;
+  std::string caught;  // by a check of this name
+};
+
+class SpoiltKernels : public testing::TestWithParam<Wrong> {
+ protected:
+  SpoiltKernels() { InstallFakeMps(); }
+  ~SpoiltKernels() override { SpoilKernel(GetParam().op, nullptr); }
+  std::string Failures() {
+    const auto device = *device::OpenMps();
+    std::string failures;
+    for (const auto& result :
+         selftest::RunChecks(*device, GetParam().checks(selftest::Small()))
+             .results) {
+      if (!result.passed()) failures += selftest::TableRow(result);
+    }
+    return failures;
+  }
+};
+
+TEST_P(SpoiltKernels, AreCaught) {
+  EXPECT_EQ(Failures(), "");
+  SpoilKernel(GetParam().op, GetParam().spoil);
+  EXPECT_THAT(Failures(), HasSubstr(GetParam().caught));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Selftest, SpoiltKernels,
+    testing::Values(
+        Wrong{"linear", selftest::MatrixChecks, "aten::linear", LosesOnePlace,
+              "linear, gradients"},
+        Wrong{"linear_backward", selftest::MatrixChecks,
+              "aten::linear_backward", LosesOnePlace, "linear, gradients"},
+        Wrong{"mm", selftest::MatrixChecks, "aten::mm", Drifts,
+              "matmul, longest sum"},
+        Wrong{"bmm", selftest::MatrixChecks, "aten::bmm", LosesOnePlace,
+              "bmm, right side transposed"},
+        Wrong{"rms_norm", selftest::LayerChecks, "aten::rsqrt", Drifts,
+              "RMS norm"},
+        Wrong{"layer_norm", selftest::LayerChecks, "aten::native_layer_norm",
+              Drifts, "layer norm"},
+        Wrong{"layer_norm_backward", selftest::LayerChecks,
+              "aten::native_layer_norm_backward", LosesOnePlace, "layer norm"},
+        Wrong{"silu", selftest::LayerChecks, "aten::silu", Drifts, "silu"},
+        Wrong{"gelu_backward", selftest::LayerChecks, "aten::gelu_backward",
+              Drifts, "gelu"},
+        Wrong{"rotary", selftest::LayerChecks, "aten::sin", Drops, "rotary"},
+        Wrong{"embedding_backward", selftest::LayerChecks,
+              "aten::embedding_dense_backward", Drifts, "embedding"},
+        Wrong{"softmax", selftest::LayerChecks, "aten::_softmax", Drifts,
+              "softmax"},
+        Wrong{"tiled", TiledAttention, "aten::bmm", LosesOnePlace,
+              "tiled attention"},
+        Wrong{"head_loss", selftest::LossChecks, "aten::_log_softmax", Drifts,
+              "head and cross-entropy"},
+        Wrong{"head_loss_scatter", selftest::LossChecks, "aten::scatter_add_",
+              Drops, "head and cross-entropy"},
+        Wrong{"class_loss", selftest::LossChecks, "aten::nll_loss_forward",
+              Drifts, "single_label"},
+        Wrong{"copies", selftest::DeviceChecks, "aten::copy_", LosesOnePlace,
+              "copies"},
+        Wrong{"casts", selftest::DeviceChecks, "aten::copy_", Drifts, "casts"},
+        Wrong{"gather", selftest::DeviceChecks, "aten::gather", LosesOnePlace,
+              "gather, scatter"},
+        Wrong{"normal", selftest::DeviceChecks, "aten::normal_", Drifts,
+              "random numbers, moments"},
+        Wrong{"dropout", selftest::DeviceChecks, "aten::native_dropout", Drifts,
+              "dropout"},
+        Wrong{"adamw", selftest::DeviceChecks, "aten::_fused_adamw_", Drifts,
+              "AdamW"},
+        Wrong{"lost_work", selftest::DeviceChecks, "aten::fill_", Drops,
+              "no work is lost"}),
+    [](const auto& info) { return info.param.name; });
+
+// Each operator of the self-test, which runs all that training runs (see
+// TheSelftestRunsEveryOperator), wrong in turn.
+
+// One place in the middle is off by as much as the largest number is.
+void MissesOnePlace(at::Tensor& t) {
+  if (t.numel() == 0) return;
+  at::Tensor place = t;
+  int64_t index = t.numel() / 2;
+  for (int64_t rest = t.numel(); place.dim() > 0;) {
+    rest /= place.size(0);
+    place = place.select(0, index / rest);
+    index %= rest;
+  }
+  if (t.scalar_type() == at::kBool) {
+    place.logical_not_();
+  } else if (t.is_floating_point()) {
+    const double largest =
+        t.to(at::kFloat).nan_to_num(0, 0, 0).abs().max().item<double>();
+    place.add_(largest > 0 ? largest : 1);
+  } else {
+    place.add_(1);
+  }
+}
+
+std::set<std::string> AllOperators() {
+  std::set<std::string> names;
+  for (const std::string& typed : RunBySelftest()) {
+    names.insert(typed.substr(0, typed.find_first_of(".(")));
+  }
+  return names;
+}
+
+// Whether a check that calls the operator finds it wrong; the cheapest first.
+bool IsCaught(const std::string& op, const Spoil& spoil,
+              device::Device& device) {
+  std::vector<const RunCheck*> users;
+  for (const RunCheck& run : SelftestRun()) {
+    if (run.operators.contains(op)) users.push_back(&run);
+  }
+  std::sort(users.begin(), users.end(),
+            [](const RunCheck* a, const RunCheck* b) {
+              return a->seconds < b->seconds;
+            });
+  SpoilKernel(op, spoil);
+  const bool caught =
+      std::any_of(users.begin(), users.end(), [&](const RunCheck* run) {
+        return !selftest::RunChecks(device, {run->check}).passed();
+      });
+  SpoilKernel(op, nullptr);
+  return caught;
+}
+
+// Numbers that are drawn are right or wrong by their distribution alone.
+bool IsDrawn(const std::string& op) {
+  const size_t end = op.find('(');
+  const std::string name = op.substr(0, op.find_first_of(".("));
+  const std::string overload =
+      op[name.size()] == '.' ? op.substr(name.size() + 1, end - name.size() - 1)
+                             : "";
+  return DrawsRandomNumbers(
+      *c10::Dispatcher::singleton().findSchema({name, overload}));
+}
+
+TEST(SpoiltOperatorsTest, NothingIsWrongAsItIs) {
+  std::string failures;
+  for (const RunCheck& run : SelftestRun()) failures += run.failure;
+  EXPECT_EQ(failures, "");
+}
+
+// A daemon's first job waits for it. MPS compiles a graph or a pipeline for
+// each new signature, in some ten milliseconds.
+TEST(SpoiltOperatorsTest, TheSelftestIsSoonDone) {
+  std::set<std::string> signatures;
+  int64_t kernels = 0;
+  for (const RunCheck& run : SelftestRun()) {
+    signatures.insert(run.signatures.begin(), run.signatures.end());
+    kernels += run.kernels;
+  }
+  RecordProperty("signatures", static_cast<int>(signatures.size()));
+  RecordProperty("kernels", static_cast<int>(kernels));
+  EXPECT_LE(signatures.size(), 4000u);
+  EXPECT_LE(kernels, 120'000);
+}
+
+TEST(SpoiltOperatorsTest, EachIsCaught) {
+  const auto device = *device::OpenMps();
+  std::set<std::string> missed;
+  for (const std::string& op : RunBySelftest()) {
+    const Spoil spoil = IsDrawn(op) ? Drifts : MissesOnePlace;
+    if (!IsCaught(op, spoil, *device)) missed.insert(op);
+  }
+  EXPECT_THAT(missed, testing::IsEmpty());
+}
+
+// What a step of adapters is made of is among them; copies of many tensors are
+// copies.
+TEST(SpoiltOperatorsTest, KernelsOfTheExplicitStepAreAmongThem) {
+  EXPECT_THAT(AllOperators(),
+              testing::IsSupersetOf(
+                  {"aten::_fused_rms_norm", "aten::baddbmm", "aten::index_add_",
+                   "aten::addcmul", "aten::addcmul_", "aten::silu_backward",
+                   "aten::linalg_vector_norm", "aten::copy_", "aten::addmm",
+                   "aten::addmm_", "aten::_softmax", "aten::bmm", "aten::mm"}));
+}
+
+using nlohmann::json;
+
+class WrongDeviceTest : public testing::Test {
+ protected:
+  WrongDeviceTest() { InstallFakeMps(); }
+  ~WrongDeviceTest() override { SpoilKernel("aten::mm", nullptr); }
+
+  // The CPU's steps against those of the fake MPS.
+  json Look() {
+    const auto run = job_.Study(
+        wire::JobKind::kDeviceComparison,
+        {{"devices", {"cpu", "mps"}}, {"steps", 3}, {"warmup_steps", 0}},
+        observer_);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? job_.Result() : json::object();
+  }
+
+  study::StudyJob job_{"wrong_device"};
+  testing_support::RecordingObserver observer_;
+};
+
+// The control: the kernels of the fake MPS compute on the CPU, by other ways
+// and with other padding. How fast they do decides nothing here.
+TEST_F(WrongDeviceTest, ARightDevicePasses) {
+  const json result = Look();
+  const json& comparison = result["device_comparison"];
+  EXPECT_EQ(comparison["device"], "mps");
+  EXPECT_EQ(comparison["same_batches"], true);
+  EXPECT_EQ(comparison["metric"], "loss");
+  for (const char* name :
+       {"compare.loss", "compare.gradient", "compare.metric"}) {
+    EXPECT_EQ(job_.Finding(name)["verdict"], "VERDICT_PASS")
+        << job_.Finding(name);
+    EXPECT_LT(job_.Finding(name)["value"], 1e-4) << name;
+  }
+}
+
+TEST_F(WrongDeviceTest, AMatmulThatIsOffByAThousandthFails) {
+  SpoilKernel("aten::mm", [](at::Tensor& t) {
+    if (t.is_floating_point()) t.mul_(1.001);
+  });
+  const json result = Look();
+  EXPECT_EQ(result["verdict"], "VERDICT_FAIL");
+  const json gradient = job_.Finding("compare.gradient");
+  EXPECT_EQ(gradient["verdict"], "VERDICT_FAIL") << gradient;
+  EXPECT_GT(gradient["value"], 2e-4);
+  // What both devices were given is the same.
+  EXPECT_EQ(result["device_comparison"]["same_batches"], true);
+}
+
+}  // namespace
+
+}  // namespace mpsd::ops
