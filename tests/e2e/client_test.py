@@ -166,7 +166,7 @@ class ClientTest(harness.EndToEndTest):
                            env=harness.environment())
             whole = time.monotonic() - begin
         names = sorted(p.name for p in output.rglob("*"))
-        self.assertIn("config.json", names)
+        self.assertIn("adapter_config.json", names)
         for _ in range(25):
             shutil.rmtree(output, ignore_errors=True)
             download = subprocess.Popen(fetch, stdout=subprocess.DEVNULL,

@@ -129,7 +129,7 @@ class ModelPullTest(harness.EndToEndTest):
         self.begin_hanging(daemon)
         cancelled = daemon.ctl("model", "pull", "--cancel", "org/tiny")
         self.assertEqual(cancelled.returncode, 0, cancelled.stderr)
-        self.assertFalse(self.is_alive())
+        self.wait_for("hf to be gone", lambda: not self.is_alive())
         again = daemon.ctl("model", "pull", "--cancel", "org/tiny")
         self.assertEqual(again.returncode, 4, again.stderr)
         self.set_mode("ok")
